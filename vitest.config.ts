@@ -1,0 +1,18 @@
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+    exclude: ["**/node_modules/**", "dist/**"],
+    // A process for each file: tests kill processes, open worker threads and load a native addon.
+    pool: "forks",
+    fileParallelism: true,
+    // A test waits for a signal, so this is only reached by one that hangs.
+    testTimeout: 30_000,
+    hookTimeout: 30_000,
+    // A test that passes on the second try has failed.
+    retry: 0,
+    // The type tests (*.test-d.ts) are checked with everything else by `npm run types`.
+    typecheck: { enabled: false },
+  },
+});
