@@ -1,0 +1,228 @@
+// Makes sure that what package-lock.json names is installed. Every npm script runs it first, so that a fresh
+// clone needs no other command. It is plain JavaScript without dependencies because it runs before anything
+// is installed, on whatever Node is there.
+//
+// `npm ci` empties node_modules, so two of them at once destroy each other: a lock directory lets one work
+// and the others wait. It lies beside node_modules, not inside, for the same reason.
+
+import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { constants } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const lockFile = join(root, "package-lock.json");
+const modules = join(root, "node_modules");
+const stampFile = join(modules, ".dibs-setup");
+const lockDir = join(root, ".setup-lock");
+const ownerFile = join(lockDir, "owner");
+const takeoverDir = join(lockDir, "takeover");
+
+const pollMs = 200;
+/** No install takes this long: a lock this old was left behind by a process whose id lives on in another. */
+const staleMs = 15 * 60_000;
+/** A lock whose owner is not written after this long never will have one. */
+const ownerlessMs = 10_000;
+
+/** Ends the script with a sentence for the reader and an exit code for the shell. */
+class Refusal extends Error {
+  /**
+   * @param {string} message
+   * @param {number} exitCode
+   */
+  constructor(message, exitCode = 1) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
+
+try {
+  if (!isInstalled()) await setUp();
+} catch (error) {
+  if (!(error instanceof Refusal)) throw error;
+  say(error.message);
+  process.exitCode = error.exitCode;
+}
+
+async function setUp() {
+  await acquireLock();
+  try {
+    // Whoever held the lock before may have done the work.
+    if (isInstalled()) return;
+    if (!npmInstalledTheSame()) await install();
+    requireNode();
+    writeFileSync(stampFile, wanted());
+  } finally {
+    rmSync(lockDir, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+function isInstalled() {
+  return read(stampFile) === wanted();
+}
+
+/** What the stamp says when this lock file is installed for this machine. */
+function wanted() {
+  const hash = createHash("sha256").update(readFileSync(lockFile)).digest("hex");
+  return `${process.platform}-${process.arch} ${hash}\n`;
+}
+
+/**
+ * True after an `npm install` by hand, which npm notes in a lock file of its own when it is through. Without
+ * this the next script would empty node_modules under the feet of whatever runs from it.
+ */
+function npmInstalledTheSame() {
+  const note = read(join(modules, ".package-lock.json"));
+  if (note === undefined || !existsSync(join(modules, ".bin", "node"))) return false;
+  /** @typedef {{ version?: string, integrity?: string, optional?: boolean }} Entry */
+  /** @type {Record<string, Entry>} */
+  const have = JSON.parse(note).packages;
+  /** @type {Record<string, Entry>} */
+  const want = JSON.parse(readFileSync(lockFile, "utf8")).packages;
+  const extra = Object.keys(have).some((path) => !(path in want));
+  const missing = Object.entries(want).some(([path, entry]) => {
+    if (path === "") return false; // the project itself
+    const found = have[path];
+    if (found === undefined) return entry.optional !== true; // made for another platform
+    return found.version !== entry.version || found.integrity !== entry.integrity;
+  });
+  return !extra && !missing;
+}
+
+async function install() {
+  say("installing dependencies (npm ci)");
+  rmSync(stampFile, { force: true });
+  const [command, ...prefix] = npmCommand();
+  // The engine warnings of an older Node are silenced with the log level: node@24 is among what is installed.
+  // NODE_ENV=production must not leave out the tools.
+  const args = [...prefix, "ci", "--include=dev", "--no-audit", "--no-fund", "--loglevel=error"];
+  const child = spawn(command, args, {
+    cwd: root,
+    stdio: ["ignore", "ignore", "inherit"],
+    shell: command === "npm" && process.platform === "win32",
+  });
+
+  /** @param {NodeJS.Signals} signal */
+  const forward = (signal) => child.kill(signal);
+  /** @type {NodeJS.Signals[]} */
+  const signals = ["SIGINT", "SIGTERM", "SIGHUP"];
+  for (const signal of signals) process.on(signal, forward);
+  /** @type {{ code: number | null, signal: NodeJS.Signals | null }} */
+  const end = await new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (code, signal) => resolve({ code, signal }));
+  });
+  for (const signal of signals) process.off(signal, forward);
+
+  if (end.code === 0) return;
+  const exitCode = end.code ?? 128 + constants.signals[end.signal ?? "SIGTERM"];
+  throw new Refusal(`npm ci ended with ${end.signal ?? `exit code ${exitCode}`}`, exitCode);
+}
+
+/**
+ * The npm that runs this script, on the Node that it runs on: the one in node_modules is about to be removed.
+ * @returns {[string, ...string[]]}
+ */
+function npmCommand() {
+  const { npm_execpath: npm, npm_node_execpath: node } = process.env;
+  return npm?.endsWith("npm-cli.js") && node !== undefined ? [node, npm] : ["npm"];
+}
+
+/** The next command of an npm script is `node something.ts`: say here why that would fail, in words. */
+function requireNode() {
+  if (existsSync(join(modules, ".bin", "node"))) return;
+  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+  if (major > 22 || (major === 22 && minor >= 18)) return; // runs TypeScript itself
+  throw new Refusal(
+    `this is Node ${process.versions.node}, the sources need 22.18, and the one that comes with the ` +
+      "dependencies was not set up. Does npm's configuration say ignore-scripts?",
+  );
+}
+
+async function acquireLock() {
+  const started = Date.now();
+  let waiting = false;
+  while (!tryLock()) {
+    if (!waiting) say("another process is installing dependencies, waiting for it");
+    waiting = true;
+    if (Date.now() - started > staleMs) {
+      throw new Refusal(`still locked: if nothing is installing, remove ${lockDir}`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, pollMs));
+  }
+}
+
+/** @returns {boolean} whether this process now holds the lock */
+function tryLock() {
+  try {
+    mkdirSync(lockDir);
+  } catch (error) {
+    if (!isCode(error, "EEXIST")) throw error;
+    return takeOver(read(ownerFile));
+  }
+  writeFileSync(ownerFile, String(process.pid));
+  return true;
+}
+
+/**
+ * Takes a lock that its owner left behind. Of several that saw the same dead owner, the one that makes the
+ * inner directory goes on, and only while the owner is still that one.
+ * @param {string | undefined} owner
+ */
+function takeOver(owner) {
+  if (!isStale(owner)) return false;
+  try {
+    mkdirSync(takeoverDir);
+  } catch {
+    return false;
+  }
+  try {
+    if (read(ownerFile) !== owner) return false;
+    writeFileSync(ownerFile, String(process.pid));
+    return true;
+  } finally {
+    rmSync(takeoverDir, { recursive: true, force: true });
+  }
+}
+
+/** @param {string | undefined} owner */
+function isStale(owner) {
+  const age = Date.now() - (statSync(lockDir, { throwIfNoEntry: false })?.mtimeMs ?? Date.now());
+  if (owner === undefined || owner === "") return age > ownerlessMs;
+  return age > staleMs || !isRunning(Number(owner));
+}
+
+/** @param {number} pid */
+function isRunning(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return !isCode(error, "ESRCH");
+  }
+}
+
+/** @param {string} file */
+function read(file) {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    if (isCode(error, "ENOENT") || isCode(error, "ENOTDIR")) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * @param {unknown} error
+ * @param {string} code
+ */
+function isCode(error, code) {
+  return error instanceof Error && "code" in error && error.code === code;
+}
+
+/** @param {string} text */
+function say(text) {
+  process.stderr.write(`dibs: ${text}\n`);
+}
