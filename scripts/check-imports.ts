@@ -1,0 +1,167 @@
+// Folders are the boundaries of this package: which one may import which is the table below, and `npm run lint`
+// fails where a file steps over it. Tests beside the code (*.test.ts) may import what they like.
+
+import { globSync, readFileSync } from "node:fs";
+import { isBuiltin } from "node:module";
+import { posix } from "node:path";
+import { parseSync, Visitor } from "vite";
+
+interface Row {
+  /** What the files of this folder may import beside each other; `doors/*` stands for every folder in doors. */
+  folders: string[] | "anything";
+  /** Whether Node's own modules may be imported. */
+  node: boolean;
+  /** npm packages, of those in package.json's dependencies. */
+  packages?: string[] | "anything";
+  /** npm packages of which only types may be imported. */
+  types?: string[];
+}
+
+/** A file's row is the most exact one: its own path before its folder, its folder before `engines/*`. */
+const TABLE: Record<string, Row> = {
+  core: { folders: [], node: false, types: ["@standard-schema/spec"] },
+  engine: { folders: ["core"], node: false },
+  "engine/conformance": { folders: ["core", "engine"], node: true, packages: ["vitest", "fast-check"] },
+  "engines/*": { folders: ["core", "engine"], node: true },
+  "engines/sqlite": { folders: ["core", "engine"], node: true, packages: ["better-sqlite3"] },
+  broker: { folders: ["core", "engine"], node: true },
+  pipelines: { folders: ["core", "broker"], node: true },
+  autoscaler: { folders: ["core", "broker"], node: true },
+  protocol: { folders: ["core"], node: false },
+  "doors/*": { folders: ["core", "broker", "protocol"], node: true },
+  client: { folders: ["core", "protocol"], node: true },
+  // The port, over which api and worker are written, is core/port.ts.
+  worker: { folders: ["core"], node: true },
+  api: { folders: ["core", "worker"], node: true, types: ["@standard-schema/spec"] },
+  // The one file of the library that turns an address into an engine behind a broker, or into a client.
+  "api/open.ts": { folders: ["core", "worker", "broker", "engine", "engines/*", "client"], node: true },
+  testing: { folders: ["core", "api"], node: true },
+  server: { folders: "anything", node: true, packages: "anything" },
+  cli: { folders: "anything", node: true, packages: "anything" },
+  "index.ts": { folders: ["api", "core", "worker"], node: false },
+};
+
+/** Files that are left out of the published package, so nothing in it may import them. */
+const UNPUBLISHED = /(^|\/)conformance\/|\.test(-d)?\.ts$/;
+
+export interface Violation {
+  file: string;
+  line: number;
+  /** What is imported, as it is written there. */
+  imported: string;
+  problem: string;
+}
+
+/** @param file its path from the repository's root, `src/…`, with forward slashes */
+export function findViolations(file: string, source: string): Violation[] {
+  const path = posix.relative("src", file);
+  if (/\.test(-d)?\.ts$/.test(path)) return [];
+  const name = rowName(path);
+  const imports = findImports(file, source);
+  if (name === undefined) {
+    return [{ file, line: 1, imported: "", problem: "has no row in the table of scripts/check-imports.ts" }];
+  }
+  return imports.flatMap(({ imported, line, typeOnly }) => {
+    const problem = judge(path, name, imported, typeOnly);
+    return problem === undefined ? [] : [{ file, line, imported, problem }];
+  });
+}
+
+export function describeViolation({ file, line, imported, problem }: Violation): string {
+  return imported === "" ? `${file} ${problem}` : `${file}:${line} imports "${imported}": ${problem}`;
+}
+
+function judge(path: string, name: string, imported: string, typeOnly: boolean): string | undefined {
+  const row = TABLE[name] as Row;
+  if (imported.startsWith(".")) return judgeFile(path, name, row, imported);
+  if (isBuiltin(imported)) return row.node ? undefined : `${name} may not import Node's own modules`;
+  const packageName = imported.split("/", imported.startsWith("@") ? 2 : 1).join("/");
+  if (row.packages === "anything" || row.packages?.includes(packageName)) return undefined;
+  if (row.types?.includes(packageName)) {
+    return typeOnly ? undefined : `${name} may import only types from it: write \`import type\``;
+  }
+  const allowed = [...(row.packages ?? []), ...(row.types ?? []).map((each) => `types of ${each}`)];
+  return `of npm packages, ${name} may import ${list(allowed)}`;
+}
+
+function judgeFile(path: string, name: string, row: Row, imported: string): string | undefined {
+  const target = posix.join(posix.dirname(path), imported);
+  if (target.startsWith("..")) return "it lies outside src and is not in the published package";
+  if (!/\.(ts|json)$/.test(target)) return "Node runs the sources as they are, so the path must end in .ts";
+  if (UNPUBLISHED.test(target) && !UNPUBLISHED.test(path)) return "it is not in the published package";
+  if (row.folders === "anything") return undefined;
+  const own = folderOf(path);
+  const folder = folderOf(target);
+  if (folder === own || row.folders.some((each) => matches(each, folder))) return undefined;
+  return `${name} may import ${list(row.folders)}${own === "" ? "" : " and its own files"}, not ${folder || target}`;
+}
+
+function rowName(path: string): string | undefined {
+  if (path in TABLE) return path;
+  const parts = posix.dirname(path).split("/");
+  for (let length = parts.length; length > 0; length--) {
+    const folder = parts.slice(0, length).join("/");
+    if (folder in TABLE) return folder;
+    const pattern = [...parts.slice(0, length - 1), "*"].join("/");
+    if (length > 1 && pattern in TABLE) return pattern;
+  }
+  return undefined;
+}
+
+/** The folder that the table speaks of: `engines/sqlite` for engines and doors, otherwise the first one. */
+function folderOf(path: string): string {
+  const [first = "", second = ""] = posix.dirname(path).replace(/^\.$/, "").split("/");
+  return `${first}/*` in TABLE ? `${first}/${second}` : first;
+}
+
+function matches(pattern: string, folder: string): boolean {
+  return pattern === folder || (pattern.endsWith("/*") && folder.startsWith(pattern.slice(0, -1)));
+}
+
+function list(names: string[]): string {
+  return names.length === 0 ? "nothing" : names.join(", ");
+}
+
+interface Import {
+  imported: string;
+  line: number;
+  typeOnly: boolean;
+}
+
+/** Every way in which a file names another: import, export from, import(), import types and thread addresses. */
+function findImports(file: string, source: string): Import[] {
+  const { program, errors } = parseSync(file, source, { lang: "ts" });
+  if (errors[0] !== undefined) throw new SyntaxError(`${file}: ${errors[0].message}`);
+  const found: Import[] = [];
+  const note = (node: { type: string; value?: unknown; start: number } | null, typeOnly: boolean) => {
+    if (node?.type !== "Literal" || typeof node.value !== "string") return;
+    found.push({ imported: node.value, line: source.slice(0, node.start).split("\n").length, typeOnly });
+  };
+  new Visitor({
+    ImportDeclaration: (node) => note(node.source, node.importKind === "type"),
+    ExportNamedDeclaration: (node) => note(node.source, node.exportKind === "type"),
+    ExportAllDeclaration: (node) => note(node.source, node.exportKind === "type"),
+    ImportExpression: (node) => note(node.source, false),
+    TSImportType: (node) => note(node.source, true),
+    NewExpression: ({ callee, arguments: [path, base] }) => {
+      // new URL("./thread.ts", import.meta.url)
+      if (callee.type !== "Identifier" || callee.name !== "URL" || path === undefined) return;
+      if (base?.type === "MemberExpression" && base.object.type === "MetaProperty") note(path, false);
+    },
+  }).visit(program);
+  return found;
+}
+
+if (import.meta.main) {
+  const files = globSync("src/**/*.ts").map((file) => file.replaceAll("\\", "/"));
+  const violations = files.toSorted().flatMap((file) => findViolations(file, readFileSync(file, "utf8")));
+  for (const violation of violations) console.error(describeViolation(violation));
+  if (violations.length > 0) {
+    console.error(
+      `\n${violations.length} imports step over a folder's boundary: see scripts/check-imports.ts`,
+    );
+    process.exitCode = 1;
+  } else {
+    console.log(`Imports of ${files.length} files keep to the table.`);
+  }
+}

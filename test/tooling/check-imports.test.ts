@@ -1,0 +1,81 @@
+import { describe, expect, test } from "vitest";
+import { describeViolation, findViolations } from "../../scripts/check-imports.ts";
+
+function problems(file: string, source: string): string[] {
+  return findViolations(file, source).map(describeViolation);
+}
+
+describe("the import table allows", () => {
+  test.each([
+    ["src/core/task.ts", `import { now } from "./clock.ts"`],
+    ["src/core/schema.ts", `import type { StandardSchemaV1 } from "@standard-schema/spec"`],
+    ["src/engine/engine.ts", `import { Task } from "../core/task.ts"`],
+    [
+      "src/engine/conformance/order.ts",
+      `import { test } from "vitest"; import { Engine } from "../engine.ts"`,
+    ],
+    ["src/engines/sqlite/store.ts", `import Database from "better-sqlite3"; import { add } from "./add.ts"`],
+    ["src/engines/sqlite/sql/claim.ts", `import { Engine } from "../../../engine/engine.ts"`],
+    ["src/engines/sqlite/client.ts", `new Worker(new URL("./thread.ts", import.meta.url))`],
+    ["src/broker/housekeeping/prune.ts", `import { add } from "../add.ts"; import "node:timers/promises"`],
+    ["src/api/queue.ts", `import { work } from "../worker/worker.ts"`],
+    [
+      "src/api/open.ts",
+      `import("../engines/sqlite/engine.ts"); import { Broker } from "../broker/broker.ts"`,
+    ],
+    ["src/index.ts", `export { open } from "./api/open.ts"; export type { Task } from "./core/task.ts"`],
+    ["src/cli/main.ts", `import { serve } from "../server/serve.ts"; import { Command } from "commander"`],
+    ["src/broker/add.test.ts", `import { memory } from "../engines/memory/engine.ts"; import "vitest"`],
+  ])("%s: %s", (file, source) => {
+    expect(problems(file, source)).toEqual([]);
+  });
+});
+
+describe("the import table refuses", () => {
+  test.each([
+    ["core anything else", "src/core/task.ts", `import "../engine/engine.ts"`, "not engine"],
+    ["core Node's modules", "src/core/id.ts", `import { randomUUID } from "crypto"`, "Node's own modules"],
+    ["core a package", "src/core/id.ts", `import "zod"`, "core may import types of @standard-schema/spec"],
+    [
+      "values where only types may come",
+      "src/core/schema.ts",
+      `import { schema } from "@standard-schema/spec"`,
+      "import type",
+    ],
+    [
+      "one engine in another",
+      "src/engines/sqlite/add.ts",
+      `import "../memory/add.ts"`,
+      "may import core, engine and its own files, not engines/memory",
+    ],
+    ["a package of another engine", "src/engines/memory/add.ts", `import "better-sqlite3"`, "nothing"],
+    ["one door in another", "src/doors/http/add.ts", `import "../amqp/codec.ts"`, "not doors/amqp"],
+    ["a door an engine", "src/doors/http/add.ts", `import "../../engine/engine.ts"`, "not engine"],
+    ["an engine in a broker", "src/broker/add.ts", `await import("../engines/memory/a.ts")`, "not engines/"],
+    ["a broker in api", "src/api/queue.ts", `type Broker = import("../broker/b.ts").Broker`, "not broker"],
+    ["api in worker", "src/worker/worker.ts", `export * from "../api/task.ts"`, "not api"],
+    ["a broker at the front door", "src/index.ts", `export * from "./broker/add.ts"`, "not broker"],
+    ["a thread elsewhere", "src/api/a.ts", `new URL("../broker/thread.ts", import.meta.url)`, "not broker"],
+    [
+      "what is not published",
+      "src/engine/engine.ts",
+      `import "./conformance/all.ts"`,
+      "not in the published",
+    ],
+    ["what lies outside", "src/api/version.ts", `import p from "../../package.json"`, "outside src"],
+    ["a path that Node cannot run", "src/api/queue.ts", `import "../core/task.js"`, "end in .ts"],
+  ])("%s", (_, file, source, problem) => {
+    expect(problems(file, source)).toEqual([expect.stringContaining(problem)]);
+  });
+
+  test("a folder without a row", () => {
+    expect(problems("src/utils/misc.ts", "")).toEqual([expect.stringContaining("has no row")]);
+  });
+});
+
+test("a message names the file, the line, what is imported and what may be", () => {
+  const source = `// a comment\n\nimport { settle } from "../broker/settle.ts";\n`;
+  expect(problems("src/worker/run.ts", source)).toEqual([
+    'src/worker/run.ts:3 imports "../broker/settle.ts": worker may import core and its own files, not broker',
+  ]);
+});
