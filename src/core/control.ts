@@ -1,0 +1,40 @@
+import { type Duration, parseDuration } from "./duration.ts";
+
+/**
+ * Thrown by a handler to say how its failure should be treated. They are known by `code`, not by
+ * `instanceof`: a handler may have been bundled with another copy of this file.
+ */
+
+/** Fail this attempt, and try again after `delay` in place of the queue's backoff. */
+export class Retry extends Error {
+  readonly code = "RETRY";
+  readonly delay: number | undefined;
+
+  constructor(message = "retry", options: { delay?: Duration; cause?: unknown } = {}) {
+    super(message, "cause" in options ? { cause: options.cause } : undefined);
+    this.delay = options.delay === undefined ? undefined : parseDuration(options.delay, "Retry's delay");
+  }
+
+  override get name(): string {
+    return "Retry";
+  }
+}
+
+/** Trying again is useless: straight to the dead letters. */
+export class Reject extends Error {
+  readonly code = "REJECT";
+
+  override get name(): string {
+    return "Reject";
+  }
+}
+
+export function isReject(error: unknown): boolean {
+  return (error as { code?: unknown } | null | undefined)?.code === "REJECT";
+}
+
+/** The delay a thrown Retry asks for; undefined where the queue's backoff decides. */
+export function requestedDelay(error: unknown): number | undefined {
+  const retry = error as { code?: unknown; delay?: unknown } | null | undefined;
+  return retry?.code === "RETRY" && typeof retry.delay === "number" ? retry.delay : undefined;
+}

@@ -1,0 +1,29 @@
+import { invalid } from "./errors.ts";
+import { show } from "./show.ts";
+
+/** `"250ms"`, `"30s"`, `"5m"`, `"2h"`, `"1d"`, or a number of milliseconds. */
+export type Duration = number | `${number}${"ms" | "s" | "m" | "h" | "d"}`;
+
+const UNIT_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** Ten years: longer is more likely a mistake of units than a wish. */
+export const LONGEST_MS = 3_650 * 86_400_000;
+
+/** A duration in whole milliseconds. `what` names it in the error, as in "lease". */
+export function parseDuration(value: unknown, what: string, least = 0): number {
+  const ms = typeof value === "string" ? fromText(value) : value;
+  if (typeof ms !== "number" || !Number.isFinite(ms)) {
+    throw invalid(
+      `${what} must be a duration such as "250ms", "30s", "5m", "2h" or "1d", or a number of milliseconds; got ${show(value)}.`,
+    );
+  }
+  if (ms < least || ms > LONGEST_MS) {
+    throw invalid(`${what} must be between ${least} ms and 3650 days; got ${show(value)}.`);
+  }
+  return Math.ceil(ms);
+}
+
+function fromText(text: string): number | undefined {
+  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(text);
+  return match ? Number(match[1]) * UNIT_MS[match[2]!]! : undefined;
+}

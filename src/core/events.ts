@@ -1,0 +1,21 @@
+/**
+ * Facts, announced while somebody listens. Ordered per task; not durable. `gap` says that some were missed:
+ * the listener was slower than the store keeps them.
+ */
+export type TaskEventType =
+  | "task.added"
+  | "task.claimed"
+  | "task.done"
+  | "task.failed"
+  | "task.released"
+  | "task.dead"
+  | "task.cancelled"
+  | "task.expired"
+  | "task.redriven"
+  | "task.progress";
+
+export type DibsEvent =
+  | { type: TaskEventType; at: number; queue: string; taskId: string; worker?: string; attempt?: number; detail?: string }
+  | { type: "queue.created" | "queue.updated" | "queue.paused" | "queue.resumed" | "queue.purged" | "queue.deleted"; at: number; queue: string; detail?: string }
+  | { type: "worker.joined" | "worker.left" | "worker.lost"; at: number; worker: string; detail?: string }
+  | { type: "gap"; at: number; missed: number };

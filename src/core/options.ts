@@ -1,0 +1,36 @@
+import { invalid } from "./errors.ts";
+import { show } from "./show.ts";
+
+/** An unknown name is refused: a misspelt option that is ignored does more harm than an error. */
+export function checkNames(options: object, known: readonly string[], what: string): void {
+  for (const name of Object.keys(options)) {
+    if (!known.includes(name)) {
+      throw invalid(`Unknown ${what} option ${show(name)}. Known: ${known.join(", ")}.`);
+    }
+  }
+}
+
+export function checkObject(value: unknown, what: string): asserts value is object {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw invalid(`${what} must be an object; got ${show(value)}.`);
+  }
+}
+
+/** A whole number within bounds. */
+export function checkNumber(value: unknown, what: string, least: number, most: number): number {
+  if (typeof value !== "number" || !Number.isInteger(value) || value < least || value > most) {
+    throw invalid(`${what} must be a whole number from ${least} to ${most}; got ${show(value)}.`);
+  }
+  return value;
+}
+
+/** A text of 1 to `most` characters without control characters. */
+export function checkText(value: unknown, what: string, most: number): string {
+  if (typeof value !== "string" || value.length === 0 || value.length > most || CONTROL.test(value)) {
+    throw invalid(`${what} must be a text of 1 to ${most} characters without control characters; got ${show(value)}.`);
+  }
+  return value;
+}
+
+// oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+const CONTROL = /[\u0000-\u001f\u007f]/;

@@ -1,0 +1,50 @@
+/**
+ * A task's public id is a UUIDv7 that can be computed from its place in the store, so that no index is
+ * needed to find a task by its id. Ids of one store sort in the order of arrival.
+ *
+ *   ms 48 bits | version 4 | sequence, high 12 | variant 2 | sequence, low 36 | store 26
+ *
+ * `store` is a number drawn at random when a store is made: ids of different stores do not meet.
+ */
+export interface TaskPlace {
+  seq: number;
+  createdAt: number;
+}
+
+const SEQ_LOW_BITS = 36;
+const STORE_BITS = 26;
+export const STORE_LIMIT = 2 ** STORE_BITS;
+const SEQ_LOW = 2 ** SEQ_LOW_BITS;
+
+export function formatTaskId(createdAt: number, seq: number, store: number): string {
+  const ms = createdAt.toString(16).padStart(12, "0");
+  const seqHigh = Math.floor(seq / SEQ_LOW);
+  const seqLow = seq % SEQ_LOW;
+  // 62 bits after the variant: 36 of sequence, 26 of store. Split at 14 bits for the UUID's fourth group.
+  const top14 = Math.floor(seqLow / 2 ** 22);
+  const rest22 = seqLow % 2 ** 22;
+  const group3 = (0x7000 + seqHigh).toString(16);
+  const group4 = (0x8000 + top14).toString(16);
+  const group5 = (rest22 * STORE_LIMIT + store).toString(16).padStart(12, "0");
+  return `${ms.slice(0, 8)}-${ms.slice(8)}-${group3}-${group4}-${group5}`;
+}
+
+const UUID7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
+/** Undefined when the text is no task id, or one of another store. */
+export function parseTaskId(id: string, store: number): TaskPlace | undefined {
+  if (!UUID7.test(id)) return undefined;
+  const group5 = Number.parseInt(id.slice(24), 16);
+  if (group5 % STORE_LIMIT !== store) return undefined;
+  const seqHigh = Number.parseInt(id.slice(15, 18), 16);
+  const top14 = Number.parseInt(id.slice(19, 23), 16) - 0x8000;
+  const rest22 = Math.floor(group5 / STORE_LIMIT);
+  return {
+    seq: seqHigh * SEQ_LOW + top14 * 2 ** 22 + rest22,
+    createdAt: Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16),
+  };
+}
+
+export function isTaskId(text: string): boolean {
+  return UUID7.test(text);
+}

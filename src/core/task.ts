@@ -1,0 +1,183 @@
+/** The nouns: what a task is, in the words of ARCHITECTURE.md. Plain data, so that it crosses threads and wires. */
+
+export const PENDING_STATES = ["scheduled", "waiting", "ready", "claimed"] as const;
+export const END_STATES = ["done", "dead", "cancelled", "expired"] as const;
+export type TaskState = (typeof PENDING_STATES)[number] | (typeof END_STATES)[number];
+export type EndState = (typeof END_STATES)[number];
+
+export function isEnd(state: TaskState): state is EndState {
+  return (END_STATES as readonly string[]).includes(state);
+}
+
+/** A payload or result: bytes, or text, which is kept as text because most payloads are JSON. */
+export type Body = string | Uint8Array;
+
+/** Text by default is JSON. A content type is stored only where it differs. */
+export const JSON_TYPE = "application/json";
+
+export type Headers = Record<string, string>;
+
+/** A task to be added, resolved: durations in milliseconds, from the engine's now. */
+export interface NewTask {
+  queue: string;
+  data: Body;
+  contentType?: string;
+  headers?: Headers;
+  priority?: number;
+  delay?: number;
+  groupKey?: string;
+  idempotencyKey?: string;
+  ttl?: number;
+  maxAttempts?: number;
+}
+
+export interface AddedTask {
+  id: string;
+  queue: string;
+  state: TaskState;
+  /** The idempotencyKey was taken: this is the task that has it, and nothing was added. */
+  existing: boolean;
+}
+
+/** What identifies a claim. Every way to settle or extend checks the fence. */
+export interface ClaimRef {
+  id: string;
+  fence: number;
+}
+
+export interface ClaimedTask extends ClaimRef {
+  queue: string;
+  data: Body;
+  contentType: string;
+  headers: Headers;
+  /** Failures so far, and one. */
+  attempt: number;
+  maxAttempts: number;
+  priority: number;
+  groupKey: string | null;
+  createdAt: number;
+}
+
+/** What is kept of a failure. */
+export interface TaskError {
+  name: string;
+  message: string;
+  stack: string | null;
+}
+
+/** `released` attempts did not fail: the worker gave the task back, or stopped. */
+export type AttemptOutcome = "done" | "failed" | "rejected" | "lost" | "timeout" | "released" | "cancelled";
+
+/** A row of a task's ledger: one claim, once it has ended. Times are the engine's. */
+export interface Attempt {
+  attempt: number;
+  fence: number;
+  worker: string;
+  startedAt: number;
+  endedAt: number;
+  outcome: AttemptOutcome;
+  error: (TaskError & { fingerprint: string }) | null;
+}
+
+export interface TaskRecord {
+  id: string;
+  queue: string;
+  state: TaskState;
+  data: Body;
+  contentType: string;
+  headers: Headers;
+  priority: number;
+  groupKey: string | null;
+  idempotencyKey: string | null;
+  attempt: number;
+  maxAttempts: number;
+  createdAt: number;
+  /** When a scheduled task is due. */
+  dueAt: number | null;
+  expiresAt: number | null;
+  /** The current claim's, or that of the claim that ended it. */
+  worker: string | null;
+  startedAt: number | null;
+  endedAt: number | null;
+  progress: { value: number; note: string | null } | null;
+  cancelRequested: boolean;
+  result: Body | null;
+  /** Why a dead task is dead. */
+  error: (TaskError & { fingerprint: string }) | null;
+}
+
+/** How a task ended, for those who wait for it. */
+export interface TaskEnd {
+  id: string;
+  state: EndState;
+  result: Body | null;
+  error: (TaskError & { fingerprint: string }) | null;
+}
+
+export interface WorkerInfo {
+  /** The instance: what "retry elsewhere" tells apart. */
+  id: string;
+  /** A label for people; several instances may share it. */
+  name: string;
+  queues: string[];
+  concurrency: number;
+  host: string;
+  pid: number;
+}
+
+export interface WorkerRecord extends WorkerInfo {
+  joinedAt: number;
+  /** Milliseconds since its last sign of life. */
+  silentFor: number;
+  /** Tasks it holds. */
+  claims: number;
+}
+
+export interface DepthByState {
+  ready: number;
+  waiting: number;
+  scheduled: number;
+  claimed: number;
+  done: number;
+  dead: number;
+  cancelled: number;
+  expired: number;
+}
+
+export interface QueueStats {
+  queue: string;
+  paused: boolean;
+  depth: DepthByState;
+  /** Age in milliseconds of the oldest task that is ready; null when there is none. */
+  oldestAge: number | null;
+  /** Over the last minute. */
+  rates: { windowMs: number; addedPerSecond: number; donePerSecond: number; failedPerSecond: number };
+  /** Share of the attempts that ended in the last minute and failed; null when none ended. */
+  failureRate: number | null;
+  /** Mean milliseconds from claim to settle, and from add to claim, over the last minute; null when none. */
+  serviceTime: number | null;
+  waitTime: number | null;
+  workers: number;
+}
+
+/** A kind of failure among the dead letters. */
+export interface DeadPattern {
+  pattern: string;
+  count: number;
+  /** Of all dead letters of the queue, 0 to 1. */
+  share: number;
+  firstAt: number;
+  lastAt: number;
+  sample: { id: string; error: TaskError | null };
+}
+
+/** Which dead letters. Several fields narrow each other; none means all of the queue. */
+export interface DeadFilter {
+  ids?: string[];
+  /** A fingerprint, as `patterns` gives it. */
+  pattern?: string;
+  /** Part of the error's name or message, in any case. */
+  error?: string;
+}
+
+export type PatternKey = "fingerprint" | "worker" | `header:${string}`;

@@ -1,0 +1,231 @@
+import type { Reading } from "../core/clock.ts";
+import type { ErrorData } from "../core/errors.ts";
+import type { DibsEvent } from "../core/events.ts";
+import type { QueuePolicy } from "../core/policy.ts";
+import type {
+  AddedTask,
+  Attempt,
+  Body,
+  ClaimedTask,
+  DeadFilter,
+  DeadPattern,
+  NewTask,
+  PatternKey,
+  QueueStats,
+  TaskEnd,
+  TaskError,
+  TaskRecord,
+  TaskState,
+  WorkerInfo,
+  WorkerRecord,
+} from "../core/task.ts";
+
+/**
+ * The engine contract: durable, atomic state transitions, and nothing else.
+ *
+ * An engine is asked in batches of operations. It carries them out in order and commits once; `run` resolves
+ * when that commit is on disk. Each operation gets an outcome of its own: one that is refused changes nothing
+ * and leaves the others alone. When the commit itself fails, `run` rejects, and nothing of the batch happened.
+ *
+ * Durations, not instants, cross the contract: the engine adds its own now (core/engine-time.ts).
+ */
+export interface Engine {
+  run<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>>;
+
+  /**
+   * Tells what commits made possible, here or in other processes. Hints may be late, doubled or missing; a
+   * slow poll covers for the missing ones. One listener.
+   */
+  onHint(listener: (hint: Hint) => void): void;
+
+  /** Batches that may be under way at once; above that, calls are better gathered into the next one. */
+  readonly depth: number;
+
+  close(): Promise<void>;
+}
+
+/**
+ * An engine's heart: the same, but synchronous and without a clock of its own. The simulation drives it
+ * directly; an engine wraps it with a thread, heartbeats and hints.
+ */
+export interface Store {
+  run<const Ops extends readonly Op[]>(ops: Ops, reading: Reading): { outcomes: Outcomes<Ops>; hint: Hint };
+}
+
+export interface Hint {
+  /** How many tasks became ready, by queue. */
+  ready?: Record<string, number>;
+  /** A task ended otherwise than by a settle of this process: who waits for results should look. */
+  ended?: boolean;
+  /** For claims held here. */
+  notices?: Notice[];
+  /** Another process changed the store: anything may be different. */
+  foreign?: boolean;
+}
+
+/** Tells a worker what happened to a claim it holds, or (`gone`) that its session ended and all are lost. */
+export type Notice =
+  | { session: number; kind: "lost" | "timeout" | "cancel"; id: string; fence: number }
+  | { session: number; kind: "gone" };
+
+/** How a claim ends. `adds` commit with it or not at all. */
+export type Settlement =
+  | { kind: "done"; result: Body | null; adds?: NewTask[] }
+  /** A failure: scheduled again after `delay`, or dead when it was the last attempt. */
+  | { kind: "fail"; error: TaskError; delay: number; outcome?: "failed" | "timeout" }
+  /** Dead at once. */
+  | { kind: "reject"; error: TaskError }
+  /** Back to its place, no attempt used up. A task that was not `started` leaves no row in the ledger. */
+  | { kind: "release"; started: boolean };
+
+/** Every verb: what it is given, and what it answers. */
+export interface Verbs {
+  // ── Queues ──────────────────────────────────────────────────────────────────────────────────────────────
+  /**
+   * Makes the queue if it is new, and lays the named fields over its policy. Skipped when the same declaration
+   * was the last one applied, so that a restart does not undo what an operator changed since; `force` is that
+   * operator.
+   */
+  declare: Verb<
+    { queue: string; policy: Partial<QueuePolicy>; force?: boolean },
+    { policy: QueuePolicy; changed: boolean }
+  >;
+  /** A paused queue takes tasks and hands none out. Makes the queue if it is new. */
+  pause: Verb<{ queue: string; paused: boolean }, { changed: boolean }>;
+  /** All queues, by name; their policies resolved. */
+  queues: Verb<{ queue?: string }, QueueRecord[]>;
+  /**
+   * Removes tasks that are not claimed and have not ended, at most `limit`. The first call gives no `upTo` and
+   * is answered with one; repeating the call with it until `more` is false leaves alone what was added since.
+   */
+  purge: Verb<{ queue: string; upTo?: number; limit: number }, { removed: number; upTo: number; more: boolean }>;
+  /** Removes a queue with all it holds, dead letters and claims too; at most `limit` tasks a call. */
+  drop: Verb<{ queue: string; limit: number }, { removed: number; more: boolean }>;
+
+  // ── Tasks ───────────────────────────────────────────────────────────────────────────────────────────────
+  /** All or none. Makes queues that are new. */
+  add: Verb<{ tasks: NewTask[] }, AddedTask[]>;
+  /**
+   * Up to `max` tasks from the queues in the given order; with `share`, first at most `share` from each, then
+   * whatever is left. Within a queue: priority, then arrival. A claim with a `session` lives as long as that
+   * session beats, and at most the queue's timeout; one without has a lease of its own.
+   * Expired leases and due tasks are dealt with first.
+   */
+  claim: Verb<ClaimRequest, ClaimOutcome>;
+  /** Fenced: refused with CLAIM_LOST unless this claim holds. A cancelled task ends cancelled whatever is said. */
+  settle: Verb<{ id: string; fence: number; settlement: Settlement }, { state: TaskState }>;
+  /** Fenced. From now: the lease of a claim by hand, the timeout of one by a session. */
+  extend: Verb<{ id: string; fence: number; lease: number }, null>;
+  /** Fenced. */
+  progress: Verb<{ id: string; fence: number; value: number; note: string | null }, null>;
+  /** Ends a pending task; asks the holder of a claimed one to stop, and makes sure it ends cancelled. */
+  cancel: Verb<{ id: string }, { state: TaskState }>;
+  get: Verb<{ id: string }, TaskRecord>;
+  /** For those who wait: one answer an id. Light, and asked often. */
+  ends: Verb<{ ids: string[] }, (TaskEnd | "pending" | "missing")[]>;
+  /** The ledger, oldest first. */
+  history: Verb<{ id: string }, Attempt[]>;
+  /** Tasks of one state, oldest first (the dead: latest death last). `after` is the `next` of the page before. */
+  list: Verb<
+    { queue: string; state: TaskState; filter?: DeadFilter; after?: string; limit: number },
+    { tasks: TaskRecord[]; next: string | null }
+  >;
+
+  // ── Dead letters ────────────────────────────────────────────────────────────────────────────────────────
+  patterns: Verb<{ queue: string; by: PatternKey; limit: number }, DeadPattern[]>;
+  /** Back to life, the n-th after n × spacing milliseconds: failures reset, ledger kept, at the tail. */
+  redrive: Verb<{ queue: string; filter: DeadFilter; spacing: number }, { count: number }>;
+  discard: Verb<{ queue: string; filter: DeadFilter }, { count: number }>;
+
+  // ── Sessions ────────────────────────────────────────────────────────────────────────────────────────────
+  /** A worker starts. The engine beats the session from here on, off the event loop, until it leaves. */
+  join: Verb<{ worker: WorkerInfo; lease: number }, { session: number }>;
+  /** Signs of life. Also ends claims that passed their timeout, and fetches notices. */
+  beat: Verb<{ sessions: number[] }, { notices: Notice[] }>;
+  /** A worker stops; what it still holds is released. */
+  leave: Verb<{ session: number }, { released: number }>;
+  workers: Verb<{ queue?: string }, WorkerRecord[]>;
+
+  // ── Care ────────────────────────────────────────────────────────────────────────────────────────────────
+  /**
+   * Deals with a bounded amount of what time brings: expired leases, due tasks, time-to-live.
+   * `next`: milliseconds until there is something to do, 0 when some is left; null when nothing is known.
+   */
+  tend: Verb<Record<never, never>, { next: number | null }>;
+  /** Removes up to `limit` ended tasks past their retention, and forgets keys, events and rates out of date. */
+  prune: Verb<{ limit: number }, { removed: number; more: boolean }>;
+  stats: Verb<{ queue: string }, QueueStats>;
+  /** Registers a listener for a while, and returns what happened since `after` (null: from now on). */
+  listen: Verb<
+    { listener: string; after: number | null; limit: number },
+    { events: DibsEvent[]; cursor: number; missed: number }
+  >;
+  unlisten: Verb<{ listener: string }, null>;
+}
+
+export interface ClaimRequest {
+  queues: string[];
+  max: number;
+  /** The worker instance: a task is first offered to those that have not failed it. */
+  worker: string;
+  share?: number;
+  session?: number;
+  /** Of a claim by hand; the queue's own when absent. */
+  lease?: number;
+}
+
+export interface ClaimOutcome {
+  tasks: ClaimedTask[];
+  /** The policies of the queues that tasks came from: what the worker needs to time and retry them. */
+  policies: Record<string, QueuePolicy>;
+  /** Tasks kept for other workers, because this one failed them. */
+  passed: boolean;
+  /** The bound on the work of one call was met before `max` was: ask again. */
+  more: boolean;
+}
+
+export interface QueueRecord {
+  name: string;
+  policy: QueuePolicy;
+  paused: boolean;
+  createdAt: number;
+}
+
+/** Bounds that both engines keep, so that no call takes long however much has piled up. */
+export const BOUNDS = {
+  /** Expired, due or outlived tasks that one call deals with, of each kind. */
+  sweep: 1_000,
+  /** Retried tasks that a claim looks at to find those it may take. */
+  retryLook: 32,
+  /** Events kept for listeners that lag. */
+  events: 10_000,
+  /** A listener that has not asked for this long (awake milliseconds) is forgotten. */
+  listenerLease: 30_000,
+  /** An idempotencyKey outlives its task's end by this. */
+  keyAfterEnd: 86_400_000,
+  /** Rates are counted in slots of this many milliseconds, and reported over a window of them. */
+  rateSlot: 10_000,
+  rateWindow: 60_000,
+} as const;
+
+interface Verb<In, Out> {
+  in: In;
+  out: Out;
+}
+
+export type VerbName = keyof Verbs;
+export type Op<V extends VerbName = VerbName> = V extends VerbName ? { verb: V } & Verbs[V]["in"] : never;
+export type Outcome<V extends VerbName = VerbName> = V extends VerbName ? { ok: Verbs[V]["out"] } | { refused: ErrorData } : never;
+export type Outcomes<Ops extends readonly Op[]> = { [I in keyof Ops]: Outcome<Ops[I]["verb"]> };
+
+/** These change nothing, and may be answered beside a commit that is under way. */
+export const READING_VERBS: ReadonlySet<VerbName> = new Set([
+  "queues",
+  "get",
+  "ends",
+  "history",
+  "list",
+  "patterns",
+  "workers",
+  "stats",
+]);

@@ -1,0 +1,86 @@
+import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
+import { formatTaskId } from "../../core/task-id.ts";
+import { type AddedTask, JSON_TYPE, type NewTask } from "../../core/task.ts";
+import { enter, schedule } from "./line.ts";
+import type { Model, ModelKey } from "./model.ts";
+
+/** All or none: everything is checked before anything is written. */
+export function add(model: Model, tasks: NewTask[]): AddedTask[] {
+  checkAdds(model, tasks);
+  return tasks.map((task) => addOne(model, task));
+}
+
+export function checkAdds(model: Model, tasks: NewTask[]): void {
+  const adding = new Map<string, number>();
+  const seen = new Set<string>();
+  for (const [index, task] of tasks.entries()) {
+    const policy = model.policy(task.queue);
+    if (isLarger(task.data, policy.maxPayload)) {
+      const what = tasks.length > 1 ? `The payload of task ${index}` : "The payload";
+      throw tooLarge(what, task.data, policy.maxPayload, task.queue);
+    }
+    if (task.idempotencyKey !== undefined) {
+      const name = JSON.stringify([task.queue, task.idempotencyKey]);
+      if (seen.has(name) || takenKey(model, task)) continue;
+      seen.add(name);
+    }
+    adding.set(task.queue, (adding.get(task.queue) ?? 0) + 1);
+  }
+  for (const [queue, count] of adding) {
+    const { maxDepth } = model.policy(queue);
+    if (maxDepth === null) continue;
+    const depth = model.tasksOf(queue, "ready", "waiting", "scheduled").length;
+    if (depth + count > maxDepth) throw queueFull(queue, depth, count, maxDepth);
+  }
+}
+
+function takenKey(model: Model, task: NewTask): ModelKey | undefined {
+  const key = model.queues.get(task.queue)?.keys.get(task.idempotencyKey!);
+  return key && (key.forgetAt === null || key.forgetAt > model.now) ? key : undefined;
+}
+
+function addOne(model: Model, task: NewTask): AddedTask {
+  const queue = model.queue(task.queue);
+  const taken = task.idempotencyKey !== undefined && takenKey(model, task);
+  if (taken) {
+    const state = model.tasks.get(taken.id)?.state ?? taken.state!;
+    return { id: taken.id, queue: task.queue, state, existing: true };
+  }
+  const seq = ++model.seq;
+  const id = formatTaskId(model.now, seq, model.store);
+  const ttl = task.ttl ?? model.policy(task.queue).ttl;
+  const added = {
+    seq,
+    id,
+    queue: task.queue,
+    state: "ready" as const,
+    data: task.data,
+    contentType: task.contentType ?? JSON_TYPE,
+    headers: task.headers ?? {},
+    priority: task.priority ?? 0,
+    groupKey: task.groupKey ?? null,
+    idempotencyKey: task.idempotencyKey ?? null,
+    maxAttempts: task.maxAttempts ?? null,
+    createdAt: model.now,
+    expiresAt: ttl === null ? null : model.now + ttl,
+    pos: seq,
+    failures: 0,
+    dueAt: null,
+    holdsGroup: false,
+    elsewhere: null,
+    claim: null,
+    ledger: [],
+    endedAt: null,
+    result: null,
+    error: null,
+  };
+  model.tasks.set(id, added);
+  if (task.idempotencyKey !== undefined) {
+    queue.keys.set(task.idempotencyKey, { id, forgetAt: null, state: null });
+  }
+  model.flow(task.queue).added++;
+  model.announce({ type: "task.added", at: model.now, queue: task.queue, taskId: id });
+  if (task.delay !== undefined && task.delay > 0) schedule(added, model.now + task.delay);
+  else enter(model, added);
+  return { id, queue: task.queue, state: added.state, existing: false };
+}

@@ -1,0 +1,16 @@
+import { isEnd, type TaskState } from "../../core/task.ts";
+import { knownTask } from "./inspect.ts";
+import { end } from "./line.ts";
+import type { Model } from "./model.ts";
+
+export function cancel(model: Model, id: string): { state: TaskState } {
+  const task = knownTask(model, id);
+  if (task.claim) {
+    const { cancelled, session, fence } = task.claim;
+    task.claim.cancelled = true;
+    if (!cancelled && session !== null) model.notices.push({ session, kind: "cancel", id, fence });
+  } else if (!isEnd(task.state)) {
+    end(model, task, "cancelled");
+  }
+  return { state: task.state };
+}

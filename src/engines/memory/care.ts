@@ -1,0 +1,73 @@
+import type { DibsEvent } from "../../core/events.ts";
+import { BOUNDS } from "../../engine/engine.ts";
+import { remove } from "./line.ts";
+import type { Model, ModelQueue } from "./model.ts";
+import { claimsOf, sweep } from "./sweep.ts";
+
+export function tend(model: Model): { next: number | null } {
+  sweep(model);
+  const times: number[] = [];
+  for (const task of model.tasks.values()) {
+    if (task.state === "scheduled") times.push(task.dueAt! - model.now);
+    if (task.elsewhere) times.push(task.elsewhere.until - model.now);
+    if (task.expiresAt !== null && ["ready", "waiting", "scheduled"].includes(task.state)) {
+      times.push(task.expiresAt - model.now);
+    }
+    if (task.claim && task.claim.session === null) times.push(task.claim.deadline - model.awake);
+  }
+  for (const session of model.sessions.values()) {
+    const leases = claimsOf(model, session.id).map((task) => task.claim!.lease);
+    times.push(session.beatAt + Math.min(session.lease, ...leases) - model.awake);
+  }
+  return { next: times.length === 0 ? null : Math.max(0, Math.min(...times)) };
+}
+
+export function prune(model: Model, limit: number): { removed: number; more: boolean } {
+  let removed = 0;
+  let more = false;
+  for (const queue of model.queues.values()) {
+    const doomed = pastRetention(model, queue);
+    for (const task of doomed.slice(0, limit - removed)) remove(model, task, { keepKey: true });
+    more ||= doomed.length > limit - removed;
+    removed += Math.min(doomed.length, limit - removed);
+    for (const [name, key] of queue.keys) {
+      if (key.forgetAt !== null && key.forgetAt <= model.now) queue.keys.delete(name);
+    }
+    const since = Math.floor((model.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);
+    for (const slot of queue.flow.keys()) if (slot <= since) queue.flow.delete(slot);
+  }
+  pruneEvents(model);
+  return { removed, more };
+}
+
+/** Older than its age, or beyond the last `count`: the earliest end first. */
+function pastRetention(model: Model, queue: ModelQueue) {
+  const { age, count } = model.policy(queue.name).retention;
+  const ended = model
+    .tasksOf(queue.name, "done", "cancelled", "expired")
+    .sort((a, b) => a.endedAt! - b.endedAt! || a.seq - b.seq);
+  return ended.filter((task, index) => task.endedAt! + age <= model.now || ended.length - index > count);
+}
+
+function pruneEvents(model: Model): void {
+  for (const [listener, until] of model.listeners) if (until <= model.awake) model.listeners.delete(listener);
+  model.events = model.listeners.size === 0 ? [] : model.events.slice(-BOUNDS.events);
+}
+
+export function listen(
+  model: Model,
+  listener: string,
+  after: number | null,
+  limit: number,
+): { events: DibsEvent[]; cursor: number; missed: number } {
+  model.listeners.set(listener, model.awake + BOUNDS.listenerLease);
+  const from = after ?? model.eventSeq;
+  const page = model.events.filter(({ n }) => n > from).slice(0, limit);
+  const cursor = page.at(-1)?.n ?? model.eventSeq;
+  return { events: page.map(({ event }) => event), cursor, missed: cursor - from - page.length };
+}
+
+export function unlisten(model: Model, listener: string): null {
+  model.listeners.delete(listener);
+  return null;
+}

@@ -1,0 +1,77 @@
+import { DibsError } from "../../core/errors.ts";
+import type { ClaimedTask } from "../../core/task.ts";
+import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
+import { end, isOutlived } from "./line.ts";
+import type { Model, ModelTask } from "./model.ts";
+import { sweep } from "./sweep.ts";
+
+export function claim(model: Model, request: ClaimRequest): ClaimOutcome {
+  if (request.session !== undefined && !model.sessions.has(request.session)) throw sessionGone(request.session);
+  sweep(model);
+  const outcome: ClaimOutcome = { tasks: [], policies: {}, passed: false, more: false };
+  if (request.share !== undefined) for (const queue of request.queues) take(model, request, queue, request.share, outcome);
+  for (const queue of request.queues) take(model, request, queue, request.max, outcome);
+  return outcome;
+}
+
+export function sessionGone(session: number): DibsError {
+  return new DibsError(
+    "CLAIM_LOST",
+    `Session ${session} has ended: it gave no sign of life for a whole lease, and what it held went to others. Join again.`,
+  );
+}
+
+/** Up to `count` tasks from one queue, in its order. */
+function take(model: Model, request: ClaimRequest, queue: string, count: number, outcome: ClaimOutcome): void {
+  const room = Math.min(count, request.max - outcome.tasks.length);
+  if (room <= 0 || !model.queues.has(queue) || model.queue(queue).paused) return;
+  const line = model.tasksOf(queue, "ready").sort((a, b) => b.priority - a.priority || a.pos - b.pos);
+  const kept = line.filter((task) => task.elsewhere).slice(0, BOUNDS.retryLook);
+  const allowed = kept.filter((task) => !task.elsewhere!.avoid.includes(request.worker));
+  outcome.passed ||= allowed.length < kept.length;
+  const open = line.filter((task) => !task.elsewhere || allowed.includes(task));
+  for (const task of open.slice(0, room)) {
+    if (isOutlived(model, task)) {
+      end(model, task, "expired");
+      outcome.more = true;
+    } else {
+      outcome.tasks.push(hold(model, request, task));
+      outcome.policies[queue] = model.policy(queue);
+    }
+  }
+}
+
+function hold(model: Model, request: ClaimRequest, task: ModelTask): ClaimedTask {
+  const policy = model.policy(task.queue);
+  const lease = request.lease ?? policy.lease;
+  task.state = "claimed";
+  task.elsewhere = null;
+  task.claim = {
+    fence: ++model.fence,
+    worker: request.worker,
+    session: request.session ?? null,
+    startedAt: model.now,
+    lease,
+    deadline: model.awake + (request.session === undefined ? lease : policy.timeout),
+    cancelled: false,
+    progress: null,
+  };
+  const flow = model.flow(task.queue);
+  flow.claimed++;
+  flow.waitMs += model.now - task.createdAt;
+  const attempt = task.failures + 1;
+  model.announce({ type: "task.claimed", at: model.now, queue: task.queue, taskId: task.id, worker: request.worker, attempt });
+  return {
+    id: task.id,
+    fence: task.claim.fence,
+    queue: task.queue,
+    data: task.data,
+    contentType: task.contentType,
+    headers: task.headers,
+    attempt,
+    maxAttempts: model.maxAttempts(task),
+    priority: task.priority,
+    groupKey: task.groupKey,
+    createdAt: task.createdAt,
+  };
+}

@@ -1,0 +1,71 @@
+import type { DeadFilter, DeadPattern, PatternKey } from "../../core/task.ts";
+import { comeBack, remove } from "./line.ts";
+import type { Model, ModelTask } from "./model.ts";
+
+/** Those the filter names, the earliest death first. */
+export function deadLetters(model: Model, queue: string, filter: DeadFilter): ModelTask[] {
+  return model
+    .tasksOf(queue, "dead")
+    .filter((task) => matches(task, filter))
+    .sort((a, b) => a.endedAt! - b.endedAt! || a.seq - b.seq);
+}
+
+function matches(task: ModelTask, filter: DeadFilter): boolean {
+  const text = `${task.error!.name}: ${task.error!.message}`.toLowerCase();
+  return (
+    (filter.ids === undefined || filter.ids.includes(task.id)) &&
+    (filter.pattern === undefined || task.error!.fingerprint === filter.pattern) &&
+    (filter.error === undefined || text.includes(filter.error.toLowerCase()))
+  );
+}
+
+export function patterns(model: Model, queue: string, by: PatternKey, limit: number): DeadPattern[] {
+  const all = deadLetters(model, queue, {});
+  const groups = Map.groupBy(all, (task) => patternOf(task, by));
+  return [...groups]
+    .map(([pattern, tasks]) => {
+      const { id, error } = tasks.at(-1)!;
+      return {
+        pattern,
+        count: tasks.length,
+        share: tasks.length / all.length,
+        firstAt: tasks[0]!.endedAt!,
+        lastAt: tasks.at(-1)!.endedAt!,
+        sample: { id, error: error && { name: error.name, message: error.message, stack: error.stack } },
+      };
+    })
+    .sort((a, b) => b.count - a.count || (a.pattern < b.pattern ? -1 : 1))
+    .slice(0, limit);
+}
+
+function patternOf(task: ModelTask, by: PatternKey): string {
+  if (by === "fingerprint") return task.error!.fingerprint;
+  if (by === "worker") return task.ledger.at(-1)!.worker;
+  return task.headers[by.slice("header:".length)] ?? "";
+}
+
+export function redrive(model: Model, queue: string, filter: DeadFilter, spacing: number): { count: number } {
+  const tasks = deadLetters(model, queue, filter);
+  for (const [index, task] of tasks.entries()) {
+    task.failures = 0;
+    task.pos = ++model.seq;
+    task.endedAt = null;
+    task.error = null;
+    // Whoever redrives it wants it done, however late.
+    task.expiresAt = null;
+    const key = task.idempotencyKey !== null && model.queue(queue).keys.get(task.idempotencyKey);
+    if (key && key.id === task.id) {
+      key.forgetAt = null;
+      key.state = null;
+    }
+    model.announce({ type: "task.redriven", at: model.now, queue, taskId: task.id });
+    comeBack(model, task, index * spacing);
+  }
+  return { count: tasks.length };
+}
+
+export function discard(model: Model, queue: string, filter: DeadFilter): { count: number } {
+  const tasks = deadLetters(model, queue, filter);
+  for (const task of tasks) remove(model, task, { keepKey: false });
+  return { count: tasks.length };
+}

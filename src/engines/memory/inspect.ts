@@ -1,0 +1,128 @@
+import { taskNotFound } from "../../core/task-not-found.ts";
+import {
+  type Attempt,
+  type DeadFilter,
+  isEnd,
+  type QueueStats,
+  type TaskEnd,
+  type TaskRecord,
+  type TaskState,
+} from "../../core/task.ts";
+import { BOUNDS } from "../../engine/engine.ts";
+import { deadLetters } from "./dead.ts";
+import type { Model, ModelTask } from "./model.ts";
+import { workers } from "./sessions.ts";
+
+export function knownTask(model: Model, id: string): ModelTask {
+  const task = model.tasks.get(id);
+  if (!task) throw taskNotFound(id);
+  return task;
+}
+
+export function get(model: Model, id: string): TaskRecord {
+  return record(model, knownTask(model, id));
+}
+
+function record(model: Model, task: ModelTask): TaskRecord {
+  const last = task.ledger.at(-1);
+  return {
+    id: task.id,
+    queue: task.queue,
+    state: task.state,
+    data: task.data,
+    contentType: task.contentType,
+    headers: task.headers,
+    priority: task.priority,
+    groupKey: task.groupKey,
+    idempotencyKey: task.idempotencyKey,
+    attempt: isEnd(task.state) ? (last?.attempt ?? 0) : task.failures + 1,
+    maxAttempts: model.maxAttempts(task),
+    createdAt: task.createdAt,
+    dueAt: task.dueAt,
+    expiresAt: task.expiresAt,
+    worker: task.claim?.worker ?? (isEnd(task.state) ? (last?.worker ?? null) : null),
+    startedAt: task.claim?.startedAt ?? (isEnd(task.state) ? (last?.startedAt ?? null) : null),
+    endedAt: task.endedAt,
+    progress: task.claim?.progress ?? null,
+    cancelRequested: task.claim?.cancelled ?? false,
+    result: task.result,
+    error: task.error,
+  };
+}
+
+export function ends(model: Model, ids: string[]): (TaskEnd | "pending" | "missing")[] {
+  return ids.map((id) => {
+    const task = model.tasks.get(id);
+    if (!task) return "missing";
+    return isEnd(task.state) ? { id, state: task.state, result: task.result, error: task.error } : "pending";
+  });
+}
+
+export function history(model: Model, id: string): Attempt[] {
+  return knownTask(model, id).ledger;
+}
+
+/** A page, in the order of service (ready), due time (scheduled), group (waiting), arrival (claimed) or end. */
+export function list(
+  model: Model,
+  queue: string,
+  state: TaskState,
+  filter: DeadFilter | undefined,
+  after: string | undefined,
+  limit: number,
+): { tasks: TaskRecord[]; next: string | null } {
+  const tasks = filter ? deadLetters(model, queue, filter) : model.tasksOf(queue, state);
+  const start = after === undefined ? null : (JSON.parse(after) as SortKey);
+  const rows = tasks
+    .map((task) => ({ task, key: sortKey(task) }))
+    .sort((a, b) => compare(a.key, b.key))
+    .filter(({ key }) => start === null || compare(key, start) > 0);
+  const page = rows.slice(0, limit);
+  return {
+    tasks: page.map(({ task }) => record(model, task)),
+    next: rows.length > limit ? JSON.stringify(page.at(-1)!.key) : null,
+  };
+}
+
+type SortKey = (number | string)[];
+
+function sortKey(task: ModelTask): SortKey {
+  if (task.state === "ready") return [-task.priority, task.pos];
+  if (task.state === "scheduled") return [task.dueAt!, task.seq];
+  if (task.state === "waiting") return [task.groupKey!, task.pos];
+  if (task.state === "claimed") return [task.seq];
+  return [task.endedAt!, task.seq];
+}
+
+function compare(a: SortKey, b: SortKey): number {
+  const i = a.findIndex((part, at) => part !== b[at]);
+  return i < 0 ? 0 : a[i]! < b[i]! ? -1 : 1;
+}
+
+export function stats(model: Model, queue: string): QueueStats {
+  const ready = model.tasksOf(queue, "ready");
+  const since = Math.floor((model.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);
+  const flow = { added: 0, claimed: 0, done: 0, failed: 0, waitMs: 0, serviceMs: 0 };
+  for (const [slot, part] of model.queues.get(queue)?.flow ?? []) {
+    if (slot <= since) continue;
+    for (const name of Object.keys(flow) as (keyof typeof flow)[]) flow[name] += part[name];
+  }
+  const seconds = BOUNDS.rateWindow / 1_000;
+  const settled = flow.done + flow.failed;
+  return {
+    queue,
+    paused: model.queues.get(queue)?.paused ?? false,
+    depth: model.depth(queue),
+    oldestAge: ready.length === 0 ? null : model.now - Math.min(...ready.map((task) => task.createdAt)),
+    rates: {
+      windowMs: BOUNDS.rateWindow,
+      addedPerSecond: flow.added / seconds,
+      donePerSecond: flow.done / seconds,
+      failedPerSecond: flow.failed / seconds,
+    },
+    failureRate: settled === 0 ? null : flow.failed / settled,
+    serviceTime: settled === 0 ? null : flow.serviceMs / settled,
+    waitTime: flow.claimed === 0 ? null : flow.waitMs / flow.claimed,
+    workers: workers(model, queue).length,
+  };
+}

@@ -1,0 +1,165 @@
+import type { AttemptOutcome, EndState, TaskError } from "../../core/task.ts";
+import { fingerprint } from "../../core/fingerprint.ts";
+import { isExhausted } from "../../core/retry.ts";
+import { BOUNDS } from "../../engine/engine.ts";
+import type { Model, ModelTask } from "./model.ts";
+
+/** How a task moves between the states. Each verb is written in these words. */
+
+/** Joins the line, or its group's: a due task, new or redriven. */
+export function enter(model: Model, task: ModelTask): void {
+  task.dueAt = null;
+  if (task.groupKey !== null && !task.holdsGroup) {
+    if (groupHead(model, task)) {
+      task.state = "waiting";
+      return;
+    }
+    task.holdsGroup = true;
+  }
+  becomeReady(model, task);
+}
+
+function groupHead(model: Model, task: ModelTask): ModelTask | undefined {
+  return [...model.tasks.values()].find(
+    (other) => other.queue === task.queue && other.groupKey === task.groupKey && other.holdsGroup,
+  );
+}
+
+function becomeReady(model: Model, task: ModelTask): void {
+  task.state = "ready";
+  task.elsewhere = keptFor(model, task);
+  model.hint.ready = { ...model.hint.ready, [task.queue]: (model.hint.ready?.[task.queue] ?? 0) + 1 };
+}
+
+/** A failed task is kept for workers that have not failed it, where there is such a worker. */
+function keptFor(model: Model, task: ModelTask): ModelTask["elsewhere"] {
+  if (task.failures === 0) return null;
+  const avoid = failedBy(task);
+  const { elsewhere } = model.policy(task.queue);
+  const other = [...model.sessions.values()].some(
+    (session) =>
+      session.worker.queues.includes(task.queue) &&
+      session.beatAt + session.lease > model.awake &&
+      !avoid.includes(session.worker.id),
+  );
+  return other && elsewhere > 0 ? { until: model.now + elsewhere, avoid } : null;
+}
+
+/** The workers of the failures that count: those since the task was added or redriven. */
+function failedBy(task: ModelTask): string[] {
+  const failures = task.ledger.filter((row) => FAILURES.has(row.outcome));
+  return [...new Set(failures.slice(-task.failures).map((row) => row.worker))];
+}
+
+const FAILURES: ReadonlySet<AttemptOutcome> = new Set(["failed", "timeout", "lost"]);
+
+export function schedule(task: ModelTask, dueAt: number): void {
+  task.state = "scheduled";
+  task.dueAt = dueAt;
+}
+
+/** Writes the ledger's row for the claim that ends, and takes the claim off. */
+export function closeAttempt(model: Model, task: ModelTask, outcome: AttemptOutcome, error: TaskError | null): void {
+  const claim = task.claim!;
+  task.claim = null;
+  task.ledger.push({
+    attempt: task.failures + 1,
+    fence: claim.fence,
+    worker: claim.worker,
+    startedAt: claim.startedAt,
+    endedAt: model.now,
+    outcome,
+    error: error && { ...error, fingerprint: fingerprint(error) },
+  });
+  const flow = model.flow(task.queue);
+  if (outcome === "done") flow.done++;
+  if (FAILURES.has(outcome) || outcome === "rejected") flow.failed++;
+  if (outcome !== "released" && outcome !== "cancelled") flow.serviceMs += model.now - claim.startedAt;
+}
+
+/** A failed attempt: another one after `delay`, or dead when it was the last. */
+export function fail(
+  model: Model,
+  task: ModelTask,
+  outcome: "failed" | "timeout" | "lost",
+  error: TaskError,
+  delay: number,
+): void {
+  const { worker, cancelled } = task.claim!;
+  closeAttempt(model, task, outcome, error);
+  const attempt = ++task.failures;
+  if (cancelled) return end(model, task, "cancelled");
+  if (isExhausted(task.failures, model.maxAttempts(task))) return die(model, task, error);
+  model.announce({
+    type: "task.failed",
+    at: model.now,
+    queue: task.queue,
+    taskId: task.id,
+    worker,
+    attempt,
+    detail: `${error.name}: ${error.message}`,
+  });
+  comeBack(model, task, delay);
+}
+
+/** Back in line at its old place, now or later; its group waits for it. */
+export function comeBack(model: Model, task: ModelTask, delay: number): void {
+  if (isOutlived(model, task)) return end(model, task, "expired");
+  if (delay > 0) schedule(task, model.now + delay);
+  else enter(model, task);
+}
+
+export function isOutlived(model: Model, task: ModelTask): boolean {
+  return task.expiresAt !== null && task.expiresAt <= model.now;
+}
+
+export function die(model: Model, task: ModelTask, error: TaskError): void {
+  task.error = { ...error, fingerprint: fingerprint(error) };
+  end(model, task, "dead", `${error.name}: ${error.message}`);
+}
+
+/** Reaches an end: the group's next task takes its turn, and the idempotency window starts. */
+export function end(model: Model, task: ModelTask, state: EndState, detail?: string): void {
+  task.state = state;
+  task.endedAt = model.now;
+  task.dueAt = null;
+  task.elsewhere = null;
+  const key = task.idempotencyKey !== null && model.queue(task.queue).keys.get(task.idempotencyKey);
+  if (key && key.id === task.id) {
+    key.forgetAt = model.now + BOUNDS.keyAfterEnd;
+    key.state = state;
+  }
+  model.hint.ended = true;
+  const last = task.ledger.at(-1);
+  model.announce({
+    type: `task.${state}`,
+    at: model.now,
+    queue: task.queue,
+    taskId: task.id,
+    ...(last && { worker: last.worker, attempt: last.attempt }),
+    ...(detail !== undefined && { detail }),
+  });
+  freeGroup(model, task);
+}
+
+function freeGroup(model: Model, task: ModelTask): void {
+  if (!task.holdsGroup) return;
+  task.holdsGroup = false;
+  const next = model
+    .tasksOf(task.queue, "waiting")
+    .filter((other) => other.groupKey === task.groupKey)
+    .sort((a, b) => a.pos - b.pos)[0];
+  if (next) {
+    next.holdsGroup = true;
+    becomeReady(model, next);
+  }
+}
+
+/** Gone without a trace: purged, discarded, or past its retention. Its key is free, unless it outlives the row. */
+export function remove(model: Model, task: ModelTask, options: { keepKey: boolean }): void {
+  model.tasks.delete(task.id);
+  freeGroup(model, task);
+  if (task.idempotencyKey === null || options.keepKey) return;
+  const { keys } = model.queue(task.queue);
+  if (keys.get(task.idempotencyKey)?.id === task.id) keys.delete(task.idempotencyKey);
+}

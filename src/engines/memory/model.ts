@@ -1,0 +1,172 @@
+import { type Reading } from "../../core/clock.ts";
+import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
+import type { DibsEvent } from "../../core/events.ts";
+import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import type { Attempt, Body, DepthByState, EndState, Headers, TaskError, TaskState, WorkerInfo } from "../../core/task.ts";
+import { BOUNDS, type Hint, type Notice } from "../../engine/engine.ts";
+
+/** The reference model's data: plain objects, searched from end to end. Read this to learn what an engine is. */
+export class Model {
+  /** Part of every task's id. */
+  readonly store: number;
+  time: EngineTime;
+  seq = 0;
+  fence = 0;
+  session = 0;
+  readonly queues = new Map<string, ModelQueue>();
+  readonly tasks = new Map<string, ModelTask>();
+  readonly sessions = new Map<number, ModelSession>();
+  notices: Notice[] = [];
+  /** Awake milliseconds until which each listener is remembered. */
+  readonly listeners = new Map<string, number>();
+  eventSeq = 0;
+  events: { n: number; event: DibsEvent }[] = [];
+  hint: Hint = {};
+
+  constructor(store: number, reading: Reading) {
+    this.store = store;
+    this.time = startTime(reading);
+  }
+
+  begin(reading: Reading): void {
+    this.time = advanceTime(this.time, reading);
+    this.hint = {};
+  }
+
+  get now(): number {
+    return this.time.now;
+  }
+
+  get awake(): number {
+    return this.time.awake;
+  }
+
+  queue(name: string): ModelQueue {
+    let queue = this.queues.get(name);
+    if (!queue) {
+      queue = {
+        name,
+        named: {},
+        declared: null,
+        paused: false,
+        createdAt: this.now,
+        keys: new Map(),
+        flow: new Map(),
+      };
+      this.queues.set(name, queue);
+      this.announce({ type: "queue.created", at: this.now, queue: name });
+    }
+    return queue;
+  }
+
+  policy(name: string): QueuePolicy {
+    return resolvePolicy(this.queues.get(name)?.named ?? {});
+  }
+
+  maxAttempts(task: ModelTask): number {
+    return task.maxAttempts ?? this.policy(task.queue).maxAttempts;
+  }
+
+  tasksOf(queue: string, ...states: TaskState[]): ModelTask[] {
+    return [...this.tasks.values()].filter((task) => task.queue === queue && states.includes(task.state));
+  }
+
+  depth(queue: string): DepthByState {
+    const depth = { ready: 0, waiting: 0, scheduled: 0, claimed: 0, done: 0, dead: 0, cancelled: 0, expired: 0 };
+    for (const task of this.tasks.values()) if (task.queue === queue) depth[task.state]++;
+    return depth;
+  }
+
+  /** The rates of the moment: one row per queue and slot of time. */
+  flow(queue: string): Flow {
+    const { flow } = this.queue(queue);
+    const slot = Math.floor(this.now / BOUNDS.rateSlot);
+    if (!flow.has(slot)) flow.set(slot, { added: 0, claimed: 0, done: 0, failed: 0, waitMs: 0, serviceMs: 0 });
+    return flow.get(slot)!;
+  }
+
+  announce(event: DibsEvent): void {
+    if (this.listeners.size === 0) return;
+    this.events.push({ n: ++this.eventSeq, event });
+  }
+}
+
+export interface ModelQueue {
+  name: string;
+  /** The fields of the policy that somebody named. */
+  named: Partial<QueuePolicy>;
+  /** The last declaration applied, as JSON. */
+  declared: string | null;
+  paused: boolean;
+  createdAt: number;
+  keys: Map<string, ModelKey>;
+  flow: Map<number, Flow>;
+}
+
+export interface ModelKey {
+  id: string;
+  /** Set when its task has ended: the key is free again from then on. */
+  forgetAt: number | null;
+  /** How the task ended, for when its row is gone. */
+  state: EndState | null;
+}
+
+export interface Flow {
+  added: number;
+  claimed: number;
+  done: number;
+  failed: number;
+  waitMs: number;
+  serviceMs: number;
+}
+
+export interface ModelTask {
+  seq: number;
+  id: string;
+  queue: string;
+  state: TaskState;
+  data: Body;
+  contentType: string;
+  headers: Headers;
+  priority: number;
+  groupKey: string | null;
+  idempotencyKey: string | null;
+  maxAttempts: number | null;
+  createdAt: number;
+  expiresAt: number | null;
+  /** Its place in line: the order of arrival, kept across retries, new after a redrive. */
+  pos: number;
+  failures: number;
+  /** scheduled: when it is due. */
+  dueAt: number | null;
+  /** It is the head of its group: the others wait behind it. */
+  holdsGroup: boolean;
+  /** ready, and kept for workers other than these until then. */
+  elsewhere: { until: number; avoid: string[] } | null;
+  claim: ModelClaim | null;
+  ledger: Attempt[];
+  endedAt: number | null;
+  result: Body | null;
+  error: (TaskError & { fingerprint: string }) | null;
+}
+
+export interface ModelClaim {
+  fence: number;
+  worker: string;
+  session: number | null;
+  startedAt: number;
+  lease: number;
+  /** Awake milliseconds. By hand: end of the lease. By a session: end of the timeout. */
+  deadline: number;
+  cancelled: boolean;
+  progress: { value: number; note: string | null } | null;
+}
+
+export interface ModelSession {
+  id: number;
+  worker: WorkerInfo;
+  lease: number;
+  joinedAt: number;
+  /** Awake milliseconds of its last sign of life. */
+  beatAt: number;
+}

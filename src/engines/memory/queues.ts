@@ -1,0 +1,80 @@
+import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import type { QueueRecord } from "../../engine/engine.ts";
+import { remove } from "./line.ts";
+import type { Model } from "./model.ts";
+
+export function declare(
+  model: Model,
+  name: string,
+  policy: Partial<QueuePolicy>,
+  force: boolean,
+): { policy: QueuePolicy; changed: boolean } {
+  const queue = model.queue(name);
+  const declared = JSON.stringify(policy);
+  const apply = force || (queue.declared !== declared && Object.keys(policy).length > 0);
+  const named = apply ? { ...queue.named, ...policy } : queue.named;
+  const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(resolvePolicy(queue.named));
+  queue.named = named;
+  if (apply && !force) queue.declared = declared;
+  if (changed) model.announce({ type: "queue.updated", at: model.now, queue: name });
+  return { policy: resolvePolicy(named), changed };
+}
+
+export function pause(model: Model, name: string, paused: boolean): { changed: boolean } {
+  const queue = model.queue(name);
+  const changed = queue.paused !== paused;
+  queue.paused = paused;
+  if (changed) model.announce({ type: paused ? "queue.paused" : "queue.resumed", at: model.now, queue: name });
+  const ready = model.tasksOf(name, "ready").length;
+  if (changed && !paused && ready > 0) model.hint.ready = { ...model.hint.ready, [name]: ready };
+  return { changed };
+}
+
+export function queues(model: Model, name: string | undefined): QueueRecord[] {
+  return [...model.queues.values()]
+    .filter((queue) => name === undefined || queue.name === name)
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+    .map(({ name: queue, named, paused, createdAt }) => ({
+      name: queue,
+      policy: resolvePolicy(named),
+      paused,
+      createdAt,
+    }));
+}
+
+export function purge(
+  model: Model,
+  queue: string,
+  upTo: number | undefined,
+  limit: number,
+): { removed: number; upTo: number; more: boolean } {
+  const last = upTo ?? model.seq;
+  // Those behind a head go first: removing a head would only make the next one ready.
+  const order = ["waiting", "scheduled", "ready"];
+  const doomed = model
+    .tasksOf(queue, "waiting", "scheduled", "ready")
+    .filter((task) => task.pos <= last)
+    .sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state) || a.pos - b.pos);
+  for (const task of doomed.slice(0, limit)) remove(model, task, { keepKey: false });
+  const more = doomed.length > limit;
+  if (!more && model.queues.has(queue)) model.announce({ type: "queue.purged", at: model.now, queue });
+  return { removed: Math.min(doomed.length, limit), upTo: last, more };
+}
+
+export function drop(model: Model, queue: string, limit: number): { removed: number; more: boolean } {
+  if (!model.queues.has(queue)) return { removed: 0, more: false };
+  const doomed = [...model.tasks.values()].filter((task) => task.queue === queue);
+  for (const task of doomed.slice(0, limit)) {
+    if (task.claim?.session != null) {
+      model.notices.push({ session: task.claim.session, kind: "lost", id: task.id, fence: task.claim.fence });
+    }
+    remove(model, task, { keepKey: false });
+  }
+  const more = doomed.length > limit;
+  if (doomed.length > 0) model.hint.ended = true;
+  if (!more) {
+    model.queues.delete(queue);
+    model.announce({ type: "queue.deleted", at: model.now, queue });
+  }
+  return { removed: Math.min(doomed.length, limit), more };
+}

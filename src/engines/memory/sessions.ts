@@ -1,0 +1,52 @@
+import type { WorkerInfo, WorkerRecord } from "../../core/task.ts";
+import type { Notice } from "../../engine/engine.ts";
+import type { Model } from "./model.ts";
+import { settleRelease } from "./settle.ts";
+import { claimsOf, endOverdue } from "./sweep.ts";
+
+export function join(model: Model, worker: WorkerInfo, lease: number): { session: number } {
+  const id = ++model.session;
+  model.sessions.set(id, { id, worker, lease, joinedAt: model.now, beatAt: model.awake });
+  model.announce({ type: "worker.joined", at: model.now, worker: worker.id });
+  return { session: id };
+}
+
+export function beat(model: Model, sessions: number[]): { notices: Notice[] } {
+  for (const id of sessions) {
+    const session = model.sessions.get(id);
+    if (!session) {
+      model.notices.push({ session: id, kind: "gone" });
+      continue;
+    }
+    session.beatAt = model.awake;
+    endOverdue(model, session);
+  }
+  const notices = model.notices.filter((notice) => sessions.includes(notice.session));
+  model.notices = model.notices.filter((notice) => !sessions.includes(notice.session));
+  return { notices };
+}
+
+export function leave(model: Model, id: number): { released: number } {
+  const session = model.sessions.get(id);
+  if (!session) return { released: 0 };
+  // The session goes first: a worker that stops is no longer one that could take a task over.
+  model.sessions.delete(id);
+  model.notices = model.notices.filter((notice) => notice.session !== id);
+  const held = claimsOf(model, id).sort((a, b) => a.seq - b.seq);
+  for (const task of held) settleRelease(model, task, true);
+  model.announce({ type: "worker.left", at: model.now, worker: session.worker.id });
+  return { released: held.length };
+}
+
+/** Those that gave a sign of life within their lease. */
+export function workers(model: Model, queue: string | undefined): WorkerRecord[] {
+  return [...model.sessions.values()]
+    .filter((session) => session.beatAt + session.lease > model.awake)
+    .filter((session) => queue === undefined || session.worker.queues.includes(queue))
+    .map((session) => ({
+      ...session.worker,
+      joinedAt: session.joinedAt,
+      silentFor: model.awake - session.beatAt,
+      claims: claimsOf(model, session.id).length,
+    }));
+}

@@ -1,0 +1,66 @@
+import { claimLost } from "../../core/errors.ts";
+import { isLarger, tooLarge } from "../../core/limits.ts";
+import type { TaskState } from "../../core/task.ts";
+import type { Settlement } from "../../engine/engine.ts";
+import { add, checkAdds } from "./add.ts";
+import { closeAttempt, comeBack, die, end, fail } from "./line.ts";
+import type { Model, ModelTask } from "./model.ts";
+
+export function settle(model: Model, id: string, fence: number, settlement: Settlement): { state: TaskState } {
+  const task = heldTask(model, id, fence);
+  switch (settlement.kind) {
+    case "done":
+      settleDone(model, task, settlement);
+      break;
+    case "fail":
+      fail(model, task, settlement.outcome ?? "failed", settlement.error, settlement.delay);
+      break;
+    case "reject":
+      settleReject(model, task, settlement);
+      break;
+    case "release":
+      settleRelease(model, task, settlement.started);
+      break;
+  }
+  return { state: task.state };
+}
+
+/** The guard in front of everything a holder may do. */
+export function heldTask(model: Model, id: string, fence: number): ModelTask {
+  const task = model.tasks.get(id);
+  if (task?.claim?.fence !== fence) throw claimLost(id, fence);
+  return task;
+}
+
+function settleDone(model: Model, task: ModelTask, settlement: Settlement & { kind: "done" }): void {
+  if (task.claim!.cancelled) return endCancelled(model, task);
+  const { maxPayload } = model.policy(task.queue);
+  if (settlement.result !== null && isLarger(settlement.result, maxPayload)) {
+    throw tooLarge("The result", settlement.result, maxPayload, task.queue);
+  }
+  checkAdds(model, settlement.adds ?? []);
+  task.result = settlement.result;
+  closeAttempt(model, task, "done", null);
+  end(model, task, "done");
+  add(model, settlement.adds ?? []);
+}
+
+function settleReject(model: Model, task: ModelTask, settlement: Settlement & { kind: "reject" }): void {
+  if (task.claim!.cancelled) return endCancelled(model, task);
+  closeAttempt(model, task, "rejected", settlement.error);
+  die(model, task, settlement.error);
+}
+
+export function settleRelease(model: Model, task: ModelTask, started: boolean): void {
+  if (task.claim!.cancelled) return endCancelled(model, task);
+  const { worker } = task.claim!;
+  if (started) closeAttempt(model, task, "released", null);
+  else task.claim = null;
+  model.announce({ type: "task.released", at: model.now, queue: task.queue, taskId: task.id, worker });
+  comeBack(model, task, 0);
+}
+
+function endCancelled(model: Model, task: ModelTask): void {
+  closeAttempt(model, task, "cancelled", null);
+  end(model, task, "cancelled");
+}

@@ -1,0 +1,86 @@
+import { isDibsError } from "../../core/errors.ts";
+import type { Reading } from "../../core/clock.ts";
+import type { Hint, Op, Outcomes, Store, VerbName, Verbs } from "../../engine/engine.ts";
+import { add } from "./add.ts";
+import { cancel } from "./cancel.ts";
+import { listen, prune, tend, unlisten } from "./care.ts";
+import { claim } from "./claim.ts";
+import { discard, patterns, redrive } from "./dead.ts";
+import { ends, get, history, list, stats } from "./inspect.ts";
+import { Model } from "./model.ts";
+import { declare, drop, pause, purge, queues } from "./queues.ts";
+import { beat, join, leave, workers } from "./sessions.ts";
+import { heldTask, settle } from "./settle.ts";
+
+type Handlers = { [V in VerbName]: (model: Model, op: Verbs[V]["in"]) => Verbs[V]["out"] };
+
+const HANDLERS: Handlers = {
+  declare: (model, op) => declare(model, op.queue, op.policy, op.force ?? false),
+  pause: (model, op) => pause(model, op.queue, op.paused),
+  queues: (model, op) => queues(model, op.queue),
+  purge: (model, op) => purge(model, op.queue, op.upTo, op.limit),
+  drop: (model, op) => drop(model, op.queue, op.limit),
+  add: (model, op) => add(model, op.tasks),
+  claim,
+  settle: (model, op) => settle(model, op.id, op.fence, op.settlement),
+  extend: (model, op) => {
+    const { claim: held } = heldTask(model, op.id, op.fence);
+    held!.deadline = model.awake + op.lease;
+    return null;
+  },
+  progress: (model, op) => {
+    const task = heldTask(model, op.id, op.fence);
+    task.claim!.progress = { value: op.value, note: op.note };
+    model.announce({
+      type: "task.progress",
+      at: model.now,
+      queue: task.queue,
+      taskId: task.id,
+      detail: op.note ?? `${op.value}`,
+    });
+    return null;
+  },
+  cancel: (model, op) => cancel(model, op.id),
+  get: (model, op) => get(model, op.id),
+  ends: (model, op) => ends(model, op.ids),
+  history: (model, op) => history(model, op.id),
+  list: (model, op) => list(model, op.queue, op.state, op.filter, op.after, op.limit),
+  patterns: (model, op) => patterns(model, op.queue, op.by, op.limit),
+  redrive: (model, op) => redrive(model, op.queue, op.filter, op.spacing),
+  discard: (model, op) => discard(model, op.queue, op.filter),
+  join: (model, op) => join(model, op.worker, op.lease),
+  beat: (model, op) => beat(model, op.sessions),
+  leave: (model, op) => leave(model, op.session),
+  workers: (model, op) => workers(model, op.queue),
+  tend,
+  prune: (model, op) => prune(model, op.limit),
+  stats: (model, op) => stats(model, op.queue),
+  listen: (model, op) => listen(model, op.listener, op.after, op.limit),
+  unlisten: (model, op) => unlisten(model, op.listener),
+};
+
+export class MemoryStore implements Store {
+  readonly #model: Model;
+
+  /** `store` becomes part of every task's id. */
+  constructor(store: number, reading: Reading) {
+    this.#model = new Model(store, reading);
+  }
+
+  run<const Ops extends readonly Op[]>(ops: Ops, reading: Reading): { outcomes: Outcomes<Ops>; hint: Hint } {
+    this.#model.begin(reading);
+    const outcomes = ops.map((op) => this.#runOne(op));
+    return { outcomes: structuredClone(outcomes) as unknown as Outcomes<Ops>, hint: this.#model.hint };
+  }
+
+  /** Verbs check before they write, so a refusal leaves nothing half done. */
+  #runOne<V extends VerbName>(op: Op<V>) {
+    try {
+      const handler = HANDLERS[op.verb as V] as (model: Model, op: unknown) => Verbs[V]["out"];
+      return { ok: handler(this.#model, op) };
+    } catch (error) {
+      if (!isDibsError(error)) throw error;
+      return { refused: { code: error.code, message: error.message, retryable: error.retryable } };
+    }
+  }
+}

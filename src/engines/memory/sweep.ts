@@ -1,0 +1,84 @@
+import { lostError, timeoutError } from "../../core/lapse.ts";
+import { BOUNDS } from "../../engine/engine.ts";
+import { end, enter, fail, isOutlived } from "./line.ts";
+import type { Model, ModelSession, ModelTask } from "./model.ts";
+
+/** What time brings, a bounded amount of each kind. */
+export function sweep(model: Model): void {
+  lapseSessions(model);
+  lapseHandClaims(model);
+  promoteDue(model);
+  openKept(model);
+  expire(model);
+}
+
+const bySeq = (a: ModelTask, b: ModelTask) => a.seq - b.seq;
+
+/** Claims of sessions that fell silent; the session itself once it holds nothing. */
+function lapseSessions(model: Model): void {
+  for (const session of model.sessions.values()) {
+    const held = claimsOf(model, session.id);
+    const lost = held.filter((task) => session.beatAt + task.claim!.lease <= model.awake);
+    for (const task of lost.sort(bySeq).slice(0, BOUNDS.sweep)) lapse(model, task);
+    if (session.beatAt + session.lease <= model.awake && claimsOf(model, session.id).length === 0) {
+      model.sessions.delete(session.id);
+      model.notices = model.notices.filter((notice) => notice.session !== session.id);
+      model.announce({ type: "worker.lost", at: model.now, worker: session.worker.id });
+    }
+  }
+}
+
+function lapse(model: Model, task: ModelTask): void {
+  const { session, fence, worker } = task.claim!;
+  if (session !== null) model.notices.push({ session, kind: "lost", id: task.id, fence });
+  fail(model, task, "lost", lostError(worker), 0);
+}
+
+function lapseHandClaims(model: Model): void {
+  const lapsed = [...model.tasks.values()].filter(
+    (task) => task.claim && task.claim.session === null && task.claim.deadline <= model.awake,
+  );
+  lapsed.sort((a, b) => a.claim!.deadline - b.claim!.deadline || bySeq(a, b));
+  for (const task of lapsed.slice(0, BOUNDS.sweep)) lapse(model, task);
+}
+
+/** Only its own beat ends a session's overdue claims: a live worker is asked first, a dead one loses all. */
+export function endOverdue(model: Model, session: ModelSession): void {
+  const overdue = claimsOf(model, session.id).filter((task) => task.claim!.deadline <= model.awake);
+  for (const task of overdue.sort(bySeq)) {
+    model.notices.push({ session: session.id, kind: "timeout", id: task.id, fence: task.claim!.fence });
+    fail(model, task, "timeout", timeoutError(), 0);
+  }
+}
+
+export function claimsOf(model: Model, session: number): ModelTask[] {
+  return [...model.tasks.values()].filter((task) => task.claim?.session === session);
+}
+
+function promoteDue(model: Model): void {
+  const due = [...model.tasks.values()].filter((task) => task.state === "scheduled" && task.dueAt! <= model.now);
+  due.sort((a, b) => a.dueAt! - b.dueAt! || bySeq(a, b));
+  for (const task of due.slice(0, BOUNDS.sweep)) {
+    // A delayed task joins its group when it is due: behind those that are there by then.
+    if (task.groupKey !== null && !task.holdsGroup) task.pos = ++model.seq;
+    enter(model, task);
+  }
+}
+
+/** Nobody else took it in time: now any worker may. */
+function openKept(model: Model): void {
+  const kept = [...model.tasks.values()].filter((task) => task.elsewhere && task.elsewhere.until <= model.now);
+  kept.sort((a, b) => a.elsewhere!.until - b.elsewhere!.until || bySeq(a, b));
+  for (const task of kept.slice(0, BOUNDS.sweep)) {
+    task.elsewhere = null;
+    model.hint.ready = { ...model.hint.ready, [task.queue]: (model.hint.ready?.[task.queue] ?? 0) + 1 };
+  }
+}
+
+function expire(model: Model): void {
+  const outlived = [...model.tasks.values()].filter(
+    (task) => ["ready", "waiting", "scheduled"].includes(task.state) && isOutlived(model, task),
+  );
+  outlived.sort((a, b) => a.expiresAt! - b.expiresAt! || bySeq(a, b));
+  for (const task of outlived.slice(0, BOUNDS.sweep)) end(model, task, "expired");
+}
