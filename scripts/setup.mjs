@@ -1,6 +1,8 @@
 // Makes sure that what package-lock.json names is installed. Every npm script runs it first, so that a fresh
 // clone needs no other command. It is plain JavaScript without dependencies because it runs before anything
-// is installed, on whatever Node is there.
+// is installed, on whatever Node is there. What follows `--` is the command to run then, found on the PATH, where
+// npm puts node_modules/.bin first: `node` is now the one installed. In the shell's `setup && command` a SIGTERM
+// to npm would leave the command running.
 //
 // `npm ci` empties node_modules, so two of them at once destroy each other: a lock directory lets one work
 // and the others wait. It lies beside node_modules, not inside, for the same reason.
@@ -26,6 +28,12 @@ const staleMs = 15 * 60_000;
 /** A lock whose owner is not written after this long never will have one. */
 const ownerlessMs = 10_000;
 
+/**
+ * The signal by which somebody asked this process to stop.
+ * @type {NodeJS.Signals | undefined}
+ */
+let stopped;
+
 /** Ends the script with a sentence for the reader and an exit code for the shell. */
 class Refusal extends Error {
   /**
@@ -40,6 +48,11 @@ class Refusal extends Error {
 
 try {
   if (!isInstalled()) await setUp();
+  const [separator, command, ...args] = process.argv.slice(2);
+  if (separator === "--" && command !== undefined) {
+    const { code } = await run(command, args, "inherit");
+    process.exitCode = code;
+  }
 } catch (error) {
   if (!(error instanceof Refusal)) throw error;
   say(error.message);
@@ -98,27 +111,55 @@ async function install() {
   // The engine warnings of an older Node are silenced with the log level: node@24 is among what is installed.
   // NODE_ENV=production must not leave out the tools.
   const args = [...prefix, "ci", "--include=dev", "--no-audit", "--no-fund", "--loglevel=error"];
-  const child = spawn(command, args, {
-    cwd: root,
-    stdio: ["ignore", "ignore", "inherit"],
-    shell: command === "npm" && process.platform === "win32",
-  });
+  const end = await run(command, args, ["ignore", "ignore", "inherit"]);
+  if (end.code !== 0) {
+    throw new Refusal(`npm ci ended with ${end.signal ?? `exit code ${end.code}`}`, end.code);
+  }
+  // npm may finish all the same, depending on what it was at when the signal came.
+  if (stopped !== undefined) throw new Refusal(`stopped by ${stopped}`, exitCodeOf(stopped));
+}
 
+/**
+ * Runs a command to its end. A signal sent to this process alone is passed on; Ctrl-C is not, where there is a
+ * terminal, because that has sent it to the command already and twice may mean "at once, without cleaning up".
+ * @param {string} command
+ * @param {string[]} args
+ * @param {import("node:child_process").StdioOptions} stdio
+ * @returns {Promise<{ code: number, signal: NodeJS.Signals | null }>} the code as a shell gives it
+ */
+async function run(command, args, stdio) {
+  const child = spawn(command, args, { cwd: root, stdio, shell: process.platform === "win32" });
   /** @param {NodeJS.Signals} signal */
-  const forward = (signal) => child.kill(signal);
+  const passOn = (signal) => {
+    stopped = signal;
+    if (signal !== "SIGINT" || !process.stdin.isTTY) child.kill(signal);
+  };
   /** @type {NodeJS.Signals[]} */
   const signals = ["SIGINT", "SIGTERM", "SIGHUP"];
-  for (const signal of signals) process.on(signal, forward);
-  /** @type {{ code: number | null, signal: NodeJS.Signals | null }} */
-  const end = await new Promise((resolve, reject) => {
-    child.once("error", reject);
-    child.once("close", (code, signal) => resolve({ code, signal }));
-  });
-  for (const signal of signals) process.off(signal, forward);
+  for (const signal of signals) process.on(signal, passOn);
+  // npm sends its SIGTERM to the shell between it and this process, and the shell ends without passing it on.
+  const parent = process.ppid;
+  const watch = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(watch);
+    passOn("SIGTERM");
+  }, pollMs);
+  try {
+    return await new Promise((resolve, reject) => {
+      child.once("error", reject);
+      child.once("close", (code, signal) => {
+        resolve({ code: code ?? exitCodeOf(signal ?? "SIGTERM"), signal });
+      });
+    });
+  } finally {
+    clearInterval(watch);
+    for (const signal of signals) process.off(signal, passOn);
+  }
+}
 
-  if (end.code === 0) return;
-  const exitCode = end.code ?? 128 + constants.signals[end.signal ?? "SIGTERM"];
-  throw new Refusal(`npm ci ended with ${end.signal ?? `exit code ${exitCode}`}`, exitCode);
+/** @param {NodeJS.Signals} signal */
+function exitCodeOf(signal) {
+  return 128 + constants.signals[signal];
 }
 
 /**
