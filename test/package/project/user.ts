@@ -1,0 +1,45 @@
+// A user's types, checked against those of the published package. Never run.
+
+import { open } from "dibs";
+import * as testing from "dibs/testing";
+
+interface Email {
+  to: string;
+}
+interface Receipt {
+  sent: boolean;
+}
+
+await using dibs = await open("work.db");
+const emails = dibs.queue<Email, Receipt>("emails", {
+  lease: "30s",
+  maxAttempts: 5,
+  backoff: { type: "exponential", delay: "1s", max: "10m", jitter: 0.2 },
+});
+
+const task = await emails.add({ to: "ada@example.com" }, { priority: 5, delay: 10_000, groupKey: "ada" });
+const receipt: Receipt = await task.result({ timeout: "1m" });
+
+const worker = emails.work(
+  async (held) => {
+    const to: string = held.data.to;
+    const attempt: number = held.attempt;
+    const signal: AbortSignal = held.signal;
+    return { sent: to !== "" && attempt > 0 && !signal.aborted };
+  },
+  { concurrency: 10, name: "mailer-1" },
+);
+await worker.ready;
+await worker.stop({ timeout: "30s" });
+
+const [claim] = await emails.claim({ max: 1, lease: "30s" });
+await claim?.ack({ sent: receipt.sent });
+
+// @ts-expect-error: an email has no such field
+await emails.add({ too: "ada@example.com" });
+// @ts-expect-error: not a duration
+dibs.queue("other", { lease: "soon" });
+// @ts-expect-error: a receipt says whether it was sent
+emails.work(async () => ({ delivered: true }));
+
+export { testing };

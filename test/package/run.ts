@@ -1,0 +1,88 @@
+// Builds and packs dibs, installs the tarball in an empty project as a user would, and there runs a program and
+// type-checks another (both in project/) under the two ways in which TypeScript finds a package.
+
+import { execFileSync } from "node:child_process";
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), "dibs-package-"));
+const project = join(folder, "project");
+
+try {
+  step("build", () => run(root, "npm", ["run", "build"]));
+  const tarball = step("pack", pack);
+  step("install", () => install(tarball));
+  step("run a program", () => run(project, process.execPath, ["main.mjs"]));
+  for (const resolution of ["nodenext", "bundler"]) {
+    step(`type-check with moduleResolution ${resolution}`, () => typeCheck(resolution));
+  }
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
+
+function pack(): string {
+  const answer = run(root, "npm", ["pack", "--json", "--pack-destination", folder]);
+  const [packed] = Object.values(JSON.parse(answer) as Record<string, Packed>);
+  if (packed === undefined) throw new Error(`npm pack answered ${answer}`);
+  const paths = packed.files.map((file) => file.path);
+  const needed = ["dist/index.js", "dist/index.d.ts", "dist/testing/index.js", "dist/testing/index.d.ts"];
+  for (const path of [...needed, "package.json", "README.md", "LICENSE", "CHANGELOG.md"]) {
+    if (!paths.includes(path)) throw new Error(`${path} is not in the package`);
+  }
+  const strays = paths.filter((path) => /conformance|\.test\b|(?<!\.d)\.ts$/.test(path));
+  if (strays.length > 0) throw new Error(`the package has what is not for its users: ${strays.join(", ")}`);
+  return join(folder, packed.filename);
+}
+
+interface Packed {
+  filename: string;
+  files: { path: string }[];
+}
+
+function install(tarball: string): void {
+  cpSync(fileURLToPath(new URL("project", import.meta.url)), project, { recursive: true });
+  writeFileSync(join(project, "package.json"), JSON.stringify({ private: true, type: "module" }));
+  run(project, "npm", ["install", "--no-audit", "--no-fund", tarball]);
+}
+
+function typeCheck(moduleResolution: string): void {
+  const config = {
+    compilerOptions: {
+      target: "es2024",
+      lib: ["esnext"],
+      module: moduleResolution === "bundler" ? "preserve" : "nodenext",
+      moduleResolution,
+      strict: true,
+      exactOptionalPropertyTypes: true,
+      noEmit: true,
+      // The published types are checked too, not only the user's file.
+      skipLibCheck: false,
+      types: ["node"],
+      typeRoots: [join(root, "node_modules/@types")],
+    },
+    files: ["user.ts"],
+  };
+  writeFileSync(join(project, "tsconfig.json"), JSON.stringify(config));
+  run(project, process.execPath, [join(root, "node_modules/typescript/bin/tsc")]);
+}
+
+function step<Result>(name: string, work: () => Result): Result {
+  const started = performance.now();
+  const result = work();
+  console.log(`${name}: ok, ${((performance.now() - started) / 1000).toFixed(1)} s`);
+  return result;
+}
+
+function run(cwd: string, command: string, args: string[]): string {
+  try {
+    // A program that does not end has left something open, which is a fault too.
+    return execFileSync(command, args, { cwd, encoding: "utf8", timeout: 180_000, stdio: "pipe" });
+  } catch (error) {
+    const { stdout = "", stderr = "", code } = error as { stdout?: string; stderr?: string; code?: string };
+    process.stderr.write(stdout + stderr);
+    throw new Error(`${command} ${args.join(" ")}: ${code ?? "failed"}`, { cause: error });
+  }
+}
