@@ -19,6 +19,9 @@ try {
   for (const resolution of ["nodenext", "bundler"]) {
     step(`type-check with moduleResolution ${resolution}`, () => typeCheck(resolution));
   }
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 1;
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
@@ -82,7 +85,7 @@ function run(cwd: string, command: string, args: string[]): string {
     return execFileSync(command, args, { cwd, encoding: "utf8", timeout: 180_000, stdio: "pipe" });
   } catch (error) {
     const { stdout = "", stderr = "", code } = error as { stdout?: string; stderr?: string; code?: string };
-    process.stderr.write(stdout + stderr);
-    throw new Error(`${command} ${args.join(" ")}: ${code ?? "failed"}`, { cause: error });
+    const said = `${stdout}${stderr}`.trimEnd();
+    throw new Error(`${said}\n${command} ${args.join(" ")}: ${code ?? "failed"}`, { cause: error });
   }
 }
