@@ -67,6 +67,10 @@ export class MemoryStore implements Store {
     this.#model = new Model(store, reading);
   }
 
+  get hasNotices(): boolean {
+    return this.#model.notices.length > 0;
+  }
+
   run<const Ops extends readonly Op[]>(ops: Ops, reading: Reading): { outcomes: Outcomes<Ops>; hint: Hint } {
     this.#model.begin(reading);
     const outcomes = ops.map((op) => this.#runOne(op));

@@ -1,0 +1,102 @@
+import type { Clock } from "../core/clock.ts";
+import { LIMITS } from "../core/limits.ts";
+import { checkNumber } from "../core/options.ts";
+import type { Port } from "../core/port.ts";
+import { checkQueueName } from "../core/queue-name.ts";
+import type { ClaimOutcome, Engine } from "../engine/engine.ts";
+import { add } from "./add.ts";
+import { checkFilter, checkTaskId } from "./check.ts";
+import { claim } from "./claim.ts";
+import type { Context } from "./context.ts";
+import { Bell, events } from "./events.ts";
+import { Gatherer } from "./gather.ts";
+import { extend, progress } from "./hold.ts";
+import { Keeper } from "./housekeeping/keeper.ts";
+import { declare, drop, pause, purge } from "./queues.ts";
+import { Results } from "./results.ts";
+import { Sessions } from "./sessions.ts";
+import { settle } from "./settle.ts";
+import { WaitingLine } from "./waiting-line.ts";
+
+/** The broker over one engine. All policy lives here; the engine only moves state. */
+export function createBroker(engine: Engine, options: { clock: Clock; random?: () => number }): Port {
+  const { clock } = options;
+  const bell = new Bell();
+  const gatherer = new Gatherer(engine, () => bell.ring());
+  const run: Context["run"] = (op) => gatherer.run(op);
+  const results = new Results(run, clock);
+  const line = new WaitingLine(run, giveBack, clock);
+  const keeper = new Keeper(run, clock, () => {
+    line.wakeAny();
+    results.look();
+  });
+  const context: Context = { clock, random: options.random ?? Math.random, run, keeper, policies: new Map() };
+  const sessions = new Sessions(context);
+
+  engine.onHint((hint) => {
+    if (hint.notices) sessions.hear(hint.notices);
+    if (hint.ready) line.wake(hint.ready);
+    if (hint.ended || hint.foreign) results.look();
+    if (hint.foreign) {
+      line.wakeAny();
+      keeper.lookAgain();
+      bell.ring();
+    }
+  });
+
+  /** Nobody wants these any more: back to the line they go, as if never claimed. */
+  function giveBack(outcome: ClaimOutcome): void {
+    for (const task of outcome.tasks) {
+      settle(context, task, { kind: "release", started: false }).catch(() => {});
+    }
+  }
+
+  return {
+    clock,
+    declare: (queue, policy, how) => declare(context, queue, policy, how),
+    pause: (queue, paused) => pause(context, queue, paused),
+    queues: async (queue) => run({ verb: "queues", ...(queue !== undefined && { queue: checkQueueName(queue) }) }),
+    stats: async (queue) => run({ verb: "stats", queue: checkQueueName(queue) }),
+    purge: (queue) => purge(context, queue),
+    drop: (queue) => drop(context, queue),
+    add: (tasks) => add(context, tasks),
+    claim: (wish) => claim(context, line, wish),
+    settle: (held, word) => settle(context, held, word),
+    extend: (held, lease) => extend(context, held, lease),
+    progress: (held, value, note) => progress(context, held, value, note),
+    task: async (id) => run({ verb: "get", id: checkTaskId(id) }),
+    history: async (id) => run({ verb: "history", id: checkTaskId(id) }),
+    cancel: async (id) => (await run({ verb: "cancel", id: checkTaskId(id) })).state,
+    end: (id, wait) => results.end(id, wait),
+    list: async ({ queue, state, filter, after, limit }) =>
+      run({
+        verb: "list",
+        queue: checkQueueName(queue),
+        state,
+        limit: checkNumber(limit, "limit", 1, LIMITS.page),
+        ...(filter && { filter: checkFilter(filter) }),
+        ...(after !== undefined && { after }),
+      }),
+    patterns: async (queue, by, limit) =>
+      run({ verb: "patterns", queue: checkQueueName(queue), by, limit: checkNumber(limit, "limit", 1, LIMITS.page) }),
+    redrive: async (queue, filter, spacing) => {
+      keeper.expect(spacing);
+      const op = { verb: "redrive", queue: checkQueueName(queue), filter: checkFilter(filter), spacing } as const;
+      return (await run(op)).count;
+    },
+    discard: async (queue, filter) =>
+      (await run({ verb: "discard", queue: checkQueueName(queue), filter: checkFilter(filter) })).count,
+    join: (worker, lease, listener) => sessions.join(worker, lease, listener),
+    leave: (session) => sessions.leave(session),
+    workers: async (queue) => run({ verb: "workers", ...(queue !== undefined && { queue: checkQueueName(queue) }) }),
+    events: (signal) => events(context, bell, signal),
+    close: async () => {
+      keeper.close();
+      await line.close();
+      results.close();
+      bell.ring();
+      await gatherer.close();
+      await engine.close();
+    },
+  };
+}

@@ -1,0 +1,84 @@
+import { invalid, isDibsError } from "../core/errors.ts";
+import { LIMITS } from "../core/limits.ts";
+import { checkNumber, checkObject, checkText } from "../core/options.ts";
+import { LONGEST_MS } from "../core/duration.ts";
+import { MOST_ATTEMPTS } from "../core/policy.ts";
+import { checkQueueName } from "../core/queue-name.ts";
+import { show } from "../core/show.ts";
+import { isTaskId } from "../core/task-id.ts";
+import type { DeadFilter, NewTask, TaskError } from "../core/task.ts";
+
+/** What every door and library must respect is checked here, once, before anything reaches an engine. */
+
+export function checkTasks(tasks: NewTask[]): void {
+  if (!Array.isArray(tasks) || tasks.length === 0) throw invalid("Nothing to add: the batch is empty. Give at least one task.");
+  if (tasks.length > LIMITS.addBatch) {
+    throw invalid(`A batch takes at most ${LIMITS.addBatch} tasks; got ${tasks.length}. Split it.`);
+  }
+  for (const [index, task] of tasks.entries()) {
+    if (tasks.length === 1) checkTask(task);
+    else named(`Task ${index} of the batch: `, () => checkTask(task));
+  }
+}
+
+/** Says which part of a batch an error is about. The whole batch is refused. */
+export function named<T>(prefix: string, check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    if (isDibsError(error)) error.message = prefix + error.message;
+    throw error;
+  }
+}
+
+function checkTask(task: NewTask): void {
+  checkQueueName(task.queue);
+  if (typeof task.data !== "string" && !(task.data instanceof Uint8Array)) {
+    throw invalid(`A payload is text or bytes; got ${show(task.data)}.`);
+  }
+  if (task.priority !== undefined) checkNumber(task.priority, "priority", -LIMITS.priority, LIMITS.priority);
+  if (task.delay !== undefined) checkNumber(task.delay, "delay", 0, LONGEST_MS);
+  if (task.ttl !== undefined) checkNumber(task.ttl, "ttl", 1, LONGEST_MS);
+  if (task.maxAttempts !== undefined) checkNumber(task.maxAttempts, "maxAttempts", 1, MOST_ATTEMPTS);
+  if (task.groupKey !== undefined) checkText(task.groupKey, "groupKey", LIMITS.groupKey);
+  if (task.idempotencyKey !== undefined) checkText(task.idempotencyKey, "idempotencyKey", LIMITS.idempotencyKey);
+  if (task.contentType !== undefined) checkText(task.contentType, "contentType", 256);
+  if (task.headers !== undefined) checkHeaders(task.headers);
+}
+
+function checkHeaders(headers: unknown): void {
+  checkObject(headers, "headers");
+  for (const [name, value] of Object.entries(headers)) {
+    if (typeof value !== "string") throw invalid(`Header ${show(name)} must be a text; got ${show(value)}.`);
+  }
+  const bytes = JSON.stringify(headers).length;
+  if (bytes > LIMITS.headerBytes) {
+    throw invalid(`The headers of a task may have ${LIMITS.headerBytes} bytes as JSON; got ${bytes}. Put large values into the payload.`);
+  }
+}
+
+export function checkTaskId(id: unknown): string {
+  if (typeof id !== "string" || !isTaskId(id)) {
+    throw invalid(`A task id looks like "01980000-0000-7000-8000-000000000000"; got ${show(id)}.`);
+  }
+  return id;
+}
+
+export function checkFilter(filter: DeadFilter): DeadFilter {
+  if (filter.ids !== undefined) {
+    if (!Array.isArray(filter.ids)) throw invalid(`ids must be an array of task ids; got ${show(filter.ids)}.`);
+    filter.ids.forEach(checkTaskId);
+  }
+  if (filter.pattern !== undefined) checkText(filter.pattern, "pattern", 1_024);
+  if (filter.error !== undefined) checkText(filter.error, "error", 1_024);
+  return filter;
+}
+
+/** Errors come from anywhere and can be of any size: what is kept of them is bounded. */
+export function clipError(error: TaskError): TaskError {
+  return {
+    name: error.name.slice(0, 256) || "Error",
+    message: error.message.slice(0, LIMITS.errorMessage),
+    stack: error.stack?.slice(0, LIMITS.errorStack) ?? null,
+  };
+}

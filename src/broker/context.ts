@@ -1,0 +1,15 @@
+import type { Clock } from "../core/clock.ts";
+import type { QueuePolicy } from "../core/policy.ts";
+import type { Op, VerbName, Verbs } from "../engine/engine.ts";
+import type { Keeper } from "./housekeeping/keeper.ts";
+
+/** What the verbs share. */
+export interface Context {
+  clock: Clock;
+  random: () => number;
+  /** One operation, gathered with those of the moment. */
+  run<V extends VerbName>(op: Op<V>): Promise<Verbs[V]["out"]>;
+  keeper: Keeper;
+  /** The policies last seen, for reckoning backoffs. A stale one costs a wait of another length, no more. */
+  policies: Map<string, QueuePolicy>;
+}

@@ -1,0 +1,61 @@
+import { randomUUID } from "node:crypto";
+import type { DibsEvent } from "../core/events.ts";
+import type { Context } from "./context.ts";
+import { SAFETY_POLL_MS } from "./housekeeping/keeper.ts";
+
+const PAGE = 1_000;
+
+/** Wakes whoever follows the events, when a commit may have brought some. */
+export class Bell {
+  readonly #sleepers = new Set<() => void>();
+
+  ring(): void {
+    for (const wake of this.#sleepers) wake();
+    this.#sleepers.clear();
+  }
+
+  /** Until it rings, `ms` have passed, or the signal aborts. */
+  async wait(context: Context, ms: number, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return;
+    await new Promise<void>((resolve) => {
+      const done = (): void => {
+        stopTimer();
+        signal.removeEventListener("abort", done);
+        this.#sleepers.delete(done);
+        resolve();
+      };
+      const stopTimer = context.clock.after(ms, done);
+      signal.addEventListener("abort", done);
+      this.#sleepers.add(done);
+    });
+  }
+}
+
+/** Starts listening at once: what happens from the call on is seen, even before the first event is asked for. */
+export function events(context: Context, bell: Bell, signal: AbortSignal): AsyncIterableIterator<DibsEvent> {
+  const listener = randomUUID();
+  const started = context.run({ verb: "listen", listener, after: null, limit: PAGE });
+  started.catch(() => {});
+  return follow(context, bell, signal, listener, started);
+}
+
+async function* follow(
+  context: Context,
+  bell: Bell,
+  signal: AbortSignal,
+  listener: string,
+  started: Promise<{ cursor: number }>,
+): AsyncGenerator<DibsEvent, void, void> {
+  try {
+    let { cursor } = await started;
+    while (!signal.aborted) {
+      const page = await context.run({ verb: "listen", listener, after: cursor, limit: PAGE });
+      cursor = page.cursor;
+      if (page.missed > 0) yield { type: "gap", at: page.events[0]?.at ?? Date.now(), missed: page.missed };
+      yield* page.events;
+      if (page.events.length < PAGE) await bell.wait(context, SAFETY_POLL_MS, signal);
+    }
+  } finally {
+    await context.run({ verb: "unlisten", listener }).catch(() => {});
+  }
+}

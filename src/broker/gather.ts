@@ -1,0 +1,91 @@
+import { DibsError, errorFrom } from "../core/errors.ts";
+import type { Engine, Op, VerbName, Verbs } from "../engine/engine.ts";
+
+interface Waiting {
+  op: Op;
+  resolve(value: unknown): void;
+  reject(error: unknown): void;
+}
+
+/** More would make one commit long enough for others to notice. */
+const MOST_OPS = 2_000;
+
+/**
+ * Gathers the calls of a moment into one batch: many callers, one commit. While the engine has its fill of
+ * batches under way, calls collect here; each caller still gets its own answer. Order is kept.
+ */
+export class Gatherer {
+  readonly #engine: Engine;
+  readonly #onCommit: () => void;
+  #waiting: Waiting[] = [];
+  #underWay = 0;
+  #flushAsked = false;
+  #closed = false;
+  #idle: (() => void) | undefined;
+
+  constructor(engine: Engine, onCommit: () => void) {
+    this.#engine = engine;
+    this.#onCommit = onCommit;
+  }
+
+  run<V extends VerbName>(op: Op<V>): Promise<Verbs[V]["out"]> {
+    if (this.#closed) return Promise.reject(new DibsError("CLOSED", "This dibs was closed. Call open() for a new one."));
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ op: op as Op, resolve: resolve as (value: unknown) => void, reject });
+      this.#askFlush();
+    });
+  }
+
+  /** Refuses what comes from now on, and resolves when what came before is answered. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    if (this.#waiting.length === 0 && this.#underWay === 0) return;
+    await new Promise<void>((resolve) => (this.#idle = resolve));
+  }
+
+  #askFlush(): void {
+    if (this.#flushAsked || this.#underWay >= this.#engine.depth) return;
+    this.#flushAsked = true;
+    // After the promise callbacks of this turn: whoever was just answered may call again before it.
+    setImmediate(() => {
+      this.#flushAsked = false;
+      this.#flush();
+    });
+  }
+
+  #flush(): void {
+    if (this.#waiting.length === 0 || this.#underWay >= this.#engine.depth) return;
+    const batch = this.#takeBatch();
+    this.#underWay++;
+    this.#engine
+      .run(batch.map((waiting) => waiting.op))
+      .then(
+        (outcomes) => answer(batch, outcomes),
+        (error: unknown) => {
+          for (const waiting of batch) waiting.reject(error);
+        },
+      )
+      .finally(() => {
+        this.#underWay--;
+        this.#onCommit();
+        if (this.#waiting.length > 0) this.#askFlush();
+        else if (this.#underWay === 0) this.#idle?.();
+      });
+    if (this.#waiting.length > 0) this.#askFlush();
+  }
+
+  /** A declaration commits with the operation that follows it, so no batch ends on one. */
+  #takeBatch(): Waiting[] {
+    let size = Math.min(this.#waiting.length, MOST_OPS);
+    while (size > 1 && size < this.#waiting.length && this.#waiting[size - 1]!.op.verb === "declare") size--;
+    return this.#waiting.splice(0, size);
+  }
+}
+
+function answer(batch: Waiting[], outcomes: readonly object[]): void {
+  for (const [index, waiting] of batch.entries()) {
+    const outcome = outcomes[index] as { ok: unknown } | { refused: Parameters<typeof errorFrom>[0] };
+    if ("ok" in outcome) waiting.resolve(outcome.ok);
+    else waiting.reject(errorFrom(outcome.refused));
+  }
+}

@@ -1,0 +1,25 @@
+import { LONGEST_MS } from "../core/duration.ts";
+import { invalid } from "../core/errors.ts";
+import { LIMITS } from "../core/limits.ts";
+import { checkNumber } from "../core/options.ts";
+import { show } from "../core/show.ts";
+import type { ClaimRef } from "../core/task.ts";
+import type { Context } from "./context.ts";
+
+/** What a holder may do with its claim short of settling it. */
+
+export async function extend(context: Context, claim: ClaimRef, lease: number): Promise<void> {
+  checkNumber(lease, "lease", 1, LONGEST_MS);
+  context.keeper.expect(lease);
+  await context.run({ verb: "extend", id: claim.id, fence: claim.fence, lease });
+}
+
+export async function progress(context: Context, claim: ClaimRef, value: number, note: string | null): Promise<void> {
+  if (typeof value !== "number" || !(value >= 0 && value <= 1)) {
+    throw invalid(`progress is a number from 0 to 1; got ${show(value)}.`);
+  }
+  if (note !== null && (typeof note !== "string" || note.length > LIMITS.progressNote)) {
+    throw invalid(`The note of a progress is a text of at most ${LIMITS.progressNote} characters; got ${show(note)}.`);
+  }
+  await context.run({ verb: "progress", id: claim.id, fence: claim.fence, value, note });
+}

@@ -1,0 +1,88 @@
+import type { Clock } from "../../core/clock.ts";
+import { isDibsError } from "../../core/errors.ts";
+import type { Op, VerbName, Verbs } from "../../engine/engine.ts";
+
+/** Looks after the store at least this often: what a hint missed waits no longer. */
+export const SAFETY_POLL_MS = 2_000;
+/** Retention is seen to this often. */
+const PRUNE_EVERY_MS = 15_000;
+const PRUNE_PAGE = 1_000;
+
+type Run = <V extends VerbName>(op: Op<V>) => Promise<Verbs[V]["out"]>;
+
+/**
+ * Sleeps until the next thing is due, then has the engine deal with it. Any number of processes may do so:
+ * whoever comes first finds the work, the others find none.
+ */
+export class Keeper {
+  readonly #run: Run;
+  readonly #clock: Clock;
+  readonly #onPoll: () => void;
+  #stopTimer: (() => void) | undefined;
+  #wakeAt = Number.POSITIVE_INFINITY;
+  #prunedAt: number;
+  #polledAt: number;
+  #tending = false;
+  #again = false;
+  #closed = false;
+
+  constructor(run: Run, clock: Clock, onPoll: () => void) {
+    this.#run = run;
+    this.#clock = clock;
+    this.#onPoll = onPoll;
+    this.#prunedAt = this.#polledAt = this.#now();
+    this.#sleep(SAFETY_POLL_MS);
+  }
+
+  /** Something will be due in `ms`. */
+  expect(ms: number): void {
+    if (!this.#closed && !this.#tending && this.#now() + ms < this.#wakeAt) this.#sleep(ms);
+    else if (this.#tending) this.#again = true;
+  }
+
+  /** Another process changed something: what is due next may be another thing. */
+  lookAgain(): void {
+    this.expect(0);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#stopTimer?.();
+  }
+
+  #now(): number {
+    return this.#clock.read().elapsed;
+  }
+
+  #sleep(ms: number): void {
+    this.#stopTimer?.();
+    this.#wakeAt = this.#now() + ms;
+    this.#stopTimer = this.#clock.after(ms, () => void this.#tend());
+  }
+
+  async #tend(): Promise<void> {
+    this.#tending = true;
+    this.#again = false;
+    let next = SAFETY_POLL_MS;
+    try {
+      const due = await this.#run({ verb: "tend" });
+      if (due.next !== null) next = Math.min(next, due.next);
+      if (this.#now() - this.#prunedAt >= PRUNE_EVERY_MS) await this.#prune();
+    } catch (error) {
+      // Whoever uses the store is told of its troubles by their own calls; the keeper just tries again.
+      if (!isDibsError(error)) throw error;
+    }
+    this.#tending = false;
+    if (this.#closed) return;
+    if (this.#now() - this.#polledAt >= SAFETY_POLL_MS / 2) {
+      this.#polledAt = this.#now();
+      this.#onPoll();
+    }
+    this.#sleep(this.#again ? 0 : next);
+  }
+
+  async #prune(): Promise<void> {
+    while (!this.#closed && (await this.#run({ verb: "prune", limit: PRUNE_PAGE })).more);
+    this.#prunedAt = this.#now();
+  }
+}

@@ -1,0 +1,41 @@
+import type { QueuePolicy } from "../core/policy.ts";
+import { checkQueueName } from "../core/queue-name.ts";
+import type { Context } from "./context.ts";
+
+/** Tasks removed in one commit: a long purge must not hold the others up. */
+const PAGE = 2_000;
+
+export async function declare(
+  context: Context,
+  queue: string,
+  policy: Partial<QueuePolicy>,
+  options: { force?: boolean } = {},
+): Promise<QueuePolicy> {
+  checkQueueName(queue);
+  const outcome = await context.run({ verb: "declare", queue, policy, force: options.force ?? false });
+  context.policies.set(queue, outcome.policy);
+  return outcome.policy;
+}
+
+export async function pause(context: Context, queue: string, paused: boolean): Promise<void> {
+  checkQueueName(queue);
+  await context.run({ verb: "pause", queue, paused });
+}
+
+/** What is added while this goes on stays. */
+export async function purge(context: Context, queue: string): Promise<number> {
+  checkQueueName(queue);
+  let removed = 0;
+  let page = await context.run({ verb: "purge", queue, limit: PAGE });
+  while (page.more) {
+    removed += page.removed;
+    page = await context.run({ verb: "purge", queue, upTo: page.upTo, limit: PAGE });
+  }
+  return removed + page.removed;
+}
+
+export async function drop(context: Context, queue: string): Promise<void> {
+  checkQueueName(queue);
+  while ((await context.run({ verb: "drop", queue, limit: PAGE })).more);
+  context.policies.delete(queue);
+}

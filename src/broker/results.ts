@@ -1,0 +1,98 @@
+import type { Clock } from "../core/clock.ts";
+import { DibsError } from "../core/errors.ts";
+import type { WaitOptions } from "../core/port.ts";
+import { taskNotFound } from "../core/task-not-found.ts";
+import type { TaskEnd } from "../core/task.ts";
+import type { Op, Verbs } from "../engine/engine.ts";
+import { checkTaskId } from "./check.ts";
+
+const PAGE = 1_000;
+
+interface Waiter {
+  resolve(end: TaskEnd): void;
+  reject(error: unknown): void;
+}
+
+/** Those who wait for tasks to end, in whichever process that happens. One question at a time is under way. */
+export class Results {
+  readonly #run: (op: Op<"ends">) => Promise<Verbs["ends"]["out"]>;
+  readonly #clock: Clock;
+  readonly #waiting = new Map<string, Set<Waiter>>();
+  #asking = false;
+  #again = false;
+
+  constructor(run: (op: Op<"ends">) => Promise<Verbs["ends"]["out"]>, clock: Clock) {
+    this.#run = run;
+    this.#clock = clock;
+  }
+
+  end(id: string, options: WaitOptions = {}): Promise<TaskEnd> {
+    checkTaskId(id);
+    options.signal?.throwIfAborted();
+    return new Promise((resolve, reject) => {
+      const leave = (): void => {
+        stopTimer?.();
+        options.signal?.removeEventListener("abort", abort);
+        const waiters = this.#waiting.get(id);
+        waiters?.delete(waiter);
+        if (waiters?.size === 0) this.#waiting.delete(id);
+      };
+      const waiter: Waiter = {
+        resolve: (end) => (leave(), resolve(end)),
+        reject: (error) => (leave(), reject(error)),
+      };
+      const abort = (): void => waiter.reject(options.signal!.reason);
+      options.signal?.addEventListener("abort", abort, { once: true });
+      const stopTimer =
+        options.timeout === undefined
+          ? undefined
+          : this.#clock.after(options.timeout, () => waiter.reject(notInTime(id, options.timeout!)));
+      const waiters = this.#waiting.get(id) ?? new Set();
+      this.#waiting.set(id, waiters.add(waiter));
+      this.look();
+    });
+  }
+
+  /** Something ended somewhere: ask about all that are waited for. */
+  look(): void {
+    if (this.#waiting.size === 0) return;
+    if (this.#asking) this.#again = true;
+    else void this.#ask();
+  }
+
+  close(): void {
+    for (const waiters of this.#waiting.values()) {
+      for (const waiter of [...waiters]) waiter.reject(new DibsError("CLOSED", "Closed while waiting for a result. The task goes on."));
+    }
+  }
+
+  async #ask(): Promise<void> {
+    this.#asking = true;
+    this.#again = false;
+    const ids = [...this.#waiting.keys()];
+    for (let start = 0; start < ids.length; start += PAGE) await this.#askFor(ids.slice(start, start + PAGE));
+    this.#asking = false;
+    if (this.#again) this.look();
+  }
+
+  async #askFor(ids: string[]): Promise<void> {
+    try {
+      const ends = await this.#run({ verb: "ends", ids });
+      for (const [index, id] of ids.entries()) {
+        const end = ends[index]!;
+        if (end === "pending") continue;
+        for (const waiter of [...(this.#waiting.get(id) ?? [])]) {
+          if (end === "missing") waiter.reject(taskNotFound(id));
+          else waiter.resolve(end);
+        }
+      }
+    } catch (error) {
+      // A store in trouble may recover: who waits goes on waiting, up to its own time-out.
+      if ((error as DibsError).code === "CLOSED") this.close();
+    }
+  }
+}
+
+function notInTime(id: string, timeout: number): DibsError {
+  return new DibsError("TIMEOUT", `Task ${id} did not end within ${timeout} ms. It goes on; ask again, or cancel it.`);
+}

@@ -1,0 +1,59 @@
+import { LONGEST_MS } from "../core/duration.ts";
+import { checkNumber } from "../core/options.ts";
+import { type QueuePolicy, resolvePolicy } from "../core/policy.ts";
+import type { SettleRef, Word } from "../core/port.ts";
+import { backoffDelay } from "../core/retry.ts";
+import type { TaskState } from "../core/task.ts";
+import type { Settlement } from "../engine/engine.ts";
+import { checkTasks, clipError } from "./check.ts";
+import type { Context } from "./context.ts";
+
+export function settle(context: Context, claim: SettleRef, word: Word): Promise<TaskState> {
+  if (word.kind !== "nack") return send(context, claim, settlementOf(word));
+  const policy = context.policies.get(claim.queue);
+  // Known for every claim made here, so that a nack keeps its place among the calls of the moment.
+  if (policy) return send(context, claim, settlementOfNack(context, claim, word, policy));
+  return fetchPolicy(context, claim.queue).then((fetched) =>
+    send(context, claim, settlementOfNack(context, claim, word, fetched)),
+  );
+}
+
+async function send(context: Context, { id, fence }: SettleRef, settlement: Settlement): Promise<TaskState> {
+  const { state } = await context.run({ verb: "settle", id, fence, settlement });
+  return state;
+}
+
+function settlementOf(word: Exclude<Word, { kind: "nack" }>): Settlement {
+  switch (word.kind) {
+    case "ack":
+      if (!word.adds?.length) return { kind: "done", result: word.result };
+      checkTasks(word.adds);
+      return { kind: "done", result: word.result, adds: word.adds };
+    case "reject":
+      return { kind: "reject", error: clipError(word.error) };
+    case "release":
+      return word;
+  }
+}
+
+/** Whether this was the last attempt is the engine's to say: a lost lease must find the same answer. */
+function settlementOfNack(
+  context: Context,
+  claim: SettleRef,
+  word: Word & { kind: "nack" },
+  policy: QueuePolicy,
+): Settlement {
+  if (word.delay !== undefined) checkNumber(word.delay, "delay", 0, LONGEST_MS);
+  const delay = word.delay ?? backoffDelay(policy.backoff, claim.attempt, context.random);
+  context.keeper.expect(delay);
+  context.keeper.expect(delay + policy.elsewhere);
+  const settlement: Settlement = { kind: "fail", error: clipError(word.error), delay };
+  return word.outcome ? { ...settlement, outcome: word.outcome } : settlement;
+}
+
+async function fetchPolicy(context: Context, queue: string): Promise<QueuePolicy> {
+  const [record] = await context.run({ verb: "queues", queue });
+  const policy = record?.policy ?? resolvePolicy({});
+  context.policies.set(queue, policy);
+  return policy;
+}

@@ -1,0 +1,191 @@
+import type { Clock } from "../core/clock.ts";
+import type { ClaimWish } from "../core/port.ts";
+import type { ClaimOutcome, ClaimRequest, Op } from "../engine/engine.ts";
+
+/**
+ * Claims that wait. A waiting claim costs nothing until something tells that there may be a task for it; then
+ * the longest-waiting one asks the engine, and only if it found something, the next ones. So one task added
+ * for a thousand waiting claims brings at most two of them to the engine.
+ *
+ *   idle ──wake──▶ asking ──tasks──▶ answered
+ *     ▲               │
+ *     └── nothing ────┘            wait over, aborted, closed: answered with nothing
+ */
+export class WaitingLine {
+  readonly #run: (op: Op<"claim">) => Promise<ClaimOutcome>;
+  readonly #release: (outcome: ClaimOutcome) => void;
+  readonly #clock: Clock;
+  /** The longest-waiting first. */
+  readonly #line = new Set<Waiter>();
+  readonly #underWay = new Set<Promise<void>>();
+  #closed = false;
+
+  constructor(
+    run: (op: Op<"claim">) => Promise<ClaimOutcome>,
+    release: (outcome: ClaimOutcome) => void,
+    clock: Clock,
+  ) {
+    this.#run = run;
+    this.#release = release;
+    this.#clock = clock;
+  }
+
+  claim(wish: ClaimWish): Promise<ClaimOutcome> {
+    const request = requestOf(wish);
+    return new Promise((resolve, reject) => {
+      const waiter: Waiter = { request, asking: false, again: false, left: false, resolve, reject, leave: () => {} };
+      if (wish.wait > 0) this.#lineUp(waiter, wish);
+      this.#start(waiter, 0);
+    });
+  }
+
+  /** Tasks became ready: one waiter for each, the longest-waiting first. */
+  wake(ready: Record<string, number>): void {
+    for (const [queue, count] of Object.entries(ready)) this.#wakeSome(queue, count);
+  }
+
+  /** Nobody knows what became ready: one waiter of each set of queues looks, and wakes others if it finds any. */
+  wakeAny(): void {
+    const looked = new Set<string>();
+    for (const waiter of this.#line) {
+      const queues = waiter.request.queues.join("\n");
+      if (looked.has(queues)) continue;
+      looked.add(queues);
+      this.#wake(waiter, 1);
+    }
+  }
+
+  /** Resolves when no claim is under way any more, and what late ones brought has been given back. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const waiter of this.#line) this.#leave(waiter, NOTHING);
+    await Promise.all(this.#underWay);
+  }
+
+  #lineUp(waiter: Waiter, wish: ClaimWish): void {
+    // Whoever waited longer for the same queues asks first; nothing is taken from under their hands.
+    for (const other of this.#line) {
+      if (!other.request.queues.some((queue) => wish.queues.includes(queue))) continue;
+      this.#wake(other, 0);
+      break;
+    }
+    this.#line.add(waiter);
+    const stopTimer = this.#clock.after(wish.wait, () => this.#leave(waiter, NOTHING));
+    const abort = () => {
+      this.#leave(waiter, undefined);
+      waiter.reject(wish.signal!.reason);
+    };
+    wish.signal?.addEventListener("abort", abort, { once: true });
+    waiter.leave = () => {
+      stopTimer();
+      wish.signal?.removeEventListener("abort", abort);
+      this.#line.delete(waiter);
+    };
+  }
+
+  #leave(waiter: Waiter, outcome: ClaimOutcome | undefined): void {
+    if (waiter.left) return;
+    waiter.left = true;
+    waiter.leave();
+    if (outcome) waiter.resolve(outcome);
+  }
+
+  #wakeSome(queue: string, count: number): void {
+    let left = count;
+    for (const waiter of this.#line) {
+      if (left <= 0) return;
+      if (!waiter.request.queues.includes(queue)) continue;
+      left -= waiter.request.max;
+      this.#wake(waiter, 1);
+    }
+  }
+
+  /** `spread`: how many others it wakes when it comes back with its hands full. */
+  #wake(waiter: Waiter, spread: number): void {
+    if (waiter.asking) waiter.again = true;
+    else this.#start(waiter, spread);
+  }
+
+  #start(waiter: Waiter, spread: number): void {
+    const asking = this.#ask(waiter, spread).finally(() => this.#underWay.delete(asking));
+    this.#underWay.add(asking);
+  }
+
+  async #ask(waiter: Waiter, spread: number): Promise<void> {
+    waiter.asking = true;
+    waiter.again = false;
+    try {
+      const outcome = await this.#run({ verb: "claim", ...waiter.request });
+      waiter.asking = false;
+      if (waiter.left) return this.#giveBack(outcome);
+      const found = outcome.tasks.length > 0;
+      const isWaiting = this.#line.has(waiter) && !this.#closed;
+      if (found || !isWaiting) {
+        if (!found && outcome.more) return this.#start(waiter, spread);
+        this.#leave(waiter, outcome);
+        if (outcome.tasks.length === waiter.request.max) this.#wakeNext(waiter.request.queues, spread);
+      } else if (waiter.again || outcome.more) {
+        this.#start(waiter, spread);
+      } else if (outcome.passed) {
+        this.#wakeAfter(waiter);
+      }
+    } catch (error) {
+      waiter.asking = false;
+      if (!waiter.left) {
+        this.#leave(waiter, undefined);
+        waiter.reject(error);
+      }
+    }
+  }
+
+  /** There may be more: wake others, twice as many each time, as long as they find something. */
+  #wakeNext(queues: string[], spread: number): void {
+    let left = spread;
+    for (const waiter of this.#line) {
+      if (left <= 0) return;
+      if (waiter.asking || !waiter.request.queues.some((queue) => queues.includes(queue))) continue;
+      left--;
+      this.#wake(waiter, spread * 2);
+    }
+  }
+
+  /** What is kept for others than this one is for the next in line to look at. */
+  #wakeAfter(passedBy: Waiter): void {
+    let after = false;
+    for (const waiter of this.#line) {
+      const overlaps = waiter.request.queues.some((queue) => passedBy.request.queues.includes(queue));
+      if (after && overlaps && waiter.request.worker !== passedBy.request.worker) return this.#wake(waiter, 1);
+      after ||= waiter === passedBy;
+    }
+  }
+
+  /** Its caller stopped waiting while the engine was being asked. */
+  #giveBack(outcome: ClaimOutcome): void {
+    if (outcome.tasks.length > 0) this.#release(outcome);
+  }
+}
+
+interface Waiter {
+  request: ClaimRequest;
+  asking: boolean;
+  /** Woken while asking: what it is told may be out of date. */
+  again: boolean;
+  left: boolean;
+  resolve(outcome: ClaimOutcome): void;
+  reject(error: unknown): void;
+  leave(): void;
+}
+
+const NOTHING: ClaimOutcome = { tasks: [], policies: {}, passed: false, more: false };
+
+function requestOf(wish: ClaimWish): ClaimRequest {
+  const { queues, max, worker } = wish;
+  return {
+    queues,
+    max,
+    worker,
+    ...(wish.share !== undefined && { share: wish.share }),
+    ...(wish.session !== undefined && { session: wish.session }),
+    ...(wish.lease !== undefined && { lease: wish.lease }),
+  };
+}

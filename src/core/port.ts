@@ -1,0 +1,121 @@
+import type { Clock } from "./clock.ts";
+import type { DibsEvent } from "./events.ts";
+import type { QueuePolicy } from "./policy.ts";
+import type {
+  AddedTask,
+  Attempt,
+  Body,
+  ClaimedTask,
+  ClaimRef,
+  DeadFilter,
+  DeadPattern,
+  NewTask,
+  PatternKey,
+  QueueStats,
+  TaskEnd,
+  TaskError,
+  TaskRecord,
+  TaskState,
+  WorkerInfo,
+  WorkerRecord,
+} from "./task.ts";
+
+/**
+ * What handles and workers are written over: the broker in this process, or a client to one elsewhere.
+ * Values are checked behind it. Calls take effect in the order they are made; calls of one moment share a
+ * commit. Durations are milliseconds.
+ */
+export interface Port {
+  readonly clock: Clock;
+
+  declare(queue: string, policy: Partial<QueuePolicy>, options?: { force?: boolean }): Promise<QueuePolicy>;
+  pause(queue: string, paused: boolean): Promise<void>;
+  queues(queue?: string): Promise<QueueSummary[]>;
+  stats(queue: string): Promise<QueueStats>;
+  purge(queue: string): Promise<number>;
+  drop(queue: string): Promise<void>;
+
+  add(tasks: NewTask[]): Promise<AddedTask[]>;
+  claim(wish: ClaimWish): Promise<ClaimResult>;
+  settle(claim: SettleRef, word: Word): Promise<TaskState>;
+  extend(claim: ClaimRef, lease: number): Promise<void>;
+  progress(claim: ClaimRef, value: number, note: string | null): Promise<void>;
+
+  task(id: string): Promise<TaskRecord>;
+  history(id: string): Promise<Attempt[]>;
+  cancel(id: string): Promise<TaskState>;
+  /** Resolves when the task has ended. */
+  end(id: string, options?: WaitOptions): Promise<TaskEnd>;
+  list(query: ListQuery): Promise<Page>;
+
+  patterns(queue: string, by: PatternKey, limit: number): Promise<DeadPattern[]>;
+  redrive(queue: string, filter: DeadFilter, spacing: number): Promise<number>;
+  discard(queue: string, filter: DeadFilter): Promise<number>;
+
+  /** A worker starts; `listener` hears of claims it loses. Its heartbeat is somebody else's care from here on. */
+  join(worker: WorkerInfo, lease: number, listener: (notice: ClaimNotice) => void): Promise<number>;
+  leave(session: number): Promise<void>;
+  workers(queue?: string): Promise<WorkerRecord[]>;
+
+  events(signal: AbortSignal): AsyncIterableIterator<DibsEvent>;
+  close(): Promise<void>;
+}
+
+export interface WaitOptions {
+  timeout?: number | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+export interface ClaimWish {
+  queues: string[];
+  max: number;
+  worker: string;
+  /** First at most so many from each queue, for fairness among them. */
+  share?: number | undefined;
+  session?: number | undefined;
+  lease?: number | undefined;
+  /** How long to wait for a first task; 0: not at all. */
+  wait: number;
+  signal?: AbortSignal | undefined;
+}
+
+export interface ClaimResult {
+  tasks: ClaimedTask[];
+  policies: Record<string, QueuePolicy>;
+}
+
+/** A claim, with what its failure's backoff is reckoned from. */
+export interface SettleRef extends ClaimRef {
+  queue: string;
+  attempt: number;
+}
+
+/** What a holder says of its claim. */
+export type Word =
+  | { kind: "ack"; result: Body | null; adds?: NewTask[] }
+  /** Without `delay` the queue's backoff decides. */
+  | { kind: "nack"; error: TaskError; delay?: number | undefined; outcome?: "failed" | "timeout" }
+  | { kind: "reject"; error: TaskError }
+  | { kind: "release"; started: boolean };
+
+export type ClaimNotice = { kind: "lost" | "timeout" | "cancel"; id: string; fence: number } | { kind: "gone" };
+
+export interface ListQuery {
+  queue: string;
+  state: TaskState;
+  filter?: DeadFilter | undefined;
+  after?: string | undefined;
+  limit: number;
+}
+
+export interface Page {
+  tasks: TaskRecord[];
+  next: string | null;
+}
+
+export interface QueueSummary {
+  name: string;
+  policy: QueuePolicy;
+  paused: boolean;
+  createdAt: number;
+}

@@ -1,0 +1,70 @@
+import type { Clock } from "../../core/clock.ts";
+import { DibsError } from "../../core/errors.ts";
+import { STORE_LIMIT } from "../../core/task-id.ts";
+import type { Engine, Hint, Op, Outcome, Outcomes } from "../../engine/engine.ts";
+import { MemoryStore } from "./store.ts";
+
+/** The reference model with a clock and heartbeats: for tests, and for work that may be forgotten. */
+export function openMemory({ clock }: { clock: Clock }): Engine {
+  return new MemoryEngine(clock);
+}
+
+class MemoryEngine implements Engine {
+  readonly depth = 2;
+  readonly #clock: Clock;
+  readonly #store: MemoryStore;
+  readonly #beats = new Map<number, () => void>();
+  #listener: (hint: Hint) => void = () => {};
+  #closed = false;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#store = new MemoryStore(Math.floor(Math.random() * STORE_LIMIT), clock.read());
+  }
+
+  onHint(listener: (hint: Hint) => void): void {
+    this.#listener = listener;
+  }
+
+  async run<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
+    if (this.#closed) throw new DibsError("CLOSED", "The store was closed.");
+    const { outcomes, hint } = this.#store.run(ops, this.#clock.read());
+    ops.forEach((op, index) => this.#followSession(op, outcomes[index]!));
+    this.#listener({ ...hint, notices: this.#store.hasNotices ? this.#beat([...this.#beats.keys()]) : [] });
+    return outcomes;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const stop of this.#beats.values()) stop();
+  }
+
+  #followSession(op: Op, outcome: Outcome): void {
+    if (op.verb === "join" && "ok" in outcome) {
+      this.#keepBeating((outcome as { ok: { session: number } }).ok.session, op.lease / 3);
+    }
+    if (op.verb === "leave") this.#forget(op.session);
+  }
+
+  #keepBeating(session: number, every: number): void {
+    const stop = this.#clock.after(every, () => {
+      if (this.#closed) return;
+      this.#keepBeating(session, every);
+      const notices = this.#beat([session]);
+      if (notices.length > 0) this.#listener({ notices });
+    });
+    this.#beats.set(session, stop);
+  }
+
+  #beat(sessions: number[]) {
+    const { outcomes } = this.#store.run([{ verb: "beat", sessions }], this.#clock.read());
+    const notices = "ok" in outcomes[0] ? outcomes[0].ok.notices : [];
+    for (const notice of notices) if (notice.kind === "gone") this.#forget(notice.session);
+    return notices;
+  }
+
+  #forget(session: number): void {
+    this.#beats.get(session)?.();
+    this.#beats.delete(session);
+  }
+}

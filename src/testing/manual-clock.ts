@@ -1,0 +1,62 @@
+import type { Clock, Reading } from "../core/clock.ts";
+
+/**
+ * A clock that stands still until it is told. `advance` lets time pass and fires what becomes due on the way,
+ * in order, giving promise callbacks a turn after each.
+ */
+export class ManualClock implements Clock {
+  readonly #timers = new Set<{ at: number; fn: () => void }>();
+  #boot = 1;
+  #wall: number;
+  #elapsed = 0;
+  #awake = 0;
+
+  constructor(start: Date = new Date("2026-01-01T00:00:00Z")) {
+    this.#wall = start.getTime();
+  }
+
+  read(): Reading {
+    return { boot: `boot ${this.#boot}`, wall: this.#wall, elapsed: this.#elapsed, awake: this.#awake };
+  }
+
+  after(ms: number, fn: () => void): () => void {
+    const timer = { at: this.#awake + Math.max(0, ms), fn };
+    this.#timers.add(timer);
+    return () => this.#timers.delete(timer);
+  }
+
+  async advance(ms: number): Promise<void> {
+    const end = this.#awake + ms;
+    for (;;) {
+      await nextTurn();
+      const next = [...this.#timers].filter((timer) => timer.at <= end).sort((a, b) => a.at - b.at)[0];
+      if (!next) break;
+      this.#pass(Math.max(0, next.at - this.#awake));
+      this.#timers.delete(next);
+      next.fn();
+    }
+    this.#pass(Math.max(0, end - this.#awake));
+    await nextTurn();
+  }
+
+  /** The machine sleeps: time goes on, but nothing runs and no lease is used up. */
+  sleep(ms: number): void {
+    this.#elapsed += ms;
+    this.#wall += ms;
+  }
+
+  /** Somebody sets the calendar, forward or back. */
+  step(ms: number): void {
+    this.#wall += ms;
+  }
+
+  #pass(ms: number): void {
+    this.#awake += ms;
+    this.#elapsed += ms;
+    this.#wall += ms;
+  }
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
