@@ -108,7 +108,8 @@ export interface Verbs {
   /**
    * Up to `max` tasks from the queues in the given order; with `share`, first at most `share` from each, then
    * whatever is left. Within a queue: priority, then arrival. A claim with a `session` lives as long as that
-   * session beats, and at most the queue's timeout; one without has a lease of its own.
+   * session beats, and at most the queue's timeout; one without has a lease of its own. To claim is a sign of
+   * life too; a session that gave none for its whole lease is refused with CLAIM_LOST.
    * Expired leases and due tasks are dealt with first.
    */
   claim: Verb<ClaimRequest, ClaimOutcome>;

@@ -2,16 +2,25 @@ import { DibsError } from "../../core/errors.ts";
 import type { ClaimedTask } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
 import { end, isOutlived } from "./line.ts";
-import type { Model, ModelTask } from "./model.ts";
+import type { Model, ModelSession, ModelTask } from "./model.ts";
 import { sweep } from "./sweep.ts";
 
 export function claim(model: Model, request: ClaimRequest): ClaimOutcome {
-  if (request.session !== undefined && !model.sessions.has(request.session)) throw sessionGone(request.session);
+  const session = request.session === undefined ? null : liveSession(model, request.session);
   sweep(model);
+  // A sign of life: a queue's lease may be shorter than the time since the last beat, and counts from here.
+  if (session) session.beatAt = model.awake;
   const outcome: ClaimOutcome = { tasks: [], policies: {}, passed: false, more: false };
   if (request.share !== undefined) for (const queue of request.queues) take(model, request, queue, request.share, outcome);
   for (const queue of request.queues) take(model, request, queue, request.max, outcome);
   return outcome;
+}
+
+/** One past its lease is refused even before a sweep has found it: its new claims would hang on nothing. */
+function liveSession(model: Model, id: number): ModelSession {
+  const session = model.sessions.get(id);
+  if (!session || session.beatAt + session.lease <= model.awake) throw sessionGone(id);
+  return session;
 }
 
 export function sessionGone(session: number): DibsError {
