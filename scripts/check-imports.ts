@@ -11,7 +11,7 @@ interface Row {
   folders: string[] | "anything";
   /** Whether Node's own modules may be imported. */
   node: boolean;
-  /** npm packages, of those in package.json's dependencies. */
+  /** npm packages that may be imported. */
   packages?: string[] | "anything";
   /** npm packages of which only types may be imported. */
   types?: string[];
