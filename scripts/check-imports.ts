@@ -20,7 +20,7 @@ interface Row {
 /** A file's row is the most exact one: its own path before its folder, its folder before `engines/*`. */
 const TABLE: Record<string, Row> = {
   core: { folders: [], node: false, types: ["@standard-schema/spec"] },
-  engine: { folders: ["core"], node: false },
+  engine: { folders: ["core"], node: true },
   "engine/conformance": { folders: ["core", "engine"], node: true, packages: ["vitest", "fast-check"] },
   "engines/*": { folders: ["core", "engine"], node: true },
   "engines/sqlite": { folders: ["core", "engine"], node: true, packages: ["better-sqlite3"] },
