@@ -17,7 +17,9 @@ export function tend(model: Model): { next: number | null } {
   }
   for (const session of model.sessions.values()) {
     const leases = claimsOf(model, session.id).map((task) => task.claim!.lease);
-    times.push(session.beatAt + Math.min(session.lease, ...leases) - model.awake);
+    // It does not end while it holds something, however long it has been silent.
+    const first = leases.length === 0 ? session.lease : Math.min(...leases);
+    times.push(session.beatAt + first - model.awake);
   }
   return { next: times.length === 0 ? null : Math.max(0, Math.min(...times)) };
 }

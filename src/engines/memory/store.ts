@@ -74,14 +74,15 @@ export class MemoryStore implements Store {
   run<const Ops extends readonly Op[]>(ops: Ops, reading: Reading): { outcomes: Outcomes<Ops>; hint: Hint } {
     this.#model.begin(reading);
     const outcomes = ops.map((op) => this.#runOne(op));
-    return { outcomes: structuredClone(outcomes) as unknown as Outcomes<Ops>, hint: this.#model.hint };
+    return { outcomes: outcomes as unknown as Outcomes<Ops>, hint: this.#model.hint };
   }
 
   /** Verbs check before they write, so a refusal leaves nothing half done. */
   #runOne<V extends VerbName>(op: Op<V>) {
     try {
       const handler = HANDLERS[op.verb as V] as (model: Model, op: unknown) => Verbs[V]["out"];
-      return { ok: handler(this.#model, op) };
+      // A copy at once: what is answered must not follow what the rest of the batch does.
+      return { ok: structuredClone(handler(this.#model, op)) };
     } catch (error) {
       if (!isDibsError(error)) throw error;
       return { refused: { code: error.code, message: error.message, retryable: error.retryable } };

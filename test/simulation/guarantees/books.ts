@@ -1,0 +1,152 @@
+import { DEFAULT_POLICY, type QueuePolicy } from "../../../src/core/policy.ts";
+import type { AttemptOutcome, EndState, NewTask, WorkerInfo } from "../../../src/core/task.ts";
+import { BOUNDS, type Notice } from "../../../src/engine/engine.ts";
+import type { ExpectedTime } from "../machine.ts";
+
+/** The driver's own books: what it was promised, written down from answers and never read from a store. */
+export class Books {
+  readonly time: ExpectedTime;
+  readonly entries = new Map<string, Entry>();
+  /** Tasks that left, and by which verb. None may come back. */
+  readonly gone = new Map<string, string>();
+  readonly queues = new Map<string, QueueBook>();
+  readonly sessions = new Map<number, SessionBook>();
+  notices: Notice[] = [];
+  arrivals = 0;
+  /** What the counter of arrivals was when a purge began, by the number it was answered with. */
+  readonly purges = new Map<number, number>();
+
+  constructor(time: ExpectedTime) {
+    this.time = time;
+  }
+
+  get now(): number {
+    return this.time.now;
+  }
+
+  get awake(): number {
+    return this.time.awake;
+  }
+
+  queue(name: string): QueueBook {
+    let queue = this.queues.get(name);
+    if (!queue) {
+      queue = { named: {}, declared: null, paused: false, keys: new Map(), flow: [] };
+      this.queues.set(name, queue);
+    }
+    return queue;
+  }
+
+  policy(name: string): QueuePolicy {
+    return { ...DEFAULT_POLICY, ...this.queues.get(name)?.named };
+  }
+
+  maxAttempts(entry: Entry): number {
+    return entry.task.maxAttempts ?? this.policy(entry.task.queue).maxAttempts;
+  }
+
+  heldBy(session: number): Entry[] {
+    return [...this.entries.values()].filter((entry) => entry.holder?.session === session);
+  }
+
+  isAlive(session: SessionBook | undefined): session is SessionBook {
+    return session !== undefined && session.beatAt + session.lease > this.awake;
+  }
+
+  /** The task that a key stands for at this moment. */
+  keyHolder(queue: string, key: string): KeyBook | undefined {
+    const book = this.queues.get(queue)?.keys.get(key);
+    return book && (book.end === null || this.now < book.end.at + BOUNDS.keyAfterEnd) ? book : undefined;
+  }
+
+  isOutlived(entry: Entry): boolean {
+    return entry.expiresAt !== null && entry.expiresAt <= this.now;
+  }
+
+  /** Whether the lease of a claim has passed, in time that the machine was awake. */
+  isLapsed({ holder }: Entry): boolean {
+    if (!holder) return false;
+    if (holder.session === null) return holder.deadline <= this.awake;
+    return this.sessions.get(holder.session)!.beatAt + holder.lease <= this.awake;
+  }
+
+  /** Somebody else could do it: a live worker of its queue that has not failed it. */
+  hasOtherWorker(entry: Entry): boolean {
+    return [...this.sessions.values()].some(
+      (session) =>
+        this.isAlive(session) &&
+        session.worker.queues.includes(entry.task.queue) &&
+        !entry.failedBy.includes(session.worker.id),
+    );
+  }
+
+  forget(entry: Entry, verb: string, options: { freeKey: boolean }): void {
+    this.entries.delete(entry.id);
+    this.gone.set(entry.id, verb);
+    const { queue, idempotencyKey } = entry.task;
+    const keys = this.queues.get(queue)?.keys;
+    if (options.freeKey && idempotencyKey !== undefined && keys?.get(idempotencyKey)?.id === entry.id) {
+      keys.delete(idempotencyKey);
+    }
+  }
+}
+
+export interface Entry {
+  id: string;
+  /** As it was added. */
+  task: NewTask;
+  createdAt: number;
+  expiresAt: number | null;
+  /** Its number among all that were ever added. */
+  order: number;
+  /** Its place in line. */
+  arrival: number;
+  failures: number;
+  /** Who failed it since it was added or redriven. */
+  failedBy: string[];
+  holder: Holder | null;
+  lastFence: number;
+  rows: Row[];
+  holdsGroup: boolean;
+  /** Until then it is kept from those that failed it. */
+  keptUntil: number | null;
+}
+
+export interface Holder {
+  fence: number;
+  worker: string;
+  session: number | null;
+  startedAt: number;
+  lease: number;
+  /** Awake milliseconds: end of the lease of a claim by hand, end of the timeout of a session's. */
+  deadline: number;
+  cancelled: boolean;
+}
+
+export interface Row {
+  attempt: number;
+  fence: number;
+  worker: string;
+  startedAt: number;
+  endedAt: number;
+  outcome: AttemptOutcome;
+}
+
+export interface QueueBook {
+  named: Partial<QueuePolicy>;
+  declared: string | null;
+  paused: boolean;
+  keys: Map<string, KeyBook>;
+  flow: { at: number; what: "added" | "done" | "failed" }[];
+}
+
+export interface KeyBook {
+  id: string;
+  end: { at: number; state: EndState } | null;
+}
+
+export interface SessionBook {
+  worker: WorkerInfo;
+  lease: number;
+  beatAt: number;
+}

@@ -1,0 +1,78 @@
+import type { Op, Outcome } from "../../../src/engine/engine.ts";
+import { answer } from "../known.ts";
+import type { Entry } from "./books.ts";
+import { check, type Turn } from "./turn.ts";
+
+/** One holder, priority then arrival, retry elsewhere. What time brought was dealt with before. */
+export function checkClaim(turn: Turn, op: Op<"claim">, outcome: Outcome<"claim">): void {
+  const { books } = turn;
+  const session = op.session === undefined ? undefined : books.sessions.get(op.session);
+  const mayClaim = op.session === undefined || books.isAlive(session);
+  if ("refused" in outcome) {
+    check(!mayClaim && outcome.refused.code === "CLAIM_LOST", `the claim was refused: ${outcome.refused.message}`);
+    return;
+  }
+  check(mayClaim, `session ${op.session} claimed, and it has ended`);
+  if (session) session.beatAt = books.awake;
+  const { tasks, passed } = answer<"claim">(outcome);
+  const expected = choose(turn, op);
+  check(
+    tasks.map(({ id }) => id).join() === expected.picks.map(({ id }) => id).join(),
+    () => `claimed ${tasks.map(describe)}; in order it should be ${expected.picks.map(({ id }) => id)}`,
+  );
+  check(passed === expected.passed, `passed is ${passed}`);
+  for (const claimed of tasks) {
+    const entry = books.entries.get(claimed.id)!;
+    const policy = books.policy(entry.task.queue);
+    check(entry.holder === null, `task ${claimed.id} has a second holder`);
+    check(claimed.fence > entry.lastFence, `the fence of task ${claimed.id} did not grow: ${claimed.fence}`);
+    check(claimed.attempt === entry.failures + 1, `task ${claimed.id} is on attempt ${claimed.attempt}`);
+    check(claimed.maxAttempts === books.maxAttempts(entry), `task ${claimed.id} has ${claimed.maxAttempts} attempts`);
+    const lease = op.lease ?? policy.lease;
+    entry.lastFence = claimed.fence;
+    entry.keptUntil = null;
+    entry.holder = {
+      fence: claimed.fence,
+      worker: op.worker,
+      session: op.session ?? null,
+      startedAt: books.now,
+      lease,
+      deadline: books.awake + (session ? policy.timeout : lease),
+      cancelled: false,
+    };
+    const record = turn.expect(entry, "claimed");
+    check(record.worker === op.worker && record.startedAt === books.now, `task ${claimed.id} does not name its holder`);
+  }
+}
+
+function choose(turn: Turn, op: Op<"claim">): { picks: Entry[]; passed: boolean } {
+  const picks: Entry[] = [];
+  let passed = false;
+  const from = (queue: string, count: number) => {
+    const room = Math.min(count, op.max - picks.length);
+    if (room <= 0 || turn.books.queues.get(queue)?.paused !== false) return;
+    const line = lineOf(turn, queue).filter((entry) => !picks.includes(entry));
+    const open = line.filter((entry) => !isKeptFrom(turn, entry, op.worker));
+    passed ||= open.length < line.length;
+    picks.push(...open.slice(0, room));
+  };
+  if (op.share !== undefined) for (const queue of op.queues) from(queue, op.share);
+  for (const queue of op.queues) from(queue, op.max);
+  return { picks, passed };
+}
+
+/** The ready tasks of a queue in the order of service. */
+function lineOf(turn: Turn, queue: string): Entry[] {
+  return [...turn.before.tasks.values()]
+    .filter((task) => task.queue === queue && task.state === "ready")
+    .map(({ id }) => turn.books.entries.get(id)!)
+    .sort((a, b) => (b.task.priority ?? 0) - (a.task.priority ?? 0) || a.arrival - b.arrival);
+}
+
+function isKeptFrom({ books }: Turn, { keptUntil, failedBy }: Entry, worker: string): boolean {
+  return keptUntil !== null && keptUntil > books.now && failedBy.includes(worker);
+}
+
+function describe({ id, priority }: { id: string; priority: number }): string {
+  return `${id} (priority ${priority})`;
+}

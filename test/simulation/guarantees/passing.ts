@@ -1,0 +1,112 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Notice, Op, Outcome } from "../../../src/engine/engine.ts";
+import { answer } from "../known.ts";
+import type { Books, Entry } from "./books.ts";
+import { endClaim } from "./settling.ts";
+import { check, type Change, type Turn } from "./turn.ts";
+
+/** What time brings: nothing before its time, and nothing left over after it. */
+export function checkTend(turn: Turn, outcome: Outcome<"tend">): void {
+  const { books } = turn;
+  const promoted: Entry[] = [];
+  for (const change of turn.left) passOne(turn, change, promoted);
+  // A delayed task joins its group when it is due: behind those that are there by then.
+  promoted.sort((a, b) => dueAt(turn, a) - dueAt(turn, b) || a.order - b.order);
+  for (const entry of promoted) {
+    if (entry.task.groupKey !== undefined && !entry.holdsGroup) entry.arrival = ++books.arrivals;
+  }
+  for (const task of turn.after.tasks.values()) {
+    const entry = books.entries.get(task.id)!;
+    const unclaimed = ["ready", "waiting", "scheduled"].includes(task.state);
+    check(task.state !== "scheduled" || task.dueAt! > books.now, `task ${task.id} is due and was left scheduled`);
+    check(!(unclaimed && books.isOutlived(entry)), `task ${task.id} outlived its time and was left ${task.state}`);
+    check(!books.isLapsed(entry), `task ${task.id} is still claimed, and its lease has passed`);
+  }
+  for (const [id, session] of books.sessions) {
+    if (!books.isAlive(session) && books.heldBy(id).length === 0) endSession(books, id);
+  }
+  checkNext(turn, answer<"tend">(outcome).next);
+}
+
+function passOne(turn: Turn, { id, before, after }: Change, promoted: Entry[]): void {
+  const { books } = turn;
+  const entry = books.entries.get(id)!;
+  if (before?.state === "claimed") {
+    check(books.isLapsed(entry), () => `task ${id} lost its claim before its lease had passed: now ${books.awake}, ${JSON.stringify(entry.holder)}`);
+    const { session, fence } = entry.holder!;
+    if (session !== null) books.notices.push({ session, kind: "lost", id, fence });
+    endClaim(turn, entry, "lost");
+  } else if (after?.state === "expired") {
+    check(books.isOutlived(entry), `task ${id} expired before its time-to-live had passed`);
+    turn.expect(entry, "expired");
+  } else if (before?.state === "scheduled") {
+    check(before.dueAt! <= books.now, `task ${id} came before it was due`);
+    check(after?.state === "ready" || after?.state === "waiting", `task ${id} was due and is ${after?.state}`);
+    turn.expect(entry, after.state);
+    promoted.push(entry);
+  }
+}
+
+function dueAt(turn: Turn, entry: Entry): number {
+  return turn.before.tasks.get(entry.id)!.dueAt!;
+}
+
+/** No lost wake-up and no busy polling: the next look comes no later than the next thing to see, and not at once. */
+function checkNext(turn: Turn, next: number | null): void {
+  const { books } = turn;
+  const times: number[] = [];
+  for (const task of turn.after.tasks.values()) {
+    const entry = books.entries.get(task.id)!;
+    if (task.state === "scheduled") times.push(task.dueAt! - books.now);
+    if (task.state === "ready" && entry.keptUntil !== null) times.push(entry.keptUntil - books.now);
+    if (["ready", "waiting", "scheduled"].includes(task.state) && entry.expiresAt !== null) times.push(entry.expiresAt - books.now);
+    if (entry.holder?.session === null) times.push(entry.holder.deadline - books.awake);
+    if (entry.holder != null && entry.holder.session !== null) {
+      times.push(books.sessions.get(entry.holder.session)!.beatAt + entry.holder.lease - books.awake);
+    }
+  }
+  const first = Math.min(...times.filter((time) => time > 0));
+  check(first === Infinity || (next !== null && next <= first), `tend says ${next}; something happens in ${first} ms`);
+  check(next === null || next > 0, "tend asks to be called again at once, and nothing is left to do");
+}
+
+export function checkBeat(turn: Turn, op: Op<"beat">, outcome: Outcome<"beat">): void {
+  const { books } = turn;
+  for (const id of op.sessions) {
+    const session = books.sessions.get(id);
+    if (!session) {
+      books.notices.push({ session: id, kind: "gone" });
+      continue;
+    }
+    session.beatAt = books.awake;
+    for (const entry of books.heldBy(id)) {
+      if (entry.holder!.deadline > books.awake) continue;
+      books.notices.push({ session: id, kind: "timeout", id: entry.id, fence: entry.holder!.fence });
+      endClaim(turn, entry, "timeout");
+    }
+  }
+  const mine = books.notices.filter((notice) => op.sessions.includes(notice.session));
+  books.notices = books.notices.filter((notice) => !op.sessions.includes(notice.session));
+  const { notices } = answer<"beat">(outcome);
+  check(
+    isDeepStrictEqual(sorted(notices), sorted(mine)),
+    () => `beat brought ${JSON.stringify(notices)}; it should be ${JSON.stringify(mine)}`,
+  );
+}
+
+function sorted(notices: Notice[]): string[] {
+  return notices.map((notice) => JSON.stringify(Object.entries(notice).sort())).sort();
+}
+
+export function checkLeave(turn: Turn, op: Op<"leave">, outcome: Outcome<"leave">): void {
+  const { books } = turn;
+  const held = books.sessions.has(op.session) ? books.heldBy(op.session) : [];
+  endSession(books, op.session);
+  for (const entry of held) endClaim(turn, entry, entry.holder!.cancelled ? "cancelled" : "released");
+  check(answer<"leave">(outcome).released === held.length, `leave released ${JSON.stringify(outcome)}, held were ${held.length}`);
+}
+
+function endSession(books: Books, id: number): void {
+  books.sessions.delete(id);
+  books.notices = books.notices.filter((notice) => notice.session !== id);
+}

@@ -1,0 +1,111 @@
+import type { DeadFilter, TaskRecord } from "../../../src/core/task.ts";
+import { BOUNDS, type Op, type Outcome } from "../../../src/engine/engine.ts";
+import { answer } from "../known.ts";
+import { check, type Turn } from "./turn.ts";
+
+/** The verbs by which tasks leave, or the dead come back: only those they name, and all that they counted. */
+
+export function checkPurge(turn: Turn, op: Op<"purge">, outcome: Outcome<"purge">): void {
+  const { books } = turn;
+  const { removed, upTo, more } = answer<"purge">(outcome);
+  if (op.upTo === undefined) books.purges.set(upTo, books.arrivals);
+  const last = books.purges.get(upTo)!;
+  const named = [...turn.before.tasks.values()].filter(
+    (task) =>
+      task.queue === op.queue &&
+      ["ready", "waiting", "scheduled"].includes(task.state) &&
+      books.entries.get(task.id)!.arrival <= last,
+  );
+  const gone = takeGone(turn, "purge", named, { freeKey: true });
+  check(removed === gone && gone === Math.min(named.length, op.limit), `purge removed ${gone} and says ${removed}`);
+  check(more === named.length > op.limit, `purge says more: ${more}`);
+}
+
+export function checkDrop(turn: Turn, op: Op<"drop">, outcome: Outcome<"drop">): void {
+  const { books } = turn;
+  const { removed, more } = answer<"drop">(outcome);
+  const named = [...turn.before.tasks.values()].filter((task) => task.queue === op.queue);
+  for (const { id } of named) {
+    const holder = books.entries.get(id)!.holder;
+    if (turn.after.tasks.has(id) || holder?.session == null) continue;
+    books.notices.push({ session: holder.session, kind: "lost", id, fence: holder.fence });
+  }
+  const gone = takeGone(turn, "drop", named, { freeKey: true });
+  check(removed === gone && gone === Math.min(named.length, op.limit), `drop removed ${gone} and says ${removed}`);
+  check(more === named.length > op.limit, `drop says more: ${more}`);
+  if (!more) books.queues.delete(op.queue);
+}
+
+export function checkPrune(turn: Turn, op: Op<"prune">, outcome: Outcome<"prune">): void {
+  const { books } = turn;
+  const { removed, more } = answer<"prune">(outcome);
+  const named = [...books.queues.keys()].flatMap((queue) => pastRetention(turn, queue));
+  const gone = takeGone(turn, "prune", named, { freeKey: false });
+  check(removed === gone && gone === Math.min(named.length, op.limit), `prune removed ${gone} and says ${removed}`);
+  check(more === named.length > op.limit, `prune says more: ${more}`);
+  for (const { keys } of books.queues.values()) {
+    for (const [name, { end }] of keys) if (end && end.at + BOUNDS.keyAfterEnd <= books.now) keys.delete(name);
+  }
+}
+
+function pastRetention({ books, before }: Turn, queue: string): TaskRecord[] {
+  const { age, count } = books.policy(queue).retention;
+  const ended = [...before.tasks.values()]
+    .filter((task) => task.queue === queue && ["done", "cancelled", "expired"].includes(task.state))
+    .sort((a, b) => a.endedAt! - b.endedAt! || orderOf(books.entries, a) - orderOf(books.entries, b));
+  return ended.filter((task, index) => task.endedAt! + age <= books.now || index < ended.length - count);
+}
+
+export function checkDiscard(turn: Turn, op: Op<"discard">, outcome: Outcome<"discard">): void {
+  const named = deadOnes(turn, op.queue, op.filter);
+  const gone = takeGone(turn, "discard", named, { freeKey: true });
+  const { count } = answer<"discard">(outcome);
+  check(count === gone && gone === named.length, `discard removed ${gone}, says ${count}, was asked for ${named.length}`);
+}
+
+export function checkRedrive(turn: Turn, op: Op<"redrive">, outcome: Outcome<"redrive">): void {
+  const { books } = turn;
+  const named = deadOnes(turn, op.queue, op.filter);
+  const { count } = answer<"redrive">(outcome);
+  check(count === named.length, `redrive says ${count}, was asked for ${named.length}`);
+  for (const [index, { id }] of named.entries()) {
+    const entry = books.entries.get(id)!;
+    entry.failures = 0;
+    entry.failedBy = [];
+    entry.arrival = ++books.arrivals;
+    entry.expiresAt = null;
+    const key = entry.task.idempotencyKey;
+    const holder = key === undefined ? undefined : books.queue(op.queue).keys.get(key);
+    if (holder?.id === id) holder.end = null;
+    const { state } = turn.after.tasks.get(id)!;
+    const delay = index * op.spacing;
+    const now = entry.task.groupKey !== undefined && state === "waiting" ? "waiting" : "ready";
+    turn.expect(entry, delay > 0 ? "scheduled" : now, delay > 0 ? books.now + delay : null);
+  }
+}
+
+function deadOnes({ books, before }: Turn, queue: string, filter: DeadFilter): TaskRecord[] {
+  return [...before.tasks.values()]
+    .filter((task) => task.queue === queue && task.state === "dead")
+    .filter(({ id }) => !filter.ids || filter.ids.includes(id))
+    .filter(({ error }) => filter.pattern === undefined || error!.fingerprint === filter.pattern)
+    .filter(({ error }) => {
+      return `${error!.name}: ${error!.message}`.toLowerCase().includes((filter.error ?? "").toLowerCase());
+    })
+    .sort((a, b) => a.endedAt! - b.endedAt! || orderOf(books.entries, a) - orderOf(books.entries, b));
+}
+
+function orderOf(entries: Turn["books"]["entries"], { id }: TaskRecord): number {
+  return entries.get(id)!.order;
+}
+
+/** How many of the named are gone. One that is gone and was not named stays a change without a reason. */
+function takeGone(turn: Turn, verb: string, named: TaskRecord[], options: { freeKey: boolean }): number {
+  const gone = named.filter(({ id }) => !turn.after.tasks.has(id));
+  for (const { id } of gone) {
+    turn.take(id);
+    turn.freed(turn.books.entries.get(id)!);
+    turn.books.forget(turn.books.entries.get(id)!, verb, options);
+  }
+  return gone.length;
+}

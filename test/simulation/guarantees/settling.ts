@@ -1,0 +1,84 @@
+import type { AttemptOutcome, TaskState } from "../../../src/core/task.ts";
+import type { Op, Outcome } from "../../../src/engine/engine.ts";
+import { checkAdded, refusalOfAdds } from "./adding.ts";
+import type { Books, Entry } from "./books.ts";
+import { check, type Turn } from "./turn.ts";
+
+const FAILURES: ReadonlySet<AttemptOutcome> = new Set(["failed", "timeout", "lost"]);
+
+/** Holds or not: the one question that every fenced verb must answer alike. */
+export function checkFence(turn: Turn, op: Op<"settle" | "extend" | "progress">, outcome: Outcome): Entry | undefined {
+  const entry = turn.books.entries.get(op.id);
+  const holds = entry?.holder != null && entry.holder.fence === op.fence;
+  const lost = "refused" in outcome && outcome.refused.code === "CLAIM_LOST";
+  check(holds !== lost, () => `${op.verb} with fence ${op.fence}, which ${holds ? "holds" : "is stale"}, answered ${JSON.stringify(outcome)}`);
+  return holds ? entry : undefined;
+}
+
+export function checkSettle(turn: Turn, op: Op<"settle">, outcome: Outcome<"settle">): void {
+  const entry = checkFence(turn, op, outcome);
+  if (!entry) return;
+  const { books } = turn;
+  const { settlement } = op;
+  const { cancelled } = entry.holder!;
+  if (settlement.kind === "done" && !cancelled) {
+    const { maxPayload } = books.policy(entry.task.queue);
+    const large = settlement.result !== null && Buffer.from(settlement.result as string).byteLength > maxPayload;
+    const expected = large ? "PAYLOAD_TOO_LARGE" : refusalOfAdds(turn, settlement.adds ?? []);
+    const refusal = "refused" in outcome ? outcome.refused.code : undefined;
+    check(refusal === expected, `settle was refused with ${refusal}; it should be with ${expected}`);
+    if (refusal !== undefined) return;
+  }
+  check("ok" in outcome, () => `settle was refused: ${JSON.stringify(outcome)}`);
+  switch (settlement.kind) {
+    case "done":
+      endClaim(turn, entry, cancelled ? "cancelled" : "done");
+      break;
+    case "reject":
+      endClaim(turn, entry, cancelled ? "cancelled" : "rejected");
+      break;
+    case "fail":
+      endClaim(turn, entry, settlement.outcome ?? "failed", settlement.delay);
+      break;
+    case "release":
+      endClaim(turn, entry, cancelled ? "cancelled" : "released", 0, settlement.started || cancelled);
+      break;
+  }
+  const record = turn.after.tasks.get(op.id)!;
+  check(outcome.ok.state === record.state, `settle answered ${outcome.ok.state}; the task is ${record.state}`);
+  if (settlement.kind !== "done" || cancelled) return;
+  // Hand-over: the adds are there as the task is done.
+  check(String(record.result) === String(settlement.result), `task ${op.id} lost its result`);
+  checkAdded(turn, settlement.adds ?? [], null);
+}
+
+/** The end of one attempt, by whatever ended it: what must have become of the task. */
+export function endClaim(turn: Turn, entry: Entry, outcome: AttemptOutcome, delay = 0, inLedger = true): void {
+  const { books } = turn;
+  const { fence, worker, startedAt, cancelled } = entry.holder!;
+  entry.holder = null;
+  const attempt = entry.failures + 1;
+  if (inLedger) entry.rows.push({ attempt, fence, worker, startedAt, endedAt: books.now, outcome });
+  const { flow } = books.queue(entry.task.queue);
+  if (outcome === "done") flow.push({ at: books.now, what: "done" });
+  if (outcome === "rejected" || FAILURES.has(outcome)) flow.push({ at: books.now, what: "failed" });
+  if (FAILURES.has(outcome)) {
+    entry.failures++;
+    entry.failedBy.push(worker);
+  }
+  const state = stateAfter(books, entry, outcome, cancelled, delay);
+  const record = turn.expect(entry, state, state === "scheduled" ? books.now + delay : null);
+  check(!record.cancelRequested && record.progress === null, `task ${entry.id} kept what was its claim's`);
+  if (state === "done" || state === "dead") {
+    check(record.worker === worker && record.attempt === attempt, `task ${entry.id} does not say who ended it`);
+  }
+}
+
+function stateAfter(books: Books, entry: Entry, outcome: AttemptOutcome, cancelled: boolean, delay: number): TaskState {
+  if (cancelled) return "cancelled";
+  if (outcome === "done") return "done";
+  if (outcome === "rejected") return "dead";
+  if (FAILURES.has(outcome) && entry.failures >= books.maxAttempts(entry)) return "dead";
+  if (books.isOutlived(entry)) return "expired";
+  return delay > 0 ? "scheduled" : "ready";
+}

@@ -1,0 +1,76 @@
+import type { TaskRecord, TaskState } from "../../../src/core/task.ts";
+import type { Books, Entry } from "./books.ts";
+import type { Snapshot } from "./snapshot.ts";
+
+/** A guarantee that did not hold. */
+export class Violation extends Error {
+  override get name(): string {
+    return "Violation";
+  }
+}
+
+export function check(holds: boolean, message: string | (() => string)): asserts holds {
+  if (!holds) throw new Violation(typeof message === "string" ? message : message());
+}
+
+export interface Change {
+  id: string;
+  before: TaskRecord | undefined;
+  after: TaskRecord | undefined;
+}
+
+/** One operation and what it changed. A rule takes the changes it can account for; none may be left over. */
+export class Turn {
+  readonly books: Books;
+  readonly before: Snapshot;
+  readonly after: Snapshot;
+  /** Groups whose head ended or left in this turn. */
+  readonly freedGroups = new Set<string>();
+  readonly #changes = new Map<string, Change>();
+
+  constructor(books: Books, before: Snapshot, after: Snapshot) {
+    this.books = books;
+    this.before = before;
+    this.after = after;
+    for (const [id, record] of after.tasks) {
+      if (after.texts.get(id) !== before.texts.get(id)) {
+        this.#changes.set(id, { id, before: before.tasks.get(id), after: record });
+      }
+    }
+    for (const [id, record] of before.tasks) {
+      if (!after.tasks.has(id)) this.#changes.set(id, { id, before: record, after: undefined });
+    }
+  }
+
+  /** The changes nothing has accounted for yet, oldest task first. */
+  get left(): Change[] {
+    return [...this.#changes.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  take(id: string): Change | undefined {
+    const change = this.#changes.get(id);
+    this.#changes.delete(id);
+    return change;
+  }
+
+  freed(entry: Entry): void {
+    if (!entry.holdsGroup) return;
+    entry.holdsGroup = false;
+    this.freedGroups.add(groupOf(entry));
+  }
+
+  /** Takes the change of a task that must have come to this state. */
+  expect(entry: Entry, state: TaskState, dueAt: number | null = null): TaskRecord {
+    this.take(entry.id);
+    const record = this.after.tasks.get(entry.id);
+    check(record !== undefined, () => `task ${entry.id} is gone; it should be ${state}`);
+    check(record.state === state, () => `task ${entry.id} is ${record.state}; it should be ${state}`);
+    check(record.dueAt === dueAt, () => `task ${entry.id} is due at ${record.dueAt}; it should be at ${dueAt}`);
+    return record;
+  }
+}
+
+/** A group belongs to its queue. */
+export function groupOf({ task }: Entry): string {
+  return `${task.queue} ${task.groupKey}`;
+}

@@ -1,0 +1,168 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Reading } from "../../../src/core/clock.ts";
+import { isEnd } from "../../../src/core/task.ts";
+import { type Op, type Outcome, READING_VERBS, type Store, type VerbName } from "../../../src/engine/engine.ts";
+import { answer } from "../known.ts";
+import { ExpectedTime } from "../machine.ts";
+import { checkAdded, refusalOfAdds } from "./adding.ts";
+import { Books } from "./books.ts";
+import { checkClaim } from "./claiming.ts";
+import { close } from "./closing.ts";
+import { checkBeat, checkLeave, checkTend } from "./passing.ts";
+import { checkDiscard, checkDrop, checkPrune, checkPurge, checkRedrive } from "./removing.ts";
+import { checkFence, checkSettle } from "./settling.ts";
+import { EMPTY, type Snapshot, takeSnapshot } from "./snapshot.ts";
+import { check, Turn } from "./turn.ts";
+
+/**
+ * Watches a store of its own, one operation at a time, and holds every change against the guarantees. It knows
+ * the contract and the answers; of the store it sees what the reading verbs show.
+ */
+export class Watch {
+  readonly books: Books;
+  readonly #store: Store;
+  readonly #queues: readonly string[];
+  #last: Snapshot = EMPTY;
+
+  constructor(store: Store, queues: readonly string[], reading: Reading) {
+    this.#store = store;
+    this.#queues = queues;
+    this.books = new Books(new ExpectedTime(reading));
+  }
+
+  /** Carries the operation out. `refused`: the outcome elsewhere, which decides whether a claim looks at the time. */
+  run(op: Op, reading: Reading, refused: boolean): Outcome {
+    this.books.time.observe(reading);
+    // A claim deals with what time brought before it takes anything: here that is watched as a step of its own.
+    if (op.verb === "claim" && !refused) this.#runOne({ verb: "tend" }, reading);
+    return this.#runOne(op, reading);
+  }
+
+  #runOne(op: Op, reading: Reading): Outcome {
+    const outcome = this.#store.run([op], reading).outcomes[0]!;
+    if (READING_VERBS.has(op.verb)) {
+      this.#checkReading(op, outcome);
+      return outcome;
+    }
+    const after = takeSnapshot(this.#store, this.#queues, reading);
+    const turn = new Turn(this.books, this.#last, after);
+    judge(turn, op, outcome);
+    close(turn);
+    this.#last = after;
+    return outcome;
+  }
+
+  #checkReading(op: Op, outcome: Outcome): void {
+    const { books } = this;
+    if (op.verb === "history" && "ok" in outcome) {
+      const rows = answer<"history">(outcome).map(({ error, ...row }) => row);
+      check(isDeepStrictEqual(rows, books.entries.get(op.id)!.rows), () => `the ledger of ${op.id} is ${JSON.stringify(rows)}; it should be ${JSON.stringify(books.entries.get(op.id)!.rows)}`);
+    }
+    if (op.verb === "get") check("ok" in outcome === books.entries.has(op.id), `get answered ${JSON.stringify(outcome)}`);
+    if (op.verb === "ends") {
+      const expected = op.ids.map((id) => {
+        const record = this.#last.tasks.get(id);
+        return record ? (isEnd(record.state) ? record.state : "pending") : "missing";
+      });
+      const seen = answer<"ends">(outcome).map((end) => (typeof end === "string" ? end : end.state));
+      check(seen.join() === expected.join(), `ends answered ${seen.join()}; it should be ${expected.join()}`);
+    }
+  }
+
+  /** The whole ledger of every task there is. */
+  checkLedgers(reading: Reading): void {
+    const ops = [...this.books.entries.keys()].map((id): Op<"history"> => ({ verb: "history", id }));
+    for (const [index, outcome] of this.#store.run(ops, reading).outcomes.entries()) this.#checkReading(ops[index]!, outcome);
+  }
+
+  get pending(): string[] {
+    return [...this.#last.tasks.values()].filter(({ state }) => !isEnd(state)).map(({ id }) => id);
+  }
+}
+
+type Judges = { [V in VerbName]: (turn: Turn, op: Op<V>, outcome: Outcome<V>) => void };
+
+function judge(turn: Turn, op: Op, outcome: Outcome): void {
+  if ("refused" in outcome) check(turn.left.length === 0, `${op.verb} was refused, and changed something`);
+  (JUDGES[op.verb] as (turn: Turn, op: Op, outcome: Outcome) => void)(turn, op, outcome);
+}
+
+const nothing = () => {};
+
+const JUDGES: Judges = {
+  declare: (turn, op, outcome) => {
+    const { books } = turn;
+    const queue = books.queue(op.queue);
+    const before = books.policy(op.queue);
+    const text = JSON.stringify(op.policy);
+    // Skipped when it was the last one applied; an operator's word is not a declaration.
+    if (op.force || (text !== queue.declared && text !== "{}")) queue.named = { ...queue.named, ...op.policy };
+    if (!op.force && text !== "{}") queue.declared = text;
+    const expected = { policy: books.policy(op.queue), changed: !isDeepStrictEqual(books.policy(op.queue), before) };
+    check(isDeepStrictEqual(answer<"declare">(outcome), expected), () => `declare answered ${JSON.stringify(outcome)}; it should be ${JSON.stringify(expected)}`);
+    for (const { id, before: was, after } of turn.left) {
+      // Of the tasks it changes only what is looked up in the policy.
+      if (was && after && isDeepStrictEqual({ ...was, maxAttempts: after.maxAttempts }, after)) turn.take(id);
+    }
+  },
+  pause: (turn, op, outcome) => {
+    const queue = turn.books.queue(op.queue);
+    check(answer<"pause">(outcome).changed === (queue.paused !== op.paused), `pause answered ${JSON.stringify(outcome)}`);
+    queue.paused = op.paused;
+  },
+  add: (turn, op, outcome) => {
+    const expected = refusalOfAdds(turn, op.tasks);
+    const refusal = "refused" in outcome ? outcome.refused.code : undefined;
+    check(refusal === expected, `add was refused with ${refusal}; it should be with ${expected}`);
+    if ("ok" in outcome) checkAdded(turn, op.tasks, outcome.ok);
+  },
+  claim: checkClaim,
+  settle: checkSettle,
+  extend: (turn, op, outcome) => {
+    const entry = checkFence(turn, op, outcome);
+    if (entry) entry.holder!.deadline = turn.books.awake + op.lease;
+  },
+  progress: (turn, op, outcome) => {
+    const entry = checkFence(turn, op, outcome);
+    if (!entry) return;
+    const { progress } = turn.expect(entry, "claimed");
+    check(isDeepStrictEqual(progress, { value: op.value, note: op.note }), `progress is ${JSON.stringify(progress)}`);
+  },
+  cancel: (turn, op, outcome) => {
+    const { books } = turn;
+    const entry = books.entries.get(op.id);
+    check("ok" in outcome === (entry !== undefined), `cancel answered ${JSON.stringify(outcome)}`);
+    if (!entry || "refused" in outcome) return;
+    const was = turn.before.tasks.get(op.id)!;
+    const state = entry.holder || isEnd(was.state) ? was.state : "cancelled";
+    check(outcome.ok.state === state, `cancel answered ${outcome.ok.state}; it should be ${state}`);
+    turn.expect(entry, state);
+    if (!entry.holder) return;
+    const { session, fence, cancelled } = entry.holder;
+    if (!cancelled && session !== null) books.notices.push({ session, kind: "cancel", id: op.id, fence });
+    entry.holder.cancelled = true;
+  },
+  purge: checkPurge,
+  drop: checkDrop,
+  redrive: checkRedrive,
+  discard: checkDiscard,
+  prune: checkPrune,
+  join: (turn, op, outcome) => {
+    const { session } = answer<"join">(outcome);
+    check(!turn.books.sessions.has(session), `session ${session} was given twice`);
+    turn.books.sessions.set(session, { worker: op.worker, lease: op.lease, beatAt: turn.books.awake });
+  },
+  beat: checkBeat,
+  leave: checkLeave,
+  tend: (turn, _, outcome) => checkTend(turn, outcome),
+  listen: nothing,
+  unlisten: nothing,
+  queues: nothing,
+  get: nothing,
+  ends: nothing,
+  history: nothing,
+  list: nothing,
+  patterns: nothing,
+  workers: nothing,
+  stats: nothing,
+};

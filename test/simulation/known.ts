@@ -1,0 +1,76 @@
+import type { ClaimRef } from "../../src/core/task.ts";
+import type { Op, Outcome } from "../../src/engine/engine.ts";
+
+/** What a driver remembers of the answers it got, so as to ask about things that exist, or once did. */
+export class Known {
+  readonly ids: string[] = [];
+  /** Claims that nothing was heard of since. Some will have been lost. */
+  readonly claims: ClaimRef[] = [];
+  /** Claims that are over: every verb must refuse them. */
+  readonly stale: ClaimRef[] = [];
+  readonly sessions: { id: number; worker: string; queues: string[] }[] = [];
+  readonly cursors = new Map<string, number>();
+  readonly patterns: string[] = [];
+  /** Purges and pages that go on. */
+  readonly purges: { queue: string; upTo: number }[] = [];
+  readonly pages: Op<"list">[] = [];
+
+  learn(op: Op, outcome: Outcome): void {
+    if ("refused" in outcome) {
+      if ("fence" in op && outcome.refused.code === "CLAIM_LOST") this.#isOver(op);
+      return;
+    }
+    switch (op.verb) {
+      case "add":
+        this.ids.push(...answer<"add">(outcome).map((task) => task.id));
+        break;
+      case "claim":
+        this.claims.push(...answer<"claim">(outcome).tasks.map(({ id, fence }) => ({ id, fence })));
+        break;
+      case "settle":
+        this.#isOver(op);
+        break;
+      case "join":
+        this.sessions.push({ id: answer<"join">(outcome).session, worker: op.worker.id, queues: op.worker.queues });
+        break;
+      case "leave":
+        // Mostly forgotten; a few are kept, for verbs of a session that is gone.
+        if (this.sessions.length > 3) remove(this.sessions, (session) => session.id === op.session);
+        break;
+      case "listen":
+        this.cursors.set(op.listener, answer<"listen">(outcome).cursor);
+        break;
+      case "patterns":
+        if (op.by === "fingerprint") this.patterns.push(...answer<"patterns">(outcome).map(({ pattern }) => pattern));
+        break;
+      case "purge": {
+        const { more, upTo } = answer<"purge">(outcome);
+        remove(this.purges, (purge) => purge.queue === op.queue && purge.upTo === upTo);
+        if (more) this.purges.push({ queue: op.queue, upTo });
+        break;
+      }
+      case "list": {
+        const { next, tasks } = answer<"list">(outcome);
+        if (next !== null) this.pages.push({ ...op, after: next });
+        for (const { error } of tasks) if (error) this.patterns.push(error.fingerprint);
+        break;
+      }
+      default:
+    }
+  }
+
+  #isOver({ id, fence }: ClaimRef): void {
+    remove(this.claims, (claim) => claim.id === id && claim.fence === fence);
+    this.stale.push({ id, fence });
+  }
+}
+
+/** The answer of a verb that was not refused. */
+export function answer<V extends Op["verb"]>(outcome: Outcome): Extract<Outcome<V>, { ok: unknown }>["ok"] {
+  return (outcome as Extract<Outcome<V>, { ok: unknown }>).ok;
+}
+
+function remove<T>(list: T[], matches: (item: T) => boolean): void {
+  const index = list.findIndex(matches);
+  if (index >= 0) list.splice(index, 1);
+}

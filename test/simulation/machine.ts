@@ -1,0 +1,109 @@
+import type { Reading } from "../../src/core/clock.ts";
+import type { Random } from "./random.ts";
+
+const HOUR = 3_600_000;
+
+/** The machine that the stores run on: it sleeps, its calendar is stepped, it is switched off and on. */
+export class Machine {
+  #boots = 1;
+  #wall = Date.UTC(2026, 0, 15, 12);
+  #elapsed: number;
+  #awake: number;
+
+  constructor(random: Random) {
+    this.#elapsed = random.between(0, 10 * HOUR);
+    this.#awake = random.between(0, this.#elapsed);
+  }
+
+  read(): Reading {
+    return { boot: `boot-${this.#boots}`, wall: this.#wall, elapsed: this.#elapsed, awake: this.#awake };
+  }
+
+  advance(ms: number): void {
+    this.sleep(ms);
+    this.#awake += ms;
+  }
+
+  sleep(ms: number): void {
+    this.#wall += ms;
+    this.#elapsed += ms;
+  }
+
+  stepCalendar(ms: number): void {
+    this.#wall += ms;
+  }
+
+  reboot(offFor: number, random: Random): void {
+    this.#boots++;
+    this.#wall += offFor;
+    this.#elapsed = random.between(0, 60_000);
+    this.#awake = random.between(0, this.#elapsed);
+  }
+}
+
+/** What an engine's clock must say, written down a second time: core/engine-time.ts is under test as well. */
+export class ExpectedTime {
+  now: number;
+  awake = 0;
+  #seen: Reading;
+
+  constructor(reading: Reading) {
+    this.now = reading.wall;
+    this.#seen = reading;
+  }
+
+  observe(reading: Reading): void {
+    if (reading.boot === this.#seen.boot) {
+      this.now += reading.elapsed - this.#seen.elapsed;
+      this.awake += reading.awake - this.#seen.awake;
+    } else {
+      this.now = Math.max(this.now, reading.wall);
+    }
+    this.#seen = reading;
+  }
+}
+
+/** One of the things that time does between two batches; its name, for the trace. Null: no time passes. */
+export function passTime(machine: Machine, random: Random): string | null {
+  const kind = random.weighted({
+    nothing: 18,
+    moment: 38,
+    seconds: 22,
+    minute: 8,
+    days: 1.5,
+    sleep: 5,
+    calendar: 5,
+    reboot: 2.5,
+  });
+  const advance = (ms: number) => {
+    machine.advance(ms);
+    return `${ms} ms pass`;
+  };
+  switch (kind) {
+    case "nothing":
+      return null;
+    case "moment":
+      return advance(random.between(1, 120));
+    case "seconds":
+      return advance(random.between(500, 6_000));
+    case "minute":
+      return advance(random.between(20_000, 90_000));
+    case "days":
+      return advance(random.between(20, 60) * HOUR);
+    case "sleep": {
+      const ms = random.pick([1_000, 40_000, 2 * HOUR]);
+      machine.sleep(ms);
+      return `the machine sleeps for ${ms} ms`;
+    }
+    case "calendar": {
+      const ms = random.pick([-HOUR, HOUR]);
+      machine.stepCalendar(ms);
+      return `the calendar is stepped by ${ms} ms`;
+    }
+    case "reboot": {
+      const off = random.pick([0, 5_000, HOUR]);
+      machine.reboot(off, random);
+      return `the machine is off for ${off} ms and boots`;
+    }
+  }
+}
