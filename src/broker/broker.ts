@@ -1,4 +1,5 @@
 import type { Clock } from "../core/clock.ts";
+import { KeepAlive } from "../core/keep-alive.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkNumber } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
@@ -30,7 +31,14 @@ export function createBroker(engine: Engine, options: { clock: Clock; random?: (
     line.wakeAny();
     results.look();
   });
-  const context: Context = { clock, random: options.random ?? Math.random, run, keeper, policies: new Map() };
+  const context: Context = {
+    clock,
+    random: options.random ?? Math.random,
+    run,
+    keeper,
+    keepAlive: new KeepAlive(),
+    policies: new Map(),
+  };
   const sessions = new Sessions(context);
 
   engine.onHint((hint) => {
@@ -55,7 +63,8 @@ export function createBroker(engine: Engine, options: { clock: Clock; random?: (
     clock,
     declare: (queue, policy, how) => declare(context, queue, policy, how),
     pause: (queue, paused) => pause(context, queue, paused),
-    queues: async (queue) => run({ verb: "queues", ...(queue !== undefined && { queue: checkQueueName(queue) }) }),
+    queues: async (queue) =>
+      run({ verb: "queues", ...(queue !== undefined && { queue: checkQueueName(queue) }) }),
     stats: async (queue) => run({ verb: "stats", queue: checkQueueName(queue) }),
     purge: (queue) => purge(context, queue),
     drop: (queue) => drop(context, queue),
@@ -67,7 +76,7 @@ export function createBroker(engine: Engine, options: { clock: Clock; random?: (
     task: async (id) => run({ verb: "get", id: checkTaskId(id) }),
     history: async (id) => run({ verb: "history", id: checkTaskId(id) }),
     cancel: async (id) => (await run({ verb: "cancel", id: checkTaskId(id) })).state,
-    end: (id, wait) => results.end(id, wait),
+    end: async (id, wait) => context.keepAlive.during(results.end(id, wait)),
     list: async ({ queue, state, filter, after, limit }) =>
       run({
         verb: "list",
@@ -78,17 +87,28 @@ export function createBroker(engine: Engine, options: { clock: Clock; random?: (
         ...(after !== undefined && { after }),
       }),
     patterns: async (queue, by, limit) =>
-      run({ verb: "patterns", queue: checkQueueName(queue), by, limit: checkNumber(limit, "limit", 1, LIMITS.page) }),
+      run({
+        verb: "patterns",
+        queue: checkQueueName(queue),
+        by,
+        limit: checkNumber(limit, "limit", 1, LIMITS.page),
+      }),
     redrive: async (queue, filter, spacing) => {
       keeper.expect(spacing);
-      const op = { verb: "redrive", queue: checkQueueName(queue), filter: checkFilter(filter), spacing } as const;
+      const op = {
+        verb: "redrive",
+        queue: checkQueueName(queue),
+        filter: checkFilter(filter),
+        spacing,
+      } as const;
       return (await run(op)).count;
     },
     discard: async (queue, filter) =>
       (await run({ verb: "discard", queue: checkQueueName(queue), filter: checkFilter(filter) })).count,
     join: (worker, lease, listener) => sessions.join(worker, lease, listener),
     leave: (session) => sessions.leave(session),
-    workers: async (queue) => run({ verb: "workers", ...(queue !== undefined && { queue: checkQueueName(queue) }) }),
+    workers: async (queue) =>
+      run({ verb: "workers", ...(queue !== undefined && { queue: checkQueueName(queue) }) }),
     events: (signal) => events(context, bell, signal),
     close: async () => {
       keeper.close();

@@ -11,7 +11,8 @@ import type { DeadFilter, NewTask, TaskError } from "../core/task.ts";
 /** What every door and library must respect is checked here, once, before anything reaches an engine. */
 
 export function checkTasks(tasks: NewTask[]): void {
-  if (!Array.isArray(tasks) || tasks.length === 0) throw invalid("Nothing to add: the batch is empty. Give at least one task.");
+  if (!Array.isArray(tasks) || tasks.length === 0)
+    throw invalid("Nothing to add: the batch is empty. Give at least one task.");
   if (tasks.length > LIMITS.addBatch) {
     throw invalid(`A batch takes at most ${LIMITS.addBatch} tasks; got ${tasks.length}. Split it.`);
   }
@@ -41,7 +42,8 @@ function checkTask(task: NewTask): void {
   if (task.ttl !== undefined) checkNumber(task.ttl, "ttl", 1, LONGEST_MS);
   if (task.maxAttempts !== undefined) checkNumber(task.maxAttempts, "maxAttempts", 1, MOST_ATTEMPTS);
   if (task.groupKey !== undefined) checkText(task.groupKey, "groupKey", LIMITS.groupKey);
-  if (task.idempotencyKey !== undefined) checkText(task.idempotencyKey, "idempotencyKey", LIMITS.idempotencyKey);
+  if (task.idempotencyKey !== undefined)
+    checkText(task.idempotencyKey, "idempotencyKey", LIMITS.idempotencyKey);
   if (task.contentType !== undefined) checkText(task.contentType, "contentType", 256);
   if (task.headers !== undefined) checkHeaders(task.headers);
 }
@@ -53,7 +55,9 @@ function checkHeaders(headers: unknown): void {
   }
   const bytes = JSON.stringify(headers).length;
   if (bytes > LIMITS.headerBytes) {
-    throw invalid(`The headers of a task may have ${LIMITS.headerBytes} bytes as JSON; got ${bytes}. Put large values into the payload.`);
+    throw invalid(
+      `The headers of a task may have ${LIMITS.headerBytes} bytes as JSON; got ${bytes}. Put large values into the payload.`,
+    );
   }
 }
 
@@ -66,7 +70,8 @@ export function checkTaskId(id: unknown): string {
 
 export function checkFilter(filter: DeadFilter): DeadFilter {
   if (filter.ids !== undefined) {
-    if (!Array.isArray(filter.ids)) throw invalid(`ids must be an array of task ids; got ${show(filter.ids)}.`);
+    if (!Array.isArray(filter.ids))
+      throw invalid(`ids must be an array of task ids; got ${show(filter.ids)}.`);
     filter.ids.forEach(checkTaskId);
   }
   if (filter.pattern !== undefined) checkText(filter.pattern, "pattern", 1_024);

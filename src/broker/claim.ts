@@ -10,7 +10,7 @@ import type { WaitingLine } from "./waiting-line.ts";
 export async function claim(context: Context, line: WaitingLine, wish: ClaimWish): Promise<ClaimResult> {
   checkWish(wish);
   wish.signal?.throwIfAborted();
-  const outcome = await line.claim(wish);
+  const outcome = await context.keepAlive.during(line.claim(wish));
   for (const [queue, policy] of Object.entries(outcome.policies)) {
     context.policies.set(queue, policy);
     if (wish.session === undefined) context.keeper.expect(wish.lease ?? policy.lease);

@@ -1,4 +1,5 @@
 import type { Clock } from "../core/clock.ts";
+import type { KeepAlive } from "../core/keep-alive.ts";
 import type { QueuePolicy } from "../core/policy.ts";
 import type { Op, VerbName, Verbs } from "../engine/engine.ts";
 import type { Keeper } from "./housekeeping/keeper.ts";
@@ -10,6 +11,8 @@ export interface Context {
   /** One operation, gathered with those of the moment. */
   run<V extends VerbName>(op: Op<V>): Promise<Verbs[V]["out"]>;
   keeper: Keeper;
+  /** Held by whoever waits. */
+  keepAlive: KeepAlive;
   /** The policies last seen, for reckoning backoffs. A stale one costs a wait of another length, no more. */
   policies: Map<string, QueuePolicy>;
 }

@@ -29,9 +29,10 @@ export class Gatherer {
   }
 
   run<V extends VerbName>(op: Op<V>): Promise<Verbs[V]["out"]> {
-    if (this.#closed) return Promise.reject(new DibsError("CLOSED", "This dibs was closed. Call open() for a new one."));
+    if (this.#closed)
+      return Promise.reject(new DibsError("CLOSED", "This dibs was closed. Call open() for a new one."));
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ op: op as Op, resolve: resolve as (value: unknown) => void, reject });
+      this.#waiting.push({ op: op, resolve: resolve, reject });
       this.#askFlush();
     });
   }

@@ -14,12 +14,19 @@ export async function extend(context: Context, claim: ClaimRef, lease: number): 
   await context.run({ verb: "extend", id: claim.id, fence: claim.fence, lease });
 }
 
-export async function progress(context: Context, claim: ClaimRef, value: number, note: string | null): Promise<void> {
+export async function progress(
+  context: Context,
+  claim: ClaimRef,
+  value: number,
+  note: string | null,
+): Promise<void> {
   if (typeof value !== "number" || !(value >= 0 && value <= 1)) {
     throw invalid(`progress is a number from 0 to 1; got ${show(value)}.`);
   }
   if (note !== null && (typeof note !== "string" || note.length > LIMITS.progressNote)) {
-    throw invalid(`The note of a progress is a text of at most ${LIMITS.progressNote} characters; got ${show(note)}.`);
+    throw invalid(
+      `The note of a progress is a text of at most ${LIMITS.progressNote} characters; got ${show(note)}.`,
+    );
   }
   await context.run({ verb: "progress", id: claim.id, fence: claim.fence, value, note });
 }

@@ -62,7 +62,8 @@ export class Results {
 
   close(): void {
     for (const waiters of this.#waiting.values()) {
-      for (const waiter of [...waiters]) waiter.reject(new DibsError("CLOSED", "Closed while waiting for a result. The task goes on."));
+      for (const waiter of [...waiters])
+        waiter.reject(new DibsError("CLOSED", "Closed while waiting for a result. The task goes on."));
     }
   }
 
@@ -94,5 +95,8 @@ export class Results {
 }
 
 function notInTime(id: string, timeout: number): DibsError {
-  return new DibsError("TIMEOUT", `Task ${id} did not end within ${timeout} ms. It goes on; ask again, or cancel it.`);
+  return new DibsError(
+    "TIMEOUT",
+    `Task ${id} did not end within ${timeout} ms. It goes on; ask again, or cancel it.`,
+  );
 }

@@ -33,7 +33,15 @@ export class WaitingLine {
   claim(wish: ClaimWish): Promise<ClaimOutcome> {
     const request = requestOf(wish);
     return new Promise((resolve, reject) => {
-      const waiter: Waiter = { request, asking: false, again: false, left: false, resolve, reject, leave: () => {} };
+      const waiter: Waiter = {
+        request,
+        asking: false,
+        again: false,
+        left: false,
+        resolve,
+        reject,
+        leave: () => {},
+      };
       if (wish.wait > 0) this.#lineUp(waiter, wish);
       this.#start(waiter, 0);
     });
@@ -154,7 +162,8 @@ export class WaitingLine {
     let after = false;
     for (const waiter of this.#line) {
       const overlaps = waiter.request.queues.some((queue) => passedBy.request.queues.includes(queue));
-      if (after && overlaps && waiter.request.worker !== passedBy.request.worker) return this.#wake(waiter, 1);
+      if (after && overlaps && waiter.request.worker !== passedBy.request.worker)
+        return this.#wake(waiter, 1);
       after ||= waiter === passedBy;
     }
   }

@@ -22,7 +22,12 @@ export const ERROR_CODES = [
 export type ErrorCode = (typeof ERROR_CODES)[number];
 
 /** The same call may succeed later, unchanged. After OUTCOME_UNKNOWN only with an idempotencyKey. */
-const RETRYABLE: ReadonlySet<ErrorCode> = new Set(["QUEUE_FULL", "TIMEOUT", "UNAVAILABLE", "OUTCOME_UNKNOWN"]);
+const RETRYABLE: ReadonlySet<ErrorCode> = new Set([
+  "QUEUE_FULL",
+  "TIMEOUT",
+  "UNAVAILABLE",
+  "OUTCOME_UNKNOWN",
+]);
 
 export class DibsError extends Error {
   readonly code: ErrorCode;
@@ -73,7 +78,11 @@ export interface ErrorData {
 
 export function errorFrom(data: ErrorData): DibsError {
   if (data.code === "CLAIM_LOST") return new ClaimLostError(data.message);
-  return new DibsError(data.code, data.message, data.retryable === undefined ? {} : { retryable: data.retryable });
+  return new DibsError(
+    data.code,
+    data.message,
+    data.retryable === undefined ? {} : { retryable: data.retryable },
+  );
 }
 
 export function isDibsError(error: unknown): error is DibsError {

@@ -15,7 +15,26 @@ export type TaskEventType =
   | "task.progress";
 
 export type DibsEvent =
-  | { type: TaskEventType; at: number; queue: string; taskId: string; worker?: string; attempt?: number; detail?: string }
-  | { type: "queue.created" | "queue.updated" | "queue.paused" | "queue.resumed" | "queue.purged" | "queue.deleted"; at: number; queue: string; detail?: string }
+  | {
+      type: TaskEventType;
+      at: number;
+      queue: string;
+      taskId: string;
+      worker?: string;
+      attempt?: number;
+      detail?: string;
+    }
+  | {
+      type:
+        | "queue.created"
+        | "queue.updated"
+        | "queue.paused"
+        | "queue.resumed"
+        | "queue.purged"
+        | "queue.deleted";
+      at: number;
+      queue: string;
+      detail?: string;
+    }
   | { type: "worker.joined" | "worker.left" | "worker.lost"; at: number; worker: string; detail?: string }
   | { type: "gap"; at: number; missed: number };

@@ -11,5 +11,9 @@ export function lostError(worker: string): TaskError {
 }
 
 export function timeoutError(): TaskError {
-  return { name: "TimeoutError", message: "The attempt took longer than the queue's timeout allows.", stack: null };
+  return {
+    name: "TimeoutError",
+    message: "The attempt took longer than the queue's timeout allows.",
+    stack: null,
+  };
 }

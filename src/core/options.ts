@@ -27,7 +27,9 @@ export function checkNumber(value: unknown, what: string, least: number, most: n
 /** A text of 1 to `most` characters without control characters. */
 export function checkText(value: unknown, what: string, most: number): string {
   if (typeof value !== "string" || value.length === 0 || value.length > most || CONTROL.test(value)) {
-    throw invalid(`${what} must be a text of 1 to ${most} characters without control characters; got ${show(value)}.`);
+    throw invalid(
+      `${what} must be a text of 1 to ${most} characters without control characters; got ${show(value)}.`,
+    );
   }
   return value;
 }

@@ -78,7 +78,8 @@ export function parsePolicy(options: QueuePolicyOptions): Partial<QueuePolicy> {
     policy.maxPayload = checkNumber(options.maxPayload, "maxPayload", 0, LARGEST_PAYLOAD);
   }
   if (options.retention !== undefined) policy.retention = parseRetention(options.retention);
-  if (options.ttl !== undefined) policy.ttl = options.ttl === null ? null : parseDuration(options.ttl, "ttl", 1);
+  if (options.ttl !== undefined)
+    policy.ttl = options.ttl === null ? null : parseDuration(options.ttl, "ttl", 1);
   return policy;
 }
 

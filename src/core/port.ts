@@ -98,7 +98,9 @@ export type Word =
   | { kind: "reject"; error: TaskError }
   | { kind: "release"; started: boolean };
 
-export type ClaimNotice = { kind: "lost" | "timeout" | "cancel"; id: string; fence: number } | { kind: "gone" };
+export type ClaimNotice =
+  | { kind: "lost" | "timeout" | "cancel"; id: string; fence: number }
+  | { kind: "gone" };
 
 export interface ListQuery {
   queue: string;

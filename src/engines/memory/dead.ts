@@ -59,7 +59,7 @@ export function redrive(model: Model, queue: string, filter: DeadFilter, spacing
       key.state = null;
     }
     model.announce({ type: "task.redriven", at: model.now, queue, taskId: task.id });
-    comeBack(model, task, index * spacing);
+    comeBack(model, task, Math.floor(index * spacing));
   }
   return { count: tasks.length };
 }

@@ -1,4 +1,4 @@
-import { type Reading } from "../../core/clock.ts";
+import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
 import type { DibsEvent } from "../../core/events.ts";
 import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";

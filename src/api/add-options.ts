@@ -1,0 +1,67 @@
+import { type Duration, parseDuration } from "../core/duration.ts";
+import { invalid } from "../core/errors.ts";
+import { checkNames, checkObject } from "../core/options.ts";
+import { show } from "../core/show.ts";
+import type { Headers, NewTask } from "../core/task.ts";
+
+export interface AddOptions {
+  /** Higher first; 0 unless set, from -1000 to 1000. */
+  priority?: number | undefined;
+  /** Not before this long from now. */
+  delay?: Duration | undefined;
+  /** Not before this moment; in place of `delay`. */
+  runAt?: Date | undefined;
+  /** Tasks of a queue that share it run in order, one at a time. */
+  groupKey?: string | undefined;
+  /** The same key returns the same task, until 24 h after its end. */
+  idempotencyKey?: string | undefined;
+  /** If no worker has started it by then, it expires. */
+  ttl?: Duration | undefined;
+  headers?: Headers | undefined;
+  /** In place of the queue's. */
+  maxAttempts?: number | undefined;
+  /** A transaction of the caller's own, where the store can share one. */
+  tx?: unknown;
+}
+
+const NAMES = [
+  "priority",
+  "delay",
+  "runAt",
+  "groupKey",
+  "idempotencyKey",
+  "ttl",
+  "headers",
+  "maxAttempts",
+  "tx",
+] as const satisfies (keyof AddOptions)[];
+
+/** `now` is the caller's own calendar: what crosses to the store is how long from now, so its error cancels out. */
+export function parseAddOptions(
+  options: AddOptions,
+  now: () => number,
+  alsoKnown: string[] = [],
+): Omit<NewTask, "queue" | "data"> {
+  checkObject(options, "The options of add");
+  checkNames(options, [...NAMES, ...alsoKnown], "add");
+  const { priority, groupKey, idempotencyKey, headers, maxAttempts } = options;
+  const delay = parseDelay(options, now);
+  return {
+    ...(priority !== undefined && { priority }),
+    ...(groupKey !== undefined && { groupKey }),
+    ...(idempotencyKey !== undefined && { idempotencyKey }),
+    ...(headers !== undefined && { headers }),
+    ...(maxAttempts !== undefined && { maxAttempts }),
+    ...(delay !== undefined && { delay }),
+    ...(options.ttl !== undefined && { ttl: parseDuration(options.ttl, "ttl", 1) }),
+  };
+}
+
+function parseDelay({ delay, runAt }: AddOptions, now: () => number): number | undefined {
+  if (runAt === undefined) return delay === undefined ? undefined : parseDuration(delay, "delay");
+  if (delay !== undefined) throw invalid("Give delay or runAt, not both.");
+  if (!(runAt instanceof Date) || Number.isNaN(runAt.getTime())) {
+    throw invalid(`runAt must be a valid Date; got ${show(runAt)}.`);
+  }
+  return Math.max(0, runAt.getTime() - now());
+}

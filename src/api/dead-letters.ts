@@ -1,0 +1,96 @@
+import { type Duration, parseDuration } from "../core/duration.ts";
+import { invalid } from "../core/errors.ts";
+import { checkNames, checkNumber, checkObject } from "../core/options.ts";
+import type { Port } from "../core/port.ts";
+import { show } from "../core/show.ts";
+import type { DeadFilter, DeadPattern, PatternKey } from "../core/task.ts";
+import { describe, type TaskInfo } from "./task-handle.ts";
+
+/** Which dead letters: several fields narrow each other, none means all. */
+export interface DeadSelection {
+  ids?: string[] | undefined;
+  /** A fingerprint, as `patterns()` gives it. */
+  pattern?: string | undefined;
+  /** Part of the error's name or message, in any case. */
+  error?: string | undefined;
+}
+
+export interface DeadPatternInfo extends Omit<DeadPattern, "firstAt" | "lastAt"> {
+  firstAt: Date;
+  lastAt: Date;
+}
+
+const SELECTION = ["ids", "pattern", "error"];
+const PAGE = 50;
+
+/** The dead letters of one queue. */
+export class DeadLetters {
+  readonly #port: Port;
+  readonly #queue: string;
+
+  constructor(port: Port, queue: string) {
+    this.#port = port;
+    this.#queue = queue;
+  }
+
+  /** A page, the earliest death first; `next` goes into `after` for the page that follows. */
+  async list(
+    options: DeadSelection & { after?: string | undefined; limit?: number | undefined } = {},
+  ): Promise<{ tasks: TaskInfo[]; next: string | null }> {
+    const filter = selectionOf(options, ["after", "limit"]);
+    const { after, limit = PAGE } = options;
+    const page = await this.#port.list({ queue: this.#queue, state: "dead", filter, after, limit });
+    return { tasks: page.tasks.map(describe), next: page.next };
+  }
+
+  /** Kinds of failure, the most frequent first. */
+  async patterns(
+    options: { by?: PatternKey | undefined; limit?: number | undefined } = {},
+  ): Promise<DeadPatternInfo[]> {
+    checkNames(options, ["by", "limit"], "patterns");
+    const by = options.by ?? "fingerprint";
+    if (by !== "fingerprint" && by !== "worker" && !(typeof by === "string" && /^header:./.test(by))) {
+      throw invalid(`by must be "fingerprint", "worker" or "header:NAME"; got ${show(by)}.`);
+    }
+    const patterns = await this.#port.patterns(this.#queue, by, options.limit ?? PAGE);
+    return patterns.map((row) => ({ ...row, firstAt: new Date(row.firstAt), lastAt: new Date(row.lastAt) }));
+  }
+
+  /** Back to the queue's tail with all attempts ahead of them, at once or spread out at a rate. */
+  async redrive(
+    options: DeadSelection & { rate?: { max: number; per: Duration } | undefined } = {},
+  ): Promise<{ count: number }> {
+    const filter = selectionOf(options, ["rate"]);
+    const spacing = options.rate === undefined ? 0 : parseRate(options.rate);
+    return { count: await this.#port.redrive(this.#queue, filter, spacing) };
+  }
+
+  /** Removes them for good. Say which, or `{ all: true }`. */
+  async discard(options: DeadSelection & { all?: boolean | undefined }): Promise<{ count: number }> {
+    checkObject(options, "What to discard");
+    const { all, ...selection } = options;
+    const filter = selectionOf(selection, []);
+    if (Object.keys(filter).length === 0 && all !== true) {
+      throw invalid("Say which dead letters to discard: { ids }, { pattern }, { error }, or { all: true }.");
+    }
+    return { count: await this.#port.discard(this.#queue, filter) };
+  }
+}
+
+function selectionOf(options: DeadSelection, alsoKnown: string[]): DeadFilter {
+  checkObject(options, "The selection");
+  checkNames(options, [...SELECTION, ...alsoKnown], "dead-letter");
+  const { ids, pattern, error } = options;
+  return {
+    ...(ids !== undefined && { ids }),
+    ...(pattern !== undefined && { pattern }),
+    ...(error !== undefined && { error }),
+  };
+}
+
+/** Milliseconds from one to the next; a fraction is fine, the engine rounds each due time. */
+function parseRate(rate: { max: number; per: Duration }): number {
+  checkObject(rate, "rate");
+  checkNames(rate, ["max", "per"], "rate");
+  return parseDuration(rate.per, "rate.per", 1) / checkNumber(rate.max, "rate.max", 1, 1e9);
+}

@@ -1,0 +1,90 @@
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { invalid } from "../core/errors.ts";
+import { encodeJson } from "../core/json.ts";
+import { parsePolicy, type QueuePolicy, type QueuePolicyOptions } from "../core/policy.ts";
+import { checkQueueName } from "../core/queue-name.ts";
+import { show } from "../core/show.ts";
+
+/** A queue's policy, and validators for what goes in and what comes out. */
+export interface QueueOptions extends QueuePolicyOptions {
+  /** Any Standard Schema validator (zod, valibot, arktype…): bad data is refused at `add`. */
+  schema?: StandardSchemaV1 | undefined;
+  /** The same for results: a handler that returns a bad one has failed. */
+  result?: StandardSchemaV1 | undefined;
+}
+
+/**
+ * A queue's name, policy and types, to be shared by producers and workers.
+ * `In` is what is added, `Out` the result, `Data` what a handler sees: the schema may have changed it.
+ */
+export interface QueueDefinition<In = unknown, Out = unknown, Data = In> {
+  readonly name: string;
+  readonly options: QueueOptions;
+  /** Carries the types; there is nothing in it. */
+  readonly types?: { in: In; out: Out; data: Data };
+}
+
+type In<S> = S extends StandardSchemaV1 ? StandardSchemaV1.InferInput<S> : unknown;
+type Out<S> = S extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<S> : unknown;
+
+export function defineQueue<const O extends QueueOptions & { schema: StandardSchemaV1 }>(
+  name: string,
+  options: O,
+): QueueDefinition<In<O["schema"]>, Out<O["result"]>, Out<O["schema"]>>;
+export function defineQueue<In = unknown, Out = unknown>(
+  name: string,
+  options?: QueueOptions,
+): QueueDefinition<In, Out>;
+export function defineQueue(name: string, options: QueueOptions = {}): QueueDefinition {
+  checkQueueName(name);
+  splitOptions(options);
+  return Object.freeze({ name, options });
+}
+
+export interface SplitOptions {
+  policy: Partial<QueuePolicy>;
+  encodeData: Encode;
+  encodeResult: Encode;
+  /** A handler that returns nothing is right unless a validator says otherwise. */
+  validatesResult: boolean;
+}
+
+/** Checks a value, and gives it as JSON. Only a validator that is asynchronous makes it so. */
+export type Encode = (value: unknown) => string | Promise<string>;
+
+export function splitOptions(options: QueueOptions): SplitOptions {
+  const { schema, result, ...policy } = options;
+  return {
+    policy: parsePolicy(policy),
+    encodeData: encoder(schema, "schema", "data"),
+    encodeResult: encoder(result, "result", "the result"),
+    validatesResult: result !== undefined,
+  };
+}
+
+function encoder(schema: StandardSchemaV1 | undefined, option: string, what: string): Encode {
+  if (schema === undefined) return (value) => encodeJson(value, what);
+  const validate = schema?.["~standard"]?.validate;
+  if (typeof validate !== "function") {
+    throw invalid(
+      `${option} must be a Standard Schema validator, such as one of zod, valibot or arktype; got ${show(schema)}.`,
+    );
+  }
+  return (value) => {
+    const outcome = validate(value);
+    return outcome instanceof Promise
+      ? outcome.then((settled) => encodeJson(accepted(settled, what), what))
+      : encodeJson(accepted(outcome, what), what);
+  };
+}
+
+function accepted(outcome: StandardSchemaV1.Result<unknown>, what: string): unknown {
+  if (!outcome.issues) return outcome.value;
+  const issues = outcome.issues.slice(0, 5).map((issue) => {
+    const path = (issue.path ?? [])
+      .map((part) => (typeof part === "object" ? String(part.key) : String(part)))
+      .join(".");
+    return path ? `${path}: ${issue.message}` : issue.message;
+  });
+  throw invalid(`The schema refused ${what}: ${issues.join("; ")}.`);
+}

@@ -1,0 +1,138 @@
+import { randomBytes } from "node:crypto";
+import { invalid } from "../core/errors.ts";
+import type { DibsEvent } from "../core/events.ts";
+import { KeepAlive } from "../core/keep-alive.ts";
+import type { Logger } from "../core/logger.ts";
+import { checkNames } from "../core/options.ts";
+import type { Port, QueueSummary } from "../core/port.ts";
+import { show } from "../core/show.ts";
+import type { WorkerRecord } from "../core/task.ts";
+import { resolveWork, type ResolvedWork, type WorkOptions } from "../worker/options.ts";
+import type { Handler } from "../worker/task.ts";
+import { Worker, type WorkerQueue } from "../worker/worker.ts";
+import type { QueueDefinition, QueueOptions } from "./definition.ts";
+import { type Owner, Queue } from "./queue.ts";
+import { TaskHandle } from "./task-handle.ts";
+
+export interface WorkerSummary extends Omit<WorkerRecord, "joinedAt"> {
+  joinedAt: Date;
+}
+
+export interface QueueInfo extends Omit<QueueSummary, "createdAt"> {
+  createdAt: Date;
+}
+
+/** An open store, and everything one can do with it. */
+export class Dibs implements Owner, AsyncDisposable {
+  /** @internal */
+  readonly port: Port;
+  /** @internal */
+  readonly defaultWorker = `hand-${process.pid}#${randomBytes(4).toString("hex")}`;
+  readonly #logger: Logger;
+  readonly #workers = new Set<Worker>();
+  readonly #listening = new Set<AbortController>();
+  readonly #keepAlive = new KeepAlive();
+  #closing: Promise<void> | undefined;
+
+  /** @internal Made by open(). */
+  constructor(port: Port, logger: Logger) {
+    this.port = port;
+    this.#logger = logger;
+  }
+
+  queue<In, Out, Data>(definition: QueueDefinition<In, Out, Data>): Queue<In, Out, Data>;
+  queue<In = unknown, Out = unknown>(name: string, options?: QueueOptions): Queue<In, Out>;
+  queue(nameOrDefinition: string | QueueDefinition, options?: QueueOptions): Queue {
+    if (typeof nameOrDefinition === "object" && nameOrDefinition !== null) {
+      return new Queue(this, nameOrDefinition.name, nameOrDefinition.options);
+    }
+    return new Queue(this, nameOrDefinition, options);
+  }
+
+  task<Result = unknown>(id: string): TaskHandle<Result> {
+    return new TaskHandle(this.port, id);
+  }
+
+  /** One worker for several queues: the first that has a task ("strict"), or each in turn ("fair"). */
+  work<Data = unknown, Result = unknown>(
+    queues: (string | WorkerQueue)[],
+    handler: Handler<Data, Result>,
+    options?: WorkOptions,
+  ): Worker {
+    if (!Array.isArray(queues) || queues.length === 0) {
+      throw invalid(`work() takes an array of queues first, at least one; got ${show(queues)}.`);
+    }
+    if (typeof handler !== "function")
+      throw invalid(`work() takes a handler function second; got ${show(handler)}.`);
+    const handles = queues.map((queue) => (typeof queue === "string" ? this.queue(queue) : queue));
+    return this.startWorker(handles, handler as never, resolveWork(options));
+  }
+
+  /** @internal */
+  startWorker(queues: WorkerQueue[], handler: never, options: ResolvedWork): Worker {
+    const worker: Worker = new Worker(this.port, queues, handler, options, this.#logger, () => {
+      this.#workers.delete(worker);
+    });
+    this.#workers.add(worker);
+    return worker;
+  }
+
+  async queues(): Promise<QueueInfo[]> {
+    const queues = await this.port.queues();
+    return queues.map((queue) => ({ ...queue, createdAt: new Date(queue.createdAt) }));
+  }
+
+  /** Workers that gave a sign of life within their lease, in any process. */
+  async workers(options: { queue?: string | undefined } = {}): Promise<WorkerSummary[]> {
+    checkNames(options, ["queue"], "workers");
+    const workers = await this.port.workers(options.queue);
+    return workers.map((worker) => ({ ...worker, joinedAt: new Date(worker.joinedAt) }));
+  }
+
+  /** What happens from now on, in any process. */
+  events(options: { signal?: AbortSignal | undefined } = {}): AsyncIterableIterator<DibsEvent> {
+    checkNames(options, ["signal"], "events");
+    const stop = new AbortController();
+    const stopNow = () => stop.abort();
+    options.signal?.addEventListener("abort", stopNow, { once: true });
+    if (options.signal?.aborted) stopNow();
+    const events = this.port.events(stop.signal);
+    this.#listening.add(stop);
+    const end = () => {
+      stopNow();
+      options.signal?.removeEventListener("abort", stopNow);
+      this.#listening.delete(stop);
+    };
+    const keepAlive = this.#keepAlive;
+    return {
+      async next() {
+        const result = await keepAlive.during(events.next());
+        if (result.done) end();
+        return result;
+      },
+      // Ends the wait that a pending next() may be in, which the generator's own return() would sit out.
+      async return() {
+        end();
+        await events.return?.();
+        return { done: true, value: undefined };
+      },
+      [Symbol.asyncIterator]() {
+        return this;
+      },
+    };
+  }
+
+  /** Stops the workers, lets calls under way finish, and closes the store. */
+  close(): Promise<void> {
+    this.#closing ??= (async () => {
+      await Promise.all([...this.#workers].map((worker) => worker.stop()));
+      for (const listening of this.#listening) listening.abort();
+      await this.port.close();
+    })();
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}

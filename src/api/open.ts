@@ -1,0 +1,53 @@
+import { createBroker } from "../broker/broker.ts";
+import type { Clock } from "../core/clock.ts";
+import { DibsError, invalid } from "../core/errors.ts";
+import { type Logger, SILENT } from "../core/logger.ts";
+import { checkNames, checkObject } from "../core/options.ts";
+import { show } from "../core/show.ts";
+import { systemClock } from "../engine/system-clock.ts";
+import { openMemory } from "../engines/memory/engine.ts";
+import { openSqlite } from "../engines/sqlite/engine.ts";
+import { Dibs } from "./dibs.ts";
+
+export interface OpenOptions {
+  /**
+   * "full" (unless set): what `add` returned survives a power cut. "relaxed": it survives a crash of the
+   * process, not of the machine, and commits are faster.
+   */
+  durability?: "full" | "relaxed" | undefined;
+  /** Told of what no caller is told: a worker that cannot reach the store. Nothing is logged unless set. */
+  logger?: Logger | undefined;
+  /** For tests: see ManualClock in "dibs/testing". */
+  clock?: Clock | undefined;
+}
+
+/**
+ * Opens a store: a file (`"work.db"`), or `":memory:"` for tests. Without an address: DIBS_URL, or ./dibs.db.
+ */
+export async function open(url?: string, options: OpenOptions = {}): Promise<Dibs> {
+  checkObject(options, "The options of open");
+  checkNames(options, ["durability", "logger", "clock"], "open");
+  const address = url ?? process.env["DIBS_URL"] ?? "./dibs.db";
+  const engine = await openEngine(address, options);
+  const port = createBroker(engine, { clock: options.clock ?? systemClock });
+  return new Dibs(port, options.logger ?? SILENT);
+}
+
+async function openEngine(address: string, { clock, durability = "full" }: OpenOptions) {
+  if (typeof address !== "string" || address === "") {
+    throw invalid(`open() takes the path of a file or ":memory:"; got ${show(address)}.`);
+  }
+  if (durability !== "full" && durability !== "relaxed") {
+    throw invalid(`durability must be "full" or "relaxed"; got ${show(durability)}.`);
+  }
+  if (address === ":memory:") return openMemory({ clock: clock ?? systemClock });
+  const scheme = /^([a-z][a-z0-9+]*):\/\//i.exec(address)?.[1]?.toLowerCase();
+  if (scheme !== undefined && scheme !== "file") {
+    throw new DibsError(
+      "UNSUPPORTED",
+      `open() cannot open ${scheme}:// addresses in this version. Give the path of a file, such as "work.db", or ":memory:".`,
+    );
+  }
+  const path = scheme === "file" ? decodeURIComponent(new URL(address).pathname) : address;
+  return openSqlite({ path, durability, ...(clock && { clock }) });
+}

@@ -1,0 +1,254 @@
+import { type Duration, parseDuration } from "../core/duration.ts";
+import { DibsError, invalid, isDibsError } from "../core/errors.ts";
+import { checkNames, checkNumber, checkObject } from "../core/options.ts";
+import { parsePolicy, type QueuePolicy, type QueuePolicyOptions } from "../core/policy.ts";
+import type { Port } from "../core/port.ts";
+import { checkQueueName } from "../core/queue-name.ts";
+import { show } from "../core/show.ts";
+import { END_STATES, type NewTask, PENDING_STATES, type QueueStats, type TaskState } from "../core/task.ts";
+import { type AddTarget, Claim, type EncodeResult } from "../worker/claim.ts";
+import { resolveWork, resolveWorkBatch, type WorkBatchOptions, type WorkOptions } from "../worker/options.ts";
+import type { BatchHandler, Handler } from "../worker/task.ts";
+import type { Worker, WorkerQueue } from "../worker/worker.ts";
+import { type AddOptions, parseAddOptions } from "./add-options.ts";
+import { DeadLetters } from "./dead-letters.ts";
+import { type QueueOptions, type SplitOptions, splitOptions } from "./definition.ts";
+import { AddedTaskHandle, describe, type TaskInfo } from "./task-handle.ts";
+
+export interface ClaimOptions {
+  /** 1 unless set, up to 1,000. */
+  max?: number | undefined;
+  /** The queue's unless set. */
+  lease?: Duration | undefined;
+  /** How long to wait for a first task: not at all unless set, up to a minute. */
+  wait?: Duration | undefined;
+  /** Who claims: a task is first offered to those that have not failed it. */
+  worker?: string | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+/** What a handle needs of the dibs it belongs to. */
+export interface Owner {
+  readonly port: Port;
+  /** The name of claims made by hand without one. */
+  readonly defaultWorker: string;
+  startWorker(queues: WorkerQueue[], handler: never, options: ReturnType<typeof resolveWork>): Worker;
+}
+
+/** A named line of tasks. The handle is made at once; its policy reaches the store with its first operation. */
+export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<In, AddOptions>, WorkerQueue {
+  readonly name: string;
+  readonly dead: DeadLetters;
+  readonly #owner: Owner;
+  readonly #port: Port;
+  readonly #options: SplitOptions;
+  #declared: Promise<void> | undefined;
+  /** Set while an asynchronous validator is at work: what is called later must take effect later. */
+  #validating: Promise<unknown> | undefined;
+
+  constructor(owner: Owner, name: string, options: QueueOptions = {}) {
+    this.name = checkQueueName(name);
+    checkObject(options, "The options of a queue");
+    this.#owner = owner;
+    this.#port = owner.port;
+    this.#options = splitOptions(options);
+    this.dead = new DeadLetters(this.#port, name);
+  }
+
+  /** Resolves when the queue exists with this policy. Nothing needs to wait for it. */
+  get ready(): Promise<void> {
+    return this.declare();
+  }
+
+  /** Sends the policy, once. Skipped where there is nothing to say: tasks make their queue themselves. */
+  declare(): Promise<void> {
+    this.#declared ??= this.#sendPolicy();
+    return this.#declared;
+  }
+
+  async #sendPolicy(): Promise<void> {
+    try {
+      await this.#port.declare(this.name, this.#options.policy);
+    } catch (error) {
+      // The next operation says it again.
+      this.#declared = undefined;
+      throw error;
+    }
+  }
+
+  // ── Add work ────────────────────────────────────────────────────────────────────────────────────────────
+
+  async add(data: In, options: AddOptions = {}): Promise<AddedTaskHandle<Out>> {
+    refuseTx(options);
+    const [task] = await this.#addAll([this.#encode(data, options)]);
+    return task!;
+  }
+
+  /** All of them or none. */
+  async addMany(tasks: ({ data: In } & AddOptions)[]): Promise<AddedTaskHandle<Out>[]> {
+    if (!Array.isArray(tasks))
+      throw invalid(`addMany() takes an array of { data, …options }; got ${show(tasks)}.`);
+    const encoded = tasks.map((task, index) => {
+      try {
+        checkObject(task, "A task");
+        if (!("data" in task)) throw invalid("A task of addMany is an object with its payload in `data`.");
+        const { data, ...options } = task;
+        refuseTx(options);
+        return this.#encode(data, options);
+      } catch (error) {
+        throw atIndex(error, index);
+      }
+    });
+    const named = encoded.map((task, index) =>
+      task instanceof Promise ? task.catch((error: unknown) => Promise.reject(atIndex(error, index))) : task,
+    );
+    return this.#addAll(named);
+  }
+
+  /** Checks and encodes, and stores nothing: for `task.add`. */
+  async prepare(data: In, options: AddOptions = {}): Promise<NewTask> {
+    refuseTx(options);
+    return this.#encode(data, options);
+  }
+
+  #encode(data: unknown, options: AddOptions): NewTask | Promise<NewTask> {
+    const rest = parseAddOptions(options, () => this.#port.clock.read().wall);
+    const encoded = this.#options.encodeData(data);
+    if (encoded instanceof Promise)
+      return encoded.then((text) => ({ queue: this.name, data: text, ...rest }));
+    return { queue: this.name, data: encoded, ...rest };
+  }
+
+  async #addAll(tasks: (NewTask | Promise<NewTask>)[]): Promise<AddedTaskHandle<Out>[]> {
+    const isAsync = this.#validating !== undefined || tasks.some((task) => task instanceof Promise);
+    const send = async (ready: NewTask[]) => {
+      const added = await this.#withPolicy(() => this.#port.add(ready));
+      return added.map((task) => new AddedTaskHandle<Out>(this.#port, task));
+    };
+    if (!isAsync) return send(tasks as NewTask[]);
+    return this.#inTurn(async () => send(await Promise.all(tasks.map(async (task) => task))));
+  }
+
+  /** The policy commits with the handle's first operation: both are called in the same moment. */
+  async #withPolicy<T>(operation: () => Promise<T>): Promise<T> {
+    const isSaid = this.#declared !== undefined || Object.keys(this.#options.policy).length === 0;
+    if (isSaid) return operation();
+    const [, value] = await Promise.all([this.declare(), operation()]);
+    return value;
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const before = this.#validating;
+    const turn = (async () => {
+      await before?.catch(() => {});
+      return work();
+    })();
+    this.#validating = turn;
+    const over = turn.finally(() => {
+      if (this.#validating === turn) this.#validating = undefined;
+    });
+    over.catch(() => {});
+    return turn;
+  }
+
+  // ── Do work ─────────────────────────────────────────────────────────────────────────────────────────────
+
+  work(handler: Handler<Data, Out>, options?: WorkOptions): Worker {
+    checkHandler(handler);
+    return this.#owner.startWorker([this], handler as never, resolveWork(options));
+  }
+
+  /** The handler gets up to `max` tasks at a time; each settles on its own. */
+  workBatch(handler: BatchHandler<Data, Out>, options?: WorkBatchOptions): Worker {
+    checkHandler(handler);
+    return this.#owner.startWorker([this], handler as never, resolveWorkBatch(options));
+  }
+
+  /** By hand: the claims last for their lease, and are settled one by one. */
+  async claim(options: ClaimOptions = {}): Promise<Claim<Data, Out>[]> {
+    checkObject(options, "The options of claim");
+    checkNames(options, ["max", "lease", "wait", "worker", "signal"], "claim");
+    const wish = {
+      queues: [this.name],
+      max: options.max ?? 1,
+      worker: options.worker ?? this.#owner.defaultWorker,
+      wait: parseDuration(options.wait ?? 0, "wait"),
+      lease: options.lease === undefined ? undefined : parseDuration(options.lease, "lease", 1),
+      signal: options.signal,
+    };
+    const { tasks } = await this.#withPolicy(() => this.#port.claim(wish));
+    return tasks.map((task) => new Claim<Data, Out>(this.#port, task, this.encodeResult));
+  }
+
+  /** @internal */
+  readonly encodeResult: EncodeResult = async (result) =>
+    result === undefined && !this.#options.validatesResult ? null : this.#options.encodeResult(result);
+
+  // ── Look after it ───────────────────────────────────────────────────────────────────────────────────────
+
+  async stats(): Promise<QueueStats> {
+    return this.#withPolicy(() => this.#port.stats(this.name));
+  }
+
+  /** Changes the policy now, whoever declared what. */
+  async configure(options: QueuePolicyOptions): Promise<QueuePolicy> {
+    const policy = parsePolicy(options);
+    return this.#withPolicy(() => this.#port.declare(this.name, policy, { force: true }));
+  }
+
+  async pause(): Promise<void> {
+    await this.#withPolicy(() => this.#port.pause(this.name, true));
+  }
+
+  async resume(): Promise<void> {
+    await this.#withPolicy(() => this.#port.pause(this.name, false));
+  }
+
+  /** Removes all tasks that are not claimed and have not ended. */
+  async purge(): Promise<{ count: number }> {
+    return { count: await this.#withPolicy(() => this.#port.purge(this.name)) };
+  }
+
+  /** Removes the queue with everything in it. Claims on its tasks are lost. */
+  async delete(): Promise<void> {
+    await this.#port.drop(this.name);
+    this.#declared = undefined;
+  }
+
+  /** A page of tasks of one state. */
+  async tasks(options: {
+    state: TaskState;
+    after?: string | undefined;
+    limit?: number | undefined;
+  }): Promise<{ tasks: TaskInfo[]; next: string | null }> {
+    checkObject(options, "The options of tasks");
+    checkNames(options, ["state", "after", "limit"], "tasks");
+    const { state, after, limit = 50 } = options;
+    const states: readonly string[] = [...PENDING_STATES, ...END_STATES];
+    if (!states.includes(state))
+      throw invalid(`state must be one of ${states.join(", ")}; got ${show(state)}.`);
+    checkNumber(limit, "limit", 1, 1_000);
+    const page = await this.#withPolicy(() => this.#port.list({ queue: this.name, state, after, limit }));
+    return { tasks: page.tasks.map(describe), next: page.next };
+  }
+}
+
+function checkHandler(handler: unknown): void {
+  if (typeof handler !== "function")
+    throw invalid(`work() takes a handler function first; got ${show(handler)}.`);
+}
+
+/** A file has one writer at a time: nobody else's transaction can take part in it. */
+function refuseTx(options: AddOptions): void {
+  if (options?.tx !== undefined) {
+    throw new DibsError(
+      "UNSUPPORTED",
+      "tx: this store cannot take part in a transaction of yours; PostgreSQL can.",
+    );
+  }
+}
+
+function atIndex(error: unknown, index: number): unknown {
+  if (isDibsError(error)) error.message = `Task ${index} of the batch: ${error.message}`;
+  return error;
+}

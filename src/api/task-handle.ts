@@ -1,0 +1,106 @@
+import { type Duration, parseDuration } from "../core/duration.ts";
+import { DibsError } from "../core/errors.ts";
+import { decodeBody } from "../core/json.ts";
+import { checkNames } from "../core/options.ts";
+import type { Port } from "../core/port.ts";
+import { type Attempt, JSON_TYPE, type TaskEnd, type TaskRecord, type TaskState } from "../core/task.ts";
+
+/** A task as its producer, or anybody with its id, holds it. */
+export class TaskHandle<Result = unknown> {
+  readonly id: string;
+  readonly #port: Port;
+
+  constructor(port: Port, id: string) {
+    this.#port = port;
+    this.id = id;
+  }
+
+  /** Resolves with the result when the task is done; throws TASK_DEAD, TASK_CANCELLED, TASK_EXPIRED or TIMEOUT. */
+  async result(
+    options: { timeout?: Duration | undefined; signal?: AbortSignal | undefined } = {},
+  ): Promise<Result> {
+    checkNames(options, ["timeout", "signal"], "result");
+    const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout, "timeout");
+    return resultOf(await this.#port.end(this.id, { timeout, signal: options.signal })) as Result;
+  }
+
+  async info(): Promise<TaskInfo> {
+    return describe(await this.#port.task(this.id));
+  }
+
+  /** The ledger: one row per attempt, the first one first. */
+  async history(): Promise<AttemptInfo[]> {
+    const rows = await this.#port.history(this.id);
+    return rows.map((row) => ({
+      ...row,
+      startedAt: new Date(row.startedAt),
+      endedAt: new Date(row.endedAt),
+    }));
+  }
+
+  /** Ends it if it waits; asks its worker to stop if it runs, and it ends cancelled whatever that one answers. */
+  async cancel(): Promise<TaskState> {
+    return this.#port.cancel(this.id);
+  }
+}
+
+/** A task as `add` returns it. */
+export class AddedTaskHandle<Result = unknown> extends TaskHandle<Result> {
+  readonly queue: string;
+  /** The idempotencyKey was taken: this is the task that has it, and nothing was added. */
+  readonly existing: boolean;
+
+  constructor(port: Port, added: { id: string; queue: string; existing: boolean }) {
+    super(port, added.id);
+    this.queue = added.queue;
+    this.existing = added.existing;
+  }
+}
+
+/** What can be told of a task. Times are the store's. */
+export interface TaskInfo extends Omit<TaskRecord, "data" | "result" | TimeField> {
+  data: unknown;
+  result: unknown;
+  createdAt: Date;
+  dueAt: Date | null;
+  expiresAt: Date | null;
+  startedAt: Date | null;
+  endedAt: Date | null;
+}
+
+type TimeField = "createdAt" | "dueAt" | "expiresAt" | "startedAt" | "endedAt";
+
+export interface AttemptInfo extends Omit<Attempt, "startedAt" | "endedAt"> {
+  startedAt: Date;
+  endedAt: Date;
+}
+
+export function describe(record: TaskRecord): TaskInfo {
+  const date = (time: number | null) => (time === null ? null : new Date(time));
+  return {
+    ...record,
+    data: decodeBody(record.data, record.contentType),
+    result: record.result === null ? null : decodeBody(record.result, JSON_TYPE),
+    createdAt: new Date(record.createdAt),
+    dueAt: date(record.dueAt),
+    expiresAt: date(record.expiresAt),
+    startedAt: date(record.startedAt),
+    endedAt: date(record.endedAt),
+  };
+}
+
+function resultOf(end: TaskEnd): unknown {
+  switch (end.state) {
+    case "done":
+      return end.result === null ? undefined : decodeBody(end.result, JSON_TYPE);
+    case "dead": {
+      const { name, message } = end.error!;
+      const cause = Object.assign(new Error(message), { name, stack: end.error!.stack ?? undefined });
+      throw new DibsError("TASK_DEAD", `Task ${end.id} is dead: ${name}: ${message}`, { cause });
+    }
+    case "cancelled":
+      throw new DibsError("TASK_CANCELLED", `Task ${end.id} was cancelled.`);
+    case "expired":
+      throw new DibsError("TASK_EXPIRED", `Task ${end.id} expired: no worker had started it within its ttl.`);
+  }
+}

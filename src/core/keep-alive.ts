@@ -1,0 +1,33 @@
+/** Longer than any process lives: the timer is there to be waited for, not to fire. */
+const NEVER_MS = 2_147_483_647;
+
+/**
+ * The store's threads and timers do not keep a process alive, so that a script ends when its work is done.
+ * Whoever waits for something holds this in the meantime.
+ */
+export class KeepAlive {
+  #holders = 0;
+  #timer: ReturnType<typeof setInterval> | undefined;
+
+  hold(): () => void {
+    this.#holders++;
+    this.#timer ??= setInterval(() => {}, NEVER_MS);
+    let held = true;
+    return () => {
+      if (!held) return;
+      held = false;
+      if (--this.#holders > 0) return;
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+    };
+  }
+
+  async during<T>(work: Promise<T>): Promise<T> {
+    const release = this.hold();
+    try {
+      return await work;
+    } finally {
+      release();
+    }
+  }
+}

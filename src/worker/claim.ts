@@ -1,0 +1,138 @@
+import { type Duration, parseDuration } from "../core/duration.ts";
+import { claimLost, invalid } from "../core/errors.ts";
+import { decodeBody, encodeJson } from "../core/json.ts";
+import { checkNames } from "../core/options.ts";
+import type { Port, SettleRef, Word } from "../core/port.ts";
+import { describeError } from "../core/task-error.ts";
+import type { ClaimedTask, Headers, NewTask } from "../core/task.ts";
+
+/** A queue that a handler can add to: its own handle, or that of any other queue. */
+export interface AddTarget<In, Options> {
+  /** Checks and encodes, and stores nothing. */
+  prepare(data: In, options?: Options): Promise<NewTask>;
+  /** Sends the policy along, if it was not sent yet. */
+  declare(): Promise<void>;
+}
+
+/** Checks and encodes what a handler returned. */
+export type EncodeResult = (result: unknown) => Promise<string | null>;
+
+/** A task held under a fence, until it is settled or its lease ends. */
+export class Claim<Data = unknown, Result = unknown> implements SettleRef {
+  readonly id: string;
+  readonly fence: number;
+  readonly queue: string;
+  readonly data: Data;
+  /** 1 for the first try: failures so far, and one. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly headers: Readonly<Headers>;
+  readonly priority: number;
+  readonly groupKey: string | null;
+  readonly createdAt: Date;
+
+  readonly #port: Port;
+  readonly #encodeResult: EncodeResult;
+  readonly #adds: { task: NewTask; target: AddTarget<never, never> }[] = [];
+  #settled: Promise<void> | undefined;
+
+  constructor(port: Port, task: ClaimedTask, encodeResult: EncodeResult = encodeAsJson) {
+    this.#port = port;
+    this.#encodeResult = encodeResult;
+    this.id = task.id;
+    this.fence = task.fence;
+    this.queue = task.queue;
+    this.data = decodeBody(task.data, task.contentType) as Data;
+    this.attempt = task.attempt;
+    this.maxAttempts = task.maxAttempts;
+    this.headers = task.headers;
+    this.priority = task.priority;
+    this.groupKey = task.groupKey;
+    this.createdAt = new Date(task.createdAt);
+  }
+
+  /** Somebody settled it, or is about to. */
+  get isSettled(): boolean {
+    return this.#settled !== undefined;
+  }
+
+  /** Done, with a result for whoever waits for it. What was added with `add` commits with it. */
+  async ack(result?: Result): Promise<void> {
+    this.#checkOpen();
+    const encoded = await this.#encodeResult(result);
+    await this.#settle(async () => {
+      const adds = this.#adds.map(({ task }) => task);
+      // Declared in the same moment, so that a queue's policy commits with its first task.
+      const declared = this.#adds.map(({ target }) => target.declare());
+      const settled = this.#port.settle(this, {
+        kind: "ack",
+        result: encoded,
+        ...(adds.length > 0 && { adds }),
+      });
+      await Promise.all([...declared, settled]);
+    });
+  }
+
+  /** Failed: another try after `delay` or the queue's backoff, or dead if this was the last. */
+  async nack(error: unknown, options: { delay?: Duration } = {}): Promise<void> {
+    checkNames(options, ["delay"], "nack");
+    const delay = options.delay === undefined ? undefined : parseDuration(options.delay, "delay");
+    await this.settleAs({ kind: "nack", error: describeError(error), delay });
+  }
+
+  /** Straight to the dead letters. */
+  async reject(error: unknown): Promise<void> {
+    await this.settleAs({ kind: "reject", error: describeError(error) });
+  }
+
+  /** Back to its place, for anybody; no attempt is used up. */
+  async release(): Promise<void> {
+    await this.settleAs({ kind: "release", started: true });
+  }
+
+  /** The lease ends `lease` from now. */
+  async extend(lease: Duration): Promise<void> {
+    this.#checkOpen();
+    await this.#port.extend(this, parseDuration(lease, "lease", 1));
+  }
+
+  async progress(value: number, note?: string): Promise<void> {
+    this.#checkOpen();
+    await this.#port.progress(this, value, note ?? null);
+  }
+
+  /** Adds a task when this one is acked: both commit together, or neither does. */
+  async add<In, Options>(queue: AddTarget<In, Options>, data: In, options?: Options): Promise<void> {
+    this.#checkOpen();
+    if (typeof queue?.prepare !== "function") {
+      throw invalid(`task.add() takes a queue handle first, as in task.add(dibs.queue("next"), data).`);
+    }
+    this.#adds.push({ task: await queue.prepare(data, options), target: queue });
+  }
+
+  /** @internal */
+  async settleAs(word: Word): Promise<void> {
+    this.#checkOpen();
+    await this.#settle(async () => void (await this.#port.settle(this, word)));
+  }
+
+  #checkOpen(): void {
+    if (this.#settled) throw claimLost(this.id, this.fence);
+  }
+
+  /** One settlement counts. If the store refused it or could not be reached, another may be tried. */
+  async #settle(send: () => Promise<void>): Promise<void> {
+    this.#checkOpen();
+    this.#settled = send();
+    try {
+      await this.#settled;
+    } catch (error) {
+      if ((error as { code?: string }).code !== "CLAIM_LOST") this.#settled = undefined;
+      throw error;
+    }
+  }
+}
+
+export async function encodeAsJson(result: unknown): Promise<string | null> {
+  return result === undefined ? null : encodeJson(result, "the result");
+}

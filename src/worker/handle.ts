@@ -1,0 +1,104 @@
+import type { Clock } from "../core/clock.ts";
+import { isReject, requestedDelay } from "../core/control.ts";
+import { type DibsError, isDibsError } from "../core/errors.ts";
+import { timeoutError } from "../core/lapse.ts";
+import type { Logger } from "../core/logger.ts";
+import type { Word } from "../core/port.ts";
+import { describeError } from "../core/task-error.ts";
+import type { Held } from "./held.ts";
+import type { Task } from "./task.ts";
+
+/** What the handler did, or what was done to it. */
+export type Answer = { returned: unknown } | { threw: unknown };
+
+export interface Settling {
+  clock: Clock;
+  logger: Logger;
+}
+
+/** Says to the store what became of one task, and does not give up while saying it still makes sense. */
+export async function settle(settling: Settling, held: Held, answer: Answer): Promise<void> {
+  const task = held.task!;
+  if (held.fate === "lost" || (task.isSettled && held.fate !== "timedOut")) return;
+  if ("returned" in answer && held.fate !== "timedOut") {
+    const refusal = await sendSurely(settling, held, () => task.ack(answer.returned));
+    if (!refusal) return;
+    // The result, or what it adds, was not accepted: that is the attempt's failure.
+    await sendSurely(settling, held, () => task.settleAs({ kind: "nack", error: describeError(refusal) }));
+    return;
+  }
+  const word = wordFor(held, answer);
+  await sendSurely(settling, held, () => task.settleAs(word));
+}
+
+function wordFor(held: Held, answer: Answer): Word {
+  if (held.fate === "timedOut") return { kind: "nack", error: timeoutError(), outcome: "timeout" };
+  const thrown = "threw" in answer ? answer.threw : undefined;
+  if (held.fate === "stopped") return { kind: "release", started: true };
+  if (isReject(thrown)) return { kind: "reject", error: describeError(thrown) };
+  return { kind: "nack", error: describeError(thrown), delay: requestedDelay(thrown) };
+}
+
+const FIRST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 5_000;
+
+/**
+ * Repeats what failed for want of a working store. Returns the error of a refusal; a lost claim is none: that
+ * the task is somebody else's now is the answer.
+ */
+async function sendSurely(
+  settling: Settling,
+  held: Held,
+  send: () => Promise<void>,
+): Promise<DibsError | undefined> {
+  const start = settling.clock.read().awake;
+  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+    try {
+      await send();
+      return undefined;
+    } catch (error) {
+      if (!isDibsError(error)) throw error;
+      if (error.code === "CLAIM_LOST" || error.code === "CLOSED") return undefined;
+      const waited = settling.clock.read().awake - start;
+      if (!error.retryable || waited > held.policy.timeout) return error;
+      settling.logger.warn(`Could not settle task ${held.claimed.id}, trying again: ${error.message}`);
+      await new Promise<void>((resolve) => settling.clock.after(pause, resolve));
+      if ((held.fate as string) === "lost") return undefined;
+    }
+  }
+}
+
+/** Runs the handler until it answers, or until its answer no longer matters. */
+export async function answerOf(held: Held[], run: () => unknown): Promise<Answer> {
+  const letGo = new Promise<Answer>((resolve) => {
+    let waitedFor = held.length;
+    for (const one of held) {
+      one.letGo = () => {
+        if (--waitedFor === 0) resolve({ threw: new Error("Nobody waits for this handler any more.") });
+      };
+    }
+  });
+  return Promise.race([answerFrom(run), letGo]);
+}
+
+async function answerFrom(run: () => unknown): Promise<Answer> {
+  try {
+    return { returned: await run() };
+  } catch (threw) {
+    return { threw };
+  }
+}
+
+/** A batch's results, task by task: those in the order of the tasks, or none. */
+export function answersOfBatch(answer: Answer, tasks: Task[]): Answer[] {
+  if ("threw" in answer) return tasks.map(() => answer);
+  const { returned } = answer;
+  if (returned === undefined) return tasks.map(() => ({ returned: undefined }));
+  if (Array.isArray(returned) && returned.length === tasks.length)
+    return returned.map((result) => ({ returned: result }));
+  const threw = new TypeError(
+    `A batch handler returns nothing, or an array with one result for each of its ${tasks.length} tasks; ` +
+      `it returned ${Array.isArray(returned) ? `an array of ${returned.length}` : typeof returned}.`,
+  );
+  return tasks.map(() => ({ threw }));
+}

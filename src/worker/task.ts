@@ -1,0 +1,32 @@
+import { Claim } from "./claim.ts";
+
+/** What a handler is given: a claim, and a signal that says when to stop working on it. */
+export class Task<Data = unknown, Result = unknown> extends Claim<Data, Result> {
+  /** Made when a handler first asks for it: most never do, and it costs more than the rest of the task. */
+  #controller: AbortController | undefined;
+  #abortedWith: { reason: unknown } | undefined;
+
+  /** Aborts when the claim is lost, the task is cancelled or out of time, or the worker stops. */
+  get signal(): AbortSignal {
+    if (!this.#controller) {
+      this.#controller = new AbortController();
+      if (this.#abortedWith) this.#controller.abort(this.#abortedWith.reason);
+    }
+    return this.#controller.signal;
+  }
+
+  /** @internal */
+  abort(reason: unknown): void {
+    this.#abortedWith ??= { reason };
+    this.#controller?.abort(reason);
+  }
+}
+
+export type Handler<Data = unknown, Result = unknown> = (
+  task: Task<Data, Result>,
+) => Promise<Result> | Result;
+
+/** Results in the order of the tasks, or nothing: tasks that were not settled by then are acked. */
+export type BatchHandler<Data = unknown, Result = unknown> = (
+  tasks: Task<Data, Result>[],
+) => Promise<Result[] | void> | Result[] | void;

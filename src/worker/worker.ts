@@ -1,0 +1,372 @@
+import { hostname } from "node:os";
+import { claimLost, DibsError, isDibsError } from "../core/errors.ts";
+import { KeepAlive } from "../core/keep-alive.ts";
+import { LIMITS } from "../core/limits.ts";
+import type { Logger } from "../core/logger.ts";
+import type { ClaimNotice, Port } from "../core/port.ts";
+import type { EncodeResult } from "./claim.ts";
+import { type Answer, answerOf, answersOfBatch, settle } from "./handle.ts";
+import { type Held, suffer } from "./held.ts";
+import { ABORT_BEFORE_MS, type ResolvedWork, resolveStop, type StopOptions } from "./options.ts";
+import { type BatchHandler, type Handler, Task } from "./task.ts";
+
+/** A queue as a worker needs it. */
+export interface WorkerQueue {
+  name: string;
+  declare(): Promise<void>;
+  encodeResult: EncodeResult;
+}
+
+/**
+ * Claims tasks and runs a handler on them.
+ *
+ *   starting ──joined──▶ working ──stop()──▶ draining ──▶ stopped
+ *                          ▲  │
+ *                          └──┘ session gone: what it held is lost, it joins again
+ */
+type Phase = "starting" | "working" | "draining" | "stopped";
+
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 5_000;
+
+export class Worker implements AsyncDisposable {
+  /** The instance; `name` is its label. */
+  readonly id: string;
+  readonly name: string;
+  readonly queues: readonly string[];
+  /** Resolves when the worker has joined and asks for tasks. */
+  readonly ready: Promise<void>;
+
+  readonly #port: Port;
+  readonly #queues: Map<string, WorkerQueue>;
+  readonly #handler: Handler<never> | BatchHandler<never>;
+  readonly #options: ResolvedWork;
+  readonly #logger: Logger;
+  readonly #onStopped: () => void;
+  readonly #held = new Map<string, Held>();
+  readonly #ahead: Held[] = [];
+  readonly #settling = new Set<Promise<void>>();
+  readonly #keepAlive = new KeepAlive();
+  readonly #stopFetching = new AbortController();
+  #phase: Phase = "starting";
+  #session: number | undefined;
+  #joining: Promise<void> | undefined;
+  /** Handlers at work. */
+  #busy = 0;
+  #fetching = false;
+  #fillAsked = false;
+  #turn = 0;
+  #stopped: Promise<void> | undefined;
+  #onDrained: (() => void) | undefined;
+
+  constructor(
+    port: Port,
+    queues: WorkerQueue[],
+    handler: Handler<never> | BatchHandler<never>,
+    options: ResolvedWork,
+    logger: Logger,
+    onStopped: () => void,
+  ) {
+    this.#port = port;
+    this.#queues = new Map(queues.map((queue) => [queue.name, queue]));
+    this.#handler = handler;
+    this.#options = options;
+    this.#logger = logger;
+    this.#onStopped = onStopped;
+    this.id = options.id;
+    this.name = options.name;
+    this.queues = queues.map((queue) => queue.name);
+    this.ready = this.#keepAlive.during(this.#start());
+    // Whoever does not await it learns of a failed start from the log.
+    this.ready.catch((error: unknown) => {
+      if (this.#phase === "starting")
+        logger.error(`Worker ${this.id} could not start: ${(error as Error).message}`);
+    });
+  }
+
+  /** Tasks whose handler is at work. */
+  get active(): number {
+    return this.#held.size - this.#ahead.length;
+  }
+
+  /** Takes no more tasks, lets handlers finish, and gives back what is left without using up an attempt. */
+  stop(options: StopOptions = {}): Promise<void> {
+    const timeout = resolveStop(options);
+    this.#stopped ??= this.#drain(timeout).finally(() => this.#onStopped());
+    return this.#stopped;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
+  // ── Starting ────────────────────────────────────────────────────────────────────────────────────────────
+
+  async #start(): Promise<void> {
+    await this.#untilReachable(async () => {
+      await Promise.all([...this.#queues.values()].map((queue) => queue.declare()));
+      await this.#join();
+    });
+    if (this.#phase !== "starting") return;
+    this.#phase = "working";
+    this.#askFill();
+  }
+
+  async #join(): Promise<void> {
+    const policies = await Promise.all(this.queues.map((queue) => this.#port.declare(queue, {})));
+    const lease = Math.min(...policies.map((policy) => policy.lease));
+    const info = {
+      id: this.id,
+      name: this.name,
+      queues: [...this.queues],
+      concurrency: this.#options.concurrency,
+      host: hostname(),
+      pid: process.pid,
+    };
+    this.#session = await this.#port.join(info, lease, (notice) => this.#hear(notice));
+  }
+
+  /** A store in trouble may recover: try until it answers, or this worker is stopped. */
+  async #untilReachable(attempt: () => Promise<void>): Promise<void> {
+    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+      try {
+        return await attempt();
+      } catch (error) {
+        if (!isDibsError(error) || !error.retryable || this.#stopFetching.signal.aborted) throw error;
+        this.#logger.warn(`Worker ${this.id} cannot reach the store, trying again: ${error.message}`);
+        await this.#pause(pause);
+      }
+    }
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const done = (): void => {
+        stopTimer();
+        this.#stopFetching.signal.removeEventListener("abort", done);
+        resolve();
+      };
+      const stopTimer = this.#port.clock.after(ms, done);
+      this.#stopFetching.signal.addEventListener("abort", done);
+    });
+  }
+
+  // ── Fetching ────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** After all promise callbacks of this turn: handlers that end together are refilled by one claim. */
+  #askFill(): void {
+    if (this.#fillAsked) return;
+    this.#fillAsked = true;
+    process.nextTick(() => {
+      this.#fillAsked = false;
+      this.#fill();
+    });
+  }
+
+  #fill(): void {
+    if (this.#phase !== "working") return;
+    while (this.#busy < this.#options.concurrency && this.#ahead.length > 0)
+      void this.#work([this.#ahead.shift()!]);
+    const room = this.#room();
+    if (room > 0 && !this.#fetching) void this.#keepAlive.during(this.#fetch(room));
+  }
+
+  #room(): number {
+    const { concurrency, prefetch, batch } = this.#options;
+    if (batch !== null) return this.#busy < concurrency ? batch : 0;
+    return Math.min(concurrency + prefetch - this.#busy - this.#ahead.length, LIMITS.claimBatch);
+  }
+
+  async #fetch(max: number): Promise<void> {
+    this.#fetching = true;
+    try {
+      const { tasks, policies } = await this.#port.claim({
+        queues: this.#queuesInOrder(),
+        max,
+        worker: this.id,
+        session: this.#session,
+        share: this.#options.order === "fair" ? Math.ceil(max / this.queues.length) : undefined,
+        wait: LIMITS.claimWaitMs,
+        signal: this.#stopFetching.signal,
+      });
+      const claimedAt = this.#port.clock.read().awake;
+      const fetched = tasks.map((claimed): Held => {
+        const held: Held = {
+          claimed,
+          policy: policies[claimed.queue]!,
+          claimedAt,
+          task: null,
+          fate: "working",
+          letGo: null,
+        };
+        this.#held.set(keyOf(claimed), held);
+        return held;
+      });
+      if (this.#options.batch === null) this.#ahead.push(...fetched);
+      else if (fetched.length > 0) void this.#work(fetched);
+    } catch (error) {
+      await this.#afterFailedFetch(error);
+    } finally {
+      this.#fetching = false;
+    }
+    this.#askFill();
+  }
+
+  /** Fair: each queue is the first to be asked in turn. */
+  #queuesInOrder(): string[] {
+    if (this.#options.order === "strict" || this.queues.length === 1) return [...this.queues];
+    const start = this.#turn++ % this.queues.length;
+    return [...this.queues.slice(start), ...this.queues.slice(0, start)];
+  }
+
+  async #afterFailedFetch(error: unknown): Promise<void> {
+    if (this.#stopFetching.signal.aborted) return;
+    if (isDibsError(error) && error.code === "CLAIM_LOST") return this.#rejoin();
+    if (isDibsError(error) && error.code === "CLOSED") return void this.stop();
+    this.#logger.warn(`Worker ${this.id} could not claim, trying again: ${(error as Error).message}`);
+    await this.#pause(FIRST_PAUSE_MS * 5);
+  }
+
+  // ── What the store tells ────────────────────────────────────────────────────────────────────────────────
+
+  #hear(notice: ClaimNotice): void {
+    if (notice.kind === "gone") {
+      for (const held of this.#held.values()) this.#lose(held);
+      void this.#rejoin();
+      return;
+    }
+    const held = this.#held.get(keyOf(notice));
+    if (!held) return;
+    if (notice.kind === "cancel") this.#cancel(held);
+    else this.#lose(held);
+  }
+
+  #lose(held: Held): void {
+    this.#drop(held);
+    suffer(held, "lost", claimLost(held.claimed.id, held.claimed.fence));
+  }
+
+  #cancel(held: Held): void {
+    suffer(held, "cancelled", new DibsError("TASK_CANCELLED", `Task ${held.claimed.id} was cancelled.`));
+    if (held.task) return;
+    this.#drop(held);
+    this.#track(this.#giveBack(held));
+  }
+
+  /** Out of our hands, if it was fetched ahead. */
+  #drop(held: Held): void {
+    const index = this.#ahead.indexOf(held);
+    if (index >= 0) {
+      this.#ahead.splice(index, 1);
+      this.#held.delete(keyOf(held.claimed));
+    }
+  }
+
+  async #rejoin(): Promise<void> {
+    if (this.#phase !== "working") return;
+    this.#joining ??= this.#untilReachable(() => this.#join()).finally(() => (this.#joining = undefined));
+    await this.#joining;
+    this.#askFill();
+  }
+
+  // ── Working ─────────────────────────────────────────────────────────────────────────────────────────────
+
+  async #work(job: Held[]): Promise<void> {
+    this.#busy++;
+    const stopTimers = job.map((held) => this.#begin(held));
+    const tasks = job.map((held) => held.task!);
+    const answer = await answerOf(job, () => this.#callHandler(tasks));
+    for (const stopTimer of stopTimers) stopTimer();
+    const answers = this.#options.batch === null ? [answer] : answersOfBatch(answer, tasks);
+    // The slot is free now; the settlements share a commit with the next claim.
+    this.#busy--;
+    for (const [index, held] of job.entries()) this.#track(this.#finish(held, answers[index]!));
+    this.#askFill();
+  }
+
+  #begin(held: Held): () => void {
+    const { claimed, policy } = held;
+    held.task = new Task(this.#port, claimed, this.#queues.get(claimed.queue)!.encodeResult);
+    // The engine counts the timeout from the claim; a task that lay here for long gets its time back.
+    const lay = this.#port.clock.read().awake - held.claimedAt;
+    if (lay > policy.timeout / 10) this.#port.extend(claimed, policy.timeout).catch(() => {});
+    return this.#port.clock.after(policy.timeout, () => {
+      const text = `Task ${claimed.id} took longer than its queue's timeout of ${policy.timeout} ms.`;
+      suffer(held, "timedOut", new DibsError("TIMEOUT", text));
+    });
+  }
+
+  #callHandler(tasks: Task[]): unknown {
+    if (this.#options.batch === null) return (this.#handler as Handler)(tasks[0] as Task);
+    return (this.#handler as BatchHandler)(tasks);
+  }
+
+  async #finish(held: Held, answer: Answer): Promise<void> {
+    try {
+      await settle({ clock: this.#port.clock, logger: this.#logger }, held, answer);
+    } catch (error) {
+      this.#logger.error(`Task ${held.claimed.id} could not be settled: ${(error as Error).message}`);
+    } finally {
+      this.#held.delete(keyOf(held.claimed));
+    }
+  }
+
+  #track(work: Promise<void>): void {
+    const tracked = work.finally(() => {
+      this.#settling.delete(tracked);
+      if (this.#held.size === 0 && this.#settling.size === 0) this.#onDrained?.();
+    });
+    this.#settling.add(tracked);
+  }
+
+  // ── Stopping ────────────────────────────────────────────────────────────────────────────────────────────
+
+  async #drain(timeout: number): Promise<void> {
+    this.#phase = "draining";
+    const letGo = this.#keepAlive.hold();
+    this.#stopFetching.abort(new DibsError("CLOSED", "The worker was stopped."));
+    await this.ready.catch(() => {});
+    await this.#joining?.catch(() => {});
+    for (const held of this.#ahead.splice(0)) this.#track(this.#giveBack(held));
+    const stopAborting = this.#port.clock.after(Math.max(0, timeout - ABORT_BEFORE_MS), () =>
+      this.#askToStop(),
+    );
+    await this.#drained(timeout);
+    stopAborting();
+    for (const held of this.#held.values()) this.#leaveBehind(held);
+    if (this.#session !== undefined) await this.#port.leave(this.#session).catch(() => {});
+    this.#phase = "stopped";
+    letGo();
+  }
+
+  /** What was fetched ahead and not started goes back as if never claimed. */
+  async #giveBack(held: Held): Promise<void> {
+    this.#held.delete(keyOf(held.claimed));
+    await this.#port.settle(held.claimed, { kind: "release", started: false }).catch(() => {});
+  }
+
+  #askToStop(): void {
+    for (const held of this.#held.values())
+      suffer(held, "stopped", new DibsError("CLOSED", "The worker is stopping."));
+  }
+
+  /** Its handler did not end in time. Leaving gives the task back; what the handler says later is void. */
+  #leaveBehind(held: Held): void {
+    suffer(held, "lost", claimLost(held.claimed.id, held.claimed.fence));
+  }
+
+  #drained(timeout: number): Promise<void> {
+    if (this.#held.size === 0 && this.#settling.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const stopTimer = this.#port.clock.after(timeout, resolve);
+      this.#onDrained = () => {
+        stopTimer();
+        resolve();
+      };
+    });
+  }
+}
+
+function keyOf(claim: { id: string; fence: number }): string {
+  return `${claim.id}/${claim.fence}`;
+}
