@@ -1,4 +1,5 @@
 import type { Clock } from "../core/clock.ts";
+import { LONGEST_MS } from "../core/duration.ts";
 import { KeepAlive } from "../core/keep-alive.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkNumber } from "../core/options.ts";
@@ -6,10 +7,10 @@ import type { Port } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import type { ClaimOutcome, Engine } from "../engine/engine.ts";
 import { add } from "./add.ts";
-import { checkFilter, checkTaskId } from "./check.ts";
+import { checkFilter, checkListQuery, checkPatternKey, checkTaskId } from "./check.ts";
 import { claim } from "./claim.ts";
 import type { Context } from "./context.ts";
-import { Bell, events } from "./events.ts";
+import { Bell, events, makesEvents } from "./events.ts";
 import { Gatherer } from "./gather.ts";
 import { extend, progress } from "./hold.ts";
 import { Keeper } from "./housekeeping/keeper.ts";
@@ -23,7 +24,9 @@ import { WaitingLine } from "./waiting-line.ts";
 export function createBroker(engine: Engine, options: { clock: Clock; random?: () => number }): Port {
   const { clock } = options;
   const bell = new Bell();
-  const gatherer = new Gatherer(engine, () => bell.ring());
+  const gatherer = new Gatherer(engine, (ops) => {
+    if (ops.some(({ verb }) => makesEvents(verb))) bell.ring();
+  });
   const run: Context["run"] = (op) => gatherer.run(op);
   const results = new Results(run, clock);
   const line = new WaitingLine(run, giveBack, clock);
@@ -77,30 +80,22 @@ export function createBroker(engine: Engine, options: { clock: Clock; random?: (
     history: async (id) => run({ verb: "history", id: checkTaskId(id) }),
     cancel: async (id) => (await run({ verb: "cancel", id: checkTaskId(id) })).state,
     end: async (id, wait) => context.keepAlive.during(results.end(id, wait)),
-    list: async ({ queue, state, filter, after, limit }) =>
-      run({
-        verb: "list",
-        queue: checkQueueName(queue),
-        state,
-        limit: checkNumber(limit, "limit", 1, LIMITS.page),
-        ...(filter && { filter: checkFilter(filter) }),
-        ...(after !== undefined && { after }),
-      }),
+    list: async (query) => run({ verb: "list", ...checkListQuery(query) }),
     patterns: async (queue, by, limit) =>
       run({
         verb: "patterns",
         queue: checkQueueName(queue),
-        by,
+        by: checkPatternKey(by),
         limit: checkNumber(limit, "limit", 1, LIMITS.page),
       }),
     redrive: async (queue, filter, spacing) => {
-      keeper.expect(spacing);
       const op = {
         verb: "redrive",
         queue: checkQueueName(queue),
         filter: checkFilter(filter),
-        spacing,
+        spacing: checkNumber(spacing, "spacing", 0, LONGEST_MS),
       } as const;
+      keeper.expect(spacing);
       return (await run(op)).count;
     },
     discard: async (queue, filter) =>

@@ -1,12 +1,21 @@
 import { invalid, isDibsError } from "../core/errors.ts";
-import { LIMITS } from "../core/limits.ts";
-import { checkNumber, checkObject, checkText } from "../core/options.ts";
+import { byteLength, LIMITS } from "../core/limits.ts";
+import { checkNames, checkNumber, checkObject, checkText } from "../core/options.ts";
 import { LONGEST_MS } from "../core/duration.ts";
 import { MOST_ATTEMPTS } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 import { isTaskId } from "../core/task-id.ts";
-import type { DeadFilter, NewTask, TaskError } from "../core/task.ts";
+import type { ListQuery } from "../core/port.ts";
+import type { Verbs } from "../engine/engine.ts";
+import {
+  type DeadFilter,
+  END_STATES,
+  type NewTask,
+  PENDING_STATES,
+  type PatternKey,
+  type TaskError,
+} from "../core/task.ts";
 
 /** What every door and library must respect is checked here, once, before anything reaches an engine. */
 
@@ -33,10 +42,9 @@ export function named<T>(prefix: string, check: () => T): T {
 }
 
 function checkTask(task: NewTask): void {
+  checkObject(task, "A task");
   checkQueueName(task.queue);
-  if (typeof task.data !== "string" && !(task.data instanceof Uint8Array)) {
-    throw invalid(`A payload is text or bytes; got ${show(task.data)}.`);
-  }
+  checkBody(task.data, "A payload");
   if (task.priority !== undefined) checkNumber(task.priority, "priority", -LIMITS.priority, LIMITS.priority);
   if (task.delay !== undefined) checkNumber(task.delay, "delay", 0, LONGEST_MS);
   if (task.ttl !== undefined) checkNumber(task.ttl, "ttl", 1, LONGEST_MS);
@@ -48,12 +56,20 @@ function checkTask(task: NewTask): void {
   if (task.headers !== undefined) checkHeaders(task.headers);
 }
 
+export function checkBody(body: unknown, what: string): void {
+  if (body instanceof Uint8Array) return;
+  if (typeof body !== "string") throw invalid(`${what} is text or bytes; got ${show(body)}.`);
+  if (!body.isWellFormed())
+    throw invalid(`${what} that is text must be well-formed: it has half of a surrogate pair.`);
+}
+
 function checkHeaders(headers: unknown): void {
   checkObject(headers, "headers");
   for (const [name, value] of Object.entries(headers)) {
     if (typeof value !== "string") throw invalid(`Header ${show(name)} must be a text; got ${show(value)}.`);
   }
-  const bytes = JSON.stringify(headers).length;
+  // As JSON, what is not well-formed is escaped: it comes back as it was.
+  const bytes = byteLength(JSON.stringify(headers));
   if (bytes > LIMITS.headerBytes) {
     throw invalid(
       `The headers of a task may have ${LIMITS.headerBytes} bytes as JSON; got ${bytes}. Put large values into the payload.`,
@@ -69,6 +85,8 @@ export function checkTaskId(id: unknown): string {
 }
 
 export function checkFilter(filter: DeadFilter): DeadFilter {
+  checkObject(filter, "The filter");
+  checkNames(filter, ["ids", "pattern", "error"], "filter");
   if (filter.ids !== undefined) {
     if (!Array.isArray(filter.ids))
       throw invalid(`ids must be an array of task ids; got ${show(filter.ids)}.`);
@@ -79,8 +97,36 @@ export function checkFilter(filter: DeadFilter): DeadFilter {
   return filter;
 }
 
+export function checkListQuery({ queue, state, filter, after, limit }: ListQuery): Verbs["list"]["in"] {
+  const states: readonly string[] = [...PENDING_STATES, ...END_STATES];
+  if (!states.includes(state))
+    throw invalid(`state must be one of ${states.join(", ")}; got ${show(state)}.`);
+  if (filter !== undefined && state !== "dead")
+    throw invalid(`Only the dead can be filtered; got state ${show(state)}.`);
+  if (after !== undefined) checkText(after, "after", 1_024);
+  return {
+    queue: checkQueueName(queue),
+    state,
+    limit: checkNumber(limit, "limit", 1, LIMITS.page),
+    ...(filter && { filter: checkFilter(filter) }),
+    ...(after !== undefined && { after }),
+  };
+}
+
+export function checkPatternKey(by: unknown): PatternKey {
+  if (by === "fingerprint" || by === "worker") return by;
+  if (typeof by === "string" && by.startsWith("header:")) return by as PatternKey;
+  throw invalid(`Patterns go by "fingerprint", "worker" or "header:" and a name; got ${show(by)}.`);
+}
+
 /** Errors come from anywhere and can be of any size: what is kept of them is bounded. */
 export function clipError(error: TaskError): TaskError {
+  checkObject(error, "An error");
+  if (typeof error.name !== "string" || typeof error.message !== "string") {
+    throw invalid(
+      `An error has a name and a message, both text; got ${show(error.name)} and ${show(error.message)}.`,
+    );
+  }
   return {
     name: error.name.slice(0, 256) || "Error",
     message: error.message.slice(0, LIMITS.errorMessage),

@@ -16,14 +16,14 @@ const MOST_OPS = 2_000;
  */
 export class Gatherer {
   readonly #engine: Engine;
-  readonly #onCommit: () => void;
+  readonly #onCommit: (ops: readonly Op[]) => void;
   #waiting: Waiting[] = [];
   #underWay = 0;
   #flushAsked = false;
   #closed = false;
   #idle: (() => void) | undefined;
 
-  constructor(engine: Engine, onCommit: () => void) {
+  constructor(engine: Engine, onCommit: (ops: readonly Op[]) => void) {
     this.#engine = engine;
     this.#onCommit = onCommit;
   }
@@ -57,9 +57,10 @@ export class Gatherer {
   #flush(): void {
     if (this.#waiting.length === 0 || this.#underWay >= this.#engine.depth) return;
     const batch = this.#takeBatch();
+    const ops = batch.map((waiting) => waiting.op);
     this.#underWay++;
     this.#engine
-      .run(batch.map((waiting) => waiting.op))
+      .run(ops)
       .then(
         (outcomes) => answer(batch, outcomes),
         (error: unknown) => {
@@ -68,7 +69,7 @@ export class Gatherer {
       )
       .finally(() => {
         this.#underWay--;
-        this.#onCommit();
+        this.#onCommit(ops);
         if (this.#waiting.length > 0) this.#askFlush();
         else if (this.#underWay === 0) this.#idle?.();
       });

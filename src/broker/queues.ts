@@ -1,4 +1,4 @@
-import type { QueuePolicy } from "../core/policy.ts";
+import { parsePolicy, type QueuePolicy } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import type { Context } from "./context.ts";
 
@@ -12,7 +12,8 @@ export async function declare(
   options: { force?: boolean } = {},
 ): Promise<QueuePolicy> {
   checkQueueName(queue);
-  const outcome = await context.run({ verb: "declare", queue, policy, force: options.force ?? false });
+  const named = parsePolicy(policy);
+  const outcome = await context.run({ verb: "declare", queue, policy: named, force: options.force ?? false });
   context.policies.set(queue, outcome.policy);
   return outcome.policy;
 }

@@ -1,21 +1,21 @@
 import { LONGEST_MS } from "../core/duration.ts";
+import { invalid } from "../core/errors.ts";
 import { checkNumber } from "../core/options.ts";
 import { type QueuePolicy, resolvePolicy } from "../core/policy.ts";
 import type { SettleRef, Word } from "../core/port.ts";
 import { backoffDelay } from "../core/retry.ts";
+import { show } from "../core/show.ts";
 import type { TaskState } from "../core/task.ts";
 import type { Settlement } from "../engine/engine.ts";
-import { checkTasks, clipError } from "./check.ts";
+import { expectTasks } from "./add.ts";
+import { checkBody, checkTasks, clipError } from "./check.ts";
 import type { Context } from "./context.ts";
 
-export function settle(context: Context, claim: SettleRef, word: Word): Promise<TaskState> {
-  if (word.kind !== "nack") return send(context, claim, settlementOf(word));
-  const policy = context.policies.get(claim.queue);
+export async function settle(context: Context, claim: SettleRef, word: Word): Promise<TaskState> {
+  if (word.kind !== "nack") return send(context, claim, settlementOf(context, word));
   // Known for every claim made here, so that a nack keeps its place among the calls of the moment.
-  if (policy) return send(context, claim, settlementOfNack(context, claim, word, policy));
-  return fetchPolicy(context, claim.queue).then((fetched) =>
-    send(context, claim, settlementOfNack(context, claim, word, fetched)),
-  );
+  const policy = context.policies.get(claim.queue) ?? (await fetchPolicy(context, claim.queue));
+  return send(context, claim, settlementOfNack(context, claim, word, policy));
 }
 
 async function send(context: Context, { id, fence }: SettleRef, settlement: Settlement): Promise<TaskState> {
@@ -23,16 +23,20 @@ async function send(context: Context, { id, fence }: SettleRef, settlement: Sett
   return state;
 }
 
-function settlementOf(word: Exclude<Word, { kind: "nack" }>): Settlement {
+function settlementOf(context: Context, word: Exclude<Word, { kind: "nack" }>): Settlement {
   switch (word.kind) {
     case "ack":
+      if (word.result !== null) checkBody(word.result, "A result");
       if (!word.adds?.length) return { kind: "done", result: word.result };
       checkTasks(word.adds);
+      expectTasks(context, word.adds);
       return { kind: "done", result: word.result, adds: word.adds };
     case "reject":
       return { kind: "reject", error: clipError(word.error) };
     case "release":
       return word;
+    default:
+      throw invalid(`A claim is settled by ack, nack, reject or release; got ${show((word as Word).kind)}.`);
   }
 }
 

@@ -26,12 +26,17 @@ export function checkNumber(value: unknown, what: string, least: number, most: n
 
 /** A text of 1 to `most` characters without control characters. */
 export function checkText(value: unknown, what: string, most: number): string {
-  if (typeof value !== "string" || value.length === 0 || value.length > most || CONTROL.test(value)) {
+  if (typeof value !== "string" || value.length === 0 || value.length > most || !isPlain(value)) {
     throw invalid(
       `${what} must be a text of 1 to ${most} characters without control characters; got ${show(value)}.`,
     );
   }
   return value;
+}
+
+/** Half of a surrogate pair has no encoding: two different keys would become one on disk. */
+function isPlain(text: string): boolean {
+  return !CONTROL.test(text) && text.isWellFormed();
 }
 
 // oxlint-disable-next-line no-control-regex -- control characters are what is looked for

@@ -6,6 +6,7 @@ import type { Clock, Reading } from "../core/clock.ts";
  */
 export class ManualClock implements Clock {
   readonly #timers = new Set<{ at: number; fn: () => void }>();
+  readonly #work = new Set<Promise<unknown>>();
   #boot = 1;
   #wall: number;
   #elapsed = 0;
@@ -28,7 +29,7 @@ export class ManualClock implements Clock {
   async advance(ms: number): Promise<void> {
     const end = this.#awake + ms;
     for (;;) {
-      await nextTurn();
+      await this.#quiet();
       const next = [...this.#timers].filter((timer) => timer.at <= end).sort((a, b) => a.at - b.at)[0];
       if (!next) break;
       this.#pass(Math.max(0, next.at - this.#awake));
@@ -36,7 +37,14 @@ export class ManualClock implements Clock {
       next.fn();
     }
     this.#pass(Math.max(0, end - this.#awake));
-    await nextTurn();
+    await this.#quiet();
+  }
+
+  /** Time stands still until `work` is done: for a store that answers from another thread. */
+  standStill(work: Promise<unknown>): void {
+    const forget = (): unknown => this.#work.delete(work);
+    this.#work.add(work);
+    work.then(forget, forget);
   }
 
   /** The machine sleeps: time goes on, but nothing runs and no lease is used up. */
@@ -48,6 +56,16 @@ export class ManualClock implements Clock {
   /** Somebody sets the calendar, forward or back. */
   step(ms: number): void {
     this.#wall += ms;
+  }
+
+  /** Nothing is under way, and whoever was answered has had a turn to go on. */
+  async #quiet(): Promise<void> {
+    for (;;) {
+      await nextTurn();
+      await nextTurn();
+      if (this.#work.size === 0) return;
+      await Promise.allSettled(this.#work);
+    }
   }
 
   #pass(ms: number): void {

@@ -50,8 +50,9 @@ export class Keeper {
     this.#stopTimer?.();
   }
 
+  /** Timers count awake time: after the machine slept, one that is late must not hide one that is sooner. */
   #now(): number {
-    return this.#clock.read().elapsed;
+    return this.#clock.read().awake;
   }
 
   #sleep(ms: number): void {

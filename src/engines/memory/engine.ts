@@ -28,9 +28,11 @@ class MemoryEngine implements Engine {
 
   async run<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
     if (this.#closed) throw new DibsError("CLOSED", "The store was closed.");
-    const { outcomes, hint } = this.#store.run(ops, this.#clock.read());
+    // A copy, as any other store makes one: what the caller does with its objects later does not matter.
+    const { outcomes, hint } = this.#store.run(structuredClone(ops), this.#clock.read());
     ops.forEach((op, index) => this.#followSession(op, outcomes[index]!));
-    this.#listener({ ...hint, notices: this.#store.hasNotices ? this.#beat([...this.#beats.keys()]) : [] });
+    this.#listener(hint);
+    if (this.#store.hasNotices) this.#listener(this.#beat([...this.#beats.keys()]));
     return outcomes;
   }
 
@@ -50,17 +52,17 @@ class MemoryEngine implements Engine {
     const stop = this.#clock.after(every, () => {
       if (this.#closed) return;
       this.#keepBeating(session, every);
-      const notices = this.#beat([session]);
-      if (notices.length > 0) this.#listener({ notices });
+      this.#listener(this.#beat([session]));
     });
     this.#beats.set(session, stop);
   }
 
-  #beat(sessions: number[]) {
-    const { outcomes } = this.#store.run([{ verb: "beat", sessions }], this.#clock.read());
+  /** A beat ends what is overdue, so it has more to tell than notices. */
+  #beat(sessions: number[]): Hint {
+    const { outcomes, hint } = this.#store.run([{ verb: "beat", sessions }], this.#clock.read());
     const notices = "ok" in outcomes[0] ? outcomes[0].ok.notices : [];
     for (const notice of notices) if (notice.kind === "gone") this.#forget(notice.session);
-    return notices;
+    return { ...hint, notices };
   }
 
   #forget(session: number): void {

@@ -1,3 +1,5 @@
+import { invalid } from "../../core/errors.ts";
+import { show } from "../../core/show.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import {
   type Attempt,
@@ -72,7 +74,7 @@ export function list(
   limit: number,
 ): { tasks: TaskRecord[]; next: string | null } {
   const tasks = filter ? deadLetters(model, queue, filter) : model.tasksOf(queue, state);
-  const start = after === undefined ? null : (JSON.parse(after) as SortKey);
+  const start = after === undefined ? null : parseSortKey(after);
   const rows = tasks
     .map((task) => ({ task, key: sortKey(task) }))
     .sort((a, b) => compare(a.key, b.key))
@@ -85,6 +87,14 @@ export function list(
 }
 
 type SortKey = (number | string)[];
+
+function parseSortKey(after: string): SortKey {
+  try {
+    return JSON.parse(after) as SortKey;
+  } catch {
+    throw invalid(`after must be the \`next\` of the page before; got ${show(after)}.`);
+  }
+}
 
 function sortKey(task: ModelTask): SortKey {
   if (task.state === "ready") return [-task.priority, task.pos];
