@@ -21,7 +21,11 @@ interface Row {
 const TABLE: Record<string, Row> = {
   core: { folders: [], node: false, types: ["@standard-schema/spec"] },
   engine: { folders: ["core"], node: true },
-  "engine/conformance": { folders: ["core", "engine"], node: true, packages: ["vitest", "fast-check"] },
+  "engine/conformance": {
+    folders: ["core", "engine", "testing"],
+    node: true,
+    packages: ["vitest", "fast-check"],
+  },
   "engines/*": { folders: ["core", "engine"], node: true },
   "engines/sqlite": { folders: ["core", "engine"], node: true, packages: ["better-sqlite3"] },
   broker: { folders: ["core", "engine"], node: true },

@@ -1,0 +1,108 @@
+import { describe, expect, test } from "vitest";
+import { DEFAULT_POLICY } from "../../core/policy.ts";
+import { addOne, claimOne, eventsUntil, listen, nack, QUEUE, SECOND, type Start } from "./kit.ts";
+
+export function policies(start: Start): void {
+  describe("a policy", () => {
+    test("is the default where nothing was named", async () => {
+      const { port } = await start();
+      expect(await port.declare(QUEUE, {})).toEqual(DEFAULT_POLICY);
+    });
+
+    test("has every field that a declaration can name", async () => {
+      const { port } = await start();
+      const policy = {
+        lease: 10 * SECOND,
+        timeout: 20 * SECOND,
+        maxAttempts: 3,
+        backoff: { type: "fixed", delay: 5, max: 7, jitter: 0 },
+        elsewhere: 0,
+        maxDepth: 10,
+        maxPayload: 100,
+        retention: { age: 1, count: 2 },
+        ttl: 30 * SECOND,
+      } as const;
+      expect(await port.declare(QUEUE, policy)).toEqual(policy);
+      expect((await port.queues())[0]!.policy).toEqual(policy);
+    });
+
+    test("changes in the named fields only", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { lease: 5_000 });
+      expect(await port.declare(QUEUE, { maxAttempts: 2 })).toEqual({
+        ...DEFAULT_POLICY,
+        lease: 5_000,
+        maxAttempts: 2,
+      });
+    });
+
+    test("is not undone by the declaration that was last applied", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { lease: 5_000, maxAttempts: 2 });
+      await port.declare(QUEUE, { lease: 60_000 }, { force: true });
+      expect((await port.declare(QUEUE, { lease: 5_000, maxAttempts: 2 })).lease).toBe(60_000);
+      // The same one, however its fields are ordered.
+      expect((await port.declare(QUEUE, { maxAttempts: 2, lease: 5_000 })).lease).toBe(60_000);
+    });
+
+    test("follows a declaration that is another than the last", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { lease: 5_000 });
+      await port.declare(QUEUE, { lease: 60_000 }, { force: true });
+      expect(await port.declare(QUEUE, { lease: 5_000, maxAttempts: 2 })).toMatchObject({
+        lease: 5_000,
+        maxAttempts: 2,
+      });
+    });
+
+    test("is that of the last of two that differ", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { lease: 5_000 });
+      await port.declare(QUEUE, { lease: 6_000 });
+      expect((await port.declare(QUEUE, { lease: 5_000 })).lease).toBe(5_000);
+    });
+
+    test("follows force even when the same was declared before", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { lease: 5_000 });
+      await port.declare(QUEUE, { lease: 60_000 }, { force: true });
+      expect((await port.declare(QUEUE, { lease: 5_000 }, { force: true })).lease).toBe(5_000);
+    });
+
+    test("is left alone by a declaration that names nothing", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { lease: 5_000 });
+      await port.declare(QUEUE, { lease: 60_000 }, { force: true });
+      expect((await port.declare(QUEUE, {})).lease).toBe(60_000);
+      expect((await port.declare(QUEUE, { lease: 5_000 })).lease).toBe(60_000);
+    });
+
+    test("holds for tasks that are already there", async () => {
+      const { port } = await start();
+      await addOne(port);
+      await port.declare(QUEUE, { maxAttempts: 1 });
+      const held = await claimOne(port);
+      expect(held.maxAttempts).toBe(1);
+      expect(await nack(port, held)).toBe("dead");
+    });
+
+    test("comes with the claim", async () => {
+      const { port } = await start();
+      const policy = await port.declare(QUEUE, { timeout: 5_000 });
+      await addOne(port);
+      const { policies: found } = await port.claim({ queues: ["a", QUEUE], max: 1, worker: "w", wait: 0 });
+      expect(found).toEqual({ [QUEUE]: policy });
+    });
+
+    test("announces a change, and only a change", async () => {
+      const { port } = await start();
+      const events = listen(port);
+      await port.declare(QUEUE, { lease: 5_000 });
+      await port.declare(QUEUE, { lease: 5_000 });
+      await port.declare(QUEUE, { lease: 5_000 }, { force: true });
+      await port.pause(QUEUE, true);
+      const seen = await eventsUntil(events, "queue.paused");
+      expect(seen.map(({ type }) => type)).toEqual(["queue.created", "queue.updated", "queue.paused"]);
+    });
+  });
+}

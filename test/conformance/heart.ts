@@ -1,0 +1,37 @@
+import type { Clock, Reading } from "../../src/core/clock.ts";
+
+/** The clock of an engine, which uses its timers for heartbeats: they can be stopped, as if the process hung. */
+export class Heart implements Clock {
+  readonly #clock: Clock;
+  #held: (() => void)[] | undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  read(): Reading {
+    return this.#clock.read();
+  }
+
+  after(ms: number, fn: () => void): () => void {
+    let taken = false;
+    const stopTimer = this.#clock.after(ms, () => {
+      if (this.#held) this.#held.push(() => taken || fn());
+      else fn();
+    });
+    return () => {
+      taken = true;
+      stopTimer();
+    };
+  }
+
+  /** The answer lets it beat again, at once where a beat was missed. */
+  stop(): () => void {
+    const held: (() => void)[] = [];
+    this.#held = held;
+    return () => {
+      this.#held = undefined;
+      for (const beat of held) beat();
+    };
+  }
+}
