@@ -82,10 +82,22 @@ export class MemoryStore implements Store {
     try {
       const handler = HANDLERS[op.verb as V] as (model: Model, op: unknown) => Verbs[V]["out"];
       // A copy at once: what is answered must not follow what the rest of the batch does.
-      return { ok: structuredClone(handler(this.#model, op)) };
+      return { ok: copy(handler(this.#model, op)) };
     } catch (error) {
       if (!isDibsError(error)) throw error;
       return { refused: { code: error.code, message: error.message, retryable: error.retryable } };
     }
   }
+}
+
+/** structuredClone for plain data, at a fraction of its cost: the simulation looks at the model after every step. */
+function copy<T>(value: T): T {
+  if (typeof value !== "object" || value === null) return value;
+  if (value instanceof Uint8Array) return new Uint8Array(value) as T;
+  if (Array.isArray(value)) return value.map(copy) as T;
+  const result = { ...value } as Record<string, unknown>;
+  for (const name of Object.keys(result)) {
+    if (typeof result[name] === "object") result[name] = copy(result[name]);
+  }
+  return result as T;
 }
