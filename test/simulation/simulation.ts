@@ -58,7 +58,7 @@ class Simulation {
   constructor({ seed, batches, trace }: SimulationOptions) {
     this.#random = new Random(seed);
     this.#machine = new Machine(this.#random);
-    this.#batches = batches ?? this.#random.between(10, 50);
+    this.#batches = batches ?? this.#random.pick([8, 16, 24, 48]);
     this.#trace = trace;
     const salt = this.#random.between(2, 60_000_000);
     const reading = this.#machine.read();

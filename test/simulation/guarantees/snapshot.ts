@@ -6,8 +6,6 @@ import { answer } from "../known.ts";
 /** All that the reading verbs show of a store at one moment. */
 export interface Snapshot {
   tasks: Map<string, TaskRecord>;
-  /** The same as text, to see what changed. */
-  texts: Map<string, string>;
   queues: QueueRecord[];
   stats: QueueStats[];
   workers: WorkerRecord[];
@@ -15,7 +13,7 @@ export interface Snapshot {
 
 const STATES: readonly TaskState[] = [...PENDING_STATES, ...END_STATES];
 
-export const EMPTY: Snapshot = { tasks: new Map(), texts: new Map(), queues: [], stats: [], workers: [] };
+export const EMPTY: Snapshot = { tasks: new Map(), queues: [], stats: [], workers: [] };
 
 export function takeSnapshot(store: Store, names: readonly string[], reading: Reading): Snapshot {
   const lists = names.flatMap((queue) =>
@@ -36,7 +34,6 @@ export function takeSnapshot(store: Store, names: readonly string[], reading: Re
   }
   return {
     tasks,
-    texts: new Map([...tasks].map(([id, record]) => [id, JSON.stringify(record)])),
     queues: answer<"queues">(outcomes[0]!),
     workers: answer<"workers">(outcomes[1]!),
     stats: stats.map((_, index) => answer<"stats">(outcomes[2 + index]!)),

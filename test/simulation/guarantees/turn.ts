@@ -33,9 +33,8 @@ export class Turn {
     this.before = before;
     this.after = after;
     for (const [id, record] of after.tasks) {
-      if (after.texts.get(id) !== before.texts.get(id)) {
-        this.#changes.set(id, { id, before: before.tasks.get(id), after: record });
-      }
+      const was = before.tasks.get(id);
+      if (!was || !isSame(was, record)) this.#changes.set(id, { id, before: was, after: record });
     }
     for (const [id, record] of before.tasks) {
       if (!after.tasks.has(id)) this.#changes.set(id, { id, before: record, after: undefined });
@@ -68,6 +67,15 @@ export class Turn {
     check(record.dueAt === dueAt, () => `task ${entry.id} is due at ${record.dueAt}; it should be at ${dueAt}`);
     return record;
   }
+}
+
+/** Field by field: this runs for every task after every operation. */
+function isSame(a: TaskRecord, b: TaskRecord): boolean {
+  for (const name of Object.keys(b) as (keyof TaskRecord)[]) {
+    if (a[name] === b[name]) continue;
+    if (typeof a[name] !== "object" || JSON.stringify(a[name]) !== JSON.stringify(b[name])) return false;
+  }
+  return true;
 }
 
 /** A group belongs to its queue. */
