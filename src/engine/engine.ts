@@ -108,8 +108,8 @@ export interface Verbs {
   /**
    * Up to `max` tasks from the queues in the given order; with `share`, first at most `share` from each, then
    * whatever is left. Within a queue: priority, then arrival. A claim with a `session` lives as long as that
-   * session beats, and at most the queue's timeout; one without has a lease of its own. To claim is a sign of
-   * life too; a session that gave none for its whole lease is refused with CLAIM_LOST.
+   * session beats, and at most the queue's timeout; one without has a lease of its own. To get a task is a
+   * sign of life too; a session that gave none for its whole lease is refused with CLAIM_LOST.
    * Expired leases and due tasks are dealt with first.
    */
   claim: Verb<ClaimRequest, ClaimOutcome>;
@@ -200,7 +200,7 @@ export const BOUNDS = {
   retryLook: 32,
   /** Events kept for listeners that lag. */
   events: 10_000,
-  /** A listener that has not asked for this long (awake milliseconds) is forgotten. */
+  /** A listener is forgotten after this long (awake milliseconds); asking renews that once a third of it has passed. */
   listenerLease: 30_000,
   /** An idempotencyKey outlives its task's end by this. */
   keyAfterEnd: 86_400_000,

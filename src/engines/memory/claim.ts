@@ -8,11 +8,13 @@ import { sweep } from "./sweep.ts";
 export function claim(model: Model, request: ClaimRequest): ClaimOutcome {
   const session = request.session === undefined ? null : liveSession(model, request.session);
   sweep(model);
-  // A sign of life: a queue's lease may be shorter than the time since the last beat, and counts from here.
-  if (session) session.beatAt = model.awake;
   const outcome: ClaimOutcome = { tasks: [], policies: {}, passed: false, more: false };
-  if (request.share !== undefined) for (const queue of request.queues) take(model, request, queue, request.share, outcome);
+  if (request.share !== undefined)
+    for (const queue of request.queues) take(model, request, queue, request.share, outcome);
   for (const queue of request.queues) take(model, request, queue, request.max, outcome);
+  // A sign of life: a queue's lease may be shorter than the time since the last beat, and counts from here.
+  // Only where there was something to take, so that an idle worker that asks again and again writes nothing.
+  if (session && outcome.tasks.length > 0) session.beatAt = model.awake;
   return outcome;
 }
 
@@ -31,7 +33,13 @@ export function sessionGone(session: number): DibsError {
 }
 
 /** Up to `count` tasks from one queue, in its order. */
-function take(model: Model, request: ClaimRequest, queue: string, count: number, outcome: ClaimOutcome): void {
+function take(
+  model: Model,
+  request: ClaimRequest,
+  queue: string,
+  count: number,
+  outcome: ClaimOutcome,
+): void {
   const room = Math.min(count, request.max - outcome.tasks.length);
   if (room <= 0 || !model.queues.has(queue) || model.queue(queue).paused) return;
   const line = model.tasksOf(queue, "ready").sort((a, b) => b.priority - a.priority || a.pos - b.pos);
@@ -69,7 +77,14 @@ function hold(model: Model, request: ClaimRequest, task: ModelTask): ClaimedTask
   flow.claimed++;
   flow.waitMs += model.now - task.createdAt;
   const attempt = task.failures + 1;
-  model.announce({ type: "task.claimed", at: model.now, queue: task.queue, taskId: task.id, worker: request.worker, attempt });
+  model.announce({
+    type: "task.claimed",
+    at: model.now,
+    queue: task.queue,
+    taskId: task.id,
+    worker: request.worker,
+    attempt,
+  });
   return {
     id: task.id,
     fence: task.claim.fence,
