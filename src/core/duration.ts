@@ -20,7 +20,8 @@ export function parseDuration(value: unknown, what: string, least = 0): number {
   if (ms < least || ms > LONGEST_MS) {
     throw invalid(`${what} must be between ${least} ms and 3650 days; got ${show(value)}.`);
   }
-  return Math.ceil(ms);
+  // "2.007s" is 2007.0000000000002 in binary: what lies that far behind the point is not a wish for one more.
+  return Math.ceil(Number(ms.toFixed(3)));
 }
 
 function fromText(text: string): number | undefined {

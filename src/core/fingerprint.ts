@@ -15,7 +15,8 @@ const LONGEST = 160;
 const VARIABLE_PARTS: readonly [RegExp, string][] = [
   [/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/gi, "<id>"],
   [/\b(?:https?|wss?|postgres(?:ql)?|amqp):\/\/[^\s"'`]+/gi, "<url>"],
-  [/"[^"]*"|'[^']*'|`[^`]*`/g, "<text>"],
+  // The ' of "can't" opens no quotation, nor does it close one.
+  [/"[^"]*"|(?<!\w)'[^']*'(?!\w)|`[^`]*`/g, "<text>"],
   [/\b0x[0-9a-f]+\b/gi, "<hex>"],
   [/\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,}\b/gi, "<hex>"],
   [/\d+(?:[.,:]\d+)*/g, "<n>"],

@@ -1,0 +1,66 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { fingerprint } from "../../src/core/fingerprint.ts";
+
+function of(message: string, name = "Error"): string {
+  return fingerprint({ name, message });
+}
+
+describe("folds what varies", () => {
+  test.each([
+    ["timeout after 30 ms", "timeout after 45 ms", "Error: timeout after <n> ms"],
+    ["user 019bc188-3c70-7000-8000-00000b3a8ceb gone", "user 11111111-2222-4333-8444-555555555555 gone", "Error: user <id> gone"],
+    ["no user 'ada'", 'no user "grace hopper"', "Error: no user <text>"],
+    ["GET https://a.example/x?y=1 failed", "GET http://b.example failed", "Error: GET <url> failed"],
+    ["cannot reach postgres://me:secret@host/db", "cannot reach postgresql://other/db", "Error: cannot reach <url>"],
+    ["at 0xdeadbeef", "at 0x1", "Error: at <hex>"],
+    ["object deadbeef01 is locked", "object 9f8e7d6c5b is locked", "Error: object <hex> is locked"],
+    ["connect 127.0.0.1:5432", "connect 10.1.2.3:80", "Error: connect <n>"],
+    ["took 1.5 of 3,000", "took 27 of 9", "Error: took <n> of <n>"],
+    ["failed\nat line 5", "failed\nelsewhere", "Error: failed"],
+  ])("%s / %s", (one, other, kind) => {
+    expect(of(one)).toBe(kind);
+    expect(of(other)).toBe(kind);
+  });
+});
+
+describe("keeps apart what is different", () => {
+  test.each([
+    ["the words", of("disk full"), of("disk gone")],
+    ["the name", of("disk full", "IOError"), of("disk full", "Error")],
+    ["words that look like hexadecimal", of("facade added"), of("decade added")],
+  ])("%s", (_, one, other) => {
+    expect(one).not.toBe(other);
+  });
+});
+
+test("an apostrophe folds nothing up to the next one", () => {
+  expect(of("can't open the file, it doesn't exist")).toBe("Error: can't open the file, it doesn't exist");
+  expect(of("can't find 'a.txt'")).toBe("Error: can't find <text>");
+});
+
+test("is short, on one line, and the same again", () => {
+  fc.assert(
+    fc.property(fc.string(), fc.string(), (message, name) => {
+      const kind = fingerprint({ name, message });
+      expect(kind.length).toBeLessThanOrEqual(160);
+      expect(kind).toBe(fingerprint({ name, message }));
+    }),
+  );
+  expect(of("x".repeat(10_000))).toHaveLength(160);
+  expect(of("")).toBe("Error: ");
+});
+
+test("does not depend on a number anywhere in the message", () => {
+  fc.assert(
+    fc.property(fc.nat(), fc.nat(), fc.constantFrom("row", "line ", "at "), (one, other, word) => {
+      expect(of(`${word}${one} is bad`)).toBe(of(`${word}${other} is bad`));
+    }),
+  );
+});
+
+test("takes no long time over a hostile message", () => {
+  const started = performance.now();
+  for (const part of ["'", "a1", "0x", "1.", "http://", "-", "f"]) of(part.repeat(100_000));
+  expect(performance.now() - started).toBeLessThan(500);
+});

@@ -1,0 +1,91 @@
+import { describe, expect, test } from "vitest";
+import { isDibsError } from "../../src/core/errors.ts";
+import { DEFAULT_POLICY, parsePolicy, type QueuePolicyOptions, resolvePolicy } from "../../src/core/policy.ts";
+
+describe("a policy", () => {
+  test("holds only what was named, in milliseconds", () => {
+    expect(parsePolicy({})).toEqual({});
+    expect(parsePolicy({ lease: "1m", maxAttempts: 3, ttl: null })).toEqual({ lease: 60_000, maxAttempts: 3, ttl: null });
+    expect(parsePolicy({ lease: undefined } as unknown as QueuePolicyOptions)).toEqual({});
+  });
+
+  test("takes every field", () => {
+    const policy = parsePolicy({
+      lease: "5s",
+      timeout: "10m",
+      maxAttempts: 1,
+      backoff: { type: "fixed", delay: "2s", max: "2s", jitter: 0 },
+      elsewhere: 0,
+      maxDepth: 0,
+      maxPayload: 1_024,
+      retention: { age: "1h", count: 5 },
+      ttl: "1d",
+    });
+    expect(policy).toEqual({
+      lease: 5_000,
+      timeout: 600_000,
+      maxAttempts: 1,
+      backoff: { type: "fixed", delay: 2_000, max: 2_000, jitter: 0 },
+      elsewhere: 0,
+      maxDepth: 0,
+      maxPayload: 1_024,
+      retention: { age: 3_600_000, count: 5 },
+      ttl: 86_400_000,
+    });
+    expect(Object.keys(policy).sort()).toEqual(Object.keys(DEFAULT_POLICY).sort());
+  });
+
+  test("fills in the rest of a backoff or a retention that was begun", () => {
+    expect(parsePolicy({ backoff: { delay: "2s" } }).backoff).toEqual({ ...DEFAULT_POLICY.backoff, delay: 2_000 });
+    expect(parsePolicy({ retention: { count: 7 } }).retention).toEqual({ ...DEFAULT_POLICY.retention, count: 7 });
+    expect(parsePolicy({ backoff: {} }).backoff).toEqual(DEFAULT_POLICY.backoff);
+  });
+
+  test("lets a long delay raise the ceiling that nobody named", () => {
+    expect(parsePolicy({ backoff: { delay: "1h" } }).backoff).toMatchObject({ delay: 3_600_000, max: 3_600_000 });
+  });
+
+  test("resolves to the defaults where nothing was named", () => {
+    expect(resolvePolicy({})).toEqual(DEFAULT_POLICY);
+    expect(resolvePolicy({ lease: 7_000 })).toEqual({ ...DEFAULT_POLICY, lease: 7_000 });
+  });
+
+  test("has the defaults that the documentation gives", () => {
+    expect(DEFAULT_POLICY).toMatchObject({ lease: 30_000, timeout: 3_600_000, maxAttempts: 5, elsewhere: 5_000 });
+    expect(DEFAULT_POLICY.backoff).toEqual({ type: "exponential", delay: 1_000, max: 600_000, jitter: 0.2 });
+  });
+});
+
+describe("a policy is refused for", () => {
+  test.each([
+    ["a misspelt field", { leese: "1s" }, 'Unknown queue policy option "leese". Known: lease, timeout'],
+    ["a field misspelt inside", { backoff: { delya: 1 } }, 'Unknown backoff option "delya"'],
+    ["the same in retention", { retention: { days: 1 } }, 'Unknown retention option "days"'],
+    ["a lease too short to keep", { lease: "50ms" }, "lease must be between 100 ms"],
+    ["no timeout at all", { timeout: 0 }, "timeout must be between 1 ms"],
+    ["no attempts", { maxAttempts: 0 }, "maxAttempts must be a whole number from 1 to 1000; got 0"],
+    ["half an attempt", { maxAttempts: 1.5 }, "maxAttempts must be a whole number"],
+    ["attempts as text", { maxAttempts: "5" }, 'got "5"'],
+    ["an unknown backoff", { backoff: { type: "linear" } }, 'backoff.type must be "fixed" or "exponential"; got "linear"'],
+    ["a ceiling below the delay", { backoff: { delay: "10s", max: "1s" } }, "backoff.max (1000 ms) must not be below backoff.delay (10000 ms)"],
+    ["jitter above one", { backoff: { jitter: 1.1 } }, "backoff.jitter must be a number from 0 to 1; got 1.1"],
+    ["jitter that is no number", { backoff: { jitter: Number.NaN } }, "got NaN"],
+    ["a negative depth", { maxDepth: -1 }, "maxDepth must be a whole number from 0"],
+    ["a huge payload", { maxPayload: 2 ** 31 }, "maxPayload must be a whole number from 0 to 67108864"],
+    ["an empty life", { ttl: 0 }, "ttl must be between 1 ms"],
+    ["a duration without its unit", { elsewhere: "5" }, "elsewhere must be a duration such as"],
+    ["a list", [], "The policy must be an object; got an array of 0"],
+    ["null", null, "The policy must be an object; got null"],
+    ["a backoff that is a number", { backoff: 5 }, "backoff must be an object; got 5"],
+    ["a retention that is null", { retention: null }, "retention must be an object; got null"],
+  ])("%s", (_, options, message) => {
+    let error: unknown;
+    try {
+      parsePolicy(options as QueuePolicyOptions);
+    } catch (thrown) {
+      error = thrown;
+    }
+    expect(isDibsError(error) && error.code).toBe("INVALID");
+    expect((error as Error).message).toContain(message);
+  });
+});
