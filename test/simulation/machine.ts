@@ -64,7 +64,7 @@ export class ExpectedTime {
 }
 
 /** One of the things that time does between two batches; its name, for the trace. Null: no time passes. */
-export function passTime(machine: Machine, random: Random): string | null {
+export function passTime(machine: Machine, random: Random, beforeReboot: () => void): string | null {
   const kind = random.weighted({
     nothing: 18,
     moment: 38,
@@ -102,6 +102,7 @@ export function passTime(machine: Machine, random: Random): string | null {
     }
     case "reboot": {
       const off = random.pick([0, 5_000, HOUR]);
+      beforeReboot();
       machine.reboot(off, random);
       return `the machine is off for ${off} ms and boots`;
     }

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { END_STATES, PENDING_STATES } from "../../src/core/task.ts";
 import { MemoryStore } from "../../src/engines/memory/store.ts";
 import type { Hint, Op, Outcome } from "../../src/engine/engine.ts";
 import { Generator, QUEUES } from "./generate.ts";
@@ -6,6 +7,7 @@ import { Watch } from "./guarantees/watch.ts";
 import { answer, Known } from "./known.ts";
 import { Machine, passTime } from "./machine.ts";
 import { Random } from "./random.ts";
+import { SqliteSubject } from "./sqlite.ts";
 
 const NAMES = [...QUEUES, "nowhere"];
 const LAST_STEPS = 15;
@@ -51,6 +53,7 @@ class Simulation {
   readonly #generator: Generator;
   readonly #model: MemoryStore;
   readonly #watch: Watch;
+  readonly #sqlite: SqliteSubject;
   readonly #batches: number;
   readonly #trace: ((line: string) => void) | undefined;
   #operations = 0;
@@ -65,41 +68,88 @@ class Simulation {
     this.#generator = new Generator(this.#random, this.#known);
     this.#model = new MemoryStore(salt, reading);
     this.#watch = new Watch(new MemoryStore(salt, reading), NAMES, reading);
+    this.#sqlite = new SqliteSubject(salt, reading, { file: this.#random.chance(0.15) });
   }
 
   run(): { operations: number } {
     for (let i = 0; i < this.#batches; i++) {
       this.#passTime();
+      this.#strike();
       this.#batch(this.#generator.batch());
     }
+    this.#compareAll();
     this.#drain();
+    this.#compareAll();
     this.#watch.checkLedgers(this.#machine.read());
     return { operations: this.#operations };
   }
 
-  end(): void {}
+  end(): void {
+    this.#sqlite.end();
+  }
 
   #passTime(): void {
-    const boot = this.#machine.read().boot;
-    const what = passTime(this.#machine, this.#random);
+    const { boot } = this.#machine.read();
+    // A reboot forgets the time that no commit has written down, and a batch that changes nothing commits nothing.
+    // So that the clocks agree afterwards, all stores write something before it.
+    const what = passTime(this.#machine, this.#random, () => this.#write());
     if (what === null) return;
     this.#note(what);
     if (this.#machine.read().boot !== boot) this.#batch([{ verb: "tend" }]);
+  }
+
+  /** A batch that certainly commits something. */
+  #write(): void {
+    const worker = { id: "writer", name: "writer", queues: [], concurrency: 1, host: "here", pid: 1 };
+    const [joined] = this.#batch([{ verb: "join", worker, lease: 1_000 }]);
+    this.#batch([{ verb: "leave", session: answer<"join">(joined!).session }]);
+  }
+
+  /** Now and then a batch fails, or the process dies. The model does not learn of it: nothing happened. */
+  #strike(): void {
+    const random = this.#random;
+    const reading = this.#machine.read();
+    if (random.chance(0.04)) {
+      this.#note("a batch fails");
+      this.#sqlite.fail(this.#generator.batch(), reading, random.between(1, 5));
+    }
+    if (!this.#sqlite.canCrash || !random.chance(0.2)) return;
+    if (random.chance(0.5)) {
+      this.#note("the process dies between two batches");
+      this.#sqlite.crash(reading);
+    } else {
+      this.#note("the process dies within a batch");
+      this.#sqlite.crashWithin(this.#generator.batch(), reading, random.between(1, 5));
+    }
   }
 
   #batch(ops: Op[]): Outcome[] {
     const reading = this.#machine.read();
     for (const op of ops) this.#note(show(op));
     this.#operations += ops.length;
-    const { outcomes } = this.#model.run(ops, reading);
+    const model = this.#model.run(ops, reading);
+    const sqlite = this.#sqlite.run(ops, reading);
     for (const [index, op] of ops.entries()) {
-      const outcome = outcomes[index]!;
+      const outcome = model.outcomes[index]!;
       this.#trace?.(`    → ${show(outcome)}`);
+      compare("memory", outcome, "sqlite", sqlite.outcomes[index]!, op);
       const alone = this.#watch.run(op, reading, "refused" in outcome);
       compare("in a batch", outcome, "alone", alone, op);
       this.#known.learn(op, outcome);
     }
-    return [...outcomes];
+    compare("memory", model.hint, "sqlite", sqlite.hint);
+    return [...model.outcomes];
+  }
+
+  /** Everything that the reading verbs can show. */
+  #compareAll(): void {
+    const lists = NAMES.flatMap((queue): Op[] => [
+      ...[...PENDING_STATES, ...END_STATES].map((state): Op => ({ verb: "list", queue, state, limit: 1_000 })),
+      { verb: "stats", queue },
+      { verb: "patterns", queue, by: "fingerprint", limit: 1_000 },
+    ]);
+    const histories = [...new Set(this.#known.ids)].map((id): Op => ({ verb: "history", id }));
+    this.#batch([{ verb: "queues" }, { verb: "workers" }, ...lists, ...histories]);
   }
 
   /** Nothing is ever stuck: with a willing worker and time, every task comes to an end. */

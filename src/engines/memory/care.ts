@@ -65,8 +65,7 @@ export function listen(
   const until = model.listeners.get(listener);
   // Renewed now and then only: a store's every write wakes the other processes, and their listeners.
   if (until === undefined || until - model.awake <= (BOUNDS.listenerLease * 2) / 3) {
-    const left = (model.listeners.get(listener) ?? model.awake) - model.awake;
-  if (left <= (BOUNDS.listenerLease * 2) / 3) model.listeners.set(listener, model.awake + BOUNDS.listenerLease);
+    model.listeners.set(listener, model.awake + BOUNDS.listenerLease);
   }
   const from = after ?? model.eventSeq;
   const page = model.events.filter(({ n }) => n > from).slice(0, limit);

@@ -13,8 +13,8 @@ export function checkClaim(turn: Turn, op: Op<"claim">, outcome: Outcome<"claim"
     return;
   }
   check(mayClaim, `session ${op.session} claimed, and it has ended`);
-  if (session) session.beatAt = books.awake;
   const { tasks, passed } = answer<"claim">(outcome);
+  if (session && tasks.length > 0) session.beatAt = books.awake;
   const expected = choose(turn, op);
   check(
     tasks.map(({ id }) => id).join() === expected.picks.map(({ id }) => id).join(),
@@ -28,7 +28,8 @@ export function checkClaim(turn: Turn, op: Op<"claim">, outcome: Outcome<"claim"
     check(claimed.fence > entry.lastFence, `the fence of task ${claimed.id} did not grow: ${claimed.fence}`);
     check(claimed.attempt === entry.failures + 1, `task ${claimed.id} is on attempt ${claimed.attempt}`);
     check(claimed.maxAttempts === books.maxAttempts(entry), `task ${claimed.id} has ${claimed.maxAttempts} attempts`);
-    const lease = op.lease ?? policy.lease;
+    // A session beats in the rhythm of its own lease, so that a claim of it cannot have a shorter one.
+    const lease = Math.max(op.lease ?? policy.lease, session?.lease ?? 0);
     entry.lastFence = claimed.fence;
     entry.keptUntil = null;
     entry.holder = {
