@@ -10,8 +10,8 @@ export function claim(model: Model, request: ClaimRequest): ClaimOutcome {
   sweep(model);
   const outcome: ClaimOutcome = { tasks: [], policies: {}, passed: false, more: false };
   if (request.share !== undefined)
-    for (const queue of request.queues) take(model, request, queue, request.share, outcome);
-  for (const queue of request.queues) take(model, request, queue, request.max, outcome);
+    for (const queue of request.queues) take(model, request, session, queue, request.share, outcome);
+  for (const queue of request.queues) take(model, request, session, queue, request.max, outcome);
   // A sign of life: a queue's lease may be shorter than the time since the last beat, and counts from here.
   // Only where there was something to take, so that an idle worker that asks again and again writes nothing.
   if (session && outcome.tasks.length > 0) session.beatAt = model.awake;
@@ -36,6 +36,7 @@ export function sessionGone(session: number): DibsError {
 function take(
   model: Model,
   request: ClaimRequest,
+  session: ModelSession | null,
   queue: string,
   count: number,
   outcome: ClaimOutcome,
@@ -52,15 +53,22 @@ function take(
       end(model, task, "expired");
       outcome.more = true;
     } else {
-      outcome.tasks.push(hold(model, request, task));
+      outcome.tasks.push(hold(model, request, session, task));
       outcome.policies[queue] = model.policy(queue);
     }
   }
 }
 
-function hold(model: Model, request: ClaimRequest, task: ModelTask): ClaimedTask {
+function hold(
+  model: Model,
+  request: ClaimRequest,
+  session: ModelSession | null,
+  task: ModelTask,
+): ClaimedTask {
   const policy = model.policy(task.queue);
-  const lease = request.lease ?? policy.lease;
+  const named = request.lease ?? policy.lease;
+  // A session beats in the rhythm of its own lease: a shorter one would be lost between two signs of life.
+  const lease = session === null ? named : Math.max(named, session.lease);
   task.state = "claimed";
   task.elsewhere = null;
   task.claim = {

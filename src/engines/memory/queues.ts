@@ -1,7 +1,7 @@
 import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
 import { remove } from "./line.ts";
-import type { Model } from "./model.ts";
+import type { Model, ModelTask } from "./model.ts";
 
 export function declare(
   model: Model,
@@ -24,7 +24,8 @@ export function pause(model: Model, name: string, paused: boolean): { changed: b
   const queue = model.queue(name);
   const changed = queue.paused !== paused;
   queue.paused = paused;
-  if (changed) model.announce({ type: paused ? "queue.paused" : "queue.resumed", at: model.now, queue: name });
+  if (changed)
+    model.announce({ type: paused ? "queue.paused" : "queue.resumed", at: model.now, queue: name });
   const ready = model.tasksOf(name, "ready").length;
   if (changed && !paused && ready > 0) model.hint.ready = { ...model.hint.ready, [name]: ready };
   return { changed };
@@ -54,11 +55,17 @@ export function purge(
   const doomed = model
     .tasksOf(queue, "waiting", "scheduled", "ready")
     .filter((task) => task.pos <= last)
-    .sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state) || a.pos - b.pos);
+    .sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state) || inTurn(a, b));
   for (const task of doomed.slice(0, limit)) remove(model, task, { keepKey: false });
   const more = doomed.length > limit;
   if (!more && model.queues.has(queue)) model.announce({ type: "queue.purged", at: model.now, queue });
   return { removed: Math.min(doomed.length, limit), upTo: last, more };
+}
+
+/** Waiting ones by group, ready ones by priority: in the order in which a store can walk over them. */
+function inTurn(a: ModelTask, b: ModelTask): number {
+  if (a.state === "waiting" && a.groupKey !== b.groupKey) return a.groupKey! < b.groupKey! ? -1 : 1;
+  return (a.state === "ready" && b.priority - a.priority) || a.pos - b.pos;
 }
 
 export function drop(model: Model, queue: string, limit: number): { removed: number; more: boolean } {
