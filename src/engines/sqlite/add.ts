@@ -1,0 +1,114 @@
+import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
+import { type AddedTask, type EndState, JSON_TYPE, type NewTask } from "../../core/task.ts";
+import { enter, type Mover, schedule, watchTtl } from "./line.ts";
+import { findBySeq } from "./place.ts";
+import type { Tx } from "./tx.ts";
+
+/** All or none: everything is checked before anything is written. */
+export function add(tx: Tx, tasks: NewTask[]): AddedTask[] {
+  checkAdds(tx, tasks);
+  return tasks.map((task) => addOne(tx, task));
+}
+
+export function checkAdds(tx: Tx, tasks: NewTask[]): void {
+  const adding = new Map<string, number>();
+  const seen = new Set<string>();
+  for (const [index, task] of tasks.entries()) {
+    const { maxPayload } = tx.policy(task.queue);
+    if (isLarger(task.data, maxPayload)) {
+      const what = tasks.length > 1 ? `The payload of task ${index}` : "The payload";
+      throw tooLarge(what, task.data, maxPayload, task.queue);
+    }
+    if (task.idempotencyKey !== undefined) {
+      const name = JSON.stringify([task.queue, task.idempotencyKey]);
+      if (seen.has(name) || takenKey(tx, task)) continue;
+      seen.add(name);
+    }
+    adding.set(task.queue, (adding.get(task.queue) ?? 0) + 1);
+  }
+  for (const [name, count] of adding) checkDepth(tx, name, count);
+}
+
+function checkDepth(tx: Tx, name: string, count: number): void {
+  const queue = tx.queueNamed(name);
+  const maxDepth = queue?.policy.maxDepth ?? null;
+  if (!queue || maxDepth === null) return;
+  const { ready, waiting, scheduled } = tx.depth(queue);
+  const depth = ready + waiting + scheduled;
+  if (depth + count > maxDepth) throw queueFull(name, depth, count, maxDepth);
+}
+
+const KEY = `
+  SELECT task, created_at, state FROM idempotency
+  WHERE queue = ? AND key = ? AND (forget_at IS NULL OR forget_at > ?)`;
+// A key whose time has passed gives way to the new task's.
+const INSERT_KEY = `INSERT OR REPLACE INTO idempotency (queue, key, task, created_at) VALUES (?, ?, ?, ?)`;
+const INSERT_TASK = `
+  INSERT INTO task (seq, queue, created_at, priority, group_key, expires_at, max_attempts,
+    idempotency_key, content_type, headers, data)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+
+interface KeyRow {
+  task: number;
+  created_at: number;
+  state: EndState | null;
+}
+
+function takenKey(tx: Tx, task: NewTask): KeyRow | undefined {
+  const queue = tx.queueNamed(task.queue);
+  return queue && tx.get<KeyRow>(KEY, queue.id, task.idempotencyKey!, tx.now);
+}
+
+function addOne(tx: Tx, task: NewTask): AddedTask {
+  const queue = tx.queue(task.queue);
+  const { now } = tx;
+  const keyed = task.idempotencyKey !== undefined;
+  const taken = keyed && takenKey(tx, task);
+  if (taken) {
+    const state = findBySeq(tx, taken.task)?.place.state ?? taken.state!;
+    return { id: tx.id(taken.created_at, taken.task), queue: task.queue, state, existing: true };
+  }
+  const seq = ++tx.seq;
+  const ttl = task.ttl ?? queue.policy.ttl;
+  const added: Mover = {
+    seq,
+    queue,
+    createdAt: now,
+    rank: 0 - (task.priority ?? 0),
+    pos: seq,
+    groupKey: task.groupKey ?? null,
+    holdsGroup: false,
+    expiresAt: ttl === null ? null : now + ttl,
+    maxAttempts: task.maxAttempts ?? null,
+    keyed,
+    failures: 0,
+  };
+  const { contentType, headers } = task;
+  tx.run(
+    INSERT_TASK,
+    seq,
+    queue.id,
+    now,
+    task.priority ?? 0,
+    added.groupKey,
+    added.expiresAt,
+    added.maxAttempts,
+    task.idempotencyKey ?? null,
+    contentType === undefined || contentType === JSON_TYPE ? null : contentType,
+    headers === undefined || isEmpty(headers) ? null : JSON.stringify(headers),
+    task.data,
+  );
+  if (keyed) tx.run(INSERT_KEY, queue.id, task.idempotencyKey!, seq, now);
+  tx.flow(queue).added++;
+  const id = tx.id(now, seq);
+  tx.announce({ type: "task.added", at: now, queue: task.queue, taskId: id });
+  watchTtl(tx, added);
+  const later = task.delay !== undefined && task.delay > 0;
+  const state = later ? schedule(tx, added, now + task.delay!) : enter(tx, added);
+  return { id, queue: task.queue, state, existing: false };
+}
+
+function isEmpty(headers: object): boolean {
+  for (const _ in headers) return false;
+  return true;
+}

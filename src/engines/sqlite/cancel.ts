@@ -1,0 +1,21 @@
+import { taskNotFound } from "../../core/task-not-found.ts";
+import { isEnd, type TaskState } from "../../core/task.ts";
+import { end } from "./line.ts";
+import { findTask, takeOut } from "./place.ts";
+import { notify } from "./sweep.ts";
+import type { Tx } from "./tx.ts";
+
+const CANCEL_CLAIM = `UPDATE claim SET cancelled = 1 WHERE task = ? AND cancelled = 0`;
+
+export function cancel(tx: Tx, id: string): { state: TaskState } {
+  const task = findTask(tx, id);
+  if (!task) throw taskNotFound(id);
+  const { place } = task;
+  if (place.state === "claimed") {
+    if (tx.run(CANCEL_CLAIM, task.seq) > 0) notify(tx, "cancel", place.held);
+    return { state: "claimed" };
+  }
+  if (isEnd(place.state)) return { state: place.state };
+  takeOut(tx, task);
+  return { state: end(tx, task, "cancelled") };
+}

@@ -1,0 +1,313 @@
+import { invalid } from "../../core/errors.ts";
+import { show } from "../../core/show.ts";
+import { taskNotFound } from "../../core/task-not-found.ts";
+import {
+  type Attempt,
+  type AttemptOutcome,
+  type Body,
+  type DeadFilter,
+  type EndState,
+  type Headers,
+  isEnd,
+  JSON_TYPE,
+  type QueueStats,
+  type TaskEnd,
+  type TaskError,
+  type TaskRecord,
+  type TaskState,
+} from "../../core/task.ts";
+import { BOUNDS } from "../../engine/engine.ts";
+import { bodyFrom } from "./body.ts";
+import { deadLetters } from "./dead.ts";
+import { type Found, findBySeq, findTask } from "./place.ts";
+import { workers } from "./sessions.ts";
+import type { Flow, Queue, Tx } from "./tx.ts";
+
+export function get(tx: Tx, id: string): TaskRecord {
+  return record(tx, knownTask(tx, id));
+}
+
+function knownTask(tx: Tx, id: string): Found {
+  const task = findTask(tx, id);
+  if (!task) throw taskNotFound(id);
+  return task;
+}
+
+interface PayloadRow {
+  data: Body;
+  content_type: string | null;
+  headers: string | null;
+}
+
+interface EndRow {
+  ended_at: number;
+  result: Body | null;
+}
+
+const PAYLOAD = `SELECT data, content_type, headers FROM task WHERE seq = ?`;
+const END = `
+  SELECT ended_at, result FROM ended WHERE task = ?
+  UNION ALL
+  SELECT died_at, NULL FROM dead WHERE task = ?`;
+const PROGRESS = `SELECT progress, note FROM claim WHERE task = ?`;
+
+function record(tx: Tx, task: Found): TaskRecord {
+  const { place } = task;
+  const held = place.state === "claimed" ? place.held : undefined;
+  const ended = isEnd(place.state) ? tx.get<EndRow>(END, task.seq, task.seq)! : undefined;
+  const last = ended && ledger(tx, task.seq).at(-1);
+  const payload = tx.get<PayloadRow>(PAYLOAD, task.seq)!;
+  const progress = held && tx.get<{ progress: number | null; note: string | null }>(PROGRESS, task.seq)!;
+  return {
+    id: tx.id(task.createdAt, task.seq),
+    queue: task.queue.name,
+    state: place.state,
+    data: bodyFrom(payload.data),
+    contentType: payload.content_type ?? JSON_TYPE,
+    headers: payload.headers === null ? {} : (JSON.parse(payload.headers) as Headers),
+    priority: 0 - task.rank,
+    groupKey: task.groupKey,
+    idempotencyKey: task.key,
+    attempt: ended ? (last?.attempt ?? 0) : task.failures + 1,
+    maxAttempts: task.maxAttempts ?? task.queue.policy.maxAttempts,
+    createdAt: task.createdAt,
+    dueAt: place.state === "scheduled" ? place.due : null,
+    expiresAt: task.expiresAt,
+    worker: held?.worker ?? last?.worker ?? null,
+    startedAt: held?.startedAt ?? last?.startedAt ?? null,
+    endedAt: ended?.ended_at ?? null,
+    progress:
+      progress && progress.progress !== null ? { value: progress.progress, note: progress.note } : null,
+    cancelRequested: held?.cancelled ?? false,
+    result: bodyFrom(ended?.result ?? null),
+    error: place.state === "dead" ? last!.error : null,
+  };
+}
+
+interface EndsRow {
+  state: Exclude<EndState, "dead"> | null;
+  result: Body | null;
+  fence: number | null;
+}
+
+const ENDS = `
+  SELECT ended.state, ended.result, dead.fence
+  FROM task LEFT JOIN ended ON ended.task = task.seq LEFT JOIN dead ON dead.task = task.seq
+  WHERE task.seq = ? AND task.created_at = ?`;
+
+export function ends(tx: Tx, ids: string[]): (TaskEnd | "pending" | "missing")[] {
+  return ids.map((id) => {
+    const place = tx.place(id);
+    const row = place && tx.get<EndsRow>(ENDS, place.seq, place.createdAt);
+    if (!row) return "missing";
+    if (row.state !== null) return { id, state: row.state, result: bodyFrom(row.result), error: null };
+    if (row.fence === null) return "pending";
+    return { id, state: "dead", result: null, error: ledger(tx, place.seq).at(-1)!.error };
+  });
+}
+
+export function history(tx: Tx, id: string): Attempt[] {
+  return ledger(tx, knownTask(tx, id).seq);
+}
+
+interface AttemptRow {
+  attempt: number;
+  fence: number;
+  worker: string;
+  started_at: number;
+  ended_at: number;
+  outcome: AttemptOutcome;
+  name: string | null;
+  message: string;
+  stack: string | null;
+  fingerprint: string;
+}
+
+const LEDGER = `SELECT * FROM attempt WHERE task = ? ORDER BY fence`;
+const SUCCESS = `
+  SELECT attempt, fence, worker, started_at, ended_at, 'done' AS outcome, NULL AS name
+  FROM ended WHERE task = ? AND state = 'done'`;
+
+/** Oldest first; a success is in the row of the task's end. */
+function ledger(tx: Tx, seq: number): Attempt[] {
+  const rows = [...tx.all<AttemptRow>(LEDGER, seq), ...tx.all<AttemptRow>(SUCCESS, seq)];
+  return rows.map((row) => ({
+    attempt: row.attempt,
+    fence: row.fence,
+    worker: row.worker,
+    startedAt: row.started_at,
+    endedAt: row.ended_at,
+    outcome: row.outcome,
+    error: errorFrom(row),
+  }));
+}
+
+function errorFrom({
+  name,
+  message,
+  stack,
+  fingerprint,
+}: AttemptRow): (TaskError & { fingerprint: string }) | null {
+  return name === null ? null : { name, message, stack, fingerprint };
+}
+
+type SortKey = (number | string)[];
+
+interface Page {
+  /** The page's tasks and one, if there is one more; `key` is where each is in the order. */
+  rows: { task: number; key: SortKey }[];
+}
+
+/** A page, in the order of service (ready), due time (scheduled), group (waiting), arrival (claimed) or end. */
+export function list(
+  tx: Tx,
+  name: string,
+  state: TaskState,
+  filter: DeadFilter | undefined,
+  after: string | undefined,
+  limit: number,
+): { tasks: TaskRecord[]; next: string | null } {
+  const queue = tx.queueNamed(name);
+  if (!queue) return { tasks: [], next: null };
+  const start = after === undefined ? undefined : parseSortKey(after, state === "claimed" ? 1 : 2);
+  const { rows } = filter
+    ? deadPage(tx, queue, filter, start, limit + 1)
+    : PAGES[state](tx, queue, start, limit + 1);
+  const page = rows.slice(0, limit);
+  return {
+    tasks: page.map((row) => record(tx, findBySeq(tx, row.task)!)),
+    next: rows.length > limit ? JSON.stringify(page.at(-1)!.key) : null,
+  };
+}
+
+function parseSortKey(after: string, parts: number): SortKey {
+  try {
+    const key = JSON.parse(after) as SortKey;
+    if (key.length === parts && key.every((part) => typeof part === "number" || typeof part === "string"))
+      return key;
+  } catch {
+    // Refused below, with every other text that no page ended with.
+  }
+  throw invalid(`after must be the \`next\` of the page before; got ${show(after)}.`);
+}
+
+type Turn = (tx: Tx, queue: Queue, start: SortKey | undefined, limit: number) => Page;
+
+/** Below every number that a key holds. */
+const FIRST = Number.MIN_SAFE_INTEGER;
+
+const READY = `
+  SELECT task, rank AS a, pos AS b FROM ready WHERE queue = ? AND (rank, pos) > (?, ?) ORDER BY rank, pos LIMIT ?`;
+const KEPT = `
+  SELECT task, rank AS a, pos AS b FROM kept WHERE queue = ? AND (rank, pos) > (?, ?) ORDER BY rank, pos LIMIT ?`;
+const SCHEDULED = `
+  SELECT task, due AS a, task AS b FROM scheduled INDEXED BY scheduled_due
+  WHERE queue = ? AND (due, task) > (?, ?) ORDER BY due, task LIMIT ?`;
+const WAITING = `
+  SELECT task, group_key AS a, pos AS b FROM waiting WHERE queue = ? AND (group_key, pos) > (?, ?)
+  ORDER BY group_key, pos LIMIT ?`;
+const CLAIMED = `SELECT task FROM claim WHERE queue = ? AND task > ? ORDER BY task LIMIT ?`;
+const ENDED = `
+  SELECT task, ended_at AS a, task AS b FROM ended WHERE queue = ? AND (ended_at, task) > (?, ?) AND state = ?
+  ORDER BY ended_at, task LIMIT ?`;
+
+interface KeyRow {
+  task: number;
+  a: number | string;
+  b: number;
+}
+
+function inOrder(rows: KeyRow[]): Page {
+  return { rows: rows.map(({ task, a, b }) => ({ task, key: [a, b] })) };
+}
+
+function endedPage(state: Exclude<EndState, "dead">): Turn {
+  return (tx, queue, start = [FIRST, 0], limit) =>
+    inOrder(tx.all<KeyRow>(ENDED, queue.id, start[0]!, start[1]!, state, limit));
+}
+
+function deadPage(tx: Tx, queue: Queue, filter: DeadFilter, start: SortKey | undefined, limit: number): Page {
+  const rows = deadLetters(tx, queue, filter, start as [number, number] | undefined, limit);
+  return { rows: rows.map(({ task, died_at: diedAt }) => ({ task, key: [diedAt, task] })) };
+}
+
+const PAGES: Record<TaskState, Turn> = {
+  ready: (tx, queue, start = [FIRST, 0], limit) => {
+    const lanes = [READY, KEPT].flatMap((sql) => tx.all<KeyRow>(sql, queue.id, start[0]!, start[1]!, limit));
+    return inOrder(lanes.sort((x, y) => (x.a as number) - (y.a as number) || x.b - y.b).slice(0, limit));
+  },
+  scheduled: (tx, queue, start = [FIRST, 0], limit) =>
+    inOrder(tx.all<KeyRow>(SCHEDULED, queue.id, start[0]!, start[1]!, limit)),
+  waiting: (tx, queue, start = ["", 0], limit) =>
+    inOrder(tx.all<KeyRow>(WAITING, queue.id, start[0]!, start[1]!, limit)),
+  claimed: (tx, queue, start = [0], limit) => {
+    const rows = tx.all<{ task: number }>(CLAIMED, queue.id, start[0]!, limit);
+    return { rows: rows.map(({ task }) => ({ task, key: [task] })) };
+  },
+  done: endedPage("done"),
+  cancelled: endedPage("cancelled"),
+  expired: endedPage("expired"),
+  dead: (tx, queue, start, limit) => deadPage(tx, queue, {}, start, limit),
+};
+
+const FLOW = `
+  SELECT coalesce(sum(added), 0) AS added, coalesce(sum(claimed), 0) AS claimed, coalesce(sum(done), 0) AS done,
+    coalesce(sum(failed), 0) AS failed, coalesce(sum(wait_ms), 0) AS waitMs, coalesce(sum(service_ms), 0) AS serviceMs
+  FROM flow WHERE queue = ? AND slot > ?`;
+const NO_FLOW: Flow = { added: 0, claimed: 0, done: 0, failed: 0, waitMs: 0, serviceMs: 0 };
+const NO_DEPTH = {
+  ready: 0,
+  waiting: 0,
+  scheduled: 0,
+  claimed: 0,
+  done: 0,
+  dead: 0,
+  cancelled: 0,
+  expired: 0,
+};
+
+export function stats(tx: Tx, name: string): QueueStats {
+  const queue = tx.queueNamed(name);
+  const depth = queue ? tx.depth(queue) : NO_DEPTH;
+  const since = Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);
+  const flow = queue ? tx.get<Flow>(FLOW, queue.id, since)! : NO_FLOW;
+  const seconds = BOUNDS.rateWindow / 1_000;
+  const settled = flow.done + flow.failed;
+  return {
+    queue: name,
+    paused: queue?.paused ?? false,
+    depth,
+    oldestAge: queue ? oldestAge(tx, queue) : null,
+    rates: {
+      windowMs: BOUNDS.rateWindow,
+      addedPerSecond: flow.added / seconds,
+      donePerSecond: flow.done / seconds,
+      failedPerSecond: flow.failed / seconds,
+    },
+    failureRate: settled === 0 ? null : flow.failed / settled,
+    serviceTime: settled === 0 ? null : flow.serviceMs / settled,
+    waitTime: flow.claimed === 0 ? null : flow.waitMs / flow.claimed,
+    workers: workers(tx, name).length,
+  };
+}
+
+const FIRST_OF_RANK = `
+  SELECT rank, task FROM ready WHERE queue = ? AND rank > ? ORDER BY rank, pos LIMIT 1`;
+const FIRST_MOVED = `
+  SELECT min(task) AS task FROM ready INDEXED BY ready_moved WHERE queue = ? AND pos <> task`;
+const FIRST_KEPT = `SELECT min(task) AS task FROM kept WHERE queue = ?`;
+const CREATED_AT = `SELECT created_at FROM task WHERE seq = ?`;
+
+/** Steps from rank to rank, so that its cost is that of the priorities in use and not of the depth. */
+function oldestAge(tx: Tx, queue: Queue): number | null {
+  const moved = tx.get<{ task: number | null }>(FIRST_MOVED, queue.id)!.task;
+  const kept = tx.get<{ task: number | null }>(FIRST_KEPT, queue.id)!.task;
+  let oldest = Math.min(moved ?? Number.POSITIVE_INFINITY, kept ?? Number.POSITIVE_INFINITY);
+  let first = tx.get<{ rank: number; task: number }>(FIRST_OF_RANK, queue.id, FIRST);
+  while (first) {
+    oldest = Math.min(oldest, first.task);
+    first = tx.get(FIRST_OF_RANK, queue.id, first.rank);
+  }
+  if (oldest === Number.POSITIVE_INFINITY) return null;
+  return tx.now - tx.get<{ created_at: number }>(CREATED_AT, oldest)!.created_at;
+}

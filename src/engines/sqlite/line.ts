@@ -1,0 +1,282 @@
+import { fingerprint } from "../../core/fingerprint.ts";
+import { isExhausted } from "../../core/retry.ts";
+import type { AttemptOutcome, EndState, TaskError, TaskState } from "../../core/task.ts";
+import { BOUNDS } from "../../engine/engine.ts";
+import type { Queue, Tx } from "./tx.ts";
+
+/** How a task moves between the states. Each verb is written in these words. */
+
+/** What a move needs to know of a task, wherever it comes from. */
+export interface Mover {
+  seq: number;
+  queue: Queue;
+  createdAt: number;
+  rank: number;
+  pos: number;
+  groupKey: string | null;
+  /** It is the head of its group: the others wait behind it. */
+  holdsGroup: boolean;
+  expiresAt: number | null;
+  maxAttempts: number | null;
+  /** It has an idempotency key. */
+  keyed: boolean;
+  failures: number;
+}
+
+/** A task that is claimed. */
+export interface Held extends Mover {
+  fence: number;
+  worker: string;
+  session: number | null;
+  startedAt: number;
+  cancelled: boolean;
+}
+
+const INSERT_READY = `INSERT INTO ready (queue, rank, pos, task, failures) VALUES (?, ?, ?, ?, ?)`;
+const INSERT_KEPT = `
+  INSERT INTO kept (queue, rank, pos, task, failures, until, avoid) VALUES (?, ?, ?, ?, ?, ?, ?)`;
+const INSERT_SCHEDULED = `
+  INSERT INTO scheduled (queue, pos, task, due, failures, holds_group) VALUES (?, ?, ?, ?, ?, ?)`;
+const INSERT_WAITING = `INSERT INTO waiting (queue, group_key, pos, task, rank) VALUES (?, ?, ?, ?, ?)`;
+const TAKE_LANE = `INSERT INTO lane (queue, group_key) VALUES (?, ?) ON CONFLICT DO NOTHING`;
+const FREE_LANE = `DELETE FROM lane WHERE queue = ? AND group_key = ?`;
+const NEXT_OF_GROUP = `
+  DELETE FROM waiting WHERE (queue, group_key, pos) IN (
+    SELECT queue, group_key, pos FROM waiting WHERE queue = ? AND group_key = ? ORDER BY pos LIMIT 1)
+  RETURNING pos, task, rank`;
+const INSERT_TTL = `INSERT INTO ttl (expires_at, task) VALUES (?, ?)`;
+const DELETE_TTL = `DELETE FROM ttl WHERE expires_at = ? AND task = ?`;
+
+/** Joins the line, or its group's: a due task, new or redriven. */
+export function enter(tx: Tx, task: Mover): "ready" | "waiting" {
+  if (task.groupKey !== null && !task.holdsGroup) {
+    if (tx.run(TAKE_LANE, task.queue.id, task.groupKey) === 0) {
+      tx.run(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank);
+      tx.count(task.queue, "waiting", 1);
+      return "waiting";
+    }
+    task.holdsGroup = true;
+  }
+  becomeReady(tx, task.queue, task.rank, task.pos, task.seq, task.failures);
+  return "ready";
+}
+
+function becomeReady(tx: Tx, queue: Queue, rank: number, pos: number, seq: number, failures: number): void {
+  const avoid = failures === 0 ? null : keptFrom(tx, queue, seq, failures);
+  if (avoid) {
+    const until = tx.now + queue.policy.elsewhere;
+    tx.run(INSERT_KEPT, queue.id, rank, pos, seq, failures, until, JSON.stringify(avoid));
+  } else {
+    tx.run(INSERT_READY, queue.id, rank, pos, seq, failures);
+  }
+  tx.count(queue, "ready", 1);
+  tx.hintReady(queue);
+}
+
+const DELETE_KEPT = `DELETE FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
+
+/** Nobody else took it in time: now any worker may. */
+export function openKept(
+  tx: Tx,
+  queue: Queue,
+  rank: number,
+  pos: number,
+  seq: number,
+  failures: number,
+): void {
+  tx.run(DELETE_KEPT, queue.id, rank, pos);
+  tx.run(INSERT_READY, queue.id, rank, pos, seq, failures);
+  tx.hintReady(queue);
+}
+
+const FAILED_BY = `
+  SELECT worker FROM attempt WHERE task = ? AND outcome IN ('failed', 'timeout', 'lost')
+  ORDER BY fence DESC LIMIT ?`;
+const LIVE_WORKERS = `
+  SELECT DISTINCT session.worker FROM serving CROSS JOIN session ON session.id = serving.session
+  WHERE serving.queue = ? AND session.beat_at + session.lease > ?`;
+
+/** A failed task is kept from the workers that failed it, where there is another one. */
+function keptFrom(tx: Tx, queue: Queue, seq: number, failures: number): string[] | null {
+  if (queue.policy.elsewhere <= 0) return null;
+  let workers = tx.serving.get(queue.name);
+  if (!workers) {
+    workers = tx.all<{ worker: string }>(LIVE_WORKERS, queue.name, tx.awake).map((row) => row.worker);
+    tx.serving.set(queue.name, workers);
+  }
+  if (workers.length === 0) return null;
+  // The failures that count: those since the task was added or redriven.
+  const avoid = [...new Set(tx.all<{ worker: string }>(FAILED_BY, seq, failures).map((row) => row.worker))];
+  return workers.some((worker) => !avoid.includes(worker)) ? avoid : null;
+}
+
+export function schedule(tx: Tx, task: Mover, due: number): "scheduled" {
+  tx.run(INSERT_SCHEDULED, task.queue.id, task.pos, task.seq, due, task.failures, task.holdsGroup ? 1 : 0);
+  tx.count(task.queue, "scheduled", 1);
+  if (due <= tx.now) tx.swept = false;
+  return "scheduled";
+}
+
+/** From here on its time to live is watched. */
+export function watchTtl(tx: Tx, task: Mover): void {
+  if (task.expiresAt === null) return;
+  tx.run(INSERT_TTL, task.expiresAt, task.seq);
+  if (task.expiresAt <= tx.now) tx.swept = false;
+}
+
+export function unwatchTtl(tx: Tx, seq: number, expiresAt: number | null): void {
+  if (expiresAt !== null) tx.run(DELETE_TTL, expiresAt, seq);
+}
+
+const DELETE_CLAIM = `DELETE FROM claim WHERE task = ?`;
+const INSERT_ATTEMPT = `
+  INSERT INTO attempt (task, fence, attempt, worker, started_at, ended_at, outcome, name, message, stack, fingerprint)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+
+export function dropClaim(tx: Tx, task: Mover): void {
+  tx.run(DELETE_CLAIM, task.seq);
+  tx.count(task.queue, "claimed", -1);
+}
+
+/** Writes the ledger's row for the claim that ends, and takes the claim off. A success is written by `endDone`. */
+export function closeAttempt(
+  tx: Tx,
+  task: Held,
+  outcome: Exclude<AttemptOutcome, "done">,
+  error: TaskError | null,
+): void {
+  dropClaim(tx, task);
+  tx.run(
+    INSERT_ATTEMPT,
+    task.seq,
+    task.fence,
+    task.failures + 1,
+    task.worker,
+    task.startedAt,
+    tx.now,
+    outcome,
+    error && error.name,
+    error && error.message,
+    error && error.stack,
+    error && fingerprint(error),
+  );
+  if (outcome === "released" || outcome === "cancelled") return;
+  const flow = tx.flow(task.queue);
+  flow.failed++;
+  flow.serviceMs += tx.now - task.startedAt;
+}
+
+/** A failed attempt: another one after `delay`, or dead when it was the last. */
+export function fail(
+  tx: Tx,
+  task: Held,
+  outcome: "failed" | "timeout" | "lost",
+  error: TaskError,
+  delay: number,
+): TaskState {
+  closeAttempt(tx, task, outcome, error);
+  const attempt = ++task.failures;
+  if (task.cancelled) return end(tx, task, "cancelled");
+  if (isExhausted(attempt, task.maxAttempts ?? task.queue.policy.maxAttempts)) return die(tx, task, error);
+  announceTask(tx, "task.failed", task, {
+    worker: task.worker,
+    attempt,
+    detail: `${error.name}: ${error.message}`,
+  });
+  return comeBack(tx, task, delay);
+}
+
+/** Back in line at its old place, now or later; its group waits for it. */
+export function comeBack(tx: Tx, task: Mover, delay: number): TaskState {
+  if (isOutlived(tx, task.expiresAt)) return end(tx, task, "expired");
+  watchTtl(tx, task);
+  return delay > 0 ? schedule(tx, task, tx.now + delay) : enter(tx, task);
+}
+
+export function isOutlived(tx: Tx, expiresAt: number | null): boolean {
+  return expiresAt !== null && expiresAt <= tx.now;
+}
+
+const INSERT_DEAD = `
+  INSERT INTO dead (task, queue, died_at, fence, worker, fingerprint) VALUES (?, ?, ?, ?, ?, ?)`;
+
+/** After the attempt that it dies of was closed. */
+export function die(tx: Tx, task: Held, error: TaskError): "dead" {
+  tx.run(INSERT_DEAD, task.seq, task.queue.id, tx.now, task.fence, task.worker, fingerprint(error));
+  reachEnd(tx, task, "dead", `${error.name}: ${error.message}`);
+  return "dead";
+}
+
+const INSERT_ENDED = `INSERT INTO ended (task, queue, state, ended_at) VALUES (?, ?, ?, ?)`;
+
+export function end<S extends "cancelled" | "expired">(tx: Tx, task: Mover, state: S): S {
+  tx.run(INSERT_ENDED, task.seq, task.queue.id, state, tx.now);
+  reachEnd(tx, task, state);
+  return state;
+}
+
+const INSERT_DONE = `
+  INSERT INTO ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result)
+  VALUES (?, ?, 'done', ?, ?, ?, ?, ?, ?)`;
+
+/** A success: its attempt is folded into the row of its end. */
+export function endDone(tx: Tx, task: Held, result: string | Uint8Array | null): "done" {
+  const attempt = task.failures + 1;
+  const { now } = tx;
+  tx.run(INSERT_DONE, task.seq, task.queue.id, now, task.startedAt, attempt, task.fence, task.worker, result);
+  const flow = tx.flow(task.queue);
+  flow.done++;
+  flow.serviceMs += now - task.startedAt;
+  reachEnd(tx, task, "done");
+  return "done";
+}
+
+const END_KEY = `
+  UPDATE idempotency SET forget_at = ?, state = ?
+  WHERE queue = ? AND key = (SELECT idempotency_key FROM task WHERE seq = ?) AND task = ?`;
+
+/** The group's next task takes its turn, and the idempotency window starts. */
+function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): void {
+  tx.count(task.queue, state, 1);
+  if (task.keyed) tx.run(END_KEY, tx.now + BOUNDS.keyAfterEnd, state, task.queue.id, task.seq, task.seq);
+  tx.hint.ended = true;
+  if (tx.listeners > 0) {
+    announceTask(tx, `task.${state}`, task, {
+      ...lastAttempt(tx, task.seq),
+      ...(detail !== undefined && { detail }),
+    });
+  }
+  if (task.holdsGroup) freeGroup(tx, task.queue, task.groupKey!);
+}
+
+const LAST_ATTEMPT = `
+  SELECT worker, attempt FROM ended WHERE task = ? AND attempt IS NOT NULL
+  UNION ALL
+  SELECT * FROM (SELECT worker, attempt FROM attempt WHERE task = ? ORDER BY fence DESC LIMIT 1)
+  LIMIT 1`;
+
+function lastAttempt(tx: Tx, seq: number): { worker: string; attempt: number } | undefined {
+  return tx.get(LAST_ATTEMPT, seq, seq);
+}
+
+export function freeGroup(tx: Tx, queue: Queue, groupKey: string): void {
+  const next = tx.take<{ pos: number; task: number; rank: number }>(NEXT_OF_GROUP, queue.id, groupKey);
+  if (!next) {
+    tx.run(FREE_LANE, queue.id, groupKey);
+    return;
+  }
+  tx.count(queue, "waiting", -1);
+  // Nothing that has failed waits: it would be the head.
+  becomeReady(tx, queue, next.rank, next.pos, next.task, 0);
+}
+
+/** An event about a task. */
+export function announceTask(
+  tx: Tx,
+  type: Extract<Parameters<Tx["announce"]>[0], { taskId: string }>["type"],
+  task: Mover,
+  more: { worker?: string; attempt?: number; detail?: string },
+): void {
+  if (tx.listeners === 0) return;
+  tx.announce({ type, at: tx.now, queue: task.queue.name, taskId: tx.id(task.createdAt, task.seq), ...more });
+}

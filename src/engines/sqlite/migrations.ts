@@ -1,0 +1,253 @@
+import type { Database } from "better-sqlite3";
+
+/**
+ * The schema, by number. A state is a table: a task moves by one delete and one insert, and its payload, in
+ * `task`, is never rewritten. (Two rare moves do rewrite it: a redrive, and a delayed task joining its group.)
+ *
+ * Names of columns: `pos` is a place in line, `rank` the negative of a priority, times are the engine's.
+ */
+export const MIGRATIONS: readonly string[] = [
+  `
+  CREATE TABLE store (
+    one         INTEGER PRIMARY KEY CHECK (one = 1),
+    salt        INTEGER NOT NULL,  -- part of every task's id
+    now         INTEGER NOT NULL,  -- the clock: core/engine-time.ts
+    awake       INTEGER NOT NULL,
+    boot        TEXT    NOT NULL,
+    elapsed_at  INTEGER NOT NULL,
+    awake_at    INTEGER NOT NULL,
+    seq         INTEGER NOT NULL,  -- the last number given out, of each kind
+    fence       INTEGER NOT NULL,
+    session     INTEGER NOT NULL,
+    event       INTEGER NOT NULL,
+    revision    INTEGER NOT NULL,  -- of the table queue, for those who keep a copy
+    listeners   INTEGER NOT NULL
+  );
+
+  CREATE TABLE queue (
+    id          INTEGER PRIMARY KEY,
+    name        TEXT    NOT NULL UNIQUE,
+    named       TEXT    NOT NULL,  -- JSON: the fields of the policy that somebody named
+    declared    TEXT,              -- JSON: the last declaration applied
+    paused      INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL
+  );
+
+  -- The payload comes last, so that reading the rest does not touch its overflow pages.
+  CREATE TABLE task (
+    seq             INTEGER PRIMARY KEY,
+    queue           INTEGER NOT NULL,
+    created_at      INTEGER NOT NULL,
+    priority        INTEGER NOT NULL,
+    pos             INTEGER,       -- where it differs from seq
+    group_key       TEXT,
+    expires_at      INTEGER,
+    max_attempts    INTEGER,
+    idempotency_key TEXT,
+    content_type    TEXT,
+    headers         TEXT,
+    data            NOT NULL
+  );
+
+  CREATE TABLE ready (
+    queue     INTEGER NOT NULL,
+    rank      INTEGER NOT NULL,
+    pos       INTEGER NOT NULL,
+    task      INTEGER NOT NULL,
+    failures  INTEGER NOT NULL,
+    PRIMARY KEY (queue, rank, pos)
+  ) WITHOUT ROWID;
+  -- For the age of the oldest: in each rank the first is the oldest, but for those whose place is not their number.
+  CREATE INDEX ready_moved ON ready (queue, task) WHERE pos <> task;
+
+  -- Ready, but until then not for the workers that failed it.
+  CREATE TABLE kept (
+    queue     INTEGER NOT NULL,
+    rank      INTEGER NOT NULL,
+    pos       INTEGER NOT NULL,
+    task      INTEGER NOT NULL,
+    failures  INTEGER NOT NULL,
+    until     INTEGER NOT NULL,
+    avoid     TEXT    NOT NULL,    -- JSON: worker ids
+    PRIMARY KEY (queue, rank, pos)
+  ) WITHOUT ROWID;
+  CREATE INDEX kept_until ON kept (until, task);
+
+  CREATE TABLE scheduled (
+    queue       INTEGER NOT NULL,
+    pos         INTEGER NOT NULL,
+    task        INTEGER NOT NULL,
+    due         INTEGER NOT NULL,
+    failures    INTEGER NOT NULL,
+    holds_group INTEGER NOT NULL,
+    PRIMARY KEY (queue, pos)
+  ) WITHOUT ROWID;
+  CREATE INDEX scheduled_due ON scheduled (due, task);
+
+  -- Behind the head of its group.
+  CREATE TABLE waiting (
+    queue     INTEGER NOT NULL,
+    group_key TEXT    NOT NULL,
+    pos       INTEGER NOT NULL,
+    task      INTEGER NOT NULL,
+    rank      INTEGER NOT NULL,
+    PRIMARY KEY (queue, group_key, pos)
+  ) WITHOUT ROWID;
+
+  -- Groups that have a head: a task that is ready, claimed, or scheduled and holding.
+  CREATE TABLE lane (
+    queue     INTEGER NOT NULL,
+    group_key TEXT    NOT NULL,
+    PRIMARY KEY (queue, group_key)
+  ) WITHOUT ROWID;
+
+  -- Holds all that a settlement needs, so that it need not touch the task.
+  CREATE TABLE claim (
+    task          INTEGER PRIMARY KEY,
+    queue         INTEGER NOT NULL,
+    rank          INTEGER NOT NULL,
+    pos           INTEGER NOT NULL,
+    failures      INTEGER NOT NULL,
+    created_at    INTEGER NOT NULL,
+    fence         INTEGER NOT NULL,
+    started_at    INTEGER NOT NULL,
+    lease         INTEGER NOT NULL,
+    deadline      INTEGER NOT NULL,  -- awake: by hand, of the lease; by a session, of the timeout
+    keyed         INTEGER NOT NULL,  -- it has an idempotency key
+    cancelled     INTEGER NOT NULL,
+    session       INTEGER,
+    group_key     TEXT,
+    expires_at    INTEGER,
+    max_attempts  INTEGER,
+    progress      REAL,
+    note          TEXT,
+    worker        TEXT    NOT NULL
+  );
+  CREATE INDEX claim_by_hand ON claim (deadline) WHERE session IS NULL;
+
+  -- Pending tasks that have a time to live.
+  CREATE TABLE ttl (
+    expires_at INTEGER NOT NULL,
+    task       INTEGER NOT NULL,
+    PRIMARY KEY (expires_at, task)
+  ) WITHOUT ROWID;
+
+  -- The attempt of a success is folded in here; other attempts have a row in the ledger.
+  CREATE TABLE ended (
+    task        INTEGER PRIMARY KEY,
+    queue       INTEGER NOT NULL,
+    state       TEXT    NOT NULL,  -- done, cancelled, expired
+    ended_at    INTEGER NOT NULL,
+    started_at  INTEGER,
+    attempt     INTEGER,
+    fence       INTEGER,
+    worker      TEXT,
+    result
+  );
+  CREATE INDEX ended_order ON ended (queue, ended_at, task, state);
+
+  -- The error is that of the attempt with this fence.
+  CREATE TABLE dead (
+    task        INTEGER PRIMARY KEY,
+    queue       INTEGER NOT NULL,
+    died_at     INTEGER NOT NULL,
+    fence       INTEGER NOT NULL,
+    worker      TEXT    NOT NULL,
+    fingerprint TEXT    NOT NULL
+  );
+  CREATE INDEX dead_order ON dead (queue, died_at, task);
+  CREATE INDEX dead_kind ON dead (queue, fingerprint, died_at, task);
+
+  -- The ledger, of everything that was not a success.
+  CREATE TABLE attempt (
+    task        INTEGER NOT NULL,
+    fence       INTEGER NOT NULL,
+    attempt     INTEGER NOT NULL,
+    worker      TEXT    NOT NULL,
+    started_at  INTEGER NOT NULL,
+    ended_at    INTEGER NOT NULL,
+    outcome     TEXT    NOT NULL,
+    name        TEXT,              -- of the error
+    message     TEXT,
+    stack       TEXT,
+    fingerprint TEXT,
+    PRIMARY KEY (task, fence)
+  ) WITHOUT ROWID;
+
+  CREATE TABLE idempotency (
+    queue      INTEGER NOT NULL,
+    key        TEXT    NOT NULL,
+    task       INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    forget_at  INTEGER,            -- set when its task has ended
+    state      TEXT,               -- how it ended, for when its row is gone
+    PRIMARY KEY (queue, key)
+  ) WITHOUT ROWID;
+  CREATE INDEX idempotency_forget ON idempotency (forget_at) WHERE forget_at IS NOT NULL;
+
+  CREATE TABLE session (
+    id         INTEGER PRIMARY KEY,
+    worker     TEXT    NOT NULL,   -- the instance's id
+    info       TEXT    NOT NULL,   -- JSON: WorkerInfo
+    lease      INTEGER NOT NULL,
+    joined_at  INTEGER NOT NULL,
+    beat_at    INTEGER NOT NULL,
+    mixed      INTEGER NOT NULL,   -- it may hold claims of a lease longer than its own
+    overdue_at INTEGER             -- no claim it holds passes its timeout before; null: it holds none
+  );
+  CREATE TABLE serving (
+    queue    TEXT    NOT NULL,     -- by name: it need not exist yet
+    session  INTEGER NOT NULL,
+    PRIMARY KEY (queue, session)
+  ) WITHOUT ROWID;
+  CREATE TABLE notice (
+    n          INTEGER PRIMARY KEY,
+    session    INTEGER NOT NULL,
+    kind       TEXT    NOT NULL,
+    task       INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    fence      INTEGER NOT NULL
+  );
+  CREATE INDEX notice_session ON notice (session);
+
+  -- Counters, written once a transaction for each queue that it touches.
+  CREATE TABLE depth (
+    queue     INTEGER PRIMARY KEY,
+    ready     INTEGER NOT NULL DEFAULT 0,
+    waiting   INTEGER NOT NULL DEFAULT 0,
+    scheduled INTEGER NOT NULL DEFAULT 0,
+    claimed   INTEGER NOT NULL DEFAULT 0,
+    done      INTEGER NOT NULL DEFAULT 0,
+    dead      INTEGER NOT NULL DEFAULT 0,
+    cancelled INTEGER NOT NULL DEFAULT 0,
+    expired   INTEGER NOT NULL DEFAULT 0
+  );
+  CREATE TABLE flow (
+    queue      INTEGER NOT NULL,
+    slot       INTEGER NOT NULL,
+    added      INTEGER NOT NULL,
+    claimed    INTEGER NOT NULL,
+    done       INTEGER NOT NULL,
+    failed     INTEGER NOT NULL,
+    wait_ms    INTEGER NOT NULL,
+    service_ms INTEGER NOT NULL,
+    PRIMARY KEY (queue, slot)
+  ) WITHOUT ROWID;
+
+  CREATE TABLE listener (
+    name  TEXT PRIMARY KEY,
+    until INTEGER NOT NULL         -- awake
+  ) WITHOUT ROWID;
+  CREATE TABLE event (
+    n    INTEGER PRIMARY KEY,
+    body TEXT NOT NULL             -- JSON: DibsEvent
+  );
+  `,
+];
+
+/** Brings the schema up to date. To be called inside a transaction: of ten processes one does it. */
+export function migrate(db: Database): void {
+  const from = db.pragma("user_version", { simple: true }) as number;
+  for (const step of MIGRATIONS.slice(from)) db.exec(step);
+  if (from < MIGRATIONS.length) db.pragma(`user_version = ${MIGRATIONS.length}`);
+}

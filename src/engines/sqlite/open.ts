@@ -1,0 +1,160 @@
+import { closeSync, openSync, statSync } from "node:fs";
+import { dirname } from "node:path";
+import Database from "better-sqlite3";
+import type { Reading } from "../../core/clock.ts";
+import { startTime } from "../../core/engine-time.ts";
+import { DibsError, invalid } from "../../core/errors.ts";
+import { STORE_LIMIT } from "../../core/task-id.ts";
+import { failureFrom } from "./failure.ts";
+import { migrate, MIGRATIONS } from "./migrations.ts";
+
+/** `full`: what was acknowledged survives a power cut. `relaxed`: it survives a crash of every process, only. */
+export type Durability = "full" | "relaxed";
+
+export interface OpenOptions {
+  path: string;
+  durability?: Durability;
+  store?: number;
+  readonly?: boolean;
+}
+
+/** "dibs", in the file's header. */
+const APPLICATION_ID = 0x64_69_62_73;
+/** Before it, a checkpoint at an unlucky moment could lose what was written to the WAL. */
+const OLDEST_SQLITE = "3.51.3";
+const OLDEST_NODE = "22.14.0";
+const BUSY_MS = 5_000;
+const CHECKPOINT_PAGES = 4_000;
+export const JOURNAL_LIMIT = 64 * 1024 * 1024;
+
+/** Opens a store's file, or makes it; whatever else is found there is refused in words and left alone. */
+export function openDatabase(options: OpenOptions, reading: Reading): Database.Database {
+  checkVersions();
+  const { path } = options;
+  const memory = path === ":memory:";
+  if (!memory && !options.readonly) makeFile(path);
+  let db: Database.Database | undefined;
+  try {
+    db = new Database(path, { timeout: BUSY_MS, readonly: options.readonly ?? false });
+    if (!options.readonly) makeStore(db, options, reading);
+    if (!memory) setUp(db, options);
+    return db;
+  } catch (error) {
+    db?.close();
+    throw refusal(error, path);
+  }
+}
+
+function checkVersions(): void {
+  const db = new Database(":memory:");
+  const sqlite = db.prepare("SELECT sqlite_version()").pluck().get() as string;
+  db.close();
+  if (isOlder(sqlite, OLDEST_SQLITE)) {
+    throw unsupported(
+      `dibs needs SQLite ${OLDEST_SQLITE} or newer, and better-sqlite3 brought ${sqlite}. Update better-sqlite3.`,
+    );
+  }
+  if (isOlder(process.versions.node, OLDEST_NODE)) {
+    throw unsupported(`dibs needs Node ${OLDEST_NODE} or newer; this is ${process.versions.node}.`);
+  }
+}
+
+export function isOlder(version: string, than: string): boolean {
+  const [a, b] = [version, than].map((text) => text.split(".").map(Number)) as [number[], number[]];
+  const i = a.findIndex((part, at) => part !== (b[at] ?? 0));
+  return i >= 0 && a[i]! < (b[i] ?? 0);
+}
+
+function unsupported(message: string): DibsError {
+  return new DibsError("UNSUPPORTED", message);
+}
+
+/** Made before SQLite opens it, so that its -wal and -shm inherit the mode: payloads may be secret. */
+function makeFile(path: string): void {
+  try {
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
+      throw invalid(`${path} is a folder. Name a file in it, as in ${path}/dibs.db.`);
+    }
+    closeSync(openSync(path, "a", 0o600));
+  } catch (error) {
+    const { code } = error as { code?: string };
+    if (code === "ENOENT" || code === "ENOTDIR") {
+      throw invalid(
+        `There is no folder ${dirname(path)} for the store ${path}. Make it first, or name another file.`,
+      );
+    }
+    if (code === "EACCES" || code === "EPERM" || code === "EROFS") {
+      throw invalid(
+        `This user may not write ${path} (${code}). A store's file and its folder must be writable; name another, or mend its permissions.`,
+      );
+    }
+    throw error;
+  }
+}
+
+/** In one transaction: of ten processes that open a new file at once, one makes it and nine find it made. */
+function makeStore(db: Database.Database, options: OpenOptions, reading: Reading): void {
+  checkOwner(db, options.path);
+  if (options.path !== ":memory:") {
+    // Not inside a transaction; harmless where it is so already.
+    if (db.pragma("journal_mode", { simple: true }) !== "wal") db.pragma("journal_mode = WAL");
+  }
+  if (db.pragma("user_version", { simple: true }) === MIGRATIONS.length) return;
+  db.transaction(() => {
+    checkOwner(db, options.path);
+    db.pragma(`application_id = ${APPLICATION_ID}`);
+    migrate(db);
+    const time = startTime(reading);
+    const salt = options.store ?? Math.floor(Math.random() * STORE_LIMIT);
+    db.prepare(
+      `INSERT INTO store (one, salt, now, awake, boot, elapsed_at, awake_at, seq, fence, session, event, revision, listeners)
+       VALUES (1, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0) ON CONFLICT DO NOTHING`,
+    ).run(salt, time.now, time.awake, time.boot, time.elapsedAt, time.awakeAt);
+  }).immediate();
+}
+
+function checkOwner(db: Database.Database, path: string): void {
+  const owner = db.pragma("application_id", { simple: true });
+  const version = db.pragma("user_version", { simple: true }) as number;
+  if (owner === APPLICATION_ID) {
+    if (version <= MIGRATIONS.length) return;
+    throw unsupported(
+      `${path} was made by a newer dibs (schema ${version}; this one knows ${MIGRATIONS.length}). Update dibs, or name another file.`,
+    );
+  }
+  const tables = db.prepare("SELECT count(*) FROM sqlite_schema").pluck().get() as number;
+  if (owner === 0 && version === 0 && tables === 0) return;
+  throw invalid(
+    `${path} is an SQLite database of another program. It was left as it is; name another file for the store.`,
+  );
+}
+
+function setUp(db: Database.Database, options: OpenOptions): void {
+  if (options.readonly) return;
+  const wanted = options.durability === "relaxed" ? 1 : 2;
+  // better-sqlite3 compiles WAL to NORMAL, which loses acknowledged commits at a power cut: so it is read back.
+  db.pragma(`synchronous = ${wanted}`);
+  if (db.pragma("synchronous", { simple: true }) !== wanted) {
+    throw new DibsError("UNAVAILABLE", `SQLite would not set synchronous=${wanted} on ${options.path}.`, {
+      retryable: false,
+    });
+  }
+  if (db.pragma("journal_mode", { simple: true }) !== "wal") {
+    throw new DibsError(
+      "UNAVAILABLE",
+      `${options.path} cannot be used in WAL mode: its file system does not support it (network drives do not). Name a file on a local disk.`,
+      { retryable: false },
+    );
+  }
+  db.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+  db.pragma(`journal_size_limit = ${JOURNAL_LIMIT}`);
+}
+
+function refusal(error: unknown, path: string): unknown {
+  if (error instanceof Database.SqliteError && error.code === "SQLITE_NOTADB") {
+    return invalid(
+      `${path} is not an SQLite database. It was left as it is; name another file for the store.`,
+    );
+  }
+  return failureFrom(error, path);
+}

@@ -1,0 +1,131 @@
+import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import type { QueueRecord } from "../../engine/engine.ts";
+import { findBySeq, remove } from "./place.ts";
+import { notify } from "./sweep.ts";
+import type { Queue, Tx } from "./tx.ts";
+
+const UPDATE_QUEUE = `UPDATE queue SET named = ?, declared = ?, paused = ? WHERE id = ?`;
+
+function store(tx: Tx, queue: Queue): void {
+  tx.run(UPDATE_QUEUE, JSON.stringify(queue.named), queue.declared, queue.paused ? 1 : 0, queue.id);
+  tx.queuesChanged();
+}
+
+export function declare(
+  tx: Tx,
+  name: string,
+  policy: Partial<QueuePolicy>,
+  force: boolean,
+): { policy: QueuePolicy; changed: boolean } {
+  const queue = tx.queue(name);
+  const declared = JSON.stringify(policy);
+  const apply = force || (queue.declared !== declared && Object.keys(policy).length > 0);
+  if (!apply) return { policy: queue.policy, changed: false };
+  const named = { ...queue.named, ...policy };
+  const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(queue.policy);
+  queue.named = named;
+  queue.policy = resolvePolicy(named);
+  if (!force) queue.declared = declared;
+  store(tx, queue);
+  if (changed) tx.announce({ type: "queue.updated", at: tx.now, queue: name });
+  return { policy: queue.policy, changed };
+}
+
+export function pause(tx: Tx, name: string, paused: boolean): { changed: boolean } {
+  const queue = tx.queue(name);
+  if (queue.paused === paused) return { changed: false };
+  queue.paused = paused;
+  store(tx, queue);
+  tx.announce({ type: paused ? "queue.paused" : "queue.resumed", at: tx.now, queue: name });
+  const { ready } = tx.depth(queue);
+  if (!paused && ready > 0) tx.hint.ready = { ...tx.hint.ready, [name]: ready };
+  return { changed: true };
+}
+
+export function queues(tx: Tx, name: string | undefined): QueueRecord[] {
+  return [...tx.queues]
+    .filter((queue) => name === undefined || queue.name === name)
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+    .map(({ name, policy, paused, createdAt }) => ({ name, policy, paused, createdAt }));
+}
+
+// Those behind a head go first: removing a head would only make the next one ready.
+const PENDING = [
+  `SELECT task FROM waiting WHERE queue = ? AND pos <= ? ORDER BY group_key, pos LIMIT ?`,
+  `SELECT task FROM scheduled WHERE queue = ? AND pos <= ? ORDER BY pos LIMIT ?`,
+] as const;
+const PENDING_READY = `
+  SELECT task, rank, pos FROM ready WHERE queue = ? AND pos <= ?
+  UNION ALL
+  SELECT task, rank, pos FROM kept WHERE queue = ? AND pos <= ?
+  ORDER BY rank, pos LIMIT ?`;
+
+export function purge(
+  tx: Tx,
+  name: string,
+  upTo: number | undefined,
+  limit: number,
+): { removed: number; upTo: number; more: boolean } {
+  const last = upTo ?? tx.seq;
+  const queue = tx.queueNamed(name);
+  if (!queue) return { removed: 0, upTo: last, more: false };
+  const doomed = nextToPurge(tx, queue, last, limit + 1);
+  const more = doomed.length > limit;
+  if (more) doomed.pop();
+  for (const seq of doomed) remove(tx, findBySeq(tx, seq)!);
+  if (!more) tx.announce({ type: "queue.purged", at: tx.now, queue: name });
+  return { removed: doomed.length, upTo: last, more };
+}
+
+function nextToPurge(tx: Tx, { id }: Queue, last: number, limit: number): number[] {
+  const rows: { task: number }[] = [];
+  for (const sql of PENDING) rows.push(...tx.all<{ task: number }>(sql, id, last, limit - rows.length));
+  rows.push(...tx.all<{ task: number }>(PENDING_READY, id, last, id, last, limit - rows.length));
+  return rows.map((row) => row.task);
+}
+
+/** Tasks, of any queue, that one call of drop looks at: tasks have no index by queue, which every add would pay for. */
+const LOOK = 50_000;
+
+const TASKS_FROM = `
+  SELECT seq FROM (SELECT seq, queue FROM task WHERE seq > ? ORDER BY seq LIMIT ?) WHERE queue = ? LIMIT ?`;
+const LOOKED_UP_TO = `SELECT max(seq) AS seq, count(*) AS count FROM (SELECT seq FROM task WHERE seq > ? ORDER BY seq LIMIT ?)`;
+const DELETE_QUEUE = [
+  `DELETE FROM queue WHERE id = ?`,
+  `DELETE FROM depth WHERE queue = ?`,
+  `DELETE FROM flow WHERE queue = ?`,
+  `DELETE FROM idempotency WHERE queue = ?`,
+] as const;
+
+export function drop(tx: Tx, name: string, limit: number): { removed: number; more: boolean } {
+  const queue = tx.queueNamed(name);
+  if (!queue) return { removed: 0, more: false };
+  const { doomed, more } = nextToDrop(tx, queue, limit);
+  for (const seq of doomed) {
+    const task = findBySeq(tx, seq)!;
+    if (task.place.state === "claimed") notify(tx, "lost", task.place.held);
+    remove(tx, task);
+  }
+  if (doomed.length > 0) tx.hint.ended = true;
+  if (!more) {
+    tx.flush();
+    for (const sql of DELETE_QUEUE) tx.run(sql, queue.id);
+    tx.dropping.delete(queue.id);
+    tx.forgetQueue(queue);
+    tx.announce({ type: "queue.deleted", at: tx.now, queue: name });
+  }
+  return { removed: doomed.length, more };
+}
+
+/** The first tasks of the queue, in order of arrival; where the last call stopped looking is remembered. */
+function nextToDrop(tx: Tx, queue: Queue, limit: number): { doomed: number[]; more: boolean } {
+  const from = tx.dropping.get(queue.id) ?? 0;
+  const doomed = tx.all<{ seq: number }>(TASKS_FROM, from, LOOK, queue.id, limit + 1).map((row) => row.seq);
+  if (doomed.length > limit) {
+    doomed.pop();
+    return { doomed, more: true };
+  }
+  const looked = tx.get<{ seq: number | null; count: number }>(LOOKED_UP_TO, from, LOOK)!;
+  if (looked.count === LOOK) tx.dropping.set(queue.id, looked.seq!);
+  return { doomed, more: looked.count === LOOK };
+}

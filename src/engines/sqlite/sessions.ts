@@ -1,0 +1,130 @@
+import type { WorkerInfo, WorkerRecord } from "../../core/task.ts";
+import type { Notice } from "../../engine/engine.ts";
+import { heldFrom, type ClaimRow } from "./place.ts";
+import { settleRelease } from "./settle.ts";
+import { endOverdue, forgetSession } from "./sweep.ts";
+import type { Tx } from "./tx.ts";
+
+const INSERT_SESSION = `
+  INSERT INTO session (id, worker, info, lease, joined_at, beat_at, mixed) VALUES (?, ?, ?, ?, ?, ?, 0)`;
+const INSERT_SERVING = `INSERT INTO serving (queue, session) VALUES (?, ?) ON CONFLICT DO NOTHING`;
+
+export function join(tx: Tx, worker: WorkerInfo, lease: number): { session: number } {
+  const session = ++tx.session;
+  tx.run(INSERT_SESSION, session, worker.id, JSON.stringify(worker), lease, tx.now, tx.awake);
+  for (const queue of worker.queues) tx.run(INSERT_SERVING, queue, session);
+  tx.serving.clear();
+  if (lease <= 0) tx.swept = false;
+  tx.announce({ type: "worker.joined", at: tx.now, worker: worker.id });
+  return { session };
+}
+
+interface BeatingSession {
+  lease: number;
+  beat_at: number;
+  mixed: number;
+  overdue_at: number | null;
+}
+
+interface NoticeRow {
+  session: number;
+  kind: "lost" | "timeout" | "cancel";
+  task: number;
+  created_at: number;
+  fence: number;
+}
+
+const SESSION = `SELECT lease, beat_at, mixed, overdue_at FROM session WHERE id = ?`;
+const BEAT = `UPDATE session SET beat_at = ?, mixed = ?, overdue_at = ? WHERE id = ?`;
+const NOTICES = `SELECT n, session, kind, task, created_at, fence FROM notice WHERE session = ?`;
+const DELETE_NOTICES = `DELETE FROM notice WHERE session = ?`;
+
+export function beat(tx: Tx, sessions: number[]): { notices: Notice[] } {
+  const notices = fetchNotices(tx, sessions);
+  for (const id of sessions) {
+    const session = tx.get<BeatingSession>(SESSION, id);
+    if (session) notices.push(...beatOne(tx, id, session));
+    else notices.push({ session: id, kind: "gone" });
+  }
+  return { notices };
+}
+
+function fetchNotices(tx: Tx, sessions: number[]): Notice[] {
+  const rows = [...new Set(sessions)].flatMap((id) => tx.all<NoticeRow & { n: number }>(NOTICES, id));
+  if (rows.length > 0) for (const id of sessions) tx.run(DELETE_NOTICES, id);
+  return rows
+    .sort((a, b) => a.n - b.n)
+    .map(({ session, kind, task, created_at: createdAt, fence }) => ({
+      session,
+      kind,
+      id: tx.id(createdAt, task),
+      fence,
+    }));
+}
+
+/** Answers the claims that passed their timeout. */
+function beatOne(tx: Tx, id: number, session: BeatingSession): Notice[] {
+  const mixed = session.mixed === 1 && tx.get(LONGER, id, session.lease) ? 1 : 0;
+  // A beat first, so that this worker counts among the live ones when its overdue tasks look for another.
+  const beaten = { ...session, beat_at: tx.awake, mixed };
+  write(tx, id, session, beaten);
+  if (session.overdue_at === null || session.overdue_at > tx.awake) return [];
+  const { ended, next } = endOverdue(tx, id);
+  write(tx, id, beaten, { ...beaten, overdue_at: next });
+  return ended.map(({ createdAt, seq, fence }) => ({
+    session: id,
+    kind: "timeout",
+    id: tx.id(createdAt, seq),
+    fence,
+  }));
+}
+
+// Scans the claims in flight: only for a session that has taken claims of a longer lease than its own.
+const LONGER = `SELECT 1 FROM claim WHERE session = ? AND lease > ? LIMIT 1`;
+
+function write(tx: Tx, id: number, from: BeatingSession, to: BeatingSession): void {
+  tx.serving.clear();
+  const { beat_at: beatAt, mixed, overdue_at: overdueAt } = to;
+  if (from.beat_at === beatAt && from.mixed === mixed && from.overdue_at === overdueAt) return;
+  tx.run(BEAT, beatAt, mixed, overdueAt, id);
+}
+
+const WORKER = `SELECT worker FROM session WHERE id = ?`;
+const HELD = `SELECT * FROM claim WHERE session = ? ORDER BY task`;
+
+export function leave(tx: Tx, id: number): { released: number } {
+  const session = tx.get<{ worker: string }>(WORKER, id);
+  if (!session) return { released: 0 };
+  // The session goes first: a worker that stops is no longer one that could take a task over.
+  forgetSession(tx, id);
+  const held = tx.all<ClaimRow>(HELD, id);
+  for (const row of held) settleRelease(tx, heldFrom(tx, row), true);
+  tx.announce({ type: "worker.left", at: tx.now, worker: session.worker });
+  return { released: held.length };
+}
+
+interface WorkerRow {
+  id: number;
+  info: string;
+  joined_at: number;
+  beat_at: number;
+}
+
+const LIVE = `SELECT id, info, joined_at, beat_at FROM session WHERE beat_at + lease > ? ORDER BY id`;
+const HELD_BY_SESSION = `SELECT session, count(*) AS claims FROM claim WHERE session IS NOT NULL GROUP BY session`;
+
+/** Those that gave a sign of life within their lease. */
+export function workers(tx: Tx, queue: string | undefined): WorkerRecord[] {
+  const held = new Map(
+    tx.all<{ session: number; claims: number }>(HELD_BY_SESSION).map((row) => [row.session, row.claims]),
+  );
+  return tx
+    .all<WorkerRow>(LIVE, tx.awake)
+    .map((row) => ({
+      ...(JSON.parse(row.info) as WorkerInfo),
+      joinedAt: row.joined_at,
+      silentFor: tx.awake - row.beat_at,
+      claims: held.get(row.id) ?? 0,
+    }))
+    .filter((worker) => queue === undefined || worker.queues.includes(queue));
+}

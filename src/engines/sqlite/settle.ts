@@ -1,0 +1,101 @@
+import { claimLost } from "../../core/errors.ts";
+import { isLarger, tooLarge } from "../../core/limits.ts";
+import type { TaskState } from "../../core/task.ts";
+import type { Settlement } from "../../engine/engine.ts";
+import { add, checkAdds } from "./add.ts";
+import {
+  announceTask,
+  closeAttempt,
+  comeBack,
+  die,
+  dropClaim,
+  end,
+  endDone,
+  fail,
+  type Held,
+} from "./line.ts";
+import { type ClaimRow, heldFrom } from "./place.ts";
+import type { Tx } from "./tx.ts";
+
+export function settle(tx: Tx, id: string, fence: number, settlement: Settlement): { state: TaskState } {
+  const task = heldTask(tx, id, fence);
+  return { state: settleAs(tx, task, settlement) };
+}
+
+function settleAs(tx: Tx, task: Held, settlement: Settlement): TaskState {
+  switch (settlement.kind) {
+    case "done":
+      return settleDone(tx, task, settlement);
+    case "fail":
+      return fail(tx, task, settlement.outcome ?? "failed", settlement.error, settlement.delay);
+    case "reject":
+      return settleReject(tx, task, settlement);
+    case "release":
+      return settleRelease(tx, task, settlement.started);
+  }
+}
+
+const HELD = `SELECT * FROM claim WHERE task = ? AND fence = ? AND created_at = ?`;
+
+/** The guard in front of everything a holder may do. */
+export function heldTask(tx: Tx, id: string, fence: number): Held {
+  const place = tx.place(id);
+  const row = place && tx.get<ClaimRow>(HELD, place.seq, fence, place.createdAt);
+  if (!row) throw claimLost(id, fence);
+  return heldFrom(tx, row);
+}
+
+function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "done" }): TaskState {
+  if (task.cancelled) return endCancelled(tx, task);
+  const { maxPayload } = task.queue.policy;
+  const { result, adds } = settlement;
+  if (result !== null && isLarger(result, maxPayload)) {
+    throw tooLarge("The result", result, maxPayload, task.queue.name);
+  }
+  if (adds) checkAdds(tx, adds);
+  dropClaim(tx, task);
+  endDone(tx, task, result);
+  if (adds) add(tx, adds);
+  return "done";
+}
+
+function settleReject(tx: Tx, task: Held, settlement: Settlement & { kind: "reject" }): TaskState {
+  if (task.cancelled) return endCancelled(tx, task);
+  closeAttempt(tx, task, "rejected", settlement.error);
+  return die(tx, task, settlement.error);
+}
+
+export function settleRelease(tx: Tx, task: Held, started: boolean): TaskState {
+  if (task.cancelled) return endCancelled(tx, task);
+  if (started) closeAttempt(tx, task, "released", null);
+  else dropClaim(tx, task);
+  announceTask(tx, "task.released", task, { worker: task.worker });
+  return comeBack(tx, task, 0);
+}
+
+function endCancelled(tx: Tx, task: Held): TaskState {
+  closeAttempt(tx, task, "cancelled", null);
+  return end(tx, task, "cancelled");
+}
+
+const EXTEND = `UPDATE claim SET deadline = ? WHERE task = ?`;
+const SOONER = `UPDATE session SET overdue_at = ? WHERE id = ? AND (overdue_at IS NULL OR overdue_at > ?)`;
+
+/** Fenced. From now: the lease of a claim by hand, the timeout of one by a session. */
+export function extend(tx: Tx, id: string, fence: number, lease: number): null {
+  const task = heldTask(tx, id, fence);
+  const deadline = tx.awake + lease;
+  tx.run(EXTEND, deadline, task.seq);
+  if (task.session !== null) tx.run(SOONER, deadline, task.session, deadline);
+  else if (lease <= 0) tx.swept = false;
+  return null;
+}
+
+const PROGRESS = `UPDATE claim SET progress = ?, note = ? WHERE task = ?`;
+
+export function progress(tx: Tx, id: string, fence: number, value: number, note: string | null): null {
+  const task = heldTask(tx, id, fence);
+  tx.run(PROGRESS, value, note, task.seq);
+  announceTask(tx, "task.progress", task, { detail: note ?? `${value}` });
+  return null;
+}

@@ -1,0 +1,159 @@
+import type { Database } from "better-sqlite3";
+import type { Reading } from "../../core/clock.ts";
+import { isDibsError } from "../../core/errors.ts";
+import {
+  type Hint,
+  type Op,
+  type Outcome,
+  type Outcomes,
+  READING_VERBS,
+  type Store,
+  type VerbName,
+  type Verbs,
+} from "../../engine/engine.ts";
+import { add } from "./add.ts";
+import { cancel } from "./cancel.ts";
+import { listen, listenOnly, prune, tend, tendNothing, unlisten } from "./care.ts";
+import { claim, claimNothing } from "./claim.ts";
+import { discard, patterns, redrive } from "./dead.ts";
+import { failureFrom } from "./failure.ts";
+import { ends, get, history, list, stats } from "./inspect.ts";
+import { type Durability, openDatabase } from "./open.ts";
+import { declare, drop, pause, purge, queues } from "./queues.ts";
+import { beat, join, leave, workers } from "./sessions.ts";
+import { extend, progress, settle } from "./settle.ts";
+import { Tx } from "./tx.ts";
+
+type Handlers = { [V in VerbName]: (tx: Tx, op: Verbs[V]["in"]) => Verbs[V]["out"] };
+
+const HANDLERS: Handlers = {
+  declare: (tx, op) => declare(tx, op.queue, op.policy, op.force ?? false),
+  pause: (tx, op) => pause(tx, op.queue, op.paused),
+  queues: (tx, op) => queues(tx, op.queue),
+  purge: (tx, op) => purge(tx, op.queue, op.upTo, op.limit),
+  drop: (tx, op) => drop(tx, op.queue, op.limit),
+  add: (tx, op) => add(tx, op.tasks),
+  claim,
+  settle: (tx, op) => settle(tx, op.id, op.fence, op.settlement),
+  extend: (tx, op) => extend(tx, op.id, op.fence, op.lease),
+  progress: (tx, op) => progress(tx, op.id, op.fence, op.value, op.note),
+  cancel: (tx, op) => cancel(tx, op.id),
+  get: (tx, op) => get(tx, op.id),
+  ends: (tx, op) => ends(tx, op.ids),
+  history: (tx, op) => history(tx, op.id),
+  list: (tx, op) => list(tx, op.queue, op.state, op.filter, op.after, op.limit),
+  patterns: (tx, op) => patterns(tx, op.queue, op.by, op.limit),
+  redrive: (tx, op) => redrive(tx, op.queue, op.filter, op.spacing),
+  discard: (tx, op) => discard(tx, op.queue, op.filter),
+  join: (tx, op) => join(tx, op.worker, op.lease),
+  beat: (tx, op) => beat(tx, op.sessions),
+  leave: (tx, op) => leave(tx, op.session),
+  workers: (tx, op) => workers(tx, op.queue),
+  tend,
+  prune: (tx, op) => prune(tx, op.limit),
+  stats: (tx, op) => stats(tx, op.queue),
+  listen: (tx, op) => listen(tx, op.listener, op.after, op.limit),
+  unlisten: (tx, op) => unlisten(tx, op.listener),
+};
+
+/** Verbs that often find nothing to do, and can tell so by reading: then they answer, else undefined. */
+const IDLE: { [V in VerbName]?: (tx: Tx, op: Verbs[V]["in"]) => Verbs[V]["out"] | undefined } = {
+  claim: claimNothing,
+  tend: tendNothing,
+  listen: (tx, op) => listenOnly(tx, op.listener, op.after, op.limit),
+};
+
+export interface SqliteStoreOptions {
+  path: string;
+  durability?: Durability;
+  /** Part of every task's id; drawn at random for a new store unless a test names it. */
+  store?: number;
+  /** For reading verbs only. */
+  readonly?: boolean;
+}
+
+/** One connection to a store file. Synchronous: it belongs in a thread of its own (thread.ts). */
+export class SqliteStore implements Store {
+  readonly #db: Database;
+  readonly #path: string;
+  readonly #tx: Tx;
+
+  constructor(options: SqliteStoreOptions, reading: Reading) {
+    this.#path = options.path;
+    this.#db = openDatabase(options, reading);
+    this.#tx = new Tx(this.#db);
+  }
+
+  run<const Ops extends readonly Op[]>(ops: Ops, reading: Reading): { outcomes: Outcomes<Ops>; hint: Hint } {
+    const done = ops.every((op) => READING_VERBS.has(op.verb))
+      ? this.#within("BEGIN", ops, reading)
+      : (this.#idle(ops, reading) ?? this.#within("BEGIN IMMEDIATE", ops, reading));
+    return done as { outcomes: Outcomes<Ops>; hint: Hint };
+  }
+
+  /** All operations in one transaction, in order. On an error of SQLite's nothing of them has happened. */
+  #within(begin: string, ops: readonly Op[], reading: Reading): { outcomes: Outcome[]; hint: Hint } {
+    const tx = this.#tx;
+    let committing = false;
+    try {
+      tx.exec(begin);
+      tx.begin(reading);
+      const outcomes = ops.map((op) => runOne(HANDLERS, tx, op));
+      tx.finish();
+      committing = tx.changed;
+      tx.exec("COMMIT");
+      return { outcomes, hint: tx.hint };
+    } catch (error) {
+      this.#undo();
+      throw failureFrom(error, this.#path, committing);
+    }
+  }
+
+  /** Answers a batch that has nothing to do without the write lock; undefined where there is something. */
+  #idle(ops: readonly Op[], reading: Reading): { outcomes: Outcome[]; hint: Hint } | undefined {
+    if (!ops.every((op) => op.verb in IDLE)) return undefined;
+    const tx = this.#tx;
+    try {
+      tx.exec("BEGIN");
+      tx.begin(reading);
+      const outcomes = ops.map((op) => runOne(IDLE as Handlers, tx, op));
+      const idle = outcomes.every((outcome) => !("ok" in outcome) || outcome.ok !== undefined);
+      tx.exec("COMMIT");
+      return idle ? { outcomes, hint: {} } : undefined;
+    } catch (error) {
+      this.#undo();
+      throw failureFrom(error, this.#path);
+    }
+  }
+
+  /** A failed commit may have rolled back already. What was cached of the transaction goes too. */
+  #undo(): void {
+    if (this.#db.inTransaction) this.#tx.exec("ROLLBACK");
+    this.#tx.forget();
+  }
+
+  /** Every statement used so far, for whoever checks their plans. */
+  get statements(): Iterable<string> {
+    return this.#tx.statements;
+  }
+
+  /** Changes when another connection has committed. */
+  dataVersion(): number {
+    return this.#db.pragma("data_version", { simple: true }) as number;
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+}
+
+/** Verbs check before they write, so a refusal leaves nothing half done. */
+function runOne<V extends VerbName>(handlers: Handlers, tx: Tx, op: Op<V>): Outcome {
+  try {
+    const handler = handlers[op.verb as V] as (tx: Tx, op: unknown) => Verbs[V]["out"];
+    return { ok: handler(tx, op) } as Outcome;
+  } catch (error) {
+    if (!isDibsError(error)) throw error;
+    return { refused: { code: error.code, message: error.message, retryable: error.retryable } };
+  }
+}

@@ -1,0 +1,200 @@
+import { lostError, timeoutError } from "../../core/lapse.ts";
+import { BOUNDS } from "../../engine/engine.ts";
+import { end, enter, fail, type Held, type Mover, openKept } from "./line.ts";
+import { type ClaimRow, findBySeq, heldFrom, takeOut } from "./place.ts";
+import type { Queue, Tx } from "./tx.ts";
+
+/** The earliest of everything that time brings. Times of `hand` and `session` are awake, the others the calendar's. */
+export interface Horizon {
+  session: number | null;
+  hand: number | null;
+  due: number | null;
+  kept: number | null;
+  ttl: number | null;
+}
+
+// Each is the first entry of an index, but for the sessions: they are few, and their rows change at every beat.
+const HORIZON = `
+  SELECT
+    (SELECT min(beat_at + lease) FROM session) AS session,
+    (SELECT min(deadline) FROM claim WHERE session IS NULL) AS hand,
+    (SELECT min(due) FROM scheduled) AS due,
+    (SELECT min(until) FROM kept) AS kept,
+    (SELECT min(expires_at) FROM ttl) AS ttl`;
+
+export function horizon(tx: Tx): Horizon {
+  return tx.get<Horizon>(HORIZON)!;
+}
+
+export function sweepIsDue(tx: Tx): boolean {
+  return !tx.swept && !isAhead(tx, horizon(tx));
+}
+
+function isAhead(tx: Tx, { session, hand, due, kept, ttl }: Horizon): boolean {
+  const { now, awake } = tx;
+  return (
+    (session === null || session > awake) &&
+    (hand === null || hand > awake) &&
+    (due === null || due > now) &&
+    (kept === null || kept > now) &&
+    (ttl === null || ttl > now)
+  );
+}
+
+/** What time brings, a bounded amount of each kind. */
+export function sweep(tx: Tx): void {
+  if (!sweepIsDue(tx)) {
+    tx.swept = true;
+    return;
+  }
+  lapseSessions(tx);
+  lapseHandClaims(tx);
+  promoteDue(tx);
+  openAllKept(tx);
+  expire(tx);
+}
+
+interface SilentSession {
+  id: number;
+  worker: string;
+  beat_at: number;
+}
+
+const SILENT = `SELECT id, worker, beat_at FROM session WHERE beat_at + lease <= ? ORDER BY id`;
+// Scans the claims in flight, which are few beside the tasks, rather than have every claim keep an index.
+const LOST = `SELECT * FROM claim WHERE session = ? AND lease <= ? ORDER BY task LIMIT ?`;
+const HOLDS = `SELECT 1 FROM claim WHERE session = ? LIMIT 1`;
+/** Claims of sessions that fell silent; the session itself once it holds nothing. */
+function lapseSessions(tx: Tx): void {
+  for (const session of tx.all<SilentSession>(SILENT, tx.awake)) {
+    const lost = tx.all<ClaimRow>(LOST, session.id, tx.awake - session.beat_at, BOUNDS.sweep);
+    for (const row of lost) lapse(tx, heldFrom(tx, row));
+    if (tx.get(HOLDS, session.id)) continue;
+    forgetSession(tx, session.id);
+    tx.announce({ type: "worker.lost", at: tx.now, worker: session.worker });
+  }
+}
+
+const DELETE_SESSION = `DELETE FROM session WHERE id = ?`;
+const DELETE_SERVING = `DELETE FROM serving WHERE queue = ? AND session = ?`;
+const DELETE_NOTICES = `DELETE FROM notice WHERE session = ?`;
+const INFO = `SELECT info FROM session WHERE id = ?`;
+
+export function forgetSession(tx: Tx, id: number): void {
+  const { queues } = JSON.parse(tx.get<{ info: string }>(INFO, id)!.info) as { queues: string[] };
+  for (const queue of queues) tx.run(DELETE_SERVING, queue, id);
+  tx.run(DELETE_SESSION, id);
+  tx.run(DELETE_NOTICES, id);
+  tx.serving.clear();
+}
+
+const INSERT_NOTICE = `INSERT INTO notice (session, kind, task, created_at, fence) VALUES (?, ?, ?, ?, ?)`;
+
+/** Waits for the session's next beat. */
+export function notify(tx: Tx, kind: "lost" | "cancel", task: Held): void {
+  if (task.session === null) return;
+  tx.run(INSERT_NOTICE, task.session, kind, task.seq, task.createdAt, task.fence);
+}
+
+function lapse(tx: Tx, task: Held): void {
+  notify(tx, "lost", task);
+  fail(tx, task, "lost", lostError(task.worker), 0);
+}
+
+const LAPSED_BY_HAND = `
+  SELECT * FROM claim WHERE session IS NULL AND deadline <= ? ORDER BY deadline, task LIMIT ?`;
+
+function lapseHandClaims(tx: Tx): void {
+  const lapsed = tx.all<ClaimRow>(LAPSED_BY_HAND, tx.awake, BOUNDS.sweep);
+  for (const row of lapsed) lapse(tx, heldFrom(tx, row));
+}
+
+const OVERDUE = `SELECT * FROM claim WHERE session = ? AND deadline <= ? ORDER BY task`;
+const NEXT_OVERDUE = `SELECT min(deadline) AS deadline FROM claim WHERE session = ?`;
+
+/**
+ * Only its own beat ends a session's overdue claims: a live worker is asked first, a dead one loses all.
+ * Answers those that ended, and when the next could be overdue.
+ */
+export function endOverdue(tx: Tx, session: number): { ended: Held[]; next: number | null } {
+  const ended = tx.all<ClaimRow>(OVERDUE, session, tx.awake).map((row) => heldFrom(tx, row));
+  for (const task of ended) fail(tx, task, "timeout", timeoutError(), 0);
+  return { ended, next: tx.get<{ deadline: number | null }>(NEXT_OVERDUE, session)!.deadline };
+}
+
+interface DueRow {
+  queue: number;
+  pos: number;
+  task: number;
+  failures: number;
+  holds_group: number;
+  priority: number;
+  group_key: string | null;
+  created_at: number;
+}
+
+const DUE = `
+  SELECT scheduled.queue, scheduled.pos, task, failures, holds_group, priority, group_key, created_at
+  FROM scheduled CROSS JOIN task ON task.seq = scheduled.task
+  WHERE due <= ? ORDER BY due, task LIMIT ?`;
+const DELETE_SCHEDULED = `DELETE FROM scheduled WHERE queue = ? AND pos = ?`;
+const MOVE = `UPDATE task SET pos = ? WHERE seq = ?`;
+
+function promoteDue(tx: Tx): void {
+  for (const row of tx.all<DueRow>(DUE, tx.now, BOUNDS.sweep)) {
+    const queue = tx.queueOf(row.queue);
+    tx.run(DELETE_SCHEDULED, row.queue, row.pos);
+    tx.count(queue, "scheduled", -1);
+    const task = promoted(queue, row);
+    // A delayed task joins its group when it is due: behind those that are there by then.
+    if (task.groupKey !== null && !task.holdsGroup) {
+      task.pos = ++tx.seq;
+      tx.run(MOVE, task.pos, task.seq);
+    }
+    enter(tx, task);
+  }
+}
+
+/** It stays pending, so that neither its key nor its time to live is looked at. */
+function promoted(queue: Queue, row: DueRow): Mover {
+  return {
+    seq: row.task,
+    queue,
+    createdAt: row.created_at,
+    rank: 0 - row.priority,
+    pos: row.pos,
+    groupKey: row.group_key,
+    holdsGroup: row.holds_group === 1,
+    expiresAt: null,
+    maxAttempts: null,
+    keyed: false,
+    failures: row.failures,
+  };
+}
+
+interface KeptRow {
+  queue: number;
+  rank: number;
+  pos: number;
+  task: number;
+  failures: number;
+}
+
+const KEPT_LONG_ENOUGH = `
+  SELECT queue, rank, pos, task, failures FROM kept WHERE until <= ? ORDER BY until, task LIMIT ?`;
+
+function openAllKept(tx: Tx): void {
+  for (const row of tx.all<KeptRow>(KEPT_LONG_ENOUGH, tx.now, BOUNDS.sweep)) {
+    openKept(tx, tx.queueOf(row.queue), row.rank, row.pos, row.task, row.failures);
+  }
+}
+
+const OUTLIVED = `SELECT task FROM ttl WHERE expires_at <= ? ORDER BY expires_at, task LIMIT ?`;
+
+function expire(tx: Tx): void {
+  for (const row of tx.all<{ task: number }>(OUTLIVED, tx.now, BOUNDS.sweep)) {
+    const task = findBySeq(tx, row.task)!;
+    takeOut(tx, task);
+    end(tx, task, "expired");
+  }
+}

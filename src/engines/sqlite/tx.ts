@@ -1,0 +1,406 @@
+import type { Database, Statement } from "better-sqlite3";
+import type { Reading } from "../../core/clock.ts";
+import { advanceTime, type EngineTime } from "../../core/engine-time.ts";
+import type { DibsEvent } from "../../core/events.ts";
+import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
+import type { DepthByState, TaskState } from "../../core/task.ts";
+import { BOUNDS, type Hint } from "../../engine/engine.ts";
+
+export interface Queue {
+  id: number;
+  name: string;
+  /** The fields of the policy that somebody named. */
+  named: Partial<QueuePolicy>;
+  policy: QueuePolicy;
+  /** The last declaration applied, as JSON. */
+  declared: string | null;
+  paused: boolean;
+  createdAt: number;
+}
+
+export interface Flow {
+  added: number;
+  claimed: number;
+  done: number;
+  failed: number;
+  waitMs: number;
+  serviceMs: number;
+}
+
+type Value = string | number | null | Uint8Array;
+
+const READ_STORE = `SELECT * FROM store`;
+const WRITE_STORE = `
+  UPDATE store SET now = ?, awake = ?, boot = ?, elapsed_at = ?, awake_at = ?,
+    seq = ?, fence = ?, session = ?, event = ?, revision = ?, listeners = ?`;
+const READ_QUEUES = `SELECT * FROM queue ORDER BY id`;
+const INSERT_QUEUE = `INSERT INTO queue (name, named, paused, created_at) VALUES (?, '{}', 0, ?) RETURNING id`;
+const INSERT_DEPTH = `INSERT INTO depth (queue) VALUES (?)`;
+const ADD_DEPTH = `
+  UPDATE depth SET ready = ready + ?, waiting = waiting + ?, scheduled = scheduled + ?, claimed = claimed + ?,
+    done = done + ?, dead = dead + ?, cancelled = cancelled + ?, expired = expired + ?
+  WHERE queue = ?`;
+const READ_DEPTH = `
+  SELECT ready, waiting, scheduled, claimed, done, dead, cancelled, expired FROM depth WHERE queue = ?`;
+const ADD_FLOW = `
+  INSERT INTO flow (queue, slot, added, claimed, done, failed, wait_ms, service_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT (queue, slot) DO UPDATE SET
+    added = added + excluded.added, claimed = claimed + excluded.claimed, done = done + excluded.done,
+    failed = failed + excluded.failed, wait_ms = wait_ms + excluded.wait_ms,
+    service_ms = service_ms + excluded.service_ms`;
+const INSERT_EVENT = `INSERT INTO event (n, body) VALUES (?, ?)`;
+
+/**
+ * What the verbs work in: the open transaction, with the engine's clock, the numbers to give out, the queues
+ * and the counters. They are read when it begins and written once when it ends, and only if something changed:
+ * a commit wakes every other process.
+ */
+export class Tx {
+  readonly #db: Database;
+  readonly #statements = new Map<string, Statement>();
+  time!: EngineTime;
+  salt = 0;
+  seq = 0;
+  fence = 0;
+  session = 0;
+  event = 0;
+  listeners = 0;
+  hint: Hint = {};
+  changed = false;
+  /** Nothing that time brings is left to be done at this moment: see sweep.ts. */
+  swept = false;
+  /** Live workers by queue, while nobody joins, leaves or beats: see line.ts. */
+  readonly serving = new Map<string, string[]>();
+  /** The queues that are being dropped, and how far: see queues.ts. */
+  readonly dropping = new Map<number, number>();
+  #stored: StoreRow | undefined;
+  #revision = -1;
+  readonly #byName = new Map<string, Queue>();
+  readonly #byId = new Map<number, Queue>();
+  readonly #depths = new Map<Queue, DepthByState>();
+  readonly #flows = new Map<Queue, Flow>();
+
+  constructor(db: Database) {
+    this.#db = db;
+  }
+
+  // ── Statements ──────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Every statement this connection has used, for whoever checks their plans. */
+  get statements(): Iterable<string> {
+    return this.#statements.keys();
+  }
+
+  #prepare(sql: string): Statement {
+    let statement = this.#statements.get(sql);
+    if (!statement) {
+      statement = this.#db.prepare(sql);
+      this.#statements.set(sql, statement);
+    }
+    return statement;
+  }
+
+  /** A statement without values or rows. */
+  exec(sql: string): void {
+    this.#prepare(sql).run();
+  }
+
+  // The caller names the row, since only its SQL knows: a type parameter that is used once, on purpose.
+  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
+  get<Row>(sql: string, ...values: Value[]): Row | undefined {
+    return this.#prepare(sql).get(values) as Row | undefined;
+  }
+
+  all<Row>(sql: string, ...values: Value[]): Row[] {
+    return this.#prepare(sql).all(values) as Row[];
+  }
+
+  each<Row>(sql: string, ...values: Value[]): IterableIterator<Row> {
+    return this.#prepare(sql).iterate(values) as IterableIterator<Row>;
+  }
+
+  /** Writes; answers how many rows. */
+  run(sql: string, ...values: Value[]): number {
+    const { changes } = this.#prepare(sql).run(values);
+    if (changes > 0) this.changed = true;
+    return changes;
+  }
+
+  /** Writes, and returns the row. */
+  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
+  take<Row>(sql: string, ...values: Value[]): Row | undefined {
+    const row = this.#prepare(sql).get(values) as Row | undefined;
+    if (row !== undefined) this.changed = true;
+    return row;
+  }
+
+  // ── Beginning and end ───────────────────────────────────────────────────────────────────────────────────
+
+  begin(reading: Reading): void {
+    const row = this.get<StoreRow>(READ_STORE)!;
+    this.#advance(row, reading);
+    this.salt = row.salt;
+    this.seq = row.seq;
+    this.fence = row.fence;
+    this.session = row.session;
+    this.event = row.event;
+    this.listeners = row.listeners;
+    if (row.revision !== this.#revision) this.#readQueues(row.revision);
+    this.#stored = row;
+    this.hint = {};
+    this.changed = false;
+    this.swept = false;
+    this.serving.clear();
+  }
+
+  /** Before the commit. */
+  finish(): void {
+    this.flush();
+    if (!this.changed) return;
+    const { now, awake, boot, elapsedAt, awakeAt } = this.time;
+    const row: StoreRow = {
+      ...this.#stored!,
+      now,
+      awake,
+      boot,
+      elapsed_at: elapsedAt,
+      awake_at: awakeAt,
+      seq: this.seq,
+      fence: this.fence,
+      session: this.session,
+      event: this.event,
+      revision: this.#revision,
+      listeners: this.listeners,
+    };
+    this.run(
+      WRITE_STORE,
+      now,
+      awake,
+      boot,
+      elapsedAt,
+      awakeAt,
+      row.seq,
+      row.fence,
+      row.session,
+      row.event,
+      row.revision,
+      row.listeners,
+    );
+    this.#stored = row;
+  }
+
+  /** After a rollback: what is remembered may be of the transaction that never was. */
+  forget(): void {
+    this.#revision = -1;
+    this.#stored = undefined;
+    this.#depths.clear();
+    this.#flows.clear();
+    this.dropping.clear();
+  }
+
+  /**
+   * Readings of this process that were not written down count too, unless another process has moved the clock
+   * since: then its row is advanced, and the later of both holds.
+   */
+  #advance(row: StoreRow, reading: Reading): void {
+    const stored = this.#stored;
+    if (
+      stored &&
+      stored.now === row.now &&
+      stored.elapsed_at === row.elapsed_at &&
+      stored.boot === row.boot
+    ) {
+      this.time = advanceTime(this.time, reading);
+      return;
+    }
+    const time = advanceTime(
+      { now: row.now, awake: row.awake, boot: row.boot, elapsedAt: row.elapsed_at, awakeAt: row.awake_at },
+      reading,
+    );
+    const seen = this.time as EngineTime | undefined;
+    if (seen) {
+      time.now = Math.max(time.now, seen.now);
+      time.awake = Math.max(time.awake, seen.awake);
+    }
+    this.time = time;
+  }
+
+  get now(): number {
+    return this.time.now;
+  }
+
+  get awake(): number {
+    return this.time.awake;
+  }
+
+  // ── Ids ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+  id(createdAt: number, seq: number): string {
+    return formatTaskId(createdAt, seq, this.salt);
+  }
+
+  place(id: string): TaskPlace | undefined {
+    return parseTaskId(id, this.salt);
+  }
+
+  // ── Queues ──────────────────────────────────────────────────────────────────────────────────────────────
+
+  get queues(): IterableIterator<Queue> {
+    return this.#byId.values();
+  }
+
+  queueNamed(name: string): Queue | undefined {
+    return this.#byName.get(name);
+  }
+
+  queueOf(id: number): Queue {
+    return this.#byId.get(id)!;
+  }
+
+  /** Makes it if it is new. */
+  queue(name: string): Queue {
+    return this.#byName.get(name) ?? this.#makeQueue(name);
+  }
+
+  #makeQueue(name: string): Queue {
+    const { id } = this.take<{ id: number }>(INSERT_QUEUE, name, this.now)!;
+    this.run(INSERT_DEPTH, id);
+    const queue: Queue = {
+      id,
+      name,
+      named: {},
+      policy: resolvePolicy({}),
+      declared: null,
+      paused: false,
+      createdAt: this.now,
+    };
+    this.#byName.set(name, queue);
+    this.#byId.set(id, queue);
+    this.queuesChanged();
+    this.announce({ type: "queue.created", at: this.now, queue: name });
+    return queue;
+  }
+
+  forgetQueue(queue: Queue): void {
+    this.#byName.delete(queue.name);
+    this.#byId.delete(queue.id);
+    this.#depths.delete(queue);
+    this.#flows.delete(queue);
+    this.queuesChanged();
+  }
+
+  /** The copies that others keep are out of date. */
+  queuesChanged(): void {
+    this.#revision++;
+  }
+
+  policy(name: string): QueuePolicy {
+    return this.#byName.get(name)?.policy ?? resolvePolicy({});
+  }
+
+  #readQueues(revision: number): void {
+    this.#byName.clear();
+    this.#byId.clear();
+    for (const row of this.all<QueueRow>(READ_QUEUES)) {
+      const named = JSON.parse(row.named) as Partial<QueuePolicy>;
+      const queue: Queue = {
+        id: row.id,
+        name: row.name,
+        named,
+        policy: resolvePolicy(named),
+        declared: row.declared,
+        paused: row.paused === 1,
+        createdAt: row.created_at,
+      };
+      this.#byName.set(queue.name, queue);
+      this.#byId.set(queue.id, queue);
+    }
+    this.#revision = revision;
+  }
+
+  // ── Counters, hints and events ──────────────────────────────────────────────────────────────────────────
+
+  count(queue: Queue, state: TaskState, by: number): void {
+    let depth = this.#depths.get(queue);
+    if (!depth) {
+      depth = { ready: 0, waiting: 0, scheduled: 0, claimed: 0, done: 0, dead: 0, cancelled: 0, expired: 0 };
+      this.#depths.set(queue, depth);
+    }
+    depth[state] += by;
+  }
+
+  flow(queue: Queue): Flow {
+    let flow = this.#flows.get(queue);
+    if (!flow) {
+      flow = { added: 0, claimed: 0, done: 0, failed: 0, waitMs: 0, serviceMs: 0 };
+      this.#flows.set(queue, flow);
+    }
+    return flow;
+  }
+
+  depth(queue: Queue): DepthByState {
+    this.flush();
+    return this.get<DepthByState>(READ_DEPTH, queue.id)!;
+  }
+
+  /** Brings the counters of this transaction so far into their tables. */
+  flush(): void {
+    for (const [queue, d] of this.#depths) {
+      this.run(
+        ADD_DEPTH,
+        d.ready,
+        d.waiting,
+        d.scheduled,
+        d.claimed,
+        d.done,
+        d.dead,
+        d.cancelled,
+        d.expired,
+        queue.id,
+      );
+    }
+    this.#depths.clear();
+    const slot = Math.floor(this.now / BOUNDS.rateSlot);
+    for (const [queue, f] of this.#flows) {
+      this.run(ADD_FLOW, queue.id, slot, f.added, f.claimed, f.done, f.failed, f.waitMs, f.serviceMs);
+    }
+    this.#flows.clear();
+  }
+
+  hintReady(queue: Queue, count = 1): void {
+    const ready = (this.hint.ready ??= {});
+    // A queue may be called "constructor".
+    ready[queue.name] = (Object.hasOwn(ready, queue.name) ? ready[queue.name]! : 0) + count;
+  }
+
+  /** Written only while somebody listens. */
+  announce(event: DibsEvent): void {
+    if (this.listeners > 0) this.run(INSERT_EVENT, ++this.event, JSON.stringify(event));
+  }
+}
+
+interface StoreRow {
+  one: 1;
+  salt: number;
+  now: number;
+  awake: number;
+  boot: string;
+  elapsed_at: number;
+  awake_at: number;
+  seq: number;
+  fence: number;
+  session: number;
+  event: number;
+  revision: number;
+  listeners: number;
+}
+
+interface QueueRow {
+  id: number;
+  name: string;
+  named: string;
+  declared: string | null;
+  paused: number;
+  created_at: number;
+}
