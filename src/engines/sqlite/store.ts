@@ -63,6 +63,9 @@ const IDLE: { [V in VerbName]?: (tx: Tx, op: Verbs[V]["in"]) => Verbs[V]["out"] 
   listen: (tx, op) => listenOnly(tx, op.listener, op.after, op.limit),
 };
 
+const READING = "BEGIN";
+const WRITING = "BEGIN IMMEDIATE";
+
 export interface SqliteStoreOptions {
   path: string;
   durability?: Durability;
@@ -86,8 +89,8 @@ export class SqliteStore implements Store {
 
   run<const Ops extends readonly Op[]>(ops: Ops, reading: Reading): { outcomes: Outcomes<Ops>; hint: Hint } {
     const done = ops.every((op) => READING_VERBS.has(op.verb))
-      ? this.#within("BEGIN", ops, reading)
-      : (this.#idle(ops, reading) ?? this.#within("BEGIN IMMEDIATE", ops, reading));
+      ? this.#within(READING, ops, reading)
+      : (this.#idle(ops, reading) ?? this.#within(WRITING, ops, reading));
     return done as { outcomes: Outcomes<Ops>; hint: Hint };
   }
 
@@ -98,6 +101,7 @@ export class SqliteStore implements Store {
     try {
       tx.exec(begin);
       tx.begin(reading);
+      if (begin === WRITING && tx.rebooted) tx.changed = true;
       const outcomes = ops.map((op) => runOne(HANDLERS, tx, op));
       tx.finish();
       committing = tx.changed;
@@ -114,10 +118,10 @@ export class SqliteStore implements Store {
     if (!ops.every((op) => op.verb in IDLE)) return undefined;
     const tx = this.#tx;
     try {
-      tx.exec("BEGIN");
+      tx.exec(READING);
       tx.begin(reading);
       const outcomes = ops.map((op) => runOne(IDLE as Handlers, tx, op));
-      const idle = outcomes.every((outcome) => !("ok" in outcome) || outcome.ok !== undefined);
+      const idle = !tx.rebooted && outcomes.every((outcome) => !("ok" in outcome) || outcome.ok !== undefined);
       tx.exec("COMMIT");
       return idle ? { outcomes, hint: {} } : undefined;
     } catch (error) {

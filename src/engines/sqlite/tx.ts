@@ -226,6 +226,15 @@ export class Tx {
     this.time = time;
   }
 
+  /**
+   * The machine has booted since the last commit. Until the new boot is written down, every process that opens
+   * the store counts its time from nothing: leases would not end, and after a step of the calendar nothing would
+   * become due.
+   */
+  get rebooted(): boolean {
+    return this.#stored!.boot !== this.time.boot;
+  }
+
   get now(): number {
     return this.time.now;
   }
