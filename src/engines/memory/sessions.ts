@@ -12,14 +12,15 @@ export function join(model: Model, worker: WorkerInfo, lease: number): { session
 }
 
 export function beat(model: Model, sessions: number[]): { notices: Notice[] } {
+  // All of them first, so that each counts among the live ones when the overdue tasks of another look for a worker.
   for (const id of sessions) {
     const session = model.sessions.get(id);
-    if (!session) {
-      model.notices.push({ session: id, kind: "gone" });
-      continue;
-    }
-    session.beatAt = model.awake;
-    endOverdue(model, session);
+    if (session) session.beatAt = model.awake;
+    else model.notices.push({ session: id, kind: "gone" });
+  }
+  for (const id of sessions) {
+    const session = model.sessions.get(id);
+    if (session) endOverdue(model, session);
   }
   const notices = model.notices.filter((notice) => sessions.includes(notice.session));
   model.notices = model.notices.filter((notice) => !sessions.includes(notice.session));

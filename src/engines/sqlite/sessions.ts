@@ -41,11 +41,10 @@ const DELETE_NOTICES = `DELETE FROM notice WHERE session = ?`;
 
 export function beat(tx: Tx, sessions: number[]): { notices: Notice[] } {
   const notices = fetchNotices(tx, sessions);
-  for (const id of sessions) {
-    const session = tx.get<BeatingSession>(SESSION, id);
-    if (session) notices.push(...beatOne(tx, id, session));
-    else notices.push({ session: id, kind: "gone" });
-  }
+  // All of them first, so that each counts among the live ones when the overdue tasks of another look for a worker.
+  const live = sessions.filter((id) => beatOne(tx, id));
+  for (const id of sessions) if (!live.includes(id)) notices.push({ session: id, kind: "gone" });
+  for (const id of live) notices.push(...overdueOf(tx, id));
   return { notices };
 }
 
@@ -62,15 +61,24 @@ function fetchNotices(tx: Tx, sessions: number[]): Notice[] {
     }));
 }
 
-/** Answers the claims that passed their timeout. */
-function beatOne(tx: Tx, id: number, session: BeatingSession): Notice[] {
+/** Answers whether there is such a session. */
+function beatOne(tx: Tx, id: number): boolean {
+  const session = tx.get<BeatingSession>(SESSION, id);
+  if (!session) return false;
   const mixed = session.mixed === 1 && tx.get(LONGER, id, session.lease) ? 1 : 0;
-  // A beat first, so that this worker counts among the live ones when its overdue tasks look for another.
-  const beaten = { ...session, beat_at: tx.awake, mixed };
-  write(tx, id, session, beaten);
+  write(tx, id, session, { ...session, beat_at: tx.awake, mixed });
+  return true;
+}
+
+// Scans the claims in flight: only for a session that has taken claims of a longer lease than its own.
+const LONGER = `SELECT 1 FROM claim WHERE session = ? AND lease > ? LIMIT 1`;
+
+/** Ends the claims that passed their timeout. */
+function overdueOf(tx: Tx, id: number): Notice[] {
+  const session = tx.get<BeatingSession>(SESSION, id)!;
   if (session.overdue_at === null || session.overdue_at > tx.awake) return [];
   const { ended, next } = endOverdue(tx, id);
-  write(tx, id, beaten, { ...beaten, overdue_at: next });
+  write(tx, id, session, { ...session, overdue_at: next });
   return ended.map(({ createdAt, seq, fence }) => ({
     session: id,
     kind: "timeout",
@@ -78,9 +86,6 @@ function beatOne(tx: Tx, id: number, session: BeatingSession): Notice[] {
     fence,
   }));
 }
-
-// Scans the claims in flight: only for a session that has taken claims of a longer lease than its own.
-const LONGER = `SELECT 1 FROM claim WHERE session = ? AND lease > ? LIMIT 1`;
 
 function write(tx: Tx, id: number, from: BeatingSession, to: BeatingSession): void {
   tx.serving.clear();
