@@ -131,14 +131,19 @@ function* deaths(tx: Tx, queue: Queue, by: PatternKey): Iterable<DeadRow & { pat
     const header = by.slice("header:".length);
     for (const row of tx.each<DeadRow & { pattern: string | null }>(HEADERS, queue.id)) {
       const headers = row.pattern === null ? {} : (JSON.parse(row.pattern) as Headers);
-      yield { ...row, pattern: headers[header] ?? "" };
+      yield { ...row, pattern: Object.hasOwn(headers, header) ? headers[header]! : "" };
     }
   }
 }
 
 // The row is rewritten, payload and all: the one thing that is worth it.
 const REDRIVE = `UPDATE task SET pos = ?, expires_at = NULL WHERE seq = ?`;
-const REVIVE_KEY = `UPDATE idempotency SET forget_at = NULL, state = NULL WHERE queue = ? AND key = ? AND task = ?`;
+// Its key stands for it again, unless a newer task has taken that meanwhile.
+const REVIVE_KEY = `
+  INSERT INTO idempotency (queue, key, task, created_at) VALUES (?, ?, ?, ?)
+  ON CONFLICT (queue, key) DO UPDATE
+  SET task = excluded.task, created_at = excluded.created_at, forget_at = NULL, state = NULL
+  WHERE task = excluded.task OR forget_at <= ?`;
 
 export function redrive(tx: Tx, name: string, filter: DeadFilter, spacing: number): { count: number } {
   const letters = deadLetters(tx, tx.queueNamed(name), filter);
@@ -149,7 +154,7 @@ export function redrive(tx: Tx, name: string, filter: DeadFilter, spacing: numbe
     // Whoever redrives it wants it done, however late.
     task.expiresAt = null;
     tx.run(REDRIVE, task.pos, seq);
-    if (task.key !== null) tx.run(REVIVE_KEY, task.queue.id, task.key, seq);
+    if (task.key !== null) tx.run(REVIVE_KEY, task.queue.id, task.key, seq, task.createdAt, tx.now);
     announceTask(tx, "task.redriven", task, {});
     comeBack(tx, task, Math.floor(index * spacing));
   }

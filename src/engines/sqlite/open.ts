@@ -23,7 +23,7 @@ const APPLICATION_ID = 0x64_69_62_73;
 /** Before it, a checkpoint at an unlucky moment could lose what was written to the WAL. */
 const OLDEST_SQLITE = "3.51.3";
 const OLDEST_NODE = "22.14.0";
-const BUSY_MS = 5_000;
+export const BUSY_MS = 5_000;
 const CHECKPOINT_PAGES = 4_000;
 export const JOURNAL_LIMIT = 64 * 1024 * 1024;
 

@@ -1,4 +1,5 @@
-import type { Database } from "better-sqlite3";
+import { statSync } from "node:fs";
+import Database from "better-sqlite3";
 import type { Reading } from "../../core/clock.ts";
 import { isDibsError } from "../../core/errors.ts";
 import {
@@ -18,7 +19,7 @@ import { claim, claimNothing } from "./claim.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { failureFrom } from "./failure.ts";
 import { ends, get, history, list, stats } from "./inspect.ts";
-import { type Durability, openDatabase } from "./open.ts";
+import { BUSY_MS, type Durability, JOURNAL_LIMIT, openDatabase } from "./open.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { beat, join, leave, workers } from "./sessions.ts";
 import { extend, progress, settle } from "./settle.ts";
@@ -66,6 +67,12 @@ const IDLE: { [V in VerbName]?: (tx: Tx, op: Verbs[V]["in"]) => Verbs[V]["out"] 
 const READING = "BEGIN";
 const WRITING = "BEGIN IMMEDIATE";
 
+const NOTICED = `SELECT DISTINCT session FROM notice`;
+
+const LIMIT_EVERY_MS = 500;
+/** Readers are short; one that is not is waited for another time. */
+const CHECKPOINT_WAIT_MS = 100;
+
 export interface SqliteStoreOptions {
   path: string;
   durability?: Durability;
@@ -77,9 +84,10 @@ export interface SqliteStoreOptions {
 
 /** One connection to a store file. Synchronous: it belongs in a thread of its own (thread.ts). */
 export class SqliteStore implements Store {
-  readonly #db: Database;
+  readonly #db: Database.Database;
   readonly #path: string;
   readonly #tx: Tx;
+  #limitedAt = 0;
 
   constructor(options: SqliteStoreOptions, reading: Reading) {
     this.#path = options.path;
@@ -117,13 +125,21 @@ export class SqliteStore implements Store {
   #idle(ops: readonly Op[], reading: Reading): { outcomes: Outcome[]; hint: Hint } | undefined {
     if (!ops.every((op) => op.verb in IDLE)) return undefined;
     const tx = this.#tx;
-    try {
-      tx.exec(READING);
-      tx.begin(reading);
+    return this.#reading(reading, () => {
       const outcomes = ops.map((op) => runOne(IDLE as Handlers, tx, op));
-      const idle = !tx.rebooted && outcomes.every((outcome) => !("ok" in outcome) || outcome.ok !== undefined);
-      tx.exec("COMMIT");
+      const idle =
+        !tx.rebooted && outcomes.every((outcome) => !("ok" in outcome) || outcome.ok !== undefined);
       return idle ? { outcomes, hint: {} } : undefined;
+    });
+  }
+
+  #reading<T>(reading: Reading, look: () => T): T {
+    try {
+      this.#tx.exec(READING);
+      this.#tx.begin(reading);
+      const seen = look();
+      this.#tx.exec("COMMIT");
+      return seen;
     } catch (error) {
       this.#undo();
       throw failureFrom(error, this.#path);
@@ -139,6 +155,37 @@ export class SqliteStore implements Store {
   /** Every statement used so far, for whoever checks their plans. */
   get statements(): Iterable<string> {
     return this.#tx.statements;
+  }
+
+  /** The last batch left notices for sessions. */
+  get hasNotices(): boolean {
+    return this.#tx.noticed;
+  }
+
+  /** The sessions that notices wait for. */
+  noticedSessions(reading: Reading): number[] {
+    this.#tx.noticed = false;
+    return this.#reading(reading, () => this.#tx.all<{ session: number }>(NOTICED).map((row) => row.session));
+  }
+
+  /**
+   * Checkpoints by the way keep the -wal file near its limit, unless readers follow each other so closely that it
+   * can never start over. Then they are held up for a moment.
+   */
+  limitJournal(): void {
+    if (this.#db.memory || this.#db.readonly || performance.now() - this.#limitedAt < LIMIT_EVERY_MS) return;
+    this.#limitedAt = performance.now();
+    const size = statSync(`${this.#path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+    if (size <= JOURNAL_LIMIT) return;
+    this.#db.pragma(`busy_timeout = ${CHECKPOINT_WAIT_MS}`);
+    try {
+      this.#db.pragma("wal_checkpoint(TRUNCATE)");
+    } catch (error) {
+      // The next one may find its moment; callers are told of the disk's troubles by their own commits.
+      if (!(error instanceof Database.SqliteError)) throw error;
+    } finally {
+      this.#db.pragma(`busy_timeout = ${BUSY_MS}`);
+    }
   }
 
   /** Changes when another connection has committed. */

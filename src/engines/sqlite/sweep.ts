@@ -93,6 +93,7 @@ const INSERT_NOTICE = `INSERT INTO notice (session, kind, task, created_at, fenc
 /** Waits for the session's next beat. */
 export function notify(tx: Tx, kind: "lost" | "cancel", task: Held): void {
   if (task.session === null) return;
+  tx.noticed = true;
   tx.run(INSERT_NOTICE, task.session, kind, task.seq, task.createdAt, task.fence);
 }
 

@@ -68,6 +68,8 @@ export class Tx {
   listeners = 0;
   hint: Hint = {};
   changed = false;
+  /** Notices were left for sessions, and nobody has asked which. */
+  noticed = false;
   /** Nothing that time brings is left to be done at this moment: see sweep.ts. */
   swept = false;
   /** Live workers by queue, while nobody joins, leaves or beats: see line.ts. */

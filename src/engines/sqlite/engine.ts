@@ -1,0 +1,139 @@
+import { resolve } from "node:path";
+import type { Clock } from "../../core/clock.ts";
+import {
+  type Engine,
+  type Hint,
+  type Op,
+  type Outcome,
+  type Outcomes,
+  READING_VERBS,
+} from "../../engine/engine.ts";
+import { Heart } from "./heart.ts";
+import type { ThreadData } from "./messages.ts";
+import type { Durability } from "./open.ts";
+import { closed, Remote } from "./remote.ts";
+
+export interface SqliteOptions {
+  path: string;
+  durability?: Durability;
+  /** For tests. The machine's own clock is read by the store's thread, and beats sessions there. */
+  clock?: Clock;
+}
+
+/** Opens a store's file, or makes it. Any number of processes may have one open. */
+export async function openSqlite(options: SqliteOptions): Promise<Engine> {
+  const { clock, durability = "full" } = options;
+  const path = options.path === ":memory:" ? options.path : resolve(options.path);
+  const data: ThreadData = { path, durability, role: "writer", reading: clock?.read() ?? null };
+  const hints = new Hints();
+  return new SqliteEngine(await Remote.open(data, hints.deliver), hints, data, clock);
+}
+
+class SqliteEngine implements Engine {
+  /** One batch on its way to the disk, the next one waiting for it. */
+  readonly depth = 2;
+  readonly #writer: Remote;
+  readonly #hints: Hints;
+  readonly #data: ThreadData;
+  readonly #clock: Clock | undefined;
+  readonly #heart: Heart | undefined;
+  /** Settles when every batch sent to the writer so far is answered. */
+  #written: Promise<unknown> = Promise.resolve();
+  #reader: Promise<Remote> | undefined;
+  readonly #reads = new Set<Promise<unknown>>();
+  #closed = false;
+
+  constructor(writer: Remote, hints: Hints, data: ThreadData, clock: Clock | undefined) {
+    this.#writer = writer;
+    this.#hints = hints;
+    this.#data = data;
+    this.#clock = clock;
+    if (clock) this.#heart = new Heart(clock.after.bind(clock), (session) => this.#beat(session, clock));
+  }
+
+  onHint(listener: (hint: Hint) => void): void {
+    this.#hints.listener = listener;
+  }
+
+  async run<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
+    if (this.#closed) throw closed();
+    const outcomes = await (this.#isSlowReading(ops) ? this.#read(ops) : this.#write(ops));
+    return outcomes as unknown as Outcomes<Ops>;
+  }
+
+  /** `ends` is asked often and answered fast: where the others are not, it stays with the writer. */
+  #isSlowReading(ops: readonly Op[]): boolean {
+    return (
+      this.#data.path !== ":memory:" &&
+      ops.every((op) => READING_VERBS.has(op.verb)) &&
+      ops.some((op) => op.verb !== "ends")
+    );
+  }
+
+  async #write(ops: readonly Op[]): Promise<Outcome[]> {
+    const answer = this.#writer.call({ ops }, this.#clock?.read() ?? null);
+    this.#written = answer.catch(() => {});
+    const outcomes = await answer;
+    if (this.#heart) this.#follow(this.#heart, ops, outcomes);
+    return outcomes;
+  }
+
+  /** Beside the writer, and after what was asked of it before: a caller sees its own writes. */
+  async #read(ops: readonly Op[]): Promise<Outcome[]> {
+    const reading = this.#clock?.read() ?? null;
+    const written = this.#written;
+    // A copy now: the caller may change its objects while this waits.
+    const copy = structuredClone(ops);
+    const answer = (async () => {
+      await written;
+      this.#reader ??= Remote.open({ ...this.#data, role: "reader" }, () => {});
+      const reader = await this.#reader.catch((error: unknown) => {
+        this.#reader = undefined;
+        throw error;
+      });
+      return reader.call({ ops: copy }, reading);
+    })();
+    this.#reads.add(answer);
+    try {
+      return await answer;
+    } finally {
+      this.#reads.delete(answer);
+    }
+  }
+
+  /** The writer does this where the clock is the machine's. */
+  #follow(heart: Heart, ops: readonly Op[], outcomes: Outcome[]): void {
+    for (const [index, op] of ops.entries()) {
+      const outcome = outcomes[index]!;
+      if (op.verb === "join" && "ok" in outcome && !this.#closed) {
+        heart.join((outcome.ok as { session: number }).session, op.lease);
+      }
+      if (op.verb === "leave") heart.leave(op.session);
+    }
+  }
+
+  async #beat(session: number, clock: Clock): Promise<boolean> {
+    try {
+      await this.#writer.call({ beat: [session] }, clock.read());
+      return true;
+    } catch {
+      return this.#closed;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#heart?.stop();
+    await Promise.allSettled(this.#reads);
+    const reader = await this.#reader?.catch(() => undefined);
+    await reader?.close();
+    await this.#writer.close();
+  }
+}
+
+/** Passes hints on to the one listener; there may be none yet. */
+class Hints {
+  listener: (hint: Hint) => void = () => {};
+
+  readonly deliver = (hint: Hint): void => this.listener(hint);
+}

@@ -1,0 +1,128 @@
+import { Worker } from "node:worker_threads";
+import { DibsError } from "../../core/errors.ts";
+import type { Hint, Outcome } from "../../engine/engine.ts";
+import { type Answer, errorOf, type Report, type Request, type ThreadData } from "./messages.ts";
+
+interface Call {
+  resolve: (outcomes: Outcome[]) => void;
+  reject: (error: Error) => void;
+}
+
+/**
+ * The caller's end of a store's thread.
+ *
+ *   opening ──▶ open ──▶ closing ──▶ ended
+ *      └──────────┴─────────┴──▶ ended, when the thread dies: then every call is told so, and none hangs
+ *
+ * The thread keeps the process alive only while a call is under way.
+ */
+export class Remote {
+  readonly #worker: Worker;
+  readonly #path: string;
+  readonly #onHint: (hint: Hint) => void;
+  readonly #calls = new Map<number, Call>();
+  readonly #ended: Promise<void>;
+  #lastId = 0;
+  #closing = false;
+  #death: DibsError | undefined;
+
+  private constructor(data: ThreadData, onHint: (hint: Hint) => void) {
+    this.#path = data.path;
+    this.#onHint = onHint;
+    // Flags of the program's own, such as --input-type, are not for this thread.
+    this.#worker = new Worker(new URL("./thread.ts", import.meta.url), {
+      workerData: data,
+      execArgv: [],
+      name: `dibs ${data.role}`,
+    });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#ended = promise;
+    this.#worker.once("exit", () => {
+      this.#die();
+      resolve();
+    });
+  }
+
+  /** Resolves when the store is open, or rejects with the words why not. */
+  static async open(data: ThreadData, onHint: (hint: Hint) => void): Promise<Remote> {
+    const remote = new Remote(data, onHint);
+    await remote.#opened();
+    return remote;
+  }
+
+  #opened(): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const worker = this.#worker;
+    worker.once("message", (report: Report) => {
+      if ("failure" in report) {
+        this.#closing = true;
+        reject(errorOf(report.failure));
+        return;
+      }
+      worker.on("message", (next: Extract<Report, { answers: Answer[] }>) => this.#receive(next));
+      worker.unref();
+      resolve();
+    });
+    worker.on("error", (error: Error) => {
+      this.#die(error);
+      reject(this.#death!);
+    });
+    void this.#ended.then(() => reject(this.#death ?? closed()));
+    return promise;
+  }
+
+  /** `request` without its id. */
+  call(request: { ops: unknown } | { beat: unknown }, reading: unknown): Promise<Outcome[]> {
+    if (this.#closing) return Promise.reject(closed());
+    if (this.#death) return Promise.reject(this.#death);
+    const id = ++this.#lastId;
+    const { promise, resolve, reject } = Promise.withResolvers<Outcome[]>();
+    // Cloned first: a batch that cannot be sent was never under way.
+    this.#worker.postMessage({ id, ...request, reading });
+    if (this.#calls.size === 0) this.#worker.ref();
+    this.#calls.set(id, { resolve, reject });
+    return promise;
+  }
+
+  #receive({ answers, hint }: { answers: Answer[]; hint: Hint | null }): void {
+    if (hint && !this.#closing) this.#onHint(hint);
+    for (const { id, outcomes, failure } of answers) {
+      const call = this.#calls.get(id)!;
+      this.#calls.delete(id);
+      if (failure) call.reject(errorOf(failure));
+      else call.resolve(outcomes!);
+    }
+    if (this.#calls.size === 0 && !this.#closing) this.#worker.unref();
+  }
+
+  /** Finishes what was asked before. */
+  async close(): Promise<void> {
+    if (!this.#closing && !this.#death) {
+      this.#closing = true;
+      this.#worker.ref();
+      this.#worker.postMessage({ close: true } satisfies Request);
+    }
+    await this.#ended;
+  }
+
+  #die(cause?: Error): void {
+    if (!this.#closing) {
+      this.#death ??= new DibsError(
+        "UNAVAILABLE",
+        `The thread of the store ${this.#path} ended unexpectedly${cause ? ` (${cause.message})` : ""}. Open the store again.`,
+        { retryable: false, ...(cause && { cause }) },
+      );
+    }
+    const unknown = new DibsError(
+      "OUTCOME_UNKNOWN",
+      `The thread of the store ${this.#path} ended before it answered: what was asked may or may not have happened. ` +
+        `Open the store again, and look before repeating it, or repeat it with an idempotencyKey.`,
+    );
+    for (const call of this.#calls.values()) call.reject(unknown);
+    this.#calls.clear();
+  }
+}
+
+export function closed(): DibsError {
+  return new DibsError("CLOSED", "The store was closed.");
+}

@@ -1,0 +1,190 @@
+import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { type Reading, startTimer } from "../../core/clock.ts";
+import { isDibsError } from "../../core/errors.ts";
+import type { Hint, Notice, Op, Outcome } from "../../engine/engine.ts";
+import { systemClock } from "../../engine/system-clock.ts";
+import { Heart } from "./heart.ts";
+import { type Answer, failureOf, type Report, type Request, type ThreadData } from "./messages.ts";
+import { SqliteStore } from "./store.ts";
+import { Watch } from "./watch.ts";
+
+/**
+ * A thread for SQLite, which blocks the one it runs on. While a commit reaches the disk the next requests
+ * gather in the port; all that are there by then go into one transaction.
+ *
+ * The writer also beats the sessions that joined through it, so that a handler that blocks the event loop
+ * does not lose its claims, and watches for what other processes commit.
+ */
+class StoreThread {
+  readonly #port: MessagePort;
+  readonly #data: ThreadData;
+  readonly #store: SqliteStore;
+  readonly #sessions = new Set<number>();
+  readonly #heart: Heart;
+  readonly #watch: Watch | undefined;
+
+  constructor(port: MessagePort, data: ThreadData) {
+    this.#port = port;
+    this.#data = data;
+    const { path, durability, role } = data;
+    const reading = data.reading ?? systemClock.read();
+    this.#store = new SqliteStore({ path, durability, readonly: role === "reader" }, reading);
+    this.#heart = new Heart(startTimer, (session) => this.#beat([session], systemClock.read()));
+    if (role === "writer" && path !== ":memory:") {
+      this.#watch = new Watch(
+        path,
+        () => this.#store.dataVersion(),
+        () => this.#foreign(),
+      );
+    }
+    port.on("message", (request: Request) => this.#serve(request));
+  }
+
+  #post(report: Report): void {
+    this.#port.postMessage(report);
+  }
+
+  /** All requests of the moment. Those that carry a reading of their own are served one by one. */
+  #serve(first: Request): void {
+    let batch: Batch[] = [];
+    for (let request: Request | undefined = first; request; request = this.#next()) {
+      if ("ops" in request && request.reading === null) {
+        batch.push(request);
+        continue;
+      }
+      this.#runAll(batch, null);
+      batch = [];
+      if ("close" in request) return this.#close();
+      if ("ops" in request) this.#runAll([request], request.reading);
+      else this.#answerBeat(request.id, request.beat, request.reading);
+    }
+    this.#runAll(batch, null);
+    this.#store.limitJournal();
+  }
+
+  #next(): Request | undefined {
+    return receiveMessageOnPort(this.#port)?.message as Request | undefined;
+  }
+
+  #runAll(batch: Batch[], given: Reading | null): void {
+    if (batch.length === 0) return;
+    const reading = given ?? systemClock.read();
+    try {
+      const ops = batch.length === 1 ? batch[0]!.ops : batch.flatMap((request) => request.ops);
+      const { outcomes, hint } = this.#store.run(ops, reading);
+      let from = 0;
+      const answers = batch.map(({ id, ops }) => ({
+        id,
+        outcomes: outcomes.slice(from, (from += ops.length)),
+      }));
+      this.#follow(ops, outcomes);
+      this.#post({ answers, hint: isEmpty(hint) ? null : hint });
+    } catch (error) {
+      // What is not an answer of the store's is a mistake in one of the batches: the others must not suffer.
+      if (batch.length > 1 && !isDibsError(error)) {
+        for (const request of batch) this.#runAll([request], given);
+        return;
+      }
+      const failure = failureOf(error);
+      this.#post({ answers: batch.map(({ id }): Answer => ({ id, failure })), hint: null });
+    }
+    if (this.#store.hasNotices) this.#fetchNotices(reading);
+  }
+
+  #follow(ops: readonly Op[], outcomes: readonly Outcome[]): void {
+    for (const [index, op] of ops.entries()) {
+      const outcome = outcomes[index]!;
+      if (op.verb === "join" && "ok" in outcome) {
+        const { session } = outcome.ok as { session: number };
+        this.#sessions.add(session);
+        if (this.#data.reading === null) this.#heart.join(session, op.lease);
+      } else if (op.verb === "leave") {
+        this.#forget(op.session);
+      } else if (
+        op.verb === "claim" &&
+        "ok" in outcome &&
+        (outcome.ok as { tasks: unknown[] }).tasks.length > 0
+      ) {
+        this.#watch?.useful();
+      }
+    }
+  }
+
+  #forget(session: number): void {
+    this.#sessions.delete(session);
+    this.#heart.leave(session);
+  }
+
+  /** Answers whether it came through. */
+  #beat(sessions: number[], reading: Reading): boolean {
+    try {
+      this.#tell(this.#runBeat(sessions, reading));
+      return true;
+    } catch (error) {
+      if (!isDibsError(error)) throw error;
+      return false;
+    }
+  }
+
+  /** A beat ends what is overdue, so it has more to tell than notices. */
+  #runBeat(sessions: number[], reading: Reading): Hint {
+    const { outcomes, hint } = this.#store.run([{ verb: "beat", sessions }], reading);
+    const notices: Notice[] = "ok" in outcomes[0] ? outcomes[0].ok.notices : [];
+    for (const notice of notices) if (notice.kind === "gone") this.#forget(notice.session);
+    return notices.length > 0 ? { ...hint, notices } : hint;
+  }
+
+  #answerBeat(id: number, sessions: number[], reading: Reading): void {
+    try {
+      this.#post({ answers: [{ id, outcomes: [] }], hint: this.#runBeat(sessions, reading) });
+    } catch (error) {
+      this.#post({ answers: [{ id, failure: failureOf(error) }], hint: null });
+    }
+  }
+
+  #tell(hint: Hint): void {
+    if (!isEmpty(hint)) this.#post({ answers: [], hint });
+  }
+
+  /** Those of the sessions that beat here; others wait for their own process. */
+  #fetchNotices(reading: Reading): void {
+    const sessions = this.#store.noticedSessions(reading).filter((session) => this.#sessions.has(session));
+    if (sessions.length > 0) this.#beat(sessions, reading);
+  }
+
+  /** Another process has committed. A store that cannot be read now is asked again by the next commit or beat. */
+  #foreign(): void {
+    this.#tell({ foreign: true });
+    if (this.#sessions.size === 0 || this.#data.reading !== null) return;
+    try {
+      this.#fetchNotices(systemClock.read());
+    } catch (error) {
+      if (!isDibsError(error)) throw error;
+    }
+  }
+
+  #close(): void {
+    this.#heart.stop();
+    this.#watch?.close();
+    this.#store.close();
+    this.#port.close();
+  }
+}
+
+type Batch = Extract<Request, { ops: readonly Op[] }>;
+
+function isEmpty(hint: Hint): boolean {
+  for (const _ in hint) return false;
+  return true;
+}
+
+if (parentPort) {
+  try {
+    // It lives as long as its port is open.
+    void new StoreThread(parentPort, workerData as ThreadData);
+    parentPort.postMessage({ opened: true } satisfies Report);
+  } catch (error) {
+    parentPort.postMessage({ failure: failureOf(error) } satisfies Report);
+    parentPort.close();
+  }
+}
