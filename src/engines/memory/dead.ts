@@ -41,7 +41,8 @@ export function patterns(model: Model, queue: string, by: PatternKey, limit: num
 function patternOf(task: ModelTask, by: PatternKey): string {
   if (by === "fingerprint") return task.error!.fingerprint;
   if (by === "worker") return task.ledger.at(-1)!.worker;
-  return task.headers[by.slice("header:".length)] ?? "";
+  const name = by.slice("header:".length);
+  return Object.hasOwn(task.headers, name) ? task.headers[name]! : "";
 }
 
 export function redrive(model: Model, queue: string, filter: DeadFilter, spacing: number): { count: number } {
@@ -53,15 +54,20 @@ export function redrive(model: Model, queue: string, filter: DeadFilter, spacing
     task.error = null;
     // Whoever redrives it wants it done, however late.
     task.expiresAt = null;
-    const key = task.idempotencyKey !== null && model.queue(queue).keys.get(task.idempotencyKey);
-    if (key && key.id === task.id) {
-      key.forgetAt = null;
-      key.state = null;
-    }
+    reviveKey(model, task);
     model.announce({ type: "task.redriven", at: model.now, queue, taskId: task.id });
     comeBack(model, task, Math.floor(index * spacing));
   }
   return { count: tasks.length };
+}
+
+/** Its key stands for it again, unless a newer task has taken that meanwhile. */
+function reviveKey(model: Model, { id, queue, idempotencyKey }: ModelTask): void {
+  if (idempotencyKey === null) return;
+  const { keys } = model.queue(queue);
+  const key = keys.get(idempotencyKey);
+  const isFree = !key || key.id === id || (key.forgetAt !== null && key.forgetAt <= model.now);
+  if (isFree) keys.set(idempotencyKey, { id, forgetAt: null, state: null });
 }
 
 export function discard(model: Model, queue: string, filter: DeadFilter): { count: number } {

@@ -75,8 +75,9 @@ export function checkRedrive(turn: Turn, op: Op<"redrive">, outcome: Outcome<"re
     entry.arrival = ++books.arrivals;
     entry.expiresAt = null;
     const key = entry.task.idempotencyKey;
-    const holder = key === undefined ? undefined : books.queue(op.queue).keys.get(key);
-    if (holder?.id === id) holder.end = null;
+    // Its key stands for it again, unless a newer task has taken that meanwhile.
+    const holder = key === undefined ? undefined : books.keyHolder(op.queue, key);
+    if (key !== undefined && (!holder || holder.id === id)) books.queue(op.queue).keys.set(key, { id, end: null });
     const { state } = turn.after.tasks.get(id)!;
     const delay = index * op.spacing;
     const now = entry.task.groupKey !== undefined && state === "waiting" ? "waiting" : "ready";
