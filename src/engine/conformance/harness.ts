@@ -13,7 +13,7 @@ export interface Opened {
   /** Closed by the suite. */
   port: Port;
   /** From now on this opener's workers give no sign of life, as if it hung; the answer ends that. */
-  hang(): () => void;
+  hang: () => () => void;
   /** Opens the same store once more, as another process would. */
-  another?(): Promise<Opened>;
+  another?: () => Promise<Opened>;
 }

@@ -16,14 +16,16 @@ export const HOUR = 60 * MINUTE;
 export const DAY = 24 * HOUR;
 /** What a hint does not tell, housekeeping finds within this. */
 export const SAFETY_POLL = 2 * SECOND;
+/** Within this, what is past its retention is removed. */
+export const HOUSEKEEPING = 20 * SECOND;
 
 export interface World {
   port: Port;
   clock: ManualClock;
   /** When the clock was started: the engine's now, as long as no time has passed. */
   startedAt: number;
-  hang(): () => void;
-  another(): Promise<Port>;
+  hang: () => () => void;
+  another: () => Promise<Port>;
 }
 
 /** Makes a case its own store. */
@@ -180,6 +182,12 @@ export async function isPending(clock: ManualClock, answer: Promise<unknown>): P
   answer.then(settled, settled);
   await clock.advance(0);
   return pending;
+}
+
+/** A long time, most of it asleep: for what does not count awake time, at a fraction of the cost. */
+export async function passLong(clock: ManualClock, ms: number): Promise<void> {
+  clock.sleep(ms - HOUSEKEEPING);
+  await clock.advance(HOUSEKEEPING);
 }
 
 // ── What is told ──────────────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,131 @@
+import { describe, expect, test } from "vitest";
+import {
+  ack,
+  addOne,
+  claim,
+  claimOne,
+  DAY,
+  HOUR,
+  joinWorker,
+  MINUTE,
+  SAFETY_POLL,
+  SECOND,
+  type Start,
+  stateOf,
+  waiting,
+} from "./kit.ts";
+
+export function clock(start: Start): void {
+  describe("when the machine sleeps", () => {
+    test("a lease goes on where it was", async () => {
+      const { port, clock } = await start();
+      await addOne(port);
+      const held = await claimOne(port);
+      await clock.advance(20 * SECOND);
+      clock.sleep(8 * HOUR);
+      await clock.advance(10 * SECOND - 1);
+      expect(await claim(port)).toEqual([]);
+      await clock.advance(1);
+      expect(await claimOne(port)).toMatchObject({ id: held.id, attempt: 2 });
+    });
+
+    test("a worker keeps what it holds", async () => {
+      const { port, clock } = await start();
+      const worker = await joinWorker(port, "w");
+      await addOne(port);
+      const held = await worker.claimOne();
+      clock.sleep(8 * HOUR);
+      expect(await claim(port)).toEqual([]);
+      await clock.advance(5 * MINUTE);
+      expect(await ack(port, held)).toBe("done");
+      expect(worker.notices.all).toEqual([]);
+    });
+
+    test("what became due meanwhile is ready", async () => {
+      const { port, clock } = await start();
+      const { id } = await addOne(port, { delay: HOUR });
+      const next = waiting(port);
+      clock.sleep(2 * HOUR);
+      await clock.advance(SAFETY_POLL);
+      expect((await next)[0]!.id).toBe(id);
+    });
+
+    test("what outlived its time is expired", async () => {
+      const { port, clock } = await start();
+      const { id } = await addOne(port, { ttl: HOUR });
+      clock.sleep(2 * HOUR);
+      expect(await claim(port)).toEqual([]);
+      await clock.advance(SAFETY_POLL);
+      expect(await stateOf(port, id)).toBe("expired");
+    });
+
+    test("the next due times are met as before", async () => {
+      const { port, clock } = await start();
+      await clock.advance(SECOND);
+      clock.sleep(8 * HOUR);
+      await addOne(port, { delay: 300 });
+      const next = waiting(port);
+      await clock.advance(300);
+      expect(await next).toHaveLength(1);
+      expect(clock.read().awake).toBe(SECOND + 300);
+    });
+  });
+
+  describe.each([
+    ["forward", 30 * DAY],
+    ["back", -30 * DAY],
+  ])("when the calendar is set %s", (_, step) => {
+    test("a lease lasts as long as before, and ends", async () => {
+      const { port, clock } = await start();
+      await addOne(port);
+      await claimOne(port);
+      clock.step(step);
+      await clock.advance(30 * SECOND - 1);
+      expect(await claim(port)).toEqual([]);
+      await clock.advance(1);
+      expect((await claimOne(port)).attempt).toBe(2);
+    });
+
+    test("a worker keeps what it holds", async () => {
+      const { port, clock } = await start();
+      const worker = await joinWorker(port, "w");
+      await addOne(port);
+      const held = await worker.claimOne();
+      clock.step(step);
+      await clock.advance(5 * MINUTE);
+      expect(await ack(port, held)).toBe("done");
+    });
+
+    test("a delay lasts as long as before, and ends", async () => {
+      const { port, clock } = await start();
+      await addOne(port, { delay: MINUTE });
+      clock.step(step);
+      await clock.advance(MINUTE - 1);
+      expect(await claim(port)).toEqual([]);
+      await clock.advance(1);
+      expect(await claim(port)).toHaveLength(1);
+    });
+
+    test("a time-to-live lasts as long as before, and ends", async () => {
+      const { port, clock } = await start();
+      const { id } = await addOne(port, { ttl: HOUR });
+      clock.step(step);
+      await clock.advance(HOUR - 1);
+      expect(await stateOf(port, id)).toBe("ready");
+      await clock.advance(1 + SAFETY_POLL);
+      expect(await stateOf(port, id)).toBe("expired");
+    });
+
+    test("ids still sort by arrival, and times do not run backwards", async () => {
+      const { port, clock } = await start();
+      const before = await addOne(port);
+      await clock.advance(10);
+      clock.step(step);
+      await clock.advance(10);
+      const after = await addOne(port);
+      expect(after.id > before.id).toBe(true);
+      const [first, second] = [await port.task(before.id), await port.task(after.id)];
+      expect(second.createdAt).toBe(first.createdAt + 20);
+    });
+  });
+}

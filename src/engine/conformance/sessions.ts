@@ -1,0 +1,223 @@
+import { describe, expect, test } from "vitest";
+import {
+  ack,
+  addNamed,
+  addOne,
+  claim,
+  claimNames,
+  claimOne,
+  joinWorker,
+  MINUTE,
+  QUEUE,
+  refused,
+  SECOND,
+  type Start,
+  stateOf,
+  waiting,
+} from "./kit.ts";
+
+const LEASE = 30 * SECOND;
+
+export function sessions(start: Start): void {
+  describe("the claims of a live worker", () => {
+    test("last over any number of leases", async () => {
+      const { port, clock } = await start();
+      const worker = await joinWorker(port, "w");
+      await addNamed(port, ["1", "2", "3"]);
+      const held = await worker.claim({ max: 3 });
+      await clock.advance(20 * LEASE);
+      expect(await claim(port, { worker: "other" })).toEqual([]);
+      for (const each of held) expect(await ack(port, each)).toBe("done");
+      expect(worker.notices.all).toEqual([]);
+    });
+
+    test("last even where the queue's lease is shorter than the time between two signs of life", async () => {
+      const { port, clock } = await start();
+      await port.declare(QUEUE, { lease: SECOND });
+      const worker = await joinWorker(port, "w", { lease: LEASE });
+      await addOne(port);
+      const held = await worker.claimOne();
+      await clock.advance(10 * LEASE);
+      expect(await ack(port, held)).toBe("done");
+    });
+
+    test("do not keep alive what somebody claimed by hand", async () => {
+      const { port, clock } = await start();
+      await joinWorker(port, "w");
+      const { id } = await addOne(port);
+      await claimOne(port, { worker: "w" });
+      await clock.advance(LEASE);
+      expect(await stateOf(port, id)).toBe("ready");
+    });
+  });
+
+  describe("the claims of a worker that gives no sign of life", () => {
+    test("are lost when its lease ends, and counted as failures", async () => {
+      const { port, clock, hang } = await start();
+      const worker = await joinWorker(port, "w");
+      const [id] = await addNamed(port, ["1", "2"]);
+      await worker.claim({ max: 2 });
+      hang();
+      await clock.advance(LEASE - 1);
+      expect(await claim(port)).toEqual([]);
+      await clock.advance(1);
+      expect(await claimNames(port)).toEqual(["1", "2"]);
+      expect(await port.history(id!)).toMatchObject([{ worker: "w", outcome: "lost", attempt: 1 }]);
+    });
+
+    test("wake those who wait for work", async () => {
+      const { port, clock, hang } = await start();
+      const worker = await joinWorker(port, "w");
+      await addOne(port);
+      await worker.claimOne();
+      hang();
+      const next = waiting(port);
+      await clock.advance(LEASE);
+      expect((await next)[0]!.attempt).toBe(2);
+    });
+
+    test("cannot be settled after that", async () => {
+      const { port, clock, hang } = await start();
+      const worker = await joinWorker(port, "w");
+      await addOne(port);
+      const held = await worker.claimOne();
+      hang();
+      await clock.advance(LEASE);
+      await refused(() => ack(port, held), "CLAIM_LOST");
+    });
+
+    test("last if it comes back in time", async () => {
+      const { port, clock, hang } = await start();
+      const worker = await joinWorker(port, "w");
+      await addOne(port);
+      const held = await worker.claimOne();
+      const goOn = hang();
+      await clock.advance(LEASE - SECOND);
+      goOn();
+      await clock.advance(3 * LEASE);
+      expect(await ack(port, held)).toBe("done");
+    });
+  });
+
+  describe("a worker that was given up", () => {
+    test("is told that it is gone, once it shows again", async () => {
+      const { port, clock, hang } = await start();
+      const worker = await joinWorker(port, "w");
+      const goOn = hang();
+      await clock.advance(2 * LEASE);
+      goOn();
+      expect(await worker.notices.next()).toMatchObject({ kind: "gone" });
+    });
+
+    test("gets no more tasks under its old session", async () => {
+      const { port, clock, hang } = await start();
+      const worker = await joinWorker(port, "w");
+      hang();
+      await clock.advance(2 * LEASE);
+      const { id } = await addOne(port);
+      await refused(() => worker.claim(), "CLAIM_LOST");
+      expect(await stateOf(port, id)).toBe("ready");
+    });
+
+    test("may join again", async () => {
+      const { port, clock, hang } = await start();
+      const first = await joinWorker(port, "w");
+      const goOn = hang();
+      await clock.advance(2 * LEASE);
+      goOn();
+      const second = await joinWorker(port, "w");
+      expect(second.session).not.toBe(first.session);
+      await addOne(port);
+      const held = await second.claimOne();
+      await clock.advance(3 * LEASE);
+      expect(await ack(port, held)).toBe("done");
+    });
+  });
+
+  describe("a worker that leaves", () => {
+    test("releases what it holds, and no attempt is used up", async () => {
+      const { port } = await start();
+      const worker = await joinWorker(port, "w");
+      const [id] = await addNamed(port, ["1", "2", "3"]);
+      const held = await worker.claim({ max: 2 });
+      await port.leave(worker.session);
+      await refused(() => ack(port, held[0]!), "CLAIM_LOST");
+      expect(await port.task(id!)).toMatchObject({ state: "ready", attempt: 1 });
+      expect(await port.history(id!)).toMatchObject([{ outcome: "released", worker: "w" }]);
+      expect(await claimNames(port)).toEqual(["1", "2", "3"]);
+    });
+
+    test("wakes those who wait for work", async () => {
+      const { port } = await start();
+      const worker = await joinWorker(port, "w");
+      await addNamed(port, ["1", "2"]);
+      await worker.claim({ max: 2 });
+      const next = [waiting(port), waiting(port)];
+      await port.leave(worker.session);
+      expect((await Promise.all(next)).flat()).toHaveLength(2);
+    });
+
+    test("may leave twice", async () => {
+      const { port } = await start();
+      const worker = await joinWorker(port, "w");
+      await port.leave(worker.session);
+      await port.leave(worker.session);
+      await refused(() => worker.claim(), "CLAIM_LOST");
+    });
+  });
+
+  describe("an attempt that takes longer than the queue's timeout", () => {
+    async function overdue(maxAttempts: number) {
+      const world = await start();
+      await world.port.declare(QUEUE, { timeout: 5 * MINUTE, maxAttempts });
+      const worker = await joinWorker(world.port, "w");
+      const { id } = await addOne(world.port);
+      return { ...world, id, worker, held: await worker.claimOne() };
+    }
+
+    test("is ended at the next sign of life, and its worker is told", async () => {
+      const { port, clock, worker, held } = await overdue(2);
+      await clock.advance(5 * MINUTE - 1);
+      expect(await stateOf(port, held.id)).toBe("claimed");
+      await clock.advance(LEASE);
+      expect(await worker.notices.next()).toMatchObject({ kind: "timeout", id: held.id, fence: held.fence });
+      await refused(() => ack(port, held), "CLAIM_LOST");
+      expect(await port.task(held.id)).toMatchObject({ state: "ready", attempt: 2 });
+      expect(await port.history(held.id)).toMatchObject([
+        { outcome: "timeout", error: { name: "TimeoutError" } },
+      ]);
+    });
+
+    test("wakes those who wait for work", async () => {
+      const { port, clock } = await overdue(2);
+      await clock.advance(5 * MINUTE - SECOND);
+      const next = waiting(port);
+      await clock.advance(LEASE);
+      expect((await next)[0]!.attempt).toBe(2);
+    });
+
+    test("is the task's death if it was the last", async () => {
+      const { port, clock, id } = await overdue(1);
+      const end = port.end(id);
+      await clock.advance(5 * MINUTE + LEASE);
+      expect(await end).toMatchObject({ state: "dead", error: { name: "TimeoutError" } });
+    });
+
+    test("is not one if it was extended", async () => {
+      const { port, clock, held } = await overdue(1);
+      await clock.advance(4 * MINUTE);
+      await port.extend(held, 10 * MINUTE);
+      await clock.advance(10 * MINUTE - 1);
+      expect(await ack(port, held)).toBe("done");
+    });
+
+    test("does not end the worker's other claims", async () => {
+      const { port, clock, worker } = await overdue(1);
+      await clock.advance(4 * MINUTE);
+      await addOne(port);
+      const second = await worker.claimOne();
+      await clock.advance(2 * MINUTE);
+      expect(await ack(port, second)).toBe("done");
+    });
+  });
+}
