@@ -38,12 +38,12 @@ test("decimal fractions are exact", () => {
 describe("refused, with what it should have been", () => {
   test.each([
     ["30", 'lease must be a duration such as "250ms"'],
-    ["30 s", "got \"30 s\""],
-    ["-5s", "got \"-5s\""],
-    ["1w", "got \"1w\""],
-    ["1e3ms", "got \"1e3ms\""],
-    ["", "got \"\""],
-    ["5S", "got \"5S\""],
+    ["30 s", 'got "30 s"'],
+    ["-5s", 'got "-5s"'],
+    ["1w", 'got "1w"'],
+    ["1e3ms", 'got "1e3ms"'],
+    ["", 'got ""'],
+    ["5S", 'got "5S"'],
     [null, "got null"],
     [undefined, "got undefined"],
     [Number.NaN, "got NaN"],
@@ -74,7 +74,11 @@ test("every whole number of a unit means the same as its milliseconds", () => {
 });
 
 test("whatever is given: a whole number of milliseconds within bounds, or INVALID", () => {
-  const anything = fc.oneof(fc.anything(), fc.double(), fc.string({ unit: fc.constantFrom(..."0123456789.smhd-") }));
+  const anything = fc.oneof(
+    fc.anything(),
+    fc.double(),
+    fc.string({ unit: fc.constantFrom(..."0123456789.smhd-") }),
+  );
   fc.assert(
     fc.property(anything, (value) => {
       try {

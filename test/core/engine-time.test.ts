@@ -17,30 +17,49 @@ describe("the engine's clock", () => {
   });
 
   test("goes on with the time that passed", () => {
-    const time = advanceTime(startTime(start), after({ elapsed: 11 * HOUR, awake: 5 * HOUR, wall: NOON + HOUR }));
+    const time = advanceTime(
+      startTime(start),
+      after({ elapsed: 11 * HOUR, awake: 5 * HOUR, wall: NOON + HOUR }),
+    );
     expect(time).toMatchObject({ now: NOON + HOUR, awake: HOUR });
   });
 
   test("counts sleep for due times, not for leases", () => {
-    const time = advanceTime(startTime(start), after({ elapsed: 18 * HOUR, awake: 4 * HOUR + 5, wall: NOON + 8 * HOUR }));
+    const time = advanceTime(
+      startTime(start),
+      after({ elapsed: 18 * HOUR, awake: 4 * HOUR + 5, wall: NOON + 8 * HOUR }),
+    );
     expect(time).toMatchObject({ now: NOON + 8 * HOUR, awake: 5 });
   });
 
   test.each([-HOUR, HOUR, 10_000 * HOUR])("ignores a step of the calendar by %d ms", (step) => {
-    const time = advanceTime(startTime(start), after({ elapsed: 10 * HOUR + 20, awake: 4 * HOUR + 20, wall: NOON + 20 + step }));
+    const time = advanceTime(
+      startTime(start),
+      after({ elapsed: 10 * HOUR + 20, awake: 4 * HOUR + 20, wall: NOON + 20 + step }),
+    );
     expect(time).toMatchObject({ now: NOON + 20, awake: 20 });
   });
 
   test("asks the calendar after a reboot, and leases go on from where they were", () => {
     const before = advanceTime(startTime(start), after({ elapsed: 10 * HOUR + 700, awake: 4 * HOUR + 700 }));
-    const time = advanceTime(before, { boot: "second", wall: NOON + 3 * HOUR, elapsed: 40_000, awake: 40_000 });
+    const time = advanceTime(before, {
+      boot: "second",
+      wall: NOON + 3 * HOUR,
+      elapsed: 40_000,
+      awake: 40_000,
+    });
     expect(time).toMatchObject({ now: NOON + 3 * HOUR, awake: 700, boot: "second" });
     const later = advanceTime(time, { boot: "second", wall: 0, elapsed: 41_000, awake: 41_000 });
     expect(later).toMatchObject({ now: NOON + 3 * HOUR + 1_000, awake: 1_700 });
   });
 
   test("stands still after a reboot whose calendar lies behind", () => {
-    const time = advanceTime(startTime(start), { boot: "second", wall: NOON - 9 * HOUR, elapsed: 5, awake: 5 });
+    const time = advanceTime(startTime(start), {
+      boot: "second",
+      wall: NOON - 9 * HOUR,
+      elapsed: 5,
+      awake: 5,
+    });
     expect(time).toMatchObject({ now: NOON, awake: 0 });
   });
 
@@ -52,7 +71,8 @@ describe("the engine's clock", () => {
 
   test("loses no part of a millisecond to rounding", () => {
     let time = startTime(after({ elapsed: 0.4, awake: 0.4 }));
-    for (let i = 1; i <= 1_000; i++) time = advanceTime(time, after({ elapsed: 0.4 + i * 0.3, awake: 0.4 + i * 0.3 }));
+    for (let i = 1; i <= 1_000; i++)
+      time = advanceTime(time, after({ elapsed: 0.4 + i * 0.3, awake: 0.4 + i * 0.3 }));
     expect(time).toMatchObject({ now: NOON + 300, awake: 300 });
   });
 });
@@ -72,7 +92,8 @@ test("never runs backwards, awake never ahead of the rest, in whole milliseconds
         const later = advanceTime(time, next);
         expect(later.now).toBeGreaterThanOrEqual(time.now);
         expect(later.awake).toBeGreaterThanOrEqual(time.awake);
-        if (next.boot === time.boot) expect(later.awake - time.awake).toBeLessThanOrEqual(later.now - time.now);
+        if (next.boot === time.boot)
+          expect(later.awake - time.awake).toBeLessThanOrEqual(later.now - time.now);
         expect(Number.isInteger(later.now) && Number.isInteger(later.awake)).toBe(true);
         time = later;
       }
@@ -81,7 +102,10 @@ test("never runs backwards, awake never ahead of the rest, in whole milliseconds
 });
 
 test("many readings come to the same as the last of them", () => {
-  const steps = fc.array(fc.record({ slept: fc.nat(10_000), awake: fc.nat(10_000) }), { minLength: 1, maxLength: 20 });
+  const steps = fc.array(fc.record({ slept: fc.nat(10_000), awake: fc.nat(10_000) }), {
+    minLength: 1,
+    maxLength: 20,
+  });
   fc.assert(
     fc.property(steps, (all) => {
       let time = startTime(start);

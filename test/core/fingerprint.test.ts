@@ -9,10 +9,18 @@ function of(message: string, name = "Error"): string {
 describe("folds what varies", () => {
   test.each([
     ["timeout after 30 ms", "timeout after 45 ms", "Error: timeout after <n> ms"],
-    ["user 019bc188-3c70-7000-8000-00000b3a8ceb gone", "user 11111111-2222-4333-8444-555555555555 gone", "Error: user <id> gone"],
+    [
+      "user 019bc188-3c70-7000-8000-00000b3a8ceb gone",
+      "user 11111111-2222-4333-8444-555555555555 gone",
+      "Error: user <id> gone",
+    ],
     ["no user 'ada'", 'no user "grace hopper"', "Error: no user <text>"],
     ["GET https://a.example/x?y=1 failed", "GET http://b.example failed", "Error: GET <url> failed"],
-    ["cannot reach postgres://me:secret@host/db", "cannot reach postgresql://other/db", "Error: cannot reach <url>"],
+    [
+      "cannot reach postgres://me:secret@host/db",
+      "cannot reach postgresql://other/db",
+      "Error: cannot reach <url>",
+    ],
     ["at 0xdeadbeef", "at 0x1", "Error: at <hex>"],
     ["object deadbeef01 is locked", "object 9f8e7d6c5b is locked", "Error: object <hex> is locked"],
     ["connect 127.0.0.1:5432", "connect 10.1.2.3:80", "Error: connect <n>"],

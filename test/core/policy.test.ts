@@ -1,11 +1,20 @@
 import { describe, expect, test } from "vitest";
 import { isDibsError } from "../../src/core/errors.ts";
-import { DEFAULT_POLICY, parsePolicy, type QueuePolicyOptions, resolvePolicy } from "../../src/core/policy.ts";
+import {
+  DEFAULT_POLICY,
+  parsePolicy,
+  type QueuePolicyOptions,
+  resolvePolicy,
+} from "../../src/core/policy.ts";
 
 describe("a policy", () => {
   test("holds only what was named, in milliseconds", () => {
     expect(parsePolicy({})).toEqual({});
-    expect(parsePolicy({ lease: "1m", maxAttempts: 3, ttl: null })).toEqual({ lease: 60_000, maxAttempts: 3, ttl: null });
+    expect(parsePolicy({ lease: "1m", maxAttempts: 3, ttl: null })).toEqual({
+      lease: 60_000,
+      maxAttempts: 3,
+      ttl: null,
+    });
     expect(parsePolicy({ lease: undefined } as unknown as QueuePolicyOptions)).toEqual({});
   });
 
@@ -36,13 +45,22 @@ describe("a policy", () => {
   });
 
   test("fills in the rest of a backoff or a retention that was begun", () => {
-    expect(parsePolicy({ backoff: { delay: "2s" } }).backoff).toEqual({ ...DEFAULT_POLICY.backoff, delay: 2_000 });
-    expect(parsePolicy({ retention: { count: 7 } }).retention).toEqual({ ...DEFAULT_POLICY.retention, count: 7 });
+    expect(parsePolicy({ backoff: { delay: "2s" } }).backoff).toEqual({
+      ...DEFAULT_POLICY.backoff,
+      delay: 2_000,
+    });
+    expect(parsePolicy({ retention: { count: 7 } }).retention).toEqual({
+      ...DEFAULT_POLICY.retention,
+      count: 7,
+    });
     expect(parsePolicy({ backoff: {} }).backoff).toEqual(DEFAULT_POLICY.backoff);
   });
 
   test("lets a long delay raise the ceiling that nobody named", () => {
-    expect(parsePolicy({ backoff: { delay: "1h" } }).backoff).toMatchObject({ delay: 3_600_000, max: 3_600_000 });
+    expect(parsePolicy({ backoff: { delay: "1h" } }).backoff).toMatchObject({
+      delay: 3_600_000,
+      max: 3_600_000,
+    });
   });
 
   test("resolves to the defaults where nothing was named", () => {
@@ -51,7 +69,12 @@ describe("a policy", () => {
   });
 
   test("has the defaults that the documentation gives", () => {
-    expect(DEFAULT_POLICY).toMatchObject({ lease: 30_000, timeout: 3_600_000, maxAttempts: 5, elsewhere: 5_000 });
+    expect(DEFAULT_POLICY).toMatchObject({
+      lease: 30_000,
+      timeout: 3_600_000,
+      maxAttempts: 5,
+      elsewhere: 5_000,
+    });
     expect(DEFAULT_POLICY.backoff).toEqual({ type: "exponential", delay: 1_000, max: 600_000, jitter: 0.2 });
   });
 });
@@ -66,9 +89,21 @@ describe("a policy is refused for", () => {
     ["no attempts", { maxAttempts: 0 }, "maxAttempts must be a whole number from 1 to 1000; got 0"],
     ["half an attempt", { maxAttempts: 1.5 }, "maxAttempts must be a whole number"],
     ["attempts as text", { maxAttempts: "5" }, 'got "5"'],
-    ["an unknown backoff", { backoff: { type: "linear" } }, 'backoff.type must be "fixed" or "exponential"; got "linear"'],
-    ["a ceiling below the delay", { backoff: { delay: "10s", max: "1s" } }, "backoff.max (1000 ms) must not be below backoff.delay (10000 ms)"],
-    ["jitter above one", { backoff: { jitter: 1.1 } }, "backoff.jitter must be a number from 0 to 1; got 1.1"],
+    [
+      "an unknown backoff",
+      { backoff: { type: "linear" } },
+      'backoff.type must be "fixed" or "exponential"; got "linear"',
+    ],
+    [
+      "a ceiling below the delay",
+      { backoff: { delay: "10s", max: "1s" } },
+      "backoff.max (1000 ms) must not be below backoff.delay (10000 ms)",
+    ],
+    [
+      "jitter above one",
+      { backoff: { jitter: 1.1 } },
+      "backoff.jitter must be a number from 0 to 1; got 1.1",
+    ],
     ["jitter that is no number", { backoff: { jitter: Number.NaN } }, "got NaN"],
     ["a negative depth", { maxDepth: -1 }, "maxDepth must be a whole number from 0"],
     ["a huge payload", { maxPayload: 2 ** 31 }, "maxPayload must be a whole number from 0 to 67108864"],

@@ -52,6 +52,12 @@ test("never shrinks from one failure to the next", () => {
 });
 
 test("a task is dead at its last attempt, not before and not after", () => {
-  expect([0, 1, 4, 5, 6].map((failures) => isExhausted(failures, DEFAULT_POLICY.maxAttempts))).toEqual([false, false, false, true, true]);
+  expect([0, 1, 4, 5, 6].map((failures) => isExhausted(failures, DEFAULT_POLICY.maxAttempts))).toEqual([
+    false,
+    false,
+    false,
+    true,
+    true,
+  ]);
   expect(isExhausted(1, 1)).toBe(true);
 });

@@ -72,7 +72,9 @@ export class Generator {
   }
 
   batch(): Op[] {
-    return Array.from({ length: this.#random.between(1, 5) }, () => this.#makers[this.#random.weighted(this.#weights)]());
+    return Array.from({ length: this.#random.between(1, 5) }, () =>
+      this.#makers[this.#random.weighted(this.#weights)](),
+    );
   }
 
   readonly #makers: Makers = {
@@ -150,7 +152,8 @@ export class Generator {
     if (chance(0.4)) policy.elsewhere = pick([0, 200, 5_000]);
     if (chance(0.25)) policy.maxDepth = pick([null, 2, 6, 20]);
     if (chance(0.2)) policy.maxPayload = pick([4, 40, 262_144]);
-    if (chance(0.3)) policy.retention = { age: pick([0, 10_000, 86_400_000]), count: pick([0, 1, 3, 100_000]) };
+    if (chance(0.3))
+      policy.retention = { age: pick([0, 10_000, 86_400_000]), count: pick([0, 1, 3, 100_000]) };
     if (chance(0.2)) policy.ttl = pick([null, null, 1_500, 60_000]);
     return policy;
   }
@@ -189,7 +192,11 @@ export class Generator {
     const { pick, chance, maybe, some } = bound(this.#random);
     const bySession = this.#known.sessions.length > 0 && chance(0.6);
     // Mostly one of the latest: the old ones are gone.
-    const session = bySession ? (chance(0.8) ? this.#known.sessions.at(-pick([1, 2, 3])) : undefined) : undefined;
+    const session = bySession
+      ? chance(0.8)
+        ? this.#known.sessions.at(-pick([1, 2, 3]))
+        : undefined
+      : undefined;
     const chosen = session ?? (bySession ? pick(this.#known.sessions) : undefined);
     return {
       verb: "claim",
@@ -209,7 +216,10 @@ export class Generator {
     if (kind === "held" && claims.length > 0) return pick(claims);
     if (kind === "stale" && stale.length > 0) return pick(stale);
     const real = claims.length > 0 ? pick(claims) : undefined;
-    return { id: real?.id ?? this.#id(), fence: pick([0, -1, 999_999, (real?.fence ?? 0) + 1, (real?.fence ?? 0) - 1]) };
+    return {
+      id: real?.id ?? this.#id(),
+      fence: pick([0, -1, 999_999, (real?.fence ?? 0) + 1, (real?.fence ?? 0) - 1]),
+    };
   }
 
   #settlement(): Settlement {
@@ -240,7 +250,13 @@ export class Generator {
     const { pick, between } = bound(this.#random);
     return {
       name: pick(["Error", "TypeError"]),
-      message: pick([`timeout after ${between(1, 99)} ms`, "no such user 'ada'", "Über 100%_ done", "", "C:\\temp is full"]),
+      message: pick([
+        `timeout after ${between(1, 99)} ms`,
+        "no such user 'ada'",
+        "Über 100%_ done",
+        "",
+        "C:\\temp is full",
+      ]),
       stack: pick([null, "Error\n  at work"]),
     };
   }
@@ -251,7 +267,9 @@ export class Generator {
       ...maybe(0.2, () => ({ ids: [this.#id(), this.#id()] })),
       ...maybe(0.2, () => ({ pattern: this.#known.patterns.at(-1) ?? "Error: none" })),
       // With the signs that mean something in SQL, and letters beyond ASCII.
-      ...maybe(0.3, () => ({ error: pick(["TIMEOUT", "über", "%", "_", "error", "\\temp", "none of them"]) })),
+      ...maybe(0.3, () => ({
+        error: pick(["TIMEOUT", "über", "%", "_", "error", "\\temp", "none of them"]),
+      })),
     };
   }
 
@@ -259,14 +277,20 @@ export class Generator {
     const { pick, chance, between } = bound(this.#random);
     if (chance(0.05)) return pick(["no id", formatTaskId(1_768_000_000_000, between(1, 50), 1)]);
     const { ids } = this.#known;
-    return ids.length === 0 ? "none yet" : chance(0.6) ? ids.at(-between(1, Math.min(10, ids.length)))! : pick(ids);
+    return ids.length === 0
+      ? "none yet"
+      : chance(0.6)
+        ? ids.at(-between(1, Math.min(10, ids.length)))!
+        : pick(ids);
   }
 
   #purge(): Op<"purge"> {
     const { pick, chance } = bound(this.#random);
     const going = this.#known.purges.at(-1);
     const limit = pick([1, 3, 1_000]);
-    return going && chance(0.7) ? { verb: "purge", ...going, limit } : { verb: "purge", queue: this.#queue(), limit };
+    return going && chance(0.7)
+      ? { verb: "purge", ...going, limit }
+      : { verb: "purge", queue: this.#queue(), limit };
   }
 
   #list(): Op<"list"> {

@@ -31,7 +31,11 @@ export class Known {
         this.#isOver(op);
         break;
       case "join":
-        this.sessions.push({ id: answer<"join">(outcome).session, worker: op.worker.id, queues: op.worker.queues });
+        this.sessions.push({
+          id: answer<"join">(outcome).session,
+          worker: op.worker.id,
+          queues: op.worker.queues,
+        });
         break;
       case "leave":
         // Mostly forgotten; a few are kept, for verbs of a session that is gone.
@@ -41,7 +45,8 @@ export class Known {
         this.cursors.set(op.listener, answer<"listen">(outcome).cursor);
         break;
       case "patterns":
-        if (op.by === "fingerprint") this.patterns.push(...answer<"patterns">(outcome).map(({ pattern }) => pattern));
+        if (op.by === "fingerprint")
+          this.patterns.push(...answer<"patterns">(outcome).map(({ pattern }) => pattern));
         break;
       case "purge": {
         const { more, upTo } = answer<"purge">(outcome);

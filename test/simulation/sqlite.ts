@@ -72,7 +72,8 @@ export class SqliteSubject {
 
   #copyFiles(): string {
     const path = join(this.#folder!, `${++this.#copies}.db`);
-    for (const part of ["", "-wal"]) if (existsSync(this.#path + part)) copyFileSync(this.#path + part, path + part);
+    for (const part of ["", "-wal"])
+      if (existsSync(this.#path + part)) copyFileSync(this.#path + part, path + part);
     return path;
   }
 

@@ -2,12 +2,14 @@ import { isDeepStrictEqual } from "node:util";
 import type { ErrorCode } from "../../../src/core/errors.ts";
 import { type AddedTask, JSON_TYPE, type NewTask } from "../../../src/core/task.ts";
 import type { Books, Entry } from "./books.ts";
-import { check, type Turn } from "./turn.ts";
+import type { Turn } from "./turn.ts";
+import { check } from "./violation.ts";
 
 /** The code with which adding these must be refused; undefined: it must not be. */
 export function refusalOfAdds(turn: Turn, tasks: NewTask[]): ErrorCode | undefined {
   const { books } = turn;
-  const isLarge = ({ data, queue }: NewTask) => Buffer.from(data as string).byteLength > books.policy(queue).maxPayload;
+  const isLarge = ({ data, queue }: NewTask) =>
+    Buffer.from(data as string).byteLength > books.policy(queue).maxPayload;
   if (tasks.some(isLarge)) return "PAYLOAD_TOO_LARGE";
   for (const queue of new Set(tasks.map((task) => task.queue))) {
     const { maxDepth } = books.policy(queue);
@@ -16,7 +18,8 @@ export function refusalOfAdds(turn: Turn, tasks: NewTask[]): ErrorCode | undefin
     const waiting = [...turn.before.tasks.values()].filter(
       (task) => task.queue === queue && ["ready", "waiting", "scheduled"].includes(task.state),
     );
-    if (maxDepth !== null && fresh.length > 0 && waiting.length + fresh.length > maxDepth) return "QUEUE_FULL";
+    if (maxDepth !== null && fresh.length > 0 && waiting.length + fresh.length > maxDepth)
+      return "QUEUE_FULL";
   }
   return undefined;
 }
@@ -35,7 +38,8 @@ export function checkAdded(turn: Turn, tasks: NewTask[], added: AddedTask[] | nu
   const fresh = turn.left.filter((change) => change.before === undefined);
   for (const [index, task] of tasks.entries()) {
     const answer = added?.[index];
-    const taken = task.idempotencyKey === undefined ? undefined : books.keyHolder(task.queue, task.idempotencyKey);
+    const taken =
+      task.idempotencyKey === undefined ? undefined : books.keyHolder(task.queue, task.idempotencyKey);
     const id = taken?.id ?? fresh.shift()?.id;
     check(id !== undefined, () => `task ${index} of the add is not there, and nothing has its key`);
     books.queue(task.queue);
@@ -77,7 +81,11 @@ function enter(turn: Turn, id: string, task: NewTask): void {
   const { after } = turn.take(id)!;
   const expected = {
     ...after,
-    state: task.delay ? "scheduled" : task.groupKey !== undefined && after!.state === "waiting" ? "waiting" : "ready",
+    state: task.delay
+      ? "scheduled"
+      : task.groupKey !== undefined && after!.state === "waiting"
+        ? "waiting"
+        : "ready",
     queue: task.queue,
     data: task.data,
     contentType: task.contentType ?? JSON_TYPE,

@@ -1,7 +1,8 @@
 import type { Op, Outcome } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import type { Entry } from "./books.ts";
-import { check, type Turn } from "./turn.ts";
+import type { Turn } from "./turn.ts";
+import { check } from "./violation.ts";
 
 /** One holder, priority then arrival, retry elsewhere. What time brought was dealt with before. */
 export function checkClaim(turn: Turn, op: Op<"claim">, outcome: Outcome<"claim">): void {
@@ -9,7 +10,10 @@ export function checkClaim(turn: Turn, op: Op<"claim">, outcome: Outcome<"claim"
   const session = op.session === undefined ? undefined : books.sessions.get(op.session);
   const mayClaim = op.session === undefined || books.isAlive(session);
   if ("refused" in outcome) {
-    check(!mayClaim && outcome.refused.code === "CLAIM_LOST", `the claim was refused: ${outcome.refused.message}`);
+    check(
+      !mayClaim && outcome.refused.code === "CLAIM_LOST",
+      `the claim was refused: ${outcome.refused.message}`,
+    );
     return;
   }
   check(mayClaim, `session ${op.session} claimed, and it has ended`);
@@ -27,7 +31,10 @@ export function checkClaim(turn: Turn, op: Op<"claim">, outcome: Outcome<"claim"
     check(entry.holder === null, `task ${claimed.id} has a second holder`);
     check(claimed.fence > entry.lastFence, `the fence of task ${claimed.id} did not grow: ${claimed.fence}`);
     check(claimed.attempt === entry.failures + 1, `task ${claimed.id} is on attempt ${claimed.attempt}`);
-    check(claimed.maxAttempts === books.maxAttempts(entry), `task ${claimed.id} has ${claimed.maxAttempts} attempts`);
+    check(
+      claimed.maxAttempts === books.maxAttempts(entry),
+      `task ${claimed.id} has ${claimed.maxAttempts} attempts`,
+    );
     // A session beats in the rhythm of its own lease, so that a claim of it cannot have a shorter one.
     const lease = Math.max(op.lease ?? policy.lease, session?.lease ?? 0);
     entry.lastFence = claimed.fence;
@@ -42,7 +49,10 @@ export function checkClaim(turn: Turn, op: Op<"claim">, outcome: Outcome<"claim"
       cancelled: false,
     };
     const record = turn.expect(entry, "claimed");
-    check(record.worker === op.worker && record.startedAt === books.now, `task ${claimed.id} does not name its holder`);
+    check(
+      record.worker === op.worker && record.startedAt === books.now,
+      `task ${claimed.id} does not name its holder`,
+    );
   }
 }
 

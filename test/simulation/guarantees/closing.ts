@@ -2,14 +2,18 @@ import { isDeepStrictEqual } from "node:util";
 import { isEnd, type TaskRecord, type TaskState } from "../../../src/core/task.ts";
 import { BOUNDS } from "../../../src/engine/engine.ts";
 import type { Books, Entry } from "./books.ts";
-import { check, groupOf, type Turn } from "./turn.ts";
+import { groupOf, type Turn } from "./turn.ts";
+import { check } from "./violation.ts";
 
 /** What must hold after every operation, whatever it was. */
 export function close(turn: Turn): void {
   const entered = follow(turn);
   checkGroups(turn, entered);
   for (const { id, before, after } of turn.left) {
-    check(false, `task ${id} changed for no reason: ${JSON.stringify(before)} became ${JSON.stringify(after)}`);
+    check(
+      false,
+      `task ${id} changed for no reason: ${JSON.stringify(before)} became ${JSON.stringify(after)}`,
+    );
   }
   checkNothingLost(turn);
   checkCounters(turn);
@@ -72,7 +76,8 @@ function checkGroups(turn: Turn, entered: Entry[]): void {
       return !other || groupOf(other) !== groupOf(entry) || other.arrival > entry.arrival;
     });
     check(first, `task ${entry.id} overtook its group ${groupOf(entry)}`);
-    if (turn.freedGroups.has(groupOf(entry)) && turn.before.tasks.get(entry.id)?.state === "waiting") turn.expect(entry, "ready");
+    if (turn.freedGroups.has(groupOf(entry)) && turn.before.tasks.get(entry.id)?.state === "waiting")
+      turn.expect(entry, "ready");
   }
 }
 
@@ -86,9 +91,16 @@ function checkNothingLost({ books, after }: Turn): void {
   for (const [id, entry] of books.entries) {
     const record = after.tasks.get(id);
     check(record !== undefined, `task ${id} is lost`);
-    check((record.state === "claimed") === (entry.holder !== null), `task ${id} is ${record.state}, and its holder is ${JSON.stringify(entry.holder)}`);
-    if (!isEnd(record.state)) check(record.attempt === entry.failures + 1, `task ${id} is on attempt ${record.attempt}`);
-    check(record.cancelRequested === (entry.holder?.cancelled ?? false), `task ${id}: cancelRequested is ${record.cancelRequested}`);
+    check(
+      (record.state === "claimed") === (entry.holder !== null),
+      `task ${id} is ${record.state}, and its holder is ${JSON.stringify(entry.holder)}`,
+    );
+    if (!isEnd(record.state))
+      check(record.attempt === entry.failures + 1, `task ${id} is on attempt ${record.attempt}`);
+    check(
+      record.cancelRequested === (entry.holder?.cancelled ?? false),
+      `task ${id}: cancelRequested is ${record.cancelRequested}`,
+    );
     check(record.expiresAt === entry.expiresAt, `task ${id} expires at ${record.expiresAt}`);
   }
 }
@@ -105,15 +117,24 @@ function checkCounters({ books, after }: Turn): void {
   const since = Math.floor((books.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);
   for (const { queue, depth, oldestAge, rates } of after.stats) {
     for (const [state, count] of Object.entries(depth) as [TaskState, number][]) {
-      check(count === (counted.get(queue)![state] ?? 0), `${queue} counts ${count} ${state}; listed are ${counted.get(queue)![state]}`);
+      check(
+        count === (counted.get(queue)![state] ?? 0),
+        `${queue} counts ${count} ${state}; listed are ${counted.get(queue)![state]}`,
+      );
     }
     const age = oldest.has(queue) ? books.now - oldest.get(queue)! : null;
     check(oldestAge === age, `the oldest task ready in ${queue} is ${oldestAge} ms old; it should be ${age}`);
-    const flow = (books.queues.get(queue)?.flow ?? []).filter(({ at }) => Math.floor(at / BOUNDS.rateSlot) > since);
-    const perSecond = (name: string) => flow.filter(({ what }) => what === name).length / (BOUNDS.rateWindow / 1_000);
+    const flow = (books.queues.get(queue)?.flow ?? []).filter(
+      ({ at }) => Math.floor(at / BOUNDS.rateSlot) > since,
+    );
+    const perSecond = (name: string) =>
+      flow.filter(({ what }) => what === name).length / (BOUNDS.rateWindow / 1_000);
     check(
-      rates.addedPerSecond === perSecond("added") && rates.donePerSecond === perSecond("done") && rates.failedPerSecond === perSecond("failed"),
-      () => `rates of ${queue}: ${JSON.stringify(rates)}; added ${perSecond("added")}, done ${perSecond("done")}, failed ${perSecond("failed")}`,
+      rates.addedPerSecond === perSecond("added") &&
+        rates.donePerSecond === perSecond("done") &&
+        rates.failedPerSecond === perSecond("failed"),
+      () =>
+        `rates of ${queue}: ${JSON.stringify(rates)}; added ${perSecond("added")}, done ${perSecond("done")}, failed ${perSecond("failed")}`,
     );
   }
 }
@@ -123,7 +144,10 @@ function checkQueues({ books, after }: Turn): void {
   const expected = [...books.queues]
     .map(([name, { paused }]) => ({ name, policy: books.policy(name), paused }))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
-  check(isDeepStrictEqual(seen, expected), () => `queues are ${JSON.stringify(seen)}; they should be ${JSON.stringify(expected)}`);
+  check(
+    isDeepStrictEqual(seen, expected),
+    () => `queues are ${JSON.stringify(seen)}; they should be ${JSON.stringify(expected)}`,
+  );
 }
 
 function checkWorkers({ books, after }: Turn): void {
@@ -131,5 +155,8 @@ function checkWorkers({ books, after }: Turn): void {
     .filter(([, session]) => books.isAlive(session))
     .map(([id, { worker, beatAt }]) => `${worker.id} ${books.awake - beatAt} ${books.heldBy(id).length}`);
   const seen = after.workers.map(({ id, silentFor, claims }) => `${id} ${silentFor} ${claims}`);
-  check(seen.sort().join() === expected.sort().join(), () => `workers are ${seen.join()}; they should be ${expected.join()}`);
+  check(
+    seen.sort().join() === expected.sort().join(),
+    () => `workers are ${seen.join()}; they should be ${expected.join()}`,
+  );
 }

@@ -3,7 +3,8 @@ import type { Notice, Op, Outcome } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import type { Books, Entry } from "./books.ts";
 import { endClaim } from "./settling.ts";
-import { check, type Change, type Turn } from "./turn.ts";
+import type { Change, Turn } from "./turn.ts";
+import { check } from "./violation.ts";
 
 /** What time brings: nothing before its time, and nothing left over after it. */
 export function checkTend(turn: Turn, outcome: Outcome<"tend">): void {
@@ -18,8 +19,14 @@ export function checkTend(turn: Turn, outcome: Outcome<"tend">): void {
   for (const task of turn.after.tasks.values()) {
     const entry = books.entries.get(task.id)!;
     const unclaimed = ["ready", "waiting", "scheduled"].includes(task.state);
-    check(task.state !== "scheduled" || task.dueAt! > books.now, `task ${task.id} is due and was left scheduled`);
-    check(!(unclaimed && books.isOutlived(entry)), `task ${task.id} outlived its time and was left ${task.state}`);
+    check(
+      task.state !== "scheduled" || task.dueAt! > books.now,
+      `task ${task.id} is due and was left scheduled`,
+    );
+    check(
+      !(unclaimed && books.isOutlived(entry)),
+      `task ${task.id} outlived its time and was left ${task.state}`,
+    );
     check(!books.isLapsed(entry), `task ${task.id} is still claimed, and its lease has passed`);
   }
   for (const [id, session] of books.sessions) {
@@ -32,7 +39,11 @@ function passOne(turn: Turn, { id, before, after }: Change, promoted: Entry[]): 
   const { books } = turn;
   const entry = books.entries.get(id)!;
   if (before?.state === "claimed") {
-    check(books.isLapsed(entry), () => `task ${id} lost its claim before its lease had passed: now ${books.awake}, ${JSON.stringify(entry.holder)}`);
+    check(
+      books.isLapsed(entry),
+      () =>
+        `task ${id} lost its claim before its lease had passed: now ${books.awake}, ${JSON.stringify(entry.holder)}`,
+    );
     const { session, fence } = entry.holder!;
     if (session !== null) books.notices.push({ session, kind: "lost", id, fence });
     endClaim(turn, entry, "lost");
@@ -41,7 +52,10 @@ function passOne(turn: Turn, { id, before, after }: Change, promoted: Entry[]): 
     turn.expect(entry, "expired");
   } else if (before?.state === "scheduled") {
     check(before.dueAt! <= books.now, `task ${id} came before it was due`);
-    check(after?.state === "ready" || after?.state === "waiting", `task ${id} was due and is ${after?.state}`);
+    check(
+      after?.state === "ready" || after?.state === "waiting",
+      `task ${id} was due and is ${after?.state}`,
+    );
     turn.expect(entry, after.state);
     promoted.push(entry);
   }
@@ -59,14 +73,18 @@ function checkNext(turn: Turn, next: number | null): void {
     const entry = books.entries.get(task.id)!;
     if (task.state === "scheduled") times.push(task.dueAt! - books.now);
     if (task.state === "ready" && entry.keptUntil !== null) times.push(entry.keptUntil - books.now);
-    if (["ready", "waiting", "scheduled"].includes(task.state) && entry.expiresAt !== null) times.push(entry.expiresAt - books.now);
+    if (["ready", "waiting", "scheduled"].includes(task.state) && entry.expiresAt !== null)
+      times.push(entry.expiresAt - books.now);
     if (entry.holder?.session === null) times.push(entry.holder.deadline - books.awake);
     if (entry.holder != null && entry.holder.session !== null) {
       times.push(books.sessions.get(entry.holder.session)!.beatAt + entry.holder.lease - books.awake);
     }
   }
   const first = Math.min(...times.filter((time) => time > 0));
-  check(first === Infinity || (next !== null && next <= first), `tend says ${next}; something happens in ${first} ms`);
+  check(
+    first === Infinity || (next !== null && next <= first),
+    `tend says ${next}; something happens in ${first} ms`,
+  );
   check(next === null || next > 0, "tend asks to be called again at once, and nothing is left to do");
 }
 
@@ -103,7 +121,10 @@ export function checkLeave(turn: Turn, op: Op<"leave">, outcome: Outcome<"leave"
   const held = books.sessions.has(op.session) ? books.heldBy(op.session) : [];
   endSession(books, op.session);
   for (const entry of held) endClaim(turn, entry, entry.holder!.cancelled ? "cancelled" : "released");
-  check(answer<"leave">(outcome).released === held.length, `leave released ${JSON.stringify(outcome)}, held were ${held.length}`);
+  check(
+    answer<"leave">(outcome).released === held.length,
+    `leave released ${JSON.stringify(outcome)}, held were ${held.length}`,
+  );
 }
 
 function endSession(books: Books, id: number): void {

@@ -1,7 +1,8 @@
 import type { DeadFilter, TaskRecord } from "../../../src/core/task.ts";
 import { BOUNDS, type Op, type Outcome } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
-import { check, type Turn } from "./turn.ts";
+import type { Turn } from "./turn.ts";
+import { check } from "./violation.ts";
 
 /** The verbs by which tasks leave, or the dead come back: only those they name, and all that they counted. */
 
@@ -17,7 +18,10 @@ export function checkPurge(turn: Turn, op: Op<"purge">, outcome: Outcome<"purge"
       books.entries.get(task.id)!.arrival <= last,
   );
   const gone = takeGone(turn, "purge", named, { freeKey: true });
-  check(removed === gone && gone === Math.min(named.length, op.limit), `purge removed ${gone} and says ${removed}`);
+  check(
+    removed === gone && gone === Math.min(named.length, op.limit),
+    `purge removed ${gone} and says ${removed}`,
+  );
   check(more === named.length > op.limit, `purge says more: ${more}`);
 }
 
@@ -31,7 +35,10 @@ export function checkDrop(turn: Turn, op: Op<"drop">, outcome: Outcome<"drop">):
     books.notices.push({ session: holder.session, kind: "lost", id, fence: holder.fence });
   }
   const gone = takeGone(turn, "drop", named, { freeKey: true });
-  check(removed === gone && gone === Math.min(named.length, op.limit), `drop removed ${gone} and says ${removed}`);
+  check(
+    removed === gone && gone === Math.min(named.length, op.limit),
+    `drop removed ${gone} and says ${removed}`,
+  );
   check(more === named.length > op.limit, `drop says more: ${more}`);
   if (!more) books.queues.delete(op.queue);
 }
@@ -41,10 +48,14 @@ export function checkPrune(turn: Turn, op: Op<"prune">, outcome: Outcome<"prune"
   const { removed, more } = answer<"prune">(outcome);
   const named = [...books.queues.keys()].flatMap((queue) => pastRetention(turn, queue));
   const gone = takeGone(turn, "prune", named, { freeKey: false });
-  check(removed === gone && gone === Math.min(named.length, op.limit), `prune removed ${gone} and says ${removed}`);
+  check(
+    removed === gone && gone === Math.min(named.length, op.limit),
+    `prune removed ${gone} and says ${removed}`,
+  );
   check(more === named.length > op.limit, `prune says more: ${more}`);
   for (const { keys } of books.queues.values()) {
-    for (const [name, { end }] of keys) if (end && end.at + BOUNDS.keyAfterEnd <= books.now) keys.delete(name);
+    for (const [name, { end }] of keys)
+      if (end && end.at + BOUNDS.keyAfterEnd <= books.now) keys.delete(name);
   }
 }
 
@@ -60,7 +71,10 @@ export function checkDiscard(turn: Turn, op: Op<"discard">, outcome: Outcome<"di
   const named = deadOnes(turn, op.queue, op.filter);
   const gone = takeGone(turn, "discard", named, { freeKey: true });
   const { count } = answer<"discard">(outcome);
-  check(count === gone && gone === named.length, `discard removed ${gone}, says ${count}, was asked for ${named.length}`);
+  check(
+    count === gone && gone === named.length,
+    `discard removed ${gone}, says ${count}, was asked for ${named.length}`,
+  );
 }
 
 export function checkRedrive(turn: Turn, op: Op<"redrive">, outcome: Outcome<"redrive">): void {
@@ -77,7 +91,8 @@ export function checkRedrive(turn: Turn, op: Op<"redrive">, outcome: Outcome<"re
     const key = entry.task.idempotencyKey;
     // Its key stands for it again, unless a newer task has taken that meanwhile.
     const holder = key === undefined ? undefined : books.keyHolder(op.queue, key);
-    if (key !== undefined && (!holder || holder.id === id)) books.queue(op.queue).keys.set(key, { id, end: null });
+    if (key !== undefined && (!holder || holder.id === id))
+      books.queue(op.queue).keys.set(key, { id, end: null });
     const { state } = turn.after.tasks.get(id)!;
     const delay = index * op.spacing;
     const now = entry.task.groupKey !== undefined && state === "waiting" ? "waiting" : "ready";

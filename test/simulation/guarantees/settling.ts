@@ -2,16 +2,25 @@ import type { AttemptOutcome, TaskState } from "../../../src/core/task.ts";
 import type { Op, Outcome } from "../../../src/engine/engine.ts";
 import { checkAdded, refusalOfAdds } from "./adding.ts";
 import type { Books, Entry } from "./books.ts";
-import { check, type Turn } from "./turn.ts";
+import type { Turn } from "./turn.ts";
+import { check } from "./violation.ts";
 
 const FAILURES: ReadonlySet<AttemptOutcome> = new Set(["failed", "timeout", "lost"]);
 
 /** Holds or not: the one question that every fenced verb must answer alike. */
-export function checkFence(turn: Turn, op: Op<"settle" | "extend" | "progress">, outcome: Outcome): Entry | undefined {
+export function checkFence(
+  turn: Turn,
+  op: Op<"settle" | "extend" | "progress">,
+  outcome: Outcome,
+): Entry | undefined {
   const entry = turn.books.entries.get(op.id);
   const holds = entry?.holder != null && entry.holder.fence === op.fence;
   const lost = "refused" in outcome && outcome.refused.code === "CLAIM_LOST";
-  check(holds !== lost, () => `${op.verb} with fence ${op.fence}, which ${holds ? "holds" : "is stale"}, answered ${JSON.stringify(outcome)}`);
+  check(
+    holds !== lost,
+    () =>
+      `${op.verb} with fence ${op.fence}, which ${holds ? "holds" : "is stale"}, answered ${JSON.stringify(outcome)}`,
+  );
   return holds ? entry : undefined;
 }
 
@@ -23,7 +32,8 @@ export function checkSettle(turn: Turn, op: Op<"settle">, outcome: Outcome<"sett
   const { cancelled } = entry.holder!;
   if (settlement.kind === "done" && !cancelled) {
     const { maxPayload } = books.policy(entry.task.queue);
-    const large = settlement.result !== null && Buffer.from(settlement.result as string).byteLength > maxPayload;
+    const large =
+      settlement.result !== null && Buffer.from(settlement.result as string).byteLength > maxPayload;
     const expected = large ? "PAYLOAD_TOO_LARGE" : refusalOfAdds(turn, settlement.adds ?? []);
     const refusal = "refused" in outcome ? outcome.refused.code : undefined;
     check(refusal === expected, `settle was refused with ${refusal}; it should be with ${expected}`);
@@ -45,7 +55,10 @@ export function checkSettle(turn: Turn, op: Op<"settle">, outcome: Outcome<"sett
       break;
   }
   const record = turn.after.tasks.get(op.id)!;
-  check(outcome.ok.state === record.state, `settle answered ${outcome.ok.state}; the task is ${record.state}`);
+  check(
+    outcome.ok.state === record.state,
+    `settle answered ${outcome.ok.state}; the task is ${record.state}`,
+  );
   if (settlement.kind !== "done" || cancelled) return;
   // Hand-over: the adds are there as the task is done.
   check(String(record.result) === String(settlement.result), `task ${op.id} lost its result`);
@@ -53,7 +66,13 @@ export function checkSettle(turn: Turn, op: Op<"settle">, outcome: Outcome<"sett
 }
 
 /** The end of one attempt, by whatever ended it: what must have become of the task. */
-export function endClaim(turn: Turn, entry: Entry, outcome: AttemptOutcome, delay = 0, inLedger = true): void {
+export function endClaim(
+  turn: Turn,
+  entry: Entry,
+  outcome: AttemptOutcome,
+  delay = 0,
+  inLedger = true,
+): void {
   const { books } = turn;
   const { fence, worker, startedAt, cancelled } = entry.holder!;
   entry.holder = null;
@@ -70,11 +89,20 @@ export function endClaim(turn: Turn, entry: Entry, outcome: AttemptOutcome, dela
   const record = turn.expect(entry, state, state === "scheduled" ? books.now + delay : null);
   check(!record.cancelRequested && record.progress === null, `task ${entry.id} kept what was its claim's`);
   if (state === "done" || state === "dead") {
-    check(record.worker === worker && record.attempt === attempt, `task ${entry.id} does not say who ended it`);
+    check(
+      record.worker === worker && record.attempt === attempt,
+      `task ${entry.id} does not say who ended it`,
+    );
   }
 }
 
-function stateAfter(books: Books, entry: Entry, outcome: AttemptOutcome, cancelled: boolean, delay: number): TaskState {
+function stateAfter(
+  books: Books,
+  entry: Entry,
+  outcome: AttemptOutcome,
+  cancelled: boolean,
+  delay: number,
+): TaskState {
   if (cancelled) return "cancelled";
   if (outcome === "done") return "done";
   if (outcome === "rejected") return "dead";

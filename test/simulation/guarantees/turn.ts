@@ -1,17 +1,7 @@
 import type { TaskRecord, TaskState } from "../../../src/core/task.ts";
 import type { Books, Entry } from "./books.ts";
 import type { Snapshot } from "./snapshot.ts";
-
-/** A guarantee that did not hold. */
-export class Violation extends Error {
-  override get name(): string {
-    return "Violation";
-  }
-}
-
-export function check(holds: boolean, message: string | (() => string)): asserts holds {
-  if (!holds) throw new Violation(typeof message === "string" ? message : message());
-}
+import { check } from "./violation.ts";
 
 export interface Change {
   id: string;
@@ -64,7 +54,10 @@ export class Turn {
     const record = this.after.tasks.get(entry.id);
     check(record !== undefined, () => `task ${entry.id} is gone; it should be ${state}`);
     check(record.state === state, () => `task ${entry.id} is ${record.state}; it should be ${state}`);
-    check(record.dueAt === dueAt, () => `task ${entry.id} is due at ${record.dueAt}; it should be at ${dueAt}`);
+    check(
+      record.dueAt === dueAt,
+      () => `task ${entry.id} is due at ${record.dueAt}; it should be at ${dueAt}`,
+    );
     return record;
   }
 }

@@ -1,7 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Reading } from "../../../src/core/clock.ts";
 import { isEnd } from "../../../src/core/task.ts";
-import { type Op, type Outcome, READING_VERBS, type Store, type VerbName } from "../../../src/engine/engine.ts";
+import {
+  type Op,
+  type Outcome,
+  READING_VERBS,
+  type Store,
+  type VerbName,
+} from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import { ExpectedTime } from "../machine.ts";
 import { checkAdded, refusalOfAdds } from "./adding.ts";
@@ -12,7 +18,8 @@ import { checkBeat, checkLeave, checkTend } from "./passing.ts";
 import { checkDiscard, checkDrop, checkPrune, checkPurge, checkRedrive } from "./removing.ts";
 import { checkFence, checkSettle } from "./settling.ts";
 import { EMPTY, type Snapshot, takeSnapshot } from "./snapshot.ts";
-import { check, Turn } from "./turn.ts";
+import { Turn } from "./turn.ts";
+import { check } from "./violation.ts";
 
 /**
  * Watches a store of its own, one operation at a time, and holds every change against the guarantees. It knows
@@ -21,12 +28,10 @@ import { check, Turn } from "./turn.ts";
 export class Watch {
   readonly books: Books;
   readonly #store: Store;
-  readonly #queues: readonly string[];
   #last: Snapshot = EMPTY;
 
-  constructor(store: Store, queues: readonly string[], reading: Reading) {
+  constructor(store: Store, reading: Reading) {
     this.#store = store;
-    this.#queues = queues;
     this.books = new Books(new ExpectedTime(reading));
   }
 
@@ -44,7 +49,7 @@ export class Watch {
       this.#checkReading(op, outcome);
       return outcome;
     }
-    const after = takeSnapshot(this.#store, this.#queues, reading);
+    const after = takeSnapshot(this.#store, reading);
     const turn = new Turn(this.books, this.#last, after);
     judge(turn, op, outcome);
     close(turn);
@@ -56,9 +61,14 @@ export class Watch {
     const { books } = this;
     if (op.verb === "history" && "ok" in outcome) {
       const rows = answer<"history">(outcome).map(({ error, ...row }) => row);
-      check(isDeepStrictEqual(rows, books.entries.get(op.id)!.rows), () => `the ledger of ${op.id} is ${JSON.stringify(rows)}; it should be ${JSON.stringify(books.entries.get(op.id)!.rows)}`);
+      check(
+        isDeepStrictEqual(rows, books.entries.get(op.id)!.rows),
+        () =>
+          `the ledger of ${op.id} is ${JSON.stringify(rows)}; it should be ${JSON.stringify(books.entries.get(op.id)!.rows)}`,
+      );
     }
-    if (op.verb === "get") check("ok" in outcome === books.entries.has(op.id), `get answered ${JSON.stringify(outcome)}`);
+    if (op.verb === "get")
+      check("ok" in outcome === books.entries.has(op.id), `get answered ${JSON.stringify(outcome)}`);
     if (op.verb === "ends") {
       const expected = op.ids.map((id) => {
         const record = this.#last.tasks.get(id);
@@ -72,7 +82,8 @@ export class Watch {
   /** The whole ledger of every task there is. */
   checkLedgers(reading: Reading): void {
     const ops = [...this.books.entries.keys()].map((id): Op<"history"> => ({ verb: "history", id }));
-    for (const [index, outcome] of this.#store.run(ops, reading).outcomes.entries()) this.#checkReading(ops[index]!, outcome);
+    for (const [index, outcome] of this.#store.run(ops, reading).outcomes.entries())
+      this.#checkReading(ops[index]!, outcome);
   }
 
   get pending(): string[] {
@@ -96,10 +107,17 @@ const JUDGES: Judges = {
     const before = books.policy(op.queue);
     const text = JSON.stringify(op.policy);
     // Skipped when it was the last one applied; an operator's word is not a declaration.
-    if (op.force || (text !== queue.declared && text !== "{}")) queue.named = { ...queue.named, ...op.policy };
+    if (op.force || (text !== queue.declared && text !== "{}"))
+      queue.named = { ...queue.named, ...op.policy };
     if (!op.force && text !== "{}") queue.declared = text;
-    const expected = { policy: books.policy(op.queue), changed: !isDeepStrictEqual(books.policy(op.queue), before) };
-    check(isDeepStrictEqual(answer<"declare">(outcome), expected), () => `declare answered ${JSON.stringify(outcome)}; it should be ${JSON.stringify(expected)}`);
+    const expected = {
+      policy: books.policy(op.queue),
+      changed: !isDeepStrictEqual(books.policy(op.queue), before),
+    };
+    check(
+      isDeepStrictEqual(answer<"declare">(outcome), expected),
+      () => `declare answered ${JSON.stringify(outcome)}; it should be ${JSON.stringify(expected)}`,
+    );
     for (const { id, before: was, after } of turn.left) {
       // Of the tasks it changes only what is looked up in the policy.
       if (was && after && isDeepStrictEqual({ ...was, maxAttempts: after.maxAttempts }, after)) turn.take(id);
@@ -107,7 +125,10 @@ const JUDGES: Judges = {
   },
   pause: (turn, op, outcome) => {
     const queue = turn.books.queue(op.queue);
-    check(answer<"pause">(outcome).changed === (queue.paused !== op.paused), `pause answered ${JSON.stringify(outcome)}`);
+    check(
+      answer<"pause">(outcome).changed === (queue.paused !== op.paused),
+      `pause answered ${JSON.stringify(outcome)}`,
+    );
     queue.paused = op.paused;
   },
   add: (turn, op, outcome) => {
@@ -126,7 +147,10 @@ const JUDGES: Judges = {
     const entry = checkFence(turn, op, outcome);
     if (!entry) return;
     const { progress } = turn.expect(entry, "claimed");
-    check(isDeepStrictEqual(progress, { value: op.value, note: op.note }), `progress is ${JSON.stringify(progress)}`);
+    check(
+      isDeepStrictEqual(progress, { value: op.value, note: op.note }),
+      `progress is ${JSON.stringify(progress)}`,
+    );
   },
   cancel: (turn, op, outcome) => {
     const { books } = turn;

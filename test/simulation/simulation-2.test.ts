@@ -1,0 +1,3 @@
+import { simulateSeeds } from "./shards.ts";
+
+simulateSeeds(501, 1_000);
