@@ -6,18 +6,24 @@ import { type Dibs, open, type OpenOptions } from "../src/index.ts";
 
 /** The stores that the library's own tests run on. */
 export const STORES = ["memory", "sqlite"] as const;
+export type StoreName = (typeof STORES)[number];
 
 /** A fresh store, closed and removed when the test is over. */
-export async function openStore(store: (typeof STORES)[number], options?: OpenOptions): Promise<Dibs> {
-  const dibs = await open(store === "memory" ? ":memory:" : join(tempFolder(), "work.db"), options);
-  onTestFinished(() => dibs.close());
+export async function openStore(store: StoreName, options?: OpenOptions): Promise<Dibs> {
+  const { dibs, remove } = await makeStore(store, options);
+  onTestFinished(remove);
   return dibs;
 }
 
-export function tempFolder(): string {
+/** The same for more than one test: `remove` is the caller's to call. */
+export async function makeStore(store: StoreName, options?: OpenOptions) {
   const folder = mkdtempSync(join(tmpdir(), "dibs-test-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
+  const dibs = await open(store === "memory" ? ":memory:" : join(folder, "work.db"), options);
+  const remove = async (): Promise<void> => {
+    await dibs.close();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  return { dibs, remove };
 }
 
 /** A promise that a test resolves by hand: how it waits for events instead of time. */

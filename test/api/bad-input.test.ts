@@ -1,6 +1,6 @@
-import { describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { type AddOptions, type Dibs, open, type QueueOptions } from "../../src/index.ts";
-import { openStore, STORES } from "../stores.ts";
+import { makeStore, openStore, STORES } from "../stores.ts";
 
 /** What a user without a type checker, or with a typing slip, may write. */
 const BAD_ADDS: [string, unknown, object | undefined, RegExp][] = [
@@ -57,8 +57,16 @@ const BAD_POLICIES: [object, RegExp][] = [
 const BAD_NAMES = ["", " ", "a b", ".a", "a-", "ä", "x".repeat(129), "a\n", 42, null, undefined, {}];
 
 describe.each(STORES)("bad input on %s", (store) => {
+  /** One for all that refuse: whatever one of them let through, the next would find. */
+  let shared: Dibs;
+  beforeAll(async () => {
+    const made = await makeStore(store);
+    shared = made.dibs;
+    return made.remove;
+  });
+
   it.each(BAD_ADDS)("refuses %s", async (_what, data, options, message) => {
-    const dibs = await openStore(store);
+    const dibs = shared;
     const queue = dibs.queue("strict");
     await expect(queue.add(data, options as AddOptions)).rejects.toMatchObject({
       code: "INVALID",
@@ -69,7 +77,7 @@ describe.each(STORES)("bad input on %s", (store) => {
   });
 
   it("refuses a batch of which one task is bad, whole, and names it", async () => {
-    const dibs = await openStore(store);
+    const dibs = shared;
     const queue = dibs.queue("strict");
     const batch = [{ data: 1 }, { data: 2, priority: 5000 }, { data: 3 }];
     await expect(queue.addMany(batch)).rejects.toMatchObject({
@@ -86,7 +94,7 @@ describe.each(STORES)("bad input on %s", (store) => {
   });
 
   it("refuses an empty batch, one that is too long, and one that is none", async () => {
-    const dibs = await openStore(store);
+    const dibs = shared;
     const queue = dibs.queue("strict");
     await expect(queue.addMany([])).rejects.toThrow(/batch is empty/);
     await expect(queue.addMany({} as never)).rejects.toThrow(/takes an array/);
@@ -127,19 +135,19 @@ describe.each(STORES)("bad input on %s", (store) => {
   });
 
   it.each(BAD_POLICIES)("refuses the policy %o", async (policy, message) => {
-    const dibs = await openStore(store);
+    const dibs = shared;
     expect(() => dibs.queue("q", policy as QueueOptions)).toThrow(
       expect.objectContaining({ code: "INVALID", message: expect.stringMatching(message) }),
     );
   });
 
   it.each(BAD_NAMES)("refuses the queue name %o", async (name) => {
-    const dibs = await openStore(store);
+    const dibs = shared;
     expect(() => dibs.queue(name as string)).toThrow(expect.objectContaining({ code: "INVALID" }));
   });
 
   it("refuses what makes no sense for the other calls", async () => {
-    const dibs = await openStore(store);
+    const dibs = shared;
     const queue = dibs.queue("strict");
     const refused = { code: "INVALID" };
     await expect(queue.claim({ max: 0 })).rejects.toMatchObject(refused);
