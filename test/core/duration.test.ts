@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { LONGEST_MS, parseDuration } from "../../src/core/duration.ts";
 import { isDibsError } from "../../src/core/errors.ts";
@@ -77,7 +77,7 @@ test("whatever is given: a whole number of milliseconds within bounds, or INVALI
   const anything = fc.oneof(
     fc.anything(),
     fc.double(),
-    fc.string({ unit: fc.constantFrom(..."0123456789.smhd-") }),
+    fc.string({ unit: fc.constantFrom(...Array.from("0123456789.smhd-")) }),
   );
   fc.assert(
     fc.property(anything, (value) => {

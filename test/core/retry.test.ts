@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { type Backoff, DEFAULT_POLICY } from "../../src/core/policy.ts";
 import { backoffDelay, isExhausted } from "../../src/core/retry.ts";

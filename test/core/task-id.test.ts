@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { formatTaskId, isTaskId, parseTaskId, STORE_LIMIT } from "../../src/core/task-id.ts";
 

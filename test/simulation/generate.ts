@@ -328,11 +328,11 @@ export class Generator {
 /** The methods of a Random as plain functions, for brevity where options are drawn. */
 function bound(random: Random) {
   return {
-    pick: random.pick.bind(random) as Random["pick"],
+    pick: random.pick.bind(random),
     chance: random.chance.bind(random),
     between: random.between.bind(random),
-    maybe: random.maybe.bind(random) as Random["maybe"],
-    some: random.some.bind(random) as Random["some"],
-    weighted: random.weighted.bind(random) as Random["weighted"],
+    maybe: random.maybe.bind(random),
+    some: random.some.bind(random),
+    weighted: random.weighted.bind(random),
   };
 }

@@ -26,8 +26,7 @@ export class SqliteSubject {
   }
 
   run(ops: Op[], reading: Reading): { outcomes: Outcome[]; hint: Hint } {
-    const { outcomes, hint } = this.#store.run(ops, reading);
-    return { outcomes: outcomes as Outcome[], hint };
+    return this.#store.run(ops, reading);
   }
 
   get canCrash(): boolean {

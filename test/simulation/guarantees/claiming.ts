@@ -22,7 +22,8 @@ export function checkClaim(turn: Turn, op: Op<"claim">, outcome: Outcome<"claim"
   const expected = choose(turn, op);
   check(
     tasks.map(({ id }) => id).join() === expected.picks.map(({ id }) => id).join(),
-    () => `claimed ${tasks.map(describe)}; in order it should be ${expected.picks.map(({ id }) => id)}`,
+    () =>
+      `claimed ${tasks.map(describe).join(", ")}; in order it should be ${expected.picks.map(({ id }) => id).join(", ")}`,
   );
   check(passed === expected.passed, `passed is ${passed}`);
   for (const claimed of tasks) {

@@ -107,7 +107,9 @@ function checkNothingLost({ books, after }: Turn): void {
 
 /** The counters say what the lists show. */
 function checkCounters({ books, after }: Turn): void {
-  const counted = new Map(after.stats.map(({ queue }) => [queue, {} as Partial<Record<TaskState, number>>]));
+  const counted = new Map<string, Partial<Record<TaskState, number>>>(
+    after.stats.map(({ queue }) => [queue, {}]),
+  );
   const oldest = new Map<string, number>();
   for (const { queue, state, createdAt } of after.tasks.values()) {
     const depth = counted.get(queue)!;

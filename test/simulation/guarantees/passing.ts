@@ -113,7 +113,11 @@ export function checkBeat(turn: Turn, op: Op<"beat">, outcome: Outcome<"beat">):
 }
 
 function sorted(notices: Notice[]): string[] {
-  return notices.map((notice) => JSON.stringify(Object.entries(notice).sort())).sort();
+  const text = (notice: Notice) =>
+    "id" in notice
+      ? `${notice.session} ${notice.kind} ${notice.id} ${notice.fence}`
+      : `${notice.session} ${notice.kind}`;
+  return notices.map(text).sort();
 }
 
 export function checkLeave(turn: Turn, op: Op<"leave">, outcome: Outcome<"leave">): void {

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Reading } from "../../../src/core/clock.ts";
-import { isEnd } from "../../../src/core/task.ts";
+import { type Attempt, isEnd } from "../../../src/core/task.ts";
 import {
   type Op,
   type Outcome,
@@ -11,7 +11,7 @@ import {
 import { answer } from "../known.ts";
 import { ExpectedTime } from "../machine.ts";
 import { checkAdded, refusalOfAdds } from "./adding.ts";
-import { Books } from "./books.ts";
+import { Books, type Row } from "./books.ts";
 import { checkClaim } from "./claiming.ts";
 import { close } from "./closing.ts";
 import { checkBeat, checkLeave, checkTend } from "./passing.ts";
@@ -44,7 +44,7 @@ export class Watch {
   }
 
   #runOne(op: Op, reading: Reading): Outcome {
-    const outcome = this.#store.run([op], reading).outcomes[0]!;
+    const outcome = this.#store.run([op], reading).outcomes[0];
     if (READING_VERBS.has(op.verb)) {
       this.#checkReading(op, outcome);
       return outcome;
@@ -60,7 +60,7 @@ export class Watch {
   #checkReading(op: Op, outcome: Outcome): void {
     const { books } = this;
     if (op.verb === "history" && "ok" in outcome) {
-      const rows = answer<"history">(outcome).map(({ error, ...row }) => row);
+      const rows = answer<"history">(outcome).map(withoutError);
       check(
         isDeepStrictEqual(rows, books.entries.get(op.id)!.rows),
         () =>
@@ -89,6 +89,10 @@ export class Watch {
   get pending(): string[] {
     return [...this.#last.tasks.values()].filter(({ state }) => !isEnd(state)).map(({ id }) => id);
   }
+}
+
+function withoutError({ attempt, fence, worker, startedAt, endedAt, outcome }: Attempt): Row {
+  return { attempt, fence, worker, startedAt, endedAt, outcome };
 }
 
 type Judges = { [V in VerbName]: (turn: Turn, op: Op<V>, outcome: Outcome<V>) => void };
