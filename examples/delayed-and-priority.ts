@@ -1,0 +1,40 @@
+// What is urgent goes first, what is not due yet waits, and what nobody started in time expires.
+
+import assert from "node:assert/strict";
+import { open } from "../src/index.ts";
+
+await using dibs = await open(process.argv[2] ?? ":memory:");
+const jobs = dibs.queue<string>("jobs");
+
+const now = [
+  await jobs.add("routine"),
+  await jobs.add("whenever", { priority: -10 }),
+  await jobs.add("urgent", { priority: 10 }),
+];
+const later = [
+  await jobs.add("in a moment", { delay: "500ms" }),
+  await jobs.add("at a set time", { runAt: new Date(Date.now() + 1_000) }),
+];
+const stale = await jobs.add("only fresh", { ttl: "1ms", delay: "5ms" });
+
+const order: string[] = [];
+jobs.work(async (task) => {
+  order.push(task.data);
+});
+
+await Promise.all([...now, ...later].map((task) => task.result({ timeout: "20s" })));
+assert.deepEqual(
+  order.filter((name) => ["urgent", "routine", "whenever"].includes(name)),
+  ["urgent", "routine", "whenever"],
+);
+console.log(`done in this order: ${order.join(", ")}`);
+
+for (const task of later) {
+  const { data, createdAt, startedAt } = await task.info();
+  assert.ok(startedAt!.getTime() - createdAt.getTime() >= 500);
+  console.log(`${String(data)}: not before it was due`);
+}
+
+await assert.rejects(stale.result({ timeout: "10s" }), { code: "TASK_EXPIRED" });
+assert.ok(!order.includes("only fresh"));
+console.log("the stale one expired and was never run");

@@ -1,0 +1,27 @@
+// A producer that is not sure whether its first try arrived adds again, with the same key.
+
+import assert from "node:assert/strict";
+import { open } from "../src/index.ts";
+
+await using dibs = await open(process.argv[2] ?? ":memory:");
+const payments = dibs.queue<{ order: number; cents: number }, string>("payments");
+
+const first = await payments.add({ order: 42, cents: 1_999 }, { idempotencyKey: "order-42" });
+const second = await payments.add({ order: 42, cents: 1_999 }, { idempotencyKey: "order-42" });
+assert.equal(second.id, first.id);
+assert.deepEqual([first.existing, second.existing], [false, true]);
+console.log("the second add got the first one's task");
+
+let charged = 0;
+payments.work(async (task) => {
+  charged += task.data.cents;
+  return `receipt for order ${task.data.order}`;
+});
+
+// Both handles wait for the same end, and the key still answers after it.
+const receipts = await Promise.all([first.result({ timeout: "10s" }), second.result({ timeout: "10s" })]);
+assert.deepEqual(receipts, ["receipt for order 42", "receipt for order 42"]);
+const third = await payments.add({ order: 42, cents: 1_999 }, { idempotencyKey: "order-42" });
+assert.equal(await third.result(), "receipt for order 42");
+assert.equal(charged, 1_999);
+console.log(`charged once: ${charged} cents`);
