@@ -1,0 +1,124 @@
+// npm start: processes that add and do work on one file, some of which are stopped and some of which crash.
+// What is shown is measured, not staged: the store is asked, and at the end every task is looked up.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { type Dibs, open, type Queue } from "../../src/index.ts";
+import { type Audit, audit } from "./audit.ts";
+import { bold, green, number, red } from "./paint.ts";
+import { type Done, type Job, jobs } from "./queue.ts";
+import { show } from "./screen.ts";
+import { play, USUAL_SECONDS } from "./script.ts";
+import { Story } from "./story.ts";
+import { Supervisor } from "./supervisor.ts";
+
+const LOOK_MS = 200;
+/** The last tasks may wait for a lease to end and for a retry. */
+const LEFTOVERS_MS = 15_000;
+
+process.exitCode = await main();
+
+async function main(): Promise<number> {
+  const seconds = readSeconds();
+  if (seconds === undefined) {
+    console.error("Usage: npm start [-- --seconds N], N from 5 to 3600");
+    return 2;
+  }
+  const interrupt = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => interrupt.abort());
+
+  const folder = mkdtempSync(join(tmpdir(), "dibs-demo-"));
+  const path = join(folder, "work.db");
+  try {
+    await using dibs = await open(path);
+    const story = new Story();
+    const found = await run(dibs, path, story, seconds, interrupt.signal);
+    report(story, found, path);
+    return found.lost + found.doubled > 0 ? 1 : interrupt.signal.aborted ? 130 : 0;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function run(
+  dibs: Dibs,
+  path: string,
+  story: Story,
+  seconds: number,
+  signal: AbortSignal,
+): Promise<Audit> {
+  const queue = dibs.queue(jobs);
+  const over = new AbortController();
+  await queue.ready;
+  const supervisor = new Supervisor(
+    path,
+    (added) => story.hearOf(added),
+    (trouble) => story.tell(trouble),
+  );
+  const following = story.follow(dibs, over.signal);
+  const looking = lookAgainAndAgain(story, queue, over.signal);
+  const hide = show({ story, supervisor, seconds });
+  try {
+    await play({ dibs, supervisor, story }, seconds, signal);
+    await untilDrained(story, signal);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  } finally {
+    await supervisor.close();
+    over.abort();
+    await Promise.all([following, looking]);
+    hide();
+  }
+  return audit(queue, (id) => dibs.task(id), story.known.keys());
+}
+
+async function lookAgainAndAgain(story: Story, queue: Queue<Job, Done>, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await story.look(queue);
+    await sleep(LOOK_MS, undefined, { signal }).catch(() => {});
+  }
+}
+
+async function untilDrained(story: Story, signal: AbortSignal): Promise<void> {
+  for (let waited = 0; waited < LEFTOVERS_MS; waited += LOOK_MS) {
+    const { ready = 0, waiting = 0, scheduled = 0, claimed = 0 } = story.stats?.depth ?? {};
+    if (ready + waiting + scheduled + claimed === 0) return;
+    await sleep(LOOK_MS, undefined, { signal });
+  }
+}
+
+function report(story: Story, found: Audit, path: string): void {
+  const total = story.known.size;
+  const verdict =
+    found.lost + found.doubled === 0
+      ? green("lost 0, doubled 0")
+      : red(`lost ${found.lost}, doubled ${found.doubled}`);
+  console.log(`${bold("What you saw")}, in ${Math.round(story.seconds)} s on one SQLite file:
+  ${number(total)} jobs added, by one process, for workers that came and went
+  ${number(found.done)} done, ${found.dead} dead letters (riddles: nobody could), ${found.pending} still to do
+  ${verdict}: each job was looked up just now, with its ledger
+  ${found.cutShort} attempts were cut short by a kill; the jobs came back when the lease ended
+  ${found.elsewhere} jobs failed at one worker and were done by another
+
+${bold("To try next")}
+  npx node examples/agents.ts    one idea in one small file; more beside it
+  npm start -- --seconds 120     the same, slower
+  npm test                       what is promised, checked
+
+The store was ${path}; it is removed now.`);
+}
+
+function readSeconds(): number | undefined {
+  try {
+    const { values } = parseArgs({
+      options: { seconds: { type: "string", default: String(USUAL_SECONDS) } },
+    });
+    const seconds = Number(values.seconds);
+    return seconds >= 5 && seconds <= 3_600 ? seconds : undefined;
+  } catch {
+    return undefined;
+  }
+}

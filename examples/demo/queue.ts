@@ -1,0 +1,28 @@
+import { defineQueue } from "../../src/index.ts";
+
+export const KINDS = ["letter", "image", "chat", "riddle"] as const;
+export type Kind = (typeof KINDS)[number];
+
+export interface Job {
+  kind: Kind;
+  number: number;
+}
+
+export interface Done {
+  by: string;
+  pid: number;
+}
+
+/** What the producer, the workers and the screen agree on. The lease is short, so that a crash is soon made good. */
+export const jobs = defineQueue<Job, Done>("jobs", {
+  lease: "2s",
+  maxAttempts: 3,
+  backoff: { type: "fixed", delay: "500ms" },
+  elsewhere: "2s",
+});
+
+/** From the producer to the screen, once the tasks are on disk. */
+export interface Added {
+  ids: string[];
+  jobs: Job[];
+}
