@@ -60,6 +60,8 @@ export class Generator {
   readonly #weights: Record<VerbName, number>;
   readonly #grouped: number;
   readonly #keyed: number;
+  readonly #queues: readonly string[];
+  readonly #failing: number;
   #made = 0;
 
   constructor(random: Random, known: Known) {
@@ -69,12 +71,32 @@ export class Generator {
     for (const verb of Object.keys(WEIGHTS) as VerbName[]) this.#weights[verb] *= random.pick([0.3, 1, 1, 2]);
     this.#grouped = random.pick([0, 0.4, 0.8]);
     this.#keyed = random.pick([0.05, 0.3]);
+    // With one queue and many failures, the long stories of a few tasks are told.
+    this.#queues = QUEUES.slice(0, random.pick([1, 2, 3]));
+    this.#failing = random.pick([1, 1, 4]);
   }
 
   batch(): Op[] {
-    return Array.from({ length: this.#random.between(1, 5) }, () =>
-      this.#makers[this.#random.weighted(this.#weights)](),
+    const random = this.#random;
+    const kind = random.weighted({ mixed: 7, turn: 2, run: 1 });
+    if (kind === "turn") return this.#turn();
+    const one = random.weighted(this.#weights);
+    return Array.from({ length: random.between(kind === "run" ? 2 : 1, 5) }, () =>
+      this.#makers[kind === "run" ? one : random.weighted(this.#weights)](),
     );
+  }
+
+  /** What a busy worker sends: it settles what it has done and asks for more, in one batch. */
+  #turn(): Op[] {
+    const held = this.#known.claims.slice(-this.#random.between(1, 6));
+    return [
+      ...held.map((claim): Op => ({ verb: "settle", ...claim, settlement: this.#settlement() })),
+      // Now and then one is settled twice.
+      ...held
+        .slice(0, this.#random.pick([0, 0, 0, 1]))
+        .map((claim): Op => ({ verb: "settle", ...claim, settlement: this.#settlement() })),
+      this.#claim(),
+    ];
   }
 
   readonly #makers: Makers = {
@@ -121,7 +143,7 @@ export class Generator {
       worker: {
         id: this.#random.pick(WORKERS),
         name: "worker",
-        queues: this.#random.some(QUEUES),
+        queues: this.#random.some(this.#queues),
         concurrency: this.#random.between(1, 4),
         host: "here",
         pid: this.#random.between(1, 9),
@@ -139,7 +161,7 @@ export class Generator {
   };
 
   #queue(): string {
-    return this.#random.chance(0.03) ? "nowhere" : this.#random.pick(QUEUES);
+    return this.#random.chance(0.03) ? "nowhere" : this.#random.pick(this.#queues);
   }
 
   #policy(): Partial<QueuePolicy> {
@@ -200,7 +222,8 @@ export class Generator {
     const chosen = session ?? (bySession ? pick(this.#known.sessions) : undefined);
     return {
       verb: "claim",
-      queues: chosen && chance(0.7) ? chosen.queues : some([...QUEUES, ...(chance(0.1) ? ["nowhere"] : [])]),
+      queues:
+        chosen && chance(0.7) ? chosen.queues : some([...this.#queues, ...(chance(0.1) ? ["nowhere"] : [])]),
       max: pick([1, 1, 2, 5]),
       worker: chosen?.worker ?? pick(WORKERS),
       ...(chosen && { session: chosen.id }),
@@ -224,7 +247,7 @@ export class Generator {
 
   #settlement(): Settlement {
     const { pick, maybe, weighted } = bound(this.#random);
-    const kind = weighted({ done: 5, fail: 5, reject: 1, release: 1.5 });
+    const kind = weighted({ done: 5, fail: 5 * this.#failing, reject: 1, release: 1.5 });
     switch (kind) {
       case "done":
         return {

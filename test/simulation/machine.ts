@@ -63,18 +63,20 @@ export class ExpectedTime {
   }
 }
 
-/** One of the things that time does between two batches; its name, for the trace. Null: no time passes. */
-export function passTime(machine: Machine, random: Random, beforeReboot: () => void): string | null {
-  const kind = random.weighted({
-    nothing: 18,
-    moment: 38,
-    seconds: 22,
-    minute: 8,
-    days: 1.5,
-    sleep: 5,
-    calendar: 5,
-    reboot: 2.5,
-  });
+/** How often what happens between two batches. In calm times much gets done, in rough ones much goes wrong. */
+export const WEATHER = {
+  calm: { nothing: 20, moment: 60, seconds: 20, minute: 1, days: 0.5, sleep: 1, calendar: 1, reboot: 0.5 },
+  rough: { nothing: 15, moment: 35, seconds: 22, minute: 10, days: 2, sleep: 6, calendar: 6, reboot: 3 },
+} as const;
+
+/** One of the things that time does; its name, for the trace. Null: no time passes. */
+export function passTime(
+  machine: Machine,
+  random: Random,
+  weather: keyof typeof WEATHER,
+  beforeReboot: () => void,
+): string | null {
+  const kind = random.weighted(WEATHER[weather]);
   const advance = (ms: number) => {
     machine.advance(ms);
     return `${ms} ms pass`;

@@ -5,7 +5,7 @@ import type { Hint, Op, Outcome } from "../../src/engine/engine.ts";
 import { Generator, QUEUES } from "./generate.ts";
 import { Watch } from "./guarantees/watch.ts";
 import { answer, Known } from "./known.ts";
-import { Machine, passTime } from "./machine.ts";
+import { Machine, passTime, type WEATHER } from "./machine.ts";
 import { Random } from "./random.ts";
 import { SqliteSubject } from "./sqlite.ts";
 
@@ -63,6 +63,7 @@ class Simulation {
   readonly #watch: Watch;
   readonly #sqlite: SqliteSubject;
   readonly #batches: number;
+  readonly #weather: keyof typeof WEATHER;
   readonly #trace: ((line: string) => void) | undefined;
   #operations = 0;
 
@@ -70,6 +71,7 @@ class Simulation {
     this.#random = new Random(seed);
     this.#machine = new Machine(this.#random);
     this.#batches = batches ?? this.#random.pick([5, 10, 18, 32]);
+    this.#weather = this.#random.pick(["calm", "rough"]);
     this.#trace = trace;
     const salt = this.#random.between(2, 60_000_000);
     const reading = this.#machine.read();
@@ -100,7 +102,7 @@ class Simulation {
     const { boot } = this.#machine.read();
     // A reboot forgets the time that no commit has written down, and a batch that changes nothing commits nothing.
     // So that the clocks agree afterwards, all stores write something before it.
-    const what = passTime(this.#machine, this.#random, () => this.#write());
+    const what = passTime(this.#machine, this.#random, this.#weather, () => this.#write());
     if (what === null) return;
     this.#note(what);
     if (this.#machine.read().boot !== boot) this.#batch([{ verb: "tend" }]);
