@@ -1,8 +1,9 @@
 import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
-import { type AddedTask, type EndState, JSON_TYPE, type NewTask } from "../../core/task.ts";
+import type { AddedTask, EndState, NewTask } from "../../core/task.ts";
 import { enter, type Mover, schedule, watchTtl } from "./line.ts";
+import { contentTypeOf, headersOf } from "./newcomers.ts";
 import { findBySeq } from "./place.ts";
-import type { Tx } from "./tx.ts";
+import type { Queue, Tx } from "./tx.ts";
 
 /** All or none: everything is checked before anything is written. */
 export function add(tx: Tx, tasks: NewTask[]): AddedTask[] {
@@ -61,13 +62,30 @@ function takenKey(tx: Tx, task: NewTask): KeyRow | undefined {
 
 function addOne(tx: Tx, task: NewTask): AddedTask {
   const queue = tx.queue(task.queue);
+  const usual = tx.newcomers.take(queue, task);
+  const added = usual === undefined ? addUnusual(tx, queue, task) : undefined;
+  if (added && "id" in added) return added;
+  const seq = usual ?? added!.seq;
   const { now } = tx;
+  const id = tx.id(now, seq);
+  tx.flow(queue).added++;
+  tx.announce({ type: "task.added", at: now, queue: task.queue, taskId: id });
+  if (!added) return { id, queue: task.queue, state: "ready", existing: false };
+  watchTtl(tx, added);
+  const later = task.delay !== undefined && task.delay > 0;
+  const state = later ? schedule(tx, added, now + task.delay!) : enter(tx, added);
+  return { id, queue: task.queue, state, existing: false };
+}
+
+/** One that has a key, a group, a time to live or a delay: the task that has its key, or a row of its own. */
+function addUnusual(tx: Tx, queue: Queue, task: NewTask): AddedTask | Mover {
   const keyed = task.idempotencyKey !== undefined;
   const taken = keyed && takenKey(tx, task);
   if (taken) {
     const state = findBySeq(tx, taken.task)?.place.state ?? taken.state!;
     return { id: tx.id(taken.created_at, taken.task), queue: task.queue, state, existing: true };
   }
+  const { now } = tx;
   const seq = ++tx.seq;
   const ttl = task.ttl ?? queue.policy.ttl;
   const added: Mover = {
@@ -83,7 +101,6 @@ function addOne(tx: Tx, task: NewTask): AddedTask {
     keyed,
     failures: 0,
   };
-  const { contentType, headers } = task;
   tx.run(
     INSERT_TASK,
     seq,
@@ -94,21 +111,10 @@ function addOne(tx: Tx, task: NewTask): AddedTask {
     added.expiresAt,
     added.maxAttempts,
     task.idempotencyKey ?? null,
-    contentType === undefined || contentType === JSON_TYPE ? null : contentType,
-    headers === undefined || isEmpty(headers) ? null : JSON.stringify(headers),
+    contentTypeOf(task),
+    headersOf(task),
     task.data,
   );
   if (keyed) tx.run(INSERT_KEY, queue.id, task.idempotencyKey!, seq, now);
-  tx.flow(queue).added++;
-  const id = tx.id(now, seq);
-  tx.announce({ type: "task.added", at: now, queue: task.queue, taskId: id });
-  watchTtl(tx, added);
-  const later = task.delay !== undefined && task.delay > 0;
-  const state = later ? schedule(tx, added, now + task.delay!) : enter(tx, added);
-  return { id, queue: task.queue, state, existing: false };
-}
-
-function isEmpty(headers: object): boolean {
-  for (const _ in headers) return false;
-  return true;
+  return added;
 }

@@ -3,7 +3,8 @@ import type { QueuePolicy } from "../../core/policy.ts";
 import { type Body, type ClaimedTask, type Headers, JSON_TYPE } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
 import { bodyFrom } from "./body.ts";
-import { announceTask, end, isOutlived, type Mover, unwatchTtl } from "./line.ts";
+import { end, isOutlived, type Mover, unwatchTtl } from "./line.ts";
+import { taskBySeq } from "./place.ts";
 import { sweep, sweepIsDue } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -77,19 +78,24 @@ function signOfLife(tx: Tx, session: SessionRow, request: ClaimRequest, outcome:
   tx.serving.clear();
 }
 
+/** A task in line. */
 interface LineRow {
   rank: number;
   pos: number;
   task: number;
   failures: number;
   created_at: number;
+  data: Body;
+  /** It has something that most tasks have not. */
+  special: number;
+}
+
+interface Special {
   group_key: string | null;
   expires_at: number | null;
   max_attempts: number | null;
-  idempotency_key: string | null;
   content_type: string | null;
   headers: string | null;
-  data: Body;
 }
 
 interface KeptRow {
@@ -100,18 +106,26 @@ interface KeptRow {
   avoid: string;
 }
 
+// Every column read costs; what few tasks have is asked for those alone.
 const FIELDS = `
-  task.created_at, task.group_key, task.expires_at, task.max_attempts, task.idempotency_key,
-  task.content_type, task.headers, task.data`;
+  task.created_at, task.data,
+  coalesce(group_key, expires_at, max_attempts, content_type, headers) IS NOT NULL AS special`;
 // CROSS JOIN fixes the order: the line first, then its tasks by number.
 const HEAD_OF_LINE = `
   SELECT rank, ready.pos, task, failures, ${FIELDS}
   FROM ready CROSS JOIN task ON task.seq = ready.task
   WHERE ready.queue = ? ORDER BY rank, ready.pos LIMIT ?`;
-const DELETE_HEAD = `DELETE FROM ready WHERE queue = ? AND (rank, pos) <= (?, ?)`;
 const KEPT = `SELECT rank, pos, task, failures, avoid FROM kept WHERE queue = ? ORDER BY rank, pos LIMIT ?`;
 const KEPT_TASK = `SELECT ${FIELDS} FROM task WHERE seq = ?`;
-const DELETE_KEPT = `DELETE FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
+const SPECIAL = `
+  SELECT group_key, expires_at, max_attempts, content_type, headers FROM task WHERE seq = ?`;
+const PLAIN: Special = {
+  group_key: null,
+  expires_at: null,
+  max_attempts: null,
+  content_type: null,
+  headers: null,
+};
 
 /** Up to `count` tasks from one queue, in its order. */
 function take(
@@ -132,23 +146,27 @@ function take(
   const taken = allowed.length === 0 ? ready : [...ready, ...allowed].sort(inLine).slice(0, room);
   if (taken.length === 0) return;
 
-  // What was taken of the ready ones is the head of their line.
-  const last = allowed.length === 0 ? ready.at(-1) : ready.findLast((row) => taken.includes(row));
-  if (last) tx.run(DELETE_HEAD, queue.id, last.rank, last.pos);
-  for (const row of allowed) if (taken.includes(row)) tx.run(DELETE_KEPT, queue.id, row.rank, row.pos);
+  const terms = termsOf(tx, request, session, queue);
+  const tasks = taken.map((row) => ({ row, special: specialOf(tx, row) }));
+  const outlived = tasks.some(({ special }) => isOutlived(tx, special.expires_at));
+  if (allowed.length === 0 && !outlived) holdHead(tx, terms, ready);
+  else holdEach(tx, terms, tasks, allowed);
   tx.count(queue, "ready", -taken.length);
 
-  for (const row of taken) {
-    unwatchTtl(tx, row.task, row.expires_at);
-    const task = moverFrom(queue, row);
-    if (isOutlived(tx, row.expires_at)) {
-      end(tx, task, "expired");
+  for (const { row, special } of tasks) {
+    unwatchTtl(tx, row.task, special.expires_at);
+    if (isOutlived(tx, special.expires_at)) {
+      end(tx, moverFrom(tx, queue, row), "expired");
       outcome.more = true;
     } else {
-      outcome.tasks.push(hold(tx, request, session, task, row));
+      outcome.tasks.push(handOver(tx, terms, row, special));
       outcome.policies[name] = queue.policy;
     }
   }
+}
+
+function specialOf(tx: Tx, row: LineRow): Special {
+  return row.special === 1 ? tx.get<Special>(SPECIAL, row.task)! : PLAIN;
 }
 
 /** The first of the retried tasks: those this worker may have, and whether there are some it may not. */
@@ -162,20 +180,37 @@ function inLine(a: LineRow, b: LineRow): number {
   return a.rank - b.rank || a.pos - b.pos;
 }
 
-function moverFrom(queue: Queue, row: LineRow): Mover {
+function moverFrom(tx: Tx, queue: Queue, row: LineRow): Mover {
+  const { key, groupKey, expiresAt, maxAttempts } = taskBySeq(tx, row.task)!;
   return {
     seq: row.task,
     queue,
     createdAt: row.created_at,
     rank: row.rank,
     pos: row.pos,
-    groupKey: row.group_key,
-    holdsGroup: row.group_key !== null,
-    expiresAt: row.expires_at,
-    maxAttempts: row.max_attempts,
-    keyed: row.idempotency_key !== null,
+    groupKey,
+    holdsGroup: groupKey !== null,
+    expiresAt,
+    maxAttempts,
+    keyed: key !== null,
     failures: row.failures,
   };
+}
+
+/** What all the claims of one call on one queue share. */
+interface Terms {
+  queue: Queue;
+  worker: string;
+  session: number | null;
+  lease: number;
+  deadline: number;
+}
+
+function termsOf(tx: Tx, request: ClaimRequest, session: SessionRow | null, queue: Queue): Terms {
+  const lease = leaseOf(request, session, queue.policy);
+  const deadline = tx.awake + (session === null ? lease : queue.policy.timeout);
+  if (session === null && lease <= 0) tx.swept = false;
+  return { queue, worker: request.worker, session: session && session.id, lease, deadline };
 }
 
 /** A session beats in the rhythm of its own lease: a shorter one would be lost between two signs of life. */
@@ -184,60 +219,74 @@ function leaseOf(request: ClaimRequest, session: SessionRow | null, policy: Queu
   return session === null ? named : Math.max(named, session.lease);
 }
 
-const INSERT_CLAIM = `
-  INSERT INTO claim (task, queue, rank, pos, failures, created_at, fence, started_at, lease, deadline,
-    keyed, cancelled, session, group_key, expires_at, max_attempts, worker)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?)`;
+const INSERT_CLAIMS = `
+  INSERT INTO claim (fence, started_at, lease, deadline, session, worker,
+    task, queue, rank, pos, failures, created_at, keyed, cancelled, group_key, expires_at, max_attempts)
+  SELECT ? + row_number() OVER (ORDER BY rank, line.pos), ?, ?, ?, ?, ?,
+    task, line.queue, rank, line.pos, failures, created_at, idempotency_key IS NOT NULL, 0, group_key, expires_at,
+    max_attempts`;
+const HOLD_HEAD = `${INSERT_CLAIMS}
+  FROM ready AS line CROSS JOIN task ON task.seq = line.task
+  WHERE line.queue = ? AND (rank, line.pos) <= (?, ?)
+  ORDER BY rank, line.pos`;
+const DELETE_HEAD = `DELETE FROM ready WHERE queue = ? AND (rank, pos) <= (?, ?)`;
 
-function hold(
+/** Holds the whole head of the line: in SQL, since every value that is passed costs as much as a row. */
+function holdHead(tx: Tx, terms: Terms, rows: LineRow[]): void {
+  const { rank, pos } = rows.at(-1)!;
+  tx.run(HOLD_HEAD, ...claimValues(tx, terms), terms.queue.id, rank, pos);
+  tx.run(DELETE_HEAD, terms.queue.id, rank, pos);
+}
+
+function claimValues(
   tx: Tx,
-  request: ClaimRequest,
-  session: SessionRow | null,
-  task: Mover,
-  row: LineRow,
-): ClaimedTask {
-  const { queue } = task;
-  const { policy } = queue;
-  const fence = ++tx.fence;
-  const lease = leaseOf(request, session, policy);
-  const deadline = tx.awake + (session === null ? lease : policy.timeout);
-  if (session === null && deadline <= tx.awake) tx.swept = false;
-  tx.run(
-    INSERT_CLAIM,
-    task.seq,
-    queue.id,
-    task.rank,
-    task.pos,
-    task.failures,
-    task.createdAt,
-    fence,
-    tx.now,
-    lease,
-    deadline,
-    task.keyed ? 1 : 0,
-    session === null ? null : session.id,
-    task.groupKey,
-    task.expiresAt,
-    task.maxAttempts,
-    request.worker,
-  );
+  { lease, deadline, session, worker }: Terms,
+): [number, number, number, number, number | null, string] {
+  return [tx.fence, tx.now, lease, deadline, session, worker];
+}
+
+const HOLD_READY = `${INSERT_CLAIMS}
+  FROM ready AS line CROSS JOIN task ON task.seq = line.task
+  WHERE line.queue = ? AND rank = ? AND line.pos = ?`;
+const HOLD_KEPT = `${INSERT_CLAIMS}
+  FROM kept AS line CROSS JOIN task ON task.seq = line.task
+  WHERE line.queue = ? AND rank = ? AND line.pos = ?`;
+const DELETE_READY = `DELETE FROM ready WHERE queue = ? AND rank = ? AND pos = ?`;
+const DELETE_KEPT = `DELETE FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
+
+/** One by one, where some are retried ones or have outlived their time: those are only taken out of the line. */
+function holdEach(tx: Tx, terms: Terms, tasks: { row: LineRow; special: Special }[], kept: LineRow[]): void {
+  let { fence } = tx;
+  for (const { row, special } of tasks) {
+    const place = [terms.queue.id, row.rank, row.pos] as const;
+    const [, ...values] = claimValues(tx, terms);
+    const isKept = kept.includes(row);
+    if (!isOutlived(tx, special.expires_at))
+      tx.run(isKept ? HOLD_KEPT : HOLD_READY, fence++, ...values, ...place);
+    tx.run(isKept ? DELETE_KEPT : DELETE_READY, ...place);
+  }
+}
+
+/** What the worker gets. The fences were given out in the same order. */
+function handOver(tx: Tx, { queue, worker }: Terms, row: LineRow, special: Special): ClaimedTask {
   tx.count(queue, "claimed", 1);
   const flow = tx.flow(queue);
   flow.claimed++;
-  flow.waitMs += tx.now - task.createdAt;
-  const attempt = task.failures + 1;
-  announceTask(tx, "task.claimed", task, { worker: request.worker, attempt });
+  flow.waitMs += tx.now - row.created_at;
+  const attempt = row.failures + 1;
+  const id = tx.id(row.created_at, row.task);
+  tx.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
   return {
-    id: tx.id(task.createdAt, task.seq),
-    fence,
+    id,
+    fence: ++tx.fence,
     queue: queue.name,
     data: bodyFrom(row.data),
-    contentType: row.content_type ?? JSON_TYPE,
-    headers: row.headers === null ? {} : (JSON.parse(row.headers) as Headers),
+    contentType: special.content_type ?? JSON_TYPE,
+    headers: special.headers === null ? {} : (JSON.parse(special.headers) as Headers),
     attempt,
-    maxAttempts: task.maxAttempts ?? policy.maxAttempts,
-    priority: 0 - task.rank,
-    groupKey: task.groupKey,
-    createdAt: task.createdAt,
+    maxAttempts: special.max_attempts ?? queue.policy.maxAttempts,
+    priority: 0 - row.rank,
+    groupKey: special.group_key,
+    createdAt: row.created_at,
   };
 }

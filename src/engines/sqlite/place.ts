@@ -38,22 +38,8 @@ export function findTask(tx: Tx, id: string): Found | undefined {
 }
 
 export function findBySeq(tx: Tx, seq: number): Found | undefined {
-  const row = tx.get<TaskRow>(TASK, seq);
-  if (!row) return undefined;
-  const task: Omit<Found, "place"> = {
-    seq,
-    queue: tx.queueOf(row.queue),
-    createdAt: row.created_at,
-    rank: 0 - row.priority,
-    pos: row.pos ?? seq,
-    groupKey: row.group_key,
-    holdsGroup: false,
-    expiresAt: row.expires_at,
-    maxAttempts: row.max_attempts,
-    keyed: row.idempotency_key !== null,
-    key: row.idempotency_key,
-    failures: 0,
-  };
+  const task = taskBySeq(tx, seq);
+  if (!task) return undefined;
   const place = findPlace(tx, task);
   const holdsGroup =
     task.groupKey !== null &&
@@ -62,6 +48,27 @@ export function findBySeq(tx: Tx, seq: number): Found | undefined {
       (place.state === "scheduled" && place.holdsGroup));
   const failures = place.state === "claimed" ? place.held.failures : "failures" in place ? place.failures : 0;
   return { ...task, place, holdsGroup, failures };
+}
+
+/** The task alone: whether it holds its group, and how often it failed, is known where it stands. */
+export function taskBySeq(tx: Tx, seq: number): Omit<Found, "place"> | undefined {
+  const row = tx.get<TaskRow>(TASK, seq);
+  return (
+    row && {
+      seq,
+      queue: tx.queueOf(row.queue),
+      createdAt: row.created_at,
+      rank: 0 - row.priority,
+      pos: row.pos ?? seq,
+      groupKey: row.group_key,
+      holdsGroup: false,
+      expiresAt: row.expires_at,
+      maxAttempts: row.max_attempts,
+      keyed: row.idempotency_key !== null,
+      key: row.idempotency_key,
+      failures: 0,
+    }
+  );
 }
 
 const READY = `SELECT failures FROM ready WHERE queue = ? AND rank = ? AND pos = ?`;

@@ -22,6 +22,7 @@ import { ends, get, history, list, stats } from "./inspect.ts";
 import { BUSY_MS, type Durability, JOURNAL_LIMIT, openDatabase } from "./open.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { beat, join, leave, workers } from "./sessions.ts";
+import { settleTogether } from "./settle-together.ts";
 import { extend, progress, settle } from "./settle.ts";
 import { Tx } from "./tx.ts";
 
@@ -110,7 +111,7 @@ export class SqliteStore implements Store {
       tx.exec(begin);
       tx.begin(reading);
       if (begin === WRITING && tx.rebooted) tx.changed = true;
-      const outcomes = ops.map((op) => runOne(HANDLERS, tx, op));
+      const outcomes = runAll(tx, ops);
       tx.finish();
       committing = tx.changed;
       tx.exec("COMMIT");
@@ -196,6 +197,21 @@ export class SqliteStore implements Store {
   close(): void {
     this.#db.close();
   }
+}
+
+/** One after the other; settlements that follow each other together, where that comes to the same. */
+function runAll(tx: Tx, ops: readonly Op[]): Outcome[] {
+  const outcomes: Outcome[] = [];
+  while (outcomes.length < ops.length) {
+    const op = ops[outcomes.length]!;
+    if (op.verb !== "add") tx.newcomers.write();
+    const settled =
+      op.verb === "settle"
+        ? settleTogether(tx, ops, outcomes.length, (each) => runOne(HANDLERS, tx, each))
+        : [];
+    outcomes.push(...(settled.length > 0 ? settled : [runOne(HANDLERS, tx, op)]));
+  }
+  return outcomes;
 }
 
 /** Verbs check before they write, so a refusal leaves nothing half done. */

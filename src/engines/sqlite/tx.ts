@@ -6,6 +6,7 @@ import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
 import type { DepthByState, TaskState } from "../../core/task.ts";
 import { BOUNDS, type Hint } from "../../engine/engine.ts";
+import { Newcomers } from "./newcomers.ts";
 
 export interface Queue {
   id: number;
@@ -70,6 +71,8 @@ export class Tx {
   changed = false;
   /** Notices were left for sessions, and nobody has asked which. */
   noticed = false;
+  /** Tasks that were added and are not written yet. */
+  readonly newcomers = new Newcomers(this);
   /** Nothing that time brings is left to be done at this moment: see sweep.ts. */
   swept = false;
   /** Live workers by queue, while nobody joins, leaves or beats: see line.ts. */
@@ -78,6 +81,7 @@ export class Tx {
   readonly dropping = new Map<number, number>();
   #stored: StoreRow | undefined;
   #revision = -1;
+  #leastPayload: number | undefined;
   readonly #byName = new Map<string, Queue>();
   readonly #byId = new Map<number, Queue>();
   readonly #depths = new Map<Queue, DepthByState>();
@@ -129,6 +133,19 @@ export class Tx {
     return changes;
   }
 
+  /** Writes many rows: their values one after the other, and those that all share by name. */
+  runMany(sql: string, values: readonly Value[], shared: Record<string, Value>): void {
+    this.#prepare(sql).run(values, shared);
+    this.changed = true;
+  }
+
+  /** The same, and answers rows as arrays. */
+  takeMany<Row extends Value[]>(sql: string, values: readonly Value[], shared: Record<string, Value>): Row[] {
+    const rows = this.#prepare(sql).raw().all(values, shared) as Row[];
+    if (rows.length > 0) this.changed = true;
+    return rows;
+  }
+
   /** Writes, and returns the row. */
   // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
   take<Row>(sql: string, ...values: Value[]): Row | undefined {
@@ -158,6 +175,7 @@ export class Tx {
 
   /** Before the commit. */
   finish(): void {
+    this.newcomers.write();
     this.flush();
     if (!this.changed) return;
     const { now, awake, boot, elapsedAt, awakeAt } = this.time;
@@ -199,6 +217,7 @@ export class Tx {
     this.#depths.clear();
     this.#flows.clear();
     this.dropping.clear();
+    this.newcomers.forget();
   }
 
   /**
@@ -304,13 +323,21 @@ export class Tx {
   /** The copies that others keep are out of date. */
   queuesChanged(): void {
     this.#revision++;
+    this.#leastPayload = undefined;
   }
 
   policy(name: string): QueuePolicy {
     return this.#byName.get(name)?.policy ?? resolvePolicy({});
   }
 
+  /** No queue takes less than this. */
+  get leastPayload(): number {
+    this.#leastPayload ??= Math.min(...[...this.queues].map((queue) => queue.policy.maxPayload));
+    return this.#leastPayload;
+  }
+
   #readQueues(revision: number): void {
+    this.#leastPayload = undefined;
     this.#byName.clear();
     this.#byId.clear();
     for (const row of this.all<QueueRow>(READ_QUEUES)) {
