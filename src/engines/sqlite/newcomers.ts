@@ -32,6 +32,8 @@ export class Newcomers {
       this.#first = seq;
     }
     this.#tasks.push(task);
+    // Counted at once: the next add of the same batch may be the one that does not fit.
+    this.#tx.count(queue, "ready", 1);
     return seq;
   }
 
@@ -55,7 +57,6 @@ export class Newcomers {
       first += tasks.length;
     }
     tx.run(LINE_UP, this.#first, this.#first + count - 1);
-    tx.count(queue, "ready", count);
     tx.hintReady(queue, count);
     this.forget();
   }
