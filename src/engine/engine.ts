@@ -156,7 +156,10 @@ export interface Verbs {
   /** Removes up to `limit` ended tasks past their retention, and forgets keys, events and rates out of date. */
   prune: Verb<{ limit: number }, { removed: number; more: boolean }>;
   stats: Verb<{ queue: string }, QueueStats>;
-  /** Registers a listener for a while, and returns what happened since `after` (null: from now on). */
+  /**
+   * Registers a listener for a while, and returns what happened since `after` (null: from now on). One that was
+   * forgotten meanwhile has missed something, though nobody knows how much.
+   */
   listen: Verb<
     { listener: string; after: number | null; limit: number },
     { events: DibsEvent[]; cursor: number; missed: number }

@@ -70,7 +70,14 @@ export function listen(
   const from = after ?? model.eventSeq;
   const page = model.events.filter(({ n }) => n > from).slice(0, limit);
   const cursor = page.at(-1)?.n ?? model.eventSeq;
-  return { events: page.map(({ event }) => event), cursor, missed: cursor - from - page.length };
+  const missed = cursor - from - page.length;
+  // Forgotten, so that nobody counted what happened meanwhile: it must not look as if nothing had.
+  const wasForgotten = after !== null && until === undefined;
+  return {
+    events: page.map(({ event }) => event),
+    cursor,
+    missed: wasForgotten ? Math.max(missed, 1) : missed,
+  };
 }
 
 export function unlisten(model: Model, listener: string): null {
