@@ -1,8 +1,12 @@
 import { describe } from "vitest";
 import { add } from "./add.ts";
+import { badInput } from "./bad-input.ts";
+import { callOrder } from "./call-order.ts";
+import { cancel } from "./cancel.ts";
 import { claims } from "./claim.ts";
 import { clock } from "./clock.ts";
 import { deadLetters } from "./dead-letters.ts";
+import { events } from "./events.ts";
 import { fences } from "./fences.ts";
 import { groups } from "./groups.ts";
 import type { Harness } from "./harness.ts";
@@ -10,15 +14,21 @@ import { idempotency } from "./idempotency.ts";
 import { starter } from "./kit.ts";
 import { leases } from "./leases.ts";
 import { ledger } from "./ledger.ts";
+import { limits } from "./limits.ts";
 import { policies } from "./policies.ts";
+import { progress } from "./progress.ts";
 import { queues } from "./queues.ts";
 import { redrive } from "./redrive.ts";
+import { results } from "./results.ts";
+import { retention } from "./retention.ts";
 import { retry } from "./retry.ts";
 import { retryElsewhere } from "./retry-elsewhere.ts";
 import { sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
+import { stats } from "./stats.ts";
 import { ttl } from "./ttl.ts";
 import { waitingClaims } from "./waiting-claims.ts";
+import { workers } from "./workers.ts";
 
 /** Every promise that a store makes, by theme. A change of what dibs promises starts here. */
 export function conformance(name: string, harness: Harness): void {
@@ -29,6 +39,7 @@ export function conformance(name: string, harness: Harness): void {
     add(start);
     claims(start);
     waitingClaims(start);
+    callOrder(start);
     fences(start);
     settle(start);
     leases(start);
@@ -42,5 +53,14 @@ export function conformance(name: string, harness: Harness): void {
     ledger(start);
     deadLetters(start);
     redrive(start);
+    results(start);
+    cancel(start);
+    progress(start);
+    stats(start);
+    workers(start);
+    events(start);
+    retention(start);
+    limits(start);
+    badInput(start);
   });
 }

@@ -1,0 +1,130 @@
+import { describe, expect, test } from "vitest";
+import {
+  ack,
+  addNamed,
+  addOne,
+  claim,
+  claimOne,
+  failure,
+  isPending,
+  makeDead,
+  MINUTE,
+  nack,
+  numbered,
+  QUEUE,
+  refused,
+  reject,
+  SECOND,
+  type Start,
+} from "./kit.ts";
+
+const NOBODY = "01980000-0000-7000-8000-000000000000";
+
+export function results(start: Start): void {
+  describe("who waits for a task", () => {
+    test("is told when it is done, with its result", async () => {
+      const { port, clock } = await start();
+      const { id } = await addOne(port);
+      const end = port.end(id);
+      const held = await claimOne(port);
+      expect(await isPending(clock, end)).toBe(true);
+      await ack(port, held, "42");
+      expect(await end).toEqual({ id, state: "done", result: "42", error: null });
+    });
+
+    test("is told when it is dead, and of what", async () => {
+      const { port } = await start();
+      const { id } = await addOne(port);
+      const end = port.end(id);
+      await reject(port, await claimOne(port), failure("line 3", "TypeError"));
+      expect(await end).toEqual({
+        id,
+        state: "dead",
+        result: null,
+        error: { ...failure("line 3", "TypeError"), fingerprint: "TypeError: line <n>" },
+      });
+    });
+
+    test("is told when it is cancelled", async () => {
+      const { port } = await start();
+      const { id } = await addOne(port);
+      const end = port.end(id);
+      await port.cancel(id);
+      expect(await end).toEqual({ id, state: "cancelled", result: null, error: null });
+    });
+
+    test("is told when it expires", async () => {
+      const { port, clock } = await start();
+      const { id } = await addOne(port, { ttl: 700 });
+      const end = port.end(id);
+      await clock.advance(700);
+      expect(await end).toMatchObject({ state: "expired" });
+    });
+
+    test("is told at once when it has ended before", async () => {
+      const { port } = await start();
+      const id = await makeDead(port);
+      expect(await port.end(id)).toMatchObject({ id, state: "dead" });
+    });
+
+    test("is told at once that there is none", async () => {
+      const { port } = await start();
+      await refused(() => port.end(NOBODY), "TASK_NOT_FOUND", NOBODY);
+    });
+
+    test("is told when a dead letter that he waits for no more is discarded", async () => {
+      const { port } = await start();
+      const id = await makeDead(port);
+      await port.discard(QUEUE, {});
+      await refused(() => port.end(id), "TASK_NOT_FOUND");
+    });
+
+    test("waits through failures and retries", async () => {
+      const { port, clock } = await start();
+      const { id } = await addOne(port);
+      const end = port.end(id);
+      await nack(port, await claimOne(port), MINUTE);
+      await clock.advance(MINUTE);
+      expect(await isPending(clock, end)).toBe(true);
+      await ack(port, await claimOne(port), "at last");
+      expect(await end).toMatchObject({ result: "at last" });
+    });
+
+    test("waits as long as he said, and no longer", async () => {
+      const { port, clock } = await start();
+      const { id } = await addOne(port);
+      const end = port.end(id, { timeout: 10 * SECOND });
+      const told = refused(() => end, "TIMEOUT", id, "10000");
+      await clock.advance(10 * SECOND - 1);
+      expect(await isPending(clock, end)).toBe(true);
+      await clock.advance(1);
+      await told;
+      await ack(port, await claimOne(port));
+      expect(await port.end(id, { timeout: 0 })).toMatchObject({ state: "done" });
+    });
+
+    test("may stop waiting; the task goes on", async () => {
+      const { port } = await start();
+      const { id } = await addOne(port);
+      const stop = new AbortController();
+      const end = port.end(id, { signal: stop.signal });
+      stop.abort(new Error("enough"));
+      await expect(end).rejects.toThrow("enough");
+      await expect(port.end(id, { signal: stop.signal })).rejects.toThrow("enough");
+      await ack(port, await claimOne(port));
+      expect(await port.end(id)).toMatchObject({ state: "done" });
+    });
+
+    test("is one of many, for one task or for many", async () => {
+      const { port } = await start();
+      const ids = await addNamed(port, numbered(1_500));
+      const ends = [...ids, ...ids.slice(0, 100)].map((id) => port.end(id));
+      for (let taken = 0; taken < 1_500; taken += 500) {
+        const held = await claim(port, { max: 500 });
+        await Promise.all(held.map((each) => ack(port, each, each.data)));
+      }
+      const told = (await Promise.all(ends)).map(({ result }) => result);
+      expect(told).toEqual([...numbered(1_500), ...numbered(100)]);
+    });
+  });
+}

@@ -1,0 +1,71 @@
+import { describe, expect, test } from "vitest";
+import { ack, addNamed, claim, joinWorker, QUEUE, SECOND, type Start } from "./kit.ts";
+
+const LEASE = 30 * SECOND;
+
+export function workers(start: Start): void {
+  describe("the list of workers", () => {
+    test("says who they are and what they hold", async () => {
+      const { port, clock, startedAt } = await start();
+      const info = {
+        id: "id-1",
+        name: "mailer 🐝",
+        queues: [QUEUE, "other"],
+        concurrency: 10,
+        host: "box",
+        pid: 77,
+      };
+      await clock.advance(SECOND);
+      const session = await port.join(info, LEASE, () => {});
+      await addNamed(port, ["1", "2", "3"]);
+      const held = await claim(port, { worker: "id-1", session, max: 2 });
+      expect(await port.workers()).toEqual([
+        { ...info, joinedAt: startedAt + SECOND, silentFor: 0, claims: 2 },
+      ]);
+      await ack(port, held[0]!);
+      expect(await port.workers()).toMatchObject([{ claims: 1 }]);
+    });
+
+    test("can be that of one queue", async () => {
+      const { port } = await start();
+      await joinWorker(port, "a", { queues: ["x", "y"] });
+      await joinWorker(port, "b", { queues: ["y"] });
+      expect((await port.workers("x")).map(({ id }) => id)).toEqual(["a"]);
+      expect((await port.workers("y")).map(({ id }) => id)).toEqual(["a", "b"]);
+      expect(await port.workers("z")).toEqual([]);
+      expect(await port.workers()).toHaveLength(2);
+    });
+
+    test("loses those who leave", async () => {
+      const { port } = await start();
+      const worker = await joinWorker(port, "w");
+      await port.leave(worker.session);
+      expect(await port.workers()).toEqual([]);
+    });
+
+    test("keeps those who give signs of life", async () => {
+      const { port, clock } = await start();
+      await joinWorker(port, "w");
+      await clock.advance(10 * LEASE);
+      const [worker] = await port.workers();
+      expect(worker!.silentFor).toBeLessThanOrEqual(LEASE / 3);
+    });
+
+    test("says for how long a worker has been silent, and loses it after its lease", async () => {
+      const { port, clock, hang } = await start();
+      await joinWorker(port, "w");
+      hang();
+      await clock.advance(LEASE - 1);
+      expect(await port.workers()).toMatchObject([{ id: "w", silentFor: LEASE - 1 }]);
+      await clock.advance(1);
+      expect(await port.workers()).toEqual([]);
+    });
+
+    test("may have several instances of one name", async () => {
+      const { port } = await start();
+      await joinWorker(port, "a", { name: "mailer" });
+      await joinWorker(port, "b", { name: "mailer" });
+      expect((await port.workers()).map(({ name }) => name)).toEqual(["mailer", "mailer"]);
+    });
+  });
+}
