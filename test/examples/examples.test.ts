@@ -1,0 +1,67 @@
+// Each example is a program that checks itself: here they run, in memory and on a file, and say what they should.
+
+import { execFile } from "node:child_process";
+import { globSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+const examples = join(import.meta.dirname, "../../examples");
+
+const SAYS: Record<string, RegExp> = {
+  agents: /20 answers; \d+ went wrong at bob and right elsewhere\n.*dead letter after 1 attempt\n/,
+  batch: /119 stored, 1 refused\n/,
+  "by-hand": /a: acked.*\nb: the lease ended.*\nattempt 1, me: lost\nattempt 2, somebody else: done\n/,
+  "cancel-and-progress":
+    /claimed by a worker, at minute \d+\ncancelled while it ran\ncancelled before it ran\n/,
+  "dead-letters": /3 \(75 %\) {2}Error: connect to port <n> timed out\n[^]*3 sent back.*\n1 discarded\n/,
+  "delayed-and-priority": /in this order: .*urgent.*\n[^]*expired and was never run/,
+  events: /task\.added\n(.*\n)*task\.done by kettle\n/,
+  "graceful-shutdown": /ended with code 0: 1 task done, 3 back in the queue/,
+  groups: /ada: 1 2 3 4 5, in order\n/,
+  "hand-over": /two attempts \(failed, done\), one review\n/,
+  hello: /^sent to ada@example\.com on attempt 1\n$/,
+  idempotency: /charged once: 1999 cents\n/,
+  results: /12 squared is 144\n.*by another process\n/,
+  schema: /user 15; the first result was refused/,
+};
+
+/** These choose their own file. */
+const TAKES_NO_ADDRESS = new Set(["hello", "results", "graceful-shutdown"]);
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "dibs-examples-"));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+async function run(name: string, ...args: string[]): Promise<string> {
+  const options = { cwd: folder, timeout: 25_000 };
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    [join(examples, `${name}.ts`), ...args],
+    options,
+  );
+  return stdout;
+}
+
+test("every example is listed here", () => {
+  const names = globSync("*.ts", { cwd: examples }).map((file) => basename(file, ".ts"));
+  expect(Object.keys(SAYS)).toEqual(names.toSorted());
+});
+
+const runs = Object.entries(SAYS).flatMap(([name, says]) =>
+  TAKES_NO_ADDRESS.has(name)
+    ? [{ name, says, on: [] }]
+    : [
+        { name, says, on: [":memory:"] },
+        { name, says, on: [`${name}.db`] },
+      ],
+);
+
+describe.concurrent("an example runs", () => {
+  test.each(runs)("$name $on", async ({ name, says, on }) => {
+    expect(await run(name, ...on)).toMatch(says);
+  });
+});

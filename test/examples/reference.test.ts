@@ -1,0 +1,42 @@
+// The API reference is complete: every export that exists at run time, and every public member of what users hold.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import * as dibs from "../../src/index.ts";
+import { DeadLetters } from "../../src/api/dead-letters.ts";
+import { Dibs } from "../../src/api/dibs.ts";
+import { Queue } from "../../src/api/queue.ts";
+import { AddedTaskHandle, TaskHandle } from "../../src/api/task-handle.ts";
+import { DEFAULT_POLICY } from "../../src/core/policy.ts";
+import { ManualClock } from "../../src/testing/index.ts";
+import { Claim } from "../../src/worker/claim.ts";
+import { Task } from "../../src/worker/task.ts";
+import { Worker } from "../../src/worker/worker.ts";
+
+const reference = ["api.md", "errors.md"]
+  .map((file) => readFileSync(join(import.meta.dirname, "../../docs/reference", file), "utf8"))
+  .join("\n");
+
+/** Marked @internal in the sources. */
+const INTERNAL = ["constructor", "startWorker", "settleAs", "abort", "declare", "prepare"];
+/** Of a clock, used by the library; of a test's clock, used by the suite of the engines. */
+const OF_CLOCKS = ["read", "after", "standStill"];
+
+const held = { Dibs, Queue, DeadLetters, TaskHandle, AddedTaskHandle, Claim, Task, Worker, ManualClock };
+
+test.each(Object.entries(held))("every member of %s is described", (_, { prototype }) => {
+  const members = Object.getOwnPropertyNames(prototype).filter(
+    (name) => ![...INTERNAL, ...OF_CLOCKS].includes(name),
+  );
+  expect(members.filter((name) => !isNamed(name))).toEqual([]);
+});
+
+test("every export and every option of a policy is described", () => {
+  const names = [...Object.keys(dibs), ...Object.keys(DEFAULT_POLICY)];
+  expect(names.filter((name) => !isNamed(name))).toEqual([]);
+});
+
+function isNamed(name: string): boolean {
+  return new RegExp(`\`[^\`]*\\b${name}\\b[^\`]*\``).test(reference);
+}
