@@ -62,6 +62,7 @@ export class Generator {
   readonly #keyed: number;
   readonly #queues: readonly string[];
   readonly #failing: number;
+  readonly #bulk: boolean;
   #made = 0;
 
   constructor(random: Random, known: Known) {
@@ -74,6 +75,8 @@ export class Generator {
     // With one queue and many failures, the long stories of a few tasks are told.
     this.#queues = QUEUES.slice(0, random.pick([1, 2, 3]));
     this.#failing = random.pick([1, 1, 4]);
+    // An engine may write many at once in another way than few.
+    this.#bulk = random.chance(0.025);
   }
 
   batch(): Op[] {
@@ -88,7 +91,7 @@ export class Generator {
 
   /** What a busy worker sends: it settles what it has done and asks for more, in one batch. */
   #turn(): Op[] {
-    const held = this.#known.claims.slice(-this.#random.between(1, 6));
+    const held = this.#known.claims.slice(-this.#random.between(1, this.#bulk ? 80 : 6));
     return [
       ...held.map((claim): Op => ({ verb: "settle", ...claim, settlement: this.#settlement() })),
       // Now and then one is settled twice.
@@ -110,7 +113,10 @@ export class Generator {
     queues: () => ({ verb: "queues", ...this.#random.maybe(0.4, () => ({ queue: this.#queue() })) }),
     purge: () => this.#purge(),
     drop: () => ({ verb: "drop", queue: this.#queue(), limit: this.#random.pick([2, 1_000]) }),
-    add: () => ({ verb: "add", tasks: this.#tasks(this.#random.pick([1, 1, 2, 4])) }),
+    add: () => ({
+      verb: "add",
+      tasks: this.#tasks(this.#random.pick(this.#bulk ? [1, 9, 9, 70] : [1, 1, 2, 4])),
+    }),
     claim: () => this.#claim(),
     settle: () => ({ verb: "settle", ...this.#claimRef(), settlement: this.#settlement() }),
     extend: () => ({ verb: "extend", ...this.#claimRef(), lease: this.#random.pick([1, 500, 20_000]) }),
@@ -187,6 +193,7 @@ export class Generator {
   #task(): NewTask {
     const { pick, maybe } = bound(this.#random);
     const data = this.#body();
+    if (this.#bulk && this.#random.chance(0.6)) return { queue: this.#queue(), data };
     return {
       queue: this.#queue(),
       data,
@@ -224,7 +231,7 @@ export class Generator {
       verb: "claim",
       queues:
         chosen && chance(0.7) ? chosen.queues : some([...this.#queues, ...(chance(0.1) ? ["nowhere"] : [])]),
-      max: pick([1, 1, 2, 5]),
+      max: pick(this.#bulk ? [2, 12, 100] : [1, 1, 2, 5]),
       worker: chosen?.worker ?? pick(WORKERS),
       ...(chosen && { session: chosen.id }),
       ...maybe(0.25, () => ({ share: pick([1, 2]) })),
@@ -247,7 +254,7 @@ export class Generator {
 
   #settlement(): Settlement {
     const { pick, maybe, weighted } = bound(this.#random);
-    const kind = weighted({ done: 5, fail: 5 * this.#failing, reject: 1, release: 1.5 });
+    const kind = weighted({ done: this.#bulk ? 150 : 5, fail: 5 * this.#failing, reject: 1, release: 1.5 });
     switch (kind) {
       case "done":
         return {
