@@ -98,7 +98,7 @@ function report(story: Story, found: Audit, path: string): void {
       : red(`lost ${found.lost}, doubled ${found.doubled}`);
   console.log(`${bold("What you saw")}, in ${Math.round(story.seconds)} s on one SQLite file:
   ${number(total)} jobs added, by one process, for workers that came and went
-  ${number(found.done)} done, ${found.dead} dead letters (riddles: nobody could), ${found.pending} still to do
+  ${number(found.done)} done, ${found.dead} dead (riddles that nobody could solve), ${found.pending} still to do
   ${verdict}: each job was looked up just now, with its ledger
   ${found.cutShort} attempts were cut short by a kill; the jobs came back when the lease ended
   ${found.elsewhere} jobs failed at one worker and were done by another

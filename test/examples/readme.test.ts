@@ -31,7 +31,13 @@ interface Block {
   code: string;
 }
 
-const files = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", ...globSync("docs/**/*.md", { cwd: root })];
+const files = [
+  "README.md",
+  "ARCHITECTURE.md",
+  "CONTRIBUTING.md",
+  "examples/README.md",
+  ...globSync("docs/**/*.md", { cwd: root }),
+];
 const blocks = files.flatMap((file) => blocksOf(file));
 const programs = blocks.filter(({ words }) => words.includes("program"));
 const pieces = blocks.filter(({ words }) => words.length === 0);
