@@ -48,7 +48,14 @@ class SqliteEngine implements Engine {
     this.#hints = hints;
     this.#data = data;
     this.#clock = clock;
-    if (clock) this.#heart = new Heart(clock.after.bind(clock), (session) => this.#beat(session, clock));
+    if (!clock) return;
+    const beat = (request: { beat: number[] } | { notices: true }): Promise<boolean> =>
+      writer.call(request, clock.read()).then(
+        () => true,
+        () => this.#closed,
+      );
+    this.#heart = new Heart(clock.after.bind(clock), (session) => beat({ beat: [session] }));
+    hints.onForeign = () => void beat({ notices: true });
   }
 
   onHint(listener: (hint: Hint) => void): void {
@@ -86,12 +93,9 @@ class SqliteEngine implements Engine {
     const copy = structuredClone(ops);
     const answer = (async () => {
       await written;
-      this.#reader ??= Remote.open({ ...this.#data, role: "reader" }, () => {});
-      const reader = await this.#reader.catch((error: unknown) => {
-        this.#reader = undefined;
-        throw error;
-      });
-      return reader.call({ ops: copy }, reading);
+      // What cannot be written to is not read from either: whoever asks is to open the store again.
+      if (this.#writer.ended) throw this.#writer.ended;
+      return (await this.#openReader()).call({ ops: copy }, reading);
     })();
     this.#reads.add(answer);
     try {
@@ -99,6 +103,15 @@ class SqliteEngine implements Engine {
     } finally {
       this.#reads.delete(answer);
     }
+  }
+
+  /** Started when it is first needed, and anew if it ended. */
+  async #openReader(): Promise<Remote> {
+    const last = this.#reader;
+    const reader = await last?.catch(() => undefined);
+    if (reader && !reader.ended) return reader;
+    if (this.#reader === last) this.#reader = Remote.open({ ...this.#data, role: "reader" }, () => {});
+    return this.#reader!;
   }
 
   /** The writer does this where the clock is the machine's. */
@@ -109,15 +122,6 @@ class SqliteEngine implements Engine {
         heart.join((outcome.ok as { session: number }).session, op.lease);
       }
       if (op.verb === "leave") heart.leave(op.session);
-    }
-  }
-
-  async #beat(session: number, clock: Clock): Promise<boolean> {
-    try {
-      await this.#writer.call({ beat: [session] }, clock.read());
-      return true;
-    } catch {
-      return this.#closed;
     }
   }
 
@@ -134,6 +138,10 @@ class SqliteEngine implements Engine {
 /** Passes hints on to the one listener; there may be none yet. */
 class Hints {
   listener: (hint: Hint) => void = () => {};
+  onForeign: () => void = () => {};
 
-  readonly deliver = (hint: Hint): void => this.listener(hint);
+  readonly deliver = (hint: Hint): void => {
+    if (hint.foreign) this.onForeign();
+    this.listener(hint);
+  };
 }

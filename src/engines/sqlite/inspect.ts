@@ -167,9 +167,9 @@ export function list(
   after: string | undefined,
   limit: number,
 ): { tasks: TaskRecord[]; next: string | null } {
+  const start = after === undefined ? undefined : parseSortKey(after, state === "claimed" ? 1 : 2);
   const queue = tx.queueNamed(name);
   if (!queue) return { tasks: [], next: null };
-  const start = after === undefined ? undefined : parseSortKey(after, state === "claimed" ? 1 : 2);
   const { rows } = filter
     ? deadPage(tx, queue, filter, start, limit + 1)
     : PAGES[state](tx, queue, start, limit + 1);

@@ -93,7 +93,7 @@ const FAILED_BY = `
   SELECT worker FROM attempt WHERE task = ? AND outcome IN ('failed', 'timeout', 'lost')
   ORDER BY fence DESC LIMIT ?`;
 const LIVE_WORKERS = `
-  SELECT DISTINCT session.worker FROM serving CROSS JOIN session ON session.id = serving.session
+  SELECT session.worker FROM serving CROSS JOIN session ON session.id = serving.session
   WHERE serving.queue = ? AND session.beat_at + session.lease > ?`;
 
 /** A failed task is kept from the workers that failed it, where there is another one. */

@@ -19,6 +19,8 @@ export type Request =
   | { id: number; ops: readonly Op[]; reading: Reading | null }
   /** Heartbeats that the caller times; answered like a batch. */
   | { id: number; beat: number[]; reading: Reading }
+  /** Notices are to be looked for, because another process has committed. */
+  | { id: number; notices: true; reading: Reading }
   | { close: true };
 
 export interface Answer {

@@ -71,10 +71,17 @@ export class Remote {
     return promise;
   }
 
+  /** Why no call can be made any more. */
+  get ended(): DibsError | undefined {
+    return this.#closing ? closed() : this.#death;
+  }
+
   /** `request` without its id. */
-  call(request: { ops: unknown } | { beat: unknown }, reading: unknown): Promise<Outcome[]> {
-    if (this.#closing) return Promise.reject(closed());
-    if (this.#death) return Promise.reject(this.#death);
+  call(
+    request: { ops: unknown } | { beat: unknown } | { notices: true },
+    reading: unknown,
+  ): Promise<Outcome[]> {
+    if (this.ended) return Promise.reject(this.ended);
     const id = ++this.#lastId;
     const { promise, resolve, reject } = Promise.withResolvers<Outcome[]>();
     // Cloned first: a batch that cannot be sent was never under way.

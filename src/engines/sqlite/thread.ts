@@ -56,7 +56,7 @@ class StoreThread {
       batch = [];
       if ("close" in request) return this.#close();
       if ("ops" in request) this.#runAll([request], request.reading);
-      else this.#answerBeat(request.id, request.beat, request.reading);
+      else this.#answer(request);
     }
     this.#runAll(batch, null);
     this.#store.limitJournal();
@@ -134,9 +134,13 @@ class StoreThread {
     return notices.length > 0 ? { ...hint, notices } : hint;
   }
 
-  #answerBeat(id: number, sessions: number[], reading: Reading): void {
+  /** What the caller asks for by an injected clock. */
+  #answer(request: Exclude<Request, Batch | { close: true }>): void {
+    const { id, reading } = request;
     try {
-      this.#post({ answers: [{ id, outcomes: [] }], hint: this.#runBeat(sessions, reading) });
+      const sessions = "beat" in request ? request.beat : this.#noticed(reading);
+      const hint = sessions.length > 0 ? this.#runBeat(sessions, reading) : {};
+      this.#post({ answers: [{ id, outcomes: [] }], hint });
     } catch (error) {
       this.#post({ answers: [{ id, failure: failureOf(error) }], hint: null });
     }
@@ -146,15 +150,20 @@ class StoreThread {
     if (!isEmpty(hint)) this.#post({ answers: [], hint });
   }
 
-  /** Those of the sessions that beat here; others wait for their own process. */
   #fetchNotices(reading: Reading): void {
-    const sessions = this.#store.noticedSessions(reading).filter((session) => this.#sessions.has(session));
+    const sessions = this.#noticed(reading);
     if (sessions.length > 0) this.#beat(sessions, reading);
+  }
+
+  /** Those of the sessions that beat here; others wait for their own process. */
+  #noticed(reading: Reading): number[] {
+    return this.#store.noticedSessions(reading).filter((session) => this.#sessions.has(session));
   }
 
   /** Another process has committed. A store that cannot be read now is asked again by the next commit or beat. */
   #foreign(): void {
     this.#tell({ foreign: true });
+    // By an injected clock the caller asks for them.
     if (this.#sessions.size === 0 || this.#data.reading !== null) return;
     try {
       this.#fetchNotices(systemClock.read());

@@ -2,6 +2,11 @@ import { type FSWatcher, watch } from "node:fs";
 
 /** Where the file system tells of no changes, the store is asked this often. */
 const POLL_MS = 250;
+/**
+ * A commit shows some time after its last write to the file, which is what we are told of: the disk has to be
+ * reached in between. So we look at once, and again after each of these.
+ */
+const LOOKS_MS = [1, 2, 4, 8, 16, 32, 64, 128];
 /** The longest pause between two reports, while others commit all the time and nothing of it is for us. */
 const LONGEST_PAUSE_MS = 20;
 /** After this long without a report the next one is made at once again. */
@@ -17,16 +22,18 @@ export class Watch {
   readonly #watcher: FSWatcher | undefined;
   readonly #poll: NodeJS.Timeout | undefined;
   #seen: number;
+  /** The next look, as an index into LOOKS_MS; past its end while nothing was written. */
+  #look = LOOKS_MS.length;
+  #timer: NodeJS.Timeout | undefined;
   #pause = 0;
   #reportedAt = Number.NEGATIVE_INFINITY;
-  #timer: NodeJS.Timeout | undefined;
 
   constructor(path: string, version: () => number, report: () => void) {
     this.#version = version;
     this.#report = report;
     this.#seen = version();
     this.#watcher = this.#watch(`${path}-wal`);
-    if (!this.#watcher) this.#poll = setInterval(() => this.#look(), POLL_MS).unref();
+    if (!this.#watcher) this.#poll = setInterval(() => this.#compare(), POLL_MS).unref();
   }
 
   /** What was reported was of use: the next one is not to wait. */
@@ -42,7 +49,7 @@ export class Watch {
 
   #watch(file: string): FSWatcher | undefined {
     try {
-      const watcher = watch(file, { persistent: false }, () => this.#look());
+      const watcher = watch(file, { persistent: false }, () => this.#written());
       watcher.on("error", () => watcher.close());
       return watcher;
     } catch {
@@ -50,17 +57,20 @@ export class Watch {
     }
   }
 
-  #look(): void {
-    if (this.#timer) return;
+  #written(): void {
+    const soon = this.#look <= 2;
+    this.#look = 0;
+    if (soon && this.#timer) return;
+    clearTimeout(this.#timer);
+    this.#next();
+  }
+
+  #next(): void {
+    this.#timer = undefined;
     const rest = this.#reportedAt + this.#pause - performance.now();
-    if (rest > 0) {
-      this.#timer = setTimeout(() => {
-        this.#timer = undefined;
-        this.#compare();
-      }, rest).unref();
-      return;
-    }
-    this.#compare();
+    if (rest <= 0) this.#compare();
+    const wait = Math.max(rest, LOOKS_MS[this.#look] ?? 0);
+    if (this.#look++ < LOOKS_MS.length) this.#timer = setTimeout(() => this.#next(), wait).unref();
   }
 
   #compare(): void {

@@ -1,0 +1,127 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import type { Worker } from "node:worker_threads";
+import type * as threadsModule from "node:worker_threads";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import type { Op } from "../../../src/engine/engine.ts";
+import { call, codeOf, newTask, nextHint, openEngine, QUEUE, tempPath, worker } from "./kit.ts";
+
+const threads: Worker[] = [];
+
+vi.mock("node:worker_threads", async (importOriginal) => {
+  const original = await importOriginal<typeof threadsModule>();
+  class Watched extends original.Worker {
+    constructor(...args: ConstructorParameters<typeof Worker>) {
+      super(...args);
+      threads.push(this);
+    }
+  }
+  return { ...original, Worker: Watched };
+});
+
+beforeEach(() => void threads.splice(0));
+
+describe("an engine", () => {
+  test("answers each of the calls of a moment with its own", async () => {
+    const engine = await openEngine();
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, (_, i) =>
+        call(engine, { verb: "add", tasks: [newTask({ data: `${i}` })] }),
+      ),
+    );
+    const ids = answers.map(([added]) => added!.id);
+    expect(new Set(ids).size).toBe(100);
+    expect(ids.toSorted()).toEqual(ids);
+  });
+
+  test("refuses one call and carries out the others beside it", async () => {
+    const engine = await openEngine();
+    await call(engine, { verb: "declare", queue: "small", policy: { maxDepth: 1 } });
+    const adds = ["small", "small", QUEUE].map((queue) =>
+      codeOf(() => call(engine, { verb: "add", tasks: [newTask({ queue })] })),
+    );
+    expect(await Promise.all(adds)).toEqual([undefined, "QUEUE_FULL", undefined]);
+  });
+
+  test("does not let a mistake in one call spoil those that are gathered with it", async () => {
+    const engine = await openEngine();
+    const bad = engine.run([{ verb: "add", tasks: null } as never]);
+    const good = call(engine, { verb: "add", tasks: [newTask()] });
+    await expect(bad).rejects.toThrow(TypeError.prototype.message);
+    expect(await good).toHaveLength(1);
+  });
+
+  test("reads what was asked to be written before, answered or not", async () => {
+    const engine = await openEngine();
+    const stats: Op<"stats"> = { verb: "stats", queue: QUEUE };
+    const adding = call(engine, { verb: "add", tasks: [newTask()] });
+    expect((await call(engine, stats)).depth.ready).toBe(1);
+    await adding;
+    await call(engine, { verb: "add", tasks: [newTask()] });
+    expect((await call(engine, stats)).depth.ready).toBe(2);
+  });
+
+  test("reads on a thread of its own, started when it is needed", async () => {
+    const engine = await openEngine();
+    await call(engine, { verb: "ends", ids: [] });
+    expect(threads).toHaveLength(1);
+    await Promise.all([call(engine, { verb: "queues" }), call(engine, { verb: "workers" })]);
+    expect(threads).toHaveLength(2);
+  });
+
+  test("gives bytes back as bytes", async () => {
+    const engine = await openEngine();
+    const data = Uint8Array.of(0, 255, 10);
+    await call(engine, { verb: "add", tasks: [newTask({ data })] });
+    const { tasks } = await call(engine, { verb: "claim", queues: [QUEUE], max: 1, worker: "w" });
+    expect(tasks[0]!.data).toEqual(data);
+  });
+
+  test("hints at what became ready, before the call resolves", async () => {
+    const engine = await openEngine();
+    const order: string[] = [];
+    engine.onHint((hint) => order.push(JSON.stringify(hint)));
+    await call(engine, { verb: "add", tasks: [newTask(), newTask()] });
+    order.push("answered");
+    expect(order).toEqual([`{"ready":{"${QUEUE}":2}}`, "answered"]);
+  });
+
+  test("tells a worker at once that its task was cancelled", async () => {
+    const engine = await openEngine();
+    const { session } = await call(engine, { verb: "join", worker: worker("w"), lease: 30_000 });
+    const [added] = await call(engine, { verb: "add", tasks: [newTask()] });
+    const { tasks } = await call(engine, { verb: "claim", queues: [QUEUE], max: 1, worker: "w", session });
+    const told = nextHint(engine, (hint) => hint.notices !== undefined);
+    await call(engine, { verb: "cancel", id: added!.id });
+    const { id, fence } = tasks[0]!;
+    expect((await told).notices).toEqual([{ session, kind: "cancel", id, fence }]);
+  });
+
+  test("does not keep a process alive that has nothing more to ask", async () => {
+    const program = fileURLToPath(new URL("programs/idle.ts", import.meta.url));
+    const child = spawn(process.execPath, [program, tempPath()], { stdio: "inherit" });
+    expect(await once(child, "exit")).toEqual([0, null]);
+  });
+});
+
+describe("when its thread dies, an engine", () => {
+  test("tells all who wait that the outcome is unknown, and refuses later calls", async () => {
+    const engine = await openEngine();
+    const adding = Promise.all(
+      [1, 2, 3].map(() => codeOf(() => call(engine, { verb: "add", tasks: [newTask()] }))),
+    );
+    await threads[0]!.terminate();
+    expect(await adding).toEqual(Array(3).fill("OUTCOME_UNKNOWN"));
+    expect(await codeOf(() => engine.run([{ verb: "tend" }]))).toBe("UNAVAILABLE");
+    expect(await codeOf(() => engine.run([{ verb: "queues" }]))).toBe("UNAVAILABLE");
+    await engine.close();
+  });
+
+  test("starts its reader anew", async () => {
+    const engine = await openEngine();
+    await call(engine, { verb: "queues" });
+    await threads[1]!.terminate();
+    expect(await call(engine, { verb: "queues" })).toEqual([]);
+  });
+});

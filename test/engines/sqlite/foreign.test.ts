@@ -1,0 +1,67 @@
+import { describe, expect, test } from "vitest";
+import { ask, call, newTask, nextHint, now, openEngine, openStore, QUEUE, tempPath, worker } from "./kit.ts";
+
+/** A second connection stands for another process: to SQLite they are the same. */
+describe("what another process commits", () => {
+  test("wakes this one within milliseconds", async () => {
+    const path = tempPath();
+    const engine = await openEngine({ path });
+    const other = openStore(path);
+    const delays: number[] = [];
+    for (let i = 0; i < 10; i++) {
+      const woken = nextHint(engine, (hint) => hint.foreign === true);
+      const from = performance.now();
+      ask(other, { verb: "add", tasks: [newTask()] });
+      await woken;
+      delays.push(performance.now() - from);
+      await call(engine, { verb: "claim", queues: [QUEUE], max: 1, worker: "w" });
+    }
+    // Far below any poll; the machine that runs the tests may be busy.
+    expect(delays.toSorted((a, b) => a - b)[5]).toBeLessThan(100);
+  });
+
+  test("and what this one commits are told apart", async () => {
+    const engine = await openEngine();
+    const hints: unknown[] = [];
+    engine.onHint((hint) => hints.push(hint));
+    for (let i = 0; i < 20; i++) await call(engine, { verb: "add", tasks: [newTask()] });
+    expect(hints.filter((hint) => (hint as { foreign?: boolean }).foreign)).toEqual([]);
+  });
+
+  test("cancels a task that a worker holds here, at once", async () => {
+    const path = tempPath();
+    const engine = await openEngine({ path });
+    const { session } = await call(engine, { verb: "join", worker: worker("w"), lease: 60_000 });
+    await call(engine, { verb: "add", tasks: [newTask()] });
+    const { tasks } = await call(engine, { verb: "claim", queues: [QUEUE], max: 1, worker: "w", session });
+    const { id, fence } = tasks[0]!;
+    const told = nextHint(engine, (hint) => hint.notices !== undefined);
+    ask(openStore(path), { verb: "cancel", id });
+    expect((await told).notices).toEqual([{ session, kind: "cancel", id, fence }]);
+  });
+});
+
+describe("a batch that changes nothing", () => {
+  test("writes nothing, so that idle processes do not wake each other", () => {
+    const path = tempPath();
+    const store = openStore(path);
+    const other = openStore(path);
+    const { session } = ask(store, { verb: "join", worker: worker("w"), lease: 60_000 });
+    ask(store, { verb: "add", tasks: [newTask({ delay: 60_000 })] });
+    ask(store, { verb: "listen", listener: "l", after: null, limit: 1 });
+    const version = other.dataVersion();
+    for (let i = 0; i < 3; i++) {
+      ask(store, { verb: "claim", queues: [QUEUE, "nowhere"], max: 5, worker: "w", session });
+      ask(store, { verb: "tend" });
+      ask(store, { verb: "prune", limit: 100 });
+      ask(store, { verb: "listen", listener: "l", after: null, limit: 1 });
+      ask(store, { verb: "declare", queue: QUEUE, policy: {} });
+      ask(store, { verb: "stats", queue: QUEUE });
+      store.run(
+        [{ verb: "settle", id: "none", fence: 1, settlement: { kind: "release", started: true } }],
+        now(),
+      );
+    }
+    expect(other.dataVersion()).toBe(version);
+  });
+});

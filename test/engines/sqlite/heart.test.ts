@@ -1,0 +1,53 @@
+import { describe, expect, test } from "vitest";
+import { ManualClock } from "../../../src/testing/manual-clock.ts";
+import { ask, call, newTask, nextHint, openEngine, openStore, QUEUE, tempPath, worker } from "./kit.ts";
+
+const LEASE_MS = 600;
+
+function block(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+describe("a session", () => {
+  test("lives on while the event loop is blocked for longer than its lease", async () => {
+    const path = tempPath();
+    const engine = await openEngine({ path });
+    const other = openStore(path);
+    const { session } = await call(engine, { verb: "join", worker: worker("busy"), lease: LEASE_MS });
+    await call(engine, { verb: "declare", queue: QUEUE, policy: { lease: LEASE_MS } });
+    await call(engine, { verb: "add", tasks: [newTask()] });
+    await call(engine, { verb: "claim", queues: [QUEUE], max: 1, worker: "busy", session });
+    block(LEASE_MS * 2);
+    expect(ask(other, { verb: "claim", queues: [QUEUE], max: 1, worker: "other" }).tasks).toEqual([]);
+    expect(ask(other, { verb: "workers" })).toMatchObject([{ id: "busy", claims: 1 }]);
+  });
+
+  test("ends when its process is gone, and only then", async () => {
+    const path = tempPath();
+    const engine = await openEngine({ path });
+    await call(engine, { verb: "join", worker: worker("gone"), lease: 300 });
+    const other = openStore(path);
+    expect(ask(other, { verb: "workers" })).toHaveLength(1);
+    await engine.close();
+    block(310);
+    ask(other, { verb: "tend" });
+    expect(ask(other, { verb: "workers" })).toEqual([]);
+  });
+
+  test("that was ended by others is told so, once", async () => {
+    const path = tempPath();
+    const engine = await openEngine({ path });
+    const { session } = await call(engine, { verb: "join", worker: worker("w"), lease: 300 });
+    const told = nextHint(engine, (hint) => hint.notices !== undefined);
+    ask(openStore(path), { verb: "leave", session });
+    expect((await told).notices).toEqual([{ session, kind: "gone" }]);
+  });
+
+  test("beats by the clock that was injected", async () => {
+    const clock = new ManualClock();
+    const engine = await openEngine({ clock });
+    await call(engine, { verb: "join", worker: worker("w"), lease: 30_000 });
+    for (let i = 0; i < 10; i++) await clock.advance(10_000);
+    expect(await call(engine, { verb: "workers" })).toMatchObject([{ id: "w", silentFor: 0 }]);
+  });
+});

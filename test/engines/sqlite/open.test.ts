@@ -1,0 +1,169 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import Database from "better-sqlite3";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { isOlder, openDatabase } from "../../../src/engines/sqlite/open.ts";
+import { call, codeOf, newTask, now, openEngine, QUEUE, tempFolder, tempPath } from "./kit.ts";
+
+async function refusal(path: string): Promise<{ code: string; message: string; retryable: boolean }> {
+  try {
+    await openEngine({ path });
+  } catch (error) {
+    return error as { code: string; message: string; retryable: boolean };
+  }
+  throw new Error(`${path} was opened`);
+}
+
+describe("opening refuses, and says what to do:", () => {
+  test("an SQLite file of another program, which it leaves alone", async () => {
+    const path = tempPath();
+    new Database(path).exec("CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)").close();
+    const before = readFileSync(path);
+    expect(await refusal(path)).toMatchObject({
+      code: "INVALID",
+      message: expect.stringContaining("another program"),
+    });
+    expect(readFileSync(path)).toEqual(before);
+    expect(existsSync(`${path}-wal`)).toBe(false);
+  });
+
+  test("a file that is no database, which it leaves alone", async () => {
+    const path = tempPath();
+    const text = "dear diary\n".repeat(1_000);
+    writeFileSync(path, text);
+    expect(await refusal(path)).toMatchObject({
+      code: "INVALID",
+      message: expect.stringContaining("not an SQLite database"),
+    });
+    expect(readFileSync(path, "utf8")).toBe(text);
+  });
+
+  test("a store of a newer version", async () => {
+    const path = tempPath();
+    openDatabase({ path }, now()).close();
+    const db = new Database(path);
+    db.pragma("user_version = 99");
+    db.close();
+    expect(await refusal(path)).toMatchObject({
+      code: "UNSUPPORTED",
+      message: expect.stringMatching(/newer dibs.*Update dibs/s),
+    });
+  });
+
+  test("a damaged store", async () => {
+    const path = tempPath();
+    openDatabase({ path }, now()).close();
+    const bytes = readFileSync(path);
+    bytes.fill(0xff, 100);
+    writeFileSync(path, bytes);
+    expect(await refusal(path)).toMatchObject({
+      code: "UNAVAILABLE",
+      retryable: false,
+      message: expect.stringContaining("damaged"),
+    });
+  });
+
+  test("a folder", async () => {
+    const path = join(tempFolder(), "folder");
+    mkdirSync(path);
+    expect(await refusal(path)).toMatchObject({
+      code: "INVALID",
+      message: expect.stringContaining("is a folder"),
+    });
+  });
+
+  test("a file in a folder that does not exist", async () => {
+    const path = join(tempFolder(), "missing", "work.db");
+    expect(await refusal(path)).toMatchObject({
+      code: "INVALID",
+      message: expect.stringContaining("no folder"),
+    });
+  });
+
+  test.skipIf(process.getuid?.() === 0)("a file that may not be written (root may write any)", async () => {
+    const folder = tempFolder();
+    chmodSync(folder, 0o500);
+    expect(await refusal(join(folder, "work.db"))).toMatchObject({
+      code: "INVALID",
+      message: expect.stringContaining("may not write"),
+    });
+  });
+
+  test("a store that another program keeps locked", async () => {
+    const path = tempPath();
+    openDatabase({ path }, now()).close();
+    const other = new Database(path);
+    onTestFinished(() => void other.close());
+    other.pragma("locking_mode = EXCLUSIVE");
+    other.exec("BEGIN EXCLUSIVE");
+    expect(await refusal(path)).toMatchObject({
+      code: "UNAVAILABLE",
+      retryable: true,
+      message: expect.stringContaining("locked"),
+    });
+  });
+});
+
+test("only its owner may read what a store holds", async () => {
+  const path = tempPath();
+  const engine = await openEngine({ path });
+  await call(engine, { verb: "add", tasks: [newTask()] });
+  for (const file of [path, `${path}-wal`, `${path}-shm`]) expect(statSync(file).mode & 0o777).toBe(0o600);
+});
+
+test.each([
+  ["full", 2],
+  ["relaxed", 1],
+] as const)("durability %s is synchronous=%i, in WAL mode", (durability, synchronous) => {
+  const db = openDatabase({ path: tempPath(), durability }, now());
+  onTestFinished(() => void db.close());
+  expect(db.pragma("synchronous", { simple: true })).toBe(synchronous);
+  expect(db.pragma("journal_mode", { simple: true })).toBe("wal");
+  expect(db.pragma("wal_autocheckpoint", { simple: true })).toBe(4_000);
+  expect(db.pragma("journal_size_limit", { simple: true })).toBe(64 * 1024 * 1024);
+});
+
+test("what was added is there when the store is opened again", async () => {
+  const path = tempPath();
+  const first = await openEngine({ path });
+  const [added] = await call(first, { verb: "add", tasks: [newTask({ data: "kept" })] });
+  await first.close();
+  const second = await openEngine({ path });
+  expect(await call(second, { verb: "get", id: added!.id })).toMatchObject({ data: "kept", state: "ready" });
+});
+
+test("ten processes may open a new file at the same moment", async () => {
+  const path = tempPath();
+  const program = fileURLToPath(new URL("programs/add-one.ts", import.meta.url));
+  const codes = await Promise.all(
+    Array.from({ length: 10 }, async () => {
+      const child = spawn(process.execPath, [program, path, QUEUE], { stdio: "inherit" });
+      const [code] = (await once(child, "exit")) as [number | null];
+      return code;
+    }),
+  );
+  expect(codes).toEqual(Array(10).fill(0));
+  const engine = await openEngine({ path });
+  expect((await call(engine, { verb: "stats", queue: QUEUE })).depth.ready).toBe(10);
+});
+
+test("calls after closing are refused", async () => {
+  const engine = await openEngine();
+  const adding = engine.run([{ verb: "add", tasks: [newTask()] }]);
+  const closing = engine.close();
+  expect((await adding)[0]).toMatchObject({ ok: [{ state: "ready" }] });
+  await closing;
+  expect(await codeOf(() => engine.run([{ verb: "tend" }]))).toBe("CLOSED");
+  expect(await codeOf(() => engine.run([{ verb: "queues" }]))).toBe("CLOSED");
+  await engine.close();
+});
+
+test("versions compare by number", () => {
+  expect(isOlder("3.51.2", "3.51.3")).toBe(true);
+  expect(isOlder("3.51.3", "3.51.3")).toBe(false);
+  expect(isOlder("3.100.0", "3.51.3")).toBe(false);
+  expect(isOlder("22.9.0", "22.14.0")).toBe(true);
+});

@@ -1,0 +1,53 @@
+import Database from "better-sqlite3";
+import { expect, test } from "vitest";
+import { openStore, tempPath } from "./kit.ts";
+import { tour } from "./tour.ts";
+
+/** Tables that stay small whatever is waiting, so that walking over them costs nothing that grows. */
+const SMALL = new Set(["queue", "session", "serving", "notice", "flow", "listener", "store"]);
+
+/** Those that may walk over a table that is not small, and why. */
+const EXCEPTIONS: [sql: RegExp, reason: string][] = [
+  [/FROM claim\b.*session/s, "the claims in flight are few, and an index by session would slow every claim"],
+  [/FROM claim WHERE queue = \? AND task > \?/, "a page of the claims in flight"],
+  [
+    /INDEXED BY scheduled_due/,
+    "a page of scheduled tasks follows the index by due time, past other queues' tasks",
+  ],
+  [/FROM dead\b/, "dead letters are looked through when an operator asks for them"],
+  [/FROM task WHERE seq > \?/, "drop walks over the tasks a bounded number at a time"],
+];
+
+test("no statement walks over a table that grows, nor sorts", () => {
+  const path = tempPath();
+  const store = openStore(path);
+  tour(store);
+  const db = new Database(path, { readonly: true });
+  const bad: string[] = [];
+  let seen = 0;
+  for (const sql of store.statements) {
+    if (/^(BEGIN|COMMIT|ROLLBACK)/.test(sql)) continue;
+    seen++;
+    if (EXCEPTIONS.some(([pattern]) => pattern.test(sql))) continue;
+    const plan = db.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...unbound(sql)) as { detail: string }[];
+    for (const { detail } of plan) if (isCostly(detail)) bad.push(`${detail}\n${sql.trim()}`);
+  }
+  db.close();
+  expect(bad).toEqual([]);
+  expect(seen).toBeGreaterThan(90);
+});
+
+function isCostly(detail: string): boolean {
+  if (detail.includes("TEMP B-TREE")) return true;
+  const scanned = /^SCAN (\w+)/.exec(detail)?.[1];
+  if (scanned === undefined || SMALL.has(scanned)) return false;
+  // The values of a VALUES list, and rows that a subquery has found by an index.
+  return !/^SCAN ((\d+ )?CONSTANT ROW|settled|\(subquery)/.test(detail);
+}
+
+/** As many values as the statement takes; which ones does not matter to a plan. */
+function unbound(sql: string): unknown[] {
+  const anonymous = Array((sql.match(/\?/g) ?? []).length).fill(1);
+  const named = Object.fromEntries([...sql.matchAll(/:(\w+)/g)].map(([, name]) => [name, 1]));
+  return Object.keys(named).length > 0 ? [anonymous, named] : [anonymous];
+}

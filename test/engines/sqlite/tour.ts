@@ -1,0 +1,106 @@
+import type { Reading } from "../../../src/core/clock.ts";
+import { END_STATES, PENDING_STATES } from "../../../src/core/task.ts";
+import type { Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
+import type { SqliteStore } from "../../../src/engines/sqlite/store.ts";
+import { newTask, now, QUEUE, worker } from "./kit.ts";
+
+const ERROR = { name: "Error", message: "no", stack: null };
+
+/** Takes a store through everything it can do, so that it has used all its statements. */
+export function tour(store: SqliteStore): void {
+  let reading: Reading = now();
+  const pass = (ms: number): void => {
+    const { boot, wall, elapsed, awake } = reading;
+    reading = { boot, wall: wall + ms, elapsed: elapsed + ms, awake: awake + ms };
+  };
+  const ask = <V extends VerbName>(op: Op<V>): Verbs[V]["out"] => {
+    const outcome = store.run([op], reading).outcomes[0];
+    if ("refused" in outcome) throw new Error(`${op.verb}: ${outcome.refused.message}`);
+    return outcome.ok;
+  };
+  const claim = (max: number, session?: number) =>
+    ask({ verb: "claim", queues: [QUEUE], max, worker: "w", ...(session !== undefined && { session }) })
+      .tasks;
+  const settle = (task: { id: string; fence: number }, settlement: Op<"settle">["settlement"]) =>
+    ask({ verb: "settle", id: task.id, fence: task.fence, settlement });
+
+  ask({ verb: "listen", listener: "l", after: null, limit: 10 });
+  ask({ verb: "declare", queue: QUEUE, policy: { maxDepth: 10_000, lease: 40_000 } });
+  const { session } = ask({ verb: "join", worker: worker("w"), lease: 30_000 });
+  const other = ask({ verb: "join", worker: worker("other"), lease: 30_000 });
+  const many = Array.from({ length: 80 }, (_, i) => newTask(i % 2 === 0 ? {} : { headers: { n: `${i}` } }));
+  ask({
+    verb: "add",
+    tasks: [
+      newTask({ groupKey: "g" }),
+      newTask({ groupKey: "g" }),
+      newTask({ groupKey: "h", delay: 1_000 }),
+      newTask({ groupKey: "h", delay: 1_000 }),
+      newTask({ idempotencyKey: "k" }),
+      newTask({ idempotencyKey: "k" }),
+      newTask({ ttl: 500, delay: 5_000 }),
+      newTask({ ttl: 86_400_000 }),
+      ...many,
+    ],
+  });
+  const cancelled = ask({ verb: "add", tasks: [newTask()] })[0]!;
+  ask({ verb: "cancel", id: cancelled.id });
+  pass(2_000);
+  ask({ verb: "tend" });
+  ask({ verb: "unlisten", listener: "l" });
+
+  const held = claim(12, session);
+  settle(held[0]!, { kind: "fail", error: ERROR, delay: 1_000 });
+  settle(held[1]!, { kind: "reject", error: ERROR });
+  settle(held[2]!, { kind: "release", started: true });
+  settle(held[3]!, { kind: "done", result: "1", adds: [newTask()] });
+  ask({ verb: "extend", id: held[4]!.id, fence: held[4]!.fence, lease: 1_000 });
+  ask({ verb: "progress", id: held[4]!.id, fence: held[4]!.fence, value: 0.5, note: "half" });
+  ask({ verb: "cancel", id: held[5]!.id });
+  pass(5_000);
+  ask({ verb: "beat", sessions: [session, other.session] });
+  const together = [6, 7, 8].map((i): Op<"settle"> => {
+    const { id, fence } = held[i]!;
+    return { verb: "settle", id, fence, settlement: { kind: "done", result: null } };
+  });
+  store.run(together, reading);
+  const rejected = [claim(1)[0]!, claim(1)[0]!];
+  for (const task of rejected) settle(task, { kind: "reject", error: ERROR });
+  claim(1);
+  claim(0);
+  // What failed is kept from "w"; then "other" gets it, and by and by everybody may.
+  const kept = ask({ verb: "claim", queues: [QUEUE], max: 100, worker: "other" }).tasks;
+  settle(kept[0]!, { kind: "fail", error: ERROR, delay: 0 });
+  settle(kept[1]!, { kind: "fail", error: ERROR, delay: 0 });
+  claim(1);
+  pass(10_000);
+  ask({ verb: "tend" });
+  pass(40_000);
+  ask({ verb: "tend" });
+
+  for (const state of [...PENDING_STATES, ...END_STATES])
+    ask({ verb: "list", queue: QUEUE, state, limit: 1 });
+  for (const filter of [{}, { ids: [held[1]!.id] }, { error: "n" }, { pattern: "Error: no" }]) {
+    ask({ verb: "list", queue: QUEUE, state: "dead", filter, limit: 5 });
+  }
+  for (const by of ["fingerprint", "worker", "header:n"] as const) {
+    ask({ verb: "patterns", queue: QUEUE, by, limit: 5 });
+  }
+  for (const { id } of held) {
+    ask({ verb: "get", id });
+    ask({ verb: "history", id });
+    ask({ verb: "ends", ids: [id] });
+  }
+  ask({ verb: "queues" });
+  ask({ verb: "workers" });
+  ask({ verb: "stats", queue: QUEUE });
+  ask({ verb: "redrive", queue: QUEUE, filter: { ids: [held[1]!.id] }, spacing: 0 });
+  ask({ verb: "discard", queue: QUEUE, filter: {} });
+  ask({ verb: "pause", queue: QUEUE, paused: true });
+  ask({ verb: "pause", queue: QUEUE, paused: false });
+  ask({ verb: "declare", queue: QUEUE, policy: { retention: { age: 0, count: 0 } } });
+  ask({ verb: "prune", limit: 1_000 });
+  ask({ verb: "purge", queue: QUEUE, limit: 2 });
+  ask({ verb: "leave", session: ask({ verb: "join", worker: worker("z"), lease: 1_000 }).session });
+  ask({ verb: "drop", queue: QUEUE, limit: 10_000 });
+}
