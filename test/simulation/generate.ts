@@ -45,7 +45,7 @@ const WEIGHTS: Record<VerbName, number> = {
   leave: 1.5,
   workers: 1,
   tend: 8,
-  prune: 3,
+  prune: 4,
   stats: 1,
   listen: 4,
   unlisten: 0.7,
@@ -74,7 +74,9 @@ export class Generator {
     this.#keyed = random.pick([0.05, 0.3]);
     // With one queue and many failures, the long stories of a few tasks are told.
     this.#queues = QUEUES.slice(0, random.pick([1, 2, 3]));
-    this.#failing = random.pick([1, 1, 4]);
+    this.#failing = random.pick([0.1, 1, 1, 4]);
+    // While somebody listens, an engine has to tell of each task on its own.
+    if (random.chance(0.5)) this.#weights.listen = 0;
     // An engine may write many at once in another way than few.
     this.#bulk = random.chance(0.025);
   }
@@ -91,13 +93,15 @@ export class Generator {
 
   /** What a busy worker sends: it settles what it has done and asks for more, in one batch. */
   #turn(): Op[] {
-    const held = this.#known.claims.slice(-this.#random.between(1, this.#bulk ? 80 : 6));
+    const { chance, between, pick } = bound(this.#random);
+    const held = this.#known.claims.slice(-between(1, this.#bulk ? 80 : 6));
+    // Now and then with a fence of somebody else's, or twice.
+    const refs = held.map((claim) =>
+      chance(0.06) ? { ...claim, fence: claim.fence + pick([-1, 1]) } : claim,
+    );
+    if (chance(0.2)) refs.push(...held.slice(0, 1));
     return [
-      ...held.map((claim): Op => ({ verb: "settle", ...claim, settlement: this.#settlement() })),
-      // Now and then one is settled twice.
-      ...held
-        .slice(0, this.#random.pick([0, 0, 0, 1]))
-        .map((claim): Op => ({ verb: "settle", ...claim, settlement: this.#settlement() })),
+      ...refs.map((claim): Op => ({ verb: "settle", ...claim, settlement: this.#settlement() })),
       this.#claim(),
     ];
   }
@@ -126,7 +130,7 @@ export class Generator {
       value: this.#random.pick([0, 0.25, 1]),
       note: this.#random.pick([null, "half way"]),
     }),
-    cancel: () => ({ verb: "cancel", id: this.#id() }),
+    cancel: () => ({ verb: "cancel", id: this.#random.chance(0.4) ? this.#claimRef().id : this.#id() }),
     get: () => ({ verb: "get", id: this.#id() }),
     ends: () => ({ verb: "ends", ids: [this.#id(), this.#id(), this.#id()] }),
     history: () => ({ verb: "history", id: this.#id() }),
@@ -181,7 +185,7 @@ export class Generator {
     if (chance(0.25)) policy.maxDepth = pick([null, 2, 6, 20]);
     if (chance(0.2)) policy.maxPayload = pick([4, 40, 262_144]);
     if (chance(0.3))
-      policy.retention = { age: pick([0, 10_000, 86_400_000]), count: pick([0, 1, 3, 100_000]) };
+      policy.retention = { age: pick([0, 10_000, 86_400_000]), count: pick([0, 1, 1, 3, 100_000]) };
     if (chance(0.2)) policy.ttl = pick([null, null, 1_500, 60_000]);
     return policy;
   }

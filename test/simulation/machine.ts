@@ -65,7 +65,7 @@ export class ExpectedTime {
 
 /** How often what happens between two batches. In calm times much gets done, in rough ones much goes wrong. */
 export const WEATHER = {
-  calm: { nothing: 20, moment: 60, seconds: 20, minute: 1, days: 0.5, sleep: 1, calendar: 1, reboot: 0.5 },
+  calm: { nothing: 20, moment: 60, seconds: 20, minute: 1, days: 1.5, sleep: 1, calendar: 1, reboot: 0.5 },
   rough: { nothing: 15, moment: 35, seconds: 22, minute: 10, days: 2, sleep: 6, calendar: 6, reboot: 3 },
 } as const;
 
@@ -91,7 +91,8 @@ export function passTime(
     case "minute":
       return advance(random.between(20_000, 90_000));
     case "days":
-      return advance(random.between(20, 60) * HOUR);
+      // A day to the millisecond is how long an idempotencyKey outlives its task.
+      return advance(random.pick([24, 24, random.between(20, 60)]) * HOUR);
     case "sleep": {
       const ms = random.pick([1_000, 40_000, 2 * HOUR]);
       machine.sleep(ms);

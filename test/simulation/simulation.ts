@@ -78,7 +78,7 @@ class Simulation {
     this.#generator = new Generator(this.#random, this.#known);
     this.#model = new MemoryStore(salt, reading);
     this.#watch = new Watch(new MemoryStore(salt, reading), reading);
-    this.#sqlite = new SqliteSubject(salt, reading, { file: this.#random.chance(0.1) });
+    this.#sqlite = new SqliteSubject(salt, reading, { file: this.#random.chance(0.12) });
   }
 
   run(): { operations: number } {
