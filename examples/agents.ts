@@ -33,7 +33,7 @@ for (const name of ["ada", "bob", "cyd"]) {
 
 const texts = Array.from({ length: 20 }, (_, index) => `how many words has question ${index}`);
 const tasks = await questions.addMany(texts.map((text) => ({ data: { text } })));
-const answers = await Promise.all(tasks.map((task) => task.result({ timeout: "20s" })));
+const answers = await Promise.all(tasks.map((task) => task.result({ timeout: "30s" })));
 const ledgers = await Promise.all(tasks.map((task) => task.history()));
 const failedByBob = ledgers.filter(([first]) => first?.worker.startsWith("bob#"));
 assert.ok(answers.every((answer) => answer.words === 6 && answer.by !== "bob"));
@@ -42,5 +42,5 @@ assert.ok(failedByBob.every(([first, second]) => first?.outcome === "failed" && 
 console.log(`${answers.length} answers; ${failedByBob.length} went wrong at bob and right elsewhere`);
 
 const empty = await questions.add({ text: "" });
-await assert.rejects(empty.result({ timeout: "20s" }), { code: "TASK_DEAD" });
+await assert.rejects(empty.result({ timeout: "30s" }), { code: "TASK_DEAD" });
 console.log(`the empty question is a dead letter after ${(await empty.history()).length} attempt`);

@@ -30,7 +30,7 @@ rows.workBatch(
   { max: 50 },
 );
 
-const ends = await Promise.allSettled(tasks.map((task) => task.result({ timeout: "10s" })));
+const ends = await Promise.allSettled(tasks.map((task) => task.result({ timeout: "30s" })));
 const refused = ends.filter((end) => end.status === "rejected");
 assert.equal(refused.length, 1);
 assert.equal(ends[7]?.status, "rejected");

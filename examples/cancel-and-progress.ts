@@ -17,7 +17,7 @@ videos.work(async (task) => {
 });
 
 const short = await videos.add({ minutes: 2 });
-assert.equal(await short.result({ timeout: "10s" }), "rendered");
+assert.equal(await short.result({ timeout: "30s" }), "rendered");
 
 const long = await videos.add({ minutes: 10_000 });
 let info = await long.info();
@@ -28,7 +28,7 @@ while (info.progress === null) {
 console.log(`${info.state} by a worker, at ${info.progress.note}`);
 
 await long.cancel();
-await assert.rejects(long.result({ timeout: "10s" }), { code: "TASK_CANCELLED" });
+await assert.rejects(long.result({ timeout: "30s" }), { code: "TASK_CANCELLED" });
 assert.equal((await long.info()).state, "cancelled");
 console.log("cancelled while it ran");
 

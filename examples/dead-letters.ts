@@ -18,7 +18,7 @@ pages.work(
 
 const urls = ["http://a.example", "http://ab.example", "http://abc.example", "ftp://a.example"];
 const tasks = await pages.addMany(urls.map((url) => ({ data: { url } })));
-for (const task of tasks) await assert.rejects(task.result({ timeout: "10s" }), { code: "TASK_DEAD" });
+for (const task of tasks) await assert.rejects(task.result({ timeout: "30s" }), { code: "TASK_DEAD" });
 
 // Errors that differ only in numbers, ids or quoted texts are one pattern.
 const patterns = await pages.dead.patterns();
@@ -32,7 +32,7 @@ isMended = true;
 const timedOut = patterns[0]!.pattern;
 const started = Date.now();
 const { count } = await pages.dead.redrive({ pattern: timedOut, rate: { max: 10, per: "1s" } });
-const results = await Promise.all(tasks.slice(0, 3).map((task) => task.result({ timeout: "10s" })));
+const results = await Promise.all(tasks.slice(0, 3).map((task) => task.result({ timeout: "30s" })));
 assert.deepEqual(results, ["fetched", "fetched", "fetched"]);
 assert.ok(Date.now() - started >= 190, "three at ten a second take a fifth of a second");
 console.log(`${count} sent back at ten a second: all fetched`);

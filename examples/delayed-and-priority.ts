@@ -22,7 +22,7 @@ jobs.work(async (task) => {
   order.push(task.data);
 });
 
-await Promise.all([...now, ...later].map((task) => task.result({ timeout: "20s" })));
+await Promise.all([...now, ...later].map((task) => task.result({ timeout: "30s" })));
 assert.deepEqual(
   order.filter((name) => ["urgent", "routine", "whenever"].includes(name)),
   ["urgent", "routine", "whenever"],
@@ -35,6 +35,6 @@ for (const task of later) {
   console.log(`${String(data)}: not before it was due`);
 }
 
-await assert.rejects(stale.result({ timeout: "10s" }), { code: "TASK_EXPIRED" });
+await assert.rejects(stale.result({ timeout: "30s" }), { code: "TASK_EXPIRED" });
 assert.ok(!order.includes("only fresh"));
 console.log("the stale one expired and was never run");

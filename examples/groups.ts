@@ -38,7 +38,7 @@ const tasks = await messages.addMany(
     customers.map((customer) => ({ data: { customer, number }, groupKey: customer })),
   ),
 );
-await Promise.all(tasks.map((task) => task.result({ timeout: "20s" })));
+await Promise.all(tasks.map((task) => task.result({ timeout: "30s" })));
 
 for (const customer of customers) {
   assert.deepEqual(seen.get(customer), conversation);

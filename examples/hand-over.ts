@@ -22,7 +22,7 @@ reviews.work(async (task) => {
 });
 
 const draft = await drafts.add({ topic: "queues" });
-assert.equal(await draft.result({ timeout: "10s" }), "all about queues");
+assert.equal(await draft.result({ timeout: "30s" }), "all about queues");
 assert.equal(await done.promise, "all about queues");
 const { depth } = await reviews.stats();
 assert.equal(depth.ready + depth.claimed + depth.done, 1);

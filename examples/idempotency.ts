@@ -19,7 +19,7 @@ payments.work(async (task) => {
 });
 
 // Both handles wait for the same end, and the key still answers after it.
-const receipts = await Promise.all([first.result({ timeout: "10s" }), second.result({ timeout: "10s" })]);
+const receipts = await Promise.all([first.result({ timeout: "30s" }), second.result({ timeout: "30s" })]);
 assert.deepEqual(receipts, ["receipt for order 42", "receipt for order 42"]);
 const third = await payments.add({ order: 42, cents: 1_999 }, { idempotencyKey: "order-42" });
 assert.equal(await third.result(), "receipt for order 42");

@@ -29,7 +29,7 @@ async function produce(): Promise<void> {
   const worker = spawn(process.execPath, [import.meta.filename, "worker", path], { stdio: "inherit" });
   try {
     const task = await squares.add(12);
-    console.log(`12 squared is ${await task.result({ timeout: "20s" })}`);
+    console.log(`12 squared is ${await task.result({ timeout: "30s" })}`);
     // An id is enough, in any process and at any time while the result is kept.
     assert.equal(await dibs.task<number>(task.id).result(), 144);
     const { worker: name, attempt } = await dibs.task(task.id).info();
@@ -38,7 +38,7 @@ async function produce(): Promise<void> {
     );
 
     const tooLarge = await squares.add(1_001);
-    await assert.rejects(tooLarge.result({ timeout: "20s" }), {
+    await assert.rejects(tooLarge.result({ timeout: "30s" }), {
       code: "TASK_DEAD",
       message: /too large for me/,
     });

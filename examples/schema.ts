@@ -23,7 +23,7 @@ queue.work(async (task) => {
 });
 
 const task = await queue.add({ email: "ada@example.com" });
-const { userId } = await task.result({ timeout: "10s" });
+const { userId } = await task.result({ timeout: "30s" });
 const ledger = await task.history();
 assert.equal(userId, 15);
 assert.deepEqual(

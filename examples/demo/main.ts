@@ -62,7 +62,7 @@ async function run(
   const looking = lookAgainAndAgain(story, queue, over.signal);
   const hide = show({ story, supervisor, seconds });
   try {
-    await play({ dibs, supervisor, story }, seconds, signal);
+    await play({ dibs, supervisor, story, signal }, seconds);
     await untilDrained(story, signal);
   } catch (error) {
     if (!signal.aborted) throw error;

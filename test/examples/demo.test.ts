@@ -34,7 +34,7 @@ function start(context: TestContext, ...args: string[]) {
   return { child, said, ended };
 }
 
-describe.concurrent("the demo", () => {
+describe.concurrent("the demo", { timeout: 90_000 }, () => {
   test("shows a crash, retries elsewhere and dead letters, and that nothing was lost", async (context) => {
     const { code, text, left } = await start(context, "--seconds", "12").ended();
     expect(text).toMatch(/worker bob was killed while holding [1-9]\d* tasks?/);
@@ -45,7 +45,7 @@ describe.concurrent("the demo", () => {
     expect(text).toContain(" 0 still to do");
     expect(code).toBe(0);
     expect(left).toEqual([]);
-  }, 60_000);
+  });
 
   test("ends cleanly on Ctrl-C", async (context) => {
     const { child, said, ended } = start(context);

@@ -37,7 +37,7 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 async function run(name: string, ...args: string[]): Promise<string> {
-  const options = { cwd: folder, timeout: 25_000 };
+  const options = { cwd: folder, timeout: 55_000 };
   const { stdout } = await promisify(execFile)(
     process.execPath,
     [join(examples, `${name}.ts`), ...args],
@@ -60,7 +60,8 @@ const runs = Object.entries(SAYS).flatMap(([name, says]) =>
       ],
 );
 
-describe.concurrent("an example runs", () => {
+// Processes of their own, several at a time: on a busy machine they are slow to start.
+describe.concurrent("an example runs", { timeout: 60_000 }, () => {
   test.each(runs)("$name $on", async ({ name, says, on }) => {
     expect(await run(name, ...on)).toMatch(says);
   });
