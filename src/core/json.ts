@@ -39,7 +39,7 @@ function checkObject(value: object, path: string, depth: number): void {
   }
   if ("toJSON" in value && typeof value.toJSON === "function") {
     if (value instanceof Date && Number.isNaN(value.getTime())) throw cannotCarry(value, path);
-    if (!ArrayBuffer.isView(value)) return;
+    if (!ArrayBuffer.isView(value)) return checkJson(value.toJSON(""), path, depth + 1);
   }
   if (isOpaque(value)) throw cannotCarry(value, path);
   for (const key in value) {

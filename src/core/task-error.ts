@@ -3,7 +3,14 @@ import type { TaskError } from "./task.ts";
 /** Anything can be thrown; this is what the ledger keeps of it. Causes are listed under the stack. */
 export function describeError(thrown: unknown): TaskError {
   if (!(thrown instanceof Error)) return { name: "Error", message: text(thrown), stack: null };
-  return { name: thrown.name || "Error", message: thrown.message, stack: stackWithCauses(thrown) };
+  try {
+    const { name, message } = thrown;
+    const known = typeof name === "string" && name !== "";
+    return { name: known ? name : "Error", message: text(message), stack: stackWithCauses(thrown) };
+  } catch {
+    // That it failed must still be told, or the task would never be settled.
+    return { name: "Error", message: "An error was thrown that throws when it is read.", stack: null };
+  }
 }
 
 function stackWithCauses(error: Error): string | null {
@@ -21,6 +28,6 @@ function text(thrown: unknown): string {
   try {
     return JSON.stringify(thrown) ?? String(thrown);
   } catch {
-    return String(thrown);
+    return typeof thrown === "bigint" ? String(thrown) : Object.prototype.toString.call(thrown);
   }
 }

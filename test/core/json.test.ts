@@ -1,0 +1,61 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { decodeBody, encodeJson } from "../../src/core/json.ts";
+import { JSON_TYPE } from "../../src/core/task.ts";
+
+test("what JSON can carry comes back as it was", () => {
+  fc.assert(
+    fc.property(fc.jsonValue(), (value) => {
+      expect(decodeBody(encodeJson(value, "data"), JSON_TYPE)).toEqual(JSON.parse(JSON.stringify(value)));
+    }),
+  );
+});
+
+test("bytes of JSON are read too; another type is left as it came", () => {
+  expect(decodeBody(new TextEncoder().encode('{"é":1}'), JSON_TYPE)).toEqual({ é: 1 });
+  const bytes = new Uint8Array([1, 2]);
+  expect(decodeBody(bytes, "application/octet-stream")).toBe(bytes);
+  expect(decodeBody("plain", "text/plain")).toBe("plain");
+});
+
+test("a property that is undefined is one that is not there", () => {
+  expect(encodeJson({ a: undefined, b: 1 }, "data")).toBe('{"b":1}');
+});
+
+describe("refused, with the place", () => {
+  const circle: Record<string, unknown> = {};
+  circle["itself"] = circle;
+  test.each([
+    [undefined, "data: undefined"],
+    [Number.NaN, "data: NaN"],
+    [{ a: [1, Number.POSITIVE_INFINITY] }, "data.a[1]: Infinity"],
+    [{ a: 5n }, "data.a: 5n"],
+    [{ f: () => {} }, "data.f: a function"],
+    [[undefined], "data[0]: undefined"],
+    [new Map([[1, 2]]), "data: an instance of Map"],
+    [{ s: new Set() }, "data.s: an instance of Set"],
+    [new Uint8Array(2), "data: an instance of Uint8Array"],
+    [Buffer.from("x"), "data: an instance of Buffer"],
+    [{ at: new Date(Number.NaN) }, "data.at: an invalid Date"],
+    [new Error("x"), "data: an instance of Error"],
+    [circle, "contains itself"],
+    [{ toJSON: () => undefined }, "JSON cannot carry data"],
+  ])("%o", (value, message) => {
+    expect(() => encodeJson(value, "data")).toThrow(message);
+  });
+});
+
+test("whatever is given: a text that JSON.parse reads, or INVALID", () => {
+  fc.assert(
+    fc.property(fc.anything({ withBigInt: true, withDate: true, withMap: true, withSet: true }), (value) => {
+      let text: string;
+      try {
+        text = encodeJson(value, "data");
+      } catch (error) {
+        expect((error as { code?: string }).code).toBe("INVALID");
+        return;
+      }
+      expect(() => JSON.parse(text) as unknown).not.toThrow();
+    }),
+  );
+});

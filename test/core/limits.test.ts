@@ -1,0 +1,34 @@
+import * as fc from "fast-check";
+import { expect, test } from "vitest";
+import { byteLength, isLarger, queueFull, tooLarge } from "../../src/core/limits.ts";
+
+const body = fc.oneof(fc.string({ unit: "binary" }), fc.string(), fc.uint8Array());
+
+test("the size of a body is that of its bytes", () => {
+  fc.assert(
+    fc.property(body, (data) => {
+      expect(byteLength(data)).toBe(Buffer.from(data as string).byteLength);
+    }),
+  );
+});
+
+test("a body is larger exactly when it has more bytes, by whichever way that is found out", () => {
+  fc.assert(
+    fc.property(body, fc.integer({ min: -3, max: 3 }), (data, off) => {
+      const most = Math.max(0, byteLength(data) + off);
+      expect(isLarger(data, most)).toBe(byteLength(data) > most);
+    }),
+  );
+  expect(isLarger("é".repeat(50), 100)).toBe(false);
+  expect(isLarger("é".repeat(50), 99)).toBe(true);
+  expect(isLarger("", 0)).toBe(false);
+});
+
+test("refusals say how much, of what, and what can be done", () => {
+  const large = tooLarge("The payload", "é", 1, "emails");
+  expect(large).toMatchObject({ code: "PAYLOAD_TOO_LARGE", retryable: false });
+  expect(large.message).toContain('The payload has 2 bytes; queue "emails" takes at most 1 (maxPayload)');
+  const full = queueFull("emails", 10, 3, 12);
+  expect(full).toMatchObject({ code: "QUEUE_FULL", retryable: true });
+  expect(full.message).toContain('Queue "emails" holds 10 tasks of at most 12 (maxDepth); 3 more do not fit');
+});

@@ -1,0 +1,98 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { checkNames, checkNumber, checkObject, checkText } from "../../src/core/options.ts";
+import { checkQueueName } from "../../src/core/queue-name.ts";
+
+describe("names of options", () => {
+  test("are known, or refused with the list of those that are", () => {
+    expect(() => checkNames({ delay: 1 }, ["delay", "ttl"], "add")).not.toThrow();
+    expect(() => checkNames({ dealy: 1 }, ["delay", "ttl"], "add")).toThrow(
+      'Unknown add option "dealy". Known: delay, ttl.',
+    );
+  });
+
+  test("that every object has are as unknown as any other", () => {
+    expect(() => checkNames({ constructor: 1 }, ["delay"], "add")).toThrow(
+      'Unknown add option "constructor"',
+    );
+    expect(() => checkNames(JSON.parse('{"__proto__": 1}') as object, ["delay"], "add")).toThrow("__proto__");
+  });
+});
+
+test("an object is no array, no null and nothing else", () => {
+  expect(() => checkObject({}, "options")).not.toThrow();
+  for (const value of [null, [], "text", 5, undefined, () => {}]) {
+    expect(() => checkObject(value, "options")).toThrow("options must be an object; got ");
+  }
+});
+
+test("a number is whole and within bounds, both included", () => {
+  expect([0, 5, 10].map((value) => checkNumber(value, "max", 0, 10))).toEqual([0, 5, 10]);
+  for (const value of [-1, 11, 0.5, Number.NaN, Number.POSITIVE_INFINITY, "5", 5n, null]) {
+    expect(() => checkNumber(value, "max", 0, 10)).toThrow("max must be a whole number from 0 to 10; got ");
+  }
+});
+
+describe("a text", () => {
+  test("has one character or more, none of them a control character", () => {
+    expect(checkText("customer-42 / Ω 🙂", "groupKey", 512)).toBe("customer-42 / Ω 🙂");
+    expect(checkText("x".repeat(512), "groupKey", 512)).toHaveLength(512);
+    for (const value of ["", "x".repeat(513), "a\nb", "a\u0000", "\u007f", 5, null, undefined]) {
+      expect(() => checkText(value, "groupKey", 512)).toThrow(
+        "groupKey must be a text of 1 to 512 characters",
+      );
+    }
+  });
+
+  test("has no half of a character: on disk it would become another", () => {
+    expect(() => checkText("\ud83d", "groupKey", 512)).toThrow("groupKey");
+    fc.assert(
+      fc.property(fc.string({ unit: "binary", minLength: 1, maxLength: 20 }), (text) => {
+        let taken: string;
+        try {
+          taken = checkText(text, "groupKey", 512);
+        } catch {
+          return;
+        }
+        expect(Buffer.from(taken).toString()).toBe(text);
+      }),
+    );
+  });
+});
+
+describe("a queue's name", () => {
+  test.each(["emails", "a", "_", "_private_", "order.placed", "a:b/c-d.e_f", "9", "x".repeat(128)])(
+    "may be %s",
+    (name) => {
+      expect(checkQueueName(name)).toBe(name);
+    },
+  );
+
+  test.each([
+    "",
+    "-a",
+    "a-",
+    ".a",
+    "a.",
+    "/a",
+    "a:",
+    "a b",
+    "a\n",
+    "é",
+    "a*",
+    "x".repeat(129),
+    5,
+    null,
+    undefined,
+    {},
+  ])("may not be %s", (name) => {
+    expect(() => checkQueueName(name)).toThrow("A queue name has 1 to 128 characters");
+  });
+
+  test("takes no long time to be refused", () => {
+    const started = performance.now();
+    expect(() => checkQueueName(`${"a-".repeat(1_000_000)}!`)).toThrow();
+    expect(() => checkQueueName(`${"a-".repeat(60)}!`)).toThrow();
+    expect(performance.now() - started).toBeLessThan(200);
+  });
+});
