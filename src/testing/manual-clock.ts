@@ -7,6 +7,7 @@ import type { Clock, Reading } from "../core/clock.ts";
 export class ManualClock implements Clock {
   readonly #timers = new Set<{ at: number; fn: () => void }>();
   readonly #work = new Set<Promise<unknown>>();
+  #started = 0;
   #boot = 1;
   #wall: number;
   #elapsed = 0;
@@ -44,6 +45,7 @@ export class ManualClock implements Clock {
   standStill(work: Promise<unknown>): void {
     const forget = (): unknown => this.#work.delete(work);
     this.#work.add(work);
+    this.#started++;
     work.then(forget, forget);
   }
 
@@ -60,12 +62,14 @@ export class ManualClock implements Clock {
 
   /** Nothing is under way, and whoever was answered has had a turn to go on. */
   async #quiet(): Promise<void> {
-    for (;;) {
-      await nextTurn();
-      await nextTurn();
-      if (this.#work.size === 0) return;
+    let started: number;
+    do {
+      started = this.#started;
       await Promise.allSettled(this.#work);
-    }
+      await nextTurn();
+      await nextTurn();
+      // What was started and answered meanwhile may have set off more.
+    } while (this.#work.size > 0 || this.#started > started);
   }
 
   #pass(ms: number): void {
