@@ -74,7 +74,7 @@ export function list(
   limit: number,
 ): { tasks: TaskRecord[]; next: string | null } {
   const tasks = filter ? deadLetters(model, queue, filter) : model.tasksOf(queue, state);
-  const start = after === undefined ? null : parseSortKey(after);
+  const start = after === undefined ? null : parseSortKey(after, state === "claimed" ? 1 : 2);
   const rows = tasks
     .map((task) => ({ task, key: sortKey(task) }))
     .sort((a, b) => compare(a.key, b.key))
@@ -88,12 +88,15 @@ export function list(
 
 type SortKey = (number | string)[];
 
-function parseSortKey(after: string): SortKey {
+function parseSortKey(after: string, parts: number): SortKey {
   try {
-    return JSON.parse(after) as SortKey;
+    const key = JSON.parse(after) as SortKey;
+    if (key.length === parts && key.every((part) => typeof part === "number" || typeof part === "string"))
+      return key;
   } catch {
-    throw invalid(`after must be the \`next\` of the page before; got ${show(after)}.`);
+    // Refused below, with every other text that no page ended with.
   }
+  throw invalid(`after must be the \`next\` of the page before; got ${show(after)}.`);
 }
 
 function sortKey(task: ModelTask): SortKey {
