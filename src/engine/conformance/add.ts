@@ -116,8 +116,10 @@ export function add(start: Start): void {
       ],
       ["keys", { groupKey: "g '🐝\" %", idempotencyKey: "k '🐝\" %" }],
     ];
+    const together = start.together();
+
     test.each(cases)("%s", async (_, fields) => {
-      const { port } = await start();
+      const { port } = together();
       const { id } = await addOne(port, fields);
       const record = await port.task(id);
       expect(record).toMatchObject(fields);

@@ -42,8 +42,10 @@ export function badInput(start: Start): void {
       ["headers that are too large in bytes", { headers: { h: "é".repeat(8 * 1024) } }, ["16384", "16392"]],
       ["being nothing", no(null), []],
     ];
+    const together = start.together();
+
     test.each(cases)("%s", async (_, fields, words) => {
-      const { port } = await start();
+      const { port } = together();
       const bad = fields === null ? no(null) : newTask(fields);
       await refused(() => port.add([bad]), "INVALID", ...words);
       await refused(() => port.add([newTask(), newTask(), bad]), "INVALID", "Task 2 of the batch", ...words);
@@ -86,12 +88,14 @@ export function badInput(start: Start): void {
       ["a lease of nothing", { lease: 0 }, ["lease", "0"]],
       ["a share of nothing", { share: 0 }, ["share", "0"]],
     ];
+    const together = start.together();
+
     test.each(cases)("%s", async (_, wish, words) => {
-      const { port } = await start();
+      const { port } = together();
       await addOne(port);
       const whole = { queues: [QUEUE], max: 1, worker: "w", wait: 0, ...wish };
       await refused(() => port.claim(whole), "INVALID", ...words);
-      expect((await port.stats(QUEUE)).depth.ready).toBe(1);
+      expect((await port.stats(QUEUE)).depth.claimed).toBe(0);
     });
   });
 
@@ -114,8 +118,10 @@ export function badInput(start: Start): void {
       ["a ttl of nothing", { ttl: 0 }, ["ttl"]],
       ["a field that is none", no({ leese: 5 }), ["leese", "lease"]],
     ];
+    const together = start.together();
+
     test.each(cases)("%s", async (_, policy, words) => {
-      const { port } = await start();
+      const { port } = together();
       await refused(() => port.declare(QUEUE, policy), "INVALID", ...words);
       expect(await port.queues()).toEqual([]);
     });
@@ -154,8 +160,10 @@ export function badInput(start: Start): void {
       ],
       ["a word that is none", (port, held) => port.settle(held, no({ kind: "maybe" })), ['"maybe"', "ack"]],
     ];
+    const together = start.together();
+
     test.each(cases)("%s", async (_, say, words) => {
-      const { port } = await start();
+      const { port } = together();
       const { id } = await addOne(port);
       const held = await claimOne(port);
       const before = await port.task(id);
@@ -212,8 +220,10 @@ export function badInput(start: Start): void {
       ["a worker without queues", (port) => joinWorker(port, "w", { queues: [] }), ["at least one queue"]],
       ["a worker without a lease", (port) => joinWorker(port, "w", { lease: 0 }), ["lease", "0"]],
     ];
+    const together = start.together();
+
     test.each(cases)("%s", async (_, ask, words) => {
-      const { port } = await start();
+      const { port } = together();
       await refused(() => ask(port), "INVALID", ...words);
     });
   });

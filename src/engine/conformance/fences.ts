@@ -39,25 +39,31 @@ const WAYS: [string, (world: World, held: ClaimedTask) => Promise<unknown>][] = 
   ["was released", ({ port }, held) => release(port, held)],
   [
     "was released and went to another",
-    ({ port }, held) => release(port, held).then(() => claimOne(port, { worker: "b" })),
+    ({ port }, held) => release(port, held).then(() => claimAgain(port, held)),
   ],
   ["lost its lease", ({ clock }) => clock.advance(30 * SECOND)],
   [
     "lost its lease to another",
-    async ({ port, clock }) => {
+    async ({ port, clock }, held) => {
       await clock.advance(30 * SECOND);
-      await claimOne(port, { worker: "b" });
+      await claimAgain(port, held);
     },
   ],
 ];
 
+function claimAgain(port: Port, { queue }: ClaimedTask): Promise<ClaimedTask> {
+  return claimOne(port, { queues: [queue], worker: "b" });
+}
+
 export function fences(start: Start): void {
   describe.each(WAYS)("a claim that %s", (_, lose) => {
-    test.each(VERBS)("can %s no more, and changes nothing by it", async (_, say) => {
-      const world = await start();
+    const together = start.together();
+
+    test.each(VERBS)("can %s no more, and changes nothing by it", async (verb, say) => {
+      const world = together();
       const { port } = world;
-      const { id } = await addOne(port);
-      const held = await claimOne(port, { worker: "a" });
+      const { id } = await addOne(port, { queue: verb });
+      const held = await claimOne(port, { queues: [verb], worker: "a" });
       await lose(world, held);
       const before = { task: await port.task(id), history: await port.history(id) };
       await refused(() => say(port, held), "CLAIM_LOST", id);

@@ -3,11 +3,14 @@ import type { ManualClock } from "../../testing/manual-clock.ts";
 
 /** What a store has to offer for the suite to run on it. */
 export interface Harness {
-  /** Opens a fresh store, whose time is `clock`'s. What it makes beside the port, it cleans up itself. */
-  open(clock: ManualClock): Promise<Opened>;
+  /** Opens a fresh store, whose time is `clock`'s. What it makes beside the port is undone by `cleanUp`. */
+  open(clock: ManualClock, cleanUp: CleanUp): Promise<Opened>;
   /** Whether several may open one store: then those cases run too. */
   shared: boolean;
 }
+
+/** Registers what is to be done when the case is over; the last one first. */
+export type CleanUp = (undo: () => Promise<void>) => void;
 
 export interface Opened {
   /** Closed by the suite. */

@@ -11,7 +11,7 @@ import { fences } from "./fences.ts";
 import { groups } from "./groups.ts";
 import type { Harness } from "./harness.ts";
 import { idempotency } from "./idempotency.ts";
-import { starter } from "./kit.ts";
+import { type Start, starter } from "./kit.ts";
 import { leases } from "./leases.ts";
 import { ledger } from "./ledger.ts";
 import { limits } from "./limits.ts";
@@ -25,42 +25,42 @@ import { retry } from "./retry.ts";
 import { retryElsewhere } from "./retry-elsewhere.ts";
 import { sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
+import { severalOpeners } from "./several-openers.ts";
 import { stats } from "./stats.ts";
 import { ttl } from "./ttl.ts";
 import { waitingClaims } from "./waiting-claims.ts";
 import { workers } from "./workers.ts";
 
-/** Every promise that a store makes, by theme. A change of what dibs promises starts here. */
-export function conformance(name: string, harness: Harness): void {
+type Theme = (start: Start) => void;
+
+/** The themes, in parts that can run side by side. */
+const PARTS = {
+  tasks: [
+    queues,
+    policies,
+    add,
+    limits,
+    badInput,
+    claims,
+    waitingClaims,
+    callOrder,
+    fences,
+    settle,
+    progress,
+  ],
+  time: [leases, sessions, clock, retry, retryElsewhere, groups, ttl, retention],
+  care: [idempotency, ledger, deadLetters, redrive, results, cancel, stats, workers, events],
+} satisfies Record<string, Theme[]>;
+
+/** For stores that several may open at once. */
+const SHARED: Theme[] = [severalOpeners];
+
+/** Every promise that a store makes, or those of one part. A change of what dibs promises starts here. */
+export function conformance(name: string, harness: Harness, part?: keyof typeof PARTS): void {
   const start = starter(harness);
+  const themes: Theme[] = part === undefined ? Object.values(PARTS).flat() : [...PARTS[part]];
+  if (harness.shared && (part === undefined || part === "care")) themes.push(...SHARED);
   describe(`${name} keeps the promises:`, () => {
-    queues(start);
-    policies(start);
-    add(start);
-    claims(start);
-    waitingClaims(start);
-    callOrder(start);
-    fences(start);
-    settle(start);
-    leases(start);
-    sessions(start);
-    clock(start);
-    retry(start);
-    retryElsewhere(start);
-    groups(start);
-    idempotency(start);
-    ttl(start);
-    ledger(start);
-    deadLetters(start);
-    redrive(start);
-    results(start);
-    cancel(start);
-    progress(start);
-    stats(start);
-    workers(start);
-    events(start);
-    retention(start);
-    limits(start);
-    badInput(start);
+    for (const theme of themes) theme(start);
   });
 }

@@ -1,10 +1,10 @@
-import { expect, onTestFinished } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import type { ErrorCode } from "../../core/errors.ts";
 import type { DibsEvent } from "../../core/events.ts";
 import type { ClaimNotice, ClaimWish, Port } from "../../core/port.ts";
 import type { AddedTask, Body, ClaimedTask, NewTask, TaskError, TaskState } from "../../core/task.ts";
 import { ManualClock } from "../../testing/manual-clock.ts";
-import type { Harness, Opened } from "./harness.ts";
+import type { CleanUp, Harness, Opened } from "./harness.ts";
 
 /** The words the cases are written in. Nothing here waits for real time: cases await what they wait for. */
 
@@ -24,30 +24,50 @@ export interface World {
   clock: ManualClock;
   /** When the clock was started: the engine's now, as long as no time has passed. */
   startedAt: number;
+  /** From now on the workers of this opener give no sign of life; the answer ends that. */
   hang: () => () => void;
-  another: () => Promise<Port>;
+  /** The same store, opened once more. */
+  another: () => Promise<World>;
 }
 
-/** Makes a case its own store. */
-export type Start = () => Promise<World>;
+export interface Start {
+  /** Makes a case its own store. */
+  (): Promise<World>;
+  /** Makes all cases of the group one store: for those that keep out of each other's way. */
+  together(): () => World;
+}
 
 export function starter(harness: Harness): Start {
-  return async () => {
-    const clock = new ManualClock();
-    const opened = closing(await harness.open(clock));
-    return {
-      port: opened.port,
-      clock,
-      startedAt: clock.read().wall,
-      hang: () => opened.hang(),
-      another: async () => closing(await opened.another!()).port,
-    };
-  };
+  const start = (): Promise<World> => openWorld(harness, (undo) => onTestFinished(undo));
+  return Object.assign(start, { together: () => startTogether(harness) });
 }
 
-function closing(opened: Opened): Opened {
-  onTestFinished(() => opened.port.close());
-  return opened;
+function startTogether(harness: Harness): () => World {
+  const undoing: (() => Promise<void>)[] = [];
+  let world: World | undefined;
+  beforeAll(async () => {
+    world = await openWorld(harness, (undo) => undoing.unshift(undo));
+  });
+  afterAll(async () => {
+    for (const undo of undoing) await undo();
+  });
+  return () => world!;
+}
+
+async function openWorld(harness: Harness, cleanUp: CleanUp): Promise<World> {
+  const clock = new ManualClock();
+  return worldOf(await harness.open(clock, cleanUp), clock, cleanUp);
+}
+
+function worldOf(opened: Opened, clock: ManualClock, cleanUp: CleanUp): World {
+  cleanUp(() => opened.port.close());
+  return {
+    port: opened.port,
+    clock,
+    startedAt: clock.read().wall,
+    hang: () => opened.hang(),
+    another: async () => worldOf(await opened.another!(), clock, cleanUp),
+  };
 }
 
 // ── Tasks and claims ──────────────────────────────────────────────────────────────────────────────────────

@@ -128,8 +128,10 @@ export function limits(start: Start): void {
       ["the largest headers", { headers: { h: "x".repeat(16 * 1024 - 8) } }],
       ["the longest queue name", { queue: "q".repeat(128) }],
     ];
+    const together = start.together();
+
     test.each(edges)("%s is taken", async (_, fields) => {
-      const { port } = await start();
+      const { port } = together();
       const { id } = await addOne(port, fields);
       expect(await port.task(id)).toMatchObject({ id });
     });
