@@ -1,4 +1,7 @@
-/** Everything random in a simulation comes from here, so that its seed says it all. The generator is mulberry32. */
+/**
+ * Everything random in a simulation comes from here, so that its seed says it all. The generator is mulberry32.
+ * What it can do are functions, to be taken out of it where options are drawn: `const { pick, chance } = random`.
+ */
 export class Random {
   #state: number;
 
@@ -9,29 +12,29 @@ export class Random {
   }
 
   /** From 0 up to 1. */
-  next(): number {
+  readonly next = (): number => {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let t = this.#state;
     t = Math.imul(t ^ (t >>> 15), t | 1);
     t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
     return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
-  }
+  };
 
   /** A whole number, both ends included. */
-  between(least: number, most: number): number {
+  readonly between = (least: number, most: number): number => {
     return least + Math.floor(this.next() * (most - least + 1));
-  }
+  };
 
-  chance(probability: number): boolean {
+  readonly chance = (probability: number): boolean => {
     return this.next() < probability;
-  }
+  };
 
-  pick<T>(list: readonly T[]): T {
+  readonly pick = <T>(list: readonly T[]): T => {
     return list[Math.floor(this.next() * list.length)]!;
-  }
+  };
 
   /** A name, as often as its weight says. */
-  weighted<Name extends string>(weights: Readonly<Record<Name, number>>): Name {
+  readonly weighted = <Name extends string>(weights: Readonly<Record<Name, number>>): Name => {
     const entries = Object.entries(weights) as [Name, number][];
     let left = this.next() * entries.reduce((sum, [, weight]) => sum + weight, 0);
     for (const [name, weight] of entries) {
@@ -39,17 +42,17 @@ export class Random {
       if (left < 0) return name;
     }
     return entries.at(-1)![0];
-  }
+  };
 
   /** Some of them, at least one, in any order. */
-  some<T>(list: readonly T[]): T[] {
+  readonly some = <T>(list: readonly T[]): T[] => {
     const rest = [...list];
     const count = this.between(1, rest.length);
     return Array.from({ length: count }, () => rest.splice(this.between(0, rest.length - 1), 1)[0]!);
-  }
+  };
 
   /** `value` with that probability, otherwise nothing: for options that may be left out. */
-  maybe<T extends object>(probability: number, value: () => T): T | Record<never, never> {
+  readonly maybe = <T extends object>(probability: number, value: () => T): T | Record<never, never> => {
     return this.chance(probability) ? value() : {};
-  }
+  };
 }

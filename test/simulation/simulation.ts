@@ -2,8 +2,9 @@ import { isDeepStrictEqual } from "node:util";
 import { END_STATES, PENDING_STATES } from "../../src/core/task.ts";
 import { MemoryStore } from "../../src/engines/memory/store.ts";
 import type { Hint, Op, Outcome } from "../../src/engine/engine.ts";
-import { Generator, QUEUES } from "./generate.ts";
+import { Generator } from "./generate.ts";
 import { Watch } from "./guarantees/watch.ts";
+import { QUEUES } from "./inputs.ts";
 import { answer, Known } from "./known.ts";
 import { Machine, passTime, type WEATHER } from "./machine.ts";
 import { Random } from "./random.ts";
@@ -21,7 +22,13 @@ export interface SimulationOptions {
   trace?: (line: string) => void;
 }
 
-/** Throws a SimulationFailure where a guarantee does not hold or two stores differ. */
+/**
+ * Drives random operations, failures and time against SQLite and the memory model side by side. Each batch must
+ * be answered alike, to the last id, fence and hint; each operation is also carried out on a model of its own and
+ * held against the guarantees (guarantees/); at the end everything must come to an end.
+ *
+ * Throws a SimulationFailure where a guarantee does not hold or two stores differ.
+ */
 export function simulate(options: SimulationOptions): { operations: number } {
   const simulation = new Simulation(options);
   try {

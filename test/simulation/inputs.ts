@@ -1,0 +1,138 @@
+import type { QueuePolicy } from "../../src/core/policy.ts";
+import type { Body, NewTask, TaskError } from "../../src/core/task.ts";
+import type { Settlement } from "../../src/engine/engine.ts";
+import type { Random } from "./random.ts";
+
+export const QUEUES = ["alpha", "beta", "gamma"] as const;
+const GROUPS = ["g1", "g2", "Ω/3"] as const;
+const KEYS = ["k1", "k2", "k3", "k4"] as const;
+
+/** What is the same all through one seed, and differs between seeds. */
+export interface Habits {
+  queues: readonly string[];
+  /** How many tasks have a group, or a key. */
+  grouped: number;
+  keyed: number;
+  /** How many failures come on a success. */
+  failing: number;
+  /** Many tasks at once: an engine may write those in another way than few. */
+  bulk: boolean;
+}
+
+export function drawHabits({ pick, chance }: Random): Habits {
+  return {
+    // With one queue and many failures, the long stories of a few tasks are told.
+    queues: QUEUES.slice(0, pick([1, 2, 3])),
+    grouped: pick([0, 0.4, 0.8]),
+    keyed: pick([0.05, 0.3]),
+    failing: pick([0.1, 1, 1, 4]),
+    bulk: chance(0.025),
+  };
+}
+
+/** What the verbs are given: policies, tasks and settlements, with values around every limit. */
+export class Inputs {
+  readonly #random: Random;
+  readonly #habits: Habits;
+  #made = 0;
+
+  constructor(random: Random, habits: Habits) {
+    this.#random = random;
+    this.#habits = habits;
+  }
+
+  queue(): string {
+    return this.#random.chance(0.03) ? "nowhere" : this.#random.pick(this.#habits.queues);
+  }
+
+  policy(): Partial<QueuePolicy> {
+    const { pick, chance } = this.#random;
+    const policy: Partial<QueuePolicy> = {};
+    if (chance(0.4)) policy.lease = pick([100, 1_000, 5_000, 30_000]);
+    if (chance(0.3)) policy.timeout = pick([400, 5_000, 60_000]);
+    if (chance(0.5)) policy.maxAttempts = pick([1, 2, 3, 4]);
+    if (chance(0.1)) policy.backoff = { type: "fixed", delay: pick([0, 1_000]), max: 1_000, jitter: 0 };
+    if (chance(0.4)) policy.elsewhere = pick([0, 200, 5_000]);
+    if (chance(0.25)) policy.maxDepth = pick([null, 2, 6, 20]);
+    if (chance(0.2)) policy.maxPayload = pick([4, 40, 262_144]);
+    if (chance(0.3))
+      policy.retention = { age: pick([0, 10_000, 86_400_000]), count: pick([0, 1, 1, 3, 100_000]) };
+    if (chance(0.2)) policy.ttl = pick([null, null, 1_500, 60_000]);
+    return policy;
+  }
+
+  tasks(count: number): NewTask[] {
+    return Array.from({ length: count }, () => this.#task());
+  }
+
+  #task(): NewTask {
+    const { pick, maybe } = this.#random;
+    const data = this.#body();
+    if (this.#habits.bulk && this.#random.chance(0.6)) return { queue: this.queue(), data };
+    return {
+      queue: this.queue(),
+      data,
+      ...(typeof data !== "string" && { contentType: "application/octet-stream" }),
+      ...maybe(0.3, () => ({ headers: { kind: pick(["mail", "bill"]) } })),
+      ...maybe(0.3, () => ({ priority: pick([-5, 0, 1, 1, 9]) })),
+      ...maybe(0.25, () => ({ delay: pick([0, 50, 50, 2_000, 40_000]) })),
+      ...maybe(this.#habits.grouped, () => ({ groupKey: pick(GROUPS) })),
+      ...maybe(this.#habits.keyed, () => ({ idempotencyKey: pick(KEYS) })),
+      ...maybe(0.15, () => ({ ttl: pick([1, 800, 30_000]) })),
+      ...maybe(0.25, () => ({ maxAttempts: pick([1, 2, 3]) })),
+    };
+  }
+
+  /** Each is told from every other by its number; sizes lie around the limits of the policies. */
+  #body(): Body {
+    const n = ++this.#made;
+    const kind = this.#random.weighted({ small: 8, bytes: 1, wide: 1, large: 0.5 });
+    if (kind === "bytes") return new Uint8Array([n % 256, n >> 8, 0, 255]);
+    if (kind === "wide") return `"é${n}"`;
+    return kind === "large" ? `"${n}${"-".repeat(40)}"` : `${n}`;
+  }
+
+  settlement(): Settlement {
+    const { pick, maybe, weighted } = this.#random;
+    const kind = weighted({
+      done: this.#habits.bulk ? 150 : 5,
+      fail: 5 * this.#habits.failing,
+      reject: 1,
+      release: 1.5,
+    });
+    switch (kind) {
+      case "done":
+        return {
+          kind,
+          result: pick([null, '"ok"', `"${"x".repeat(60)}"`, new Uint8Array([1, 2])]),
+          ...maybe(0.3, () => ({ adds: this.tasks(pick([1, 1, 3])) })),
+        };
+      case "fail":
+        return {
+          kind,
+          error: this.#error(),
+          delay: pick([0, 0, 100, 3_000]),
+          ...maybe(0.2, () => ({ outcome: pick(["failed", "timeout"] as const) })),
+        };
+      case "reject":
+        return { kind, error: this.#error() };
+      case "release":
+        return { kind, started: this.#random.chance(0.6) };
+    }
+  }
+
+  #error(): TaskError {
+    const { pick, between } = this.#random;
+    return {
+      name: pick(["Error", "TypeError"]),
+      message: pick([
+        `timeout after ${between(1, 99)} ms`,
+        "no such user 'ada'",
+        "Über 100%_ done",
+        "",
+        "C:\\temp is full",
+      ]),
+      stack: pick([null, "Error\n  at work"]),
+    };
+  }
+}
