@@ -60,7 +60,7 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
     return this.declare();
   }
 
-  /** Sends the policy, once. Skipped where there is nothing to say: tasks make their queue themselves. */
+  /** @internal Sends the policy, once. */
   declare(): Promise<void> {
     this.#declared ??= this.#sendPolicy();
     return this.#declared;
@@ -105,7 +105,7 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
     return this.#addAll(named);
   }
 
-  /** Checks and encodes, and stores nothing: for `task.add`. */
+  /** @internal Checks and encodes, and stores nothing: for `task.add`. */
   async prepare(data: In, options: AddOptions = {}): Promise<NewTask> {
     refuseTx(options);
     return this.#encode(data, options);
