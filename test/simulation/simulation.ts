@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { END_STATES, PENDING_STATES } from "../../src/core/task.ts";
 import { MemoryStore } from "../../src/engines/memory/store.ts";
-import type { Hint, Op, Outcome } from "../../src/engine/engine.ts";
+import { BOUNDS, type Hint, type Op, type Outcome } from "../../src/engine/engine.ts";
 import { Generator } from "./generate.ts";
 import { Watch } from "./guarantees/watch.ts";
 import { QUEUES } from "./inputs.ts";
@@ -13,7 +13,10 @@ import { SqliteSubject } from "./sqlite.ts";
 const NAMES = [...QUEUES, "nowhere"];
 const LAST_STEPS = 15;
 /** More rounds than any task has attempts and delays: what is not at an end by then never will be. */
-const DRAIN_ROUNDS = 200;
+const DRAIN_ROUNDS = 1_000;
+/** In some seeds the bounds on one call's work are so small that they are met. */
+const TIGHT = { ...BOUNDS, sweep: 2, retryLook: 2, events: 5 };
+const USUAL = { ...BOUNDS };
 
 export interface SimulationOptions {
   seed: number;
@@ -67,7 +70,8 @@ class Simulation {
   readonly #known = new Known();
   readonly #generator: Generator;
   readonly #model: MemoryStore;
-  readonly #watch: Watch;
+  /** Absent where the bounds are tight: it takes for granted that one call deals with all there is. */
+  readonly #watch: Watch | undefined;
   readonly #sqlite: SqliteSubject;
   readonly #batches: number;
   readonly #weather: keyof typeof WEATHER;
@@ -84,7 +88,9 @@ class Simulation {
     const reading = this.#machine.read();
     this.#generator = new Generator(this.#random, this.#known);
     this.#model = new MemoryStore(salt, reading);
-    this.#watch = new Watch(new MemoryStore(salt, reading), reading);
+    const tight = this.#random.chance(0.1);
+    Object.assign(BOUNDS, tight ? TIGHT : USUAL);
+    if (!tight) this.#watch = new Watch(new MemoryStore(salt, reading), reading);
     this.#sqlite = new SqliteSubject(salt, reading, { file: this.#random.chance(0.12) });
   }
 
@@ -97,11 +103,12 @@ class Simulation {
     if (this.#random.chance(0.3)) this.#compareAll();
     this.#drain();
     this.#compareAll();
-    this.#watch.checkLedgers(this.#machine.read());
+    this.#watch?.checkLedgers(this.#machine.read());
     return { operations: this.#operations };
   }
 
   end(): void {
+    Object.assign(BOUNDS, USUAL);
     this.#sqlite.end();
   }
 
@@ -150,7 +157,7 @@ class Simulation {
       const outcome = model.outcomes[index]!;
       this.#trace?.(`    → ${show(outcome)}`);
       compare("memory", outcome, "sqlite", sqlite.outcomes[index]!, op);
-      const alone = this.#watch.run(op, reading, "refused" in outcome);
+      const alone = this.#watch?.run(op, reading, "refused" in outcome) ?? outcome;
       compare("in a batch", outcome, "alone", alone, op);
       this.#known.learn(op, outcome);
     }
@@ -182,7 +189,7 @@ class Simulation {
   #drain(): void {
     this.#note("drain");
     this.#batch(NAMES.map((queue): Op => ({ verb: "pause", queue, paused: false })));
-    for (let round = 0; round < DRAIN_ROUNDS && this.#watch.pending.length > 0; round++) {
+    for (let round = 0; round < DRAIN_ROUNDS && this.#pending().length > 0; round++) {
       const [claim, tend] = this.#batch([
         { verb: "claim", queues: NAMES, max: 1_000, worker: "drain", lease: 600_000 },
         { verb: "tend" },
@@ -201,8 +208,16 @@ class Simulation {
       }
       this.#machine.advance(answer<"tend">(tend!).next ?? 1);
     }
-    const stuck = this.#watch.pending;
+    const stuck = this.#pending();
     if (stuck.length > 0) throw new Error(`stuck: ${stuck.join(", ")}`);
+  }
+
+  #pending(): string[] {
+    const ops = NAMES.flatMap((queue) =>
+      PENDING_STATES.map((state): Op => ({ verb: "list", queue, state, limit: 1_000 })),
+    );
+    const { outcomes } = this.#model.run(ops, this.#machine.read());
+    return outcomes.flatMap((outcome) => answer<"list">(outcome).tasks.map(({ id }) => id));
   }
 
   #note(step: string): void {

@@ -85,10 +85,6 @@ export class Watch {
     for (const [index, outcome] of this.#store.run(ops, reading).outcomes.entries())
       this.#checkReading(ops[index]!, outcome);
   }
-
-  get pending(): string[] {
-    return [...this.#last.tasks.values()].filter(({ state }) => !isEnd(state)).map(({ id }) => id);
-  }
 }
 
 function withoutError({ attempt, fence, worker, startedAt, endedAt, outcome }: Attempt): Row {
