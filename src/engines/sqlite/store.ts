@@ -89,6 +89,7 @@ export class SqliteStore implements Store {
   readonly #path: string;
   readonly #tx: Tx;
   #limitedAt = 0;
+  #dataVersion = 0;
 
   constructor(options: SqliteStoreOptions, reading: Reading) {
     this.#path = options.path;
@@ -191,7 +192,13 @@ export class SqliteStore implements Store {
 
   /** Changes when another connection has committed. */
   dataVersion(): number {
-    return this.#db.pragma("data_version", { simple: true }) as number;
+    try {
+      this.#dataVersion = this.#db.pragma("data_version", { simple: true }) as number;
+    } catch (error) {
+      // A store in trouble tells so to those who use it; whoever only watches looks again later.
+      if (!(error instanceof Database.SqliteError)) throw error;
+    }
+    return this.#dataVersion;
   }
 
   close(): void {

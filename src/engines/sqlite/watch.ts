@@ -19,8 +19,8 @@ const QUIET_MS = 200;
 export class Watch {
   readonly #version: () => number;
   readonly #report: () => void;
-  readonly #watcher: FSWatcher | undefined;
-  readonly #poll: NodeJS.Timeout | undefined;
+  #watcher: FSWatcher | undefined;
+  #poll: NodeJS.Timeout | undefined;
   #seen: number;
   /** The next look, as an index into LOOKS_MS; past its end while nothing was written. */
   #look = LOOKS_MS.length;
@@ -32,8 +32,12 @@ export class Watch {
     this.#version = version;
     this.#report = report;
     this.#seen = version();
-    this.#watcher = this.#watch(`${path}-wal`);
-    if (!this.#watcher) this.#poll = setInterval(() => this.#compare(), POLL_MS).unref();
+    try {
+      this.#watcher = watch(`${path}-wal`, { persistent: false }, () => this.#written());
+      this.#watcher.on("error", () => this.#pollInstead());
+    } catch {
+      this.#pollInstead();
+    }
   }
 
   /** What was reported was of use: the next one is not to wait. */
@@ -47,14 +51,9 @@ export class Watch {
     clearTimeout(this.#timer);
   }
 
-  #watch(file: string): FSWatcher | undefined {
-    try {
-      const watcher = watch(file, { persistent: false }, () => this.#written());
-      watcher.on("error", () => watcher.close());
-      return watcher;
-    } catch {
-      return undefined;
-    }
+  #pollInstead(): void {
+    this.#watcher?.close();
+    this.#poll ??= setInterval(() => this.#compare(), POLL_MS).unref();
   }
 
   #written(): void {
