@@ -54,7 +54,7 @@ class SqliteEngine implements Engine {
         () => true,
         () => this.#closed,
       );
-    this.#heart = new Heart(clock.after.bind(clock), (session) => beat({ beat: [session] }));
+    this.#heart = new Heart(clock.after.bind(clock), (sessions) => beat({ beat: sessions }));
     hints.onForeign = () => void beat({ notices: true });
   }
 

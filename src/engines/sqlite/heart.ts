@@ -3,44 +3,62 @@ import type { Clock } from "../../core/clock.ts";
 /** A beat that failed (disk full, store locked) is tried again after this. */
 const RETRY_MS = 250;
 
-/** Beats the sessions that joined through here, each three times a lease, until they leave or are gone. */
+/** The sessions of one lease beat together: one commit for all of them, however many workers a process has. */
+interface Rhythm {
+  every: number;
+  sessions: Set<number>;
+  stopTimer: () => void;
+}
+
+/** Beats the sessions that joined through here, at least three times a lease, until they leave or are gone. */
 export class Heart {
   readonly #after: Clock["after"];
-  readonly #beat: (session: number) => Promise<boolean> | boolean;
-  readonly #timers = new Map<number, () => void>();
+  readonly #beat: (sessions: number[]) => Promise<boolean> | boolean;
+  readonly #rhythms = new Map<number, Rhythm>();
 
   /** `beat` answers whether it came through. */
-  constructor(after: Clock["after"], beat: (session: number) => Promise<boolean> | boolean) {
+  constructor(after: Clock["after"], beat: (sessions: number[]) => Promise<boolean> | boolean) {
     this.#after = after;
     this.#beat = beat;
   }
 
   join(session: number, lease: number): void {
-    this.#sleep(session, lease / 3, lease / 3);
+    const every = lease / 3;
+    let rhythm = this.#rhythms.get(every);
+    if (!rhythm) {
+      rhythm = { every, sessions: new Set(), stopTimer: () => {} };
+      this.#rhythms.set(every, rhythm);
+      this.#sleep(rhythm, every);
+    }
+    rhythm.sessions.add(session);
   }
 
   leave(session: number): void {
-    this.#timers.get(session)?.();
-    this.#timers.delete(session);
+    for (const rhythm of this.#rhythms.values()) {
+      rhythm.sessions.delete(session);
+      if (rhythm.sessions.size === 0) this.#end(rhythm);
+    }
   }
 
   stop(): void {
-    for (const session of [...this.#timers.keys()]) this.leave(session);
+    for (const rhythm of this.#rhythms.values()) this.#end(rhythm);
   }
 
-  #sleep(session: number, ms: number, every: number): void {
-    this.#timers.set(
-      session,
-      this.#after(ms, () => void this.#once(session, every)),
-    );
+  #end(rhythm: Rhythm): void {
+    rhythm.stopTimer();
+    this.#rhythms.delete(rhythm.every);
   }
 
-  async #once(session: number, every: number): Promise<void> {
+  #sleep(rhythm: Rhythm, ms: number): void {
+    rhythm.stopTimer = this.#after(ms, () => void this.#once(rhythm));
+  }
+
+  async #once(rhythm: Rhythm): Promise<void> {
     // The next one is set before this one is sent, so that an answer that comes late does not slow the rhythm.
-    this.#sleep(session, every, every);
-    const through = await this.#beat(session);
-    if (through || !this.#timers.has(session)) return;
-    this.leave(session);
-    this.#sleep(session, Math.min(RETRY_MS, every), every);
+    this.#sleep(rhythm, rhythm.every);
+    const through = await this.#beat([...rhythm.sessions]);
+    if (through || this.#rhythms.get(rhythm.every) !== rhythm) return;
+    rhythm.stopTimer();
+    this.#sleep(rhythm, Math.min(RETRY_MS, rhythm.every));
   }
 }

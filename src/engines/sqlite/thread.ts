@@ -29,7 +29,7 @@ class StoreThread {
     const { path, durability, role } = data;
     const reading = data.reading ?? systemClock.read();
     this.#store = new SqliteStore({ path, durability, readonly: role === "reader" }, reading);
-    this.#heart = new Heart(startTimer, (session) => this.#beat([session], systemClock.read()));
+    this.#heart = new Heart(startTimer, (sessions) => this.#beat(sessions, systemClock.read()));
     if (role === "writer" && path !== ":memory:") {
       this.#watch = new Watch(
         path,
@@ -187,13 +187,15 @@ function isEmpty(hint: Hint): boolean {
   return true;
 }
 
-if (parentPort) {
+/** Opens a store and serves it, as long as the port is open. */
+export function serve(port: MessagePort, data: ThreadData): void {
   try {
-    // It lives as long as its port is open.
-    void new StoreThread(parentPort, workerData as ThreadData);
-    parentPort.postMessage({ opened: true } satisfies Report);
+    void new StoreThread(port, data);
+    port.postMessage({ opened: true } satisfies Report);
   } catch (error) {
-    parentPort.postMessage({ failure: failureOf(error) } satisfies Report);
-    parentPort.close();
+    port.postMessage({ failure: failureOf(error) } satisfies Report);
+    port.close();
   }
 }
+
+if (parentPort) serve(parentPort, workerData as ThreadData);
