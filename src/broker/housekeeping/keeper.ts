@@ -66,7 +66,10 @@ export class Keeper {
     this.#again = false;
     let next = SAFETY_POLL_MS;
     try {
-      const due = await this.#run({ verb: "tend" });
+      const tended = this.#run({ verb: "tend" });
+      // In the same batch: an idle process is woken once for both.
+      if (this.#now() - this.#polledAt >= SAFETY_POLL_MS / 2) this.#poll();
+      const due = await tended;
       if (due.next !== null) next = Math.min(next, due.next);
       if (this.#now() - this.#prunedAt >= PRUNE_EVERY_MS) await this.#prune();
     } catch (error) {
@@ -74,12 +77,12 @@ export class Keeper {
       if (!isDibsError(error)) throw error;
     }
     this.#tending = false;
-    if (this.#closed) return;
-    if (this.#now() - this.#polledAt >= SAFETY_POLL_MS / 2) {
-      this.#polledAt = this.#now();
-      this.#onPoll();
-    }
-    this.#sleep(this.#again ? 0 : next);
+    if (!this.#closed) this.#sleep(this.#again ? 0 : next);
+  }
+
+  #poll(): void {
+    this.#polledAt = this.#now();
+    this.#onPoll();
   }
 
   async #prune(): Promise<void> {
