@@ -34,7 +34,8 @@ export async function settle(settling: Settling, held: Held, answer: Answer): Pr
 function wordFor(held: Held, answer: Answer): Word {
   if (held.fate === "timedOut") return { kind: "nack", error: timeoutError(), outcome: "timeout" };
   const thrown = "threw" in answer ? answer.threw : undefined;
-  if (held.fate === "stopped") return { kind: "release", started: true };
+  // Who was asked to stop, and stops, has not failed. A cancelled task ends with that, also by a release.
+  if (held.fate === "stopped" || held.fate === "cancelled") return { kind: "release", started: true };
   if (isReject(thrown)) return { kind: "reject", error: describeError(thrown) };
   return { kind: "nack", error: describeError(thrown), delay: requestedDelay(thrown) };
 }
