@@ -219,51 +219,61 @@ function leaseOf(request: ClaimRequest, session: SessionRow | null, policy: Queu
   return session === null ? named : Math.max(named, session.lease);
 }
 
-const INSERT_CLAIMS = `
+/** Fences follow each other in the order of the line. Numbering rows costs as much again as writing them. */
+const NUMBERED = `? + row_number() OVER (ORDER BY rank, line.pos)`;
+/** Where places follow each other, a fence is its place and a number: the usual case. */
+const BY_PLACE = `? + line.pos`;
+
+function insertClaims(fence: string, table: "ready" | "kept", where: string): string {
+  return `
   INSERT INTO claim (fence, started_at, lease, deadline, session, worker,
     task, queue, rank, pos, failures, created_at, keyed, cancelled, group_key, expires_at, max_attempts)
-  SELECT ? + row_number() OVER (ORDER BY rank, line.pos), ?, ?, ?, ?, ?,
+  SELECT ${fence}, ?, ?, ?, ?, ?,
     task, line.queue, rank, line.pos, failures, created_at, idempotency_key IS NOT NULL, 0, group_key, expires_at,
-    max_attempts`;
-const HOLD_HEAD = `${INSERT_CLAIMS}
-  FROM ready AS line CROSS JOIN task ON task.seq = line.task
-  WHERE line.queue = ? AND (rank, line.pos) <= (?, ?)
+    max_attempts
+  FROM ${table} AS line CROSS JOIN task ON task.seq = line.task
+  WHERE line.queue = ? AND ${where}
   ORDER BY rank, line.pos`;
+}
+
+const UP_TO = `(rank, line.pos) <= (?, ?)`;
+const HOLD_HEAD = insertClaims(NUMBERED, "ready", UP_TO);
+const HOLD_RUN = insertClaims(BY_PLACE, "ready", UP_TO);
 const DELETE_HEAD = `DELETE FROM ready WHERE queue = ? AND (rank, pos) <= (?, ?)`;
 
 /** Holds the whole head of the line: in SQL, since every value that is passed costs as much as a row. */
 function holdHead(tx: Tx, terms: Terms, rows: LineRow[]): void {
+  const first = rows[0]!;
   const { rank, pos } = rows.at(-1)!;
-  tx.run(HOLD_HEAD, ...claimValues(tx, terms), terms.queue.id, rank, pos);
+  const isRun = rank === first.rank && rows.every((row, index) => row.pos === first.pos + index);
+  const values = [...claimValues(tx, terms), terms.queue.id, rank, pos] as const;
+  if (isRun) tx.run(HOLD_RUN, tx.fence + 1 - first.pos, ...values);
+  else tx.run(HOLD_HEAD, tx.fence, ...values);
   tx.run(DELETE_HEAD, terms.queue.id, rank, pos);
 }
 
 function claimValues(
   tx: Tx,
   { lease, deadline, session, worker }: Terms,
-): [number, number, number, number, number | null, string] {
-  return [tx.fence, tx.now, lease, deadline, session, worker];
+): [number, number, number, number | null, string] {
+  return [tx.now, lease, deadline, session, worker];
 }
 
-const HOLD_READY = `${INSERT_CLAIMS}
-  FROM ready AS line CROSS JOIN task ON task.seq = line.task
-  WHERE line.queue = ? AND rank = ? AND line.pos = ?`;
-const HOLD_KEPT = `${INSERT_CLAIMS}
-  FROM kept AS line CROSS JOIN task ON task.seq = line.task
-  WHERE line.queue = ? AND rank = ? AND line.pos = ?`;
+const AT = `rank = ? AND line.pos = ?`;
+const HOLD_READY = insertClaims(NUMBERED, "ready", AT);
+const HOLD_KEPT = insertClaims(NUMBERED, "kept", AT);
 const DELETE_READY = `DELETE FROM ready WHERE queue = ? AND rank = ? AND pos = ?`;
 const DELETE_KEPT = `DELETE FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
 
 /** One by one, where some are retried ones or have outlived their time: those are only taken out of the line. */
 function holdEach(tx: Tx, terms: Terms, tasks: { row: LineRow; special: Special }[], kept: LineRow[]): void {
+  const values = claimValues(tx, terms);
   let { fence } = tx;
   for (const { row, special } of tasks) {
     const place = [terms.queue.id, row.rank, row.pos] as const;
-    const [, ...values] = claimValues(tx, terms);
-    const isKept = kept.includes(row);
-    if (!isOutlived(tx, special.expires_at))
-      tx.run(isKept ? HOLD_KEPT : HOLD_READY, fence++, ...values, ...place);
-    tx.run(isKept ? DELETE_KEPT : DELETE_READY, ...place);
+    const [hold, remove] = kept.includes(row) ? [HOLD_KEPT, DELETE_KEPT] : [HOLD_READY, DELETE_READY];
+    if (!isOutlived(tx, special.expires_at)) tx.run(hold, fence++, ...values, ...place);
+    tx.run(remove, ...place);
   }
 }
 
