@@ -1,0 +1,16 @@
+import { vi } from "vitest";
+import { conformance } from "../../src/engine/conformance/index.ts";
+import { InProcessWorker } from "./in-process-worker.ts";
+import { sqlite } from "./sqlite-harness.ts";
+
+// Starting two threads a case takes most of a minute. What depends on them runs in sqlite-threads.test.ts.
+const threads = vi.hoisted(() => ({ Worker: undefined as unknown as new (...args: unknown[]) => object }));
+vi.mock("node:worker_threads", async (original) => ({
+  ...(await original<object>()),
+  Worker: function Worker(...args: unknown[]) {
+    return new threads.Worker(...args);
+  },
+}));
+threads.Worker = InProcessWorker as never;
+
+conformance("sqlite", sqlite);
