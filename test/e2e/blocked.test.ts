@@ -1,0 +1,51 @@
+import { describe, expect } from "vitest";
+import { actsOf, test } from "./harness/stage.ts";
+
+const LEASE_MS = 500;
+
+describe.concurrent("a handler that blocks the event loop", () => {
+  test("for three leases keeps its task: heartbeats come from the thread", async ({ stage }) => {
+    const policy = { lease: LEASE_MS } as const;
+    // The second one lies there, fetched ahead, for as long.
+    const blocked = await stage.startWorker({
+      policy,
+      work: { name: "blocked", concurrency: 1, prefetch: 1 },
+    });
+    const dibs = await stage.open();
+    const tasks = await actsOf(dibs).addMany([
+      { data: { do: "block", ms: 3 * LEASE_MS } },
+      { data: { do: "block", ms: 3 * LEASE_MS } },
+    ]);
+    await blocked.hears("start");
+    const idle = await stage.startWorker({ work: { name: "idle" } });
+
+    await Promise.all(tasks.map((task) => task.result({ timeout: "20s" })));
+    for (const task of tasks) {
+      expect(await task.history()).toMatchObject([{ attempt: 1, outcome: "done" }]);
+    }
+    expect(blocked.all("start")).toHaveLength(tasks.length);
+    expect(idle.all("start")).toEqual([]);
+    expect(blocked.all("abort")).toEqual([]);
+  });
+
+  test("past its task's timeout loses it all the same", async ({ stage }) => {
+    const policy = { lease: LEASE_MS, timeout: LEASE_MS, backoff: { type: "fixed", delay: 0 } } as const;
+    const blocked = await stage.startWorker({ policy, work: { name: "blocked" } });
+    const dibs = await stage.open();
+    const task = await actsOf(dibs).add({ do: "block", ms: 8 * LEASE_MS, attempts: 1 });
+    await blocked.hears("start");
+    const other = await stage.startWorker({ work: { name: "other" } });
+    await task.result({ timeout: "20s" });
+
+    // The worker that blocks could not say it; the thread beside it did.
+    expect(blocked.all("end")).toEqual([]);
+    expect(await task.history()).toMatchObject([
+      { attempt: 1, outcome: "timeout", worker: blocked.all("ready")[0]!.workers![0] },
+      { attempt: 2, outcome: "done", worker: other.all("ready")[0]!.workers![0] },
+    ]);
+    // It learns of it when it looks up again, and what it answers then changes nothing.
+    expect(await blocked.hears("abort")).toMatchObject({ id: task.id });
+    await blocked.hears("end");
+    expect(await task.history()).toHaveLength(2);
+  });
+});

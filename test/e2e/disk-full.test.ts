@@ -1,0 +1,98 @@
+import { execFileSync } from "node:child_process";
+import { closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { describe, expect } from "vitest";
+import { open } from "../../src/index.ts";
+import { actsOf, type Stage, test, until } from "./harness/stage.ts";
+
+describe.concurrent("a full disk", () => {
+  test("is told in words, loses nothing that was acknowledged, and heals by itself", async ({
+    stage,
+    skip,
+  }) => {
+    const disk = mountSmallDisk(stage, "8m");
+    skip(disk === undefined, "needs the right to mount a small disk (root on Linux)");
+    const file = join(disk!, "work.db");
+    const worker = await stage.startWorker({ file, policy: { lease: "2s" }, work: { concurrency: 4 } });
+    const dibs = await open(file);
+    stage.onEnd(() => dibs.close());
+    const queue = actsOf(dibs);
+
+    const acknowledged = await queue.addMany(
+      Array.from({ length: 50 }, () => ({ data: { do: "echo" as const } })),
+    );
+    const held = await queue.add({ do: "pass", gate: "room" });
+    await worker.hears("start", (saying) => saying.id === held.id);
+
+    const makeRoom = fill(disk!);
+    const refused: unknown[] = [];
+    const value = "x".repeat(20_000);
+    while (refused.length < 5) {
+      try {
+        acknowledged.push(await queue.add({ do: "echo", value }));
+      } catch (error) {
+        refused.push(error);
+      }
+    }
+    for (const error of refused) {
+      expect(error).toMatchObject({ code: "UNAVAILABLE", retryable: true });
+      expect((error as Error).message).toMatch(/no room/i);
+    }
+    // The worker has an answer and nowhere to put it.
+    worker.tell({ open: "room" });
+    await worker.hears("warned", (saying) => /no room/i.test(saying["message"] as string));
+
+    makeRoom();
+    await until("there is room", async () => {
+      try {
+        acknowledged.push(await queue.add({ do: "echo", value: "after" }));
+        return true;
+      } catch (error) {
+        expect(error).toMatchObject({ code: "UNAVAILABLE" });
+        return false;
+      }
+    });
+    expect(await held.result({ timeout: "25s" })).toBe("room");
+    await Promise.all(acknowledged.map((task) => task.result({ timeout: "25s" })));
+    // And nothing is there of what was refused.
+    expect((await queue.stats()).depth).toEqual({
+      done: acknowledged.length + 1,
+      ...{ ready: 0, waiting: 0, scheduled: 0, claimed: 0, dead: 0, cancelled: 0, expired: 0 },
+    });
+    expect(await worker.stop()).toEqual({ code: 0, signal: null });
+    await dibs.close();
+    const db = new Database(file);
+    expect(db.pragma("integrity_check", { simple: true })).toBe("ok");
+    db.close();
+  });
+});
+
+/** Undefined where this process may not mount. */
+function mountSmallDisk(stage: Stage, size: string): string | undefined {
+  const path = join(stage.folder, "disk");
+  mkdirSync(path);
+  try {
+    execFileSync("mount", ["-t", "tmpfs", "-o", `size=${size}`, "dibs-e2e", path], { stdio: "pipe" });
+  } catch {
+    return undefined;
+  }
+  stage.onEnd(() => execFileSync("umount", [path], { stdio: "pipe" }));
+  return path;
+}
+
+/** Fills what is left of a disk to the last page; the answer makes room again. */
+function fill(disk: string): () => void {
+  const filler = join(disk, "filler");
+  const fd = openSync(filler, "w");
+  for (let size = 1 << 20; size >= 1;) {
+    try {
+      writeSync(fd, Buffer.alloc(size));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
+      size >>= 1;
+    }
+  }
+  closeSync(fd);
+  return () => rmSync(filler);
+}

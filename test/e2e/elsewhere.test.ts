@@ -1,0 +1,71 @@
+import { describe, expect } from "vitest";
+import type { AttemptInfo } from "../../src/index.ts";
+import { actsOf, test } from "./harness/stage.ts";
+import type { Act } from "./programs/acts.ts";
+
+// No task may ever wait for this to run out: the tests would not end in time.
+const policy = {
+  lease: "30s",
+  elsewhere: "10m",
+  backoff: { type: "fixed", delay: 0, jitter: 0 },
+} as const;
+
+describe.concurrent("a task that fails is retried elsewhere", () => {
+  test("each of the next attempts runs on a worker that has not failed it", async ({ stage }) => {
+    const names = ["a", "b", "c"];
+    await Promise.all(
+      names.map((name) =>
+        stage.startWorker({ policy: { ...policy, maxAttempts: 5 }, work: { name, concurrency: 4 } }),
+      ),
+    );
+    const dibs = await stage.open();
+    const tasks = await actsOf(dibs).addMany(
+      Array.from({ length: 40 }, () => ({ data: { do: "fail" as const } })),
+    );
+
+    const failed = await Promise.allSettled(tasks.map((task) => task.result({ timeout: "20s" })));
+    expect(
+      failed.map((end) => (end.status === "rejected" ? (end.reason as { code: string }).code : end.status)),
+    ).toEqual(tasks.map(() => "TASK_DEAD"));
+    for (const task of tasks) {
+      const ledger = await task.history();
+      expect(ledger.map((row) => row.outcome)).toEqual(Array.from({ length: 5 }, () => "failed"));
+      // Once all three have failed it there is nobody better, and it waits for nobody.
+      expect(ledger.slice(0, 3).map(nameOf).sort()).toEqual(names);
+    }
+  });
+
+  test("one worker that fails thousands slows nobody down", async ({ stage }) => {
+    const count = 3_000;
+    const policyHere = { ...policy, maxAttempts: 3 };
+    const good = await Promise.all(
+      ["good-1", "good-2"].map((name) =>
+        stage.startWorker({ policy: policyHere, work: { name, concurrency: 5 } }),
+      ),
+    );
+    const bad = await stage.startWorker({ work: { name: "bad", concurrency: 50 } });
+    const dibs = await stage.open();
+    // It is by far the fastest, so that most of them come to it first.
+    const act: Act = { do: "fail", on: ["bad"], ms: 5 };
+    const tasks = await actsOf(dibs).addMany(Array.from({ length: count }, () => ({ data: act })));
+    await Promise.all(tasks.map((task) => task.result({ timeout: "25s" })));
+
+    let retried = 0;
+    for (const ledger of await Promise.all(tasks.map((task) => task.history()))) {
+      expect(ledger.length).toBeLessThanOrEqual(2);
+      expect(nameOf(ledger.at(-1)!)).toMatch(/^good/);
+      if (ledger.length === 2) {
+        expect(nameOf(ledger[0]!)).toBe("bad");
+        retried++;
+      }
+    }
+    expect(retried).toBe(bad.all("start").length);
+    expect(retried).toBeGreaterThanOrEqual(count / 3);
+    // Both were at work: neither was kept from it by what the bad one had failed.
+    for (const worker of good) expect(worker.all("start").length).toBeGreaterThan(count / 10);
+  });
+});
+
+function nameOf(row: AttemptInfo): string {
+  return row.worker.replace(/#.*/, "");
+}

@@ -1,0 +1,53 @@
+import { describe, expect } from "vitest";
+import { actsOf, test } from "./harness/stage.ts";
+
+const LEASE_MS = 600;
+
+describe.concurrent("a worker that is frozen past its lease", () => {
+  test("can write nothing afterwards, and goes on with new tasks", async ({ stage }) => {
+    const policy = { lease: LEASE_MS, elsewhere: "10m" } as const;
+    const verbs = ["ack", "nack", "reject", "release", "extend", "progress"] as const;
+    const frozen = await stage.startWorker({ policy, work: { name: "frozen", concurrency: verbs.length } });
+    const dibs = await stage.open();
+    const queue = actsOf(dibs);
+    const tasks = await queue.addMany(
+      verbs.map((verb) => ({ data: { do: "late" as const, ms: LEASE_MS, verb } })),
+    );
+    await frozen.hearsTimes("start", verbs.length);
+
+    frozen.signal("SIGSTOP");
+    const other = await stage.startWorker({ work: { name: "other", concurrency: verbs.length } });
+    const results = await Promise.all(tasks.map((task) => task.result({ timeout: "20s" })));
+    expect(results).toEqual(verbs.map(() => "other"));
+
+    frozen.signal("SIGCONT");
+    const late = await frozen.hearsTimes("late", verbs.length);
+    for (const verb of verbs) {
+      expect(late.find((saying) => saying["verb"] === verb)).toMatchObject({ code: "CLAIM_LOST" });
+    }
+    const aborts = await frozen.hearsTimes("abort", verbs.length);
+    expect(aborts.map((saying) => saying.code)).toEqual(verbs.map(() => "CLAIM_LOST"));
+
+    // Nothing of all that left a trace.
+    for (const task of tasks) {
+      const [lost, done, ...more] = await task.history();
+      expect(lost).toMatchObject({ outcome: "lost", worker: frozen.all("ready")[0]!.workers![0] });
+      expect(done).toMatchObject({ outcome: "done", worker: other.all("ready")[0]!.workers![0] });
+      expect(more).toEqual([]);
+      expect(await task.info()).toMatchObject({ state: "done", result: "other", progress: null });
+    }
+    expect((await queue.stats()).depth).toMatchObject({
+      done: verbs.length,
+      dead: 0,
+      ready: 0,
+      scheduled: 0,
+    });
+
+    // It has joined again: alone, it is the one that works.
+    expect(await other.stop()).toEqual({ code: 0, signal: null });
+    const again = await Promise.all(Array.from({ length: 10 }, () => queue.add({ do: "fail", on: [] })));
+    expect(await Promise.all(again.map((task) => task.result({ timeout: "20s" })))).toEqual(
+      again.map(() => "frozen"),
+    );
+  });
+});

@@ -1,0 +1,141 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+
+/** A line that a program said: `say()` in programs/say.ts. */
+export interface Saying {
+  said: string;
+  id?: string;
+  fence?: number;
+  attempt?: number;
+  code?: string;
+  /** The ids of the workers in it. */
+  workers?: string[];
+  [detail: string]: unknown;
+}
+
+export interface Exit {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+}
+
+/** Only reached by a test that fails; long enough for a machine that does much else. */
+const PATIENCE_MS = 25_000;
+
+/**
+ * A process of its own, running one of programs/. What it says is kept, so that waiting for something that
+ * was said already is over at once.
+ */
+export class Program {
+  readonly name: string;
+  readonly sayings: Saying[] = [];
+  readonly exited: Promise<Exit>;
+  readonly #child: ChildProcess;
+  readonly #listeners = new Set<() => void>();
+  #rest = "";
+  #stderr = "";
+  #exit: Exit | undefined;
+
+  constructor(file: string, options: object, how: { execArgv?: string[]; env?: NodeJS.ProcessEnv } = {}) {
+    this.name = file;
+    const path = fileURLToPath(new URL(`../programs/${file}`, import.meta.url));
+    this.#child = spawn(process.execPath, [...(how.execArgv ?? []), path, JSON.stringify(options)], {
+      stdio: ["ignore", "pipe", "pipe", "ipc"],
+      env: { ...process.env, ...how.env },
+    });
+    this.#child.stdout!.setEncoding("utf8").on("data", (text: string) => this.#hear(text));
+    this.#child.stderr!.setEncoding("utf8").on("data", (text: string) => (this.#stderr += text));
+    this.#child.on("error", () => {});
+    this.exited = new Promise((resolve) => {
+      // "close" comes after the last line was read; "exit" may come before.
+      this.#child.once("close", (code, signal) => {
+        this.#exit = { code, signal };
+        resolve(this.#exit);
+        for (const listener of this.#listeners) listener();
+      });
+    });
+  }
+
+  get pid(): number {
+    return this.#child.pid!;
+  }
+
+  get stderr(): string {
+    return this.#stderr;
+  }
+
+  get isRunning(): boolean {
+    return this.#exit === undefined;
+  }
+
+  /** What it has said so far of this kind. */
+  all(said: string): Saying[] {
+    return this.sayings.filter((saying) => saying.said === said);
+  }
+
+  /** The first saying of this kind that fits, past or future. */
+  async hears(said: string, fits: (saying: Saying) => boolean = () => true): Promise<Saying> {
+    const find = () => this.sayings.find((saying) => saying.said === said && fits(saying));
+    await this.#until(() => find() !== undefined, `"${said}"`);
+    return find()!;
+  }
+
+  /** So many of this kind. */
+  async hearsTimes(said: string, count: number): Promise<Saying[]> {
+    await this.#until(() => this.all(said).length >= count, `${count} × "${said}"`);
+    return this.all(said);
+  }
+
+  tell(message: object): void {
+    this.#child.send(message, () => {});
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    if (this.isRunning) this.#child.kill(signal);
+  }
+
+  async kill(): Promise<void> {
+    this.signal("SIGKILL");
+    await this.exited;
+  }
+
+  /** Asks it to stop in good order. */
+  async stop(): Promise<Exit> {
+    this.signal("SIGTERM");
+    const exit = await Promise.race([this.exited, this.#until(() => !this.isRunning, "its end")]);
+    return exit ?? this.exited;
+  }
+
+  #hear(text: string): void {
+    const lines = (this.#rest + text).split("\n");
+    this.#rest = lines.pop()!;
+    for (const line of lines) this.sayings.push(JSON.parse(line) as Saying);
+    for (const listener of this.#listeners) listener();
+  }
+
+  async #until(holds: () => boolean, what: string): Promise<void> {
+    if (holds()) return;
+    await new Promise<void>((resolve, reject) => {
+      const give = (error?: Error): void => {
+        clearTimeout(timer);
+        this.#listeners.delete(look);
+        if (error) reject(error);
+        else resolve();
+      };
+      const look = (): void => {
+        if (holds()) give();
+        else if (this.#exit) give(this.#complaint(`ended (${JSON.stringify(this.#exit)}) without`, what));
+      };
+      const timer = setTimeout(() => give(this.#complaint("was waited for in vain for", what)), PATIENCE_MS);
+      this.#listeners.add(look);
+    });
+  }
+
+  #complaint(how: string, what: string): Error {
+    const last = this.sayings.slice(-10).map((saying) => JSON.stringify(saying));
+    return new Error(
+      [`${this.name} (pid ${this.pid}) ${how} ${what}. It said last:`, ...last, this.#stderr.trim()].join(
+        "\n",
+      ),
+    );
+  }
+}

@@ -1,0 +1,38 @@
+import Database from "better-sqlite3";
+import { describe, expect } from "vitest";
+import { test } from "../harness/stage.ts";
+import { storm } from "./storm.ts";
+import { judge } from "./verdict.ts";
+
+// 20 kills in CI; 200 and more by DIBS_LONG=1, or as many as DIBS_KILLS says.
+const isLong = Boolean(process.env["DIBS_LONG"]);
+const kills = Number(process.env["DIBS_KILLS"] ?? (isLong ? 240 : 20));
+const seed = Number(process.env["DIBS_SEED"] ?? Math.floor(Math.random() * 1e6));
+
+describe("processes that are killed at random moments", () => {
+  test(
+    `${kills} kills: every task whose add had resolved ended exactly once`,
+    { timeout: 60_000 + kills * 1_500 },
+    async ({ stage, onTestFailed }) => {
+      onTestFailed(() => {
+        console.error(
+          `Seed ${seed} failed. Again: DIBS_SEED=${seed} DIBS_KILLS=${kills} npm test -- test/e2e/kill`,
+        );
+      });
+      const { entries, ...storms } = await storm(stage, kills, seed);
+      const dibs = await stage.open();
+      const findings = await judge(dibs, entries);
+      expect(storms.kills).toBeGreaterThanOrEqual(kills);
+      // The storm was one: work was lost by kills.
+      expect(findings.lostAttempts).toBeGreaterThan(0);
+      if (isLong) {
+        expect(findings.refused).toBeGreaterThan(0);
+        console.log({ seed, ...storms, ...findings });
+      }
+      await dibs.close();
+      const db = new Database(stage.file);
+      expect(db.pragma("integrity_check", { simple: true })).toBe("ok");
+      db.close();
+    },
+  );
+});

@@ -1,0 +1,116 @@
+import { join } from "node:path";
+import { Random } from "../../simulation/random.ts";
+import { pause, type Stage } from "../harness/stage.ts";
+import type { Program } from "../harness/program.ts";
+import { type Entry, readLog } from "../programs/storm-log.ts";
+
+export const LEASE_MS = 700;
+
+/** No task may die of being unlucky: every one must be done in the end. */
+const policy = {
+  lease: LEASE_MS,
+  maxAttempts: 1_000,
+  elsewhere: 200,
+  backoff: { type: "fixed", delay: 10, jitter: 0 },
+} as const;
+
+interface Role {
+  name: string;
+  program: string;
+  byHand?: boolean;
+}
+
+const ROLES: Role[] = [
+  { name: "producer-1", program: "storm-producer.ts" },
+  { name: "producer-2", program: "storm-producer.ts" },
+  { name: "worker-1", program: "storm-worker.ts" },
+  { name: "worker-2", program: "storm-worker.ts" },
+  { name: "worker-3", program: "storm-worker.ts" },
+  { name: "by-hand", program: "storm-worker.ts", byHand: true },
+];
+
+export interface Aftermath {
+  kills: number;
+  killedWhileStarting: number;
+  frozen: number;
+  /** The logs of all lives, in the order in which each process wrote its own. */
+  entries: Entry[];
+}
+
+/**
+ * Two producers and four consumers share a file, and each is killed again and again. All chance comes from the
+ * seed: when each is killed, whether it is frozen before, what its tasks do. What the machine makes of it does not.
+ */
+export async function storm(stage: Stage, kills: number, seed: number): Promise<Aftermath> {
+  const aftermath: Aftermath = { kills: 0, killedWhileStarting: 0, frozen: 0, entries: [] };
+  // All at once, on a file that does not exist yet.
+  await Promise.all(
+    ROLES.map(async (role, index) => {
+      const random = new Random(seed * 1_000 + index);
+      while (aftermath.kills < kills) {
+        const victim = startRole(stage, role, random.between(0, 2 ** 31), false);
+        await haunt(victim, role, random, aftermath);
+        await victim.kill();
+        aftermath.kills++;
+      }
+    }),
+  );
+  await drain(stage, new Random(seed));
+  aftermath.entries = [...ROLES, ...CALM].flatMap(({ name }) => readLog(logOf(stage, name)));
+  return aftermath;
+}
+
+/** Leaves when it is time for the victim to die. */
+async function haunt(victim: Program, role: Role, random: Random, aftermath: Aftermath): Promise<void> {
+  const early = random.chance(0.25);
+  const moment = random.between(0, early ? 300 : 500);
+  const freeze = role.program === "storm-worker.ts" && random.chance(0.25);
+  const frozenFor = random.between(LEASE_MS, 2 * LEASE_MS);
+  const after = random.between(0, 200);
+  if (early) {
+    await pause(moment);
+    if (victim.all("ready").length === 0) aftermath.killedWhileStarting++;
+    return;
+  }
+  await victim.hears("ready");
+  await pause(moment);
+  if (!freeze) return;
+  aftermath.frozen++;
+  victim.signal("SIGSTOP");
+  await pause(frozenFor);
+  victim.signal("SIGCONT");
+  await pause(after);
+}
+
+const CALM: Role[] = ["calm-1", "calm-2"].map((name) => ({ name, program: "storm-worker.ts" }));
+
+/** What is left is done in peace. */
+async function drain(stage: Stage, random: Random): Promise<void> {
+  const dibs = await stage.open();
+  const queue = dibs.queue("work");
+  const calm = CALM.map((role) => startRole(stage, role, random.between(0, 2 ** 31), true));
+  let left = Number.POSITIVE_INFINITY;
+  for (let stuck = 0; left > 0;) {
+    const { ready, waiting, scheduled, claimed } = (await queue.stats()).depth;
+    stuck = ready + waiting + scheduled + claimed < left ? 0 : stuck + 1;
+    left = ready + waiting + scheduled + claimed;
+    if (stuck > 100) throw new Error(`The drain is stuck: ${JSON.stringify((await queue.stats()).depth)}`);
+    await pause(100);
+  }
+  for (const worker of calm) {
+    await worker.hears("ready");
+    const exit = await worker.stop();
+    if (exit.code !== 0)
+      throw new Error(`A worker in peace ended with ${JSON.stringify(exit)}: ${worker.stderr}`);
+  }
+}
+
+function startRole(stage: Stage, role: Role, seed: number, calm: boolean): Program {
+  const { name, byHand = false } = role;
+  const options = { file: stage.file, log: logOf(stage, name), policy, name, seed, byHand, calm };
+  return stage.start(role.program, options);
+}
+
+function logOf(stage: Stage, name: string): string {
+  return join(stage.folder, `${name}.log`);
+}

@@ -1,0 +1,163 @@
+import { expect } from "vitest";
+import type { Dibs, TaskInfo, TaskState } from "../../../src/index.ts";
+import type { Entry } from "../programs/storm-log.ts";
+
+type Of<Kind extends Entry["kind"]> = Entry & { kind: Kind };
+
+export interface Findings {
+  tasks: number;
+  acked: number;
+  /** Acks that were committed, and whose worker was killed before it could write that down. */
+  ackedUnheard: number;
+  refused: number;
+  lostAttempts: number;
+}
+
+/** Holds what the processes were told against what the store says. */
+export async function judge(dibs: Dibs, entries: Entry[]): Promise<Findings> {
+  const tasks = new Map((await listAll(dibs, "work", "done")).map((task) => [task.id, task]));
+  const added = ofKind(entries, "added");
+  const acked = ofKind(entries, "acked");
+  const lost = ofKind(entries, "lost");
+  const began = ofKind(entries, "began");
+
+  nothingIsLost(tasks, added);
+  nothingIsDoubled(tasks, added);
+  noClaimHasTwoHolders(began);
+  oneAckCounts(tasks, acked);
+  refusedAcksHaveNoEffect(tasks, lost);
+  await acksCommitWithTheirAdds(dibs, tasks);
+  await countersAreRight(dibs, tasks.size);
+  const starts = Map.groupBy(began, ({ id }) => id);
+  groupsRunInOrder(tasks, starts);
+
+  let lostAttempts = 0;
+  for (const task of tasks.values())
+    lostAttempts += await ledgerIsSound(dibs, task, starts.get(task.id) ?? []);
+  return {
+    tasks: tasks.size,
+    acked: acked.length,
+    ackedUnheard: tasks.size - acked.length,
+    refused: lost.length,
+    lostAttempts,
+  };
+}
+
+function nothingIsLost(tasks: Map<string, TaskInfo>, added: Of<"added">[]): void {
+  const missing = added.filter(({ id, key }) => tasks.get(id)?.idempotencyKey !== key);
+  expect(missing, "tasks whose add had resolved, and that are not done").toEqual([]);
+}
+
+function nothingIsDoubled(tasks: Map<string, TaskInfo>, added: Of<"added">[]): void {
+  const keys = new Set([...tasks.values()].map((task) => task.idempotencyKey));
+  expect(keys.size, "tasks by key").toBe(tasks.size);
+  const answers = new Map<string, string>();
+  for (const { key, id } of added) {
+    expect(answers.get(key) ?? id, `the task of key ${key}, told twice`).toBe(id);
+    answers.set(key, id);
+  }
+}
+
+function noClaimHasTwoHolders(began: Of<"began">[]): void {
+  const seen = new Set<number>();
+  for (const { id, fence } of began) {
+    expect(seen.has(fence), `fence ${fence} of task ${id} was given out twice`).toBe(false);
+    seen.add(fence);
+  }
+}
+
+function oneAckCounts(tasks: Map<string, TaskInfo>, acked: Of<"acked">[]): void {
+  const seen = new Set<string>();
+  for (const { id, fence } of acked) {
+    expect(seen.has(id), `task ${id} was acked twice`).toBe(false);
+    seen.add(id);
+    expect(tasks.get(id)?.result, `the result of task ${id}`).toEqual({ id, fence });
+  }
+}
+
+function refusedAcksHaveNoEffect(tasks: Map<string, TaskInfo>, lost: Of<"lost">[]): void {
+  for (const { id, fence } of lost) {
+    expect(
+      tasks.get(id)?.result,
+      `the result of task ${id}, whose ack with fence ${fence} was refused`,
+    ).not.toEqual({
+      id,
+      fence,
+    });
+  }
+}
+
+async function acksCommitWithTheirAdds(dibs: Dibs, tasks: Map<string, TaskInfo>): Promise<void> {
+  const next = (await listAll(dibs, "next", "ready")).map(
+    (task) => task.data as { of: string; fence: number },
+  );
+  expect(next.length, "tasks that acks added").toBe(tasks.size);
+  for (const { of, fence } of next) expect(tasks.get(of)?.result).toEqual({ id: of, fence });
+}
+
+async function countersAreRight(dibs: Dibs, count: number): Promise<void> {
+  expect((await dibs.queue("work").stats()).depth).toEqual({
+    done: count,
+    ...{ ready: 0, waiting: 0, scheduled: 0, claimed: 0, dead: 0, cancelled: 0, expired: 0 },
+  });
+  expect((await dibs.queue("next").stats()).depth.ready).toBe(count);
+}
+
+/** Fences grow with every claim: in a group each task's last one is below the next task's first. */
+function groupsRunInOrder(tasks: Map<string, TaskInfo>, starts: Map<string, Of<"began">[]>): void {
+  const groups = Map.groupBy(
+    [...tasks.values()].filter((task) => task.groupKey !== null),
+    (task) => task.groupKey!,
+  );
+  for (const [group, members] of groups) {
+    let before = 0;
+    for (const task of members.sort((a, b) => numberOf(a) - numberOf(b))) {
+      const own = (starts.get(task.id) ?? []).map(({ fence }) => fence);
+      if (own.length === 0) continue;
+      expect(Math.min(...own), `group ${group}: task ${numberOf(task)} ran before its turn`).toBeGreaterThan(
+        before,
+      );
+      before = Math.max(...own);
+    }
+  }
+}
+
+function numberOf(task: TaskInfo): number {
+  return (task.data as { n: number }).n;
+}
+
+async function ledgerIsSound(dibs: Dibs, task: TaskInfo, starts: Of<"began">[]): Promise<number> {
+  const ledger = await dibs.task(task.id).history();
+  const last = ledger.at(-1)!;
+  const { fence } = task.result as { fence: number };
+  expect(last, `the last attempt at task ${task.id}`).toMatchObject({ outcome: "done", fence });
+  for (const [index, row] of ledger.entries()) {
+    const before = ledger[index - 1];
+    if (before) {
+      expect(row.fence, `fences of task ${task.id}`).toBeGreaterThan(before.fence);
+      expect(row.startedAt.getTime()).toBeGreaterThanOrEqual(before.endedAt.getTime());
+      expect(before.outcome, `an attempt at task ${task.id} before its last`).not.toBe("done");
+    }
+  }
+  const known = new Set(ledger.map((row) => row.fence));
+  for (const { fence } of starts) {
+    expect(known.has(fence), `a start with fence ${fence} of task ${task.id}, unknown to its ledger`).toBe(
+      true,
+    );
+  }
+  return ledger.filter((row) => row.outcome === "lost").length;
+}
+
+function ofKind<Kind extends Entry["kind"]>(entries: Entry[], kind: Kind): Of<Kind>[] {
+  return entries.filter((entry): entry is Of<Kind> => entry.kind === kind);
+}
+
+async function listAll(dibs: Dibs, queue: string, state: TaskState): Promise<TaskInfo[]> {
+  const all: TaskInfo[] = [];
+  for (let after: string | undefined; ;) {
+    const page = await dibs.queue(queue).tasks({ state, after, limit: 1_000 });
+    all.push(...page.tasks);
+    if (page.next === null) return all;
+    after = page.next;
+  }
+}

@@ -1,0 +1,25 @@
+import { describe, expect } from "vitest";
+import { actsOf, test } from "./harness/stage.ts";
+
+describe.concurrent("tasks that were fetched ahead", () => {
+  test("are kept alive while they lie waiting, for many leases", async ({ stage }) => {
+    const lease = 400;
+    const [concurrency, prefetch] = [4, 20];
+    const dibs = await stage.open();
+    const tasks = await actsOf(dibs, { lease }).addMany(
+      Array.from({ length: concurrency + prefetch }, () => ({
+        data: { do: "sleep" as const, ms: lease * 1.25 },
+      })),
+    );
+    const slow = await stage.startWorker({ work: { name: "slow", concurrency, prefetch } });
+    await slow.hearsTimes("start", concurrency);
+    // It would take any that came loose.
+    const idle = await stage.startWorker({ work: { name: "idle", concurrency: 10 } });
+
+    await Promise.all(tasks.map((task) => task.result({ timeout: "25s" })));
+    expect(idle.all("start")).toEqual([]);
+    expect(slow.all("start")).toHaveLength(tasks.length);
+    expect(slow.all("abort")).toEqual([]);
+    for (const task of tasks) expect(await task.history()).toMatchObject([{ attempt: 1, outcome: "done" }]);
+  });
+});

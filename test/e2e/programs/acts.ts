@@ -1,0 +1,120 @@
+import type { Task } from "../../../src/index.ts";
+import { say } from "./say.ts";
+
+/** What a task asks its worker to do. */
+export type Act =
+  | { do: "echo"; value?: unknown }
+  /** Fails on workers with these names, or on all; elsewhere it is done, after a while if `ms` says so. */
+  | { do: "fail"; on?: string[]; ms?: number }
+  /** Kills the process. */
+  | { do: "die" }
+  /** Blocks the event loop; on the first `attempts` attempts, or on all. */
+  | { do: "block"; ms: number; attempts?: number }
+  | { do: "sleep"; ms: number }
+  /** Works until its signal aborts, and ends with that. */
+  | { do: "heed" }
+  /** Never ends on the first `attempts` attempts, whatever its signal says. */
+  | { do: "hang"; attempts?: number }
+  /** Ends when the test says so: `tell({ open: gate })`. */
+  | { do: "pass"; gate: string }
+  /** On its first attempt: waits until the process was frozen for longer than `ms`, then does `verb`. */
+  | { do: "late"; ms: number; verb: "ack" | "nack" | "reject" | "release" | "extend" | "progress" };
+
+const acts: { [Name in Act["do"]]: (act: Act & { do: Name }, task: Task<Act>, worker: string) => unknown } = {
+  echo: ({ value }) => value,
+  fail: async ({ on, ms }, _task, worker) => {
+    if (!on || on.includes(worker)) throw new Error(`${worker} cannot do this`);
+    if (ms !== undefined) await sleep(ms);
+    return worker;
+  },
+  die: () => process.kill(process.pid, "SIGKILL"),
+  block: ({ ms, attempts }, task) => {
+    if (task.attempt <= (attempts ?? Infinity)) block(ms);
+  },
+  sleep: ({ ms }) => sleep(ms),
+  heed: (_act, task) => aborted(task.signal),
+  hang: ({ attempts }, task) => (task.attempt > (attempts ?? Infinity) ? "done" : new Promise(() => {})),
+  pass: ({ gate }) => opened(gate),
+  late: async ({ ms, verb }, task, worker) => {
+    if (task.attempt > 1) return worker;
+    await frozenFor(ms);
+    say("late", { id: task.id, verb, code: await codeOf(() => doLate(task, verb)) });
+    if (verb === "extend" || verb === "progress") await aborted(task.signal);
+    return worker;
+  },
+};
+
+export function perform(task: Task<Act>, worker: string): unknown {
+  const act = acts[task.data.do] as (act: Act, task: Task<Act>, worker: string) => unknown;
+  return act(task.data, task, worker);
+}
+
+function doLate(task: Task<Act>, verb: (Act & { do: "late" })["verb"]): Promise<void> {
+  switch (verb) {
+    case "ack":
+      return task.ack("too late");
+    case "nack":
+      return task.nack(new Error("too late"));
+    case "reject":
+      return task.reject(new Error("too late"));
+    case "release":
+      return task.release();
+    case "extend":
+      return task.extend("1h");
+    case "progress":
+      return task.progress(0.5);
+  }
+}
+
+async function codeOf(call: () => Promise<void>): Promise<unknown> {
+  try {
+    await call();
+    return "accepted";
+  } catch (error) {
+    return (error as { code?: unknown }).code;
+  }
+}
+
+function block(ms: number): void {
+  const end = performance.now() + ms;
+  while (performance.now() < end);
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    signal.addEventListener("abort", () => reject(signal.reason));
+  });
+}
+
+async function frozenFor(ms: number): Promise<void> {
+  for (let last = performance.now(), now = last; now - last < ms; now = performance.now()) {
+    last = now;
+    await sleep(5);
+  }
+}
+
+const gates = new Set<string>();
+const waiting = new Set<() => void>();
+
+process.on("message", ({ open }: { open?: string }) => {
+  if (open === undefined) return;
+  gates.add(open);
+  for (const look of waiting) look();
+});
+
+function opened(gate: string): Promise<string> {
+  return new Promise((resolve) => {
+    const look = (): void => {
+      if (!gates.has(gate)) return;
+      waiting.delete(look);
+      resolve(gate);
+    };
+    waiting.add(look);
+    look();
+  });
+}

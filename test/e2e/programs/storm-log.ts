@@ -1,0 +1,36 @@
+import { closeSync, openSync, readFileSync, writeSync } from "node:fs";
+
+/** What a process in the storm writes down of what it was told, before it does the next thing. */
+export type Entry =
+  /** `add` has resolved. */
+  | { kind: "added"; id: string; key: string; group: string | null; n: number }
+  /** A handler has begun, or a claim by hand was made. */
+  | { kind: "began"; id: string; fence: number; attempt: number; by: string }
+  /** `ack` has resolved. */
+  | { kind: "acked"; id: string; fence: number }
+  /** `ack` was refused: CLAIM_LOST. */
+  | { kind: "lost"; id: string; fence: number };
+
+/** Survives SIGKILL without fsync: what was written is in the kernel's hands. */
+export class StormLog {
+  readonly #fd: number;
+
+  constructor(path: string) {
+    this.#fd = openSync(path, "a");
+  }
+
+  write(entry: Entry): void {
+    writeSync(this.#fd, `${JSON.stringify(entry)}\n`);
+  }
+
+  close(): void {
+    closeSync(this.#fd);
+  }
+}
+
+export function readLog(path: string): Entry[] {
+  return readFileSync(path, "utf8")
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line) as Entry);
+}

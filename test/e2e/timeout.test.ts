@@ -1,0 +1,46 @@
+import { describe, expect } from "vitest";
+import { actsOf, test } from "./harness/stage.ts";
+
+describe.concurrent("a handler that never ends", () => {
+  test("is failed at its queue's timeout, its slot is free, and it is retried", async ({ stage }) => {
+    const policy = {
+      lease: "500ms",
+      timeout: "700ms",
+      maxAttempts: 3,
+      backoff: { type: "fixed", delay: 0 },
+    } as const;
+    const worker = await stage.startWorker({ policy, work: { concurrency: 1 } });
+    const dibs = await stage.open();
+    const queue = actsOf(dibs);
+    const hanging = await queue.add({ do: "hang", attempts: 2 });
+    await worker.hears("start");
+    const next = await queue.add({ do: "echo", value: "next" });
+
+    // One slot only: that these end shows that it was freed, though the handlers of the first two never were.
+    expect(await next.result({ timeout: "20s" })).toBe("next");
+    expect(await hanging.result({ timeout: "20s" })).toBe("done");
+    expect(worker.all("abort")).toMatchObject([
+      { id: hanging.id, code: "TIMEOUT" },
+      { id: hanging.id, code: "TIMEOUT" },
+    ]);
+    const ledger = await hanging.history();
+    expect(ledger.map((row) => row.outcome)).toEqual(["timeout", "timeout", "done"]);
+    for (const row of ledger.slice(0, 2)) {
+      const ms = row.endedAt.getTime() - row.startedAt.getTime();
+      // A little less than asked: the worker's timer and the store's clock are not read at one moment.
+      expect(ms).toBeGreaterThanOrEqual(690);
+    }
+    expect(await hanging.info()).toMatchObject({ attempt: 3, state: "done" });
+  });
+
+  test("is dead with that word when it was its last attempt", async ({ stage }) => {
+    const policy = { lease: "500ms", timeout: "300ms", maxAttempts: 1 } as const;
+    await stage.startWorker({ policy });
+    const dibs = await stage.open();
+    const queue = actsOf(dibs);
+    const task = await queue.add({ do: "hang" });
+    await expect(task.result({ timeout: "20s" })).rejects.toMatchObject({ code: "TASK_DEAD" });
+    expect(await task.info()).toMatchObject({ state: "dead", error: { name: "TimeoutError" } });
+    expect((await queue.dead.list({ error: "timeout" })).tasks.map(({ id }) => id)).toEqual([task.id]);
+  });
+});
