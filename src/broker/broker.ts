@@ -43,6 +43,7 @@ export function createBroker(engine: Engine, options: { clock: Clock; random?: (
     policies: new Map(),
   };
   const sessions = new Sessions(context);
+  let closing: Promise<void> | undefined;
 
   engine.onHint((hint) => {
     if (hint.notices) sessions.hear(hint.notices);
@@ -105,13 +106,15 @@ export function createBroker(engine: Engine, options: { clock: Clock; random?: (
     workers: async (queue) =>
       run({ verb: "workers", ...(queue !== undefined && { queue: checkQueueName(queue) }) }),
     events: (signal) => events(context, bell, signal),
-    close: async () => {
-      keeper.close();
-      await line.close();
-      results.close();
-      bell.ring();
-      await gatherer.close();
-      await engine.close();
-    },
+    close: () => (closing ??= close()),
   };
+
+  async function close(): Promise<void> {
+    keeper.close();
+    await line.close();
+    results.close();
+    bell.ring();
+    await gatherer.close();
+    await engine.close();
+  }
 }

@@ -125,13 +125,15 @@ export class WaitingLine {
     try {
       const outcome = await this.#run({ verb: "claim", ...waiter.request });
       waiter.asking = false;
-      if (waiter.left) return this.#giveBack(outcome);
+      if (waiter.left) return this.#giveBack(waiter, outcome);
       const found = outcome.tasks.length > 0;
       const isWaiting = this.#line.has(waiter) && !this.#closed;
       if (found || !isWaiting) {
         if (!found && outcome.more) return this.#start(waiter, spread);
         this.#leave(waiter, outcome);
-        if (outcome.tasks.length === waiter.request.max) this.#wakeNext(waiter.request.queues, spread);
+        if (waiter.again) this.#wakeNext(waiter.request.queues, Math.max(spread, 1));
+        else if (outcome.tasks.length === waiter.request.max) this.#wakeNext(waiter.request.queues, spread);
+        if (isWaiting && outcome.passed) this.#wakeAfter(waiter);
       } else if (waiter.again || outcome.more) {
         this.#start(waiter, spread);
       } else if (outcome.passed) {
@@ -149,17 +151,24 @@ export class WaitingLine {
   /** There may be more: wake others, twice as many each time, as long as they find something. */
   #wakeNext(queues: string[], spread: number): void {
     let left = spread;
+    let asking: Waiter | undefined;
     for (const waiter of this.#line) {
       if (left <= 0) return;
-      if (waiter.asking || !waiter.request.queues.some((queue) => queues.includes(queue))) continue;
+      if (!waiter.request.queues.some((queue) => queues.includes(queue))) continue;
+      if (waiter.asking) {
+        asking ??= waiter;
+        continue;
+      }
       left--;
       this.#wake(waiter, spread * 2);
     }
+    // All others are asking already, perhaps since before there was anything to find.
+    if (left > 0 && asking) asking.again = true;
   }
 
   /** What is kept for others than this one is for the next in line to look at. */
   #wakeAfter(passedBy: Waiter): void {
-    let after = false;
+    let after = !this.#line.has(passedBy);
     for (const waiter of this.#line) {
       const overlaps = waiter.request.queues.some((queue) => passedBy.request.queues.includes(queue));
       if (after && overlaps && waiter.request.worker !== passedBy.request.worker)
@@ -168,9 +177,10 @@ export class WaitingLine {
     }
   }
 
-  /** Its caller stopped waiting while the engine was being asked. */
-  #giveBack(outcome: ClaimOutcome): void {
+  /** Its caller stopped waiting while the engine was being asked. What woke it meanwhile is for the next one. */
+  #giveBack(waiter: Waiter, outcome: ClaimOutcome): void {
     if (outcome.tasks.length > 0) this.#release(outcome);
+    if (waiter.again) this.#wakeNext(waiter.request.queues, 1);
   }
 }
 

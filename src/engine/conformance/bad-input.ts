@@ -13,7 +13,7 @@ export function badInput(start: Start): void {
   describe("a task is refused for", () => {
     const cases: [string, Partial<NewTask>, string[]][] = [
       ["a queue without a name", { queue: "" }, ["queue name", '""']],
-      ["a queue name with a space", { queue: "a b" }, ["letters, digits", '"a b"']],
+      ["a queue name with a space", { queue: "a b" }, ["letters", "digits", '"a b"']],
       ["a queue name that starts with a dot", { queue: ".a" }, ['".a"']],
       ["a queue name that is too long", { queue: "q".repeat(129) }, ["128"]],
       ["a queue name that is no text", { queue: no(7) }, ["queue name", "7"]],

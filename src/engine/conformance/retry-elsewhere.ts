@@ -79,6 +79,20 @@ export function retryElsewhere(start: Start): void {
       expect(await isPending(clock, own)).toBe(true);
     });
 
+    test("wakes another that waits, though its own takes something else at the same moment", async () => {
+      const { port, clock } = await start();
+      const [a, b] = await joinAll(port, "a", "b");
+      const { id } = await addOne(port);
+      const held = await a!.claimOne();
+      const own = a!.claim({ wait: MINUTE, max: 10 });
+      expect(await isPending(clock, own)).toBe(true);
+      const other = b!.claim({ wait: MINUTE });
+      expect(await isPending(clock, other)).toBe(true);
+      await Promise.all([nack(port, held), addNamed(port, ["fresh"])]);
+      expect(namesOf(await own)).toEqual(["fresh"]);
+      expect((await other)[0]!.id).toBe(id);
+    });
+
     test("is kept for others from when it is due, not from its failure", async () => {
       const { port, clock } = await start();
       const [a, b] = await joinAll(port, "a", "b");

@@ -261,5 +261,12 @@ export function waitingClaims(start: Start): void {
       await refused(() => claim(port), "CLOSED");
       await port.close();
     });
+
+    test("may be asked for several times at once", async () => {
+      const { port } = await start();
+      const adding = addOne(port);
+      await Promise.all([port.close(), port.close()]);
+      await adding;
+    });
   });
 }

@@ -1,0 +1,112 @@
+import { expect, test } from "vitest";
+import { Gatherer } from "../../src/broker/gather.ts";
+import { DibsError } from "../../src/core/errors.ts";
+import type { Engine, Op, Outcome } from "../../src/engine/engine.ts";
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const read = (queue: string): Op<"stats"> => ({ verb: "stats", queue });
+
+/** An engine whose batches are answered when the test says so. */
+function makeGatherer(depth = 2) {
+  const batches: {
+    ops: readonly Op[];
+    answer: (outcomes?: Outcome[]) => Promise<void>;
+    fail: () => Promise<void>;
+  }[] = [];
+  const engine = {
+    depth,
+    onHint: () => {},
+    close: async () => {},
+    run: (ops: readonly Op[]) =>
+      new Promise((resolve, reject) => {
+        const answer = (outcomes = ops.map((op) => ({ ok: op }) as unknown as Outcome)): Promise<void> => {
+          resolve(outcomes);
+          return turn();
+        };
+        const fail = (): Promise<void> => {
+          reject(new DibsError("UNAVAILABLE", "no disk"));
+          return turn();
+        };
+        batches.push({ ops, answer, fail });
+      }),
+  } as unknown as Engine;
+  const commits: number[] = [];
+  const gatherer = new Gatherer(engine, (ops) => commits.push(ops.length));
+  return { gatherer, batches, commits };
+}
+
+test("the calls of a moment go into one batch, in order", async () => {
+  const { gatherer, batches } = makeGatherer();
+  const calls = ["a", "b", "c"].map((queue) => gatherer.run(read(queue)));
+  await turn();
+  expect(batches.map(({ ops }) => ops.length)).toEqual([3]);
+  await batches[0]!.answer();
+  expect((await Promise.all(calls)).map(({ queue }) => queue)).toEqual(["a", "b", "c"]);
+});
+
+test("while the engine has its fill, calls gather", async () => {
+  const { gatherer, batches } = makeGatherer();
+  for (let call = 0; call < 10; call++) {
+    void gatherer.run(read(`${call}`));
+    await turn();
+  }
+  expect(batches.map(({ ops }) => ops.length)).toEqual([1, 1]);
+  await batches[0]!.answer();
+  await turn();
+  expect(batches.map(({ ops }) => ops.length)).toEqual([1, 1, 8]);
+});
+
+test("each call gets its own answer, or its own error", async () => {
+  const { gatherer, batches } = makeGatherer();
+  const calls = [gatherer.run(read("a")), gatherer.run(read("b"))];
+  const settled = Promise.allSettled(calls);
+  await turn();
+  await batches[0]!.answer([
+    { refused: { code: "INVALID", message: "not this one" } },
+    { ok: "fine" } as unknown as Outcome,
+  ]);
+  expect(await settled).toMatchObject([
+    { status: "rejected", reason: { code: "INVALID", message: "not this one" } },
+    { status: "fulfilled", value: "fine" },
+  ]);
+});
+
+test("when a commit fails, all of its calls are told, and the next batch goes its way", async () => {
+  const { gatherer, batches } = makeGatherer();
+  const settled = Promise.allSettled([gatherer.run(read("a")), gatherer.run(read("b"))]);
+  await turn();
+  await batches[0]!.fail();
+  expect(
+    (await settled).map((call) => (call.status === "rejected" ? (call.reason as DibsError).code : "")),
+  ).toEqual(["UNAVAILABLE", "UNAVAILABLE"]);
+  const next = gatherer.run(read("c"));
+  await turn();
+  await batches[1]!.answer();
+  await next;
+});
+
+test("a batch has an end, and none ends on a declaration", async () => {
+  const { gatherer, batches } = makeGatherer(1);
+  const calls = Array.from({ length: 1_999 }, (_, call) => gatherer.run(read(`${call}`)));
+  calls.push(gatherer.run({ verb: "declare", queue: "q", policy: {} }) as never, gatherer.run(read("q")));
+  await turn();
+  await batches[0]!.answer();
+  await turn();
+  expect(batches.map(({ ops }) => ops.map(({ verb }) => verb).at(0))).toEqual(["stats", "declare"]);
+  expect(batches.map(({ ops }) => ops.length)).toEqual([1_999, 2]);
+  await batches[1]!.answer();
+  await Promise.all(calls);
+});
+
+test("closing answers what came before, and refuses what comes after", async () => {
+  const { gatherer, batches } = makeGatherer();
+  const before = gatherer.run(read("a"));
+  let closed = false;
+  const closing = gatherer.close().then(() => (closed = true));
+  await expect(gatherer.run(read("b"))).rejects.toMatchObject({ code: "CLOSED" });
+  await turn();
+  expect(closed).toBe(false);
+  await batches[0]!.answer();
+  await before;
+  await closing;
+});

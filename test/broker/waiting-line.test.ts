@@ -1,0 +1,206 @@
+import { expect, onTestFinished, test } from "vitest";
+import { createBroker } from "../../src/broker/broker.ts";
+import { WaitingLine } from "../../src/broker/waiting-line.ts";
+import type { ClaimWish } from "../../src/core/port.ts";
+import type { ClaimedTask } from "../../src/core/task.ts";
+import type { ClaimOutcome, Op } from "../../src/engine/engine.ts";
+import { openMemory } from "../../src/engines/memory/engine.ts";
+import { ManualClock } from "../../src/testing/manual-clock.ts";
+
+const WISH: ClaimWish = { queues: ["q"], max: 1, worker: "w", wait: 60_000 };
+
+/** A line in front of a store that answers when the test says so. */
+function makeLine() {
+  const clock = new ManualClock();
+  const asked: { op: Op<"claim">; answer: (tasks: number, more?: Partial<ClaimOutcome>) => Promise<void> }[] =
+    [];
+  const givenBack: ClaimOutcome[] = [];
+  const line = new WaitingLine(
+    (op) =>
+      new Promise((resolve) => {
+        const answer = async (tasks: number, more: Partial<ClaimOutcome> = {}): Promise<void> => {
+          const found = Array.from({ length: tasks }, () => ({ queue: "q" }) as ClaimedTask);
+          resolve({ tasks: found, policies: {}, passed: false, more: false, ...more });
+          await clock.advance(0);
+        };
+        asked.push({ op, answer });
+      }),
+    (outcome) => givenBack.push(outcome),
+    clock,
+  );
+  /** Asks that nobody has answered yet, oldest first. */
+  const next = () => asked.shift() ?? expect.fail("nobody asks");
+  /** Waits, after having found nothing. */
+  const lineUp = async (worker: string, wish: Partial<ClaimWish> = {}): Promise<{ tasks: number | null }> => {
+    const state: { tasks: number | null } = { tasks: null };
+    line.claim({ ...WISH, worker, ...wish }).then(
+      ({ tasks }) => (state.tasks = tasks.length),
+      () => {},
+    );
+    while (asked.length > 0) await next().answer(0);
+    return state;
+  };
+  return { line, clock, asked, givenBack, next, lineUp };
+}
+
+test("one task for a thousand waiting claims brings at most two of them to the engine", async () => {
+  const clock = new ManualClock();
+  const engine = openMemory({ clock });
+  let claims = 0;
+  const port = createBroker(
+    {
+      depth: engine.depth,
+      onHint: (listener) => engine.onHint(listener),
+      run: (ops) => {
+        claims += ops.filter(({ verb }) => verb === "claim").length;
+        return engine.run(ops);
+      },
+      close: () => engine.close(),
+    },
+    { clock },
+  );
+  onTestFinished(() => port.close());
+  let served = 0;
+  for (let worker = 0; worker < 1_000; worker++) {
+    void port.claim({ ...WISH, worker: `w${worker}` }).then(({ tasks }) => (served += tasks.length));
+  }
+  await clock.advance(0);
+  claims = 0;
+  await port.add([{ queue: "q", data: "x" }]);
+  await clock.advance(0);
+  expect(served).toBe(1);
+  expect(claims).toBeLessThanOrEqual(2);
+
+  claims = 0;
+  await clock.advance(20_000);
+  // Idle, they cost one question a poll.
+  expect(claims).toBeLessThanOrEqual(10);
+
+  claims = 0;
+  await port.add(Array.from({ length: 100 }, () => ({ queue: "q", data: "x" })));
+  await clock.advance(0);
+  expect(served).toBe(101);
+  expect(claims).toBeLessThanOrEqual(300);
+});
+
+test("whoever waits longest asks first", async () => {
+  const { line, lineUp, asked } = makeLine();
+  for (const worker of ["a", "b", "c"]) await lineUp(worker);
+  line.wake({ q: 2 });
+  expect(asked.map(({ op }) => op.worker)).toEqual(["a", "b"]);
+});
+
+test("one who takes many is woken instead of many", async () => {
+  const { line, lineUp, asked } = makeLine();
+  await lineUp("a", { max: 10 });
+  await lineUp("b");
+  line.wake({ q: 10 });
+  expect(asked.map(({ op }) => op.worker)).toEqual(["a"]);
+});
+
+test("one who comes back with full hands wakes the next, who wakes two", async () => {
+  const { line, lineUp, asked, next } = makeLine();
+  for (const worker of ["a", "b", "c", "d", "e"]) await lineUp(worker);
+  line.wakeAny();
+  await next().answer(1);
+  expect(asked.map(({ op }) => op.worker)).toEqual(["b"]);
+  await next().answer(1);
+  expect(asked.map(({ op }) => op.worker)).toEqual(["c", "d"]);
+  await next().answer(0);
+  await next().answer(0);
+  expect(asked).toEqual([]);
+});
+
+test("one who is woken while asking asks again", async () => {
+  const { line, lineUp, asked, next } = makeLine();
+  await lineUp("a");
+  line.wake({ q: 1 });
+  line.wake({ q: 1 });
+  expect(asked).toHaveLength(1);
+  await next().answer(0);
+  expect(asked).toHaveLength(1);
+  await next().answer(0);
+  expect(asked).toEqual([]);
+});
+
+test("what woke one who stops waiting while asking goes to the next", async () => {
+  const { line, lineUp, asked, next } = makeLine();
+  const stop = new AbortController();
+  await lineUp("a", { signal: stop.signal });
+  await lineUp("b");
+  line.wakeAny();
+  line.wake({ q: 1 });
+  stop.abort();
+  await next().answer(0);
+  expect(asked.map(({ op }) => op.worker)).toEqual(["b"]);
+});
+
+test("what woke one who found something else meanwhile goes to the next", async () => {
+  const { line, lineUp, asked, next } = makeLine();
+  await lineUp("a");
+  await lineUp("b");
+  line.wakeAny();
+  line.wakeAny();
+  await next().answer(1);
+  expect(asked.map(({ op }) => op.worker)).toEqual(["b"]);
+});
+
+test("what comes for one who stopped waiting is given back", async () => {
+  const { line, lineUp, givenBack, next } = makeLine();
+  const stop = new AbortController();
+  const a = await lineUp("a", { signal: stop.signal });
+  line.wakeAny();
+  stop.abort();
+  await next().answer(1);
+  expect(givenBack).toHaveLength(1);
+  expect(a.tasks).toBeNull();
+});
+
+test("a task that is kept from one is offered to the next of another name", async () => {
+  const { line, lineUp, asked, next } = makeLine();
+  for (const worker of ["a", "a", "b"]) await lineUp(worker);
+  line.wake({ q: 1 });
+  await next().answer(0, { passed: true });
+  expect(asked.map(({ op }) => op.worker)).toEqual(["b"]);
+});
+
+test("a task that is kept from one who took others is offered to the next, too", async () => {
+  const { line, lineUp, asked, next } = makeLine();
+  await lineUp("a", { max: 10 });
+  await lineUp("b");
+  line.wake({ q: 2 });
+  await next().answer(1, { passed: true });
+  expect(asked.map(({ op }) => op.worker)).toEqual(["b"]);
+});
+
+test("an answer that is not complete is asked for again", async () => {
+  const { line, lineUp, asked, next } = makeLine();
+  const a = await lineUp("a");
+  line.wakeAny();
+  await next().answer(0, { more: true });
+  expect(asked).toHaveLength(1);
+  await next().answer(1);
+  expect(a.tasks).toBe(1);
+});
+
+test("those of other queues sleep on", async () => {
+  const { line, lineUp, asked } = makeLine();
+  await lineUp("a", { queues: ["x"] });
+  await lineUp("b", { queues: ["y", "q"] });
+  line.wake({ q: 5 });
+  expect(asked.map(({ op }) => op.worker)).toEqual(["b"]);
+});
+
+test("closing waits for what is under way, and gives it back", async () => {
+  const { line, lineUp, givenBack, next } = makeLine();
+  const a = await lineUp("a");
+  line.wakeAny();
+  let closed = false;
+  const closing = line.close().then(() => (closed = true));
+  await Promise.resolve();
+  expect(closed).toBe(false);
+  await next().answer(1);
+  await closing;
+  expect(a.tasks).toBe(0);
+  expect(givenBack).toHaveLength(1);
+});
