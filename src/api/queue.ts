@@ -181,7 +181,7 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
   }
 
   /** @internal */
-  readonly encodeResult: EncodeResult = async (result) =>
+  readonly encodeResult: EncodeResult = (result) =>
     result === undefined && !this.#options.validatesResult ? null : this.#options.encodeResult(result);
 
   // ── Look after it ───────────────────────────────────────────────────────────────────────────────────────

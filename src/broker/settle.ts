@@ -11,16 +11,19 @@ import { expectTasks } from "./add.ts";
 import { checkBody, checkTasks, clipError } from "./check.ts";
 import type { Context } from "./context.ts";
 
-export async function settle(context: Context, claim: SettleRef, word: Word): Promise<TaskState> {
+export async function settle(context: Context, claim: SettleRef, word: Word): Promise<{ state: TaskState }> {
   if (word.kind !== "nack") return send(context, claim, settlementOf(context, word));
   // Known for every claim made here, so that a nack keeps its place among the calls of the moment.
   const policy = context.policies.get(claim.queue) ?? (await fetchPolicy(context, claim.queue));
   return send(context, claim, settlementOfNack(context, claim, word, policy));
 }
 
-async function send(context: Context, { id, fence }: SettleRef, settlement: Settlement): Promise<TaskState> {
-  const { state } = await context.run({ verb: "settle", id, fence, settlement });
-  return state;
+function send(
+  context: Context,
+  { id, fence }: SettleRef,
+  settlement: Settlement,
+): Promise<{ state: TaskState }> {
+  return context.run({ verb: "settle", id, fence, settlement });
 }
 
 function settlementOf(context: Context, word: Exclude<Word, { kind: "nack" }>): Settlement {

@@ -37,7 +37,7 @@ export interface Port {
 
   add(tasks: NewTask[]): Promise<AddedTask[]>;
   claim(wish: ClaimWish): Promise<ClaimResult>;
-  settle(claim: SettleRef, word: Word): Promise<TaskState>;
+  settle(claim: SettleRef, word: Word): Promise<{ state: TaskState }>;
   extend(claim: ClaimRef, lease: number): Promise<void>;
   progress(claim: ClaimRef, value: number, note: string | null): Promise<void>;
 

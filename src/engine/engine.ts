@@ -98,7 +98,10 @@ export interface Verbs {
    * Removes tasks that are not claimed and have not ended, at most `limit`. The first call gives no `upTo` and
    * is answered with one; repeating the call with it until `more` is false leaves alone what was added since.
    */
-  purge: Verb<{ queue: string; upTo?: number; limit: number }, { removed: number; upTo: number; more: boolean }>;
+  purge: Verb<
+    { queue: string; upTo?: number; limit: number },
+    { removed: number; upTo: number; more: boolean }
+  >;
   /** Removes a queue with all it holds, dead letters and claims too; at most `limit` tasks a call. */
   drop: Verb<{ queue: string; limit: number }, { removed: number; more: boolean }>;
 
@@ -219,7 +222,9 @@ interface Verb<In, Out> {
 
 export type VerbName = keyof Verbs;
 export type Op<V extends VerbName = VerbName> = V extends VerbName ? { verb: V } & Verbs[V]["in"] : never;
-export type Outcome<V extends VerbName = VerbName> = V extends VerbName ? { ok: Verbs[V]["out"] } | { refused: ErrorData } : never;
+export type Outcome<V extends VerbName = VerbName> = V extends VerbName
+  ? { ok: Verbs[V]["out"] } | { refused: ErrorData }
+  : never;
 export type Outcomes<Ops extends readonly Op[]> = { [I in keyof Ops]: Outcome<Ops[I]["verb"]> };
 
 /** These change nothing, and may be answered beside a commit that is under way. */

@@ -15,62 +15,66 @@ export interface AddTarget<In, Options> {
 }
 
 /** Checks and encodes what a handler returned. */
-export type EncodeResult = (result: unknown) => Promise<string | null>;
+export type EncodeResult = (result: unknown) => string | null | Promise<string | null>;
 
 /** A task held under a fence, until it is settled or its lease ends. */
 export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   readonly id: string;
   readonly fence: number;
   readonly queue: string;
-  readonly data: Data;
   /** 1 for the first try: failures so far, and one. */
   readonly attempt: number;
   readonly maxAttempts: number;
   readonly headers: Readonly<Headers>;
   readonly priority: number;
   readonly groupKey: string | null;
-  readonly createdAt: Date;
 
   readonly #port: Port;
   readonly #encodeResult: EncodeResult;
-  readonly #adds: { task: NewTask; target: AddTarget<never, never> }[] = [];
-  #settled: Promise<void> | undefined;
+  readonly #task: ClaimedTask;
+  #data: { decoded: Data } | undefined;
+  #adds: { task: NewTask; target: AddTarget<never, never> }[] | undefined;
+  #isSettled = false;
 
   constructor(port: Port, task: ClaimedTask, encodeResult: EncodeResult = encodeAsJson) {
     this.#port = port;
     this.#encodeResult = encodeResult;
+    this.#task = task;
     this.id = task.id;
     this.fence = task.fence;
     this.queue = task.queue;
-    this.data = decodeBody(task.data, task.contentType) as Data;
     this.attempt = task.attempt;
     this.maxAttempts = task.maxAttempts;
     this.headers = task.headers;
     this.priority = task.priority;
     this.groupKey = task.groupKey;
-    this.createdAt = new Date(task.createdAt);
+  }
+
+  /** The payload. What a door stored as another type than JSON comes as text or bytes. */
+  get data(): Data {
+    this.#data ??= { decoded: decodeBody(this.#task.data, this.#task.contentType) as Data };
+    return this.#data.decoded;
+  }
+
+  get createdAt(): Date {
+    return new Date(this.#task.createdAt);
   }
 
   /** Somebody settled it, or is about to. */
   get isSettled(): boolean {
-    return this.#settled !== undefined;
+    return this.#isSettled;
   }
 
   /** Done, with a result for whoever waits for it. What was added with `add` commits with it. */
   async ack(result?: Result): Promise<void> {
     this.#checkOpen();
-    const encoded = await this.#encodeResult(result);
-    await this.#settle(async () => {
-      const adds = this.#adds.map(({ task }) => task);
-      // Declared in the same moment, so that a queue's policy commits with its first task.
-      const declared = this.#adds.map(({ target }) => target.declare());
-      const settled = this.#port.settle(this, {
-        kind: "ack",
-        result: encoded,
-        ...(adds.length > 0 && { adds }),
-      });
-      await Promise.all([...declared, settled]);
-    });
+    const encoding = this.#encodeResult(result);
+    const encoded = encoding instanceof Promise ? await encoding : encoding;
+    if (!this.#adds) return this.settleAs({ kind: "ack", result: encoded });
+    // Declared in the same moment, so that a queue's policy commits with its first task.
+    const declared = this.#adds.map(({ target }) => target.declare());
+    const settled = this.settleAs({ kind: "ack", result: encoded, adds: this.#adds.map(({ task }) => task) });
+    await Promise.all([...declared, settled]);
   }
 
   /** Failed: another try after `delay` or the queue's backoff, or dead if this was the last. */
@@ -107,32 +111,30 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     if (typeof queue?.prepare !== "function") {
       throw invalid(`task.add() takes a queue handle first, as in task.add(dibs.queue("next"), data).`);
     }
-    this.#adds.push({ task: await queue.prepare(data, options), target: queue });
+    const task = await queue.prepare(data, options);
+    (this.#adds ??= []).push({ task, target: queue });
   }
 
-  /** @internal */
+  /**
+   * One settlement counts. If the store refused it or could not be reached, another may be tried.
+   * @internal
+   */
   async settleAs(word: Word): Promise<void> {
     this.#checkOpen();
-    await this.#settle(async () => void (await this.#port.settle(this, word)));
-  }
-
-  #checkOpen(): void {
-    if (this.#settled) throw claimLost(this.id, this.fence);
-  }
-
-  /** One settlement counts. If the store refused it or could not be reached, another may be tried. */
-  async #settle(send: () => Promise<void>): Promise<void> {
-    this.#checkOpen();
-    this.#settled = send();
+    this.#isSettled = true;
     try {
-      await this.#settled;
+      await this.#port.settle(this, word);
     } catch (error) {
-      if ((error as { code?: string }).code !== "CLAIM_LOST") this.#settled = undefined;
+      if ((error as { code?: string }).code !== "CLAIM_LOST") this.#isSettled = false;
       throw error;
     }
   }
+
+  #checkOpen(): void {
+    if (this.#isSettled) throw claimLost(this.id, this.fence);
+  }
 }
 
-export async function encodeAsJson(result: unknown): Promise<string | null> {
+export function encodeAsJson(result: unknown): string | null {
   return result === undefined ? null : encodeJson(result, "the result");
 }

@@ -1,6 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import { isReject, requestedDelay } from "../core/control.ts";
-import { type DibsError, isDibsError } from "../core/errors.ts";
+import { isDibsError } from "../core/errors.ts";
 import { timeoutError } from "../core/lapse.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Word } from "../core/port.ts";
@@ -20,15 +20,18 @@ export interface Settling {
 export async function settle(settling: Settling, held: Held, answer: Answer): Promise<void> {
   const task = held.task!;
   if (held.fate === "lost" || (task.isSettled && held.fate !== "timedOut")) return;
-  if ("returned" in answer && held.fate !== "timedOut") {
-    const refusal = await sendSurely(settling, held, () => task.ack(answer.returned));
-    if (!refusal) return;
+  const isReturned = "returned" in answer && held.fate !== "timedOut";
+  try {
+    // Once, without ado: what follows is for a store in trouble, or a result that it refused.
+    await (isReturned ? task.ack(answer.returned) : task.settleAs(wordFor(held, answer)));
+  } catch (error) {
+    const again = isReturned ? () => task.ack(answer.returned) : () => task.settleAs(wordFor(held, answer));
+    const refusal = await repeat(settling, held, error, again);
+    if (refusal === undefined) return;
     // The result, or what it adds, was not accepted: that is the attempt's failure.
-    await sendSurely(settling, held, () => task.settleAs({ kind: "nack", error: describeError(refusal) }));
-    return;
+    const fail = () => task.settleAs({ kind: "nack", error: describeError(refusal) });
+    await repeat(settling, held, RETRY_AT_ONCE, fail);
   }
-  const word = wordFor(held, answer);
-  await sendSurely(settling, held, () => task.settleAs(word));
 }
 
 function wordFor(held: Held, answer: Answer): Word {
@@ -42,52 +45,65 @@ function wordFor(held: Held, answer: Answer): Word {
 
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5_000;
+const RETRY_AT_ONCE = undefined;
 
 /**
  * Repeats what failed for want of a working store. Returns the error of a refusal; a lost claim is none: that
  * the task is somebody else's now is the answer.
  */
-async function sendSurely(
+async function repeat(
   settling: Settling,
   held: Held,
+  failure: unknown,
   send: () => Promise<void>,
-): Promise<DibsError | undefined> {
+): Promise<unknown> {
   const start = settling.clock.read().awake;
+  let error = failure;
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
-    try {
-      await send();
-      return undefined;
-    } catch (error) {
-      if (!isDibsError(error)) throw error;
+    if (error !== RETRY_AT_ONCE) {
+      if (!isDibsError(error)) return error;
       if (error.code === "CLAIM_LOST" || error.code === "CLOSED") return undefined;
       const waited = settling.clock.read().awake - start;
       if (!error.retryable || waited > held.policy.timeout) return error;
       settling.logger.warn(`Could not settle task ${held.claimed.id}, trying again: ${error.message}`);
       await new Promise<void>((resolve) => settling.clock.after(pause, resolve));
-      if ((held.fate as string) === "lost") return undefined;
+      if (held.fate === "lost") return undefined;
+    }
+    try {
+      await send();
+      return undefined;
+    } catch (again) {
+      error = again;
     }
   }
 }
 
-/** Runs the handler until it answers, or until its answer no longer matters. */
-export async function answerOf(held: Held[], run: () => unknown): Promise<Answer> {
-  const letGo = new Promise<Answer>((resolve) => {
-    let waitedFor = held.length;
-    for (const one of held) {
-      one.letGo = () => {
-        if (--waitedFor === 0) resolve({ threw: new Error("Nobody waits for this handler any more.") });
-      };
-    }
-  });
-  return Promise.race([answerFrom(run), letGo]);
-}
-
-async function answerFrom(run: () => unknown): Promise<Answer> {
+/** Runs the handler until it answers, or until its answer no longer matters; then calls `done`, once. */
+export function runHandler(held: Held[], run: () => unknown, done: (answer: Answer) => void): void {
+  let returned: unknown;
   try {
-    return { returned: await run() };
+    returned = run();
   } catch (threw) {
-    return { threw };
+    return done({ threw });
   }
+  // Handlers that are not asynchronous cost no promise.
+  if (typeof (returned as PromiseLike<unknown> | undefined)?.then !== "function") return done({ returned });
+  let isOver = false;
+  const end = (answer: Answer): void => {
+    if (isOver) return;
+    isOver = true;
+    done(answer);
+  };
+  let waitedFor = held.length;
+  for (const one of held) {
+    one.letGo = () => {
+      if (--waitedFor === 0) end({ threw: new Error("Nobody waits for this handler any more.") });
+    };
+  }
+  (returned as PromiseLike<unknown>).then(
+    (value) => end({ returned: value }),
+    (threw: unknown) => end({ threw }),
+  );
 }
 
 /** A batch's results, task by task: those in the order of the tasks, or none. */

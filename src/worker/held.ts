@@ -18,6 +18,8 @@ export interface Held {
   policy: QueuePolicy;
   /** The worker's clock, to know how long it lay before it was started. */
   claimedAt: number;
+  /** The worker's clock: when its handler is out of time. */
+  deadline: number;
   task: Task | null;
   fate: Fate;
   /** Ends the wait for the handler. */

@@ -5,7 +5,7 @@ import { LIMITS } from "../core/limits.ts";
 import type { Logger } from "../core/logger.ts";
 import type { ClaimNotice, Port } from "../core/port.ts";
 import type { EncodeResult } from "./claim.ts";
-import { type Answer, answerOf, answersOfBatch, settle } from "./handle.ts";
+import { type Answer, answersOfBatch, runHandler, settle } from "./handle.ts";
 import { type Held, suffer } from "./held.ts";
 import { ABORT_BEFORE_MS, type ResolvedWork, resolveStop, type StopOptions } from "./options.ts";
 import { type BatchHandler, type Handler, Task } from "./task.ts";
@@ -43,7 +43,8 @@ export class Worker implements AsyncDisposable {
   readonly #options: ResolvedWork;
   readonly #logger: Logger;
   readonly #onStopped: () => void;
-  readonly #held = new Map<string, Held>();
+  /** By fence: no two claims share one. */
+  readonly #held = new Map<number, Held>();
   readonly #ahead: Held[] = [];
   readonly #settling = new Set<Promise<void>>();
   readonly #keepAlive = new KeepAlive();
@@ -56,6 +57,8 @@ export class Worker implements AsyncDisposable {
   #fetching = false;
   #fillAsked = false;
   #turn = 0;
+  /** When the next look for handlers out of time is due, and how to call it off. */
+  #overdueLook: { at: number; stop: () => void } | undefined;
   #stopped: Promise<void> | undefined;
   #onDrained: (() => void) | undefined;
 
@@ -165,10 +168,20 @@ export class Worker implements AsyncDisposable {
 
   #fill(): void {
     if (this.#phase !== "working") return;
-    while (this.#busy < this.#options.concurrency && this.#ahead.length > 0)
-      void this.#work([this.#ahead.shift()!]);
+    this.#startAhead();
     const room = this.#room();
     if (room > 0 && !this.#fetching) void this.#keepAlive.during(this.#fetch(room));
+  }
+
+  #startAhead(): void {
+    if (this.#ahead.length === 0) return;
+    const now = this.#now();
+    while (this.#busy < this.#options.concurrency && this.#ahead.length > 0)
+      this.#work([this.#ahead.shift()!], now);
+  }
+
+  #now(): number {
+    return this.#port.clock.read().awake;
   }
 
   #room(): number {
@@ -189,21 +202,22 @@ export class Worker implements AsyncDisposable {
         wait: LIMITS.claimWaitMs,
         signal: this.#stopFetching.signal,
       });
-      const claimedAt = this.#port.clock.read().awake;
+      const claimedAt = this.#now();
       const fetched = tasks.map((claimed): Held => {
         const held: Held = {
           claimed,
           policy: policies[claimed.queue]!,
           claimedAt,
+          deadline: Number.POSITIVE_INFINITY,
           task: null,
           fate: "working",
           letGo: null,
         };
-        this.#held.set(keyOf(claimed), held);
+        this.#held.set(claimed.fence, held);
         return held;
       });
       if (this.#options.batch === null) this.#ahead.push(...fetched);
-      else if (fetched.length > 0) void this.#work(fetched);
+      else if (fetched.length > 0) this.#work(fetched, claimedAt);
     } catch (error) {
       await this.#afterFailedFetch(error);
     } finally {
@@ -235,7 +249,7 @@ export class Worker implements AsyncDisposable {
       void this.#rejoin();
       return;
     }
-    const held = this.#held.get(keyOf(notice));
+    const held = this.#held.get(notice.fence);
     if (!held) return;
     if (notice.kind === "cancel") this.#cancel(held);
     else this.#lose(held);
@@ -258,7 +272,7 @@ export class Worker implements AsyncDisposable {
     const index = this.#ahead.indexOf(held);
     if (index >= 0) {
       this.#ahead.splice(index, 1);
-      this.#held.delete(keyOf(held.claimed));
+      this.#held.delete(held.claimed.fence);
     }
   }
 
@@ -271,29 +285,59 @@ export class Worker implements AsyncDisposable {
 
   // ── Working ─────────────────────────────────────────────────────────────────────────────────────────────
 
-  async #work(job: Held[]): Promise<void> {
+  #work(job: Held[], now: number): void {
     this.#busy++;
-    const stopTimers = job.map((held) => this.#begin(held));
+    for (const held of job) this.#begin(held, now);
     const tasks = job.map((held) => held.task!);
-    const answer = await answerOf(job, () => this.#callHandler(tasks));
-    for (const stopTimer of stopTimers) stopTimer();
-    const answers = this.#options.batch === null ? [answer] : answersOfBatch(answer, tasks);
-    // The slot is free now; the settlements share a commit with the next claim.
-    this.#busy--;
-    for (const [index, held] of job.entries()) this.#track(this.#finish(held, answers[index]!));
-    this.#askFill();
+    runHandler(
+      job,
+      () => this.#callHandler(tasks),
+      (answer) => this.#answered(job, tasks, answer),
+    );
   }
 
-  #begin(held: Held): () => void {
+  #begin(held: Held, now: number): void {
     const { claimed, policy } = held;
     held.task = new Task(this.#port, claimed, this.#queues.get(claimed.queue)!.encodeResult);
     // The engine counts the timeout from the claim; a task that lay here for long gets its time back.
-    const lay = this.#port.clock.read().awake - held.claimedAt;
+    const lay = now - held.claimedAt;
     if (lay > policy.timeout / 10) this.#port.extend(claimed, policy.timeout).catch(() => {});
-    return this.#port.clock.after(policy.timeout, () => {
+    held.deadline = now + policy.timeout;
+    this.#lookForOverdue(held.deadline, now);
+  }
+
+  #answered(job: Held[], tasks: Task[], answer: Answer): void {
+    const answers = this.#options.batch === null ? [answer] : answersOfBatch(answer, tasks);
+    // The slot is free now; the settlements share a commit with the next claim.
+    this.#busy--;
+    for (const [index, held] of job.entries()) {
+      held.deadline = Number.POSITIVE_INFINITY;
+      this.#track(this.#finish(held, answers[index]!));
+    }
+    this.#askFill();
+  }
+
+  /** One timer for all handlers: most end long before, and a timer each would cost more than the rest. */
+  #lookForOverdue(at: number, now: number): void {
+    if (this.#overdueLook && this.#overdueLook.at <= at) return;
+    this.#overdueLook?.stop();
+    this.#overdueLook = { at, stop: this.#port.clock.after(at - now, () => this.#endOverdue()) };
+  }
+
+  #endOverdue(): void {
+    this.#overdueLook = undefined;
+    const now = this.#now();
+    let next = Number.POSITIVE_INFINITY;
+    for (const held of this.#held.values()) {
+      if (held.deadline > now) {
+        next = Math.min(next, held.deadline);
+        continue;
+      }
+      const { claimed, policy } = held;
       const text = `Task ${claimed.id} took longer than its queue's timeout of ${policy.timeout} ms.`;
       suffer(held, "timedOut", new DibsError("TIMEOUT", text));
-    });
+    }
+    if (next < Number.POSITIVE_INFINITY) this.#lookForOverdue(next, now);
   }
 
   #callHandler(tasks: Task[]): unknown {
@@ -307,7 +351,7 @@ export class Worker implements AsyncDisposable {
     } catch (error) {
       this.#logger.error(`Task ${held.claimed.id} could not be settled: ${(error as Error).message}`);
     } finally {
-      this.#held.delete(keyOf(held.claimed));
+      this.#held.delete(held.claimed.fence);
     }
   }
 
@@ -333,6 +377,7 @@ export class Worker implements AsyncDisposable {
     );
     await this.#drained(timeout);
     stopAborting();
+    this.#overdueLook?.stop();
     for (const held of this.#held.values()) this.#leaveBehind(held);
     if (this.#session !== undefined) await this.#port.leave(this.#session).catch(() => {});
     this.#phase = "stopped";
@@ -341,7 +386,7 @@ export class Worker implements AsyncDisposable {
 
   /** What was fetched ahead and not started goes back as if never claimed. */
   async #giveBack(held: Held): Promise<void> {
-    this.#held.delete(keyOf(held.claimed));
+    this.#held.delete(held.claimed.fence);
     await this.#port.settle(held.claimed, { kind: "release", started: false }).catch(() => {});
   }
 
@@ -365,8 +410,4 @@ export class Worker implements AsyncDisposable {
       };
     });
   }
-}
-
-function keyOf(claim: { id: string; fence: number }): string {
-  return `${claim.id}/${claim.fence}`;
 }

@@ -128,30 +128,30 @@ export function failure(message = "it broke", name = "Error"): TaskError {
   return { name, message, stack: `${name}: ${message}\n    at work` };
 }
 
-export function ack(
+export async function ack(
   port: Port,
   held: ClaimedTask,
   result: Body | null = null,
   adds?: NewTask[],
 ): Promise<TaskState> {
-  return port.settle(held, { kind: "ack", result, ...(adds && { adds }) });
+  return (await port.settle(held, { kind: "ack", result, ...(adds && { adds }) })).state;
 }
 
 /** Without the backoff, unless a delay is named. */
-export function nack(port: Port, held: ClaimedTask, delay = 0, error = failure()): Promise<TaskState> {
-  return port.settle(held, { kind: "nack", error, delay });
+export async function nack(port: Port, held: ClaimedTask, delay = 0, error = failure()): Promise<TaskState> {
+  return (await port.settle(held, { kind: "nack", error, delay })).state;
 }
 
-export function nackWithBackoff(port: Port, held: ClaimedTask): Promise<TaskState> {
-  return port.settle(held, { kind: "nack", error: failure() });
+export async function nackWithBackoff(port: Port, held: ClaimedTask): Promise<TaskState> {
+  return (await port.settle(held, { kind: "nack", error: failure() })).state;
 }
 
-export function reject(port: Port, held: ClaimedTask, error = failure()): Promise<TaskState> {
-  return port.settle(held, { kind: "reject", error });
+export async function reject(port: Port, held: ClaimedTask, error = failure()): Promise<TaskState> {
+  return (await port.settle(held, { kind: "reject", error })).state;
 }
 
-export function release(port: Port, held: ClaimedTask, started = true): Promise<TaskState> {
-  return port.settle(held, { kind: "release", started });
+export async function release(port: Port, held: ClaimedTask, started = true): Promise<TaskState> {
+  return (await port.settle(held, { kind: "release", started })).state;
 }
 
 /** Adds a task and has it rejected. */

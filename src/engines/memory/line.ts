@@ -59,7 +59,12 @@ export function schedule(task: ModelTask, dueAt: number): void {
 }
 
 /** Writes the ledger's row for the claim that ends, and takes the claim off. */
-export function closeAttempt(model: Model, task: ModelTask, outcome: AttemptOutcome, error: TaskError | null): void {
+export function closeAttempt(
+  model: Model,
+  task: ModelTask,
+  outcome: AttemptOutcome,
+  error: TaskError | null,
+): void {
   const claim = task.claim!;
   task.claim = null;
   task.ledger.push({

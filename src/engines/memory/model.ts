@@ -2,7 +2,16 @@ import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
 import type { DibsEvent } from "../../core/events.ts";
 import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
-import type { Attempt, Body, DepthByState, EndState, Headers, TaskError, TaskState, WorkerInfo } from "../../core/task.ts";
+import type {
+  Attempt,
+  Body,
+  DepthByState,
+  EndState,
+  Headers,
+  TaskError,
+  TaskState,
+  WorkerInfo,
+} from "../../core/task.ts";
 import { BOUNDS, type Hint, type Notice } from "../../engine/engine.ts";
 
 /** The reference model's data: plain objects, searched from end to end. Read this to learn what an engine is. */
@@ -72,7 +81,16 @@ export class Model {
   }
 
   depth(queue: string): DepthByState {
-    const depth = { ready: 0, waiting: 0, scheduled: 0, claimed: 0, done: 0, dead: 0, cancelled: 0, expired: 0 };
+    const depth = {
+      ready: 0,
+      waiting: 0,
+      scheduled: 0,
+      claimed: 0,
+      done: 0,
+      dead: 0,
+      cancelled: 0,
+      expired: 0,
+    };
     for (const task of this.tasks.values()) if (task.queue === queue) depth[task.state]++;
     return depth;
   }
@@ -81,7 +99,8 @@ export class Model {
   flow(queue: string): Flow {
     const { flow } = this.queue(queue);
     const slot = Math.floor(this.now / BOUNDS.rateSlot);
-    if (!flow.has(slot)) flow.set(slot, { added: 0, claimed: 0, done: 0, failed: 0, waitMs: 0, serviceMs: 0 });
+    if (!flow.has(slot))
+      flow.set(slot, { added: 0, claimed: 0, done: 0, failed: 0, waitMs: 0, serviceMs: 0 });
     return flow.get(slot)!;
   }
 

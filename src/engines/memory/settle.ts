@@ -6,7 +6,12 @@ import { add, checkAdds } from "./add.ts";
 import { closeAttempt, comeBack, die, end, fail } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 
-export function settle(model: Model, id: string, fence: number, settlement: Settlement): { state: TaskState } {
+export function settle(
+  model: Model,
+  id: string,
+  fence: number,
+  settlement: Settlement,
+): { state: TaskState } {
   const task = heldTask(model, id, fence);
   switch (settlement.kind) {
     case "done":

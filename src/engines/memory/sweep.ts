@@ -56,7 +56,9 @@ export function claimsOf(model: Model, session: number): ModelTask[] {
 }
 
 function promoteDue(model: Model): void {
-  const due = [...model.tasks.values()].filter((task) => task.state === "scheduled" && task.dueAt! <= model.now);
+  const due = [...model.tasks.values()].filter(
+    (task) => task.state === "scheduled" && task.dueAt! <= model.now,
+  );
   due.sort((a, b) => a.dueAt! - b.dueAt! || bySeq(a, b));
   for (const task of due.slice(0, BOUNDS.sweep)) {
     // A delayed task joins its group when it is due: behind those that are there by then.
@@ -67,7 +69,9 @@ function promoteDue(model: Model): void {
 
 /** Nobody else took it in time: now any worker may. */
 function openKept(model: Model): void {
-  const kept = [...model.tasks.values()].filter((task) => task.elsewhere && task.elsewhere.until <= model.now);
+  const kept = [...model.tasks.values()].filter(
+    (task) => task.elsewhere && task.elsewhere.until <= model.now,
+  );
   kept.sort((a, b) => a.elsewhere!.until - b.elsewhere!.until || bySeq(a, b));
   for (const task of kept.slice(0, BOUNDS.sweep)) {
     task.elsewhere = null;
