@@ -1,6 +1,6 @@
 import { describe, expect } from "vitest";
 import type { AttemptInfo } from "../../src/index.ts";
-import { actsOf, test } from "./harness/stage.ts";
+import { actsOf, test, until } from "./harness/stage.ts";
 import type { Act } from "./programs/acts.ts";
 
 // No task may ever wait for this to run out: the tests would not end in time.
@@ -36,7 +36,7 @@ describe.concurrent("a task that fails is retried elsewhere", () => {
   });
 
   test("one worker that fails thousands slows nobody down", async ({ stage }) => {
-    const count = 3_000;
+    const count = 2_000;
     const policyHere = { ...policy, maxAttempts: 3 };
     const good = await Promise.all(
       ["good-1", "good-2"].map((name) =>
@@ -47,8 +47,9 @@ describe.concurrent("a task that fails is retried elsewhere", () => {
     const dibs = await stage.open();
     // It is by far the fastest, so that most of them come to it first.
     const act: Act = { do: "fail", on: ["bad"], ms: 5 };
-    const tasks = await actsOf(dibs).addMany(Array.from({ length: count }, () => ({ data: act })));
-    await Promise.all(tasks.map((task) => task.result({ timeout: "25s" })));
+    const queue = actsOf(dibs);
+    const tasks = await queue.addMany(Array.from({ length: count }, () => ({ data: act })));
+    await until("all are done", async () => (await queue.stats()).depth.done === count);
 
     let retried = 0;
     for (const ledger of await Promise.all(tasks.map((task) => task.history()))) {
@@ -59,7 +60,7 @@ describe.concurrent("a task that fails is retried elsewhere", () => {
         retried++;
       }
     }
-    expect(retried).toBe(bad.all("start").length);
+    expect(await bad.hearsTimes("start", retried)).toHaveLength(retried);
     expect(retried).toBeGreaterThanOrEqual(count / 3);
     // Both were at work: neither was kept from it by what the bad one had failed.
     for (const worker of good) expect(worker.all("start").length).toBeGreaterThan(count / 10);

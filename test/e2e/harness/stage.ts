@@ -82,7 +82,7 @@ export function actsOf(dibs: Dibs, policy?: QueuePolicyOptions, name = "work") {
   return dibs.queue<Act>(name, policy);
 }
 
-const LOOK_EVERY_MS = 20;
+const LOOK_EVERY_MS = 50;
 const PATIENCE_MS = 25_000;
 
 /** For what only the store can tell: looks again and again until it is so. */

@@ -31,7 +31,7 @@ for (;;) {
     log.write({ kind: "added", id, key, group: group ?? null, n: data.n });
   }
   last += count;
-  await new Promise((resolve) => setTimeout(resolve, random.between(0, 20)));
+  await new Promise((resolve) => setTimeout(resolve, random.between(0, 8)));
 }
 
 /** The same for the same number in every life. */
