@@ -252,12 +252,12 @@ export class Worker implements AsyncDisposable {
     const held = this.#held.get(notice.fence);
     if (!held) return;
     if (notice.kind === "cancel") this.#cancel(held);
-    else this.#lose(held);
+    else this.#lose(held, notice.kind === "timeout" ? outOfTime(held) : undefined);
   }
 
-  #lose(held: Held): void {
+  #lose(held: Held, reason: DibsError = claimLost(held.claimed.id, held.claimed.fence)): void {
     this.#drop(held);
-    suffer(held, "lost", claimLost(held.claimed.id, held.claimed.fence));
+    suffer(held, "lost", reason);
   }
 
   #cancel(held: Held): void {
@@ -333,9 +333,7 @@ export class Worker implements AsyncDisposable {
         next = Math.min(next, held.deadline);
         continue;
       }
-      const { claimed, policy } = held;
-      const text = `Task ${claimed.id} took longer than its queue's timeout of ${policy.timeout} ms.`;
-      suffer(held, "timedOut", new DibsError("TIMEOUT", text));
+      suffer(held, "timedOut", outOfTime(held));
     }
     if (next < Number.POSITIVE_INFINITY) this.#lookForOverdue(next, now);
   }
@@ -410,4 +408,12 @@ export class Worker implements AsyncDisposable {
       };
     });
   }
+}
+
+/** Whoever notices first, this worker's timer or the store's heartbeat: the handler is told the same. */
+function outOfTime({ claimed, policy }: Held): DibsError {
+  return new DibsError(
+    "TIMEOUT",
+    `Task ${claimed.id} took longer than its queue's timeout of ${policy.timeout} ms.`,
+  );
 }
