@@ -44,7 +44,7 @@ describe.concurrent("a handler that blocks the event loop", () => {
       { attempt: 2, outcome: "done", worker: other.all("ready")[0]!.workers![0] },
     ]);
     // It learns of it when it looks up again, and what it answers then changes nothing.
-    expect(await blocked.hears("abort")).toMatchObject({ id: task.id });
+    expect(await blocked.hears("abort")).toMatchObject({ id: task.id, code: "TIMEOUT" });
     await blocked.hears("end");
     expect(await task.history()).toHaveLength(2);
   });

@@ -13,7 +13,7 @@ describe.concurrent("a worker that is frozen past its lease", () => {
     const tasks = await queue.addMany(
       verbs.map((verb) => ({ data: { do: "late" as const, ms: LEASE_MS, verb } })),
     );
-    await frozen.hearsTimes("start", verbs.length);
+    await frozen.hearsTimes("waiting", verbs.length);
 
     frozen.signal("SIGSTOP");
     const other = await stage.startWorker({ work: { name: "other", concurrency: verbs.length } });

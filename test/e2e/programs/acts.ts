@@ -37,7 +37,7 @@ const acts: { [Name in Act["do"]]: (act: Act & { do: Name }, task: Task<Act>, wo
   pass: ({ gate }) => opened(gate),
   late: async ({ ms, verb }, task, worker) => {
     if (task.attempt > 1) return worker;
-    await frozenFor(ms);
+    await frozenFor(ms, () => say("waiting"));
     say("late", { id: task.id, verb, code: await codeOf(() => doLate(task, verb)) });
     if (verb === "extend" || verb === "progress") await aborted(task.signal);
     return worker;
@@ -91,8 +91,10 @@ function aborted(signal: AbortSignal): Promise<never> {
   });
 }
 
-async function frozenFor(ms: number): Promise<void> {
-  for (let last = performance.now(), now = last; now - last < ms; now = performance.now()) {
+async function frozenFor(ms: number, onWatching: () => void): Promise<void> {
+  let last = performance.now();
+  onWatching();
+  for (let now = last; now - last < ms; now = performance.now()) {
     last = now;
     await sleep(5);
   }
