@@ -50,7 +50,7 @@ class SqliteEngine implements Engine {
     this.#clock = clock;
     if (!clock) return;
     const beat = (request: { beat: number[] } | { notices: true }): Promise<boolean> =>
-      writer.call(request, clock.read()).then(
+      writer.care(request, clock.read()).then(
         () => true,
         () => this.#closed,
       );
@@ -78,7 +78,7 @@ class SqliteEngine implements Engine {
   }
 
   async #write(ops: readonly Op[]): Promise<Outcome[]> {
-    const answer = this.#writer.call({ ops }, this.#clock?.read() ?? null);
+    const answer = this.#writer.run(ops, this.#clock?.read() ?? null);
     this.#written = answer.catch(() => {});
     const outcomes = await answer;
     if (this.#heart) this.#follow(this.#heart, ops, outcomes);
@@ -95,7 +95,7 @@ class SqliteEngine implements Engine {
       await written;
       // What cannot be written to is not read from either: whoever asks is to open the store again.
       if (this.#writer.ended) throw this.#writer.ended;
-      return (await this.#openReader()).call({ ops: copy }, reading);
+      return (await this.#openReader()).run(copy, reading);
     })();
     this.#reads.add(answer);
     try {

@@ -1,7 +1,8 @@
 import type { Reading } from "../../core/clock.ts";
 import { type DibsError, type ErrorData, errorFrom, isDibsError } from "../../core/errors.ts";
-import type { Hint, Op, Outcome } from "../../engine/engine.ts";
+import type { Hint } from "../../engine/engine.ts";
 import type { Durability } from "./open.ts";
+import type { PackedOps, PackedOutcomes } from "./pack.ts";
 
 /** What passes between the caller's thread (engine.ts) and the store's (thread.ts). Plain data only. */
 
@@ -16,7 +17,7 @@ export interface ThreadData {
 }
 
 export type Request =
-  | { id: number; ops: readonly Op[]; reading: Reading | null }
+  | { id: number; ops: PackedOps; reading: Reading | null }
   /** Heartbeats that the caller times; answered like a batch. */
   | { id: number; beat: number[]; reading: Reading }
   /** Notices are to be looked for, because another process has committed. */
@@ -25,7 +26,7 @@ export type Request =
 
 export interface Answer {
   id: number;
-  outcomes?: Outcome[];
+  outcomes?: PackedOutcomes;
   failure?: Failure;
 }
 

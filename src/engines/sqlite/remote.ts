@@ -1,9 +1,12 @@
 import { Worker } from "node:worker_threads";
+import type { Reading } from "../../core/clock.ts";
 import { DibsError } from "../../core/errors.ts";
-import type { Hint, Outcome } from "../../engine/engine.ts";
+import type { Hint, Op, Outcome } from "../../engine/engine.ts";
 import { type Answer, errorOf, type Report, type Request, type ThreadData } from "./messages.ts";
+import { packOps, unpackOutcomes } from "./pack.ts";
 
 interface Call {
+  ops: readonly Op[];
   resolve: (outcomes: Outcome[]) => void;
   reject: (error: Error) => void;
 }
@@ -76,18 +79,23 @@ export class Remote {
     return this.#closing ? closed() : this.#death;
   }
 
-  /** `request` without its id. */
-  call(
-    request: { ops: unknown } | { beat: unknown } | { notices: true },
-    reading: unknown,
-  ): Promise<Outcome[]> {
+  run(ops: readonly Op[], reading: Reading | null): Promise<Outcome[]> {
+    return this.#call({ ops: packOps(ops) }, reading, ops);
+  }
+
+  /** What a caller with a clock of its own asks for beside its batches. */
+  async care(request: { beat: number[] } | { notices: true }, reading: Reading): Promise<void> {
+    await this.#call(request, reading, []);
+  }
+
+  #call(request: object, reading: Reading | null, ops: readonly Op[]): Promise<Outcome[]> {
     if (this.ended) return Promise.reject(this.ended);
     const id = ++this.#lastId;
     const { promise, resolve, reject } = Promise.withResolvers<Outcome[]>();
     // Cloned first: a batch that cannot be sent was never under way.
     this.#worker.postMessage({ id, ...request, reading });
     if (this.#calls.size === 0) this.#worker.ref();
-    this.#calls.set(id, { resolve, reject });
+    this.#calls.set(id, { ops, resolve, reject });
     return promise;
   }
 
@@ -97,7 +105,7 @@ export class Remote {
       const call = this.#calls.get(id)!;
       this.#calls.delete(id);
       if (failure) call.reject(errorOf(failure));
-      else call.resolve(outcomes!);
+      else call.resolve(unpackOutcomes(outcomes!, call.ops));
     }
     if (this.#calls.size === 0 && !this.#closing) this.#worker.unref();
   }

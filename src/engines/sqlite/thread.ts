@@ -5,6 +5,7 @@ import type { Hint, Notice, Op, Outcome } from "../../engine/engine.ts";
 import { systemClock } from "../../engine/system-clock.ts";
 import { Heart } from "./heart.ts";
 import { type Answer, failureOf, type Report, type Request, type ThreadData } from "./messages.ts";
+import { type PackedOps, packOutcomes, unpackOps } from "./pack.ts";
 import { SqliteStore } from "./store.ts";
 import { Watch } from "./watch.ts";
 
@@ -70,13 +71,14 @@ class StoreThread {
     if (batch.length === 0) return;
     const reading = given ?? systemClock.read();
     try {
-      const ops = batch.length === 1 ? batch[0]!.ops : batch.flatMap((request) => request.ops);
+      const parts = batch.map((request) => unpackOps(request.ops));
+      const ops = parts.length === 1 ? parts[0]! : parts.flat();
       const { outcomes, hint } = this.#store.run(ops, reading);
       let from = 0;
-      const answers = batch.map(({ id, ops }) => ({
-        id,
-        outcomes: outcomes.slice(from, (from += ops.length)),
-      }));
+      const answers = batch.map(({ id }, index) => {
+        const part = parts[index]!;
+        return { id, outcomes: packOutcomes(outcomes.slice(from, (from += part.length)), part) };
+      });
       this.#follow(ops, outcomes);
       this.#post({ answers, hint: isEmpty(hint) ? null : hint });
     } catch (error) {
@@ -180,7 +182,7 @@ class StoreThread {
   }
 }
 
-type Batch = Extract<Request, { ops: readonly Op[] }>;
+type Batch = Extract<Request, { ops: PackedOps }>;
 
 function isEmpty(hint: Hint): boolean {
   for (const _ in hint) return false;

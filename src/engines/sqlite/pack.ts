@@ -1,0 +1,208 @@
+import { type Body, type ClaimedTask, type Headers, JSON_TYPE } from "../../core/task.ts";
+import type { ClaimOutcome, Op, Outcome } from "../../engine/engine.ts";
+
+/**
+ * Batches as they cross between threads. Copying an object costs about as much as all that SQLite does with it,
+ * copying a list of texts or numbers next to nothing: so the operations and outcomes of every day travel as
+ * columns, and the others as they are. What is unpacked equals what was packed.
+ */
+export type PackedOps = (Adds | Successes | { op: Op })[];
+export type PackedOutcomes = (Added | Done | ClaimColumns | { outcome: Outcome })[];
+
+/** Operations that follow each other, each the add of one task of which nothing but the payload is said. */
+interface Adds {
+  queue: string;
+  data: Body[];
+}
+
+/** Settlements that follow each other, each a success that adds nothing. */
+interface Successes {
+  ids: string[];
+  fences: number[];
+  results: (Body | null)[];
+}
+
+export function packOps(ops: readonly Op[]): PackedOps {
+  const packed: PackedOps = [];
+  let last: PackedOps[number] | undefined;
+  for (const op of ops) {
+    if (isPlainAdd(op)) {
+      const { queue, data } = op.tasks[0]!;
+      if (!last || !("queue" in last) || last.queue !== queue) packed.push((last = { queue, data: [] }));
+      last.data.push(data);
+    } else if (isPlainSuccess(op)) {
+      if (!last || !("fences" in last)) packed.push((last = { ids: [], fences: [], results: [] }));
+      last.ids.push(op.id);
+      last.fences.push(op.fence);
+      last.results.push(op.settlement.result);
+    } else {
+      packed.push((last = { op }));
+    }
+  }
+  return packed;
+}
+
+export function unpackOps(packed: PackedOps): Op[] {
+  const ops: Op[] = [];
+  for (const piece of packed) {
+    if ("op" in piece) {
+      ops.push(piece.op);
+    } else if ("queue" in piece) {
+      for (const data of piece.data) ops.push({ verb: "add", tasks: [{ queue: piece.queue, data }] });
+    } else {
+      for (const [i, id] of piece.ids.entries()) {
+        const settlement = { kind: "done" as const, result: piece.results[i]! };
+        ops.push({ verb: "settle", id, fence: piece.fences[i]!, settlement });
+      }
+    }
+  }
+  return ops;
+}
+
+function isPlainAdd(op: Op): op is Op<"add"> {
+  return op.verb === "add" && op.tasks.length === 1 && hasOnlyPayload(op.tasks[0]!);
+}
+
+function hasOnlyPayload(task: object): boolean {
+  for (const name in task) if (name !== "queue" && name !== "data") return false;
+  return true;
+}
+
+function isPlainSuccess(op: Op): op is Op<"settle"> & { settlement: { kind: "done" } } {
+  return op.verb === "settle" && op.settlement.kind === "done" && op.settlement.adds === undefined;
+}
+
+/** The ids of tasks that were added one by one, and are ready. */
+interface Added {
+  ids: string[];
+}
+
+/** So many successes that follow each other. */
+interface Done {
+  done: number;
+}
+
+interface ClaimColumns extends Omit<ClaimOutcome, "tasks"> {
+  queues: string[];
+  ids: string[];
+  fences: number[];
+  attempts: number[];
+  createdAt: number[];
+  data: Body[];
+  /** What few tasks have, by their place in the columns. */
+  special: [number, Special][];
+}
+
+type Special = Pick<ClaimedTask, "contentType" | "headers" | "maxAttempts" | "priority" | "groupKey">;
+
+export function packOutcomes(outcomes: readonly Outcome[], ops: readonly Op[]): PackedOutcomes {
+  const packed: PackedOutcomes = [];
+  let last: PackedOutcomes[number] | undefined;
+  for (const [i, outcome] of outcomes.entries()) {
+    const op = ops[i]!;
+    if (op.verb === "settle" && "ok" in outcome && (outcome.ok as { state: string }).state === "done") {
+      if (!last || !("done" in last)) packed.push((last = { done: 0 }));
+      last.done++;
+    } else if (isPlainAdd(op) && isPlainlyAdded(outcome)) {
+      if (!last || !("ids" in last) || "fences" in last) packed.push((last = { ids: [] }));
+      last.ids.push(outcome.ok[0]!.id);
+    } else if (op.verb === "claim" && "ok" in outcome) {
+      packed.push((last = packClaim(outcome.ok as ClaimOutcome)));
+    } else {
+      packed.push((last = { outcome }));
+    }
+  }
+  return packed;
+}
+
+/** `ops` are those that the outcomes answer. */
+export function unpackOutcomes(packed: PackedOutcomes, ops: readonly Op[]): Outcome[] {
+  const outcomes: Outcome[] = [];
+  for (const piece of packed) {
+    if ("outcome" in piece) {
+      outcomes.push(piece.outcome);
+    } else if ("done" in piece) {
+      for (let i = 0; i < piece.done; i++) outcomes.push(DONE);
+    } else if ("fences" in piece) {
+      outcomes.push({ ok: unpackClaim(piece) });
+    } else {
+      for (const id of piece.ids) {
+        const { queue } = (ops[outcomes.length] as Op<"add">).tasks[0]!;
+        outcomes.push({ ok: [{ id, queue, state: "ready", existing: false }] });
+      }
+    }
+  }
+  return outcomes;
+}
+
+/** One for all: nobody changes an outcome. */
+const DONE: Outcome<"settle"> = Object.freeze({ ok: Object.freeze({ state: "done" as const }) });
+const NO_HEADERS: Headers = Object.freeze({});
+
+function isPlainlyAdded(outcome: Outcome): outcome is Extract<Outcome<"add">, { ok: unknown }> {
+  if (!("ok" in outcome)) return false;
+  const [added] = outcome.ok as Extract<Outcome<"add">, { ok: unknown }>["ok"];
+  return added!.state === "ready" && !added!.existing;
+}
+
+function packClaim({ tasks, ...rest }: ClaimOutcome): ClaimColumns {
+  const columns: ClaimColumns = {
+    ...rest,
+    queues: [],
+    ids: [],
+    fences: [],
+    attempts: [],
+    createdAt: [],
+    data: [],
+    special: [],
+  };
+  for (const [i, task] of tasks.entries()) {
+    columns.queues.push(task.queue);
+    columns.ids.push(task.id);
+    columns.fences.push(task.fence);
+    columns.attempts.push(task.attempt);
+    columns.createdAt.push(task.createdAt);
+    columns.data.push(task.data);
+    if (!isUsual(task, rest.policies[task.queue]!.maxAttempts)) {
+      const { contentType, headers, maxAttempts, priority, groupKey } = task;
+      columns.special.push([i, { contentType, headers, maxAttempts, priority, groupKey }]);
+    }
+  }
+  return columns;
+}
+
+function isUsual(task: ClaimedTask, maxAttempts: number): boolean {
+  if (task.contentType !== JSON_TYPE || task.groupKey !== null || task.priority !== 0) return false;
+  for (const _ in task.headers) return false;
+  return task.maxAttempts === maxAttempts;
+}
+
+function unpackClaim({
+  queues,
+  ids,
+  fences,
+  attempts,
+  createdAt,
+  data,
+  special,
+  ...rest
+}: ClaimColumns): ClaimOutcome {
+  const tasks = ids.map((id, i): ClaimedTask => {
+    const queue = queues[i]!;
+    return {
+      id,
+      fence: fences[i]!,
+      queue,
+      data: data[i]!,
+      contentType: JSON_TYPE,
+      headers: NO_HEADERS,
+      attempt: attempts[i]!,
+      maxAttempts: rest.policies[queue]!.maxAttempts,
+      priority: 0,
+      groupKey: null,
+      createdAt: createdAt[i]!,
+    };
+  });
+  for (const [i, fields] of special) Object.assign(tasks[i]!, fields);
+  return { tasks, ...rest };
+}

@@ -1,0 +1,105 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { DEFAULT_POLICY } from "../../../src/core/policy.ts";
+import { JSON_TYPE } from "../../../src/core/task.ts";
+import type { Op, Outcome } from "../../../src/engine/engine.ts";
+import { packOps, packOutcomes, unpackOps, unpackOutcomes } from "../../../src/engines/sqlite/pack.ts";
+
+const body = fc.oneof(fc.string(), fc.uint8Array());
+const queue = fc.constantFrom("a", "b");
+const settled = (settlement: fc.Arbitrary<Extract<Op, { verb: "settle" }>["settlement"]>) =>
+  fc.record({ verb: fc.constant("settle" as const), id: fc.uuid(), fence: fc.nat(), settlement });
+const plain = fc.record({ queue, data: body });
+
+const op: fc.Arbitrary<Op> = fc.oneof(
+  fc.record({ verb: fc.constant("add" as const), tasks: fc.tuple(plain) }),
+  fc.record({ verb: fc.constant("add" as const), tasks: fc.array(plain, { minLength: 1, maxLength: 3 }) }),
+  fc.record({
+    verb: fc.constant("add" as const),
+    tasks: fc.tuple(fc.record({ queue, data: body, priority: fc.integer() })),
+  }),
+  settled(fc.record({ kind: fc.constant("done" as const), result: fc.oneof(body, fc.constant(null)) })),
+  settled(
+    fc.record({
+      kind: fc.constant("done" as const),
+      result: fc.constant(null),
+      adds: fc.array(plain, { minLength: 1 }),
+    }),
+  ),
+  settled(fc.record({ kind: fc.constant("release" as const), started: fc.boolean() })),
+  fc.record({
+    verb: fc.constant("claim" as const),
+    queues: fc.array(queue),
+    max: fc.nat(),
+    worker: fc.string(),
+  }),
+  fc.constant<Op>({ verb: "tend" }),
+);
+
+const refused = fc.constant<Outcome>({ refused: { code: "CLAIM_LOST", message: "gone" } });
+const claimed = fc.record({
+  id: fc.uuid(),
+  fence: fc.nat(),
+  queue,
+  data: body,
+  contentType: fc.constantFrom(JSON_TYPE, "text/plain"),
+  headers: fc.constantFrom({}, { type: "letter" }),
+  attempt: fc.nat(),
+  maxAttempts: fc.constantFrom(DEFAULT_POLICY.maxAttempts, 2),
+  priority: fc.constantFrom(0, 5),
+  groupKey: fc.constantFrom(null, "g"),
+  createdAt: fc.nat(),
+});
+
+/** An outcome such as the operation could have. */
+function outcomeOf(of: Op): fc.Arbitrary<Outcome> {
+  if (of.verb === "settle") {
+    return fc.oneof(
+      fc.record({ ok: fc.record({ state: fc.constantFrom("done", "ready", "cancelled") }) }),
+      refused,
+    );
+  }
+  if (of.verb === "add") {
+    const added = of.tasks.map((task) =>
+      fc.record({
+        id: fc.uuid(),
+        queue: fc.constant(task.queue),
+        state: fc.constantFrom("ready", "done"),
+        existing: fc.boolean(),
+      }),
+    );
+    return fc.oneof(fc.record({ ok: fc.tuple(...added) }), refused);
+  }
+  if (of.verb === "claim") {
+    const policies = { a: DEFAULT_POLICY, b: DEFAULT_POLICY };
+    const ok = fc.record({
+      tasks: fc.array(claimed),
+      policies: fc.constant(policies),
+      passed: fc.boolean(),
+      more: fc.boolean(),
+    });
+    return fc.oneof(fc.record({ ok }), refused);
+  }
+  return fc.constant<Outcome>({ ok: { next: null } });
+}
+
+describe("packing", () => {
+  it("gives back the operations it was given, across threads too", () => {
+    fc.assert(
+      fc.property(fc.array(op), (ops) => {
+        expect(unpackOps(structuredClone(packOps(ops)))).toEqual(ops);
+      }),
+    );
+  });
+
+  it("gives back the outcomes it was given, across threads too", () => {
+    const pairs = fc.array(op.chain((of) => outcomeOf(of).map((outcome) => ({ of, outcome }))));
+    fc.assert(
+      fc.property(pairs, (answered) => {
+        const ops = answered.map(({ of }) => of);
+        const outcomes = answered.map(({ outcome }) => outcome);
+        expect(unpackOutcomes(structuredClone(packOutcomes(outcomes, ops)), ops)).toEqual(outcomes);
+      }),
+    );
+  });
+});
