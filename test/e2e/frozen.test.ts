@@ -1,4 +1,5 @@
 import { describe, expect } from "vitest";
+import { freeze } from "./harness/freeze.ts";
 import { actsOf, test } from "./harness/stage.ts";
 
 const LEASE_MS = 600;
@@ -15,11 +16,11 @@ describe.concurrent("a worker that is frozen past its lease", () => {
     );
     await frozen.hearsTimes("waiting", verbs.length);
 
-    frozen.signal("SIGSTOP");
+    await freeze(frozen, stage.file);
     const other = await stage.startWorker({ work: { name: "other", concurrency: verbs.length } });
-    const results = await Promise.all(tasks.map((task) => task.result({ timeout: "20s" })));
-    expect(results).toEqual(verbs.map(() => "other"));
+    await other.hearsTimes("start", verbs.length);
 
+    // Now the other one holds them all: only the fences tell their claims apart.
     frozen.signal("SIGCONT");
     const late = await frozen.hearsTimes("late", verbs.length);
     for (const verb of verbs) {
@@ -27,6 +28,12 @@ describe.concurrent("a worker that is frozen past its lease", () => {
     }
     const aborts = await frozen.hearsTimes("abort", verbs.length);
     expect(aborts.map((saying) => saying.code)).toEqual(verbs.map(() => "CLAIM_LOST"));
+    for (const task of tasks) {
+      expect(await task.info()).toMatchObject({ state: "claimed", attempt: 2, progress: null });
+    }
+    other.tell({ open: "thawed" });
+    const results = await Promise.all(tasks.map((task) => task.result({ timeout: "20s" })));
+    expect(results).toEqual(verbs.map(() => "other"));
 
     // Nothing of all that left a trace.
     for (const task of tasks) {

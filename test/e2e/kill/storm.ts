@@ -63,7 +63,7 @@ export async function storm(stage: Stage, kills: number, seed: number): Promise<
 /** Leaves when it is time for the victim to die. */
 async function haunt(victim: Program, role: Role, random: Random, aftermath: Aftermath): Promise<void> {
   const early = random.chance(0.25);
-  const moment = random.between(0, early ? 300 : 500);
+  const moment = early ? random.between(0, 300) : random.between(100, 600);
   const freeze = role.program === "storm-worker.ts" && random.chance(0.25);
   const frozenFor = random.between(LEASE_MS, 2 * LEASE_MS);
   const after = random.between(0, 200);

@@ -17,7 +17,10 @@ export type Act =
   | { do: "hang"; attempts?: number }
   /** Ends when the test says so: `tell({ open: gate })`. */
   | { do: "pass"; gate: string }
-  /** On its first attempt: waits until the process was frozen for longer than `ms`, then does `verb`. */
+  /**
+   * On its first attempt: waits until the process was frozen for longer than `ms`, then does `verb`. On the next
+   * one: ends when the test opens "thawed".
+   */
   | { do: "late"; ms: number; verb: "ack" | "nack" | "reject" | "release" | "extend" | "progress" };
 
 const acts: { [Name in Act["do"]]: (act: Act & { do: Name }, task: Task<Act>, worker: string) => unknown } = {
@@ -36,7 +39,10 @@ const acts: { [Name in Act["do"]]: (act: Act & { do: Name }, task: Task<Act>, wo
   hang: ({ attempts }, task) => (task.attempt > (attempts ?? Infinity) ? "done" : new Promise(() => {})),
   pass: ({ gate }) => opened(gate),
   late: async ({ ms, verb }, task, worker) => {
-    if (task.attempt > 1) return worker;
+    if (task.attempt > 1) {
+      await opened("thawed");
+      return worker;
+    }
     await frozenFor(ms, () => say("waiting"));
     say("late", { id: task.id, verb, code: await codeOf(() => doLate(task, verb)) });
     if (verb === "extend" || verb === "progress") await aborted(task.signal);

@@ -23,7 +23,7 @@ let last = done.reduce((most, entry) => (entry.kind === "added" ? Math.max(most,
 say("ready");
 
 for (;;) {
-  const count = random.chance(0.3) ? random.between(2, 5) : 1;
+  const count = random.chance(0.3) ? random.between(2, 20) : 1;
   const batch = Array.from({ length: count }, (_, index) => taskOf(last + index + 1));
   const added = await addSurely(batch);
   for (const [index, { id }] of added.entries()) {
@@ -31,7 +31,7 @@ for (;;) {
     log.write({ kind: "added", id, key, group: group ?? null, n: data.n });
   }
   last += count;
-  await new Promise((resolve) => setTimeout(resolve, random.between(0, 8)));
+  await new Promise((resolve) => setTimeout(resolve, random.between(0, 5)));
 }
 
 /** The same for the same number in every life. */

@@ -47,12 +47,10 @@ async function work(): Promise<void> {
 async function workByHand(): Promise<void> {
   say("ready");
   for (;;) {
-    const claims = await queue.claim({ max: 3, lease: 300, wait: 1_000 }).catch(() => []);
+    const claims = await queue.claim({ max: 5, lease: 250, wait: 1_000 }).catch(() => []);
     for (const claim of claims) began(claim);
-    for (const claim of claims) {
-      await sleep(random.between(0, 200));
-      await ack(claim);
-    }
+    await sleep(random.between(0, 500));
+    for (const claim of claims) await ack(claim);
   }
 }
 
@@ -61,7 +59,7 @@ function began({ id, fence, attempt }: Claim): void {
 }
 
 async function misbehave(task: Claim): Promise<void> {
-  await sleep(random.between(0, 15));
+  await sleep(random.chance(0.1) ? random.between(200, 600) : random.between(0, 15));
   if (random.chance(0.1)) await task.progress(random.next()).catch(() => {});
   if (random.chance(0.1)) await task.extend("1m").catch(() => {});
   if (random.chance(0.05)) block(random.between(0, 50));

@@ -1,0 +1,29 @@
+import Database from "better-sqlite3";
+import type { Program } from "./program.ts";
+import { pause } from "./stage.ts";
+
+/**
+ * Stops a process, but not inside a transaction: it would hold SQLite's lock, and hold up all others, until it goes
+ * on or is killed. That is so with every store on a file; what these tests are about is the lease.
+ */
+export async function freeze(program: Program, file: string): Promise<void> {
+  for (;;) {
+    program.signal("SIGSTOP");
+    if (canWrite(file)) return;
+    program.signal("SIGCONT");
+    await pause(10);
+  }
+}
+
+function canWrite(file: string): boolean {
+  const db = new Database(file, { timeout: 200 });
+  try {
+    db.exec("BEGIN IMMEDIATE; ROLLBACK");
+    return true;
+  } catch (error) {
+    if ((error as { code?: string }).code === "SQLITE_BUSY") return false;
+    throw error;
+  } finally {
+    db.close();
+  }
+}
