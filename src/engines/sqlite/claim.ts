@@ -84,10 +84,10 @@ interface LineRow {
   pos: number;
   task: number;
   failures: number;
-  created_at: number;
-  data: Body;
   /** It has something that most tasks have not. */
   special: number;
+  created_at: number;
+  data: Body;
 }
 
 interface Special {
@@ -103,20 +103,18 @@ interface KeptRow {
   pos: number;
   task: number;
   failures: number;
+  special: number;
   avoid: string;
 }
 
 // Every column read costs; what few tasks have is asked for those alone.
-const FIELDS = `
-  task.created_at, task.data,
-  coalesce(group_key, expires_at, max_attempts, content_type, headers) IS NOT NULL AS special`;
 // CROSS JOIN fixes the order: the line first, then its tasks by number.
 const HEAD_OF_LINE = `
-  SELECT rank, ready.pos, task, failures, ${FIELDS}
+  SELECT rank, ready.pos, task, failures, special, task.created_at, task.data
   FROM ready CROSS JOIN task ON task.seq = ready.task
   WHERE ready.queue = ? ORDER BY rank, ready.pos LIMIT ?`;
-const KEPT = `SELECT rank, pos, task, failures, avoid FROM kept WHERE queue = ? ORDER BY rank, pos LIMIT ?`;
-const KEPT_TASK = `SELECT ${FIELDS} FROM task WHERE seq = ?`;
+const KEPT = `SELECT rank, pos, task, failures, special, avoid FROM kept WHERE queue = ? ORDER BY rank, pos LIMIT ?`;
+const KEPT_TASK = `SELECT created_at, data FROM task WHERE seq = ?`;
 const SPECIAL = `
   SELECT group_key, expires_at, max_attempts, content_type, headers FROM task WHERE seq = ?`;
 const PLAIN: Special = {
@@ -220,23 +218,19 @@ function leaseOf(request: ClaimRequest, session: SessionRow | null, policy: Queu
 }
 
 /** Fences follow each other in the order of the line. Numbering rows costs as much again as writing them. */
-const NUMBERED = `? + row_number() OVER (ORDER BY rank, line.pos)`;
+const NUMBERED = `? + row_number() OVER (ORDER BY rank, pos)`;
 /** Where places follow each other, a fence is its place and a number: the usual case. */
-const BY_PLACE = `? + line.pos`;
+const BY_PLACE = `? + pos`;
 
 function insertClaims(fence: string, table: "ready" | "kept", where: string): string {
   return `
   INSERT INTO claim (fence, started_at, lease, deadline, session, worker,
-    task, queue, rank, pos, failures, created_at, keyed, cancelled, group_key, expires_at, max_attempts)
-  SELECT ${fence}, ?, ?, ?, ?, ?,
-    task, line.queue, rank, line.pos, failures, created_at, idempotency_key IS NOT NULL, 0, group_key, expires_at,
-    max_attempts
-  FROM ${table} AS line CROSS JOIN task ON task.seq = line.task
-  WHERE line.queue = ? AND ${where}
-  ORDER BY rank, line.pos`;
+    task, queue, failures, special, cancelled)
+  SELECT ${fence}, ?, ?, ?, ?, ?, task, queue, failures, special, 0
+  FROM ${table} WHERE queue = ? AND ${where} ORDER BY rank, pos`;
 }
 
-const UP_TO = `(rank, line.pos) <= (?, ?)`;
+const UP_TO = `(rank, pos) <= (?, ?)`;
 const HOLD_HEAD = insertClaims(NUMBERED, "ready", UP_TO);
 const HOLD_RUN = insertClaims(BY_PLACE, "ready", UP_TO);
 const DELETE_HEAD = `DELETE FROM ready WHERE queue = ? AND (rank, pos) <= (?, ?)`;
@@ -259,7 +253,7 @@ function claimValues(
   return [tx.now, lease, deadline, session, worker];
 }
 
-const AT = `rank = ? AND line.pos = ?`;
+const AT = `rank = ? AND pos = ?`;
 const HOLD_READY = insertClaims(NUMBERED, "ready", AT);
 const HOLD_KEPT = insertClaims(NUMBERED, "kept", AT);
 const DELETE_READY = `DELETE FROM ready WHERE queue = ? AND rank = ? AND pos = ?`;

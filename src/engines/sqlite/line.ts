@@ -32,9 +32,16 @@ export interface Held extends Mover {
   cancelled: boolean;
 }
 
-const INSERT_READY = `INSERT INTO ready (queue, rank, pos, task, failures) VALUES (?, ?, ?, ?, ?)`;
+/** It has something that most tasks have not: whoever moves the others need not read their rows. */
+export const SPECIAL = `
+  coalesce(group_key, expires_at, max_attempts, idempotency_key, content_type, headers) IS NOT NULL`;
+
+const INSERT_READY = `
+  INSERT INTO ready (queue, rank, pos, task, failures, special)
+  SELECT ?, ?, ?, seq, ?, ${SPECIAL} FROM task WHERE seq = ?`;
 const INSERT_KEPT = `
-  INSERT INTO kept (queue, rank, pos, task, failures, until, avoid) VALUES (?, ?, ?, ?, ?, ?, ?)`;
+  INSERT INTO kept (queue, rank, pos, task, failures, special, until, avoid)
+  SELECT ?, ?, ?, seq, ?, ${SPECIAL}, ?, ? FROM task WHERE seq = ?`;
 const INSERT_SCHEDULED = `
   INSERT INTO scheduled (queue, pos, task, due, failures, holds_group) VALUES (?, ?, ?, ?, ?, ?)`;
 const INSERT_WAITING = `INSERT INTO waiting (queue, group_key, pos, task, rank) VALUES (?, ?, ?, ?, ?)`;
@@ -65,27 +72,23 @@ function becomeReady(tx: Tx, queue: Queue, rank: number, pos: number, seq: numbe
   const avoid = failures === 0 ? null : keptFrom(tx, queue, seq, failures);
   if (avoid) {
     const until = tx.now + queue.policy.elsewhere;
-    tx.run(INSERT_KEPT, queue.id, rank, pos, seq, failures, until, JSON.stringify(avoid));
+    tx.run(INSERT_KEPT, queue.id, rank, pos, failures, until, JSON.stringify(avoid), seq);
   } else {
-    tx.run(INSERT_READY, queue.id, rank, pos, seq, failures);
+    tx.run(INSERT_READY, queue.id, rank, pos, failures, seq);
   }
   tx.count(queue, "ready", 1);
   tx.hintReady(queue);
 }
 
+const OPEN_KEPT = `
+  INSERT INTO ready (queue, rank, pos, task, failures, special)
+  SELECT queue, rank, pos, task, failures, special FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
 const DELETE_KEPT = `DELETE FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
 
 /** Nobody else took it in time: now any worker may. */
-export function openKept(
-  tx: Tx,
-  queue: Queue,
-  rank: number,
-  pos: number,
-  seq: number,
-  failures: number,
-): void {
+export function openKept(tx: Tx, queue: Queue, rank: number, pos: number): void {
+  tx.run(OPEN_KEPT, queue.id, rank, pos);
   tx.run(DELETE_KEPT, queue.id, rank, pos);
-  tx.run(INSERT_READY, queue.id, rank, pos, seq, failures);
   tx.hintReady(queue);
 }
 

@@ -55,6 +55,7 @@ export const MIGRATIONS: readonly string[] = [
     pos       INTEGER NOT NULL,
     task      INTEGER NOT NULL,
     failures  INTEGER NOT NULL,
+    special   INTEGER NOT NULL,    -- its task has what most have not: see line.ts
     PRIMARY KEY (queue, rank, pos)
   ) WITHOUT ROWID;
   -- For the age of the oldest: in each rank the first is the oldest, but for those whose place is not their number.
@@ -67,6 +68,7 @@ export const MIGRATIONS: readonly string[] = [
     pos       INTEGER NOT NULL,
     task      INTEGER NOT NULL,
     failures  INTEGER NOT NULL,
+    special   INTEGER NOT NULL,
     until     INTEGER NOT NULL,
     avoid     TEXT    NOT NULL,    -- JSON: worker ids
     PRIMARY KEY (queue, rank, pos)
@@ -101,24 +103,18 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (queue, group_key)
   ) WITHOUT ROWID;
 
-  -- Holds all that a settlement needs, so that it need not touch the task.
+  -- Holds all that the success of a plain task needs, so that it need not touch the task.
   CREATE TABLE claim (
     task          INTEGER PRIMARY KEY,
     queue         INTEGER NOT NULL,
-    rank          INTEGER NOT NULL,
-    pos           INTEGER NOT NULL,
     failures      INTEGER NOT NULL,
-    created_at    INTEGER NOT NULL,
+    special       INTEGER NOT NULL,
     fence         INTEGER NOT NULL,
     started_at    INTEGER NOT NULL,
     lease         INTEGER NOT NULL,
     deadline      INTEGER NOT NULL,  -- awake: by hand, of the lease; by a session, of the timeout
-    keyed         INTEGER NOT NULL,  -- it has an idempotency key
     cancelled     INTEGER NOT NULL,
     session       INTEGER,
-    group_key     TEXT,
-    expires_at    INTEGER,
-    max_attempts  INTEGER,
     progress      REAL,
     note          TEXT,
     worker        TEXT    NOT NULL

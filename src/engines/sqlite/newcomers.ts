@@ -1,5 +1,6 @@
 import { type Body, JSON_TYPE, type NewTask } from "../../core/task.ts";
 import { chunks, sized } from "./chunks.ts";
+import { SPECIAL } from "./line.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /**
@@ -56,7 +57,7 @@ export class Newcomers {
       }
       first += tasks.length;
     }
-    tx.run(LINE_UP, this.#first, this.#first + count - 1);
+    tx.run(this.#plain ? LINE_UP_PLAIN : LINE_UP, this.#first, this.#first + count - 1);
     tx.hintReady(queue, count);
     this.forget();
   }
@@ -76,8 +77,11 @@ const INSERT_WHOLE = sized(
   (i) => `(:first + ${i}, :queue, :now, ?, ?, ?, ?, ?)`,
 );
 const LINE_UP = `
-  INSERT INTO ready (queue, rank, pos, task, failures)
-  SELECT queue, 0 - priority, seq, seq, 0 FROM task WHERE seq BETWEEN ? AND ?`;
+  INSERT INTO ready (queue, rank, pos, task, failures, special)
+  SELECT queue, 0 - priority, seq, seq, 0, ${SPECIAL} FROM task WHERE seq BETWEEN ? AND ?`;
+const LINE_UP_PLAIN = `
+  INSERT INTO ready (queue, rank, pos, task, failures, special)
+  SELECT queue, 0, seq, seq, 0, 0 FROM task WHERE seq BETWEEN ? AND ?`;
 
 /** Ready at once, with nothing to be written beside the task and its place. */
 function isUsual(queue: Queue, task: NewTask): boolean {

@@ -105,20 +105,14 @@ const CLAIM = `SELECT * FROM claim WHERE task = ?`;
 export interface ClaimRow {
   task: number;
   queue: number;
-  rank: number;
-  pos: number;
   failures: number;
-  created_at: number;
+  special: number;
   fence: number;
   started_at: number;
   lease: number;
   deadline: number;
-  keyed: number;
   cancelled: number;
   session: number | null;
-  group_key: string | null;
-  expires_at: number | null;
-  max_attempts: number | null;
   progress: number | null;
   note: string | null;
   worker: string;
@@ -130,17 +124,10 @@ function findHeld(tx: Tx, seq: number): Held | undefined {
 }
 
 export function heldFrom(tx: Tx, row: ClaimRow): Held {
+  const task = taskBySeq(tx, row.task)!;
   return {
-    seq: row.task,
-    queue: tx.queueOf(row.queue),
-    createdAt: row.created_at,
-    rank: row.rank,
-    pos: row.pos,
-    groupKey: row.group_key,
-    holdsGroup: row.group_key !== null,
-    expiresAt: row.expires_at,
-    maxAttempts: row.max_attempts,
-    keyed: row.keyed === 1,
+    ...task,
+    holdsGroup: task.groupKey !== null,
     failures: row.failures,
     fence: row.fence,
     worker: row.worker,

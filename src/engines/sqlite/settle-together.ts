@@ -49,19 +49,18 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
 const INSERT_DONE = sized(
   `INSERT INTO ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result)
    SELECT claim.task, claim.queue, 'done', :now, claim.started_at, claim.failures + 1, claim.fence, claim.worker,
-     settled.column4
+     settled.column3
    FROM (VALUES `,
-  () => `(?, ?, ?, ?)`,
+  () => `(?, ?, ?)`,
   `) AS settled CROSS JOIN claim ON claim.task = settled.column1
-   WHERE claim.fence = settled.column2 AND claim.created_at = settled.column3
-     AND claim.cancelled = 0 AND claim.keyed = 0 AND claim.group_key IS NULL
+   WHERE claim.fence = settled.column2 AND claim.special = 0 AND claim.cancelled = 0
    RETURNING task, queue, started_at`,
 );
 const DELETE_CLAIMS = sized(`DELETE FROM claim WHERE task IN (`, () => `?`, `)`);
 
 /** Answers the numbers of those it settled. */
 function endAll(tx: Tx, successes: readonly Success[]): number[] {
-  const values = successes.flatMap(({ op, place, result }) => [place.seq, op.fence, place.createdAt, result]);
+  const values = successes.flatMap(({ op, place, result }) => [place.seq, op.fence, result]);
   const rows = tx.takeMany<[task: number, queue: number, startedAt: number]>(
     INSERT_DONE(successes.length),
     values,

@@ -177,16 +177,14 @@ interface KeptRow {
   queue: number;
   rank: number;
   pos: number;
-  task: number;
-  failures: number;
 }
 
 const KEPT_LONG_ENOUGH = `
-  SELECT queue, rank, pos, task, failures FROM kept WHERE until <= ? ORDER BY until, task LIMIT ?`;
+  SELECT queue, rank, pos FROM kept WHERE until <= ? ORDER BY until, task LIMIT ?`;
 
 function openAllKept(tx: Tx): void {
   for (const row of tx.all<KeptRow>(KEPT_LONG_ENOUGH, tx.now, BOUNDS.sweep)) {
-    openKept(tx, tx.queueOf(row.queue), row.rank, row.pos, row.task, row.failures);
+    openKept(tx, tx.queueOf(row.queue), row.rank, row.pos);
   }
 }
 
