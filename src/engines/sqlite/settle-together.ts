@@ -1,5 +1,4 @@
 import { isLarger } from "../../core/limits.ts";
-import type { TaskPlace } from "../../core/task-id.ts";
 import type { Body } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
 import { chunks, sized } from "./chunks.ts";
@@ -7,14 +6,16 @@ import type { Tx } from "./tx.ts";
 
 interface Success {
   op: Op<"settle">;
-  place: TaskPlace;
+  seq: number;
+  fence: number;
   result: Body | null;
+  settled: boolean;
 }
 
 /**
- * Settles successes that follow each other all at once, from `from` on; answers none where there are not several.
- * Most are alike: no key, no group, not cancelled. The others are settled `alone`; since nothing is added by any
- * of them, the order makes no difference.
+ * Settles successes that follow each other all at once, from `from` on; answers none where there are none.
+ * Most are alike: not special, not cancelled. The others are settled `alone`; since nothing is added by any of
+ * them, the order makes no difference.
  */
 export function settleTogether(
   tx: Tx,
@@ -24,10 +25,10 @@ export function settleTogether(
 ): Outcome[] {
   // Events tell of each in its order.
   const successes = tx.listeners > 0 ? [] : successesFrom(tx, ops, from);
-  if (successes.length < 2) return [];
-  const settled = new Set<number>();
-  for (const chunk of chunks(successes)) for (const seq of endAll(tx, chunk)) settled.add(seq);
-  return successes.map(({ op, place }) => (settled.has(place.seq) ? { ok: { state: "done" } } : alone(op)));
+  const { runs, others } = sortOut(successes);
+  for (const run of runs) if (!endRun(tx, run)) others.push(...run);
+  for (const chunk of chunks(others)) endAll(tx, chunk);
+  return successes.map(({ op, settled }) => (settled ? { ok: { state: "done" } } : alone(op)));
 }
 
 function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
@@ -41,9 +42,60 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
     if (!place || seen.has(place.seq) || (adds && adds.length > 0)) break;
     if (result !== null && isLarger(result, tx.leastPayload)) break;
     seen.add(place.seq);
-    successes.push({ op, place, result });
+    successes.push({ op, seq: place.seq, fence: op.fence, result, settled: false });
   }
   return successes;
+}
+
+/** Fewer than this are not worth three statements of their own. */
+const SHORTEST_RUN = 8;
+
+/** Tasks that were claimed one after the other and have no result differ by their numbers alone. */
+function sortOut(successes: readonly Success[]): { runs: Success[][]; others: Success[] } {
+  const runs: Success[][] = [];
+  const others: Success[] = [];
+  let run: Success[] = [];
+  const close = (): void => {
+    if (run.length >= SHORTEST_RUN) runs.push(run);
+    else others.push(...run);
+    run = [];
+  };
+  for (const each of successes.toSorted((a, b) => a.seq - b.seq)) {
+    const last = run.at(-1);
+    if (last && (each.seq !== last.seq + 1 || each.fence !== last.fence + 1)) close();
+    if (each.result === null) run.push(each);
+    else others.push(each);
+  }
+  close();
+  return { runs, others };
+}
+
+interface RunRow {
+  count: number;
+  first: number;
+  last: number;
+  service: number;
+}
+
+const RUN = `
+  SELECT count(*) AS count, min(queue) AS first, max(queue) AS last, sum(? - started_at) AS service
+  FROM claim WHERE task BETWEEN ? AND ? AND fence = task + ? AND special = 0 AND cancelled = 0`;
+const END_RUN = `
+  INSERT INTO ended (task, queue, state, ended_at, started_at, attempt, fence, worker)
+  SELECT task, queue, 'done', ?, started_at, failures + 1, fence, worker FROM claim WHERE task BETWEEN ? AND ?`;
+const DELETE_RUN = `DELETE FROM claim WHERE task BETWEEN ? AND ?`;
+
+/** In SQL alone, where all of them hold and are of one queue; answers whether they are. */
+function endRun(tx: Tx, run: readonly Success[]): boolean {
+  const { seq, fence } = run[0]!;
+  const last = seq + run.length - 1;
+  const found = tx.get<RunRow>(RUN, tx.now, seq, last, fence - seq)!;
+  if (found.count !== run.length || found.first !== found.last) return false;
+  tx.run(END_RUN, tx.now, seq, last);
+  tx.run(DELETE_RUN, seq, last);
+  countDone(tx, found.first, run.length, found.service);
+  for (const each of run) each.settled = true;
+  return true;
 }
 
 const INSERT_DONE = sized(
@@ -58,24 +110,26 @@ const INSERT_DONE = sized(
 );
 const DELETE_CLAIMS = sized(`DELETE FROM claim WHERE task IN (`, () => `?`, `)`);
 
-/** Answers the numbers of those it settled. */
-function endAll(tx: Tx, successes: readonly Success[]): number[] {
-  const values = successes.flatMap(({ op, place, result }) => [place.seq, op.fence, result]);
+function endAll(tx: Tx, successes: readonly Success[]): void {
+  const values = successes.flatMap(({ seq, fence, result }) => [seq, fence, result]);
   const rows = tx.takeMany<[task: number, queue: number, startedAt: number]>(
     INSERT_DONE(successes.length),
     values,
     { now: tx.now },
   );
-  const settled = rows.map(([task]) => task);
-  for (const chunk of chunks(settled)) tx.runMany(DELETE_CLAIMS(chunk.length), chunk, {});
-  for (const [, id, startedAt] of rows) {
-    const queue = tx.queueOf(id);
-    tx.count(queue, "claimed", -1);
-    tx.count(queue, "done", 1);
-    const flow = tx.flow(queue);
-    flow.done++;
-    flow.serviceMs += tx.now - startedAt;
-  }
-  if (rows.length > 0) tx.hint.ended = true;
-  return settled;
+  const ended = rows.map(([task]) => task);
+  for (const chunk of chunks(ended)) tx.runMany(DELETE_CLAIMS(chunk.length), chunk, {});
+  for (const [, queue, startedAt] of rows) countDone(tx, queue, 1, tx.now - startedAt);
+  const settled = new Set(ended);
+  for (const each of successes) each.settled = settled.has(each.seq);
+}
+
+function countDone(tx: Tx, id: number, count: number, serviceMs: number): void {
+  const queue = tx.queueOf(id);
+  tx.count(queue, "claimed", -count);
+  tx.count(queue, "done", count);
+  const flow = tx.flow(queue);
+  flow.done += count;
+  flow.serviceMs += serviceMs;
+  tx.hint.ended = true;
 }

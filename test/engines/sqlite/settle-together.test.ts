@@ -1,0 +1,59 @@
+import { expect, onTestFinished, test } from "vitest";
+import type { Op } from "../../../src/engine/engine.ts";
+import { SqliteStore } from "../../../src/engines/sqlite/store.ts";
+import { newTask, now, QUEUE, tempPath } from "./kit.ts";
+
+const OTHER = "other";
+
+test("successes settled together come to the same as one by one", () => {
+  const reading = now();
+  const [together, oneByOne] = [false, true].map((listening) => {
+    const store = new SqliteStore({ path: tempPath(), durability: "relaxed", store: 7 }, reading);
+    onTestFinished(() => store.close());
+    const run = (...ops: Op[]) => store.run(ops, reading).outcomes;
+    // Whoever listens is told of each.
+    if (listening) run({ verb: "listen", listener: "l", after: null, limit: 1 });
+    const settlements = claimAndSettle(run);
+    return {
+      settled: run(...settlements),
+      again: run(...settlements),
+      after: [QUEUE, OTHER].flatMap((queue) =>
+        run(
+          { verb: "stats", queue },
+          { verb: "list", queue, state: "claimed", limit: 500 },
+          { verb: "list", queue, state: "cancelled", limit: 500 },
+          { verb: "list", queue, state: "done", limit: 500 },
+        ),
+      ),
+    };
+  }) as [unknown, unknown];
+  expect(together).toEqual(oneByOne);
+});
+
+/** Runs of plain tasks, with everything among them that ends a run or does not belong to it. */
+function claimAndSettle(run: (...ops: Op[]) => unknown[]): Op<"settle">[] {
+  const tasks = Array.from({ length: 200 }, (_, i) => {
+    if (i === 20) return newTask({ headers: { a: "b" } });
+    if (i === 40) return newTask({ groupKey: "g" });
+    if (i === 41) return newTask({ groupKey: "g" });
+    if (i === 60) return newTask({ idempotencyKey: "k" });
+    return newTask({ queue: i >= 100 && i < 120 ? OTHER : QUEUE });
+  });
+  run({ verb: "add", tasks });
+  const [claimed] = run({ verb: "claim", queues: [QUEUE, OTHER], max: 195, worker: "w" }) as [
+    { ok: { tasks: { id: string; fence: number }[] } },
+  ];
+  const held = claimed.ok.tasks;
+  run({ verb: "cancel", id: held[70]!.id });
+  const settlements = held.map(({ id, fence }, i): Op<"settle"> => {
+    const result = i % 50 === 10 ? `${i}` : null;
+    return {
+      verb: "settle",
+      id,
+      fence: i === 80 ? fence + 1_000 : fence,
+      settlement: { kind: "done", result },
+    };
+  });
+  // Not in their order, and one of them twice.
+  return [...settlements.slice(100), ...settlements.slice(0, 90).toReversed(), settlements[5]!];
+}
