@@ -78,17 +78,17 @@ function signOfLife(tx: Tx, session: SessionRow, request: ClaimRequest, outcome:
   tx.serving.clear();
 }
 
-/** A task in line. */
-interface LineRow {
-  rank: number;
-  pos: number;
-  task: number;
-  failures: number;
+/** A task in line: as an array, which is read faster than an object. */
+type LineRow = [
+  rank: number,
+  pos: number,
+  task: number,
+  failures: number,
   /** It has something that most tasks have not. */
-  special: number;
-  created_at: number;
-  data: Body;
-}
+  special: number,
+  createdAt: number,
+  data: Body,
+];
 
 interface Special {
   group_key: string | null;
@@ -139,32 +139,47 @@ function take(
   if (room <= 0 || !queue || queue.paused) return;
   const kept = lookAtKept(tx, queue, request.worker);
   outcome.passed ||= kept.passed;
-  const ready = tx.all<LineRow>(HEAD_OF_LINE, queue.id, room);
-  const allowed = kept.allowed.map((row) => ({ ...row, ...tx.get<LineRow>(KEPT_TASK, row.task)! }));
+  const ready = tx.rows<LineRow>(HEAD_OF_LINE, queue.id, room);
+  const allowed = kept.allowed.map((row) => lineRowFrom(tx, row));
   const taken = allowed.length === 0 ? ready : [...ready, ...allowed].sort(inLine).slice(0, room);
   if (taken.length === 0) return;
 
   const terms = termsOf(tx, request, session, queue);
-  const tasks = taken.map((row) => ({ row, special: specialOf(tx, row) }));
-  const outlived = tasks.some(({ special }) => isOutlived(tx, special.expires_at));
+  const specials = taken.map((row) => specialOf(tx, row));
+  const outlived = specials.some((special) => isOutlived(tx, special.expires_at));
   if (allowed.length === 0 && !outlived) holdHead(tx, terms, ready);
-  else holdEach(tx, terms, tasks, allowed);
+  else holdEach(tx, terms, taken, specials, allowed);
   tx.count(queue, "ready", -taken.length);
 
-  for (const { row, special } of tasks) {
-    unwatchTtl(tx, row.task, special.expires_at);
+  const before = outcome.tasks.length;
+  for (const [index, row] of taken.entries()) {
+    const special = specials[index]!;
+    unwatchTtl(tx, row[2], special.expires_at);
     if (isOutlived(tx, special.expires_at)) {
-      end(tx, moverFrom(tx, queue, row), "expired");
+      end(tx, moverFrom(tx, row), "expired");
       outcome.more = true;
     } else {
       outcome.tasks.push(handOver(tx, terms, row, special));
-      outcome.policies[name] = queue.policy;
     }
   }
+  countClaimed(tx, queue, outcome.tasks, before);
+  if (outcome.tasks.length > before) outcome.policies[name] = queue.policy;
+}
+
+function countClaimed(tx: Tx, queue: Queue, tasks: readonly ClaimedTask[], from: number): void {
+  tx.count(queue, "claimed", tasks.length - from);
+  const flow = tx.flow(queue);
+  flow.claimed += tasks.length - from;
+  for (let i = from; i < tasks.length; i++) flow.waitMs += tx.now - tasks[i]!.createdAt;
+}
+
+function lineRowFrom(tx: Tx, { rank, pos, task, failures, special }: KeptRow): LineRow {
+  const { created_at: createdAt, data } = tx.get<{ created_at: number; data: Body }>(KEPT_TASK, task)!;
+  return [rank, pos, task, failures, special, createdAt, data];
 }
 
 function specialOf(tx: Tx, row: LineRow): Special {
-  return row.special === 1 ? tx.get<Special>(SPECIAL, row.task)! : PLAIN;
+  return row[4] === 1 ? tx.get<Special>(SPECIAL, row[2])! : PLAIN;
 }
 
 /** The first of the retried tasks: those this worker may have, and whether there are some it may not. */
@@ -175,24 +190,12 @@ function lookAtKept(tx: Tx, queue: Queue, worker: string): { allowed: KeptRow[];
 }
 
 function inLine(a: LineRow, b: LineRow): number {
-  return a.rank - b.rank || a.pos - b.pos;
+  return a[0] - b[0] || a[1] - b[1];
 }
 
-function moverFrom(tx: Tx, queue: Queue, row: LineRow): Mover {
-  const { key, groupKey, expiresAt, maxAttempts } = taskBySeq(tx, row.task)!;
-  return {
-    seq: row.task,
-    queue,
-    createdAt: row.created_at,
-    rank: row.rank,
-    pos: row.pos,
-    groupKey,
-    holdsGroup: groupKey !== null,
-    expiresAt,
-    maxAttempts,
-    keyed: key !== null,
-    failures: row.failures,
-  };
+function moverFrom(tx: Tx, [, , seq, failures]: LineRow): Mover {
+  const task = taskBySeq(tx, seq)!;
+  return { ...task, holdsGroup: task.groupKey !== null, failures };
 }
 
 /** What all the claims of one call on one queue share. */
@@ -237,11 +240,11 @@ const DELETE_HEAD = `DELETE FROM ready WHERE queue = ? AND (rank, pos) <= (?, ?)
 
 /** Holds the whole head of the line: in SQL, since every value that is passed costs as much as a row. */
 function holdHead(tx: Tx, terms: Terms, rows: LineRow[]): void {
-  const first = rows[0]!;
-  const { rank, pos } = rows.at(-1)!;
-  const isRun = rank === first.rank && rows.every((row, index) => row.pos === first.pos + index);
+  const [firstRank, firstPos] = rows[0]!;
+  const [rank, pos] = rows.at(-1)!;
+  const isRun = rank === firstRank && pos - firstPos === rows.length - 1;
   const values = [...claimValues(tx, terms), terms.queue.id, rank, pos] as const;
-  if (isRun) tx.run(HOLD_RUN, tx.fence + 1 - first.pos, ...values);
+  if (isRun) tx.run(HOLD_RUN, tx.fence + 1 - firstPos, ...values);
   else tx.run(HOLD_HEAD, tx.fence, ...values);
   tx.run(DELETE_HEAD, terms.queue.id, rank, pos);
 }
@@ -260,37 +263,36 @@ const DELETE_READY = `DELETE FROM ready WHERE queue = ? AND rank = ? AND pos = ?
 const DELETE_KEPT = `DELETE FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
 
 /** One by one, where some are retried ones or have outlived their time: those are only taken out of the line. */
-function holdEach(tx: Tx, terms: Terms, tasks: { row: LineRow; special: Special }[], kept: LineRow[]): void {
+function holdEach(tx: Tx, terms: Terms, taken: LineRow[], specials: Special[], kept: LineRow[]): void {
   const values = claimValues(tx, terms);
   let { fence } = tx;
-  for (const { row, special } of tasks) {
-    const place = [terms.queue.id, row.rank, row.pos] as const;
+  for (const [index, row] of taken.entries()) {
+    const place = [terms.queue.id, row[0], row[1]] as const;
     const [hold, remove] = kept.includes(row) ? [HOLD_KEPT, DELETE_KEPT] : [HOLD_READY, DELETE_READY];
-    if (!isOutlived(tx, special.expires_at)) tx.run(hold, fence++, ...values, ...place);
+    if (!isOutlived(tx, specials[index]!.expires_at)) tx.run(hold, fence++, ...values, ...place);
     tx.run(remove, ...place);
   }
 }
 
 /** What the worker gets. The fences were given out in the same order. */
 function handOver(tx: Tx, { queue, worker }: Terms, row: LineRow, special: Special): ClaimedTask {
-  tx.count(queue, "claimed", 1);
-  const flow = tx.flow(queue);
-  flow.claimed++;
-  flow.waitMs += tx.now - row.created_at;
-  const attempt = row.failures + 1;
-  const id = tx.id(row.created_at, row.task);
-  tx.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
+  const [rank, , seq, failures, , createdAt, data] = row;
+  const attempt = failures + 1;
+  const id = tx.id(createdAt, seq);
+  if (tx.listeners > 0) {
+    tx.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
+  }
   return {
     id,
     fence: ++tx.fence,
     queue: queue.name,
-    data: bodyFrom(row.data),
+    data: bodyFrom(data),
     contentType: special.content_type ?? JSON_TYPE,
     headers: special.headers === null ? {} : (JSON.parse(special.headers) as Headers),
     attempt,
     maxAttempts: special.max_attempts ?? queue.policy.maxAttempts,
-    priority: 0 - row.rank,
+    priority: 0 - rank,
     groupKey: special.group_key,
-    createdAt: row.created_at,
+    createdAt,
   };
 }

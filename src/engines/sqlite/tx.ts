@@ -122,6 +122,11 @@ export class Tx {
     return this.#prepare(sql).all(values) as Row[];
   }
 
+  /** Rows as arrays. */
+  rows<Row extends Value[]>(sql: string, ...values: Value[]): Row[] {
+    return this.#prepare(sql).raw().all(values) as Row[];
+  }
+
   each<Row>(sql: string, ...values: Value[]): IterableIterator<Row> {
     return this.#prepare(sql).iterate(values) as IterableIterator<Row>;
   }
