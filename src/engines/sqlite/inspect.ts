@@ -207,9 +207,12 @@ const WAITING = `
   SELECT task, group_key AS a, pos AS b FROM waiting WHERE queue = ? AND (group_key, pos) > (?, ?)
   ORDER BY group_key, pos LIMIT ?`;
 const CLAIMED = `SELECT task FROM claim WHERE queue = ? AND task > ? ORDER BY task LIMIT ?`;
-const ENDED = `
-  SELECT task, ended_at AS a, task AS b FROM ended WHERE queue = ? AND (ended_at, task) > (?, ?) AND state = ?
-  ORDER BY ended_at, task LIMIT ?`;
+const DONE = `
+  SELECT task, ended_at AS a, task AS b FROM ended INDEXED BY ended_order
+  WHERE queue = ? AND (ended_at, task) > (?, ?) AND state = ? ORDER BY ended_at, task LIMIT ?`;
+const UNDONE = `
+  SELECT task, ended_at AS a, task AS b FROM ended INDEXED BY ended_undone
+  WHERE queue = ? AND (ended_at, task) > (?, ?) AND state = ? AND state <> 'done' ORDER BY ended_at, task LIMIT ?`;
 
 interface KeyRow {
   task: number;
@@ -223,7 +226,7 @@ function inOrder(rows: KeyRow[]): Page {
 
 function endedPage(state: Exclude<EndState, "dead">): Turn {
   return (tx, queue, start = [FIRST, 0], limit) =>
-    inOrder(tx.all<KeyRow>(ENDED, queue.id, start[0]!, start[1]!, state, limit));
+    inOrder(tx.all<KeyRow>(state === "done" ? DONE : UNDONE, queue.id, start[0]!, start[1]!, state, limit));
 }
 
 function deadPage(tx: Tx, queue: Queue, filter: DeadFilter, start: SortKey | undefined, limit: number): Page {

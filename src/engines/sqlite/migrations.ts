@@ -140,7 +140,10 @@ export const MIGRATIONS: readonly string[] = [
     worker      TEXT,
     result
   );
-  CREATE INDEX ended_order ON ended (queue, ended_at, task, state);
+  -- By task within a moment, as every index of a table ends with its key.
+  CREATE INDEX ended_order ON ended (queue, ended_at);
+  -- So that a page of the few is not looked for among the many.
+  CREATE INDEX ended_undone ON ended (queue, ended_at) WHERE state <> 'done';
 
   -- The error is that of the attempt with this fence.
   CREATE TABLE dead (
