@@ -34,7 +34,7 @@ function untilNext(tx: Tx): number | null {
 
 const FORGET_KEYS = `
   DELETE FROM idempotency WHERE (queue, key) IN (
-    SELECT queue, key FROM idempotency WHERE forget_at <= ? ORDER BY forget_at LIMIT ?)`;
+    SELECT queue, key FROM idempotency WHERE forget_at <= ? ORDER BY forget_at LIMIT 0 + ?)`;
 const DELETE_FLOW = `DELETE FROM flow WHERE slot <= ?`;
 
 /** Keys that one call forgets: a key past its time is free whether its row is gone or not. */
@@ -64,7 +64,7 @@ interface EndedRow {
   state: Exclude<EndState, "dead">;
 }
 
-const ENDED = `SELECT ended_at, task, state FROM ended WHERE queue = ? ORDER BY ended_at, task LIMIT ?`;
+const ENDED = `SELECT ended_at, task, state FROM ended WHERE queue = ? ORDER BY ended_at, task LIMIT 0 + ?`;
 
 /** Older than its age, or beyond the last `count`: the earliest end first. */
 function pastRetention(tx: Tx, queue: Queue, limit: number): EndedRow[] {
@@ -101,7 +101,7 @@ function pruneEvents(tx: Tx): void {
 
 const LISTENER = `SELECT until FROM listener WHERE name = ?`;
 const SET_LISTENER = `INSERT OR REPLACE INTO listener (name, until) VALUES (?, ?)`;
-const EVENTS = `SELECT n, body FROM event WHERE n > ? ORDER BY n LIMIT ?`;
+const EVENTS = `SELECT n, body FROM event WHERE n > ? ORDER BY n LIMIT 0 + ?`;
 
 /** The answer, where the listener's lease is fresh: it takes no lock. Undefined where it is not. */
 export function listenOnly(

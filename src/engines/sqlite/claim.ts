@@ -112,8 +112,8 @@ interface KeptRow {
 const HEAD_OF_LINE = `
   SELECT rank, ready.pos, task, failures, special, task.created_at, task.data
   FROM ready CROSS JOIN task ON task.seq = ready.task
-  WHERE ready.queue = ? ORDER BY rank, ready.pos LIMIT ?`;
-const KEPT = `SELECT rank, pos, task, failures, special, avoid FROM kept WHERE queue = ? ORDER BY rank, pos LIMIT ?`;
+  WHERE ready.queue = ? ORDER BY rank, ready.pos LIMIT 0 + ?`;
+const KEPT = `SELECT rank, pos, task, failures, special, avoid FROM kept WHERE queue = ? ORDER BY rank, pos LIMIT 0 + ?`;
 const KEPT_TASK = `SELECT created_at, data FROM task WHERE seq = ?`;
 const SPECIAL = `
   SELECT group_key, expires_at, max_attempts, content_type, headers FROM task WHERE seq = ?`;

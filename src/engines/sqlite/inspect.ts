@@ -197,22 +197,22 @@ type Turn = (tx: Tx, queue: Queue, start: SortKey | undefined, limit: number) =>
 const FIRST = Number.MIN_SAFE_INTEGER;
 
 const READY = `
-  SELECT task, rank AS a, pos AS b FROM ready WHERE queue = ? AND (rank, pos) > (?, ?) ORDER BY rank, pos LIMIT ?`;
+  SELECT task, rank AS a, pos AS b FROM ready WHERE queue = ? AND (rank, pos) > (?, ?) ORDER BY rank, pos LIMIT 0 + ?`;
 const KEPT = `
-  SELECT task, rank AS a, pos AS b FROM kept WHERE queue = ? AND (rank, pos) > (?, ?) ORDER BY rank, pos LIMIT ?`;
+  SELECT task, rank AS a, pos AS b FROM kept WHERE queue = ? AND (rank, pos) > (?, ?) ORDER BY rank, pos LIMIT 0 + ?`;
 const SCHEDULED = `
   SELECT task, due AS a, task AS b FROM scheduled INDEXED BY scheduled_due
-  WHERE queue = ? AND (due, task) > (?, ?) ORDER BY due, task LIMIT ?`;
+  WHERE queue = ? AND (due, task) > (?, ?) ORDER BY due, task LIMIT 0 + ?`;
 const WAITING = `
   SELECT task, group_key AS a, pos AS b FROM waiting WHERE queue = ? AND (group_key, pos) > (?, ?)
-  ORDER BY group_key, pos LIMIT ?`;
-const CLAIMED = `SELECT task FROM claim WHERE queue = ? AND task > ? ORDER BY task LIMIT ?`;
+  ORDER BY group_key, pos LIMIT 0 + ?`;
+const CLAIMED = `SELECT task FROM claim WHERE queue = ? AND task > ? ORDER BY task LIMIT 0 + ?`;
 const DONE = `
   SELECT task, ended_at AS a, task AS b FROM ended INDEXED BY ended_order
-  WHERE queue = ? AND (ended_at, task) > (?, ?) AND state = ? ORDER BY ended_at, task LIMIT ?`;
+  WHERE queue = ? AND (ended_at, task) > (?, ?) AND state = ? ORDER BY ended_at, task LIMIT 0 + ?`;
 const UNDONE = `
   SELECT task, ended_at AS a, task AS b FROM ended INDEXED BY ended_undone
-  WHERE queue = ? AND (ended_at, task) > (?, ?) AND state = ? AND state <> 'done' ORDER BY ended_at, task LIMIT ?`;
+  WHERE queue = ? AND (ended_at, task) > (?, ?) AND state = ? AND state <> 'done' ORDER BY ended_at, task LIMIT 0 + ?`;
 
 interface KeyRow {
   task: number;

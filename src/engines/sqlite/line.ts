@@ -94,7 +94,7 @@ export function openKept(tx: Tx, queue: Queue, rank: number, pos: number): void 
 
 const FAILED_BY = `
   SELECT worker FROM attempt WHERE task = ? AND outcome IN ('failed', 'timeout', 'lost')
-  ORDER BY fence DESC LIMIT ?`;
+  ORDER BY fence DESC LIMIT 0 + ?`;
 const LIVE_WORKERS = `
   SELECT session.worker FROM serving CROSS JOIN session ON session.id = serving.session
   WHERE serving.queue = ? AND session.beat_at + session.lease > ?`;

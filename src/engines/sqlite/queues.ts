@@ -51,14 +51,14 @@ export function queues(tx: Tx, name: string | undefined): QueueRecord[] {
 
 // Those behind a head go first: removing a head would only make the next one ready.
 const PENDING = [
-  `SELECT task FROM waiting WHERE queue = ? AND pos <= ? ORDER BY group_key, pos LIMIT ?`,
-  `SELECT task FROM scheduled WHERE queue = ? AND pos <= ? ORDER BY pos LIMIT ?`,
+  `SELECT task FROM waiting WHERE queue = ? AND pos <= ? ORDER BY group_key, pos LIMIT 0 + ?`,
+  `SELECT task FROM scheduled WHERE queue = ? AND pos <= ? ORDER BY pos LIMIT 0 + ?`,
 ] as const;
 const PENDING_READY = `
   SELECT task, rank, pos FROM ready WHERE queue = ? AND pos <= ?
   UNION ALL
   SELECT task, rank, pos FROM kept WHERE queue = ? AND pos <= ?
-  ORDER BY rank, pos LIMIT ?`;
+  ORDER BY rank, pos LIMIT 0 + ?`;
 
 export function purge(
   tx: Tx,
@@ -88,8 +88,8 @@ function nextToPurge(tx: Tx, { id }: Queue, last: number, limit: number): number
 const LOOK = 50_000;
 
 const TASKS_FROM = `
-  SELECT seq FROM (SELECT seq, queue FROM task WHERE seq > ? ORDER BY seq LIMIT ?) WHERE queue = ? LIMIT ?`;
-const LOOKED_UP_TO = `SELECT max(seq) AS seq, count(*) AS count FROM (SELECT seq FROM task WHERE seq > ? ORDER BY seq LIMIT ?)`;
+  SELECT seq FROM (SELECT seq, queue FROM task WHERE seq > ? ORDER BY seq LIMIT 0 + ?) WHERE queue = ? LIMIT 0 + ?`;
+const LOOKED_UP_TO = `SELECT max(seq) AS seq, count(*) AS count FROM (SELECT seq FROM task WHERE seq > ? ORDER BY seq LIMIT 0 + ?)`;
 const DELETE_QUEUE = [
   `DELETE FROM queue WHERE id = ?`,
   `DELETE FROM depth WHERE queue = ?`,

@@ -62,7 +62,7 @@ interface SilentSession {
 
 const SILENT = `SELECT id, worker, beat_at FROM session WHERE beat_at + lease <= ? ORDER BY id`;
 // Scans the claims in flight, which are few beside the tasks, rather than have every claim keep an index.
-const LOST = `SELECT * FROM claim WHERE session = ? AND lease <= ? ORDER BY task LIMIT ?`;
+const LOST = `SELECT * FROM claim WHERE session = ? AND lease <= ? ORDER BY task LIMIT 0 + ?`;
 const HOLDS = `SELECT 1 FROM claim WHERE session = ? LIMIT 1`;
 /** Claims of sessions that fell silent; the session itself once it holds nothing. */
 function lapseSessions(tx: Tx): void {
@@ -103,7 +103,7 @@ function lapse(tx: Tx, task: Held): void {
 }
 
 const LAPSED_BY_HAND = `
-  SELECT * FROM claim WHERE session IS NULL AND deadline <= ? ORDER BY deadline, task LIMIT ?`;
+  SELECT * FROM claim WHERE session IS NULL AND deadline <= ? ORDER BY deadline, task LIMIT 0 + ?`;
 
 function lapseHandClaims(tx: Tx): void {
   const lapsed = tx.all<ClaimRow>(LAPSED_BY_HAND, tx.awake, BOUNDS.sweep);
@@ -137,7 +137,7 @@ interface DueRow {
 const DUE = `
   SELECT scheduled.queue, scheduled.pos, task, failures, holds_group, priority, group_key, created_at
   FROM scheduled CROSS JOIN task ON task.seq = scheduled.task
-  WHERE due <= ? ORDER BY due, task LIMIT ?`;
+  WHERE due <= ? ORDER BY due, task LIMIT 0 + ?`;
 const DELETE_SCHEDULED = `DELETE FROM scheduled WHERE queue = ? AND pos = ?`;
 const MOVE = `UPDATE task SET pos = ? WHERE seq = ?`;
 
@@ -180,7 +180,7 @@ interface KeptRow {
 }
 
 const KEPT_LONG_ENOUGH = `
-  SELECT queue, rank, pos FROM kept WHERE until <= ? ORDER BY until, task LIMIT ?`;
+  SELECT queue, rank, pos FROM kept WHERE until <= ? ORDER BY until, task LIMIT 0 + ?`;
 
 function openAllKept(tx: Tx): void {
   for (const row of tx.all<KeptRow>(KEPT_LONG_ENOUGH, tx.now, BOUNDS.sweep)) {
@@ -188,7 +188,7 @@ function openAllKept(tx: Tx): void {
   }
 }
 
-const OUTLIVED = `SELECT task FROM ttl WHERE expires_at <= ? ORDER BY expires_at, task LIMIT ?`;
+const OUTLIVED = `SELECT task FROM ttl WHERE expires_at <= ? ORDER BY expires_at, task LIMIT 0 + ?`;
 
 function expire(tx: Tx): void {
   for (const row of tx.all<{ task: number }>(OUTLIVED, tx.now, BOUNDS.sweep)) {

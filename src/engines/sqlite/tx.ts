@@ -92,6 +92,7 @@ export class Tx {
   }
 
   // ── Statements ──────────────────────────────────────────────────────────────────────────────────────────
+  // They say `LIMIT 0 + ?`: SQLite plans by a bare `LIMIT ?`, and so prepares it again each time it is bound.
 
   /** Every statement this connection has used, for whoever checks their plans. */
   get statements(): Iterable<string> {

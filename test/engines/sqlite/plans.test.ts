@@ -28,6 +28,7 @@ test("no statement walks over a table that grows, nor sorts", () => {
   for (const sql of store.statements) {
     if (/^(BEGIN|COMMIT|ROLLBACK)/.test(sql)) continue;
     seen++;
+    if (/LIMIT \?/.test(sql)) bad.push(`prepared again at every use\n${sql.trim()}`);
     if (EXCEPTIONS.some(([pattern]) => pattern.test(sql))) continue;
     const plan = db.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...unbound(sql)) as { detail: string }[];
     for (const { detail } of plan) if (isCostly(detail)) bad.push(`${detail}\n${sql.trim()}`);
