@@ -1,3 +1,5 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect } from "vitest";
 import { actsOf, test } from "./harness/stage.ts";
 
@@ -32,7 +34,8 @@ describe.concurrent("a handler that blocks the event loop", () => {
     const policy = { lease: LEASE_MS, timeout: LEASE_MS, backoff: { type: "fixed", delay: 0 } } as const;
     const blocked = await stage.startWorker({ policy, work: { name: "blocked" } });
     const dibs = await stage.open();
-    const task = await actsOf(dibs).add({ do: "block", ms: 8 * LEASE_MS, attempts: 1 });
+    const freed = join(stage.folder, "freed");
+    const task = await actsOf(dibs).add({ do: "blockUntil", file: freed });
     await blocked.hears("start");
     const other = await stage.startWorker({ work: { name: "other" } });
     await task.result({ timeout: "20s" });
@@ -43,6 +46,7 @@ describe.concurrent("a handler that blocks the event loop", () => {
       { attempt: 1, outcome: "timeout", worker: blocked.all("ready")[0]!.workers![0] },
       { attempt: 2, outcome: "done", worker: other.all("ready")[0]!.workers![0] },
     ]);
+    writeFileSync(freed, "");
     // It learns of it when it looks up again, and what it answers then changes nothing.
     expect(await blocked.hears("abort")).toMatchObject({ id: task.id, code: "TIMEOUT" });
     await blocked.hears("end");

@@ -1,9 +1,12 @@
 import { describe, expect } from "vitest";
-import { actsOf, test } from "./harness/stage.ts";
+import { actsOf, pause, test } from "./harness/stage.ts";
+import { expectIdle, usageOf } from "./harness/usage.ts";
 
 /** The safety poll is every 2 s: what takes less was not waiting for it. Usual is a few milliseconds. */
 const SOON_MS = 1_000;
 const ROUNDS = 15;
+/** A heartbeat is due every ten seconds, so that each process makes one in the meantime. */
+const IDLE_MS = 10_000;
 
 describe.concurrent("across processes", () => {
   test("an idle worker picks up a task at once, and its result is known at once", async ({ stage }) => {
@@ -61,5 +64,21 @@ describe.concurrent("across processes", () => {
       await expect(task.result({ timeout: "20s" })).rejects.toMatchObject({ code: "TASK_CANCELLED" });
       expect((await task.history()).map((row) => row.outcome)).toEqual(["cancelled"]);
     }
+  });
+
+  test("ten idle workers wake their process less than five times a second, and use no CPU", async ({
+    stage,
+    skip,
+  }) => {
+    skip(process.platform !== "linux", "wake-ups are counted from /proc");
+    const { pid } = await stage.startWorker({ workers: 10 });
+    // A second process with workers of its own: each one's signs of life must not wake the other much.
+    const other = await stage.startWorker({ workers: 10 });
+    // What starting left behind: compilation, garbage collection, the first looks at the store.
+    await pause(1_000);
+    const [before, otherBefore] = [usageOf(pid), usageOf(other.pid)];
+    await pause(IDLE_MS);
+    expectIdle(before, usageOf(pid));
+    expectIdle(otherBefore, usageOf(other.pid));
   });
 });

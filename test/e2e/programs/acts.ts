@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import type { Task } from "../../../src/index.ts";
 import { say } from "./say.ts";
 
@@ -8,8 +9,10 @@ export type Act =
   | { do: "fail"; on?: string[]; ms?: number }
   /** Kills the process. */
   | { do: "die" }
-  /** Blocks the event loop; on the first `attempts` attempts, or on all. */
-  | { do: "block"; ms: number; attempts?: number }
+  /** Blocks the event loop. */
+  | { do: "block"; ms: number }
+  /** On its first attempt: blocks the event loop until there is such a file. */
+  | { do: "blockUntil"; file: string }
   | { do: "sleep"; ms: number }
   /** Works until its signal aborts, and ends with that. */
   | { do: "heed" }
@@ -31,8 +34,12 @@ const acts: { [Name in Act["do"]]: (act: Act & { do: Name }, task: Task<Act>, wo
     return worker;
   },
   die: () => process.kill(process.pid, "SIGKILL"),
-  block: ({ ms, attempts }, task) => {
-    if (task.attempt <= (attempts ?? Infinity)) block(ms);
+  block: ({ ms }) => {
+    const end = performance.now() + ms;
+    while (performance.now() < end);
+  },
+  blockUntil: ({ file }, task) => {
+    while (task.attempt === 1 && !existsSync(file));
   },
   sleep: ({ ms }) => sleep(ms),
   heed: (_act, task) => aborted(task.signal),
@@ -79,11 +86,6 @@ async function codeOf(call: () => Promise<void>): Promise<unknown> {
   } catch (error) {
     return (error as { code?: unknown }).code;
   }
-}
-
-function block(ms: number): void {
-  const end = performance.now() + ms;
-  while (performance.now() < end);
 }
 
 function sleep(ms: number): Promise<void> {
