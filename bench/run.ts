@@ -6,8 +6,9 @@ import { inFreshFolder, percentile, type Scenario } from "./scenario.ts";
 import { add } from "./scenarios/add.ts";
 import { drain } from "./scenarios/drain.ts";
 import { pickUp } from "./scenarios/pick-up.ts";
+import { processes } from "./scenarios/processes.ts";
 
-const SCENARIOS: Scenario[] = [add, drain, pickUp];
+const SCENARIOS: Scenario[] = [add, drain, processes, pickUp];
 
 const USAGE = `npm run bench -- [--short] [--rounds N] [--only NAME] [--save]
   --short   a quick look: a twentieth of the work, one round

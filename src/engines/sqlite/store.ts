@@ -18,8 +18,9 @@ import { listen, listenOnly, prune, tend, tendNothing, unlisten } from "./care.t
 import { claim, claimNothing } from "./claim.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { failureFrom } from "./failure.ts";
+import { whenFree } from "./lock.ts";
 import { ends, get, history, list, stats } from "./inspect.ts";
-import { BUSY_MS, type Durability, JOURNAL_LIMIT, openDatabase } from "./open.ts";
+import { type Durability, JOURNAL_LIMIT, openDatabase } from "./open.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { beat, join, leave, workers } from "./sessions.ts";
 import { settleTogether } from "./settle-together.ts";
@@ -94,6 +95,8 @@ export class SqliteStore implements Store {
   constructor(options: SqliteStoreOptions, reading: Reading) {
     this.#path = options.path;
     this.#db = openDatabase(options, reading);
+    // From here on whoever finds the store locked waits in lock.ts.
+    this.#db.pragma("busy_timeout = 0");
     this.#tx = new Tx(this.#db);
   }
 
@@ -109,8 +112,7 @@ export class SqliteStore implements Store {
     const tx = this.#tx;
     let committing = false;
     try {
-      tx.exec(begin);
-      tx.begin(reading);
+      this.#begin(begin, reading);
       if (begin === WRITING && tx.rebooted) tx.changed = true;
       const outcomes = runAll(tx, ops);
       tx.finish();
@@ -137,8 +139,7 @@ export class SqliteStore implements Store {
 
   #reading<T>(reading: Reading, look: () => T): T {
     try {
-      this.#tx.exec(READING);
-      this.#tx.begin(reading);
+      this.#begin(READING, reading);
       const seen = look();
       this.#tx.exec("COMMIT");
       return seen;
@@ -146,6 +147,18 @@ export class SqliteStore implements Store {
       this.#undo();
       throw failureFrom(error, this.#path);
     }
+  }
+
+  #begin(begin: string, reading: Reading): void {
+    whenFree(() => {
+      this.#tx.exec(begin);
+      try {
+        this.#tx.begin(reading);
+      } catch (error) {
+        this.#undo();
+        throw error;
+      }
+    });
   }
 
   /** A failed commit may have rolled back already. What was cached of the transaction goes too. */
@@ -186,7 +199,7 @@ export class SqliteStore implements Store {
       // The next one may find its moment; callers are told of the disk's troubles by their own commits.
       if (!(error instanceof Database.SqliteError)) throw error;
     } finally {
-      this.#db.pragma(`busy_timeout = ${BUSY_MS}`);
+      this.#db.pragma("busy_timeout = 0");
     }
   }
 

@@ -1,0 +1,35 @@
+import Database from "better-sqlite3";
+import { BUSY_MS } from "./open.ts";
+
+/** Pauses between two tries: short while a commit of another process may just be ending, longer after that. */
+const SHORT_MS = 0.15;
+const LONG_MS = 4;
+const LONG_AFTER_MS = 20;
+
+const cell = new Int32Array(new SharedArrayBuffer(4));
+
+/**
+ * Tries until the others let go of the store, for 5 s. SQLite's own wait starts at a millisecond and soon sleeps
+ * for a tenth of a second, while a commit takes less than one: with three busy processes most of the time went by
+ * asleep. A share of chance keeps processes from trying in step.
+ */
+export function whenFree<T>(attempt: () => T): T {
+  let startedAt: number | undefined;
+  for (;;) {
+    try {
+      return attempt();
+    } catch (error) {
+      if (!isBusy(error)) throw error;
+      const now = performance.now();
+      startedAt ??= now;
+      const waited = now - startedAt;
+      if (waited >= BUSY_MS) throw error;
+      const pause = waited < LONG_AFTER_MS ? SHORT_MS : LONG_MS;
+      Atomics.wait(cell, 0, 0, pause * (0.5 + Math.random()));
+    }
+  }
+}
+
+function isBusy(error: unknown): boolean {
+  return error instanceof Database.SqliteError && error.code.startsWith("SQLITE_BUSY");
+}
