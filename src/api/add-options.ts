@@ -1,4 +1,4 @@
-import { type Duration, parseDuration } from "../core/duration.ts";
+import { type Duration, LONGEST_MS, parseDuration } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
 import { checkNames, checkObject } from "../core/options.ts";
 import { show } from "../core/show.ts";
@@ -37,13 +37,9 @@ const NAMES = [
 ] as const satisfies (keyof AddOptions)[];
 
 /** `now` is the caller's own calendar: what crosses to the store is how long from now, so its error cancels out. */
-export function parseAddOptions(
-  options: AddOptions,
-  now: () => number,
-  alsoKnown: string[] = [],
-): Omit<NewTask, "queue" | "data"> {
+export function parseAddOptions(options: AddOptions, now: () => number): Omit<NewTask, "queue" | "data"> {
   checkObject(options, "The options of add");
-  checkNames(options, [...NAMES, ...alsoKnown], "add");
+  checkNames(options, NAMES, "add");
   const { priority, groupKey, idempotencyKey, headers, maxAttempts } = options;
   const delay = parseDelay(options, now);
   return {
@@ -63,5 +59,7 @@ function parseDelay({ delay, runAt }: AddOptions, now: () => number): number | u
   if (!(runAt instanceof Date) || Number.isNaN(runAt.getTime())) {
     throw invalid(`runAt must be a valid Date; got ${show(runAt)}.`);
   }
-  return Math.max(0, runAt.getTime() - now());
+  const ahead = Math.max(0, runAt.getTime() - now());
+  if (ahead > LONGEST_MS) throw invalid(`runAt must be within 3650 days; got ${show(runAt)}.`);
+  return ahead;
 }

@@ -55,7 +55,7 @@ export class Dibs implements Owner, AsyncDisposable {
 
   /** One worker for several queues: the first that has a task ("strict"), or each in turn ("fair"). */
   work<Data = unknown, Result = unknown>(
-    queues: (string | WorkerQueue)[],
+    queues: (string | WorkerQueue | QueueDefinition<never, never, never>)[],
     handler: Handler<Data, Result>,
     options?: WorkOptions,
   ): Worker {
@@ -64,8 +64,17 @@ export class Dibs implements Owner, AsyncDisposable {
     }
     if (typeof handler !== "function")
       throw invalid(`work() takes a handler function second; got ${show(handler)}.`);
-    const handles = queues.map((queue) => (typeof queue === "string" ? this.queue(queue) : queue));
-    return this.startWorker(handles, handler as never, resolveWork(options));
+    const handles = new Map(
+      queues.map((queue) => this.#handleOf(queue)).map((handle) => [handle.name, handle]),
+    );
+    return this.startWorker([...handles.values()], handler as never, resolveWork(options));
+  }
+
+  #handleOf(queue: string | WorkerQueue | QueueDefinition<never, never, never>): WorkerQueue {
+    if (queue instanceof Queue) return queue;
+    if (typeof queue === "string") return this.queue(queue);
+    if (typeof queue === "object" && queue !== null && "options" in queue) return this.queue(queue);
+    throw invalid(`work() takes queue names, handles or definitions; got ${show(queue)}.`);
   }
 
   /** @internal */

@@ -1,3 +1,4 @@
+import { fileURLToPath } from "node:url";
 import { createBroker } from "../broker/broker.ts";
 import type { Clock } from "../core/clock.ts";
 import { DibsError, invalid } from "../core/errors.ts";
@@ -27,7 +28,7 @@ export interface OpenOptions {
 export async function open(url?: string, options: OpenOptions = {}): Promise<Dibs> {
   checkObject(options, "The options of open");
   checkNames(options, ["durability", "logger", "clock"], "open");
-  const address = url ?? process.env["DIBS_URL"] ?? "./dibs.db";
+  const address = url ?? (process.env["DIBS_URL"] || "./dibs.db");
   const engine = await openEngine(address, options);
   const port = createBroker(engine, { clock: options.clock ?? systemClock });
   return new Dibs(port, options.logger ?? SILENT);
@@ -48,6 +49,19 @@ async function openEngine(address: string, { clock, durability = "full" }: OpenO
       `open() cannot open ${scheme}:// addresses in this version. Give the path of a file, such as "work.db", or ":memory:".`,
     );
   }
-  const path = scheme === "file" ? decodeURIComponent(new URL(address).pathname) : address;
+  const path = scheme === "file" ? pathOf(address) : address;
+  if (path !== path.trim() || path.includes("\0")) {
+    throw invalid(`The path of a store has no blanks at its ends and no NUL; got ${show(path)}.`);
+  }
   return openSqlite({ path, durability, ...(clock && { clock }) });
+}
+
+function pathOf(url: string): string {
+  try {
+    return fileURLToPath(url);
+  } catch (error) {
+    throw invalid(
+      `${show(url)} names no file (${(error as Error).message}). Write file:///folder/work.db, or the plain path.`,
+    );
+  }
 }

@@ -1,5 +1,5 @@
 import { type Duration, parseDuration } from "../core/duration.ts";
-import { DibsError, invalid, isDibsError } from "../core/errors.ts";
+import { invalid, isDibsError, noTx } from "../core/errors.ts";
 import { checkNames, checkNumber, checkObject } from "../core/options.ts";
 import { parsePolicy, type QueuePolicy, type QueuePolicyOptions } from "../core/policy.ts";
 import type { Port } from "../core/port.ts";
@@ -238,14 +238,8 @@ function checkHandler(handler: unknown): void {
     throw invalid(`work() takes a handler function first; got ${show(handler)}.`);
 }
 
-/** A file has one writer at a time: nobody else's transaction can take part in it. */
 function refuseTx(options: AddOptions): void {
-  if (options?.tx !== undefined) {
-    throw new DibsError(
-      "UNSUPPORTED",
-      "tx: this store cannot take part in a transaction of yours; PostgreSQL can.",
-    );
-  }
+  if (options?.tx !== undefined) throw noTx();
 }
 
 function atIndex(error: unknown, index: number): unknown {

@@ -1,13 +1,12 @@
 import type { Clock } from "../core/clock.ts";
-import { LONGEST_MS } from "../core/duration.ts";
 import { KeepAlive } from "../core/keep-alive.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkNumber } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
-import type { ClaimOutcome, Engine } from "../engine/engine.ts";
+import type { ClaimOutcome, Engine, Op } from "../engine/engine.ts";
 import { add } from "./add.ts";
-import { checkFilter, checkListQuery, checkPatternKey, checkTaskId } from "./check.ts";
+import { checkFilter, checkListQuery, checkPatternKey, checkSpacing, checkTaskId } from "./check.ts";
 import { claim } from "./claim.ts";
 import type { Context } from "./context.ts";
 import { Bell, events, makesEvents } from "./events.ts";
@@ -26,6 +25,7 @@ export function createBroker(engine: Engine, options: { clock: Clock; random?: (
   const bell = new Bell();
   const gatherer = new Gatherer(engine, (ops) => {
     if (ops.some(({ verb }) => makesEvents(verb))) bell.ring();
+    results.lookAt(settledBy(ops));
   });
   const run: Context["run"] = (op) => gatherer.run(op);
   const results = new Results(run, clock);
@@ -94,7 +94,7 @@ export function createBroker(engine: Engine, options: { clock: Clock; random?: (
         verb: "redrive",
         queue: checkQueueName(queue),
         filter: checkFilter(filter),
-        spacing: checkNumber(spacing, "spacing", 0, LONGEST_MS),
+        spacing: checkSpacing(spacing),
       } as const;
       keeper.expect(spacing);
       return (await run(op)).count;
@@ -117,4 +117,8 @@ export function createBroker(engine: Engine, options: { clock: Clock; random?: (
     await gatherer.close();
     await engine.close();
   }
+}
+
+function* settledBy(ops: readonly Op[]): Iterable<string> {
+  for (const op of ops) if (op.verb === "settle") yield op.id;
 }

@@ -77,6 +77,16 @@ function checkHeaders(headers: unknown): void {
   }
 }
 
+/** Milliseconds from one to the next; a fraction is fine, the engine rounds each due time. */
+export function checkSpacing(spacing: unknown): number {
+  if (typeof spacing !== "number" || !(spacing >= 0 && spacing <= LONGEST_MS)) {
+    throw invalid(
+      `The spacing of redriven tasks must be from 0 to ${LONGEST_MS} ms; got ${show(spacing)}.`,
+    );
+  }
+  return spacing;
+}
+
 export function checkTaskId(id: unknown): string {
   if (typeof id !== "string" || !isTaskId(id)) {
     throw invalid(`A task id looks like "01980000-0000-7000-8000-000000000000"; got ${show(id)}.`);

@@ -18,8 +18,9 @@ export class Results {
   readonly #run: (op: Op<"ends">) => Promise<Verbs["ends"]["out"]>;
   readonly #clock: Clock;
   readonly #waiting = new Map<string, Set<Waiter>>();
+  /** Those that may have ended since they were last asked about. */
+  readonly #suspected = new Set<string>();
   #asking = false;
-  #again = false;
 
   constructor(run: (op: Op<"ends">) => Promise<Verbs["ends"]["out"]>, clock: Clock) {
     this.#run = run;
@@ -49,31 +50,41 @@ export class Results {
           : this.#clock.after(options.timeout, () => waiter.reject(notInTime(id, options.timeout!)));
       const waiters = this.#waiting.get(id) ?? new Set();
       this.#waiting.set(id, waiters.add(waiter));
-      this.look();
+      this.lookAt([id]);
     });
   }
 
   /** Something ended somewhere: ask about all that are waited for. */
   look(): void {
-    if (this.#waiting.size === 0) return;
-    if (this.#asking) this.#again = true;
-    else void this.#ask();
+    this.#lookAt(this.#waiting.keys());
+  }
+
+  /** These were settled here: ask about those of them that are waited for. */
+  lookAt(ids: Iterable<string>): void {
+    if (this.#waiting.size > 0) this.#lookAt(ids);
+  }
+
+  #lookAt(ids: Iterable<string>): void {
+    for (const id of ids) if (this.#waiting.has(id)) this.#suspected.add(id);
+    if (this.#suspected.size > 0 && !this.#asking) void this.#ask();
   }
 
   close(): void {
-    for (const waiters of this.#waiting.values()) {
-      for (const waiter of [...waiters])
-        waiter.reject(new DibsError("CLOSED", "Closed while waiting for a result. The task goes on."));
-    }
+    this.#rejectAll(new DibsError("CLOSED", "Closed while waiting for a result. The task goes on."));
+  }
+
+  #rejectAll(error: unknown): void {
+    for (const waiters of this.#waiting.values()) for (const waiter of [...waiters]) waiter.reject(error);
   }
 
   async #ask(): Promise<void> {
     this.#asking = true;
-    this.#again = false;
-    const ids = [...this.#waiting.keys()];
-    for (let start = 0; start < ids.length; start += PAGE) await this.#askFor(ids.slice(start, start + PAGE));
+    while (this.#suspected.size > 0) {
+      const ids = [...this.#suspected].slice(0, PAGE);
+      for (const id of ids) this.#suspected.delete(id);
+      await this.#askFor(ids);
+    }
     this.#asking = false;
-    if (this.#again) this.look();
   }
 
   async #askFor(ids: string[]): Promise<void> {
@@ -90,6 +101,7 @@ export class Results {
     } catch (error) {
       // A store in trouble may recover: who waits goes on waiting, up to its own time-out.
       if ((error as DibsError).code === "CLOSED") this.close();
+      else if (!(error as DibsError).retryable) this.#rejectAll(error);
     }
   }
 }

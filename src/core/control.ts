@@ -36,5 +36,11 @@ export function isReject(error: unknown): boolean {
 /** The delay a thrown Retry asks for; undefined where the queue's backoff decides. */
 export function requestedDelay(error: unknown): number | undefined {
   const retry = error as { code?: unknown; delay?: unknown } | null | undefined;
-  return retry?.code === "RETRY" && typeof retry.delay === "number" ? retry.delay : undefined;
+  if (retry?.code !== "RETRY" || retry.delay === undefined) return undefined;
+  try {
+    return parseDuration(retry.delay, "Retry's delay");
+  } catch {
+    // Made elsewhere, and wrong: the failure counts more than its wish.
+    return undefined;
+  }
 }

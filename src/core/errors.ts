@@ -66,6 +66,14 @@ export function claimLost(taskId: string, fence: number): ClaimLostError {
   );
 }
 
+/** A file has one writer at a time: nobody else's transaction can take part in it. */
+export function noTx(): DibsError {
+  return new DibsError(
+    "UNSUPPORTED",
+    "tx: this store cannot take part in a transaction of yours; PostgreSQL can.",
+  );
+}
+
 /**
  * Plain data in place of an Error, for crossing threads and wires. `instanceof` does not survive either,
  * the code does.

@@ -5,7 +5,7 @@ import type { TaskError } from "./task.ts";
 export function lostError(worker: string): TaskError {
   return {
     name: "LeaseLost",
-    message: `Worker ${worker} gave no sign of life for a whole lease: it crashed, hung or was cut off.`,
+    message: `Worker "${worker}" gave no sign of life for a whole lease: it crashed, hung or was cut off.`,
     stack: null,
   };
 }

@@ -3,6 +3,7 @@ import { show } from "./show.ts";
 
 /** An unknown name is refused: a misspelt option that is ignored does more harm than an error. */
 export function checkNames(options: object, known: readonly string[], what: string): void {
+  checkObject(options, `The ${what} options`);
   for (const name of Object.keys(options)) {
     if (!known.includes(name)) {
       throw invalid(`Unknown ${what} option ${show(name)}. Known: ${known.join(", ")}.`);

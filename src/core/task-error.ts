@@ -2,7 +2,7 @@ import type { TaskError } from "./task.ts";
 
 /** Anything can be thrown; this is what the ledger keeps of it. Causes are listed under the stack. */
 export function describeError(thrown: unknown): TaskError {
-  if (!(thrown instanceof Error)) return { name: "Error", message: text(thrown), stack: null };
+  if (!isErrorLike(thrown)) return { name: "Error", message: text(thrown), stack: null };
   try {
     const { name, message } = thrown;
     const known = typeof name === "string" && name !== "";
@@ -13,8 +13,23 @@ export function describeError(thrown: unknown): TaskError {
   }
 }
 
+/** By its looks: an error may come from another realm, or have been through JSON. */
+function isErrorLike(thrown: unknown): thrown is Error {
+  try {
+    return thrown instanceof Error || typeof (thrown as Error | null | undefined)?.message === "string";
+  } catch {
+    return true;
+  }
+}
+
 function stackWithCauses(error: Error): string | null {
+  if (typeof error.stack !== "string" && error.cause === undefined) return null;
   const lines = [error.stack ?? `${error.name}: ${error.message}`];
+  if (Array.isArray((error as AggregateError).errors)) {
+    for (const part of (error as AggregateError).errors.slice(0, 5)) {
+      lines.push(`one of them ${part instanceof Error ? (part.stack ?? part.message) : text(part)}`);
+    }
+  }
   let cause = error.cause;
   for (let depth = 0; depth < 5 && cause !== undefined; depth++) {
     lines.push(`caused by ${cause instanceof Error ? (cause.stack ?? cause.message) : text(cause)}`);

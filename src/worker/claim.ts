@@ -1,5 +1,5 @@
 import { type Duration, parseDuration } from "../core/duration.ts";
-import { claimLost, invalid } from "../core/errors.ts";
+import { claimLost, invalid, noTx } from "../core/errors.ts";
 import { decodeBody, encodeJson } from "../core/json.ts";
 import { checkNames } from "../core/options.ts";
 import type { Port, SettleRef, Word } from "../core/port.ts";
@@ -33,8 +33,8 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   readonly #encodeResult: EncodeResult;
   readonly #task: ClaimedTask;
   #data: { decoded: Data } | undefined;
-  #adds: { task: NewTask; target: AddTarget<never, never> }[] | undefined;
-  #isSettled = false;
+  #adds: Set<PendingAdd> | undefined;
+  #settlement: Promise<void> | undefined;
 
   constructor(port: Port, task: ClaimedTask, encodeResult: EncodeResult = encodeAsJson) {
     this.#port = port;
@@ -62,18 +62,28 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
 
   /** Somebody settled it, or is about to. */
   get isSettled(): boolean {
-    return this.#isSettled;
+    return this.#settlement !== undefined;
+  }
+
+  /** @internal How the settlement under way, or done, came out. */
+  get settlement(): Promise<void> | undefined {
+    return this.#settlement;
   }
 
   /** Done, with a result for whoever waits for it. What was added with `add` commits with it. */
-  async ack(result?: Result): Promise<void> {
+  async ack(result?: Result, options: { tx?: unknown } = {}): Promise<void> {
+    checkNames(options, ["tx"], "ack");
+    if (options.tx !== undefined) throw noTx();
     this.#checkOpen();
     const encoding = this.#encodeResult(result);
     const encoded = encoding instanceof Promise ? await encoding : encoding;
     if (!this.#adds) return this.settleAs({ kind: "ack", result: encoded });
+    // Those that are refused have taken themselves off the list by then.
+    await Promise.allSettled([...this.#adds].map(({ prepared }) => prepared));
+    const adds = await Promise.all([...this.#adds].map(({ prepared }) => prepared));
     // Declared in the same moment, so that a queue's policy commits with its first task.
-    const declared = this.#adds.map(({ target }) => target.declare());
-    const settled = this.settleAs({ kind: "ack", result: encoded, adds: this.#adds.map(({ task }) => task) });
+    const declared = [...this.#adds].map(({ target }) => target.declare());
+    const settled = this.settleAs({ kind: "ack", result: encoded, ...(adds.length > 0 && { adds }) });
     await Promise.all([...declared, settled]);
   }
 
@@ -111,8 +121,15 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     if (typeof queue?.prepare !== "function") {
       throw invalid(`task.add() takes a queue handle first, as in task.add(dibs.queue("next"), data).`);
     }
-    const task = await queue.prepare(data, options);
-    (this.#adds ??= []).push({ task, target: queue });
+    // On the list at once: a handler may return without having waited for this.
+    const add: PendingAdd = { prepared: queue.prepare(data, options), target: queue };
+    const adds = (this.#adds ??= new Set()).add(add);
+    try {
+      await add.prepared;
+    } catch (error) {
+      adds.delete(add);
+      throw error;
+    }
   }
 
   /**
@@ -121,18 +138,28 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
    */
   async settleAs(word: Word): Promise<void> {
     this.#checkOpen();
-    this.#isSettled = true;
+    this.#settlement = this.#send(word);
+    await this.#settlement;
+  }
+
+  async #send(word: Word): Promise<void> {
     try {
       await this.#port.settle(this, word);
     } catch (error) {
-      if ((error as { code?: string }).code !== "CLAIM_LOST") this.#isSettled = false;
+      if ((error as { code?: string }).code !== "CLAIM_LOST") this.#settlement = undefined;
       throw error;
     }
   }
 
   #checkOpen(): void {
-    if (this.#isSettled) throw claimLost(this.id, this.fence);
+    if (this.#settlement) throw claimLost(this.id, this.fence);
   }
+}
+
+/** A task that is to be added with the ack. */
+interface PendingAdd {
+  prepared: Promise<NewTask>;
+  target: AddTarget<never, never>;
 }
 
 export function encodeAsJson(result: unknown): string | null {

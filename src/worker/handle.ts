@@ -1,8 +1,6 @@
-import type { Clock } from "../core/clock.ts";
 import { isReject, requestedDelay } from "../core/control.ts";
 import { isDibsError } from "../core/errors.ts";
 import { timeoutError } from "../core/lapse.ts";
-import type { Logger } from "../core/logger.ts";
 import type { Word } from "../core/port.ts";
 import { describeError } from "../core/task-error.ts";
 import type { Held } from "./held.ts";
@@ -11,26 +9,47 @@ import type { Task } from "./task.ts";
 /** What the handler did, or what was done to it. */
 export type Answer = { returned: unknown } | { threw: unknown };
 
+/** What settling needs of its worker. */
 export interface Settling {
-  clock: Clock;
-  logger: Logger;
+  now(): number;
+  pause(ms: number): Promise<void>;
+  warn(message: string): void;
+  /** A settlement is being repeated; and then no longer. */
+  onTrouble(isTrouble: boolean): void;
 }
 
 /** Says to the store what became of one task, and does not give up while saying it still makes sense. */
-export async function settle(settling: Settling, held: Held, answer: Answer): Promise<void> {
+export async function settle(settling: Settling, held: Held, given: Answer): Promise<void> {
   const task = held.task!;
-  if (held.fate === "lost" || (task.isSettled && held.fate !== "timedOut")) return;
+  if (held.fate === "lost") return;
+  const answer = task.isSettled ? await answerAfter(task, given) : given;
+  if (task.isSettled && held.fate !== "timedOut") return;
   const isReturned = "returned" in answer && held.fate !== "timedOut";
+  const send = (): Promise<void> =>
+    isReturned ? task.ack(answer.returned) : task.settleAs(wordFor(held, answer));
   try {
-    // Once, without ado: what follows is for a store in trouble, or a result that it refused.
-    await (isReturned ? task.ack(answer.returned) : task.settleAs(wordFor(held, answer)));
+    await send();
   } catch (error) {
-    const again = isReturned ? () => task.ack(answer.returned) : () => task.settleAs(wordFor(held, answer));
-    const refusal = await repeat(settling, held, error, again);
-    if (refusal === undefined) return;
-    // The result, or what it adds, was not accepted: that is the attempt's failure.
-    const fail = () => task.settleAs({ kind: "nack", error: describeError(refusal) });
-    await repeat(settling, held, RETRY_AT_ONCE, fail);
+    settling.onTrouble(true);
+    try {
+      const refusal = await repeat(settling, held, error, send);
+      if (refusal === undefined) return;
+      // The result, or what it adds, was not accepted: that is the attempt's failure.
+      const fail = () => task.settleAs({ kind: "nack", error: describeError(refusal) });
+      await repeat(settling, held, RETRY_AT_ONCE, fail);
+    } finally {
+      settling.onTrouble(false);
+    }
+  }
+}
+
+/** The handler settled it by itself, perhaps without waiting whether the store took it. If not, it has failed. */
+async function answerAfter(task: Task, answer: Answer): Promise<Answer> {
+  try {
+    await task.settlement;
+    return answer;
+  } catch (threw) {
+    return { threw };
   }
 }
 
@@ -57,16 +76,16 @@ async function repeat(
   failure: unknown,
   send: () => Promise<void>,
 ): Promise<unknown> {
-  const start = settling.clock.read().awake;
+  const start = settling.now();
   let error = failure;
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
     if (error !== RETRY_AT_ONCE) {
       if (!isDibsError(error)) return error;
       if (error.code === "CLAIM_LOST" || error.code === "CLOSED") return undefined;
-      const waited = settling.clock.read().awake - start;
+      const waited = settling.now() - start;
       if (!error.retryable || waited > held.policy.timeout) return error;
-      settling.logger.warn(`Could not settle task ${held.claimed.id}, trying again: ${error.message}`);
-      await new Promise<void>((resolve) => settling.clock.after(pause, resolve));
+      settling.warn(`Could not settle task ${held.claimed.id}, trying again: ${error.message}`);
+      await settling.pause(pause);
       if (held.fate === "lost") return undefined;
     }
     try {

@@ -1,3 +1,4 @@
+import { type Duration, parseDuration } from "../core/duration.ts";
 import { Claim } from "./claim.ts";
 
 /** What a handler is given: a claim, and a signal that says when to stop working on it. */
@@ -13,6 +14,15 @@ export class Task<Data = unknown, Result = unknown> extends Claim<Data, Result> 
       if (this.#abortedWith) this.#controller.abort(this.#abortedWith.reason);
     }
     return this.#controller.signal;
+  }
+
+  /** @internal The worker counts the timeout too. */
+  onExtended: ((lease: number) => void) | undefined;
+
+  /** The attempt may take `lease` longer, from now; in place of what is left of the queue's timeout. */
+  override async extend(lease: Duration): Promise<void> {
+    await super.extend(lease);
+    this.onExtended?.(parseDuration(lease, "lease", 1));
   }
 
   /** @internal */

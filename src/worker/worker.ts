@@ -48,12 +48,16 @@ export class Worker implements AsyncDisposable {
   readonly #ahead: Held[] = [];
   readonly #settling = new Set<Promise<void>>();
   readonly #keepAlive = new KeepAlive();
+  /** A process with a worker lives as long as that, also while all it does is wait for a handler. */
+  readonly #letProcessEnd: () => void;
   readonly #stopFetching = new AbortController();
   #phase: Phase = "starting";
   #session: number | undefined;
   #joining: Promise<void> | undefined;
   /** Handlers at work. */
   #busy = 0;
+  /** Settlements that the store did not take yet. Each holds a place, or a full queue would slow nobody down. */
+  #repeating = 0;
   #fetching = false;
   #fillAsked = false;
   #turn = 0;
@@ -61,6 +65,7 @@ export class Worker implements AsyncDisposable {
   #overdueLook: { at: number; stop: () => void } | undefined;
   #stopped: Promise<void> | undefined;
   #onDrained: (() => void) | undefined;
+  #hurry: ((timeout: number) => void) | undefined;
 
   constructor(
     port: Port,
@@ -79,9 +84,11 @@ export class Worker implements AsyncDisposable {
     this.id = options.id;
     this.name = options.name;
     this.queues = queues.map((queue) => queue.name);
-    this.ready = this.#keepAlive.during(this.#start());
+    this.#letProcessEnd = this.#keepAlive.hold();
+    this.ready = this.#start();
     // Whoever does not await it learns of a failed start from the log.
     this.ready.catch((error: unknown) => {
+      this.#letProcessEnd();
       if (this.#phase === "starting")
         logger.error(`Worker ${this.id} could not start: ${(error as Error).message}`);
     });
@@ -95,7 +102,12 @@ export class Worker implements AsyncDisposable {
   /** Takes no more tasks, lets handlers finish, and gives back what is left without using up an attempt. */
   stop(options: StopOptions = {}): Promise<void> {
     const timeout = resolveStop(options);
-    this.#stopped ??= this.#drain(timeout).finally(() => this.#onStopped());
+    // Whoever asks again is in a hurry.
+    this.#hurry?.(timeout);
+    this.#stopped ??= this.#drain(timeout).finally(() => {
+      this.#letProcessEnd();
+      this.#onStopped();
+    });
     return this.#stopped;
   }
 
@@ -170,13 +182,13 @@ export class Worker implements AsyncDisposable {
     if (this.#phase !== "working") return;
     this.#startAhead();
     const room = this.#room();
-    if (room > 0 && !this.#fetching) void this.#keepAlive.during(this.#fetch(room));
+    if (room > 0 && !this.#fetching) void this.#fetch(room);
   }
 
   #startAhead(): void {
     if (this.#ahead.length === 0) return;
     const now = this.#now();
-    while (this.#busy < this.#options.concurrency && this.#ahead.length > 0)
+    while (this.#taken < this.#options.concurrency && this.#ahead.length > 0)
       this.#work([this.#ahead.shift()!], now);
   }
 
@@ -186,8 +198,12 @@ export class Worker implements AsyncDisposable {
 
   #room(): number {
     const { concurrency, prefetch, batch } = this.#options;
-    if (batch !== null) return this.#busy < concurrency ? batch : 0;
-    return Math.min(concurrency + prefetch - this.#busy - this.#ahead.length, LIMITS.claimBatch);
+    if (batch !== null) return this.#taken < concurrency ? batch : 0;
+    return Math.min(concurrency + prefetch - this.#taken - this.#ahead.length, LIMITS.claimBatch);
+  }
+
+  get #taken(): number {
+    return this.#busy + this.#repeating;
   }
 
   async #fetch(max: number): Promise<void> {
@@ -236,7 +252,10 @@ export class Worker implements AsyncDisposable {
   async #afterFailedFetch(error: unknown): Promise<void> {
     if (this.#stopFetching.signal.aborted) return;
     if (isDibsError(error) && error.code === "CLAIM_LOST") return this.#rejoin();
-    if (isDibsError(error) && error.code === "CLOSED") return void this.stop();
+    if (isDibsError(error) && !error.retryable) {
+      if (error.code !== "CLOSED") this.#logger.error(`Worker ${this.id} stops: ${error.message}`);
+      return void this.stop();
+    }
     this.#logger.warn(`Worker ${this.id} could not claim, trying again: ${(error as Error).message}`);
     await this.#pause(FIRST_PAUSE_MS * 5);
   }
@@ -278,9 +297,19 @@ export class Worker implements AsyncDisposable {
 
   async #rejoin(): Promise<void> {
     if (this.#phase !== "working") return;
-    this.#joining ??= this.#untilReachable(() => this.#join()).finally(() => (this.#joining = undefined));
+    this.#joining ??= this.#joinAgain().finally(() => (this.#joining = undefined));
     await this.#joining;
     this.#askFill();
+  }
+
+  async #joinAgain(): Promise<void> {
+    try {
+      await this.#untilReachable(() => this.#join());
+    } catch (error) {
+      if (this.#phase !== "working") return;
+      this.#logger.error(`Worker ${this.id} stops, for it cannot join again: ${(error as Error).message}`);
+      void this.stop();
+    }
   }
 
   // ── Working ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -299,6 +328,10 @@ export class Worker implements AsyncDisposable {
   #begin(held: Held, now: number): void {
     const { claimed, policy } = held;
     held.task = new Task(this.#port, claimed, this.#queues.get(claimed.queue)!.encodeResult);
+    held.task.onExtended = (lease) => {
+      held.deadline = this.#now() + lease;
+      this.#lookForOverdue(held.deadline, this.#now());
+    };
     // The engine counts the timeout from the claim; a task that lay here for long gets its time back.
     const lay = now - held.claimedAt;
     if (lay > policy.timeout / 10) this.#port.extend(claimed, policy.timeout).catch(() => {});
@@ -345,13 +378,23 @@ export class Worker implements AsyncDisposable {
 
   async #finish(held: Held, answer: Answer): Promise<void> {
     try {
-      await settle({ clock: this.#port.clock, logger: this.#logger }, held, answer);
+      await settle(this.#settlingContext, held, answer);
     } catch (error) {
       this.#logger.error(`Task ${held.claimed.id} could not be settled: ${(error as Error).message}`);
     } finally {
       this.#held.delete(held.claimed.fence);
     }
   }
+
+  readonly #settlingContext = {
+    now: () => this.#now(),
+    pause: (ms: number) => new Promise<void>((resolve) => this.#port.clock.after(ms, resolve)),
+    warn: (message: string) => this.#logger.warn(message),
+    onTrouble: (isTrouble: boolean) => {
+      this.#repeating += isTrouble ? 1 : -1;
+      if (!isTrouble) this.#askFill();
+    },
+  };
 
   #track(work: Promise<void>): void {
     const tracked = work.finally(() => {
@@ -401,9 +444,13 @@ export class Worker implements AsyncDisposable {
   #drained(timeout: number): Promise<void> {
     if (this.#held.size === 0 && this.#settling.size === 0) return Promise.resolve();
     return new Promise((resolve) => {
-      const stopTimer = this.#port.clock.after(timeout, resolve);
+      const timers = [this.#port.clock.after(timeout, resolve)];
+      this.#hurry = (sooner) => {
+        timers.push(this.#port.clock.after(sooner, resolve));
+        timers.push(this.#port.clock.after(Math.max(0, sooner - ABORT_BEFORE_MS), () => this.#askToStop()));
+      };
       this.#onDrained = () => {
-        stopTimer();
+        for (const stopTimer of timers) stopTimer();
         resolve();
       };
     });

@@ -61,12 +61,9 @@ describe("a text", () => {
 });
 
 describe("a queue's name", () => {
-  test.each(["emails", "a", "order.placed", "a:b/c-d.e_f", "9", "x".repeat(128)])(
-    "may be %s",
-    (name) => {
-      expect(checkQueueName(name)).toBe(name);
-    },
-  );
+  test.each(["emails", "a", "order.placed", "a:b/c-d.e_f", "9", "x".repeat(128)])("may be %s", (name) => {
+    expect(checkQueueName(name)).toBe(name);
+  });
 
   test.each([
     "",

@@ -58,6 +58,7 @@ export function purge(
     .sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state) || inTurn(a, b));
   for (const task of doomed.slice(0, limit)) remove(model, task, { keepKey: false });
   const more = doomed.length > limit;
+  if (doomed.length > 0) model.hint.ended = true;
   if (!more && model.queues.has(queue)) model.announce({ type: "queue.purged", at: model.now, queue });
   return { removed: Math.min(doomed.length, limit), upTo: last, more };
 }

@@ -13,6 +13,7 @@ export function settle(
   settlement: Settlement,
 ): { state: TaskState } {
   const task = heldTask(model, id, fence);
+  const { ended } = model.hint;
   switch (settlement.kind) {
     case "done":
       settleDone(model, task, settlement);
@@ -27,6 +28,8 @@ export function settle(
       settleRelease(model, task, settlement.started);
       break;
   }
+  // Whoever settles a task is told its state, and need not be hinted at it.
+  if (!ended) delete model.hint.ended;
   return { state: task.state };
 }
 

@@ -1,4 +1,4 @@
-import { closeSync, openSync, statSync } from "node:fs";
+import { closeSync, fchmodSync, fstatSync, openSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
 import type { Reading } from "../../core/clock.ts";
@@ -75,7 +75,10 @@ function makeFile(path: string): void {
     if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
       throw invalid(`${path} is a folder. Name a file in it, as in ${path}/dibs.db.`);
     }
-    closeSync(openSync(path, "a", 0o600));
+    const file = openSync(path, "a", 0o600);
+    // An empty file that somebody made becomes ours, and as private as one of our own.
+    if (fstatSync(file).size === 0) fchmodSync(file, 0o600);
+    closeSync(file);
   } catch (error) {
     const { code } = error as { code?: string };
     if (code === "ENOENT" || code === "ENOTDIR") {

@@ -73,6 +73,7 @@ export function purge(
   const more = doomed.length > limit;
   if (more) doomed.pop();
   for (const seq of doomed) remove(tx, findBySeq(tx, seq)!);
+  if (doomed.length > 0) tx.hint.ended = true;
   if (!more) tx.announce({ type: "queue.purged", at: tx.now, queue: name });
   return { removed: doomed.length, upTo: last, more };
 }

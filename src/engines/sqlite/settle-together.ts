@@ -131,5 +131,4 @@ function countDone(tx: Tx, id: number, count: number, serviceMs: number): void {
   const flow = tx.flow(queue);
   flow.done += count;
   flow.serviceMs += serviceMs;
-  tx.hint.ended = true;
 }

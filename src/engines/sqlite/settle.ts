@@ -19,7 +19,11 @@ import type { Tx } from "./tx.ts";
 
 export function settle(tx: Tx, id: string, fence: number, settlement: Settlement): { state: TaskState } {
   const task = heldTask(tx, id, fence);
-  return { state: settleAs(tx, task, settlement) };
+  const { ended } = tx.hint;
+  const state = settleAs(tx, task, settlement);
+  // Whoever settles a task is told its state, and need not be hinted at it.
+  if (!ended) delete tx.hint.ended;
+  return { state };
 }
 
 function settleAs(tx: Tx, task: Held, settlement: Settlement): TaskState {

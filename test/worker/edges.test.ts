@@ -1,0 +1,149 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { describe, expect, it } from "vitest";
+import { defineQueue } from "../../src/index.ts";
+import { latch, openStore, STORES } from "../stores.ts";
+
+describe.each(STORES)("a worker on %s, at the edges,", (store) => {
+  it("takes no more than it can settle: a full queue behind it slows it down", async () => {
+    const dibs = await openStore(store);
+    const next = dibs.queue<number>("next", { maxDepth: 1 });
+    const queue = dibs.queue<number>("work");
+    await queue.addMany(Array.from({ length: 50 }, (_, data) => ({ data })));
+    let runs = 0;
+    const third = latch();
+    const worker = queue.work(
+      async (task) => {
+        if (++runs === 3) third.open();
+        await task.add(next, task.data);
+      },
+      { concurrency: 2 },
+    );
+    await third.promise;
+    const [claim] = await next.claim({ wait: "20s" });
+    await claim!.ack();
+    await next.claim({ wait: "20s" });
+    await expect.poll(async () => (await queue.stats()).depth.done).toBe(3);
+    // Those whose settlement waits for room hold places; as many again were fetched before it was refused.
+    expect((await queue.stats()).depth.claimed).toBeLessThanOrEqual(4);
+    expect(runs).toBeLessThanOrEqual(3 + 4);
+    await worker.stop({ timeout: 0 });
+  });
+
+  it("gives an attempt the time that task.extend asks for", async () => {
+    const dibs = await openStore(store);
+    const queue = dibs.queue("work", { timeout: 100, maxAttempts: 1 });
+    const task = await queue.add(1);
+    queue.work(async (held) => {
+      await held.extend("20s");
+      await new Promise((resolve) => setTimeout(resolve, 250));
+      return "in time";
+    });
+    expect(await task.result()).toBe("in time");
+  });
+
+  it("fails a task whose handler did not wait for an ack that was refused", async () => {
+    const dibs = await openStore(store);
+    const queue = dibs.queue<number, string>("work", { maxAttempts: 1, maxPayload: 100 });
+    const task = await queue.add(1);
+    queue.work((held) => {
+      held.ack("x".repeat(101)).catch(() => {});
+      return "never mind";
+    });
+    await expect(task.result()).rejects.toMatchObject({
+      code: "TASK_DEAD",
+      message: expect.stringMatching(/103 bytes/),
+    });
+  });
+
+  it("adds what its handler added, also if that did not wait for it", async () => {
+    const dibs = await openStore(store);
+    const next = dibs.queue<number>("next");
+    const queue = dibs.queue("work");
+    queue.work((held) => {
+      void held.add(next, 1);
+      return 2;
+    });
+    expect(await (await queue.add(1)).result()).toBe(2);
+    expect((await next.stats()).depth.ready).toBe(1);
+  });
+
+  it("serves definitions, each queue once, and refuses what is none", async () => {
+    const dibs = await openStore(store);
+    const worker = dibs.work([defineQueue("a"), "a", dibs.queue("b")], () => {});
+    await worker.ready;
+    expect((await dibs.workers())[0]!.queues).toEqual(["a", "b"]);
+    expect(() => dibs.work([5 as never], () => {})).toThrow(/names, handles or definitions; got 5/);
+  });
+
+  it("hurries when it is told to stop again, sooner", async () => {
+    const dibs = await openStore(store);
+    const queue = dibs.queue("work");
+    await queue.add(1);
+    const started = latch();
+    const worker = queue.work(() => {
+      started.open();
+      return new Promise(() => {});
+    });
+    await started.promise;
+    const stopped = worker.stop({ timeout: "10m" });
+    await expect.poll(async () => (await queue.stats()).depth.claimed).toBe(1);
+    void worker.stop({ timeout: 0 });
+    await stopped;
+    expect((await queue.stats()).depth.ready).toBe(1);
+  });
+
+  it("refuses options that are no object, wherever they are taken", async () => {
+    const dibs = await openStore(store);
+    const queue = dibs.queue("work");
+    const task = await queue.add(1);
+    const invalid = expect.objectContaining({ code: "INVALID" });
+    await expect(task.result(200 as never)).rejects.toEqual(invalid);
+    await expect(task.result(null as never)).rejects.toEqual(invalid);
+    await expect(dibs.workers(5 as never)).rejects.toEqual(invalid);
+    expect(() => queue.work(() => {}, 10 as never)).toThrow(invalid);
+    const [claim] = await queue.claim();
+    await expect(claim!.nack("no", 5000 as never)).rejects.toEqual(invalid);
+    await expect(claim!.ack(undefined, { tx: {} })).rejects.toMatchObject({ code: "UNSUPPORTED" });
+  });
+
+  it("redrives at any rate", async () => {
+    const dibs = await openStore(store);
+    const queue = dibs.queue("work");
+    await queue.addMany([{ data: 1 }, { data: 2 }]);
+    for (const claim of await queue.claim({ max: 2 })) await claim.reject("no");
+    expect(await queue.dead.redrive({ rate: { max: 3, per: "1s" } })).toEqual({ count: 2 });
+    expect((await queue.stats()).depth).toMatchObject({ ready: 1, scheduled: 1 });
+  });
+
+  it("tells those who wait for a result that the task was purged", async () => {
+    const dibs = await openStore(store);
+    const queue = dibs.queue("work");
+    const result = (await queue.add(1)).result();
+    await queue.purge();
+    await expect(result).rejects.toMatchObject({ code: "TASK_NOT_FOUND" });
+  });
+});
+
+it("a process stays alive while its worker waits for a handler that waits for nothing", async () => {
+  const program = `
+    import { open } from ${JSON.stringify(new URL("../../src/index.ts", import.meta.url).href)};
+    const dibs = await open(":memory:");
+    const queue = dibs.queue("work", { timeout: 300, maxAttempts: 1 });
+    const task = await queue.add(1);
+    const worker = queue.work(() => new Promise(() => {}));
+    queue.dead.list();
+    process.on("exit", (code) => console.log("exit", code));
+    setTimeout(async () => {
+      console.log((await task.info()).state);
+      await worker.stop();
+    }, 700).unref();
+  `;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", program], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  let said = "";
+  child.stdout.on("data", (data: Buffer) => (said += data.toString()));
+  await once(child, "close");
+  expect(said).toBe("dead\nexit 0\n");
+});
