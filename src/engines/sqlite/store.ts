@@ -172,6 +172,11 @@ export class SqliteStore implements Store {
     return this.#tx.statements;
   }
 
+  /** The last batch changed something. */
+  get committed(): boolean {
+    return this.#tx.changed;
+  }
+
   /** The last batch left notices for sessions. */
   get hasNotices(): boolean {
     return this.#tx.noticed;

@@ -74,6 +74,7 @@ class StoreThread {
       const parts = batch.map((request) => unpackOps(request.ops));
       const ops = parts.length === 1 ? parts[0]! : parts.flat();
       const { outcomes, hint } = this.#store.run(ops, reading);
+      if (this.#store.committed) this.#watch?.committed();
       let from = 0;
       const answers = batch.map(({ id }, index) => {
         const part = parts[index]!;
@@ -131,6 +132,7 @@ class StoreThread {
   /** A beat ends what is overdue, so it has more to tell than notices. */
   #runBeat(sessions: number[], reading: Reading): Hint {
     const { outcomes, hint } = this.#store.run([{ verb: "beat", sessions }], reading);
+    if (this.#store.committed) this.#watch?.committed();
     const notices: Notice[] = "ok" in outcomes[0] ? outcomes[0].ok.notices : [];
     for (const notice of notices) if (notice.kind === "gone") this.#forget(notice.session);
     return notices.length > 0 ? { ...hint, notices } : hint;

@@ -7,6 +7,11 @@ const POLL_MS = 250;
  * reached in between. So we look at once, and again after each of these.
  */
 const LOOKS_MS = [1, 2, 4, 8, 16, 32, 64, 128];
+/**
+ * Once a write is explained, by a commit that shows or by one of our own, two more looks are for another commit
+ * that followed at its heels. More would wake an idle process for every heartbeat of its neighbours.
+ */
+const LAST_LOOKS_MS = [4, 32];
 /** The longest pause between two reports, while others commit all the time and nothing of it is for us. */
 const LONGEST_PAUSE_MS = 20;
 /** After this long without a report the next one is made at once again. */
@@ -22,8 +27,10 @@ export class Watch {
   #watcher: FSWatcher | undefined;
   #poll: NodeJS.Timeout | undefined;
   #seen: number;
-  /** The next look, as an index into LOOKS_MS; past its end while nothing was written. */
-  #look = LOOKS_MS.length;
+  /** The looks to come. */
+  #looks: readonly number[] = [];
+  /** We have committed since we were last told of a write. */
+  #isOurs = false;
   #timer: NodeJS.Timeout | undefined;
   #pause = 0;
   #reportedAt = Number.NEGATIVE_INFINITY;
@@ -40,6 +47,11 @@ export class Watch {
     }
   }
 
+  /** We are about to be told of a write of our own. */
+  committed(): void {
+    this.#isOurs = true;
+  }
+
   /** What was reported was of use: the next one is not to wait. */
   useful(): void {
     this.#pause = 0;
@@ -53,13 +65,16 @@ export class Watch {
 
   #pollInstead(): void {
     this.#watcher?.close();
-    this.#poll ??= setInterval(() => this.#compare(), POLL_MS).unref();
+    this.#poll ??= setInterval(() => void this.#compare(), POLL_MS).unref();
   }
 
   #written(): void {
-    const soon = this.#look <= 2;
-    this.#look = 0;
-    if (soon && this.#timer) return;
+    const looks = this.#isOurs ? LAST_LOOKS_MS : LOOKS_MS;
+    this.#isOurs = false;
+    // A commit is many writes: those that follow while a look is near are part of it.
+    const isNear = this.#timer !== undefined && this.#looks.length >= LOOKS_MS.length - 2;
+    this.#looks = looks;
+    if (isNear) return;
     clearTimeout(this.#timer);
     this.#next();
   }
@@ -67,19 +82,24 @@ export class Watch {
   #next(): void {
     this.#timer = undefined;
     const rest = this.#reportedAt + this.#pause - performance.now();
-    if (rest <= 0) this.#compare();
-    const wait = Math.max(rest, LOOKS_MS[this.#look] ?? 0);
-    if (this.#look++ < LOOKS_MS.length) this.#timer = setTimeout(() => this.#next(), wait).unref();
+    if (rest <= 0 && this.#compare() && this.#looks.length > LAST_LOOKS_MS.length)
+      this.#looks = LAST_LOOKS_MS;
+    const [wait, ...later] = this.#looks;
+    if (wait === undefined) return;
+    this.#looks = later;
+    this.#timer = setTimeout(() => this.#next(), Math.max(rest, wait)).unref();
   }
 
-  #compare(): void {
+  /** Whether another process has committed. */
+  #compare(): boolean {
     const version = this.#version();
-    if (version === this.#seen) return;
+    if (version === this.#seen) return false;
     this.#seen = version;
     const now = performance.now();
     const storm = now - this.#reportedAt < QUIET_MS;
     this.#pause = storm ? Math.min(Math.max(this.#pause * 2, 1), LONGEST_PAUSE_MS) : 0;
     this.#reportedAt = now;
     this.#report();
+    return true;
   }
 }
