@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import Database from "better-sqlite3";
 import type { Clock } from "../../core/clock.ts";
 import {
   type Engine,
@@ -25,8 +26,22 @@ export async function openSqlite(options: SqliteOptions): Promise<Engine> {
   const { clock, durability = "full" } = options;
   const path = options.path === ":memory:" ? options.path : resolve(options.path);
   const data: ThreadData = { path, durability, role: "writer", reading: clock?.read() ?? null };
+  pinAddon();
   const hints = new Hints();
   return new SqliteEngine(await Remote.open(data, hints.deliver), hints, data, clock);
+}
+
+let isPinned = false;
+
+/**
+ * Loads SQLite in this thread too, for good. Loaded by the store's threads alone it is unloaded with the last of
+ * them, and what their garbage collectors still had to call is gone: seen as a rare SIGSEGV when stores are opened
+ * and closed often.
+ */
+function pinAddon(): void {
+  if (isPinned) return;
+  new Database(":memory:").close();
+  isPinned = true;
 }
 
 class SqliteEngine implements Engine {
