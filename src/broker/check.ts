@@ -80,9 +80,7 @@ function checkHeaders(headers: unknown): void {
 /** Milliseconds from one to the next; a fraction is fine, the engine rounds each due time. */
 export function checkSpacing(spacing: unknown): number {
   if (typeof spacing !== "number" || !(spacing >= 0 && spacing <= LONGEST_MS)) {
-    throw invalid(
-      `The spacing of redriven tasks must be from 0 to ${LONGEST_MS} ms; got ${show(spacing)}.`,
-    );
+    throw invalid(`The spacing of redriven tasks must be from 0 to ${LONGEST_MS} ms; got ${show(spacing)}.`);
   }
   return spacing;
 }
