@@ -1,3 +1,4 @@
+import { describeFlow, noFlow } from "../../core/flow.ts";
 import { invalid } from "../../core/errors.ts";
 import { show } from "../../core/show.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
@@ -115,27 +116,17 @@ function compare(a: SortKey, b: SortKey): number {
 export function stats(model: Model, queue: string): QueueStats {
   const ready = model.tasksOf(queue, "ready");
   const since = Math.floor((model.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);
-  const flow = { added: 0, claimed: 0, done: 0, failed: 0, waitMs: 0, serviceMs: 0 };
+  const flow = noFlow();
   for (const [slot, part] of model.queues.get(queue)?.flow ?? []) {
     if (slot <= since) continue;
     for (const name of Object.keys(flow) as (keyof typeof flow)[]) flow[name] += part[name];
   }
-  const seconds = BOUNDS.rateWindow / 1_000;
-  const settled = flow.done + flow.failed;
   return {
     queue,
     paused: model.queues.get(queue)?.paused ?? false,
     depth: model.depth(queue),
     oldestAge: ready.length === 0 ? null : model.now - Math.min(...ready.map((task) => task.createdAt)),
-    rates: {
-      windowMs: BOUNDS.rateWindow,
-      addedPerSecond: flow.added / seconds,
-      donePerSecond: flow.done / seconds,
-      failedPerSecond: flow.failed / seconds,
-    },
-    failureRate: settled === 0 ? null : flow.failed / settled,
-    serviceTime: settled === 0 ? null : flow.serviceMs / settled,
-    waitTime: flow.claimed === 0 ? null : flow.waitMs / flow.claimed,
+    ...describeFlow(flow, BOUNDS.rateWindow),
     workers: workers(model, queue).length,
   };
 }

@@ -1,3 +1,4 @@
+import { type Flow, noFlow } from "../../core/flow.ts";
 import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
 import type { DibsEvent } from "../../core/events.ts";
@@ -99,8 +100,7 @@ export class Model {
   flow(queue: string): Flow {
     const { flow } = this.queue(queue);
     const slot = Math.floor(this.now / BOUNDS.rateSlot);
-    if (!flow.has(slot))
-      flow.set(slot, { added: 0, claimed: 0, done: 0, failed: 0, waitMs: 0, serviceMs: 0 });
+    if (!flow.has(slot)) flow.set(slot, noFlow());
     return flow.get(slot)!;
   }
 
@@ -128,15 +128,6 @@ export interface ModelKey {
   forgetAt: number | null;
   /** How the task ended, for when its row is gone. */
   state: EndState | null;
-}
-
-export interface Flow {
-  added: number;
-  claimed: number;
-  done: number;
-  failed: number;
-  waitMs: number;
-  serviceMs: number;
 }
 
 export interface ModelTask {

@@ -34,9 +34,9 @@ export async function openSqlite(options: SqliteOptions): Promise<Engine> {
 let isPinned = false;
 
 /**
- * Loads SQLite in this thread too, for good. Loaded by the store's threads alone it is unloaded with the last of
- * them, and what their garbage collectors still had to call is gone: seen as a rare SIGSEGV when stores are opened
- * and closed often.
+ * Loads SQLite in this thread too, for good: loaded by the store's threads alone it is unloaded with the last of them,
+ * while their garbage collectors may still have to call it. It is a precaution; the SIGSEGV that CHANGELOG.md tells
+ * of was seen with it too.
  */
 function pinAddon(): void {
   if (isPinned) return;

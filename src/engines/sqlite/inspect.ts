@@ -1,3 +1,4 @@
+import { describeFlow, type Flow, noFlow } from "../../core/flow.ts";
 import { invalid } from "../../core/errors.ts";
 import { show } from "../../core/show.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
@@ -21,7 +22,7 @@ import { bodyFrom } from "./body.ts";
 import { deadLetters } from "./dead.ts";
 import { type Found, findBySeq, findTask } from "./place.ts";
 import { workers } from "./sessions.ts";
-import type { Flow, Queue, Tx } from "./tx.ts";
+import type { Queue, Tx } from "./tx.ts";
 
 export function get(tx: Tx, id: string): TaskRecord {
   return record(tx, knownTask(tx, id));
@@ -257,7 +258,6 @@ const FLOW = `
   SELECT coalesce(sum(added), 0) AS added, coalesce(sum(claimed), 0) AS claimed, coalesce(sum(done), 0) AS done,
     coalesce(sum(failed), 0) AS failed, coalesce(sum(wait_ms), 0) AS waitMs, coalesce(sum(service_ms), 0) AS serviceMs
   FROM flow WHERE queue = ? AND slot > ?`;
-const NO_FLOW: Flow = { added: 0, claimed: 0, done: 0, failed: 0, waitMs: 0, serviceMs: 0 };
 const NO_DEPTH = {
   ready: 0,
   waiting: 0,
@@ -273,23 +273,13 @@ export function stats(tx: Tx, name: string): QueueStats {
   const queue = tx.queueNamed(name);
   const depth = queue ? tx.depth(queue) : NO_DEPTH;
   const since = Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);
-  const flow = queue ? tx.get<Flow>(FLOW, queue.id, since)! : NO_FLOW;
-  const seconds = BOUNDS.rateWindow / 1_000;
-  const settled = flow.done + flow.failed;
+  const flow = queue ? tx.get<Flow>(FLOW, queue.id, since)! : noFlow();
   return {
     queue: name,
     paused: queue?.paused ?? false,
     depth,
     oldestAge: queue ? oldestAge(tx, queue) : null,
-    rates: {
-      windowMs: BOUNDS.rateWindow,
-      addedPerSecond: flow.added / seconds,
-      donePerSecond: flow.done / seconds,
-      failedPerSecond: flow.failed / seconds,
-    },
-    failureRate: settled === 0 ? null : flow.failed / settled,
-    serviceTime: settled === 0 ? null : flow.serviceMs / settled,
-    waitTime: flow.claimed === 0 ? null : flow.waitMs / flow.claimed,
+    ...describeFlow(flow, BOUNDS.rateWindow),
     workers: workers(tx, name).length,
   };
 }

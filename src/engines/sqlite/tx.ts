@@ -1,3 +1,4 @@
+import { type Flow, noFlow } from "../../core/flow.ts";
 import type { Database, Statement } from "better-sqlite3";
 import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime } from "../../core/engine-time.ts";
@@ -18,15 +19,6 @@ export interface Queue {
   declared: string | null;
   paused: boolean;
   createdAt: number;
-}
-
-export interface Flow {
-  added: number;
-  claimed: number;
-  done: number;
-  failed: number;
-  waitMs: number;
-  serviceMs: number;
 }
 
 type Value = string | number | null | Uint8Array;
@@ -377,7 +369,7 @@ export class Tx {
   flow(queue: Queue): Flow {
     let flow = this.#flows.get(queue);
     if (!flow) {
-      flow = { added: 0, claimed: 0, done: 0, failed: 0, waitMs: 0, serviceMs: 0 };
+      flow = noFlow();
       this.#flows.set(queue, flow);
     }
     return flow;
