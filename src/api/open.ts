@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { createBroker } from "../broker/broker.ts";
 import type { Clock } from "../core/clock.ts";
+import { type Duration, parseDuration } from "../core/duration.ts";
 import { DibsError, invalid } from "../core/errors.ts";
 import { type Logger, SILENT } from "../core/logger.ts";
 import { checkNames, checkObject } from "../core/options.ts";
@@ -18,6 +19,8 @@ export interface OpenOptions {
   durability?: "full" | "relaxed" | undefined;
   /** Told of what no caller is told: a worker that cannot reach the store. Nothing is logged unless set. */
   logger?: Logger | undefined;
+  /** How often the store is looked at for what no notification told of; 2 s unless set. */
+  poll?: Duration | undefined;
   /** For tests: see ManualClock in "dibs/testing". */
   clock?: Clock | undefined;
 }
@@ -27,10 +30,11 @@ export interface OpenOptions {
  */
 export async function open(url?: string, options: OpenOptions = {}): Promise<Dibs> {
   checkObject(options, "The options of open");
-  checkNames(options, ["durability", "logger", "clock"], "open");
+  checkNames(options, ["durability", "logger", "poll", "clock"], "open");
+  const pollEvery = options.poll === undefined ? undefined : parseDuration(options.poll, "poll", 100);
   const address = url ?? (process.env["DIBS_URL"] || "./dibs.db");
   const engine = await openEngine(address, options);
-  const port = createBroker(engine, { clock: options.clock ?? systemClock });
+  const port = createBroker(engine, { clock: options.clock ?? systemClock, pollEvery });
   return new Dibs(port, options.logger ?? SILENT);
 }
 

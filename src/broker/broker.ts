@@ -19,9 +19,18 @@ import { Sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { WaitingLine } from "./waiting-line.ts";
 
+const DEFAULT_POLL_MS = 2_000;
+
+export interface BrokerOptions {
+  clock: Clock;
+  random?: () => number;
+  /** How often to look for what no hint told of, in milliseconds. */
+  pollEvery?: number | undefined;
+}
+
 /** The broker over one engine. All policy lives here; the engine only moves state. */
-export function createBroker(engine: Engine, options: { clock: Clock; random?: () => number }): Port {
-  const { clock } = options;
+export function createBroker(engine: Engine, options: BrokerOptions): Port {
+  const { clock, pollEvery = DEFAULT_POLL_MS } = options;
   const bell = new Bell();
   const gatherer = new Gatherer(engine, (ops) => {
     if (ops.some(({ verb }) => makesEvents(verb))) bell.ring();
@@ -30,13 +39,14 @@ export function createBroker(engine: Engine, options: { clock: Clock; random?: (
   const run: Context["run"] = (op) => gatherer.run(op);
   const results = new Results(run, clock);
   const line = new WaitingLine(run, giveBack, clock);
-  const keeper = new Keeper(run, clock, () => {
+  const keeper = new Keeper(run, clock, pollEvery, () => {
     line.wakeAny();
     results.look();
   });
   const context: Context = {
     clock,
     random: options.random ?? Math.random,
+    pollEvery,
     run,
     keeper,
     keepAlive: new KeepAlive(),

@@ -8,6 +8,8 @@ import type { Keeper } from "./housekeeping/keeper.ts";
 export interface Context {
   clock: Clock;
   random: () => number;
+  /** How often to look for what no hint told of. */
+  pollEvery: number;
   /** One operation, gathered with those of the moment. */
   run<V extends VerbName>(op: Op<V>): Promise<Verbs[V]["out"]>;
   keeper: Keeper;

@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import type { DibsEvent } from "../core/events.ts";
 import { READING_VERBS, type VerbName } from "../engine/engine.ts";
 import type { Context } from "./context.ts";
-import { SAFETY_POLL_MS } from "./housekeeping/keeper.ts";
 
 const PAGE = 1_000;
 
@@ -73,7 +72,7 @@ async function* follow(
           missed: page.missed,
         };
       yield* page.events;
-      if (page.events.length < PAGE) await bell.wait(context, heard, SAFETY_POLL_MS, signal);
+      if (page.events.length < PAGE) await bell.wait(context, heard, context.pollEvery, signal);
     }
   } finally {
     await context.run({ verb: "unlisten", listener }).catch(() => {});

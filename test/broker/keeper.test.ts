@@ -22,7 +22,7 @@ function makeKeeper(answers: (number | null | "fails")[] = []) {
     if (next === "fails") throw new DibsError("UNAVAILABLE", "busy");
     return { next } as never;
   };
-  const keeper = new Keeper(run, clock, () => polls++);
+  const keeper = new Keeper(run, clock, 2_000, () => polls++);
   const whileTending = (fn: () => void): void => void (meanwhile = fn);
   return { keeper, clock, tended, pruned, polls: () => polls, whileTending };
 }

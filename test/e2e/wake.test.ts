@@ -2,64 +2,57 @@ import { describe, expect } from "vitest";
 import { actsOf, pause, test } from "./harness/stage.ts";
 import { expectIdle, usageOf } from "./harness/usage.ts";
 
-/** The safety poll is every 2 s: what takes less was not waiting for it. Usual is a few milliseconds. */
-const SOON_MS = 1_000;
+/** Nobody is saved by a poll or a heartbeat here: a wake-up that is missing makes the test hang. */
+const WOKEN_ONLY = { poll: "1h" } as const;
+const RARE_BEATS = { lease: "1h" } as const;
 const ROUNDS = 15;
 /** A heartbeat is due every ten seconds, so that each process makes one in the meantime. */
 const IDLE_MS = 10_000;
 
 describe.concurrent("across processes", () => {
-  test("an idle worker picks up a task at once, and its result is known at once", async ({ stage }) => {
-    const worker = await stage.startWorker({});
-    const dibs = await stage.open();
+  test("an idle worker is woken by an add, and who awaits the result by its end", async ({ stage }) => {
+    const worker = await stage.startWorker({ ...WOKEN_ONLY, policy: RARE_BEATS });
+    const dibs = await stage.open(WOKEN_ONLY);
     const queue = actsOf(dibs);
-    const times: number[] = [];
     for (let round = 0; round < ROUNDS; round++) {
-      const started = performance.now();
       const task = await queue.add({ do: "echo", value: round });
       expect(await task.result({ timeout: "20s" })).toBe(round);
-      times.push(performance.now() - started);
     }
     expect(worker.all("start")).toHaveLength(ROUNDS);
-    // Of each round: by chance one may coincide with the poll, fifteen do not.
-    expect(Math.max(...times)).toBeLessThan(SOON_MS);
   });
 
   test("a result is awaited from a third process", async ({ stage }) => {
-    const worker = await stage.startWorker({});
-    const [producer, onlooker] = [await stage.open(), await stage.open()];
+    const worker = await stage.startWorker({ ...WOKEN_ONLY, policy: RARE_BEATS });
+    const [producer, onlooker] = [await stage.open(WOKEN_ONLY), await stage.open(WOKEN_ONLY)];
     const task = await actsOf(producer).add({ do: "pass", gate: "go" });
     const result = onlooker.task(task.id).result({ timeout: "20s" });
     await worker.hears("start");
-    const told = performance.now();
     worker.tell({ open: "go" });
     expect(await result).toBe("go");
-    expect(performance.now() - told).toBeLessThan(SOON_MS);
   });
 
   test("a delayed task is started when it is due, not at the next poll", async ({ stage }) => {
-    const worker = await stage.startWorker({});
-    const dibs = await stage.open();
+    const worker = await stage.startWorker({ ...WOKEN_ONLY, policy: RARE_BEATS });
+    const dibs = await stage.open(WOKEN_ONLY);
     const started = performance.now();
     const task = await actsOf(dibs).add({ do: "echo" }, { delay: "300ms" });
     await worker.hears("start", (saying) => saying.id === task.id);
-    const waited = performance.now() - started;
-    expect(waited).toBeGreaterThanOrEqual(300);
-    expect(waited).toBeLessThan(300 + SOON_MS);
+    expect(performance.now() - started).toBeGreaterThanOrEqual(300);
   });
 
-  test("cancelling a running task aborts its signal soon, and it ends cancelled", async ({ stage }) => {
-    // A beat every ten seconds: whoever waited for one would be late.
-    const worker = await stage.startWorker({ policy: { lease: "30s" }, work: { concurrency: ROUNDS } });
-    const dibs = await stage.open();
+  test("cancelling a running task aborts its signal, and it ends cancelled", async ({ stage }) => {
+    const worker = await stage.startWorker({
+      ...WOKEN_ONLY,
+      policy: RARE_BEATS,
+      work: { concurrency: ROUNDS },
+    });
+    const dibs = await stage.open(WOKEN_ONLY);
     const queue = actsOf(dibs);
     for (let round = 0; round < 5; round++) {
       const task = await queue.add({ do: "heed" });
       await worker.hears("start", (saying) => saying.id === task.id);
-      const asked = performance.now();
       expect(await task.cancel()).toBe("claimed");
       const abort = await worker.hears("abort", (saying) => saying.id === task.id);
-      expect(performance.now() - asked).toBeLessThan(SOON_MS);
       expect(abort).toMatchObject({ code: "TASK_CANCELLED" });
       await expect(task.result({ timeout: "20s" })).rejects.toMatchObject({ code: "TASK_CANCELLED" });
       expect((await task.history()).map((row) => row.outcome)).toEqual(["cancelled"]);

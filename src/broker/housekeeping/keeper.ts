@@ -2,8 +2,6 @@ import type { Clock } from "../../core/clock.ts";
 import { isDibsError } from "../../core/errors.ts";
 import type { Op, VerbName, Verbs } from "../../engine/engine.ts";
 
-/** Looks after the store at least this often: what a hint missed waits no longer. */
-export const SAFETY_POLL_MS = 2_000;
 /** Retention is seen to this often. */
 const PRUNE_EVERY_MS = 15_000;
 const PRUNE_PAGE = 1_000;
@@ -17,6 +15,8 @@ type Run = <V extends VerbName>(op: Op<V>) => Promise<Verbs[V]["out"]>;
 export class Keeper {
   readonly #run: Run;
   readonly #clock: Clock;
+  /** Looks after the store at least this often: what a hint missed waits no longer. */
+  readonly #pollEvery: number;
   readonly #onPoll: () => void;
   #stopTimer: (() => void) | undefined;
   #wakeAt = Number.POSITIVE_INFINITY;
@@ -26,12 +26,13 @@ export class Keeper {
   #again = false;
   #closed = false;
 
-  constructor(run: Run, clock: Clock, onPoll: () => void) {
+  constructor(run: Run, clock: Clock, pollEvery: number, onPoll: () => void) {
     this.#run = run;
     this.#clock = clock;
+    this.#pollEvery = pollEvery;
     this.#onPoll = onPoll;
     this.#prunedAt = this.#polledAt = this.#now();
-    this.#sleep(SAFETY_POLL_MS);
+    this.#sleep(pollEvery);
   }
 
   /** Something will be due in `ms`. */
@@ -64,11 +65,11 @@ export class Keeper {
   async #tend(): Promise<void> {
     this.#tending = true;
     this.#again = false;
-    let next = SAFETY_POLL_MS;
+    let next = this.#pollEvery;
     try {
       const tended = this.#run({ verb: "tend" });
       // In the same batch: an idle process is woken once for both.
-      if (this.#now() - this.#polledAt >= SAFETY_POLL_MS / 2) this.#poll();
+      if (this.#now() - this.#polledAt >= this.#pollEvery / 2) this.#poll();
       const due = await tended;
       if (due.next !== null) next = Math.min(next, due.next);
       if (this.#now() - this.#prunedAt >= PRUNE_EVERY_MS) await this.#prune();

@@ -64,6 +64,7 @@ export interface WorkerOptions {
   queue?: string;
   policy?: QueuePolicyOptions;
   work?: WorkOptions;
+  poll?: OpenOptions["poll"];
   /** Workers in the process; 1 unless set. */
   workers?: number;
   /** What SIGTERM allows the handlers. */

@@ -10,7 +10,7 @@ const logger = {
   warn: (message: string) => say("warned", { message }),
   error: (message: string) => say("erred", { message }),
 };
-const dibs = await open(options.file, { logger });
+const dibs = await open(options.file, { logger, poll: options.poll });
 const queue = dibs.queue<Act>(options.queue, options.policy);
 const name = options.work?.name ?? "worker";
 
