@@ -1,12 +1,13 @@
-import { hostname } from "node:os";
 import { claimLost, DibsError, isDibsError } from "../core/errors.ts";
 import { KeepAlive } from "../core/keep-alive.ts";
 import { LIMITS } from "../core/limits.ts";
 import type { Logger } from "../core/logger.ts";
 import type { ClaimNotice, Port } from "../core/port.ts";
 import type { EncodeResult } from "./claim.ts";
+import { Deadlines } from "./deadlines.ts";
 import { type Answer, answersOfBatch, runHandler, settle } from "./handle.ts";
 import { type Held, suffer } from "./held.ts";
+import { Membership, pause } from "./membership.ts";
 import { ABORT_BEFORE_MS, type ResolvedWork, resolveStop, type StopOptions } from "./options.ts";
 import { type BatchHandler, type Handler, Task } from "./task.ts";
 
@@ -26,8 +27,8 @@ export interface WorkerQueue {
  */
 type Phase = "starting" | "working" | "draining" | "stopped";
 
-const FIRST_PAUSE_MS = 100;
-const LONGEST_PAUSE_MS = 5_000;
+/** Between two tries to claim, while the store is in trouble. */
+const TROUBLE_PAUSE_MS = 500;
 
 export class Worker implements AsyncDisposable {
   /** The instance; `name` is its label. */
@@ -51,9 +52,9 @@ export class Worker implements AsyncDisposable {
   /** A process with a worker lives as long as that, also while all it does is wait for a handler. */
   readonly #letProcessEnd: () => void;
   readonly #stopFetching = new AbortController();
+  readonly #membership: Membership;
+  readonly #deadlines: Deadlines;
   #phase: Phase = "starting";
-  #session: number | undefined;
-  #joining: Promise<void> | undefined;
   /** Handlers at work. */
   #busy = 0;
   /** Settlements that the store did not take yet. Each holds a place, or a full queue would slow nobody down. */
@@ -61,8 +62,6 @@ export class Worker implements AsyncDisposable {
   #fetching = false;
   #fillAsked = false;
   #turn = 0;
-  /** When the next look for handlers out of time is due, and how to call it off. */
-  #overdueLook: { at: number; stop: () => void } | undefined;
   #stopped: Promise<void> | undefined;
   #onDrained: (() => void) | undefined;
   #hurry: ((timeout: number) => void) | undefined;
@@ -84,6 +83,18 @@ export class Worker implements AsyncDisposable {
     this.id = options.id;
     this.name = options.name;
     this.queues = queues.map((queue) => queue.name);
+    this.#membership = new Membership(
+      port,
+      { id: this.id, name: this.name, queues: this.queues, concurrency: options.concurrency },
+      (notice) => this.#hear(notice),
+      logger,
+      this.#stopFetching.signal,
+    );
+    this.#deadlines = new Deadlines(
+      port.clock,
+      () => this.#held.values(),
+      (held) => suffer(held, "timedOut", outOfTime(held)),
+    );
     this.#letProcessEnd = this.#keepAlive.hold();
     this.ready = this.#start();
     // Whoever does not await it learns of a failed start from the log.
@@ -118,52 +129,12 @@ export class Worker implements AsyncDisposable {
   // ── Starting ────────────────────────────────────────────────────────────────────────────────────────────
 
   async #start(): Promise<void> {
-    await this.#untilReachable(async () => {
-      await Promise.all([...this.#queues.values()].map((queue) => queue.declare()));
-      await this.#join();
-    });
+    await this.#membership.join(() =>
+      Promise.all([...this.#queues.values()].map((queue) => queue.declare())),
+    );
     if (this.#phase !== "starting") return;
     this.#phase = "working";
     this.#askFill();
-  }
-
-  async #join(): Promise<void> {
-    const policies = await Promise.all(this.queues.map((queue) => this.#port.declare(queue, {})));
-    const lease = Math.min(...policies.map((policy) => policy.lease));
-    const info = {
-      id: this.id,
-      name: this.name,
-      queues: [...this.queues],
-      concurrency: this.#options.concurrency,
-      host: hostname(),
-      pid: process.pid,
-    };
-    this.#session = await this.#port.join(info, lease, (notice) => this.#hear(notice));
-  }
-
-  /** A store in trouble may recover: try until it answers, or this worker is stopped. */
-  async #untilReachable(attempt: () => Promise<void>): Promise<void> {
-    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
-      try {
-        return await attempt();
-      } catch (error) {
-        if (!isDibsError(error) || !error.retryable || this.#stopFetching.signal.aborted) throw error;
-        this.#logger.warn(`Worker ${this.id} cannot reach the store, trying again: ${error.message}`);
-        await this.#pause(pause);
-      }
-    }
-  }
-
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const done = (): void => {
-        stopTimer();
-        this.#stopFetching.signal.removeEventListener("abort", done);
-        resolve();
-      };
-      const stopTimer = this.#port.clock.after(ms, done);
-      this.#stopFetching.signal.addEventListener("abort", done);
-    });
   }
 
   // ── Fetching ────────────────────────────────────────────────────────────────────────────────────────────
@@ -213,7 +184,7 @@ export class Worker implements AsyncDisposable {
         queues: this.#queuesInOrder(),
         max,
         worker: this.id,
-        session: this.#session,
+        session: this.#membership.session,
         share: this.#options.order === "fair" ? Math.ceil(max / this.queues.length) : undefined,
         wait: LIMITS.claimWaitMs,
         signal: this.#stopFetching.signal,
@@ -257,7 +228,7 @@ export class Worker implements AsyncDisposable {
       return void this.stop();
     }
     this.#logger.warn(`Worker ${this.id} could not claim, trying again: ${(error as Error).message}`);
-    await this.#pause(FIRST_PAUSE_MS * 5);
+    await pause(this.#port.clock, TROUBLE_PAUSE_MS, this.#stopFetching.signal);
   }
 
   // ── What the store tells ────────────────────────────────────────────────────────────────────────────────
@@ -297,19 +268,14 @@ export class Worker implements AsyncDisposable {
 
   async #rejoin(): Promise<void> {
     if (this.#phase !== "working") return;
-    this.#joining ??= this.#joinAgain().finally(() => (this.#joining = undefined));
-    await this.#joining;
-    this.#askFill();
-  }
-
-  async #joinAgain(): Promise<void> {
     try {
-      await this.#untilReachable(() => this.#join());
+      await this.#membership.join();
     } catch (error) {
       if (this.#phase !== "working") return;
       this.#logger.error(`Worker ${this.id} stops, for it cannot join again: ${(error as Error).message}`);
-      void this.stop();
+      return void this.stop();
     }
+    this.#askFill();
   }
 
   // ── Working ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -329,14 +295,13 @@ export class Worker implements AsyncDisposable {
     const { claimed, policy } = held;
     held.task = new Task(this.#port, claimed, this.#queues.get(claimed.queue)!.encodeResult);
     held.task.onExtended = (lease) => {
-      held.deadline = this.#now() + lease;
-      this.#lookForOverdue(held.deadline, this.#now());
+      const extendedAt = this.#now();
+      this.#deadlines.set(held, extendedAt + lease, extendedAt);
     };
     // The engine counts the timeout from the claim; a task that lay here for long gets its time back.
     const lay = now - held.claimedAt;
     if (lay > policy.timeout / 10) this.#port.extend(claimed, policy.timeout).catch(() => {});
-    held.deadline = now + policy.timeout;
-    this.#lookForOverdue(held.deadline, now);
+    this.#deadlines.set(held, now + policy.timeout, now);
   }
 
   #answered(job: Held[], tasks: Task[], answer: Answer): void {
@@ -348,27 +313,6 @@ export class Worker implements AsyncDisposable {
       this.#track(this.#finish(held, answers[index]!));
     }
     this.#askFill();
-  }
-
-  /** One timer for all handlers: most end long before, and a timer each would cost more than the rest. */
-  #lookForOverdue(at: number, now: number): void {
-    if (this.#overdueLook && this.#overdueLook.at <= at) return;
-    this.#overdueLook?.stop();
-    this.#overdueLook = { at, stop: this.#port.clock.after(at - now, () => this.#endOverdue()) };
-  }
-
-  #endOverdue(): void {
-    this.#overdueLook = undefined;
-    const now = this.#now();
-    let next = Number.POSITIVE_INFINITY;
-    for (const held of this.#held.values()) {
-      if (held.deadline > now) {
-        next = Math.min(next, held.deadline);
-        continue;
-      }
-      suffer(held, "timedOut", outOfTime(held));
-    }
-    if (next < Number.POSITIVE_INFINITY) this.#lookForOverdue(next, now);
   }
 
   #callHandler(tasks: Task[]): unknown {
@@ -411,16 +355,15 @@ export class Worker implements AsyncDisposable {
     const letGo = this.#keepAlive.hold();
     this.#stopFetching.abort(new DibsError("CLOSED", "The worker was stopped."));
     await this.ready.catch(() => {});
-    await this.#joining?.catch(() => {});
     for (const held of this.#ahead.splice(0)) this.#track(this.#giveBack(held));
     const stopAborting = this.#port.clock.after(Math.max(0, timeout - ABORT_BEFORE_MS), () =>
       this.#askToStop(),
     );
     await this.#drained(timeout);
     stopAborting();
-    this.#overdueLook?.stop();
+    this.#deadlines.stop();
     for (const held of this.#held.values()) this.#leaveBehind(held);
-    if (this.#session !== undefined) await this.#port.leave(this.#session).catch(() => {});
+    await this.#membership.leave();
     this.#phase = "stopped";
     letGo();
   }

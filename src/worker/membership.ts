@@ -1,0 +1,94 @@
+import { hostname } from "node:os";
+import type { Clock } from "../core/clock.ts";
+import { isDibsError } from "../core/errors.ts";
+import type { Logger } from "../core/logger.ts";
+import type { ClaimNotice, Port } from "../core/port.ts";
+
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 5_000;
+
+export interface Member {
+  id: string;
+  name: string;
+  queues: readonly string[];
+  concurrency: number;
+}
+
+/** A worker's place among the others: its session, joined anew when it is gone, however long the store cannot be reached. */
+export class Membership {
+  readonly #port: Port;
+  readonly #member: Member;
+  readonly #hear: (notice: ClaimNotice) => void;
+  readonly #logger: Logger;
+  /** Ends all trying. */
+  readonly #stopped: AbortSignal;
+  #session: number | undefined;
+  #joining: Promise<void> | undefined;
+
+  constructor(
+    port: Port,
+    member: Member,
+    hear: (notice: ClaimNotice) => void,
+    logger: Logger,
+    stopped: AbortSignal,
+  ) {
+    this.#port = port;
+    this.#member = member;
+    this.#hear = hear;
+    this.#logger = logger;
+    this.#stopped = stopped;
+  }
+
+  get session(): number | undefined {
+    return this.#session;
+  }
+
+  /** Resolves once joined. Whoever asks while another join is under way gets that one. */
+  join(prepare: () => Promise<unknown> = async () => {}): Promise<void> {
+    this.#joining ??= this.#untilReachable(async () => {
+      await prepare();
+      await this.#joinOnce();
+    }).finally(() => (this.#joining = undefined));
+    return this.#joining;
+  }
+
+  /** What the session still holds goes back. */
+  async leave(): Promise<void> {
+    await this.#joining?.catch(() => {});
+    if (this.#session !== undefined) await this.#port.leave(this.#session).catch(() => {});
+  }
+
+  async #joinOnce(): Promise<void> {
+    const { queues } = this.#member;
+    const policies = await Promise.all(queues.map((queue) => this.#port.declare(queue, {})));
+    const lease = Math.min(...policies.map((policy) => policy.lease));
+    const info = { ...this.#member, queues: [...queues], host: hostname(), pid: process.pid };
+    this.#session = await this.#port.join(info, lease, this.#hear);
+  }
+
+  /** A store in trouble may recover: try until it answers, or this worker is stopped. */
+  async #untilReachable(attempt: () => Promise<void>): Promise<void> {
+    for (let ms = FIRST_PAUSE_MS; ; ms = Math.min(ms * 2, LONGEST_PAUSE_MS)) {
+      try {
+        return await attempt();
+      } catch (error) {
+        if (!isDibsError(error) || !error.retryable || this.#stopped.aborted) throw error;
+        this.#logger.warn(`Worker ${this.#member.id} cannot reach the store, trying again: ${error.message}`);
+        await pause(this.#port.clock, ms, this.#stopped);
+      }
+    }
+  }
+}
+
+/** Until the time is over, or no longer needed. */
+export function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      stopTimer();
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    const stopTimer = clock.after(ms, done);
+    signal.addEventListener("abort", done);
+  });
+}
