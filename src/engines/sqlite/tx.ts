@@ -1,5 +1,4 @@
 import { type Flow, noFlow } from "../../core/flow.ts";
-import type { Database, Statement } from "better-sqlite3";
 import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime } from "../../core/engine-time.ts";
 import type { DibsEvent } from "../../core/events.ts";
@@ -8,6 +7,7 @@ import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts
 import type { DepthByState, TaskState } from "../../core/task.ts";
 import { BOUNDS, type Hint } from "../../engine/engine.ts";
 import { Newcomers } from "./newcomers.ts";
+import { Statements } from "./statements.ts";
 
 export interface Queue {
   id: number;
@@ -20,8 +20,6 @@ export interface Queue {
   paused: boolean;
   createdAt: number;
 }
-
-type Value = string | number | null | Uint8Array;
 
 const READ_STORE = `SELECT * FROM store`;
 const WRITE_STORE = `
@@ -49,9 +47,7 @@ const INSERT_EVENT = `INSERT INTO event (n, body) VALUES (?, ?)`;
  * and the counters. They are read when it begins and written once when it ends, and only if something changed:
  * a commit wakes every other process.
  */
-export class Tx {
-  readonly #db: Database;
-  readonly #statements = new Map<string, Statement>();
+export class Tx extends Statements {
   time!: EngineTime;
   salt = 0;
   seq = 0;
@@ -60,7 +56,6 @@ export class Tx {
   event = 0;
   listeners = 0;
   hint: Hint = {};
-  changed = false;
   /** Notices were left for sessions, and nobody has asked which. */
   noticed = false;
   /** Tasks that were added and are not written yet. */
@@ -78,79 +73,6 @@ export class Tx {
   readonly #byId = new Map<number, Queue>();
   readonly #depths = new Map<Queue, DepthByState>();
   readonly #flows = new Map<Queue, Flow>();
-
-  constructor(db: Database) {
-    this.#db = db;
-  }
-
-  // ── Statements ──────────────────────────────────────────────────────────────────────────────────────────
-  // They say `LIMIT 0 + ?`: SQLite plans by a bare `LIMIT ?`, and so prepares it again each time it is bound.
-
-  /** Every statement this connection has used, for whoever checks their plans. */
-  get statements(): Iterable<string> {
-    return this.#statements.keys();
-  }
-
-  #prepare(sql: string): Statement {
-    let statement = this.#statements.get(sql);
-    if (!statement) {
-      statement = this.#db.prepare(sql);
-      this.#statements.set(sql, statement);
-    }
-    return statement;
-  }
-
-  /** A statement without values or rows. */
-  exec(sql: string): void {
-    this.#prepare(sql).run();
-  }
-
-  // The caller names the row, since only its SQL knows: a type parameter that is used once, on purpose.
-  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
-  get<Row>(sql: string, ...values: Value[]): Row | undefined {
-    return this.#prepare(sql).get(values) as Row | undefined;
-  }
-
-  all<Row>(sql: string, ...values: Value[]): Row[] {
-    return this.#prepare(sql).all(values) as Row[];
-  }
-
-  /** Rows as arrays. */
-  rows<Row extends Value[]>(sql: string, ...values: Value[]): Row[] {
-    return this.#prepare(sql).raw().all(values) as Row[];
-  }
-
-  each<Row>(sql: string, ...values: Value[]): IterableIterator<Row> {
-    return this.#prepare(sql).iterate(values) as IterableIterator<Row>;
-  }
-
-  /** Writes; answers how many rows. */
-  run(sql: string, ...values: Value[]): number {
-    const { changes } = this.#prepare(sql).run(values);
-    if (changes > 0) this.changed = true;
-    return changes;
-  }
-
-  /** Writes many rows: their values one after the other, and those that all share by name. */
-  runMany(sql: string, values: readonly Value[], shared: Record<string, Value>): void {
-    this.#prepare(sql).run(values, shared);
-    this.changed = true;
-  }
-
-  /** The same, and answers rows as arrays. */
-  takeMany<Row extends Value[]>(sql: string, values: readonly Value[], shared: Record<string, Value>): Row[] {
-    const rows = this.#prepare(sql).raw().all(values, shared) as Row[];
-    if (rows.length > 0) this.changed = true;
-    return rows;
-  }
-
-  /** Writes, and returns the row. */
-  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
-  take<Row>(sql: string, ...values: Value[]): Row | undefined {
-    const row = this.#prepare(sql).get(values) as Row | undefined;
-    if (row !== undefined) this.changed = true;
-    return row;
-  }
 
   // ── Beginning and end ───────────────────────────────────────────────────────────────────────────────────
 
