@@ -1,0 +1,40 @@
+import type { Service } from "../contender.ts";
+import { freePort, missingProgram, startServer } from "./server.ts";
+
+export interface RedisMode {
+  /** As it is appended to a peer's name. */
+  suffix: string;
+  durability: string;
+  appendfsync: "always" | "everysec";
+}
+
+export const REDIS_MODES: readonly RedisMode[] = [
+  {
+    suffix: "",
+    durability: "may lose the last second of work in a crash of the machine (Redis, appendfsync everysec)",
+    appendfsync: "everysec",
+  },
+  {
+    suffix: ", synced",
+    durability: "on disk before every answer (Redis, appendfsync always)",
+    appendfsync: "always",
+  },
+];
+
+export const missingRedis = (): string | undefined => missingProgram("redis-server");
+
+export async function serveRedis(folder: string, { appendfsync }: RedisMode): Promise<Service> {
+  const port = await freePort();
+  const settings = {
+    bind: "127.0.0.1",
+    port: String(port),
+    dir: folder,
+    appendonly: "yes",
+    appendfsync,
+    save: "",
+    // Nothing is dropped to make room: a queue is no cache.
+    "maxmemory-policy": "noeviction",
+  };
+  const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value]);
+  return { address: String(port), stop: await startServer("redis-server", args, port) };
+}
