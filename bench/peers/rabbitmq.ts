@@ -2,7 +2,7 @@ import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Contender, Payload, Service } from "../contender.ts";
 import { load, missingPackage } from "./packages.ts";
-import { freePort, missingProgram, startServer } from "./server.ts";
+import { freePorts, missingProgram, startServer } from "./server.ts";
 
 interface Amqp {
   connect(url: string): Promise<{
@@ -86,7 +86,7 @@ function mode(name: string, type: "classic" | "quorum", durability: string): Con
 
 /** Erlang's name service would stay behind as a daemon, so it is started and stopped here, on a port of its own. */
 async function serveRabbit(folder: string): Promise<Service> {
-  const [port, namePort, nodePort] = [await freePort(), await freePort(), await freePort()];
+  const [port, namePort, nodePort] = (await freePorts(3)) as [number, number, number];
   const home = join(folder, "home");
   mkdirSync(home);
   const env = {

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { accessSync, constants } from "node:fs";
-import { connect, createServer } from "node:net";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -23,13 +23,18 @@ export function missingProgram(name: string, debianPackage = name): string | und
 }
 
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  if (address === null || typeof address === "string") throw new Error("There is no free port.");
-  return address.port;
+  const [port] = await freePorts(1);
+  return port!;
+}
+
+/** All at once, so that none is given twice. */
+export async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
+  await Promise.all(servers.map((server) => once(server, "listening")));
+  const ports = servers.map((server) => (server.address() as AddressInfo).port);
+  for (const server of servers) server.close();
+  await Promise.all(servers.map((server) => once(server, "close")));
+  return ports;
 }
 
 /** Starts a program in a process group of its own, and resolves when it listens on the port. */
@@ -40,20 +45,32 @@ export async function startServer(
   env: Record<string, string> = {},
 ): Promise<() => Promise<void>> {
   const child = spawn(findProgram(program) ?? program, args, {
-    stdio: "ignore",
+    stdio: ["ignore", "pipe", "pipe"],
     detached: true,
     env: { ...process.env, ...env },
   });
   running.add(child);
   child.once("exit", () => running.delete(child));
+  const lastWords = listen(child);
   await once(child, "spawn");
   try {
     await listening(child, port);
   } catch (error) {
     await stop(child);
-    throw new Error(`${program} did not start: ${(error as Error).message}`, { cause: error });
+    throw new Error(`${program} did not start: ${(error as Error).message}\n${lastWords()}`, {
+      cause: error,
+    });
   }
   return () => stop(child);
+}
+
+/** What it printed last, for the reader of an error. */
+function listen(child: ChildProcess): () => string {
+  let words = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.setEncoding("utf8").on("data", (text: string) => (words = (words + text).slice(-2_000)));
+  }
+  return () => words;
 }
 
 /** For the end of this process: no server outlives it. */
