@@ -4,6 +4,8 @@ export interface Contender {
   name: string;
   /** What an acknowledged task survives in this mode, for the reader of the figures. */
   durability: string;
+  /** Whether that includes a power cut. */
+  synced: boolean;
   /** Scenarios that need something else skip this contender. */
   can: readonly Capability[];
   /** Why it cannot run on this machine, in words; undefined when it can. */

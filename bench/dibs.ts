@@ -6,6 +6,7 @@ import type { Contender, Payload } from "./contender.ts";
 export const dibs: Contender = {
   name: "dibs",
   durability: "on disk before every answer (SQLite WAL, synchronous=FULL)",
+  synced: true,
   can: ["addMany", "priority", "delay", "wakes"],
   missing: () => undefined,
   async serve(folder) {

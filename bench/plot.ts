@@ -15,23 +15,25 @@ const SHORTEST = 2;
 /** Follows the reader's light or dark; outside a browser it is light. */
 const STYLE = `
     svg { background: #ffffff; font: 13px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
-    text { fill: #1f2328; } .faint { fill: #59636e; } .bar { fill: #b6bfc9; } .dibs { fill: #1f6feb; }
+    text { fill: #1f2328; } .faint { fill: #59636e; } .peer { fill: #8c959f; } .dibs { fill: #1f6feb; }
+    .unsynced { fill: #d8dee4; }
     .title, .own { font-weight: 600; } .heading { font-size: 15px; font-weight: 600; }
     @media (prefers-color-scheme: dark) {
       svg { background: #0d1117; } text { fill: #e6edf3; } .faint { fill: #9198a1; }
-      .bar { fill: #4b545f; } .dibs { fill: #4493f8; }
+      .peer { fill: #6e7681; } .dibs { fill: #4493f8; } .unsynced { fill: #343b44; }
     }`;
 
 /** Bars for each figure in which dibs meets others, the best at the top; without peers, dibs' own rates. */
 export function plot(results: Results): string {
   const figures = worthDrawing(results);
+  const unsynced = new Set(results.contenders.filter(({ synced }) => !synced).map(({ name }) => name));
   const body: string[] = [];
   let y = MARGIN + HEADER;
   for (const { title, figure } of figures) {
-    body.push(...drawFigure(title, figure, y));
+    body.push(...drawFigure(title, figure, unsynced, y));
     y += TITLE + figure.contenders.length * (BAR + GAP) + GAP;
   }
-  const heading = `${results.day}, Node ${results.node}, ${results.cores} cores; medians`;
+  const heading = `${results.day}, Node ${results.node}, ${results.cores} cores; medians. Faint: may lose work at a power cut`;
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${y + MARGIN}" role="img" aria-label="dibs and its peers, measured">`,
     `  <style>${STYLE}\n  </style>`,
@@ -51,7 +53,12 @@ function worthDrawing({ scenarios }: Results): { title: string; figure: FigureRe
   return compared.length > 0 ? compared : all.filter(({ figure }) => figure.unit === "tasks/s");
 }
 
-function drawFigure(title: string, { unit, better, contenders }: FigureResult, top: number): string[] {
+function drawFigure(
+  title: string,
+  { unit, better, contenders }: FigureResult,
+  unsynced: Set<string>,
+  top: number,
+): string[] {
   const longest = Math.max(...contenders.map(({ median }) => median));
   const sorted = contenders.toSorted((a, b) =>
     better === "more" ? b.median - a.median : a.median - b.median,
@@ -66,10 +73,11 @@ function drawFigure(title: string, { unit, better, contenders }: FigureResult, t
     const length = Math.max(SHORTEST, (median / longest) * room);
     const x = MARGIN + LABEL_WIDTH;
     const isDibs = name === "dibs";
+    const kind = isDibs ? "dibs" : unsynced.has(name) ? "unsynced" : "peer";
     const textY = y + BAR - 4;
     lines.push(
       `  <text ${isDibs ? 'class="own" ' : ""}x="${x - 8}" y="${textY}" text-anchor="end">${escape(name)}</text>`,
-      `  <rect class="${isDibs ? "dibs" : "bar"}" x="${x}" y="${y}" width="${length.toFixed(1)}" height="${BAR}" rx="2"/>`,
+      `  <rect class="${kind}" x="${x}" y="${y}" width="${length.toFixed(1)}" height="${BAR}" rx="2"/>`,
       `  <text ${isDibs ? 'class="own" ' : ""}x="${(x + length + 6).toFixed(1)}" y="${textY}">${show(median)}</text>`,
     );
   }

@@ -9,7 +9,7 @@ export function report(results: Results): string {
     for (const figure of figures) lines.push(...describe(figure));
   }
   lines.push("", `Node ${results.node}, ${results.cores} cores. What an acknowledged task survives:`);
-  for (const [name, durability] of Object.entries(results.durability)) lines.push(`  ${name}: ${durability}`);
+  for (const { name, durability } of results.contenders) lines.push(`  ${name}: ${durability}`);
   return lines.join("\n");
 }
 

@@ -10,8 +10,8 @@ export interface Results {
   day: string;
   node: string;
   cores: number;
-  /** What each contender promises. */
-  durability: Record<string, string>;
+  /** What each one promised. */
+  contenders: Pick<Contender, "name" | "durability" | "synced">[];
   scenarios: ScenarioResult[];
 }
 
@@ -40,7 +40,7 @@ export class Gathering {
       day: new Date().toISOString().slice(0, 10),
       node: process.version,
       cores: cpus().length,
-      durability: {},
+      contenders: [],
       scenarios: [],
     };
   }
@@ -50,7 +50,8 @@ export class Gathering {
   }
 
   take(scenario: Scenario, contender: Contender, figures: Figure[]): void {
-    this.#results.durability[contender.name] = contender.durability;
+    const { name, durability, synced } = contender;
+    findOrAdd(this.#results.contenders, name, () => ({ name, durability, synced }));
     const scenarioResult = findOrAdd(this.#results.scenarios, scenario.name, () => ({
       name: scenario.name,
       about: scenario.about,
@@ -99,7 +100,9 @@ function withEarlier(file: string, results: Results): Results {
   const kept = earlier.scenarios.map((scenario) => again.get(scenario.name) ?? scenario);
   return {
     ...results,
-    durability: { ...earlier.durability, ...results.durability },
+    contenders: [
+      ...new Map([...earlier.contenders, ...results.contenders].map((each) => [each.name, each])).values(),
+    ],
     scenarios: [...new Set([...kept, ...results.scenarios])],
   };
 }

@@ -9,7 +9,7 @@ export function table(results: Results): string {
       return `| ${name} | ${figure.name} | **${show(dibs!.median)}** ${figure.unit} | ${describe(figure, peers)} |`;
     }),
   );
-  const durability = Object.entries(results.durability).map(([name, words]) => `- ${name}: ${words}`);
+  const durability = results.contenders.map(({ name, durability }) => `- ${name}: ${durability}`);
   return [
     `${results.day}, ${results.cores} cores, Node ${results.node}; medians. In brackets: how many times better dibs is.`,
     "",

@@ -11,25 +11,36 @@ export const beanstalkd: readonly Contender[] = [
   mode({
     name: "beanstalkd",
     durability: "may lose the last 50 ms of work in a crash (-b, its default of an fsync each 50 ms)",
-    flags: [],
+    synced: false,
   }),
   mode({
     name: "beanstalkd, synced",
     durability: "on disk before every answer (-b -f0, an fsync for each command)",
-    flags: ["-f0"],
+    synced: true,
   }),
 ];
 
-function mode({ name, durability, flags }: { name: string; durability: string; flags: string[] }): Contender {
+function mode({ name, durability, synced }: Pick<Contender, "name" | "durability" | "synced">): Contender {
   return {
     name,
     durability,
+    synced,
     // Its delays are whole seconds.
     can: ["priority", "wakes"],
     missing: () => missingProgram("beanstalkd"),
     async serve(folder) {
       const port = await freePort();
-      const args = ["-l", "127.0.0.1", "-p", String(port), "-b", folder, "-z", String(LARGEST_JOB), ...flags];
+      const args = [
+        "-l",
+        "127.0.0.1",
+        "-p",
+        String(port),
+        "-b",
+        folder,
+        "-z",
+        String(LARGEST_JOB),
+        ...(synced ? ["-f0"] : []),
+      ];
       return { address: String(port), stop: await startServer("beanstalkd", args, port) };
     },
     async connect(address, tube) {

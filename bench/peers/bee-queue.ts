@@ -27,6 +27,7 @@ function mode(redis: RedisMode): Contender {
   return {
     name: `bee-queue${redis.suffix}`,
     durability: redis.durability,
+    synced: redis.synced,
     can: ["addMany", "delay", "wakes"],
     missing: () => missingRedis() ?? missingPackage("bee-queue"),
     serve: (folder) => serveRedis(folder, redis),

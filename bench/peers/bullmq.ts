@@ -35,6 +35,7 @@ function mode(redis: RedisMode): Contender {
   return {
     name: `BullMQ${redis.suffix}`,
     durability: redis.durability,
+    synced: redis.synced,
     can: ["addMany", "priority", "delay", "wakes"],
     missing: () => missingRedis() ?? missingPackage("bullmq", "ioredis"),
     serve: (folder) => serveRedis(folder, redis),

@@ -38,6 +38,7 @@ export const nats: readonly Contender[] = [
     name: "NATS JetStream",
     durability:
       "may lose the last two minutes in a crash of the machine (file storage, its default sync_interval)",
+    synced: false,
     can: ["wakes"],
     missing: () =>
       missingProgram("nats-server") ?? missingPackage("@nats-io/transport-node", "@nats-io/jetstream"),

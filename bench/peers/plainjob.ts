@@ -26,6 +26,7 @@ export const plainjob: readonly Contender[] = [
   {
     name: "plainjob",
     durability: "survives a crash of the process, not of the machine (SQLite WAL, synchronous=NORMAL)",
+    synced: false,
     can: ["addMany", "delay"],
     missing: () => missingPackage("plainjob", "better-sqlite3"),
     async serve(folder) {

@@ -46,6 +46,7 @@ function mode(name: string, type: "classic" | "quorum", durability: string): Con
   return {
     name,
     durability,
+    synced: true,
     // Quorum queues know no priorities, and neither kind a delay of its own.
     can: type === "classic" ? ["priority", "wakes"] : ["wakes"],
     missing: () =>
