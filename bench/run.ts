@@ -50,13 +50,17 @@ const scenarios = choose(
 );
 const contenders = [dibs, ...choosePeers(values.peers)];
 
+/** A lost task must not stop the run: whoever takes longer is killed. */
+const limitMs = (long ? 90 : 15) * 60_000;
+
 /** Everything that the run writes to disk. */
 const root = mkdtempSync(join(tmpdir(), "dibs-bench-"));
 const cache = join(root, "cache");
 mkdirSync(cache);
 process.on("exit", () => {
   stopAll();
-  rmSync(root, { recursive: true, force: true });
+  // Processes that were interrupted may still be writing.
+  rmSync(root, { recursive: true, force: true, maxRetries: 5 });
 });
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
 
@@ -73,7 +77,8 @@ if (short)
   console.log(
     "\nThis was a short run: the counts were tiny, whatever the names say, and the figures mean nothing.",
   );
-if (values.save) draw(save(gathering.results));
+if (values.save && process.exitCode === 1) console.error("dibs failed: nothing is kept.");
+else if (values.save) draw(save(gathering.results));
 process.exit();
 
 /** A peer that fails is told of and left out; dibs must not fail. */
@@ -99,7 +104,12 @@ async function runApart(scenario: Scenario, contender: Contender, folder: string
       settings: { address: service.address, folder, cache, short, long },
     };
     await using measurement = await Helper.start(new URL("measurement.ts", import.meta.url), task);
-    return await measurement.next<Figure[]>();
+    const limit = setTimeout(() => void measurement.kill(), limitMs);
+    try {
+      return await measurement.next<Figure[]>();
+    } finally {
+      clearTimeout(limit);
+    }
   } finally {
     await service.stop();
   }

@@ -10,7 +10,8 @@ const LOWEST_PRIORITY = 9;
 export const beanstalkd: readonly Contender[] = [
   mode({
     name: "beanstalkd",
-    durability: "may lose the last 50 ms of work in a crash (-b, its default of an fsync each 50 ms)",
+    durability:
+      "may lose the last 50 ms of work in a crash of the machine (-b, its default of an fsync each 50 ms)",
     synced: false,
   }),
   mode({

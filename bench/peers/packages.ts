@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
@@ -12,11 +12,15 @@ const requireHere = createRequire(join(folder, "package.json"));
  * for other platforms; without scripts, because none of them needs any.
  */
 export function installPackages(): void {
-  if (existsSync(join(folder, "node_modules", ".package-lock.json"))) return;
+  if (changedAt("node_modules/.package-lock.json") > changedAt("package-lock.json")) return;
   console.error("installing the peers' clients into bench/peers/node_modules");
   const args = ["install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
   const { status } = spawnSync("npm", args, { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
   if (status !== 0) console.error("npm install failed: peers whose client is missing are left out.");
+}
+
+function changedAt(name: string): number {
+  return statSync(join(folder, name), { throwIfNoEntry: false })?.mtimeMs ?? 0;
 }
 
 /** The types are the caller's word: without the packages there are none, and dibs is checked without them. */
