@@ -12,6 +12,8 @@ export interface DrainTask {
   path: string;
   queue: string;
   count: number;
+  /** Tasks of another queue that are drained before it counts. */
+  warmUp: number;
   ahead: number;
 }
 
@@ -65,7 +67,7 @@ export function addTasks(
 }
 
 async function drainIn(path: string, count: number): Promise<DrainReport> {
-  const task: DrainTask = { path, queue: QUEUE, count, ahead: 200 };
+  const task: DrainTask = { path, queue: QUEUE, count, warmUp: Math.ceil(count / 4), ahead: 200 };
   await using drainer = await Helper.start(new URL("helpers/drainer.ts", import.meta.url), task);
   return await drainer.next<DrainReport>();
 }
