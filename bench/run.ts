@@ -1,96 +1,146 @@
-import { mkdirSync, writeFileSync } from "node:fs";
-import { cpus } from "node:os";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { inFreshFolder, percentile, type Scenario } from "./scenario.ts";
-import { add } from "./scenarios/add.ts";
-import { drain } from "./scenarios/drain.ts";
-import { pickUp } from "./scenarios/pick-up.ts";
-import { processes } from "./scenarios/processes.ts";
+import type { Contender } from "./contender.ts";
+import { PEERS } from "./contenders.ts";
+import { dibs } from "./dibs.ts";
+import { draw } from "./draw.ts";
+import { Helper } from "./helper.ts";
+import type { MeasurementTask } from "./measurement.ts";
+import { installPackages } from "./peers/packages.ts";
+import { stopAll } from "./peers/server.ts";
+import { report } from "./report.ts";
+import { Gathering, save } from "./results.ts";
+import type { Figure, Scenario } from "./scenario.ts";
+import { SCENARIOS } from "./scenarios/index.ts";
 
-const SCENARIOS: Scenario[] = [add, drain, processes, pickUp];
-
-const USAGE = `npm run bench -- [--short] [--rounds N] [--only NAME] [--save]
-  --short   a quick look: a twentieth of the work, one round
-  --rounds  how often each scenario runs, interleaved; 5 unless set
-  --only    scenarios whose name contains this
-  --save    write the figures to bench/results/`;
+const USAGE = `npm run bench -- [--only NAME,…] [--peers none|all|NAME,…] [--rounds N] [--short] [--long] [--save]
+  --only    scenarios: ${SCENARIOS.map(({ name }) => name).join(", ")}
+  --peers   whom to compare with: ${Object.keys(PEERS).join(", ")}; none unless set
+  --rounds  how often each is measured, in turns; 5 unless set
+  --short   a quick look: tiny counts, one round; its figures mean nothing
+  --long    also what takes many minutes: 10 million tasks
+  --save    keep the figures in bench/results/, and draw them`;
 
 const { values } = parseArgs({
   options: {
+    only: { type: "string" },
+    peers: { type: "string", default: "none" },
+    rounds: { type: "string" },
     short: { type: "boolean", default: false },
-    rounds: { type: "string", default: "5" },
-    only: { type: "string", default: "" },
+    long: { type: "boolean", default: false },
     save: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },
 });
+const { short, long } = values;
 
 if (values.help) {
   console.log(USAGE);
   process.exit(0);
 }
+if (short && values.save)
+  refuse("The figures of a short run are not worth keeping: --save goes without --short.");
+const rounds = Number(values.rounds ?? (short ? 1 : 5));
+if (!Number.isInteger(rounds) || rounds < 1) refuse("--rounds takes a whole number above 0.");
+const scenarios = choose(
+  values.only,
+  SCENARIOS.map((scenario) => [scenario.name, [scenario]]),
+);
+const contenders = [dibs, ...choosePeers(values.peers)];
 
-const chosen = SCENARIOS.filter((scenario) => scenario.name.includes(values.only));
-if (chosen.length === 0) {
-  console.error(
-    `No scenario is called "${values.only}". There are: ${SCENARIOS.map(({ name }) => name).join(", ")}.`,
-  );
-  process.exit(2);
-}
+/** A lost task must not stop the run: whoever takes longer is killed. */
+const limitMs = (long ? 90 : 15) * 60_000;
 
-const rounds = values.short ? 1 : Number(values.rounds);
-const figures = new Map<string, { scenario: Scenario; values: number[] }>();
+/** Everything that the run writes to disk. */
+const root = mkdtempSync(join(tmpdir(), "dibs-bench-"));
+const cache = join(root, "cache");
+mkdirSync(cache);
+process.on("exit", () => {
+  stopAll();
+  // Processes that were interrupted may still be writing.
+  rmSync(root, { recursive: true, force: true, maxRetries: 5 });
+});
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
+
+const gathering = new Gathering(rounds);
 for (let round = 0; round < rounds; round++) {
-  for (const scenario of chosen) await measure(scenario, values.short ? 0.05 : 1);
-}
-print();
-if (values.save) save();
-
-async function measure(scenario: Scenario, scale: number): Promise<void> {
-  await inFreshFolder(async (folder) => {
-    const measured = await scenario.run({ storePath: join(folder, "bench.db"), scale });
-    for (const [name, value] of Object.entries(measured)) {
-      const key = `${scenario.name}: ${name}`;
-      const row = figures.get(key) ?? { scenario, values: [] };
-      row.values.push(value);
-      figures.set(key, row);
+  for (const scenario of scenarios) {
+    for (const contender of contenders) {
+      if (canRun(scenario, contender)) await measure(scenario, contender, round);
     }
-  });
+  }
 }
-
-function print(): void {
+console.log(report(gathering.results));
+if (short)
   console.log(
-    `\nmedian of ${rounds} (least … most), Node ${process.version}, ${cpus().length} cores, full sync\n`,
+    "\nThis was a short run: the counts were tiny, whatever the names say, and the figures mean nothing.",
   );
-  for (const [name, { scenario, values: measured }] of figures) {
-    const [median, least, most] = [
-      percentile(measured, 0.5),
-      Math.min(...measured),
-      Math.max(...measured),
-    ].map(round);
-    console.log(`${name.padEnd(48)} ${median!.padStart(10)} ${scenario.unit}   (${least} … ${most})`);
+if (values.save && process.exitCode === 1) console.error("dibs failed: nothing is kept.");
+else if (values.save) draw(save(gathering.results));
+process.exit();
+
+/** A peer that fails is told of and left out; dibs must not fail. */
+async function measure(scenario: Scenario, contender: Contender, round: number): Promise<void> {
+  const folder = mkdtempSync(join(root, "run-"));
+  console.error(`round ${round + 1} of ${rounds}: ${scenario.name}, ${contender.name}`);
+  try {
+    gathering.take(scenario, contender, await runApart(scenario, contender, folder));
+  } catch (error) {
+    console.error(`${scenario.name}, ${contender.name}: ${(error as Error).message}`);
+    if (contender === dibs) process.exitCode = 1;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
   }
 }
 
-function save(): void {
-  const folder = join(import.meta.dirname, "results");
-  mkdirSync(folder, { recursive: true });
-  const rows = [...figures].map(([name, { scenario, values: measured }]) => ({
-    name,
-    unit: scenario.unit,
-    median: percentile(measured, 0.5),
-    values: measured,
-  }));
-  const day = new Date().toISOString().slice(0, 10);
-  const file = join(folder, `${day}.json`);
-  writeFileSync(
-    file,
-    `${JSON.stringify({ day, node: process.version, cores: cpus().length, rounds, rows }, null, 2)}\n`,
-  );
-  console.log(`\nkept in bench/results/${day}.json`);
+async function runApart(scenario: Scenario, contender: Contender, folder: string): Promise<Figure[]> {
+  const service = await contender.serve(folder);
+  try {
+    const task: MeasurementTask = {
+      scenario: scenario.name,
+      contender: contender.name,
+      settings: { address: service.address, folder, cache, short, long },
+    };
+    await using measurement = await Helper.start(new URL("measurement.ts", import.meta.url), task);
+    const limit = setTimeout(() => void measurement.kill(), limitMs);
+    try {
+      return await measurement.next<Figure[]>();
+    } finally {
+      clearTimeout(limit);
+    }
+  } finally {
+    await service.stop();
+  }
 }
 
-function round(value: number): string {
-  return value >= 100 ? Math.round(value).toLocaleString("en") : value.toFixed(2);
+function canRun({ needs }: Scenario, contender: Contender): boolean {
+  if (needs === "dibs") return contender === dibs;
+  return needs.every((capability) => contender.can.includes(capability));
+}
+
+function choosePeers(asked: string): Contender[] {
+  if (asked === "none") return [];
+  const chosen = choose(asked === "all" ? undefined : asked, Object.entries(PEERS));
+  installPackages();
+  return chosen.filter((peer) => {
+    const missing = peer.missing();
+    if (missing !== undefined) console.error(`${peer.name} is left out: ${missing}`);
+    return missing === undefined;
+  });
+}
+
+/** Names that nobody has are refused, so that a typing error does not look like a result. */
+function choose<T>(asked: string | undefined, known: readonly (readonly [string, readonly T[]])[]): T[] {
+  if (asked === undefined) return known.flatMap(([, things]) => things);
+  const names = asked.split(",");
+  const unknown = names.filter((name) => !known.some(([known]) => known === name));
+  if (unknown.length > 0) refuse(`There is no "${unknown.join('", "')}".\n\n${USAGE}`);
+  return known.filter(([name]) => names.includes(name)).flatMap(([, things]) => things);
+}
+
+function refuse(why: string): never {
+  console.error(why);
+  process.exit(2);
 }

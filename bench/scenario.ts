@@ -1,57 +1,116 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFile, mkdir, open as openFile, rename } from "node:fs/promises";
+import { constants, existsSync } from "node:fs";
 import { join } from "node:path";
+import type { Capability, Connection, Contender, QueueTraits } from "./contender.ts";
 
-/** A measurement that can be repeated. It uses the public API only, on a fresh store, with full sync. */
+/** A measurement that can be repeated. It starts from nothing, in a process of its own. */
 export interface Scenario {
   name: string;
-  /** What its figures count. */
-  unit: string;
-  /** Whether a larger figure is the better one. */
-  higherIsBetter: boolean;
-  run(context: BenchContext): Promise<Record<string, number>>;
+  /** What is measured and how, in a sentence for the reader of the figures. */
+  about: string;
+  /** Who takes part: everybody who can do this, or dibs alone. */
+  needs: readonly Capability[] | "dibs";
+  /** Run once in short before it counts, so that the compiler has seen the code. */
+  warmUp?: boolean;
+  run(bench: Bench): Promise<Figure[]>;
 }
 
-export interface BenchContext {
-  /** A path for a store that nobody has used. */
-  storePath: string;
-  /** How much work: 1 for figures, less for a quick look. */
-  scale: number;
+export interface Figure {
+  name: string;
+  value: number;
+  unit: "tasks/s" | "ms" | "MB" | "times" | "claims";
+  better: "more" | "less";
 }
 
-/** 200 bytes as JSON, as the peers were measured with. */
-export const PAYLOAD = { to: "someone@example.com", text: "x".repeat(161) };
+export const rate = (name: string, value: number): Figure => ({
+  name,
+  value,
+  unit: "tasks/s",
+  better: "more",
+});
+export const ms = (name: string, value: number): Figure => ({ name, value, unit: "ms", better: "less" });
+export const megabytes = (name: string, value: number): Figure => ({
+  name,
+  value,
+  unit: "MB",
+  better: "less",
+});
+/** One figure as a share of another one. */
+export const times = (name: string, value: number): Figure => ({
+  name,
+  value,
+  unit: "times",
+  better: "more",
+});
+export const claims = (name: string, value: number): Figure => ({
+  name,
+  value,
+  unit: "claims",
+  better: "less",
+});
 
-export async function inFreshFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
-  const folder = mkdtempSync(join(tmpdir(), "dibs-bench-"));
-  try {
-    return await work(folder);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
+/** What the run tells the process that measures. */
+export interface BenchSettings {
+  address: string;
+  /** Empty, and removed afterwards. */
+  folder: string;
+  /** Kept until the end of the run: for files that take long to make. */
+  cache: string;
+  short: boolean;
+  long: boolean;
+}
+
+export class Bench {
+  readonly contender: Contender;
+  readonly settings: BenchSettings;
+  readonly #connections: Connection[] = [];
+
+  constructor(contender: Contender, settings: BenchSettings) {
+    this.contender = contender;
+    this.settings = settings;
   }
-}
 
-/** Calls `work` for 0 … count-1, `width` of them under way at any time. */
-export async function inFlight(
-  count: number,
-  width: number,
-  work: (index: number) => Promise<unknown>,
-): Promise<void> {
-  let next = 0;
-  await Promise.all(
-    Array.from({ length: width }, async () => {
-      while (next < count) await work(next++);
-    }),
-  );
-}
+  /** How much work: for figures, or for a quick look. */
+  size(full: number, short: number): number {
+    return this.settings.short ? short : full;
+  }
 
-export async function seconds(work: () => Promise<unknown>): Promise<number> {
-  const start = performance.now();
-  await work();
-  return (performance.now() - start) / 1_000;
-}
+  /** Opens a queue; one name is another queue in the warm-up. Closed when the scenario is over. */
+  async connect(queue: string, traits?: QueueTraits): Promise<Connection> {
+    const connection = await this.contender.connect(this.settings.address, this.queueName(queue), traits);
+    this.#connections.push(connection);
+    return connection;
+  }
 
-export function percentile(values: number[], share: number): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]!;
+  queueName(queue: string): string {
+    return this.settings.short ? `${queue}-short` : queue;
+  }
+
+  /** The path of a new file for a store. */
+  path(name: string): string {
+    return join(this.settings.folder, `${name}.db`);
+  }
+
+  /** A copy of a file that is made once in a run, and is on disk before this resolves. */
+  async prepared(name: string, make: (path: string) => Promise<void>): Promise<string> {
+    const original = join(this.settings.cache, `${name}.db`);
+    if (!existsSync(original)) {
+      // Somebody who is killed while making it leaves nothing that looks finished.
+      const unfinished = join(this.settings.cache, "unfinished");
+      await mkdir(unfinished, { recursive: true });
+      await make(join(unfinished, `${name}.db`));
+      await rename(join(unfinished, `${name}.db`), original);
+    }
+    const copy = this.path(name);
+    await copyFile(original, copy, constants.COPYFILE_FICLONE);
+    // Otherwise the disk would still be writing the copy while the scenario waits for its own commits.
+    const file = await openFile(copy, "r+");
+    await file.sync();
+    await file.close();
+    return copy;
+  }
+
+  async close(): Promise<void> {
+    for (const connection of this.#connections.splice(0)) await connection.close();
+  }
 }

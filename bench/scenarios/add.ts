@@ -1,21 +1,17 @@
-import { open } from "../../src/index.ts";
-import { inFlight, PAYLOAD, type Scenario, seconds } from "../scenario.ts";
+import { inFlight, payload, seconds } from "../measure.ts";
+import { rate, type Scenario } from "../scenario.ts";
+
+const IN_FLIGHT = 500;
 
 export const add: Scenario = {
   name: "add",
-  unit: "tasks/s",
-  higherIsBetter: true,
-  async run({ storePath, scale }) {
-    await using dibs = await open(storePath);
-    const queue = dibs.queue("bench");
-    const count = Math.ceil(100_000 * scale);
-    const oneByOne = await seconds(() => inFlight(count, 500, () => queue.add(PAYLOAD)));
-    const batches = Math.ceil(count / 500);
-    const batch = Array.from({ length: 500 }, () => ({ data: PAYLOAD }));
-    const inBatches = await seconds(() => inFlight(batches, 4, () => queue.addMany(batch)));
-    return {
-      "one call a task, 500 in flight": count / oneByOne,
-      "addMany of 500": (batches * 500) / inBatches,
-    };
+  about: "100,000 tasks, one call a task, 500 calls under way",
+  needs: [],
+  warmUp: true,
+  async run(bench) {
+    const queue = await bench.connect("add");
+    const count = bench.size(100_000, 2_000);
+    const taken = await seconds(() => inFlight(count, IN_FLIGHT, (n) => queue.add(payload(n))));
+    return [rate("one call a task, 500 in flight", count / taken)];
   },
 };

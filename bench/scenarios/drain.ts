@@ -1,40 +1,37 @@
-import { type Dibs, open } from "../../src/index.ts";
-import { PAYLOAD, type Scenario, seconds } from "../scenario.ts";
+import { drainRate, fill } from "../measure.ts";
+import { rate, type Scenario } from "../scenario.ts";
 
-const CONCURRENCIES = [100, 10, 1];
+/** Enough for a batch to be on its way while the one before is handled. */
+export const AHEAD = 200;
 
-export const drain: Scenario = {
+export const drain = drainScenario({
   name: "drain",
-  unit: "tasks/s",
-  higherIsBetter: true,
-  async run({ storePath, scale }) {
-    await using dibs = await open(storePath);
-    const count = Math.ceil(50_000 * scale);
-    const figures: Record<string, number> = {};
-    for (const concurrency of CONCURRENCIES) {
-      const taken = await drainOnce(dibs, count, concurrency);
-      figures[`no-op handler, concurrency ${concurrency}`] = count / taken;
-    }
-    return figures;
-  },
-};
+  about: `50,000 tasks with a no-op handler, each acked on its own; ${AHEAD} fetched ahead by those who can (dibs, RabbitMQ, NATS)`,
+  ahead: AHEAD,
+});
 
-/** Each task is acked on its own; what is fetched ahead keeps the handlers fed. */
-async function drainOnce(dibs: Dibs, count: number, concurrency: number): Promise<number> {
-  const queue = dibs.queue(`bench-${concurrency}`);
-  for (let added = 0; added < count; added += 1_000) {
-    await queue.addMany(Array.from({ length: Math.min(1_000, count - added) }, () => ({ data: PAYLOAD })));
-  }
-  const all = Promise.withResolvers<void>();
-  let handled = 0;
-  return seconds(async () => {
-    const worker = queue.work(
-      () => {
-        if (++handled === count) all.resolve();
-      },
-      { concurrency, prefetch: 200 },
-    );
-    await all.promise;
-    await worker.stop();
-  });
+export const drainHandToMouth = drainScenario({
+  name: "drain-no-prefetch",
+  about: "the same with nothing fetched ahead: a worker holds no more tasks than it handles",
+  ahead: 0,
+});
+
+function drainScenario({ name, about, ahead }: { name: string; about: string; ahead: number }): Scenario {
+  return {
+    name,
+    about,
+    needs: [],
+    warmUp: true,
+    async run(bench) {
+      const count = bench.size(50_000, 1_000);
+      const figures = [];
+      for (const concurrency of [100, 10, 1]) {
+        const queue = await bench.connect(`${name}-${concurrency}`);
+        await fill(queue, count);
+        const perSecond = await drainRate(queue, count, { concurrency, ahead });
+        figures.push(rate(`concurrency ${concurrency}`, perSecond));
+      }
+      return figures;
+    },
+  };
 }

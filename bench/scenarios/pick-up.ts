@@ -1,35 +1,27 @@
-import { fork } from "node:child_process";
-import { once } from "node:events";
-import { open } from "../../src/index.ts";
-import { percentile, type Scenario } from "../scenario.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { startConsumer } from "../consumers.ts";
+import { now, payload, percentile } from "../measure.ts";
+import { ms, type Scenario } from "../scenario.ts";
 
-/** From just before `add` in this process until the handler starts in another one, which is idle. */
 export const pickUp: Scenario = {
-  name: "pick-up across processes",
-  unit: "ms",
-  higherIsBetter: false,
-  async run({ storePath, scale }) {
-    await using dibs = await open(storePath);
-    const queue = dibs.queue<number>("bench");
-    const child = fork(new URL("pick-up-worker.ts", import.meta.url), [storePath]);
-    try {
-      await once(child, "message");
-      const latencies: number[] = [];
-      for (let i = 0; i < Math.ceil(300 * scale); i++) {
-        await new Promise((resolve) => setTimeout(resolve, 5));
-        const picked = once(child, "message");
-        await queue.add(now());
-        latencies.push((await picked)[0] as number);
-      }
-      return { p50: percentile(latencies, 0.5), p99: percentile(latencies, 0.99) };
-    } finally {
-      child.kill();
-      await once(child, "exit");
+  name: "pick-up",
+  about:
+    "from just before a task is added in one process until its handler starts in another, which is idle; 300 tasks, one at a time",
+  needs: ["wakes"],
+  async run(bench) {
+    const queue = await bench.connect("pick-up");
+    await using consumer = await startConsumer(bench, "pick-up", {
+      concurrency: 1,
+      ahead: 0,
+      reports: "delay",
+    });
+    const delays: number[] = [];
+    for (let i = 0; i < bench.size(300, 20); i++) {
+      await sleep(5);
+      const picked = consumer.next<number>();
+      await queue.add(payload(now()));
+      delays.push(await picked);
     }
+    return [ms("p50", percentile(delays, 0.5)), ms("p99", percentile(delays, 0.99))];
   },
 };
-
-/** Milliseconds on the machine's monotonic clock, the same in every process. */
-export function now(): number {
-  return Number(process.hrtime.bigint()) / 1e6;
-}

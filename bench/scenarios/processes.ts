@@ -1,53 +1,56 @@
-import { type ChildProcess, fork } from "node:child_process";
-import { once } from "node:events";
-import { open } from "../../src/index.ts";
-import { inFlight, PAYLOAD, type Scenario, seconds } from "../scenario.ts";
+import { startConsumer } from "../consumers.ts";
+import type { Helper } from "../helper.ts";
+import { inFlight, payload, seconds, until } from "../measure.ts";
+import { type Bench, rate, type Scenario } from "../scenario.ts";
 
 const CONSUMERS = 2;
 
-/** One process adds while two others work, all on one file; every task must be seen exactly once. */
 export const processes: Scenario = {
-  name: "a producer and two consumer processes",
-  unit: "tasks/s",
-  higherIsBetter: true,
-  async run({ storePath, scale }) {
-    await using dibs = await open(storePath);
-    const queue = dibs.queue("bench");
-    const count = Math.ceil(50_000 * scale);
-    const consumers = Array.from({ length: CONSUMERS }, () =>
-      fork(new URL("processes-worker.ts", import.meta.url), [storePath]),
-    );
-    try {
-      await Promise.all(consumers.map((consumer) => once(consumer, "message")));
-      const ids = new Set<string>();
-      const taken = await seconds(async () => {
-        await inFlight(count, 500, async () => ids.add((await queue.add(PAYLOAD)).id));
-        while ((await queue.stats()).depth.done < count)
-          await new Promise((resolve) => setTimeout(resolve, 20));
-      });
-      checkEachOnce(ids, (await Promise.all(consumers.map(seenBy))).flat());
-      return { "tasks through": count / taken };
-    } finally {
-      for (const consumer of consumers) consumer.kill();
-    }
+  name: "processes",
+  about:
+    "a process adds 50,000 tasks, 500 calls under way, while two others work (concurrency 100); each task must be seen exactly once",
+  needs: [],
+  async run(bench) {
+    const queue = await bench.connect("processes");
+    await using helpers = new AsyncDisposableStack();
+    const consumers: Helper[] = [];
+    for (let i = 0; i < CONSUMERS; i++) consumers.push(helpers.use(await consume(bench)));
+    const handled = countHandled(consumers);
+
+    const count = bench.size(50_000, 1_000);
+    const taken = await seconds(async () => {
+      await inFlight(count, 500, (n) => queue.add(payload(n)));
+      await until(() => handled() >= count);
+    });
+    checkEachOnce(count, (await Promise.all(consumers.map(seenBy))).flat());
+    return [rate("one producer, two consumers", count / taken)];
   },
 };
 
-async function seenBy(consumer: ChildProcess): Promise<string[]> {
-  const answer = once(consumer, "message");
-  consumer.send("what did you see?");
-  return (await answer)[0] as string[];
+function consume(bench: Bench): Promise<Helper> {
+  return startConsumer(bench, "processes", { concurrency: 100, ahead: 100, reports: "count" });
 }
 
-function checkEachOnce(added: Set<string>, seen: string[]): void {
+function countHandled(consumers: Helper[]): () => number {
+  const counts = consumers.map(() => 0);
+  for (const [i, consumer] of consumers.entries()) {
+    consumer.onMessage((message) => {
+      if (typeof message === "number") counts[i] = message;
+    });
+  }
+  return () => counts.reduce((sum, count) => sum + count, 0);
+}
+
+async function seenBy(consumer: Helper): Promise<number[]> {
+  let answer = await consumer.ask<{ seen: number[] } | number>("what did you see?");
+  // A count may have been on its way.
+  while (typeof answer === "number") answer = await consumer.next();
+  return answer.seen;
+}
+
+function checkEachOnce(added: number, seen: number[]): void {
   const distinct = new Set(seen);
-  if (
-    distinct.size !== seen.length ||
-    distinct.size !== added.size ||
-    [...added].some((id) => !distinct.has(id))
-  ) {
-    throw new Error(
-      `${added.size} tasks were added, ${seen.length} seen, ${distinct.size} of them different.`,
-    );
+  if (distinct.size !== seen.length || distinct.size !== added) {
+    throw new Error(`${added} tasks were added, ${seen.length} seen, ${distinct.size} of them different.`);
   }
 }

@@ -1,0 +1,24 @@
+import type { Contender } from "./contender.ts";
+import { dibs } from "./dibs.ts";
+import { beanstalkd } from "./peers/beanstalkd.ts";
+import { beeQueue } from "./peers/bee-queue.ts";
+import { bullmq } from "./peers/bullmq.ts";
+import { nats } from "./peers/nats.ts";
+import { plainjob } from "./peers/plainjob.ts";
+import { rabbitmq } from "./peers/rabbitmq.ts";
+
+/** By family: one name on the command line stands for all modes of a peer. */
+export const PEERS: Record<string, readonly Contender[]> = {
+  plainjob,
+  beanstalkd,
+  "bee-queue": beeQueue,
+  bullmq,
+  rabbitmq,
+  nats,
+};
+
+export function findContender(name: string): Contender {
+  const found = [dibs, ...Object.values(PEERS).flat()].find((contender) => contender.name === name);
+  if (found === undefined) throw new Error(`There is no contender "${name}".`);
+  return found;
+}

@@ -1,0 +1,73 @@
+import { type Dibs, open } from "../src/index.ts";
+import { Helper } from "./helper.ts";
+import { inBatches, payload } from "./measure.ts";
+import { type Bench, type Figure, megabytes, rate, times } from "./scenario.ts";
+
+/** The queue of the tasks that are drained. */
+export const QUEUE = "deep";
+/** The most that addMany takes. */
+const BATCH = 10_000;
+
+export interface DrainTask {
+  path: string;
+  queue: string;
+  count: number;
+  /** Tasks of another queue that are drained before it counts. */
+  warmUp: number;
+  ahead: number;
+}
+
+export interface DrainReport {
+  perSecond: number;
+  megabytes: number;
+}
+
+/** A store with a lot in it. */
+export interface Depth {
+  /** For people: "2 million waiting". */
+  label: string;
+  make(dibs: Dibs): Promise<void>;
+}
+
+/** Drains the same number of tasks from each store, and compares each with the first. */
+export async function compareDepths(
+  bench: Bench,
+  name: string,
+  drained: number,
+  depths: Depth[],
+): Promise<Figure[]> {
+  const figures: Figure[] = [];
+  let first: number | undefined;
+  for (const [i, depth] of depths.entries()) {
+    const { label } = depth;
+    const path = await bench.prepared(`${name}-${i}`, (path) => makeStore(path, (dibs) => depth.make(dibs)));
+    const report = await drainIn(path, drained);
+    figures.push(rate(label, report.perSecond), megabytes(`${label}, memory`, report.megabytes));
+    if (first !== undefined) figures.push(times(`${label}, against the first`, report.perSecond / first));
+    first ??= report.perSecond;
+  }
+  return figures;
+}
+
+export async function makeStore(path: string, make: (dibs: Dibs) => Promise<void>): Promise<void> {
+  await using dibs = await open(path);
+  await make(dibs);
+}
+
+/** Adds `count` tasks; `options` may give each its own. */
+export function addTasks(
+  dibs: Dibs,
+  count: number,
+  options: (n: number) => { groupKey?: string; delay?: "1d" } = () => ({}),
+): Promise<void> {
+  const queue = dibs.queue(QUEUE);
+  return inBatches(count, BATCH, (first, length) =>
+    queue.addMany(Array.from({ length }, (_, i) => ({ data: payload(first + i), ...options(first + i) }))),
+  );
+}
+
+async function drainIn(path: string, count: number): Promise<DrainReport> {
+  const task: DrainTask = { path, queue: QUEUE, count, warmUp: Math.ceil(count / 4), ahead: 200 };
+  await using drainer = await Helper.start(new URL("helpers/drainer.ts", import.meta.url), task);
+  return await drainer.next<DrainReport>();
+}

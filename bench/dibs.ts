@@ -1,0 +1,31 @@
+import { join } from "node:path";
+import { open } from "../src/index.ts";
+import type { Contender, Payload } from "./contender.ts";
+
+/** dibs, by its public API and with its defaults: full sync, ledger, heartbeats. */
+export const dibs: Contender = {
+  name: "dibs",
+  durability: "on disk before every answer (SQLite WAL, synchronous=FULL)",
+  synced: true,
+  can: ["addMany", "priority", "delay", "wakes"],
+  missing: () => undefined,
+  async serve(folder) {
+    return { address: join(folder, "bench.db"), stop: async () => {} };
+  },
+  async connect(address, name) {
+    const store = await open(address);
+    const queue = store.queue<Payload>(name);
+    return {
+      add: (data, { priority, runAt } = {}) =>
+        queue.add(data, { priority, ...(runAt !== undefined && { runAt: new Date(runAt) }) }),
+      addMany: (batch) => queue.addMany(batch.map((data) => ({ data }))),
+      async work(handler, { concurrency, ahead }) {
+        const worker = queue.work(({ data }) => handler(data), { concurrency, prefetch: ahead });
+        await worker.ready;
+        // A worker that has stopped has settled all it handled.
+        return { settled: () => worker.stop(), stop: () => worker.stop() };
+      },
+      close: () => store.close(),
+    };
+  },
+};

@@ -1,0 +1,37 @@
+// Drains a part of a store in a process of its own, so that its memory can be told from the scenario's.
+
+import { open } from "../../src/index.ts";
+import type { DrainReport, DrainTask } from "../deep.ts";
+import { helperTask, say } from "../helper.ts";
+import { payloads } from "../measure.ts";
+
+const WARM_UP = "warm-up";
+
+const { path, queue, count, warmUp, ahead } = helperTask() as DrainTask;
+say("ready");
+
+const dibs = await open(path);
+// So that the compiler has seen the code before it counts.
+await dibs.queue(WARM_UP).addMany(payloads(warmUp).map((data) => ({ data })));
+await drain(WARM_UP, warmUp);
+const taken = await drain(queue, count);
+await dibs.close();
+// The most memory it had at any time, as the system counts it: in KiB.
+const peak = process.resourceUsage().maxRSS;
+say({ perSecond: (count / taken) * 1_000, megabytes: peak / 1_024 } satisfies DrainReport);
+
+/** Milliseconds until `count` tasks are handled; there may be more of them. */
+async function drain(name: string, count: number): Promise<number> {
+  const all = Promise.withResolvers<number>();
+  let handled = 0;
+  const start = performance.now();
+  const worker = dibs.queue(name).work(
+    () => {
+      if (++handled === count) all.resolve(performance.now() - start);
+    },
+    { concurrency: 100, prefetch: ahead },
+  );
+  const taken = await all.promise;
+  await worker.stop();
+  return taken;
+}

@@ -1,0 +1,26 @@
+import type { FigureResult, Results } from "./results.ts";
+import { ahead, show } from "./words.ts";
+
+/** Every figure with its spread, and beside each peer how many times better dibs is. */
+export function report(results: Results): string {
+  const lines: string[] = [];
+  for (const { name, about, rounds, figures } of results.scenarios) {
+    lines.push("", `${name}: ${about}`, `  median of ${rounds} (least … most)`);
+    for (const figure of figures) lines.push(...describe(figure));
+  }
+  lines.push("", `Node ${results.node}, ${results.cores} cores. What an acknowledged task survives:`);
+  for (const { name, durability } of results.contenders) lines.push(`  ${name}: ${durability}`);
+  return lines.join("\n");
+}
+
+function describe(figure: FigureResult): string[] {
+  return figure.contenders.map((contender, i) => {
+    const [least, most] = [Math.min(...contender.values), Math.max(...contender.values)].map(show);
+    const label = i === 0 ? figure.name : "";
+    const ratio =
+      i > 0 && figure.contenders[0]!.name === "dibs"
+        ? `  dibs: × ${ahead(figure, contender).toFixed(2)}`
+        : "";
+    return `  ${label.padEnd(38)} ${contender.name.padEnd(22)} ${show(contender.median).padStart(9)} ${figure.unit}  (${least} … ${most})${ratio}`;
+  });
+}

@@ -1,0 +1,114 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpus } from "node:os";
+import { join } from "node:path";
+import type { Contender } from "./contender.ts";
+import { percentile } from "./measure.ts";
+import type { Figure, Scenario } from "./scenario.ts";
+
+/** What is kept of a day, and drawn. All contenders of a scenario were measured in one go. */
+export interface Results {
+  day: string;
+  node: string;
+  cores: number;
+  /** What each one promised. */
+  contenders: Pick<Contender, "name" | "durability" | "synced">[];
+  scenarios: ScenarioResult[];
+}
+
+export interface ScenarioResult {
+  name: string;
+  about: string;
+  measuredAt: string;
+  rounds: number;
+  figures: FigureResult[];
+}
+
+export interface FigureResult extends Omit<Figure, "value"> {
+  contenders: { name: string; median: number; values: number[] }[];
+}
+
+const FOLDER = join(import.meta.dirname, "results");
+
+/** Gathers what the rounds measure. */
+export class Gathering {
+  readonly #results: Results;
+  readonly #rounds: number;
+
+  constructor(rounds: number) {
+    this.#rounds = rounds;
+    this.#results = {
+      day: new Date().toISOString().slice(0, 10),
+      node: process.version,
+      cores: cpus().length,
+      contenders: [],
+      scenarios: [],
+    };
+  }
+
+  get results(): Results {
+    return this.#results;
+  }
+
+  take(scenario: Scenario, contender: Contender, figures: Figure[]): void {
+    const { name, durability, synced } = contender;
+    findOrAdd(this.#results.contenders, name, () => ({ name, durability, synced }));
+    const scenarioResult = findOrAdd(this.#results.scenarios, scenario.name, () => ({
+      name: scenario.name,
+      about: scenario.about,
+      measuredAt: new Date().toISOString(),
+      rounds: this.#rounds,
+      figures: [],
+    }));
+    for (const { name, unit, better, value } of figures) {
+      const figure = findOrAdd(scenarioResult.figures, name, () => ({ name, unit, better, contenders: [] }));
+      const entry = findOrAdd(figure.contenders, contender.name, () => ({
+        name: contender.name,
+        median: 0,
+        values: [],
+      }));
+      entry.values.push(value);
+      entry.median = percentile(entry.values, 0.5);
+    }
+  }
+}
+
+/** Keeps the figures. What was measured earlier that day stays, but for scenarios that were measured again. */
+export function save(results: Results): string {
+  mkdirSync(FOLDER, { recursive: true });
+  const file = join(FOLDER, `${results.day}.json`);
+  writeFileSync(file, `${JSON.stringify(withEarlier(file, results), null, 2)}\n`);
+  return file;
+}
+
+export function load(file: string): Results {
+  return JSON.parse(readFileSync(file, "utf8")) as Results;
+}
+
+export function newestFile(): string | undefined {
+  if (!existsSync(FOLDER)) return undefined;
+  const newest = readdirSync(FOLDER)
+    .filter((name) => /^\d{4}-\d\d-\d\d\.json$/.test(name))
+    .sort()
+    .at(-1);
+  return newest && join(FOLDER, newest);
+}
+
+function withEarlier(file: string, results: Results): Results {
+  if (!existsSync(file)) return results;
+  const earlier = load(file);
+  const again = new Map(results.scenarios.map((scenario) => [scenario.name, scenario]));
+  const kept = earlier.scenarios.map((scenario) => again.get(scenario.name) ?? scenario);
+  return {
+    ...results,
+    contenders: [
+      ...new Map([...earlier.contenders, ...results.contenders].map((each) => [each.name, each])).values(),
+    ],
+    scenarios: [...new Set([...kept, ...results.scenarios])],
+  };
+}
+
+function findOrAdd<T extends { name: string }>(list: T[], name: string, make: () => T): T {
+  let found = list.find((each) => each.name === name);
+  if (found === undefined) list.push((found = make()));
+  return found;
+}

@@ -1,0 +1,45 @@
+import type { Scenario } from "../scenario.ts";
+import { addMany } from "./add-many.ts";
+import { add } from "./add.ts";
+import { dead } from "./dead.ts";
+import { delayed } from "./delayed.ts";
+import { depth } from "./depth.ts";
+import { drain, drainHandToMouth } from "./drain.ts";
+import { eventLoop } from "./event-loop.ts";
+import { groups } from "./groups.ts";
+import { parked } from "./parked.ts";
+import { payloadSizes } from "./payloads.ts";
+import { pickUp } from "./pick-up.ts";
+import { priorities } from "./priorities.ts";
+import { processes } from "./processes.ts";
+import { queues } from "./queues.ts";
+import { scaling } from "./scaling.ts";
+import { stampede } from "./stampede.ts";
+import { startUp } from "./start-up.ts";
+
+export const SCENARIOS: readonly Scenario[] = [
+  add,
+  addMany,
+  drain,
+  drainHandToMouth,
+  processes,
+  pickUp,
+  priorities,
+  delayed,
+  payloadSizes,
+  depth,
+  groups,
+  parked,
+  dead,
+  scaling,
+  startUp,
+  eventLoop,
+  queues,
+  stampede,
+];
+
+export function findScenario(name: string): Scenario {
+  const found = SCENARIOS.find((scenario) => scenario.name === name);
+  if (found === undefined) throw new Error(`There is no scenario "${name}".`);
+  return found;
+}
