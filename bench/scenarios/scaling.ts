@@ -5,12 +5,15 @@ import { type Figure, rate, type Scenario, times } from "../scenario.ts";
 
 const HANDLER_MS = 10;
 const MOST_PROCESSES = 4;
+/** One task is at hand when the last one ends: a worker does not wait for the disk in between. */
+const PREFETCH = 2;
 
 export interface CrewTask {
   path: string;
   queue: string;
   workers: number;
   handlerMs: number;
+  prefetch: number;
 }
 
 export interface CrewReport {
@@ -21,7 +24,7 @@ export interface CrewReport {
 
 export const scaling: Scenario = {
   name: "scaling",
-  about: `1 to 64 workers with a handler of ${HANDLER_MS} ms, over up to ${MOST_PROCESSES} processes, never short of tasks; what N do against N times what one does`,
+  about: `1 to 64 workers with a handler of ${HANDLER_MS} ms and ${PREFETCH} tasks fetched ahead, over up to ${MOST_PROCESSES} processes, never short of tasks; what N do against N times what one does`,
   needs: "dibs",
   async run(bench) {
     const windowMs = bench.size(3_000, 300);
@@ -45,7 +48,13 @@ export const scaling: Scenario = {
 
 async function crewRate(path: string, workers: number, windowMs: number): Promise<number> {
   const processes = Math.min(workers, MOST_PROCESSES);
-  const task: CrewTask = { path, queue: QUEUE, workers: workers / processes, handlerMs: HANDLER_MS };
+  const task: CrewTask = {
+    path,
+    queue: QUEUE,
+    workers: workers / processes,
+    handlerMs: HANDLER_MS,
+    prefetch: PREFETCH,
+  };
   await using helpers = new AsyncDisposableStack();
   const crews = await Promise.all(
     Array.from({ length: processes }, async () =>
