@@ -9,9 +9,14 @@ interface Waiting {
 
 /** More would make one commit long enough for others to notice. */
 const MOST_OPS = 2_000;
+/**
+ * So many are sent at once, while the rest of the moment's calls are still being made: else callers and engine
+ * would take turns, each idle while the other works. The engine may join again what was cut here.
+ */
+const ENOUGH_OPS = 128;
 
 /**
- * Gathers the calls of a moment into one batch: many callers, one commit. While the engine has its fill of
+ * Gathers the calls of a moment into batches: many callers, one commit. While the engine has its fill of
  * batches under way, calls collect here; each caller still gets its own answer. Order is kept.
  */
 export class Gatherer {
@@ -33,7 +38,9 @@ export class Gatherer {
       return Promise.reject(new DibsError("CLOSED", "This dibs was closed. Call open() for a new one."));
     return new Promise((resolve, reject) => {
       this.#waiting.push({ op: op, resolve: resolve, reject });
-      this.#askFlush();
+      // What follows a declaration has to go with it: see #takeBatch.
+      if (this.#waiting.length >= ENOUGH_OPS && op.verb !== "declare") this.#flush();
+      else this.#askFlush();
     });
   }
 

@@ -22,8 +22,8 @@ import type {
 
 /**
  * What handles and workers are written over: the broker in this process, or a client to one elsewhere.
- * Values are checked behind it. Calls take effect in the order they are made; calls of one moment share a
- * commit. Durations are milliseconds.
+ * Values are checked behind it. Calls take effect in the order they are made; calls of one moment share
+ * commits. Durations are milliseconds.
  */
 export interface Port {
   readonly clock: Clock;

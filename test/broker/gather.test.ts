@@ -56,6 +56,24 @@ test("while the engine has its fill, calls gather", async () => {
   expect(batches.map(({ ops }) => ops.length)).toEqual([1, 1, 8]);
 });
 
+test("many calls of one moment are sent on while the rest is still being made", async () => {
+  const { gatherer, batches } = makeGatherer(3);
+  for (let call = 0; call < 300; call++) void gatherer.run(read(`${call}`));
+  // No turn has passed.
+  expect(batches.map(({ ops }) => ops.length)).toEqual([128, 128]);
+  await turn();
+  expect(batches.map(({ ops }) => ops.length)).toEqual([128, 128, 44]);
+});
+
+test("a declaration is sent on with the call that follows it", async () => {
+  const { gatherer, batches } = makeGatherer(3);
+  for (let call = 0; call < 127; call++) void gatherer.run(read(`${call}`));
+  void gatherer.run({ verb: "declare", queue: "a", policy: {} });
+  expect(batches).toEqual([]);
+  void gatherer.run(read("a"));
+  expect(batches.map(({ ops }) => ops.length)).toEqual([129]);
+});
+
 test("each call gets its own answer, or its own error", async () => {
   const { gatherer, batches } = makeGatherer();
   const calls = [gatherer.run(read("a")), gatherer.run(read("b"))];
@@ -87,14 +105,16 @@ test("when a commit fails, all of its calls are told, and the next batch goes it
 
 test("a batch has an end, and none ends on a declaration", async () => {
   const { gatherer, batches } = makeGatherer(1);
-  const calls = Array.from({ length: 1_999 }, (_, call) => gatherer.run(read(`${call}`)));
+  const calls = [gatherer.run(read("first"))];
+  await turn();
+  for (let call = 0; call < 1_999; call++) calls.push(gatherer.run(read(`${call}`)));
   calls.push(gatherer.run({ verb: "declare", queue: "q", policy: {} }) as never, gatherer.run(read("q")));
-  await turn();
-  await batches[0]!.answer();
-  await turn();
-  expect(batches.map(({ ops }) => ops.map(({ verb }) => verb).at(0))).toEqual(["stats", "declare"]);
-  expect(batches.map(({ ops }) => ops.length)).toEqual([1_999, 2]);
-  await batches[1]!.answer();
+  for (let batch = 0; batch < 3; batch++) {
+    await batches[batch]!.answer();
+    await turn();
+  }
+  expect(batches.map(({ ops }) => ops[0]!.verb)).toEqual(["stats", "stats", "declare"]);
+  expect(batches.map(({ ops }) => ops.length)).toEqual([1, 1_999, 2]);
   await Promise.all(calls);
 });
 

@@ -45,8 +45,8 @@ function pinAddon(): void {
 }
 
 class SqliteEngine implements Engine {
-  /** One batch on its way to the disk, the next one waiting for it. */
-  readonly depth = 2;
+  /** One batch on its way to the disk; the thread joins those that wait for it. */
+  readonly depth = 16;
   readonly #writer: Remote;
   readonly #hints: Hints;
   readonly #data: ThreadData;

@@ -42,6 +42,14 @@ export function packOps(ops: readonly Op[]): PackedOps {
   return packed;
 }
 
+/** How many operations. */
+export function sizeOf(packed: PackedOps): number {
+  return packed.reduce((size, piece) => {
+    if ("op" in piece) return size + 1;
+    return size + ("queue" in piece ? piece.data.length : piece.ids.length);
+  }, 0);
+}
+
 export function unpackOps(packed: PackedOps): Op[] {
   const ops: Op[] = [];
   for (const piece of packed) {

@@ -5,9 +5,12 @@ import type { Hint, Notice, Op, Outcome } from "../../engine/engine.ts";
 import { systemClock } from "../../engine/system-clock.ts";
 import { Heart } from "./heart.ts";
 import { type Answer, failureOf, type Report, type Request, type ThreadData } from "./messages.ts";
-import { type PackedOps, packOutcomes, unpackOps } from "./pack.ts";
+import { type PackedOps, packOutcomes, sizeOf, unpackOps } from "./pack.ts";
 import { SqliteStore } from "./store.ts";
 import { Watch } from "./watch.ts";
+
+/** More would make one commit long enough for others to notice. */
+const MOST_OPS = 2_000;
 
 /**
  * A thread for SQLite, which blocks the one it runs on. While a commit reaches the disk the next requests
@@ -48,13 +51,19 @@ class StoreThread {
   /** All requests of the moment. Those that carry a reading of their own are served one by one. */
   #serve(first: Request): void {
     let batch: Batch[] = [];
+    let size = 0;
     for (let request: Request | undefined = first; request; request = this.#next()) {
-      if ("ops" in request && request.reading === null) {
-        batch.push(request);
+      const joins = "ops" in request && request.reading === null;
+      if (!joins || size >= MOST_OPS) {
+        this.#runAll(batch, null);
+        batch = [];
+        size = 0;
+      }
+      if (joins) {
+        batch.push(request as Batch);
+        size += sizeOf((request as Batch).ops);
         continue;
       }
-      this.#runAll(batch, null);
-      batch = [];
       if ("close" in request) return this.#close();
       if ("ops" in request) this.#runAll([request], request.reading);
       else this.#answer(request);
