@@ -5,7 +5,7 @@ import type { Contender, Payload } from "./contender.ts";
 /** dibs, by its public API and with its defaults: full sync, ledger, heartbeats. */
 export const dibs: Contender = {
   name: "dibs",
-  durability: "on disk before every answer (SQLite WAL, synchronous=FULL)",
+  durability: "on disk before every answer (SQLite WAL, fdatasync after every commit)",
   synced: true,
   can: ["addMany", "priority", "delay", "wakes"],
   missing: () => undefined,

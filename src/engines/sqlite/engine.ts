@@ -11,7 +11,7 @@ import {
 } from "../../engine/engine.ts";
 import { Heart } from "./heart.ts";
 import type { ThreadData } from "./messages.ts";
-import type { Durability } from "./open.ts";
+import type { Durability } from "./journal.ts";
 import { closed, Remote } from "./remote.ts";
 
 export interface SqliteOptions {

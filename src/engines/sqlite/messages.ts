@@ -1,7 +1,7 @@
 import type { Reading } from "../../core/clock.ts";
 import { type DibsError, type ErrorData, errorFrom, isDibsError } from "../../core/errors.ts";
 import type { Hint } from "../../engine/engine.ts";
-import type { Durability } from "./open.ts";
+import type { Durability } from "./journal.ts";
 import type { PackedOps, PackedOutcomes } from "./pack.ts";
 
 /** What passes between the caller's thread (engine.ts) and the store's (thread.ts). Plain data only. */

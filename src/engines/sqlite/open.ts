@@ -8,12 +8,8 @@ import { STORE_LIMIT } from "../../core/task-id.ts";
 import { failureFrom } from "./failure.ts";
 import { migrate, MIGRATIONS } from "./migrations.ts";
 
-/** `full`: what was acknowledged survives a power cut. `relaxed`: it survives a crash of every process, only. */
-export type Durability = "full" | "relaxed";
-
 export interface OpenOptions {
   path: string;
-  durability?: Durability;
   store?: number;
   readonly?: boolean;
 }
@@ -134,11 +130,10 @@ function checkOwner(db: Database.Database, path: string): void {
 
 function setUp(db: Database.Database, options: OpenOptions): void {
   if (options.readonly) return;
-  const wanted = options.durability === "relaxed" ? 1 : 2;
-  // better-sqlite3 compiles WAL to NORMAL, which loses acknowledged commits at a power cut: so it is read back.
-  db.pragma(`synchronous = ${wanted}`);
-  if (db.pragma("synchronous", { simple: true }) !== wanted) {
-    throw new DibsError("UNAVAILABLE", `SQLite would not set synchronous=${wanted} on ${options.path}.`, {
+  // Checkpoints are synced, so that the file stays sound; commits are left to journal.ts.
+  db.pragma("synchronous = NORMAL");
+  if (db.pragma("synchronous", { simple: true }) !== 1) {
+    throw new DibsError("UNAVAILABLE", `SQLite would not set synchronous=NORMAL on ${options.path}.`, {
       retryable: false,
     });
   }

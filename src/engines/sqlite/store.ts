@@ -1,4 +1,3 @@
-import { statSync } from "node:fs";
 import Database from "better-sqlite3";
 import type { Reading } from "../../core/clock.ts";
 import { isDibsError } from "../../core/errors.ts";
@@ -18,9 +17,10 @@ import { listen, listenOnly, prune, tend, tendNothing, unlisten } from "./care.t
 import { claim, claimNothing } from "./claim.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { failureFrom } from "./failure.ts";
+import { type Durability, Journal } from "./journal.ts";
 import { whenFree } from "./lock.ts";
 import { ends, get, history, list, stats } from "./inspect.ts";
-import { type Durability, JOURNAL_LIMIT, openDatabase } from "./open.ts";
+import { openDatabase } from "./open.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { beat, join, leave, workers } from "./sessions.ts";
 import { settleTogether } from "./settle-together.ts";
@@ -71,10 +71,6 @@ const WRITING = "BEGIN IMMEDIATE";
 
 const NOTICED = `SELECT DISTINCT session FROM notice`;
 
-const LIMIT_EVERY_MS = 500;
-/** Readers are short; one that is not is waited for another time. */
-const CHECKPOINT_WAIT_MS = 100;
-
 export interface SqliteStoreOptions {
   path: string;
   durability?: Durability;
@@ -89,7 +85,7 @@ export class SqliteStore implements Store {
   readonly #db: Database.Database;
   readonly #path: string;
   readonly #tx: Tx;
-  #limitedAt = 0;
+  readonly #journal: Journal | undefined;
   #dataVersion = 0;
 
   constructor(options: SqliteStoreOptions, reading: Reading) {
@@ -98,6 +94,7 @@ export class SqliteStore implements Store {
     // From here on whoever finds the store locked waits in lock.ts.
     this.#db.pragma("busy_timeout = 0");
     this.#tx = new Tx(this.#db);
+    if (!this.#db.memory) this.#journal = new Journal(this.#db, options.path, options.durability ?? "full");
   }
 
   run<const Ops extends readonly Op[]>(ops: Ops, reading: Reading): { outcomes: Outcomes<Ops>; hint: Hint } {
@@ -112,12 +109,15 @@ export class SqliteStore implements Store {
     const tx = this.#tx;
     let committing = false;
     try {
+      if (begin === WRITING) this.#journal?.settleDoubt();
       this.#begin(begin, reading);
       if (begin === WRITING && tx.rebooted) tx.changed = true;
       const outcomes = runAll(tx, ops);
       tx.finish();
       committing = tx.changed;
       tx.exec("COMMIT");
+      if (tx.changed) this.#journal?.sync();
+      else this.#journal?.syncSeen();
       return { outcomes, hint: tx.hint };
     } catch (error) {
       this.#undo();
@@ -129,12 +129,15 @@ export class SqliteStore implements Store {
   #idle(ops: readonly Op[], reading: Reading): { outcomes: Outcome[]; hint: Hint } | undefined {
     if (!ops.every((op) => op.verb in IDLE)) return undefined;
     const tx = this.#tx;
-    return this.#reading(reading, () => {
+    const answer = this.#reading(reading, () => {
       const outcomes = ops.map((op) => runOne(IDLE as Handlers, tx, op));
       const idle =
         !tx.rebooted && outcomes.every((outcome) => !("ok" in outcome) || outcome.ok !== undefined);
       return idle ? { outcomes, hint: {} } : undefined;
     });
+    // That there is nothing to do need not be on disk; events are told to somebody.
+    if (answer && ops.some((op) => op.verb === "listen")) this.#journal?.syncSeen();
+    return answer;
   }
 
   #reading<T>(reading: Reading, look: () => T): T {
@@ -188,24 +191,8 @@ export class SqliteStore implements Store {
     return this.#reading(reading, () => this.#tx.all<{ session: number }>(NOTICED).map((row) => row.session));
   }
 
-  /**
-   * Checkpoints by the way keep the -wal file near its limit, unless readers follow each other so closely that it
-   * can never start over. Then they are held up for a moment.
-   */
   limitJournal(): void {
-    if (this.#db.memory || this.#db.readonly || performance.now() - this.#limitedAt < LIMIT_EVERY_MS) return;
-    this.#limitedAt = performance.now();
-    const size = statSync(`${this.#path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
-    if (size <= JOURNAL_LIMIT) return;
-    this.#db.pragma(`busy_timeout = ${CHECKPOINT_WAIT_MS}`);
-    try {
-      this.#db.pragma("wal_checkpoint(TRUNCATE)");
-    } catch (error) {
-      // The next one may find its moment; callers are told of the disk's troubles by their own commits.
-      if (!(error instanceof Database.SqliteError)) throw error;
-    } finally {
-      this.#db.pragma("busy_timeout = 0");
-    }
+    if (!this.#db.readonly) this.#journal?.limit();
   }
 
   /** Changes when another connection has committed. */
@@ -220,6 +207,7 @@ export class SqliteStore implements Store {
   }
 
   close(): void {
+    this.#journal?.close();
     this.#db.close();
   }
 }
