@@ -17,6 +17,7 @@ import { declare, drop, pause, purge } from "./queues.ts";
 import { Results } from "./results.ts";
 import { Sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
+import { standStillDuring } from "./stand-still.ts";
 import { WaitingLine } from "./waiting-line.ts";
 
 const DEFAULT_POLL_MS = 2_000;
@@ -29,8 +30,9 @@ export interface BrokerOptions {
 }
 
 /** The broker over one engine. All policy lives here; the engine only moves state. */
-export function createBroker(engine: Engine, options: BrokerOptions): Port {
+export function createBroker(given: Engine, options: BrokerOptions): Port {
   const { clock, pollEvery = DEFAULT_POLL_MS } = options;
+  const engine = standStillDuring(given, clock);
   const bell = new Bell();
   const gatherer = new Gatherer(engine, (ops) => {
     if (ops.some(({ verb }) => makesEvents(verb))) bell.ring();

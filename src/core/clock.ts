@@ -17,6 +17,8 @@ export interface Clock {
   read(): Reading;
   /** Calls `fn` once after `ms`; the returned function takes that back. Must not keep a process alive. */
   after(ms: number, fn: () => void): () => void;
+  /** Of a clock that a test moves: lets no time pass until `work` is done. */
+  standStill?(work: Promise<unknown>): void;
 }
 
 /** setTimeout fires at once for anything above 2^31 - 1 ms. */

@@ -6,7 +6,6 @@ import type { Harness, Opened } from "../../src/engine/conformance/harness.ts";
 import { openSqlite } from "../../src/engines/sqlite/engine.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";
 import { Heart } from "./heart.ts";
-import { standStillDuring } from "./stand-still.ts";
 
 /** A file of its own for each store, in a folder that goes with it. */
 export const sqlite: Harness = {
@@ -22,7 +21,7 @@ async function openFile(path: string, clock: ManualClock): Promise<Opened> {
   const heart = new Heart(clock);
   const engine = await openSqlite({ path, clock: heart });
   return {
-    port: createBroker(standStillDuring(engine, clock), { clock }),
+    port: createBroker(engine, { clock }),
     hang: () => heart.stop(),
     another: () => openFile(path, clock),
   };

@@ -1,0 +1,17 @@
+import type { Clock } from "../core/clock.ts";
+import type { Engine, Op, Outcomes } from "../engine/engine.ts";
+
+/** An engine in another thread or on another machine answers in real time: a test's time must not run away from it. */
+export function standStillDuring(engine: Engine, clock: Clock): Engine {
+  if (!clock.standStill) return engine;
+  return {
+    depth: engine.depth,
+    onHint: (listener) => engine.onHint(listener),
+    run<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
+      const answer = engine.run(ops);
+      clock.standStill!(answer);
+      return answer;
+    },
+    close: () => engine.close(),
+  };
+}
