@@ -3,7 +3,8 @@ import type { QueuePolicy } from "../../core/policy.ts";
 import { type Body, type ClaimedTask, type Headers, JSON_TYPE } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
 import { bodyFrom } from "./body.ts";
-import { end, isOutlived, type Mover, unwatchTtl } from "./line.ts";
+import { chunks, sized } from "./chunks.ts";
+import { end, GROUPED, isOutlived, type Mover, TOLD, unwatchTtl } from "./line.ts";
 import { taskBySeq } from "./place.ts";
 import { sweep, sweepIsDue } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -84,7 +85,7 @@ type LineRow = [
   pos: number,
   task: number,
   failures: number,
-  /** It has something that most tasks have not. */
+  /** What it has that most tasks have not: see line.ts. */
   special: number,
   createdAt: number,
   data: Body,
@@ -115,8 +116,12 @@ const HEAD_OF_LINE = `
   WHERE ready.queue = ? ORDER BY rank, ready.pos LIMIT 0 + ?`;
 const KEPT = `SELECT rank, pos, task, failures, special, avoid FROM kept WHERE queue = ? ORDER BY rank, pos LIMIT 0 + ?`;
 const KEPT_TASK = `SELECT created_at, data FROM task WHERE seq = ?`;
-const SPECIAL = `
-  SELECT group_key, expires_at, max_attempts, content_type, headers FROM task WHERE seq = ?`;
+const SPECIALS = sized(
+  `SELECT seq, group_key, expires_at, max_attempts, content_type, headers
+   FROM (VALUES `,
+  () => `(?)`,
+  `) CROSS JOIN task ON task.seq = column1`,
+);
 const PLAIN: Special = {
   group_key: null,
   expires_at: null,
@@ -145,7 +150,7 @@ function take(
   if (taken.length === 0) return;
 
   const terms = termsOf(tx, request, session, queue);
-  const specials = taken.map((row) => specialOf(tx, row));
+  const specials = specialsOf(tx, taken);
   const outlived = specials.some((special) => isOutlived(tx, special.expires_at));
   if (allowed.length === 0 && !outlived) holdHead(tx, terms, ready);
   else holdEach(tx, terms, taken, specials, allowed);
@@ -178,8 +183,15 @@ function lineRowFrom(tx: Tx, { rank, pos, task, failures, special }: KeptRow): L
   return [rank, pos, task, failures, special, createdAt, data];
 }
 
-function specialOf(tx: Tx, row: LineRow): Special {
-  return row[4] === 1 ? tx.get<Special>(SPECIAL, row[2])! : PLAIN;
+/** What is special about each of them. */
+function specialsOf(tx: Tx, rows: readonly LineRow[]): Special[] {
+  const found = new Map<number, Special>();
+  const special = rows.filter((row) => row[4] & (TOLD | GROUPED)).map((row) => row[2]);
+  for (const chunk of chunks(special)) {
+    for (const row of tx.all<Special & { seq: number }>(SPECIALS(chunk.length), ...chunk))
+      found.set(row.seq, row);
+  }
+  return rows.map((row) => found.get(row[2]) ?? PLAIN);
 }
 
 /** The first of the retried tasks: those this worker may have, and whether there are some it may not. */

@@ -32,9 +32,12 @@ export interface Held extends Mover {
   cancelled: boolean;
 }
 
-/** It has something that most tasks have not: whoever moves the others need not read their rows. */
-export const SPECIAL = `
-  coalesce(group_key, expires_at, max_attempts, idempotency_key, content_type, headers) IS NOT NULL`;
+/** What a task has that most have not, in bits: whoever moves the others need not read their rows. */
+export const TOLD = 1;
+export const GROUPED = 2;
+export const KEYED = 4;
+export const SPECIAL = `(coalesce(expires_at, max_attempts, content_type, headers) IS NOT NULL) * ${TOLD}
+  + (group_key IS NOT NULL) * ${GROUPED} + (idempotency_key IS NOT NULL) * ${KEYED}`;
 
 const INSERT_READY = `
   INSERT INTO ready (queue, rank, pos, task, failures, special)

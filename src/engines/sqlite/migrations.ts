@@ -55,7 +55,7 @@ export const MIGRATIONS: readonly string[] = [
     pos       INTEGER NOT NULL,
     task      INTEGER NOT NULL,
     failures  INTEGER NOT NULL,
-    special   INTEGER NOT NULL,    -- its task has what most have not: see line.ts
+    special   INTEGER NOT NULL,    -- what its task has that most have not: see line.ts
     PRIMARY KEY (queue, rank, pos)
   ) WITHOUT ROWID;
   -- For the age of the oldest: in each rank the first is the oldest, but for those whose place is not their number.

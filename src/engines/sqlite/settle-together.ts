@@ -2,6 +2,8 @@ import { isLarger } from "../../core/limits.ts";
 import type { Body } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
 import { chunks, sized } from "./chunks.ts";
+import { freeGroups, startKeyWindows } from "./end-together.ts";
+import { GROUPED, KEYED, TOLD } from "./line.ts";
 import type { Tx } from "./tx.ts";
 
 interface Success {
@@ -14,8 +16,8 @@ interface Success {
 
 /**
  * Settles successes that follow each other all at once, from `from` on; answers none where there are none.
- * Most are alike: not special, not cancelled. The others are settled `alone`; since nothing is added by any of
- * them, the order makes no difference.
+ * Those that are cancelled or do not hold are settled `alone`; since nothing is added by any of them, the order makes
+ * no difference.
  */
 export function settleTogether(
   tx: Tx,
@@ -79,7 +81,7 @@ interface RunRow {
 
 const RUN = `
   SELECT count(*) AS count, min(queue) AS first, max(queue) AS last, sum(? - started_at) AS service
-  FROM claim WHERE task BETWEEN ? AND ? AND fence = task + ? AND special = 0 AND cancelled = 0`;
+  FROM claim WHERE task BETWEEN ? AND ? AND fence = task + ? AND special <= ${TOLD} AND cancelled = 0`;
 const END_RUN = `
   INSERT INTO ended (task, queue, state, ended_at, started_at, attempt, fence, worker)
   SELECT task, queue, 'done', ?, started_at, failures + 1, fence, worker FROM claim WHERE task BETWEEN ? AND ?`;
@@ -105,10 +107,10 @@ const INSERT_DONE = sized(
    FROM (VALUES `,
   () => `(?, ?, ?)`,
   `) AS settled CROSS JOIN claim ON claim.task = settled.column1
-   WHERE claim.fence = settled.column2 AND claim.special = 0 AND claim.cancelled = 0
+   WHERE claim.fence = settled.column2 AND claim.cancelled = 0
    RETURNING task, queue, started_at`,
 );
-const DELETE_CLAIMS = sized(`DELETE FROM claim WHERE task IN (`, () => `?`, `)`);
+const DELETE_CLAIMS = sized(`DELETE FROM claim WHERE task IN (`, () => `?`, `) RETURNING task, special`);
 
 function endAll(tx: Tx, successes: readonly Success[]): void {
   const values = successes.flatMap(({ seq, fence, result }) => [seq, fence, result]);
@@ -118,8 +120,14 @@ function endAll(tx: Tx, successes: readonly Success[]): void {
     { now: tx.now },
   );
   const ended = rows.map(([task]) => task);
-  for (const chunk of chunks(ended)) tx.runMany(DELETE_CLAIMS(chunk.length), chunk, {});
+  const claims = [...chunks(ended)].flatMap((chunk) =>
+    tx.takeMany<[task: number, special: number]>(DELETE_CLAIMS(chunk.length), chunk, {}),
+  );
   for (const [, queue, startedAt] of rows) countDone(tx, queue, 1, tx.now - startedAt);
+  const having = (bit: number): number[] =>
+    claims.filter(([, special]) => special & bit).map(([task]) => task);
+  freeGroups(tx, having(GROUPED));
+  startKeyWindows(tx, having(KEYED));
   const settled = new Set(ended);
   for (const each of successes) each.settled = settled.has(each.seq);
 }

@@ -43,7 +43,7 @@ function isCostly(detail: string): boolean {
   const scanned = /^SCAN (\w+)/.exec(detail)?.[1];
   if (scanned === undefined || SMALL.has(scanned)) return false;
   // The values of a VALUES list, and rows that a subquery has found by an index.
-  return !/^SCAN ((\d+ )?CONSTANT ROW|settled|\(subquery)/.test(detail);
+  return !/^SCAN ((\d+ )?CONSTANT ROW|\d+-ROW VALUES CLAUSE|settled|\(subquery)/.test(detail);
 }
 
 /** As many values as the statement takes; which ones does not matter to a plan. */

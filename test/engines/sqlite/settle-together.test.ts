@@ -20,6 +20,8 @@ test("successes settled together come to the same as one by one", () => {
       after: [QUEUE, OTHER].flatMap((queue) =>
         run(
           { verb: "stats", queue },
+          { verb: "list", queue, state: "ready", limit: 500 },
+          { verb: "list", queue, state: "waiting", limit: 500 },
           { verb: "list", queue, state: "claimed", limit: 500 },
           { verb: "list", queue, state: "cancelled", limit: 500 },
           { verb: "list", queue, state: "done", limit: 500 },
@@ -37,6 +39,8 @@ function claimAndSettle(run: (...ops: Op[]) => unknown[]): Op<"settle">[] {
     if (i === 40) return newTask({ groupKey: "g" });
     if (i === 41) return newTask({ groupKey: "g" });
     if (i === 60) return newTask({ idempotencyKey: "k" });
+    if (i >= 130 && i < 150) return newTask({ groupKey: `g${i % 7}` });
+    if (i >= 150 && i < 170) return newTask({ idempotencyKey: `k${i}`, ttl: 60_000 });
     return newTask({ queue: i >= 100 && i < 120 ? OTHER : QUEUE });
   });
   run({ verb: "add", tasks });

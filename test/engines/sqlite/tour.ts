@@ -59,11 +59,12 @@ export function tour(store: SqliteStore): void {
   ask({ verb: "cancel", id: held[5]!.id });
   pass(5_000);
   ask({ verb: "beat", sessions: [session, other.session] });
-  const together = [6, 7, 8].map((i): Op<"settle"> => {
-    const { id, fence } = held[i]!;
-    return { verb: "settle", id, fence, settlement: { kind: "done", result: null } };
-  });
-  store.run(together, reading);
+  const settleTogether = (tasks: { id: string; fence: number }[]): void => {
+    const settlement = { kind: "done", result: null } as const;
+    const ops = tasks.map(({ id, fence }): Op<"settle"> => ({ verb: "settle", id, fence, settlement }));
+    store.run(ops, reading);
+  };
+  settleTogether(held.slice(6, 9));
   const rejected = [claim(1)[0]!, claim(1)[0]!];
   for (const task of rejected) settle(task, { kind: "reject", error: ERROR });
   claim(1);
@@ -77,6 +78,13 @@ export function tour(store: SqliteStore): void {
   ask({ verb: "tend" });
   pass(40_000);
   ask({ verb: "tend" });
+
+  // Groups with one waiting and with none, and keys.
+  const marked = Array.from({ length: 36 }, (_, i) =>
+    newTask({ priority: 9, ...(i < 27 ? { groupKey: `m${i % 18}` } : { idempotencyKey: `m${i}` }) }),
+  );
+  ask({ verb: "add", tasks: marked });
+  settleTogether(claim(27));
 
   for (const state of [...PENDING_STATES, ...END_STATES])
     ask({ verb: "list", queue: QUEUE, state, limit: 1 });

@@ -1,0 +1,80 @@
+import { BOUNDS } from "../../engine/engine.ts";
+import { chunks, sized } from "./chunks.ts";
+import { SPECIAL } from "./line.ts";
+import type { Tx } from "./tx.ts";
+
+/** What the end of a task brings about, for many at a time: see `reachEnd` in line.ts. */
+
+type NextRow = [
+  queue: number,
+  groupKey: string,
+  pos: number | null,
+  task: number | null,
+  rank: number | null,
+];
+
+const NEXT_OF_GROUPS = sized(
+  `SELECT task.queue, task.group_key, next.pos, next.task, next.rank
+   FROM (VALUES `,
+  () => `(?)`,
+  `) CROSS JOIN task ON task.seq = column1
+   LEFT JOIN waiting AS next ON next.queue = task.queue AND next.group_key = task.group_key AND next.pos = (
+     SELECT min(pos) FROM waiting WHERE queue = task.queue AND group_key = task.group_key)`,
+);
+const INSERT_READY = sized(
+  `INSERT INTO ready (queue, rank, pos, task, failures, special)
+   SELECT column1, column2, column3, seq, 0, ${SPECIAL}
+   FROM (VALUES `,
+  () => `(?, ?, ?, ?)`,
+  `) CROSS JOIN task ON task.seq = column4`,
+);
+const DELETE_WAITING = sized(
+  `DELETE FROM waiting WHERE (queue, group_key, pos) IN (VALUES `,
+  () => `(?, ?, ?)`,
+  `)`,
+);
+const FREE_LANES = sized(`DELETE FROM lane WHERE (queue, group_key) IN (VALUES `, () => `(?, ?)`, `)`);
+
+/** The heads of these groups have ended. No two are of the same group: only its head is ever claimed. */
+export function freeGroups(tx: Tx, seqs: readonly number[]): void {
+  const rows = [...chunks(seqs)].flatMap((chunk) => tx.rows<NextRow>(NEXT_OF_GROUPS(chunk.length), ...chunk));
+  for (const chunk of chunks(rows.filter(([, , pos]) => pos === null))) {
+    tx.runMany(
+      FREE_LANES(chunk.length),
+      chunk.flatMap(([queue, groupKey]) => [queue, groupKey]),
+      {},
+    );
+  }
+  for (const chunk of chunks(rows.filter(([, , pos]) => pos !== null))) {
+    tx.runMany(
+      DELETE_WAITING(chunk.length),
+      chunk.flatMap(([queue, groupKey, pos]) => [queue, groupKey, pos]),
+      {},
+    );
+    tx.runMany(
+      INSERT_READY(chunk.length),
+      chunk.flatMap(([queue, , pos, task, rank]) => [queue, rank, pos, task]),
+      {},
+    );
+    for (const [id] of chunk) {
+      const queue = tx.queueOf(id);
+      tx.count(queue, "waiting", -1);
+      tx.count(queue, "ready", 1);
+      tx.hintReady(queue);
+    }
+  }
+}
+
+const END_KEYS = sized(
+  `UPDATE idempotency SET forget_at = :forget, state = 'done'
+   WHERE (queue, key, task) IN (
+     SELECT task.queue, task.idempotency_key, task.seq FROM (VALUES `,
+  () => `(?)`,
+  `) CROSS JOIN task ON task.seq = column1)`,
+);
+
+/** Tasks with an idempotency key have succeeded: from now on the key's days are counted. */
+export function startKeyWindows(tx: Tx, seqs: readonly number[]): void {
+  for (const chunk of chunks(seqs))
+    tx.runMany(END_KEYS(chunk.length), chunk, { forget: tx.now + BOUNDS.keyAfterEnd });
+}
