@@ -6,6 +6,10 @@ export default defineConfig({
     exclude: ["**/node_modules/**", "dist/**"],
     // A process for each file: tests kill processes, open worker threads and load a native addon.
     pool: "forks",
+    // Threads of one process that strip types at the same moment may crash in V8, which throws a wrapper of the
+    // stripper's WebAssembly away too early when two of them compile it at once: none compiles it. Only the
+    // sources run so; what is published is JavaScript.
+    execArgv: ["--wasm-wrapper-tiering-budget=1000000000"],
     fileParallelism: true,
     // A test waits for a signal, so this is only reached by one that hangs.
     testTimeout: 30_000,

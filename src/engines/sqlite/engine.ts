@@ -1,5 +1,4 @@
 import { resolve } from "node:path";
-import Database from "better-sqlite3";
 import type { Clock } from "../../core/clock.ts";
 import {
   type Engine,
@@ -26,22 +25,8 @@ export async function openSqlite(options: SqliteOptions): Promise<Engine> {
   const { clock, durability = "full" } = options;
   const path = options.path === ":memory:" ? options.path : resolve(options.path);
   const data: ThreadData = { path, durability, role: "writer", reading: clock?.read() ?? null };
-  pinAddon();
   const hints = new Hints();
   return new SqliteEngine(await Remote.open(data, hints.deliver), hints, data, clock);
-}
-
-let isPinned = false;
-
-/**
- * Loads SQLite in this thread too, for good: loaded by the store's threads alone it is unloaded with the last of them,
- * while their garbage collectors may still have to call it. It is a precaution; the SIGSEGV that CHANGELOG.md tells
- * of was seen with it too.
- */
-function pinAddon(): void {
-  if (isPinned) return;
-  new Database(":memory:").close();
-  isPinned = true;
 }
 
 class SqliteEngine implements Engine {
