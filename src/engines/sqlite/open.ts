@@ -113,19 +113,26 @@ function makeStore(db: Database.Database, options: OpenOptions, reading: Reading
 }
 
 function checkOwner(db: Database.Database, path: string): void {
-  const owner = db.pragma("application_id", { simple: true });
-  const version = db.pragma("user_version", { simple: true }) as number;
+  const { owner, version, tables } = readOwner(db);
   if (owner === APPLICATION_ID) {
     if (version <= MIGRATIONS.length) return;
     throw unsupported(
       `${path} was made by a newer dibs (schema ${version}; this one knows ${MIGRATIONS.length}). Update dibs, or name another file.`,
     );
   }
-  const tables = db.prepare("SELECT count(*) FROM sqlite_schema").pluck().get() as number;
   if (owner === 0 && version === 0 && tables === 0) return;
   throw invalid(
     `${path} is an SQLite database of another program. It was left as it is; name another file for the store.`,
   );
+}
+
+/** In one transaction: another process may be making the store right now, and half of it belongs to nobody. */
+function readOwner(db: Database.Database): { owner: number; version: number; tables: number } {
+  return db.transaction(() => ({
+    owner: db.pragma("application_id", { simple: true }) as number,
+    version: db.pragma("user_version", { simple: true }) as number,
+    tables: db.prepare("SELECT count(*) FROM sqlite_schema").pluck().get() as number,
+  }))();
 }
 
 function setUp(db: Database.Database, options: OpenOptions): void {
