@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -6,6 +6,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 /** Before all tests: a folder where the first that needs PostgreSQL starts it (shared.ts). After them: its end. */
 export default function setUp(): () => Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "dibs-test-postgres-"));
+  // The server runs as another user, who has to reach its own folder inside.
+  chmodSync(folder, 0o711);
   process.env["DIBS_TEST_POSTGRES_FOLDER"] = folder;
   return async () => {
     const pid = readPid(join(folder, "server", "data", "postmaster.pid"));

@@ -9,7 +9,7 @@ import {
   type Outcomes,
   READING_VERBS,
 } from "../../engine/engine.ts";
-import { Heart } from "./heart.ts";
+import { Heart } from "../../engine/heart.ts";
 import type { ThreadData } from "./messages.ts";
 import type { Durability } from "./open.ts";
 import { closed, Remote } from "./remote.ts";

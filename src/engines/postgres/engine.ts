@@ -1,0 +1,194 @@
+import type { Clock } from "../../core/clock.ts";
+import { invalid } from "../../core/errors.ts";
+import { type Engine, type Hint, type Op, type Outcome, type Outcomes, READING_VERBS } from "../../engine/engine.ts";
+import { Heart } from "../../engine/heart.ts";
+import { startTimer } from "../../core/clock.ts";
+import { Herald } from "./herald.ts";
+import { Link, type LinkOptions } from "./link.ts";
+import { checkSchemaName, describeUrl, openLink } from "./open.ts";
+import { closed, Reach } from "./reach.ts";
+import type { Ran } from "./store.ts";
+import { settingsFor, type TxOptions } from "./tx.ts";
+
+export interface PostgresOptions {
+  url: string;
+  /** Where the tables are; several stores can share a database. */
+  schema?: string;
+  durability?: "full" | "relaxed";
+  /** False behind a transaction pooler such as PgBouncer: nothing is then kept on a connection between transactions. */
+  listen?: boolean;
+  /** For tests. Otherwise the server's clock is the only one. */
+  clock?: Clock;
+}
+
+const CONNECT_MS = 10_000;
+
+/** Opens a store in a PostgreSQL database, or makes it. Any number of processes, on any machines, may have it open. */
+export async function openPostgres(options: PostgresOptions): Promise<Engine> {
+  const { url, durability = "full", listen = true, clock } = options;
+  const schema = checkSchemaName(options.schema ?? "dibs");
+  if (typeof listen !== "boolean") throw invalid(`listen must be true or false.`);
+  const tx: TxOptions = { session: listen, durability };
+  const link: LinkOptions = {
+    url,
+    schema,
+    prepare: listen,
+    settings: listen ? settingsFor(durability) : {},
+    connectMs: CONNECT_MS,
+  };
+  const first = await openLink({ link, reading: clock?.read() ?? null });
+  const engine = new PostgresEngine(first, link, tx, clock);
+  try {
+    await engine.start(listen);
+  } catch (error) {
+    await engine.close();
+    throw error;
+  }
+  return engine;
+}
+
+class PostgresEngine implements Engine {
+  /** One batch on its way to the disk, the next one waiting for it. */
+  readonly depth = 2;
+  readonly #link: LinkOptions;
+  readonly #clock: Clock | undefined;
+  readonly #writer: Reach;
+  readonly #reader: Reach;
+  readonly #heart: Heart;
+  readonly #sessions = new Set<number>();
+  #herald: Herald | undefined;
+  #listener: (hint: Hint) => void = () => {};
+  /** Settles when every batch that writes and came before is answered: they take effect in the order of the calls. */
+  #turn: Promise<unknown> = Promise.resolve();
+  readonly #underWay = new Set<Promise<unknown>>();
+  #closed = false;
+
+  constructor(first: Link, link: LinkOptions, tx: TxOptions, clock: Clock | undefined) {
+    this.#link = link;
+    this.#clock = clock;
+    const connect = (): Promise<Link> => Link.open(link);
+    const where = describeUrl(link.url);
+    this.#writer = new Reach({ connect, tx, where }, first);
+    this.#reader = new Reach({ connect, tx, where });
+    this.#heart = new Heart(clock ? clock.after.bind(clock) : startTimer, (sessions) => this.#beat(sessions));
+  }
+
+  async start(listen: boolean): Promise<void> {
+    this.#herald = new Herald({
+      connect: () => Link.open(this.#link),
+      listen,
+      onHint: (hint, noticed) => {
+        this.#listener(hint);
+        if (noticed) void this.#fetchNotices();
+      },
+    });
+    await this.#herald.start();
+  }
+
+  onHint(listener: (hint: Hint) => void): void {
+    this.#listener = listener;
+  }
+
+  async run<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
+    if (this.#closed) throw closed();
+    const isReading = ops.every((op) => READING_VERBS.has(op.verb));
+    const outcomes = await (isReading ? this.#read(ops) : this.#write(ops));
+    return outcomes as unknown as Outcomes<Ops>;
+  }
+
+  async #write(ops: readonly Op[]): Promise<Outcome[]> {
+    const ran = await this.#inTurn(ops);
+    this.#follow(ops, ran.outcomes);
+    this.#tell(ops, ran);
+    if (ran.noticed) void this.#fetchNotices();
+    return ran.outcomes;
+  }
+
+  /** One after the other, on one connection. */
+  #inTurn(ops: readonly Op[]): Promise<Ran> {
+    const reading = this.#clock?.read() ?? null;
+    const ran = this.#turn.then(() => this.#writer.run(ops, reading));
+    this.#turn = ran.catch(() => {});
+    return this.#during(ran);
+  }
+
+  /** Beside the writer, and after what was asked of it before: a caller sees its own writes. */
+  async #read(ops: readonly Op[]): Promise<Outcome[]> {
+    const reading = this.#clock?.read() ?? null;
+    const written = this.#turn;
+    const ran = this.#during(written.then(() => this.#reader.run(ops, reading)));
+    return (await ran).outcomes;
+  }
+
+  async #during<T>(work: Promise<T>): Promise<T> {
+    this.#underWay.add(work);
+    try {
+      return await work;
+    } finally {
+      this.#underWay.delete(work);
+    }
+  }
+
+  #tell(ops: readonly Op[], { hint, changed, noticed, listened }: Ran): void {
+    this.#listener(hint);
+    if (!changed) return;
+    // Whoever waits for a result may be in another process.
+    const ended = ops.some((op) => op.verb === "settle");
+    this.#herald?.tell(hint, { noticed, listened, ended });
+  }
+
+  #follow(ops: readonly Op[], outcomes: readonly Outcome[]): void {
+    for (const [index, op] of ops.entries()) {
+      const outcome = outcomes[index]!;
+      if (op.verb === "join" && "ok" in outcome && !this.#closed) {
+        const { session } = outcome.ok as { session: number };
+        this.#sessions.add(session);
+        this.#heart.join(session, op.lease);
+      }
+      if (op.verb === "leave") this.#forget(op.session);
+    }
+  }
+
+  #forget(session: number): void {
+    this.#sessions.delete(session);
+    this.#heart.leave(session);
+  }
+
+  /** Answers whether it came through. A beat ends what is overdue, so it has more to tell than notices. */
+  async #beat(sessions: number[]): Promise<boolean> {
+    if (this.#closed) return true;
+    const ops: Op[] = [{ verb: "beat", sessions }];
+    try {
+      const ran = await this.#inTurn(ops);
+      const notices = (ran.outcomes[0] as Extract<Outcome<"beat">, { ok: unknown }>).ok.notices;
+      for (const notice of notices) if (notice.kind === "gone") this.#forget(notice.session);
+      this.#tell(ops, notices.length > 0 ? { ...ran, hint: { ...ran.hint, notices } } : ran);
+      return true;
+    } catch {
+      // Whoever uses the store is told of its troubles by their own calls; a beat is simply made again.
+      return this.#closed;
+    }
+  }
+
+  /** For the sessions that beat here. A store that cannot be asked now is asked again by the next beat. */
+  async #fetchNotices(): Promise<void> {
+    if (this.#sessions.size === 0 || this.#closed) return;
+    try {
+      const written = this.#turn;
+      await written;
+      const noticed = await this.#during(this.#reader.ask((store) => store.noticed([...this.#sessions])));
+      if (noticed.length > 0) await this.#beat(noticed);
+    } catch {
+      // See above.
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#heart.stop();
+    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
+    await this.#herald?.close();
+    await this.#reader.close();
+    await this.#writer.close();
+  }
+}

@@ -1,0 +1,182 @@
+import type { Reading } from "../../core/clock.ts";
+import { isDibsError } from "../../core/errors.ts";
+import {
+  type Hint,
+  type Op,
+  type Outcome,
+  type Outcomes,
+  READING_VERBS,
+  type VerbName,
+  type Verbs,
+} from "../../engine/engine.ts";
+import { add } from "./add.ts";
+import { cancel } from "./cancel.ts";
+import { listen, prune, tend, unlisten } from "./care.ts";
+import { claim } from "./claim.ts";
+import { discard, patterns, redrive } from "./dead.ts";
+import { fateOf } from "./failure.ts";
+import { ends, get, history, list, stats } from "./inspect.ts";
+import type { Link } from "./link.ts";
+import { declare, drop, pause, purge, queues } from "./queues.ts";
+import { beat, join, leave, workers } from "./sessions.ts";
+import { extend, progress, settle } from "./settle.ts";
+import { Tx, type TxOptions } from "./tx.ts";
+
+type Answer<V extends VerbName> = Verbs[V]["out"] | Promise<Verbs[V]["out"]>;
+type Handlers = { [V in VerbName]: (tx: Tx, op: Verbs[V]["in"]) => Answer<V> };
+
+const HANDLERS: Handlers = {
+  declare: (tx, op) => declare(tx, op.queue, op.policy, op.force ?? false),
+  pause: (tx, op) => pause(tx, op.queue, op.paused),
+  queues: (tx, op) => queues(tx, op.queue),
+  purge: (tx, op) => purge(tx, op.queue, op.upTo, op.limit),
+  drop: (tx, op) => drop(tx, op.queue, op.limit),
+  add: (tx, op) => add(tx, op.tasks),
+  claim,
+  settle: (tx, op) => settle(tx, op.id, op.fence, op.settlement),
+  extend: (tx, op) => extend(tx, op.id, op.fence, op.lease),
+  progress: (tx, op) => progress(tx, op.id, op.fence, op.value, op.note),
+  cancel: (tx, op) => cancel(tx, op.id),
+  get: (tx, op) => get(tx, op.id),
+  ends: (tx, op) => ends(tx, op.ids),
+  history: (tx, op) => history(tx, op.id),
+  list: (tx, op) => list(tx, op.queue, op.state, op.filter, op.after, op.limit),
+  patterns: (tx, op) => patterns(tx, op.queue, op.by, op.limit),
+  redrive: (tx, op) => redrive(tx, op.queue, op.filter, op.spacing),
+  discard: (tx, op) => discard(tx, op.queue, op.filter),
+  join: (tx, op) => join(tx, op.worker, op.lease),
+  beat: (tx, op) => beat(tx, op.sessions),
+  leave: (tx, op) => leave(tx, op.session),
+  workers: (tx, op) => workers(tx, op.queue),
+  tend,
+  prune: (tx, op) => prune(tx, op.limit),
+  stats: (tx, op) => stats(tx, op.queue),
+  listen: (tx, op) => listen(tx, op.listener, op.after, op.limit),
+  unlisten: (tx, op) => unlisten(tx, op.listener),
+};
+
+/** Deadlocks and lost races are gone at the next try; more often than this it is something else. */
+const TRIES = 10;
+
+/** The commit was under way when the connection was lost. */
+export class CommitLost extends Error {
+  /** What would have been answered. */
+  readonly ran: Ran;
+  /** By which the server can be asked what became of it. */
+  readonly mark: CommitMark;
+
+  constructor(ran: Ran, mark: CommitMark, cause: unknown) {
+    super("The connection was lost during a commit.", { cause });
+    this.ran = ran;
+    this.mark = mark;
+  }
+
+  override get name(): string {
+    return "CommitLost";
+  }
+}
+
+/** A transaction's number means something only in the history of the server that gave it out. */
+export interface CommitMark {
+  xid: string | null;
+  server: string | undefined;
+}
+
+export interface Ran {
+  outcomes: Outcome[];
+  hint: Hint;
+  /** Something was written. */
+  changed: boolean;
+  /** Notices were left for sessions. */
+  noticed: boolean;
+  /** Somebody follows the events. */
+  listened: boolean;
+}
+
+// After a failover the number may stand for another transaction: the history of a server has a name.
+const SERVER = `
+  SELECT system_identifier::text || '/' || timeline_id AS server FROM pg_control_system(), pg_control_checkpoint()`;
+const STATUS = `SELECT pg_xact_status($1::xid8) AS status`;
+const NOTICED = `SELECT DISTINCT session FROM dibs.notice WHERE session = ANY ($1::int8[])`;
+
+/** The verbs on one connection: one batch at a time, each in a transaction. */
+export class PostgresStore {
+  readonly link: Link;
+  readonly #tx: Tx;
+  #server: string | undefined;
+
+  constructor(link: Link, options: TxOptions) {
+    this.link = link;
+    this.#tx = new Tx(link, options);
+  }
+
+  /** `reading`: of an injected clock; null: the server's own. On an error nothing of the batch has happened. */
+  async run<const Ops extends readonly Op[]>(
+    ops: Ops,
+    reading: Reading | null,
+  ): Promise<Ran & { outcomes: Outcomes<Ops> }> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return (await this.#once(ops, reading)) as Ran & { outcomes: Outcomes<Ops> };
+      } catch (error) {
+        if (tries === TRIES || fateOf(error) !== "again") throw error;
+      }
+    }
+  }
+
+  async #once(ops: readonly Op[], reading: Reading | null): Promise<Ran> {
+    const tx = this.#tx;
+    const isReading = ops.every((op) => READING_VERBS.has(op.verb));
+    let commit: { ran: Ran; mark: CommitMark } | undefined;
+    try {
+      this.#server ??= await this.#identify();
+      await tx.begin(isReading ? "reading" : "writing", reading);
+      tx.noticed = false;
+      if (!isReading && tx.rebooted) tx.changed = true;
+      const outcomes: Outcome[] = [];
+      for (const op of ops) outcomes.push(await runOne(tx, op));
+      const xid = await tx.finish();
+      const { hint, changed, noticed, listeners } = tx;
+      const ran: Ran = { outcomes, hint, changed, noticed, listened: listeners > 0 };
+      if (changed) commit = { ran, mark: { xid, server: this.#server } };
+      await this.link.query("COMMIT", []);
+      return ran;
+    } catch (error) {
+      tx.forget();
+      if (commit && fateOf(error) === "reconnect") throw new CommitLost(commit.ran, commit.mark, error);
+      if (!this.link.ended) await this.link.query("ROLLBACK", []).catch(() => this.link.destroy());
+      throw error;
+    }
+  }
+
+  async #identify(): Promise<string> {
+    const [row] = await this.link.all<{ server: string }>(SERVER);
+    return row!.server;
+  }
+
+  /** What became of a commit whose answer was lost, on this connection or another. */
+  async fateOf({ mark }: CommitLost): Promise<"committed" | "aborted" | "in progress" | "unknown"> {
+    if (mark.xid === null || (await this.#identify()) !== mark.server) return "unknown";
+    const [row] = await this.link.all<{ status: "committed" | "aborted" | "in progress" | null }>(
+      STATUS,
+      mark.xid,
+    );
+    return row!.status ?? "unknown";
+  }
+
+  /** Those of the sessions that notices wait for. */
+  async noticed(sessions: number[]): Promise<number[]> {
+    return (await this.link.all<{ session: number }>(NOTICED, sessions)).map((row) => row.session);
+  }
+}
+
+/** Verbs check before they write, so a refusal leaves nothing half done. */
+async function runOne<V extends VerbName>(tx: Tx, op: Op<V>): Promise<Outcome> {
+  try {
+    const handler = HANDLERS[op.verb as V] as (tx: Tx, op: unknown) => Answer<V>;
+    return { ok: await handler(tx, op) } as Outcome;
+  } catch (error) {
+    if (!isDibsError(error)) throw error;
+    return { refused: { code: error.code, message: error.message, retryable: error.retryable } };
+  }
+}

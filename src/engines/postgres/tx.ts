@@ -1,0 +1,469 @@
+import type { Reading } from "../../core/clock.ts";
+import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
+import type { DibsEvent } from "../../core/events.ts";
+import { type Flow, noFlow } from "../../core/flow.ts";
+import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
+import type { DepthByState, TaskState } from "../../core/task.ts";
+import { BOUNDS, type Hint } from "../../engine/engine.ts";
+import { catalogueLock } from "./locks.ts";
+import { type Link, PLANNING, type Value } from "./link.ts";
+import { NO_DEPTH, readDepth, writeDeltas } from "./counters.ts";
+
+export interface Queue {
+  id: number;
+  name: string;
+  /** The fields of the policy that somebody named. */
+  named: Partial<QueuePolicy>;
+  policy: QueuePolicy;
+  /** The last declaration applied, as JSON. */
+  declared: string | null;
+  paused: boolean;
+  createdAt: number;
+}
+
+export interface TxOptions {
+  /** False behind a transaction pooler: settings then last for one transaction. */
+  session: boolean;
+  durability: "full" | "relaxed";
+}
+
+// The server's clock, and no other. Several processes read it: each transaction has one time.
+const HEADER = `
+  SELECT salt, revision, epoch, event, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
+    floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 AS clock
+  FROM dibs.store WHERE one = 1`;
+const HEADER_OF_INJECTED = `
+  SELECT salt, revision, epoch, event, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
+    now, awake, boot, elapsed_at, awake_at
+  FROM dibs.store WHERE one = 1`;
+const WRITE_CLOCK = `
+  UPDATE dibs.store SET now = $1, awake = $2, boot = $3, elapsed_at = $4, awake_at = $5 WHERE one = 1`;
+const ALL_QUEUES = `SELECT * FROM dibs.queue ORDER BY id`;
+const QUEUES_SINCE = `SELECT * FROM dibs.queue WHERE revision > $1`;
+const QUEUE = `SELECT * FROM dibs.queue WHERE name = $1`;
+// Queues change one transaction at a time: whoever changes one holds this row.
+const NEXT_REVISION = `UPDATE dibs.store SET revision = revision + 1 WHERE one = 1 RETURNING revision`;
+const NEXT_EPOCH = `UPDATE dibs.store SET epoch = epoch + 1 WHERE one = 1`;
+const INSERT_QUEUE = `
+  INSERT INTO dibs.queue (name, named, paused, created_at, revision) VALUES ($1, '{}', false, $2, $3)
+  ON CONFLICT (name) DO NOTHING RETURNING *`;
+const LOCK_SHARED = `SELECT pg_advisory_xact_lock_shared($1::int8)`;
+const LOCK_ALONE = `SELECT pg_advisory_xact_lock($1::int8)`;
+const NUMBERS = {
+  seq: `SELECT nextval('dibs.seq')::int8 AS n FROM generate_series(1, $1::int4)`,
+  fence: `SELECT nextval('dibs.fence')::int8 AS n FROM generate_series(1, $1::int4)`,
+  session: `SELECT nextval('dibs.session_id')::int8 AS n FROM generate_series(1, $1::int4)`,
+} as const;
+const LAST_SEQ = `SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS n FROM dibs.seq`;
+const NEXT_EVENTS = `UPDATE dibs.store SET event = event + $1 WHERE one = 1 RETURNING event`;
+const LAST_EVENT = `SELECT event FROM dibs.store WHERE one = 1`;
+const INSERT_EVENTS = `
+  INSERT INTO dibs.event (n, body) SELECT $1::int8 + i, body FROM unnest($2::text[]) WITH ORDINALITY AS each (body, i)`;
+
+const XID = `SELECT pg_current_xact_id_if_assigned()::text AS xid`;
+
+export type Mode = "reading" | "writing";
+
+/**
+ * What the verbs work in: the open transaction, with the engine's clock, the queues and the counters. What a verb
+ * only writes is sent without waiting for the answer; a failure shows at the end, when nothing is committed yet.
+ */
+export class Tx {
+  readonly link: Link;
+  readonly #options: TxOptions;
+  salt = 0;
+  time!: EngineTime;
+  listeners = 0;
+  hint: Hint = {};
+  changed = false;
+  /** Notices were left for sessions, and nobody has asked which. */
+  noticed = false;
+  /** Nothing that time brings is left to be done at this moment: see sweep.ts. */
+  swept = false;
+  /** Live workers by queue, while nobody joins, leaves or beats: see line.ts. */
+  readonly serving = new Map<string, string[]>();
+  /** The queues that are being dropped, and how far: see queues.ts. */
+  readonly dropping = new Map<number, number>();
+  #injected = false;
+  #stored: HeaderRow | undefined;
+  #sent: Promise<unknown>[] = [];
+  #events: DibsEvent[] = [];
+  #revision = -1;
+  #epoch = -1;
+  readonly #byName = new Map<string, Queue>();
+  readonly #byId = new Map<number, Queue>();
+  readonly #depths = new Map<Queue, DepthByState>();
+  readonly #flows = new Map<Queue, Flow>();
+
+  constructor(link: Link, options: TxOptions) {
+    this.link = link;
+    this.#options = options;
+  }
+
+  // ── Statements ──────────────────────────────────────────────────────────────────────────────────────────
+
+  async all<Row>(sql: string, ...values: Value[]): Promise<Row[]> {
+    return (await this.link.query(sql, values)).rows as Row[];
+  }
+
+  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
+  async get<Row>(sql: string, ...values: Value[]): Promise<Row | undefined> {
+    return (await this.link.query(sql, values)).rows[0] as Row | undefined;
+  }
+
+  /** Writes; answers how many rows. */
+  async run(sql: string, ...values: Value[]): Promise<number> {
+    const { rowCount } = await this.link.query(sql, values);
+    if (rowCount) this.changed = true;
+    return rowCount ?? 0;
+  }
+
+  /** Writes, and returns the rows. */
+  async take<Row>(sql: string, ...values: Value[]): Promise<Row[]> {
+    const rows = await this.all<Row>(sql, ...values);
+    if (rows.length > 0) this.changed = true;
+    return rows;
+  }
+
+  /** Writes, and does not wait: for what certainly finds its row, or need not know. */
+  send(sql: string, ...values: Value[]): void {
+    this.changed = true;
+    this.#keep(this.link.query(sql, values));
+  }
+
+  #keep(answer: Promise<unknown>): void {
+    // Looked at in `settled`; until then it must not count as unhandled.
+    answer.catch(() => {});
+    this.#sent.push(answer);
+  }
+
+  /** Until everything that was sent has been carried out. */
+  async settled(): Promise<void> {
+    const sent = this.#sent;
+    this.#sent = [];
+    await Promise.all(sent);
+  }
+
+  // ── Beginning and end ───────────────────────────────────────────────────────────────────────────────────
+
+  async begin(mode: Mode, reading: Reading | null): Promise<void> {
+    this.hint = {};
+    this.changed = false;
+    this.swept = false;
+    this.serving.clear();
+    this.#events = [];
+    this.#injected = reading !== null;
+    this.#keep(
+      this.link.query(mode === "reading" ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" : "BEGIN", []),
+    );
+    if (!this.#options.session) this.#keep(this.link.query(SETTINGS(this.#options.durability), []));
+    if (mode === "writing") this.#keep(this.link.query(LOCK_SHARED, [catalogueLock(this.link.schema)]));
+    const lock = mode === "writing" ? " FOR UPDATE" : "";
+    const row = await this.get<HeaderRow>(this.#injected ? HEADER_OF_INJECTED + lock : HEADER);
+    if (row === undefined) throw new Error("the store's row is missing");
+    this.salt = row.salt;
+    this.listeners = row.listeners;
+    if (reading === null) this.#followServer(row);
+    else this.#advance(row, reading);
+    this.#stored = row;
+    if (row.epoch !== this.#epoch || row.revision !== this.#revision) await this.#readQueues(row);
+  }
+
+  /** Before the commit. Answers the transaction's number, by which the server can be asked what became of it. */
+  async finish(): Promise<string | null> {
+    this.flush();
+    await this.flushEvents();
+    if (this.changed && this.#injected) {
+      const { now, awake, boot, elapsedAt, awakeAt } = this.time;
+      this.send(WRITE_CLOCK, now, awake, boot, elapsedAt, awakeAt);
+      this.#stored = { ...this.#stored!, now, awake, boot, elapsed_at: elapsedAt, awake_at: awakeAt };
+    }
+    const xid = this.changed ? this.get<{ xid: string | null }>(XID) : undefined;
+    await Promise.all([xid, this.settled()]);
+    return (await xid)?.xid ?? null;
+  }
+
+  /** After a rollback: what is remembered may be of the transaction that never was. */
+  forget(): void {
+    this.#revision = -1;
+    this.#epoch = -1;
+    this.#stored = undefined;
+    this.#sent = [];
+    this.#events = [];
+    this.#depths.clear();
+    this.#flows.clear();
+    this.dropping.clear();
+  }
+
+  /** One clock for both: a server does not sleep. */
+  #followServer({ clock }: HeaderRow): void {
+    const now = clock!;
+    this.time = { now, awake: now, boot: "server", elapsedAt: now, awakeAt: now };
+  }
+
+  /**
+   * An injected clock is kept in the store, as a file keeps its own. Readings of this process that were not written
+   * down count too, unless another process has moved the clock since: then the later of both holds.
+   */
+  #advance(row: HeaderRow, reading: Reading): void {
+    const stored = this.#stored;
+    const seen = this.time as EngineTime | undefined;
+    if (row.now == null) {
+      this.time = seen ? advanceTime(seen, reading) : startTime(reading);
+      return;
+    }
+    if (seen && stored?.now === row.now && stored.elapsed_at === row.elapsed_at && stored.boot === row.boot) {
+      this.time = advanceTime(seen, reading);
+      return;
+    }
+    const time = advanceTime(
+      { now: row.now, awake: row.awake!, boot: row.boot!, elapsedAt: row.elapsed_at!, awakeAt: row.awake_at! },
+      reading,
+    );
+    if (seen) {
+      time.now = Math.max(time.now, seen.now);
+      time.awake = Math.max(time.awake, seen.awake);
+    }
+    this.time = time;
+  }
+
+  /** Whether an injected clock's machine has booted since the last commit: that has to be written down. */
+  get rebooted(): boolean {
+    return this.#injected && this.#stored!.boot !== this.time.boot;
+  }
+
+  get now(): number {
+    return this.time.now;
+  }
+
+  get awake(): number {
+    return this.time.awake;
+  }
+
+  /** From here to the commit nobody else's transaction is open that may use a queue. */
+  async alone(): Promise<void> {
+    await this.get(LOCK_ALONE, catalogueLock(this.link.schema));
+  }
+
+  // ── Ids and numbers ─────────────────────────────────────────────────────────────────────────────────────
+
+  id(createdAt: number, seq: number): string {
+    return formatTaskId(createdAt, seq, this.salt);
+  }
+
+  place(id: string): TaskPlace | undefined {
+    return parseTaskId(id, this.salt);
+  }
+
+  /** Numbers that nobody else has or will have; those of a transaction that fails are lost. */
+  async numbers(kind: keyof typeof NUMBERS, count: number): Promise<number[]> {
+    if (count === 0) return [];
+    return (await this.all<{ n: number }>(NUMBERS[kind], count)).map((row) => row.n);
+  }
+
+  /** The last number that was given out to a task, or a place. */
+  async lastSeq(): Promise<number> {
+    return (await this.get<{ n: number }>(LAST_SEQ))!.n;
+  }
+
+  // ── Queues ──────────────────────────────────────────────────────────────────────────────────────────────
+
+  get queues(): IterableIterator<Queue> {
+    return this.#byId.values();
+  }
+
+  queueNamed(name: string): Queue | undefined {
+    return this.#byName.get(name);
+  }
+
+  queueOf(id: number): Queue {
+    return this.#byId.get(id)!;
+  }
+
+  /** Makes it if it is new. */
+  async queue(name: string): Promise<Queue> {
+    return this.#byName.get(name) ?? this.#makeQueue(name);
+  }
+
+  async #makeQueue(name: string): Promise<Queue> {
+    const revision = await this.nextRevision();
+    const [made] = await this.take<QueueRow>(INSERT_QUEUE, name, this.now, revision);
+    if (made) {
+      this.announce({ type: "queue.created", at: this.now, queue: name });
+      return this.#learn(made);
+    }
+    return (await this.freshQueue(name))!;
+  }
+
+  /** As it is now, and not as it was when it was last read. Whoever is to change it asks for a revision first. */
+  async freshQueue(name: string): Promise<Queue | undefined> {
+    const row = await this.get<QueueRow>(QUEUE, name);
+    return row && this.#learn(row);
+  }
+
+  /** To be written into the queue that changes. Until the commit no other transaction gets one. */
+  async nextRevision(): Promise<number> {
+    const [row] = await this.take<{ revision: number }>(NEXT_REVISION);
+    return row!.revision;
+  }
+
+  forgetQueue(queue: Queue): void {
+    this.#byName.delete(queue.name);
+    this.#byId.delete(queue.id);
+    this.#depths.delete(queue);
+    this.#flows.delete(queue);
+    this.send(NEXT_EPOCH);
+  }
+
+  policy(name: string): QueuePolicy {
+    return this.#byName.get(name)?.policy ?? resolvePolicy({});
+  }
+
+  async #readQueues({ revision, epoch }: HeaderRow): Promise<void> {
+    const anew = epoch !== this.#epoch;
+    const rows = anew
+      ? await this.all<QueueRow>(ALL_QUEUES)
+      : await this.all<QueueRow>(QUEUES_SINCE, this.#revision);
+    if (anew) {
+      this.#byName.clear();
+      this.#byId.clear();
+    }
+    for (const row of rows) this.#learn(row);
+    this.#revision = revision;
+    this.#epoch = epoch;
+  }
+
+  #learn(row: QueueRow): Queue {
+    const named = JSON.parse(row.named) as Partial<QueuePolicy>;
+    const known = this.#byId.get(row.id);
+    const fields = {
+      id: row.id,
+      name: row.name,
+      named,
+      policy: resolvePolicy(named),
+      declared: row.declared,
+      paused: row.paused,
+      createdAt: row.created_at,
+    };
+    const queue: Queue = known ? Object.assign(known, fields) : fields;
+    this.#byName.set(queue.name, queue);
+    this.#byId.set(queue.id, queue);
+    return queue;
+  }
+
+  // ── Counters, hints and events ──────────────────────────────────────────────────────────────────────────
+
+  count(queue: Queue, state: TaskState, by: number): void {
+    let depth = this.#depths.get(queue);
+    if (!depth) {
+      depth = { ...NO_DEPTH };
+      this.#depths.set(queue, depth);
+    }
+    depth[state] += by;
+  }
+
+  flow(queue: Queue): Flow {
+    let flow = this.#flows.get(queue);
+    if (!flow) {
+      flow = noFlow();
+      this.#flows.set(queue, flow);
+    }
+    return flow;
+  }
+
+  async depth(queue: Queue): Promise<DepthByState> {
+    this.flush();
+    return readDepth(this, queue.id);
+  }
+
+  /** Brings the counters of this transaction so far into their table. */
+  flush(): void {
+    const queues = new Set([...this.#depths.keys(), ...this.#flows.keys()]);
+    if (queues.size === 0) return;
+    const slot = Math.floor(this.now / BOUNDS.rateSlot);
+    writeDeltas(
+      this,
+      slot,
+      [...queues].map((queue) => ({
+        queue: queue.id,
+        depth: this.#depths.get(queue) ?? NO_DEPTH,
+        flow: this.#flows.get(queue) ?? noFlow(),
+      })),
+    );
+    this.#depths.clear();
+    this.#flows.clear();
+  }
+
+  hintReady(queue: Queue, count = 1): void {
+    const ready = (this.hint.ready ??= {});
+    // A queue may be called "constructor".
+    ready[queue.name] = (Object.hasOwn(ready, queue.name) ? ready[queue.name]! : 0) + count;
+  }
+
+  /** Kept only while somebody listens. */
+  announce(event: DibsEvent): void {
+    if (this.listeners > 0) this.#events.push(event);
+  }
+
+  /**
+   * Numbers of events are given out under a lock that lasts until the commit, late in the transaction: so whoever has
+   * read up to a number has missed none before it. Answers the last one.
+   */
+  async flushEvents(): Promise<void> {
+    const events = this.#events;
+    if (events.length === 0) return;
+    this.#events = [];
+    const [row] = await this.take<{ event: number }>(NEXT_EVENTS, events.length);
+    this.send(
+      INSERT_EVENTS,
+      row!.event - events.length,
+      events.map((event) => JSON.stringify(event)),
+    );
+  }
+
+  async lastEvent(): Promise<number> {
+    await this.flushEvents();
+    return (await this.get<{ event: number }>(LAST_EVENT))!.event;
+  }
+}
+
+function SETTINGS(durability: TxOptions["durability"]): string {
+  const settings = Object.entries(settingsFor(durability));
+  return `SELECT ${settings.map(([name, value]) => `set_config('${name}', '${value}', true)`).join(", ")}`;
+}
+
+/** A client that hangs in the midst of a transaction must not hold others up for long. */
+const IDLE_MS = 30_000;
+
+export function settingsFor(durability: TxOptions["durability"]): Record<string, string> {
+  return {
+    ...PLANNING,
+    idle_in_transaction_session_timeout: `${IDLE_MS}`,
+    // A server may be set to acknowledge before the disk does; what `add` returned must survive a power cut.
+    synchronous_commit: durability === "full" ? "on" : "off",
+  };
+}
+
+interface HeaderRow {
+  salt: number;
+  revision: number;
+  epoch: number;
+  event: number;
+  listeners: number;
+  clock?: number;
+  now?: number | null;
+  awake?: number | null;
+  boot?: string | null;
+  elapsed_at?: number | null;
+  awake_at?: number | null;
+}
+
+interface QueueRow {
+  id: number;
+  name: string;
+  named: string;
+  declared: string | null;
+  paused: boolean;
+  created_at: number;
+}
