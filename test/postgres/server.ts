@@ -65,7 +65,17 @@ export class PostgresServer {
     const { uid } = asUser();
     if (uid !== undefined) await promisify(execFile)("chown", [`${uid}`, this.folder]);
     const { initdb, env } = this.#binaries;
-    const args = ["-D", join(this.folder, "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C"];
+    const args = [
+      "-D",
+      join(this.folder, "data"),
+      "-U",
+      "postgres",
+      "-A",
+      "trust",
+      "-E",
+      "UTF8",
+      "--locale=C",
+    ];
     await promisify(execFile)(initdb, [...args, "--no-sync", "--no-instructions"], { env, ...asUser() });
   }
 
@@ -139,7 +149,11 @@ async function findBinaries(folder: string): Promise<Binaries> {
   for (const { source, target } of existsSync(links) ? readLinks(links) : []) {
     symlinkSync(join(dirname(native), source), join(lib, target.slice(target.lastIndexOf("/") + 1)));
   }
-  return { initdb, postgres, env: { ...process.env, LD_LIBRARY_PATH: `${lib}:${join(native, "lib")}`, LC_ALL: "C", TZ: "UTC" } };
+  return {
+    initdb,
+    postgres,
+    env: { ...process.env, LD_LIBRARY_PATH: `${lib}:${join(native, "lib")}`, LC_ALL: "C", TZ: "UTC" },
+  };
 }
 
 function readLinks(file: string): { source: string; target: string }[] {

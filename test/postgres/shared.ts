@@ -2,7 +2,6 @@ import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { onTestFinished } from "vitest";
 import pg from "pg";
 import { PostgresServer, QUICK } from "./server.ts";
 
@@ -37,9 +36,9 @@ function isFirst(folder: string): boolean {
   }
 }
 
-/** A schema for one test, dropped when it is over. */
+/** A schema for one test, dropped when `cleanUp` says that it is over. */
 export async function freshSchema(
-  cleanUp: (undo: () => Promise<void>) => void = onTestFinished,
+  cleanUp: (undo: () => Promise<void>) => void,
 ): Promise<{ url: string; schema: string }> {
   const url = await sharedServer();
   const schema = `test_${randomBytes(8).toString("hex")}`;

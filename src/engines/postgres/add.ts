@@ -175,7 +175,12 @@ async function lineUp(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer, Task
   const states = await chooseStates(tx, newcomers);
   const inState = (state: TaskState) => newcomers.filter((each) => states.get(each) === state);
   const mortal = newcomers.filter((each) => each.expiresAt !== null);
-  if (mortal.length > 0) tx.send(INSERT_TTL, mortal.map((each) => each.expiresAt!), numbersOf(mortal));
+  if (mortal.length > 0)
+    tx.send(
+      INSERT_TTL,
+      mortal.map((each) => each.expiresAt!),
+      numbersOf(mortal),
+    );
   if (mortal.some((each) => each.expiresAt! <= tx.now)) tx.swept = false;
   const ready = inState("ready");
   if (ready.length > 0) {

@@ -2,6 +2,7 @@ import { DibsError } from "../../core/errors.ts";
 import type { QueuePolicy } from "../../core/policy.ts";
 import { type ClaimedTask, type Headers, JSON_TYPE } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
+import { claimHead } from "./claim-head.ts";
 import { end, isOutlived, type Mover, unwatchTtl } from "./line.ts";
 import { Overtaken } from "./overtaken.ts";
 import { sweep } from "./sweep.ts";
@@ -9,15 +10,54 @@ import { fromColumns } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 export async function claim(tx: Tx, request: ClaimRequest): Promise<ClaimOutcome> {
-  const session = request.session === undefined ? null : await liveSession(tx, request.session);
-  await sweep(tx);
   const outcome: ClaimOutcome = { tasks: [], policies: {}, passed: false, more: false };
+  const turn: Turn = { swept: tx.swept, session: null, outcome };
+  if (request.max <= 0 || !request.queues.some((name) => isOpen(tx, name)))
+    await sweepFirst(tx, request, turn);
   if (request.share !== undefined) {
-    for (const name of request.queues) await take(tx, request, session, name, request.share, outcome);
+    for (const name of request.queues) await take(tx, request, turn, name, request.share);
   }
-  for (const name of request.queues) await take(tx, request, session, name, request.max, outcome);
-  if (session) await signOfLife(tx, session, request, outcome);
+  for (const name of request.queues) await take(tx, request, turn, name, request.max);
+  if (turn.session) await signOfLife(tx, turn.session, request, outcome);
   return outcome;
+}
+
+/** How far one call has come. */
+interface Turn {
+  /** What time brings has been dealt with, or there was nothing. */
+  swept: boolean;
+  /** Looked up where more than one statement is needed. */
+  session: SessionRow | null;
+  outcome: ClaimOutcome;
+}
+
+function isOpen(tx: Tx, name: string): boolean {
+  const queue = tx.queueNamed(name);
+  return queue !== undefined && !queue.paused;
+}
+
+async function sweepFirst(tx: Tx, request: ClaimRequest, turn: Turn): Promise<void> {
+  if (request.session !== undefined) turn.session ??= await liveSession(tx, request.session);
+  if (!turn.swept) await sweep(tx);
+  turn.swept = true;
+}
+
+/** Up to `count` tasks from one queue, in its order. */
+async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, count: number): Promise<void> {
+  const { outcome } = turn;
+  const room = Math.min(count, request.max - outcome.tasks.length);
+  const queue = tx.queueNamed(name);
+  if (room <= 0 || !queue || queue.paused) return;
+  const head = await claimHead(tx, request, queue, room);
+  if (head === "gone") throw sessionGone(request.session!);
+  if (head === "busy") {
+    await sweepFirst(tx, request, turn);
+    return takeSlowly(tx, request, turn, queue, room);
+  }
+  turn.swept = true;
+  if (head.tasks.length === 0) return;
+  outcome.tasks.push(...head.tasks);
+  outcome.policies[name] = queue.policy;
 }
 
 interface SessionRow {
@@ -112,26 +152,32 @@ const DELETE_KEPT = `
   DELETE FROM dibs.kept USING unnest($2::int2[], $3::int8[]) AS taken (rank, pos)
   WHERE kept.queue = $1 AND kept.rank = taken.rank AND kept.pos = taken.pos`;
 
-/** Up to `count` tasks from one queue, in its order. */
-async function take(
+/** The same where some are retried ones, or have outlived their time. */
+async function takeSlowly(
   tx: Tx,
   request: ClaimRequest,
-  session: SessionRow | null,
-  name: string,
-  count: number,
-  outcome: ClaimOutcome,
+  { session, outcome }: Turn,
+  queue: Queue,
+  room: number,
 ): Promise<void> {
-  const room = Math.min(count, request.max - outcome.tasks.length);
-  const queue = tx.queueNamed(name);
-  if (room <= 0 || !queue || queue.paused) return;
   const kept = await lookAtKept(tx, queue, request.worker);
   outcome.passed ||= kept.passed;
   const ready = await tx.all<LineRow>(HEAD_OF_LINE, queue.id, room);
   const taken = [...ready, ...kept.allowed].sort(inLine).slice(0, room);
   if (taken.length === 0) return;
 
-  takeFrom(tx, DELETE_READY, queue, taken.filter((row) => !("avoid" in row)));
-  takeFrom(tx, DELETE_KEPT, queue, taken.filter((row) => "avoid" in row));
+  takeFrom(
+    tx,
+    DELETE_READY,
+    queue,
+    taken.filter((row) => !("avoid" in row)),
+  );
+  takeFrom(
+    tx,
+    DELETE_KEPT,
+    queue,
+    taken.filter((row) => "avoid" in row),
+  );
   tx.count(queue, "ready", -taken.length);
   const alive = taken.filter((row) => !isOutlived(tx, row.expires_at));
   const terms = termsOf(tx, request, session, queue);
@@ -149,11 +195,17 @@ async function take(
     }
   }
   countClaimed(tx, queue, outcome.tasks, before);
-  if (outcome.tasks.length > before) outcome.policies[name] = queue.policy;
+  if (outcome.tasks.length > before) outcome.policies[queue.name] = queue.policy;
 }
 
 function takeFrom(tx: Tx, sql: string, queue: Queue, rows: LineRow[]): void {
-  if (rows.length > 0) tx.send(sql, queue.id, rows.map((row) => row.rank), rows.map((row) => row.pos));
+  if (rows.length > 0)
+    tx.send(
+      sql,
+      queue.id,
+      rows.map((row) => row.rank),
+      rows.map((row) => row.pos),
+    );
 }
 
 function countClaimed(tx: Tx, queue: Queue, tasks: readonly ClaimedTask[], from: number): void {
@@ -174,7 +226,12 @@ async function lookAtKept(
   const passed = allowed.length < kept.length;
   if (allowed.length === 0) return { allowed, passed };
   const ranks = allowed.map((row) => row.rank);
-  const locked = await tx.all<{ task: number }>(LOCK_KEPT, queue.id, ranks, allowed.map((row) => row.pos));
+  const locked = await tx.all<{ task: number }>(
+    LOCK_KEPT,
+    queue.id,
+    ranks,
+    allowed.map((row) => row.pos),
+  );
   const free = new Set(locked.map((row) => row.task));
   return { allowed: allowed.filter((row) => free.has(row.task)), passed };
 }

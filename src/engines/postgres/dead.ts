@@ -81,7 +81,7 @@ async function* pages<Row extends DeadRow>(
   after: After,
   more: string[],
 ): AsyncIterableIterator<Row> {
-  for (let from = after; ; ) {
+  for (let from = after; ;) {
     const rows = await tx.all<Row>(sql, queue.id, ...from, PAGE, ...more);
     yield* rows;
     const last = rows.at(-1);
@@ -93,7 +93,12 @@ async function* pages<Row extends DeadRow>(
 async function named(tx: Tx, queue: Queue, ids: string[], [diedAt, last]: After): Promise<Letter[]> {
   const places = [...new Set(ids)].flatMap((id) => tx.place(id) ?? []);
   const seqs = places.map(({ seq }) => seq);
-  const letters = await tx.all<Letter>(BY_ID, queue.id, seqs, places.map(({ createdAt }) => createdAt));
+  const letters = await tx.all<Letter>(
+    BY_ID,
+    queue.id,
+    seqs,
+    places.map(({ createdAt }) => createdAt),
+  );
   return letters
     .filter((row) => row.died_at > diedAt || (row.died_at === diedAt && row.task > last))
     .sort((a, b) => a.died_at - b.died_at || a.task - b.task);
@@ -234,6 +239,9 @@ export async function discard(tx: Tx, name: string, filter: DeadFilter): Promise
 /** Those that are dead still: another process may have redriven some between two statements. */
 async function lettersToMove(tx: Tx, name: string, filter: DeadFilter): Promise<Found[]> {
   const letters = await deadLetters(tx, tx.queueNamed(name), filter);
-  const found = await findMany(tx, letters.map(({ task }) => task));
+  const found = await findMany(
+    tx,
+    letters.map(({ task }) => task),
+  );
   return found.filter((task) => task.place.state === "dead");
 }

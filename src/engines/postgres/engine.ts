@@ -1,6 +1,13 @@
 import type { Clock } from "../../core/clock.ts";
 import { invalid } from "../../core/errors.ts";
-import { type Engine, type Hint, type Op, type Outcome, type Outcomes, READING_VERBS } from "../../engine/engine.ts";
+import {
+  type Engine,
+  type Hint,
+  type Op,
+  type Outcome,
+  type Outcomes,
+  READING_VERBS,
+} from "../../engine/engine.ts";
 import { Heart } from "../../engine/heart.ts";
 import { startTimer } from "../../core/clock.ts";
 import { Herald } from "./herald.ts";

@@ -37,7 +37,8 @@ const TROUBLE = new Set([
   "ENOTFOUND",
   "EAI_AGAIN",
 ]);
-const WORDS = /connection (?:terminated|ended|was closed|was given up)|timeout expired|not queryable|socket hang up|client was closed/i;
+const WORDS =
+  /connection (?:terminated|ended|was closed|was given up)|timeout expired|not queryable|socket hang up|client was closed/i;
 
 function isConnectionTrouble(error: unknown): boolean {
   const { code, message } = error as { code?: string; message?: string };

@@ -49,7 +49,10 @@ export class Herald {
     await this.#connect();
   }
 
-  tell(hint: Hint, { noticed, listened, ended }: { noticed: boolean; listened: boolean; ended: boolean }): void {
+  tell(
+    hint: Hint,
+    { noticed, listened, ended }: { noticed: boolean; listened: boolean; ended: boolean },
+  ): void {
     if (!hint.ready && !hint.ended && !ended && !noticed && !listened) return;
     const message = (this.#pending ??= { from: this.#id });
     for (const [queue, count] of Object.entries(hint.ready ?? {})) {

@@ -209,18 +209,29 @@ export async function list(
     : await PAGES[state](tx, queue, start, limit + 1);
   const page = rows.slice(0, limit);
   return {
-    tasks: await records(tx, await findMany(tx, page.map((row) => row.task))),
+    tasks: await records(
+      tx,
+      await findMany(
+        tx,
+        page.map((row) => row.task),
+      ),
+    ),
     next: rows.length > limit ? JSON.stringify(page.at(-1)!.key) : null,
   };
 }
 
 const NUMBERS = ["number", "number"];
-const KEY_TYPES: Partial<Record<TaskState, string[]>> = { claimed: ["number"], waiting: ["string", "number"] };
+const KEY_TYPES: Partial<Record<TaskState, string[]>> = {
+  claimed: ["number"],
+  waiting: ["string", "number"],
+};
 
 function parseSortKey(after: string, types: string[]): SortKey {
   try {
     const key = JSON.parse(after) as SortKey;
-    const isOne = types.every((type, i) => typeof key[i] === type && (type === "string" || Number.isSafeInteger(key[i])));
+    const isOne = types.every(
+      (type, i) => typeof key[i] === type && (type === "string" || Number.isSafeInteger(key[i])),
+    );
     if (key.length === types.length && isOne) return key;
   } catch {
     // Refused below, with every other text that no page ended with.

@@ -1,6 +1,12 @@
 import pg from "pg";
 
-export type Value = string | number | boolean | null | Uint8Array | readonly (string | number | boolean | null | Uint8Array)[];
+export type Value =
+  | string
+  | number
+  | boolean
+  | null
+  | Uint8Array
+  | readonly (string | number | boolean | null | Uint8Array)[];
 
 export interface LinkOptions {
   url: string;
@@ -131,7 +137,11 @@ export class Link {
 
   query(sql: string, values: readonly Value[]): Promise<pg.QueryResult> {
     const text = this.#text(sql);
-    return this.#client.query({ text, values: values as unknown[], ...(this.#prepare && { name: nameOf(text) }) });
+    return this.#client.query({
+      text,
+      values: values as unknown[],
+      ...(this.#prepare && { name: nameOf(text) }),
+    });
   }
 
   /** Rows as arrays, which are read faster than objects. */

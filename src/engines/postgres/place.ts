@@ -151,7 +151,10 @@ export interface ClaimRow {
 }
 
 /** A claim and its task. Others' locks are waited for, or passed over: `lock` says so. */
-export function selectClaims(where: string, lock: "FOR UPDATE OF claim" | "FOR UPDATE OF claim SKIP LOCKED"): string {
+export function selectClaims(
+  where: string,
+  lock: "FOR UPDATE OF claim" | "FOR UPDATE OF claim SKIP LOCKED",
+): string {
   return `
   SELECT claim.task, claim.queue, claim.failures, claim.fence, claim.started_at, claim.cancelled, claim.session,
     claim.worker, task.created_at, task.priority, coalesce(task.pos, task.seq) AS pos, task.group_key,
@@ -221,6 +224,21 @@ function deleteFrom(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): 
   }
 }
 
+const PENDING: ReadonlySet<string> = new Set(["ready", "waiting", "scheduled"]);
+
+/**
+ * The task, taken out of its place in line or behind its group's head, wherever that is by now: the end of one may
+ * have made it the next head. Undefined where somebody holds it, or it has ended.
+ */
+export async function takePending(tx: Tx, found: Found): Promise<Found | undefined> {
+  let task: Found | undefined = found;
+  while (task && PENDING.has(task.place.state)) {
+    if (await takeOut(tx, task)) return task;
+    task = await findBySeq(tx, task.seq);
+  }
+  return undefined;
+}
+
 const DELETE_TASK = `DELETE FROM dibs.task WHERE seq = $1`;
 const DELETE_LEDGER = `DELETE FROM dibs.attempt WHERE task = $1`;
 const DELETE_KEY = `DELETE FROM dibs.idempotency WHERE queue = $1 AND key = $2 AND task = $3`;
@@ -231,9 +249,14 @@ const DELETE_KEY = `DELETE FROM dibs.idempotency WHERE queue = $1 AND key = $2 A
  */
 export async function remove(tx: Tx, task: Found): Promise<boolean> {
   if (!(await takeOut(tx, task))) return false;
+  await removeTaken(tx, task);
+  return true;
+}
+
+/** The same, of one that was taken out of its place. */
+export async function removeTaken(tx: Tx, task: Found): Promise<void> {
   tx.send(DELETE_TASK, task.seq);
   tx.send(DELETE_LEDGER, task.seq);
   if (task.key !== null) tx.send(DELETE_KEY, task.queue.id, task.key, task.seq);
   if (task.holdsGroup) await freeGroup(tx, task.queue, task.groupKey!);
-  return true;
 }

@@ -1,6 +1,6 @@
 import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
-import { findMany, remove } from "./place.ts";
+import { findMany, remove, removeTaken, takePending } from "./place.ts";
 import { notify } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -84,10 +84,11 @@ export async function purge(
   const more = doomed.length > limit;
   if (more) doomed.pop();
   let removed = 0;
-  for (const task of await findMany(tx, doomed)) {
-    // Claimed or ended meanwhile: no longer one of those to be purged. One of a group may have become its head.
-    if (!["waiting", "scheduled", "ready"].includes(task.place.state)) continue;
-    if (await remove(tx, task)) removed++;
+  for (const found of await findMany(tx, doomed)) {
+    const task = await takePending(tx, found);
+    if (!task) continue;
+    await removeTaken(tx, task);
+    removed++;
   }
   if (removed > 0) tx.hint.ended = true;
   if (!more) tx.announce({ type: "queue.purged", at: tx.now, queue: name });

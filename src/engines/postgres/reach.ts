@@ -68,7 +68,11 @@ export class Reach {
 
   /** What it would have answered, where it did commit; undefined where it certainly did not. */
   async #resolve(lost: CommitLost, until: number): Promise<Ran | undefined> {
-    for (let pause = FIRST_PAUSE_MS; !this.#isTooLate(until, pause); pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+    for (
+      let pause = FIRST_PAUSE_MS;
+      !this.#isTooLate(until, pause);
+      pause = Math.min(pause * 2, LONGEST_PAUSE_MS)
+    ) {
       this.#drop();
       await this.#rest(pause);
       try {

@@ -54,7 +54,12 @@ export async function beat(tx: Tx, sessions: number[]): Promise<{ notices: Notic
   const live = await tx.all<BeatingSession>(LOCK_SESSIONS, sessions);
   const notices = await fetchNotices(tx, sessions);
   // All of them first, so that each counts among the live ones when the overdue tasks of another look for a worker.
-  if (live.length > 0) tx.send(BEAT, live.map(({ id }) => id), tx.awake);
+  if (live.length > 0)
+    tx.send(
+      BEAT,
+      live.map(({ id }) => id),
+      tx.awake,
+    );
   for (const { id, mixed } of live) if (mixed) tx.send(SET_MIXED, id);
   tx.serving.clear();
   for (const session of sessions) {

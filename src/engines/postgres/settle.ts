@@ -3,7 +3,17 @@ import { isLarger, tooLarge } from "../../core/limits.ts";
 import type { TaskState } from "../../core/task.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
-import { announceTask, closeAttempt, comeBack, die, dropClaim, end, endDone, fail, type Held } from "./line.ts";
+import {
+  announceTask,
+  closeAttempt,
+  comeBack,
+  die,
+  dropClaim,
+  end,
+  endDone,
+  fail,
+  type Held,
+} from "./line.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "./place.ts";
 import { toText } from "./text.ts";
 import type { Tx } from "./tx.ts";
@@ -42,7 +52,8 @@ const HELD = selectClaims(`claim.task = $1 AND claim.fence = $2`, "FOR UPDATE OF
 /** The guard in front of everything a holder may do. */
 export async function heldTask(tx: Tx, id: string, fence: number): Promise<Held> {
   const place = tx.place(id);
-  const row = place && Number.isSafeInteger(fence) ? await tx.get<ClaimRow>(HELD, place.seq, fence) : undefined;
+  const row =
+    place && Number.isSafeInteger(fence) ? await tx.get<ClaimRow>(HELD, place.seq, fence) : undefined;
   if (!row) throw claimLost(id, fence);
   return heldFrom(tx, row);
 }
@@ -61,7 +72,11 @@ async function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "
   return "done";
 }
 
-async function settleReject(tx: Tx, task: Held, settlement: Settlement & { kind: "reject" }): Promise<TaskState> {
+async function settleReject(
+  tx: Tx,
+  task: Held,
+  settlement: Settlement & { kind: "reject" },
+): Promise<TaskState> {
   if (task.cancelled) return endCancelled(tx, task);
   closeAttempt(tx, task, "rejected", settlement.error);
   return die(tx, task, settlement.error);

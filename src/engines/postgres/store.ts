@@ -10,6 +10,7 @@ import {
   type Verbs,
 } from "../../engine/engine.ts";
 import { add } from "./add.ts";
+import { addTogether, numbersFor } from "./add-together.ts";
 import { cancel } from "./cancel.ts";
 import { listen, prune, tend, unlisten } from "./care.ts";
 import { claim } from "./claim.ts";
@@ -19,6 +20,7 @@ import { ends, get, history, list, stats } from "./inspect.ts";
 import type { Link } from "./link.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { beat, join, leave, workers } from "./sessions.ts";
+import { settleTogether } from "./settle-together.ts";
 import { extend, progress, settle } from "./settle.ts";
 import { Tx, type TxOptions } from "./tx.ts";
 
@@ -130,11 +132,10 @@ export class PostgresStore {
     let commit: { ran: Ran; mark: CommitMark } | undefined;
     try {
       this.#server ??= await this.#identify();
-      await tx.begin(isReading ? "reading" : "writing", reading);
+      await tx.begin(isReading ? "reading" : "writing", reading, numbersFor(tx, ops));
       tx.noticed = false;
       if (!isReading && tx.rebooted) tx.changed = true;
-      const outcomes: Outcome[] = [];
-      for (const op of ops) outcomes.push(await runOne(tx, op));
+      const outcomes = await runAll(tx, ops);
       const xid = await tx.finish();
       const { hint, changed, noticed, listeners } = tx;
       const ran: Ran = { outcomes, hint, changed, noticed, listened: listeners > 0 };
@@ -168,6 +169,24 @@ export class PostgresStore {
   async noticed(sessions: number[]): Promise<number[]> {
     return (await this.link.all<{ session: number }>(NOTICED, sessions)).map((row) => row.session);
   }
+}
+
+/** One after the other; those of a kind that follow each other together, where that comes to the same. */
+async function runAll(tx: Tx, ops: readonly Op[]): Promise<Outcome[]> {
+  const outcomes: Outcome[] = [];
+  while (outcomes.length < ops.length) {
+    const from = outcomes.length;
+    const op = ops[from]!;
+    const together =
+      op.verb === "add"
+        ? await addTogether(tx, ops, from)
+        : op.verb === "settle"
+          ? await settleTogether(tx, ops, from, (each) => runOne(tx, each))
+          : [];
+    if (together.length > 0) for (const outcome of together) outcomes.push(outcome);
+    else outcomes.push(await runOne(tx, op));
+  }
+  return outcomes;
 }
 
 /** Verbs check before they write, so a refusal leaves nothing half done. */

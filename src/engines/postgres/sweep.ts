@@ -1,7 +1,7 @@
 import { lostError, timeoutError } from "../../core/lapse.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { end, enter, fail, type Held, type Mover } from "./line.ts";
-import { type ClaimRow, findMany, heldFrom, selectClaims, takeOut } from "./place.ts";
+import { type ClaimRow, findMany, heldFrom, selectClaims, takePending } from "./place.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** The earliest of everything that time brings. Times of `hand` and `session` are awake, the others the calendar's. */
@@ -160,7 +160,11 @@ const MOVE = `UPDATE dibs.task SET pos = $1 WHERE seq = $2`;
 async function promoteDue(tx: Tx): Promise<void> {
   const rows = await tx.all<DueRow>(DUE, tx.now, BOUNDS.sweep);
   if (rows.length === 0) return;
-  tx.send(DELETE_SCHEDULED, rows.map((row) => row.queue), rows.map((row) => row.pos));
+  tx.send(
+    DELETE_SCHEDULED,
+    rows.map((row) => row.queue),
+    rows.map((row) => row.pos),
+  );
   const joining = rows.filter((row) => row.group_key !== null && !row.holds_group);
   const places = await tx.numbers("seq", joining.length);
   for (const row of rows) {
@@ -210,7 +214,12 @@ async function openAllKept(tx: Tx): Promise<void> {
     BOUNDS.sweep,
   );
   if (rows.length === 0) return;
-  tx.send(OPEN, rows.map((row) => row.queue), rows.map((row) => row.rank), rows.map((row) => row.pos));
+  tx.send(
+    OPEN,
+    rows.map((row) => row.queue),
+    rows.map((row) => row.rank),
+    rows.map((row) => row.pos),
+  );
   for (const row of rows) tx.hintReady(tx.queueOf(row.queue));
 }
 
@@ -218,9 +227,11 @@ const OUTLIVED = `SELECT task FROM dibs.ttl WHERE expires_at <= $1 ORDER BY expi
 
 async function expire(tx: Tx): Promise<void> {
   const rows = await tx.all<{ task: number }>(OUTLIVED, tx.now, BOUNDS.sweep);
-  for (const task of await findMany(tx, rows.map((row) => row.task))) {
-    // Claimed or ended since: then its time to live is no longer looked at.
-    if (!["ready", "waiting", "scheduled"].includes(task.place.state)) continue;
-    if (await takeOut(tx, task)) await end(tx, task, "expired");
+  for (const found of await findMany(
+    tx,
+    rows.map((row) => row.task),
+  )) {
+    const task = await takePending(tx, found);
+    if (task) await end(tx, task, "expired");
   }
 }
