@@ -141,11 +141,31 @@ async function giveNumbers(tx: Tx, tasks: NewTask[], taken: Map<string, KeyRow>)
   return newcomers;
 }
 
-const INSERT_TASKS = `
+/** The payloads travel as one text, cut at a sign that none of them has: an array of texts takes as long to read as to write. */
+const CUT = "\u001e";
+
+function insertTasks(payloads: "joined" | "listed"): string {
+  const texts = payloads === "joined" ? `string_to_array($11::text, E'\\x1e')` : `$11::text[]`;
+  return `
   INSERT INTO dibs.task (created_at, seq, queue, priority, group_key, expires_at, max_attempts, idempotency_key,
     content_type, headers, data, bytes)
-  SELECT $1, each.* FROM unnest($2::int8[], $3::int4[], $4::int2[], $5::text[], $6::int8[], $7::int4[], $8::text[],
-    $9::text[], $10::text[], $11::text[], $12::bytea[]) AS each`;
+  SELECT $1, seq, queue, coalesce(priority, 0), group_key, expires_at, max_attempts, idempotency_key, content_type,
+    headers, data, bytes
+  FROM unnest($2::int8[], $3::int4[], $4::int2[], $5::text[], $6::int8[], $7::int4[], $8::text[], $9::text[],
+    $10::text[], ${texts}, $12::bytea[]) AS each (seq, queue, priority, group_key, expires_at, max_attempts,
+    idempotency_key, content_type, headers, data, bytes)`;
+}
+
+/** With their places in line, where all of them are ready at once and have nothing that needs more. */
+function insertPlain(payloads: "joined" | "listed"): string {
+  return `
+  WITH added AS (${insertTasks(payloads)} RETURNING seq, queue, priority)
+  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
+  SELECT queue, -priority, seq, seq, 0, false FROM added`;
+}
+
+const INSERT_TASKS = { joined: insertTasks("joined"), listed: insertTasks("listed") };
+const INSERT_PLAIN = { joined: insertPlain("joined"), listed: insertPlain("listed") };
 const INSERT_READY = `
   INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
   SELECT queue, rank, seq, seq, 0, special
@@ -170,13 +190,14 @@ const INSERT_KEYS = `
 /** Writes them all, each into the state it begins in. */
 async function lineUp(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer, TaskState>> {
   if (newcomers.length === 0) return new Map();
+  if (newcomers.every(isPlain)) return lineUpPlain(tx, newcomers);
   await writeKeys(tx, newcomers);
-  writeTasks(tx, newcomers);
+  writeTasks(tx, newcomers, INSERT_TASKS);
   const states = await chooseStates(tx, newcomers);
   const inState = (state: TaskState) => newcomers.filter((each) => states.get(each) === state);
   const mortal = newcomers.filter((each) => each.expiresAt !== null);
   if (mortal.length > 0)
-    tx.send(
+    tx.put(
       INSERT_TTL,
       mortal.map((each) => each.expiresAt!),
       numbersOf(mortal),
@@ -184,21 +205,34 @@ async function lineUp(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer, Task
   if (mortal.some((each) => each.expiresAt! <= tx.now)) tx.swept = false;
   const ready = inState("ready");
   if (ready.length > 0) {
-    tx.send(INSERT_READY, queuesOf(ready), ranksOf(ready), numbersOf(ready), ready.map(isSpecial));
+    tx.put(INSERT_READY, queuesOf(ready), ranksOf(ready), numbersOf(ready), ready.map(isSpecial));
   }
   const scheduled = inState("scheduled");
   if (scheduled.length > 0) {
     const due = scheduled.map(({ task }) => tx.now + task.delay!);
-    tx.send(INSERT_SCHEDULED, queuesOf(scheduled), numbersOf(scheduled), due);
+    tx.put(INSERT_SCHEDULED, queuesOf(scheduled), numbersOf(scheduled), due);
   }
   const waiting = inState("waiting");
   if (waiting.length > 0) {
     const groups = waiting.map((each) => each.groupKey!);
-    tx.send(INSERT_WAITING, queuesOf(waiting), groups, numbersOf(waiting), ranksOf(waiting));
+    tx.put(INSERT_WAITING, queuesOf(waiting), groups, numbersOf(waiting), ranksOf(waiting));
   }
   for (const { queue } of ready) tx.hintReady(queue);
   for (const [{ queue }, state] of states) tx.count(queue, state, 1);
   return states;
+}
+
+function isPlain({ task, groupKey, key, expiresAt }: Newcomer): boolean {
+  return groupKey === null && key === null && expiresAt === null && !isLater(task);
+}
+
+function lineUpPlain(tx: Tx, newcomers: Newcomer[]): Map<Newcomer, TaskState> {
+  writeTasks(tx, newcomers, INSERT_PLAIN);
+  for (const { queue } of newcomers) {
+    tx.count(queue, "ready", 1);
+    tx.hintReady(queue);
+  }
+  return new Map(newcomers.map((each) => [each, "ready"]));
 }
 
 async function writeKeys(tx: Tx, newcomers: Newcomer[]): Promise<void> {
@@ -215,23 +249,30 @@ async function writeKeys(tx: Tx, newcomers: Newcomer[]): Promise<void> {
   if (written < keyed.length) throw new Overtaken();
 }
 
-function writeTasks(tx: Tx, newcomers: Newcomer[]): void {
+function writeTasks(tx: Tx, newcomers: Newcomer[], sql: Record<"joined" | "listed", string>): void {
   const bodies = newcomers.map(({ task }) => toColumns(task.data));
-  tx.send(
-    INSERT_TASKS,
+  const texts = bodies.map(([text]) => text);
+  // An empty text would be no payload at all, and not one that is empty.
+  const canJoin = texts.every((text) => text !== null && text !== "" && !text.includes(CUT));
+  tx.put(
+    canJoin ? sql.joined : sql.listed,
     tx.now,
     numbersOf(newcomers),
     queuesOf(newcomers),
-    newcomers.map(({ task }) => task.priority ?? 0),
+    column(newcomers.map(({ task }) => task.priority || null)),
     column(newcomers.map((each) => each.groupKey)),
     column(newcomers.map((each) => each.expiresAt)),
     column(newcomers.map(({ task }) => task.maxAttempts ?? null)),
     column(newcomers.map((each) => each.key)),
     column(newcomers.map(({ task }) => contentTypeOf(task))),
     column(newcomers.map(({ task }) => headersOf(task))),
-    column(bodies.map(([text]) => text)),
+    canJoin ? texts.join(CUT) : column(texts),
     column(bodies.map(([, bytes]) => bytes)),
   );
+}
+
+function isLater({ delay }: NewTask): boolean {
+  return delay !== undefined && delay > 0;
 }
 
 /** Null in place of a column that has nothing in it: unnest fills it up. */
@@ -241,10 +282,9 @@ function column<T>(values: (T | null)[]): (T | null)[] | null {
 
 /** Of those that share a group the first becomes its head, where there is none. */
 async function chooseStates(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer, TaskState>> {
-  const isLater = ({ task }: Newcomer): boolean => task.delay !== undefined && task.delay > 0;
   const lanes = new Map<string, Lane>();
   for (const each of newcomers) {
-    if (each.groupKey === null || isLater(each)) continue;
+    if (each.groupKey === null || isLater(each.task)) continue;
     const lane = { queue: each.queue.id, groupKey: each.groupKey };
     lanes.set(laneName(lane), lane);
   }
@@ -252,7 +292,7 @@ async function chooseStates(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer
   const free = new Set(taken.map(laneName));
   return new Map(
     newcomers.map((each) => {
-      if (isLater(each)) return [each, "scheduled"];
+      if (isLater(each.task)) return [each, "scheduled"];
       if (each.groupKey === null) return [each, "ready"];
       const isHead = free.delete(laneName({ queue: each.queue.id, groupKey: each.groupKey }));
       return [each, isHead ? "ready" : "waiting"];

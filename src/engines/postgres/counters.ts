@@ -39,7 +39,7 @@ export function writeDeltas(tx: Tx, slot: number, deltas: Delta[]): void {
       .flat()
       .join(","),
   );
-  tx.send(INSERT, lines);
+  tx.put(INSERT, lines);
 }
 
 const DEPTH = `

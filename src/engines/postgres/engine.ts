@@ -65,8 +65,10 @@ class PostgresEngine implements Engine {
   readonly #sessions = new Set<number>();
   #herald: Herald | undefined;
   #listener: (hint: Hint) => void = () => {};
-  /** Settles when every batch that writes and came before is answered: they take effect in the order of the calls. */
+  /** Settles when the next batch that writes may be sent: they take effect in the order of the calls. */
   #turn: Promise<unknown> = Promise.resolve();
+  /** Settles when every batch that writes has its answer. */
+  #written: Promise<unknown> = Promise.resolve();
   readonly #underWay = new Set<Promise<unknown>>();
   #closed = false;
 
@@ -114,15 +116,19 @@ class PostgresEngine implements Engine {
   /** One after the other, on one connection. */
   #inTurn(ops: readonly Op[]): Promise<Ran> {
     const reading = this.#clock?.read() ?? null;
-    const ran = this.#turn.then(() => this.#writer.run(ops, reading));
-    this.#turn = ran.catch(() => {});
+    const before = this.#written;
+    const sent = Promise.withResolvers<void>();
+    const ran = this.#turn.then(() => this.#writer.run(ops, reading, { onSent: sent.resolve, before }));
+    const answered = ran.catch(() => {});
+    this.#turn = Promise.race([sent.promise, answered]);
+    this.#written = Promise.all([before, answered]);
     return this.#during(ran);
   }
 
   /** Beside the writer, and after what was asked of it before: a caller sees its own writes. */
   async #read(ops: readonly Op[]): Promise<Outcome[]> {
     const reading = this.#clock?.read() ?? null;
-    const written = this.#turn;
+    const written = this.#written;
     const ran = this.#during(written.then(() => this.#reader.run(ops, reading)));
     return (await ran).outcomes;
   }
@@ -181,8 +187,7 @@ class PostgresEngine implements Engine {
   async #fetchNotices(): Promise<void> {
     if (this.#sessions.size === 0 || this.#closed) return;
     try {
-      const written = this.#turn;
-      await written;
+      await this.#written;
       const noticed = await this.#during(this.#reader.ask((store) => store.noticed([...this.#sessions])));
       if (noticed.length > 0) await this.#beat(noticed);
     } catch {

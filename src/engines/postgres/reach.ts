@@ -34,30 +34,43 @@ export class Reach {
     if (link) this.#store = new PostgresStore(link, options.tx);
   }
 
-  async run(ops: readonly Op[], reading: Reading | null): Promise<Ran> {
-    return this.#persist(async () => (await this.connected()).run(ops, reading));
+  /**
+   * `onSent`: the next batch may be sent behind this one (store.ts). `before` settles when the one before this has its
+   * answer: where both were lost, that one goes first again.
+   */
+  async run(
+    ops: readonly Op[],
+    reading: Reading | null,
+    { onSent, before }: { onSent?: () => void; before?: Promise<unknown> } = {},
+  ): Promise<Ran> {
+    return this.#persist(async (store) => store.run(ops, reading, onSent), before);
   }
 
   /** A question that may be asked any number of times. */
   async ask<T>(question: (store: PostgresStore) => Promise<T>): Promise<T> {
-    return this.#persist(async () => question(await this.connected()));
+    return this.#persist(question);
   }
 
-  async #persist<T>(work: () => Promise<T>): Promise<T> {
+  async #persist<T>(work: (store: PostgresStore) => Promise<T>, before?: Promise<unknown>): Promise<T> {
     const { where } = this.#options;
     const until = performance.now() + PATIENCE_MS;
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+      let store: PostgresStore | undefined;
       try {
-        return await work();
+        store = await this.connected();
+        return await work(store);
       } catch (error) {
         if (error instanceof CommitLost) {
+          this.#drop(store);
+          await before;
           const ran = await this.#resolve(error, until);
           if (ran) return ran as T;
         } else if (fateOf(error) !== "reconnect" || this.#isTooLate(until, pause)) {
           throw failureFrom(error, where);
         }
-        this.#drop();
+        this.#drop(store);
       }
+      await before;
       await this.#rest(pause);
     }
   }
@@ -73,7 +86,6 @@ export class Reach {
       !this.#isTooLate(until, pause);
       pause = Math.min(pause * 2, LONGEST_PAUSE_MS)
     ) {
-      this.#drop();
       await this.#rest(pause);
       try {
         const fate = await (await this.connected()).fateOf(lost);
@@ -82,6 +94,7 @@ export class Reach {
         if (fate === "unknown") break;
       } catch (error) {
         if (fateOf(error) !== "reconnect") break;
+        this.#drop(this.#store);
       }
     }
     throw outcomeUnknown(this.#options.where, lost.cause);
@@ -110,9 +123,9 @@ export class Reach {
   }
 
   /** It may be in the midst of something: it is not used again. */
-  #drop(): void {
-    this.#store?.link.destroy();
-    this.#store = undefined;
+  #drop(store: PostgresStore | undefined): void {
+    store?.link.destroy();
+    if (this.#store === store) this.#store = undefined;
   }
 
   async close(): Promise<void> {

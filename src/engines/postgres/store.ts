@@ -57,6 +57,9 @@ const HANDLERS: Handlers = {
   unlisten: (tx, op) => unlisten(tx, op.listener),
 };
 
+/** Verbs that seldom find nothing to write. The others are not given a number before they have found something. */
+const WRITES: Partial<Record<VerbName, true>> = { add: true, settle: true, declare: true, join: true };
+
 /** Deadlocks and lost races are gone at the next try; more often than this it is something else. */
 const TRIES = 10;
 
@@ -112,35 +115,43 @@ export class PostgresStore {
     this.#tx = new Tx(link, options);
   }
 
-  /** `reading`: of an injected clock; null: the server's own. On an error nothing of the batch has happened. */
+  /**
+   * `reading`: of an injected clock; null: the server's own. On an error nothing of the batch has happened.
+   * `onSent` is called when all has been sent and cannot meet anybody's lock: the next batch may begin, behind it.
+   */
   async run<const Ops extends readonly Op[]>(
     ops: Ops,
     reading: Reading | null,
+    onSent: () => void = () => {},
   ): Promise<Ran & { outcomes: Outcomes<Ops> }> {
     for (let tries = 1; ; tries++) {
       try {
-        return (await this.#once(ops, reading)) as Ran & { outcomes: Outcomes<Ops> };
+        return (await this.#once(ops, reading, onSent)) as Ran & { outcomes: Outcomes<Ops> };
       } catch (error) {
         if (tries === TRIES || fateOf(error) !== "again") throw error;
       }
     }
   }
 
-  async #once(ops: readonly Op[], reading: Reading | null): Promise<Ran> {
+  async #once(ops: readonly Op[], reading: Reading | null, onSent: () => void): Promise<Ran> {
     const tx = this.#tx;
     const isReading = ops.every((op) => READING_VERBS.has(op.verb));
     let commit: { ran: Ran; mark: CommitMark } | undefined;
     try {
       this.#server ??= await this.#identify();
-      await tx.begin(isReading ? "reading" : "writing", reading, numbersFor(tx, ops));
+      const foresight = { numbers: numbersFor(tx, ops), writes: ops.some((op) => op.verb in WRITES) };
+      await tx.begin(isReading ? "reading" : "writing", reading, foresight);
       tx.noticed = false;
       if (!isReading && tx.rebooted) tx.changed = true;
       const outcomes = await runAll(tx, ops);
       const xid = await tx.finish();
       const { hint, changed, noticed, listeners } = tx;
       const ran: Ran = { outcomes, hint, changed, noticed, listened: listeners > 0 };
+      if (tx.tangled) await tx.settled();
       if (changed) commit = { ran, mark: { xid, server: this.#server } };
-      await this.link.query("COMMIT", []);
+      const committed = tx.commit();
+      if (!tx.tangled && !tx.queuesChanged) onSent();
+      await committed;
       return ran;
     } catch (error) {
       tx.forget();

@@ -33,6 +33,7 @@ const HEADER = `
   SELECT salt, revision, epoch, event, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
     floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 AS clock
   FROM dibs.store WHERE one = 1`;
+const HEADER_WITH_XID = HEADER.replace("SELECT", "SELECT pg_current_xact_id()::text AS xid,");
 const HEADER_OF_INJECTED = `
   SELECT salt, revision, epoch, event, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
     now, awake, boot, elapsed_at, awake_at
@@ -65,6 +66,14 @@ const XID = `SELECT pg_current_xact_id_if_assigned()::text AS xid`;
 
 export type Mode = "reading" | "writing";
 
+/** What is known of a batch before it begins. */
+export interface Foresight {
+  /** How many tasks' numbers will certainly be asked for. */
+  numbers?: number;
+  /** Something will most likely be written. */
+  writes?: boolean;
+}
+
 /**
  * What the verbs work in: the open transaction, with the engine's clock, the queues and the counters. What a verb
  * only writes is sent without waiting for the answer; a failure shows at the end, when nothing is committed yet.
@@ -77,6 +86,10 @@ export class Tx {
   listeners = 0;
   hint: Hint = {};
   changed = false;
+  /** Something was sent that may yet meet another transaction's lock. */
+  tangled = false;
+  /** What is remembered of the queues would be untrue, if this transaction failed. */
+  queuesChanged = false;
   /** Notices were left for sessions, and nobody has asked which. */
   noticed = false;
   /** Nothing that time brings is left to be done at this moment: see sweep.ts. */
@@ -87,6 +100,7 @@ export class Tx {
   readonly dropping = new Map<number, number>();
   #injected = false;
   #stored: HeaderRow | undefined;
+  #xid: string | undefined;
   #sent: Promise<unknown>[] = [];
   /** Numbers for tasks, fetched ahead. */
   #numbers: number[] = [];
@@ -137,6 +151,12 @@ export class Tx {
 
   /** Writes, and does not wait: for what certainly finds its row, or need not know. */
   send(sql: string, ...values: Value[]): void {
+    this.tangled = true;
+    this.put(sql, ...values);
+  }
+
+  /** The same, for rows that nobody else can know of: it cannot meet others' locks. */
+  put(sql: string, ...values: Value[]): void {
     this.changed = true;
     this.#keep(this.link.query(sql, values));
   }
@@ -156,10 +176,15 @@ export class Tx {
 
   // ── Beginning and end ───────────────────────────────────────────────────────────────────────────────────
 
-  /** `numbers`: how many tasks' numbers will certainly be asked for. */
-  async begin(mode: Mode, reading: Reading | null, numbers = 0): Promise<void> {
+  async begin(
+    mode: Mode,
+    reading: Reading | null,
+    { numbers = 0, writes = false }: Foresight = {},
+  ): Promise<void> {
     this.hint = {};
     this.changed = false;
+    this.tangled = false;
+    this.queuesChanged = false;
     this.swept = false;
     this.serving.clear();
     this.#events = [];
@@ -170,7 +195,9 @@ export class Tx {
     if (!this.#options.session) this.#keep(this.link.query(SETTINGS(this.#options.durability), []));
     if (mode === "writing") this.#keep(this.link.query(LOCK_SHARED, [catalogueLock(this.link.schema)]));
     const lock = mode === "writing" ? " FOR UPDATE" : "";
-    const header = this.get<HeaderRow>(this.#injected ? HEADER_OF_INJECTED + lock : HEADER);
+    const header = this.get<HeaderRow>(
+      this.#injected ? HEADER_OF_INJECTED + lock : writes ? HEADER_WITH_XID : HEADER,
+    );
     const fetched = numbers > 0 ? this.#fetch("seq", numbers) : undefined;
     const [row] = await Promise.all([header, fetched]);
     this.#numbers = (await fetched) ?? [];
@@ -180,6 +207,7 @@ export class Tx {
     if (reading === null) this.#followServer(row);
     else this.#advance(row, reading);
     this.#stored = row;
+    this.#xid = row.xid;
     if (row.epoch !== this.#epoch || row.revision !== this.#revision) await this.#readQueues(row);
   }
 
@@ -189,12 +217,18 @@ export class Tx {
     await this.flushEvents();
     if (this.changed && this.#injected) {
       const { now, awake, boot, elapsedAt, awakeAt } = this.time;
-      this.send(WRITE_CLOCK, now, awake, boot, elapsedAt, awakeAt);
+      this.put(WRITE_CLOCK, now, awake, boot, elapsedAt, awakeAt);
       this.#stored = { ...this.#stored!, now, awake, boot, elapsed_at: elapsedAt, awake_at: awakeAt };
     }
-    const xid = this.changed ? this.get<{ xid: string | null }>(XID) : undefined;
-    await Promise.all([xid, this.settled()]);
-    return (await xid)?.xid ?? null;
+    if (!this.changed || this.#xid !== undefined) return this.#xid ?? null;
+    return (await this.get<{ xid: string | null }>(XID))!.xid;
+  }
+
+  /** Sends the commit; resolves when it, and all that was sent before, has been carried out. */
+  commit(): Promise<unknown> {
+    const sent = this.#sent;
+    this.#sent = [];
+    return Promise.all([...sent, this.link.query("COMMIT", [])]);
   }
 
   /** After a rollback: what is remembered may be of the transaction that never was. */
@@ -333,6 +367,7 @@ export class Tx {
 
   /** To be written into the queue that changes. Until the commit no other transaction gets one. */
   async nextRevision(): Promise<number> {
+    this.queuesChanged = true;
     const [row] = await this.take<{ revision: number }>(NEXT_REVISION);
     return row!.revision;
   }
@@ -342,6 +377,7 @@ export class Tx {
     this.#byId.delete(queue.id);
     this.#depths.delete(queue);
     this.#flows.delete(queue);
+    this.queuesChanged = true;
     this.send(NEXT_EPOCH);
   }
 
@@ -482,6 +518,7 @@ export function settingsFor(durability: TxOptions["durability"]): Record<string,
 }
 
 interface HeaderRow {
+  xid?: string;
   salt: number;
   revision: number;
   epoch: number;
