@@ -9,10 +9,10 @@ import {
   READING_VERBS,
 } from "../../engine/engine.ts";
 import { Heart } from "../../engine/heart.ts";
-import { startTimer } from "../../core/clock.ts";
 import { Herald } from "./herald.ts";
 import { Link, type LinkOptions } from "./link.ts";
 import { checkSchemaName, describeUrl, openLink } from "./open.ts";
+import { Pulse, type PulseData } from "./pulse.ts";
 import { closed, Reach } from "./reach.ts";
 import type { Ran } from "./store.ts";
 import { settingsFor, type TxOptions } from "./tx.ts";
@@ -24,11 +24,14 @@ export interface PostgresOptions {
   durability?: "full" | "relaxed";
   /** False behind a transaction pooler such as PgBouncer: nothing is then kept on a connection between transactions. */
   listen?: boolean;
+  /** What was certainly not carried out is tried again for so many milliseconds, before its caller is told. */
+  patience?: number;
   /** For tests. Otherwise the server's clock is the only one. */
   clock?: Clock;
 }
 
 const CONNECT_MS = 10_000;
+const PATIENCE_MS = 15_000;
 
 /** Opens a store in a PostgreSQL database, or makes it. Any number of processes, on any machines, may have it open. */
 export async function openPostgres(options: PostgresOptions): Promise<Engine> {
@@ -44,7 +47,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Engine> {
     connectMs: CONNECT_MS,
   };
   const first = await openLink({ link, reading: clock?.read() ?? null });
-  const engine = new PostgresEngine(first, link, tx, clock);
+  const engine = new PostgresEngine(first, { link, tx, patience: options.patience ?? PATIENCE_MS }, clock);
   try {
     await engine.start(listen);
   } catch (error) {
@@ -61,7 +64,7 @@ class PostgresEngine implements Engine {
   readonly #clock: Clock | undefined;
   readonly #writer: Reach;
   readonly #reader: Reach;
-  readonly #heart: Heart;
+  readonly #heart: Heart | Pulse;
   readonly #sessions = new Set<number>();
   #herald: Herald | undefined;
   #listener: (hint: Hint) => void = () => {};
@@ -72,14 +75,17 @@ class PostgresEngine implements Engine {
   readonly #underWay = new Set<Promise<unknown>>();
   #closed = false;
 
-  constructor(first: Link, link: LinkOptions, tx: TxOptions, clock: Clock | undefined) {
+  constructor(first: Link, given: Pick<PulseData, "link" | "tx" | "patience">, clock: Clock | undefined) {
+    const { link, tx, patience } = given;
     this.#link = link;
     this.#clock = clock;
     const connect = (): Promise<Link> => Link.open(link);
     const where = describeUrl(link.url);
-    this.#writer = new Reach({ connect, tx, where }, first);
-    this.#reader = new Reach({ connect, tx, where });
-    this.#heart = new Heart(clock ? clock.after.bind(clock) : startTimer, (sessions) => this.#beat(sessions));
+    this.#writer = new Reach({ connect, tx, where, patience }, first);
+    this.#reader = new Reach({ connect, tx, where, patience });
+    this.#heart = clock
+      ? new Heart(clock.after.bind(clock), (sessions) => this.#beat(sessions))
+      : new Pulse({ link, tx, where, patience }, ({ ran }) => this.#heard(ran));
   }
 
   async start(listen: boolean): Promise<void> {
@@ -167,20 +173,25 @@ class PostgresEngine implements Engine {
     this.#heart.leave(session);
   }
 
-  /** Answers whether it came through. A beat ends what is overdue, so it has more to tell than notices. */
+  /** Answers whether it came through. */
   async #beat(sessions: number[]): Promise<boolean> {
     if (this.#closed) return true;
     const ops: Op[] = [{ verb: "beat", sessions }];
     try {
-      const ran = await this.#inTurn(ops);
-      const notices = (ran.outcomes[0] as Extract<Outcome<"beat">, { ok: unknown }>).ok.notices;
-      for (const notice of notices) if (notice.kind === "gone") this.#forget(notice.session);
-      this.#tell(ops, notices.length > 0 ? { ...ran, hint: { ...ran.hint, notices } } : ran);
+      this.#heard(await this.#inTurn(ops));
       return true;
     } catch {
       // Whoever uses the store is told of its troubles by their own calls; a beat is simply made again.
       return this.#closed;
     }
+  }
+
+  /** What a beat brought: it ends what is overdue, so it has more to tell than notices. */
+  #heard(ran: Ran): void {
+    if (this.#closed) return;
+    const { notices } = (ran.outcomes[0] as Extract<Outcome<"beat">, { ok: unknown }>).ok;
+    for (const notice of notices) if (notice.kind === "gone") this.#forget(notice.session);
+    this.#tell([], notices.length > 0 ? { ...ran, hint: { ...ran.hint, notices } } : ran);
   }
 
   /** For the sessions that beat here. A store that cannot be asked now is asked again by the next beat. */
@@ -197,7 +208,7 @@ class PostgresEngine implements Engine {
 
   async close(): Promise<void> {
     this.#closed = true;
-    this.#heart.stop();
+    await this.#heart.stop();
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
     await this.#herald?.close();
     await this.#reader.close();

@@ -33,7 +33,7 @@ export const PLANNING: Record<string, string> = {
 };
 
 const INT8 = 20;
-const FLOAT8_LIKE = { getTypeParser };
+const TYPES = { getTypeParser };
 
 /** 64-bit numbers come as numbers: none that is given out here reaches 2^53. */
 function getTypeParser(oid: number, format?: "text" | "binary"): (value: string) => unknown {
@@ -58,6 +58,7 @@ export class Link {
   readonly #client: pg.Client;
   readonly #prepare: boolean;
   readonly #texts = new Map<string, string>();
+  #asked = 0;
   #ended: Error | undefined;
   #onEnd: (error: Error) => void = () => {};
 
@@ -76,9 +77,9 @@ export class Link {
       keepAlive: true,
       keepAliveInitialDelayMillis: 10_000,
       application_name: "dibs",
-      types: FLOAT8_LIKE as pg.CustomTypesConfig,
+      types: TYPES,
       pipeline: true,
-    } as pg.ClientConfig);
+    });
     const link = new Link(client, options);
     try {
       await client.connect();
@@ -89,6 +90,7 @@ export class Link {
           ...settings.flat(),
         );
       }
+      link.#unref();
       return link;
     } catch (error) {
       link.destroy();
@@ -132,12 +134,12 @@ export class Link {
 
   /** Statements without values or rows. */
   async exec(sql: string): Promise<void> {
-    await this.#client.query(this.schema === "dibs" ? sql : sql.replaceAll("dibs.", `${this.schema}.`));
+    await this.#ask({ text: this.schema === "dibs" ? sql : sql.replaceAll("dibs.", `${this.schema}.`) });
   }
 
   query(sql: string, values: readonly Value[]): Promise<pg.QueryResult> {
     const text = this.#text(sql);
-    return this.#client.query({
+    return this.#ask({
       text,
       values: values as unknown[],
       ...(this.#prepare && { name: nameOf(text) }),
@@ -145,18 +147,34 @@ export class Link {
   }
 
   /** Rows as arrays, which are read faster than objects. */
-  rows(sql: string, values: readonly Value[]): Promise<unknown[][]> {
+  async rows(sql: string, values: readonly Value[]): Promise<unknown[][]> {
     const text = this.#text(sql);
     const name = this.#prepare ? { name: nameOf(text) } : {};
-    return this.#client
-      .query({ text, values: values as unknown[], rowMode: "array", ...name })
-      .then((result) => result.rows as unknown[][]);
+    const { rows } = await this.#ask({ text, values: values as unknown[], rowMode: "array", ...name });
+    return rows as unknown[][];
   }
 
-  // The caller names the row, since only its SQL knows: a type parameter that is used once, on purpose.
-  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
+  /** It keeps the process alive only while it has something to answer. */
+  async #ask(query: pg.QueryConfig & { rowMode?: "array" }): Promise<pg.QueryResult> {
+    if (this.#asked++ === 0) this.#ref();
+    try {
+      return await this.#client.query(query);
+    } finally {
+      if (--this.#asked === 0) this.#unref();
+    }
+  }
+
   async all<Row>(sql: string, ...values: Value[]): Promise<Row[]> {
     return (await this.query(sql, values)).rows as Row[];
+  }
+
+  // pg has these two; its types do not know them.
+  #ref(): void {
+    (this.#client as unknown as { ref(): void }).ref();
+  }
+
+  #unref(): void {
+    (this.#client as unknown as { unref(): void }).unref();
   }
 
   async close(): Promise<void> {

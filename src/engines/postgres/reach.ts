@@ -7,8 +7,6 @@ import type { Link } from "./link.ts";
 import { CommitLost, PostgresStore, type Ran } from "./store.ts";
 import type { TxOptions } from "./tx.ts";
 
-/** What was certainly not carried out is tried again for this long, before its caller is told. */
-const PATIENCE_MS = 15_000;
 const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 1_000;
 
@@ -17,6 +15,8 @@ export interface ReachOptions {
   tx: TxOptions;
   /** For messages; nothing secret. */
   where: string;
+  /** What was certainly not carried out is tried again for so many milliseconds, before its caller is told. */
+  patience: number;
 }
 
 /**
@@ -52,8 +52,8 @@ export class Reach {
   }
 
   async #persist<T>(work: (store: PostgresStore) => Promise<T>, before?: Promise<unknown>): Promise<T> {
-    const { where } = this.#options;
-    const until = performance.now() + PATIENCE_MS;
+    const { where, patience } = this.#options;
+    const until = performance.now() + patience;
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       let store: PostgresStore | undefined;
       try {

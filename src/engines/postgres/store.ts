@@ -156,7 +156,7 @@ export class PostgresStore {
     } catch (error) {
       tx.forget();
       if (commit && fateOf(error) === "reconnect") throw new CommitLost(commit.ran, commit.mark, error);
-      if (!this.link.ended) await this.link.query("ROLLBACK", []).catch(() => this.link.destroy());
+      if (!this.link.ended) await this.link.exec("ROLLBACK").catch(() => this.link.destroy());
       throw error;
     }
   }

@@ -124,7 +124,6 @@ export class Tx {
     return (await this.link.query(sql, values)).rows as Row[];
   }
 
-  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
   async get<Row>(sql: string, ...values: Value[]): Promise<Row | undefined> {
     return (await this.link.query(sql, values)).rows[0] as Row | undefined;
   }
@@ -190,7 +189,7 @@ export class Tx {
     this.#events = [];
     this.#injected = reading !== null;
     this.#keep(
-      this.link.query(mode === "reading" ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" : "BEGIN", []),
+      this.link.exec(mode === "reading" ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" : "BEGIN"),
     );
     if (!this.#options.session) this.#keep(this.link.query(SETTINGS(this.#options.durability), []));
     if (mode === "writing") this.#keep(this.link.query(LOCK_SHARED, [catalogueLock(this.link.schema)]));
@@ -228,7 +227,7 @@ export class Tx {
   commit(): Promise<unknown> {
     const sent = this.#sent;
     this.#sent = [];
-    return Promise.all([...sent, this.link.query("COMMIT", [])]);
+    return Promise.all([...sent, this.link.exec("COMMIT")]);
   }
 
   /** After a rollback: what is remembered may be of the transaction that never was. */
