@@ -1,4 +1,4 @@
-import pg from "pg";
+import { Client, type QueryConfig, type QueryResult, types } from "pg";
 
 export type Value =
   | string
@@ -37,7 +37,7 @@ const TYPES = { getTypeParser };
 
 /** 64-bit numbers come as numbers: none that is given out here reaches 2^53. */
 function getTypeParser(oid: number, format?: "text" | "binary"): (value: string) => unknown {
-  return oid === INT8 ? Number : pg.types.getTypeParser(oid, format as "text");
+  return oid === INT8 ? Number : types.getTypeParser(oid, format);
 }
 
 /** Statements are prepared once a connection, under a name of their own. */
@@ -55,14 +55,14 @@ function nameOf(sql: string): string {
 /** One connection. What is sent goes out at once and is answered in order, so that a batch needs few round trips. */
 export class Link {
   readonly schema: string;
-  readonly #client: pg.Client;
+  readonly #client: Client;
   readonly #prepare: boolean;
   readonly #texts = new Map<string, string>();
   #asked = 0;
   #ended: Error | undefined;
   #onEnd: (error: Error) => void = () => {};
 
-  private constructor(client: pg.Client, { schema, prepare }: LinkOptions) {
+  private constructor(client: Client, { schema, prepare }: LinkOptions) {
     this.#client = client;
     this.schema = schema;
     this.#prepare = prepare;
@@ -71,7 +71,7 @@ export class Link {
   }
 
   static async open(options: LinkOptions): Promise<Link> {
-    const client = new pg.Client({
+    const client = new Client({
       connectionString: options.url,
       connectionTimeoutMillis: options.connectMs,
       keepAlive: true,
@@ -137,7 +137,7 @@ export class Link {
     await this.#ask({ text: this.schema === "dibs" ? sql : sql.replaceAll("dibs.", `${this.schema}.`) });
   }
 
-  query(sql: string, values: readonly Value[]): Promise<pg.QueryResult> {
+  query(sql: string, values: readonly Value[]): Promise<QueryResult> {
     const text = this.#text(sql);
     return this.#ask({
       text,
@@ -155,7 +155,7 @@ export class Link {
   }
 
   /** It keeps the process alive only while it has something to answer. */
-  async #ask(query: pg.QueryConfig & { rowMode?: "array" }): Promise<pg.QueryResult> {
+  async #ask(query: QueryConfig & { rowMode?: "array" }): Promise<QueryResult> {
     if (this.#asked++ === 0) this.#ref();
     try {
       return await this.#client.query(query);

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { createBroker } from "../../../src/broker/broker.ts";
 import { systemClock } from "../../../src/engine/system-clock.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
-import type { Dibs } from "../../../src/index.ts";
+import { type Dibs, open } from "../../../src/index.ts";
 import { Proxy } from "../../postgres/proxy.ts";
 import { PostgresServer, QUICK } from "../../postgres/server.ts";
 import { endConnections, ground } from "./kit.ts";
@@ -41,8 +42,8 @@ async function addUntil(dibs: Dibs, isOver: () => boolean): Promise<Map<string, 
 }
 
 test("connections that an administrator ends are made anew, and nothing is lost or doubled", async () => {
-  const { open, client, schema } = await ground();
-  const dibs = await open();
+  const { open: openHere, client, schema } = await ground();
+  const dibs = await openHere();
   const admin = await client();
   let over = false;
   const adding = addUntil(dibs, () => over);
@@ -61,7 +62,6 @@ test("connections that an administrator ends are made anew, and nothing is lost 
 
 test("a server that ends and comes back is used again, and workers go on", { timeout: 60_000 }, async () => {
   const postgres = await server();
-  const { open } = await import("../../../src/index.ts");
   const dibs = await open(postgres.url);
   onTestFinished(() => dibs.close());
   const done = new Set<number>();
@@ -85,10 +85,10 @@ test("a server that ends and comes back is used again, and workers go on", { tim
 });
 
 test("a commit whose answer was lost is looked up, and told as it happened", async () => {
-  const { url, open, schema } = await ground();
-  const direct = await open();
+  const { url, open: openHere } = await ground();
+  const direct = await openHere();
   const cut = await proxyTo(url);
-  const dibs = await open({}, cut.url);
+  const dibs = await openHere({}, cut.url);
   const queue = dibs.queue<string>("work");
   await queue.add("first");
   cut.proxy.cutAfter = (sent) => sent.includes("COMMIT");
@@ -97,14 +97,13 @@ test("a commit whose answer was lost is looked up, and told as it happened", asy
   cut.proxy.cutAfter = undefined;
   cut.proxy.mend();
   const { id } = await adding;
-  expect(schema).not.toBe("");
   expect((await direct.queue("work").stats()).depth.ready).toBe(2);
   expect((await direct.task(id).info()).data).toBe("second");
 });
 
 test("a commit nobody can be asked about is OUTCOME_UNKNOWN, and its key is safe to add again", async () => {
-  const { url, schema, open } = await ground();
-  const direct = await open();
+  const { url, schema, open: openHere } = await ground();
+  const direct = await openHere();
   const cut = await proxyTo(url);
   const engine = await openPostgres({ url: cut.url, schema, patience: 300 });
   const port = createBroker(engine, { clock: systemClock });
@@ -124,13 +123,11 @@ test("a commit nobody can be asked about is OUTCOME_UNKNOWN, and its key is safe
 
 test("a server that turns read-only is waited for", async () => {
   const postgres = await server();
-  const { open } = await import("../../../src/index.ts");
   const dibs = await open(postgres.url);
   onTestFinished(() => dibs.close());
   const queue = dibs.queue<number>("work");
   await queue.add(1);
-  const pg = (await import("pg")).default;
-  const admin = new pg.Client({ connectionString: postgres.url });
+  const admin = new Client({ connectionString: postgres.url });
   await admin.connect();
   onTestFinished(() => admin.end());
   await admin.query(`ALTER DATABASE postgres SET default_transaction_read_only = on`);
@@ -144,11 +141,11 @@ test("a server that turns read-only is waited for", async () => {
 });
 
 test("a statement that takes too long is told as UNAVAILABLE, and nothing of its batch happened", async () => {
-  const { url, open, client, schema } = await ground();
-  const dibs = await open();
+  const { url, open: openHere, client, schema } = await ground();
+  const dibs = await openHere();
   const queue = dibs.queue<number>("work");
   await queue.add(1);
-  const hurried = await open({}, `${url}?options=-c%20statement_timeout%3D200`);
+  const hurried = await openHere({}, `${url}?options=-c%20statement_timeout%3D200`);
   const blocker = await client();
   await blocker.query(`BEGIN; LOCK TABLE ${schema}.task IN ACCESS EXCLUSIVE MODE`);
   await expect(hurried.queue<number>("work").add(2)).rejects.toMatchObject({
@@ -160,14 +157,14 @@ test("a statement that takes too long is told as UNAVAILABLE, and nothing of its
 });
 
 test("where all connections are taken, a process waits for one", async () => {
-  const { url, open, client, schema } = await ground();
+  const { url, open: openHere, client, schema } = await ground();
   const admin = await client();
   const role = `${schema}_role`;
   await admin.query(`CREATE ROLE ${role} LOGIN SUPERUSER`);
   onTestFinished(async () => void (await admin.query(`DROP ROLE IF EXISTS ${role}`)));
   const address = new URL(url);
   address.username = role;
-  const dibs = await open({}, address.href);
+  const dibs = await openHere({}, address.href);
   const queue = dibs.queue<number>("work");
   await queue.add(1);
   await admin.query(`ALTER ROLE ${role} NOSUPERUSER CONNECTION LIMIT 0`);
@@ -183,15 +180,16 @@ test("where all connections are taken, a process waits for one", async () => {
 });
 
 test("a worker that is cut off loses its claims, cannot settle them later, and others do its work", async () => {
-  const { url, open } = await ground();
+  const { url, open: openHere } = await ground();
   const cut = await proxyTo(url);
-  const far = await open({}, cut.url);
-  const near = await open();
-  const queue = near.queue<string>("work", { lease: 400, elsewhere: 0 });
+  const far = await openHere({}, cut.url);
+  const near = await openHere();
+  const policy = { lease: 400, elsewhere: 0 } as const;
+  const queue = near.queue<string>("work", policy);
   const held = Promise.withResolvers<void>();
   const release = Promise.withResolvers<void>();
   const signal = Promise.withResolvers<unknown>();
-  const worker = far.queue<string>("work").work(async (task) => {
+  const worker = far.queue<string>("work", policy).work(async (task) => {
     task.signal.addEventListener("abort", () => signal.resolve(task.signal.reason));
     held.resolve();
     await release.promise;

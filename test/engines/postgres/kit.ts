@@ -1,4 +1,4 @@
-import pg from "pg";
+import { Client } from "pg";
 import { onTestFinished } from "vitest";
 import { type Dibs, open, type OpenOptions } from "../../../src/index.ts";
 import { freshSchema } from "../../postgres/shared.ts";
@@ -7,9 +7,9 @@ export interface Ground {
   url: string;
   schema: string;
   /** Closed when the test is over. */
-  open(options?: OpenOptions, url?: string): Promise<Dibs>;
+  open: (options?: OpenOptions, url?: string) => Promise<Dibs>;
   /** A client of somebody else's, closed when the test is over. */
-  client(): Promise<pg.Client>;
+  client: () => Promise<Client>;
 }
 
 /** A schema of its own on the tests' server. */
@@ -24,7 +24,7 @@ export async function ground(): Promise<Ground> {
       return dibs;
     },
     client: async () => {
-      const client = new pg.Client({ connectionString: url });
+      const client = new Client({ connectionString: url });
       client.on("error", () => {});
       await client.connect();
       onTestFinished(() => client.end());
@@ -34,7 +34,7 @@ export async function ground(): Promise<Ground> {
 }
 
 /** Ends every other connection of dibs to this schema, as an administrator would. */
-export async function endConnections(client: pg.Client, schema: string): Promise<number> {
+export async function endConnections(client: Client, schema: string): Promise<number> {
   const { rowCount } = await client.query(
     `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
      WHERE application_name = 'dibs' AND pid <> pg_backend_pid() AND (query LIKE $1 OR query LIKE '%LISTEN dibs_' || $2 || '%')`,

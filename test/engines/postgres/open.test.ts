@@ -1,3 +1,5 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { open as openDibs } from "../../../src/index.ts";
 import { ground } from "./kit.ts";
@@ -41,8 +43,6 @@ test.each(["Capital", "with space", "pg_own", "", "a;b"])("a schema called %j is
 
 test("a program that has nothing more to do is not kept alive by its connections", async () => {
   const { url, schema } = await ground();
-  const { execFile } = await import("node:child_process");
-  const { promisify } = await import("node:util");
   const source = `import { open } from "./src/index.ts";
     const dibs = await open(${JSON.stringify(url)}, { schema: "${schema}" });
     console.log((await dibs.queue("work").add(1)).id);`;
