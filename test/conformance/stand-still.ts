@@ -11,6 +11,13 @@ export function standStillDuring(engine: Engine, clock: ManualClock): Engine {
       clock.standStill(answer);
       return answer;
     },
+    ...(engine.runWithin && {
+      runWithin: (tx, op) => {
+        const answer = engine.runWithin!(tx, op);
+        clock.standStill(answer);
+        return answer;
+      },
+    }),
     close: () => engine.close(),
   };
 }

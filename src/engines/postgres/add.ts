@@ -107,21 +107,27 @@ async function stateOfTaken(tx: Tx, taken: Map<string, KeyRow>): Promise<Map<num
 }
 
 /** A task that is to be added, with its number. */
-interface Newcomer {
+export interface Newcomer {
   index: number;
-  task: NewTask;
+  task: Pick<NewTask, "queue" | "priority">;
   seq: number;
+  /** Not before then; null: at once. */
+  due: number | null;
   queue: Queue;
   groupKey: string | null;
   key: string | null;
   expiresAt: number | null;
 }
 
-async function giveNumbers(tx: Tx, tasks: NewTask[], taken: Map<string, KeyRow>): Promise<Newcomer[]> {
+async function giveNumbers(
+  tx: Tx,
+  tasks: NewTask[],
+  taken: Map<string, KeyRow>,
+): Promise<(Newcomer & { task: NewTask })[]> {
   const isFirst = isFirstOf(taken);
   const adding = [...tasks.entries()].filter(([, task]) => isFirst(task));
   const seqs = await tx.numbers("seq", adding.length);
-  const newcomers: Newcomer[] = [];
+  const newcomers: (Newcomer & { task: NewTask })[] = [];
   for (const [n, [index, task]] of adding.entries()) {
     const queue = await tx.queue(task.queue);
     const ttl = task.ttl ?? queue.policy.ttl;
@@ -130,6 +136,7 @@ async function giveNumbers(tx: Tx, tasks: NewTask[], taken: Map<string, KeyRow>)
       index,
       task,
       seq,
+      due: task.delay !== undefined && task.delay > 0 ? tx.now + task.delay : null,
       queue,
       groupKey: task.groupKey ?? null,
       key: task.idempotencyKey ?? null,
@@ -188,11 +195,19 @@ const INSERT_KEYS = `
   WHERE idempotency.forget_at <= $1`;
 
 /** Writes them all, each into the state it begins in. */
-async function lineUp(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer, TaskState>> {
+async function lineUp(
+  tx: Tx,
+  newcomers: (Newcomer & { task: NewTask })[],
+): Promise<Map<Newcomer, TaskState>> {
   if (newcomers.length === 0) return new Map();
   if (newcomers.every(isPlain)) return lineUpPlain(tx, newcomers);
   await writeKeys(tx, newcomers);
   writeTasks(tx, newcomers, INSERT_TASKS);
+  return takePlaces(tx, newcomers);
+}
+
+/** Of tasks whose rows are written. */
+export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer, TaskState>> {
   const states = await chooseStates(tx, newcomers);
   const inState = (state: TaskState) => newcomers.filter((each) => states.get(each) === state);
   const mortal = newcomers.filter((each) => each.expiresAt !== null);
@@ -209,7 +224,8 @@ async function lineUp(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer, Task
   }
   const scheduled = inState("scheduled");
   if (scheduled.length > 0) {
-    const due = scheduled.map(({ task }) => tx.now + task.delay!);
+    const due = scheduled.map((each) => each.due!);
+    if (due.some((at) => at <= tx.now)) tx.swept = false;
     tx.put(INSERT_SCHEDULED, queuesOf(scheduled), numbersOf(scheduled), due);
   }
   const waiting = inState("waiting");
@@ -222,11 +238,11 @@ async function lineUp(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer, Task
   return states;
 }
 
-function isPlain({ task, groupKey, key, expiresAt }: Newcomer): boolean {
-  return groupKey === null && key === null && expiresAt === null && !isLater(task);
+function isPlain({ due, groupKey, key, expiresAt }: Newcomer): boolean {
+  return groupKey === null && key === null && expiresAt === null && due === null;
 }
 
-function lineUpPlain(tx: Tx, newcomers: Newcomer[]): Map<Newcomer, TaskState> {
+function lineUpPlain(tx: Tx, newcomers: (Newcomer & { task: NewTask })[]): Map<Newcomer, TaskState> {
   writeTasks(tx, newcomers, INSERT_PLAIN);
   for (const { queue } of newcomers) {
     tx.count(queue, "ready", 1);
@@ -249,7 +265,11 @@ async function writeKeys(tx: Tx, newcomers: Newcomer[]): Promise<void> {
   if (written < keyed.length) throw new Overtaken();
 }
 
-function writeTasks(tx: Tx, newcomers: Newcomer[], sql: Record<"joined" | "listed", string>): void {
+function writeTasks(
+  tx: Tx,
+  newcomers: (Newcomer & { task: NewTask })[],
+  sql: Record<"joined" | "listed", string>,
+): void {
   const bodies = newcomers.map(({ task }) => toColumns(task.data));
   const texts = bodies.map(([text]) => text);
   // An empty text would be no payload at all, and not one that is empty.
@@ -271,10 +291,6 @@ function writeTasks(tx: Tx, newcomers: Newcomer[], sql: Record<"joined" | "liste
   );
 }
 
-function isLater({ delay }: NewTask): boolean {
-  return delay !== undefined && delay > 0;
-}
-
 /** Null in place of a column that has nothing in it: unnest fills it up. */
 function column<T>(values: (T | null)[]): (T | null)[] | null {
   return values.every((value) => value === null) ? null : values;
@@ -284,7 +300,7 @@ function column<T>(values: (T | null)[]): (T | null)[] | null {
 async function chooseStates(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer, TaskState>> {
   const lanes = new Map<string, Lane>();
   for (const each of newcomers) {
-    if (each.groupKey === null || isLater(each.task)) continue;
+    if (each.groupKey === null || each.due !== null) continue;
     const lane = { queue: each.queue.id, groupKey: each.groupKey };
     lanes.set(laneName(lane), lane);
   }
@@ -292,7 +308,7 @@ async function chooseStates(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer
   const free = new Set(taken.map(laneName));
   return new Map(
     newcomers.map((each) => {
-      if (isLater(each.task)) return [each, "scheduled"];
+      if (each.due !== null) return [each, "scheduled"];
       if (each.groupKey === null) return [each, "ready"];
       const isHead = free.delete(laneName({ queue: each.queue.id, groupKey: each.groupKey }));
       return [each, isHead ? "ready" : "waiting"];
@@ -313,11 +329,11 @@ function ranksOf(newcomers: Newcomer[]): number[] {
 }
 
 /** As they are stored: null for what is the default. */
-function contentTypeOf({ contentType }: NewTask): string | null {
+export function contentTypeOf({ contentType }: NewTask): string | null {
   return contentType === undefined || contentType === JSON_TYPE ? null : contentType;
 }
 
-function headersOf({ headers }: NewTask): string | null {
+export function headersOf({ headers }: NewTask): string | null {
   if (headers === undefined) return null;
   const text = JSON.stringify(headers);
   return text === "{}" ? null : text;

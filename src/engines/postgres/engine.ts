@@ -1,5 +1,5 @@
 import type { Clock } from "../../core/clock.ts";
-import { invalid } from "../../core/errors.ts";
+import { type ErrorData, errorFrom, invalid } from "../../core/errors.ts";
 import {
   type Engine,
   type Hint,
@@ -16,6 +16,7 @@ import { Pulse, type PulseData } from "./pulse.ts";
 import { closed, Reach } from "./reach.ts";
 import type { Ran } from "./store.ts";
 import { settingsFor, type TxOptions } from "./tx.ts";
+import { type KnownQueue, type Surroundings, Within } from "./within.ts";
 
 export interface PostgresOptions {
   url: string;
@@ -55,6 +56,11 @@ export async function openPostgres(options: PostgresOptions): Promise<Engine> {
     throw error;
   }
   return engine;
+}
+
+function okOf<T>(outcome: { ok: T } | { refused: ErrorData }): T {
+  if ("refused" in outcome) throw errorFrom(outcome.refused);
+  return outcome.ok;
 }
 
 class PostgresEngine implements Engine {
@@ -135,8 +141,49 @@ class PostgresEngine implements Engine {
   async #read(ops: readonly Op[]): Promise<Outcome[]> {
     const reading = this.#clock?.read() ?? null;
     const written = this.#written;
-    const ran = this.#during(written.then(() => this.#reader.run(ops, reading)));
-    return (await ran).outcomes;
+    const ran = await this.#during(written.then(() => this.#reader.run(ops, reading)));
+    if (!ran.hasInbox) return ran.outcomes;
+    // Somebody's own transaction has committed: what it brought is to be seen too.
+    await this.#write([{ verb: "tend" }]);
+    return (await this.#during(this.#reader.run(ops, reading))).outcomes;
+  }
+
+  async runWithin<V extends "add" | "settle">(tx: unknown, op: Op<V>): Promise<Outcome<V>> {
+    if (this.#closed) throw closed();
+    const within = await Within.begin(tx, this.#surroundings());
+    const given = op as Op<"add"> | Op<"settle">;
+    const ok =
+      given.verb === "add"
+        ? await within.add(given.tasks)
+        : await within.settle(given.id, given.fence, given.settlement);
+    return { ok } as Outcome<V>;
+  }
+
+  #surroundings(): Surroundings {
+    return {
+      schema: this.#link.schema,
+      reading: this.#clock?.read() ?? null,
+      queues: (names) => this.#knownQueues(names),
+      depth: async (queue) => {
+        const [stats] = await this.run([{ verb: "stats", queue }]);
+        const { ready, waiting, scheduled } = okOf(stats).depth;
+        return ready + waiting + scheduled;
+      },
+      stateOf: async (id) => {
+        const [found] = await this.run([{ verb: "get", id }]);
+        return "ok" in found ? found.ok.state : undefined;
+      },
+    };
+  }
+
+  async #knownQueues(names: string[]): Promise<Map<string, KnownQueue>> {
+    const find = (): Promise<Map<string, KnownQueue>> => this.#reader.ask((store) => store.queues(names));
+    await this.#written;
+    const known = await find();
+    const missing = names.filter((name) => !known.has(name));
+    if (missing.length === 0) return known;
+    await this.run(missing.map((queue): Op => ({ verb: "declare", queue, policy: {} })));
+    return find();
   }
 
   async #during<T>(work: Promise<T>): Promise<T> {

@@ -1,7 +1,19 @@
 import type { Link } from "./link.ts";
 
 /** Rows come and go here by the thousand a second: dead ones are cleared away long before a fifth of the table is. */
-const HOT = ["ready", "kept", "scheduled", "waiting", "lane", "claim", "ttl", "session", "notice", "delta"];
+const HOT = [
+  "ready",
+  "kept",
+  "scheduled",
+  "waiting",
+  "lane",
+  "claim",
+  "ttl",
+  "session",
+  "notice",
+  "delta",
+  "inbox",
+];
 const AUTOVACUUM = HOT.map(
   (table) => `
   ALTER TABLE dibs.${table} SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
@@ -265,6 +277,16 @@ export const MIGRATIONS: readonly string[] = [
     service_ms int8 NOT NULL,
     PRIMARY KEY (queue, slot)
   ) WITH (fillfactor = 50);
+
+  -- What transactions of others have committed and no batch of ours has taken up yet (inbox.ts): a task to be lined up,
+  -- or a group whose head has ended. Such a transaction may stay open for long, so it locks nothing that others need.
+  CREATE TABLE dibs.inbox (
+    n         int8 GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    task      int8,
+    due       int8,                -- of a delayed task
+    queue     int4 NOT NULL,
+    group_key text
+  );
 
   CREATE TABLE dibs.listener (
     name  text PRIMARY KEY,

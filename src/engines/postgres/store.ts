@@ -1,5 +1,6 @@
 import type { Reading } from "../../core/clock.ts";
 import { isDibsError } from "../../core/errors.ts";
+import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import {
   type Hint,
   type Op,
@@ -16,6 +17,7 @@ import { listen, prune, tend, unlisten } from "./care.ts";
 import { claim } from "./claim.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { fateOf } from "./failure.ts";
+import { takeUp } from "./inbox.ts";
 import { ends, get, history, list, stats } from "./inspect.ts";
 import type { Link } from "./link.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
@@ -96,12 +98,15 @@ export interface Ran {
   noticed: boolean;
   /** Somebody follows the events. */
   listened: boolean;
+  /** Others' transactions had left something that this batch, which only reads, could not take up. */
+  hasInbox: boolean;
 }
 
 // After a failover the number may stand for another transaction: the history of a server has a name.
 const SERVER = `
   SELECT system_identifier::text || '/' || timeline_id AS server FROM pg_control_system(), pg_control_checkpoint()`;
 const STATUS = `SELECT pg_xact_status($1::xid8) AS status`;
+const QUEUES = `SELECT id, name, named FROM dibs.queue WHERE name = ANY ($1::text[])`;
 const NOTICED = `SELECT DISTINCT session FROM dibs.notice WHERE session = ANY ($1::int8[])`;
 
 /** The verbs on one connection: one batch at a time, each in a transaction. */
@@ -143,10 +148,18 @@ export class PostgresStore {
       await tx.begin(isReading ? "reading" : "writing", reading, foresight);
       tx.noticed = false;
       if (!isReading && tx.rebooted) tx.changed = true;
+      if (!isReading && tx.hasInbox) await takeUp(tx);
       const outcomes = await runAll(tx, ops);
       const xid = await tx.finish();
       const { hint, changed, noticed, listeners } = tx;
-      const ran: Ran = { outcomes, hint, changed, noticed, listened: listeners > 0 };
+      const ran: Ran = {
+        outcomes,
+        hint,
+        changed,
+        noticed,
+        listened: listeners > 0,
+        hasInbox: isReading && tx.hasInbox,
+      };
       if (tx.tangled) await tx.settled();
       if (changed) commit = { ran, mark: { xid, server: this.#server } };
       const committed = tx.commit();
@@ -174,6 +187,17 @@ export class PostgresStore {
       mark.xid,
     );
     return row!.status ?? "unknown";
+  }
+
+  /** By name; those that there are. */
+  async queues(names: string[]): Promise<Map<string, { id: number; policy: QueuePolicy }>> {
+    const rows = await this.link.all<{ id: number; name: string; named: string }>(QUEUES, names);
+    return new Map(
+      rows.map(({ id, name, named }) => [
+        name,
+        { id, policy: resolvePolicy(JSON.parse(named) as Partial<QueuePolicy>) },
+      ]),
+    );
   }
 
   /** Those of the sessions that notices wait for. */

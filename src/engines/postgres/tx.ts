@@ -31,11 +31,13 @@ export interface TxOptions {
 // The server's clock, and no other. Several processes read it: each transaction has one time.
 const HEADER = `
   SELECT salt, revision, epoch, event, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
+    EXISTS (SELECT 1 FROM dibs.inbox) AS inbox,
     floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 AS clock
   FROM dibs.store WHERE one = 1`;
 const HEADER_WITH_XID = HEADER.replace("SELECT", "SELECT pg_current_xact_id()::text AS xid,");
 const HEADER_OF_INJECTED = `
   SELECT salt, revision, epoch, event, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
+    EXISTS (SELECT 1 FROM dibs.inbox) AS inbox,
     now, awake, boot, elapsed_at, awake_at
   FROM dibs.store WHERE one = 1`;
 const WRITE_CLOCK = `
@@ -84,6 +86,8 @@ export class Tx {
   salt = 0;
   time!: EngineTime;
   listeners = 0;
+  /** Others' transactions have left something to be taken up: inbox.ts. */
+  hasInbox = false;
   hint: Hint = {};
   changed = false;
   /** Something was sent that may yet meet another transaction's lock. */
@@ -203,6 +207,7 @@ export class Tx {
     if (row === undefined) throw new Error("the store's row is missing");
     this.salt = row.salt;
     this.listeners = row.listeners;
+    this.hasInbox = row.inbox;
     if (reading === null) this.#followServer(row);
     else this.#advance(row, reading);
     this.#stored = row;
@@ -341,6 +346,11 @@ export class Tx {
 
   queueOf(id: number): Queue {
     return this.#byId.get(id)!;
+  }
+
+  /** Undefined where it was dropped meanwhile. */
+  queueIfAny(id: number): Queue | undefined {
+    return this.#byId.get(id);
   }
 
   /** Makes it if it is new. */
@@ -523,6 +533,7 @@ interface HeaderRow {
   epoch: number;
   event: number;
   listeners: number;
+  inbox: boolean;
   clock?: number;
   now?: number | null;
   awake?: number | null;
