@@ -110,8 +110,11 @@ export class PostgresSubject implements Subject {
     const [row] = await this.#link!.all<{ pid: number }>(`SELECT pg_backend_pid() AS pid`);
     const { link } = await prepared!;
     const ended = new Promise<void>((resolve) => this.#link!.onEnd(() => resolve()));
+    // A connection that nobody asks anything keeps no process alive.
+    const alive = setInterval(() => {}, 1_000);
     await link.all(`SELECT pg_terminate_backend($1::int4)`, row!.pid);
     await ended;
+    clearInterval(alive);
     await this.#connect();
   }
 

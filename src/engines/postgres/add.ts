@@ -108,6 +108,7 @@ async function stateOfTaken(tx: Tx, taken: Map<string, KeyRow>): Promise<Map<num
 
 /** A task that is to be added, with its number. */
 export interface Newcomer {
+  /** Which of the given it is; -1: it was given earlier. */
   index: number;
   task: Pick<NewTask, "queue" | "priority">;
   seq: number;
@@ -233,7 +234,10 @@ export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<New
     const groups = waiting.map((each) => each.groupKey!);
     tx.put(INSERT_WAITING, queuesOf(waiting), groups, numbersOf(waiting), ranksOf(waiting));
   }
-  for (const { queue } of ready) tx.hintReady(queue);
+  for (const each of ready) {
+    tx.hintReady(each.queue);
+    comeBefore(tx, each);
+  }
   for (const [{ queue }, state] of states) tx.count(queue, state, 1);
   return states;
 }
@@ -244,11 +248,17 @@ function isPlain({ due, groupKey, key, expiresAt }: Newcomer): boolean {
 
 function lineUpPlain(tx: Tx, newcomers: (Newcomer & { task: NewTask })[]): Map<Newcomer, TaskState> {
   writeTasks(tx, newcomers, INSERT_PLAIN);
-  for (const { queue } of newcomers) {
-    tx.count(queue, "ready", 1);
-    tx.hintReady(queue);
+  for (const each of newcomers) {
+    tx.count(each.queue, "ready", 1);
+    tx.hintReady(each.queue);
+    comeBefore(tx, each);
   }
   return new Map(newcomers.map((each) => [each, "ready"]));
+}
+
+/** A new task comes last, but for those of a higher priority, and those whose number is old (inbox.ts). */
+function comeBefore(tx: Tx, { task, queue, seq, index }: Newcomer): void {
+  if ((task.priority ?? 0) > 0 || index < 0) tx.lower(queue, 0 - (task.priority ?? 0), seq);
 }
 
 async function writeKeys(tx: Tx, newcomers: Newcomer[]): Promise<void> {

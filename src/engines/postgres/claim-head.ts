@@ -9,6 +9,9 @@ import type { Queue, Tx } from "./tx.ts";
  * and no retried task waits beside the line. It also gives the session's sign of life, and takes nothing for one that
  * is gone: from that update to the commit nobody ends the session.
  *
+ * A session that gave a sign of life a moment ago is only locked: each new version of its row would be walked over by
+ * all that follow, for as long as somebody's transaction stays open.
+ *
  * What other transactions are about to claim is passed over. Fences follow each other in the order of the line.
  */
 const HOLD_HEAD = `
@@ -22,14 +25,22 @@ const HOLD_HEAD = `
       $5::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.session WHERE id = $5 AND beat_at + lease > $1) AS lives
   ), head AS MATERIALIZED (
     SELECT ctid, task, failures, special FROM dibs.ready
-    WHERE queue = $3 AND (SELECT yes AND lives FROM calm) ORDER BY rank, pos LIMIT $4 FOR UPDATE SKIP LOCKED
+    WHERE queue = $3 AND (rank, pos) >= ($10::int2, $11::int8) AND (SELECT yes AND lives FROM calm)
+    ORDER BY rank, pos LIMIT $4 FOR UPDATE SKIP LOCKED
+  ), fresh AS MATERIALIZED (
+    SELECT lease FROM dibs.session
+    WHERE id = $5 AND beat_at > $1 - least($9::int8, lease / 10) AND lease >= $7 AND overdue_at <= $1 + $8::int8
+      AND beat_at + lease > $1 AND EXISTS (SELECT 1 FROM head)
+    FOR SHARE
   ), alive AS MATERIALIZED (
     UPDATE dibs.session
     SET beat_at = greatest(beat_at, $1), mixed = mixed OR lease < $7, overdue_at = least(overdue_at, $1 + $8::int8)
-    WHERE id = $5 AND beat_at + lease > $1 AND EXISTS (SELECT 1 FROM head)
+    WHERE id = $5 AND beat_at + lease > $1 AND EXISTS (SELECT 1 FROM head) AND NOT EXISTS (SELECT 1 FROM fresh)
     RETURNING greatest(lease, $7) AS lease, $1 + $8::int8 AS deadline
   ), terms AS MATERIALIZED (
-    SELECT lease, deadline FROM alive UNION ALL SELECT $7, $1 + $7 WHERE $5::int8 IS NULL
+    SELECT lease, deadline FROM alive
+    UNION ALL SELECT lease, $1 + $8::int8 FROM fresh
+    UNION ALL SELECT $7, $1 + $7 WHERE $5::int8 IS NULL
   ), gone AS (
     DELETE FROM dibs.ready WHERE ctid = ANY (ARRAY (SELECT head.ctid FROM head, terms))
   ), held AS (
@@ -38,7 +49,8 @@ const HOLD_HEAD = `
     SELECT nextval('dibs.fence'), $2, lease, deadline, $5, $6, $3, task, failures, special, false FROM terms, head
     RETURNING task, fence, failures)
   SELECT calm.yes, calm.lives, held.fence, held.failures, task.seq, task.created_at, task.priority, task.group_key,
-    task.expires_at, task.max_attempts, task.content_type, task.headers, task.data, task.bytes
+    task.expires_at, task.max_attempts, task.content_type, task.headers, task.data, task.bytes,
+    coalesce(task.pos, task.seq)
   FROM calm LEFT JOIN (held JOIN dibs.task ON task.seq = held.task) ON true`;
 
 type Row = [
@@ -56,6 +68,7 @@ type Row = [
   headers: string | null,
   data: string | null,
   bytes: Uint8Array | null,
+  pos: number,
 ];
 
 export type HeadOutcome =
@@ -72,6 +85,7 @@ export async function claimHead(
   room: number,
 ): Promise<HeadOutcome> {
   const { worker, session = null } = request;
+  const floor = tx.floors.of(queue.name);
   const { policy } = queue;
   const rows = await tx.rows<Row>(
     HOLD_HEAD,
@@ -83,10 +97,15 @@ export async function claimHead(
     worker,
     request.lease ?? policy.lease,
     policy.timeout,
+    tx.moment,
+    floor.rank,
+    floor.pos,
   );
   const [isCalm, lives, fence] = rows[0]!;
   if (!lives) return "gone";
   if (!isCalm) return "busy";
+  const first = fence === null ? undefined : { rank: 0 - rows[0]![6], pos: rows[0]![14] };
+  tx.floors.found(queue.name, floor, first, first === undefined || rows.length < room);
   if (fence === null) return { tasks: [] };
   tx.changed = true;
   if (session !== null) tx.serving.clear();

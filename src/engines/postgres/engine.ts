@@ -9,6 +9,7 @@ import {
   READING_VERBS,
 } from "../../engine/engine.ts";
 import { Heart } from "../../engine/heart.ts";
+import { Floors } from "./floors.ts";
 import { Herald } from "./herald.ts";
 import { Link, type LinkOptions } from "./link.ts";
 import { checkSchemaName, describeUrl, openLink } from "./open.ts";
@@ -72,6 +73,7 @@ class PostgresEngine implements Engine {
   readonly #reader: Reach;
   readonly #heart: Heart | Pulse;
   readonly #sessions = new Set<number>();
+  readonly #floors = new Floors();
   #herald: Herald | undefined;
   #listener: (hint: Hint) => void = () => {};
   /** Settles when the next batch that writes may be sent: they take effect in the order of the calls. */
@@ -87,7 +89,7 @@ class PostgresEngine implements Engine {
     this.#clock = clock;
     const connect = (): Promise<Link> => Link.open(link);
     const where = describeUrl(link.url);
-    this.#writer = new Reach({ connect, tx, where, patience }, first);
+    this.#writer = new Reach({ connect, tx, where, patience, floors: this.#floors }, first);
     this.#reader = new Reach({ connect, tx, where, patience });
     this.#heart = clock
       ? new Heart(clock.after.bind(clock), (sessions) => this.#beat(sessions))
@@ -98,7 +100,8 @@ class PostgresEngine implements Engine {
     this.#herald = new Herald({
       connect: () => Link.open(this.#link),
       listen,
-      onHint: (hint, noticed) => {
+      onHint: (hint, { noticed, low }) => {
+        for (const queue of low) this.#floors.forget(queue);
         this.#listener(hint);
         if (noticed) void this.#fetchNotices();
       },
@@ -195,12 +198,12 @@ class PostgresEngine implements Engine {
     }
   }
 
-  #tell(ops: readonly Op[], { hint, changed, noticed, listened }: Ran): void {
+  #tell(ops: readonly Op[], { hint, changed, noticed, listened, low }: Ran): void {
     this.#listener(hint);
     if (!changed) return;
     // Whoever waits for a result may be in another process.
     const ended = ops.some((op) => op.verb === "settle");
-    this.#herald?.tell(hint, { noticed, listened, ended });
+    this.#herald?.tell(hint, { noticed, listened, ended, low });
   }
 
   #follow(ops: readonly Op[], outcomes: readonly Outcome[]): void {
@@ -236,6 +239,7 @@ class PostgresEngine implements Engine {
   /** What a beat brought: it ends what is overdue, so it has more to tell than notices. */
   #heard(ran: Ran): void {
     if (this.#closed) return;
+    for (const queue of ran.low) this.#floors.forget(queue);
     const { notices } = (ran.outcomes[0] as Extract<Outcome<"beat">, { ok: unknown }>).ok;
     for (const notice of notices) if (notice.kind === "gone") this.#forget(notice.session);
     this.#tell([], notices.length > 0 ? { ...ran, hint: { ...ran.hint, notices } } : ran);

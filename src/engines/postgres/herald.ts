@@ -9,6 +9,8 @@ interface Message {
   ended?: true;
   /** Notices wait for sessions; whose, their own process finds out. */
   noticed?: true;
+  /** Queues in which something was put in a place before others: see floors.ts. */
+  low?: string[];
   foreign?: true;
 }
 
@@ -18,11 +20,19 @@ const GAP_MS = 10;
 const LONGEST = 7_000;
 const RETRY_MS = [50, 200, 500, 1_000, 2_000];
 
+/** Of a commit, beside its hint. */
+interface Told {
+  noticed: boolean;
+  listened: boolean;
+  ended: boolean;
+  low: string[];
+}
+
 export interface HeraldOptions {
   connect: () => Promise<Link>;
   /** False: it only tells, and what others tell is found by the slow poll. */
   listen: boolean;
-  onHint: (hint: Hint, noticed: boolean) => void;
+  onHint: (hint: Hint, more: { noticed: boolean; low: string[] }) => void;
 }
 
 /**
@@ -49,16 +59,14 @@ export class Herald {
     await this.#connect();
   }
 
-  tell(
-    hint: Hint,
-    { noticed, listened, ended }: { noticed: boolean; listened: boolean; ended: boolean },
-  ): void {
+  tell(hint: Hint, { noticed, listened, ended, low }: Told): void {
     if (!hint.ready && !hint.ended && !ended && !noticed && !listened) return;
     const message = (this.#pending ??= { from: this.#id });
     for (const [queue, count] of Object.entries(hint.ready ?? {})) {
       const ready = (message.ready ??= Object.create(null) as Record<string, number>);
       ready[queue] = (ready[queue] ?? 0) + count;
     }
+    if (low.length > 0) message.low = [...new Set([...(message.low ?? []), ...low])];
     if (hint.ended || ended) message.ended = true;
     if (noticed) message.noticed = true;
     if (listened) message.foreign = true;
@@ -91,7 +99,7 @@ export class Herald {
     if (message.from === this.#id) return;
     const { ready, ended, foreign, noticed } = message;
     const hint: Hint = { ...(ready && { ready }), ...(ended && { ended }), ...(foreign && { foreign }) };
-    this.#options.onHint(hint, noticed === true);
+    this.#options.onHint(hint, { noticed: noticed === true, low: message.low ?? [] });
   }
 
   #connect(): Promise<void> {
@@ -119,7 +127,7 @@ export class Herald {
       if (this.#closed) return;
       this.#connect().then(
         // Nobody knows what was told meanwhile.
-        () => this.#options.onHint({ foreign: true }, true),
+        () => this.#options.onHint({ foreign: true }, { noticed: true, low: [] }),
         () => this.#reconnect(),
       );
     }, wait).unref();

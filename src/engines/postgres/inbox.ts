@@ -47,13 +47,13 @@ export async function takeUp(tx: Tx): Promise<void> {
 }
 
 async function lineUpAdded(tx: Tx, rows: InboxRow[]): Promise<void> {
-  const newcomers = rows.map((row, index): Newcomer => {
+  const newcomers = rows.map((row): Newcomer => {
     const queue = tx.queueOf(row.queue);
     tx.flow(queue).added++;
     const taskId = tx.id(row.created_at, row.seq!);
     tx.announce({ type: "task.added", at: tx.now, queue: queue.name, taskId });
     return {
-      index,
+      index: -1,
       task: { queue: queue.name, priority: row.priority },
       seq: row.seq!,
       due: row.due,

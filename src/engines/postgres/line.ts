@@ -87,6 +87,7 @@ async function becomeReady(
     tx.send(INSERT_KEPT, queue.id, rank, pos, seq, failures, special, until, JSON.stringify(avoid));
   } else {
     tx.send(INSERT_READY, queue.id, rank, pos, seq, failures, special);
+    tx.lower(queue, rank, pos);
   }
   tx.count(queue, "ready", 1);
   tx.hintReady(queue);

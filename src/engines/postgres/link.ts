@@ -179,6 +179,7 @@ export class Link {
 
   async close(): Promise<void> {
     this.#ended ??= new Error("The connection was closed.");
+    this.#ref();
     await this.#client.end().catch(() => {});
   }
 

@@ -49,6 +49,7 @@ export class Pulse {
     this.#stopped = true;
     const thread = this.#thread;
     if (!thread) return;
+    thread.ref();
     const exited = new Promise((resolve) => thread.once("exit", resolve));
     this.#post({ close: true });
     await exited;

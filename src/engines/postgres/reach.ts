@@ -3,6 +3,7 @@ import type { Reading } from "../../core/clock.ts";
 import { DibsError } from "../../core/errors.ts";
 import type { Op } from "../../engine/engine.ts";
 import { failureFrom, fateOf, outcomeUnknown } from "./failure.ts";
+import type { Floors } from "./floors.ts";
 import type { Link } from "./link.ts";
 import { CommitLost, PostgresStore, type Ran } from "./store.ts";
 import type { TxOptions } from "./tx.ts";
@@ -13,6 +14,7 @@ const LONGEST_PAUSE_MS = 1_000;
 export interface ReachOptions {
   connect: () => Promise<Link>;
   tx: TxOptions;
+  floors?: Floors;
   /** For messages; nothing secret. */
   where: string;
   /** What was certainly not carried out is tried again for so many milliseconds, before its caller is told. */
@@ -31,7 +33,7 @@ export class Reach {
 
   constructor(options: ReachOptions, link?: Link) {
     this.#options = options;
-    if (link) this.#store = new PostgresStore(link, options.tx);
+    if (link) this.#store = new PostgresStore(link, options.tx, options.floors);
   }
 
   /**
@@ -114,7 +116,7 @@ export class Reach {
 
   async #connect(): Promise<PostgresStore> {
     const link = await this.#options.connect();
-    this.#store = new PostgresStore(link, this.#options.tx);
+    this.#store = new PostgresStore(link, this.#options.tx, this.#options.floors);
     if (this.#closing.signal.aborted) {
       link.destroy();
       throw closed();

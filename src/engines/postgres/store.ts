@@ -18,6 +18,7 @@ import { claim } from "./claim.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { fateOf } from "./failure.ts";
 import { takeUp } from "./inbox.ts";
+import { Floors } from "./floors.ts";
 import { ends, get, history, list, stats } from "./inspect.ts";
 import type { Link } from "./link.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
@@ -96,6 +97,8 @@ export interface Ran {
   changed: boolean;
   /** Notices were left for sessions. */
   noticed: boolean;
+  /** Queues in which something was put in a place before others. */
+  low: string[];
   /** Somebody follows the events. */
   listened: boolean;
   /** Others' transactions had left something that this batch, which only reads, could not take up. */
@@ -115,9 +118,9 @@ export class PostgresStore {
   readonly #tx: Tx;
   #server: string | undefined;
 
-  constructor(link: Link, options: TxOptions) {
+  constructor(link: Link, options: TxOptions, floors = new Floors()) {
     this.link = link;
-    this.#tx = new Tx(link, options);
+    this.#tx = new Tx(link, options, floors);
   }
 
   /**
@@ -158,6 +161,7 @@ export class PostgresStore {
         changed,
         noticed,
         listened: listeners > 0,
+        low: [...tx.low],
         hasInbox: isReading && tx.hasInbox,
       };
       if (tx.tangled) await tx.settled();

@@ -220,7 +220,11 @@ async function openAllKept(tx: Tx): Promise<void> {
     rows.map((row) => row.rank),
     rows.map((row) => row.pos),
   );
-  for (const row of rows) tx.hintReady(tx.queueOf(row.queue));
+  for (const row of rows) {
+    const queue = tx.queueOf(row.queue);
+    tx.hintReady(queue);
+    tx.lower(queue, row.rank, row.pos);
+  }
 }
 
 const OUTLIVED = `SELECT task FROM dibs.ttl WHERE expires_at <= $1 ORDER BY expires_at, task LIMIT $2`;

@@ -7,6 +7,7 @@ import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts
 import type { DepthByState, TaskState } from "../../core/task.ts";
 import { BOUNDS, type Hint } from "../../engine/engine.ts";
 import { catalogueLock } from "./locks.ts";
+import type { Floors } from "./floors.ts";
 import { type Link, PLANNING, type Value } from "./link.ts";
 import { NO_DEPTH, readDepth, writeDeltas } from "./counters.ts";
 
@@ -82,6 +83,10 @@ export interface Foresight {
  */
 export class Tx {
   readonly link: Link;
+  /** Where claims begin to look. */
+  readonly floors: Floors;
+  /** Queues in which something was put in a place before others. */
+  readonly low = new Set<string>();
   readonly #options: TxOptions;
   salt = 0;
   time!: EngineTime;
@@ -117,9 +122,10 @@ export class Tx {
   readonly #depths = new Map<Queue, DepthByState>();
   readonly #flows = new Map<Queue, Flow>();
 
-  constructor(link: Link, options: TxOptions) {
+  constructor(link: Link, options: TxOptions, floors: Floors) {
     this.link = link;
     this.#options = options;
+    this.floors = floors;
   }
 
   // ── Statements ──────────────────────────────────────────────────────────────────────────────────────────
@@ -190,6 +196,7 @@ export class Tx {
     this.queuesChanged = false;
     this.swept = false;
     this.serving.clear();
+    this.low.clear();
     this.#events = [];
     this.#injected = reading !== null;
     this.#keep(
@@ -202,7 +209,9 @@ export class Tx {
       this.#injected ? HEADER_OF_INJECTED + lock : writes ? HEADER_WITH_XID : HEADER,
     );
     const fetched = numbers > 0 ? this.#fetch("seq", numbers) : undefined;
-    const [row] = await Promise.all([header, fetched]);
+    const sampled = mode === "writing" && this.floors.wantsSample ? this.lastSeq() : undefined;
+    const [row, , seq] = await Promise.all([header, fetched, sampled]);
+    if (seq !== undefined) this.floors.sample(seq);
     this.#numbers = (await fetched) ?? [];
     if (row === undefined) throw new Error("the store's row is missing");
     this.salt = row.salt;
@@ -482,6 +491,17 @@ export class Tx {
     ready[queue.name] = (Object.hasOwn(ready, queue.name) ? ready[queue.name]! : 0) + count;
   }
 
+  /** It became ready at a place where claims may no longer look: one that it had before, or one of a higher priority. */
+  lower(queue: Queue, rank: number, pos: number): void {
+    this.floors.lower(queue.name, { rank, pos });
+    this.low.add(queue.name);
+  }
+
+  /** For how long a sign of life counts as fresh. An injected clock may stand still, and is kept to the millisecond. */
+  get moment(): number {
+    return this.#injected ? 0 : FRESH_MS;
+  }
+
   /** Kept only while somebody listens. */
   announce(event: DibsEvent): void {
     if (this.listeners > 0) this.#events.push(event);
@@ -513,6 +533,8 @@ function SETTINGS(durability: TxOptions["durability"]): string {
   const settings = Object.entries(settingsFor(durability));
   return `SELECT ${settings.map(([name, value]) => `set_config('${name}', '${value}', true)`).join(", ")}`;
 }
+
+const FRESH_MS = 1_000;
 
 /** A client that hangs in the midst of a transaction must not hold others up for long. */
 const IDLE_MS = 30_000;
