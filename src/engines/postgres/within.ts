@@ -1,5 +1,5 @@
 import type { Reading } from "../../core/clock.ts";
-import { advanceTime } from "../../core/engine-time.ts";
+import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
 import { claimLost, invalid } from "../../core/errors.ts";
 import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
 import type { QueuePolicy } from "../../core/policy.ts";
@@ -69,19 +69,7 @@ export class Within {
     const [row] = await this.#all<HeaderRow>(HEADER);
     const { reading } = this.#around;
     this.#salt = row!.salt;
-    this.#now = Number(row!.clock);
-    if (reading === null) return;
-    const time = advanceTime(
-      {
-        now: Number(row!.now),
-        awake: Number(row!.awake),
-        boot: row!.boot,
-        elapsedAt: Number(row!.elapsed_at),
-        awakeAt: Number(row!.awake_at),
-      },
-      reading,
-    );
-    this.#now = time.now;
+    this.#now = reading === null ? Number(row!.clock) : timeOf(row!, reading).now;
   }
 
   // ── Add ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -191,10 +179,18 @@ export class Within {
   }
 }
 
+/** Of an injected clock: see tx.ts. */
+function timeOf(row: HeaderRow, reading: Reading): EngineTime {
+  if (row.now === null) return startTime(reading);
+  const [now, awake] = [Number(row.now), Number(row.awake)];
+  const [elapsedAt, awakeAt] = [Number(row.elapsed_at), Number(row.awake_at)];
+  return advanceTime({ now, awake, boot: row.boot, elapsedAt, awakeAt }, reading);
+}
+
 interface HeaderRow {
   salt: number;
   clock: string;
-  now: string;
+  now: string | null;
   awake: string;
   boot: string;
   elapsed_at: string;
