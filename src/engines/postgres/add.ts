@@ -4,7 +4,7 @@ import { type Lane, laneName, takeLanes } from "./lanes.ts";
 import { isSpecial } from "./line.ts";
 import { findMany } from "./place.ts";
 import { Overtaken } from "./overtaken.ts";
-import { toColumns } from "./text.ts";
+import { numbers, toColumns } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** All or none: everything is checked before anything is written. */
@@ -326,16 +326,16 @@ async function chooseStates(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer
   );
 }
 
-function queuesOf(newcomers: Newcomer[]): number[] {
-  return newcomers.map(({ queue }) => queue.id);
+function queuesOf(newcomers: Newcomer[]): string {
+  return numbers(newcomers.map(({ queue }) => queue.id));
 }
 
-function numbersOf(newcomers: Newcomer[]): number[] {
-  return newcomers.map(({ seq }) => seq);
+function numbersOf(newcomers: Newcomer[]): string {
+  return numbers(newcomers.map(({ seq }) => seq));
 }
 
-function ranksOf(newcomers: Newcomer[]): number[] {
-  return newcomers.map(({ task }) => 0 - (task.priority ?? 0));
+function ranksOf(newcomers: Newcomer[]): string {
+  return numbers(newcomers.map(({ task }) => 0 - (task.priority ?? 0)));
 }
 
 /** As they are stored: null for what is the default. */

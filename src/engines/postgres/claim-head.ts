@@ -1,7 +1,7 @@
 import { type ClaimedTask, type Headers, JSON_TYPE } from "../../core/task.ts";
 import type { ClaimRequest } from "../../engine/engine.ts";
 import { unwatchTtl } from "./line.ts";
-import { fromColumns } from "./text.ts";
+import { fromText } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /**
@@ -48,28 +48,42 @@ const HOLD_HEAD = `
       (fence, started_at, lease, deadline, session, worker, queue, task, failures, special, cancelled)
     SELECT nextval('dibs.fence'), $2, lease, deadline, $5, $6, $3, task, failures, special, false FROM terms, head
     RETURNING task, fence, failures)
-  SELECT calm.yes, calm.lives, held.fence, held.failures, task.seq, task.created_at, task.priority, task.group_key,
-    task.expires_at, task.max_attempts, task.content_type, task.headers, task.data, task.bytes,
-    coalesce(task.pos, task.seq)
+  SELECT CASE WHEN held.fence IS NULL THEN CASE WHEN NOT calm.lives THEN 'gone' WHEN calm.yes THEN 'calm' ELSE 'busy' END END,
+    held.fence, held.failures, task.seq, task.created_at, task.priority, task.data,
+    CASE WHEN task.data IS NULL OR coalesce(task.pos, task.expires_at, task.max_attempts) IS NOT NULL
+      OR coalesce(task.group_key, task.content_type, task.headers) IS NOT NULL
+    THEN json_build_array(task.pos, task.expires_at, task.max_attempts, task.group_key, task.content_type, task.headers,
+      encode(task.bytes, 'base64'))::text END
   FROM calm LEFT JOIN (held JOIN dibs.task ON task.seq = held.task) ON true`;
 
+/** Each column that is read costs as much as a part of the work on the task: what few tasks have comes as one. */
 type Row = [
-  isCalm: boolean,
-  lives: boolean,
-  fence: number | null,
+  /** Of a claim that took nothing. */
+  why: "calm" | "busy" | "gone" | null,
+  fence: number,
   failures: number,
   seq: number,
   createdAt: number,
   priority: number,
-  groupKey: string | null,
+  data: string | null,
+  special: string | null,
+];
+
+type Special = [
+  pos: number | null,
   expiresAt: number | null,
   maxAttempts: number | null,
+  groupKey: string | null,
   contentType: string | null,
   headers: string | null,
-  data: string | null,
-  bytes: Uint8Array | null,
-  pos: number,
+  bytes: string | null,
 ];
+
+const PLAIN: Special = [null, null, null, null, null, null, null];
+
+function specialOf([, , , , , , , special]: Row): Special {
+  return special === null ? PLAIN : (JSON.parse(special) as Special);
+}
 
 export type HeadOutcome =
   | { tasks: ClaimedTask[] }
@@ -101,12 +115,12 @@ export async function claimHead(
     floor.rank,
     floor.pos,
   );
-  const [isCalm, lives, fence] = rows[0]!;
-  if (!lives) return "gone";
-  if (!isCalm) return "busy";
-  const first = fence === null ? undefined : { rank: 0 - rows[0]![6], pos: rows[0]![14] };
-  tx.floors.found(queue.name, floor, first, first === undefined || rows.length < room);
-  if (fence === null) return { tasks: [] };
+  const [first] = rows as [Row, ...Row[]];
+  const [why] = first;
+  if (why === "gone" || why === "busy") return why;
+  const head = why === "calm" ? undefined : { rank: 0 - first[5], pos: specialOf(first)[0] ?? first[3] };
+  tx.floors.found(queue.name, floor, head, why === "calm" || rows.length < room);
+  if (why === "calm") return { tasks: [] };
   tx.changed = true;
   if (session !== null) tx.serving.clear();
   const tasks = rows.map((row) => handOver(tx, queue, worker, row));
@@ -120,13 +134,8 @@ export async function claimHead(
 
 /** What the worker gets. */
 function handOver(tx: Tx, queue: Queue, worker: string, row: Row): ClaimedTask {
-  const [, , fence, failures, seq, createdAt, priority, groupKey, expiresAt, maxAttempts] = row;
-  const [contentType, headers, data, bytes] = row.slice(10) as [
-    string | null,
-    string | null,
-    string | null,
-    Uint8Array | null,
-  ];
+  const [, fence, failures, seq, createdAt, priority, data] = row;
+  const [, expiresAt, maxAttempts, groupKey, contentType, headers, bytes] = specialOf(row);
   const attempt = failures + 1;
   const id = tx.id(createdAt, seq);
   unwatchTtl(tx, seq, expiresAt);
@@ -135,9 +144,9 @@ function handOver(tx: Tx, queue: Queue, worker: string, row: Row): ClaimedTask {
   }
   return {
     id,
-    fence: fence!,
+    fence,
     queue: queue.name,
-    data: fromColumns(data, bytes)!,
+    data: data === null ? new Uint8Array(Buffer.from(bytes!, "base64")) : fromText(data),
     contentType: contentType ?? JSON_TYPE,
     headers: headers === null ? {} : (JSON.parse(headers) as Headers),
     attempt,

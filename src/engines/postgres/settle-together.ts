@@ -1,7 +1,7 @@
 import { isLarger } from "../../core/limits.ts";
 import type { Body } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
-import { toColumns } from "./text.ts";
+import { numbers, toColumns } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
 interface Success {
@@ -55,34 +55,44 @@ const END_ALL = `
     USING unnest($2::int8[], $3::int8[], $4::text[], $5::bytea[]) AS word (task, fence, result, bytes)
     WHERE claim.task = word.task AND claim.fence = word.fence AND NOT claim.special AND NOT claim.cancelled
     RETURNING claim.task, claim.queue, claim.started_at, claim.failures, claim.fence, claim.worker, word.result,
-      word.bytes)
-  INSERT INTO dibs.ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result, result_bytes)
-  SELECT task, queue, 'done', $1, started_at, failures + 1, fence, worker, result, bytes FROM settled
-  RETURNING task, queue, started_at`;
+      word.bytes
+  ), done AS (
+    INSERT INTO dibs.ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result, result_bytes)
+    SELECT task, queue, 'done', $1, started_at, failures + 1, fence, worker, result, bytes FROM settled
+    RETURNING task, queue, started_at)
+  SELECT queue, count(*)::int4, sum($1 - started_at)::int8,
+    CASE WHEN (SELECT count(*) FROM settled) < $6::int8 THEN array_agg(task) END
+  FROM done GROUP BY queue`;
 
 /** Those whose claim holds, and that need nothing else; answers them. */
 async function endAll(tx: Tx, successes: readonly Success[]): Promise<Set<number>> {
   const bodies = successes.map(({ result }) => toColumns(result));
   const texts = bodies.map(([text]) => text);
   const bytes = bodies.map(([, each]) => each);
-  const rows = await tx.rows<[task: number, queue: number, startedAt: number]>(
+  const rows = await tx.rows<[queue: number, count: number, serviceMs: number, tasks: string[] | null]>(
     END_ALL,
     tx.now,
-    successes.map(({ seq }) => seq),
-    successes.map(({ op }) => op.fence),
+    numbers(successes.map(({ seq }) => seq)),
+    numbers(successes.map(({ op }) => op.fence)),
     texts.every((text) => text === null) ? null : texts,
     bytes.every((each) => each === null) ? null : bytes,
+    successes.length,
   );
   if (rows.length > 0) tx.changed = true;
-  const settled = new Set<number>();
-  for (const [task, id, startedAt] of rows) {
-    settled.add(task);
+  let total = 0;
+  for (const [id, count, serviceMs] of rows) {
+    total += count;
     const queue = tx.queueOf(id);
-    tx.count(queue, "claimed", -1);
-    tx.count(queue, "done", 1);
+    tx.count(queue, "claimed", -count);
+    tx.count(queue, "done", count);
     const flow = tx.flow(queue);
-    flow.done++;
-    flow.serviceMs += tx.now - startedAt;
+    flow.done += count;
+    flow.serviceMs += serviceMs;
   }
-  return settled;
+  // Told one by one only where some were not: it is the usual case that all were.
+  const settled =
+    total === successes.length
+      ? successes.map(({ seq }) => seq)
+      : rows.flatMap(([, , , tasks]) => (tasks ?? []).map(Number));
+  return new Set(settled);
 }

@@ -33,3 +33,8 @@ export function fromColumns(text: string | null, bytes: Uint8Array | null): Body
   // Node's Buffer is a view on a pool that it shares; what is handed out is the caller's own.
   return bytes === null ? null : new Uint8Array(bytes);
 }
+
+/** An array of numbers as PostgreSQL reads it: what pg makes of one takes ten times as long. */
+export function numbers(values: readonly number[]): string {
+  return `{${values.join(",")}}`;
+}
