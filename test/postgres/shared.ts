@@ -47,11 +47,25 @@ export async function freshSchema(
 }
 
 export async function dropSchema(url: string, schema: string): Promise<void> {
+  await administer(url, `SET client_min_messages = warning; DROP SCHEMA IF EXISTS ${schema} CASCADE`);
+}
+
+/** A database for one test, for programs that are given an address and no schema. */
+export async function freshDatabase(cleanUp: (undo: () => Promise<void>) => void): Promise<string> {
+  const url = new URL(await sharedServer());
+  const name = `test_${randomBytes(8).toString("hex")}`;
+  await administer(url.href, `CREATE DATABASE ${name}`);
+  cleanUp(() => administer(url.href, `DROP DATABASE ${name} WITH (FORCE)`));
+  const own = new URL(url);
+  own.pathname = `/${name}`;
+  return own.href;
+}
+
+async function administer(url: string, sql: string): Promise<void> {
   const client = new Client({ connectionString: url });
   await client.connect();
   try {
-    await client.query(`SET client_min_messages = warning`);
-    await client.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`);
+    await client.query(sql);
   } finally {
     await client.end();
   }
