@@ -13,7 +13,7 @@ export interface Scenario {
 }
 
 export interface BenchContext {
-  /** A path for a store that nobody has used. */
+  /** The path or address of a store that nobody has used. */
   storePath: string;
   /** How much work: 1 for figures, less for a quick look. */
   scale: number;

@@ -14,8 +14,12 @@ interface Message {
   foreign?: true;
 }
 
-/** A commit that notifies takes a lock of the whole server's: so there is at most one message in this time. */
-const GAP_MS = 10;
+/**
+ * A commit that notifies takes a lock of the whole server's. A message that follows another closely has to wait, longer
+ * each time; one that comes by itself goes out at once.
+ */
+const CLOSELY_MS = 4;
+const LONGEST_GAP_MS = 10;
 /** NOTIFY takes less than 8,000 bytes. */
 const LONGEST = 7_000;
 const RETRY_MS = [50, 200, 500, 1_000, 2_000];
@@ -45,6 +49,7 @@ export class Herald {
   #link: Link | undefined;
   #pending: Message | undefined;
   #sentAt = Number.NEGATIVE_INFINITY;
+  #gap = 0;
   #timer: NodeJS.Timeout | undefined;
   #failures = 0;
   #closed = false;
@@ -70,7 +75,7 @@ export class Herald {
     if (hint.ended || ended) message.ended = true;
     if (noticed) message.noticed = true;
     if (listened) message.foreign = true;
-    const wait = this.#sentAt + GAP_MS - performance.now();
+    const wait = this.#sentAt + this.#gap - performance.now();
     if (wait <= 0) this.#send();
     else this.#timer ??= setTimeout(() => this.#send(), wait).unref();
   }
@@ -81,7 +86,10 @@ export class Herald {
     const message = this.#pending;
     if (!message || !this.#link || this.#link.ended) return;
     this.#pending = undefined;
-    this.#sentAt = performance.now();
+    const now = performance.now();
+    const isClose = now - this.#sentAt < this.#gap + CLOSELY_MS;
+    this.#gap = isClose ? Math.min(Math.max(this.#gap * 2, 1), LONGEST_GAP_MS) : 0;
+    this.#sentAt = now;
     const text = JSON.stringify(message);
     const payload =
       text.length < LONGEST ? text : JSON.stringify({ from: this.#id, foreign: true, noticed: true });

@@ -59,6 +59,7 @@ export class Link {
   readonly #prepare: boolean;
   readonly #texts = new Map<string, string>();
   #asked = 0;
+  #closing = false;
   #ended: Error | undefined;
   #onEnd: (error: Error) => void = () => {};
 
@@ -160,7 +161,7 @@ export class Link {
     try {
       return await this.#client.query(query);
     } finally {
-      if (--this.#asked === 0) this.#unref();
+      if (--this.#asked === 0 && !this.#closing) this.#unref();
     }
   }
 
@@ -179,6 +180,7 @@ export class Link {
 
   async close(): Promise<void> {
     this.#ended ??= new Error("The connection was closed.");
+    this.#closing = true;
     this.#ref();
     await this.#client.end().catch(() => {});
   }

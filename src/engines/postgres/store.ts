@@ -61,7 +61,13 @@ const HANDLERS: Handlers = {
 };
 
 /** Verbs that seldom find nothing to write. The others are not given a number before they have found something. */
-const WRITES: Partial<Record<VerbName, true>> = { add: true, settle: true, declare: true, join: true };
+const WRITES: Partial<Record<VerbName, true>> = {
+  add: true,
+  claim: true,
+  settle: true,
+  declare: true,
+  join: true,
+};
 
 /** Deadlocks and lost races are gone at the next try; more often than this it is something else. */
 const TRIES = 10;
