@@ -93,7 +93,7 @@ export class CommitLost extends Error {
 /** A transaction's number means something only in the history of the server that gave it out. */
 export interface CommitMark {
   xid: string | null;
-  server: string | undefined;
+  server: string | null;
 }
 
 export interface Ran {
@@ -122,7 +122,7 @@ const NOTICED = `SELECT DISTINCT session FROM dibs.notice WHERE session = ANY ($
 export class PostgresStore {
   readonly link: Link;
   readonly #tx: Tx;
-  #server: string | undefined;
+  #server: string | null | undefined;
 
   constructor(link: Link, options: TxOptions, floors = new Floors()) {
     this.link = link;
@@ -151,8 +151,10 @@ export class PostgresStore {
     const tx = this.#tx;
     const isReading = ops.every((op) => READING_VERBS.has(op.verb));
     let commit: { ran: Ran; mark: CommitMark } | undefined;
+    let isFollowed = false;
     try {
-      this.#server ??= await this.#identify();
+      if (this.#server === undefined) this.#server = await this.#identify();
+      const server = this.#server;
       const foresight = { numbers: numbersFor(tx, ops), writes: ops.some((op) => op.verb in WRITES) };
       await tx.begin(isReading ? "reading" : "writing", reading, foresight);
       tx.noticed = false;
@@ -171,27 +173,38 @@ export class PostgresStore {
         hasInbox: isReading && tx.hasInbox,
       };
       if (tx.tangled) await tx.settled();
-      if (changed) commit = { ran, mark: { xid, server: this.#server } };
+      if (changed) commit = { ran, mark: { xid, server } };
       const committed = tx.commit();
-      if (!tx.tangled && !tx.queuesChanged) onSent();
+      isFollowed = !tx.tangled && !tx.queuesChanged;
+      if (isFollowed) onSent();
       await committed;
       return ran;
-    } catch (error) {
-      tx.forget();
+    } catch (thrown) {
+      const error = firstFailure(tx, thrown);
       if (commit && fateOf(error) === "reconnect") throw new CommitLost(commit.ran, commit.mark, error);
+      // With its commit the transaction has ended, one way or the other, and the next one may be under way here.
+      if (isFollowed) throw error;
+      tx.forget();
       if (!this.link.ended) await this.link.exec("ROLLBACK").catch(() => this.link.destroy());
       throw error;
     }
   }
 
-  async #identify(): Promise<string> {
-    const [row] = await this.link.all<{ server: string }>(SERVER);
-    return row!.server;
+  /** Null where this user may not ask: then what became of a lost commit cannot be told either. */
+  async #identify(): Promise<string | null> {
+    try {
+      const [row] = await this.link.all<{ server: string }>(SERVER);
+      return row!.server;
+    } catch (error) {
+      if ((error as { code?: string }).code === "42501") return null;
+      throw error;
+    }
   }
 
   /** What became of a commit whose answer was lost, on this connection or another. */
   async fateOf({ mark }: CommitLost): Promise<"committed" | "aborted" | "in progress" | "unknown"> {
-    if (mark.xid === null || (await this.#identify()) !== mark.server) return "unknown";
+    if (mark.xid === null || mark.server === null) return "unknown";
+    if ((await this.#identify()) !== mark.server) return "unknown";
     const [row] = await this.link.all<{ status: "committed" | "aborted" | "in progress" | null }>(
       STATUS,
       mark.xid,
@@ -214,6 +227,12 @@ export class PostgresStore {
   async noticed(sessions: number[]): Promise<number[]> {
     return (await this.link.all<{ session: number }>(NOTICED, sessions)).map((row) => row.session);
   }
+}
+
+/** What a statement that nobody waited for met makes all that follow fail, in words that do not tell why. */
+function firstFailure(tx: Tx, thrown: unknown): unknown {
+  const isSequel = (thrown as { code?: string }).code === "25P02";
+  return isSequel ? (tx.failure ?? thrown) : thrown;
 }
 
 /** One after the other; those of a kind that follow each other together, where that comes to the same. */

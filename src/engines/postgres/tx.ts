@@ -99,6 +99,8 @@ export class Tx {
   tangled = false;
   /** What is remembered of the queues would be untrue, if this transaction failed. */
   queuesChanged = false;
+  /** The first thing that went wrong with what was sent. */
+  failure: unknown;
   /** Notices were left for sessions, and nobody has asked which. */
   noticed = false;
   /** Nothing that time brings is left to be done at this moment: see sweep.ts. */
@@ -171,8 +173,8 @@ export class Tx {
   }
 
   #keep(answer: Promise<unknown>): void {
-    // Looked at in `settled`; until then it must not count as unhandled.
-    answer.catch(() => {});
+    // Looked at when the transaction ends; until then it must not count as unhandled.
+    answer.catch((error: unknown) => (this.failure ??= error));
     this.#sent.push(answer);
   }
 
@@ -194,6 +196,7 @@ export class Tx {
     this.changed = false;
     this.tangled = false;
     this.queuesChanged = false;
+    this.failure = undefined;
     this.swept = false;
     this.serving.clear();
     this.low.clear();
