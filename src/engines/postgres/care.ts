@@ -40,8 +40,8 @@ const KEYS = 10_000;
 export async function prune(tx: Tx, limit: number): Promise<{ removed: number; more: boolean }> {
   let removed = 0;
   let more = false;
-  for (const queue of tx.queues) {
-    const doomed = await pastRetention(tx, queue, limit - removed + 1);
+  for (const [queue, kept] of await withEndsToGo(tx)) {
+    const doomed = await pastRetention(tx, queue, kept, limit - removed + 1);
     if (doomed.length > limit - removed) {
       more = true;
       doomed.pop();
@@ -66,12 +66,35 @@ const ENDED = `
   SELECT ended_at, task, state FROM dibs.ended WHERE queue = $1 ORDER BY ended_at, task LIMIT $2
   FOR UPDATE SKIP LOCKED`;
 
+// One question for all queues: there may be ten thousand, and few have something to go.
+const FIRST_ENDS = `
+  SELECT kept.queue, kept.count, first.ended_at
+  FROM (
+    SELECT queue, sum(done + cancelled + expired)::int8 AS count
+    FROM (SELECT queue, done, cancelled, expired FROM dibs.depth
+      UNION ALL SELECT queue, done, cancelled, expired FROM dibs.delta) AS part
+    GROUP BY queue HAVING sum(done + cancelled + expired) > 0
+  ) AS kept
+  CROSS JOIN LATERAL (
+    SELECT ended_at FROM dibs.ended WHERE ended.queue = kept.queue ORDER BY ended_at, task LIMIT 1) AS first`;
+
+/** The queues whose first end is older than its age, or that keep too many; and how many they keep. */
+async function withEndsToGo(tx: Tx): Promise<Map<Queue, number>> {
+  tx.flush();
+  const rows = await tx.all<{ queue: number; count: number; ended_at: number }>(FIRST_ENDS);
+  const byQueue = new Map(rows.map((row) => [row.queue, row]));
+  const found = new Map<Queue, number>();
+  for (const queue of tx.queues) {
+    const row = byQueue.get(queue.id);
+    const { age, count } = queue.policy.retention;
+    if (row && (row.ended_at + age <= tx.now || row.count > count)) found.set(queue, row.count);
+  }
+  return found;
+}
+
 /** Older than its age, or beyond the last `count`: the earliest end first. */
-async function pastRetention(tx: Tx, queue: Queue, limit: number): Promise<EndedRow[]> {
+async function pastRetention(tx: Tx, queue: Queue, kept: number, limit: number): Promise<EndedRow[]> {
   const { age, count } = queue.policy.retention;
-  const depth = await tx.depth(queue);
-  const kept = depth.done + depth.cancelled + depth.expired;
-  if (kept === 0) return [];
   const beyond = kept - count;
   const rows = await tx.all<EndedRow>(ENDED, queue.id, limit);
   return rows.filter((row, index) => row.ended_at + age <= tx.now || index < beyond);
