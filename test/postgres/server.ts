@@ -23,6 +23,8 @@ const START_MS = 60_000;
 export interface ServerOptions {
   /** Settings, as in postgresql.conf. */
   settings?: Record<string, string>;
+  /** Whether it goes on when this process ends: somebody else stops it then. */
+  outlives?: boolean;
   /** Where its data lie; a new temporary folder unless named. */
   folder?: string;
 }
@@ -48,6 +50,7 @@ export class PostgresServer {
   static async start(options: ServerOptions = {}): Promise<PostgresServer> {
     const { settings = {}, folder = mkdtempSync(join(tmpdir(), "dibs-postgres-")) } = options;
     const server = new PostgresServer(folder, await freePort(), await findBinaries(folder), settings);
+    if (!options.outlives) process.once("exit", () => server.#abandon());
     await server.#makeCluster();
     await server.restart();
     return server;
@@ -124,6 +127,14 @@ export class PostgresServer {
     running.ref();
     running.kill(mode === "fast" ? "SIGINT" : "SIGQUIT");
     await exited;
+  }
+
+  /** This process ends, perhaps before it could stop it. */
+  #abandon(): void {
+    if (this.#process && this.#process.exitCode === null && this.#process.signalCode === null) {
+      this.#process.kill("SIGQUIT");
+    }
+    rmSync(this.folder, { recursive: true, force: true });
   }
 
   async remove(): Promise<void> {

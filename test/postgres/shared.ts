@@ -16,7 +16,11 @@ export async function sharedServer(): Promise<string> {
   if (!folder) throw new Error("DIBS_TEST_POSTGRES_FOLDER is not set: test/postgres/set-up.ts has not run.");
   const file = join(folder, "url");
   if (isFirst(folder)) {
-    const server = await PostgresServer.start({ settings: QUICK, folder: join(folder, "server") });
+    const server = await PostgresServer.start({
+      settings: QUICK,
+      folder: join(folder, "server"),
+      outlives: true,
+    });
     writeFileSync(`${file}.new`, server.url);
     renameSync(`${file}.new`, file);
   }
