@@ -4,6 +4,8 @@ export default defineConfig({
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     exclude: ["**/node_modules/**", "dist/**"],
+    // PostgreSQL, for the files that need it: started by the first of them, stopped at the end.
+    globalSetup: ["test/postgres/set-up.ts"],
     // A process for each file: tests kill processes, open worker threads and load a native addon.
     pool: "forks",
     // Threads of one process that strip types at the same moment may crash in V8, which throws a wrapper of the

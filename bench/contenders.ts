@@ -1,5 +1,5 @@
 import type { Contender } from "./contender.ts";
-import { dibs } from "./dibs.ts";
+import { dibs, dibsOnPostgres } from "./dibs.ts";
 import { beanstalkd } from "./peers/beanstalkd.ts";
 import { beeQueue } from "./peers/bee-queue.ts";
 import { bullmq } from "./peers/bullmq.ts";
@@ -9,6 +9,7 @@ import { rabbitmq } from "./peers/rabbitmq.ts";
 
 /** By family: one name on the command line stands for all modes of a peer. */
 export const PEERS: Record<string, readonly Contender[]> = {
+  postgres: [dibsOnPostgres],
   plainjob,
   beanstalkd,
   "bee-queue": beeQueue,

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { open } from "../src/index.ts";
+import { PostgresServer } from "../test/postgres/server.ts";
 import type { Contender, Payload } from "./contender.ts";
 
 /** dibs, by its public API and with its defaults: full sync, ledger, heartbeats. */
@@ -27,5 +28,16 @@ export const dibs: Contender = {
       },
       close: () => store.close(),
     };
+  },
+};
+
+/** The same on a server of its own, with its defaults: every commit is flushed. */
+export const dibsOnPostgres: Contender = {
+  ...dibs,
+  name: "dibs on PostgreSQL",
+  durability: "on disk before every answer (PostgreSQL, synchronous_commit=on)",
+  async serve() {
+    const server = await PostgresServer.start();
+    return { address: server.url, stop: () => server.remove() };
   },
 };

@@ -28,6 +28,7 @@ const TABLE: Record<string, Row> = {
   },
   "engines/*": { folders: ["core", "engine"], node: true },
   "engines/sqlite": { folders: ["core", "engine"], node: true, packages: ["better-sqlite3"] },
+  "engines/postgres": { folders: ["core", "engine"], node: true, packages: ["pg"] },
   broker: { folders: ["core", "engine"], node: true },
   pipelines: { folders: ["core", "broker"], node: true },
   autoscaler: { folders: ["core", "broker"], node: true },

@@ -79,8 +79,7 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
   // ── Add work ────────────────────────────────────────────────────────────────────────────────────────────
 
   async add(data: In, options: AddOptions = {}): Promise<AddedTaskHandle<Out>> {
-    refuseTx(options);
-    const [task] = await this.#addAll([this.#encode(data, options)]);
+    const [task] = await this.#addAll([this.#encode(data, options)], options);
     return task!;
   }
 
@@ -119,10 +118,13 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
     return { queue: this.name, data: encoded, ...rest };
   }
 
-  async #addAll(tasks: (NewTask | Promise<NewTask>)[]): Promise<AddedTaskHandle<Out>[]> {
+  async #addAll(
+    tasks: (NewTask | Promise<NewTask>)[],
+    { tx }: { tx?: unknown } = {},
+  ): Promise<AddedTaskHandle<Out>[]> {
     const isAsync = this.#validating !== undefined || tasks.some((task) => task instanceof Promise);
     const send = async (ready: NewTask[]) => {
-      const added = await this.#withPolicy(() => this.#port.add(ready));
+      const added = await this.#withPolicy(() => this.#port.add(ready, { tx }));
       return added.map((task) => new AddedTaskHandle<Out>(this.#port, task));
     };
     if (!isAsync) return send(tasks as NewTask[]);

@@ -1,9 +1,15 @@
+import type { WithinOptions } from "../core/port.ts";
 import type { AddedTask, NewTask } from "../core/task.ts";
 import { checkTasks } from "./check.ts";
 import type { Context } from "./context.ts";
 
-export async function add(context: Context, tasks: NewTask[]): Promise<AddedTask[]> {
+export async function add(
+  context: Context,
+  tasks: NewTask[],
+  { tx }: WithinOptions = {},
+): Promise<AddedTask[]> {
   checkTasks(tasks);
+  if (tx !== undefined) return context.runWithin(tx, { verb: "add", tasks });
   const added = context.run({ verb: "add", tasks });
   expectTasks(context, tasks);
   return added;

@@ -1,10 +1,11 @@
 import type { Clock } from "../core/clock.ts";
+import { type ErrorData, errorFrom, noTx } from "../core/errors.ts";
 import { KeepAlive } from "../core/keep-alive.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkNumber } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
-import type { ClaimOutcome, Engine, Op } from "../engine/engine.ts";
+import type { ClaimOutcome, Engine, Op, Verbs } from "../engine/engine.ts";
 import { add } from "./add.ts";
 import { checkFilter, checkListQuery, checkPatternKey, checkSpacing, checkTaskId } from "./check.ts";
 import { claim } from "./claim.ts";
@@ -50,6 +51,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     random: options.random ?? Math.random,
     pollEvery,
     run,
+    runWithin,
     keeper,
     keepAlive: new KeepAlive(),
     policies: new Map(),
@@ -68,6 +70,13 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     }
   });
 
+  async function runWithin<V extends "add" | "settle">(tx: unknown, op: Op<V>): Promise<Verbs[V]["out"]> {
+    if (!engine.runWithin) throw noTx();
+    const outcome = (await engine.runWithin(tx, op)) as { ok: Verbs[V]["out"] } | { refused: ErrorData };
+    if ("refused" in outcome) throw errorFrom(outcome.refused);
+    return outcome.ok;
+  }
+
   /** Nobody wants these any more: back to the line they go, as if never claimed. */
   function giveBack(outcome: ClaimOutcome): void {
     for (const task of outcome.tasks) {
@@ -84,9 +93,9 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     stats: async (queue) => run({ verb: "stats", queue: checkQueueName(queue) }),
     purge: (queue) => purge(context, queue),
     drop: (queue) => drop(context, queue),
-    add: (tasks) => add(context, tasks),
+    add: (tasks, within) => add(context, tasks, within),
     claim: (wish) => claim(context, line, wish),
-    settle: (held, word) => settle(context, held, word),
+    settle: (held, word, within) => settle(context, held, word, within),
     extend: (held, lease) => extend(context, held, lease),
     progress: (held, value, note) => progress(context, held, value, note),
     task: async (id) => run({ verb: "get", id: checkTaskId(id) }),

@@ -12,6 +12,8 @@ export interface Context {
   pollEvery: number;
   /** One operation, gathered with those of the moment. */
   run<V extends VerbName>(op: Op<V>): Promise<Verbs[V]["out"]>;
+  /** One operation within a transaction of the caller's. */
+  runWithin<V extends "add" | "settle">(tx: unknown, op: Op<V>): Promise<Verbs[V]["out"]>;
   keeper: Keeper;
   /** Held by whoever waits. */
   keepAlive: KeepAlive;

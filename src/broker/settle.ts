@@ -2,7 +2,7 @@ import { LONGEST_MS } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
 import { checkNumber } from "../core/options.ts";
 import { type QueuePolicy, resolvePolicy } from "../core/policy.ts";
-import type { SettleRef, Word } from "../core/port.ts";
+import type { SettleRef, WithinOptions, Word } from "../core/port.ts";
 import { backoffDelay } from "../core/retry.ts";
 import { show } from "../core/show.ts";
 import type { TaskState } from "../core/task.ts";
@@ -11,7 +11,17 @@ import { expectTasks } from "./add.ts";
 import { checkBody, checkTasks, clipError } from "./check.ts";
 import type { Context } from "./context.ts";
 
-export async function settle(context: Context, claim: SettleRef, word: Word): Promise<{ state: TaskState }> {
+export async function settle(
+  context: Context,
+  claim: SettleRef,
+  word: Word,
+  { tx }: WithinOptions = {},
+): Promise<{ state: TaskState }> {
+  if (tx !== undefined) {
+    if (word.kind !== "ack") throw invalid("Only an ack can be part of a transaction of yours.");
+    const { id, fence } = claim;
+    return context.runWithin(tx, { verb: "settle", id, fence, settlement: settlementOf(context, word) });
+  }
   if (word.kind !== "nack") return send(context, claim, settlementOf(context, word));
   // Known for every claim made here, so that a nack keeps its place among the calls of the moment.
   const policy = context.policies.get(claim.queue) ?? (await fetchPolicy(context, claim.queue));

@@ -12,6 +12,13 @@ export function standStillDuring(engine: Engine, clock: Clock): Engine {
       clock.standStill!(answer);
       return answer;
     },
+    ...(engine.runWithin && {
+      runWithin: (tx, op) => {
+        const answer = engine.runWithin!(tx, op);
+        clock.standStill!(answer);
+        return answer;
+      },
+    }),
     close: () => engine.close(),
   };
 }

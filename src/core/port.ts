@@ -35,9 +35,9 @@ export interface Port {
   purge(queue: string): Promise<number>;
   drop(queue: string): Promise<void>;
 
-  add(tasks: NewTask[]): Promise<AddedTask[]>;
+  add(tasks: NewTask[], options?: WithinOptions): Promise<AddedTask[]>;
   claim(wish: ClaimWish): Promise<ClaimResult>;
-  settle(claim: SettleRef, word: Word): Promise<{ state: TaskState }>;
+  settle(claim: SettleRef, word: Word, options?: WithinOptions): Promise<{ state: TaskState }>;
   extend(claim: ClaimRef, lease: number): Promise<void>;
   progress(claim: ClaimRef, value: number, note: string | null): Promise<void>;
 
@@ -59,6 +59,11 @@ export interface Port {
 
   events(signal: AbortSignal): AsyncIterableIterator<DibsEvent>;
   close(): Promise<void>;
+}
+
+export interface WithinOptions {
+  /** A transaction of the caller's: it happens when that commits, or not at all. */
+  tx?: unknown;
 }
 
 export interface WaitOptions {

@@ -38,6 +38,13 @@ export interface Engine {
    */
   onHint(listener: (hint: Hint) => void): void;
 
+  /**
+   * One operation within a transaction of the caller's, on the caller's own connection: rolled back it was never seen,
+   * committed it is told to those who wait. Of settlements only `done` can be had so. Absent where the store cannot
+   * take part in others' transactions.
+   */
+  runWithin?<V extends "add" | "settle">(tx: unknown, op: Op<V>): Promise<Outcome<V>>;
+
   /** Batches that may be under way at once; above that, calls are better gathered into the next one. */
   readonly depth: number;
 

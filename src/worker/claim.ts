@@ -1,5 +1,5 @@
 import { type Duration, parseDuration } from "../core/duration.ts";
-import { claimLost, invalid, noTx } from "../core/errors.ts";
+import { claimLost, invalid } from "../core/errors.ts";
 import { decodeBody, encodeJson } from "../core/json.ts";
 import { checkNames } from "../core/options.ts";
 import type { Port, SettleRef, Word } from "../core/port.ts";
@@ -35,6 +35,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   #data: { decoded: Data } | undefined;
   #adds: Set<PendingAdd> | undefined;
   #settlement: Promise<void> | undefined;
+  #isAckedWithin = false;
 
   constructor(port: Port, task: ClaimedTask, encodeResult: EncodeResult = encodeAsJson) {
     this.#port = port;
@@ -73,18 +74,30 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   /** Done, with a result for whoever waits for it. What was added with `add` commits with it. */
   async ack(result?: Result, options: { tx?: unknown } = {}): Promise<void> {
     checkNames(options, ["tx"], "ack");
-    if (options.tx !== undefined) throw noTx();
     this.#checkOpen();
+    const { tx } = options;
     const encoding = this.#encodeResult(result);
     const encoded = encoding instanceof Promise ? await encoding : encoding;
-    if (!this.#adds) return this.settleAs({ kind: "ack", result: encoded });
+    if (!this.#adds) return this.#ackAs({ kind: "ack", result: encoded }, tx);
     // Those that are refused have taken themselves off the list by then.
     await Promise.allSettled([...this.#adds].map(({ prepared }) => prepared));
     const adds = await Promise.all([...this.#adds].map(({ prepared }) => prepared));
     // Declared in the same moment, so that a queue's policy commits with its first task.
     const declared = [...this.#adds].map(({ target }) => target.declare());
-    const settled = this.settleAs({ kind: "ack", result: encoded, ...(adds.length > 0 && { adds }) });
+    const settled = this.#ackAs({ kind: "ack", result: encoded, ...(adds.length > 0 && { adds }) }, tx);
     await Promise.all([...declared, settled]);
+  }
+
+  /** Within a transaction it stays open: that may be rolled back, and what was said then was never said. */
+  async #ackAs(word: Word & { kind: "ack" }, tx: unknown): Promise<void> {
+    if (tx === undefined) return this.settleAs(word);
+    await this.#port.settle(this, word, { tx });
+    this.#isAckedWithin = true;
+  }
+
+  /** @internal Acked in a transaction of the handler's: a handler that then returns has nothing more to say. */
+  get isAckedWithin(): boolean {
+    return this.#isAckedWithin;
   }
 
   /** Failed: another try after `delay` or the queue's backoff, or dead if this was the last. */

@@ -24,6 +24,8 @@ export async function settle(settling: Settling, held: Held, given: Answer): Pro
   if (held.fate === "lost") return;
   const answer = task.isSettled ? await answerAfter(task, given) : given;
   if (task.isSettled && held.fate !== "timedOut") return;
+  // One that was rolled back, and whose handler hides that, is not heard of again before its timeout.
+  if (task.isAckedWithin && "returned" in answer && held.fate !== "timedOut") return;
   const isReturned = "returned" in answer && held.fate !== "timedOut";
   const send = (): Promise<void> =>
     isReturned ? task.ack(answer.returned) : task.settleAs(wordFor(held, answer));

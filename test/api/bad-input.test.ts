@@ -165,7 +165,9 @@ describe.each(STORES)("bad input on %s", (store) => {
     expect(() => queue.work(() => {}, { concurrency: 0 })).toThrow(/concurrency/);
     expect(() => queue.work(() => {}, { order: "random" as never })).toThrow(/"strict" or "fair"/);
     expect(() => dibs.work([], () => {})).toThrow(/at least one/);
-    await expect(queue.add(1, { tx: {} })).rejects.toMatchObject({ code: "UNSUPPORTED" });
+    await expect(queue.add(1, { tx: {} })).rejects.toMatchObject({
+      code: store === "postgres" ? "INVALID" : "UNSUPPORTED",
+    });
   });
 
   it("refuses calls after it was closed, and says so", async () => {

@@ -21,6 +21,7 @@ import { defineQueue, open, Reject, Retry } from "dibs";
 declare const dibs: Dibs;
 declare const emails: Queue<{ to: string }, { sent: boolean }>;
 declare const worker: Worker;
+declare const client: { query(sql: string, params?: unknown[]): Promise<unknown> };
 declare const claim: Claim<{ to: string }, { sent: boolean }>;
 export { defineQueue, open, Reject, Retry };
 `;

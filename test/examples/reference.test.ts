@@ -19,7 +19,16 @@ const reference = ["api.md", "errors.md"]
   .join("\n");
 
 /** Marked @internal in the sources. */
-const INTERNAL = ["constructor", "startWorker", "settleAs", "settlement", "abort", "declare", "prepare"];
+const INTERNAL = [
+  "constructor",
+  "startWorker",
+  "settleAs",
+  "settlement",
+  "isAckedWithin",
+  "abort",
+  "declare",
+  "prepare",
+];
 /** Of a clock, used by the library; of a test's clock, used by the suite of the engines. */
 const OF_CLOCKS = ["read", "after", "standStill"];
 

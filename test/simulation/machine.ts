@@ -70,12 +70,12 @@ export const WEATHER = {
 } as const;
 
 /** One of the things that time does; its name, for the trace. Null: no time passes. */
-export function passTime(
+export async function passTime(
   machine: Machine,
   random: Random,
   weather: keyof typeof WEATHER,
-  beforeReboot: () => void,
-): string | null {
+  beforeReboot: () => Promise<void>,
+): Promise<string | null> {
   const kind = random.weighted(WEATHER[weather]);
   const advance = (ms: number) => {
     machine.advance(ms);
@@ -105,7 +105,7 @@ export function passTime(
     }
     case "reboot": {
       const off = random.pick([0, 5_000, HOUR]);
-      beforeReboot();
+      await beforeReboot();
       machine.reboot(off, random);
       return `the machine is off for ${off} ms and boots`;
     }

@@ -8,7 +8,9 @@ import { QUEUES } from "./inputs.ts";
 import { answer, Known } from "./known.ts";
 import { Machine, passTime, type WEATHER } from "./machine.ts";
 import { Random } from "./random.ts";
+import { PostgresSubject } from "./postgres.ts";
 import { SqliteSubject } from "./sqlite.ts";
+import type { EngineName, Subject } from "./subject.ts";
 
 const NAMES = [...QUEUES, "nowhere"];
 const LAST_STEPS = 15;
@@ -20,31 +22,33 @@ const USUAL = { ...BOUNDS };
 
 export interface SimulationOptions {
   seed: number;
+  /** Which store runs beside the memory model. */
+  engine?: EngineName;
   batches?: number;
   /** Gets a line for each thing that happens. */
   trace?: (line: string) => void;
 }
 
 /**
- * Drives random operations, failures and time against SQLite and the memory model side by side. Each batch must
+ * Drives random operations, failures and time against a store and the memory model side by side. Each batch must
  * be answered alike, to the last id, fence and hint; each operation is also carried out on a model of its own and
  * held against the guarantees (guarantees/); at the end everything must come to an end.
  *
  * Throws a SimulationFailure where a guarantee does not hold or two stores differ.
  */
-export function simulate(options: SimulationOptions): { operations: number } {
+export async function simulate(options: SimulationOptions): Promise<{ operations: number }> {
   const simulation = new Simulation(options);
   try {
-    return simulation.run();
+    return await simulation.run();
   } catch (error) {
-    throw new SimulationFailure(options.seed, simulation.steps, error);
+    throw new SimulationFailure(options, simulation.steps, error);
   } finally {
-    simulation.end();
+    await simulation.end();
   }
 }
 
 export class SimulationFailure extends Error {
-  constructor(seed: number, steps: string[], cause: unknown) {
+  constructor({ seed, engine }: SimulationOptions, steps: string[], cause: unknown) {
     const reason =
       cause instanceof Error
         ? cause.name === "Violation"
@@ -53,7 +57,7 @@ export class SimulationFailure extends Error {
         : String(cause);
     const last = steps.slice(-LAST_STEPS).map((step) => `  ${step}`);
     super(
-      `seed ${seed}: ${reason}\n\nThe last steps:\n${last.join("\n")}\n\nReplay: npm run simulate -- --seed ${seed}`,
+      `seed ${seed}: ${reason}\n\nThe last steps:\n${last.join("\n")}\n\nReplay: npm run simulate -- --seed ${seed}${engine ? ` --engine ${engine}` : ""}`,
       { cause },
     );
   }
@@ -72,13 +76,14 @@ class Simulation {
   readonly #model: MemoryStore;
   /** Absent where the bounds are tight: it takes for granted that one call deals with all there is. */
   readonly #watch: Watch | undefined;
-  readonly #sqlite: SqliteSubject;
+  readonly #engine: EngineName;
+  readonly #subject: Subject;
   readonly #batches: number;
   readonly #weather: keyof typeof WEATHER;
   readonly #trace: ((line: string) => void) | undefined;
   #operations = 0;
 
-  constructor({ seed, batches, trace }: SimulationOptions) {
+  constructor({ seed, engine = "sqlite", batches, trace }: SimulationOptions) {
     this.#random = new Random(seed);
     this.#machine = new Machine(this.#random);
     this.#batches = batches ?? this.#random.pick([5, 10, 18, 32]);
@@ -91,82 +96,85 @@ class Simulation {
     const tight = this.#random.chance(0.1);
     Object.assign(BOUNDS, tight ? TIGHT : USUAL);
     if (!tight) this.#watch = new Watch(new MemoryStore(salt, reading), reading);
-    this.#sqlite = new SqliteSubject(salt, reading, { file: this.#random.chance(0.12) });
+    const file = this.#random.chance(0.12);
+    this.#engine = engine;
+    this.#subject =
+      engine === "postgres" ? new PostgresSubject(salt, reading) : new SqliteSubject(salt, reading, { file });
   }
 
-  run(): { operations: number } {
+  async run(): Promise<{ operations: number }> {
     for (let i = 0; i < this.#batches; i++) {
-      this.#passTime();
-      this.#strike();
-      this.#batch(this.#generator.batch());
+      await this.#passTime();
+      await this.#strike();
+      await this.#batch(this.#generator.batch());
     }
-    if (this.#random.chance(0.3)) this.#compareAll();
-    this.#drain();
-    this.#compareAll();
+    if (this.#random.chance(0.3)) await this.#compareAll();
+    await this.#drain();
+    await this.#compareAll();
     this.#watch?.checkLedgers(this.#machine.read());
     return { operations: this.#operations };
   }
 
-  end(): void {
+  async end(): Promise<void> {
     Object.assign(BOUNDS, USUAL);
-    this.#sqlite.end();
+    await this.#subject.end();
   }
 
-  #passTime(): void {
+  async #passTime(): Promise<void> {
     const { boot } = this.#machine.read();
     // A reboot forgets the time that no commit has written down, and a batch that changes nothing commits nothing.
     // So that the clocks agree afterwards, all stores write something before it.
-    const what = passTime(this.#machine, this.#random, this.#weather, () => this.#write());
+    const what = await passTime(this.#machine, this.#random, this.#weather, () => this.#write());
     if (what === null) return;
     this.#note(what);
-    if (this.#machine.read().boot !== boot) this.#batch([{ verb: "tend" }]);
+    if (this.#machine.read().boot !== boot) await this.#batch([{ verb: "tend" }]);
   }
 
   /** A batch that certainly commits something. */
-  #write(): void {
+  async #write(): Promise<void> {
     const worker = { id: "writer", name: "writer", queues: [], concurrency: 1, host: "here", pid: 1 };
-    const [joined] = this.#batch([{ verb: "join", worker, lease: 1_000 }]);
-    this.#batch([{ verb: "leave", session: answer<"join">(joined!).session }]);
+    const [joined] = await this.#batch([{ verb: "join", worker, lease: 1_000 }]);
+    await this.#batch([{ verb: "leave", session: answer<"join">(joined!).session }]);
   }
 
   /** Now and then a batch fails, or the process dies. The model does not learn of it: nothing happened. */
-  #strike(): void {
+  async #strike(): Promise<void> {
     const random = this.#random;
     const reading = this.#machine.read();
     if (random.chance(0.04)) {
       this.#note("a batch fails");
-      this.#sqlite.fail(this.#generator.batch(), reading, random.between(1, 5));
+      await this.#subject.fail(this.#generator.batch(), reading, random.between(1, 5));
     }
-    if (!this.#sqlite.canCrash || !random.chance(0.2)) return;
+    if (!this.#subject.canCrash || !random.chance(0.2)) return;
     if (random.chance(0.5)) {
       this.#note("the process dies between two batches");
-      this.#sqlite.crash(reading);
+      await this.#subject.crash(reading);
     } else {
       this.#note("the process dies within a batch");
-      this.#sqlite.crashWithin(this.#generator.batch(), reading, random.between(1, 5));
+      await this.#subject.crashWithin(this.#generator.batch(), reading, random.between(1, 5));
     }
   }
 
-  #batch(ops: Op[]): Outcome[] {
+  async #batch(ops: Op[]): Promise<Outcome[]> {
     const reading = this.#machine.read();
     for (const op of ops) this.#note(show(op));
     this.#operations += ops.length;
     const model = this.#model.run(ops, reading);
-    const sqlite = this.#sqlite.run(ops, reading);
+    const store = await this.#subject.run(ops, reading);
     for (const [index, op] of ops.entries()) {
       const outcome = model.outcomes[index]!;
       this.#trace?.(`    → ${show(outcome)}`);
-      compare("memory", outcome, "sqlite", sqlite.outcomes[index]!, op);
+      compare("memory", outcome, this.#engine, store.outcomes[index]!, op);
       const alone = this.#watch?.run(op, reading, "refused" in outcome) ?? outcome;
       compare("in a batch", outcome, "alone", alone, op);
       this.#known.learn(op, outcome);
     }
-    compare("memory", model.hint, "sqlite", sqlite.hint);
+    compare("memory", model.hint, this.#engine, store.hint);
     return [...model.outcomes];
   }
 
   /** Everything that the reading verbs can show. */
-  #compareAll(): void {
+  async #compareAll(): Promise<void> {
     const lists = NAMES.flatMap((queue): Op[] => [
       ...[...PENDING_STATES, ...END_STATES].map((state): Op => ({
         verb: "list",
@@ -180,23 +188,23 @@ class Simulation {
     const histories = [...new Set(this.#known.ids)].map((id): Op => ({ verb: "history", id }));
     const ops: Op[] = [{ verb: "queues" }, { verb: "workers" }, ...lists, ...histories];
     const reading = this.#machine.read();
-    const [model, sqlite] = [this.#model.run(ops, reading), this.#sqlite.run(ops, reading)];
+    const [model, store] = [this.#model.run(ops, reading), await this.#subject.run(ops, reading)];
     for (const [index, op] of ops.entries())
-      compare("memory", model.outcomes[index]!, "sqlite", sqlite.outcomes[index]!, op);
+      compare("memory", model.outcomes[index]!, this.#engine, store.outcomes[index]!, op);
   }
 
   /** Nothing is ever stuck: with a willing worker and time, every task comes to an end. */
-  #drain(): void {
+  async #drain(): Promise<void> {
     this.#note("drain");
-    this.#batch(NAMES.map((queue): Op => ({ verb: "pause", queue, paused: false })));
+    await this.#batch(NAMES.map((queue): Op => ({ verb: "pause", queue, paused: false })));
     for (let round = 0; round < DRAIN_ROUNDS && this.#pending().length > 0; round++) {
-      const [claim, tend] = this.#batch([
+      const [claim, tend] = await this.#batch([
         { verb: "claim", queues: NAMES, max: 1_000, worker: "drain", lease: 600_000 },
         { verb: "tend" },
       ]);
       const { tasks } = answer<"claim">(claim!);
       if (tasks.length > 0) {
-        this.#batch(
+        await this.#batch(
           tasks.map(({ id, fence }): Op => ({
             verb: "settle",
             id,

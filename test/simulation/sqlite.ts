@@ -2,15 +2,15 @@ import { copyFileSync, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Reading } from "../../src/core/clock.ts";
-import type { NewTask } from "../../src/core/task.ts";
 import type { Hint, Op, Outcome } from "../../src/engine/engine.ts";
 import { SqliteStore } from "../../src/engines/sqlite/store.ts";
+import { FAILURE, NOT_THERE, type Subject, trap } from "./subject.ts";
 
 /**
  * The SQLite store, and what may befall it. A crash is a copy of its files as they are at that moment, opened
  * in place of the originals: what kill -9 would leave, for all that SQLite can see.
  */
-export class SqliteSubject {
+export class SqliteSubject implements Subject {
   readonly #folder: string | undefined;
   #path = ":memory:";
   #copies = 0;
@@ -81,20 +81,4 @@ export class SqliteSubject {
     this.#path = path;
     this.#store = new SqliteStore({ path, durability: "relaxed" }, reading);
   }
-}
-
-/** A queue that never comes to be. */
-const NOT_THERE = "rolled-back";
-const FAILURE = "the disk is on fire";
-
-/** A task that blows up when its queue is asked for the n-th time: while it is checked, or while it is written. */
-function trap(reads: number, blowUp: () => never): NewTask {
-  let left = reads;
-  return {
-    get queue(): string {
-      if (--left <= 0) blowUp();
-      return NOT_THERE;
-    },
-    data: "2",
-  };
 }

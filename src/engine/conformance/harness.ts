@@ -7,6 +7,15 @@ export interface Harness {
   open(clock: ManualClock, cleanUp: CleanUp): Promise<Opened>;
   /** Whether several may open one store: then those cases run too. */
   shared: boolean;
+  /** Whether the store can take part in a transaction of the caller's: otherwise it must say that it cannot. */
+  transactions?: boolean;
+}
+
+/** To be passed as `tx`. */
+export interface CallersTransaction {
+  query(sql: string, params: unknown[]): unknown;
+  commit(): Promise<void>;
+  rollback(): Promise<void>;
 }
 
 /** Registers what is to be done when the case is over; the last one first. */
@@ -17,6 +26,8 @@ export interface Opened {
   port: Port;
   /** From now on this opener's workers give no sign of life, as if it hung; the answer ends that. */
   hang: () => () => void;
+  /** Begins a transaction of the caller's own, where the store can take part in one. */
+  begin?: () => Promise<CallersTransaction>;
   /** Opens the same store once more, as another process would. */
   another?: () => Promise<Opened>;
 }

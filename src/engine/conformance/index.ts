@@ -27,6 +27,7 @@ import { sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { severalOpeners } from "./several-openers.ts";
 import { stats } from "./stats.ts";
+import { noTransactions, transactions } from "./transactions.ts";
 import { ttl } from "./ttl.ts";
 import { waitingClaims } from "./waiting-claims.ts";
 import { workers } from "./workers.ts";
@@ -67,12 +68,20 @@ const THEMES = {
 /** For stores that several may open at once. */
 const SHARED_THEMES = { severalOpeners } satisfies Record<string, Theme>;
 
+/** For stores that can take part in a transaction of the caller's, and for those that cannot. */
+const WITH_TRANSACTIONS = { transactions } satisfies Record<string, Theme>;
+const WITHOUT_TRANSACTIONS = { noTransactions } satisfies Record<string, Theme>;
+
 type ThemeName = keyof typeof THEMES | keyof typeof SHARED_THEMES;
 
 /** Every promise that a store makes, or those of some themes. A change of what dibs promises starts here. */
 export function conformance(name: string, harness: Harness, only?: ThemeName[]): void {
   const start = starter(harness);
-  const themes: Record<string, Theme> = harness.shared ? { ...THEMES, ...SHARED_THEMES } : THEMES;
+  const themes: Record<string, Theme> = {
+    ...THEMES,
+    ...(harness.transactions ? WITH_TRANSACTIONS : WITHOUT_TRANSACTIONS),
+    ...(harness.shared && SHARED_THEMES),
+  };
   describe(`${name} keeps the promises:`, () => {
     for (const theme of only ?? Object.keys(themes)) themes[theme]!(start);
   });

@@ -4,7 +4,7 @@ import type { DibsEvent } from "../../core/events.ts";
 import type { ClaimNotice, ClaimWish, Port } from "../../core/port.ts";
 import type { AddedTask, Body, ClaimedTask, NewTask, TaskError, TaskState } from "../../core/task.ts";
 import { ManualClock } from "../../testing/manual-clock.ts";
-import type { CleanUp, Harness, Opened } from "./harness.ts";
+import type { CallersTransaction, CleanUp, Harness, Opened } from "./harness.ts";
 
 /** The words the cases are written in. Nothing here waits for real time: cases await what they wait for. */
 
@@ -26,6 +26,8 @@ export interface World {
   startedAt: number;
   /** From now on the workers of this opener give no sign of life; the answer ends that. */
   hang: () => () => void;
+  /** A transaction of the caller's own. */
+  begin: () => Promise<CallersTransaction>;
   /** The same store, opened once more. */
   another: () => Promise<World>;
 }
@@ -66,6 +68,7 @@ function worldOf(opened: Opened, clock: ManualClock, cleanUp: CleanUp): World {
     clock,
     startedAt: clock.read().wall,
     hang: () => opened.hang(),
+    begin: () => opened.begin!(),
     another: async () => worldOf(await opened.another!(), clock, cleanUp),
   };
 }

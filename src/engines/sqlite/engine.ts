@@ -8,7 +8,7 @@ import {
   type Outcomes,
   READING_VERBS,
 } from "../../engine/engine.ts";
-import { Heart } from "./heart.ts";
+import { Heart } from "../../engine/heart.ts";
 import type { ThreadData } from "./messages.ts";
 import type { Durability } from "./journal.ts";
 import { closed, Remote } from "./remote.ts";

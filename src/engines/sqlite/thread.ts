@@ -3,7 +3,7 @@ import { type Reading, startTimer } from "../../core/clock.ts";
 import { isDibsError } from "../../core/errors.ts";
 import type { Hint, Notice, Op, Outcome } from "../../engine/engine.ts";
 import { systemClock } from "../../engine/system-clock.ts";
-import { Heart } from "./heart.ts";
+import { Heart } from "../../engine/heart.ts";
 import { type Answer, failureOf, type Report, type Request, type ThreadData } from "./messages.ts";
 import { type PackedOps, packOutcomes, sizeOf, unpackOps } from "./pack.ts";
 import { SqliteStore } from "./store.ts";

@@ -15,7 +15,8 @@ import { Program } from "./program.ts";
 /** What a test plays on: a folder with one store, processes that share it, and this process as one of them. */
 export class Stage {
   readonly folder = mkdtempSync(join(tmpdir(), "dibs-e2e-"));
-  readonly file = join(this.folder, "work.db");
+  /** The store's file, or its address where a test has put it elsewhere. */
+  file = join(this.folder, "work.db");
   readonly #cleanups: (() => unknown)[] = [];
 
   start(program: string, options: object, how?: ConstructorParameters<typeof Program>[2]): Program {

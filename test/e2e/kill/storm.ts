@@ -38,14 +38,21 @@ export interface Aftermath {
 }
 
 /**
- * Two producers and four consumers share a file, and each is killed again and again. All chance comes from the
+ * Two producers and four consumers share a store, and each is killed again and again. All chance comes from the
  * seed: when each is killed, whether it is frozen before, what its tasks do. What the machine makes of it does not.
  */
-export async function storm(stage: Stage, kills: number, seed: number): Promise<Aftermath> {
+export async function storm(
+  stage: Stage,
+  kills: number,
+  seed: number,
+  disturb?: (random: Random) => Promise<void>,
+): Promise<Aftermath> {
   const aftermath: Aftermath = { kills: 0, killedWhileStarting: 0, frozen: 0, entries: [] };
-  // All at once, on a file that does not exist yet.
-  await Promise.all(
-    ROLES.map(async (role, index) => {
+  const disturbed = disturb && disturbUntil(() => aftermath.kills >= kills, disturb, new Random(seed + 7));
+  // All at once, on a store that does not exist yet.
+  await Promise.all([
+    disturbed,
+    ...ROLES.map(async (role, index) => {
       const random = new Random(seed * 1_000 + index);
       while (aftermath.kills < kills) {
         const victim = startRole(stage, role, random.between(0, 2 ** 31), false);
@@ -54,10 +61,22 @@ export async function storm(stage: Stage, kills: number, seed: number): Promise<
         aftermath.kills++;
       }
     }),
-  );
+  ]);
   await drain(stage, new Random(seed));
   aftermath.entries = [...ROLES, ...CALM].flatMap(({ name }) => readLog(logOf(stage, name)));
   return aftermath;
+}
+
+/** What befalls all of them at once, such as the end of their server. */
+async function disturbUntil(
+  isOver: () => boolean,
+  disturb: (random: Random) => Promise<void>,
+  random: Random,
+): Promise<void> {
+  while (!isOver()) {
+    await pause(random.between(300, 1_500));
+    await disturb(random);
+  }
 }
 
 /** Leaves when it is time for the victim to die. */

@@ -1,8 +1,9 @@
 // Works until it is killed: by a worker, or by hand with claims that are often held for too long. Each ack adds a
 // task to the queue "next", which must be there exactly if the ack was accepted.
 
-import { type Claim, open, type QueuePolicyOptions } from "../../../src/index.ts";
+import type { Claim, QueuePolicyOptions } from "../../../src/index.ts";
 import { Random } from "../../simulation/random.ts";
+import { openSurely } from "./open-surely.ts";
 import { letGo, readOptions, say } from "./say.ts";
 import { StormLog } from "./storm-log.ts";
 
@@ -17,7 +18,7 @@ const options = readOptions() as {
 };
 const random = new Random(options.seed);
 const log = new StormLog(options.log);
-const dibs = await open(options.file);
+const dibs = await openSurely(options.file);
 const queue = dibs.queue<{ n: number }>("work", options.policy);
 const next = dibs.queue<{ of: string; fence: number }>("next");
 
@@ -69,6 +70,7 @@ async function misbehave(task: Claim): Promise<void> {
 async function ack(claim: Claim): Promise<void> {
   const { id, fence } = claim;
   await claim.add(next, { of: id, fence });
+  let isUnknown = false;
   for (;;) {
     try {
       await claim.ack({ id, fence });
@@ -76,9 +78,12 @@ async function ack(claim: Claim): Promise<void> {
       return;
     } catch (error) {
       const { code } = error as { code?: string };
+      // Lost, or accepted the first time, when the answer did not come back.
+      if (code === "CLAIM_LOST" && isUnknown) return;
       if (code === "CLAIM_LOST") return log.write({ kind: "lost", id, fence });
       say("refused", { code, message: (error as Error).message });
-      if (code !== "UNAVAILABLE") throw error;
+      if (code !== "UNAVAILABLE" && code !== "OUTCOME_UNKNOWN") throw error;
+      isUnknown ||= code === "OUTCOME_UNKNOWN";
       await sleep(50);
     }
   }

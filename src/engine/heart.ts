@@ -1,4 +1,4 @@
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "../core/clock.ts";
 
 /** A beat that failed (disk full, store locked) is tried again after this. */
 const RETRY_MS = 250;

@@ -1,0 +1,184 @@
+import { describe, expect, test } from "vitest";
+import {
+  ack,
+  addOne,
+  claim,
+  claimOne,
+  depths,
+  namesOf,
+  newTask,
+  refused,
+  SECOND,
+  type Start,
+  stateOf,
+  waiting,
+} from "./kit.ts";
+
+/** Where the store cannot take part in a transaction of the caller's, it says so. */
+export function noTransactions(start: Start): void {
+  describe("a transaction of the caller's", () => {
+    test("is refused by an add, which adds nothing", async () => {
+      const { port } = await start();
+      await refused(() => port.add([newTask()], { tx: {} }), "UNSUPPORTED", "tx");
+      expect(await claim(port)).toEqual([]);
+    });
+
+    test("is refused by an ack, and the claim still holds", async () => {
+      const { port } = await start();
+      await addOne(port);
+      const held = await claimOne(port);
+      await refused(() => port.settle(held, { kind: "ack", result: null }, { tx: {} }), "UNSUPPORTED", "tx");
+      expect(await ack(port, held)).toBe("done");
+    });
+  });
+}
+
+export function transactions(start: Start): void {
+  describe("an add within a transaction of the caller's", () => {
+    test("is not seen before the commit, and wakes who waits then", async () => {
+      const { port, begin } = await start();
+      const next = waiting(port);
+      const tx = await begin();
+      const [added] = await port.add([newTask({ data: "x" })], { tx });
+      expect(added).toMatchObject({ state: "ready", existing: false });
+      await refused(() => port.task(added!.id), "TASK_NOT_FOUND");
+      await tx.commit();
+      expect((await next)[0]).toMatchObject({ id: added!.id, data: "x", attempt: 1 });
+    });
+
+    test("never was, when it is rolled back", async () => {
+      const { port, begin } = await start();
+      const tx = await begin();
+      const [added] = await port.add([newTask({ idempotencyKey: "k" })], { tx });
+      await tx.rollback();
+      await refused(() => port.task(added!.id), "TASK_NOT_FOUND");
+      expect(await claim(port)).toEqual([]);
+      expect(await addOne(port, { idempotencyKey: "k" })).toMatchObject({ existing: false });
+      expect(await depths(port)).toEqual({ ready: 1 });
+    });
+
+    test("keeps everything that a task may have", async () => {
+      const { port, begin, startedAt } = await start();
+      const tx = await begin();
+      const fields = {
+        data: "nul \0 and \u0001",
+        headers: { a: "b" },
+        priority: 7,
+        maxAttempts: 2,
+        ttl: SECOND,
+      };
+      const [one, bytes, later] = await port.add(
+        [
+          newTask(fields),
+          newTask({ data: new Uint8Array([0, 1, 255]), contentType: "application/x", groupKey: "g" }),
+          newTask({ delay: 500 }),
+        ],
+        { tx },
+      );
+      await tx.commit();
+      expect(await port.task(one!.id)).toMatchObject({
+        ...{ data: fields.data, headers: fields.headers, priority: 7, maxAttempts: 2, state: "ready" },
+        expiresAt: startedAt + SECOND,
+      });
+      expect(await port.task(bytes!.id)).toMatchObject({
+        data: new Uint8Array([0, 1, 255]),
+        contentType: "application/x",
+        groupKey: "g",
+      });
+      expect(await port.task(later!.id)).toMatchObject({ state: "scheduled", dueAt: startedAt + 500 });
+      expect(await depths(port)).toEqual({ ready: 2, scheduled: 1 });
+    });
+
+    test("returns the task that has its key", async () => {
+      const { port, begin } = await start();
+      const { id } = await addOne(port, { idempotencyKey: "k" });
+      const tx = await begin();
+      const [added] = await port.add([newTask({ idempotencyKey: "k" })], { tx });
+      await tx.commit();
+      expect(added).toMatchObject({ id, existing: true, state: "ready" });
+      expect(await depths(port)).toEqual({ ready: 1 });
+    });
+
+    test("does not hold up its group while the transaction is open", async () => {
+      const { port, begin } = await start();
+      await addOne(port, { data: "1", groupKey: "g" });
+      const tx = await begin();
+      await port.add([newTask({ data: "2", groupKey: "g" })], { tx });
+      const held = await claimOne(port);
+      await addOne(port, { data: "3", groupKey: "g" });
+      await ack(port, held);
+      expect(namesOf([await claimOne(port)])).toEqual(["3"]);
+      await tx.commit();
+      expect(await depths(port)).toEqual({ waiting: 1, claimed: 1, done: 1 });
+    });
+
+    test("is refused whole, where a payload is too large", async () => {
+      const { port, begin } = await start();
+      await port.declare("work", { maxPayload: 4 });
+      const tx = await begin();
+      await refused(() => port.add([newTask(), newTask({ data: "12345" })], { tx }), "PAYLOAD_TOO_LARGE");
+      await tx.commit();
+      expect(await claim(port)).toEqual([]);
+    });
+
+    test("wants something that can be asked", async () => {
+      const { port } = await start();
+      await refused(() => port.add([newTask()], { tx: { not: "a client" } }), "INVALID", "query");
+    });
+  });
+
+  describe("an ack within a transaction of the caller's", () => {
+    test("counts when that commits, with its result and what it adds", async () => {
+      const { port, begin } = await start();
+      const { id } = await addOne(port, { groupKey: "g" });
+      await addOne(port, { data: "next of the group", groupKey: "g" });
+      const held = await claimOne(port);
+      const tx = await begin();
+      const word = { kind: "ack", result: "r", adds: [newTask({ queue: "other" })] } as const;
+      expect(await port.settle(held, { ...word, adds: [...word.adds] }, { tx })).toEqual({ state: "done" });
+      expect(await stateOf(port, id)).toBe("claimed");
+      await tx.commit();
+      expect(await port.task(id)).toMatchObject({ state: "done", result: "r" });
+      expect(await port.history(id)).toMatchObject([{ outcome: "done", fence: held.fence }]);
+      expect(namesOf([await claimOne(port)])).toEqual(["next of the group"]);
+      expect(await depths(port, "other")).toEqual({ ready: 1 });
+      await refused(() => port.settle(held, { kind: "ack", result: null }), "CLAIM_LOST");
+    });
+
+    test("never was, when it is rolled back: the claim holds on", async () => {
+      const { port, begin } = await start();
+      const { id } = await addOne(port);
+      const held = await claimOne(port);
+      const tx = await begin();
+      await port.settle(held, { kind: "ack", result: "lost" }, { tx });
+      await tx.rollback();
+      expect(await stateOf(port, id)).toBe("claimed");
+      expect(await ack(port, held, "kept")).toBe("done");
+      expect((await port.task(id)).result).toBe("kept");
+    });
+
+    test("is fenced", async () => {
+      const { port, begin, clock } = await start();
+      await addOne(port);
+      const held = await claimOne(port, { lease: SECOND });
+      await clock.advance(SECOND);
+      await claimOne(port);
+      const tx = await begin();
+      await refused(() => port.settle(held, { kind: "ack", result: null }, { tx }), "CLAIM_LOST");
+      await tx.rollback();
+      expect(await depths(port)).toEqual({ claimed: 1 });
+    });
+
+    test("ends cancelled what was cancelled", async () => {
+      const { port, begin } = await start();
+      const { id } = await addOne(port);
+      const held = await claimOne(port);
+      await port.cancel(id);
+      const tx = await begin();
+      expect(await port.settle(held, { kind: "ack", result: "r" }, { tx })).toEqual({ state: "cancelled" });
+      await tx.commit();
+      expect(await port.task(id)).toMatchObject({ state: "cancelled", result: null });
+      expect(await depths(port)).toEqual({ cancelled: 1 });
+    });
+  });
+}

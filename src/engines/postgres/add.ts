@@ -1,0 +1,350 @@
+import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
+import { type AddedTask, type EndState, JSON_TYPE, type NewTask, type TaskState } from "../../core/task.ts";
+import { type Lane, laneName, takeLanes } from "./lanes.ts";
+import { isSpecial } from "./line.ts";
+import { findMany } from "./place.ts";
+import { Overtaken } from "./overtaken.ts";
+import { numbers, toColumns } from "./text.ts";
+import type { Queue, Tx } from "./tx.ts";
+
+/** All or none: everything is checked before anything is written. */
+export async function add(tx: Tx, tasks: NewTask[]): Promise<AddedTask[]> {
+  const taken = await checkAdds(tx, tasks);
+  const existing = await stateOfTaken(tx, taken);
+  const newcomers = await giveNumbers(tx, tasks, taken);
+  const states = await lineUp(tx, newcomers);
+  const byKey = new Map(
+    newcomers.flatMap((each) => (each.key === null ? [] : [[keyName(each.task), each] as const])),
+  );
+  const byIndex = new Map(newcomers.map((each) => [each.index, each]));
+  return tasks.map((task, index) => {
+    const newcomer = byIndex.get(index) ?? byKey.get(keyName(task));
+    const key = newcomer ? undefined : taken.get(keyName(task))!;
+    return {
+      id: newcomer ? tx.id(tx.now, newcomer.seq) : tx.id(key!.created_at, key!.task),
+      queue: task.queue,
+      state: newcomer ? states.get(newcomer)! : existing.get(key!.task)!,
+      existing: newcomer?.index !== index,
+    };
+  });
+}
+
+/** Refuses what does not fit; answers the keys that are taken already. */
+export async function checkAdds(tx: Tx, tasks: NewTask[]): Promise<Map<string, KeyRow>> {
+  for (const [index, task] of tasks.entries()) {
+    const { maxPayload } = tx.policy(task.queue);
+    if (isLarger(task.data, maxPayload)) {
+      const what = tasks.length > 1 ? `The payload of task ${index}` : "The payload";
+      throw tooLarge(what, task.data, maxPayload, task.queue);
+    }
+  }
+  const taken = await takenKeys(tx, tasks);
+  const adding = new Map<string, number>();
+  for (const { queue } of tasks.filter(isFirstOf(taken))) adding.set(queue, (adding.get(queue) ?? 0) + 1);
+  for (const [name, count] of adding) await checkDepth(tx, name, count);
+  return taken;
+}
+
+/** Whether a task is to be added: it has no key, or is the first that comes with one which is free. */
+function isFirstOf(taken: Map<string, KeyRow>): (task: NewTask) => boolean {
+  const seen = new Set<string>();
+  return (task) => {
+    if (task.idempotencyKey === undefined) return true;
+    const name = keyName(task);
+    if (taken.has(name) || seen.has(name)) return false;
+    seen.add(name);
+    return true;
+  };
+}
+
+async function checkDepth(tx: Tx, name: string, count: number): Promise<void> {
+  const queue = tx.queueNamed(name);
+  const maxDepth = queue?.policy.maxDepth ?? null;
+  if (!queue || maxDepth === null) return;
+  const { ready, waiting, scheduled } = await tx.depth(queue);
+  const depth = ready + waiting + scheduled;
+  if (depth + count > maxDepth) throw queueFull(name, depth, count, maxDepth);
+}
+
+interface KeyRow {
+  queue: number;
+  key: string;
+  task: number;
+  created_at: number;
+  state: EndState | null;
+}
+
+const KEYS = `
+  SELECT idempotency.queue, idempotency.key, task, created_at, state
+  FROM unnest($1::int4[], $2::text[]) AS wanted (queue, key)
+  JOIN dibs.idempotency ON idempotency.queue = wanted.queue AND idempotency.key = wanted.key COLLATE "C"
+  WHERE forget_at IS NULL OR forget_at > $3`;
+
+function keyName({ queue, idempotencyKey }: NewTask): string {
+  return `${queue}\n${idempotencyKey}`;
+}
+
+async function takenKeys(tx: Tx, tasks: NewTask[]): Promise<Map<string, KeyRow>> {
+  const wanted = tasks.filter((task) => task.idempotencyKey !== undefined && tx.queueNamed(task.queue));
+  if (wanted.length === 0) return new Map();
+  const rows = await tx.all<KeyRow>(
+    KEYS,
+    wanted.map((task) => tx.queueNamed(task.queue)!.id),
+    wanted.map((task) => task.idempotencyKey!),
+    tx.now,
+  );
+  return new Map(rows.map((row) => [`${tx.queueOf(row.queue).name}\n${row.key}`, row]));
+}
+
+async function stateOfTaken(tx: Tx, taken: Map<string, KeyRow>): Promise<Map<number, TaskState>> {
+  const rows = [...taken.values()];
+  const found = await findMany(
+    tx,
+    rows.map((row) => row.task),
+  );
+  const states = new Map(found.map((task) => [task.seq, task.place.state]));
+  return new Map(rows.map((row) => [row.task, states.get(row.task) ?? row.state!]));
+}
+
+/** A task that is to be added, with its number. */
+export interface Newcomer {
+  /** Which of the given it is; -1: it was given earlier. */
+  index: number;
+  task: Pick<NewTask, "queue" | "priority">;
+  seq: number;
+  /** Not before then; null: at once. */
+  due: number | null;
+  queue: Queue;
+  groupKey: string | null;
+  key: string | null;
+  expiresAt: number | null;
+}
+
+async function giveNumbers(
+  tx: Tx,
+  tasks: NewTask[],
+  taken: Map<string, KeyRow>,
+): Promise<(Newcomer & { task: NewTask })[]> {
+  const isFirst = isFirstOf(taken);
+  const adding = [...tasks.entries()].filter(([, task]) => isFirst(task));
+  const seqs = await tx.numbers("seq", adding.length);
+  const newcomers: (Newcomer & { task: NewTask })[] = [];
+  for (const [n, [index, task]] of adding.entries()) {
+    const queue = await tx.queue(task.queue);
+    const ttl = task.ttl ?? queue.policy.ttl;
+    const seq = seqs[n]!;
+    newcomers.push({
+      index,
+      task,
+      seq,
+      due: task.delay !== undefined && task.delay > 0 ? tx.now + task.delay : null,
+      queue,
+      groupKey: task.groupKey ?? null,
+      key: task.idempotencyKey ?? null,
+      expiresAt: ttl === null ? null : tx.now + ttl,
+    });
+    tx.flow(queue).added++;
+    tx.announce({ type: "task.added", at: tx.now, queue: task.queue, taskId: tx.id(tx.now, seq) });
+  }
+  return newcomers;
+}
+
+/** The payloads travel as one text, cut at a sign that none of them has: an array of texts takes as long to read as to write. */
+const CUT = "\u001e";
+
+function insertTasks(payloads: "joined" | "listed"): string {
+  const texts = payloads === "joined" ? `string_to_array($11::text, E'\\x1e')` : `$11::text[]`;
+  return `
+  INSERT INTO dibs.task (created_at, seq, queue, priority, group_key, expires_at, max_attempts, idempotency_key,
+    content_type, headers, data, bytes)
+  SELECT $1, seq, queue, coalesce(priority, 0), group_key, expires_at, max_attempts, idempotency_key, content_type,
+    headers, data, bytes
+  FROM unnest($2::int8[], $3::int4[], $4::int2[], $5::text[], $6::int8[], $7::int4[], $8::text[], $9::text[],
+    $10::text[], ${texts}, $12::bytea[]) AS each (seq, queue, priority, group_key, expires_at, max_attempts,
+    idempotency_key, content_type, headers, data, bytes)`;
+}
+
+/** With their places in line, where all of them are ready at once and have nothing that needs more. */
+function insertPlain(payloads: "joined" | "listed"): string {
+  return `
+  WITH added AS (${insertTasks(payloads)} RETURNING seq, queue, priority)
+  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
+  SELECT queue, -priority, seq, seq, 0, false FROM added`;
+}
+
+const INSERT_TASKS = { joined: insertTasks("joined"), listed: insertTasks("listed") };
+const INSERT_PLAIN = { joined: insertPlain("joined"), listed: insertPlain("listed") };
+const INSERT_READY = `
+  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
+  SELECT queue, rank, seq, seq, 0, special
+  FROM unnest($1::int4[], $2::int2[], $3::int8[], $4::bool[]) AS each (queue, rank, seq, special)`;
+const INSERT_SCHEDULED = `
+  INSERT INTO dibs.scheduled (queue, pos, task, due, failures, holds_group)
+  SELECT queue, seq, seq, due, 0, false FROM unnest($1::int4[], $2::int8[], $3::int8[]) AS each (queue, seq, due)`;
+const INSERT_WAITING = `
+  INSERT INTO dibs.waiting (queue, group_key, pos, task, rank)
+  SELECT queue, group_key, seq, seq, rank
+  FROM unnest($1::int4[], $2::text[], $3::int8[], $4::int2[]) AS each (queue, group_key, seq, rank)`;
+const INSERT_TTL = `INSERT INTO dibs.ttl (expires_at, task) SELECT * FROM unnest($1::int8[], $2::int8[])`;
+// A key whose time has passed gives way to the new task's.
+const INSERT_KEYS = `
+  INSERT INTO dibs.idempotency (queue, key, task, created_at)
+  SELECT queue, key, task, $1 FROM unnest($2::int4[], $3::text[], $4::int8[]) AS each (queue, key, task)
+  ORDER BY queue, key COLLATE "C"
+  ON CONFLICT (queue, key) DO UPDATE
+  SET task = excluded.task, created_at = excluded.created_at, forget_at = NULL, state = NULL
+  WHERE idempotency.forget_at <= $1`;
+
+/** Writes them all, each into the state it begins in. */
+async function lineUp(
+  tx: Tx,
+  newcomers: (Newcomer & { task: NewTask })[],
+): Promise<Map<Newcomer, TaskState>> {
+  if (newcomers.length === 0) return new Map();
+  if (newcomers.every(isPlain)) return lineUpPlain(tx, newcomers);
+  await writeKeys(tx, newcomers);
+  writeTasks(tx, newcomers, INSERT_TASKS);
+  return takePlaces(tx, newcomers);
+}
+
+/** Of tasks whose rows are written. */
+export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer, TaskState>> {
+  const states = await chooseStates(tx, newcomers);
+  const inState = (state: TaskState) => newcomers.filter((each) => states.get(each) === state);
+  const mortal = newcomers.filter((each) => each.expiresAt !== null);
+  if (mortal.length > 0)
+    tx.put(
+      INSERT_TTL,
+      mortal.map((each) => each.expiresAt!),
+      numbersOf(mortal),
+    );
+  if (mortal.some((each) => each.expiresAt! <= tx.now)) tx.swept = false;
+  const ready = inState("ready");
+  if (ready.length > 0) {
+    tx.put(INSERT_READY, queuesOf(ready), ranksOf(ready), numbersOf(ready), ready.map(isSpecial));
+  }
+  const scheduled = inState("scheduled");
+  if (scheduled.length > 0) {
+    const due = scheduled.map((each) => each.due!);
+    if (due.some((at) => at <= tx.now)) tx.swept = false;
+    tx.put(INSERT_SCHEDULED, queuesOf(scheduled), numbersOf(scheduled), due);
+  }
+  const waiting = inState("waiting");
+  if (waiting.length > 0) {
+    const groups = waiting.map((each) => each.groupKey!);
+    tx.put(INSERT_WAITING, queuesOf(waiting), groups, numbersOf(waiting), ranksOf(waiting));
+  }
+  for (const each of ready) {
+    tx.hintReady(each.queue);
+    comeBefore(tx, each);
+  }
+  for (const [{ queue }, state] of states) tx.count(queue, state, 1);
+  return states;
+}
+
+function isPlain({ due, groupKey, key, expiresAt }: Newcomer): boolean {
+  return groupKey === null && key === null && expiresAt === null && due === null;
+}
+
+function lineUpPlain(tx: Tx, newcomers: (Newcomer & { task: NewTask })[]): Map<Newcomer, TaskState> {
+  writeTasks(tx, newcomers, INSERT_PLAIN);
+  for (const each of newcomers) {
+    tx.count(each.queue, "ready", 1);
+    tx.hintReady(each.queue);
+    comeBefore(tx, each);
+  }
+  return new Map(newcomers.map((each) => [each, "ready"]));
+}
+
+/** A new task comes last, but for those of a higher priority, and those whose number is old (inbox.ts). */
+function comeBefore(tx: Tx, { task, queue, seq, index }: Newcomer): void {
+  if ((task.priority ?? 0) > 0 || index < 0) tx.lower(queue, 0 - (task.priority ?? 0), seq);
+}
+
+async function writeKeys(tx: Tx, newcomers: Newcomer[]): Promise<void> {
+  const keyed = newcomers.filter((each) => each.key !== null);
+  if (keyed.length === 0) return;
+  const written = await tx.run(
+    INSERT_KEYS,
+    tx.now,
+    queuesOf(keyed),
+    keyed.map((each) => each.key!),
+    numbersOf(keyed),
+  );
+  // Somebody else's commit has taken one of them since we looked.
+  if (written < keyed.length) throw new Overtaken();
+}
+
+function writeTasks(
+  tx: Tx,
+  newcomers: (Newcomer & { task: NewTask })[],
+  sql: Record<"joined" | "listed", string>,
+): void {
+  const bodies = newcomers.map(({ task }) => toColumns(task.data));
+  const texts = bodies.map(([text]) => text);
+  // An empty text would be no payload at all, and not one that is empty.
+  const canJoin = texts.every((text) => text !== null && text !== "" && !text.includes(CUT));
+  tx.put(
+    canJoin ? sql.joined : sql.listed,
+    tx.now,
+    numbersOf(newcomers),
+    queuesOf(newcomers),
+    column(newcomers.map(({ task }) => task.priority || null)),
+    column(newcomers.map((each) => each.groupKey)),
+    column(newcomers.map((each) => each.expiresAt)),
+    column(newcomers.map(({ task }) => task.maxAttempts ?? null)),
+    column(newcomers.map((each) => each.key)),
+    column(newcomers.map(({ task }) => contentTypeOf(task))),
+    column(newcomers.map(({ task }) => headersOf(task))),
+    canJoin ? texts.join(CUT) : column(texts),
+    column(bodies.map(([, bytes]) => bytes)),
+  );
+}
+
+/** Null in place of a column that has nothing in it: unnest fills it up. */
+function column<T>(values: (T | null)[]): (T | null)[] | null {
+  return values.every((value) => value === null) ? null : values;
+}
+
+/** Of those that share a group the first becomes its head, where there is none. */
+async function chooseStates(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer, TaskState>> {
+  const lanes = new Map<string, Lane>();
+  for (const each of newcomers) {
+    if (each.groupKey === null || each.due !== null) continue;
+    const lane = { queue: each.queue.id, groupKey: each.groupKey };
+    lanes.set(laneName(lane), lane);
+  }
+  const { taken } = await takeLanes(tx, [...lanes.values()]);
+  const free = new Set(taken.map(laneName));
+  return new Map(
+    newcomers.map((each) => {
+      if (each.due !== null) return [each, "scheduled"];
+      if (each.groupKey === null) return [each, "ready"];
+      const isHead = free.delete(laneName({ queue: each.queue.id, groupKey: each.groupKey }));
+      return [each, isHead ? "ready" : "waiting"];
+    }),
+  );
+}
+
+function queuesOf(newcomers: Newcomer[]): string {
+  return numbers(newcomers.map(({ queue }) => queue.id));
+}
+
+function numbersOf(newcomers: Newcomer[]): string {
+  return numbers(newcomers.map(({ seq }) => seq));
+}
+
+function ranksOf(newcomers: Newcomer[]): string {
+  return numbers(newcomers.map(({ task }) => 0 - (task.priority ?? 0)));
+}
+
+/** As they are stored: null for what is the default. */
+export function contentTypeOf({ contentType }: NewTask): string | null {
+  return contentType === undefined || contentType === JSON_TYPE ? null : contentType;
+}
+
+export function headersOf({ headers }: NewTask): string | null {
+  if (headers === undefined) return null;
+  const text = JSON.stringify(headers);
+  return text === "{}" ? null : text;
+}

@@ -1,0 +1,29 @@
+import { taskNotFound } from "../../core/task-not-found.ts";
+import { isEnd, type TaskState } from "../../core/task.ts";
+import { end } from "./line.ts";
+import { findTask, takeOut } from "./place.ts";
+import { notify } from "./sweep.ts";
+import type { Tx } from "./tx.ts";
+
+const LOCK_CLAIM = `SELECT cancelled FROM dibs.claim WHERE task = $1 AND fence = $2 FOR UPDATE`;
+const SET_CANCELLED = `UPDATE dibs.claim SET cancelled = true WHERE task = $1`;
+
+export async function cancel(tx: Tx, id: string): Promise<{ state: TaskState }> {
+  for (;;) {
+    const task = await findTask(tx, id);
+    if (!task) throw taskNotFound(id);
+    const { place } = task;
+    if (place.state === "claimed") {
+      const claim = await tx.get<{ cancelled: boolean }>(LOCK_CLAIM, task.seq, place.held.fence);
+      // It was settled between the two statements: it is elsewhere now.
+      if (!claim) continue;
+      if (!claim.cancelled) {
+        tx.send(SET_CANCELLED, task.seq);
+        notify(tx, "cancel", place.held);
+      }
+      return { state: "claimed" };
+    }
+    if (isEnd(place.state)) return { state: place.state };
+    if (await takeOut(tx, task)) return { state: await end(tx, task, "cancelled") };
+  }
+}

@@ -1,0 +1,170 @@
+import type { DibsEvent } from "../../core/events.ts";
+import type { EndState } from "../../core/task.ts";
+import { BOUNDS } from "../../engine/engine.ts";
+import { fold } from "./counters.ts";
+import { horizon, sweep } from "./sweep.ts";
+import type { Queue, Tx } from "./tx.ts";
+
+export async function tend(tx: Tx): Promise<{ next: number | null }> {
+  await sweep(tx);
+  await fold(tx);
+  return { next: await untilNext(tx) };
+}
+
+// A session does not end while it holds something, however long it has been silent. The claims in flight are looked
+// at only where some have a lease that is not their session's.
+const FIRST_OF_SESSION = `
+  SELECT min(beat_at + CASE WHEN mixed
+    THEN coalesce((SELECT min(claim.lease) FROM dibs.claim WHERE claim.session = session.id), lease)
+    ELSE lease END) AS at
+  FROM dibs.session`;
+
+async function untilNext(tx: Tx): Promise<number | null> {
+  const { hand, due, kept, ttl } = await horizon(tx);
+  const first = (await tx.get<{ at: number | null }>(FIRST_OF_SESSION))!;
+  const waits = [
+    ...[due, kept, ttl].filter((at) => at !== null).map((at) => at - tx.now),
+    ...[hand, first.at].filter((at) => at !== null).map((at) => at - tx.awake),
+  ];
+  return waits.length === 0 ? null : Math.max(0, Math.min(...waits));
+}
+
+const FORGET_KEYS = `
+  DELETE FROM dibs.idempotency WHERE ctid = ANY (ARRAY (
+    SELECT ctid FROM dibs.idempotency WHERE forget_at <= $1 ORDER BY forget_at LIMIT $2 FOR UPDATE SKIP LOCKED))`;
+const DELETE_FLOW = `DELETE FROM dibs.flow WHERE slot <= $1`;
+
+/** Keys that one call forgets: a key past its time is free whether its row is gone or not. */
+const KEYS = 10_000;
+
+export async function prune(tx: Tx, limit: number): Promise<{ removed: number; more: boolean }> {
+  let removed = 0;
+  let more = false;
+  for (const [queue, kept] of await withEndsToGo(tx)) {
+    const doomed = await pastRetention(tx, queue, kept, limit - removed + 1);
+    if (doomed.length > limit - removed) {
+      more = true;
+      doomed.pop();
+    }
+    await removeEnded(tx, queue, doomed);
+    removed += doomed.length;
+  }
+  await tx.run(FORGET_KEYS, tx.now, KEYS);
+  await tx.run(DELETE_FLOW, Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot));
+  await pruneEvents(tx);
+  return { removed, more };
+}
+
+interface EndedRow {
+  ended_at: number;
+  task: number;
+  state: Exclude<EndState, "dead">;
+}
+
+// What another process is about to remove is passed over.
+const ENDED = `
+  SELECT ended_at, task, state FROM dibs.ended WHERE queue = $1 ORDER BY ended_at, task LIMIT $2
+  FOR UPDATE SKIP LOCKED`;
+
+// One question for all queues: there may be ten thousand, and few have something to go.
+const FIRST_ENDS = `
+  SELECT kept.queue, kept.count, first.ended_at
+  FROM (
+    SELECT queue, sum(done + cancelled + expired)::int8 AS count
+    FROM (SELECT queue, done, cancelled, expired FROM dibs.depth
+      UNION ALL SELECT queue, done, cancelled, expired FROM dibs.delta) AS part
+    GROUP BY queue HAVING sum(done + cancelled + expired) > 0
+  ) AS kept
+  CROSS JOIN LATERAL (
+    SELECT ended_at FROM dibs.ended WHERE ended.queue = kept.queue ORDER BY ended_at, task LIMIT 1) AS first`;
+
+/** The queues whose first end is older than its age, or that keep too many; and how many they keep. */
+async function withEndsToGo(tx: Tx): Promise<Map<Queue, number>> {
+  tx.flush();
+  const rows = await tx.all<{ queue: number; count: number; ended_at: number }>(FIRST_ENDS);
+  const byQueue = new Map(rows.map((row) => [row.queue, row]));
+  const found = new Map<Queue, number>();
+  for (const queue of tx.queues) {
+    const row = byQueue.get(queue.id);
+    const { age, count } = queue.policy.retention;
+    if (row && (row.ended_at + age <= tx.now || row.count > count)) found.set(queue, row.count);
+  }
+  return found;
+}
+
+/** Older than its age, or beyond the last `count`: the earliest end first. */
+async function pastRetention(tx: Tx, queue: Queue, kept: number, limit: number): Promise<EndedRow[]> {
+  const { age, count } = queue.policy.retention;
+  const beyond = kept - count;
+  const rows = await tx.all<EndedRow>(ENDED, queue.id, limit);
+  return rows.filter((row, index) => row.ended_at + age <= tx.now || index < beyond);
+}
+
+const DELETE_LEDGERS = `DELETE FROM dibs.attempt WHERE task = ANY ($1::int8[])`;
+const DELETE_TASKS = `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`;
+const DELETE_ENDED = `DELETE FROM dibs.ended WHERE task = ANY ($1::int8[])`;
+
+/** All at once: as many end as are added, so that this has to keep up with them. Their keys outlive them. */
+async function removeEnded(tx: Tx, queue: Queue, doomed: EndedRow[]): Promise<void> {
+  if (doomed.length === 0) return;
+  const seqs = doomed.map((row) => row.task);
+  for (const sql of [DELETE_LEDGERS, DELETE_TASKS, DELETE_ENDED]) tx.send(sql, seqs);
+  for (const row of doomed) tx.count(queue, row.state, -1);
+}
+
+const FORGET_LISTENERS = `DELETE FROM dibs.listener WHERE until <= $1`;
+const DELETE_EVENTS = `DELETE FROM dibs.event WHERE n <= $1`;
+
+async function pruneEvents(tx: Tx): Promise<void> {
+  tx.listeners -= await tx.run(FORGET_LISTENERS, tx.awake);
+  const last = await tx.lastEvent();
+  await tx.run(DELETE_EVENTS, tx.listeners === 0 ? last : last - BOUNDS.events);
+}
+
+const LISTENER = `SELECT until FROM dibs.listener WHERE name = $1`;
+const SET_LISTENER = `
+  INSERT INTO dibs.listener (name, until) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET until = excluded.until`;
+const EVENTS = `SELECT n, body FROM dibs.event WHERE n > $1 ORDER BY n LIMIT $2`;
+
+/** Written down now and then only. */
+function isFresh(tx: Tx, until: number): boolean {
+  return until - tx.awake > (BOUNDS.listenerLease * 2) / 3;
+}
+
+export async function listen(
+  tx: Tx,
+  listener: string,
+  after: number | null,
+  limit: number,
+): Promise<{ events: DibsEvent[]; cursor: number; missed: number }> {
+  const row = await tx.get<{ until: number }>(LISTENER, listener);
+  if (!row) tx.listeners++;
+  if (!row || !isFresh(tx, row.until)) tx.send(SET_LISTENER, listener, tx.awake + BOUNDS.listenerLease);
+  const page = await eventsAfter(tx, after, limit);
+  // Forgotten, so that nobody counted what happened meanwhile: it must not look as if nothing had.
+  return !row && after !== null ? { ...page, missed: Math.max(page.missed, 1) } : page;
+}
+
+async function eventsAfter(
+  tx: Tx,
+  after: number | null,
+  limit: number,
+): Promise<{ events: DibsEvent[]; cursor: number; missed: number }> {
+  const last = await tx.lastEvent();
+  const from = after ?? last;
+  const page = await tx.all<{ n: number; body: string }>(EVENTS, from, limit);
+  // Events that were committed between the two statements are on the page, and count.
+  const cursor = page.at(-1)?.n ?? last;
+  return {
+    events: page.map(({ body }) => JSON.parse(body) as DibsEvent),
+    cursor,
+    missed: cursor - from - page.length,
+  };
+}
+
+const UNLISTEN = `DELETE FROM dibs.listener WHERE name = $1`;
+
+export async function unlisten(tx: Tx, listener: string): Promise<null> {
+  tx.listeners -= await tx.run(UNLISTEN, listener);
+  return null;
+}

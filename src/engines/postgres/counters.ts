@@ -1,0 +1,110 @@
+import type { Flow } from "../../core/flow.ts";
+import type { DepthByState } from "../../core/task.ts";
+import { foldingLock } from "./locks.ts";
+import type { Tx } from "./tx.ts";
+
+/**
+ * Counters without a row that everybody writes: each transaction adds its differences, a reader sums them up, and
+ * housekeeping folds them into one row a queue now and then.
+ */
+export const NO_DEPTH: DepthByState = {
+  ready: 0,
+  waiting: 0,
+  scheduled: 0,
+  claimed: 0,
+  done: 0,
+  dead: 0,
+  cancelled: 0,
+  expired: 0,
+};
+
+export interface Delta {
+  queue: number;
+  depth: DepthByState;
+  flow: Flow;
+}
+
+const INSERT = `
+  INSERT INTO dibs.delta (queue, slot, ready, waiting, scheduled, claimed, done, dead, cancelled, expired,
+    added, started, succeeded, failed, wait_ms, service_ms)
+  SELECT d[1], d[2], d[3], d[4], d[5], d[6], d[7], d[8], d[9], d[10], d[11], d[12], d[13], d[14], d[15], d[16]
+  FROM (SELECT string_to_array(line, ',')::int8[] AS d FROM unnest($1::text[]) AS line) AS each`;
+
+export function writeDeltas(tx: Tx, slot: number, deltas: Delta[]): void {
+  const lines = deltas.map(({ queue, depth: d, flow: f }) =>
+    [
+      [queue, slot, d.ready, d.waiting, d.scheduled, d.claimed, d.done, d.dead, d.cancelled, d.expired],
+      [f.added, f.claimed, f.done, f.failed, f.waitMs, f.serviceMs],
+    ]
+      .flat()
+      .join(","),
+  );
+  tx.put(INSERT, lines);
+}
+
+const DEPTH = `
+  SELECT sum(ready)::int8 AS ready, sum(waiting)::int8 AS waiting, sum(scheduled)::int8 AS scheduled,
+    sum(claimed)::int8 AS claimed, sum(done)::int8 AS done, sum(dead)::int8 AS dead,
+    sum(cancelled)::int8 AS cancelled, sum(expired)::int8 AS expired
+  FROM (
+    SELECT ready, waiting, scheduled, claimed, done, dead, cancelled, expired FROM dibs.depth WHERE queue = $1
+    UNION ALL
+    SELECT ready, waiting, scheduled, claimed, done, dead, cancelled, expired FROM dibs.delta WHERE queue = $1
+    UNION ALL
+    SELECT 0, 0, 0, 0, 0, 0, 0, 0
+  ) AS part`;
+
+export async function readDepth(tx: Tx, queue: number): Promise<DepthByState> {
+  return (await tx.get<DepthByState>(DEPTH, queue))!;
+}
+
+const FLOW = `
+  SELECT coalesce(sum(added), 0)::int8 AS added, coalesce(sum(started), 0)::int8 AS claimed,
+    coalesce(sum(succeeded), 0)::int8 AS done, coalesce(sum(failed), 0)::int8 AS failed,
+    coalesce(sum(wait_ms), 0)::int8 AS "waitMs", coalesce(sum(service_ms), 0)::int8 AS "serviceMs"
+  FROM (
+    SELECT added, started, succeeded, failed, wait_ms, service_ms FROM dibs.flow WHERE queue = $1 AND slot > $2
+    UNION ALL
+    SELECT added, started, succeeded, failed, wait_ms, service_ms FROM dibs.delta WHERE queue = $1 AND slot > $2
+  ) AS part`;
+
+export async function readFlow(tx: Tx, queue: number, since: number): Promise<Flow> {
+  return (await tx.get<Flow>(FLOW, queue, since))!;
+}
+
+/** Fewer are not worth a write: readers sum them up as they are. */
+const ENOUGH = 200;
+/** More than a busy store makes between two rounds of housekeeping. */
+const MOST = 20_000;
+
+const IS_TURN = `SELECT pg_try_advisory_xact_lock($1::int8) AS mine`;
+const COUNT = `SELECT count(*)::int4 AS count FROM (SELECT 1 FROM dibs.delta LIMIT $1::int4) AS part`;
+const FOLD = `
+  WITH gone AS (
+    DELETE FROM dibs.delta WHERE ctid = ANY (ARRAY (SELECT ctid FROM dibs.delta LIMIT $1::int4)) RETURNING *
+  ), depths AS (
+    INSERT INTO dibs.depth (queue, ready, waiting, scheduled, claimed, done, dead, cancelled, expired)
+    SELECT queue, sum(ready), sum(waiting), sum(scheduled), sum(claimed), sum(done), sum(dead), sum(cancelled),
+      sum(expired)
+    FROM gone GROUP BY queue ORDER BY queue
+    ON CONFLICT (queue) DO UPDATE SET
+      ready = depth.ready + excluded.ready, waiting = depth.waiting + excluded.waiting,
+      scheduled = depth.scheduled + excluded.scheduled, claimed = depth.claimed + excluded.claimed,
+      done = depth.done + excluded.done, dead = depth.dead + excluded.dead,
+      cancelled = depth.cancelled + excluded.cancelled, expired = depth.expired + excluded.expired
+  )
+  INSERT INTO dibs.flow (queue, slot, added, started, succeeded, failed, wait_ms, service_ms)
+  SELECT queue, slot, sum(added), sum(started), sum(succeeded), sum(failed), sum(wait_ms), sum(service_ms)
+  FROM gone GROUP BY queue, slot ORDER BY queue, slot
+  ON CONFLICT (queue, slot) DO UPDATE SET
+    added = flow.added + excluded.added, started = flow.started + excluded.started,
+    succeeded = flow.succeeded + excluded.succeeded, failed = flow.failed + excluded.failed,
+    wait_ms = flow.wait_ms + excluded.wait_ms, service_ms = flow.service_ms + excluded.service_ms`;
+
+/** One at a time does it; who finds another at work leaves it to that one. */
+export async function fold(tx: Tx): Promise<void> {
+  const { count } = (await tx.get<{ count: number }>(COUNT, ENOUGH))!;
+  if (count < ENOUGH) return;
+  const { mine } = (await tx.get<{ mine: boolean }>(IS_TURN, foldingLock(tx.link.schema)))!;
+  if (mine) await tx.run(FOLD, MOST);
+}

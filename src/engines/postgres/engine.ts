@@ -1,0 +1,269 @@
+import type { Clock } from "../../core/clock.ts";
+import { type ErrorData, errorFrom, invalid } from "../../core/errors.ts";
+import {
+  type Engine,
+  type Hint,
+  type Op,
+  type Outcome,
+  type Outcomes,
+  READING_VERBS,
+} from "../../engine/engine.ts";
+import { Heart } from "../../engine/heart.ts";
+import { failureFrom } from "./failure.ts";
+import { Floors } from "./floors.ts";
+import { Herald } from "./herald.ts";
+import { Link, type LinkOptions } from "./link.ts";
+import { checkSchemaName, describeUrl, openLink } from "./open.ts";
+import { Pulse, type PulseData } from "./pulse.ts";
+import { closed, Reach } from "./reach.ts";
+import type { Ran } from "./store.ts";
+import { settingsFor, type TxOptions } from "./tx.ts";
+import { type KnownQueue, type Surroundings, Within } from "./within.ts";
+
+export interface PostgresOptions {
+  url: string;
+  /** Where the tables are; several stores can share a database. */
+  schema?: string;
+  durability?: "full" | "relaxed";
+  /** False behind a transaction pooler such as PgBouncer: nothing is then kept on a connection between transactions. */
+  listen?: boolean;
+  /** What was certainly not carried out is tried again for so many milliseconds, before its caller is told. */
+  patience?: number;
+  /** For tests. Otherwise the server's clock is the only one. */
+  clock?: Clock;
+}
+
+const CONNECT_MS = 10_000;
+const PATIENCE_MS = 15_000;
+
+/** Opens a store in a PostgreSQL database, or makes it. Any number of processes, on any machines, may have it open. */
+export async function openPostgres(options: PostgresOptions): Promise<Engine> {
+  const { url, durability = "full", listen = true, clock } = options;
+  const schema = checkSchemaName(options.schema ?? "dibs");
+  if (typeof listen !== "boolean") throw invalid(`listen must be true or false.`);
+  const tx: TxOptions = { session: listen, durability };
+  const link: LinkOptions = {
+    url,
+    schema,
+    prepare: listen,
+    settings: listen ? settingsFor(durability) : {},
+    connectMs: CONNECT_MS,
+  };
+  const first = await openLink({ link, reading: clock?.read() ?? null });
+  const engine = new PostgresEngine(first, { link, tx, patience: options.patience ?? PATIENCE_MS }, clock);
+  try {
+    await engine.start(listen);
+  } catch (error) {
+    await engine.close();
+    throw failureFrom(error, describeUrl(url));
+  }
+  return engine;
+}
+
+function okOf<T>(outcome: { ok: T } | { refused: ErrorData }): T {
+  if ("refused" in outcome) throw errorFrom(outcome.refused);
+  return outcome.ok;
+}
+
+class PostgresEngine implements Engine {
+  /** One batch on its way to the disk, the next one waiting for it. */
+  readonly depth = 2;
+  readonly #link: LinkOptions;
+  readonly #clock: Clock | undefined;
+  readonly #writer: Reach;
+  readonly #reader: Reach;
+  readonly #heart: Heart | Pulse;
+  readonly #sessions = new Set<number>();
+  readonly #floors = new Floors();
+  #herald: Herald | undefined;
+  #listener: (hint: Hint) => void = () => {};
+  /** Settles when the next batch that writes may be sent: they take effect in the order of the calls. */
+  #turn: Promise<unknown> = Promise.resolve();
+  /** Settles when every batch that writes has its answer. */
+  #written: Promise<unknown> = Promise.resolve();
+  readonly #underWay = new Set<Promise<unknown>>();
+  #closed = false;
+
+  constructor(first: Link, given: Pick<PulseData, "link" | "tx" | "patience">, clock: Clock | undefined) {
+    const { link, tx, patience } = given;
+    this.#link = link;
+    this.#clock = clock;
+    const connect = (): Promise<Link> => Link.open(link);
+    const where = describeUrl(link.url);
+    this.#writer = new Reach({ connect, tx, where, patience, floors: this.#floors }, first);
+    this.#reader = new Reach({ connect, tx, where, patience });
+    this.#heart = clock
+      ? new Heart(clock.after.bind(clock), (sessions) => this.#beat(sessions))
+      : new Pulse({ link, tx, where, patience }, ({ ran }) => this.#heard(ran));
+  }
+
+  async start(listen: boolean): Promise<void> {
+    this.#herald = new Herald({
+      connect: () => Link.open(this.#link),
+      listen,
+      onHint: (hint, { noticed, low }) => {
+        for (const queue of low) this.#floors.forget(queue);
+        this.#listener(hint);
+        if (noticed) void this.#fetchNotices();
+      },
+    });
+    await this.#herald.start();
+  }
+
+  onHint(listener: (hint: Hint) => void): void {
+    this.#listener = listener;
+  }
+
+  async run<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
+    if (this.#closed) throw closed();
+    const isReading = ops.every((op) => READING_VERBS.has(op.verb));
+    const outcomes = await (isReading ? this.#read(ops) : this.#write(ops));
+    return outcomes as unknown as Outcomes<Ops>;
+  }
+
+  async #write(ops: readonly Op[]): Promise<Outcome[]> {
+    const ran = await this.#inTurn(ops);
+    this.#follow(ops, ran.outcomes);
+    this.#tell(ops, ran);
+    if (ran.noticed) void this.#fetchNotices();
+    return ran.outcomes;
+  }
+
+  /** One after the other, on one connection. */
+  #inTurn(ops: readonly Op[]): Promise<Ran> {
+    const reading = this.#clock?.read() ?? null;
+    const before = this.#written;
+    const sent = Promise.withResolvers<void>();
+    const ran = this.#turn.then(() => this.#writer.run(ops, reading, { onSent: sent.resolve, before }));
+    const answered = ran.catch(() => {});
+    this.#turn = Promise.race([sent.promise, answered]);
+    this.#written = Promise.all([before, answered]);
+    return this.#during(ran);
+  }
+
+  /** Beside the writer, and after what was asked of it before: a caller sees its own writes. */
+  async #read(ops: readonly Op[]): Promise<Outcome[]> {
+    const reading = this.#clock?.read() ?? null;
+    const written = this.#written;
+    const ran = await this.#during(written.then(() => this.#reader.run(ops, reading)));
+    if (!ran.hasInbox) return ran.outcomes;
+    // Somebody's own transaction has committed: what it brought is to be seen too.
+    await this.#write([{ verb: "tend" }]);
+    return (await this.#during(this.#reader.run(ops, reading))).outcomes;
+  }
+
+  async runWithin<V extends "add" | "settle">(tx: unknown, op: Op<V>): Promise<Outcome<V>> {
+    if (this.#closed) throw closed();
+    const within = await Within.begin(tx, this.#surroundings());
+    const given = op as Op<"add"> | Op<"settle">;
+    const ok =
+      given.verb === "add"
+        ? await within.add(given.tasks)
+        : await within.settle(given.id, given.fence, given.settlement);
+    return { ok } as Outcome<V>;
+  }
+
+  #surroundings(): Surroundings {
+    return {
+      schema: this.#link.schema,
+      reading: this.#clock?.read() ?? null,
+      queues: (names) => this.#knownQueues(names),
+      depth: async (queue) => {
+        const [stats] = await this.run([{ verb: "stats", queue }]);
+        const { ready, waiting, scheduled } = okOf(stats).depth;
+        return ready + waiting + scheduled;
+      },
+      stateOf: async (id) => {
+        const [found] = await this.run([{ verb: "get", id }]);
+        return "ok" in found ? found.ok.state : undefined;
+      },
+    };
+  }
+
+  async #knownQueues(names: string[]): Promise<Map<string, KnownQueue>> {
+    const find = (): Promise<Map<string, KnownQueue>> => this.#reader.ask((store) => store.queues(names));
+    await this.#written;
+    const known = await find();
+    const missing = names.filter((name) => !known.has(name));
+    if (missing.length === 0) return known;
+    await this.run(missing.map((queue): Op => ({ verb: "declare", queue, policy: {} })));
+    return find();
+  }
+
+  async #during<T>(work: Promise<T>): Promise<T> {
+    this.#underWay.add(work);
+    try {
+      return await work;
+    } finally {
+      this.#underWay.delete(work);
+    }
+  }
+
+  #tell(ops: readonly Op[], { hint, changed, noticed, listened, low }: Ran): void {
+    this.#listener(hint);
+    if (!changed) return;
+    // Whoever waits for a result may be in another process.
+    const ended = ops.some((op) => op.verb === "settle");
+    this.#herald?.tell(hint, { noticed, listened, ended, low });
+  }
+
+  #follow(ops: readonly Op[], outcomes: readonly Outcome[]): void {
+    for (const [index, op] of ops.entries()) {
+      const outcome = outcomes[index]!;
+      if (op.verb === "join" && "ok" in outcome && !this.#closed) {
+        const { session } = outcome.ok as { session: number };
+        this.#sessions.add(session);
+        this.#heart.join(session, op.lease);
+      }
+      if (op.verb === "leave") this.#forget(op.session);
+    }
+  }
+
+  #forget(session: number): void {
+    this.#sessions.delete(session);
+    this.#heart.leave(session);
+  }
+
+  /** Answers whether it came through. */
+  async #beat(sessions: number[]): Promise<boolean> {
+    if (this.#closed) return true;
+    const ops: Op[] = [{ verb: "beat", sessions }];
+    try {
+      this.#heard(await this.#inTurn(ops));
+      return true;
+    } catch {
+      // Whoever uses the store is told of its troubles by their own calls; a beat is simply made again.
+      return this.#closed;
+    }
+  }
+
+  /** What a beat brought: it ends what is overdue, so it has more to tell than notices. */
+  #heard(ran: Ran): void {
+    if (this.#closed) return;
+    for (const queue of ran.low) this.#floors.forget(queue);
+    const { notices } = (ran.outcomes[0] as Extract<Outcome<"beat">, { ok: unknown }>).ok;
+    for (const notice of notices) if (notice.kind === "gone") this.#forget(notice.session);
+    this.#tell([], notices.length > 0 ? { ...ran, hint: { ...ran.hint, notices } } : ran);
+  }
+
+  /** For the sessions that beat here. A store that cannot be asked now is asked again by the next beat. */
+  async #fetchNotices(): Promise<void> {
+    if (this.#sessions.size === 0 || this.#closed) return;
+    try {
+      await this.#written;
+      const noticed = await this.#during(this.#reader.ask((store) => store.noticed([...this.#sessions])));
+      if (noticed.length > 0) await this.#beat(noticed);
+    } catch {
+      // See above.
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#heart.stop();
+    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
+    await this.#herald?.close();
+    await this.#reader.close();
+    await this.#writer.close();
+  }
+}

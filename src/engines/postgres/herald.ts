@@ -1,0 +1,158 @@
+import { randomUUID } from "node:crypto";
+import type { Hint } from "../../engine/engine.ts";
+import type { Link } from "./link.ts";
+
+/** What one process tells the others of its commits. */
+interface Message {
+  from: string;
+  ready?: Record<string, number>;
+  ended?: true;
+  /** Notices wait for sessions; whose, their own process finds out. */
+  noticed?: true;
+  /** Queues in which something was put in a place before others: see floors.ts. */
+  low?: string[];
+  foreign?: true;
+}
+
+/**
+ * A commit that notifies takes a lock of the whole server's. A message that follows another closely has to wait, longer
+ * each time; one that comes by itself goes out at once.
+ */
+const CLOSELY_MS = 4;
+const LONGEST_GAP_MS = 10;
+/** NOTIFY takes less than 8,000 bytes. */
+const LONGEST = 7_000;
+const RETRY_MS = [50, 200, 500, 1_000, 2_000];
+
+/** Of a commit, beside its hint. */
+interface Told {
+  noticed: boolean;
+  listened: boolean;
+  ended: boolean;
+  low: string[];
+}
+
+export interface HeraldOptions {
+  connect: () => Promise<Link>;
+  /** False: it only tells, and what others tell is found by the slow poll. */
+  listen: boolean;
+  onHint: (hint: Hint, more: { noticed: boolean; low: string[] }) => void;
+}
+
+/**
+ * Tells other processes what commits made possible, and hears what they tell. A hint only: the messages of a moment
+ * become one, sent beside the commits; what is lost with a connection or a process the slow poll finds.
+ */
+export class Herald {
+  readonly #options: HeraldOptions;
+  readonly #id = randomUUID();
+  #link: Link | undefined;
+  #pending: Message | undefined;
+  #sentAt = Number.NEGATIVE_INFINITY;
+  #gap = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #failures = 0;
+  #closed = false;
+  #connecting: Promise<void> | undefined;
+
+  constructor(options: HeraldOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when it listens; later it reconnects by itself. */
+  async start(): Promise<void> {
+    await this.#connect();
+  }
+
+  tell(hint: Hint, { noticed, listened, ended, low }: Told): void {
+    if (!hint.ready && !hint.ended && !ended && !noticed && !listened) return;
+    const message = (this.#pending ??= { from: this.#id });
+    for (const [queue, count] of Object.entries(hint.ready ?? {})) {
+      const ready = (message.ready ??= Object.create(null) as Record<string, number>);
+      ready[queue] = (ready[queue] ?? 0) + count;
+    }
+    if (low.length > 0) message.low = [...new Set([...(message.low ?? []), ...low])];
+    if (hint.ended || ended) message.ended = true;
+    if (noticed) message.noticed = true;
+    if (listened) message.foreign = true;
+    const wait = this.#sentAt + this.#gap - performance.now();
+    if (wait <= 0) this.#send();
+    else this.#timer ??= setTimeout(() => this.#send(), wait).unref();
+  }
+
+  #send(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const message = this.#pending;
+    if (!message || !this.#link || this.#link.ended) return;
+    this.#pending = undefined;
+    const now = performance.now();
+    const isClose = now - this.#sentAt < this.#gap + CLOSELY_MS;
+    this.#gap = isClose ? Math.min(Math.max(this.#gap * 2, 1), LONGEST_GAP_MS) : 0;
+    this.#sentAt = now;
+    const text = JSON.stringify(message);
+    const payload =
+      text.length < LONGEST ? text : JSON.stringify({ from: this.#id, foreign: true, noticed: true });
+    this.#link.query(NOTIFY, [channelOf(this.#link.schema), payload]).catch(() => {});
+  }
+
+  #hear(payload: string): void {
+    let message: Message;
+    try {
+      message = JSON.parse(payload) as Message;
+    } catch {
+      // Somebody else's word on our channel: look at everything.
+      message = { from: "", foreign: true, noticed: true };
+    }
+    if (message.from === this.#id) return;
+    const { ready, ended, foreign, noticed } = message;
+    const hint: Hint = { ...(ready && { ready }), ...(ended && { ended }), ...(foreign && { foreign }) };
+    this.#options.onHint(hint, { noticed: noticed === true, low: message.low ?? [] });
+  }
+
+  #connect(): Promise<void> {
+    this.#connecting ??= this.#open().finally(() => (this.#connecting = undefined));
+    return this.#connecting;
+  }
+
+  async #open(): Promise<void> {
+    const link = await this.#options.connect();
+    if (this.#options.listen) {
+      link.onNotification((payload) => this.#hear(payload));
+      await link.exec(`LISTEN ${channelOf(link.schema)}`);
+    }
+    this.#link = link;
+    this.#failures = 0;
+    if (this.#closed) return link.close();
+    link.onEnd(() => this.#reconnect());
+    this.#send();
+  }
+
+  #reconnect(): void {
+    if (this.#closed) return;
+    const wait = RETRY_MS[Math.min(this.#failures++, RETRY_MS.length - 1)]!;
+    setTimeout(() => {
+      if (this.#closed) return;
+      this.#connect().then(
+        // Nobody knows what was told meanwhile.
+        () => this.#options.onHint({ foreign: true }, { noticed: true, low: [] }),
+        () => this.#reconnect(),
+      );
+    }, wait).unref();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#send();
+    clearTimeout(this.#timer);
+    await this.#connecting?.catch(() => {});
+    await this.#link?.close();
+  }
+}
+
+// Nobody waits for it to reach the disk: after a crash there is nobody to be told.
+const NOTIFY = `SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)`;
+
+export function channelOf(schema: string): string {
+  return `dibs_${schema}`;
+}

@@ -1,0 +1,307 @@
+import { fingerprint } from "../../core/fingerprint.ts";
+import { isExhausted } from "../../core/retry.ts";
+import type { AttemptOutcome, Body, EndState, TaskError, TaskState } from "../../core/task.ts";
+import { BOUNDS } from "../../engine/engine.ts";
+import { takeLanes } from "./lanes.ts";
+import { toColumns, toText } from "./text.ts";
+import type { Queue, Tx } from "./tx.ts";
+
+/**
+ * How a task moves between the states. Each verb is written in these words. A mover is in nobody else's hands: its
+ * row was taken out of the state that it leaves, or is locked there.
+ */
+
+/** What a move needs to know of a task, wherever it comes from. */
+export interface Mover {
+  seq: number;
+  queue: Queue;
+  createdAt: number;
+  rank: number;
+  pos: number;
+  groupKey: string | null;
+  /** It is the head of its group: the others wait behind it. */
+  holdsGroup: boolean;
+  expiresAt: number | null;
+  maxAttempts: number | null;
+  /** Its idempotency key. */
+  key: string | null;
+  failures: number;
+}
+
+/** A task that is claimed. */
+export interface Held extends Mover {
+  fence: number;
+  worker: string;
+  session: number | null;
+  startedAt: number;
+  cancelled: boolean;
+}
+
+/** Its success needs more than its own row: it has a group, or a key. */
+export function isSpecial(task: Pick<Mover, "groupKey" | "key">): boolean {
+  return task.groupKey !== null || task.key !== null;
+}
+
+const INSERT_READY = `
+  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special) VALUES ($1, $2, $3, $4, $5, $6)`;
+const INSERT_KEPT = `
+  INSERT INTO dibs.kept (queue, rank, pos, task, failures, special, until, avoid)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`;
+const INSERT_SCHEDULED = `
+  INSERT INTO dibs.scheduled (queue, pos, task, due, failures, holds_group) VALUES ($1, $2, $3, $4, $5, $6)`;
+const INSERT_WAITING = `
+  INSERT INTO dibs.waiting (queue, group_key, pos, task, rank) VALUES ($1, $2, $3, $4, $5)`;
+const LOCK_LANE = `SELECT 1 FROM dibs.lane WHERE queue = $1 AND group_key = $2 FOR UPDATE`;
+const FREE_LANE = `DELETE FROM dibs.lane WHERE queue = $1 AND group_key = $2`;
+const NEXT_OF_GROUP = `
+  DELETE FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = (
+    SELECT pos FROM dibs.waiting WHERE queue = $1 AND group_key = $2 ORDER BY pos LIMIT 1 FOR UPDATE)
+  RETURNING pos, task, rank`;
+const INSERT_TTL = `INSERT INTO dibs.ttl (expires_at, task) VALUES ($1, $2) ON CONFLICT DO NOTHING`;
+const DELETE_TTL = `DELETE FROM dibs.ttl WHERE expires_at = $1 AND task = $2`;
+
+/** Joins the line, or its group's: a due task, new or redriven. */
+export async function enter(tx: Tx, task: Mover): Promise<"ready" | "waiting"> {
+  if (task.groupKey !== null && !task.holdsGroup) {
+    const { taken } = await takeLanes(tx, [{ queue: task.queue.id, groupKey: task.groupKey }]);
+    if (taken.length === 0) {
+      tx.send(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank);
+      tx.count(task.queue, "waiting", 1);
+      return "waiting";
+    }
+    task.holdsGroup = true;
+  }
+  await becomeReady(tx, task);
+  return "ready";
+}
+
+async function becomeReady(
+  tx: Tx,
+  task: Pick<Mover, "seq" | "queue" | "rank" | "pos" | "failures" | "groupKey" | "key">,
+): Promise<void> {
+  const { queue, rank, pos, seq, failures } = task;
+  const avoid = failures === 0 ? null : await keptFrom(tx, queue, seq, failures);
+  const special = isSpecial(task);
+  if (avoid) {
+    const until = tx.now + queue.policy.elsewhere;
+    tx.send(INSERT_KEPT, queue.id, rank, pos, seq, failures, special, until, JSON.stringify(avoid));
+  } else {
+    tx.send(INSERT_READY, queue.id, rank, pos, seq, failures, special);
+    tx.lower(queue, rank, pos);
+  }
+  tx.count(queue, "ready", 1);
+  tx.hintReady(queue);
+}
+
+const FAILED_BY = `
+  SELECT worker FROM dibs.attempt WHERE task = $1 AND outcome IN ('failed', 'timeout', 'lost')
+  ORDER BY fence DESC LIMIT $2`;
+const LIVE_WORKERS = `
+  SELECT session.worker FROM dibs.serving JOIN dibs.session ON session.id = serving.session
+  WHERE serving.queue = $1 AND session.beat_at + session.lease > $2`;
+
+/** A failed task is kept from the workers that failed it, where there is another one. */
+async function keptFrom(tx: Tx, queue: Queue, seq: number, failures: number): Promise<string[] | null> {
+  if (queue.policy.elsewhere <= 0) return null;
+  let workers = tx.serving.get(queue.name);
+  if (!workers) {
+    const live = await tx.all<{ worker: string }>(LIVE_WORKERS, queue.name, tx.awake);
+    workers = live.map((row) => row.worker);
+    tx.serving.set(queue.name, workers);
+  }
+  if (workers.length === 0) return null;
+  // The failures that count: those since the task was added or redriven.
+  const failed = await tx.all<{ worker: string }>(FAILED_BY, seq, failures);
+  const avoid = [...new Set(failed.map((row) => row.worker))];
+  return workers.some((worker) => !avoid.includes(worker)) ? avoid : null;
+}
+
+export function schedule(tx: Tx, task: Mover, due: number): "scheduled" {
+  tx.send(INSERT_SCHEDULED, task.queue.id, task.pos, task.seq, due, task.failures, task.holdsGroup);
+  tx.count(task.queue, "scheduled", 1);
+  if (due <= tx.now) tx.swept = false;
+  return "scheduled";
+}
+
+/** From here on its time to live is watched. */
+export function watchTtl(tx: Tx, task: Mover): void {
+  if (task.expiresAt === null) return;
+  tx.send(INSERT_TTL, task.expiresAt, task.seq);
+  if (task.expiresAt <= tx.now) tx.swept = false;
+}
+
+export function unwatchTtl(tx: Tx, seq: number, expiresAt: number | null): void {
+  if (expiresAt !== null) tx.send(DELETE_TTL, expiresAt, seq);
+}
+
+const DELETE_CLAIM = `DELETE FROM dibs.claim WHERE task = $1`;
+const INSERT_ATTEMPT = `
+  INSERT INTO dibs.attempt (task, fence, attempt, worker, started_at, ended_at, outcome, name, message, stack, fingerprint)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`;
+
+/** Its row is locked. */
+export function dropClaim(tx: Tx, task: Mover): void {
+  tx.send(DELETE_CLAIM, task.seq);
+  tx.count(task.queue, "claimed", -1);
+}
+
+/** Writes the ledger's row for the claim that ends, and takes the claim off. A success is written by `endDone`. */
+export function closeAttempt(
+  tx: Tx,
+  task: Held,
+  outcome: Exclude<AttemptOutcome, "done">,
+  error: TaskError | null,
+): void {
+  dropClaim(tx, task);
+  tx.send(
+    INSERT_ATTEMPT,
+    task.seq,
+    task.fence,
+    task.failures + 1,
+    task.worker,
+    task.startedAt,
+    tx.now,
+    outcome,
+    error && toText(error.name),
+    error && toText(error.message),
+    error && error.stack !== null ? toText(error.stack) : null,
+    error && toText(fingerprint(error)),
+  );
+  if (outcome === "released" || outcome === "cancelled") return;
+  const flow = tx.flow(task.queue);
+  flow.failed++;
+  flow.serviceMs += tx.now - task.startedAt;
+}
+
+/** A failed attempt: another one after `delay`, or dead when it was the last. */
+export async function fail(
+  tx: Tx,
+  task: Held,
+  outcome: "failed" | "timeout" | "lost",
+  error: TaskError,
+  delay: number,
+): Promise<TaskState> {
+  closeAttempt(tx, task, outcome, error);
+  const attempt = ++task.failures;
+  if (task.cancelled) return end(tx, task, "cancelled");
+  if (isExhausted(attempt, task.maxAttempts ?? task.queue.policy.maxAttempts)) return die(tx, task, error);
+  announceTask(tx, "task.failed", task, {
+    worker: task.worker,
+    attempt,
+    detail: `${error.name}: ${error.message}`,
+  });
+  return comeBack(tx, task, delay);
+}
+
+/** Back in line at its old place, now or later; its group waits for it. */
+export async function comeBack(tx: Tx, task: Mover, delay: number): Promise<TaskState> {
+  if (isOutlived(tx, task.expiresAt)) return end(tx, task, "expired");
+  watchTtl(tx, task);
+  return delay > 0 ? schedule(tx, task, tx.now + delay) : enter(tx, task);
+}
+
+export function isOutlived(tx: Tx, expiresAt: number | null): boolean {
+  return expiresAt !== null && expiresAt <= tx.now;
+}
+
+const INSERT_DEAD = `
+  INSERT INTO dibs.dead (task, queue, died_at, fence, worker, fingerprint) VALUES ($1, $2, $3, $4, $5, $6)`;
+
+/** After the attempt that it dies of was closed. */
+export async function die(tx: Tx, task: Held, error: TaskError): Promise<"dead"> {
+  const kind = toText(fingerprint(error));
+  tx.send(INSERT_DEAD, task.seq, task.queue.id, tx.now, task.fence, task.worker, kind);
+  await reachEnd(tx, task, "dead", `${error.name}: ${error.message}`);
+  return "dead";
+}
+
+const INSERT_ENDED = `INSERT INTO dibs.ended (task, queue, state, ended_at) VALUES ($1, $2, $3, $4)`;
+
+export async function end<S extends "cancelled" | "expired">(tx: Tx, task: Mover, state: S): Promise<S> {
+  tx.send(INSERT_ENDED, task.seq, task.queue.id, state, tx.now);
+  await reachEnd(tx, task, state);
+  return state;
+}
+
+const INSERT_DONE = `
+  INSERT INTO dibs.ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result, result_bytes)
+  VALUES ($1, $2, 'done', $3, $4, $5, $6, $7, $8, $9)`;
+
+/** A success: its attempt is folded into the row of its end. */
+export async function endDone(tx: Tx, task: Held, result: Body | null): Promise<"done"> {
+  const { seq, queue, startedAt, fence, worker } = task;
+  tx.send(
+    INSERT_DONE,
+    seq,
+    queue.id,
+    tx.now,
+    startedAt,
+    task.failures + 1,
+    fence,
+    worker,
+    ...toColumns(result),
+  );
+  const flow = tx.flow(queue);
+  flow.done++;
+  flow.serviceMs += tx.now - startedAt;
+  await reachEnd(tx, task, "done");
+  return "done";
+}
+
+const END_KEY = `
+  UPDATE dibs.idempotency SET forget_at = $1, state = $2 WHERE queue = $3 AND key = $4 AND task = $5`;
+
+/** The group's next task takes its turn, and the idempotency window starts. */
+async function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): Promise<void> {
+  tx.count(task.queue, state, 1);
+  if (task.key !== null) {
+    tx.send(END_KEY, tx.now + BOUNDS.keyAfterEnd, state, task.queue.id, task.key, task.seq);
+  }
+  tx.hint.ended = true;
+  if (tx.listeners > 0) {
+    announceTask(tx, `task.${state}`, task, {
+      ...(await lastAttempt(tx, task.seq)),
+      ...(detail !== undefined && { detail }),
+    });
+  }
+  if (task.holdsGroup) await freeGroup(tx, task.queue, task.groupKey!);
+}
+
+const LAST_ATTEMPT = `
+  SELECT worker, attempt FROM dibs.ended WHERE task = $1 AND attempt IS NOT NULL
+  UNION ALL
+  SELECT * FROM (SELECT worker, attempt FROM dibs.attempt WHERE task = $1 ORDER BY fence DESC LIMIT 1) AS last
+  LIMIT 1`;
+
+async function lastAttempt(tx: Tx, seq: number): Promise<{ worker: string; attempt: number } | undefined> {
+  return tx.get(LAST_ATTEMPT, seq);
+}
+
+/** The head is gone. Nobody else comes to stand behind it meanwhile, or finds the lane free. */
+export async function freeGroup(tx: Tx, queue: Queue, groupKey: string): Promise<void> {
+  await tx.get(LOCK_LANE, queue.id, groupKey);
+  const [next] = await tx.take<{ pos: number; task: number; rank: number }>(
+    NEXT_OF_GROUP,
+    queue.id,
+    groupKey,
+  );
+  if (!next) {
+    tx.send(FREE_LANE, queue.id, groupKey);
+    return;
+  }
+  tx.count(queue, "waiting", -1);
+  // Nothing that has failed waits: it would be the head.
+  const { pos, task: seq, rank } = next;
+  await becomeReady(tx, { seq, queue, rank, pos, failures: 0, groupKey, key: null });
+}
+
+/** An event about a task. */
+export function announceTask(
+  tx: Tx,
+  type: Extract<Parameters<Tx["announce"]>[0], { taskId: string }>["type"],
+  task: Mover,
+  more: { worker?: string; attempt?: number; detail?: string },
+): void {
+  if (tx.listeners === 0) return;
+  tx.announce({ type, at: tx.now, queue: task.queue.name, taskId: tx.id(task.createdAt, task.seq), ...more });
+}

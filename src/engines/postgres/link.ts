@@ -1,0 +1,193 @@
+import { Client, type QueryConfig, type QueryResult, types } from "pg";
+
+export type Value =
+  | string
+  | number
+  | boolean
+  | null
+  | Uint8Array
+  | readonly (string | number | boolean | null | Uint8Array)[];
+
+export interface LinkOptions {
+  url: string;
+  schema: string;
+  /** False behind a transaction pooler: then nothing may be kept on a connection from one transaction to the next. */
+  prepare: boolean;
+  /** Settings for the whole connection, where it is ours. */
+  settings: Record<string, string>;
+  connectMs: number;
+}
+
+/**
+ * Plans are fixed by the indexes: a table that is new or was just emptied has no statistics worth the name, and a
+ * claim that is planned by them walks the whole table. Every statement here has an index to go by.
+ */
+export const PLANNING: Record<string, string> = {
+  enable_seqscan: "off",
+  enable_bitmapscan: "off",
+  enable_hashjoin: "off",
+  enable_mergejoin: "off",
+  max_parallel_workers_per_gather: "0",
+  jit: "off",
+  plan_cache_mode: "force_generic_plan",
+};
+
+const INT8 = 20;
+const TYPES = { getTypeParser };
+
+/** 64-bit numbers come as numbers: none that is given out here reaches 2^53. */
+function getTypeParser(oid: number, format?: "text" | "binary"): (value: string) => unknown {
+  return oid === INT8 ? Number : types.getTypeParser(oid, format);
+}
+
+/** Statements are prepared once a connection, under a name of their own. */
+const NAMES = new Map<string, string>();
+
+function nameOf(sql: string): string {
+  let name = NAMES.get(sql);
+  if (name === undefined) {
+    name = `dibs_${NAMES.size}`;
+    NAMES.set(sql, name);
+  }
+  return name;
+}
+
+/** One connection. What is sent goes out at once and is answered in order, so that a batch needs few round trips. */
+export class Link {
+  readonly schema: string;
+  readonly #client: Client;
+  readonly #prepare: boolean;
+  readonly #texts = new Map<string, string>();
+  #asked = 0;
+  #closing = false;
+  #ended: Error | undefined;
+  #onEnd: (error: Error) => void = () => {};
+
+  private constructor(client: Client, { schema, prepare }: LinkOptions) {
+    this.#client = client;
+    this.schema = schema;
+    this.#prepare = prepare;
+    client.on("error", (error) => this.#end(error));
+    client.on("end", () => this.#end(new Error("Connection terminated")));
+  }
+
+  static async open(options: LinkOptions): Promise<Link> {
+    const client = new Client({
+      connectionString: options.url,
+      connectionTimeoutMillis: options.connectMs,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: 10_000,
+      application_name: "dibs",
+      types: TYPES,
+      pipeline: true,
+    });
+    const link = new Link(client, options);
+    try {
+      await client.connect();
+      const settings = Object.entries(options.settings);
+      if (settings.length > 0) {
+        await link.all(
+          `SELECT ${settings.map((_, i) => `set_config($${i * 2 + 1}, $${i * 2 + 2}, false)`).join(", ")}`,
+          ...settings.flat(),
+        );
+      }
+      link.#unref();
+      return link;
+    } catch (error) {
+      link.destroy();
+      throw error;
+    }
+  }
+
+  /** Why it is of no use any more; undefined while it is. */
+  get ended(): Error | undefined {
+    return this.#ended;
+  }
+
+  onEnd(listener: (error: Error) => void): void {
+    this.#onEnd = listener;
+    if (this.#ended) listener(this.#ended);
+  }
+
+  onNotification(listener: (payload: string) => void): void {
+    this.#client.on("notification", ({ payload }) => listener(payload ?? ""));
+  }
+
+  #end(error: Error): void {
+    if (this.#ended) return;
+    this.#ended = error;
+    this.#onEnd(error);
+  }
+
+  /** Every statement this connection has used, for whoever checks their plans. */
+  get statements(): Iterable<string> {
+    return this.#texts.keys();
+  }
+
+  #text(sql: string): string {
+    let text = this.#texts.get(sql);
+    if (text === undefined) {
+      text = this.schema === "dibs" ? sql : sql.replaceAll("dibs.", `${this.schema}.`);
+      this.#texts.set(sql, text);
+    }
+    return text;
+  }
+
+  /** Statements without values or rows. */
+  async exec(sql: string): Promise<void> {
+    await this.#ask({ text: this.schema === "dibs" ? sql : sql.replaceAll("dibs.", `${this.schema}.`) });
+  }
+
+  query(sql: string, values: readonly Value[]): Promise<QueryResult> {
+    const text = this.#text(sql);
+    return this.#ask({
+      text,
+      values: values as unknown[],
+      ...(this.#prepare && { name: nameOf(text) }),
+    });
+  }
+
+  /** Rows as arrays, which are read faster than objects. */
+  async rows(sql: string, values: readonly Value[]): Promise<unknown[][]> {
+    const text = this.#text(sql);
+    const name = this.#prepare ? { name: nameOf(text) } : {};
+    const { rows } = await this.#ask({ text, values: values as unknown[], rowMode: "array", ...name });
+    return rows as unknown[][];
+  }
+
+  /** It keeps the process alive only while it has something to answer. */
+  async #ask(query: QueryConfig & { rowMode?: "array" }): Promise<QueryResult> {
+    if (this.#asked++ === 0) this.#ref();
+    try {
+      return await this.#client.query(query);
+    } finally {
+      if (--this.#asked === 0 && !this.#closing) this.#unref();
+    }
+  }
+
+  async all<Row>(sql: string, ...values: Value[]): Promise<Row[]> {
+    return (await this.query(sql, values)).rows as Row[];
+  }
+
+  // pg has these two; its types do not know them.
+  #ref(): void {
+    (this.#client as unknown as { ref(): void }).ref();
+  }
+
+  #unref(): void {
+    (this.#client as unknown as { unref(): void }).unref();
+  }
+
+  async close(): Promise<void> {
+    this.#ended ??= new Error("The connection was closed.");
+    this.#closing = true;
+    this.#ref();
+    await this.#client.end().catch(() => {});
+  }
+
+  /** At once, whatever is under way. */
+  destroy(): void {
+    this.#end(new Error("The connection was given up."));
+    (this.#client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
+  }
+}

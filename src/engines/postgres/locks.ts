@@ -1,0 +1,33 @@
+import { createHash } from "node:crypto";
+
+/**
+ * Advisory locks are numbers that all programs of a database share: ours are hashes of what they are for, so that
+ * nobody else's meet them. `int8` in decimal, since a number of JavaScript does not hold 64 bits.
+ */
+function lockFor(schema: string, what: string): string {
+  return createHash("sha256").update(`dibs:${what}:${schema}`).digest().readBigInt64BE(0).toString();
+}
+
+const known = new Map<string, string>();
+
+function remembered(schema: string, what: string): string {
+  const name = `${what}:${schema}`;
+  let lock = known.get(name);
+  if (lock === undefined) known.set(name, (lock = lockFor(schema, what)));
+  return lock;
+}
+
+/** Held by whoever changes the schema. */
+export function migrationLock(schema: string): string {
+  return remembered(schema, "migration");
+}
+
+/** Held shared by every transaction that writes, alone by the one that removes a queue. */
+export function catalogueLock(schema: string): string {
+  return remembered(schema, "catalogue");
+}
+
+/** Held by whoever folds counters: one at a time is enough. */
+export function foldingLock(schema: string): string {
+  return remembered(schema, "folding");
+}

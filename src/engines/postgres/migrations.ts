@@ -1,0 +1,329 @@
+import type { Link } from "./link.ts";
+
+/** Rows come and go here by the thousand a second: dead ones are cleared away long before a fifth of the table is. */
+const HOT = [
+  "ready",
+  "kept",
+  "scheduled",
+  "waiting",
+  "lane",
+  "claim",
+  "ttl",
+  "session",
+  "notice",
+  "delta",
+  "inbox",
+];
+const AUTOVACUUM = HOT.map(
+  (table) => `
+  ALTER TABLE dibs.${table} SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0);`,
+).join("");
+
+/**
+ * The schema, by number. As on SQLite a state is a table: a task moves by one delete and one insert of a small row,
+ * and its payload, in `task`, is never rewritten. What differs: numbers come from sequences and counters are deltas,
+ * since many write at once; `dibs.` stands for the schema's name (link.ts).
+ *
+ * Names of columns: `pos` is a place in line, `rank` the negative of a priority, times are the engine's.
+ */
+export const MIGRATIONS: readonly string[] = [
+  `
+  CREATE TABLE dibs.store (
+    one         int2   PRIMARY KEY CHECK (one = 1),
+    salt        int4   NOT NULL,   -- part of every task's id
+    revision    int8   NOT NULL,   -- of the table queue, for those who keep a copy
+    epoch       int8   NOT NULL,   -- changes when a queue is dropped: a copy is then read anew
+    event       int8   NOT NULL,   -- the last number given out
+    now         int8,              -- of an injected clock only: core/engine-time.ts
+    awake       int8,
+    boot        text,
+    elapsed_at  int8,
+    awake_at    int8
+  );
+  CREATE SEQUENCE dibs.seq;
+  CREATE SEQUENCE dibs.fence;
+  CREATE SEQUENCE dibs.session_id;
+
+  CREATE TABLE dibs.queue (
+    id          int4   GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name        text   COLLATE "C" NOT NULL UNIQUE,
+    named       text   NOT NULL,   -- JSON: the fields of the policy that somebody named
+    declared    text,              -- JSON: the last declaration applied
+    paused      bool   NOT NULL,
+    created_at  int8   NOT NULL,
+    revision    int8   NOT NULL
+  );
+  CREATE INDEX queue_revision ON dibs.queue (revision);
+
+  CREATE TABLE dibs.task (
+    seq             int8 PRIMARY KEY,
+    created_at      int8 NOT NULL,
+    pos             int8,          -- where it differs from seq
+    expires_at      int8,
+    queue           int4 NOT NULL,
+    max_attempts    int4,
+    priority        int2 NOT NULL,
+    group_key       text COLLATE "C",
+    idempotency_key text COLLATE "C",
+    content_type    text,
+    headers         text,
+    data            text,          -- one of these two
+    bytes           bytea
+  );
+
+  CREATE TABLE dibs.ready (
+    pos       int8 NOT NULL,
+    task      int8 NOT NULL,
+    queue     int4 NOT NULL,
+    rank      int2 NOT NULL,
+    failures  int2 NOT NULL,
+    special   bool NOT NULL,       -- it has a group or a key: its success needs more than its own row
+    PRIMARY KEY (queue, rank, pos)
+  );
+  -- For the age of the oldest: in each rank the first is the oldest, but for those whose place is not their number.
+  CREATE INDEX ready_moved ON dibs.ready (queue, task) WHERE pos <> task;
+
+  -- Ready, but until then not for the workers that failed it.
+  CREATE TABLE dibs.kept (
+    pos       int8 NOT NULL,
+    task      int8 NOT NULL,
+    until     int8 NOT NULL,
+    queue     int4 NOT NULL,
+    rank      int2 NOT NULL,
+    failures  int2 NOT NULL,
+    special   bool NOT NULL,
+    avoid     text NOT NULL,       -- JSON: worker ids
+    PRIMARY KEY (queue, rank, pos)
+  );
+  CREATE INDEX kept_until ON dibs.kept (until, task);
+
+  CREATE TABLE dibs.scheduled (
+    pos         int8 NOT NULL,
+    task        int8 NOT NULL,
+    due         int8 NOT NULL,
+    queue       int4 NOT NULL,
+    failures    int2 NOT NULL,
+    holds_group bool NOT NULL,
+    PRIMARY KEY (queue, pos)
+  );
+  CREATE INDEX scheduled_due ON dibs.scheduled (due, task);
+  CREATE INDEX scheduled_of_queue ON dibs.scheduled (queue, due, task);
+
+  -- Behind the head of its group.
+  CREATE TABLE dibs.waiting (
+    pos       int8 NOT NULL,
+    task      int8 NOT NULL,
+    queue     int4 NOT NULL,
+    rank      int2 NOT NULL,
+    group_key text COLLATE "C" NOT NULL,
+    PRIMARY KEY (queue, group_key, pos)
+  );
+
+  -- Groups that have a head: a task that is ready, claimed, or scheduled and holding. Whoever puts a task behind
+  -- the head holds this row shared, whoever looks for the next one holds it alone.
+  CREATE TABLE dibs.lane (
+    queue     int4 NOT NULL,
+    group_key text COLLATE "C" NOT NULL,
+    PRIMARY KEY (queue, group_key)
+  );
+
+  -- Holds all that the success of a plain task needs, so that it need not touch the task.
+  CREATE TABLE dibs.claim (
+    task          int8   PRIMARY KEY,
+    fence         int8   NOT NULL,
+    started_at    int8   NOT NULL,
+    lease         int8   NOT NULL,
+    deadline      int8   NOT NULL,  -- by hand, of the lease; by a session, of the timeout
+    session       int8,
+    queue         int4   NOT NULL,
+    failures      int2   NOT NULL,
+    special       bool   NOT NULL,
+    cancelled     bool   NOT NULL,
+    worker        text   NOT NULL,
+    progress      float8,
+    note          text
+  );
+  CREATE INDEX claim_by_hand ON dibs.claim (deadline, task) WHERE session IS NULL;
+
+  -- Pending tasks that have a time to live.
+  CREATE TABLE dibs.ttl (
+    expires_at int8 NOT NULL,
+    task       int8 NOT NULL,
+    PRIMARY KEY (expires_at, task)
+  );
+
+  -- The attempt of a success is folded in here; other attempts have a row in the ledger.
+  CREATE TABLE dibs.ended (
+    task          int8 PRIMARY KEY,
+    ended_at      int8 NOT NULL,
+    started_at    int8,
+    fence         int8,
+    queue         int4 NOT NULL,
+    attempt       int2,
+    state         text NOT NULL,   -- done, cancelled, expired
+    worker        text,
+    result        text,            -- at most one of these two
+    result_bytes  bytea
+  );
+  CREATE INDEX ended_order ON dibs.ended (queue, ended_at, task);
+  -- So that a page of the few is not looked for among the many.
+  CREATE INDEX ended_undone ON dibs.ended (queue, ended_at, task) WHERE state <> 'done';
+
+  -- The error is that of the attempt with this fence.
+  CREATE TABLE dibs.dead (
+    task        int8 PRIMARY KEY,
+    died_at     int8 NOT NULL,
+    fence       int8 NOT NULL,
+    queue       int4 NOT NULL,
+    worker      text NOT NULL,
+    fingerprint text COLLATE "C" NOT NULL
+  );
+  CREATE INDEX dead_order ON dibs.dead (queue, died_at, task);
+  CREATE INDEX dead_kind ON dibs.dead (queue, fingerprint, died_at, task);
+
+  -- The ledger, of everything that was not a success.
+  CREATE TABLE dibs.attempt (
+    task        int8 NOT NULL,
+    fence       int8 NOT NULL,
+    started_at  int8 NOT NULL,
+    ended_at    int8 NOT NULL,
+    attempt     int2 NOT NULL,
+    worker      text NOT NULL,
+    outcome     text NOT NULL,
+    name        text,              -- of the error
+    message     text,
+    stack       text,
+    fingerprint text,
+    PRIMARY KEY (task, fence)
+  );
+
+  CREATE TABLE dibs.idempotency (
+    queue      int4 NOT NULL,
+    key        text COLLATE "C" NOT NULL,
+    task       int8 NOT NULL,
+    created_at int8 NOT NULL,
+    forget_at  int8,               -- set when its task has ended
+    state      text,               -- how it ended, for when its row is gone
+    PRIMARY KEY (queue, key)
+  );
+  CREATE INDEX idempotency_forget ON dibs.idempotency (forget_at) WHERE forget_at IS NOT NULL;
+
+  CREATE TABLE dibs.session (
+    id         int8 PRIMARY KEY,
+    worker     text NOT NULL,      -- the instance's id
+    info       text NOT NULL,      -- JSON: WorkerInfo
+    lease      int8 NOT NULL,
+    joined_at  int8 NOT NULL,
+    beat_at    int8 NOT NULL,
+    mixed      bool NOT NULL,      -- it may hold claims of a lease longer than its own
+    overdue_at int8                -- no claim it holds passes its timeout before; null: it holds none
+  ) WITH (fillfactor = 50);
+  CREATE TABLE dibs.serving (
+    queue    text COLLATE "C" NOT NULL,  -- by name: it need not exist yet
+    session  int8 NOT NULL,
+    PRIMARY KEY (queue, session)
+  );
+  CREATE TABLE dibs.notice (
+    n          int8 GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    session    int8 NOT NULL,
+    task       int8 NOT NULL,
+    created_at int8 NOT NULL,
+    fence      int8 NOT NULL,
+    kind       text NOT NULL
+  );
+  CREATE INDEX notice_session ON dibs.notice (session, n);
+
+  -- Counters. A transaction writes one row for each queue it touches, and never the row of another; housekeeping
+  -- folds them into depth and flow (counters.ts).
+  CREATE TABLE dibs.delta (
+    queue      int4 NOT NULL,
+    slot       int8 NOT NULL,
+    ready      int4 NOT NULL,
+    waiting    int4 NOT NULL,
+    scheduled  int4 NOT NULL,
+    claimed    int4 NOT NULL,
+    done       int4 NOT NULL,
+    dead       int4 NOT NULL,
+    cancelled  int4 NOT NULL,
+    expired    int4 NOT NULL,
+    added      int4 NOT NULL,
+    started    int4 NOT NULL,
+    succeeded  int4 NOT NULL,
+    failed     int4 NOT NULL,
+    wait_ms    int8 NOT NULL,
+    service_ms int8 NOT NULL
+  );
+  CREATE INDEX delta_queue ON dibs.delta (queue);
+  CREATE TABLE dibs.depth (
+    queue     int4 PRIMARY KEY,
+    ready     int8 NOT NULL,
+    waiting   int8 NOT NULL,
+    scheduled int8 NOT NULL,
+    claimed   int8 NOT NULL,
+    done      int8 NOT NULL,
+    dead      int8 NOT NULL,
+    cancelled int8 NOT NULL,
+    expired   int8 NOT NULL
+  ) WITH (fillfactor = 50);
+  CREATE TABLE dibs.flow (
+    queue      int4 NOT NULL,
+    slot       int8 NOT NULL,
+    added      int8 NOT NULL,
+    started    int8 NOT NULL,
+    succeeded  int8 NOT NULL,
+    failed     int8 NOT NULL,
+    wait_ms    int8 NOT NULL,
+    service_ms int8 NOT NULL,
+    PRIMARY KEY (queue, slot)
+  ) WITH (fillfactor = 50);
+
+  -- What transactions of others have committed and no batch of ours has taken up yet (inbox.ts): a task to be lined up,
+  -- or a group whose head has ended. Such a transaction may stay open for long, so it locks nothing that others need.
+  CREATE TABLE dibs.inbox (
+    n         int8 GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    task      int8,
+    due       int8,                -- of a delayed task
+    queue     int4 NOT NULL,
+    group_key text
+  );
+
+  CREATE TABLE dibs.listener (
+    name  text PRIMARY KEY,
+    until int8 NOT NULL
+  );
+  CREATE TABLE dibs.event (
+    n    int8 PRIMARY KEY,
+    body text NOT NULL             -- JSON: DibsEvent
+  );
+  ${AUTOVACUUM}
+  `,
+];
+
+// By reading the catalogue: to_regclass answers from a memory that is not told of others' commits within a transaction.
+const MADE = `SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'migration'`;
+const SCHEMA = `SELECT 1 FROM pg_namespace WHERE nspname = $1`;
+const APPLIED = `SELECT coalesce(max(number), 0)::int4 AS number FROM dibs.migration`;
+
+/** How many steps the schema has behind it; undefined where there is none. */
+export async function version(link: Link): Promise<number | undefined> {
+  const found = await link.all(MADE, link.schema);
+  if (found.length === 0) return undefined;
+  const [row] = await link.all<{ number: number }>(APPLIED);
+  return row!.number;
+}
+
+/** Brings the schema up to date, in the open transaction. Of ten processes one does it: the lock is the caller's. */
+export async function migrate(link: Link, from: number): Promise<void> {
+  // Asked first: to make a schema that is there takes a right which a careful administrator does not give.
+  const there = await link.all(SCHEMA, link.schema);
+  if (there.length === 0) await link.exec(`CREATE SCHEMA ${link.schema}`);
+  await link.exec(
+    `CREATE TABLE IF NOT EXISTS dibs.migration (number int4 PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
+  );
+  for (const [index, step] of MIGRATIONS.entries()) {
+    if (index < from) continue;
+    await link.exec(step);
+    await link.exec(`INSERT INTO dibs.migration (number) VALUES (${index + 1})`);
+  }
+}

@@ -1,0 +1,109 @@
+import type { Reading } from "../../core/clock.ts";
+import { startTime } from "../../core/engine-time.ts";
+import { DibsError, invalid, isDibsError } from "../../core/errors.ts";
+import { show } from "../../core/show.ts";
+import { STORE_LIMIT } from "../../core/task-id.ts";
+import { failureFrom } from "./failure.ts";
+import { Link, type LinkOptions } from "./link.ts";
+import { migrationLock } from "./locks.ts";
+import { migrate, MIGRATIONS, version } from "./migrations.ts";
+
+/** SKIP LOCKED with all that is used beside it is older; what is older than this is no longer looked after. */
+const OLDEST_SERVER = 150_000;
+
+const SCHEMA_NAME = /^[a-z_][a-z0-9_]{0,47}$/;
+
+export function checkSchemaName(schema: unknown): string {
+  if (typeof schema !== "string" || !SCHEMA_NAME.test(schema) || schema.startsWith("pg_")) {
+    throw invalid(
+      `schema must be a plain name: small letters, digits and _, at most 48, not beginning with pg_; got ${show(schema)}.`,
+    );
+  }
+  return schema;
+}
+
+const INSERT_STORE = `
+  INSERT INTO dibs.store (one, salt, revision, epoch, event, now, awake, boot, elapsed_at, awake_at)
+  VALUES (1, $1, 0, 0, 0, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`;
+
+export interface MakeOptions {
+  link: LinkOptions;
+  /** Part of every task's id; drawn at random for a new store unless a test names it. */
+  store?: number;
+  /** Of an injected clock, which the store then keeps. */
+  reading: Reading | null;
+}
+
+/** Connects, and makes the schema or brings it up to date. What cannot be used is refused in words. */
+export async function openLink(options: MakeOptions): Promise<Link> {
+  const where = describeUrl(options.link.url);
+  let link: Link | undefined;
+  try {
+    link = await Link.open(options.link);
+    await checkServer(link, where);
+    if (!(await isUpToDate(link, where))) await makeStore(link, options, where);
+    return link;
+  } catch (error) {
+    link?.destroy();
+    throw isDibsError(error) ? error : failureFrom(error, where);
+  }
+}
+
+async function checkServer(link: Link, where: string): Promise<void> {
+  const [row] = await link.all<{ version: number; utf8: boolean }>(
+    `SELECT current_setting('server_version_num')::int4 AS version, current_setting('server_encoding') = 'UTF8' AS utf8`,
+  );
+  if (row!.version < OLDEST_SERVER) {
+    throw new DibsError(
+      "UNSUPPORTED",
+      `dibs needs PostgreSQL 15 or newer; ${where} is ${Math.floor(row!.version / 10_000)}.`,
+    );
+  }
+  if (!row!.utf8) {
+    throw new DibsError(
+      "UNSUPPORTED",
+      `The database at ${where} is not encoded in UTF-8: payloads would not come back as they were. Name another one.`,
+    );
+  }
+}
+
+async function isUpToDate(link: Link, where: string): Promise<boolean> {
+  const found = await version(link);
+  if (found !== undefined && found > MIGRATIONS.length) {
+    throw new DibsError(
+      "UNSUPPORTED",
+      `The schema "${link.schema}" at ${where} was made by a newer dibs (${found}; this one knows ${MIGRATIONS.length}). ` +
+        `Update dibs, or name another schema.`,
+    );
+  }
+  return found === MIGRATIONS.length;
+}
+
+/** In one transaction, under a lock: of ten processes that start at once, one makes it and nine find it made. */
+async function makeStore(link: Link, { store, reading }: MakeOptions, where: string): Promise<void> {
+  await link.exec("BEGIN");
+  try {
+    await link.exec(`SELECT pg_advisory_xact_lock(${migrationLock(link.schema)})`);
+    if (!(await isUpToDate(link, where))) {
+      await migrate(link, (await version(link)) ?? 0);
+      const salt = store ?? Math.floor(Math.random() * STORE_LIMIT);
+      const time = reading && startTime(reading);
+      const { now = null, awake = null, boot = null, elapsedAt = null, awakeAt = null } = time ?? {};
+      await link.all(INSERT_STORE, salt, now, awake, boot, elapsedAt, awakeAt);
+    }
+    await link.exec("COMMIT");
+  } catch (error) {
+    await link.exec("ROLLBACK").catch(() => {});
+    throw error;
+  }
+}
+
+/** Without what is secret. */
+export function describeUrl(url: string): string {
+  try {
+    const { hostname, port, pathname } = new URL(url);
+    return `${hostname || "localhost"}${port && `:${port}`}${pathname}`;
+  } catch {
+    return "the given address";
+  }
+}

@@ -1,0 +1,262 @@
+import type { EndState } from "../../core/task.ts";
+import { dropClaim, freeGroup, type Held, type Mover, unwatchTtl } from "./line.ts";
+import type { Tx } from "./tx.ts";
+
+/** Where a task stands: which of the states' tables has it. */
+export type Place =
+  | { state: "claimed"; held: Held; progress: { value: number; note: string | null } | null }
+  | { state: "ready"; kept: boolean }
+  | { state: "scheduled"; due: number }
+  | { state: "waiting" }
+  | { state: EndState };
+
+/** A task and where it stands; what a move needs is filled in from there. */
+export interface Found extends Mover {
+  place: Place;
+}
+
+// One statement sees one moment: a task is in exactly one of these.
+const FIND = `
+  SELECT task.seq, task.queue, task.created_at, task.priority, coalesce(task.pos, task.seq) AS pos, task.group_key,
+    task.expires_at, task.max_attempts, task.idempotency_key,
+    claim.fence, claim.failures AS claim_failures, claim.worker, claim.session, claim.started_at, claim.cancelled,
+    claim.progress, claim.note,
+    ended.state AS ended, dead.task AS dead,
+    ready.failures AS ready_failures, kept.failures AS kept_failures,
+    scheduled.due, scheduled.failures AS scheduled_failures, scheduled.holds_group,
+    waiting.task AS waiting
+  FROM unnest($1::int8[]) WITH ORDINALITY AS wanted (seq, i)
+  JOIN dibs.task ON task.seq = wanted.seq
+  LEFT JOIN dibs.claim ON claim.task = task.seq
+  LEFT JOIN dibs.ended ON ended.task = task.seq
+  LEFT JOIN dibs.dead ON dead.task = task.seq
+  LEFT JOIN dibs.ready ON ready.queue = task.queue AND ready.rank = -task.priority
+    AND ready.pos = coalesce(task.pos, task.seq)
+  LEFT JOIN dibs.kept ON kept.queue = task.queue AND kept.rank = -task.priority
+    AND kept.pos = coalesce(task.pos, task.seq)
+  LEFT JOIN dibs.scheduled ON scheduled.queue = task.queue AND scheduled.pos = coalesce(task.pos, task.seq)
+  LEFT JOIN dibs.waiting ON waiting.queue = task.queue AND waiting.group_key = task.group_key
+    AND waiting.pos = coalesce(task.pos, task.seq)
+  ORDER BY i`;
+
+interface FoundRow {
+  seq: number;
+  queue: number;
+  created_at: number;
+  priority: number;
+  pos: number;
+  group_key: string | null;
+  expires_at: number | null;
+  max_attempts: number | null;
+  idempotency_key: string | null;
+  fence: number | null;
+  claim_failures: number;
+  worker: string;
+  session: number | null;
+  started_at: number;
+  cancelled: boolean;
+  progress: number | null;
+  note: string | null;
+  ended: Exclude<EndState, "dead"> | null;
+  dead: number | null;
+  ready_failures: number | null;
+  kept_failures: number | null;
+  due: number | null;
+  scheduled_failures: number;
+  holds_group: boolean;
+  waiting: number | null;
+}
+
+export async function findTask(tx: Tx, id: string): Promise<Found | undefined> {
+  const known = tx.place(id);
+  if (!known) return undefined;
+  const found = await findBySeq(tx, known.seq);
+  return found?.createdAt === known.createdAt ? found : undefined;
+}
+
+export async function findBySeq(tx: Tx, seq: number): Promise<Found | undefined> {
+  return (await findMany(tx, [seq]))[0];
+}
+
+/** In the given order; those that are not there are left out. */
+export async function findMany(tx: Tx, seqs: readonly number[]): Promise<Found[]> {
+  if (seqs.length === 0) return [];
+  return (await tx.all<FoundRow>(FIND, seqs)).map((row) => foundFrom(tx, row));
+}
+
+function foundFrom(tx: Tx, row: FoundRow): Found {
+  const task: Mover = {
+    seq: row.seq,
+    queue: tx.queueOf(row.queue),
+    createdAt: row.created_at,
+    rank: 0 - row.priority,
+    pos: row.pos,
+    groupKey: row.group_key,
+    holdsGroup: false,
+    expiresAt: row.expires_at,
+    maxAttempts: row.max_attempts,
+    key: row.idempotency_key,
+    failures: 0,
+  };
+  const holdsGroup = task.groupKey !== null;
+  if (row.fence !== null) {
+    const held: Held = {
+      ...task,
+      holdsGroup,
+      failures: row.claim_failures,
+      fence: row.fence,
+      worker: row.worker,
+      session: row.session,
+      startedAt: row.started_at,
+      cancelled: row.cancelled,
+    };
+    const progress = row.progress === null ? null : { value: row.progress, note: row.note };
+    return { ...held, place: { state: "claimed", held, progress } };
+  }
+  if (row.ended !== null) return { ...task, place: { state: row.ended } };
+  if (row.dead !== null) return { ...task, place: { state: "dead" } };
+  const readyFailures = row.ready_failures ?? row.kept_failures;
+  if (readyFailures !== null) {
+    const kept = row.ready_failures === null;
+    return { ...task, holdsGroup, failures: readyFailures, place: { state: "ready", kept } };
+  }
+  if (row.due !== null) {
+    return {
+      ...task,
+      holdsGroup: row.holds_group,
+      failures: row.scheduled_failures,
+      place: { state: "scheduled", due: row.due },
+    };
+  }
+  return { ...task, place: { state: "waiting" } };
+}
+
+/** A claim's row with what of its task a move needs; locked. */
+export interface ClaimRow {
+  task: number;
+  queue: number;
+  failures: number;
+  fence: number;
+  started_at: number;
+  cancelled: boolean;
+  session: number | null;
+  worker: string;
+  created_at: number;
+  priority: number;
+  pos: number;
+  group_key: string | null;
+  expires_at: number | null;
+  max_attempts: number | null;
+  idempotency_key: string | null;
+}
+
+/** A claim and its task. Others' locks are waited for, or passed over: `lock` says so. */
+export function selectClaims(
+  where: string,
+  lock: "FOR UPDATE OF claim" | "FOR UPDATE OF claim SKIP LOCKED",
+): string {
+  return `
+  SELECT claim.task, claim.queue, claim.failures, claim.fence, claim.started_at, claim.cancelled, claim.session,
+    claim.worker, task.created_at, task.priority, coalesce(task.pos, task.seq) AS pos, task.group_key,
+    task.expires_at, task.max_attempts, task.idempotency_key
+  FROM dibs.claim JOIN dibs.task ON task.seq = claim.task
+  WHERE ${where} ${lock}`;
+}
+
+export function heldFrom(tx: Tx, row: ClaimRow): Held {
+  return {
+    seq: row.task,
+    queue: tx.queueOf(row.queue),
+    createdAt: row.created_at,
+    rank: 0 - row.priority,
+    pos: row.pos,
+    groupKey: row.group_key,
+    holdsGroup: row.group_key !== null,
+    expiresAt: row.expires_at,
+    maxAttempts: row.max_attempts,
+    key: row.idempotency_key,
+    failures: row.failures,
+    fence: row.fence,
+    worker: row.worker,
+    session: row.session,
+    startedAt: row.started_at,
+    cancelled: row.cancelled,
+  };
+}
+
+const DELETE_READY = `DELETE FROM dibs.ready WHERE queue = $1 AND rank = $2 AND pos = $3`;
+const DELETE_KEPT = `DELETE FROM dibs.kept WHERE queue = $1 AND rank = $2 AND pos = $3`;
+const DELETE_SCHEDULED = `DELETE FROM dibs.scheduled WHERE queue = $1 AND pos = $2`;
+const DELETE_WAITING = `DELETE FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3`;
+const DELETE_ENDED = `DELETE FROM dibs.ended WHERE task = $1`;
+const DELETE_DEAD = `DELETE FROM dibs.dead WHERE task = $1`;
+const LOCK_CLAIM = `SELECT 1 FROM dibs.claim WHERE task = $1 AND fence = $2 FOR UPDATE`;
+
+/**
+ * Takes a task out of the state it is in, unless somebody else did so first: then it answers false. Its group, if
+ * it holds one, is not freed by this.
+ */
+export async function takeOut(tx: Tx, task: Found): Promise<boolean> {
+  const { place } = task;
+  if (place.state === "claimed") {
+    if (!(await tx.get(LOCK_CLAIM, task.seq, place.held.fence))) return false;
+    dropClaim(tx, task);
+    return true;
+  }
+  if ((await deleteFrom(tx, task)) === 0) return false;
+  tx.count(task.queue, place.state, -1);
+  if (["ready", "scheduled", "waiting"].includes(place.state)) unwatchTtl(tx, task.seq, task.expiresAt);
+  return true;
+}
+
+function deleteFrom(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): Promise<number> {
+  switch (place.state) {
+    case "ready":
+      return tx.run(place.kept ? DELETE_KEPT : DELETE_READY, queue.id, rank, pos);
+    case "scheduled":
+      return tx.run(DELETE_SCHEDULED, queue.id, pos);
+    case "waiting":
+      return tx.run(DELETE_WAITING, queue.id, groupKey, pos);
+    case "dead":
+      return tx.run(DELETE_DEAD, seq);
+    default:
+      return tx.run(DELETE_ENDED, seq);
+  }
+}
+
+const PENDING: ReadonlySet<string> = new Set(["ready", "waiting", "scheduled"]);
+
+/**
+ * The task, taken out of its place in line or behind its group's head, wherever that is by now: the end of one may
+ * have made it the next head. Undefined where somebody holds it, or it has ended.
+ */
+export async function takePending(tx: Tx, found: Found): Promise<Found | undefined> {
+  let task: Found | undefined = found;
+  while (task && PENDING.has(task.place.state)) {
+    if (await takeOut(tx, task)) return task;
+    task = await findBySeq(tx, task.seq);
+  }
+  return undefined;
+}
+
+const DELETE_TASK = `DELETE FROM dibs.task WHERE seq = $1`;
+const DELETE_LEDGER = `DELETE FROM dibs.attempt WHERE task = $1`;
+const DELETE_KEY = `DELETE FROM dibs.idempotency WHERE queue = $1 AND key = $2 AND task = $3`;
+
+/**
+ * Gone without a trace: purged, discarded or dropped. Its key is free. (Those past their retention: care.ts.)
+ * Answers whether it was still where it was found.
+ */
+export async function remove(tx: Tx, task: Found): Promise<boolean> {
+  if (!(await takeOut(tx, task))) return false;
+  await removeTaken(tx, task);
+  return true;
+}
+
+/** The same, of one that was taken out of its place. */
+export async function removeTaken(tx: Tx, task: Found): Promise<void> {
+  tx.send(DELETE_TASK, task.seq);
+  tx.send(DELETE_LEDGER, task.seq);
+  if (task.key !== null) tx.send(DELETE_KEY, task.queue.id, task.key, task.seq);
+  if (task.holdsGroup) await freeGroup(tx, task.queue, task.groupKey!);
+}

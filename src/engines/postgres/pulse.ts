@@ -1,0 +1,80 @@
+import { Worker } from "node:worker_threads";
+import type { LinkOptions } from "./link.ts";
+import type { Ran } from "./store.ts";
+import type { TxOptions } from "./tx.ts";
+
+/** What the thread is started with. */
+export interface PulseData {
+  link: LinkOptions;
+  tx: TxOptions;
+  where: string;
+  patience: number;
+}
+
+export type PulseRequest = { join: number; lease: number } | { leave: number } | { close: true };
+
+/** A beat that came through, with what it brought. */
+export interface PulseReport {
+  sessions: number[];
+  ran: Ran;
+}
+
+/**
+ * Beats the sessions that joined through here, from a thread with a connection of its own: a handler that blocks the
+ * event loop must not lose its claims. Started with the first session, and anew if it ended.
+ */
+export class Pulse {
+  readonly #data: PulseData;
+  readonly #onBeat: (report: PulseReport) => void;
+  readonly #leases = new Map<number, number>();
+  #thread: Worker | undefined;
+  #stopped = false;
+
+  constructor(data: PulseData, onBeat: (report: PulseReport) => void) {
+    this.#data = data;
+    this.#onBeat = onBeat;
+  }
+
+  join(session: number, lease: number): void {
+    this.#leases.set(session, lease);
+    if (this.#thread) this.#post({ join: session, lease });
+    else this.#start();
+  }
+
+  leave(session: number): void {
+    if (this.#leases.delete(session)) this.#post({ leave: session });
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    const thread = this.#thread;
+    if (!thread) return;
+    thread.ref();
+    const exited = new Promise((resolve) => thread.once("exit", resolve));
+    this.#post({ close: true });
+    await exited;
+  }
+
+  #post(request: PulseRequest): void {
+    this.#thread?.postMessage(request);
+  }
+
+  #start(): void {
+    const thread = new Worker(new URL("./pulse-thread.ts", import.meta.url), {
+      workerData: this.#data,
+      // Flags of the program's own, such as --input-type, are not for this thread.
+      execArgv: [],
+      name: "dibs pulse",
+    });
+    this.#thread = thread;
+    thread.unref();
+    thread.on("message", (report: PulseReport) => this.#onBeat(report));
+    // Whatever ended it: the sessions must go on.
+    thread.on("error", () => {});
+    thread.once("exit", () => {
+      this.#thread = undefined;
+      if (!this.#stopped && this.#leases.size > 0) this.#start();
+    });
+    for (const [session, lease] of this.#leases) this.#post({ join: session, lease });
+  }
+}

@@ -1,0 +1,168 @@
+import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import type { QueueRecord } from "../../engine/engine.ts";
+import { findMany, remove, removeTaken, takePending } from "./place.ts";
+import { notify } from "./sweep.ts";
+import type { Queue, Tx } from "./tx.ts";
+
+const UPDATE_QUEUE = `
+  UPDATE dibs.queue SET named = $1, declared = $2, paused = $3, revision = $4 WHERE id = $5`;
+
+/** As it is now, with a revision for the change that follows: until the commit nobody else changes a queue. */
+async function toBeChanged(tx: Tx, name: string): Promise<{ queue: Queue; revision: number }> {
+  await tx.queue(name);
+  const revision = await tx.nextRevision();
+  return { queue: (await tx.freshQueue(name)) ?? (await tx.queue(name)), revision };
+}
+
+function store(tx: Tx, { id, named, declared, paused }: Queue, revision: number): void {
+  tx.send(UPDATE_QUEUE, JSON.stringify(named), declared, paused, revision, id);
+}
+
+export async function declare(
+  tx: Tx,
+  name: string,
+  policy: Partial<QueuePolicy>,
+  force: boolean,
+): Promise<{ policy: QueuePolicy; changed: boolean }> {
+  const declared = JSON.stringify(policy);
+  const isNew = (queue: Queue): boolean =>
+    force || (queue.declared !== declared && Object.keys(policy).length > 0);
+  const known = await tx.queue(name);
+  if (!isNew(known)) return { policy: known.policy, changed: false };
+  const { queue, revision } = await toBeChanged(tx, name);
+  if (!isNew(queue)) return { policy: queue.policy, changed: false };
+  const named = { ...queue.named, ...policy };
+  const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(queue.policy);
+  queue.named = named;
+  queue.policy = resolvePolicy(named);
+  if (!force) queue.declared = declared;
+  store(tx, queue, revision);
+  if (changed) tx.announce({ type: "queue.updated", at: tx.now, queue: name });
+  return { policy: queue.policy, changed };
+}
+
+export async function pause(tx: Tx, name: string, paused: boolean): Promise<{ changed: boolean }> {
+  const { queue, revision } = await toBeChanged(tx, name);
+  if (queue.paused === paused) return { changed: false };
+  queue.paused = paused;
+  store(tx, queue, revision);
+  tx.announce({ type: paused ? "queue.paused" : "queue.resumed", at: tx.now, queue: name });
+  const { ready } = await tx.depth(queue);
+  if (!paused && ready > 0) tx.hint.ready = { ...tx.hint.ready, [name]: ready };
+  return { changed: true };
+}
+
+export function queues(tx: Tx, name: string | undefined): QueueRecord[] {
+  return [...tx.queues]
+    .filter((queue) => name === undefined || queue.name === name)
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+    .map(({ name, policy, paused, createdAt }) => ({ name, policy, paused, createdAt }));
+}
+
+// Those behind a head go first: removing a head would only make the next one ready.
+const PENDING = [
+  `SELECT task FROM dibs.waiting WHERE queue = $1 AND pos <= $2 ORDER BY group_key, pos LIMIT $3`,
+  `SELECT task FROM dibs.scheduled WHERE queue = $1 AND pos <= $2 ORDER BY pos LIMIT $3`,
+  `
+  SELECT task FROM (
+    (SELECT task, rank, pos FROM dibs.ready WHERE queue = $1 AND pos <= $2 ORDER BY rank, pos LIMIT $3)
+    UNION ALL
+    (SELECT task, rank, pos FROM dibs.kept WHERE queue = $1 AND pos <= $2 ORDER BY rank, pos LIMIT $3)
+  ) AS line ORDER BY rank, pos LIMIT $3`,
+] as const;
+
+export async function purge(
+  tx: Tx,
+  name: string,
+  upTo: number | undefined,
+  limit: number,
+): Promise<{ removed: number; upTo: number; more: boolean }> {
+  const last = upTo ?? (await tx.lastSeq());
+  const queue = tx.queueNamed(name);
+  if (!queue) return { removed: 0, upTo: last, more: false };
+  const doomed = await nextToPurge(tx, queue, last, limit + 1);
+  const more = doomed.length > limit;
+  if (more) doomed.pop();
+  let removed = 0;
+  for (const found of await findMany(tx, doomed)) {
+    const task = await takePending(tx, found);
+    if (!task) continue;
+    await removeTaken(tx, task);
+    removed++;
+  }
+  if (removed > 0) tx.hint.ended = true;
+  if (!more) tx.announce({ type: "queue.purged", at: tx.now, queue: name });
+  return { removed, upTo: last, more };
+}
+
+async function nextToPurge(tx: Tx, { id }: Queue, last: number, limit: number): Promise<number[]> {
+  const doomed: number[] = [];
+  for (const sql of PENDING) {
+    const rows = await tx.all<{ task: number }>(sql, id, last, limit - doomed.length);
+    doomed.push(...rows.map((row) => row.task));
+  }
+  return doomed;
+}
+
+/** Tasks, of any queue, that one call of drop looks at: tasks have no index by queue, which every add would pay for. */
+const LOOK = 50_000;
+
+const TASKS_FROM = `
+  SELECT seq FROM (SELECT seq, queue FROM dibs.task WHERE seq > $1 ORDER BY seq LIMIT $2) AS part
+  WHERE queue = $3 LIMIT $4`;
+const LOOKED_UP_TO = `
+  SELECT max(seq) AS seq, count(*)::int4 AS count
+  FROM (SELECT seq FROM dibs.task WHERE seq > $1 ORDER BY seq LIMIT $2) AS part`;
+const DELETE_QUEUE = [
+  `DELETE FROM dibs.queue WHERE id = $1`,
+  `DELETE FROM dibs.depth WHERE queue = $1`,
+  `DELETE FROM dibs.delta WHERE queue = $1`,
+  `DELETE FROM dibs.flow WHERE queue = $1`,
+  `DELETE FROM dibs.idempotency WHERE queue = $1`,
+] as const;
+
+export async function drop(tx: Tx, name: string, limit: number): Promise<{ removed: number; more: boolean }> {
+  const queue = tx.queueNamed(name);
+  if (!queue) return { removed: 0, more: false };
+  let next = await nextToDrop(tx, queue, limit);
+  // What others were adding while we looked would be left behind: the last look is made with nobody else about.
+  if (!next.more) {
+    await tx.alone();
+    next = await nextToDrop(tx, queue, limit);
+  }
+  const { doomed, more } = next;
+  for (const seq of doomed) await dropTask(tx, seq);
+  if (doomed.length > 0) tx.hint.ended = true;
+  if (!more) {
+    tx.flush();
+    for (const sql of DELETE_QUEUE) tx.send(sql, queue.id);
+    tx.dropping.delete(queue.id);
+    tx.forgetQueue(queue);
+    tx.announce({ type: "queue.deleted", at: tx.now, queue: name });
+  }
+  return { removed: doomed.length, more };
+}
+
+/** Wherever it is by now: each removal may make the next of its group ready, and others may move it. */
+async function dropTask(tx: Tx, seq: number): Promise<void> {
+  for (;;) {
+    const [task] = await findMany(tx, [seq]);
+    if (!task) return;
+    if (task.place.state === "claimed") notify(tx, "lost", task.place.held);
+    if (await remove(tx, task)) return;
+  }
+}
+
+/** The first tasks of the queue, in order of arrival; where the last call stopped looking is remembered. */
+async function nextToDrop(tx: Tx, queue: Queue, limit: number): Promise<{ doomed: number[]; more: boolean }> {
+  const from = tx.dropping.get(queue.id) ?? 0;
+  const rows = await tx.all<{ seq: number }>(TASKS_FROM, from, LOOK, queue.id, limit + 1);
+  const doomed = rows.map((row) => row.seq);
+  if (doomed.length > limit) {
+    doomed.pop();
+    return { doomed, more: true };
+  }
+  const looked = (await tx.get<{ seq: number | null; count: number }>(LOOKED_UP_TO, from, LOOK))!;
+  if (looked.count === LOOK) tx.dropping.set(queue.id, looked.seq!);
+  return { doomed, more: looked.count === LOOK };
+}

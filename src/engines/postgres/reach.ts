@@ -1,0 +1,142 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Reading } from "../../core/clock.ts";
+import { DibsError } from "../../core/errors.ts";
+import type { Op } from "../../engine/engine.ts";
+import { failureFrom, fateOf, outcomeUnknown } from "./failure.ts";
+import type { Floors } from "./floors.ts";
+import type { Link } from "./link.ts";
+import { CommitLost, PostgresStore, type Ran } from "./store.ts";
+import type { TxOptions } from "./tx.ts";
+
+const FIRST_PAUSE_MS = 20;
+const LONGEST_PAUSE_MS = 1_000;
+
+export interface ReachOptions {
+  connect: () => Promise<Link>;
+  tx: TxOptions;
+  floors?: Floors;
+  /** For messages; nothing secret. */
+  where: string;
+  /** What was certainly not carried out is tried again for so many milliseconds, before its caller is told. */
+  patience: number;
+}
+
+/**
+ * A store behind a connection that may be lost: made anew when it is needed. A batch that did not reach its commit is
+ * simply run again. Of one that did the server is asked what became of it.
+ */
+export class Reach {
+  readonly #options: ReachOptions;
+  readonly #closing = new AbortController();
+  #store: PostgresStore | undefined;
+  #connecting: Promise<PostgresStore> | undefined;
+
+  constructor(options: ReachOptions, link?: Link) {
+    this.#options = options;
+    if (link) this.#store = new PostgresStore(link, options.tx, options.floors);
+  }
+
+  /**
+   * `onSent`: the next batch may be sent behind this one (store.ts). `before` settles when the one before this has its
+   * answer: where both were lost, that one goes first again.
+   */
+  async run(
+    ops: readonly Op[],
+    reading: Reading | null,
+    { onSent, before }: { onSent?: () => void; before?: Promise<unknown> } = {},
+  ): Promise<Ran> {
+    return this.#persist(async (store) => store.run(ops, reading, onSent), before);
+  }
+
+  /** A question that may be asked any number of times. */
+  async ask<T>(question: (store: PostgresStore) => Promise<T>): Promise<T> {
+    return this.#persist(question);
+  }
+
+  async #persist<T>(work: (store: PostgresStore) => Promise<T>, before?: Promise<unknown>): Promise<T> {
+    const { where, patience } = this.#options;
+    const until = performance.now() + patience;
+    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+      let store: PostgresStore | undefined;
+      try {
+        store = await this.connected();
+        return await work(store);
+      } catch (error) {
+        if (error instanceof CommitLost) {
+          this.#drop(store);
+          await before;
+          const ran = await this.#resolve(error, until);
+          if (ran) return ran as T;
+        } else if (fateOf(error) !== "reconnect" || this.#isTooLate(until, pause)) {
+          throw failureFrom(error, where);
+        }
+        this.#drop(store);
+      }
+      await before;
+      await this.#rest(pause);
+    }
+  }
+
+  #isTooLate(until: number, pause: number): boolean {
+    return this.#closing.signal.aborted || performance.now() + pause > until;
+  }
+
+  /** What it would have answered, where it did commit; undefined where it certainly did not. */
+  async #resolve(lost: CommitLost, until: number): Promise<Ran | undefined> {
+    for (
+      let pause = FIRST_PAUSE_MS;
+      !this.#isTooLate(until, pause);
+      pause = Math.min(pause * 2, LONGEST_PAUSE_MS)
+    ) {
+      await this.#rest(pause);
+      try {
+        const fate = await (await this.connected()).fateOf(lost);
+        if (fate === "committed") return lost.ran;
+        if (fate === "aborted") return undefined;
+        if (fate === "unknown") break;
+      } catch (error) {
+        if (fateOf(error) !== "reconnect") break;
+        this.#drop(this.#store);
+      }
+    }
+    throw outcomeUnknown(this.#options.where, lost.cause);
+  }
+
+  async #rest(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal: this.#closing.signal }).catch(() => {});
+  }
+
+  /** The connection, made if there is none. */
+  async connected(): Promise<PostgresStore> {
+    if (this.#store && !this.#store.link.ended) return this.#store;
+    if (this.#closing.signal.aborted) throw closed();
+    this.#connecting ??= this.#connect().finally(() => (this.#connecting = undefined));
+    return this.#connecting;
+  }
+
+  async #connect(): Promise<PostgresStore> {
+    const link = await this.#options.connect();
+    this.#store = new PostgresStore(link, this.#options.tx, this.#options.floors);
+    if (this.#closing.signal.aborted) {
+      link.destroy();
+      throw closed();
+    }
+    return this.#store;
+  }
+
+  /** It may be in the midst of something: it is not used again. */
+  #drop(store: PostgresStore | undefined): void {
+    store?.link.destroy();
+    if (this.#store === store) this.#store = undefined;
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#connecting?.catch(() => {});
+    await this.#store?.link.close();
+  }
+}
+
+export function closed(): DibsError {
+  return new DibsError("CLOSED", "The store was closed.");
+}

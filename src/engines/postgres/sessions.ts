@@ -1,0 +1,143 @@
+import type { WorkerInfo, WorkerRecord } from "../../core/task.ts";
+import type { Notice } from "../../engine/engine.ts";
+import { type ClaimRow, heldFrom, selectClaims } from "./place.ts";
+import { settleRelease } from "./settle.ts";
+import { endOverdue, forgetSession } from "./sweep.ts";
+import type { Tx } from "./tx.ts";
+
+const INSERT_SESSION = `
+  INSERT INTO dibs.session (id, worker, info, lease, joined_at, beat_at, mixed)
+  VALUES ($1, $2, $3, $4, $5, $6, false)`;
+const INSERT_SERVING = `
+  INSERT INTO dibs.serving (queue, session) SELECT queue, $2 FROM unnest($1::text[]) AS queue ON CONFLICT DO NOTHING`;
+
+export async function join(tx: Tx, worker: WorkerInfo, lease: number): Promise<{ session: number }> {
+  const [session] = await tx.numbers("session", 1);
+  tx.send(INSERT_SESSION, session!, worker.id, JSON.stringify(worker), lease, tx.now, tx.awake);
+  tx.send(INSERT_SERVING, worker.queues, session!);
+  tx.serving.clear();
+  if (lease <= 0) tx.swept = false;
+  tx.announce({ type: "worker.joined", at: tx.now, worker: worker.id });
+  return { session: session! };
+}
+
+interface BeatingSession {
+  id: number;
+  mixed: boolean;
+  lease: number;
+  overdue_at: number | null;
+}
+
+interface NoticeRow {
+  n: number;
+  session: number;
+  kind: "lost" | "timeout" | "cancel";
+  task: number;
+  created_at: number;
+  fence: number;
+}
+
+// In one order everywhere, so that two transactions do not wait for each other.
+const LOCK_SESSIONS = `
+  SELECT id, mixed, lease, overdue_at FROM dibs.session WHERE id = ANY ($1::int8[]) ORDER BY id FOR UPDATE`;
+const BEAT = `UPDATE dibs.session SET beat_at = $2 WHERE id = ANY ($1::int8[])`;
+// Scans the claims in flight: only for a session that has taken claims of a longer lease than its own.
+const SET_MIXED = `
+  UPDATE dibs.session SET mixed = EXISTS (
+    SELECT 1 FROM dibs.claim WHERE claim.session = session.id AND claim.lease > session.lease)
+  WHERE id = $1`;
+const FETCH_NOTICES = `
+  DELETE FROM dibs.notice WHERE session = ANY ($1::int8[]) RETURNING n, session, kind, task, created_at, fence`;
+const SET_OVERDUE = `UPDATE dibs.session SET overdue_at = $2 WHERE id = $1`;
+
+export async function beat(tx: Tx, sessions: number[]): Promise<{ notices: Notice[] }> {
+  const live = await tx.all<BeatingSession>(LOCK_SESSIONS, sessions);
+  const notices = await fetchNotices(tx, sessions);
+  // All of them first, so that each counts among the live ones when the overdue tasks of another look for a worker.
+  if (live.length > 0)
+    tx.send(
+      BEAT,
+      live.map(({ id }) => id),
+      tx.awake,
+    );
+  for (const { id, mixed } of live) if (mixed) tx.send(SET_MIXED, id);
+  tx.serving.clear();
+  for (const session of sessions) {
+    if (!live.some(({ id }) => id === session)) notices.push({ session, kind: "gone" });
+  }
+  const byId = new Map(live.map((session) => [session.id, session]));
+  for (const id of sessions) {
+    const session = byId.get(id);
+    if (session) notices.push(...(await overdueOf(tx, session)));
+  }
+  return { notices };
+}
+
+async function fetchNotices(tx: Tx, sessions: number[]): Promise<Notice[]> {
+  const rows = await tx.take<NoticeRow>(FETCH_NOTICES, sessions);
+  return rows
+    .sort((a, b) => a.n - b.n)
+    .map(({ session, kind, task, created_at: createdAt, fence }) => ({
+      session,
+      kind,
+      id: tx.id(createdAt, task),
+      fence,
+    }));
+}
+
+/** Ends the claims that passed their timeout. */
+async function overdueOf(tx: Tx, session: BeatingSession): Promise<Notice[]> {
+  const { id } = session;
+  if (session.overdue_at === null || session.overdue_at > tx.awake) return [];
+  const { ended, next } = await endOverdue(tx, id);
+  session.overdue_at = next;
+  tx.send(SET_OVERDUE, id, next);
+  return ended.map(({ createdAt, seq, fence }) => ({
+    session: id,
+    kind: "timeout",
+    id: tx.id(createdAt, seq),
+    fence,
+  }));
+}
+
+const SESSION = `SELECT worker, info FROM dibs.session WHERE id = $1 FOR UPDATE`;
+const HELD = selectClaims(`claim.session = $1 ORDER BY claim.task`, "FOR UPDATE OF claim");
+
+export async function leave(tx: Tx, id: number): Promise<{ released: number }> {
+  const session = await tx.get<{ worker: string; info: string }>(SESSION, id);
+  if (!session) return { released: 0 };
+  // The session goes first: a worker that stops is no longer one that could take a task over.
+  forgetSession(tx, id, session.info);
+  const held = await tx.all<ClaimRow>(HELD, id);
+  for (const row of held) await settleRelease(tx, heldFrom(tx, row), true);
+  tx.announce({ type: "worker.left", at: tx.now, worker: session.worker });
+  return { released: held.length };
+}
+
+interface WorkerRow {
+  info: string;
+  joined_at: number;
+  beat_at: number;
+  claims: number;
+}
+
+const LIVE = `
+  SELECT info, joined_at, beat_at,
+    coalesce((SELECT count FROM held WHERE held.session = session.id), 0)::int4 AS claims
+  FROM dibs.session WHERE beat_at + lease > $1 ORDER BY id`;
+const HELD_BY_SESSION = `
+  WITH held AS MATERIALIZED (
+    SELECT session, count(*) AS count FROM dibs.claim WHERE session IS NOT NULL GROUP BY session)`;
+
+/** Those that gave a sign of life within their lease. */
+export async function workers(tx: Tx, queue: string | undefined): Promise<WorkerRecord[]> {
+  const rows = await tx.all<WorkerRow>(HELD_BY_SESSION + LIVE, tx.awake);
+  return rows
+    .map((row) => ({
+      ...(JSON.parse(row.info) as WorkerInfo),
+      joinedAt: row.joined_at,
+      silentFor: tx.awake - row.beat_at,
+      claims: row.claims,
+    }))
+    .filter((worker) => queue === undefined || worker.queues.includes(queue));
+}

@@ -1,0 +1,98 @@
+import { isLarger } from "../../core/limits.ts";
+import type { Body } from "../../core/task.ts";
+import type { Op, Outcome } from "../../engine/engine.ts";
+import { numbers, toColumns } from "./text.ts";
+import type { Tx } from "./tx.ts";
+
+interface Success {
+  op: Op<"settle">;
+  seq: number;
+  result: Body | null;
+}
+
+/**
+ * Settles successes that follow each other all at once, from `from` on; answers none where there are none.
+ * Most are alike: not special, not cancelled. The others are settled `alone`; since nothing is added by any of
+ * them, the order makes no difference.
+ */
+export async function settleTogether(
+  tx: Tx,
+  ops: readonly Op[],
+  from: number,
+  alone: (op: Op<"settle">) => Promise<Outcome>,
+): Promise<Outcome[]> {
+  // Events tell of each in its order.
+  const successes = tx.listeners > 0 ? [] : successesFrom(tx, ops, from);
+  if (successes.length === 0) return [];
+  const settled = await endAll(tx, successes);
+  const outcomes: Outcome[] = [];
+  for (const { op, seq } of successes) {
+    outcomes.push(settled.has(seq) ? { ok: { state: "done" } } : await alone(op));
+  }
+  return outcomes;
+}
+
+function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
+  const successes: Success[] = [];
+  const seen = new Set<number>();
+  const most = tx.leastPayload;
+  for (let i = from; i < ops.length; i++) {
+    const op = ops[i]!;
+    if (op.verb !== "settle" || op.settlement.kind !== "done") break;
+    const { result, adds } = op.settlement;
+    const place = tx.place(op.id);
+    if (!place || seen.has(place.seq) || (adds && adds.length > 0) || !Number.isSafeInteger(op.fence)) break;
+    if (result !== null && isLarger(result, most)) break;
+    seen.add(place.seq);
+    successes.push({ op, seq: place.seq, result });
+  }
+  return successes;
+}
+
+const END_ALL = `
+  WITH settled AS (
+    DELETE FROM dibs.claim
+    USING unnest($2::int8[], $3::int8[], $4::text[], $5::bytea[]) AS word (task, fence, result, bytes)
+    WHERE claim.task = word.task AND claim.fence = word.fence AND NOT claim.special AND NOT claim.cancelled
+    RETURNING claim.task, claim.queue, claim.started_at, claim.failures, claim.fence, claim.worker, word.result,
+      word.bytes
+  ), done AS (
+    INSERT INTO dibs.ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result, result_bytes)
+    SELECT task, queue, 'done', $1, started_at, failures + 1, fence, worker, result, bytes FROM settled
+    RETURNING task, queue, started_at)
+  SELECT queue, count(*)::int4, sum($1 - started_at)::int8,
+    CASE WHEN (SELECT count(*) FROM settled) < $6::int8 THEN array_agg(task) END
+  FROM done GROUP BY queue`;
+
+/** Those whose claim holds, and that need nothing else; answers them. */
+async function endAll(tx: Tx, successes: readonly Success[]): Promise<Set<number>> {
+  const bodies = successes.map(({ result }) => toColumns(result));
+  const texts = bodies.map(([text]) => text);
+  const bytes = bodies.map(([, each]) => each);
+  const rows = await tx.rows<[queue: number, count: number, serviceMs: number, tasks: string[] | null]>(
+    END_ALL,
+    tx.now,
+    numbers(successes.map(({ seq }) => seq)),
+    numbers(successes.map(({ op }) => op.fence)),
+    texts.every((text) => text === null) ? null : texts,
+    bytes.every((each) => each === null) ? null : bytes,
+    successes.length,
+  );
+  if (rows.length > 0) tx.changed = true;
+  let total = 0;
+  for (const [id, count, serviceMs] of rows) {
+    total += count;
+    const queue = tx.queueOf(id);
+    tx.count(queue, "claimed", -count);
+    tx.count(queue, "done", count);
+    const flow = tx.flow(queue);
+    flow.done += count;
+    flow.serviceMs += serviceMs;
+  }
+  // Told one by one only where some were not: it is the usual case that all were.
+  const settled =
+    total === successes.length
+      ? successes.map(({ seq }) => seq)
+      : rows.flatMap(([, , , tasks]) => (tasks ?? []).map(Number));
+  return new Set(settled);
+}

@@ -1,0 +1,125 @@
+import { claimLost } from "../../core/errors.ts";
+import { isLarger, tooLarge } from "../../core/limits.ts";
+import type { TaskState } from "../../core/task.ts";
+import type { Settlement } from "../../engine/engine.ts";
+import { add, checkAdds } from "./add.ts";
+import {
+  announceTask,
+  closeAttempt,
+  comeBack,
+  die,
+  dropClaim,
+  end,
+  endDone,
+  fail,
+  type Held,
+} from "./line.ts";
+import { type ClaimRow, heldFrom, selectClaims } from "./place.ts";
+import { toText } from "./text.ts";
+import type { Tx } from "./tx.ts";
+
+export async function settle(
+  tx: Tx,
+  id: string,
+  fence: number,
+  settlement: Settlement,
+): Promise<{ state: TaskState }> {
+  const task = await heldTask(tx, id, fence);
+  const { ended } = tx.hint;
+  const state = await settleAs(tx, task, settlement);
+  // Whoever settles a task is told its state, and need not be hinted at it.
+  if (!ended) delete tx.hint.ended;
+  return { state };
+}
+
+async function settleAs(tx: Tx, task: Held, settlement: Settlement): Promise<TaskState> {
+  switch (settlement.kind) {
+    case "done":
+      return settleDone(tx, task, settlement);
+    case "fail":
+      return fail(tx, task, settlement.outcome ?? "failed", settlement.error, settlement.delay);
+    case "reject":
+      return settleReject(tx, task, settlement);
+    case "release":
+      return settleRelease(tx, task, settlement.started);
+  }
+}
+
+// No fence is given out twice, so that it alone tells that the claim holds. Locked: until the commit nobody takes
+// the claim away.
+const HELD = selectClaims(`claim.task = $1 AND claim.fence = $2`, "FOR UPDATE OF claim");
+
+/** The guard in front of everything a holder may do. */
+export async function heldTask(tx: Tx, id: string, fence: number): Promise<Held> {
+  const place = tx.place(id);
+  const row =
+    place && Number.isSafeInteger(fence) ? await tx.get<ClaimRow>(HELD, place.seq, fence) : undefined;
+  if (!row) throw claimLost(id, fence);
+  return heldFrom(tx, row);
+}
+
+async function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "done" }): Promise<TaskState> {
+  if (task.cancelled) return endCancelled(tx, task);
+  const { maxPayload } = task.queue.policy;
+  const { result, adds } = settlement;
+  if (result !== null && isLarger(result, maxPayload)) {
+    throw tooLarge("The result", result, maxPayload, task.queue.name);
+  }
+  if (adds) await checkAdds(tx, adds);
+  dropClaim(tx, task);
+  await endDone(tx, task, result);
+  if (adds) await add(tx, adds);
+  return "done";
+}
+
+async function settleReject(
+  tx: Tx,
+  task: Held,
+  settlement: Settlement & { kind: "reject" },
+): Promise<TaskState> {
+  if (task.cancelled) return endCancelled(tx, task);
+  closeAttempt(tx, task, "rejected", settlement.error);
+  return die(tx, task, settlement.error);
+}
+
+export async function settleRelease(tx: Tx, task: Held, started: boolean): Promise<TaskState> {
+  if (task.cancelled) return endCancelled(tx, task);
+  if (started) closeAttempt(tx, task, "released", null);
+  else dropClaim(tx, task);
+  announceTask(tx, "task.released", task, { worker: task.worker });
+  return comeBack(tx, task, 0);
+}
+
+async function endCancelled(tx: Tx, task: Held): Promise<TaskState> {
+  closeAttempt(tx, task, "cancelled", null);
+  return end(tx, task, "cancelled");
+}
+
+const EXTEND = `UPDATE dibs.claim SET deadline = $1 WHERE task = $2`;
+const SOONER = `
+  UPDATE dibs.session SET overdue_at = $1 WHERE id = $2 AND (overdue_at IS NULL OR overdue_at > $1)`;
+
+/** Fenced. From now: the lease of a claim by hand, the timeout of one by a session. */
+export async function extend(tx: Tx, id: string, fence: number, lease: number): Promise<null> {
+  const task = await heldTask(tx, id, fence);
+  const deadline = tx.awake + lease;
+  tx.send(EXTEND, deadline, task.seq);
+  if (task.session !== null) tx.send(SOONER, deadline, task.session);
+  else if (lease <= 0) tx.swept = false;
+  return null;
+}
+
+const PROGRESS = `UPDATE dibs.claim SET progress = $1, note = $2 WHERE task = $3`;
+
+export async function progress(
+  tx: Tx,
+  id: string,
+  fence: number,
+  value: number,
+  note: string | null,
+): Promise<null> {
+  const task = await heldTask(tx, id, fence);
+  tx.send(PROGRESS, value, note && toText(note), task.seq);
+  announceTask(tx, "task.progress", task, { detail: note ?? `${value}` });
+  return null;
+}

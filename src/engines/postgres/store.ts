@@ -1,0 +1,265 @@
+import type { Reading } from "../../core/clock.ts";
+import { isDibsError } from "../../core/errors.ts";
+import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import {
+  type Hint,
+  type Op,
+  type Outcome,
+  type Outcomes,
+  READING_VERBS,
+  type VerbName,
+  type Verbs,
+} from "../../engine/engine.ts";
+import { add } from "./add.ts";
+import { addTogether, numbersFor } from "./add-together.ts";
+import { cancel } from "./cancel.ts";
+import { listen, prune, tend, unlisten } from "./care.ts";
+import { claim } from "./claim.ts";
+import { discard, patterns, redrive } from "./dead.ts";
+import { fateOf } from "./failure.ts";
+import { takeUp } from "./inbox.ts";
+import { Floors } from "./floors.ts";
+import { ends, get, history, list, stats } from "./inspect.ts";
+import type { Link } from "./link.ts";
+import { declare, drop, pause, purge, queues } from "./queues.ts";
+import { beat, join, leave, workers } from "./sessions.ts";
+import { settleTogether } from "./settle-together.ts";
+import { extend, progress, settle } from "./settle.ts";
+import { Tx, type TxOptions } from "./tx.ts";
+
+type Answer<V extends VerbName> = Verbs[V]["out"] | Promise<Verbs[V]["out"]>;
+type Handlers = { [V in VerbName]: (tx: Tx, op: Verbs[V]["in"]) => Answer<V> };
+
+const HANDLERS: Handlers = {
+  declare: (tx, op) => declare(tx, op.queue, op.policy, op.force ?? false),
+  pause: (tx, op) => pause(tx, op.queue, op.paused),
+  queues: (tx, op) => queues(tx, op.queue),
+  purge: (tx, op) => purge(tx, op.queue, op.upTo, op.limit),
+  drop: (tx, op) => drop(tx, op.queue, op.limit),
+  add: (tx, op) => add(tx, op.tasks),
+  claim,
+  settle: (tx, op) => settle(tx, op.id, op.fence, op.settlement),
+  extend: (tx, op) => extend(tx, op.id, op.fence, op.lease),
+  progress: (tx, op) => progress(tx, op.id, op.fence, op.value, op.note),
+  cancel: (tx, op) => cancel(tx, op.id),
+  get: (tx, op) => get(tx, op.id),
+  ends: (tx, op) => ends(tx, op.ids),
+  history: (tx, op) => history(tx, op.id),
+  list: (tx, op) => list(tx, op.queue, op.state, op.filter, op.after, op.limit),
+  patterns: (tx, op) => patterns(tx, op.queue, op.by, op.limit),
+  redrive: (tx, op) => redrive(tx, op.queue, op.filter, op.spacing),
+  discard: (tx, op) => discard(tx, op.queue, op.filter),
+  join: (tx, op) => join(tx, op.worker, op.lease),
+  beat: (tx, op) => beat(tx, op.sessions),
+  leave: (tx, op) => leave(tx, op.session),
+  workers: (tx, op) => workers(tx, op.queue),
+  tend,
+  prune: (tx, op) => prune(tx, op.limit),
+  stats: (tx, op) => stats(tx, op.queue),
+  listen: (tx, op) => listen(tx, op.listener, op.after, op.limit),
+  unlisten: (tx, op) => unlisten(tx, op.listener),
+};
+
+/** Verbs that seldom find nothing to write. The others are not given a number before they have found something. */
+const WRITES: Partial<Record<VerbName, true>> = {
+  add: true,
+  claim: true,
+  settle: true,
+  declare: true,
+  join: true,
+};
+
+/** Deadlocks and lost races are gone at the next try; more often than this it is something else. */
+const TRIES = 10;
+
+/** The commit was under way when the connection was lost. */
+export class CommitLost extends Error {
+  /** What would have been answered. */
+  readonly ran: Ran;
+  /** By which the server can be asked what became of it. */
+  readonly mark: CommitMark;
+
+  constructor(ran: Ran, mark: CommitMark, cause: unknown) {
+    super("The connection was lost during a commit.", { cause });
+    this.ran = ran;
+    this.mark = mark;
+  }
+
+  override get name(): string {
+    return "CommitLost";
+  }
+}
+
+/** A transaction's number means something only in the history of the server that gave it out. */
+export interface CommitMark {
+  xid: string | null;
+  server: string | null;
+}
+
+export interface Ran {
+  outcomes: Outcome[];
+  hint: Hint;
+  /** Something was written. */
+  changed: boolean;
+  /** Notices were left for sessions. */
+  noticed: boolean;
+  /** Queues in which something was put in a place before others. */
+  low: string[];
+  /** Somebody follows the events. */
+  listened: boolean;
+  /** Others' transactions had left something that this batch, which only reads, could not take up. */
+  hasInbox: boolean;
+}
+
+// After a failover the number may stand for another transaction: the history of a server has a name.
+const SERVER = `
+  SELECT system_identifier::text || '/' || timeline_id AS server FROM pg_control_system(), pg_control_checkpoint()`;
+const STATUS = `SELECT pg_xact_status($1::xid8) AS status`;
+const QUEUES = `SELECT id, name, named FROM dibs.queue WHERE name = ANY ($1::text[])`;
+const NOTICED = `SELECT DISTINCT session FROM dibs.notice WHERE session = ANY ($1::int8[])`;
+
+/** The verbs on one connection: one batch at a time, each in a transaction. */
+export class PostgresStore {
+  readonly link: Link;
+  readonly #tx: Tx;
+  #server: string | null | undefined;
+
+  constructor(link: Link, options: TxOptions, floors = new Floors()) {
+    this.link = link;
+    this.#tx = new Tx(link, options, floors);
+  }
+
+  /**
+   * `reading`: of an injected clock; null: the server's own. On an error nothing of the batch has happened.
+   * `onSent` is called when all has been sent and cannot meet anybody's lock: the next batch may begin, behind it.
+   */
+  async run<const Ops extends readonly Op[]>(
+    ops: Ops,
+    reading: Reading | null,
+    onSent: () => void = () => {},
+  ): Promise<Ran & { outcomes: Outcomes<Ops> }> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return (await this.#once(ops, reading, onSent)) as Ran & { outcomes: Outcomes<Ops> };
+      } catch (error) {
+        if (tries === TRIES || fateOf(error) !== "again") throw error;
+      }
+    }
+  }
+
+  async #once(ops: readonly Op[], reading: Reading | null, onSent: () => void): Promise<Ran> {
+    const tx = this.#tx;
+    const isReading = ops.every((op) => READING_VERBS.has(op.verb));
+    let commit: { ran: Ran; mark: CommitMark } | undefined;
+    let isFollowed = false;
+    try {
+      if (this.#server === undefined) this.#server = await this.#identify();
+      const server = this.#server;
+      const foresight = { numbers: numbersFor(tx, ops), writes: ops.some((op) => op.verb in WRITES) };
+      await tx.begin(isReading ? "reading" : "writing", reading, foresight);
+      tx.noticed = false;
+      if (!isReading && tx.rebooted) tx.changed = true;
+      if (!isReading && tx.hasInbox) await takeUp(tx);
+      const outcomes = await runAll(tx, ops);
+      const xid = await tx.finish();
+      const { hint, changed, noticed, listeners } = tx;
+      const ran: Ran = {
+        outcomes,
+        hint,
+        changed,
+        noticed,
+        listened: listeners > 0,
+        low: [...tx.low],
+        hasInbox: isReading && tx.hasInbox,
+      };
+      if (tx.tangled) await tx.settled();
+      if (changed) commit = { ran, mark: { xid, server } };
+      const committed = tx.commit();
+      isFollowed = !tx.tangled && !tx.queuesChanged;
+      if (isFollowed) onSent();
+      await committed;
+      return ran;
+    } catch (thrown) {
+      const error = firstFailure(tx, thrown);
+      if (commit && fateOf(error) === "reconnect") throw new CommitLost(commit.ran, commit.mark, error);
+      // With its commit the transaction has ended, one way or the other, and the next one may be under way here.
+      if (isFollowed) throw error;
+      tx.forget();
+      if (!this.link.ended) await this.link.exec("ROLLBACK").catch(() => this.link.destroy());
+      throw error;
+    }
+  }
+
+  /** Null where this user may not ask: then what became of a lost commit cannot be told either. */
+  async #identify(): Promise<string | null> {
+    try {
+      const [row] = await this.link.all<{ server: string }>(SERVER);
+      return row!.server;
+    } catch (error) {
+      if ((error as { code?: string }).code === "42501") return null;
+      throw error;
+    }
+  }
+
+  /** What became of a commit whose answer was lost, on this connection or another. */
+  async fateOf({ mark }: CommitLost): Promise<"committed" | "aborted" | "in progress" | "unknown"> {
+    if (mark.xid === null || mark.server === null) return "unknown";
+    if ((await this.#identify()) !== mark.server) return "unknown";
+    const [row] = await this.link.all<{ status: "committed" | "aborted" | "in progress" | null }>(
+      STATUS,
+      mark.xid,
+    );
+    return row!.status ?? "unknown";
+  }
+
+  /** By name; those that there are. */
+  async queues(names: string[]): Promise<Map<string, { id: number; policy: QueuePolicy }>> {
+    const rows = await this.link.all<{ id: number; name: string; named: string }>(QUEUES, names);
+    return new Map(
+      rows.map(({ id, name, named }) => [
+        name,
+        { id, policy: resolvePolicy(JSON.parse(named) as Partial<QueuePolicy>) },
+      ]),
+    );
+  }
+
+  /** Those of the sessions that notices wait for. */
+  async noticed(sessions: number[]): Promise<number[]> {
+    return (await this.link.all<{ session: number }>(NOTICED, sessions)).map((row) => row.session);
+  }
+}
+
+/** What a statement that nobody waited for met makes all that follow fail, in words that do not tell why. */
+function firstFailure(tx: Tx, thrown: unknown): unknown {
+  const isSequel = (thrown as { code?: string }).code === "25P02";
+  return isSequel ? (tx.failure ?? thrown) : thrown;
+}
+
+/** One after the other; those of a kind that follow each other together, where that comes to the same. */
+async function runAll(tx: Tx, ops: readonly Op[]): Promise<Outcome[]> {
+  const outcomes: Outcome[] = [];
+  while (outcomes.length < ops.length) {
+    const from = outcomes.length;
+    const op = ops[from]!;
+    const together =
+      op.verb === "add"
+        ? await addTogether(tx, ops, from)
+        : op.verb === "settle"
+          ? await settleTogether(tx, ops, from, (each) => runOne(tx, each))
+          : [];
+    if (together.length > 0) for (const outcome of together) outcomes.push(outcome);
+    else outcomes.push(await runOne(tx, op));
+  }
+  return outcomes;
+}
+
+/** Verbs check before they write, so a refusal leaves nothing half done. */
+async function runOne<V extends VerbName>(tx: Tx, op: Op<V>): Promise<Outcome> {
+  try {
+    const handler = HANDLERS[op.verb as V] as (tx: Tx, op: unknown) => Answer<V>;
+    return { ok: await handler(tx, op) } as Outcome;
+  } catch (error) {
+    if (!isDibsError(error)) throw error;
+    return { refused: { code: error.code, message: error.message, retryable: error.retryable } };
+  }
+}

@@ -1,0 +1,241 @@
+import { lostError, timeoutError } from "../../core/lapse.ts";
+import { BOUNDS } from "../../engine/engine.ts";
+import { end, enter, fail, type Held, type Mover } from "./line.ts";
+import { type ClaimRow, findMany, heldFrom, selectClaims, takePending } from "./place.ts";
+import type { Queue, Tx } from "./tx.ts";
+
+/** The earliest of everything that time brings. Times of `hand` and `session` are awake, the others the calendar's. */
+export interface Horizon {
+  session: number | null;
+  hand: number | null;
+  due: number | null;
+  kept: number | null;
+  ttl: number | null;
+}
+
+// Each is the first entry of an index, but for the sessions: they are few, and their rows change at every beat.
+const HORIZON = `
+  SELECT
+    (SELECT min(beat_at + lease) FROM dibs.session) AS session,
+    (SELECT min(deadline) FROM dibs.claim WHERE session IS NULL) AS hand,
+    (SELECT min(due) FROM dibs.scheduled) AS due,
+    (SELECT min(until) FROM dibs.kept) AS kept,
+    (SELECT min(expires_at) FROM dibs.ttl) AS ttl`;
+
+export async function horizon(tx: Tx): Promise<Horizon> {
+  return (await tx.get<Horizon>(HORIZON))!;
+}
+
+function isAhead(tx: Tx, { session, hand, due, kept, ttl }: Horizon): boolean {
+  const { now, awake } = tx;
+  return (
+    (session === null || session > awake) &&
+    (hand === null || hand > awake) &&
+    (due === null || due > now) &&
+    (kept === null || kept > now) &&
+    (ttl === null || ttl > now)
+  );
+}
+
+/**
+ * What time brings, a bounded amount of each kind. Any number of processes may do so at once: what one has its hands
+ * on, the others pass over.
+ */
+export async function sweep(tx: Tx): Promise<void> {
+  if (tx.swept) return;
+  if (isAhead(tx, await horizon(tx))) {
+    tx.swept = true;
+    return;
+  }
+  await lapseSessions(tx);
+  await lapseHandClaims(tx);
+  await promoteDue(tx);
+  await openAllKept(tx);
+  await expire(tx);
+}
+
+interface SilentSession {
+  id: number;
+  worker: string;
+  info: string;
+  beat_at: number;
+}
+
+const SILENT = `
+  SELECT id, worker, info, beat_at FROM dibs.session WHERE beat_at + lease <= $1 ORDER BY id FOR UPDATE SKIP LOCKED`;
+// Scans the claims in flight, which are few beside the tasks, rather than have every claim keep an index.
+const LOST = selectClaims(
+  `claim.session = $1 AND claim.lease <= $2 ORDER BY claim.task LIMIT $3`,
+  "FOR UPDATE OF claim SKIP LOCKED",
+);
+const HOLDS = `SELECT 1 FROM dibs.claim WHERE session = $1 LIMIT 1`;
+
+/** Claims of sessions that fell silent; the session itself once it holds nothing. */
+async function lapseSessions(tx: Tx): Promise<void> {
+  for (const session of await tx.all<SilentSession>(SILENT, tx.awake)) {
+    const lost = await tx.all<ClaimRow>(LOST, session.id, tx.awake - session.beat_at, BOUNDS.sweep);
+    for (const row of lost) await lapse(tx, heldFrom(tx, row));
+    if (await tx.get(HOLDS, session.id)) continue;
+    forgetSession(tx, session.id, session.info);
+    tx.announce({ type: "worker.lost", at: tx.now, worker: session.worker });
+  }
+}
+
+const DELETE_SESSION = `DELETE FROM dibs.session WHERE id = $1`;
+const DELETE_SERVING = `DELETE FROM dibs.serving WHERE queue = ANY ($1::text[]) AND session = $2`;
+const DELETE_NOTICES = `DELETE FROM dibs.notice WHERE session = $1`;
+
+/** `info`: what it joined with. */
+export function forgetSession(tx: Tx, id: number, info: string): void {
+  const { queues } = JSON.parse(info) as { queues: string[] };
+  tx.send(DELETE_SERVING, queues, id);
+  tx.send(DELETE_SESSION, id);
+  tx.send(DELETE_NOTICES, id);
+  tx.serving.clear();
+}
+
+const INSERT_NOTICE = `
+  INSERT INTO dibs.notice (session, kind, task, created_at, fence) VALUES ($1, $2, $3, $4, $5)`;
+
+/** Waits for the session's next beat. */
+export function notify(tx: Tx, kind: "lost" | "cancel", task: Held): void {
+  if (task.session === null) return;
+  tx.noticed = true;
+  tx.send(INSERT_NOTICE, task.session, kind, task.seq, task.createdAt, task.fence);
+}
+
+async function lapse(tx: Tx, task: Held): Promise<void> {
+  notify(tx, "lost", task);
+  await fail(tx, task, "lost", lostError(task.worker), 0);
+}
+
+const LAPSED_BY_HAND = selectClaims(
+  `claim.session IS NULL AND claim.deadline <= $1 ORDER BY claim.deadline, claim.task LIMIT $2`,
+  "FOR UPDATE OF claim SKIP LOCKED",
+);
+
+async function lapseHandClaims(tx: Tx): Promise<void> {
+  const lapsed = await tx.all<ClaimRow>(LAPSED_BY_HAND, tx.awake, BOUNDS.sweep);
+  for (const row of lapsed) await lapse(tx, heldFrom(tx, row));
+}
+
+const OVERDUE = selectClaims(
+  `claim.session = $1 AND claim.deadline <= $2 ORDER BY claim.task`,
+  "FOR UPDATE OF claim SKIP LOCKED",
+);
+const NEXT_OVERDUE = `SELECT min(deadline) AS deadline FROM dibs.claim WHERE session = $1`;
+
+/**
+ * Only its own beat ends a session's overdue claims: a live worker is asked first, a dead one loses all.
+ * Answers those that ended, and when the next could be overdue.
+ */
+export async function endOverdue(tx: Tx, session: number): Promise<{ ended: Held[]; next: number | null }> {
+  const rows = await tx.all<ClaimRow>(OVERDUE, session, tx.awake);
+  const ended = rows.map((row) => heldFrom(tx, row));
+  for (const task of ended) await fail(tx, task, "timeout", timeoutError(), 0);
+  return { ended, next: (await tx.get<{ deadline: number | null }>(NEXT_OVERDUE, session))!.deadline };
+}
+
+interface DueRow {
+  queue: number;
+  pos: number;
+  task: number;
+  failures: number;
+  holds_group: boolean;
+  priority: number;
+  group_key: string | null;
+  idempotency_key: string | null;
+  created_at: number;
+}
+
+const DUE = `
+  SELECT scheduled.queue, scheduled.pos, task, failures, holds_group, priority, group_key, idempotency_key, created_at
+  FROM dibs.scheduled JOIN dibs.task ON task.seq = scheduled.task
+  WHERE due <= $1 ORDER BY due, task LIMIT $2 FOR UPDATE OF scheduled SKIP LOCKED`;
+const DELETE_SCHEDULED = `
+  DELETE FROM dibs.scheduled USING unnest($1::int4[], $2::int8[]) AS due (queue, pos)
+  WHERE scheduled.queue = due.queue AND scheduled.pos = due.pos`;
+const MOVE = `UPDATE dibs.task SET pos = $1 WHERE seq = $2`;
+
+async function promoteDue(tx: Tx): Promise<void> {
+  const rows = await tx.all<DueRow>(DUE, tx.now, BOUNDS.sweep);
+  if (rows.length === 0) return;
+  tx.send(
+    DELETE_SCHEDULED,
+    rows.map((row) => row.queue),
+    rows.map((row) => row.pos),
+  );
+  const joining = rows.filter((row) => row.group_key !== null && !row.holds_group);
+  const places = await tx.numbers("seq", joining.length);
+  for (const row of rows) {
+    const queue = tx.queueOf(row.queue);
+    tx.count(queue, "scheduled", -1);
+    const task = promoted(queue, row);
+    // A delayed task joins its group when it is due: behind those that are there by then.
+    if (joining.includes(row)) {
+      task.pos = places.shift()!;
+      tx.send(MOVE, task.pos, task.seq);
+    }
+    await enter(tx, task);
+  }
+}
+
+/** It stays pending, so that its time to live is not looked at. */
+function promoted(queue: Queue, row: DueRow): Mover {
+  return {
+    seq: row.task,
+    queue,
+    createdAt: row.created_at,
+    rank: 0 - row.priority,
+    pos: row.pos,
+    groupKey: row.group_key,
+    holdsGroup: row.holds_group,
+    expiresAt: null,
+    maxAttempts: null,
+    key: row.idempotency_key,
+    failures: row.failures,
+  };
+}
+
+const KEPT_LONG_ENOUGH = `
+  SELECT queue, rank, pos FROM dibs.kept WHERE until <= $1 ORDER BY until, task LIMIT $2 FOR UPDATE SKIP LOCKED`;
+const OPEN = `
+  WITH opened AS (
+    DELETE FROM dibs.kept USING unnest($1::int4[], $2::int2[], $3::int8[]) AS old (queue, rank, pos)
+    WHERE kept.queue = old.queue AND kept.rank = old.rank AND kept.pos = old.pos
+    RETURNING kept.queue, kept.rank, kept.pos, kept.task, kept.failures, kept.special)
+  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special) SELECT * FROM opened`;
+
+/** Nobody else took them in time: now any worker may. */
+async function openAllKept(tx: Tx): Promise<void> {
+  const rows = await tx.all<{ queue: number; rank: number; pos: number }>(
+    KEPT_LONG_ENOUGH,
+    tx.now,
+    BOUNDS.sweep,
+  );
+  if (rows.length === 0) return;
+  tx.send(
+    OPEN,
+    rows.map((row) => row.queue),
+    rows.map((row) => row.rank),
+    rows.map((row) => row.pos),
+  );
+  for (const row of rows) {
+    const queue = tx.queueOf(row.queue);
+    tx.hintReady(queue);
+    tx.lower(queue, row.rank, row.pos);
+  }
+}
+
+const OUTLIVED = `SELECT task FROM dibs.ttl WHERE expires_at <= $1 ORDER BY expires_at, task LIMIT $2`;
+
+async function expire(tx: Tx): Promise<void> {
+  const rows = await tx.all<{ task: number }>(OUTLIVED, tx.now, BOUNDS.sweep);
+  for (const found of await findMany(
+    tx,
+    rows.map((row) => row.task),
+  )) {
+    const task = await takePending(tx, found);
+    if (task) await end(tx, task, "expired");
+  }
+}

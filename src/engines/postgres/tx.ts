@@ -1,0 +1,577 @@
+import type { Reading } from "../../core/clock.ts";
+import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
+import type { DibsEvent } from "../../core/events.ts";
+import { type Flow, noFlow } from "../../core/flow.ts";
+import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
+import type { DepthByState, TaskState } from "../../core/task.ts";
+import { BOUNDS, type Hint } from "../../engine/engine.ts";
+import { catalogueLock } from "./locks.ts";
+import type { Floors } from "./floors.ts";
+import { type Link, PLANNING, type Value } from "./link.ts";
+import { NO_DEPTH, readDepth, writeDeltas } from "./counters.ts";
+
+export interface Queue {
+  id: number;
+  name: string;
+  /** The fields of the policy that somebody named. */
+  named: Partial<QueuePolicy>;
+  policy: QueuePolicy;
+  /** The last declaration applied, as JSON. */
+  declared: string | null;
+  paused: boolean;
+  createdAt: number;
+}
+
+export interface TxOptions {
+  /** False behind a transaction pooler: settings then last for one transaction. */
+  session: boolean;
+  durability: "full" | "relaxed";
+}
+
+// The server's clock, and no other. Several processes read it: each transaction has one time.
+const HEADER = `
+  SELECT salt, revision, epoch, event, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
+    EXISTS (SELECT 1 FROM dibs.inbox) AS inbox,
+    floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 AS clock
+  FROM dibs.store WHERE one = 1`;
+const HEADER_WITH_XID = HEADER.replace("SELECT", "SELECT pg_current_xact_id()::text AS xid,");
+const HEADER_OF_INJECTED = `
+  SELECT salt, revision, epoch, event, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
+    EXISTS (SELECT 1 FROM dibs.inbox) AS inbox,
+    now, awake, boot, elapsed_at, awake_at
+  FROM dibs.store WHERE one = 1`;
+const WRITE_CLOCK = `
+  UPDATE dibs.store SET now = $1, awake = $2, boot = $3, elapsed_at = $4, awake_at = $5 WHERE one = 1`;
+const ALL_QUEUES = `SELECT * FROM dibs.queue ORDER BY id`;
+const QUEUES_SINCE = `SELECT * FROM dibs.queue WHERE revision > $1`;
+const QUEUE = `SELECT * FROM dibs.queue WHERE name = $1`;
+// Queues change one transaction at a time: whoever changes one holds this row.
+const NEXT_REVISION = `UPDATE dibs.store SET revision = revision + 1 WHERE one = 1 RETURNING revision`;
+const NEXT_EPOCH = `UPDATE dibs.store SET epoch = epoch + 1 WHERE one = 1`;
+const INSERT_QUEUE = `
+  INSERT INTO dibs.queue (name, named, paused, created_at, revision) VALUES ($1, '{}', false, $2, $3)
+  ON CONFLICT (name) DO NOTHING RETURNING *`;
+const LOCK_SHARED = `SELECT pg_advisory_xact_lock_shared($1::int8)`;
+const LOCK_ALONE = `SELECT pg_advisory_xact_lock($1::int8)`;
+const NUMBERS = {
+  seq: `SELECT nextval('dibs.seq')::int8 AS n FROM generate_series(1, $1::int4)`,
+  fence: `SELECT nextval('dibs.fence')::int8 AS n FROM generate_series(1, $1::int4)`,
+  session: `SELECT nextval('dibs.session_id')::int8 AS n FROM generate_series(1, $1::int4)`,
+} as const;
+const LAST_SEQ = `SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS n FROM dibs.seq`;
+const NEXT_EVENTS = `UPDATE dibs.store SET event = event + $1 WHERE one = 1 RETURNING event`;
+const LAST_EVENT = `SELECT event FROM dibs.store WHERE one = 1`;
+const INSERT_EVENTS = `
+  INSERT INTO dibs.event (n, body) SELECT $1::int8 + i, body FROM unnest($2::text[]) WITH ORDINALITY AS each (body, i)`;
+
+const XID = `SELECT pg_current_xact_id_if_assigned()::text AS xid`;
+
+export type Mode = "reading" | "writing";
+
+/** What is known of a batch before it begins. */
+export interface Foresight {
+  /** How many tasks' numbers will certainly be asked for. */
+  numbers?: number;
+  /** Something will most likely be written. */
+  writes?: boolean;
+}
+
+/**
+ * What the verbs work in: the open transaction, with the engine's clock, the queues and the counters. What a verb
+ * only writes is sent without waiting for the answer; a failure shows at the end, when nothing is committed yet.
+ */
+export class Tx {
+  readonly link: Link;
+  /** Where claims begin to look. */
+  readonly floors: Floors;
+  /** Queues in which something was put in a place before others. */
+  readonly low = new Set<string>();
+  readonly #options: TxOptions;
+  salt = 0;
+  time!: EngineTime;
+  listeners = 0;
+  /** Others' transactions have left something to be taken up: inbox.ts. */
+  hasInbox = false;
+  hint: Hint = {};
+  changed = false;
+  /** Something was sent that may yet meet another transaction's lock. */
+  tangled = false;
+  /** What is remembered of the queues would be untrue, if this transaction failed. */
+  queuesChanged = false;
+  /** The first thing that went wrong with what was sent. */
+  failure: unknown;
+  /** Notices were left for sessions, and nobody has asked which. */
+  noticed = false;
+  /** Nothing that time brings is left to be done at this moment: see sweep.ts. */
+  swept = false;
+  /** Live workers by queue, while nobody joins, leaves or beats: see line.ts. */
+  readonly serving = new Map<string, string[]>();
+  /** The queues that are being dropped, and how far: see queues.ts. */
+  readonly dropping = new Map<number, number>();
+  #injected = false;
+  #stored: HeaderRow | undefined;
+  #xid: string | undefined;
+  #sent: Promise<unknown>[] = [];
+  /** Numbers for tasks, fetched ahead. */
+  #numbers: number[] = [];
+  #events: DibsEvent[] = [];
+  #revision = -1;
+  #epoch = -1;
+  #leastPayload: number | undefined;
+  readonly #byName = new Map<string, Queue>();
+  readonly #byId = new Map<number, Queue>();
+  readonly #depths = new Map<Queue, DepthByState>();
+  readonly #flows = new Map<Queue, Flow>();
+
+  constructor(link: Link, options: TxOptions, floors: Floors) {
+    this.link = link;
+    this.#options = options;
+    this.floors = floors;
+  }
+
+  // ── Statements ──────────────────────────────────────────────────────────────────────────────────────────
+
+  async all<Row>(sql: string, ...values: Value[]): Promise<Row[]> {
+    return (await this.link.query(sql, values)).rows as Row[];
+  }
+
+  async get<Row>(sql: string, ...values: Value[]): Promise<Row | undefined> {
+    return (await this.link.query(sql, values)).rows[0] as Row | undefined;
+  }
+
+  /** Rows as arrays, which are read faster than objects; of a statement that may write. */
+  async rows<Row extends unknown[]>(sql: string, ...values: Value[]): Promise<Row[]> {
+    const rows = (await this.link.rows(sql, values)) as Row[];
+    return rows;
+  }
+
+  /** Writes; answers how many rows. */
+  async run(sql: string, ...values: Value[]): Promise<number> {
+    const { rowCount } = await this.link.query(sql, values);
+    if (rowCount) this.changed = true;
+    return rowCount ?? 0;
+  }
+
+  /** Writes, and returns the rows. */
+  async take<Row>(sql: string, ...values: Value[]): Promise<Row[]> {
+    const rows = await this.all<Row>(sql, ...values);
+    if (rows.length > 0) this.changed = true;
+    return rows;
+  }
+
+  /** Writes, and does not wait: for what certainly finds its row, or need not know. */
+  send(sql: string, ...values: Value[]): void {
+    this.tangled = true;
+    this.put(sql, ...values);
+  }
+
+  /** The same, for rows that nobody else can know of: it cannot meet others' locks. */
+  put(sql: string, ...values: Value[]): void {
+    this.changed = true;
+    this.#keep(this.link.query(sql, values));
+  }
+
+  #keep(answer: Promise<unknown>): void {
+    // Looked at when the transaction ends; until then it must not count as unhandled.
+    answer.catch((error: unknown) => (this.failure ??= error));
+    this.#sent.push(answer);
+  }
+
+  /** Until everything that was sent has been carried out. */
+  async settled(): Promise<void> {
+    const sent = this.#sent;
+    this.#sent = [];
+    await Promise.all(sent);
+  }
+
+  // ── Beginning and end ───────────────────────────────────────────────────────────────────────────────────
+
+  async begin(
+    mode: Mode,
+    reading: Reading | null,
+    { numbers = 0, writes = false }: Foresight = {},
+  ): Promise<void> {
+    this.hint = {};
+    this.changed = false;
+    this.tangled = false;
+    this.queuesChanged = false;
+    this.failure = undefined;
+    this.swept = false;
+    this.serving.clear();
+    this.low.clear();
+    this.#events = [];
+    this.#injected = reading !== null;
+    this.#keep(
+      this.link.exec(mode === "reading" ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" : "BEGIN"),
+    );
+    if (!this.#options.session) this.#keep(this.link.query(SETTINGS(this.#options.durability), []));
+    if (mode === "writing") this.#keep(this.link.query(LOCK_SHARED, [catalogueLock(this.link.schema)]));
+    const lock = mode === "writing" ? " FOR UPDATE" : "";
+    const header = this.get<HeaderRow>(
+      this.#injected ? HEADER_OF_INJECTED + lock : writes ? HEADER_WITH_XID : HEADER,
+    );
+    const fetched = numbers > 0 ? this.#fetch("seq", numbers) : undefined;
+    const sampled = mode === "writing" && this.floors.wantsSample ? this.lastSeq() : undefined;
+    const [row, , seq] = await Promise.all([header, fetched, sampled]);
+    if (seq !== undefined) this.floors.sample(seq);
+    this.#numbers = (await fetched) ?? [];
+    if (row === undefined) throw new Error("the store's row is missing");
+    this.salt = row.salt;
+    this.listeners = row.listeners;
+    this.hasInbox = row.inbox;
+    if (reading === null) this.#followServer(row);
+    else this.#advance(row, reading);
+    this.#stored = row;
+    this.#xid = row.xid;
+    if (row.epoch !== this.#epoch || row.revision !== this.#revision) await this.#readQueues(row);
+  }
+
+  /** Before the commit. Answers the transaction's number, by which the server can be asked what became of it. */
+  async finish(): Promise<string | null> {
+    this.flush();
+    await this.flushEvents();
+    if (this.changed && this.#injected) {
+      const { now, awake, boot, elapsedAt, awakeAt } = this.time;
+      this.put(WRITE_CLOCK, now, awake, boot, elapsedAt, awakeAt);
+      this.#stored = { ...this.#stored!, now, awake, boot, elapsed_at: elapsedAt, awake_at: awakeAt };
+    }
+    if (!this.changed || this.#xid !== undefined) return this.#xid ?? null;
+    return (await this.get<{ xid: string | null }>(XID))!.xid;
+  }
+
+  /** Sends the commit; resolves when it, and all that was sent before, has been carried out. */
+  commit(): Promise<unknown> {
+    const sent = this.#sent;
+    this.#sent = [];
+    return Promise.all([...sent, this.link.exec("COMMIT")]);
+  }
+
+  /** After a rollback: what is remembered may be of the transaction that never was. */
+  forget(): void {
+    this.#revision = -1;
+    this.#epoch = -1;
+    this.#stored = undefined;
+    this.#sent = [];
+    this.#events = [];
+    this.#depths.clear();
+    this.#flows.clear();
+    this.dropping.clear();
+  }
+
+  /** One clock for both: a server does not sleep. */
+  #followServer({ clock }: HeaderRow): void {
+    const now = clock!;
+    this.time = { now, awake: now, boot: "server", elapsedAt: now, awakeAt: now };
+  }
+
+  /**
+   * An injected clock is kept in the store, as a file keeps its own. Readings of this process that were not written
+   * down count too, unless another process has moved the clock since: then the later of both holds.
+   */
+  #advance(row: HeaderRow, reading: Reading): void {
+    const stored = this.#stored;
+    const seen = this.time as EngineTime | undefined;
+    if (row.now == null) {
+      this.time = seen ? advanceTime(seen, reading) : startTime(reading);
+      return;
+    }
+    if (seen && stored?.now === row.now && stored.elapsed_at === row.elapsed_at && stored.boot === row.boot) {
+      this.time = advanceTime(seen, reading);
+      return;
+    }
+    const time = advanceTime(
+      {
+        now: row.now,
+        awake: row.awake!,
+        boot: row.boot!,
+        elapsedAt: row.elapsed_at!,
+        awakeAt: row.awake_at!,
+      },
+      reading,
+    );
+    if (seen) {
+      time.now = Math.max(time.now, seen.now);
+      time.awake = Math.max(time.awake, seen.awake);
+    }
+    this.time = time;
+  }
+
+  /** Whether an injected clock's machine has booted since the last commit: that has to be written down. */
+  get rebooted(): boolean {
+    return this.#injected && this.#stored!.boot !== this.time.boot;
+  }
+
+  get now(): number {
+    return this.time.now;
+  }
+
+  get awake(): number {
+    return this.time.awake;
+  }
+
+  /** From here to the commit nobody else's transaction is open that may use a queue. */
+  async alone(): Promise<void> {
+    await this.get(LOCK_ALONE, catalogueLock(this.link.schema));
+  }
+
+  // ── Ids and numbers ─────────────────────────────────────────────────────────────────────────────────────
+
+  id(createdAt: number, seq: number): string {
+    return formatTaskId(createdAt, seq, this.salt);
+  }
+
+  place(id: string): TaskPlace | undefined {
+    return parseTaskId(id, this.salt);
+  }
+
+  /** Numbers that nobody else has or will have; those of a transaction that fails are lost. */
+  async numbers(kind: keyof typeof NUMBERS, count: number): Promise<number[]> {
+    if (count === 0) return [];
+    const ahead = kind === "seq" ? this.#numbers.splice(0, count) : [];
+    return ahead.length === count ? ahead : [...ahead, ...(await this.#fetch(kind, count - ahead.length))];
+  }
+
+  async #fetch(kind: keyof typeof NUMBERS, count: number): Promise<number[]> {
+    return (await this.link.rows(NUMBERS[kind], [count])).map((row) => row[0] as number);
+  }
+
+  /** The last number that was given out to a task, or a place. */
+  async lastSeq(): Promise<number> {
+    return (await this.get<{ n: number }>(LAST_SEQ))!.n;
+  }
+
+  // ── Queues ──────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** They were read before, on this connection. */
+  get knowsQueues(): boolean {
+    return this.#epoch >= 0;
+  }
+
+  get queues(): IterableIterator<Queue> {
+    return this.#byId.values();
+  }
+
+  queueNamed(name: string): Queue | undefined {
+    return this.#byName.get(name);
+  }
+
+  queueOf(id: number): Queue {
+    return this.#byId.get(id)!;
+  }
+
+  /** Undefined where it was dropped meanwhile. */
+  queueIfAny(id: number): Queue | undefined {
+    return this.#byId.get(id);
+  }
+
+  /** Makes it if it is new. */
+  async queue(name: string): Promise<Queue> {
+    return this.#byName.get(name) ?? this.#makeQueue(name);
+  }
+
+  async #makeQueue(name: string): Promise<Queue> {
+    const revision = await this.nextRevision();
+    const [made] = await this.take<QueueRow>(INSERT_QUEUE, name, this.now, revision);
+    if (made) {
+      this.announce({ type: "queue.created", at: this.now, queue: name });
+      return this.#learn(made);
+    }
+    return (await this.freshQueue(name))!;
+  }
+
+  /** As it is now, and not as it was when it was last read. Whoever is to change it asks for a revision first. */
+  async freshQueue(name: string): Promise<Queue | undefined> {
+    const row = await this.get<QueueRow>(QUEUE, name);
+    return row && this.#learn(row);
+  }
+
+  /** To be written into the queue that changes. Until the commit no other transaction gets one. */
+  async nextRevision(): Promise<number> {
+    this.queuesChanged = true;
+    const [row] = await this.take<{ revision: number }>(NEXT_REVISION);
+    return row!.revision;
+  }
+
+  forgetQueue(queue: Queue): void {
+    this.#byName.delete(queue.name);
+    this.#byId.delete(queue.id);
+    this.#depths.delete(queue);
+    this.#flows.delete(queue);
+    this.queuesChanged = true;
+    this.send(NEXT_EPOCH);
+  }
+
+  /** No queue takes less than this. */
+  get leastPayload(): number {
+    this.#leastPayload ??= Math.min(...[...this.queues].map((queue) => queue.policy.maxPayload));
+    return this.#leastPayload;
+  }
+
+  policy(name: string): QueuePolicy {
+    return this.#byName.get(name)?.policy ?? resolvePolicy({});
+  }
+
+  async #readQueues({ revision, epoch }: HeaderRow): Promise<void> {
+    const anew = epoch !== this.#epoch;
+    const rows = anew
+      ? await this.all<QueueRow>(ALL_QUEUES)
+      : await this.all<QueueRow>(QUEUES_SINCE, this.#revision);
+    if (anew) {
+      this.#byName.clear();
+      this.#byId.clear();
+    }
+    for (const row of rows) this.#learn(row);
+    this.#revision = revision;
+    this.#epoch = epoch;
+  }
+
+  #learn(row: QueueRow): Queue {
+    this.#leastPayload = undefined;
+    const named = JSON.parse(row.named) as Partial<QueuePolicy>;
+    const known = this.#byId.get(row.id);
+    const fields = {
+      id: row.id,
+      name: row.name,
+      named,
+      policy: resolvePolicy(named),
+      declared: row.declared,
+      paused: row.paused,
+      createdAt: row.created_at,
+    };
+    const queue: Queue = known ? Object.assign(known, fields) : fields;
+    this.#byName.set(queue.name, queue);
+    this.#byId.set(queue.id, queue);
+    return queue;
+  }
+
+  // ── Counters, hints and events ──────────────────────────────────────────────────────────────────────────
+
+  count(queue: Queue, state: TaskState, by: number): void {
+    let depth = this.#depths.get(queue);
+    if (!depth) {
+      depth = { ...NO_DEPTH };
+      this.#depths.set(queue, depth);
+    }
+    depth[state] += by;
+  }
+
+  flow(queue: Queue): Flow {
+    let flow = this.#flows.get(queue);
+    if (!flow) {
+      flow = noFlow();
+      this.#flows.set(queue, flow);
+    }
+    return flow;
+  }
+
+  async depth(queue: Queue): Promise<DepthByState> {
+    this.flush();
+    return readDepth(this, queue.id);
+  }
+
+  /** Brings the counters of this transaction so far into their table. */
+  flush(): void {
+    const queues = new Set([...this.#depths.keys(), ...this.#flows.keys()]);
+    if (queues.size === 0) return;
+    const slot = Math.floor(this.now / BOUNDS.rateSlot);
+    writeDeltas(
+      this,
+      slot,
+      [...queues].map((queue) => ({
+        queue: queue.id,
+        depth: this.#depths.get(queue) ?? NO_DEPTH,
+        flow: this.#flows.get(queue) ?? noFlow(),
+      })),
+    );
+    this.#depths.clear();
+    this.#flows.clear();
+  }
+
+  hintReady(queue: Queue, count = 1): void {
+    const ready = (this.hint.ready ??= {});
+    // A queue may be called "constructor".
+    ready[queue.name] = (Object.hasOwn(ready, queue.name) ? ready[queue.name]! : 0) + count;
+  }
+
+  /** It became ready at a place where claims may no longer look: one that it had before, or one of a higher priority. */
+  lower(queue: Queue, rank: number, pos: number): void {
+    this.floors.lower(queue.name, { rank, pos });
+    this.low.add(queue.name);
+  }
+
+  /** For how long a sign of life counts as fresh. An injected clock may stand still, and is kept to the millisecond. */
+  get moment(): number {
+    return this.#injected ? 0 : FRESH_MS;
+  }
+
+  /** Kept only while somebody listens. */
+  announce(event: DibsEvent): void {
+    if (this.listeners > 0) this.#events.push(event);
+  }
+
+  /**
+   * Numbers of events are given out under a lock that lasts until the commit, late in the transaction: so whoever has
+   * read up to a number has missed none before it. Answers the last one.
+   */
+  async flushEvents(): Promise<void> {
+    const events = this.#events;
+    if (events.length === 0) return;
+    this.#events = [];
+    const [row] = await this.take<{ event: number }>(NEXT_EVENTS, events.length);
+    this.send(
+      INSERT_EVENTS,
+      row!.event - events.length,
+      events.map((event) => JSON.stringify(event)),
+    );
+  }
+
+  async lastEvent(): Promise<number> {
+    await this.flushEvents();
+    return (await this.get<{ event: number }>(LAST_EVENT))!.event;
+  }
+}
+
+function SETTINGS(durability: TxOptions["durability"]): string {
+  const settings = Object.entries(settingsFor(durability));
+  return `SELECT ${settings.map(([name, value]) => `set_config('${name}', '${value}', true)`).join(", ")}`;
+}
+
+const FRESH_MS = 1_000;
+
+/** A client that hangs in the midst of a transaction must not hold others up for long. */
+const IDLE_MS = 30_000;
+
+export function settingsFor(durability: TxOptions["durability"]): Record<string, string> {
+  return {
+    ...PLANNING,
+    idle_in_transaction_session_timeout: `${IDLE_MS}`,
+    // A server may be set to acknowledge before the disk does; what `add` returned must survive a power cut.
+    synchronous_commit: durability === "full" ? "on" : "off",
+  };
+}
+
+interface HeaderRow {
+  xid?: string;
+  salt: number;
+  revision: number;
+  epoch: number;
+  event: number;
+  listeners: number;
+  inbox: boolean;
+  clock?: number;
+  now?: number | null;
+  awake?: number | null;
+  boot?: string | null;
+  elapsed_at?: number | null;
+  awake_at?: number | null;
+}
+
+interface QueueRow {
+  id: number;
+  name: string;
+  named: string;
+  declared: string | null;
+  paused: boolean;
+  created_at: number;
+}

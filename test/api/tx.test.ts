@@ -1,0 +1,65 @@
+import { Client } from "pg";
+import { expect, onTestFinished, test } from "vitest";
+import { open } from "../../src/index.ts";
+import { freshSchema } from "../postgres/shared.ts";
+
+async function setUp() {
+  const { url, schema } = await freshSchema(onTestFinished);
+  const dibs = await open(url, { schema });
+  onTestFinished(() => dibs.close());
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query(`CREATE TABLE ${schema}.orders (id int PRIMARY KEY)`);
+  return { dibs, client, orders: `${schema}.orders` };
+}
+
+test("an order and its task are added together, or neither is", async () => {
+  const { dibs, client, orders } = await setUp();
+  const queue = dibs.queue<number>("orders");
+  for (const [id, word] of [
+    [1, "ROLLBACK"],
+    [2, "COMMIT"],
+  ] as const) {
+    await client.query("BEGIN");
+    await client.query(`INSERT INTO ${orders} VALUES ($1)`, [id]);
+    await queue.add(id, { tx: client });
+    await client.query(word);
+  }
+  const claims = await queue.claim({ max: 10 });
+  expect(claims.map((claim) => claim.data)).toEqual([2]);
+});
+
+test("another library's transaction takes two lines", async () => {
+  const { dibs, client } = await setUp();
+  const queue = dibs.queue<number>("orders");
+  await client.query("BEGIN");
+  const tx = {
+    query: async (sql: string, params: unknown[]) => (await client.query(sql, params)).rows as object[],
+  };
+  await queue.add(1, { tx });
+  await client.query("COMMIT");
+  expect((await queue.stats()).depth.ready).toBe(1);
+});
+
+test("a handler's effect and its ack commit together; what is rolled back is tried again", async () => {
+  const { dibs, client, orders } = await setUp();
+  const queue = dibs.queue<number, string>("orders", { backoff: { type: "fixed", delay: 0 } });
+  const worker = queue.work(async (task) => {
+    await client.query("BEGIN");
+    await client.query(`INSERT INTO ${orders} VALUES ($1)`, [task.attempt]);
+    await task.ack("stored", { tx: client });
+    if (task.attempt === 1) {
+      await client.query("ROLLBACK");
+      throw new Error("something else went wrong");
+    }
+    await client.query("COMMIT");
+    return "not heard";
+  });
+  const task = await queue.add(1);
+  expect(await task.result({ timeout: "10s" })).toBe("stored");
+  await worker.stop();
+  expect(await task.history()).toMatchObject([{ outcome: "failed" }, { outcome: "done" }]);
+  const { rows } = await client.query(`SELECT id FROM ${orders}`);
+  expect(rows).toEqual([{ id: 2 }]);
+});

@@ -1,0 +1,15 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Dibs, open } from "../../../src/index.ts";
+
+/** A store whose server is being restarted cannot be opened: whoever starts just then tries again. */
+export async function openSurely(file: string): Promise<Dibs> {
+  for (;;) {
+    try {
+      return await open(file);
+    } catch (error) {
+      const { code, retryable } = error as { code?: string; retryable?: boolean };
+      if (code !== "UNAVAILABLE" || !retryable) throw error;
+      await sleep(50);
+    }
+  }
+}

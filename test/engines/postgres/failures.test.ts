@@ -1,0 +1,209 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { Client } from "pg";
+import { expect, onTestFinished, test } from "vitest";
+import { createBroker } from "../../../src/broker/broker.ts";
+import { systemClock } from "../../../src/engine/system-clock.ts";
+import { openPostgres } from "../../../src/engines/postgres/engine.ts";
+import { type Dibs, open } from "../../../src/index.ts";
+import { Proxy } from "../../postgres/proxy.ts";
+import { PostgresServer, QUICK } from "../../postgres/server.ts";
+import { endConnections, ground } from "./kit.ts";
+
+async function server(): Promise<PostgresServer> {
+  const started = await PostgresServer.start({ settings: QUICK });
+  onTestFinished(() => started.remove());
+  return started;
+}
+
+async function proxyTo(target: string): Promise<{ proxy: Proxy; url: string }> {
+  const address = new URL(target);
+  const proxy = await Proxy.start(Number(address.port));
+  onTestFinished(() => proxy.close());
+  address.port = `${proxy.port}`;
+  return { proxy, url: address.href };
+}
+
+/** Adds by keys until told to stop; an answer that is not known is asked for again. */
+async function addUntil(dibs: Dibs, isOver: () => boolean): Promise<Map<string, string>> {
+  const queue = dibs.queue<number>("work");
+  const ids = new Map<string, string>();
+  for (let n = 0; !isOver(); n++) {
+    const key = `key-${n}`;
+    for (;;) {
+      try {
+        ids.set(key, (await queue.add(n, { idempotencyKey: key })).id);
+        break;
+      } catch (error) {
+        expect((error as { code: string }).code).toMatch(/^(UNAVAILABLE|OUTCOME_UNKNOWN)$/);
+      }
+    }
+  }
+  return ids;
+}
+
+test("connections that an administrator ends are made anew, and nothing is lost or doubled", async () => {
+  const { open: openHere, client, schema } = await ground();
+  const dibs = await openHere();
+  const admin = await client();
+  let over = false;
+  const adding = addUntil(dibs, () => over);
+  let ended = 0;
+  for (let round = 0; round < 5; round++) {
+    await sleep(100);
+    ended += await endConnections(admin, schema);
+  }
+  await sleep(100);
+  over = true;
+  const ids = await adding;
+  expect(ended).toBeGreaterThan(0);
+  expect(new Set(ids.values()).size).toBe(ids.size);
+  expect((await dibs.queue("work").stats()).depth.ready).toBe(ids.size);
+});
+
+test("a server that ends and comes back is used again, and workers go on", { timeout: 60_000 }, async () => {
+  const postgres = await server();
+  const dibs = await open(postgres.url);
+  onTestFinished(() => dibs.close());
+  const done = new Set<number>();
+  const worker = dibs.queue<number>("work").work((task) => void done.add(task.data), { concurrency: 5 });
+  await worker.ready;
+  let over = false;
+  const adding = addUntil(dibs, () => over);
+  for (const mode of ["immediate", "fast", "immediate"] as const) {
+    await sleep(300);
+    await postgres.stop(mode);
+    await sleep(200);
+    await postgres.restart();
+  }
+  await sleep(300);
+  over = true;
+  const { size } = await adding;
+  while (done.size < size) await sleep(50);
+  expect(done.size).toBe(size);
+  await worker.stop();
+  expect((await dibs.queue("work").stats()).depth).toMatchObject({ done: size, ready: 0, claimed: 0 });
+});
+
+test("a commit whose answer was lost is looked up, and told as it happened", async () => {
+  const { url, open: openHere } = await ground();
+  const direct = await openHere();
+  const cut = await proxyTo(url);
+  const dibs = await openHere({}, cut.url);
+  const queue = dibs.queue<string>("work");
+  await queue.add("first");
+  cut.proxy.cutAfter = (sent) => sent.includes("COMMIT");
+  const adding = queue.add("second");
+  await sleep(200);
+  cut.proxy.cutAfter = undefined;
+  cut.proxy.mend();
+  const { id } = await adding;
+  expect((await direct.queue("work").stats()).depth.ready).toBe(2);
+  expect((await direct.task(id).info()).data).toBe("second");
+});
+
+test("a commit nobody can be asked about is OUTCOME_UNKNOWN, and its key is safe to add again", async () => {
+  const { url, schema, open: openHere } = await ground();
+  const direct = await openHere();
+  const cut = await proxyTo(url);
+  const engine = await openPostgres({ url: cut.url, schema, patience: 300 });
+  const port = createBroker(engine, { clock: systemClock });
+  onTestFinished(() => port.close());
+  const task = { queue: "work", data: "{}", idempotencyKey: "one" };
+  await port.add([{ queue: "work", data: "{}" }]);
+  cut.proxy.cutAfter = (sent) => sent.includes("COMMIT");
+  await expect(port.add([task])).rejects.toMatchObject({ code: "OUTCOME_UNKNOWN", retryable: true });
+  // What is certainly not carried out is another thing.
+  await expect(port.add([task])).rejects.toMatchObject({ code: "UNAVAILABLE", retryable: true });
+  cut.proxy.cutAfter = undefined;
+  cut.proxy.mend();
+  const [added] = await port.add([task]);
+  expect((await direct.queue("work").stats()).depth.ready).toBe(2);
+  expect(added!.existing).toBe(true);
+});
+
+test("a server that turns read-only is waited for", async () => {
+  const postgres = await server();
+  const dibs = await open(postgres.url);
+  onTestFinished(() => dibs.close());
+  const queue = dibs.queue<number>("work");
+  await queue.add(1);
+  const admin = new Client({ connectionString: postgres.url });
+  await admin.connect();
+  onTestFinished(() => admin.end());
+  await admin.query(`ALTER DATABASE postgres SET default_transaction_read_only = on`);
+  await admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dibs'`);
+  const adding = queue.add(2);
+  await sleep(500);
+  await admin.query(`SET default_transaction_read_only = off`);
+  await admin.query(`ALTER DATABASE postgres SET default_transaction_read_only = off`);
+  await adding;
+  expect((await queue.stats()).depth.ready).toBe(2);
+});
+
+test("a statement that takes too long is told as UNAVAILABLE, and nothing of its batch happened", async () => {
+  const { url, open: openHere, client, schema } = await ground();
+  const dibs = await openHere();
+  const queue = dibs.queue<number>("work");
+  await queue.add(1);
+  const hurried = await openHere({}, `${url}?options=-c%20statement_timeout%3D200`);
+  const blocker = await client();
+  await blocker.query(`BEGIN; LOCK TABLE ${schema}.task IN ACCESS EXCLUSIVE MODE`);
+  await expect(hurried.queue<number>("work").add(2)).rejects.toMatchObject({
+    code: "UNAVAILABLE",
+    message: expect.stringContaining("statement timeout"),
+  });
+  await blocker.query(`ROLLBACK`);
+  expect((await queue.stats()).depth.ready).toBe(1);
+});
+
+test("where all connections are taken, a process waits for one", async () => {
+  const { url, open: openHere, client, schema } = await ground();
+  const admin = await client();
+  const role = `${schema}_role`;
+  await admin.query(`CREATE ROLE ${role} LOGIN SUPERUSER`);
+  onTestFinished(async () => void (await admin.query(`DROP ROLE IF EXISTS ${role}`)));
+  const address = new URL(url);
+  address.username = role;
+  const dibs = await openHere({}, address.href);
+  const queue = dibs.queue<number>("work");
+  await queue.add(1);
+  await admin.query(`ALTER ROLE ${role} NOSUPERUSER CONNECTION LIMIT 0`);
+  await admin.query(`GRANT ALL ON SCHEMA ${schema} TO ${role}`);
+  await admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1`, [role]);
+  const adding = queue.add(2);
+  await sleep(300);
+  await admin.query(`ALTER ROLE ${role} CONNECTION LIMIT -1`);
+  await adding;
+  expect((await queue.stats()).depth.ready).toBe(2);
+  await dibs.close();
+  await admin.query(`REASSIGN OWNED BY ${role} TO CURRENT_USER; DROP OWNED BY ${role}`);
+});
+
+test("a worker that is cut off loses its claims, cannot settle them later, and others do its work", async () => {
+  const { url, open: openHere } = await ground();
+  const cut = await proxyTo(url);
+  const far = await openHere({}, cut.url);
+  const near = await openHere();
+  const policy = { lease: 400, elsewhere: 0 } as const;
+  const queue = near.queue<string>("work", policy);
+  const held = Promise.withResolvers<void>();
+  const release = Promise.withResolvers<void>();
+  const signal = Promise.withResolvers<unknown>();
+  const worker = far.queue<string>("work", policy).work(async (task) => {
+    task.signal.addEventListener("abort", () => signal.resolve(task.signal.reason));
+    held.resolve();
+    await release.promise;
+    return "by the one that was cut off";
+  });
+  const task = await queue.add("x");
+  await held.promise;
+  cut.proxy.cut();
+  const other = queue.work(() => "by another");
+  expect(await task.result({ timeout: "10s" })).toBe("by another");
+  cut.proxy.mend();
+  release.resolve();
+  await signal.promise;
+  expect(await task.result()).toBe("by another");
+  expect(await task.history()).toMatchObject([{ outcome: "lost" }, { outcome: "done" }]);
+  await Promise.all([worker.stop(), other.stop()]);
+});

@@ -1,0 +1,44 @@
+import { Client } from "pg";
+import { onTestFinished } from "vitest";
+import { type Dibs, open, type OpenOptions } from "../../../src/index.ts";
+import { freshSchema } from "../../postgres/shared.ts";
+
+export interface Ground {
+  url: string;
+  schema: string;
+  /** Closed when the test is over. */
+  open: (options?: OpenOptions, url?: string) => Promise<Dibs>;
+  /** A client of somebody else's, closed when the test is over. */
+  client: () => Promise<Client>;
+}
+
+/** A schema of its own on the tests' server. */
+export async function ground(): Promise<Ground> {
+  const { url, schema } = await freshSchema(onTestFinished);
+  return {
+    url,
+    schema,
+    open: async (options = {}, address = url) => {
+      const dibs = await open(address, { schema, ...options });
+      onTestFinished(() => dibs.close());
+      return dibs;
+    },
+    client: async () => {
+      const client = new Client({ connectionString: url });
+      client.on("error", () => {});
+      await client.connect();
+      onTestFinished(() => client.end());
+      return client;
+    },
+  };
+}
+
+/** Ends every other connection of dibs to this schema, as an administrator would. */
+export async function endConnections(client: Client, schema: string): Promise<number> {
+  const { rowCount } = await client.query(
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+     WHERE application_name = 'dibs' AND pid <> pg_backend_pid() AND (query LIKE $1 OR query LIKE '%LISTEN dibs_' || $2 || '%')`,
+    [`%${schema}%`, schema],
+  );
+  return rowCount ?? 0;
+}

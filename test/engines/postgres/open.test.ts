@@ -1,0 +1,53 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { open as openDibs } from "../../../src/index.ts";
+import { ground } from "./kit.ts";
+
+test("of ten that open a new store at once one makes it, and all can use it", async () => {
+  const { open } = await ground();
+  const all = await Promise.all(Array.from({ length: 10 }, () => open()));
+  await Promise.all(all.map((dibs, n) => dibs.queue<number>("work").add(n)));
+  expect((await all[0]!.queue("work").stats()).depth.ready).toBe(10);
+});
+
+test("a schema made by a newer dibs is refused in words", async () => {
+  const { open, client, schema } = await ground();
+  await (await open()).close();
+  await (await client()).query(`INSERT INTO ${schema}.migration (number) VALUES (1000)`);
+  await expect(open()).rejects.toMatchObject({
+    code: "UNSUPPORTED",
+    message: expect.stringMatching(/newer dibs \(1000; this one knows \d+\)/),
+  });
+});
+
+test("without notifications, as behind a transaction pooler, work is found by the slow poll", async () => {
+  const { open } = await ground();
+  const [one, other] = [await open({ listen: false }), await open({ listen: false })];
+  const worker = one.queue<number, number>("work").work((task) => task.data + 1);
+  await worker.ready;
+  const task = await other.queue<number, number>("work").add(1);
+  expect(await task.result({ timeout: "10s" })).toBe(2);
+  await worker.stop();
+});
+
+test("what names no server is refused in words, without the password", async () => {
+  const refusal = openDibs("postgres://user:secret@127.0.0.1:1/database");
+  await expect(refusal).rejects.toMatchObject({ code: "UNAVAILABLE" });
+  await expect(refusal).rejects.not.toMatchObject({ message: expect.stringContaining("secret") });
+});
+
+test.each(["Capital", "with space", "pg_own", "", "a;b"])("a schema called %j is refused", async (schema) => {
+  await expect(openDibs("postgres://127.0.0.1:1/x", { schema })).rejects.toMatchObject({ code: "INVALID" });
+});
+
+test("a program that has nothing more to do is not kept alive by its connections", async () => {
+  const { url, schema } = await ground();
+  const source = `import { open } from "./src/index.ts";
+    const dibs = await open(${JSON.stringify(url)}, { schema: "${schema}" });
+    console.log((await dibs.queue("work").add(1)).id);`;
+  const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", source], {
+    timeout: 10_000,
+  });
+  expect(stdout).toMatch(/^[0-9a-f-]{36}/);
+});

@@ -1,0 +1,72 @@
+import { createServer, type Server, type Socket } from "node:net";
+
+/** Stands between a process and its server, and can be cut: what machines far apart meet. */
+export class Proxy {
+  readonly #server: Server;
+  readonly #pairs = new Set<[Socket, Socket]>();
+  #port = 0;
+  #cut = false;
+  /** Sees what is sent to the server; true cuts every connection right after it was passed on. */
+  cutAfter: ((sent: Buffer) => boolean) | undefined;
+
+  private constructor(target: number) {
+    this.#server = createServer((near) => this.#connect(near, target));
+  }
+
+  static async start(target: number): Promise<Proxy> {
+    const proxy = new Proxy(target);
+    await new Promise<void>((resolve) => proxy.#server.listen(0, "127.0.0.1", resolve));
+    proxy.#port = (proxy.#server.address() as { port: number }).port;
+    return proxy;
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  /** Ends every connection, and refuses new ones until it is mended. */
+  cut(): void {
+    this.#cut = true;
+    for (const pair of this.#pairs) for (const socket of pair) socket.destroy();
+  }
+
+  mend(): void {
+    this.#cut = false;
+  }
+
+  async close(): Promise<void> {
+    this.cut();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  #connect(near: Socket, target: number): void {
+    if (this.#cut) {
+      near.destroy();
+      return;
+    }
+    const far: Socket = new (near.constructor as new () => Socket)();
+    const pair: [Socket, Socket] = [near, far];
+    this.#pairs.add(pair);
+    far.connect(target, "127.0.0.1");
+    let isLast = false;
+    for (const [from, to] of [pair, pair.toReversed()] as [Socket, Socket][]) {
+      from.on("error", () => {});
+      from.on("close", () => {
+        if (!isLast) to.destroy();
+        this.#pairs.delete(pair);
+      });
+    }
+    far.on("data", (data) => near.write(data));
+    near.on("data", (data) => {
+      isLast = this.cutAfter?.(data) ?? false;
+      if (!isLast) {
+        far.write(data);
+        return;
+      }
+      // The server hears it all; the answer does not come back.
+      this.#cut = true;
+      near.destroy();
+      far.end(data);
+    });
+  }
+}

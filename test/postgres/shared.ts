@@ -1,0 +1,76 @@
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Client } from "pg";
+import { PostgresServer, QUICK } from "./server.ts";
+
+/**
+ * One server for a whole run: the first test that needs it starts it, the others wait for its address, and
+ * set-up.ts stops it. DIBS_TEST_POSTGRES names another one instead, which is left as it was.
+ */
+export async function sharedServer(): Promise<string> {
+  const given = process.env["DIBS_TEST_POSTGRES"];
+  if (given) return given;
+  const folder = process.env["DIBS_TEST_POSTGRES_FOLDER"];
+  if (!folder) throw new Error("DIBS_TEST_POSTGRES_FOLDER is not set: test/postgres/set-up.ts has not run.");
+  const file = join(folder, "url");
+  if (isFirst(folder)) {
+    const server = await PostgresServer.start({
+      settings: QUICK,
+      folder: join(folder, "server"),
+      outlives: true,
+    });
+    writeFileSync(`${file}.new`, server.url);
+    renameSync(`${file}.new`, file);
+  }
+  for (let waited = 0; !existsSync(file); waited += 20) {
+    if (waited > 90_000) throw new Error("The tests' PostgreSQL server did not come up.");
+    await sleep(20);
+  }
+  return readFileSync(file, "utf8");
+}
+
+function isFirst(folder: string): boolean {
+  try {
+    mkdirSync(join(folder, "server"));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A schema for one test, dropped when `cleanUp` says that it is over. */
+export async function freshSchema(
+  cleanUp: (undo: () => Promise<void>) => void,
+): Promise<{ url: string; schema: string }> {
+  const url = await sharedServer();
+  const schema = `test_${randomBytes(8).toString("hex")}`;
+  cleanUp(() => dropSchema(url, schema));
+  return { url, schema };
+}
+
+export async function dropSchema(url: string, schema: string): Promise<void> {
+  await administer(url, `SET client_min_messages = warning; DROP SCHEMA IF EXISTS ${schema} CASCADE`);
+}
+
+/** A database for one test, for programs that are given an address and no schema. */
+export async function freshDatabase(cleanUp: (undo: () => Promise<void>) => void): Promise<string> {
+  const url = new URL(await sharedServer());
+  const name = `test_${randomBytes(8).toString("hex")}`;
+  await administer(url.href, `CREATE DATABASE ${name}`);
+  cleanUp(() => administer(url.href, `DROP DATABASE ${name} WITH (FORCE)`));
+  const own = new URL(url);
+  own.pathname = `/${name}`;
+  return own.href;
+}
+
+async function administer(url: string, sql: string): Promise<void> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    await client.query(sql);
+  } finally {
+    await client.end();
+  }
+}

@@ -1,0 +1,160 @@
+import { randomBytes } from "node:crypto";
+import type { Reading } from "../../src/core/clock.ts";
+import type { Hint, Op, Outcome } from "../../src/engine/engine.ts";
+import { Link, type LinkOptions } from "../../src/engines/postgres/link.ts";
+import { openLink } from "../../src/engines/postgres/open.ts";
+import { PostgresStore } from "../../src/engines/postgres/store.ts";
+import { settingsFor } from "../../src/engines/postgres/tx.ts";
+import { dropSchema, sharedServer } from "../postgres/shared.ts";
+import { FAILURE, NOT_THERE, type Subject, trap } from "./subject.ts";
+
+const TX = { session: true, durability: "full" } as const;
+
+/** One schema for all seeds of a process, emptied before each: to make one takes longer than a seed. */
+let prepared: Promise<{ options: LinkOptions; link: Link }> | undefined;
+
+async function prepare(): Promise<{ options: LinkOptions; link: Link }> {
+  const options: LinkOptions = {
+    url: await sharedServer(),
+    schema: `simulation_${randomBytes(6).toString("hex")}`,
+    prepare: true,
+    settings: settingsFor("full"),
+    connectMs: 10_000,
+  };
+  return { options, link: await openLink({ link: options, reading: null }) };
+}
+
+/** When a process has run its seeds. */
+export async function endSubjects(): Promise<void> {
+  if (!prepared) return;
+  const { options, link } = await prepared;
+  prepared = undefined;
+  await link.close();
+  await dropSchema(options.url, options.schema);
+}
+
+const EMPTY = `
+  DO $$ DECLARE name text; BEGIN
+    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = '@' AND tablename NOT IN ('migration', 'store') LOOP
+      EXECUTE format('DELETE FROM @.%I', name);
+    END LOOP;
+  END $$;
+  ALTER SEQUENCE dibs.seq RESTART; ALTER SEQUENCE dibs.fence RESTART; ALTER SEQUENCE dibs.session_id RESTART`;
+
+/**
+ * The PostgreSQL store, and what may befall it. A crash is the end of its connection, by the server's own hand: what
+ * was not committed never was. Numbers that a failed batch took are put back, so that the model's agree.
+ */
+export class PostgresSubject implements Subject {
+  readonly #salt: number;
+  readonly #first: Reading;
+  #link: Link | undefined;
+  #store: PostgresStore | undefined;
+
+  constructor(salt: number, reading: Reading) {
+    this.#salt = salt;
+    this.#first = reading;
+  }
+
+  async run(ops: Op[], reading: Reading): Promise<{ outcomes: Outcome[]; hint: Hint }> {
+    const { outcomes, hint } = await (await this.#open()).run(ops, reading);
+    return { outcomes, hint };
+  }
+
+  readonly canCrash = true;
+
+  async crash(): Promise<void> {
+    await this.#open();
+    await this.#die();
+  }
+
+  async fail(ops: Op[], reading: Reading, reads: number): Promise<void> {
+    await this.#failAt(ops, reading, reads);
+  }
+
+  async crashWithin(ops: Op[], reading: Reading, reads: number): Promise<void> {
+    await this.#failAt(ops, reading, reads);
+    await this.#die();
+  }
+
+  async end(): Promise<void> {
+    await this.#link?.close();
+  }
+
+  async #open(): Promise<PostgresStore> {
+    if (this.#store) return this.#store;
+    prepared ??= prepare();
+    const { options, link } = await prepared;
+    await link.exec(EMPTY.replaceAll("@", options.schema));
+    const { wall, boot, elapsed, awake } = this.#first;
+    await link.all(
+      `UPDATE dibs.store SET salt = $1, revision = 0, epoch = epoch + 1, event = 0, now = $2, awake = 0, boot = $3,
+        elapsed_at = $4, awake_at = $5 WHERE one = 1`,
+      this.#salt,
+      Math.floor(wall),
+      boot,
+      Math.floor(elapsed),
+      Math.floor(awake),
+    );
+    return this.#connect();
+  }
+
+  async #connect(): Promise<PostgresStore> {
+    const { options } = await prepared!;
+    this.#link = await Link.open(options);
+    this.#store = new PostgresStore(this.#link, TX);
+    return this.#store;
+  }
+
+  async #die(): Promise<void> {
+    const [row] = await this.#link!.all<{ pid: number }>(`SELECT pg_backend_pid() AS pid`);
+    const { link } = await prepared!;
+    const ended = new Promise<void>((resolve) => this.#link!.onEnd(() => resolve()));
+    // A connection that nobody asks anything keeps no process alive.
+    const alive = setInterval(() => {}, 1_000);
+    await link.all(`SELECT pg_terminate_backend($1::int4)`, row!.pid);
+    await ended;
+    clearInterval(alive);
+    await this.#connect();
+  }
+
+  async #failAt(ops: Op[], reading: Reading, reads: number): Promise<void> {
+    const store = await this.#open();
+    const numbers = await readNumbers((await prepared!).link);
+    const task = trap(reads, () => {
+      throw new Error(FAILURE);
+    });
+    try {
+      await store.run([...ops, { verb: "add", tasks: [{ queue: NOT_THERE, data: "1" }, task] }], reading);
+    } catch (error) {
+      if (!(error instanceof Error && error.message.includes(FAILURE))) throw error;
+      await resetNumbers((await prepared!).link, numbers);
+      return;
+    }
+    throw new Error("a batch was made to fail, and did not");
+  }
+}
+
+const SEQUENCES = ["seq", "fence", "session_id"] as const;
+
+interface Numbers {
+  last: number;
+  called: boolean;
+}
+
+async function readNumbers(link: Link): Promise<Numbers[]> {
+  return Promise.all(
+    SEQUENCES.map(async (name) => {
+      const [row] = await link.all<Numbers>(
+        `SELECT last_value AS last, is_called AS called FROM dibs.${name}`,
+      );
+      return row!;
+    }),
+  );
+}
+
+async function resetNumbers(link: Link, numbers: Numbers[]): Promise<void> {
+  for (const [index, { last, called }] of numbers.entries()) {
+    await link.all(`SELECT setval('dibs.${SEQUENCES[index]}', $1, $2)`, last, called);
+  }
+}
