@@ -2,7 +2,7 @@ import { type ClaimedTask, type Headers, JSON_TYPE } from "../../core/task.ts";
 import type { ClaimRequest } from "../../engine/engine.ts";
 import { unwatchTtl } from "./line.ts";
 import { fromText } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import { type Queue, STARTED, type Tx } from "./tx.ts";
 
 /**
  * The usual claim in one statement: takes the head of the line, where nothing that time brings is to be done first
@@ -46,7 +46,7 @@ const HOLD_HEAD = `
   ), held AS (
     INSERT INTO dibs.claim
       (fence, started_at, lease, deadline, session, worker, queue, task, failures, special, cancelled)
-    SELECT nextval('dibs.fence'), $2, lease, deadline, $5, $6, $3, task, failures, special, false FROM terms, head
+    SELECT nextval('dibs.fence'), ${STARTED("$12")}, lease, deadline, $5, $6, $3, task, failures, special, false FROM terms, head
     RETURNING task, fence, failures)
   SELECT CASE WHEN held.fence IS NULL THEN CASE WHEN NOT calm.lives THEN 'gone' WHEN calm.yes THEN 'calm' ELSE 'busy' END END,
     held.fence, held.failures, task.seq, task.created_at, task.priority, task.data,
@@ -114,6 +114,7 @@ export async function claimHead(
     tx.moment,
     floor.rank,
     floor.pos,
+    tx.startedAt,
   );
   const [first] = rows as [Row, ...Row[]];
   const [why] = first;

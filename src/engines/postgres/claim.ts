@@ -7,7 +7,7 @@ import { end, isOutlived, type Mover, unwatchTtl } from "./line.ts";
 import { Overtaken } from "./overtaken.ts";
 import { sweep } from "./sweep.ts";
 import { fromColumns } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import { type Queue, STARTED, type Tx } from "./tx.ts";
 
 export async function claim(tx: Tx, request: ClaimRequest): Promise<ClaimOutcome> {
   const outcome: ClaimOutcome = { tasks: [], policies: {}, passed: false, more: false };
@@ -281,7 +281,7 @@ function leaseOf(request: ClaimRequest, session: SessionRow | null, policy: Queu
 // Fences follow each other in the order of the line.
 const HOLD = `
   INSERT INTO dibs.claim (fence, started_at, lease, deadline, session, worker, queue, task, failures, special, cancelled)
-  SELECT nextval('dibs.fence'), $1, $2, $3, $4, $5, $6, task, failures, special, false
+  SELECT nextval('dibs.fence'), ${STARTED("$1")}, $2, $3, $4, $5, $6, task, failures, special, false
   FROM unnest($7::int8[], $8::int2[], $9::bool[]) AS each (task, failures, special)
   RETURNING task, fence`;
 
@@ -290,7 +290,7 @@ async function hold(tx: Tx, terms: Terms, rows: LineRow[]): Promise<Map<number, 
   const { lease, deadline, session, worker, queue } = terms;
   const held = await tx.take<{ task: number; fence: number }>(
     HOLD,
-    tx.now,
+    tx.startedAt,
     lease,
     deadline,
     session,

@@ -69,6 +69,13 @@ const XID = `SELECT pg_current_xact_id_if_assigned()::text AS xid`;
 
 export type Mode = "reading" | "writing";
 
+/**
+ * When a claim starts, by the server's clock at this very moment. The batch's own now may be older than the end of
+ * the attempt before, which another transaction committed meanwhile.
+ */
+export const STARTED = (injected: string): string =>
+  `coalesce(${injected}::int8, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8)`;
+
 /** What is known of a batch before it begins. */
 export interface Foresight {
   /** How many tasks' numbers will certainly be asked for. */
@@ -300,6 +307,11 @@ export class Tx {
   /** Whether an injected clock's machine has booted since the last commit: that has to be written down. */
   get rebooted(): boolean {
     return this.#injected && this.#stored!.boot !== this.time.boot;
+  }
+
+  /** For STARTED: an injected clock's now. */
+  get startedAt(): number | null {
+    return this.#injected ? this.now : null;
   }
 
   get now(): number {
