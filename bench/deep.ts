@@ -49,6 +49,28 @@ export async function compareDepths(
   return figures;
 }
 
+/** Drains the same from a queue that holds little of something else, and from one that holds a lot of it. */
+export function compareBeside(
+  bench: Bench,
+  name: string,
+  depths: readonly { label: string; count: number }[],
+  fill: (dibs: Dibs, count: number) => Promise<void>,
+): Promise<Figure[]> {
+  const drained = bench.size(20_000, 1_000);
+  return compareDepths(
+    bench,
+    name,
+    drained,
+    depths.map(({ label, count }) => ({
+      label,
+      async make(dibs) {
+        await fill(dibs, count);
+        await addTasks(dibs, drained);
+      },
+    })),
+  );
+}
+
 export async function makeStore(path: string, make: (dibs: Dibs) => Promise<void>): Promise<void> {
   await using dibs = await open(path);
   await make(dibs);

@@ -1,5 +1,5 @@
 import type { Dibs } from "../../src/index.ts";
-import { addTasks, compareDepths, QUEUE } from "../deep.ts";
+import { addTasks, compareBeside, QUEUE } from "../deep.ts";
 import type { Scenario } from "../scenario.ts";
 
 export const dead: Scenario = {
@@ -7,24 +7,14 @@ export const dead: Scenario = {
   about: "20,000 tasks drained beside 10,000 and beside a million dead letters of the same queue",
   needs: "dibs",
   run(bench) {
-    const drained = bench.size(20_000, 1_000);
     const depths = [
       { label: "10,000 dead", count: bench.size(10_000, 100) },
       { label: "a million dead", count: bench.size(1_000_000, 5_000) },
     ];
-    return compareDepths(
-      bench,
-      "dead",
-      drained,
-      depths.map(({ label, count }) => ({
-        label,
-        async make(dibs) {
-          await addTasks(dibs, count);
-          await rejectAll(dibs);
-          await addTasks(dibs, drained);
-        },
-      })),
-    );
+    return compareBeside(bench, "dead", depths, async (dibs, count) => {
+      await addTasks(dibs, count);
+      await rejectAll(dibs);
+    });
   },
 };
 

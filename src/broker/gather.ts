@@ -1,5 +1,5 @@
 import { DibsError, errorFrom } from "../core/errors.ts";
-import type { Engine, Op, VerbName, Verbs } from "../engine/engine.ts";
+import { BOUNDS, type Engine, type Op, type VerbName, type Verbs } from "../engine/engine.ts";
 
 interface Waiting {
   op: Op;
@@ -7,8 +7,6 @@ interface Waiting {
   reject(error: unknown): void;
 }
 
-/** More would make one commit long enough for others to notice. */
-const MOST_OPS = 2_000;
 /**
  * So many are sent at once, while the rest of the moment's calls are still being made: else callers and engine
  * would take turns, each idle while the other works. The engine may join again what was cut here.
@@ -85,7 +83,7 @@ export class Gatherer {
 
   /** A declaration commits with the operation that follows it, so no batch ends on one. */
   #takeBatch(): Waiting[] {
-    let size = Math.min(this.#waiting.length, MOST_OPS);
+    let size = Math.min(this.#waiting.length, BOUNDS.commit);
     while (size > 1 && size < this.#waiting.length && this.#waiting[size - 1]!.op.verb === "declare") size--;
     return this.#waiting.splice(0, size);
   }

@@ -207,6 +207,8 @@ export interface QueueRecord {
 
 /** Bounds that both engines keep, so that no call takes long however much has piled up. */
 export const BOUNDS = {
+  /** Operations of one commit: more would make it long enough for others to notice. */
+  commit: 2_000,
   /** Expired, due or outlived tasks that one call deals with, of each kind. */
   sweep: 1_000,
   /** Retried tasks that a claim looks at to find those it may take. */

@@ -1,6 +1,6 @@
 import type { Reading } from "../../core/clock.ts";
 import { startTime } from "../../core/engine-time.ts";
-import { DibsError, invalid, isDibsError } from "../../core/errors.ts";
+import { DibsError, invalid } from "../../core/errors.ts";
 import { show } from "../../core/show.ts";
 import { STORE_LIMIT } from "../../core/task-id.ts";
 import { failureFrom } from "./failure.ts";
@@ -45,7 +45,7 @@ export async function openLink(options: MakeOptions): Promise<Link> {
     return link;
   } catch (error) {
     link?.destroy();
-    throw isDibsError(error) ? error : failureFrom(error, where);
+    throw failureFrom(error, where);
   }
 }
 

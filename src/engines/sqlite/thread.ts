@@ -1,16 +1,13 @@
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { type Reading, startTimer } from "../../core/clock.ts";
 import { isDibsError } from "../../core/errors.ts";
-import type { Hint, Notice, Op, Outcome } from "../../engine/engine.ts";
+import { BOUNDS, type Hint, type Notice, type Op, type Outcome } from "../../engine/engine.ts";
 import { systemClock } from "../../engine/system-clock.ts";
 import { Heart } from "../../engine/heart.ts";
 import { type Answer, failureOf, type Report, type Request, type ThreadData } from "./messages.ts";
 import { type PackedOps, packOutcomes, sizeOf, unpackOps } from "./pack.ts";
 import { SqliteStore } from "./store.ts";
 import { Watch } from "./watch.ts";
-
-/** More would make one commit long enough for others to notice. */
-const MOST_OPS = 2_000;
 
 /**
  * A thread for SQLite, which blocks the one it runs on. While a commit reaches the disk the next requests
@@ -54,7 +51,7 @@ class StoreThread {
     let size = 0;
     for (let request: Request | undefined = first; request; request = this.#next()) {
       const joins = "ops" in request && request.reading === null;
-      if (!joins || size >= MOST_OPS) {
+      if (!joins || size >= BOUNDS.commit) {
         this.#runAll(batch, null);
         batch = [];
         size = 0;
