@@ -2,6 +2,7 @@ import { closeSync, fdatasyncSync, fsyncSync, openSync, statSync } from "node:fs
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
 import { DibsError } from "../../core/errors.ts";
+import { isMarked, mark, unmark } from "./doubt.ts";
 import { JOURNAL_LIMIT } from "./open.ts";
 
 /** `full`: what was acknowledged survives a power cut. `relaxed`: it survives a crash of every process, only. */
@@ -16,6 +17,9 @@ const CHECKPOINT_WAIT_MS = 100;
  *
  * SQLite would sync it inside the commit, with the store locked for every other process. Here it is synced right after,
  * and nothing is answered before. So others may see what is not on disk yet; they sync too before they tell anyone.
+ *
+ * After a sync that failed the file may have a hole that no later sync tells of. Then the whole journal has to go into the
+ * database, whose sync is another one, and start over; before it has, nothing is read or written.
  */
 export class Journal {
   readonly #db: Database.Database;
@@ -25,7 +29,6 @@ export class Journal {
   #limitedAt = 0;
   /** What others had committed when this was last synced. */
   #syncedVersion = -1;
-  /** A sync failed: what lies before the next commit in the file may have a hole. */
   #isDoubtful = false;
 
   constructor(db: Database.Database, path: string, durability: Durability) {
@@ -34,25 +37,28 @@ export class Journal {
     if (durability === "relaxed") return;
     this.#file = openSync(`${path}-wal`, "r+");
     syncFolder(dirname(path));
+    this.#isDoubtful = isMarked(path, this.#file);
   }
 
-  /** To be called before a transaction that writes. */
+  /** To be called before anything is read or written. */
   settleDoubt(): void {
-    if (!this.#isDoubtful) return;
-    // The whole journal goes into the database, whose sync is another one; then it starts over.
-    if (!this.#checkpoint()) throw this.#failure("UNAVAILABLE", "Nothing of this batch was changed.");
-    this.#isDoubtful = false;
+    if (this.#isDoubtful && !this.#startOver()) {
+      throw this.#failure(
+        "UNAVAILABLE",
+        "Until it is known to be kept nothing is read or changed; nothing of this batch was.",
+      );
+    }
   }
 
   /** Returns when this connection's commits are on disk. */
   sync(): void {
-    if (this.#file === undefined) return;
-    try {
-      fdatasyncSync(this.#file);
-    } catch (error) {
-      this.#isDoubtful = true;
-      throw this.#failure("OUTCOME_UNKNOWN", "It may or may not survive a power cut.", error);
-    }
+    const error = this.#flush(fdatasyncSync);
+    if (!error || this.#startOver()) return;
+    throw this.#failure(
+      "OUTCOME_UNKNOWN",
+      "This batch was carried out, and may or may not survive a power cut. An add is safe to repeat with an idempotencyKey.",
+      error,
+    );
   }
 
   /** The same for what this connection has read of others' commits. */
@@ -60,7 +66,9 @@ export class Journal {
     if (this.#file === undefined) return;
     const version = this.#db.pragma("data_version", { simple: true }) as number;
     if (version === this.#syncedVersion) return;
-    this.sync();
+    const error = this.#flush(fdatasyncSync);
+    if (error && !this.#startOver())
+      throw this.#failure("UNAVAILABLE", "It was read here and is not told; nothing was changed.", error);
     this.#syncedVersion = version;
   }
 
@@ -78,6 +86,26 @@ export class Journal {
 
   close(): void {
     if (this.#file !== undefined) closeSync(this.#file);
+  }
+
+  #flush(flush: (file: number) => void): unknown {
+    if (this.#file === undefined) return undefined;
+    try {
+      flush(this.#file);
+      return undefined;
+    } catch (error) {
+      this.#isDoubtful = true;
+      mark(this.#path, this.#file);
+      return error;
+    }
+  }
+
+  /** Answers whether all is on disk. The journal's new length must be too: what it held is older than the database now. */
+  #startOver(): boolean {
+    if (!this.#checkpoint() || this.#flush(fsyncSync)) return false;
+    this.#isDoubtful = false;
+    unmark(this.#path);
+    return true;
   }
 
   /** Answers whether the file could start over. */
@@ -99,7 +127,7 @@ export class Journal {
     return new DibsError(
       code,
       `The disk of ${this.#path} failed to keep a commit${why}. ${consequence} Look after the disk; the store need not be ` +
-        `reopened. An add is safe to repeat with an idempotencyKey.`,
+        `reopened.`,
       { ...(cause !== undefined && { cause }) },
     );
   }

@@ -31,7 +31,7 @@ export function openDatabase(options: OpenOptions, reading: Reading): Database.D
   if (!memory && !options.readonly) makeFile(path);
   let db: Database.Database | undefined;
   try {
-    db = new Database(path, { timeout: BUSY_MS, readonly: options.readonly ?? false });
+    db = new Database(path, { timeout: BUSY_MS, fileMustExist: options.readonly ?? false });
     if (!options.readonly) makeStore(db, options, reading);
     if (!memory) setUp(db, options);
     return db;
@@ -136,7 +136,10 @@ function readOwner(db: Database.Database): { owner: number; version: number; tab
 }
 
 function setUp(db: Database.Database, options: OpenOptions): void {
-  if (options.readonly) return;
+  if (options.readonly) {
+    // A connection that SQLite itself calls read-only could not settle a doubt about the journal.
+    db.pragma("query_only = ON");
+  }
   // Checkpoints are synced, so that the file stays sound; commits are left to journal.ts.
   db.pragma("synchronous = NORMAL");
   if (db.pragma("synchronous", { simple: true }) !== 1) {

@@ -84,12 +84,14 @@ export interface SqliteStoreOptions {
 export class SqliteStore implements Store {
   readonly #db: Database.Database;
   readonly #path: string;
+  readonly #readonly: boolean;
   readonly #tx: Tx;
   readonly #journal: Journal | undefined;
   #dataVersion = 0;
 
   constructor(options: SqliteStoreOptions, reading: Reading) {
     this.#path = options.path;
+    this.#readonly = options.readonly ?? false;
     this.#db = openDatabase(options, reading);
     // From here on whoever finds the store locked waits in lock.ts.
     this.#db.pragma("busy_timeout = 0");
@@ -98,6 +100,7 @@ export class SqliteStore implements Store {
   }
 
   run<const Ops extends readonly Op[]>(ops: Ops, reading: Reading): { outcomes: Outcomes<Ops>; hint: Hint } {
+    this.#journal?.settleDoubt();
     const done = ops.every((op) => READING_VERBS.has(op.verb))
       ? this.#within(READING, ops, reading)
       : (this.#idle(ops, reading) ?? this.#within(WRITING, ops, reading));
@@ -109,7 +112,6 @@ export class SqliteStore implements Store {
     const tx = this.#tx;
     let committing = false;
     try {
-      if (begin === WRITING) this.#journal?.settleDoubt();
       this.#begin(begin, reading);
       if (begin === WRITING && tx.rebooted) tx.changed = true;
       const outcomes = runAll(tx, ops);
@@ -135,8 +137,10 @@ export class SqliteStore implements Store {
         !tx.rebooted && outcomes.every((outcome) => !("ok" in outcome) || outcome.ok !== undefined);
       return idle ? { outcomes, hint: {} } : undefined;
     });
-    // That there is nothing to do need not be on disk; events are told to somebody.
-    if (answer && ops.some((op) => op.verb === "listen")) this.#journal?.syncSeen();
+    // That there is nothing to do need not be on disk; events and refusals are told to somebody.
+    if (answer?.outcomes.some((outcome, index) => ops[index]!.verb === "listen" || "refused" in outcome)) {
+      this.#journal?.syncSeen();
+    }
     return answer;
   }
 
@@ -192,7 +196,7 @@ export class SqliteStore implements Store {
   }
 
   limitJournal(): void {
-    if (!this.#db.readonly) this.#journal?.limit();
+    if (!this.#readonly) this.#journal?.limit();
   }
 
   /** Changes when another connection has committed. */

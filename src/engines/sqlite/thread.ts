@@ -76,28 +76,39 @@ class StoreThread {
   #runAll(batch: Batch[], given: Reading | null): void {
     if (batch.length === 0) return;
     const reading = given ?? systemClock.read();
+    let done: { parts: Op[][]; ops: Op[]; outcomes: Outcome[]; hint: Hint };
     try {
       const parts = batch.map((request) => unpackOps(request.ops));
       const ops = parts.length === 1 ? parts[0]! : parts.flat();
-      const { outcomes, hint } = this.#store.run(ops, reading);
-      if (this.#store.committed) this.#watch?.committed();
-      let from = 0;
-      const answers = batch.map(({ id }, index) => {
-        const part = parts[index]!;
-        return { id, outcomes: packOutcomes(outcomes.slice(from, (from += part.length)), part) };
-      });
-      this.#follow(ops, outcomes);
-      this.#post({ answers, hint: isEmpty(hint) ? null : hint });
+      done = { parts, ops, ...this.#store.run(ops, reading) };
     } catch (error) {
       // What is not an answer of the store's is a mistake in one of the batches: the others must not suffer.
       if (batch.length > 1 && !isDibsError(error)) {
         for (const request of batch) this.#runAll([request], given);
         return;
       }
-      const failure = failureOf(error);
-      this.#post({ answers: batch.map(({ id }): Answer => ({ id, failure })), hint: null });
+      return this.#fail(batch, error);
+    }
+    // It stands from here on: whatever goes wrong now, it must not be run again.
+    if (this.#store.committed) this.#watch?.committed();
+    try {
+      this.#follow(done.ops, done.outcomes);
+      this.#post({ answers: pack(batch, done), hint: isEmpty(done.hint) ? null : done.hint });
+    } catch (error) {
+      this.#fail(batch, error);
     }
     if (this.#store.hasNotices) this.#fetchNotices(reading);
+  }
+
+  #fail(batch: Batch[], error: unknown): void {
+    const failure = failureOf(error);
+    // It may have been carried out, and what it did concerns others: they are to look for themselves.
+    const isUnknown = failure.code === "OUTCOME_UNKNOWN";
+    if (isUnknown) this.#watch?.committed();
+    this.#post({
+      answers: batch.map(({ id }): Answer => ({ id, failure })),
+      hint: isUnknown ? { foreign: true } : null,
+    });
   }
 
   #follow(ops: readonly Op[], outcomes: readonly Outcome[]): void {
@@ -191,6 +202,14 @@ class StoreThread {
 }
 
 type Batch = Extract<Request, { ops: PackedOps }>;
+
+function pack(batch: Batch[], { parts, outcomes }: { parts: Op[][]; outcomes: Outcome[] }): Answer[] {
+  let from = 0;
+  return batch.map(({ id }, index) => {
+    const part = parts[index]!;
+    return { id, outcomes: packOutcomes(outcomes.slice(from, (from += part.length)), part) };
+  });
+}
 
 function isEmpty(hint: Hint): boolean {
   for (const _ in hint) return false;

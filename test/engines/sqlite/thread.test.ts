@@ -1,0 +1,88 @@
+import { once } from "node:events";
+import * as fs from "node:fs";
+import { MessageChannel, type MessagePort } from "node:worker_threads";
+import Database from "better-sqlite3";
+import { expect, onTestFinished, test, vi } from "vitest";
+import type { Report, Request } from "../../../src/engines/sqlite/messages.ts";
+import * as pack from "../../../src/engines/sqlite/pack.ts";
+import { serve } from "../../../src/engines/sqlite/thread.ts";
+import { newTask, tempPath } from "./kit.ts";
+
+vi.mock("node:fs", async (original) => {
+  const actual = await original<typeof fs>();
+  return { ...actual, fdatasyncSync: vi.fn(actual.fdatasyncSync) };
+});
+vi.mock("../../../src/engines/sqlite/pack.ts", async (original) => {
+  const actual = await original<typeof pack>();
+  return { ...actual, packOutcomes: vi.fn(actual.packOutcomes) };
+});
+
+/** The thread's work, done here, where its parts can be made to fail. */
+async function start(path: string): Promise<MessagePort> {
+  const { port1, port2 } = new MessageChannel();
+  serve(port2, { path, durability: "full", role: "writer", reading: null });
+  expect(await next(port1)).toEqual({ opened: true });
+  onTestFinished(async () => {
+    port1.postMessage({ close: true } satisfies Request);
+    await once(port1, "close");
+  });
+  return port1;
+}
+
+async function next(port: MessagePort): Promise<Report> {
+  const [report] = (await once(port, "message")) as [Report];
+  return report;
+}
+
+function add(port: MessagePort, id: number): void {
+  const ops = pack.packOps([{ verb: "add", tasks: [newTask()] }]);
+  port.postMessage({ id, ops, reading: null } satisfies Request);
+}
+
+function countTasks(path: string): unknown {
+  const db = new Database(path, { readonly: true });
+  try {
+    return db.prepare("SELECT count(*) FROM task").pluck().get();
+  } finally {
+    db.close();
+  }
+}
+
+test("a mistake after the commit is told, and does not run the batches again", async () => {
+  const path = tempPath();
+  const port = await start(path);
+  vi.mocked(pack.packOutcomes).mockImplementationOnce(() => {
+    throw new Error("a bug");
+  });
+  // Both are there when the first is looked at, and share a commit.
+  add(port, 1);
+  add(port, 2);
+  const failure = expect.objectContaining({ code: null, message: "a bug" });
+  expect(await next(port)).toEqual({
+    answers: [
+      { id: 1, failure },
+      { id: 2, failure },
+    ],
+    hint: null,
+  });
+  expect(countTasks(path)).toBe(2);
+});
+
+test("of a commit that may not be kept the others are told to look for themselves", async () => {
+  const path = tempPath();
+  const port = await start(path);
+  // Keeps the journal from starting over.
+  const reader = new Database(path, { readonly: true });
+  onTestFinished(() => void reader.close());
+  reader.exec("BEGIN");
+  reader.prepare("SELECT count(*) FROM task").get();
+  vi.mocked(fs.fdatasyncSync).mockImplementationOnce(() => {
+    throw new Error("EIO");
+  });
+  add(port, 1);
+  expect(await next(port)).toEqual({
+    answers: [{ id: 1, failure: expect.objectContaining({ code: "OUTCOME_UNKNOWN" }) }],
+    hint: { foreign: true },
+  });
+  expect(countTasks(path)).toBe(1);
+});
