@@ -5,6 +5,7 @@ import { dead } from "./dead.ts";
 import { delayed } from "./delayed.ts";
 import { depth } from "./depth.ts";
 import { drain, drainHandToMouth } from "./drain.ts";
+import { elsewhere } from "./elsewhere.ts";
 import { eventLoop } from "./event-loop.ts";
 import { groups } from "./groups.ts";
 import { parked } from "./parked.ts";
@@ -31,6 +32,7 @@ export const SCENARIOS: readonly Scenario[] = [
   groups,
   parked,
   dead,
+  elsewhere,
   scaling,
   startUp,
   eventLoop,
