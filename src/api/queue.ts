@@ -90,7 +90,9 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
     const encoded = tasks.map((task, index) => {
       try {
         checkObject(task, "A task");
-        if (!("data" in task)) throw invalid("A task of addMany is an object with its payload in `data`.");
+        if (!("data" in task)) {
+          throw invalid(`A task of addMany is an object with its payload in \`data\`; got ${show(task)}.`);
+        }
         const { data, ...options } = task;
         refuseTx(options);
         return this.#encode(data, options);
