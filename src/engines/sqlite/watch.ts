@@ -3,9 +3,12 @@ import { type FSWatcher, watch } from "node:fs";
 /** Where the file system tells of no changes, the store is asked this often. */
 const POLL_MS = 250;
 /**
- * A commit shows some time after its last write to the file, which is what we are told of: the disk has to be
- * reached in between. So we look at once, and again after each of these.
+ * We are told of a commit's first write to the file, and it shows after its last one, most often within a millisecond. A
+ * timer would take longer than that, so the thread waits for it, in steps as long as this.
  */
+const STEP_MS = 0.1;
+const STEPS = 8;
+/** A writer that is held up longer is looked after again when so much time has passed, each counted from the look before. */
 const LOOKS_MS = [1, 2, 4, 8, 16, 32, 64, 128];
 /**
  * Once a write is explained, by a commit that shows or by one of our own, two more looks are for another commit
@@ -16,6 +19,8 @@ const LAST_LOOKS_MS = [4, 32];
 const LONGEST_PAUSE_MS = 20;
 /** After this long without a report the next one is made at once again. */
 const QUIET_MS = 200;
+
+const cell = new Int32Array(new SharedArrayBuffer(4));
 
 /**
  * Notices the commits of other processes. Every commit writes to the -wal file, ours too; SQLite's data version
@@ -82,12 +87,21 @@ export class Watch {
   #next(): void {
     this.#timer = undefined;
     const rest = this.#reportedAt + this.#pause - performance.now();
-    if (rest <= 0 && this.#compare() && this.#looks.length > LAST_LOOKS_MS.length)
-      this.#looks = LAST_LOOKS_MS;
+    if (rest <= 0 && this.#look() && this.#looks.length > LAST_LOOKS_MS.length) this.#looks = LAST_LOOKS_MS;
     const [wait, ...later] = this.#looks;
     if (wait === undefined) return;
     this.#looks = later;
     this.#timer = setTimeout(() => this.#next(), Math.max(rest, wait)).unref();
+  }
+
+  /** Patiently, if somebody else has just begun to write. */
+  #look(): boolean {
+    let steps = this.#looks.length === LOOKS_MS.length ? STEPS : 0;
+    while (!this.#compare()) {
+      if (steps-- === 0) return false;
+      Atomics.wait(cell, 0, 0, STEP_MS);
+    }
+    return true;
   }
 
   /** Whether another process has committed. */
