@@ -123,6 +123,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     discard: async (queue, filter) =>
       (await run({ verb: "discard", queue: checkQueueName(queue), filter: checkFilter(filter) })).count,
     join: (worker, lease, listener) => sessions.join(worker, lease, listener),
+    reconcile: async (session, fences) => void (await run({ verb: "reconcile", session, fences })),
     leave: (session) => sessions.leave(session),
     workers: async (queue) =>
       run({ verb: "workers", ...(queue !== undefined && { queue: checkQueueName(queue) }) }),

@@ -54,6 +54,8 @@ export interface Port {
 
   /** A worker starts; `listener` hears of claims it loses. Its heartbeat is somebody else's care from here on. */
   join(worker: WorkerInfo, lease: number, listener: (notice: ClaimNotice) => void): Promise<number>;
+  /** After a claim whose outcome is unknown: gives back what the session holds beside these, and nobody knows of. */
+  reconcile(session: number, fences: number[]): Promise<void>;
   leave(session: number): Promise<void>;
   workers(queue?: string): Promise<WorkerRecord[]>;
 

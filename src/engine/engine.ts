@@ -153,6 +153,11 @@ export interface Verbs {
   join: Verb<{ worker: WorkerInfo; lease: number }, { session: number }>;
   /** Signs of life. Also ends claims that passed their timeout, and fetches notices. */
   beat: Verb<{ sessions: number[] }, { notices: Notice[] }>;
+  /**
+   * What a session's worker knows it holds. Claims of others, handed out by an answer that was lost, go back as if never
+   * claimed.
+   */
+  reconcile: Verb<{ session: number; fences: number[] }, { released: number }>;
   /** A worker stops; what it still holds is released. */
   leave: Verb<{ session: number }, { released: number }>;
   workers: Verb<{ queue?: string }, WorkerRecord[]>;

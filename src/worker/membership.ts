@@ -6,6 +6,7 @@ import type { ClaimNotice, Port } from "../core/port.ts";
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
+const LEAVE_PATIENCE_MS = 5_000;
 
 export interface Member {
   id: string;
@@ -52,10 +53,22 @@ export class Membership {
     return this.#joining;
   }
 
-  /** What the session still holds goes back. */
+  /** What the session still holds goes back. A store in trouble for longer than this finds out by the lease. */
   async leave(): Promise<void> {
     await this.#joining?.catch(() => {});
-    if (this.#session !== undefined) await this.#port.leave(this.#session).catch(() => {});
+    const session = this.#session;
+    if (session === undefined) return;
+    const { clock } = this.#port;
+    const start = clock.read().awake;
+    for (let ms = FIRST_PAUSE_MS; ; ms *= 2) {
+      try {
+        return await this.#port.leave(session);
+      } catch (error) {
+        const waited = clock.read().awake - start;
+        if (!isDibsError(error) || !error.retryable || waited >= LEAVE_PATIENCE_MS) return;
+        await new Promise<void>((resolve) => clock.after(ms, resolve));
+      }
+    }
   }
 
   async #joinOnce(): Promise<void> {

@@ -60,6 +60,8 @@ export class Worker implements AsyncDisposable {
   /** Settlements that the store did not take yet. Each holds a place, or a full queue would slow nobody down. */
   #repeating = 0;
   #fetching = false;
+  /** The store may hold something for us that we do not know of. */
+  #isUnsure = false;
   #fillAsked = false;
   #turn = 0;
   #stopped: Promise<void> | undefined;
@@ -180,6 +182,7 @@ export class Worker implements AsyncDisposable {
   async #fetch(max: number): Promise<void> {
     this.#fetching = true;
     try {
+      if (this.#isUnsure) await this.#reconcile();
       const { tasks, policies } = await this.#port.claim({
         queues: this.#queuesInOrder(),
         max,
@@ -213,6 +216,12 @@ export class Worker implements AsyncDisposable {
     this.#askFill();
   }
 
+  /** A claim's answer was lost: what it brought would stay with us, and nobody would work on it. */
+  async #reconcile(): Promise<void> {
+    await this.#port.reconcile(this.#membership.session!, [...this.#held.keys()]);
+    this.#isUnsure = false;
+  }
+
   /** Fair: each queue is the first to be asked in turn. */
   #queuesInOrder(): string[] {
     if (this.#options.order === "strict" || this.queues.length === 1) return [...this.queues];
@@ -223,6 +232,7 @@ export class Worker implements AsyncDisposable {
   async #afterFailedFetch(error: unknown): Promise<void> {
     if (this.#stopFetching.signal.aborted) return;
     if (isDibsError(error) && error.code === "CLAIM_LOST") return this.#rejoin();
+    if (isDibsError(error) && error.code === "OUTCOME_UNKNOWN") this.#isUnsure = true;
     if (isDibsError(error) && !error.retryable) {
       if (error.code !== "CLOSED") this.#logger.error(`Worker ${this.id} stops: ${error.message}`);
       return void this.stop();

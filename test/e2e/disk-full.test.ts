@@ -66,6 +66,38 @@ describe.concurrent("a full disk", () => {
     expect(db.pragma("integrity_check", { simple: true })).toBe("ok");
     db.close();
   });
+
+  test("does not keep what a worker holds that stops meanwhile", async ({ stage, skip }) => {
+    const disk = mountSmallDisk(stage, "8m");
+    skip(disk === undefined, "needs the right to mount a small disk (root on Linux)");
+    const dibs = await open(join(disk!, "work.db"));
+    stage.onEnd(() => dibs.close());
+    const queue = dibs.queue<number>("work", { lease: "2s" });
+    const tasks = await queue.addMany([{ data: 1 }, { data: 2 }]);
+    const { promise: started, resolve: start } = Promise.withResolvers<void>();
+    const worker = queue.work(
+      () => {
+        start();
+        return new Promise(() => {});
+      },
+      { prefetch: 1 },
+    );
+    await started;
+    const makeRoom = fill(disk!);
+    await until("the disk is full", async () => {
+      try {
+        await queue.add(3);
+        return false;
+      } catch {
+        return true;
+      }
+    });
+    // It gives up before there is room again: from then on only its lease speaks.
+    await worker.stop({ timeout: 0 });
+    makeRoom();
+    queue.work(() => {});
+    await Promise.all(tasks.map((task) => task.result({ timeout: "25s" })));
+  });
 });
 
 /** Undefined where this process may not mount. */

@@ -157,6 +157,32 @@ export function sessions(start: Start): void {
       expect((await Promise.all(next)).flat()).toHaveLength(2);
     });
 
+    test("gives back what it does not know of, as if never claimed", async () => {
+      const { port } = await start();
+      const worker = await joinWorker(port, "w");
+      const other = await joinWorker(port, "other");
+      await addNamed(port, ["1", "2", "3"]);
+      const [known, lost] = await worker.claim({ max: 2 });
+      const others = await other.claimOne();
+      await port.reconcile(worker.session, [known!.fence]);
+      expect(await port.task(lost!.id)).toMatchObject({ state: "ready", attempt: 1 });
+      expect(await port.history(lost!.id)).toEqual([]);
+      await refused(() => ack(port, lost!), "CLAIM_LOST");
+      expect(await claimNames(port)).toEqual(["2"]);
+      expect(await ack(port, known!)).toBe("done");
+      expect(await ack(port, others)).toBe("done");
+    });
+
+    test("ends what was cancelled and it does not know of", async () => {
+      const { port } = await start();
+      const worker = await joinWorker(port, "w");
+      const { id } = await addOne(port);
+      await worker.claimOne();
+      await port.cancel(id);
+      await port.reconcile(worker.session, []);
+      expect(await stateOf(port, id)).toBe("cancelled");
+    });
+
     test("may leave twice", async () => {
       const { port } = await start();
       const worker = await joinWorker(port, "w");

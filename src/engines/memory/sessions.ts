@@ -27,6 +27,14 @@ export function beat(model: Model, sessions: number[]): { notices: Notice[] } {
   return { notices };
 }
 
+export function reconcile(model: Model, session: number, fences: number[]): { released: number } {
+  const unknown = claimsOf(model, session)
+    .filter((task) => !fences.includes(task.claim!.fence))
+    .sort((a, b) => a.seq - b.seq);
+  for (const task of unknown) settleRelease(model, task, false);
+  return { released: unknown.length };
+}
+
 export function leave(model: Model, id: number): { released: number } {
   const session = model.sessions.get(id);
   if (!session) return { released: 0 };

@@ -9,7 +9,7 @@ import { discard, patterns, redrive } from "./dead.ts";
 import { ends, get, history, list, stats } from "./inspect.ts";
 import { Model } from "./model.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
-import { beat, join, leave, workers } from "./sessions.ts";
+import { beat, join, leave, reconcile, workers } from "./sessions.ts";
 import { heldTask, settle } from "./settle.ts";
 
 type Handlers = { [V in VerbName]: (model: Model, op: Verbs[V]["in"]) => Verbs[V]["out"] };
@@ -50,6 +50,7 @@ const HANDLERS: Handlers = {
   discard: (model, op) => discard(model, op.queue, op.filter),
   join: (model, op) => join(model, op.worker, op.lease),
   beat: (model, op) => beat(model, op.sessions),
+  reconcile: (model, op) => reconcile(model, op.session, op.fences),
   leave: (model, op) => leave(model, op.session),
   workers: (model, op) => workers(model, op.queue),
   tend,

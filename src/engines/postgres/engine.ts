@@ -122,6 +122,8 @@ class PostgresEngine implements Engine {
   }
 
   async #write(ops: readonly Op[]): Promise<Outcome[]> {
+    // Whatever becomes of it: who asked to leave gives no more signs of life.
+    for (const op of ops) if (op.verb === "leave") this.#forget(op.session);
     const ran = await this.#inTurn(ops);
     this.#follow(ops, ran.outcomes);
     this.#tell(ops, ran);
@@ -215,7 +217,6 @@ class PostgresEngine implements Engine {
         this.#sessions.add(session);
         this.#heart.join(session, op.lease);
       }
-      if (op.verb === "leave") this.#forget(op.session);
     }
   }
 

@@ -103,6 +103,13 @@ async function overdueOf(tx: Tx, session: BeatingSession): Promise<Notice[]> {
 const SESSION = `SELECT worker, info FROM dibs.session WHERE id = $1 FOR UPDATE`;
 const HELD = selectClaims(`claim.session = $1 ORDER BY claim.task`, "FOR UPDATE OF claim");
 
+export async function reconcile(tx: Tx, session: number, fences: number[]): Promise<{ released: number }> {
+  const held = await tx.all<ClaimRow>(HELD, session);
+  const unknown = held.filter((row) => !fences.includes(row.fence));
+  for (const row of unknown) await settleRelease(tx, heldFrom(tx, row), false);
+  return { released: unknown.length };
+}
+
 export async function leave(tx: Tx, id: number): Promise<{ released: number }> {
   const session = await tx.get<{ worker: string; info: string }>(SESSION, id);
   if (!session) return { released: 0 };

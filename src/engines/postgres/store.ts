@@ -22,7 +22,7 @@ import { Floors } from "./floors.ts";
 import { ends, get, history, list, stats } from "./inspect.ts";
 import type { Link } from "./link.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
-import { beat, join, leave, workers } from "./sessions.ts";
+import { beat, join, leave, reconcile, workers } from "./sessions.ts";
 import { settleTogether } from "./settle-together.ts";
 import { extend, progress, settle } from "./settle.ts";
 import { Tx, type TxOptions } from "./tx.ts";
@@ -51,6 +51,7 @@ const HANDLERS: Handlers = {
   discard: (tx, op) => discard(tx, op.queue, op.filter),
   join: (tx, op) => join(tx, op.worker, op.lease),
   beat: (tx, op) => beat(tx, op.sessions),
+  reconcile: (tx, op) => reconcile(tx, op.session, op.fences),
   leave: (tx, op) => leave(tx, op.session),
   workers: (tx, op) => workers(tx, op.queue),
   tend,

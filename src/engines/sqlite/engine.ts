@@ -78,6 +78,7 @@ class SqliteEngine implements Engine {
   }
 
   async #write(ops: readonly Op[]): Promise<Outcome[]> {
+    for (const op of ops) if (op.verb === "leave") this.#heart?.leave(op.session);
     const answer = this.#writer.run(ops, this.#clock?.read() ?? null);
     this.#written = answer.catch(() => {});
     const outcomes = await answer;
@@ -121,7 +122,6 @@ class SqliteEngine implements Engine {
       if (op.verb === "join" && "ok" in outcome && !this.#closed) {
         heart.join((outcome.ok as { session: number }).session, op.lease);
       }
-      if (op.verb === "leave") heart.leave(op.session);
     }
   }
 

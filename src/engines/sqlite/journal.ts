@@ -50,11 +50,11 @@ export class Journal {
     }
   }
 
-  /** Returns when this connection's commits are on disk. */
-  sync(): void {
+  /** Returns when this connection's commits are on disk, or with what is to be said where they may not be. */
+  sync(): DibsError | undefined {
     const error = this.#flush(fdatasyncSync);
-    if (!error || this.#startOver()) return;
-    throw this.#failure(
+    if (!error || this.#startOver()) return undefined;
+    return this.#failure(
       "OUTCOME_UNKNOWN",
       "This batch was carried out, and may or may not survive a power cut. An add is safe to repeat with an idempotencyKey.",
       error,

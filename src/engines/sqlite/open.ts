@@ -1,4 +1,4 @@
-import { closeSync, fchmodSync, fstatSync, openSync, statSync } from "node:fs";
+import { accessSync, chmodSync, constants, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
 import type { Reading } from "../../core/clock.ts";
@@ -68,15 +68,19 @@ function unsupported(message: string): DibsError {
 /** Made before SQLite opens it, so that its -wal and -shm inherit the mode: payloads may be secret. */
 function makeFile(path: string): void {
   try {
-    if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
+    const found = statSync(path, { throwIfNoEntry: false });
+    if (found?.isDirectory()) {
       throw invalid(`${path} is a folder. Name a file in it, as in ${path}/dibs.db.`);
     }
-    const file = openSync(path, "a", 0o600);
+    // One that is there is not opened: to close it again would take away the locks of every connection of this process.
+    if (found) accessSync(path, constants.R_OK | constants.W_OK);
+    else writeFileSync(path, "", { flag: "wx", mode: 0o600 });
     // An empty file that somebody made becomes ours, and as private as one of our own.
-    if (fstatSync(file).size === 0) fchmodSync(file, 0o600);
-    closeSync(file);
+    if (found?.size === 0) chmodSync(path, 0o600);
   } catch (error) {
     const { code } = error as { code?: string };
+    // Another process was faster.
+    if (code === "EEXIST") return;
     if (code === "ENOENT" || code === "ENOTDIR") {
       throw invalid(
         `There is no folder ${dirname(path)} for the store ${path}. Make it first, or name another file.`,

@@ -97,6 +97,12 @@ function write(tx: Tx, id: number, from: BeatingSession, to: BeatingSession): vo
 const WORKER = `SELECT worker FROM session WHERE id = ?`;
 const HELD = `SELECT * FROM claim WHERE session = ? ORDER BY task`;
 
+export function reconcile(tx: Tx, session: number, fences: number[]): { released: number } {
+  const unknown = tx.all<ClaimRow>(HELD, session).filter((row) => !fences.includes(row.fence));
+  for (const row of unknown) settleRelease(tx, heldFrom(tx, row), false);
+  return { released: unknown.length };
+}
+
 export function leave(tx: Tx, id: number): { released: number } {
   const session = tx.get<{ worker: string }>(WORKER, id);
   if (!session) return { released: 0 };

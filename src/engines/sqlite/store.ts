@@ -1,6 +1,6 @@
 import Database from "better-sqlite3";
 import type { Reading } from "../../core/clock.ts";
-import { isDibsError } from "../../core/errors.ts";
+import { DibsError, isDibsError } from "../../core/errors.ts";
 import {
   type Hint,
   type Op,
@@ -22,7 +22,7 @@ import { whenFree } from "./lock.ts";
 import { ends, get, history, list, stats } from "./inspect.ts";
 import { openDatabase } from "./open.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
-import { beat, join, leave, workers } from "./sessions.ts";
+import { beat, join, leave, reconcile, workers } from "./sessions.ts";
 import { settleTogether } from "./settle-together.ts";
 import { extend, progress, settle } from "./settle.ts";
 import { Tx } from "./tx.ts";
@@ -50,6 +50,7 @@ const HANDLERS: Handlers = {
   discard: (tx, op) => discard(tx, op.queue, op.filter),
   join: (tx, op) => join(tx, op.worker, op.lease),
   beat: (tx, op) => beat(tx, op.sessions),
+  reconcile: (tx, op) => reconcile(tx, op.session, op.fences),
   leave: (tx, op) => leave(tx, op.session),
   workers: (tx, op) => workers(tx, op.queue),
   tend,
@@ -80,6 +81,21 @@ export interface SqliteStoreOptions {
   readonly?: boolean;
 }
 
+interface Ran {
+  outcomes: Outcome[];
+  hint: Hint;
+}
+
+/** A batch that was carried out, and may not survive a power cut. */
+export class Unkept extends DibsError {
+  readonly ran: Ran;
+
+  constructor({ code, message, cause }: DibsError, ran: Ran) {
+    super(code, message, { cause });
+    this.ran = ran;
+  }
+}
+
 /** One connection to a store file. Synchronous: it belongs in a thread of its own (thread.ts). */
 export class SqliteStore implements Store {
   readonly #db: Database.Database;
@@ -108,7 +124,18 @@ export class SqliteStore implements Store {
   }
 
   /** All operations in one transaction, in order. On an error of SQLite's nothing of them has happened. */
-  #within(begin: string, ops: readonly Op[], reading: Reading): { outcomes: Outcome[]; hint: Hint } {
+  #within(begin: string, ops: readonly Op[], reading: Reading): Ran {
+    const ran = this.#commit(begin, ops, reading);
+    if (!this.#tx.changed) {
+      this.#journal?.syncSeen();
+      return ran;
+    }
+    const failure = this.#journal?.sync();
+    if (failure) throw new Unkept(failure, ran);
+    return ran;
+  }
+
+  #commit(begin: string, ops: readonly Op[], reading: Reading): Ran {
     const tx = this.#tx;
     let committing = false;
     try {
@@ -118,8 +145,6 @@ export class SqliteStore implements Store {
       tx.finish();
       committing = tx.changed;
       tx.exec("COMMIT");
-      if (tx.changed) this.#journal?.sync();
-      else this.#journal?.syncSeen();
       return { outcomes, hint: tx.hint };
     } catch (error) {
       this.#undo();
@@ -128,7 +153,7 @@ export class SqliteStore implements Store {
   }
 
   /** Answers a batch that has nothing to do without the write lock; undefined where there is something. */
-  #idle(ops: readonly Op[], reading: Reading): { outcomes: Outcome[]; hint: Hint } | undefined {
+  #idle(ops: readonly Op[], reading: Reading): Ran | undefined {
     if (!ops.every((op) => op.verb in IDLE)) return undefined;
     const tx = this.#tx;
     const answer = this.#reading(reading, () => {

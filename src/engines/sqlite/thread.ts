@@ -1,12 +1,12 @@
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { type Reading, startTimer } from "../../core/clock.ts";
 import { isDibsError } from "../../core/errors.ts";
-import { BOUNDS, type Hint, type Notice, type Op, type Outcome } from "../../engine/engine.ts";
+import { BOUNDS, type Hint, type Op, type Outcome } from "../../engine/engine.ts";
 import { systemClock } from "../../engine/system-clock.ts";
 import { Heart } from "../../engine/heart.ts";
 import { type Answer, failureOf, type Report, type Request, type ThreadData } from "./messages.ts";
 import { type PackedOps, packOutcomes, sizeOf, unpackOps } from "./pack.ts";
-import { SqliteStore } from "./store.ts";
+import { SqliteStore, Unkept } from "./store.ts";
 import { Watch } from "./watch.ts";
 
 /**
@@ -80,6 +80,8 @@ class StoreThread {
     try {
       const parts = batch.map((request) => unpackOps(request.ops));
       const ops = parts.length === 1 ? parts[0]! : parts.flat();
+      // Whatever becomes of it: who asked to leave gives no more signs of life.
+      for (const op of ops) if (op.verb === "leave") this.#forget(op.session);
       done = { parts, ops, ...this.#store.run(ops, reading) };
     } catch (error) {
       // What is not an answer of the store's is a mistake in one of the batches: the others must not suffer.
@@ -118,8 +120,6 @@ class StoreThread {
         const { session } = outcome.ok as { session: number };
         this.#sessions.add(session);
         if (this.#data.reading === null) this.#heart.join(session, op.lease);
-      } else if (op.verb === "leave") {
-        this.#forget(op.session);
       } else if (
         op.verb === "claim" &&
         "ok" in outcome &&
@@ -148,9 +148,19 @@ class StoreThread {
 
   /** A beat ends what is overdue, so it has more to tell than notices. */
   #runBeat(sessions: number[], reading: Reading): Hint {
-    const { outcomes, hint } = this.#store.run([{ verb: "beat", sessions }], reading);
-    if (this.#store.committed) this.#watch?.committed();
-    const notices: Notice[] = "ok" in outcomes[0] ? outcomes[0].ok.notices : [];
+    try {
+      const ran = this.#store.run([{ verb: "beat", sessions }], reading);
+      if (this.#store.committed) this.#watch?.committed();
+      return this.#heard(ran);
+    } catch (error) {
+      // What it brought is nowhere else any more.
+      if (error instanceof Unkept) this.#tell(this.#heard(error.ran));
+      throw error;
+    }
+  }
+
+  #heard({ outcomes, hint }: { outcomes: readonly Outcome[]; hint: Hint }): Hint {
+    const { notices } = (outcomes[0] as Extract<Outcome<"beat">, { ok: unknown }>).ok;
     for (const notice of notices) if (notice.kind === "gone") this.#forget(notice.session);
     return notices.length > 0 ? { ...hint, notices } : hint;
   }

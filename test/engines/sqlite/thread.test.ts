@@ -3,10 +3,11 @@ import * as fs from "node:fs";
 import { MessageChannel, type MessagePort } from "node:worker_threads";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { Report, Request } from "../../../src/engines/sqlite/messages.ts";
+import type { Op, Verbs } from "../../../src/engine/engine.ts";
+import type { Answer, Report, Request } from "../../../src/engines/sqlite/messages.ts";
 import * as pack from "../../../src/engines/sqlite/pack.ts";
 import { serve } from "../../../src/engines/sqlite/thread.ts";
-import { newTask, tempPath } from "./kit.ts";
+import { ask, newTask, openStore, QUEUE, tempPath, worker } from "./kit.ts";
 
 vi.mock("node:fs", async (original) => {
   const actual = await original<typeof fs>();
@@ -34,9 +35,37 @@ async function next(port: MessagePort): Promise<Report> {
   return report;
 }
 
+/** The first report that is wanted. */
+async function until(port: MessagePort, isWanted: (report: Report) => boolean): Promise<Report> {
+  for (;;) {
+    const report = await next(port);
+    if (isWanted(report)) return report;
+  }
+}
+
+async function answersOf(port: MessagePort): Promise<pack.PackedOutcomes> {
+  const report = await until(port, (each) => "answers" in each && each.answers.length > 0);
+  return (report as { answers: Answer[] }).answers[0]!.outcomes!;
+}
+
+function sessionFrom(packed: pack.PackedOutcomes[number]): number {
+  return (packed as { outcome: { ok: Verbs["join"]["out"] } }).outcome.ok.session;
+}
+
+function run(port: MessagePort, id: number, op: Op): void {
+  port.postMessage({ id, ops: pack.packOps([op]), reading: null } satisfies Request);
+}
+
 function add(port: MessagePort, id: number): void {
-  const ops = pack.packOps([{ verb: "add", tasks: [newTask()] }]);
-  port.postMessage({ id, ops, reading: null } satisfies Request);
+  run(port, id, { verb: "add", tasks: [newTask()] });
+}
+
+/** Keeps the journal from starting over, for as long as the test lasts. */
+function keepJournal(path: string): void {
+  const reader = new Database(path, { readonly: true });
+  onTestFinished(() => void reader.close());
+  reader.exec("BEGIN");
+  reader.prepare("SELECT count(*) FROM task").get();
 }
 
 function countTasks(path: string): unknown {
@@ -68,14 +97,29 @@ test("a mistake after the commit is told, and does not run the batches again", a
   expect(countTasks(path)).toBe(2);
 });
 
+test("what a heartbeat brought is told, whether or not its commit is kept", async () => {
+  const path = tempPath();
+  const port = await start(path);
+  run(port, 1, { verb: "join", worker: worker("w"), lease: 30_000 });
+  const [joined] = await answersOf(port);
+  const session = sessionFrom(joined!);
+  const other = openStore(path);
+  const { id } = ask(other, { verb: "add", tasks: [newTask()] })[0]!;
+  run(port, 2, { verb: "claim", queues: [QUEUE], max: 1, worker: "w", session });
+  await answersOf(port);
+  keepJournal(path);
+  vi.mocked(fs.fdatasyncSync).mockImplementationOnce(() => {
+    throw new Error("EIO");
+  });
+  ask(other, { verb: "cancel", id });
+  const hints = await until(port, (report) => "hint" in report && report.hint?.notices !== undefined);
+  expect(hints).toMatchObject({ hint: { notices: [{ session, kind: "cancel", id }] } });
+});
+
 test("of a commit that may not be kept the others are told to look for themselves", async () => {
   const path = tempPath();
   const port = await start(path);
-  // Keeps the journal from starting over.
-  const reader = new Database(path, { readonly: true });
-  onTestFinished(() => void reader.close());
-  reader.exec("BEGIN");
-  reader.prepare("SELECT count(*) FROM task").get();
+  keepJournal(path);
   vi.mocked(fs.fdatasyncSync).mockImplementationOnce(() => {
     throw new Error("EIO");
   });

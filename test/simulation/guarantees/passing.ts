@@ -120,6 +120,20 @@ function sorted(notices: Notice[]): string[] {
   return notices.map(text).sort();
 }
 
+export function checkReconcile(turn: Turn, op: Op<"reconcile">, outcome: Outcome<"reconcile">): void {
+  const { books } = turn;
+  const unknown = books.heldBy(op.session).filter((entry) => !op.fences.includes(entry.holder!.fence));
+  for (const entry of unknown) {
+    const { cancelled } = entry.holder!;
+    // As if never claimed: no row in the ledger.
+    endClaim(turn, entry, cancelled ? "cancelled" : "released", 0, cancelled);
+  }
+  check(
+    answer<"reconcile">(outcome).released === unknown.length,
+    `reconcile released ${JSON.stringify(outcome)}, unknown were ${unknown.length}`,
+  );
+}
+
 export function checkLeave(turn: Turn, op: Op<"leave">, outcome: Outcome<"leave">): void {
   const { books } = turn;
   const held = books.sessions.has(op.session) ? books.heldBy(op.session) : [];

@@ -14,7 +14,7 @@ import { checkAdded, refusalOfAdds } from "./adding.ts";
 import { Books, type Row } from "./books.ts";
 import { checkClaim } from "./claiming.ts";
 import { close } from "./closing.ts";
-import { checkBeat, checkLeave, checkTend } from "./passing.ts";
+import { checkBeat, checkLeave, checkReconcile, checkTend } from "./passing.ts";
 import { checkDiscard, checkDrop, checkPrune, checkPurge, checkRedrive } from "./removing.ts";
 import { checkFence, checkSettle } from "./settling.ts";
 import { EMPTY, type Snapshot, takeSnapshot } from "./snapshot.ts";
@@ -178,6 +178,7 @@ const JUDGES: Judges = {
   },
   beat: checkBeat,
   leave: checkLeave,
+  reconcile: checkReconcile,
   tend: (turn, _, outcome) => checkTend(turn, outcome),
   listen: nothing,
   unlisten: nothing,
