@@ -5,7 +5,7 @@ import { LIMITS } from "../core/limits.ts";
 import { checkNumber } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
-import type { ClaimOutcome, Engine, Op, Verbs } from "../engine/engine.ts";
+import type { ClaimOutcome, Engine, Op, Verbs, VerbWithin } from "../engine/engine.ts";
 import { add } from "./add.ts";
 import { checkFilter, checkListQuery, checkPatternKey, checkSpacing, checkTaskId } from "./check.ts";
 import { claim } from "./claim.ts";
@@ -19,6 +19,7 @@ import { Results } from "./results.ts";
 import { Sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { standStillDuring } from "./stand-still.ts";
+import { publish, subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { WaitingLine } from "./waiting-line.ts";
 
 const DEFAULT_POLL_MS = 2_000;
@@ -70,7 +71,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     }
   });
 
-  async function runWithin<V extends "add" | "settle">(tx: unknown, op: Op<V>): Promise<Verbs[V]["out"]> {
+  async function runWithin<V extends VerbWithin>(tx: unknown, op: Op<V>): Promise<Verbs[V]["out"]> {
     if (!engine.runWithin) throw noTx();
     const outcome = (await engine.runWithin(tx, op)) as { ok: Verbs[V]["out"] } | { refused: ErrorData };
     if ("refused" in outcome) throw errorFrom(outcome.refused);
@@ -93,6 +94,10 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     stats: async (queue) => run({ verb: "stats", queue: checkQueueName(queue) }),
     purge: (queue) => purge(context, queue),
     drop: (queue) => drop(context, queue),
+    subscribe: (pattern, group, policy) => subscribe(context, pattern, group, policy),
+    unsubscribe: (pattern, group) => unsubscribe(context, pattern, group),
+    subscriptions: (topic) => subscriptions(context, topic),
+    publish: (message, within) => publish(context, message, within),
     add: (tasks, within) => add(context, tasks, within),
     claim: (wish) => claim(context, line, wish),
     settle: (held, word, within) => settle(context, held, word, within),

@@ -3,15 +3,18 @@ import type { DibsEvent } from "./events.ts";
 import type { QueuePolicy } from "./policy.ts";
 import type {
   AddedTask,
+  Addition,
   Attempt,
   Body,
   ClaimedTask,
   ClaimRef,
   DeadFilter,
   DeadPattern,
+  NewMessage,
   NewTask,
   PatternKey,
   QueueStats,
+  SubscriptionRecord,
   TaskEnd,
   TaskError,
   TaskRecord,
@@ -34,6 +37,13 @@ export interface Port {
   stats(queue: string): Promise<QueueStats>;
   purge(queue: string): Promise<number>;
   drop(queue: string): Promise<void>;
+
+  /** Makes the subscription if it is new, and lays the named fields over the policy of its queue. */
+  subscribe(pattern: string, group: string, policy: Partial<QueuePolicy>): Promise<QueuePolicy>;
+  /** Removes the subscription, and its queue with all it holds; answers whether there was one. */
+  unsubscribe(pattern: string, group: string): Promise<boolean>;
+  subscriptions(topic?: string): Promise<SubscriptionRecord[]>;
+  publish(message: NewMessage, options?: WithinOptions): Promise<AddedTask[]>;
 
   add(tasks: NewTask[], options?: WithinOptions): Promise<AddedTask[]>;
   claim(wish: ClaimWish): Promise<ClaimResult>;
@@ -99,7 +109,7 @@ export interface SettleRef extends ClaimRef {
 
 /** What a holder says of its claim. */
 export type Word =
-  | { kind: "ack"; result: Body | null; adds?: NewTask[] }
+  | { kind: "ack"; result: Body | null; adds?: Addition[] }
   /** Without `delay` the queue's backoff decides. */
   | { kind: "nack"; error: TaskError; delay?: number | undefined; outcome?: "failed" | "timeout" }
   | { kind: "reject"; error: TaskError }

@@ -31,6 +31,12 @@ export interface NewTask {
   maxAttempts?: number;
 }
 
+/** A task for every subscription whose pattern matches the topic. */
+export type NewMessage = Omit<NewTask, "queue"> & { topic: string };
+
+/** What is added with a success: to a queue, or to whoever subscribed by then. */
+export type Addition = NewTask | NewMessage;
+
 export interface AddedTask {
   id: string;
   queue: string;
@@ -158,6 +164,15 @@ export interface QueueStats {
   serviceTime: number | null;
   waitTime: number | null;
   workers: number;
+}
+
+/** A consumer group: what is published to a topic that matches its pattern is added to its queue. */
+export interface SubscriptionRecord {
+  pattern: string;
+  /** The group's name: other names, and other patterns, are other subscriptions. */
+  group: string;
+  queue: string;
+  createdAt: number;
 }
 
 /** A kind of failure among the dead letters. */

@@ -4,14 +4,17 @@ import type { DibsEvent } from "../core/events.ts";
 import type { QueuePolicy } from "../core/policy.ts";
 import type {
   AddedTask,
+  Addition,
   Attempt,
   Body,
   ClaimedTask,
   DeadFilter,
   DeadPattern,
+  NewMessage,
   NewTask,
   PatternKey,
   QueueStats,
+  SubscriptionRecord,
   TaskEnd,
   TaskError,
   TaskRecord,
@@ -43,7 +46,7 @@ export interface Engine {
    * committed it is told to those who wait. Of settlements only `done` can be had so. Absent where the store cannot
    * take part in others' transactions.
    */
-  runWithin?<V extends "add" | "settle">(tx: unknown, op: Op<V>): Promise<Outcome<V>>;
+  runWithin?<V extends VerbWithin>(tx: unknown, op: Op<V>): Promise<Outcome<V>>;
 
   /** Batches that may be under way at once; above that, calls are better gathered into the next one. */
   readonly depth: number;
@@ -77,7 +80,7 @@ export type Notice =
 
 /** How a claim ends. `adds` commit with it or not at all. */
 export type Settlement =
-  | { kind: "done"; result: Body | null; adds?: NewTask[] }
+  | { kind: "done"; result: Body | null; adds?: Addition[] }
   /** A failure: scheduled again after `delay`, or dead when it was the last attempt. */
   | { kind: "fail"; error: TaskError; delay: number; outcome?: "failed" | "timeout" }
   /** Dead at once. */
@@ -109,8 +112,28 @@ export interface Verbs {
     { queue: string; upTo?: number; limit: number },
     { removed: number; upTo: number; more: boolean }
   >;
-  /** Removes a queue with all it holds, dead letters and claims too; at most `limit` tasks a call. */
+  /**
+   * Removes a queue with all it holds, dead letters and claims too; at most `limit` tasks a call. Its subscriptions go
+   * with the first call: nothing more is published to it.
+   */
   drop: Verb<{ queue: string; limit: number }, { removed: number; more: boolean }>;
+
+  // ── Topics ──────────────────────────────────────────────────────────────────────────────────────────────
+  /**
+   * Makes the subscription if it is new, and its queue. Every publish to a matching topic that begins after this has
+   * resolved, in any process, reaches it.
+   */
+  subscribe: Verb<{ pattern: string; group: string; queue: string }, { created: boolean }>;
+  /** No publish that begins after this has resolved reaches it. Its queue stays, with what it holds. */
+  unsubscribe: Verb<{ pattern: string; group: string }, { removed: boolean }>;
+  /** All, or those that a topic reaches; in the order they were made. */
+  subscriptions: Verb<{ topic?: string }, SubscriptionRecord[]>;
+  /**
+   * A task for the queue of every subscription whose pattern matches, in the order these were made, with the topic in a
+   * header; none where none matches, and one where several lead to the same queue. All or none, as `add`: one queue that
+   * refuses its copy refuses the publish.
+   */
+  publish: Verb<{ message: NewMessage }, AddedTask[]>;
 
   // ── Tasks ───────────────────────────────────────────────────────────────────────────────────────────────
   /** All or none. Makes queues that are new. */
@@ -235,6 +258,8 @@ interface Verb<In, Out> {
 }
 
 export type VerbName = keyof Verbs;
+/** Those that can be part of a transaction of the caller's. */
+export type VerbWithin = "add" | "publish" | "settle";
 export type Op<V extends VerbName = VerbName> = V extends VerbName ? { verb: V } & Verbs[V]["in"] : never;
 export type Outcome<V extends VerbName = VerbName> = V extends VerbName
   ? { ok: Verbs[V]["out"] } | { refused: ErrorData }
@@ -244,6 +269,7 @@ export type Outcomes<Ops extends readonly Op[]> = { [I in keyof Ops]: Outcome<Op
 /** These change nothing, and may be answered beside a commit that is under way. */
 export const READING_VERBS: ReadonlySet<VerbName> = new Set([
   "queues",
+  "subscriptions",
   "get",
   "ends",
   "history",

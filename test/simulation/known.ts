@@ -22,6 +22,7 @@ export class Known {
     }
     switch (op.verb) {
       case "add":
+      case "publish":
         this.ids.push(...answer<"add">(outcome).map((task) => task.id));
         break;
       case "claim":

@@ -186,7 +186,13 @@ class Simulation {
       { verb: "patterns", queue, by: "fingerprint", limit: 1_000 },
     ]);
     const histories = [...new Set(this.#known.ids)].map((id): Op => ({ verb: "history", id }));
-    const ops: Op[] = [{ verb: "queues" }, { verb: "workers" }, ...lists, ...histories];
+    const ops: Op[] = [
+      { verb: "queues" },
+      { verb: "subscriptions" },
+      { verb: "workers" },
+      ...lists,
+      ...histories,
+    ];
     const reading = this.#machine.read();
     const [model, store] = [this.#model.run(ops, reading), await this.#subject.run(ops, reading)];
     for (const [index, op] of ops.entries())

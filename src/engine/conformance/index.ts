@@ -27,6 +27,8 @@ import { sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { severalOpeners } from "./several-openers.ts";
 import { stats } from "./stats.ts";
+import { subscriptions } from "./subscriptions.ts";
+import { topics } from "./topics.ts";
 import { noTransactions, transactions } from "./transactions.ts";
 import { ttl } from "./ttl.ts";
 import { waitingClaims } from "./waiting-claims.ts";
@@ -60,6 +62,8 @@ const THEMES = {
   redrive,
   results,
   cancel,
+  topics,
+  subscriptions,
   stats,
   workers,
   events,

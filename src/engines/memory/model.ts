@@ -9,6 +9,7 @@ import type {
   DepthByState,
   EndState,
   Headers,
+  SubscriptionRecord,
   TaskError,
   TaskState,
   WorkerInfo,
@@ -24,6 +25,8 @@ export class Model {
   fence = 0;
   session = 0;
   readonly queues = new Map<string, ModelQueue>();
+  /** In the order they were made. */
+  subscriptions: SubscriptionRecord[] = [];
   readonly tasks = new Map<string, ModelTask>();
   readonly sessions = new Map<number, ModelSession>();
   notices: Notice[] = [];

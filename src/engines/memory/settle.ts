@@ -5,6 +5,7 @@ import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
 import { closeAttempt, comeBack, die, end, fail } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
+import { fanOut } from "./topics.ts";
 
 export function settle(
   model: Model,
@@ -46,11 +47,12 @@ function settleDone(model: Model, task: ModelTask, settlement: Settlement & { ki
   if (settlement.result !== null && isLarger(settlement.result, maxPayload)) {
     throw tooLarge("The result", settlement.result, maxPayload, task.queue);
   }
-  checkAdds(model, settlement.adds ?? []);
+  const adds = fanOut(model, settlement.adds ?? []);
+  checkAdds(model, adds);
   task.result = settlement.result;
   closeAttempt(model, task, "done", null);
   end(model, task, "done");
-  add(model, settlement.adds ?? []);
+  add(model, adds);
 }
 
 function settleReject(model: Model, task: ModelTask, settlement: Settlement & { kind: "reject" }): void {

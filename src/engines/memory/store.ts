@@ -11,6 +11,7 @@ import { Model } from "./model.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { beat, join, leave, reconcile, workers } from "./sessions.ts";
 import { heldTask, settle } from "./settle.ts";
+import { publish, subscribe, subscriptions, unsubscribe } from "./topics.ts";
 
 type Handlers = { [V in VerbName]: (model: Model, op: Verbs[V]["in"]) => Verbs[V]["out"] };
 
@@ -20,6 +21,10 @@ const HANDLERS: Handlers = {
   queues: (model, op) => queues(model, op.queue),
   purge: (model, op) => purge(model, op.queue, op.upTo, op.limit),
   drop: (model, op) => drop(model, op.queue, op.limit),
+  subscribe: (model, op) => subscribe(model, op.pattern, op.group, op.queue),
+  unsubscribe: (model, op) => unsubscribe(model, op.pattern, op.group),
+  subscriptions: (model, op) => subscriptions(model, op.topic),
+  publish: (model, op) => publish(model, op.message),
   add: (model, op) => add(model, op.tasks),
   claim,
   settle: (model, op) => settle(model, op.id, op.fence, op.settlement),

@@ -7,6 +7,8 @@ import {
   type Outcome,
   type Outcomes,
   READING_VERBS,
+  type Verbs,
+  type VerbWithin,
 } from "../../engine/engine.ts";
 import { Heart } from "../../engine/heart.ts";
 import { failureFrom } from "./failure.ts";
@@ -63,6 +65,17 @@ export async function openPostgres(options: PostgresOptions): Promise<Engine> {
 function okOf<T>(outcome: { ok: T } | { refused: ErrorData }): T {
   if ("refused" in outcome) throw errorFrom(outcome.refused);
   return outcome.ok;
+}
+
+function runVerb(within: Within, op: Op<VerbWithin>): Promise<Verbs[VerbWithin]["out"]> {
+  switch (op.verb) {
+    case "add":
+      return within.add(op.tasks);
+    case "publish":
+      return within.publish(op.message);
+    case "settle":
+      return within.settle(op.id, op.fence, op.settlement);
+  }
 }
 
 class PostgresEngine implements Engine {
@@ -154,15 +167,10 @@ class PostgresEngine implements Engine {
     return (await this.#during(this.#reader.run(ops, reading))).outcomes;
   }
 
-  async runWithin<V extends "add" | "settle">(tx: unknown, op: Op<V>): Promise<Outcome<V>> {
+  async runWithin<V extends VerbWithin>(tx: unknown, op: Op<V>): Promise<Outcome<V>> {
     if (this.#closed) throw closed();
     const within = await Within.begin(tx, this.#surroundings());
-    const given = op as Op<"add"> | Op<"settle">;
-    const ok =
-      given.verb === "add"
-        ? await within.add(given.tasks)
-        : await within.settle(given.id, given.fence, given.settlement);
-    return { ok } as Outcome<V>;
+    return { ok: await runVerb(within, op) } as Outcome<V>;
   }
 
   #surroundings(): Surroundings {
@@ -178,6 +186,10 @@ class PostgresEngine implements Engine {
       stateOf: async (id) => {
         const [found] = await this.run([{ verb: "get", id }]);
         return "ok" in found ? found.ok.state : undefined;
+      },
+      reachedBy: async (topic) => {
+        const [reached] = await this.run([{ verb: "subscriptions", topic }]);
+        return okOf(reached).map(({ queue }) => queue);
       },
     };
   }

@@ -298,6 +298,21 @@ export const MIGRATIONS: readonly string[] = [
   );
   ${AUTOVACUUM}
   `,
+  `
+  -- A consumer group. What is published is compared with copies of this table (topics.ts), which follow the two numbers.
+  -- Whoever changes it holds the store's row, so that ids are committed in their order.
+  CREATE TABLE dibs.subscription (
+    id         int8 PRIMARY KEY,   -- in the order they were made
+    created_at int8 NOT NULL,
+    queue      int4 NOT NULL,
+    pattern    text COLLATE "C" NOT NULL,
+    group_name text COLLATE "C" NOT NULL,
+    UNIQUE (pattern, group_name)
+  );
+  CREATE INDEX subscription_queue ON dibs.subscription (queue);
+  ALTER TABLE dibs.store ADD COLUMN subscribed   int8 NOT NULL DEFAULT 0;  -- the last id given out
+  ALTER TABLE dibs.store ADD COLUMN unsubscribed int8 NOT NULL DEFAULT 0;  -- grows when some are removed
+  `,
 ];
 
 // By reading the catalogue: to_regclass answers from a memory that is not told of others' commits within a transaction.

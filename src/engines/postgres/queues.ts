@@ -2,6 +2,7 @@ import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
 import { findMany, remove, removeTaken, takePending } from "./place.ts";
 import { notify } from "./sweep.ts";
+import { unsubscribeQueue } from "./topics.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 const UPDATE_QUEUE = `
@@ -124,6 +125,7 @@ const DELETE_QUEUE = [
 export async function drop(tx: Tx, name: string, limit: number): Promise<{ removed: number; more: boolean }> {
   const queue = tx.queueNamed(name);
   if (!queue) return { removed: 0, more: false };
+  await unsubscribeQueue(tx, queue);
   let next = await nextToDrop(tx, queue, limit);
   // What others were adding while we looked would be left behind: the last look is made with nobody else about.
   if (!next.more) {

@@ -21,10 +21,12 @@ import { takeUp } from "./inbox.ts";
 import { Floors } from "./floors.ts";
 import { ends, get, history, list, stats } from "./inspect.ts";
 import type { Link } from "./link.ts";
+import { publish } from "./publish.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { beat, join, leave, reconcile, workers } from "./sessions.ts";
 import { settleTogether } from "./settle-together.ts";
 import { extend, progress, settle } from "./settle.ts";
+import { subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { Tx, type TxOptions } from "./tx.ts";
 
 type Answer<V extends VerbName> = Verbs[V]["out"] | Promise<Verbs[V]["out"]>;
@@ -36,6 +38,10 @@ const HANDLERS: Handlers = {
   queues: (tx, op) => queues(tx, op.queue),
   purge: (tx, op) => purge(tx, op.queue, op.upTo, op.limit),
   drop: (tx, op) => drop(tx, op.queue, op.limit),
+  subscribe: (tx, op) => subscribe(tx, op.pattern, op.group, op.queue),
+  unsubscribe: (tx, op) => unsubscribe(tx, op.pattern, op.group),
+  subscriptions: (tx, op) => subscriptions(tx, op.topic),
+  publish: (tx, op) => publish(tx, op.message),
   add: (tx, op) => add(tx, op.tasks),
   claim,
   settle: (tx, op) => settle(tx, op.id, op.fence, op.settlement),
@@ -64,6 +70,8 @@ const HANDLERS: Handlers = {
 /** Verbs that seldom find nothing to write. The others are not given a number before they have found something. */
 const WRITES: Partial<Record<VerbName, true>> = {
   add: true,
+  publish: true,
+  subscribe: true,
   claim: true,
   settle: true,
   declare: true,
@@ -156,7 +164,11 @@ export class PostgresStore {
     try {
       if (this.#server === undefined) this.#server = await this.#identify();
       const server = this.#server;
-      const foresight = { numbers: numbersFor(tx, ops), writes: ops.some((op) => op.verb in WRITES) };
+      const foresight = {
+        numbers: numbersFor(tx, ops),
+        writes: ops.some((op) => op.verb in WRITES),
+        alone: ops.some((op) => op.verb === "unsubscribe"),
+      };
       await tx.begin(isReading ? "reading" : "writing", reading, foresight);
       tx.noticed = false;
       if (!isReading && tx.rebooted) tx.changed = true;
@@ -243,7 +255,7 @@ async function runAll(tx: Tx, ops: readonly Op[]): Promise<Outcome[]> {
     const from = outcomes.length;
     const op = ops[from]!;
     const together =
-      op.verb === "add"
+      op.verb === "add" || op.verb === "publish"
         ? await addTogether(tx, ops, from)
         : op.verb === "settle"
           ? await settleTogether(tx, ops, from, (each) => runOne(tx, each))

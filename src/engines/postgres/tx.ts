@@ -9,6 +9,7 @@ import { BOUNDS, type Hint } from "../../engine/engine.ts";
 import { catalogueLock } from "./locks.ts";
 import type { Floors } from "./floors.ts";
 import { type Link, PLANNING, type Value } from "./link.ts";
+import { Topics } from "./topics.ts";
 import { NO_DEPTH, readDepth, writeDeltas } from "./counters.ts";
 
 export interface Queue {
@@ -31,13 +32,13 @@ export interface TxOptions {
 
 // The server's clock, and no other. Several processes read it: each transaction has one time.
 const HEADER = `
-  SELECT salt, revision, epoch, event, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
+  SELECT salt, revision, epoch, event, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
     EXISTS (SELECT 1 FROM dibs.inbox) AS inbox,
     floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 AS clock
   FROM dibs.store WHERE one = 1`;
 const HEADER_WITH_XID = HEADER.replace("SELECT", "SELECT pg_current_xact_id()::text AS xid,");
 const HEADER_OF_INJECTED = `
-  SELECT salt, revision, epoch, event, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
+  SELECT salt, revision, epoch, event, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
     EXISTS (SELECT 1 FROM dibs.inbox) AS inbox,
     now, awake, boot, elapsed_at, awake_at
   FROM dibs.store WHERE one = 1`;
@@ -82,6 +83,8 @@ export interface Foresight {
   numbers?: number;
   /** Something will most likely be written. */
   writes?: boolean;
+  /** It has to be alone: asked for at once, it cannot end in two that wait for each other to let go. */
+  alone?: boolean;
 }
 
 /**
@@ -98,6 +101,11 @@ export class Tx {
   salt = 0;
   time!: EngineTime;
   listeners = 0;
+  /** The last number that a subscription got, and how often some were removed: see topics.ts. */
+  subscribed = 0;
+  unsubscribed = 0;
+  /** Who gets what is published. */
+  readonly topics = new Topics();
   /** Others' transactions have left something to be taken up: inbox.ts. */
   hasInbox = false;
   hint: Hint = {};
@@ -197,7 +205,7 @@ export class Tx {
   async begin(
     mode: Mode,
     reading: Reading | null,
-    { numbers = 0, writes = false }: Foresight = {},
+    { numbers = 0, writes = false, alone = false }: Foresight = {},
   ): Promise<void> {
     this.hint = {};
     this.changed = false;
@@ -213,7 +221,8 @@ export class Tx {
       this.link.exec(mode === "reading" ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" : "BEGIN"),
     );
     if (!this.#options.session) this.#keep(this.link.query(SETTINGS(this.#options.durability), []));
-    if (mode === "writing") this.#keep(this.link.query(LOCK_SHARED, [catalogueLock(this.link.schema)]));
+    const lockCatalogue = alone ? LOCK_ALONE : LOCK_SHARED;
+    if (mode === "writing") this.#keep(this.link.query(lockCatalogue, [catalogueLock(this.link.schema)]));
     const lock = mode === "writing" ? " FOR UPDATE" : "";
     const header = this.get<HeaderRow>(
       this.#injected ? HEADER_OF_INJECTED + lock : writes ? HEADER_WITH_XID : HEADER,
@@ -226,6 +235,8 @@ export class Tx {
     if (row === undefined) throw new Error("the store's row is missing");
     this.salt = row.salt;
     this.listeners = row.listeners;
+    this.subscribed = row.subscribed;
+    this.unsubscribed = row.unsubscribed;
     this.hasInbox = row.inbox;
     if (reading === null) this.#followServer(row);
     else this.#advance(row, reading);
@@ -264,6 +275,7 @@ export class Tx {
     this.#depths.clear();
     this.#flows.clear();
     this.dropping.clear();
+    this.topics.forget();
   }
 
   /** One clock for both: a server does not sleep. */
@@ -569,6 +581,8 @@ interface HeaderRow {
   revision: number;
   epoch: number;
   event: number;
+  subscribed: number;
+  unsubscribed: number;
   listeners: number;
   inbox: boolean;
   clock?: number;

@@ -4,7 +4,8 @@ import { claimLost, invalid } from "../../core/errors.ts";
 import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
 import type { QueuePolicy } from "../../core/policy.ts";
 import { formatTaskId, parseTaskId } from "../../core/task-id.ts";
-import type { AddedTask, Body, EndState, NewTask, TaskState } from "../../core/task.ts";
+import { copiesOf } from "../../core/topic.ts";
+import type { AddedTask, Addition, Body, EndState, NewMessage, NewTask, TaskState } from "../../core/task.ts";
 import { BOUNDS, type Settlement } from "../../engine/engine.ts";
 import { contentTypeOf, headersOf } from "./add.ts";
 import { channelOf } from "./herald.ts";
@@ -25,6 +26,8 @@ export interface Surroundings {
   /** Tasks that wait, for a queue's maxDepth. */
   depth(queue: string): Promise<number>;
   stateOf(id: string): Promise<TaskState | undefined>;
+  /** The queues of the subscriptions that a topic reaches. */
+  reachedBy(topic: string): Promise<string[]>;
 }
 
 export interface KnownQueue {
@@ -99,6 +102,21 @@ export class Within {
     return added;
   }
 
+  /** To those who have subscribed by now, and not by the commit: which may be long in coming. */
+  async publish(message: NewMessage): Promise<AddedTask[]> {
+    return this.add(await this.#fanOut([message]));
+  }
+
+  async #fanOut(additions: readonly Addition[]): Promise<NewTask[]> {
+    const tasks: NewTask[] = [];
+    for (const addition of additions) {
+      if ("topic" in addition)
+        tasks.push(...copiesOf(addition, await this.#around.reachedBy(addition.topic)));
+      else tasks.push(addition);
+    }
+    return tasks;
+  }
+
   async #check(tasks: NewTask[], queues: Map<string, KnownQueue>): Promise<void> {
     for (const [index, task] of tasks.entries()) {
       const { maxPayload } = queues.get(task.queue)!.policy;
@@ -140,7 +158,7 @@ export class Within {
     if (!held.cancelled && result !== null && isLarger(result, policy.maxPayload)) {
       throw tooLarge("The result", result, policy.maxPayload, held.queue_name);
     }
-    if (!held.cancelled && adds.length > 0) await this.add(adds);
+    if (!held.cancelled && adds.length > 0) await this.add(await this.#fanOut(adds));
     const state = held.cancelled ? "cancelled" : "done";
     await this.#all(DELETE_CLAIM, held.task);
     if (held.cancelled) await this.#all(INSERT_ATTEMPT, held.task, this.#now, JSON.stringify(held));

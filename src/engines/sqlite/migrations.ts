@@ -242,6 +242,20 @@ export const MIGRATIONS: readonly string[] = [
     body TEXT NOT NULL             -- JSON: DibsEvent
   );
   `,
+  `
+  -- A consumer group. What is published is compared with copies of this table (topics.ts), which follow the two numbers.
+  CREATE TABLE subscription (
+    id         INTEGER PRIMARY KEY,  -- in the order they were made
+    pattern    TEXT    NOT NULL,
+    group_name TEXT    NOT NULL,
+    queue      INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    UNIQUE (pattern, group_name)
+  );
+  CREATE INDEX subscription_queue ON subscription (queue);
+  ALTER TABLE store ADD COLUMN subscribed   INTEGER NOT NULL DEFAULT 0;  -- the last id given out
+  ALTER TABLE store ADD COLUMN unsubscribed INTEGER NOT NULL DEFAULT 0;  -- grows when some are removed
+  `,
 ];
 
 /** Brings the schema up to date. To be called inside a transaction: of ten processes one does it. */

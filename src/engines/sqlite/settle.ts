@@ -15,6 +15,7 @@ import {
   type Held,
 } from "./line.ts";
 import { type ClaimRow, heldFrom } from "./place.ts";
+import { fanOut } from "./publish.ts";
 import type { Tx } from "./tx.ts";
 
 export function settle(tx: Tx, id: string, fence: number, settlement: Settlement): { state: TaskState } {
@@ -57,10 +58,11 @@ function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "done" 
   if (result !== null && isLarger(result, maxPayload)) {
     throw tooLarge("The result", result, maxPayload, task.queue.name);
   }
-  if (adds) checkAdds(tx, adds);
+  const added = adds && fanOut(tx, adds);
+  if (added) checkAdds(tx, added);
   dropClaim(tx, task);
   endDone(tx, task, result);
-  if (adds) add(tx, adds);
+  if (added) add(tx, added);
   return "done";
 }
 

@@ -22,9 +22,11 @@ import { whenFree } from "./lock.ts";
 import { ends, get, history, list, stats } from "./inspect.ts";
 import { openDatabase } from "./open.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
+import { publish } from "./publish.ts";
 import { beat, join, leave, reconcile, workers } from "./sessions.ts";
 import { settleTogether } from "./settle-together.ts";
 import { extend, progress, settle } from "./settle.ts";
+import { subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { Tx } from "./tx.ts";
 
 type Handlers = { [V in VerbName]: (tx: Tx, op: Verbs[V]["in"]) => Verbs[V]["out"] };
@@ -35,6 +37,10 @@ const HANDLERS: Handlers = {
   queues: (tx, op) => queues(tx, op.queue),
   purge: (tx, op) => purge(tx, op.queue, op.upTo, op.limit),
   drop: (tx, op) => drop(tx, op.queue, op.limit),
+  subscribe: (tx, op) => subscribe(tx, op.pattern, op.group, op.queue),
+  unsubscribe: (tx, op) => unsubscribe(tx, op.pattern, op.group),
+  subscriptions: (tx, op) => subscriptions(tx, op.topic),
+  publish: (tx, op) => publish(tx, op.message),
   add: (tx, op) => add(tx, op.tasks),
   claim,
   settle: (tx, op) => settle(tx, op.id, op.fence, op.settlement),
@@ -246,7 +252,7 @@ function runAll(tx: Tx, ops: readonly Op[]): Outcome[] {
   const outcomes: Outcome[] = [];
   while (outcomes.length < ops.length) {
     const op = ops[outcomes.length]!;
-    if (op.verb !== "add") tx.newcomers.write();
+    if (op.verb !== "add" && op.verb !== "publish") tx.newcomers.write();
     const settled =
       op.verb === "settle"
         ? settleTogether(tx, ops, outcomes.length, (each) => runOne(HANDLERS, tx, each))

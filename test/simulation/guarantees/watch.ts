@@ -15,6 +15,7 @@ import { Books, type Row } from "./books.ts";
 import { checkClaim } from "./claiming.ts";
 import { close } from "./closing.ts";
 import { checkBeat, checkLeave, checkReconcile, checkTend } from "./passing.ts";
+import { checkPublish, checkSubscribe, checkSubscriptions, checkUnsubscribe } from "./publishing.ts";
 import { checkDiscard, checkDrop, checkPrune, checkPurge, checkRedrive } from "./removing.ts";
 import { checkFence, checkSettle } from "./settling.ts";
 import { EMPTY, type Snapshot, takeSnapshot } from "./snapshot.ts";
@@ -67,6 +68,7 @@ export class Watch {
           `the ledger of ${op.id} is ${JSON.stringify(rows)}; it should be ${JSON.stringify(books.entries.get(op.id)!.rows)}`,
       );
     }
+    if (op.verb === "subscriptions") checkSubscriptions(books, op, outcome as Outcome<"subscriptions">);
     if (op.verb === "get")
       check("ok" in outcome === books.entries.has(op.id), `get answered ${JSON.stringify(outcome)}`);
     if (op.verb === "ends") {
@@ -137,6 +139,10 @@ const JUDGES: Judges = {
     check(refusal === expected, `add was refused with ${refusal}; it should be with ${expected}`);
     if ("ok" in outcome) checkAdded(turn, op.tasks, outcome.ok);
   },
+  publish: checkPublish,
+  subscribe: checkSubscribe,
+  unsubscribe: checkUnsubscribe,
+  subscriptions: nothing,
   claim: checkClaim,
   settle: checkSettle,
   extend: (turn, op, outcome) => {
