@@ -4,6 +4,14 @@ export { defineQueue, type QueueDefinition, type QueueOptions } from "./api/defi
 export { type Dibs, type QueueInfo, type WorkerSummary } from "./api/dibs.ts";
 export { open, type OpenOptions } from "./api/open.ts";
 export { type ClaimOptions, type Queue } from "./api/queue.ts";
+export {
+  type SubscribeOptions,
+  type Subscription,
+  type SubscriptionInfo,
+  type SubscriptionOptions,
+} from "./api/subscription.ts";
+export { defineTopic, type TopicDefinition, type TopicOptions } from "./api/topic-definition.ts";
+export { type Published, type PublishOptions, type Topic } from "./api/topic.ts";
 export { type AddedTaskHandle, type AttemptInfo, type TaskHandle, type TaskInfo } from "./api/task-handle.ts";
 export { type Clock } from "./core/clock.ts";
 export { Reject, Retry } from "./core/control.ts";
