@@ -17,6 +17,7 @@ import { queues } from "./queues.ts";
 import { scaling } from "./scaling.ts";
 import { stampede } from "./stampede.ts";
 import { startUp } from "./start-up.ts";
+import { topics } from "./topics.ts";
 
 export const SCENARIOS: readonly Scenario[] = [
   add,
@@ -37,6 +38,7 @@ export const SCENARIOS: readonly Scenario[] = [
   startUp,
   eventLoop,
   queues,
+  topics,
   stampede,
 ];
 

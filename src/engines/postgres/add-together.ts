@@ -1,9 +1,8 @@
 import { isLarger } from "../../core/limits.ts";
-import { copiesOf } from "../../core/topic.ts";
-import type { AddedTask, NewTask } from "../../core/task.ts";
+import type { AddedTask, NewMessage, NewTask } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
 import { add } from "./add.ts";
-import { fanOut } from "./publish.ts";
+import { fanOut, rememberedCopies } from "./publish.ts";
 import type { Tx } from "./tx.ts";
 
 /** More tasks in one statement would hold up whoever waits for the connection. */
@@ -28,13 +27,19 @@ async function addsFrom(tx: Tx, ops: readonly Op[], from: number): Promise<NewTa
   for (let i = from; i < ops.length; i++) {
     const op = ops[i]!;
     if (op.verb !== "add" && op.verb !== "publish") break;
-    const tasks = op.verb === "add" ? op.tasks : await fanOut(tx, [op.message]);
+    const given = op.verb === "add" ? op.tasks : copiesFor(tx, op.message);
+    const tasks = given instanceof Promise ? await given : given;
     if (!tasks.every((task) => fits(tx, task))) break;
     count += tasks.length;
     if (adds.length > 0 && count > MOST) break;
     adds.push(tasks);
   }
   return adds;
+}
+
+/** Not waited for where it need not be: there may be thousands in a batch. */
+function copiesFor(tx: Tx, message: NewMessage): NewTask[] | Promise<NewTask[]> {
+  return tx.topics.isCurrent(tx) ? rememberedCopies(tx, message) : fanOut(tx, [message]);
 }
 
 function fits(tx: Tx, task: NewTask): boolean {
@@ -52,10 +57,8 @@ export function numbersFor(tx: Tx, ops: readonly Op[]): number {
     if (op.verb === "add") {
       if (!op.tasks.every((task) => task.idempotencyKey === undefined && fits(tx, task))) break;
       count += op.tasks.length;
-    } else if (op.verb === "publish") {
-      const { message } = op;
-      const tasks = copiesOf(message, tx.topics.foreseen(tx, message.topic));
-      if (tasks.length === 0) break;
+    } else if (op.verb === "publish" && tx.topics.isCurrent(tx)) {
+      const tasks = rememberedCopies(tx, op.message);
       if (!tasks.every((task) => task.idempotencyKey === undefined && fits(tx, task))) break;
       count += tasks.length;
     } else break;

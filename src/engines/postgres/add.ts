@@ -1,5 +1,12 @@
 import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
-import { type AddedTask, type EndState, JSON_TYPE, type NewTask, type TaskState } from "../../core/task.ts";
+import {
+  type AddedTask,
+  type EndState,
+  type Headers,
+  JSON_TYPE,
+  type NewTask,
+  type TaskState,
+} from "../../core/task.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
 import { isSpecial } from "./line.ts";
 import { findMany } from "./place.ts";
@@ -154,13 +161,15 @@ const CUT = "\u001e";
 
 function insertTasks(payloads: "joined" | "listed"): string {
   const texts = payloads === "joined" ? `string_to_array($11::text, E'\\x1e')` : `$11::text[]`;
+  // JSON has no such sign, and no headers are an empty text.
+  const headers = `string_to_array($10::text, E'\\x1e', '')`;
   return `
   INSERT INTO dibs.task (created_at, seq, queue, priority, group_key, expires_at, max_attempts, idempotency_key,
     content_type, headers, data, bytes)
   SELECT $1, seq, queue, coalesce(priority, 0), group_key, expires_at, max_attempts, idempotency_key, content_type,
     headers, data, bytes
   FROM unnest($2::int8[], $3::int4[], $4::int2[], $5::text[], $6::int8[], $7::int4[], $8::text[], $9::text[],
-    $10::text[], ${texts}, $12::bytea[]) AS each (seq, queue, priority, group_key, expires_at, max_attempts,
+    ${headers}, ${texts}, $12::bytea[]) AS each (seq, queue, priority, group_key, expires_at, max_attempts,
     idempotency_key, content_type, headers, data, bytes)`;
 }
 
@@ -295,7 +304,7 @@ function writeTasks(
     column(newcomers.map(({ task }) => task.maxAttempts ?? null)),
     column(newcomers.map((each) => each.key)),
     column(newcomers.map(({ task }) => contentTypeOf(task))),
-    column(newcomers.map(({ task }) => headersOf(task))),
+    column(newcomers.map(({ task }) => headersOf(task)))?.join(CUT) ?? null,
     canJoin ? texts.join(CUT) : column(texts),
     column(bodies.map(([, bytes]) => bytes)),
   );
@@ -345,6 +354,9 @@ export function contentTypeOf({ contentType }: NewTask): string | null {
 
 export function headersOf({ headers }: NewTask): string | null {
   if (headers === undefined) return null;
-  const text = JSON.stringify(headers);
-  return text === "{}" ? null : text;
+  // The copies of what is published share theirs.
+  if (headers !== lastHeaders.headers) lastHeaders = { headers, text: JSON.stringify(headers) };
+  return lastHeaders.text === "{}" ? null : lastHeaders.text;
 }
+
+let lastHeaders: { headers: Headers | undefined; text: string } = { headers: undefined, text: "" };

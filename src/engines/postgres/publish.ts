@@ -15,12 +15,16 @@ export async function fanOut(tx: Tx, additions: readonly Addition[]): Promise<Ne
       tasks.push(addition);
       continue;
     }
-    const reached = await tx.topics.reachedBy(tx, addition.topic);
-    for (const copy of copiesOf(
-      addition,
-      reached.map(({ queue }) => queue),
-    ))
-      tasks.push(copy);
+    await tx.topics.reachedBy(tx, addition.topic);
+    for (const copy of rememberedCopies(tx, addition)) tasks.push(copy);
   }
   return tasks;
+}
+
+/** The same of one message, for whoever knows that nothing has changed, or only wants to guess. */
+export function rememberedCopies(tx: Tx, message: NewMessage): NewTask[] {
+  return copiesOf(
+    message,
+    tx.topics.remembered(message.topic).map(({ queue }) => queue),
+  );
 }

@@ -16,6 +16,9 @@ const ROWS = `
 const ALL = `${ROWS} ORDER BY subscription.id`;
 const SINCE = `${ROWS} WHERE subscription.id > $1 AND subscription.id <= $2 ORDER BY subscription.id`;
 
+/** A topic may have a customer's number in it: they are not all remembered. */
+const MOST_FOUND = 1_000;
+
 /**
  * A copy of the subscriptions, by the words of their patterns. It is brought up to date within the transaction that
  * publishes, and only there: whoever only adds does not pay for it. What it follows are the numbers that the transaction
@@ -25,21 +28,29 @@ export class Topics {
   #tree = new TopicTree<SubscriptionRow>();
   #subscribed = 0;
   #unsubscribed = -1;
+  /** What was found, until something changes: most publish to a few topics again and again. */
+  readonly #found = new Map<string, readonly SubscriptionRow[]>();
 
   /** Those that a topic reaches, in the order they were made. */
-  async reachedBy(tx: Tx, topic: string): Promise<SubscriptionRow[]> {
-    await this.#follow(tx);
-    return this.#match(topic);
+  async reachedBy(tx: Tx, topic: string): Promise<readonly SubscriptionRow[]> {
+    if (!this.isCurrent(tx)) await this.#follow(tx);
+    return this.remembered(topic);
   }
 
-  /** The queues that a topic reaches, where nothing has changed for all that is known here; else none. */
-  foreseen(tx: Tx, topic: string): string[] {
-    const isCurrent = this.#unsubscribed === tx.unsubscribed && this.#subscribed === tx.subscribed;
-    return isCurrent ? this.#match(topic).map(({ queue }) => queue) : [];
+  /** Nothing has changed for all that the transaction, or the one before it, knows. */
+  isCurrent(tx: Tx): boolean {
+    return this.#unsubscribed === tx.unsubscribed && this.#subscribed === tx.subscribed;
   }
 
-  #match(topic: string): SubscriptionRow[] {
-    return this.#tree.match(topic).sort((a, b) => a.id - b.id);
+  /** Those that a topic reached when this was last current. */
+  remembered(topic: string): readonly SubscriptionRow[] {
+    let found = this.#found.get(topic);
+    if (!found) {
+      found = this.#tree.match(topic).sort((a, b) => a.id - b.id);
+      if (this.#found.size >= MOST_FOUND) this.#found.clear();
+      this.#found.set(topic, found);
+    }
+    return found;
   }
 
   async #follow(tx: Tx): Promise<void> {
@@ -47,7 +58,7 @@ export class Topics {
       this.forget();
       this.#unsubscribed = tx.unsubscribed;
     }
-    if (this.#subscribed === tx.subscribed) return;
+    this.#found.clear();
     for (const row of await tx.all<SubscriptionRow>(SINCE, this.#subscribed, tx.subscribed)) {
       this.#tree.add(row.pattern, row);
       // One that somebody else made while this transaction was open.
@@ -59,6 +70,7 @@ export class Topics {
   /** After a rollback: what is remembered may be of the transaction that never was. */
   forget(): void {
     this.#tree = new TopicTree();
+    this.#found.clear();
     this.#subscribed = 0;
     this.#unsubscribed = -1;
   }

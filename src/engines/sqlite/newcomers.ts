@@ -1,4 +1,4 @@
-import { type Body, JSON_TYPE, type NewTask } from "../../core/task.ts";
+import { type Body, type Headers, JSON_TYPE, type NewTask } from "../../core/task.ts";
 import { chunks, sized } from "./chunks.ts";
 import { SPECIAL } from "./line.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -127,6 +127,9 @@ export function contentTypeOf({ contentType }: NewTask): string | null {
 
 export function headersOf({ headers }: NewTask): string | null {
   if (headers === undefined) return null;
-  const text = JSON.stringify(headers);
-  return text === "{}" ? null : text;
+  // The copies of what is published share theirs; those of another batch are other objects.
+  if (headers !== lastHeaders.headers) lastHeaders = { headers, text: JSON.stringify(headers) };
+  return lastHeaders.text === "{}" ? null : lastHeaders.text;
 }
+
+let lastHeaders: { headers: Headers | undefined; text: string } = { headers: undefined, text: "" };
