@@ -15,6 +15,7 @@ import { type Start, starter } from "./kit.ts";
 import { leases } from "./leases.ts";
 import { ledger } from "./ledger.ts";
 import { limits } from "./limits.ts";
+import { move } from "./move.ts";
 import { policies } from "./policies.ts";
 import { progress } from "./progress.ts";
 import { queues } from "./queues.ts";
@@ -58,6 +59,7 @@ const THEMES = {
   ledger,
   deadLetters,
   redrive,
+  move,
   results,
   cancel,
   stats,

@@ -2,7 +2,7 @@ import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
 import { type AddedTask, type EndState, JSON_TYPE, type NewTask, type TaskState } from "../../core/task.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
 import { isSpecial } from "./line.ts";
-import { findMany } from "./place.ts";
+import { findMany, stateOf } from "./place.ts";
 import { Overtaken } from "./overtaken.ts";
 import { numbers, toColumns } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -66,7 +66,10 @@ async function checkDepth(tx: Tx, name: string, count: number): Promise<void> {
   if (depth + count > maxDepth) throw queueFull(name, depth, count, maxDepth);
 }
 
-interface KeyRow {
+/** What a key is looked up by. */
+export type Keyed = Pick<NewTask, "queue" | "idempotencyKey">;
+
+export interface KeyRow {
   queue: number;
   key: string;
   task: number;
@@ -80,11 +83,11 @@ const KEYS = `
   JOIN dibs.idempotency ON idempotency.queue = wanted.queue AND idempotency.key = wanted.key COLLATE "C"
   WHERE forget_at IS NULL OR forget_at > $3`;
 
-function keyName({ queue, idempotencyKey }: NewTask): string {
+export function keyName({ queue, idempotencyKey }: Keyed): string {
   return `${queue}\n${idempotencyKey}`;
 }
 
-async function takenKeys(tx: Tx, tasks: NewTask[]): Promise<Map<string, KeyRow>> {
+export async function takenKeys(tx: Tx, tasks: Keyed[]): Promise<Map<string, KeyRow>> {
   const wanted = tasks.filter((task) => task.idempotencyKey !== undefined && tx.queueNamed(task.queue));
   if (wanted.length === 0) return new Map();
   const rows = await tx.all<KeyRow>(
@@ -102,7 +105,7 @@ async function stateOfTaken(tx: Tx, taken: Map<string, KeyRow>): Promise<Map<num
     tx,
     rows.map((row) => row.task),
   );
-  const states = new Map(found.map((task) => [task.seq, task.place.state]));
+  const states = new Map(found.map((task) => [task.seq, stateOf(task.place)]));
   return new Map(rows.map((row) => [row.task, states.get(row.task) ?? row.state!]));
 }
 
@@ -182,8 +185,8 @@ const INSERT_SCHEDULED = `
   INSERT INTO dibs.scheduled (queue, pos, task, due, failures, holds_group)
   SELECT queue, seq, seq, due, 0, false FROM unnest($1::int4[], $2::int8[], $3::int8[]) AS each (queue, seq, due)`;
 const INSERT_WAITING = `
-  INSERT INTO dibs.waiting (queue, group_key, pos, task, rank)
-  SELECT queue, group_key, seq, seq, rank
+  INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures)
+  SELECT queue, group_key, seq, seq, rank, 0
   FROM unnest($1::int4[], $2::text[], $3::int8[], $4::int2[]) AS each (queue, group_key, seq, rank)`;
 const INSERT_TTL = `INSERT INTO dibs.ttl (expires_at, task) SELECT * FROM unnest($1::int8[], $2::int8[])`;
 // A key whose time has passed gives way to the new task's.
@@ -339,11 +342,11 @@ function ranksOf(newcomers: Newcomer[]): string {
 }
 
 /** As they are stored: null for what is the default. */
-export function contentTypeOf({ contentType }: NewTask): string | null {
+export function contentTypeOf({ contentType }: Pick<NewTask, "contentType">): string | null {
   return contentType === undefined || contentType === JSON_TYPE ? null : contentType;
 }
 
-export function headersOf({ headers }: NewTask): string | null {
+export function headersOf({ headers }: Pick<NewTask, "headers">): string | null {
   if (headers === undefined) return null;
   const text = JSON.stringify(headers);
   return text === "{}" ? null : text;

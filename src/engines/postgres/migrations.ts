@@ -116,6 +116,7 @@ export const MIGRATIONS: readonly string[] = [
     task      int8 NOT NULL,
     queue     int4 NOT NULL,
     rank      int2 NOT NULL,
+    failures  int2 NOT NULL,       -- of one that came from another store; others that failed are the head
     group_key text COLLATE "C" NOT NULL,
     PRIMARY KEY (queue, group_key, pos)
   );
@@ -208,6 +209,29 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (queue, key)
   );
   CREATE INDEX idempotency_forget ON dibs.idempotency (forget_at) WHERE forget_at IS NOT NULL;
+
+  -- On their way to another store: out of the tables of their states, but for the dead. They count as what they were.
+  CREATE TABLE dibs.leaving (
+    task        int8 PRIMARY KEY,
+    n           int8 GENERATED ALWAYS AS IDENTITY,
+    due         int8,
+    queue       int4 NOT NULL,
+    destination int4 NOT NULL,     -- the other store's salt
+    failures    int2 NOT NULL,
+    holds_group bool NOT NULL,     -- the head, and those that leave behind it: until the last is gone its group waits
+    cancelled   bool NOT NULL,
+    state       text NOT NULL,
+    group_key   text COLLATE "C"
+  );
+  CREATE INDEX leaving_queue ON dibs.leaving (queue, n);
+  CREATE INDEX leaving_group ON dibs.leaving (queue, group_key) WHERE holds_group;
+
+  -- Those that came from other stores. Never forgotten: a move that was interrupted may be run again at any time.
+  CREATE TABLE dibs.origin (
+    id          text COLLATE "C" PRIMARY KEY,  -- what it had there
+    task        int8 NOT NULL,
+    created_at  int8 NOT NULL
+  );
 
   CREATE TABLE dibs.session (
     id         int8 PRIMARY KEY,

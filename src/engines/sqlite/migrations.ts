@@ -93,6 +93,7 @@ export const MIGRATIONS: readonly string[] = [
     pos       INTEGER NOT NULL,
     task      INTEGER NOT NULL,
     rank      INTEGER NOT NULL,
+    failures  INTEGER NOT NULL,    -- of one that came from another store; others that failed are the head
     PRIMARY KEY (queue, group_key, pos)
   ) WITHOUT ROWID;
 
@@ -183,6 +184,29 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (queue, key)
   ) WITHOUT ROWID;
   CREATE INDEX idempotency_forget ON idempotency (forget_at) WHERE forget_at IS NOT NULL;
+
+  -- On their way to another store: out of the tables of their states, but for the dead. They count as what they were.
+  CREATE TABLE leaving (
+    n           INTEGER PRIMARY KEY,
+    task        INTEGER NOT NULL UNIQUE,
+    queue       INTEGER NOT NULL,
+    destination INTEGER NOT NULL,  -- the other store's salt
+    state       TEXT    NOT NULL,
+    due         INTEGER,
+    failures    INTEGER NOT NULL,
+    group_key   TEXT,
+    holds_group INTEGER NOT NULL,  -- the head, and those that leave behind it: until the last is gone its group waits
+    cancelled   INTEGER NOT NULL
+  );
+  CREATE INDEX leaving_queue ON leaving (queue, n);
+  CREATE INDEX leaving_group ON leaving (queue, group_key) WHERE holds_group = 1;
+
+  -- Those that came from other stores. Never forgotten: a move that was interrupted may be run again at any time.
+  CREATE TABLE origin (
+    id          TEXT PRIMARY KEY,  -- what it had there
+    task        INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL
+  ) WITHOUT ROWID;
 
   CREATE TABLE session (
     id         INTEGER PRIMARY KEY,

@@ -108,11 +108,11 @@ function wholeRow(task: NewTask): (Body | number | null)[] {
 }
 
 /** As they are stored: null for what is the default. */
-export function contentTypeOf({ contentType }: NewTask): string | null {
+export function contentTypeOf({ contentType }: Pick<NewTask, "contentType">): string | null {
   return contentType === undefined || contentType === JSON_TYPE ? null : contentType;
 }
 
-export function headersOf({ headers }: NewTask): string | null {
+export function headersOf({ headers }: Pick<NewTask, "headers">): string | null {
   if (headers === undefined) return null;
   const text = JSON.stringify(headers);
   return text === "{}" ? null : text;
