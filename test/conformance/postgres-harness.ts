@@ -1,9 +1,9 @@
-import { Client } from "pg";
 import { afterAll } from "vitest";
 import { createBroker } from "../../src/broker/broker.ts";
 import type { CallersTransaction, CleanUp, Harness, Opened } from "../../src/engine/conformance/harness.ts";
 import { openPostgres } from "../../src/engines/postgres/engine.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";
+import { LIBRARIES } from "../postgres/libraries.ts";
 import { dropSchema, freshSchema } from "../postgres/shared.ts";
 import { Heart } from "./heart.ts";
 
@@ -43,35 +43,26 @@ export function dropAfterAll(): void {
   });
 }
 
-export const postgres: Harness = {
-  shared: true,
-  transactions: true,
-  open: async (clock, cleanUp) => openSchema(await take(cleanUp), clock),
-};
+type Begin = (url: string) => Promise<CallersTransaction>;
 
-async function openSchema(ground: Ground, clock: ManualClock): Promise<Opened> {
+/** `begin`: a transaction of the caller's own, by whichever library. */
+export function postgresWith(begin: Begin): Harness {
+  return {
+    shared: true,
+    transactions: true,
+    open: async (clock, cleanUp) => openSchema(await take(cleanUp), clock, begin),
+  };
+}
+
+export const postgres: Harness = postgresWith(LIBRARIES["pg"]!);
+
+async function openSchema(ground: Ground, clock: ManualClock, begin: Begin): Promise<Opened> {
   const heart = new Heart(clock);
   const engine = await openPostgres({ ...ground, clock: heart });
   return {
     port: createBroker(engine, { clock }),
     hang: () => heart.stop(),
-    begin: () => beginTransaction(ground.url),
-    another: () => openSchema(ground, clock),
-  };
-}
-
-/** Of a client of `pg`, which closes when it is over. */
-async function beginTransaction(url: string): Promise<CallersTransaction> {
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  await client.query("BEGIN");
-  const end = async (word: "COMMIT" | "ROLLBACK"): Promise<void> => {
-    await client.query(word);
-    await client.end();
-  };
-  return {
-    query: (sql, params) => client.query(sql, params),
-    commit: () => end("COMMIT"),
-    rollback: () => end("ROLLBACK"),
+    begin: () => begin(ground.url),
+    another: () => openSchema(ground, clock, begin),
   };
 }

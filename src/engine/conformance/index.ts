@@ -74,7 +74,7 @@ const SHARED_THEMES = { severalOpeners } satisfies Record<string, Theme>;
 const WITH_TRANSACTIONS = { transactions } satisfies Record<string, Theme>;
 const WITHOUT_TRANSACTIONS = { noTransactions } satisfies Record<string, Theme>;
 
-type ThemeName = keyof typeof THEMES | keyof typeof SHARED_THEMES;
+type ThemeName = keyof typeof THEMES | keyof typeof SHARED_THEMES | keyof typeof WITH_TRANSACTIONS;
 
 /** Every promise that a store makes, or those of some themes. A change of what dibs promises starts here. */
 export function conformance(name: string, harness: Harness, only?: ThemeName[]): void {
