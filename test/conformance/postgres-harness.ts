@@ -45,24 +45,49 @@ export function dropAfterAll(): void {
 
 type Begin = (url: string) => Promise<CallersTransaction>;
 
-/** `begin`: a transaction of the caller's own, by whichever library. */
-export function postgresWith(begin: Begin): Harness {
+interface Way {
+  /** A transaction of the caller's own, by whichever library. */
+  begin: Begin;
+  /** By another address than the server's own, through something that keeps nothing between transactions. */
+  pooled?: (ground: Ground) => Promise<string>;
+}
+
+function harnessBy(way: Way): Harness {
   return {
     shared: true,
     transactions: true,
-    open: async (clock, cleanUp) => openSchema(await take(cleanUp), clock, begin),
+    open: async (clock, cleanUp) => openSchema(await take(cleanUp), clock, way),
   };
+}
+
+export function postgresWith(begin: Begin): Harness {
+  return harnessBy({ begin });
 }
 
 export const postgres: Harness = postgresWith(LIBRARIES["pg"]!);
 
-async function openSchema(ground: Ground, clock: ManualClock, begin: Begin): Promise<Opened> {
+/** Started with the first case, for all of them. */
+export function postgresThrough(start: (url: string, cleanUp: CleanUp) => Promise<string>): Harness {
+  let pooler: Promise<string> | undefined;
+  const undoing: (() => Promise<void>)[] = [];
+  afterAll(async () => {
+    for (const undo of undoing) await undo();
+  });
+  return harnessBy({
+    begin: LIBRARIES["pg"]!,
+    pooled: ({ url }) => (pooler ??= start(url, (undo) => undoing.unshift(undo))),
+  });
+}
+
+async function openSchema(ground: Ground, clock: ManualClock, way: Way): Promise<Opened> {
   const heart = new Heart(clock);
-  const engine = await openPostgres({ ...ground, clock: heart });
+  const url = (await way.pooled?.(ground)) ?? ground.url;
+  const { schema } = ground;
+  const engine = await openPostgres({ url, schema, clock: heart, listen: way.pooled === undefined });
   return {
     port: createBroker(engine, { clock }),
     hang: () => heart.stop(),
-    begin: () => begin(ground.url),
-    another: () => openSchema(ground, clock, begin),
+    begin: () => way.begin(url),
+    another: () => openSchema(ground, clock, way),
   };
 }
