@@ -40,12 +40,13 @@ const HOLD = [
   INSERT INTO dibs.leaving (task, queue, destination, failures, holds_group, cancelled, state, group_key)
   SELECT task, $1, $2, failures, true, false, 'waiting', group_key FROM taken ORDER BY group_key, pos`,
   `
+  WITH next AS (
+    UPDATE dibs.dead SET leaving = true WHERE task = ANY (ARRAY (
+      SELECT task FROM dibs.dead WHERE queue = $1 AND NOT leaving ORDER BY died_at, task LIMIT $3
+      FOR UPDATE SKIP LOCKED))
+    RETURNING task, died_at)
   INSERT INTO dibs.leaving (task, queue, destination, failures, holds_group, cancelled, state)
-  SELECT task, $1, $2, 0, false, false, 'dead' FROM (
-    SELECT task, died_at FROM dibs.dead
-    WHERE queue = $1 AND NOT EXISTS (SELECT 1 FROM dibs.leaving WHERE leaving.task = dead.task)
-    ORDER BY died_at, task LIMIT $3 FOR UPDATE OF dead SKIP LOCKED) AS next
-  ORDER BY died_at, task ON CONFLICT DO NOTHING`,
+  SELECT task, $1, $2, 0, false, false, 'dead' FROM next ORDER BY died_at, task`,
 ] as const;
 const UNWATCH = `
   DELETE FROM dibs.ttl USING dibs.task

@@ -177,6 +177,7 @@ export const MIGRATIONS: readonly string[] = [
     died_at     int8 NOT NULL,
     fence       int8 NOT NULL,
     queue       int4 NOT NULL,
+    leaving     bool NOT NULL DEFAULT false,  -- on its way to another store: nobody redrives or discards it
     worker      text NOT NULL,
     fingerprint text COLLATE "C" NOT NULL
   );

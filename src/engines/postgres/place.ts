@@ -220,6 +220,8 @@ const DELETE_SCHEDULED = `DELETE FROM dibs.scheduled WHERE queue = $1 AND pos = 
 const DELETE_WAITING = `DELETE FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3`;
 const DELETE_ENDED = `DELETE FROM dibs.ended WHERE task = $1`;
 const DELETE_DEAD = `DELETE FROM dibs.dead WHERE task = $1`;
+// What is on its way to another store is not moved here, too: found before that, it is looked at again.
+const TAKE_DEAD = `DELETE FROM dibs.dead WHERE task = $1 AND NOT leaving`;
 const DELETE_LEAVING = `DELETE FROM dibs.leaving WHERE task = $1`;
 const LOCK_CLAIM = `SELECT 1 FROM dibs.claim WHERE task = $1 AND fence = $2 FOR UPDATE`;
 
@@ -250,7 +252,7 @@ function deleteFrom(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): 
     case "waiting":
       return tx.run(DELETE_WAITING, queue.id, groupKey, pos);
     case "dead":
-      return tx.run(DELETE_DEAD, seq);
+      return tx.run(TAKE_DEAD, seq);
     case "leaving":
       return tx.run(DELETE_LEAVING, seq);
     default:
