@@ -115,6 +115,8 @@ export interface Newcomer {
   index: number;
   task: Pick<NewTask, "queue" | "priority">;
   seq: number;
+  /** Its place in line: its number, but for one that is redriven. */
+  pos: number;
   /** Not before then; null: at once. */
   due: number | null;
   queue: Queue;
@@ -140,6 +142,7 @@ async function giveNumbers(
       index,
       task,
       seq,
+      pos: seq,
       due: task.delay !== undefined && task.delay > 0 ? tx.now + task.delay : null,
       queue,
       groupKey: task.groupKey ?? null,
@@ -179,15 +182,16 @@ const INSERT_TASKS = { joined: insertTasks("joined"), listed: insertTasks("liste
 const INSERT_PLAIN = { joined: insertPlain("joined"), listed: insertPlain("listed") };
 const INSERT_READY = `
   INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
-  SELECT queue, rank, seq, seq, 0, special
-  FROM unnest($1::int4[], $2::int2[], $3::int8[], $4::bool[]) AS each (queue, rank, seq, special)`;
+  SELECT queue, rank, pos, seq, 0, special
+  FROM unnest($1::int4[], $2::int2[], $3::int8[], $4::int8[], $5::bool[]) AS each (queue, rank, pos, seq, special)`;
 const INSERT_SCHEDULED = `
   INSERT INTO dibs.scheduled (queue, pos, task, due, failures, holds_group)
-  SELECT queue, seq, seq, due, 0, false FROM unnest($1::int4[], $2::int8[], $3::int8[]) AS each (queue, seq, due)`;
+  SELECT queue, pos, seq, due, 0, false
+  FROM unnest($1::int4[], $2::int8[], $3::int8[], $4::int8[]) AS each (queue, pos, seq, due)`;
 const INSERT_WAITING = `
   INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures)
-  SELECT queue, group_key, seq, seq, rank, 0
-  FROM unnest($1::int4[], $2::text[], $3::int8[], $4::int2[]) AS each (queue, group_key, seq, rank)`;
+  SELECT queue, group_key, pos, seq, rank, 0
+  FROM unnest($1::int4[], $2::text[], $3::int8[], $4::int8[], $5::int2[]) AS each (queue, group_key, pos, seq, rank)`;
 const INSERT_TTL = `INSERT INTO dibs.ttl (expires_at, task) SELECT * FROM unnest($1::int8[], $2::int8[])`;
 // A key whose time has passed gives way to the new task's.
 const INSERT_KEYS = `
@@ -224,18 +228,32 @@ export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<New
   if (mortal.some((each) => each.expiresAt! <= tx.now)) tx.swept = false;
   const ready = inState("ready");
   if (ready.length > 0) {
-    tx.put(INSERT_READY, queuesOf(ready), ranksOf(ready), numbersOf(ready), ready.map(isSpecial));
+    tx.put(
+      INSERT_READY,
+      queuesOf(ready),
+      ranksOf(ready),
+      placesOf(ready),
+      numbersOf(ready),
+      ready.map(isSpecial),
+    );
   }
   const scheduled = inState("scheduled");
   if (scheduled.length > 0) {
     const due = scheduled.map((each) => each.due!);
     if (due.some((at) => at <= tx.now)) tx.swept = false;
-    tx.put(INSERT_SCHEDULED, queuesOf(scheduled), numbersOf(scheduled), due);
+    tx.put(INSERT_SCHEDULED, queuesOf(scheduled), placesOf(scheduled), numbersOf(scheduled), due);
   }
   const waiting = inState("waiting");
   if (waiting.length > 0) {
     const groups = waiting.map((each) => each.groupKey!);
-    tx.put(INSERT_WAITING, queuesOf(waiting), groups, numbersOf(waiting), ranksOf(waiting));
+    tx.put(
+      INSERT_WAITING,
+      queuesOf(waiting),
+      groups,
+      placesOf(waiting),
+      numbersOf(waiting),
+      ranksOf(waiting),
+    );
   }
   for (const each of ready) {
     tx.hintReady(each.queue);
@@ -260,8 +278,8 @@ function lineUpPlain(tx: Tx, newcomers: (Newcomer & { task: NewTask })[]): Map<N
 }
 
 /** A new task comes last, but for those of a higher priority, and those whose number is old (inbox.ts). */
-function comeBefore(tx: Tx, { task, queue, seq, index }: Newcomer): void {
-  if ((task.priority ?? 0) > 0 || index < 0) tx.lower(queue, 0 - (task.priority ?? 0), seq);
+function comeBefore(tx: Tx, { task, queue, pos, index }: Newcomer): void {
+  if ((task.priority ?? 0) > 0 || index < 0) tx.lower(queue, 0 - (task.priority ?? 0), pos);
 }
 
 async function writeKeys(tx: Tx, newcomers: Newcomer[]): Promise<void> {
@@ -335,6 +353,10 @@ function queuesOf(newcomers: Newcomer[]): string {
 
 function numbersOf(newcomers: Newcomer[]): string {
   return numbers(newcomers.map(({ seq }) => seq));
+}
+
+function placesOf(newcomers: Newcomer[]): string {
+  return numbers(newcomers.map(({ pos }) => pos));
 }
 
 function ranksOf(newcomers: Newcomer[]): string {

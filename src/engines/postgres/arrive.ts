@@ -265,6 +265,7 @@ function newcomer(tx: Tx, { task, queue, seq, expiresAt }: Arrival): Newcomer {
     index: -1,
     task,
     seq,
+    pos: seq,
     due: task.dueIn !== null && task.dueIn > 0 ? tx.now + task.dueIn : null,
     queue,
     groupKey: task.groupKey,

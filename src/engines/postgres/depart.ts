@@ -1,8 +1,8 @@
 import { onItsWay, ontoItself } from "../../core/errors.ts";
 import { type Attempt, type Headers, JSON_TYPE, type TravellingTask } from "../../core/task.ts";
 import { ledgersOf, type PayloadRow, PAYLOADS } from "./inspect.ts";
-import { freeGroup } from "./line.ts";
-import { type Found, findMany, isFollowed, stateOf } from "./place.ts";
+import { type Found, findMany, stateOf } from "./place.ts";
+import { removeTogether, takeTogether } from "./take-together.ts";
 import { fromColumns } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -155,18 +155,6 @@ function describe(
 // Locked: from here to the commit nobody cancels one.
 const LOCK = `
   SELECT task, cancelled FROM dibs.leaving WHERE task = ANY ($1::int8[]) ORDER BY task FOR UPDATE`;
-const REMOVE = [
-  `DELETE FROM dibs.leaving WHERE task = ANY ($1::int8[])`,
-  `DELETE FROM dibs.dead WHERE task = ANY ($1::int8[])`,
-  `DELETE FROM dibs.ended WHERE task = ANY ($1::int8[])`,
-  `DELETE FROM dibs.attempt WHERE task = ANY ($1::int8[])`,
-  `
-  DELETE FROM dibs.idempotency USING dibs.task
-  WHERE task.seq = ANY ($1::int8[]) AND idempotency.queue = task.queue AND idempotency.key = task.idempotency_key
-    AND idempotency.task = task.seq`,
-  `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`,
-] as const;
-
 export async function gone(
   tx: Tx,
   tasks: { id: string; cancelled: boolean }[],
@@ -184,25 +172,13 @@ export async function gone(
     if (wish && !known.get(id)) cancelled.push(id);
     return !wish || known.get(id);
   });
-  if (going.length > 0) await removeAll(tx, going);
+  const { taken } = await takeTogether(tx, going);
+  await removeTogether(tx, taken);
+  if (taken.length > 0) tx.hint.ended = true;
   return { cancelled };
 }
 
 /** Ended, and kept for a while: nobody else moves it. */
 function isOver({ place }: Found): boolean {
   return place.state === "done" || place.state === "cancelled" || place.state === "expired";
-}
-
-async function removeAll(tx: Tx, tasks: Found[]): Promise<void> {
-  const all = tasks.map(({ seq }) => seq);
-  for (const sql of REMOVE) tx.send(sql, all);
-  for (const { queue, place } of tasks) tx.count(queue, stateOf(place), -1);
-  tx.hint.ended = true;
-  const groups = new Map<string, Found>();
-  for (const task of tasks) {
-    if (task.holdsGroup) groups.set(JSON.stringify([task.queue.id, task.groupKey]), task);
-  }
-  for (const task of groups.values()) {
-    if (!(await isFollowed(tx, task))) await freeGroup(tx, task.queue, task.groupKey!);
-  }
 }

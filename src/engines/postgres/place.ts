@@ -262,13 +262,18 @@ function deleteFrom(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): 
 
 const PENDING: ReadonlySet<string> = new Set(["ready", "waiting", "scheduled"]);
 
+/** In line, or behind its group's head. */
+export function isPending({ place }: Found): boolean {
+  return PENDING.has(place.state);
+}
+
 /**
  * The task, taken out of its place in line or behind its group's head, wherever that is by now: the end of one may
  * have made it the next head. Undefined where somebody holds it, or it has ended.
  */
 export async function takePending(tx: Tx, found: Found): Promise<Found | undefined> {
   let task: Found | undefined = found;
-  while (task && PENDING.has(task.place.state)) {
+  while (task && isPending(task)) {
     if (await takeOut(tx, task)) return task;
     task = await findBySeq(tx, task.seq);
   }
