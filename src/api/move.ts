@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { invalid, isDibsError } from "../core/errors.ts";
+import { invalid, isDibsError, ontoItself } from "../core/errors.ts";
 import { byteLength } from "../core/limits.ts";
 import { checkNames, checkObject } from "../core/options.ts";
 import { DEFAULT_POLICY, type QueuePolicy } from "../core/policy.ts";
@@ -105,6 +105,7 @@ class Mover {
   async run(): Promise<Moved> {
     const { signal, follow } = this.#options;
     this.#store = (await this.#to.arrive([])).store;
+    if ((await this.#from.arrive([])).store === this.#store) throw ontoItself();
     for (;;) {
       const queues = await this.#queues();
       for (const queue of queues) await this.#moveQueue(queue);
