@@ -7,13 +7,14 @@ import type { Port } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import type { ClaimOutcome, Engine, Op, Verbs, VerbWithin } from "../engine/engine.ts";
 import { add } from "./add.ts";
-import { checkFilter, checkListQuery, checkPatternKey, checkSpacing, checkTaskId } from "./check.ts";
+import { checkFilter, checkListQuery, checkPatternKey, checkSpacing } from "./check.ts";
 import { claim } from "./claim.ts";
 import type { Context } from "./context.ts";
 import { Bell, events, makesEvents } from "./events.ts";
 import { Gatherer } from "./gather.ts";
 import { extend, progress } from "./hold.ts";
 import { Keeper } from "./housekeeping/keeper.ts";
+import { arrive, byAnyId, depart } from "./move.ts";
 import { declare, drop, pause, purge } from "./queues.ts";
 import { Results } from "./results.ts";
 import { Sessions } from "./sessions.ts";
@@ -103,10 +104,12 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     settle: (held, word, within) => settle(context, held, word, within),
     extend: (held, lease) => extend(context, held, lease),
     progress: (held, value, note) => progress(context, held, value, note),
-    task: async (id) => run({ verb: "get", id: checkTaskId(id) }),
-    history: async (id) => run({ verb: "history", id: checkTaskId(id) }),
-    cancel: async (id) => (await run({ verb: "cancel", id: checkTaskId(id) })).state,
-    end: async (id, wait) => context.keepAlive.during(results.end(id, wait)),
+    task: async (id) => byAnyId(context, id, (known) => run({ verb: "get", id: known })),
+    history: async (id) => byAnyId(context, id, (known) => run({ verb: "history", id: known })),
+    cancel: async (id) =>
+      byAnyId(context, id, async (known) => (await run({ verb: "cancel", id: known })).state),
+    end: async (id, wait) =>
+      context.keepAlive.during(byAnyId(context, id, (known) => results.end(known, wait))),
     list: async (query) => run({ verb: "list", ...checkListQuery(query) }),
     patterns: async (queue, by, limit) =>
       run({
@@ -127,6 +130,9 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     },
     discard: async (queue, filter) =>
       (await run({ verb: "discard", queue: checkQueueName(queue), filter: checkFilter(filter) })).count,
+    depart: (queue, to, limit) => depart(context, queue, to, limit),
+    arrive: (tasks) => arrive(context, tasks),
+    gone: async (tasks) => run({ verb: "gone", tasks }),
     join: (worker, lease, listener) => sessions.join(worker, lease, listener),
     reconcile: async (session, fences) => void (await run({ verb: "reconcile", session, fences })),
     leave: (session) => sessions.leave(session),

@@ -19,6 +19,7 @@ import type {
   TaskError,
   TaskRecord,
   TaskState,
+  TravellingTask,
   WorkerInfo,
   WorkerRecord,
 } from "./task.ts";
@@ -51,6 +52,7 @@ export interface Port {
   extend(claim: ClaimRef, lease: number): Promise<void>;
   progress(claim: ClaimRef, value: number, note: string | null): Promise<void>;
 
+  /** A task that came from another store is known by the id it had there, too. */
   task(id: string): Promise<TaskRecord>;
   history(id: string): Promise<Attempt[]>;
   cancel(id: string): Promise<TaskState>;
@@ -61,6 +63,11 @@ export interface Port {
   patterns(queue: string, by: PatternKey, limit: number): Promise<DeadPattern[]>;
   redrive(queue: string, filter: DeadFilter, spacing: number): Promise<number>;
   discard(queue: string, filter: DeadFilter): Promise<number>;
+
+  /** From one store to another: what these promise is said in engine/engine.ts. */
+  depart(queue: string, to: number, limit: number): Promise<TravellingTask[]>;
+  arrive(tasks: TravellingTask[]): Promise<{ store: number; tasks: { id: string; existing: boolean }[] }>;
+  gone(tasks: { id: string; cancelled: boolean }[]): Promise<{ cancelled: string[] }>;
 
   /** A worker starts; `listener` hears of claims it loses. Its heartbeat is somebody else's care from here on. */
   join(worker: WorkerInfo, lease: number, listener: (notice: ClaimNotice) => void): Promise<number>;

@@ -19,6 +19,7 @@ import type {
   TaskError,
   TaskRecord,
   TaskState,
+  TravellingTask,
   WorkerInfo,
   WorkerRecord,
 } from "../core/task.ts";
@@ -171,6 +172,29 @@ export interface Verbs {
   redrive: Verb<{ queue: string; filter: DeadFilter; spacing: number }, { count: number }>;
   discard: Verb<{ queue: string; filter: DeadFilter }, { count: number }>;
 
+  // ── From one store to another ───────────────────────────────────────────────────────────────────────────
+  /**
+   * Hands out up to `limit` tasks that are to go to the store `to`, and holds them: from here on nobody claims, purges
+   * or redrives them, they do not expire, and they stay so until they are `gone`. What was held before comes first, so
+   * that a move that was interrupted goes on where it stopped. Those behind the head of a group come after it; while
+   * the head is claimed, they do not. Claimed tasks are not handed out. Ended ones come last, and are not held.
+   * Refused while tasks of the queue are on their way to another store.
+   */
+  depart: Verb<{ queue: string; to: number; limit: number }, TravellingTask[]>;
+  /**
+   * Takes tasks in that another store has handed out, in the given order. One that came before is known by the id that
+   * it had there, and not taken in again; one whose key is taken is the task that has it. No limit is kept to: they
+   * were accepted once. The answer says which store this is, also when there are none.
+   */
+  arrive: Verb<{ tasks: TravellingTask[] }, { store: number; tasks: { id: string; existing: boolean }[] }>;
+  /**
+   * They have arrived: removes what `depart` handed out. One that somebody cancelled meanwhile is kept and answered,
+   * unless `cancelled` says that the other store knows.
+   */
+  gone: Verb<{ tasks: { id: string; cancelled: boolean }[] }, { cancelled: string[] }>;
+  /** The ids here of tasks that had these in the store they came from; null: no such task came. */
+  origins: Verb<{ ids: string[] }, (string | null)[]>;
+
   // ── Sessions ────────────────────────────────────────────────────────────────────────────────────────────
   /** A worker starts. The engine beats the session from here on, off the event loop, until it leaves. */
   join: Verb<{ worker: WorkerInfo; lease: number }, { session: number }>;
@@ -277,4 +301,5 @@ export const READING_VERBS: ReadonlySet<VerbName> = new Set([
   "patterns",
   "workers",
   "stats",
+  "origins",
 ]);

@@ -88,7 +88,7 @@ export class Worker implements AsyncDisposable {
     this.#membership = new Membership(
       port,
       { id: this.id, name: this.name, queues: this.queues, concurrency: options.concurrency },
-      (notice) => this.#hear(notice),
+      (notice, session) => this.#hear(notice, session),
       logger,
       this.#stopFetching.signal,
     );
@@ -183,11 +183,12 @@ export class Worker implements AsyncDisposable {
     this.#fetching = true;
     try {
       if (this.#isUnsure) await this.#reconcile();
+      const { session } = this.#membership;
       const { tasks, policies } = await this.#port.claim({
         queues: this.#queuesInOrder(),
         max,
         worker: this.id,
-        session: this.#membership.session,
+        session,
         share: this.#options.order === "fair" ? Math.ceil(max / this.queues.length) : undefined,
         wait: LIMITS.claimWaitMs,
         signal: this.#stopFetching.signal,
@@ -197,6 +198,7 @@ export class Worker implements AsyncDisposable {
         const held: Held = {
           claimed,
           policy: policies[claimed.queue]!,
+          session,
           claimedAt,
           deadline: Number.POSITIVE_INFINITY,
           task: null,
@@ -243,10 +245,11 @@ export class Worker implements AsyncDisposable {
 
   // ── What the store tells ────────────────────────────────────────────────────────────────────────────────
 
-  #hear(notice: ClaimNotice): void {
+  #hear(notice: ClaimNotice, session: number): void {
     if (notice.kind === "gone") {
-      for (const held of this.#held.values()) this.#lose(held);
-      void this.#rejoin();
+      for (const held of this.#held.values()) if (held.session === session) this.#lose(held);
+      // A refused claim may have told so before, and another session has begun: what that holds is not lost.
+      if (session === this.#membership.session) void this.#rejoin();
       return;
     }
     const held = this.#held.get(notice.fence);

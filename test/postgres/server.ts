@@ -171,11 +171,11 @@ function readLinks(file: string): { source: string; target: string }[] {
   return JSON.parse(readFileSync(file, "utf8")) as { source: string; target: string }[];
 }
 
-function asUser(): { uid?: number; gid?: number } {
+export function asUser(): { uid?: number; gid?: number } {
   return userInfo().uid === 0 ? { uid: NOBODY, gid: NOBODY } : {};
 }
 
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();
     server.once("error", reject);

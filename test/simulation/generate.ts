@@ -33,6 +33,11 @@ const WEIGHTS: Record<VerbName, number> = {
   patterns: 1.5,
   redrive: 3,
   discard: 1,
+  // Between two stores: the conformance cases and test/e2e/move are about those.
+  depart: 0,
+  arrive: 0,
+  gone: 0,
+  origins: 0.3,
   join: 4,
   beat: 8,
   leave: 1.5,
@@ -140,6 +145,10 @@ export class Generator {
       spacing: this.#random.pick([0, 0, 300]),
     }),
     discard: () => ({ verb: "discard", queue: this.#queue(), filter: this.#filter() }),
+    depart: () => ({ verb: "depart", queue: this.#queue(), to: 1, limit: 3 }),
+    arrive: () => ({ verb: "arrive", tasks: [] }),
+    gone: () => ({ verb: "gone", tasks: [{ id: this.#id(), cancelled: false }] }),
+    origins: () => ({ verb: "origins", ids: [this.#id()] }),
     join: () => ({
       verb: "join",
       worker: {

@@ -15,6 +15,7 @@ import { type Start, starter } from "./kit.ts";
 import { leases } from "./leases.ts";
 import { ledger } from "./ledger.ts";
 import { limits } from "./limits.ts";
+import { move } from "./move.ts";
 import { policies } from "./policies.ts";
 import { progress } from "./progress.ts";
 import { queues } from "./queues.ts";
@@ -60,6 +61,7 @@ const THEMES = {
   ledger,
   deadLetters,
   redrive,
+  move,
   results,
   cancel,
   topics,
@@ -76,7 +78,7 @@ const SHARED_THEMES = { severalOpeners } satisfies Record<string, Theme>;
 const WITH_TRANSACTIONS = { transactions } satisfies Record<string, Theme>;
 const WITHOUT_TRANSACTIONS = { noTransactions } satisfies Record<string, Theme>;
 
-type ThemeName = keyof typeof THEMES | keyof typeof SHARED_THEMES;
+type ThemeName = keyof typeof THEMES | keyof typeof SHARED_THEMES | keyof typeof WITH_TRANSACTIONS;
 
 /** Every promise that a store makes, or those of some themes. A change of what dibs promises starts here. */
 export function conformance(name: string, harness: Harness, only?: ThemeName[]): void {

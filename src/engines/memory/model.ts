@@ -34,6 +34,9 @@ export class Model {
   readonly listeners = new Map<string, number>();
   eventSeq = 0;
   events: { n: number; event: DibsEvent }[] = [];
+  /** The ids here of tasks that came from other stores, by those they had there. */
+  readonly origins = new Map<string, string>();
+  departures = 0;
   hint: Hint = {};
 
   constructor(store: number, reading: Reading) {
@@ -80,8 +83,11 @@ export class Model {
     return task.maxAttempts ?? this.policy(task.queue).maxAttempts;
   }
 
+  /** But for those that are leaving: they are counted, and nobody else's to move. */
   tasksOf(queue: string, ...states: TaskState[]): ModelTask[] {
-    return [...this.tasks.values()].filter((task) => task.queue === queue && states.includes(task.state));
+    return [...this.tasks.values()].filter(
+      (task) => task.queue === queue && states.includes(task.state) && !task.leaving,
+    );
   }
 
   depth(queue: string): DepthByState {
@@ -157,6 +163,8 @@ export interface ModelTask {
   /** ready, and kept for workers other than these until then. */
   elsewhere: { until: number; avoid: string[] } | null;
   claim: ModelClaim | null;
+  /** On its way to another store. */
+  leaving: { n: number; to: number; cancelled: boolean } | null;
   ledger: Attempt[];
   endedAt: number | null;
   result: Body | null;

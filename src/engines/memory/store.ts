@@ -2,9 +2,11 @@ import { isDibsError } from "../../core/errors.ts";
 import type { Reading } from "../../core/clock.ts";
 import type { Hint, Op, Outcomes, Store, VerbName, Verbs } from "../../engine/engine.ts";
 import { add } from "./add.ts";
+import { arrive, origins } from "./arrive.ts";
 import { cancel } from "./cancel.ts";
 import { listen, prune, tend, unlisten } from "./care.ts";
 import { claim } from "./claim.ts";
+import { depart, gone } from "./depart.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { ends, get, history, list, stats } from "./inspect.ts";
 import { Model } from "./model.ts";
@@ -53,6 +55,10 @@ const HANDLERS: Handlers = {
   patterns: (model, op) => patterns(model, op.queue, op.by, op.limit),
   redrive: (model, op) => redrive(model, op.queue, op.filter, op.spacing),
   discard: (model, op) => discard(model, op.queue, op.filter),
+  depart: (model, op) => depart(model, op.queue, op.to, op.limit),
+  arrive: (model, op) => arrive(model, op.tasks),
+  gone: (model, op) => gone(model, op.tasks),
+  origins: (model, op) => origins(model, op.ids),
   join: (model, op) => join(model, op.worker, op.lease),
   beat: (model, op) => beat(model, op.sessions),
   reconcile: (model, op) => reconcile(model, op.session, op.fences),

@@ -57,7 +57,7 @@ export function claimsOf(model: Model, session: number): ModelTask[] {
 
 function promoteDue(model: Model): void {
   const due = [...model.tasks.values()].filter(
-    (task) => task.state === "scheduled" && task.dueAt! <= model.now,
+    (task) => task.state === "scheduled" && !task.leaving && task.dueAt! <= model.now,
   );
   due.sort((a, b) => a.dueAt! - b.dueAt! || bySeq(a, b));
   for (const task of due.slice(0, BOUNDS.sweep)) {
@@ -81,7 +81,8 @@ function openKept(model: Model): void {
 
 function expire(model: Model): void {
   const outlived = [...model.tasks.values()].filter(
-    (task) => ["ready", "waiting", "scheduled"].includes(task.state) && isOutlived(model, task),
+    (task) =>
+      ["ready", "waiting", "scheduled"].includes(task.state) && !task.leaving && isOutlived(model, task),
   );
   outlived.sort((a, b) => a.expiresAt! - b.expiresAt! || bySeq(a, b));
   for (const task of outlived.slice(0, BOUNDS.sweep)) end(model, task, "expired");

@@ -18,6 +18,7 @@ import { Link, type LinkOptions } from "./link.ts";
 import { checkSchemaName, describeUrl, openLink } from "./open.ts";
 import { Pulse, type PulseData } from "./pulse.ts";
 import { closed, Reach } from "./reach.ts";
+import { watchSilence } from "./silence.ts";
 import type { Ran } from "./store.ts";
 import { settingsFor, type TxOptions } from "./tx.ts";
 import { type KnownQueue, type Surroundings, Within } from "./within.ts";
@@ -107,12 +108,20 @@ class PostgresEngine implements Engine {
     this.#reader = new Reach({ connect, tx, where, patience });
     this.#heart = clock
       ? new Heart(clock.after.bind(clock), (sessions) => this.#beat(sessions))
-      : new Pulse({ link, tx, where, patience }, ({ ran }) => this.#heard(ran));
+      : new Pulse({ link, tx, where, patience }, (report) => {
+          if ("ran" in report) this.#heard(report.ran);
+          else this.#lost(report.lost);
+        });
   }
 
   async start(listen: boolean): Promise<void> {
+    const connect = (): Promise<Link> => Link.open(this.#link);
     this.#herald = new Herald({
-      connect: () => Link.open(this.#link),
+      connect: async () => {
+        const link = await connect();
+        watchSilence(link, { connect, session: listen });
+        return link;
+      },
       listen,
       onHint: (hint, { noticed, low }) => {
         for (const queue of low) this.#floors.forget(queue);
@@ -257,6 +266,13 @@ class PostgresEngine implements Engine {
     const { notices } = (ran.outcomes[0] as Extract<Outcome<"beat">, { ok: unknown }>).ok;
     for (const notice of notices) if (notice.kind === "gone") this.#forget(notice.session);
     this.#tell([], notices.length > 0 ? { ...ran, hint: { ...ran.hint, notices } } : ran);
+  }
+
+  /** Nothing came through for a whole lease: others have what they held by now, or may have it at any moment. */
+  #lost(sessions: number[]): void {
+    if (this.#closed) return;
+    for (const session of sessions) this.#forget(session);
+    this.#listener({ notices: sessions.map((session) => ({ session, kind: "gone" })) });
   }
 
   /** For the sessions that beat here. A store that cannot be asked now is asked again by the next beat. */

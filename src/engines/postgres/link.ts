@@ -32,6 +32,8 @@ export const PLANNING: Record<string, string> = {
   plan_cache_mode: "force_generic_plan",
 };
 
+const FAREWELL_MS = 2_000;
+
 const INT8 = 20;
 const TYPES = { getTypeParser };
 
@@ -59,9 +61,10 @@ export class Link {
   readonly #prepare: boolean;
   readonly #texts = new Map<string, string>();
   #asked = 0;
+  #heardAt = 0;
   #closing = false;
   #ended: Error | undefined;
-  #onEnd: (error: Error) => void = () => {};
+  readonly #onEnd: ((error: Error) => void)[] = [];
 
   private constructor(client: Client, { schema, prepare }: LinkOptions) {
     this.#client = client;
@@ -104,8 +107,18 @@ export class Link {
     return this.#ended;
   }
 
+  /** Milliseconds for which an answer has been waited for and none has come. */
+  get silentFor(): number {
+    return this.#asked === 0 ? 0 : performance.now() - this.#heardAt;
+  }
+
+  /** By which the server knows it. */
+  get pid(): number {
+    return (this.#client as unknown as { processID: number }).processID;
+  }
+
   onEnd(listener: (error: Error) => void): void {
-    this.#onEnd = listener;
+    this.#onEnd.push(listener);
     if (this.#ended) listener(this.#ended);
   }
 
@@ -116,7 +129,7 @@ export class Link {
   #end(error: Error): void {
     if (this.#ended) return;
     this.#ended = error;
-    this.#onEnd(error);
+    for (const listener of this.#onEnd) listener(error);
   }
 
   /** Every statement this connection has used, for whoever checks their plans. */
@@ -157,10 +170,14 @@ export class Link {
 
   /** It keeps the process alive only while it has something to answer. */
   async #ask(query: QueryConfig & { rowMode?: "array" }): Promise<QueryResult> {
-    if (this.#asked++ === 0) this.#ref();
+    if (this.#asked++ === 0) {
+      this.#heardAt = performance.now();
+      this.#ref();
+    }
     try {
       return await this.#client.query(query);
     } finally {
+      this.#heardAt = performance.now();
       if (--this.#asked === 0 && !this.#closing) this.#unref();
     }
   }
@@ -179,15 +196,22 @@ export class Link {
   }
 
   async close(): Promise<void> {
-    this.#ended ??= new Error("The connection was closed.");
+    this.#end(new Error("The connection was closed."));
     this.#closing = true;
     this.#ref();
+    // The server's word of farewell does not come from where nothing comes from.
+    const timer = setTimeout(() => this.#hangUp(), FAREWELL_MS);
     await this.#client.end().catch(() => {});
+    clearTimeout(timer);
   }
 
   /** At once, whatever is under way. */
   destroy(): void {
     this.#end(new Error("The connection was given up."));
+    this.#hangUp();
+  }
+
+  #hangUp(): void {
     (this.#client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
   }
 }

@@ -5,6 +5,7 @@ import type { Op } from "../../engine/engine.ts";
 import { failureFrom, fateOf, outcomeUnknown } from "./failure.ts";
 import type { Floors } from "./floors.ts";
 import type { Link } from "./link.ts";
+import { watchSilence } from "./silence.ts";
 import { CommitLost, PostgresStore, type Ran } from "./store.ts";
 import type { TxOptions } from "./tx.ts";
 
@@ -33,7 +34,7 @@ export class Reach {
 
   constructor(options: ReachOptions, link?: Link) {
     this.#options = options;
-    if (link) this.#store = new PostgresStore(link, options.tx, options.floors);
+    if (link) this.#store = this.#storeOn(link);
   }
 
   /**
@@ -116,12 +117,18 @@ export class Reach {
 
   async #connect(): Promise<PostgresStore> {
     const link = await this.#options.connect();
-    this.#store = new PostgresStore(link, this.#options.tx, this.#options.floors);
+    this.#store = this.#storeOn(link);
     if (this.#closing.signal.aborted) {
       link.destroy();
       throw closed();
     }
     return this.#store;
+  }
+
+  #storeOn(link: Link): PostgresStore {
+    const { connect, tx, floors } = this.#options;
+    watchSilence(link, { connect, session: tx.session });
+    return new PostgresStore(link, tx, floors);
   }
 
   /** It may be in the midst of something: it is not used again. */

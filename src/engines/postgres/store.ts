@@ -12,9 +12,11 @@ import {
 } from "../../engine/engine.ts";
 import { add } from "./add.ts";
 import { addTogether, numbersFor } from "./add-together.ts";
+import { arrive, origins } from "./arrive.ts";
 import { cancel } from "./cancel.ts";
 import { listen, prune, tend, unlisten } from "./care.ts";
 import { claim } from "./claim.ts";
+import { depart, gone } from "./depart.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { fateOf } from "./failure.ts";
 import { takeUp } from "./inbox.ts";
@@ -55,6 +57,10 @@ const HANDLERS: Handlers = {
   patterns: (tx, op) => patterns(tx, op.queue, op.by, op.limit),
   redrive: (tx, op) => redrive(tx, op.queue, op.filter, op.spacing),
   discard: (tx, op) => discard(tx, op.queue, op.filter),
+  depart: (tx, op) => depart(tx, op.queue, op.to, op.limit),
+  arrive: (tx, op) => arrive(tx, op.tasks),
+  gone: (tx, op) => gone(tx, op.tasks),
+  origins: (tx, op) => origins(tx, op.ids),
   join: (tx, op) => join(tx, op.worker, op.lease),
   beat: (tx, op) => beat(tx, op.sessions),
   reconcile: (tx, op) => reconcile(tx, op.session, op.fences),

@@ -121,11 +121,11 @@ function wholeRow(task: NewTask): (Body | number | null)[] {
 }
 
 /** As they are stored: null for what is the default. */
-export function contentTypeOf({ contentType }: NewTask): string | null {
+export function contentTypeOf({ contentType }: Pick<NewTask, "contentType">): string | null {
   return contentType === undefined || contentType === JSON_TYPE ? null : contentType;
 }
 
-export function headersOf({ headers }: NewTask): string | null {
+export function headersOf({ headers }: Pick<NewTask, "headers">): string | null {
   if (headers === undefined) return null;
   // The copies of what is published share theirs; those of another batch are other objects.
   if (headers !== lastHeaders.headers) lastHeaders = { headers, text: JSON.stringify(headers) };

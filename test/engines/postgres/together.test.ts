@@ -13,6 +13,8 @@ const SMALL = [
   "session",
   "serving",
   "listener",
+  // A row a queue, all of which are read when it is asked what is past its retention.
+  "depth",
   "store",
   "queue",
   "migration",
