@@ -1,3 +1,4 @@
+import type { Duplex } from "node:stream";
 import { Client, type QueryConfig, type QueryResult, types } from "pg";
 
 export type Value =
@@ -52,6 +53,13 @@ function nameOf(sql: string): string {
   return name;
 }
 
+/** What pg's client has, and its types do not know. */
+interface Inner {
+  ref(): void;
+  unref(): void;
+  connection: { stream: Duplex };
+}
+
 /** One connection. What is sent goes out at once and is answered in order, so that a batch needs few round trips. */
 export class Link {
   readonly schema: string;
@@ -59,6 +67,7 @@ export class Link {
   readonly #prepare: boolean;
   readonly #texts = new Map<string, string>();
   #asked = 0;
+  #collecting = false;
   #closing = false;
   #ended: Error | undefined;
   #onEnd: (error: Error) => void = () => {};
@@ -158,6 +167,7 @@ export class Link {
   /** It keeps the process alive only while it has something to answer. */
   async #ask(query: QueryConfig & { rowMode?: "array" }): Promise<QueryResult> {
     if (this.#asked++ === 0) this.#ref();
+    this.#collect();
     try {
       return await this.#client.query(query);
     } finally {
@@ -165,17 +175,32 @@ export class Link {
     }
   }
 
+  /** The statements of a moment go out in one write: each is a call of the system's, and wakes the server's process. */
+  #collect(): void {
+    if (this.#collecting) return;
+    this.#collecting = true;
+    const { stream } = this.#inner.connection;
+    stream.cork();
+    process.nextTick(() => {
+      this.#collecting = false;
+      stream.uncork();
+    });
+  }
+
   async all<Row>(sql: string, ...values: Value[]): Promise<Row[]> {
     return (await this.query(sql, values)).rows as Row[];
   }
 
-  // pg has these two; its types do not know them.
+  get #inner(): Inner {
+    return this.#client as unknown as Inner;
+  }
+
   #ref(): void {
-    (this.#client as unknown as { ref(): void }).ref();
+    this.#inner.ref();
   }
 
   #unref(): void {
-    (this.#client as unknown as { unref(): void }).unref();
+    this.#inner.unref();
   }
 
   async close(): Promise<void> {
@@ -188,6 +213,6 @@ export class Link {
   /** At once, whatever is under way. */
   destroy(): void {
     this.#end(new Error("The connection was given up."));
-    (this.#client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
+    this.#inner.connection.stream.destroy();
   }
 }

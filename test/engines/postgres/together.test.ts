@@ -17,6 +17,7 @@ const SMALL = [
   "queue",
   "migration",
   "delta",
+  "depth",
   "notice",
   "event",
 ];
