@@ -243,7 +243,9 @@ export class Worker implements AsyncDisposable {
         this.#held.set(claimed.fence, held);
         return held;
       });
-      if (this.#options.batch === null) this.#ahead.push(...fetched);
+      // Under way when the worker was stopped: nobody will start them.
+      if (this.#phase !== "working") for (const held of fetched) this.#track(this.#giveBack(held));
+      else if (this.#options.batch === null) this.#ahead.push(...fetched);
       else if (fetched.length > 0) this.#work(fetched, claimedAt);
     } catch (error) {
       await this.#afterFailedFetch(error, session);
