@@ -11,6 +11,7 @@ import { groups } from "./groups.ts";
 import { parked } from "./parked.ts";
 import { payloadSizes } from "./payloads.ts";
 import { pickUp } from "./pick-up.ts";
+import { postgresDepth } from "./postgres-depth.ts";
 import { priorities } from "./priorities.ts";
 import { processes } from "./processes.ts";
 import { queues } from "./queues.ts";
@@ -40,6 +41,7 @@ export const SCENARIOS: readonly Scenario[] = [
   queues,
   topics,
   stampede,
+  postgresDepth,
 ];
 
 export function findScenario(name: string): Scenario {
