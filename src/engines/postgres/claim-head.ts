@@ -133,14 +133,21 @@ export function claimAhead(tx: Tx, op: Op<"claim">): void {
   tx.foresee(op, floor, HOLD_HEAD, ...values);
 }
 
+/** The same of one that is among many: it asks for them one by one, and finds what was sent by its queue. */
+export function holdAhead(tx: Tx, request: ClaimRequest, queue: Queue, room: number): void {
+  const floor = tx.floors.of(queue.name);
+  tx.foresee(queue, floor, HOLD_HEAD, ...valuesFor(tx, request, queue, { room, floor }));
+}
+
 export async function claimHead(
   tx: Tx,
   request: ClaimRequest,
   queue: Queue,
   room: number,
 ): Promise<HeadOutcome> {
-  const foreseen = tx.foreseen.get(request) as Foreseen<Floor, Row> | undefined;
-  tx.foreseen.delete(request);
+  const key = tx.foreseen.has(queue) ? queue : request;
+  const foreseen = tx.foreseen.get(key) as Foreseen<Floor, Row> | undefined;
+  tx.foreseen.delete(key);
   if (foreseen) {
     const outcome = takeHead(tx, request, queue, room, foreseen.what, await foreseen.answer);
     // What was to be done first may be done by now: the header has told of it.
