@@ -18,7 +18,7 @@ export interface Scenario {
 export interface Figure {
   name: string;
   value: number;
-  unit: "tasks/s" | "ms" | "MB" | "times" | "claims" | "pages";
+  unit: "tasks/s" | "ms" | "MB" | "times" | "claims" | "pages" | "connections";
   better: "more" | "less";
 }
 
@@ -53,6 +53,13 @@ export const pages = (name: string, value: number): Figure => ({
   name,
   value,
   unit: "pages",
+  better: "less",
+});
+
+export const connections = (name: string, value: number): Figure => ({
+  name,
+  value,
+  unit: "connections",
   better: "less",
 });
 

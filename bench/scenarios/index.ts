@@ -12,6 +12,7 @@ import { parked } from "./parked.ts";
 import { payloadSizes } from "./payloads.ts";
 import { pickUp } from "./pick-up.ts";
 import { postgresDepth } from "./postgres-depth.ts";
+import { postgresMany } from "./postgres-many.ts";
 import { priorities } from "./priorities.ts";
 import { processes } from "./processes.ts";
 import { queues } from "./queues.ts";
@@ -42,6 +43,7 @@ export const SCENARIOS: readonly Scenario[] = [
   topics,
   stampede,
   postgresDepth,
+  postgresMany,
 ];
 
 export function findScenario(name: string): Scenario {
