@@ -82,8 +82,8 @@ function runVerb(within: Within, op: Op<VerbWithin>): Promise<Verbs[VerbWithin][
 }
 
 class PostgresEngine implements Engine {
-  /** One batch on its way to the disk, the next one waiting for it; and as much again of what is settled beside. */
-  readonly depth = 4;
+  /** One batch on its way to the disk, the next one waiting for it, and one that is settled beside. */
+  readonly depth = 3;
   readonly #link: LinkOptions;
   readonly #clock: Clock | undefined;
   readonly #writer: Sender;
