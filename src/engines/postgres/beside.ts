@@ -6,7 +6,7 @@ import type { Op, VerbName } from "../../engine/engine.ts";
  * process would have to do first the one and then the other. They share no row with what is claimed or added, so that
  * their order makes no difference; with what other verbs do it does, and those wait for each other.
  */
-const FREE: Partial<Record<VerbName, true>> = { add: true, claim: true, settle: true };
+const FREE: Partial<Record<VerbName, true>> = { add: true, publish: true, claim: true, settle: true };
 
 /** Fewer are better off in one commit with the claim that follows them. */
 const ENOUGH = 64;
