@@ -11,6 +11,8 @@ import { groups } from "./groups.ts";
 import { parked } from "./parked.ts";
 import { payloadSizes } from "./payloads.ts";
 import { pickUp } from "./pick-up.ts";
+import { postgresDepth } from "./postgres-depth.ts";
+import { postgresMany } from "./postgres-many.ts";
 import { priorities } from "./priorities.ts";
 import { processes } from "./processes.ts";
 import { queues } from "./queues.ts";
@@ -40,6 +42,8 @@ export const SCENARIOS: readonly Scenario[] = [
   queues,
   topics,
   stampede,
+  postgresDepth,
+  postgresMany,
 ];
 
 export function findScenario(name: string): Scenario {

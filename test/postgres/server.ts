@@ -50,7 +50,7 @@ export class PostgresServer {
   static async start(options: ServerOptions = {}): Promise<PostgresServer> {
     const { settings = {}, folder = mkdtempSync(join(tmpdir(), "dibs-postgres-")) } = options;
     const server = new PostgresServer(folder, await freePort(), await findBinaries(folder), settings);
-    if (!options.outlives) process.once("exit", () => server.#abandon());
+    if (!options.outlives) process.once("exit", server.#abandon);
     await server.#makeCluster();
     await server.restart();
     return server;
@@ -130,15 +130,16 @@ export class PostgresServer {
   }
 
   /** This process ends, perhaps before it could stop it. */
-  #abandon(): void {
+  readonly #abandon = (): void => {
     if (this.#process && this.#process.exitCode === null && this.#process.signalCode === null) {
       this.#process.kill("SIGQUIT");
     }
     rmSync(this.folder, { recursive: true, force: true });
-  }
+  };
 
   async remove(): Promise<void> {
     await this.stop("immediate");
+    process.off("exit", this.#abandon);
     rmSync(this.folder, { recursive: true, force: true });
   }
 }

@@ -1,3 +1,4 @@
+import type { Duplex } from "node:stream";
 import { Client, type QueryConfig, type QueryResult, types } from "pg";
 
 export type Value =
@@ -54,6 +55,13 @@ function nameOf(sql: string): string {
   return name;
 }
 
+/** What pg's client has, and its types do not know. */
+interface Inner {
+  ref(): void;
+  unref(): void;
+  connection: { stream: Duplex };
+}
+
 /** One connection. What is sent goes out at once and is answered in order, so that a batch needs few round trips. */
 export class Link {
   readonly schema: string;
@@ -62,6 +70,7 @@ export class Link {
   readonly #texts = new Map<string, string>();
   #asked = 0;
   #heardAt = 0;
+  #collecting = false;
   #closing = false;
   #ended: Error | undefined;
   readonly #onEnd: ((error: Error) => void)[] = [];
@@ -174,6 +183,7 @@ export class Link {
       this.#heardAt = performance.now();
       this.#ref();
     }
+    this.#collect();
     try {
       return await this.#client.query(query);
     } finally {
@@ -182,17 +192,32 @@ export class Link {
     }
   }
 
+  /** The statements of a moment go out in one write: each is a call of the system's, and wakes the server's process. */
+  #collect(): void {
+    if (this.#collecting) return;
+    this.#collecting = true;
+    const { stream } = this.#inner.connection;
+    stream.cork();
+    process.nextTick(() => {
+      this.#collecting = false;
+      stream.uncork();
+    });
+  }
+
   async all<Row>(sql: string, ...values: Value[]): Promise<Row[]> {
     return (await this.query(sql, values)).rows as Row[];
   }
 
-  // pg has these two; its types do not know them.
+  get #inner(): Inner {
+    return this.#client as unknown as Inner;
+  }
+
   #ref(): void {
-    (this.#client as unknown as { ref(): void }).ref();
+    this.#inner.ref();
   }
 
   #unref(): void {
-    (this.#client as unknown as { unref(): void }).unref();
+    this.#inner.unref();
   }
 
   async close(): Promise<void> {
@@ -212,6 +237,6 @@ export class Link {
   }
 
   #hangUp(): void {
-    (this.#client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
+    this.#inner.connection.stream.destroy();
   }
 }

@@ -6,7 +6,7 @@ import { failureFrom, fateOf, outcomeUnknown } from "./failure.ts";
 import type { Floors } from "./floors.ts";
 import type { Link } from "./link.ts";
 import { watchSilence } from "./silence.ts";
-import { CommitLost, PostgresStore, type Ran } from "./store.ts";
+import { CommitLost, PostgresStore, type Ran, type RunOptions } from "./store.ts";
 import type { TxOptions } from "./tx.ts";
 
 const FIRST_PAUSE_MS = 20;
@@ -37,16 +37,13 @@ export class Reach {
     if (link) this.#store = this.#storeOn(link);
   }
 
-  /**
-   * `onSent`: the next batch may be sent behind this one (store.ts). `before` settles when the one before this has its
-   * answer: where both were lost, that one goes first again.
-   */
+  /** `before` settles when the one before this has its answer: where both were lost, that one goes first again. */
   async run(
     ops: readonly Op[],
     reading: Reading | null,
-    { onSent, before }: { onSent?: () => void; before?: Promise<unknown> } = {},
+    { before, ...options }: RunOptions & { before?: Promise<unknown> } = {},
   ): Promise<Ran> {
-    return this.#persist(async (store) => store.run(ops, reading, onSent), before);
+    return this.#persist(async (store) => store.run(ops, reading, options), before);
   }
 
   /** A question that may be asked any number of times. */

@@ -19,6 +19,8 @@ import { claim } from "./claim.ts";
 import { depart, gone } from "./depart.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { fateOf } from "./failure.ts";
+import { sendAhead } from "./foresee.ts";
+import { channelOf } from "./herald.ts";
 import { takeUp } from "./inbox.ts";
 import { Floors } from "./floors.ts";
 import { ends, get, history, list, stats } from "./inspect.ts";
@@ -113,6 +115,8 @@ export interface CommitMark {
 
 export interface Ran {
   outcomes: Outcome[];
+  /** How many operations could not be carried out together with others. */
+  alone: number;
   hint: Hint;
   /** Something was written. */
   changed: boolean;
@@ -124,11 +128,21 @@ export interface Ran {
   listened: boolean;
   /** Others' transactions had left something that this batch, which only reads, could not take up. */
   hasInbox: boolean;
+  /** The commit itself has told others of it. */
+  told: boolean;
+}
+
+export interface RunOptions {
+  /** Called when all has been sent and cannot meet anybody's lock: the next batch may begin, behind it. */
+  onSent?: () => void;
+  /** What the commit itself is to tell others, if anything. */
+  wordFor?: (ran: Ran) => string | undefined;
 }
 
 // After a failover the number may stand for another transaction: the history of a server has a name.
 const SERVER = `
   SELECT system_identifier::text || '/' || timeline_id AS server FROM pg_control_system(), pg_control_checkpoint()`;
+const NOTIFY = `SELECT pg_notify($1, $2)`;
 const STATUS = `SELECT pg_xact_status($1::xid8) AS status`;
 const QUEUES = `SELECT id, name, named FROM dibs.queue WHERE name = ANY ($1::text[])`;
 const NOTICED = `SELECT DISTINCT session FROM dibs.notice WHERE session = ANY ($1::int8[])`;
@@ -144,25 +158,22 @@ export class PostgresStore {
     this.#tx = new Tx(link, options, floors);
   }
 
-  /**
-   * `reading`: of an injected clock; null: the server's own. On an error nothing of the batch has happened.
-   * `onSent` is called when all has been sent and cannot meet anybody's lock: the next batch may begin, behind it.
-   */
+  /** `reading`: of an injected clock; null: the server's own. On an error nothing of the batch has happened. */
   async run<const Ops extends readonly Op[]>(
     ops: Ops,
     reading: Reading | null,
-    onSent: () => void = () => {},
+    options: RunOptions = {},
   ): Promise<Ran & { outcomes: Outcomes<Ops> }> {
     for (let tries = 1; ; tries++) {
       try {
-        return (await this.#once(ops, reading, onSent)) as Ran & { outcomes: Outcomes<Ops> };
+        return (await this.#once(ops, reading, options)) as Ran & { outcomes: Outcomes<Ops> };
       } catch (error) {
         if (tries === TRIES || fateOf(error) !== "again") throw error;
       }
     }
   }
 
-  async #once(ops: readonly Op[], reading: Reading | null, onSent: () => void): Promise<Ran> {
+  async #once(ops: readonly Op[], reading: Reading | null, { onSent, wordFor }: RunOptions): Promise<Ran> {
     const tx = this.#tx;
     const isReading = ops.every((op) => READING_VERBS.has(op.verb));
     let commit: { ran: Ran; mark: CommitMark } | undefined;
@@ -170,32 +181,39 @@ export class PostgresStore {
     try {
       if (this.#server === undefined) this.#server = await this.#identify();
       const server = this.#server;
-      const foresight = {
+      await tx.begin(isReading ? "reading" : "writing", reading, {
         numbers: numbersFor(tx, ops),
         writes: ops.some((op) => op.verb in WRITES),
         alone: ops.some((op) => op.verb === "unsubscribe"),
-      };
-      await tx.begin(isReading ? "reading" : "writing", reading, foresight);
+        ahead: () => sendAhead(tx, ops),
+      });
       tx.noticed = false;
       if (!isReading && tx.rebooted) tx.changed = true;
       if (!isReading && tx.hasInbox) await takeUp(tx);
-      const outcomes = await runAll(tx, ops);
+      const { outcomes, alone } = await runAll(tx, ops);
       const xid = await tx.finish();
       const { hint, changed, noticed, listeners } = tx;
       const ran: Ran = {
         outcomes,
+        alone,
         hint,
         changed,
         noticed,
         listened: listeners > 0,
         low: [...tx.low],
         hasInbox: isReading && tx.hasInbox,
+        told: false,
       };
+      const word = changed ? wordFor?.(ran) : undefined;
+      if (word !== undefined) {
+        tx.put(NOTIFY, channelOf(this.link.schema), word);
+        ran.told = true;
+      }
       if (tx.tangled) await tx.settled();
       if (changed) commit = { ran, mark: { xid, server } };
       const committed = tx.commit();
       isFollowed = !tx.tangled && !tx.queuesChanged;
-      if (isFollowed) onSent();
+      if (isFollowed) onSent?.();
       await committed;
       return ran;
     } catch (thrown) {
@@ -255,8 +273,13 @@ function firstFailure(tx: Tx, thrown: unknown): unknown {
 }
 
 /** One after the other; those of a kind that follow each other together, where that comes to the same. */
-async function runAll(tx: Tx, ops: readonly Op[]): Promise<Outcome[]> {
+async function runAll(tx: Tx, ops: readonly Op[]): Promise<{ outcomes: Outcome[]; alone: number }> {
   const outcomes: Outcome[] = [];
+  let alone = 0;
+  const runAlone = (op: Op): Promise<Outcome> => {
+    alone++;
+    return runOne(tx, op);
+  };
   while (outcomes.length < ops.length) {
     const from = outcomes.length;
     const op = ops[from]!;
@@ -264,12 +287,12 @@ async function runAll(tx: Tx, ops: readonly Op[]): Promise<Outcome[]> {
       op.verb === "add" || op.verb === "publish"
         ? await addTogether(tx, ops, from)
         : op.verb === "settle"
-          ? await settleTogether(tx, ops, from, (each) => runOne(tx, each))
+          ? await settleTogether(tx, ops, from, runAlone)
           : [];
     if (together.length > 0) for (const outcome of together) outcomes.push(outcome);
-    else outcomes.push(await runOne(tx, op));
+    else outcomes.push(await runAlone(op));
   }
-  return outcomes;
+  return { outcomes, alone };
 }
 
 /** Verbs check before they write, so a refusal leaves nothing half done. */

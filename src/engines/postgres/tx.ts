@@ -53,7 +53,6 @@ const NEXT_EPOCH = `UPDATE dibs.store SET epoch = epoch + 1 WHERE one = 1`;
 const INSERT_QUEUE = `
   INSERT INTO dibs.queue (name, named, paused, created_at, revision) VALUES ($1, '{}', false, $2, $3)
   ON CONFLICT (name) DO NOTHING RETURNING *`;
-const LOCK_SHARED = `SELECT pg_advisory_xact_lock_shared($1::int8)`;
 const LOCK_ALONE = `SELECT pg_advisory_xact_lock($1::int8)`;
 const NUMBERS = {
   seq: `SELECT nextval('dibs.seq')::int8 AS n FROM generate_series(1, $1::int4)`,
@@ -85,6 +84,14 @@ export interface Foresight {
   writes?: boolean;
   /** It has to be alone: asked for at once, it cannot end in two that wait for each other to let go. */
   alone?: boolean;
+  /** Sends what need not wait for the header, along with it (foresee.ts). Not with an injected clock. */
+  ahead?: () => void;
+}
+
+/** An answer that was asked for before its time, and what it is about. */
+export interface Foreseen<What, Row extends unknown[]> {
+  what: What;
+  answer: Promise<Row[]>;
 }
 
 /**
@@ -122,6 +129,8 @@ export class Tx {
   swept = false;
   /** Live workers by queue, while nobody joins, leaves or beats: see line.ts. */
   readonly serving = new Map<string, string[]>();
+  /** What was sent along with the header, by the operation that will ask for it. */
+  readonly foreseen = new Map<object, Foreseen<unknown, unknown[]>>();
   /** The queues that are being dropped, and how far: see queues.ts. */
   readonly dropping = new Map<number, number>();
   #injected = false;
@@ -159,6 +168,18 @@ export class Tx {
   async rows<Row extends unknown[]>(sql: string, ...values: Value[]): Promise<Row[]> {
     const rows = (await this.link.rows(sql, values)) as Row[];
     return rows;
+  }
+
+  /** The same, for an operation whose turn has not come yet: it finds the answer in `foreseen`. */
+  foresee(op: object, what: unknown, sql: string, ...values: Value[]): void {
+    const answer = this.link.rows(sql, values);
+    this.#keep(answer);
+    this.foreseen.set(op, { what, answer });
+  }
+
+  /** What the queues are known by; in a statement that goes out with the header it has to be checked there. */
+  get known(): { revision: number; epoch: number } {
+    return { revision: this.#revision, epoch: this.#epoch };
   }
 
   /** Writes; answers how many rows. */
@@ -205,7 +226,7 @@ export class Tx {
   async begin(
     mode: Mode,
     reading: Reading | null,
-    { numbers = 0, writes = false, alone = false }: Foresight = {},
+    { numbers = 0, writes = false, alone = false, ahead }: Foresight = {},
   ): Promise<void> {
     this.hint = {};
     this.changed = false;
@@ -218,17 +239,21 @@ export class Tx {
     this.#events = [];
     this.#injected = reading !== null;
     this.#keep(
-      this.link.exec(mode === "reading" ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" : "BEGIN"),
+      this.link.exec(
+        mode === "reading"
+          ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+          : `BEGIN; SELECT pg_advisory_xact_lock${alone ? "" : "_shared"}(${catalogueLock(this.link.schema)})`,
+      ),
     );
     if (!this.#options.session) this.#keep(this.link.query(SETTINGS(this.#options.durability), []));
-    const lockCatalogue = alone ? LOCK_ALONE : LOCK_SHARED;
-    if (mode === "writing") this.#keep(this.link.query(lockCatalogue, [catalogueLock(this.link.schema)]));
     const lock = mode === "writing" ? " FOR UPDATE" : "";
     const header = this.get<HeaderRow>(
       this.#injected ? HEADER_OF_INJECTED + lock : writes ? HEADER_WITH_XID : HEADER,
     );
     const fetched = numbers > 0 ? this.#fetch("seq", numbers) : undefined;
     const sampled = mode === "writing" && this.floors.wantsSample ? this.lastSeq() : undefined;
+    this.foreseen.clear();
+    if (mode === "writing" && !this.#injected && this.knowsQueues) ahead?.();
     const [row, , seq] = await Promise.all([header, fetched, sampled]);
     if (seq !== undefined) this.floors.sample(seq);
     this.#numbers = (await fetched) ?? [];
@@ -324,6 +349,11 @@ export class Tx {
   /** For STARTED: an injected clock's now. */
   get startedAt(): number | null {
     return this.#injected ? this.now : null;
+  }
+
+  /** The same of its waking hours. */
+  get startedAwake(): number | null {
+    return this.#injected ? this.awake : null;
   }
 
   get now(): number {
