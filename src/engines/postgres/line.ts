@@ -70,14 +70,17 @@ export async function takeLane(tx: Tx, task: Mover): Promise<boolean> {
 /** Joins the line, or its group's: a due task, new or redriven. */
 export async function enter(tx: Tx, task: Mover): Promise<"ready" | "waiting"> {
   if (task.groupKey !== null && !task.holdsGroup) {
-    if (!(await takeLane(tx, task))) {
-      tx.send(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank, task.failures);
-      tx.count(task.queue, "waiting", 1);
-      return "waiting";
-    }
+    if (!(await takeLane(tx, task))) return standBehind(tx, task);
   }
   await becomeReady(tx, task);
   return "ready";
+}
+
+/** Behind the head of its group, whose lane is locked. */
+export function standBehind(tx: Tx, task: Mover): "waiting" {
+  tx.send(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank, task.failures);
+  tx.count(task.queue, "waiting", 1);
+  return "waiting";
 }
 
 async function becomeReady(

@@ -2,6 +2,7 @@ import type { Reading } from "../../core/clock.ts";
 import { isDibsError } from "../../core/errors.ts";
 import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import {
+  type ClaimOutcome,
   type Hint,
   type Op,
   type Outcome,
@@ -20,6 +21,7 @@ import { depart, gone } from "./depart.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { fateOf } from "./failure.ts";
 import { sendAhead } from "./foresee.ts";
+import { lockLanes } from "./lanes.ts";
 import { channelOf } from "./herald.ts";
 import { takeUp } from "./inbox.ts";
 import { Floors } from "./floors.ts";
@@ -152,6 +154,7 @@ export class PostgresStore {
   readonly link: Link;
   readonly #tx: Tx;
   #server: string | null | undefined;
+  #sawGroups = false;
 
   constructor(link: Link, options: TxOptions, floors = new Floors()) {
     this.link = link;
@@ -190,8 +193,10 @@ export class PostgresStore {
       tx.noticed = false;
       if (!isReading && tx.rebooted) tx.changed = true;
       if (!isReading && tx.hasInbox) await takeUp(tx);
+      if (!isReading && this.#hasGroups(ops)) lockLanes(tx, ops);
       const { outcomes, alone } = await runAll(tx, ops);
       const xid = await tx.finish();
+      this.#lookForGroups(ops, outcomes);
       const { hint, changed, noticed, listeners } = tx;
       const ran: Ran = {
         outcomes,
@@ -224,6 +229,23 @@ export class PostgresStore {
       tx.forget();
       if (!this.link.ended) await this.link.exec("ROLLBACK").catch(() => this.link.destroy());
       throw error;
+    }
+  }
+
+  /** Once there were groups there may be more. */
+  #hasGroups(ops: readonly Op[]): boolean {
+    this.#sawGroups ||= ops.some(
+      (op) => op.verb === "add" && op.tasks.some(({ groupKey }) => groupKey !== undefined),
+    );
+    return this.#sawGroups;
+  }
+
+  #lookForGroups(ops: readonly Op[], outcomes: readonly Outcome[]): void {
+    if (this.#sawGroups) return;
+    for (const [index, op] of ops.entries()) {
+      const outcome = outcomes[index]!;
+      if (op.verb !== "claim" || !("ok" in outcome)) continue;
+      this.#sawGroups ||= (outcome.ok as ClaimOutcome).tasks.some(({ groupKey }) => groupKey !== null);
     }
   }
 
