@@ -1,0 +1,224 @@
+import { DibsError, type ErrorData, invalid, isDibsError } from "../../core/errors.ts";
+import type { Logger } from "../../core/logger.ts";
+import type { ClaimNotice, ClaimWish, Port, SettleRef, WaitOptions, Word } from "../../core/port.ts";
+import { show } from "../../core/show.ts";
+import type { WorkerInfo } from "../../core/task.ts";
+import { isWireVerb, VERBS } from "../../protocol/verbs.ts";
+import { Holdings } from "./holdings.ts";
+
+/** Calls of one connection that may wait for something at the same time; others are not bounded here, for they end soon. */
+const MOST_WAITING = 10_000;
+
+export interface Answers {
+  ok(id: number, value: unknown): void;
+  error(id: number, error: ErrorData): void;
+  notice(session: number, notice: ClaimNotice): void;
+}
+
+/** The calls of one client, carried out on the port. A door only translates: what is right to ask is the port's to say. */
+export class Calls {
+  readonly holdings = new Holdings();
+  readonly #port: Port;
+  readonly #answers: Answers;
+  readonly #logger: Logger;
+  /** Those that wait for a task, or for a task's end. */
+  readonly #waiting = new Map<number, AbortController>();
+  #underWay = 0;
+  #isDraining = false;
+  #onSettled: () => void = () => {};
+
+  constructor(port: Port, answers: Answers, logger: Logger) {
+    this.#port = port;
+    this.#answers = answers;
+    this.#logger = logger;
+  }
+
+  /** Calls that are not answered yet, but for those that wait. */
+  get underWay(): number {
+    return this.#underWay - this.#waiting.size;
+  }
+
+  start(id: number, verb: unknown, args: unknown): void {
+    this.#underWay++;
+    this.#run(id, verb, args)
+      .then(
+        (value) => value !== UNANSWERED && this.#answers.ok(id, value),
+        (error: unknown) => this.#answers.error(id, this.#dataOf(error, verb)),
+      )
+      .finally(() => {
+        this.#underWay--;
+        this.#onSettled();
+      });
+  }
+
+  abort(id: number): void {
+    this.#waiting.get(id)?.abort(new DibsError("CLOSED", "Nobody waits for this any more."));
+  }
+
+  abortAll(): void {
+    for (const id of this.#waiting.keys()) this.abort(id);
+  }
+
+  /** Hands out nothing more. Claims that wait stay unanswered: their client asks the next server. */
+  drain(): void {
+    this.#isDraining = true;
+    for (const stop of this.#waiting.values()) stop.abort(DRAINING);
+  }
+
+  /** Calls `fn` whenever something was answered, such as a settlement. */
+  onSettled(fn: () => void): void {
+    this.#onSettled = fn;
+  }
+
+  async #run(id: number, verb: unknown, args: unknown): Promise<unknown> {
+    if (!isWireVerb(verb)) {
+      throw new DibsError(
+        "UNSUPPORTED",
+        `This server knows no verb ${show(verb)}. Is it of an older version?`,
+      );
+    }
+    if (!Array.isArray(args)) throw invalid(`The arguments of ${verb} are a list; got ${show(args)}.`);
+    const given = args.slice(0, VERBS[verb].args) as never[];
+    switch (verb) {
+      case "claim":
+        return this.#claim(id, ...(given as unknown as [ClaimWish]));
+      case "settle":
+        return this.#settle(...(given as unknown as [SettleRef, Word]));
+      case "end":
+        return this.#end(id, ...(given as unknown as [string, WaitOptions?]));
+      case "join":
+        return this.#join(...(given as unknown as [WorkerInfo, number]));
+      case "reconcile":
+        return this.#reconcile(...(given as unknown as [number, number[]]));
+      case "rejoin":
+        return this.#rejoin(...(given as unknown as [number, number[], number?]));
+      case "leave":
+        return this.#leave(...(given as unknown as [number, { lost?: boolean }?]));
+      default:
+        return (this.#port[verb] as (...args: never[]) => Promise<unknown>)(...given);
+    }
+  }
+
+  async #claim(id: number, given: ClaimWish): Promise<unknown> {
+    const wish = { ...given, signal: undefined };
+    if (wish.session !== undefined) wish.session = this.#sessionOf(wish.session);
+    if (this.#isDraining) {
+      if (wish.wait > 0) return UNANSWERED;
+      throw new DibsError(
+        "UNAVAILABLE",
+        "This server is being stopped and hands out no more tasks. Try again soon.",
+      );
+    }
+    try {
+      const { tasks, policies } = await this.#waitingFor(id, wish.wait > 0, (signal) =>
+        this.#port.claim({ ...wish, signal }),
+      );
+      this.holdings.claimed(given.session, { tasks, policies });
+      return { tasks, policies };
+    } catch (error) {
+      if (error === DRAINING) return UNANSWERED;
+      throw error;
+    }
+  }
+
+  async #settle(held: SettleRef, word: Word): Promise<unknown> {
+    try {
+      const answer = await this.#port.settle(held, word);
+      this.holdings.settled(held.fence);
+      return answer;
+    } catch (error) {
+      if (isDibsError(error) && error.code === "CLAIM_LOST") this.holdings.settled(held.fence);
+      throw error;
+    }
+  }
+
+  async #end(id: number, task: string, { timeout }: WaitOptions = {}): Promise<unknown> {
+    try {
+      return await this.#waitingFor(id, true, (signal) =>
+        this.#port.end(task, { signal, ...(timeout !== undefined && { timeout }) }),
+      );
+    } catch (error) {
+      if (error === DRAINING) return UNANSWERED;
+      throw error;
+    }
+  }
+
+  async #waitingFor<T>(
+    id: number,
+    waits: boolean,
+    run: (signal: AbortSignal | undefined) => Promise<T>,
+  ): Promise<T> {
+    if (!waits) return run(undefined);
+    if (this.#waiting.size >= MOST_WAITING) {
+      throw new DibsError(
+        "UNAVAILABLE",
+        `More than ${MOST_WAITING} calls wait on this connection. Ask for more tasks at once, or open another one.`,
+      );
+    }
+    const stop = new AbortController();
+    this.#waiting.set(id, stop);
+    try {
+      return await run(stop.signal);
+    } finally {
+      this.#waiting.delete(id);
+    }
+  }
+
+  // ── Workers ─────────────────────────────────────────────────────────────────────────────────────────────
+
+  async #join(worker: WorkerInfo, lease: number): Promise<number> {
+    let name = -1;
+    const session = await this.#port.join(worker, lease, (notice) => this.#hear(name, notice));
+    name = session;
+    this.holdings.joined(name, session);
+    return session;
+  }
+
+  async #reconcile(name: number, fences: number[]): Promise<void> {
+    await this.#port.reconcile(this.#sessionOf(name), fences);
+    this.holdings.reconciled(name, fences);
+  }
+
+  async #rejoin(session: number, fences: number[], as?: number): Promise<unknown> {
+    const current = this.holdings.session(session) ?? session;
+    let name = as ?? -1;
+    const answer = await this.#port.rejoin(current, fences, (notice) => this.#hear(name, notice));
+    name = as ?? answer.session;
+    this.holdings.left(session);
+    this.holdings.joined(name, answer.session);
+    return answer;
+  }
+
+  async #leave(name: number, options?: { lost?: boolean }): Promise<void> {
+    // One that it does not have has ended, or is somebody else's.
+    const session = this.holdings.session(name) ?? (typeof name === "number" ? NOBODYS : name);
+    this.holdings.left(name);
+    await this.#port.leave(session, { lost: options?.lost === true });
+  }
+
+  #sessionOf(name: number): number {
+    const session = this.holdings.session(name);
+    if (session !== undefined) return session;
+    throw new DibsError(
+      "CLAIM_LOST",
+      `Session ${show(name)} has ended, or is not this client's: what it held went to others. Join again.`,
+    );
+  }
+
+  #hear(name: number, notice: ClaimNotice): void {
+    this.holdings.hear(name, notice);
+    this.#answers.notice(name, notice);
+  }
+
+  #dataOf(error: unknown, verb: unknown): ErrorData {
+    if (isDibsError(error)) return { code: error.code, message: error.message, retryable: error.retryable };
+    // Checks stand behind the port; what breaks before them was of no shape that a client of ours sends.
+    this.#logger.warn(`A call of ${show(verb)} could not be carried out: ${(error as Error).message}`);
+    return { code: "INVALID", message: `The arguments of ${show(verb)} are not of the shape it takes.` };
+  }
+}
+
+const UNANSWERED = Symbol("unanswered");
+const DRAINING = new DibsError("UNAVAILABLE", "draining");
+/** No store gives out this number. */
+const NOBODYS = 0;
