@@ -1,5 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import { DibsError, errorFrom } from "../core/errors.ts";
+import { KeepAlive } from "../core/keep-alive.ts";
 import type { Logger } from "../core/logger.ts";
 import type { ClaimNotice, ClaimResult, ClaimWish, Port, SettleRef, Word } from "../core/port.ts";
 import type { ClaimedTask, TaskState, WorkerInfo } from "../core/task.ts";
@@ -24,7 +25,8 @@ export interface RemoteOptions {
 /** The port to a dibs server elsewhere. */
 export async function openRemote(options: RemoteOptions): Promise<Port> {
   const remote = new Remote(options);
-  await remote.open();
+  // Nothing of the connection keeps a process alive; whoever opens it waits for it.
+  await new KeepAlive().during(remote.open());
   return remote.port;
 }
 
@@ -80,6 +82,9 @@ class Remote {
       publish: (message, options) => this.#withoutTx(options, () => this.#calls.run("publish", [message])),
       claim: (wish) => this.#claim(wish),
       settle: (held, word, options) => this.#withoutTx(options, () => this.#settle(held, word)),
+      // Of a claim only what it is known by: what comes here may be a task with all that its handler uses.
+      extend: ({ id, fence }, lease) => this.#calls.run("extend", [{ id, fence }, lease]),
+      progress: ({ id, fence }, value, note) => this.#calls.run("progress", [{ id, fence }, value, note]),
       end: (id, options) => this.#end(id, options),
       join: (worker, lease, listener) => this.#join(worker, lease, listener),
       rejoin: (session, fences, listener) => this.#rejoin(session, fences, listener),

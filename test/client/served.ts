@@ -1,21 +1,20 @@
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 import { createBroker } from "../../src/broker/broker.ts";
 import { openRemote } from "../../src/client/remote.ts";
 import { SILENT } from "../../src/core/logger.ts";
 import type { Port } from "../../src/core/port.ts";
-import { NativeDoor, type NativeOptions } from "../../src/doors/native/door.ts";
+import type { NativeOptions } from "../../src/doors/native/door.ts";
 import { systemClock } from "../../src/engine/system-clock.ts";
 import { openMemory } from "../../src/engines/memory/engine.ts";
+import type { Server } from "../../src/server/server.ts";
 import { Proxy } from "../proxy.ts";
+import { startServer } from "../server/start.ts";
 
 /** A server on a store in memory, and a proxy before it that can be cut. */
 export class Served {
   readonly store: Port;
   readonly #options: Partial<NativeOptions>;
-  #door: NativeDoor | undefined;
-  #http: Server | undefined;
+  #server: Server | undefined;
   #proxy: Proxy | undefined;
   #port = 0;
 
@@ -52,9 +51,7 @@ export class Served {
   }
 
   async stop(): Promise<void> {
-    this.#door?.close();
-    this.#http?.closeAllConnections();
-    await new Promise<void>((resolve) => this.#http?.close(() => resolve()));
+    await this.#server?.close();
   }
 
   async open(): Promise<Port> {
@@ -64,14 +61,7 @@ export class Served {
   }
 
   async #listen(): Promise<void> {
-    const door = new NativeDoor({ clock: systemClock, logger: SILENT, ...this.#options });
-    const http = createServer();
-    http.on("upgrade", (request, socket, head) =>
-      door.accept(request, socket, head, { port: this.store, owner: "anybody" }),
-    );
-    await new Promise<void>((resolve) => http.listen(this.#port, "127.0.0.1", resolve));
-    this.#port = (http.address() as AddressInfo).port;
-    this.#door = door;
-    this.#http = http;
+    this.#server = await startServer(this.store, { port: this.#port, native: this.#options });
+    this.#port = Number(new URL(this.#server.url).port);
   }
 }

@@ -1,6 +1,14 @@
 import { DibsError, type ErrorData, invalid, isDibsError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
-import type { ClaimNotice, ClaimWish, Port, SettleRef, WaitOptions, Word } from "../../core/port.ts";
+import type {
+  ClaimNotice,
+  ClaimResult,
+  ClaimWish,
+  Port,
+  SettleRef,
+  WaitOptions,
+  Word,
+} from "../../core/port.ts";
 import { show } from "../../core/show.ts";
 import type { WorkerInfo } from "../../core/task.ts";
 import { isWireVerb, VERBS } from "../../protocol/verbs.ts";
@@ -23,6 +31,8 @@ export class Calls {
   readonly #logger: Logger;
   /** Those that wait for a task, or for a task's end. */
   readonly #waiting = new Map<number, AbortController>();
+  /** Those of them that wait for a task. */
+  readonly #claiming = new Set<number>();
   #underWay = 0;
   #isDraining = false;
   #onSettled: () => void = () => {};
@@ -42,7 +52,7 @@ export class Calls {
     this.#underWay++;
     this.#run(id, verb, args)
       .then(
-        (value) => value !== UNANSWERED && this.#answers.ok(id, value),
+        (value) => this.#answers.ok(id, value),
         (error: unknown) => this.#answers.error(id, this.#dataOf(error, verb)),
       )
       .finally(() => {
@@ -59,10 +69,10 @@ export class Calls {
     for (const id of this.#waiting.keys()) this.abort(id);
   }
 
-  /** Hands out nothing more. Claims that wait stay unanswered: their client asks the next server. */
+  /** Hands out nothing more. Claims that wait go on waiting, and their client asks the next server. */
   drain(): void {
     this.#isDraining = true;
-    for (const stop of this.#waiting.values()) stop.abort(DRAINING);
+    for (const id of this.#claiming) this.#waiting.get(id)?.abort(DRAINING);
   }
 
   /** Calls `fn` whenever something was answered, such as a settlement. */
@@ -102,13 +112,8 @@ export class Calls {
   async #claim(id: number, given: ClaimWish): Promise<unknown> {
     const wish = { ...given, signal: undefined };
     if (wish.session !== undefined) wish.session = this.#sessionOf(wish.session);
-    if (this.#isDraining) {
-      if (wish.wait > 0) return UNANSWERED;
-      throw new DibsError(
-        "UNAVAILABLE",
-        "This server is being stopped and hands out no more tasks. Try again soon.",
-      );
-    }
+    if (this.#isDraining) return this.#claimNothing(id, wish.wait);
+    this.#claiming.add(id);
     try {
       const { tasks, policies } = await this.#waitingFor(id, wish.wait > 0, (signal) =>
         this.#port.claim({ ...wish, signal }),
@@ -116,9 +121,33 @@ export class Calls {
       this.holdings.claimed(given.session, { tasks, policies });
       return { tasks, policies };
     } catch (error) {
-      if (error === DRAINING) return UNANSWERED;
+      if (error === DRAINING) return this.#claimNothing(id, wish.wait);
       throw error;
+    } finally {
+      this.#claiming.delete(id);
     }
+  }
+
+  /** While the server stops: answered at once, a worker would ask again at once. */
+  async #claimNothing(id: number, wait: number): Promise<ClaimResult> {
+    if (!(wait > 0)) {
+      throw new DibsError(
+        "UNAVAILABLE",
+        "This server is being stopped and hands out no more tasks. Try again soon.",
+      );
+    }
+    return this.#waitingFor(
+      id,
+      true,
+      (signal) =>
+        new Promise((resolve, reject) => {
+          const stopTimer = this.#port.clock.after(wait, () => resolve({ tasks: [], policies: {} }));
+          signal!.addEventListener("abort", () => {
+            stopTimer();
+            reject(signal!.reason);
+          });
+        }),
+    );
   }
 
   async #settle(held: SettleRef, word: Word): Promise<unknown> {
@@ -133,14 +162,9 @@ export class Calls {
   }
 
   async #end(id: number, task: string, { timeout }: WaitOptions = {}): Promise<unknown> {
-    try {
-      return await this.#waitingFor(id, true, (signal) =>
-        this.#port.end(task, { signal, ...(timeout !== undefined && { timeout }) }),
-      );
-    } catch (error) {
-      if (error === DRAINING) return UNANSWERED;
-      throw error;
-    }
+    return this.#waitingFor(id, true, (signal) =>
+      this.#port.end(task, { signal, ...(timeout !== undefined && { timeout }) }),
+    );
   }
 
   async #waitingFor<T>(
@@ -218,7 +242,6 @@ export class Calls {
   }
 }
 
-const UNANSWERED = Symbol("unanswered");
 const DRAINING = new DibsError("UNAVAILABLE", "draining");
 /** No store gives out this number. */
 const NOBODYS = 0;

@@ -1,6 +1,6 @@
 import type { ClaimNotice, ClaimResult, SettleRef } from "../../core/port.ts";
 
-interface Held {
+export interface Held {
   claim: SettleRef;
   /** The worker's session; undefined for a claim by hand. */
   session: number | undefined;
@@ -16,8 +16,12 @@ export class Holdings {
     return this.#sessions.values();
   }
 
-  get claims(): SettleRef[] {
-    return [...this.#claims.values()].map(({ claim }) => claim);
+  get hasNoSessions(): boolean {
+    return this.#sessions.size === 0;
+  }
+
+  get all(): readonly Held[] {
+    return [...this.#claims.values()];
   }
 
   get byHand(): SettleRef[] {

@@ -45,6 +45,7 @@ export class Session {
   #isPaused = false;
   #isHeard = true;
   #missed = 0;
+  #saidBye = false;
   #isEnded = false;
   #stopTimer: () => void = () => {};
 
@@ -105,13 +106,20 @@ export class Session {
     this.#socket = undefined;
   }
 
-  /** Gives back what it still holds, without a failure: the server stops before its client was done with it. */
+  /**
+   * Gives back what it still holds, without a failure: the server stops before its client was done with it. The client is
+   * told, and can stop working on it.
+   */
   async release(): Promise<void> {
     const { port } = this.#options;
-    const released = this.calls.holdings.claims.map((claim) =>
-      port.settle(claim, { kind: "release", started: true }).catch(() => {}),
-    );
+    const released = this.calls.holdings.all.map(async ({ claim, session }) => {
+      await port.settle(claim, { kind: "release", started: true }).catch(() => {});
+      if (session !== undefined)
+        this.#send(["notice", session, { kind: "lost", id: claim.id, fence: claim.fence }]);
+    });
     await Promise.all(released);
+    // What was sent in this moment is written before the connection is closed.
+    await new Promise((resolve) => setImmediate(resolve));
   }
 
   #read(socket: WebSocket, text: string): void {
@@ -193,6 +201,7 @@ export class Session {
 
   /** It closed in good order: claims by hand go on without it, until their leases end. */
   #bye(): void {
+    this.#saidBye = true;
     this.calls.holdings.forgetByHand();
     this.calls.abortAll();
     this.#listeners.closeAll();
@@ -202,6 +211,7 @@ export class Session {
     if (this.#socket !== socket) return;
     this.#socket = undefined;
     this.#stream.detach();
+    if (this.#saidBye && this.calls.holdings.hasNoSessions) return this.end();
     if (!this.#isEnded) this.#stopTimer = this.#options.clock.after(this.#options.resumeMs, () => this.end());
   }
 
