@@ -7,16 +7,18 @@ import {
 import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
+import { getRequestListener } from "@hono/node-server";
 import type { Clock } from "../core/clock.ts";
 import { DibsError, invalid } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Port } from "../core/port.ts";
-import { NativeDoor, type NativeOptions } from "../doors/native/door.ts";
+import { createHttpDoor, type HttpDoor, respondProblem } from "../doors/http/door.ts";
+import { NATIVE_DEFAULTS, NativeDoor, type NativeOptions } from "../doors/native/door.ts";
 import { PATH } from "../protocol/messages.ts";
 import type { Access } from "./access.ts";
-import { bearerOf, checkCaller, isLoopback } from "./callers.ts";
+import { bearerOf, type CallerRules, checkCaller, isLoopback } from "./callers.ts";
 import { type AdminAction, guardPort } from "./guard.ts";
-import { NotFound, type Problem, problemOf } from "./problem.ts";
+import { NotFound, type Problem, problemOf } from "../doors/http/problem.ts";
 
 export interface ServerOptions {
   store: Port;
@@ -45,6 +47,7 @@ const HEADER_BYTES = 16 * 1024;
 const LOOK_EVERY_MS = 1_000;
 /** A store that does not answer a small question in this time is not ready. */
 const READY_MS = 2_000;
+const OPEN_PATHS = new Set(["/openapi.json", "/docs"]);
 
 /**
  * One process that any language can talk to: an address, who may come in by it, and the doors behind.
@@ -55,14 +58,26 @@ export class Server {
   readonly #options: ServerOptions;
   readonly #http: HttpServer;
   readonly #native: NativeDoor;
-  readonly #allowHosts: readonly string[];
+  readonly #door: HttpDoor;
+  readonly #listener: (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+  readonly #callers: CallerRules;
   #isReady = true;
   #stopLooking: () => void = () => {};
 
   private constructor(options: ServerOptions) {
     this.#options = options;
     const { clock, logger, host, allowHosts = [] } = options;
-    this.#allowHosts = [...allowHosts, host];
+    this.#callers = { allowHosts: [...allowHosts, host], allowOrigins: options.allowOrigins ?? [] };
+    this.#door = createHttpDoor({
+      maxBody: options.native?.maxFrame ?? NATIVE_DEFAULTS.maxFrame,
+      onFailure: (error) => logger.error(`A request failed: ${(error as Error).message}`),
+    });
+    this.#listener = getRequestListener(
+      (request, { incoming }) => this.#fetch(request, incoming as IncomingMessage),
+      {
+        overrideGlobalObjects: false,
+      },
+    );
     this.#native = new NativeDoor({ ...options.native, clock, logger });
     const limits = { headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS, maxHeaderSize: HEADER_BYTES };
     this.#http = options.tls
@@ -145,33 +160,39 @@ export class Server {
   }
 
   #admit({ headers }: IncomingMessage): { port: Port; owner: string } {
-    const { store, access, audit = () => {}, allowOrigins = [] } = this.#options;
-    checkCaller(headers, { allowHosts: this.#allowHosts, allowOrigins });
+    const { store, access, audit = () => {} } = this.#options;
+    checkCaller(headers, this.#callers);
     const { owner, grant } = access.enter(bearerOf(headers));
     return { port: guardPort(store, grant, audit), owner };
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const path = pathOf(request);
+    const isLooking = request.method === "GET" || request.method === "HEAD";
+    if (!isLooking || (path !== "/healthz" && path !== "/readyz")) return this.#listener(request, response);
     try {
-      const body = await this.#route(request);
-      send(response, 200, "application/json", body);
+      checkCaller(request.headers, this.#callers);
+      send(
+        response,
+        200,
+        "application/json",
+        path === "/healthz" ? { status: "alive" } : await this.#readiness(),
+      );
     } catch (error) {
       const problem = problemOf(error);
-      if (problem.status === 500) this.#options.logger.error(`A request failed: ${(error as Error).message}`);
       send(response, problem.status, "application/problem+json", problem);
     }
   }
 
-  async #route(request: IncomingMessage): Promise<object> {
-    const { allowOrigins = [] } = this.#options;
-    checkCaller(request.headers, { allowHosts: this.#allowHosts, allowOrigins });
-    switch (request.method === "GET" || request.method === "HEAD" ? pathOf(request) : undefined) {
-      case "/healthz":
-        return { status: "alive" };
-      case "/readyz":
-        return this.#readiness();
-      default:
-        throw notFound(request);
+  /** Who may see the description of the interface needs no token for it. */
+  #fetch(request: Request, incoming: IncomingMessage): Promise<Response> | Response {
+    try {
+      const isOpen = OPEN_PATHS.has(pathOf(incoming));
+      if (isOpen) checkCaller(incoming.headers, this.#callers);
+      const { port } = isOpen ? { port: this.#options.store } : this.#admit(incoming);
+      return this.#door.fetch(request, { port, isDraining: () => !this.#isReady });
+    } catch (error) {
+      return respondProblem(problemOf(error));
     }
   }
 

@@ -1,4 +1,5 @@
-import { type ErrorCode, isDibsError } from "../core/errors.ts";
+import { HTTPException } from "hono/http-exception";
+import { type ErrorCode, isDibsError } from "../../core/errors.ts";
 
 /** The statuses of HTTP, by the library's codes: the one place where they meet. */
 const STATUS: Record<ErrorCode, number> = {
@@ -50,6 +51,12 @@ export function problemOf(error: unknown): Problem {
   if (isDibsError(error)) {
     const { code, message, retryable } = error;
     return { type: "about:blank", title: code, status: STATUS[code], detail: message, code, retryable };
+  }
+  // What hono finds wrong before any of our checks: no JSON, or another type than JSON.
+  if (error instanceof HTTPException && error.status < 500) {
+    const detail = `${error.message}. A body is JSON, sent with content-type: application/json.`;
+    const { status } = error;
+    return { type: "about:blank", title: "INVALID", status, detail, code: "INVALID", retryable: false };
   }
   return {
     type: "about:blank",
