@@ -10,7 +10,7 @@ import { type CallOptions, Calls } from "./calls.ts";
 import { addressOf } from "./dial.ts";
 import { Listeners } from "./events.ts";
 import { Link } from "./link.ts";
-import { Sessions } from "./sessions.ts";
+import { type Rejoined, Sessions } from "./sessions.ts";
 import { settledBefore } from "./settle-again.ts";
 
 export interface RemoteOptions {
@@ -159,21 +159,23 @@ class Remote {
     return signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal;
   }
 
-  #join(worker: WorkerInfo, lease: number, listener: (notice: ClaimNotice) => void): Promise<number> {
-    return this.#calls.run("join", [worker, lease], {
-      onAnswer: (session: number) => this.#sessions.joined(session, lease, listener),
+  async #join(worker: WorkerInfo, lease: number, listener: (notice: ClaimNotice) => void): Promise<number> {
+    const { session } = await this.#calls.run<{ session: number }>("join", [worker, lease], {
+      onAnswer: (joined: { session: number; ticket: string }) =>
+        this.#sessions.joined(joined.session, joined.ticket, lease, listener),
     });
+    return session;
   }
 
   async #rejoin(
-    session: number,
+    old: number,
     fences: number[],
     listener: (notice: ClaimNotice) => void,
   ): ReturnType<Port["rejoin"]> {
-    return this.#calls.run("rejoin", [session, fences], {
-      onAnswer: ({ session: renamed }: { session: number }) =>
-        this.#sessions.renamed(session, renamed, fences, listener),
+    const { session, lost } = await this.#calls.run<Rejoined>("rejoin", [old, fences], {
+      onAnswer: (rejoined: Rejoined) => this.#sessions.renamed(old, rejoined, fences, listener),
     });
+    return { session, lost };
   }
 
   async #leave(session: number, options?: { lost?: boolean }): Promise<void> {

@@ -6,6 +6,8 @@ import type { ClaimRef } from "../core/task.ts";
 interface Session {
   /** What the store calls it now; whoever joined goes on calling it by the number it was first given. */
   current: number;
+  /** Proves to a restarted server that it is ours. */
+  ticket: string;
   lease: number;
   /** Claims that we know of. */
   fences: Map<number, string>;
@@ -13,12 +15,18 @@ interface Session {
   stopTimer: () => void;
 }
 
+export interface Rejoined {
+  session: number;
+  lost: number[];
+  ticket: string;
+}
+
 /** `name`: by which it goes on being called. */
 export type Rejoin = (
   current: number,
   fences: number[],
-  name: number,
-) => Promise<{ session: number; lost: number[] }>;
+  restored: { name: number; ticket: string },
+) => Promise<Rejoined>;
 
 /** The workers of this client: what they hold, so that they can go on with it when the server was restarted. */
 export class Sessions {
@@ -31,9 +39,10 @@ export class Sessions {
     this.#clock = clock;
   }
 
-  joined(number: number, lease: number, listener: (notice: ClaimNotice) => void): void {
+  joined(number: number, ticket: string, lease: number, listener: (notice: ClaimNotice) => void): void {
     this.#sessions.set(number, {
       current: number,
+      ticket,
       lease,
       fences: new Map(),
       listener,
@@ -50,10 +59,15 @@ export class Sessions {
   }
 
   /** Its worker joined again by itself, and calls it by its new number from now on. */
-  renamed(old: number, number: number, fences: number[], listener: (notice: ClaimNotice) => void): void {
+  renamed(
+    old: number,
+    { session: number, ticket }: Rejoined,
+    fences: number[],
+    listener: (notice: ClaimNotice) => void,
+  ): void {
     const { lease = DEFAULT_POLICY.lease, fences: known } = this.#sessions.get(old) ?? {};
     this.left(old);
-    this.joined(number, lease, listener);
+    this.joined(number, ticket, lease, listener);
     const tasks = fences.map((fence) => ({ id: known?.get(fence) ?? "", fence }));
     this.claimed(number, { tasks });
   }
@@ -100,8 +114,11 @@ export class Sessions {
 
   async #restoreOne(number: number, session: Session, rejoin: Rejoin): Promise<void> {
     try {
-      const { session: current, lost } = await rejoin(session.current, [...session.fences.keys()], number);
-      session.current = current;
+      const { ticket } = session;
+      const rejoined = await rejoin(session.current, [...session.fences.keys()], { name: number, ticket });
+      const { lost } = rejoined;
+      session.current = rejoined.session;
+      session.ticket = rejoined.ticket;
       for (const fence of lost) {
         const id = session.fences.get(fence);
         if (id !== undefined) this.hear(number, { kind: "lost", id, fence });

@@ -41,6 +41,11 @@ export class Access {
     );
   }
 
+  /** By which a worker's session is known again after a restart. Without tokens all are one, and nothing has to be proved. */
+  ticketOf(owner: string, session: number): string {
+    return owner === this.#everybody.owner ? this.#everybody.owner : this.#tokens.ticketOf(owner, session);
+  }
+
   /** Whether what was allowed once still is. */
   isWelcome(owner: string): boolean {
     return owner === this.#everybody.owner ? !this.asksForTokens : this.#tokens.has(owner);

@@ -162,7 +162,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       return port.join(worker, lease, listener);
     },
     reconcile: async (session, fences) => port.reconcile(session, fences),
-    // A session's number is no secret, but only its own client knows the fences that it would lose by this.
+    // Whose a session is, the door knows that gave it out.
     rejoin: async (session, fences, listener) => port.rejoin(session, fences, listener),
     leave: async (session, options) => port.leave(session, options),
     workers: async (queue) => {

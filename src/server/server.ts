@@ -13,7 +13,7 @@ import { DibsError, invalid } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Port } from "../core/port.ts";
 import { createHttpDoor, type HttpDoor, respondProblem } from "../doors/http/door.ts";
-import { NATIVE_DEFAULTS, NativeDoor, type NativeOptions } from "../doors/native/door.ts";
+import { type Admitted, NATIVE_DEFAULTS, NativeDoor, type NativeOptions } from "../doors/native/door.ts";
 import { PATH } from "../protocol/messages.ts";
 import type { Access } from "./access.ts";
 import { bearerOf, type CallerRules, checkCaller, isLoopback } from "./callers.ts";
@@ -159,11 +159,12 @@ export class Server {
     }
   }
 
-  #admit({ headers }: IncomingMessage): { port: Port; owner: string } {
+  #admit({ headers }: IncomingMessage): Admitted {
     const { store, access, audit = () => {} } = this.#options;
     checkCaller(headers, this.#callers);
     const { owner, grant } = access.enter(bearerOf(headers));
-    return { port: guardPort(store, grant, audit), owner };
+    const ticketOf = (session: number): string => access.ticketOf(owner, session);
+    return { port: guardPort(store, grant, audit), owner, ticketOf };
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {

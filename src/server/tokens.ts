@@ -1,4 +1,4 @@
-import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { DibsError, invalid } from "../core/errors.ts";
 import { checkText } from "../core/options.ts";
@@ -24,6 +24,8 @@ const TOKEN = /^dibs_([0-9a-f]{12})_[A-Za-z0-9_-]{43}$/;
 export class Tokens {
   readonly path: string;
   #records: TokenRecord[] = [];
+  /** Signs what a server hands out and must know again after a restart. */
+  #secret = "";
   #readAt = "";
 
   constructor(path: string) {
@@ -72,6 +74,12 @@ export class Tokens {
     return { owner: record.id, grant: new Grant(record.name, record.scopes) };
   }
 
+  /** Proves that a session was this owner's: nobody else can make it, not even for a session of another's. */
+  ticketOf(owner: string, session: number): string {
+    this.#refresh();
+    return createHmac("sha256", this.#secret).update(`${owner} ${session}`).digest("base64url");
+  }
+
   has(owner: string): boolean {
     return this.list().some(({ id }) => id === owner);
   }
@@ -79,7 +87,9 @@ export class Tokens {
   #refresh(): void {
     const seen = this.#stamp();
     if (seen === this.#readAt) return;
-    this.#records = seen === "" ? [] : this.#read();
+    const { tokens, secret } = seen === "" ? { tokens: [], secret: "" } : this.#read();
+    this.#records = tokens;
+    this.#secret = secret;
     this.#readAt = seen;
   }
 
@@ -88,11 +98,15 @@ export class Tokens {
     return stat ? `${stat.ino} ${stat.mtimeNs} ${stat.size}` : "";
   }
 
-  #read(): TokenRecord[] {
+  #read(): { tokens: TokenRecord[]; secret: string } {
     try {
-      const { tokens } = JSON.parse(readFileSync(this.path, "utf8")) as { tokens: TokenRecord[] };
-      if (tokens.every(({ id, hash, scopes }) => id && /^[0-9a-f]{64}$/.test(hash) && scopes.map(parseScope)))
-        return tokens;
+      const file = JSON.parse(readFileSync(this.path, "utf8")) as { tokens: TokenRecord[]; secret: string };
+      const { tokens, secret } = file;
+      if (
+        typeof secret === "string" &&
+        tokens.every(({ id, hash, scopes }) => id && /^[0-9a-f]{64}$/.test(hash) && scopes.map(parseScope))
+      )
+        return { tokens, secret };
     } catch (error) {
       throw unreadable(this.path, (error as Error).message);
     }
@@ -101,9 +115,13 @@ export class Tokens {
 
   /** Whole or not at all: a server may read it in this moment. */
   #write(records: TokenRecord[]): void {
+    const secret = this.#secret || randomBytes(32).toString("base64url");
     const draft = `${this.path}.${process.pid}.new`;
     try {
-      writeFileSync(draft, `${JSON.stringify({ tokens: records }, null, 2)}\n`, { mode: 0o600, flush: true });
+      writeFileSync(draft, `${JSON.stringify({ secret, tokens: records }, null, 2)}\n`, {
+        mode: 0o600,
+        flush: true,
+      });
       renameSync(draft, this.path);
     } finally {
       rmSync(draft, { force: true });

@@ -120,6 +120,16 @@ describe("a token", () => {
     await forbidden(waiting);
   });
 
+  test("signs tickets that no other token has, and that outlive a restart", () => {
+    const tokens = makeTokens();
+    const [ada, bob] = [tokens.add("ada", ["work:*"]), tokens.add("bob", ["work:*"])].map(
+      ({ record }) => record.id,
+    );
+    const ticket = tokens.ticketOf(ada!, 7);
+    expect(new Tokens(tokens.path).ticketOf(ada!, 7)).toBe(ticket);
+    expect(new Set([ticket, tokens.ticketOf(bob!, 7), tokens.ticketOf(ada!, 8)]).size).toBe(3);
+  });
+
   test("that was revoked cannot be revoked again", () => {
     const tokens = makeTokens();
     const { record } = tokens.add("ada", ["work:*"]);
@@ -184,6 +194,27 @@ describe("a token's scopes", () => {
     );
     const word = { kind: "ack", result: null, adds: [{ topic: "secret", data: "{}" }] } as const;
     await forbidden(port.settle(held!, { ...word, adds: [...word.adds] }), "add:topic/secret");
+  });
+
+  test("do not let one take over another's worker", async () => {
+    const { openAs, store } = await setUp();
+    const victim = await openAs("work:emails");
+    const thief = await openAs("work:*");
+    const worker = { id: "w", name: "w", queues: ["emails"], concurrency: 1, host: "h", pid: 1 };
+    const session = await victim.join(worker, 30_000, () => {});
+    await store.add([task("emails")]);
+    const [held] = (await victim.claim({ ...wish("emails"), session })).tasks;
+    const own = await thief.join({ ...worker, id: "t" }, 30_000, () => {});
+    expect(own).not.toBe(session);
+    for (const take of [
+      () => thief.rejoin(session, [], () => {}),
+      () => thief.reconcile(session, []),
+      () => thief.claim({ ...wish("emails"), session }),
+    ]) {
+      await expect(take()).rejects.toMatchObject({ code: "CLAIM_LOST" });
+    }
+    await thief.leave(session);
+    expect(await victim.settle(held!, { kind: "ack", result: null })).toEqual({ state: "done" });
   });
 
   test("read shows what it names, and nothing else", async () => {

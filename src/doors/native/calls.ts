@@ -1,3 +1,4 @@
+import { timingSafeEqual } from "node:crypto";
 import { DibsError, type ErrorData, invalid, isDibsError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import type {
@@ -29,6 +30,7 @@ export class Calls {
   readonly #port: Port;
   readonly #answers: Answers;
   readonly #logger: Logger;
+  readonly #ticketOf: (session: number) => string;
   /** Those that wait for a task, or for a task's end. */
   readonly #waiting = new Map<number, AbortController>();
   /** Those of them that wait for a task. */
@@ -37,7 +39,8 @@ export class Calls {
   #isDraining = false;
   #onSettled: () => void = () => {};
 
-  constructor(port: Port, answers: Answers, logger: Logger) {
+  constructor(port: Port, answers: Answers, logger: Logger, ticketOf: (session: number) => string) {
+    this.#ticketOf = ticketOf;
     this.#port = port;
     this.#answers = answers;
     this.#logger = logger;
@@ -101,7 +104,7 @@ export class Calls {
       case "reconcile":
         return this.#reconcile(...(given as unknown as [number, number[]]));
       case "rejoin":
-        return this.#rejoin(...(given as unknown as [number, number[], number?]));
+        return this.#rejoin(...(given as unknown as [number, number[], Restored?]));
       case "leave":
         return this.#leave(...(given as unknown as [number, { lost?: boolean }?]));
       default:
@@ -190,12 +193,12 @@ export class Calls {
 
   // ── Workers ─────────────────────────────────────────────────────────────────────────────────────────────
 
-  async #join(worker: WorkerInfo, lease: number): Promise<number> {
+  async #join(worker: WorkerInfo, lease: number): Promise<{ session: number; ticket: string }> {
     let name = -1;
     const session = await this.#port.join(worker, lease, (notice) => this.#hear(name, notice));
     name = session;
     this.holdings.joined(name, session);
-    return session;
+    return { session, ticket: this.#ticketOf(session) };
   }
 
   async #reconcile(name: number, fences: number[]): Promise<void> {
@@ -203,14 +206,16 @@ export class Calls {
     this.holdings.reconciled(name, fences);
   }
 
-  async #rejoin(session: number, fences: number[], as?: number): Promise<unknown> {
-    const current = this.holdings.session(session) ?? session;
-    let name = as ?? -1;
+  /** A session that this client has here, or had through a server before this one, which its ticket proves. */
+  async #rejoin(session: number, fences: number[], restored?: Restored): Promise<unknown> {
+    const isProved = typeof session !== "number" || isSame(restored?.ticket, this.#ticketOf(session));
+    const current = isProved ? session : this.#sessionOf(session);
+    let name = restored?.name ?? -1;
     const answer = await this.#port.rejoin(current, fences, (notice) => this.#hear(name, notice));
-    name = as ?? answer.session;
+    name = restored?.name ?? answer.session;
     this.holdings.left(session);
     this.holdings.joined(name, answer.session);
-    return answer;
+    return { ...answer, ticket: this.#ticketOf(answer.session) };
   }
 
   async #leave(name: number, options?: { lost?: boolean }): Promise<void> {
@@ -240,6 +245,18 @@ export class Calls {
     this.#logger.warn(`A call of ${show(verb)} could not be carried out: ${(error as Error).message}`);
     return { code: "INVALID", message: `The arguments of ${show(verb)} are not of the shape it takes.` };
   }
+}
+
+/** What a client says of a session that it had before: how it goes on calling it, and that it is its own. */
+interface Restored {
+  name: number;
+  ticket: string;
+}
+
+function isSame(given: unknown, expected: string): boolean {
+  if (typeof given !== "string") return false;
+  const [a, b] = [Buffer.from(given), Buffer.from(expected)];
+  return a.length === b.length && timingSafeEqual(a, b);
 }
 
 const DRAINING = new DibsError("UNAVAILABLE", "draining");

@@ -26,6 +26,8 @@ export interface NativeOptions {
 export interface Admitted {
   port: Port;
   owner: string;
+  /** Proves, after a restart of the server, that a worker's session was this caller's. */
+  ticketOf: (session: number) => string;
 }
 
 export const NATIVE_DEFAULTS = {
@@ -134,10 +136,10 @@ export class NativeDoor {
     session.attach(socket, resumed ? resume!.received : 0);
   }
 
-  #open({ port, owner }: Admitted): Session {
+  #open({ port, owner, ticketOf }: Admitted): Session {
     const { clock, logger, resumeMs, maxBacklog } = this.#options;
     const onEnd = (ended: Session): void => void this.#sessions.delete(ended.id);
-    const session = new Session({ port, owner, clock, logger, resumeMs, maxBacklog, onEnd });
+    const session = new Session({ port, owner, ticketOf, clock, logger, resumeMs, maxBacklog, onEnd });
     if (this.#isDraining) session.calls.drain();
     this.#sessions.set(session.id, session);
     return session;

@@ -16,6 +16,7 @@ export interface SessionOptions {
   logger: Logger;
   /** Whose token it is: nobody else may resume it. */
   owner: string;
+  ticketOf: (session: number) => string;
   resumeMs: number;
   /** Characters that a client may leave unread. */
   maxBacklog: number;
@@ -50,7 +51,7 @@ export class Session {
   #stopTimer: () => void = () => {};
 
   constructor(options: SessionOptions) {
-    const { port, clock, logger, owner } = options;
+    const { port, clock, logger, owner, ticketOf } = options;
     this.owner = owner;
     this.#options = options;
     this.#stream = new Stream(clock);
@@ -62,6 +63,7 @@ export class Session {
         notice: (session, notice) => this.#send(["notice", session, notice]),
       },
       logger,
+      ticketOf,
     );
     this.#listeners = new Listeners(port, (id, events) => this.#send(["events", id, events]));
   }
