@@ -18,6 +18,8 @@ import { PATH } from "../protocol/messages.ts";
 import type { Access } from "./access.ts";
 import { bearerOf, type CallerRules, checkCaller, isLoopback } from "./callers.ts";
 import { type AdminAction, guardPort } from "./guard.ts";
+import { Metrics } from "./metrics.ts";
+import type { Grant } from "./scopes.ts";
 import { NotFound, type Problem, problemOf } from "../doors/http/problem.ts";
 
 export interface ServerOptions {
@@ -48,6 +50,9 @@ const LOOK_EVERY_MS = 1_000;
 /** A store that does not answer a small question in this time is not ready. */
 const READY_MS = 2_000;
 const OPEN_PATHS = new Set(["/openapi.json", "/docs"]);
+/** Answered here and not by a door. */
+const OWN_PATHS = new Set(["/healthz", "/readyz", "/metrics"]);
+const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 /**
  * One process that any language can talk to: an address, who may come in by it, and the doors behind.
@@ -61,6 +66,9 @@ export class Server {
   readonly #door: HttpDoor;
   readonly #listener: (request: IncomingMessage, response: ServerResponse) => Promise<void>;
   readonly #callers: CallerRules;
+  readonly #metrics: Metrics;
+  /** The store, with what goes through here counted. */
+  readonly #store: Port;
   #isReady = true;
   #stopLooking: () => void = () => {};
 
@@ -68,6 +76,8 @@ export class Server {
     this.#options = options;
     const { clock, logger, host, allowHosts = [] } = options;
     this.#callers = { allowHosts: [...allowHosts, host], allowOrigins: options.allowOrigins ?? [] };
+    this.#metrics = new Metrics(options.store);
+    this.#store = this.#metrics.measure(options.store);
     this.#door = createHttpDoor({
       maxBody: options.native?.maxFrame ?? NATIVE_DEFAULTS.maxFrame,
       onFailure: (error) => logger.error(`A request failed: ${(error as Error).message}`),
@@ -159,30 +169,33 @@ export class Server {
     }
   }
 
-  #admit({ headers }: IncomingMessage): Admitted {
-    const { store, access, audit = () => {} } = this.#options;
+  #admit({ headers }: IncomingMessage): Admitted & { grant: Grant } {
+    const { access, audit = () => {} } = this.#options;
     checkCaller(headers, this.#callers);
     const { owner, grant } = access.enter(bearerOf(headers));
     const ticketOf = (session: number): string => access.ticketOf(owner, session);
-    return { port: guardPort(store, grant, audit), owner, ticketOf };
+    return { port: guardPort(this.#store, grant, audit), grant, owner, ticketOf };
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const path = pathOf(request);
     const isLooking = request.method === "GET" || request.method === "HEAD";
-    if (!isLooking || (path !== "/healthz" && path !== "/readyz")) return this.#listener(request, response);
+    if (!isLooking || !OWN_PATHS.has(path)) return this.#listener(request, response);
     try {
       checkCaller(request.headers, this.#callers);
-      send(
-        response,
-        200,
-        "application/json",
-        path === "/healthz" ? { status: "alive" } : await this.#readiness(),
-      );
+      if (path === "/metrics") return send(response, 200, METRICS_TYPE, await this.#scrape(request));
+      const body = path === "/healthz" ? { status: "alive" } : await this.#readiness();
+      send(response, 200, "application/json", JSON.stringify(body));
     } catch (error) {
       const problem = problemOf(error);
-      send(response, problem.status, "application/problem+json", problem);
+      send(response, problem.status, "application/problem+json", JSON.stringify(problem));
     }
+  }
+
+  /** It names every queue. */
+  async #scrape(request: IncomingMessage): Promise<string> {
+    this.#admit(request).grant.need(["read"], ["*"]);
+    return this.#metrics.scrape(this.#native.clients);
   }
 
   /** Who may see the description of the interface needs no token for it. */
@@ -240,8 +253,7 @@ function notFound(request: IncomingMessage): NotFound {
   return new NotFound(request.method, pathOf(request));
 }
 
-function send(response: ServerResponse, status: number, type: string, body: object): void {
-  const text = JSON.stringify(body);
+function send(response: ServerResponse, status: number, type: string, text: string): void {
   response.writeHead(status, {
     "content-type": type,
     "content-length": Buffer.byteLength(text),

@@ -243,6 +243,17 @@ describe("a token's scopes", () => {
     ]);
   });
 
+  test("read of everything lets one scrape", async () => {
+    const { tokens, server } = await setUp();
+    const scrape = async (...scopes: string[]): Promise<number> => {
+      const { token } = tokens.add(`s${tokens.list().length}`, scopes);
+      return (await fetch(`${server.url}/metrics`, { headers: { authorization: `Bearer ${token}` } })).status;
+    };
+    expect(await scrape("read:*")).toBe(200);
+    expect(await scrape("read:a*", "work:*")).toBe(403);
+    expect((await fetch(`${server.url}/metrics`)).status).toBe(403);
+  });
+
   test("admin does everything on what it names, and leaves a trail", async () => {
     const { openAs, actions } = await setUp();
     const port = await openAs("admin:a*");

@@ -85,6 +85,35 @@ describe("a server over HTTP", () => {
   });
 });
 
+describe("/metrics", () => {
+  test("counts what goes through, and shows what lies in the store", async () => {
+    const { server } = await setUp();
+    const dibs = await open(server.url);
+    onTestFinished(() => dibs.close());
+    const queue = dibs.queue("work");
+    await queue.addMany([{ data: 1 }, { data: 2 }, { data: 3 }]);
+    const [first, second] = await queue.claim({ max: 2 });
+    await first!.ack();
+    await second!.reject(new Error("no"));
+    const text = await (await fetch(`${server.url}/metrics`)).text();
+    for (const line of [
+      'dibs_tasks_added_total{queue="work"} 3',
+      'dibs_tasks_claimed_total{queue="work"} 2',
+      'dibs_tasks_settled_total{queue="work",word="ack"} 1',
+      'dibs_tasks_settled_total{queue="work",word="reject"} 1',
+      'dibs_task_wait_seconds_count{queue="work"} 2',
+      'dibs_task_service_seconds_count{queue="work"} 2',
+      'dibs_call_seconds_count{verb="settle"} 2',
+      'dibs_queue_depth{queue="work",state="ready"} 1',
+      'dibs_queue_depth{queue="work",state="dead"} 1',
+      'dibs_queue_workers{queue="work"} 0',
+      "dibs_clients 1",
+    ]) {
+      expect(text.split("\n")).toContain(line);
+    }
+  });
+});
+
 describe("a web page that somebody here looks at", () => {
   test.each([
     ["a name that its author lets point here", { host: "evil.example" }],
