@@ -5,6 +5,7 @@ import { openPort } from "../../src/api/open.ts";
 import { open } from "../../src/index.ts";
 import type { Server, ServerOptions } from "../../src/server/server.ts";
 import { startServer } from "./start.ts";
+import { Proxy } from "../proxy.ts";
 import { latch } from "../stores.ts";
 
 async function setUp(options: Partial<ServerOptions> = {}) {
@@ -174,6 +175,20 @@ describe("a server that is stopped in good order", () => {
     expect(await store.task(first.id)).toMatchObject({ state: "done", attempt: 1 });
     expect(await store.task(second.id)).toMatchObject({ state: "ready", attempt: 1 });
     expect(await store.history(first.id)).toHaveLength(1);
+  });
+
+  test("does not wait for a client that is gone", async () => {
+    const { server, store } = await setUp({ native: { resumeMs: 50 } });
+    const proxy = await Proxy.start(Number(new URL(server.url).port));
+    onTestFinished(() => proxy.close());
+    const dibs = await open(`http://127.0.0.1:${proxy.port}`);
+    const { id } = await dibs.queue("work").add(1);
+    await dibs.queue("work").claim({ lease: "10m" });
+    proxy.cut();
+    await server.drain(60_000);
+    const { tasks } = await store.claim({ queues: ["work"], max: 1, worker: "other", wait: 60_000 });
+    expect(tasks).toMatchObject([{ id, attempt: 2 }]);
+    await dibs.close();
   });
 
   test("releases what is not finished in time, and no attempt is used up", async () => {

@@ -51,6 +51,11 @@ export class Calls {
     return this.#underWay - this.#waiting.size;
   }
 
+  /** Something is held, or about to be answered. */
+  get isBusy(): boolean {
+    return !this.holdings.isEmpty || this.underWay > 0;
+  }
+
   start(id: number, verb: unknown, args: unknown): void {
     this.#underWay++;
     this.#run(id, verb, args)

@@ -46,6 +46,8 @@ export class NativeDoor {
   readonly #server: WebSocketServer;
   readonly #sessions = new Map<string, Session>();
   #isDraining = false;
+  /** Looks whether there is still something to wait for. */
+  #look: () => void = () => {};
   #stopBeating: () => void = () => {};
 
   constructor(options: NativeOptions) {
@@ -71,19 +73,18 @@ export class NativeDoor {
   /** Hands out nothing more; resolves when nobody holds anything, or after `ms`, when what is left is released. */
   async drain(ms: number): Promise<void> {
     this.#isDraining = true;
-    const sessions = [...this.#sessions.values()];
-    for (const session of sessions) session.calls.drain();
+    for (const session of this.#sessions.values()) session.calls.drain();
     await new Promise<void>((resolve) => {
       const stopTimer = this.#options.clock.after(ms, resolve);
-      const look = (): void => {
-        if (sessions.some(({ calls }) => !calls.holdings.isEmpty || calls.underWay > 0)) return;
+      this.#look = () => {
+        // Also those that came meanwhile, and not those that are gone.
+        if ([...this.#sessions.values()].some(({ calls }) => calls.isBusy)) return;
         stopTimer();
         resolve();
       };
-      for (const session of sessions) session.calls.onSettled(look);
-      look();
+      this.#look();
     });
-    await Promise.all(sessions.map((session) => session.release()));
+    await Promise.all([...this.#sessions.values()].map((session) => session.release()));
   }
 
   /** Ends the sessions of those who are no longer welcome. */
@@ -138,8 +139,12 @@ export class NativeDoor {
 
   #open({ port, owner, ticketOf }: Admitted): Session {
     const { clock, logger, resumeMs, maxBacklog } = this.#options;
-    const onEnd = (ended: Session): void => void this.#sessions.delete(ended.id);
+    const onEnd = (ended: Session): void => {
+      this.#sessions.delete(ended.id);
+      this.#look();
+    };
     const session = new Session({ port, owner, ticketOf, clock, logger, resumeMs, maxBacklog, onEnd });
+    session.calls.onSettled(() => this.#look());
     if (this.#isDraining) session.calls.drain();
     this.#sessions.set(session.id, session);
     return session;

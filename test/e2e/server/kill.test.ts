@@ -25,14 +25,13 @@ describe("a server that is killed under load, and so are its clients", () => {
       const file = stage.file;
       const served = await ServedStage.start(stage);
       const readyAfter: number[] = [];
-      const { entries, ...storms } = await storm(stage, 4 * serverKills, seed, async () => {
+      const killServer = async (): Promise<void> => {
         await served.program.kill();
         readyAfter.push(await served.restart());
-      });
-      while (readyAfter.length < serverKills) {
-        await served.program.kill();
-        readyAfter.push(await served.restart());
-      }
+      };
+      // Every kill of the server finds its clients at work.
+      const isEnough = (): boolean => readyAfter.length >= serverKills;
+      const { entries, ...storms } = await storm(stage, serverKills, seed, killServer, isEnough);
       await served.program.stop();
       // What the server answered is held against what is on the disk.
       const dibs = await open(file);
