@@ -103,6 +103,7 @@ export class Link {
     socket.on("error", () => {});
     socket.on("close", () => this.#lost(socket));
     if (!isResumed) this.#stream = new Stream(this.#options.clock);
+    this.#stream.limit(welcome.maxFrame);
     this.#stream.attach((text) => socket.send(text), welcome.resumed?.received ?? 0);
     this.#missed = 0;
     this.#isHeard = true;

@@ -3,6 +3,9 @@ import type { Frame } from "./messages.ts";
 
 /** A frame is sent when it has this many characters, without waiting for the end of the moment. */
 const ENOUGH = 256 * 1024;
+/** What a frame has beside its items, in bytes at most; and the most bytes that a character takes. */
+const FRAME_BYTES = 100;
+const CHARACTER_BYTES = 3;
 
 interface Sent {
   seq: number;
@@ -18,6 +21,8 @@ interface Sent {
 export class Stream {
   readonly #clock: Clock;
   #write: ((text: string) => void) | undefined;
+  /** Characters of a frame with several items; a single one may be longer. */
+  #enough = ENOUGH;
   #waiting: string[] = [];
   #waitingSize = 0;
   #unacked: Sent[] = [];
@@ -43,11 +48,16 @@ export class Stream {
     return this.#unackedSize - (this.#unacked[0]?.items.length ?? 0);
   }
 
+  /** The other side takes no frame of more bytes: one that is too long would be sent again and again. */
+  limit(bytes: number): void {
+    this.#enough = Math.min(ENOUGH, Math.floor((bytes - FRAME_BYTES) / CHARACTER_BYTES));
+  }
+
   /** @param item encoded */
   send(item: string): void {
     this.#waiting.push(item);
-    this.#waitingSize += item.length;
-    if (this.#waitingSize >= ENOUGH) this.#flush();
+    this.#waitingSize += item.length + 1;
+    if (this.#waitingSize >= this.#enough) this.#flush();
     else this.#askFlush();
   }
 
@@ -106,20 +116,35 @@ export class Stream {
 
   #flush(): void {
     if (!this.#write) return;
-    if (this.#waiting.length > 0 || this.#oweFrame) {
-      const items = this.#waiting.join(",");
-      this.#waiting = [];
-      this.#waitingSize = 0;
-      this.#oweFrame = false;
-      this.#unacked.push({ seq: ++this.#seq, items });
-      this.#unackedSize += items.length;
-      this.#tookOff();
-      this.#write(frame(this.#seq, this.#received, items));
-    } else if (this.#oweAck) {
-      this.#write(`{"ack":${this.#received}}`);
+    if (this.#waiting.length === 0 && !this.#oweFrame) {
+      if (this.#oweAck) this.#write(`{"ack":${this.#received}}`);
+    } else {
+      do this.#writeFrame(this.#takeItems());
+      while (this.#waiting.length > 0);
     }
     this.#oweAck = false;
     if (this.#unacked.length === 0) this.#landed();
+  }
+
+  /** As many as a frame may have, and one at least. */
+  #takeItems(): string {
+    let [count, size] = [0, 0];
+    for (const item of this.#waiting) {
+      size += item.length + 1;
+      if (count > 0 && size > this.#enough) break;
+      count++;
+    }
+    const items = this.#waiting.splice(0, count);
+    for (const item of items) this.#waitingSize -= item.length + 1;
+    return items.join(",");
+  }
+
+  #writeFrame(items: string): void {
+    this.#oweFrame = false;
+    this.#unacked.push({ seq: ++this.#seq, items });
+    this.#unackedSize += items.length;
+    this.#tookOff();
+    this.#write?.(frame(this.#seq, this.#received, items));
   }
 
   /** A test's clock stands still while something is on the wire. */

@@ -154,6 +154,27 @@ describe("a client that speaks otherwise", () => {
   });
 });
 
+describe("calls of one moment", () => {
+  test("share frames, none of which is longer than the server takes", async () => {
+    const served = await Served.start({ maxFrame: 5_000 });
+    const port = await served.open();
+    const add = (n: number): Promise<unknown> =>
+      port.add([{ queue: "work", data: String(n).padEnd(n % 50 === 0 ? 1_200 : 100, "é") }]);
+    const online = Array.from({ length: 300 }, (_, n) => add(n));
+    await Promise.all(online);
+    // And those that had to wait for a connection.
+    served.proxy.cut();
+    await new Promise((resolve) => setImmediate(resolve));
+    const offline = Array.from({ length: 300 }, (_, n) => add(n));
+    served.proxy.mend();
+    await Promise.all(offline);
+    expect((await served.store.stats("work")).depth.ready).toBe(600);
+    await expect(port.add([{ queue: "work", data: "é".repeat(3_000) }])).rejects.toMatchObject({
+      code: "PAYLOAD_TOO_LARGE",
+    });
+  });
+});
+
 describe("a client that reads nothing", () => {
   test("is cut off, and what it held is given to others", async () => {
     const served = await Served.start({ maxBacklog: 100_000, resumeMs: 60_000 });
