@@ -13,31 +13,33 @@ export class Access {
   readonly #tokens: Tokens;
   readonly #everybody: Entry = { owner: "everybody", grant: new Grant("everybody", EVERYTHING) };
   readonly #letsAnyoneIn: boolean;
+  #hasAsked = false;
 
   constructor(tokens: Tokens, options: { letAnyoneIn: boolean }) {
     this.#tokens = tokens;
     this.#letsAnyoneIn = options.letAnyoneIn;
   }
 
-  /** Once there are tokens, one is needed, on whichever address, unless anyone may come in. */
+  /**
+   * Once there are tokens, one is needed, on whichever address, unless anyone may come in. That lasts as long as the
+   * server: to revoke the last token, or to lose their file, must not open it to everybody.
+   */
   get asksForTokens(): boolean {
-    return !this.#letsAnyoneIn && this.#tokens.list().length > 0;
+    if (this.#letsAnyoneIn) return false;
+    this.#hasAsked ||= this.#tokens.list().length > 0;
+    return this.#hasAsked;
   }
 
   enter(token: string | undefined): Entry {
-    if (token !== undefined) {
-      const known = this.#tokens.check(token);
-      if (known) return known;
-      if (this.asksForTokens)
-        throw new DibsError(
-          "FORBIDDEN",
-          "This token is not known here: it was revoked, or is another server's.",
-        );
-    }
-    if (!this.asksForTokens) return this.#everybody;
+    const asks = this.asksForTokens;
+    const known = token === undefined ? undefined : this.#tokens.check(token);
+    if (known) return known;
+    if (!asks) return this.#everybody;
     throw new DibsError(
       "FORBIDDEN",
-      "This server asks for a token. `dibs tokens add NAME --scope …` makes one; give it as DIBS_TOKEN, or open(url, { token }).",
+      token === undefined
+        ? "This server asks for a token. `dibs tokens add NAME --scope …` makes one; give it as DIBS_TOKEN, or open(url, { token })."
+        : "This token is not known here: it was revoked, or is another server's.",
     );
   }
 

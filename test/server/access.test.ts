@@ -130,6 +130,15 @@ describe("a token", () => {
     expect(new Set([ticket, tokens.ticketOf(bob!, 7), tokens.ticketOf(ada!, 8)]).size).toBe(3);
   });
 
+  test("that was the last one leaves nobody in when it is revoked", async () => {
+    const { open, tokens } = await setUp();
+    const { token, record } = tokens.add("last", ["admin:*"]);
+    await (await open(token)).queues();
+    tokens.revoke(record.name);
+    await forbidden(open(token));
+    await forbidden(open());
+  });
+
   test("that was revoked cannot be revoked again", () => {
     const tokens = makeTokens();
     const { record } = tokens.add("ada", ["work:*"]);
