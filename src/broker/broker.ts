@@ -134,8 +134,9 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     arrive: (tasks) => arrive(context, tasks),
     gone: async (tasks) => run({ verb: "gone", tasks }),
     join: (worker, lease, listener) => sessions.join(worker, lease, listener),
-    reconcile: async (session, fences) => void (await run({ verb: "reconcile", session, fences })),
-    leave: (session) => sessions.leave(session),
+    reconcile: (session, fences) => sessions.reconcile(session, fences),
+    rejoin: (session, fences, listener) => sessions.rejoin(session, fences, listener),
+    leave: (session, how) => sessions.leave(session, how),
     workers: async (queue) =>
       run({ verb: "workers", ...(queue !== undefined && { queue: checkQueueName(queue) }) }),
     events: (signal) => events(context, bell, signal),

@@ -73,7 +73,17 @@ export interface Port {
   join(worker: WorkerInfo, lease: number, listener: (notice: ClaimNotice) => void): Promise<number>;
   /** After a claim whose outcome is unknown: gives back what the session holds beside these, and nobody knows of. */
   reconcile(session: number, fences: number[]): Promise<void>;
-  leave(session: number): Promise<void>;
+  /**
+   * A worker whose opener is gone, a server that was restarted, goes on through this one under a new number. `fences`
+   * are the claims it knows of; others that were made for it go back. CLAIM_LOST where it was given up.
+   */
+  rejoin(
+    session: number,
+    fences: number[],
+    listener: (notice: ClaimNotice) => void,
+  ): Promise<{ session: number; lost: number[] }>;
+  /** With `lost` it was given up: what it still holds counts as failed. Otherwise that is released. */
+  leave(session: number, options?: { lost?: boolean }): Promise<void>;
   workers(queue?: string): Promise<WorkerRecord[]>;
 
   events(signal: AbortSignal): AsyncIterableIterator<DibsEvent>;

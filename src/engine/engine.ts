@@ -205,8 +205,14 @@ export interface Verbs {
    * claimed.
    */
   reconcile: Verb<{ session: number; fences: number[] }, { released: number }>;
-  /** A worker stops; what it still holds is released. */
-  leave: Verb<{ session: number }, { released: number }>;
+  /**
+   * A worker that beat through an opener that is gone, a server that was restarted, goes on through this one. Its
+   * session gets a new number, so that nothing the other still says of it counts, and it is reconciled. `lost`: fences it
+   * names and no longer holds. Refused with CLAIM_LOST where the session is gone.
+   */
+  rejoin: Verb<{ session: number; fences: number[] }, { session: number; lease: number; lost: number[] }>;
+  /** A worker stops; what it still holds is released. With `lost` it was given up: what it holds counts as failed. */
+  leave: Verb<{ session: number; lost?: boolean }, { released: number }>;
   workers: Verb<{ queue?: string }, WorkerRecord[]>;
 
   // ── Care ────────────────────────────────────────────────────────────────────────────────────────────────

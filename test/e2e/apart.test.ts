@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { Proxy } from "../postgres/proxy.ts";
+import { Proxy } from "../proxy.ts";
 import { freshDatabase } from "../postgres/shared.ts";
 import { Network, whyNoNetwork } from "./harness/network.ts";
 import { actsOf, test } from "./harness/stage.ts";

@@ -38,6 +38,12 @@ export class Known {
           queues: op.worker.queues,
         });
         break;
+      case "rejoin": {
+        const { session } = answer<"rejoin">(outcome);
+        const old = this.sessions.find(({ id }) => id === op.session);
+        this.sessions.push({ id: session, worker: old?.worker ?? "w", queues: old?.queues ?? [] });
+        break;
+      }
       case "leave":
         // Mostly forgotten; a few are kept, for verbs of a session that is gone.
         if (this.sessions.length > 3) remove(this.sessions, (session) => session.id === op.session);

@@ -11,7 +11,7 @@ import { discard, patterns, redrive } from "./dead.ts";
 import { ends, get, history, list, stats } from "./inspect.ts";
 import { Model } from "./model.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
-import { beat, join, leave, reconcile, workers } from "./sessions.ts";
+import { beat, join, leave, reconcile, rejoin, workers } from "./sessions.ts";
 import { heldTask, settle } from "./settle.ts";
 import { publish, subscribe, subscriptions, unsubscribe } from "./topics.ts";
 
@@ -62,7 +62,8 @@ const HANDLERS: Handlers = {
   join: (model, op) => join(model, op.worker, op.lease),
   beat: (model, op) => beat(model, op.sessions),
   reconcile: (model, op) => reconcile(model, op.session, op.fences),
-  leave: (model, op) => leave(model, op.session),
+  rejoin: (model, op) => rejoin(model, op.session, op.fences),
+  leave: (model, op) => leave(model, op.session, op.lost ?? false),
   workers: (model, op) => workers(model, op.queue),
   tend,
   prune: (model, op) => prune(model, op.limit),

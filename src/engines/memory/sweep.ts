@@ -28,7 +28,7 @@ function lapseSessions(model: Model): void {
   }
 }
 
-function lapse(model: Model, task: ModelTask): void {
+export function lapse(model: Model, task: ModelTask): void {
   const { session, fence, worker } = task.claim!;
   if (session !== null) model.notices.push({ session, kind: "lost", id: task.id, fence });
   fail(model, task, "lost", lostError(worker), 0);

@@ -251,6 +251,12 @@ class PostgresEngine implements Engine {
         this.#heart.join(session, op.lease);
       }
       if (op.verb === "claim" && "ok" in outcome) this.#beside.note((outcome.ok as ClaimOutcome).tasks);
+      if (op.verb === "rejoin" && "ok" in outcome && !this.#closed) {
+        const { session, lease } = outcome.ok as { session: number; lease: number };
+        this.#forget(op.session);
+        this.#sessions.add(session);
+        this.#heart.join(session, lease);
+      }
     }
   }
 

@@ -29,7 +29,7 @@ import { ends, get, history, list, stats } from "./inspect.ts";
 import type { Link } from "./link.ts";
 import { publish } from "./publish.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
-import { beat, join, leave, reconcile, workers } from "./sessions.ts";
+import { beat, join, leave, reconcile, rejoin, workers } from "./sessions.ts";
 import { settleTogether } from "./settle-together.ts";
 import { extend, progress, settle } from "./settle.ts";
 import { subscribe, subscriptions, unsubscribe } from "./topics.ts";
@@ -68,7 +68,8 @@ const HANDLERS: Handlers = {
   join: (tx, op) => join(tx, op.worker, op.lease),
   beat: (tx, op) => beat(tx, op.sessions),
   reconcile: (tx, op) => reconcile(tx, op.session, op.fences),
-  leave: (tx, op) => leave(tx, op.session),
+  rejoin: (tx, op) => rejoin(tx, op.session, op.fences),
+  leave: (tx, op) => leave(tx, op.session, op.lost ?? false),
   workers: (tx, op) => workers(tx, op.queue),
   tend,
   prune: (tx, op) => prune(tx, op.limit),
@@ -86,6 +87,7 @@ const WRITES: Partial<Record<VerbName, true>> = {
   settle: true,
   declare: true,
   join: true,
+  rejoin: true,
 };
 
 /** Deadlocks and lost races are gone at the next try; more often than this it is something else. */

@@ -105,7 +105,7 @@ export function notify(tx: Tx, kind: "lost" | "cancel", task: Held): void {
   tx.send(INSERT_NOTICE, task.session, kind, task.seq, task.createdAt, task.fence);
 }
 
-async function lapse(tx: Tx, task: Held): Promise<void> {
+export async function lapse(tx: Tx, task: Held): Promise<void> {
   notify(tx, "lost", task);
   await fail(tx, task, "lost", lostError(task.worker), 0);
 }

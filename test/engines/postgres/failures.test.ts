@@ -5,7 +5,7 @@ import { createBroker } from "../../../src/broker/broker.ts";
 import { systemClock } from "../../../src/engine/system-clock.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { type Dibs, open } from "../../../src/index.ts";
-import { Proxy } from "../../postgres/proxy.ts";
+import { Proxy } from "../../proxy.ts";
 import { PostgresServer, QUICK } from "../../postgres/server.ts";
 import { endConnections, ground } from "./kit.ts";
 

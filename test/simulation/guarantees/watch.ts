@@ -14,7 +14,7 @@ import { checkAdded, refusalOfAdds } from "./adding.ts";
 import { Books, type Row } from "./books.ts";
 import { checkClaim } from "./claiming.ts";
 import { close } from "./closing.ts";
-import { checkBeat, checkLeave, checkReconcile, checkTend } from "./passing.ts";
+import { checkBeat, checkLeave, checkReconcile, checkRejoin, checkTend } from "./passing.ts";
 import { checkPublish, checkSubscribe, checkSubscriptions, checkUnsubscribe } from "./publishing.ts";
 import { checkDiscard, checkDrop, checkPrune, checkPurge, checkRedrive } from "./removing.ts";
 import { checkFence, checkSettle } from "./settling.ts";
@@ -183,6 +183,7 @@ const JUDGES: Judges = {
     turn.books.sessions.set(session, { worker: op.worker, lease: op.lease, beatAt: turn.books.awake });
   },
   beat: checkBeat,
+  rejoin: checkRejoin,
   leave: checkLeave,
   reconcile: checkReconcile,
   tend: (turn, _, outcome) => checkTend(turn, outcome),
