@@ -188,6 +188,17 @@ export interface DepthByState {
   expired: number;
 }
 
+export const NO_DEPTH: Readonly<DepthByState> = {
+  ready: 0,
+  waiting: 0,
+  scheduled: 0,
+  claimed: 0,
+  done: 0,
+  dead: 0,
+  cancelled: 0,
+  expired: 0,
+};
+
 export interface QueueStats {
   queue: string;
   paused: boolean;

@@ -1,5 +1,6 @@
 import { onItsWay, ontoItself } from "../../core/errors.ts";
 import { isEnd, type TravellingTask } from "../../core/task.ts";
+import { asAges } from "../../core/travel.ts";
 import { deadLetters } from "./dead.ts";
 import { remove } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
@@ -83,14 +84,7 @@ function travelling(model: Model, task: ModelTask): TravellingTask {
     expiresIn: task.expiresAt === null ? null : task.expiresAt - now,
     endedAgo: task.endedAt === null ? null : now - task.endedAt,
     result: task.result,
-    ledger: task.ledger.map(({ attempt, worker, startedAt, endedAt, outcome, error }) => ({
-      attempt,
-      worker,
-      startedAgo: now - startedAt,
-      endedAgo: now - endedAt,
-      outcome,
-      error,
-    })),
+    ledger: asAges(task.ledger, now),
     cancelRequested: task.leaving?.cancelled ?? false,
   };
 }

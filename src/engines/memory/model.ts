@@ -3,16 +3,17 @@ import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
 import type { DibsEvent } from "../../core/events.ts";
 import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
-import type {
-  Attempt,
-  Body,
-  DepthByState,
-  EndState,
-  Headers,
-  SubscriptionRecord,
-  TaskError,
-  TaskState,
-  WorkerInfo,
+import {
+  type Attempt,
+  type Body,
+  type DepthByState,
+  type EndState,
+  type Headers,
+  NO_DEPTH,
+  type SubscriptionRecord,
+  type TaskError,
+  type TaskState,
+  type WorkerInfo,
 } from "../../core/task.ts";
 import { BOUNDS, type Hint, type Notice } from "../../engine/engine.ts";
 
@@ -91,16 +92,7 @@ export class Model {
   }
 
   depth(queue: string): DepthByState {
-    const depth = {
-      ready: 0,
-      waiting: 0,
-      scheduled: 0,
-      claimed: 0,
-      done: 0,
-      dead: 0,
-      cancelled: 0,
-      expired: 0,
-    };
+    const depth = { ...NO_DEPTH };
     for (const task of this.tasks.values()) if (task.queue === queue) depth[task.state]++;
     return depth;
   }

@@ -1,5 +1,6 @@
 import { onItsWay, ontoItself } from "../../core/errors.ts";
 import { type Headers, isEnd, JSON_TYPE, type TravellingTask } from "../../core/task.ts";
+import { asAges } from "../../core/travel.ts";
 import { bodyFrom } from "./body.ts";
 import { END, type EndRow, ledger, PAYLOAD, type PayloadRow } from "./inspect.ts";
 import { type Found, findBySeq, findTask, remove, stateOf, takeOut } from "./place.ts";
@@ -100,14 +101,7 @@ function travelling(tx: Tx, task: Found): TravellingTask {
     expiresIn: task.expiresAt === null ? null : task.expiresAt - now,
     endedAgo: ended ? now - ended.ended_at : null,
     result: bodyFrom(ended?.result ?? null),
-    ledger: ledger(tx, seq).map(({ attempt, worker, startedAt, endedAt, outcome, error }) => ({
-      attempt,
-      worker,
-      startedAgo: now - startedAt,
-      endedAgo: now - endedAt,
-      outcome,
-      error,
-    })),
+    ledger: asAges(ledger(tx, seq), now),
     cancelRequested: place.state === "leaving" && place.cancelled,
   };
 }

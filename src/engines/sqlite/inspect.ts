@@ -11,6 +11,7 @@ import {
   type Headers,
   isEnd,
   JSON_TYPE,
+  NO_DEPTH,
   type QueueStats,
   type TaskEnd,
   type TaskError,
@@ -259,16 +260,6 @@ const FLOW = `
   SELECT coalesce(sum(added), 0) AS added, coalesce(sum(claimed), 0) AS claimed, coalesce(sum(done), 0) AS done,
     coalesce(sum(failed), 0) AS failed, coalesce(sum(wait_ms), 0) AS waitMs, coalesce(sum(service_ms), 0) AS serviceMs
   FROM flow WHERE queue = ? AND slot > ?`;
-const NO_DEPTH = {
-  ready: 0,
-  waiting: 0,
-  scheduled: 0,
-  claimed: 0,
-  done: 0,
-  dead: 0,
-  cancelled: 0,
-  expired: 0,
-};
 
 export function stats(tx: Tx, name: string): QueueStats {
   const queue = tx.queueNamed(name);

@@ -4,7 +4,7 @@ import { advanceTime, type EngineTime } from "../../core/engine-time.ts";
 import type { DibsEvent } from "../../core/events.ts";
 import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
-import type { DepthByState, TaskState } from "../../core/task.ts";
+import { type DepthByState, NO_DEPTH, type TaskState } from "../../core/task.ts";
 import { BOUNDS, type Hint } from "../../engine/engine.ts";
 import { Newcomers } from "./newcomers.ts";
 import { Statements } from "./statements.ts";
@@ -291,7 +291,7 @@ export class Tx extends Statements {
   count(queue: Queue, state: TaskState, by: number): void {
     let depth = this.#depths.get(queue);
     if (!depth) {
-      depth = { ready: 0, waiting: 0, scheduled: 0, claimed: 0, done: 0, dead: 0, cancelled: 0, expired: 0 };
+      depth = { ...NO_DEPTH };
       this.#depths.set(queue, depth);
     }
     depth[state] += by;
