@@ -192,9 +192,11 @@ export function unpackOutcomes(packed: PackedOutcomes, ops: readonly Op[]): Outc
       }
     } else {
       const { ids } = piece;
-      for (let from = 0; from < ids.length; ) {
+      for (let from = 0; from < ids.length;) {
         const { tasks } = ops[outcomes.length] as Op<"add">;
-        outcomes.push({ ok: tasks.map(({ queue }) => ({ id: ids[from++]!, queue, state: "ready", existing: false })) });
+        outcomes.push({
+          ok: tasks.map(({ queue }) => ({ id: ids[from++]!, queue, state: "ready", existing: false })),
+        });
       }
     }
   }
