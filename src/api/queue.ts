@@ -148,7 +148,7 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
     const send = (ready: NewTask[]): Promise<AddedTask[]> =>
       this.#withPolicy(() => this.#port.add(ready, tx === undefined ? undefined : { tx }));
     if (!isAsync) return send(tasks as NewTask[]);
-    return this.#turns.take(async () => send(await Promise.all(tasks)));
+    return this.#turns.take(async () => send(await Promise.all(tasks.map(async (task) => task))));
   }
 
   /** The policy commits with the handle's first operation: both are called in the same moment. */

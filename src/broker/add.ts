@@ -8,7 +8,7 @@ export function add(context: Context, tasks: NewTask[], within?: WithinOptions):
   try {
     checkTasks(tasks);
   } catch (error) {
-    return Promise.reject(error as Error);
+    return Promise.reject(error);
   }
   if (within?.tx !== undefined) return context.runWithin(within.tx, { verb: "add", tasks });
   const added = context.run({ verb: "add", tasks });

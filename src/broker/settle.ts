@@ -22,7 +22,7 @@ export function settle(
   try {
     return send(context, claim, settlementOf(context, word));
   } catch (error) {
-    return Promise.reject(error as Error);
+    return Promise.reject(error);
   }
 }
 

@@ -402,14 +402,14 @@ export class Worker implements AsyncDisposable {
   };
 
   /** Where `work` is over, or what is done about its failure, the task is out of our hands. */
-  #track(work: Promise<void>, held: Held, otherwise?: (error: unknown) => Promise<void>): void {
+  #track(work: Promise<void>, held: Held, otherwise?: (reason: unknown) => Promise<void>): void {
     this.#settling++;
     const over = (): void => {
       this.#held.delete(held.claimed.fence);
       this.#settling--;
       if (this.#held.size === 0 && this.#settling === 0) this.#onDrained?.();
     };
-    void work.then(over, otherwise && ((error: unknown) => otherwise(error).then(over)));
+    void work.then(over, otherwise && ((reason: unknown) => otherwise(reason).then(over)));
   }
 
   // ── Stopping ────────────────────────────────────────────────────────────────────────────────────────────
