@@ -7,9 +7,7 @@ import { remote } from "./remote-harness.ts";
  * remote-memory.test.ts asks it. In CI the themes run that need both: several servers that share a store, and what one
  * has to tell another.
  */
-const BOTH = [
-  ...(["waitingClaims", "settle", "sessions", "results", "events", "severalOpeners"] as const),
-];
+const BOTH = [...(["waitingClaims", "settle", "sessions", "results", "events", "severalOpeners"] as const)];
 
 conformance(
   "a server on PostgreSQL, through its client,",
