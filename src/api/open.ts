@@ -9,6 +9,7 @@ import type { Port } from "../core/port.ts";
 import { show } from "../core/show.ts";
 import { systemClock } from "../engine/system-clock.ts";
 import { Dibs } from "./dibs.ts";
+import { tracePort } from "./trace.ts";
 
 export interface OpenOptions {
   /**
@@ -42,7 +43,7 @@ export async function open(url?: string, options: OpenOptions = {}): Promise<Dib
   const known = ["durability", "logger", "poll", "schema", "listen", "token", "clock"];
   checkNames(options, known, "open");
   const address = url ?? (process.env["DIBS_URL"] || "./dibs.db");
-  return new Dibs(await openPort(address, options), options.logger ?? SILENT);
+  return new Dibs(tracePort(await openPort(address, options)), options.logger ?? SILENT);
 }
 
 /**

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { pino } from "pino";
 import { openPort } from "../api/open.ts";
+import { tracePort } from "../api/trace.ts";
 import { invalid } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Port } from "../core/port.ts";
@@ -29,7 +30,7 @@ export async function serve(config: Config): Promise<Serving> {
     error: (message, details) => log.error(details ?? {}, message),
   };
   const access = new Access(new Tokens(tokensPathOf(config)), { letAnyoneIn: config.letAnyoneIn });
-  const store = await openPort(config.url, { logger });
+  const store = tracePort(await openPort(config.url, { logger }), "SERVER");
   const server = await start(config, store, access, logger, (action) =>
     log.info({ audit: action }, "an administrator's action"),
   );

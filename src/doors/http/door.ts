@@ -1,7 +1,7 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { HTTPException } from "hono/http-exception";
 import { streamSSE } from "hono/streaming";
-import { DibsError } from "../../core/errors.ts";
+import { DibsError, isDibsError } from "../../core/errors.ts";
 import { claims } from "./claims.ts";
 import { type App, type Env, refuseInvalid } from "./define.ts";
 import { describePage } from "./page.ts";
@@ -29,7 +29,7 @@ export function createHttpDoor(options: { maxBody: number; onFailure: (error: un
   queues(app);
   tasks(app);
   claims(app);
-  events(app);
+  events(app, options.onFailure);
   describe(app);
   return app;
 }
@@ -55,7 +55,7 @@ export function respondProblem(problem: Problem): Response {
 }
 
 /** What happens from now on, as server-sent events. Who reads slowly is told of a gap, as everywhere. */
-function events(app: App): void {
+function events(app: App, onFailure: (error: unknown) => void): void {
   app.openAPIRegistry.registerPath({
     ...{ method: "get", path: "/v1/events", summary: "What happens from now on, as server-sent events" },
     ...{ operationId: "getEvents", tags: ["events"], security: [{ token: [] }, {}] },
@@ -68,11 +68,17 @@ function events(app: App): void {
       stream.onAbort(() => stop.abort());
       // Sent at once, so that a client knows that it listens.
       await stream.write(": listening\n\n");
-      for await (const event of happened) {
-        await stream.writeSSE({ event: event.type, data: JSON.stringify(event) });
-        if (stream.aborted) break;
+      try {
+        for await (const event of happened) {
+          await stream.writeSSE({ event: event.type, data: JSON.stringify(event) });
+          if (stream.aborted) break;
+        }
+      } catch (error) {
+        // The store is closing: the stream ends, and whoever reads it asks again. hono would print anything else.
+        if (!isDibsError(error) || error.code !== "CLOSED") onFailure(error);
+      } finally {
+        stop.abort();
       }
-      stop.abort();
     });
   });
 }
