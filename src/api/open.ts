@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { createBroker } from "../broker/broker.ts";
 import type { Clock } from "../core/clock.ts";
+import type { Commit } from "../core/commit.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { DibsError, invalid } from "../core/errors.ts";
 import { type Logger, SILENT } from "../core/logger.ts";
@@ -50,7 +51,11 @@ export async function open(url?: string, options: OpenOptions = {}): Promise<Dib
  * What handles are written over, behind an address: a broker with its engine, or a client of a server. Each is loaded when
  * it is asked for: a process that uses one of them should not start three times as slowly for the others.
  */
-export async function openPort(address: string, options: OpenOptions): Promise<Port> {
+export async function openPort(
+  address: string,
+  options: OpenOptions,
+  measure?: (commit: Commit) => void,
+): Promise<Port> {
   const scheme = typeof address === "string" ? schemeOf(address) : undefined;
   if (scheme !== undefined && SERVER_SCHEMES.has(scheme)) return openServer(address, options);
   if (options.token !== undefined) {
@@ -58,7 +63,7 @@ export async function openPort(address: string, options: OpenOptions): Promise<P
   }
   const pollEvery = options.poll === undefined ? undefined : parseDuration(options.poll, "poll", 100);
   const engine = await openEngine(address, options);
-  return createBroker(engine, { clock: options.clock ?? systemClock, pollEvery });
+  return createBroker(engine, { clock: options.clock ?? systemClock, pollEvery, measure });
 }
 
 const SERVER_SCHEMES = new Set(["http", "https", "ws", "wss"]);

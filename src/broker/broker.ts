@@ -1,4 +1,5 @@
 import type { Clock } from "../core/clock.ts";
+import type { Commit } from "../core/commit.ts";
 import { type ErrorData, errorFrom, noTx } from "../core/errors.ts";
 import { KeepAlive } from "../core/keep-alive.ts";
 import { LIMITS } from "../core/limits.ts";
@@ -30,6 +31,8 @@ export interface BrokerOptions {
   random?: () => number;
   /** How often to look for what no hint told of, in milliseconds. */
   pollEvery?: number | undefined;
+  /** Told of every batch that was committed. */
+  measure?: ((commit: Commit) => void) | undefined;
 }
 
 /** The broker over one engine. All policy lives here; the engine only moves state. */
@@ -37,10 +40,11 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
   const { clock, pollEvery = DEFAULT_POLL_MS } = options;
   const engine = standStillDuring(given, clock);
   const bell = new Bell();
-  const gatherer = new Gatherer(engine, (ops) => {
+  const onCommit = (ops: readonly Op[]): void => {
     if (ops.some(({ verb }) => makesEvents(verb))) bell.ring();
     results.lookAt(settledBy(ops));
-  });
+  };
+  const gatherer = new Gatherer(engine, onCommit, options.measure);
   const run: Context["run"] = (op) => gatherer.run(op);
   const results = new Results(run, clock);
   const line = new WaitingLine(run, giveBack, clock);

@@ -8,7 +8,8 @@ import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { getRequestListener } from "@hono/node-server";
-import type { Clock } from "../core/clock.ts";
+import { type Clock, startTimer } from "../core/clock.ts";
+import type { Commit } from "../core/commit.ts";
 import { DibsError, invalid } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Port } from "../core/port.ts";
@@ -37,6 +38,10 @@ export interface ServerOptions {
   clock: Clock;
   logger: Logger;
   audit?: (action: AdminAction) => void;
+  /** Takes who wants to be told of the store's commits. */
+  onCommits?: (listener: (commit: Commit) => void) => void;
+  /** Who has not read its answer by then is cut off; in milliseconds. */
+  readMs?: number;
   native?: Omit<NativeOptions, "clock" | "logger">;
 }
 
@@ -44,6 +49,7 @@ const DEFAULT_CONNECTIONS = 20_000;
 /** Who is slower than this with a request is cut off. */
 const HEADERS_MS = 10_000;
 const REQUEST_MS = 60_000;
+const READ_MS = 30_000;
 const HEADER_BYTES = 16 * 1024;
 /** How soon a token that was revoked ends the connections it opened. */
 const LOOK_EVERY_MS = 1_000;
@@ -78,8 +84,11 @@ export class Server {
     this.#callers = { allowHosts: [...allowHosts, host], allowOrigins: options.allowOrigins ?? [] };
     this.#metrics = new Metrics(options.store);
     this.#store = this.#metrics.measure(options.store);
+    options.onCommits?.((commit) => this.#metrics.noteCommit(commit));
+    const { readMs = READ_MS } = options;
     this.#door = createHttpDoor({
       maxBody: options.native?.maxFrame ?? NATIVE_DEFAULTS.maxFrame,
+      readMs,
       onFailure: (error) => logger.error(`A request failed: ${(error as Error).message}`),
     });
     this.#listener = getRequestListener(
@@ -89,12 +98,16 @@ export class Server {
       },
     );
     this.#native = new NativeDoor({ ...options.native, clock, logger });
-    const limits = { headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS, maxHeaderSize: HEADER_BYTES };
-    this.#http = options.tls
-      ? createSecureServer({ ...limits, ...options.tls })
-      : createServer({ ...limits, connectionsCheckingInterval: LOOK_EVERY_MS });
+    const limits = {
+      ...{ headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS, maxHeaderSize: HEADER_BYTES },
+      connectionsCheckingInterval: LOOK_EVERY_MS,
+    };
+    this.#http = options.tls ? createSecureServer({ ...limits, ...options.tls }) : createServer(limits);
     this.#http.maxConnections = options.maxConnections ?? DEFAULT_CONNECTIONS;
-    this.#http.on("request", (request, response) => void this.#answer(request, response));
+    this.#http.on("request", (request, response) => {
+      cutSlowReader(response, readMs);
+      void this.#answer(request, response);
+    });
     this.#http.on("upgrade", (request, socket, head) => this.#upgrade(request, socket, head));
   }
 
@@ -251,6 +264,14 @@ function pathOf({ url = "/" }: IncomingMessage): string {
 
 function notFound(request: IncomingMessage): NotFound {
   return new NotFound(request.method, pathOf(request));
+}
+
+/** An answer that nobody reads would lie in memory for as long as its connection lasts. */
+function cutSlowReader(response: ServerResponse, ms: number): void {
+  response.once("prefinish", () => {
+    const stopTimer = startTimer(ms, () => response.destroy());
+    response.once("close", stopTimer);
+  });
 }
 
 function send(response: ServerResponse, status: number, type: string, text: string): void {

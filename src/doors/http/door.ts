@@ -1,6 +1,7 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { HTTPException } from "hono/http-exception";
 import { streamSSE } from "hono/streaming";
+import { startTimer } from "../../core/clock.ts";
 import { DibsError, isDibsError } from "../../core/errors.ts";
 import { claims } from "./claims.ts";
 import { type App, type Env, refuseInvalid } from "./define.ts";
@@ -13,8 +14,16 @@ export interface HttpDoor {
   fetch(request: Request, env: Env["Bindings"]): Promise<Response> | Response;
 }
 
+export interface DoorOptions {
+  /** Bytes of a request. */
+  maxBody: number;
+  /** Who follows the events and does not read one in this time is cut off; in milliseconds. */
+  readMs: number;
+  onFailure: (error: unknown) => void;
+}
+
 /** HTTP and JSON, for any language: a path for each verb of the port, and a description made of what checks it. */
-export function createHttpDoor(options: { maxBody: number; onFailure: (error: unknown) => void }): HttpDoor {
+export function createHttpDoor(options: DoorOptions): HttpDoor {
   const app: App = new OpenAPIHono<Env>({ defaultHook: refuseInvalid as never });
   app.use(async (context, next) => {
     checkLength(context.req.raw.headers, options.maxBody);
@@ -29,7 +38,7 @@ export function createHttpDoor(options: { maxBody: number; onFailure: (error: un
   queues(app);
   tasks(app);
   claims(app);
-  events(app, options.onFailure);
+  events(app, options);
   describe(app);
   return app;
 }
@@ -55,7 +64,7 @@ export function respondProblem(problem: Problem): Response {
 }
 
 /** What happens from now on, as server-sent events. Who reads slowly is told of a gap, as everywhere. */
-function events(app: App, onFailure: (error: unknown) => void): void {
+function events(app: App, { readMs, onFailure }: DoorOptions): void {
   app.openAPIRegistry.registerPath({
     ...{ method: "get", path: "/v1/events", summary: "What happens from now on, as server-sent events" },
     ...{ operationId: "getEvents", tags: ["events"], security: [{ token: [] }, {}] },
@@ -70,7 +79,9 @@ function events(app: App, onFailure: (error: unknown) => void): void {
       await stream.write(": listening\n\n");
       try {
         for await (const event of happened) {
+          const stopTimer = startTimer(readMs, () => stream.abort());
           await stream.writeSSE({ event: event.type, data: JSON.stringify(event) });
+          stopTimer();
           if (stream.aborted) break;
         }
       } catch (error) {
