@@ -15,7 +15,7 @@ import { Bell, events, makesEvents } from "./events.ts";
 import { Gatherer } from "./gather.ts";
 import { extend, progress } from "./hold.ts";
 import { Keeper } from "./housekeeping/keeper.ts";
-import { arrive, byAnyId, depart } from "./move.ts";
+import { arrive, byAnyId, depart, gone } from "./move.ts";
 import { declare, drop, pause, purge } from "./queues.ts";
 import { Results } from "./results.ts";
 import { Sessions } from "./sessions.ts";
@@ -136,7 +136,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
       (await run({ verb: "discard", queue: checkQueueName(queue), filter: checkFilter(filter) })).count,
     depart: (queue, to, limit) => depart(context, queue, to, limit),
     arrive: (tasks) => arrive(context, tasks),
-    gone: async (tasks) => run({ verb: "gone", tasks }),
+    gone: (tasks) => gone(context, tasks),
     join: (worker, lease, listener) => sessions.join(worker, lease, listener),
     reconcile: (session, fences) => sessions.reconcile(session, fences),
     rejoin: (session, fences, listener) => sessions.rejoin(session, fences, listener),

@@ -21,7 +21,7 @@ import { bearerOf, type CallerRules, checkCaller, isLoopback } from "./callers.t
 import { type AdminAction, guardPort } from "./guard.ts";
 import { Metrics } from "./metrics.ts";
 import type { Grant } from "./scopes.ts";
-import { NotFound, type Problem, problemOf } from "../doors/http/problem.ts";
+import { HttpRefusal, NotFound, type Problem, problemOf } from "../doors/http/problem.ts";
 
 export interface ServerOptions {
   store: Port;
@@ -95,6 +95,8 @@ export class Server {
       (request, { incoming }) => this.#fetch(request, incoming as IncomingMessage),
       {
         overrideGlobalObjects: false,
+        // An address or a host of which no request can be made.
+        errorHandler: () => respondProblem(problemOf(new HttpRefusal(400, "The path or the host is none."))),
       },
     );
     this.#native = new NativeDoor({ ...options.native, clock, logger });
@@ -108,6 +110,10 @@ export class Server {
       cutSlowReader(response, readMs);
       void this.#answer(request, response);
     });
+    this.#http.on("checkExpectation", (_, response) => {
+      sendProblem(response, new HttpRefusal(417, "Expect is 100-continue, or left out."));
+    });
+    this.#http.on("clientError", (error, socket) => refuse(socket, problemOf(refusalOf(error))));
     this.#http.on("upgrade", (request, socket, head) => this.#upgrade(request, socket, head));
   }
 
@@ -178,7 +184,7 @@ export class Server {
       if (pathOf(request) !== PATH) throw notFound(request);
       this.#native.accept(request, socket, head, this.#admit(request));
     } catch (error) {
-      refuseUpgrade(socket, problemOf(error));
+      refuse(socket, problemOf(error));
     }
   }
 
@@ -200,8 +206,7 @@ export class Server {
       const body = path === "/healthz" ? { status: "alive" } : await this.#readiness();
       send(response, 200, "application/json", JSON.stringify(body));
     } catch (error) {
-      const problem = problemOf(error);
-      send(response, problem.status, "application/problem+json", JSON.stringify(problem));
+      sendProblem(response, error);
     }
   }
 
@@ -274,6 +279,11 @@ function cutSlowReader(response: ServerResponse, ms: number): void {
   });
 }
 
+function sendProblem(response: ServerResponse, error: unknown): void {
+  const problem = problemOf(error);
+  send(response, problem.status, "application/problem+json", JSON.stringify(problem));
+}
+
 function send(response: ServerResponse, status: number, type: string, text: string): void {
   response.writeHead(status, {
     "content-type": type,
@@ -284,7 +294,17 @@ function send(response: ServerResponse, status: number, type: string, text: stri
   response.end(response.req.method === "HEAD" ? undefined : text);
 }
 
-function refuseUpgrade(socket: Duplex, problem: Problem): void {
+/** What Node's parser did not take for HTTP. */
+function refusalOf({ code }: NodeJS.ErrnoException): HttpRefusal {
+  if (code === "HPE_HEADER_OVERFLOW")
+    return new HttpRefusal(431, `Headers have at most ${HEADER_BYTES} bytes.`);
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new HttpRefusal(408, "The request did not come in time.");
+  return new HttpRefusal(400, "This is not HTTP.");
+}
+
+/** Before there is anything to answer by. */
+function refuse(socket: Duplex, problem: Problem): void {
+  if (!socket.writable) return void socket.destroy();
   const text = JSON.stringify(problem);
   socket.end(
     `HTTP/1.1 ${problem.status} Refused\r\nContent-Type: application/problem+json\r\n` +

@@ -96,7 +96,10 @@ function events(app: App, { readMs, onFailure }: DoorOptions): void {
 
 function describe(app: App): void {
   app.openAPIRegistry.registerComponent("securitySchemes", "token", { type: "http", scheme: "bearer" });
-  const document = () =>
+  // Made when it is first asked for, and once: it takes longer than any call.
+  let made: ReturnType<typeof make> | undefined;
+  const document = () => (made ??= make());
+  const make = () =>
     app.getOpenAPI31Document({
       openapi: "3.1.0",
       info: {
