@@ -1,5 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import type { Headers, NewTask, TaskRecord } from "../../core/task.ts";
+import { subscriptionQueue } from "../../core/topic.ts";
 import { fromBody, fromResult, toBody } from "./bodies.ts";
 import { type App, define, type Given } from "./define.ts";
 import {
@@ -134,12 +135,15 @@ function topics(app: App): void {
   define(
     app,
     {
-      method: "put",
-      path: "/v1/subscriptions/{pattern}/{group}",
-      summary: "Subscribe a group",
-      params: place,
+      ...{ method: "put", path: "/v1/subscriptions/{pattern}/{group}", params: place },
+      summary: "Subscribe a group; its members claim from the queue that is answered",
+      answer: z.object({ queue: z.string() }),
     },
-    ({ port, params }) => port.subscribe(params["pattern"]!, params["group"]!, {}),
+    async ({ port, params }) => {
+      const [pattern, group]: [string, string] = [params["pattern"]!, params["group"]!];
+      await port.subscribe(pattern, group, {});
+      return { queue: subscriptionQueue(pattern, group) };
+    },
   );
   define(
     app,
