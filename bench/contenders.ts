@@ -1,5 +1,5 @@
 import type { Contender } from "./contender.ts";
-import { dibs, dibsOnPostgres } from "./dibs.ts";
+import { dibs, dibsOnPostgres, dibsServer } from "./dibs.ts";
 import { beanstalkd } from "./peers/beanstalkd.ts";
 import { beeQueue } from "./peers/bee-queue.ts";
 import { bullmq, bullmqOnPostgres } from "./peers/bullmq.ts";
@@ -11,6 +11,7 @@ import { rabbitmq } from "./peers/rabbitmq.ts";
 
 /** By family: one name on the command line stands for all modes of a peer. */
 export const PEERS: Record<string, readonly Contender[]> = {
+  server: [dibsServer],
   postgres: [dibsOnPostgres],
   plainjob,
   beanstalkd,
@@ -28,3 +29,6 @@ export function findContender(name: string): Contender {
   if (found === undefined) throw new Error(`There is no contender "${name}".`);
   return found;
 }
+
+/** These are dibs too, and need no client of others. */
+export const OURS: readonly Contender[] = [dibs, dibsServer, dibsOnPostgres];

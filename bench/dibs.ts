@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { open } from "../src/index.ts";
 import type { Contender, Payload } from "./contender.ts";
+import { serveDibs } from "./peers/dibs-server.ts";
 import { ON_POSTGRES, servePostgres } from "./peers/postgres.ts";
 
 /** dibs, by its public API and with its defaults: full sync, ledger, heartbeats. */
@@ -37,4 +38,12 @@ export const dibsOnPostgres: Contender = {
   name: "dibs on PostgreSQL",
   durability: ON_POSTGRES,
   serve: servePostgres,
+};
+
+/** A server on a file, in a process of its own; every client is connected to it. */
+export const dibsServer: Contender = {
+  ...dibs,
+  name: "dibs server",
+  durability: dibs.durability,
+  serve: serveDibs,
 };

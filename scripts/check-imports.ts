@@ -43,7 +43,12 @@ const TABLE: Record<string, Row> = {
   client: { folders: ["core", "protocol"], node: true, packages: ["ws"] },
   // The port, over which api and worker are written, is core/port.ts.
   worker: { folders: ["core"], node: true },
-  api: { folders: ["core", "worker"], node: true, types: ["@standard-schema/spec"] },
+  api: {
+    folders: ["core", "worker"],
+    node: true,
+    // Of the tracing API only types: trace.ts loads it where somebody has registered a tracer.
+    types: ["@standard-schema/spec", "@opentelemetry/api"],
+  },
   // The one file of the library that turns an address into an engine behind a broker, or into a client.
   "api/open.ts": { folders: ["core", "worker", "broker", "engine", "engines/*", "client"], node: true },
   testing: { folders: ["core", "api"], node: true },

@@ -44,6 +44,17 @@ export async function startServer(
   port: number,
   env: Record<string, string> = {},
 ): Promise<() => Promise<void>> {
+  const { stop } = await startProgram(program, args, port, env);
+  return stop;
+}
+
+/** The same, for those who want to look at its process. */
+export async function startProgram(
+  program: string,
+  args: string[],
+  port: number,
+  env: Record<string, string> = {},
+): Promise<{ pid: number; stop: () => Promise<void> }> {
   const child = spawn(findProgram(program) ?? program, args, {
     stdio: ["ignore", "pipe", "pipe"],
     detached: true,
@@ -61,7 +72,7 @@ export async function startServer(
       cause: error,
     });
   }
-  return () => stop(child);
+  return { pid: child.pid!, stop: () => stop(child) };
 }
 
 /** What it printed last, for the reader of an error. */

@@ -1,6 +1,7 @@
 import type { Scenario } from "../scenario.ts";
 import { addMany } from "./add-many.ts";
 import { add } from "./add.ts";
+import { connected } from "./connected.ts";
 import { dead } from "./dead.ts";
 import { delayed } from "./delayed.ts";
 import { depth } from "./depth.ts";
@@ -42,6 +43,7 @@ export const SCENARIOS: readonly Scenario[] = [
   queues,
   topics,
   stampede,
+  connected,
   postgresDepth,
   postgresMany,
 ];

@@ -1,4 +1,5 @@
-// npm start: processes that add and do work on one file, some of which are stopped and some of which crash.
+// npm run demo: processes that add and do work on one file, some of which are stopped and some of which crash.
+// With --url they do so through a server, or on any store: npm start -- --demo.
 // What is shown is measured, not staged: the store is asked, and at the end every task is looked up.
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -22,24 +23,25 @@ const LEFTOVERS_MS = 15_000;
 process.exitCode = await main();
 
 async function main(): Promise<number> {
-  const seconds = readSeconds();
-  if (seconds === undefined) {
-    console.error("Usage: npm start [-- --seconds N], N from 5 to 3600");
+  const options = readOptions();
+  if (options === undefined) {
+    console.error("Usage: npm run demo [-- --seconds N --url STORE], N from 5 to 3600");
     return 2;
   }
+  const { seconds, url } = options;
   const interrupt = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => interrupt.abort());
 
-  const folder = mkdtempSync(join(tmpdir(), "dibs-demo-"));
-  const path = join(folder, "work.db");
+  const folder = url === undefined ? mkdtempSync(join(tmpdir(), "dibs-demo-")) : undefined;
+  const path = url ?? join(folder!, "work.db");
   try {
     await using dibs = await open(path);
     const story = new Story();
     const found = await run(dibs, path, story, seconds, interrupt.signal);
-    report(story, found, path);
+    report(story, found, path, folder !== undefined);
     return found.lost + found.doubled > 0 ? 1 : interrupt.signal.aborted ? 130 : 0;
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
   }
 }
 
@@ -90,34 +92,34 @@ async function untilDrained(story: Story, signal: AbortSignal): Promise<void> {
   }
 }
 
-function report(story: Story, found: Audit, path: string): void {
+function report(story: Story, found: Audit, path: string, isOwn: boolean): void {
+  const place = isOwn ? "on one SQLite file" : `on ${path}`;
   const total = story.known.size;
   const verdict =
     found.lost + found.doubled === 0
       ? green("lost 0, doubled 0")
       : red(`lost ${found.lost}, doubled ${found.doubled}`);
-  console.log(`${bold("What you saw")}, in ${Math.round(story.seconds)} s on one SQLite file:
+  console.log(`${bold("What you saw")}, in ${Math.round(story.seconds)} s ${place}:
   ${number(total)} jobs added, by one process, for workers that came and went
   ${number(found.done)} done, ${found.dead} dead (riddles that nobody could solve), ${found.pending} still to do
   ${verdict}: each job was looked up just now, with its ledger
-  ${found.cutShort} attempts were cut short by a kill; the jobs came back when the lease ended
+  ${found.cutShort} attempts were cut short by a kill; the jobs came back by themselves
   ${found.elsewhere} jobs failed at one worker and were done by another
 
 ${bold("To try next")}
   npx node examples/agents.ts    one idea in one small file; more beside it
-  npm start -- --seconds 120     the same, slower
+  npm run demo -- --seconds 120  the same, slower
   npm test                       what is promised, checked
-
-The store was ${path}; it is removed now.`);
+${isOwn ? `\nThe store was ${path}; it is removed now.` : ""}`);
 }
 
-function readSeconds(): number | undefined {
+function readOptions(): { seconds: number; url: string | undefined } | undefined {
   try {
     const { values } = parseArgs({
-      options: { seconds: { type: "string", default: String(USUAL_SECONDS) } },
+      options: { seconds: { type: "string", default: String(USUAL_SECONDS) }, url: { type: "string" } },
     });
     const seconds = Number(values.seconds);
-    return seconds >= 5 && seconds <= 3_600 ? seconds : undefined;
+    return seconds >= 5 && seconds <= 3_600 ? { seconds, url: values.url } : undefined;
   } catch {
     return undefined;
   }

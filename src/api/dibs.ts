@@ -19,6 +19,7 @@ import {
   type SubscriptionOptions,
   splitSubscribe,
 } from "./subscription.ts";
+import { traceHandler } from "./trace.ts";
 import { Topic } from "./topic.ts";
 import type { TopicDefinition, TopicOptions } from "./topic-definition.ts";
 import { TaskHandle } from "./task-handle.ts";
@@ -131,9 +132,16 @@ export class Dibs implements Owner, AsyncDisposable {
 
   /** @internal */
   startWorker(queues: WorkerQueue[], handler: never, options: ResolvedWork): Worker {
-    const worker: Worker = new Worker(this.port, queues, handler, options, this.#logger, () => {
-      this.#workers.delete(worker);
-    });
+    const worker: Worker = new Worker(
+      this.port,
+      queues,
+      traceHandler(handler) as never,
+      options,
+      this.#logger,
+      () => {
+        this.#workers.delete(worker);
+      },
+    );
     this.#workers.add(worker);
     return worker;
   }

@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { createBroker } from "../broker/broker.ts";
-import { openRemote } from "../client/remote.ts";
 import type { Clock } from "../core/clock.ts";
+import type { Commit } from "../core/commit.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { DibsError, invalid } from "../core/errors.ts";
 import { type Logger, SILENT } from "../core/logger.ts";
@@ -9,10 +9,8 @@ import { checkNames, checkObject } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import { show } from "../core/show.ts";
 import { systemClock } from "../engine/system-clock.ts";
-import { openMemory } from "../engines/memory/engine.ts";
-import { openPostgres } from "../engines/postgres/engine.ts";
-import { openSqlite } from "../engines/sqlite/engine.ts";
 import { Dibs } from "./dibs.ts";
+import { tracePort } from "./trace.ts";
 
 export interface OpenOptions {
   /**
@@ -46,11 +44,18 @@ export async function open(url?: string, options: OpenOptions = {}): Promise<Dib
   const known = ["durability", "logger", "poll", "schema", "listen", "token", "clock"];
   checkNames(options, known, "open");
   const address = url ?? (process.env["DIBS_URL"] || "./dibs.db");
-  return new Dibs(await openPort(address, options), options.logger ?? SILENT);
+  return new Dibs(tracePort(await openPort(address, options)), options.logger ?? SILENT);
 }
 
-/** What handles are written over, behind an address: a broker with its engine, or a client of a server. */
-export async function openPort(address: string, options: OpenOptions): Promise<Port> {
+/**
+ * What handles are written over, behind an address: a broker with its engine, or a client of a server. Each is loaded when
+ * it is asked for: a process that uses one of them should not start three times as slowly for the others.
+ */
+export async function openPort(
+  address: string,
+  options: OpenOptions,
+  measure?: (commit: Commit) => void,
+): Promise<Port> {
   const scheme = typeof address === "string" ? schemeOf(address) : undefined;
   if (scheme !== undefined && SERVER_SCHEMES.has(scheme)) return openServer(address, options);
   if (options.token !== undefined) {
@@ -58,7 +63,7 @@ export async function openPort(address: string, options: OpenOptions): Promise<P
   }
   const pollEvery = options.poll === undefined ? undefined : parseDuration(options.poll, "poll", 100);
   const engine = await openEngine(address, options);
-  return createBroker(engine, { clock: options.clock ?? systemClock, pollEvery });
+  return createBroker(engine, { clock: options.clock ?? systemClock, pollEvery, measure });
 }
 
 const SERVER_SCHEMES = new Set(["http", "https", "ws", "wss"]);
@@ -76,6 +81,7 @@ async function openServer(url: string, options: OpenOptions): Promise<Port> {
     throw invalid("token is a text without blanks, as `dibs tokens add` printed it.");
   }
   const { clock = systemClock, logger = SILENT } = options;
+  const { openRemote } = await import("../client/remote.ts");
   return openRemote({ url, token, clock, logger });
 }
 
@@ -100,12 +106,16 @@ async function openEngine(address: string, options: OpenOptions) {
       ...(schema !== undefined && { schema }),
       ...(listen !== undefined && { listen }),
     };
+    const { openPostgres } = await import("../engines/postgres/engine.ts");
     return openPostgres({ url: address, durability, ...given });
   }
   if (schema !== undefined || listen !== undefined) {
     throw invalid(`schema and listen are for PostgreSQL; ${show(address)} is another kind of store.`);
   }
-  if (address === ":memory:") return openMemory({ clock: clock ?? systemClock });
+  if (address === ":memory:") {
+    const { openMemory } = await import("../engines/memory/engine.ts");
+    return openMemory({ clock: clock ?? systemClock });
+  }
   if (scheme !== undefined && scheme !== "file") {
     throw new DibsError(
       "UNSUPPORTED",
@@ -116,6 +126,7 @@ async function openEngine(address: string, options: OpenOptions) {
   if (path !== path.trim() || path.includes("\0")) {
     throw invalid(`The path of a store has no blanks at its ends and no NUL; got ${show(path)}.`);
   }
+  const { openSqlite } = await import("../engines/sqlite/engine.ts");
   return openSqlite({ path, durability, ...(clock && { clock }) });
 }
 

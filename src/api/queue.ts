@@ -20,6 +20,7 @@ import type { Worker, WorkerQueue } from "../worker/worker.ts";
 import { type AddOptions, parseAddOptions } from "./add-options.ts";
 import { DeadLetters } from "./dead-letters.ts";
 import { type QueueOptions, type SplitOptions, splitOptions } from "./definition.ts";
+import { carryTrace } from "./trace.ts";
 import { Turns } from "./turns.ts";
 import { AddedTaskHandle, describe, type TaskInfo } from "./task-handle.ts";
 
@@ -131,7 +132,7 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
   /** @internal Checks and encodes, and stores nothing: for `task.add`. */
   async prepare(data: In, options: AddOptions = {}): Promise<NewTask> {
     refuseTx(options);
-    return this.#encode(data, options);
+    return carryTrace(await this.#encode(data, options));
   }
 
   #encode(data: unknown, options: AddOptions): NewTask | Promise<NewTask> {

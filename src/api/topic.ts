@@ -17,6 +17,7 @@ import {
 } from "./subscription.ts";
 import { AddedTaskHandle } from "./task-handle.ts";
 import { checkTopicOptions, type TopicOptions } from "./topic-definition.ts";
+import { carryTrace } from "./trace.ts";
 import { Turns } from "./turns.ts";
 
 /** As those of `add`: each holds in every group, on its own. */
@@ -60,7 +61,7 @@ export class Topic<In = unknown, Data = In> implements PublishTarget<In, Publish
   /** @internal Checks and encodes, and stores nothing: for `task.publish`. */
   async prepareMessage(data: In, options: PublishOptions = {}): Promise<NewMessage> {
     if (options?.tx !== undefined) throw noTx();
-    return this.#message(data, options);
+    return carryTrace(await this.#message(data, options));
   }
 
   #message(data: In, options: PublishOptions): NewMessage | Promise<NewMessage> {

@@ -1,4 +1,5 @@
 import type { Clock } from "../core/clock.ts";
+import type { Commit } from "../core/commit.ts";
 import { type ErrorData, errorFrom, noTx } from "../core/errors.ts";
 import { KeepAlive } from "../core/keep-alive.ts";
 import { LIMITS } from "../core/limits.ts";
@@ -14,7 +15,7 @@ import { Bell, events, makesEvents } from "./events.ts";
 import { Gatherer } from "./gather.ts";
 import { extend, progress } from "./hold.ts";
 import { Keeper } from "./housekeeping/keeper.ts";
-import { arrive, byAnyId, depart } from "./move.ts";
+import { arrive, byAnyId, depart, gone } from "./move.ts";
 import { declare, drop, pause, purge } from "./queues.ts";
 import { Results } from "./results.ts";
 import { Sessions } from "./sessions.ts";
@@ -30,6 +31,8 @@ export interface BrokerOptions {
   random?: () => number;
   /** How often to look for what no hint told of, in milliseconds. */
   pollEvery?: number | undefined;
+  /** Told of every batch that was committed. */
+  measure?: ((commit: Commit) => void) | undefined;
 }
 
 /** Something is due, most often a task: so many of those who wait for one look at once. The others are told. */
@@ -40,10 +43,11 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
   const { clock, pollEvery = DEFAULT_POLL_MS } = options;
   const engine = standStillDuring(given, clock);
   const bell = new Bell();
-  const gatherer = new Gatherer(engine, (ops) => {
+  const onCommit = (ops: readonly Op[]): void => {
     if (ops.some(({ verb }) => makesEvents(verb))) bell.ring();
     results.lookAt(settledBy(ops));
-  });
+  };
+  const gatherer = new Gatherer(engine, onCommit, options.measure);
   const run: Context["run"] = (op) => gatherer.run(op);
   const results = new Results(run, clock);
   const line = new WaitingLine(run, giveBack, clock);
@@ -141,7 +145,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
       (await run({ verb: "discard", queue: checkQueueName(queue), filter: checkFilter(filter) })).count,
     depart: (queue, to, limit) => depart(context, queue, to, limit),
     arrive: (tasks) => arrive(context, tasks),
-    gone: async (tasks) => run({ verb: "gone", tasks }),
+    gone: (tasks) => gone(context, tasks),
     join: (worker, lease, listener) => sessions.join(worker, lease, listener),
     reconcile: (session, fences) => sessions.reconcile(session, fences),
     rejoin: (session, fences, listener) => sessions.rejoin(session, fences, listener),

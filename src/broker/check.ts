@@ -11,6 +11,7 @@ import type { ListQuery } from "../core/port.ts";
 import type { Verbs } from "../engine/engine.ts";
 import {
   type Addition,
+  type ClaimRef,
   type DeadFilter,
   END_STATES,
   type NewMessage,
@@ -89,7 +90,7 @@ export function checkBody(body: unknown, what: string): void {
     throw invalid(`${what} that is text must be well-formed: it has half of a surrogate pair.`);
 }
 
-function checkHeaders(headers: unknown): void {
+export function checkHeaders(headers: unknown): void {
   checkObject(headers, "headers");
   for (const [name, value] of Object.entries(headers)) {
     if (typeof value !== "string") throw invalid(`Header ${show(name)} must be a text; got ${show(value)}.`);
@@ -116,6 +117,12 @@ export function checkTaskId(id: unknown): string {
     throw invalid(`A task id looks like "01980000-0000-7000-8000-000000000000"; got ${show(id)}.`);
   }
   return id;
+}
+
+/** A fence that is missing would be that of a task that nobody holds. */
+export function checkClaim({ id, fence }: ClaimRef): ClaimRef {
+  if (typeof id !== "string") throw invalid(`A claim has the id of its task, a text; got ${show(id)}.`);
+  return { id, fence: checkNumber(fence, "fence", 0, Number.MAX_SAFE_INTEGER) };
 }
 
 export function checkFilter(filter: DeadFilter): DeadFilter {
@@ -156,6 +163,9 @@ export function checkPatternKey(by: unknown): PatternKey {
 /** Errors come from anywhere and can be of any size: what is kept of them is bounded. */
 export function clipError(error: TaskError): TaskError {
   checkObject(error, "An error");
+  const { stack } = error as { stack?: unknown };
+  if (stack !== undefined && stack !== null && typeof stack !== "string")
+    throw invalid(`An error's stack is a text, or null; got ${show(stack)}.`);
   if (typeof error.name !== "string" || typeof error.message !== "string") {
     throw invalid(
       `An error has a name and a message, both text; got ${show(error.name)} and ${show(error.message)}.`,

@@ -19,11 +19,13 @@ export async function claim(context: Context, line: WaitingLine, wish: ClaimWish
 }
 
 function checkWish(wish: ClaimWish): void {
-  if (wish.queues.length === 0) throw invalid("Name at least one queue to claim from.");
+  if (!Array.isArray(wish.queues) || wish.queues.length === 0)
+    throw invalid("Name at least one queue to claim from.");
   wish.queues.forEach(checkQueueName);
   checkNumber(wish.max, "max", 1, LIMITS.claimBatch);
   if (wish.share !== undefined) checkNumber(wish.share, "share", 1, LIMITS.claimBatch);
   checkNumber(wish.wait, "wait", 0, LIMITS.claimWaitMs);
   checkText(wish.worker, "worker", LIMITS.workerName);
+  if (wish.session !== undefined) checkNumber(wish.session, "session", 0, Number.MAX_SAFE_INTEGER);
   if (wish.lease !== undefined) checkNumber(wish.lease, "lease", 1, LONGEST_MS);
 }

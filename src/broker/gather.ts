@@ -1,5 +1,6 @@
+import type { Commit } from "../core/commit.ts";
 import { DibsError, errorFrom } from "../core/errors.ts";
-import { BOUNDS, type Engine, type Op, type VerbName, type Verbs } from "../engine/engine.ts";
+import { BOUNDS, type Engine, type Op, READING_VERBS, type VerbName, type Verbs } from "../engine/engine.ts";
 
 interface Waiting {
   op: Op;
@@ -20,13 +21,19 @@ const ENOUGH_OPS = 128;
 export class Gatherer {
   readonly #engine: Engine;
   readonly #onCommit: (ops: readonly Op[]) => void;
+  readonly #measure: ((commit: Commit) => void) | undefined;
   #waiting: Waiting[] = [];
   #underWay = 0;
   #flushAsked = false;
   #closed = false;
   #idle: (() => void) | undefined;
 
-  constructor(engine: Engine, onCommit: (ops: readonly Op[]) => void) {
+  constructor(
+    engine: Engine,
+    onCommit: (ops: readonly Op[]) => void,
+    measure?: ((commit: Commit) => void) | undefined,
+  ) {
+    this.#measure = measure;
     this.#engine = engine;
     this.#onCommit = onCommit;
   }
@@ -64,10 +71,15 @@ export class Gatherer {
     const batch = this.#takeBatch();
     const ops = batch.map((waiting) => waiting.op);
     this.#underWay++;
+    const began = performance.now();
     this.#engine
       .run(ops)
       .then(
-        (outcomes) => answer(batch, outcomes),
+        (outcomes) => {
+          if (this.#measure && ops.some(({ verb }) => !READING_VERBS.has(verb)))
+            this.#measure({ operations: ops.length, ms: performance.now() - began });
+          answer(batch, outcomes);
+        },
         (error: unknown) => {
           for (const waiting of batch) waiting.reject(error);
         },

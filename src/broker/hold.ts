@@ -4,14 +4,16 @@ import { LIMITS } from "../core/limits.ts";
 import { checkNumber } from "../core/options.ts";
 import { show } from "../core/show.ts";
 import type { ClaimRef } from "../core/task.ts";
+import { checkClaim } from "./check.ts";
 import type { Context } from "./context.ts";
 
 /** What a holder may do with its claim short of settling it. */
 
 export async function extend(context: Context, claim: ClaimRef, lease: number): Promise<void> {
+  const held = checkClaim(claim);
   checkNumber(lease, "lease", 1, LONGEST_MS);
   context.keeper.expect(lease);
-  await context.run({ verb: "extend", id: claim.id, fence: claim.fence, lease });
+  await context.run({ verb: "extend", ...held, lease });
 }
 
 export async function progress(
@@ -20,6 +22,7 @@ export async function progress(
   value: number,
   note: string | null,
 ): Promise<void> {
+  const held = checkClaim(claim);
   if (typeof value !== "number" || !(value >= 0 && value <= 1)) {
     throw invalid(`progress is a number from 0 to 1; got ${show(value)}.`);
   }
@@ -28,5 +31,5 @@ export async function progress(
       `The note of a progress is a text of at most ${LIMITS.progressNote} characters; got ${show(note)}.`,
     );
   }
-  await context.run({ verb: "progress", id: claim.id, fence: claim.fence, value, note });
+  await context.run({ verb: "progress", ...held, value, note });
 }

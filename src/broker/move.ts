@@ -1,11 +1,13 @@
-import { isDibsError } from "../core/errors.ts";
+import { invalid, isDibsError } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkNumber } from "../core/options.ts";
 import { checkQueueName } from "../core/queue-name.ts";
+import { show } from "../core/show.ts";
 import { STORE_LIMIT } from "../core/task-id.ts";
 import type { TravellingTask } from "../core/task.ts";
 import type { Verbs } from "../engine/engine.ts";
 import { checkTaskId } from "./check.ts";
+import { checkTravelling } from "./check-travelling.ts";
 import type { Context } from "./context.ts";
 
 export async function depart(
@@ -22,13 +24,23 @@ export async function depart(
   });
 }
 
-/** They were checked when they were added, in the store that they come from. */
+/** What they hold was checked when they were added, in the store that they come from; that they are tasks is not. */
 export async function arrive(context: Context, tasks: TravellingTask[]): Promise<Verbs["arrive"]["out"]> {
+  checkTravelling(tasks);
   for (const { dueIn, expiresIn } of tasks) {
     if (dueIn !== null) context.keeper.expect(Math.max(0, dueIn));
     if (expiresIn !== null) context.keeper.expect(Math.max(0, expiresIn));
   }
   return context.run({ verb: "arrive", tasks });
+}
+
+export async function gone(
+  context: Context,
+  tasks: { id: string; cancelled: boolean }[],
+): Promise<Verbs["gone"]["out"]> {
+  if (!Array.isArray(tasks)) throw invalid(`gone takes an array of tasks; got ${show(tasks)}.`);
+  const known = tasks.map(({ id, cancelled }) => ({ id: checkTaskId(id), cancelled: cancelled === true }));
+  return context.run({ verb: "gone", tasks: known });
 }
 
 /** Asks about a task; where there is none of this id, about the one that had it in the store it came from. */

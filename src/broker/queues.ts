@@ -1,5 +1,7 @@
+import { invalid } from "../core/errors.ts";
 import { parsePolicy, type QueuePolicy } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
+import { show } from "../core/show.ts";
 import type { Context } from "./context.ts";
 
 /** Tasks removed in one commit: a long purge must not hold the others up. */
@@ -13,13 +15,19 @@ export async function declare(
 ): Promise<QueuePolicy> {
   checkQueueName(queue);
   const named = parsePolicy(policy);
-  const outcome = await context.run({ verb: "declare", queue, policy: named, force: options.force ?? false });
+  const outcome = await context.run({
+    verb: "declare",
+    queue,
+    policy: named,
+    force: options?.force === true,
+  });
   context.policies.set(queue, outcome.policy);
   return outcome.policy;
 }
 
 export async function pause(context: Context, queue: string, paused: boolean): Promise<void> {
   checkQueueName(queue);
+  if (typeof paused !== "boolean") throw invalid(`paused is true or false; got ${show(paused)}.`);
   await context.run({ verb: "pause", queue, paused });
 }
 

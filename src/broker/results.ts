@@ -1,4 +1,5 @@
 import type { Clock } from "../core/clock.ts";
+import { parseDuration } from "../core/duration.ts";
 import { DibsError } from "../core/errors.ts";
 import type { WaitOptions } from "../core/port.ts";
 import { taskNotFound } from "../core/task-not-found.ts";
@@ -29,6 +30,7 @@ export class Results {
 
   end(id: string, options: WaitOptions = {}): Promise<TaskEnd> {
     checkTaskId(id);
+    const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout, "timeout");
     options.signal?.throwIfAborted();
     return new Promise((resolve, reject) => {
       const leave = (): void => {
@@ -45,9 +47,9 @@ export class Results {
       const abort = (): void => waiter.reject(options.signal!.reason);
       options.signal?.addEventListener("abort", abort, { once: true });
       const stopTimer =
-        options.timeout === undefined
+        timeout === undefined
           ? undefined
-          : this.#clock.after(options.timeout, () => waiter.reject(notInTime(id, options.timeout!)));
+          : this.#clock.after(timeout, () => waiter.reject(notInTime(id, timeout)));
       const waiters = this.#waiting.get(id) ?? new Set();
       this.#waiting.set(id, waiters.add(waiter));
       this.lookAt([id]);

@@ -28,10 +28,16 @@ export class Sessions {
   async join(worker: WorkerInfo, lease: number, listener: (notice: ClaimNotice) => void): Promise<number> {
     checkText(worker.id, "A worker's id", LIMITS.workerName);
     checkText(worker.name, "A worker's name", LIMITS.workerName);
-    if (worker.queues.length === 0) throw invalid("A worker serves at least one queue.");
+    checkText(worker.host, "A worker's host", LIMITS.workerName);
+    checkNumber(worker.pid, "A worker's pid", 0, Number.MAX_SAFE_INTEGER);
+    checkNumber(worker.concurrency, "concurrency", 1, Number.MAX_SAFE_INTEGER);
+    if (!Array.isArray(worker.queues) || worker.queues.length === 0)
+      throw invalid("A worker serves at least one queue.");
     worker.queues.forEach(checkQueueName);
     checkNumber(lease, "lease", 1, Number.MAX_SAFE_INTEGER);
-    const { session } = await this.#context.run({ verb: "join", worker, lease });
+    const { id, name, queues, concurrency, host, pid } = worker;
+    const known = { id, name, queues, concurrency, host, pid };
+    const { session } = await this.#context.run({ verb: "join", worker: known, lease });
     this.#listeners.set(session, listener);
     return session;
   }
@@ -58,7 +64,7 @@ export class Sessions {
   async leave(session: number, { lost = false }: { lost?: boolean } = {}): Promise<void> {
     checkSession(session);
     this.#listeners.delete(session);
-    await this.#context.run({ verb: "leave", session, ...(lost && { lost }) });
+    await this.#context.run({ verb: "leave", session, ...(lost === true && { lost }) });
   }
 
   hear(notices: Notice[]): void {

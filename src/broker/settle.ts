@@ -2,13 +2,14 @@ import { LONGEST_MS } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
 import { checkNumber } from "../core/options.ts";
 import { type QueuePolicy, resolvePolicy } from "../core/policy.ts";
+import { checkQueueName } from "../core/queue-name.ts";
 import type { SettleRef, WithinOptions, Word } from "../core/port.ts";
 import { backoffDelay } from "../core/retry.ts";
 import { show } from "../core/show.ts";
 import type { TaskState } from "../core/task.ts";
 import type { Settlement } from "../engine/engine.ts";
 import { expectTasks } from "./add.ts";
-import { checkAdditions, checkBody, clipError } from "./check.ts";
+import { checkAdditions, checkBody, checkClaim, clipError } from "./check.ts";
 import type { Context } from "./context.ts";
 
 /** An ack is what is settled most: it costs no promise but the engine's. */
@@ -32,13 +33,14 @@ async function settleElse(
   word: Word,
   { tx }: WithinOptions = {},
 ): Promise<{ state: TaskState }> {
+  const { id, fence } = checkClaim(claim);
   if (tx !== undefined) {
     if (word.kind !== "ack") throw invalid("Only an ack can be part of a transaction of yours.");
-    const { id, fence } = claim;
     return context.runWithin(tx, { verb: "settle", id, fence, settlement: settlementOf(context, word) });
   }
   if (word.kind !== "nack") return send(context, claim, settlementOf(context, word));
   // Known for every claim made here, so that a nack keeps its place among the calls of the moment.
+  checkNumber(claim.attempt, "attempt", 1, Number.MAX_SAFE_INTEGER);
   const policy = context.policies.get(claim.queue) ?? (await fetchPolicy(context, claim.queue));
   return send(context, claim, settlementOfNack(context, claim, word, policy));
 }
@@ -62,7 +64,7 @@ function settlementOf(context: Context, word: Exclude<Word, { kind: "nack" }>): 
     case "reject":
       return { kind: "reject", error: clipError(word.error) };
     case "release":
-      return word;
+      return { kind: "release", started: word.started };
     default:
       throw invalid(`A claim is settled by ack, nack, reject or release; got ${show((word as Word).kind)}.`);
   }
@@ -80,12 +82,16 @@ function settlementOfNack(
   context.keeper.expect(delay);
   context.keeper.expect(delay + policy.elsewhere);
   const settlement: Settlement = { kind: "fail", error: clipError(word.error), delay };
-  return word.outcome ? { ...settlement, outcome: word.outcome } : settlement;
+  if (word.outcome === undefined) return settlement;
+  if (word.outcome !== "failed" && word.outcome !== "timeout")
+    throw invalid(`outcome is "failed" or "timeout"; got ${show(word.outcome)}.`);
+  return { ...settlement, outcome: word.outcome };
 }
 
 async function fetchPolicy(context: Context, queue: string): Promise<QueuePolicy> {
-  const [record] = await context.run({ verb: "queues", queue });
-  const policy = record?.policy ?? resolvePolicy({});
-  context.policies.set(queue, policy);
-  return policy;
+  const [record] = await context.run({ verb: "queues", queue: checkQueueName(queue) });
+  // What is no queue is not remembered: there is no end to such names.
+  if (!record) return resolvePolicy({});
+  context.policies.set(queue, record.policy);
+  return record.policy;
 }

@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, Registry } from "@prometheus-io/client";
+import type { Commit } from "../core/commit.ts";
 import type { ClaimResult, Port, SettleRef, Word } from "../core/port.ts";
 import type { AddedTask } from "../core/task.ts";
 
@@ -6,6 +7,7 @@ import type { AddedTask } from "../core/task.ts";
 const MOST_QUEUES = 1_000;
 /** Claims whose time is taken. Those that were never settled are forgotten, the oldest first. */
 const MOST_CLAIMS = 100_000;
+const OPERATIONS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000];
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3_600];
 
 /**
@@ -26,6 +28,17 @@ export class Metrics {
   readonly #wait = this.#histogram("dibs_task_wait_seconds", "From add to claim.", ["queue"]);
   readonly #service = this.#histogram("dibs_task_service_seconds", "From claim to settlement.", ["queue"]);
   readonly #calls = this.#histogram("dibs_call_seconds", "From a call to its commit.", ["verb"]);
+  readonly #commits = this.#histogram(
+    "dibs_commit_seconds",
+    "From when a batch was sent to the store until it was on disk.",
+    [],
+  );
+  readonly #operations = this.#histogram(
+    "dibs_commit_operations",
+    "Operations that shared a commit.",
+    [],
+    OPERATIONS,
+  );
   readonly #depth = this.#gauge("dibs_queue_depth", "Tasks in the store, by state.", ["queue", "state"]);
   readonly #oldest = this.#gauge("dibs_queue_oldest_seconds", "Age of the oldest task that is ready.", [
     "queue",
@@ -56,6 +69,12 @@ export class Metrics {
       settle: (claim, word, options) =>
         this.#timed("settle", port.settle(claim, word, options), () => this.#noteSettled(claim, word)),
     };
+  }
+
+  /** Of the store, which tells of its commits. */
+  noteCommit({ operations, ms }: Commit): void {
+    this.#commits.observe(ms / 1_000);
+    this.#operations.observe(operations);
   }
 
   /** As Prometheus reads it. */
@@ -115,7 +134,12 @@ export class Metrics {
     return new Gauge({ name, help, labelNames, registers: [this.#registry] });
   }
 
-  #histogram<Label extends string>(name: string, help: string, labelNames: Label[]): Histogram<Label> {
-    return new Histogram({ name, help, labelNames, buckets: SECONDS, registers: [this.#registry] });
+  #histogram<Label extends string>(
+    name: string,
+    help: string,
+    labelNames: Label[],
+    buckets: number[] = SECONDS,
+  ): Histogram<Label> {
+    return new Histogram({ name, help, labelNames, buckets, registers: [this.#registry] });
   }
 }

@@ -1,13 +1,15 @@
 import { readFileSync } from "node:fs";
 import { pino } from "pino";
 import { openPort } from "../api/open.ts";
+import { tracePort } from "../api/trace.ts";
+import type { Commit } from "../core/commit.ts";
 import { invalid } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Port } from "../core/port.ts";
 import { systemClock } from "../engine/system-clock.ts";
 import { Access } from "./access.ts";
 import { type Config, withoutPassword } from "./config.ts";
-import { Server } from "./server.ts";
+import { Server, type ServerOptions } from "./server.ts";
 import { Tokens, tokensPathOf } from "./tokens.ts";
 
 export interface Serving {
@@ -29,10 +31,15 @@ export async function serve(config: Config): Promise<Serving> {
     error: (message, details) => log.error(details ?? {}, message),
   };
   const access = new Access(new Tokens(tokensPathOf(config)), { letAnyoneIn: config.letAnyoneIn });
-  const store = await openPort(config.url, { logger });
-  const server = await start(config, store, access, logger, (action) =>
-    log.info({ audit: action }, "an administrator's action"),
-  );
+  let tellCommit = (_: Commit): void => {};
+  const store = tracePort(await openPort(config.url, { logger }, (commit) => tellCommit(commit)), "SERVER");
+  // A trail that somebody could silence by asking for less to be logged would be none.
+  const trail = log.child({}, { level: config.logLevel === "silent" ? "silent" : "info" });
+  const server = await start(config, store, access, {
+    logger,
+    audit: (action) => trail.info({ audit: action }, "an administrator's action"),
+    onCommits: (listener) => (tellCommit = listener),
+  });
   log.info({ url: server.url, store: withoutPassword(config.url) }, "listening");
   return {
     url: server.url,
@@ -51,13 +58,12 @@ async function start(
   config: Config,
   store: Port,
   access: Access,
-  logger: Logger,
-  audit: (action: object) => void,
+  tellers: Pick<ServerOptions, "logger" | "audit" | "onCommits">,
 ): Promise<Server> {
   const { host, port, letAnyoneIn, allowHost, allowOrigin, maxConnections, maxFrame } = config;
   try {
     return await Server.start({
-      ...{ store, access, host, port, letAnyoneIn, maxConnections, logger, audit },
+      ...{ store, access, host, port, letAnyoneIn, maxConnections, ...tellers },
       clock: systemClock,
       allowHosts: allowHost,
       allowOrigins: allowOrigin,

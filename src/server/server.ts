@@ -8,7 +8,8 @@ import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { getRequestListener } from "@hono/node-server";
-import type { Clock } from "../core/clock.ts";
+import { type Clock, startTimer } from "../core/clock.ts";
+import type { Commit } from "../core/commit.ts";
 import { DibsError, invalid } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Port } from "../core/port.ts";
@@ -20,7 +21,7 @@ import { bearerOf, type CallerRules, checkCaller, isLoopback } from "./callers.t
 import { type AdminAction, guardPort } from "./guard.ts";
 import { Metrics } from "./metrics.ts";
 import type { Grant } from "./scopes.ts";
-import { NotFound, type Problem, problemOf } from "../doors/http/problem.ts";
+import { HttpRefusal, NotFound, type Problem, problemOf } from "../doors/http/problem.ts";
 
 export interface ServerOptions {
   store: Port;
@@ -37,6 +38,10 @@ export interface ServerOptions {
   clock: Clock;
   logger: Logger;
   audit?: (action: AdminAction) => void;
+  /** Takes who wants to be told of the store's commits. */
+  onCommits?: (listener: (commit: Commit) => void) => void;
+  /** Who has not read its answer by then is cut off; in milliseconds. */
+  readMs?: number;
   native?: Omit<NativeOptions, "clock" | "logger">;
 }
 
@@ -44,6 +49,7 @@ const DEFAULT_CONNECTIONS = 20_000;
 /** Who is slower than this with a request is cut off. */
 const HEADERS_MS = 10_000;
 const REQUEST_MS = 60_000;
+const READ_MS = 30_000;
 const HEADER_BYTES = 16 * 1024;
 /** How soon a token that was revoked ends the connections it opened. */
 const LOOK_EVERY_MS = 1_000;
@@ -78,23 +84,36 @@ export class Server {
     this.#callers = { allowHosts: [...allowHosts, host], allowOrigins: options.allowOrigins ?? [] };
     this.#metrics = new Metrics(options.store);
     this.#store = this.#metrics.measure(options.store);
+    options.onCommits?.((commit) => this.#metrics.noteCommit(commit));
+    const { readMs = READ_MS } = options;
     this.#door = createHttpDoor({
       maxBody: options.native?.maxFrame ?? NATIVE_DEFAULTS.maxFrame,
+      readMs,
       onFailure: (error) => logger.error(`A request failed: ${(error as Error).message}`),
     });
     this.#listener = getRequestListener(
       (request, { incoming }) => this.#fetch(request, incoming as IncomingMessage),
       {
         overrideGlobalObjects: false,
+        // An address or a host of which no request can be made.
+        errorHandler: () => respondProblem(problemOf(new HttpRefusal(400, "The path or the host is none."))),
       },
     );
     this.#native = new NativeDoor({ ...options.native, clock, logger });
-    const limits = { headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS, maxHeaderSize: HEADER_BYTES };
-    this.#http = options.tls
-      ? createSecureServer({ ...limits, ...options.tls })
-      : createServer({ ...limits, connectionsCheckingInterval: LOOK_EVERY_MS });
+    const limits = {
+      ...{ headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS, maxHeaderSize: HEADER_BYTES },
+      connectionsCheckingInterval: LOOK_EVERY_MS,
+    };
+    this.#http = options.tls ? createSecureServer({ ...limits, ...options.tls }) : createServer(limits);
     this.#http.maxConnections = options.maxConnections ?? DEFAULT_CONNECTIONS;
-    this.#http.on("request", (request, response) => void this.#answer(request, response));
+    this.#http.on("request", (request, response) => {
+      cutSlowReader(response, readMs);
+      void this.#answer(request, response);
+    });
+    this.#http.on("checkExpectation", (_, response) => {
+      sendProblem(response, new HttpRefusal(417, "Expect is 100-continue, or left out."));
+    });
+    this.#http.on("clientError", (error, socket) => refuse(socket, problemOf(refusalOf(error))));
     this.#http.on("upgrade", (request, socket, head) => this.#upgrade(request, socket, head));
   }
 
@@ -165,7 +184,7 @@ export class Server {
       if (pathOf(request) !== PATH) throw notFound(request);
       this.#native.accept(request, socket, head, this.#admit(request));
     } catch (error) {
-      refuseUpgrade(socket, problemOf(error));
+      refuse(socket, problemOf(error));
     }
   }
 
@@ -187,8 +206,7 @@ export class Server {
       const body = path === "/healthz" ? { status: "alive" } : await this.#readiness();
       send(response, 200, "application/json", JSON.stringify(body));
     } catch (error) {
-      const problem = problemOf(error);
-      send(response, problem.status, "application/problem+json", JSON.stringify(problem));
+      sendProblem(response, error);
     }
   }
 
@@ -253,6 +271,19 @@ function notFound(request: IncomingMessage): NotFound {
   return new NotFound(request.method, pathOf(request));
 }
 
+/** An answer that nobody reads would lie in memory for as long as its connection lasts. */
+function cutSlowReader(response: ServerResponse, ms: number): void {
+  response.once("prefinish", () => {
+    const stopTimer = startTimer(ms, () => response.destroy());
+    response.once("close", stopTimer);
+  });
+}
+
+function sendProblem(response: ServerResponse, error: unknown): void {
+  const problem = problemOf(error);
+  send(response, problem.status, "application/problem+json", JSON.stringify(problem));
+}
+
 function send(response: ServerResponse, status: number, type: string, text: string): void {
   response.writeHead(status, {
     "content-type": type,
@@ -263,7 +294,17 @@ function send(response: ServerResponse, status: number, type: string, text: stri
   response.end(response.req.method === "HEAD" ? undefined : text);
 }
 
-function refuseUpgrade(socket: Duplex, problem: Problem): void {
+/** What Node's parser did not take for HTTP. */
+function refusalOf({ code }: NodeJS.ErrnoException): HttpRefusal {
+  if (code === "HPE_HEADER_OVERFLOW")
+    return new HttpRefusal(431, `Headers have at most ${HEADER_BYTES} bytes.`);
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new HttpRefusal(408, "The request did not come in time.");
+  return new HttpRefusal(400, "This is not HTTP.");
+}
+
+/** Before there is anything to answer by. */
+function refuse(socket: Duplex, problem: Problem): void {
+  if (!socket.writable) return void socket.destroy();
   const text = JSON.stringify(problem);
   socket.end(
     `HTTP/1.1 ${problem.status} Refused\r\nContent-Type: application/problem+json\r\n` +

@@ -1,10 +1,11 @@
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { EXIT } from "../../src/cli/exit.ts";
 import { open } from "../../src/index.ts";
@@ -43,7 +44,7 @@ async function dibs(
 async function serve(folder: string, ...flags: string[]) {
   const child = start(folder, ["serve", "--port", "0", ...flags]);
   const [line] = (await once(createInterface({ input: child.stdout }), "line")) as [string];
-  const url = /^dibs listens on (http:\/\/\S+)$/.exec(line)?.[1];
+  const url = /^dibs listens on (https?:\/\/\S+)$/.exec(line)?.[1];
   if (url === undefined) throw new Error(`dibs serve said ${line}`);
   return { child, url };
 }
@@ -110,6 +111,39 @@ describe("dibs serve", () => {
     });
     expect(printed.stdout).toMatch(/^port +1 +--port$/m);
     expect(printed.stdout).toMatch(/^drain +5000 +DIBS_DRAIN$/m);
+  });
+});
+
+describe("dibs serve --tls-cert --tls-key", () => {
+  test("speaks https, to commands as to curl, and nothing else", async () => {
+    const folder = makeFolder();
+    const run = promisify(execFile);
+    const subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"];
+    const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "key.pem"];
+    await run("openssl", ["req", "-x509", "-days", "2", ...key, "-out", "cert.pem", ...subject], {
+      cwd: folder,
+    });
+    const { url } = await serve(folder, "--tls-cert", "cert.pem", "--tls-key", "key.pem");
+    expect(url).toMatch(/^https:/);
+    const env = { NODE_EXTRA_CA_CERTS: join(folder, "cert.pem") };
+    expect(await dibs(folder, ["add", "emails", "1", "--url", url], { env })).toMatchObject({
+      code: EXIT.done,
+    });
+    const { stdout } = await run("curl", ["-sS", "--cacert", "cert.pem", `${url}/readyz`], { cwd: folder });
+    expect(JSON.parse(stdout)).toEqual({ status: "ready" });
+    // Whoever does not trust the certificate, or speaks plainly, gets nowhere.
+    expect(await dibs(folder, ["queues", "--url", url])).toMatchObject({ code: EXIT.unavailable });
+    await expect(fetch(url.replace("https", "http"))).rejects.toThrow();
+  });
+
+  test("wants both, and files that can be read", async () => {
+    const folder = makeFolder();
+    expect(await dibs(folder, ["serve", "--tls-cert", "cert.pem"])).toMatchObject({
+      ...{ code: EXIT.usage, stderr: expect.stringContaining("--tls-key") },
+    });
+    expect(await dibs(folder, ["serve", "--tls-cert", "no.pem", "--tls-key", "no.pem"])).toMatchObject({
+      ...{ code: EXIT.usage, stderr: expect.stringContaining("cannot be read") },
+    });
   });
 });
 

@@ -122,10 +122,13 @@ describe("over HTTP", () => {
 
   test("a message reaches every group", async () => {
     const { ask } = await setUp();
-    expect(await ask("PUT", "/v1/subscriptions/order.*/audit")).toMatchObject({ status: 204 });
+    const subscribed = await ask("PUT", "/v1/subscriptions/order.*/audit");
+    const { queue } = subscribed.body as { queue: string };
     expect(await ask("POST", "/v1/topics/order.placed/messages", { data: 1 })).toMatchObject({
       ...{ status: 201, body: { tasks: [{ existing: false }] } },
     });
+    const claimed = await ask("POST", `/v1/queues/${encodeURIComponent(queue)}/claims`, { wait: "10s" });
+    expect(claimed).toMatchObject({ body: { claims: [{ data: 1 }] } });
     expect(await ask("GET", "/v1/subscriptions")).toMatchObject({
       body: { subscriptions: [{ group: "audit" }] },
     });
@@ -226,6 +229,10 @@ describe("the description", () => {
     expect(Object.keys(paths)).toContain("/v1/claims/{id}/{fence}/ack");
     const page = await (await fetch(`${server.url}/docs`)).text();
     for (const path of Object.keys(paths)) expect(page).toContain(path);
+    // Shapes are written out, those with a name too, and nothing of them is markup.
+    expect(page).toContain("&quot;idempotencyKey&quot;");
+    expect(page).not.toContain("$ref");
+    expect(page).not.toMatch(/<script/i);
   });
 });
 

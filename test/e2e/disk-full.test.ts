@@ -1,10 +1,9 @@
-import { execFileSync } from "node:child_process";
-import { closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect } from "vitest";
 import { open } from "../../src/index.ts";
-import { actsOf, type Stage, test, until } from "./harness/stage.ts";
+import { fill, mountSmallDisk } from "./harness/disk.ts";
+import { actsOf, test, until } from "./harness/stage.ts";
 
 describe.concurrent("a full disk", () => {
   test("is told in words, loses nothing that was acknowledged, and heals by itself", async ({
@@ -99,32 +98,3 @@ describe.concurrent("a full disk", () => {
     await Promise.all(tasks.map((task) => task.result({ timeout: "25s" })));
   });
 });
-
-/** Undefined where this process may not mount. */
-function mountSmallDisk(stage: Stage, size: string): string | undefined {
-  const path = join(stage.folder, "disk");
-  mkdirSync(path);
-  try {
-    execFileSync("mount", ["-t", "tmpfs", "-o", `size=${size}`, "dibs-e2e", path], { stdio: "pipe" });
-  } catch {
-    return undefined;
-  }
-  stage.onEnd(() => execFileSync("umount", [path], { stdio: "pipe" }));
-  return path;
-}
-
-/** Fills what is left of a disk to the last page; the answer makes room again. */
-function fill(disk: string): () => void {
-  const filler = join(disk, "filler");
-  const fd = openSync(filler, "w");
-  for (let size = 1 << 20; size >= 1;) {
-    try {
-      writeSync(fd, Buffer.alloc(size));
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
-      size >>= 1;
-    }
-  }
-  closeSync(fd);
-  return () => rmSync(filler);
-}

@@ -59,7 +59,7 @@ describe.concurrent("the demo", { timeout: 90_000 }, () => {
 
   test("says how it is used", async (context) => {
     const { code, text } = await start(context, "--seconds", "soon").ended();
-    expect(text).toBe("Usage: npm start [-- --seconds N], N from 5 to 3600\n");
+    expect(text).toBe("Usage: npm run demo [-- --seconds N --url STORE], N from 5 to 3600\n");
     expect(code).toBe(2);
   });
 });

@@ -38,6 +38,7 @@ const files = [
   "ARCHITECTURE.md",
   "CONTRIBUTING.md",
   "examples/README.md",
+  "deploy/README.md",
   ...globSync("docs/**/*.md", { cwd: root }),
 ];
 const blocks = files.flatMap((file) => blocksOf(file));

@@ -2,6 +2,7 @@ import { request } from "node:http";
 import { connect } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openPort } from "../../src/api/open.ts";
+import type { Commit } from "../../src/core/commit.ts";
 import { open } from "../../src/index.ts";
 import type { Server, ServerOptions } from "../../src/server/server.ts";
 import { startServer } from "./start.ts";
@@ -9,8 +10,9 @@ import { Proxy } from "../proxy.ts";
 import { latch } from "../stores.ts";
 
 async function setUp(options: Partial<ServerOptions> = {}) {
-  const store = await openPort(":memory:", {});
-  const server = await startServer(store, options);
+  let tell: (commit: Commit) => void = () => {};
+  const store = await openPort(":memory:", {}, (commit) => tell(commit));
+  const server = await startServer(store, { onCommits: (listener) => (tell = listener), ...options });
   onTestFinished(async () => {
     await server.close();
     await store.close();
@@ -112,6 +114,10 @@ describe("/metrics", () => {
     ]) {
       expect(text.split("\n")).toContain(line);
     }
+    const valueOf = (name: string): number => Number(new RegExp(`^${name} (\\S+)$`, "m").exec(text)?.[1]);
+    expect(valueOf("dibs_commit_seconds_count")).toBeGreaterThan(0);
+    expect(valueOf("dibs_commit_operations_count")).toBe(valueOf("dibs_commit_seconds_count"));
+    expect(valueOf("dibs_commit_operations_sum")).toBeGreaterThanOrEqual(4);
   });
 });
 

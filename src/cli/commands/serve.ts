@@ -11,7 +11,15 @@ import {
 import type { Serving } from "../../server/serve.ts";
 import { print } from "../store.ts";
 
-export function serveCommand(): Command {
+/** How the command is started elsewhere than by `dibs`. */
+export interface Surroundings {
+  /** How `dibs` is called there: the lines to try next are printed, also where no terminal reads them. */
+  dibs: string;
+  /** Starts something beside the server; what it answers ends that, before the server stops. */
+  start(serving: Serving, flags: object): () => Promise<void>;
+}
+
+export function serveCommand(surroundings?: Surroundings): Command {
   const command = new Command("serve").description("serve a store to any number of clients");
   for (const [name, setting] of Object.entries(SETTINGS) as [SettingName, Setting][]) {
     const about = `${setting.about} (${variableOf(name)}${describeDefault(setting.unless)})`;
@@ -22,7 +30,7 @@ export function serveCommand(): Command {
   return command
     .option("--config <path>", "a JSON file with settings under these names (DIBS_CONFIG)")
     .option("--print-config", "print every setting and where it came from, and end")
-    .action(run);
+    .action((flags: Flags) => run(flags, surroundings));
 }
 
 function describeDefault(unless: Setting["unless"]): string {
@@ -31,30 +39,32 @@ function describeDefault(unless: Setting["unless"]): string {
 
 type Flags = Partial<Record<SettingName, unknown>> & { config?: string; printConfig?: boolean };
 
-async function run({ config: file, printConfig: isPrinted, ...flags }: Flags): Promise<void> {
+async function run(given: Flags, surroundings?: Surroundings): Promise<void> {
+  const { config: file, printConfig: isPrinted, ...flags } = given;
   const resolved = resolveConfig(flags, process.env, file ?? (process.env["DIBS_CONFIG"] || undefined));
   if (isPrinted) return print(printConfig(resolved));
   // Loaded when it is needed: other commands start faster without it.
   const { serve } = await import("../../server/serve.ts");
   const serving = await serve(resolved.config);
   print(`dibs listens on ${serving.url}`);
-  if (process.stdout.isTTY) printFirstSteps(serving);
-  await stopped(serving);
+  if (surroundings || process.stdout.isTTY) printFirstSteps(serving, surroundings?.dibs ?? "dibs");
+  await stopped(serving, surroundings?.start(serving, given));
 }
 
-function printFirstSteps({ url, asksForTokens }: Serving): void {
+function printFirstSteps({ url, asksForTokens }: Serving, dibs: string): void {
   const token = asksForTokens ? "DIBS_TOKEN=… " : "";
   print("Three lines to try next:");
-  print(`  ${token}dibs add emails '{"to":"ada@example.com"}' --url ${url}`);
-  print(`  ${token}dibs queues --url ${url}`);
-  print(`  curl ${url}/readyz`);
+  print(`  ${token}${dibs} add emails '{"to":"ada@example.com"}' --url ${url}`);
+  print(`  ${token}${dibs} queues --url ${url}`);
+  print(`  curl ${url}/docs`);
 }
 
 /** Until a signal says so. A second one does not wait for clients. */
-async function stopped(serving: Serving): Promise<void> {
+async function stopped(serving: Serving, endOther = async (): Promise<void> => {}): Promise<void> {
   await new Promise<void>((resolve) => {
     for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => resolve());
   });
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => process.exit(1));
+  await endOther();
   await serving.stop();
 }

@@ -1,7 +1,8 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { HTTPException } from "hono/http-exception";
 import { streamSSE } from "hono/streaming";
-import { DibsError } from "../../core/errors.ts";
+import { startTimer } from "../../core/clock.ts";
+import { DibsError, isDibsError } from "../../core/errors.ts";
 import { claims } from "./claims.ts";
 import { type App, type Env, refuseInvalid } from "./define.ts";
 import { describePage } from "./page.ts";
@@ -13,8 +14,16 @@ export interface HttpDoor {
   fetch(request: Request, env: Env["Bindings"]): Promise<Response> | Response;
 }
 
+export interface DoorOptions {
+  /** Bytes of a request. */
+  maxBody: number;
+  /** Who follows the events and does not read one in this time is cut off; in milliseconds. */
+  readMs: number;
+  onFailure: (error: unknown) => void;
+}
+
 /** HTTP and JSON, for any language: a path for each verb of the port, and a description made of what checks it. */
-export function createHttpDoor(options: { maxBody: number; onFailure: (error: unknown) => void }): HttpDoor {
+export function createHttpDoor(options: DoorOptions): HttpDoor {
   const app: App = new OpenAPIHono<Env>({ defaultHook: refuseInvalid as never });
   app.use(async (context, next) => {
     checkLength(context.req.raw.headers, options.maxBody);
@@ -29,7 +38,7 @@ export function createHttpDoor(options: { maxBody: number; onFailure: (error: un
   queues(app);
   tasks(app);
   claims(app);
-  events(app);
+  events(app, options);
   describe(app);
   return app;
 }
@@ -55,7 +64,7 @@ export function respondProblem(problem: Problem): Response {
 }
 
 /** What happens from now on, as server-sent events. Who reads slowly is told of a gap, as everywhere. */
-function events(app: App): void {
+function events(app: App, { readMs, onFailure }: DoorOptions): void {
   app.openAPIRegistry.registerPath({
     ...{ method: "get", path: "/v1/events", summary: "What happens from now on, as server-sent events" },
     ...{ operationId: "getEvents", tags: ["events"], security: [{ token: [] }, {}] },
@@ -68,18 +77,29 @@ function events(app: App): void {
       stream.onAbort(() => stop.abort());
       // Sent at once, so that a client knows that it listens.
       await stream.write(": listening\n\n");
-      for await (const event of happened) {
-        await stream.writeSSE({ event: event.type, data: JSON.stringify(event) });
-        if (stream.aborted) break;
+      try {
+        for await (const event of happened) {
+          const stopTimer = startTimer(readMs, () => stream.abort());
+          await stream.writeSSE({ event: event.type, data: JSON.stringify(event) });
+          stopTimer();
+          if (stream.aborted) break;
+        }
+      } catch (error) {
+        // The store is closing: the stream ends, and whoever reads it asks again. hono would print anything else.
+        if (!isDibsError(error) || error.code !== "CLOSED") onFailure(error);
+      } finally {
+        stop.abort();
       }
-      stop.abort();
     });
   });
 }
 
 function describe(app: App): void {
   app.openAPIRegistry.registerComponent("securitySchemes", "token", { type: "http", scheme: "bearer" });
-  const document = () =>
+  // Made when it is first asked for, and once: it takes longer than any call.
+  let made: ReturnType<typeof make> | undefined;
+  const document = () => (made ??= make());
+  const make = () =>
     app.getOpenAPI31Document({
       openapi: "3.1.0",
       info: {

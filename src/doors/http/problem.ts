@@ -1,3 +1,4 @@
+import { STATUS_CODES } from "node:http";
 import { HTTPException } from "hono/http-exception";
 import { type ErrorCode, isDibsError } from "../../core/errors.ts";
 
@@ -29,24 +30,27 @@ export interface Problem {
   retryable: boolean;
 }
 
-/** Nothing is there: of HTTP alone, so that the library has no code for it. */
-export class NotFound extends Error {
+/** Of HTTP alone, so that the library has no code for it. */
+export class HttpRefusal extends Error {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export class NotFound extends HttpRefusal {
   constructor(method: string | undefined, path: string) {
-    super(`There is nothing at ${method} ${path.slice(0, 200)}.`);
+    super(404, `There is nothing at ${method} ${path.slice(0, 200)}.`);
   }
 }
 
 export function problemOf(error: unknown): Problem {
-  if (error instanceof NotFound) {
-    const detail = error.message;
-    return {
-      type: "about:blank",
-      title: "Not Found",
-      status: 404,
-      detail,
-      code: "INVALID",
-      retryable: false,
-    };
+  if (error instanceof HttpRefusal) {
+    const { status, message: detail } = error;
+    const title = STATUS_CODES[status] ?? "Refused";
+    return { type: "about:blank", title, status, detail, code: "INVALID", retryable: false };
   }
   if (isDibsError(error)) {
     const { code, message, retryable } = error;

@@ -1,5 +1,6 @@
 import { z } from "@hono/zod-openapi";
-import type { NewTask, TaskRecord } from "../../core/task.ts";
+import type { Headers, NewTask, TaskRecord } from "../../core/task.ts";
+import { subscriptionQueue } from "../../core/topic.ts";
 import { fromBody, fromResult, toBody } from "./bodies.ts";
 import { type App, define, type Given } from "./define.ts";
 import {
@@ -39,10 +40,15 @@ export function tasks(app: App): void {
       body: z.strictObject({ tasks: z.array(newTask).min(1).max(10_000) }),
       answer: z.object({ tasks: z.array(addedTask) }),
     },
-    async ({ port, params, body }) => {
+    async ({ port, params, body, header }) => {
       const given = (body as { tasks: Payload[] }).tasks;
       const queue: string = params["queue"]!;
-      return { tasks: await port.add(given.map((each) => ({ ...each, queue, data: toBody(each.data) }))) };
+      const traced = traceOf(header);
+      const tasks = given.map(({ data, headers, ...each }) => ({
+        ...{ ...each, queue, data: toBody(data) },
+        ...((traced || headers) && { headers: { ...traced, ...headers } }),
+      }));
+      return { tasks: await port.add(tasks) };
     },
   );
   define(
@@ -129,12 +135,15 @@ function topics(app: App): void {
   define(
     app,
     {
-      method: "put",
-      path: "/v1/subscriptions/{pattern}/{group}",
-      summary: "Subscribe a group",
-      params: place,
+      ...{ method: "put", path: "/v1/subscriptions/{pattern}/{group}", params: place },
+      summary: "Subscribe a group; its members claim from the queue that is answered",
+      answer: z.object({ queue: z.string() }),
     },
-    ({ port, params }) => port.subscribe(params["pattern"]!, params["group"]!, {}),
+    async ({ port, params }) => {
+      const [pattern, group]: [string, string] = [params["pattern"]!, params["group"]!];
+      await port.subscribe(pattern, group, {});
+      return { queue: subscriptionQueue(pattern, group) };
+    },
   );
   define(
     app,
@@ -147,9 +156,23 @@ function topics(app: App): void {
 }
 
 function payloadOf(body: unknown, header: Given["header"]): Omit<NewTask, "queue"> {
-  const { data, ...options } = body as Payload;
+  const { data, headers, ...options } = body as Payload;
   const key = options.idempotencyKey ?? header("idempotency-key");
-  return { ...options, data: toBody(data), ...(key !== undefined && { idempotencyKey: key }) };
+  const traced = traceOf(header);
+  return {
+    ...{ ...options, data: toBody(data) },
+    ...((traced || headers) && { headers: { ...traced, ...headers } }),
+    ...(key !== undefined && { idempotencyKey: key }),
+  };
+}
+
+/** A request that is part of a trace (W3C Trace Context) adds tasks that are; what is none is left out. */
+function traceOf(header: Given["header"]): Headers | undefined {
+  const traceparent = header("traceparent");
+  if (traceparent === undefined || !/^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/.test(traceparent))
+    return undefined;
+  const tracestate = header("tracestate");
+  return { traceparent, ...(tracestate !== undefined && tracestate.length <= 512 && { tracestate }) };
 }
 
 function shown({ data, contentType, result, ...rest }: TaskRecord): object {

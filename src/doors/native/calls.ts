@@ -181,6 +181,8 @@ export class Calls {
     run: (signal: AbortSignal | undefined) => Promise<T>,
   ): Promise<T> {
     if (!waits) return run(undefined);
+    if (this.#waiting.has(id))
+      throw invalid(`Call ${id} is waiting already; every call has a number of its own.`);
     if (this.#waiting.size >= MOST_WAITING) {
       throw new DibsError(
         "UNAVAILABLE",

@@ -38,6 +38,8 @@ export class Listeners {
       isOver: false,
       wake: undefined,
     };
+    // One that nobody could end any more would be followed for ever.
+    this.close(id);
     this.#listeners.set(id, listener);
     // Begun at once: what the client calls next is seen.
     const events = this.#port.events(listener.stop.signal);

@@ -135,6 +135,22 @@ export function badInput(start: Start): void {
     ][] = [
       ["a lease of nothing", (port, held) => port.extend(held, 0), ["lease", "0"]],
       ["a lease that is no number", (port, held) => port.extend(held, no("1m")), ["lease", '"1m"']],
+      ["a fence that is missing", (port, held) => port.extend(no({ id: held.id }), 1_000), ["fence"]],
+      [
+        "a fence that is missing, of a task that is none",
+        (port) => port.progress(no({ id: "x" }), 0.5, null),
+        ["fence"],
+      ],
+      [
+        "a settlement without a fence",
+        (port, held) => port.settle(no({ ...held, fence: undefined }), { kind: "ack", result: null }),
+        ["fence"],
+      ],
+      [
+        "a stack that is no text",
+        (port, held) => port.settle(held, { kind: "nack", error: no({ ...failure(), stack: 7 }) }),
+        ["stack", "7"],
+      ],
       ["progress above one", (port, held) => port.progress(held, 1.1, null), ["0 to 1", "1.1"]],
       ["progress that is no number", (port, held) => port.progress(held, Number.NaN, null), ["NaN"]],
       ["a note that is too long", (port, held) => port.progress(held, 1, "x".repeat(4_097)), ["4096"]],
@@ -176,6 +192,14 @@ export function badInput(start: Start): void {
     const cases: [string, (port: Port) => Promise<unknown>, string[]][] = [
       ["an id that is none", (port) => port.task("7"), ["task id", '"7"']],
       ["the end of an id that is none", (port) => port.end("7"), ["task id", '"7"']],
+      ["a pause that is none", (port) => port.pause(QUEUE, no("yes")), ["paused", '"yes"']],
+      ["what arrives and is no task", (port) => port.arrive([no({ origin: "x" })]), ["task id"]],
+      ["what is gone and was no task", (port) => port.gone([no({ id: 7 })]), ["task id", "7"]],
+      [
+        "an end to be waited for in no time at all",
+        (port) => port.end("01980000-0000-7000-8000-000000000000", { timeout: Number.NaN }),
+        ["timeout", "NaN"],
+      ],
       ["the history of an id that is none", (port) => port.history(no(7)), ["task id", "7"]],
       ["cancelling an id that is none", (port) => port.cancel(""), ["task id"]],
       ["a queue that cannot be", (port) => port.stats("a b"), ['"a b"']],

@@ -7,9 +7,12 @@ export class ServedStage {
   readonly #stage: Stage;
   readonly #options: object;
   readonly store: string;
+  /** Where clients find it, in all its lives. */
+  readonly url: string;
   #program: Program | undefined;
 
-  private constructor(stage: Stage, options: object) {
+  private constructor(stage: Stage, port: number, options: object) {
+    this.url = `http://127.0.0.1:${port}`;
     this.#stage = stage;
     this.#options = options;
     this.store = stage.file;
@@ -17,9 +20,9 @@ export class ServedStage {
 
   static async start(stage: Stage, options: object = {}): Promise<ServedStage> {
     const port = await freePort();
-    const served = new ServedStage(stage, { url: stage.file, port, logLevel: "warn", ...options });
+    const served = new ServedStage(stage, port, { url: stage.file, port, logLevel: "warn", ...options });
     await served.restart();
-    stage.file = `http://127.0.0.1:${port}`;
+    stage.file = served.url;
     return served;
   }
 

@@ -1,0 +1,29 @@
+import { type Command, CommanderError } from "commander";
+import { EXIT, exitCodeOf } from "./exit.ts";
+
+/** Carries out what the command line says; a failure is a sentence on standard error and an exit code. */
+export async function runCommand(program: Command): Promise<void> {
+  for (const command of [
+    program,
+    ...program.commands,
+    ...program.commands.flatMap((each) => each.commands),
+  ]) {
+    command.exitOverride();
+  }
+  try {
+    await program.parseAsync();
+  } catch (error) {
+    if (error instanceof CommanderError) {
+      process.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage;
+    } else {
+      process.stderr.write(`dibs: ${(error as Error).message}\n`);
+      process.exitCode = exitCodeOf(error);
+    }
+  }
+}
+
+export function describeExits(): string {
+  return Object.entries(EXIT)
+    .map(([name, code]) => `${code} ${name}`)
+    .join(", ");
+}

@@ -1,0 +1,224 @@
+import { Agent, request } from "node:http";
+import { connect } from "node:net";
+import { ERROR_CODES } from "../../src/core/errors.ts";
+import type { Random } from "../simulation/random.ts";
+import { anyBytes, anyValue, bend, scratch } from "./values.ts";
+
+/** Requests as they should be; durations that would keep the test waiting are short. */
+const REQUESTS: readonly [method: string, path: string, body?: unknown][] = [
+  [
+    "POST",
+    "/v1/queues/work/tasks",
+    { data: { a: 1 }, priority: 1, headers: { a: "b" }, ttl: "1m", groupKey: "g" },
+  ],
+  ["POST", "/v1/queues/work/batches", { tasks: [{ data: 1 }, { data: null, delay: "1s", maxAttempts: 2 }] }],
+  ["POST", "/v1/queues/work/claims", { max: 3, wait: 5, lease: "1s", worker: "w" }],
+  ["POST", "/v1/claims/ID/1/ack", { result: { ok: true } }],
+  ["POST", "/v1/claims/ID/1/nack", { error: { message: "no", stack: null }, delay: "1s" }],
+  ["POST", "/v1/claims/ID/1/reject", { error: { name: "E", message: "no" } }],
+  ["POST", "/v1/claims/ID/1/release"],
+  ["POST", "/v1/claims/ID/1/extend", { lease: "10s" }],
+  ["POST", "/v1/claims/ID/1/progress", { value: 0.5, note: "half" }],
+  ["GET", "/v1/queues"],
+  ["GET", "/v1/queues/work"],
+  [
+    "PUT",
+    "/v1/queues/work",
+    { lease: 1_000, maxAttempts: 3, backoff: { type: "fixed", delay: 1, max: 1, jitter: 0 } },
+  ],
+  ["DELETE", "/v1/queues/other"],
+  ["POST", "/v1/queues/work/pause"],
+  ["POST", "/v1/queues/work/resume"],
+  ["POST", "/v1/queues/work/purge"],
+  ["GET", "/v1/queues/work/tasks?state=ready&limit=10"],
+  ["GET", "/v1/queues/work/dead/patterns?by=worker&limit=5"],
+  ["POST", "/v1/queues/work/dead/redrive", { ids: ["ID"], spacing: 10 }],
+  ["POST", "/v1/queues/work/dead/discard", { pattern: "x", error: "y" }],
+  ["GET", "/v1/tasks/ID"],
+  ["GET", "/v1/tasks/ID/history"],
+  ["GET", "/v1/tasks/ID/result?timeout=5ms"],
+  ["POST", "/v1/tasks/ID/cancel"],
+  ["POST", "/v1/topics/order.placed/messages", { data: 1, idempotencyKey: "k" }],
+  ["GET", "/v1/subscriptions?topic=order.placed"],
+  ["PUT", "/v1/subscriptions/order.*/audit"],
+  ["DELETE", "/v1/subscriptions/order.*/audit"],
+  ["GET", "/v1/workers?queue=work"],
+  ["GET", "/metrics"],
+  ["GET", "/readyz"],
+  ["GET", "/openapi.json"],
+];
+
+const KNOWN_ID = "01980000-0000-7000-8000-000000000000";
+const HEADERS = [
+  "accept",
+  "authorization",
+  "idempotency-key",
+  "origin",
+  "traceparent",
+  "x-forwarded-for",
+  "expect",
+  "cookie",
+  "range",
+  "host",
+];
+/** Somebody whose answer takes longer goes away, as clients do. */
+const PATIENCE_MS = 250;
+
+export interface Answer {
+  status: number;
+  type: string | undefined;
+  body: string;
+}
+
+/** Well-formed HTTP whose paths, headers and bodies are not what they should be. */
+export async function fuzzRequests(url: string, random: Random, count: number): Promise<number> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 16 });
+  try {
+    await Promise.all(Array.from({ length: count }, () => ask(url, agent, random)));
+  } finally {
+    agent.destroy();
+  }
+  return count;
+}
+
+function ask(url: string, agent: Agent, random: Random): Promise<void> {
+  const [method, path, body] = random.pick(REQUESTS);
+  const given = pathOf(random, path);
+  const text = body === undefined && random.chance(0.8) ? undefined : bodyOf(random, body);
+  const headers = headersOf(random, text);
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve, reject) => {
+    const fail = (why: string): void =>
+      reject(new Error(`${method} ${given} ${JSON.stringify(headers)} ${text?.slice(0, 500)}: ${why}`));
+    let sent;
+    try {
+      const verb = random.chance(0.03) ? random.pick(["HEAD", "PATCH", "OPTIONS", "TRACE", "GET"]) : method;
+      sent = request({ hostname, port, path: given, method: verb, headers, agent }, (response) => {
+        let all = "";
+        response.setEncoding("utf8").on("data", (part: string) => (all += part));
+        response.on("end", () => {
+          const answer = { status: response.statusCode!, type: response.headers["content-type"], body: all };
+          const trouble = verb === "HEAD" ? undefined : troubleWith(answer);
+          if (trouble === undefined) resolve();
+          else fail(trouble);
+        });
+      });
+    } catch {
+      // Node's own client does not send it: that is for the raw bytes below.
+      resolve();
+      return;
+    }
+    sent.setTimeout(PATIENCE_MS, () => sent.destroy());
+    sent.on("error", () => resolve());
+    sent.end(text);
+  });
+}
+
+/** What is wrong with it; an answer is what was asked for, or a problem document. */
+function troubleWith({ status, type, body }: Answer): string | undefined {
+  if (status < 300) return undefined;
+  if (status === 500 || status > 503) return `answered ${status} ${body}`;
+  if (type !== "application/problem+json") return `answered ${status} as ${type}: ${body.slice(0, 300)}`;
+  const problem = JSON.parse(body) as { status: number; code: never; detail: string; retryable: boolean };
+  const isProper =
+    problem.status === status &&
+    ERROR_CODES.includes(problem.code) &&
+    typeof problem.detail === "string" &&
+    problem.detail !== "" &&
+    typeof problem.retryable === "boolean";
+  return isProper ? undefined : `is no problem document: ${body}`;
+}
+
+function pathOf(random: Random, path: string): string {
+  const known = path.replace("ID", random.chance(0.5) ? KNOWN_ID : "x");
+  if (!random.chance(0.4)) return known;
+  const parts = known.split("/");
+  const at = random.between(1, parts.length - 1);
+  parts[at] = random.pick([
+    "",
+    "%",
+    "%00",
+    "%2F",
+    "..",
+    "a%20b",
+    "%ff",
+    "é",
+    "__proto__",
+    "9".repeat(30),
+    "-1",
+    "x".repeat(300),
+    "?state=",
+    "?limit=1e9&limit=2",
+  ]);
+  return encodeURI(parts.join("/")).replaceAll("%25", "%");
+}
+
+function bodyOf(random: Random, body: unknown): string {
+  const text = JSON.stringify(random.chance(0.15) ? anyValue(random) : bend(random, body ?? {})) ?? "null";
+  return random.chance(0.2) ? scratch(random, text) : text;
+}
+
+function headersOf(random: Random, text: string | undefined): Record<string, string> {
+  const headers: Record<string, string> = text === undefined ? {} : { "content-type": "application/json" };
+  if (random.chance(0.05))
+    headers["content-type"] = random.pick([
+      "text/plain",
+      "application/json; charset=utf-16",
+      ";",
+      "application/x-www-form-urlencoded",
+    ]);
+  if (random.chance(0.2))
+    headers[random.pick(HEADERS)] = random.pick([
+      "",
+      "x",
+      "*/*",
+      "100-continue",
+      "Bearer",
+      "Bearer dibs_0_",
+      "null",
+      "http://evil.example",
+      "é",
+      "x".repeat(3_000),
+      "00-0-0-0",
+    ]);
+  if (text !== undefined && random.chance(0.03)) headers["transfer-encoding"] = "chunked";
+  return headers;
+}
+
+const BASES = REQUESTS.map(([method, path, body]) => {
+  const text = body === undefined ? "" : JSON.stringify(body);
+  return `${method} ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\nConnection: close\r\n\r\n${text}`;
+});
+
+/** Bytes that are not quite HTTP, each on a connection of its own. */
+export async function fuzzBytes(url: string, random: Random, count: number): Promise<number> {
+  const { port } = new URL(url);
+  await Promise.all(
+    Array.from({ length: count }, () => {
+      const base = random.pick(BASES);
+      const bytes = random.chance(0.1) ? anyBytes(random, 300) : Buffer.from(scratch(random, base), "latin1");
+      return sendBytes(Number(port), bytes).then((answer) => {
+        // Cut off without a word, or told in HTTP what is wrong.
+        const status = /^HTTP\/1\.1 (\d{3}) /.exec(answer)?.[1];
+        if (answer === "" || (status !== undefined && status !== "500")) return;
+        throw new Error(`${JSON.stringify(bytes.toString("latin1"))} was answered ${answer}`);
+      });
+    }),
+  );
+  return count;
+}
+
+/** All that comes back, or as much as comes until nothing more does. */
+export function sendBytes(port: number, bytes: Buffer, patience = 200): Promise<string> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1");
+    let answer = "";
+    socket.setTimeout(patience, () => socket.destroy());
+    socket.on("data", (part) => (answer += part.toString("latin1")));
+    socket.on("error", () => {});
+    socket.on("close", () => resolve(answer));
+    socket.write(bytes);
+    // Half of what is sent says that more will come, which it does not.
+    socket.end();
+  });
+}

@@ -1,0 +1,180 @@
+import { connect } from "node:net";
+import { WebSocket } from "ws";
+import { ERROR_CODES } from "../../src/core/errors.ts";
+import { PATH } from "../../src/protocol/messages.ts";
+import { VERBS } from "../../src/protocol/verbs.ts";
+import type { Random } from "../simulation/random.ts";
+import { anyBytes, anyValue, bend, scratch } from "./values.ts";
+
+const ID = "01980000-0000-7000-8000-000000000000";
+const HELD = { id: ID, fence: 1, queue: "work", attempt: 1 };
+const WORKER = { id: "w", name: "w", queues: ["work"], concurrency: 1, host: "h", pid: 1 };
+
+/** Calls as they should be. */
+const CALLS: Record<string, unknown[]> = {
+  declare: ["work", { lease: 1_000 }, { force: true }],
+  pause: ["work", false],
+  queues: ["work"],
+  stats: ["work"],
+  purge: ["work"],
+  drop: ["other"],
+  add: [
+    [
+      { queue: "work", data: "{}", headers: { a: "b" }, priority: 1, groupKey: "g" },
+      { queue: "work", data: { $: ["bytes", "AQI="] } },
+    ],
+  ],
+  subscribe: ["order.*", "audit", {}],
+  unsubscribe: ["order.*", "audit"],
+  subscriptions: ["order.placed"],
+  publish: [{ topic: "order.placed", data: "1" }],
+  claim: [{ queues: ["work"], max: 2, worker: "w", wait: 5 }],
+  settle: [HELD, { kind: "ack", result: "1", adds: [{ queue: "work", data: "1" }] }],
+  extend: [HELD, 1_000],
+  progress: [HELD, 0.5, "half"],
+  task: [ID],
+  history: [ID],
+  cancel: [ID],
+  end: [ID, { timeout: 5 }],
+  list: [{ queue: "work", state: "ready", limit: 5 }],
+  patterns: ["work", "fingerprint", 5],
+  redrive: ["work", { ids: [ID] }, 0],
+  discard: ["work", {}],
+  depart: ["other", 5, 10],
+  arrive: [[]],
+  gone: [[{ id: ID, cancelled: false }]],
+  join: [WORKER, 1_000],
+  reconcile: [1, [1, 2]],
+  rejoin: [1, [1], { name: 1, ticket: "t" }],
+  leave: [1, { lost: true }],
+  workers: ["work"],
+};
+
+function itemOf(random: Random, id: number): unknown {
+  switch (random.weighted({ call: 12, abort: 1, listen: 1, next: 1, unlisten: 1, bye: 0.05, any: 1 })) {
+    case "call": {
+      const verb = random.chance(0.97)
+        ? random.pick(Object.keys(VERBS))
+        : random.pick(["close", "clock", "events", "__proto__", "", "toString"]);
+      return ["call", id, verb, bend(random, CALLS[verb] ?? [])];
+    }
+    case "abort":
+      return ["abort", random.between(1, id)];
+    case "listen":
+      return ["listen", id];
+    case "next":
+      return ["next", random.between(1, id)];
+    case "unlisten":
+      return ["unlisten", random.between(1, id)];
+    case "bye":
+      return ["bye"];
+    default:
+      return anyValue(random);
+  }
+}
+
+/** Messages on one WebSocket after another: frames that are not what they should be, and what is no frame at all. */
+export async function fuzzMessages(url: string, random: Random, count: number): Promise<number> {
+  let sent = 0;
+  while (sent < count) sent += await converse(url, random, count - sent);
+  return sent;
+}
+
+async function converse(url: string, random: Random, most: number): Promise<number> {
+  const socket = new WebSocket(url.replace("http", "ws") + PATH);
+  let trouble: string | undefined;
+  socket.on("error", () => {});
+  socket.on("message", (data) => {
+    const text = (data as Buffer).toString();
+    trouble ??= troubleWith(text);
+  });
+  const closed = new Promise((resolve) => socket.on("close", resolve));
+  await Promise.race([new Promise((resolve) => socket.on("open", resolve)), closed]);
+  let sent = 1;
+  let seq = 0;
+  const hello = { hello: { versions: [1], client: "fuzz" } };
+  const isProper = random.chance(0.9);
+  socket.send(isProper ? JSON.stringify(hello) : scratch(random, JSON.stringify(bend(random, hello))));
+  while (sent < most && socket.readyState === WebSocket.OPEN && trouble === undefined) {
+    const items = Array.from({ length: random.between(0, 2) }, (_, index) =>
+      itemOf(random, seq * 10 + index + 1),
+    );
+    const frame = { seq: ++seq, ack: random.between(0, 3), items };
+    const isBent = random.chance(0.04);
+    const text = JSON.stringify(isBent ? bend(random, frame) : frame) ?? "";
+    socket.send(
+      random.chance(0.01) ? scratch(random, text) : random.chance(0.005) ? anyBytes(random, 50) : text,
+    );
+    sent++;
+    if (sent % 20 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  if (random.chance(0.3)) socket.terminate();
+  else socket.close();
+  await closed;
+  if (trouble !== undefined) throw new Error(trouble);
+  return sent;
+}
+
+/** What comes back is of this protocol, and what is wrong has a code. */
+function troubleWith(text: string): string | undefined {
+  const message = JSON.parse(text) as {
+    welcome?: object;
+    refused?: { code: never };
+    ack?: number;
+    items?: unknown[][];
+  };
+  if (message.welcome) return undefined;
+  if (message.refused) return ERROR_CODES.includes(message.refused.code) ? undefined : `refused as ${text}`;
+  if (typeof message.ack !== "number") return `said ${text.slice(0, 300)}`;
+  for (const [kind, , error] of message.items ?? []) {
+    if (!["ok", "error", "notice", "events"].includes(kind as string)) return `said ${text.slice(0, 300)}`;
+    const { code, message: words } = (error ?? {}) as { code?: never; message?: string };
+    if (kind === "error" && !(ERROR_CODES.includes(code!) && typeof words === "string" && words !== ""))
+      return `answered with an error that is none: ${JSON.stringify(error)}`;
+  }
+  return undefined;
+}
+
+const UPGRADE = `GET ${PATH} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`;
+
+/** Bytes that are not quite a WebSocket's, each on a connection of its own. */
+export async function fuzzFrames(url: string, random: Random, count: number): Promise<number> {
+  const port = Number(new URL(url).port);
+  await Promise.all(Array.from({ length: count }, () => sendFrames(port, framesOf(random))));
+  return count;
+}
+
+function framesOf(random: Random): Buffer {
+  const first = random.pick([0x81, 0x82, 0x80, 0x88, 0x89, 0x8a, 0x01, 0xf1, 0x83, 0xff]);
+  const payload = random.chance(0.5)
+    ? Buffer.from('{"hello":{"versions":[1],"client":"x"}}')
+    : anyBytes(random, 200);
+  const length = random.pick([payload.length & 0x7f, 126, 127, 0, 125]);
+  const mask = random.chance(0.8) ? 0x80 : 0;
+  const key = Buffer.from([1, 2, 3, 4]);
+  const masked = Buffer.from(payload.map((byte, index) => byte ^ key[index % 4]!));
+  const extended =
+    length === 126
+      ? Buffer.from([0, payload.length])
+      : length === 127
+        ? anyBytes(random, 8)
+        : Buffer.alloc(0);
+  return Buffer.concat([
+    Buffer.from([first, mask | length]),
+    extended,
+    ...(mask ? [key, masked] : [payload]),
+    anyBytes(random, 20),
+  ]);
+}
+
+function sendFrames(port: number, bytes: Buffer): Promise<void> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1");
+    socket.setTimeout(100, () => socket.destroy());
+    socket.on("error", () => {});
+    socket.on("close", () => resolve());
+    socket.once("data", () => socket.write(bytes));
+    socket.resume();
+    socket.write(UPGRADE);
+  });
+}

@@ -1,0 +1,82 @@
+// Who asks and does not read what it is told must not cost more than a buffer, nor stay for ever.
+
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { openPort } from "../../src/api/open.ts";
+import type { DibsEvent } from "../../src/core/events.ts";
+import type { Port } from "../../src/core/port.ts";
+import type { ServerOptions } from "../../src/server/server.ts";
+import { startServer } from "./start.ts";
+
+async function setUp(options: Partial<ServerOptions>) {
+  const store = await openPort(":memory:", {});
+  let [taken, isOver] = [0, false];
+  /** Counts the events that somebody has taken over. */
+  const counted: Port = {
+    ...store,
+    async *events(signal): AsyncGenerator<DibsEvent, void, void> {
+      try {
+        for await (const event of store.events(signal)) {
+          taken++;
+          yield event;
+        }
+      } finally {
+        isOver = true;
+      }
+    },
+  };
+  const server = await startServer(counted, options);
+  onTestFinished(async () => {
+    await server.close();
+    await store.close();
+  });
+  return { store, server, taken: () => taken, isOver: () => isOver };
+}
+
+/** Asks, and reads the head of the answer; from then on it reads nothing. */
+async function askAndSleep(url: string, path: string): Promise<Socket> {
+  const socket = connect(Number(new URL(url).port), "127.0.0.1");
+  onTestFinished(() => void socket.destroy());
+  socket.on("error", () => {});
+  socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\n\r\n`);
+  await once(socket, "readable");
+  return socket;
+}
+
+/** A connection that was cut is noticed by who reads, or by who writes. */
+async function isCut(socket: Socket): Promise<void> {
+  const closed = once(socket, "close");
+  socket.resume();
+  await closed;
+}
+
+const tasksOf = (queue: string, count: number, data = "1") =>
+  Array.from({ length: count }, () => ({ queue, data }));
+
+describe("a reader that reads nothing", () => {
+  test("of events is left behind, told of nothing more, and cut off", async () => {
+    const { store, server, taken, isOver } = await setUp({ readMs: 300 });
+    await askAndSleep(server.url, "/v1/events");
+    const queue = "q".repeat(128);
+    let added = 0;
+    // The kernel's buffers take some thousands; what comes after them waits in the store, and not here.
+    while (!isOver()) {
+      await store.add(tasksOf(queue, 1_000));
+      added += 1_000;
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    expect(taken()).toBeLessThan(added);
+  });
+
+  test("of a long answer is cut off", async () => {
+    const { store, server } = await setUp({ readMs: 300 });
+    await store.add(tasksOf("q", 200, JSON.stringify("x".repeat(200_000))));
+    const socket = await askAndSleep(server.url, "/v1/queues/q/tasks?state=ready&limit=200");
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    let bytes = 0;
+    socket.on("data", (part: Buffer) => (bytes += part.length));
+    await isCut(socket);
+    expect(bytes).toBeLessThan(200 * 200_000);
+  });
+});

@@ -1,0 +1,165 @@
+// The samples in deploy/ are read: what they tell `dibs` it understands, and what they ask of a server it answers.
+
+import { execFileSync, spawnSync } from "node:child_process";
+import { globSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { parseAllDocuments } from "yaml";
+import { openPort } from "../../src/api/open.ts";
+import { addCommand } from "../../src/cli/commands/add.ts";
+import { serveCommand } from "../../src/cli/commands/serve.ts";
+import { tokensCommand } from "../../src/cli/commands/tokens.ts";
+import { parseDuration } from "../../src/core/duration.ts";
+import { Access } from "../../src/server/access.ts";
+import { type Config, resolveConfig } from "../../src/server/config.ts";
+import { Tokens } from "../../src/server/tokens.ts";
+import { startServer } from "../server/start.ts";
+
+const root = join(import.meta.dirname, "../..");
+const read = (path: string): string => readFileSync(join(root, "deploy", path), "utf8");
+
+type Document = Record<string, never> & { kind?: string };
+
+/** Refuses what is no YAML, and what YAML's readers disagree about: keys that come twice. */
+function documentsOf(path: string): Document[] {
+  return parseAllDocuments(read(path), { strict: true, uniqueKeys: true }).map((document) => {
+    expect([...document.errors, ...document.warnings], path).toEqual([]);
+    return document.toJS() as Document;
+  });
+}
+
+const kinds = new Map(
+  ["kubernetes/server.yaml", "kubernetes/workers.yaml"].flatMap((path) =>
+    documentsOf(path).map((document) => [`${path} ${document.kind}`, document] as const),
+  ),
+);
+const server = kinds.get("kubernetes/server.yaml Deployment")! as never as {
+  spec: { template: { spec: PodSpec } };
+};
+interface PodSpec {
+  terminationGracePeriodSeconds: number;
+  containers: {
+    args: string[];
+    env: { name: string; value: string }[];
+    readinessProbe: { httpGet: { path: string } };
+    livenessProbe: { httpGet: { path: string } };
+  }[];
+}
+const [container] = server.spec.template.spec.containers as [PodSpec["containers"][0]];
+
+/** What `dibs serve` would be told by these words. */
+function configOf(words: string[], env: NodeJS.ProcessEnv = {}): Config {
+  expect(words[0]).toBe("serve");
+  const command = serveCommand().exitOverride();
+  let flags = {};
+  command.action((given: object) => {
+    flags = given;
+  });
+  command.parse(words.slice(1), { from: "user" });
+  return resolveConfig(flags, env).config;
+}
+
+async function serveWithTokens() {
+  const folder = mkdtempSync(join(tmpdir(), "dibs-deploy-"));
+  const tokens = new Tokens(join(folder, "tokens.json"));
+  const store = await openPort(":memory:", {});
+  const started = await startServer(store, { access: new Access(tokens, { letAnyoneIn: false }) });
+  onTestFinished(async () => {
+    await started.close();
+    await store.close();
+    rmSync(folder, { recursive: true });
+  });
+  return { tokens, store, url: started.url };
+}
+
+test("systemd's unit is one, and its flags are flags", ({ skip }) => {
+  const unit = read("dibs.service");
+  const words = /^ExecStart=\/usr\/bin\/env dibs (.*)$/m.exec(unit)![1]!.split(" ");
+  const { drain } = configOf(words);
+  const patience = parseDuration(/^TimeoutStopSec=(\S+)$/m.exec(unit)![1]!, "TimeoutStopSec");
+  expect(patience).toBeGreaterThan(drain);
+  const verified = spawnSync("systemd-analyze", ["verify", join(root, "deploy/dibs.service")], {
+    encoding: "utf8",
+  });
+  skip(verified.error !== undefined, "needs systemd-analyze");
+  expect(verified.stderr.split("\n").filter((line) => line.includes("dibs.service"))).toEqual([]);
+});
+
+describe("the containers", () => {
+  test("are told what dibs understands, and have time to stop", () => {
+    const image = read("Dockerfile");
+    const variables = Object.fromEntries(
+      [...image.matchAll(/(DIBS_[A-Z_]+)=(\S+)/g)].map(([, name, value]) => [name!, value!]),
+    );
+    expect(/^ENTRYPOINT (.*)$/m.exec(image)![1]).toBe('["dibs"]');
+    const words = JSON.parse(/^CMD (\["serve".*)$/m.exec(image)![1]!) as string[];
+    expect(configOf(words, variables)).toMatchObject({ host: "0.0.0.0", url: "/data/work.db", port: 7411 });
+    const [compose] = documentsOf("compose.yaml") as never as [
+      {
+        services: {
+          dibs: { command: string[]; environment: NodeJS.ProcessEnv; stop_grace_period: string };
+        };
+      },
+    ];
+    const { command, environment, stop_grace_period } = compose.services.dibs;
+    const config = configOf(command, { ...variables, ...environment });
+    expect(config.allowHost).toEqual(["dibs"]);
+    expect(parseDuration(stop_grace_period, "stop_grace_period")).toBeGreaterThan(config.drain);
+  });
+
+  test("in a cluster too", async () => {
+    const plain = container.env.filter(({ name }) => !name.endsWith("_FILE"));
+    const config = configOf(
+      container.args,
+      Object.fromEntries(plain.map(({ name, value }) => [name, value])),
+    );
+    expect(config.allowHost).toContain("dibs.default.svc.cluster.local");
+    expect(server.spec.template.spec.terminationGracePeriodSeconds * 1_000).toBeGreaterThan(config.drain);
+    const { url } = await serveWithTokens();
+    for (const { httpGet } of [container.readinessProbe, container.livenessProbe])
+      expect((await fetch(url + httpGet.path)).status).toBe(200);
+  });
+});
+
+test("KEDA finds the depth where it looks for it, with no more than it needs", async () => {
+  const scaled = kinds.get("kubernetes/workers.yaml ScaledObject") as never as {
+    spec: { triggers: { type: string; metadata: Record<string, string> }[] };
+  };
+  const [{ type, metadata }] = scaled.spec.triggers as [{ type: string; metadata: Record<string, string> }];
+  expect([type, metadata["authMode"]]).toEqual(["metrics-api", "bearer"]);
+  const { tokens, store, url } = await serveWithTokens();
+  await store.add(Array.from({ length: 3 }, () => ({ queue: "emails", data: "1" })));
+  const asked = new URL(metadata["url"]!);
+  const name = kinds.get("kubernetes/server.yaml Service") as never as { metadata: { name: string } };
+  expect(asked.hostname.split(".")[0]).toBe(name.metadata.name);
+  const scope = /dibs tokens add keda --scope (\S+)/.exec(read("README.md"))![1]!;
+  const { token } = tokens.add("keda", [scope]);
+  const answer = await fetch(url + asked.pathname, { headers: { authorization: `Bearer ${token}` } });
+  // As gjson walks: names with dots between them.
+  let value: unknown = await answer.json();
+  for (const part of metadata["valueLocation"]!.split(".")) value = (value as Record<string, unknown>)[part];
+  expect(value).toBe(3);
+  expect(Number(metadata["targetValue"])).toBeGreaterThan(0);
+});
+
+test("every flag and variable that is named is known", () => {
+  const known = [serveCommand(), addCommand(), ...tokensCommand().commands].map((command) =>
+    command.helpInformation({ error: false }),
+  );
+  const help = known.join("\n");
+  for (const path of globSync("deploy/**", { cwd: root, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))) {
+    const text = readFileSync(path, "utf8");
+    for (const [variable] of text.matchAll(/DIBS_[A-Z_]+/g))
+      expect(help + "DIBS_TOKEN", `${variable} in ${path}`).toContain(variable.replace(/_FILE$/, ""));
+    for (const [, words] of text.matchAll(/\bdibs ((?:serve|tokens|add) [^\n#]*)/g))
+      for (const [flag] of words!.matchAll(/--[a-z-]+/g)) expect(help, `${flag} in ${path}`).toContain(flag);
+  }
+});
+
+test("shell lines in the guide are written as a shell reads them", () => {
+  for (const [, block] of read("README.md").matchAll(/^```sh\n([^]*?)^```$/gm))
+    execFileSync("bash", ["-n", "-c", block!]);
+});
