@@ -1,6 +1,6 @@
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { DibsError } from "../core/errors.ts";
-import { decodeBody } from "../core/json.ts";
+import { decodeBody, encodeJson } from "../core/json.ts";
 import { checkNames } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import { type Attempt, JSON_TYPE, type TaskEnd, type TaskRecord, type TaskState } from "../core/task.ts";
@@ -36,6 +36,18 @@ export class TaskHandle<Result = unknown> {
       startedAt: new Date(row.startedAt),
       endedAt: new Date(row.endedAt),
     }));
+  }
+
+  /**
+   * A word for a task that waits for it with `task.waitFor(name)`, or will. Answers whether it was kept: not where the task
+   * has ended, where one of that name came before, or where it comes after the wait was over.
+   */
+  async signal(name: string, data?: unknown): Promise<boolean> {
+    return this.#port.signal(
+      this.id,
+      name,
+      data === undefined ? null : encodeJson(data, "the signal's data"),
+    );
   }
 
   /** Ends it if it waits; asks its worker to stop if it runs, and it ends cancelled whatever that one answers. */

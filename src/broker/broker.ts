@@ -2,7 +2,7 @@ import type { Clock } from "../core/clock.ts";
 import { type ErrorData, errorFrom, noTx } from "../core/errors.ts";
 import { KeepAlive } from "../core/keep-alive.ts";
 import { LIMITS } from "../core/limits.ts";
-import { checkNumber } from "../core/options.ts";
+import { checkBoolean, checkNumber } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import type { ClaimOutcome, Engine, Op, Verbs } from "../engine/engine.ts";
@@ -12,12 +12,13 @@ import { claim } from "./claim.ts";
 import type { Context } from "./context.ts";
 import { Bell, events, makesEvents } from "./events.ts";
 import { Gatherer } from "./gather.ts";
-import { extend, progress } from "./hold.ts";
+import { extend, progress, step } from "./hold.ts";
 import { Keeper } from "./housekeeping/keeper.ts";
 import { declare, drop, pause, purge } from "./queues.ts";
 import { Results } from "./results.ts";
 import { Sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
+import { signal } from "./signal.ts";
 import { standStillDuring } from "./stand-still.ts";
 import { WaitingLine } from "./waiting-line.ts";
 
@@ -98,6 +99,9 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     settle: (held, word, within) => settle(context, held, word, within),
     extend: (held, lease) => extend(context, held, lease),
     progress: (held, value, note) => progress(context, held, value, note),
+    step: (held, name, value) => step(context, held, name, value),
+    steps: async (id) => run({ verb: "steps", id: checkTaskId(id) }),
+    signal: (id, name, value) => signal(context, id, name, value),
     task: async (id) => run({ verb: "get", id: checkTaskId(id) }),
     history: async (id) => run({ verb: "history", id: checkTaskId(id) }),
     cancel: async (id) => (await run({ verb: "cancel", id: checkTaskId(id) })).state,
@@ -110,12 +114,13 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
         by: checkPatternKey(by),
         limit: checkNumber(limit, "limit", 1, LIMITS.page),
       }),
-    redrive: async (queue, filter, spacing) => {
+    redrive: async (queue, filter, spacing, { fresh } = {}) => {
       const op = {
         verb: "redrive",
         queue: checkQueueName(queue),
         filter: checkFilter(filter),
         spacing: checkSpacing(spacing),
+        ...(fresh !== undefined && { fresh: checkBoolean(fresh, "fresh") }),
       } as const;
       keeper.expect(spacing);
       return (await run(op)).count;

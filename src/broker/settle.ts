@@ -1,6 +1,7 @@
 import { LONGEST_MS } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
-import { checkNumber } from "../core/options.ts";
+import { LIMITS } from "../core/limits.ts";
+import { checkNumber, checkText } from "../core/options.ts";
 import { type QueuePolicy, resolvePolicy } from "../core/policy.ts";
 import type { SettleRef, WithinOptions, Word } from "../core/port.ts";
 import { backoffDelay } from "../core/retry.ts";
@@ -48,8 +49,17 @@ function settlementOf(context: Context, word: Exclude<Word, { kind: "nack" }>): 
       return { kind: "reject", error: clipError(word.error) };
     case "release":
       return word;
+    case "park":
+      checkText(word.signal, "A signal's name", LIMITS.stepName);
+      if (word.timeout !== null) {
+        checkNumber(word.timeout, "timeout", 0, LONGEST_MS);
+        context.keeper.expect(word.timeout);
+      }
+      return word;
     default:
-      throw invalid(`A claim is settled by ack, nack, reject or release; got ${show((word as Word).kind)}.`);
+      throw invalid(
+        `A claim is settled by ack, nack, reject, release or park; got ${show((word as Word).kind)}.`,
+      );
   }
 }
 

@@ -8,6 +8,8 @@ export type TaskEventType =
   | "task.done"
   | "task.failed"
   | "task.released"
+  | "task.parked"
+  | "task.signalled"
   | "task.dead"
   | "task.cancelled"
   | "task.expired"

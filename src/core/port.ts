@@ -12,6 +12,7 @@ import type {
   NewTask,
   PatternKey,
   QueueStats,
+  Step,
   TaskEnd,
   TaskError,
   TaskRecord,
@@ -40,6 +41,11 @@ export interface Port {
   settle(claim: SettleRef, word: Word, options?: WithinOptions): Promise<{ state: TaskState }>;
   extend(claim: ClaimRef, lease: number): Promise<void>;
   progress(claim: ClaimRef, value: number, note: string | null): Promise<void>;
+  step(claim: ClaimRef, name: string, value: Body | null): Promise<void>;
+  steps(id: string): Promise<Step[]>;
+
+  /** Whether it was kept: not where the task has ended, or one of that name has come, or was waited for in vain. */
+  signal(id: string, name: string, value: Body | null): Promise<boolean>;
 
   task(id: string): Promise<TaskRecord>;
   history(id: string): Promise<Attempt[]>;
@@ -49,7 +55,7 @@ export interface Port {
   list(query: ListQuery): Promise<Page>;
 
   patterns(queue: string, by: PatternKey, limit: number): Promise<DeadPattern[]>;
-  redrive(queue: string, filter: DeadFilter, spacing: number): Promise<number>;
+  redrive(queue: string, filter: DeadFilter, spacing: number, options?: { fresh?: boolean }): Promise<number>;
   discard(queue: string, filter: DeadFilter): Promise<number>;
 
   /** A worker starts; `listener` hears of claims it loses. Its heartbeat is somebody else's care from here on. */
@@ -103,7 +109,9 @@ export type Word =
   /** Without `delay` the queue's backoff decides. */
   | { kind: "nack"; error: TaskError; delay?: number | undefined; outcome?: "failed" | "timeout" }
   | { kind: "reject"; error: TaskError }
-  | { kind: "release"; started: boolean };
+  | { kind: "release"; started: boolean }
+  /** Waits for a signal, for at most `timeout`, and holds nobody meanwhile. */
+  | { kind: "park"; signal: string; timeout: number | null };
 
 export type ClaimNotice =
   | { kind: "lost" | "timeout" | "cancel"; id: string; fence: number }

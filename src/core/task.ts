@@ -1,6 +1,6 @@
 /** The nouns: what a task is, in the words of ARCHITECTURE.md. Plain data, so that it crosses threads and wires. */
 
-export const PENDING_STATES = ["scheduled", "waiting", "ready", "claimed"] as const;
+export const PENDING_STATES = ["scheduled", "waiting", "ready", "claimed", "parked"] as const;
 export const END_STATES = ["done", "dead", "cancelled", "expired"] as const;
 export type TaskState = (typeof PENDING_STATES)[number] | (typeof END_STATES)[number];
 export type EndState = (typeof END_STATES)[number];
@@ -56,6 +56,16 @@ export interface ClaimedTask extends ClaimRef {
   priority: number;
   groupKey: string | null;
   createdAt: number;
+  /** Earlier runs of its handler left steps, or somebody sent a signal. */
+  stepped?: true;
+}
+
+/** What a run of a handler leaves for the next one: see docs/concepts/steps-and-signals.md. */
+export interface Step {
+  /** `lapsed`: the signal of that name did not come in time. */
+  kind: "step" | "signal" | "lapsed";
+  name: string;
+  value: Body | null;
 }
 
 /** What is kept of a failure. */
@@ -65,8 +75,16 @@ export interface TaskError {
   stack: string | null;
 }
 
-/** `released` attempts did not fail: the worker gave the task back, or stopped. */
-export type AttemptOutcome = "done" | "failed" | "rejected" | "lost" | "timeout" | "released" | "cancelled";
+/** `released` attempts did not fail: the worker gave the task back, or stopped. Nor did `parked` ones. */
+export type AttemptOutcome =
+  | "done"
+  | "failed"
+  | "rejected"
+  | "lost"
+  | "timeout"
+  | "released"
+  | "parked"
+  | "cancelled";
 
 /** A row of a task's ledger: one claim, once it has ended. Times are the engine's. */
 export interface Attempt {
@@ -92,8 +110,10 @@ export interface TaskRecord {
   attempt: number;
   maxAttempts: number;
   createdAt: number;
-  /** When a scheduled task is due. */
+  /** When a scheduled task is due, or a parked one has waited long enough. */
   dueAt: number | null;
+  /** The signal that a parked task waits for. */
+  waitsFor: string | null;
   expiresAt: number | null;
   /** The current claim's, or that of the claim that ended it. */
   worker: string | null;
@@ -138,6 +158,7 @@ export interface DepthByState {
   waiting: number;
   scheduled: number;
   claimed: number;
+  parked: number;
   done: number;
   dead: number;
   cancelled: number;

@@ -12,6 +12,7 @@ import type {
   NewTask,
   PatternKey,
   QueueStats,
+  Step,
   TaskEnd,
   TaskError,
   TaskRecord,
@@ -83,7 +84,12 @@ export type Settlement =
   /** Dead at once. */
   | { kind: "reject"; error: TaskError }
   /** Back to its place, no attempt used up. A task that was not `started` leaves no row in the ledger. */
-  | { kind: "release"; started: boolean };
+  | { kind: "release"; started: boolean }
+  /**
+   * Waits for a signal, at its place and as the head of its group, until one comes or `timeout` has passed; back at once
+   * where it came before. No attempt used up.
+   */
+  | { kind: "park"; signal: string; timeout: number | null };
 
 /** Every verb: what it is given, and what it answers. */
 export interface Verbs {
@@ -129,6 +135,12 @@ export interface Verbs {
   extend: Verb<{ id: string; fence: number; lease: number }, null>;
   /** Fenced. */
   progress: Verb<{ id: string; fence: number; value: number; note: string | null }, null>;
+  /** Fenced. Keeps what a step of the handler returned, in place of what one of that name did. */
+  step: Verb<{ id: string; fence: number; name: string; value: Body | null }, null>;
+  /** What a handler that starts anew has to know, by kind and name. */
+  steps: Verb<{ id: string }, Step[]>;
+  /** One of each name is kept until the task has ended; later ones, or those that come too late, are not. */
+  signal: Verb<{ id: string; name: string; value: Body | null }, { kept: boolean; state: TaskState }>;
   /** Ends a pending task; asks the holder of a claimed one to stop, and makes sure it ends cancelled. */
   cancel: Verb<{ id: string }, { state: TaskState }>;
   get: Verb<{ id: string }, TaskRecord>;
@@ -144,8 +156,11 @@ export interface Verbs {
 
   // ── Dead letters ────────────────────────────────────────────────────────────────────────────────────────
   patterns: Verb<{ queue: string; by: PatternKey; limit: number }, DeadPattern[]>;
-  /** Back to life, the n-th after n × spacing milliseconds: failures reset, ledger kept, at the tail. */
-  redrive: Verb<{ queue: string; filter: DeadFilter; spacing: number }, { count: number }>;
+  /**
+   * Back to life, the n-th after n × spacing milliseconds: failures reset, ledger kept, at the tail. Its steps are kept
+   * too, unless it is to start `fresh`.
+   */
+  redrive: Verb<{ queue: string; filter: DeadFilter; spacing: number; fresh?: boolean }, { count: number }>;
   discard: Verb<{ queue: string; filter: DeadFilter }, { count: number }>;
 
   // ── Sessions ────────────────────────────────────────────────────────────────────────────────────────────
@@ -246,6 +261,7 @@ export const READING_VERBS: ReadonlySet<VerbName> = new Set([
   "queues",
   "get",
   "ends",
+  "steps",
   "history",
   "list",
   "patterns",

@@ -29,18 +29,20 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   readonly priority: number;
   readonly groupKey: string | null;
 
-  readonly #port: Port;
+  /** @internal */
+  protected readonly port: Port;
   readonly #encodeResult: EncodeResult;
-  readonly #task: ClaimedTask;
+  /** @internal */
+  protected readonly claimed: ClaimedTask;
   #data: { decoded: Data } | undefined;
   #adds: Set<PendingAdd> | undefined;
   #settlement: Promise<void> | undefined;
   #isAckedWithin = false;
 
   constructor(port: Port, task: ClaimedTask, encodeResult: EncodeResult = encodeAsJson) {
-    this.#port = port;
+    this.port = port;
     this.#encodeResult = encodeResult;
-    this.#task = task;
+    this.claimed = task;
     this.id = task.id;
     this.fence = task.fence;
     this.queue = task.queue;
@@ -53,12 +55,12 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
 
   /** The payload. What a door stored as another type than JSON comes as text or bytes. */
   get data(): Data {
-    this.#data ??= { decoded: decodeBody(this.#task.data, this.#task.contentType) as Data };
+    this.#data ??= { decoded: decodeBody(this.claimed.data, this.claimed.contentType) as Data };
     return this.#data.decoded;
   }
 
   get createdAt(): Date {
-    return new Date(this.#task.createdAt);
+    return new Date(this.claimed.createdAt);
   }
 
   /** Somebody settled it, or is about to. */
@@ -91,7 +93,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   /** Within a transaction it stays open: that may be rolled back, and what was said then was never said. */
   async #ackAs(word: Word & { kind: "ack" }, tx: unknown): Promise<void> {
     if (tx === undefined) return this.settleAs(word);
-    await this.#port.settle(this, word, { tx });
+    await this.port.settle(this, word, { tx });
     this.#isAckedWithin = true;
   }
 
@@ -120,12 +122,12 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   /** The lease ends `lease` from now. */
   async extend(lease: Duration): Promise<void> {
     this.#checkOpen();
-    await this.#port.extend(this, parseDuration(lease, "lease", 1));
+    await this.port.extend(this, parseDuration(lease, "lease", 1));
   }
 
   async progress(value: number, note?: string): Promise<void> {
     this.#checkOpen();
-    await this.#port.progress(this, value, note ?? null);
+    await this.port.progress(this, value, note ?? null);
   }
 
   /** Adds a task when this one is acked: both commit together, or neither does. */
@@ -157,7 +159,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
 
   async #send(word: Word): Promise<void> {
     try {
-      await this.#port.settle(this, word);
+      await this.port.settle(this, word);
     } catch (error) {
       if ((error as { code?: string }).code !== "CLAIM_LOST") this.#settlement = undefined;
       throw error;

@@ -1,10 +1,11 @@
 import { formatTaskId } from "../../src/core/task-id.ts";
 import { type ClaimRef, type DeadFilter, END_STATES, PENDING_STATES } from "../../src/core/task.ts";
 import type { Op, VerbName } from "../../src/engine/engine.ts";
-import { drawHabits, type Habits, Inputs } from "./inputs.ts";
+import { drawHabits, type Habits, Inputs, SIGNALS } from "./inputs.ts";
 import type { Known } from "./known.ts";
 import type { Random } from "./random.ts";
 
+const STEPS = ["plan", "draft", "approval"] as const;
 const WORKERS = ["w1", "w2", "w3"] as const;
 const LISTENERS = ["ear", "eye"] as const;
 const STATES = [...PENDING_STATES, ...END_STATES] as const;
@@ -21,6 +22,9 @@ const WEIGHTS: Record<VerbName, number> = {
   settle: 26,
   extend: 5,
   progress: 3,
+  step: 3,
+  steps: 1.5,
+  signal: 3,
   cancel: 4,
   get: 1.5,
   ends: 1.5,
@@ -127,6 +131,7 @@ export class Generator {
       queue: this.#queue(),
       filter: this.#filter(),
       spacing: this.#random.pick([0, 0, 300]),
+      ...this.#random.maybe(0.3, () => ({ fresh: this.#random.chance(0.7) })),
     }),
     discard: () => ({ verb: "discard", queue: this.#queue(), filter: this.#filter() }),
     join: () => ({
@@ -142,6 +147,19 @@ export class Generator {
       lease: this.#random.pick([300, 2_000, 30_000]),
     }),
     beat: () => ({ verb: "beat", sessions: this.#sessions() }),
+    step: () => ({
+      verb: "step",
+      ...this.#claimRef(),
+      name: this.#random.pick(STEPS),
+      value: this.#random.pick(["1", "[2]", null]),
+    }),
+    steps: () => ({ verb: "steps", id: this.#id() }),
+    signal: () => ({
+      verb: "signal",
+      id: this.#id(),
+      name: this.#random.pick(SIGNALS),
+      value: this.#random.pick(["1", null]),
+    }),
     leave: () => ({ verb: "leave", session: this.#session() }),
     reconcile: () => ({
       verb: "reconcile",

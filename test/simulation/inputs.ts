@@ -30,6 +30,8 @@ export function drawHabits({ pick, chance }: Random): Habits {
   };
 }
 
+export const SIGNALS = ["approval", "payment"] as const;
+
 /** What the verbs are given: policies, tasks and settlements, with values around every limit. */
 export class Inputs {
   readonly #random: Random;
@@ -99,6 +101,7 @@ export class Inputs {
       fail: 5 * this.#habits.failing,
       reject: 1,
       release: 1.5,
+      park: 1.5,
     });
     switch (kind) {
       case "done":
@@ -118,6 +121,8 @@ export class Inputs {
         return { kind, error: this.#error() };
       case "release":
         return { kind, started: this.#random.chance(0.6) };
+      case "park":
+        return { kind, signal: pick(SIGNALS), timeout: pick([null, 0, 500, 60_000]) };
     }
   }
 

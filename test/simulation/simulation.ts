@@ -186,7 +186,8 @@ class Simulation {
       { verb: "patterns", queue, by: "fingerprint", limit: 1_000 },
     ]);
     const histories = [...new Set(this.#known.ids)].map((id): Op => ({ verb: "history", id }));
-    const ops: Op[] = [{ verb: "queues" }, { verb: "workers" }, ...lists, ...histories];
+    const steps = [...new Set(this.#known.ids)].map((id): Op => ({ verb: "steps", id }));
+    const ops: Op[] = [{ verb: "queues" }, { verb: "workers" }, ...lists, ...histories, ...steps];
     const reading = this.#machine.read();
     const [model, store] = [this.#model.run(ops, reading), await this.#subject.run(ops, reading)];
     for (const [index, op] of ops.entries())
@@ -214,10 +215,22 @@ class Simulation {
         );
         continue;
       }
+      await this.#signalAll();
       this.#machine.advance(answer<"tend">(tend!).next ?? 1);
     }
     const stuck = this.#pending();
     if (stuck.length > 0) throw new Error(`stuck: ${stuck.join(", ")}`);
+  }
+
+  /** Somebody has a word for everyone who waits for one. */
+  async #signalAll(): Promise<void> {
+    const lists = NAMES.map((queue): Op => ({ verb: "list", queue, state: "parked", limit: 1_000 }));
+    const parked = this.#model
+      .run(lists, this.#machine.read())
+      .outcomes.flatMap((outcome) => answer<"list">(outcome).tasks);
+    await this.#batch(
+      parked.map(({ id, waitsFor }): Op => ({ verb: "signal", id, name: waitsFor!, value: null })),
+    );
   }
 
   #pending(): string[] {

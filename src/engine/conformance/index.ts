@@ -27,6 +27,7 @@ import { sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { severalOpeners } from "./several-openers.ts";
 import { stats } from "./stats.ts";
+import { steps } from "./steps.ts";
 import { noTransactions, transactions } from "./transactions.ts";
 import { ttl } from "./ttl.ts";
 import { waitingClaims } from "./waiting-claims.ts";
@@ -60,6 +61,7 @@ const THEMES = {
   redrive,
   results,
   cancel,
+  steps,
   stats,
   workers,
   events,

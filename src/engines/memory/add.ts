@@ -66,6 +66,8 @@ function addOne(model: Model, task: NewTask): AddedTask {
     pos: seq,
     failures: 0,
     dueAt: null,
+    waitsFor: null,
+    steps: [],
     holdsGroup: false,
     elsewhere: null,
     claim: null,

@@ -7,6 +7,7 @@ import {
   type DeadFilter,
   isEnd,
   type QueueStats,
+  type Step,
   type TaskEnd,
   type TaskRecord,
   type TaskState,
@@ -42,6 +43,7 @@ function record(model: Model, task: ModelTask): TaskRecord {
     maxAttempts: model.maxAttempts(task),
     createdAt: task.createdAt,
     dueAt: task.dueAt,
+    waitsFor: task.waitsFor,
     expiresAt: task.expiresAt,
     worker: task.claim?.worker ?? (isEnd(task.state) ? (last?.worker ?? null) : null),
     startedAt: task.claim?.startedAt ?? (isEnd(task.state) ? (last?.startedAt ?? null) : null),
@@ -61,11 +63,16 @@ export function ends(model: Model, ids: string[]): (TaskEnd | "pending" | "missi
   });
 }
 
+export function steps(model: Model, id: string): Step[] {
+  const order = (step: Step) => `${step.kind} ${step.name}`;
+  return knownTask(model, id).steps.toSorted((a, b) => (order(a) < order(b) ? -1 : 1));
+}
+
 export function history(model: Model, id: string): Attempt[] {
   return knownTask(model, id).ledger;
 }
 
-/** A page, in the order of service (ready), due time (scheduled), group (waiting), arrival (claimed) or end. */
+/** A page, in the order of service (ready), due time (scheduled, parked), group (waiting), arrival (claimed) or end. */
 export function list(
   model: Model,
   queue: string,
@@ -103,6 +110,7 @@ function parseSortKey(after: string, parts: number): SortKey {
 function sortKey(task: ModelTask): SortKey {
   if (task.state === "ready") return [-task.priority, task.pos];
   if (task.state === "scheduled") return [task.dueAt!, task.seq];
+  if (task.state === "parked") return [task.dueAt ?? Number.MAX_SAFE_INTEGER, task.seq];
   if (task.state === "waiting") return [task.groupKey!, task.pos];
   if (task.state === "claimed") return [task.seq];
   return [task.endedAt!, task.seq];

@@ -9,6 +9,7 @@ import type { Model, ModelTask } from "./model.ts";
 /** Joins the line, or its group's: a due task, new or redriven. */
 export function enter(model: Model, task: ModelTask): void {
   task.dueAt = null;
+  task.waitsFor = null;
   if (task.groupKey !== null && !task.holdsGroup) {
     if (groupHead(model, task)) {
       task.state = "waiting";
@@ -79,7 +80,8 @@ export function closeAttempt(
   const flow = model.flow(task.queue);
   if (outcome === "done") flow.done++;
   if (FAILURES.has(outcome) || outcome === "rejected") flow.failed++;
-  if (outcome !== "released" && outcome !== "cancelled") flow.serviceMs += model.now - claim.startedAt;
+  if (outcome !== "released" && outcome !== "parked" && outcome !== "cancelled")
+    flow.serviceMs += model.now - claim.startedAt;
 }
 
 /** A failed attempt: another one after `delay`, or dead when it was the last. */
@@ -128,7 +130,10 @@ export function end(model: Model, task: ModelTask, state: EndState, detail?: str
   task.state = state;
   task.endedAt = model.now;
   task.dueAt = null;
+  task.waitsFor = null;
   task.elsewhere = null;
+  // What steps are for is to go on from there: the dead may.
+  if (state !== "dead") task.steps = [];
   const key = task.idempotencyKey !== null && model.queue(task.queue).keys.get(task.idempotencyKey);
   if (key && key.id === task.id) {
     key.forgetAt = model.now + BOUNDS.keyAfterEnd;

@@ -9,6 +9,7 @@ import type {
   DepthByState,
   EndState,
   Headers,
+  Step,
   TaskError,
   TaskState,
   WorkerInfo,
@@ -87,6 +88,7 @@ export class Model {
       waiting: 0,
       scheduled: 0,
       claimed: 0,
+      parked: 0,
       done: 0,
       dead: 0,
       cancelled: 0,
@@ -147,8 +149,11 @@ export interface ModelTask {
   /** Its place in line: the order of arrival, kept across retries, new after a redrive. */
   pos: number;
   failures: number;
-  /** scheduled: when it is due. */
+  /** scheduled: when it is due. parked: when it has waited long enough, if ever. */
   dueAt: number | null;
+  /** parked: the signal it waits for. */
+  waitsFor: string | null;
+  steps: Step[];
   /** It is the head of its group: the others wait behind it. */
   holdsGroup: boolean;
   /** ready, and kept for workers other than these until then. */

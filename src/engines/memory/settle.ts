@@ -5,6 +5,7 @@ import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
 import { closeAttempt, comeBack, die, end, fail } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
+import { park } from "./park.ts";
 
 export function settle(
   model: Model,
@@ -26,6 +27,9 @@ export function settle(
       break;
     case "release":
       settleRelease(model, task, settlement.started);
+      break;
+    case "park":
+      park(model, task, settlement);
       break;
   }
   // Whoever settles a task is told its state, and need not be hinted at it.
@@ -68,7 +72,7 @@ export function settleRelease(model: Model, task: ModelTask, started: boolean): 
   comeBack(model, task, 0);
 }
 
-function endCancelled(model: Model, task: ModelTask): void {
+export function endCancelled(model: Model, task: ModelTask): void {
   closeAttempt(model, task, "cancelled", null);
   end(model, task, "cancelled");
 }

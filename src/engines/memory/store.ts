@@ -6,8 +6,9 @@ import { cancel } from "./cancel.ts";
 import { listen, prune, tend, unlisten } from "./care.ts";
 import { claim } from "./claim.ts";
 import { discard, patterns, redrive } from "./dead.ts";
-import { ends, get, history, list, stats } from "./inspect.ts";
+import { ends, get, history, list, stats, steps } from "./inspect.ts";
 import { Model } from "./model.ts";
+import { signal, step } from "./park.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { beat, join, leave, reconcile, workers } from "./sessions.ts";
 import { heldTask, settle } from "./settle.ts";
@@ -40,13 +41,16 @@ const HANDLERS: Handlers = {
     });
     return null;
   },
+  step: (model, op) => step(model, op.id, op.fence, op.name, op.value),
+  steps: (model, op) => steps(model, op.id),
+  signal: (model, op) => signal(model, op.id, op.name, op.value),
   cancel: (model, op) => cancel(model, op.id),
   get: (model, op) => get(model, op.id),
   ends: (model, op) => ends(model, op.ids),
   history: (model, op) => history(model, op.id),
   list: (model, op) => list(model, op.queue, op.state, op.filter, op.after, op.limit),
   patterns: (model, op) => patterns(model, op.queue, op.by, op.limit),
-  redrive: (model, op) => redrive(model, op.queue, op.filter, op.spacing),
+  redrive: (model, op) => redrive(model, op.queue, op.filter, op.spacing, op.fresh ?? false),
   discard: (model, op) => discard(model, op.queue, op.filter),
   join: (model, op) => join(model, op.worker, op.lease),
   beat: (model, op) => beat(model, op.sessions),

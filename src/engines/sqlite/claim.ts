@@ -4,7 +4,7 @@ import { type Body, type ClaimedTask, type Headers, JSON_TYPE } from "../../core
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
 import { bodyFrom } from "./body.ts";
 import { chunks, sized } from "./chunks.ts";
-import { end, GROUPED, isOutlived, type Mover, TOLD, unwatchTtl } from "./line.ts";
+import { end, GROUPED, isOutlived, type Mover, STEPPED, TOLD, unwatchTtl } from "./line.ts";
 import { taskBySeq } from "./place.ts";
 import { sweep, sweepIsDue } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -288,7 +288,7 @@ function holdEach(tx: Tx, terms: Terms, taken: LineRow[], specials: Special[], k
 
 /** What the worker gets. The fences were given out in the same order. */
 function handOver(tx: Tx, { queue, worker }: Terms, row: LineRow, special: Special): ClaimedTask {
-  const [rank, , seq, failures, , createdAt, data] = row;
+  const [rank, , seq, failures, bits, createdAt, data] = row;
   const attempt = failures + 1;
   const id = tx.id(createdAt, seq);
   if (tx.listeners > 0) {
@@ -306,5 +306,6 @@ function handOver(tx: Tx, { queue, worker }: Terms, row: LineRow, special: Speci
     priority: 0 - rank,
     groupKey: special.group_key,
     createdAt,
+    ...(bits & STEPPED && { stepped: true as const }),
   };
 }

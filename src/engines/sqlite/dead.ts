@@ -1,5 +1,5 @@
 import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../core/task.ts";
-import { announceTask, comeBack } from "./line.ts";
+import { announceTask, comeBack, DELETE_STEPS } from "./line.ts";
 import { findBySeq, remove, takeOut } from "./place.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -145,7 +145,13 @@ const REVIVE_KEY = `
   SET task = excluded.task, created_at = excluded.created_at, forget_at = NULL, state = NULL
   WHERE task = excluded.task OR forget_at <= ?`;
 
-export function redrive(tx: Tx, name: string, filter: DeadFilter, spacing: number): { count: number } {
+export function redrive(
+  tx: Tx,
+  name: string,
+  filter: DeadFilter,
+  spacing: number,
+  fresh: boolean,
+): { count: number } {
   const letters = deadLetters(tx, tx.queueNamed(name), filter);
   for (const [index, { task: seq }] of letters.entries()) {
     const task = findBySeq(tx, seq)!;
@@ -155,6 +161,7 @@ export function redrive(tx: Tx, name: string, filter: DeadFilter, spacing: numbe
     task.expiresAt = null;
     tx.run(REDRIVE, task.pos, seq);
     if (task.key !== null) tx.run(REVIVE_KEY, task.queue.id, task.key, seq, task.createdAt, tx.now);
+    if (fresh) tx.run(DELETE_STEPS, seq);
     announceTask(tx, "task.redriven", task, {});
     comeBack(tx, task, Math.floor(index * spacing));
   }

@@ -20,9 +20,10 @@ import {
 import { BOUNDS } from "../../engine/engine.ts";
 import { bodyFrom } from "./body.ts";
 import { deadLetters } from "./dead.ts";
+import { NEVER } from "./line.ts";
 import { type Found, findBySeq, findTask } from "./place.ts";
 import { workers } from "./sessions.ts";
-import type { Queue, Tx } from "./tx.ts";
+import { NO_DEPTH, type Queue, type Tx } from "./tx.ts";
 
 export function get(tx: Tx, id: string): TaskRecord {
   return record(tx, knownTask(tx, id));
@@ -72,7 +73,8 @@ function record(tx: Tx, task: Found): TaskRecord {
     attempt: ended ? (last?.attempt ?? 0) : task.failures + 1,
     maxAttempts: task.maxAttempts ?? task.queue.policy.maxAttempts,
     createdAt: task.createdAt,
-    dueAt: place.state === "scheduled" ? place.due : null,
+    dueAt: "due" in place && place.due !== NEVER ? place.due : null,
+    waitsFor: place.state === "parked" ? place.signal : null,
     expiresAt: task.expiresAt,
     worker: held?.worker ?? last?.worker ?? null,
     startedAt: held?.startedAt ?? last?.startedAt ?? null,
@@ -159,7 +161,7 @@ interface Page {
   rows: { task: number; key: SortKey }[];
 }
 
-/** A page, in the order of service (ready), due time (scheduled), group (waiting), arrival (claimed) or end. */
+/** A page, in the order of service (ready), due time (scheduled, parked), group (waiting), arrival (claimed) or end. */
 export function list(
   tx: Tx,
   name: string,
@@ -203,7 +205,10 @@ const KEPT = `
   SELECT task, rank AS a, pos AS b FROM kept WHERE queue = ? AND (rank, pos) > (?, ?) ORDER BY rank, pos LIMIT 0 + ?`;
 const SCHEDULED = `
   SELECT task, due AS a, task AS b FROM scheduled INDEXED BY scheduled_due
-  WHERE queue = ? AND (due, task) > (?, ?) ORDER BY due, task LIMIT 0 + ?`;
+  WHERE queue = ? AND (due, task) > (?, ?) AND signal IS NULL ORDER BY due, task LIMIT 0 + ?`;
+const PARKED = `
+  SELECT task, due AS a, task AS b FROM scheduled INDEXED BY scheduled_due
+  WHERE queue = ? AND (due, task) > (?, ?) AND signal IS NOT NULL ORDER BY due, task LIMIT 0 + ?`;
 const WAITING = `
   SELECT task, group_key AS a, pos AS b FROM waiting WHERE queue = ? AND (group_key, pos) > (?, ?)
   ORDER BY group_key, pos LIMIT 0 + ?`;
@@ -242,6 +247,8 @@ const PAGES: Record<TaskState, Turn> = {
   },
   scheduled: (tx, queue, start = [FIRST, 0], limit) =>
     inOrder(tx.all<KeyRow>(SCHEDULED, queue.id, start[0]!, start[1]!, limit)),
+  parked: (tx, queue, start = [FIRST, 0], limit) =>
+    inOrder(tx.all<KeyRow>(PARKED, queue.id, start[0]!, start[1]!, limit)),
   waiting: (tx, queue, start = ["", 0], limit) =>
     inOrder(tx.all<KeyRow>(WAITING, queue.id, start[0]!, start[1]!, limit)),
   claimed: (tx, queue, start = [0], limit) => {
@@ -258,16 +265,6 @@ const FLOW = `
   SELECT coalesce(sum(added), 0) AS added, coalesce(sum(claimed), 0) AS claimed, coalesce(sum(done), 0) AS done,
     coalesce(sum(failed), 0) AS failed, coalesce(sum(wait_ms), 0) AS waitMs, coalesce(sum(service_ms), 0) AS serviceMs
   FROM flow WHERE queue = ? AND slot > ?`;
-const NO_DEPTH = {
-  ready: 0,
-  waiting: 0,
-  scheduled: 0,
-  claimed: 0,
-  done: 0,
-  dead: 0,
-  cancelled: 0,
-  expired: 0,
-};
 
 export function stats(tx: Tx, name: string): QueueStats {
   const queue = tx.queueNamed(name);

@@ -21,6 +21,8 @@ export interface Mover {
   /** It has an idempotency key. */
   keyed: boolean;
   failures: number;
+  /** False where it is known to have no steps. */
+  stepped?: boolean;
 }
 
 /** A task that is claimed. */
@@ -36,8 +38,10 @@ export interface Held extends Mover {
 export const TOLD = 1;
 export const GROUPED = 2;
 export const KEYED = 4;
+export const STEPPED = 8;
+const HAS_STEPS = `EXISTS (SELECT 1 FROM step WHERE step.task = task.seq)`;
 export const SPECIAL = `(coalesce(expires_at, max_attempts, content_type, headers) IS NOT NULL) * ${TOLD}
-  + (group_key IS NOT NULL) * ${GROUPED} + (idempotency_key IS NOT NULL) * ${KEYED}`;
+  + (group_key IS NOT NULL) * ${GROUPED} + (idempotency_key IS NOT NULL) * ${KEYED} + ${HAS_STEPS} * ${STEPPED}`;
 
 const INSERT_READY = `
   INSERT INTO ready (queue, rank, pos, task, failures, special)
@@ -46,7 +50,7 @@ const INSERT_KEPT = `
   INSERT INTO kept (queue, rank, pos, task, failures, special, until, avoid)
   SELECT ?, ?, ?, seq, ?, ${SPECIAL}, ?, ? FROM task WHERE seq = ?`;
 const INSERT_SCHEDULED = `
-  INSERT INTO scheduled (queue, pos, task, due, failures, holds_group) VALUES (?, ?, ?, ?, ?, ?)`;
+  INSERT INTO scheduled (queue, pos, task, due, failures, holds_group, signal) VALUES (?, ?, ?, ?, ?, ?, ?)`;
 const INSERT_WAITING = `INSERT INTO waiting (queue, group_key, pos, task, rank) VALUES (?, ?, ?, ?, ?)`;
 const TAKE_LANE = `INSERT INTO lane (queue, group_key) VALUES (?, ?) ON CONFLICT DO NOTHING`;
 const FREE_LANE = `DELETE FROM lane WHERE queue = ? AND group_key = ?`;
@@ -116,11 +120,17 @@ function keptFrom(tx: Tx, queue: Queue, seq: number, failures: number): string[]
   return workers.some((worker) => !avoid.includes(worker)) ? avoid : null;
 }
 
-export function schedule(tx: Tx, task: Mover, due: number): "scheduled" {
-  tx.run(INSERT_SCHEDULED, task.queue.id, task.pos, task.seq, due, task.failures, task.holdsGroup ? 1 : 0);
-  tx.count(task.queue, "scheduled", 1);
+/** Due long after every clock has stopped. */
+export const NEVER = Number.MAX_SAFE_INTEGER;
+
+/** With a `signal` it is parked: that may come first. */
+export function schedule(tx: Tx, task: Mover, due: number, signal?: string): "scheduled" | "parked" {
+  const { queue, pos, seq, failures } = task;
+  tx.run(INSERT_SCHEDULED, queue.id, pos, seq, due, failures, task.holdsGroup ? 1 : 0, signal ?? null);
+  const state = signal === undefined ? "scheduled" : "parked";
+  tx.count(queue, state, 1);
   if (due <= tx.now) tx.swept = false;
-  return "scheduled";
+  return state;
 }
 
 /** From here on its time to live is watched. */
@@ -166,7 +176,7 @@ export function closeAttempt(
     error && error.stack,
     error && fingerprint(error),
   );
-  if (outcome === "released" || outcome === "cancelled") return;
+  if (outcome === "released" || outcome === "parked" || outcome === "cancelled") return;
   const flow = tx.flow(task.queue);
   flow.failed++;
   flow.serviceMs += tx.now - task.startedAt;
@@ -192,10 +202,11 @@ export function fail(
   return comeBack(tx, task, delay);
 }
 
-/** Back in line at its old place, now or later; its group waits for it. */
-export function comeBack(tx: Tx, task: Mover, delay: number): TaskState {
+/** Back in line at its old place, now or later, or when a signal comes; its group waits for it. */
+export function comeBack(tx: Tx, task: Mover, delay: number, signal?: string): TaskState {
   if (isOutlived(tx, task.expiresAt)) return end(tx, task, "expired");
   watchTtl(tx, task);
+  if (signal !== undefined) return schedule(tx, task, Math.min(tx.now + delay, NEVER), signal);
   return delay > 0 ? schedule(tx, task, tx.now + delay) : enter(tx, task);
 }
 
@@ -241,9 +252,13 @@ const END_KEY = `
   UPDATE idempotency SET forget_at = ?, state = ?
   WHERE queue = ? AND key = (SELECT idempotency_key FROM task WHERE seq = ?) AND task = ?`;
 
+export const DELETE_STEPS = `DELETE FROM step WHERE task = ?`;
+
 /** The group's next task takes its turn, and the idempotency window starts. */
 function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): void {
   tx.count(task.queue, state, 1);
+  // What steps are for is to go on from there: the dead may.
+  if (state !== "dead" && task.stepped !== false) tx.run(DELETE_STEPS, task.seq);
   if (task.keyed) tx.run(END_KEY, tx.now + BOUNDS.keyAfterEnd, state, task.queue.id, task.seq, task.seq);
   tx.hint.ended = true;
   if (tx.listeners > 0) {

@@ -242,6 +242,20 @@ export const MIGRATIONS: readonly string[] = [
     body TEXT NOT NULL             -- JSON: DibsEvent
   );
   `,
+  `
+  -- What a handler leaves for its next run, and what others had to say to it.
+  CREATE TABLE step (
+    task  INTEGER NOT NULL,
+    kind  TEXT    NOT NULL,        -- step, signal, lapsed
+    name  TEXT    NOT NULL,
+    value,
+    PRIMARY KEY (task, kind, name)
+  ) WITHOUT ROWID;
+
+  -- A parked task is one that is due when it has waited long enough, which may be never, or when this signal comes.
+  ALTER TABLE scheduled ADD COLUMN signal TEXT;
+  ALTER TABLE depth ADD COLUMN parked INTEGER NOT NULL DEFAULT 0;
+  `,
 ];
 
 /** Brings the schema up to date. To be called inside a transaction: of ten processes one does it. */

@@ -101,7 +101,10 @@ interface ClaimColumns extends Omit<ClaimOutcome, "tasks"> {
   special: [number, Special][];
 }
 
-type Special = Pick<ClaimedTask, "contentType" | "headers" | "maxAttempts" | "priority" | "groupKey">;
+type Special = Pick<
+  ClaimedTask,
+  "contentType" | "headers" | "maxAttempts" | "priority" | "groupKey" | "stepped"
+>;
 
 export function packOutcomes(outcomes: readonly Outcome[], ops: readonly Op[]): PackedOutcomes {
   const packed: PackedOutcomes = [];
@@ -172,15 +175,19 @@ function packClaim({ tasks, ...rest }: ClaimOutcome): ClaimColumns {
     columns.createdAt.push(task.createdAt);
     columns.data.push(task.data);
     if (!isUsual(task, rest.policies[task.queue]!.maxAttempts)) {
-      const { contentType, headers, maxAttempts, priority, groupKey } = task;
-      columns.special.push([i, { contentType, headers, maxAttempts, priority, groupKey }]);
+      const { contentType, headers, maxAttempts, priority, groupKey, stepped } = task;
+      columns.special.push([
+        i,
+        { contentType, headers, maxAttempts, priority, groupKey, ...(stepped && { stepped }) },
+      ]);
     }
   }
   return columns;
 }
 
 function isUsual(task: ClaimedTask, maxAttempts: number): boolean {
-  if (task.contentType !== JSON_TYPE || task.groupKey !== null || task.priority !== 0) return false;
+  if (task.stepped || task.contentType !== JSON_TYPE || task.groupKey !== null || task.priority !== 0)
+    return false;
   for (const _ in task.headers) return false;
   return task.maxAttempts === maxAttempts;
 }

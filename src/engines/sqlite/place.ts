@@ -1,5 +1,5 @@
 import type { EndState } from "../../core/task.ts";
-import { dropClaim, freeGroup, type Held, type Mover, unwatchTtl } from "./line.ts";
+import { DELETE_STEPS, dropClaim, freeGroup, type Held, type Mover, STEPPED, unwatchTtl } from "./line.ts";
 import type { Tx } from "./tx.ts";
 
 /** Where a task stands: which of the states' tables has it. */
@@ -7,6 +7,7 @@ export type Place =
   | { state: "claimed"; held: Held }
   | { state: "ready"; kept: boolean; failures: number }
   | { state: "scheduled"; due: number; failures: number; holdsGroup: boolean }
+  | { state: "parked"; due: number; failures: number; holdsGroup: boolean; signal: string }
   | { state: "waiting" }
   | { state: EndState };
 
@@ -43,9 +44,7 @@ export function findBySeq(tx: Tx, seq: number): Found | undefined {
   const place = findPlace(tx, task);
   const holdsGroup =
     task.groupKey !== null &&
-    (place.state === "claimed" ||
-      place.state === "ready" ||
-      (place.state === "scheduled" && place.holdsGroup));
+    (place.state === "claimed" || place.state === "ready" || ("holdsGroup" in place && place.holdsGroup));
   const failures = place.state === "claimed" ? place.held.failures : "failures" in place ? place.failures : 0;
   return { ...task, place, holdsGroup, failures };
 }
@@ -73,9 +72,16 @@ export function taskBySeq(tx: Tx, seq: number): Omit<Found, "place"> | undefined
 
 const READY = `SELECT failures FROM ready WHERE queue = ? AND rank = ? AND pos = ?`;
 const KEPT = `SELECT failures FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
-const SCHEDULED = `SELECT due, failures, holds_group FROM scheduled WHERE queue = ? AND pos = ?`;
+const SCHEDULED = `SELECT due, failures, holds_group, signal FROM scheduled WHERE queue = ? AND pos = ?`;
 const WAITING = `SELECT 1 FROM waiting WHERE queue = ? AND group_key = ? AND pos = ?`;
 const ENDED = `SELECT state FROM ended WHERE task = ?`;
+
+interface ScheduledRow {
+  due: number;
+  failures: number;
+  holds_group: number;
+  signal: string | null;
+}
 
 function findPlace(tx: Tx, task: Omit<Found, "place">): Place {
   const queue = task.queue.id;
@@ -85,14 +91,11 @@ function findPlace(tx: Tx, task: Omit<Found, "place">): Place {
   if (ended) return { state: ended.state };
   const ready = tx.get<{ failures: number }>(READY, queue, task.rank, task.pos);
   if (ready) return { state: "ready", kept: false, failures: ready.failures };
-  const scheduled = tx.get<{ due: number; failures: number; holds_group: number }>(
-    SCHEDULED,
-    queue,
-    task.pos,
-  );
+  const scheduled = tx.get<ScheduledRow>(SCHEDULED, queue, task.pos);
   if (scheduled) {
-    const { due, failures } = scheduled;
-    return { state: "scheduled", due, failures, holdsGroup: scheduled.holds_group === 1 };
+    const { due, failures, signal } = scheduled;
+    const waits = { due, failures, holdsGroup: scheduled.holds_group === 1 };
+    return signal === null ? { state: "scheduled", ...waits } : { state: "parked", signal, ...waits };
   }
   const kept = tx.get<{ failures: number }>(KEPT, queue, task.rank, task.pos);
   if (kept) return { state: "ready", kept: true, failures: kept.failures };
@@ -134,6 +137,7 @@ export function heldFrom(tx: Tx, row: ClaimRow): Held {
     session: row.session,
     startedAt: row.started_at,
     cancelled: row.cancelled === 1,
+    stepped: (row.special & STEPPED) !== 0,
   };
 }
 
@@ -155,6 +159,7 @@ export function takeOut(tx: Tx, task: Found): void {
       tx.run(task.place.kept ? DELETE_KEPT : DELETE_READY, queue, task.rank, task.pos);
       break;
     case "scheduled":
+    case "parked":
       tx.run(DELETE_SCHEDULED, queue, task.pos);
       break;
     case "waiting":
@@ -170,7 +175,8 @@ export function takeOut(tx: Tx, task: Found): void {
       break;
   }
   tx.count(task.queue, task.place.state, -1);
-  if (["ready", "scheduled", "waiting"].includes(task.place.state)) unwatchTtl(tx, task.seq, task.expiresAt);
+  if (["ready", "scheduled", "parked", "waiting"].includes(task.place.state))
+    unwatchTtl(tx, task.seq, task.expiresAt);
 }
 
 const DELETE_TASK = `DELETE FROM task WHERE seq = ?`;
@@ -182,6 +188,7 @@ export function remove(tx: Tx, task: Found): void {
   takeOut(tx, task);
   tx.run(DELETE_TASK, task.seq);
   tx.run(DELETE_LEDGER, task.seq);
+  tx.run(DELETE_STEPS, task.seq);
   if (task.holdsGroup) freeGroup(tx, task.queue, task.groupKey!);
   if (task.key !== null) tx.run(DELETE_KEY, task.queue.id, task.key, task.seq);
 }

@@ -3,7 +3,7 @@ import type { Body } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
 import { chunks, sized } from "./chunks.ts";
 import { freeGroups, startKeyWindows } from "./end-together.ts";
-import { GROUPED, KEYED, TOLD } from "./line.ts";
+import { DELETE_STEPS, GROUPED, KEYED, STEPPED, TOLD } from "./line.ts";
 import type { Tx } from "./tx.ts";
 
 interface Success {
@@ -128,6 +128,7 @@ function endAll(tx: Tx, successes: readonly Success[]): void {
     claims.filter(([, special]) => special & bit).map(([task]) => task);
   freeGroups(tx, having(GROUPED));
   startKeyWindows(tx, having(KEYED));
+  for (const seq of having(STEPPED)) tx.run(DELETE_STEPS, seq);
   const settled = new Set(ended);
   for (const each of successes) each.settled = settled.has(each.seq);
 }

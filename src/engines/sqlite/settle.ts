@@ -14,6 +14,7 @@ import {
   fail,
   type Held,
 } from "./line.ts";
+import { park } from "./park.ts";
 import { type ClaimRow, heldFrom } from "./place.ts";
 import type { Tx } from "./tx.ts";
 
@@ -36,6 +37,8 @@ function settleAs(tx: Tx, task: Held, settlement: Settlement): TaskState {
       return settleReject(tx, task, settlement);
     case "release":
       return settleRelease(tx, task, settlement.started);
+    case "park":
+      return park(tx, task, settlement);
   }
 }
 
@@ -78,7 +81,7 @@ export function settleRelease(tx: Tx, task: Held, started: boolean): TaskState {
   return comeBack(tx, task, 0);
 }
 
-function endCancelled(tx: Tx, task: Held): TaskState {
+export function endCancelled(tx: Tx, task: Held): TaskState {
   closeAttempt(tx, task, "cancelled", null);
   return end(tx, task, "cancelled");
 }

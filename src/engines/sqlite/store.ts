@@ -21,6 +21,7 @@ import { type Durability, Journal } from "./journal.ts";
 import { whenFree } from "./lock.ts";
 import { ends, get, history, list, stats } from "./inspect.ts";
 import { openDatabase } from "./open.ts";
+import { signal, step, steps } from "./park.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { beat, join, leave, reconcile, workers } from "./sessions.ts";
 import { settleTogether } from "./settle-together.ts";
@@ -40,13 +41,16 @@ const HANDLERS: Handlers = {
   settle: (tx, op) => settle(tx, op.id, op.fence, op.settlement),
   extend: (tx, op) => extend(tx, op.id, op.fence, op.lease),
   progress: (tx, op) => progress(tx, op.id, op.fence, op.value, op.note),
+  step: (tx, op) => step(tx, op.id, op.fence, op.name, op.value),
+  steps: (tx, op) => steps(tx, op.id),
+  signal: (tx, op) => signal(tx, op.id, op.name, op.value),
   cancel: (tx, op) => cancel(tx, op.id),
   get: (tx, op) => get(tx, op.id),
   ends: (tx, op) => ends(tx, op.ids),
   history: (tx, op) => history(tx, op.id),
   list: (tx, op) => list(tx, op.queue, op.state, op.filter, op.after, op.limit),
   patterns: (tx, op) => patterns(tx, op.queue, op.by, op.limit),
-  redrive: (tx, op) => redrive(tx, op.queue, op.filter, op.spacing),
+  redrive: (tx, op) => redrive(tx, op.queue, op.filter, op.spacing, op.fresh ?? false),
   discard: (tx, op) => discard(tx, op.queue, op.filter),
   join: (tx, op) => join(tx, op.worker, op.lease),
   beat: (tx, op) => beat(tx, op.sessions),

@@ -30,10 +30,10 @@ const INSERT_QUEUE = `INSERT INTO queue (name, named, paused, created_at) VALUES
 const INSERT_DEPTH = `INSERT INTO depth (queue) VALUES (?)`;
 const ADD_DEPTH = `
   UPDATE depth SET ready = ready + ?, waiting = waiting + ?, scheduled = scheduled + ?, claimed = claimed + ?,
-    done = done + ?, dead = dead + ?, cancelled = cancelled + ?, expired = expired + ?
+    parked = parked + ?, done = done + ?, dead = dead + ?, cancelled = cancelled + ?, expired = expired + ?
   WHERE queue = ?`;
 const READ_DEPTH = `
-  SELECT ready, waiting, scheduled, claimed, done, dead, cancelled, expired FROM depth WHERE queue = ?`;
+  SELECT ready, waiting, scheduled, claimed, parked, done, dead, cancelled, expired FROM depth WHERE queue = ?`;
 const ADD_FLOW = `
   INSERT INTO flow (queue, slot, added, claimed, done, failed, wait_ms, service_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (queue, slot) DO UPDATE SET
@@ -41,6 +41,18 @@ const ADD_FLOW = `
     failed = failed + excluded.failed, wait_ms = wait_ms + excluded.wait_ms,
     service_ms = service_ms + excluded.service_ms`;
 const INSERT_EVENT = `INSERT INTO event (n, body) VALUES (?, ?)`;
+
+export const NO_DEPTH: Readonly<DepthByState> = {
+  ready: 0,
+  waiting: 0,
+  scheduled: 0,
+  claimed: 0,
+  parked: 0,
+  done: 0,
+  dead: 0,
+  cancelled: 0,
+  expired: 0,
+};
 
 /**
  * What the verbs work in: the open transaction, with the engine's clock, the numbers to give out, the queues
@@ -282,7 +294,7 @@ export class Tx extends Statements {
   count(queue: Queue, state: TaskState, by: number): void {
     let depth = this.#depths.get(queue);
     if (!depth) {
-      depth = { ready: 0, waiting: 0, scheduled: 0, claimed: 0, done: 0, dead: 0, cancelled: 0, expired: 0 };
+      depth = { ...NO_DEPTH };
       this.#depths.set(queue, depth);
     }
     depth[state] += by;
@@ -311,6 +323,7 @@ export class Tx extends Statements {
         d.waiting,
         d.scheduled,
         d.claimed,
+        d.parked,
         d.done,
         d.dead,
         d.cancelled,

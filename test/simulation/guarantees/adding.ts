@@ -73,6 +73,7 @@ function enter(turn: Turn, id: string, task: NewTask): void {
     rows: [],
     holdsGroup: false,
     keptUntil: null,
+    steps: new Map(),
   };
   books.entries.set(id, entry);
   const queue = books.queue(task.queue);

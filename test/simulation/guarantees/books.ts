@@ -1,5 +1,5 @@
 import { DEFAULT_POLICY, type QueuePolicy } from "../../../src/core/policy.ts";
-import type { AttemptOutcome, EndState, NewTask, WorkerInfo } from "../../../src/core/task.ts";
+import type { AttemptOutcome, Body, EndState, NewTask, WorkerInfo } from "../../../src/core/task.ts";
 import { BOUNDS, type Notice } from "../../../src/engine/engine.ts";
 import type { ExpectedTime } from "../machine.ts";
 
@@ -110,6 +110,8 @@ export interface Entry {
   holdsGroup: boolean;
   /** Until then it is kept from those that failed it. */
   keptUntil: number | null;
+  /** What its handler left and others said, by kind and name. */
+  steps: Map<string, Body | null>;
 }
 
 export interface Holder {

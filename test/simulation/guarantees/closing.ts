@@ -44,6 +44,8 @@ function endTask(turn: Turn, entry: Entry, record: TaskRecord): void {
   const { books } = turn;
   check(record.endedAt === books.now, `task ${entry.id} ended at ${record.endedAt}; it is ${books.now}`);
   turn.freed(entry);
+  // What steps are for is to go on from there: the dead may.
+  if (record.state !== "dead") entry.steps.clear();
   const { queue, idempotencyKey } = entry.task;
   const key = idempotencyKey === undefined ? undefined : books.queue(queue).keys.get(idempotencyKey);
   if (key?.id === entry.id && isEnd(record.state)) key.end = { at: books.now, state: record.state };

@@ -1,7 +1,8 @@
 import type { AttemptOutcome, TaskState } from "../../../src/core/task.ts";
-import type { Op, Outcome } from "../../../src/engine/engine.ts";
+import type { Op, Outcome, Settlement } from "../../../src/engine/engine.ts";
 import { checkAdded, refusalOfAdds } from "./adding.ts";
 import type { Books, Entry } from "./books.ts";
+import { hasHeard } from "./stepping.ts";
 import type { Turn } from "./turn.ts";
 import { check } from "./violation.ts";
 
@@ -10,7 +11,7 @@ const FAILURES: ReadonlySet<AttemptOutcome> = new Set(["failed", "timeout", "los
 /** Holds or not: the one question that every fenced verb must answer alike. */
 export function checkFence(
   turn: Turn,
-  op: Op<"settle" | "extend" | "progress">,
+  op: Op<"settle" | "extend" | "progress" | "step">,
   outcome: Outcome,
 ): Entry | undefined {
   const entry = turn.books.entries.get(op.id);
@@ -53,6 +54,9 @@ export function checkSettle(turn: Turn, op: Op<"settle">, outcome: Outcome<"sett
     case "release":
       endClaim(turn, entry, cancelled ? "cancelled" : "released", 0, settlement.started || cancelled);
       break;
+    case "park":
+      checkPark(turn, entry, settlement);
+      break;
   }
   const record = turn.after.tasks.get(op.id)!;
   check(
@@ -63,6 +67,22 @@ export function checkSettle(turn: Turn, op: Op<"settle">, outcome: Outcome<"sett
   // Hand-over: the adds are there as the task is done.
   check(String(record.result) === String(settlement.result), `task ${op.id} lost its result`);
   checkAdded(turn, settlement.adds ?? [], null);
+}
+
+/** Parked, unless what it waits for is known already. */
+function checkPark(turn: Turn, entry: Entry, { signal, timeout }: Settlement & { kind: "park" }): void {
+  const { books } = turn;
+  const { cancelled } = entry.holder!;
+  if (cancelled || hasHeard(entry, signal) || books.isOutlived(entry)) {
+    endClaim(turn, entry, cancelled ? "cancelled" : "parked");
+    return;
+  }
+  const { fence, worker, startedAt } = entry.holder!;
+  entry.holder = null;
+  const attempt = entry.failures + 1;
+  entry.rows.push({ attempt, fence, worker, startedAt, endedAt: books.now, outcome: "parked" });
+  const record = turn.expect(entry, "parked", timeout === null ? null : books.now + timeout);
+  check(record.waitsFor === signal, `task ${entry.id} waits for ${record.waitsFor}, not for ${signal}`);
 }
 
 /** The end of one attempt, by whatever ended it: what must have become of the task. */

@@ -17,6 +17,7 @@ import { close } from "./closing.ts";
 import { checkBeat, checkLeave, checkReconcile, checkTend } from "./passing.ts";
 import { checkDiscard, checkDrop, checkPrune, checkPurge, checkRedrive } from "./removing.ts";
 import { checkFence, checkSettle } from "./settling.ts";
+import { checkSignal, checkStep, checkSteps } from "./stepping.ts";
 import { EMPTY, type Snapshot, takeSnapshot } from "./snapshot.ts";
 import { Turn } from "./turn.ts";
 import { check } from "./violation.ts";
@@ -67,6 +68,7 @@ export class Watch {
           `the ledger of ${op.id} is ${JSON.stringify(rows)}; it should be ${JSON.stringify(books.entries.get(op.id)!.rows)}`,
       );
     }
+    if (op.verb === "steps") checkSteps(books, op, outcome as Outcome<"steps">);
     if (op.verb === "get")
       check("ok" in outcome === books.entries.has(op.id), `get answered ${JSON.stringify(outcome)}`);
     if (op.verb === "ends") {
@@ -152,6 +154,9 @@ const JUDGES: Judges = {
       `progress is ${JSON.stringify(progress)}`,
     );
   },
+  step: checkStep,
+  signal: checkSignal,
+  steps: nothing,
   cancel: (turn, op, outcome) => {
     const { books } = turn;
     const entry = books.entries.get(op.id);
