@@ -3,7 +3,7 @@ export { type DeadLetters, type DeadPatternInfo, type DeadSelection } from "./ap
 export { defineQueue, type QueueDefinition, type QueueOptions } from "./api/definition.ts";
 export { type Dibs, type QueueInfo, type WorkerSummary } from "./api/dibs.ts";
 export { open, type OpenOptions } from "./api/open.ts";
-export { type ClaimOptions, type Queue } from "./api/queue.ts";
+export { type ClaimOptions, type Queue, type VerifiedTask, type Verifier } from "./api/queue.ts";
 export { type AddedTaskHandle, type AttemptInfo, type TaskHandle, type TaskInfo } from "./api/task-handle.ts";
 export { type Clock } from "./core/clock.ts";
 export { Reject, Retry } from "./core/control.ts";
@@ -16,4 +16,5 @@ export { type AttemptOutcome, type QueueStats, type TaskState } from "./core/tas
 export { type Claim } from "./worker/claim.ts";
 export { type StopOptions, type WorkBatchOptions, type WorkOptions } from "./worker/options.ts";
 export { type BatchHandler, type Handler, type Task } from "./worker/task.ts";
+export { type Verdict } from "./worker/verify.ts";
 export { type Worker } from "./worker/worker.ts";

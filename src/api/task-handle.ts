@@ -3,7 +3,14 @@ import { DibsError } from "../core/errors.ts";
 import { decodeBody, encodeJson } from "../core/json.ts";
 import { checkNames } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
-import { type Attempt, JSON_TYPE, type TaskEnd, type TaskRecord, type TaskState } from "../core/task.ts";
+import {
+  type Attempt,
+  type Body,
+  JSON_TYPE,
+  type TaskEnd,
+  type TaskRecord,
+  type TaskState,
+} from "../core/task.ts";
 
 /** A task as its producer, or anybody with its id, holds it. */
 export class TaskHandle<Result = unknown> {
@@ -92,7 +99,7 @@ export function describe(record: TaskRecord): TaskInfo {
   return {
     ...record,
     data: decodeBody(record.data, record.contentType),
-    result: record.result === null ? null : decodeBody(record.result, JSON_TYPE),
+    result: resultFrom(record.result) ?? null,
     createdAt: new Date(record.createdAt),
     dueAt: date(record.dueAt),
     expiresAt: date(record.expiresAt),
@@ -104,7 +111,7 @@ export function describe(record: TaskRecord): TaskInfo {
 function resultOf(end: TaskEnd): unknown {
   switch (end.state) {
     case "done":
-      return end.result === null ? undefined : decodeBody(end.result, JSON_TYPE);
+      return resultFrom(end.result);
     case "dead": {
       const { name, message } = end.error!;
       const cause = Object.assign(new Error(message), { name, stack: end.error!.stack ?? undefined });
@@ -115,4 +122,9 @@ function resultOf(end: TaskEnd): unknown {
     case "expired":
       throw new DibsError("TASK_EXPIRED", `Task ${end.id} expired: no worker had started it within its ttl.`);
   }
+}
+
+/** What a handler returned. */
+export function resultFrom(result: Body | null): unknown {
+  return result === null ? undefined : decodeBody(result, JSON_TYPE);
 }

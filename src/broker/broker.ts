@@ -102,6 +102,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     step: (held, name, value) => step(context, held, name, value),
     steps: async (id) => run({ verb: "steps", id: checkTaskId(id) }),
     signal: (id, name, value) => signal(context, id, name, value),
+    verifying: async ({ id, fence }) => run({ verb: "verifying", id: checkTaskId(id), fence }),
     task: async (id) => run({ verb: "get", id: checkTaskId(id) }),
     history: async (id) => run({ verb: "history", id: checkTaskId(id) }),
     cancel: async (id) => (await run({ verb: "cancel", id: checkTaskId(id) })).state,

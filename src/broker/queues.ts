@@ -1,5 +1,6 @@
 import { parsePolicy, type QueuePolicy } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
+import { verificationQueue } from "../core/verification.ts";
 import type { Context } from "./context.ts";
 
 /** Tasks removed in one commit: a long purge must not hold the others up. */
@@ -13,6 +14,7 @@ export async function declare(
 ): Promise<QueuePolicy> {
   checkQueueName(queue);
   const named = parsePolicy(policy);
+  if (named.verified) checkQueueName(verificationQueue(queue));
   const outcome = await context.run({ verb: "declare", queue, policy: named, force: options.force ?? false });
   context.policies.set(queue, outcome.policy);
   return outcome.policy;

@@ -7,6 +7,7 @@ import type { SettleRef, WithinOptions, Word } from "../core/port.ts";
 import { backoffDelay } from "../core/retry.ts";
 import { show } from "../core/show.ts";
 import type { TaskState } from "../core/task.ts";
+import { refusal } from "../core/verification.ts";
 import type { Settlement } from "../engine/engine.ts";
 import { expectTasks } from "./add.ts";
 import { checkBody, checkTasks, clipError } from "./check.ts";
@@ -23,6 +24,7 @@ export async function settle(
     const { id, fence } = claim;
     return context.runWithin(tx, { verb: "settle", id, fence, settlement: settlementOf(context, word) });
   }
+  if (word.kind === "refuse") return send(context, claim, await settlementOfRefusal(context, word));
   if (word.kind !== "nack") return send(context, claim, settlementOf(context, word));
   // Known for every claim made here, so that a nack keeps its place among the calls of the moment.
   const policy = context.policies.get(claim.queue) ?? (await fetchPolicy(context, claim.queue));
@@ -37,7 +39,7 @@ function send(
   return context.run({ verb: "settle", id, fence, settlement });
 }
 
-function settlementOf(context: Context, word: Exclude<Word, { kind: "nack" }>): Settlement {
+function settlementOf(context: Context, word: Exclude<Word, { kind: "nack" | "refuse" }>): Settlement {
   switch (word.kind) {
     case "ack":
       if (word.result !== null) checkBody(word.result, "A result");
@@ -45,6 +47,8 @@ function settlementOf(context: Context, word: Exclude<Word, { kind: "nack" }>): 
       checkTasks(word.adds);
       expectTasks(context, word.adds);
       return { kind: "done", result: word.result, adds: word.adds };
+    case "accept":
+      return { kind: "verdict", of: word.of, accepted: true };
     case "reject":
       return { kind: "reject", error: clipError(word.error) };
     case "release":
@@ -76,6 +80,19 @@ function settlementOfNack(
   context.keeper.expect(delay + policy.elsewhere);
   const settlement: Settlement = { kind: "fail", error: clipError(word.error), delay };
   return word.outcome ? { ...settlement, outcome: word.outcome } : settlement;
+}
+
+/** As if its worker had failed it, by the policy of its own queue. */
+async function settlementOfRefusal(
+  context: Context,
+  { of: { id, fence, queue, attempt }, feedback }: Word & { kind: "refuse" },
+): Promise<Settlement> {
+  const { message } = clipError(refusal(feedback));
+  const policy = context.policies.get(queue) ?? (await fetchPolicy(context, queue));
+  const delay = backoffDelay(policy.backoff, attempt, context.random);
+  context.keeper.expect(delay);
+  context.keeper.expect(delay + policy.elsewhere);
+  return { kind: "verdict", of: { id, fence }, accepted: false, feedback: message, delay };
 }
 
 async function fetchPolicy(context: Context, queue: string): Promise<QueuePolicy> {

@@ -9,6 +9,7 @@ export type TaskEventType =
   | "task.failed"
   | "task.released"
   | "task.parked"
+  | "task.verifying"
   | "task.signalled"
   | "task.dead"
   | "task.cancelled"

@@ -1,6 +1,7 @@
 import type { Clock } from "./clock.ts";
 import type { DibsEvent } from "./events.ts";
 import type { QueuePolicy } from "./policy.ts";
+import type { Verified } from "./verification.ts";
 import type {
   AddedTask,
   Attempt,
@@ -46,6 +47,9 @@ export interface Port {
 
   /** Whether it was kept: not where the task has ended, or one of that name has come, or was waited for in vain. */
   signal(id: string, name: string, value: Body | null): Promise<boolean>;
+
+  /** For a verifier. */
+  verifying(verified: Verified): Promise<{ task: TaskRecord; result: Body | null }>;
 
   task(id: string): Promise<TaskRecord>;
   history(id: string): Promise<Attempt[]>;
@@ -111,7 +115,10 @@ export type Word =
   | { kind: "reject"; error: TaskError }
   | { kind: "release"; started: boolean }
   /** Waits for a signal, for at most `timeout`, and holds nobody meanwhile. */
-  | { kind: "park"; signal: string; timeout: number | null };
+  | { kind: "park"; signal: string; timeout: number | null }
+  /** A verifier's, on the result of another task. */
+  | { kind: "accept"; of: Verified }
+  | { kind: "refuse"; of: Verified & { queue: string; attempt: number }; feedback: string };
 
 export type ClaimNotice =
   | { kind: "lost" | "timeout" | "cancel"; id: string; fence: number }

@@ -1,6 +1,6 @@
 /** The nouns: what a task is, in the words of ARCHITECTURE.md. Plain data, so that it crosses threads and wires. */
 
-export const PENDING_STATES = ["scheduled", "waiting", "ready", "claimed", "parked"] as const;
+export const PENDING_STATES = ["scheduled", "waiting", "ready", "claimed", "parked", "verifying"] as const;
 export const END_STATES = ["done", "dead", "cancelled", "expired"] as const;
 export type TaskState = (typeof PENDING_STATES)[number] | (typeof END_STATES)[number];
 export type EndState = (typeof END_STATES)[number];
@@ -58,6 +58,8 @@ export interface ClaimedTask extends ClaimRef {
   createdAt: number;
   /** Earlier runs of its handler left steps, or somebody sent a signal. */
   stepped?: true;
+  /** Why a verifier refused the last result. */
+  feedback?: string;
 }
 
 /** What a run of a handler leaves for the next one: see docs/concepts/steps-and-signals.md. */
@@ -79,6 +81,7 @@ export interface TaskError {
 export type AttemptOutcome =
   | "done"
   | "failed"
+  | "refused"
   | "rejected"
   | "lost"
   | "timeout"
@@ -159,6 +162,7 @@ export interface DepthByState {
   scheduled: number;
   claimed: number;
   parked: number;
+  verifying: number;
   done: number;
   dead: number;
   cancelled: number;

@@ -2,6 +2,7 @@ import type { Reading } from "../core/clock.ts";
 import type { ErrorData } from "../core/errors.ts";
 import type { DibsEvent } from "../core/events.ts";
 import type { QueuePolicy } from "../core/policy.ts";
+import type { Verified } from "../core/verification.ts";
 import type {
   AddedTask,
   Attempt,
@@ -76,7 +77,7 @@ export type Notice =
   | { session: number; kind: "lost" | "timeout" | "cancel"; id: string; fence: number }
   | { session: number; kind: "gone" };
 
-/** How a claim ends. `adds` commit with it or not at all. */
+/** How a claim ends. `adds` commit with it or not at all; in a verified queue they are kept back until the verdict. */
 export type Settlement =
   | { kind: "done"; result: Body | null; adds?: NewTask[] }
   /** A failure: scheduled again after `delay`, or dead when it was the last attempt. */
@@ -89,7 +90,12 @@ export type Settlement =
    * Waits for a signal, at its place and as the head of its group, until one comes or `timeout` has passed; back at once
    * where it came before. No attempt used up.
    */
-  | { kind: "park"; signal: string; timeout: number | null };
+  | { kind: "park"; signal: string; timeout: number | null }
+  /** Of a verifier: on the result that an attempt at another task brought, if that still waits for it. */
+  | ({ kind: "verdict"; of: Verified } & Verdict);
+
+/** Refused is a failed attempt: scheduled again after `delay`, without its steps, or dead when it was the last. */
+export type Verdict = { accepted: true } | { accepted: false; feedback: string; delay: number };
 
 /** Every verb: what it is given, and what it answers. */
 export interface Verbs {
@@ -141,6 +147,8 @@ export interface Verbs {
   steps: Verb<{ id: string }, Step[]>;
   /** One of each name is kept until the task has ended; later ones, or those that come too late, are not. */
   signal: Verb<{ id: string; name: string; value: Body | null }, { kept: boolean; state: TaskState }>;
+  /** What a verifier is to judge: the result, and the task that it is of. TASK_NOT_FOUND where nobody waits for it. */
+  verifying: Verb<Verified, { task: TaskRecord; result: Body | null }>;
   /** Ends a pending task; asks the holder of a claimed one to stop, and makes sure it ends cancelled. */
   cancel: Verb<{ id: string }, { state: TaskState }>;
   get: Verb<{ id: string }, TaskRecord>;
@@ -262,6 +270,7 @@ export const READING_VERBS: ReadonlySet<VerbName> = new Set([
   "get",
   "ends",
   "steps",
+  "verifying",
   "history",
   "list",
   "patterns",

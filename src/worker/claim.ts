@@ -28,6 +28,8 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   readonly headers: Readonly<Headers>;
   readonly priority: number;
   readonly groupKey: string | null;
+  /** Why a verifier refused what the last attempt returned. */
+  readonly feedback: string | undefined;
 
   /** @internal */
   protected readonly port: Port;
@@ -51,6 +53,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     this.headers = task.headers;
     this.priority = task.priority;
     this.groupKey = task.groupKey;
+    this.feedback = task.feedback;
   }
 
   /** The payload. What a door stored as another type than JSON comes as text or bytes. */

@@ -1,6 +1,7 @@
 import { formatTaskId } from "../../src/core/task-id.ts";
 import { type ClaimRef, type DeadFilter, END_STATES, PENDING_STATES } from "../../src/core/task.ts";
-import type { Op, VerbName } from "../../src/engine/engine.ts";
+import { verificationQueue } from "../../src/core/verification.ts";
+import type { Op, Settlement, VerbName } from "../../src/engine/engine.ts";
 import { drawHabits, type Habits, Inputs, SIGNALS } from "./inputs.ts";
 import type { Known } from "./known.ts";
 import type { Random } from "./random.ts";
@@ -25,6 +26,7 @@ const WEIGHTS: Record<VerbName, number> = {
   step: 3,
   steps: 1.5,
   signal: 3,
+  verifying: 1,
   cancel: 4,
   get: 1.5,
   ends: 1.5,
@@ -86,7 +88,7 @@ export class Generator {
     );
     if (chance(0.2)) refs.push(...held.slice(0, 1));
     return [
-      ...refs.map((claim): Op => ({ verb: "settle", ...claim, settlement: this.#inputs.settlement() })),
+      ...refs.map((claim): Op => ({ verb: "settle", ...claim, settlement: this.#settlement(claim) })),
       this.#claim(),
     ];
   }
@@ -107,7 +109,14 @@ export class Generator {
       tasks: this.#inputs.tasks(this.#random.pick(this.#habits.bulk ? [1, 9, 9, 70] : [1, 1, 2, 4])),
     }),
     claim: () => this.#claim(),
-    settle: () => ({ verb: "settle", ...this.#claimRef(), settlement: this.#inputs.settlement() }),
+    settle: () => {
+      const claim = this.#claimRef();
+      return { verb: "settle", ...claim, settlement: this.#settlement(claim) };
+    },
+    verifying: () => ({
+      verb: "verifying",
+      ...([...this.#known.asked.values()].at(-1) ?? { id: this.#id(), fence: 1 }),
+    }),
     extend: () => ({ verb: "extend", ...this.#claimRef(), lease: this.#random.pick([1, 500, 20_000]) }),
     progress: () => ({
       verb: "progress",
@@ -189,12 +198,32 @@ export class Generator {
       queues:
         chosen && chance(0.7)
           ? chosen.queues
-          : some([...this.#habits.queues, ...(chance(0.1) ? ["nowhere"] : [])]),
+          : some([
+              ...this.#habits.queues,
+              ...this.#habits.queues.map(verificationQueue),
+              ...(chance(0.1) ? ["nowhere"] : []),
+            ]),
       max: pick(this.#habits.bulk ? [2, 12, 100] : [1, 1, 2, 5]),
       worker: chosen?.worker ?? pick(WORKERS),
       ...(chosen && { session: chosen.id }),
       ...maybe(0.25, () => ({ share: pick([1, 2]) })),
       ...maybe(0.3, () => ({ lease: pick([100, 2_000, 60_000]) })),
+    };
+  }
+
+  /** A verifier has a verdict, mostly on what it was asked for. */
+  #settlement({ fence }: ClaimRef): Settlement {
+    const { pick, chance } = this.#random;
+    const asked = this.#known.asked.get(fence) ?? (chance(0.02) ? { id: this.#id(), fence } : undefined);
+    if (!asked || chance(0.2)) return this.#inputs.settlement();
+    const of = chance(0.1) ? { ...asked, fence: asked.fence + 1 } : asked;
+    if (chance(0.6)) return { kind: "verdict", of, accepted: true };
+    return {
+      kind: "verdict",
+      of,
+      accepted: false,
+      feedback: pick(["too short", "no"]),
+      delay: pick([0, 100]),
     };
   }
 

@@ -51,6 +51,7 @@ export class Inputs {
     const { pick, chance } = this.#random;
     const policy: Partial<QueuePolicy> = {};
     if (chance(0.4)) policy.lease = pick([100, 1_000, 5_000, 30_000]);
+    if (chance(0.15)) policy.verified = chance(0.7);
     if (chance(0.3)) policy.timeout = pick([400, 5_000, 60_000]);
     if (chance(0.5)) policy.maxAttempts = pick([1, 2, 3, 4]);
     if (chance(0.1)) policy.backoff = { type: "fixed", delay: pick([0, 1_000]), max: 1_000, jitter: 0 };

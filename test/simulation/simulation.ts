@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { verificationQueue } from "../../src/core/verification.ts";
 import { END_STATES, PENDING_STATES } from "../../src/core/task.ts";
 import { MemoryStore } from "../../src/engines/memory/store.ts";
 import { BOUNDS, type Hint, type Op, type Outcome } from "../../src/engine/engine.ts";
@@ -12,7 +13,7 @@ import { PostgresSubject } from "./postgres.ts";
 import { SqliteSubject } from "./sqlite.ts";
 import type { EngineName, Subject } from "./subject.ts";
 
-const NAMES = [...QUEUES, "nowhere"];
+const NAMES = [...QUEUES, "nowhere"].flatMap((queue) => [queue, verificationQueue(queue)]);
 const LAST_STEPS = 15;
 /** More rounds than any task has attempts and delays: what is not at an end by then never will be. */
 const DRAIN_ROUNDS = 1_000;
@@ -206,12 +207,13 @@ class Simulation {
       const { tasks } = answer<"claim">(claim!);
       if (tasks.length > 0) {
         await this.#batch(
-          tasks.map(({ id, fence }): Op => ({
-            verb: "settle",
-            id,
-            fence,
-            settlement: { kind: "done", result: null },
-          })),
+          tasks.map(({ id, fence }): Op => {
+            const of = this.#known.asked.get(fence);
+            const settlement = of
+              ? ({ kind: "verdict", of, accepted: true } as const)
+              : ({ kind: "done", result: null } as const);
+            return { verb: "settle", id, fence, settlement };
+          }),
         );
         continue;
       }

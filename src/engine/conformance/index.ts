@@ -30,6 +30,7 @@ import { stats } from "./stats.ts";
 import { steps } from "./steps.ts";
 import { noTransactions, transactions } from "./transactions.ts";
 import { ttl } from "./ttl.ts";
+import { verification } from "./verification.ts";
 import { waitingClaims } from "./waiting-claims.ts";
 import { workers } from "./workers.ts";
 
@@ -62,6 +63,7 @@ const THEMES = {
   results,
   cancel,
   steps,
+  verification,
   stats,
   workers,
   events,

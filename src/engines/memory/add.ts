@@ -71,6 +71,8 @@ function addOne(model: Model, task: NewTask): AddedTask {
     holdsGroup: false,
     elsewhere: null,
     claim: null,
+    pending: null,
+    feedback: null,
     ledger: [],
     endedAt: null,
     result: null,

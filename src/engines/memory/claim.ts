@@ -106,5 +106,6 @@ function hold(
     groupKey: task.groupKey,
     createdAt: task.createdAt,
     ...(task.steps.length > 0 && { stepped: true as const }),
+    ...(task.feedback !== null && { feedback: task.feedback }),
   };
 }

@@ -58,7 +58,10 @@ export function redrive(
     task.pos = ++model.seq;
     task.endedAt = null;
     task.error = null;
-    if (fresh) task.steps = [];
+    if (fresh) {
+      task.steps = [];
+      task.feedback = null;
+    }
     // Whoever redrives it wants it done, however late.
     task.expiresAt = null;
     reviveKey(model, task);

@@ -1,6 +1,8 @@
-import type { AttemptOutcome, EndState, TaskError } from "../../core/task.ts";
+import { claimLost } from "../../core/errors.ts";
 import { fingerprint } from "../../core/fingerprint.ts";
 import { isExhausted } from "../../core/retry.ts";
+import type { AttemptOutcome, EndState, TaskError } from "../../core/task.ts";
+import { isVerificationQueue, NO_VERDICT, refusal, verifiedBy } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import type { Model, ModelTask } from "./model.ts";
 
@@ -52,7 +54,7 @@ function failedBy(task: ModelTask): string[] {
   return [...new Set(failures.slice(-task.failures).map((row) => row.worker))];
 }
 
-const FAILURES: ReadonlySet<AttemptOutcome> = new Set(["failed", "timeout", "lost"]);
+const FAILURES: ReadonlySet<AttemptOutcome> = new Set(["failed", "timeout", "lost", "refused"]);
 
 export function schedule(task: ModelTask, dueAt: number): void {
   task.state = "scheduled";
@@ -66,8 +68,9 @@ export function closeAttempt(
   outcome: AttemptOutcome,
   error: TaskError | null,
 ): void {
-  const claim = task.claim!;
+  const claim = task.claim ?? task.pending!;
   task.claim = null;
+  task.pending = null;
   task.ledger.push({
     attempt: task.failures + 1,
     fence: claim.fence,
@@ -88,11 +91,12 @@ export function closeAttempt(
 export function fail(
   model: Model,
   task: ModelTask,
-  outcome: "failed" | "timeout" | "lost",
+  outcome: "failed" | "timeout" | "lost" | "refused",
   error: TaskError,
   delay: number,
 ): void {
-  const { worker, cancelled } = task.claim!;
+  const { worker } = task.claim ?? task.pending!;
+  const cancelled = task.claim?.cancelled ?? false;
   closeAttempt(model, task, outcome, error);
   const attempt = ++task.failures;
   if (cancelled) return end(model, task, "cancelled");
@@ -133,7 +137,10 @@ export function end(model: Model, task: ModelTask, state: EndState, detail?: str
   task.waitsFor = null;
   task.elsewhere = null;
   // What steps are for is to go on from there: the dead may.
-  if (state !== "dead") task.steps = [];
+  if (state !== "dead") {
+    task.steps = [];
+    task.feedback = null;
+  }
   const key = task.idempotencyKey !== null && model.queue(task.queue).keys.get(task.idempotencyKey);
   if (key && key.id === task.id) {
     key.forgetAt = model.now + BOUNDS.keyAfterEnd;
@@ -150,6 +157,7 @@ export function end(model: Model, task: ModelTask, state: EndState, detail?: str
     ...(detail !== undefined && { detail }),
   });
   freeGroup(model, task);
+  missVerdict(model, task);
 }
 
 function freeGroup(model: Model, task: ModelTask): void {
@@ -169,7 +177,38 @@ function freeGroup(model: Model, task: ModelTask): void {
 export function remove(model: Model, task: ModelTask, options: { keepKey: boolean }): void {
   model.tasks.delete(task.id);
   freeGroup(model, task);
-  if (task.idempotencyKey === null || options.keepKey) return;
-  const { keys } = model.queue(task.queue);
-  if (keys.get(task.idempotencyKey)?.id === task.id) keys.delete(task.idempotencyKey);
+  if (!options.keepKey) freeKey(model, task);
+  missVerdict(model, task);
+}
+
+function freeKey(model: Model, { id, queue, idempotencyKey }: ModelTask): void {
+  const { keys } = model.queue(queue);
+  if (idempotencyKey !== null && keys.get(idempotencyKey)?.id === id) keys.delete(idempotencyKey);
+}
+
+/** Nothing is ever stuck: a result that nobody will judge has failed. */
+function missVerdict(model: Model, task: ModelTask): void {
+  const of = isVerificationQueue(task.queue) ? verifiedBy(task.data) : undefined;
+  const judged = of && model.tasks.get(of.id);
+  if (judged?.pending?.fence === of?.fence && judged) refuse(model, judged, NO_VERDICT, 0);
+}
+
+/** A failed attempt of the worker whose result it is; the next one starts over, and knows why. */
+export function refuse(model: Model, task: ModelTask, feedback: string, delay: number): void {
+  task.steps = [];
+  task.feedback = feedback;
+  fail(model, task, "refused", refusal(feedback), delay);
+}
+
+/** The guard in front of everything a holder may do. */
+export function heldTask(model: Model, id: string, fence: number): ModelTask {
+  const task = model.tasks.get(id);
+  if (task?.claim?.fence !== fence) throw claimLost(id, fence);
+  return task;
+}
+
+/** Whatever was said of it. */
+export function endCancelled(model: Model, task: ModelTask): void {
+  closeAttempt(model, task, "cancelled", null);
+  end(model, task, "cancelled");
 }

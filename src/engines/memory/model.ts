@@ -1,14 +1,16 @@
-import { type Flow, noFlow } from "../../core/flow.ts";
 import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
 import type { DibsEvent } from "../../core/events.ts";
+import { type Flow, noFlow } from "../../core/flow.ts";
 import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import { taskNotFound } from "../../core/task-not-found.ts";
 import type {
   Attempt,
   Body,
   DepthByState,
   EndState,
   Headers,
+  NewTask,
   Step,
   TaskError,
   TaskState,
@@ -78,6 +80,12 @@ export class Model {
     return task.maxAttempts ?? this.policy(task.queue).maxAttempts;
   }
 
+  task(id: string): ModelTask {
+    const task = this.tasks.get(id);
+    if (!task) throw taskNotFound(id);
+    return task;
+  }
+
   tasksOf(queue: string, ...states: TaskState[]): ModelTask[] {
     return [...this.tasks.values()].filter((task) => task.queue === queue && states.includes(task.state));
   }
@@ -89,6 +97,7 @@ export class Model {
       scheduled: 0,
       claimed: 0,
       parked: 0,
+      verifying: 0,
       done: 0,
       dead: 0,
       cancelled: 0,
@@ -159,6 +168,12 @@ export interface ModelTask {
   /** ready, and kept for workers other than these until then. */
   elsewhere: { until: number; avoid: string[] } | null;
   claim: ModelClaim | null;
+  /** verifying: the attempt whose result waits for a verdict, and what would be added. */
+  pending:
+    | (Pick<ModelClaim, "fence" | "worker" | "startedAt"> & { result: Body | null; adds: NewTask[] })
+    | null;
+  /** Why the last result was refused. */
+  feedback: string | null;
   ledger: Attempt[];
   endedAt: number | null;
   result: Body | null;

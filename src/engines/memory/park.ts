@@ -1,10 +1,8 @@
 import { byteLength, LIMITS, tooManySteps } from "../../core/limits.ts";
 import { type Body, isEnd, type TaskState } from "../../core/task.ts";
 import type { Settlement } from "../../engine/engine.ts";
-import { knownTask } from "./inspect.ts";
-import { closeAttempt, comeBack, end, isOutlived } from "./line.ts";
+import { closeAttempt, comeBack, end, endCancelled, heldTask, isOutlived } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
-import { endCancelled, heldTask } from "./settle.ts";
 
 /** What a handler leaves for its next run, and how a task waits for a word from outside. */
 
@@ -56,7 +54,7 @@ export function signal(
   name: string,
   value: Body | null,
 ): { kept: boolean; state: TaskState } {
-  const task = knownTask(model, id);
+  const task = model.task(id);
   if (isEnd(task.state) || hasHeard(task, name)) return { kept: false, state: task.state };
   const steps = [...task.steps, { kind: "signal" as const, name, value }];
   checkRoom(steps);

@@ -6,12 +6,13 @@ import { cancel } from "./cancel.ts";
 import { listen, prune, tend, unlisten } from "./care.ts";
 import { claim } from "./claim.ts";
 import { discard, patterns, redrive } from "./dead.ts";
-import { ends, get, history, list, stats, steps } from "./inspect.ts";
+import { ends, get, history, list, stats, steps, verifying } from "./inspect.ts";
+import { heldTask } from "./line.ts";
 import { Model } from "./model.ts";
 import { signal, step } from "./park.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { beat, join, leave, reconcile, workers } from "./sessions.ts";
-import { heldTask, settle } from "./settle.ts";
+import { settle } from "./settle.ts";
 
 type Handlers = { [V in VerbName]: (model: Model, op: Verbs[V]["in"]) => Verbs[V]["out"] };
 
@@ -44,6 +45,7 @@ const HANDLERS: Handlers = {
   step: (model, op) => step(model, op.id, op.fence, op.name, op.value),
   steps: (model, op) => steps(model, op.id),
   signal: (model, op) => signal(model, op.id, op.name, op.value),
+  verifying: (model, op) => verifying(model, op),
   cancel: (model, op) => cancel(model, op.id),
   get: (model, op) => get(model, op.id),
   ends: (model, op) => ends(model, op.ids),

@@ -1,6 +1,7 @@
 import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../core/task.ts";
-import { announceTask, comeBack, DELETE_STEPS } from "./line.ts";
+import { announceTask, comeBack } from "./line.ts";
 import { findBySeq, remove, takeOut } from "./place.ts";
+import { DELETE_STEPS } from "./steps.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 export interface DeadRow {

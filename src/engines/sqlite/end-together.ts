@@ -1,6 +1,6 @@
 import { BOUNDS } from "../../engine/engine.ts";
 import { chunks, sized } from "./chunks.ts";
-import { SPECIAL } from "./line.ts";
+import { SPECIAL } from "./special.ts";
 import type { Tx } from "./tx.ts";
 
 /** What the end of a task brings about, for many at a time: see `reachEnd` in line.ts. */

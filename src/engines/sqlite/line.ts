@@ -1,7 +1,11 @@
 import { fingerprint } from "../../core/fingerprint.ts";
 import { isExhausted } from "../../core/retry.ts";
 import type { AttemptOutcome, EndState, TaskError, TaskState } from "../../core/task.ts";
+import { isVerificationQueue, NO_VERDICT, refusal, type Verified } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
+import { asked, findJudged } from "./held.ts";
+import { SPECIAL } from "./special.ts";
+import { DELETE_STEPS, keepStep } from "./steps.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** How a task moves between the states. Each verb is written in these words. */
@@ -32,16 +36,9 @@ export interface Held extends Mover {
   session: number | null;
   startedAt: number;
   cancelled: boolean;
+  /** Nobody holds it any more: its result waits for a verdict. */
+  isVerifying?: boolean;
 }
-
-/** What a task has that most have not, in bits: whoever moves the others need not read their rows. */
-export const TOLD = 1;
-export const GROUPED = 2;
-export const KEYED = 4;
-export const STEPPED = 8;
-const HAS_STEPS = `EXISTS (SELECT 1 FROM step WHERE step.task = task.seq)`;
-export const SPECIAL = `(coalesce(expires_at, max_attempts, content_type, headers) IS NOT NULL) * ${TOLD}
-  + (group_key IS NOT NULL) * ${GROUPED} + (idempotency_key IS NOT NULL) * ${KEYED} + ${HAS_STEPS} * ${STEPPED}`;
 
 const INSERT_READY = `
   INSERT INTO ready (queue, rank, pos, task, failures, special)
@@ -100,7 +97,7 @@ export function openKept(tx: Tx, queue: Queue, rank: number, pos: number): void 
 }
 
 const FAILED_BY = `
-  SELECT worker FROM attempt WHERE task = ? AND outcome IN ('failed', 'timeout', 'lost')
+  SELECT worker FROM attempt WHERE task = ? AND outcome IN ('failed', 'timeout', 'lost', 'refused')
   ORDER BY fence DESC LIMIT 0 + ?`;
 const LIVE_WORKERS = `
   SELECT session.worker FROM serving CROSS JOIN session ON session.id = serving.session
@@ -154,14 +151,22 @@ export function dropClaim(tx: Tx, task: Mover): void {
   tx.count(task.queue, "claimed", -1);
 }
 
-/** Writes the ledger's row for the claim that ends, and takes the claim off. A success is written by `endDone`. */
+const DELETE_VERIFYING = `DELETE FROM verifying WHERE task = ?`;
+
+export function dropVerifying(tx: Tx, task: Mover): void {
+  tx.run(DELETE_VERIFYING, task.seq);
+  tx.count(task.queue, "verifying", -1);
+}
+
+/** Writes the ledger's row for the claim that ends, and takes it off. A success is written by `endDone`. */
 export function closeAttempt(
   tx: Tx,
   task: Held,
   outcome: Exclude<AttemptOutcome, "done">,
   error: TaskError | null,
 ): void {
-  dropClaim(tx, task);
+  if (task.isVerifying) dropVerifying(tx, task);
+  else dropClaim(tx, task);
   tx.run(
     INSERT_ATTEMPT,
     task.seq,
@@ -186,7 +191,7 @@ export function closeAttempt(
 export function fail(
   tx: Tx,
   task: Held,
-  outcome: "failed" | "timeout" | "lost",
+  outcome: "failed" | "timeout" | "lost" | "refused",
   error: TaskError,
   delay: number,
 ): TaskState {
@@ -252,8 +257,6 @@ const END_KEY = `
   UPDATE idempotency SET forget_at = ?, state = ?
   WHERE queue = ? AND key = (SELECT idempotency_key FROM task WHERE seq = ?) AND task = ?`;
 
-export const DELETE_STEPS = `DELETE FROM step WHERE task = ?`;
-
 /** The group's next task takes its turn, and the idempotency window starts. */
 function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): void {
   tx.count(task.queue, state, 1);
@@ -268,6 +271,7 @@ function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): void {
     });
   }
   if (task.holdsGroup) freeGroup(tx, task.queue, task.groupKey!);
+  if (isVerificationQueue(task.queue.name)) missVerdict(tx, asked(tx, task.seq));
 }
 
 const LAST_ATTEMPT = `
@@ -300,4 +304,23 @@ export function announceTask(
 ): void {
   if (tx.listeners === 0) return;
   tx.announce({ type, at: tx.now, queue: task.queue.name, taskId: tx.id(task.createdAt, task.seq), ...more });
+}
+
+/** Nothing is ever stuck: a result that nobody will judge has failed. */
+export function missVerdict(tx: Tx, of: Verified | undefined): void {
+  const judged = of && findJudged(tx, of);
+  if (judged) refuse(tx, judged, NO_VERDICT, 0);
+}
+
+/** A failed attempt of the worker whose result it is; the next one starts over, and knows why. */
+export function refuse(tx: Tx, task: Held, feedback: string, delay: number): void {
+  tx.run(DELETE_STEPS, task.seq);
+  keepStep(tx, task.seq, "feedback", "", feedback);
+  fail(tx, task, "refused", refusal(feedback), delay);
+}
+
+/** Whatever was said of it. */
+export function endCancelled(tx: Tx, task: Held): TaskState {
+  closeAttempt(tx, task, "cancelled", null);
+  return end(tx, task, "cancelled");
 }

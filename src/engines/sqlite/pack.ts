@@ -103,7 +103,7 @@ interface ClaimColumns extends Omit<ClaimOutcome, "tasks"> {
 
 type Special = Pick<
   ClaimedTask,
-  "contentType" | "headers" | "maxAttempts" | "priority" | "groupKey" | "stepped"
+  "contentType" | "headers" | "maxAttempts" | "priority" | "groupKey" | "stepped" | "feedback"
 >;
 
 export function packOutcomes(outcomes: readonly Outcome[], ops: readonly Op[]): PackedOutcomes {
@@ -175,10 +175,18 @@ function packClaim({ tasks, ...rest }: ClaimOutcome): ClaimColumns {
     columns.createdAt.push(task.createdAt);
     columns.data.push(task.data);
     if (!isUsual(task, rest.policies[task.queue]!.maxAttempts)) {
-      const { contentType, headers, maxAttempts, priority, groupKey, stepped } = task;
+      const { contentType, headers, maxAttempts, priority, groupKey, stepped, feedback } = task;
       columns.special.push([
         i,
-        { contentType, headers, maxAttempts, priority, groupKey, ...(stepped && { stepped }) },
+        {
+          contentType,
+          headers,
+          maxAttempts,
+          priority,
+          groupKey,
+          ...(stepped && { stepped }),
+          ...(feedback !== undefined && { feedback }),
+        },
       ]);
     }
   }
@@ -186,7 +194,13 @@ function packClaim({ tasks, ...rest }: ClaimOutcome): ClaimColumns {
 }
 
 function isUsual(task: ClaimedTask, maxAttempts: number): boolean {
-  if (task.stepped || task.contentType !== JSON_TYPE || task.groupKey !== null || task.priority !== 0)
+  if (
+    task.stepped ||
+    task.feedback !== undefined ||
+    task.contentType !== JSON_TYPE ||
+    task.groupKey !== null ||
+    task.priority !== 0
+  )
     return false;
   for (const _ in task.headers) return false;
   return task.maxAttempts === maxAttempts;

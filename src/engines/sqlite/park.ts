@@ -3,14 +3,17 @@ import { taskNotFound } from "../../core/task-not-found.ts";
 import { type Body, isEnd, type Step, type TaskState } from "../../core/task.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { bodyFrom } from "./body.ts";
-import { announceTask, closeAttempt, comeBack, type Held, NEVER, STEPPED } from "./line.ts";
-import { type Found, findTask, takeOut } from "./place.ts";
-import { endCancelled, heldTask } from "./settle.ts";
+import { heldTask } from "./held.ts";
+import { announceTask, closeAttempt, comeBack, endCancelled, type Held, NEVER } from "./line.ts";
+import { findTask, type Found, takeOut } from "./place.ts";
+import { STEPPED } from "./special.ts";
+import { keepStep } from "./steps.ts";
 import type { Tx } from "./tx.ts";
 
 /** What a handler leaves for its next run, and how a task waits for a word from outside. */
 
 const MARK_CLAIM = `UPDATE claim SET special = special | ${STEPPED} WHERE task = ?`;
+const MARK_VERIFYING = `UPDATE verifying SET special = special | ${STEPPED} WHERE task = ?`;
 const MARK_READY = `UPDATE ready SET special = special | ${STEPPED} WHERE queue = ? AND rank = ? AND pos = ?`;
 const MARK_KEPT = `UPDATE kept SET special = special | ${STEPPED} WHERE queue = ? AND rank = ? AND pos = ?`;
 
@@ -24,7 +27,7 @@ export function step(tx: Tx, id: string, fence: number, name: string, value: Bod
 
 const SIZE = `
   SELECT count(*) AS count, coalesce(sum(octet_length(value)), 0) AS bytes FROM step
-  WHERE task = ? AND (kind, name) <> (?, ?)`;
+  WHERE task = ? AND kind <> 'feedback' AND (kind, name) <> (?, ?)`;
 
 /** Beside all the others; one of the same kind and name is replaced. */
 function checkRoom(tx: Tx, seq: number, name: string, value: Body | null, kind: Step["kind"] = "step"): void {
@@ -34,13 +37,7 @@ function checkRoom(tx: Tx, seq: number, name: string, value: Body | null, kind: 
   if (count > LIMITS.steps || bytes > LIMITS.allStepBytes) throw tooManySteps(count, bytes);
 }
 
-const KEEP = `INSERT OR REPLACE INTO step (task, kind, name, value) VALUES (?, ?, ?, ?)`;
-
-export function keepStep(tx: Tx, seq: number, kind: Step["kind"], name: string, value: Body | null): void {
-  tx.run(KEEP, seq, kind, name, value);
-}
-
-const STEPS = `SELECT kind, name, value FROM step WHERE task = ? ORDER BY kind || ' ' || name`;
+const STEPS = `SELECT kind, name, value FROM step WHERE task = ? AND kind <> 'feedback' ORDER BY kind || ' ' || name`;
 
 export function steps(tx: Tx, id: string): Step[] {
   const { seq } = knownTask(tx, id);
@@ -85,6 +82,7 @@ export function signal(
     return { kept: true, state: comeBack(tx, task, 0) };
   }
   if (place.state === "claimed") tx.run(MARK_CLAIM, task.seq);
+  if (place.state === "verifying") tx.run(MARK_VERIFYING, task.seq);
   if (place.state === "ready") {
     tx.run(place.kept ? MARK_KEPT : MARK_READY, task.queue.id, task.rank, task.pos);
   }

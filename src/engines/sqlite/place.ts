@@ -1,35 +1,22 @@
 import type { EndState } from "../../core/task.ts";
-import { DELETE_STEPS, dropClaim, freeGroup, type Held, type Mover, STEPPED, unwatchTtl } from "./line.ts";
+import { isVerificationQueue } from "../../core/verification.ts";
+import { asked, findHeld, findVerifying, type Known, taskBySeq } from "./held.ts";
+import { dropClaim, dropVerifying, freeGroup, type Held, missVerdict, unwatchTtl } from "./line.ts";
+import { DELETE_STEPS } from "./steps.ts";
 import type { Tx } from "./tx.ts";
 
 /** Where a task stands: which of the states' tables has it. */
 export type Place =
-  | { state: "claimed"; held: Held }
+  | { state: "claimed" | "verifying"; held: Held }
   | { state: "ready"; kept: boolean; failures: number }
   | { state: "scheduled"; due: number; failures: number; holdsGroup: boolean }
   | { state: "parked"; due: number; failures: number; holdsGroup: boolean; signal: string }
   | { state: "waiting" }
   | { state: EndState };
 
-const TASK = `
-  SELECT queue, created_at, priority, pos, group_key, expires_at, max_attempts, idempotency_key
-  FROM task WHERE seq = ?`;
-
-interface TaskRow {
-  queue: number;
-  created_at: number;
-  priority: number;
-  pos: number | null;
-  group_key: string | null;
-  expires_at: number | null;
-  max_attempts: number | null;
-  idempotency_key: string | null;
-}
-
 /** A task and where it stands; what a move needs is filled in from there. */
-export interface Found extends Mover {
+export interface Found extends Known {
   place: Place;
-  key: string | null;
 }
 
 export function findTask(tx: Tx, id: string): Found | undefined {
@@ -44,30 +31,9 @@ export function findBySeq(tx: Tx, seq: number): Found | undefined {
   const place = findPlace(tx, task);
   const holdsGroup =
     task.groupKey !== null &&
-    (place.state === "claimed" || place.state === "ready" || ("holdsGroup" in place && place.holdsGroup));
-  const failures = place.state === "claimed" ? place.held.failures : "failures" in place ? place.failures : 0;
+    ("held" in place || place.state === "ready" || ("holdsGroup" in place && place.holdsGroup));
+  const failures = "held" in place ? place.held.failures : "failures" in place ? place.failures : 0;
   return { ...task, place, holdsGroup, failures };
-}
-
-/** The task alone: whether it holds its group, and how often it failed, is known where it stands. */
-export function taskBySeq(tx: Tx, seq: number): Omit<Found, "place"> | undefined {
-  const row = tx.get<TaskRow>(TASK, seq);
-  return (
-    row && {
-      seq,
-      queue: tx.queueOf(row.queue),
-      createdAt: row.created_at,
-      rank: 0 - row.priority,
-      pos: row.pos ?? seq,
-      groupKey: row.group_key,
-      holdsGroup: false,
-      expiresAt: row.expires_at,
-      maxAttempts: row.max_attempts,
-      keyed: row.idempotency_key !== null,
-      key: row.idempotency_key,
-      failures: 0,
-    }
-  );
 }
 
 const READY = `SELECT failures FROM ready WHERE queue = ? AND rank = ? AND pos = ?`;
@@ -83,10 +49,12 @@ interface ScheduledRow {
   signal: string | null;
 }
 
-function findPlace(tx: Tx, task: Omit<Found, "place">): Place {
+function findPlace(tx: Tx, task: Known): Place {
   const queue = task.queue.id;
   const held = findHeld(tx, task.seq);
   if (held) return { state: "claimed", held };
+  const verifying = findVerifying(tx, task.seq);
+  if (verifying) return { state: "verifying", held: verifying };
   const ended = tx.get<{ state: EndState }>(ENDED, task.seq);
   if (ended) return { state: ended.state };
   const ready = tx.get<{ failures: number }>(READY, queue, task.rank, task.pos);
@@ -103,44 +71,6 @@ function findPlace(tx: Tx, task: Omit<Found, "place">): Place {
   return { state: "dead" };
 }
 
-const CLAIM = `SELECT * FROM claim WHERE task = ?`;
-
-export interface ClaimRow {
-  task: number;
-  queue: number;
-  failures: number;
-  special: number;
-  fence: number;
-  started_at: number;
-  lease: number;
-  deadline: number;
-  cancelled: number;
-  session: number | null;
-  progress: number | null;
-  note: string | null;
-  worker: string;
-}
-
-function findHeld(tx: Tx, seq: number): Held | undefined {
-  const row = tx.get<ClaimRow>(CLAIM, seq);
-  return row && heldFrom(tx, row);
-}
-
-export function heldFrom(tx: Tx, row: ClaimRow): Held {
-  const task = taskBySeq(tx, row.task)!;
-  return {
-    ...task,
-    holdsGroup: task.groupKey !== null,
-    failures: row.failures,
-    fence: row.fence,
-    worker: row.worker,
-    session: row.session,
-    startedAt: row.started_at,
-    cancelled: row.cancelled === 1,
-    stepped: (row.special & STEPPED) !== 0,
-  };
-}
-
 const DELETE_READY = `DELETE FROM ready WHERE queue = ? AND rank = ? AND pos = ?`;
 const DELETE_KEPT = `DELETE FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
 const DELETE_SCHEDULED = `DELETE FROM scheduled WHERE queue = ? AND pos = ?`;
@@ -154,6 +84,9 @@ export function takeOut(tx: Tx, task: Found): void {
   switch (task.place.state) {
     case "claimed":
       dropClaim(tx, task);
+      return;
+    case "verifying":
+      dropVerifying(tx, task);
       return;
     case "ready":
       tx.run(task.place.kept ? DELETE_KEPT : DELETE_READY, queue, task.rank, task.pos);
@@ -186,9 +119,11 @@ const DELETE_KEY = `DELETE FROM idempotency WHERE queue = ? AND key = ? AND task
 /** Gone without a trace: purged, discarded or dropped. Its key is free. (Those past their retention: care.ts.) */
 export function remove(tx: Tx, task: Found): void {
   takeOut(tx, task);
+  const verdict = isVerificationQueue(task.queue.name) ? asked(tx, task.seq) : undefined;
   tx.run(DELETE_TASK, task.seq);
   tx.run(DELETE_LEDGER, task.seq);
   tx.run(DELETE_STEPS, task.seq);
   if (task.holdsGroup) freeGroup(tx, task.queue, task.groupKey!);
   if (task.key !== null) tx.run(DELETE_KEY, task.queue.id, task.key, task.seq);
+  missVerdict(tx, verdict);
 }

@@ -1,6 +1,6 @@
 import type { WorkerInfo, WorkerRecord } from "../../core/task.ts";
 import type { Notice } from "../../engine/engine.ts";
-import { heldFrom, type ClaimRow } from "./place.ts";
+import { type ClaimRow, heldFrom } from "./held.ts";
 import { settleRelease } from "./settle.ts";
 import { endOverdue, forgetSession } from "./sweep.ts";
 import type { Tx } from "./tx.ts";

@@ -19,7 +19,7 @@ import { discard, patterns, redrive } from "./dead.ts";
 import { failureFrom } from "./failure.ts";
 import { type Durability, Journal } from "./journal.ts";
 import { whenFree } from "./lock.ts";
-import { ends, get, history, list, stats } from "./inspect.ts";
+import { ends, get, history, list, stats, verifying } from "./inspect.ts";
 import { openDatabase } from "./open.ts";
 import { signal, step, steps } from "./park.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
@@ -44,6 +44,7 @@ const HANDLERS: Handlers = {
   step: (tx, op) => step(tx, op.id, op.fence, op.name, op.value),
   steps: (tx, op) => steps(tx, op.id),
   signal: (tx, op) => signal(tx, op.id, op.name, op.value),
+  verifying: (tx, op) => verifying(tx, op),
   cancel: (tx, op) => cancel(tx, op.id),
   get: (tx, op) => get(tx, op.id),
   ends: (tx, op) => ends(tx, op.ids),

@@ -1,8 +1,9 @@
 import { lostError, timeoutError } from "../../core/lapse.ts";
 import { BOUNDS } from "../../engine/engine.ts";
+import { type ClaimRow, heldFrom } from "./held.ts";
 import { end, enter, fail, type Held, type Mover, openKept } from "./line.ts";
-import { keepStep } from "./park.ts";
-import { type ClaimRow, findBySeq, heldFrom, takeOut } from "./place.ts";
+import { findBySeq, takeOut } from "./place.ts";
+import { keepStep } from "./steps.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** The earliest of everything that time brings. Times of `hand` and `session` are awake, the others the calendar's. */

@@ -69,6 +69,8 @@ function enter(turn: Turn, id: string, task: NewTask): void {
     failures: 0,
     failedBy: [],
     holder: null,
+    pending: null,
+    feedback: undefined,
     lastFence: 0,
     rows: [],
     holdsGroup: false,

@@ -105,6 +105,9 @@ export interface Entry {
   /** Who failed it since it was added or redriven. */
   failedBy: string[];
   holder: Holder | null;
+  /** Its result waits for a verdict. */
+  pending: { holder: Holder; result: Body | null; adds: NewTask[] } | null;
+  feedback: string | undefined;
   lastFence: number;
   rows: Row[];
   holdsGroup: boolean;

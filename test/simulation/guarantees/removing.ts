@@ -86,7 +86,10 @@ export function checkRedrive(turn: Turn, op: Op<"redrive">, outcome: Outcome<"re
     const entry = books.entries.get(id)!;
     entry.failures = 0;
     entry.failedBy = [];
-    if (op.fresh) entry.steps.clear();
+    if (op.fresh) {
+      entry.steps.clear();
+      entry.feedback = undefined;
+    }
     entry.arrival = ++books.arrivals;
     entry.expiresAt = null;
     const key = entry.task.idempotencyKey;

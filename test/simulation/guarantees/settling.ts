@@ -3,10 +3,11 @@ import type { Op, Outcome, Settlement } from "../../../src/engine/engine.ts";
 import { checkAdded, refusalOfAdds } from "./adding.ts";
 import type { Books, Entry } from "./books.ts";
 import { hasHeard } from "./stepping.ts";
+import { checkAsking, checkVerdict } from "./verifying.ts";
 import type { Turn } from "./turn.ts";
 import { check } from "./violation.ts";
 
-const FAILURES: ReadonlySet<AttemptOutcome> = new Set(["failed", "timeout", "lost"]);
+const FAILURES: ReadonlySet<AttemptOutcome> = new Set(["failed", "timeout", "lost", "refused"]);
 
 /** Holds or not: the one question that every fenced verb must answer alike. */
 export function checkFence(
@@ -39,7 +40,9 @@ export function checkSettle(turn: Turn, op: Op<"settle">, outcome: Outcome<"sett
     const refusal = "refused" in outcome ? outcome.refused.code : undefined;
     check(refusal === expected, `settle was refused with ${refusal}; it should be with ${expected}`);
     if (refusal !== undefined) return;
+    if (books.policy(entry.task.queue).verified) return checkAsking(turn, entry, settlement);
   }
+  if (settlement.kind === "verdict") return checkVerdict(turn, entry, settlement, outcome);
   check("ok" in outcome, () => `settle was refused: ${JSON.stringify(outcome)}`);
   switch (settlement.kind) {
     case "done":

@@ -11,7 +11,7 @@ import {
 import { answer } from "../known.ts";
 import { ExpectedTime } from "../machine.ts";
 import { checkAdded, refusalOfAdds } from "./adding.ts";
-import { Books, type Row } from "./books.ts";
+import { Books, type Holder, type Row } from "./books.ts";
 import { checkClaim } from "./claiming.ts";
 import { close } from "./closing.ts";
 import { checkBeat, checkLeave, checkReconcile, checkTend } from "./passing.ts";
@@ -100,6 +100,11 @@ function judge(turn: Turn, op: Op, outcome: Outcome): void {
   (JUDGES[op.verb] as (turn: Turn, op: Op, outcome: Outcome) => void)(turn, op, outcome);
 }
 
+/** Of a result that nobody has judged, and nobody will. */
+function rowOf({ fence, worker, startedAt }: Holder, attempt: number, endedAt: number): Row {
+  return { attempt, fence, worker, startedAt, endedAt, outcome: "cancelled" };
+}
+
 const nothing = () => {};
 
 const JUDGES: Judges = {
@@ -157,6 +162,7 @@ const JUDGES: Judges = {
   step: checkStep,
   signal: checkSignal,
   steps: nothing,
+  verifying: nothing,
   cancel: (turn, op, outcome) => {
     const { books } = turn;
     const entry = books.entries.get(op.id);
@@ -166,6 +172,10 @@ const JUDGES: Judges = {
     const state = entry.holder || isEnd(was.state) ? was.state : "cancelled";
     check(outcome.ok.state === state, `cancel answered ${outcome.ok.state}; it should be ${state}`);
     turn.expect(entry, state);
+    if (entry.pending) {
+      entry.rows.push(rowOf(entry.pending.holder, entry.failures + 1, books.now));
+      entry.pending = null;
+    }
     if (!entry.holder) return;
     const { session, fence, cancelled } = entry.holder;
     if (!cancelled && session !== null) books.notices.push({ session, kind: "cancel", id: op.id, fence });
