@@ -2,8 +2,10 @@ import type { Contender } from "./contender.ts";
 import { dibs, dibsOnPostgres } from "./dibs.ts";
 import { beanstalkd } from "./peers/beanstalkd.ts";
 import { beeQueue } from "./peers/bee-queue.ts";
-import { bullmq } from "./peers/bullmq.ts";
+import { bullmq, bullmqOnPostgres } from "./peers/bullmq.ts";
+import { graphileWorker } from "./peers/graphile-worker.ts";
 import { nats } from "./peers/nats.ts";
+import { pgBoss } from "./peers/pg-boss.ts";
 import { plainjob } from "./peers/plainjob.ts";
 import { rabbitmq } from "./peers/rabbitmq.ts";
 
@@ -16,6 +18,9 @@ export const PEERS: Record<string, readonly Contender[]> = {
   bullmq,
   rabbitmq,
   nats,
+  "graphile-worker": graphileWorker,
+  "pg-boss": pgBoss,
+  "bullmq-postgres": bullmqOnPostgres,
 };
 
 export function findContender(name: string): Contender {

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { open } from "../src/index.ts";
-import { PostgresServer } from "../test/postgres/server.ts";
 import type { Contender, Payload } from "./contender.ts";
+import { ON_POSTGRES, servePostgres } from "./peers/postgres.ts";
 
 /** dibs, by its public API and with its defaults: full sync, ledger, heartbeats. */
 export const dibs: Contender = {
@@ -35,9 +35,6 @@ export const dibs: Contender = {
 export const dibsOnPostgres: Contender = {
   ...dibs,
   name: "dibs on PostgreSQL",
-  durability: "on disk before every answer (PostgreSQL, synchronous_commit=on)",
-  async serve() {
-    const server = await PostgresServer.start();
-    return { address: server.url, stop: () => server.remove() };
-  },
+  durability: ON_POSTGRES,
+  serve: servePostgres,
 };

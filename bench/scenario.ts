@@ -18,7 +18,7 @@ export interface Scenario {
 export interface Figure {
   name: string;
   value: number;
-  unit: "tasks/s" | "ms" | "MB" | "times" | "claims";
+  unit: "tasks/s" | "ms" | "MB" | "times" | "claims" | "pages" | "connections";
   better: "more" | "less";
 }
 
@@ -46,6 +46,20 @@ export const claims = (name: string, value: number): Figure => ({
   name,
   value,
   unit: "claims",
+  better: "less",
+});
+/** Of 8 KiB, looked at in memory or on disk. */
+export const pages = (name: string, value: number): Figure => ({
+  name,
+  value,
+  unit: "pages",
+  better: "less",
+});
+
+export const connections = (name: string, value: number): Figure => ({
+  name,
+  value,
+  unit: "connections",
   better: "less",
 });
 

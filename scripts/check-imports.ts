@@ -34,7 +34,13 @@ const TABLE: Record<string, Row> = {
   autoscaler: { folders: ["core", "broker"], node: true },
   protocol: { folders: ["core"], node: false },
   "doors/*": { folders: ["core", "broker", "protocol"], node: true },
-  client: { folders: ["core", "protocol"], node: true },
+  "doors/http": {
+    folders: ["core", "broker", "protocol"],
+    node: true,
+    packages: ["hono", "@hono/zod-openapi"],
+  },
+  "doors/native": { folders: ["core", "broker", "protocol"], node: true, packages: ["ws"] },
+  client: { folders: ["core", "protocol"], node: true, packages: ["ws"] },
   // The port, over which api and worker are written, is core/port.ts.
   worker: { folders: ["core"], node: true },
   api: { folders: ["core", "worker"], node: true, types: ["@standard-schema/spec"] },

@@ -2,8 +2,17 @@ export { type AddOptions } from "./api/add-options.ts";
 export { type DeadLetters, type DeadPatternInfo, type DeadSelection } from "./api/dead-letters.ts";
 export { defineQueue, type QueueDefinition, type QueueOptions } from "./api/definition.ts";
 export { type Dibs, type QueueInfo, type WorkerSummary } from "./api/dibs.ts";
+export { move, type Moved, type MovedQueue, type MoveOptions } from "./api/move.ts";
 export { open, type OpenOptions } from "./api/open.ts";
 export { type ClaimOptions, type Queue, type VerifiedTask, type Verifier } from "./api/queue.ts";
+export {
+  type SubscribeOptions,
+  type Subscription,
+  type SubscriptionInfo,
+  type SubscriptionOptions,
+} from "./api/subscription.ts";
+export { defineTopic, type TopicDefinition, type TopicOptions } from "./api/topic-definition.ts";
+export { type Published, type PublishOptions, type Topic } from "./api/topic.ts";
 export { type AddedTaskHandle, type AttemptInfo, type TaskHandle, type TaskInfo } from "./api/task-handle.ts";
 export { type Clock } from "./core/clock.ts";
 export { Reject, Retry } from "./core/control.ts";

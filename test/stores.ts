@@ -3,10 +3,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { freshSchema } from "./postgres/shared.ts";
+import { openPort } from "../src/api/open.ts";
+import { systemClock } from "../src/engine/system-clock.ts";
 import { type Dibs, open, type OpenOptions } from "../src/index.ts";
+import { startServer } from "./server/start.ts";
 
 /** The stores that the library's own tests run on. */
-export const STORES = ["memory", "sqlite", "postgres"] as const;
+export const STORES = ["memory", "sqlite", "postgres", "server"] as const;
 export type StoreName = (typeof STORES)[number];
 
 /** A fresh store, closed and removed when the test is over. */
@@ -19,6 +22,7 @@ export async function openStore(store: StoreName, options?: OpenOptions): Promis
 /** The same for more than one test: `remove` is the caller's to call. */
 export async function makeStore(store: StoreName, options?: OpenOptions) {
   if (store === "postgres") return makeSchema(options);
+  if (store === "server") return makeServer(options);
   const folder = mkdtempSync(join(tmpdir(), "dibs-test-"));
   const dibs = await open(store === "memory" ? ":memory:" : join(folder, "work.db"), options);
   const remove = async (): Promise<void> => {
@@ -35,6 +39,19 @@ async function makeSchema(options?: OpenOptions) {
   const remove = async (): Promise<void> => {
     await dibs.close();
     await drop();
+  };
+  return { dibs, remove };
+}
+
+/** A server on a store in memory, and its client. What only stores can be told is told to that one. */
+async function makeServer({ logger, clock = systemClock, ...ofStores }: OpenOptions = {}) {
+  const store = await openPort(":memory:", { ...ofStores, clock });
+  const server = await startServer(store, { clock });
+  const dibs = await open(server.url, { clock, ...(logger && { logger }) });
+  const remove = async (): Promise<void> => {
+    await dibs.close();
+    await server.close();
+    await store.close();
   };
   return { dibs, remove };
 }

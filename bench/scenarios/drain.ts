@@ -6,7 +6,7 @@ export const AHEAD = 200;
 
 export const drain = drainScenario({
   name: "drain",
-  about: `50,000 tasks with a no-op handler, each acked on its own; ${AHEAD} fetched ahead by those who can (dibs, RabbitMQ, NATS)`,
+  about: `50,000 tasks with a no-op handler, each acked on its own; ${AHEAD} fetched ahead by those who can (dibs, graphile-worker, pg-boss, RabbitMQ, NATS)`,
   ahead: AHEAD,
 });
 

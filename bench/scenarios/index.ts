@@ -11,12 +11,15 @@ import { groups } from "./groups.ts";
 import { parked } from "./parked.ts";
 import { payloadSizes } from "./payloads.ts";
 import { pickUp } from "./pick-up.ts";
+import { postgresDepth } from "./postgres-depth.ts";
+import { postgresMany } from "./postgres-many.ts";
 import { priorities } from "./priorities.ts";
 import { processes } from "./processes.ts";
 import { queues } from "./queues.ts";
 import { scaling } from "./scaling.ts";
 import { stampede } from "./stampede.ts";
 import { startUp } from "./start-up.ts";
+import { topics } from "./topics.ts";
 
 export const SCENARIOS: readonly Scenario[] = [
   add,
@@ -37,7 +40,10 @@ export const SCENARIOS: readonly Scenario[] = [
   startUp,
   eventLoop,
   queues,
+  topics,
   stampede,
+  postgresDepth,
+  postgresMany,
 ];
 
 export function findScenario(name: string): Scenario {

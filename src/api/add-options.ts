@@ -37,9 +37,13 @@ const NAMES = [
 ] as const satisfies (keyof AddOptions)[];
 
 /** `now` is the caller's own calendar: what crosses to the store is how long from now, so its error cancels out. */
-export function parseAddOptions(options: AddOptions, now: () => number): Omit<NewTask, "queue" | "data"> {
-  checkObject(options, "The options of add");
-  checkNames(options, NAMES, "add");
+export function parseAddOptions(
+  options: AddOptions,
+  now: () => number,
+  verb = "add",
+): Omit<NewTask, "queue" | "data"> {
+  checkObject(options, `The options of ${verb}`);
+  checkNames(options, NAMES, verb);
   const { priority, groupKey, idempotencyKey, headers, maxAttempts } = options;
   const delay = parseDelay(options, now);
   return {

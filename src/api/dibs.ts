@@ -11,7 +11,16 @@ import { resolveWork, type ResolvedWork, type WorkOptions } from "../worker/opti
 import type { Handler } from "../worker/task.ts";
 import { Worker, type WorkerQueue } from "../worker/worker.ts";
 import type { QueueDefinition, QueueOptions } from "./definition.ts";
-import { type Owner, Queue } from "./queue.ts";
+import { checkHandler, type Owner, Queue } from "./queue.ts";
+import {
+  type SubscribeOptions,
+  Subscription,
+  type SubscriptionInfo,
+  type SubscriptionOptions,
+  splitSubscribe,
+} from "./subscription.ts";
+import { Topic } from "./topic.ts";
+import type { TopicDefinition, TopicOptions } from "./topic-definition.ts";
 import { TaskHandle } from "./task-handle.ts";
 
 export interface WorkerSummary extends Omit<WorkerRecord, "joinedAt"> {
@@ -47,6 +56,49 @@ export class Dibs implements Owner, AsyncDisposable {
       return new Queue(this, nameOrDefinition.name, nameOrDefinition.options);
     }
     return new Queue(this, nameOrDefinition, options);
+  }
+
+  topic<In, Data>(definition: TopicDefinition<In, Data>): Topic<In, Data>;
+  topic<In = unknown>(name: string, options?: TopicOptions): Topic<In>;
+  topic(nameOrDefinition: string | TopicDefinition, options?: TopicOptions): Topic {
+    if (typeof nameOrDefinition === "object" && nameOrDefinition !== null) {
+      return new Topic(this, nameOrDefinition.topic, nameOrDefinition.options);
+    }
+    return new Topic(this, nameOrDefinition, options);
+  }
+
+  /** A worker of a group that follows a pattern: `*` is one word, `#` any number of words. */
+  subscribe<Data = unknown, Out = unknown>(
+    pattern: string,
+    group: string,
+    handler: Handler<Data, Out>,
+    options?: SubscribeOptions,
+  ): Worker {
+    checkHandler(handler, "subscribe", "third");
+    const { work, subscription } = splitSubscribe(options);
+    const queue = this.subscription(pattern, group, subscription);
+    return this.startWorker([queue], handler as never, resolveWork(work));
+  }
+
+  /** The group itself: its queue, with statistics and dead letters, whether or not somebody works. */
+  subscription<Data = unknown, Out = unknown>(
+    pattern: string,
+    group: string,
+    options?: SubscriptionOptions,
+  ): Subscription<Data, Out> {
+    return new Subscription(this, pattern, group, options);
+  }
+
+  /** Removes the group with all that waits in it; resolves with whether there was one. */
+  async unsubscribe(pattern: string, group: string): Promise<boolean> {
+    return this.port.unsubscribe(pattern, group);
+  }
+
+  /** All, or those that a topic reaches; in the order they were made. */
+  async subscriptions(options: { topic?: string | undefined } = {}): Promise<SubscriptionInfo[]> {
+    checkNames(options, ["topic"], "subscriptions");
+    const subscriptions = await this.port.subscriptions(options.topic);
+    return subscriptions.map((each) => ({ ...each, createdAt: new Date(each.createdAt) }));
   }
 
   task<Result = unknown>(id: string): TaskHandle<Result> {

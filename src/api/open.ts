@@ -1,10 +1,12 @@
 import { fileURLToPath } from "node:url";
 import { createBroker } from "../broker/broker.ts";
+import { openRemote } from "../client/remote.ts";
 import type { Clock } from "../core/clock.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { DibsError, invalid } from "../core/errors.ts";
 import { type Logger, SILENT } from "../core/logger.ts";
 import { checkNames, checkObject } from "../core/options.ts";
+import type { Port } from "../core/port.ts";
 import { show } from "../core/show.ts";
 import { systemClock } from "../engine/system-clock.ts";
 import { openMemory } from "../engines/memory/engine.ts";
@@ -29,35 +31,69 @@ export interface OpenOptions {
    * processes add is then found by the slow poll, every two seconds.
    */
   listen?: boolean | undefined;
+  /** A dibs server: the token that it knows this client by; DIBS_TOKEN unless set. */
+  token?: string | undefined;
   /** For tests: see ManualClock in "dibs/testing". */
   clock?: Clock | undefined;
 }
 
 /**
- * Opens a store: a file (`"work.db"`), a PostgreSQL database (`"postgres://user@host/database"`) for many machines, or
- * `":memory:"` for tests. Without an address: DIBS_URL, or ./dibs.db.
+ * Opens a store: a file (`"work.db"`), a PostgreSQL database (`"postgres://user@host/database"`) for many machines, a dibs
+ * server (`"http://127.0.0.1:7411"`), or `":memory:"` for tests. Without an address: DIBS_URL, or ./dibs.db.
  */
 export async function open(url?: string, options: OpenOptions = {}): Promise<Dibs> {
   checkObject(options, "The options of open");
-  checkNames(options, ["durability", "logger", "poll", "schema", "listen", "clock"], "open");
-  const pollEvery = options.poll === undefined ? undefined : parseDuration(options.poll, "poll", 100);
+  const known = ["durability", "logger", "poll", "schema", "listen", "token", "clock"];
+  checkNames(options, known, "open");
   const address = url ?? (process.env["DIBS_URL"] || "./dibs.db");
+  return new Dibs(await openPort(address, options), options.logger ?? SILENT);
+}
+
+/** What handles are written over, behind an address: a broker with its engine, or a client of a server. */
+export async function openPort(address: string, options: OpenOptions): Promise<Port> {
+  const scheme = typeof address === "string" ? schemeOf(address) : undefined;
+  if (scheme !== undefined && SERVER_SCHEMES.has(scheme)) return openServer(address, options);
+  if (options.token !== undefined) {
+    throw invalid(`token is for a dibs server; ${show(address)} is a store that is opened directly.`);
+  }
+  const pollEvery = options.poll === undefined ? undefined : parseDuration(options.poll, "poll", 100);
   const engine = await openEngine(address, options);
-  const port = createBroker(engine, { clock: options.clock ?? systemClock, pollEvery });
-  return new Dibs(port, options.logger ?? SILENT);
+  return createBroker(engine, { clock: options.clock ?? systemClock, pollEvery });
+}
+
+const SERVER_SCHEMES = new Set(["http", "https", "ws", "wss"]);
+/** What the server decides, and its clients cannot. */
+const OF_STORES = ["durability", "poll", "schema", "listen"] as const;
+
+async function openServer(url: string, options: OpenOptions): Promise<Port> {
+  const misplaced = OF_STORES.find((name) => options[name] !== undefined);
+  if (misplaced) {
+    throw invalid(`${misplaced} is for a store that is opened directly; a dibs server has set its own.`);
+  }
+  if (!URL.canParse(url)) throw invalid(`${show(url)} is no address of a server. Write http://host:7411.`);
+  const token = options.token ?? (process.env["DIBS_TOKEN"] || undefined);
+  if (token !== undefined && (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token))) {
+    throw invalid("token is a text without blanks, as `dibs tokens add` printed it.");
+  }
+  const { clock = systemClock, logger = SILENT } = options;
+  return openRemote({ url, token, clock, logger });
+}
+
+function schemeOf(address: string): string | undefined {
+  return /^([a-z][a-z0-9+]*):\/\//i.exec(address)?.[1]?.toLowerCase();
 }
 
 async function openEngine(address: string, options: OpenOptions) {
   const { clock, durability = "full", schema, listen } = options;
   if (typeof address !== "string" || address === "") {
     throw invalid(
-      `open() takes the path of a file, a postgres:// address or ":memory:"; got ${show(address)}.`,
+      `open() takes the path of a file, a postgres:// or http:// address, or ":memory:"; got ${show(address)}.`,
     );
   }
   if (durability !== "full" && durability !== "relaxed") {
     throw invalid(`durability must be "full" or "relaxed"; got ${show(durability)}.`);
   }
-  const scheme = /^([a-z][a-z0-9+]*):\/\//i.exec(address)?.[1]?.toLowerCase();
+  const scheme = schemeOf(address);
   if (scheme === "postgres" || scheme === "postgresql") {
     const given = {
       ...(clock && { clock }),
@@ -73,7 +109,7 @@ async function openEngine(address: string, options: OpenOptions) {
   if (scheme !== undefined && scheme !== "file") {
     throw new DibsError(
       "UNSUPPORTED",
-      `open() cannot open ${scheme}:// addresses in this version. Give the path of a file, such as "work.db", a postgres:// address, or ":memory:".`,
+      `open() cannot open ${scheme}:// addresses in this version. Give the path of a file, such as "work.db", a postgres:// or http:// address, or ":memory:".`,
     );
   }
   const path = scheme === "file" ? pathOf(address) : address;

@@ -16,6 +16,7 @@ import { type AddOptions, parseAddOptions } from "./add-options.ts";
 import { DeadLetters } from "./dead-letters.ts";
 import { type QueueOptions, type SplitOptions, splitOptions } from "./definition.ts";
 import { AddedTaskHandle, describe, resultFrom, type TaskInfo } from "./task-handle.ts";
+import { Turns } from "./turns.ts";
 
 export interface ClaimOptions {
   /** 1 unless set, up to 1,000. */
@@ -47,6 +48,14 @@ export interface Owner {
   startWorker(queues: WorkerQueue[], handler: never, options: ReturnType<typeof resolveWork>): Worker;
 }
 
+/** How a queue comes to be and goes. A subscription's does both with its subscription. */
+export interface Lifecycle {
+  declare(policy: Partial<QueuePolicy>): Promise<unknown>;
+  drop(): Promise<unknown>;
+  /** Whether it has to be declared before it is used; otherwise its first task makes it. */
+  isNeeded(policy: Partial<QueuePolicy>): boolean;
+}
+
 /** A named line of tasks. The handle is made at once; its policy reaches the store with its first operation. */
 export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<In, AddOptions>, WorkerQueue {
   readonly name: string;
@@ -54,17 +63,22 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
   readonly #owner: Owner;
   readonly #port: Port;
   readonly #options: SplitOptions;
+  readonly #lifecycle: Lifecycle;
   #declared: Promise<void> | undefined;
-  /** Set while an asynchronous validator is at work: what is called later must take effect later. */
-  #validating: Promise<unknown> | undefined;
+  readonly #turns = new Turns();
 
-  constructor(owner: Owner, name: string, options: QueueOptions = {}) {
+  constructor(owner: Owner, name: string, options: QueueOptions = {}, lifecycle?: Lifecycle) {
     this.name = checkQueueName(name);
     checkObject(options, "The options of a queue");
     this.#owner = owner;
     this.#port = owner.port;
     this.#options = splitOptions(options);
     this.dead = new DeadLetters(this.#port, name);
+    this.#lifecycle = lifecycle ?? {
+      declare: (policy) => this.#port.declare(name, policy),
+      drop: () => this.#port.drop(name),
+      isNeeded: (policy) => Object.keys(policy).length > 0,
+    };
   }
 
   /** Resolves when the queue exists with this policy. Nothing needs to wait for it. */
@@ -80,7 +94,7 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
 
   async #sendPolicy(): Promise<void> {
     try {
-      await this.#port.declare(this.name, this.#options.policy);
+      await this.#lifecycle.declare(this.#options.policy);
     } catch (error) {
       // The next operation says it again.
       this.#declared = undefined;
@@ -136,35 +150,21 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
     tasks: (NewTask | Promise<NewTask>)[],
     { tx }: { tx?: unknown } = {},
   ): Promise<AddedTaskHandle<Out>[]> {
-    const isAsync = this.#validating !== undefined || tasks.some((task) => task instanceof Promise);
+    const isAsync = this.#turns.isBusy || tasks.some((task) => task instanceof Promise);
     const send = async (ready: NewTask[]) => {
       const added = await this.#withPolicy(() => this.#port.add(ready, { tx }));
       return added.map((task) => new AddedTaskHandle<Out>(this.#port, task));
     };
     if (!isAsync) return send(tasks as NewTask[]);
-    return this.#inTurn(async () => send(await Promise.all(tasks.map(async (task) => task))));
+    return this.#turns.take(async () => send(await Promise.all(tasks.map(async (task) => task))));
   }
 
   /** The policy commits with the handle's first operation: both are called in the same moment. */
   async #withPolicy<T>(operation: () => Promise<T>): Promise<T> {
-    const isSaid = this.#declared !== undefined || Object.keys(this.#options.policy).length === 0;
+    const isSaid = this.#declared !== undefined || !this.#lifecycle.isNeeded(this.#options.policy);
     if (isSaid) return operation();
     const [, value] = await Promise.all([this.declare(), operation()]);
     return value;
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const before = this.#validating;
-    const turn = (async () => {
-      await before?.catch(() => {});
-      return work();
-    })();
-    this.#validating = turn;
-    const over = turn.finally(() => {
-      if (this.#validating === turn) this.#validating = undefined;
-    });
-    over.catch(() => {});
-    return turn;
   }
 
   // ── Do work ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -248,7 +248,7 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
 
   /** Removes the queue with everything in it. Claims on its tasks are lost. */
   async delete(): Promise<void> {
-    await this.#port.drop(this.name);
+    await this.#lifecycle.drop();
     this.#declared = undefined;
   }
 
@@ -270,9 +270,9 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
   }
 }
 
-function checkHandler(handler: unknown): void {
+export function checkHandler(handler: unknown, verb = "work", place = "first"): void {
   if (typeof handler !== "function")
-    throw invalid(`work() takes a handler function first; got ${show(handler)}.`);
+    throw invalid(`${verb}() takes a handler function ${place}; got ${show(handler)}.`);
 }
 
 function refuseTx(options: AddOptions): void {

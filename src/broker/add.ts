@@ -1,5 +1,5 @@
 import type { WithinOptions } from "../core/port.ts";
-import type { AddedTask, NewTask } from "../core/task.ts";
+import type { AddedTask, Addition, NewTask } from "../core/task.ts";
 import { checkTasks } from "./check.ts";
 import type { Context } from "./context.ts";
 
@@ -16,7 +16,7 @@ export async function add(
 }
 
 /** Their times will come. A queue's own ttl is left to the slow poll: nobody waits for a task to expire. */
-export function expectTasks(context: Context, tasks: NewTask[]): void {
+export function expectTasks(context: Context, tasks: Addition[]): void {
   for (const { delay, ttl } of tasks) {
     if (delay !== undefined) context.keeper.expect(delay);
     if (ttl !== undefined) context.keeper.expect(ttl);

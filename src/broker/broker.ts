@@ -5,7 +5,7 @@ import { LIMITS } from "../core/limits.ts";
 import { checkBoolean, checkNumber } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
-import type { ClaimOutcome, Engine, Op, Verbs } from "../engine/engine.ts";
+import type { ClaimOutcome, Engine, Op, Verbs, VerbWithin } from "../engine/engine.ts";
 import { add } from "./add.ts";
 import { checkFilter, checkListQuery, checkPatternKey, checkSpacing, checkTaskId } from "./check.ts";
 import { claim } from "./claim.ts";
@@ -14,12 +14,14 @@ import { Bell, events, makesEvents } from "./events.ts";
 import { Gatherer } from "./gather.ts";
 import { extend, progress, step } from "./hold.ts";
 import { Keeper } from "./housekeeping/keeper.ts";
+import { arrive, byAnyId, depart } from "./move.ts";
 import { declare, drop, pause, purge } from "./queues.ts";
 import { Results } from "./results.ts";
 import { Sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { signal } from "./signal.ts";
 import { standStillDuring } from "./stand-still.ts";
+import { publish, subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { WaitingLine } from "./waiting-line.ts";
 
 const DEFAULT_POLL_MS = 2_000;
@@ -71,7 +73,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     }
   });
 
-  async function runWithin<V extends "add" | "settle">(tx: unknown, op: Op<V>): Promise<Verbs[V]["out"]> {
+  async function runWithin<V extends VerbWithin>(tx: unknown, op: Op<V>): Promise<Verbs[V]["out"]> {
     if (!engine.runWithin) throw noTx();
     const outcome = (await engine.runWithin(tx, op)) as { ok: Verbs[V]["out"] } | { refused: ErrorData };
     if ("refused" in outcome) throw errorFrom(outcome.refused);
@@ -94,19 +96,25 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     stats: async (queue) => run({ verb: "stats", queue: checkQueueName(queue) }),
     purge: (queue) => purge(context, queue),
     drop: (queue) => drop(context, queue),
+    subscribe: (pattern, group, policy) => subscribe(context, pattern, group, policy),
+    unsubscribe: (pattern, group) => unsubscribe(context, pattern, group),
+    subscriptions: (topic) => subscriptions(context, topic),
+    publish: (message, within) => publish(context, message, within),
     add: (tasks, within) => add(context, tasks, within),
     claim: (wish) => claim(context, line, wish),
     settle: (held, word, within) => settle(context, held, word, within),
     extend: (held, lease) => extend(context, held, lease),
     progress: (held, value, note) => progress(context, held, value, note),
     step: (held, name, value) => step(context, held, name, value),
-    steps: async (id) => run({ verb: "steps", id: checkTaskId(id) }),
-    signal: (id, name, value) => signal(context, id, name, value),
+    steps: async (id) => byAnyId(context, id, (known) => run({ verb: "steps", id: known })),
+    signal: async (id, name, value) => byAnyId(context, id, (known) => signal(context, known, name, value)),
     verifying: async ({ id, fence }) => run({ verb: "verifying", id: checkTaskId(id), fence }),
-    task: async (id) => run({ verb: "get", id: checkTaskId(id) }),
-    history: async (id) => run({ verb: "history", id: checkTaskId(id) }),
-    cancel: async (id) => (await run({ verb: "cancel", id: checkTaskId(id) })).state,
-    end: async (id, wait) => context.keepAlive.during(results.end(id, wait)),
+    task: async (id) => byAnyId(context, id, (known) => run({ verb: "get", id: known })),
+    history: async (id) => byAnyId(context, id, (known) => run({ verb: "history", id: known })),
+    cancel: async (id) =>
+      byAnyId(context, id, async (known) => (await run({ verb: "cancel", id: known })).state),
+    end: async (id, wait) =>
+      context.keepAlive.during(byAnyId(context, id, (known) => results.end(known, wait))),
     list: async (query) => run({ verb: "list", ...checkListQuery(query) }),
     patterns: async (queue, by, limit) =>
       run({
@@ -128,9 +136,13 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     },
     discard: async (queue, filter) =>
       (await run({ verb: "discard", queue: checkQueueName(queue), filter: checkFilter(filter) })).count,
+    depart: (queue, to, limit) => depart(context, queue, to, limit),
+    arrive: (tasks) => arrive(context, tasks),
+    gone: async (tasks) => run({ verb: "gone", tasks }),
     join: (worker, lease, listener) => sessions.join(worker, lease, listener),
-    reconcile: async (session, fences) => void (await run({ verb: "reconcile", session, fences })),
-    leave: (session) => sessions.leave(session),
+    reconcile: (session, fences) => sessions.reconcile(session, fences),
+    rejoin: (session, fences, listener) => sessions.rejoin(session, fences, listener),
+    leave: (session, how) => sessions.leave(session, how),
     workers: async (queue) =>
       run({ verb: "workers", ...(queue !== undefined && { queue: checkQueueName(queue) }) }),
     events: (signal) => events(context, bell, signal),

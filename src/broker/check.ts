@@ -6,12 +6,15 @@ import { MOST_ATTEMPTS } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 import { isTaskId } from "../core/task-id.ts";
+import { checkTopic } from "../core/topic.ts";
 import type { ListQuery } from "../core/port.ts";
 import type { Verbs } from "../engine/engine.ts";
 import {
+  type Addition,
   type Body,
   type DeadFilter,
   END_STATES,
+  type NewMessage,
   type NewTask,
   PENDING_STATES,
   type PatternKey,
@@ -21,14 +24,27 @@ import {
 /** What every door and library must respect is checked here, once, before anything reaches an engine. */
 
 export function checkTasks(tasks: NewTask[]): void {
+  checkEach(tasks, checkTask);
+}
+
+/** What a success adds: tasks, and messages to topics. */
+export function checkAdditions(additions: Addition[]): void {
+  checkEach(additions, (addition) => {
+    checkObject(addition, "A task");
+    if ("topic" in addition) checkMessage(addition);
+    else checkTask(addition);
+  });
+}
+
+function checkEach<T>(tasks: T[], checkOne: (task: T) => void): void {
   if (!Array.isArray(tasks) || tasks.length === 0)
     throw invalid("Nothing to add: the batch is empty. Give at least one task.");
   if (tasks.length > LIMITS.addBatch) {
     throw invalid(`A batch takes at most ${LIMITS.addBatch} tasks; got ${tasks.length}. Split it.`);
   }
   for (const [index, task] of tasks.entries()) {
-    if (tasks.length === 1) checkTask(task);
-    else named(`Task ${index} of the batch: `, () => checkTask(task));
+    if (tasks.length === 1) checkOne(task);
+    else named(`Task ${index} of the batch: `, () => checkOne(task));
   }
 }
 
@@ -45,6 +61,16 @@ export function named<T>(prefix: string, check: () => T): T {
 function checkTask(task: NewTask): void {
   checkObject(task, "A task");
   checkQueueName(task.queue);
+  checkContent(task);
+}
+
+export function checkMessage(message: NewMessage): void {
+  checkObject(message, "A message");
+  checkTopic(message.topic);
+  checkContent(message);
+}
+
+function checkContent(task: Omit<Addition, "queue" | "topic">): void {
   checkBody(task.data, "A payload");
   if (task.priority !== undefined) checkNumber(task.priority, "priority", -LIMITS.priority, LIMITS.priority);
   if (task.delay !== undefined) checkNumber(task.delay, "delay", 0, LONGEST_MS);

@@ -37,8 +37,10 @@ export async function purge(context: Context, queue: string): Promise<number> {
   return removed + page.removed;
 }
 
-export async function drop(context: Context, queue: string): Promise<void> {
+/** `first`: how many tasks the first commit may take. */
+export async function drop(context: Context, queue: string, first = PAGE): Promise<void> {
   checkQueueName(queue);
-  while ((await context.run({ verb: "drop", queue, limit: PAGE })).more);
+  let page = await context.run({ verb: "drop", queue, limit: first });
+  while (page.more) page = await context.run({ verb: "drop", queue, limit: PAGE });
   context.policies.delete(queue);
 }

@@ -3,9 +3,18 @@ import { LIMITS } from "../core/limits.ts";
 import { checkNumber, checkText } from "../core/options.ts";
 import type { ClaimNotice } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
+import { show } from "../core/show.ts";
 import type { WorkerInfo } from "../core/task.ts";
 import type { Notice } from "../engine/engine.ts";
 import type { Context } from "./context.ts";
+
+const checkSession = (session: unknown): unknown =>
+  checkNumber(session, "session", 0, Number.MAX_SAFE_INTEGER);
+
+function checkFences(fences: unknown): void {
+  if (!Array.isArray(fences)) throw invalid(`fences is an array of numbers; got ${show(fences)}.`);
+  for (const fence of fences) checkNumber(fence, "fence", 0, Number.MAX_SAFE_INTEGER);
+}
 
 /** Passes the engine's notices on to the workers of this process. */
 export class Sessions {
@@ -27,9 +36,29 @@ export class Sessions {
     return session;
   }
 
-  async leave(session: number): Promise<void> {
+  async reconcile(session: number, fences: number[]): Promise<void> {
+    checkSession(session);
+    checkFences(fences);
+    await this.#context.run({ verb: "reconcile", session, fences });
+  }
+
+  async rejoin(
+    old: number,
+    fences: number[],
+    listener: (notice: ClaimNotice) => void,
+  ): Promise<{ session: number; lost: number[] }> {
+    checkSession(old);
+    checkFences(fences);
+    const { session, lost } = await this.#context.run({ verb: "rejoin", session: old, fences });
+    this.#listeners.delete(old);
+    this.#listeners.set(session, listener);
+    return { session, lost };
+  }
+
+  async leave(session: number, { lost = false }: { lost?: boolean } = {}): Promise<void> {
+    checkSession(session);
     this.#listeners.delete(session);
-    await this.#context.run({ verb: "leave", session });
+    await this.#context.run({ verb: "leave", session, ...(lost && { lost }) });
   }
 
   hear(notices: Notice[]): void {

@@ -10,7 +10,7 @@ import type { TaskState } from "../core/task.ts";
 import { refusal } from "../core/verification.ts";
 import type { Settlement } from "../engine/engine.ts";
 import { expectTasks } from "./add.ts";
-import { checkBody, checkTasks, clipError } from "./check.ts";
+import { checkAdditions, checkBody, clipError } from "./check.ts";
 import type { Context } from "./context.ts";
 
 export async function settle(
@@ -44,7 +44,7 @@ function settlementOf(context: Context, word: Exclude<Word, { kind: "nack" | "re
     case "ack":
       if (word.result !== null) checkBody(word.result, "A result");
       if (!word.adds?.length) return { kind: "done", result: word.result };
-      checkTasks(word.adds);
+      checkAdditions(word.adds);
       expectTasks(context, word.adds);
       return { kind: "done", result: word.result, adds: word.adds };
     case "accept":

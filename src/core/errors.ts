@@ -74,6 +74,18 @@ export function noTx(): DibsError {
   );
 }
 
+export function ontoItself(): DibsError {
+  return invalid("A store cannot be moved into itself. Name another one to move to.");
+}
+
+/** What it holds may have arrived there: to hand it out again would double it. */
+export function onItsWay(queue: string, there: number, asked: number): DibsError {
+  return invalid(
+    `Tasks of queue "${queue}" are on their way to another store (number ${there}, not ${asked}): a move was interrupted. ` +
+      `Run that move again to its end, then this one.`,
+  );
+}
+
 /**
  * Plain data in place of an Error, for crossing threads and wires. `instanceof` does not survive either,
  * the code does.

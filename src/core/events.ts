@@ -39,5 +39,12 @@ export type DibsEvent =
       queue: string;
       detail?: string;
     }
+  | {
+      type: "subscription.created" | "subscription.removed";
+      at: number;
+      queue: string;
+      pattern: string;
+      group: string;
+    }
   | { type: "worker.joined" | "worker.left" | "worker.lost"; at: number; worker: string; detail?: string }
   | { type: "gap"; at: number; missed: number };

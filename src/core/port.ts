@@ -4,20 +4,24 @@ import type { QueuePolicy } from "./policy.ts";
 import type { Verified } from "./verification.ts";
 import type {
   AddedTask,
+  Addition,
   Attempt,
   Body,
   ClaimedTask,
   ClaimRef,
   DeadFilter,
   DeadPattern,
+  NewMessage,
   NewTask,
   PatternKey,
   QueueStats,
   Step,
+  SubscriptionRecord,
   TaskEnd,
   TaskError,
   TaskRecord,
   TaskState,
+  TravellingTask,
   WorkerInfo,
   WorkerRecord,
 } from "./task.ts";
@@ -37,6 +41,13 @@ export interface Port {
   purge(queue: string): Promise<number>;
   drop(queue: string): Promise<void>;
 
+  /** Makes the subscription if it is new, and lays the named fields over the policy of its queue. */
+  subscribe(pattern: string, group: string, policy: Partial<QueuePolicy>): Promise<QueuePolicy>;
+  /** Removes the subscription, and its queue with all it holds; answers whether there was one. */
+  unsubscribe(pattern: string, group: string): Promise<boolean>;
+  subscriptions(topic?: string): Promise<SubscriptionRecord[]>;
+  publish(message: NewMessage, options?: WithinOptions): Promise<AddedTask[]>;
+
   add(tasks: NewTask[], options?: WithinOptions): Promise<AddedTask[]>;
   claim(wish: ClaimWish): Promise<ClaimResult>;
   settle(claim: SettleRef, word: Word, options?: WithinOptions): Promise<{ state: TaskState }>;
@@ -51,6 +62,7 @@ export interface Port {
   /** For a verifier. */
   verifying(verified: Verified): Promise<{ task: TaskRecord; result: Body | null }>;
 
+  /** A task that came from another store is known by the id it had there, too. */
   task(id: string): Promise<TaskRecord>;
   history(id: string): Promise<Attempt[]>;
   cancel(id: string): Promise<TaskState>;
@@ -62,11 +74,26 @@ export interface Port {
   redrive(queue: string, filter: DeadFilter, spacing: number, options?: { fresh?: boolean }): Promise<number>;
   discard(queue: string, filter: DeadFilter): Promise<number>;
 
+  /** From one store to another: what these promise is said in engine/engine.ts. */
+  depart(queue: string, to: number, limit: number): Promise<TravellingTask[]>;
+  arrive(tasks: TravellingTask[]): Promise<{ store: number; tasks: { id: string; existing: boolean }[] }>;
+  gone(tasks: { id: string; cancelled: boolean }[]): Promise<{ cancelled: string[] }>;
+
   /** A worker starts; `listener` hears of claims it loses. Its heartbeat is somebody else's care from here on. */
   join(worker: WorkerInfo, lease: number, listener: (notice: ClaimNotice) => void): Promise<number>;
   /** After a claim whose outcome is unknown: gives back what the session holds beside these, and nobody knows of. */
   reconcile(session: number, fences: number[]): Promise<void>;
-  leave(session: number): Promise<void>;
+  /**
+   * A worker whose opener is gone, a server that was restarted, goes on through this one under a new number. `fences`
+   * are the claims it knows of; others that were made for it go back. CLAIM_LOST where it was given up.
+   */
+  rejoin(
+    session: number,
+    fences: number[],
+    listener: (notice: ClaimNotice) => void,
+  ): Promise<{ session: number; lost: number[] }>;
+  /** With `lost` it was given up: what it still holds counts as failed. Otherwise that is released. */
+  leave(session: number, options?: { lost?: boolean }): Promise<void>;
   workers(queue?: string): Promise<WorkerRecord[]>;
 
   events(signal: AbortSignal): AsyncIterableIterator<DibsEvent>;
@@ -109,7 +136,7 @@ export interface SettleRef extends ClaimRef {
 
 /** What a holder says of its claim. */
 export type Word =
-  | { kind: "ack"; result: Body | null; adds?: NewTask[] }
+  | { kind: "ack"; result: Body | null; adds?: Addition[] }
   /** Without `delay` the queue's backoff decides. */
   | { kind: "nack"; error: TaskError; delay?: number | undefined; outcome?: "failed" | "timeout" }
   | { kind: "reject"; error: TaskError }

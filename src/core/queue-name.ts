@@ -1,14 +1,14 @@
 import { invalid } from "./errors.ts";
 import { show } from "./show.ts";
 
-const LONGEST = 128;
+export const LONGEST_NAME = 128;
 const NAME = /^[A-Za-z0-9](?:[A-Za-z0-9_.:/-]*[A-Za-z0-9])?$/;
 
 /** Names travel in file names, metrics, routing keys and URLs: a small alphabet saves everybody escaping. */
 export function checkQueueName(name: unknown): string {
-  if (typeof name !== "string" || name.length > LONGEST || !NAME.test(name)) {
+  if (typeof name !== "string" || name.length > LONGEST_NAME || !NAME.test(name)) {
     throw invalid(
-      `A queue name has 1 to ${LONGEST} characters: letters and digits, and _ . : / - between them; got ${show(name)}.`,
+      `A queue name has 1 to ${LONGEST_NAME} characters: letters and digits, and _ . : / - between them; got ${show(name)}.`,
     );
   }
   return name;

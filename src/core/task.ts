@@ -31,6 +31,12 @@ export interface NewTask {
   maxAttempts?: number;
 }
 
+/** A task for every subscription whose pattern matches the topic. */
+export type NewMessage = Omit<NewTask, "queue"> & { topic: string };
+
+/** What is added with a success: to a queue, or to whoever subscribed by then. */
+export type Addition = NewTask | NewMessage;
+
 export interface AddedTask {
   id: string;
   queue: string;
@@ -137,6 +143,44 @@ export interface TaskEnd {
   error: (TaskError & { fingerprint: string }) | null;
 }
 
+/**
+ * A task on its way from one store to another, with all that is known of it. Times are distances from the store's
+ * now, in milliseconds: two stores have two clocks.
+ */
+export interface TravellingTask {
+  /** The id it has in the store that it leaves. */
+  origin: string;
+  queue: string;
+  state: Exclude<TaskState, "claimed">;
+  data: Body;
+  contentType: string;
+  headers: Headers;
+  priority: number;
+  groupKey: string | null;
+  /** Of a scheduled task: its group waits for it. */
+  holdsGroup: boolean;
+  idempotencyKey: string | null;
+  /** Whether the key stands for this task; a newer one may have taken it. */
+  holdsKey: boolean;
+  /** For how long after its end the key is still taken. */
+  keyFor: number | null;
+  maxAttempts: number | null;
+  failures: number;
+  age: number;
+  dueIn: number | null;
+  expiresIn: number | null;
+  endedAgo: number | null;
+  result: Body | null;
+  ledger: TravellingAttempt[];
+  /** Somebody asked for its end while it was on its way. */
+  cancelRequested: boolean;
+}
+
+export interface TravellingAttempt extends Omit<Attempt, "fence" | "startedAt" | "endedAt"> {
+  startedAgo: number;
+  endedAgo: number;
+}
+
 export interface WorkerInfo {
   /** The instance: what "retry elsewhere" tells apart. */
   id: string;
@@ -183,6 +227,15 @@ export interface QueueStats {
   serviceTime: number | null;
   waitTime: number | null;
   workers: number;
+}
+
+/** A consumer group: what is published to a topic that matches its pattern is added to its queue. */
+export interface SubscriptionRecord {
+  pattern: string;
+  /** The group's name: other names, and other patterns, are other subscriptions. */
+  group: string;
+  queue: string;
+  createdAt: number;
 }
 
 /** A kind of failure among the dead letters. */

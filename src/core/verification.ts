@@ -1,5 +1,5 @@
 import { MOST_ATTEMPTS } from "./policy.ts";
-import type { Body, NewTask, TaskError } from "./task.ts";
+import type { Addition, Body, NewTask, TaskError } from "./task.ts";
 
 /**
  * A success in a verified queue is not an end: the task is `verifying`, its result and what it adds are kept back, and a
@@ -48,7 +48,7 @@ export function refusal(feedback: string): TaskError {
 }
 
 /** Tasks that are kept back, as text: bytes are not for JSON. */
-export function encodeAdds(adds: NewTask[]): string {
+export function encodeAdds(adds: readonly Addition[]): string {
   return JSON.stringify(
     adds.map(({ data, ...task }) =>
       typeof data === "string" ? { ...task, data } : { ...task, bytes: Buffer.from(data).toString("base64") },
@@ -56,9 +56,9 @@ export function encodeAdds(adds: NewTask[]): string {
   );
 }
 
-export function decodeAdds(text: string): NewTask[] {
-  const adds = JSON.parse(text) as (Omit<NewTask, "data"> & { data?: Body; bytes?: string })[];
+export function decodeAdds(text: string): Addition[] {
+  const adds = JSON.parse(text) as (Omit<Addition, "data"> & { data?: Body; bytes?: string })[];
   return adds.map(({ bytes, ...task }) =>
-    bytes === undefined ? (task as NewTask) : { ...task, data: new Uint8Array(Buffer.from(bytes, "base64")) },
+    bytes === undefined ? (task as Addition) : ({ ...task, data: new Uint8Array(Buffer.from(bytes, "base64")) } as Addition),
   );
 }

@@ -5,19 +5,23 @@ import type { QueuePolicy } from "../core/policy.ts";
 import type { Verified } from "../core/verification.ts";
 import type {
   AddedTask,
+  Addition,
   Attempt,
   Body,
   ClaimedTask,
   DeadFilter,
   DeadPattern,
+  NewMessage,
   NewTask,
   PatternKey,
   QueueStats,
   Step,
+  SubscriptionRecord,
   TaskEnd,
   TaskError,
   TaskRecord,
   TaskState,
+  TravellingTask,
   WorkerInfo,
   WorkerRecord,
 } from "../core/task.ts";
@@ -45,7 +49,7 @@ export interface Engine {
    * committed it is told to those who wait. Of settlements only `done` can be had so. Absent where the store cannot
    * take part in others' transactions.
    */
-  runWithin?<V extends "add" | "settle">(tx: unknown, op: Op<V>): Promise<Outcome<V>>;
+  runWithin?<V extends VerbWithin>(tx: unknown, op: Op<V>): Promise<Outcome<V>>;
 
   /** Batches that may be under way at once; above that, calls are better gathered into the next one. */
   readonly depth: number;
@@ -79,7 +83,7 @@ export type Notice =
 
 /** How a claim ends. `adds` commit with it or not at all; in a verified queue they are kept back until the verdict. */
 export type Settlement =
-  | { kind: "done"; result: Body | null; adds?: NewTask[] }
+  | { kind: "done"; result: Body | null; adds?: Addition[] }
   /** A failure: scheduled again after `delay`, or dead when it was the last attempt. */
   | { kind: "fail"; error: TaskError; delay: number; outcome?: "failed" | "timeout" }
   /** Dead at once. */
@@ -121,8 +125,28 @@ export interface Verbs {
     { queue: string; upTo?: number; limit: number },
     { removed: number; upTo: number; more: boolean }
   >;
-  /** Removes a queue with all it holds, dead letters and claims too; at most `limit` tasks a call. */
+  /**
+   * Removes a queue with all it holds, dead letters and claims too; at most `limit` tasks a call. Its subscriptions go
+   * with the first call: nothing more is published to it.
+   */
   drop: Verb<{ queue: string; limit: number }, { removed: number; more: boolean }>;
+
+  // ── Topics ──────────────────────────────────────────────────────────────────────────────────────────────
+  /**
+   * Makes the subscription if it is new, and its queue. Every publish to a matching topic that begins after this has
+   * resolved, in any process, reaches it.
+   */
+  subscribe: Verb<{ pattern: string; group: string; queue: string }, { created: boolean }>;
+  /** No publish that begins after this has resolved reaches it. Its queue stays, with what it holds. */
+  unsubscribe: Verb<{ pattern: string; group: string }, { removed: boolean }>;
+  /** All, or those that a topic reaches; in the order they were made. */
+  subscriptions: Verb<{ topic?: string }, SubscriptionRecord[]>;
+  /**
+   * A task for the queue of every subscription whose pattern matches, in the order these were made, with the topic in a
+   * header; none where none matches, and one where several lead to the same queue. All or none, as `add`: one queue that
+   * refuses its copy refuses the publish.
+   */
+  publish: Verb<{ message: NewMessage }, AddedTask[]>;
 
   // ── Tasks ───────────────────────────────────────────────────────────────────────────────────────────────
   /** All or none. Makes queues that are new. */
@@ -171,6 +195,29 @@ export interface Verbs {
   redrive: Verb<{ queue: string; filter: DeadFilter; spacing: number; fresh?: boolean }, { count: number }>;
   discard: Verb<{ queue: string; filter: DeadFilter }, { count: number }>;
 
+  // ── From one store to another ───────────────────────────────────────────────────────────────────────────
+  /**
+   * Hands out up to `limit` tasks that are to go to the store `to`, and holds them: from here on nobody claims, purges
+   * or redrives them, they do not expire, and they stay so until they are `gone`. What was held before comes first, so
+   * that a move that was interrupted goes on where it stopped. Those behind the head of a group come after it; while
+   * the head is claimed, they do not. Claimed tasks are not handed out. Ended ones come last, and are not held.
+   * Refused while tasks of the queue are on their way to another store.
+   */
+  depart: Verb<{ queue: string; to: number; limit: number }, TravellingTask[]>;
+  /**
+   * Takes tasks in that another store has handed out, in the given order. One that came before is known by the id that
+   * it had there, and not taken in again; one whose key is taken is the task that has it. No limit is kept to: they
+   * were accepted once. The answer says which store this is, also when there are none.
+   */
+  arrive: Verb<{ tasks: TravellingTask[] }, { store: number; tasks: { id: string; existing: boolean }[] }>;
+  /**
+   * They have arrived: removes what `depart` handed out. One that somebody cancelled meanwhile is kept and answered,
+   * unless `cancelled` says that the other store knows.
+   */
+  gone: Verb<{ tasks: { id: string; cancelled: boolean }[] }, { cancelled: string[] }>;
+  /** The ids here of tasks that had these in the store they came from; null: no such task came. */
+  origins: Verb<{ ids: string[] }, (string | null)[]>;
+
   // ── Sessions ────────────────────────────────────────────────────────────────────────────────────────────
   /** A worker starts. The engine beats the session from here on, off the event loop, until it leaves. */
   join: Verb<{ worker: WorkerInfo; lease: number }, { session: number }>;
@@ -181,8 +228,14 @@ export interface Verbs {
    * claimed.
    */
   reconcile: Verb<{ session: number; fences: number[] }, { released: number }>;
-  /** A worker stops; what it still holds is released. */
-  leave: Verb<{ session: number }, { released: number }>;
+  /**
+   * A worker that beat through an opener that is gone, a server that was restarted, goes on through this one. Its
+   * session gets a new number, so that nothing the other still says of it counts, and it is reconciled. `lost`: fences it
+   * names and no longer holds. Refused with CLAIM_LOST where the session is gone.
+   */
+  rejoin: Verb<{ session: number; fences: number[] }, { session: number; lease: number; lost: number[] }>;
+  /** A worker stops; what it still holds is released. With `lost` it was given up: what it holds counts as failed. */
+  leave: Verb<{ session: number; lost?: boolean }, { released: number }>;
   workers: Verb<{ queue?: string }, WorkerRecord[]>;
 
   // ── Care ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -258,6 +311,8 @@ interface Verb<In, Out> {
 }
 
 export type VerbName = keyof Verbs;
+/** Those that can be part of a transaction of the caller's. */
+export type VerbWithin = "add" | "publish" | "settle";
 export type Op<V extends VerbName = VerbName> = V extends VerbName ? { verb: V } & Verbs[V]["in"] : never;
 export type Outcome<V extends VerbName = VerbName> = V extends VerbName
   ? { ok: Verbs[V]["out"] } | { refused: ErrorData }
@@ -267,6 +322,7 @@ export type Outcomes<Ops extends readonly Op[]> = { [I in keyof Ops]: Outcome<Op
 /** These change nothing, and may be answered beside a commit that is under way. */
 export const READING_VERBS: ReadonlySet<VerbName> = new Set([
   "queues",
+  "subscriptions",
   "get",
   "ends",
   "steps",
@@ -276,4 +332,5 @@ export const READING_VERBS: ReadonlySet<VerbName> = new Set([
   "patterns",
   "workers",
   "stats",
+  "origins",
 ]);

@@ -4,7 +4,8 @@ import { decodeBody, encodeJson } from "../core/json.ts";
 import { checkNames } from "../core/options.ts";
 import type { Port, SettleRef, Word } from "../core/port.ts";
 import { describeError } from "../core/task-error.ts";
-import type { ClaimedTask, Headers, NewTask } from "../core/task.ts";
+import type { Addition, ClaimedTask, Headers, NewMessage, NewTask } from "../core/task.ts";
+import { TOPIC_HEADER } from "../core/topic.ts";
 
 /** A queue that a handler can add to: its own handle, or that of any other queue. */
 export interface AddTarget<In, Options> {
@@ -12,6 +13,12 @@ export interface AddTarget<In, Options> {
   prepare(data: In, options?: Options): Promise<NewTask>;
   /** Sends the policy along, if it was not sent yet. */
   declare(): Promise<void>;
+}
+
+/** A topic that a handler can publish to. */
+export interface PublishTarget<In, Options> {
+  /** Checks and encodes, and stores nothing. */
+  prepareMessage(data: In, options?: Options): Promise<NewMessage>;
 }
 
 /** Checks and encodes what a handler returned. */
@@ -62,6 +69,11 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     return this.#data.decoded;
   }
 
+  /** What it was published to; null where it was added to its queue. */
+  get topic(): string | null {
+    return Object.hasOwn(this.headers, TOPIC_HEADER) ? this.headers[TOPIC_HEADER]! : null;
+  }
+
   get createdAt(): Date {
     return new Date(this.claimed.createdAt);
   }
@@ -88,7 +100,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     await Promise.allSettled([...this.#adds].map(({ prepared }) => prepared));
     const adds = await Promise.all([...this.#adds].map(({ prepared }) => prepared));
     // Declared in the same moment, so that a queue's policy commits with its first task.
-    const declared = [...this.#adds].map(({ target }) => target.declare());
+    const declared = [...this.#adds].map(({ declare }) => declare());
     const settled = this.#ackAs({ kind: "ack", result: encoded, ...(adds.length > 0 && { adds }) }, tx);
     await Promise.all([...declared, settled]);
   }
@@ -139,8 +151,22 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     if (typeof queue?.prepare !== "function") {
       throw invalid(`task.add() takes a queue handle first, as in task.add(dibs.queue("next"), data).`);
     }
-    // On the list at once: a handler may return without having waited for this.
-    const add: PendingAdd = { prepared: queue.prepare(data, options), target: queue };
+    await this.#holdBack({ prepared: queue.prepare(data, options), declare: () => queue.declare() });
+  }
+
+  /** Publishes when this one is acked: both commit together, or neither does. */
+  async publish<In, Options>(topic: PublishTarget<In, Options>, data: In, options?: Options): Promise<void> {
+    this.#checkOpen();
+    if (typeof topic?.prepareMessage !== "function") {
+      throw invalid(
+        `task.publish() takes a topic handle first, as in task.publish(dibs.topic("a.b"), data).`,
+      );
+    }
+    await this.#holdBack({ prepared: topic.prepareMessage(data, options), declare: async () => {} });
+  }
+
+  /** On the list at once: a handler may return without having waited for this. */
+  async #holdBack(add: PendingAdd): Promise<void> {
     const adds = (this.#adds ??= new Set()).add(add);
     try {
       await add.prepared;
@@ -174,10 +200,10 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   }
 }
 
-/** A task that is to be added with the ack. */
+/** What is to be added with the ack. */
 interface PendingAdd {
-  prepared: Promise<NewTask>;
-  target: AddTarget<never, never>;
+  prepared: Promise<Addition>;
+  declare: () => Promise<void>;
 }
 
 export function encodeAsJson(result: unknown): string | null {

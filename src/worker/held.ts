@@ -16,6 +16,8 @@ export type Fate = "working" | "cancelled" | "stopped" | "timedOut" | "lost";
 export interface Held {
   claimed: ClaimedTask;
   policy: QueuePolicy;
+  /** Of the worker's sessions the one that it was claimed for. */
+  session: number | undefined;
   /** The worker's clock, to know how long it lay before it was started. */
   claimedAt: number;
   /** The worker's clock: when its handler is out of time. */

@@ -19,7 +19,7 @@ export interface Member {
 export class Membership {
   readonly #port: Port;
   readonly #member: Member;
-  readonly #hear: (notice: ClaimNotice) => void;
+  readonly #hear: (notice: ClaimNotice, session: number) => void;
   readonly #logger: Logger;
   /** Ends all trying. */
   readonly #stopped: AbortSignal;
@@ -29,7 +29,7 @@ export class Membership {
   constructor(
     port: Port,
     member: Member,
-    hear: (notice: ClaimNotice) => void,
+    hear: (notice: ClaimNotice, session: number) => void,
     logger: Logger,
     stopped: AbortSignal,
   ) {
@@ -76,7 +76,8 @@ export class Membership {
     const policies = await Promise.all(queues.map((queue) => this.#port.declare(queue, {})));
     const lease = Math.min(...policies.map((policy) => policy.lease));
     const info = { ...this.#member, queues: [...queues], host: hostname(), pid: process.pid };
-    this.#session = await this.#port.join(info, lease, this.#hear);
+    const session = await this.#port.join(info, lease, (notice) => this.#hear(notice, session));
+    this.#session = session;
   }
 
   /** A store in trouble may recover: try until it answers, or this worker is stopped. */

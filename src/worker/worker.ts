@@ -29,6 +29,8 @@ type Phase = "starting" | "working" | "draining" | "stopped";
 
 /** Between two tries to claim, while the store is in trouble. */
 const TROUBLE_PAUSE_MS = 500;
+/** Halves of fewer places are not worth a claim each. */
+const WORTH_HALVING = 32;
 
 export class Worker implements AsyncDisposable {
   /** The instance; `name` is its label. */
@@ -59,9 +61,15 @@ export class Worker implements AsyncDisposable {
   #busy = 0;
   /** Settlements that the store did not take yet. Each holds a place, or a full queue would slow nobody down. */
   #repeating = 0;
-  #fetching = false;
   /** The store may hold something for us that we do not know of. */
   #isUnsure = false;
+  /** Claims under way. */
+  #fetching = 0;
+  /** Places that they may fill. */
+  #expected = 0;
+  #justFetched = false;
+  /** The last claim came back with all it asked for: there is probably more. */
+  #isPlenty = false;
   #fillAsked = false;
   #turn = 0;
   #stopped: Promise<void> | undefined;
@@ -88,7 +96,7 @@ export class Worker implements AsyncDisposable {
     this.#membership = new Membership(
       port,
       { id: this.id, name: this.name, queues: this.queues, concurrency: options.concurrency },
-      (notice) => this.#hear(notice),
+      (notice, session) => this.#hear(notice, session),
       logger,
       this.#stopFetching.signal,
     );
@@ -155,7 +163,26 @@ export class Worker implements AsyncDisposable {
     if (this.#phase !== "working") return;
     this.#startAhead();
     const room = this.#room();
-    if (room > 0 && !this.#fetching) void this.#fetch(room);
+    if (room <= 0) return;
+    const part = this.#part();
+    if (this.#fetching === 0) void this.#fetch(Math.min(room, part), LIMITS.claimWaitMs);
+    else if (this.#mayFetchBeside && room >= part) void this.#fetch(part, 0);
+  }
+
+  /** What another claim is about to bring looks like what was lost: while we are unsure there is but one. */
+  get #mayFetchBeside(): boolean {
+    return this.#fetching === 1 && this.#isPlenty && !this.#justFetched && !this.#isUnsure;
+  }
+
+  /**
+   * What one claim asks for. While there is plenty two are under way, each for half: the store looks for the one half
+   * while the other is handled, and neither waits for the other.
+   */
+  #part(): number {
+    const { concurrency, prefetch, batch } = this.#options;
+    if (batch !== null) return batch;
+    const all = Math.min(concurrency + prefetch, LIMITS.claimBatch);
+    return this.#isPlenty && all >= WORTH_HALVING ? Math.ceil(all / 2) : all;
   }
 
   #startAhead(): void {
@@ -171,32 +198,43 @@ export class Worker implements AsyncDisposable {
 
   #room(): number {
     const { concurrency, prefetch, batch } = this.#options;
-    if (batch !== null) return this.#taken < concurrency ? batch : 0;
-    return Math.min(concurrency + prefetch - this.#taken - this.#ahead.length, LIMITS.claimBatch);
+    if (batch !== null) return this.#taken < concurrency && this.#fetching === 0 ? batch : 0;
+    const free = concurrency + prefetch - this.#taken - this.#ahead.length - this.#expected;
+    return Math.min(free, LIMITS.claimBatch);
   }
 
   get #taken(): number {
     return this.#busy + this.#repeating;
   }
 
-  async #fetch(max: number): Promise<void> {
-    this.#fetching = true;
+  async #fetch(max: number, wait: number): Promise<void> {
+    this.#fetching++;
+    this.#expected += max;
+    // Two claims in one batch would come back together, and be in step from then on: the next one waits for its own.
+    this.#justFetched = true;
+    setImmediate(() => {
+      this.#justFetched = false;
+      this.#askFill();
+    });
+    const { session } = this.#membership;
     try {
       if (this.#isUnsure) await this.#reconcile();
       const { tasks, policies } = await this.#port.claim({
         queues: this.#queuesInOrder(),
         max,
         worker: this.id,
-        session: this.#membership.session,
+        session,
         share: this.#options.order === "fair" ? Math.ceil(max / this.queues.length) : undefined,
-        wait: LIMITS.claimWaitMs,
+        wait,
         signal: this.#stopFetching.signal,
       });
+      this.#isPlenty = tasks.length === max;
       const claimedAt = this.#now();
       const fetched = tasks.map((claimed): Held => {
         const held: Held = {
           claimed,
           policy: policies[claimed.queue]!,
+          session,
           claimedAt,
           deadline: Number.POSITIVE_INFINITY,
           task: null,
@@ -206,12 +244,15 @@ export class Worker implements AsyncDisposable {
         this.#held.set(claimed.fence, held);
         return held;
       });
-      if (this.#options.batch === null) this.#ahead.push(...fetched);
+      // Under way when the worker was stopped: nobody will start them.
+      if (this.#phase !== "working") for (const held of fetched) this.#track(this.#giveBack(held));
+      else if (this.#options.batch === null) this.#ahead.push(...fetched);
       else if (fetched.length > 0) this.#work(fetched, claimedAt);
     } catch (error) {
-      await this.#afterFailedFetch(error);
+      await this.#afterFailedFetch(error, session);
     } finally {
-      this.#fetching = false;
+      this.#fetching--;
+      this.#expected -= max;
     }
     this.#askFill();
   }
@@ -229,9 +270,12 @@ export class Worker implements AsyncDisposable {
     return [...this.queues.slice(start), ...this.queues.slice(0, start)];
   }
 
-  async #afterFailedFetch(error: unknown): Promise<void> {
+  async #afterFailedFetch(error: unknown, session: number | undefined): Promise<void> {
     if (this.#stopFetching.signal.aborted) return;
-    if (isDibsError(error) && error.code === "CLAIM_LOST") return this.#rejoin();
+    if (isDibsError(error) && error.code === "CLAIM_LOST") {
+      // Two claims may learn that the session is gone; one of them joins anew.
+      return this.#membership.session === session ? this.#rejoin() : undefined;
+    }
     if (isDibsError(error) && error.code === "OUTCOME_UNKNOWN") this.#isUnsure = true;
     if (isDibsError(error) && !error.retryable) {
       if (error.code !== "CLOSED") this.#logger.error(`Worker ${this.id} stops: ${error.message}`);
@@ -243,10 +287,11 @@ export class Worker implements AsyncDisposable {
 
   // ── What the store tells ────────────────────────────────────────────────────────────────────────────────
 
-  #hear(notice: ClaimNotice): void {
+  #hear(notice: ClaimNotice, session: number): void {
     if (notice.kind === "gone") {
-      for (const held of this.#held.values()) this.#lose(held);
-      void this.#rejoin();
+      for (const held of this.#held.values()) if (held.session === session) this.#lose(held);
+      // A refused claim may have told so before, and another session has begun: what that holds is not lost.
+      if (session === this.#membership.session) void this.#rejoin();
       return;
     }
     const held = this.#held.get(notice.fence);

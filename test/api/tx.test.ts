@@ -30,6 +30,25 @@ test("an order and its task are added together, or neither is", async () => {
   expect(claims.map((claim) => claim.data)).toEqual([2]);
 });
 
+test("an order and what is published of it are there together, or neither is", async () => {
+  const { dibs, client, orders } = await setUp();
+  const placed = dibs.topic<number>("order.placed");
+  const groups = [placed.subscription("inventory"), placed.subscription("analytics")];
+  for (const group of groups) await group.ready;
+  for (const [id, word] of [
+    [1, "ROLLBACK"],
+    [2, "COMMIT"],
+  ] as const) {
+    await client.query("BEGIN");
+    await client.query(`INSERT INTO ${orders} VALUES ($1)`, [id]);
+    expect(await placed.publish(id, { tx: client })).toMatchObject({ reached: 2 });
+    await client.query(word);
+  }
+  for (const group of groups) {
+    expect((await group.claim({ max: 10 })).map((claim) => claim.data)).toEqual([2]);
+  }
+});
+
 test("another library's transaction takes two lines", async () => {
   const { dibs, client } = await setUp();
   const queue = dibs.queue<number>("orders");

@@ -1,7 +1,14 @@
 /** Checked by the compiler (`npm run types`), never run: types reach from a definition to handler and result. */
 import { expectTypeOf } from "vitest";
 import { z } from "zod";
-import { type Claim, defineQueue, type Dibs, type Task } from "../../src/index.ts";
+import {
+  type Claim,
+  defineQueue,
+  defineTopic,
+  type Dibs,
+  type Subscription,
+  type Task,
+} from "../../src/index.ts";
 
 interface Email {
   to: string;
@@ -71,4 +78,61 @@ export async function handOver(task: Task<Email>): Promise<void> {
 export function untyped(): void {
   dibs.queue("anything").work(({ data }) => expectTypeOf(data).toEqualTypeOf<unknown>());
   dibs.work(["a", dibs.queue<Email, Receipt>("b")], (task: Task<Email>) => task.data.to);
+}
+
+interface Order {
+  id: number;
+}
+
+export async function topics(task: Task<Email>): Promise<void> {
+  const placed = dibs.topic<Order>("order.placed");
+  const { reached, tasks } = await placed.publish({ id: 1 }, { priority: 1, delay: "1s", groupKey: "g" });
+  expectTypeOf(reached).toEqualTypeOf<number>();
+  expectTypeOf(await tasks[0]!.result()).toEqualTypeOf<unknown>();
+  const worker = placed.subscribe(
+    "inventory",
+    (held) => {
+      expectTypeOf(held.data).toEqualTypeOf<Order>();
+      expectTypeOf(held.topic).toEqualTypeOf<string | null>();
+    },
+    { concurrency: 3, maxDepth: 10, ttl: "1d", result: z.object({ sent: z.boolean() }) },
+  );
+  expectTypeOf(worker.ready).toEqualTypeOf<Promise<void>>();
+  expectTypeOf(placed.subscription<Receipt>("inventory")).toEqualTypeOf<Subscription<Order, Receipt>>();
+  await task.publish(placed, { id: 1 }, { priority: 1 });
+  // @ts-expect-error the payload has another shape
+  await placed.publish({ number: 1 });
+  // @ts-expect-error no such option
+  await placed.publish({ id: 1 }, { dealy: "1s" });
+  // @ts-expect-error no such option
+  placed.subscribe("inventory", () => {}, { concurency: 3 });
+  // @ts-expect-error a topic takes something else
+  await task.publish(placed, { number: 1 });
+  // @ts-expect-error a queue is added to
+  await task.publish(dibs.queue<Order>("orders"), { id: 1 });
+}
+
+export async function inferredTopics(): Promise<void> {
+  const definition = defineTopic("order.placed", {
+    schema: z.object({ id: z.string().transform(Number), item: z.string().default("tea") }),
+  });
+  const placed = dibs.topic(definition);
+  await placed.publish({ id: "1" });
+  placed.subscribe("inventory", ({ data }) => {
+    expectTypeOf(data).toEqualTypeOf<{ id: number; item: string }>();
+  });
+  const [claim] = await placed.subscription("inventory").claim();
+  expectTypeOf(claim!.data).toEqualTypeOf<{ id: number; item: string }>();
+  // @ts-expect-error what is published is the schema's input
+  await placed.publish({ id: 1 });
+  // @ts-expect-error a topic has no policy: each of its groups has one
+  defineTopic("order.placed", { lease: "30s" });
+  const named = dibs.topic(defineTopic<Order>("order.placed"));
+  named.subscribe("inventory", ({ data }) => expectTypeOf(data).toEqualTypeOf<Order>());
+}
+
+export function patterns(): void {
+  dibs.subscribe("order.*", "audit", ({ data }) => expectTypeOf(data).toEqualTypeOf<unknown>());
+  dibs.subscribe<Order>("order.*", "audit", ({ data }) => expectTypeOf(data).toEqualTypeOf<Order>());
+  expectTypeOf(dibs.subscription<Order>("order.*", "audit")).toEqualTypeOf<Subscription<Order>>();
 }

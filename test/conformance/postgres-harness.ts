@@ -1,9 +1,9 @@
-import { Client } from "pg";
 import { afterAll } from "vitest";
 import { createBroker } from "../../src/broker/broker.ts";
 import type { CallersTransaction, CleanUp, Harness, Opened } from "../../src/engine/conformance/harness.ts";
 import { openPostgres } from "../../src/engines/postgres/engine.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";
+import { LIBRARIES } from "../postgres/libraries.ts";
 import { dropSchema, freshSchema } from "../postgres/shared.ts";
 import { Heart } from "./heart.ts";
 
@@ -43,35 +43,51 @@ export function dropAfterAll(): void {
   });
 }
 
-export const postgres: Harness = {
-  shared: true,
-  transactions: true,
-  open: async (clock, cleanUp) => openSchema(await take(cleanUp), clock),
-};
+type Begin = (url: string) => Promise<CallersTransaction>;
 
-async function openSchema(ground: Ground, clock: ManualClock): Promise<Opened> {
-  const heart = new Heart(clock);
-  const engine = await openPostgres({ ...ground, clock: heart });
+interface Way {
+  /** A transaction of the caller's own, by whichever library. */
+  begin: Begin;
+  /** By another address than the server's own, through something that keeps nothing between transactions. */
+  pooled?: (ground: Ground) => Promise<string>;
+}
+
+function harnessBy(way: Way): Harness {
   return {
-    port: createBroker(engine, { clock }),
-    hang: () => heart.stop(),
-    begin: () => beginTransaction(ground.url),
-    another: () => openSchema(ground, clock),
+    shared: true,
+    transactions: true,
+    open: async (clock, cleanUp) => openSchema(await take(cleanUp), clock, way),
   };
 }
 
-/** Of a client of `pg`, which closes when it is over. */
-async function beginTransaction(url: string): Promise<CallersTransaction> {
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  await client.query("BEGIN");
-  const end = async (word: "COMMIT" | "ROLLBACK"): Promise<void> => {
-    await client.query(word);
-    await client.end();
-  };
+export function postgresWith(begin: Begin): Harness {
+  return harnessBy({ begin });
+}
+
+export const postgres: Harness = postgresWith(LIBRARIES["pg"]!);
+
+/** Started with the first case, for all of them. */
+export function postgresThrough(start: (url: string, cleanUp: CleanUp) => Promise<string>): Harness {
+  let pooler: Promise<string> | undefined;
+  const undoing: (() => Promise<void>)[] = [];
+  afterAll(async () => {
+    for (const undo of undoing) await undo();
+  });
+  return harnessBy({
+    begin: LIBRARIES["pg"]!,
+    pooled: ({ url }) => (pooler ??= start(url, (undo) => undoing.unshift(undo))),
+  });
+}
+
+async function openSchema(ground: Ground, clock: ManualClock, way: Way): Promise<Opened> {
+  const heart = new Heart(clock);
+  const url = (await way.pooled?.(ground)) ?? ground.url;
+  const { schema } = ground;
+  const engine = await openPostgres({ url, schema, clock: heart, listen: way.pooled === undefined });
   return {
-    query: (sql, params) => client.query(sql, params),
-    commit: () => end("COMMIT"),
-    rollback: () => end("ROLLBACK"),
+    port: createBroker(engine, { clock }),
+    hang: () => heart.stop(),
+    begin: () => way.begin(url),
+    another: () => openSchema(ground, clock, way),
   };
 }

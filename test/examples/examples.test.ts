@@ -18,6 +18,8 @@ const SAYS: Record<string, RegExp> = {
   "dead-letters": /3 \(75 %\) {2}Error: connect to port <n> timed out\n[^]*3 sent back.*\n1 discarded\n/,
   "delayed-and-priority": /in this order: .*urgent.*\n[^]*expired and was never run/,
   events: /task\.added\n(.*\n)*task\.done by kettle\n/,
+  "fan-out":
+    /order 2: thank you, on attempt 2\n[^]*3 orders off the shelf, 1350 cents counted, 3 audited\naudit left; 3 groups stay\n/,
   "graceful-shutdown": /ended with code 0: 1 task done, 3 back in the queue/,
   groups: /ada: 1 2 3 4 5, in order\n/,
   "hand-over": /two attempts \(failed, done\), one review\n/,

@@ -7,6 +7,8 @@ import * as dibs from "../../src/index.ts";
 import { DeadLetters } from "../../src/api/dead-letters.ts";
 import { Dibs } from "../../src/api/dibs.ts";
 import { Queue } from "../../src/api/queue.ts";
+import { Subscription } from "../../src/api/subscription.ts";
+import { Topic } from "../../src/api/topic.ts";
 import { AddedTaskHandle, TaskHandle } from "../../src/api/task-handle.ts";
 import { DEFAULT_POLICY } from "../../src/core/policy.ts";
 import { ManualClock } from "../../src/testing/index.ts";
@@ -28,11 +30,24 @@ const INTERNAL = [
   "abort",
   "declare",
   "prepare",
+  "prepareMessage",
 ];
 /** Of a clock, used by the library; of a test's clock, used by the suite of the engines. */
 const OF_CLOCKS = ["read", "after", "standStill"];
 
-const held = { Dibs, Queue, DeadLetters, TaskHandle, AddedTaskHandle, Claim, Task, Worker, ManualClock };
+const held = {
+  Dibs,
+  Queue,
+  Topic,
+  Subscription,
+  DeadLetters,
+  TaskHandle,
+  AddedTaskHandle,
+  Claim,
+  Task,
+  Worker,
+  ManualClock,
+};
 
 test.each(Object.entries(held))("every member of %s is described", (_, { prototype }) => {
   const members = Object.getOwnPropertyNames(prototype).filter(

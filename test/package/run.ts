@@ -31,7 +31,13 @@ function pack(): string {
   const [packed] = Object.values(JSON.parse(answer) as Record<string, Packed>);
   if (packed === undefined) throw new Error(`npm pack answered ${answer}`);
   const paths = packed.files.map((file) => file.path);
-  const needed = ["dist/index.js", "dist/index.d.ts", "dist/testing/index.js", "dist/testing/index.d.ts"];
+  const needed = [
+    "dist/cli/main.js",
+    "dist/index.js",
+    "dist/index.d.ts",
+    "dist/testing/index.js",
+    "dist/testing/index.d.ts",
+  ];
   for (const path of [...needed, "package.json", "README.md", "LICENSE", "CHANGELOG.md"]) {
     if (!paths.includes(path)) throw new Error(`${path} is not in the package`);
   }

@@ -50,7 +50,7 @@ export class PostgresServer {
   static async start(options: ServerOptions = {}): Promise<PostgresServer> {
     const { settings = {}, folder = mkdtempSync(join(tmpdir(), "dibs-postgres-")) } = options;
     const server = new PostgresServer(folder, await freePort(), await findBinaries(folder), settings);
-    if (!options.outlives) process.once("exit", () => server.#abandon());
+    if (!options.outlives) process.once("exit", server.#abandon);
     await server.#makeCluster();
     await server.restart();
     return server;
@@ -130,15 +130,16 @@ export class PostgresServer {
   }
 
   /** This process ends, perhaps before it could stop it. */
-  #abandon(): void {
+  readonly #abandon = (): void => {
     if (this.#process && this.#process.exitCode === null && this.#process.signalCode === null) {
       this.#process.kill("SIGQUIT");
     }
     rmSync(this.folder, { recursive: true, force: true });
-  }
+  };
 
   async remove(): Promise<void> {
     await this.stop("immediate");
+    process.off("exit", this.#abandon);
     rmSync(this.folder, { recursive: true, force: true });
   }
 }
@@ -171,11 +172,11 @@ function readLinks(file: string): { source: string; target: string }[] {
   return JSON.parse(readFileSync(file, "utf8")) as { source: string; target: string }[];
 }
 
-function asUser(): { uid?: number; gid?: number } {
+export function asUser(): { uid?: number; gid?: number } {
   return userInfo().uid === 0 ? { uid: NOBODY, gid: NOBODY } : {};
 }
 
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();
     server.once("error", reject);

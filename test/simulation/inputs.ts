@@ -1,10 +1,24 @@
 import type { QueuePolicy } from "../../src/core/policy.ts";
-import type { Body, NewTask, TaskError } from "../../src/core/task.ts";
+import type { Addition, Body, NewMessage, NewTask, TaskError } from "../../src/core/task.ts";
 import type { Settlement } from "../../src/engine/engine.ts";
 import type { Random } from "./random.ts";
 
 export const QUEUES = ["alpha", "beta", "gamma"] as const;
 const GROUPS = ["g1", "g2", "Ω/3"] as const;
+/** Words that patterns name, and one that is a name of every object's. */
+const TOPICS = ["order", "order.placed", "order.placed.late", "order.order", "constructor"] as const;
+const PATTERNS = [
+  ...TOPICS,
+  "*",
+  "#",
+  "order.*",
+  "order.#",
+  "*.placed",
+  "#.placed.#",
+  "#.*.#",
+  "order.#.late",
+] as const;
+const SUBSCRIBERS = ["stock", "audit"] as const;
 const KEYS = ["k1", "k2", "k3", "k4"] as const;
 
 /** What is the same all through one seed, and differs between seeds. */
@@ -68,12 +82,34 @@ export class Inputs {
     return Array.from({ length: count }, () => this.#task());
   }
 
+  subscription(): { pattern: string; group: string } {
+    const { pick } = this.#random;
+    return { pattern: pick(PATTERNS), group: pick(SUBSCRIBERS) };
+  }
+
+  topic(): string {
+    return this.#random.pick(TOPICS);
+  }
+
+  message(): NewMessage {
+    return { topic: this.topic(), ...this.#content() };
+  }
+
   #task(): NewTask {
+    return { queue: this.queue(), ...this.#content() };
+  }
+
+  #additions(): Addition[] {
+    const { pick, chance } = this.#random;
+    const tasks = this.tasks(pick([1, 1, 3]));
+    return chance(0.3) ? [...tasks, this.message()] : tasks;
+  }
+
+  #content(): Omit<NewTask, "queue"> {
     const { pick, maybe } = this.#random;
     const data = this.#body();
-    if (this.#habits.bulk && this.#random.chance(0.6)) return { queue: this.queue(), data };
+    if (this.#habits.bulk && this.#random.chance(0.6)) return { data };
     return {
-      queue: this.queue(),
       data,
       ...(typeof data !== "string" && { contentType: "application/octet-stream" }),
       ...maybe(0.3, () => ({ headers: { kind: pick(["mail", "bill"]) } })),
@@ -109,7 +145,7 @@ export class Inputs {
         return {
           kind,
           result: pick([null, '"ok"', `"${"x".repeat(60)}"`, new Uint8Array([1, 2])]),
-          ...maybe(0.3, () => ({ adds: this.tasks(pick([1, 1, 3])) })),
+          ...maybe(0.3, () => ({ adds: this.#additions() })),
         };
       case "fail":
         return {

@@ -25,6 +25,7 @@ export class Known {
     }
     switch (op.verb) {
       case "add":
+      case "publish":
         this.ids.push(...answer<"add">(outcome).map((task) => task.id));
         break;
       case "claim":
@@ -43,6 +44,12 @@ export class Known {
           queues: op.worker.queues,
         });
         break;
+      case "rejoin": {
+        const { session } = answer<"rejoin">(outcome);
+        const old = this.sessions.find(({ id }) => id === op.session);
+        this.sessions.push({ id: session, worker: old?.worker ?? "w", queues: old?.queues ?? [] });
+        break;
+      }
       case "leave":
         // Mostly forgotten; a few are kept, for verbs of a session that is gone.
         if (this.sessions.length > 3) remove(this.sessions, (session) => session.id === op.session);

@@ -188,7 +188,14 @@ class Simulation {
     ]);
     const histories = [...new Set(this.#known.ids)].map((id): Op => ({ verb: "history", id }));
     const steps = [...new Set(this.#known.ids)].map((id): Op => ({ verb: "steps", id }));
-    const ops: Op[] = [{ verb: "queues" }, { verb: "workers" }, ...lists, ...histories, ...steps];
+    const ops: Op[] = [
+      { verb: "queues" },
+      { verb: "subscriptions" },
+      { verb: "workers" },
+      ...lists,
+      ...histories,
+      ...steps,
+    ];
     const reading = this.#machine.read();
     const [model, store] = [this.#model.run(ops, reading), await this.#subject.run(ops, reading)];
     for (const [index, op] of ops.entries())

@@ -113,6 +113,24 @@ describe.each(STORES)("a worker on %s", (store) => {
     expect(tasks.map((task) => [task.data, task.attempt])).toEqual([1, 2, 3, 4].map((data) => [data, 1]));
   });
 
+  it("gives back what claims bring that were under way when it stopped", async () => {
+    const dibs = await openStore(store);
+    const queue = dibs.queue("work");
+    const all = 1_000;
+    await queue.addMany(Array.from({ length: all }, (_, data) => ({ data })));
+    const enough = latch();
+    let handled = 0;
+    const worker = queue.work(
+      () => {
+        if (++handled === 300) enough.open();
+      },
+      { concurrency: 50, prefetch: 50 },
+    );
+    await enough.promise;
+    await worker.stop({ timeout: "1m" });
+    expect((await queue.stats()).depth).toMatchObject({ ready: all - handled, claimed: 0, done: handled });
+  });
+
   it("serves queues strictly in order, or each in turn", async () => {
     const dibs = await openStore(store);
     for (const name of ["urgent", "routine"]) {

@@ -15,6 +15,7 @@ import { type Start, starter } from "./kit.ts";
 import { leases } from "./leases.ts";
 import { ledger } from "./ledger.ts";
 import { limits } from "./limits.ts";
+import { move } from "./move.ts";
 import { policies } from "./policies.ts";
 import { progress } from "./progress.ts";
 import { queues } from "./queues.ts";
@@ -28,6 +29,8 @@ import { settle } from "./settle.ts";
 import { severalOpeners } from "./several-openers.ts";
 import { stats } from "./stats.ts";
 import { steps } from "./steps.ts";
+import { subscriptions } from "./subscriptions.ts";
+import { topics } from "./topics.ts";
 import { noTransactions, transactions } from "./transactions.ts";
 import { ttl } from "./ttl.ts";
 import { verification } from "./verification.ts";
@@ -60,10 +63,13 @@ const THEMES = {
   ledger,
   deadLetters,
   redrive,
+  move,
   results,
   cancel,
   steps,
   verification,
+  topics,
+  subscriptions,
   stats,
   workers,
   events,
@@ -76,7 +82,7 @@ const SHARED_THEMES = { severalOpeners } satisfies Record<string, Theme>;
 const WITH_TRANSACTIONS = { transactions } satisfies Record<string, Theme>;
 const WITHOUT_TRANSACTIONS = { noTransactions } satisfies Record<string, Theme>;
 
-type ThemeName = keyof typeof THEMES | keyof typeof SHARED_THEMES;
+type ThemeName = keyof typeof THEMES | keyof typeof SHARED_THEMES | keyof typeof WITH_TRANSACTIONS;
 
 /** Every promise that a store makes, or those of some themes. A change of what dibs promises starts here. */
 export function conformance(name: string, harness: Harness, only?: ThemeName[]): void {

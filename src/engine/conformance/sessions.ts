@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { ClaimNotice } from "../../core/port.ts";
 import {
   ack,
   addNamed,
@@ -6,6 +7,7 @@ import {
   claim,
   claimNames,
   claimOne,
+  Inbox,
   joinWorker,
   MINUTE,
   QUEUE,
@@ -189,6 +191,99 @@ export function sessions(start: Start): void {
       await port.leave(worker.session);
       await port.leave(worker.session);
       await refused(() => worker.claim(), "CLAIM_LOST");
+    });
+  });
+
+  describe("a worker that is given up", () => {
+    test("loses what it holds, and that counts as failed", async () => {
+      const { port } = await start();
+      const worker = await joinWorker(port, "w");
+      const [id] = await addNamed(port, ["1", "2", "3"]);
+      const held = await worker.claim({ max: 2 });
+      await port.leave(worker.session, { lost: true });
+      await refused(() => ack(port, held[0]!), "CLAIM_LOST");
+      expect(await port.task(id!)).toMatchObject({ state: "ready", attempt: 2 });
+      expect(await port.history(id!)).toMatchObject([{ outcome: "lost", worker: "w" }]);
+      expect(await port.workers()).toEqual([]);
+      expect((await claimNames(port)).toSorted()).toEqual(["1", "2", "3"]);
+    });
+
+    test("wakes those who wait for work", async () => {
+      const { port } = await start();
+      const worker = await joinWorker(port, "w");
+      await addNamed(port, ["1", "2"]);
+      await worker.claim({ max: 2 });
+      const next = [waiting(port), waiting(port)];
+      await port.leave(worker.session, { lost: true });
+      expect((await Promise.all(next)).flat()).toHaveLength(2);
+    });
+  });
+
+  describe("a worker that joins again as the one it was", () => {
+    test("keeps its claims, and its old session is gone", async () => {
+      const { port, clock } = await start();
+      const worker = await joinWorker(port, "w");
+      await addNamed(port, ["1", "2", "3"]);
+      const held = await worker.claim({ max: 2 });
+      const fences = held.map(({ fence }) => fence);
+      const { session, lost } = await port.rejoin(worker.session, fences, () => {});
+      expect({ lost, isNew: session !== worker.session }).toEqual({ lost: [], isNew: true });
+      await refused(() => worker.claim(), "CLAIM_LOST");
+      await port.leave(worker.session, { lost: true });
+      expect(await port.workers()).toMatchObject([{ id: "w", claims: 2 }]);
+      await clock.advance(3 * LEASE);
+      for (const each of held) expect(await ack(port, each)).toBe("done");
+      expect(await claim(port, { worker: "w", session })).toHaveLength(1);
+    });
+
+    test("gives back what it does not know of, as if never claimed", async () => {
+      const { port } = await start();
+      const worker = await joinWorker(port, "w");
+      const [, id] = await addNamed(port, ["known", "unknown"]);
+      const [known] = await worker.claim({ max: 2 });
+      const next = waiting(port);
+      await port.rejoin(worker.session, [known!.fence], () => {});
+      expect((await next)[0]).toMatchObject({ data: "unknown", attempt: 1 });
+      expect(await port.history(id!)).toEqual([]);
+      expect(await ack(port, known!)).toBe("done");
+    });
+
+    test("is told what it lost meanwhile", async () => {
+      const { port } = await start();
+      const worker = await joinWorker(port, "w");
+      await addNamed(port, ["1", "2"]);
+      const [first, second] = await worker.claim({ max: 2 });
+      await ack(port, first!);
+      const { lost } = await port.rejoin(worker.session, [first!.fence, second!.fence], () => {});
+      expect(lost).toEqual([first!.fence]);
+    });
+
+    test("hears of its claims as before", async () => {
+      const { port, clock } = await start();
+      const worker = await joinWorker(port, "w");
+      const { id } = await addOne(port);
+      const { fence } = await worker.claimOne();
+      const notices = new Inbox<ClaimNotice>();
+      await port.rejoin(worker.session, [fence], (notice) => notices.push(notice));
+      await port.cancel(id);
+      await clock.advance(LEASE / 3);
+      expect(await notices.next()).toMatchObject({ kind: "cancel", id, fence });
+    });
+
+    test("is refused where it was given up", async () => {
+      const { port } = await start();
+      const worker = await joinWorker(port, "w");
+      await port.leave(worker.session);
+      await refused(() => port.rejoin(worker.session, [], () => {}), "CLAIM_LOST");
+    });
+
+    test("names its claims by numbers", async () => {
+      const { port } = await start();
+      const { session } = await joinWorker(port, "w");
+      await refused(() => port.rejoin(session, "1" as never, () => {}), "INVALID", "fences");
+      await refused(() => port.rejoin(session, ["1" as never], () => {}), "INVALID", "fence");
+      await refused(() => port.rejoin("s" as never, [], () => {}), "INVALID", "session");
+      await refused(() => port.leave(null as never), "INVALID", "session");
     });
   });
 

@@ -26,6 +26,7 @@ import {
   waiting,
   type World,
 } from "./kit.ts";
+import { publish, queueOf, subscribed } from "./topics.ts";
 
 const LEASE = 30 * SECOND;
 
@@ -110,6 +111,62 @@ export function severalOpeners(start: Start): void {
       await addNamed(b, ["1", "2"]);
       await refused(() => addOne(a), "QUEUE_FULL");
       await refused(() => addOne(b), "QUEUE_FULL");
+    });
+  });
+
+  describe("of several openers that publish and subscribe", () => {
+    test("what one subscribed reaches what another publishes next", async () => {
+      const { a, b } = await two();
+      // Each has published before, and so keeps a copy of the subscriptions.
+      for (const port of [a, b]) expect(await publish(port)).toEqual([]);
+      for (const [index, group] of numbered(6, "g").entries()) {
+        const [here, there] = index % 2 ? [a, b] : [b, a];
+        await subscribed(here, group);
+        expect(await publish(there)).toHaveLength(index + 1);
+        expect(await there.subscriptions()).toHaveLength(index + 1);
+      }
+      await a.unsubscribe("order.placed", "g0");
+      expect(await publish(b)).toHaveLength(5);
+      await b.unsubscribe("order.placed", "g5");
+      await subscribed(a, "last");
+      expect(await publish(b)).toHaveLength(5);
+    });
+
+    test("no publish that begins after a subscribe misses it, while all come and go", async () => {
+      const { a, b, another } = await two();
+      const c = (await another()).port;
+      const busy = new AbortController();
+      const publishing = Promise.all(
+        [a, b].map(async (port) => {
+          while (!busy.signal.aborted) await Promise.all(numbered(5).map(() => publish(port)));
+        }),
+      );
+      for (const group of numbered(8, "g")) {
+        const queue = queueOf(group);
+        await c.subscribe("order.*", group, {});
+        await c.subscribe("order.placed", group, {});
+        const sent = await Promise.all([a, b, c].map((port) => publish(port, { data: "marked" })));
+        for (const tasks of sent) expect(tasks.map((task) => task.queue)).toContain(queue);
+        const seen = new Set((await claim(c, { queues: [queue], max: 1_000 })).map(({ id }) => id));
+        for (const tasks of sent) expect(seen).toContain(tasks.find((task) => task.queue === queue)!.id);
+        await c.unsubscribe("order.placed", group);
+        await c.unsubscribe("order.*", group);
+        for (const port of [a, b]) expect(await publish(port)).toEqual([]);
+      }
+      busy.abort();
+      await publishing;
+      expect(await a.subscriptions()).toEqual([]);
+      expect(await b.queues()).toEqual([]);
+    });
+
+    test("one subscription is one, however many make it at once", async () => {
+      const { a, b } = await two();
+      await Promise.all(numbered(10).map((_, i) => subscribed(i % 2 ? a : b, "g")));
+      expect(await a.subscriptions()).toHaveLength(1);
+      expect(await publish(b)).toHaveLength(1);
+      const removed = await Promise.all([a, b, a, b].map((port) => port.unsubscribe("order.placed", "g")));
+      expect(removed.filter(Boolean)).toHaveLength(1);
+      expect(await publish(a)).toEqual([]);
     });
   });
 

@@ -13,6 +13,7 @@ import {
   stateOf,
   waiting,
 } from "./kit.ts";
+import { subscribed } from "./topics.ts";
 
 /** Where the store cannot take part in a transaction of the caller's, it says so. */
 export function noTransactions(start: Start): void {
@@ -21,6 +22,14 @@ export function noTransactions(start: Start): void {
       const { port } = await start();
       await refused(() => port.add([newTask()], { tx: {} }), "UNSUPPORTED", "tx");
       expect(await claim(port)).toEqual([]);
+    });
+
+    test("is refused by a publish, which reaches nobody", async () => {
+      const { port } = await start();
+      const [queue] = await subscribed(port, "a");
+      const message = { topic: "order.placed", data: "x" };
+      await refused(() => port.publish(message, { tx: {} }), "UNSUPPORTED", "tx");
+      expect(await claim(port, { queues: [queue!] })).toEqual([]);
     });
 
     test("is refused by an ack, and the claim still holds", async () => {
@@ -34,6 +43,40 @@ export function noTransactions(start: Start): void {
 }
 
 export function transactions(start: Start): void {
+  describe("a publish within a transaction of the caller's", () => {
+    const message = { topic: "order.placed", data: "x", idempotencyKey: "k" };
+
+    test("reaches all groups at the commit", async () => {
+      const { port, begin } = await start();
+      const queues = await subscribed(port, "a", "b");
+      const tx = await begin();
+      const published = await port.publish(message, { tx });
+      expect(published.map(({ queue }) => queue)).toEqual(queues);
+      for (const queue of queues) expect(await claim(port, { queues: [queue] })).toEqual([]);
+      await tx.commit();
+      for (const [index, queue] of queues.entries()) {
+        const held = await claimOne(port, { queues: [queue] });
+        expect(held).toMatchObject({ id: published[index]!.id, headers: { "dibs-topic": "order.placed" } });
+      }
+    });
+
+    test("reaches nobody when it is rolled back, and commits with an ack", async () => {
+      const { port, begin } = await start();
+      const [queue] = await subscribed(port, "a");
+      const first = await begin();
+      await port.publish(message, { tx: first });
+      await first.rollback();
+      expect(await claim(port, { queues: [queue!] })).toEqual([]);
+      await addOne(port);
+      const held = await claimOne(port);
+      const second = await begin();
+      await port.settle(held, { kind: "ack", result: null, adds: [message] }, { tx: second });
+      await second.commit();
+      expect(await stateOf(port, held.id)).toBe("done");
+      expect(await claim(port, { queues: [queue!] })).toHaveLength(1);
+    });
+  });
+
   describe("an add within a transaction of the caller's", () => {
     test("is not seen before the commit, and wakes who waits then", async () => {
       const { port, begin } = await start();

@@ -29,12 +29,16 @@ export function checkAdds(model: Model, tasks: NewTask[]): void {
   for (const [queue, count] of adding) {
     const { maxDepth } = model.policy(queue);
     if (maxDepth === null) continue;
-    const depth = model.tasksOf(queue, "ready", "waiting", "scheduled").length;
+    const { ready, waiting, scheduled } = model.depth(queue);
+    const depth = ready + waiting + scheduled;
     if (depth + count > maxDepth) throw queueFull(queue, depth, count, maxDepth);
   }
 }
 
-function takenKey(model: Model, task: NewTask): ModelKey | undefined {
+export function takenKey(
+  model: Model,
+  task: Pick<NewTask, "queue" | "idempotencyKey">,
+): ModelKey | undefined {
   const key = model.queues.get(task.queue)?.keys.get(task.idempotencyKey!);
   return key && (key.forgetAt === null || key.forgetAt > model.now) ? key : undefined;
 }
@@ -73,6 +77,7 @@ function addOne(model: Model, task: NewTask): AddedTask {
     claim: null,
     pending: null,
     feedback: null,
+    leaving: null,
     ledger: [],
     endedAt: null,
     result: null,

@@ -8,6 +8,7 @@ export function tend(model: Model): { next: number | null } {
   sweep(model);
   const times: number[] = [];
   for (const task of model.tasks.values()) {
+    if (task.leaving) continue;
     if (task.dueAt !== null) times.push(task.dueAt - model.now);
     if (task.elsewhere) times.push(task.elsewhere.until - model.now);
     if (task.expiresAt !== null && ["ready", "waiting", "scheduled", "parked"].includes(task.state)) {

@@ -45,6 +45,11 @@ class MemoryEngine implements Engine {
     if (op.verb === "join" && "ok" in outcome) {
       this.#keepBeating((outcome as { ok: { session: number } }).ok.session, op.lease / 3);
     }
+    if (op.verb === "rejoin" && "ok" in outcome) {
+      const { session, lease } = (outcome as { ok: { session: number; lease: number } }).ok;
+      this.#forget(op.session);
+      this.#keepBeating(session, lease / 3);
+    }
     if (op.verb === "leave") this.#forget(op.session);
   }
 

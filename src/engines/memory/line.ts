@@ -22,7 +22,7 @@ export function enter(model: Model, task: ModelTask): void {
   becomeReady(model, task);
 }
 
-function groupHead(model: Model, task: ModelTask): ModelTask | undefined {
+export function groupHead(model: Model, task: ModelTask): ModelTask | undefined {
   return [...model.tasks.values()].find(
     (other) => other.queue === task.queue && other.groupKey === task.groupKey && other.holdsGroup,
   );
@@ -163,6 +163,8 @@ export function end(model: Model, task: ModelTask, state: EndState, detail?: str
 function freeGroup(model: Model, task: ModelTask): void {
   if (!task.holdsGroup) return;
   task.holdsGroup = false;
+  // Several of a group may be leaving together, each behind the one before.
+  if (groupHead(model, task)) return;
   const next = model
     .tasksOf(task.queue, "waiting")
     .filter((other) => other.groupKey === task.groupKey)

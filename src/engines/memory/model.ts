@@ -10,8 +10,9 @@ import type {
   DepthByState,
   EndState,
   Headers,
-  NewTask,
+  Addition,
   Step,
+  SubscriptionRecord,
   TaskError,
   TaskState,
   WorkerInfo,
@@ -27,6 +28,8 @@ export class Model {
   fence = 0;
   session = 0;
   readonly queues = new Map<string, ModelQueue>();
+  /** In the order they were made. */
+  subscriptions: SubscriptionRecord[] = [];
   readonly tasks = new Map<string, ModelTask>();
   readonly sessions = new Map<number, ModelSession>();
   notices: Notice[] = [];
@@ -34,6 +37,9 @@ export class Model {
   readonly listeners = new Map<string, number>();
   eventSeq = 0;
   events: { n: number; event: DibsEvent }[] = [];
+  /** The ids here of tasks that came from other stores, by those they had there. */
+  readonly origins = new Map<string, string>();
+  departures = 0;
   hint: Hint = {};
 
   constructor(store: number, reading: Reading) {
@@ -86,8 +92,11 @@ export class Model {
     return task;
   }
 
+  /** But for those that are leaving: they are counted, and nobody else's to move. */
   tasksOf(queue: string, ...states: TaskState[]): ModelTask[] {
-    return [...this.tasks.values()].filter((task) => task.queue === queue && states.includes(task.state));
+    return [...this.tasks.values()].filter(
+      (task) => task.queue === queue && states.includes(task.state) && !task.leaving,
+    );
   }
 
   depth(queue: string): DepthByState {
@@ -170,10 +179,12 @@ export interface ModelTask {
   claim: ModelClaim | null;
   /** verifying: the attempt whose result waits for a verdict, and what would be added. */
   pending:
-    | (Pick<ModelClaim, "fence" | "worker" | "startedAt"> & { result: Body | null; adds: NewTask[] })
+    | (Pick<ModelClaim, "fence" | "worker" | "startedAt"> & { result: Body | null; adds: Addition[] })
     | null;
   /** Why the last result was refused. */
   feedback: string | null;
+  /** On its way to another store. */
+  leaving: { n: number; to: number; cancelled: boolean } | null;
   ledger: Attempt[];
   endedAt: number | null;
   result: Body | null;

@@ -2,6 +2,7 @@ import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
 import { remove } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
+import { removeSubscriptions } from "./topics.ts";
 
 export function declare(
   model: Model,
@@ -72,6 +73,7 @@ function inTurn(a: ModelTask, b: ModelTask): number {
 
 export function drop(model: Model, queue: string, limit: number): { removed: number; more: boolean } {
   if (!model.queues.has(queue)) return { removed: 0, more: false };
+  removeSubscriptions(model, (subscription) => subscription.queue === queue);
   const doomed = [...model.tasks.values()].filter((task) => task.queue === queue);
   for (const task of doomed.slice(0, limit)) {
     if (task.claim?.session != null) {

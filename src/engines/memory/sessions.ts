@@ -1,8 +1,9 @@
 import type { WorkerInfo, WorkerRecord } from "../../core/task.ts";
 import type { Notice } from "../../engine/engine.ts";
+import { sessionGone } from "./claim.ts";
 import type { Model } from "./model.ts";
 import { settleRelease } from "./settle.ts";
-import { claimsOf, endOverdue } from "./sweep.ts";
+import { claimsOf, endOverdue, lapse } from "./sweep.ts";
 
 export function join(model: Model, worker: WorkerInfo, lease: number): { session: number } {
   const id = ++model.session;
@@ -35,15 +36,35 @@ export function reconcile(model: Model, session: number, fences: number[]): { re
   return { released: unknown.length };
 }
 
-export function leave(model: Model, id: number): { released: number } {
+export function rejoin(
+  model: Model,
+  old: number,
+  fences: number[],
+): { session: number; lease: number; lost: number[] } {
+  const session = model.sessions.get(old);
+  if (!session) throw sessionGone(old);
+  const id = ++model.session;
+  model.sessions.delete(old);
+  model.sessions.set(id, { ...session, id, beatAt: model.awake });
+  for (const notice of model.notices) if (notice.session === old) notice.session = id;
+  for (const task of claimsOf(model, old)) task.claim!.session = id;
+  const held = new Set(claimsOf(model, id).map((task) => task.claim!.fence));
+  reconcile(model, id, fences);
+  return { session: id, lease: session.lease, lost: fences.filter((fence) => !held.has(fence)) };
+}
+
+export function leave(model: Model, id: number, lost: boolean): { released: number } {
   const session = model.sessions.get(id);
   if (!session) return { released: 0 };
   // The session goes first: a worker that stops is no longer one that could take a task over.
   model.sessions.delete(id);
-  model.notices = model.notices.filter((notice) => notice.session !== id);
   const held = claimsOf(model, id).sort((a, b) => a.seq - b.seq);
-  for (const task of held) settleRelease(model, task, true);
-  model.announce({ type: "worker.left", at: model.now, worker: session.worker.id });
+  for (const task of held) {
+    if (lost) lapse(model, task);
+    else settleRelease(model, task, true);
+  }
+  model.notices = model.notices.filter((notice) => notice.session !== id);
+  model.announce({ type: lost ? "worker.lost" : "worker.left", at: model.now, worker: session.worker.id });
   return { released: held.length };
 }
 

@@ -6,6 +6,7 @@ import { closeAttempt, comeBack, die, end, endCancelled, fail, heldTask } from "
 import type { Model, ModelTask } from "./model.ts";
 import { park } from "./park.ts";
 import { askForVerdict, settleVerdict } from "./verify.ts";
+import { fanOut } from "./topics.ts";
 
 export function settle(
   model: Model,
@@ -46,12 +47,13 @@ function settleDone(model: Model, task: ModelTask, settlement: Settlement & { ki
   if (settlement.result !== null && isLarger(settlement.result, maxPayload)) {
     throw tooLarge("The result", settlement.result, maxPayload, task.queue);
   }
-  checkAdds(model, settlement.adds ?? []);
+  const adds = fanOut(model, settlement.adds ?? []);
+  checkAdds(model, adds);
   if (model.policy(task.queue).verified) return askForVerdict(model, task, settlement);
   task.result = settlement.result;
   closeAttempt(model, task, "done", null);
   end(model, task, "done");
-  add(model, settlement.adds ?? []);
+  add(model, adds);
 }
 
 function settleReject(model: Model, task: ModelTask, settlement: Settlement & { kind: "reject" }): void {

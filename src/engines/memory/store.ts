@@ -2,17 +2,20 @@ import { isDibsError } from "../../core/errors.ts";
 import type { Reading } from "../../core/clock.ts";
 import type { Hint, Op, Outcomes, Store, VerbName, Verbs } from "../../engine/engine.ts";
 import { add } from "./add.ts";
+import { arrive, origins } from "./arrive.ts";
 import { cancel } from "./cancel.ts";
 import { listen, prune, tend, unlisten } from "./care.ts";
 import { claim } from "./claim.ts";
+import { depart, gone } from "./depart.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { ends, get, history, list, stats, steps, verifying } from "./inspect.ts";
 import { heldTask } from "./line.ts";
 import { Model } from "./model.ts";
 import { signal, step } from "./park.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
-import { beat, join, leave, reconcile, workers } from "./sessions.ts";
+import { beat, join, leave, reconcile, rejoin, workers } from "./sessions.ts";
 import { settle } from "./settle.ts";
+import { publish, subscribe, subscriptions, unsubscribe } from "./topics.ts";
 
 type Handlers = { [V in VerbName]: (model: Model, op: Verbs[V]["in"]) => Verbs[V]["out"] };
 
@@ -22,6 +25,10 @@ const HANDLERS: Handlers = {
   queues: (model, op) => queues(model, op.queue),
   purge: (model, op) => purge(model, op.queue, op.upTo, op.limit),
   drop: (model, op) => drop(model, op.queue, op.limit),
+  subscribe: (model, op) => subscribe(model, op.pattern, op.group, op.queue),
+  unsubscribe: (model, op) => unsubscribe(model, op.pattern, op.group),
+  subscriptions: (model, op) => subscriptions(model, op.topic),
+  publish: (model, op) => publish(model, op.message),
   add: (model, op) => add(model, op.tasks),
   claim,
   settle: (model, op) => settle(model, op.id, op.fence, op.settlement),
@@ -54,10 +61,15 @@ const HANDLERS: Handlers = {
   patterns: (model, op) => patterns(model, op.queue, op.by, op.limit),
   redrive: (model, op) => redrive(model, op.queue, op.filter, op.spacing, op.fresh ?? false),
   discard: (model, op) => discard(model, op.queue, op.filter),
+  depart: (model, op) => depart(model, op.queue, op.to, op.limit),
+  arrive: (model, op) => arrive(model, op.tasks),
+  gone: (model, op) => gone(model, op.tasks),
+  origins: (model, op) => origins(model, op.ids),
   join: (model, op) => join(model, op.worker, op.lease),
   beat: (model, op) => beat(model, op.sessions),
   reconcile: (model, op) => reconcile(model, op.session, op.fences),
-  leave: (model, op) => leave(model, op.session),
+  rejoin: (model, op) => rejoin(model, op.session, op.fences),
+  leave: (model, op) => leave(model, op.session, op.lost ?? false),
   workers: (model, op) => workers(model, op.queue),
   tend,
   prune: (model, op) => prune(model, op.limit),

@@ -28,7 +28,7 @@ function lapseSessions(model: Model): void {
   }
 }
 
-function lapse(model: Model, task: ModelTask): void {
+export function lapse(model: Model, task: ModelTask): void {
   const { session, fence, worker } = task.claim!;
   if (session !== null) model.notices.push({ session, kind: "lost", id: task.id, fence });
   fail(model, task, "lost", lostError(worker), 0);
@@ -56,7 +56,9 @@ export function claimsOf(model: Model, session: number): ModelTask[] {
 }
 
 function promoteDue(model: Model): void {
-  const due = [...model.tasks.values()].filter((task) => task.dueAt !== null && task.dueAt <= model.now);
+  const due = [...model.tasks.values()].filter(
+    (task) => task.dueAt !== null && !task.leaving && task.dueAt <= model.now,
+  );
   due.sort((a, b) => a.dueAt! - b.dueAt! || bySeq(a, b));
   for (const task of due.slice(0, BOUNDS.sweep)) {
     // A delayed task joins its group when it is due: behind those that are there by then.
@@ -80,7 +82,10 @@ function openKept(model: Model): void {
 
 function expire(model: Model): void {
   const outlived = [...model.tasks.values()].filter(
-    (task) => ["ready", "waiting", "scheduled", "parked"].includes(task.state) && isOutlived(model, task),
+    (task) =>
+      ["ready", "waiting", "scheduled", "parked"].includes(task.state) &&
+      !task.leaving &&
+      isOutlived(model, task),
   );
   outlived.sort((a, b) => a.expiresAt! - b.expiresAt! || bySeq(a, b));
   for (const task of outlived.slice(0, BOUNDS.sweep)) end(model, task, "expired");

@@ -3,6 +3,7 @@ import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
 import { closeAttempt, end, endCancelled, refuse } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
+import { fanOut } from "./topics.ts";
 
 /** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group. */
 export function askForVerdict(
@@ -36,7 +37,9 @@ export function settleVerdict(
 }
 
 function accept(model: Model, task: ModelTask): void {
-  const { result, adds } = task.pending!;
+  const { result, adds: kept } = task.pending!;
+  // Those who subscribe by now.
+  const adds = fanOut(model, kept);
   // Checked when they were said, but a queue may have filled up since.
   checkAdds(model, adds);
   task.result = result;

@@ -1,38 +1,45 @@
 import { isLarger } from "../../core/limits.ts";
-import type { AddedTask, NewTask } from "../../core/task.ts";
+import type { AddedTask, NewMessage, NewTask } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
 import { add } from "./add.ts";
+import { fanOut, rememberedCopies } from "./publish.ts";
 import type { Tx } from "./tx.ts";
 
 /** More tasks in one statement would hold up whoever waits for the connection. */
 const MOST = 10_000;
 
 /**
- * Adds what operations that follow each other add, all at once, from `from` on; answers none where there are none.
- * Only those that certainly fit: one that is refused must leave the others alone.
+ * Adds what operations that follow each other add or publish, all at once, from `from` on; answers none where there are
+ * none. Only those that certainly fit: one that is refused must leave the others alone.
  */
 export async function addTogether(tx: Tx, ops: readonly Op[], from: number): Promise<Outcome[]> {
-  const adds = addsFrom(tx, ops, from);
+  const adds = await addsFrom(tx, ops, from);
   if (adds.length === 0) return [];
-  const added = await add(
-    tx,
-    adds.flatMap((op) => op.tasks),
-  );
+  const added = await add(tx, adds.flat());
   let first = 0;
-  return adds.map(({ tasks }): { ok: AddedTask[] } => ({ ok: added.slice(first, (first += tasks.length)) }));
+  return adds.map((tasks): { ok: AddedTask[] } => ({ ok: added.slice(first, (first += tasks.length)) }));
 }
 
-function addsFrom(tx: Tx, ops: readonly Op[], from: number): Op<"add">[] {
-  const adds: Op<"add">[] = [];
+/** The tasks of each operation. */
+async function addsFrom(tx: Tx, ops: readonly Op[], from: number): Promise<NewTask[][]> {
+  const adds: NewTask[][] = [];
   let count = 0;
   for (let i = from; i < ops.length; i++) {
     const op = ops[i]!;
-    if (op.verb !== "add" || !op.tasks.every((task) => fits(tx, task))) break;
-    count += op.tasks.length;
+    if (op.verb !== "add" && op.verb !== "publish") break;
+    const given = op.verb === "add" ? op.tasks : copiesFor(tx, op.message);
+    const tasks = given instanceof Promise ? await given : given;
+    if (!tasks.every((task) => fits(tx, task))) break;
+    count += tasks.length;
     if (adds.length > 0 && count > MOST) break;
-    adds.push(op);
+    adds.push(tasks);
   }
   return adds;
+}
+
+/** Not waited for where it need not be: there may be thousands in a batch. */
+function copiesFor(tx: Tx, message: NewMessage): NewTask[] | Promise<NewTask[]> {
+  return tx.topics.isCurrent(tx) ? rememberedCopies(tx, message) : fanOut(tx, [message]);
 }
 
 function fits(tx: Tx, task: NewTask): boolean {
@@ -47,9 +54,14 @@ function fits(tx: Tx, task: NewTask): boolean {
 export function numbersFor(tx: Tx, ops: readonly Op[]): number {
   let count = 0;
   for (const op of tx.knowsQueues ? ops : []) {
-    if (op.verb !== "add") break;
-    if (!op.tasks.every((task) => task.idempotencyKey === undefined && fits(tx, task))) break;
-    count += op.tasks.length;
+    if (op.verb === "add") {
+      if (!op.tasks.every((task) => task.idempotencyKey === undefined && fits(tx, task))) break;
+      count += op.tasks.length;
+    } else if (op.verb === "publish" && tx.topics.isCurrent(tx)) {
+      const tasks = rememberedCopies(tx, op.message);
+      if (!tasks.every((task) => task.idempotencyKey === undefined && fits(tx, task))) break;
+      count += tasks.length;
+    } else break;
   }
   return count;
 }

@@ -1,8 +1,15 @@
 import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
-import { type AddedTask, type EndState, JSON_TYPE, type NewTask, type TaskState } from "../../core/task.ts";
+import {
+  type AddedTask,
+  type EndState,
+  type Headers,
+  JSON_TYPE,
+  type NewTask,
+  type TaskState,
+} from "../../core/task.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
 import { isSpecial } from "./line.ts";
-import { findMany } from "./place.ts";
+import { findMany, stateOf } from "./place.ts";
 import { Overtaken } from "./overtaken.ts";
 import { numbers, toColumns } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -66,7 +73,10 @@ async function checkDepth(tx: Tx, name: string, count: number): Promise<void> {
   if (depth + count > maxDepth) throw queueFull(name, depth, count, maxDepth);
 }
 
-interface KeyRow {
+/** What a key is looked up by. */
+export type Keyed = Pick<NewTask, "queue" | "idempotencyKey">;
+
+export interface KeyRow {
   queue: number;
   key: string;
   task: number;
@@ -80,11 +90,11 @@ const KEYS = `
   JOIN dibs.idempotency ON idempotency.queue = wanted.queue AND idempotency.key = wanted.key COLLATE "C"
   WHERE forget_at IS NULL OR forget_at > $3`;
 
-function keyName({ queue, idempotencyKey }: NewTask): string {
+export function keyName({ queue, idempotencyKey }: Keyed): string {
   return `${queue}\n${idempotencyKey}`;
 }
 
-async function takenKeys(tx: Tx, tasks: NewTask[]): Promise<Map<string, KeyRow>> {
+export async function takenKeys(tx: Tx, tasks: Keyed[]): Promise<Map<string, KeyRow>> {
   const wanted = tasks.filter((task) => task.idempotencyKey !== undefined && tx.queueNamed(task.queue));
   if (wanted.length === 0) return new Map();
   const rows = await tx.all<KeyRow>(
@@ -102,7 +112,7 @@ async function stateOfTaken(tx: Tx, taken: Map<string, KeyRow>): Promise<Map<num
     tx,
     rows.map((row) => row.task),
   );
-  const states = new Map(found.map((task) => [task.seq, task.place.state]));
+  const states = new Map(found.map((task) => [task.seq, stateOf(task.place)]));
   return new Map(rows.map((row) => [row.task, states.get(row.task) ?? row.state!]));
 }
 
@@ -112,6 +122,8 @@ export interface Newcomer {
   index: number;
   task: Pick<NewTask, "queue" | "priority">;
   seq: number;
+  /** Its place in line: its number, but for one that is redriven. */
+  pos: number;
   /** Not before then; null: at once. */
   due: number | null;
   queue: Queue;
@@ -137,6 +149,7 @@ async function giveNumbers(
       index,
       task,
       seq,
+      pos: seq,
       due: task.delay !== undefined && task.delay > 0 ? tx.now + task.delay : null,
       queue,
       groupKey: task.groupKey ?? null,
@@ -154,13 +167,15 @@ const CUT = "\u001e";
 
 function insertTasks(payloads: "joined" | "listed"): string {
   const texts = payloads === "joined" ? `string_to_array($11::text, E'\\x1e')` : `$11::text[]`;
+  // JSON has no such sign, and no headers are an empty text.
+  const headers = `string_to_array($10::text, E'\\x1e', '')`;
   return `
   INSERT INTO dibs.task (created_at, seq, queue, priority, group_key, expires_at, max_attempts, idempotency_key,
     content_type, headers, data, bytes)
   SELECT $1, seq, queue, coalesce(priority, 0), group_key, expires_at, max_attempts, idempotency_key, content_type,
     headers, data, bytes
   FROM unnest($2::int8[], $3::int4[], $4::int2[], $5::text[], $6::int8[], $7::int4[], $8::text[], $9::text[],
-    $10::text[], ${texts}, $12::bytea[]) AS each (seq, queue, priority, group_key, expires_at, max_attempts,
+    ${headers}, ${texts}, $12::bytea[]) AS each (seq, queue, priority, group_key, expires_at, max_attempts,
     idempotency_key, content_type, headers, data, bytes)`;
 }
 
@@ -176,15 +191,16 @@ const INSERT_TASKS = { joined: insertTasks("joined"), listed: insertTasks("liste
 const INSERT_PLAIN = { joined: insertPlain("joined"), listed: insertPlain("listed") };
 const INSERT_READY = `
   INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
-  SELECT queue, rank, seq, seq, 0, special
-  FROM unnest($1::int4[], $2::int2[], $3::int8[], $4::bool[]) AS each (queue, rank, seq, special)`;
+  SELECT queue, rank, pos, seq, 0, special
+  FROM unnest($1::int4[], $2::int2[], $3::int8[], $4::int8[], $5::bool[]) AS each (queue, rank, pos, seq, special)`;
 const INSERT_SCHEDULED = `
   INSERT INTO dibs.scheduled (queue, pos, task, due, failures, holds_group)
-  SELECT queue, seq, seq, due, 0, false FROM unnest($1::int4[], $2::int8[], $3::int8[]) AS each (queue, seq, due)`;
+  SELECT queue, pos, seq, due, 0, false
+  FROM unnest($1::int4[], $2::int8[], $3::int8[], $4::int8[]) AS each (queue, pos, seq, due)`;
 const INSERT_WAITING = `
-  INSERT INTO dibs.waiting (queue, group_key, pos, task, rank)
-  SELECT queue, group_key, seq, seq, rank
-  FROM unnest($1::int4[], $2::text[], $3::int8[], $4::int2[]) AS each (queue, group_key, seq, rank)`;
+  INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures)
+  SELECT queue, group_key, pos, seq, rank, 0
+  FROM unnest($1::int4[], $2::text[], $3::int8[], $4::int8[], $5::int2[]) AS each (queue, group_key, pos, seq, rank)`;
 const INSERT_TTL = `INSERT INTO dibs.ttl (expires_at, task) SELECT * FROM unnest($1::int8[], $2::int8[])`;
 // A key whose time has passed gives way to the new task's.
 const INSERT_KEYS = `
@@ -221,18 +237,32 @@ export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<New
   if (mortal.some((each) => each.expiresAt! <= tx.now)) tx.swept = false;
   const ready = inState("ready");
   if (ready.length > 0) {
-    tx.put(INSERT_READY, queuesOf(ready), ranksOf(ready), numbersOf(ready), ready.map(isSpecial));
+    tx.put(
+      INSERT_READY,
+      queuesOf(ready),
+      ranksOf(ready),
+      placesOf(ready),
+      numbersOf(ready),
+      ready.map(isSpecial),
+    );
   }
   const scheduled = inState("scheduled");
   if (scheduled.length > 0) {
     const due = scheduled.map((each) => each.due!);
     if (due.some((at) => at <= tx.now)) tx.swept = false;
-    tx.put(INSERT_SCHEDULED, queuesOf(scheduled), numbersOf(scheduled), due);
+    tx.put(INSERT_SCHEDULED, queuesOf(scheduled), placesOf(scheduled), numbersOf(scheduled), due);
   }
   const waiting = inState("waiting");
   if (waiting.length > 0) {
     const groups = waiting.map((each) => each.groupKey!);
-    tx.put(INSERT_WAITING, queuesOf(waiting), groups, numbersOf(waiting), ranksOf(waiting));
+    tx.put(
+      INSERT_WAITING,
+      queuesOf(waiting),
+      groups,
+      placesOf(waiting),
+      numbersOf(waiting),
+      ranksOf(waiting),
+    );
   }
   for (const each of ready) {
     tx.hintReady(each.queue);
@@ -257,8 +287,8 @@ function lineUpPlain(tx: Tx, newcomers: (Newcomer & { task: NewTask })[]): Map<N
 }
 
 /** A new task comes last, but for those of a higher priority, and those whose number is old (inbox.ts). */
-function comeBefore(tx: Tx, { task, queue, seq, index }: Newcomer): void {
-  if ((task.priority ?? 0) > 0 || index < 0) tx.lower(queue, 0 - (task.priority ?? 0), seq);
+function comeBefore(tx: Tx, { task, queue, pos, index }: Newcomer): void {
+  if ((task.priority ?? 0) > 0 || index < 0) tx.lower(queue, 0 - (task.priority ?? 0), pos);
 }
 
 async function writeKeys(tx: Tx, newcomers: Newcomer[]): Promise<void> {
@@ -295,7 +325,7 @@ function writeTasks(
     column(newcomers.map(({ task }) => task.maxAttempts ?? null)),
     column(newcomers.map((each) => each.key)),
     column(newcomers.map(({ task }) => contentTypeOf(task))),
-    column(newcomers.map(({ task }) => headersOf(task))),
+    column(newcomers.map(({ task }) => headersOf(task)))?.join(CUT) ?? null,
     canJoin ? texts.join(CUT) : column(texts),
     column(bodies.map(([, bytes]) => bytes)),
   );
@@ -334,17 +364,24 @@ function numbersOf(newcomers: Newcomer[]): string {
   return numbers(newcomers.map(({ seq }) => seq));
 }
 
+function placesOf(newcomers: Newcomer[]): string {
+  return numbers(newcomers.map(({ pos }) => pos));
+}
+
 function ranksOf(newcomers: Newcomer[]): string {
   return numbers(newcomers.map(({ task }) => 0 - (task.priority ?? 0)));
 }
 
 /** As they are stored: null for what is the default. */
-export function contentTypeOf({ contentType }: NewTask): string | null {
+export function contentTypeOf({ contentType }: Pick<NewTask, "contentType">): string | null {
   return contentType === undefined || contentType === JSON_TYPE ? null : contentType;
 }
 
-export function headersOf({ headers }: NewTask): string | null {
+export function headersOf({ headers }: Pick<NewTask, "headers">): string | null {
   if (headers === undefined) return null;
-  const text = JSON.stringify(headers);
-  return text === "{}" ? null : text;
+  // The copies of what is published share theirs.
+  if (headers !== lastHeaders.headers) lastHeaders = { headers, text: JSON.stringify(headers) };
+  return lastHeaders.text === "{}" ? null : lastHeaders.text;
 }
+
+let lastHeaders: { headers: Headers | undefined; text: string } = { headers: undefined, text: "" };

@@ -7,6 +7,8 @@ import type { Tx } from "./tx.ts";
 
 const LOCK_CLAIM = `SELECT cancelled FROM dibs.claim WHERE task = $1 AND fence = $2 FOR UPDATE`;
 const SET_CANCELLED = `UPDATE dibs.claim SET cancelled = true WHERE task = $1`;
+// Whoever moves it carries the wish along.
+const CANCEL_LEAVING = `UPDATE dibs.leaving SET cancelled = true WHERE task = $1`;
 
 export async function cancel(tx: Tx, id: string): Promise<{ state: TaskState }> {
   for (;;) {
@@ -22,6 +24,12 @@ export async function cancel(tx: Tx, id: string): Promise<{ state: TaskState }> 
         notify(tx, "cancel", place.held);
       }
       return { state: "claimed" };
+    }
+    if (place.state === "leaving") {
+      if (place.was === "dead") return { state: "dead" };
+      // None where it is gone between the two statements.
+      if ((await tx.run(CANCEL_LEAVING, task.seq)) > 0) return { state: place.was };
+      continue;
     }
     if (isEnd(place.state)) return { state: place.state };
     if (await takeOut(tx, task)) return { state: await end(tx, task, "cancelled") };

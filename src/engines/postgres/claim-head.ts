@@ -1,8 +1,13 @@
 import { type ClaimedTask, type Headers, JSON_TYPE } from "../../core/task.ts";
-import type { ClaimRequest } from "../../engine/engine.ts";
+import type { ClaimRequest, Op } from "../../engine/engine.ts";
+import type { Floor } from "./floors.ts";
 import { unwatchTtl } from "./line.ts";
+import type { Value } from "./link.ts";
 import { fromText } from "./text.ts";
-import { type Queue, STARTED, type Tx } from "./tx.ts";
+import { type Foreseen, type Queue, STARTED, type Tx } from "./tx.ts";
+
+const AWAKE = `(SELECT awake FROM moment)`;
+const NOW = `(SELECT now FROM moment)`;
 
 /**
  * The usual claim in one statement: takes the head of the line, where nothing that time brings is to be done first
@@ -13,40 +18,47 @@ import { type Queue, STARTED, type Tx } from "./tx.ts";
  * all that follow, for as long as somebody's transaction stays open.
  *
  * What other transactions are about to claim is passed over. Fences follow each other in the order of the line.
+ *
+ * Its time is that of the moment, and it may be sent before anybody knows whether the queues are as they were: $12 and
+ * $13 say what they are known by (foresee.ts).
  */
 const HOLD_HEAD = `
-  WITH calm AS MATERIALIZED (
-    SELECT NOT EXISTS (SELECT 1 FROM dibs.session WHERE beat_at + lease <= $1)
-      AND NOT EXISTS (SELECT 1 FROM dibs.claim WHERE session IS NULL AND deadline <= $1)
-      AND NOT EXISTS (SELECT 1 FROM dibs.scheduled WHERE due <= $2)
-      AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE until <= $2)
-      AND NOT EXISTS (SELECT 1 FROM dibs.ttl WHERE expires_at <= $2)
-      AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $3) AS yes,
-      $5::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.session WHERE id = $5 AND beat_at + lease > $1) AS lives
+  WITH moment AS MATERIALIZED (SELECT ${STARTED("$1")} AS awake, ${STARTED("$2")} AS now), calm AS MATERIALIZED (
+    SELECT NOT EXISTS (SELECT 1 FROM dibs.session WHERE beat_at + lease <= ${AWAKE})
+      AND NOT EXISTS (SELECT 1 FROM dibs.claim WHERE session IS NULL AND deadline <= ${AWAKE})
+      AND NOT EXISTS (SELECT 1 FROM dibs.scheduled WHERE due <= ${NOW})
+      AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE until <= ${NOW})
+      AND NOT EXISTS (SELECT 1 FROM dibs.ttl WHERE expires_at <= ${NOW})
+      AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $3)
+      AND ($12::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.store WHERE one = 1 AND revision = $12 AND epoch = $13
+        AND NOT EXISTS (SELECT 1 FROM dibs.inbox))) AS yes,
+      $5::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.session WHERE id = $5 AND beat_at + lease > ${AWAKE}) AS lives
   ), head AS MATERIALIZED (
     SELECT ctid, task, failures, special FROM dibs.ready
     WHERE queue = $3 AND (rank, pos) >= ($10::int2, $11::int8) AND (SELECT yes AND lives FROM calm)
     ORDER BY rank, pos LIMIT $4 FOR UPDATE SKIP LOCKED
   ), fresh AS MATERIALIZED (
     SELECT lease FROM dibs.session
-    WHERE id = $5 AND beat_at > $1 - least($9::int8, lease / 10) AND lease >= $7 AND overdue_at <= $1 + $8::int8
-      AND beat_at + lease > $1 AND EXISTS (SELECT 1 FROM head)
+    WHERE id = $5 AND beat_at > ${AWAKE} - least($9::int8, lease / 10) AND lease >= $7
+      AND overdue_at <= ${AWAKE} + $8::int8
+      AND beat_at + lease > ${AWAKE} AND EXISTS (SELECT 1 FROM head)
     FOR SHARE
   ), alive AS MATERIALIZED (
     UPDATE dibs.session
-    SET beat_at = greatest(beat_at, $1), mixed = mixed OR lease < $7, overdue_at = least(overdue_at, $1 + $8::int8)
-    WHERE id = $5 AND beat_at + lease > $1 AND EXISTS (SELECT 1 FROM head) AND NOT EXISTS (SELECT 1 FROM fresh)
-    RETURNING greatest(lease, $7) AS lease, $1 + $8::int8 AS deadline
+    SET beat_at = greatest(beat_at, ${AWAKE}), mixed = mixed OR lease < $7,
+      overdue_at = least(overdue_at, ${AWAKE} + $8::int8)
+    WHERE id = $5 AND beat_at + lease > ${AWAKE} AND EXISTS (SELECT 1 FROM head) AND NOT EXISTS (SELECT 1 FROM fresh)
+    RETURNING greatest(lease, $7) AS lease, ${AWAKE} + $8::int8 AS deadline
   ), terms AS MATERIALIZED (
     SELECT lease, deadline FROM alive
-    UNION ALL SELECT lease, $1 + $8::int8 FROM fresh
-    UNION ALL SELECT $7, $1 + $7 WHERE $5::int8 IS NULL
+    UNION ALL SELECT lease, ${AWAKE} + $8::int8 FROM fresh
+    UNION ALL SELECT $7, ${AWAKE} + $7 WHERE $5::int8 IS NULL
   ), gone AS (
     DELETE FROM dibs.ready WHERE ctid = ANY (ARRAY (SELECT head.ctid FROM head, terms))
   ), held AS (
     INSERT INTO dibs.claim
       (fence, started_at, lease, deadline, session, worker, queue, task, failures, special, cancelled)
-    SELECT nextval('dibs.fence'), ${STARTED("$12")}, lease, deadline, $5, $6, $3, task, failures, special, false FROM terms, head
+    SELECT nextval('dibs.fence'), ${NOW}, lease, deadline, $5, $6, $3, task, failures, special, false FROM terms, head
     RETURNING task, fence, failures)
   SELECT CASE WHEN held.fence IS NULL THEN CASE WHEN NOT calm.lives THEN 'gone' WHEN calm.yes THEN 'calm' ELSE 'busy' END END,
     held.fence, held.failures, task.seq, task.created_at, task.priority, task.data,
@@ -92,30 +104,68 @@ export type HeadOutcome =
   /** The session has ended: nothing was taken. */
   | "gone";
 
+/** The values of HOLD_HEAD. `known`: by what the queue is known, where that has not been compared with the store. */
+function valuesFor(
+  tx: Tx,
+  { worker, session, lease }: ClaimRequest,
+  { id, policy }: Queue,
+  { room, floor, known }: { room: number; floor: Floor; known?: { revision: number; epoch: number } },
+): Value[] {
+  const terms: Value[] = [
+    id,
+    room,
+    session ?? null,
+    worker,
+    lease ?? policy.lease,
+    policy.timeout,
+    tx.moment,
+  ];
+  const from: Value[] = [floor.rank, floor.pos, known?.revision ?? null, known?.epoch ?? null];
+  return [tx.startedAwake, tx.startedAt, ...terms, ...from];
+}
+
+/** Sends a claim on its way that is the first of its batch: one on one queue, which is known and open. */
+export function claimAhead(tx: Tx, op: Op<"claim">): void {
+  const queue = tx.queueNamed(op.queues[0]!);
+  if (op.queues.length > 1 || op.share !== undefined || op.max <= 0 || !queue || queue.paused) return;
+  const floor = tx.floors.of(queue.name);
+  const values = valuesFor(tx, op, queue, { room: op.max, floor, known: tx.known });
+  tx.foresee(op, floor, HOLD_HEAD, ...values);
+}
+
+/** The same of one that is among many: it asks for them one by one, and finds what was sent by its queue. */
+export function holdAhead(tx: Tx, request: ClaimRequest, queue: Queue, room: number): void {
+  const floor = tx.floors.of(queue.name);
+  tx.foresee(queue, floor, HOLD_HEAD, ...valuesFor(tx, request, queue, { room, floor }));
+}
+
 export async function claimHead(
   tx: Tx,
   request: ClaimRequest,
   queue: Queue,
   room: number,
 ): Promise<HeadOutcome> {
-  const { worker, session = null } = request;
+  const key = tx.foreseen.has(queue) ? queue : request;
+  const foreseen = tx.foreseen.get(key) as Foreseen<Floor, Row> | undefined;
+  tx.foreseen.delete(key);
+  if (foreseen) {
+    const outcome = takeHead(tx, request, queue, room, foreseen.what, await foreseen.answer);
+    // What was to be done first may be done by now: the header has told of it.
+    if (outcome !== "busy") return outcome;
+  }
   const floor = tx.floors.of(queue.name);
-  const { policy } = queue;
-  const rows = await tx.rows<Row>(
-    HOLD_HEAD,
-    tx.awake,
-    tx.now,
-    queue.id,
-    room,
-    session,
-    worker,
-    request.lease ?? policy.lease,
-    policy.timeout,
-    tx.moment,
-    floor.rank,
-    floor.pos,
-    tx.startedAt,
-  );
+  const rows = await tx.rows<Row>(HOLD_HEAD, ...valuesFor(tx, request, queue, { room, floor }));
+  return takeHead(tx, request, queue, room, floor, rows);
+}
+
+function takeHead(
+  tx: Tx,
+  { worker, session }: ClaimRequest,
+  queue: Queue,
+  room: number,
+  floor: Floor,
+  rows: Row[],
+): HeadOutcome {
   const [first] = rows as [Row, ...Row[]];
   const [why] = first;
   if (why === "gone" || why === "busy") return why;
@@ -123,7 +173,7 @@ export async function claimHead(
   tx.floors.found(queue.name, floor, head, why === "calm" || rows.length < room);
   if (why === "calm") return { tasks: [] };
   tx.changed = true;
-  if (session !== null) tx.serving.clear();
+  if (session !== undefined) tx.serving.clear();
   const tasks = rows.map((row) => handOver(tx, queue, worker, row));
   tx.count(queue, "ready", -tasks.length);
   tx.count(queue, "claimed", tasks.length);

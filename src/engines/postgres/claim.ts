@@ -3,6 +3,7 @@ import type { QueuePolicy } from "../../core/policy.ts";
 import { type ClaimedTask, type Headers, JSON_TYPE } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
 import { claimHead } from "./claim-head.ts";
+import { FEW, shareAhead, withTasks } from "./claim-many.ts";
 import { end, isOutlived, type Mover, unwatchTtl } from "./line.ts";
 import { Overtaken } from "./overtaken.ts";
 import { sweep } from "./sweep.ts";
@@ -14,12 +15,34 @@ export async function claim(tx: Tx, request: ClaimRequest): Promise<ClaimOutcome
   const turn: Turn = { swept: tx.swept, session: null, outcome };
   if (request.max <= 0 || !request.queues.some((name) => isOpen(tx, name)))
     await sweepFirst(tx, request, turn);
+  else if (request.queues.length > FEW) await takeFromMany(tx, request, turn);
+  else await takeFromFew(tx, request, turn);
+  if (turn.session) await signOfLife(tx, turn.session, request, outcome);
+  return outcome;
+}
+
+async function takeFromFew(tx: Tx, request: ClaimRequest, turn: Turn): Promise<void> {
   if (request.share !== undefined) {
     for (const name of request.queues) await take(tx, request, turn, name, request.share);
   }
   for (const name of request.queues) await take(tx, request, turn, name, request.max);
-  if (turn.session) await signOfLife(tx, turn.session, request, outcome);
-  return outcome;
+}
+
+/** The same where most may be empty: what time brings comes first, for it may fill some. */
+async function takeFromMany(tx: Tx, request: ClaimRequest, turn: Turn): Promise<void> {
+  await sweep(tx);
+  turn.swept = true;
+  let queues = await withTasks(tx, request);
+  if (queues.length === 0) return sweepFirst(tx, request, turn);
+  const isCut = queues.length === request.max;
+  if (request.share !== undefined) {
+    shareAhead(tx, request, queues, request.share);
+    for (const { name } of queues) await take(tx, request, turn, name, request.share);
+    if (turn.outcome.tasks.length < request.max) queues = await withTasks(tx, request);
+  }
+  for (const { name } of queues) await take(tx, request, turn, name, request.max);
+  // Others were about to claim what was found, and there may be more behind.
+  if (isCut && turn.outcome.tasks.length === 0) turn.outcome.more = true;
 }
 
 /** How far one call has come. */

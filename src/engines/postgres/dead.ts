@@ -1,7 +1,9 @@
 import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../core/task.ts";
-import { announceTask, comeBack } from "./line.ts";
-import { type Found, findMany, remove, takeOut } from "./place.ts";
-import { fromText, toText } from "./text.ts";
+import { type Newcomer, takePlaces } from "./add.ts";
+import { announceTask } from "./line.ts";
+import { type Found, findMany } from "./place.ts";
+import { removeTogether, takeTogether } from "./take-together.ts";
+import { fromText, numbers, toText } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 export interface DeadRow {
@@ -200,11 +202,15 @@ async function samplesOf(tx: Tx, kinds: Kind[]): Promise<Map<number, DeadPattern
   );
 }
 
-// The row is rewritten, payload and all: the one thing that is worth it.
-const REDRIVE = `UPDATE dibs.task SET pos = $1, expires_at = NULL WHERE seq = $2`;
-// Its key stands for it again, unless a newer task has taken that meanwhile.
-const REVIVE_KEY = `
-  INSERT INTO dibs.idempotency (queue, key, task, created_at) VALUES ($1, $2, $3, $4)
+// The rows are rewritten, payload and all: the one thing that is worth it.
+const REDRIVE = `
+  UPDATE dibs.task SET pos = each.pos, expires_at = NULL
+  FROM unnest($1::int8[], $2::int8[]) AS each (seq, pos) WHERE task.seq = each.seq`;
+// Their keys stand for them again, unless a newer task has taken one meanwhile.
+const REVIVE_KEYS = `
+  INSERT INTO dibs.idempotency (queue, key, task, created_at)
+  SELECT * FROM unnest($1::int4[], $2::text[], $3::int8[], $4::int8[]) AS each (queue, key, task, created_at)
+  ORDER BY queue, key COLLATE "C"
   ON CONFLICT (queue, key) DO UPDATE
   SET task = excluded.task, created_at = excluded.created_at, forget_at = NULL, state = NULL
   WHERE idempotency.task = excluded.task OR idempotency.forget_at <= $5`;
@@ -215,25 +221,58 @@ export async function redrive(
   filter: DeadFilter,
   spacing: number,
 ): Promise<{ count: number }> {
-  const taken: Found[] = [];
-  for (const task of await lettersToMove(tx, name, filter)) if (await takeOut(tx, task)) taken.push(task);
+  const { taken } = await takeTogether(tx, await lettersToMove(tx, name, filter));
+  if (taken.length === 0) return { count: 0 };
   const places = await tx.numbers("seq", taken.length);
-  for (const [index, task] of taken.entries()) {
-    task.pos = places[index]!;
-    // Whoever redrives it wants it done, however late.
-    task.expiresAt = null;
-    tx.send(REDRIVE, task.pos, task.seq);
-    if (task.key !== null) tx.send(REVIVE_KEY, task.queue.id, task.key, task.seq, task.createdAt, tx.now);
-    announceTask(tx, "task.redriven", task, {});
-    await comeBack(tx, task, Math.floor(index * spacing));
-  }
+  tx.send(REDRIVE, numbers(taken.map(({ seq }) => seq)), numbers(places));
+  reviveKeys(tx, taken);
+  for (const task of taken) announceTask(tx, "task.redriven", task, {});
+  await takePlaces(
+    tx,
+    taken.map((task, index) => redriven(tx, task, places[index]!, Math.floor(index * spacing))),
+  );
   return { count: taken.length };
 }
 
+/** Of several dead letters that had the same key the first gets it: for the others it is taken then. */
+function reviveKeys(tx: Tx, taken: Found[]): void {
+  const keyed = taken.filter(({ key }) => key !== null);
+  // One statement cannot write a row twice: each round takes the next that wants a key.
+  for (let rest = keyed; rest.length > 0;) {
+    const round = new Map(rest.toReversed().map((task) => [task.key!, task]));
+    const tasks = [...round.values()];
+    tx.send(
+      REVIVE_KEYS,
+      numbers(tasks.map(({ queue }) => queue.id)),
+      tasks.map(({ key }) => key!),
+      numbers(tasks.map(({ seq }) => seq)),
+      numbers(tasks.map(({ createdAt }) => createdAt)),
+      tx.now,
+    );
+    rest = rest.filter((task) => !tasks.includes(task));
+  }
+}
+
+function redriven(tx: Tx, task: Found, pos: number, delay: number): Newcomer {
+  const { seq, queue, groupKey, key, rank } = task;
+  return {
+    index: -1,
+    task: { queue: queue.name, priority: 0 - rank },
+    seq,
+    pos,
+    due: delay > 0 ? tx.now + delay : null,
+    queue,
+    groupKey,
+    key,
+    // Whoever redrives it wants it done, however late.
+    expiresAt: null,
+  };
+}
+
 export async function discard(tx: Tx, name: string, filter: DeadFilter): Promise<{ count: number }> {
-  let count = 0;
-  for (const task of await lettersToMove(tx, name, filter)) if (await remove(tx, task)) count++;
-  return { count };
+  const { taken } = await takeTogether(tx, await lettersToMove(tx, name, filter));
+  await removeTogether(tx, taken);
+  return { count: taken.length };
 }
 
 /** Those that are dead still: another process may have redriven some between two statements. */

@@ -1,14 +1,18 @@
 import type { Clock } from "../../core/clock.ts";
 import { type ErrorData, errorFrom, invalid } from "../../core/errors.ts";
 import {
+  type ClaimOutcome,
   type Engine,
   type Hint,
   type Op,
   type Outcome,
   type Outcomes,
   READING_VERBS,
+  type Verbs,
+  type VerbWithin,
 } from "../../engine/engine.ts";
 import { Heart } from "../../engine/heart.ts";
+import { Beside, isFree } from "./beside.ts";
 import { failureFrom } from "./failure.ts";
 import { Floors } from "./floors.ts";
 import { Herald } from "./herald.ts";
@@ -16,6 +20,8 @@ import { Link, type LinkOptions } from "./link.ts";
 import { checkSchemaName, describeUrl, openLink } from "./open.ts";
 import { Pulse, type PulseData } from "./pulse.ts";
 import { closed, Reach } from "./reach.ts";
+import { Sender } from "./sender.ts";
+import { watchSilence } from "./silence.ts";
 import type { Ran } from "./store.ts";
 import { settingsFor, type TxOptions } from "./tx.ts";
 import { type KnownQueue, type Surroundings, Within } from "./within.ts";
@@ -65,22 +71,32 @@ function okOf<T>(outcome: { ok: T } | { refused: ErrorData }): T {
   return outcome.ok;
 }
 
+function runVerb(within: Within, op: Op<VerbWithin>): Promise<Verbs[VerbWithin]["out"]> {
+  switch (op.verb) {
+    case "add":
+      return within.add(op.tasks);
+    case "publish":
+      return within.publish(op.message);
+    case "settle":
+      return within.settle(op.id, op.fence, op.settlement);
+  }
+}
+
 class PostgresEngine implements Engine {
-  /** One batch on its way to the disk, the next one waiting for it. */
-  readonly depth = 2;
+  /** One batch on its way to the disk, the next one waiting for it, and one that is settled beside. */
+  readonly depth = 3;
   readonly #link: LinkOptions;
   readonly #clock: Clock | undefined;
-  readonly #writer: Reach;
+  readonly #writer: Sender;
+  /** For successes by the hundred: see beside.ts. */
+  readonly #settler: Sender;
   readonly #reader: Reach;
   readonly #heart: Heart | Pulse;
+  readonly #beside = new Beside();
   readonly #sessions = new Set<number>();
   readonly #floors = new Floors();
   #herald: Herald | undefined;
   #listener: (hint: Hint) => void = () => {};
-  /** Settles when the next batch that writes may be sent: they take effect in the order of the calls. */
-  #turn: Promise<unknown> = Promise.resolve();
-  /** Settles when every batch that writes has its answer. */
-  #written: Promise<unknown> = Promise.resolve();
   readonly #underWay = new Set<Promise<unknown>>();
   #closed = false;
 
@@ -90,16 +106,28 @@ class PostgresEngine implements Engine {
     this.#clock = clock;
     const connect = (): Promise<Link> => Link.open(link);
     const where = describeUrl(link.url);
-    this.#writer = new Reach({ connect, tx, where, patience, floors: this.#floors }, first);
-    this.#reader = new Reach({ connect, tx, where, patience });
+    const reach = { connect, tx, where, patience };
+    this.#writer = new Sender(new Reach({ ...reach, floors: this.#floors }, first), (ran) =>
+      this.#herald?.wordFor(ran.hint, { ...ran, ended: false }),
+    );
+    this.#settler = new Sender(new Reach(reach));
+    this.#reader = new Reach(reach);
     this.#heart = clock
       ? new Heart(clock.after.bind(clock), (sessions) => this.#beat(sessions))
-      : new Pulse({ link, tx, where, patience }, ({ ran }) => this.#heard(ran));
+      : new Pulse({ link, tx, where, patience }, (report) => {
+          if ("ran" in report) this.#heard(report.ran);
+          else this.#lost(report.lost);
+        });
   }
 
   async start(listen: boolean): Promise<void> {
+    const connect = (): Promise<Link> => Link.open(this.#link);
     this.#herald = new Herald({
-      connect: () => Link.open(this.#link),
+      connect: async () => {
+        const link = await connect();
+        watchSilence(link, { connect, session: listen });
+        return link;
+      },
       listen,
       onHint: (hint, { noticed, low }) => {
         for (const queue of low) this.#floors.forget(queue);
@@ -131,16 +159,21 @@ class PostgresEngine implements Engine {
     return ran.outcomes;
   }
 
-  /** One after the other, on one connection. */
-  #inTurn(ops: readonly Op[]): Promise<Ran> {
+  /** One after the other, on one connection; but for successes by the hundred. */
+  async #inTurn(ops: readonly Op[]): Promise<Ran> {
     const reading = this.#clock?.read() ?? null;
-    const before = this.#written;
-    const sent = Promise.withResolvers<void>();
-    const ran = this.#turn.then(() => this.#writer.run(ops, reading, { onSent: sent.resolve, before }));
-    const answered = ran.catch(() => {});
-    this.#turn = Promise.race([sent.promise, answered]);
-    this.#written = Promise.all([before, answered]);
-    return this.#during(ran);
+    if (reading !== null || !isFree(ops)) {
+      return this.#during(this.#beside.without(this.#writer.run(ops, reading, this.#settler.answered)));
+    }
+    if (!this.#beside.suits(ops)) return this.#during(this.#writer.run(ops, null));
+    const ran = await this.#during(this.#settler.run(ops, null));
+    if (ran.alone > 0) this.#beside.rest();
+    return ran;
+  }
+
+  /** Settles when every batch that writes has its answer. */
+  get #written(): Promise<unknown> {
+    return Promise.all([this.#writer.answered, this.#settler.answered]);
   }
 
   /** Beside the writer, and after what was asked of it before: a caller sees its own writes. */
@@ -154,15 +187,10 @@ class PostgresEngine implements Engine {
     return (await this.#during(this.#reader.run(ops, reading))).outcomes;
   }
 
-  async runWithin<V extends "add" | "settle">(tx: unknown, op: Op<V>): Promise<Outcome<V>> {
+  async runWithin<V extends VerbWithin>(tx: unknown, op: Op<V>): Promise<Outcome<V>> {
     if (this.#closed) throw closed();
     const within = await Within.begin(tx, this.#surroundings());
-    const given = op as Op<"add"> | Op<"settle">;
-    const ok =
-      given.verb === "add"
-        ? await within.add(given.tasks)
-        : await within.settle(given.id, given.fence, given.settlement);
-    return { ok } as Outcome<V>;
+    return { ok: await runVerb(within, op) } as Outcome<V>;
   }
 
   #surroundings(): Surroundings {
@@ -178,6 +206,10 @@ class PostgresEngine implements Engine {
       stateOf: async (id) => {
         const [found] = await this.run([{ verb: "get", id }]);
         return "ok" in found ? found.ok.state : undefined;
+      },
+      reachedBy: async (topic) => {
+        const [reached] = await this.run([{ verb: "subscriptions", topic }]);
+        return okOf(reached).map(({ queue }) => queue);
       },
     };
   }
@@ -201,12 +233,13 @@ class PostgresEngine implements Engine {
     }
   }
 
-  #tell(ops: readonly Op[], { hint, changed, noticed, listened, low }: Ran): void {
-    this.#listener(hint);
-    if (!changed) return;
+  #tell(ops: readonly Op[], ran: Ran): void {
+    this.#listener(ran.hint);
+    if (!ran.changed) return;
     // Whoever waits for a result may be in another process.
     const ended = ops.some((op) => op.verb === "settle");
-    this.#herald?.tell(hint, { noticed, listened, ended, low });
+    if (!ran.told) this.#herald?.tell(ran.hint, { ...ran, ended });
+    else if (ended) this.#herald?.tell({ ended }, { noticed: false, listened: false, low: [], ended });
   }
 
   #follow(ops: readonly Op[], outcomes: readonly Outcome[]): void {
@@ -216,6 +249,13 @@ class PostgresEngine implements Engine {
         const { session } = outcome.ok as { session: number };
         this.#sessions.add(session);
         this.#heart.join(session, op.lease);
+      }
+      if (op.verb === "claim" && "ok" in outcome) this.#beside.note((outcome.ok as ClaimOutcome).tasks);
+      if (op.verb === "rejoin" && "ok" in outcome && !this.#closed) {
+        const { session, lease } = outcome.ok as { session: number; lease: number };
+        this.#forget(op.session);
+        this.#sessions.add(session);
+        this.#heart.join(session, lease);
       }
     }
   }
@@ -247,6 +287,13 @@ class PostgresEngine implements Engine {
     this.#tell([], notices.length > 0 ? { ...ran, hint: { ...ran.hint, notices } } : ran);
   }
 
+  /** Nothing came through for a whole lease: others have what they held by now, or may have it at any moment. */
+  #lost(sessions: number[]): void {
+    if (this.#closed) return;
+    for (const session of sessions) this.#forget(session);
+    this.#listener({ notices: sessions.map((session) => ({ session, kind: "gone" })) });
+  }
+
   /** For the sessions that beat here. A store that cannot be asked now is asked again by the next beat. */
   async #fetchNotices(): Promise<void> {
     if (this.#sessions.size === 0 || this.#closed) return;
@@ -265,6 +312,7 @@ class PostgresEngine implements Engine {
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
     await this.#herald?.close();
     await this.#reader.close();
+    await this.#settler.close();
     await this.#writer.close();
   }
 }

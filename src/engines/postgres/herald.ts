@@ -20,12 +20,15 @@ interface Message {
  */
 const CLOSELY_MS = 4;
 const LONGEST_GAP_MS = 10;
+/** So many others within so long are a crowd: then nobody's commit holds the lock while it is flushed. */
+const LOUD = 3;
+const LATELY_MS = 50;
 /** NOTIFY takes less than 8,000 bytes. */
 const LONGEST = 7_000;
 const RETRY_MS = [50, 200, 500, 1_000, 2_000];
 
 /** Of a commit, beside its hint. */
-interface Told {
+export interface Told {
   noticed: boolean;
   listened: boolean;
   ended: boolean;
@@ -50,6 +53,8 @@ export class Herald {
   #pending: Message | undefined;
   #sentAt = Number.NEGATIVE_INFINITY;
   #gap = 0;
+  #voices = 0;
+  #heardAt = 0;
   #timer: NodeJS.Timeout | undefined;
   #failures = 0;
   #closed = false;
@@ -64,17 +69,29 @@ export class Herald {
     await this.#connect();
   }
 
-  tell(hint: Hint, { noticed, listened, ended, low }: Told): void {
+  /**
+   * What a commit that makes tasks ready can tell by itself, so that whoever waits for them hears of it with the commit
+   * and not a round trip later. Such a commit holds the server's lock while it is flushed: only where few do so.
+   */
+  wordFor(hint: Hint, told: Told): string | undefined {
+    const now = performance.now();
+    const isQuiet = this.#gap === 0 && now - this.#sentAt >= CLOSELY_MS && this.#din(now) < LOUD;
+    if (!hint.ready || this.#pending || !isQuiet) return undefined;
+    const message: Message = { from: this.#id };
+    put(message, hint, told);
+    this.#sentAt = now;
+    return this.#textOf(message);
+  }
+
+  /** How many others spoke of ready tasks lately: each counts for less as time goes by. */
+  #din(now: number): number {
+    return this.#voices * Math.exp((this.#heardAt - now) / LATELY_MS);
+  }
+
+  tell(hint: Hint, told: Told): void {
+    const { noticed, listened, ended } = told;
     if (!hint.ready && !hint.ended && !ended && !noticed && !listened) return;
-    const message = (this.#pending ??= { from: this.#id });
-    for (const [queue, count] of Object.entries(hint.ready ?? {})) {
-      const ready = (message.ready ??= Object.create(null) as Record<string, number>);
-      ready[queue] = (ready[queue] ?? 0) + count;
-    }
-    if (low.length > 0) message.low = [...new Set([...(message.low ?? []), ...low])];
-    if (hint.ended || ended) message.ended = true;
-    if (noticed) message.noticed = true;
-    if (listened) message.foreign = true;
+    put((this.#pending ??= { from: this.#id }), hint, told);
     const wait = this.#sentAt + this.#gap - performance.now();
     if (wait <= 0) this.#send();
     else this.#timer ??= setTimeout(() => this.#send(), wait).unref();
@@ -90,10 +107,12 @@ export class Herald {
     const isClose = now - this.#sentAt < this.#gap + CLOSELY_MS;
     this.#gap = isClose ? Math.min(Math.max(this.#gap * 2, 1), LONGEST_GAP_MS) : 0;
     this.#sentAt = now;
+    this.#link.query(NOTIFY, [channelOf(this.#link.schema), this.#textOf(message)]).catch(() => {});
+  }
+
+  #textOf(message: Message): string {
     const text = JSON.stringify(message);
-    const payload =
-      text.length < LONGEST ? text : JSON.stringify({ from: this.#id, foreign: true, noticed: true });
-    this.#link.query(NOTIFY, [channelOf(this.#link.schema), payload]).catch(() => {});
+    return text.length < LONGEST ? text : JSON.stringify({ from: this.#id, foreign: true, noticed: true });
   }
 
   #hear(payload: string): void {
@@ -106,6 +125,11 @@ export class Herald {
     }
     if (message.from === this.#id) return;
     const { ready, ended, foreign, noticed } = message;
+    if (ready) {
+      const now = performance.now();
+      this.#voices = this.#din(now) + 1;
+      this.#heardAt = now;
+    }
     const hint: Hint = { ...(ready && { ready }), ...(ended && { ended }), ...(foreign && { foreign }) };
     this.#options.onHint(hint, { noticed: noticed === true, low: message.low ?? [] });
   }
@@ -148,6 +172,17 @@ export class Herald {
     await this.#connecting?.catch(() => {});
     await this.#link?.close();
   }
+}
+
+function put(message: Message, hint: Hint, { noticed, listened, ended, low }: Told): void {
+  for (const [queue, count] of Object.entries(hint.ready ?? {})) {
+    const ready = (message.ready ??= Object.create(null) as Record<string, number>);
+    ready[queue] = (ready[queue] ?? 0) + count;
+  }
+  if (low.length > 0) message.low = [...new Set([...(message.low ?? []), ...low])];
+  if (hint.ended || ended) message.ended = true;
+  if (noticed) message.noticed = true;
+  if (listened) message.foreign = true;
 }
 
 // Nobody waits for it to reach the disk: after a crash there is nobody to be told.

@@ -56,6 +56,7 @@ async function lineUpAdded(tx: Tx, rows: InboxRow[]): Promise<void> {
       index: -1,
       task: { queue: queue.name, priority: row.priority },
       seq: row.seq!,
+      pos: row.seq!,
       due: row.due,
       queue,
       groupKey: row.group_key,

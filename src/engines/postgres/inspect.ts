@@ -18,7 +18,7 @@ import {
 import { BOUNDS } from "../../engine/engine.ts";
 import { NO_DEPTH, readFlow } from "./counters.ts";
 import { deadLetters } from "./dead.ts";
-import { type Found, findMany, findTask } from "./place.ts";
+import { type Found, findMany, findTask, stateOf } from "./place.ts";
 import { workers } from "./sessions.ts";
 import { fromColumns, fromText } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -33,7 +33,7 @@ async function knownTask(tx: Tx, id: string): Promise<Found> {
   return task;
 }
 
-interface PayloadRow {
+export interface PayloadRow {
   seq: number;
   data: string | null;
   bytes: Uint8Array | null;
@@ -44,7 +44,7 @@ interface PayloadRow {
   result_bytes: Uint8Array | null;
 }
 
-const PAYLOADS = `
+export const PAYLOADS = `
   SELECT task.seq, data, bytes, content_type, headers, coalesce(ended.ended_at, dead.died_at) AS ended_at,
     ended.result, ended.result_bytes
   FROM unnest($1::int8[]) AS wanted (seq)
@@ -62,13 +62,14 @@ async function records(tx: Tx, tasks: Found[]): Promise<TaskRecord[]> {
 
 function record(tx: Tx, task: Found, payload: PayloadRow, latest: Attempt | undefined): TaskRecord {
   const { place } = task;
+  const state = stateOf(place);
   const held = place.state === "claimed" ? place.held : undefined;
-  const ended = isEnd(place.state);
+  const ended = isEnd(state);
   const last = ended ? latest : undefined;
   return {
     id: tx.id(task.createdAt, task.seq),
     queue: task.queue.name,
-    state: place.state,
+    state,
     data: fromColumns(payload.data, payload.bytes)!,
     contentType: payload.content_type ?? JSON_TYPE,
     headers: payload.headers === null ? {} : (JSON.parse(payload.headers) as Headers),
@@ -78,15 +79,15 @@ function record(tx: Tx, task: Found, payload: PayloadRow, latest: Attempt | unde
     attempt: ended ? (last?.attempt ?? 0) : task.failures + 1,
     maxAttempts: task.maxAttempts ?? task.queue.policy.maxAttempts,
     createdAt: task.createdAt,
-    dueAt: place.state === "scheduled" ? place.due : null,
+    dueAt: "due" in place ? place.due : null,
     expiresAt: task.expiresAt,
     worker: held?.worker ?? last?.worker ?? null,
     startedAt: held?.startedAt ?? last?.startedAt ?? null,
     endedAt: payload.ended_at,
     progress: place.state === "claimed" ? progressFrom(place.progress) : null,
-    cancelRequested: held?.cancelled ?? false,
+    cancelRequested: held?.cancelled ?? (place.state === "leaving" && place.cancelled),
     result: fromColumns(payload.result, payload.result_bytes),
-    error: place.state === "dead" ? last!.error : null,
+    error: state === "dead" ? last!.error : null,
   };
 }
 
@@ -156,7 +157,7 @@ const LEDGERS = `
   FROM dibs.ended WHERE task = ANY ($1::int8[]) AND state = 'done'`;
 
 /** Oldest first. */
-async function ledgersOf(tx: Tx, seqs: number[]): Promise<Map<number, Attempt[]>> {
+export async function ledgersOf(tx: Tx, seqs: number[]): Promise<Map<number, Attempt[]>> {
   if (seqs.length === 0) return new Map();
   const rows = await tx.all<AttemptRow>(LEDGERS, seqs);
   rows.sort((a, b) => a.fence - b.fence);

@@ -1,3 +1,5 @@
+import { BOUNDS, type Op } from "../../engine/engine.ts";
+import { toText } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
 export interface Lane {
@@ -16,6 +18,39 @@ const STAND_BEHIND = `
   FROM unnest($1::int4[], $2::text[]) AS wanted (queue, group_key)
   JOIN dibs.lane ON lane.queue = wanted.queue AND lane.group_key = wanted.group_key COLLATE "C"
   ORDER BY lane.queue, lane.group_key FOR SHARE OF lane`;
+
+/** For update, since the heads of some of them end. */
+const LOCK = `
+  SELECT 1 FROM (
+    SELECT task.queue, task.group_key FROM unnest($1::int8[]) AS settled (seq)
+    JOIN dibs.task ON task.seq = settled.seq WHERE task.group_key IS NOT NULL
+    UNION
+    SELECT queue.id, added.group_key FROM unnest($2::text[], $3::text[]) AS added (queue, group_key)
+    JOIN dibs.queue ON queue.name = added.queue
+    UNION
+    SELECT due.queue, task.group_key FROM (
+      SELECT queue, task FROM dibs.scheduled WHERE due <= $4 AND NOT holds_group ORDER BY due, task LIMIT $5
+    ) AS due JOIN dibs.task ON task.seq = due.task WHERE task.group_key IS NOT NULL
+  ) AS wanted (queue, group_key)
+  JOIN dibs.lane ON lane.queue = wanted.queue AND lane.group_key = wanted.group_key COLLATE "C"
+  ORDER BY lane.queue, lane.group_key FOR UPDATE OF lane`;
+
+/**
+ * A batch that ends heads of groups, adds behind others and promotes what is due comes by their lanes one after another, in
+ * the order of its operations: so it takes all of them first. Nobody waits for the answer.
+ */
+export function lockLanes(tx: Tx, ops: readonly Op[]): void {
+  const settled = ops.flatMap((op) => (op.verb === "settle" ? (tx.place(op.id)?.seq ?? []) : []));
+  const added = ops.flatMap((op) =>
+    op.verb === "add" ? op.tasks.filter(({ groupKey }) => groupKey !== undefined) : [],
+  );
+  const sweeps = ops.some(({ verb }) => verb === "claim" || verb === "tend");
+  const named = settled.length + added.length;
+  if (named === 0 || named + (sweeps ? 1 : 0) < 2) return;
+  const names = added.map(({ queue }) => toText(queue));
+  const keys = added.map(({ groupKey }) => toText(groupKey!));
+  tx.send(LOCK, settled, names, keys, tx.now, sweeps ? BOUNDS.sweep : 0);
+}
 
 interface LaneRow {
   queue: number;

@@ -50,29 +50,37 @@ const INSERT_KEPT = `
 const INSERT_SCHEDULED = `
   INSERT INTO dibs.scheduled (queue, pos, task, due, failures, holds_group) VALUES ($1, $2, $3, $4, $5, $6)`;
 const INSERT_WAITING = `
-  INSERT INTO dibs.waiting (queue, group_key, pos, task, rank) VALUES ($1, $2, $3, $4, $5)`;
+  INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures) VALUES ($1, $2, $3, $4, $5, $6)`;
 const LOCK_LANE = `SELECT 1 FROM dibs.lane WHERE queue = $1 AND group_key = $2 FOR UPDATE`;
 const FREE_LANE = `DELETE FROM dibs.lane WHERE queue = $1 AND group_key = $2`;
 const NEXT_OF_GROUP = `
   DELETE FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = (
     SELECT pos FROM dibs.waiting WHERE queue = $1 AND group_key = $2 ORDER BY pos LIMIT 1 FOR UPDATE)
-  RETURNING pos, task, rank`;
+  RETURNING pos, task, rank, failures`;
 const INSERT_TTL = `INSERT INTO dibs.ttl (expires_at, task) VALUES ($1, $2) ON CONFLICT DO NOTHING`;
 const DELETE_TTL = `DELETE FROM dibs.ttl WHERE expires_at = $1 AND task = $2`;
+
+/** Becomes the head of its group, if there is none. */
+export async function takeLane(tx: Tx, task: Mover): Promise<boolean> {
+  const { taken } = await takeLanes(tx, [{ queue: task.queue.id, groupKey: task.groupKey! }]);
+  task.holdsGroup = taken.length > 0;
+  return task.holdsGroup;
+}
 
 /** Joins the line, or its group's: a due task, new or redriven. */
 export async function enter(tx: Tx, task: Mover): Promise<"ready" | "waiting"> {
   if (task.groupKey !== null && !task.holdsGroup) {
-    const { taken } = await takeLanes(tx, [{ queue: task.queue.id, groupKey: task.groupKey }]);
-    if (taken.length === 0) {
-      tx.send(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank);
-      tx.count(task.queue, "waiting", 1);
-      return "waiting";
-    }
-    task.holdsGroup = true;
+    if (!(await takeLane(tx, task))) return standBehind(tx, task);
   }
   await becomeReady(tx, task);
   return "ready";
+}
+
+/** Behind the head of its group, whose lane is locked. */
+export function standBehind(tx: Tx, task: Mover): "waiting" {
+  tx.send(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank, task.failures);
+  tx.count(task.queue, "waiting", 1);
+  return "waiting";
 }
 
 async function becomeReady(
@@ -280,7 +288,7 @@ async function lastAttempt(tx: Tx, seq: number): Promise<{ worker: string; attem
 /** The head is gone. Nobody else comes to stand behind it meanwhile, or finds the lane free. */
 export async function freeGroup(tx: Tx, queue: Queue, groupKey: string): Promise<void> {
   await tx.get(LOCK_LANE, queue.id, groupKey);
-  const [next] = await tx.take<{ pos: number; task: number; rank: number }>(
+  const [next] = await tx.take<{ pos: number; task: number; rank: number; failures: number }>(
     NEXT_OF_GROUP,
     queue.id,
     groupKey,
@@ -290,9 +298,8 @@ export async function freeGroup(tx: Tx, queue: Queue, groupKey: string): Promise
     return;
   }
   tx.count(queue, "waiting", -1);
-  // Nothing that has failed waits: it would be the head.
-  const { pos, task: seq, rank } = next;
-  await becomeReady(tx, { seq, queue, rank, pos, failures: 0, groupKey, key: null });
+  const { pos, task: seq, rank, failures } = next;
+  await becomeReady(tx, { seq, queue, rank, pos, failures, groupKey, key: null });
 }
 
 /** An event about a task. */

@@ -1,3 +1,4 @@
+import type { Duplex } from "node:stream";
 import { Client, type QueryConfig, type QueryResult, types } from "pg";
 
 export type Value =
@@ -32,6 +33,8 @@ export const PLANNING: Record<string, string> = {
   plan_cache_mode: "force_generic_plan",
 };
 
+const FAREWELL_MS = 2_000;
+
 const INT8 = 20;
 const TYPES = { getTypeParser };
 
@@ -52,6 +55,13 @@ function nameOf(sql: string): string {
   return name;
 }
 
+/** What pg's client has, and its types do not know. */
+interface Inner {
+  ref(): void;
+  unref(): void;
+  connection: { stream: Duplex };
+}
+
 /** One connection. What is sent goes out at once and is answered in order, so that a batch needs few round trips. */
 export class Link {
   readonly schema: string;
@@ -59,9 +69,11 @@ export class Link {
   readonly #prepare: boolean;
   readonly #texts = new Map<string, string>();
   #asked = 0;
+  #heardAt = 0;
+  #collecting = false;
   #closing = false;
   #ended: Error | undefined;
-  #onEnd: (error: Error) => void = () => {};
+  readonly #onEnd: ((error: Error) => void)[] = [];
 
   private constructor(client: Client, { schema, prepare }: LinkOptions) {
     this.#client = client;
@@ -104,8 +116,18 @@ export class Link {
     return this.#ended;
   }
 
+  /** Milliseconds for which an answer has been waited for and none has come. */
+  get silentFor(): number {
+    return this.#asked === 0 ? 0 : performance.now() - this.#heardAt;
+  }
+
+  /** By which the server knows it. */
+  get pid(): number {
+    return (this.#client as unknown as { processID: number }).processID;
+  }
+
   onEnd(listener: (error: Error) => void): void {
-    this.#onEnd = listener;
+    this.#onEnd.push(listener);
     if (this.#ended) listener(this.#ended);
   }
 
@@ -116,7 +138,7 @@ export class Link {
   #end(error: Error): void {
     if (this.#ended) return;
     this.#ended = error;
-    this.#onEnd(error);
+    for (const listener of this.#onEnd) listener(error);
   }
 
   /** Every statement this connection has used, for whoever checks their plans. */
@@ -157,37 +179,64 @@ export class Link {
 
   /** It keeps the process alive only while it has something to answer. */
   async #ask(query: QueryConfig & { rowMode?: "array" }): Promise<QueryResult> {
-    if (this.#asked++ === 0) this.#ref();
+    if (this.#asked++ === 0) {
+      this.#heardAt = performance.now();
+      this.#ref();
+    }
+    this.#collect();
     try {
       return await this.#client.query(query);
     } finally {
+      this.#heardAt = performance.now();
       if (--this.#asked === 0 && !this.#closing) this.#unref();
     }
+  }
+
+  /** The statements of a moment go out in one write: each is a call of the system's, and wakes the server's process. */
+  #collect(): void {
+    if (this.#collecting) return;
+    this.#collecting = true;
+    const { stream } = this.#inner.connection;
+    stream.cork();
+    process.nextTick(() => {
+      this.#collecting = false;
+      stream.uncork();
+    });
   }
 
   async all<Row>(sql: string, ...values: Value[]): Promise<Row[]> {
     return (await this.query(sql, values)).rows as Row[];
   }
 
-  // pg has these two; its types do not know them.
+  get #inner(): Inner {
+    return this.#client as unknown as Inner;
+  }
+
   #ref(): void {
-    (this.#client as unknown as { ref(): void }).ref();
+    this.#inner.ref();
   }
 
   #unref(): void {
-    (this.#client as unknown as { unref(): void }).unref();
+    this.#inner.unref();
   }
 
   async close(): Promise<void> {
-    this.#ended ??= new Error("The connection was closed.");
+    this.#end(new Error("The connection was closed."));
     this.#closing = true;
     this.#ref();
+    // The server's word of farewell does not come from where nothing comes from.
+    const timer = setTimeout(() => this.#hangUp(), FAREWELL_MS);
     await this.#client.end().catch(() => {});
+    clearTimeout(timer);
   }
 
   /** At once, whatever is under way. */
   destroy(): void {
     this.#end(new Error("The connection was given up."));
-    (this.#client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
+    this.#hangUp();
+  }
+
+  #hangUp(): void {
+    this.#inner.connection.stream.destroy();
   }
 }

@@ -298,6 +298,50 @@ export const MIGRATIONS: readonly string[] = [
   );
   ${AUTOVACUUM}
   `,
+  `
+  -- A consumer group. What is published is compared with copies of this table (topics.ts), which follow the two numbers.
+  -- Whoever changes it holds the store's row, so that ids are committed in their order.
+  CREATE TABLE dibs.subscription (
+    id         int8 PRIMARY KEY,   -- in the order they were made
+    created_at int8 NOT NULL,
+    queue      int4 NOT NULL,
+    pattern    text COLLATE "C" NOT NULL,
+    group_name text COLLATE "C" NOT NULL,
+    UNIQUE (pattern, group_name)
+  );
+  CREATE INDEX subscription_queue ON dibs.subscription (queue);
+  ALTER TABLE dibs.store ADD COLUMN subscribed   int8 NOT NULL DEFAULT 0;  -- the last id given out
+  ALTER TABLE dibs.store ADD COLUMN unsubscribed int8 NOT NULL DEFAULT 0;  -- grows when some are removed
+  `,
+  `
+  -- On their way to another store: out of the tables of their states, but for the dead. They count as what they were.
+  CREATE TABLE dibs.leaving (
+    task        int8 PRIMARY KEY,
+    n           int8 GENERATED ALWAYS AS IDENTITY,
+    due         int8,
+    queue       int4 NOT NULL,
+    destination int4 NOT NULL,     -- the other store's salt
+    failures    int2 NOT NULL,
+    holds_group bool NOT NULL,     -- the head, and those that leave behind it: until the last is gone its group waits
+    cancelled   bool NOT NULL,
+    state       text NOT NULL,
+    group_key   text COLLATE "C"
+  );
+  CREATE INDEX leaving_queue ON dibs.leaving (queue, n);
+  CREATE INDEX leaving_group ON dibs.leaving (queue, group_key) WHERE holds_group;
+
+  -- Those that came from other stores. Never forgotten: a move that was interrupted may be run again at any time.
+  CREATE TABLE dibs.origin (
+    id          text COLLATE "C" PRIMARY KEY,  -- what it had there
+    task        int8 NOT NULL,
+    created_at  int8 NOT NULL
+  );
+
+  -- Of one that came from another store; others that failed are the head.
+  ALTER TABLE dibs.waiting ADD COLUMN failures int2 NOT NULL DEFAULT 0;
+  -- On its way to another store: nobody redrives or discards it.
+  ALTER TABLE dibs.dead ADD COLUMN leaving bool NOT NULL DEFAULT false;
+  `,
 ];
 
 // By reading the catalogue: to_regclass answers from a memory that is not told of others' commits within a transaction.

@@ -1,4 +1,4 @@
-import type { EndState } from "../../core/task.ts";
+import type { EndState, TaskState } from "../../core/task.ts";
 import { dropClaim, freeGroup, type Held, type Mover, unwatchTtl } from "./line.ts";
 import type { Tx } from "./tx.ts";
 
@@ -8,7 +8,16 @@ export type Place =
   | { state: "ready"; kept: boolean }
   | { state: "scheduled"; due: number }
   | { state: "waiting" }
+  | { state: "leaving"; was: Was; due: number | null; cancelled: boolean }
   | { state: EndState };
+
+/** What a task on its way to another store was, and is told to be. */
+type Was = "ready" | "scheduled" | "waiting" | "dead";
+
+/** As it is told. */
+export function stateOf(place: Place): TaskState {
+  return place.state === "leaving" ? place.was : place.state;
+}
 
 /** A task and where it stands; what a move needs is filled in from there. */
 export interface Found extends Mover {
@@ -24,7 +33,9 @@ const FIND = `
     ended.state AS ended, dead.task AS dead,
     ready.failures AS ready_failures, kept.failures AS kept_failures,
     scheduled.due, scheduled.failures AS scheduled_failures, scheduled.holds_group,
-    waiting.task AS waiting
+    waiting.failures AS waiting_failures,
+    leaving.state AS leaving, leaving.due AS leaving_due, leaving.failures AS leaving_failures,
+    leaving.holds_group AS leaving_holds_group, leaving.cancelled AS leaving_cancelled
   FROM unnest($1::int8[]) WITH ORDINALITY AS wanted (seq, i)
   JOIN dibs.task ON task.seq = wanted.seq
   LEFT JOIN dibs.claim ON claim.task = task.seq
@@ -37,6 +48,7 @@ const FIND = `
   LEFT JOIN dibs.scheduled ON scheduled.queue = task.queue AND scheduled.pos = coalesce(task.pos, task.seq)
   LEFT JOIN dibs.waiting ON waiting.queue = task.queue AND waiting.group_key = task.group_key
     AND waiting.pos = coalesce(task.pos, task.seq)
+  LEFT JOIN dibs.leaving ON leaving.task = task.seq
   ORDER BY i`;
 
 interface FoundRow {
@@ -64,7 +76,12 @@ interface FoundRow {
   due: number | null;
   scheduled_failures: number;
   holds_group: boolean;
-  waiting: number | null;
+  waiting_failures: number | null;
+  leaving: Was | null;
+  leaving_due: number | null;
+  leaving_failures: number;
+  leaving_holds_group: boolean;
+  leaving_cancelled: boolean;
 }
 
 export async function findTask(tx: Tx, id: string): Promise<Found | undefined> {
@@ -114,6 +131,19 @@ function foundFrom(tx: Tx, row: FoundRow): Found {
     return { ...held, place: { state: "claimed", held, progress } };
   }
   if (row.ended !== null) return { ...task, place: { state: row.ended } };
+  if (row.leaving !== null) {
+    return {
+      ...task,
+      holdsGroup: row.leaving_holds_group,
+      failures: row.leaving_failures,
+      place: {
+        state: "leaving",
+        was: row.leaving,
+        due: row.leaving_due,
+        cancelled: row.leaving_cancelled,
+      },
+    };
+  }
   if (row.dead !== null) return { ...task, place: { state: "dead" } };
   const readyFailures = row.ready_failures ?? row.kept_failures;
   if (readyFailures !== null) {
@@ -128,7 +158,7 @@ function foundFrom(tx: Tx, row: FoundRow): Found {
       place: { state: "scheduled", due: row.due },
     };
   }
-  return { ...task, place: { state: "waiting" } };
+  return { ...task, failures: row.waiting_failures ?? 0, place: { state: "waiting" } };
 }
 
 /** A claim's row with what of its task a move needs; locked. */
@@ -190,6 +220,9 @@ const DELETE_SCHEDULED = `DELETE FROM dibs.scheduled WHERE queue = $1 AND pos = 
 const DELETE_WAITING = `DELETE FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3`;
 const DELETE_ENDED = `DELETE FROM dibs.ended WHERE task = $1`;
 const DELETE_DEAD = `DELETE FROM dibs.dead WHERE task = $1`;
+// What is on its way to another store is not moved here, too: found before that, it is looked at again.
+const TAKE_DEAD = `DELETE FROM dibs.dead WHERE task = $1 AND NOT leaving`;
+const DELETE_LEAVING = `DELETE FROM dibs.leaving WHERE task = $1`;
 const LOCK_CLAIM = `SELECT 1 FROM dibs.claim WHERE task = $1 AND fence = $2 FOR UPDATE`;
 
 /**
@@ -204,7 +237,8 @@ export async function takeOut(tx: Tx, task: Found): Promise<boolean> {
     return true;
   }
   if ((await deleteFrom(tx, task)) === 0) return false;
-  tx.count(task.queue, place.state, -1);
+  if (place.state === "leaving" && place.was === "dead") tx.send(DELETE_DEAD, task.seq);
+  tx.count(task.queue, stateOf(place), -1);
   if (["ready", "scheduled", "waiting"].includes(place.state)) unwatchTtl(tx, task.seq, task.expiresAt);
   return true;
 }
@@ -218,7 +252,9 @@ function deleteFrom(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): 
     case "waiting":
       return tx.run(DELETE_WAITING, queue.id, groupKey, pos);
     case "dead":
-      return tx.run(DELETE_DEAD, seq);
+      return tx.run(TAKE_DEAD, seq);
+    case "leaving":
+      return tx.run(DELETE_LEAVING, seq);
     default:
       return tx.run(DELETE_ENDED, seq);
   }
@@ -226,13 +262,18 @@ function deleteFrom(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): 
 
 const PENDING: ReadonlySet<string> = new Set(["ready", "waiting", "scheduled"]);
 
+/** In line, or behind its group's head. */
+export function isPending({ place }: Found): boolean {
+  return PENDING.has(place.state);
+}
+
 /**
  * The task, taken out of its place in line or behind its group's head, wherever that is by now: the end of one may
  * have made it the next head. Undefined where somebody holds it, or it has ended.
  */
 export async function takePending(tx: Tx, found: Found): Promise<Found | undefined> {
   let task: Found | undefined = found;
-  while (task && PENDING.has(task.place.state)) {
+  while (task && isPending(task)) {
     if (await takeOut(tx, task)) return task;
     task = await findBySeq(tx, task.seq);
   }
@@ -258,5 +299,12 @@ export async function removeTaken(tx: Tx, task: Found): Promise<void> {
   tx.send(DELETE_TASK, task.seq);
   tx.send(DELETE_LEDGER, task.seq);
   if (task.key !== null) tx.send(DELETE_KEY, task.queue.id, task.key, task.seq);
-  if (task.holdsGroup) await freeGroup(tx, task.queue, task.groupKey!);
+  if (task.holdsGroup && !(await isFollowed(tx, task))) await freeGroup(tx, task.queue, task.groupKey!);
+}
+
+const LEAVING_BEHIND = `SELECT 1 FROM dibs.leaving WHERE queue = $1 AND group_key = $2 AND holds_group LIMIT 1`;
+
+/** Others of its group are leaving too: it waits for the last of them. */
+export async function isFollowed(tx: Tx, { place, queue, groupKey }: Found): Promise<boolean> {
+  return place.state === "leaving" && (await tx.get(LEAVING_BEHIND, queue.id, groupKey)) !== undefined;
 }

@@ -3,14 +3,21 @@ import { startTimer } from "../../core/clock.ts";
 import { Heart } from "../../engine/heart.ts";
 import { Link } from "./link.ts";
 import type { PulseData, PulseReport, PulseRequest } from "./pulse.ts";
+import { SignsOfLife } from "./signs-of-life.ts";
 import { Reach } from "./reach.ts";
 
 function serve(port: MessagePort, { link, tx, where, patience }: PulseData): void {
   const reach = new Reach({ connect: () => Link.open(link), tx, where, patience });
+  const signs = new SignsOfLife((sessions) => {
+    for (const session of sessions) heart.leave(session);
+    port.postMessage({ lost: sessions } satisfies PulseReport);
+  });
   const heart = new Heart(startTimer, async (sessions) => {
+    const sentAt = performance.now();
     try {
       const ran = await reach.run([{ verb: "beat", sessions }], null);
-      port.postMessage({ sessions, ran } satisfies PulseReport);
+      signs.given(sessions, sentAt);
+      port.postMessage({ ran } satisfies PulseReport);
       return true;
     } catch {
       // Whoever uses the store is told of its troubles by their own calls; a beat is simply made again.
@@ -18,10 +25,15 @@ function serve(port: MessagePort, { link, tx, where, patience }: PulseData): voi
     }
   });
   port.on("message", (request: PulseRequest) => {
-    if ("join" in request) heart.join(request.join, request.lease);
-    else if ("leave" in request) heart.leave(request.leave);
-    else {
+    if ("join" in request) {
+      heart.join(request.join, request.lease);
+      signs.expect(request.join, request.lease);
+    } else if ("leave" in request) {
+      heart.leave(request.leave);
+      signs.forget(request.leave);
+    } else {
       heart.stop();
+      signs.stop();
       void reach.close().then(() => port.close());
     }
   });

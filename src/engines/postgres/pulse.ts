@@ -13,11 +13,8 @@ export interface PulseData {
 
 export type PulseRequest = { join: number; lease: number } | { leave: number } | { close: true };
 
-/** A beat that came through, with what it brought. */
-export interface PulseReport {
-  sessions: number[];
-  ran: Ran;
-}
+/** A beat that came through, with what it brought; or sessions of which none did for a whole lease. */
+export type PulseReport = { ran: Ran } | { lost: number[] };
 
 /**
  * Beats the sessions that joined through here, from a thread with a connection of its own: a handler that blocks the
@@ -25,14 +22,14 @@ export interface PulseReport {
  */
 export class Pulse {
   readonly #data: PulseData;
-  readonly #onBeat: (report: PulseReport) => void;
+  readonly #onReport: (report: PulseReport) => void;
   readonly #leases = new Map<number, number>();
   #thread: Worker | undefined;
   #stopped = false;
 
-  constructor(data: PulseData, onBeat: (report: PulseReport) => void) {
+  constructor(data: PulseData, onReport: (report: PulseReport) => void) {
     this.#data = data;
-    this.#onBeat = onBeat;
+    this.#onReport = onReport;
   }
 
   join(session: number, lease: number): void {
@@ -68,7 +65,7 @@ export class Pulse {
     });
     this.#thread = thread;
     thread.unref();
-    thread.on("message", (report: PulseReport) => this.#onBeat(report));
+    thread.on("message", (report: PulseReport) => this.#onReport(report));
     // Whatever ended it: the sessions must go on.
     thread.on("error", () => {});
     thread.once("exit", () => {

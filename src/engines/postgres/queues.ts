@@ -1,7 +1,9 @@
 import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
-import { findMany, remove, removeTaken, takePending } from "./place.ts";
+import { findMany, isPending, remove, removeTaken, takePending } from "./place.ts";
 import { notify } from "./sweep.ts";
+import { removeTogether, takeTogether } from "./take-together.ts";
+import { unsubscribeQueue } from "./topics.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 const UPDATE_QUEUE = `
@@ -83,8 +85,11 @@ export async function purge(
   const doomed = await nextToPurge(tx, queue, last, limit + 1);
   const more = doomed.length > limit;
   if (more) doomed.pop();
-  let removed = 0;
-  for (const found of await findMany(tx, doomed)) {
+  const { taken, missed } = await takeTogether(tx, (await findMany(tx, doomed)).filter(isPending));
+  await removeTogether(tx, taken);
+  let removed = taken.length;
+  // Others have moved these meanwhile: the end of one may have made it the next head.
+  for (const found of missed) {
     const task = await takePending(tx, found);
     if (!task) continue;
     await removeTaken(tx, task);
@@ -124,6 +129,7 @@ const DELETE_QUEUE = [
 export async function drop(tx: Tx, name: string, limit: number): Promise<{ removed: number; more: boolean }> {
   const queue = tx.queueNamed(name);
   if (!queue) return { removed: 0, more: false };
+  await unsubscribeQueue(tx, queue);
   let next = await nextToDrop(tx, queue, limit);
   // What others were adding while we looked would be left behind: the last look is made with nobody else about.
   if (!next.more) {
@@ -131,7 +137,15 @@ export async function drop(tx: Tx, name: string, limit: number): Promise<{ remov
     next = await nextToDrop(tx, queue, limit);
   }
   const { doomed, more } = next;
-  for (const seq of doomed) await dropTask(tx, seq);
+  const found = await findMany(tx, doomed);
+  // Each removal of a group's head makes the next one ready: those go one by one.
+  const { taken, missed } = await takeTogether(
+    tx,
+    found.filter((task) => task.groupKey === null),
+  );
+  await removeTogether(tx, taken);
+  const grouped = found.filter((task) => task.groupKey !== null);
+  for (const { seq } of [...missed, ...grouped]) await dropTask(tx, seq);
   if (doomed.length > 0) tx.hint.ended = true;
   if (!more) {
     tx.flush();
@@ -143,7 +157,7 @@ export async function drop(tx: Tx, name: string, limit: number): Promise<{ remov
   return { removed: doomed.length, more };
 }
 
-/** Wherever it is by now: each removal may make the next of its group ready, and others may move it. */
+/** One that is claimed, or that others have moved: wherever it is by now. */
 async function dropTask(tx: Tx, seq: number): Promise<void> {
   for (;;) {
     const [task] = await findMany(tx, [seq]);

@@ -5,7 +5,8 @@ import type { Op } from "../../engine/engine.ts";
 import { failureFrom, fateOf, outcomeUnknown } from "./failure.ts";
 import type { Floors } from "./floors.ts";
 import type { Link } from "./link.ts";
-import { CommitLost, PostgresStore, type Ran } from "./store.ts";
+import { watchSilence } from "./silence.ts";
+import { CommitLost, PostgresStore, type Ran, type RunOptions } from "./store.ts";
 import type { TxOptions } from "./tx.ts";
 
 const FIRST_PAUSE_MS = 20;
@@ -33,19 +34,16 @@ export class Reach {
 
   constructor(options: ReachOptions, link?: Link) {
     this.#options = options;
-    if (link) this.#store = new PostgresStore(link, options.tx, options.floors);
+    if (link) this.#store = this.#storeOn(link);
   }
 
-  /**
-   * `onSent`: the next batch may be sent behind this one (store.ts). `before` settles when the one before this has its
-   * answer: where both were lost, that one goes first again.
-   */
+  /** `before` settles when the one before this has its answer: where both were lost, that one goes first again. */
   async run(
     ops: readonly Op[],
     reading: Reading | null,
-    { onSent, before }: { onSent?: () => void; before?: Promise<unknown> } = {},
+    { before, ...options }: RunOptions & { before?: Promise<unknown> } = {},
   ): Promise<Ran> {
-    return this.#persist(async (store) => store.run(ops, reading, onSent), before);
+    return this.#persist(async (store) => store.run(ops, reading, options), before);
   }
 
   /** A question that may be asked any number of times. */
@@ -116,12 +114,18 @@ export class Reach {
 
   async #connect(): Promise<PostgresStore> {
     const link = await this.#options.connect();
-    this.#store = new PostgresStore(link, this.#options.tx, this.#options.floors);
+    this.#store = this.#storeOn(link);
     if (this.#closing.signal.aborted) {
       link.destroy();
       throw closed();
     }
     return this.#store;
+  }
+
+  #storeOn(link: Link): PostgresStore {
+    const { connect, tx, floors } = this.#options;
+    watchSilence(link, { connect, session: tx.session });
+    return new PostgresStore(link, tx, floors);
   }
 
   /** It may be in the midst of something: it is not used again. */

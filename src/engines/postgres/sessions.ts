@@ -1,8 +1,9 @@
 import type { WorkerInfo, WorkerRecord } from "../../core/task.ts";
 import type { Notice } from "../../engine/engine.ts";
+import { sessionGone } from "./claim.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "./place.ts";
 import { settleRelease } from "./settle.ts";
-import { endOverdue, forgetSession } from "./sweep.ts";
+import { endOverdue, forgetSession, lapse } from "./sweep.ts";
 import type { Tx } from "./tx.ts";
 
 const INSERT_SESSION = `
@@ -110,14 +111,42 @@ export async function reconcile(tx: Tx, session: number, fences: number[]): Prom
   return { released: unknown.length };
 }
 
-export async function leave(tx: Tx, id: number): Promise<{ released: number }> {
+const LEASE = `SELECT lease FROM dibs.session WHERE id = $1 FOR UPDATE`;
+const RENUMBER = `UPDATE dibs.session SET id = $1, beat_at = $3 WHERE id = $2`;
+const RENUMBER_SERVING = `UPDATE dibs.serving SET session = $1 WHERE session = $2`;
+const RENUMBER_CLAIMS = `UPDATE dibs.claim SET session = $1 WHERE session = $2`;
+const RENUMBER_NOTICES = `UPDATE dibs.notice SET session = $1 WHERE session = $2`;
+
+export async function rejoin(
+  tx: Tx,
+  old: number,
+  fences: number[],
+): Promise<{ session: number; lease: number; lost: number[] }> {
+  const row = await tx.get<{ lease: number }>(LEASE, old);
+  if (!row) throw sessionGone(old);
+  const [session = 0] = await tx.numbers("session", 1);
+  // Claims are locked in one order, like everywhere, before they are changed.
+  const held = new Set((await tx.all<ClaimRow>(HELD, old)).map(({ fence }) => fence));
+  tx.send(RENUMBER, session, old, tx.awake);
+  tx.send(RENUMBER_SERVING, session, old);
+  tx.send(RENUMBER_CLAIMS, session, old);
+  tx.send(RENUMBER_NOTICES, session, old);
+  tx.serving.clear();
+  await reconcile(tx, session, fences);
+  return { session, lease: row.lease, lost: fences.filter((fence) => !held.has(fence)) };
+}
+
+export async function leave(tx: Tx, id: number, lost: boolean): Promise<{ released: number }> {
   const session = await tx.get<{ worker: string; info: string }>(SESSION, id);
   if (!session) return { released: 0 };
   // The session goes first: a worker that stops is no longer one that could take a task over.
   forgetSession(tx, id, session.info);
   const held = await tx.all<ClaimRow>(HELD, id);
-  for (const row of held) await settleRelease(tx, heldFrom(tx, row), true);
-  tx.announce({ type: "worker.left", at: tx.now, worker: session.worker });
+  for (const row of held) {
+    if (lost) await lapse(tx, { ...heldFrom(tx, row), session: null });
+    else await settleRelease(tx, heldFrom(tx, row), true);
+  }
+  tx.announce({ type: lost ? "worker.lost" : "worker.left", at: tx.now, worker: session.worker });
   return { released: held.length };
 }
 

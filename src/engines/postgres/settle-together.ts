@@ -2,7 +2,8 @@ import { isLarger } from "../../core/limits.ts";
 import type { Body } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
 import { numbers, toColumns } from "./text.ts";
-import type { Tx } from "./tx.ts";
+import type { Value } from "./link.ts";
+import { type Foreseen, STARTED, type Tx } from "./tx.ts";
 
 interface Success {
   op: Op<"settle">;
@@ -22,9 +23,10 @@ export async function settleTogether(
   alone: (op: Op<"settle">) => Promise<Outcome>,
 ): Promise<Outcome[]> {
   // Events tell of each in its order.
-  const successes = tx.listeners > 0 ? [] : successesFrom(tx, ops, from);
+  const foreseen = tx.foreseen.get(ops[from]!) as Foreseen<Success[], Row> | undefined;
+  const successes = foreseen?.what ?? (tx.listeners > 0 ? [] : successesFrom(tx, ops, from));
   if (successes.length === 0) return [];
-  const settled = await endAll(tx, successes);
+  const settled = await endAll(tx, successes, foreseen?.answer);
   const outcomes: Outcome[] = [];
   for (const { op, seq } of successes) {
     outcomes.push(settled.has(seq) ? { ok: { state: "done" } } : await alone(op));
@@ -49,35 +51,51 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
   return successes;
 }
 
+// Where somebody listens, events tell of each: then none is settled here.
 const END_ALL = `
-  WITH settled AS (
+  WITH moment AS MATERIALIZED (SELECT ${STARTED("$1")} AS now), settled AS (
     DELETE FROM dibs.claim
     USING unnest($2::int8[], $3::int8[], $4::text[], $5::bytea[]) AS word (task, fence, result, bytes)
     WHERE claim.task = word.task AND claim.fence = word.fence AND NOT claim.special AND NOT claim.cancelled
+      AND NOT EXISTS (SELECT 1 FROM dibs.listener)
     RETURNING claim.task, claim.queue, claim.started_at, claim.failures, claim.fence, claim.worker, word.result,
       word.bytes
   ), done AS (
     INSERT INTO dibs.ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result, result_bytes)
-    SELECT task, queue, 'done', $1, started_at, failures + 1, fence, worker, result, bytes FROM settled
-    RETURNING task, queue, started_at)
-  SELECT queue, count(*)::int4, sum($1 - started_at)::int8,
+    SELECT task, queue, 'done', (SELECT now FROM moment), started_at, failures + 1, fence, worker, result, bytes FROM settled)
+  SELECT queue, count(*)::int4, sum((SELECT now FROM moment) - started_at)::int8,
     CASE WHEN (SELECT count(*) FROM settled) < $6::int8 THEN array_agg(task) END
-  FROM done GROUP BY queue`;
+  FROM settled GROUP BY queue`;
 
-/** Those whose claim holds, and that need nothing else; answers them. */
-async function endAll(tx: Tx, successes: readonly Success[]): Promise<Set<number>> {
+type Row = [queue: number, count: number, serviceMs: number, tasks: string[] | null];
+
+function valuesFor(tx: Tx, successes: readonly Success[]): Value[] {
   const bodies = successes.map(({ result }) => toColumns(result));
   const texts = bodies.map(([text]) => text);
   const bytes = bodies.map(([, each]) => each);
-  const rows = await tx.rows<[queue: number, count: number, serviceMs: number, tasks: string[] | null]>(
-    END_ALL,
-    tx.now,
+  return [
+    tx.startedAt,
     numbers(successes.map(({ seq }) => seq)),
     numbers(successes.map(({ op }) => op.fence)),
     texts.every((text) => text === null) ? null : texts,
     bytes.every((each) => each === null) ? null : bytes,
     successes.length,
-  );
+  ];
+}
+
+/** Sends the first operations of a batch on their way, if they are successes. */
+export function settleAhead(tx: Tx, ops: readonly Op[]): void {
+  const successes = successesFrom(tx, ops, 0);
+  if (successes.length > 0) tx.foresee(ops[0]!, successes, END_ALL, ...valuesFor(tx, successes));
+}
+
+/** Those whose claim holds, and that need nothing else; answers them. */
+async function endAll(
+  tx: Tx,
+  successes: readonly Success[],
+  foreseen: Promise<Row[]> | undefined,
+): Promise<Set<number>> {
+  const rows = await (foreseen ?? tx.rows<Row>(END_ALL, ...valuesFor(tx, successes)));
   if (rows.length > 0) tx.changed = true;
   let total = 0;
   for (const [id, count, serviceMs] of rows) {

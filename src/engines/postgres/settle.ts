@@ -15,6 +15,7 @@ import {
   type Held,
 } from "./line.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "./place.ts";
+import { fanOut } from "./publish.ts";
 import { toText } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
@@ -65,10 +66,11 @@ async function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "
   if (result !== null && isLarger(result, maxPayload)) {
     throw tooLarge("The result", result, maxPayload, task.queue.name);
   }
-  if (adds) await checkAdds(tx, adds);
+  const added = adds && (await fanOut(tx, adds));
+  if (added) await checkAdds(tx, added);
   dropClaim(tx, task);
   await endDone(tx, task, result);
-  if (adds) await add(tx, adds);
+  if (added) await add(tx, added);
   return "done";
 }
 

@@ -2,6 +2,7 @@ import type { Reading } from "../../core/clock.ts";
 import { isDibsError } from "../../core/errors.ts";
 import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import {
+  type ClaimOutcome,
   type Hint,
   type Op,
   type Outcome,
@@ -12,19 +13,26 @@ import {
 } from "../../engine/engine.ts";
 import { add } from "./add.ts";
 import { addTogether, numbersFor } from "./add-together.ts";
+import { arrive, origins } from "./arrive.ts";
 import { cancel } from "./cancel.ts";
 import { listen, prune, tend, unlisten } from "./care.ts";
 import { claim } from "./claim.ts";
+import { depart, gone } from "./depart.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { fateOf } from "./failure.ts";
+import { sendAhead } from "./foresee.ts";
+import { lockLanes } from "./lanes.ts";
+import { channelOf } from "./herald.ts";
 import { takeUp } from "./inbox.ts";
 import { Floors } from "./floors.ts";
 import { ends, get, history, list, stats } from "./inspect.ts";
 import type { Link } from "./link.ts";
+import { publish } from "./publish.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
-import { beat, join, leave, reconcile, workers } from "./sessions.ts";
+import { beat, join, leave, reconcile, rejoin, workers } from "./sessions.ts";
 import { settleTogether } from "./settle-together.ts";
 import { extend, progress, settle } from "./settle.ts";
+import { subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { Tx, type TxOptions } from "./tx.ts";
 
 type Answer<V extends VerbName> = Verbs[V]["out"] | Promise<Verbs[V]["out"]>;
@@ -36,6 +44,10 @@ const HANDLERS: Handlers = {
   queues: (tx, op) => queues(tx, op.queue),
   purge: (tx, op) => purge(tx, op.queue, op.upTo, op.limit),
   drop: (tx, op) => drop(tx, op.queue, op.limit),
+  subscribe: (tx, op) => subscribe(tx, op.pattern, op.group, op.queue),
+  unsubscribe: (tx, op) => unsubscribe(tx, op.pattern, op.group),
+  subscriptions: (tx, op) => subscriptions(tx, op.topic),
+  publish: (tx, op) => publish(tx, op.message),
   add: (tx, op) => add(tx, op.tasks),
   claim,
   settle: (tx, op) => settle(tx, op.id, op.fence, op.settlement),
@@ -49,10 +61,15 @@ const HANDLERS: Handlers = {
   patterns: (tx, op) => patterns(tx, op.queue, op.by, op.limit),
   redrive: (tx, op) => redrive(tx, op.queue, op.filter, op.spacing),
   discard: (tx, op) => discard(tx, op.queue, op.filter),
+  depart: (tx, op) => depart(tx, op.queue, op.to, op.limit),
+  arrive: (tx, op) => arrive(tx, op.tasks),
+  gone: (tx, op) => gone(tx, op.tasks),
+  origins: (tx, op) => origins(tx, op.ids),
   join: (tx, op) => join(tx, op.worker, op.lease),
   beat: (tx, op) => beat(tx, op.sessions),
   reconcile: (tx, op) => reconcile(tx, op.session, op.fences),
-  leave: (tx, op) => leave(tx, op.session),
+  rejoin: (tx, op) => rejoin(tx, op.session, op.fences),
+  leave: (tx, op) => leave(tx, op.session, op.lost ?? false),
   workers: (tx, op) => workers(tx, op.queue),
   tend,
   prune: (tx, op) => prune(tx, op.limit),
@@ -64,10 +81,13 @@ const HANDLERS: Handlers = {
 /** Verbs that seldom find nothing to write. The others are not given a number before they have found something. */
 const WRITES: Partial<Record<VerbName, true>> = {
   add: true,
+  publish: true,
+  subscribe: true,
   claim: true,
   settle: true,
   declare: true,
   join: true,
+  rejoin: true,
 };
 
 /** Deadlocks and lost races are gone at the next try; more often than this it is something else. */
@@ -99,6 +119,8 @@ export interface CommitMark {
 
 export interface Ran {
   outcomes: Outcome[];
+  /** How many operations could not be carried out together with others. */
+  alone: number;
   hint: Hint;
   /** Something was written. */
   changed: boolean;
@@ -110,11 +132,21 @@ export interface Ran {
   listened: boolean;
   /** Others' transactions had left something that this batch, which only reads, could not take up. */
   hasInbox: boolean;
+  /** The commit itself has told others of it. */
+  told: boolean;
+}
+
+export interface RunOptions {
+  /** Called when all has been sent and cannot meet anybody's lock: the next batch may begin, behind it. */
+  onSent?: () => void;
+  /** What the commit itself is to tell others, if anything. */
+  wordFor?: (ran: Ran) => string | undefined;
 }
 
 // After a failover the number may stand for another transaction: the history of a server has a name.
 const SERVER = `
   SELECT system_identifier::text || '/' || timeline_id AS server FROM pg_control_system(), pg_control_checkpoint()`;
+const NOTIFY = `SELECT pg_notify($1, $2)`;
 const STATUS = `SELECT pg_xact_status($1::xid8) AS status`;
 const QUEUES = `SELECT id, name, named FROM dibs.queue WHERE name = ANY ($1::text[])`;
 const NOTICED = `SELECT DISTINCT session FROM dibs.notice WHERE session = ANY ($1::int8[])`;
@@ -124,31 +156,29 @@ export class PostgresStore {
   readonly link: Link;
   readonly #tx: Tx;
   #server: string | null | undefined;
+  #sawGroups = false;
 
   constructor(link: Link, options: TxOptions, floors = new Floors()) {
     this.link = link;
     this.#tx = new Tx(link, options, floors);
   }
 
-  /**
-   * `reading`: of an injected clock; null: the server's own. On an error nothing of the batch has happened.
-   * `onSent` is called when all has been sent and cannot meet anybody's lock: the next batch may begin, behind it.
-   */
+  /** `reading`: of an injected clock; null: the server's own. On an error nothing of the batch has happened. */
   async run<const Ops extends readonly Op[]>(
     ops: Ops,
     reading: Reading | null,
-    onSent: () => void = () => {},
+    options: RunOptions = {},
   ): Promise<Ran & { outcomes: Outcomes<Ops> }> {
     for (let tries = 1; ; tries++) {
       try {
-        return (await this.#once(ops, reading, onSent)) as Ran & { outcomes: Outcomes<Ops> };
+        return (await this.#once(ops, reading, options)) as Ran & { outcomes: Outcomes<Ops> };
       } catch (error) {
         if (tries === TRIES || fateOf(error) !== "again") throw error;
       }
     }
   }
 
-  async #once(ops: readonly Op[], reading: Reading | null, onSent: () => void): Promise<Ran> {
+  async #once(ops: readonly Op[], reading: Reading | null, { onSent, wordFor }: RunOptions): Promise<Ran> {
     const tx = this.#tx;
     const isReading = ops.every((op) => READING_VERBS.has(op.verb));
     let commit: { ran: Ran; mark: CommitMark } | undefined;
@@ -156,28 +186,41 @@ export class PostgresStore {
     try {
       if (this.#server === undefined) this.#server = await this.#identify();
       const server = this.#server;
-      const foresight = { numbers: numbersFor(tx, ops), writes: ops.some((op) => op.verb in WRITES) };
-      await tx.begin(isReading ? "reading" : "writing", reading, foresight);
+      await tx.begin(isReading ? "reading" : "writing", reading, {
+        numbers: numbersFor(tx, ops),
+        writes: ops.some((op) => op.verb in WRITES),
+        alone: ops.some((op) => op.verb === "unsubscribe"),
+        ahead: () => sendAhead(tx, ops),
+      });
       tx.noticed = false;
       if (!isReading && tx.rebooted) tx.changed = true;
       if (!isReading && tx.hasInbox) await takeUp(tx);
-      const outcomes = await runAll(tx, ops);
+      if (!isReading && this.#hasGroups(ops)) lockLanes(tx, ops);
+      const { outcomes, alone } = await runAll(tx, ops);
       const xid = await tx.finish();
+      this.#lookForGroups(ops, outcomes);
       const { hint, changed, noticed, listeners } = tx;
       const ran: Ran = {
         outcomes,
+        alone,
         hint,
         changed,
         noticed,
         listened: listeners > 0,
         low: [...tx.low],
         hasInbox: isReading && tx.hasInbox,
+        told: false,
       };
+      const word = changed ? wordFor?.(ran) : undefined;
+      if (word !== undefined) {
+        tx.put(NOTIFY, channelOf(this.link.schema), word);
+        ran.told = true;
+      }
       if (tx.tangled) await tx.settled();
       if (changed) commit = { ran, mark: { xid, server } };
       const committed = tx.commit();
       isFollowed = !tx.tangled && !tx.queuesChanged;
-      if (isFollowed) onSent();
+      if (isFollowed) onSent?.();
       await committed;
       return ran;
     } catch (thrown) {
@@ -188,6 +231,23 @@ export class PostgresStore {
       tx.forget();
       if (!this.link.ended) await this.link.exec("ROLLBACK").catch(() => this.link.destroy());
       throw error;
+    }
+  }
+
+  /** Once there were groups there may be more. */
+  #hasGroups(ops: readonly Op[]): boolean {
+    this.#sawGroups ||= ops.some(
+      (op) => op.verb === "add" && op.tasks.some(({ groupKey }) => groupKey !== undefined),
+    );
+    return this.#sawGroups;
+  }
+
+  #lookForGroups(ops: readonly Op[], outcomes: readonly Outcome[]): void {
+    if (this.#sawGroups) return;
+    for (const [index, op] of ops.entries()) {
+      const outcome = outcomes[index]!;
+      if (op.verb !== "claim" || !("ok" in outcome)) continue;
+      this.#sawGroups ||= (outcome.ok as ClaimOutcome).tasks.some(({ groupKey }) => groupKey !== null);
     }
   }
 
@@ -237,21 +297,26 @@ function firstFailure(tx: Tx, thrown: unknown): unknown {
 }
 
 /** One after the other; those of a kind that follow each other together, where that comes to the same. */
-async function runAll(tx: Tx, ops: readonly Op[]): Promise<Outcome[]> {
+async function runAll(tx: Tx, ops: readonly Op[]): Promise<{ outcomes: Outcome[]; alone: number }> {
   const outcomes: Outcome[] = [];
+  let alone = 0;
+  const runAlone = (op: Op): Promise<Outcome> => {
+    alone++;
+    return runOne(tx, op);
+  };
   while (outcomes.length < ops.length) {
     const from = outcomes.length;
     const op = ops[from]!;
     const together =
-      op.verb === "add"
+      op.verb === "add" || op.verb === "publish"
         ? await addTogether(tx, ops, from)
         : op.verb === "settle"
-          ? await settleTogether(tx, ops, from, (each) => runOne(tx, each))
+          ? await settleTogether(tx, ops, from, runAlone)
           : [];
     if (together.length > 0) for (const outcome of together) outcomes.push(outcome);
-    else outcomes.push(await runOne(tx, op));
+    else outcomes.push(await runAlone(op));
   }
-  return outcomes;
+  return { outcomes, alone };
 }
 
 /** Verbs check before they write, so a refusal leaves nothing half done. */

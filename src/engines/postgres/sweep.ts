@@ -1,6 +1,7 @@
 import { lostError, timeoutError } from "../../core/lapse.ts";
 import { BOUNDS } from "../../engine/engine.ts";
-import { end, enter, fail, type Held, type Mover } from "./line.ts";
+import { type Lane, laneName, takeLanes } from "./lanes.ts";
+import { end, enter, fail, type Held, type Mover, standBehind } from "./line.ts";
 import { type ClaimRow, findMany, heldFrom, selectClaims, takePending } from "./place.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -104,7 +105,7 @@ export function notify(tx: Tx, kind: "lost" | "cancel", task: Held): void {
   tx.send(INSERT_NOTICE, task.session, kind, task.seq, task.createdAt, task.fence);
 }
 
-async function lapse(tx: Tx, task: Held): Promise<void> {
+export async function lapse(tx: Tx, task: Held): Promise<void> {
   notify(tx, "lost", task);
   await fail(tx, task, "lost", lostError(task.worker), 0);
 }
@@ -167,6 +168,8 @@ async function promoteDue(tx: Tx): Promise<void> {
   );
   const joining = rows.filter((row) => row.group_key !== null && !row.holds_group);
   const places = await tx.numbers("seq", joining.length);
+  const lanes = new Map(joining.map((row) => [laneName(laneOf(row)), laneOf(row)]));
+  const free = new Set((await takeLanes(tx, [...lanes.values()])).taken.map(laneName));
   for (const row of rows) {
     const queue = tx.queueOf(row.queue);
     tx.count(queue, "scheduled", -1);
@@ -175,9 +178,18 @@ async function promoteDue(tx: Tx): Promise<void> {
     if (joining.includes(row)) {
       task.pos = places.shift()!;
       tx.send(MOVE, task.pos, task.seq);
+      task.holdsGroup = free.delete(laneName(laneOf(row)));
+      if (!task.holdsGroup) {
+        standBehind(tx, task);
+        continue;
+      }
     }
     await enter(tx, task);
   }
+}
+
+function laneOf({ queue, group_key: groupKey }: DueRow): Lane {
+  return { queue, groupKey: groupKey! };
 }
 
 /** It stays pending, so that its time to live is not looked at. */

@@ -9,6 +9,7 @@ import { BOUNDS, type Hint } from "../../engine/engine.ts";
 import { catalogueLock } from "./locks.ts";
 import type { Floors } from "./floors.ts";
 import { type Link, PLANNING, type Value } from "./link.ts";
+import { Topics } from "./topics.ts";
 import { NO_DEPTH, readDepth, writeDeltas } from "./counters.ts";
 
 export interface Queue {
@@ -31,13 +32,13 @@ export interface TxOptions {
 
 // The server's clock, and no other. Several processes read it: each transaction has one time.
 const HEADER = `
-  SELECT salt, revision, epoch, event, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
+  SELECT salt, revision, epoch, event, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
     EXISTS (SELECT 1 FROM dibs.inbox) AS inbox,
     floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 AS clock
   FROM dibs.store WHERE one = 1`;
 const HEADER_WITH_XID = HEADER.replace("SELECT", "SELECT pg_current_xact_id()::text AS xid,");
 const HEADER_OF_INJECTED = `
-  SELECT salt, revision, epoch, event, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
+  SELECT salt, revision, epoch, event, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
     EXISTS (SELECT 1 FROM dibs.inbox) AS inbox,
     now, awake, boot, elapsed_at, awake_at
   FROM dibs.store WHERE one = 1`;
@@ -52,7 +53,6 @@ const NEXT_EPOCH = `UPDATE dibs.store SET epoch = epoch + 1 WHERE one = 1`;
 const INSERT_QUEUE = `
   INSERT INTO dibs.queue (name, named, paused, created_at, revision) VALUES ($1, '{}', false, $2, $3)
   ON CONFLICT (name) DO NOTHING RETURNING *`;
-const LOCK_SHARED = `SELECT pg_advisory_xact_lock_shared($1::int8)`;
 const LOCK_ALONE = `SELECT pg_advisory_xact_lock($1::int8)`;
 const NUMBERS = {
   seq: `SELECT nextval('dibs.seq')::int8 AS n FROM generate_series(1, $1::int4)`,
@@ -82,6 +82,16 @@ export interface Foresight {
   numbers?: number;
   /** Something will most likely be written. */
   writes?: boolean;
+  /** It has to be alone: asked for at once, it cannot end in two that wait for each other to let go. */
+  alone?: boolean;
+  /** Sends what need not wait for the header, along with it (foresee.ts). Not with an injected clock. */
+  ahead?: () => void;
+}
+
+/** An answer that was asked for before its time, and what it is about. */
+export interface Foreseen<What, Row extends unknown[]> {
+  what: What;
+  answer: Promise<Row[]>;
 }
 
 /**
@@ -98,6 +108,11 @@ export class Tx {
   salt = 0;
   time!: EngineTime;
   listeners = 0;
+  /** The last number that a subscription got, and how often some were removed: see topics.ts. */
+  subscribed = 0;
+  unsubscribed = 0;
+  /** Who gets what is published. */
+  readonly topics = new Topics();
   /** Others' transactions have left something to be taken up: inbox.ts. */
   hasInbox = false;
   hint: Hint = {};
@@ -114,6 +129,8 @@ export class Tx {
   swept = false;
   /** Live workers by queue, while nobody joins, leaves or beats: see line.ts. */
   readonly serving = new Map<string, string[]>();
+  /** What was sent along with the header, by the operation that will ask for it. */
+  readonly foreseen = new Map<object, Foreseen<unknown, unknown[]>>();
   /** The queues that are being dropped, and how far: see queues.ts. */
   readonly dropping = new Map<number, number>();
   #injected = false;
@@ -151,6 +168,18 @@ export class Tx {
   async rows<Row extends unknown[]>(sql: string, ...values: Value[]): Promise<Row[]> {
     const rows = (await this.link.rows(sql, values)) as Row[];
     return rows;
+  }
+
+  /** The same, for an operation whose turn has not come yet: it finds the answer in `foreseen`. */
+  foresee(op: object, what: unknown, sql: string, ...values: Value[]): void {
+    const answer = this.link.rows(sql, values);
+    this.#keep(answer);
+    this.foreseen.set(op, { what, answer });
+  }
+
+  /** What the queues are known by; in a statement that goes out with the header it has to be checked there. */
+  get known(): { revision: number; epoch: number } {
+    return { revision: this.#revision, epoch: this.#epoch };
   }
 
   /** Writes; answers how many rows. */
@@ -197,7 +226,7 @@ export class Tx {
   async begin(
     mode: Mode,
     reading: Reading | null,
-    { numbers = 0, writes = false }: Foresight = {},
+    { numbers = 0, writes = false, alone = false, ahead }: Foresight = {},
   ): Promise<void> {
     this.hint = {};
     this.changed = false;
@@ -210,22 +239,29 @@ export class Tx {
     this.#events = [];
     this.#injected = reading !== null;
     this.#keep(
-      this.link.exec(mode === "reading" ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" : "BEGIN"),
+      this.link.exec(
+        mode === "reading"
+          ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+          : `BEGIN; SELECT pg_advisory_xact_lock${alone ? "" : "_shared"}(${catalogueLock(this.link.schema)})`,
+      ),
     );
     if (!this.#options.session) this.#keep(this.link.query(SETTINGS(this.#options.durability), []));
-    if (mode === "writing") this.#keep(this.link.query(LOCK_SHARED, [catalogueLock(this.link.schema)]));
     const lock = mode === "writing" ? " FOR UPDATE" : "";
     const header = this.get<HeaderRow>(
       this.#injected ? HEADER_OF_INJECTED + lock : writes ? HEADER_WITH_XID : HEADER,
     );
     const fetched = numbers > 0 ? this.#fetch("seq", numbers) : undefined;
     const sampled = mode === "writing" && this.floors.wantsSample ? this.lastSeq() : undefined;
+    this.foreseen.clear();
+    if (mode === "writing" && !this.#injected && this.knowsQueues) ahead?.();
     const [row, , seq] = await Promise.all([header, fetched, sampled]);
     if (seq !== undefined) this.floors.sample(seq);
     this.#numbers = (await fetched) ?? [];
     if (row === undefined) throw new Error("the store's row is missing");
     this.salt = row.salt;
     this.listeners = row.listeners;
+    this.subscribed = row.subscribed;
+    this.unsubscribed = row.unsubscribed;
     this.hasInbox = row.inbox;
     if (reading === null) this.#followServer(row);
     else this.#advance(row, reading);
@@ -264,6 +300,7 @@ export class Tx {
     this.#depths.clear();
     this.#flows.clear();
     this.dropping.clear();
+    this.topics.forget();
   }
 
   /** One clock for both: a server does not sleep. */
@@ -312,6 +349,11 @@ export class Tx {
   /** For STARTED: an injected clock's now. */
   get startedAt(): number | null {
     return this.#injected ? this.now : null;
+  }
+
+  /** The same of its waking hours. */
+  get startedAwake(): number | null {
+    return this.#injected ? this.awake : null;
   }
 
   get now(): number {
@@ -569,6 +611,8 @@ interface HeaderRow {
   revision: number;
   epoch: number;
   event: number;
+  subscribed: number;
+  unsubscribed: number;
   listeners: number;
   inbox: boolean;
   clock?: number;

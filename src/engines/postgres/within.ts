@@ -4,7 +4,8 @@ import { claimLost, invalid } from "../../core/errors.ts";
 import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
 import type { QueuePolicy } from "../../core/policy.ts";
 import { formatTaskId, parseTaskId } from "../../core/task-id.ts";
-import type { AddedTask, Body, EndState, NewTask, TaskState } from "../../core/task.ts";
+import { copiesOf } from "../../core/topic.ts";
+import type { AddedTask, Addition, Body, EndState, NewMessage, NewTask, TaskState } from "../../core/task.ts";
 import { BOUNDS, type Settlement } from "../../engine/engine.ts";
 import { contentTypeOf, headersOf } from "./add.ts";
 import { channelOf } from "./herald.ts";
@@ -25,6 +26,8 @@ export interface Surroundings {
   /** Tasks that wait, for a queue's maxDepth. */
   depth(queue: string): Promise<number>;
   stateOf(id: string): Promise<TaskState | undefined>;
+  /** The queues of the subscriptions that a topic reaches. */
+  reachedBy(topic: string): Promise<string[]>;
 }
 
 export interface KnownQueue {
@@ -35,7 +38,7 @@ export interface KnownQueue {
 /**
  * Adds and acks within a transaction of the caller's. It writes rows that nobody else knows of yet, and leaves a note in
  * the inbox; what would need others' rows is done by the batch that takes the note up after the commit (inbox.ts).
- * Values travel as JSON, which every library passes on alike.
+ * Values travel as JSON, and as a text, which every library passes on alike: of a parameter that is json some make JSON.
  */
 export class Within {
   readonly #caller: Caller;
@@ -99,6 +102,21 @@ export class Within {
     return added;
   }
 
+  /** To those who have subscribed by now, and not by the commit: which may be long in coming. */
+  async publish(message: NewMessage): Promise<AddedTask[]> {
+    return this.add(await this.#fanOut([message]));
+  }
+
+  async #fanOut(additions: readonly Addition[]): Promise<NewTask[]> {
+    const tasks: NewTask[] = [];
+    for (const addition of additions) {
+      if ("topic" in addition)
+        tasks.push(...copiesOf(addition, await this.#around.reachedBy(addition.topic)));
+      else tasks.push(addition);
+    }
+    return tasks;
+  }
+
   async #check(tasks: NewTask[], queues: Map<string, KnownQueue>): Promise<void> {
     for (const [index, task] of tasks.entries()) {
       const { maxPayload } = queues.get(task.queue)!.policy;
@@ -140,7 +158,7 @@ export class Within {
     if (!held.cancelled && result !== null && isLarger(result, policy.maxPayload)) {
       throw tooLarge("The result", result, policy.maxPayload, held.queue_name);
     }
-    if (!held.cancelled && adds.length > 0) await this.add(adds);
+    if (!held.cancelled && adds.length > 0) await this.add(await this.#fanOut(adds));
     const state = held.cancelled ? "cancelled" : "done";
     await this.#all(DELETE_CLAIM, held.task);
     if (held.cancelled) await this.#all(INSERT_ATTEMPT, held.task, this.#now, JSON.stringify(held));
@@ -211,7 +229,7 @@ const KEY = `
   SELECT task::text, created_at::text, state FROM dibs.idempotency WHERE queue = $1::int4 AND key = $2`;
 const INSERT_TASKS = `
   WITH given AS (
-    SELECT * FROM json_to_recordset($1::json) AS each (seq int8, queue int4, due int8, expires_at int8, priority int2,
+    SELECT * FROM json_to_recordset($1::text::json) AS each (seq int8, queue int4, due int8, expires_at int8, priority int2,
       max_attempts int4, group_key text, idempotency_key text, content_type text, headers text, data text, bytes text)
   ), added AS (
     INSERT INTO dibs.task (seq, queue, created_at, priority, group_key, expires_at, max_attempts, idempotency_key,
@@ -243,13 +261,13 @@ const DELETE_CLAIM = `DELETE FROM dibs.claim WHERE task = $1::int8`;
 const INSERT_ATTEMPT = `
   INSERT INTO dibs.attempt (task, fence, attempt, worker, started_at, ended_at, outcome)
   SELECT $1::int8, fence, failures + 1, worker, started_at, $2::int8, 'cancelled'
-  FROM json_to_record($3::json) AS held (fence int8, failures int2, worker text, started_at int8)`;
+  FROM json_to_record($3::text::json) AS held (fence int8, failures int2, worker text, started_at int8)`;
 const INSERT_ENDED = `
   INSERT INTO dibs.ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result, result_bytes)
   SELECT task, queue, state, $2::int8, CASE state WHEN 'done' THEN started_at END,
     CASE state WHEN 'done' THEN failures + 1 END, CASE state WHEN 'done' THEN fence END,
     CASE state WHEN 'done' THEN worker END, result, decode(result_bytes, 'base64')
-  FROM json_to_record($1::json) AS held (task int8, queue int4, state text, started_at int8, failures int2, fence int8,
+  FROM json_to_record($1::text::json) AS held (task int8, queue int4, state text, started_at int8, failures int2, fence int8,
     worker text, result text, result_bytes text)`;
 const END_KEY = `
   UPDATE dibs.idempotency SET forget_at = $1::int8, state = $2

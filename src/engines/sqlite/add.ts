@@ -2,7 +2,7 @@ import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
 import type { AddedTask, EndState, NewTask } from "../../core/task.ts";
 import { enter, type Mover, schedule, watchTtl } from "./line.ts";
 import { contentTypeOf, headersOf } from "./newcomers.ts";
-import { findBySeq } from "./place.ts";
+import { findBySeq, stateOf } from "./place.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** All or none: everything is checked before anything is written. */
@@ -43,8 +43,8 @@ const KEY = `
   SELECT task, created_at, state FROM idempotency
   WHERE queue = ? AND key = ? AND (forget_at IS NULL OR forget_at > ?)`;
 // A key whose time has passed gives way to the new task's.
-const INSERT_KEY = `INSERT OR REPLACE INTO idempotency (queue, key, task, created_at) VALUES (?, ?, ?, ?)`;
-const INSERT_TASK = `
+export const INSERT_KEY = `INSERT OR REPLACE INTO idempotency (queue, key, task, created_at) VALUES (?, ?, ?, ?)`;
+export const INSERT_TASK = `
   INSERT INTO task (seq, queue, created_at, priority, group_key, expires_at, max_attempts,
     idempotency_key, content_type, headers, data)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
@@ -55,7 +55,7 @@ interface KeyRow {
   state: EndState | null;
 }
 
-function takenKey(tx: Tx, task: NewTask): KeyRow | undefined {
+export function takenKey(tx: Tx, task: Pick<NewTask, "queue" | "idempotencyKey">): KeyRow | undefined {
   const queue = tx.queueNamed(task.queue);
   return queue && tx.get<KeyRow>(KEY, queue.id, task.idempotencyKey!, tx.now);
 }
@@ -82,7 +82,8 @@ function addUnusual(tx: Tx, queue: Queue, task: NewTask): AddedTask | Mover {
   const keyed = task.idempotencyKey !== undefined;
   const taken = keyed && takenKey(tx, task);
   if (taken) {
-    const state = findBySeq(tx, taken.task)?.place.state ?? taken.state!;
+    const found = findBySeq(tx, taken.task);
+    const state = found ? stateOf(found.place) : taken.state!;
     return { id: tx.id(taken.created_at, taken.task), queue: task.queue, state, existing: true };
   }
   const { now } = tx;

@@ -6,6 +6,8 @@ import { notify } from "./sweep.ts";
 import type { Tx } from "./tx.ts";
 
 const CANCEL_CLAIM = `UPDATE claim SET cancelled = 1 WHERE task = ? AND cancelled = 0`;
+// Whoever moves it carries the wish along.
+const CANCEL_LEAVING = `UPDATE leaving SET cancelled = 1 WHERE task = ? AND cancelled = 0`;
 
 export function cancel(tx: Tx, id: string): { state: TaskState } {
   const task = findTask(tx, id);
@@ -14,6 +16,10 @@ export function cancel(tx: Tx, id: string): { state: TaskState } {
   if (place.state === "claimed") {
     if (tx.run(CANCEL_CLAIM, task.seq) > 0) notify(tx, "cancel", place.held);
     return { state: "claimed" };
+  }
+  if (place.state === "leaving") {
+    if (place.was !== "dead") tx.run(CANCEL_LEAVING, task.seq);
+    return { state: place.was };
   }
   if (isEnd(place.state)) return { state: place.state };
   if (place.state === "verifying") closeAttempt(tx, place.held, "cancelled", null);

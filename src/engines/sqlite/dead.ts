@@ -1,6 +1,6 @@
 import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../core/task.ts";
 import { announceTask, comeBack } from "./line.ts";
-import { findBySeq, remove, takeOut } from "./place.ts";
+import { type Found, findBySeq, remove, takeOut } from "./place.ts";
 import { DELETE_STEPS } from "./steps.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -153,9 +153,9 @@ export function redrive(
   spacing: number,
   fresh: boolean,
 ): { count: number } {
-  const letters = deadLetters(tx, tx.queueNamed(name), filter);
-  for (const [index, { task: seq }] of letters.entries()) {
-    const task = findBySeq(tx, seq)!;
+  const letters = lettersToMove(tx, name, filter);
+  for (const [index, task] of letters.entries()) {
+    const { seq } = task;
     takeOut(tx, task);
     task.pos = ++tx.seq;
     // Whoever redrives it wants it done, however late.
@@ -170,7 +170,13 @@ export function redrive(
 }
 
 export function discard(tx: Tx, name: string, filter: DeadFilter): { count: number } {
-  const letters = deadLetters(tx, tx.queueNamed(name), filter);
-  for (const { task } of letters) remove(tx, findBySeq(tx, task)!);
+  const letters = lettersToMove(tx, name, filter);
+  for (const task of letters) remove(tx, task);
   return { count: letters.length };
+}
+
+/** But for those that are on their way to another store. */
+function lettersToMove(tx: Tx, name: string, filter: DeadFilter): Found[] {
+  const letters = deadLetters(tx, tx.queueNamed(name), filter);
+  return letters.map(({ task }) => findBySeq(tx, task)!).filter(({ place }) => place.state === "dead");
 }

@@ -1,5 +1,6 @@
 import { BOUNDS } from "../../engine/engine.ts";
 import { chunks, sized } from "./chunks.ts";
+import { freeGroup } from "./line.ts";
 import { SPECIAL } from "./special.ts";
 import type { Tx } from "./tx.ts";
 
@@ -11,10 +12,11 @@ type NextRow = [
   pos: number | null,
   task: number | null,
   rank: number | null,
+  failures: number | null,
 ];
 
 const NEXT_OF_GROUPS = sized(
-  `SELECT task.queue, task.group_key, next.pos, next.task, next.rank
+  `SELECT task.queue, task.group_key, next.pos, next.task, next.rank, next.failures
    FROM (VALUES `,
   () => `(?)`,
   `) CROSS JOIN task ON task.seq = column1
@@ -45,7 +47,10 @@ export function freeGroups(tx: Tx, seqs: readonly number[]): void {
       {},
     );
   }
-  for (const chunk of chunks(rows.filter(([, , pos]) => pos !== null))) {
+  // One that came from another store may have failed there: it may be kept for some workers.
+  const failed = rows.filter(([, , , , , failures]) => failures !== null && failures > 0);
+  for (const [queue, groupKey] of failed) freeGroup(tx, tx.queueOf(queue), groupKey);
+  for (const chunk of chunks(rows.filter(([, , , , , failures]) => failures === 0))) {
     tx.runMany(
       DELETE_WAITING(chunk.length),
       chunk.flatMap(([queue, groupKey, pos]) => [queue, groupKey, pos]),

@@ -122,6 +122,11 @@ class SqliteEngine implements Engine {
       if (op.verb === "join" && "ok" in outcome && !this.#closed) {
         heart.join((outcome.ok as { session: number }).session, op.lease);
       }
+      if (op.verb === "rejoin" && "ok" in outcome && !this.#closed) {
+        const { session, lease } = outcome.ok as { session: number; lease: number };
+        heart.leave(op.session);
+        heart.join(session, lease);
+      }
     }
   }
 

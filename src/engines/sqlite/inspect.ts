@@ -23,7 +23,7 @@ import { bodyFrom } from "./body.ts";
 import { deadLetters } from "./dead.ts";
 import { findVerifying } from "./held.ts";
 import { NEVER } from "./line.ts";
-import { findBySeq, findTask, type Found } from "./place.ts";
+import { findBySeq, findTask, type Found, stateOf } from "./place.ts";
 import { workers } from "./sessions.ts";
 import { NO_DEPTH, type Queue, type Tx } from "./tx.ts";
 
@@ -37,19 +37,19 @@ function knownTask(tx: Tx, id: string): Found {
   return task;
 }
 
-interface PayloadRow {
+export interface PayloadRow {
   data: Body;
   content_type: string | null;
   headers: string | null;
 }
 
-interface EndRow {
+export interface EndRow {
   ended_at: number;
   result: Body | null;
 }
 
-const PAYLOAD = `SELECT data, content_type, headers FROM task WHERE seq = ?`;
-const END = `
+export const PAYLOAD = `SELECT data, content_type, headers FROM task WHERE seq = ?`;
+export const END = `
   SELECT ended_at, result FROM ended WHERE task = ?
   UNION ALL
   SELECT died_at, NULL FROM dead WHERE task = ?`;
@@ -57,8 +57,9 @@ const PROGRESS = `SELECT progress, note FROM claim WHERE task = ?`;
 
 function record(tx: Tx, task: Found): TaskRecord {
   const { place } = task;
+  const state = stateOf(place);
   const held = "held" in place ? place.held : undefined;
-  const ended = isEnd(place.state) ? tx.get<EndRow>(END, task.seq, task.seq)! : undefined;
+  const ended = isEnd(state) ? tx.get<EndRow>(END, task.seq, task.seq)! : undefined;
   const last = ended && ledger(tx, task.seq).at(-1);
   const payload = tx.get<PayloadRow>(PAYLOAD, task.seq)!;
   const progress =
@@ -67,7 +68,7 @@ function record(tx: Tx, task: Found): TaskRecord {
   return {
     id: tx.id(task.createdAt, task.seq),
     queue: task.queue.name,
-    state: place.state,
+    state,
     data: bodyFrom(payload.data),
     contentType: payload.content_type ?? JSON_TYPE,
     headers: payload.headers === null ? {} : (JSON.parse(payload.headers) as Headers),
@@ -85,9 +86,9 @@ function record(tx: Tx, task: Found): TaskRecord {
     endedAt: ended?.ended_at ?? null,
     progress:
       progress && progress.progress !== null ? { value: progress.progress, note: progress.note } : null,
-    cancelRequested: held?.cancelled ?? false,
+    cancelRequested: held?.cancelled ?? (place.state === "leaving" && place.cancelled),
     result: bodyFrom(ended?.result ?? null),
-    error: place.state === "dead" ? last!.error : null,
+    error: state === "dead" ? last!.error : null,
   };
 }
 
@@ -144,7 +145,7 @@ const SUCCESS = `
   FROM ended WHERE task = ? AND state = 'done'`;
 
 /** Oldest first; a success is in the row of the task's end. */
-function ledger(tx: Tx, seq: number): Attempt[] {
+export function ledger(tx: Tx, seq: number): Attempt[] {
   const rows = [...tx.all<AttemptRow>(LEDGER, seq), ...tx.all<AttemptRow>(SUCCESS, seq)];
   return rows.map((row) => ({
     attempt: row.attempt,

@@ -48,25 +48,31 @@ const INSERT_KEPT = `
   SELECT ?, ?, ?, seq, ?, ${SPECIAL}, ?, ? FROM task WHERE seq = ?`;
 const INSERT_SCHEDULED = `
   INSERT INTO scheduled (queue, pos, task, due, failures, holds_group, signal) VALUES (?, ?, ?, ?, ?, ?, ?)`;
-const INSERT_WAITING = `INSERT INTO waiting (queue, group_key, pos, task, rank) VALUES (?, ?, ?, ?, ?)`;
+const INSERT_WAITING = `
+  INSERT INTO waiting (queue, group_key, pos, task, rank, failures) VALUES (?, ?, ?, ?, ?, ?)`;
 const TAKE_LANE = `INSERT INTO lane (queue, group_key) VALUES (?, ?) ON CONFLICT DO NOTHING`;
 const FREE_LANE = `DELETE FROM lane WHERE queue = ? AND group_key = ?`;
 const NEXT_OF_GROUP = `
   DELETE FROM waiting WHERE (queue, group_key, pos) IN (
     SELECT queue, group_key, pos FROM waiting WHERE queue = ? AND group_key = ? ORDER BY pos LIMIT 1)
-  RETURNING pos, task, rank`;
+  RETURNING pos, task, rank, failures`;
 const INSERT_TTL = `INSERT INTO ttl (expires_at, task) VALUES (?, ?)`;
 const DELETE_TTL = `DELETE FROM ttl WHERE expires_at = ? AND task = ?`;
+
+/** Becomes the head of its group, if there is none. */
+export function takeLane(tx: Tx, task: Mover): boolean {
+  task.holdsGroup = tx.run(TAKE_LANE, task.queue.id, task.groupKey) > 0;
+  return task.holdsGroup;
+}
 
 /** Joins the line, or its group's: a due task, new or redriven. */
 export function enter(tx: Tx, task: Mover): "ready" | "waiting" {
   if (task.groupKey !== null && !task.holdsGroup) {
-    if (tx.run(TAKE_LANE, task.queue.id, task.groupKey) === 0) {
-      tx.run(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank);
+    if (!takeLane(tx, task)) {
+      tx.run(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank, task.failures);
       tx.count(task.queue, "waiting", 1);
       return "waiting";
     }
-    task.holdsGroup = true;
   }
   becomeReady(tx, task.queue, task.rank, task.pos, task.seq, task.failures);
   return "ready";
@@ -142,7 +148,7 @@ export function unwatchTtl(tx: Tx, seq: number, expiresAt: number | null): void 
 }
 
 const DELETE_CLAIM = `DELETE FROM claim WHERE task = ?`;
-const INSERT_ATTEMPT = `
+export const INSERT_ATTEMPT = `
   INSERT INTO attempt (task, fence, attempt, worker, started_at, ended_at, outcome, name, message, stack, fingerprint)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 
@@ -219,7 +225,7 @@ export function isOutlived(tx: Tx, expiresAt: number | null): boolean {
   return expiresAt !== null && expiresAt <= tx.now;
 }
 
-const INSERT_DEAD = `
+export const INSERT_DEAD = `
   INSERT INTO dead (task, queue, died_at, fence, worker, fingerprint) VALUES (?, ?, ?, ?, ?, ?)`;
 
 /** After the attempt that it dies of was closed. */
@@ -285,14 +291,17 @@ function lastAttempt(tx: Tx, seq: number): { worker: string; attempt: number } |
 }
 
 export function freeGroup(tx: Tx, queue: Queue, groupKey: string): void {
-  const next = tx.take<{ pos: number; task: number; rank: number }>(NEXT_OF_GROUP, queue.id, groupKey);
+  const next = tx.take<{ pos: number; task: number; rank: number; failures: number }>(
+    NEXT_OF_GROUP,
+    queue.id,
+    groupKey,
+  );
   if (!next) {
     tx.run(FREE_LANE, queue.id, groupKey);
     return;
   }
   tx.count(queue, "waiting", -1);
-  // Nothing that has failed waits: it would be the head.
-  becomeReady(tx, queue, next.rank, next.pos, next.task, 0);
+  becomeReady(tx, queue, next.rank, next.pos, next.task, next.failures);
 }
 
 /** An event about a task. */

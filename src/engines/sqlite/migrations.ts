@@ -243,6 +243,47 @@ export const MIGRATIONS: readonly string[] = [
   );
   `,
   `
+  -- A consumer group. What is published is compared with copies of this table (topics.ts), which follow the two numbers.
+  CREATE TABLE subscription (
+    id         INTEGER PRIMARY KEY,  -- in the order they were made
+    pattern    TEXT    NOT NULL,
+    group_name TEXT    NOT NULL,
+    queue      INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    UNIQUE (pattern, group_name)
+  );
+  CREATE INDEX subscription_queue ON subscription (queue);
+  ALTER TABLE store ADD COLUMN subscribed   INTEGER NOT NULL DEFAULT 0;  -- the last id given out
+  ALTER TABLE store ADD COLUMN unsubscribed INTEGER NOT NULL DEFAULT 0;  -- grows when some are removed
+  `,
+  `
+  -- On their way to another store: out of the tables of their states, but for the dead. They count as what they were.
+  CREATE TABLE leaving (
+    n           INTEGER PRIMARY KEY,
+    task        INTEGER NOT NULL UNIQUE,
+    queue       INTEGER NOT NULL,
+    destination INTEGER NOT NULL,  -- the other store's salt
+    state       TEXT    NOT NULL,
+    due         INTEGER,
+    failures    INTEGER NOT NULL,
+    group_key   TEXT,
+    holds_group INTEGER NOT NULL,  -- the head, and those that leave behind it: until the last is gone its group waits
+    cancelled   INTEGER NOT NULL
+  );
+  CREATE INDEX leaving_queue ON leaving (queue, n);
+  CREATE INDEX leaving_group ON leaving (queue, group_key) WHERE holds_group = 1;
+
+  -- Those that came from other stores. Never forgotten: a move that was interrupted may be run again at any time.
+  CREATE TABLE origin (
+    id          TEXT PRIMARY KEY,  -- what it had there
+    task        INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL
+  ) WITHOUT ROWID;
+
+  -- Of one that came from another store; others that failed are the head.
+  ALTER TABLE waiting ADD COLUMN failures INTEGER NOT NULL DEFAULT 0;
+  `,
+  `
   -- What a handler leaves for its next run, and what others had to say to it.
   CREATE TABLE step (
     task  INTEGER NOT NULL,

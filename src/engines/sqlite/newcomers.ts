@@ -1,15 +1,18 @@
-import { type Body, JSON_TYPE, type NewTask } from "../../core/task.ts";
+import { type Body, type Headers, JSON_TYPE, type NewTask } from "../../core/task.ts";
 import { chunks, sized } from "./chunks.ts";
 import { SPECIAL } from "./special.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /**
  * Most tasks that are added are ready at once, and only their payload tells them apart. They are written many at
- * a time: before anything else of the transaction looks, or at its end. Their numbers follow each other.
+ * a time: before anything else of the transaction looks, or at its end. Their numbers follow each other. Those of one
+ * queue need not be told its number each; what is published goes to several in turn.
  */
 export class Newcomers {
   readonly #tx: Tx;
-  #queue: Queue | undefined;
+  /** Of each task. */
+  #queues: Queue[] = [];
+  #mixed = false;
   #plain = true;
   #first = 0;
   #tasks: NewTask[] = [];
@@ -25,14 +28,16 @@ export class Newcomers {
       return undefined;
     }
     const plain = isPlain(task);
-    if (queue !== this.#queue || plain !== this.#plain) this.write();
+    if (plain !== this.#plain) this.write();
     const seq = ++this.#tx.seq;
     if (this.#tasks.length === 0) {
-      this.#queue = queue;
       this.#plain = plain;
       this.#first = seq;
+    } else if (queue !== this.#queues[0]) {
+      this.#mixed = true;
     }
     this.#tasks.push(task);
+    this.#queues.push(queue);
     // Counted at once: the next add of the same batch may be the one that does not fit.
     this.#tx.count(queue, "ready", 1);
     return seq;
@@ -42,40 +47,44 @@ export class Newcomers {
     const count = this.#tasks.length;
     if (count === 0) return;
     const tx = this.#tx;
-    const queue = this.#queue!;
-    let first = this.#first;
+    const kind = `${this.#mixed ? "mixed" : "single"}${this.#plain ? "Plain" : "Whole"}` as const;
+    const queue = this.#queues[0]!.id;
+    let from = 0;
     for (const tasks of chunks(this.#tasks)) {
-      const shared = { first, queue: queue.id, now: tx.now };
-      if (this.#plain) {
-        tx.runMany(
-          INSERT_PLAIN(tasks.length),
-          tasks.map(({ data }) => data),
-          shared,
-        );
-      } else {
-        tx.runMany(INSERT_WHOLE(tasks.length), tasks.flatMap(wholeRow), shared);
-      }
-      first += tasks.length;
+      const first = this.#first + from;
+      const shared = this.#mixed ? { first, now: tx.now } : { first, now: tx.now, queue };
+      tx.runMany(INSERT[kind](tasks.length), this.#values(tasks, from), shared);
+      from += tasks.length;
     }
     tx.run(this.#plain ? LINE_UP_PLAIN : LINE_UP, this.#first, this.#first + count - 1);
-    tx.hintReady(queue, count);
+    if (this.#mixed) for (const queue of this.#queues) tx.hintReady(queue);
+    else tx.hintReady(this.#queues[0]!, count);
     this.forget();
   }
 
+  #values(tasks: readonly NewTask[], from: number): (Body | number | null)[] {
+    if (this.#mixed) {
+      const rest = this.#plain ? plainRow : wholeRow;
+      return tasks.flatMap((task, i) => [this.#queues[from + i]!.id, ...rest(task)]);
+    }
+    return this.#plain ? tasks.map(({ data }) => data) : tasks.flatMap(wholeRow);
+  }
+
   forget(): void {
-    this.#queue = undefined;
+    this.#queues = [];
+    this.#mixed = false;
     this.#tasks = [];
   }
 }
 
-const INSERT_PLAIN = sized(
-  `INSERT INTO task (seq, queue, created_at, priority, data) VALUES `,
-  (i) => `(:first + ${i}, :queue, :now, 0, ?)`,
-);
-const INSERT_WHOLE = sized(
-  `INSERT INTO task (seq, queue, created_at, priority, max_attempts, content_type, headers, data) VALUES `,
-  (i) => `(:first + ${i}, :queue, :now, ?, ?, ?, ?, ?)`,
-);
+const INTO_PLAIN = `INSERT INTO task (seq, queue, created_at, priority, data) VALUES `;
+const INTO_WHOLE = `INSERT INTO task (seq, queue, created_at, priority, max_attempts, content_type, headers, data) VALUES `;
+const INSERT = {
+  singlePlain: sized(INTO_PLAIN, (i) => `(:first + ${i}, :queue, :now, 0, ?)`),
+  mixedPlain: sized(INTO_PLAIN, (i) => `(:first + ${i}, ?, :now, 0, ?)`),
+  singleWhole: sized(INTO_WHOLE, (i) => `(:first + ${i}, :queue, :now, ?, ?, ?, ?, ?)`),
+  mixedWhole: sized(INTO_WHOLE, (i) => `(:first + ${i}, ?, :now, ?, ?, ?, ?, ?)`),
+};
 const LINE_UP = `
   INSERT INTO ready (queue, rank, pos, task, failures, special)
   SELECT queue, 0 - priority, seq, seq, 0, ${SPECIAL} FROM task WHERE seq BETWEEN ? AND ?`;
@@ -103,17 +112,24 @@ function isPlain(task: NewTask): boolean {
   );
 }
 
+function plainRow(task: NewTask): (Body | number | null)[] {
+  return [task.data];
+}
+
 function wholeRow(task: NewTask): (Body | number | null)[] {
   return [task.priority ?? 0, task.maxAttempts ?? null, contentTypeOf(task), headersOf(task), task.data];
 }
 
 /** As they are stored: null for what is the default. */
-export function contentTypeOf({ contentType }: NewTask): string | null {
+export function contentTypeOf({ contentType }: Pick<NewTask, "contentType">): string | null {
   return contentType === undefined || contentType === JSON_TYPE ? null : contentType;
 }
 
-export function headersOf({ headers }: NewTask): string | null {
+export function headersOf({ headers }: Pick<NewTask, "headers">): string | null {
   if (headers === undefined) return null;
-  const text = JSON.stringify(headers);
-  return text === "{}" ? null : text;
+  // The copies of what is published share theirs; those of another batch are other objects.
+  if (headers !== lastHeaders.headers) lastHeaders = { headers, text: JSON.stringify(headers) };
+  return lastHeaders.text === "{}" ? null : lastHeaders.text;
 }
+
+let lastHeaders: { headers: Headers | undefined; text: string } = { headers: undefined, text: "" };

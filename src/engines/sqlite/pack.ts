@@ -1,4 +1,4 @@
-import { type Body, type ClaimedTask, type Headers, JSON_TYPE } from "../../core/task.ts";
+import { type AddedTask, type Body, type ClaimedTask, type Headers, JSON_TYPE } from "../../core/task.ts";
 import type { ClaimOutcome, Op, Outcome } from "../../engine/engine.ts";
 
 /**
@@ -6,13 +6,19 @@ import type { ClaimOutcome, Op, Outcome } from "../../engine/engine.ts";
  * copying a list of texts or numbers next to nothing: so the operations and outcomes of every day travel as
  * columns, and the others as they are. What is unpacked equals what was packed.
  */
-export type PackedOps = (Adds | Successes | { op: Op })[];
-export type PackedOutcomes = (Added | Done | ClaimColumns | { outcome: Outcome })[];
+export type PackedOps = (Adds | Publishes | Successes | { op: Op })[];
+export type PackedOutcomes = (Added | Published | Done | ClaimColumns | { outcome: Outcome })[];
 
 /** Operations that follow each other, each the add of one task of which nothing but the payload is said. */
 interface Adds {
   queue: string;
   data: Body[];
+}
+
+/** The same of what is published to one topic. */
+interface Publishes {
+  topic: string;
+  messages: Body[];
 }
 
 /** Settlements that follow each other, each a success that adds nothing. */
@@ -30,6 +36,10 @@ export function packOps(ops: readonly Op[]): PackedOps {
       const { queue, data } = op.tasks[0]!;
       if (!last || !("queue" in last) || last.queue !== queue) packed.push((last = { queue, data: [] }));
       last.data.push(data);
+    } else if (isPlainPublish(op)) {
+      const { topic, data } = op.message;
+      if (!last || !("topic" in last) || last.topic !== topic) packed.push((last = { topic, messages: [] }));
+      last.messages.push(data);
     } else if (isPlainSuccess(op)) {
       if (!last || !("fences" in last)) packed.push((last = { ids: [], fences: [], results: [] }));
       last.ids.push(op.id);
@@ -46,7 +56,8 @@ export function packOps(ops: readonly Op[]): PackedOps {
 export function sizeOf(packed: PackedOps): number {
   return packed.reduce((size, piece) => {
     if ("op" in piece) return size + 1;
-    return size + ("queue" in piece ? piece.data.length : piece.ids.length);
+    if ("queue" in piece) return size + piece.data.length;
+    return size + ("topic" in piece ? piece.messages.length : piece.ids.length);
   }, 0);
 }
 
@@ -57,6 +68,9 @@ export function unpackOps(packed: PackedOps): Op[] {
       ops.push(piece.op);
     } else if ("queue" in piece) {
       for (const data of piece.data) ops.push({ verb: "add", tasks: [{ queue: piece.queue, data }] });
+    } else if ("topic" in piece) {
+      const { topic } = piece;
+      for (const data of piece.messages) ops.push({ verb: "publish", message: { topic, data } });
     } else {
       for (const [i, id] of piece.ids.entries()) {
         const settlement = { kind: "done" as const, result: piece.results[i]! };
@@ -71,8 +85,12 @@ function isPlainAdd(op: Op): op is Op<"add"> {
   return op.verb === "add" && op.tasks.length === 1 && hasOnlyPayload(op.tasks[0]!);
 }
 
+function isPlainPublish(op: Op): op is Op<"publish"> {
+  return op.verb === "publish" && hasOnlyPayload(op.message);
+}
+
 function hasOnlyPayload(task: object): boolean {
-  for (const name in task) if (name !== "queue" && name !== "data") return false;
+  for (const name in task) if (name !== "queue" && name !== "topic" && name !== "data") return false;
   return true;
 }
 
@@ -83,6 +101,14 @@ function isPlainSuccess(op: Op): op is Op<"settle"> & { settlement: { kind: "don
 /** The ids of tasks that were added one by one, and are ready. */
 interface Added {
   ids: string[];
+}
+
+/** So many publishes that follow each other, each with a task that is ready in each of these queues. */
+interface Published {
+  count: number;
+  reached: string[];
+  /** Of one publish after the other. */
+  copies: string[];
 }
 
 /** So many successes that follow each other. */
@@ -117,6 +143,13 @@ export function packOutcomes(outcomes: readonly Outcome[], ops: readonly Op[]): 
     } else if (isPlainAdd(op) && isPlainlyAdded(outcome)) {
       if (!last || !("ids" in last) || "fences" in last) packed.push((last = { ids: [] }));
       last.ids.push(outcome.ok[0]!.id);
+    } else if (isPlainPublish(op) && isPlainlyPublished(outcome)) {
+      const { ok } = outcome;
+      if (!last || !("copies" in last) || !isSameReach(last.reached, ok)) {
+        packed.push((last = { count: 0, reached: ok.map(({ queue }) => queue), copies: [] }));
+      }
+      last.count++;
+      for (const { id } of ok) last.copies.push(id);
     } else if (op.verb === "claim" && "ok" in outcome) {
       packed.push((last = packClaim(outcome.ok as ClaimOutcome)));
     } else {
@@ -136,6 +169,14 @@ export function unpackOutcomes(packed: PackedOutcomes, ops: readonly Op[]): Outc
       for (let i = 0; i < piece.done; i++) outcomes.push(DONE);
     } else if ("fences" in piece) {
       outcomes.push({ ok: unpackClaim(piece) });
+    } else if ("copies" in piece) {
+      const { count, reached, copies } = piece;
+      for (let i = 0; i < count; i++) {
+        const from = i * reached.length;
+        outcomes.push({
+          ok: reached.map((queue, n) => ({ id: copies[from + n]!, queue, state: "ready", existing: false })),
+        });
+      }
     } else {
       for (const id of piece.ids) {
         const { queue } = (ops[outcomes.length] as Op<"add">).tasks[0]!;
@@ -154,6 +195,15 @@ function isPlainlyAdded(outcome: Outcome): outcome is Extract<Outcome<"add">, { 
   if (!("ok" in outcome)) return false;
   const [added] = outcome.ok as Extract<Outcome<"add">, { ok: unknown }>["ok"];
   return added!.state === "ready" && !added!.existing;
+}
+
+function isPlainlyPublished(outcome: Outcome): outcome is Extract<Outcome<"publish">, { ok: unknown }> {
+  if (!("ok" in outcome)) return false;
+  return (outcome.ok as AddedTask[]).every(({ state, existing }) => state === "ready" && !existing);
+}
+
+function isSameReach(reached: string[], added: AddedTask[]): boolean {
+  return reached.length === added.length && added.every(({ queue }, i) => queue === reached[i]);
 }
 
 function packClaim({ tasks, ...rest }: ClaimOutcome): ClaimColumns {

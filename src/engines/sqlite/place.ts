@@ -1,4 +1,4 @@
-import type { EndState } from "../../core/task.ts";
+import type { EndState, TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
 import { asked, findHeld, findVerifying, type Known, taskBySeq } from "./held.ts";
 import { dropClaim, dropVerifying, freeGroup, type Held, missVerdict, unwatchTtl } from "./line.ts";
@@ -11,8 +11,24 @@ export type Place =
   | { state: "ready"; kept: boolean; failures: number }
   | { state: "scheduled"; due: number; failures: number; holdsGroup: boolean }
   | { state: "parked"; due: number; failures: number; holdsGroup: boolean; signal: string }
-  | { state: "waiting" }
+  | { state: "waiting"; failures: number }
+  | Leaving
   | { state: EndState };
+
+/** On its way to another store. Whoever asks is told the state it was in. */
+export interface Leaving {
+  state: "leaving";
+  was: "ready" | "scheduled" | "waiting" | "dead";
+  due: number | null;
+  failures: number;
+  holdsGroup: boolean;
+  cancelled: boolean;
+}
+
+/** As it is told. */
+export function stateOf(place: Place): TaskState {
+  return place.state === "leaving" ? place.was : place.state;
+}
 
 /** A task and where it stands; what a move needs is filled in from there. */
 export interface Found extends Known {
@@ -39,7 +55,8 @@ export function findBySeq(tx: Tx, seq: number): Found | undefined {
 const READY = `SELECT failures FROM ready WHERE queue = ? AND rank = ? AND pos = ?`;
 const KEPT = `SELECT failures FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
 const SCHEDULED = `SELECT due, failures, holds_group, signal FROM scheduled WHERE queue = ? AND pos = ?`;
-const WAITING = `SELECT 1 FROM waiting WHERE queue = ? AND group_key = ? AND pos = ?`;
+const WAITING = `SELECT failures FROM waiting WHERE queue = ? AND group_key = ? AND pos = ?`;
+const LEAVING = `SELECT state, due, failures, holds_group, cancelled FROM leaving WHERE task = ?`;
 const ENDED = `SELECT state FROM ended WHERE task = ?`;
 
 interface ScheduledRow {
@@ -67,8 +84,32 @@ function findPlace(tx: Tx, task: Known): Place {
   }
   const kept = tx.get<{ failures: number }>(KEPT, queue, task.rank, task.pos);
   if (kept) return { state: "ready", kept: true, failures: kept.failures };
-  if (task.groupKey !== null && tx.get(WAITING, queue, task.groupKey, task.pos)) return { state: "waiting" };
-  return { state: "dead" };
+  if (task.groupKey !== null) {
+    const waiting = tx.get<{ failures: number }>(WAITING, queue, task.groupKey, task.pos);
+    if (waiting) return { state: "waiting", failures: waiting.failures };
+  }
+  const leaving = tx.get<LeavingRow>(LEAVING, task.seq);
+  return leaving ? leavingFrom(leaving) : { state: "dead" };
+}
+
+interface LeavingRow {
+  state: Leaving["was"];
+  due: number | null;
+  failures: number;
+  holds_group: number;
+  cancelled: number;
+}
+
+function leavingFrom(row: LeavingRow): Leaving {
+  const { state: was, due, failures } = row;
+  return {
+    state: "leaving",
+    was,
+    due,
+    failures,
+    holdsGroup: row.holds_group === 1,
+    cancelled: row.cancelled === 1,
+  };
 }
 
 const DELETE_READY = `DELETE FROM ready WHERE queue = ? AND rank = ? AND pos = ?`;
@@ -77,6 +118,7 @@ const DELETE_SCHEDULED = `DELETE FROM scheduled WHERE queue = ? AND pos = ?`;
 const DELETE_WAITING = `DELETE FROM waiting WHERE queue = ? AND group_key = ? AND pos = ?`;
 const DELETE_ENDED = `DELETE FROM ended WHERE task = ?`;
 const DELETE_DEAD = `DELETE FROM dead WHERE task = ?`;
+const DELETE_LEAVING = `DELETE FROM leaving WHERE task = ?`;
 
 /** Takes a task out of the state it is in. Its group, if it holds one, is not freed by this. */
 export function takeOut(tx: Tx, task: Found): void {
@@ -106,8 +148,12 @@ export function takeOut(tx: Tx, task: Found): void {
     case "expired":
       tx.run(DELETE_ENDED, task.seq);
       break;
+    case "leaving":
+      tx.run(DELETE_LEAVING, task.seq);
+      if (task.place.was === "dead") tx.run(DELETE_DEAD, task.seq);
+      break;
   }
-  tx.count(task.queue, task.place.state, -1);
+  tx.count(task.queue, stateOf(task.place), -1);
   if (["ready", "scheduled", "parked", "waiting"].includes(task.place.state))
     unwatchTtl(tx, task.seq, task.expiresAt);
 }
@@ -123,7 +169,14 @@ export function remove(tx: Tx, task: Found): void {
   tx.run(DELETE_TASK, task.seq);
   tx.run(DELETE_LEDGER, task.seq);
   tx.run(DELETE_STEPS, task.seq);
-  if (task.holdsGroup) freeGroup(tx, task.queue, task.groupKey!);
+  if (task.holdsGroup && !isFollowed(tx, task)) freeGroup(tx, task.queue, task.groupKey!);
   if (task.key !== null) tx.run(DELETE_KEY, task.queue.id, task.key, task.seq);
   missVerdict(tx, verdict);
+}
+
+const LEAVING_BEHIND = `SELECT 1 FROM leaving WHERE queue = ? AND group_key = ? AND holds_group = 1 LIMIT 1`;
+
+/** Others of its group are leaving too: it waits for the last of them. */
+function isFollowed(tx: Tx, { place, queue, groupKey }: Found): boolean {
+  return place.state === "leaving" && tx.get(LEAVING_BEHIND, queue.id, groupKey) !== undefined;
 }

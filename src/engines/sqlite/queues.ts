@@ -2,6 +2,7 @@ import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
 import { findBySeq, remove } from "./place.ts";
 import { notify } from "./sweep.ts";
+import { unsubscribeQueue } from "./topics.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 const UPDATE_QUEUE = `UPDATE queue SET named = ?, declared = ?, paused = ? WHERE id = ?`;
@@ -101,6 +102,7 @@ const DELETE_QUEUE = [
 export function drop(tx: Tx, name: string, limit: number): { removed: number; more: boolean } {
   const queue = tx.queueNamed(name);
   if (!queue) return { removed: 0, more: false };
+  unsubscribeQueue(tx, queue);
   const { doomed, more } = nextToDrop(tx, queue, limit);
   for (const seq of doomed) {
     const task = findBySeq(tx, seq)!;

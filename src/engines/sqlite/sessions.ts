@@ -1,8 +1,9 @@
 import type { WorkerInfo, WorkerRecord } from "../../core/task.ts";
 import type { Notice } from "../../engine/engine.ts";
 import { type ClaimRow, heldFrom } from "./held.ts";
+import { sessionGone } from "./claim.ts";
 import { settleRelease } from "./settle.ts";
-import { endOverdue, forgetSession } from "./sweep.ts";
+import { endOverdue, forgetSession, lapse } from "./sweep.ts";
 import type { Tx } from "./tx.ts";
 
 const INSERT_SESSION = `
@@ -103,14 +104,41 @@ export function reconcile(tx: Tx, session: number, fences: number[]): { released
   return { released: unknown.length };
 }
 
-export function leave(tx: Tx, id: number): { released: number } {
+const LEASE = `SELECT lease FROM session WHERE id = ?`;
+const RENUMBER = `UPDATE session SET id = ?, beat_at = ? WHERE id = ?`;
+const RENUMBER_SERVING = `UPDATE serving SET session = ? WHERE session = ?`;
+const RENUMBER_CLAIMS = `UPDATE claim SET session = ? WHERE session = ?`;
+const RENUMBER_NOTICES = `UPDATE notice SET session = ? WHERE session = ?`;
+
+export function rejoin(
+  tx: Tx,
+  old: number,
+  fences: number[],
+): { session: number; lease: number; lost: number[] } {
+  const row = tx.get<{ lease: number }>(LEASE, old);
+  if (!row) throw sessionGone(old);
+  const session = ++tx.session;
+  tx.run(RENUMBER, session, tx.awake, old);
+  tx.run(RENUMBER_SERVING, session, old);
+  tx.run(RENUMBER_CLAIMS, session, old);
+  tx.run(RENUMBER_NOTICES, session, old);
+  tx.serving.clear();
+  const held = new Set(tx.all<ClaimRow>(HELD, session).map(({ fence }) => fence));
+  reconcile(tx, session, fences);
+  return { session, lease: row.lease, lost: fences.filter((fence) => !held.has(fence)) };
+}
+
+export function leave(tx: Tx, id: number, lost: boolean): { released: number } {
   const session = tx.get<{ worker: string }>(WORKER, id);
   if (!session) return { released: 0 };
   // The session goes first: a worker that stops is no longer one that could take a task over.
   forgetSession(tx, id);
   const held = tx.all<ClaimRow>(HELD, id);
-  for (const row of held) settleRelease(tx, heldFrom(tx, row), true);
-  tx.announce({ type: "worker.left", at: tx.now, worker: session.worker });
+  for (const row of held) {
+    if (lost) lapse(tx, { ...heldFrom(tx, row), session: null });
+    else settleRelease(tx, heldFrom(tx, row), true);
+  }
+  tx.announce({ type: lost ? "worker.lost" : "worker.left", at: tx.now, worker: session.worker });
   return { released: held.length };
 }
 

@@ -15,6 +15,7 @@ import {
   type Held,
 } from "./line.ts";
 import { park } from "./park.ts";
+import { fanOut } from "./publish.ts";
 import type { Tx } from "./tx.ts";
 import { askForVerdict, settleVerdict } from "./verify.ts";
 
@@ -51,11 +52,12 @@ function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "done" 
   if (result !== null && isLarger(result, maxPayload)) {
     throw tooLarge("The result", result, maxPayload, task.queue.name);
   }
-  if (adds) checkAdds(tx, adds);
+  const added = adds && fanOut(tx, adds);
+  if (added) checkAdds(tx, added);
   if (task.queue.policy.verified) return askForVerdict(tx, task, settlement);
   dropClaim(tx, task);
   endDone(tx, task, result);
-  if (adds) add(tx, adds);
+  if (added) add(tx, added);
   return "done";
 }
 

@@ -46,6 +46,11 @@ export class Statements {
     return this.#prepare(sql).all(values) as Row[];
   }
 
+  /** Values by name, for a statement that says one of them twice. */
+  allNamed<Row>(sql: string, values: Record<string, Value>): Row[] {
+    return this.#prepare(sql).all(values) as Row[];
+  }
+
   /** Rows as arrays. */
   rows<Row extends Value[]>(sql: string, ...values: Value[]): Row[] {
     return this.#prepare(sql).raw().all(values) as Row[];

@@ -12,9 +12,11 @@ import {
   type Verbs,
 } from "../../engine/engine.ts";
 import { add } from "./add.ts";
+import { arrive, origins } from "./arrive.ts";
 import { cancel } from "./cancel.ts";
 import { listen, listenOnly, prune, tend, tendNothing, unlisten } from "./care.ts";
 import { claim, claimNothing } from "./claim.ts";
+import { depart, gone } from "./depart.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { failureFrom } from "./failure.ts";
 import { type Durability, Journal } from "./journal.ts";
@@ -23,9 +25,11 @@ import { ends, get, history, list, stats, verifying } from "./inspect.ts";
 import { openDatabase } from "./open.ts";
 import { signal, step, steps } from "./park.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
-import { beat, join, leave, reconcile, workers } from "./sessions.ts";
+import { publish } from "./publish.ts";
+import { beat, join, leave, reconcile, rejoin, workers } from "./sessions.ts";
 import { settleTogether } from "./settle-together.ts";
 import { extend, progress, settle } from "./settle.ts";
+import { subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { Tx } from "./tx.ts";
 
 type Handlers = { [V in VerbName]: (tx: Tx, op: Verbs[V]["in"]) => Verbs[V]["out"] };
@@ -36,6 +40,10 @@ const HANDLERS: Handlers = {
   queues: (tx, op) => queues(tx, op.queue),
   purge: (tx, op) => purge(tx, op.queue, op.upTo, op.limit),
   drop: (tx, op) => drop(tx, op.queue, op.limit),
+  subscribe: (tx, op) => subscribe(tx, op.pattern, op.group, op.queue),
+  unsubscribe: (tx, op) => unsubscribe(tx, op.pattern, op.group),
+  subscriptions: (tx, op) => subscriptions(tx, op.topic),
+  publish: (tx, op) => publish(tx, op.message),
   add: (tx, op) => add(tx, op.tasks),
   claim,
   settle: (tx, op) => settle(tx, op.id, op.fence, op.settlement),
@@ -53,10 +61,15 @@ const HANDLERS: Handlers = {
   patterns: (tx, op) => patterns(tx, op.queue, op.by, op.limit),
   redrive: (tx, op) => redrive(tx, op.queue, op.filter, op.spacing, op.fresh ?? false),
   discard: (tx, op) => discard(tx, op.queue, op.filter),
+  depart: (tx, op) => depart(tx, op.queue, op.to, op.limit),
+  arrive: (tx, op) => arrive(tx, op.tasks),
+  gone: (tx, op) => gone(tx, op.tasks),
+  origins: (tx, op) => origins(tx, op.ids),
   join: (tx, op) => join(tx, op.worker, op.lease),
   beat: (tx, op) => beat(tx, op.sessions),
   reconcile: (tx, op) => reconcile(tx, op.session, op.fences),
-  leave: (tx, op) => leave(tx, op.session),
+  rejoin: (tx, op) => rejoin(tx, op.session, op.fences),
+  leave: (tx, op) => leave(tx, op.session, op.lost ?? false),
   workers: (tx, op) => workers(tx, op.queue),
   tend,
   prune: (tx, op) => prune(tx, op.limit),
@@ -251,7 +264,7 @@ function runAll(tx: Tx, ops: readonly Op[]): Outcome[] {
   const outcomes: Outcome[] = [];
   while (outcomes.length < ops.length) {
     const op = ops[outcomes.length]!;
-    if (op.verb !== "add") tx.newcomers.write();
+    if (op.verb !== "add" && op.verb !== "publish") tx.newcomers.write();
     const settled =
       op.verb === "settle"
         ? settleTogether(tx, ops, outcomes.length, (each) => runOne(HANDLERS, tx, each))

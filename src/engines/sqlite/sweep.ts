@@ -99,7 +99,7 @@ export function notify(tx: Tx, kind: "lost" | "cancel", task: Held): void {
   tx.run(INSERT_NOTICE, task.session, kind, task.seq, task.createdAt, task.fence);
 }
 
-function lapse(tx: Tx, task: Held): void {
+export function lapse(tx: Tx, task: Held): void {
   notify(tx, "lost", task);
   fail(tx, task, "lost", lostError(task.worker), 0);
 }

@@ -120,6 +120,11 @@ class StoreThread {
         const { session } = outcome.ok as { session: number };
         this.#sessions.add(session);
         if (this.#data.reading === null) this.#heart.join(session, op.lease);
+      } else if (op.verb === "rejoin" && "ok" in outcome) {
+        const { session, lease } = outcome.ok as { session: number; lease: number };
+        this.#forget(op.session);
+        this.#sessions.add(session);
+        if (this.#data.reading === null) this.#heart.join(session, lease);
       } else if (
         op.verb === "claim" &&
         "ok" in outcome &&

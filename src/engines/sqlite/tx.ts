@@ -9,6 +9,7 @@ import type { DepthByState, TaskState } from "../../core/task.ts";
 import { BOUNDS, type Hint } from "../../engine/engine.ts";
 import { Newcomers } from "./newcomers.ts";
 import { Statements } from "./statements.ts";
+import { Topics } from "./topics.ts";
 
 export interface Queue {
   id: number;
@@ -69,11 +70,16 @@ export class Tx extends Statements {
   session = 0;
   event = 0;
   listeners = 0;
+  /** The last number that a subscription got, and how often some were removed: see topics.ts. */
+  subscribed = 0;
+  unsubscribed = 0;
   hint: Hint = {};
   /** Notices were left for sessions, and nobody has asked which. */
   noticed = false;
   /** Tasks that were added and are not written yet. */
   readonly newcomers = new Newcomers(this);
+  /** Who gets what is published. */
+  readonly topics = new Topics();
   /** Nothing that time brings is left to be done at this moment: see sweep.ts. */
   swept = false;
   /** Live workers by queue, while nobody joins, leaves or beats: see line.ts. */
@@ -100,6 +106,8 @@ export class Tx extends Statements {
     this.session = row.session;
     this.event = row.event;
     this.listeners = row.listeners;
+    this.subscribed = row.subscribed;
+    this.unsubscribed = row.unsubscribed;
     if (row.revision !== this.#revision) this.#readQueues(row.revision);
     this.#stored = row;
     this.hint = {};
@@ -153,6 +161,7 @@ export class Tx extends Statements {
     this.#flows.clear();
     this.dropping.clear();
     this.newcomers.forget();
+    this.topics.forget();
   }
 
   /**
@@ -382,6 +391,8 @@ interface StoreRow {
   event: number;
   revision: number;
   listeners: number;
+  subscribed: number;
+  unsubscribed: number;
 }
 
 interface QueueRow {

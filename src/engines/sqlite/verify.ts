@@ -5,6 +5,7 @@ import { add, checkAdds } from "./add.ts";
 import { bodyFrom } from "./body.ts";
 import { findJudged, type VerifyingRow } from "./held.ts";
 import { announceTask, dropClaim, dropVerifying, endCancelled, endDone, type Held, refuse } from "./line.ts";
+import { fanOut } from "./publish.ts";
 import type { Tx } from "./tx.ts";
 
 const INSERT = `
@@ -38,7 +39,8 @@ export function settleVerdict(tx: Tx, task: Held, verdict: Settlement & { kind: 
 
 function accept(tx: Tx, task: Held & { row: VerifyingRow }): void {
   const { result, adds: text } = task.row;
-  const adds = text === null ? [] : decodeAdds(text);
+  // Those who subscribe by now.
+  const adds = text === null ? [] : fanOut(tx, decodeAdds(text));
   // Checked when they were said, but a queue may have filled up since.
   checkAdds(tx, adds);
   dropVerifying(tx, task);

@@ -18,6 +18,13 @@ export interface Exit {
   signal: NodeJS.Signals | null;
 }
 
+export interface ProgramOptions {
+  execArgv?: string[];
+  env?: NodeJS.ProcessEnv;
+  /** A command that starts it, in another place. */
+  by?: string[];
+}
+
 /** Only reached by a test that fails; long enough for a machine that does much else. */
 const PATIENCE_MS = 25_000;
 
@@ -35,10 +42,17 @@ export class Program {
   #stderr = "";
   #exit: Exit | undefined;
 
-  constructor(file: string, options: object, how: { execArgv?: string[]; env?: NodeJS.ProcessEnv } = {}) {
+  constructor(file: string, options: object, how: ProgramOptions = {}) {
     this.name = file;
     const path = fileURLToPath(new URL(`../programs/${file}`, import.meta.url));
-    this.#child = spawn(process.execPath, [...(how.execArgv ?? []), path, JSON.stringify(options)], {
+    const command = [
+      ...(how.by ?? []),
+      process.execPath,
+      ...(how.execArgv ?? []),
+      path,
+      JSON.stringify(options),
+    ];
+    this.#child = spawn(command[0]!, command.slice(1), {
       stdio: ["ignore", "pipe", "pipe", "ipc"],
       env: { ...process.env, ...how.env },
     });

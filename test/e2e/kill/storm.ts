@@ -40,21 +40,24 @@ export interface Aftermath {
 /**
  * Two producers and four consumers share a store, and each is killed again and again. All chance comes from the
  * seed: when each is killed, whether it is frozen before, what its tasks do. What the machine makes of it does not.
+ * It goes on until there were so many kills, and whoever disturbs it has had enough.
  */
 export async function storm(
   stage: Stage,
   kills: number,
   seed: number,
   disturb?: (random: Random) => Promise<void>,
+  isEnough: () => boolean = () => true,
 ): Promise<Aftermath> {
+  const isOver = (): boolean => aftermath.kills >= kills && isEnough();
   const aftermath: Aftermath = { kills: 0, killedWhileStarting: 0, frozen: 0, entries: [] };
-  const disturbed = disturb && disturbUntil(() => aftermath.kills >= kills, disturb, new Random(seed + 7));
+  const disturbed = disturb && disturbUntil(isOver, disturb, new Random(seed + 7));
   // All at once, on a store that does not exist yet.
   await Promise.all([
     disturbed,
     ...ROLES.map(async (role, index) => {
       const random = new Random(seed * 1_000 + index);
-      while (aftermath.kills < kills) {
+      while (!isOver()) {
         const victim = startRole(stage, role, random.between(0, 2 ** 31), false);
         await haunt(victim, role, random, aftermath);
         await victim.kill();

@@ -5,7 +5,7 @@ import { createBroker } from "../../../src/broker/broker.ts";
 import { systemClock } from "../../../src/engine/system-clock.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { type Dibs, open } from "../../../src/index.ts";
-import { Proxy } from "../../postgres/proxy.ts";
+import { Proxy } from "../../proxy.ts";
 import { PostgresServer, QUICK } from "../../postgres/server.ts";
 import { endConnections, ground } from "./kit.ts";
 
@@ -207,3 +207,55 @@ test("a worker that is cut off loses its claims, cannot settle them later, and o
   expect(await task.history()).toMatchObject([{ outcome: "lost" }, { outcome: "done" }]);
   await Promise.all([worker.stop(), other.stop()]);
 });
+
+test("a network that swallows everything: the signal aborts, others do the work, the late ack is refused", async () => {
+  const { url, open: openHere } = await ground();
+  const cut = await proxyTo(url);
+  const far = await openHere({}, cut.url);
+  const near = await openHere();
+  const policy = { lease: 600, elsewhere: 0 } as const;
+  const queue = near.queue<string>("work", policy);
+  const held = Promise.withResolvers<void>();
+  const aborted = Promise.withResolvers<unknown>();
+  const mended = Promise.withResolvers<void>();
+  const late = Promise.withResolvers<unknown>();
+  const worker = far.queue<string>("work", policy).work(async (task) => {
+    if (task.data !== "first") return "by the one that is back";
+    task.signal.addEventListener("abort", () => aborted.resolve(task.signal.reason));
+    held.resolve();
+    await mended.promise;
+    await task.ack("too late").catch(late.resolve);
+    return "by the one that was cut off";
+  });
+  const task = await queue.add("first");
+  await held.promise;
+  cut.proxy.mute();
+  // Nothing tells it so but its own clock: the cut is not mended yet.
+  expect(await aborted.promise).toMatchObject({ code: "CLAIM_LOST" });
+  const other = queue.work(() => "by another");
+  expect(await task.result({ timeout: "10s" })).toBe("by another");
+  await other.stop();
+  cut.proxy.mend();
+  mended.resolve();
+  expect(await late.promise).toMatchObject({ code: "CLAIM_LOST" });
+  // Its connections were dead and nobody said so; it found out, and comes back with new ones.
+  const next = await queue.add("second");
+  expect(await next.result({ timeout: "50s" })).toBe("by the one that is back");
+  expect(await task.history()).toMatchObject([{ outcome: "lost" }, { outcome: "done" }]);
+  await worker.stop();
+}, 60_000);
+
+test("an answer that is long in coming because of somebody's lock is waited for", async () => {
+  const { open: openHere, client, schema } = await ground();
+  const dibs = await openHere();
+  const queue = dibs.queue<number>("work");
+  await queue.add(1);
+  const blocker = await client();
+  await blocker.query(`BEGIN; LOCK TABLE ${schema}.task IN ACCESS EXCLUSIVE MODE`);
+  const adding = queue.add(2);
+  // Longer than the silence after which the server is asked.
+  await sleep(16_000);
+  await blocker.query("ROLLBACK");
+  await adding;
+  expect((await queue.stats()).depth.ready).toBe(2);
+}, 60_000);

@@ -13,10 +13,13 @@ const SMALL = [
   "session",
   "serving",
   "listener",
+  // A row a queue, all of which are read when it is asked what is past its retention.
+  "depth",
   "store",
   "queue",
   "migration",
   "delta",
+  "depth",
   "notice",
   "event",
 ];
@@ -57,6 +60,7 @@ test(
         { concurrency: 10, prefetch: 10 },
       ),
     );
+    const waits = await watchLocks(server.url);
     await Promise.all(
       Array.from({ length: PRODUCERS }, async (_, p) => {
         const queue = all[p % all.length]!.queue<{ n: string }>("work", {
@@ -78,6 +82,10 @@ test(
     const total = PRODUCERS * EACH;
     while (seen.size < total) await sleep(20);
     await Promise.all(workers.map((worker) => worker.stop()));
+    const { looks, waiting, most } = await waits.stop();
+    console.log(`locks: ${waiting} waits in ${looks} looks, at most ${most} at once`);
+    // Whoever waits, waits for one commit of another: most are at work at most times.
+    expect(waiting / looks).toBeLessThan(all.length / 2);
     expect(overlaps).toBe(0);
     expect([...seen.values()].every((count) => count === 1)).toBe(true);
     expect((await all[0]!.queue("work").stats()).depth).toMatchObject({
@@ -102,3 +110,29 @@ test(
     expect(deadlocks).toEqual([{ n: 0 }]);
   },
 );
+
+/** Looks again and again who waits for whose lock. */
+async function watchLocks(url: string) {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  let [looks, waiting, most] = [0, 0, 0];
+  const over = new AbortController();
+  const looking = (async () => {
+    while (!over.signal.aborted) {
+      const { rows } = await client.query(`SELECT count(*)::int4 AS n FROM pg_locks WHERE NOT granted`);
+      const { n } = rows[0] as { n: number };
+      looks++;
+      waiting += n;
+      most = Math.max(most, n);
+      await sleep(5);
+    }
+    await client.end();
+  })();
+  return {
+    stop: async () => {
+      over.abort();
+      await looking;
+      return { looks, waiting, most };
+    },
+  };
+}

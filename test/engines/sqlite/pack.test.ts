@@ -10,6 +10,9 @@ const queue = fc.constantFrom("a", "b");
 const settled = (settlement: fc.Arbitrary<Extract<Op, { verb: "settle" }>["settlement"]>) =>
   fc.record({ verb: fc.constant("settle" as const), id: fc.uuid(), fence: fc.nat(), settlement });
 const plain = fc.record({ queue, data: body });
+const topic = fc.constantFrom("t", "t.u");
+const published = (message: fc.Arbitrary<Extract<Op, { verb: "publish" }>["message"]>) =>
+  fc.record({ verb: fc.constant("publish" as const), message });
 
 const op: fc.Arbitrary<Op> = fc.oneof(
   fc.record({ verb: fc.constant("add" as const), tasks: fc.tuple(plain) }),
@@ -18,6 +21,8 @@ const op: fc.Arbitrary<Op> = fc.oneof(
     verb: fc.constant("add" as const),
     tasks: fc.tuple(fc.record({ queue, data: body, priority: fc.integer() })),
   }),
+  published(fc.record({ topic, data: body })),
+  published(fc.record({ topic, data: body, priority: fc.integer() })),
   settled(fc.record({ kind: fc.constant("done" as const), result: fc.oneof(body, fc.constant(null)) })),
   settled(
     fc.record({
@@ -69,6 +74,16 @@ function outcomeOf(of: Op): fc.Arbitrary<Outcome> {
       }),
     );
     return fc.oneof(fc.record({ ok: fc.tuple(...added) }), refused);
+  }
+  if (of.verb === "publish") {
+    const added = fc.record({
+      id: fc.uuid(),
+      queue,
+      // Mostly the usual, so that several in a row are.
+      state: fc.constantFrom("ready", "ready", "ready", "scheduled"),
+      existing: fc.constantFrom(false, false, false, true),
+    });
+    return fc.oneof(fc.record({ ok: fc.array(added, { maxLength: 3 }) }), refused);
   }
   if (of.verb === "claim") {
     const policies = { a: DEFAULT_POLICY, b: DEFAULT_POLICY };

@@ -109,6 +109,22 @@ export function tour(store: SqliteStore): void {
   ask({ verb: "declare", queue: QUEUE, policy: { retention: { age: 0, count: 0 } } });
   ask({ verb: "prune", limit: 1_000 });
   ask({ verb: "purge", queue: QUEUE, limit: 2 });
+  for (const group of ["a", "b"]) {
+    ask({ verb: "subscribe", pattern: "t.*", group, queue: `t/${group}` });
+    ask({ verb: "subscribe", pattern: "t.*", group, queue: `t/${group}` });
+  }
+  // Two queues in turn, in one transaction.
+  const published = Array.from({ length: 40 }, (_, i): Op => ({
+    verb: "publish",
+    message: { topic: "t.x", data: `${i}` },
+  }));
+  store.run(published, reading);
+  const plain = Array.from({ length: 80 }, (_, i) => newTask({ queue: i % 2 ? "t/a" : "t/b" }));
+  ask({ verb: "add", tasks: plain });
+  ask({ verb: "subscriptions" });
+  ask({ verb: "subscriptions", topic: "t.x" });
+  ask({ verb: "unsubscribe", pattern: "t.*", group: "b" });
+  ask({ verb: "drop", queue: "t/a", limit: 10_000 });
   ask({ verb: "leave", session: ask({ verb: "join", worker: worker("z"), lease: 1_000 }).session });
   ask({ verb: "drop", queue: QUEUE, limit: 10_000 });
 }

@@ -35,6 +35,13 @@ await worker.stop({ timeout: "30s" });
 const [claim] = await emails.claim({ max: 1, lease: "30s" });
 await claim?.ack({ sent: receipt.sent });
 
+const placed = dibs.topic<{ id: number }>("order.placed");
+placed.subscribe("inventory", ({ data }) => data.id, { concurrency: 3, maxDepth: 100 });
+const reached: number = (await placed.publish({ id: 1 })).reached;
+dibs.subscribe("order.*", "audit", (held) => `${held.topic} ${reached}`);
+
+// @ts-expect-error: an order has no such field
+await placed.publish({ number: 1 });
 // @ts-expect-error: an email has no such field
 await emails.add({ too: "ada@example.com" });
 // @ts-expect-error: not a duration

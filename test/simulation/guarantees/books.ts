@@ -10,6 +10,8 @@ export class Books {
   /** Tasks that left, and by which verb. None may come back. */
   readonly gone = new Map<string, string>();
   readonly queues = new Map<string, QueueBook>();
+  /** In the order they were made. */
+  subscriptions: SubscriptionBook[] = [];
   readonly sessions = new Map<number, SessionBook>();
   notices: Notice[] = [];
   arrivals = 0;
@@ -143,6 +145,13 @@ export interface QueueBook {
   paused: boolean;
   keys: Map<string, KeyBook>;
   flow: { at: number; what: "added" | "done" | "failed" }[];
+}
+
+export interface SubscriptionBook {
+  pattern: string;
+  group: string;
+  queue: string;
+  createdAt: number;
 }
 
 export interface KeyBook {

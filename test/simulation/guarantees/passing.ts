@@ -132,11 +132,39 @@ export function checkReconcile(turn: Turn, op: Op<"reconcile">, outcome: Outcome
   );
 }
 
+export function checkRejoin(turn: Turn, op: Op<"rejoin">, outcome: Outcome<"rejoin">): void {
+  const { books } = turn;
+  const old = books.sessions.get(op.session);
+  check("ok" in outcome === (old !== undefined), `rejoin answered ${JSON.stringify(outcome)}`);
+  if (!old || "refused" in outcome) return;
+  const { session, lost } = outcome.ok;
+  check(!books.sessions.has(session), `session ${session} was given twice`);
+  books.sessions.delete(op.session);
+  books.sessions.set(session, { ...old, beatAt: books.awake });
+  for (const notice of books.notices) if (notice.session === op.session) notice.session = session;
+  const held = books.heldBy(op.session);
+  for (const entry of held) entry.holder!.session = session;
+  const fences = held.map((entry) => entry.holder!.fence);
+  check(
+    isDeepStrictEqual(
+      lost,
+      op.fences.filter((fence) => !fences.includes(fence)),
+    ),
+    `rejoin says ${JSON.stringify(lost)} of ${JSON.stringify(op.fences)} are lost; it holds ${JSON.stringify(fences)}`,
+  );
+  for (const entry of held) {
+    if (op.fences.includes(entry.holder!.fence)) continue;
+    const { cancelled } = entry.holder!;
+    endClaim(turn, entry, cancelled ? "cancelled" : "released", 0, cancelled);
+  }
+}
+
 export function checkLeave(turn: Turn, op: Op<"leave">, outcome: Outcome<"leave">): void {
   const { books } = turn;
   const held = books.sessions.has(op.session) ? books.heldBy(op.session) : [];
   endSession(books, op.session);
-  for (const entry of held) endClaim(turn, entry, entry.holder!.cancelled ? "cancelled" : "released");
+  for (const entry of held)
+    endClaim(turn, entry, op.lost ? "lost" : entry.holder!.cancelled ? "cancelled" : "released");
   check(
     answer<"leave">(outcome).released === held.length,
     `leave released ${JSON.stringify(outcome)}, held were ${held.length}`,

@@ -34,6 +34,7 @@ export function checkDrop(turn: Turn, op: Op<"drop">, outcome: Outcome<"drop">):
     if (turn.after.tasks.has(id) || holder?.session == null) continue;
     books.notices.push({ session: holder.session, kind: "lost", id, fence: holder.fence });
   }
+  books.subscriptions = books.subscriptions.filter(({ queue }) => queue !== op.queue);
   const gone = takeGone(turn, "drop", named, { freeKey: true });
   check(
     removed === gone && gone === Math.min(named.length, op.limit),

@@ -2,6 +2,7 @@ import type { AttemptOutcome, TaskState } from "../../../src/core/task.ts";
 import type { Op, Outcome, Settlement } from "../../../src/engine/engine.ts";
 import { checkAdded, refusalOfAdds } from "./adding.ts";
 import type { Books, Entry } from "./books.ts";
+import { expectedAdds } from "./publishing.ts";
 import { hasHeard } from "./stepping.ts";
 import { checkAsking, checkVerdict } from "./verifying.ts";
 import type { Turn } from "./turn.ts";
@@ -36,7 +37,9 @@ export function checkSettle(turn: Turn, op: Op<"settle">, outcome: Outcome<"sett
     const { maxPayload } = books.policy(entry.task.queue);
     const large =
       settlement.result !== null && Buffer.from(settlement.result as string).byteLength > maxPayload;
-    const expected = large ? "PAYLOAD_TOO_LARGE" : refusalOfAdds(turn, settlement.adds ?? []);
+    const expected = large
+      ? "PAYLOAD_TOO_LARGE"
+      : refusalOfAdds(turn, expectedAdds(books, settlement.adds ?? []));
     const refusal = "refused" in outcome ? outcome.refused.code : undefined;
     check(refusal === expected, `settle was refused with ${refusal}; it should be with ${expected}`);
     if (refusal !== undefined) return;
@@ -69,7 +72,7 @@ export function checkSettle(turn: Turn, op: Op<"settle">, outcome: Outcome<"sett
   if (settlement.kind !== "done" || cancelled) return;
   // Hand-over: the adds are there as the task is done.
   check(String(record.result) === String(settlement.result), `task ${op.id} lost its result`);
-  checkAdded(turn, settlement.adds ?? [], null);
+  checkAdded(turn, expectedAdds(books, settlement.adds ?? []), null);
 }
 
 /** Parked, unless what it waits for is known already. */

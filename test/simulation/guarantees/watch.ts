@@ -14,7 +14,8 @@ import { checkAdded, refusalOfAdds } from "./adding.ts";
 import { Books, type Holder, type Row } from "./books.ts";
 import { checkClaim } from "./claiming.ts";
 import { close } from "./closing.ts";
-import { checkBeat, checkLeave, checkReconcile, checkTend } from "./passing.ts";
+import { checkBeat, checkLeave, checkReconcile, checkRejoin, checkTend } from "./passing.ts";
+import { checkPublish, checkSubscribe, checkSubscriptions, checkUnsubscribe } from "./publishing.ts";
 import { checkDiscard, checkDrop, checkPrune, checkPurge, checkRedrive } from "./removing.ts";
 import { checkFence, checkSettle } from "./settling.ts";
 import { checkSignal, checkStep, checkSteps } from "./stepping.ts";
@@ -69,6 +70,7 @@ export class Watch {
       );
     }
     if (op.verb === "steps") checkSteps(books, op, outcome as Outcome<"steps">);
+    if (op.verb === "subscriptions") checkSubscriptions(books, op, outcome as Outcome<"subscriptions">);
     if (op.verb === "get")
       check("ok" in outcome === books.entries.has(op.id), `get answered ${JSON.stringify(outcome)}`);
     if (op.verb === "ends") {
@@ -144,6 +146,10 @@ const JUDGES: Judges = {
     check(refusal === expected, `add was refused with ${refusal}; it should be with ${expected}`);
     if ("ok" in outcome) checkAdded(turn, op.tasks, outcome.ok);
   },
+  publish: checkPublish,
+  subscribe: checkSubscribe,
+  unsubscribe: checkUnsubscribe,
+  subscriptions: nothing,
   claim: checkClaim,
   settle: checkSettle,
   extend: (turn, op, outcome) => {
@@ -192,9 +198,14 @@ const JUDGES: Judges = {
     turn.books.sessions.set(session, { worker: op.worker, lease: op.lease, beatAt: turn.books.awake });
   },
   beat: checkBeat,
+  rejoin: checkRejoin,
   leave: checkLeave,
   reconcile: checkReconcile,
   tend: (turn, _, outcome) => checkTend(turn, outcome),
+  depart: nothing,
+  arrive: nothing,
+  gone: nothing,
+  origins: nothing,
   listen: nothing,
   unlisten: nothing,
   queues: nothing,

@@ -6,6 +6,7 @@ export class Proxy {
   readonly #pairs = new Set<[Socket, Socket]>();
   #port = 0;
   #cut = false;
+  #isMute = false;
   /** Sees what is sent to the server; true cuts every connection right after it was passed on. */
   cutAfter: ((sent: Buffer) => boolean) | undefined;
 
@@ -13,9 +14,9 @@ export class Proxy {
     this.#server = createServer((near) => this.#connect(near, target));
   }
 
-  static async start(target: number): Promise<Proxy> {
+  static async start(target: number, host = "127.0.0.1"): Promise<Proxy> {
     const proxy = new Proxy(target);
-    await new Promise<void>((resolve) => proxy.#server.listen(0, "127.0.0.1", resolve));
+    await new Promise<void>((resolve) => proxy.#server.listen(0, host, resolve));
     proxy.#port = (proxy.#server.address() as { port: number }).port;
     return proxy;
   }
@@ -30,8 +31,15 @@ export class Proxy {
     for (const pair of this.#pairs) for (const socket of pair) socket.destroy();
   }
 
+  /** Swallows everything, in both directions, and tells nobody: what was connected seems so still. */
+  mute(): void {
+    this.#isMute = true;
+  }
+
+  /** What was swallowed does not come back: connections from before stay as dead as they are, new ones work. */
   mend(): void {
     this.#cut = false;
+    this.#isMute = false;
   }
 
   async close(): Promise<void> {
@@ -56,8 +64,13 @@ export class Proxy {
         this.#pairs.delete(pair);
       });
     }
-    far.on("data", (data) => near.write(data));
+    let isDead = this.#isMute;
+    const swallows = (): boolean => (isDead ||= this.#isMute);
+    far.on("data", (data) => {
+      if (!swallows()) near.write(data);
+    });
     near.on("data", (data) => {
+      if (swallows()) return;
       isLast = this.cutAfter?.(data) ?? false;
       if (!isLast) {
         far.write(data);

@@ -1,0 +1,37 @@
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { checkNames, checkObject } from "../core/options.ts";
+import { checkTopic } from "../core/topic.ts";
+import { splitOptions } from "./definition.ts";
+
+export interface TopicOptions {
+  /** Any Standard Schema validator (zod, valibot, arktype…): bad data is refused at `publish`. */
+  schema?: StandardSchemaV1 | undefined;
+}
+
+/**
+ * A topic's name and types, to be shared by publishers and subscribers.
+ * `In` is what is published, `Data` what a handler sees: the schema may have changed it.
+ */
+export interface TopicDefinition<In = unknown, Data = In> {
+  readonly topic: string;
+  readonly options: TopicOptions;
+  /** Carries the types; there is nothing in it. */
+  readonly types?: { in: In; data: Data };
+}
+
+export function defineTopic<const S extends StandardSchemaV1>(
+  topic: string,
+  options: { schema: S },
+): TopicDefinition<StandardSchemaV1.InferInput<S>, StandardSchemaV1.InferOutput<S>>;
+export function defineTopic<In = unknown>(topic: string, options?: TopicOptions): TopicDefinition<In>;
+export function defineTopic(topic: string, options: TopicOptions = {}): TopicDefinition {
+  checkTopic(topic);
+  checkTopicOptions(options);
+  return Object.freeze({ topic, options });
+}
+
+export function checkTopicOptions(options: TopicOptions): void {
+  checkObject(options, "The options of a topic");
+  checkNames(options, ["schema"], "topic");
+  splitOptions(options);
+}

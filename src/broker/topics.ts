@@ -1,0 +1,53 @@
+import { parsePolicy, type QueuePolicy } from "../core/policy.ts";
+import type { WithinOptions } from "../core/port.ts";
+import type { AddedTask, NewMessage, SubscriptionRecord } from "../core/task.ts";
+import { checkTopic, subscriptionQueue } from "../core/topic.ts";
+import { expectTasks } from "./add.ts";
+import { checkMessage } from "./check.ts";
+import type { Context } from "./context.ts";
+import { declare, drop } from "./queues.ts";
+
+/** Both are calls of one moment, the declaration first: so its limits hold from the first task that is published. */
+export async function subscribe(
+  context: Context,
+  pattern: string,
+  group: string,
+  policy: Partial<QueuePolicy>,
+): Promise<QueuePolicy> {
+  const queue = subscriptionQueue(pattern, group);
+  const named = parsePolicy(policy);
+  const [declared] = await Promise.all([
+    declare(context, queue, named),
+    context.run({ verb: "subscribe", pattern, group, queue }),
+  ]);
+  return declared;
+}
+
+/** Tasks removed with the subscription: on PostgreSQL nobody else writes meanwhile. */
+const FIRST_PAGE = 200;
+
+/** Where a former call was cut short, the queue is there and the subscription is not: this one ends it. */
+export async function unsubscribe(context: Context, pattern: string, group: string): Promise<boolean> {
+  const queue = subscriptionQueue(pattern, group);
+  const [{ removed }] = await Promise.all([
+    context.run({ verb: "unsubscribe", pattern, group }),
+    drop(context, queue, FIRST_PAGE),
+  ]);
+  return removed;
+}
+
+export async function subscriptions(context: Context, topic?: string): Promise<SubscriptionRecord[]> {
+  return context.run({ verb: "subscriptions", ...(topic !== undefined && { topic: checkTopic(topic) }) });
+}
+
+export async function publish(
+  context: Context,
+  message: NewMessage,
+  { tx }: WithinOptions = {},
+): Promise<AddedTask[]> {
+  checkMessage(message);
+  if (tx !== undefined) return context.runWithin(tx, { verb: "publish", message });
+  const published = context.run({ verb: "publish", message });
+  expectTasks(context, [message]);
+  return published;
+}

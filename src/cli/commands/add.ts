@@ -1,0 +1,101 @@
+import { createInterface } from "node:readline";
+import { Command, InvalidArgumentError } from "commander";
+import type { AddOptions } from "../../api/add-options.ts";
+import type { Queue } from "../../api/queue.ts";
+import type { AddedTaskHandle } from "../../api/task-handle.ts";
+import type { Duration } from "../../core/duration.ts";
+import { invalid } from "../../core/errors.ts";
+import { show } from "../../core/show.ts";
+import { print, type StoreFlags, useStore, withStore } from "../store.ts";
+
+/** Lines that share a commit, and a frame on the wire. */
+const BATCH = 500;
+
+interface Flags extends StoreFlags {
+  priority?: number;
+  delay?: Duration;
+  group?: string;
+  key?: string;
+  ttl?: Duration;
+  maxAttempts?: number;
+  header?: Record<string, string>;
+}
+
+export function addCommand(): Command {
+  const command = new Command("add")
+    .description("add a task, or with - one for each line of JSON on standard input")
+    .argument("<queue>", "the queue's name")
+    .argument("[json]", "the payload; null unless given", "null")
+    .option("--priority <number>", "higher first", wholeNumber)
+    .option("--delay <duration>", "not before, such as 10s")
+    .option("--group <key>", "in order, one at a time")
+    .option("--key <key>", "an idempotency key: the same one returns the same task")
+    .option("--ttl <duration>", "expires if nobody took it by then")
+    .option("--max-attempts <number>", "then it is a dead letter", wholeNumber)
+    .option("--header <name=value...>", "facts beside the payload", header);
+  return withStore(command).action(run);
+}
+
+async function run(name: string, json: string, flags: Flags): Promise<void> {
+  const options = optionsOf(flags);
+  if (json === "-" && flags.key !== undefined)
+    throw invalid("--key names one task; every line of standard input would be that one.");
+  const one = json === "-" ? undefined : { data: parse(json, "The payload") };
+  await useStore(flags, async (dibs) => {
+    const queue = dibs.queue(name);
+    if (one) report([await queue.add(one.data, options)], flags);
+    else await addLines(queue, options, flags);
+  });
+}
+
+async function addLines(queue: Queue, options: AddOptions, flags: Flags): Promise<void> {
+  let batch: { data: unknown }[] = [];
+  let line = 0;
+  const flush = async (): Promise<void> => {
+    const tasks = batch.map((each) => ({ ...each, ...options }));
+    batch = [];
+    if (tasks.length > 0) report(await queue.addMany(tasks), flags);
+  };
+  for await (const text of createInterface({ input: process.stdin })) {
+    line++;
+    if (text.trim() === "") continue;
+    batch.push({ data: parse(text, `Line ${line}`) });
+    if (batch.length >= BATCH) await flush();
+  }
+  await flush();
+}
+
+function report(tasks: AddedTaskHandle[], { json = false }: Flags): void {
+  for (const { id, existing } of tasks) print(json ? JSON.stringify({ id, existing }) : id);
+}
+
+function optionsOf({ priority, delay, group, key, ttl, maxAttempts, header }: Flags): AddOptions {
+  return {
+    ...(priority !== undefined && { priority }),
+    ...(delay !== undefined && { delay }),
+    ...(group !== undefined && { groupKey: group }),
+    ...(key !== undefined && { idempotencyKey: key }),
+    ...(ttl !== undefined && { ttl }),
+    ...(maxAttempts !== undefined && { maxAttempts }),
+    ...(header !== undefined && { headers: header }),
+  };
+}
+
+function parse(text: string, what: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw invalid(`${what} is not JSON: ${show(text)}. A text needs its quotes: '"hello"'.`);
+  }
+}
+
+function wholeNumber(text: string): number {
+  if (/^-?\d+$/.test(text)) return Number(text);
+  throw new InvalidArgumentError("It is a whole number.");
+}
+
+function header(text: string, before: Record<string, string> = {}): Record<string, string> {
+  const at = text.indexOf("=");
+  if (at < 1) throw new InvalidArgumentError("It is a name and a value, such as type=invoice.");
+  return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
+}

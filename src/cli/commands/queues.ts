@@ -1,0 +1,22 @@
+import { Command } from "commander";
+import { print, printTable, type StoreFlags, useStore, withStore } from "../store.ts";
+
+export function queuesCommand(): Command {
+  return withStore(new Command("queues").description("every queue, and how many tasks it holds")).action(run);
+}
+
+const COLUMNS = ["ready", "waiting", "scheduled", "claimed", "done", "dead"] as const;
+
+async function run(flags: StoreFlags): Promise<void> {
+  await useStore(flags, async (dibs) => {
+    const queues = await dibs.queues();
+    const stats = await Promise.all(queues.map(({ name }) => dibs.queue(name).stats()));
+    if (flags.json) return print(JSON.stringify(stats));
+    const rows = stats.map(({ queue, paused, depth, workers }) => [
+      paused ? `${queue} (paused)` : queue,
+      ...COLUMNS.map((state) => depth[state]),
+      workers,
+    ]);
+    printTable(["QUEUE", ...COLUMNS.map((state) => state.toUpperCase()), "WORKERS"], rows);
+  });
+}

@@ -1,0 +1,61 @@
+import { Command } from "commander";
+import { KINDS } from "../../server/scopes.ts";
+import { Tokens, tokensPathOf } from "../../server/tokens.ts";
+import { print, printTable } from "../store.ts";
+
+interface Flags {
+  url?: string;
+  tokens?: string;
+  json?: boolean;
+}
+
+/** They are in a file beside the store: whoever may read that needs no token. */
+export function tokensCommand(): Command {
+  const tokens = new Command("tokens").description("make, list and revoke the tokens that a server asks for");
+  tokens.addCommand(
+    withFile(new Command("add").description("make a token; it is shown this once"))
+      .argument("<name>", "whose it is")
+      .requiredOption(
+        "--scope <scope...>",
+        `what it allows: ${KINDS.join(", ")} and a pattern of queues, such as work:emails or admin:*`,
+      )
+      .action((name: string, flags: Flags & { scope: string[] }) => {
+        const { token, record } = open(flags).add(name, flags.scope);
+        print(flags.json ? JSON.stringify({ token, id: record.id, name, scopes: record.scopes }) : token);
+      }),
+  );
+  tokens.addCommand(
+    withFile(new Command("ls").description("list the tokens, without their secrets")).action(
+      (flags: Flags) => {
+        const records = open(flags).list();
+        const shown = records.map(({ id, name, scopes, createdAt }) => ({ id, name, scopes, createdAt }));
+        if (flags.json) return print(JSON.stringify(shown));
+        printTable(
+          ["NAME", "ID", "SCOPES", "MADE"],
+          shown.map(({ id, name, scopes, createdAt }) => [name, id, scopes.join(" "), createdAt]),
+        );
+      },
+    ),
+  );
+  tokens.addCommand(
+    withFile(new Command("revoke").description("let nobody in by it any more, from this moment on"))
+      .argument("<name>", "its name or id")
+      .action((name: string, flags: Flags) => {
+        const { id } = open(flags).revoke(name);
+        print(flags.json ? JSON.stringify({ revoked: id }) : `revoked ${id}`);
+      }),
+  );
+  return tokens;
+}
+
+function withFile(command: Command): Command {
+  return command
+    .option("--url <url>", "the store they are beside (DIBS_URL, or ./dibs.db)")
+    .option("--tokens <path>", "their file, where the server was told another (DIBS_TOKENS)")
+    .option("--json", "print for programs");
+}
+
+function open({ url, tokens }: Flags): Tokens {
+  const store = url ?? (process.env["DIBS_URL"] || "./dibs.db");
+  return new Tokens(tokensPathOf({ url: store, tokens: tokens ?? (process.env["DIBS_TOKENS"] || null) }));
+}

@@ -1,0 +1,56 @@
+import { readFileSync } from "node:fs";
+import type { Command } from "commander";
+import type { Dibs } from "../api/dibs.ts";
+import { open } from "../api/open.ts";
+import { invalid } from "../core/errors.ts";
+
+export interface StoreFlags {
+  url?: string;
+  json?: boolean;
+}
+
+/** The flags of every command that looks at a store. A token is no flag: every user of the machine can read those. */
+export function withStore(command: Command): Command {
+  return command
+    .option("--url <url>", "the store or server: a file, postgres://… or http://… (DIBS_URL, or ./dibs.db)")
+    .option("--json", "print for programs");
+}
+
+/** Opens it for the time of `work`. */
+export async function useStore<T>(flags: StoreFlags, work: (dibs: Dibs) => Promise<T>): Promise<T> {
+  const token = tokenFromFile();
+  const dibs = await open(flags.url, token === undefined ? {} : { token });
+  try {
+    return await work(dibs);
+  } finally {
+    await dibs.close();
+  }
+}
+
+/** DIBS_TOKEN itself is read by open(). */
+function tokenFromFile(): string | undefined {
+  const path = process.env["DIBS_TOKEN_FILE"];
+  if (!path || process.env["DIBS_TOKEN"]) return undefined;
+  try {
+    return readFileSync(path, "utf8").trim();
+  } catch (error) {
+    throw invalid(`DIBS_TOKEN_FILE names a file that cannot be read: ${(error as Error).message}.`);
+  }
+}
+
+export function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+/** Columns, for people: numbers to the right. */
+export function printTable(head: string[], rows: (string | number)[][]): void {
+  const all = [head, ...rows.map((row) => row.map(String))];
+  const widths = head.map((_, column) => Math.max(...all.map((row) => row[column]!.length)));
+  const isNumber = head.map((_, column) => typeof rows[0]?.[column] === "number");
+  for (const row of all) {
+    const cells = row.map((cell, column) =>
+      isNumber[column] ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!),
+    );
+    print(cells.join("  ").trimEnd());
+  }
+}

@@ -1,0 +1,233 @@
+import type { Clock } from "../core/clock.ts";
+import { DibsError, errorFrom } from "../core/errors.ts";
+import { KeepAlive } from "../core/keep-alive.ts";
+import type { Logger } from "../core/logger.ts";
+import type { ClaimNotice, ClaimResult, ClaimWish, Port, SettleRef, Word } from "../core/port.ts";
+import type { ClaimedTask, TaskState, WorkerInfo } from "../core/task.ts";
+import { encode } from "../protocol/codec.ts";
+import { VERBS, type WireVerb } from "../protocol/verbs.ts";
+import { type CallOptions, Calls } from "./calls.ts";
+import { addressOf } from "./dial.ts";
+import { Listeners } from "./events.ts";
+import { Link } from "./link.ts";
+import { type Rejoined, Sessions } from "./sessions.ts";
+import { settledBefore } from "./settle-again.ts";
+
+export interface RemoteOptions {
+  /** http:, https:, ws: or wss: */
+  url: string;
+  token?: string | undefined;
+  clock: Clock;
+  logger: Logger;
+  random?: () => number;
+}
+
+/** The port to a dibs server elsewhere. */
+export async function openRemote(options: RemoteOptions): Promise<Port> {
+  const remote = new Remote(options);
+  // Nothing of the connection keeps a process alive; whoever opens it waits for it.
+  await new KeepAlive().during(remote.open());
+  return remote.port;
+}
+
+const NOTHING: ClaimResult = { tasks: [], policies: {} };
+
+class Remote {
+  readonly port: Port;
+  readonly #link: Link;
+  readonly #calls: Calls;
+  readonly #sessions: Sessions;
+  readonly #listeners: Listeners;
+  readonly #closing = new AbortController();
+  /** Counts the sessions of the connection. */
+  #epoch = 0;
+  #isRestoring = false;
+  #closed: Promise<void> | undefined;
+
+  constructor({ url, token, clock, logger, random = Math.random }: RemoteOptions) {
+    const address = addressOf(url, token);
+    this.#link = new Link(
+      { address, clock, logger, random },
+      {
+        onItem: (item) => this.#hear(item as [string, number, never]),
+        onFresh: () => void this.#restore(),
+        onResumed: () => {
+          this.#sessions.up();
+          if (!this.#isRestoring) this.#calls.resumed();
+        },
+        onDown: () => {
+          this.#calls.down();
+          this.#sessions.down();
+        },
+        onRefused: (error) => {
+          this.#calls.refuse(error);
+          this.#calls.failAll(error);
+          this.#listeners.endAll();
+        },
+      },
+    );
+    this.#calls = new Calls(this.#link, clock, address.where);
+    this.#sessions = new Sessions(clock);
+    this.#listeners = new Listeners(clock, (item) => this.#link.send(item));
+    const passedOn = Object.fromEntries(
+      Object.keys(VERBS).map((verb) => [
+        verb,
+        (...args: unknown[]) => this.#calls.run(verb as WireVerb, args),
+      ]),
+    ) as unknown as Pick<Port, WireVerb>;
+    this.port = {
+      ...passedOn,
+      clock,
+      add: (tasks, options) => this.#withoutTx(options, () => this.#calls.run("add", [tasks])),
+      publish: (message, options) => this.#withoutTx(options, () => this.#calls.run("publish", [message])),
+      claim: (wish) => this.#claim(wish),
+      settle: (held, word, options) => this.#withoutTx(options, () => this.#settle(held, word)),
+      // Of a claim only what it is known by: what comes here may be a task with all that its handler uses.
+      extend: ({ id, fence }, lease) => this.#calls.run("extend", [{ id, fence }, lease]),
+      progress: ({ id, fence }, value, note) => this.#calls.run("progress", [{ id, fence }, value, note]),
+      end: (id, options) => this.#end(id, options),
+      join: (worker, lease, listener) => this.#join(worker, lease, listener),
+      rejoin: (session, fences, listener) => this.#rejoin(session, fences, listener),
+      leave: (session, options) => this.#leave(session, options),
+      events: (signal) => this.#listeners.open(this.#calls.nextId(), signal),
+      close: () => (this.#closed ??= this.#close()),
+    };
+  }
+
+  async open(): Promise<void> {
+    await this.#link.open();
+  }
+
+  // ── Verbs that carry more than data ─────────────────────────────────────────────────────────────────────
+
+  async #withoutTx<T>(options: { tx?: unknown } | undefined, run: () => Promise<T>): Promise<T> {
+    if (options?.tx === undefined) return run();
+    throw new DibsError(
+      "UNSUPPORTED",
+      "tx: a transaction of yours cannot reach through a dibs server. Open the PostgreSQL database itself for that.",
+    );
+  }
+
+  async #claim({ signal, ...wish }: ClaimWish): Promise<ClaimResult> {
+    signal?.throwIfAborted();
+    try {
+      return await this.#calls.run<ClaimResult>("claim", [wish], {
+        // One that does not wait is answered before it could be taken back.
+        ...(wish.wait > 0 && { signal: this.#until(signal) }),
+        onAnswer: (result: ClaimResult) => this.#sessions.claimed(wish.session, result),
+        onLate: ({ tasks }: ClaimResult) => this.#giveBack(tasks),
+      });
+    } catch (error) {
+      if (error === CLOSED_REASON) return NOTHING;
+      throw error;
+    }
+  }
+
+  /** Nobody wants these any more. */
+  #giveBack(tasks: ClaimedTask[]): void {
+    for (const task of tasks)
+      this.#settle(task, { kind: "release", started: false }, { isLast: true }).catch(() => {});
+  }
+
+  async #settle(held: SettleRef, word: Word, options: CallOptions = {}): Promise<{ state: TaskState }> {
+    const { id, fence, queue, attempt } = held;
+    const settled = (): void => this.#sessions.settled(fence);
+    try {
+      return await this.#calls.run("settle", [{ id, fence, queue, attempt }, word], {
+        ...options,
+        onAnswer: settled,
+        onRefusedAgain: (error) => settledBefore(this.port, held, word, error),
+      });
+    } catch (error) {
+      if ((error as DibsError).code === "CLAIM_LOST") settled();
+      throw error;
+    }
+  }
+
+  async #end(id: string, options: Parameters<Port["end"]>[1] = {}): ReturnType<Port["end"]> {
+    const { timeout, signal } = options;
+    try {
+      const args = timeout === undefined ? [id] : [id, { timeout }];
+      return await this.#calls.run("end", args, { signal: this.#until(signal) });
+    } catch (error) {
+      if (error !== CLOSED_REASON) throw error;
+      throw new DibsError("CLOSED", "Closed while waiting for a result. The task goes on.");
+    }
+  }
+
+  #until(signal: AbortSignal | undefined): AbortSignal {
+    return signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal;
+  }
+
+  async #join(worker: WorkerInfo, lease: number, listener: (notice: ClaimNotice) => void): Promise<number> {
+    const { session } = await this.#calls.run<{ session: number }>("join", [worker, lease], {
+      onAnswer: (joined: { session: number; ticket: string }) =>
+        this.#sessions.joined(joined.session, joined.ticket, lease, listener),
+    });
+    return session;
+  }
+
+  async #rejoin(
+    old: number,
+    fences: number[],
+    listener: (notice: ClaimNotice) => void,
+  ): ReturnType<Port["rejoin"]> {
+    const { session, lost } = await this.#calls.run<Rejoined>("rejoin", [old, fences], {
+      onAnswer: (rejoined: Rejoined) => this.#sessions.renamed(old, rejoined, fences, listener),
+    });
+    return { session, lost };
+  }
+
+  async #leave(session: number, options?: { lost?: boolean }): Promise<void> {
+    try {
+      await this.#calls.run("leave", options ? [session, options] : [session]);
+    } finally {
+      // Not before: a restarted server must learn of the session to end it.
+      this.#sessions.left(session);
+    }
+  }
+
+  // ── What comes ──────────────────────────────────────────────────────────────────────────────────────────
+
+  #hear([kind, id, content]: [string, number, never]): void {
+    switch (kind) {
+      case "ok":
+        return this.#calls.answered(id, content);
+      case "error":
+        if (!this.#listeners.failed(id, errorFrom(content))) this.#calls.failed(id, content);
+        return;
+      case "notice":
+        return this.#sessions.hear(id, content);
+      case "events":
+        return this.#listeners.arrived(id, content);
+      default:
+      // A later version may say more.
+    }
+  }
+
+  /** In a new session workers come first: what they do next is done under their claims. */
+  async #restore(): Promise<void> {
+    const epoch = ++this.#epoch;
+    this.#isRestoring = true;
+    this.#calls.failFirst();
+    await this.#sessions.restore((...args) => this.#calls.runFirst("rejoin", args));
+    if (epoch !== this.#epoch) return;
+    this.#isRestoring = false;
+    this.#listeners.restart();
+    // Lost once more: the next connection sees to the calls.
+    if (this.#link.isUp) this.#calls.again();
+  }
+
+  async #close(): Promise<void> {
+    this.#calls.refuse(new DibsError("CLOSED", "This dibs was closed. Call open() for a new one."));
+    this.#listeners.endAll();
+    this.#closing.abort(CLOSED_REASON);
+    await this.#calls.idle();
+    this.#link.send(encode(["bye"]));
+    await this.#link.flushed();
+    this.#link.close();
+  }
+}
+
+/** Never seen by a caller. */
+const CLOSED_REASON = new DibsError("CLOSED", "closing");

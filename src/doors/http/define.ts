@@ -1,0 +1,122 @@
+import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
+import { DibsError, invalid } from "../../core/errors.ts";
+import type { Port } from "../../core/port.ts";
+
+/** What a request comes with: the port as far as its caller may use it. */
+export interface Env {
+  Bindings: { port: Port; isDraining: () => boolean };
+}
+
+export type App = OpenAPIHono<Env>;
+
+export interface Given {
+  params: Record<string, never>;
+  query: Record<string, never>;
+  body: never;
+  header: (name: string) => string | undefined;
+  port: Port;
+  /** Its caller is gone. */
+  signal: AbortSignal;
+}
+
+export interface Operation {
+  method: "get" | "post" | "put" | "delete";
+  path: string;
+  summary: string;
+  params?: z.ZodObject;
+  query?: z.ZodObject;
+  body?: z.ZodType;
+  /** What is answered; nothing unless set. */
+  answer?: z.ZodType;
+  status?: 200 | 201;
+  /** Hands out tasks: not while the server stops. */
+  claims?: boolean;
+}
+
+export const problem = z
+  .object({
+    ...{ type: z.string(), title: z.string(), status: z.number(), detail: z.string() },
+    ...{ code: z.string(), retryable: z.boolean() },
+  })
+  .openapi("Problem");
+
+/** One line of the interface: its path and shapes, checked and described, and the call of the port that it stands for. */
+export function define(
+  app: App,
+  { method, path, summary, params, query, body, answer, status = 200, claims = false }: Operation,
+  carryOut: (given: Given) => Promise<unknown>,
+): void {
+  const route = createRoute({
+    ...{ method, path, summary },
+    operationId: operationIdOf(method, path),
+    tags: [path.split("/")[2]!],
+    security: [{ token: [] }, {}],
+    request: {
+      ...(params && { params }),
+      ...(query && { query }),
+      ...(body && { body: { required: true, content: { "application/json": { schema: body } } } }),
+    },
+    responses: {
+      [answer ? status : 204]: {
+        description: summary,
+        ...(answer && { content: { "application/json": { schema: answer } } }),
+      },
+      default: {
+        description: "What went wrong (RFC 9457), with the library's code",
+        content: { "application/problem+json": { schema: problem } },
+      },
+    },
+  });
+  app.openapi(
+    route,
+    async (context: {
+      req: {
+        valid(part: string): never;
+        header: Given["header"];
+        raw: Request;
+      };
+      env: Env["Bindings"];
+      json(value: unknown, status: number): Response;
+      body(value: null, status: number): Response;
+    }) => {
+      const { req, env } = context;
+      if (claims && env.isDraining()) throw stopping();
+      const value = await carryOut({
+        params: params ? req.valid("param") : {},
+        query: query ? req.valid("query") : {},
+        body: body ? req.valid("json") : (undefined as never),
+        header: (name) => req.header(name),
+        port: env.port,
+        signal: req.raw.signal,
+      });
+      return answer ? context.json(value, status) : context.body(null, 204);
+    },
+  );
+}
+
+/** What zod found, in the words of an INVALID. */
+export function refuseInvalid(result: { success: boolean; error?: z.ZodError }): void {
+  if (result.success || !result.error) return;
+  const [issue] = result.error.issues;
+  const place = issue!.path.join(".");
+  throw invalid(
+    `${place === "" ? "The request" : place}: ${issue!.message}. /openapi.json says what is taken here.`,
+  );
+}
+
+function operationIdOf(method: string, path: string): string {
+  const words = path
+    .split("/")
+    .slice(2)
+    .map((word) => word.replaceAll(/[{}]/g, ""));
+  return [method, ...words]
+    .map((word, at) => (at === 0 ? word : word[0]!.toUpperCase() + word.slice(1)))
+    .join("");
+}
+
+function stopping(): DibsError {
+  return new DibsError(
+    "UNAVAILABLE",
+    "This server is being stopped and hands out no more tasks. Try again soon.",
+  );
+}

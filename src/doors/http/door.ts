@@ -1,0 +1,94 @@
+import { OpenAPIHono } from "@hono/zod-openapi";
+import { HTTPException } from "hono/http-exception";
+import { streamSSE } from "hono/streaming";
+import { DibsError } from "../../core/errors.ts";
+import { claims } from "./claims.ts";
+import { type App, type Env, refuseInvalid } from "./define.ts";
+import { describePage } from "./page.ts";
+import { NotFound, type Problem, problemOf } from "./problem.ts";
+import { queues } from "./queues.ts";
+import { tasks } from "./tasks.ts";
+
+export interface HttpDoor {
+  fetch(request: Request, env: Env["Bindings"]): Promise<Response> | Response;
+}
+
+/** HTTP and JSON, for any language: a path for each verb of the port, and a description made of what checks it. */
+export function createHttpDoor(options: { maxBody: number; onFailure: (error: unknown) => void }): HttpDoor {
+  const app: App = new OpenAPIHono<Env>({ defaultHook: refuseInvalid as never });
+  app.use(async (context, next) => {
+    checkLength(context.req.raw.headers, options.maxBody);
+    await next();
+  });
+  app.onError((error) => {
+    const problem = problemOf(error);
+    if (problem.status === 500) options.onFailure(error);
+    return respondProblem(problem);
+  });
+  app.notFound((context) => respondProblem(problemOf(new NotFound(context.req.method, context.req.path))));
+  queues(app);
+  tasks(app);
+  claims(app);
+  events(app);
+  describe(app);
+  return app;
+}
+
+/** Known before a byte is read: what does not say how long it is could be endless. */
+function checkLength(headers: Headers, most: number): void {
+  if (headers.has("transfer-encoding"))
+    throw new HTTPException(411, { message: "A body says how long it is, by content-length" });
+  const length = Number(headers.get("content-length") ?? 0);
+  if (length > most) {
+    throw new DibsError(
+      "PAYLOAD_TOO_LARGE",
+      `A request has at most ${most} bytes; this one has ${length}. Send it in smaller parts.`,
+    );
+  }
+}
+
+export function respondProblem(problem: Problem): Response {
+  return Response.json(problem, {
+    status: problem.status,
+    headers: { "content-type": "application/problem+json", "cache-control": "no-store" },
+  });
+}
+
+/** What happens from now on, as server-sent events. Who reads slowly is told of a gap, as everywhere. */
+function events(app: App): void {
+  app.openAPIRegistry.registerPath({
+    ...{ method: "get", path: "/v1/events", summary: "What happens from now on, as server-sent events" },
+    ...{ operationId: "getEvents", tags: ["events"], security: [{ token: [] }, {}] },
+    responses: { 200: { description: "one event after another", content: { "text/event-stream": {} } } },
+  });
+  app.get("/v1/events", (context) => {
+    const stop = new AbortController();
+    const happened = context.env.port.events(stop.signal);
+    return streamSSE(context, async (stream) => {
+      stream.onAbort(() => stop.abort());
+      // Sent at once, so that a client knows that it listens.
+      await stream.write(": listening\n\n");
+      for await (const event of happened) {
+        await stream.writeSSE({ event: event.type, data: JSON.stringify(event) });
+        if (stream.aborted) break;
+      }
+      stop.abort();
+    });
+  });
+}
+
+function describe(app: App): void {
+  app.openAPIRegistry.registerComponent("securitySchemes", "token", { type: "http", scheme: "bearer" });
+  const document = () =>
+    app.getOpenAPI31Document({
+      openapi: "3.1.0",
+      info: {
+        title: "dibs",
+        version: "1",
+        description:
+          "First to call it gets it: a work queue. Failures are problem documents (RFC 9457) with a code.",
+      },
+    });
+  app.get("/openapi.json", (context) => context.json(document()));
+  app.get("/docs", (context) => context.html(describePage(document() as never)));
+}

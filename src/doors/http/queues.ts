@@ -1,0 +1,125 @@
+import { z } from "@hono/zod-openapi";
+import type { Port } from "../../core/port.ts";
+import { type App, define } from "./define.ts";
+import { count, deadFilter, duration, inQueue, pattern, policy, stats, worker } from "./schemas.ts";
+
+/** Queues, and what is done to them whole. */
+export function queues(app: App): void {
+  const queue = z
+    .object({ name: z.string(), policy, paused: z.boolean(), createdAt: z.number() })
+    .openapi("Queue");
+  define(
+    app,
+    {
+      method: "get",
+      path: "/v1/queues",
+      summary: "All queues",
+      answer: z.object({ queues: z.array(queue) }),
+    },
+    async ({ port }) => ({ queues: await port.queues() }),
+  );
+  define(
+    app,
+    {
+      method: "get",
+      path: "/v1/queues/{queue}",
+      summary: "A queue's statistics",
+      params: inQueue,
+      answer: stats,
+    },
+    ({ port, params }) => port.stats(params["queue"]!),
+  );
+  define(
+    app,
+    {
+      ...{ method: "put", path: "/v1/queues/{queue}", summary: "Make a queue, or change its policy" },
+      ...{ params: inQueue, body: policy, answer: policy },
+    },
+    ({ port, params, body }) => port.declare(params["queue"]!, body, { force: true }),
+  );
+  define(
+    app,
+    {
+      method: "delete",
+      path: "/v1/queues/{queue}",
+      summary: "Remove a queue with all it holds",
+      params: inQueue,
+    },
+    ({ port, params }) => port.drop(params["queue"]!),
+  );
+  const whole: [string, string, (port: Port, queue: string) => Promise<unknown>][] = [
+    ["pause", "Hand out nothing more", (port, name) => port.pause(name, true)],
+    ["resume", "Hand out again", (port, name) => port.pause(name, false)],
+  ];
+  for (const [verb, summary, run] of whole) {
+    define(
+      app,
+      { method: "post", path: `/v1/queues/{queue}/${verb}`, summary, params: inQueue },
+      ({ port, params }) => run(port, params["queue"]!),
+    );
+  }
+  define(
+    app,
+    {
+      ...{ method: "post", path: "/v1/queues/{queue}/purge", summary: "Remove what nobody has claimed" },
+      ...{ params: inQueue, answer: count },
+    },
+    async ({ port, params }) => ({ count: await port.purge(params["queue"]!) }),
+  );
+  deadLetters(app);
+  define(
+    app,
+    {
+      ...{ method: "get", path: "/v1/workers", summary: "Workers that give signs of life" },
+      query: z.object({ queue: z.string().optional() }),
+      answer: z.object({ workers: z.array(worker) }),
+    },
+    async ({ port, query }) => ({ workers: await port.workers(query["queue"]) }),
+  );
+}
+
+function deadLetters(app: App): void {
+  define(
+    app,
+    {
+      ...{
+        method: "get",
+        path: "/v1/queues/{queue}/dead/patterns",
+        summary: "What the dead letters died of",
+      },
+      params: inQueue,
+      query: z.object({
+        by: z.string().default("fingerprint"),
+        limit: z.coerce.number().int().min(1).max(1_000).default(20),
+      }),
+      answer: z.object({ patterns: z.array(pattern) }),
+    },
+    async ({ port, params, query }) => ({
+      patterns: await port.patterns(params["queue"]!, query["by"]!, query["limit"]!),
+    }),
+  );
+  define(
+    app,
+    {
+      ...{
+        method: "post",
+        path: "/v1/queues/{queue}/dead/redrive",
+        summary: "Give dead letters another life",
+      },
+      ...{ params: inQueue, answer: count },
+      body: deadFilter.extend({ spacing: duration.default(0) }),
+    },
+    async ({ port, params, body }) => {
+      const { spacing, ...filter } = body as { spacing: number };
+      return { count: await port.redrive(params["queue"]!, filter, spacing) };
+    },
+  );
+  define(
+    app,
+    {
+      ...{ method: "post", path: "/v1/queues/{queue}/dead/discard", summary: "Remove dead letters" },
+      ...{ params: inQueue, answer: count, body: deadFilter },
+    },
+    async ({ port, params, body }) => ({ count: await port.discard(params["queue"]!, body) }),
+  );
+}

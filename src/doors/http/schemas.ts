@@ -1,0 +1,134 @@
+import { z } from "@hono/zod-openapi";
+import { parseDuration } from "../../core/duration.ts";
+import { LIMITS } from "../../core/limits.ts";
+import { END_STATES, PENDING_STATES } from "../../core/task.ts";
+
+/**
+ * What goes over HTTP, as it is checked and as it is described: /openapi.json is made of these. Names are the port's; what
+ * only the store can judge is left to it.
+ */
+
+export const duration = z
+  .union([z.number().int().min(0), z.string().regex(/^\d+(\.\d+)?(ms|s|m|h|d)$/)])
+  .transform((value) => parseDuration(value, "A duration"))
+  .openapi({
+    type: ["string", "integer"],
+    example: "30s",
+    description: '"250ms", "30s", "5m", "2h", "1d", or milliseconds',
+  });
+
+export const json = z.any().openapi({ description: "any JSON" });
+const headers = z.record(z.string(), z.string());
+const state = z.enum([...PENDING_STATES, ...END_STATES]);
+
+export const inQueue = z.object({ queue: z.string().openapi({ example: "emails" }) });
+export const ofTask = z.object({ id: z.string() });
+export const ofClaim = z.object({ id: z.string(), fence: z.coerce.number().int() });
+
+export const newTask = z
+  .strictObject({
+    data: json,
+    priority: z.number().int().min(-LIMITS.priority).max(LIMITS.priority).optional(),
+    delay: duration.optional(),
+    groupKey: z.string().optional(),
+    idempotencyKey: z.string().optional(),
+    ttl: duration.optional(),
+    maxAttempts: z.number().int().min(1).optional(),
+    headers: headers.optional(),
+  })
+  .openapi("NewTask");
+
+export const addedTask = z
+  .object({ id: z.string(), queue: z.string(), state, existing: z.boolean() })
+  .openapi("AddedTask");
+
+/** Payloads that are not JSON come as text, or as base64. */
+const body = { data: json, contentType: z.string(), encoding: z.literal("base64").optional() };
+
+export const claimWish = z
+  .strictObject({
+    max: z.number().int().min(1).max(LIMITS.claimBatch).default(1),
+    wait: duration.default(0),
+    lease: duration.optional(),
+    worker: z.string().default("http"),
+  })
+  .openapi("ClaimWish");
+
+export const claim = z
+  .object({
+    ...{ id: z.string(), fence: z.number(), queue: z.string() },
+    ...body,
+    ...{ headers, attempt: z.number(), maxAttempts: z.number(), priority: z.number() },
+    ...{ groupKey: z.string().nullable(), createdAt: z.number() },
+  })
+  .openapi("Claim");
+
+export const failure = z
+  .strictObject({
+    name: z.string().default("Error"),
+    message: z.string(),
+    stack: z.string().nullable().default(null),
+  })
+  .openapi("Failure");
+
+const keptFailure = z.object({
+  ...{ name: z.string(), message: z.string(), stack: z.string().nullable(), fingerprint: z.string() },
+});
+
+export const task = z
+  .object({
+    ...{ id: z.string(), queue: z.string(), state },
+    ...body,
+    ...{
+      headers,
+      priority: z.number(),
+      groupKey: z.string().nullable(),
+      idempotencyKey: z.string().nullable(),
+    },
+    ...{ attempt: z.number(), maxAttempts: z.number(), createdAt: z.number(), dueAt: z.number().nullable() },
+    ...{ expiresAt: z.number().nullable(), worker: z.string().nullable(), startedAt: z.number().nullable() },
+    ...{ endedAt: z.number().nullable(), cancelRequested: z.boolean(), result: json },
+    progress: z.object({ value: z.number(), note: z.string().nullable() }).nullable(),
+    error: keptFailure.nullable(),
+  })
+  .openapi("Task");
+
+export const attempt = z
+  .object({
+    ...{
+      attempt: z.number(),
+      fence: z.number(),
+      worker: z.string(),
+      startedAt: z.number(),
+      endedAt: z.number(),
+    },
+    outcome: z.string(),
+    error: keptFailure.nullable(),
+  })
+  .openapi("Attempt");
+
+export const ending = z
+  .object({ id: z.string(), state: z.enum(END_STATES), result: json, error: keptFailure.nullable() })
+  .openapi("Ending");
+
+export const policy = z.record(z.string(), z.any()).openapi("Policy", {
+  description:
+    "lease, timeout, maxAttempts, backoff, elsewhere, ttl, maxDepth, maxPayload, retention; milliseconds",
+});
+
+export const stats = z.record(z.string(), z.any()).openapi("Stats");
+export const worker = z.record(z.string(), z.any()).openapi("Worker");
+export const pattern = z.record(z.string(), z.any()).openapi("DeadPattern");
+export const subscription = z
+  .object({ pattern: z.string(), group: z.string(), queue: z.string(), createdAt: z.number() })
+  .openapi("Subscription");
+
+export const deadFilter = z.strictObject({
+  ids: z.array(z.string()).optional(),
+  pattern: z.string().optional(),
+  error: z.string().optional(),
+});
+
+export const settled = z.object({ state });
+export const count = z.object({ count: z.number() });
+export { state };

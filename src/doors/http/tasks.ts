@@ -1,0 +1,157 @@
+import { z } from "@hono/zod-openapi";
+import type { NewTask, TaskRecord } from "../../core/task.ts";
+import { fromBody, fromResult, toBody } from "./bodies.ts";
+import { type App, define, type Given } from "./define.ts";
+import {
+  addedTask,
+  attempt,
+  duration,
+  ending,
+  inQueue,
+  newTask,
+  ofTask,
+  settled,
+  state,
+  subscription,
+  task,
+} from "./schemas.ts";
+
+type Payload = Omit<NewTask, "queue" | "data"> & { data: unknown };
+
+/** Tasks from their adding to their end, and publishing, which is adding to several queues. */
+export function tasks(app: App): void {
+  define(
+    app,
+    {
+      ...{ method: "post", path: "/v1/queues/{queue}/tasks", summary: "Add a task; honours Idempotency-Key" },
+      ...{ params: inQueue, body: newTask, answer: addedTask, status: 201 },
+    },
+    async ({ port, params, body, header }) => {
+      const [added] = await port.add([{ queue: params["queue"]!, ...payloadOf(body, header) }]);
+      return added;
+    },
+  );
+  define(
+    app,
+    {
+      ...{ method: "post", path: "/v1/queues/{queue}/batches", summary: "Add many tasks, all or none" },
+      ...{ params: inQueue, status: 201 },
+      body: z.strictObject({ tasks: z.array(newTask).min(1).max(10_000) }),
+      answer: z.object({ tasks: z.array(addedTask) }),
+    },
+    async ({ port, params, body }) => {
+      const given = (body as { tasks: Payload[] }).tasks;
+      const queue: string = params["queue"]!;
+      return { tasks: await port.add(given.map((each) => ({ ...each, queue, data: toBody(each.data) }))) };
+    },
+  );
+  define(
+    app,
+    {
+      ...{ method: "get", path: "/v1/queues/{queue}/tasks", summary: "Tasks of one state, page by page" },
+      params: inQueue,
+      query: z.object({
+        state,
+        after: z.string().optional(),
+        limit: z.coerce.number().int().min(1).max(1_000).default(100),
+      }),
+      answer: z.object({ tasks: z.array(task), next: z.string().nullable() }),
+    },
+    async ({ port, params, query }) => {
+      const page = await port.list({ queue: params["queue"]!, ...(query as { state: never; limit: never }) });
+      return { tasks: page.tasks.map(shown), next: page.next };
+    },
+  );
+  define(
+    app,
+    { method: "get", path: "/v1/tasks/{id}", summary: "A task", params: ofTask, answer: task },
+    async ({ port, params }) => shown(await port.task(params["id"]!)),
+  );
+  define(
+    app,
+    {
+      ...{ method: "get", path: "/v1/tasks/{id}/history", summary: "Every attempt at a task" },
+      ...{ params: ofTask, answer: z.object({ attempts: z.array(attempt) }) },
+    },
+    async ({ port, params }) => ({ attempts: await port.history(params["id"]!) }),
+  );
+  define(
+    app,
+    {
+      ...{ method: "get", path: "/v1/tasks/{id}/result", summary: "Wait for a task's end, and its result" },
+      ...{ params: ofTask, query: z.object({ timeout: duration.default(0) }), answer: ending },
+    },
+    async ({ port, params, query, signal }) => {
+      const end = await port.end(params["id"]!, { timeout: query["timeout"]!, signal });
+      return { ...end, result: fromResult(end.result) };
+    },
+  );
+  define(
+    app,
+    {
+      method: "post",
+      path: "/v1/tasks/{id}/cancel",
+      summary: "Cancel a task",
+      params: ofTask,
+      answer: settled,
+    },
+    async ({ port, params }) => ({ state: await port.cancel(params["id"]!) }),
+  );
+  topics(app);
+}
+
+function topics(app: App): void {
+  const place = z.object({ pattern: z.string(), group: z.string() });
+  define(
+    app,
+    {
+      ...{
+        method: "post",
+        path: "/v1/topics/{topic}/messages",
+        summary: "Publish to every subscription that matches",
+      },
+      ...{ params: z.object({ topic: z.string() }), body: newTask, status: 201 },
+      answer: z.object({ tasks: z.array(addedTask) }),
+    },
+    async ({ port, params, body, header }) => ({
+      tasks: await port.publish({ topic: params["topic"]!, ...payloadOf(body, header) }),
+    }),
+  );
+  define(
+    app,
+    {
+      ...{ method: "get", path: "/v1/subscriptions", summary: "Subscriptions, of all topics or one" },
+      query: z.object({ topic: z.string().optional() }),
+      answer: z.object({ subscriptions: z.array(subscription) }),
+    },
+    async ({ port, query }) => ({ subscriptions: await port.subscriptions(query["topic"]) }),
+  );
+  define(
+    app,
+    {
+      method: "put",
+      path: "/v1/subscriptions/{pattern}/{group}",
+      summary: "Subscribe a group",
+      params: place,
+    },
+    ({ port, params }) => port.subscribe(params["pattern"]!, params["group"]!, {}),
+  );
+  define(
+    app,
+    {
+      ...{ method: "delete", path: "/v1/subscriptions/{pattern}/{group}", params: place },
+      summary: "Remove a group, and its queue with all it holds",
+    },
+    ({ port, params }) => port.unsubscribe(params["pattern"]!, params["group"]!),
+  );
+}
+
+function payloadOf(body: unknown, header: Given["header"]): Omit<NewTask, "queue"> {
+  const { data, ...options } = body as Payload;
+  const key = options.idempotencyKey ?? header("idempotency-key");
+  return { ...options, data: toBody(data), ...(key !== undefined && { idempotencyKey: key }) };
+}
+
+function shown({ data, contentType, result, ...rest }: TaskRecord): object {
+  return { ...rest, contentType, ...fromBody(data, contentType), result: fromResult(result) };
+}

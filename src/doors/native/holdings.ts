@@ -1,0 +1,74 @@
+import type { ClaimNotice, ClaimResult, SettleRef } from "../../core/port.ts";
+
+export interface Held {
+  claim: SettleRef;
+  /** The worker's session; undefined for a claim by hand. */
+  session: number | undefined;
+}
+
+/** What a client holds through this server: the sessions of its workers, and its claims. */
+export class Holdings {
+  /** By the number the client calls them by; the store may know them under another by now. */
+  readonly #sessions = new Map<number, number>();
+  readonly #claims = new Map<number, Held>();
+
+  get sessions(): Iterable<number> {
+    return this.#sessions.values();
+  }
+
+  get hasNoSessions(): boolean {
+    return this.#sessions.size === 0;
+  }
+
+  get all(): readonly Held[] {
+    return [...this.#claims.values()];
+  }
+
+  get byHand(): SettleRef[] {
+    return [...this.#claims.values()].filter((held) => held.session === undefined).map(({ claim }) => claim);
+  }
+
+  get isEmpty(): boolean {
+    return this.#claims.size === 0;
+  }
+
+  /** The store's number of a session of this client's; undefined: it has no such session. */
+  session(name: number): number | undefined {
+    return this.#sessions.get(name);
+  }
+
+  joined(name: number, session: number): void {
+    this.#sessions.set(name, session);
+  }
+
+  left(name: number): void {
+    this.#sessions.delete(name);
+    for (const [fence, held] of this.#claims) if (held.session === name) this.#claims.delete(fence);
+  }
+
+  claimed(session: number | undefined, { tasks }: ClaimResult): void {
+    for (const { id, fence, queue, attempt } of tasks)
+      this.#claims.set(fence, { claim: { id, fence, queue, attempt }, session });
+  }
+
+  /** Its worker knows of these alone. */
+  reconciled(name: number, fences: number[]): void {
+    const known = new Set(fences);
+    for (const [fence, held] of this.#claims)
+      if (held.session === name && !known.has(fence)) this.#claims.delete(fence);
+  }
+
+  settled(fence: number): void {
+    this.#claims.delete(fence);
+  }
+
+  hear(name: number, notice: ClaimNotice): void {
+    if (notice.kind === "gone") this.left(name);
+    else if (notice.kind !== "cancel") this.settled(notice.fence);
+  }
+
+  /** Claims by hand go on without us, until their lease ends. */
+  forgetByHand(): void {
+    for (const [fence, held] of this.#claims) if (held.session === undefined) this.#claims.delete(fence);
+  }
+}

@@ -1,0 +1,237 @@
+import { randomBytes } from "node:crypto";
+import type { WebSocket } from "ws";
+import type { Clock } from "../../core/clock.ts";
+import { DibsError, isDibsError } from "../../core/errors.ts";
+import type { Logger } from "../../core/logger.ts";
+import type { Port } from "../../core/port.ts";
+import { decode, encode } from "../../protocol/codec.ts";
+import { CLOSE, type ServerItem } from "../../protocol/messages.ts";
+import { isFrame, Stream } from "../../protocol/stream.ts";
+import { Calls } from "./calls.ts";
+import { Listeners } from "./listeners.ts";
+
+export interface SessionOptions {
+  port: Port;
+  clock: Clock;
+  logger: Logger;
+  /** Whose token it is: nobody else may resume it. */
+  owner: string;
+  ticketOf: (session: number) => string;
+  resumeMs: number;
+  /** Characters that a client may leave unread. */
+  maxBacklog: number;
+  onEnd: (session: Session) => void;
+}
+
+/** Calls under way on one connection, above which nothing more is read from it until some are answered. */
+const ENOUGH_CALLS = 10_000;
+/** Beats without a word from the client, after which its connection is taken for dead. */
+const MISSED_BEATS = 3;
+
+/**
+ * One client, over as many connections as it takes.
+ *
+ *   attached ──connection lost──▶ detached ──resumed in time──▶ attached
+ *      │                             └──not resumed──▶ ended: what its workers hold counts as failed
+ *      └──bye──▶ detached, and not resumed
+ */
+export class Session {
+  readonly id = randomBytes(16).toString("base64url");
+  readonly owner: string;
+  readonly calls: Calls;
+  readonly #options: SessionOptions;
+  readonly #stream: Stream;
+  readonly #listeners: Listeners;
+  #socket: WebSocket | undefined;
+  #isPaused = false;
+  #isHeard = true;
+  #missed = 0;
+  #saidBye = false;
+  #isEnded = false;
+  #stopTimer: () => void = () => {};
+
+  constructor(options: SessionOptions) {
+    const { port, clock, logger, owner, ticketOf } = options;
+    this.owner = owner;
+    this.#options = options;
+    this.#stream = new Stream(clock);
+    this.calls = new Calls(
+      port,
+      {
+        ok: (id, value) => this.#send(value === undefined ? ["ok", id] : ["ok", id, value]),
+        error: (id, error) => this.#send(["error", id, error]),
+        notice: (session, notice) => this.#send(["notice", session, notice]),
+      },
+      logger,
+      ticketOf,
+    );
+    this.#listeners = new Listeners(port, (id, events) => this.#send(["events", id, events]));
+  }
+
+  get received(): number {
+    return this.#stream.received;
+  }
+
+  /** @param through the last frame that the client says came through */
+  attach(socket: WebSocket, through: number): void {
+    this.#stopTimer();
+    const before = this.#socket;
+    this.#socket = socket;
+    before?.close(CLOSE.replaced, "resumed by another connection");
+    this.#isHeard = true;
+    this.#missed = 0;
+    this.#isPaused = false;
+    socket.on("message", (data) => this.#read(socket, (data as Buffer).toString()));
+    socket.on("close", () => this.#lost(socket));
+    this.#stream.attach((text) => socket.send(text), through);
+  }
+
+  /** Counts beats, not time: after a freeze of this process nobody has been silent, nobody listened. */
+  beat(): void {
+    if (!this.#socket) return;
+    this.#missed = this.#isHeard || this.#isPaused ? 0 : this.#missed + 1;
+    this.#isHeard = false;
+    if (this.#missed < MISSED_BEATS) return;
+    const socket = this.#socket;
+    this.#lost(socket);
+    socket.terminate();
+  }
+
+  /** The server stops. What is held stays held: the next server goes on with it. */
+  close(): void {
+    this.#isEnded = true;
+    this.#stopTimer();
+    this.calls.abortAll();
+    this.#listeners.closeAll();
+    this.#stream.detach();
+    this.#socket?.close(CLOSE.goingAway, "the server stops");
+    this.#socket = undefined;
+  }
+
+  /**
+   * Gives back what it still holds, without a failure: the server stops before its client was done with it. The client is
+   * told, and can stop working on it.
+   */
+  async release(): Promise<void> {
+    const { port } = this.#options;
+    const released = this.calls.holdings.all.map(async ({ claim, session }) => {
+      await port.settle(claim, { kind: "release", started: true }).catch(() => {});
+      if (session !== undefined)
+        this.#send(["notice", session, { kind: "lost", id: claim.id, fence: claim.fence }]);
+    });
+    await Promise.all(released);
+    // What was sent in this moment is written before the connection is closed.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  #read(socket: WebSocket, text: string): void {
+    if (this.#socket !== socket) return;
+    this.#isHeard = true;
+    let frame: unknown;
+    try {
+      frame = decode(text);
+    } catch {
+      frame = undefined;
+    }
+    if (!isFrame(frame) || !this.#stream.isNext(frame)) {
+      socket.close(CLOSE.protocol, "no frame of this protocol");
+      return;
+    }
+    for (const item of this.#stream.receive(frame)) this.#carryOut(item);
+    if (this.calls.underWay > ENOUGH_CALLS) this.#pause(socket);
+  }
+
+  #carryOut(item: unknown): void {
+    const [kind, id, verb, args] = Array.isArray(item) ? (item as unknown[]) : [];
+    if (kind === "bye") return this.#bye();
+    if (typeof id !== "number" || !Number.isSafeInteger(id)) return;
+    switch (kind) {
+      case "call":
+        return this.calls.start(id, verb, args);
+      case "abort":
+        return this.calls.abort(id);
+      case "listen":
+        return this.#listen(id);
+      case "next":
+        return this.#listeners.next(id);
+      case "unlisten":
+        return this.#listeners.close(id);
+      default:
+        return this.#send([
+          "error",
+          id,
+          { code: "UNSUPPORTED", message: "This server does not know what is asked here." },
+        ]);
+    }
+  }
+
+  #listen(id: number): void {
+    const fail = (error: unknown): void => {
+      const { code, message } = isDibsError(error)
+        ? error
+        : new DibsError("UNAVAILABLE", "The events ended.");
+      this.#send(["error", id, { code, message }]);
+    };
+    if (this.#listeners.areMany) fail(new DibsError("UNAVAILABLE", "Too many listeners on one connection."));
+    else this.#listeners.open(id, fail);
+  }
+
+  #send(item: ServerItem): void {
+    if (this.#isEnded) return;
+    this.#stream.send(encode(item));
+    if (this.#isPaused && this.calls.underWay < ENOUGH_CALLS / 2) this.#goOn();
+    if (this.#stream.backlog > this.#options.maxBacklog) this.#cut();
+  }
+
+  #pause(socket: WebSocket): void {
+    this.#isPaused = true;
+    socket.pause();
+  }
+
+  #goOn(): void {
+    this.#isPaused = false;
+    this.#socket?.resume();
+  }
+
+  /** It reads nothing, and what it should have read must not pile up here. */
+  #cut(): void {
+    this.#options.logger.warn(
+      `A client left more than ${this.#options.maxBacklog} characters unread and was cut off.`,
+    );
+    this.end();
+  }
+
+  /** It closed in good order: claims by hand go on without it, until their leases end. */
+  #bye(): void {
+    this.#saidBye = true;
+    this.calls.holdings.forgetByHand();
+    this.calls.abortAll();
+    this.#listeners.closeAll();
+  }
+
+  #lost(socket: WebSocket): void {
+    if (this.#socket !== socket) return;
+    this.#socket = undefined;
+    this.#stream.detach();
+    if (this.#saidBye && this.calls.holdings.hasNoSessions) return this.end();
+    if (!this.#isEnded) this.#stopTimer = this.#options.clock.after(this.#options.resumeMs, () => this.end());
+  }
+
+  /** Not resumed in time, or not welcome: what it holds returns now, and not when the leases end. */
+  end(): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    this.#socket?.terminate();
+    this.#socket = undefined;
+    this.#stopTimer();
+    this.calls.abortAll();
+    this.#listeners.closeAll();
+    this.#stream.detach();
+    const { port } = this.#options;
+    const { holdings } = this.calls;
+    for (const session of holdings.sessions) port.leave(session, { lost: true }).catch(() => {});
+    // A lease that ends at once, since nothing else lets a claim by hand count as lost.
+    for (const claim of holdings.byHand) port.extend(claim, 1).catch(() => {});
+    this.#options.onEnd(this);
+  }
+}

@@ -1,0 +1,91 @@
+import { formatTaskId } from "../../core/task-id.ts";
+import { isEnd, type TravellingTask } from "../../core/task.ts";
+import type { Verbs } from "../../engine/engine.ts";
+import { takenKey } from "./add.ts";
+import { enter, groupHead, schedule } from "./line.ts";
+import type { Model, ModelTask } from "./model.ts";
+
+export function arrive(model: Model, tasks: TravellingTask[]): Verbs["arrive"]["out"] {
+  return { store: model.store, tasks: tasks.map((task) => arriveOne(model, task)) };
+}
+
+function arriveOne(model: Model, task: TravellingTask): { id: string; existing: boolean } {
+  const known = model.origins.get(task.origin);
+  if (known !== undefined) return { id: known, existing: true };
+  const { queue, idempotencyKey } = task;
+  const taken =
+    task.holdsKey && idempotencyKey !== null ? takenKey(model, { queue, idempotencyKey }) : undefined;
+  if (taken && !isEnd(task.state)) {
+    model.origins.set(task.origin, taken.id);
+    return { id: taken.id, existing: true };
+  }
+  const arrived = settleIn(model, task);
+  model.origins.set(task.origin, arrived.id);
+  if (task.holdsKey && !taken) {
+    const end = isEnd(task.state) ? task.state : null;
+    model.queue(queue).keys.set(idempotencyKey!, {
+      id: arrived.id,
+      forgetAt: end && model.now + task.keyFor!,
+      state: end,
+    });
+  }
+  return { id: arrived.id, existing: false };
+}
+
+function settleIn(model: Model, task: TravellingTask): ModelTask {
+  const { now } = model;
+  model.queue(task.queue);
+  const seq = ++model.seq;
+  const createdAt = now - task.age;
+  const ledger = task.ledger.map(({ startedAgo, endedAgo, ...row }) => ({
+    ...row,
+    // New numbers, which later claims of this store will be above.
+    fence: ++model.fence,
+    startedAt: now - startedAgo,
+    endedAt: now - endedAgo,
+  }));
+  const arrived: ModelTask = {
+    seq,
+    id: formatTaskId(createdAt, seq, model.store),
+    queue: task.queue,
+    state: task.state,
+    data: task.data,
+    contentType: task.contentType,
+    headers: task.headers,
+    priority: task.priority,
+    groupKey: task.groupKey,
+    idempotencyKey: task.idempotencyKey,
+    maxAttempts: task.maxAttempts,
+    createdAt,
+    expiresAt: task.expiresIn === null ? null : now + task.expiresIn,
+    pos: seq,
+    failures: task.failures,
+    dueAt: null,
+    holdsGroup: false,
+    elsewhere: null,
+    claim: null,
+    leaving: null,
+    ledger,
+    endedAt: task.endedAgo === null ? null : now - task.endedAgo,
+    result: task.result,
+    error: task.state === "dead" ? ledger.at(-1)!.error : null,
+  };
+  model.tasks.set(arrived.id, arrived);
+  if (isEnd(task.state)) return arrived;
+  model.flow(task.queue).added++;
+  model.announce({ type: "task.added", at: now, queue: task.queue, taskId: arrived.id });
+  lineUp(model, arrived, task);
+  return arrived;
+}
+
+function lineUp(model: Model, arrived: ModelTask, { dueIn, holdsGroup }: TravellingTask): void {
+  const later = dueIn !== null && dueIn > 0;
+  // The head of its group waits for its next try as the head; where there is another here, it waits behind that.
+  if (later && holdsGroup && !groupHead(model, arrived)) arrived.holdsGroup = true;
+  if (later && holdsGroup === arrived.holdsGroup) schedule(arrived, model.now + dueIn);
+  else enter(model, arrived);
+}
+
+export function origins(model: Model, ids: string[]): (string | null)[] {
+  return ids.map((id) => model.origins.get(id) ?? null);
+}

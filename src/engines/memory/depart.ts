@@ -1,0 +1,111 @@
+import { onItsWay, ontoItself } from "../../core/errors.ts";
+import { isEnd, type TravellingTask } from "../../core/task.ts";
+import { deadLetters } from "./dead.ts";
+import { remove } from "./line.ts";
+import type { Model, ModelTask } from "./model.ts";
+
+export function depart(model: Model, queue: string, to: number, limit: number): TravellingTask[] {
+  if (to === model.store) throw ontoItself();
+  const astray = held(model, queue).find((task) => task.leaving!.to !== to);
+  if (astray) throw onItsWay(queue, astray.leaving!.to, to);
+  for (const next of [inLine, delayed, behindHeads, dead]) {
+    const room = limit - held(model, queue).length;
+    for (const task of next(model, queue).slice(0, Math.max(0, room))) hold(model, task, to);
+  }
+  const leaving = held(model, queue).slice(0, limit);
+  const ended = model
+    .tasksOf(queue, "done", "cancelled", "expired")
+    .sort((a, b) => a.endedAt! - b.endedAt! || a.seq - b.seq)
+    .slice(0, limit - leaving.length);
+  return [...leaving, ...ended].map((task) => travelling(model, task));
+}
+
+function held(model: Model, queue: string): ModelTask[] {
+  return [...model.tasks.values()]
+    .filter((task) => task.queue === queue && task.leaving)
+    .sort((a, b) => a.leaving!.n - b.leaving!.n);
+}
+
+function inLine(model: Model, queue: string): ModelTask[] {
+  return model.tasksOf(queue, "ready").sort((a, b) => b.priority - a.priority || a.pos - b.pos);
+}
+
+function delayed(model: Model, queue: string): ModelTask[] {
+  return model.tasksOf(queue, "scheduled").sort((a, b) => a.pos - b.pos);
+}
+
+/** Only where the head is leaving too: were it running here, they would overtake it. */
+function behindHeads(model: Model, queue: string): ModelTask[] {
+  const groups = new Set(
+    held(model, queue)
+      .filter((task) => task.holdsGroup)
+      .map((task) => task.groupKey!),
+  );
+  return model
+    .tasksOf(queue, "waiting")
+    .filter((task) => groups.has(task.groupKey!))
+    .sort((a, b) => (a.groupKey === b.groupKey ? a.pos - b.pos : a.groupKey! < b.groupKey! ? -1 : 1));
+}
+
+function dead(model: Model, queue: string): ModelTask[] {
+  return deadLetters(model, queue, {});
+}
+
+function hold(model: Model, task: ModelTask, to: number): void {
+  task.leaving = { n: ++model.departures, to, cancelled: false };
+  task.elsewhere = null;
+  // Whoever comes to stand in the group meanwhile waits for all of them.
+  if (task.state === "waiting") task.holdsGroup = true;
+}
+
+function travelling(model: Model, task: ModelTask): TravellingTask {
+  const { now } = model;
+  const key =
+    task.idempotencyKey === null ? undefined : model.queue(task.queue).keys.get(task.idempotencyKey);
+  const holdsKey = key?.id === task.id && (key.forgetAt === null || key.forgetAt > now);
+  return {
+    origin: task.id,
+    queue: task.queue,
+    state: task.state as TravellingTask["state"],
+    data: task.data,
+    contentType: task.contentType,
+    headers: task.headers,
+    priority: task.priority,
+    groupKey: task.groupKey,
+    holdsGroup: task.state === "scheduled" && task.holdsGroup,
+    idempotencyKey: task.idempotencyKey,
+    holdsKey,
+    keyFor: holdsKey && key.forgetAt !== null ? key.forgetAt - now : null,
+    maxAttempts: task.maxAttempts,
+    failures: task.failures,
+    age: now - task.createdAt,
+    dueIn: task.dueAt === null ? null : task.dueAt - now,
+    expiresIn: task.expiresAt === null ? null : task.expiresAt - now,
+    endedAgo: task.endedAt === null ? null : now - task.endedAt,
+    result: task.result,
+    ledger: task.ledger.map(({ attempt, worker, startedAt, endedAt, outcome, error }) => ({
+      attempt,
+      worker,
+      startedAgo: now - startedAt,
+      endedAgo: now - endedAt,
+      outcome,
+      error,
+    })),
+    cancelRequested: task.leaving?.cancelled ?? false,
+  };
+}
+
+export function gone(model: Model, tasks: { id: string; cancelled: boolean }[]): { cancelled: string[] } {
+  const cancelled: string[] = [];
+  for (const { id, cancelled: isKnown } of tasks) {
+    const task = model.tasks.get(id);
+    if (!task || !(task.leaving || (isEnd(task.state) && task.state !== "dead"))) continue;
+    if (task.leaving?.cancelled && !isKnown) {
+      cancelled.push(id);
+      continue;
+    }
+    remove(model, task, { keepKey: false });
+    model.hint.ended = true;
+  }
+  return { cancelled };
+}

@@ -1,0 +1,46 @@
+import { copiesOf, matchesTopic } from "../../core/topic.ts";
+import type { AddedTask, Addition, NewMessage, NewTask, SubscriptionRecord } from "../../core/task.ts";
+import { add } from "./add.ts";
+import type { Model } from "./model.ts";
+
+export function subscribe(model: Model, pattern: string, group: string, queue: string): { created: boolean } {
+  if (model.subscriptions.some((known) => known.pattern === pattern && known.group === group))
+    return { created: false };
+  model.queue(queue);
+  model.subscriptions.push({ pattern, group, queue, createdAt: model.now });
+  model.announce({ type: "subscription.created", at: model.now, queue, pattern, group });
+  return { created: true };
+}
+
+export function unsubscribe(model: Model, pattern: string, group: string): { removed: boolean } {
+  const removed = removeSubscriptions(model, (known) => known.pattern === pattern && known.group === group);
+  return { removed: removed > 0 };
+}
+
+export function removeSubscriptions(
+  model: Model,
+  isDoomed: (subscription: SubscriptionRecord) => boolean,
+): number {
+  const doomed = model.subscriptions.filter(isDoomed);
+  model.subscriptions = model.subscriptions.filter((known) => !doomed.includes(known));
+  for (const { queue, pattern, group } of doomed)
+    model.announce({ type: "subscription.removed", at: model.now, queue, pattern, group });
+  return doomed.length;
+}
+
+export function subscriptions(model: Model, topic: string | undefined): SubscriptionRecord[] {
+  return model.subscriptions.filter(({ pattern }) => topic === undefined || matchesTopic(pattern, topic));
+}
+
+export function publish(model: Model, message: NewMessage): AddedTask[] {
+  return add(model, fanOut(model, [message]));
+}
+
+/** The tasks that are to be added: a message becomes one for each subscription. */
+export function fanOut(model: Model, additions: Addition[]): NewTask[] {
+  return additions.flatMap((addition) => {
+    if (!("topic" in addition)) return [addition];
+    const queues = subscriptions(model, addition.topic).map(({ queue }) => queue);
+    return copiesOf(addition, queues);
+  });
+}

@@ -1,0 +1,35 @@
+import type { ClaimRequest } from "../../engine/engine.ts";
+import { holdAhead } from "./claim-head.ts";
+import { numbers } from "./text.ts";
+import type { Queue, Tx } from "./tx.ts";
+
+/** To ask each queue by itself costs a round trip: above so many, those that have something are found first. */
+export const FEW = 4;
+
+// As claims do it begins at the floors, or it would walk over what others' transactions keep. In the order of the array.
+const WITH_TASKS = `
+  SELECT queue FROM unnest($1::int4[], $2::int2[], $3::int8[]) AS wanted (queue, rank, pos)
+  WHERE EXISTS (
+      SELECT 1 FROM dibs.ready WHERE ready.queue = wanted.queue AND (ready.rank, ready.pos) >= (wanted.rank, wanted.pos))
+    OR EXISTS (SELECT 1 FROM dibs.kept WHERE kept.queue = wanted.queue)
+  LIMIT $4`;
+
+/** Those of the queues that have something to claim, in the order of the request; no more than it can take from. */
+export async function withTasks(tx: Tx, request: ClaimRequest): Promise<Queue[]> {
+  const open = request.queues.flatMap((name) => tx.queueNamed(name) ?? []).filter((queue) => !queue.paused);
+  const floors = open.map((queue) => tx.floors.of(queue.name));
+  const rows = await tx.rows<[queue: number]>(
+    WITH_TASKS,
+    numbers(open.map(({ id }) => id)),
+    numbers(floors.map(({ rank }) => rank)),
+    numbers(floors.map(({ pos }) => pos)),
+    request.max,
+  );
+  const found = new Set(rows.map(([id]) => id));
+  return open.filter(({ id }) => found.has(id));
+}
+
+/** Sends the claims on the first queues on their way: as many as certainly get their whole share. */
+export function shareAhead(tx: Tx, request: ClaimRequest, queues: readonly Queue[], share: number): void {
+  for (const queue of queues.slice(0, Math.floor(request.max / share))) holdAhead(tx, request, queue, share);
+}

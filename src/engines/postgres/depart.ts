@@ -1,0 +1,184 @@
+import { onItsWay, ontoItself } from "../../core/errors.ts";
+import { type Attempt, type Headers, JSON_TYPE, type TravellingTask } from "../../core/task.ts";
+import { ledgersOf, type PayloadRow, PAYLOADS } from "./inspect.ts";
+import { type Found, findMany, stateOf } from "./place.ts";
+import { removeTogether, takeTogether } from "./take-together.ts";
+import { fromColumns } from "./text.ts";
+import type { Queue, Tx } from "./tx.ts";
+
+const ASTRAY = `SELECT destination FROM dibs.leaving WHERE queue = $1 AND destination <> $2 LIMIT 1`;
+const HELD = `SELECT task FROM dibs.leaving WHERE queue = $1 ORDER BY n LIMIT $2`;
+
+/** Takes the first rows of a state's table, and holds their tasks. What others have their hands on is passed over. */
+function hold(table: "ready" | "kept" | "scheduled", state: string, order: string, due: string): string {
+  const holds = table === "scheduled" ? "taken.holds_group" : "task.group_key IS NOT NULL";
+  return `
+  WITH taken AS (
+    DELETE FROM dibs.${table} WHERE ctid = ANY (ARRAY (
+      SELECT ctid FROM dibs.${table} WHERE queue = $1 ORDER BY ${order} LIMIT $3 FOR UPDATE SKIP LOCKED))
+    RETURNING *)
+  INSERT INTO dibs.leaving (task, due, queue, destination, failures, holds_group, cancelled, state, group_key)
+  SELECT task, ${due}, $1, $2, failures, ${holds}, false, '${state}', task.group_key
+  FROM taken JOIN dibs.task ON task.seq = taken.task ORDER BY ${order.replaceAll(/\w+/g, "taken.$&")}`;
+}
+
+// In this order: whoever is behind the head of a group leaves after it.
+const HOLD = [
+  // Before the others of the line, since they are older: they have failed.
+  hold("kept", "ready", "rank, pos", "NULL"),
+  hold("ready", "ready", "rank, pos", "NULL"),
+  hold("scheduled", "scheduled", "pos", "due"),
+  // Only where the head is leaving too: were it running here, they would overtake it.
+  `
+  WITH taken AS (
+    DELETE FROM dibs.waiting WHERE ctid = ANY (ARRAY (
+      SELECT waiting.ctid
+      FROM (SELECT DISTINCT group_key FROM dibs.leaving WHERE queue = $1 AND holds_group) AS heads
+      JOIN dibs.waiting ON waiting.queue = $1 AND waiting.group_key = heads.group_key
+      ORDER BY waiting.group_key, waiting.pos LIMIT $3 FOR UPDATE OF waiting))
+    RETURNING task, failures, group_key, pos)
+  INSERT INTO dibs.leaving (task, queue, destination, failures, holds_group, cancelled, state, group_key)
+  SELECT task, $1, $2, failures, true, false, 'waiting', group_key FROM taken ORDER BY group_key, pos`,
+  `
+  WITH next AS (
+    UPDATE dibs.dead SET leaving = true WHERE task = ANY (ARRAY (
+      SELECT task FROM dibs.dead WHERE queue = $1 AND NOT leaving ORDER BY died_at, task LIMIT $3
+      FOR UPDATE SKIP LOCKED))
+    RETURNING task, died_at)
+  INSERT INTO dibs.leaving (task, queue, destination, failures, holds_group, cancelled, state)
+  SELECT task, $1, $2, 0, false, false, 'dead' FROM next ORDER BY died_at, task`,
+] as const;
+const UNWATCH = `
+  DELETE FROM dibs.ttl USING dibs.task
+  WHERE task.seq = ANY ($1::int8[]) AND ttl.expires_at = task.expires_at AND ttl.task = task.seq`;
+const ENDED = `SELECT task FROM dibs.ended WHERE queue = $1 ORDER BY ended_at, task LIMIT $2`;
+
+export async function depart(tx: Tx, name: string, to: number, limit: number): Promise<TravellingTask[]> {
+  if (to === tx.salt) throw ontoItself();
+  const queue = tx.queueNamed(name);
+  if (!queue) return [];
+  const astray = await tx.get<{ destination: number }>(ASTRAY, queue.id, to);
+  if (astray) throw onItsWay(name, astray.destination, to);
+  let count = (await held(tx, queue, limit)).length;
+  const before = count;
+  for (const sql of HOLD) if (count < limit) count += await tx.run(sql, queue.id, to, limit - count);
+  const leaving = await held(tx, queue, limit);
+  if (count > before) tx.send(UNWATCH, leaving);
+  const ended = await seqs(tx, ENDED, queue.id, limit - leaving.length);
+  return travelling(tx, await findMany(tx, [...leaving, ...ended]));
+}
+
+function held(tx: Tx, queue: Queue, limit: number): Promise<number[]> {
+  return seqs(tx, HELD, queue.id, limit);
+}
+
+async function seqs(tx: Tx, sql: string, queue: number, limit: number): Promise<number[]> {
+  return (await tx.all<{ task: number }>(sql, queue, limit)).map((row) => row.task);
+}
+
+const KEYS = `
+  SELECT task, forget_at FROM dibs.idempotency
+  JOIN unnest($1::int4[], $2::text[], $3::int8[]) AS wanted (of, name, seq)
+    ON idempotency.queue = wanted.of AND idempotency.key = wanted.name COLLATE "C" AND idempotency.task = wanted.seq
+  WHERE forget_at IS NULL OR forget_at > $4`;
+
+async function travelling(tx: Tx, tasks: Found[]): Promise<TravellingTask[]> {
+  if (tasks.length === 0) return [];
+  const all = tasks.map(({ seq }) => seq);
+  const keyed = tasks.filter(({ key }) => key !== null);
+  const [rows, ledgers, keys] = await Promise.all([
+    tx.all<PayloadRow>(PAYLOADS, all),
+    ledgersOf(tx, all),
+    tx.all<KeyRow>(
+      KEYS,
+      keyed.map(({ queue }) => queue.id),
+      keyed.map(({ key }) => key!),
+      keyed.map(({ seq }) => seq),
+      tx.now,
+    ),
+  ]);
+  const payloads = new Map(rows.map((row) => [row.seq, row]));
+  const held = new Map(keys.map((row) => [row.task, row]));
+  return tasks.map((task) =>
+    describe(tx, task, payloads.get(task.seq)!, ledgers.get(task.seq) ?? [], held.get(task.seq)),
+  );
+}
+
+interface KeyRow {
+  task: number;
+  forget_at: number | null;
+}
+
+function describe(
+  tx: Tx,
+  task: Found,
+  payload: PayloadRow,
+  ledger: Attempt[],
+  key: KeyRow | undefined,
+): TravellingTask {
+  const { now } = tx;
+  const { place } = task;
+  const state = stateOf(place) as TravellingTask["state"];
+  const due = "due" in place ? place.due : null;
+  return {
+    origin: tx.id(task.createdAt, task.seq),
+    queue: task.queue.name,
+    state,
+    data: fromColumns(payload.data, payload.bytes)!,
+    contentType: payload.content_type ?? JSON_TYPE,
+    headers: payload.headers === null ? {} : (JSON.parse(payload.headers) as Headers),
+    priority: 0 - task.rank,
+    groupKey: task.groupKey,
+    holdsGroup: state === "scheduled" && task.holdsGroup,
+    idempotencyKey: task.key,
+    holdsKey: key !== undefined,
+    keyFor: key && key.forget_at !== null ? key.forget_at - now : null,
+    maxAttempts: task.maxAttempts,
+    failures: task.failures,
+    age: now - task.createdAt,
+    dueIn: due === null ? null : due - now,
+    expiresIn: task.expiresAt === null ? null : task.expiresAt - now,
+    endedAgo: payload.ended_at === null ? null : now - payload.ended_at,
+    result: fromColumns(payload.result, payload.result_bytes),
+    ledger: ledger.map(({ attempt, worker, startedAt, endedAt, outcome, error }) => ({
+      attempt,
+      worker,
+      startedAgo: now - startedAt,
+      endedAgo: now - endedAt,
+      outcome,
+      error,
+    })),
+    cancelRequested: place.state === "leaving" && place.cancelled,
+  };
+}
+
+// Locked: from here to the commit nobody cancels one.
+const LOCK = `
+  SELECT task, cancelled FROM dibs.leaving WHERE task = ANY ($1::int8[]) ORDER BY task FOR UPDATE`;
+export async function gone(
+  tx: Tx,
+  tasks: { id: string; cancelled: boolean }[],
+): Promise<{ cancelled: string[] }> {
+  const known = new Map(tasks.map(({ id, cancelled }) => [id, cancelled]));
+  const wanted = [...known.keys()].flatMap((id) => tx.place(id)?.seq ?? []);
+  const locked = await tx.all<{ task: number; cancelled: boolean }>(LOCK, wanted);
+  const wishes = new Map(locked.map((row) => [row.task, row.cancelled]));
+  const cancelled: string[] = [];
+  const going = (await findMany(tx, wanted)).filter((task) => {
+    const id = tx.id(task.createdAt, task.seq);
+    const wish = wishes.get(task.seq);
+    if (!known.has(id)) return false;
+    if (wish === undefined) return isOver(task);
+    if (wish && !known.get(id)) cancelled.push(id);
+    return !wish || known.get(id);
+  });
+  const { taken } = await takeTogether(tx, going);
+  await removeTogether(tx, taken);
+  if (taken.length > 0) tx.hint.ended = true;
+  return { cancelled };
+}
+
+/** Ended, and kept for a while: nobody else moves it. */
+function isOver({ place }: Found): boolean {
+  return place.state === "done" || place.state === "cancelled" || place.state === "expired";
+}

@@ -1,0 +1,40 @@
+import type { Reading } from "../../core/clock.ts";
+import type { Op } from "../../engine/engine.ts";
+import type { Reach } from "./reach.ts";
+import type { Ran, RunOptions } from "./store.ts";
+
+/** Sends batches over one connection: they take effect in the order of the calls. */
+export class Sender {
+  readonly #reach: Reach;
+  readonly #wordFor: RunOptions["wordFor"] | undefined;
+  /** Settles when the next batch may be sent. */
+  #turn: Promise<unknown> = Promise.resolve();
+  /** Settles when every batch so far has its answer. */
+  #answered: Promise<unknown> = Promise.resolve();
+
+  constructor(reach: Reach, wordFor?: (ran: Ran) => string | undefined) {
+    this.#reach = reach;
+    this.#wordFor = wordFor;
+  }
+
+  get answered(): Promise<unknown> {
+    return this.#answered;
+  }
+
+  /** `after`: it is not sent before that has settled. */
+  run(ops: readonly Op[], reading: Reading | null, after?: Promise<unknown>): Promise<Ran> {
+    const before = this.#answered;
+    const sent = Promise.withResolvers<void>();
+    const turn = after ? Promise.all([this.#turn, after]) : this.#turn;
+    const wordFor = this.#wordFor && { wordFor: this.#wordFor };
+    const ran = turn.then(() => this.#reach.run(ops, reading, { onSent: sent.resolve, before, ...wordFor }));
+    const answered = ran.catch(() => {});
+    this.#turn = Promise.race([sent.promise, answered]);
+    this.#answered = Promise.all([before, answered]);
+    return ran;
+  }
+
+  close(): Promise<void> {
+    return this.#reach.close();
+  }
+}

@@ -1,0 +1,104 @@
+import { freeGroup } from "./line.ts";
+import { type Found, isFollowed, isPending, stateOf } from "./place.ts";
+import { numbers } from "./text.ts";
+import type { Tx } from "./tx.ts";
+
+/** A place in which a task can be found and taken out of with others, by set statements. */
+type Spot = "ready" | "kept" | "scheduled" | "waiting" | "dead" | "leaving" | "ended";
+
+const BY_PLACE = (table: string): string => `
+  DELETE FROM dibs.${table} USING unnest($1::int4[], $2::int2[], $3::int8[]) AS old (queue, rank, pos)
+  WHERE ${table}.queue = old.queue AND ${table}.rank = old.rank AND ${table}.pos = old.pos RETURNING ${table}.task`;
+const TAKE: Record<Spot, string> = {
+  ready: BY_PLACE("ready"),
+  kept: BY_PLACE("kept"),
+  scheduled: `
+  DELETE FROM dibs.scheduled USING unnest($1::int4[], $2::int8[]) AS old (queue, pos)
+  WHERE scheduled.queue = old.queue AND scheduled.pos = old.pos RETURNING scheduled.task`,
+  waiting: `
+  DELETE FROM dibs.waiting USING unnest($1::int4[], $2::text[], $3::int8[]) AS old (queue, group_key, pos)
+  WHERE waiting.queue = old.queue AND waiting.group_key = old.group_key COLLATE "C" AND waiting.pos = old.pos
+  RETURNING waiting.task`,
+  dead: `DELETE FROM dibs.dead WHERE task = ANY ($1::int8[]) AND NOT leaving RETURNING task`,
+  leaving: `DELETE FROM dibs.leaving WHERE task = ANY ($1::int8[]) RETURNING task`,
+  ended: `DELETE FROM dibs.ended WHERE task = ANY ($1::int8[]) RETURNING task`,
+};
+const DELETE_DEAD = `DELETE FROM dibs.dead WHERE task = ANY ($1::int8[])`;
+const UNWATCH = `
+  DELETE FROM dibs.ttl USING unnest($1::int8[], $2::int8[]) AS old (expires_at, task)
+  WHERE ttl.expires_at = old.expires_at AND ttl.task = old.task`;
+
+function spotOf({ place }: Found): Spot | undefined {
+  switch (place.state) {
+    case "claimed":
+      return undefined;
+    case "ready":
+      return place.kept ? "kept" : "ready";
+    case "done":
+    case "cancelled":
+    case "expired":
+      return "ended";
+    default:
+      return place.state;
+  }
+}
+
+/**
+ * Takes tasks out of the states they are in: a statement for each state. Those that somebody else has moved meanwhile,
+ * and those that are claimed, are `missed`. Groups are not freed by this. Both are answered in the given order.
+ */
+export async function takeTogether(tx: Tx, found: Found[]): Promise<{ taken: Found[]; missed: Found[] }> {
+  const seqs = new Set<number>();
+  for (const [spot, tasks] of Map.groupBy(found, spotOf)) {
+    if (spot === undefined) continue;
+    for (const { task } of await tx.take<{ task: number }>(TAKE[spot], ...keysOf(spot, tasks)))
+      seqs.add(task);
+  }
+  const taken = found.filter(({ seq }) => seqs.has(seq));
+  for (const { queue, place } of taken) tx.count(queue, stateOf(place), -1);
+  const mortal = taken.filter((task) => task.expiresAt !== null && isPending(task));
+  if (mortal.length > 0) tx.send(UNWATCH, numbers(mortal.map((task) => task.expiresAt!)), seqsOf(mortal));
+  const leaving = taken.filter(({ place }) => place.state === "leaving" && place.was === "dead");
+  if (leaving.length > 0) tx.send(DELETE_DEAD, seqsOf(leaving));
+  return { taken, missed: found.filter(({ seq }) => !seqs.has(seq)) };
+}
+
+function keysOf(spot: Spot, tasks: Found[]): (string | string[])[] {
+  const queues = numbers(tasks.map(({ queue }) => queue.id));
+  const places = numbers(tasks.map(({ pos }) => pos));
+  switch (spot) {
+    case "ready":
+    case "kept":
+      return [queues, numbers(tasks.map(({ rank }) => rank)), places];
+    case "scheduled":
+      return [queues, places];
+    case "waiting":
+      return [queues, tasks.map(({ groupKey }) => groupKey!), places];
+    default:
+      return [seqsOf(tasks)];
+  }
+}
+
+function seqsOf(tasks: Found[]): string {
+  return numbers(tasks.map(({ seq }) => seq));
+}
+
+const REMOVE = [
+  `DELETE FROM dibs.attempt WHERE task = ANY ($1::int8[])`,
+  `
+  DELETE FROM dibs.idempotency USING dibs.task
+  WHERE task.seq = ANY ($1::int8[]) AND idempotency.queue = task.queue AND idempotency.key = task.idempotency_key
+    AND idempotency.task = task.seq`,
+  `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`,
+] as const;
+
+/** Gone without a trace, those that were taken out of their places. Their keys and groups are free. */
+export async function removeTogether(tx: Tx, tasks: Found[]): Promise<void> {
+  if (tasks.length === 0) return;
+  for (const sql of REMOVE) tx.send(sql, seqsOf(tasks));
+  const heads = tasks.filter((task) => task.holdsGroup);
+  const groups = new Map(heads.map((task) => [`${task.queue.id} ${task.groupKey}`, task]));
+  for (const task of groups.values()) {
+    if (!(await isFollowed(tx, task))) await freeGroup(tx, task.queue, task.groupKey!);
+  }
+}

@@ -1,0 +1,157 @@
+import { type EndState, isEnd, type TravellingTask } from "../../core/task.ts";
+import type { Verbs } from "../../engine/engine.ts";
+import { INSERT_KEY, INSERT_TASK, takenKey } from "./add.ts";
+import {
+  announceTask,
+  enter,
+  INSERT_ATTEMPT,
+  INSERT_DEAD,
+  type Mover,
+  schedule,
+  takeLane,
+  watchTtl,
+} from "./line.ts";
+import { contentTypeOf, headersOf } from "./newcomers.ts";
+import type { Tx } from "./tx.ts";
+
+const ORIGIN = `SELECT task, created_at FROM origin WHERE id = ?`;
+const INSERT_ORIGIN = `INSERT INTO origin (id, task, created_at) VALUES (?, ?, ?)`;
+
+interface OriginRow {
+  task: number;
+  created_at: number;
+}
+
+export function arrive(tx: Tx, tasks: TravellingTask[]): Verbs["arrive"]["out"] {
+  return { store: tx.salt, tasks: tasks.map((task) => arriveOne(tx, task)) };
+}
+
+function arriveOne(tx: Tx, task: TravellingTask): { id: string; existing: boolean } {
+  const known = tx.get<OriginRow>(ORIGIN, task.origin);
+  if (known) return { id: tx.id(known.created_at, known.task), existing: true };
+  const key = task.holdsKey ? task.idempotencyKey! : undefined;
+  const taken = key === undefined ? undefined : takenKey(tx, { queue: task.queue, idempotencyKey: key });
+  if (taken && !isEnd(task.state)) {
+    tx.run(INSERT_ORIGIN, task.origin, taken.task, taken.created_at);
+    return { id: tx.id(taken.created_at, taken.task), existing: true };
+  }
+  const arrived = settleIn(tx, task);
+  tx.run(INSERT_ORIGIN, task.origin, arrived.seq, arrived.createdAt);
+  if (key !== undefined && !taken) holdKey(tx, arrived, key, task);
+  return { id: tx.id(arrived.createdAt, arrived.seq), existing: false };
+}
+
+const END_KEY = `UPDATE idempotency SET forget_at = ?, state = ? WHERE queue = ? AND key = ?`;
+
+function holdKey(tx: Tx, { queue, seq, createdAt }: Mover, key: string, task: TravellingTask): void {
+  tx.run(INSERT_KEY, queue.id, key, seq, createdAt);
+  if (isEnd(task.state)) tx.run(END_KEY, tx.now + task.keyFor!, task.state, queue.id, key);
+}
+
+function settleIn(tx: Tx, task: TravellingTask): Mover {
+  const { now } = tx;
+  const queue = tx.queue(task.queue);
+  const seq = ++tx.seq;
+  const arrived: Mover = {
+    seq,
+    queue,
+    createdAt: now - task.age,
+    rank: 0 - task.priority,
+    pos: seq,
+    groupKey: task.groupKey,
+    holdsGroup: false,
+    expiresAt: task.expiresIn === null ? null : now + task.expiresIn,
+    maxAttempts: task.maxAttempts,
+    keyed: task.idempotencyKey !== null,
+    failures: task.failures,
+  };
+  tx.run(
+    INSERT_TASK,
+    seq,
+    queue.id,
+    arrived.createdAt,
+    task.priority,
+    task.groupKey,
+    arrived.expiresAt,
+    task.maxAttempts,
+    task.idempotencyKey,
+    contentTypeOf(task),
+    headersOf(task),
+    task.data,
+  );
+  const last = writeLedger(tx, seq, task);
+  if (isEnd(task.state)) {
+    end(tx, arrived, task, task.state, last);
+    return arrived;
+  }
+  tx.flow(queue).added++;
+  announceTask(tx, "task.added", arrived, {});
+  watchTtl(tx, arrived);
+  lineUp(tx, arrived, task);
+  return arrived;
+}
+
+/** Under new fences, which later claims of this store will be above. Answers the last one; a success is in `ended`. */
+function writeLedger(tx: Tx, seq: number, { ledger }: TravellingTask): number {
+  for (const { attempt, worker, startedAgo, endedAgo, outcome, error } of ledger) {
+    tx.fence++;
+    if (outcome === "done") continue;
+    tx.run(
+      INSERT_ATTEMPT,
+      seq,
+      tx.fence,
+      attempt,
+      worker,
+      tx.now - startedAgo,
+      tx.now - endedAgo,
+      outcome,
+      error && error.name,
+      error && error.message,
+      error && error.stack,
+      error && error.fingerprint,
+    );
+  }
+  return tx.fence;
+}
+
+const INSERT_ENDED = `
+  INSERT INTO ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+
+function end(tx: Tx, { seq, queue }: Mover, task: TravellingTask, state: EndState, fence: number): void {
+  const endedAt = tx.now - task.endedAgo!;
+  const last = task.ledger.at(-1);
+  tx.count(queue, state, 1);
+  if (state === "dead") {
+    tx.run(INSERT_DEAD, seq, queue.id, endedAt, fence, last!.worker, last!.error!.fingerprint);
+    return;
+  }
+  const success = last?.outcome === "done" ? last : undefined;
+  tx.run(
+    INSERT_ENDED,
+    seq,
+    queue.id,
+    state,
+    endedAt,
+    success ? tx.now - success.startedAgo : null,
+    success?.attempt ?? null,
+    success ? fence : null,
+    success?.worker ?? null,
+    task.result,
+  );
+}
+
+function lineUp(tx: Tx, arrived: Mover, { dueIn, holdsGroup }: TravellingTask): void {
+  const later = dueIn !== null && dueIn > 0;
+  // The head of its group waits for its next try as the head; where there is another here, it waits behind that.
+  const isHead = later && holdsGroup && takeLane(tx, arrived);
+  if (later && holdsGroup === isHead) schedule(tx, arrived, tx.now + dueIn);
+  else enter(tx, arrived);
+}
+
+export function origins(tx: Tx, ids: string[]): (string | null)[] {
+  return ids.map((id) => {
+    const row = tx.get<OriginRow>(ORIGIN, id);
+    return row ? tx.id(row.created_at, row.task) : null;
+  });
+}

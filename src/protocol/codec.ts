@@ -1,0 +1,114 @@
+import { invalid } from "../core/errors.ts";
+import { show } from "../core/show.ts";
+
+/**
+ * The wire carries JSON. What JSON has no word for is an object whose one key is `$`:
+ *
+ *   {"$": ["bytes", "3q2+7w=="]}      a Uint8Array, in base64
+ *   {"$": ["number", "NaN"]}          NaN, Infinity, -Infinity: refused behind the wire with the same words as in process
+ *   {"$": ["undefined"]}              in a list; as a property it is left out
+ *   {"$": ["object", {"$": 1}]}       an object of the caller's that has such a key itself
+ *
+ * Most values have none of these, and then cost no copy, neither way.
+ */
+const TAG = "$";
+
+/** Deeper than anything a port takes or answers; a frame that is deeper would overflow the stack. */
+const DEEPEST = 100;
+
+export function encode(value: unknown): string {
+  return JSON.stringify(isPlain(value, 0) ? value : pack(value));
+}
+
+export function decode(text: string): unknown {
+  const value: unknown = JSON.parse(text);
+  // Within a text the quote before the colon is escaped: only a key looks like this.
+  return text.includes('"$":') ? unpack(value, 0) : value;
+}
+
+function isPlain(value: unknown, depth: number): boolean {
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+      return true;
+    case "number":
+      return Number.isFinite(value);
+    case "object":
+      break;
+    default:
+      return false;
+  }
+  if (value === null) return true;
+  if (depth > DEEPEST) throw invalid(`What is nested more than ${DEEPEST} deep cannot be sent to a server.`);
+  if (Array.isArray(value)) return value.every((part) => isPlain(part, depth + 1));
+  if (value instanceof Uint8Array || TAG in value) return false;
+  for (const key in value) {
+    const part = (value as Record<string, unknown>)[key];
+    if (part !== undefined && !isPlain(part, depth + 1)) return false;
+  }
+  return true;
+}
+
+function pack(value: unknown): unknown {
+  switch (typeof value) {
+    case "number":
+      return Number.isFinite(value) ? value : { [TAG]: ["number", String(value)] };
+    case "undefined":
+      return { [TAG]: ["undefined"] };
+    case "bigint":
+    case "function":
+    case "symbol":
+      throw invalid(
+        `${show(value)} cannot be sent to a server. Use texts, numbers, bytes and plain objects.`,
+      );
+    default:
+  }
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map(pack);
+  if (value instanceof Uint8Array) return { [TAG]: ["bytes", toBase64(value)] };
+  const parts: [string, unknown][] = [];
+  for (const [key, part] of Object.entries(value)) if (part !== undefined) parts.push([key, pack(part)]);
+  const packed = Object.fromEntries(parts);
+  return TAG in value ? { [TAG]: ["object", packed] } : packed;
+}
+
+function unpack(value: unknown, depth: number): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  if (depth > DEEPEST) throw invalid(`A frame is nested at most ${DEEPEST} deep.`);
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length; index++) value[index] = unpack(value[index], depth + 1);
+    return value;
+  }
+  if (TAG in value) return untag(value[TAG], depth);
+  return unpackParts(value as Record<string, unknown>, depth);
+}
+
+function unpackParts(value: Record<string, unknown>, depth: number): object {
+  for (const key of Object.keys(value)) {
+    // Assigned to, it would change what the object is.
+    if (key !== "__proto__") value[key] = unpack(value[key], depth + 1);
+  }
+  return value;
+}
+
+function untag(tagged: unknown, depth: number): unknown {
+  const [kind, content] = Array.isArray(tagged) ? (tagged as unknown[]) : [];
+  if (kind === "undefined") return undefined;
+  if (kind === "bytes" && typeof content === "string") return fromBase64(content);
+  if (kind === "number" && typeof content === "string") return Number(content);
+  if (kind === "object" && typeof content === "object" && content !== null) {
+    return unpackParts(content as Record<string, unknown>, depth);
+  }
+  throw invalid(
+    `{"$": …} stands for ["bytes", text], ["number", text], ["undefined"] or ["object", object].`,
+  );
+}
+
+function toBase64(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
+}
+
+/** A copy in memory of its own, as every store gives one. */
+function fromBase64(text: string): Uint8Array {
+  return new Uint8Array(Buffer.from(text, "base64"));
+}

@@ -1,0 +1,66 @@
+import type { Port } from "../core/port.ts";
+import type { NewTask } from "../core/task.ts";
+
+/** Events and the two things a port is, beside its verbs, have a way of their own. */
+export type WireVerb = Exclude<keyof Port, "clock" | "events" | "close">;
+
+export interface Traits {
+  /** How many arguments cross the wire. What comes after them, such as a transaction or a listener, cannot. */
+  args: number;
+  /**
+   * After a restart of the server nobody knows whether a call was carried out whose answer is missing. "safe": a second
+   * time does what once would have done, so it is sent again. "never": its caller is told OUTCOME_UNKNOWN.
+   * "ledger": sent again, and if the claim is gone, the task's ledger tells whether that was us.
+   */
+  again: "safe" | "never" | "ledger" | ((args: unknown[]) => boolean);
+  /** Changes nothing: an answer that is missing is no more than that. */
+  reads?: boolean;
+  /** May take any time to be answered: an outage is waited out. */
+  patient?: boolean;
+}
+
+/** The port's verbs on the wire: a new one is a line here. */
+export const VERBS: Record<WireVerb, Traits> = {
+  declare: { args: 3, again: "safe" },
+  pause: { args: 2, again: "safe" },
+  queues: { args: 1, again: "safe", reads: true },
+  stats: { args: 1, again: "safe", reads: true },
+  purge: { args: 1, again: "never" },
+  drop: { args: 1, again: "never" },
+  add: { args: 1, again: ([tasks]) => Array.isArray(tasks) && tasks.every(hasKey) },
+  subscribe: { args: 3, again: "safe" },
+  unsubscribe: { args: 2, again: "never" },
+  subscriptions: { args: 1, again: "safe", reads: true },
+  publish: { args: 1, again: ([message]) => hasKey(message) },
+  // What an unanswered one brought goes back before it is asked again: a worker's by rejoining, others by their lease.
+  claim: { args: 1, again: "safe" },
+  settle: { args: 2, again: "ledger" },
+  extend: { args: 2, again: "safe" },
+  progress: { args: 3, again: "safe" },
+  task: { args: 1, again: "safe", reads: true },
+  history: { args: 1, again: "safe", reads: true },
+  cancel: { args: 1, again: "safe" },
+  end: { args: 2, again: "safe", reads: true, patient: true },
+  list: { args: 1, again: "safe", reads: true },
+  patterns: { args: 3, again: "safe", reads: true },
+  redrive: { args: 3, again: "never" },
+  discard: { args: 2, again: "never" },
+  // A move asks all of these again after a crash; the stores take care of that.
+  depart: { args: 3, again: "safe" },
+  arrive: { args: 1, again: "safe" },
+  gone: { args: 1, again: "safe" },
+  // One that nobody knows of ends with its lease.
+  join: { args: 2, again: "safe" },
+  reconcile: { args: 2, again: "safe" },
+  rejoin: { args: 3, again: "never" },
+  leave: { args: 2, again: "safe" },
+  workers: { args: 1, again: "safe", reads: true },
+};
+
+function hasKey(given: unknown): boolean {
+  return (given as Partial<NewTask> | null | undefined)?.idempotencyKey !== undefined;
+}
+
+export function isWireVerb(name: unknown): name is WireVerb {
+  return typeof name === "string" && Object.hasOwn(VERBS, name);
+}

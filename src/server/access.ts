@@ -1,0 +1,55 @@
+import { DibsError } from "../core/errors.ts";
+import { EVERYTHING, Grant } from "./scopes.ts";
+import type { Tokens } from "./tokens.ts";
+
+export interface Entry {
+  /** Nobody else may resume what this one began. */
+  owner: string;
+  grant: Grant;
+}
+
+/** Who is let in: with tokens, who has one; without any, everybody, which is for this machine alone. */
+export class Access {
+  readonly #tokens: Tokens;
+  readonly #everybody: Entry = { owner: "everybody", grant: new Grant("everybody", EVERYTHING) };
+  readonly #letsAnyoneIn: boolean;
+  #hasAsked = false;
+
+  constructor(tokens: Tokens, options: { letAnyoneIn: boolean }) {
+    this.#tokens = tokens;
+    this.#letsAnyoneIn = options.letAnyoneIn;
+  }
+
+  /**
+   * Once there are tokens, one is needed, on whichever address, unless anyone may come in. That lasts as long as the
+   * server: to revoke the last token, or to lose their file, must not open it to everybody.
+   */
+  get asksForTokens(): boolean {
+    if (this.#letsAnyoneIn) return false;
+    this.#hasAsked ||= this.#tokens.list().length > 0;
+    return this.#hasAsked;
+  }
+
+  enter(token: string | undefined): Entry {
+    const asks = this.asksForTokens;
+    const known = token === undefined ? undefined : this.#tokens.check(token);
+    if (known) return known;
+    if (!asks) return this.#everybody;
+    throw new DibsError(
+      "FORBIDDEN",
+      token === undefined
+        ? "This server asks for a token. `dibs tokens add NAME --scope …` makes one; give it as DIBS_TOKEN, or open(url, { token })."
+        : "This token is not known here: it was revoked, or is another server's.",
+    );
+  }
+
+  /** By which a worker's session is known again after a restart. Without tokens all are one, and nothing has to be proved. */
+  ticketOf(owner: string, session: number): string {
+    return owner === this.#everybody.owner ? this.#everybody.owner : this.#tokens.ticketOf(owner, session);
+  }
+
+  /** Whether what was allowed once still is. */
+  isWelcome(owner: string): boolean {
+    return owner === this.#everybody.owner ? !this.asksForTokens : this.#tokens.has(owner);
+  }
+}

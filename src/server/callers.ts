@@ -1,0 +1,54 @@
+import type { IncomingHttpHeaders } from "node:http";
+import { isIP } from "node:net";
+import { DibsError } from "../core/errors.ts";
+import { show } from "../core/show.ts";
+
+export interface CallerRules {
+  /** Names by which this server may be called, beside localhost, addresses and the name it listens on. */
+  allowHosts: readonly string[];
+  /** Origins of web pages that may call it, beside its own. */
+  allowOrigins: readonly string[];
+}
+
+/**
+ * A web page that somebody here looks at must not reach this server: neither under a name that its author lets point at
+ * this machine (DNS rebinding), nor from its own origin. Programs send no Origin, and call us by names that are ours.
+ */
+export function checkCaller(headers: IncomingHttpHeaders, rules: CallerRules): void {
+  const host = hostOf(headers.host);
+  if (host === undefined || !isOurs(host, rules)) {
+    throw new DibsError(
+      "FORBIDDEN",
+      `This server is not called ${show(headers.host)}. If it should be, start it with --allow-host ${host ?? "NAME"}.`,
+    );
+  }
+  const { origin } = headers;
+  if (origin === undefined || rules.allowOrigins.includes(origin)) return;
+  if (URL.canParse(origin) && new URL(origin).host === headers.host?.toLowerCase()) return;
+  throw new DibsError(
+    "FORBIDDEN",
+    `Pages of ${show(origin)} may not call this server. If they should, start it with --allow-origin ${show(origin)}.`,
+  );
+}
+
+/** An address cannot be rebound: it means the machine it names. */
+function isOurs(host: string, { allowHosts }: CallerRules): boolean {
+  return host === "localhost" || isIP(host) !== 0 || allowHosts.includes(host);
+}
+
+/** Without the port and the brackets. */
+function hostOf(header: string | undefined): string | undefined {
+  if (header === undefined) return undefined;
+  const url = `http://${header}`;
+  if (!URL.canParse(url) || /[/?#@\\]/.test(header)) return undefined;
+  return new URL(url).hostname.replace(/^\[(.*)\]$/, "$1");
+}
+
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+/** The token of `Authorization: Bearer …`; undefined: there is none. */
+export function bearerOf(headers: IncomingHttpHeaders): string | undefined {
+  return /^Bearer +(\S+) *$/i.exec(headers.authorization ?? "")?.[1];
+}

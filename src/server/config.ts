@@ -1,0 +1,174 @@
+import { readFileSync } from "node:fs";
+import { parseDuration } from "../core/duration.ts";
+import { DibsError, invalid } from "../core/errors.ts";
+import { show } from "../core/show.ts";
+
+/** What a server can be told, in one place: as a flag, as a variable of the environment, in a file, or not at all. */
+export interface Setting {
+  about: string;
+  /** What the flag takes; a switch takes nothing. */
+  takes: "TEXT" | "PATH" | "NUMBER" | "DURATION" | "LIST" | null;
+  unless: string | number | boolean | null | readonly string[];
+}
+
+export const SETTINGS = {
+  url: { about: "the store: a file, postgres://… or :memory:", takes: "TEXT", unless: "./dibs.db" },
+  host: { about: "the address to listen on", takes: "TEXT", unless: "127.0.0.1" },
+  port: { about: "the port to listen on; 0: any that is free", takes: "NUMBER", unless: 7411 },
+  tokens: { about: "the file of the tokens; beside the store unless set", takes: "PATH", unless: null },
+  letAnyoneIn: { about: "whoever reaches the address may do everything", takes: null, unless: false },
+  allowHost: { about: "a name by which this server may be called", takes: "LIST", unless: [] },
+  allowOrigin: { about: "an origin whose pages may call this server", takes: "LIST", unless: [] },
+  tlsCert: { about: "the certificate, for https", takes: "PATH", unless: null },
+  tlsKey: { about: "the certificate's key", takes: "PATH", unless: null },
+  drain: { about: "what SIGTERM leaves clients to finish", takes: "DURATION", unless: 25_000 },
+  maxConnections: { about: "connections at once", takes: "NUMBER", unless: 20_000 },
+  maxFrame: { about: "bytes of one message from a client", takes: "NUMBER", unless: 32 * 1024 * 1024 },
+  resume: { about: "what a lost connection has to resume", takes: "DURATION", unless: 3_000 },
+  beat: { about: "how often a sign of life is looked for", takes: "DURATION", unless: 5_000 },
+  logLevel: { about: "what is logged: debug, info, warn, error, silent", takes: "TEXT", unless: "info" },
+} as const satisfies Record<string, Setting>;
+
+export type SettingName = keyof typeof SETTINGS;
+
+export interface Config {
+  url: string;
+  host: string;
+  port: number;
+  tokens: string | null;
+  letAnyoneIn: boolean;
+  allowHost: string[];
+  allowOrigin: string[];
+  tlsCert: string | null;
+  tlsKey: string | null;
+  drain: number;
+  maxConnections: number;
+  maxFrame: number;
+  resume: number;
+  beat: number;
+  logLevel: string;
+}
+
+export interface Resolved {
+  config: Config;
+  /** Where each value came from, in words. */
+  sources: Record<SettingName, string>;
+}
+
+/** Flags before the environment, the environment before the file, the file before what holds unless set. */
+export function resolveConfig(
+  flags: Partial<Record<SettingName, unknown>>,
+  env: NodeJS.ProcessEnv,
+  file?: string,
+): Resolved {
+  const inFile = file === undefined ? {} : readConfigFile(file);
+  const values: Record<string, unknown> = {};
+  const sources = {} as Record<SettingName, string>;
+  for (const name of Object.keys(SETTINGS) as SettingName[]) {
+    const setting: Setting = SETTINGS[name];
+    const [value, source] = find(name, flags, env, inFile, file);
+    values[name] = value === undefined ? setting.unless : parse(value, setting, source);
+    sources[name] = source;
+  }
+  return { config: values as unknown as Config, sources };
+}
+
+export function flagOf(name: SettingName): string {
+  return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+}
+
+export function variableOf(name: SettingName): string {
+  return `DIBS_${name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
+}
+
+function find(
+  name: SettingName,
+  flags: Partial<Record<SettingName, unknown>>,
+  env: NodeJS.ProcessEnv,
+  inFile: Record<string, unknown>,
+  file: string | undefined,
+): [unknown, string] {
+  if (flags[name] !== undefined) return [flags[name], flagOf(name)];
+  const variable = variableOf(name);
+  if (env[variable]) return [env[variable], variable];
+  // A secret in a file of its own, as Docker and Kubernetes hand them out.
+  const path = env[`${variable}_FILE`];
+  if (path) return [readSecret(path, `${variable}_FILE`), `${variable}_FILE`];
+  if (inFile[name] !== undefined) return [inFile[name], file!];
+  return [undefined, "unless set"];
+}
+
+function parse(value: unknown, { takes }: Setting, source: string): unknown {
+  switch (takes) {
+    case "NUMBER": {
+      const number = typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value;
+      if (Number.isSafeInteger(number) && (number as number) >= 0) return number;
+      throw invalid(`${source} is a whole number, 0 or more; got ${show(value)}.`);
+    }
+    case "DURATION":
+      return parseDuration(typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value, source);
+    case "LIST": {
+      const list = typeof value === "string" ? value.split(",") : value;
+      if (Array.isArray(list)) return list.map((each) => String(each).trim()).filter((each) => each !== "");
+      throw invalid(`${source} is a list, or texts with commas between them; got ${show(value)}.`);
+    }
+    case null:
+      if (typeof value === "boolean") return value;
+      if (value === "true" || value === "1") return true;
+      if (value === "false" || value === "0") return false;
+      throw invalid(`${source} is true or false; got ${show(value)}.`);
+    default:
+      if (typeof value === "string" && value !== "") return value;
+      throw invalid(`${source} is a text; got ${show(value)}.`);
+  }
+}
+
+function readConfigFile(path: string): Record<string, unknown> {
+  let given: unknown;
+  try {
+    given = JSON.parse(readFileSync(path, "utf8"));
+  } catch (error) {
+    throw invalid(`The configuration in ${path} cannot be read: ${(error as Error).message}.`);
+  }
+  if (typeof given !== "object" || given === null || Array.isArray(given))
+    throw invalid(`The configuration in ${path} is an object, such as { "port": 7411 }; got ${show(given)}.`);
+  const unknown = Object.keys(given).find((name) => !(name in SETTINGS));
+  if (unknown !== undefined) {
+    throw invalid(
+      `${path} sets ${show(unknown)}, which is no setting. Known: ${Object.keys(SETTINGS).join(", ")}.`,
+    );
+  }
+  return given as Record<string, unknown>;
+}
+
+function readSecret(path: string, variable: string): string {
+  try {
+    return readFileSync(path, "utf8").trim();
+  } catch (error) {
+    throw new DibsError(
+      "INVALID",
+      `${variable} names a file that cannot be read: ${(error as Error).message}.`,
+    );
+  }
+}
+
+/** Every value and where it came from, for people; passwords left out. */
+export function printConfig({ config, sources }: Resolved): string {
+  const rows = (Object.keys(SETTINGS) as SettingName[]).map((name) => {
+    const value = name === "url" ? withoutPassword(config.url) : config[name];
+    return [name, JSON.stringify(value), sources[name]] as const;
+  });
+  const width = (column: 0 | 1): number => Math.max(...rows.map((row) => row[column].length));
+  return rows
+    .map(([name, value, source]) => `${name.padEnd(width(0))}  ${value.padEnd(width(1))}  ${source}`)
+    .join("\n");
+}
+
+export function withoutPassword(url: string): string {
+  if (!/^[a-z][a-z0-9+]*:\/\//i.test(url) || !URL.canParse(url)) return url;
+  const parsed = new URL(url);
+  if (parsed.password === "" && parsed.search === "") return url;
+  if (parsed.password !== "") parsed.password = "***";
+  if (parsed.searchParams.has("password")) parsed.searchParams.set("password", "***");
+  return parsed.href;
+}

@@ -1,0 +1,200 @@
+import type { DibsEvent } from "../core/events.ts";
+import type { ClaimWish, ListQuery, Port, SettleRef, Word } from "../core/port.ts";
+import type { ClaimedTask, ClaimRef, NewMessage, NewTask, WorkerInfo } from "../core/task.ts";
+import { subscriptionQueue } from "../core/topic.ts";
+import type { Grant, Kind } from "./scopes.ts";
+
+/** An action that only an administrator may take, as the audit trail tells it. */
+export interface AdminAction {
+  by: string;
+  verb: string;
+  queue: string;
+}
+
+/** Queues of tasks that were claimed through here, so that a settlement need not look its task up. */
+const REMEMBERED = 10_000;
+
+/**
+ * The port as far as a grant goes: every door lets its callers reach no other. Verbs that name a task are judged by the
+ * queue it is in; for who may do so on all queues nobody looks that up.
+ */
+export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction) => void): Port {
+  const queues = new Map<string, string>();
+
+  /** A star: every queue there is. */
+  const admin = (verb: string, queue: string): void => {
+    if (queue !== "*" || !grant.allowsAll("admin")) grant.need(["admin"], [queue]);
+    audit({ by: grant.name, verb, queue });
+  };
+
+  const remember = ({ id, queue }: ClaimedTask): void => {
+    queues.set(id, queue);
+    if (queues.size > REMEMBERED) queues.delete(queues.keys().next().value!);
+  };
+
+  /** Waits only where a task has to be looked up: otherwise calls take effect in the order they are made. */
+  const needForTask = (kinds: Kind[], id: string): Promise<void> | undefined => {
+    if (kinds.some((kind) => grant.allowsAll(kind))) return undefined;
+    const queue = queues.get(id);
+    if (queue === undefined) return port.task(id).then((task) => grant.need(kinds, [task.queue]));
+    grant.need(kinds, [queue]);
+    return undefined;
+  };
+
+  const onTask = async <T>(kinds: Kind[], id: string, run: () => Promise<T>): Promise<T> => {
+    const lookUp = needForTask(kinds, id);
+    if (lookUp) await lookUp;
+    return run();
+  };
+
+  /** What is of no shape at all is the port's to refuse. */
+  const needForAdds = (adds: unknown, placeOf: (add: Added) => unknown): void => {
+    if (Array.isArray(adds))
+      grant.need(
+        ["add"],
+        adds.map((add: Added | null) => placeOf(add ?? {})),
+      );
+  };
+
+  /** Those that may be seen. */
+  const visible = <T>(items: T[], queuesOf: (item: T) => string[]): T[] =>
+    grant.allowsAll("read")
+      ? items
+      : items.filter((item) => queuesOf(item).some((queue) => grant.allows("read", queue)));
+
+  return {
+    clock: port.clock,
+    declare: async (queue, policy, options) => {
+      if (options?.force) admin("declare", queue);
+      else grant.need(["add", "work"], [queue]);
+      return port.declare(queue, policy, options);
+    },
+    pause: async (queue, paused) => {
+      admin(paused ? "pause" : "resume", queue);
+      return port.pause(queue, paused);
+    },
+    queues: async (queue) => {
+      if (queue !== undefined) grant.need(["read"], [queue]);
+      return visible(await port.queues(queue), ({ name }) => [name]);
+    },
+    stats: async (queue) => {
+      grant.need(["read"], [queue]);
+      return port.stats(queue);
+    },
+    purge: async (queue) => {
+      admin("purge", queue);
+      return port.purge(queue);
+    },
+    drop: async (queue) => {
+      admin("drop", queue);
+      return port.drop(queue);
+    },
+    add: async (tasks, options) => {
+      needForAdds(tasks, queueOf);
+      return port.add(tasks, options);
+    },
+    subscribe: async (pattern, group, policy) => {
+      grant.need(["work"], [subscriptionQueue(pattern, group)]);
+      return port.subscribe(pattern, group, policy);
+    },
+    unsubscribe: async (pattern, group) => {
+      admin("unsubscribe", subscriptionQueue(pattern, group));
+      return port.unsubscribe(pattern, group);
+    },
+    subscriptions: async (topic) => visible(await port.subscriptions(topic), ({ queue }) => [queue]),
+    publish: async (message, options) => {
+      needForAdds([message], topicOf);
+      return port.publish(message, options);
+    },
+    claim: async (wish: ClaimWish) => {
+      grant.need(["work"], wish.queues);
+      const result = await port.claim(wish);
+      if (!grant.allowsAll("work")) result.tasks.forEach(remember);
+      return result;
+    },
+    settle: async (claim: SettleRef, word: Word, options) => {
+      if (word.kind === "ack") needForAdds(word.adds, eitherOf);
+      return onTask(["work"], claim.id, () => port.settle(claim, word, options));
+    },
+    extend: async (claim: ClaimRef, lease) => onTask(["work"], claim.id, () => port.extend(claim, lease)),
+    progress: async (claim: ClaimRef, value, note) =>
+      onTask(["work"], claim.id, () => port.progress(claim, value, note)),
+    task: async (id) => onTask(["read"], id, () => port.task(id)),
+    history: async (id) => onTask(["read", "work"], id, () => port.history(id)),
+    cancel: async (id) =>
+      onTask(["admin"], id, () => {
+        audit({ by: grant.name, verb: "cancel", queue: `of task ${id}` });
+        return port.cancel(id);
+      }),
+    // Whoever added a task may learn what became of it.
+    end: async (id, options) => onTask(["read", "add"], id, () => port.end(id, options)),
+    list: async (query: ListQuery) => {
+      grant.need(["read"], [query.queue]);
+      return port.list(query);
+    },
+    patterns: async (queue, by, limit) => {
+      grant.need(["read"], [queue]);
+      return port.patterns(queue, by, limit);
+    },
+    redrive: async (queue, filter, spacing) => {
+      admin("redrive", queue);
+      return port.redrive(queue, filter, spacing);
+    },
+    discard: async (queue, filter) => {
+      admin("discard", queue);
+      return port.discard(queue, filter);
+    },
+    // Tasks that move from store to store may come from and go to any queue.
+    depart: async (queue, to, limit) => {
+      admin("move", "*");
+      return port.depart(queue, to, limit);
+    },
+    arrive: async (travelling) => {
+      admin("move", "*");
+      return port.arrive(travelling);
+    },
+    gone: async (travelling) => {
+      admin("move", "*");
+      return port.gone(travelling);
+    },
+    join: async (worker: WorkerInfo, lease, listener) => {
+      grant.need(["work"], worker.queues);
+      return port.join(worker, lease, listener);
+    },
+    reconcile: async (session, fences) => port.reconcile(session, fences),
+    // Whose a session is, the door knows that gave it out.
+    rejoin: async (session, fences, listener) => port.rejoin(session, fences, listener),
+    leave: async (session, options) => port.leave(session, options),
+    workers: async (queue) => {
+      if (queue !== undefined) grant.need(["read"], [queue]);
+      return visible(await port.workers(queue), (worker) => worker.queues);
+    },
+    events: (signal) => visibleEvents(port.events(signal), grant),
+    close: () => port.close(),
+  };
+}
+
+type Added = Partial<NewTask & NewMessage>;
+
+const queueOf = ({ queue }: Added): unknown => queue;
+/** A topic stands where the queues of its subscriptions do. */
+const topicOf = ({ topic }: Added): unknown => `topic/${topic}`;
+/** Told apart as the engines do. */
+const eitherOf = (add: Added): unknown => ("topic" in add ? topicOf(add) : queueOf(add));
+
+function visibleEvents(
+  events: AsyncIterableIterator<DibsEvent>,
+  grant: Grant,
+): AsyncIterableIterator<DibsEvent> {
+  return grant.allowsAll("read") ? events : filterEvents(events, grant);
+}
+
+/** Workers serve several queues, so that their coming and going is told to those who may see all. */
+async function* filterEvents(
+  events: AsyncIterableIterator<DibsEvent>,
+  grant: Grant,
+): AsyncGenerator<DibsEvent, void, void> {
+  for await (const event of events) {
+    if (event.type === "gap" || ("queue" in event && grant.allows("read", event.queue))) yield event;
+  }
+}

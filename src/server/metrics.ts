@@ -1,0 +1,121 @@
+import { Counter, Gauge, Histogram, Registry } from "@prometheus-io/client";
+import type { ClaimResult, Port, SettleRef, Word } from "../core/port.ts";
+import type { AddedTask } from "../core/task.ts";
+
+/** Queues of one scrape: beyond them, whoever scrapes has other troubles. */
+const MOST_QUEUES = 1_000;
+/** Claims whose time is taken. Those that were never settled are forgotten, the oldest first. */
+const MOST_CLAIMS = 100_000;
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3_600];
+
+/**
+ * What went through this server is counted as it goes; what lies in the store is asked for when somebody scrapes. Several
+ * servers on one store each count their own share, and all show the same depths.
+ */
+export class Metrics {
+  readonly #store: Port;
+  readonly #registry = new Registry();
+  readonly #claimedAt = new Map<number, { queue: string; at: number }>();
+  readonly #added = this.#counter("dibs_tasks_added_total", "Tasks added through this server.", ["queue"]);
+  readonly #claimed = this.#counter("dibs_tasks_claimed_total", "Tasks claimed through it.", ["queue"]);
+  readonly #settled = this.#counter(
+    "dibs_tasks_settled_total",
+    "Claims settled through it, by the holder's word.",
+    ["queue", "word"],
+  );
+  readonly #wait = this.#histogram("dibs_task_wait_seconds", "From add to claim.", ["queue"]);
+  readonly #service = this.#histogram("dibs_task_service_seconds", "From claim to settlement.", ["queue"]);
+  readonly #calls = this.#histogram("dibs_call_seconds", "From a call to its commit.", ["verb"]);
+  readonly #depth = this.#gauge("dibs_queue_depth", "Tasks in the store, by state.", ["queue", "state"]);
+  readonly #oldest = this.#gauge("dibs_queue_oldest_seconds", "Age of the oldest task that is ready.", [
+    "queue",
+  ]);
+  readonly #workers = this.#gauge("dibs_queue_workers", "Workers that give signs of life.", ["queue"]);
+  readonly #paused = this.#gauge("dibs_queue_paused", "1 while nothing is handed out.", ["queue"]);
+  readonly #clients = this.#gauge("dibs_clients", "Clients that are connected, or may yet resume.", []);
+
+  constructor(store: Port) {
+    this.#store = store;
+  }
+
+  /** The same port, counted. Calls are passed on in the moment they are made. */
+  measure(port: Port): Port {
+    return {
+      ...port,
+      add: (tasks, options) => this.#timed("add", port.add(tasks, options), (added) => this.#count(added)),
+      publish: (message, options) =>
+        this.#timed("publish", port.publish(message, options), (added) => this.#count(added)),
+      claim: (wish) => {
+        const answer = port.claim(wish);
+        answer.then(
+          (result) => this.#noteClaims(result),
+          () => {},
+        );
+        return answer;
+      },
+      settle: (claim, word, options) =>
+        this.#timed("settle", port.settle(claim, word, options), () => this.#noteSettled(claim, word)),
+    };
+  }
+
+  /** As Prometheus reads it. */
+  async scrape(clients: number): Promise<string> {
+    const queues = (await this.#store.queues()).slice(0, MOST_QUEUES);
+    const stats = await Promise.all(queues.map(({ name }) => this.#store.stats(name)));
+    for (const gauge of [this.#depth, this.#oldest, this.#workers, this.#paused]) gauge.reset();
+    for (const { queue, depth, oldestAge, workers, paused } of stats) {
+      for (const [state, count] of Object.entries(depth)) this.#depth.set({ queue, state }, count as number);
+      this.#oldest.set({ queue }, (oldestAge ?? 0) / 1_000);
+      this.#workers.set({ queue }, workers);
+      this.#paused.set({ queue }, paused ? 1 : 0);
+    }
+    this.#clients.set(clients);
+    return this.#registry.metrics();
+  }
+
+  #timed<T>(verb: string, answer: Promise<T>, onAnswer: (value: T) => void): Promise<T> {
+    const began = performance.now();
+    const note = (value: T): void => {
+      this.#calls.observe({ verb }, (performance.now() - began) / 1_000);
+      onAnswer(value);
+    };
+    answer.then(note, () => {});
+    return answer;
+  }
+
+  #count(added: AddedTask[]): void {
+    for (const { queue, existing } of added) if (!existing) this.#added.inc({ queue });
+  }
+
+  #noteClaims({ tasks }: ClaimResult): void {
+    const { wall, awake } = this.#store.clock.read();
+    for (const { queue, fence, createdAt } of tasks) {
+      this.#claimed.inc({ queue });
+      this.#wait.observe({ queue }, Math.max(0, wall - createdAt) / 1_000);
+      this.#claimedAt.set(fence, { queue, at: awake });
+      if (this.#claimedAt.size > MOST_CLAIMS) this.#claimedAt.delete(this.#claimedAt.keys().next().value!);
+    }
+  }
+
+  /** A claim of before a restart is nobody's here; what its holder calls its queue is not taken for a label. */
+  #noteSettled({ fence }: SettleRef, { kind }: Word): void {
+    const claimed = this.#claimedAt.get(fence);
+    const queue = claimed?.queue ?? "unknown";
+    this.#settled.inc({ queue, word: kind });
+    if (!claimed) return;
+    this.#claimedAt.delete(fence);
+    this.#service.observe({ queue }, Math.max(0, this.#store.clock.read().awake - claimed.at) / 1_000);
+  }
+
+  #counter<Label extends string>(name: string, help: string, labelNames: Label[]): Counter<Label> {
+    return new Counter({ name, help, labelNames, registers: [this.#registry] });
+  }
+
+  #gauge<Label extends string>(name: string, help: string, labelNames: Label[]): Gauge<Label> {
+    return new Gauge({ name, help, labelNames, registers: [this.#registry] });
+  }
+
+  #histogram<Label extends string>(name: string, help: string, labelNames: Label[]): Histogram<Label> {
+    return new Histogram({ name, help, labelNames, buckets: SECONDS, registers: [this.#registry] });
+  }
+}

@@ -1,0 +1,81 @@
+import { readFileSync } from "node:fs";
+import { pino } from "pino";
+import { openPort } from "../api/open.ts";
+import { invalid } from "../core/errors.ts";
+import type { Logger } from "../core/logger.ts";
+import type { Port } from "../core/port.ts";
+import { systemClock } from "../engine/system-clock.ts";
+import { Access } from "./access.ts";
+import { type Config, withoutPassword } from "./config.ts";
+import { Server } from "./server.ts";
+import { Tokens, tokensPathOf } from "./tokens.ts";
+
+export interface Serving {
+  url: string;
+  asksForTokens: boolean;
+  /** In good order: not ready, nothing handed out, clients finish, the rest is released, closed. */
+  stop(): Promise<void>;
+}
+
+/** A server as its configuration says: the store, who may come in, the address. */
+export async function serve(config: Config): Promise<Serving> {
+  if (/^(https?|wss?):/i.test(config.url))
+    throw invalid(
+      `--url names the store to serve, a file or postgres://…; ${config.url} is a server itself.`,
+    );
+  const log = pino({ level: config.logLevel, base: { name: "dibs" } }, pino.destination(2));
+  const logger: Logger = {
+    warn: (message, details) => log.warn(details ?? {}, message),
+    error: (message, details) => log.error(details ?? {}, message),
+  };
+  const access = new Access(new Tokens(tokensPathOf(config)), { letAnyoneIn: config.letAnyoneIn });
+  const store = await openPort(config.url, { logger });
+  const server = await start(config, store, access, logger, (action) =>
+    log.info({ audit: action }, "an administrator's action"),
+  );
+  log.info({ url: server.url, store: withoutPassword(config.url) }, "listening");
+  return {
+    url: server.url,
+    asksForTokens: access.asksForTokens,
+    stop: async () => {
+      log.info({ clients: server.clients }, "stopping: clients finish what they hold");
+      await server.drain(config.drain);
+      await server.close();
+      await store.close();
+      log.info("stopped");
+    },
+  };
+}
+
+async function start(
+  config: Config,
+  store: Port,
+  access: Access,
+  logger: Logger,
+  audit: (action: object) => void,
+): Promise<Server> {
+  const { host, port, letAnyoneIn, allowHost, allowOrigin, maxConnections, maxFrame } = config;
+  try {
+    return await Server.start({
+      ...{ store, access, host, port, letAnyoneIn, maxConnections, logger, audit },
+      clock: systemClock,
+      allowHosts: allowHost,
+      allowOrigins: allowOrigin,
+      tls: readTls(config),
+      native: { maxFrame, resumeMs: config.resume, beatMs: config.beat },
+    });
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+function readTls({ tlsCert, tlsKey }: Config): { cert: Buffer; key: Buffer } | undefined {
+  if (tlsCert === null && tlsKey === null) return undefined;
+  if (tlsCert === null || tlsKey === null) throw invalid("--tls-cert and --tls-key are given together.");
+  try {
+    return { cert: readFileSync(tlsCert), key: readFileSync(tlsKey) };
+  } catch (error) {
+    throw invalid(`The certificate or its key cannot be read: ${(error as Error).message}.`);
+  }
+}

@@ -1,0 +1,138 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { EXIT } from "../../src/cli/exit.ts";
+import { open } from "../../src/index.ts";
+
+const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
+
+function makeFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "dibs-cli-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+function start(folder: string, args: string[], env: NodeJS.ProcessEnv = {}) {
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    cwd: folder,
+    env: { PATH: process.env["PATH"], ...env },
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  return child;
+}
+
+async function dibs(
+  folder: string,
+  args: string[],
+  options: { env?: NodeJS.ProcessEnv; input?: string } = {},
+) {
+  const child = start(folder, args, options.env);
+  const text = { stdout: "", stderr: "" };
+  child.stdout.setEncoding("utf8").on("data", (part: string) => (text.stdout += part));
+  child.stderr.setEncoding("utf8").on("data", (part: string) => (text.stderr += part));
+  child.stdin.end(options.input ?? "");
+  const [code] = (await once(child, "close")) as [number | null];
+  return { code, ...text };
+}
+
+async function serve(folder: string, ...flags: string[]) {
+  const child = start(folder, ["serve", "--port", "0", ...flags]);
+  const [line] = (await once(createInterface({ input: child.stdout }), "line")) as [string];
+  const url = /^dibs listens on (http:\/\/\S+)$/.exec(line)?.[1];
+  if (url === undefined) throw new Error(`dibs serve said ${line}`);
+  return { child, url };
+}
+
+describe("dibs serve", () => {
+  test("serves a file to commands and programs, and stops when it is told to", async () => {
+    const folder = makeFolder();
+    const { child, url } = await serve(folder, "--url", "work.db");
+    const added = await dibs(
+      folder,
+      ["add", "emails", '{"to":"ada"}', "--priority", "5", "--header", "a=b"],
+      {
+        env: { DIBS_URL: url },
+      },
+    );
+    expect(added).toMatchObject({
+      code: EXIT.done,
+      stdout: expect.stringMatching(/^[0-9a-f-]{36}\n$/),
+      stderr: "",
+    });
+    const remote = await open(url);
+    onTestFinished(() => remote.close());
+    const [claim] = await remote.queue("emails").claim();
+    expect(claim).toMatchObject({
+      data: { to: "ada" },
+      priority: 5,
+      headers: { a: "b" },
+      id: added.stdout.trim(),
+    });
+    await claim!.ack();
+    child.kill("SIGTERM");
+    expect(await once(child, "close")).toEqual([0, null]);
+    const stats = await dibs(folder, ["queues", "--json", "--url", "work.db"]);
+    expect(JSON.parse(stats.stdout)).toMatchObject([{ queue: "emails", depth: { done: 1, ready: 0 } }]);
+  });
+
+  test("asks for the tokens that dibs tokens makes", async () => {
+    const folder = makeFolder();
+    const made = await dibs(folder, ["tokens", "add", "ci", "--scope", "add:emails", "read:*", "--json"]);
+    const { token } = JSON.parse(made.stdout) as { token: string };
+    const { url } = await serve(folder);
+    const without = await dibs(folder, ["add", "emails", "1", "--url", url]);
+    expect(without).toMatchObject({ code: EXIT.forbidden, stderr: expect.stringContaining("DIBS_TOKEN") });
+    const env = { DIBS_TOKEN: token };
+    expect(await dibs(folder, ["add", "emails", "1", "--url", url], { env })).toMatchObject({
+      code: EXIT.done,
+    });
+    expect(await dibs(folder, ["add", "other", "1", "--url", url], { env })).toMatchObject({
+      code: EXIT.forbidden,
+      stderr: expect.stringContaining("add:other"),
+    });
+    const listed = await dibs(folder, ["tokens", "ls"]);
+    expect(listed.stdout).toMatch(/ci +[0-9a-f]{12} +add:emails read:\*/);
+    expect(listed.stdout).not.toContain(token);
+    expect(await dibs(folder, ["tokens", "revoke", "ci"])).toMatchObject({ code: EXIT.done });
+  });
+
+  test("refuses an address that others reach, and prints its configuration", async () => {
+    const folder = makeFolder();
+    const refused = await dibs(folder, ["serve", "--host", "0.0.0.0"]);
+    expect(refused).toMatchObject({ code: EXIT.usage, stderr: expect.stringContaining("--let-anyone-in") });
+    const printed = await dibs(folder, ["serve", "--print-config", "--port", "1"], {
+      env: { DIBS_DRAIN: "5s" },
+    });
+    expect(printed.stdout).toMatch(/^port +1 +--port$/m);
+    expect(printed.stdout).toMatch(/^drain +5000 +DIBS_DRAIN$/m);
+  });
+});
+
+describe("dibs add", () => {
+  test("adds a task for every line of standard input", async () => {
+    const folder = makeFolder();
+    const lines = Array.from({ length: 1_200 }, (_, n) => JSON.stringify({ n })).join("\n");
+    const { stdout, code } = await dibs(folder, ["add", "numbers", "-"], { input: `${lines}\n\n` });
+    expect(code).toBe(EXIT.done);
+    expect(new Set(stdout.trim().split("\n")).size).toBe(1_200);
+    const table = await dibs(folder, ["queues"]);
+    expect(table.stdout).toMatch(/^QUEUE +READY .*\nnumbers +1200 /);
+  });
+
+  test.each([
+    [["add", "emails", "{"], EXIT.usage, "is not JSON"],
+    [["add", "a b", "1"], EXIT.usage, "queue name"],
+    [["add", "emails", "1", "--priority", "high"], EXIT.usage, "whole number"],
+    [["add", "emails", "1", "--delay", "soon"], EXIT.usage, "duration"],
+    [["add", "emails", "1", "--url", "http://127.0.0.1:1"], EXIT.unavailable, "dibs serve"],
+    [["add"], EXIT.usage, "missing required argument"],
+    [["ad", "emails"], EXIT.usage, "unknown command"],
+  ])("says what is wrong with %j", async (args, code, words) => {
+    expect(await dibs(makeFolder(), args)).toMatchObject({ code, stderr: expect.stringContaining(words) });
+  });
+});

@@ -1,0 +1,10 @@
+// Transactions of the caller's own, with each library that people use to talk to PostgreSQL.
+
+import { conformance } from "../../src/engine/conformance/index.ts";
+import { LIBRARIES } from "../postgres/libraries.ts";
+import { dropAfterAll, postgresWith } from "./postgres-harness.ts";
+
+dropAfterAll();
+for (const [name, begin] of Object.entries(LIBRARIES)) {
+  conformance(`PostgreSQL with ${name}`, postgresWith(begin), ["transactions"]);
+}

@@ -1,0 +1,32 @@
+import { openRemote } from "../../src/client/remote.ts";
+import { SILENT } from "../../src/core/logger.ts";
+import type { Harness, Opened } from "../../src/engine/conformance/harness.ts";
+import type { ManualClock } from "../../src/testing/manual-clock.ts";
+import { startServer } from "../server/start.ts";
+
+/**
+ * The same store behind a server, asked by the remote client through a real connection. An opener is a server with
+ * its client: several servers share one store as several processes do.
+ */
+export function remote(store: Harness): Harness {
+  return {
+    shared: store.shared,
+    open: async (clock, cleanUp) => serve(await store.open(clock, cleanUp), clock),
+  };
+}
+
+async function serve({ port: broker, hang, another }: Opened, clock: ManualClock): Promise<Opened> {
+  const server = await startServer(broker, { clock });
+  const client = await openRemote({ url: server.url, clock, logger: SILENT });
+  let closed: Promise<void> | undefined;
+  const close = async (): Promise<void> => {
+    await client.close();
+    await server.close();
+    await broker.close();
+  };
+  return {
+    port: { ...client, close: () => (closed ??= close()) },
+    hang,
+    ...(another && { another: async () => serve(await another(), clock) }),
+  };
+}

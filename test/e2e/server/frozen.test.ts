@@ -1,0 +1,84 @@
+import { describe, expect } from "vitest";
+import { actsOf, test } from "../harness/stage.ts";
+import { ServedStage } from "./served-stage.ts";
+
+describe.concurrent("a server that is frozen", () => {
+  test("is noticed, and its clients go on with what they hold when it thaws", async ({ stage }) => {
+    // Quick beats: three of them without a word, and the connection is taken for dead.
+    const served = await ServedStage.start(stage, { beat: 200 });
+    const worker = await stage.startWorker({ policy: { lease: "30s" }, work: { name: "w" } });
+    const dibs = await stage.open();
+    const queue = actsOf(dibs);
+    const task = await queue.add({ do: "pass", gate: "thawed" });
+    await worker.hears("start");
+
+    served.program.signal("SIGSTOP");
+    const adding = queue.add({ do: "echo", value: "added while it was frozen" });
+    const warned = await worker.hears("warned", ({ message }) => String(message).includes("silent"));
+    expect(warned["message"]).toContain("connecting anew");
+    served.program.signal("SIGCONT");
+
+    worker.tell({ open: "thawed" });
+    expect(await task.result({ timeout: "20s" })).toBe("thawed");
+    expect(await (await adding).result({ timeout: "20s" })).toBe("added while it was frozen");
+    // It was the server that was silent, not the worker: nobody lost anything.
+    expect(await task.history()).toMatchObject([{ attempt: 1, outcome: "done" }]);
+    expect(worker.all("abort")).toEqual([]);
+  });
+
+  test("takes nothing from its idle clients for its own silence", async ({ stage }) => {
+    const served = await ServedStage.start(stage, { beat: 200, resume: 200 });
+    const worker = await stage.startWorker({ policy: { lease: "30s" }, work: { name: "w" } });
+    const dibs = await stage.open();
+    const task = await actsOf(dibs).add({ do: "pass", gate: "go" });
+    await worker.hears("start");
+    // Frozen for less than clients take for death, and more than beats would have counted.
+    served.program.signal("SIGSTOP");
+    await new Promise((resolve) => setTimeout(resolve, 350));
+    served.program.signal("SIGCONT");
+    worker.tell({ open: "go" });
+    expect(await task.result({ timeout: "20s" })).toBe("go");
+    expect(await task.history()).toHaveLength(1);
+  });
+});
+
+describe.concurrent("a client of a server", () => {
+  test("that is killed loses its tasks when its time to resume is over, long before its lease", async ({
+    stage,
+  }) => {
+    await ServedStage.start(stage, { resume: 300 });
+    const victim = await stage.startWorker({
+      policy: { lease: "10m", elsewhere: 0 },
+      work: { name: "victim" },
+    });
+    const dibs = await stage.open();
+    const task = await actsOf(dibs).add({ do: "hang", attempts: 1 });
+    await victim.hears("start");
+    await victim.kill();
+    await stage.startWorker({ work: { name: "heir" } });
+    expect(await task.result({ timeout: "20s" })).toBe("done");
+    expect(await task.history()).toMatchObject([{ outcome: "lost" }, { outcome: "done", attempt: 2 }]);
+  });
+
+  test("that is frozen loses its tasks, learns of it, and goes on with new ones", async ({ stage }) => {
+    await ServedStage.start(stage, { resume: 200, beat: 200 });
+    const frozen = await stage.startWorker({
+      policy: { lease: "10m", elsewhere: 0 },
+      work: { name: "frozen" },
+    });
+    const dibs = await stage.open();
+    const queue = actsOf(dibs);
+    const task = await queue.add({ do: "late", ms: 500, verb: "ack" });
+    await frozen.hears("waiting");
+    frozen.signal("SIGSTOP");
+    const heir = await stage.startWorker({ work: { name: "heir" } });
+    await heir.hears("start");
+    frozen.signal("SIGCONT");
+    expect(await frozen.hears("late")).toMatchObject({ code: "CLAIM_LOST" });
+    expect(await frozen.hears("abort")).toMatchObject({ code: "CLAIM_LOST", id: task.id });
+    heir.tell({ open: "thawed" });
+    expect(await task.result({ timeout: "20s" })).toBe("heir");
+    await heir.stop();
+    expect(await (await queue.add({ do: "fail", on: [] })).result({ timeout: "20s" })).toBe("frozen");
+  });
+});

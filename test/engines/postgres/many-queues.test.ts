@@ -1,0 +1,64 @@
+import { expect, it } from "vitest";
+import { ground } from "./kit.ts";
+
+const NAMES = Array.from({ length: 40 }, (_, i) => `queue-${i}`);
+
+/** Enough queues for the store to look first which of them have something. */
+async function filled(each: number) {
+  const { open } = await ground();
+  const dibs = await open();
+  for (const name of NAMES) {
+    // Every third is empty, every third of the others is paused.
+    const number = NAMES.indexOf(name);
+    if (number % 3 === 0) continue;
+    await dibs.queue(name).addMany(Array.from({ length: each }, (_, data) => ({ data })));
+    if (number % 9 === 1) await dibs.queue(name).pause();
+  }
+  const served = NAMES.filter((_, i) => i % 3 !== 0 && i % 9 !== 1);
+  return { dibs, served };
+}
+
+it("serves many queues in turn, passing over those that are empty or paused", async () => {
+  const { dibs, served } = await filled(3);
+  const seen: string[] = [];
+  const all = Promise.withResolvers<void>();
+  const worker = dibs.work(
+    NAMES,
+    ({ queue }) => {
+      if (seen.push(queue) === served.length * 3) all.resolve();
+    },
+    { order: "fair", concurrency: 40 },
+  );
+  await all.promise;
+  await worker.stop();
+  expect([...new Set(seen)].sort()).toEqual([...served].sort());
+  // Each has had its turn before any has its third.
+  const third = seen.findIndex((name, i) => seen.slice(0, i).filter((other) => other === name).length === 2);
+  expect(new Set(seen.slice(0, third)).size).toBe(served.length);
+});
+
+it("serves many queues strictly in the order they are named in", async () => {
+  const { dibs, served } = await filled(2);
+  const seen: string[] = [];
+  const all = Promise.withResolvers<void>();
+  const worker = dibs.work(
+    NAMES,
+    ({ queue }) => {
+      if (seen.push(queue) === served.length * 2) all.resolve();
+    },
+    { order: "strict" },
+  );
+  await all.promise;
+  await worker.stop();
+  expect(seen).toEqual(served.flatMap((name) => [name, name]));
+});
+
+it("wakes one that waits for many queues", async () => {
+  const dibs = await (await ground()).open();
+  const got = Promise.withResolvers<unknown>();
+  const worker = dibs.work(NAMES, ({ data }) => got.resolve(data), { order: "fair" });
+  await worker.ready;
+  await dibs.queue(NAMES[21]!).add("late");
+  expect(await got.promise).toBe("late");
+  await worker.stop();
+});

@@ -1,0 +1,114 @@
+// Through PgBouncer in transaction mode: nothing may be kept on a connection from one transaction to the next.
+
+import { Client } from "pg";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { conformance } from "../../../src/engine/conformance/index.ts";
+import { open } from "../../../src/index.ts";
+import { dropAfterAll, postgresThrough } from "../../conformance/postgres-harness.ts";
+import { POOL, startPgBouncer, whyNoPgBouncer } from "../../postgres/pgbouncer.ts";
+import { freshDatabase } from "../../postgres/shared.ts";
+
+const why = await whyNoPgBouncer();
+
+async function setUp() {
+  const url = await freshDatabase(onTestFinished);
+  const pooled = await startPgBouncer(url, onTestFinished);
+  const openPooled = async () => {
+    const dibs = await open(pooled, { listen: false, poll: 100 });
+    onTestFinished(() => dibs.close());
+    return dibs;
+  };
+  return { url, pooled, openPooled };
+}
+
+describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : ""}`, () => {
+  test("many share few connections, and every task is done once", { timeout: 60_000 }, async () => {
+    const { url, openPooled } = await setUp();
+    const producer = await openPooled();
+    const openers = await Promise.all(Array.from({ length: 4 }, openPooled));
+    const runs = new Map<number, number>();
+    const orders = new Map<string, number[]>();
+    const workers = openers.map((dibs) =>
+      dibs.queue<{ n: number; group: string }>("work", { backoff: { type: "fixed", delay: 0 } }).work(
+        (task) => {
+          const { n, group } = task.data;
+          if (n % 10 === 0 && task.attempt === 1) throw new Error("at first it fails");
+          runs.set(n, (runs.get(n) ?? 0) + 1);
+          if (n % 2 === 0) orders.set(group, [...(orders.get(group) ?? []), n]);
+        },
+        { concurrency: 5 },
+      ),
+    );
+    const queue = producer.queue<{ n: number; group: string }>("work");
+    const numbers = Array.from({ length: 400 }, (_, n) => n);
+    const added = await queue.addMany(
+      numbers.map((n) => ({
+        data: { n, group: `g${n % 8}` },
+        ...(n % 2 === 0 && { groupKey: `g${n % 8}` }),
+      })),
+    );
+    await Promise.all(added.map((task) => task.result({ timeout: "50s" })));
+    expect(numbers.filter((n) => runs.get(n) !== 1)).toEqual([]);
+    for (const order of orders.values()) expect(order).toEqual(order.toSorted((a, b) => a - b));
+    const admin = new Client({ connectionString: url });
+    await admin.connect();
+    const { rows } = await admin.query<{ count: number }>(
+      `SELECT count(*)::int4 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
+    );
+    await admin.end();
+    expect(rows[0]!.count).toBeLessThanOrEqual(POOL);
+    await Promise.all(workers.map((worker) => worker.stop()));
+  });
+
+  test(
+    "a worker's heartbeats come through, and its claim lasts longer than its lease",
+    { timeout: 60_000 },
+    async () => {
+      const { openPooled } = await setUp();
+      const [here, there] = [await openPooled(), await openPooled()];
+      const policy = { lease: "2s", elsewhere: 0 } as const;
+      const worker = here.queue<string>("work", policy).work(async (task) => {
+        const until = performance.now() + 4_500;
+        while (performance.now() < until) await task.progress(0.5);
+        return task.attempt;
+      });
+      const task = await there.queue<string>("work", policy).add("long");
+      expect(await task.result({ timeout: "30s" })).toBe(1);
+      await worker.stop();
+    },
+  );
+
+  test("add and ack can be part of a transaction of one's own", async () => {
+    const { pooled, openPooled } = await setUp();
+    const dibs = await openPooled();
+    const queue = dibs.queue<number>("work");
+    const client = new Client({ connectionString: pooled });
+    await client.connect();
+    onTestFinished(() => client.end());
+    for (const [n, word] of [
+      [1, "ROLLBACK"],
+      [2, "COMMIT"],
+    ] as const) {
+      await client.query("BEGIN");
+      await queue.add(n, { tx: client });
+      await client.query(word);
+    }
+    const [claim, ...others] = await queue.claim({ max: 10, wait: "10s" });
+    expect([claim?.data, others]).toEqual([2, []]);
+    await client.query("BEGIN");
+    await claim!.ack("done", { tx: client });
+    await client.query("COMMIT");
+    expect(await dibs.task(claim!.id).result({ timeout: "10s" })).toBe("done");
+  });
+
+  dropAfterAll();
+  if (!why) {
+    conformance("PostgreSQL through PgBouncer", postgresThrough(startPgBouncer), [
+      "claims",
+      "settle",
+      "groups",
+      "idempotency",
+      "move",
+    ]);
+  }
+});

@@ -1,0 +1,41 @@
+import { expect, test } from "vitest";
+import { ground } from "./kit.ts";
+
+/** On the server's own clock, where transactions of several processes do run side by side. */
+test("while some publish, others come and go: no subscription is missed, and nothing is left of those that went", async () => {
+  const { open } = await ground();
+  const [one, other, third] = [await open(), await open(), await open()];
+  const events = third.events();
+  // With a listener every commit writes the store's row, which whoever unsubscribes needs too.
+  await third.queue("made").add(1);
+  await events.next();
+  const always = one.topic<number>("news").subscription("always");
+  await always.ready;
+  let published = 0;
+  const stop = new AbortController();
+  const busy = [one, other].map(async (dibs) => {
+    const news = dibs.topic<number>("news");
+    while (!stop.signal.aborted) {
+      const sent = await Promise.all([0, 1, 2, 3].map((n) => news.publish(n)));
+      for (const { tasks } of sent) expect(tasks[0]!.queue).toBe(always.name);
+      published += sent.length;
+    }
+  });
+  for (let round = 0; round < 10; round++) {
+    const group = `group-${round}`;
+    const visitors = [third, other].map((dibs, n) => dibs.subscription("#", `${group}-${n}`));
+    await Promise.all(visitors.map((visitor) => visitor.ready));
+    const { tasks } = await one.topic("news").publish(-1);
+    published++;
+    const reached = tasks.map(({ queue }) => queue);
+    for (const visitor of visitors) expect(reached).toContain(visitor.name);
+    await Promise.all([third.unsubscribe("#", `${group}-0`), other.unsubscribe("#", `${group}-1`)]);
+    expect((await one.topic("news").publish(-1)).reached).toBe(1);
+    published++;
+  }
+  stop.abort();
+  await Promise.all(busy);
+  await events.return?.();
+  expect((await always.stats()).depth.ready).toBe(published);
+  expect((await one.queues()).map(({ name }) => name)).toEqual(["made", always.name]);
+});

@@ -1,0 +1,103 @@
+import { execFile, spawn } from "node:child_process";
+import { chownSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { tmpdir, userInfo } from "node:os";
+import { delimiter, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+import { asUser, freePort } from "./server.ts";
+
+const run = promisify(execFile);
+const START_MS = 20_000;
+
+/** Connections to the server, whatever comes. */
+export const POOL = 3;
+
+/** Debian keeps servers where users do not look. */
+function find(): string | undefined {
+  const folders = [...(process.env["PATH"] ?? "").split(delimiter), "/usr/sbin", "/usr/local/sbin"];
+  return folders.map((folder) => join(folder, "pgbouncer")).find((path) => existsSync(path));
+}
+
+/**
+ * Why PgBouncer cannot be had here, in words; undefined where it can. It comes from Debian's package, which root may
+ * install. Where everything must hold (CI is set) there is no excuse.
+ */
+export async function whyNoPgBouncer(): Promise<string | undefined> {
+  if (!find() && userInfo().uid === 0 && existsSync("/usr/bin/apt-get")) await install();
+  if (find()) return undefined;
+  const why =
+    "PgBouncer is not installed (Debian: apt-get install --no-install-recommends pgbouncer; root's tests do so)";
+  if (process.env["CI"]) throw new Error(`${why}, and CI is set.`);
+  return why;
+}
+
+/** A list of packages may be missing or out of date; without the internet neither helps. */
+async function install(): Promise<void> {
+  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
+  const get = (...args: string[]) => run("apt-get", args, { env });
+  const fetch = () => get("install", "-y", "--no-install-recommends", "pgbouncer");
+  await fetch()
+    .catch(async () => {
+      await get("update");
+      await fetch();
+    })
+    .catch(() => {});
+  // The package starts one of its own, on a port that is nobody's business here.
+  await run("service", ["pgbouncer", "stop"]).catch(() => {});
+}
+
+/** In front of a server, in transaction mode. Answers the address that leads through it. */
+export async function startPgBouncer(
+  target: string,
+  cleanUp: (undo: () => Promise<void>) => void,
+): Promise<string> {
+  const { port: targetPort } = new URL(target);
+  const folder = mkdtempSync(join(tmpdir(), "dibs-pgbouncer-"));
+  const port = await freePort();
+  const settings = join(folder, "pgbouncer.ini");
+  const log = join(folder, "log");
+  writeFileSync(
+    settings,
+    `[databases]
+* = host=127.0.0.1 port=${targetPort} user=postgres
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = ${port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = ${POOL}
+max_client_conn = 200
+logfile = ${log}
+`,
+  );
+  const { uid, gid } = asUser();
+  if (uid !== undefined && gid !== undefined) chownSync(folder, uid, gid);
+  const child = spawn(find()!, ["-q", settings], { ...asUser(), stdio: "ignore" });
+  const exited = new Promise((resolve) => child.once("exit", resolve));
+  process.once("exit", () => child.kill("SIGKILL"));
+  cleanUp(async () => {
+    child.kill("SIGKILL");
+    await exited;
+    rmSync(folder, { recursive: true, force: true });
+  });
+  for (const until = performance.now() + START_MS; !(await accepts(port)); await sleep(20)) {
+    if (child.exitCode !== null || performance.now() > until)
+      throw new Error(`PgBouncer did not start:\n${existsSync(log) ? readFileSync(log, "utf8") : ""}`);
+  }
+  const pooled = new URL(target);
+  pooled.port = `${port}`;
+  return pooled.href;
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1");
+    socket.once("connect", () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once("error", () => resolve(false));
+  });
+}

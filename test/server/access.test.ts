@@ -1,0 +1,280 @@
+import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { openRemote } from "../../src/client/remote.ts";
+import { openPort } from "../../src/api/open.ts";
+import { SILENT } from "../../src/core/logger.ts";
+import type { Port } from "../../src/core/port.ts";
+import { systemClock } from "../../src/engine/system-clock.ts";
+import { Access } from "../../src/server/access.ts";
+import type { AdminAction } from "../../src/server/guard.ts";
+import type { ServerOptions } from "../../src/server/server.ts";
+import { Tokens } from "../../src/server/tokens.ts";
+import { startServer } from "./start.ts";
+
+function makeTokens(): Tokens {
+  const folder = mkdtempSync(join(tmpdir(), "dibs-tokens-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  return new Tokens(join(folder, "tokens.json"));
+}
+
+async function setUp(options: Partial<ServerOptions> = {}) {
+  const tokens = makeTokens();
+  const store = await openPort(":memory:", {});
+  const actions: AdminAction[] = [];
+  const access = new Access(tokens, { letAnyoneIn: false });
+  const server = await startServer(store, { access, audit: (action) => actions.push(action), ...options });
+  onTestFinished(async () => {
+    await server.close();
+    await store.close();
+  });
+  const open = async (token?: string): Promise<Port> => {
+    const port = await openRemote({ url: server.url, token, clock: systemClock, logger: SILENT });
+    onTestFinished(() => port.close());
+    return port;
+  };
+  const openAs = (...scopes: string[]) => open(tokens.add(`t${tokens.list().length}`, scopes).token);
+  return { tokens, store, server, actions, open, openAs };
+}
+
+const forbidden = (call: Promise<unknown>, ...words: string[]): Promise<void> =>
+  expect(call).rejects.toMatchObject({
+    code: "FORBIDDEN",
+    retryable: false,
+    message: expect.stringContaining(words[0] ?? ""),
+  });
+
+const task = (queue: string) => ({ queue, data: "{}" });
+const wish = (queue: string) => ({ queues: [queue], max: 1, worker: "w", wait: 0 });
+
+describe("a server without tokens", () => {
+  test("lets this machine in, and asks for one as soon as there is one", async () => {
+    const { open, tokens } = await setUp();
+    const port = await open();
+    await port.add([task("q")]);
+    const { token } = tokens.add("first", ["read:*"]);
+    await forbidden(open(), "DIBS_TOKEN");
+    expect(await (await open(token)).queues()).toHaveLength(1);
+    // Who came in before is shown the door, and refused when it comes back.
+    await expect
+      .poll(
+        () =>
+          port.queues().then(
+            () => "let in",
+            (error: unknown) => (error as { code: string }).code,
+          ),
+        { timeout: 10_000 },
+      )
+      .toBe("FORBIDDEN");
+  });
+
+  test("does not listen to others than this machine, unless somebody says so in words", async () => {
+    const store = await openPort(":memory:", {});
+    onTestFinished(() => store.close());
+    await expect(startServer(store, { host: "0.0.0.0" })).rejects.toMatchObject({
+      code: "INVALID",
+      message: expect.stringMatching(/0\.0\.0\.0.*dibs tokens add.*--let-anyone-in/s),
+    });
+    const server = await startServer(store, { host: "0.0.0.0", letAnyoneIn: true });
+    await server.close();
+  });
+});
+
+describe("a token", () => {
+  test("is kept as a hash, in a file for its owner's eyes, and shown once", () => {
+    const tokens = makeTokens();
+    const { token, record } = tokens.add("ada", ["work:emails", "add:*"]);
+    const text = readFileSync(tokens.path, "utf8");
+    expect(text).not.toContain(token.split("_")[2]);
+    expect(statSync(tokens.path).mode & 0o777).toBe(0o600);
+    expect(new Tokens(tokens.path).list()).toEqual([record]);
+    expect(tokens.check(token)?.owner).toBe(record.id);
+  });
+
+  test.each(["", "x", "dibs_000000000000_", "Bearer x"])("is not %j", (token) => {
+    const tokens = makeTokens();
+    tokens.add("ada", ["work:*"]);
+    expect(tokens.check(token)).toBeUndefined();
+  });
+
+  test("is not one with another secret", () => {
+    const tokens = makeTokens();
+    const { token } = tokens.add("ada", ["work:*"]);
+    const last = token.at(-1) === "A" ? "B" : "A";
+    expect(tokens.check(token.slice(0, -1) + last)).toBeUndefined();
+  });
+
+  test.each(["", "work", "work:", "steal:*", "work:a b", "work:*a*b*c*d*e*"])("has no scope %j", (scope) => {
+    expect(() => makeTokens().add("ada", [scope])).toThrow(expect.objectContaining({ code: "INVALID" }));
+  });
+
+  test("that is revoked lets nobody in, and nobody stay", async () => {
+    const { open, tokens } = await setUp();
+    tokens.add("another", ["read:*"]);
+    const { token, record } = tokens.add("ada", ["work:*"]);
+    const port = await open(token);
+    const waiting = port.claim({ ...wish("q"), wait: 60_000 });
+    tokens.revoke(record.name);
+    await forbidden(open(token), "revoked");
+    await forbidden(waiting);
+  });
+
+  test("signs tickets that no other token has, and that outlive a restart", () => {
+    const tokens = makeTokens();
+    const [ada, bob] = [tokens.add("ada", ["work:*"]), tokens.add("bob", ["work:*"])].map(
+      ({ record }) => record.id,
+    );
+    const ticket = tokens.ticketOf(ada!, 7);
+    expect(new Tokens(tokens.path).ticketOf(ada!, 7)).toBe(ticket);
+    expect(new Set([ticket, tokens.ticketOf(bob!, 7), tokens.ticketOf(ada!, 8)]).size).toBe(3);
+  });
+
+  test("that was the last one leaves nobody in when it is revoked", async () => {
+    const { open, tokens } = await setUp();
+    const { token, record } = tokens.add("last", ["admin:*"]);
+    await (await open(token)).queues();
+    tokens.revoke(record.name);
+    await forbidden(open(token));
+    await forbidden(open());
+  });
+
+  test("that was revoked cannot be revoked again", () => {
+    const tokens = makeTokens();
+    const { record } = tokens.add("ada", ["work:*"]);
+    tokens.revoke(record.id);
+    expect(() => tokens.revoke(record.id)).toThrow(/no token/);
+  });
+});
+
+describe("a token's scopes", () => {
+  test("add lets one add, and learn what became of it", async () => {
+    const { openAs, store } = await setUp();
+    const port = await openAs("add:shop.*");
+    await port.declare("shop.orders", {});
+    const [added] = await port.add([task("shop.orders")]);
+    await forbidden(port.add([task("shop.orders"), task("other")]), '"t0"');
+    await forbidden(port.claim(wish("shop.orders")), '"t0"');
+    await forbidden(port.stats("shop.orders"));
+    await forbidden(port.task(added!.id));
+    expect(await store.queues()).toHaveLength(1);
+    const end = port.end(added!.id);
+    const { tasks } = await store.claim(wish("shop.orders"));
+    await store.settle(tasks[0]!, { kind: "ack", result: "r" });
+    expect(await end).toMatchObject({ state: "done", result: "r" });
+  });
+
+  test("work lets one work, and add only where it says so", async () => {
+    const { openAs, store } = await setUp();
+    const port = await openAs("work:emails", "add:next");
+    await store.add([task("emails"), task("other"), task("emails")]);
+    const [foreign] = (await store.claim(wish("other"))).tasks;
+    const worker = { id: "w", name: "w", queues: ["emails"], concurrency: 1, host: "h", pid: 1 };
+    const session = await port.join(worker, 30_000, () => {});
+    const [held] = (await port.claim({ ...wish("emails"), session })).tasks;
+    await port.progress(held!, 0.5, null);
+    await forbidden(port.settle(held!, { kind: "ack", result: null, adds: [task("emails")] }), "add:emails");
+    await port.settle(held!, { kind: "ack", result: null, adds: [task("next")] });
+    await forbidden(port.claim(wish("other")), "work:other");
+    await forbidden(
+      port.join({ ...worker, queues: ["emails", "other"] }, 30_000, () => {}),
+      "work:other",
+    );
+    await forbidden(port.settle(foreign!, { kind: "ack", result: null }), "work:other");
+    await forbidden(port.extend(foreign!, 1_000), "work:other");
+    await forbidden(port.add([task("emails")]), "add:emails");
+    await forbidden(port.purge("emails"), "admin:emails");
+    expect(await store.task(foreign!.id)).toMatchObject({ state: "claimed" });
+  });
+
+  test("name topics by the queues of their subscriptions", async () => {
+    const { openAs, store } = await setUp();
+    const port = await openAs("add:topic/order.*", "work:topic/order.placed/*");
+    await store.subscribe("secret", "spy", {});
+    await port.subscribe("order.placed", "inventory", {});
+    expect(await port.publish({ topic: "order.placed", data: "{}" })).toHaveLength(1);
+    await forbidden(port.publish({ topic: "secret", data: "{}" }), "add:topic/secret");
+    await forbidden(port.subscribe("secret", "me", {}), "work:topic/secret/me");
+    await forbidden(port.unsubscribe("order.placed", "inventory"), "admin:topic/order.placed/inventory");
+    const [held] = (await port.claim(wish("topic/order.placed/inventory"))).tasks;
+    await forbidden(
+      port.add([{ queue: "secret", data: "{}", topic: "order.placed" } as never]),
+      "add:secret",
+    );
+    const word = { kind: "ack", result: null, adds: [{ topic: "secret", data: "{}" }] } as const;
+    await forbidden(port.settle(held!, { ...word, adds: [...word.adds] }), "add:topic/secret");
+  });
+
+  test("do not let one take over another's worker", async () => {
+    const { openAs, store } = await setUp();
+    const victim = await openAs("work:emails");
+    const thief = await openAs("work:*");
+    const worker = { id: "w", name: "w", queues: ["emails"], concurrency: 1, host: "h", pid: 1 };
+    const session = await victim.join(worker, 30_000, () => {});
+    await store.add([task("emails")]);
+    const [held] = (await victim.claim({ ...wish("emails"), session })).tasks;
+    const own = await thief.join({ ...worker, id: "t" }, 30_000, () => {});
+    expect(own).not.toBe(session);
+    for (const take of [
+      () => thief.rejoin(session, [], () => {}),
+      () => thief.reconcile(session, []),
+      () => thief.claim({ ...wish("emails"), session }),
+    ]) {
+      await expect(take()).rejects.toMatchObject({ code: "CLAIM_LOST" });
+    }
+    await thief.leave(session);
+    expect(await victim.settle(held!, { kind: "ack", result: null })).toEqual({ state: "done" });
+  });
+
+  test("read shows what it names, and nothing else", async () => {
+    const { openAs, store } = await setUp();
+    const port = await openAs("read:a*");
+    const events = port.events(new AbortController().signal);
+    await port.stats("a1");
+    const [, other] = await store.add([task("a1"), task("b1")]);
+    expect((await port.queues()).map(({ name }) => name)).toEqual(["a1"]);
+    await forbidden(port.queues("b1"));
+    await forbidden(port.task(other!.id));
+    await forbidden(port.history(other!.id));
+    await forbidden(port.list({ queue: "b1", state: "ready", limit: 1 }));
+    await forbidden(port.add([task("a1")]));
+    await store.pause("b1", true);
+    await store.pause("a1", true);
+    const seen: unknown[] = [];
+    while (seen.length < 3) {
+      const { value } = await events.next();
+      seen.push([(value as { type: string }).type, (value as { queue: string }).queue]);
+    }
+    expect(seen).toEqual([
+      ["queue.created", "a1"],
+      ["task.added", "a1"],
+      ["queue.paused", "a1"],
+    ]);
+  });
+
+  test("read of everything lets one scrape", async () => {
+    const { tokens, server } = await setUp();
+    const scrape = async (...scopes: string[]): Promise<number> => {
+      const { token } = tokens.add(`s${tokens.list().length}`, scopes);
+      return (await fetch(`${server.url}/metrics`, { headers: { authorization: `Bearer ${token}` } })).status;
+    };
+    expect(await scrape("read:*")).toBe(200);
+    expect(await scrape("read:a*", "work:*")).toBe(403);
+    expect((await fetch(`${server.url}/metrics`)).status).toBe(403);
+  });
+
+  test("admin does everything on what it names, and leaves a trail", async () => {
+    const { openAs, actions } = await setUp();
+    const port = await openAs("admin:a*");
+    await port.add([task("a1")]);
+    await port.pause("a1", true);
+    await port.declare("a1", { maxAttempts: 1 }, { force: true });
+    await port.purge("a1");
+    await forbidden(port.drop("b1"));
+    expect(actions).toEqual([
+      { by: "t0", verb: "pause", queue: "a1" },
+      { by: "t0", verb: "declare", queue: "a1" },
+      { by: "t0", verb: "purge", queue: "a1" },
+    ]);
+  });
+});

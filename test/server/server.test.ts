@@ -1,0 +1,240 @@
+import { request } from "node:http";
+import { connect } from "node:net";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { openPort } from "../../src/api/open.ts";
+import { open } from "../../src/index.ts";
+import type { Server, ServerOptions } from "../../src/server/server.ts";
+import { startServer } from "./start.ts";
+import { Proxy } from "../proxy.ts";
+import { latch } from "../stores.ts";
+
+async function setUp(options: Partial<ServerOptions> = {}) {
+  const store = await openPort(":memory:", {});
+  const server = await startServer(store, options);
+  onTestFinished(async () => {
+    await server.close();
+    await store.close();
+  });
+  return { store, server };
+}
+
+function get(
+  server: Server,
+  path: string,
+  headers: Record<string, string> = {},
+  method = "GET",
+): Promise<{ status: number; type: string | undefined; body: Record<string, unknown> }> {
+  return new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(server.url);
+    const sent = request({ hostname, port, path, method, headers, agent: false }, (response) => {
+      let text = "";
+      response.setEncoding("utf8").on("data", (part: string) => (text += part));
+      response.on("end", () =>
+        resolve({
+          status: response.statusCode!,
+          type: response.headers["content-type"],
+          body: (text === "" ? {} : JSON.parse(text)) as Record<string, unknown>,
+        }),
+      );
+    });
+    sent.on("error", reject);
+    sent.end();
+  });
+}
+
+const UPGRADE = {
+  connection: "Upgrade",
+  upgrade: "websocket",
+  "sec-websocket-version": "13",
+  "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+};
+
+/** The status that an upgrade is answered with. */
+function upgrade(server: Server, path: string, headers: Record<string, string> = {}): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(server.url);
+    const sent = request({ hostname, port, path, headers: { ...UPGRADE, ...headers }, agent: false });
+    sent.on("response", (response) => resolve(response.statusCode!));
+    sent.on("upgrade", (response, socket) => {
+      socket.destroy();
+      resolve(response.statusCode!);
+    });
+    sent.on("error", reject);
+    sent.end();
+  });
+}
+
+describe("a server over HTTP", () => {
+  test("says that it is alive and ready", async () => {
+    const { server } = await setUp();
+    expect(await get(server, "/healthz")).toMatchObject({ status: 200, body: { status: "alive" } });
+    expect(await get(server, "/readyz?x=1")).toMatchObject({ status: 200, body: { status: "ready" } });
+  });
+
+  test("is not ready when its store does not answer", async () => {
+    const { server, store } = await setUp();
+    await store.close();
+    expect(await get(server, "/readyz")).toMatchObject({ status: 503, body: { retryable: false } });
+    expect(await get(server, "/healthz")).toMatchObject({ status: 200 });
+  });
+
+  test("answers what it does not know with a problem document", async () => {
+    const { server } = await setUp();
+    const type = "application/problem+json";
+    expect(await get(server, "/nowhere")).toMatchObject({ status: 404, type, body: { status: 404 } });
+    expect(await get(server, "/healthz", {}, "DELETE")).toMatchObject({ status: 404, type });
+  });
+});
+
+describe("/metrics", () => {
+  test("counts what goes through, and shows what lies in the store", async () => {
+    const { server } = await setUp();
+    const dibs = await open(server.url);
+    onTestFinished(() => dibs.close());
+    const queue = dibs.queue("work");
+    await queue.addMany([{ data: 1 }, { data: 2 }, { data: 3 }]);
+    const [first, second] = await queue.claim({ max: 2 });
+    await first!.ack();
+    await second!.reject(new Error("no"));
+    const text = await (await fetch(`${server.url}/metrics`)).text();
+    for (const line of [
+      'dibs_tasks_added_total{queue="work"} 3',
+      'dibs_tasks_claimed_total{queue="work"} 2',
+      'dibs_tasks_settled_total{queue="work",word="ack"} 1',
+      'dibs_tasks_settled_total{queue="work",word="reject"} 1',
+      'dibs_task_wait_seconds_count{queue="work"} 2',
+      'dibs_task_service_seconds_count{queue="work"} 2',
+      'dibs_call_seconds_count{verb="settle"} 2',
+      'dibs_queue_depth{queue="work",state="ready"} 1',
+      'dibs_queue_depth{queue="work",state="dead"} 1',
+      'dibs_queue_workers{queue="work"} 0',
+      "dibs_clients 1",
+    ]) {
+      expect(text.split("\n")).toContain(line);
+    }
+  });
+});
+
+describe("a web page that somebody here looks at", () => {
+  test.each([
+    ["a name that its author lets point here", { host: "evil.example" }],
+    ["such a name with our port", { host: "evil.example:7411" }],
+    ["a name that begins like ours", { host: "localhost.evil.example" }],
+    ["its own origin", { origin: "https://evil.example" }],
+    ["no origin to speak of", { origin: "null" }],
+    ["another port of this machine", { origin: "http://127.0.0.1:1" }],
+  ])("does not reach the server under %s", async (_, headers) => {
+    const { server } = await setUp();
+    expect(await get(server, "/readyz", headers as never)).toMatchObject({
+      status: 403,
+      body: { code: "FORBIDDEN" },
+    });
+    expect(await upgrade(server, "/v1/connect", headers as never)).toBe(403);
+  });
+
+  test("of ours does, and so do those that were named", async () => {
+    const { server } = await setUp({
+      allowHosts: ["queue.internal"],
+      allowOrigins: ["https://board.example"],
+    });
+    const own = { origin: server.url, host: new URL(server.url).host };
+    for (const headers of [
+      own,
+      { host: "queue.internal" },
+      { origin: "https://board.example" },
+      { host: "[::1]" },
+    ]) {
+      expect(await get(server, "/readyz", headers)).toMatchObject({ status: 200 });
+      expect(await upgrade(server, "/v1/connect", headers)).toBe(101);
+    }
+    expect(await upgrade(server, "/elsewhere")).toBe(404);
+  });
+});
+
+describe("a server that is stopped in good order", () => {
+  test("hands out nothing more, and lets clients finish", async () => {
+    const { server, store } = await setUp();
+    const dibs = await open(server.url);
+    onTestFinished(() => dibs.close());
+    const queue = dibs.queue<number, string>("work");
+    const [began, goOn] = [latch(), latch()];
+    const worker = queue.work(async (task) => {
+      began.open();
+      await goOn.promise;
+      return `done ${task.data}`;
+    });
+    await worker.ready;
+    const first = await queue.add(1);
+    await began.promise;
+    const draining = server.drain(60_000);
+    expect(await get(server, "/readyz")).toMatchObject({ status: 503 });
+    const second = await queue.add(2);
+    await expect(queue.claim()).rejects.toMatchObject({ code: "UNAVAILABLE", retryable: true });
+    goOn.open();
+    await draining;
+    expect(await store.task(first.id)).toMatchObject({ state: "done", attempt: 1 });
+    expect(await store.task(second.id)).toMatchObject({ state: "ready", attempt: 1 });
+    expect(await store.history(first.id)).toHaveLength(1);
+  });
+
+  test("does not wait for a client that is gone", async () => {
+    const { server, store } = await setUp({ native: { resumeMs: 50 } });
+    const proxy = await Proxy.start(Number(new URL(server.url).port));
+    onTestFinished(() => proxy.close());
+    const dibs = await open(`http://127.0.0.1:${proxy.port}`);
+    const { id } = await dibs.queue("work").add(1);
+    await dibs.queue("work").claim({ lease: "10m" });
+    proxy.cut();
+    await server.drain(60_000);
+    const { tasks } = await store.claim({ queues: ["work"], max: 1, worker: "other", wait: 60_000 });
+    expect(tasks).toMatchObject([{ id, attempt: 2 }]);
+    await dibs.close();
+  });
+
+  test("releases what is not finished in time, and no attempt is used up", async () => {
+    const { server, store } = await setUp();
+    const dibs = await open(server.url);
+    onTestFinished(() => dibs.close());
+    const queue = dibs.queue("work");
+    const began = latch();
+    queue.work(async (task) => {
+      began.open();
+      await new Promise((resolve) => task.signal.addEventListener("abort", resolve));
+    });
+    const { id } = await queue.add(1);
+    await began.promise;
+    await server.drain(10);
+    expect(await store.task(id)).toMatchObject({ state: "ready", attempt: 1 });
+    expect(await store.history(id)).toMatchObject([{ outcome: "released" }]);
+  });
+});
+
+describe("a caller who wastes the server's time", () => {
+  test("is cut off for headers that are too large", async () => {
+    const { server } = await setUp();
+    expect(await get(server, "/healthz", { "x-large": "x".repeat(20_000) })).toMatchObject({ status: 431 });
+    expect(await get(server, "/healthz")).toMatchObject({ status: 200 });
+  });
+
+  test("is cut off for a message that is too large", async () => {
+    const { server } = await setUp({ native: { maxFrame: 10_000 } });
+    const dibs = await open(server.url);
+    onTestFinished(() => dibs.close());
+    const queue = dibs.queue("work");
+    await expect(queue.add("x".repeat(20_000))).rejects.toMatchObject({
+      code: "PAYLOAD_TOO_LARGE",
+      message: expect.stringContaining("10000"),
+    });
+    expect(await queue.add("x")).toMatchObject({ existing: false });
+  });
+
+  test("is refused above the number of connections", async () => {
+    const { server } = await setUp({ maxConnections: 1 });
+    const dibs = await open(server.url);
+    onTestFinished(() => dibs.close());
+    const { port } = new URL(server.url);
+    const socket = connect(Number(port), "127.0.0.1");
+    await new Promise((resolve) => socket.on("close", resolve));
+    await dibs.queues();
+  });
+});
