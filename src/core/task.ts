@@ -157,7 +157,7 @@ export interface TravellingTask {
   headers: Headers;
   priority: number;
   groupKey: string | null;
-  /** Of a scheduled task: its group waits for it. */
+  /** Of a scheduled or parked task: its group waits for it. */
   holdsGroup: boolean;
   idempotencyKey: string | null;
   /** Whether the key stands for this task; a newer one may have taken it. */
@@ -171,9 +171,23 @@ export interface TravellingTask {
   expiresIn: number | null;
   endedAgo: number | null;
   result: Body | null;
+  /** Of a parked task: the signal that it waits for. */
+  waitsFor: string | null;
+  steps: Step[];
+  /** Why a verifier refused its last result. */
+  feedback: string | null;
+  /** Of one whose result waits for a verdict: that is asked for anew where it arrives. */
+  pending: TravellingResult | null;
   ledger: TravellingAttempt[];
   /** Somebody asked for its end while it was on its way. */
   cancelRequested: boolean;
+}
+
+export interface TravellingResult {
+  worker: string;
+  startedAgo: number;
+  result: Body | null;
+  adds: Addition[];
 }
 
 export interface TravellingAttempt extends Omit<Attempt, "fence" | "startedAt" | "endedAt"> {
@@ -212,6 +226,19 @@ export interface DepthByState {
   cancelled: number;
   expired: number;
 }
+
+export const NO_DEPTH: Readonly<DepthByState> = {
+  ready: 0,
+  waiting: 0,
+  scheduled: 0,
+  claimed: 0,
+  parked: 0,
+  verifying: 0,
+  done: 0,
+  dead: 0,
+  cancelled: 0,
+  expired: 0,
+};
 
 export interface QueueStats {
   queue: string;

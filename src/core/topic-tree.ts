@@ -40,6 +40,31 @@ export class TopicTree<Value> {
   }
 }
 
+/** A topic may have a customer's number in it: they are not all remembered. */
+const MOST_REMEMBERED = 1_000;
+
+/** Subscriptions by their patterns. Most publish to a few topics again and again: what those reach is remembered. */
+export class Subscribed<Row extends { id: number; pattern: string }> {
+  readonly #tree = new TopicTree<Row>();
+  readonly #found = new Map<string, readonly Row[]>();
+
+  add(row: Row): void {
+    this.#found.clear();
+    this.#tree.add(row.pattern, row);
+  }
+
+  /** In the order they were made. */
+  reachedBy(topic: string): readonly Row[] {
+    let found = this.#found.get(topic);
+    if (!found) {
+      found = this.#tree.match(topic).sort((a, b) => a.id - b.id);
+      if (this.#found.size >= MOST_REMEMBERED) this.#found.clear();
+      this.#found.set(topic, found);
+    }
+    return found;
+  }
+}
+
 interface Node<Value> {
   words: Map<string, Node<Value>>;
   values: Value[];

@@ -18,6 +18,11 @@ export function isVerificationQueue(queue: string): boolean {
   return queue.endsWith(SUFFIX);
 }
 
+/** Whose results a queue asks for verdicts on, by its name. */
+export function verifiedQueue(queue: string): string | undefined {
+  return isVerificationQueue(queue) ? queue.slice(0, -SUFFIX.length) : undefined;
+}
+
 /** What a task of such a queue asks for; undefined for one that somebody else put there. */
 export function verifiedBy(data: Body): Verified | undefined {
   try {
@@ -59,6 +64,8 @@ export function encodeAdds(adds: readonly Addition[]): string {
 export function decodeAdds(text: string): Addition[] {
   const adds = JSON.parse(text) as (Omit<Addition, "data"> & { data?: Body; bytes?: string })[];
   return adds.map(({ bytes, ...task }) =>
-    bytes === undefined ? (task as Addition) : ({ ...task, data: new Uint8Array(Buffer.from(bytes, "base64")) } as Addition),
+    bytes === undefined
+      ? (task as Addition)
+      : ({ ...task, data: new Uint8Array(Buffer.from(bytes, "base64")) } as Addition),
   );
 }

@@ -16,6 +16,7 @@ import { leases } from "./leases.ts";
 import { ledger } from "./ledger.ts";
 import { limits } from "./limits.ts";
 import { move } from "./move.ts";
+import { moveFlows } from "./move-flows.ts";
 import { policies } from "./policies.ts";
 import { progress } from "./progress.ts";
 import { queues } from "./queues.ts";
@@ -64,6 +65,7 @@ const THEMES = {
   deadLetters,
   redrive,
   move,
+  moveFlows,
   results,
   cancel,
   steps,

@@ -59,6 +59,8 @@ export function stats(start: Start): void {
         waiting: 2,
         scheduled: 1,
         claimed: 1,
+        parked: 0,
+        verifying: 0,
         done: 1,
         dead: 1,
         cancelled: 1,

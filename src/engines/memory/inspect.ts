@@ -16,6 +16,7 @@ import {
 import type { Verified } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { deadLetters } from "./dead.ts";
+import { findJudged } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { workers } from "./sessions.ts";
 
@@ -54,9 +55,9 @@ function record(model: Model, task: ModelTask): TaskRecord {
 
 /** To be judged: only the result of the attempt that is named. */
 export function verifying(model: Model, { id, fence }: Verified): { task: TaskRecord; result: Body | null } {
-  const task = model.tasks.get(id);
-  if (task?.pending?.fence !== fence) throw taskNotFound(id);
-  return { task: record(model, task), result: task.pending.result };
+  const task = findJudged(model, { id, fence });
+  if (!task) throw taskNotFound(id);
+  return { task: record(model, task), result: task.pending!.result };
 }
 
 export function ends(model: Model, ids: string[]): (TaskEnd | "pending" | "missing")[] {
@@ -68,8 +69,12 @@ export function ends(model: Model, ids: string[]): (TaskEnd | "pending" | "missi
 }
 
 export function steps(model: Model, id: string): Step[] {
+  return inOrder(model.task(id).steps);
+}
+
+export function inOrder(steps: readonly Step[]): Step[] {
   const order = (step: Step) => `${step.kind} ${step.name}`;
-  return model.task(id).steps.toSorted((a, b) => (order(a) < order(b) ? -1 : 1));
+  return steps.toSorted((a, b) => (order(a) < order(b) ? -1 : 1));
 }
 
 export function history(model: Model, id: string): Attempt[] {

@@ -2,7 +2,13 @@ import { claimLost } from "../../core/errors.ts";
 import { fingerprint } from "../../core/fingerprint.ts";
 import { isExhausted } from "../../core/retry.ts";
 import type { AttemptOutcome, EndState, TaskError } from "../../core/task.ts";
-import { isVerificationQueue, NO_VERDICT, refusal, verifiedBy } from "../../core/verification.ts";
+import {
+  isVerificationQueue,
+  NO_VERDICT,
+  refusal,
+  type Verified,
+  verifiedBy,
+} from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import type { Model, ModelTask } from "./model.ts";
 
@@ -191,8 +197,14 @@ function freeKey(model: Model, { id, queue, idempotencyKey }: ModelTask): void {
 /** Nothing is ever stuck: a result that nobody will judge has failed. */
 function missVerdict(model: Model, task: ModelTask): void {
   const of = isVerificationQueue(task.queue) ? verifiedBy(task.data) : undefined;
-  const judged = of && model.tasks.get(of.id);
-  if (judged?.pending?.fence === of?.fence && judged) refuse(model, judged, NO_VERDICT, 0);
+  const judged = of && findJudged(model, of);
+  if (judged) refuse(model, judged, NO_VERDICT, 0);
+}
+
+/** The task that a verdict is about, if it still waits for it here: another store asks for its own. */
+export function findJudged(model: Model, { id, fence }: Verified): ModelTask | undefined {
+  const task = model.tasks.get(id);
+  return task?.pending?.fence === fence && !task.leaving ? task : undefined;
 }
 
 /** A failed attempt of the worker whose result it is; the next one starts over, and knows why. */

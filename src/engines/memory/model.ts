@@ -4,18 +4,19 @@ import type { DibsEvent } from "../../core/events.ts";
 import { type Flow, noFlow } from "../../core/flow.ts";
 import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
-import type {
-  Attempt,
-  Body,
-  DepthByState,
-  EndState,
-  Headers,
-  Addition,
-  Step,
-  SubscriptionRecord,
-  TaskError,
-  TaskState,
-  WorkerInfo,
+import {
+  type Addition,
+  type Attempt,
+  type Body,
+  type DepthByState,
+  type EndState,
+  type Headers,
+  NO_DEPTH,
+  type Step,
+  type SubscriptionRecord,
+  type TaskError,
+  type TaskState,
+  type WorkerInfo,
 } from "../../core/task.ts";
 import { BOUNDS, type Hint, type Notice } from "../../engine/engine.ts";
 
@@ -100,18 +101,7 @@ export class Model {
   }
 
   depth(queue: string): DepthByState {
-    const depth = {
-      ready: 0,
-      waiting: 0,
-      scheduled: 0,
-      claimed: 0,
-      parked: 0,
-      verifying: 0,
-      done: 0,
-      dead: 0,
-      cancelled: 0,
-      expired: 0,
-    };
+    const depth = { ...NO_DEPTH };
     for (const task of this.tasks.values()) if (task.queue === queue) depth[task.state]++;
     return depth;
   }

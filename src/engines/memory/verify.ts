@@ -1,7 +1,7 @@
 import { verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
-import { closeAttempt, end, endCancelled, refuse } from "./line.ts";
+import { closeAttempt, end, endCancelled, findJudged, refuse } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { fanOut } from "./topics.ts";
 
@@ -13,9 +13,15 @@ export function askForVerdict(
 ): void {
   const { fence, worker, startedAt } = task.claim!;
   task.claim = null;
+  wait(model, task, { fence, worker, startedAt, result, adds: adds ?? [] });
+}
+
+/** For a verdict on this, which is asked for. */
+export function wait(model: Model, task: ModelTask, pending: NonNullable<ModelTask["pending"]>): void {
   task.state = "verifying";
-  task.pending = { fence, worker, startedAt, result, adds: adds ?? [] };
+  task.pending = pending;
   const { id, queue } = task;
+  const { fence, worker } = pending;
   model.announce({ type: "task.verifying", at: model.now, queue, taskId: id, worker });
   add(model, [verificationTask(queue, { id, fence })]);
 }
@@ -27,11 +33,9 @@ export function settleVerdict(
   verdict: Settlement & { kind: "verdict" },
 ): void {
   if (task.claim!.cancelled) return endCancelled(model, task);
-  const judged = model.tasks.get(verdict.of.id);
-  if (judged?.pending?.fence === verdict.of.fence) {
-    if (verdict.accepted) accept(model, judged);
-    else refuse(model, judged, verdict.feedback, verdict.delay);
-  }
+  const judged = findJudged(model, verdict.of);
+  if (judged && verdict.accepted) accept(model, judged);
+  if (judged && !verdict.accepted) refuse(model, judged, verdict.feedback, verdict.delay);
   closeAttempt(model, task, "done", null);
   end(model, task, "done");
 }

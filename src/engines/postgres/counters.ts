@@ -7,16 +7,6 @@ import type { Tx } from "./tx.ts";
  * Counters without a row that everybody writes: each transaction adds its differences, a reader sums them up, and
  * housekeeping folds them into one row a queue now and then.
  */
-export const NO_DEPTH: DepthByState = {
-  ready: 0,
-  waiting: 0,
-  scheduled: 0,
-  claimed: 0,
-  done: 0,
-  dead: 0,
-  cancelled: 0,
-  expired: 0,
-};
 
 export interface Delta {
   queue: number;

@@ -1,5 +1,6 @@
 import { onItsWay, ontoItself } from "../../core/errors.ts";
 import { type Attempt, type Headers, JSON_TYPE, type TravellingTask } from "../../core/task.ts";
+import { asAges } from "../../core/travel.ts";
 import { ledgersOf, type PayloadRow, PAYLOADS } from "./inspect.ts";
 import { type Found, findMany, stateOf } from "./place.ts";
 import { removeTogether, takeTogether } from "./take-together.ts";
@@ -140,14 +141,7 @@ function describe(
     expiresIn: task.expiresAt === null ? null : task.expiresAt - now,
     endedAgo: payload.ended_at === null ? null : now - payload.ended_at,
     result: fromColumns(payload.result, payload.result_bytes),
-    ledger: ledger.map(({ attempt, worker, startedAt, endedAt, outcome, error }) => ({
-      attempt,
-      worker,
-      startedAgo: now - startedAt,
-      endedAgo: now - endedAt,
-      outcome,
-      error,
-    })),
+    ledger: asAges(ledger, now),
     cancelRequested: place.state === "leaving" && place.cancelled,
   };
 }

@@ -10,13 +10,14 @@ import {
   type Headers,
   isEnd,
   JSON_TYPE,
+  NO_DEPTH,
   type QueueStats,
   type TaskEnd,
   type TaskRecord,
   type TaskState,
 } from "../../core/task.ts";
 import { BOUNDS } from "../../engine/engine.ts";
-import { NO_DEPTH, readFlow } from "./counters.ts";
+import { readFlow } from "./counters.ts";
 import { deadLetters } from "./dead.ts";
 import { type Found, findMany, findTask, stateOf } from "./place.ts";
 import { workers } from "./sessions.ts";

@@ -1,4 +1,4 @@
-import { TopicTree } from "../../core/topic-tree.ts";
+import { Subscribed } from "../../core/topic-tree.ts";
 import type { SubscriptionRecord } from "../../core/task.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -16,20 +16,15 @@ const ROWS = `
 const ALL = `${ROWS} ORDER BY subscription.id`;
 const SINCE = `${ROWS} WHERE subscription.id > $1 AND subscription.id <= $2 ORDER BY subscription.id`;
 
-/** A topic may have a customer's number in it: they are not all remembered. */
-const MOST_FOUND = 1_000;
-
 /**
  * A copy of the subscriptions, by the words of their patterns. It is brought up to date within the transaction that
  * publishes, and only there: whoever only adds does not pay for it. What it follows are the numbers that the transaction
  * read when it began, or gave out itself: a subscription that is committed meanwhile belongs to the next one.
  */
 export class Topics {
-  #tree = new TopicTree<SubscriptionRow>();
+  #rows = new Subscribed<SubscriptionRow>();
   #subscribed = 0;
   #unsubscribed = -1;
-  /** What was found, until something changes: most publish to a few topics again and again. */
-  readonly #found = new Map<string, readonly SubscriptionRow[]>();
 
   /** Those that a topic reaches, in the order they were made. */
   async reachedBy(tx: Tx, topic: string): Promise<readonly SubscriptionRow[]> {
@@ -44,13 +39,7 @@ export class Topics {
 
   /** Those that a topic reached when this was last current. */
   remembered(topic: string): readonly SubscriptionRow[] {
-    let found = this.#found.get(topic);
-    if (!found) {
-      found = this.#tree.match(topic).sort((a, b) => a.id - b.id);
-      if (this.#found.size >= MOST_FOUND) this.#found.clear();
-      this.#found.set(topic, found);
-    }
-    return found;
+    return this.#rows.reachedBy(topic);
   }
 
   async #follow(tx: Tx): Promise<void> {
@@ -58,9 +47,8 @@ export class Topics {
       this.forget();
       this.#unsubscribed = tx.unsubscribed;
     }
-    this.#found.clear();
     for (const row of await tx.all<SubscriptionRow>(SINCE, this.#subscribed, tx.subscribed)) {
-      this.#tree.add(row.pattern, row);
+      this.#rows.add(row);
       // One that somebody else made while this transaction was open.
       if (!tx.queueNamed(row.queue)) await tx.freshQueue(row.queue);
     }
@@ -69,8 +57,7 @@ export class Topics {
 
   /** After a rollback: what is remembered may be of the transaction that never was. */
   forget(): void {
-    this.#tree = new TopicTree();
-    this.#found.clear();
+    this.#rows = new Subscribed();
     this.#subscribed = 0;
     this.#unsubscribed = -1;
   }

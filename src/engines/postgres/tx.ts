@@ -4,13 +4,13 @@ import type { DibsEvent } from "../../core/events.ts";
 import { type Flow, noFlow } from "../../core/flow.ts";
 import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
-import type { DepthByState, TaskState } from "../../core/task.ts";
+import { type DepthByState, NO_DEPTH, type TaskState } from "../../core/task.ts";
 import { BOUNDS, type Hint } from "../../engine/engine.ts";
 import { catalogueLock } from "./locks.ts";
 import type { Floors } from "./floors.ts";
 import { type Link, PLANNING, type Value } from "./link.ts";
 import { Topics } from "./topics.ts";
-import { NO_DEPTH, readDepth, writeDeltas } from "./counters.ts";
+import { readDepth, writeDeltas } from "./counters.ts";
 
 export interface Queue {
   id: number;

@@ -11,6 +11,7 @@ import {
   type Headers,
   isEnd,
   JSON_TYPE,
+  NO_DEPTH,
   type QueueStats,
   type TaskEnd,
   type TaskError,
@@ -25,7 +26,7 @@ import { findVerifying } from "./held.ts";
 import { NEVER } from "./line.ts";
 import { findBySeq, findTask, type Found, stateOf } from "./place.ts";
 import { workers } from "./sessions.ts";
-import { NO_DEPTH, type Queue, type Tx } from "./tx.ts";
+import type { Queue, Tx } from "./tx.ts";
 
 export function get(tx: Tx, id: string): TaskRecord {
   return record(tx, knownTask(tx, id));
@@ -59,6 +60,7 @@ function record(tx: Tx, task: Found): TaskRecord {
   const { place } = task;
   const state = stateOf(place);
   const held = "held" in place ? place.held : undefined;
+  const attempt = held ?? (place.state === "leaving" ? place : undefined);
   const ended = isEnd(state) ? tx.get<EndRow>(END, task.seq, task.seq)! : undefined;
   const last = ended && ledger(tx, task.seq).at(-1);
   const payload = tx.get<PayloadRow>(PAYLOAD, task.seq)!;
@@ -79,10 +81,10 @@ function record(tx: Tx, task: Found): TaskRecord {
     maxAttempts: task.maxAttempts ?? task.queue.policy.maxAttempts,
     createdAt: task.createdAt,
     dueAt: "due" in place && place.due !== NEVER ? place.due : null,
-    waitsFor: place.state === "parked" ? place.signal : null,
+    waitsFor: "signal" in place ? place.signal : null,
     expiresAt: task.expiresAt,
-    worker: held?.worker ?? last?.worker ?? null,
-    startedAt: held?.startedAt ?? last?.startedAt ?? null,
+    worker: attempt?.worker ?? last?.worker ?? null,
+    startedAt: attempt?.startedAt ?? last?.startedAt ?? null,
     endedAt: ended?.ended_at ?? null,
     progress:
       progress && progress.progress !== null ? { value: progress.progress, note: progress.note } : null,

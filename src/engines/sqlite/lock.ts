@@ -1,12 +1,11 @@
 import Database from "better-sqlite3";
+import { nap } from "./nap.ts";
 import { BUSY_MS } from "./open.ts";
 
 /** Pauses between two tries: short while a commit of another process may just be ending, longer after that. */
 const SHORT_MS = 0.15;
 const LONG_MS = 4;
 const LONG_AFTER_MS = 20;
-
-const cell = new Int32Array(new SharedArrayBuffer(4));
 
 /**
  * Tries until the others let go of the store, for 5 s. SQLite's own wait starts at a millisecond and soon sleeps
@@ -25,7 +24,7 @@ export function whenFree<T>(attempt: () => T): T {
       const waited = now - startedAt;
       if (waited >= BUSY_MS) throw error;
       const pause = waited < LONG_AFTER_MS ? SHORT_MS : LONG_MS;
-      Atomics.wait(cell, 0, 0, pause * (0.5 + Math.random()));
+      nap(pause * (0.5 + Math.random()));
     }
   }
 }

@@ -310,6 +310,13 @@ export const MIGRATIONS: readonly string[] = [
     result
   );
   ALTER TABLE depth ADD COLUMN verifying INTEGER NOT NULL DEFAULT 0;
+
+  -- Of parked tasks on their way, and of those whose results wait for a verdict.
+  ALTER TABLE leaving ADD COLUMN signal TEXT;
+  ALTER TABLE leaving ADD COLUMN started_at INTEGER;
+  ALTER TABLE leaving ADD COLUMN worker TEXT;
+  ALTER TABLE leaving ADD COLUMN adds TEXT;
+  ALTER TABLE leaving ADD COLUMN result;
   `,
 ];
 

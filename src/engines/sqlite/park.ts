@@ -1,3 +1,4 @@
+import { hasDeparted } from "../../core/errors.ts";
 import { byteLength, LIMITS, tooManySteps } from "../../core/limits.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import { type Body, isEnd, type Step, type TaskState } from "../../core/task.ts";
@@ -5,7 +6,7 @@ import type { Settlement } from "../../engine/engine.ts";
 import { bodyFrom } from "./body.ts";
 import { heldTask } from "./held.ts";
 import { announceTask, closeAttempt, comeBack, endCancelled, type Held, NEVER } from "./line.ts";
-import { findTask, type Found, takeOut } from "./place.ts";
+import { findTask, type Found, stateOf, takeOut } from "./place.ts";
 import { STEPPED } from "./special.ts";
 import { keepStep } from "./steps.ts";
 import type { Tx } from "./tx.ts";
@@ -40,7 +41,10 @@ function checkRoom(tx: Tx, seq: number, name: string, value: Body | null, kind: 
 const STEPS = `SELECT kind, name, value FROM step WHERE task = ? AND kind <> 'feedback' ORDER BY kind || ' ' || name`;
 
 export function steps(tx: Tx, id: string): Step[] {
-  const { seq } = knownTask(tx, id);
+  return stepsOf(tx, knownTask(tx, id).seq);
+}
+
+export function stepsOf(tx: Tx, seq: number): Step[] {
   return tx.all<Step>(STEPS, seq).map((row) => ({ ...row, value: bodyFrom(row.value) }));
 }
 
@@ -73,7 +77,9 @@ export function signal(
 ): { kept: boolean; state: TaskState } {
   const task = knownTask(tx, id);
   const { place } = task;
-  if (isEnd(place.state) || hasHeard(tx, task.seq, name)) return { kept: false, state: place.state };
+  const state = stateOf(place);
+  if (place.state === "leaving" && !isEnd(state)) throw hasDeparted(id);
+  if (isEnd(state) || hasHeard(tx, task.seq, name)) return { kept: false, state };
   checkRoom(tx, task.seq, name, value, "signal");
   keepStep(tx, task.seq, "signal", name, value);
   announceTask(tx, "task.signalled", task, { detail: name });
@@ -86,5 +92,5 @@ export function signal(
   if (place.state === "ready") {
     tx.run(place.kept ? MARK_KEPT : MARK_READY, task.queue.id, task.rank, task.pos);
   }
-  return { kept: true, state: place.state };
+  return { kept: true, state };
 }

@@ -18,8 +18,11 @@ export type Place =
 /** On its way to another store. Whoever asks is told the state it was in. */
 export interface Leaving {
   state: "leaving";
-  was: "ready" | "scheduled" | "waiting" | "dead";
+  was: "ready" | "scheduled" | "parked" | "verifying" | "waiting" | "dead";
   due: number | null;
+  signal: string | null;
+  worker: string | null;
+  startedAt: number | null;
   failures: number;
   holdsGroup: boolean;
   cancelled: boolean;
@@ -56,7 +59,7 @@ const READY = `SELECT failures FROM ready WHERE queue = ? AND rank = ? AND pos =
 const KEPT = `SELECT failures FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
 const SCHEDULED = `SELECT due, failures, holds_group, signal FROM scheduled WHERE queue = ? AND pos = ?`;
 const WAITING = `SELECT failures FROM waiting WHERE queue = ? AND group_key = ? AND pos = ?`;
-const LEAVING = `SELECT state, due, failures, holds_group, cancelled FROM leaving WHERE task = ?`;
+const LEAVING = `SELECT state, due, failures, holds_group, cancelled, signal, worker, started_at FROM leaving WHERE task = ?`;
 const ENDED = `SELECT state FROM ended WHERE task = ?`;
 
 interface ScheduledRow {
@@ -98,14 +101,20 @@ interface LeavingRow {
   failures: number;
   holds_group: number;
   cancelled: number;
+  signal: string | null;
+  worker: string | null;
+  started_at: number | null;
 }
 
 function leavingFrom(row: LeavingRow): Leaving {
-  const { state: was, due, failures } = row;
+  const { state: was, due, failures, signal, worker } = row;
   return {
     state: "leaving",
     was,
     due,
+    signal,
+    worker,
+    startedAt: row.started_at,
     failures,
     holdsGroup: row.holds_group === 1,
     cancelled: row.cancelled === 1,

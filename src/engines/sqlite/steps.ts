@@ -3,6 +3,8 @@ import type { Tx } from "./tx.ts";
 
 export const DELETE_STEPS = `DELETE FROM step WHERE task = ?`;
 
+export const FEEDBACK = `SELECT value FROM step WHERE task = ? AND kind = 'feedback'`;
+
 const KEEP = `INSERT OR REPLACE INTO step (task, kind, name, value) VALUES (?, ?, ?, ?)`;
 
 export function keepStep(

@@ -1,4 +1,4 @@
-import { TopicTree } from "../../core/topic-tree.ts";
+import { Subscribed } from "../../core/topic-tree.ts";
 import type { SubscriptionRecord } from "../../core/task.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -13,30 +13,19 @@ interface SubscriptionRow {
 const ALL = `SELECT * FROM subscription ORDER BY id`;
 const SINCE = `SELECT * FROM subscription WHERE id > ? ORDER BY id`;
 
-/** A topic may have a customer's number in it: they are not all remembered. */
-const MOST_FOUND = 1_000;
-
 /**
  * A copy of the subscriptions, by the words of their patterns. It is brought up to date within the transaction that
  * publishes, and only there: whoever only adds does not pay for it.
  */
 export class Topics {
-  #tree = new TopicTree<SubscriptionRow>();
+  #rows = new Subscribed<SubscriptionRow>();
   #subscribed = 0;
   #unsubscribed = -1;
-  /** What was found, until something changes: most publish to a few topics again and again. */
-  readonly #found = new Map<string, readonly SubscriptionRow[]>();
 
   /** Those that a topic reaches, in the order they were made. */
   reachedBy(tx: Tx, topic: string): readonly SubscriptionRow[] {
     this.#follow(tx);
-    let found = this.#found.get(topic);
-    if (!found) {
-      found = this.#tree.match(topic).sort((a, b) => a.id - b.id);
-      if (this.#found.size >= MOST_FOUND) this.#found.clear();
-      this.#found.set(topic, found);
-    }
-    return found;
+    return this.#rows.reachedBy(topic);
   }
 
   #follow(tx: Tx): void {
@@ -45,15 +34,13 @@ export class Topics {
       this.#unsubscribed = tx.unsubscribed;
     }
     if (this.#subscribed === tx.subscribed) return;
-    this.#found.clear();
-    for (const row of tx.all<SubscriptionRow>(SINCE, this.#subscribed)) this.#tree.add(row.pattern, row);
+    for (const row of tx.all<SubscriptionRow>(SINCE, this.#subscribed)) this.#rows.add(row);
     this.#subscribed = tx.subscribed;
   }
 
   /** After a rollback: what is remembered may be of the transaction that never was. */
   forget(): void {
-    this.#tree = new TopicTree();
-    this.#found.clear();
+    this.#rows = new Subscribed();
     this.#subscribed = 0;
     this.#unsubscribed = -1;
   }

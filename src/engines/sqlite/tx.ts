@@ -5,7 +5,7 @@ import type { DibsEvent } from "../../core/events.ts";
 import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
 import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
-import type { DepthByState, TaskState } from "../../core/task.ts";
+import { type DepthByState, NO_DEPTH, type TaskState } from "../../core/task.ts";
 import { BOUNDS, type Hint } from "../../engine/engine.ts";
 import { Newcomers } from "./newcomers.ts";
 import { Statements } from "./statements.ts";
@@ -43,19 +43,6 @@ const ADD_FLOW = `
     failed = failed + excluded.failed, wait_ms = wait_ms + excluded.wait_ms,
     service_ms = service_ms + excluded.service_ms`;
 const INSERT_EVENT = `INSERT INTO event (n, body) VALUES (?, ?)`;
-
-export const NO_DEPTH: Readonly<DepthByState> = {
-  ready: 0,
-  waiting: 0,
-  scheduled: 0,
-  claimed: 0,
-  parked: 0,
-  verifying: 0,
-  done: 0,
-  dead: 0,
-  cancelled: 0,
-  expired: 0,
-};
 
 /**
  * What the verbs work in: the open transaction, with the engine's clock, the numbers to give out, the queues

@@ -1,16 +1,26 @@
-import type { TaskState } from "../../core/task.ts";
+import type { Addition, Body, TaskState } from "../../core/task.ts";
 import { decodeAdds, encodeAdds, verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
 import { bodyFrom } from "./body.ts";
 import { findJudged, type VerifyingRow } from "./held.ts";
-import { announceTask, dropClaim, dropVerifying, endCancelled, endDone, type Held, refuse } from "./line.ts";
+import {
+  announceTask,
+  dropClaim,
+  dropVerifying,
+  endCancelled,
+  endDone,
+  type Held,
+  type Mover,
+  refuse,
+} from "./line.ts";
 import { fanOut } from "./publish.ts";
+import { SPECIAL } from "./special.ts";
 import type { Tx } from "./tx.ts";
 
 const INSERT = `
   INSERT INTO verifying (task, queue, failures, special, fence, started_at, worker, adds, result)
-  SELECT task, queue, failures, special, fence, started_at, worker, ?, ? FROM claim WHERE task = ?`;
+  SELECT seq, queue, ?, ${SPECIAL}, ?, ?, ?, ?, ? FROM task WHERE seq = ?`;
 
 /** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group. */
 export function askForVerdict(
@@ -18,13 +28,26 @@ export function askForVerdict(
   task: Held,
   { result, adds }: Settlement & { kind: "done" },
 ): TaskState {
-  tx.run(INSERT, adds && adds.length > 0 ? encodeAdds(adds) : null, result, task.seq);
   dropClaim(tx, task);
-  tx.count(task.queue, "verifying", 1);
-  announceTask(tx, "task.verifying", task, { worker: task.worker });
-  const id = tx.id(task.createdAt, task.seq);
-  add(tx, [verificationTask(task.queue.name, { id, fence: task.fence })]);
+  insertVerifying(tx, task, result, adds ?? []);
   return "verifying";
+}
+
+type Attempted = Mover & Pick<Held, "fence" | "startedAt" | "worker">;
+
+/** Waits for a verdict on this, which is asked for. */
+export function insertVerifying(
+  tx: Tx,
+  task: Attempted,
+  result: Body | null,
+  adds: readonly Addition[],
+): void {
+  const { seq, failures, fence, startedAt, worker } = task;
+  const kept = adds.length > 0 ? encodeAdds(adds) : null;
+  tx.run(INSERT, failures, fence, startedAt, worker, kept, result, seq);
+  tx.count(task.queue, "verifying", 1);
+  announceTask(tx, "task.verifying", task, { worker });
+  add(tx, [verificationTask(task.queue.name, { id: tx.id(task.createdAt, seq), fence })]);
 }
 
 /** The verifier's own task ends with it; the one it judged, if it still waits for this. */

@@ -1,4 +1,5 @@
 import { type FSWatcher, watch } from "node:fs";
+import { nap } from "./nap.ts";
 
 /** Where the file system tells of no changes, the store is asked this often. */
 const POLL_MS = 250;
@@ -19,8 +20,6 @@ const LAST_LOOKS_MS = [4, 32];
 const LONGEST_PAUSE_MS = 20;
 /** After this long without a report the next one is made at once again. */
 const QUIET_MS = 200;
-
-const cell = new Int32Array(new SharedArrayBuffer(4));
 
 /**
  * Notices the commits of other processes. Every commit writes to the -wal file, ours too; SQLite's data version
@@ -99,7 +98,7 @@ export class Watch {
     let steps = this.#looks.length === LOOKS_MS.length ? STEPS : 0;
     while (!this.#compare()) {
       if (steps-- === 0) return false;
-      Atomics.wait(cell, 0, 0, STEP_MS);
+      nap(STEP_MS);
     }
     return true;
   }

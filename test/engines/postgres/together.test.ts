@@ -19,7 +19,6 @@ const SMALL = [
   "queue",
   "migration",
   "delta",
-  "depth",
   "notice",
   "event",
 ];

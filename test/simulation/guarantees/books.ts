@@ -1,5 +1,12 @@
 import { DEFAULT_POLICY, type QueuePolicy } from "../../../src/core/policy.ts";
-import type { AttemptOutcome, Body, EndState, NewTask, WorkerInfo } from "../../../src/core/task.ts";
+import type {
+  Addition,
+  AttemptOutcome,
+  Body,
+  EndState,
+  NewTask,
+  WorkerInfo,
+} from "../../../src/core/task.ts";
 import { BOUNDS, type Notice } from "../../../src/engine/engine.ts";
 import type { ExpectedTime } from "../machine.ts";
 
@@ -108,7 +115,7 @@ export interface Entry {
   failedBy: string[];
   holder: Holder | null;
   /** Its result waits for a verdict. */
-  pending: { holder: Holder; result: Body | null; adds: NewTask[] } | null;
+  pending: { holder: Holder; result: Body | null; adds: Addition[] } | null;
   feedback: string | undefined;
   lastFence: number;
   rows: Row[];

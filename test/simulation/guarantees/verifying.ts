@@ -8,6 +8,7 @@ import {
 import type { Outcome, Settlement } from "../../../src/engine/engine.ts";
 import { checkAdded, refusalOfAdds } from "./adding.ts";
 import type { Entry } from "./books.ts";
+import { expectedAdds } from "./publishing.ts";
 import { endClaim } from "./settling.ts";
 import type { Turn } from "./turn.ts";
 import { check } from "./violation.ts";
@@ -34,7 +35,7 @@ export function checkVerdict(
   const judged = turn.books.entries.get(verdict.of.id);
   const counts = !cancelled && judged?.pending?.holder.fence === verdict.of.fence;
   if (counts && verdict.accepted) {
-    const expected = refusalOfAdds(turn, judged.pending!.adds);
+    const expected = refusalOfAdds(turn, expectedAdds(turn.books, judged.pending!.adds));
     const refusal = "refused" in outcome ? outcome.refused.code : undefined;
     check(refusal === expected, `a verdict was refused with ${refusal}; it should be with ${expected}`);
     if (refusal !== undefined) return;
@@ -49,7 +50,7 @@ export function checkVerdict(
     endClaim(turn, judged, "done");
     const record = turn.after.tasks.get(judged.id)!;
     check(String(record.result) === String(result), `task ${judged.id} lost its result`);
-    checkAdded(turn, adds, null);
+    checkAdded(turn, expectedAdds(turn.books, adds), null);
     return;
   }
   judged.steps.clear();
