@@ -122,6 +122,7 @@ export function verification(start: Start): void {
       const held = await claimOne(port);
       await port.step(held, "plan", "1");
       await ack(port, held);
+      expect(await port.steps(id)).toHaveLength(1);
       await refuse(port, await claimOne(port, { queues: [VERIFIERS] }));
       expect(await port.steps(id)).toEqual([]);
       const again = await claimOne(port);
@@ -129,6 +130,21 @@ export function verification(start: Start): void {
       expect(again.feedback).toBe("too short");
       await port.step(again, "plan", "2");
       await nack(port, again);
+      expect(await claimOne(port)).toMatchObject({ stepped: true, feedback: "too short" });
+    });
+
+    test("keeps the signals when it is refused: nobody will send them again", async () => {
+      const { port, clock } = await verified();
+      const { id } = await addOne(port);
+      await port.settle(await claimOne(port), { kind: "park", signal: "payment", timeout: SECOND });
+      await clock.advance(SECOND);
+      await port.signal(id, "approval", "yes");
+      const { asking } = await verifying(port);
+      await refuse(port, asking);
+      expect(await port.steps(id)).toEqual([
+        { kind: "lapsed", name: "payment", value: null },
+        { kind: "signal", name: "approval", value: "yes" },
+      ]);
       expect(await claimOne(port)).toMatchObject({ stepped: true, feedback: "too short" });
     });
 

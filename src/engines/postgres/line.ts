@@ -5,7 +5,7 @@ import { isVerificationQueue, NO_VERDICT, refusal } from "../../core/verificatio
 import { BOUNDS } from "../../engine/engine.ts";
 import { askedBy } from "./judged.ts";
 import { takeLanes } from "./lanes.ts";
-import { DELETE_STEPS, keepStep } from "./steps.ts";
+import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "./steps.ts";
 import { toColumns, toText } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -346,9 +346,12 @@ export async function missVerdicts(tx: Tx, seqs: readonly number[]): Promise<voi
   for (const judged of await askedBy(tx, seqs)) await refuse(tx, judged, NO_VERDICT, 0);
 }
 
-/** A failed attempt of the worker whose result it is; the next one starts over, and knows why. */
+/**
+ * A failed attempt of the worker whose result it is; the next one starts over, and knows why. What came from outside stays:
+ * nobody will say it again.
+ */
 export async function refuse(tx: Tx, task: Held, feedback: string, delay: number): Promise<void> {
-  tx.send(DELETE_STEPS, task.seq);
+  tx.send(DELETE_TAKEN, task.seq);
   keepStep(tx, task.seq, "feedback", "", feedback);
   task.stepped = true;
   await fail(tx, task, "refused", refusal(feedback), delay);
