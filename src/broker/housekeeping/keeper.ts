@@ -18,6 +18,7 @@ export class Keeper {
   /** Looks after the store at least this often: what a hint missed waits no longer. */
   readonly #pollEvery: number;
   readonly #onPoll: () => void;
+  readonly #onDue: () => void;
   #stopTimer: (() => void) | undefined;
   #wakeAt = Number.POSITIVE_INFINITY;
   #prunedAt: number;
@@ -26,11 +27,12 @@ export class Keeper {
   #again = false;
   #closed = false;
 
-  constructor(run: Run, clock: Clock, pollEvery: number, onPoll: () => void) {
+  constructor(run: Run, clock: Clock, pollEvery: number, onPoll: () => void, onDue: () => void) {
     this.#run = run;
     this.#clock = clock;
     this.#pollEvery = pollEvery;
     this.#onPoll = onPoll;
+    this.#onDue = onDue;
     this.#prunedAt = this.#polledAt = this.#now();
     this.#sleep(pollEvery);
   }
@@ -70,6 +72,8 @@ export class Keeper {
       const tended = this.#run({ verb: "tend" });
       // In the same batch: an idle process is woken once for both.
       if (this.#now() - this.#polledAt >= this.#pollEvery / 2) this.#poll();
+      // So does a claim that waits for what is due: it need not be told, and saves a commit.
+      else this.#onDue();
       const due = await tended;
       if (due.next !== null) next = Math.min(next, due.next);
       if (this.#now() - this.#prunedAt >= PRUNE_EVERY_MS) await this.#prune();
