@@ -68,6 +68,7 @@ export class Keeper {
     this.#tending = true;
     this.#again = false;
     let next = this.#pollEvery;
+    const askedAt = this.#now();
     try {
       const tended = this.#run({ verb: "tend" });
       // In the same batch: an idle process is woken once for both.
@@ -75,7 +76,8 @@ export class Keeper {
       // So does a claim that waits for what is due: it need not be told, and saves a commit.
       else this.#onDue();
       const due = await tended;
-      if (due.next !== null) next = Math.min(next, due.next);
+      // It counts from when the store looked, which was after it was asked; part of it has passed on the way here.
+      if (due.next !== null) next = Math.min(next, Math.max(0, due.next - (this.#now() - askedAt)));
       if (this.#now() - this.#prunedAt >= PRUNE_EVERY_MS) await this.#prune();
     } catch (error) {
       // Whoever uses the store is told of its troubles by their own calls; the keeper just tries again.
