@@ -4,7 +4,7 @@ export { defineQueue, type QueueDefinition, type QueueOptions } from "./api/defi
 export { type Dibs, type QueueInfo, type WorkerSummary } from "./api/dibs.ts";
 export { move, type Moved, type MovedQueue, type MoveOptions } from "./api/move.ts";
 export { open, type OpenOptions } from "./api/open.ts";
-export { type ClaimOptions, type Queue } from "./api/queue.ts";
+export { type ClaimOptions, type Queue, type VerifiedTask, type Verifier } from "./api/queue.ts";
 export {
   type SubscribeOptions,
   type Subscription,
@@ -25,4 +25,5 @@ export { type AttemptOutcome, type QueueStats, type TaskState } from "./core/tas
 export { type Claim } from "./worker/claim.ts";
 export { type StopOptions, type WorkBatchOptions, type WorkOptions } from "./worker/options.ts";
 export { type BatchHandler, type Handler, type Task } from "./worker/task.ts";
+export { type Verdict } from "./worker/verify.ts";
 export { type Worker } from "./worker/worker.ts";

@@ -58,11 +58,16 @@ export class DeadLetters {
 
   /** Back to the queue's tail with all attempts ahead of them, at once or spread out at a rate. */
   async redrive(
-    options: DeadSelection & { rate?: { max: number; per: Duration } | undefined } = {},
+    options: DeadSelection & {
+      rate?: { max: number; per: Duration } | undefined;
+      /** Without the steps that earlier attempts left. */
+      fresh?: boolean | undefined;
+    } = {},
   ): Promise<{ count: number }> {
-    const filter = selectionOf(options, ["rate"]);
+    const filter = selectionOf(options, ["rate", "fresh"]);
     const spacing = options.rate === undefined ? 0 : parseRate(options.rate);
-    return { count: await this.#port.redrive(this.#queue, filter, spacing) };
+    const fresh = options.fresh === undefined ? {} : { fresh: options.fresh };
+    return { count: await this.#port.redrive(this.#queue, filter, spacing, fresh) };
   }
 
   /** Removes them for good. Say which, or `{ all: true }`. */

@@ -7,6 +7,7 @@ import type { Port, QueueSummary } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 import type { TravellingTask } from "../core/task.ts";
+import { verifiedQueue } from "../core/verification.ts";
 import { Dibs } from "./dibs.ts";
 import { open } from "./open.ts";
 
@@ -80,6 +81,11 @@ function checkOptions(options: MoveOptions): void {
   if (options.queues !== undefined && !Array.isArray(options.queues))
     throw invalid(`queues must be an array of names; got ${show(options.queues)}.`);
   options.queues?.forEach(checkQueueName);
+  options.queues?.forEach((name, _, names) => {
+    const judged = verifiedQueue(name);
+    if (judged !== undefined && !names.includes(judged))
+      throw invalid(`Queue "${name}" asks for verdicts on what "${judged}" holds: move them together.`);
+  });
   if (options.follow && !options.signal)
     throw invalid("follow goes on until its signal is aborted: give a signal.");
 }
@@ -203,8 +209,13 @@ class BatchSize {
   limit = 16;
 
   learn(tasks: TravellingTask[]): void {
-    const bytes = tasks.reduce((sum, task) => sum + byteLength(task.data) + byteLength(task.result ?? ""), 0);
+    const bytes = tasks.reduce((sum, task) => sum + bytesOf(task), 0);
     if (bytes > ENOUGH_BYTES) this.limit = Math.max(1, Math.floor(this.limit / 2));
     else if (bytes < ENOUGH_BYTES / 4) this.limit = Math.min(MOST_TASKS, this.limit * 2);
   }
+}
+
+function bytesOf({ data, result, pending, steps }: TravellingTask): number {
+  const bodies = [data, result, pending?.result, ...steps.map(({ value }) => value)];
+  return bodies.reduce<number>((sum, body) => sum + byteLength(body ?? ""), 0);
 }

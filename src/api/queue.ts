@@ -13,16 +13,18 @@ import {
   type QueueStats,
   type TaskState,
 } from "../core/task.ts";
+import { verificationQueue } from "../core/verification.ts";
 import { type AddTarget, Claim, type EncodeResult } from "../worker/claim.ts";
 import { resolveWork, resolveWorkBatch, type WorkBatchOptions, type WorkOptions } from "../worker/options.ts";
 import type { BatchHandler, Handler } from "../worker/task.ts";
+import { type Verdict, verifierOf } from "../worker/verify.ts";
 import type { Worker, WorkerQueue } from "../worker/worker.ts";
 import { type AddOptions, parseAddOptions } from "./add-options.ts";
 import { DeadLetters } from "./dead-letters.ts";
 import { type QueueOptions, type SplitOptions, splitOptions } from "./definition.ts";
+import { AddedTaskHandle, describe, resultFrom, type TaskInfo } from "./task-handle.ts";
 import { carryTrace } from "./trace.ts";
 import { Turns } from "./turns.ts";
-import { AddedTaskHandle, describe, type TaskInfo } from "./task-handle.ts";
 
 export interface ClaimOptions {
   /** 1 unless set, up to 1,000. */
@@ -35,6 +37,16 @@ export interface ClaimOptions {
   worker?: string | undefined;
   signal?: AbortSignal | undefined;
 }
+
+/** A task as a verifier sees it. */
+export interface VerifiedTask<Data = unknown> extends Omit<TaskInfo, "data" | "result"> {
+  data: Data;
+}
+
+export type Verifier<Data = unknown, Out = unknown> = (
+  task: VerifiedTask<Data>,
+  result: Out,
+) => Promise<Verdict> | Verdict;
 
 /** What a handle needs of the dibs it belongs to. */
 export interface Owner {
@@ -174,6 +186,27 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
   workBatch(handler: BatchHandler<Data, Out>, options?: WorkBatchOptions): Worker {
     checkHandler(handler);
     return this.#owner.startWorker([this], handler as never, resolveWorkBatch(options));
+  }
+
+  /**
+   * Checks results before they count. From now on, in whichever process, what a handler of this queue returns is kept back
+   * until a verifier has accepted it, with what it added; `queue.configure({ verified: false })` ends that.
+   */
+  verify(check: Verifier<Data, Out>, options?: WorkOptions): Worker {
+    if (typeof check !== "function") throw invalid(`verify() takes a function first; got ${show(check)}.`);
+    const verify = verifierOf(this.#port, (task, result) =>
+      check(describe(task) as VerifiedTask<Data>, resultFrom(result) as Out),
+    );
+    const queue = {
+      name: verificationQueue(this.name),
+      // Said in this very moment: what is added next is verified.
+      declare: async () => {
+        const verified = this.#port.declare(this.name, { verified: true }, { force: true });
+        await Promise.all([this.declare(), verified]);
+      },
+      encodeResult: () => null,
+    };
+    return this.#owner.startWorker([queue], verify as never, resolveWork(options));
   }
 
   /** By hand: the claims last for their lease, and are settled one by one. */

@@ -1,9 +1,16 @@
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { DibsError } from "../core/errors.ts";
-import { decodeBody } from "../core/json.ts";
+import { decodeBody, encodeJson } from "../core/json.ts";
 import { checkNames } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
-import { type Attempt, JSON_TYPE, type TaskEnd, type TaskRecord, type TaskState } from "../core/task.ts";
+import {
+  type Attempt,
+  type Body,
+  JSON_TYPE,
+  type TaskEnd,
+  type TaskRecord,
+  type TaskState,
+} from "../core/task.ts";
 
 /** A task as its producer, or anybody with its id, holds it. */
 export class TaskHandle<Result = unknown> {
@@ -36,6 +43,18 @@ export class TaskHandle<Result = unknown> {
       startedAt: new Date(row.startedAt),
       endedAt: new Date(row.endedAt),
     }));
+  }
+
+  /**
+   * A word for a task that waits for it with `task.waitFor(name)`, or will. Answers whether it was kept: not where the task
+   * has ended, where one of that name came before, or where it comes after the wait was over.
+   */
+  async signal(name: string, data?: unknown): Promise<boolean> {
+    return this.#port.signal(
+      this.id,
+      name,
+      data === undefined ? null : encodeJson(data, "the signal's data"),
+    );
   }
 
   /** Ends it if it waits; asks its worker to stop if it runs, and it ends cancelled whatever that one answers. */
@@ -80,7 +99,7 @@ export function describe(record: TaskRecord): TaskInfo {
   return {
     ...record,
     data: decodeBody(record.data, record.contentType),
-    result: record.result === null ? null : decodeBody(record.result, JSON_TYPE),
+    result: resultFrom(record.result) ?? null,
     createdAt: new Date(record.createdAt),
     dueAt: date(record.dueAt),
     expiresAt: date(record.expiresAt),
@@ -92,7 +111,7 @@ export function describe(record: TaskRecord): TaskInfo {
 function resultOf(end: TaskEnd): unknown {
   switch (end.state) {
     case "done":
-      return end.result === null ? undefined : decodeBody(end.result, JSON_TYPE);
+      return resultFrom(end.result);
     case "dead": {
       const { name, message } = end.error!;
       const cause = Object.assign(new Error(message), { name, stack: end.error!.stack ?? undefined });
@@ -103,4 +122,9 @@ function resultOf(end: TaskEnd): unknown {
     case "expired":
       throw new DibsError("TASK_EXPIRED", `Task ${end.id} expired: no worker had started it within its ttl.`);
   }
+}
+
+/** What a handler returned. */
+export function resultFrom(result: Body | null): unknown {
+  return result === null ? undefined : decodeBody(result, JSON_TYPE);
 }

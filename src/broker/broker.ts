@@ -3,23 +3,24 @@ import type { Commit } from "../core/commit.ts";
 import { type ErrorData, errorFrom, noTx } from "../core/errors.ts";
 import { KeepAlive } from "../core/keep-alive.ts";
 import { LIMITS } from "../core/limits.ts";
-import { checkNumber } from "../core/options.ts";
+import { checkBoolean, checkNumber } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import type { ClaimOutcome, Engine, Op, Verbs, VerbWithin } from "../engine/engine.ts";
 import { add } from "./add.ts";
-import { checkFilter, checkListQuery, checkPatternKey, checkSpacing } from "./check.ts";
+import { checkFilter, checkListQuery, checkPatternKey, checkSpacing, checkTaskId } from "./check.ts";
 import { claim } from "./claim.ts";
 import type { Context } from "./context.ts";
 import { Bell, events, makesEvents } from "./events.ts";
 import { Gatherer } from "./gather.ts";
-import { extend, progress } from "./hold.ts";
+import { extend, progress, step } from "./hold.ts";
 import { Keeper } from "./housekeeping/keeper.ts";
 import { arrive, byAnyId, depart, gone } from "./move.ts";
 import { declare, drop, pause, purge } from "./queues.ts";
 import { Results } from "./results.ts";
 import { Sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
+import { signal } from "./signal.ts";
 import { standStillDuring } from "./stand-still.ts";
 import { publish, subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { WaitingLine } from "./waiting-line.ts";
@@ -117,6 +118,10 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     settle: (held, word, within) => settle(context, held, word, within),
     extend: (held, lease) => extend(context, held, lease),
     progress: (held, value, note) => progress(context, held, value, note),
+    step: (held, name, value) => step(context, held, name, value),
+    steps: async (id) => byAnyId(context, id, (known) => run({ verb: "steps", id: known })),
+    signal: async (id, name, value) => byAnyId(context, id, (known) => signal(context, known, name, value)),
+    verifying: async ({ id, fence }) => run({ verb: "verifying", id: checkTaskId(id), fence }),
     task: async (id) => byAnyId(context, id, (known) => run({ verb: "get", id: known })),
     history: async (id) => byAnyId(context, id, (known) => run({ verb: "history", id: known })),
     cancel: async (id) =>
@@ -131,12 +136,13 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
         by: checkPatternKey(by),
         limit: checkNumber(limit, "limit", 1, LIMITS.page),
       }),
-    redrive: async (queue, filter, spacing) => {
+    redrive: async (queue, filter, spacing, { fresh } = {}) => {
       const op = {
         verb: "redrive",
         queue: checkQueueName(queue),
         filter: checkFilter(filter),
         spacing: checkSpacing(spacing),
+        ...(fresh !== undefined && { fresh: checkBoolean(fresh, "fresh") }),
       } as const;
       keeper.expect(spacing);
       return (await run(op)).count;

@@ -1,5 +1,5 @@
-import { invalid, isDibsError } from "../core/errors.ts";
-import { byteLength, LIMITS } from "../core/limits.ts";
+import { DibsError, invalid, isDibsError } from "../core/errors.ts";
+import { byteLength, isLarger, LIMITS } from "../core/limits.ts";
 import { checkNames, checkNumber, checkObject, checkText } from "../core/options.ts";
 import { LONGEST_MS } from "../core/duration.ts";
 import { MOST_ATTEMPTS } from "../core/policy.ts";
@@ -11,6 +11,7 @@ import type { ListQuery } from "../core/port.ts";
 import type { Verbs } from "../engine/engine.ts";
 import {
   type Addition,
+  type Body,
   type ClaimRef,
   type DeadFilter,
   END_STATES,
@@ -88,6 +89,17 @@ export function checkBody(body: unknown, what: string): void {
   if (typeof body !== "string") throw invalid(`${what} is text or bytes; got ${show(body)}.`);
   if (!body.isWellFormed())
     throw invalid(`${what} that is text must be well-formed: it has half of a surrogate pair.`);
+}
+
+export function checkStepValue(value: Body | null, what: string): void {
+  if (value === null) return;
+  checkBody(value, what);
+  if (isLarger(value, LIMITS.stepBytes)) {
+    throw new DibsError(
+      "PAYLOAD_TOO_LARGE",
+      `${what} has ${byteLength(value)} bytes; at most ${LIMITS.stepBytes} are kept. Store large data elsewhere and keep a reference.`,
+    );
+  }
 }
 
 export function checkHeaders(headers: unknown): void {

@@ -1,10 +1,10 @@
 import { LONGEST_MS } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
-import { checkNumber } from "../core/options.ts";
+import { checkNumber, checkText } from "../core/options.ts";
 import { show } from "../core/show.ts";
-import type { ClaimRef } from "../core/task.ts";
-import { checkClaim } from "./check.ts";
+import type { Body, ClaimRef } from "../core/task.ts";
+import { checkClaim, checkStepValue } from "./check.ts";
 import type { Context } from "./context.ts";
 
 /** What a holder may do with its claim short of settling it. */
@@ -32,4 +32,16 @@ export async function progress(
     );
   }
   await context.run({ verb: "progress", ...held, value, note });
+}
+
+export async function step(
+  context: Context,
+  claim: ClaimRef,
+  name: string,
+  value: Body | null,
+): Promise<void> {
+  const held = checkClaim(claim);
+  checkText(name, "A step's name", LIMITS.stepName);
+  checkStepValue(value, "What a step returned");
+  await context.run({ verb: "step", ...held, name, value });
 }

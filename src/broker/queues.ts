@@ -2,6 +2,7 @@ import { invalid } from "../core/errors.ts";
 import { parsePolicy, type QueuePolicy } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
+import { verificationQueue } from "../core/verification.ts";
 import type { Context } from "./context.ts";
 
 /** Tasks removed in one commit: a long purge must not hold the others up. */
@@ -15,6 +16,7 @@ export async function declare(
 ): Promise<QueuePolicy> {
   checkQueueName(queue);
   const named = parsePolicy(policy);
+  if (named.verified) checkQueueName(verificationQueue(queue));
   const outcome = await context.run({
     verb: "declare",
     queue,

@@ -1,12 +1,14 @@
 import { LONGEST_MS } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
-import { checkNumber } from "../core/options.ts";
+import { LIMITS } from "../core/limits.ts";
+import { checkNumber, checkText } from "../core/options.ts";
 import { type QueuePolicy, resolvePolicy } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import type { SettleRef, WithinOptions, Word } from "../core/port.ts";
 import { backoffDelay } from "../core/retry.ts";
 import { show } from "../core/show.ts";
-import type { TaskState } from "../core/task.ts";
+import type { ClaimRef, TaskState } from "../core/task.ts";
+import { refusal } from "../core/verification.ts";
 import type { Settlement } from "../engine/engine.ts";
 import { expectTasks } from "./add.ts";
 import { checkAdditions, checkBody, checkClaim, clipError } from "./check.ts";
@@ -19,9 +21,9 @@ export function settle(
   word: Word,
   within?: WithinOptions,
 ): Promise<{ state: TaskState }> {
-  if (word.kind !== "ack" || within !== undefined) return settleElse(context, claim, word, within);
+  if (word?.kind !== "ack" || within !== undefined) return settleElse(context, claim, word, within);
   try {
-    return send(context, claim, settlementOf(context, word));
+    return send(context, checkClaim(claim), settlementOf(context, word));
   } catch (error) {
     return Promise.reject(error);
   }
@@ -38,6 +40,7 @@ async function settleElse(
     if (word.kind !== "ack") throw invalid("Only an ack can be part of a transaction of yours.");
     return context.runWithin(tx, { verb: "settle", id, fence, settlement: settlementOf(context, word) });
   }
+  if (word.kind === "refuse") return send(context, claim, await settlementOfRefusal(context, word));
   if (word.kind !== "nack") return send(context, claim, settlementOf(context, word));
   // Known for every claim made here, so that a nack keeps its place among the calls of the moment.
   checkNumber(claim.attempt, "attempt", 1, Number.MAX_SAFE_INTEGER);
@@ -47,13 +50,13 @@ async function settleElse(
 
 function send(
   context: Context,
-  { id, fence }: SettleRef,
+  { id, fence }: ClaimRef,
   settlement: Settlement,
 ): Promise<{ state: TaskState }> {
   return context.run({ verb: "settle", id, fence, settlement });
 }
 
-function settlementOf(context: Context, word: Exclude<Word, { kind: "nack" }>): Settlement {
+function settlementOf(context: Context, word: Exclude<Word, { kind: "nack" | "refuse" }>): Settlement {
   switch (word.kind) {
     case "ack":
       if (word.result !== null) checkBody(word.result, "A result");
@@ -61,12 +64,23 @@ function settlementOf(context: Context, word: Exclude<Word, { kind: "nack" }>): 
       checkAdditions(word.adds);
       expectTasks(context, word.adds);
       return { kind: "done", result: word.result, adds: word.adds };
+    case "accept":
+      return { kind: "verdict", of: checkClaim(word.of), accepted: true };
     case "reject":
       return { kind: "reject", error: clipError(word.error) };
     case "release":
       return { kind: "release", started: word.started };
+    case "park":
+      checkText(word.signal, "A signal's name", LIMITS.stepName);
+      if (word.timeout !== null) {
+        checkNumber(word.timeout, "timeout", 0, LONGEST_MS);
+        context.keeper.expect(word.timeout);
+      }
+      return { kind: "park", signal: word.signal, timeout: word.timeout };
     default:
-      throw invalid(`A claim is settled by ack, nack, reject or release; got ${show((word as Word).kind)}.`);
+      throw invalid(
+        `A claim is settled by ack, nack, reject, release or park; got ${show((word as Word).kind)}.`,
+      );
   }
 }
 
@@ -86,6 +100,22 @@ function settlementOfNack(
   if (word.outcome !== "failed" && word.outcome !== "timeout")
     throw invalid(`outcome is "failed" or "timeout"; got ${show(word.outcome)}.`);
   return { ...settlement, outcome: word.outcome };
+}
+
+/** As if its worker had failed it, by the policy of its own queue. */
+async function settlementOfRefusal(
+  context: Context,
+  { of, feedback }: Word & { kind: "refuse" },
+): Promise<Settlement> {
+  const { queue, attempt } = of;
+  const judged = checkClaim(of);
+  checkNumber(attempt, "attempt", 1, Number.MAX_SAFE_INTEGER);
+  const { message } = clipError(refusal(feedback));
+  const policy = context.policies.get(queue) ?? (await fetchPolicy(context, queue));
+  const delay = backoffDelay(policy.backoff, attempt, context.random);
+  context.keeper.expect(delay);
+  context.keeper.expect(delay + policy.elsewhere);
+  return { kind: "verdict", of: judged, accepted: false, feedback: message, delay };
 }
 
 async function fetchPolicy(context: Context, queue: string): Promise<QueuePolicy> {

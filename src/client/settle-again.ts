@@ -1,13 +1,19 @@
-import type { DibsError } from "../core/errors.ts";
+import { type DibsError, isDibsError } from "../core/errors.ts";
 import type { Port, SettleRef, Word } from "../core/port.ts";
 import type { AttemptOutcome, TaskState } from "../core/task.ts";
+import type { Verified } from "../core/verification.ts";
 
 /** What the ledger says of a claim that ended by this word. A cancelled task ends with that, whatever is said. */
 const OUTCOMES: Record<Word["kind"], AttemptOutcome[]> = {
-  ack: ["done", "cancelled"],
+  // Refused by a verifier since, it was said all the same.
+  ack: ["done", "refused", "cancelled"],
   nack: ["failed", "timeout", "cancelled"],
   reject: ["rejected", "cancelled"],
   release: ["released", "cancelled"],
+  park: ["parked", "cancelled"],
+  // Of the verifier's own task.
+  accept: ["done", "cancelled"],
+  refuse: ["done", "cancelled"],
 };
 
 /**
@@ -15,7 +21,7 @@ const OUTCOMES: Record<Word["kind"], AttemptOutcome[]> = {
  * that the claim ended as we said, it was we who ended it, and the first sending was carried out.
  */
 export async function settledBefore(
-  port: Pick<Port, "history" | "task">,
+  port: Pick<Port, "history" | "task" | "verifying">,
   { id, fence }: SettleRef,
   word: Word,
   refusal: DibsError,
@@ -23,8 +29,20 @@ export async function settledBefore(
   if (refusal.code !== "CLAIM_LOST") throw refusal;
   // It leaves no row, and whoever gave a task back does not ask where it went.
   if (word.kind === "release" && !word.started) return { state: "ready" };
+  if (word.kind === "ack" && (await isVerifying(port, { id, fence }))) return { state: "verifying" };
   const attempt = (await port.history(id)).find((row) => row.fence === fence);
   if (!attempt || !OUTCOMES[word.kind].includes(attempt.outcome)) throw refusal;
   if (attempt.outcome === "timeout" && !(word.kind === "nack" && word.outcome === "timeout")) throw refusal;
   return { state: (await port.task(id)).state };
+}
+
+/** Whether this claim's result waits for a verdict: the ledger has no row of it until there is one. */
+async function isVerifying(port: Pick<Port, "verifying">, claim: Verified): Promise<boolean> {
+  try {
+    await port.verifying(claim);
+    return true;
+  } catch (error) {
+    if (isDibsError(error) && error.code === "TASK_NOT_FOUND") return false;
+    throw error;
+  }
 }

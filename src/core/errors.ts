@@ -86,6 +86,14 @@ export function onItsWay(queue: string, there: number, asked: number): DibsError
   );
 }
 
+/** What it would be told has been handed out already. */
+export function hasDeparted(id: string): DibsError {
+  return new DibsError(
+    "UNAVAILABLE",
+    `Task ${id} is on its way to another store, and cannot be told anything until it has arrived. Signal it there, by the same id.`,
+  );
+}
+
 /**
  * Plain data in place of an Error, for crossing threads and wires. `instanceof` does not survive either,
  * the code does.

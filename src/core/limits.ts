@@ -13,6 +13,11 @@ export const LIMITS = {
   idempotencyKey: 512,
   workerName: 256,
   progressNote: 4_096,
+  stepName: 256,
+  /** What one step returned, or one signal brought; and all of a task's together. */
+  stepBytes: 256 * 1024,
+  steps: 1_000,
+  allStepBytes: 4 * 1024 * 1024,
   /** Headers of one task, as JSON. */
   headerBytes: 16 * 1024,
   /** What is kept of an error; the rest is cut off. */
@@ -37,6 +42,14 @@ export function tooLarge(what: string, body: Body, most: number, queue: string):
     "PAYLOAD_TOO_LARGE",
     `${what} has ${byteLength(body)} bytes; queue "${queue}" takes at most ${most} (maxPayload). ` +
       `Store large data elsewhere and pass a reference, or raise maxPayload.`,
+  );
+}
+
+export function tooManySteps(count: number, bytes: number): DibsError {
+  return new DibsError(
+    "PAYLOAD_TOO_LARGE",
+    `With this one the task would have ${count} steps and signals of ${bytes} bytes; it may have ${LIMITS.steps} of ` +
+      `${LIMITS.allStepBytes} in all. Store large data elsewhere and keep a reference, or let one step do the work of several.`,
   );
 }
 

@@ -25,6 +25,11 @@ export function checkNumber(value: unknown, what: string, least: number, most: n
   return value;
 }
 
+export function checkBoolean(value: unknown, what: string): boolean {
+  if (typeof value !== "boolean") throw invalid(`${what} must be true or false; got ${show(value)}.`);
+  return value;
+}
+
 /** A text of 1 to `most` characters without control characters. */
 export function checkText(value: unknown, what: string, most: number): string {
   if (typeof value !== "string" || value.length === 0 || value.length > most || !isPlain(value)) {

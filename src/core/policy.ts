@@ -1,6 +1,6 @@
 import { type Duration, parseDuration } from "./duration.ts";
 import { invalid } from "./errors.ts";
-import { checkNames, checkNumber, checkObject } from "./options.ts";
+import { checkBoolean, checkNames, checkNumber, checkObject } from "./options.ts";
 import { show } from "./show.ts";
 
 /** A queue's policy, resolved: every field set, durations in milliseconds. */
@@ -21,6 +21,8 @@ export interface QueuePolicy {
   retention: { age: number; count: number };
   /** Tasks not started by then expire; null: never. */
   ttl: number | null;
+  /** A success counts only when a verifier has accepted its result: see core/verification.ts. */
+  verified: boolean;
 }
 
 export interface Backoff {
@@ -42,6 +44,7 @@ export interface QueuePolicyOptions {
   maxPayload?: number;
   retention?: { age?: Duration; count?: number };
   ttl?: Duration | null;
+  verified?: boolean;
 }
 
 export const DEFAULT_POLICY: QueuePolicy = {
@@ -54,6 +57,7 @@ export const DEFAULT_POLICY: QueuePolicy = {
   maxPayload: 256 * 1024,
   retention: { age: 86_400_000, count: 100_000 },
   ttl: null,
+  verified: false,
 };
 
 /** A lease shorter than this would be lost to an ordinary pause of a busy machine. */
@@ -80,6 +84,7 @@ export function parsePolicy(options: QueuePolicyOptions): Partial<QueuePolicy> {
   if (options.retention !== undefined) policy.retention = parseRetention(options.retention);
   if (options.ttl !== undefined)
     policy.ttl = options.ttl === null ? null : parseDuration(options.ttl, "ttl", 1);
+  if (options.verified !== undefined) policy.verified = checkBoolean(options.verified, "verified");
   return policy;
 }
 

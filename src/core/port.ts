@@ -1,6 +1,7 @@
 import type { Clock } from "./clock.ts";
 import type { DibsEvent } from "./events.ts";
 import type { QueuePolicy } from "./policy.ts";
+import type { Verified } from "./verification.ts";
 import type {
   AddedTask,
   Addition,
@@ -14,6 +15,7 @@ import type {
   NewTask,
   PatternKey,
   QueueStats,
+  Step,
   SubscriptionRecord,
   TaskEnd,
   TaskError,
@@ -51,6 +53,14 @@ export interface Port {
   settle(claim: SettleRef, word: Word, options?: WithinOptions): Promise<{ state: TaskState }>;
   extend(claim: ClaimRef, lease: number): Promise<void>;
   progress(claim: ClaimRef, value: number, note: string | null): Promise<void>;
+  step(claim: ClaimRef, name: string, value: Body | null): Promise<void>;
+  steps(id: string): Promise<Step[]>;
+
+  /** Whether it was kept: not where the task has ended, or one of that name has come, or was waited for in vain. */
+  signal(id: string, name: string, value: Body | null): Promise<boolean>;
+
+  /** For a verifier. */
+  verifying(verified: Verified): Promise<{ task: TaskRecord; result: Body | null }>;
 
   /** A task that came from another store is known by the id it had there, too. */
   task(id: string): Promise<TaskRecord>;
@@ -61,7 +71,7 @@ export interface Port {
   list(query: ListQuery): Promise<Page>;
 
   patterns(queue: string, by: PatternKey, limit: number): Promise<DeadPattern[]>;
-  redrive(queue: string, filter: DeadFilter, spacing: number): Promise<number>;
+  redrive(queue: string, filter: DeadFilter, spacing: number, options?: { fresh?: boolean }): Promise<number>;
   discard(queue: string, filter: DeadFilter): Promise<number>;
 
   /** From one store to another: what these promise is said in engine/engine.ts. */
@@ -130,7 +140,12 @@ export type Word =
   /** Without `delay` the queue's backoff decides. */
   | { kind: "nack"; error: TaskError; delay?: number | undefined; outcome?: "failed" | "timeout" }
   | { kind: "reject"; error: TaskError }
-  | { kind: "release"; started: boolean };
+  | { kind: "release"; started: boolean }
+  /** Waits for a signal, for at most `timeout`, and holds nobody meanwhile. */
+  | { kind: "park"; signal: string; timeout: number | null }
+  /** A verifier's, on the result of another task. */
+  | { kind: "accept"; of: Verified }
+  | { kind: "refuse"; of: Verified & { queue: string; attempt: number }; feedback: string };
 
 export type ClaimNotice =
   | { kind: "lost" | "timeout" | "cancel"; id: string; fence: number }

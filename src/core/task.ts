@@ -1,6 +1,6 @@
 /** The nouns: what a task is, in the words of ARCHITECTURE.md. Plain data, so that it crosses threads and wires. */
 
-export const PENDING_STATES = ["scheduled", "waiting", "ready", "claimed"] as const;
+export const PENDING_STATES = ["scheduled", "waiting", "ready", "claimed", "parked", "verifying"] as const;
 export const END_STATES = ["done", "dead", "cancelled", "expired"] as const;
 export type TaskState = (typeof PENDING_STATES)[number] | (typeof END_STATES)[number];
 export type EndState = (typeof END_STATES)[number];
@@ -62,6 +62,18 @@ export interface ClaimedTask extends ClaimRef {
   priority: number;
   groupKey: string | null;
   createdAt: number;
+  /** Earlier runs of its handler left steps, or somebody sent a signal. */
+  stepped?: true;
+  /** Why a verifier refused the last result. */
+  feedback?: string;
+}
+
+/** What a run of a handler leaves for the next one: see docs/concepts/steps-and-signals.md. */
+export interface Step {
+  /** `lapsed`: the signal of that name did not come in time. */
+  kind: "step" | "signal" | "lapsed";
+  name: string;
+  value: Body | null;
 }
 
 /** What is kept of a failure. */
@@ -71,8 +83,17 @@ export interface TaskError {
   stack: string | null;
 }
 
-/** `released` attempts did not fail: the worker gave the task back, or stopped. */
-export type AttemptOutcome = "done" | "failed" | "rejected" | "lost" | "timeout" | "released" | "cancelled";
+/** `released` attempts did not fail: the worker gave the task back, or stopped. Nor did `parked` ones. */
+export type AttemptOutcome =
+  | "done"
+  | "failed"
+  | "refused"
+  | "rejected"
+  | "lost"
+  | "timeout"
+  | "released"
+  | "parked"
+  | "cancelled";
 
 /** A row of a task's ledger: one claim, once it has ended. Times are the engine's. */
 export interface Attempt {
@@ -98,8 +119,10 @@ export interface TaskRecord {
   attempt: number;
   maxAttempts: number;
   createdAt: number;
-  /** When a scheduled task is due. */
+  /** When a scheduled task is due, or a parked one has waited long enough. */
   dueAt: number | null;
+  /** The signal that a parked task waits for. */
+  waitsFor: string | null;
   expiresAt: number | null;
   /** The current claim's, or that of the claim that ended it. */
   worker: string | null;
@@ -134,7 +157,7 @@ export interface TravellingTask {
   headers: Headers;
   priority: number;
   groupKey: string | null;
-  /** Of a scheduled task: its group waits for it. */
+  /** Of a scheduled or parked task: its group waits for it. */
   holdsGroup: boolean;
   idempotencyKey: string | null;
   /** Whether the key stands for this task; a newer one may have taken it. */
@@ -148,9 +171,23 @@ export interface TravellingTask {
   expiresIn: number | null;
   endedAgo: number | null;
   result: Body | null;
+  /** Of a parked task: the signal that it waits for. */
+  waitsFor: string | null;
+  steps: Step[];
+  /** Why a verifier refused its last result. */
+  feedback: string | null;
+  /** Of one whose result waits for a verdict: that is asked for anew where it arrives. */
+  pending: TravellingResult | null;
   ledger: TravellingAttempt[];
   /** Somebody asked for its end while it was on its way. */
   cancelRequested: boolean;
+}
+
+export interface TravellingResult {
+  worker: string;
+  startedAgo: number;
+  result: Body | null;
+  adds: Addition[];
 }
 
 export interface TravellingAttempt extends Omit<Attempt, "fence" | "startedAt" | "endedAt"> {
@@ -182,6 +219,8 @@ export interface DepthByState {
   waiting: number;
   scheduled: number;
   claimed: number;
+  parked: number;
+  verifying: number;
   done: number;
   dead: number;
   cancelled: number;
@@ -193,6 +232,8 @@ export const NO_DEPTH: Readonly<DepthByState> = {
   waiting: 0,
   scheduled: 0,
   claimed: 0,
+  parked: 0,
+  verifying: 0,
   done: 0,
   dead: 0,
   cancelled: 0,

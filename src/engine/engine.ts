@@ -2,6 +2,7 @@ import type { Reading } from "../core/clock.ts";
 import type { ErrorData } from "../core/errors.ts";
 import type { DibsEvent } from "../core/events.ts";
 import type { QueuePolicy } from "../core/policy.ts";
+import type { Verified } from "../core/verification.ts";
 import type {
   AddedTask,
   Addition,
@@ -14,6 +15,7 @@ import type {
   NewTask,
   PatternKey,
   QueueStats,
+  Step,
   SubscriptionRecord,
   TaskEnd,
   TaskError,
@@ -79,7 +81,7 @@ export type Notice =
   | { session: number; kind: "lost" | "timeout" | "cancel"; id: string; fence: number }
   | { session: number; kind: "gone" };
 
-/** How a claim ends. `adds` commit with it or not at all. */
+/** How a claim ends. `adds` commit with it or not at all; in a verified queue they are kept back until the verdict. */
 export type Settlement =
   | { kind: "done"; result: Body | null; adds?: Addition[] }
   /** A failure: scheduled again after `delay`, or dead when it was the last attempt. */
@@ -87,7 +89,20 @@ export type Settlement =
   /** Dead at once. */
   | { kind: "reject"; error: TaskError }
   /** Back to its place, no attempt used up. A task that was not `started` leaves no row in the ledger. */
-  | { kind: "release"; started: boolean };
+  | { kind: "release"; started: boolean }
+  /**
+   * Waits for a signal, at its place and as the head of its group, until one comes or `timeout` has passed; back at once
+   * where it came before. No attempt used up.
+   */
+  | { kind: "park"; signal: string; timeout: number | null }
+  /** Of a verifier: on the result that an attempt at another task brought, if that still waits for it. */
+  | ({ kind: "verdict"; of: Verified } & Verdict);
+
+/**
+ * Refused is a failed attempt: scheduled again after `delay`, without its steps but with its signals, or dead when it was
+ * the last.
+ */
+export type Verdict = { accepted: true } | { accepted: false; feedback: string; delay: number };
 
 /** Every verb: what it is given, and what it answers. */
 export interface Verbs {
@@ -153,6 +168,14 @@ export interface Verbs {
   extend: Verb<{ id: string; fence: number; lease: number }, null>;
   /** Fenced. */
   progress: Verb<{ id: string; fence: number; value: number; note: string | null }, null>;
+  /** Fenced. Keeps what a step of the handler returned, in place of what one of that name did. */
+  step: Verb<{ id: string; fence: number; name: string; value: Body | null }, null>;
+  /** What a handler that starts anew has to know, by kind and name. */
+  steps: Verb<{ id: string }, Step[]>;
+  /** One of each name is kept until the task has ended; later ones, or those that come too late, are not. */
+  signal: Verb<{ id: string; name: string; value: Body | null }, { kept: boolean; state: TaskState }>;
+  /** What a verifier is to judge: the result, and the task that it is of. TASK_NOT_FOUND where nobody waits for it. */
+  verifying: Verb<Verified, { task: TaskRecord; result: Body | null }>;
   /** Ends a pending task; asks the holder of a claimed one to stop, and makes sure it ends cancelled. */
   cancel: Verb<{ id: string }, { state: TaskState }>;
   get: Verb<{ id: string }, TaskRecord>;
@@ -168,8 +191,11 @@ export interface Verbs {
 
   // ── Dead letters ────────────────────────────────────────────────────────────────────────────────────────
   patterns: Verb<{ queue: string; by: PatternKey; limit: number }, DeadPattern[]>;
-  /** Back to life, the n-th after n × spacing milliseconds: failures reset, ledger kept, at the tail. */
-  redrive: Verb<{ queue: string; filter: DeadFilter; spacing: number }, { count: number }>;
+  /**
+   * Back to life, the n-th after n × spacing milliseconds: failures reset, ledger kept, at the tail. Its steps are kept
+   * too, unless it is to start `fresh`.
+   */
+  redrive: Verb<{ queue: string; filter: DeadFilter; spacing: number; fresh?: boolean }, { count: number }>;
   discard: Verb<{ queue: string; filter: DeadFilter }, { count: number }>;
 
   // ── From one store to another ───────────────────────────────────────────────────────────────────────────
@@ -302,6 +328,8 @@ export const READING_VERBS: ReadonlySet<VerbName> = new Set([
   "subscriptions",
   "get",
   "ends",
+  "steps",
+  "verifying",
   "history",
   "list",
   "patterns",

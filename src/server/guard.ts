@@ -1,7 +1,10 @@
+import { isDibsError } from "../core/errors.ts";
 import type { DibsEvent } from "../core/events.ts";
+import type { QueuePolicy } from "../core/policy.ts";
 import type { ClaimWish, ListQuery, Port, SettleRef, Word } from "../core/port.ts";
 import type { ClaimedTask, ClaimRef, NewMessage, NewTask, WorkerInfo } from "../core/task.ts";
 import { subscriptionQueue } from "../core/topic.ts";
+import { type Verified, verificationQueue } from "../core/verification.ts";
 import type { Grant, Kind } from "./scopes.ts";
 
 /** An action that only an administrator may take, as the audit trail tells it. */
@@ -56,6 +59,19 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       );
   };
 
+  /** A verdict is given under a claim in one queue, on what another holds. */
+  const needForVerdict = async ({ id }: Verified): Promise<void> => {
+    if (grant.allowsAll("work")) return;
+    const judged = await port.task(id).catch((error: unknown) => {
+      // It is gone, and nothing comes of the verdict.
+      if (isDibsError(error) && error.code === "TASK_NOT_FOUND") return undefined;
+      throw error;
+    });
+    if (judged) needToVerify(judged.queue);
+  };
+
+  const needToVerify = (queue: string): void => grant.need(["work"], [verificationQueue(queue)]);
+
   /** Those that may be seen. */
   const visible = <T>(items: T[], queuesOf: (item: T) => string[]): T[] =>
     grant.allowsAll("read")
@@ -65,7 +81,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
   return {
     clock: port.clock,
     declare: async (queue, policy, options) => {
-      if (options?.force) admin("declare", queue);
+      if (options?.force && !isVerifier(grant, queue, policy)) admin("declare", queue);
       else grant.need(["add", "work"], [queue]);
       return port.declare(queue, policy, options);
     },
@@ -114,11 +130,23 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     },
     settle: async (claim: SettleRef, word: Word, options) => {
       if (word.kind === "ack") needForAdds(word.adds, eitherOf);
+      if (word.kind === "accept" || word.kind === "refuse") await needForVerdict(word.of);
       return onTask(["work"], claim.id, () => port.settle(claim, word, options));
     },
     extend: async (claim: ClaimRef, lease) => onTask(["work"], claim.id, () => port.extend(claim, lease)),
     progress: async (claim: ClaimRef, value, note) =>
       onTask(["work"], claim.id, () => port.progress(claim, value, note)),
+    step: async (claim: ClaimRef, name, value) =>
+      onTask(["work"], claim.id, () => port.step(claim, name, value)),
+    steps: async (id) => onTask(["work", "read"], id, () => port.steps(id)),
+    // Whoever adds tasks to a queue, or does its work, may talk to them.
+    signal: async (id, name, value) => onTask(["add", "work"], id, () => port.signal(id, name, value)),
+    verifying: async (of) => {
+      const found = await port.verifying(of);
+      // Its own worker, too, may ask what became of a result.
+      if (!grant.allows("work", found.task.queue)) needToVerify(found.task.queue);
+      return found;
+    },
     task: async (id) => onTask(["read"], id, () => port.task(id)),
     history: async (id) => onTask(["read", "work"], id, () => port.history(id)),
     cancel: async (id) =>
@@ -136,9 +164,9 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       grant.need(["read"], [queue]);
       return port.patterns(queue, by, limit);
     },
-    redrive: async (queue, filter, spacing) => {
+    redrive: async (queue, filter, spacing, options) => {
       admin("redrive", queue);
-      return port.redrive(queue, filter, spacing);
+      return port.redrive(queue, filter, spacing, options);
     },
     discard: async (queue, filter) => {
       admin("discard", queue);
@@ -172,6 +200,16 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     events: (signal) => visibleEvents(port.events(signal), grant),
     close: () => port.close(),
   };
+}
+
+/** Whoever may give verdicts on a queue's results may say that they need one, and set nothing else. */
+function isVerifier(grant: Grant, queue: string, policy: Partial<QueuePolicy>): boolean {
+  const { verified, ...others } = policy;
+  return (
+    verified === true &&
+    Object.keys(others).length === 0 &&
+    grant.allows("work", verificationQueue(String(queue)))
+  );
 }
 
 type Added = Partial<NewTask & NewMessage>;

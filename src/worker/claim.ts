@@ -35,19 +35,23 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   readonly headers: Readonly<Headers>;
   readonly priority: number;
   readonly groupKey: string | null;
+  /** Why a verifier refused what the last attempt returned. */
+  readonly feedback: string | undefined;
 
-  readonly #port: Port;
+  /** @internal */
+  protected readonly port: Port;
   readonly #encodeResult: EncodeResult;
-  readonly #task: ClaimedTask;
+  /** @internal */
+  protected readonly claimed: ClaimedTask;
   #data: { decoded: Data } | undefined;
   #adds: Set<PendingAdd> | undefined;
   #settlement: Promise<void> | undefined;
   #isAckedWithin = false;
 
   constructor(port: Port, task: ClaimedTask, encodeResult: EncodeResult = encodeAsJson) {
-    this.#port = port;
+    this.port = port;
     this.#encodeResult = encodeResult;
-    this.#task = task;
+    this.claimed = task;
     this.id = task.id;
     this.fence = task.fence;
     this.queue = task.queue;
@@ -56,11 +60,12 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     this.headers = task.headers;
     this.priority = task.priority;
     this.groupKey = task.groupKey;
+    this.feedback = task.feedback;
   }
 
   /** The payload. What a door stored as another type than JSON comes as text or bytes. */
   get data(): Data {
-    this.#data ??= { decoded: decodeBody(this.#task.data, this.#task.contentType) as Data };
+    this.#data ??= { decoded: decodeBody(this.claimed.data, this.claimed.contentType) as Data };
     return this.#data.decoded;
   }
 
@@ -70,7 +75,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   }
 
   get createdAt(): Date {
-    return new Date(this.#task.createdAt);
+    return new Date(this.claimed.createdAt);
   }
 
   /** Somebody settled it, or is about to. */
@@ -119,7 +124,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
 
   /** Within a transaction it stays open: that may be rolled back, and what was said then was never said. */
   async #ackWithin(word: Word & { kind: "ack" }, tx: unknown): Promise<void> {
-    await this.#port.settle(this, word, { tx });
+    await this.port.settle(this, word, { tx });
     this.#isAckedWithin = true;
   }
 
@@ -148,12 +153,12 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   /** The lease ends `lease` from now. */
   async extend(lease: Duration): Promise<void> {
     this.#checkOpen();
-    await this.#port.extend(this, parseDuration(lease, "lease", 1));
+    await this.port.extend(this, parseDuration(lease, "lease", 1));
   }
 
   async progress(value: number, note?: string): Promise<void> {
     this.#checkOpen();
-    await this.#port.progress(this, value, note ?? null);
+    await this.port.progress(this, value, note ?? null);
   }
 
   /** Adds a task when this one is acked: both commit together, or neither does. */
@@ -199,7 +204,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
 
   async #send(word: Word): Promise<void> {
     try {
-      await this.#port.settle(this, word);
+      await this.port.settle(this, word);
     } catch (error) {
       if ((error as { code?: string }).code !== "CLAIM_LOST") this.#settlement = undefined;
       throw error;

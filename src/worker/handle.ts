@@ -23,6 +23,8 @@ export function ackAtOnce(held: Held, answer: Answer): Promise<void> | undefined
   const task = held.task!;
   if (!("returned" in answer) || held.fate !== "working" || task.isSettled || task.isAckedWithin)
     return undefined;
+  // It is parked, whatever its handler returned.
+  if (task.waiting) return undefined;
   try {
     return task.ackAs(answer.returned);
   } catch {
@@ -47,7 +49,7 @@ export async function settle(
   if (task.isSettled && held.fate !== "timedOut") return;
   // One that was rolled back, and whose handler hides that, is not heard of again before its timeout.
   if (task.isAckedWithin && "returned" in answer && held.fate !== "timedOut") return;
-  const isReturned = "returned" in answer && held.fate !== "timedOut";
+  const isReturned = "returned" in answer && held.fate !== "timedOut" && !task.waiting;
   const send = (): Promise<void> =>
     isReturned ? task.ackAs(answer.returned) : task.settleAs(wordFor(held, answer));
   try {
@@ -80,6 +82,11 @@ async function answerAfter(task: Task, answer: Answer): Promise<Answer> {
 function wordFor(held: Held, answer: Answer): Word {
   if (held.fate === "timedOut") return { kind: "nack", error: timeoutError(), outcome: "timeout" };
   const thrown = "threw" in answer ? answer.threw : undefined;
+  const { waiting } = held.task!;
+  if (waiting) return { kind: "park", ...waiting };
+  // Another task of the batch waits for something: this one has not failed.
+  if ((thrown as { code?: unknown } | undefined)?.code === "PARKED")
+    return { kind: "release", started: true };
   // Who was asked to stop, and stops, has not failed. A cancelled task ends with that, also by a release.
   if (held.fate === "stopped" || held.fate === "cancelled") return { kind: "release", started: true };
   if (isReject(thrown)) return { kind: "reject", error: describeError(thrown) };

@@ -1,5 +1,6 @@
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { Claim } from "./claim.ts";
+import { Steps } from "./steps.ts";
 
 /** What a handler is given: a claim, and a signal that says when to stop working on it. */
 export class Task<Data = unknown, Result = unknown> extends Claim<Data, Result> {
@@ -14,6 +15,35 @@ export class Task<Data = unknown, Result = unknown> extends Claim<Data, Result> 
       if (this.#abortedWith) this.#controller.abort(this.#abortedWith.reason);
     }
     return this.#controller.signal;
+  }
+
+  #steps: Steps | undefined;
+
+  /**
+   * Runs `take` once for this task, and keeps what it returned: a handler that runs again, because it failed, was lost or
+   * parked, gets that in place of running it. By JSON, so that both runs see the same.
+   */
+  step<T>(name: string, take: () => Promise<T> | T): Promise<T> {
+    return this.#stepping().step(name, take) as Promise<T>;
+  }
+
+  /**
+   * What `signal(name, data)` on the task's handle brings. Where it has not come yet, the task is parked: this run of the
+   * handler ends here, nobody is held, and the handler runs again from the top when it comes. Throws TIMEOUT where it
+   * does not come in time.
+   */
+  waitFor<T = unknown>(name: string, options: { timeout?: Duration | undefined } = {}): Promise<T> {
+    return this.#stepping().waitFor(name, options) as Promise<T>;
+  }
+
+  #stepping(): Steps {
+    this.#steps ??= new Steps(this.port, this.claimed);
+    return this.#steps;
+  }
+
+  /** @internal What it is parked for, whatever its handler answers. */
+  get waiting(): Steps["waiting"] {
+    return this.#steps?.waiting;
   }
 
   /** @internal The worker counts the timeout too. */

@@ -57,7 +57,8 @@ describe.concurrent("a full disk", () => {
     // And nothing is there of what was refused.
     expect((await queue.stats()).depth).toEqual({
       done: acknowledged.length + 1,
-      ...{ ready: 0, waiting: 0, scheduled: 0, claimed: 0, dead: 0, cancelled: 0, expired: 0 },
+      ...{ ready: 0, waiting: 0, scheduled: 0, claimed: 0, parked: 0, verifying: 0 },
+      ...{ dead: 0, cancelled: 0, expired: 0 },
     });
     expect(await worker.stop()).toEqual({ code: 0, signal: null });
     await dibs.close();

@@ -27,6 +27,9 @@ const SAYS: Record<string, RegExp> = {
   idempotency: /charged once: 1999 cents\n/,
   results: /12 squared is 144\n.*by another process\n/,
   schema: /user 15; the first result was refused/,
+  steps: /one draft, 2 tries to send it\n/,
+  verify:
+    /(hasty|careful) was refused \(a summary is shorter than its text\), (hasty|careful) was accepted\n/,
 };
 
 /** These choose their own file. */

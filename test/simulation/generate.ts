@@ -1,10 +1,12 @@
 import { formatTaskId } from "../../src/core/task-id.ts";
 import { type ClaimRef, type DeadFilter, END_STATES, PENDING_STATES } from "../../src/core/task.ts";
-import type { Op, VerbName } from "../../src/engine/engine.ts";
-import { drawHabits, type Habits, Inputs } from "./inputs.ts";
+import { verificationQueue } from "../../src/core/verification.ts";
+import type { Op, Settlement, VerbName } from "../../src/engine/engine.ts";
+import { drawHabits, type Habits, Inputs, SIGNALS } from "./inputs.ts";
 import type { Known } from "./known.ts";
 import type { Random } from "./random.ts";
 
+const STEPS = ["plan", "draft", "approval"] as const;
 const WORKERS = ["w1", "w2", "w3"] as const;
 const LISTENERS = ["ear", "eye"] as const;
 const STATES = [...PENDING_STATES, ...END_STATES] as const;
@@ -25,6 +27,10 @@ const WEIGHTS: Record<VerbName, number> = {
   settle: 26,
   extend: 5,
   progress: 3,
+  step: 3,
+  steps: 1.5,
+  signal: 3,
+  verifying: 1,
   cancel: 4,
   get: 1.5,
   ends: 1.5,
@@ -92,7 +98,7 @@ export class Generator {
     );
     if (chance(0.2)) refs.push(...held.slice(0, 1));
     return [
-      ...refs.map((claim): Op => ({ verb: "settle", ...claim, settlement: this.#inputs.settlement() })),
+      ...refs.map((claim): Op => ({ verb: "settle", ...claim, settlement: this.#settlement(claim) })),
       this.#claim(),
     ];
   }
@@ -120,7 +126,14 @@ export class Generator {
       tasks: this.#inputs.tasks(this.#random.pick(this.#habits.bulk ? [1, 9, 9, 70] : [1, 1, 2, 4])),
     }),
     claim: () => this.#claim(),
-    settle: () => ({ verb: "settle", ...this.#claimRef(), settlement: this.#inputs.settlement() }),
+    settle: () => {
+      const claim = this.#claimRef();
+      return { verb: "settle", ...claim, settlement: this.#settlement(claim) };
+    },
+    verifying: () => ({
+      verb: "verifying",
+      ...([...this.#known.asked.values()].at(-1) ?? { id: this.#id(), fence: 1 }),
+    }),
     extend: () => ({ verb: "extend", ...this.#claimRef(), lease: this.#random.pick([1, 500, 20_000]) }),
     progress: () => ({
       verb: "progress",
@@ -144,6 +157,7 @@ export class Generator {
       queue: this.#queue(),
       filter: this.#filter(),
       spacing: this.#random.pick([0, 0, 300]),
+      ...this.#random.maybe(0.3, () => ({ fresh: this.#random.chance(0.7) })),
     }),
     discard: () => ({ verb: "discard", queue: this.#queue(), filter: this.#filter() }),
     depart: () => ({ verb: "depart", queue: this.#queue(), to: 1, limit: 3 }),
@@ -163,6 +177,19 @@ export class Generator {
       lease: this.#random.pick([300, 2_000, 30_000]),
     }),
     beat: () => ({ verb: "beat", sessions: this.#sessions() }),
+    step: () => ({
+      verb: "step",
+      ...this.#claimRef(),
+      name: this.#random.pick(STEPS),
+      value: this.#random.pick(["1", "[2]", null]),
+    }),
+    steps: () => ({ verb: "steps", id: this.#id() }),
+    signal: () => ({
+      verb: "signal",
+      id: this.#id(),
+      name: this.#random.pick(SIGNALS),
+      value: this.#random.pick(["1", null]),
+    }),
     reconcile: () => ({
       verb: "reconcile",
       session: this.#session(),
@@ -201,12 +228,32 @@ export class Generator {
       queues:
         chosen && chance(0.7)
           ? chosen.queues
-          : some([...this.#habits.queues, ...(chance(0.1) ? ["nowhere"] : [])]),
+          : some([
+              ...this.#habits.queues,
+              ...this.#habits.queues.map(verificationQueue),
+              ...(chance(0.1) ? ["nowhere"] : []),
+            ]),
       max: pick(this.#habits.bulk ? [2, 12, 100] : [1, 1, 2, 5]),
       worker: chosen?.worker ?? pick(WORKERS),
       ...(chosen && { session: chosen.id }),
       ...maybe(0.25, () => ({ share: pick([1, 2]) })),
       ...maybe(0.3, () => ({ lease: pick([100, 2_000, 60_000]) })),
+    };
+  }
+
+  /** A verifier has a verdict, mostly on what it was asked for. */
+  #settlement({ fence }: ClaimRef): Settlement {
+    const { pick, chance } = this.#random;
+    const asked = this.#known.asked.get(fence) ?? (chance(0.02) ? { id: this.#id(), fence } : undefined);
+    if (!asked || chance(0.2)) return this.#inputs.settlement();
+    const of = chance(0.1) ? { ...asked, fence: asked.fence + 1 } : asked;
+    if (chance(0.6)) return { kind: "verdict", of, accepted: true };
+    return {
+      kind: "verdict",
+      of,
+      accepted: false,
+      feedback: pick(["too short", "no"]),
+      delay: pick([0, 100]),
     };
   }
 

@@ -44,6 +44,8 @@ export function drawHabits({ pick, chance }: Random): Habits {
   };
 }
 
+export const SIGNALS = ["approval", "payment"] as const;
+
 /** What the verbs are given: policies, tasks and settlements, with values around every limit. */
 export class Inputs {
   readonly #random: Random;
@@ -63,6 +65,7 @@ export class Inputs {
     const { pick, chance } = this.#random;
     const policy: Partial<QueuePolicy> = {};
     if (chance(0.4)) policy.lease = pick([100, 1_000, 5_000, 30_000]);
+    if (chance(0.15)) policy.verified = chance(0.7);
     if (chance(0.3)) policy.timeout = pick([400, 5_000, 60_000]);
     if (chance(0.5)) policy.maxAttempts = pick([1, 2, 3, 4]);
     if (chance(0.1)) policy.backoff = { type: "fixed", delay: pick([0, 1_000]), max: 1_000, jitter: 0 };
@@ -135,6 +138,7 @@ export class Inputs {
       fail: 5 * this.#habits.failing,
       reject: 1,
       release: 1.5,
+      park: 1.5,
     });
     switch (kind) {
       case "done":
@@ -154,6 +158,8 @@ export class Inputs {
         return { kind, error: this.#error() };
       case "release":
         return { kind, started: this.#random.chance(0.6) };
+      case "park":
+        return { kind, signal: pick(SIGNALS), timeout: pick([null, 0, 500, 60_000]) };
     }
   }
 

@@ -1,4 +1,5 @@
 import type { ClaimRef } from "../../src/core/task.ts";
+import type { Verified } from "../../src/core/verification.ts";
 import type { Op, Outcome } from "../../src/engine/engine.ts";
 
 /** What a driver remembers of the answers it got, so as to ask about things that exist, or once did. */
@@ -6,6 +7,8 @@ export class Known {
   readonly ids: string[] = [];
   /** Claims that nothing was heard of since. Some will have been lost. */
   readonly claims: ClaimRef[] = [];
+  /** What verifiers were asked to judge, by the fence of their claim. */
+  readonly asked = new Map<number, Verified>();
   /** Claims that are over: every verb must refuse them. */
   readonly stale: ClaimRef[] = [];
   readonly sessions: { id: number; worker: string; queues: string[] }[] = [];
@@ -26,7 +29,10 @@ export class Known {
         this.ids.push(...answer<"add">(outcome).map((task) => task.id));
         break;
       case "claim":
-        this.claims.push(...answer<"claim">(outcome).tasks.map(({ id, fence }) => ({ id, fence })));
+        for (const { id, fence, queue, data } of answer<"claim">(outcome).tasks) {
+          this.claims.push({ id, fence });
+          if (queue.endsWith("/verify")) this.asked.set(fence, JSON.parse(data as string) as Verified);
+        }
         break;
       case "settle":
         this.#isOver(op);

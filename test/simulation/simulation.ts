@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { verificationQueue } from "../../src/core/verification.ts";
 import { END_STATES, PENDING_STATES } from "../../src/core/task.ts";
 import { MemoryStore } from "../../src/engines/memory/store.ts";
 import { BOUNDS, type Hint, type Op, type Outcome } from "../../src/engine/engine.ts";
@@ -12,7 +13,7 @@ import { PostgresSubject } from "./postgres.ts";
 import { SqliteSubject } from "./sqlite.ts";
 import type { EngineName, Subject } from "./subject.ts";
 
-const NAMES = [...QUEUES, "nowhere"];
+const NAMES = [...QUEUES, "nowhere"].flatMap((queue) => [queue, verificationQueue(queue)]);
 const LAST_STEPS = 15;
 /** More rounds than any task has attempts and delays: what is not at an end by then never will be. */
 const DRAIN_ROUNDS = 1_000;
@@ -186,12 +187,14 @@ class Simulation {
       { verb: "patterns", queue, by: "fingerprint", limit: 1_000 },
     ]);
     const histories = [...new Set(this.#known.ids)].map((id): Op => ({ verb: "history", id }));
+    const steps = [...new Set(this.#known.ids)].map((id): Op => ({ verb: "steps", id }));
     const ops: Op[] = [
       { verb: "queues" },
       { verb: "subscriptions" },
       { verb: "workers" },
       ...lists,
       ...histories,
+      ...steps,
     ];
     const reading = this.#machine.read();
     const [model, store] = [this.#model.run(ops, reading), await this.#subject.run(ops, reading)];
@@ -211,19 +214,32 @@ class Simulation {
       const { tasks } = answer<"claim">(claim!);
       if (tasks.length > 0) {
         await this.#batch(
-          tasks.map(({ id, fence }): Op => ({
-            verb: "settle",
-            id,
-            fence,
-            settlement: { kind: "done", result: null },
-          })),
+          tasks.map(({ id, fence }): Op => {
+            const of = this.#known.asked.get(fence);
+            const settlement = of
+              ? ({ kind: "verdict", of, accepted: true } as const)
+              : ({ kind: "done", result: null } as const);
+            return { verb: "settle", id, fence, settlement };
+          }),
         );
         continue;
       }
+      await this.#signalAll();
       this.#machine.advance(answer<"tend">(tend!).next ?? 1);
     }
     const stuck = this.#pending();
     if (stuck.length > 0) throw new Error(`stuck: ${stuck.join(", ")}`);
+  }
+
+  /** Somebody has a word for everyone who waits for one. */
+  async #signalAll(): Promise<void> {
+    const lists = NAMES.map((queue): Op => ({ verb: "list", queue, state: "parked", limit: 1_000 }));
+    const parked = this.#model
+      .run(lists, this.#machine.read())
+      .outcomes.flatMap((outcome) => answer<"list">(outcome).tasks);
+    await this.#batch(
+      parked.map(({ id, waitsFor }): Op => ({ verb: "signal", id, name: waitsFor!, value: null })),
+    );
   }
 
   #pending(): string[] {

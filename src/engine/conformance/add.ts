@@ -72,6 +72,7 @@ export function add(start: Start): void {
         dueAt: startedAt + MINUTE,
         expiresAt: startedAt + HOUR,
         worker: null,
+        waitsFor: null,
         startedAt: null,
         endedAt: null,
         progress: null,
@@ -94,6 +95,7 @@ export function add(start: Start): void {
         idempotencyKey: null,
         maxAttempts: 5,
         dueAt: null,
+        waitsFor: null,
         expiresAt: null,
       });
     });

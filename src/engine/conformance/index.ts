@@ -16,6 +16,7 @@ import { leases } from "./leases.ts";
 import { ledger } from "./ledger.ts";
 import { limits } from "./limits.ts";
 import { move } from "./move.ts";
+import { moveFlows } from "./move-flows.ts";
 import { policies } from "./policies.ts";
 import { progress } from "./progress.ts";
 import { queues } from "./queues.ts";
@@ -28,10 +29,12 @@ import { sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { severalOpeners } from "./several-openers.ts";
 import { stats } from "./stats.ts";
+import { steps } from "./steps.ts";
 import { subscriptions } from "./subscriptions.ts";
 import { topics } from "./topics.ts";
 import { noTransactions, transactions } from "./transactions.ts";
 import { ttl } from "./ttl.ts";
+import { verification } from "./verification.ts";
 import { waitingClaims } from "./waiting-claims.ts";
 import { workers } from "./workers.ts";
 
@@ -62,8 +65,11 @@ const THEMES = {
   deadLetters,
   redrive,
   move,
+  moveFlows,
   results,
   cancel,
+  steps,
+  verification,
   topics,
   subscriptions,
   stats,

@@ -21,6 +21,7 @@ export function policies(start: Start): void {
         maxPayload: 100,
         retention: { age: 1, count: 2 },
         ttl: 30 * SECOND,
+        verified: true,
       } as const;
       expect(await port.declare(QUEUE, policy)).toEqual(policy);
       expect((await port.queues())[0]!.policy).toEqual(policy);

@@ -20,7 +20,10 @@ import {
   type Start,
 } from "./kit.ts";
 
-const NONE = { ready: 0, waiting: 0, scheduled: 0, claimed: 0, done: 0, dead: 0, cancelled: 0, expired: 0 };
+const NONE = {
+  ...{ ready: 0, waiting: 0, scheduled: 0, claimed: 0, parked: 0, verifying: 0 },
+  ...{ done: 0, dead: 0, cancelled: 0, expired: 0 },
+};
 
 export function stats(start: Start): void {
   describe("the numbers of a queue", () => {
@@ -56,6 +59,8 @@ export function stats(start: Start): void {
         waiting: 2,
         scheduled: 1,
         claimed: 1,
+        parked: 0,
+        verifying: 0,
         done: 1,
         dead: 1,
         cancelled: 1,

@@ -1,9 +1,10 @@
 import { formatTaskId } from "../../core/task-id.ts";
-import { isEnd, type TravellingTask } from "../../core/task.ts";
+import { isEnd, type TravellingResult, type TravellingTask } from "../../core/task.ts";
 import type { Verbs } from "../../engine/engine.ts";
 import { takenKey } from "./add.ts";
-import { enter, groupHead, schedule } from "./line.ts";
+import { closeAttempt, enter, groupHead } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
+import { wait } from "./verify.ts";
 
 export function arrive(model: Model, tasks: TravellingTask[]): Verbs["arrive"]["out"] {
   return { store: model.store, tasks: tasks.map((task) => arriveOne(model, task)) };
@@ -61,9 +62,13 @@ function settleIn(model: Model, task: TravellingTask): ModelTask {
     pos: seq,
     failures: task.failures,
     dueAt: null,
+    waitsFor: null,
+    steps: task.steps,
     holdsGroup: false,
     elsewhere: null,
     claim: null,
+    pending: null,
+    feedback: task.feedback,
     leaving: null,
     ledger,
     endedAt: task.endedAgo === null ? null : now - task.endedAgo,
@@ -78,12 +83,36 @@ function settleIn(model: Model, task: TravellingTask): ModelTask {
   return arrived;
 }
 
-function lineUp(model: Model, arrived: ModelTask, { dueIn, holdsGroup }: TravellingTask): void {
-  const later = dueIn !== null && dueIn > 0;
+function lineUp(model: Model, arrived: ModelTask, task: TravellingTask): void {
+  if (task.pending) return askAgain(model, arrived, task.pending);
+  const { dueIn, holdsGroup, waitsFor } = task;
+  // A parked one whose time has passed on its way is told so by the next sweep.
+  const later = waitsFor !== null || (dueIn !== null && dueIn > 0);
   // The head of its group waits for its next try as the head; where there is another here, it waits behind that.
   if (later && holdsGroup && !groupHead(model, arrived)) arrived.holdsGroup = true;
-  if (later && holdsGroup === arrived.holdsGroup) schedule(arrived, model.now + dueIn);
-  else enter(model, arrived);
+  if (!later || holdsGroup !== arrived.holdsGroup) return enter(model, arrived);
+  arrived.state = task.state;
+  arrived.waitsFor = waitsFor;
+  arrived.dueAt = dueIn === null ? null : model.now + dueIn;
+}
+
+/** Whoever was asked for a verdict in the other store has no say here. */
+function askAgain(
+  model: Model,
+  arrived: ModelTask,
+  { worker, startedAgo, result, adds }: TravellingResult,
+): void {
+  const attempt = { fence: ++model.fence, worker, startedAt: model.now - startedAgo };
+  const isHead = arrived.groupKey !== null && !groupHead(model, arrived);
+  if (arrived.groupKey === null || isHead) {
+    arrived.holdsGroup = isHead;
+    wait(model, arrived, { ...attempt, result, adds });
+    return;
+  }
+  // Its group has another head here, so that it cannot be the one that the group waits for: it is to be done again.
+  arrived.pending = { ...attempt, result, adds };
+  closeAttempt(model, arrived, "released", null);
+  enter(model, arrived);
 }
 
 export function origins(model: Model, ids: string[]): (string | null)[] {

@@ -9,9 +9,9 @@ export function tend(model: Model): { next: number | null } {
   const times: number[] = [];
   for (const task of model.tasks.values()) {
     if (task.leaving) continue;
-    if (task.state === "scheduled") times.push(task.dueAt! - model.now);
+    if (task.dueAt !== null) times.push(task.dueAt - model.now);
     if (task.elsewhere) times.push(task.elsewhere.until - model.now);
-    if (task.expiresAt !== null && ["ready", "waiting", "scheduled"].includes(task.state)) {
+    if (task.expiresAt !== null && ["ready", "waiting", "scheduled", "parked"].includes(task.state)) {
       times.push(task.expiresAt - model.now);
     }
     if (task.claim && task.claim.session === null) times.push(task.claim.deadline - model.awake);

@@ -105,5 +105,7 @@ function hold(
     priority: task.priority,
     groupKey: task.groupKey,
     createdAt: task.createdAt,
+    ...(task.steps.length > 0 && { stepped: true as const }),
+    ...(task.feedback !== null && { feedback: task.feedback }),
   };
 }

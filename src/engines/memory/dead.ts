@@ -45,13 +45,23 @@ function patternOf(task: ModelTask, by: PatternKey): string {
   return Object.hasOwn(task.headers, name) ? task.headers[name]! : "";
 }
 
-export function redrive(model: Model, queue: string, filter: DeadFilter, spacing: number): { count: number } {
+export function redrive(
+  model: Model,
+  queue: string,
+  filter: DeadFilter,
+  spacing: number,
+  fresh: boolean,
+): { count: number } {
   const tasks = deadLetters(model, queue, filter);
   for (const [index, task] of tasks.entries()) {
     task.failures = 0;
     task.pos = ++model.seq;
     task.endedAt = null;
     task.error = null;
+    if (fresh) {
+      task.steps = [];
+      task.feedback = null;
+    }
     // Whoever redrives it wants it done, however late.
     task.expiresAt = null;
     reviveKey(model, task);

@@ -1,17 +1,20 @@
 import { onItsWay, ontoItself } from "../../core/errors.ts";
 import { isEnd, type TravellingTask } from "../../core/task.ts";
 import { asAges } from "../../core/travel.ts";
+import { isVerificationQueue, verifiedBy } from "../../core/verification.ts";
 import { deadLetters } from "./dead.ts";
-import { remove } from "./line.ts";
+import { inOrder } from "./inspect.ts";
+import { findJudged, remove } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 
 export function depart(model: Model, queue: string, to: number, limit: number): TravellingTask[] {
   if (to === model.store) throw ontoItself();
   const astray = held(model, queue).find((task) => task.leaving!.to !== to);
   if (astray) throw onItsWay(queue, astray.leaving!.to, to);
-  for (const next of [inLine, delayed, behindHeads, dead]) {
+  for (const next of [inLine, delayed, verifying, behindHeads, dead]) {
     const room = limit - held(model, queue).length;
-    for (const task of next(model, queue).slice(0, Math.max(0, room))) hold(model, task, to);
+    for (const task of next(model, queue).slice(0, Math.max(0, room)))
+      if (!asksHere(model, task)) hold(model, task, to);
   }
   const leaving = held(model, queue).slice(0, limit);
   const ended = model
@@ -32,7 +35,11 @@ function inLine(model: Model, queue: string): ModelTask[] {
 }
 
 function delayed(model: Model, queue: string): ModelTask[] {
-  return model.tasksOf(queue, "scheduled").sort((a, b) => a.pos - b.pos);
+  return model.tasksOf(queue, "scheduled", "parked").sort((a, b) => a.pos - b.pos);
+}
+
+function verifying(model: Model, queue: string): ModelTask[] {
+  return model.tasksOf(queue, "verifying").sort((a, b) => a.seq - b.seq);
 }
 
 /** Only where the head is leaving too: were it running here, they would overtake it. */
@@ -50,6 +57,12 @@ function behindHeads(model: Model, queue: string): ModelTask[] {
 
 function dead(model: Model, queue: string): ModelTask[] {
   return deadLetters(model, queue, {});
+}
+
+/** It asks for a verdict on what is still here, and stays with it: the other store asks for its own. */
+function asksHere(model: Model, task: ModelTask): boolean {
+  const of = isVerificationQueue(task.queue) ? verifiedBy(task.data) : undefined;
+  return of !== undefined && findJudged(model, of) !== undefined;
 }
 
 function hold(model: Model, task: ModelTask, to: number): void {
@@ -73,7 +86,7 @@ function travelling(model: Model, task: ModelTask): TravellingTask {
     headers: task.headers,
     priority: task.priority,
     groupKey: task.groupKey,
-    holdsGroup: task.state === "scheduled" && task.holdsGroup,
+    holdsGroup: (task.state === "scheduled" || task.state === "parked") && task.holdsGroup,
     idempotencyKey: task.idempotencyKey,
     holdsKey,
     keyFor: holdsKey && key.forgetAt !== null ? key.forgetAt - now : null,
@@ -84,6 +97,15 @@ function travelling(model: Model, task: ModelTask): TravellingTask {
     expiresIn: task.expiresAt === null ? null : task.expiresAt - now,
     endedAgo: task.endedAt === null ? null : now - task.endedAt,
     result: task.result,
+    waitsFor: task.waitsFor,
+    steps: inOrder(task.steps),
+    feedback: task.feedback,
+    pending: task.pending && {
+      worker: task.pending.worker,
+      startedAgo: now - task.pending.startedAt,
+      result: task.pending.result,
+      adds: task.pending.adds,
+    },
     ledger: asAges(task.ledger, now),
     cancelRequested: task.leaving?.cancelled ?? false,
   };

@@ -1,29 +1,27 @@
-import { describeFlow, noFlow } from "../../core/flow.ts";
 import { invalid } from "../../core/errors.ts";
+import { describeFlow, noFlow } from "../../core/flow.ts";
 import { show } from "../../core/show.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import {
   type Attempt,
+  type Body,
   type DeadFilter,
   isEnd,
   type QueueStats,
+  type Step,
   type TaskEnd,
   type TaskRecord,
   type TaskState,
 } from "../../core/task.ts";
+import type { Verified } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { deadLetters } from "./dead.ts";
+import { findJudged } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { workers } from "./sessions.ts";
 
-export function knownTask(model: Model, id: string): ModelTask {
-  const task = model.tasks.get(id);
-  if (!task) throw taskNotFound(id);
-  return task;
-}
-
 export function get(model: Model, id: string): TaskRecord {
-  return record(model, knownTask(model, id));
+  return record(model, model.task(id));
 }
 
 function record(model: Model, task: ModelTask): TaskRecord {
@@ -42,15 +40,24 @@ function record(model: Model, task: ModelTask): TaskRecord {
     maxAttempts: model.maxAttempts(task),
     createdAt: task.createdAt,
     dueAt: task.dueAt,
+    waitsFor: task.waitsFor,
     expiresAt: task.expiresAt,
-    worker: task.claim?.worker ?? (isEnd(task.state) ? (last?.worker ?? null) : null),
-    startedAt: task.claim?.startedAt ?? (isEnd(task.state) ? (last?.startedAt ?? null) : null),
+    worker: (task.claim ?? task.pending)?.worker ?? (isEnd(task.state) ? (last?.worker ?? null) : null),
+    startedAt:
+      (task.claim ?? task.pending)?.startedAt ?? (isEnd(task.state) ? (last?.startedAt ?? null) : null),
     endedAt: task.endedAt,
     progress: task.claim?.progress ?? null,
     cancelRequested: task.claim?.cancelled ?? task.leaving?.cancelled ?? false,
     result: task.result,
     error: task.error,
   };
+}
+
+/** To be judged: only the result of the attempt that is named. */
+export function verifying(model: Model, { id, fence }: Verified): { task: TaskRecord; result: Body | null } {
+  const task = findJudged(model, { id, fence });
+  if (!task) throw taskNotFound(id);
+  return { task: record(model, task), result: task.pending!.result };
 }
 
 export function ends(model: Model, ids: string[]): (TaskEnd | "pending" | "missing")[] {
@@ -61,11 +68,20 @@ export function ends(model: Model, ids: string[]): (TaskEnd | "pending" | "missi
   });
 }
 
-export function history(model: Model, id: string): Attempt[] {
-  return knownTask(model, id).ledger;
+export function steps(model: Model, id: string): Step[] {
+  return inOrder(model.task(id).steps);
 }
 
-/** A page, in the order of service (ready), due time (scheduled), group (waiting), arrival (claimed) or end. */
+export function inOrder(steps: readonly Step[]): Step[] {
+  const order = (step: Step) => `${step.kind} ${step.name}`;
+  return steps.toSorted((a, b) => (order(a) < order(b) ? -1 : 1));
+}
+
+export function history(model: Model, id: string): Attempt[] {
+  return model.task(id).ledger;
+}
+
+/** A page, in the order of service (ready), due time (scheduled, parked), group (waiting), arrival (claimed, verifying) or end. */
 export function list(
   model: Model,
   queue: string,
@@ -75,7 +91,8 @@ export function list(
   limit: number,
 ): { tasks: TaskRecord[]; next: string | null } {
   const tasks = filter ? deadLetters(model, queue, filter) : model.tasksOf(queue, state);
-  const start = after === undefined ? null : parseSortKey(after, state === "claimed" ? 1 : 2);
+  const start =
+    after === undefined ? null : parseSortKey(after, state === "claimed" || state === "verifying" ? 1 : 2);
   const rows = tasks
     .map((task) => ({ task, key: sortKey(task) }))
     .sort((a, b) => compare(a.key, b.key))
@@ -103,8 +120,9 @@ function parseSortKey(after: string, parts: number): SortKey {
 function sortKey(task: ModelTask): SortKey {
   if (task.state === "ready") return [-task.priority, task.pos];
   if (task.state === "scheduled") return [task.dueAt!, task.seq];
+  if (task.state === "parked") return [task.dueAt ?? Number.MAX_SAFE_INTEGER, task.seq];
   if (task.state === "waiting") return [task.groupKey!, task.pos];
-  if (task.state === "claimed") return [task.seq];
+  if (task.state === "claimed" || task.state === "verifying") return [task.seq];
   return [task.endedAt!, task.seq];
 }
 

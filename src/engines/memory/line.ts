@@ -1,6 +1,14 @@
-import type { AttemptOutcome, EndState, TaskError } from "../../core/task.ts";
+import { claimLost } from "../../core/errors.ts";
 import { fingerprint } from "../../core/fingerprint.ts";
 import { isExhausted } from "../../core/retry.ts";
+import type { AttemptOutcome, EndState, TaskError } from "../../core/task.ts";
+import {
+  isVerificationQueue,
+  NO_VERDICT,
+  refusal,
+  type Verified,
+  verifiedBy,
+} from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import type { Model, ModelTask } from "./model.ts";
 
@@ -9,6 +17,7 @@ import type { Model, ModelTask } from "./model.ts";
 /** Joins the line, or its group's: a due task, new or redriven. */
 export function enter(model: Model, task: ModelTask): void {
   task.dueAt = null;
+  task.waitsFor = null;
   if (task.groupKey !== null && !task.holdsGroup) {
     if (groupHead(model, task)) {
       task.state = "waiting";
@@ -51,7 +60,7 @@ function failedBy(task: ModelTask): string[] {
   return [...new Set(failures.slice(-task.failures).map((row) => row.worker))];
 }
 
-const FAILURES: ReadonlySet<AttemptOutcome> = new Set(["failed", "timeout", "lost"]);
+const FAILURES: ReadonlySet<AttemptOutcome> = new Set(["failed", "timeout", "lost", "refused"]);
 
 export function schedule(task: ModelTask, dueAt: number): void {
   task.state = "scheduled";
@@ -65,8 +74,9 @@ export function closeAttempt(
   outcome: AttemptOutcome,
   error: TaskError | null,
 ): void {
-  const claim = task.claim!;
+  const claim = task.claim ?? task.pending!;
   task.claim = null;
+  task.pending = null;
   task.ledger.push({
     attempt: task.failures + 1,
     fence: claim.fence,
@@ -79,18 +89,20 @@ export function closeAttempt(
   const flow = model.flow(task.queue);
   if (outcome === "done") flow.done++;
   if (FAILURES.has(outcome) || outcome === "rejected") flow.failed++;
-  if (outcome !== "released" && outcome !== "cancelled") flow.serviceMs += model.now - claim.startedAt;
+  if (outcome !== "released" && outcome !== "parked" && outcome !== "cancelled")
+    flow.serviceMs += model.now - claim.startedAt;
 }
 
 /** A failed attempt: another one after `delay`, or dead when it was the last. */
 export function fail(
   model: Model,
   task: ModelTask,
-  outcome: "failed" | "timeout" | "lost",
+  outcome: "failed" | "timeout" | "lost" | "refused",
   error: TaskError,
   delay: number,
 ): void {
-  const { worker, cancelled } = task.claim!;
+  const { worker } = task.claim ?? task.pending!;
+  const cancelled = task.claim?.cancelled ?? false;
   closeAttempt(model, task, outcome, error);
   const attempt = ++task.failures;
   if (cancelled) return end(model, task, "cancelled");
@@ -128,7 +140,13 @@ export function end(model: Model, task: ModelTask, state: EndState, detail?: str
   task.state = state;
   task.endedAt = model.now;
   task.dueAt = null;
+  task.waitsFor = null;
   task.elsewhere = null;
+  // What steps are for is to go on from there: the dead may.
+  if (state !== "dead") {
+    task.steps = [];
+    task.feedback = null;
+  }
   const key = task.idempotencyKey !== null && model.queue(task.queue).keys.get(task.idempotencyKey);
   if (key && key.id === task.id) {
     key.forgetAt = model.now + BOUNDS.keyAfterEnd;
@@ -145,6 +163,7 @@ export function end(model: Model, task: ModelTask, state: EndState, detail?: str
     ...(detail !== undefined && { detail }),
   });
   freeGroup(model, task);
+  missVerdict(model, task);
 }
 
 function freeGroup(model: Model, task: ModelTask): void {
@@ -166,7 +185,47 @@ function freeGroup(model: Model, task: ModelTask): void {
 export function remove(model: Model, task: ModelTask, options: { keepKey: boolean }): void {
   model.tasks.delete(task.id);
   freeGroup(model, task);
-  if (task.idempotencyKey === null || options.keepKey) return;
-  const { keys } = model.queue(task.queue);
-  if (keys.get(task.idempotencyKey)?.id === task.id) keys.delete(task.idempotencyKey);
+  if (!options.keepKey) freeKey(model, task);
+  missVerdict(model, task);
+}
+
+function freeKey(model: Model, { id, queue, idempotencyKey }: ModelTask): void {
+  const { keys } = model.queue(queue);
+  if (idempotencyKey !== null && keys.get(idempotencyKey)?.id === id) keys.delete(idempotencyKey);
+}
+
+/** Nothing is ever stuck: a result that nobody will judge has failed. */
+function missVerdict(model: Model, task: ModelTask): void {
+  const of = isVerificationQueue(task.queue) ? verifiedBy(task.data) : undefined;
+  const judged = of && findJudged(model, of);
+  if (judged) refuse(model, judged, NO_VERDICT, 0);
+}
+
+/** The task that a verdict is about, if it still waits for it here: another store asks for its own. */
+export function findJudged(model: Model, { id, fence }: Verified): ModelTask | undefined {
+  const task = model.tasks.get(id);
+  return task?.pending?.fence === fence && !task.leaving ? task : undefined;
+}
+
+/**
+ * A failed attempt of the worker whose result it is; the next one starts over, and knows why. What came from outside stays:
+ * nobody will say it again.
+ */
+export function refuse(model: Model, task: ModelTask, feedback: string, delay: number): void {
+  task.steps = task.steps.filter(({ kind }) => kind !== "step");
+  task.feedback = feedback;
+  fail(model, task, "refused", refusal(feedback), delay);
+}
+
+/** The guard in front of everything a holder may do. */
+export function heldTask(model: Model, id: string, fence: number): ModelTask {
+  const task = model.tasks.get(id);
+  if (task?.claim?.fence !== fence) throw claimLost(id, fence);
+  return task;
+}
+
+/** Whatever was said of it. */
+export function endCancelled(model: Model, task: ModelTask): void {
+  closeAttempt(model, task, "cancelled", null);
+  end(model, task, "cancelled");
 }

@@ -1,15 +1,18 @@
-import { type Flow, noFlow } from "../../core/flow.ts";
 import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
 import type { DibsEvent } from "../../core/events.ts";
+import { type Flow, noFlow } from "../../core/flow.ts";
 import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import { taskNotFound } from "../../core/task-not-found.ts";
 import {
+  type Addition,
   type Attempt,
   type Body,
   type DepthByState,
   type EndState,
   type Headers,
   NO_DEPTH,
+  type Step,
   type SubscriptionRecord,
   type TaskError,
   type TaskState,
@@ -84,6 +87,12 @@ export class Model {
     return task.maxAttempts ?? this.policy(task.queue).maxAttempts;
   }
 
+  task(id: string): ModelTask {
+    const task = this.tasks.get(id);
+    if (!task) throw taskNotFound(id);
+    return task;
+  }
+
   /** But for those that are leaving: they are counted, and nobody else's to move. */
   tasksOf(queue: string, ...states: TaskState[]): ModelTask[] {
     return [...this.tasks.values()].filter(
@@ -148,13 +157,22 @@ export interface ModelTask {
   /** Its place in line: the order of arrival, kept across retries, new after a redrive. */
   pos: number;
   failures: number;
-  /** scheduled: when it is due. */
+  /** scheduled: when it is due. parked: when it has waited long enough, if ever. */
   dueAt: number | null;
+  /** parked: the signal it waits for. */
+  waitsFor: string | null;
+  steps: Step[];
   /** It is the head of its group: the others wait behind it. */
   holdsGroup: boolean;
   /** ready, and kept for workers other than these until then. */
   elsewhere: { until: number; avoid: string[] } | null;
   claim: ModelClaim | null;
+  /** verifying: the attempt whose result waits for a verdict, and what would be added. */
+  pending:
+    | (Pick<ModelClaim, "fence" | "worker" | "startedAt"> & { result: Body | null; adds: Addition[] })
+    | null;
+  /** Why the last result was refused. */
+  feedback: string | null;
   /** On its way to another store. */
   leaving: { n: number; to: number; cancelled: boolean } | null;
   ledger: Attempt[];

@@ -52,11 +52,12 @@ export function purge(
 ): { removed: number; upTo: number; more: boolean } {
   const last = upTo ?? model.seq;
   // Those behind a head go first: removing a head would only make the next one ready.
-  const order = ["waiting", "scheduled", "ready"];
+  const order = [["waiting"], ["scheduled", "parked"], ["ready"]];
+  const turnOf = ({ state }: ModelTask): number => order.findIndex((states) => states.includes(state));
   const doomed = model
-    .tasksOf(queue, "waiting", "scheduled", "ready")
+    .tasksOf(queue, "waiting", "scheduled", "parked", "ready")
     .filter((task) => task.pos <= last)
-    .sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state) || inTurn(a, b));
+    .sort((a, b) => turnOf(a) - turnOf(b) || inTurn(a, b));
   for (const task of doomed.slice(0, limit)) remove(model, task, { keepKey: false });
   const more = doomed.length > limit;
   if (doomed.length > 0) model.hint.ended = true;

@@ -1,10 +1,11 @@
-import { claimLost } from "../../core/errors.ts";
 import { isLarger, tooLarge } from "../../core/limits.ts";
 import type { TaskState } from "../../core/task.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
-import { closeAttempt, comeBack, die, end, fail } from "./line.ts";
+import { closeAttempt, comeBack, die, end, endCancelled, fail, heldTask } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
+import { park } from "./park.ts";
+import { askForVerdict, settleVerdict } from "./verify.ts";
 import { fanOut } from "./topics.ts";
 
 export function settle(
@@ -28,17 +29,16 @@ export function settle(
     case "release":
       settleRelease(model, task, settlement.started);
       break;
+    case "park":
+      park(model, task, settlement);
+      break;
+    case "verdict":
+      settleVerdict(model, task, settlement);
+      break;
   }
-  // Whoever settles a task is told its state, and need not be hinted at it.
-  if (!ended) delete model.hint.ended;
+  // Whoever settles a task is told its state, and need not be hinted at it. A verdict ends another one.
+  if (!ended && settlement.kind !== "verdict") delete model.hint.ended;
   return { state: task.state };
-}
-
-/** The guard in front of everything a holder may do. */
-export function heldTask(model: Model, id: string, fence: number): ModelTask {
-  const task = model.tasks.get(id);
-  if (task?.claim?.fence !== fence) throw claimLost(id, fence);
-  return task;
 }
 
 function settleDone(model: Model, task: ModelTask, settlement: Settlement & { kind: "done" }): void {
@@ -49,6 +49,7 @@ function settleDone(model: Model, task: ModelTask, settlement: Settlement & { ki
   }
   const adds = fanOut(model, settlement.adds ?? []);
   checkAdds(model, adds);
+  if (model.policy(task.queue).verified) return askForVerdict(model, task, settlement);
   task.result = settlement.result;
   closeAttempt(model, task, "done", null);
   end(model, task, "done");
@@ -68,9 +69,4 @@ export function settleRelease(model: Model, task: ModelTask, started: boolean): 
   else task.claim = null;
   model.announce({ type: "task.released", at: model.now, queue: task.queue, taskId: task.id, worker });
   comeBack(model, task, 0);
-}
-
-function endCancelled(model: Model, task: ModelTask): void {
-  closeAttempt(model, task, "cancelled", null);
-  end(model, task, "cancelled");
 }

@@ -8,11 +8,13 @@ import { listen, prune, tend, unlisten } from "./care.ts";
 import { claim } from "./claim.ts";
 import { depart, gone } from "./depart.ts";
 import { discard, patterns, redrive } from "./dead.ts";
-import { ends, get, history, list, stats } from "./inspect.ts";
+import { ends, get, history, list, stats, steps, verifying } from "./inspect.ts";
+import { heldTask } from "./line.ts";
 import { Model } from "./model.ts";
+import { signal, step } from "./park.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { beat, join, leave, reconcile, rejoin, workers } from "./sessions.ts";
-import { heldTask, settle } from "./settle.ts";
+import { settle } from "./settle.ts";
 import { publish, subscribe, subscriptions, unsubscribe } from "./topics.ts";
 
 type Handlers = { [V in VerbName]: (model: Model, op: Verbs[V]["in"]) => Verbs[V]["out"] };
@@ -47,13 +49,17 @@ const HANDLERS: Handlers = {
     });
     return null;
   },
+  step: (model, op) => step(model, op.id, op.fence, op.name, op.value),
+  steps: (model, op) => steps(model, op.id),
+  signal: (model, op) => signal(model, op.id, op.name, op.value),
+  verifying: (model, op) => verifying(model, op),
   cancel: (model, op) => cancel(model, op.id),
   get: (model, op) => get(model, op.id),
   ends: (model, op) => ends(model, op.ids),
   history: (model, op) => history(model, op.id),
   list: (model, op) => list(model, op.queue, op.state, op.filter, op.after, op.limit),
   patterns: (model, op) => patterns(model, op.queue, op.by, op.limit),
-  redrive: (model, op) => redrive(model, op.queue, op.filter, op.spacing),
+  redrive: (model, op) => redrive(model, op.queue, op.filter, op.spacing, op.fresh ?? false),
   discard: (model, op) => discard(model, op.queue, op.filter),
   depart: (model, op) => depart(model, op.queue, op.to, op.limit),
   arrive: (model, op) => arrive(model, op.tasks),

@@ -57,12 +57,13 @@ export function claimsOf(model: Model, session: number): ModelTask[] {
 
 function promoteDue(model: Model): void {
   const due = [...model.tasks.values()].filter(
-    (task) => task.state === "scheduled" && !task.leaving && task.dueAt! <= model.now,
+    (task) => task.dueAt !== null && !task.leaving && task.dueAt <= model.now,
   );
   due.sort((a, b) => a.dueAt! - b.dueAt! || bySeq(a, b));
   for (const task of due.slice(0, BOUNDS.sweep)) {
     // A delayed task joins its group when it is due: behind those that are there by then.
     if (task.groupKey !== null && !task.holdsGroup) task.pos = ++model.seq;
+    if (task.waitsFor !== null) task.steps.push({ kind: "lapsed", name: task.waitsFor, value: null });
     enter(model, task);
   }
 }
@@ -82,7 +83,9 @@ function openKept(model: Model): void {
 function expire(model: Model): void {
   const outlived = [...model.tasks.values()].filter(
     (task) =>
-      ["ready", "waiting", "scheduled"].includes(task.state) && !task.leaving && isOutlived(model, task),
+      ["ready", "waiting", "scheduled", "parked"].includes(task.state) &&
+      !task.leaving &&
+      isOutlived(model, task),
   );
   outlived.sort((a, b) => a.expiresAt! - b.expiresAt! || bySeq(a, b));
   for (const task of outlived.slice(0, BOUNDS.sweep)) end(model, task, "expired");

@@ -1,4 +1,10 @@
-import { type EndState, isEnd, type TravellingTask } from "../../core/task.ts";
+import {
+  type EndState,
+  isEnd,
+  type TravellingAttempt,
+  type TravellingResult,
+  type TravellingTask,
+} from "../../core/task.ts";
 import type { Verbs } from "../../engine/engine.ts";
 import { INSERT_KEY, INSERT_TASK, takenKey } from "./add.ts";
 import {
@@ -7,12 +13,15 @@ import {
   INSERT_ATTEMPT,
   INSERT_DEAD,
   type Mover,
+  NEVER,
   schedule,
   takeLane,
   watchTtl,
 } from "./line.ts";
 import { contentTypeOf, headersOf } from "./newcomers.ts";
+import { keepStep } from "./steps.ts";
 import type { Tx } from "./tx.ts";
+import { insertVerifying } from "./verify.ts";
 
 const ORIGIN = `SELECT task, created_at FROM origin WHERE id = ?`;
 const INSERT_ORIGIN = `INSERT INTO origin (id, task, created_at) VALUES (?, ?, ?)`;
@@ -80,38 +89,43 @@ function settleIn(tx: Tx, task: TravellingTask): Mover {
     task.data,
   );
   const last = writeLedger(tx, seq, task);
+  for (const { kind, name, value } of task.steps) keepStep(tx, seq, kind, name, value);
+  if (task.feedback !== null) keepStep(tx, seq, "feedback", "", task.feedback);
   if (isEnd(task.state)) {
     end(tx, arrived, task, task.state, last);
     return arrived;
   }
   tx.flow(queue).added++;
   announceTask(tx, "task.added", arrived, {});
-  watchTtl(tx, arrived);
   lineUp(tx, arrived, task);
   return arrived;
 }
 
 /** Under new fences, which later claims of this store will be above. Answers the last one; a success is in `ended`. */
 function writeLedger(tx: Tx, seq: number, { ledger }: TravellingTask): number {
-  for (const { attempt, worker, startedAgo, endedAgo, outcome, error } of ledger) {
+  for (const row of ledger) {
     tx.fence++;
-    if (outcome === "done") continue;
-    tx.run(
-      INSERT_ATTEMPT,
-      seq,
-      tx.fence,
-      attempt,
-      worker,
-      tx.now - startedAgo,
-      tx.now - endedAgo,
-      outcome,
-      error && error.name,
-      error && error.message,
-      error && error.stack,
-      error && error.fingerprint,
-    );
+    if (row.outcome !== "done") writeAttempt(tx, seq, tx.fence, row);
   }
   return tx.fence;
+}
+
+function writeAttempt(tx: Tx, seq: number, fence: number, row: TravellingAttempt): void {
+  const { attempt, worker, startedAgo, endedAgo, outcome, error } = row;
+  tx.run(
+    INSERT_ATTEMPT,
+    seq,
+    fence,
+    attempt,
+    worker,
+    tx.now - startedAgo,
+    tx.now - endedAgo,
+    outcome,
+    error && error.name,
+    error && error.message,
+    error && error.stack,
+    error && error.fingerprint,
+  );
 }
 
 const INSERT_ENDED = `
@@ -141,12 +155,37 @@ function end(tx: Tx, { seq, queue }: Mover, task: TravellingTask, state: EndStat
   );
 }
 
-function lineUp(tx: Tx, arrived: Mover, { dueIn, holdsGroup }: TravellingTask): void {
-  const later = dueIn !== null && dueIn > 0;
+function lineUp(tx: Tx, arrived: Mover, task: TravellingTask): void {
+  if (task.pending) return askAgain(tx, arrived, task.pending);
+  watchTtl(tx, arrived);
+  const { dueIn, holdsGroup } = task;
+  const signal = task.waitsFor ?? undefined;
+  // A parked one whose time has passed on its way is told so by the next sweep.
+  const later = signal !== undefined || (dueIn !== null && dueIn > 0);
   // The head of its group waits for its next try as the head; where there is another here, it waits behind that.
   const isHead = later && holdsGroup && takeLane(tx, arrived);
-  if (later && holdsGroup === isHead) schedule(tx, arrived, tx.now + dueIn);
-  else enter(tx, arrived);
+  if (!later || holdsGroup !== isHead) enter(tx, arrived);
+  else schedule(tx, arrived, dueIn === null ? NEVER : tx.now + dueIn, signal);
+}
+
+/** Whoever was asked for a verdict in the other store has no say here. */
+function askAgain(tx: Tx, arrived: Mover, { worker, startedAgo, result, adds }: TravellingResult): void {
+  const attempt = { fence: ++tx.fence, worker, startedAt: tx.now - startedAgo };
+  if (arrived.groupKey === null || takeLane(tx, arrived)) {
+    insertVerifying(tx, { ...arrived, ...attempt }, result, adds);
+    return;
+  }
+  // Its group has another head here, so that it cannot be the one that the group waits for: it is to be done again.
+  writeAttempt(tx, arrived.seq, attempt.fence, {
+    attempt: arrived.failures + 1,
+    worker,
+    startedAgo,
+    endedAgo: 0,
+    outcome: "released",
+    error: null,
+  });
+  watchTtl(tx, arrived);
+  enter(tx, arrived);
 }
 
 export function origins(tx: Tx, ids: string[]): (string | null)[] {

@@ -1,6 +1,6 @@
 import { taskNotFound } from "../../core/task-not-found.ts";
 import { isEnd, type TaskState } from "../../core/task.ts";
-import { end } from "./line.ts";
+import { closeAttempt, end } from "./line.ts";
 import { findTask, takeOut } from "./place.ts";
 import { notify } from "./sweep.ts";
 import type { Tx } from "./tx.ts";
@@ -22,6 +22,7 @@ export function cancel(tx: Tx, id: string): { state: TaskState } {
     return { state: place.was };
   }
   if (isEnd(place.state)) return { state: place.state };
-  takeOut(tx, task);
+  if (place.state === "verifying") closeAttempt(tx, place.held, "cancelled", null);
+  else takeOut(tx, task);
   return { state: end(tx, task, "cancelled") };
 }

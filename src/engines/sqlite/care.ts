@@ -1,6 +1,7 @@
 import type { DibsEvent } from "../../core/events.ts";
 import type { EndState } from "../../core/task.ts";
 import { BOUNDS } from "../../engine/engine.ts";
+import { NEVER } from "./line.ts";
 import { horizon, sweep, sweepIsDue } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -22,7 +23,8 @@ const FIRST_OF_SESSION = `
 const FIRST_SESSION = `SELECT min(beat_at + lease) AS at FROM session`;
 
 function untilNext(tx: Tx): number | null {
-  const { hand, due, kept, ttl } = horizon(tx);
+  const { hand, due: firstDue, kept, ttl } = horizon(tx);
+  const due = firstDue === NEVER ? null : firstDue;
   // The claims in flight are looked at only where some have a lease that is not their session's.
   const first = tx.get<{ at: number | null }>(tx.get(MIXED) ? FIRST_OF_SESSION : FIRST_SESSION)!;
   const waits = [

@@ -4,8 +4,9 @@ import { type Body, type ClaimedTask, type Headers, JSON_TYPE } from "../../core
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
 import { bodyFrom } from "./body.ts";
 import { chunks, sized } from "./chunks.ts";
-import { end, GROUPED, isOutlived, type Mover, TOLD, unwatchTtl } from "./line.ts";
-import { taskBySeq } from "./place.ts";
+import { taskBySeq } from "./held.ts";
+import { end, isOutlived, type Mover, unwatchTtl } from "./line.ts";
+import { GROUPED, STEPPED, TOLD } from "./special.ts";
 import { sweep, sweepIsDue } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -85,7 +86,7 @@ type LineRow = [
   pos: number,
   task: number,
   failures: number,
-  /** What it has that most tasks have not: see line.ts. */
+  /** What it has that most tasks have not: see special.ts. */
   special: number,
   createdAt: number,
   data: Body,
@@ -286,9 +287,19 @@ function holdEach(tx: Tx, terms: Terms, taken: LineRow[], specials: Special[], k
   }
 }
 
+const LEFT = `
+  SELECT max(kind <> 'feedback') AS stepped, max(CASE kind WHEN 'feedback' THEN value END) AS feedback
+  FROM step WHERE task = ?`;
+
+/** What earlier attempts mean for this one. */
+function leftBehind(tx: Tx, seq: number): { stepped?: true; feedback?: string } {
+  const { stepped, feedback } = tx.get<{ stepped: number; feedback: string | null }>(LEFT, seq)!;
+  return { ...(stepped === 1 && { stepped: true as const }), ...(feedback !== null && { feedback }) };
+}
+
 /** What the worker gets. The fences were given out in the same order. */
 function handOver(tx: Tx, { queue, worker }: Terms, row: LineRow, special: Special): ClaimedTask {
-  const [rank, , seq, failures, , createdAt, data] = row;
+  const [rank, , seq, failures, bits, createdAt, data] = row;
   const attempt = failures + 1;
   const id = tx.id(createdAt, seq);
   if (tx.listeners > 0) {
@@ -306,5 +317,6 @@ function handOver(tx: Tx, { queue, worker }: Terms, row: LineRow, special: Speci
     priority: 0 - rank,
     groupKey: special.group_key,
     createdAt,
+    ...(bits & STEPPED && leftBehind(tx, seq)),
   };
 }

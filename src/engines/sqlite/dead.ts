@@ -1,6 +1,7 @@
 import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../core/task.ts";
 import { announceTask, comeBack } from "./line.ts";
 import { type Found, findBySeq, remove, takeOut } from "./place.ts";
+import { DELETE_STEPS } from "./steps.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 export interface DeadRow {
@@ -145,7 +146,13 @@ const REVIVE_KEY = `
   SET task = excluded.task, created_at = excluded.created_at, forget_at = NULL, state = NULL
   WHERE task = excluded.task OR forget_at <= ?`;
 
-export function redrive(tx: Tx, name: string, filter: DeadFilter, spacing: number): { count: number } {
+export function redrive(
+  tx: Tx,
+  name: string,
+  filter: DeadFilter,
+  spacing: number,
+  fresh: boolean,
+): { count: number } {
   const letters = lettersToMove(tx, name, filter);
   for (const [index, task] of letters.entries()) {
     const { seq } = task;
@@ -155,6 +162,7 @@ export function redrive(tx: Tx, name: string, filter: DeadFilter, spacing: numbe
     task.expiresAt = null;
     tx.run(REDRIVE, task.pos, seq);
     if (task.key !== null) tx.run(REVIVE_KEY, task.queue.id, task.key, seq, task.createdAt, tx.now);
+    if (fresh) tx.run(DELETE_STEPS, seq);
     announceTask(tx, "task.redriven", task, {});
     comeBack(tx, task, Math.floor(index * spacing));
   }

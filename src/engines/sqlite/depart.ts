@@ -1,9 +1,20 @@
 import { onItsWay, ontoItself } from "../../core/errors.ts";
-import { type Headers, isEnd, JSON_TYPE, type TravellingTask } from "../../core/task.ts";
+import {
+  type Headers,
+  isEnd,
+  JSON_TYPE,
+  type TravellingResult,
+  type TravellingTask,
+} from "../../core/task.ts";
 import { asAges } from "../../core/travel.ts";
+import { decodeAdds, isVerificationQueue } from "../../core/verification.ts";
 import { bodyFrom } from "./body.ts";
+import { asked, findJudged, type VerifyingRow } from "./held.ts";
 import { END, type EndRow, ledger, PAYLOAD, type PayloadRow } from "./inspect.ts";
+import { NEVER } from "./line.ts";
+import { stepsOf } from "./park.ts";
 import { type Found, findBySeq, findTask, remove, stateOf, takeOut } from "./place.ts";
+import { FEEDBACK } from "./steps.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 const ASTRAY = `SELECT destination FROM leaving WHERE queue = ? AND destination <> ? LIMIT 1`;
@@ -18,6 +29,7 @@ const NEXT = [
     SELECT task, rank, pos FROM kept WHERE queue = :queue
     ORDER BY rank, pos LIMIT 0 + :limit)`,
   `SELECT task FROM scheduled WHERE queue = :queue ORDER BY pos LIMIT 0 + :limit`,
+  `SELECT task FROM verifying WHERE queue = :queue ORDER BY task LIMIT 0 + :limit`,
   // Only where the head is leaving too: were it running here, they would overtake it.
   `
   SELECT waiting.task
@@ -30,8 +42,12 @@ const NEXT = [
 ] as const;
 const ENDED = `SELECT task FROM ended WHERE queue = ? ORDER BY ended_at, task LIMIT 0 + ?`;
 const HOLD = `
-  INSERT INTO leaving (task, queue, destination, state, due, failures, group_key, holds_group, cancelled)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)`;
+  INSERT INTO leaving (task, queue, destination, state, due, signal, failures, group_key, holds_group, cancelled)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`;
+const HOLD_RESULT = `
+  UPDATE leaving SET (started_at, worker, adds, result) = (
+    SELECT started_at, worker, adds, result FROM verifying WHERE verifying.task = leaving.task)
+  WHERE task = ?`;
 
 export function depart(tx: Tx, name: string, to: number, limit: number): TravellingTask[] {
   if (to === tx.salt) throw ontoItself();
@@ -43,8 +59,9 @@ export function depart(tx: Tx, name: string, to: number, limit: number): Travell
   for (const sql of NEXT) {
     if (count === limit) break;
     const next = tx.allNamed<{ task: number }>(sql, { queue: queue.id, limit: limit - count });
-    for (const { task } of next) hold(tx, findBySeq(tx, task)!, to);
-    count += next.length;
+    const free = next.filter(({ task }) => !asksHere(tx, queue, task));
+    for (const { task } of free) hold(tx, findBySeq(tx, task)!, to);
+    count += free.length;
   }
   const leaving = held(tx, queue, limit);
   const ended = tx.all<{ task: number }>(ENDED, queue.id, limit - count);
@@ -55,18 +72,25 @@ function held(tx: Tx, queue: Queue, limit: number): { task: number }[] {
   return tx.all(HELD, queue.id, limit);
 }
 
+/** It asks for a verdict on what is still here, and stays with it: the other store asks for its own. */
+function asksHere(tx: Tx, queue: Queue, seq: number): boolean {
+  const of = isVerificationQueue(queue.name) ? asked(tx, seq) : undefined;
+  return of !== undefined && findJudged(tx, of) !== undefined;
+}
+
 /** It counts as what it was, until it is gone. */
 function hold(tx: Tx, task: Found, to: number): void {
   const { place, queue, seq, failures, groupKey } = task;
   const state = stateOf(place);
-  if (state !== "dead") {
-    takeOut(tx, task);
-    tx.count(queue, state, 1);
-  }
-  const due = place.state === "scheduled" ? place.due : null;
+  const due = "due" in place ? place.due : null;
+  const signal = "signal" in place ? place.signal : null;
   // Whoever comes to stand in the group meanwhile waits for those that leave behind the head, too.
   const holdsGroup = task.holdsGroup || state === "waiting";
-  tx.run(HOLD, seq, queue.id, to, state, due, failures, groupKey, holdsGroup ? 1 : 0);
+  tx.run(HOLD, seq, queue.id, to, state, due, signal, failures, groupKey, holdsGroup ? 1 : 0);
+  if (state === "dead") return;
+  if (state === "verifying") tx.run(HOLD_RESULT, seq);
+  takeOut(tx, task);
+  tx.count(queue, state, 1);
 }
 
 const KEY = `
@@ -80,7 +104,7 @@ function travelling(tx: Tx, task: Found): TravellingTask {
   const payload = tx.get<PayloadRow>(PAYLOAD, seq)!;
   const ended = isEnd(state) ? tx.get<EndRow>(END, seq, seq)! : undefined;
   const holds = key === null ? undefined : tx.get<{ forget_at: number | null }>(KEY, queue.id, key, seq, now);
-  const due = "due" in place ? place.due : null;
+  const due = "due" in place && place.due !== NEVER ? place.due : null;
   return {
     origin: tx.id(task.createdAt, seq),
     queue: queue.name,
@@ -90,7 +114,7 @@ function travelling(tx: Tx, task: Found): TravellingTask {
     headers: payload.headers === null ? {} : (JSON.parse(payload.headers) as Headers),
     priority: 0 - task.rank,
     groupKey: task.groupKey,
-    holdsGroup: state === "scheduled" && task.holdsGroup,
+    holdsGroup: (state === "scheduled" || state === "parked") && task.holdsGroup,
     idempotencyKey: key,
     holdsKey: holds !== undefined,
     keyFor: holds && holds.forget_at !== null ? holds.forget_at - now : null,
@@ -101,8 +125,24 @@ function travelling(tx: Tx, task: Found): TravellingTask {
     expiresIn: task.expiresAt === null ? null : task.expiresAt - now,
     endedAgo: ended ? now - ended.ended_at : null,
     result: bodyFrom(ended?.result ?? null),
+    waitsFor: "signal" in place ? place.signal : null,
+    steps: stepsOf(tx, seq),
+    feedback: tx.get<{ value: string }>(FEEDBACK, seq)?.value ?? null,
+    pending: state === "verifying" ? pendingOf(tx, seq) : null,
     ledger: asAges(ledger(tx, seq), now),
     cancelRequested: place.state === "leaving" && place.cancelled,
+  };
+}
+
+const PENDING = `SELECT started_at, worker, adds, result FROM leaving WHERE task = ?`;
+
+function pendingOf(tx: Tx, seq: number): TravellingResult {
+  const row = tx.get<Pick<VerifyingRow, "started_at" | "worker" | "adds" | "result">>(PENDING, seq)!;
+  return {
+    worker: row.worker,
+    startedAgo: tx.now - row.started_at,
+    result: bodyFrom(row.result),
+    adds: row.adds === null ? [] : decodeAdds(row.adds),
   };
 }
 

@@ -1,6 +1,7 @@
 import { BOUNDS } from "../../engine/engine.ts";
 import { chunks, sized } from "./chunks.ts";
-import { freeGroup, SPECIAL } from "./line.ts";
+import { freeGroup } from "./line.ts";
+import { SPECIAL } from "./special.ts";
 import type { Tx } from "./tx.ts";
 
 /** What the end of a task brings about, for many at a time: see `reachEnd` in line.ts. */

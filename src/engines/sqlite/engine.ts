@@ -68,12 +68,12 @@ class SqliteEngine implements Engine {
     return outcomes as unknown as Outcomes<Ops>;
   }
 
-  /** `ends` is asked often and answered fast: where the others are not, it stays with the writer. */
+  /** `ends` and `steps` are asked often and answered fast: where the others are not, they stay with the writer. */
   #isSlowReading(ops: readonly Op[]): boolean {
     return (
       this.#data.path !== ":memory:" &&
       ops.every((op) => READING_VERBS.has(op.verb)) &&
-      ops.some((op) => op.verb !== "ends")
+      ops.some((op) => op.verb !== "ends" && op.verb !== "steps")
     );
   }
 

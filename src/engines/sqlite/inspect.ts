@@ -1,5 +1,5 @@
-import { describeFlow, type Flow, noFlow } from "../../core/flow.ts";
 import { invalid } from "../../core/errors.ts";
+import { describeFlow, type Flow, noFlow } from "../../core/flow.ts";
 import { show } from "../../core/show.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import {
@@ -18,10 +18,13 @@ import {
   type TaskRecord,
   type TaskState,
 } from "../../core/task.ts";
+import type { Verified } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { bodyFrom } from "./body.ts";
 import { deadLetters } from "./dead.ts";
-import { type Found, findBySeq, findTask, stateOf } from "./place.ts";
+import { findVerifying } from "./held.ts";
+import { NEVER } from "./line.ts";
+import { findBySeq, findTask, type Found, stateOf } from "./place.ts";
 import { workers } from "./sessions.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -56,11 +59,14 @@ const PROGRESS = `SELECT progress, note FROM claim WHERE task = ?`;
 function record(tx: Tx, task: Found): TaskRecord {
   const { place } = task;
   const state = stateOf(place);
-  const held = place.state === "claimed" ? place.held : undefined;
+  const held = "held" in place ? place.held : undefined;
+  const attempt = held ?? (place.state === "leaving" ? place : undefined);
   const ended = isEnd(state) ? tx.get<EndRow>(END, task.seq, task.seq)! : undefined;
   const last = ended && ledger(tx, task.seq).at(-1);
   const payload = tx.get<PayloadRow>(PAYLOAD, task.seq)!;
-  const progress = held && tx.get<{ progress: number | null; note: string | null }>(PROGRESS, task.seq)!;
+  const progress =
+    place.state === "claimed" &&
+    tx.get<{ progress: number | null; note: string | null }>(PROGRESS, task.seq)!;
   return {
     id: tx.id(task.createdAt, task.seq),
     queue: task.queue.name,
@@ -74,10 +80,11 @@ function record(tx: Tx, task: Found): TaskRecord {
     attempt: ended ? (last?.attempt ?? 0) : task.failures + 1,
     maxAttempts: task.maxAttempts ?? task.queue.policy.maxAttempts,
     createdAt: task.createdAt,
-    dueAt: "due" in place ? place.due : null,
+    dueAt: "due" in place && place.due !== NEVER ? place.due : null,
+    waitsFor: "signal" in place ? place.signal : null,
     expiresAt: task.expiresAt,
-    worker: held?.worker ?? last?.worker ?? null,
-    startedAt: held?.startedAt ?? last?.startedAt ?? null,
+    worker: attempt?.worker ?? last?.worker ?? null,
+    startedAt: attempt?.startedAt ?? last?.startedAt ?? null,
     endedAt: ended?.ended_at ?? null,
     progress:
       progress && progress.progress !== null ? { value: progress.progress, note: progress.note } : null,
@@ -85,6 +92,14 @@ function record(tx: Tx, task: Found): TaskRecord {
     result: bodyFrom(ended?.result ?? null),
     error: state === "dead" ? last!.error : null,
   };
+}
+
+/** To be judged: only the result of the attempt that is named. */
+export function verifying(tx: Tx, { id, fence }: Verified): { task: TaskRecord; result: Body | null } {
+  const task = findTask(tx, id);
+  const held = task && findVerifying(tx, task.seq);
+  if (held?.fence !== fence) throw taskNotFound(id);
+  return { task: record(tx, task!), result: bodyFrom(held.row.result) };
 }
 
 interface EndsRow {
@@ -161,7 +176,7 @@ interface Page {
   rows: { task: number; key: SortKey }[];
 }
 
-/** A page, in the order of service (ready), due time (scheduled), group (waiting), arrival (claimed) or end. */
+/** A page, in the order of service (ready), due time (scheduled, parked), group (waiting), arrival (claimed, verifying) or end. */
 export function list(
   tx: Tx,
   name: string,
@@ -170,7 +185,10 @@ export function list(
   after: string | undefined,
   limit: number,
 ): { tasks: TaskRecord[]; next: string | null } {
-  const start = after === undefined ? undefined : parseSortKey(after, state === "claimed" ? 1 : 2);
+  const start =
+    after === undefined
+      ? undefined
+      : parseSortKey(after, state === "claimed" || state === "verifying" ? 1 : 2);
   const queue = tx.queueNamed(name);
   if (!queue) return { tasks: [], next: null };
   const { rows } = filter
@@ -205,11 +223,15 @@ const KEPT = `
   SELECT task, rank AS a, pos AS b FROM kept WHERE queue = ? AND (rank, pos) > (?, ?) ORDER BY rank, pos LIMIT 0 + ?`;
 const SCHEDULED = `
   SELECT task, due AS a, task AS b FROM scheduled INDEXED BY scheduled_due
-  WHERE queue = ? AND (due, task) > (?, ?) ORDER BY due, task LIMIT 0 + ?`;
+  WHERE queue = ? AND (due, task) > (?, ?) AND signal IS NULL ORDER BY due, task LIMIT 0 + ?`;
+const PARKED = `
+  SELECT task, due AS a, task AS b FROM scheduled INDEXED BY scheduled_due
+  WHERE queue = ? AND (due, task) > (?, ?) AND signal IS NOT NULL ORDER BY due, task LIMIT 0 + ?`;
 const WAITING = `
   SELECT task, group_key AS a, pos AS b FROM waiting WHERE queue = ? AND (group_key, pos) > (?, ?)
   ORDER BY group_key, pos LIMIT 0 + ?`;
 const CLAIMED = `SELECT task FROM claim WHERE queue = ? AND task > ? ORDER BY task LIMIT 0 + ?`;
+const VERIFYING = `SELECT task FROM verifying WHERE queue = ? AND task > ? ORDER BY task LIMIT 0 + ?`;
 const DONE = `
   SELECT task, ended_at AS a, task AS b FROM ended INDEXED BY ended_order
   WHERE queue = ? AND (ended_at, task) > (?, ?) AND state = ? ORDER BY ended_at, task LIMIT 0 + ?`;
@@ -232,6 +254,13 @@ function endedPage(state: Exclude<EndState, "dead">): Turn {
     inOrder(tx.all<KeyRow>(state === "done" ? DONE : UNDONE, queue.id, start[0]!, start[1]!, state, limit));
 }
 
+function byTask(sql: string): Turn {
+  return (tx, queue, start = [0], limit) => {
+    const rows = tx.all<{ task: number }>(sql, queue.id, start[0]!, limit);
+    return { rows: rows.map(({ task }) => ({ task, key: [task] })) };
+  };
+}
+
 function deadPage(tx: Tx, queue: Queue, filter: DeadFilter, start: SortKey | undefined, limit: number): Page {
   const rows = deadLetters(tx, queue, filter, start as [number, number] | undefined, limit);
   return { rows: rows.map(({ task, died_at: diedAt }) => ({ task, key: [diedAt, task] })) };
@@ -244,12 +273,12 @@ const PAGES: Record<TaskState, Turn> = {
   },
   scheduled: (tx, queue, start = [FIRST, 0], limit) =>
     inOrder(tx.all<KeyRow>(SCHEDULED, queue.id, start[0]!, start[1]!, limit)),
+  parked: (tx, queue, start = [FIRST, 0], limit) =>
+    inOrder(tx.all<KeyRow>(PARKED, queue.id, start[0]!, start[1]!, limit)),
   waiting: (tx, queue, start = ["", 0], limit) =>
     inOrder(tx.all<KeyRow>(WAITING, queue.id, start[0]!, start[1]!, limit)),
-  claimed: (tx, queue, start = [0], limit) => {
-    const rows = tx.all<{ task: number }>(CLAIMED, queue.id, start[0]!, limit);
-    return { rows: rows.map(({ task }) => ({ task, key: [task] })) };
-  },
+  claimed: byTask(CLAIMED),
+  verifying: byTask(VERIFYING),
   done: endedPage("done"),
   cancelled: endedPage("cancelled"),
   expired: endedPage("expired"),

@@ -1,7 +1,11 @@
 import { fingerprint } from "../../core/fingerprint.ts";
 import { isExhausted } from "../../core/retry.ts";
 import type { AttemptOutcome, EndState, TaskError, TaskState } from "../../core/task.ts";
+import { isVerificationQueue, NO_VERDICT, refusal, type Verified } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
+import { asked, findJudged } from "./held.ts";
+import { SPECIAL } from "./special.ts";
+import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "./steps.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** How a task moves between the states. Each verb is written in these words. */
@@ -21,6 +25,8 @@ export interface Mover {
   /** It has an idempotency key. */
   keyed: boolean;
   failures: number;
+  /** False where it is known to have no steps. */
+  stepped?: boolean;
 }
 
 /** A task that is claimed. */
@@ -30,14 +36,9 @@ export interface Held extends Mover {
   session: number | null;
   startedAt: number;
   cancelled: boolean;
+  /** Nobody holds it any more: its result waits for a verdict. */
+  isVerifying?: boolean;
 }
-
-/** What a task has that most have not, in bits: whoever moves the others need not read their rows. */
-export const TOLD = 1;
-export const GROUPED = 2;
-export const KEYED = 4;
-export const SPECIAL = `(coalesce(expires_at, max_attempts, content_type, headers) IS NOT NULL) * ${TOLD}
-  + (group_key IS NOT NULL) * ${GROUPED} + (idempotency_key IS NOT NULL) * ${KEYED}`;
 
 const INSERT_READY = `
   INSERT INTO ready (queue, rank, pos, task, failures, special)
@@ -46,7 +47,7 @@ const INSERT_KEPT = `
   INSERT INTO kept (queue, rank, pos, task, failures, special, until, avoid)
   SELECT ?, ?, ?, seq, ?, ${SPECIAL}, ?, ? FROM task WHERE seq = ?`;
 const INSERT_SCHEDULED = `
-  INSERT INTO scheduled (queue, pos, task, due, failures, holds_group) VALUES (?, ?, ?, ?, ?, ?)`;
+  INSERT INTO scheduled (queue, pos, task, due, failures, holds_group, signal) VALUES (?, ?, ?, ?, ?, ?, ?)`;
 const INSERT_WAITING = `
   INSERT INTO waiting (queue, group_key, pos, task, rank, failures) VALUES (?, ?, ?, ?, ?, ?)`;
 const TAKE_LANE = `INSERT INTO lane (queue, group_key) VALUES (?, ?) ON CONFLICT DO NOTHING`;
@@ -102,7 +103,7 @@ export function openKept(tx: Tx, queue: Queue, rank: number, pos: number): void 
 }
 
 const FAILED_BY = `
-  SELECT worker FROM attempt WHERE task = ? AND outcome IN ('failed', 'timeout', 'lost')
+  SELECT worker FROM attempt WHERE task = ? AND outcome IN ('failed', 'timeout', 'lost', 'refused')
   ORDER BY fence DESC LIMIT 0 + ?`;
 const LIVE_WORKERS = `
   SELECT session.worker FROM serving CROSS JOIN session ON session.id = serving.session
@@ -122,11 +123,17 @@ function keptFrom(tx: Tx, queue: Queue, seq: number, failures: number): string[]
   return workers.some((worker) => !avoid.includes(worker)) ? avoid : null;
 }
 
-export function schedule(tx: Tx, task: Mover, due: number): "scheduled" {
-  tx.run(INSERT_SCHEDULED, task.queue.id, task.pos, task.seq, due, task.failures, task.holdsGroup ? 1 : 0);
-  tx.count(task.queue, "scheduled", 1);
+/** Due long after every clock has stopped. */
+export const NEVER = Number.MAX_SAFE_INTEGER;
+
+/** With a `signal` it is parked: that may come first. */
+export function schedule(tx: Tx, task: Mover, due: number, signal?: string): "scheduled" | "parked" {
+  const { queue, pos, seq, failures } = task;
+  tx.run(INSERT_SCHEDULED, queue.id, pos, seq, due, failures, task.holdsGroup ? 1 : 0, signal ?? null);
+  const state = signal === undefined ? "scheduled" : "parked";
+  tx.count(queue, state, 1);
   if (due <= tx.now) tx.swept = false;
-  return "scheduled";
+  return state;
 }
 
 /** From here on its time to live is watched. */
@@ -150,14 +157,22 @@ export function dropClaim(tx: Tx, task: Mover): void {
   tx.count(task.queue, "claimed", -1);
 }
 
-/** Writes the ledger's row for the claim that ends, and takes the claim off. A success is written by `endDone`. */
+const DELETE_VERIFYING = `DELETE FROM verifying WHERE task = ?`;
+
+export function dropVerifying(tx: Tx, task: Mover): void {
+  tx.run(DELETE_VERIFYING, task.seq);
+  tx.count(task.queue, "verifying", -1);
+}
+
+/** Writes the ledger's row for the claim that ends, and takes it off. A success is written by `endDone`. */
 export function closeAttempt(
   tx: Tx,
   task: Held,
   outcome: Exclude<AttemptOutcome, "done">,
   error: TaskError | null,
 ): void {
-  dropClaim(tx, task);
+  if (task.isVerifying) dropVerifying(tx, task);
+  else dropClaim(tx, task);
   tx.run(
     INSERT_ATTEMPT,
     task.seq,
@@ -172,7 +187,7 @@ export function closeAttempt(
     error && error.stack,
     error && fingerprint(error),
   );
-  if (outcome === "released" || outcome === "cancelled") return;
+  if (outcome === "released" || outcome === "parked" || outcome === "cancelled") return;
   const flow = tx.flow(task.queue);
   flow.failed++;
   flow.serviceMs += tx.now - task.startedAt;
@@ -182,7 +197,7 @@ export function closeAttempt(
 export function fail(
   tx: Tx,
   task: Held,
-  outcome: "failed" | "timeout" | "lost",
+  outcome: "failed" | "timeout" | "lost" | "refused",
   error: TaskError,
   delay: number,
 ): TaskState {
@@ -198,10 +213,11 @@ export function fail(
   return comeBack(tx, task, delay);
 }
 
-/** Back in line at its old place, now or later; its group waits for it. */
-export function comeBack(tx: Tx, task: Mover, delay: number): TaskState {
+/** Back in line at its old place, now or later, or when a signal comes; its group waits for it. */
+export function comeBack(tx: Tx, task: Mover, delay: number, signal?: string): TaskState {
   if (isOutlived(tx, task.expiresAt)) return end(tx, task, "expired");
   watchTtl(tx, task);
+  if (signal !== undefined) return schedule(tx, task, Math.min(tx.now + delay, NEVER), signal);
   return delay > 0 ? schedule(tx, task, tx.now + delay) : enter(tx, task);
 }
 
@@ -250,6 +266,8 @@ const END_KEY = `
 /** The group's next task takes its turn, and the idempotency window starts. */
 function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): void {
   tx.count(task.queue, state, 1);
+  // What steps are for is to go on from there: the dead may.
+  if (state !== "dead" && task.stepped !== false) tx.run(DELETE_STEPS, task.seq);
   if (task.keyed) tx.run(END_KEY, tx.now + BOUNDS.keyAfterEnd, state, task.queue.id, task.seq, task.seq);
   tx.hint.ended = true;
   if (tx.listeners > 0) {
@@ -259,6 +277,7 @@ function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): void {
     });
   }
   if (task.holdsGroup) freeGroup(tx, task.queue, task.groupKey!);
+  if (isVerificationQueue(task.queue.name)) missVerdict(tx, asked(tx, task.seq));
 }
 
 const LAST_ATTEMPT = `
@@ -294,4 +313,26 @@ export function announceTask(
 ): void {
   if (tx.listeners === 0) return;
   tx.announce({ type, at: tx.now, queue: task.queue.name, taskId: tx.id(task.createdAt, task.seq), ...more });
+}
+
+/** Nothing is ever stuck: a result that nobody will judge has failed. */
+export function missVerdict(tx: Tx, of: Verified | undefined): void {
+  const judged = of && findJudged(tx, of);
+  if (judged) refuse(tx, judged, NO_VERDICT, 0);
+}
+
+/**
+ * A failed attempt of the worker whose result it is; the next one starts over, and knows why. What came from outside stays:
+ * nobody will say it again.
+ */
+export function refuse(tx: Tx, task: Held, feedback: string, delay: number): void {
+  tx.run(DELETE_TAKEN, task.seq);
+  keepStep(tx, task.seq, "feedback", "", feedback);
+  fail(tx, task, "refused", refusal(feedback), delay);
+}
+
+/** Whatever was said of it. */
+export function endCancelled(tx: Tx, task: Held): TaskState {
+  closeAttempt(tx, task, "cancelled", null);
+  return end(tx, task, "cancelled");
 }

@@ -55,7 +55,7 @@ export const MIGRATIONS: readonly string[] = [
     pos       INTEGER NOT NULL,
     task      INTEGER NOT NULL,
     failures  INTEGER NOT NULL,
-    special   INTEGER NOT NULL,    -- what its task has that most have not: see line.ts
+    special   INTEGER NOT NULL,    -- what its task has that most have not: see special.ts
     PRIMARY KEY (queue, rank, pos)
   ) WITHOUT ROWID;
   -- For the age of the oldest: in each rank the first is the oldest, but for those whose place is not their number.
@@ -282,6 +282,41 @@ export const MIGRATIONS: readonly string[] = [
 
   -- Of one that came from another store; others that failed are the head.
   ALTER TABLE waiting ADD COLUMN failures INTEGER NOT NULL DEFAULT 0;
+  `,
+  `
+  -- What a handler leaves for its next run, and what others had to say to it.
+  CREATE TABLE step (
+    task  INTEGER NOT NULL,
+    kind  TEXT    NOT NULL,        -- step, signal, lapsed, feedback
+    name  TEXT    NOT NULL,
+    value,
+    PRIMARY KEY (task, kind, name)
+  ) WITHOUT ROWID;
+
+  -- A parked task is one that is due when it has waited long enough, which may be never, or when this signal comes.
+  ALTER TABLE scheduled ADD COLUMN signal TEXT;
+  ALTER TABLE depth ADD COLUMN parked INTEGER NOT NULL DEFAULT 0;
+
+  -- Successes that wait for a verdict: the attempt, its result, and what would be added.
+  CREATE TABLE verifying (
+    task       INTEGER PRIMARY KEY,
+    queue      INTEGER NOT NULL,
+    failures   INTEGER NOT NULL,
+    special    INTEGER NOT NULL,
+    fence      INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    worker     TEXT    NOT NULL,
+    adds       TEXT,               -- JSON: core/verification.ts
+    result
+  );
+  ALTER TABLE depth ADD COLUMN verifying INTEGER NOT NULL DEFAULT 0;
+
+  -- Of parked tasks on their way, and of those whose results wait for a verdict.
+  ALTER TABLE leaving ADD COLUMN signal TEXT;
+  ALTER TABLE leaving ADD COLUMN started_at INTEGER;
+  ALTER TABLE leaving ADD COLUMN worker TEXT;
+  ALTER TABLE leaving ADD COLUMN adds TEXT;
+  ALTER TABLE leaving ADD COLUMN result;
   `,
 ];
 

@@ -1,6 +1,6 @@
 import { type Body, type Headers, JSON_TYPE, type NewTask } from "../../core/task.ts";
 import { chunks, sized } from "./chunks.ts";
-import { SPECIAL } from "./line.ts";
+import { SPECIAL } from "./special.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /**

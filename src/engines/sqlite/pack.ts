@@ -143,7 +143,10 @@ interface ClaimColumns extends Omit<ClaimOutcome, "tasks"> {
   special: [number, Special][];
 }
 
-type Special = Pick<ClaimedTask, "contentType" | "headers" | "maxAttempts" | "priority" | "groupKey">;
+type Special = Pick<
+  ClaimedTask,
+  "contentType" | "headers" | "maxAttempts" | "priority" | "groupKey" | "stepped" | "feedback"
+>;
 
 export function packOutcomes(outcomes: readonly Outcome[], ops: readonly Op[]): PackedOutcomes {
   const packed: PackedOutcomes = [];
@@ -236,15 +239,33 @@ function packClaim({ tasks, ...rest }: ClaimOutcome): ClaimColumns {
     columns.createdAt.push(task.createdAt);
     columns.data.push(task.data);
     if (!isUsual(task, rest.policies[task.queue]!.maxAttempts)) {
-      const { contentType, headers, maxAttempts, priority, groupKey } = task;
-      columns.special.push([i, { contentType, headers, maxAttempts, priority, groupKey }]);
+      const { contentType, headers, maxAttempts, priority, groupKey, stepped, feedback } = task;
+      columns.special.push([
+        i,
+        {
+          contentType,
+          headers,
+          maxAttempts,
+          priority,
+          groupKey,
+          ...(stepped && { stepped }),
+          ...(feedback !== undefined && { feedback }),
+        },
+      ]);
     }
   }
   return columns;
 }
 
 function isUsual(task: ClaimedTask, maxAttempts: number): boolean {
-  if (task.contentType !== JSON_TYPE || task.groupKey !== null || task.priority !== 0) return false;
+  if (
+    task.stepped ||
+    task.feedback !== undefined ||
+    task.contentType !== JSON_TYPE ||
+    task.groupKey !== null ||
+    task.priority !== 0
+  )
+    return false;
   for (const _ in task.headers) return false;
   return task.maxAttempts === maxAttempts;
 }

@@ -1,12 +1,16 @@
 import type { EndState, TaskState } from "../../core/task.ts";
-import { dropClaim, freeGroup, type Held, type Mover, unwatchTtl } from "./line.ts";
+import { isVerificationQueue } from "../../core/verification.ts";
+import { asked, findHeld, findVerifying, type Known, taskBySeq } from "./held.ts";
+import { dropClaim, dropVerifying, freeGroup, type Held, missVerdict, unwatchTtl } from "./line.ts";
+import { DELETE_STEPS } from "./steps.ts";
 import type { Tx } from "./tx.ts";
 
 /** Where a task stands: which of the states' tables has it. */
 export type Place =
-  | { state: "claimed"; held: Held }
+  | { state: "claimed" | "verifying"; held: Held }
   | { state: "ready"; kept: boolean; failures: number }
   | { state: "scheduled"; due: number; failures: number; holdsGroup: boolean }
+  | { state: "parked"; due: number; failures: number; holdsGroup: boolean; signal: string }
   | { state: "waiting"; failures: number }
   | Leaving
   | { state: EndState };
@@ -14,8 +18,11 @@ export type Place =
 /** On its way to another store. Whoever asks is told the state it was in. */
 export interface Leaving {
   state: "leaving";
-  was: "ready" | "scheduled" | "waiting" | "dead";
+  was: "ready" | "scheduled" | "parked" | "verifying" | "waiting" | "dead";
   due: number | null;
+  signal: string | null;
+  worker: string | null;
+  startedAt: number | null;
   failures: number;
   holdsGroup: boolean;
   cancelled: boolean;
@@ -26,25 +33,9 @@ export function stateOf(place: Place): TaskState {
   return place.state === "leaving" ? place.was : place.state;
 }
 
-const TASK = `
-  SELECT queue, created_at, priority, pos, group_key, expires_at, max_attempts, idempotency_key
-  FROM task WHERE seq = ?`;
-
-interface TaskRow {
-  queue: number;
-  created_at: number;
-  priority: number;
-  pos: number | null;
-  group_key: string | null;
-  expires_at: number | null;
-  max_attempts: number | null;
-  idempotency_key: string | null;
-}
-
 /** A task and where it stands; what a move needs is filled in from there. */
-export interface Found extends Mover {
+export interface Found extends Known {
   place: Place;
-  key: string | null;
 }
 
 export function findTask(tx: Tx, id: string): Found | undefined {
@@ -59,55 +50,40 @@ export function findBySeq(tx: Tx, seq: number): Found | undefined {
   const place = findPlace(tx, task);
   const holdsGroup =
     task.groupKey !== null &&
-    (place.state === "claimed" || place.state === "ready" || ("holdsGroup" in place && place.holdsGroup));
-  const failures = place.state === "claimed" ? place.held.failures : "failures" in place ? place.failures : 0;
+    ("held" in place || place.state === "ready" || ("holdsGroup" in place && place.holdsGroup));
+  const failures = "held" in place ? place.held.failures : "failures" in place ? place.failures : 0;
   return { ...task, place, holdsGroup, failures };
-}
-
-/** The task alone: whether it holds its group, and how often it failed, is known where it stands. */
-export function taskBySeq(tx: Tx, seq: number): Omit<Found, "place"> | undefined {
-  const row = tx.get<TaskRow>(TASK, seq);
-  return (
-    row && {
-      seq,
-      queue: tx.queueOf(row.queue),
-      createdAt: row.created_at,
-      rank: 0 - row.priority,
-      pos: row.pos ?? seq,
-      groupKey: row.group_key,
-      holdsGroup: false,
-      expiresAt: row.expires_at,
-      maxAttempts: row.max_attempts,
-      keyed: row.idempotency_key !== null,
-      key: row.idempotency_key,
-      failures: 0,
-    }
-  );
 }
 
 const READY = `SELECT failures FROM ready WHERE queue = ? AND rank = ? AND pos = ?`;
 const KEPT = `SELECT failures FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
-const SCHEDULED = `SELECT due, failures, holds_group FROM scheduled WHERE queue = ? AND pos = ?`;
+const SCHEDULED = `SELECT due, failures, holds_group, signal FROM scheduled WHERE queue = ? AND pos = ?`;
 const WAITING = `SELECT failures FROM waiting WHERE queue = ? AND group_key = ? AND pos = ?`;
-const LEAVING = `SELECT state, due, failures, holds_group, cancelled FROM leaving WHERE task = ?`;
+const LEAVING = `SELECT state, due, failures, holds_group, cancelled, signal, worker, started_at FROM leaving WHERE task = ?`;
 const ENDED = `SELECT state FROM ended WHERE task = ?`;
 
-function findPlace(tx: Tx, task: Omit<Found, "place">): Place {
+interface ScheduledRow {
+  due: number;
+  failures: number;
+  holds_group: number;
+  signal: string | null;
+}
+
+function findPlace(tx: Tx, task: Known): Place {
   const queue = task.queue.id;
   const held = findHeld(tx, task.seq);
   if (held) return { state: "claimed", held };
+  const verifying = findVerifying(tx, task.seq);
+  if (verifying) return { state: "verifying", held: verifying };
   const ended = tx.get<{ state: EndState }>(ENDED, task.seq);
   if (ended) return { state: ended.state };
   const ready = tx.get<{ failures: number }>(READY, queue, task.rank, task.pos);
   if (ready) return { state: "ready", kept: false, failures: ready.failures };
-  const scheduled = tx.get<{ due: number; failures: number; holds_group: number }>(
-    SCHEDULED,
-    queue,
-    task.pos,
-  );
+  const scheduled = tx.get<ScheduledRow>(SCHEDULED, queue, task.pos);
   if (scheduled) {
-    const { due, failures } = scheduled;
-    return { state: "scheduled", due, failures, holdsGroup: scheduled.holds_group === 1 };
+    const { due, failures, signal } = scheduled;
+    const waits = { due, failures, holdsGroup: scheduled.holds_group === 1 };
+    return signal === null ? { state: "scheduled", ...waits } : { state: "parked", signal, ...waits };
   }
   const kept = tx.get<{ failures: number }>(KEPT, queue, task.rank, task.pos);
   if (kept) return { state: "ready", kept: true, failures: kept.failures };
@@ -125,53 +101,22 @@ interface LeavingRow {
   failures: number;
   holds_group: number;
   cancelled: number;
+  signal: string | null;
+  worker: string | null;
+  started_at: number | null;
 }
 
 function leavingFrom(row: LeavingRow): Leaving {
-  const { state: was, due, failures } = row;
+  const { state: was, due, failures, signal, worker } = row;
   return {
     state: "leaving",
     was,
     due,
+    signal,
+    worker,
+    startedAt: row.started_at,
     failures,
     holdsGroup: row.holds_group === 1,
-    cancelled: row.cancelled === 1,
-  };
-}
-
-const CLAIM = `SELECT * FROM claim WHERE task = ?`;
-
-export interface ClaimRow {
-  task: number;
-  queue: number;
-  failures: number;
-  special: number;
-  fence: number;
-  started_at: number;
-  lease: number;
-  deadline: number;
-  cancelled: number;
-  session: number | null;
-  progress: number | null;
-  note: string | null;
-  worker: string;
-}
-
-function findHeld(tx: Tx, seq: number): Held | undefined {
-  const row = tx.get<ClaimRow>(CLAIM, seq);
-  return row && heldFrom(tx, row);
-}
-
-export function heldFrom(tx: Tx, row: ClaimRow): Held {
-  const task = taskBySeq(tx, row.task)!;
-  return {
-    ...task,
-    holdsGroup: task.groupKey !== null,
-    failures: row.failures,
-    fence: row.fence,
-    worker: row.worker,
-    session: row.session,
-    startedAt: row.started_at,
     cancelled: row.cancelled === 1,
   };
 }
@@ -191,10 +136,14 @@ export function takeOut(tx: Tx, task: Found): void {
     case "claimed":
       dropClaim(tx, task);
       return;
+    case "verifying":
+      dropVerifying(tx, task);
+      return;
     case "ready":
       tx.run(task.place.kept ? DELETE_KEPT : DELETE_READY, queue, task.rank, task.pos);
       break;
     case "scheduled":
+    case "parked":
       tx.run(DELETE_SCHEDULED, queue, task.pos);
       break;
     case "waiting":
@@ -214,7 +163,8 @@ export function takeOut(tx: Tx, task: Found): void {
       break;
   }
   tx.count(task.queue, stateOf(task.place), -1);
-  if (["ready", "scheduled", "waiting"].includes(task.place.state)) unwatchTtl(tx, task.seq, task.expiresAt);
+  if (["ready", "scheduled", "parked", "waiting"].includes(task.place.state))
+    unwatchTtl(tx, task.seq, task.expiresAt);
 }
 
 const DELETE_TASK = `DELETE FROM task WHERE seq = ?`;
@@ -224,10 +174,13 @@ const DELETE_KEY = `DELETE FROM idempotency WHERE queue = ? AND key = ? AND task
 /** Gone without a trace: purged, discarded or dropped. Its key is free. (Those past their retention: care.ts.) */
 export function remove(tx: Tx, task: Found): void {
   takeOut(tx, task);
+  const verdict = isVerificationQueue(task.queue.name) ? asked(tx, task.seq) : undefined;
   tx.run(DELETE_TASK, task.seq);
   tx.run(DELETE_LEDGER, task.seq);
+  tx.run(DELETE_STEPS, task.seq);
   if (task.holdsGroup && !isFollowed(tx, task)) freeGroup(tx, task.queue, task.groupKey!);
   if (task.key !== null) tx.run(DELETE_KEY, task.queue.id, task.key, task.seq);
+  missVerdict(tx, verdict);
 }
 
 const LEAVING_BEHIND = `SELECT 1 FROM leaving WHERE queue = ? AND group_key = ? AND holds_group = 1 LIMIT 1`;

@@ -1,7 +1,7 @@
 import type { WorkerInfo, WorkerRecord } from "../../core/task.ts";
 import type { Notice } from "../../engine/engine.ts";
+import { type ClaimRow, heldFrom } from "./held.ts";
 import { sessionGone } from "./claim.ts";
-import { heldFrom, type ClaimRow } from "./place.ts";
 import { settleRelease } from "./settle.ts";
 import { endOverdue, forgetSession, lapse } from "./sweep.ts";
 import type { Tx } from "./tx.ts";

@@ -3,8 +3,9 @@ import type { Body } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
 import { chunks, sized } from "./chunks.ts";
 import { freeGroups, startKeyWindows } from "./end-together.ts";
-import { GROUPED, KEYED, TOLD } from "./line.ts";
-import type { Tx } from "./tx.ts";
+import { GROUPED, KEYED, STEPPED, TOLD } from "./special.ts";
+import { DELETE_STEPS } from "./steps.ts";
+import { isVerified, type Tx } from "./tx.ts";
 
 interface Success {
   op: Op<"settle">;
@@ -29,7 +30,8 @@ export function settleTogether(
   const successes = tx.listeners > 0 ? [] : successesFrom(tx, ops, from);
   const { runs, others } = sortOut(successes);
   for (const run of runs) if (!endRun(tx, run)) others.push(...run);
-  if (!endStretch(tx, others)) for (const chunk of chunks(others)) endAll(tx, chunk);
+  const plain = unverified(tx, others);
+  if (!endStretch(tx, plain)) for (const chunk of chunks(plain)) endAll(tx, chunk);
   return successes.map(({ op, settled }) => (settled ? { ok: { state: "done" } } : alone(op)));
 }
 
@@ -93,6 +95,7 @@ function endRun(tx: Tx, run: readonly Success[]): boolean {
   const last = seq + run.length - 1;
   const found = tx.get<RunRow>(RUN, tx.now, seq, last, fence - seq)!;
   if (found.count !== run.length || found.first !== found.last) return false;
+  if (isVerified(tx.queueOf(found.first))) return false;
   tx.run(END_RUN, tx.now, seq, last);
   tx.run(DELETE_RUN, seq, last);
   countDone(tx, found.first, run.length, found.service);
@@ -150,6 +153,18 @@ const INSERT_DONE = sized(
 );
 const DELETE_CLAIMS = sized(`DELETE FROM claim WHERE task IN (`, () => `?`, `) RETURNING task, special`);
 
+const QUEUES = sized(`SELECT task, queue FROM claim WHERE task IN (`, () => `?`, `)`);
+
+/** Those whose end this is; the others wait for a verdict, or are one, and are settled one by one. */
+function unverified(tx: Tx, successes: readonly Success[]): readonly Success[] {
+  if (!tx.hasVerified) return successes;
+  const rows = [...chunks(successes.map(({ seq }) => seq))].flatMap((seqs) =>
+    tx.rows<[task: number, queue: number]>(QUEUES(seqs.length), ...seqs),
+  );
+  const verified = new Set(rows.filter(([, queue]) => isVerified(tx.queueOf(queue))).map(([task]) => task));
+  return successes.filter(({ seq }) => !verified.has(seq));
+}
+
 function endAll(tx: Tx, successes: readonly Success[]): void {
   const values = successes.flatMap(({ seq, fence, result }) => [seq, fence, result]);
   const rows = tx.takeMany<[task: number, queue: number, startedAt: number]>(
@@ -166,6 +181,7 @@ function endAll(tx: Tx, successes: readonly Success[]): void {
     claims.filter(([, special]) => special & bit).map(([task]) => task);
   freeGroups(tx, having(GROUPED));
   startKeyWindows(tx, having(KEYED));
+  for (const seq of having(STEPPED)) tx.run(DELETE_STEPS, seq);
   const settled = new Set(ended);
   for (const each of successes) each.settled = settled.has(each.seq);
 }

@@ -1,29 +1,30 @@
-import { claimLost } from "../../core/errors.ts";
 import { isLarger, tooLarge } from "../../core/limits.ts";
 import type { TaskState } from "../../core/task.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
+import { heldTask } from "./held.ts";
 import {
   announceTask,
   closeAttempt,
   comeBack,
   die,
   dropClaim,
-  end,
+  endCancelled,
   endDone,
   fail,
   type Held,
 } from "./line.ts";
-import { type ClaimRow, heldFrom } from "./place.ts";
+import { park } from "./park.ts";
 import { fanOut } from "./publish.ts";
 import type { Tx } from "./tx.ts";
+import { askForVerdict, settleVerdict } from "./verify.ts";
 
 export function settle(tx: Tx, id: string, fence: number, settlement: Settlement): { state: TaskState } {
   const task = heldTask(tx, id, fence);
   const { ended } = tx.hint;
   const state = settleAs(tx, task, settlement);
-  // Whoever settles a task is told its state, and need not be hinted at it.
-  if (!ended) delete tx.hint.ended;
+  // Whoever settles a task is told its state, and need not be hinted at it. A verdict ends another one.
+  if (!ended && settlement.kind !== "verdict") delete tx.hint.ended;
   return { state };
 }
 
@@ -37,18 +38,11 @@ function settleAs(tx: Tx, task: Held, settlement: Settlement): TaskState {
       return settleReject(tx, task, settlement);
     case "release":
       return settleRelease(tx, task, settlement.started);
+    case "park":
+      return park(tx, task, settlement);
+    case "verdict":
+      return settleVerdict(tx, task, settlement);
   }
-}
-
-// No fence is given out twice, so that it alone tells that the claim holds.
-const HELD = `SELECT * FROM claim WHERE task = ? AND fence = ?`;
-
-/** The guard in front of everything a holder may do. */
-export function heldTask(tx: Tx, id: string, fence: number): Held {
-  const place = tx.place(id);
-  const row = place && tx.get<ClaimRow>(HELD, place.seq, fence);
-  if (!row) throw claimLost(id, fence);
-  return heldFrom(tx, row);
 }
 
 function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "done" }): TaskState {
@@ -60,6 +54,7 @@ function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "done" 
   }
   const added = adds && fanOut(tx, adds);
   if (added) checkAdds(tx, added);
+  if (task.queue.policy.verified) return askForVerdict(tx, task, settlement);
   dropClaim(tx, task);
   endDone(tx, task, result);
   if (added) add(tx, added);
@@ -78,11 +73,6 @@ export function settleRelease(tx: Tx, task: Held, started: boolean): TaskState {
   else dropClaim(tx, task);
   announceTask(tx, "task.released", task, { worker: task.worker });
   return comeBack(tx, task, 0);
-}
-
-function endCancelled(tx: Tx, task: Held): TaskState {
-  closeAttempt(tx, task, "cancelled", null);
-  return end(tx, task, "cancelled");
 }
 
 const EXTEND = `UPDATE claim SET deadline = ? WHERE task = ?`;

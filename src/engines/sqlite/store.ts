@@ -21,8 +21,9 @@ import { discard, patterns, redrive } from "./dead.ts";
 import { failureFrom } from "./failure.ts";
 import { type Durability, Journal } from "./journal.ts";
 import { whenFree } from "./lock.ts";
-import { ends, get, history, list, stats } from "./inspect.ts";
+import { ends, get, history, list, stats, verifying } from "./inspect.ts";
 import { openDatabase } from "./open.ts";
+import { signal, step, steps } from "./park.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { publish } from "./publish.ts";
 import { beat, join, leave, reconcile, rejoin, workers } from "./sessions.ts";
@@ -48,13 +49,17 @@ const HANDLERS: Handlers = {
   settle: (tx, op) => settle(tx, op.id, op.fence, op.settlement),
   extend: (tx, op) => extend(tx, op.id, op.fence, op.lease),
   progress: (tx, op) => progress(tx, op.id, op.fence, op.value, op.note),
+  step: (tx, op) => step(tx, op.id, op.fence, op.name, op.value),
+  steps: (tx, op) => steps(tx, op.id),
+  signal: (tx, op) => signal(tx, op.id, op.name, op.value),
+  verifying: (tx, op) => verifying(tx, op),
   cancel: (tx, op) => cancel(tx, op.id),
   get: (tx, op) => get(tx, op.id),
   ends: (tx, op) => ends(tx, op.ids),
   history: (tx, op) => history(tx, op.id),
   list: (tx, op) => list(tx, op.queue, op.state, op.filter, op.after, op.limit),
   patterns: (tx, op) => patterns(tx, op.queue, op.by, op.limit),
-  redrive: (tx, op) => redrive(tx, op.queue, op.filter, op.spacing),
+  redrive: (tx, op) => redrive(tx, op.queue, op.filter, op.spacing, op.fresh ?? false),
   discard: (tx, op) => discard(tx, op.queue, op.filter),
   depart: (tx, op) => depart(tx, op.queue, op.to, op.limit),
   arrive: (tx, op) => arrive(tx, op.tasks),

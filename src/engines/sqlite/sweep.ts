@@ -1,7 +1,9 @@
 import { lostError, timeoutError } from "../../core/lapse.ts";
 import { BOUNDS } from "../../engine/engine.ts";
+import { type ClaimRow, heldFrom } from "./held.ts";
 import { end, enter, fail, type Held, type Mover, openKept } from "./line.ts";
-import { type ClaimRow, findBySeq, heldFrom, takeOut } from "./place.ts";
+import { findBySeq, takeOut } from "./place.ts";
+import { keepStep } from "./steps.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** The earliest of everything that time brings. Times of `hand` and `session` are awake, the others the calendar's. */
@@ -132,10 +134,11 @@ interface DueRow {
   priority: number;
   group_key: string | null;
   created_at: number;
+  signal: string | null;
 }
 
 const DUE = `
-  SELECT scheduled.queue, scheduled.pos, task, failures, holds_group, priority, group_key, created_at
+  SELECT scheduled.queue, scheduled.pos, task, failures, holds_group, signal, priority, group_key, created_at
   FROM scheduled CROSS JOIN task ON task.seq = scheduled.task
   WHERE due <= ? ORDER BY due, task LIMIT 0 + ?`;
 const DELETE_SCHEDULED = `DELETE FROM scheduled WHERE queue = ? AND pos = ?`;
@@ -145,7 +148,8 @@ function promoteDue(tx: Tx): void {
   for (const row of tx.all<DueRow>(DUE, tx.now, BOUNDS.sweep)) {
     const queue = tx.queueOf(row.queue);
     tx.run(DELETE_SCHEDULED, row.queue, row.pos);
-    tx.count(queue, "scheduled", -1);
+    tx.count(queue, row.signal === null ? "scheduled" : "parked", -1);
+    if (row.signal !== null) keepStep(tx, row.task, "lapsed", row.signal, null);
     const task = promoted(queue, row);
     // A delayed task joins its group when it is due: behind those that are there by then.
     if (task.groupKey !== null && !task.holdsGroup) {

@@ -3,6 +3,7 @@ import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime } from "../../core/engine-time.ts";
 import type { DibsEvent } from "../../core/events.ts";
 import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import { isVerificationQueue } from "../../core/verification.ts";
 import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
 import { type DepthByState, NO_DEPTH, type TaskState } from "../../core/task.ts";
 import { BOUNDS, type Hint } from "../../engine/engine.ts";
@@ -31,10 +32,10 @@ const INSERT_QUEUE = `INSERT INTO queue (name, named, paused, created_at) VALUES
 const INSERT_DEPTH = `INSERT INTO depth (queue) VALUES (?)`;
 const ADD_DEPTH = `
   UPDATE depth SET ready = ready + ?, waiting = waiting + ?, scheduled = scheduled + ?, claimed = claimed + ?,
-    done = done + ?, dead = dead + ?, cancelled = cancelled + ?, expired = expired + ?
+    parked = parked + ?, verifying = verifying + ?, done = done + ?, dead = dead + ?, cancelled = cancelled + ?, expired = expired + ?
   WHERE queue = ?`;
 const READ_DEPTH = `
-  SELECT ready, waiting, scheduled, claimed, done, dead, cancelled, expired FROM depth WHERE queue = ?`;
+  SELECT ready, waiting, scheduled, claimed, parked, verifying, done, dead, cancelled, expired FROM depth WHERE queue = ?`;
 const ADD_FLOW = `
   INSERT INTO flow (queue, slot, added, claimed, done, failed, wait_ms, service_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (queue, slot) DO UPDATE SET
@@ -75,6 +76,7 @@ export class Tx extends Statements {
   #stored: StoreRow | undefined;
   #revision = -1;
   #leastPayload: number | undefined;
+  #hasVerified: boolean | undefined;
   readonly #byName = new Map<string, Queue>();
   readonly #byId = new Map<number, Queue>();
   readonly #depths = new Map<Queue, DepthByState>();
@@ -253,6 +255,7 @@ export class Tx extends Statements {
   queuesChanged(): void {
     this.#revision++;
     this.#leastPayload = undefined;
+    this.#hasVerified = undefined;
   }
 
   policy(name: string): QueuePolicy {
@@ -265,8 +268,15 @@ export class Tx extends Statements {
     return this.#leastPayload;
   }
 
+  /** Some successes are more than that, or less: who settles many at once has to look which. */
+  get hasVerified(): boolean {
+    this.#hasVerified ??= [...this.queues].some(isVerified);
+    return this.#hasVerified;
+  }
+
   #readQueues(revision: number): void {
     this.#leastPayload = undefined;
+    this.#hasVerified = undefined;
     this.#byName.clear();
     this.#byId.clear();
     for (const row of this.all<QueueRow>(READ_QUEUES)) {
@@ -320,6 +330,8 @@ export class Tx extends Statements {
         d.waiting,
         d.scheduled,
         d.claimed,
+        d.parked,
+        d.verifying,
         d.done,
         d.dead,
         d.cancelled,
@@ -345,6 +357,11 @@ export class Tx extends Statements {
   announce(event: DibsEvent): void {
     if (this.listeners > 0) this.run(INSERT_EVENT, ++this.event, JSON.stringify(event));
   }
+}
+
+/** A success of it waits for a verdict, or is one. */
+export function isVerified({ name, policy }: Queue): boolean {
+  return policy.verified || isVerificationQueue(name);
 }
 
 interface StoreRow {

@@ -69,10 +69,13 @@ function enter(turn: Turn, id: string, task: NewTask): void {
     failures: 0,
     failedBy: [],
     holder: null,
+    pending: null,
+    feedback: undefined,
     lastFence: 0,
     rows: [],
     holdsGroup: false,
     keptUntil: null,
+    steps: new Map(),
   };
   books.entries.set(id, entry);
   const queue = books.queue(task.queue);

@@ -1,5 +1,12 @@
 import { DEFAULT_POLICY, type QueuePolicy } from "../../../src/core/policy.ts";
-import type { AttemptOutcome, EndState, NewTask, WorkerInfo } from "../../../src/core/task.ts";
+import type {
+  Addition,
+  AttemptOutcome,
+  Body,
+  EndState,
+  NewTask,
+  WorkerInfo,
+} from "../../../src/core/task.ts";
 import { BOUNDS, type Notice } from "../../../src/engine/engine.ts";
 import type { ExpectedTime } from "../machine.ts";
 
@@ -107,11 +114,16 @@ export interface Entry {
   /** Who failed it since it was added or redriven. */
   failedBy: string[];
   holder: Holder | null;
+  /** Its result waits for a verdict. */
+  pending: { holder: Holder; result: Body | null; adds: Addition[] } | null;
+  feedback: string | undefined;
   lastFence: number;
   rows: Row[];
   holdsGroup: boolean;
   /** Until then it is kept from those that failed it. */
   keptUntil: number | null;
+  /** What its handler left and others said, by kind and name. */
+  steps: Map<string, Body | null>;
 }
 
 export interface Holder {

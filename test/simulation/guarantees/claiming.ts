@@ -39,6 +39,11 @@ export function checkClaim(turn: Turn, op: Op<"claim">, outcome: Outcome<"claim"
       claimed.maxAttempts === books.maxAttempts(entry),
       `task ${claimed.id} has ${claimed.maxAttempts} attempts`,
     );
+    check(
+      (claimed.stepped ?? false) === entry.steps.size > 0,
+      `task ${claimed.id} has steps: ${claimed.stepped}`,
+    );
+    check(claimed.feedback === entry.feedback, `the feedback of task ${claimed.id} is ${claimed.feedback}`);
     // A session beats in the rhythm of its own lease, so that a claim of it cannot have a shorter one.
     const lease = Math.max(op.lease ?? policy.lease, session?.lease ?? 0);
     entry.lastFence = claimed.fence;

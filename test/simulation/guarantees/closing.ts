@@ -3,10 +3,12 @@ import { isEnd, type TaskRecord, type TaskState } from "../../../src/core/task.t
 import { BOUNDS } from "../../../src/engine/engine.ts";
 import type { Books, Entry } from "./books.ts";
 import { groupOf, type Turn } from "./turn.ts";
+import { checkMissed } from "./verifying.ts";
 import { check } from "./violation.ts";
 
 /** What must hold after every operation, whatever it was. */
 export function close(turn: Turn): void {
+  checkMissed(turn);
   const entered = follow(turn);
   checkGroups(turn, entered);
   for (const { id, before, after } of turn.left) {
@@ -44,6 +46,11 @@ function endTask(turn: Turn, entry: Entry, record: TaskRecord): void {
   const { books } = turn;
   check(record.endedAt === books.now, `task ${entry.id} ended at ${record.endedAt}; it is ${books.now}`);
   turn.freed(entry);
+  // What steps are for is to go on from there: the dead may.
+  if (record.state !== "dead") {
+    entry.steps.clear();
+    entry.feedback = undefined;
+  }
   const { queue, idempotencyKey } = entry.task;
   const key = idempotencyKey === undefined ? undefined : books.queue(queue).keys.get(idempotencyKey);
   if (key?.id === entry.id && isEnd(record.state)) key.end = { at: books.now, state: record.state };

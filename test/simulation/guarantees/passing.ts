@@ -18,11 +18,8 @@ export function checkTend(turn: Turn, outcome: Outcome<"tend">): void {
   }
   for (const task of turn.after.tasks.values()) {
     const entry = books.entries.get(task.id)!;
-    const unclaimed = ["ready", "waiting", "scheduled"].includes(task.state);
-    check(
-      task.state !== "scheduled" || task.dueAt! > books.now,
-      `task ${task.id} is due and was left scheduled`,
-    );
+    const unclaimed = ["ready", "waiting", "scheduled", "parked"].includes(task.state);
+    check(task.dueAt === null || task.dueAt > books.now, `task ${task.id} is due and was left ${task.state}`);
     check(
       !(unclaimed && books.isOutlived(entry)),
       `task ${task.id} outlived its time and was left ${task.state}`,
@@ -50,8 +47,9 @@ function passOne(turn: Turn, { id, before, after }: Change, promoted: Entry[]): 
   } else if (after?.state === "expired") {
     check(books.isOutlived(entry), `task ${id} expired before its time-to-live had passed`);
     turn.expect(entry, "expired");
-  } else if (before?.state === "scheduled") {
-    check(before.dueAt! <= books.now, `task ${id} came before it was due`);
+  } else if (before?.state === "scheduled" || before?.state === "parked") {
+    check(before.dueAt !== null && before.dueAt <= books.now, `task ${id} came before it was due`);
+    if (before.waitsFor !== null) entry.steps.set(`lapsed ${before.waitsFor}`, null);
     check(
       after?.state === "ready" || after?.state === "waiting",
       `task ${id} was due and is ${after?.state}`,
@@ -71,9 +69,9 @@ function checkNext(turn: Turn, next: number | null): void {
   const times: number[] = [];
   for (const task of turn.after.tasks.values()) {
     const entry = books.entries.get(task.id)!;
-    if (task.state === "scheduled") times.push(task.dueAt! - books.now);
+    if (task.dueAt !== null) times.push(task.dueAt - books.now);
     if (task.state === "ready" && entry.keptUntil !== null) times.push(entry.keptUntil - books.now);
-    if (["ready", "waiting", "scheduled"].includes(task.state) && entry.expiresAt !== null)
+    if (["ready", "waiting", "scheduled", "parked"].includes(task.state) && entry.expiresAt !== null)
       times.push(entry.expiresAt - books.now);
     if (entry.holder?.session === null) times.push(entry.holder.deadline - books.awake);
     if (entry.holder != null && entry.holder.session !== null) {

@@ -14,7 +14,7 @@ export function checkPurge(turn: Turn, op: Op<"purge">, outcome: Outcome<"purge"
   const named = [...turn.before.tasks.values()].filter(
     (task) =>
       task.queue === op.queue &&
-      ["ready", "waiting", "scheduled"].includes(task.state) &&
+      ["ready", "waiting", "scheduled", "parked"].includes(task.state) &&
       books.entries.get(task.id)!.arrival <= last,
   );
   const gone = takeGone(turn, "purge", named, { freeKey: true });
@@ -87,6 +87,10 @@ export function checkRedrive(turn: Turn, op: Op<"redrive">, outcome: Outcome<"re
     const entry = books.entries.get(id)!;
     entry.failures = 0;
     entry.failedBy = [];
+    if (op.fresh) {
+      entry.steps.clear();
+      entry.feedback = undefined;
+    }
     entry.arrival = ++books.arrivals;
     entry.expiresAt = null;
     const key = entry.task.idempotencyKey;

@@ -1,17 +1,19 @@
 import type { AttemptOutcome, TaskState } from "../../../src/core/task.ts";
-import type { Op, Outcome } from "../../../src/engine/engine.ts";
+import type { Op, Outcome, Settlement } from "../../../src/engine/engine.ts";
 import { checkAdded, refusalOfAdds } from "./adding.ts";
 import type { Books, Entry } from "./books.ts";
 import { expectedAdds } from "./publishing.ts";
+import { hasHeard } from "./stepping.ts";
+import { checkAsking, checkVerdict } from "./verifying.ts";
 import type { Turn } from "./turn.ts";
 import { check } from "./violation.ts";
 
-const FAILURES: ReadonlySet<AttemptOutcome> = new Set(["failed", "timeout", "lost"]);
+const FAILURES: ReadonlySet<AttemptOutcome> = new Set(["failed", "timeout", "lost", "refused"]);
 
 /** Holds or not: the one question that every fenced verb must answer alike. */
 export function checkFence(
   turn: Turn,
-  op: Op<"settle" | "extend" | "progress">,
+  op: Op<"settle" | "extend" | "progress" | "step">,
   outcome: Outcome,
 ): Entry | undefined {
   const entry = turn.books.entries.get(op.id);
@@ -41,7 +43,9 @@ export function checkSettle(turn: Turn, op: Op<"settle">, outcome: Outcome<"sett
     const refusal = "refused" in outcome ? outcome.refused.code : undefined;
     check(refusal === expected, `settle was refused with ${refusal}; it should be with ${expected}`);
     if (refusal !== undefined) return;
+    if (books.policy(entry.task.queue).verified) return checkAsking(turn, entry, settlement);
   }
+  if (settlement.kind === "verdict") return checkVerdict(turn, entry, settlement, outcome);
   check("ok" in outcome, () => `settle was refused: ${JSON.stringify(outcome)}`);
   switch (settlement.kind) {
     case "done":
@@ -56,6 +60,9 @@ export function checkSettle(turn: Turn, op: Op<"settle">, outcome: Outcome<"sett
     case "release":
       endClaim(turn, entry, cancelled ? "cancelled" : "released", 0, settlement.started || cancelled);
       break;
+    case "park":
+      checkPark(turn, entry, settlement);
+      break;
   }
   const record = turn.after.tasks.get(op.id)!;
   check(
@@ -66,6 +73,22 @@ export function checkSettle(turn: Turn, op: Op<"settle">, outcome: Outcome<"sett
   // Hand-over: the adds are there as the task is done.
   check(String(record.result) === String(settlement.result), `task ${op.id} lost its result`);
   checkAdded(turn, expectedAdds(books, settlement.adds ?? []), null);
+}
+
+/** Parked, unless what it waits for is known already. */
+function checkPark(turn: Turn, entry: Entry, { signal, timeout }: Settlement & { kind: "park" }): void {
+  const { books } = turn;
+  const { cancelled } = entry.holder!;
+  if (cancelled || hasHeard(entry, signal) || books.isOutlived(entry)) {
+    endClaim(turn, entry, cancelled ? "cancelled" : "parked");
+    return;
+  }
+  const { fence, worker, startedAt } = entry.holder!;
+  entry.holder = null;
+  const attempt = entry.failures + 1;
+  entry.rows.push({ attempt, fence, worker, startedAt, endedAt: books.now, outcome: "parked" });
+  const record = turn.expect(entry, "parked", timeout === null ? null : books.now + timeout);
+  check(record.waitsFor === signal, `task ${entry.id} waits for ${record.waitsFor}, not for ${signal}`);
 }
 
 /** The end of one attempt, by whatever ended it: what must have become of the task. */

@@ -11,13 +11,14 @@ import {
 import { answer } from "../known.ts";
 import { ExpectedTime } from "../machine.ts";
 import { checkAdded, refusalOfAdds } from "./adding.ts";
-import { Books, type Row } from "./books.ts";
+import { Books, type Holder, type Row } from "./books.ts";
 import { checkClaim } from "./claiming.ts";
 import { close } from "./closing.ts";
 import { checkBeat, checkLeave, checkReconcile, checkRejoin, checkTend } from "./passing.ts";
 import { checkPublish, checkSubscribe, checkSubscriptions, checkUnsubscribe } from "./publishing.ts";
 import { checkDiscard, checkDrop, checkPrune, checkPurge, checkRedrive } from "./removing.ts";
 import { checkFence, checkSettle } from "./settling.ts";
+import { checkSignal, checkStep, checkSteps } from "./stepping.ts";
 import { EMPTY, type Snapshot, takeSnapshot } from "./snapshot.ts";
 import { Turn } from "./turn.ts";
 import { check } from "./violation.ts";
@@ -68,6 +69,7 @@ export class Watch {
           `the ledger of ${op.id} is ${JSON.stringify(rows)}; it should be ${JSON.stringify(books.entries.get(op.id)!.rows)}`,
       );
     }
+    if (op.verb === "steps") checkSteps(books, op, outcome as Outcome<"steps">);
     if (op.verb === "subscriptions") checkSubscriptions(books, op, outcome as Outcome<"subscriptions">);
     if (op.verb === "get")
       check("ok" in outcome === books.entries.has(op.id), `get answered ${JSON.stringify(outcome)}`);
@@ -98,6 +100,11 @@ type Judges = { [V in VerbName]: (turn: Turn, op: Op<V>, outcome: Outcome<V>) =>
 function judge(turn: Turn, op: Op, outcome: Outcome): void {
   if ("refused" in outcome) check(turn.left.length === 0, `${op.verb} was refused, and changed something`);
   (JUDGES[op.verb] as (turn: Turn, op: Op, outcome: Outcome) => void)(turn, op, outcome);
+}
+
+/** Of a result that nobody has judged, and nobody will. */
+function rowOf({ fence, worker, startedAt }: Holder, attempt: number, endedAt: number): Row {
+  return { attempt, fence, worker, startedAt, endedAt, outcome: "cancelled" };
 }
 
 const nothing = () => {};
@@ -158,6 +165,10 @@ const JUDGES: Judges = {
       `progress is ${JSON.stringify(progress)}`,
     );
   },
+  step: checkStep,
+  signal: checkSignal,
+  steps: nothing,
+  verifying: nothing,
   cancel: (turn, op, outcome) => {
     const { books } = turn;
     const entry = books.entries.get(op.id);
@@ -167,6 +178,10 @@ const JUDGES: Judges = {
     const state = entry.holder || isEnd(was.state) ? was.state : "cancelled";
     check(outcome.ok.state === state, `cancel answered ${outcome.ok.state}; it should be ${state}`);
     turn.expect(entry, state);
+    if (entry.pending) {
+      entry.rows.push(rowOf(entry.pending.holder, entry.failures + 1, books.now));
+      entry.pending = null;
+    }
     if (!entry.holder) return;
     const { session, fence, cancelled } = entry.holder;
     if (!cancelled && session !== null) books.notices.push({ session, kind: "cancel", id: op.id, fence });

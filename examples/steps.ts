@@ -1,0 +1,37 @@
+// A handler that goes on where it failed, and waits for a person without keeping a worker busy.
+
+import assert from "node:assert/strict";
+import { open } from "../src/index.ts";
+
+await using dibs = await open(process.argv[2] ?? ":memory:");
+const letters = dibs.queue<{ to: string }, string>("letters", {
+  backoff: { type: "fixed", delay: "20ms" },
+});
+
+let drafts = 0;
+let sent = 0;
+letters.work(async (task) => {
+  const draft = await task.step("draft", () => {
+    drafts++;
+    return `Dear ${task.data.to}`;
+  });
+  // The first run ends here, and the worker is free.
+  const { by } = await task.waitFor<{ by: string }>("approval", { timeout: "1h" });
+  await task.step("send", () => {
+    if (++sent === 1) throw new Error("the post office is closed");
+  });
+  return `${draft}, approved by ${by}`;
+});
+
+const task = await letters.add({ to: "Ada" });
+while ((await task.info()).state !== "parked") await new Promise((resolve) => setTimeout(resolve, 10));
+
+assert.equal(await task.signal("approval", { by: "Grace" }), true);
+assert.equal(await task.signal("approval", { by: "Mallory" }), false);
+assert.equal(await task.result({ timeout: "30s" }), "Dear Ada, approved by Grace");
+assert.equal(drafts, 1);
+assert.deepEqual(
+  (await task.history()).map(({ outcome }) => outcome),
+  ["parked", "failed", "done"],
+);
+console.log(`one draft, ${sent} tries to send it`);

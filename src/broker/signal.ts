@@ -1,0 +1,18 @@
+import { checkText } from "../core/options.ts";
+import { LIMITS } from "../core/limits.ts";
+import type { Body } from "../core/task.ts";
+import { checkStepValue, checkTaskId } from "./check.ts";
+import type { Context } from "./context.ts";
+
+/** A word from outside, for a task that waits for it or will. Answers whether it was kept. */
+export async function signal(
+  context: Context,
+  id: string,
+  name: string,
+  value: Body | null,
+): Promise<boolean> {
+  checkTaskId(id);
+  checkText(name, "A signal's name", LIMITS.stepName);
+  checkStepValue(value, "What a signal brings");
+  return (await context.run({ verb: "signal", id, name, value })).kept;
+}

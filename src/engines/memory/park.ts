@@ -1,0 +1,67 @@
+import { hasDeparted } from "../../core/errors.ts";
+import { byteLength, LIMITS, tooManySteps } from "../../core/limits.ts";
+import { type Body, isEnd, type TaskState } from "../../core/task.ts";
+import type { Settlement } from "../../engine/engine.ts";
+import { closeAttempt, comeBack, end, endCancelled, heldTask, isOutlived } from "./line.ts";
+import type { Model, ModelTask } from "./model.ts";
+
+/** What a handler leaves for its next run, and how a task waits for a word from outside. */
+
+export function step(model: Model, id: string, fence: number, name: string, value: Body | null): null {
+  const task = heldTask(model, id, fence);
+  const others = task.steps.filter((other) => other.kind !== "step" || other.name !== name);
+  const steps = [...others, { kind: "step" as const, name, value }];
+  checkRoom(steps);
+  task.steps = steps;
+  return null;
+}
+
+function checkRoom(steps: ModelTask["steps"]): void {
+  const bytes = steps.reduce((sum, { value }) => sum + (value === null ? 0 : byteLength(value)), 0);
+  if (steps.length > LIMITS.steps || bytes > LIMITS.allStepBytes) throw tooManySteps(steps.length, bytes);
+}
+
+export function park(
+  model: Model,
+  task: ModelTask,
+  { signal, timeout }: Settlement & { kind: "park" },
+): void {
+  const { worker, cancelled } = task.claim!;
+  if (cancelled) return endCancelled(model, task);
+  closeAttempt(model, task, "parked", null);
+  model.announce({
+    type: "task.parked",
+    at: model.now,
+    queue: task.queue,
+    taskId: task.id,
+    worker,
+    detail: signal,
+  });
+  if (hasHeard(task, signal)) return comeBack(model, task, 0);
+  if (isOutlived(model, task)) return end(model, task, "expired");
+  task.state = "parked";
+  task.waitsFor = signal;
+  task.dueAt = timeout === null ? null : model.now + timeout;
+}
+
+/** Of the signal: that it came, or that it did not come in time. */
+function hasHeard(task: ModelTask, signal: string): boolean {
+  return task.steps.some(({ kind, name }) => kind !== "step" && name === signal);
+}
+
+export function signal(
+  model: Model,
+  id: string,
+  name: string,
+  value: Body | null,
+): { kept: boolean; state: TaskState } {
+  const task = model.task(id);
+  if (task.leaving && !isEnd(task.state)) throw hasDeparted(id);
+  if (isEnd(task.state) || hasHeard(task, name)) return { kept: false, state: task.state };
+  const steps = [...task.steps, { kind: "signal" as const, name, value }];
+  checkRoom(steps);
+  task.steps = steps;
+  model.announce({ type: "task.signalled", at: model.now, queue: task.queue, taskId: id, detail: name });
+  if (task.waitsFor === name) comeBack(model, task, 0);
+  return { kept: true, state: task.state };
+}

@@ -1,0 +1,53 @@
+import { verificationTask } from "../../core/verification.ts";
+import type { Settlement } from "../../engine/engine.ts";
+import { add, checkAdds } from "./add.ts";
+import { closeAttempt, end, endCancelled, findJudged, refuse } from "./line.ts";
+import type { Model, ModelTask } from "./model.ts";
+import { fanOut } from "./topics.ts";
+
+/** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group. */
+export function askForVerdict(
+  model: Model,
+  task: ModelTask,
+  { result, adds }: Settlement & { kind: "done" },
+): void {
+  const { fence, worker, startedAt } = task.claim!;
+  task.claim = null;
+  wait(model, task, { fence, worker, startedAt, result, adds: adds ?? [] });
+}
+
+/** For a verdict on this, which is asked for. */
+export function wait(model: Model, task: ModelTask, pending: NonNullable<ModelTask["pending"]>): void {
+  task.state = "verifying";
+  task.pending = pending;
+  const { id, queue } = task;
+  const { fence, worker } = pending;
+  model.announce({ type: "task.verifying", at: model.now, queue, taskId: id, worker });
+  add(model, [verificationTask(queue, { id, fence })]);
+}
+
+/** The verifier's own task ends with it; the one it judged, if it still waits for this. */
+export function settleVerdict(
+  model: Model,
+  task: ModelTask,
+  verdict: Settlement & { kind: "verdict" },
+): void {
+  if (task.claim!.cancelled) return endCancelled(model, task);
+  const judged = findJudged(model, verdict.of);
+  if (judged && verdict.accepted) accept(model, judged);
+  if (judged && !verdict.accepted) refuse(model, judged, verdict.feedback, verdict.delay);
+  closeAttempt(model, task, "done", null);
+  end(model, task, "done");
+}
+
+function accept(model: Model, task: ModelTask): void {
+  const { result, adds: kept } = task.pending!;
+  // Those who subscribe by now.
+  const adds = fanOut(model, kept);
+  // Checked when they were said, but a queue may have filled up since.
+  checkAdds(model, adds);
+  task.result = result;
+  closeAttempt(model, task, "done", null);
+  end(model, task, "done");
+  add(model, adds);
+}

@@ -1,0 +1,72 @@
+import type { Addition, Body, TaskState } from "../../core/task.ts";
+import { decodeAdds, encodeAdds, verificationTask } from "../../core/verification.ts";
+import type { Settlement } from "../../engine/engine.ts";
+import { add, checkAdds } from "./add.ts";
+import { bodyFrom } from "./body.ts";
+import { findJudged, type VerifyingRow } from "./held.ts";
+import {
+  announceTask,
+  dropClaim,
+  dropVerifying,
+  endCancelled,
+  endDone,
+  type Held,
+  type Mover,
+  refuse,
+} from "./line.ts";
+import { fanOut } from "./publish.ts";
+import { SPECIAL } from "./special.ts";
+import type { Tx } from "./tx.ts";
+
+const INSERT = `
+  INSERT INTO verifying (task, queue, failures, special, fence, started_at, worker, adds, result)
+  SELECT seq, queue, ?, ${SPECIAL}, ?, ?, ?, ?, ? FROM task WHERE seq = ?`;
+
+/** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group. */
+export function askForVerdict(
+  tx: Tx,
+  task: Held,
+  { result, adds }: Settlement & { kind: "done" },
+): TaskState {
+  dropClaim(tx, task);
+  insertVerifying(tx, task, result, adds ?? []);
+  return "verifying";
+}
+
+type Attempted = Mover & Pick<Held, "fence" | "startedAt" | "worker">;
+
+/** Waits for a verdict on this, which is asked for. */
+export function insertVerifying(
+  tx: Tx,
+  task: Attempted,
+  result: Body | null,
+  adds: readonly Addition[],
+): void {
+  const { seq, failures, fence, startedAt, worker } = task;
+  const kept = adds.length > 0 ? encodeAdds(adds) : null;
+  tx.run(INSERT, failures, fence, startedAt, worker, kept, result, seq);
+  tx.count(task.queue, "verifying", 1);
+  announceTask(tx, "task.verifying", task, { worker });
+  add(tx, [verificationTask(task.queue.name, { id: tx.id(task.createdAt, seq), fence })]);
+}
+
+/** The verifier's own task ends with it; the one it judged, if it still waits for this. */
+export function settleVerdict(tx: Tx, task: Held, verdict: Settlement & { kind: "verdict" }): TaskState {
+  if (task.cancelled) return endCancelled(tx, task);
+  const judged = findJudged(tx, verdict.of);
+  if (judged && verdict.accepted) accept(tx, judged);
+  if (judged && !verdict.accepted) refuse(tx, judged, verdict.feedback, verdict.delay);
+  dropClaim(tx, task);
+  return endDone(tx, task, null);
+}
+
+function accept(tx: Tx, task: Held & { row: VerifyingRow }): void {
+  const { result, adds: text } = task.row;
+  // Those who subscribe by now.
+  const adds = text === null ? [] : fanOut(tx, decodeAdds(text));
+  // Checked when they were said, but a queue may have filled up since.
+  checkAdds(tx, adds);
+  dropVerifying(tx, task);
+  endDone(tx, task, bodyFrom(result));
+  add(tx, adds);
+}

@@ -1,0 +1,80 @@
+import { describe, expect, expectTypeOf, it } from "vitest";
+import { openStore, STORES } from "../stores.ts";
+
+const policy = { backoff: { type: "fixed", delay: 0, jitter: 0 } } as const;
+
+describe.each(STORES)("a verified queue on %s", (store) => {
+  it("shows a result, and adds what it adds, when a verifier has accepted it", async () => {
+    const dibs = await openStore(store);
+    const next = dibs.queue<string>("next");
+    const letters = dibs.queue<{ to: string }, string>("letters", policy);
+    const feedback: (string | undefined)[] = [];
+    const seen: unknown[] = [];
+    letters.verify((task, result) => {
+      expectTypeOf(task.data).toEqualTypeOf<{ to: string }>();
+      expectTypeOf(result).toBeString();
+      seen.push([task.data.to, task.attempt, result]);
+      return result.startsWith("Dear") || { refuse: "say hello first" };
+    });
+    letters.work(
+      async (task) => {
+        feedback.push(task.feedback);
+        await task.add(next, `sent ${task.attempt}`);
+        return task.feedback === undefined ? "Hey" : `Dear ${task.data.to}`;
+      },
+      { concurrency: 2 },
+    );
+    const task = await letters.add({ to: "Ada" });
+    expect(await task.result({ timeout: "20s" })).toBe("Dear Ada");
+    expect(feedback).toEqual([undefined, "say hello first"]);
+    expect(seen).toEqual([
+      ["Ada", 1, "Hey"],
+      ["Ada", 2, "Dear Ada"],
+    ]);
+    const [added, ...others] = await next.claim({ max: 5 });
+    expect([added!.data, others.length]).toEqual(["sent 2", 0]);
+    expect((await task.history()).map(({ outcome }) => outcome)).toEqual(["refused", "done"]);
+    expect((await dibs.queues()).find(({ name }) => name === "letters")!.policy.verified).toBe(true);
+  });
+
+  it("tries again when a verifier fails, and does not count that against the task", async () => {
+    const dibs = await openStore(store);
+    const queue = dibs.queue<number, number>("work", { maxAttempts: 1 });
+    await dibs.queue("work/verify", policy).ready;
+    let tries = 0;
+    queue.verify(() => {
+      if (++tries === 1) throw new Error("not now");
+      if (tries === 2) return "fine" as never;
+      return true;
+    });
+    queue.work((task) => task.data);
+    expect(await (await queue.add(7)).result({ timeout: "20s" })).toBe(7);
+    expect(tries).toBe(3);
+    const verdicts = await dibs.queue("work/verify").tasks({ state: "done" });
+    expect((await dibs.task(verdicts.tasks[0]!.id).history()).map(({ error }) => error?.message)).toEqual([
+      "not now",
+      'A verifier returns true, false or { refuse: "why" }; got "fine".',
+      undefined,
+    ]);
+  });
+
+  it("lets a verifier pass over what was cancelled meanwhile", async () => {
+    const dibs = await openStore(store);
+    const queue = dibs.queue<number, number>("work");
+    await queue.configure({ verified: true });
+    queue.work((task) => task.data);
+    const task = await queue.add(1);
+    await expect.poll(async () => (await task.info()).state).toBe("verifying");
+    await task.cancel();
+    let judged = 0;
+    queue.verify(() => ++judged > 0);
+    await expect.poll(async () => (await dibs.queue("work/verify").stats()).depth.done).toBe(1);
+    expect(judged).toBe(0);
+    await expect(task.result()).rejects.toMatchObject({ code: "TASK_CANCELLED" });
+  });
+
+  it("refuses what is no verifier", async () => {
+    const dibs = await openStore(store);
+    expect(() => dibs.queue("work").verify(5 as never)).toThrow("verify() takes a function first; got 5.");
+  });
+});
