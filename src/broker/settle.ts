@@ -49,6 +49,8 @@ function settlementOf(context: Context, word: Exclude<Word, { kind: "nack" }>): 
     case "reject":
       return { kind: "reject", error: clipError(word.error) };
     case "release":
+      if (typeof word.started !== "boolean")
+        throw invalid(`started is true or false; got ${show(word.started)}.`);
       return { kind: "release", started: word.started };
     default:
       throw invalid(`A claim is settled by ack, nack, reject or release; got ${show((word as Word).kind)}.`);
