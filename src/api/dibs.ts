@@ -8,7 +8,7 @@ import type { Port, QueueSummary } from "../core/port.ts";
 import { show } from "../core/show.ts";
 import type { WorkerRecord } from "../core/task.ts";
 import { resolveWork, type ResolvedWork, type WorkOptions } from "../worker/options.ts";
-import type { Handler } from "../worker/task.ts";
+import type { Handler, Task } from "../worker/task.ts";
 import { Worker, type WorkerQueue } from "../worker/worker.ts";
 import type { QueueDefinition, QueueOptions } from "./definition.ts";
 import { checkHandler, type Owner, Queue } from "./queue.ts";
@@ -135,7 +135,7 @@ export class Dibs implements Owner, AsyncDisposable {
     const worker: Worker = new Worker(
       this.port,
       queues,
-      traceHandler(handler) as never,
+      traceHandler<Task, unknown>(handler),
       options,
       this.#logger,
       () => {

@@ -57,7 +57,7 @@ export function tracePort(port: Port, kind: "PRODUCER" | "SERVER" = "PRODUCER"):
     publish: (message, options) => {
       const otel = api();
       if (!otel) return port.publish(message, options);
-      return send(otel, kind, String(message?.topic), [message], ([given]) => port.publish(given!, options));
+      return send(otel, kind, `${message?.topic}`, [message], ([given]) => port.publish(given!, options));
     },
   };
 }
@@ -148,13 +148,12 @@ function end<Answer>(otel: typeof OpenTelemetry, span: Span, run: () => Answer):
     span.end();
     throw error;
   }
-  const then = (answer as PromiseLike<unknown> | undefined)?.then;
-  if (typeof then !== "function") {
+  const promised = answer as PromiseLike<unknown> | undefined;
+  if (typeof promised?.then !== "function") {
     span.end();
     return answer;
   }
-  return then.call(
-    answer,
+  return promised.then(
     (value) => {
       span.end();
       return value;

@@ -6,10 +6,10 @@ import { show } from "../core/show.ts";
 import { END_STATES, type TravellingAttempt, type TravellingTask } from "../core/task.ts";
 import { checkBody, checkHeaders, checkTaskId, clipError } from "./check.ts";
 
-const STATES: readonly unknown[] = ["scheduled", "waiting", "ready", ...END_STATES];
-const OUTCOMES: readonly unknown[] = [
+const STATES: ReadonlySet<unknown> = new Set(["scheduled", "waiting", "ready", ...END_STATES]);
+const OUTCOMES: ReadonlySet<unknown> = new Set([
   ...["done", "failed", "rejected", "lost", "timeout", "released", "cancelled"],
-];
+]);
 
 /** Of the shape of tasks on their way: what is none would fail in the engine, with all that shares its commit. */
 export function checkTravelling(tasks: TravellingTask[]): void {
@@ -18,7 +18,7 @@ export function checkTravelling(tasks: TravellingTask[]): void {
     checkObject(task, "A task");
     checkTaskId(task.origin);
     checkQueueName(task.queue);
-    if (!STATES.includes(task.state)) throw invalid(`A task arrives in no state ${show(task.state)}.`);
+    if (!STATES.has(task.state)) throw invalid(`A task arrives in no state ${show(task.state)}.`);
     checkBody(task.data, "A payload");
     if (task.result !== null) checkBody(task.result, "A result");
     checkHeaders(task.headers);
@@ -62,7 +62,7 @@ function checkAttempt(row: TravellingAttempt): void {
   checkObject(row, "An attempt");
   for (const name of ["attempt", "startedAgo", "endedAgo"] as const) checkDistance(row[name], name);
   if (typeof row.worker !== "string") throw invalid(`worker is a text; got ${show(row.worker)}.`);
-  if (!OUTCOMES.includes(row.outcome)) throw invalid(`An attempt has no outcome ${show(row.outcome)}.`);
+  if (!OUTCOMES.has(row.outcome)) throw invalid(`An attempt has no outcome ${show(row.outcome)}.`);
   if (row.error === null) return;
   clipError(row.error);
   if (typeof row.error.fingerprint !== "string")

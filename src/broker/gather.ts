@@ -28,11 +28,7 @@ export class Gatherer {
   #closed = false;
   #idle: (() => void) | undefined;
 
-  constructor(
-    engine: Engine,
-    onCommit: (ops: readonly Op[]) => void,
-    measure?: ((commit: Commit) => void) | undefined,
-  ) {
+  constructor(engine: Engine, onCommit: (ops: readonly Op[]) => void, measure?: (commit: Commit) => void) {
     this.#measure = measure;
     this.#engine = engine;
     this.#onCommit = onCommit;
@@ -76,9 +72,8 @@ export class Gatherer {
       .run(ops)
       .then(
         (outcomes) => {
-          if (this.#measure && ops.some(({ verb }) => !READING_VERBS.has(verb)))
-            this.#measure({ operations: ops.length, ms: performance.now() - began });
-          answer(batch, outcomes);
+          this.#note(ops, began);
+          return answer(batch, outcomes);
         },
         (error: unknown) => {
           for (const waiting of batch) waiting.reject(error);
@@ -91,6 +86,11 @@ export class Gatherer {
         else if (this.#underWay === 0) this.#idle?.();
       });
     if (this.#waiting.length > 0) this.#askFlush();
+  }
+
+  #note(ops: readonly Op[], began: number): void {
+    if (this.#measure && ops.some(({ verb }) => !READING_VERBS.has(verb)))
+      this.#measure({ operations: ops.length, ms: performance.now() - began });
   }
 
   /** A declaration commits with the operation that follows it, so no batch ends on one. */

@@ -39,7 +39,7 @@ export async function gone(
   tasks: { id: string; cancelled: boolean }[],
 ): Promise<Verbs["gone"]["out"]> {
   if (!Array.isArray(tasks)) throw invalid(`gone takes an array of tasks; got ${show(tasks)}.`);
-  const known = tasks.map(({ id, cancelled }) => ({ id: checkTaskId(id), cancelled: cancelled === true }));
+  const known = tasks.map(({ id, cancelled }) => ({ id: checkTaskId(id), cancelled: Boolean(cancelled) }));
   return context.run({ verb: "gone", tasks: known });
 }
 

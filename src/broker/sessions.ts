@@ -64,7 +64,7 @@ export class Sessions {
   async leave(session: number, { lost = false }: { lost?: boolean } = {}): Promise<void> {
     checkSession(session);
     this.#listeners.delete(session);
-    await this.#context.run({ verb: "leave", session, ...(lost === true && { lost }) });
+    await this.#context.run({ verb: "leave", session, ...(lost && { lost: true }) });
   }
 
   hear(notices: Notice[]): void {

@@ -69,6 +69,8 @@ function settlementOf(context: Context, word: Exclude<Word, { kind: "nack" | "re
     case "reject":
       return { kind: "reject", error: clipError(word.error) };
     case "release":
+      if (typeof word.started !== "boolean")
+        throw invalid(`started is true or false; got ${show(word.started)}.`);
       return { kind: "release", started: word.started };
     case "park":
       checkText(word.signal, "A signal's name", LIMITS.stepName);

@@ -31,7 +31,7 @@ export async function serve(config: Config): Promise<Serving> {
     error: (message, details) => log.error(details ?? {}, message),
   };
   const access = new Access(new Tokens(tokensPathOf(config)), { letAnyoneIn: config.letAnyoneIn });
-  let tellCommit = (_: Commit): void => {};
+  let tellCommit: (commit: Commit) => void = () => {};
   const store = tracePort(await openPort(config.url, { logger }, (commit) => tellCommit(commit)), "SERVER");
   // A trail that somebody could silence by asking for less to be logged would be none.
   const trail = log.child({}, { level: config.logLevel === "silent" ? "silent" : "info" });

@@ -68,7 +68,7 @@ describe.concurrent("npm start", { timeout: 60_000 }, () => {
     const { heard, said, stop } = start(context, "--demo", "60");
     const [, url] = await said(/^dibs listens on (\S+)/);
     await said(/worker ada starts/);
-    const dibs = await open(url!);
+    const dibs = await open(url);
     await until("a job is done", async () => (await dibs.queue("jobs").stats()).depth.done > 0);
     await dibs.close();
     expect(await stop()).toBe(0);

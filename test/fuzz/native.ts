@@ -82,11 +82,12 @@ export async function fuzzMessages(url: string, random: Random, count: number): 
 
 async function converse(url: string, random: Random, most: number): Promise<number> {
   const socket = new WebSocket(url.replace("http", "ws") + PATH);
-  let trouble: string | undefined;
+  const troubles: string[] = [];
   socket.on("error", () => {});
   socket.on("message", (data) => {
     const text = (data as Buffer).toString();
-    trouble ??= troubleWith(text);
+    const trouble = troubleWith(text);
+    if (trouble !== undefined) troubles.push(trouble);
   });
   const closed = new Promise((resolve) => socket.on("close", resolve));
   await Promise.race([new Promise((resolve) => socket.on("open", resolve)), closed]);
@@ -95,7 +96,7 @@ async function converse(url: string, random: Random, most: number): Promise<numb
   const hello = { hello: { versions: [1], client: "fuzz" } };
   const isProper = random.chance(0.9);
   socket.send(isProper ? JSON.stringify(hello) : scratch(random, JSON.stringify(bend(random, hello))));
-  while (sent < most && socket.readyState === WebSocket.OPEN && trouble === undefined) {
+  while (sent < most && socket.readyState === WebSocket.OPEN && troubles.length === 0) {
     const items = Array.from({ length: random.between(0, 2) }, (_, index) =>
       itemOf(random, seq * 10 + index + 1),
     );
@@ -111,7 +112,7 @@ async function converse(url: string, random: Random, most: number): Promise<numb
   if (random.chance(0.3)) socket.terminate();
   else socket.close();
   await closed;
-  if (trouble !== undefined) throw new Error(trouble);
+  if (troubles[0] !== undefined) throw new Error(troubles[0]);
   return sent;
 }
 

@@ -24,7 +24,7 @@ type Document = Record<string, never> & { kind?: string };
 /** Refuses what is no YAML, and what YAML's readers disagree about: keys that come twice. */
 function documentsOf(path: string): Document[] {
   return parseAllDocuments(read(path), { strict: true, uniqueKeys: true }).map((document) => {
-    expect([...document.errors, ...document.warnings], path).toEqual([]);
+    expect({ path, wrong: [...document.errors, ...document.warnings] }).toEqual({ path, wrong: [] });
     return document.toJS() as Document;
   });
 }

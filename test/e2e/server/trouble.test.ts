@@ -116,7 +116,7 @@ describe("what a server logs", () => {
     await fetch(`${url}/v1/queues/work/tasks`, { method: "POST", headers, body: `{"data":"${SECRET}",` });
     await fetch(`${url}/v1/queues/work/tasks`, { method: "POST", headers, body: `{"date":"${SECRET}"}` });
     await fetch(`${url}/v1/queues/work/claims`, { headers: { authorization: `Bearer dibs_${SECRET}` } });
-    const socket = new WebSocket(`${url.replace("http", "ws")}/v1/connect`, { headers } as never);
+    const socket = new WebSocket(`${url.replace("http", "ws")}/v1/connect`, { headers });
     await new Promise((resolve) => socket.addEventListener("open", resolve));
     socket.send('{"hello":{"versions":[1],"client":"test"}}');
     socket.send(
