@@ -206,9 +206,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
 function isVerifier(grant: Grant, queue: string, policy: Partial<QueuePolicy>): boolean {
   const { verified, ...others } = policy;
   return (
-    verified === true &&
-    Object.keys(others).length === 0 &&
-    grant.allows("work", verificationQueue(String(queue)))
+    verified === true && Object.keys(others).length === 0 && grant.allows("work", verificationQueue(queue))
   );
 }
 

@@ -5,6 +5,7 @@ import { taskNotFound } from "../../core/task-not-found.ts";
 import {
   type Attempt,
   type AttemptOutcome,
+  type Body,
   type DeadFilter,
   type EndState,
   type Headers,
@@ -16,6 +17,7 @@ import {
   type TaskRecord,
   type TaskState,
 } from "../../core/task.ts";
+import type { Verified } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { readFlow } from "./counters.ts";
 import { deadLetters } from "./dead.ts";
@@ -33,6 +35,22 @@ async function knownTask(tx: Tx, id: string): Promise<Found> {
   const task = await findTask(tx, id);
   if (!task) throw taskNotFound(id);
   return task;
+}
+
+const RESULT = `SELECT result, result_bytes FROM dibs.verifying WHERE task = $1 AND fence = $2`;
+
+/** To be judged: only the result of the attempt that is named. */
+export async function verifying(
+  tx: Tx,
+  { id, fence }: Verified,
+): Promise<{ task: TaskRecord; result: Body | null }> {
+  const place = tx.place(id);
+  const row =
+    place && Number.isSafeInteger(fence)
+      ? await tx.get<{ result: string | null; result_bytes: Uint8Array | null }>(RESULT, place.seq, fence)
+      : undefined;
+  if (!row) throw taskNotFound(id);
+  return { task: await get(tx, id), result: fromColumns(row.result, row.result_bytes) };
 }
 
 export interface PayloadRow {

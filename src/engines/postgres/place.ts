@@ -1,3 +1,4 @@
+import { claimLost } from "../../core/errors.ts";
 import type { EndState, TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
 import { dropClaim, freeGroup, type Held, missVerdicts, type Mover, unwatchTtl } from "./line.ts";
@@ -264,6 +265,19 @@ export function heldFrom(tx: Tx, row: ClaimRow): Held {
     cancelled: row.cancelled,
     stepped: row.special,
   };
+}
+
+// No fence is given out twice, so that it alone tells that the claim holds. Locked: until the commit nobody takes
+// the claim away.
+const HELD = selectClaims(`claim.task = $1 AND claim.fence = $2`, "FOR UPDATE OF claim");
+
+/** The guard in front of everything a holder may do. */
+export async function heldTask(tx: Tx, id: string, fence: number): Promise<Held> {
+  const place = tx.place(id);
+  const row =
+    place && Number.isSafeInteger(fence) ? await tx.get<ClaimRow>(HELD, place.seq, fence) : undefined;
+  if (!row) throw claimLost(id, fence);
+  return heldFrom(tx, row);
 }
 
 const DELETE_READY = `DELETE FROM dibs.ready WHERE queue = $1 AND rank = $2 AND pos = $3`;

@@ -1,4 +1,3 @@
-import { claimLost } from "../../core/errors.ts";
 import { isLarger, tooLarge } from "../../core/limits.ts";
 import type { TaskState } from "../../core/task.ts";
 import type { Settlement } from "../../engine/engine.ts";
@@ -15,7 +14,7 @@ import {
   type Held,
 } from "./line.ts";
 import { park } from "./park.ts";
-import { type ClaimRow, heldFrom, selectClaims } from "./place.ts";
+import { heldTask } from "./place.ts";
 import { fanOut } from "./publish.ts";
 import { toText } from "./text.ts";
 import type { Tx } from "./tx.ts";
@@ -50,19 +49,6 @@ async function settleAs(tx: Tx, task: Held, settlement: Settlement): Promise<Tas
     case "verdict":
       return settleVerdict(tx, task, settlement);
   }
-}
-
-// No fence is given out twice, so that it alone tells that the claim holds. Locked: until the commit nobody takes
-// the claim away.
-const HELD = selectClaims(`claim.task = $1 AND claim.fence = $2`, "FOR UPDATE OF claim");
-
-/** The guard in front of everything a holder may do. */
-export async function heldTask(tx: Tx, id: string, fence: number): Promise<Held> {
-  const place = tx.place(id);
-  const row =
-    place && Number.isSafeInteger(fence) ? await tx.get<ClaimRow>(HELD, place.seq, fence) : undefined;
-  if (!row) throw claimLost(id, fence);
-  return heldFrom(tx, row);
 }
 
 async function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "done" }): Promise<TaskState> {

@@ -25,7 +25,7 @@ import { lockLanes } from "./lanes.ts";
 import { channelOf } from "./herald.ts";
 import { takeUp } from "./inbox.ts";
 import { Floors } from "./floors.ts";
-import { ends, get, history, list, stats } from "./inspect.ts";
+import { ends, get, history, list, stats, verifying } from "./inspect.ts";
 import type { Link } from "./link.ts";
 import { signal, step, steps } from "./park.ts";
 import { publish } from "./publish.ts";
@@ -35,7 +35,6 @@ import { settleTogether } from "./settle-together.ts";
 import { extend, progress, settle } from "./settle.ts";
 import { subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { Tx, type TxOptions } from "./tx.ts";
-import { verifying } from "./verify.ts";
 
 type Answer<V extends VerbName> = Verbs[V]["out"] | Promise<Verbs[V]["out"]>;
 type Handlers = { [V in VerbName]: (tx: Tx, op: Verbs[V]["in"]) => Answer<V> };

@@ -1,9 +1,7 @@
-import { taskNotFound } from "../../core/task-not-found.ts";
-import type { Addition, Body, TaskRecord, TaskState } from "../../core/task.ts";
-import { decodeAdds, encodeAdds, verificationTask, type Verified } from "../../core/verification.ts";
+import type { Addition, Body, TaskState } from "../../core/task.ts";
+import { decodeAdds, encodeAdds, verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
-import { get } from "./inspect.ts";
 import {
   announceTask,
   dropClaim,
@@ -75,20 +73,4 @@ async function accept(tx: Tx, task: Judged): Promise<void> {
   dropVerifying(tx, task);
   await endDone(tx, task, fromColumns(result, bytes));
   await add(tx, adds);
-}
-
-const RESULT = `SELECT result, result_bytes FROM dibs.verifying WHERE task = $1 AND fence = $2`;
-
-/** To be judged: only the result of the attempt that is named. */
-export async function verifying(
-  tx: Tx,
-  { id, fence }: Verified,
-): Promise<{ task: TaskRecord; result: Body | null }> {
-  const place = tx.place(id);
-  const row =
-    place && Number.isSafeInteger(fence)
-      ? await tx.get<{ result: string | null; result_bytes: Uint8Array | null }>(RESULT, place.seq, fence)
-      : undefined;
-  if (!row) throw taskNotFound(id);
-  return { task: await get(tx, id), result: fromColumns(row.result, row.result_bytes) };
 }

@@ -68,7 +68,7 @@ export class Process {
   async #run(ops: readonly Op[]): Promise<Outcome[]> {
     if (this.isDead) return NEVER_HEARD;
     const isLast = ++this.calls === this.#crash?.call;
-    if (isLast && this.#crash!.when === "before") return this.die();
+    if (isLast && this.#crash.when === "before") return this.die();
     const { outcomes, hint } = await this.#world.run(ops, this);
     if (isLast) return this.die();
     if (this.isDead) return NEVER_HEARD;
@@ -90,11 +90,14 @@ export class Process {
       this.#keepBeating(session, every);
       const ran = this.#world.run([{ verb: "beat", sessions: [session] }], this);
       this.#world.clock.standStill(ran);
-      void ran.then(({ outcomes, hint }) => {
-        const [outcome] = outcomes as Outcomes<[Op<"beat">]>;
-        this.hear({ ...hint, notices: "ok" in outcome ? outcome.ok.notices : [] });
-      });
+      void this.#hearOf(ran);
     };
     this.#beats.set(session, this.#world.clock.after(every, beat));
+  }
+
+  async #hearOf(beat: ReturnType<World["run"]>): Promise<void> {
+    const { outcomes, hint } = await beat;
+    const [outcome] = outcomes as Outcomes<[Op<"beat">]>;
+    this.hear({ ...hint, notices: "ok" in outcome ? outcome.ok.notices : [] });
   }
 }

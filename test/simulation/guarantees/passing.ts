@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Notice, Op, Outcome } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import type { Books, Entry } from "./books.ts";
-import { endClaim } from "./settling.ts";
+import { endClaim } from "./holding.ts";
 import type { Change, Turn } from "./turn.ts";
 import { check } from "./violation.ts";
 

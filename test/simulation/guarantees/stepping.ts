@@ -3,7 +3,7 @@ import { isEnd, type Step } from "../../../src/core/task.ts";
 import type { Op, Outcome } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import type { Books, Entry } from "./books.ts";
-import { checkFence } from "./settling.ts";
+import { checkFence } from "./holding.ts";
 import type { Turn } from "./turn.ts";
 import { check } from "./violation.ts";
 

@@ -9,7 +9,7 @@ import type { Outcome, Settlement } from "../../../src/engine/engine.ts";
 import { checkAdded, refusalOfAdds } from "./adding.ts";
 import type { Entry } from "./books.ts";
 import { expectedAdds } from "./publishing.ts";
-import { endClaim } from "./settling.ts";
+import { endClaim } from "./holding.ts";
 import type { Turn } from "./turn.ts";
 import { check } from "./violation.ts";
 
