@@ -1,8 +1,10 @@
 import { type Duration, parseDuration } from "../core/duration.ts";
+import { isEach } from "../core/each.ts";
 import { claimLost, invalid } from "../core/errors.ts";
 import { decodeBody, encodeJson } from "../core/json.ts";
 import { checkNames } from "../core/options.ts";
 import type { Port, SettleRef, Word } from "../core/port.ts";
+import type { RunPlace } from "../core/run.ts";
 import { describeError } from "../core/task-error.ts";
 import type { Addition, ClaimedTask, Headers, NewMessage, NewTask } from "../core/task.ts";
 import { TOPIC_HEADER } from "../core/topic.ts";
@@ -74,6 +76,11 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     return Object.hasOwn(this.headers, TOPIC_HEADER) ? this.headers[TOPIC_HEADER]! : null;
   }
 
+  /** The run of a pipeline that it is of, and where in it; null for other tasks. */
+  get run(): RunPlace | null {
+    return this.claimed.run ?? null;
+  }
+
   get createdAt(): Date {
     return new Date(this.claimed.createdAt);
   }
@@ -93,15 +100,18 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     checkNames(options, ["tx"], "ack");
     this.#checkOpen();
     const { tx } = options;
-    const encoding = this.#encodeResult(result);
+    const encoding = isEach(result)
+      ? encodeJson(result.items, "what each() was given")
+      : this.#encodeResult(result);
     const encoded = encoding instanceof Promise ? await encoding : encoding;
-    if (!this.#adds) return this.#ackAs({ kind: "ack", result: encoded }, tx);
+    const said = { result: encoded, ...(isEach(result) && { each: true }) };
+    if (!this.#adds) return this.#ackAs({ kind: "ack", ...said }, tx);
     // Those that are refused have taken themselves off the list by then.
     await Promise.allSettled([...this.#adds].map(({ prepared }) => prepared));
     const adds = await Promise.all([...this.#adds].map(({ prepared }) => prepared));
     // Declared in the same moment, so that a queue's policy commits with its first task.
     const declared = [...this.#adds].map(({ declare }) => declare());
-    const settled = this.#ackAs({ kind: "ack", result: encoded, ...(adds.length > 0 && { adds }) }, tx);
+    const settled = this.#ackAs({ kind: "ack", ...said, ...(adds.length > 0 && { adds }) }, tx);
     await Promise.all([...declared, settled]);
   }
 

@@ -3,6 +3,7 @@ import type { ClaimedTask } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
 import { end, isOutlived } from "./line.ts";
 import type { Model, ModelSession, ModelTask } from "./model.ts";
+import { placeOf } from "./runs.ts";
 import { sweep } from "./sweep.ts";
 
 export function claim(model: Model, request: ClaimRequest): ClaimOutcome {
@@ -49,6 +50,8 @@ function take(
   outcome.passed ||= allowed.length < kept.length;
   const open = line.filter((task) => !task.elsewhere || allowed.includes(task));
   for (const task of open.slice(0, room)) {
+    // Cancelled with a run of which another task has just expired.
+    if (task.state !== "ready") continue;
     if (isOutlived(model, task)) {
       end(model, task, "expired");
       outcome.more = true;
@@ -93,6 +96,7 @@ function hold(
     worker: request.worker,
     attempt,
   });
+  const run = placeOf(task);
   return {
     id: task.id,
     fence: task.claim.fence,
@@ -107,5 +111,6 @@ function hold(
     createdAt: task.createdAt,
     ...(task.steps.length > 0 && { stepped: true as const }),
     ...(task.feedback !== null && { feedback: task.feedback }),
+    ...(run && { run }),
   };
 }

@@ -95,7 +95,11 @@ function hasOnlyPayload(task: object): boolean {
 }
 
 function isPlainSuccess(op: Op): op is Op<"settle"> & { settlement: { kind: "done" } } {
-  return op.verb === "settle" && op.settlement.kind === "done" && op.settlement.adds === undefined;
+  return op.verb === "settle" && op.settlement.kind === "done" && hasOnlyResult(op.settlement);
+}
+
+function hasOnlyResult({ adds, each }: { adds?: unknown; each?: unknown }): boolean {
+  return adds === undefined && each === undefined;
 }
 
 /** The ids of tasks that were added one by one, and are ready. */
@@ -129,7 +133,7 @@ interface ClaimColumns extends Omit<ClaimOutcome, "tasks"> {
 
 type Special = Pick<
   ClaimedTask,
-  "contentType" | "headers" | "maxAttempts" | "priority" | "groupKey" | "stepped" | "feedback"
+  "contentType" | "headers" | "maxAttempts" | "priority" | "groupKey" | "stepped" | "feedback" | "run"
 >;
 
 export function packOutcomes(outcomes: readonly Outcome[], ops: readonly Op[]): PackedOutcomes {
@@ -225,7 +229,7 @@ function packClaim({ tasks, ...rest }: ClaimOutcome): ClaimColumns {
     columns.createdAt.push(task.createdAt);
     columns.data.push(task.data);
     if (!isUsual(task, rest.policies[task.queue]!.maxAttempts)) {
-      const { contentType, headers, maxAttempts, priority, groupKey, stepped, feedback } = task;
+      const { contentType, headers, maxAttempts, priority, groupKey, stepped, feedback, run } = task;
       columns.special.push([
         i,
         {
@@ -236,6 +240,7 @@ function packClaim({ tasks, ...rest }: ClaimOutcome): ClaimColumns {
           groupKey,
           ...(stepped && { stepped }),
           ...(feedback !== undefined && { feedback }),
+          ...(run && { run }),
         },
       ]);
     }
@@ -246,6 +251,7 @@ function packClaim({ tasks, ...rest }: ClaimOutcome): ClaimColumns {
 function isUsual(task: ClaimedTask, maxAttempts: number): boolean {
   if (
     task.stepped ||
+    task.run ||
     task.feedback !== undefined ||
     task.contentType !== JSON_TYPE ||
     task.groupKey !== null ||

@@ -15,21 +15,22 @@ import {
   refuse,
 } from "./line.ts";
 import { fanOut } from "./publish.ts";
+import { goOn, plan } from "./runs.ts";
 import { SPECIAL } from "./special.ts";
 import type { Tx } from "./tx.ts";
 
 const INSERT = `
-  INSERT INTO verifying (task, queue, failures, special, fence, started_at, worker, adds, result)
-  SELECT seq, queue, ?, ${SPECIAL}, ?, ?, ?, ?, ? FROM task WHERE seq = ?`;
+  INSERT INTO verifying (task, queue, failures, special, fence, started_at, worker, adds, each, result)
+  SELECT seq, queue, ?, ${SPECIAL}, ?, ?, ?, ?, ?, ? FROM task WHERE seq = ?`;
 
 /** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group. */
 export function askForVerdict(
   tx: Tx,
   task: Held,
-  { result, adds }: Settlement & { kind: "done" },
+  { result, adds, each }: Settlement & { kind: "done" },
 ): TaskState {
   dropClaim(tx, task);
-  insertVerifying(tx, task, result, adds ?? []);
+  insertVerifying(tx, task, result, adds ?? [], each);
   return "verifying";
 }
 
@@ -41,10 +42,11 @@ export function insertVerifying(
   task: Attempted,
   result: Body | null,
   adds: readonly Addition[],
+  each = false,
 ): void {
   const { seq, failures, fence, startedAt, worker } = task;
   const kept = adds.length > 0 ? encodeAdds(adds) : null;
-  tx.run(INSERT, failures, fence, startedAt, worker, kept, result, seq);
+  tx.run(INSERT, failures, fence, startedAt, worker, kept, each ? 1 : 0, result, seq);
   tx.count(task.queue, "verifying", 1);
   announceTask(tx, "task.verifying", task, { worker });
   add(tx, [verificationTask(task.queue.name, { id: tx.id(task.createdAt, seq), fence })]);
@@ -61,12 +63,15 @@ export function settleVerdict(tx: Tx, task: Held, verdict: Settlement & { kind: 
 }
 
 function accept(tx: Tx, task: Held & { row: VerifyingRow }): void {
-  const { result, adds: text } = task.row;
+  const { adds: text, each } = task.row;
+  const result = bodyFrom(task.row.result);
+  const next = plan(tx, task, { result, each: each === 1 });
   // Those who subscribe by now.
-  const adds = text === null ? [] : fanOut(tx, decodeAdds(text));
+  const adds = [...(text === null ? [] : fanOut(tx, decodeAdds(text))), ...(next?.tasks ?? [])];
   // Checked when they were said, but a queue may have filled up since.
   checkAdds(tx, adds);
   dropVerifying(tx, task);
-  endDone(tx, task, bodyFrom(result));
+  endDone(tx, task, result);
+  goOn(tx, task, result, next);
   add(tx, adds);
 }
