@@ -105,7 +105,10 @@ export type Settlement =
   /** Of a verifier: on the result that an attempt at another task brought, if that still waits for it. */
   | ({ kind: "verdict"; of: Verified } & Verdict);
 
-/** Refused is a failed attempt: scheduled again after `delay`, without its steps, or dead when it was the last. */
+/**
+ * Refused is a failed attempt: scheduled again after `delay`, without its steps but with its signals, or dead when it was
+ * the last.
+ */
 export type Verdict = { accepted: true } | { accepted: false; feedback: string; delay: number };
 
 /** Every verb: what it is given, and what it answers. */

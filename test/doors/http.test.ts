@@ -106,6 +106,74 @@ describe("over HTTP", () => {
     expect(await ask("GET", "/v1/queues")).toMatchObject({ body: { queues: [] } });
   });
 
+  test("a task is parked with its steps until a signal comes", async () => {
+    const { ask } = await setUp();
+    const { id } = (await ask("POST", "/v1/queues/q/tasks", { data: 1 })).body as { id: string };
+    const claim = async (): Promise<{ path: string; stepped?: true }> => {
+      const { body } = await ask("POST", "/v1/queues/q/claims");
+      const [held] = (body as { claims: { fence: number; stepped?: true }[] }).claims;
+      return { ...held!, path: `/v1/claims/${id}/${held!.fence}` };
+    };
+    const first = await claim();
+    expect(await ask("PUT", `${first.path}/steps/plan`, { value: { days: 3 } })).toMatchObject({
+      status: 204,
+    });
+    expect(await ask("POST", `${first.path}/park`, { signal: "approval", timeout: "1h" })).toMatchObject({
+      body: { state: "parked" },
+    });
+    expect(await ask("GET", "/v1/queues/q")).toMatchObject({ body: { depth: { parked: 1, claimed: 0 } } });
+    expect(await ask("GET", "/v1/queues/q/tasks?state=parked")).toMatchObject({
+      body: { tasks: [{ id, waitsFor: "approval" }] },
+    });
+    const say = (): Promise<object> =>
+      ask("POST", `/v1/tasks/${id}/signals/approval`, { data: { by: "ada" } });
+    expect(await say()).toMatchObject({ status: 200, body: { kept: true } });
+    expect(await say()).toMatchObject({ body: { kept: false } });
+    expect(await claim()).toMatchObject({ stepped: true });
+    expect(await ask("GET", `/v1/tasks/${id}/steps`)).toMatchObject({
+      body: {
+        steps: [
+          { kind: "signal", name: "approval", value: { by: "ada" } },
+          { kind: "step", name: "plan", value: { days: 3 } },
+        ],
+      },
+    });
+  });
+
+  test("a result is judged by whoever claims what asks for it", async () => {
+    const { ask } = await setUp();
+    await ask("PUT", "/v1/queues/q", {
+      ...{ verified: true, elsewhere: 0, backoff: { type: "fixed", delay: 0, max: 0, jitter: 0 } },
+    });
+    const { id } = (await ask("POST", "/v1/queues/q/tasks", { data: 1 })).body as { id: string };
+    const claim = async (queue: string) => {
+      const { body } = await ask("POST", `/v1/queues/${queue}/claims`, { wait: "20s" });
+      const [held] = (body as { claims: { id: string; fence: number; data: unknown; feedback?: string }[] })
+        .claims;
+      return { ...held!, path: `/v1/claims/${held!.id}/${held!.fence}` };
+    };
+    expect(await ask("POST", `${(await claim("q")).path}/ack`, { result: "hm" })).toMatchObject({
+      body: { state: "verifying" },
+    });
+    const asking = await claim("q%2Fverify");
+    const { fence } = asking.data as { fence: number };
+    expect(await ask("GET", `/v1/verifying/${id}/${fence}`)).toMatchObject({
+      body: { task: { id, state: "verifying" }, result: "hm" },
+    });
+    expect(await ask("POST", `${asking.path}/refuse`, { feedback: "too short" })).toMatchObject({
+      body: { state: "done" },
+    });
+    const again = await claim("q");
+    expect(again).toMatchObject({ attempt: 2, feedback: "too short" });
+    await ask("POST", `${again.path}/ack`, { result: "much better" });
+    expect(await ask("POST", `${(await claim("q%2Fverify")).path}/accept`)).toMatchObject({ status: 200 });
+    expect(await ask("GET", `/v1/tasks/${id}/result`)).toMatchObject({
+      body: { state: "done", result: "much better" },
+    });
+    const plain = (await ask("POST", "/v1/queues/p/tasks", { data: 1 })).body as { id: string };
+    expect(await ask("POST", `/v1/claims/${plain.id}/1/accept`)).toMatchObject({ status: 400 });
+  });
+
   test("an Idempotency-Key is honoured, and a batch is added whole or not at all", async () => {
     const { ask } = await setUp();
     const key = { "idempotency-key": "k" };

@@ -1,9 +1,12 @@
 // The simulation by hand. One seed, with every step:  npm run simulate -- --seed 123
 // Many, in silence, until one fails:                  npm run simulate -- --seeds 100000 --from 1
 // On PostgreSQL, started for it:                      npm run simulate -- --seed 123 --engine postgres
+// Flows whose processes die at every call (flows/):   npm run simulate -- --flows --seeds 1000 --engine memory
 
 import { parseArgs } from "node:util";
 import { PostgresServer, QUICK } from "../postgres/server.ts";
+import { crashEverywhere } from "./flows/crashes.ts";
+import { FLOW_ENGINES, type FlowEngine } from "./flows/world.ts";
 import { endSubjects } from "./postgres.ts";
 import { simulate, SimulationFailure } from "./simulation.ts";
 import { ENGINES, type EngineName } from "./subject.ts";
@@ -14,11 +17,15 @@ const { values } = parseArgs({
     seeds: { type: "string" },
     from: { type: "string" },
     engine: { type: "string", default: "sqlite" },
+    flows: { type: "boolean", default: false },
+    /** Of a flow's crashes, so many are tried. */
+    most: { type: "string" },
   },
 });
 
 const engine = values.engine as EngineName;
-if (!ENGINES.includes(engine)) throw new Error(`--engine must be one of ${ENGINES.join(", ")}`);
+const known: readonly string[] = values.flows ? FLOW_ENGINES : ENGINES;
+if (!known.includes(engine)) throw new Error(`--engine must be one of ${known.join(", ")}`);
 const server =
   engine === "postgres" && !process.env["DIBS_TEST_POSTGRES"]
     ? await PostgresServer.start({ settings: QUICK })
@@ -26,16 +33,36 @@ const server =
 if (server) process.env["DIBS_TEST_POSTGRES"] = server.url;
 
 try {
-  if (values.seed !== undefined) {
+  if (values.flows) {
+    await runFlows(
+      Number(values.seed ?? values.from ?? 1),
+      Number(values.seed ? 1 : (values.seeds ?? 1_000)),
+    );
+  } else if (values.seed !== undefined) {
     await simulate({ seed: Number(values.seed), engine, trace: (line) => console.log(line) });
   } else await runMany(Number(values.from ?? 1), Number(values.seeds ?? 10_000));
 } catch (error) {
-  if (!(error instanceof SimulationFailure)) throw error;
-  console.error(error.message);
+  if (!(error instanceof SimulationFailure) && !values.flows) throw error;
+  console.error((error as Error).message);
   process.exitCode = 1;
 } finally {
   await endSubjects();
   await server?.remove();
+}
+// Workers of processes that died would keep this one alive.
+if (values.flows) process.exit();
+
+async function runFlows(from: number, count: number): Promise<void> {
+  const started = performance.now();
+  const most = values.most === undefined ? {} : { most: Number(values.most) };
+  let runs = 0;
+  for (let seed = from; seed < from + count; seed++) {
+    runs += (await crashEverywhere({ seed, engine: engine as FlowEngine, ...most })).runs;
+    if ((seed - from + 1) % 100 === 0 || seed === from + count - 1)
+      console.log(
+        `${seed - from + 1} seeds, ${runs} runs, ${((performance.now() - started) / 1_000).toFixed(0)} s`,
+      );
+  }
 }
 
 async function runMany(from: number, count: number): Promise<void> {

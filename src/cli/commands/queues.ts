@@ -5,7 +5,7 @@ export function queuesCommand(): Command {
   return withStore(new Command("queues").description("every queue, and how many tasks it holds")).action(run);
 }
 
-const COLUMNS = ["ready", "waiting", "scheduled", "claimed", "done", "dead"] as const;
+const COLUMNS = ["ready", "waiting", "scheduled", "claimed", "parked", "verifying", "done", "dead"] as const;
 
 async function run(flags: StoreFlags): Promise<void> {
   await useStore(flags, async (dibs) => {

@@ -1,6 +1,8 @@
 import { z } from "@hono/zod-openapi";
+import { invalid } from "../../core/errors.ts";
 import type { Port, Word } from "../../core/port.ts";
 import type { ClaimedTask, TaskError } from "../../core/task.ts";
+import { type Verified, verifiedBy } from "../../core/verification.ts";
 import { fromBody, toBody } from "./bodies.ts";
 import { type App, define } from "./define.ts";
 import { claim, claimWish, duration, failure, inQueue, json, ofClaim, settled } from "./schemas.ts";
@@ -65,6 +67,7 @@ export function claims(app: App): void {
     { ...settling, path: `${path}/release`, summary: "Back to its place; no attempt is used up" },
     (given) => say(given.port, given.params, { kind: "release", started: true }),
   );
+  flows(app, path);
   define(
     app,
     {
@@ -89,6 +92,64 @@ export function claims(app: App): void {
       return port.progress(refOf(params), value, note);
     },
   );
+}
+
+/** Parking, steps, and what a verifier has to say. */
+function flows(app: App, path: string): void {
+  const settling = { method: "post", params: ofClaim, answer: settled } as const;
+  define(
+    app,
+    {
+      ...{ ...settling, path: `${path}/park`, summary: "Waits for a signal, and holds nobody meanwhile" },
+      body: z.strictObject({ signal: z.string(), timeout: duration.optional() }),
+    },
+    ({ port, params, body }) => {
+      const { signal, timeout = null } = body as { signal: string; timeout?: number };
+      return say(port, params, { kind: "park", signal, timeout });
+    },
+  );
+  define(
+    app,
+    {
+      ...{
+        method: "put",
+        path: `${path}/steps/{name}`,
+        summary: "Keeps a value for the attempts that follow",
+      },
+      params: ofClaim.extend({ name: z.string() }),
+      body: z.strictObject({ value: json.optional() }),
+    },
+    ({ port, params, body }) => {
+      const { value } = body as { value?: unknown };
+      return port.step(refOf(params), params["name"]!, value === undefined ? null : toBody(value));
+    },
+  );
+  define(
+    app,
+    { ...settling, path: `${path}/accept`, summary: "Of a verifier: the result counts" },
+    async ({ port, params }) => say(port, params, { kind: "accept", of: await askedFor(port, params) }),
+  );
+  define(
+    app,
+    {
+      ...{ ...settling, path: `${path}/refuse`, summary: "Of a verifier: back to another worker, and why" },
+      body: z.strictObject({ feedback: z.string() }),
+    },
+    async ({ port, params, body }) => {
+      const of = await askedFor(port, params);
+      const { queue, attempt } = await port.task(of.id);
+      const { feedback } = body as { feedback: string };
+      return say(port, params, { kind: "refuse", of: { ...of, queue, attempt }, feedback });
+    },
+  );
+}
+
+/** What the task under this claim asks for a verdict on. */
+async function askedFor(port: Port, params: Record<string, unknown>): Promise<Verified> {
+  const { id, data } = await port.task(refOf(params).id);
+  const of = verifiedBy(data);
+  if (!of) throw invalid(`Task ${id} asks for no verdict: it is not one of a queue's verifiers.`);
+  return of;
 }
 
 function refOf(params: Record<string, unknown>): { id: string; fence: number } {

@@ -107,11 +107,11 @@ function deadLetters(app: App): void {
         summary: "Give dead letters another life",
       },
       ...{ params: inQueue, answer: count },
-      body: deadFilter.extend({ spacing: duration.default(0) }),
+      body: deadFilter.extend({ spacing: duration.default(0), fresh: z.boolean().default(false) }),
     },
     async ({ port, params, body }) => {
-      const { spacing, ...filter } = body as { spacing: number };
-      return { count: await port.redrive(params["queue"]!, filter, spacing) };
+      const { spacing, fresh, ...filter } = body as { spacing: number; fresh: boolean };
+      return { count: await port.redrive(params["queue"]!, filter, spacing, { fresh }) };
     },
   );
   define(

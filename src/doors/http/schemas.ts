@@ -60,6 +60,11 @@ export const claim = z
     ...body,
     ...{ headers, attempt: z.number(), maxAttempts: z.number(), priority: z.number() },
     ...{ groupKey: z.string().nullable(), createdAt: z.number() },
+    stepped: z
+      .literal(true)
+      .optional()
+      .openapi({ description: "earlier attempts left steps, or a signal came" }),
+    feedback: z.string().optional().openapi({ description: "why a verifier refused the last result" }),
   })
   .openapi("Claim");
 
@@ -86,6 +91,7 @@ export const task = z
       idempotencyKey: z.string().nullable(),
     },
     ...{ attempt: z.number(), maxAttempts: z.number(), createdAt: z.number(), dueAt: z.number().nullable() },
+    waitsFor: z.string().nullable().openapi({ description: "the signal that a parked task waits for" }),
     ...{ expiresAt: z.number().nullable(), worker: z.string().nullable(), startedAt: z.number().nullable() },
     ...{ endedAt: z.number().nullable(), cancelRequested: z.boolean(), result: json },
     progress: z.object({ value: z.number(), note: z.string().nullable() }).nullable(),
@@ -107,13 +113,17 @@ export const attempt = z
   })
   .openapi("Attempt");
 
+export const step = z
+  .object({ kind: z.enum(["step", "signal", "lapsed"]), name: z.string(), value: json })
+  .openapi("Step");
+
 export const ending = z
   .object({ id: z.string(), state: z.enum(END_STATES), result: json, error: keptFailure.nullable() })
   .openapi("Ending");
 
 export const policy = z.record(z.string(), z.any()).openapi("Policy", {
   description:
-    "lease, timeout, maxAttempts, backoff, elsewhere, ttl, maxDepth, maxPayload, retention; milliseconds",
+    "lease, timeout, maxAttempts, backoff, elsewhere, ttl, maxDepth, maxPayload, retention, verified; milliseconds",
 });
 
 export const stats = z.record(z.string(), z.any()).openapi("Stats");

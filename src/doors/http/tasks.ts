@@ -1,5 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import type { NewTask, TaskRecord } from "../../core/task.ts";
+import type { Verified } from "../../core/verification.ts";
 import { fromBody, fromResult, toBody } from "./bodies.ts";
 import { type App, define, type Given } from "./define.ts";
 import {
@@ -8,10 +9,13 @@ import {
   duration,
   ending,
   inQueue,
+  json,
   newTask,
+  ofClaim,
   ofTask,
   settled,
   state,
+  step,
   subscription,
   task,
 } from "./schemas.ts";
@@ -97,7 +101,60 @@ export function tasks(app: App): void {
     },
     async ({ port, params }) => ({ state: await port.cancel(params["id"]!) }),
   );
+  flows(app);
   topics(app);
+}
+
+/** What a task waits for, and what its attempts have left. */
+function flows(app: App): void {
+  define(
+    app,
+    {
+      ...{
+        method: "post",
+        path: "/v1/tasks/{id}/signals/{name}",
+        summary: "A word for a task that waits for it, or will",
+      },
+      ...{ params: z.object({ id: z.string(), name: z.string() }), answer: z.object({ kept: z.boolean() }) },
+      body: z.strictObject({ data: json.optional() }),
+    },
+    async ({ port, params, body }) => {
+      const { data } = body as { data?: unknown };
+      const value = data === undefined ? null : toBody(data);
+      return { kept: await port.signal(params["id"]!, params["name"]!, value) };
+    },
+  );
+  define(
+    app,
+    {
+      ...{
+        method: "get",
+        path: "/v1/tasks/{id}/steps",
+        summary: "What its attempts have left, and its signals",
+      },
+      ...{ params: ofTask, answer: z.object({ steps: z.array(step) }) },
+    },
+    async ({ port, params }) => {
+      const steps = await port.steps(params["id"]!);
+      return { steps: steps.map((each) => ({ ...each, value: fromResult(each.value) })) };
+    },
+  );
+  define(
+    app,
+    {
+      ...{
+        method: "get",
+        path: "/v1/verifying/{id}/{fence}",
+        summary: "What a verifier is asked to judge; its claim's `data` says which",
+      },
+      ...{ params: ofClaim, answer: z.object({ task, result: json }) },
+    },
+    async ({ port, params }) => {
+      const { id, fence } = params as unknown as Verified;
+      const pending = await port.verifying({ id, fence });
+      return { task: shown(pending.task), result: fromResult(pending.result) };
+    },
+  );
 }
 
 function topics(app: App): void {

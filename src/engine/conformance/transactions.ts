@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { type Verified, verificationQueue } from "../../core/verification.ts";
 import {
   ack,
   addOne,
@@ -7,6 +8,7 @@ import {
   depths,
   namesOf,
   newTask,
+  QUEUE,
   refused,
   SECOND,
   type Start,
@@ -210,6 +212,49 @@ export function transactions(start: Start): void {
       await refused(() => port.settle(held, { kind: "ack", result: null }, { tx }), "CLAIM_LOST");
       await tx.rollback();
       expect(await depths(port)).toEqual({ claimed: 1 });
+    });
+
+    test("waits for a verdict in a verified queue, with what it adds", async () => {
+      const { port, begin } = await start();
+      await port.declare(QUEUE, { verified: true });
+      const { id } = await addOne(port, { groupKey: "g" });
+      await addOne(port, { data: "next of the group", groupKey: "g" });
+      const held = await claimOne(port);
+      const tx = await begin();
+      const word = { kind: "ack", result: "r", adds: [newTask({ queue: "other" })] } as const;
+      expect(await port.settle(held, { ...word, adds: [...word.adds] }, { tx })).toEqual({
+        state: "verifying",
+      });
+      expect(await stateOf(port, id)).toBe("claimed");
+      await tx.commit();
+      expect(await port.task(id)).toMatchObject({ state: "verifying", result: null });
+      expect(await depths(port)).toEqual({ verifying: 1, waiting: 1 });
+      expect(await depths(port, "other")).toEqual({});
+      const asking = await claimOne(port, { queues: [verificationQueue(QUEUE)] });
+      const of = JSON.parse(asking.data as string) as Verified;
+      expect(of).toEqual({ id, fence: held.fence });
+      const mine = await begin();
+      await refused(
+        () => port.settle(asking, { kind: "ack", result: null }, { tx: mine }),
+        "INVALID",
+        "verdict",
+      );
+      await mine.rollback();
+      await port.settle(asking, { kind: "accept", of });
+      expect(await port.task(id)).toMatchObject({ state: "done", result: "r" });
+      expect(await depths(port, "other")).toEqual({ ready: 1 });
+      expect(namesOf([await claimOne(port)])).toEqual(["next of the group"]);
+    });
+
+    test("takes the steps with it", async () => {
+      const { port, begin } = await start();
+      const { id } = await addOne(port);
+      const held = await claimOne(port);
+      await port.step(held, "plan", "1");
+      const tx = await begin();
+      await port.settle(held, { kind: "ack", result: null }, { tx });
+      await tx.commit();
+      expect(await port.steps(id)).toEqual([]);
     });
 
     test("ends cancelled what was cancelled", async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Port } from "../../core/port.ts";
 import type { ClaimedTask, NewTask, TaskState } from "../../core/task.ts";
-import { type Verified, verificationQueue } from "../../core/verification.ts";
+import { NO_VERDICT, type Verified, verificationQueue } from "../../core/verification.ts";
 import {
   ack,
   addNamed,
@@ -122,6 +122,7 @@ export function verification(start: Start): void {
       const held = await claimOne(port);
       await port.step(held, "plan", "1");
       await ack(port, held);
+      expect(await port.steps(id)).toHaveLength(1);
       await refuse(port, await claimOne(port, { queues: [VERIFIERS] }));
       expect(await port.steps(id)).toEqual([]);
       const again = await claimOne(port);
@@ -129,6 +130,21 @@ export function verification(start: Start): void {
       expect(again.feedback).toBe("too short");
       await port.step(again, "plan", "2");
       await nack(port, again);
+      expect(await claimOne(port)).toMatchObject({ stepped: true, feedback: "too short" });
+    });
+
+    test("keeps the signals when it is refused: nobody will send them again", async () => {
+      const { port, clock } = await verified();
+      const { id } = await addOne(port);
+      await port.settle(await claimOne(port), { kind: "park", signal: "payment", timeout: SECOND });
+      await clock.advance(SECOND);
+      await port.signal(id, "approval", "yes");
+      const { asking } = await verifying(port);
+      await refuse(port, asking);
+      expect(await port.steps(id)).toEqual([
+        { kind: "lapsed", name: "payment", value: null },
+        { kind: "signal", name: "approval", value: "yes" },
+      ]);
       expect(await claimOne(port)).toMatchObject({ stepped: true, feedback: "too short" });
     });
 
@@ -237,6 +253,35 @@ export function verification(start: Start): void {
       await refused(() => accept(port, asking), "CLAIM_LOST");
       await refuse(port, await claimOne(port, { queues: [VERIFIERS] }));
       expect(await stateOf(port, id)).toBe("expired");
+    });
+
+    test("waits also where it comes with a hundred others, in one moment", async () => {
+      const { port } = await verified();
+      await addNamed(
+        port,
+        Array.from({ length: 120 }, (_, i) => `${i}`),
+      );
+      await addNamed(port, ["plain"], { queue: "plain" });
+      const held = [
+        ...(await claim(port, { max: 200 })),
+        ...(await claim(port, { queues: ["plain"], max: 1 })),
+      ];
+      const states = await Promise.all(held.map((each) => ack(port, each)));
+      expect(states).toEqual([...Array.from({ length: 120 }, () => "verifying"), "done"]);
+      expect((await port.stats(QUEUE)).depth).toMatchObject({ verifying: 120, done: 0 });
+      const asking = await claim(port, { queues: [VERIFIERS], max: 200 });
+      await Promise.all(asking.map((each) => accept(port, each)));
+      expect((await port.stats(QUEUE)).depth).toMatchObject({ verifying: 0, done: 120 });
+    });
+
+    test("has failed where its verifiers end without a verdict, in one moment or not", async () => {
+      const { port } = await verified();
+      await addNamed(port, ["a", "b"]);
+      for (const held of await claim(port, { max: 2 })) await ack(port, held);
+      const asking = await claim(port, { queues: [VERIFIERS], max: 2 });
+      await Promise.all(asking.map((each) => ack(port, each)));
+      expect((await port.stats(QUEUE)).depth).toMatchObject({ verifying: 0, ready: 2, done: 0 });
+      expect(await claimOne(port)).toMatchObject({ attempt: 2, feedback: NO_VERDICT });
     });
 
     test("is fenced by the verifier's claim", async () => {

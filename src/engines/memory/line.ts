@@ -211,9 +211,12 @@ export function findJudged(model: Model, { id, fence }: Verified): ModelTask | u
   return task?.pending?.fence === fence && !task.leaving ? task : undefined;
 }
 
-/** A failed attempt of the worker whose result it is; the next one starts over, and knows why. */
+/**
+ * A failed attempt of the worker whose result it is; the next one starts over, and knows why. What came from outside stays:
+ * nobody will say it again.
+ */
 export function refuse(model: Model, task: ModelTask, feedback: string, delay: number): void {
-  task.steps = [];
+  task.steps = task.steps.filter(({ kind }) => kind !== "step");
   task.feedback = feedback;
   fail(model, task, "refused", refusal(feedback), delay);
 }

@@ -130,6 +130,8 @@ export interface Newcomer {
   groupKey: string | null;
   key: string | null;
   expiresAt: number | null;
+  /** Of one that was here before: something is kept for its next run. */
+  stepped?: boolean;
 }
 
 async function giveNumbers(

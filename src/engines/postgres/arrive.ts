@@ -1,10 +1,17 @@
-import { isEnd, type TravellingTask } from "../../core/task.ts";
+import {
+  isEnd,
+  type TravellingAttempt,
+  type TravellingResult,
+  type TravellingTask,
+} from "../../core/task.ts";
 import type { Verbs } from "../../engine/engine.ts";
 import { contentTypeOf, headersOf, keyName, type Newcomer, takenKeys, takePlaces } from "./add.ts";
-import { enter, schedule, takeLane, watchTtl } from "./line.ts";
+import { enter, type Mover, NEVER, schedule, takeLane, watchTtl } from "./line.ts";
 import { Overtaken } from "./overtaken.ts";
+import { keepStep } from "./steps.ts";
 import { numbers, toColumns, toText } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
+import { insertVerifying } from "./verify.ts";
 
 const ORIGINS = `SELECT id, task, created_at FROM dibs.origin WHERE id = ANY ($1::text[])`;
 
@@ -64,6 +71,10 @@ export async function arrive(tx: Tx, tasks: TravellingTask[]): Promise<Verbs["ar
   await writeKeys(tx, keyed);
   writeTasks(tx, arrivals);
   writeLedgers(tx, arrivals);
+  for (const { seq, task } of arrivals) {
+    for (const { kind, name, value } of task.steps) keepStep(tx, seq, kind, name, value);
+    if (task.feedback !== null) keepStep(tx, seq, "feedback", "", task.feedback);
+  }
   writeEnds(tx, arrivals);
   await lineUp(
     tx,
@@ -180,7 +191,10 @@ function writeLedgers(tx: Tx, arrivals: Arrival[]): void {
     task.ledger.map((row, index) => ({ ...row, seq, fence: fences[index]! })),
   );
   const failures = rows.filter((row) => row.outcome !== "done");
-  if (failures.length === 0) return;
+  if (failures.length > 0) writeAttempts(tx, failures);
+}
+
+function writeAttempts(tx: Tx, failures: (TravellingAttempt & { seq: number; fence: number })[]): void {
   const text = (value: string | null | undefined) => (value == null ? null : toText(value));
   tx.put(
     INSERT_ATTEMPTS,
@@ -249,7 +263,7 @@ async function lineUp(tx: Tx, arrivals: Arrival[]): Promise<void> {
     tx.flow(arrival.queue).added++;
     const taskId = tx.id(arrival.createdAt, arrival.seq);
     tx.announce({ type: "task.added", at: tx.now, queue: arrival.queue.name, taskId });
-    if (arrival.task.failures === 0 && !arrival.task.holdsGroup) {
+    if (isUsual(arrival.task)) {
       usual.push(newcomer(tx, arrival));
       continue;
     }
@@ -258,6 +272,10 @@ async function lineUp(tx: Tx, arrivals: Arrival[]): Promise<void> {
     await comeIn(tx, arrival);
   }
   if (usual.length > 0) await takePlaces(tx, usual);
+}
+
+function isUsual({ failures, holdsGroup, waitsFor, pending }: TravellingTask): boolean {
+  return failures === 0 && !holdsGroup && waitsFor === null && pending === null;
 }
 
 function newcomer(tx: Tx, { task, queue, seq, expiresAt }: Arrival): Newcomer {
@@ -271,10 +289,15 @@ function newcomer(tx: Tx, { task, queue, seq, expiresAt }: Arrival): Newcomer {
     groupKey: task.groupKey,
     key: task.idempotencyKey,
     expiresAt,
+    stepped: isStepped(task),
   };
 }
 
-/** One that has failed before. */
+function isStepped({ steps, feedback }: TravellingTask): boolean {
+  return steps.length > 0 || feedback !== null;
+}
+
+/** One that has failed before, or waits for something. */
 async function comeIn(tx: Tx, { task, queue, seq, createdAt, expiresAt }: Arrival): Promise<void> {
   const mover = {
     seq,
@@ -288,11 +311,42 @@ async function comeIn(tx: Tx, { task, queue, seq, createdAt, expiresAt }: Arriva
     maxAttempts: task.maxAttempts,
     key: task.idempotencyKey,
     failures: task.failures,
+    stepped: isStepped(task),
   };
+  if (task.pending) return askAgain(tx, mover, task.pending);
   watchTtl(tx, mover);
-  const later = task.dueIn !== null && task.dueIn > 0;
+  const signal = task.waitsFor ?? undefined;
+  // A parked one whose time has passed on its way is told so by the next sweep.
+  const later = signal !== undefined || (task.dueIn !== null && task.dueIn > 0);
   // The head of its group waits for its next try as the head; where there is another here, it waits behind that.
   const isHead = later && task.holdsGroup && (await takeLane(tx, mover));
-  if (later && task.holdsGroup === isHead) schedule(tx, mover, tx.now + task.dueIn!);
-  else await enter(tx, mover);
+  if (!later || task.holdsGroup !== isHead) await enter(tx, mover);
+  else schedule(tx, mover, task.dueIn === null ? NEVER : tx.now + task.dueIn, signal);
+}
+
+/** Whoever was asked for a verdict in the other store has no say here. */
+async function askAgain(
+  tx: Tx,
+  mover: Mover,
+  { worker, startedAgo, result, adds }: TravellingResult,
+): Promise<void> {
+  const [fence = 0] = await tx.numbers("fence", 1);
+  const attempt = { fence, worker, startedAt: tx.now - startedAgo };
+  if (mover.groupKey === null || (await takeLane(tx, mover)))
+    return insertVerifying(tx, { ...mover, ...attempt }, result, adds);
+  // Its group has another head here, so that it cannot be the one that the group waits for: it is to be done again.
+  writeAttempts(tx, [
+    {
+      seq: mover.seq,
+      fence,
+      attempt: mover.failures + 1,
+      worker,
+      startedAgo,
+      endedAgo: 0,
+      outcome: "released",
+      error: null,
+    },
+  ]);
+  watchTtl(tx, mover);
+  await enter(tx, mover);
 }

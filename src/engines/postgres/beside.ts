@@ -1,5 +1,6 @@
-import type { ClaimedTask } from "../../core/task.ts";
-import type { Op, VerbName } from "../../engine/engine.ts";
+import type { QueuePolicy } from "../../core/policy.ts";
+import { isVerificationQueue } from "../../core/verification.ts";
+import type { ClaimOutcome, Op, VerbName } from "../../engine/engine.ts";
 
 /**
  * Successes by the hundred are settled on a connection of their own, beside the one that claims and adds: one server
@@ -29,19 +30,24 @@ const REST_MS = 1_000;
 /** When to settle beside. */
 export class Beside {
   #others = 0;
-  /** Fences only grow: the last one under which a task of a group was claimed here. */
-  #lastOfGroup = 0;
+  /** Fences only grow: the last one under which a task was claimed here whose end makes another one ready. */
+  #lastWithNext = 0;
   #restsUntil = Number.NEGATIVE_INFINITY;
 
   suits(ops: readonly Op[]): boolean {
     if (ops.length < ENOUGH || this.#others > 0 || performance.now() < this.#restsUntil) return false;
-    return ops.every((op) => isPlainSuccess(op) && op.fence > this.#lastOfGroup);
+    return ops.every((op) => isPlainSuccess(op) && op.fence > this.#lastWithNext);
   }
 
-  /** The end of a task makes the next one of its group ready, which a claim that is called after it has to find. */
-  note(tasks: readonly ClaimedTask[]): void {
-    for (const { groupKey, fence } of tasks) {
-      if (groupKey !== null && fence > this.#lastOfGroup) this.#lastOfGroup = fence;
+  /**
+   * The end of a task makes the next one of its group ready, or one that asks for a verdict, or one that got it: a claim
+   * that is called after it has to find that.
+   */
+  note({ tasks, policies }: Pick<ClaimOutcome, "tasks" | "policies">): void {
+    const judged = new Set(Object.keys(policies).filter((name) => isJudged(name, policies[name]!)));
+    for (const { queue, groupKey, fence } of tasks) {
+      const hasNext = groupKey !== null || judged.has(queue);
+      if (hasNext && fence > this.#lastWithNext) this.#lastWithNext = fence;
     }
   }
 
@@ -58,4 +64,8 @@ export class Beside {
       this.#others--;
     }
   }
+}
+
+function isJudged(queue: string, { verified }: QueuePolicy): boolean {
+  return verified || isVerificationQueue(queue);
 }

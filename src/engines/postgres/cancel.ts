@@ -1,7 +1,7 @@
 import { taskNotFound } from "../../core/task-not-found.ts";
 import { isEnd, type TaskState } from "../../core/task.ts";
-import { end } from "./line.ts";
-import { findTask, takeOut } from "./place.ts";
+import { end, endCancelled } from "./line.ts";
+import { findTask, lockPlace, takeOut } from "./place.ts";
 import { notify } from "./sweep.ts";
 import type { Tx } from "./tx.ts";
 
@@ -32,6 +32,10 @@ export async function cancel(tx: Tx, id: string): Promise<{ state: TaskState }> 
       continue;
     }
     if (isEnd(place.state)) return { state: place.state };
+    if (place.state === "verifying") {
+      if (!(await lockPlace(tx, task))) continue;
+      return { state: await endCancelled(tx, place.held) };
+    }
     if (await takeOut(tx, task)) return { state: await end(tx, task, "cancelled") };
   }
 }

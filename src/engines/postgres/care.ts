@@ -2,6 +2,7 @@ import type { DibsEvent } from "../../core/events.ts";
 import type { EndState } from "../../core/task.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { fold } from "./counters.ts";
+import { NEVER } from "./line.ts";
 import { horizon, sweep } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -20,7 +21,8 @@ const FIRST_OF_SESSION = `
   FROM dibs.session`;
 
 async function untilNext(tx: Tx): Promise<number | null> {
-  const { hand, due, kept, ttl } = await horizon(tx);
+  const { hand, due: firstDue, kept, ttl } = await horizon(tx);
+  const due = firstDue === NEVER ? null : firstDue;
   const first = (await tx.get<{ at: number | null }>(FIRST_OF_SESSION))!;
   const waits = [
     ...[due, kept, ttl].filter((at) => at !== null).map((at) => at - tx.now),

@@ -3,6 +3,7 @@ import type { ClaimRequest, Op } from "../../engine/engine.ts";
 import type { Floor } from "./floors.ts";
 import { unwatchTtl } from "./line.ts";
 import type { Value } from "./link.ts";
+import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromText } from "./text.ts";
 import { type Foreseen, type Queue, STARTED, type Tx } from "./tx.ts";
 
@@ -59,13 +60,13 @@ const HOLD_HEAD = `
     INSERT INTO dibs.claim
       (fence, started_at, lease, deadline, session, worker, queue, task, failures, special, cancelled)
     SELECT nextval('dibs.fence'), ${NOW}, lease, deadline, $5, $6, $3, task, failures, special, false FROM terms, head
-    RETURNING task, fence, failures)
+    RETURNING task, fence, failures, special)
   SELECT CASE WHEN held.fence IS NULL THEN CASE WHEN NOT calm.lives THEN 'gone' WHEN calm.yes THEN 'calm' ELSE 'busy' END END,
     held.fence, held.failures, task.seq, task.created_at, task.priority, task.data,
     CASE WHEN task.data IS NULL OR coalesce(task.pos, task.expires_at, task.max_attempts) IS NOT NULL
-      OR coalesce(task.group_key, task.content_type, task.headers) IS NOT NULL
+      OR coalesce(task.group_key, task.content_type, task.headers) IS NOT NULL OR held.special
     THEN json_build_array(task.pos, task.expires_at, task.max_attempts, task.group_key, task.content_type, task.headers,
-      encode(task.bytes, 'base64'))::text END
+      encode(task.bytes, 'base64'), ${LEFT_BEHIND("held.special", "task.seq")})::text END
   FROM calm LEFT JOIN (held JOIN dibs.task ON task.seq = held.task) ON true`;
 
 /** Each column that is read costs as much as a part of the work on the task: what few tasks have comes as one. */
@@ -89,9 +90,10 @@ type Special = [
   contentType: string | null,
   headers: string | null,
   bytes: string | null,
+  left: Left | null,
 ];
 
-const PLAIN: Special = [null, null, null, null, null, null, null];
+const PLAIN: Special = [null, null, null, null, null, null, null, null];
 
 function specialOf([, , , , , , , special]: Row): Special {
   return special === null ? PLAIN : (JSON.parse(special) as Special);
@@ -186,7 +188,7 @@ function takeHead(
 /** What the worker gets. */
 function handOver(tx: Tx, queue: Queue, worker: string, row: Row): ClaimedTask {
   const [, fence, failures, seq, createdAt, priority, data] = row;
-  const [, expiresAt, maxAttempts, groupKey, contentType, headers, bytes] = specialOf(row);
+  const [, expiresAt, maxAttempts, groupKey, contentType, headers, bytes, left] = specialOf(row);
   const attempt = failures + 1;
   const id = tx.id(createdAt, seq);
   unwatchTtl(tx, seq, expiresAt);
@@ -205,5 +207,6 @@ function handOver(tx: Tx, queue: Queue, worker: string, row: Row): ClaimedTask {
     priority,
     groupKey,
     createdAt,
+    ...leftFrom(left),
   };
 }

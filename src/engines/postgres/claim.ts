@@ -6,6 +6,7 @@ import { claimHead } from "./claim-head.ts";
 import { FEW, shareAhead, withTasks } from "./claim-many.ts";
 import { end, isOutlived, type Mover, unwatchTtl } from "./line.ts";
 import { Overtaken } from "./overtaken.ts";
+import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { sweep } from "./sweep.ts";
 import { fromColumns } from "./text.ts";
 import { type Queue, STARTED, type Tx } from "./tx.ts";
@@ -143,6 +144,7 @@ interface LineRow {
   headers: string | null;
   data: string | null;
   bytes: Uint8Array | null;
+  left: Left | null;
 }
 
 interface KeptRow extends LineRow {
@@ -151,7 +153,7 @@ interface KeptRow extends LineRow {
 
 const COLUMNS = `
   task.created_at, task.group_key, task.expires_at, task.max_attempts, task.idempotency_key, task.content_type,
-  task.headers, task.data, task.bytes`;
+  task.headers, task.data, task.bytes, ${LEFT_BEHIND("head.special", "task.seq")} AS "left"`;
 // What other transactions are about to claim is passed over. The payloads are fetched for the chosen ones only.
 const HEAD_OF_LINE = `
   WITH head AS MATERIALIZED (
@@ -276,6 +278,7 @@ function moverFrom(queue: Queue, row: LineRow): Mover {
     maxAttempts: row.max_attempts,
     key: row.idempotency_key,
     failures: row.failures,
+    stepped: row.special,
   };
 }
 
@@ -345,5 +348,6 @@ function handOver(tx: Tx, { queue, worker }: Terms, row: LineRow, fence: number)
     priority: 0 - row.rank,
     groupKey: row.group_key,
     createdAt: row.created_at,
+    ...leftFrom(row.left),
   };
 }

@@ -14,18 +14,19 @@ export interface Delta {
   flow: Flow;
 }
 
-// OFFSET 0: a subquery that is merged into the outer one would take each line apart sixteen times.
+// OFFSET 0: a subquery that is merged into the outer one would take each line apart eighteen times.
 const INSERT = `
   INSERT INTO dibs.delta (queue, slot, ready, waiting, scheduled, claimed, done, dead, cancelled, expired,
-    added, started, succeeded, failed, wait_ms, service_ms)
-  SELECT d[1], d[2], d[3], d[4], d[5], d[6], d[7], d[8], d[9], d[10], d[11], d[12], d[13], d[14], d[15], d[16]
+    added, started, succeeded, failed, wait_ms, service_ms, parked, verifying)
+  SELECT d[1], d[2], d[3], d[4], d[5], d[6], d[7], d[8], d[9], d[10], d[11], d[12], d[13], d[14], d[15], d[16], d[17],
+    d[18]
   FROM (SELECT string_to_array(line, ',')::int8[] AS d FROM unnest($1::text[]) AS line OFFSET 0) AS each`;
 
 export function writeDeltas(tx: Tx, slot: number, deltas: Delta[]): void {
   const lines = deltas.map(({ queue, depth: d, flow: f }) =>
     [
       [queue, slot, d.ready, d.waiting, d.scheduled, d.claimed, d.done, d.dead, d.cancelled, d.expired],
-      [f.added, f.claimed, f.done, f.failed, f.waitMs, f.serviceMs],
+      [f.added, f.claimed, f.done, f.failed, f.waitMs, f.serviceMs, d.parked, d.verifying],
     ]
       .flat()
       .join(","),
@@ -36,13 +37,16 @@ export function writeDeltas(tx: Tx, slot: number, deltas: Delta[]): void {
 const DEPTH = `
   SELECT sum(ready)::int8 AS ready, sum(waiting)::int8 AS waiting, sum(scheduled)::int8 AS scheduled,
     sum(claimed)::int8 AS claimed, sum(done)::int8 AS done, sum(dead)::int8 AS dead,
-    sum(cancelled)::int8 AS cancelled, sum(expired)::int8 AS expired
+    sum(cancelled)::int8 AS cancelled, sum(expired)::int8 AS expired, sum(parked)::int8 AS parked,
+    sum(verifying)::int8 AS verifying
   FROM (
-    SELECT ready, waiting, scheduled, claimed, done, dead, cancelled, expired FROM dibs.depth WHERE queue = $1
+    SELECT ready, waiting, scheduled, claimed, done, dead, cancelled, expired, parked, verifying
+    FROM dibs.depth WHERE queue = $1
     UNION ALL
-    SELECT ready, waiting, scheduled, claimed, done, dead, cancelled, expired FROM dibs.delta WHERE queue = $1
+    SELECT ready, waiting, scheduled, claimed, done, dead, cancelled, expired, parked, verifying
+    FROM dibs.delta WHERE queue = $1
     UNION ALL
-    SELECT 0, 0, 0, 0, 0, 0, 0, 0
+    SELECT 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
   ) AS part`;
 
 export async function readDepth(tx: Tx, queue: number): Promise<DepthByState> {
@@ -74,15 +78,17 @@ const FOLD = `
   WITH gone AS (
     DELETE FROM dibs.delta WHERE ctid = ANY (ARRAY (SELECT ctid FROM dibs.delta LIMIT $1::int4)) RETURNING *
   ), depths AS (
-    INSERT INTO dibs.depth (queue, ready, waiting, scheduled, claimed, done, dead, cancelled, expired)
+    INSERT INTO dibs.depth
+      (queue, ready, waiting, scheduled, claimed, done, dead, cancelled, expired, parked, verifying)
     SELECT queue, sum(ready), sum(waiting), sum(scheduled), sum(claimed), sum(done), sum(dead), sum(cancelled),
-      sum(expired)
+      sum(expired), sum(parked), sum(verifying)
     FROM gone GROUP BY queue ORDER BY queue
     ON CONFLICT (queue) DO UPDATE SET
       ready = depth.ready + excluded.ready, waiting = depth.waiting + excluded.waiting,
       scheduled = depth.scheduled + excluded.scheduled, claimed = depth.claimed + excluded.claimed,
       done = depth.done + excluded.done, dead = depth.dead + excluded.dead,
-      cancelled = depth.cancelled + excluded.cancelled, expired = depth.expired + excluded.expired
+      cancelled = depth.cancelled + excluded.cancelled, expired = depth.expired + excluded.expired,
+      parked = depth.parked + excluded.parked, verifying = depth.verifying + excluded.verifying
   )
   INSERT INTO dibs.flow (queue, slot, added, started, succeeded, failed, wait_ms, service_ms)
   SELECT queue, slot, sum(added), sum(started), sum(succeeded), sum(failed), sum(wait_ms), sum(service_ms)

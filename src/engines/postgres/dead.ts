@@ -3,6 +3,7 @@ import { type Newcomer, takePlaces } from "./add.ts";
 import { announceTask } from "./line.ts";
 import { type Found, findMany } from "./place.ts";
 import { removeTogether, takeTogether } from "./take-together.ts";
+import { DELETE_ALL_STEPS, withSteps } from "./steps.ts";
 import { fromText, numbers, toText } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -220,16 +221,23 @@ export async function redrive(
   name: string,
   filter: DeadFilter,
   spacing: number,
+  fresh: boolean,
 ): Promise<{ count: number }> {
   const { taken } = await takeTogether(tx, await lettersToMove(tx, name, filter));
   if (taken.length === 0) return { count: 0 };
   const places = await tx.numbers("seq", taken.length);
   tx.send(REDRIVE, numbers(taken.map(({ seq }) => seq)), numbers(places));
   reviveKeys(tx, taken);
+  const seqs = taken.map(({ seq }) => seq);
+  if (fresh) tx.send(DELETE_ALL_STEPS, numbers(seqs));
+  const stepped = fresh ? new Set<number>() : await withSteps(tx, seqs);
   for (const task of taken) announceTask(tx, "task.redriven", task, {});
   await takePlaces(
     tx,
-    taken.map((task, index) => redriven(tx, task, places[index]!, Math.floor(index * spacing))),
+    taken.map((task, index) => ({
+      ...redriven(tx, task, places[index]!, Math.floor(index * spacing)),
+      stepped: stepped.has(task.seq),
+    })),
   );
   return { count: taken.length };
 }

@@ -1,8 +1,17 @@
 import { onItsWay, ontoItself } from "../../core/errors.ts";
-import { type Attempt, type Headers, JSON_TYPE, type TravellingTask } from "../../core/task.ts";
+import {
+  type Attempt,
+  type Headers,
+  JSON_TYPE,
+  type TravellingResult,
+  type TravellingTask,
+} from "../../core/task.ts";
 import { asAges } from "../../core/travel.ts";
+import { decodeAdds } from "../../core/verification.ts";
 import { ledgersOf, type PayloadRow, PAYLOADS } from "./inspect.ts";
+import { NEVER } from "./line.ts";
 import { type Found, findMany, stateOf } from "./place.ts";
+import { leftBehindBy } from "./steps.ts";
 import { removeTogether, takeTogether } from "./take-together.ts";
 import { fromColumns } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -10,25 +19,43 @@ import type { Queue, Tx } from "./tx.ts";
 const ASTRAY = `SELECT destination FROM dibs.leaving WHERE queue = $1 AND destination <> $2 LIMIT 1`;
 const HELD = `SELECT task FROM dibs.leaving WHERE queue = $1 ORDER BY n LIMIT $2`;
 
+/** What asks for a verdict on a result that is still here stays with it: the other store asks for its own. */
+const NOT_ASKING = (table: string): string =>
+  `NOT EXISTS (SELECT 1 FROM dibs.verifying WHERE verifying.asked = ${table}.task)`;
+
 /** Takes the first rows of a state's table, and holds their tasks. What others have their hands on is passed over. */
-function hold(table: "ready" | "kept" | "scheduled", state: string, order: string, due: string): string {
-  const holds = table === "scheduled" ? "taken.holds_group" : "task.group_key IS NOT NULL";
+function hold(table: "ready" | "kept" | "scheduled", order: string): string {
+  const [state, holds, due, signal] =
+    table === "scheduled"
+      ? ["CASE WHEN signal IS NULL THEN 'scheduled' ELSE 'parked' END", "taken.holds_group", "due", "signal"]
+      : ["'ready'", "task.group_key IS NOT NULL", "NULL::int8", "NULL"];
   return `
   WITH taken AS (
     DELETE FROM dibs.${table} WHERE ctid = ANY (ARRAY (
-      SELECT ctid FROM dibs.${table} WHERE queue = $1 ORDER BY ${order} LIMIT $3 FOR UPDATE SKIP LOCKED))
+      SELECT ctid FROM dibs.${table} WHERE queue = $1 AND ${NOT_ASKING(table)}
+      ORDER BY ${order} LIMIT $3 FOR UPDATE SKIP LOCKED))
     RETURNING *)
-  INSERT INTO dibs.leaving (task, due, queue, destination, failures, holds_group, cancelled, state, group_key)
-  SELECT task, ${due}, $1, $2, failures, ${holds}, false, '${state}', task.group_key
+  INSERT INTO dibs.leaving (task, due, signal, queue, destination, failures, holds_group, cancelled, state, group_key)
+  SELECT task, ${due}, ${signal}, $1, $2, failures, ${holds}, false, ${state}, task.group_key
   FROM taken JOIN dibs.task ON task.seq = taken.task ORDER BY ${order.replaceAll(/\w+/g, "taken.$&")}`;
 }
 
 // In this order: whoever is behind the head of a group leaves after it.
 const HOLD = [
   // Before the others of the line, since they are older: they have failed.
-  hold("kept", "ready", "rank, pos", "NULL"),
-  hold("ready", "ready", "rank, pos", "NULL"),
-  hold("scheduled", "scheduled", "pos", "due"),
+  hold("kept", "rank, pos"),
+  hold("ready", "rank, pos"),
+  hold("scheduled", "pos"),
+  `
+  WITH taken AS (
+    DELETE FROM dibs.verifying WHERE ctid = ANY (ARRAY (
+      SELECT ctid FROM dibs.verifying WHERE queue = $1 ORDER BY task LIMIT $3 FOR UPDATE SKIP LOCKED))
+    RETURNING *)
+  INSERT INTO dibs.leaving (task, queue, destination, failures, holds_group, cancelled, state, group_key, started_at,
+    worker, adds, result, result_bytes)
+  SELECT task, $1, $2, failures, task.group_key IS NOT NULL, false, 'verifying', task.group_key, taken.started_at, worker,
+    adds, result, result_bytes
+  FROM taken JOIN dibs.task ON task.seq = taken.task ORDER BY taken.task`,
   // Only where the head is leaving too: were it running here, they would overtake it.
   `
   WITH taken AS (
@@ -87,7 +114,8 @@ async function travelling(tx: Tx, tasks: Found[]): Promise<TravellingTask[]> {
   if (tasks.length === 0) return [];
   const all = tasks.map(({ seq }) => seq);
   const keyed = tasks.filter(({ key }) => key !== null);
-  const [rows, ledgers, keys] = await Promise.all([
+  const results = tasks.filter(({ place }) => stateOf(place) === "verifying").map(({ seq }) => seq);
+  const [rows, ledgers, keys, left, pending] = await Promise.all([
     tx.all<PayloadRow>(PAYLOADS, all),
     ledgersOf(tx, all),
     tx.all<KeyRow>(
@@ -97,11 +125,43 @@ async function travelling(tx: Tx, tasks: Found[]): Promise<TravellingTask[]> {
       keyed.map(({ seq }) => seq),
       tx.now,
     ),
+    leftBehindBy(tx, all),
+    pendingOf(tx, results),
   ]);
   const payloads = new Map(rows.map((row) => [row.seq, row]));
   const held = new Map(keys.map((row) => [row.task, row]));
-  return tasks.map((task) =>
-    describe(tx, task, payloads.get(task.seq)!, ledgers.get(task.seq) ?? [], held.get(task.seq)),
+  return tasks.map((task) => ({
+    ...describe(tx, task, payloads.get(task.seq)!, ledgers.get(task.seq) ?? [], held.get(task.seq)),
+    ...(left.get(task.seq) ?? { steps: [], feedback: null }),
+    pending: pending.get(task.seq) ?? null,
+  }));
+}
+
+interface PendingRow {
+  task: number;
+  started_at: number;
+  worker: string;
+  adds: string | null;
+  result: string | null;
+  result_bytes: Uint8Array | null;
+}
+
+const PENDING = `
+  SELECT task, started_at, worker, adds, result, result_bytes FROM dibs.leaving WHERE task = ANY ($1::int8[])`;
+
+async function pendingOf(tx: Tx, seqs: number[]): Promise<Map<number, TravellingResult>> {
+  if (seqs.length === 0) return new Map();
+  const rows = await tx.all<PendingRow>(PENDING, seqs);
+  return new Map(
+    rows.map((row) => [
+      row.task,
+      {
+        worker: row.worker,
+        startedAgo: tx.now - row.started_at,
+        result: fromColumns(row.result, row.result_bytes),
+        adds: row.adds === null ? [] : decodeAdds(row.adds),
+      },
+    ]),
   );
 }
 
@@ -116,11 +176,11 @@ function describe(
   payload: PayloadRow,
   ledger: Attempt[],
   key: KeyRow | undefined,
-): TravellingTask {
+): Omit<TravellingTask, "steps" | "feedback" | "pending"> {
   const { now } = tx;
   const { place } = task;
   const state = stateOf(place) as TravellingTask["state"];
-  const due = "due" in place ? place.due : null;
+  const due = "due" in place && place.due !== NEVER ? place.due : null;
   return {
     origin: tx.id(task.createdAt, task.seq),
     queue: task.queue.name,
@@ -130,7 +190,7 @@ function describe(
     headers: payload.headers === null ? {} : (JSON.parse(payload.headers) as Headers),
     priority: 0 - task.rank,
     groupKey: task.groupKey,
-    holdsGroup: state === "scheduled" && task.holdsGroup,
+    holdsGroup: (state === "scheduled" || state === "parked") && task.holdsGroup,
     idempotencyKey: task.key,
     holdsKey: key !== undefined,
     keyFor: key && key.forget_at !== null ? key.forget_at - now : null,
@@ -141,6 +201,7 @@ function describe(
     expiresIn: task.expiresAt === null ? null : task.expiresAt - now,
     endedAgo: payload.ended_at === null ? null : now - payload.ended_at,
     result: fromColumns(payload.result, payload.result_bytes),
+    waitsFor: "signal" in place ? place.signal : null,
     ledger: asAges(ledger, now),
     cancelRequested: place.state === "leaving" && place.cancelled,
   };

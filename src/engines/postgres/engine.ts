@@ -250,7 +250,7 @@ class PostgresEngine implements Engine {
         this.#sessions.add(session);
         this.#heart.join(session, op.lease);
       }
-      if (op.verb === "claim" && "ok" in outcome) this.#beside.note((outcome.ok as ClaimOutcome).tasks);
+      if (op.verb === "claim" && "ok" in outcome) this.#beside.note(outcome.ok as ClaimOutcome);
       if (op.verb === "rejoin" && "ok" in outcome && !this.#closed) {
         const { session, lease } = outcome.ok as { session: number; lease: number };
         this.#forget(op.session);

@@ -19,6 +19,7 @@ import {
 import { BOUNDS } from "../../engine/engine.ts";
 import { readFlow } from "./counters.ts";
 import { deadLetters } from "./dead.ts";
+import { NEVER } from "./line.ts";
 import { type Found, findMany, findTask, stateOf } from "./place.ts";
 import { workers } from "./sessions.ts";
 import { fromColumns, fromText } from "./text.ts";
@@ -64,7 +65,8 @@ async function records(tx: Tx, tasks: Found[]): Promise<TaskRecord[]> {
 function record(tx: Tx, task: Found, payload: PayloadRow, latest: Attempt | undefined): TaskRecord {
   const { place } = task;
   const state = stateOf(place);
-  const held = place.state === "claimed" ? place.held : undefined;
+  const held = "held" in place ? place.held : undefined;
+  const attempt = held ?? (place.state === "leaving" ? place : undefined);
   const ended = isEnd(state);
   const last = ended ? latest : undefined;
   return {
@@ -80,10 +82,11 @@ function record(tx: Tx, task: Found, payload: PayloadRow, latest: Attempt | unde
     attempt: ended ? (last?.attempt ?? 0) : task.failures + 1,
     maxAttempts: task.maxAttempts ?? task.queue.policy.maxAttempts,
     createdAt: task.createdAt,
-    dueAt: "due" in place ? place.due : null,
+    dueAt: "due" in place && place.due !== NEVER ? place.due : null,
+    waitsFor: "signal" in place ? place.signal : null,
     expiresAt: task.expiresAt,
-    worker: held?.worker ?? last?.worker ?? null,
-    startedAt: held?.startedAt ?? last?.startedAt ?? null,
+    worker: attempt?.worker ?? last?.worker ?? null,
+    startedAt: attempt?.startedAt ?? last?.startedAt ?? null,
     endedAt: payload.ended_at,
     progress: place.state === "claimed" ? progressFrom(place.progress) : null,
     cancelRequested: held?.cancelled ?? (place.state === "leaving" && place.cancelled),
@@ -194,7 +197,7 @@ type SortKey = (number | string)[];
 /** The page's tasks and one, if there is one more; `key` is where each is in the order. */
 type Page = { task: number; key: SortKey }[];
 
-/** A page, in the order of service (ready), due time (scheduled), group (waiting), arrival (claimed) or end. */
+/** A page, in the order of service (ready), due time (scheduled, parked), group (waiting), arrival (claimed, verifying) or end. */
 export async function list(
   tx: Tx,
   name: string,
@@ -225,6 +228,7 @@ export async function list(
 const NUMBERS = ["number", "number"];
 const KEY_TYPES: Partial<Record<TaskState, string[]>> = {
   claimed: ["number"],
+  verifying: ["number"],
   waiting: ["string", "number"],
 };
 
@@ -253,12 +257,16 @@ const KEPT = `
   SELECT task, rank AS a, pos AS b FROM dibs.kept WHERE queue = $1 AND (rank, pos) > ($2::int8, $3::int8)
   ORDER BY rank, pos LIMIT $4`;
 const SCHEDULED = `
-  SELECT task, due AS a, task AS b FROM dibs.scheduled WHERE queue = $1 AND (due, task) > ($2::int8, $3::int8)
-  ORDER BY due, task LIMIT $4`;
+  SELECT task, due AS a, task AS b FROM dibs.scheduled
+  WHERE queue = $1 AND (due, task) > ($2::int8, $3::int8) AND signal IS NULL ORDER BY due, task LIMIT $4`;
+const PARKED = `
+  SELECT task, due AS a, task AS b FROM dibs.scheduled
+  WHERE queue = $1 AND (due, task) > ($2::int8, $3::int8) AND signal IS NOT NULL ORDER BY due, task LIMIT $4`;
 const WAITING = `
   SELECT task, group_key AS a, pos AS b FROM dibs.waiting WHERE queue = $1 AND (group_key, pos) > ($2::text, $3::int8)
   ORDER BY group_key, pos LIMIT $4`;
 const CLAIMED = `SELECT task FROM dibs.claim WHERE queue = $1 AND task > $2 ORDER BY task LIMIT $3`;
+const VERIFYING = `SELECT task FROM dibs.verifying WHERE queue = $1 AND task > $2 ORDER BY task LIMIT $3`;
 const DONE = `
   SELECT task, ended_at AS a, task AS b FROM dibs.ended
   WHERE queue = $1 AND (ended_at, task) > ($2::int8, $3::int8) AND state = $4 ORDER BY ended_at, task LIMIT $5`;
@@ -281,6 +289,13 @@ function endedPage(state: Exclude<EndState, "dead">): Turn {
   const sql = state === "done" ? DONE : UNDONE;
   return async (tx, queue, start = [FIRST, 0], limit) =>
     inOrder(await tx.all<KeyRow>(sql, queue.id, start[0]!, start[1]!, state, limit));
+}
+
+function byTask(sql: string): Turn {
+  return async (tx, queue, start = [0], limit) => {
+    const rows = await tx.all<{ task: number }>(sql, queue.id, start[0]!, limit);
+    return rows.map(({ task }) => ({ task, key: [task] }));
+  };
 }
 
 async function deadPage(
@@ -306,10 +321,10 @@ const PAGES: Record<TaskState, Turn> = {
     inOrder(await tx.all<KeyRow>(SCHEDULED, queue.id, start[0]!, start[1]!, limit)),
   waiting: async (tx, queue, start = ["", 0], limit) =>
     inOrder(await tx.all<KeyRow>(WAITING, queue.id, start[0]!, start[1]!, limit)),
-  claimed: async (tx, queue, start = [0], limit) => {
-    const rows = await tx.all<{ task: number }>(CLAIMED, queue.id, start[0]!, limit);
-    return rows.map(({ task }) => ({ task, key: [task] }));
-  },
+  parked: async (tx, queue, start = [FIRST, 0], limit) =>
+    inOrder(await tx.all<KeyRow>(PARKED, queue.id, start[0]!, start[1]!, limit)),
+  claimed: byTask(CLAIMED),
+  verifying: byTask(VERIFYING),
   done: endedPage("done"),
   cancelled: endedPage("cancelled"),
   expired: endedPage("expired"),

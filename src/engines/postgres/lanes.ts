@@ -40,7 +40,7 @@ const LOCK = `
  * the order of its operations: so it takes all of them first. Nobody waits for the answer.
  */
 export function lockLanes(tx: Tx, ops: readonly Op[]): void {
-  const settled = ops.flatMap((op) => (op.verb === "settle" ? (tx.place(op.id)?.seq ?? []) : []));
+  const settled = ops.flatMap((op) => (op.verb === "settle" ? seqsOf(tx, op) : []));
   const added = ops.flatMap((op) =>
     op.verb === "add" ? op.tasks.filter(({ groupKey }) => groupKey !== undefined) : [],
   );
@@ -50,6 +50,12 @@ export function lockLanes(tx: Tx, ops: readonly Op[]): void {
   const names = added.map(({ queue }) => toText(queue));
   const keys = added.map(({ groupKey }) => toText(groupKey!));
   tx.send(LOCK, settled, names, keys, tx.now, sweeps ? BOUNDS.sweep : 0);
+}
+
+/** A verdict ends another task, too. */
+function seqsOf(tx: Tx, { id, settlement }: Op<"settle">): number[] {
+  const ids = settlement.kind === "verdict" ? [id, settlement.of.id] : [id];
+  return ids.flatMap((each) => tx.place(each)?.seq ?? []);
 }
 
 interface LaneRow {

@@ -1,8 +1,11 @@
 import { fingerprint } from "../../core/fingerprint.ts";
 import { isExhausted } from "../../core/retry.ts";
 import type { AttemptOutcome, Body, EndState, TaskError, TaskState } from "../../core/task.ts";
+import { isVerificationQueue, NO_VERDICT, refusal } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
+import { askedBy } from "./judged.ts";
 import { takeLanes } from "./lanes.ts";
+import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "./steps.ts";
 import { toColumns, toText } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -26,6 +29,8 @@ export interface Mover {
   /** Its idempotency key. */
   key: string | null;
   failures: number;
+  /** Something is kept for its next run; false where it is known that nothing is. */
+  stepped?: boolean;
 }
 
 /** A task that is claimed. */
@@ -35,11 +40,13 @@ export interface Held extends Mover {
   session: number | null;
   startedAt: number;
   cancelled: boolean;
+  /** Nobody holds it any more: its result waits for a verdict. */
+  isVerifying?: boolean;
 }
 
-/** Its success needs more than its own row: it has a group, or a key. */
-export function isSpecial(task: Pick<Mover, "groupKey" | "key">): boolean {
-  return task.groupKey !== null || task.key !== null;
+/** Its success needs more than its own row: it has a group, a key, or steps. */
+export function isSpecial(task: Pick<Mover, "groupKey" | "key" | "stepped">): boolean {
+  return task.groupKey !== null || task.key !== null || task.stepped === true;
 }
 
 const INSERT_READY = `
@@ -48,7 +55,8 @@ const INSERT_KEPT = `
   INSERT INTO dibs.kept (queue, rank, pos, task, failures, special, until, avoid)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`;
 const INSERT_SCHEDULED = `
-  INSERT INTO dibs.scheduled (queue, pos, task, due, failures, holds_group) VALUES ($1, $2, $3, $4, $5, $6)`;
+  INSERT INTO dibs.scheduled (queue, pos, task, due, failures, holds_group, signal)
+  VALUES ($1, $2, $3, $4, $5, $6, $7)`;
 const INSERT_WAITING = `
   INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures) VALUES ($1, $2, $3, $4, $5, $6)`;
 const LOCK_LANE = `SELECT 1 FROM dibs.lane WHERE queue = $1 AND group_key = $2 FOR UPDATE`;
@@ -85,7 +93,7 @@ export function standBehind(tx: Tx, task: Mover): "waiting" {
 
 async function becomeReady(
   tx: Tx,
-  task: Pick<Mover, "seq" | "queue" | "rank" | "pos" | "failures" | "groupKey" | "key">,
+  task: Pick<Mover, "seq" | "queue" | "rank" | "pos" | "failures" | "groupKey" | "key" | "stepped">,
 ): Promise<void> {
   const { queue, rank, pos, seq, failures } = task;
   const avoid = failures === 0 ? null : await keptFrom(tx, queue, seq, failures);
@@ -102,7 +110,7 @@ async function becomeReady(
 }
 
 const FAILED_BY = `
-  SELECT worker FROM dibs.attempt WHERE task = $1 AND outcome IN ('failed', 'timeout', 'lost')
+  SELECT worker FROM dibs.attempt WHERE task = $1 AND outcome IN ('failed', 'timeout', 'lost', 'refused')
   ORDER BY fence DESC LIMIT $2`;
 const LIVE_WORKERS = `
   SELECT session.worker FROM dibs.serving JOIN dibs.session ON session.id = serving.session
@@ -124,11 +132,18 @@ async function keptFrom(tx: Tx, queue: Queue, seq: number, failures: number): Pr
   return workers.some((worker) => !avoid.includes(worker)) ? avoid : null;
 }
 
-export function schedule(tx: Tx, task: Mover, due: number): "scheduled" {
-  tx.send(INSERT_SCHEDULED, task.queue.id, task.pos, task.seq, due, task.failures, task.holdsGroup);
-  tx.count(task.queue, "scheduled", 1);
+/** Due long after every clock has stopped. */
+export const NEVER = Number.MAX_SAFE_INTEGER;
+
+/** With a `signal` it is parked: that may come first. */
+export function schedule(tx: Tx, task: Mover, due: number, signal?: string): "scheduled" | "parked" {
+  const { queue, pos, seq, failures, holdsGroup } = task;
+  const name = signal === undefined ? null : toText(signal);
+  tx.send(INSERT_SCHEDULED, queue.id, pos, seq, due, failures, holdsGroup, name);
+  const state = signal === undefined ? "scheduled" : "parked";
+  tx.count(queue, state, 1);
   if (due <= tx.now) tx.swept = false;
-  return "scheduled";
+  return state;
 }
 
 /** From here on its time to live is watched. */
@@ -153,6 +168,14 @@ export function dropClaim(tx: Tx, task: Mover): void {
   tx.count(task.queue, "claimed", -1);
 }
 
+const DELETE_VERIFYING = `DELETE FROM dibs.verifying WHERE task = $1`;
+
+/** Its row is locked. */
+export function dropVerifying(tx: Tx, task: Mover): void {
+  tx.send(DELETE_VERIFYING, task.seq);
+  tx.count(task.queue, "verifying", -1);
+}
+
 /** Writes the ledger's row for the claim that ends, and takes the claim off. A success is written by `endDone`. */
 export function closeAttempt(
   tx: Tx,
@@ -160,7 +183,8 @@ export function closeAttempt(
   outcome: Exclude<AttemptOutcome, "done">,
   error: TaskError | null,
 ): void {
-  dropClaim(tx, task);
+  if (task.isVerifying) dropVerifying(tx, task);
+  else dropClaim(tx, task);
   tx.send(
     INSERT_ATTEMPT,
     task.seq,
@@ -175,7 +199,7 @@ export function closeAttempt(
     error && error.stack !== null ? toText(error.stack) : null,
     error && toText(fingerprint(error)),
   );
-  if (outcome === "released" || outcome === "cancelled") return;
+  if (outcome === "released" || outcome === "parked" || outcome === "cancelled") return;
   const flow = tx.flow(task.queue);
   flow.failed++;
   flow.serviceMs += tx.now - task.startedAt;
@@ -185,7 +209,7 @@ export function closeAttempt(
 export async function fail(
   tx: Tx,
   task: Held,
-  outcome: "failed" | "timeout" | "lost",
+  outcome: "failed" | "timeout" | "lost" | "refused",
   error: TaskError,
   delay: number,
 ): Promise<TaskState> {
@@ -201,10 +225,11 @@ export async function fail(
   return comeBack(tx, task, delay);
 }
 
-/** Back in line at its old place, now or later; its group waits for it. */
-export async function comeBack(tx: Tx, task: Mover, delay: number): Promise<TaskState> {
+/** Back in line at its old place, now or later, or when a signal comes; its group waits for it. */
+export async function comeBack(tx: Tx, task: Mover, delay: number, signal?: string): Promise<TaskState> {
   if (isOutlived(tx, task.expiresAt)) return end(tx, task, "expired");
   watchTtl(tx, task);
+  if (signal !== undefined) return schedule(tx, task, Math.min(tx.now + delay, NEVER), signal);
   return delay > 0 ? schedule(tx, task, tx.now + delay) : enter(tx, task);
 }
 
@@ -262,6 +287,8 @@ const END_KEY = `
 /** The group's next task takes its turn, and the idempotency window starts. */
 async function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): Promise<void> {
   tx.count(task.queue, state, 1);
+  // What steps are for is to go on from there: the dead may.
+  if (state !== "dead" && task.stepped !== false) tx.send(DELETE_STEPS, task.seq);
   if (task.key !== null) {
     tx.send(END_KEY, tx.now + BOUNDS.keyAfterEnd, state, task.queue.id, task.key, task.seq);
   }
@@ -273,6 +300,7 @@ async function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): 
     });
   }
   if (task.holdsGroup) await freeGroup(tx, task.queue, task.groupKey!);
+  if (isVerificationQueue(task.queue.name)) await missVerdicts(tx, [task.seq]);
 }
 
 const LAST_ATTEMPT = `
@@ -311,4 +339,26 @@ export function announceTask(
 ): void {
   if (tx.listeners === 0) return;
   tx.announce({ type, at: tx.now, queue: task.queue.name, taskId: tx.id(task.createdAt, task.seq), ...more });
+}
+
+/** Nothing is ever stuck: a result that nobody will judge has failed. */
+export async function missVerdicts(tx: Tx, seqs: readonly number[]): Promise<void> {
+  for (const judged of await askedBy(tx, seqs)) await refuse(tx, judged, NO_VERDICT, 0);
+}
+
+/**
+ * A failed attempt of the worker whose result it is; the next one starts over, and knows why. What came from outside stays:
+ * nobody will say it again.
+ */
+export async function refuse(tx: Tx, task: Held, feedback: string, delay: number): Promise<void> {
+  tx.send(DELETE_TAKEN, task.seq);
+  keepStep(tx, task.seq, "feedback", "", feedback);
+  task.stepped = true;
+  await fail(tx, task, "refused", refusal(feedback), delay);
+}
+
+/** Whatever was said of it. */
+export async function endCancelled(tx: Tx, task: Held): Promise<TaskState> {
+  closeAttempt(tx, task, "cancelled", null);
+  return end(tx, task, "cancelled");
 }

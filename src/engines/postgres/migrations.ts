@@ -78,7 +78,7 @@ export const MIGRATIONS: readonly string[] = [
     queue     int4 NOT NULL,
     rank      int2 NOT NULL,
     failures  int2 NOT NULL,
-    special   bool NOT NULL,       -- it has a group or a key: its success needs more than its own row
+    special   bool NOT NULL,       -- it has a group, a key or steps: its success needs more than its own row
     PRIMARY KEY (queue, rank, pos)
   );
   -- For the age of the oldest: in each rank the first is the oldest, but for those whose place is not their number.
@@ -341,6 +341,55 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE dibs.waiting ADD COLUMN failures int2 NOT NULL DEFAULT 0;
   -- On its way to another store: nobody redrives or discards it.
   ALTER TABLE dibs.dead ADD COLUMN leaving bool NOT NULL DEFAULT false;
+  `,
+  `
+  -- What a handler leaves for its next run, and what others had to say to it. Its task is special wherever it stands.
+  CREATE TABLE dibs.step (
+    task  int8 NOT NULL,
+    kind  text COLLATE "C" NOT NULL,  -- step, signal, lapsed, feedback
+    name  text COLLATE "C" NOT NULL,
+    value text,                       -- at most one of these two
+    bytes bytea,
+    PRIMARY KEY (task, kind, name)
+  );
+
+  -- A parked task is one that is due when it has waited long enough, which may be never, or when this signal comes.
+  ALTER TABLE dibs.scheduled ADD COLUMN signal text;
+
+  -- Successes that wait for a verdict: the attempt, its result, what would be added, and the task that asks for it.
+  CREATE TABLE dibs.verifying (
+    task         int8 PRIMARY KEY,
+    asked        int8 NOT NULL,
+    fence        int8 NOT NULL,
+    started_at   int8 NOT NULL,
+    queue        int4 NOT NULL,
+    failures     int2 NOT NULL,
+    worker       text NOT NULL,
+    adds         text,                -- JSON: core/verification.ts
+    result       text,                -- at most one of these two
+    result_bytes bytea
+  );
+  CREATE INDEX verifying_queue ON dibs.verifying (queue, task);
+  CREATE INDEX verifying_asked ON dibs.verifying (asked);
+
+  -- Its successes are no ends by themselves: they wait for a verdict, or are to be one. Generated, so that it is true
+  -- whoever writes the rest.
+  ALTER TABLE dibs.queue ADD COLUMN judged bool NOT NULL
+    GENERATED ALWAYS AS (name LIKE '%/verify' OR named LIKE '%"verified":true%') STORED;
+  CREATE INDEX queue_judged ON dibs.queue (id) WHERE judged;
+
+  ALTER TABLE dibs.delta ADD COLUMN parked    int4 NOT NULL DEFAULT 0;
+  ALTER TABLE dibs.delta ADD COLUMN verifying int4 NOT NULL DEFAULT 0;
+  ALTER TABLE dibs.depth ADD COLUMN parked    int8 NOT NULL DEFAULT 0;
+  ALTER TABLE dibs.depth ADD COLUMN verifying int8 NOT NULL DEFAULT 0;
+
+  -- Of parked tasks on their way, and of those whose results wait for a verdict.
+  ALTER TABLE dibs.leaving ADD COLUMN signal       text;
+  ALTER TABLE dibs.leaving ADD COLUMN started_at   int8;
+  ALTER TABLE dibs.leaving ADD COLUMN worker       text;
+  ALTER TABLE dibs.leaving ADD COLUMN adds         text;
+  ALTER TABLE dibs.leaving ADD COLUMN result       text;
+  ALTER TABLE dibs.leaving ADD COLUMN result_bytes bytea;
   `,
 ];
 

@@ -1,18 +1,33 @@
 import type { EndState, TaskState } from "../../core/task.ts";
-import { dropClaim, freeGroup, type Held, type Mover, unwatchTtl } from "./line.ts";
+import { isVerificationQueue } from "../../core/verification.ts";
+import { dropClaim, freeGroup, type Held, missVerdicts, type Mover, unwatchTtl } from "./line.ts";
+import { DELETE_STEPS } from "./steps.ts";
+import { fromText } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
 /** Where a task stands: which of the states' tables has it. */
 export type Place =
   | { state: "claimed"; held: Held; progress: { value: number; note: string | null } | null }
+  | { state: "verifying"; held: Held }
   | { state: "ready"; kept: boolean }
   | { state: "scheduled"; due: number }
+  | { state: "parked"; due: number; signal: string }
   | { state: "waiting" }
-  | { state: "leaving"; was: Was; due: number | null; cancelled: boolean }
+  | Leaving
   | { state: EndState };
 
 /** What a task on its way to another store was, and is told to be. */
-type Was = "ready" | "scheduled" | "waiting" | "dead";
+type Was = "ready" | "scheduled" | "parked" | "verifying" | "waiting" | "dead";
+
+interface Leaving {
+  state: "leaving";
+  was: Was;
+  due: number | null;
+  cancelled: boolean;
+  signal: string | null;
+  worker: string | null;
+  startedAt: number | null;
+}
 
 /** As it is told. */
 export function stateOf(place: Place): TaskState {
@@ -29,16 +44,20 @@ const FIND = `
   SELECT task.seq, task.queue, task.created_at, task.priority, coalesce(task.pos, task.seq) AS pos, task.group_key,
     task.expires_at, task.max_attempts, task.idempotency_key,
     claim.fence, claim.failures AS claim_failures, claim.worker, claim.session, claim.started_at, claim.cancelled,
-    claim.progress, claim.note,
+    claim.progress, claim.note, claim.special,
+    verifying.fence AS verifying, verifying.failures AS verifying_failures, verifying.worker AS verifying_worker,
+    verifying.started_at AS verifying_started_at,
     ended.state AS ended, dead.task AS dead,
     ready.failures AS ready_failures, kept.failures AS kept_failures,
-    scheduled.due, scheduled.failures AS scheduled_failures, scheduled.holds_group,
+    scheduled.due, scheduled.failures AS scheduled_failures, scheduled.holds_group, scheduled.signal,
     waiting.failures AS waiting_failures,
     leaving.state AS leaving, leaving.due AS leaving_due, leaving.failures AS leaving_failures,
-    leaving.holds_group AS leaving_holds_group, leaving.cancelled AS leaving_cancelled
+    leaving.holds_group AS leaving_holds_group, leaving.cancelled AS leaving_cancelled,
+    leaving.signal AS leaving_signal, leaving.worker AS leaving_worker, leaving.started_at AS leaving_started_at
   FROM unnest($1::int8[]) WITH ORDINALITY AS wanted (seq, i)
   JOIN dibs.task ON task.seq = wanted.seq
   LEFT JOIN dibs.claim ON claim.task = task.seq
+  LEFT JOIN dibs.verifying ON verifying.task = task.seq
   LEFT JOIN dibs.ended ON ended.task = task.seq
   LEFT JOIN dibs.dead ON dead.task = task.seq
   LEFT JOIN dibs.ready ON ready.queue = task.queue AND ready.rank = -task.priority
@@ -69,6 +88,11 @@ interface FoundRow {
   cancelled: boolean;
   progress: number | null;
   note: string | null;
+  special: boolean;
+  verifying: number | null;
+  verifying_failures: number;
+  verifying_worker: string;
+  verifying_started_at: number;
   ended: Exclude<EndState, "dead"> | null;
   dead: number | null;
   ready_failures: number | null;
@@ -76,12 +100,16 @@ interface FoundRow {
   due: number | null;
   scheduled_failures: number;
   holds_group: boolean;
+  signal: string | null;
   waiting_failures: number | null;
   leaving: Was | null;
   leaving_due: number | null;
   leaving_failures: number;
   leaving_holds_group: boolean;
   leaving_cancelled: boolean;
+  leaving_signal: string | null;
+  leaving_worker: string | null;
+  leaving_started_at: number | null;
 }
 
 export async function findTask(tx: Tx, id: string): Promise<Found | undefined> {
@@ -126,9 +154,24 @@ function foundFrom(tx: Tx, row: FoundRow): Found {
       session: row.session,
       startedAt: row.started_at,
       cancelled: row.cancelled,
+      stepped: row.special,
     };
     const progress = row.progress === null ? null : { value: row.progress, note: row.note };
     return { ...held, place: { state: "claimed", held, progress } };
+  }
+  if (row.verifying !== null) {
+    const held: Held = {
+      ...task,
+      holdsGroup,
+      failures: row.verifying_failures,
+      fence: row.verifying,
+      worker: row.verifying_worker,
+      session: null,
+      startedAt: row.verifying_started_at,
+      cancelled: false,
+      isVerifying: true,
+    };
+    return { ...held, place: { state: "verifying", held } };
   }
   if (row.ended !== null) return { ...task, place: { state: row.ended } };
   if (row.leaving !== null) {
@@ -141,6 +184,9 @@ function foundFrom(tx: Tx, row: FoundRow): Found {
         was: row.leaving,
         due: row.leaving_due,
         cancelled: row.leaving_cancelled,
+        signal: row.leaving_signal && fromText(row.leaving_signal),
+        worker: row.leaving_worker,
+        startedAt: row.leaving_started_at,
       },
     };
   }
@@ -151,11 +197,15 @@ function foundFrom(tx: Tx, row: FoundRow): Found {
     return { ...task, holdsGroup, failures: readyFailures, place: { state: "ready", kept } };
   }
   if (row.due !== null) {
+    const { due } = row;
     return {
       ...task,
       holdsGroup: row.holds_group,
       failures: row.scheduled_failures,
-      place: { state: "scheduled", due: row.due },
+      place:
+        row.signal === null
+          ? { state: "scheduled", due }
+          : { state: "parked", due, signal: fromText(row.signal) },
     };
   }
   return { ...task, failures: row.waiting_failures ?? 0, place: { state: "waiting" } };
@@ -178,6 +228,7 @@ export interface ClaimRow {
   expires_at: number | null;
   max_attempts: number | null;
   idempotency_key: string | null;
+  special: boolean;
 }
 
 /** A claim and its task. Others' locks are waited for, or passed over: `lock` says so. */
@@ -188,7 +239,7 @@ export function selectClaims(
   return `
   SELECT claim.task, claim.queue, claim.failures, claim.fence, claim.started_at, claim.cancelled, claim.session,
     claim.worker, task.created_at, task.priority, coalesce(task.pos, task.seq) AS pos, task.group_key,
-    task.expires_at, task.max_attempts, task.idempotency_key
+    task.expires_at, task.max_attempts, task.idempotency_key, claim.special
   FROM dibs.claim JOIN dibs.task ON task.seq = claim.task
   WHERE ${where} ${lock}`;
 }
@@ -211,6 +262,7 @@ export function heldFrom(tx: Tx, row: ClaimRow): Held {
     session: row.session,
     startedAt: row.started_at,
     cancelled: row.cancelled,
+    stepped: row.special,
   };
 }
 
@@ -223,7 +275,36 @@ const DELETE_DEAD = `DELETE FROM dibs.dead WHERE task = $1`;
 // What is on its way to another store is not moved here, too: found before that, it is looked at again.
 const TAKE_DEAD = `DELETE FROM dibs.dead WHERE task = $1 AND NOT leaving`;
 const DELETE_LEAVING = `DELETE FROM dibs.leaving WHERE task = $1`;
+const TAKE_VERIFYING = `DELETE FROM dibs.verifying WHERE task = $1 AND fence = $2`;
 const LOCK_CLAIM = `SELECT 1 FROM dibs.claim WHERE task = $1 AND fence = $2 FOR UPDATE`;
+const LOCK_VERIFYING = `SELECT 1 FROM dibs.verifying WHERE task = $1 AND fence = $2 FOR UPDATE`;
+const LOCK_READY = `SELECT 1 FROM dibs.ready WHERE queue = $1 AND rank = $2 AND pos = $3 FOR UPDATE`;
+const LOCK_KEPT = `SELECT 1 FROM dibs.kept WHERE queue = $1 AND rank = $2 AND pos = $3 FOR UPDATE`;
+const LOCK_SCHEDULED = `SELECT 1 FROM dibs.scheduled WHERE queue = $1 AND pos = $2 FOR UPDATE`;
+const LOCK_WAITING = `SELECT 1 FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3 FOR UPDATE`;
+
+/** Of a pending task: until the commit it stays where it is. False where somebody has moved it since it was found. */
+export async function lockPlace(tx: Tx, task: Found): Promise<boolean> {
+  return (await lockedRow(tx, task)) !== undefined;
+}
+
+function lockedRow(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): Promise<unknown> {
+  switch (place.state) {
+    case "claimed":
+      return tx.get(LOCK_CLAIM, seq, place.held.fence);
+    case "verifying":
+      return tx.get(LOCK_VERIFYING, seq, place.held.fence);
+    case "ready":
+      return tx.get(place.kept ? LOCK_KEPT : LOCK_READY, queue.id, rank, pos);
+    case "scheduled":
+    case "parked":
+      return tx.get(LOCK_SCHEDULED, queue.id, pos);
+    case "waiting":
+      return tx.get(LOCK_WAITING, queue.id, groupKey, pos);
+    default:
+      return Promise.resolve(undefined);
+  }
+}
 
 /**
  * Takes a task out of the state it is in, unless somebody else did so first: then it answers false. Its group, if
@@ -239,7 +320,7 @@ export async function takeOut(tx: Tx, task: Found): Promise<boolean> {
   if ((await deleteFrom(tx, task)) === 0) return false;
   if (place.state === "leaving" && place.was === "dead") tx.send(DELETE_DEAD, task.seq);
   tx.count(task.queue, stateOf(place), -1);
-  if (["ready", "scheduled", "waiting"].includes(place.state)) unwatchTtl(tx, task.seq, task.expiresAt);
+  if (isPending(task)) unwatchTtl(tx, task.seq, task.expiresAt);
   return true;
 }
 
@@ -248,7 +329,10 @@ function deleteFrom(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): 
     case "ready":
       return tx.run(place.kept ? DELETE_KEPT : DELETE_READY, queue.id, rank, pos);
     case "scheduled":
+    case "parked":
       return tx.run(DELETE_SCHEDULED, queue.id, pos);
+    case "verifying":
+      return tx.run(TAKE_VERIFYING, seq, place.held.fence);
     case "waiting":
       return tx.run(DELETE_WAITING, queue.id, groupKey, pos);
     case "dead":
@@ -260,7 +344,7 @@ function deleteFrom(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): 
   }
 }
 
-const PENDING: ReadonlySet<string> = new Set(["ready", "waiting", "scheduled"]);
+const PENDING: ReadonlySet<string> = new Set(["ready", "waiting", "scheduled", "parked"]);
 
 /** In line, or behind its group's head. */
 export function isPending({ place }: Found): boolean {
@@ -298,8 +382,10 @@ export async function remove(tx: Tx, task: Found): Promise<boolean> {
 export async function removeTaken(tx: Tx, task: Found): Promise<void> {
   tx.send(DELETE_TASK, task.seq);
   tx.send(DELETE_LEDGER, task.seq);
+  tx.send(DELETE_STEPS, task.seq);
   if (task.key !== null) tx.send(DELETE_KEY, task.queue.id, task.key, task.seq);
   if (task.holdsGroup && !(await isFollowed(tx, task))) await freeGroup(tx, task.queue, task.groupKey!);
+  if (isVerificationQueue(task.queue.name)) await missVerdicts(tx, [task.seq]);
 }
 
 const LEAVING_BEHIND = `SELECT 1 FROM dibs.leaving WHERE queue = $1 AND group_key = $2 AND holds_group LIMIT 1`;

@@ -13,7 +13,7 @@ interface Success {
 
 /**
  * Settles successes that follow each other all at once, from `from` on; answers none where there are none.
- * Most are alike: not special, not cancelled. The others are settled `alone`; since nothing is added by any of
+ * Most are alike: not special, not cancelled, not to be judged. The others are settled `alone`; since nothing is added by any of
  * them, the order makes no difference.
  */
 export async function settleTogether(
@@ -51,13 +51,15 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
   return successes;
 }
 
-// Where somebody listens, events tell of each: then none is settled here.
+// Where somebody listens, events tell of each: then none is settled here. Nor are those that wait for a verdict or are
+// one; which these are is asked of the table, since the statement may be sent before the queues are known.
 const END_ALL = `
   WITH moment AS MATERIALIZED (SELECT ${STARTED("$1")} AS now), settled AS (
     DELETE FROM dibs.claim
     USING unnest($2::int8[], $3::int8[], $4::text[], $5::bytea[]) AS word (task, fence, result, bytes)
     WHERE claim.task = word.task AND claim.fence = word.fence AND NOT claim.special AND NOT claim.cancelled
       AND NOT EXISTS (SELECT 1 FROM dibs.listener)
+      AND claim.queue <> ALL (ARRAY (SELECT id FROM dibs.queue WHERE judged))
     RETURNING claim.task, claim.queue, claim.started_at, claim.failures, claim.fence, claim.worker, word.result,
       word.bytes
   ), done AS (

@@ -9,15 +9,17 @@ import {
   comeBack,
   die,
   dropClaim,
-  end,
+  endCancelled,
   endDone,
   fail,
   type Held,
 } from "./line.ts";
+import { park } from "./park.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "./place.ts";
 import { fanOut } from "./publish.ts";
 import { toText } from "./text.ts";
 import type { Tx } from "./tx.ts";
+import { askForVerdict, settleVerdict } from "./verify.ts";
 
 export async function settle(
   tx: Tx,
@@ -28,8 +30,8 @@ export async function settle(
   const task = await heldTask(tx, id, fence);
   const { ended } = tx.hint;
   const state = await settleAs(tx, task, settlement);
-  // Whoever settles a task is told its state, and need not be hinted at it.
-  if (!ended) delete tx.hint.ended;
+  // Whoever settles a task is told its state, and need not be hinted at it. A verdict ends another one.
+  if (!ended && settlement.kind !== "verdict") delete tx.hint.ended;
   return { state };
 }
 
@@ -43,6 +45,10 @@ async function settleAs(tx: Tx, task: Held, settlement: Settlement): Promise<Tas
       return settleReject(tx, task, settlement);
     case "release":
       return settleRelease(tx, task, settlement.started);
+    case "park":
+      return park(tx, task, settlement);
+    case "verdict":
+      return settleVerdict(tx, task, settlement);
   }
 }
 
@@ -68,6 +74,7 @@ async function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "
   }
   const added = adds && (await fanOut(tx, adds));
   if (added) await checkAdds(tx, added);
+  if (task.queue.policy.verified) return askForVerdict(tx, task, settlement);
   dropClaim(tx, task);
   await endDone(tx, task, result);
   if (added) await add(tx, added);
@@ -90,11 +97,6 @@ export async function settleRelease(tx: Tx, task: Held, started: boolean): Promi
   else dropClaim(tx, task);
   announceTask(tx, "task.released", task, { worker: task.worker });
   return comeBack(tx, task, 0);
-}
-
-async function endCancelled(tx: Tx, task: Held): Promise<TaskState> {
-  closeAttempt(tx, task, "cancelled", null);
-  return end(tx, task, "cancelled");
 }
 
 const EXTEND = `UPDATE dibs.claim SET deadline = $1 WHERE task = $2`;

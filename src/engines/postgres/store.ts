@@ -27,6 +27,7 @@ import { takeUp } from "./inbox.ts";
 import { Floors } from "./floors.ts";
 import { ends, get, history, list, stats } from "./inspect.ts";
 import type { Link } from "./link.ts";
+import { signal, step, steps } from "./park.ts";
 import { publish } from "./publish.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { beat, join, leave, reconcile, rejoin, workers } from "./sessions.ts";
@@ -34,6 +35,7 @@ import { settleTogether } from "./settle-together.ts";
 import { extend, progress, settle } from "./settle.ts";
 import { subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { Tx, type TxOptions } from "./tx.ts";
+import { verifying } from "./verify.ts";
 
 type Answer<V extends VerbName> = Verbs[V]["out"] | Promise<Verbs[V]["out"]>;
 type Handlers = { [V in VerbName]: (tx: Tx, op: Verbs[V]["in"]) => Answer<V> };
@@ -53,13 +55,17 @@ const HANDLERS: Handlers = {
   settle: (tx, op) => settle(tx, op.id, op.fence, op.settlement),
   extend: (tx, op) => extend(tx, op.id, op.fence, op.lease),
   progress: (tx, op) => progress(tx, op.id, op.fence, op.value, op.note),
+  step: (tx, op) => step(tx, op.id, op.fence, op.name, op.value),
+  steps: (tx, op) => steps(tx, op.id),
+  signal: (tx, op) => signal(tx, op.id, op.name, op.value),
+  verifying: (tx, op) => verifying(tx, op),
   cancel: (tx, op) => cancel(tx, op.id),
   get: (tx, op) => get(tx, op.id),
   ends: (tx, op) => ends(tx, op.ids),
   history: (tx, op) => history(tx, op.id),
   list: (tx, op) => list(tx, op.queue, op.state, op.filter, op.after, op.limit),
   patterns: (tx, op) => patterns(tx, op.queue, op.by, op.limit),
-  redrive: (tx, op) => redrive(tx, op.queue, op.filter, op.spacing),
+  redrive: (tx, op) => redrive(tx, op.queue, op.filter, op.spacing, op.fresh ?? false),
   discard: (tx, op) => discard(tx, op.queue, op.filter),
   depart: (tx, op) => depart(tx, op.queue, op.to, op.limit),
   arrive: (tx, op) => arrive(tx, op.tasks),

@@ -3,6 +3,8 @@ import { BOUNDS } from "../../engine/engine.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
 import { end, enter, fail, type Held, type Mover, standBehind } from "./line.ts";
 import { type ClaimRow, findMany, heldFrom, selectClaims, takePending } from "./place.ts";
+import { keepStep } from "./steps.ts";
+import { fromText } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** The earliest of everything that time brings. Times of `hand` and `session` are awake, the others the calendar's. */
@@ -147,10 +149,13 @@ interface DueRow {
   group_key: string | null;
   idempotency_key: string | null;
   created_at: number;
+  signal: string | null;
+  stepped: boolean;
 }
 
 const DUE = `
-  SELECT scheduled.queue, scheduled.pos, task, failures, holds_group, priority, group_key, idempotency_key, created_at
+  SELECT scheduled.queue, scheduled.pos, task, failures, holds_group, priority, group_key, idempotency_key, created_at,
+    signal, EXISTS (SELECT 1 FROM dibs.step WHERE step.task = scheduled.task) AS stepped
   FROM dibs.scheduled JOIN dibs.task ON task.seq = scheduled.task
   WHERE due <= $1 ORDER BY due, task LIMIT $2 FOR UPDATE OF scheduled SKIP LOCKED`;
 const DELETE_SCHEDULED = `
@@ -172,7 +177,8 @@ async function promoteDue(tx: Tx): Promise<void> {
   const free = new Set((await takeLanes(tx, [...lanes.values()])).taken.map(laneName));
   for (const row of rows) {
     const queue = tx.queueOf(row.queue);
-    tx.count(queue, "scheduled", -1);
+    tx.count(queue, row.signal === null ? "scheduled" : "parked", -1);
+    if (row.signal !== null) keepStep(tx, row.task, "lapsed", fromText(row.signal), null);
     const task = promoted(queue, row);
     // A delayed task joins its group when it is due: behind those that are there by then.
     if (joining.includes(row)) {
@@ -206,6 +212,7 @@ function promoted(queue: Queue, row: DueRow): Mover {
     maxAttempts: null,
     key: row.idempotency_key,
     failures: row.failures,
+    stepped: row.stepped || row.signal !== null,
   };
 }
 

@@ -1,10 +1,12 @@
-import { freeGroup } from "./line.ts";
+import { isVerificationQueue } from "../../core/verification.ts";
+import { freeGroup, missVerdicts } from "./line.ts";
 import { type Found, isFollowed, isPending, stateOf } from "./place.ts";
+import { DELETE_ALL_STEPS } from "./steps.ts";
 import { numbers } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
 /** A place in which a task can be found and taken out of with others, by set statements. */
-type Spot = "ready" | "kept" | "scheduled" | "waiting" | "dead" | "leaving" | "ended";
+type Spot = "ready" | "kept" | "scheduled" | "waiting" | "verifying" | "dead" | "leaving" | "ended";
 
 const BY_PLACE = (table: string): string => `
   DELETE FROM dibs.${table} USING unnest($1::int4[], $2::int2[], $3::int8[]) AS old (queue, rank, pos)
@@ -19,6 +21,7 @@ const TAKE: Record<Spot, string> = {
   DELETE FROM dibs.waiting USING unnest($1::int4[], $2::text[], $3::int8[]) AS old (queue, group_key, pos)
   WHERE waiting.queue = old.queue AND waiting.group_key = old.group_key COLLATE "C" AND waiting.pos = old.pos
   RETURNING waiting.task`,
+  verifying: `DELETE FROM dibs.verifying WHERE task = ANY ($1::int8[]) RETURNING task`,
   dead: `DELETE FROM dibs.dead WHERE task = ANY ($1::int8[]) AND NOT leaving RETURNING task`,
   leaving: `DELETE FROM dibs.leaving WHERE task = ANY ($1::int8[]) RETURNING task`,
   ended: `DELETE FROM dibs.ended WHERE task = ANY ($1::int8[]) RETURNING task`,
@@ -34,6 +37,8 @@ function spotOf({ place }: Found): Spot | undefined {
       return undefined;
     case "ready":
       return place.kept ? "kept" : "ready";
+    case "parked":
+      return "scheduled";
     case "done":
     case "cancelled":
     case "expired":
@@ -85,6 +90,7 @@ function seqsOf(tasks: Found[]): string {
 
 const REMOVE = [
   `DELETE FROM dibs.attempt WHERE task = ANY ($1::int8[])`,
+  DELETE_ALL_STEPS,
   `
   DELETE FROM dibs.idempotency USING dibs.task
   WHERE task.seq = ANY ($1::int8[]) AND idempotency.queue = task.queue AND idempotency.key = task.idempotency_key
@@ -101,4 +107,10 @@ export async function removeTogether(tx: Tx, tasks: Found[]): Promise<void> {
   for (const task of groups.values()) {
     if (!(await isFollowed(tx, task))) await freeGroup(tx, task.queue, task.groupKey!);
   }
+  const asking = tasks.filter(({ queue }) => isVerificationQueue(queue.name));
+  if (asking.length > 0)
+    await missVerdicts(
+      tx,
+      asking.map(({ seq }) => seq),
+    );
 }

@@ -4,6 +4,7 @@ import { claimLost, invalid } from "../../core/errors.ts";
 import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
 import type { QueuePolicy } from "../../core/policy.ts";
 import { formatTaskId, parseTaskId } from "../../core/task-id.ts";
+import { encodeAdds, isVerificationQueue, verificationTask } from "../../core/verification.ts";
 import { copiesOf } from "../../core/topic.ts";
 import type { AddedTask, Addition, Body, EndState, NewMessage, NewTask, TaskState } from "../../core/task.ts";
 import { BOUNDS, type Settlement } from "../../engine/engine.ts";
@@ -158,9 +159,14 @@ export class Within {
     if (!held.cancelled && result !== null && isLarger(result, policy.maxPayload)) {
       throw tooLarge("The result", result, policy.maxPayload, held.queue_name);
     }
+    // It would end without a verdict, and what it asks about would have to be moved: others' rows.
+    if (isVerificationQueue(held.queue_name))
+      throw invalid("A verdict cannot be part of a transaction of yours.");
+    if (!held.cancelled && policy.verified) return this.#askForVerdict(id, held, settlement);
     if (!held.cancelled && adds.length > 0) await this.add(await this.#fanOut(adds));
     const state = held.cancelled ? "cancelled" : "done";
     await this.#all(DELETE_CLAIM, held.task);
+    if (held.special) await this.#all(DELETE_STEPS, held.task);
     if (held.cancelled) await this.#all(INSERT_ATTEMPT, held.task, this.#now, JSON.stringify(held));
     await this.#all(INSERT_ENDED, JSON.stringify({ ...held, state, ...resultOf(held, result) }), this.#now);
     if (held.idempotency_key !== null) {
@@ -180,6 +186,25 @@ export class Within {
     if (held.group_key !== null) await this.#all(FREE_LATER, held.queue, held.group_key);
     await this.#leave();
     return { state };
+  }
+
+  /** In a verified queue the result and what it adds are kept back: see verify.ts. */
+  async #askForVerdict(
+    id: string,
+    held: HeldRow,
+    { result, adds = [] }: Settlement & { kind: "done" },
+  ): Promise<{ state: TaskState }> {
+    const tasks = await this.#fanOut(adds);
+    await this.#check(tasks, await this.#around.queues([...new Set(tasks.map((task) => task.queue))]));
+    const [asking] = await this.add([verificationTask(held.queue_name, { id, fence: Number(held.fence) })]);
+    const { seq: asked } = parseTaskId(asking!.id, this.#salt)!;
+    const kept = adds.length > 0 ? encodeAdds(adds) : null;
+    const row = { ...held, asked, adds: kept, ...resultOf(held, result) };
+    await this.#all(INSERT_VERIFYING, JSON.stringify(row));
+    await this.#all(DELETE_CLAIM, held.task);
+    await this.#all(DELTA_VERIFYING, held.queue, Math.floor(this.#now / BOUNDS.rateSlot));
+    await this.#leave();
+    return { state: "verifying" };
   }
 
   #id(createdAt: number, seq: number): string {
@@ -248,16 +273,23 @@ interface HeldRow {
   failures: number;
   worker: string;
   cancelled: boolean;
+  special: boolean;
   group_key: string | null;
   idempotency_key: string | null;
 }
 
 const HELD = `
   SELECT claim.task::text, claim.queue, queue.name AS queue_name, claim.fence::text, claim.started_at::text,
-    claim.failures, claim.worker, claim.cancelled, task.group_key, task.idempotency_key
+    claim.failures, claim.worker, claim.cancelled, claim.special, task.group_key, task.idempotency_key
   FROM dibs.claim JOIN dibs.task ON task.seq = claim.task JOIN dibs.queue ON queue.id = claim.queue
   WHERE claim.task = $1::int8 AND claim.fence = $2::int8 FOR UPDATE OF claim`;
 const DELETE_CLAIM = `DELETE FROM dibs.claim WHERE task = $1::int8`;
+const DELETE_STEPS = `DELETE FROM dibs.step WHERE task = $1::int8`;
+const INSERT_VERIFYING = `
+  INSERT INTO dibs.verifying (task, asked, fence, started_at, queue, failures, worker, adds, result, result_bytes)
+  SELECT task, asked, fence, started_at, queue, failures, worker, adds, result, decode(result_bytes, 'base64')
+  FROM json_to_record($1::text::json) AS held (task int8, asked int8, fence int8, started_at int8, queue int4, failures int2,
+    worker text, adds text, result text, result_bytes text)`;
 const INSERT_ATTEMPT = `
   INSERT INTO dibs.attempt (task, fence, attempt, worker, started_at, ended_at, outcome)
   SELECT $1::int8, fence, failures + 1, worker, started_at, $2::int8, 'cancelled'
@@ -276,6 +308,10 @@ const DELTA = `
   INSERT INTO dibs.delta (queue, slot, ready, waiting, scheduled, claimed, done, dead, cancelled, expired,
     added, started, succeeded, failed, wait_ms, service_ms)
   VALUES ($1::int4, $2::int8, 0, 0, 0, -1, $3::int4, 0, $4::int4, 0, 0, 0, $3::int4, 0, 0, $5::int8)`;
+const DELTA_VERIFYING = `
+  INSERT INTO dibs.delta (queue, slot, ready, waiting, scheduled, claimed, done, dead, cancelled, expired,
+    added, started, succeeded, failed, wait_ms, service_ms, verifying)
+  VALUES ($1::int4, $2::int8, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1)`;
 const FREE_LATER = `INSERT INTO dibs.inbox (queue, group_key) VALUES ($1::int4, $2)`;
 
 function rowOf(task: NewTask, more: object): object {

@@ -6,7 +6,7 @@ import { BOUNDS } from "../../engine/engine.ts";
 import { asked, findJudged } from "./held.ts";
 import { endPart, isCalledOff } from "./runs.ts";
 import { SPECIAL } from "./special.ts";
-import { DELETE_STEPS, keepStep } from "./steps.ts";
+import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "./steps.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** How a task moves between the states. Each verb is written in these words. */
@@ -325,9 +325,12 @@ export function missVerdict(tx: Tx, of: Verified | undefined): void {
   if (judged) refuse(tx, judged, NO_VERDICT, 0);
 }
 
-/** A failed attempt of the worker whose result it is; the next one starts over, and knows why. */
+/**
+ * A failed attempt of the worker whose result it is; the next one starts over, and knows why. What came from outside stays:
+ * nobody will say it again.
+ */
 export function refuse(tx: Tx, task: Held, feedback: string, delay: number): void {
-  tx.run(DELETE_STEPS, task.seq);
+  tx.run(DELETE_TAKEN, task.seq);
   keepStep(tx, task.seq, "feedback", "", feedback);
   fail(tx, task, "refused", refusal(feedback), delay);
 }

@@ -53,7 +53,7 @@ export function checkVerdict(
     checkAdded(turn, expectedAdds(turn.books, adds), null);
     return;
   }
-  judged.steps.clear();
+  startOver(judged);
   judged.feedback = verdict.feedback;
   endClaim(turn, judged, "refused", verdict.delay);
 }
@@ -69,8 +69,13 @@ export function checkMissed(turn: Turn): void {
     if (!judged?.pending || judged.pending.holder.fence !== of!.fence) continue;
     judged.holder = judged.pending.holder;
     judged.pending = null;
-    judged.steps.clear();
+    startOver(judged);
     judged.feedback = NO_VERDICT;
     endClaim(turn, judged, "refused");
   }
+}
+
+/** Without the steps that led to what was refused; what came from outside stays. */
+function startOver({ steps }: Entry): void {
+  for (const name of steps.keys()) if (name.startsWith("step ")) steps.delete(name);
 }

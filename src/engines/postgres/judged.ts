@@ -1,0 +1,68 @@
+import type { Verified } from "../../core/verification.ts";
+import type { Held } from "./line.ts";
+import type { Tx } from "./tx.ts";
+
+interface JudgedRow {
+  task: number;
+  fence: number;
+  started_at: number;
+  failures: number;
+  worker: string;
+  adds: string | null;
+  result: string | null;
+  result_bytes: Uint8Array | null;
+  queue: number;
+  created_at: number;
+  priority: number;
+  pos: number;
+  group_key: string | null;
+  expires_at: number | null;
+  max_attempts: number | null;
+  idempotency_key: string | null;
+}
+
+/** A task whose result waits for a verdict, in nobody else's hands until the commit. */
+export type Judged = Held & { pending: Pick<JudgedRow, "adds" | "result" | "result_bytes"> };
+
+const SELECT = `
+  SELECT verifying.*, task.created_at, task.priority, coalesce(task.pos, task.seq) AS pos, task.group_key,
+    task.expires_at, task.max_attempts, task.idempotency_key
+  FROM dibs.verifying JOIN dibs.task ON task.seq = verifying.task`;
+const BY_ATTEMPT = `${SELECT} WHERE verifying.task = $1 AND verifying.fence = $2 FOR UPDATE OF verifying`;
+const ASKED_BY = `${SELECT} WHERE verifying.asked = ANY ($1::int8[]) ORDER BY verifying.task FOR UPDATE OF verifying`;
+
+/** The task that a verdict is about, if it still waits for it. */
+export async function findJudged(tx: Tx, { id, fence }: Verified): Promise<Judged | undefined> {
+  const place = tx.place(id);
+  if (!place || !Number.isSafeInteger(fence)) return undefined;
+  const row = await tx.get<JudgedRow>(BY_ATTEMPT, place.seq, fence);
+  return row && row.created_at === place.createdAt ? judgedFrom(tx, row) : undefined;
+}
+
+/** Those that these tasks ask for verdicts on. */
+export async function askedBy(tx: Tx, seqs: readonly number[]): Promise<Judged[]> {
+  return (await tx.all<JudgedRow>(ASKED_BY, [...seqs])).map((row) => judgedFrom(tx, row));
+}
+
+function judgedFrom(tx: Tx, row: JudgedRow): Judged {
+  return {
+    seq: row.task,
+    queue: tx.queueOf(row.queue),
+    createdAt: row.created_at,
+    rank: 0 - row.priority,
+    pos: row.pos,
+    groupKey: row.group_key,
+    holdsGroup: row.group_key !== null,
+    expiresAt: row.expires_at,
+    maxAttempts: row.max_attempts,
+    key: row.idempotency_key,
+    failures: row.failures,
+    fence: row.fence,
+    worker: row.worker,
+    session: null,
+    startedAt: row.started_at,
+    cancelled: false,
+    isVerifying: true,
+    pending: row,
+  };
+}

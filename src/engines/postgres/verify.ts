@@ -1,0 +1,94 @@
+import { taskNotFound } from "../../core/task-not-found.ts";
+import type { Addition, Body, TaskRecord, TaskState } from "../../core/task.ts";
+import { decodeAdds, encodeAdds, verificationTask, type Verified } from "../../core/verification.ts";
+import type { Settlement } from "../../engine/engine.ts";
+import { add, checkAdds } from "./add.ts";
+import { get } from "./inspect.ts";
+import {
+  announceTask,
+  dropClaim,
+  dropVerifying,
+  endCancelled,
+  endDone,
+  type Held,
+  type Mover,
+  refuse,
+} from "./line.ts";
+import { findJudged, type Judged } from "./judged.ts";
+import { fanOut } from "./publish.ts";
+import { fromColumns, toColumns } from "./text.ts";
+import type { Tx } from "./tx.ts";
+
+const INSERT = `
+  INSERT INTO dibs.verifying (task, asked, fence, started_at, queue, failures, worker, adds, result, result_bytes)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`;
+
+/** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group. */
+export async function askForVerdict(
+  tx: Tx,
+  task: Held,
+  { result, adds }: Settlement & { kind: "done" },
+): Promise<TaskState> {
+  dropClaim(tx, task);
+  await insertVerifying(tx, task, result, adds ?? []);
+  return "verifying";
+}
+
+type Attempted = Mover & Pick<Held, "fence" | "startedAt" | "worker">;
+
+/** Waits for a verdict on this, which is asked for. */
+export async function insertVerifying(
+  tx: Tx,
+  task: Attempted,
+  result: Body | null,
+  adds: readonly Addition[],
+): Promise<void> {
+  const { seq, queue, failures, fence, startedAt, worker } = task;
+  announceTask(tx, "task.verifying", task, { worker });
+  const [asking] = await add(tx, [verificationTask(queue.name, { id: tx.id(task.createdAt, seq), fence })]);
+  const asked = tx.place(asking!.id)!.seq;
+  const kept = adds.length > 0 ? encodeAdds(adds) : null;
+  tx.send(INSERT, seq, asked, fence, startedAt, queue.id, failures, worker, kept, ...toColumns(result));
+  tx.count(queue, "verifying", 1);
+}
+
+/** The verifier's own task ends with it; the one it judged, if it still waits for this. */
+export async function settleVerdict(
+  tx: Tx,
+  task: Held,
+  verdict: Settlement & { kind: "verdict" },
+): Promise<TaskState> {
+  if (task.cancelled) return endCancelled(tx, task);
+  const judged = await findJudged(tx, verdict.of);
+  if (judged && verdict.accepted) await accept(tx, judged);
+  if (judged && !verdict.accepted) await refuse(tx, judged, verdict.feedback, verdict.delay);
+  dropClaim(tx, task);
+  return endDone(tx, task, null);
+}
+
+async function accept(tx: Tx, task: Judged): Promise<void> {
+  const { adds: text, result, result_bytes: bytes } = task.pending;
+  // Those who subscribe by now.
+  const adds = text === null ? [] : await fanOut(tx, decodeAdds(text));
+  // Checked when they were said, but a queue may have filled up since.
+  await checkAdds(tx, adds);
+  dropVerifying(tx, task);
+  await endDone(tx, task, fromColumns(result, bytes));
+  await add(tx, adds);
+}
+
+const RESULT = `SELECT result, result_bytes FROM dibs.verifying WHERE task = $1 AND fence = $2`;
+
+/** To be judged: only the result of the attempt that is named. */
+export async function verifying(
+  tx: Tx,
+  { id, fence }: Verified,
+): Promise<{ task: TaskRecord; result: Body | null }> {
+  const place = tx.place(id);
+  const row =
+    place && Number.isSafeInteger(fence)
+      ? await tx.get<{ result: string | null; result_bytes: Uint8Array | null }>(RESULT, place.seq, fence)
+      : undefined;
+  if (!row) throw taskNotFound(id);
+  return { task: await get(tx, id), result: fromColumns(row.result, row.result_bytes) };
+}

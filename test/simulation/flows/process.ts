@@ -1,0 +1,100 @@
+import { createBroker } from "../../../src/broker/broker.ts";
+import type { Clock } from "../../../src/core/clock.ts";
+import { SILENT } from "../../../src/core/logger.ts";
+import { Dibs } from "../../../src/api/dibs.ts";
+import type { Engine, Hint, Op, Outcome, Outcomes } from "../../../src/engine/engine.ts";
+import type { World } from "./world.ts";
+
+/** At which of its calls to the engine a process dies: when nothing of it has happened, or when all has, unheard. */
+export interface Crash {
+  call: number;
+  when: "before" | "after";
+}
+
+/** What does not hear from a dead process waits for ever. */
+const NEVER_HEARD = new Promise<never>(() => {});
+
+/**
+ * A process that has opened the world's store: handles, workers, a broker, and an engine whose calls are counted. When
+ * it dies, nothing that it still runs has any effect: no call, no timer, no heartbeat.
+ */
+export class Process {
+  readonly dibs: Dibs;
+  calls = 0;
+  isDead = false;
+  readonly #world: World;
+  readonly #crash: Crash | undefined;
+  readonly #beats = new Map<number, () => void>();
+  #listener: (hint: Hint) => void = () => {};
+  readonly #died = Promise.withResolvers<void>();
+
+  constructor(world: World, crash?: Crash) {
+    this.#world = world;
+    this.#crash = crash;
+    const port = createBroker(this.#engine(), { clock: this.#clock(), random: () => 0, pollEvery: 5_000 });
+    this.dibs = new Dibs(port, SILENT);
+    world.processes.push(this);
+  }
+
+  die(): Promise<never> {
+    this.isDead = true;
+    for (const stop of this.#beats.values()) stop();
+    this.#died.resolve();
+    return NEVER_HEARD;
+  }
+
+  hear(hint: Hint): void {
+    if (!this.isDead) this.#listener(hint);
+  }
+
+  #clock(): Clock {
+    const { clock } = this.#world;
+    return {
+      read: () => clock.read(),
+      after: (ms, fn) => clock.after(ms, () => this.isDead || fn()),
+      standStill: (work) => clock.standStill(Promise.race([work, this.#died.promise])),
+    };
+  }
+
+  #engine(): Engine {
+    return {
+      depth: 2,
+      onHint: (listener) => (this.#listener = listener),
+      run: <const Ops extends readonly Op[]>(ops: Ops) => this.#run(ops) as Promise<Outcomes<Ops>>,
+      close: async () => {},
+    };
+  }
+
+  async #run(ops: readonly Op[]): Promise<Outcome[]> {
+    if (this.isDead) return NEVER_HEARD;
+    const isLast = ++this.calls === this.#crash?.call;
+    if (isLast && this.#crash!.when === "before") return this.die();
+    const { outcomes, hint } = await this.#world.run(ops, this);
+    if (isLast) return this.die();
+    if (this.isDead) return NEVER_HEARD;
+    ops.forEach((op, index) => this.#followSession(op, outcomes[index]!));
+    this.hear(hint);
+    return outcomes;
+  }
+
+  #followSession(op: Op, outcome: Outcome): void {
+    if (op.verb === "join" && "ok" in outcome)
+      this.#keepBeating((outcome.ok as { session: number }).session, op.lease / 3);
+    if (op.verb === "leave") this.#beats.get(op.session)?.();
+  }
+
+  /** As the engines do, from beside the process's own work: these are no calls of the flow. */
+  #keepBeating(session: number, every: number): void {
+    const beat = (): void => {
+      if (this.isDead) return;
+      this.#keepBeating(session, every);
+      const ran = this.#world.run([{ verb: "beat", sessions: [session] }], this);
+      this.#world.clock.standStill(ran);
+      void ran.then(({ outcomes, hint }) => {
+        const [outcome] = outcomes as Outcomes<[Op<"beat">]>;
+        this.hear({ ...hint, notices: "ok" in outcome ? outcome.ok.notices : [] });
+      });
+    };
+    this.#beats.set(session, this.#world.clock.after(every, beat));
+  }
+}

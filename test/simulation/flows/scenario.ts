@@ -1,0 +1,48 @@
+import { Random } from "../random.ts";
+
+/** What a flow does, drawn from a seed. */
+export interface Scenario {
+  tasks: number;
+  /** All of them in one group, or each on its own. */
+  grouped: boolean;
+  steps: number;
+  /** Handlers fail so often before they go on. */
+  failures: number;
+  adds: number;
+  waits: Waiting | null;
+  verdicts: Verdicts | null;
+}
+
+export interface Waiting {
+  /** After how many milliseconds somebody sends the signal: before the task has started, or later; null: nobody does. */
+  signalAfter: number | null;
+  timeout: number | null;
+}
+
+export interface Verdicts {
+  /** Results are refused so often before one is accepted. */
+  refusals: number;
+  /** Verifiers fail so often before they give a verdict. */
+  failures: number;
+}
+
+export function drawScenario(seed: number): Scenario {
+  const { between, chance, pick } = new Random(seed);
+  const scenario: Scenario = {
+    tasks: pick([1, 1, 2]),
+    grouped: chance(0.3),
+    steps: between(0, 3),
+    failures: pick([0, 0, 1]),
+    adds: between(0, 2),
+    waits: chance(0.6) ? drawWaiting() : null,
+    verdicts: chance(0.6) ? { refusals: pick([0, 0, 1, 2]), failures: pick([0, 0, 1]) } : null,
+  };
+  if (scenario.steps === 0 && !scenario.waits && !scenario.verdicts) scenario.steps = 1;
+  return scenario;
+
+  function drawWaiting(): Waiting {
+    const timeout = pick([null, 4_000, 60_000]);
+    const signalAfter = timeout === 4_000 && chance(0.5) ? null : pick([0, 500, 2_500]);
+    return { signalAfter, timeout };
+  }
+}

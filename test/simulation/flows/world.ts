@@ -1,0 +1,66 @@
+import type { Reading } from "../../../src/core/clock.ts";
+import type { Hint, Op, Outcome, Outcomes } from "../../../src/engine/engine.ts";
+import { MemoryStore } from "../../../src/engines/memory/store.ts";
+import { ManualClock } from "../../../src/testing/manual-clock.ts";
+import { PostgresSubject } from "../postgres.ts";
+import { SqliteSubject } from "../sqlite.ts";
+import type { Process } from "./process.ts";
+
+export const FLOW_ENGINES = ["memory", "sqlite", "postgres"] as const;
+export type FlowEngine = (typeof FLOW_ENGINES)[number];
+
+const STORE = 7;
+
+interface Ran {
+  outcomes: Outcome[];
+  hint: Hint;
+}
+
+interface SharedStore {
+  run(ops: Op[], reading: Reading): Ran | Promise<Ran>;
+  end(): void | Promise<void>;
+}
+
+/** One store and one clock, and the processes that have opened it. */
+export class World {
+  readonly clock = new ManualClock();
+  readonly processes: Process[] = [];
+  readonly #store: SharedStore;
+  /** One batch after the other, as the commits of several processes are. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(engine: FlowEngine) {
+    this.#store = storeFor(engine, this.clock.read());
+  }
+
+  run(ops: readonly Op[], from?: Process): Promise<Ran> {
+    const given = structuredClone(ops) as Op[];
+    const ran = this.#last.then(() => this.#store.run(given, this.clock.read()));
+    this.#last = ran.catch(() => {});
+    return ran.then((answer) => {
+      // Told of what changed, and not of a look that found nothing: two would keep each other looking.
+      const { ready, ended } = answer.hint;
+      if (ready || ended)
+        for (const other of this.processes) if (other !== from) other.hear({ foreign: true });
+      return answer;
+    });
+  }
+
+  /** Asked from outside: no process of the flow makes this call. */
+  async ask<const Ops extends readonly Op[]>(...ops: Ops): Promise<Outcomes<Ops>> {
+    return (await this.run(ops)).outcomes as Outcomes<Ops>;
+  }
+
+  async end(): Promise<void> {
+    for (const process of this.processes) process.die();
+    await this.#last;
+    await this.#store.end();
+  }
+}
+
+function storeFor(engine: FlowEngine, reading: Reading): SharedStore {
+  if (engine === "postgres") return new PostgresSubject(STORE, reading);
+  if (engine === "sqlite") return new SqliteSubject(STORE, reading, { file: false });
+  const store = new MemoryStore(STORE, reading);
+  return { run: (ops, at) => store.run(ops, at), end: () => {} };
+}
