@@ -68,10 +68,12 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
   engine.onHint((hint) => {
     if (hint.notices) sessions.hear(hint.notices);
     if (hint.ready) line.wake(hint.ready);
-    if (hint.ended || hint.foreign) results.look();
+    if (hint.ended || hint.foreign) {
+      results.look();
+      runResults.look();
+    }
     if (hint.runs) runResults.lookAt(hint.runs);
     if (hint.foreign) {
-      runResults.look();
       line.wakeAny();
       keeper.lookAgain();
       bell.ring();

@@ -269,6 +269,11 @@ export function eachWithoutRun(id: string): Error {
   return invalid(`Task ${id} is of no pipeline's run, so that there is nothing for each() to make parts of.`);
 }
 
+/** It would end a stage, and nothing would follow. */
+export function verdictOfStage(id: string): Error {
+  return invalid(`Task ${id} is a stage of a run, and gives no verdicts: ack it with what the next stage is to get.`);
+}
+
 /** What it knows of its run would be lost on its way to another store. */
 export function hasRuns(queue: string): Error {
   return invalid(

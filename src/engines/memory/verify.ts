@@ -1,3 +1,4 @@
+import { verdictOfStage } from "../../core/run.ts";
 import { verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
@@ -34,6 +35,7 @@ export function settleVerdict(
   verdict: Settlement & { kind: "verdict" },
 ): void {
   if (task.claim!.cancelled) return endCancelled(model, task);
+  if (task.run) throw verdictOfStage(task.id);
   const judged = findJudged(model, verdict.of);
   if (judged && verdict.accepted) accept(model, judged);
   if (judged && !verdict.accepted) refuse(model, judged, verdict.feedback, verdict.delay);

@@ -1,3 +1,4 @@
+import { verdictOfStage } from "../../core/run.ts";
 import type { Addition, Body, TaskState } from "../../core/task.ts";
 import { decodeAdds, encodeAdds, verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
@@ -15,7 +16,7 @@ import {
   refuse,
 } from "./line.ts";
 import { fanOut } from "./publish.ts";
-import { goOn, plan } from "./runs.ts";
+import { goOn, placeOf, plan } from "./runs.ts";
 import { SPECIAL } from "./special.ts";
 import type { Tx } from "./tx.ts";
 
@@ -55,6 +56,7 @@ export function insertVerifying(
 /** The verifier's own task ends with it; the one it judged, if it still waits for this. */
 export function settleVerdict(tx: Tx, task: Held, verdict: Settlement & { kind: "verdict" }): TaskState {
   if (task.cancelled) return endCancelled(tx, task);
+  if (placeOf(tx, task)) throw verdictOfStage(tx.id(task.createdAt, task.seq));
   const judged = findJudged(tx, verdict.of);
   if (judged && verdict.accepted) accept(tx, judged);
   if (judged && !verdict.accepted) refuse(tx, judged, verdict.feedback, verdict.delay);
