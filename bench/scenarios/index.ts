@@ -11,6 +11,7 @@ import { groups } from "./groups.ts";
 import { parked } from "./parked.ts";
 import { payloadSizes } from "./payloads.ts";
 import { pickUp } from "./pick-up.ts";
+import { pipeline } from "./pipeline.ts";
 import { postgresDepth } from "./postgres-depth.ts";
 import { postgresMany } from "./postgres-many.ts";
 import { priorities } from "./priorities.ts";
@@ -41,6 +42,7 @@ export const SCENARIOS: readonly Scenario[] = [
   eventLoop,
   queues,
   topics,
+  pipeline,
   stampede,
   postgresDepth,
   postgresMany,

@@ -203,7 +203,7 @@ function topics(app: App): void {
   );
 }
 
-function payloadOf(body: unknown, header: Given["header"]): Omit<NewTask, "queue"> {
+export function payloadOf(body: unknown, header: Given["header"]): Omit<NewTask, "queue"> {
   const { data, ...options } = body as Payload;
   const key = options.idempotencyKey ?? header("idempotency-key");
   return { ...options, data: toBody(data), ...(key !== undefined && { idempotencyKey: key }) };
