@@ -20,7 +20,7 @@ if (import.meta.main) {
   if (scenario.warmUp === true && !settings.short) {
     const folder = join(settings.folder, "warm-up");
     mkdirSync(folder);
-    await measure({ ...settings, folder, short: true });
+    await measure({ ...settings, folder, warmUp: true });
   }
   say(await measure(settings));
   // Some clients keep a timer or a socket; all that counts is said.

@@ -1,8 +1,8 @@
 import { drainRate, fill } from "../measure.ts";
 import { rate, type Scenario } from "../scenario.ts";
 
-/** Enough for a batch to be on its way while the one before is handled. */
-export const AHEAD = 200;
+/** Enough for a batch of some hundred to be on its way while the one before is handled. */
+export const AHEAD = 800;
 
 export const drain = drainScenario({
   name: "drain",

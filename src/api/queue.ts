@@ -5,7 +5,14 @@ import { parsePolicy, type QueuePolicy, type QueuePolicyOptions } from "../core/
 import type { Port } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
-import { END_STATES, type NewTask, PENDING_STATES, type QueueStats, type TaskState } from "../core/task.ts";
+import {
+  type AddedTask,
+  END_STATES,
+  type NewTask,
+  PENDING_STATES,
+  type QueueStats,
+  type TaskState,
+} from "../core/task.ts";
 import { verificationQueue } from "../core/verification.ts";
 import { type AddTarget, Claim, type EncodeResult } from "../worker/claim.ts";
 import { resolveWork, resolveWorkBatch, type WorkBatchOptions, type WorkOptions } from "../worker/options.ts";
@@ -105,8 +112,8 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
   // ── Add work ────────────────────────────────────────────────────────────────────────────────────────────
 
   async add(data: In, options: AddOptions = {}): Promise<AddedTaskHandle<Out>> {
-    const [task] = await this.#addAll([this.#encode(data, options)], options);
-    return task!;
+    const [task] = await this.#addAll([this.#encode(data, options)], options.tx);
+    return new AddedTaskHandle(this.#port, task!);
   }
 
   /** All of them or none. */
@@ -129,7 +136,8 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
     const named = encoded.map((task, index) =>
       task instanceof Promise ? task.catch((error: unknown) => Promise.reject(atIndex(error, index))) : task,
     );
-    return this.#addAll(named);
+    const added = await this.#addAll(named);
+    return added.map((task) => new AddedTaskHandle(this.#port, task));
   }
 
   /** @internal Checks and encodes, and stores nothing: for `task.add`. */
@@ -146,23 +154,22 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
     return { queue: this.name, data: encoded, ...rest };
   }
 
-  async #addAll(
-    tasks: (NewTask | Promise<NewTask>)[],
-    { tx }: { tx?: unknown } = {},
-  ): Promise<AddedTaskHandle<Out>[]> {
+  // Not async, nor what it calls: every promise on the way is one more for each task.
+  #addAll(tasks: (NewTask | Promise<NewTask>)[], tx?: unknown): Promise<AddedTask[]> {
     const isAsync = this.#turns.isBusy || tasks.some((task) => task instanceof Promise);
-    const send = async (ready: NewTask[]) => {
-      const added = await this.#withPolicy(() => this.#port.add(ready, { tx }));
-      return added.map((task) => new AddedTaskHandle<Out>(this.#port, task));
-    };
+    const send = (ready: NewTask[]): Promise<AddedTask[]> =>
+      this.#withPolicy(() => this.#port.add(ready, tx === undefined ? undefined : { tx }));
     if (!isAsync) return send(tasks as NewTask[]);
     return this.#turns.take(async () => send(await Promise.all(tasks.map(async (task) => task))));
   }
 
   /** The policy commits with the handle's first operation: both are called in the same moment. */
-  async #withPolicy<T>(operation: () => Promise<T>): Promise<T> {
+  #withPolicy<T>(operation: () => Promise<T>): Promise<T> {
     const isSaid = this.#declared !== undefined || !this.#lifecycle.isNeeded(this.#options.policy);
-    if (isSaid) return operation();
+    return isSaid ? operation() : this.#afterPolicy(operation);
+  }
+
+  async #afterPolicy<T>(operation: () => Promise<T>): Promise<T> {
     const [, value] = await Promise.all([this.declare(), operation()]);
     return value;
   }

@@ -3,13 +3,14 @@ import type { AddedTask, Addition, NewTask } from "../core/task.ts";
 import { checkTasks } from "./check.ts";
 import type { Context } from "./context.ts";
 
-export async function add(
-  context: Context,
-  tasks: NewTask[],
-  { tx }: WithinOptions = {},
-): Promise<AddedTask[]> {
-  checkTasks(tasks);
-  if (tx !== undefined) return context.runWithin(tx, { verb: "add", tasks });
+/** Not async: it would be one more promise for each task. */
+export function add(context: Context, tasks: NewTask[], within?: WithinOptions): Promise<AddedTask[]> {
+  try {
+    checkTasks(tasks);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+  if (within?.tx !== undefined) return context.runWithin(within.tx, { verb: "add", tasks });
   const added = context.run({ verb: "add", tasks });
   expectTasks(context, tasks);
   return added;

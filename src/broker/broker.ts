@@ -34,6 +34,9 @@ export interface BrokerOptions {
   pollEvery?: number | undefined;
 }
 
+/** Something is due, most often a task: so many of those who wait for one look at once. The others are told. */
+const LOOK_WHEN_DUE = 4;
+
 /** The broker over one engine. All policy lives here; the engine only moves state. */
 export function createBroker(given: Engine, options: BrokerOptions): Port {
   const { clock, pollEvery = DEFAULT_POLL_MS } = options;
@@ -47,11 +50,17 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
   const results = new Results((ids) => run({ verb: "ends", ids }), clock);
   const runResults = new Results((ids) => run({ verb: "ends", ids, of: "runs" }), clock);
   const line = new WaitingLine(run, giveBack, clock);
-  const keeper = new Keeper(run, clock, pollEvery, () => {
-    line.wakeAny();
-    results.look();
-    runResults.look();
-  });
+  const keeper = new Keeper(
+    run,
+    clock,
+    pollEvery,
+    () => {
+      line.wakeAny();
+      results.look();
+      runResults.look();
+    },
+    () => line.wakeAny(LOOK_WHEN_DUE),
+  );
   const context: Context = {
     clock,
     random: options.random ?? Math.random,

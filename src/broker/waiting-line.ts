@@ -52,10 +52,14 @@ export class WaitingLine {
     for (const [queue, count] of Object.entries(ready)) this.#wakeSome(queue, count);
   }
 
-  /** Nobody knows what became ready: one waiter of each set of queues looks, and wakes others if it finds any. */
-  wakeAny(): void {
+  /**
+   * Nobody knows what became ready: one waiter of each set of queues looks, and wakes others if it finds any. Of some sets
+   * only, where those of the others will be told.
+   */
+  wakeAny(most = Number.POSITIVE_INFINITY): void {
     const looked = new Set<string>();
     for (const waiter of this.#line) {
+      if (looked.size >= most) return;
       const queues = waiter.request.queues.join("\n");
       if (looked.has(queues)) continue;
       looked.add(queues);

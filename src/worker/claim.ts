@@ -98,26 +98,46 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   /** Done, with a result for whoever waits for it. What was added with `add` commits with it. */
   async ack(result?: Result, options: { tx?: unknown } = {}): Promise<void> {
     checkNames(options, ["tx"], "ack");
+    await this.ackAs(result, options.tx);
+  }
+
+  /**
+   * The same, for a worker: it acks more often than it does anything else, and every `async` on the way is a promise
+   * more for each task. What is wrong with the result is thrown at once.
+   * @internal
+   */
+  ackAs(result: unknown, tx?: unknown): Promise<void> {
     this.#checkOpen();
-    const { tx } = options;
-    const encoding = isEach(result)
+    const isParted = isEach(result);
+    const encoded = isParted
       ? encodeJson(result.items, "what each() was given")
       : this.#encodeResult(result);
-    const encoded = encoding instanceof Promise ? await encoding : encoding;
-    const said = { result: encoded, ...(isEach(result) && { each: true }) };
-    if (!this.#adds) return this.#ackAs({ kind: "ack", ...said }, tx);
+    if (encoded instanceof Promise || this.#adds) return this.#ackWithAll(encoded, isParted, tx);
+    return this.#say(isParted ? { kind: "ack", result: encoded, each: true } : { kind: "ack", result: encoded }, tx);
+  }
+
+  async #ackWithAll(
+    encoding: string | null | Promise<string | null>,
+    isParted: boolean,
+    tx: unknown,
+  ): Promise<void> {
+    const said = { kind: "ack", result: await encoding, ...(isParted && { each: true }) } as const;
+    if (!this.#adds) return this.#say(said, tx);
     // Those that are refused have taken themselves off the list by then.
     await Promise.allSettled([...this.#adds].map(({ prepared }) => prepared));
     const adds = await Promise.all([...this.#adds].map(({ prepared }) => prepared));
     // Declared in the same moment, so that a queue's policy commits with its first task.
     const declared = [...this.#adds].map(({ declare }) => declare());
-    const settled = this.#ackAs({ kind: "ack", ...said, ...(adds.length > 0 && { adds }) }, tx);
+    const settled = this.#say({ ...said, ...(adds.length > 0 && { adds }) }, tx);
     await Promise.all([...declared, settled]);
   }
 
+  #say(word: Word & { kind: "ack" }, tx: unknown): Promise<void> {
+    return tx === undefined ? this.settleAs(word) : this.#ackWithin(word, tx);
+  }
+
   /** Within a transaction it stays open: that may be rolled back, and what was said then was never said. */
-  async #ackAs(word: Word & { kind: "ack" }, tx: unknown): Promise<void> {
-    if (tx === undefined) return this.settleAs(word);
+  async #ackWithin(word: Word & { kind: "ack" }, tx: unknown): Promise<void> {
     await this.port.settle(this, word, { tx });
     this.#isAckedWithin = true;
   }
@@ -190,10 +210,10 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
    * One settlement counts. If the store refused it or could not be reached, another may be tried.
    * @internal
    */
-  async settleAs(word: Word): Promise<void> {
+  settleAs(word: Word): Promise<void> {
     this.#checkOpen();
     this.#settlement = this.#send(word);
-    await this.#settlement;
+    return this.#settlement;
   }
 
   async #send(word: Word): Promise<void> {

@@ -18,8 +18,31 @@ export interface Settling {
   onTrouble(isTrouble: boolean): void;
 }
 
-/** Says to the store what became of one task, and does not give up while saying it still makes sense. */
-export async function settle(settling: Settling, held: Held, given: Answer): Promise<void> {
+/** How nearly every task ends, without the promises that the other ways need; undefined for those. */
+export function ackAtOnce(held: Held, answer: Answer): Promise<void> | undefined {
+  const task = held.task!;
+  if (!("returned" in answer) || held.fate !== "working" || task.isSettled || task.isAckedWithin)
+    return undefined;
+  // It is parked, whatever its handler returned.
+  if (task.waiting) return undefined;
+  try {
+    return task.ackAs(answer.returned);
+  } catch {
+    // A result that cannot be stored is refused again by `settle`, which knows what to do then.
+    return undefined;
+  }
+}
+
+/**
+ * Says to the store what became of one task, and does not give up while saying it still makes sense. `failure` is what
+ * an `ackAtOnce` met.
+ */
+export async function settle(
+  settling: Settling,
+  held: Held,
+  given: Answer,
+  failure?: { error: unknown },
+): Promise<void> {
   const task = held.task!;
   if (held.fate === "lost") return;
   const answer = task.isSettled ? await answerAfter(task, given) : given;
@@ -28,8 +51,9 @@ export async function settle(settling: Settling, held: Held, given: Answer): Pro
   if (task.isAckedWithin && "returned" in answer && held.fate !== "timedOut") return;
   const isReturned = "returned" in answer && held.fate !== "timedOut" && !task.waiting;
   const send = (): Promise<void> =>
-    isReturned ? task.ack(answer.returned) : task.settleAs(wordFor(held, answer));
+    isReturned ? task.ackAs(answer.returned) : task.settleAs(wordFor(held, answer));
   try {
+    if (failure) throw failure.error;
     await send();
   } catch (error) {
     settling.onTrouble(true);

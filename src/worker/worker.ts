@@ -5,7 +5,7 @@ import type { Logger } from "../core/logger.ts";
 import type { ClaimNotice, Port } from "../core/port.ts";
 import type { EncodeResult } from "./claim.ts";
 import { Deadlines } from "./deadlines.ts";
-import { type Answer, answersOfBatch, runHandler, settle } from "./handle.ts";
+import { type Answer, ackAtOnce, answersOfBatch, runHandler, settle } from "./handle.ts";
 import { type Held, suffer } from "./held.ts";
 import { Membership, pause } from "./membership.ts";
 import { ABORT_BEFORE_MS, type ResolvedWork, resolveStop, type StopOptions } from "./options.ts";
@@ -49,7 +49,7 @@ export class Worker implements AsyncDisposable {
   /** By fence: no two claims share one. */
   readonly #held = new Map<number, Held>();
   readonly #ahead: Held[] = [];
-  readonly #settling = new Set<Promise<void>>();
+  #settling = 0;
   readonly #keepAlive = new KeepAlive();
   /** A process with a worker lives as long as that, also while all it does is wait for a handler. */
   readonly #letProcessEnd: () => void;
@@ -245,7 +245,7 @@ export class Worker implements AsyncDisposable {
         return held;
       });
       // Under way when the worker was stopped: nobody will start them.
-      if (this.#phase !== "working") for (const held of fetched) this.#track(this.#giveBack(held));
+      if (this.#phase !== "working") for (const held of fetched) this.#track(this.#giveBack(held), held);
       else if (this.#options.batch === null) this.#ahead.push(...fetched);
       else if (fetched.length > 0) this.#work(fetched, claimedAt);
     } catch (error) {
@@ -309,7 +309,7 @@ export class Worker implements AsyncDisposable {
     suffer(held, "cancelled", new DibsError("TASK_CANCELLED", `Task ${held.claimed.id} was cancelled.`));
     if (held.task) return;
     this.#drop(held);
-    this.#track(this.#giveBack(held));
+    this.#track(this.#giveBack(held), held);
   }
 
   /** Out of our hands, if it was fetched ahead. */
@@ -360,12 +360,13 @@ export class Worker implements AsyncDisposable {
   }
 
   #answered(job: Held[], tasks: Task[], answer: Answer): void {
-    const answers = this.#options.batch === null ? [answer] : answersOfBatch(answer, tasks);
     // The slot is free now; the settlements share a commit with the next claim.
     this.#busy--;
-    for (const [index, held] of job.entries()) {
-      held.deadline = Number.POSITIVE_INFINITY;
-      this.#track(this.#finish(held, answers[index]!));
+    if (this.#options.batch === null) {
+      this.#finish(job[0]!, answer);
+    } else {
+      const answers = answersOfBatch(answer, tasks);
+      for (const [index, held] of job.entries()) this.#finish(held, answers[index]!);
     }
     this.#askFill();
   }
@@ -375,13 +376,18 @@ export class Worker implements AsyncDisposable {
     return (this.#handler as BatchHandler)(tasks);
   }
 
-  async #finish(held: Held, answer: Answer): Promise<void> {
+  #finish(held: Held, answer: Answer): void {
+    held.deadline = Number.POSITIVE_INFINITY;
+    const acked = ackAtOnce(held, answer);
+    if (acked) this.#track(acked, held, (error) => this.#settle(held, answer, { error }));
+    else this.#track(this.#settle(held, answer), held);
+  }
+
+  async #settle(held: Held, answer: Answer, failure?: { error: unknown }): Promise<void> {
     try {
-      await settle(this.#settlingContext, held, answer);
+      await settle(this.#settlingContext, held, answer, failure);
     } catch (error) {
       this.#logger.error(`Task ${held.claimed.id} could not be settled: ${(error as Error).message}`);
-    } finally {
-      this.#held.delete(held.claimed.fence);
     }
   }
 
@@ -395,12 +401,15 @@ export class Worker implements AsyncDisposable {
     },
   };
 
-  #track(work: Promise<void>): void {
-    const tracked = work.finally(() => {
-      this.#settling.delete(tracked);
-      if (this.#held.size === 0 && this.#settling.size === 0) this.#onDrained?.();
-    });
-    this.#settling.add(tracked);
+  /** Where `work` is over, or what is done about its failure, the task is out of our hands. */
+  #track(work: Promise<void>, held: Held, otherwise?: (reason: unknown) => Promise<void>): void {
+    this.#settling++;
+    const over = (): void => {
+      this.#held.delete(held.claimed.fence);
+      this.#settling--;
+      if (this.#held.size === 0 && this.#settling === 0) this.#onDrained?.();
+    };
+    void work.then(over, otherwise && ((reason: unknown) => otherwise(reason).then(over)));
   }
 
   // ── Stopping ────────────────────────────────────────────────────────────────────────────────────────────
@@ -410,7 +419,7 @@ export class Worker implements AsyncDisposable {
     const letGo = this.#keepAlive.hold();
     this.#stopFetching.abort(new DibsError("CLOSED", "The worker was stopped."));
     await this.ready.catch(() => {});
-    for (const held of this.#ahead.splice(0)) this.#track(this.#giveBack(held));
+    for (const held of this.#ahead.splice(0)) this.#track(this.#giveBack(held), held);
     const stopAborting = this.#port.clock.after(Math.max(0, timeout - ABORT_BEFORE_MS), () =>
       this.#askToStop(),
     );
@@ -440,7 +449,7 @@ export class Worker implements AsyncDisposable {
   }
 
   #drained(timeout: number): Promise<void> {
-    if (this.#held.size === 0 && this.#settling.size === 0) return Promise.resolve();
+    if (this.#held.size === 0 && this.#settling === 0) return Promise.resolve();
     return new Promise((resolve) => {
       const timers = [this.#port.clock.after(timeout, resolve)];
       this.#hurry = (sooner) => {

@@ -7,7 +7,7 @@ const policy = { backoff: { type: "fixed", delay: 0, jitter: 0 }, elsewhere: 0 }
 describe.each(STORES)("steps on %s", (store) => {
   it("are taken once, whatever happens after them", async () => {
     const dibs = await openStore(store);
-    const queue = dibs.queue<number, unknown>("work", policy);
+    const queue = dibs.queue<number>("work", policy);
     const taken: string[] = [];
     queue.work(async (task) => {
       const when = await task.step("when", () => {
@@ -57,7 +57,7 @@ describe.each(STORES)("steps on %s", (store) => {
         () => task.waitFor("c", { timeout: "soon" as never }),
         () => task.waitFor("c", { patience: 1 } as never),
       ])
-        await attempt().catch((error: Error) => messages.push(error.message));
+        await attempt().catch((error: unknown) => messages.push((error as Error).message));
       return messages;
     });
     expect(await (await queue.add(1)).result({ timeout: "20s" })).toEqual([
@@ -98,7 +98,7 @@ describe.each(STORES)("waiting for a signal on %s", (store) => {
 
   it("parks the task, and frees its worker", async () => {
     const dibs = await openStore(store);
-    const queue = dibs.queue<string, unknown>("work", { maxAttempts: 1 });
+    const queue = dibs.queue<string>("work", { maxAttempts: 1 });
     let runs = 0;
     queue.work(async (task) => {
       if (task.data === "other") return "done meanwhile";
@@ -120,7 +120,7 @@ describe.each(STORES)("waiting for a signal on %s", (store) => {
 
   it("finds one that came early", async () => {
     const dibs = await openStore(store);
-    const queue = dibs.queue<number, unknown>("work");
+    const queue = dibs.queue<number>("work");
     const task = await queue.add(1);
     await task.signal("go");
     let runs = 0;

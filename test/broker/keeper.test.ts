@@ -9,6 +9,7 @@ function makeKeeper(answers: (number | null | "fails")[] = []) {
   const tended: number[] = [];
   const pruned: number[] = [];
   let polls = 0;
+  let looks = 0;
   let meanwhile = (): void => {};
   const run = async ({ verb }: { verb: string }): Promise<never> => {
     if (verb === "prune") {
@@ -22,9 +23,15 @@ function makeKeeper(answers: (number | null | "fails")[] = []) {
     if (next === "fails") throw new DibsError("UNAVAILABLE", "busy");
     return { next } as never;
   };
-  const keeper = new Keeper(run, clock, 2_000, () => polls++);
+  const keeper = new Keeper(
+    run,
+    clock,
+    2_000,
+    () => polls++,
+    () => looks++,
+  );
   const whileTending = (fn: () => void): void => void (meanwhile = fn);
-  return { keeper, clock, tended, pruned, polls: () => polls, whileTending };
+  return { keeper, clock, tended, pruned, polls: () => polls, looks: () => looks, whileTending };
 }
 
 test("looks after the store every two seconds", async () => {
@@ -35,12 +42,14 @@ test("looks after the store every two seconds", async () => {
 });
 
 test("wakes for what is due sooner, and for nothing else", async () => {
-  const { keeper, clock, tended } = makeKeeper();
+  const { keeper, clock, tended, looks } = makeKeeper();
   keeper.expect(5_000);
   keeper.expect(300);
   keeper.expect(700);
   await clock.advance(1_000);
   expect(tended).toEqual([300]);
+  // Whoever waits for it asks in the same moment.
+  expect(looks()).toBe(1);
 });
 
 test("goes by what the store says is next", async () => {

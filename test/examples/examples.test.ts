@@ -28,6 +28,9 @@ const SAYS: Record<string, RegExp> = {
   pipeline: /extract: 1 done\nanalyse: 3 done\nreview: 1 done\nrefused and done again: 2 attempts\n/,
   results: /12 squared is 144\n.*by another process\n/,
   schema: /user 15; the first result was refused/,
+  steps: /one draft, 2 tries to send it\n/,
+  verify:
+    /(hasty|careful) was refused \(a summary is shorter than its text\), (hasty|careful) was accepted\n/,
 };
 
 /** These choose their own file. */

@@ -6,7 +6,7 @@
 import { parseArgs } from "node:util";
 import { PostgresServer, QUICK } from "../postgres/server.ts";
 import { crashEverywhere } from "./flows/crashes.ts";
-import { FLOW_ENGINES, type FlowEngine } from "./flows/world.ts";
+import { FLOW_ENGINES } from "./flows/world.ts";
 import { endSubjects } from "./postgres.ts";
 import { simulate, SimulationFailure } from "./simulation.ts";
 import { ENGINES, type EngineName } from "./subject.ts";
@@ -57,7 +57,7 @@ async function runFlows(from: number, count: number): Promise<void> {
   const most = values.most === undefined ? {} : { most: Number(values.most) };
   let runs = 0;
   for (let seed = from; seed < from + count; seed++) {
-    runs += (await crashEverywhere({ seed, engine: engine as FlowEngine, ...most })).runs;
+    runs += (await crashEverywhere({ seed, engine, ...most })).runs;
     if ((seed - from + 1) % 100 === 0 || seed === from + count - 1)
       console.log(
         `${seed - from + 1} seeds, ${runs} runs, ${((performance.now() - started) / 1_000).toFixed(0)} s`,

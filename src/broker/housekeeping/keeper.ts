@@ -18,6 +18,7 @@ export class Keeper {
   /** Looks after the store at least this often: what a hint missed waits no longer. */
   readonly #pollEvery: number;
   readonly #onPoll: () => void;
+  readonly #onDue: () => void;
   #stopTimer: (() => void) | undefined;
   #wakeAt = Number.POSITIVE_INFINITY;
   #prunedAt: number;
@@ -26,11 +27,12 @@ export class Keeper {
   #again = false;
   #closed = false;
 
-  constructor(run: Run, clock: Clock, pollEvery: number, onPoll: () => void) {
+  constructor(run: Run, clock: Clock, pollEvery: number, onPoll: () => void, onDue: () => void) {
     this.#run = run;
     this.#clock = clock;
     this.#pollEvery = pollEvery;
     this.#onPoll = onPoll;
+    this.#onDue = onDue;
     this.#prunedAt = this.#polledAt = this.#now();
     this.#sleep(pollEvery);
   }
@@ -66,12 +68,16 @@ export class Keeper {
     this.#tending = true;
     this.#again = false;
     let next = this.#pollEvery;
+    const askedAt = this.#now();
     try {
       const tended = this.#run({ verb: "tend" });
       // In the same batch: an idle process is woken once for both.
       if (this.#now() - this.#polledAt >= this.#pollEvery / 2) this.#poll();
+      // So does a claim that waits for what is due: it need not be told, and saves a commit.
+      else this.#onDue();
       const due = await tended;
-      if (due.next !== null) next = Math.min(next, due.next);
+      // It counts from when the store looked, which was after it was asked; part of it has passed on the way here.
+      if (due.next !== null) next = Math.min(next, Math.max(0, due.next - (this.#now() - askedAt)));
       if (this.#now() - this.#prunedAt >= PRUNE_EVERY_MS) await this.#prune();
     } catch (error) {
       // Whoever uses the store is told of its troubles by their own calls; the keeper just tries again.

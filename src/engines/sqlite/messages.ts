@@ -17,7 +17,8 @@ export interface ThreadData {
 }
 
 export type Request =
-  | { id: number; ops: PackedOps; reading: Reading | null }
+  /** `sentAt`: awake, by the machine's own clock; null where the caller has another. */
+  | { id: number; ops: PackedOps; reading: Reading | null; sentAt: number | null }
   /** Heartbeats that the caller times; answered like a batch. */
   | { id: number; beat: number[]; reading: Reading }
   /** Notices are to be looked for, because another process has committed. */

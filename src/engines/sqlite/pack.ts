@@ -6,7 +6,7 @@ import type { ClaimOutcome, Op, Outcome } from "../../engine/engine.ts";
  * copying a list of texts or numbers next to nothing: so the operations and outcomes of every day travel as
  * columns, and the others as they are. What is unpacked equals what was packed.
  */
-export type PackedOps = (Adds | Publishes | Successes | { op: Op })[];
+export type PackedOps = (Adds | AddMany | Publishes | Successes | { op: Op })[];
 export type PackedOutcomes = (Added | Published | Done | ClaimColumns | { outcome: Outcome })[];
 
 /** Operations that follow each other, each the add of one task of which nothing but the payload is said. */
@@ -15,7 +15,13 @@ interface Adds {
   data: Body[];
 }
 
-/** The same of what is published to one topic. */
+/** One operation that adds many such tasks to one queue. */
+interface AddMany {
+  into: string;
+  all: Body[];
+}
+
+/** Like the adds, of what is published to one topic. */
 interface Publishes {
   topic: string;
   messages: Body[];
@@ -32,7 +38,9 @@ export function packOps(ops: readonly Op[]): PackedOps {
   const packed: PackedOps = [];
   let last: PackedOps[number] | undefined;
   for (const op of ops) {
-    if (isPlainAdd(op)) {
+    if (isPlainAdd(op) && op.tasks.length > 1) {
+      packed.push((last = { into: op.tasks[0]!.queue, all: op.tasks.map(({ data }) => data) }));
+    } else if (isPlainAdd(op)) {
       const { queue, data } = op.tasks[0]!;
       if (!last || !("queue" in last) || last.queue !== queue) packed.push((last = { queue, data: [] }));
       last.data.push(data);
@@ -52,13 +60,16 @@ export function packOps(ops: readonly Op[]): PackedOps {
   return packed;
 }
 
-/** How many operations. */
+/** How many operations, or tasks that one of them adds. */
 export function sizeOf(packed: PackedOps): number {
-  return packed.reduce((size, piece) => {
-    if ("op" in piece) return size + 1;
-    if ("queue" in piece) return size + piece.data.length;
-    return size + ("topic" in piece ? piece.messages.length : piece.ids.length);
-  }, 0);
+  return packed.reduce((size, piece) => size + sizeOfPiece(piece), 0);
+}
+
+function sizeOfPiece(piece: PackedOps[number]): number {
+  if ("op" in piece) return piece.op.verb === "add" ? piece.op.tasks.length : 1;
+  if ("queue" in piece) return piece.data.length;
+  if ("into" in piece) return piece.all.length;
+  return "topic" in piece ? piece.messages.length : piece.ids.length;
 }
 
 export function unpackOps(packed: PackedOps): Op[] {
@@ -68,6 +79,9 @@ export function unpackOps(packed: PackedOps): Op[] {
       ops.push(piece.op);
     } else if ("queue" in piece) {
       for (const data of piece.data) ops.push({ verb: "add", tasks: [{ queue: piece.queue, data }] });
+    } else if ("into" in piece) {
+      const { into: queue } = piece;
+      ops.push({ verb: "add", tasks: piece.all.map((data) => ({ queue, data })) });
     } else if ("topic" in piece) {
       const { topic } = piece;
       for (const data of piece.messages) ops.push({ verb: "publish", message: { topic, data } });
@@ -82,7 +96,9 @@ export function unpackOps(packed: PackedOps): Op[] {
 }
 
 function isPlainAdd(op: Op): op is Op<"add"> {
-  return op.verb === "add" && op.tasks.length === 1 && hasOnlyPayload(op.tasks[0]!);
+  if (op.verb !== "add" || op.tasks.length === 0) return false;
+  const { queue } = op.tasks[0]!;
+  return op.tasks.every((task) => task.queue === queue && hasOnlyPayload(task));
 }
 
 function isPlainPublish(op: Op): op is Op<"publish"> {
@@ -102,7 +118,7 @@ function hasOnlyResult({ adds, each }: { adds?: unknown; each?: unknown }): bool
   return adds === undefined && each === undefined;
 }
 
-/** The ids of tasks that were added one by one, and are ready. */
+/** The ids of tasks that were added by operations that follow each other, and are all ready. */
 interface Added {
   ids: string[];
 }
@@ -144,10 +160,10 @@ export function packOutcomes(outcomes: readonly Outcome[], ops: readonly Op[]): 
     if (op.verb === "settle" && "ok" in outcome && (outcome.ok as { state: string }).state === "done") {
       if (!last || !("done" in last)) packed.push((last = { done: 0 }));
       last.done++;
-    } else if (isPlainAdd(op) && isPlainlyAdded(outcome)) {
+    } else if (op.verb === "add" && op.tasks.length > 0 && areReady(outcome)) {
       if (!last || !("ids" in last) || "fences" in last) packed.push((last = { ids: [] }));
-      last.ids.push(outcome.ok[0]!.id);
-    } else if (isPlainPublish(op) && isPlainlyPublished(outcome)) {
+      for (const { id } of outcome.ok) last.ids.push(id);
+    } else if (isPlainPublish(op) && areReady(outcome)) {
       const { ok } = outcome;
       if (!last || !("copies" in last) || !isSameReach(last.reached, ok)) {
         packed.push((last = { count: 0, reached: ok.map(({ queue }) => queue), copies: [] }));
@@ -182,9 +198,12 @@ export function unpackOutcomes(packed: PackedOutcomes, ops: readonly Op[]): Outc
         });
       }
     } else {
-      for (const id of piece.ids) {
-        const { queue } = (ops[outcomes.length] as Op<"add">).tasks[0]!;
-        outcomes.push({ ok: [{ id, queue, state: "ready", existing: false }] });
+      const { ids } = piece;
+      for (let from = 0; from < ids.length;) {
+        const { tasks } = ops[outcomes.length] as Op<"add">;
+        outcomes.push({
+          ok: tasks.map(({ queue }) => ({ id: ids[from++]!, queue, state: "ready", existing: false })),
+        });
       }
     }
   }
@@ -195,13 +214,8 @@ export function unpackOutcomes(packed: PackedOutcomes, ops: readonly Op[]): Outc
 const DONE: Outcome<"settle"> = Object.freeze({ ok: Object.freeze({ state: "done" as const }) });
 const NO_HEADERS: Headers = Object.freeze({});
 
-function isPlainlyAdded(outcome: Outcome): outcome is Extract<Outcome<"add">, { ok: unknown }> {
-  if (!("ok" in outcome)) return false;
-  const [added] = outcome.ok as Extract<Outcome<"add">, { ok: unknown }>["ok"];
-  return added!.state === "ready" && !added!.existing;
-}
-
-function isPlainlyPublished(outcome: Outcome): outcome is Extract<Outcome<"publish">, { ok: unknown }> {
+/** All that were added, or published, are new and ready. */
+function areReady(outcome: Outcome): outcome is { ok: AddedTask[] } {
   if (!("ok" in outcome)) return false;
   return (outcome.ok as AddedTask[]).every(({ state, existing }) => state === "ready" && !existing);
 }

@@ -2,6 +2,7 @@ import { Worker } from "node:worker_threads";
 import type { Reading } from "../../core/clock.ts";
 import { DibsError } from "../../core/errors.ts";
 import type { Hint, Op, Outcome } from "../../engine/engine.ts";
+import { systemClock } from "../../engine/system-clock.ts";
 import { type Answer, errorOf, type Report, type Request, type ThreadData } from "./messages.ts";
 import { packOps, unpackOutcomes } from "./pack.ts";
 
@@ -80,7 +81,8 @@ export class Remote {
   }
 
   run(ops: readonly Op[], reading: Reading | null): Promise<Outcome[]> {
-    return this.#call({ ops: packOps(ops) }, reading, ops);
+    const sentAt = reading === null ? systemClock.read().awake : null;
+    return this.#call({ ops: packOps(ops), sentAt }, reading, ops);
   }
 
   /** What a caller with a clock of its own asks for beside its batches. */

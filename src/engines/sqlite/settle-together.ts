@@ -32,7 +32,8 @@ export function settleTogether(
   if (successes.length > 0 && tx.hasRuns) return settleInTurn(tx, successes, alone);
   const { runs, others } = sortOut(successes);
   for (const run of runs) if (!endRun(tx, run)) others.push(...run);
-  for (const chunk of chunks(unverified(tx, others))) endAll(tx, chunk);
+  const plain = unverified(tx, others);
+  if (!endStretch(tx, plain)) for (const chunk of chunks(plain)) endAll(tx, chunk);
   return successes.map(({ op, settled }) => (settled ? { ok: { state: "done" } } : alone(op)));
 }
 
@@ -130,6 +131,44 @@ function endRun(tx: Tx, run: readonly Success[]): boolean {
   tx.run(DELETE_RUN, seq, last);
   countDone(tx, found.first, run.length, found.service);
   for (const each of run) each.settled = true;
+  return true;
+}
+
+const STRETCH = `FROM claim WHERE task BETWEEN ? AND ? AND fence BETWEEN ? AND ? AND special <= ${TOLD} AND cancelled = 0`;
+const LOOK_AT_STRETCH = `SELECT task, fence, queue, started_at ${STRETCH}`;
+const END_STRETCH = `
+  INSERT INTO ended (task, queue, state, ended_at, started_at, attempt, fence, worker)
+  SELECT task, queue, 'done', ?, started_at, failures + 1, fence, worker ${STRETCH}`;
+const DELETE_STRETCH = `DELETE ${STRETCH}`;
+
+/** Claims of others that lie between are looked at too: so many for each of ours are bearable. */
+const WIDEST_STRETCH = 64;
+
+/**
+ * Tasks that were claimed one after the other, and were not added so: of several priorities, or after others were taken.
+ * Values that are passed cost more than rows that are read. Answers whether it is one, and they have ended.
+ */
+function endStretch(tx: Tx, successes: readonly Success[]): boolean {
+  const count = successes.length;
+  if (count < SHORTEST_RUN || successes.some(({ result }) => result !== null)) return false;
+  const seqs = successes.map(({ seq }) => seq);
+  const fences = successes.map(({ fence }) => fence);
+  const [first, last] = [Math.min(...seqs), Math.max(...seqs)];
+  const [lowest, highest] = [Math.min(...fences), Math.max(...fences)];
+  if (highest - lowest + 1 !== count || last - first >= WIDEST_STRETCH * count) return false;
+  const rows = tx.rows<[task: number, fence: number, queue: number, startedAt: number]>(
+    LOOK_AT_STRETCH,
+    first,
+    last,
+    lowest,
+    highest,
+  );
+  const fenceOf = new Map(rows.map(([task, fence]) => [task, fence]));
+  if (rows.length !== count || !successes.every(({ seq, fence }) => fenceOf.get(seq) === fence)) return false;
+  tx.run(END_STRETCH, tx.now, first, last, lowest, highest);
+  tx.run(DELETE_STRETCH, first, last, lowest, highest);
+  for (const [, , queue, startedAt] of rows) countDone(tx, queue, 1, tx.now - startedAt);
+  for (const each of successes) each.settled = true;
   return true;
 }
 

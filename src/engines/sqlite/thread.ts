@@ -78,7 +78,9 @@ class StoreThread {
     const reading = given ?? systemClock.read();
     let done: { parts: Op[][]; ops: Op[]; outcomes: Outcome[]; hint: Hint };
     try {
-      const parts = batch.map((request) => unpackOps(request.ops));
+      const parts = batch.map(({ ops, sentAt }) =>
+        sentAt === null ? unpackOps(ops) : catchUp(unpackOps(ops), reading.awake - sentAt),
+      );
       const ops = parts.length === 1 ? parts[0]! : parts.flat();
       // Whatever becomes of it: who asked to leave gives no more signs of life.
       for (const op of ops) if (op.verb === "leave") this.#forget(op.session);
@@ -224,6 +226,16 @@ function pack(batch: Batch[], { parts, outcomes }: { parts: Op[][]; outcomes: Ou
     const part = parts[index]!;
     return { id, outcomes: packOutcomes(outcomes.slice(from, (from += part.length)), part) };
   });
+}
+
+/** A delay counts from the call, not from when its turn came: it has waited `ms` of it already. */
+function catchUp(ops: Op[], ms: number): Op[] {
+  for (const op of ops) {
+    if (op.verb !== "add") continue;
+    for (const task of op.tasks)
+      if (task.delay !== undefined) task.delay = Math.max(0, Math.ceil(task.delay - ms));
+  }
+  return ops;
 }
 
 function isEmpty(hint: Hint): boolean {

@@ -5,7 +5,11 @@ import { newTask, now, QUEUE, tempPath } from "./kit.ts";
 
 const OTHER = "other";
 
-test("successes settled together come to the same as one by one", () => {
+test.each([
+  { what: "of every kind", claimAndSettle },
+  { what: "of several priorities", claimAndSettle: claimAndSettleByPriority },
+  { what: "whose fences were exchanged", claimAndSettle: claimAndExchange },
+])("successes $what settled together come to the same as one by one", ({ claimAndSettle }) => {
   const reading = now();
   const [together, oneByOne] = [false, true].map((listening) => {
     const store = new SqliteStore({ path: tempPath(), durability: "relaxed", store: 7 }, reading);
@@ -60,4 +64,27 @@ function claimAndSettle(run: (...ops: Op[]) => unknown[]): Op<"settle">[] {
   });
   // Not in their order, and one of them twice.
   return [...settlements.slice(100), ...settlements.slice(0, 90).toReversed(), settlements[5]!];
+}
+
+/** Claimed one after the other, and not added so. */
+function claimAndSettleByPriority(run: (...ops: Op[]) => unknown[]): Op<"settle">[] {
+  run({ verb: "add", tasks: Array.from({ length: 60 }, (_, i) => newTask({ priority: i % 7 })) });
+  const [claimed] = run({ verb: "claim", queues: [QUEUE], max: 50, worker: "w" }) as [
+    { ok: { tasks: { id: string; fence: number }[] } },
+  ];
+  return claimed.ok.tasks.map(({ id, fence }) => ({
+    verb: "settle",
+    id,
+    fence,
+    settlement: { kind: "done", result: null },
+  }));
+}
+
+function claimAndExchange(run: (...ops: Op[]) => unknown[]): Op<"settle">[] {
+  const [first, second, ...rest] = claimAndSettleByPriority(run) as [
+    Op<"settle">,
+    Op<"settle">,
+    ...Op<"settle">[],
+  ];
+  return [{ ...first, fence: second.fence }, { ...second, fence: first.fence }, ...rest];
 }

@@ -53,7 +53,7 @@ function sessionFrom(packed: pack.PackedOutcomes[number]): number {
 }
 
 function run(port: MessagePort, id: number, op: Op): void {
-  port.postMessage({ id, ops: pack.packOps([op]), reading: null } satisfies Request);
+  port.postMessage({ id, ops: pack.packOps([op]), reading: null, sentAt: null } satisfies Request);
 }
 
 function add(port: MessagePort, id: number): void {

@@ -68,7 +68,7 @@ export class Process {
   async #run(ops: readonly Op[]): Promise<Outcome[]> {
     if (this.isDead) return NEVER_HEARD;
     const isLast = ++this.calls === this.#crash?.call;
-    if (isLast && this.#crash!.when === "before") return this.die();
+    if (isLast && this.#crash.when === "before") return this.die();
     const { outcomes, hint } = await this.#world.run(ops, this);
     if (isLast) return this.die();
     if (this.isDead) return NEVER_HEARD;

@@ -52,7 +52,7 @@ export class World {
   }
 
   async end(): Promise<void> {
-    for (const process of this.processes) process.die();
+    for (const process of this.processes) void process.die();
     await this.#last;
     await this.#store.end();
   }
