@@ -43,7 +43,7 @@ const ADD_FLOW = `
     added = added + excluded.added, claimed = claimed + excluded.claimed, done = done + excluded.done,
     failed = failed + excluded.failed, wait_ms = wait_ms + excluded.wait_ms,
     service_ms = service_ms + excluded.service_ms`;
-const ANY_RUN = `SELECT 1 FROM run LIMIT 1`;
+const LAST_RUN = `SELECT max(id) AS id FROM run`;
 const INSERT_EVENT = `INSERT INTO event (n, body) VALUES (?, ?)`;
 
 /**
@@ -150,7 +150,7 @@ export class Tx extends Statements {
 
   /** Some tasks may be of runs; where there are none, nobody need ask. */
   get hasRuns(): boolean {
-    this.#hasRuns ??= this.get(ANY_RUN) !== undefined;
+    this.#hasRuns ??= this.get<{ id: number | null }>(LAST_RUN)!.id !== null;
     return this.#hasRuns;
   }
 
