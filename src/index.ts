@@ -10,6 +10,7 @@ export {
   type Pipeline,
   type PipelineWorkOptions,
   type RunOptions,
+  type StageHandler,
   type StageOptions,
 } from "./api/pipeline.ts";
 export { type ClaimOptions, type Queue, type VerifiedTask, type Verifier } from "./api/queue.ts";

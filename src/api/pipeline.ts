@@ -31,6 +31,9 @@ export interface PipelineWorkOptions {
   name?: string | undefined;
 }
 
+/** As a handler; what it returns is what the types of the next stage follow from. */
+export type StageHandler<Data, Out> = (task: Task<Data>) => Promise<Out> | Out;
+
 /** What the next stage gets of what this one returned. */
 export type Passed<Out> = Out extends Each<infer Item> ? Item : Out;
 type IsParted<Out, Parted extends boolean> = [Extract<Out, Each>] extends [never] ? Parted : true;
@@ -66,7 +69,7 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
   /** The next stage. What it returns is the next one's `task.data`; `each(items)` makes a part of every item. */
   stage<Out>(
     name: string,
-    handler: Handler<Data, Out>,
+    handler: StageHandler<Data, Out>,
     options: StageOptions = {},
   ): Pipeline<In, Passed<Out>, IsParted<Out, Parted>> {
     return this.#define(name, false, handler as never, options) as never;
@@ -75,7 +78,7 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
   /** A stage that starts once, when all parts of a run are in: `task.data` lists what they came to, in order. */
   join<Out>(
     name: string,
-    handler: Handler<Data[], Out>,
+    handler: StageHandler<Data[], Out>,
     options: StageOptions = {},
   ): Pipeline<In, Passed<Out>, IsParted<Out, false>> {
     return this.#define(name, true, handler as never, options) as never;

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { each } from "../../../src/core/each.ts";
 import type { RunPart } from "../../../src/core/run.ts";
-import type { Dibs, Task } from "../../../src/index.ts";
+import type { Dibs } from "../../../src/index.ts";
 import { Random } from "../random.ts";
 import { type Crash, Process } from "./process.ts";
 import { type FlowEngine, World } from "./world.ts";
@@ -115,8 +115,8 @@ class PipelineFlow {
     const { parts, nested, after } = this.#scenario;
     const dibs: Dibs = process.dibs;
     const options = { ...POLICY, concurrency: 2 };
-    const stumble = (task: Task): void => {
-      if (process.isDead || task.attempt > 2 || this.#failures >= this.#scenario.failures) return;
+    const stumble = ({ attempt }: { attempt: number }): void => {
+      if (process.isDead || attempt > 2 || this.#failures >= this.#scenario.failures) return;
       this.#failures++;
       throw new Error("the stage broke");
     };
@@ -124,7 +124,14 @@ class PipelineFlow {
       .pipeline<number>("flow")
       .stage("split", (task) => each(Array.from({ length: parts }, (_, n) => `${task.data}.${n}`)), options)
       .stage("again", (task) => (nested && task.data.endsWith("1") ? each([`${task.data}a`, `${task.data}b`]) : task.data), options)
-      .stage("part", (task) => (stumble(task as Task), task.data.toUpperCase()), options)
+      .stage(
+        "part",
+        (task) => {
+          stumble(task);
+          return task.data.toUpperCase();
+        },
+        options,
+      )
       .join("join", (task) => task.data.join(" "), options);
     for (let i = 0; i < after; i++) pipeline = pipeline.stage(`after-${i}`, (task) => `${task.data}!`, options);
     return pipeline;
