@@ -40,4 +40,6 @@ for (const { name, state, parts } of stages) console.log(`${name}: ${parts.lengt
 
 const empty = await report.add({ text: "one" });
 assert.equal(await empty.result({ timeout: "30s" }), "1 sections, 1 words");
-console.log(`refused and done again: ${(await dibs.task(stages[1]!.parts[0]!.id).history()).length} attempts`);
+console.log(
+  `refused and done again: ${(await dibs.task(stages[1]!.parts[0]!.id).history()).length} attempts`,
+);

@@ -127,10 +127,7 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
 
   async add(input: In, options: RunOptions = {}): Promise<AddedRun<ResultOf<Data, Parted>>> {
     const task = await this.#begin(input, options);
-    const [, [added]] = await Promise.all([
-      this.declare(),
-      this.#owner.port.add([task], { tx: options.tx }),
-    ]);
+    const [, [added]] = await Promise.all([this.declare(), this.#owner.port.add([task], { tx: options.tx })]);
     return new AddedRun(this.#owner.port, this.name, added!);
   }
 
@@ -152,7 +149,8 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
 
   /** @internal Checks and encodes, and stores nothing: for `task.add`. */
   async prepare(input: In, options: RunOptions = {}): Promise<NewTask> {
-    if (options?.tx !== undefined) throw invalid("tx: only add() of a pipeline can be part of a transaction.");
+    if (options?.tx !== undefined)
+      throw invalid("tx: only add() of a pipeline can be part of a transaction.");
     return this.#begin(input, options);
   }
 

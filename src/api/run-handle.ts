@@ -34,7 +34,7 @@ export class RunHandle<Result = unknown> {
   async status(): Promise<RunStatus> {
     const page = await this.#port.run(this.id);
     const parts = [...page.parts];
-    for (let { next } = page; next !== null; ) {
+    for (let { next } = page; next !== null;) {
       const more = await this.#port.run(this.id, { after: next });
       parts.push(...more.parts);
       next = more.next;

@@ -132,8 +132,7 @@ function noStageForParts({ pipeline }: RunStart, stage: string, next: Stage | un
 
 function itemsOf(result: Body | null, stage: string): string[] {
   const items = listFrom(result);
-  if (!Array.isArray(items))
-    throw invalid(`each() takes an array; stage "${stage}" gave it ${show(items)}.`);
+  if (!Array.isArray(items)) throw invalid(`each() takes an array; stage "${stage}" gave it ${show(items)}.`);
   if (items.length > LIMITS.addBatch) {
     throw invalid(
       `each() makes at most ${LIMITS.addBatch} parts at once; stage "${stage}" returned ${items.length}. ` +
@@ -223,8 +222,7 @@ export function planOnward(
   // Nothing but this is left of it: all of its parts are in.
   const { pipeline } = run;
   const join = joinAfter(run, at.stage);
-  if (!join && !each && at.part.length === 0)
-    return { ...goingOn, brings: false, end: { result } };
+  if (!join && !each && at.part.length === 0) return { ...goingOn, brings: false, end: { result } };
   const own = onward.brings ? [{ part: at.part, result }] : [];
   const all = gather(
     [...run.brought(), ...own]
@@ -271,7 +269,9 @@ export function eachWithoutRun(id: string): Error {
 
 /** It would end a stage, and nothing would follow. */
 export function verdictOfStage(id: string): Error {
-  return invalid(`Task ${id} is a stage of a run, and gives no verdicts: ack it with what the next stage is to get.`);
+  return invalid(
+    `Task ${id} is a stage of a run, and gives no verdicts: ack it with what the next stage is to get.`,
+  );
 }
 
 /** What it knows of its run would be lost on its way to another store. */

@@ -65,7 +65,10 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     for (const add of adds as (Added | null)[]) {
       const run = add?.run;
       if (!Array.isArray(run?.stages)) continue;
-      grant.need(["add"], run.stages.map((stage) => stageQueue(String(run.pipeline), String(stage?.name))));
+      grant.need(
+        ["add"],
+        run.stages.map((stage) => stageQueue(String(run.pipeline), String(stage?.name))),
+      );
     }
   };
 

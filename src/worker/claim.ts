@@ -109,11 +109,12 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   ackAs(result: unknown, tx?: unknown): Promise<void> {
     this.#checkOpen();
     const isParted = isEach(result);
-    const encoded = isParted
-      ? encodeJson(result.items, "what each() was given")
-      : this.#encodeResult(result);
+    const encoded = isParted ? encodeJson(result.items, "what each() was given") : this.#encodeResult(result);
     if (encoded instanceof Promise || this.#adds) return this.#ackWithAll(encoded, isParted, tx);
-    return this.#say(isParted ? { kind: "ack", result: encoded, each: true } : { kind: "ack", result: encoded }, tx);
+    return this.#say(
+      isParted ? { kind: "ack", result: encoded, each: true } : { kind: "ack", result: encoded },
+      tx,
+    );
   }
 
   async #ackWithAll(

@@ -134,7 +134,9 @@ describe.each(STORES)("a pipeline on %s", (store) => {
     await started.promise;
     expect(await run.cancel()).toBe("cancelled");
     await expect(run.result()).rejects.toMatchObject({ code: "TASK_CANCELLED" });
-    await expect.poll(async () => (await run.status()).stages[1]!.state, { timeout: 20_000 }).toBe("cancelled");
+    await expect
+      .poll(async () => (await run.status()).stages[1]!.state, { timeout: 20_000 })
+      .toBe("cancelled");
     expect(aborted.length).toBeGreaterThan(0);
     expect((await run.status()).stages[2]!.state).toBe("pending");
   });
@@ -165,7 +167,9 @@ describe.each(STORES)("a pipeline on %s", (store) => {
     const bad = await orders.add("bad");
     await good.result({ timeout: "20s" });
     await expect(bad.result({ timeout: "20s" })).rejects.toThrow();
-    await expect.poll(async () => (await report.queue("review").stats()).depth.done, { timeout: 20_000 }).toBe(1);
+    await expect
+      .poll(async () => (await report.queue("review").stats()).depth.done, { timeout: 20_000 })
+      .toBe(1);
     expect((await report.queue("extract").stats()).depth.done).toBe(1);
   });
 
@@ -250,7 +254,9 @@ describe("a pipeline of several processes", () => {
     expect(await second.result({ timeout: "20s" })).toBe("new 2");
     expect(warnings.join()).toMatch(/"sum" was defined before with "two", which this process does not have/);
     // Nobody has taken the stage that only the old definition has.
-    await expect.poll(async () => (await first.status()).stages.map(({ state }) => state)).toEqual(["done", "running", "pending"]);
+    await expect
+      .poll(async () => (await first.status()).stages.map(({ state }) => state))
+      .toEqual(["done", "running", "pending"]);
     before.work({ stages: ["two"] });
     expect(await first.result({ timeout: "20s" })).toBe("new 20");
   });

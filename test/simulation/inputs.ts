@@ -163,7 +163,11 @@ export class Inputs {
     switch (kind) {
       case "done":
         if (this.#random.chance(this.#habits.runs * 0.5)) {
-          return { kind, result: pick(["[]", "[1]", "[1,2]", '["a",null,{"b":[2]}]', "[1,2,3,4,5]", '"x"', "[", null]), each: true };
+          return {
+            kind,
+            result: pick(["[]", "[1]", "[1,2]", '["a",null,{"b":[2]}]', "[1,2,3,4,5]", '"x"', "[", null]),
+            each: true,
+          };
         }
         return {
           kind,

@@ -53,7 +53,10 @@ function runs(app: App): void {
     {
       ...{ method: "get", path: "/v1/runs/{id}", summary: "How far a run is, task by task" },
       ...{ params: ofRun, answer: runPage },
-      query: z.object({ after: z.coerce.number().int().optional(), limit: z.coerce.number().int().optional() }),
+      query: z.object({
+        after: z.coerce.number().int().optional(),
+        limit: z.coerce.number().int().optional(),
+      }),
     },
     ({ port, params, query }) => port.run(params["id"]!, query),
   );
@@ -81,5 +84,7 @@ function runs(app: App): void {
 async function definedBy(port: Port, pipeline: string): Promise<RunStart> {
   const [known] = await port.pipelines(pipeline);
   if (known) return { pipeline, stages: known.stages };
-  throw invalid(`Nobody has defined pipeline "${pipeline}" yet: PUT its stages, or start a process that works on it.`);
+  throw invalid(
+    `Nobody has defined pipeline "${pipeline}" yet: PUT its stages, or start a process that works on it.`,
+  );
 }

@@ -66,7 +66,9 @@ async function stateOfRun(port: Port, id: string): Promise<string> {
 
 async function partsOf(port: Port, id: string): Promise<string[]> {
   const { parts } = await port.run(id);
-  return parts.map(({ stage, part, state }) => `${stage}${part.length > 0 ? ` ${part.join(".")}` : ""} ${state}`);
+  return parts.map(
+    ({ stage, part, state }) => `${stage}${part.length > 0 ? ` ${part.join(".")}` : ""} ${state}`,
+  );
 }
 
 export function runs(start: Start): void {
@@ -129,7 +131,9 @@ export function runs(start: Start): void {
     test("shows how its tasks stand", async () => {
       const { port, clock, startedAt } = await start();
       const { id } = await begin(port, startOf("a", "b"), { delay: SECOND });
-      expect((await port.run(id)).parts).toMatchObject([{ state: "scheduled", startedAt: null, endedAt: null }]);
+      expect((await port.run(id)).parts).toMatchObject([
+        { state: "scheduled", startedAt: null, endedAt: null },
+      ]);
       await clock.advance(SECOND);
       const held = await claimAt(port, "a");
       expect((await port.run(id)).parts).toMatchObject([{ state: "claimed", startedAt: startedAt + SECOND }]);
@@ -377,7 +381,11 @@ export function runs(start: Start): void {
     test("that are the last to come in share a moment, and are joined once", async () => {
       const { port } = await start();
       const { id } = await begin(port, startOf("split", "work", "merge+"));
-      await fanOut(port, await claimAt(port, "split"), Array.from({ length: 100 }, (_, n) => n));
+      await fanOut(
+        port,
+        await claimAt(port, "split"),
+        Array.from({ length: 100 }, (_, n) => n),
+      );
       const works = await claimAll(port, "work");
       await Promise.all(works.toReversed().map((held) => ack(port, held, held.data)));
       const merge = await claimAt(port, "merge");
@@ -413,7 +421,10 @@ export function runs(start: Start): void {
 
     test("may be made into parts themselves: all are joined, in their order", async () => {
       const { port } = await start();
-      const { id } = await begin(port, startOf("split", "again", "work", "merge+", "split2", "work2", "merge2+"));
+      const { id } = await begin(
+        port,
+        startOf("split", "again", "work", "merge+", "split2", "work2", "merge2+"),
+      );
       await fanOut(port, await claimAt(port, "split"), [0, 1, 2]);
       const parts = await claimAll(port, "again");
       await fanOut(port, parts[1]!, ["b", "c"]);

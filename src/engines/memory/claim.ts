@@ -63,12 +63,7 @@ function take(
   }
 }
 
-function hold(
-  model: Model,
-  request: ClaimRequest,
-  session: ModelSession | null,
-  task: ModelTask,
-): void {
+function hold(model: Model, request: ClaimRequest, session: ModelSession | null, task: ModelTask): void {
   const policy = model.policy(task.queue);
   const named = request.lease ?? policy.lease;
   // A session beats in the rhythm of its own lease: a shorter one would be lost between two signs of life.

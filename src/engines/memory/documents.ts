@@ -1,6 +1,11 @@
 import type { Model } from "./model.ts";
 
-export function put(model: Model, kind: string, name: string, value: string | null): { before: string | null } {
+export function put(
+  model: Model,
+  kind: string,
+  name: string,
+  value: string | null,
+): { before: string | null } {
   const ofKind = model.documents.get(kind) ?? new Map<string, string>();
   const before = ofKind.get(name) ?? null;
   if (value === null) ofKind.delete(name);

@@ -15,7 +15,12 @@ import { cancelTask } from "./cancel.ts";
 import type { Model, ModelPart, ModelRun, ModelTask } from "./model.ts";
 
 /** A task was added that begins a run, or goes on with one. */
-export function joinRun(model: Model, task: ModelTask, start: RunStart | undefined, at?: RunTask["at"]): void {
+export function joinRun(
+  model: Model,
+  task: ModelTask,
+  start: RunStart | undefined,
+  at?: RunTask["at"],
+): void {
   if (start) begin(model, task, start);
   const run = model.runs.get(at?.id ?? task.id);
   if (!run || (!start && !at)) return;

@@ -219,10 +219,7 @@ const INSERT_KEYS = `
   WHERE idempotency.forget_at <= $1`;
 
 /** Writes them all, each into the state it begins in. */
-async function lineUp(
-  tx: Tx,
-  newcomers: Added[],
-): Promise<Map<Newcomer, TaskState>> {
+async function lineUp(tx: Tx, newcomers: Added[]): Promise<Map<Newcomer, TaskState>> {
   if (newcomers.length === 0) return new Map();
   if (newcomers.every(isPlain)) return lineUpPlain(tx, newcomers);
   await writeKeys(tx, newcomers);
@@ -313,11 +310,7 @@ async function writeKeys(tx: Tx, newcomers: Newcomer[]): Promise<void> {
   if (written < keyed.length) throw new Overtaken();
 }
 
-function writeTasks(
-  tx: Tx,
-  newcomers: Added[],
-  sql: Record<"joined" | "listed", string>,
-): void {
+function writeTasks(tx: Tx, newcomers: Added[], sql: Record<"joined" | "listed", string>): void {
   const bodies = newcomers.map(({ task }) => toColumns(task.data));
   const texts = bodies.map(([text]) => text);
   // An empty text would be no payload at all, and not one that is empty.

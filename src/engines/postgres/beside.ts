@@ -18,7 +18,12 @@ export function isFree(ops: readonly Op[]): boolean {
 }
 
 function isPlainSuccess(op: Op): op is Op<"settle"> {
-  return op.verb === "settle" && op.settlement.kind === "done" && !op.settlement.adds?.length && !op.settlement.each;
+  return (
+    op.verb === "settle" &&
+    op.settlement.kind === "done" &&
+    !op.settlement.adds?.length &&
+    !op.settlement.each
+  );
 }
 
 /**

@@ -43,7 +43,8 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
     if (op.verb !== "settle" || op.settlement.kind !== "done") break;
     const { result, adds, each } = op.settlement;
     const place = tx.place(op.id);
-    if (!place || seen.has(place.seq) || each || (adds && adds.length > 0) || !Number.isSafeInteger(op.fence)) break;
+    if (!place || seen.has(place.seq) || each || (adds && adds.length > 0) || !Number.isSafeInteger(op.fence))
+      break;
     if (result !== null && isLarger(result, most)) break;
     seen.add(place.seq);
     successes.push({ op, seq: place.seq, result });

@@ -74,10 +74,7 @@ export const LEFT_BEHIND = (special: string, task: string): string => `
 
 export type Left = [stepped: boolean | null, feedback: string | null, run: OfRun | null];
 
-export function leftFrom(
-  tx: Tx,
-  left: Left | null,
-): { stepped?: true; feedback?: string; run?: RunPlace } {
+export function leftFrom(tx: Tx, left: Left | null): { stepped?: true; feedback?: string; run?: RunPlace } {
   if (left === null) return {};
   const [stepped, feedback, run] = left;
   return {

@@ -69,9 +69,7 @@ export class Newcomers {
   #joinRuns(): void {
     const tx = this.#tx;
     const tasks = this.#tasks.filter((task) => isOfRun(task));
-    const begun = tasks.flatMap((task, i) =>
-      "at" in task ? [] : [beginning(tx, this.#first + i, task)],
-    );
+    const begun = tasks.flatMap((task, i) => ("at" in task ? [] : [beginning(tx, this.#first + i, task)]));
     for (const rows of chunks(begun)) tx.runMany(BEGIN_RUNS(rows.length), rows.flat(), {});
     const joined = tasks.map((task, i) => joining(tx, this.#first + i, task));
     for (const rows of chunks(joined)) tx.runMany(JOIN_RUNS(rows.length), rows.flat(), {});

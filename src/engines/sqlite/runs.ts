@@ -129,11 +129,7 @@ const HEADERS = `SELECT headers FROM task WHERE seq = ?`;
 export type Planned = Plan & { run: KnownPart };
 
 /** Checks before anything is written. */
-export function plan(
-  tx: Tx,
-  task: Held,
-  said: { result: Body | null; each?: boolean },
-): Planned | undefined {
+export function plan(tx: Tx, task: Held, said: { result: Body | null; each?: boolean }): Planned | undefined {
   const run = runOf(tx, task);
   if (!run) return undefined;
   const { headers } = tx.get<{ headers: string | null }>(HEADERS, task.seq)!;

@@ -131,10 +131,14 @@ export function tour(store: SqliteStore): void {
 }
 
 /** Runs of a pipeline, many and one by one. */
-function runs(ask: <V extends VerbName>(op: Op<V>) => Verbs[V]["out"], runTogether: (ops: Op[]) => void): void {
+function runs(
+  ask: <V extends VerbName>(op: Op<V>) => Verbs[V]["out"],
+  runTogether: (ops: Op[]) => void,
+): void {
   const stages = ["a", "b", "c"].map((name) => ({ name, joins: name === "c" }));
   const run = { pipeline: "p", stages };
-  const begin = (fields: Partial<Op<"add">["tasks"][number]> = {}) => newTask({ queue: "p/a", run, ...fields });
+  const begin = (fields: Partial<Op<"add">["tasks"][number]> = {}) =>
+    newTask({ queue: "p/a", run, ...fields });
   const claim = (stage: string, max = 100) =>
     ask({ verb: "claim", queues: [`p/${stage}`], max, worker: "w" }).tasks;
   const added = ask({ verb: "add", tasks: Array.from({ length: 80 }, () => begin()) });

@@ -123,7 +123,11 @@ class PipelineFlow {
     let pipeline = dibs
       .pipeline<number>("flow")
       .stage("split", (task) => each(Array.from({ length: parts }, (_, n) => `${task.data}.${n}`)), options)
-      .stage("again", (task) => (nested && task.data.endsWith("1") ? each([`${task.data}a`, `${task.data}b`]) : task.data), options)
+      .stage(
+        "again",
+        (task) => (nested && task.data.endsWith("1") ? each([`${task.data}a`, `${task.data}b`]) : task.data),
+        options,
+      )
       .stage(
         "part",
         (task) => {
@@ -133,7 +137,8 @@ class PipelineFlow {
         options,
       )
       .join("join", (task) => task.data.join(" "), options);
-    for (let i = 0; i < after; i++) pipeline = pipeline.stage(`after-${i}`, (task) => `${task.data}!`, options);
+    for (let i = 0; i < after; i++)
+      pipeline = pipeline.stage(`after-${i}`, (task) => `${task.data}!`, options);
     return pipeline;
   }
 
@@ -174,7 +179,8 @@ class PipelineFlow {
       ).flat(),
       ...["join", ...Array.from({ length: after }, (_, i) => `after-${i}`)],
     ].sort();
-    if (!isDeepStrictEqual(seen, stages)) throw new Error(`run ${n} was ${seen.join(", ")}, not ${stages.join(", ")}`);
+    if (!isDeepStrictEqual(seen, stages))
+      throw new Error(`run ${n} was ${seen.join(", ")}, not ${stages.join(", ")}`);
   }
 }
 

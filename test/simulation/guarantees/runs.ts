@@ -56,7 +56,9 @@ export class RunJudge {
     const { run, parts } = answer<"run">(outcome!);
     const records = ask(parts.map((part): Op => ({ verb: "get", id: part.id })));
     const tasks = new Map(
-      records.flatMap((record) => ("ok" in record ? [record.ok as Verbs["get"]["out"]] : [])).map((task) => [task.id, task]),
+      records
+        .flatMap((record) => ("ok" in record ? [record.ok as Verbs["get"]["out"]] : []))
+        .map((task) => [task.id, task]),
     );
     const seen = { run, parts, tasks };
     this.#runs.set(id, seen);
@@ -68,11 +70,19 @@ export class RunJudge {
     check(new Set(places).size === places.length, `run ${run.id} was doubled: ${places.join(", ")}`);
     for (const part of parts) {
       const task = tasks.get(part.id);
-      check(!task || task.state === part.state, `part ${part.id} is told as ${part.state}, and is ${task?.state}`);
-      check(task !== undefined || isEnd(part.state), `part ${part.id} is ${part.state}, and there is no such task`);
+      check(
+        !task || task.state === part.state,
+        `part ${part.id} is told as ${part.state}, and is ${task?.state}`,
+      );
+      check(
+        task !== undefined || isEnd(part.state),
+        `part ${part.id} is ${part.state}, and there is no such task`,
+      );
     }
     const [first] = run.stages;
-    const expected = new Map<string, Body | undefined>([[placeName({ stage: first!.name, part: [] }), undefined]]);
+    const expected = new Map<string, Body | undefined>([
+      [placeName({ stage: first!.name, part: [] }), undefined],
+    ]);
     const { arrived, underWay } = this.#follow(run, parts, expected);
     if (isOver(run) && run.state !== "done") return checkCalledOff(run, parts, tasks);
     const lost = [...expected.keys()].filter((place) => !places.includes(place));
@@ -83,9 +93,15 @@ export class RunJudge {
       const data = expected.get(placeName(part));
       const task = tasks.get(part.id);
       if (task && data !== undefined)
-        check(String(task.data) === String(data), `part ${part.id} got ${String(task.data)}, not ${String(data)}`);
+        check(
+          String(task.data) === String(data),
+          `part ${part.id} got ${String(task.data)}, not ${String(data)}`,
+        );
     }
-    check((run.state === "done") === (underWay === 0), `run ${run.id} is ${run.state} with ${underWay} under way`);
+    check(
+      (run.state === "done") === (underWay === 0),
+      `run ${run.id} is ${run.state} with ${underWay} under way`,
+    );
     if (run.state === "done") this.#checkResult(run, arrived, ask);
   }
 
