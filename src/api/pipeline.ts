@@ -40,7 +40,7 @@ type IsParted<Out, Parted extends boolean> = [Extract<Out, Each>] extends [never
 type ResultOf<Data, Parted extends boolean> = Parted extends true ? Data[] : Data;
 
 interface DefinedStage extends Stage {
-  handler: Handler<never, unknown>;
+  handler: Handler<never>;
   work: WorkOptions;
   queue: Queue;
   encode: Encode;
@@ -72,7 +72,7 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
     handler: StageHandler<Data, Out>,
     options: StageOptions = {},
   ): Pipeline<In, Passed<Out>, IsParted<Out, Parted>> {
-    return this.#define(name, false, handler as never, options) as never;
+    return this.#define(name, false, handler, options) as never;
   }
 
   /** A stage that starts once, when all parts of a run are in: `task.data` lists what they came to, in order. */
@@ -81,7 +81,7 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
     handler: StageHandler<Data[], Out>,
     options: StageOptions = {},
   ): Pipeline<In, Passed<Out>, IsParted<Out, false>> {
-    return this.#define(name, true, handler as never, options) as never;
+    return this.#define(name, true, handler, options) as never;
   }
 
   #define(name: string, joins: boolean, handler: Handler<never>, options: StageOptions): this {
@@ -136,7 +136,7 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
     if (!Array.isArray(inputs))
       throw invalid(`addMany() takes an array of { data, …options }; got ${show(inputs)}.`);
     const tasks = await Promise.all(
-      inputs.map(({ data, ...options }) => this.prepare(data as In, options as RunOptions)),
+      inputs.map(({ data, ...options }) => this.prepare(data, options)),
     );
     const [, added] = await Promise.all([this.declare(), this.#owner.port.add(tasks)]);
     return added.map((task) => new AddedRun(this.#owner.port, this.name, task));

@@ -8,7 +8,7 @@ import { show } from "../core/show.ts";
 import { isTaskId } from "../core/task-id.ts";
 import { checkTopic } from "../core/topic.ts";
 import type { ListQuery } from "../core/port.ts";
-import { checkRunStart } from "./runs.ts";
+import { checkRunStart } from "../core/run.ts";
 import type { Verbs } from "../engine/engine.ts";
 import {
   type Addition,

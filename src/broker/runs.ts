@@ -1,9 +1,8 @@
-import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
-import { checkNumber, checkObject } from "../core/options.ts";
+import { checkNumber } from "../core/options.ts";
 import type { PipelineRecord, RunPage } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
-import { checkStages, type RunStart, type RunState, type Stage, stageQueue } from "../core/run.ts";
+import { checkStages, type RunState, type Stage } from "../core/run.ts";
 import { checkTaskId } from "./check.ts";
 import type { Context } from "./context.ts";
 
@@ -40,13 +39,4 @@ export async function run(
 
 export async function cancelRun(context: Context, id: string): Promise<RunState> {
   return (await context.run({ verb: "cancelRun", id: checkTaskId(id) })).state;
-}
-
-/** Of a task that is to begin a run. */
-export function checkRunStart(run: RunStart, queue: string): void {
-  checkObject(run, "A run");
-  checkStages(run.pipeline, run.stages);
-  const first = stageQueue(run.pipeline, run.stages[0]!.name);
-  if (queue !== first)
-    throw invalid(`A run of pipeline "${run.pipeline}" begins in queue "${first}", not in "${queue}".`);
 }

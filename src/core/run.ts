@@ -1,5 +1,6 @@
 import { invalid } from "./errors.ts";
 import { byteLength, isLarger, LIMITS, tooMuchGathered } from "./limits.ts";
+import { checkObject } from "./options.ts";
 import { checkQueueName } from "./queue-name.ts";
 import { show } from "./show.ts";
 import type { Body, EndState, NewTask, TaskState } from "./task.ts";
@@ -280,4 +281,13 @@ export function hasRuns(queue: string): Error {
     `Queue "${queue}" holds tasks of runs that are under way, and those cannot be moved to another store. ` +
       `Let the runs end, or cancel them, then move it.`,
   );
+}
+
+/** Of a task that is to begin a run. */
+export function checkRunStart(run: RunStart, queue: string): void {
+  checkObject(run, "A run");
+  checkStages(run.pipeline, run.stages);
+  const first = stageQueue(run.pipeline, run.stages[0]!.name);
+  if (queue !== first)
+    throw invalid(`A run of pipeline "${run.pipeline}" begins in queue "${first}", not in "${queue}".`);
 }

@@ -67,13 +67,13 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       if (!Array.isArray(run?.stages)) continue;
       grant.need(
         ["add"],
-        run.stages.map((stage) => stageQueue(String(run.pipeline), String(stage?.name))),
+        run.stages.map((stage) => stageQueue(run.pipeline, stage?.name)),
       );
     }
   };
 
   const needForStages = (name: string, stages: Stage[]): void => {
-    const queues = stages.map((stage) => stageQueue(String(name), String(stage?.name)));
+    const queues = stages.map((stage) => stageQueue(name, stage?.name));
     const isTheirs = (kind: Kind) => queues.some((queue) => grant.allows(kind, queue));
     if (!isTheirs("work")) grant.need(["add"], queues.slice(0, 1));
   };

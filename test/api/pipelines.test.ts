@@ -238,7 +238,7 @@ describe("a pipeline of several processes", () => {
     const warnings: string[] = [];
     const logger = { info() {}, debug() {}, error() {}, warn: (text: string) => void warnings.push(text) };
     await using old = await openFile(folder);
-    await using fresh = await open(join(folder, "work.db"), { logger: logger as never });
+    await using fresh = await open(join(folder, "work.db"), { logger });
     const before = old
       .pipeline<number>("sum")
       .stage("one", (task) => task.data + 1)

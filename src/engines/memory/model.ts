@@ -43,6 +43,8 @@ export class Model {
   readonly origins = new Map<string, string>();
   departures = 0;
   readonly runs = new Map<string, ModelRun>();
+  /** How a task is cancelled; set by the store, for runs and tasks end each other. */
+  cancelTask: (task: ModelTask) => void = () => {};
   /** Small documents: by kind, then by name. */
   readonly documents = new Map<string, Map<string, string>>();
   hint: Hint = {};

@@ -11,7 +11,6 @@ import {
   type RunTask,
 } from "../../core/run.ts";
 import type { Body, EndState, TaskEnd } from "../../core/task.ts";
-import { cancelTask } from "./cancel.ts";
 import type { Model, ModelPart, ModelRun, ModelTask } from "./model.ts";
 
 /** A task was added that begins a run, or goes on with one. */
@@ -109,7 +108,7 @@ function endRun(model: Model, run: ModelRun, state: Exclude<EndState, "dead">, r
   for (const part of run.parts) {
     part.brought = null;
     const task = part.state === null ? model.tasks.get(part.id) : undefined;
-    if (task) cancelTask(model, task);
+    if (task) model.cancelTask(task);
   }
 }
 

@@ -3,7 +3,7 @@ import type { Reading } from "../../core/clock.ts";
 import type { Hint, Op, Outcomes, Store, VerbName, Verbs } from "../../engine/engine.ts";
 import { add } from "./add.ts";
 import { arrive, origins } from "./arrive.ts";
-import { cancel } from "./cancel.ts";
+import { cancel, cancelTask } from "./cancel.ts";
 import { listen, prune, tend, unlisten } from "./care.ts";
 import { claim } from "./claim.ts";
 import { depart, gone } from "./depart.ts";
@@ -90,6 +90,7 @@ export class MemoryStore implements Store {
   /** `store` becomes part of every task's id. */
   constructor(store: number, reading: Reading) {
     this.#model = new Model(store, reading);
+    this.#model.cancelTask = (task) => cancelTask(this.#model, task);
   }
 
   get hasNotices(): boolean {

@@ -8,10 +8,9 @@ import {
   type Stage,
 } from "../../core/run.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
-import { type Body, type EndState, type Headers, isEnd, type NewTask } from "../../core/task.ts";
-import { cancelTask } from "./cancel.ts";
+import { type Body, type EndState, type Headers, type NewTask } from "../../core/task.ts";
 import type { Held, Mover } from "./line.ts";
-import { findMany, type Found, stateOf } from "./place.ts";
+import type { Found } from "./place.ts";
 import { fromColumns, numbers, toColumns } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
@@ -187,7 +186,7 @@ export async function loseParts(tx: Tx, tasks: readonly Found[]): Promise<number
   if (lost.length === 0) return [];
   revive(
     tx,
-    tasks.filter(({ place }) => stateOf(place) === "dead").map(({ seq }) => seq),
+    tasks.filter(({ place }) => (place.state === "leaving" ? place.was : place.state) === "dead").map(({ seq }) => seq),
   );
   return [...new Set(lost.map(({ run }) => run))].sort((a, b) => a - b);
 }
@@ -236,11 +235,7 @@ async function endRun(
   if (state === "done") return;
   tx.send(GATHER, id);
   const pending = await tx.all<{ task: number }>(PENDING, id);
-  const found = await findMany(
-    tx,
-    pending.map(({ task }) => task),
-  );
-  for (const task of found) if (!isEnd(stateOf(task.place))) await cancelTask(tx, task.seq);
+  for (const { task } of pending) await tx.cancelPending(task);
 }
 
 function hintRun(tx: Tx, { id, created_at: createdAt }: RunRow): void {

@@ -14,7 +14,7 @@ import {
 import { add } from "./add.ts";
 import { addTogether, numbersFor } from "./add-together.ts";
 import { arrive, origins } from "./arrive.ts";
-import { cancel } from "./cancel.ts";
+import { cancel, cancelTask } from "./cancel.ts";
 import { listen, prune, tend, unlisten } from "./care.ts";
 import { claim } from "./claim.ts";
 import { depart, gone } from "./depart.ts";
@@ -174,6 +174,7 @@ export class PostgresStore {
   constructor(link: Link, options: TxOptions, floors = new Floors()) {
     this.link = link;
     this.#tx = new Tx(link, options, floors);
+    this.#tx.cancelPending = (seq) => cancelTask(this.#tx, seq);
   }
 
   /** `reading`: of an injected clock; null: the server's own. On an error nothing of the batch has happened. */

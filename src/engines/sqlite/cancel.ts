@@ -1,7 +1,7 @@
 import { taskNotFound } from "../../core/task-not-found.ts";
 import { isEnd, type TaskState } from "../../core/task.ts";
 import { closeAttempt, end } from "./line.ts";
-import { findTask, type Found, takeOut } from "./place.ts";
+import { findBySeq, findTask, type Found, stateOf, takeOut } from "./place.ts";
 import { cancelItsRun } from "./runs.ts";
 import { notify } from "./sweep.ts";
 import type { Tx } from "./tx.ts";
@@ -33,4 +33,10 @@ export function cancelTask(tx: Tx, task: Found): TaskState {
   if (place.state === "verifying") closeAttempt(tx, place.held, "cancelled", null);
   else takeOut(tx, task);
   return end(tx, task, "cancelled");
+}
+
+/** With its run, which is over. */
+export function cancelPending(tx: Tx, seq: number): void {
+  const task = findBySeq(tx, seq);
+  if (task && !isEnd(stateOf(task.place))) cancelTask(tx, task);
 }

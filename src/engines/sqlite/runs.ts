@@ -13,9 +13,8 @@ import {
 import { taskNotFound } from "../../core/task-not-found.ts";
 import { type Body, type EndState, type Headers, isEnd, type NewTask } from "../../core/task.ts";
 import { bodyFrom } from "./body.ts";
-import { cancelTask } from "./cancel.ts";
 import type { Held, Mover } from "./line.ts";
-import { findBySeq, type Found, stateOf } from "./place.ts";
+import type { Found } from "./place.ts";
 import type { Tx } from "./tx.ts";
 
 /** How a run begins, goes on and ends. What its tasks' own tables say is not written a second time. */
@@ -174,7 +173,7 @@ export function endPart(tx: Tx, task: Mover, state: EndState): void {
   if (run.state !== null) return;
   if (state === "dead") hintRun(tx, run);
   // It can have no result any more.
-  else endRun(tx, run, state as "cancelled" | "expired", null);
+  else endRun(tx, run, state, null);
 }
 
 const LAST_START = `(SELECT started_at FROM attempt WHERE attempt.task = run_part.task ORDER BY fence DESC LIMIT 1)`;
@@ -192,7 +191,8 @@ const KEEP_ENDS = `${KEEP_END} WHERE task IN (
 export function losePart(tx: Tx, task: Found): void {
   const run = runOf(tx, task);
   if (!run) return;
-  const state = stateOf(task.place);
+  const { place } = task;
+  const state = place.state === "leaving" ? place.was : place.state;
   if (isEnd(state) && state !== "dead") {
     tx.run(KEEP_ONE_END, task.seq);
     return;
@@ -234,10 +234,7 @@ function endRun(tx: Tx, run: RunRow, state: Exclude<EndState, "dead">, result: B
   hintRun(tx, run);
   if (state === "done") return;
   tx.run(GATHER, run.id);
-  for (const { task } of tx.all<{ task: number }>(PENDING, run.id)) {
-    const found = findBySeq(tx, task);
-    if (found && !isEnd(stateOf(found.place))) cancelTask(tx, found);
-  }
+  for (const { task } of tx.all<{ task: number }>(PENDING, run.id)) tx.cancelPending(task);
 }
 
 function hintRun(tx: Tx, { id, created_at: createdAt }: RunRow): void {

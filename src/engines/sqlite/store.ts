@@ -13,7 +13,7 @@ import {
 } from "../../engine/engine.ts";
 import { add } from "./add.ts";
 import { arrive, origins } from "./arrive.ts";
-import { cancel } from "./cancel.ts";
+import { cancel, cancelPending } from "./cancel.ts";
 import { listen, listenOnly, prune, tend, tendNothing, unlisten } from "./care.ts";
 import { claim, claimNothing } from "./claim.ts";
 import { depart, gone } from "./depart.ts";
@@ -137,6 +137,7 @@ export class SqliteStore implements Store {
     // From here on whoever finds the store locked waits in lock.ts.
     this.#db.pragma("busy_timeout = 0");
     this.#tx = new Tx(this.#db);
+    this.#tx.cancelPending = (seq) => cancelPending(this.#tx, seq);
     if (!this.#db.memory) this.#journal = new Journal(this.#db, options.path, options.durability ?? "full");
   }
 

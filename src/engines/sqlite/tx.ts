@@ -75,6 +75,8 @@ export class Tx extends Statements {
   readonly serving = new Map<string, string[]>();
   /** What the lists of stages say. */
   readonly stages = new StageLists();
+  /** How a task is cancelled that has not ended; set by the store, for runs and tasks end each other. */
+  cancelPending: (seq: number) => void = () => {};
   /** Runs that have just lost a task: see runs.ts. */
   readonly lostRuns: RunRow[] = [];
   /** The queues that are being dropped, and how far: see queues.ts. */
