@@ -135,9 +135,7 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
   async addMany(inputs: ({ data: In } & RunOptions)[]): Promise<AddedRun<ResultOf<Data, Parted>>[]> {
     if (!Array.isArray(inputs))
       throw invalid(`addMany() takes an array of { data, …options }; got ${show(inputs)}.`);
-    const tasks = await Promise.all(
-      inputs.map(({ data, ...options }) => this.prepare(data, options)),
-    );
+    const tasks = await Promise.all(inputs.map(({ data, ...options }) => this.prepare(data, options)));
     const [, added] = await Promise.all([this.declare(), this.#owner.port.add(tasks)]);
     return added.map((task) => new AddedRun(this.#owner.port, this.name, task));
   }

@@ -220,7 +220,9 @@ describe("a pipeline of several processes", () => {
     const report = defineReport(begun);
     const worker = report.work({ stages: ["extract"] });
     const { id } = await report.add({ text: "to be continued" });
-    await expect.poll(async () => (await report.run(id).status()).stages[0]!.state).toBe("done");
+    await expect
+      .poll(async () => (await report.run(id).status()).stages[0]!.state, { timeout: 20_000 })
+      .toBe("done");
     await worker.stop();
     await begun.close();
     await using later = await openFile(folder);
@@ -255,7 +257,7 @@ describe("a pipeline of several processes", () => {
     expect(warnings.join()).toMatch(/"sum" was defined before with "two", which this process does not have/);
     // Nobody has taken the stage that only the old definition has.
     await expect
-      .poll(async () => (await first.status()).stages.map(({ state }) => state))
+      .poll(async () => (await first.status()).stages.map(({ state }) => state), { timeout: 20_000 })
       .toEqual(["done", "running", "pending"]);
     before.work({ stages: ["two"] });
     expect(await first.result({ timeout: "20s" })).toBe("new 20");

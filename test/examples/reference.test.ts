@@ -28,6 +28,7 @@ const INTERNAL = [
   "constructor",
   "startWorker",
   "settleAs",
+  "ackAs",
   "settlement",
   "isAckedWithin",
   "abort",

@@ -8,7 +8,7 @@ import {
   type Stage,
 } from "../../core/run.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
-import { type Body, type EndState, type Headers, type NewTask } from "../../core/task.ts";
+import type { Body, EndState, Headers, NewTask } from "../../core/task.ts";
 import type { Held, Mover } from "./line.ts";
 import type { Found } from "./place.ts";
 import { fromColumns, numbers, toColumns } from "./text.ts";
@@ -186,7 +186,9 @@ export async function loseParts(tx: Tx, tasks: readonly Found[]): Promise<number
   if (lost.length === 0) return [];
   revive(
     tx,
-    tasks.filter(({ place }) => (place.state === "leaving" ? place.was : place.state) === "dead").map(({ seq }) => seq),
+    tasks
+      .filter(({ place }) => (place.state === "leaving" ? place.was : place.state) === "dead")
+      .map(({ seq }) => seq),
   );
   return [...new Set(lost.map(({ run }) => run))].sort((a, b) => a - b);
 }
