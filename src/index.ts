@@ -4,7 +4,23 @@ export { defineQueue, type QueueDefinition, type QueueOptions } from "./api/defi
 export { type Dibs, type QueueInfo, type WorkerSummary } from "./api/dibs.ts";
 export { move, type Moved, type MovedQueue, type MoveOptions } from "./api/move.ts";
 export { open, type OpenOptions } from "./api/open.ts";
+export { type PipelineWorker } from "./api/pipeline-worker.ts";
+export {
+  type Passed,
+  type Pipeline,
+  type PipelineWorkOptions,
+  type RunOptions,
+  type StageHandler,
+  type StageOptions,
+} from "./api/pipeline.ts";
 export { type ClaimOptions, type Queue, type VerifiedTask, type Verifier } from "./api/queue.ts";
+export {
+  type AddedRun,
+  type PartStatus,
+  type RunHandle,
+  type RunStatus,
+  type StageStatus,
+} from "./api/run-handle.ts";
 export {
   type SubscribeOptions,
   type Subscription,
@@ -17,10 +33,12 @@ export { type AddedTaskHandle, type AttemptInfo, type TaskHandle, type TaskInfo 
 export { type Clock } from "./core/clock.ts";
 export { Reject, Retry } from "./core/control.ts";
 export { type Duration } from "./core/duration.ts";
+export { type Each, each } from "./core/each.ts";
 export { ClaimLostError, DibsError, type ErrorCode } from "./core/errors.ts";
 export { type DibsEvent } from "./core/events.ts";
 export { type Logger } from "./core/logger.ts";
 export { type QueuePolicy, type QueuePolicyOptions } from "./core/policy.ts";
+export { type RunPlace, type RunState, type Stage } from "./core/run.ts";
 export { type AttemptOutcome, type QueueStats, type TaskState } from "./core/task.ts";
 export { type Claim } from "./worker/claim.ts";
 export { type StopOptions, type WorkBatchOptions, type WorkOptions } from "./worker/options.ts";

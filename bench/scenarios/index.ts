@@ -12,6 +12,7 @@ import { groups } from "./groups.ts";
 import { parked } from "./parked.ts";
 import { payloadSizes } from "./payloads.ts";
 import { pickUp } from "./pick-up.ts";
+import { pipeline } from "./pipeline.ts";
 import { postgresDepth } from "./postgres-depth.ts";
 import { postgresMany } from "./postgres-many.ts";
 import { priorities } from "./priorities.ts";
@@ -42,6 +43,7 @@ export const SCENARIOS: readonly Scenario[] = [
   eventLoop,
   queues,
   topics,
+  pipeline,
   stampede,
   connected,
   postgresDepth,

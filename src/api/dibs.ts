@@ -11,7 +11,9 @@ import { resolveWork, type ResolvedWork, type WorkOptions } from "../worker/opti
 import type { Handler, Task } from "../worker/task.ts";
 import { Worker, type WorkerQueue } from "../worker/worker.ts";
 import type { QueueDefinition, QueueOptions } from "./definition.ts";
+import { Pipeline } from "./pipeline.ts";
 import { checkHandler, type Owner, Queue } from "./queue.ts";
+import { RunHandle } from "./run-handle.ts";
 import {
   type SubscribeOptions,
   Subscription,
@@ -100,6 +102,16 @@ export class Dibs implements Owner, AsyncDisposable {
     checkNames(options, ["topic"], "subscriptions");
     const subscriptions = await this.port.subscriptions(options.topic);
     return subscriptions.map((each) => ({ ...each, createdAt: new Date(each.createdAt) }));
+  }
+
+  /** Stages that follow each other: `.stage(name, handler)` defines them, `.add(input)` begins a run, `.work()` works. */
+  pipeline<In = unknown>(name: string): Pipeline<In> {
+    return new Pipeline<In>(this, this.#logger, name);
+  }
+
+  /** A run of any pipeline. */
+  run<Result = unknown>(id: string): RunHandle<Result> {
+    return new RunHandle(this.port, id);
   }
 
   task<Result = unknown>(id: string): TaskHandle<Result> {

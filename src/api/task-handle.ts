@@ -1,5 +1,5 @@
 import { type Duration, parseDuration } from "../core/duration.ts";
-import { DibsError } from "../core/errors.ts";
+import { DibsError, isDibsError } from "../core/errors.ts";
 import { decodeBody, encodeJson } from "../core/json.ts";
 import { checkNames } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
@@ -121,6 +121,16 @@ function resultOf(end: TaskEnd): unknown {
       throw new DibsError("TASK_CANCELLED", `Task ${end.id} was cancelled.`);
     case "expired":
       throw new DibsError("TASK_EXPIRED", `Task ${end.id} expired: no worker had started it within its ttl.`);
+  }
+}
+
+/** The same of a run: its id is that of its first task. */
+export function runResultOf(end: TaskEnd): unknown {
+  try {
+    return resultOf(end);
+  } catch (error) {
+    if (isDibsError(error)) error.message = error.message.replace(/^Task /, "Run ");
+    throw error;
   }
 }
 

@@ -18,6 +18,7 @@ import { Keeper } from "./housekeeping/keeper.ts";
 import { arrive, byAnyId, depart, gone } from "./move.ts";
 import { declare, drop, pause, purge } from "./queues.ts";
 import { Results } from "./results.ts";
+import { cancelRun, definePipeline, pipelines, run as inspectRun } from "./runs.ts";
 import { Sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { signal } from "./signal.ts";
@@ -50,7 +51,8 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
   };
   const gatherer = new Gatherer(engine, onCommit, options.measure);
   const run: Context["run"] = (op) => gatherer.run(op);
-  const results = new Results(run, clock);
+  const results = new Results((ids) => run({ verb: "ends", ids }), clock);
+  const runResults = new Results((ids) => run({ verb: "ends", ids, of: "runs" }), clock);
   const line = new WaitingLine(run, giveBack, clock);
   const keeper = new Keeper(
     run,
@@ -59,6 +61,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     () => {
       line.wakeAny();
       results.look();
+      runResults.look();
     },
     () => line.wakeAny(LOOK_WHEN_DUE),
   );
@@ -78,7 +81,11 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
   engine.onHint((hint) => {
     if (hint.notices) sessions.hear(hint.notices);
     if (hint.ready) line.wake(hint.ready);
-    if (hint.ended || hint.foreign) results.look();
+    if (hint.ended || hint.foreign) {
+      results.look();
+      runResults.look();
+    }
+    if (hint.runs) runResults.lookAt(hint.runs);
     if (hint.foreign) {
       line.wakeAny();
       keeper.lookAgain();
@@ -127,7 +134,15 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     cancel: async (id) =>
       byAnyId(context, id, async (known) => (await run({ verb: "cancel", id: known })).state),
     end: async (id, wait) =>
-      context.keepAlive.during(byAnyId(context, id, (known) => results.end(known, wait))),
+      context.keepAlive.during(
+        wait?.of === "runs"
+          ? runResults.end(id, wait)
+          : byAnyId(context, id, (known) => results.end(known, wait)),
+      ),
+    definePipeline: (name, stages) => definePipeline(context, name, stages),
+    pipelines: (name) => pipelines(context, name),
+    run: (id, page) => inspectRun(context, id, page),
+    cancelRun: (id) => cancelRun(context, id),
     list: async (query) => run({ verb: "list", ...checkListQuery(query) }),
     patterns: async (queue, by, limit) =>
       run({
@@ -166,6 +181,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     keeper.close();
     await line.close();
     results.close();
+    runResults.close();
     bell.ring();
     await gatherer.close();
     await engine.close();

@@ -8,6 +8,7 @@ import { show } from "../core/show.ts";
 import { isTaskId } from "../core/task-id.ts";
 import { checkTopic } from "../core/topic.ts";
 import type { ListQuery } from "../core/port.ts";
+import { checkRunStart } from "../core/run.ts";
 import type { Verbs } from "../engine/engine.ts";
 import {
   type Addition,
@@ -63,6 +64,7 @@ function checkTask(task: NewTask): void {
   checkObject(task, "A task");
   checkQueueName(task.queue);
   checkContent(task);
+  if (task.run !== undefined) checkRunStart(task.run, task.queue);
 }
 
 export function checkMessage(message: NewMessage): void {

@@ -4,7 +4,7 @@ import { DibsError } from "../core/errors.ts";
 import type { WaitOptions } from "../core/port.ts";
 import { taskNotFound } from "../core/task-not-found.ts";
 import type { TaskEnd } from "../core/task.ts";
-import type { Op, Verbs } from "../engine/engine.ts";
+import type { Verbs } from "../engine/engine.ts";
 import { checkTaskId } from "./check.ts";
 
 const PAGE = 1_000;
@@ -14,17 +14,17 @@ interface Waiter {
   reject(error: unknown): void;
 }
 
-/** Those who wait for tasks to end, in whichever process that happens. One question at a time is under way. */
+/** Those who wait for tasks, or runs, to end, in whichever process that happens. One question at a time is under way. */
 export class Results {
-  readonly #run: (op: Op<"ends">) => Promise<Verbs["ends"]["out"]>;
+  readonly #ask: (ids: string[]) => Promise<Verbs["ends"]["out"]>;
   readonly #clock: Clock;
   readonly #waiting = new Map<string, Set<Waiter>>();
   /** Those that may have ended since they were last asked about. */
   readonly #suspected = new Set<string>();
   #asking = false;
 
-  constructor(run: (op: Op<"ends">) => Promise<Verbs["ends"]["out"]>, clock: Clock) {
-    this.#run = run;
+  constructor(ask: (ids: string[]) => Promise<Verbs["ends"]["out"]>, clock: Clock) {
+    this.#ask = ask;
     this.#clock = clock;
   }
 
@@ -68,7 +68,7 @@ export class Results {
 
   #lookAt(ids: Iterable<string>): void {
     for (const id of ids) if (this.#waiting.has(id)) this.#suspected.add(id);
-    if (this.#suspected.size > 0 && !this.#asking) void this.#ask();
+    if (this.#suspected.size > 0 && !this.#asking) void this.#askAll();
   }
 
   close(): void {
@@ -79,7 +79,7 @@ export class Results {
     for (const waiters of this.#waiting.values()) for (const waiter of [...waiters]) waiter.reject(error);
   }
 
-  async #ask(): Promise<void> {
+  async #askAll(): Promise<void> {
     this.#asking = true;
     while (this.#suspected.size > 0) {
       const ids = [...this.#suspected].slice(0, PAGE);
@@ -91,7 +91,7 @@ export class Results {
 
   async #askFor(ids: string[]): Promise<void> {
     try {
-      const ends = await this.#run({ verb: "ends", ids });
+      const ends = await this.#ask(ids);
       for (const [index, id] of ids.entries()) {
         const end = ends[index]!;
         if (end === "pending") continue;

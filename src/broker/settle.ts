@@ -60,10 +60,8 @@ function settlementOf(context: Context, word: Exclude<Word, { kind: "nack" | "re
   switch (word.kind) {
     case "ack":
       if (word.result !== null) checkBody(word.result, "A result");
-      if (!word.adds?.length) return { kind: "done", result: word.result };
-      checkAdditions(word.adds);
-      expectTasks(context, word.adds);
-      return { kind: "done", result: word.result, adds: word.adds };
+      if (word.each) return { ...doneWith(context, word), each: true };
+      return doneWith(context, word);
     case "accept":
       return { kind: "verdict", of: checkClaim(word.of), accepted: true };
     case "reject":
@@ -84,6 +82,13 @@ function settlementOf(context: Context, word: Exclude<Word, { kind: "nack" | "re
         `A claim is settled by ack, nack, reject, release or park; got ${show((word as Word).kind)}.`,
       );
   }
+}
+
+function doneWith(context: Context, { result, adds }: Word & { kind: "ack" }): Settlement & { kind: "done" } {
+  if (!adds?.length) return { kind: "done", result };
+  checkAdditions(adds);
+  expectTasks(context, adds);
+  return { kind: "done", result, adds };
 }
 
 /** Whether this was the last attempt is the engine's to say: a lost lease must find the same answer. */

@@ -145,9 +145,10 @@ class Remote {
   }
 
   async #end(id: string, options: Parameters<Port["end"]>[1] = {}): ReturnType<Port["end"]> {
-    const { timeout, signal } = options;
+    const { timeout, signal, of } = options;
     try {
-      const args = timeout === undefined ? [id] : [id, { timeout }];
+      const said = { ...(timeout !== undefined && { timeout }), ...(of && { of }) };
+      const args = timeout === undefined && !of ? [id] : [id, said];
       return await this.#calls.run("end", args, { signal: this.#until(signal) });
     } catch (error) {
       if (error !== CLOSED_REASON) throw error;

@@ -18,6 +18,8 @@ export const LIMITS = {
   stepBytes: 256 * 1024,
   steps: 1_000,
   allStepBytes: 4 * 1024 * 1024,
+  /** What all parts of a run bring to the stage that joins them, and what each() makes into parts. */
+  gatheredBytes: 16 * 1024 * 1024,
   /** Headers of one task, as JSON. */
   headerBytes: 16 * 1024,
   /** What is kept of an error; the rest is cut off. */
@@ -42,6 +44,14 @@ export function tooLarge(what: string, body: Body, most: number, queue: string):
     "PAYLOAD_TOO_LARGE",
     `${what} has ${byteLength(body)} bytes; queue "${queue}" takes at most ${most} (maxPayload). ` +
       `Store large data elsewhere and pass a reference, or raise maxPayload.`,
+  );
+}
+
+export function tooMuchGathered(bytes: number): DibsError {
+  return new DibsError(
+    "PAYLOAD_TOO_LARGE",
+    `The parts of this run come to ${bytes} bytes together; they may have ${LIMITS.gatheredBytes}. ` +
+      `Store large data elsewhere and pass references.`,
   );
 }
 

@@ -1,6 +1,7 @@
 import type { Clock } from "./clock.ts";
 import type { DibsEvent } from "./events.ts";
 import type { QueuePolicy } from "./policy.ts";
+import type { RunPart, RunRecord, RunState, Stage } from "./run.ts";
 import type { Verified } from "./verification.ts";
 import type {
   AddedTask,
@@ -66,9 +67,16 @@ export interface Port {
   task(id: string): Promise<TaskRecord>;
   history(id: string): Promise<Attempt[]>;
   cancel(id: string): Promise<TaskState>;
-  /** Resolves when the task has ended. */
+  /** Resolves when the task has ended; of a run, when that has, or some of it is dead. */
   end(id: string, options?: WaitOptions): Promise<TaskEnd>;
   list(query: ListQuery): Promise<Page>;
+
+  /** Makes the definition known to all, in place of the last one; runs go on by the one they began with. Answers the last. */
+  definePipeline(name: string, stages: Stage[]): Promise<Stage[] | null>;
+  pipelines(name?: string): Promise<PipelineRecord[]>;
+  /** A run, and a page of its tasks. */
+  run(id: string, page?: { after?: number | undefined; limit?: number | undefined }): Promise<RunPage>;
+  cancelRun(id: string): Promise<RunState>;
 
   patterns(queue: string, by: PatternKey, limit: number): Promise<DeadPattern[]>;
   redrive(queue: string, filter: DeadFilter, spacing: number, options?: { fresh?: boolean }): Promise<number>;
@@ -108,6 +116,20 @@ export interface WithinOptions {
 export interface WaitOptions {
   timeout?: number | undefined;
   signal?: AbortSignal | undefined;
+  /** The id is a run's. */
+  of?: "runs" | undefined;
+}
+
+export interface PipelineRecord {
+  name: string;
+  stages: Stage[];
+}
+
+export interface RunPage {
+  run: RunRecord;
+  /** In the order they were added. */
+  parts: RunPart[];
+  next: number | null;
 }
 
 export interface ClaimWish {
@@ -136,7 +158,8 @@ export interface SettleRef extends ClaimRef {
 
 /** What a holder says of its claim. */
 export type Word =
-  | { kind: "ack"; result: Body | null; adds?: Addition[] }
+  /** With `each` the result is a JSON array, and its items are parts of the task's run from here on. */
+  | { kind: "ack"; result: Body | null; adds?: Addition[]; each?: boolean }
   /** Without `delay` the queue's backoff decides. */
   | { kind: "nack"; error: TaskError; delay?: number | undefined; outcome?: "failed" | "timeout" }
   | { kind: "reject"; error: TaskError }

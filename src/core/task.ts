@@ -1,3 +1,5 @@
+import type { RunPlace, RunStart } from "./run.ts";
+
 /** The nouns: what a task is, in the words of ARCHITECTURE.md. Plain data, so that it crosses threads and wires. */
 
 export const PENDING_STATES = ["scheduled", "waiting", "ready", "claimed", "parked", "verifying"] as const;
@@ -29,10 +31,12 @@ export interface NewTask {
   idempotencyKey?: string;
   ttl?: number;
   maxAttempts?: number;
+  /** It begins a run of a pipeline, of whose first stage it is: core/run.ts. */
+  run?: RunStart;
 }
 
 /** A task for every subscription whose pattern matches the topic. */
-export type NewMessage = Omit<NewTask, "queue"> & { topic: string };
+export type NewMessage = Omit<NewTask, "queue" | "run"> & { topic: string };
 
 /** What is added with a success: to a queue, or to whoever subscribed by then. */
 export type Addition = NewTask | NewMessage;
@@ -66,6 +70,8 @@ export interface ClaimedTask extends ClaimRef {
   stepped?: true;
   /** Why a verifier refused the last result. */
   feedback?: string;
+  /** Of a run of a pipeline. */
+  run?: RunPlace;
 }
 
 /** What a run of a handler leaves for the next one: see docs/concepts/steps-and-signals.md. */
@@ -133,6 +139,8 @@ export interface TaskRecord {
   result: Body | null;
   /** Why a dead task is dead. */
   error: (TaskError & { fingerprint: string }) | null;
+  /** The run of a pipeline that it is of. */
+  run: RunPlace | null;
 }
 
 /** How a task ended, for those who wait for it. */

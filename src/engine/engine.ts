@@ -2,6 +2,7 @@ import type { Reading } from "../core/clock.ts";
 import type { ErrorData } from "../core/errors.ts";
 import type { DibsEvent } from "../core/events.ts";
 import type { QueuePolicy } from "../core/policy.ts";
+import type { RunPart, RunRecord, RunState } from "../core/run.ts";
 import type { Verified } from "../core/verification.ts";
 import type {
   AddedTask,
@@ -70,6 +71,8 @@ export interface Hint {
   ready?: Record<string, number>;
   /** A task ended otherwise than by a settle of this process: who waits for results should look. */
   ended?: boolean;
+  /** Runs that ended, or some of which died: who waits for their results should look. */
+  runs?: string[];
   /** For claims held here. */
   notices?: Notice[];
   /** Another process changed the store: anything may be different. */
@@ -83,7 +86,11 @@ export type Notice =
 
 /** How a claim ends. `adds` commit with it or not at all; in a verified queue they are kept back until the verdict. */
 export type Settlement =
-  | { kind: "done"; result: Body | null; adds?: Addition[] }
+  /**
+   * Of a task of a run it also adds what comes next in that: core/run.ts. With `each` the result is a JSON array, and each
+   * of its items a part of the run from here on; INVALID for other tasks.
+   */
+  | { kind: "done"; result: Body | null; adds?: Addition[]; each?: true }
   /** A failure: scheduled again after `delay`, or dead when it was the last attempt. */
   | { kind: "fail"; error: TaskError; delay: number; outcome?: "failed" | "timeout" }
   /** Dead at once. */
@@ -179,8 +186,8 @@ export interface Verbs {
   /** Ends a pending task; asks the holder of a claimed one to stop, and makes sure it ends cancelled. */
   cancel: Verb<{ id: string }, { state: TaskState }>;
   get: Verb<{ id: string }, TaskRecord>;
-  /** For those who wait: one answer an id. Light, and asked often. */
-  ends: Verb<{ ids: string[] }, (TaskEnd | "pending" | "missing")[]>;
+  /** For those who wait: one answer an id. Light, and asked often. A run some of which is dead has ended so. */
+  ends: Verb<{ ids: string[]; of?: "runs" }, (TaskEnd | "pending" | "missing")[]>;
   /** The ledger, oldest first. */
   history: Verb<{ id: string }, Attempt[]>;
   /** Tasks of one state, oldest first (the dead: latest death last). `after` is the `next` of the page before. */
@@ -188,6 +195,27 @@ export interface Verbs {
     { queue: string; state: TaskState; filter?: DeadFilter; after?: string; limit: number },
     { tasks: TaskRecord[]; next: string | null }
   >;
+
+  // ── Runs ────────────────────────────────────────────────────────────────────────────────────────────────
+  /**
+   * A run and its tasks, in the order they were added; `after` is the `next` of the page before. Its id is that of
+   * its first task, and so TASK_NOT_FOUND where there is none. Ended runs are kept as long as ended tasks of their first queue.
+   */
+  run: Verb<
+    { id: string; after?: number; limit: number },
+    { run: RunRecord; parts: RunPart[]; next: number | null }
+  >;
+  /**
+   * Cancels all tasks of a run that have not ended. So does the cancellation of one of them; and where one expires, is
+   * purged or discarded, the others are cancelled too: such a run can have no result.
+   */
+  cancelRun: Verb<{ id: string }, { state: RunState }>;
+
+  // ── Small documents ─────────────────────────────────────────────────────────────────────────────────────
+  /** What many processes share and few change, by kind and name; null removes it. Answers what was there before. */
+  put: Verb<{ kind: string; name: string; value: string | null }, { before: string | null }>;
+  /** By name. */
+  documents: Verb<{ kind: string; name?: string }, { name: string; value: string }[]>;
 
   // ── Dead letters ────────────────────────────────────────────────────────────────────────────────────────
   patterns: Verb<{ queue: string; by: PatternKey; limit: number }, DeadPattern[]>;
@@ -247,7 +275,7 @@ export interface Verbs {
    * `next`: milliseconds until there is something to do, 0 when some is left; null when nothing is known.
    */
   tend: Verb<Record<never, never>, { next: number | null }>;
-  /** Removes up to `limit` ended tasks past their retention, and forgets keys, events and rates out of date. */
+  /** Removes up to `limit` ended tasks past their retention, as many runs, and forgets keys, events and rates out of date. */
   prune: Verb<{ limit: number }, { removed: number; more: boolean }>;
   stats: Verb<{ queue: string }, QueueStats>;
   /**
@@ -336,4 +364,6 @@ export const READING_VERBS: ReadonlySet<VerbName> = new Set([
   "workers",
   "stats",
   "origins",
+  "run",
+  "documents",
 ]);

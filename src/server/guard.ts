@@ -3,6 +3,7 @@ import type { DibsEvent } from "../core/events.ts";
 import type { QueuePolicy } from "../core/policy.ts";
 import type { ClaimWish, ListQuery, Port, SettleRef, Word } from "../core/port.ts";
 import type { ClaimedTask, ClaimRef, NewMessage, NewTask, WorkerInfo } from "../core/task.ts";
+import { type Stage, stageQueue } from "../core/run.ts";
 import { subscriptionQueue } from "../core/topic.ts";
 import { type Verified, verificationQueue } from "../core/verification.ts";
 import type { Grant, Kind } from "./scopes.ts";
@@ -48,6 +49,33 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     const lookUp = needForTask(kinds, id);
     if (lookUp) await lookUp;
     return run();
+  };
+
+  /** A run stands where its first queue does. */
+  const onRun = async <T>(kinds: Kind[], id: string, run: () => Promise<T>): Promise<T> => {
+    if (kinds.some((kind) => grant.allowsAll(kind))) return run();
+    const { pipeline, stages } = (await port.run(id, { limit: 1 })).run;
+    grant.need(kinds, [firstQueue(pipeline, stages)]);
+    return run();
+  };
+
+  /** A run adds to the queues of all its stages, in time. */
+  const needForRuns = (adds: unknown): void => {
+    if (!Array.isArray(adds)) return;
+    for (const add of adds as (Added | null)[]) {
+      const run = add?.run;
+      if (!Array.isArray(run?.stages)) continue;
+      grant.need(
+        ["add"],
+        run.stages.map((stage) => stageQueue(run.pipeline, stage?.name)),
+      );
+    }
+  };
+
+  const needForStages = (name: string, stages: Stage[]): void => {
+    const queues = stages.map((stage) => stageQueue(name, stage?.name));
+    const isTheirs = (kind: Kind) => queues.some((queue) => grant.allows(kind, queue));
+    if (!isTheirs("work")) grant.need(["add"], queues.slice(0, 1));
   };
 
   /** What is of no shape at all is the port's to refuse. */
@@ -107,6 +135,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     },
     add: async (tasks, options) => {
       needForAdds(tasks, queueOf);
+      needForRuns(tasks);
       return port.add(tasks, options);
     },
     subscribe: async (pattern, group, policy) => {
@@ -129,7 +158,10 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       return result;
     },
     settle: async (claim: SettleRef, word: Word, options) => {
-      if (word.kind === "ack") needForAdds(word.adds, eitherOf);
+      if (word.kind === "ack") {
+        needForAdds(word.adds, eitherOf);
+        needForRuns(word.adds);
+      }
       if (word.kind === "accept" || word.kind === "refuse") await needForVerdict(word.of);
       return onTask(["work"], claim.id, () => port.settle(claim, word, options));
     },
@@ -155,7 +187,25 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
         return port.cancel(id);
       }),
     // Whoever added a task may learn what became of it.
-    end: async (id, options) => onTask(["read", "add"], id, () => port.end(id, options)),
+    end: async (id, options) =>
+      options?.of === "runs"
+        ? onRun(["read", "add"], id, () => port.end(id, options))
+        : onTask(["read", "add"], id, () => port.end(id, options)),
+    // Whoever may add to its first queue, or work on a stage, may say which stages there are.
+    definePipeline: async (name, stages) => {
+      if (Array.isArray(stages)) needForStages(name, stages);
+      return port.definePipeline(name, stages);
+    },
+    pipelines: async (name) =>
+      (await port.pipelines(name)).filter((pipeline) =>
+        SEES_PIPELINES.some((kind) => grant.allows(kind, firstQueue(pipeline.name, pipeline.stages))),
+      ),
+    run: async (id, page) => onRun(["read", "add"], id, () => port.run(id, page)),
+    cancelRun: async (id) =>
+      onRun(["admin"], id, () => {
+        audit({ by: grant.name, verb: "cancel", queue: `of run ${id}` });
+        return port.cancelRun(id);
+      }),
     list: async (query: ListQuery) => {
       grant.need(["read"], [query.queue]);
       return port.list(query);
@@ -208,6 +258,12 @@ function isVerifier(grant: Grant, queue: string, policy: Partial<QueuePolicy>): 
   return (
     verified === true && Object.keys(others).length === 0 && grant.allows("work", verificationQueue(queue))
   );
+}
+
+const SEES_PIPELINES: Kind[] = ["read", "add", "work"];
+
+function firstQueue(pipeline: string, stages: Stage[]): string {
+  return stageQueue(pipeline, stages[0]!.name);
 }
 
 type Added = Partial<NewTask & NewMessage>;

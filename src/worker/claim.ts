@@ -1,8 +1,10 @@
 import { type Duration, parseDuration } from "../core/duration.ts";
+import { isEach } from "../core/each.ts";
 import { claimLost, invalid } from "../core/errors.ts";
 import { decodeBody, encodeJson } from "../core/json.ts";
 import { checkNames } from "../core/options.ts";
 import type { Port, SettleRef, Word } from "../core/port.ts";
+import type { RunPlace } from "../core/run.ts";
 import { describeError } from "../core/task-error.ts";
 import type { Addition, ClaimedTask, Headers, NewMessage, NewTask } from "../core/task.ts";
 import { TOPIC_HEADER } from "../core/topic.ts";
@@ -74,6 +76,11 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     return Object.hasOwn(this.headers, TOPIC_HEADER) ? this.headers[TOPIC_HEADER]! : null;
   }
 
+  /** The run of a pipeline that it is of, and where in it; null for other tasks. */
+  get run(): RunPlace | null {
+    return this.claimed.run ?? null;
+  }
+
   get createdAt(): Date {
     return new Date(this.claimed.createdAt);
   }
@@ -101,20 +108,28 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
    */
   ackAs(result: unknown, tx?: unknown): Promise<void> {
     this.#checkOpen();
-    const encoded = this.#encodeResult(result);
-    if (encoded instanceof Promise || this.#adds) return this.#ackWithAll(encoded, tx);
-    return this.#say({ kind: "ack", result: encoded }, tx);
+    const isParted = isEach(result);
+    const encoded = isParted ? encodeJson(result.items, "what each() was given") : this.#encodeResult(result);
+    if (encoded instanceof Promise || this.#adds) return this.#ackWithAll(encoded, isParted, tx);
+    return this.#say(
+      isParted ? { kind: "ack", result: encoded, each: true } : { kind: "ack", result: encoded },
+      tx,
+    );
   }
 
-  async #ackWithAll(encoding: string | null | Promise<string | null>, tx: unknown): Promise<void> {
-    const result = await encoding;
-    if (!this.#adds) return this.#say({ kind: "ack", result }, tx);
+  async #ackWithAll(
+    encoding: string | null | Promise<string | null>,
+    isParted: boolean,
+    tx: unknown,
+  ): Promise<void> {
+    const said = { kind: "ack", result: await encoding, ...(isParted && { each: true }) } as const;
+    if (!this.#adds) return this.#say(said, tx);
     // Those that are refused have taken themselves off the list by then.
     await Promise.allSettled([...this.#adds].map(({ prepared }) => prepared));
     const adds = await Promise.all([...this.#adds].map(({ prepared }) => prepared));
     // Declared in the same moment, so that a queue's policy commits with its first task.
     const declared = [...this.#adds].map(({ declare }) => declare());
-    const settled = this.#say({ kind: "ack", result, ...(adds.length > 0 && { adds }) }, tx);
+    const settled = this.#say({ ...said, ...(adds.length > 0 && { adds }) }, tx);
     await Promise.all([...declared, settled]);
   }
 

@@ -140,6 +140,48 @@ describe("over HTTP", () => {
     });
   });
 
+  test("a run goes from stage to stage by the acks of whoever claims", async () => {
+    const { ask } = await setUp();
+    const begin = () => ask("POST", "/v1/pipelines/report/runs", { data: "a b" });
+    expect(await begin()).toMatchObject({ status: 400, body: { code: "INVALID" } });
+    const stages = [{ name: "split" }, { name: "read" }, { name: "merge", joins: true }];
+    expect(await ask("PUT", "/v1/pipelines/report", { stages })).toMatchObject({ status: 204 });
+    expect(await ask("GET", "/v1/pipelines")).toMatchObject({
+      body: {
+        pipelines: [{ name: "report", stages: [{ name: "split", joins: false }, {}, { joins: true }] }],
+      },
+    });
+    const added = await begin();
+    expect(added).toMatchObject({ status: 201, body: { existing: false } });
+    const { id } = added.body as { id: string };
+    const work = async (stage: string, answer: object) => {
+      const { body } = await ask("POST", `/v1/queues/report%2F${stage}/claims`, { max: 10 });
+      const { claims } = body as { claims: { id: string; fence: number; data: unknown }[] };
+      for (const claim of claims)
+        expect(await ask("POST", `/v1/claims/${claim.id}/${claim.fence}/ack`, answer)).toMatchObject({
+          status: 200,
+        });
+      return claims;
+    };
+    expect(await work("split", { result: ["a", "b"], each: true })).toMatchObject([
+      { data: "a b", run: { id, part: [] } },
+    ]);
+    expect(await ask("GET", `/v1/runs/${id}`)).toMatchObject({
+      body: {
+        run: { state: "running" },
+        parts: [{ state: "done" }, { stage: "read", part: [0] }, { part: [1] }],
+      },
+    });
+    expect(await work("read", { result: 1 })).toMatchObject([{ data: "a" }, { data: "b" }]);
+    expect(await work("merge", { result: "all" })).toMatchObject([{ data: [1, 1], run: { joins: true } }]);
+    expect(await ask("GET", `/v1/runs/${id}/result`)).toMatchObject({
+      body: { state: "done", result: "all" },
+    });
+    const { id: other } = (await begin()).body as { id: string };
+    expect(await ask("POST", `/v1/runs/${other}/cancel`)).toMatchObject({ body: { state: "cancelled" } });
+    expect(await ask("GET", `/v1/runs/${other}/result`)).toMatchObject({ body: { state: "cancelled" } });
+  });
+
   test("a result is judged by whoever claims what asks for it", async () => {
     const { ask } = await setUp();
     await ask("PUT", "/v1/queues/q", {

@@ -25,6 +25,7 @@ const SAYS: Record<string, RegExp> = {
   "hand-over": /two attempts \(failed, done\), one review\n/,
   hello: /^sent to ada@example\.com on attempt 1\n$/,
   idempotency: /charged once: 1999 cents\n/,
+  pipeline: /extract: 1 done\nanalyse: 3 done\nreview: 1 done\nrefused and done again: 2 attempts\n/,
   results: /12 squared is 144\n.*by another process\n/,
   schema: /user 15; the first result was refused/,
   steps: /one draft, 2 tries to send it\n/,

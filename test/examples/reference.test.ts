@@ -6,7 +6,10 @@ import { expect, test } from "vitest";
 import * as dibs from "../../src/index.ts";
 import { DeadLetters } from "../../src/api/dead-letters.ts";
 import { Dibs } from "../../src/api/dibs.ts";
+import { Pipeline } from "../../src/api/pipeline.ts";
+import { PipelineWorker } from "../../src/api/pipeline-worker.ts";
 import { Queue } from "../../src/api/queue.ts";
+import { AddedRun, RunHandle } from "../../src/api/run-handle.ts";
 import { Subscription } from "../../src/api/subscription.ts";
 import { Topic } from "../../src/api/topic.ts";
 import { AddedTaskHandle, TaskHandle } from "../../src/api/task-handle.ts";
@@ -25,6 +28,7 @@ const INTERNAL = [
   "constructor",
   "startWorker",
   "settleAs",
+  "ackAs",
   "settlement",
   "isAckedWithin",
   "abort",
@@ -40,6 +44,10 @@ const held = {
   Queue,
   Topic,
   Subscription,
+  Pipeline,
+  PipelineWorker,
+  RunHandle,
+  AddedRun,
   DeadLetters,
   TaskHandle,
   AddedTaskHandle,

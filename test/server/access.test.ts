@@ -148,6 +148,34 @@ describe("a token", () => {
 });
 
 describe("a token's scopes", () => {
+  test("say who may begin a run, look at it, cancel it, and define its pipeline", async () => {
+    const { openAs, store, actions } = await setUp();
+    const stages = ["a", "b"].map((name) => ({ name, joins: false }));
+    const first = { ...task("report/a"), run: { pipeline: "report", stages } };
+    const producer = await openAs("add:report/*");
+    await producer.definePipeline("report", stages);
+    const [added] = await producer.add([first]);
+    // In time it adds to the queues of all its stages.
+    await forbidden((await openAs("add:report/a")).add([first]), "add:report/b");
+    const worker = await openAs("work:report/a");
+    await worker.definePipeline("report", stages);
+    const { tasks } = await worker.claim(wish("report/a"));
+    await worker.settle(tasks[0]!, { kind: "ack", result: "1" });
+    expect(await store.run(added!.id)).toMatchObject({ parts: [{ state: "done" }, { state: "ready" }] });
+    expect(await producer.run(added!.id)).toMatchObject({ run: { state: "running" } });
+    const other = await openAs("add:other", "read:other", "work:other", "admin:other");
+    await forbidden(other.run(added!.id), "report/a");
+    await forbidden(other.end(added!.id, { of: "runs" }), "report/a");
+    await forbidden(other.cancelRun(added!.id), "admin:report/a");
+    await forbidden(other.definePipeline("report", stages), "report/a");
+    expect(await other.pipelines()).toEqual([]);
+    expect(await producer.pipelines()).toEqual([{ name: "report", stages }]);
+    await forbidden(producer.cancelRun(added!.id), "admin:report/a");
+    expect(await (await openAs("admin:report/*")).cancelRun(added!.id)).toBe("cancelled");
+    expect(actions).toMatchObject([{ verb: "cancel" }]);
+    expect(await producer.end(added!.id, { of: "runs" })).toMatchObject({ state: "cancelled" });
+  });
+
   test("add lets one add, and learn what became of it", async () => {
     const { openAs, store } = await setUp();
     const port = await openAs("add:shop.*");

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { crashEverywhere } from "./flows/crashes.ts";
+import { crashPipelines } from "./flows/pipelines.ts";
 
 // More by hand, and on PostgreSQL: npm run simulate -- --flows --seeds 1000 --engine sqlite
 test.each(["memory", "sqlite"] as const)(
@@ -9,5 +10,16 @@ test.each(["memory", "sqlite"] as const)(
     let runs = 0;
     for (let seed = 1; seed <= 12; seed++) runs += (await crashEverywhere({ seed, engine })).runs;
     expect(runs).toBeGreaterThan(100);
+  },
+);
+
+// More by hand: npm run simulate -- --pipelines --seeds 1000 --engine sqlite
+test.each(["memory", "sqlite"] as const)(
+  "runs of a pipeline come to their end on %s, stage by stage and joined once, wherever a process dies",
+  { timeout: 120_000 },
+  async (engine) => {
+    let runs = 0;
+    for (let seed = 1; seed <= 8; seed++) runs += (await crashPipelines({ seed, engine, most: 12 })).runs;
+    expect(runs).toBeGreaterThan(50);
   },
 );

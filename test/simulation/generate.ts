@@ -32,6 +32,10 @@ const WEIGHTS: Record<VerbName, number> = {
   signal: 3,
   verifying: 1,
   cancel: 4,
+  run: 2,
+  cancelRun: 0.7,
+  put: 0.5,
+  documents: 0.5,
   get: 1.5,
   ends: 1.5,
   history: 1.5,
@@ -65,6 +69,12 @@ export class Generator {
   readonly #known: Known;
   readonly #weights: Record<VerbName, number>;
   readonly #habits: Habits;
+
+  /** Whether there are runs among what is made. */
+  get hasRuns(): boolean {
+    return this.#habits.runs > 0;
+  }
+
   readonly #inputs: Inputs;
 
   constructor(random: Random, known: Known) {
@@ -142,8 +152,29 @@ export class Generator {
       note: this.#random.pick([null, "half way"]),
     }),
     cancel: () => ({ verb: "cancel", id: this.#random.chance(0.4) ? this.#claimRef().id : this.#id() }),
+    run: () => ({
+      verb: "run",
+      id: this.#runId(),
+      limit: this.#random.pick([1, 1_000]),
+      ...this.#random.maybe(0.2, () => ({ after: this.#random.between(0, 20) })),
+    }),
+    cancelRun: () => ({ verb: "cancelRun", id: this.#runId() }),
+    put: () => ({
+      verb: "put",
+      kind: this.#random.pick(["pipeline", "other"]),
+      name: this.#random.pick(["x", "y"]),
+      value: this.#random.pick(["1", "2", null]),
+    }),
+    documents: () => ({
+      verb: "documents",
+      kind: this.#random.pick(["pipeline", "other"]),
+      ...this.#random.maybe(0.5, () => ({ name: "x" })),
+    }),
     get: () => ({ verb: "get", id: this.#id() }),
-    ends: () => ({ verb: "ends", ids: [this.#id(), this.#id(), this.#id()] }),
+    ends: () =>
+      this.#random.chance(0.3)
+        ? { verb: "ends", ids: [this.#runId(), this.#id()], of: "runs" }
+        : { verb: "ends", ids: [this.#id(), this.#id(), this.#id()] },
     history: () => ({ verb: "history", id: this.#id() }),
     list: () => this.#list(),
     patterns: () => ({
@@ -291,6 +322,11 @@ export class Generator {
       : chance(0.6)
         ? ids.at(-between(1, Math.min(10, ids.length)))!
         : pick(ids);
+  }
+
+  #runId(): string {
+    const { runs } = this.#known;
+    return runs.length > 0 && this.#random.chance(0.9) ? this.#random.pick(runs) : this.#id();
   }
 
   #purge(): Op<"purge"> {

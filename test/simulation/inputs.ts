@@ -1,5 +1,6 @@
 import type { QueuePolicy } from "../../src/core/policy.ts";
 import type { Addition, Body, NewMessage, NewTask, TaskError } from "../../src/core/task.ts";
+import { stageQueue } from "../../src/core/run.ts";
 import type { Settlement } from "../../src/engine/engine.ts";
 import type { Random } from "./random.ts";
 
@@ -19,6 +20,12 @@ const PATTERNS = [
   "order.#.late",
 ] as const;
 const SUBSCRIBERS = ["stock", "audit"] as const;
+/** The stages of a pipeline that has been defined in many ways. */
+const PIPELINE = "flow";
+const STAGES = ["a", "b", "c", "d"] as const;
+export const STAGE_QUEUES = STAGES.map((stage) => stageQueue(PIPELINE, stage));
+/** Those with a plus join. */
+const DEFINITIONS = ["a b", "a b c", "a b c+", "a b+", "a b c+ d", "a c+", "a b+ c d+", "a"] as const;
 const KEYS = ["k1", "k2", "k3", "k4"] as const;
 
 /** What is the same all through one seed, and differs between seeds. */
@@ -29,14 +36,18 @@ export interface Habits {
   keyed: number;
   /** How many failures come on a success. */
   failing: number;
+  /** How many tasks begin a run, or make parts of it. */
+  runs: number;
   /** Many tasks at once: an engine may write those in another way than few. */
   bulk: boolean;
 }
 
 export function drawHabits({ pick, chance }: Random): Habits {
+  const runs = chance(0.35) ? pick([0.3, 0.7]) : 0;
   return {
     // With one queue and many failures, the long stories of a few tasks are told.
-    queues: QUEUES.slice(0, pick([1, 2, 3])),
+    queues: runs > 0 ? [QUEUES[0], ...STAGE_QUEUES] : QUEUES.slice(0, pick([1, 2, 3])),
+    runs,
     grouped: pick([0, 0.4, 0.8]),
     keyed: pick([0.05, 0.3]),
     failing: pick([0.1, 1, 1, 4]),
@@ -96,7 +107,16 @@ export class Inputs {
   }
 
   #task(): NewTask {
+    if (this.#random.chance(this.#habits.runs)) return this.#beginning();
     return { queue: this.queue(), ...this.#content() };
+  }
+
+  #beginning(): NewTask {
+    const stages = this.#random
+      .pick(DEFINITIONS)
+      .split(" ")
+      .map((name) => ({ name: name.replace("+", ""), joins: name.endsWith("+") }));
+    return { queue: STAGE_QUEUES[0]!, ...this.#content(), run: { pipeline: PIPELINE, stages } };
   }
 
   #additions(): Addition[] {
@@ -142,6 +162,13 @@ export class Inputs {
     });
     switch (kind) {
       case "done":
+        if (this.#random.chance(this.#habits.runs * 0.5)) {
+          return {
+            kind,
+            result: pick(["[]", "[1]", "[1,2]", '["a",null,{"b":[2]}]', "[1,2,3,4,5]", '"x"', "[", null]),
+            each: true,
+          };
+        }
         return {
           kind,
           result: pick([null, '"ok"', `"${"x".repeat(60)}"`, new Uint8Array([1, 2])]),

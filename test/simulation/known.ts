@@ -5,6 +5,8 @@ import type { Op, Outcome } from "../../src/engine/engine.ts";
 /** What a driver remembers of the answers it got, so as to ask about things that exist, or once did. */
 export class Known {
   readonly ids: string[] = [];
+  /** Runs that were begun. */
+  readonly runs: string[] = [];
   /** Claims that nothing was heard of since. Some will have been lost. */
   readonly claims: ClaimRef[] = [];
   /** What verifiers were asked to judge, by the fence of their claim. */
@@ -29,8 +31,11 @@ export class Known {
         this.ids.push(...answer<"add">(outcome).map((task) => task.id));
         break;
       case "claim":
-        for (const { id, fence, queue, data } of answer<"claim">(outcome).tasks) {
+        for (const { id, fence, queue, data, run } of answer<"claim">(outcome).tasks) {
           this.claims.push({ id, fence });
+          // Tasks that the engine adds to a run are heard of here first.
+          if (run && !this.ids.includes(id)) this.ids.push(id);
+          if (run && !this.runs.includes(run.id)) this.runs.push(run.id);
           if (queue.endsWith("/verify")) this.asked.set(fence, JSON.parse(data as string) as Verified);
         }
         break;

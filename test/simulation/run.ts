@@ -2,10 +2,12 @@
 // Many, in silence, until one fails:                  npm run simulate -- --seeds 100000 --from 1
 // On PostgreSQL, started for it:                      npm run simulate -- --seed 123 --engine postgres
 // Flows whose processes die at every call (flows/):   npm run simulate -- --flows --seeds 1000 --engine memory
+// The same with runs of a pipeline:                   npm run simulate -- --pipelines --seeds 1000 --engine memory
 
 import { parseArgs } from "node:util";
 import { PostgresServer, QUICK } from "../postgres/server.ts";
 import { crashEverywhere } from "./flows/crashes.ts";
+import { crashPipelines } from "./flows/pipelines.ts";
 import { FLOW_ENGINES } from "./flows/world.ts";
 import { endSubjects } from "./postgres.ts";
 import { simulate, SimulationFailure } from "./simulation.ts";
@@ -18,13 +20,15 @@ const { values } = parseArgs({
     from: { type: "string" },
     engine: { type: "string", default: "sqlite" },
     flows: { type: "boolean", default: false },
+    pipelines: { type: "boolean", default: false },
     /** Of a flow's crashes, so many are tried. */
     most: { type: "string" },
   },
 });
 
 const engine = values.engine as EngineName;
-const known: readonly string[] = values.flows ? FLOW_ENGINES : ENGINES;
+const isFlow = values.flows || values.pipelines;
+const known: readonly string[] = isFlow ? FLOW_ENGINES : ENGINES;
 if (!known.includes(engine)) throw new Error(`--engine must be one of ${known.join(", ")}`);
 const server =
   engine === "postgres" && !process.env["DIBS_TEST_POSTGRES"]
@@ -33,7 +37,7 @@ const server =
 if (server) process.env["DIBS_TEST_POSTGRES"] = server.url;
 
 try {
-  if (values.flows) {
+  if (isFlow) {
     await runFlows(
       Number(values.seed ?? values.from ?? 1),
       Number(values.seed ? 1 : (values.seeds ?? 1_000)),
@@ -42,7 +46,7 @@ try {
     await simulate({ seed: Number(values.seed), engine, trace: (line) => console.log(line) });
   } else await runMany(Number(values.from ?? 1), Number(values.seeds ?? 10_000));
 } catch (error) {
-  if (!(error instanceof SimulationFailure) && !values.flows) throw error;
+  if (!(error instanceof SimulationFailure) && !isFlow) throw error;
   console.error((error as Error).message);
   process.exitCode = 1;
 } finally {
@@ -50,14 +54,15 @@ try {
   await server?.remove();
 }
 // Workers of processes that died would keep this one alive.
-if (values.flows) process.exit();
+if (isFlow) process.exit();
 
 async function runFlows(from: number, count: number): Promise<void> {
   const started = performance.now();
   const most = values.most === undefined ? {} : { most: Number(values.most) };
+  const crash = values.pipelines ? crashPipelines : crashEverywhere;
   let runs = 0;
   for (let seed = from; seed < from + count; seed++) {
-    runs += (await crashEverywhere({ seed, engine, ...most })).runs;
+    runs += (await crash({ seed, engine, ...most })).runs;
     if ((seed - from + 1) % 100 === 0 || seed === from + count - 1)
       console.log(
         `${seed - from + 1} seeds, ${runs} runs, ${((performance.now() - started) / 1_000).toFixed(0)} s`,

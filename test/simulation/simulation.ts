@@ -5,7 +5,8 @@ import { MemoryStore } from "../../src/engines/memory/store.ts";
 import { BOUNDS, type Hint, type Op, type Outcome } from "../../src/engine/engine.ts";
 import { Generator } from "./generate.ts";
 import { Watch } from "./guarantees/watch.ts";
-import { QUEUES } from "./inputs.ts";
+import { RunJudge } from "./guarantees/runs.ts";
+import { QUEUES, STAGE_QUEUES } from "./inputs.ts";
 import { answer, Known } from "./known.ts";
 import { Machine, passTime, type WEATHER } from "./machine.ts";
 import { Random } from "./random.ts";
@@ -13,7 +14,7 @@ import { PostgresSubject } from "./postgres.ts";
 import { SqliteSubject } from "./sqlite.ts";
 import type { EngineName, Subject } from "./subject.ts";
 
-const NAMES = [...QUEUES, "nowhere"].flatMap((queue) => [queue, verificationQueue(queue)]);
+const NAMES = [...QUEUES, ...STAGE_QUEUES, "nowhere"].flatMap((queue) => [queue, verificationQueue(queue)]);
 const LAST_STEPS = 15;
 /** More rounds than any task has attempts and delays: what is not at an end by then never will be. */
 const DRAIN_ROUNDS = 1_000;
@@ -77,6 +78,8 @@ class Simulation {
   readonly #model: MemoryStore;
   /** Absent where the bounds are tight: it takes for granted that one call deals with all there is. */
   readonly #watch: Watch | undefined;
+  /** In place of that where there are runs: the end of one task is then not its own business. */
+  readonly #runs: RunJudge | undefined;
   readonly #engine: EngineName;
   readonly #subject: Subject;
   readonly #batches: number;
@@ -96,7 +99,8 @@ class Simulation {
     this.#model = new MemoryStore(salt, reading);
     const tight = this.#random.chance(0.1);
     Object.assign(BOUNDS, tight ? TIGHT : USUAL);
-    if (!tight) this.#watch = new Watch(new MemoryStore(salt, reading), reading);
+    if (this.#generator.hasRuns) this.#runs = new RunJudge();
+    else if (!tight) this.#watch = new Watch(new MemoryStore(salt, reading), reading);
     const file = this.#random.chance(0.12);
     this.#engine = engine;
     this.#subject =
@@ -171,7 +175,14 @@ class Simulation {
       this.#known.learn(op, outcome);
     }
     compare("memory", model.hint, this.#engine, store.hint);
+    this.#judgeRuns(ops, [...model.outcomes]);
     return [...model.outcomes];
+  }
+
+  /** By what the model shows; that the store shows the same is compared. */
+  #judgeRuns(ops: readonly Op[], outcomes: readonly Outcome[]): void {
+    const ask = (given: Op[]): Outcome[] => [...this.#model.run(given, this.#machine.read()).outcomes];
+    this.#runs?.judge(ops, outcomes, ask);
   }
 
   /** Everything that the reading verbs can show. */
@@ -195,6 +206,9 @@ class Simulation {
       ...lists,
       ...histories,
       ...steps,
+      ...this.#known.runs.map((id): Op => ({ verb: "run", id, limit: 1_000 })),
+      { verb: "ends", ids: this.#known.runs, of: "runs" },
+      { verb: "documents", kind: "pipeline" },
     ];
     const reading = this.#machine.read();
     const [model, store] = [this.#model.run(ops, reading), await this.#subject.run(ops, reading)];
@@ -229,6 +243,7 @@ class Simulation {
     }
     const stuck = this.#pending();
     if (stuck.length > 0) throw new Error(`stuck: ${stuck.join(", ")}`);
+    this.#runs?.checkEnds();
   }
 
   /** Somebody has a word for everyone who waits for one. */

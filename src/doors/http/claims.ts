@@ -31,11 +31,15 @@ export function claims(app: App): void {
     app,
     {
       ...{ ...settling, path: `${path}/ack`, summary: "Done, with a result for whoever waits for it" },
-      body: z.strictObject({ result: json.optional() }),
+      body: z.strictObject({
+        result: json.optional(),
+        each: z.boolean().optional().openapi({ description: "of a stage: each item of `result` is a part" }),
+      }),
     },
     ({ port, params, body }) => {
-      const { result } = body as { result?: unknown };
-      return say(port, params, { kind: "ack", result: result === undefined ? null : toBody(result) });
+      const { result, each = false } = body as { result?: unknown; each?: boolean };
+      const kept = result === undefined ? null : toBody(result);
+      return say(port, params, { kind: "ack", result: kept, ...(each && { each }) });
     },
   );
   define(

@@ -7,6 +7,7 @@ import { claims } from "./claims.ts";
 import { type App, type Env, refuseInvalid } from "./define.ts";
 import { describePage } from "./page.ts";
 import { NotFound, type Problem, problemOf } from "./problem.ts";
+import { pipelines } from "./pipelines.ts";
 import { queues } from "./queues.ts";
 import { tasks } from "./tasks.ts";
 
@@ -38,6 +39,7 @@ export function createHttpDoor(options: DoorOptions): HttpDoor {
   queues(app);
   tasks(app);
   claims(app);
+  pipelines(app);
   events(app, options);
   describe(app);
   return app;

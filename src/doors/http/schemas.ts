@@ -54,6 +54,34 @@ export const claimWish = z
   })
   .openapi("ClaimWish");
 
+export const stage = z.object({ name: z.string(), joins: z.boolean().default(false) }).openapi("Stage");
+
+/** Which run of a pipeline a task is of, and where in it. */
+const runPlace = z
+  .object({
+    ...{ id: z.string(), pipeline: z.string(), stage: z.string() },
+    ...{ part: z.array(z.number()), joins: z.boolean() },
+  })
+  .openapi("RunPlace");
+
+export const runState = z.enum(["running", ...END_STATES]);
+
+export const runPage = z
+  .object({
+    run: z.object({
+      ...{ id: z.string(), pipeline: z.string(), stages: z.array(stage), state: runState },
+      ...{ createdAt: z.number(), endedAt: z.number().nullable() },
+    }),
+    parts: z.array(
+      z.object({
+        ...{ id: z.string(), queue: z.string(), stage: z.string(), part: z.array(z.number()), state },
+        ...{ createdAt: z.number(), startedAt: z.number().nullable(), endedAt: z.number().nullable() },
+      }),
+    ),
+    next: z.number().nullable(),
+  })
+  .openapi("RunPage");
+
 export const claim = z
   .object({
     ...{ id: z.string(), fence: z.number(), queue: z.string() },
@@ -65,6 +93,7 @@ export const claim = z
       .optional()
       .openapi({ description: "earlier attempts left steps, or a signal came" }),
     feedback: z.string().optional().openapi({ description: "why a verifier refused the last result" }),
+    run: runPlace.optional(),
   })
   .openapi("Claim");
 
@@ -96,6 +125,7 @@ export const task = z
     ...{ endedAt: z.number().nullable(), cancelRequested: z.boolean(), result: json },
     progress: z.object({ value: z.number(), note: z.string().nullable() }).nullable(),
     error: keptFailure.nullable(),
+    run: runPlace.nullable(),
   })
   .openapi("Task");
 

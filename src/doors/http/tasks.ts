@@ -212,7 +212,7 @@ function topics(app: App): void {
   );
 }
 
-function payloadOf(body: unknown, header: Given["header"]): Omit<NewTask, "queue"> {
+export function payloadOf(body: unknown, header: Given["header"]): Omit<NewTask, "queue"> {
   const { data, headers, ...options } = body as Payload;
   const key = options.idempotencyKey ?? header("idempotency-key");
   const traced = traceOf(header);

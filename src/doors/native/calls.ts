@@ -169,9 +169,9 @@ export class Calls {
     }
   }
 
-  async #end(id: number, task: string, { timeout }: WaitOptions = {}): Promise<unknown> {
+  async #end(id: number, task: string, { timeout, of }: WaitOptions = {}): Promise<unknown> {
     return this.#waitingFor(id, true, (signal) =>
-      this.#port.end(task, { signal, ...(timeout !== undefined && { timeout }) }),
+      this.#port.end(task, { signal, of, ...(timeout !== undefined && { timeout }) }),
     );
   }
 

@@ -73,6 +73,7 @@ export function add(start: Start): void {
         expiresAt: startedAt + HOUR,
         worker: null,
         waitsFor: null,
+        run: null,
         startedAt: null,
         endedAt: null,
         progress: null,
@@ -96,6 +97,7 @@ export function add(start: Start): void {
         maxAttempts: 5,
         dueAt: null,
         waitsFor: null,
+        run: null,
         expiresAt: null,
       });
     });

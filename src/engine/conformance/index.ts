@@ -25,6 +25,7 @@ import { results } from "./results.ts";
 import { retention } from "./retention.ts";
 import { retry } from "./retry.ts";
 import { retryElsewhere } from "./retry-elsewhere.ts";
+import { runs } from "./runs.ts";
 import { sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { severalOpeners } from "./several-openers.ts";
@@ -70,6 +71,7 @@ const THEMES = {
   cancel,
   steps,
   verification,
+  runs,
   topics,
   subscriptions,
   stats,

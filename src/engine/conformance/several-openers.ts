@@ -63,6 +63,41 @@ export function severalOpeners(start: Start): void {
       expect(new Set(fences).size).toBe(300);
     });
 
+    test("all bring in parts of a run at once, and these are joined once", async () => {
+      const { a, b, another } = await two();
+      const c = (await another()).port;
+      const stages = ["split", "work", "merge"].map((name) => ({ name, joins: name === "merge" }));
+      const [added] = await a.add([{ queue: "p/split", data: "0", run: { pipeline: "p", stages } }]);
+      const split = await claimOne(b, { queues: ["p/split"] });
+      const items = numbered(30).map(Number);
+      await b.settle(split, { kind: "ack", result: JSON.stringify(items), each: true });
+      const held = await Promise.all([a, b, c].map((port) => claim(port, { queues: ["p/work"], max: 10 })));
+      const end = c.end(added!.id, { of: "runs" });
+      await Promise.all([a, b, c].flatMap((port, i) => held[i]!.map((task) => ack(port, task, task.data))));
+      const merges = await claim(a, { queues: ["p/merge"], max: 10 });
+      expect(merges.map(({ data }) => JSON.parse(data as string) as unknown)).toEqual([items]);
+      await ack(a, merges[0]!, '"all"');
+      expect((await end).result).toBe('"all"');
+    });
+
+    test("one cancels a run while others go on with it, and nothing of it is left", async () => {
+      const { a, b } = await two();
+      const stages = ["one", "two", "three"].map((name) => ({ name, joins: false }));
+      const run = { pipeline: "p", stages };
+      const added = await a.add(numbered(10).map((data) => ({ queue: "p/one", data, run })));
+      const held = await claim(b, { queues: ["p/one"], max: 10 });
+      await Promise.all([
+        ...held.map((task) => ack(b, task, task.data)),
+        ...added.map(({ id }) => a.cancelRun(id)),
+      ]);
+      expect(await claim(b, { queues: ["p/two"], max: 10 })).toEqual([]);
+      for (const { id } of added) {
+        const { run: told, parts } = await b.run(id);
+        expect(told.state).toBe("cancelled");
+        expect(parts.filter(({ state }) => state !== "done" && state !== "cancelled")).toEqual([]);
+      }
+    });
+
     test("all add at once, and nothing is lost or mixed up", async () => {
       const { a, b, another } = await two();
       const c = (await another()).port;

@@ -1,21 +1,23 @@
 import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
 import { formatTaskId } from "../../core/task-id.ts";
 import { type AddedTask, JSON_TYPE, type NewTask } from "../../core/task.ts";
+import { isGathered, type RunTask } from "../../core/run.ts";
 import { enter, schedule } from "./line.ts";
-import type { Model, ModelKey } from "./model.ts";
+import type { Model, ModelKey, ModelTask } from "./model.ts";
+import { joinRun } from "./runs.ts";
 
 /** All or none: everything is checked before anything is written. */
-export function add(model: Model, tasks: NewTask[]): AddedTask[] {
+export function add(model: Model, tasks: (NewTask | RunTask)[]): AddedTask[] {
   checkAdds(model, tasks);
   return tasks.map((task) => addOne(model, task));
 }
 
-export function checkAdds(model: Model, tasks: NewTask[]): void {
+export function checkAdds(model: Model, tasks: (NewTask | RunTask)[]): void {
   const adding = new Map<string, number>();
   const seen = new Set<string>();
   for (const [index, task] of tasks.entries()) {
     const policy = model.policy(task.queue);
-    if (isLarger(task.data, policy.maxPayload)) {
+    if (!isGathered(task) && isLarger(task.data, policy.maxPayload)) {
       const what = tasks.length > 1 ? `The payload of task ${index}` : "The payload";
       throw tooLarge(what, task.data, policy.maxPayload, task.queue);
     }
@@ -43,7 +45,7 @@ export function takenKey(
   return key && (key.forgetAt === null || key.forgetAt > model.now) ? key : undefined;
 }
 
-function addOne(model: Model, task: NewTask): AddedTask {
+function addOne(model: Model, task: NewTask | RunTask): AddedTask {
   const queue = model.queue(task.queue);
   const taken = task.idempotencyKey !== undefined && takenKey(model, task);
   if (taken) {
@@ -53,11 +55,11 @@ function addOne(model: Model, task: NewTask): AddedTask {
   const seq = ++model.seq;
   const id = formatTaskId(model.now, seq, model.store);
   const ttl = task.ttl ?? model.policy(task.queue).ttl;
-  const added = {
+  const added: ModelTask = {
     seq,
     id,
     queue: task.queue,
-    state: "ready" as const,
+    state: "ready",
     data: task.data,
     contentType: task.contentType ?? JSON_TYPE,
     headers: task.headers ?? {},
@@ -78,12 +80,15 @@ function addOne(model: Model, task: NewTask): AddedTask {
     pending: null,
     feedback: null,
     leaving: null,
+    run: null,
     ledger: [],
     endedAt: null,
     result: null,
     error: null,
   };
   model.tasks.set(id, added);
+  if ("at" in task) joinRun(model, added, undefined, task.at);
+  else if (task.run) joinRun(model, added, task.run);
   if (task.idempotencyKey !== undefined) {
     queue.keys.set(task.idempotencyKey, { id, forgetAt: null, state: null });
   }

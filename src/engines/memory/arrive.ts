@@ -70,6 +70,7 @@ function settleIn(model: Model, task: TravellingTask): ModelTask {
     pending: null,
     feedback: task.feedback,
     leaving: null,
+    run: null,
     ledger,
     endedAt: task.endedAgo === null ? null : now - task.endedAgo,
     result: task.result,
@@ -106,11 +107,11 @@ function askAgain(
   const isHead = arrived.groupKey !== null && !groupHead(model, arrived);
   if (arrived.groupKey === null || isHead) {
     arrived.holdsGroup = isHead;
-    wait(model, arrived, { ...attempt, result, adds });
+    wait(model, arrived, { ...attempt, result, adds, each: false });
     return;
   }
   // Its group has another head here, so that it cannot be the one that the group waits for: it is to be done again.
-  arrived.pending = { ...attempt, result, adds };
+  arrived.pending = { ...attempt, result, adds, each: false };
   closeAttempt(model, arrived, "released", null);
   enter(model, arrived);
 }

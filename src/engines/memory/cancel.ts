@@ -1,9 +1,18 @@
 import { isEnd, type TaskState } from "../../core/task.ts";
 import { closeAttempt, end } from "./line.ts";
-import type { Model } from "./model.ts";
+import type { Model, ModelTask } from "./model.ts";
+import { cancelRun } from "./runs.ts";
 
 export function cancel(model: Model, id: string): { state: TaskState } {
   const task = model.task(id);
+  if (task.run && !isEnd(task.state)) cancelRun(model, task.run.run.id);
+  else cancelTask(model, task);
+  return { state: task.state };
+}
+
+/** It alone: of a run, the others are cancelled by whoever calls this. */
+export function cancelTask(model: Model, task: ModelTask): void {
+  const { id } = task;
   if (task.claim) {
     const { cancelled, session, fence } = task.claim;
     task.claim.cancelled = true;
@@ -14,5 +23,4 @@ export function cancel(model: Model, id: string): { state: TaskState } {
     if (task.pending) closeAttempt(model, task, "cancelled", null);
     end(model, task, "cancelled");
   }
-  return { state: task.state };
 }

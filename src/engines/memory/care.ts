@@ -2,6 +2,7 @@ import type { DibsEvent } from "../../core/events.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { remove } from "./line.ts";
 import type { Model, ModelQueue } from "./model.ts";
+import { pruneRuns } from "./runs.ts";
 import { claimsOf, sweep } from "./sweep.ts";
 
 export function tend(model: Model): { next: number | null } {
@@ -40,6 +41,7 @@ export function prune(model: Model, limit: number): { removed: number; more: boo
     for (const slot of queue.flow.keys()) if (slot <= since) queue.flow.delete(slot);
   }
   pruneEvents(model);
+  more = pruneRuns(model, limit) || more;
   return { removed, more };
 }
 

@@ -3,6 +3,7 @@ import type { ClaimedTask } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
 import { end, isOutlived } from "./line.ts";
 import type { Model, ModelSession, ModelTask } from "./model.ts";
+import { placeOf } from "./runs.ts";
 import { sweep } from "./sweep.ts";
 
 export function claim(model: Model, request: ClaimRequest): ClaimOutcome {
@@ -48,23 +49,21 @@ function take(
   const allowed = kept.filter((task) => !task.elsewhere!.avoid.includes(request.worker));
   outcome.passed ||= allowed.length < kept.length;
   const open = line.filter((task) => !task.elsewhere || allowed.includes(task));
-  for (const task of open.slice(0, room)) {
-    if (isOutlived(model, task)) {
+  const taken = open.slice(0, room);
+  // All are held before one of them ends: with a run the others would be cancelled.
+  for (const task of taken) if (!isOutlived(model, task)) hold(model, request, session, task);
+  for (const task of taken) {
+    if (!task.claim) {
       end(model, task, "expired");
       outcome.more = true;
     } else {
-      outcome.tasks.push(hold(model, request, session, task));
+      outcome.tasks.push(handOver(model, task));
       outcome.policies[queue] = model.policy(queue);
     }
   }
 }
 
-function hold(
-  model: Model,
-  request: ClaimRequest,
-  session: ModelSession | null,
-  task: ModelTask,
-): ClaimedTask {
+function hold(model: Model, request: ClaimRequest, session: ModelSession | null, task: ModelTask): void {
   const policy = model.policy(task.queue);
   const named = request.lease ?? policy.lease;
   // A session beats in the rhythm of its own lease: a shorter one would be lost between two signs of life.
@@ -81,6 +80,10 @@ function hold(
     cancelled: false,
     progress: null,
   };
+}
+
+function handOver(model: Model, task: ModelTask): ClaimedTask {
+  const { fence, worker } = task.claim!;
   const flow = model.flow(task.queue);
   flow.claimed++;
   flow.waitMs += model.now - task.createdAt;
@@ -90,12 +93,13 @@ function hold(
     at: model.now,
     queue: task.queue,
     taskId: task.id,
-    worker: request.worker,
+    worker,
     attempt,
   });
+  const run = placeOf(task);
   return {
     id: task.id,
-    fence: task.claim.fence,
+    fence,
     queue: task.queue,
     data: task.data,
     contentType: task.contentType,
@@ -107,5 +111,6 @@ function hold(
     createdAt: task.createdAt,
     ...(task.steps.length > 0 && { stepped: true as const }),
     ...(task.feedback !== null && { feedback: task.feedback }),
+    ...(run && { run }),
   };
 }

@@ -1,6 +1,7 @@
 import type { DeadFilter, DeadPattern, PatternKey } from "../../core/task.ts";
 import { comeBack, remove } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
+import { revivePart } from "./runs.ts";
 
 /** Those the filter names, the earliest death first. */
 export function deadLetters(model: Model, queue: string, filter: DeadFilter): ModelTask[] {
@@ -64,6 +65,7 @@ export function redrive(
     }
     // Whoever redrives it wants it done, however late.
     task.expiresAt = null;
+    revivePart(task);
     reviveKey(model, task);
     model.announce({ type: "task.redriven", at: model.now, queue, taskId: task.id });
     comeBack(model, task, Math.floor(index * spacing));

@@ -1,5 +1,6 @@
 import { onItsWay, ontoItself } from "../../core/errors.ts";
 import { isEnd, type TravellingTask } from "../../core/task.ts";
+import { hasRuns } from "../../core/run.ts";
 import { asAges } from "../../core/travel.ts";
 import { isVerificationQueue, verifiedBy } from "../../core/verification.ts";
 import { deadLetters } from "./dead.ts";
@@ -9,6 +10,9 @@ import type { Model, ModelTask } from "./model.ts";
 
 export function depart(model: Model, queue: string, to: number, limit: number): TravellingTask[] {
   if (to === model.store) throw ontoItself();
+  const isUnderWay = (task: ModelTask) => task.run?.run.state === null && task.run.part.state !== "done";
+  if ([...model.tasks.values()].some((task) => task.queue === queue && isUnderWay(task)))
+    throw hasRuns(queue);
   const astray = held(model, queue).find((task) => task.leaving!.to !== to);
   if (astray) throw onItsWay(queue, astray.leaving!.to, to);
   for (const next of [inLine, delayed, verifying, behindHeads, dead]) {

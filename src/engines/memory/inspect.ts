@@ -18,6 +18,7 @@ import { BOUNDS } from "../../engine/engine.ts";
 import { deadLetters } from "./dead.ts";
 import { findJudged } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
+import { endOfRun, placeOf } from "./runs.ts";
 import { workers } from "./sessions.ts";
 
 export function get(model: Model, id: string): TaskRecord {
@@ -50,6 +51,7 @@ function record(model: Model, task: ModelTask): TaskRecord {
     cancelRequested: task.claim?.cancelled ?? task.leaving?.cancelled ?? false,
     result: task.result,
     error: task.error,
+    run: placeOf(task),
   };
 }
 
@@ -60,7 +62,12 @@ export function verifying(model: Model, { id, fence }: Verified): { task: TaskRe
   return { task: record(model, task), result: task.pending!.result };
 }
 
-export function ends(model: Model, ids: string[]): (TaskEnd | "pending" | "missing")[] {
+export function ends(
+  model: Model,
+  ids: string[],
+  of: "runs" | undefined,
+): (TaskEnd | "pending" | "missing")[] {
+  if (of === "runs") return ids.map((id) => endOfRun(model, id));
   return ids.map((id) => {
     const task = model.tasks.get(id);
     if (!task) return "missing";

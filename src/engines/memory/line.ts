@@ -11,6 +11,7 @@ import {
 } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import type { Model, ModelTask } from "./model.ts";
+import { endPart, isCalledOff, losePart } from "./runs.ts";
 
 /** How a task moves between the states. Each verb is written in these words. */
 
@@ -102,7 +103,7 @@ export function fail(
   delay: number,
 ): void {
   const { worker } = task.claim ?? task.pending!;
-  const cancelled = task.claim?.cancelled ?? false;
+  const cancelled = (task.claim?.cancelled ?? false) || isCalledOff(task);
   closeAttempt(model, task, outcome, error);
   const attempt = ++task.failures;
   if (cancelled) return end(model, task, "cancelled");
@@ -121,6 +122,7 @@ export function fail(
 
 /** Back in line at its old place, now or later; its group waits for it. */
 export function comeBack(model: Model, task: ModelTask, delay: number): void {
+  if (isCalledOff(task)) return end(model, task, "cancelled");
   if (isOutlived(model, task)) return end(model, task, "expired");
   if (delay > 0) schedule(task, model.now + delay);
   else enter(model, task);
@@ -164,6 +166,7 @@ export function end(model: Model, task: ModelTask, state: EndState, detail?: str
   });
   freeGroup(model, task);
   missVerdict(model, task);
+  endPart(model, task, state);
 }
 
 function freeGroup(model: Model, task: ModelTask): void {
@@ -187,6 +190,7 @@ export function remove(model: Model, task: ModelTask, options: { keepKey: boolea
   freeGroup(model, task);
   if (!options.keepKey) freeKey(model, task);
   missVerdict(model, task);
+  losePart(model, task);
 }
 
 function freeKey(model: Model, { id, queue, idempotencyKey }: ModelTask): void {

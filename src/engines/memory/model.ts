@@ -3,6 +3,7 @@ import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.
 import type { DibsEvent } from "../../core/events.ts";
 import { type Flow, noFlow } from "../../core/flow.ts";
 import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import type { RunStart } from "../../core/run.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import {
   type Addition,
@@ -41,6 +42,11 @@ export class Model {
   /** The ids here of tasks that came from other stores, by those they had there. */
   readonly origins = new Map<string, string>();
   departures = 0;
+  readonly runs = new Map<string, ModelRun>();
+  /** How a task is cancelled; set by the store, for runs and tasks end each other. */
+  cancelTask: (task: ModelTask) => void = () => {};
+  /** Small documents: by kind, then by name. */
+  readonly documents = new Map<string, Map<string, string>>();
   hint: Hint = {};
 
   constructor(store: number, reading: Reading) {
@@ -169,16 +175,53 @@ export interface ModelTask {
   claim: ModelClaim | null;
   /** verifying: the attempt whose result waits for a verdict, and what would be added. */
   pending:
-    | (Pick<ModelClaim, "fence" | "worker" | "startedAt"> & { result: Body | null; adds: Addition[] })
+    | (Pick<ModelClaim, "fence" | "worker" | "startedAt"> & {
+        result: Body | null;
+        adds: Addition[];
+        each: boolean;
+      })
     | null;
   /** Why the last result was refused. */
   feedback: string | null;
   /** On its way to another store. */
   leaving: { n: number; to: number; cancelled: boolean } | null;
+  run: { run: ModelRun; part: ModelPart } | null;
   ledger: Attempt[];
   endedAt: number | null;
   result: Body | null;
   error: (TaskError & { fingerprint: string }) | null;
+}
+
+export interface ModelRun extends RunStart {
+  id: string;
+  /** Of its first task. */
+  seq: number;
+  queue: string;
+  createdAt: number;
+  /** Tasks of it that are not done. */
+  underWay: number;
+  state: Exclude<EndState, "dead"> | null;
+  endedAt: number | null;
+  result: Body | null;
+  /** In the order they were added. */
+  parts: ModelPart[];
+}
+
+/** One task of a run; it outlives the task. */
+export interface ModelPart {
+  id: string;
+  seq: number;
+  queue: string;
+  stage: string;
+  part: number[];
+  joins: boolean;
+  createdAt: number;
+  /** null: look at the task. */
+  state: EndState | null;
+  startedAt: number | null;
+  endedAt: number | null;
+  /** Waits to be gathered. */
+  brought: { result: Body | null } | null;
 }
 
 export interface ModelClaim {

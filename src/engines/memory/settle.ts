@@ -1,10 +1,12 @@
 import { isLarger, tooLarge } from "../../core/limits.ts";
+import { eachWithoutRun, mostBytes } from "../../core/run.ts";
 import type { TaskState } from "../../core/task.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
 import { closeAttempt, comeBack, die, end, endCancelled, fail, heldTask } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { park } from "./park.ts";
+import { goOn, plan } from "./runs.ts";
 import { askForVerdict, settleVerdict } from "./verify.ts";
 import { fanOut } from "./topics.ts";
 
@@ -43,16 +45,18 @@ export function settle(
 
 function settleDone(model: Model, task: ModelTask, settlement: Settlement & { kind: "done" }): void {
   if (task.claim!.cancelled) return endCancelled(model, task);
-  const { maxPayload } = model.policy(task.queue);
-  if (settlement.result !== null && isLarger(settlement.result, maxPayload)) {
-    throw tooLarge("The result", settlement.result, maxPayload, task.queue);
-  }
-  const adds = fanOut(model, settlement.adds ?? []);
+  const { result, each = false } = settlement;
+  const most = mostBytes(model.policy(task.queue).maxPayload, each);
+  if (result !== null && isLarger(result, most)) throw tooLarge("The result", result, most, task.queue);
+  const next = plan(task, settlement);
+  if (each && !next) throw eachWithoutRun(task.id);
+  const adds = [...fanOut(model, settlement.adds ?? []), ...(next?.tasks ?? [])];
   checkAdds(model, adds);
   if (model.policy(task.queue).verified) return askForVerdict(model, task, settlement);
-  task.result = settlement.result;
+  task.result = result;
   closeAttempt(model, task, "done", null);
   end(model, task, "done");
+  goOn(model, task, result, next);
   add(model, adds);
 }
 

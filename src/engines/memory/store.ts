@@ -3,7 +3,7 @@ import type { Reading } from "../../core/clock.ts";
 import type { Hint, Op, Outcomes, Store, VerbName, Verbs } from "../../engine/engine.ts";
 import { add } from "./add.ts";
 import { arrive, origins } from "./arrive.ts";
-import { cancel } from "./cancel.ts";
+import { cancel, cancelTask } from "./cancel.ts";
 import { listen, prune, tend, unlisten } from "./care.ts";
 import { claim } from "./claim.ts";
 import { depart, gone } from "./depart.ts";
@@ -12,7 +12,9 @@ import { ends, get, history, list, stats, steps, verifying } from "./inspect.ts"
 import { heldTask } from "./line.ts";
 import { Model } from "./model.ts";
 import { signal, step } from "./park.ts";
+import { documents, put } from "./documents.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
+import { cancelRun, inspectRun } from "./runs.ts";
 import { beat, join, leave, reconcile, rejoin, workers } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { publish, subscribe, subscriptions, unsubscribe } from "./topics.ts";
@@ -55,9 +57,13 @@ const HANDLERS: Handlers = {
   verifying: (model, op) => verifying(model, op),
   cancel: (model, op) => cancel(model, op.id),
   get: (model, op) => get(model, op.id),
-  ends: (model, op) => ends(model, op.ids),
+  ends: (model, op) => ends(model, op.ids, op.of),
   history: (model, op) => history(model, op.id),
   list: (model, op) => list(model, op.queue, op.state, op.filter, op.after, op.limit),
+  run: (model, op) => inspectRun(model, op.id, op.after, op.limit),
+  cancelRun: (model, op) => cancelRun(model, op.id),
+  put: (model, op) => put(model, op.kind, op.name, op.value),
+  documents: (model, op) => documents(model, op.kind, op.name),
   patterns: (model, op) => patterns(model, op.queue, op.by, op.limit),
   redrive: (model, op) => redrive(model, op.queue, op.filter, op.spacing, op.fresh ?? false),
   discard: (model, op) => discard(model, op.queue, op.filter),
@@ -84,6 +90,7 @@ export class MemoryStore implements Store {
   /** `store` becomes part of every task's id. */
   constructor(store: number, reading: Reading) {
     this.#model = new Model(store, reading);
+    this.#model.cancelTask = (task) => cancelTask(this.#model, task);
   }
 
   get hasNotices(): boolean {

@@ -1,4 +1,5 @@
 import { lostError, timeoutError } from "../../core/lapse.ts";
+import { isEnd } from "../../core/task.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { end, enter, fail, isOutlived } from "./line.ts";
 import type { Model, ModelSession, ModelTask } from "./model.ts";
@@ -88,5 +89,6 @@ function expire(model: Model): void {
       isOutlived(model, task),
   );
   outlived.sort((a, b) => a.expiresAt! - b.expiresAt! || bySeq(a, b));
-  for (const task of outlived.slice(0, BOUNDS.sweep)) end(model, task, "expired");
+  // Those of a run go together: one that expires has the others cancelled.
+  for (const task of outlived.slice(0, BOUNDS.sweep)) if (!isEnd(task.state)) end(model, task, "expired");
 }

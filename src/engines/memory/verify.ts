@@ -1,19 +1,21 @@
+import { verdictOfStage } from "../../core/run.ts";
 import { verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
 import { closeAttempt, end, endCancelled, findJudged, refuse } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
+import { goOn, plan } from "./runs.ts";
 import { fanOut } from "./topics.ts";
 
 /** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group. */
 export function askForVerdict(
   model: Model,
   task: ModelTask,
-  { result, adds }: Settlement & { kind: "done" },
+  { result, adds, each }: Settlement & { kind: "done" },
 ): void {
   const { fence, worker, startedAt } = task.claim!;
   task.claim = null;
-  wait(model, task, { fence, worker, startedAt, result, adds: adds ?? [] });
+  wait(model, task, { fence, worker, startedAt, result, adds: adds ?? [], each: each ?? false });
 }
 
 /** For a verdict on this, which is asked for. */
@@ -33,6 +35,7 @@ export function settleVerdict(
   verdict: Settlement & { kind: "verdict" },
 ): void {
   if (task.claim!.cancelled) return endCancelled(model, task);
+  if (task.run) throw verdictOfStage(task.id);
   const judged = findJudged(model, verdict.of);
   if (judged && verdict.accepted) accept(model, judged);
   if (judged && !verdict.accepted) refuse(model, judged, verdict.feedback, verdict.delay);
@@ -41,13 +44,15 @@ export function settleVerdict(
 }
 
 function accept(model: Model, task: ModelTask): void {
-  const { result, adds: kept } = task.pending!;
+  const { result, adds: kept, each } = task.pending!;
+  const next = plan(task, { result, each });
   // Those who subscribe by now.
-  const adds = fanOut(model, kept);
+  const adds = [...fanOut(model, kept), ...(next?.tasks ?? [])];
   // Checked when they were said, but a queue may have filled up since.
   checkAdds(model, adds);
   task.result = result;
   closeAttempt(model, task, "done", null);
   end(model, task, "done");
+  goOn(model, task, result, next);
   add(model, adds);
 }

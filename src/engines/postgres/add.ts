@@ -7,15 +7,17 @@ import {
   type NewTask,
   type TaskState,
 } from "../../core/task.ts";
+import { isGathered, type RunTask } from "../../core/run.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
 import { isSpecial } from "./line.ts";
 import { findMany, stateOf } from "./place.ts";
 import { Overtaken } from "./overtaken.ts";
+import { isOfRun, joinRuns } from "./runs.ts";
 import { numbers, toColumns } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** All or none: everything is checked before anything is written. */
-export async function add(tx: Tx, tasks: NewTask[]): Promise<AddedTask[]> {
+export async function add(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<AddedTask[]> {
   const taken = await checkAdds(tx, tasks);
   const existing = await stateOfTaken(tx, taken);
   const newcomers = await giveNumbers(tx, tasks, taken);
@@ -37,10 +39,10 @@ export async function add(tx: Tx, tasks: NewTask[]): Promise<AddedTask[]> {
 }
 
 /** Refuses what does not fit; answers the keys that are taken already. */
-export async function checkAdds(tx: Tx, tasks: NewTask[]): Promise<Map<string, KeyRow>> {
+export async function checkAdds(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<Map<string, KeyRow>> {
   for (const [index, task] of tasks.entries()) {
     const { maxPayload } = tx.policy(task.queue);
-    if (isLarger(task.data, maxPayload)) {
+    if (!isGathered(task) && isLarger(task.data, maxPayload)) {
       const what = tasks.length > 1 ? `The payload of task ${index}` : "The payload";
       throw tooLarge(what, task.data, maxPayload, task.queue);
     }
@@ -53,7 +55,7 @@ export async function checkAdds(tx: Tx, tasks: NewTask[]): Promise<Map<string, K
 }
 
 /** Whether a task is to be added: it has no key, or is the first that comes with one which is free. */
-function isFirstOf(taken: Map<string, KeyRow>): (task: NewTask) => boolean {
+function isFirstOf(taken: Map<string, KeyRow>): (task: Keyed) => boolean {
   const seen = new Set<string>();
   return (task) => {
     if (task.idempotencyKey === undefined) return true;
@@ -130,19 +132,21 @@ export interface Newcomer {
   groupKey: string | null;
   key: string | null;
   expiresAt: number | null;
-  /** Of one that was here before: something is kept for its next run. */
+  /** Of one that was here before: something is kept for its next run. Or it is of a pipeline's run. */
   stepped?: boolean;
 }
 
+type Added = Newcomer & { task: NewTask | RunTask };
+
 async function giveNumbers(
   tx: Tx,
-  tasks: NewTask[],
+  tasks: (NewTask | RunTask)[],
   taken: Map<string, KeyRow>,
-): Promise<(Newcomer & { task: NewTask })[]> {
+): Promise<Added[]> {
   const isFirst = isFirstOf(taken);
   const adding = [...tasks.entries()].filter(([, task]) => isFirst(task));
   const seqs = await tx.numbers("seq", adding.length);
-  const newcomers: (Newcomer & { task: NewTask })[] = [];
+  const newcomers: Added[] = [];
   for (const [n, [index, task]] of adding.entries()) {
     const queue = await tx.queue(task.queue);
     const ttl = task.ttl ?? queue.policy.ttl;
@@ -157,6 +161,7 @@ async function giveNumbers(
       groupKey: task.groupKey ?? null,
       key: task.idempotencyKey ?? null,
       expiresAt: ttl === null ? null : tx.now + ttl,
+      ...(isOfRun(task) && { stepped: true }),
     });
     tx.flow(queue).added++;
     tx.announce({ type: "task.added", at: tx.now, queue: task.queue, taskId: tx.id(tx.now, seq) });
@@ -214,14 +219,12 @@ const INSERT_KEYS = `
   WHERE idempotency.forget_at <= $1`;
 
 /** Writes them all, each into the state it begins in. */
-async function lineUp(
-  tx: Tx,
-  newcomers: (Newcomer & { task: NewTask })[],
-): Promise<Map<Newcomer, TaskState>> {
+async function lineUp(tx: Tx, newcomers: Added[]): Promise<Map<Newcomer, TaskState>> {
   if (newcomers.length === 0) return new Map();
   if (newcomers.every(isPlain)) return lineUpPlain(tx, newcomers);
   await writeKeys(tx, newcomers);
   writeTasks(tx, newcomers, INSERT_TASKS);
+  joinRuns(tx, newcomers);
   return takePlaces(tx, newcomers);
 }
 
@@ -274,11 +277,11 @@ export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<New
   return states;
 }
 
-function isPlain({ due, groupKey, key, expiresAt }: Newcomer): boolean {
-  return groupKey === null && key === null && expiresAt === null && due === null;
+function isPlain({ due, groupKey, key, expiresAt, stepped }: Newcomer): boolean {
+  return groupKey === null && key === null && expiresAt === null && due === null && !stepped;
 }
 
-function lineUpPlain(tx: Tx, newcomers: (Newcomer & { task: NewTask })[]): Map<Newcomer, TaskState> {
+function lineUpPlain(tx: Tx, newcomers: Added[]): Map<Newcomer, TaskState> {
   writeTasks(tx, newcomers, INSERT_PLAIN);
   for (const each of newcomers) {
     tx.count(each.queue, "ready", 1);
@@ -307,11 +310,7 @@ async function writeKeys(tx: Tx, newcomers: Newcomer[]): Promise<void> {
   if (written < keyed.length) throw new Overtaken();
 }
 
-function writeTasks(
-  tx: Tx,
-  newcomers: (Newcomer & { task: NewTask })[],
-  sql: Record<"joined" | "listed", string>,
-): void {
+function writeTasks(tx: Tx, newcomers: Added[], sql: Record<"joined" | "listed", string>): void {
   const bodies = newcomers.map(({ task }) => toColumns(task.data));
   const texts = bodies.map(([text]) => text);
   // An empty text would be no payload at all, and not one that is empty.

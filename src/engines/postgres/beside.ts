@@ -18,7 +18,12 @@ export function isFree(ops: readonly Op[]): boolean {
 }
 
 function isPlainSuccess(op: Op): op is Op<"settle"> {
-  return op.verb === "settle" && op.settlement.kind === "done" && !op.settlement.adds?.length;
+  return (
+    op.verb === "settle" &&
+    op.settlement.kind === "done" &&
+    !op.settlement.adds?.length &&
+    !op.settlement.each
+  );
 }
 
 /**
@@ -40,13 +45,13 @@ export class Beside {
   }
 
   /**
-   * The end of a task makes the next one of its group ready, or one that asks for a verdict, or one that got it: a claim
+   * The end of a task makes the next one of its group ready, or one that asks for a verdict, or one that got it, or the next stage of its run: a claim
    * that is called after it has to find that.
    */
   note({ tasks, policies }: Pick<ClaimOutcome, "tasks" | "policies">): void {
     const judged = new Set(Object.keys(policies).filter((name) => isJudged(name, policies[name]!)));
-    for (const { queue, groupKey, fence } of tasks) {
-      const hasNext = groupKey !== null || judged.has(queue);
+    for (const { queue, groupKey, fence, run } of tasks) {
+      const hasNext = groupKey !== null || judged.has(queue) || run !== undefined;
       if (hasNext && fence > this.#lastWithNext) this.#lastWithNext = fence;
     }
   }

@@ -1,7 +1,8 @@
 import { taskNotFound } from "../../core/task-not-found.ts";
 import { isEnd, type TaskState } from "../../core/task.ts";
 import { end, endCancelled } from "./line.ts";
-import { findTask, lockPlace, takeOut } from "./place.ts";
+import { findBySeq, findTask, lockPlace, takeOut } from "./place.ts";
+import { cancelItsRun } from "./runs.ts";
 import { notify } from "./sweep.ts";
 import type { Tx } from "./tx.ts";
 
@@ -11,9 +12,19 @@ const SET_CANCELLED = `UPDATE dibs.claim SET cancelled = true WHERE task = $1`;
 const CANCEL_LEAVING = `UPDATE dibs.leaving SET cancelled = true WHERE task = $1`;
 
 export async function cancel(tx: Tx, id: string): Promise<{ state: TaskState }> {
+  const task = await findTask(tx, id);
+  if (!task) throw taskNotFound(id);
+  const { state } = task.place;
+  if (state !== "leaving" && !isEnd(state) && (await cancelItsRun(tx, task)))
+    return { state: state === "claimed" ? "claimed" : "cancelled" };
+  return cancelTask(tx, task.seq);
+}
+
+/** It alone: of a run, the others are cancelled by whoever calls this. */
+export async function cancelTask(tx: Tx, seq: number): Promise<{ state: TaskState }> {
   for (;;) {
-    const task = await findTask(tx, id);
-    if (!task) throw taskNotFound(id);
+    const task = await findBySeq(tx, seq);
+    if (!task) return { state: "cancelled" };
     const { place } = task;
     if (place.state === "claimed") {
       const claim = await tx.get<{ cancelled: boolean }>(LOCK_CLAIM, task.seq, place.held.fence);

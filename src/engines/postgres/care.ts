@@ -3,6 +3,7 @@ import type { EndState } from "../../core/task.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { fold } from "./counters.ts";
 import { NEVER } from "./line.ts";
+import { keepEnds, pruneRuns } from "./runs.ts";
 import { horizon, sweep } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -54,6 +55,7 @@ export async function prune(tx: Tx, limit: number): Promise<{ removed: number; m
   await tx.run(FORGET_KEYS, tx.now, KEYS);
   await tx.run(DELETE_FLOW, Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot));
   await pruneEvents(tx);
+  more = (await pruneRuns(tx, limit)) || more;
   return { removed, more };
 }
 
@@ -110,6 +112,7 @@ const DELETE_ENDED = `DELETE FROM dibs.ended WHERE task = ANY ($1::int8[])`;
 async function removeEnded(tx: Tx, queue: Queue, doomed: EndedRow[]): Promise<void> {
   if (doomed.length === 0) return;
   const seqs = doomed.map((row) => row.task);
+  keepEnds(tx, seqs);
   for (const sql of [DELETE_LEDGERS, DELETE_TASKS, DELETE_ENDED]) tx.send(sql, seqs);
   for (const row of doomed) tx.count(queue, row.state, -1);
 }

@@ -207,6 +207,6 @@ function handOver(tx: Tx, queue: Queue, worker: string, row: Row): ClaimedTask {
     priority,
     groupKey,
     createdAt,
-    ...leftFrom(left),
+    ...leftFrom(tx, left),
   };
 }

@@ -348,6 +348,6 @@ function handOver(tx: Tx, { queue, worker }: Terms, row: LineRow, fence: number)
     priority: 0 - row.rank,
     groupKey: row.group_key,
     createdAt: row.created_at,
-    ...leftFrom(row.left),
+    ...leftFrom(tx, row.left),
   };
 }

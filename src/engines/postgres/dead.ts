@@ -1,8 +1,9 @@
 import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../core/task.ts";
 import { type Newcomer, takePlaces } from "./add.ts";
-import { announceTask } from "./line.ts";
+import { announceTask, end } from "./line.ts";
 import { type Found, findMany } from "./place.ts";
 import { removeTogether, takeTogether } from "./take-together.ts";
+import { reviveParts } from "./runs.ts";
 import { DELETE_ALL_STEPS, withSteps } from "./steps.ts";
 import { fromText, numbers, toText } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -231,14 +232,20 @@ export async function redrive(
   const seqs = taken.map(({ seq }) => seq);
   if (fresh) tx.send(DELETE_ALL_STEPS, numbers(seqs));
   const stepped = fresh ? new Set<number>() : await withSteps(tx, seqs);
+  const isOver = await reviveParts(tx, seqs);
   for (const task of taken) announceTask(tx, "task.redriven", task, {});
   await takePlaces(
     tx,
-    taken.map((task, index) => ({
-      ...redriven(tx, task, places[index]!, Math.floor(index * spacing)),
-      stepped: stepped.has(task.seq),
-    })),
+    taken.flatMap((task, index) =>
+      isOver.get(task.seq)
+        ? []
+        : {
+            ...redriven(tx, task, places[index]!, Math.floor(index * spacing)),
+            stepped: stepped.has(task.seq) || isOver.has(task.seq),
+          },
+    ),
   );
+  for (const task of taken) if (isOver.get(task.seq)) await end(tx, task, "cancelled");
   return { count: taken.length };
 }
 

@@ -6,11 +6,13 @@ import {
   type TravellingResult,
   type TravellingTask,
 } from "../../core/task.ts";
+import { hasRuns } from "../../core/run.ts";
 import { asAges } from "../../core/travel.ts";
 import { decodeAdds } from "../../core/verification.ts";
 import { ledgersOf, type PayloadRow, PAYLOADS } from "./inspect.ts";
 import { NEVER } from "./line.ts";
 import { type Found, findMany, stateOf } from "./place.ts";
+import { hasRunsUnderWay } from "./runs.ts";
 import { leftBehindBy } from "./steps.ts";
 import { removeTogether, takeTogether } from "./take-together.ts";
 import { fromColumns } from "./text.ts";
@@ -85,6 +87,7 @@ export async function depart(tx: Tx, name: string, to: number, limit: number): P
   if (to === tx.salt) throw ontoItself();
   const queue = tx.queueNamed(name);
   if (!queue) return [];
+  if (await hasRunsUnderWay(tx, queue.id)) throw hasRuns(name);
   const astray = await tx.get<{ destination: number }>(ASTRAY, queue.id, to);
   if (astray) throw onItsWay(name, astray.destination, to);
   let count = (await held(tx, queue, limit)).length;

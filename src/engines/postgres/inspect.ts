@@ -23,6 +23,7 @@ import { readFlow } from "./counters.ts";
 import { deadLetters } from "./dead.ts";
 import { NEVER } from "./line.ts";
 import { type Found, findMany, findTask, stateOf } from "./place.ts";
+import { placesOf } from "./run-place.ts";
 import { workers } from "./sessions.ts";
 import { fromColumns, fromText } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -72,15 +73,27 @@ export const PAYLOADS = `
   LEFT JOIN dibs.ended ON ended.task = task.seq
   LEFT JOIN dibs.dead ON dead.task = task.seq`;
 
-async function records(tx: Tx, tasks: Found[]): Promise<TaskRecord[]> {
+export async function records(tx: Tx, tasks: Found[]): Promise<TaskRecord[]> {
   if (tasks.length === 0) return [];
   const seqs = tasks.map((task) => task.seq);
-  const [rows, ledgers] = await Promise.all([tx.all<PayloadRow>(PAYLOADS, seqs), ledgersOf(tx, seqs)]);
+  const [rows, ledgers, runs] = await Promise.all([
+    tx.all<PayloadRow>(PAYLOADS, seqs),
+    ledgersOf(tx, seqs),
+    placesOf(tx, seqs),
+  ]);
   const payloads = new Map(rows.map((row) => [row.seq, row]));
-  return tasks.map((task) => record(tx, task, payloads.get(task.seq)!, ledgers.get(task.seq)?.at(-1)));
+  return tasks.map((task) => ({
+    ...record(tx, task, payloads.get(task.seq)!, ledgers.get(task.seq)?.at(-1)),
+    run: runs.get(task.seq) ?? null,
+  }));
 }
 
-function record(tx: Tx, task: Found, payload: PayloadRow, latest: Attempt | undefined): TaskRecord {
+function record(
+  tx: Tx,
+  task: Found,
+  payload: PayloadRow,
+  latest: Attempt | undefined,
+): Omit<TaskRecord, "run"> {
   const { place } = task;
   const state = stateOf(place);
   const held = "held" in place ? place.held : undefined;

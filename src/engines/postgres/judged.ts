@@ -9,6 +9,7 @@ interface JudgedRow {
   failures: number;
   worker: string;
   adds: string | null;
+  each: boolean;
   result: string | null;
   result_bytes: Uint8Array | null;
   queue: number;
@@ -22,7 +23,7 @@ interface JudgedRow {
 }
 
 /** A task whose result waits for a verdict, in nobody else's hands until the commit. */
-export type Judged = Held & { pending: Pick<JudgedRow, "adds" | "result" | "result_bytes"> };
+export type Judged = Held & { pending: Pick<JudgedRow, "adds" | "each" | "result" | "result_bytes"> };
 
 const SELECT = `
   SELECT verifying.*, task.created_at, task.priority, coalesce(task.pos, task.seq) AS pos, task.group_key,

@@ -5,6 +5,7 @@ import { isVerificationQueue, NO_VERDICT, refusal } from "../../core/verificatio
 import { BOUNDS } from "../../engine/engine.ts";
 import { askedBy } from "./judged.ts";
 import { takeLanes } from "./lanes.ts";
+import { endPart, isCalledOff } from "./runs.ts";
 import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "./steps.ts";
 import { toColumns, toText } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -29,7 +30,7 @@ export interface Mover {
   /** Its idempotency key. */
   key: string | null;
   failures: number;
-  /** Something is kept for its next run; false where it is known that nothing is. */
+  /** Something is kept for its next run, or it is of a run of a pipeline; false where it is known that neither is so. */
   stepped?: boolean;
 }
 
@@ -44,7 +45,7 @@ export interface Held extends Mover {
   isVerifying?: boolean;
 }
 
-/** Its success needs more than its own row: it has a group, a key, or steps. */
+/** Its success needs more than its own row: it has a group, a key, or steps, or is of a run. */
 export function isSpecial(task: Pick<Mover, "groupKey" | "key" | "stepped">): boolean {
   return task.groupKey !== null || task.key !== null || task.stepped === true;
 }
@@ -215,7 +216,7 @@ export async function fail(
 ): Promise<TaskState> {
   closeAttempt(tx, task, outcome, error);
   const attempt = ++task.failures;
-  if (task.cancelled) return end(tx, task, "cancelled");
+  if (task.cancelled || (await isCalledOff(tx, task))) return end(tx, task, "cancelled");
   if (isExhausted(attempt, task.maxAttempts ?? task.queue.policy.maxAttempts)) return die(tx, task, error);
   announceTask(tx, "task.failed", task, {
     worker: task.worker,
@@ -227,6 +228,7 @@ export async function fail(
 
 /** Back in line at its old place, now or later, or when a signal comes; its group waits for it. */
 export async function comeBack(tx: Tx, task: Mover, delay: number, signal?: string): Promise<TaskState> {
+  if (await isCalledOff(tx, task)) return end(tx, task, "cancelled");
   if (isOutlived(tx, task.expiresAt)) return end(tx, task, "expired");
   watchTtl(tx, task);
   if (signal !== undefined) return schedule(tx, task, Math.min(tx.now + delay, NEVER), signal);
@@ -301,6 +303,7 @@ async function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): 
   }
   if (task.holdsGroup) await freeGroup(tx, task.queue, task.groupKey!);
   if (isVerificationQueue(task.queue.name)) await missVerdicts(tx, [task.seq]);
+  await endPart(tx, task, state);
 }
 
 const LAST_ATTEMPT = `

@@ -391,6 +391,52 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE dibs.leaving ADD COLUMN result       text;
   ALTER TABLE dibs.leaving ADD COLUMN result_bytes bytea;
   `,
+  `
+  -- A journey through the stages of a pipeline: core/run.ts. Its number is that of its first task. Whoever goes on with it
+  -- has this row locked.
+  CREATE TABLE dibs.run (
+    id           int8 PRIMARY KEY,
+    created_at   int8 NOT NULL,
+    queue        text COLLATE "C" NOT NULL,  -- of its first task, by name: whose retention it shares
+    pipeline     text NOT NULL,
+    stages       text NOT NULL,              -- JSON: those it began with
+    under_way    int4 NOT NULL,              -- tasks of it that are not done
+    dead         int4 NOT NULL,              -- of them
+    state        text,                       -- done, cancelled, expired
+    ended_at     int8,
+    result       text,                       -- at most one of these two
+    result_bytes bytea
+  ) WITH (fillfactor = 70);
+  CREATE INDEX run_ended ON dibs.run (queue, ended_at, id) WHERE ended_at IS NOT NULL;
+
+  -- A task of a run; it is special wherever it stands. How it stands is in the tables of states, and written here when its
+  -- row is removed.
+  CREATE TABLE dibs.run_part (
+    task         int8 PRIMARY KEY,
+    run          int8 NOT NULL,
+    created_at   int8 NOT NULL,
+    stage        text NOT NULL,
+    part         text COLLATE "C" NOT NULL,
+    state        text,
+    started_at   int8,
+    ended_at     int8,
+    brought      bool NOT NULL DEFAULT false,  -- its result waits for the other parts
+    result       text,                         -- at most one of these two
+    result_bytes bytea
+  );
+  CREATE INDEX run_part_run ON dibs.run_part (run, task);
+
+  -- The result is a list, of whose items each becomes a part.
+  ALTER TABLE dibs.verifying ADD COLUMN "each" bool NOT NULL DEFAULT false;
+
+  -- What many processes share and few change.
+  CREATE TABLE dibs.document (
+    kind  text COLLATE "C" NOT NULL,
+    name  text COLLATE "C" NOT NULL,
+    value text NOT NULL,
+    PRIMARY KEY (kind, name)
+  );
+  `,
 ];
 
 // By reading the catalogue: to_regclass answers from a memory that is not told of others' commits within a transaction.

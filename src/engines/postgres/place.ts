@@ -2,6 +2,7 @@ import { claimLost } from "../../core/errors.ts";
 import type { EndState, TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
 import { dropClaim, freeGroup, type Held, missVerdicts, type Mover, unwatchTtl } from "./line.ts";
+import { callOff, keepEnds, loseParts } from "./runs.ts";
 import { DELETE_STEPS } from "./steps.ts";
 import { fromText } from "./text.ts";
 import type { Tx } from "./tx.ts";
@@ -354,6 +355,7 @@ function deleteFrom(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): 
     case "leaving":
       return tx.run(DELETE_LEAVING, seq);
     default:
+      keepEnds(tx, [seq]);
       return tx.run(DELETE_ENDED, seq);
   }
 }
@@ -394,12 +396,14 @@ export async function remove(tx: Tx, task: Found): Promise<boolean> {
 
 /** The same, of one that was taken out of its place. */
 export async function removeTaken(tx: Tx, task: Found): Promise<void> {
+  const runs = await loseParts(tx, [task]);
   tx.send(DELETE_TASK, task.seq);
   tx.send(DELETE_LEDGER, task.seq);
   tx.send(DELETE_STEPS, task.seq);
   if (task.key !== null) tx.send(DELETE_KEY, task.queue.id, task.key, task.seq);
   if (task.holdsGroup && !(await isFollowed(tx, task))) await freeGroup(tx, task.queue, task.groupKey!);
   if (isVerificationQueue(task.queue.name)) await missVerdicts(tx, [task.seq]);
+  await callOff(tx, runs);
 }
 
 const LEAVING_BEHIND = `SELECT 1 FROM dibs.leaving WHERE queue = $1 AND group_key = $2 AND holds_group LIMIT 1`;

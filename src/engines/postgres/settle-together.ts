@@ -13,8 +13,8 @@ interface Success {
 
 /**
  * Settles successes that follow each other all at once, from `from` on; answers none where there are none.
- * Most are alike: not special, not cancelled, not to be judged. The others are settled `alone`; since nothing is added by any of
- * them, the order makes no difference.
+ * Most are alike: not special, not cancelled, not to be judged. The others are settled `alone`, in their order; since
+ * these add nothing, it makes no difference that they come first.
  */
 export async function settleTogether(
   tx: Tx,
@@ -41,9 +41,10 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
   for (let i = from; i < ops.length; i++) {
     const op = ops[i]!;
     if (op.verb !== "settle" || op.settlement.kind !== "done") break;
-    const { result, adds } = op.settlement;
+    const { result, adds, each } = op.settlement;
     const place = tx.place(op.id);
-    if (!place || seen.has(place.seq) || (adds && adds.length > 0) || !Number.isSafeInteger(op.fence)) break;
+    if (!place || seen.has(place.seq) || each || (adds && adds.length > 0) || !Number.isSafeInteger(op.fence))
+      break;
     if (result !== null && isLarger(result, most)) break;
     seen.add(place.seq);
     successes.push({ op, seq: place.seq, result });

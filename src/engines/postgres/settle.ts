@@ -1,4 +1,5 @@
 import { isLarger, tooLarge } from "../../core/limits.ts";
+import { eachWithoutRun, mostBytes } from "../../core/run.ts";
 import type { TaskState } from "../../core/task.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
@@ -16,6 +17,7 @@ import {
 import { park } from "./park.ts";
 import { heldTask } from "./place.ts";
 import { fanOut } from "./publish.ts";
+import { goOn, plan } from "./runs.ts";
 import { toText } from "./text.ts";
 import type { Tx } from "./tx.ts";
 import { askForVerdict, settleVerdict } from "./verify.ts";
@@ -53,17 +55,19 @@ async function settleAs(tx: Tx, task: Held, settlement: Settlement): Promise<Tas
 
 async function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "done" }): Promise<TaskState> {
   if (task.cancelled) return endCancelled(tx, task);
-  const { maxPayload } = task.queue.policy;
-  const { result, adds } = settlement;
-  if (result !== null && isLarger(result, maxPayload)) {
-    throw tooLarge("The result", result, maxPayload, task.queue.name);
-  }
-  const added = adds && (await fanOut(tx, adds));
-  if (added) await checkAdds(tx, added);
+  const { result, adds, each = false } = settlement;
+  const most = mostBytes(task.queue.policy.maxPayload, each);
+  if (result !== null && isLarger(result, most)) throw tooLarge("The result", result, most, task.queue.name);
+  const next = await plan(tx, task, settlement);
+  if (next === "over") return endCancelled(tx, task);
+  if (each && !next) throw eachWithoutRun(tx.id(task.createdAt, task.seq));
+  const added = [...(adds ? await fanOut(tx, adds) : []), ...(next?.tasks ?? [])];
+  if (added.length > 0) await checkAdds(tx, added);
   if (task.queue.policy.verified) return askForVerdict(tx, task, settlement);
   dropClaim(tx, task);
   await endDone(tx, task, result);
-  if (added) await add(tx, added);
+  await goOn(tx, task, result, next);
+  if (added.length > 0) await add(tx, added);
   return "done";
 }
 

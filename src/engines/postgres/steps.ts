@@ -1,4 +1,6 @@
 import type { Body, Step } from "../../core/task.ts";
+import type { RunPlace } from "../../core/run.ts";
+import { type OfRun, placeFrom, RUN_OF } from "./run-place.ts";
 import { fromColumns, fromText, toColumns, toText } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
@@ -52,29 +54,32 @@ export async function leftBehindBy(tx: Tx, seqs: readonly number[]): Promise<Map
   return left;
 }
 
-const STEPPED = `SELECT DISTINCT task FROM dibs.step WHERE task = ANY ($1::int8[])`;
+const STEPPED = `
+  SELECT task FROM dibs.step WHERE task = ANY ($1::int8[])
+  UNION SELECT task FROM dibs.run_part WHERE task = ANY ($1::int8[])`;
 
-/** Those of the tasks for which something is kept. */
+/** Those of the tasks for which something is kept, or that are of a run. */
 export async function withSteps(tx: Tx, seqs: readonly number[]): Promise<Set<number>> {
   return new Set((await tx.all<{ task: number }>(STEPPED, [...seqs])).map(({ task }) => task));
 }
 
 /**
- * For a claim's statement: what earlier attempts at a task mean for this one, as JSON, and null for most. Only special
- * tasks are looked up.
+ * For a claim's statement: what earlier attempts at a task mean for this one, and the run that it is of, as JSON, and null
+ * for most. Only special tasks are looked up.
  */
 export const LEFT_BEHIND = (special: string, task: string): string => `
   CASE WHEN ${special} THEN (
-    SELECT json_build_array(bool_or(kind <> 'feedback'), max(value) FILTER (WHERE kind = 'feedback'))
-    FROM dibs.step WHERE step.task = ${task} HAVING count(*) > 0) END`;
+    SELECT json_build_array(bool_or(kind <> 'feedback'), max(value) FILTER (WHERE kind = 'feedback'), ${RUN_OF(task)})
+    FROM dibs.step WHERE step.task = ${task}) END`;
 
-export type Left = [stepped: boolean, feedback: string | null];
+export type Left = [stepped: boolean | null, feedback: string | null, run: OfRun | null];
 
-export function leftFrom(left: Left | null): { stepped?: true; feedback?: string } {
+export function leftFrom(tx: Tx, left: Left | null): { stepped?: true; feedback?: string; run?: RunPlace } {
   if (left === null) return {};
-  const [stepped, feedback] = left;
+  const [stepped, feedback, run] = left;
   return {
     ...(stepped && { stepped: true as const }),
     ...(feedback !== null && { feedback: fromText(feedback) }),
+    ...(run && { run: placeFrom(tx, run) }),
   };
 }

@@ -14,11 +14,12 @@ import {
 import { add } from "./add.ts";
 import { addTogether, numbersFor } from "./add-together.ts";
 import { arrive, origins } from "./arrive.ts";
-import { cancel } from "./cancel.ts";
+import { cancel, cancelTask } from "./cancel.ts";
 import { listen, prune, tend, unlisten } from "./care.ts";
 import { claim } from "./claim.ts";
 import { depart, gone } from "./depart.ts";
 import { discard, patterns, redrive } from "./dead.ts";
+import { documents, put } from "./documents.ts";
 import { fateOf } from "./failure.ts";
 import { sendAhead } from "./foresee.ts";
 import { lockLanes } from "./lanes.ts";
@@ -26,11 +27,13 @@ import { channelOf } from "./herald.ts";
 import { takeUp } from "./inbox.ts";
 import { Floors } from "./floors.ts";
 import { ends, get, history, list, stats, verifying } from "./inspect.ts";
+import { endsOfRuns, inspectRun } from "./inspect-runs.ts";
 import type { Link } from "./link.ts";
 import { signal, step, steps } from "./park.ts";
 import { publish } from "./publish.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { beat, join, leave, reconcile, rejoin, workers } from "./sessions.ts";
+import { cancelRun } from "./runs.ts";
 import { settleTogether } from "./settle-together.ts";
 import { extend, progress, settle } from "./settle.ts";
 import { subscribe, subscriptions, unsubscribe } from "./topics.ts";
@@ -60,9 +63,13 @@ const HANDLERS: Handlers = {
   verifying: (tx, op) => verifying(tx, op),
   cancel: (tx, op) => cancel(tx, op.id),
   get: (tx, op) => get(tx, op.id),
-  ends: (tx, op) => ends(tx, op.ids),
+  ends: (tx, op) => (op.of === "runs" ? endsOfRuns(tx, op.ids) : ends(tx, op.ids)),
   history: (tx, op) => history(tx, op.id),
   list: (tx, op) => list(tx, op.queue, op.state, op.filter, op.after, op.limit),
+  run: (tx, op) => inspectRun(tx, op.id, op.after, op.limit),
+  cancelRun: (tx, op) => cancelRun(tx, op.id),
+  put: (tx, op) => put(tx, op.kind, op.name, op.value),
+  documents: (tx, op) => documents(tx, op.kind, op.name),
   patterns: (tx, op) => patterns(tx, op.queue, op.by, op.limit),
   redrive: (tx, op) => redrive(tx, op.queue, op.filter, op.spacing, op.fresh ?? false),
   discard: (tx, op) => discard(tx, op.queue, op.filter),
@@ -166,6 +173,7 @@ export class PostgresStore {
   constructor(link: Link, options: TxOptions, floors = new Floors()) {
     this.link = link;
     this.#tx = new Tx(link, options, floors);
+    this.#tx.cancelPending = (seq) => cancelTask(this.#tx, seq);
   }
 
   /** `reading`: of an injected clock; null: the server's own. On an error nothing of the batch has happened. */

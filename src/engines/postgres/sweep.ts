@@ -155,7 +155,8 @@ interface DueRow {
 
 const DUE = `
   SELECT scheduled.queue, scheduled.pos, task, failures, holds_group, priority, group_key, idempotency_key, created_at,
-    signal, EXISTS (SELECT 1 FROM dibs.step WHERE step.task = scheduled.task) AS stepped
+    signal, EXISTS (SELECT 1 FROM dibs.step WHERE step.task = scheduled.task)
+      OR EXISTS (SELECT 1 FROM dibs.run_part WHERE run_part.task = scheduled.task) AS stepped
   FROM dibs.scheduled JOIN dibs.task ON task.seq = scheduled.task
   WHERE due <= $1 ORDER BY due, task LIMIT $2 FOR UPDATE OF scheduled SKIP LOCKED`;
 const DELETE_SCHEDULED = `

@@ -1,6 +1,7 @@
 import { isVerificationQueue } from "../../core/verification.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
 import { type Found, isFollowed, isPending, stateOf } from "./place.ts";
+import { callOff, keepEnds, loseParts } from "./runs.ts";
 import { DELETE_ALL_STEPS } from "./steps.ts";
 import { numbers } from "./text.ts";
 import type { Tx } from "./tx.ts";
@@ -56,6 +57,11 @@ export async function takeTogether(tx: Tx, found: Found[]): Promise<{ taken: Fou
   const seqs = new Set<number>();
   for (const [spot, tasks] of Map.groupBy(found, spotOf)) {
     if (spot === undefined) continue;
+    if (spot === "ended")
+      keepEnds(
+        tx,
+        tasks.map(({ seq }) => seq),
+      );
     for (const { task } of await tx.take<{ task: number }>(TAKE[spot], ...keysOf(spot, tasks)))
       seqs.add(task);
   }
@@ -101,6 +107,7 @@ const REMOVE = [
 /** Gone without a trace, those that were taken out of their places. Their keys and groups are free. */
 export async function removeTogether(tx: Tx, tasks: Found[]): Promise<void> {
   if (tasks.length === 0) return;
+  const runs = await loseParts(tx, tasks);
   for (const sql of REMOVE) tx.send(sql, seqsOf(tasks));
   const heads = tasks.filter((task) => task.holdsGroup);
   const groups = new Map(heads.map((task) => [`${task.queue.id} ${task.groupKey}`, task]));
@@ -113,4 +120,5 @@ export async function removeTogether(tx: Tx, tasks: Found[]): Promise<void> {
       tx,
       asking.map(({ seq }) => seq),
     );
+  await callOff(tx, runs);
 }

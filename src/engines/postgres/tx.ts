@@ -131,6 +131,8 @@ export class Tx {
   readonly serving = new Map<string, string[]>();
   /** What was sent along with the header, by the operation that will ask for it. */
   readonly foreseen = new Map<object, Foreseen<unknown, unknown[]>>();
+  /** How a task is cancelled that has not ended; set by the store, for runs and tasks end each other. */
+  cancelPending: (seq: number) => Promise<unknown> = async () => {};
   /** The queues that are being dropped, and how far: see queues.ts. */
   readonly dropping = new Map<number, number>();
   #injected = false;

@@ -1,3 +1,4 @@
+import { verdictOfStage } from "../../core/run.ts";
 import type { Addition, Body, TaskState } from "../../core/task.ts";
 import { decodeAdds, encodeAdds, verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
@@ -14,21 +15,23 @@ import {
 } from "./line.ts";
 import { findJudged, type Judged } from "./judged.ts";
 import { fanOut } from "./publish.ts";
+import { placesOf } from "./run-place.ts";
+import { goOn, plan } from "./runs.ts";
 import { fromColumns, toColumns } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
 const INSERT = `
-  INSERT INTO dibs.verifying (task, asked, fence, started_at, queue, failures, worker, adds, result, result_bytes)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`;
+  INSERT INTO dibs.verifying (task, asked, fence, started_at, queue, failures, worker, adds, "each", result, result_bytes)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`;
 
 /** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group. */
 export async function askForVerdict(
   tx: Tx,
   task: Held,
-  { result, adds }: Settlement & { kind: "done" },
+  { result, adds, each }: Settlement & { kind: "done" },
 ): Promise<TaskState> {
   dropClaim(tx, task);
-  await insertVerifying(tx, task, result, adds ?? []);
+  await insertVerifying(tx, task, result, adds ?? [], each);
   return "verifying";
 }
 
@@ -40,13 +43,14 @@ export async function insertVerifying(
   task: Attempted,
   result: Body | null,
   adds: readonly Addition[],
+  each = false,
 ): Promise<void> {
   const { seq, queue, failures, fence, startedAt, worker } = task;
   announceTask(tx, "task.verifying", task, { worker });
   const [asking] = await add(tx, [verificationTask(queue.name, { id: tx.id(task.createdAt, seq), fence })]);
   const asked = tx.place(asking!.id)!.seq;
   const kept = adds.length > 0 ? encodeAdds(adds) : null;
-  tx.send(INSERT, seq, asked, fence, startedAt, queue.id, failures, worker, kept, ...toColumns(result));
+  tx.send(INSERT, seq, asked, fence, startedAt, queue.id, failures, worker, kept, each, ...toColumns(result));
   tx.count(queue, "verifying", 1);
 }
 
@@ -57,6 +61,8 @@ export async function settleVerdict(
   verdict: Settlement & { kind: "verdict" },
 ): Promise<TaskState> {
   if (task.cancelled) return endCancelled(tx, task);
+  if ((await placesOf(tx, task.stepped ? [task.seq] : [])).size > 0)
+    throw verdictOfStage(tx.id(task.createdAt, task.seq));
   const judged = await findJudged(tx, verdict.of);
   if (judged && verdict.accepted) await accept(tx, judged);
   if (judged && !verdict.accepted) await refuse(tx, judged, verdict.feedback, verdict.delay);
@@ -65,12 +71,17 @@ export async function settleVerdict(
 }
 
 async function accept(tx: Tx, task: Judged): Promise<void> {
-  const { adds: text, result, result_bytes: bytes } = task.pending;
+  const { adds: text, each } = task.pending;
+  const result = fromColumns(task.pending.result, task.pending.result_bytes);
+  const next = await plan(tx, task, { result, each });
+  // Cancelled in this very moment.
+  if (next === "over") return void (await endCancelled(tx, task));
   // Those who subscribe by now.
-  const adds = text === null ? [] : await fanOut(tx, decodeAdds(text));
+  const adds = [...(text === null ? [] : await fanOut(tx, decodeAdds(text))), ...(next?.tasks ?? [])];
   // Checked when they were said, but a queue may have filled up since.
   await checkAdds(tx, adds);
   dropVerifying(tx, task);
-  await endDone(tx, task, fromColumns(result, bytes));
+  await endDone(tx, task, result);
+  await goOn(tx, task, result, next);
   await add(tx, adds);
 }

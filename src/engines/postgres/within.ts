@@ -1,6 +1,6 @@
 import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
-import { claimLost, invalid } from "../../core/errors.ts";
+import { claimLost, DibsError, invalid } from "../../core/errors.ts";
 import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
 import type { QueuePolicy } from "../../core/policy.ts";
 import { formatTaskId, parseTaskId } from "../../core/task-id.ts";
@@ -79,6 +79,7 @@ export class Within {
   // ── Add ─────────────────────────────────────────────────────────────────────────────────────────────────
 
   async add(tasks: NewTask[]): Promise<AddedTask[]> {
+    if (tasks.some(({ run }) => run)) throw noRunWithin();
     const queues = await this.#around.queues([...new Set(tasks.map((task) => task.queue))]);
     await this.#check(tasks, queues);
     const added: AddedTask[] = [];
@@ -154,6 +155,7 @@ export class Within {
     const place = parseTaskId(id, this.#salt);
     const [held] = place ? await this.#all<HeldRow>(HELD, place.seq, fence) : [];
     if (!held) throw claimLost(id, fence);
+    if (held.of_run) throw noRunWithin();
     const { result, adds = [] } = settlement;
     const { policy } = (await this.#around.queues([held.queue_name])).get(held.queue_name)!;
     if (!held.cancelled && result !== null && isLarger(result, policy.maxPayload)) {
@@ -222,6 +224,14 @@ export class Within {
   }
 }
 
+/** A run's row would be locked until the caller commits, and with it all of its parts. */
+function noRunWithin(): DibsError {
+  return new DibsError(
+    "UNSUPPORTED",
+    "tx: a run of a pipeline cannot begin or go on within a transaction of yours. Add it after your commit.",
+  );
+}
+
 /** Of an injected clock: see tx.ts. */
 function timeOf(row: HeaderRow, reading: Reading): EngineTime {
   if (row.now === null) return startTime(reading);
@@ -274,13 +284,15 @@ interface HeldRow {
   worker: string;
   cancelled: boolean;
   special: boolean;
+  of_run: boolean;
   group_key: string | null;
   idempotency_key: string | null;
 }
 
 const HELD = `
   SELECT claim.task::text, claim.queue, queue.name AS queue_name, claim.fence::text, claim.started_at::text,
-    claim.failures, claim.worker, claim.cancelled, claim.special, task.group_key, task.idempotency_key
+    claim.failures, claim.worker, claim.cancelled, claim.special, task.group_key, task.idempotency_key,
+    EXISTS (SELECT 1 FROM dibs.run_part WHERE run_part.task = claim.task) AS of_run
   FROM dibs.claim JOIN dibs.task ON task.seq = claim.task JOIN dibs.queue ON queue.id = claim.queue
   WHERE claim.task = $1::int8 AND claim.fence = $2::int8 FOR UPDATE OF claim`;
 const DELETE_CLAIM = `DELETE FROM dibs.claim WHERE task = $1::int8`;

@@ -1,22 +1,24 @@
 import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
 import type { AddedTask, EndState, NewTask } from "../../core/task.ts";
+import { isGathered, type RunTask } from "../../core/run.ts";
 import { enter, type Mover, schedule, watchTtl } from "./line.ts";
 import { contentTypeOf, headersOf } from "./newcomers.ts";
 import { findBySeq, stateOf } from "./place.ts";
+import { isOfRun, joinRun } from "./runs.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** All or none: everything is checked before anything is written. */
-export function add(tx: Tx, tasks: NewTask[]): AddedTask[] {
+export function add(tx: Tx, tasks: (NewTask | RunTask)[]): AddedTask[] {
   checkAdds(tx, tasks);
   return tasks.map((task) => addOne(tx, task));
 }
 
-export function checkAdds(tx: Tx, tasks: NewTask[]): void {
+export function checkAdds(tx: Tx, tasks: (NewTask | RunTask)[]): void {
   const adding = new Map<string, number>();
   const seen = new Set<string>();
   for (const [index, task] of tasks.entries()) {
     const { maxPayload } = tx.policy(task.queue);
-    if (isLarger(task.data, maxPayload)) {
+    if (!isGathered(task) && isLarger(task.data, maxPayload)) {
       const what = tasks.length > 1 ? `The payload of task ${index}` : "The payload";
       throw tooLarge(what, task.data, maxPayload, task.queue);
     }
@@ -117,5 +119,6 @@ function addUnusual(tx: Tx, queue: Queue, task: NewTask): AddedTask | Mover {
     task.data,
   );
   if (keyed) tx.run(INSERT_KEY, queue.id, task.idempotencyKey!, seq, now);
+  if (isOfRun(task)) joinRun(tx, seq, task);
   return added;
 }

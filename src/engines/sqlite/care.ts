@@ -2,6 +2,7 @@ import type { DibsEvent } from "../../core/events.ts";
 import type { EndState } from "../../core/task.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { NEVER } from "./line.ts";
+import { keepEnds, pruneRuns } from "./runs.ts";
 import { horizon, sweep, sweepIsDue } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -57,6 +58,7 @@ export function prune(tx: Tx, limit: number): { removed: number; more: boolean }
   tx.run(FORGET_KEYS, tx.now, KEYS);
   tx.run(DELETE_FLOW, Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot));
   pruneEvents(tx);
+  more = pruneRuns(tx, limit) || more;
   return { removed, more };
 }
 
@@ -87,6 +89,7 @@ const DELETE_ENDED = `DELETE FROM ended WHERE queue = ? AND (ended_at, task) <= 
 function removeEnded(tx: Tx, queue: Queue, doomed: EndedRow[]): void {
   const last = doomed.at(-1);
   if (!last) return;
+  keepEnds(tx, queue.id, last.ended_at, last.task);
   for (const sql of [DELETE_LEDGERS, DELETE_TASKS, DELETE_ENDED]) {
     tx.run(sql, queue.id, last.ended_at, last.task);
   }

@@ -6,7 +6,8 @@ import { bodyFrom } from "./body.ts";
 import { chunks, sized } from "./chunks.ts";
 import { taskBySeq } from "./held.ts";
 import { end, isOutlived, type Mover, unwatchTtl } from "./line.ts";
-import { GROUPED, STEPPED, TOLD } from "./special.ts";
+import { type OfRunRow, placeFrom } from "./runs.ts";
+import { GROUPED, OF_RUN, STEPPED, TOLD } from "./special.ts";
 import { sweep, sweepIsDue } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -157,6 +158,7 @@ function take(
   else holdEach(tx, terms, taken, specials, allowed);
   tx.count(queue, "ready", -taken.length);
 
+  const runs = runsOf(tx, taken);
   const before = outcome.tasks.length;
   for (const [index, row] of taken.entries()) {
     const special = specials[index]!;
@@ -165,7 +167,7 @@ function take(
       end(tx, moverFrom(tx, row), "expired");
       outcome.more = true;
     } else {
-      outcome.tasks.push(handOver(tx, terms, row, special));
+      outcome.tasks.push(handOver(tx, terms, row, special, runs.get(row[2])));
     }
   }
   countClaimed(tx, queue, outcome.tasks, before);
@@ -193,6 +195,23 @@ function specialsOf(tx: Tx, rows: readonly LineRow[]): Special[] {
       found.set(row.seq, row);
   }
   return rows.map((row) => found.get(row[2]) ?? PLAIN);
+}
+
+const RUNS = sized(
+  `SELECT run_part.task, run_part.stage, run_part.part, run.id AS run, run.created_at, run.pipeline, run.stages
+   FROM (VALUES `,
+  () => `(?)`,
+  `) CROSS JOIN run_part ON run_part.task = column1 CROSS JOIN run ON run.id = run_part.run`,
+);
+
+/** The runs that some of them are of. */
+function runsOf(tx: Tx, rows: readonly LineRow[]): Map<number, OfRunRow> {
+  const found = new Map<number, OfRunRow>();
+  for (const chunk of chunks(rows.filter((row) => row[4] & OF_RUN).map((row) => row[2]))) {
+    for (const row of tx.all<OfRunRow & { task: number }>(RUNS(chunk.length), ...chunk))
+      found.set(row.task, row);
+  }
+  return found;
 }
 
 /** The first of the retried tasks: those this worker may have, and whether there are some it may not. */
@@ -298,7 +317,13 @@ function leftBehind(tx: Tx, seq: number): { stepped?: true; feedback?: string } 
 }
 
 /** What the worker gets. The fences were given out in the same order. */
-function handOver(tx: Tx, { queue, worker }: Terms, row: LineRow, special: Special): ClaimedTask {
+function handOver(
+  tx: Tx,
+  { queue, worker }: Terms,
+  row: LineRow,
+  special: Special,
+  run: OfRunRow | undefined,
+): ClaimedTask {
   const [rank, , seq, failures, bits, createdAt, data] = row;
   const attempt = failures + 1;
   const id = tx.id(createdAt, seq);
@@ -318,5 +343,6 @@ function handOver(tx: Tx, { queue, worker }: Terms, row: LineRow, special: Speci
     groupKey: special.group_key,
     createdAt,
     ...(bits & STEPPED && leftBehind(tx, seq)),
+    ...(run && { run: placeFrom(tx, run) }),
   };
 }

@@ -1,6 +1,7 @@
 import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../core/task.ts";
 import { announceTask, comeBack } from "./line.ts";
 import { type Found, findBySeq, remove, takeOut } from "./place.ts";
+import { revivePart } from "./runs.ts";
 import { DELETE_STEPS } from "./steps.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -163,6 +164,7 @@ export function redrive(
     tx.run(REDRIVE, task.pos, seq);
     if (task.key !== null) tx.run(REVIVE_KEY, task.queue.id, task.key, seq, task.createdAt, tx.now);
     if (fresh) tx.run(DELETE_STEPS, seq);
+    revivePart(tx, seq);
     announceTask(tx, "task.redriven", task, {});
     comeBack(tx, task, Math.floor(index * spacing));
   }

@@ -6,6 +6,7 @@ import {
   type TravellingResult,
   type TravellingTask,
 } from "../../core/task.ts";
+import { hasRuns } from "../../core/run.ts";
 import { asAges } from "../../core/travel.ts";
 import { decodeAdds, isVerificationQueue } from "../../core/verification.ts";
 import { bodyFrom } from "./body.ts";
@@ -14,6 +15,7 @@ import { END, type EndRow, ledger, PAYLOAD, type PayloadRow } from "./inspect.ts
 import { NEVER } from "./line.ts";
 import { stepsOf } from "./park.ts";
 import { type Found, findBySeq, findTask, remove, stateOf, takeOut } from "./place.ts";
+import { hasRunsUnderWay } from "./runs.ts";
 import { FEEDBACK } from "./steps.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -53,6 +55,7 @@ export function depart(tx: Tx, name: string, to: number, limit: number): Travell
   if (to === tx.salt) throw ontoItself();
   const queue = tx.queueNamed(name);
   if (!queue) return [];
+  if (hasRunsUnderWay(tx, queue.id)) throw hasRuns(name);
   const astray = tx.get<{ destination: number }>(ASTRAY, queue.id, to);
   if (astray) throw onItsWay(name, astray.destination, to);
   let count = held(tx, queue, limit).length;

@@ -3,7 +3,7 @@ import type { Body } from "../../core/task.ts";
 import { type Verified, verifiedBy } from "../../core/verification.ts";
 import { bodyFrom } from "./body.ts";
 import type { Held, Mover } from "./line.ts";
-import { STEPPED } from "./special.ts";
+import { OF_RUN, STEPPED } from "./special.ts";
 import type { Tx } from "./tx.ts";
 
 /** Tasks that somebody holds, or whose result waits for a verdict. */
@@ -83,6 +83,7 @@ export interface VerifyingRow {
   started_at: number;
   worker: string;
   adds: string | null;
+  each: number;
   result: Body | null;
 }
 
@@ -107,6 +108,7 @@ export function heldFrom(tx: Tx, row: Claimed): Held {
     startedAt: row.started_at,
     cancelled: row.cancelled === 1,
     stepped: (row.special & STEPPED) !== 0,
+    ofRun: (row.special & OF_RUN) !== 0,
   };
 }
 

@@ -25,6 +25,7 @@ import { deadLetters } from "./dead.ts";
 import { findVerifying } from "./held.ts";
 import { NEVER } from "./line.ts";
 import { findBySeq, findTask, type Found, stateOf } from "./place.ts";
+import { placeOf } from "./runs.ts";
 import { workers } from "./sessions.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -56,7 +57,7 @@ export const END = `
   SELECT died_at, NULL FROM dead WHERE task = ?`;
 const PROGRESS = `SELECT progress, note FROM claim WHERE task = ?`;
 
-function record(tx: Tx, task: Found): TaskRecord {
+export function record(tx: Tx, task: Found): TaskRecord {
   const { place } = task;
   const state = stateOf(place);
   const held = "held" in place ? place.held : undefined;
@@ -91,6 +92,7 @@ function record(tx: Tx, task: Found): TaskRecord {
     cancelRequested: held?.cancelled ?? (place.state === "leaving" && place.cancelled),
     result: bodyFrom(ended?.result ?? null),
     error: state === "dead" ? last!.error : null,
+    run: placeOf(tx, task),
   };
 }
 

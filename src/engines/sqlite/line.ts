@@ -4,6 +4,7 @@ import type { AttemptOutcome, EndState, TaskError, TaskState } from "../../core/
 import { isVerificationQueue, NO_VERDICT, refusal, type Verified } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { asked, findJudged } from "./held.ts";
+import { endPart, isCalledOff } from "./runs.ts";
 import { SPECIAL } from "./special.ts";
 import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "./steps.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -25,8 +26,9 @@ export interface Mover {
   /** It has an idempotency key. */
   keyed: boolean;
   failures: number;
-  /** False where it is known to have no steps. */
+  /** False where it is known to have no steps, or to be of no run. */
   stepped?: boolean;
+  ofRun?: boolean;
 }
 
 /** A task that is claimed. */
@@ -203,7 +205,7 @@ export function fail(
 ): TaskState {
   closeAttempt(tx, task, outcome, error);
   const attempt = ++task.failures;
-  if (task.cancelled) return end(tx, task, "cancelled");
+  if (task.cancelled || isCalledOff(tx, task)) return end(tx, task, "cancelled");
   if (isExhausted(attempt, task.maxAttempts ?? task.queue.policy.maxAttempts)) return die(tx, task, error);
   announceTask(tx, "task.failed", task, {
     worker: task.worker,
@@ -215,6 +217,7 @@ export function fail(
 
 /** Back in line at its old place, now or later, or when a signal comes; its group waits for it. */
 export function comeBack(tx: Tx, task: Mover, delay: number, signal?: string): TaskState {
+  if (isCalledOff(tx, task)) return end(tx, task, "cancelled");
   if (isOutlived(tx, task.expiresAt)) return end(tx, task, "expired");
   watchTtl(tx, task);
   if (signal !== undefined) return schedule(tx, task, Math.min(tx.now + delay, NEVER), signal);
@@ -278,6 +281,7 @@ function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): void {
   }
   if (task.holdsGroup) freeGroup(tx, task.queue, task.groupKey!);
   if (isVerificationQueue(task.queue.name)) missVerdict(tx, asked(tx, task.seq));
+  endPart(tx, task, state);
 }
 
 const LAST_ATTEMPT = `

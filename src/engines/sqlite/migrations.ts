@@ -318,6 +318,48 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE leaving ADD COLUMN adds TEXT;
   ALTER TABLE leaving ADD COLUMN result;
   `,
+  `
+  -- A journey through the stages of a pipeline: core/run.ts. Its number is that of its first task.
+  CREATE TABLE run (
+    id         INTEGER PRIMARY KEY,
+    created_at INTEGER NOT NULL,
+    queue      TEXT    NOT NULL,   -- of its first task, by name: whose retention it shares
+    pipeline   TEXT    NOT NULL,
+    stages     TEXT    NOT NULL,   -- JSON: those it began with
+    under_way  INTEGER NOT NULL,   -- tasks of it that are not done
+    dead       INTEGER NOT NULL,   -- of them
+    state      TEXT,               -- done, cancelled, expired
+    ended_at   INTEGER,
+    result
+  );
+  CREATE INDEX run_ended ON run (queue, ended_at) WHERE ended_at IS NOT NULL;
+
+  -- A task of a run. How it stands is in the tables of states, and written here when its row is removed.
+  CREATE TABLE run_part (
+    task       INTEGER PRIMARY KEY,
+    run        INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    stage      TEXT    NOT NULL,
+    part       TEXT    NOT NULL,
+    state      TEXT,
+    started_at INTEGER,
+    ended_at   INTEGER,
+    brought    INTEGER NOT NULL DEFAULT 0,  -- its result waits for the other parts
+    result
+  );
+  CREATE INDEX run_part_run ON run_part (run, task);
+
+  -- The result is a list, of whose items each becomes a part.
+  ALTER TABLE verifying ADD COLUMN each INTEGER NOT NULL DEFAULT 0;
+
+  -- What many processes share and few change.
+  CREATE TABLE document (
+    kind  TEXT NOT NULL,
+    name  TEXT NOT NULL,
+    value TEXT NOT NULL,           -- JSON
+    PRIMARY KEY (kind, name)
+  ) WITHOUT ROWID;
+  `,
 ];
 
 /** Brings the schema up to date. To be called inside a transaction: of ten processes one does it. */

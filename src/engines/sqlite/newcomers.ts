@@ -1,6 +1,8 @@
 import { type Body, type Headers, JSON_TYPE, type NewTask } from "../../core/task.ts";
+import type { RunTask } from "../../core/run.ts";
 import { chunks, sized } from "./chunks.ts";
-import { SPECIAL } from "./special.ts";
+import { beginning, isOfRun, joining } from "./runs.ts";
+import { OF_RUN, SPECIAL_OF_NEW } from "./special.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /**
@@ -13,25 +15,25 @@ export class Newcomers {
   /** Of each task. */
   #queues: Queue[] = [];
   #mixed = false;
-  #plain = true;
+  #kind: Kind = "plain";
   #first = 0;
-  #tasks: NewTask[] = [];
+  #tasks: (NewTask | RunTask)[] = [];
 
   constructor(tx: Tx) {
     this.#tx = tx;
   }
 
   /** The number it gets; undefined for a task that needs more than a place in line. */
-  take(queue: Queue, task: NewTask): number | undefined {
+  take(queue: Queue, task: NewTask | RunTask): number | undefined {
     if (!isUsual(queue, task)) {
       this.write();
       return undefined;
     }
-    const plain = isPlain(task);
-    if (plain !== this.#plain) this.write();
+    const kind = kindOf(task);
+    if (kind !== this.#kind) this.write();
     const seq = ++this.#tx.seq;
     if (this.#tasks.length === 0) {
-      this.#plain = plain;
+      this.#kind = kind;
       this.#first = seq;
     } else if (queue !== this.#queues[0]) {
       this.#mixed = true;
@@ -47,7 +49,8 @@ export class Newcomers {
     const count = this.#tasks.length;
     if (count === 0) return;
     const tx = this.#tx;
-    const kind = `${this.#mixed ? "mixed" : "single"}${this.#plain ? "Plain" : "Whole"}` as const;
+    const isWhole = this.#kind === "whole";
+    const kind = `${this.#mixed ? "mixed" : "single"}${isWhole ? "Whole" : "Plain"}` as const;
     const queue = this.#queues[0]!.id;
     let from = 0;
     for (const tasks of chunks(this.#tasks)) {
@@ -56,18 +59,30 @@ export class Newcomers {
       tx.runMany(INSERT[kind](tasks.length), this.#values(tasks, from), shared);
       from += tasks.length;
     }
-    tx.run(this.#plain ? LINE_UP_PLAIN : LINE_UP, this.#first, this.#first + count - 1);
+    if (this.#kind === "ofRun") this.#joinRuns();
+    tx.run(LINE_UP[this.#kind], this.#first, this.#first + count - 1);
     if (this.#mixed) for (const queue of this.#queues) tx.hintReady(queue);
     else tx.hintReady(this.#queues[0]!, count);
     this.forget();
   }
 
+  #joinRuns(): void {
+    const tx = this.#tx;
+    const tasks = this.#tasks.filter((task) => isOfRun(task));
+    const begun = tasks.flatMap((task, i) => ("at" in task ? [] : [beginning(tx, this.#first + i, task)]));
+    for (const rows of chunks(begun)) tx.runMany(BEGIN_RUNS(rows.length), rows.flat(), {});
+    const joined = tasks.map((task, i) => joining(tx, this.#first + i, task));
+    for (const rows of chunks(joined)) tx.runMany(JOIN_RUNS(rows.length), rows.flat(), {});
+    tx.hasRuns = true;
+  }
+
   #values(tasks: readonly NewTask[], from: number): (Body | number | null)[] {
+    const isWhole = this.#kind === "whole";
     if (this.#mixed) {
-      const rest = this.#plain ? plainRow : wholeRow;
+      const rest = isWhole ? wholeRow : plainRow;
       return tasks.flatMap((task, i) => [this.#queues[from + i]!.id, ...rest(task)]);
     }
-    return this.#plain ? tasks.map(({ data }) => data) : tasks.flatMap(wholeRow);
+    return isWhole ? tasks.flatMap(wholeRow) : tasks.map(({ data }) => data);
   }
 
   forget(): void {
@@ -85,12 +100,30 @@ const INSERT = {
   singleWhole: sized(INTO_WHOLE, (i) => `(:first + ${i}, :queue, :now, ?, ?, ?, ?, ?)`),
   mixedWhole: sized(INTO_WHOLE, (i) => `(:first + ${i}, ?, :now, ?, ?, ?, ?, ?)`),
 };
-const LINE_UP = `
+/** `ofRun`: of a pipeline's run, and plain but for that. */
+type Kind = "plain" | "whole" | "ofRun";
+
+const lineUp = (rank: string, special: string | number): string => `
   INSERT INTO ready (queue, rank, pos, task, failures, special)
-  SELECT queue, 0 - priority, seq, seq, 0, ${SPECIAL} FROM task WHERE seq BETWEEN ? AND ?`;
-const LINE_UP_PLAIN = `
-  INSERT INTO ready (queue, rank, pos, task, failures, special)
-  SELECT queue, 0, seq, seq, 0, 0 FROM task WHERE seq BETWEEN ? AND ?`;
+  SELECT queue, ${rank}, seq, seq, 0, ${special} FROM task WHERE seq BETWEEN ? AND ?`;
+const LINE_UP: Record<Kind, string> = {
+  plain: lineUp("0", 0),
+  whole: lineUp("0 - priority", SPECIAL_OF_NEW),
+  ofRun: lineUp("0", OF_RUN),
+};
+const BEGIN_RUNS = sized(
+  `INSERT INTO run (id, created_at, queue, pipeline, stages, under_way, dead) VALUES `,
+  () => `(?, ?, ?, ?, ?, 1, 0)`,
+);
+const JOIN_RUNS = sized(
+  `INSERT INTO run_part (task, run, created_at, stage, part) VALUES `,
+  () => `(?, ?, ?, ?, ?)`,
+);
+
+function kindOf(task: NewTask): Kind {
+  if (!isPlain(task)) return "whole";
+  return isOfRun(task) ? "ofRun" : "plain";
+}
 
 /** Ready at once, with nothing to be written beside the task and its place. */
 function isUsual(queue: Queue, task: NewTask): boolean {
@@ -99,6 +132,8 @@ function isUsual(queue: Queue, task: NewTask): boolean {
     task.groupKey === undefined &&
     task.ttl === undefined &&
     queue.policy.ttl === null &&
+    // One that is more than its payload is written by itself, since its place in line has more to say.
+    (!isOfRun(task) || isPlain(task)) &&
     !(task.delay !== undefined && task.delay > 0)
   );
 }

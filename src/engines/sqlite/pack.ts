@@ -111,7 +111,11 @@ function hasOnlyPayload(task: object): boolean {
 }
 
 function isPlainSuccess(op: Op): op is Op<"settle"> & { settlement: { kind: "done" } } {
-  return op.verb === "settle" && op.settlement.kind === "done" && op.settlement.adds === undefined;
+  return op.verb === "settle" && op.settlement.kind === "done" && hasOnlyResult(op.settlement);
+}
+
+function hasOnlyResult({ adds, each }: { adds?: unknown; each?: unknown }): boolean {
+  return adds === undefined && each === undefined;
 }
 
 /** The ids of tasks that were added by operations that follow each other, and are all ready. */
@@ -145,7 +149,7 @@ interface ClaimColumns extends Omit<ClaimOutcome, "tasks"> {
 
 type Special = Pick<
   ClaimedTask,
-  "contentType" | "headers" | "maxAttempts" | "priority" | "groupKey" | "stepped" | "feedback"
+  "contentType" | "headers" | "maxAttempts" | "priority" | "groupKey" | "stepped" | "feedback" | "run"
 >;
 
 export function packOutcomes(outcomes: readonly Outcome[], ops: readonly Op[]): PackedOutcomes {
@@ -239,7 +243,7 @@ function packClaim({ tasks, ...rest }: ClaimOutcome): ClaimColumns {
     columns.createdAt.push(task.createdAt);
     columns.data.push(task.data);
     if (!isUsual(task, rest.policies[task.queue]!.maxAttempts)) {
-      const { contentType, headers, maxAttempts, priority, groupKey, stepped, feedback } = task;
+      const { contentType, headers, maxAttempts, priority, groupKey, stepped, feedback, run } = task;
       columns.special.push([
         i,
         {
@@ -250,6 +254,7 @@ function packClaim({ tasks, ...rest }: ClaimOutcome): ClaimColumns {
           groupKey,
           ...(stepped && { stepped }),
           ...(feedback !== undefined && { feedback }),
+          ...(run && { run }),
         },
       ]);
     }
@@ -260,6 +265,7 @@ function packClaim({ tasks, ...rest }: ClaimOutcome): ClaimColumns {
 function isUsual(task: ClaimedTask, maxAttempts: number): boolean {
   if (
     task.stepped ||
+    task.run ||
     task.feedback !== undefined ||
     task.contentType !== JSON_TYPE ||
     task.groupKey !== null ||

@@ -2,6 +2,7 @@ import type { EndState, TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
 import { asked, findHeld, findVerifying, type Known, taskBySeq } from "./held.ts";
 import { dropClaim, dropVerifying, freeGroup, type Held, missVerdict, unwatchTtl } from "./line.ts";
+import { callOff, losePart } from "./runs.ts";
 import { DELETE_STEPS } from "./steps.ts";
 import type { Tx } from "./tx.ts";
 
@@ -173,6 +174,7 @@ const DELETE_KEY = `DELETE FROM idempotency WHERE queue = ? AND key = ? AND task
 
 /** Gone without a trace: purged, discarded or dropped. Its key is free. (Those past their retention: care.ts.) */
 export function remove(tx: Tx, task: Found): void {
+  losePart(tx, task);
   takeOut(tx, task);
   const verdict = isVerificationQueue(task.queue.name) ? asked(tx, task.seq) : undefined;
   tx.run(DELETE_TASK, task.seq);
@@ -181,6 +183,7 @@ export function remove(tx: Tx, task: Found): void {
   if (task.holdsGroup && !isFollowed(tx, task)) freeGroup(tx, task.queue, task.groupKey!);
   if (task.key !== null) tx.run(DELETE_KEY, task.queue.id, task.key, task.seq);
   missVerdict(tx, verdict);
+  callOff(tx);
 }
 
 const LEAVING_BEHIND = `SELECT 1 FROM leaving WHERE queue = ? AND group_key = ? AND holds_group = 1 LIMIT 1`;

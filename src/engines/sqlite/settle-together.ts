@@ -3,11 +3,12 @@ import type { Body } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
 import { chunks, sized } from "./chunks.ts";
 import { freeGroups, startKeyWindows } from "./end-together.ts";
+import { goOnTogether, turnsOf } from "./go-on-together.ts";
 import { GROUPED, KEYED, STEPPED, TOLD } from "./special.ts";
 import { DELETE_STEPS } from "./steps.ts";
 import { isVerified, type Tx } from "./tx.ts";
 
-interface Success {
+export interface Success {
   op: Op<"settle">;
   seq: number;
   fence: number;
@@ -28,6 +29,7 @@ export function settleTogether(
 ): Outcome[] {
   // Events tell of each in its order.
   const successes = tx.listeners > 0 ? [] : successesFrom(tx, ops, from);
+  if (successes.length > 0 && tx.hasRuns) return settleInTurn(tx, successes, alone);
   const { runs, others } = sortOut(successes);
   for (const run of runs) if (!endRun(tx, run)) others.push(...run);
   const plain = unverified(tx, others);
@@ -41,14 +43,43 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
   for (let i = from; i < ops.length; i++) {
     const op = ops[i]!;
     if (op.verb !== "settle" || op.settlement.kind !== "done") break;
-    const { result, adds } = op.settlement;
+    const { result, adds, each } = op.settlement;
     const place = tx.place(op.id);
-    if (!place || seen.has(place.seq) || (adds && adds.length > 0)) break;
+    if (!place || seen.has(place.seq) || each || (adds && adds.length > 0)) break;
     if (result !== null && isLarger(result, tx.leastPayload)) break;
     seen.add(place.seq);
     successes.push({ op, seq: place.seq, fence: op.fence, result, settled: false });
   }
   return successes;
+}
+
+/**
+ * Where there are runs: successes that lead to the next stage and no further are settled together with the others, and what
+ * they add is added in their order. Whatever else comes between them is settled in its turn.
+ */
+function settleInTurn(
+  tx: Tx,
+  successes: readonly Success[],
+  alone: (op: Op<"settle">) => Outcome,
+): Outcome[] {
+  const outcomes: Outcome[] = [];
+  for (const turn of turnsOf(tx, successes)) {
+    if (turn.together) {
+      endTogether(tx, turn.successes);
+      goOnTogether(tx, turn.steps);
+      for (const _ of turn.successes) outcomes.push({ ok: { state: "done" } });
+    } else {
+      tx.newcomers.write();
+      for (const { op } of turn.successes) outcomes.push(alone(op));
+    }
+  }
+  return outcomes;
+}
+
+function endTogether(tx: Tx, successes: readonly Success[]): void {
+  const { runs, others } = sortOut(successes);
+  for (const run of runs) if (!endRun(tx, run)) others.push(...run);
+  for (const chunk of chunks(others)) endAll(tx, chunk);
 }
 
 /** Fewer than this are not worth three statements of their own. */

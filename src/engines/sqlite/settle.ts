@@ -1,4 +1,5 @@
 import { isLarger, tooLarge } from "../../core/limits.ts";
+import { eachWithoutRun, mostBytes } from "../../core/run.ts";
 import type { TaskState } from "../../core/task.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
@@ -16,6 +17,7 @@ import {
 } from "./line.ts";
 import { park } from "./park.ts";
 import { fanOut } from "./publish.ts";
+import { goOn, plan } from "./runs.ts";
 import type { Tx } from "./tx.ts";
 import { askForVerdict, settleVerdict } from "./verify.ts";
 
@@ -47,17 +49,18 @@ function settleAs(tx: Tx, task: Held, settlement: Settlement): TaskState {
 
 function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "done" }): TaskState {
   if (task.cancelled) return endCancelled(tx, task);
-  const { maxPayload } = task.queue.policy;
-  const { result, adds } = settlement;
-  if (result !== null && isLarger(result, maxPayload)) {
-    throw tooLarge("The result", result, maxPayload, task.queue.name);
-  }
-  const added = adds && fanOut(tx, adds);
-  if (added) checkAdds(tx, added);
+  const { result, adds, each = false } = settlement;
+  const most = mostBytes(task.queue.policy.maxPayload, each);
+  if (result !== null && isLarger(result, most)) throw tooLarge("The result", result, most, task.queue.name);
+  const next = plan(tx, task, settlement);
+  if (each && !next) throw eachWithoutRun(tx.id(task.createdAt, task.seq));
+  const added = [...(adds ? fanOut(tx, adds) : []), ...(next?.tasks ?? [])];
+  if (added.length > 0) checkAdds(tx, added);
   if (task.queue.policy.verified) return askForVerdict(tx, task, settlement);
   dropClaim(tx, task);
   endDone(tx, task, result);
-  if (added) add(tx, added);
+  goOn(tx, task, result, next);
+  if (added.length > 0) add(tx, added);
   return "done";
 }
 

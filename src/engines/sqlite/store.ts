@@ -13,19 +13,22 @@ import {
 } from "../../engine/engine.ts";
 import { add } from "./add.ts";
 import { arrive, origins } from "./arrive.ts";
-import { cancel } from "./cancel.ts";
+import { cancel, cancelPending } from "./cancel.ts";
 import { listen, listenOnly, prune, tend, tendNothing, unlisten } from "./care.ts";
 import { claim, claimNothing } from "./claim.ts";
 import { depart, gone } from "./depart.ts";
 import { discard, patterns, redrive } from "./dead.ts";
+import { documents, put } from "./documents.ts";
 import { failureFrom } from "./failure.ts";
 import { type Durability, Journal } from "./journal.ts";
 import { whenFree } from "./lock.ts";
 import { ends, get, history, list, stats, verifying } from "./inspect.ts";
+import { endsOfRuns, inspectRun } from "./inspect-runs.ts";
 import { openDatabase } from "./open.ts";
 import { signal, step, steps } from "./park.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { publish } from "./publish.ts";
+import { cancelRun } from "./runs.ts";
 import { beat, join, leave, reconcile, rejoin, workers } from "./sessions.ts";
 import { settleTogether } from "./settle-together.ts";
 import { extend, progress, settle } from "./settle.ts";
@@ -55,9 +58,13 @@ const HANDLERS: Handlers = {
   verifying: (tx, op) => verifying(tx, op),
   cancel: (tx, op) => cancel(tx, op.id),
   get: (tx, op) => get(tx, op.id),
-  ends: (tx, op) => ends(tx, op.ids),
+  ends: (tx, op) => (op.of === "runs" ? endsOfRuns(tx, op.ids) : ends(tx, op.ids)),
   history: (tx, op) => history(tx, op.id),
   list: (tx, op) => list(tx, op.queue, op.state, op.filter, op.after, op.limit),
+  run: (tx, op) => inspectRun(tx, op.id, op.after, op.limit),
+  cancelRun: (tx, op) => cancelRun(tx, op.id),
+  put: (tx, op) => put(tx, op.kind, op.name, op.value),
+  documents: (tx, op) => documents(tx, op.kind, op.name),
   patterns: (tx, op) => patterns(tx, op.queue, op.by, op.limit),
   redrive: (tx, op) => redrive(tx, op.queue, op.filter, op.spacing, op.fresh ?? false),
   discard: (tx, op) => discard(tx, op.queue, op.filter),
@@ -130,6 +137,7 @@ export class SqliteStore implements Store {
     // From here on whoever finds the store locked waits in lock.ts.
     this.#db.pragma("busy_timeout = 0");
     this.#tx = new Tx(this.#db);
+    this.#tx.cancelPending = (seq) => cancelPending(this.#tx, seq);
     if (!this.#db.memory) this.#journal = new Journal(this.#db, options.path, options.durability ?? "full");
   }
 

@@ -1,8 +1,9 @@
 import { lostError, timeoutError } from "../../core/lapse.ts";
+import { isEnd } from "../../core/task.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { type ClaimRow, heldFrom } from "./held.ts";
 import { end, enter, fail, type Held, type Mover, openKept } from "./line.ts";
-import { findBySeq, takeOut } from "./place.ts";
+import { findBySeq, stateOf, takeOut } from "./place.ts";
 import { keepStep } from "./steps.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -197,6 +198,8 @@ const OUTLIVED = `SELECT task FROM ttl WHERE expires_at <= ? ORDER BY expires_at
 function expire(tx: Tx): void {
   for (const row of tx.all<{ task: number }>(OUTLIVED, tx.now, BOUNDS.sweep)) {
     const task = findBySeq(tx, row.task)!;
+    // Those of a run go together: one that expires has the others cancelled.
+    if (isEnd(stateOf(task.place))) continue;
     takeOut(tx, task);
     end(tx, task, "expired");
   }

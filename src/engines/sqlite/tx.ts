@@ -8,6 +8,7 @@ import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts
 import { type DepthByState, NO_DEPTH, type TaskState } from "../../core/task.ts";
 import { BOUNDS, type Hint } from "../../engine/engine.ts";
 import { Newcomers } from "./newcomers.ts";
+import { type RunRow, StageLists } from "./runs.ts";
 import { Statements } from "./statements.ts";
 import { Topics } from "./topics.ts";
 
@@ -42,6 +43,7 @@ const ADD_FLOW = `
     added = added + excluded.added, claimed = claimed + excluded.claimed, done = done + excluded.done,
     failed = failed + excluded.failed, wait_ms = wait_ms + excluded.wait_ms,
     service_ms = service_ms + excluded.service_ms`;
+const LAST_RUN = `SELECT max(id) AS id FROM run`;
 const INSERT_EVENT = `INSERT INTO event (n, body) VALUES (?, ?)`;
 
 /**
@@ -71,11 +73,18 @@ export class Tx extends Statements {
   swept = false;
   /** Live workers by queue, while nobody joins, leaves or beats: see line.ts. */
   readonly serving = new Map<string, string[]>();
+  /** What the lists of stages say. */
+  readonly stages = new StageLists();
+  /** How a task is cancelled that has not ended; set by the store, for runs and tasks end each other. */
+  cancelPending: (seq: number) => void = () => {};
+  /** Runs that have just lost a task: see runs.ts. */
+  readonly lostRuns: RunRow[] = [];
   /** The queues that are being dropped, and how far: see queues.ts. */
   readonly dropping = new Map<number, number>();
   #stored: StoreRow | undefined;
   #revision = -1;
   #leastPayload: number | undefined;
+  #hasRuns: boolean | undefined;
   #hasVerified: boolean | undefined;
   readonly #byName = new Map<string, Queue>();
   readonly #byId = new Map<number, Queue>();
@@ -100,6 +109,7 @@ export class Tx extends Statements {
     this.hint = {};
     this.changed = false;
     this.swept = false;
+    this.#hasRuns = undefined;
     this.serving.clear();
   }
 
@@ -140,6 +150,16 @@ export class Tx extends Statements {
     this.#stored = row;
   }
 
+  /** Some tasks may be of runs; where there are none, nobody need ask. */
+  get hasRuns(): boolean {
+    this.#hasRuns ??= this.get<{ id: number | null }>(LAST_RUN)!.id !== null;
+    return this.#hasRuns;
+  }
+
+  set hasRuns(has: boolean) {
+    this.#hasRuns = has;
+  }
+
   /** After a rollback: what is remembered may be of the transaction that never was. */
   forget(): void {
     this.#revision = -1;
@@ -147,6 +167,7 @@ export class Tx extends Statements {
     this.#depths.clear();
     this.#flows.clear();
     this.dropping.clear();
+    this.lostRuns.length = 0;
     this.newcomers.forget();
     this.topics.forget();
   }

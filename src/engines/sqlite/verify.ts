@@ -1,3 +1,4 @@
+import { verdictOfStage } from "../../core/run.ts";
 import type { Addition, Body, TaskState } from "../../core/task.ts";
 import { decodeAdds, encodeAdds, verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
@@ -15,21 +16,22 @@ import {
   refuse,
 } from "./line.ts";
 import { fanOut } from "./publish.ts";
+import { goOn, placeOf, plan } from "./runs.ts";
 import { SPECIAL } from "./special.ts";
 import type { Tx } from "./tx.ts";
 
 const INSERT = `
-  INSERT INTO verifying (task, queue, failures, special, fence, started_at, worker, adds, result)
-  SELECT seq, queue, ?, ${SPECIAL}, ?, ?, ?, ?, ? FROM task WHERE seq = ?`;
+  INSERT INTO verifying (task, queue, failures, special, fence, started_at, worker, adds, each, result)
+  SELECT seq, queue, ?, ${SPECIAL}, ?, ?, ?, ?, ?, ? FROM task WHERE seq = ?`;
 
 /** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group. */
 export function askForVerdict(
   tx: Tx,
   task: Held,
-  { result, adds }: Settlement & { kind: "done" },
+  { result, adds, each }: Settlement & { kind: "done" },
 ): TaskState {
   dropClaim(tx, task);
-  insertVerifying(tx, task, result, adds ?? []);
+  insertVerifying(tx, task, result, adds ?? [], each);
   return "verifying";
 }
 
@@ -41,10 +43,11 @@ export function insertVerifying(
   task: Attempted,
   result: Body | null,
   adds: readonly Addition[],
+  each = false,
 ): void {
   const { seq, failures, fence, startedAt, worker } = task;
   const kept = adds.length > 0 ? encodeAdds(adds) : null;
-  tx.run(INSERT, failures, fence, startedAt, worker, kept, result, seq);
+  tx.run(INSERT, failures, fence, startedAt, worker, kept, each ? 1 : 0, result, seq);
   tx.count(task.queue, "verifying", 1);
   announceTask(tx, "task.verifying", task, { worker });
   add(tx, [verificationTask(task.queue.name, { id: tx.id(task.createdAt, seq), fence })]);
@@ -53,6 +56,7 @@ export function insertVerifying(
 /** The verifier's own task ends with it; the one it judged, if it still waits for this. */
 export function settleVerdict(tx: Tx, task: Held, verdict: Settlement & { kind: "verdict" }): TaskState {
   if (task.cancelled) return endCancelled(tx, task);
+  if (placeOf(tx, task)) throw verdictOfStage(tx.id(task.createdAt, task.seq));
   const judged = findJudged(tx, verdict.of);
   if (judged && verdict.accepted) accept(tx, judged);
   if (judged && !verdict.accepted) refuse(tx, judged, verdict.feedback, verdict.delay);
@@ -61,12 +65,15 @@ export function settleVerdict(tx: Tx, task: Held, verdict: Settlement & { kind: 
 }
 
 function accept(tx: Tx, task: Held & { row: VerifyingRow }): void {
-  const { result, adds: text } = task.row;
+  const { adds: text, each } = task.row;
+  const result = bodyFrom(task.row.result);
+  const next = plan(tx, task, { result, each: each === 1 });
   // Those who subscribe by now.
-  const adds = text === null ? [] : fanOut(tx, decodeAdds(text));
+  const adds = [...(text === null ? [] : fanOut(tx, decodeAdds(text))), ...(next?.tasks ?? [])];
   // Checked when they were said, but a queue may have filled up since.
   checkAdds(tx, adds);
   dropVerifying(tx, task);
-  endDone(tx, task, bodyFrom(result));
+  endDone(tx, task, result);
+  goOn(tx, task, result, next);
   add(tx, adds);
 }

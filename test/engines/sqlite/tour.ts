@@ -125,6 +125,44 @@ export function tour(store: SqliteStore): void {
   ask({ verb: "subscriptions", topic: "t.x" });
   ask({ verb: "unsubscribe", pattern: "t.*", group: "b" });
   ask({ verb: "drop", queue: "t/a", limit: 10_000 });
+  runs(ask, (ops) => void store.run(ops, reading));
   ask({ verb: "leave", session: ask({ verb: "join", worker: worker("z"), lease: 1_000 }).session });
   ask({ verb: "drop", queue: QUEUE, limit: 10_000 });
+}
+
+/** Runs of a pipeline, many and one by one. */
+function runs(
+  ask: <V extends VerbName>(op: Op<V>) => Verbs[V]["out"],
+  runTogether: (ops: Op[]) => void,
+): void {
+  const stages = ["a", "b", "c"].map((name) => ({ name, joins: name === "c" }));
+  const run = { pipeline: "p", stages };
+  const begin = (fields: Partial<Op<"add">["tasks"][number]> = {}) =>
+    newTask({ queue: "p/a", run, ...fields });
+  const claim = (stage: string, max = 100) =>
+    ask({ verb: "claim", queues: [`p/${stage}`], max, worker: "w" }).tasks;
+  const added = ask({ verb: "add", tasks: Array.from({ length: 80 }, () => begin()) });
+  ask({ verb: "add", tasks: [begin({ headers: { n: "1" }, priority: 1 }), begin({ delay: 1 })] });
+  const [parted, failed, ...others] = claim("a", 75);
+  const done = { kind: "done", result: "1" } as const;
+  ask({ verb: "settle", ...ref(parted!), settlement: { kind: "done", result: "[1,2]", each: true } });
+  ask({ verb: "settle", ...ref(failed!), settlement: { kind: "reject", error: ERROR } });
+  runTogether(others.map((task): Op => ({ verb: "settle", ...ref(task), settlement: done })));
+  runTogether(claim("b").map((task): Op => ({ verb: "settle", ...ref(task), settlement: done })));
+  for (const task of claim("c", 40)) ask({ verb: "settle", ...ref(task), settlement: done });
+  ask({ verb: "run", id: added[0]!.id, limit: 10 });
+  ask({ verb: "ends", ids: added.map(({ id }) => id), of: "runs" });
+  ask({ verb: "redrive", queue: "p/a", filter: {}, spacing: 0 });
+  ask({ verb: "cancelRun", id: added.at(-1)!.id });
+  ask({ verb: "declare", queue: "p/a", policy: { retention: { age: 0, count: 0 } } });
+  ask({ verb: "prune", limit: 10 });
+  ask({ verb: "put", kind: "k", name: "n", value: "1" });
+  ask({ verb: "put", kind: "k", name: "n", value: null });
+  ask({ verb: "documents", kind: "k" });
+  ask({ verb: "purge", queue: "p/c", limit: 2 });
+  ask({ verb: "drop", queue: "p/a", limit: 10_000 });
+}
+
+function ref({ id, fence }: { id: string; fence: number }): { id: string; fence: number } {
+  return { id, fence };
 }

@@ -74,7 +74,7 @@ export class Watch {
     if (op.verb === "subscriptions") checkSubscriptions(books, op, outcome as Outcome<"subscriptions">);
     if (op.verb === "get")
       check("ok" in outcome === books.entries.has(op.id), `get answered ${JSON.stringify(outcome)}`);
-    if (op.verb === "ends") {
+    if (op.verb === "ends" && op.of === undefined) {
       const expected = op.ids.map((id) => {
         const record = this.#last.tasks.get(id);
         return record ? (isEnd(record.state) ? record.state : "pending") : "missing";
@@ -170,6 +170,11 @@ const JUDGES: Judges = {
   signal: checkSignal,
   steps: nothing,
   verifying: nothing,
+  // Runs are watched by a judge of their own.
+  run: nothing,
+  cancelRun: nothing,
+  put: nothing,
+  documents: nothing,
   cancel: (turn, op, outcome) => {
     const { books } = turn;
     const entry = books.entries.get(op.id);

@@ -1,0 +1,242 @@
+import type { Each } from "../core/each.ts";
+import { invalid } from "../core/errors.ts";
+import { encodeJson } from "../core/json.ts";
+import type { Logger } from "../core/logger.ts";
+import { checkNames, checkObject } from "../core/options.ts";
+import { DEFAULT_POLICY } from "../core/policy.ts";
+import { checkQueueName } from "../core/queue-name.ts";
+import { checkStages, type RunStart, type Stage, stageQueue } from "../core/run.ts";
+import { show } from "../core/show.ts";
+import type { NewTask } from "../core/task.ts";
+import type { AddTarget } from "../worker/claim.ts";
+import { resolveWork, type WorkOptions } from "../worker/options.ts";
+import type { Handler, Task } from "../worker/task.ts";
+import type { Worker } from "../worker/worker.ts";
+import { type AddOptions, parseAddOptions } from "./add-options.ts";
+import { type Encode, type QueueOptions, splitOptions } from "./definition.ts";
+import { PipelineWorker } from "./pipeline-worker.ts";
+import { checkHandler, type Owner, Queue } from "./queue.ts";
+import { AddedRun, RunHandle } from "./run-handle.ts";
+
+/** The policy of the stage's queue, and how its worker works. */
+export interface StageOptions extends QueueOptions, Omit<WorkOptions, "order"> {}
+
+/** As those of a task: priority and headers travel with the run, the rest is its first task's. */
+export type RunOptions = AddOptions;
+
+export interface PipelineWorkOptions {
+  /** All unless set. */
+  stages?: string[] | undefined;
+  /** A label for people, in the ledger and in lists. */
+  name?: string | undefined;
+}
+
+/** As a handler; what it returns is what the types of the next stage follow from. */
+export type StageHandler<Data, Out> = (task: Task<Data>) => Promise<Out> | Out;
+
+/** What the next stage gets of what this one returned. */
+export type Passed<Out> = Out extends Each<infer Item> ? Item : Out;
+type IsParted<Out, Parted extends boolean> = [Extract<Out, Each>] extends [never] ? Parted : true;
+type ResultOf<Data, Parted extends boolean> = Parted extends true ? Data[] : Data;
+
+interface DefinedStage extends Stage {
+  handler: Handler<never>;
+  work: WorkOptions;
+  queue: Queue;
+  encode: Encode;
+}
+
+/**
+ * Stages that follow each other, each with a queue of its own. `In` is what a run is given, `Data` what the last stage
+ * returned, and `Parted` whether a run is in parts by then.
+ */
+export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> implements AddTarget<
+  In,
+  RunOptions
+> {
+  readonly name: string;
+  readonly #owner: Owner;
+  readonly #logger: Logger;
+  readonly #stages: DefinedStage[] = [];
+  #defined: Promise<void> | undefined;
+
+  constructor(owner: Owner, logger: Logger, name: string) {
+    this.name = checkQueueName(name);
+    this.#owner = owner;
+    this.#logger = logger;
+  }
+
+  /** The next stage. What it returns is the next one's `task.data`; `each(items)` makes a part of every item. */
+  stage<Out>(
+    name: string,
+    handler: StageHandler<Data, Out>,
+    options: StageOptions = {},
+  ): Pipeline<In, Passed<Out>, IsParted<Out, Parted>> {
+    return this.#define(name, false, handler, options) as never;
+  }
+
+  /** A stage that starts once, when all parts of a run are in: `task.data` lists what they came to, in order. */
+  join<Out>(
+    name: string,
+    handler: StageHandler<Data[], Out>,
+    options: StageOptions = {},
+  ): Pipeline<In, Passed<Out>, IsParted<Out, false>> {
+    return this.#define(name, true, handler, options) as never;
+  }
+
+  #define(name: string, joins: boolean, handler: Handler<never>, options: StageOptions): this {
+    if (this.#defined) {
+      throw invalid(`Pipeline "${this.name}" is in use: define its stages before its first add() or work().`);
+    }
+    checkHandler(handler, joins ? "join" : "stage", "second");
+    checkStages(this.name, [...this.#stages, { name, joins }]);
+    checkObject(options, "The options of a stage");
+    checkNames(options, NAMES, `stage "${name}"`);
+    const { concurrency, prefetch, name: label, ...rest } = options;
+    if (rest.schema !== undefined && this.#stages.length > 0) {
+      throw invalid(
+        `schema: only the first stage takes data from outside; let the stage before "${name}" have a \`result\` instead.`,
+      );
+    }
+    const work = { concurrency, prefetch, name: label };
+    resolveWork(work);
+    const queue = new Queue(this.#owner, stageQueue(this.name, name), rest);
+    this.#stages.push({ name, joins, handler, work, queue, encode: splitOptions(rest).encodeData });
+    return this;
+  }
+
+  get stages(): Stage[] {
+    return this.#stages.map(({ name, joins }) => ({ name, joins }));
+  }
+
+  /** The queue of a stage: its statistics, its dead letters, its verifier. */
+  queue(stage: string): Queue {
+    return this.#stage(stage).queue;
+  }
+
+  #stage(name: string): DefinedStage {
+    const found = this.#stages.find((stage) => stage.name === name);
+    if (found) return found;
+    const known = this.#stages.map((stage) => `"${stage.name}"`).join(", ");
+    throw invalid(
+      `Pipeline "${this.name}" has no stage ${show(name)} in this process; it has ${known || "none"}.`,
+    );
+  }
+
+  // ── Runs ────────────────────────────────────────────────────────────────────────────────────────────────
+
+  async add(input: In, options: RunOptions = {}): Promise<AddedRun<ResultOf<Data, Parted>>> {
+    const task = await this.#begin(input, options);
+    const [, [added]] = await Promise.all([this.declare(), this.#owner.port.add([task], { tx: options.tx })]);
+    return new AddedRun(this.#owner.port, this.name, added!);
+  }
+
+  /** All of them or none. */
+  async addMany(inputs: ({ data: In } & RunOptions)[]): Promise<AddedRun<ResultOf<Data, Parted>>[]> {
+    if (!Array.isArray(inputs))
+      throw invalid(`addMany() takes an array of { data, …options }; got ${show(inputs)}.`);
+    const tasks = await Promise.all(inputs.map(({ data, ...options }) => this.prepare(data, options)));
+    const [, added] = await Promise.all([this.declare(), this.#owner.port.add(tasks)]);
+    return added.map((task) => new AddedRun(this.#owner.port, this.name, task));
+  }
+
+  /** A run that was added before, here or elsewhere. */
+  run(id: string): RunHandle<ResultOf<Data, Parted>> {
+    return new RunHandle(this.#owner.port, id);
+  }
+
+  /** @internal Checks and encodes, and stores nothing: for `task.add`. */
+  async prepare(input: In, options: RunOptions = {}): Promise<NewTask> {
+    if (options?.tx !== undefined)
+      throw invalid("tx: only add() of a pipeline can be part of a transaction.");
+    return this.#begin(input, options);
+  }
+
+  async #begin(input: In, options: RunOptions): Promise<NewTask> {
+    const rest = parseAddOptions(options, () => this.#owner.port.clock.read().wall);
+    const encode: Encode = this.#stages[0]?.encode ?? ((value) => encodeJson(value, "data"));
+    const data = await encode(input);
+    const run = await this.#start();
+    return { ...rest, queue: stageQueue(this.name, run.stages[0]!.name), data, run };
+  }
+
+  /** Its own stages; a handle that has none takes those that some process has defined. */
+  async #start(): Promise<RunStart> {
+    if (this.#stages.length > 0) return { pipeline: this.name, stages: this.stages };
+    const [known] = await this.#owner.port.pipelines(this.name);
+    if (known) return { pipeline: this.name, stages: known.stages };
+    throw invalid(
+      `Nobody has defined pipeline "${this.name}" yet: give it stages here, or start a process that works on it.`,
+    );
+  }
+
+  /** @internal Makes the stages known, and sends their policies, once. */
+  declare(): Promise<void> {
+    this.#defined ??= this.#sendDefinition();
+    return this.#defined;
+  }
+
+  async #sendDefinition(): Promise<void> {
+    if (this.#stages.length === 0) return;
+    try {
+      const [before] = await Promise.all([
+        this.#owner.port.definePipeline(this.name, this.stages),
+        ...this.#stages.map(({ queue }) => queue.declare()),
+      ]);
+      if (before) this.#warnOfOthers(before);
+    } catch (error) {
+      // The next operation says it again.
+      this.#defined = undefined;
+      throw error;
+    }
+  }
+
+  /** Runs that began by another definition need its stages to the end. */
+  #warnOfOthers(before: Stage[]): void {
+    const lacking = before.filter(({ name }) => !this.#stages.some((stage) => stage.name === name));
+    if (lacking.length === 0) return;
+    const names = lacking.map(({ name }) => `"${name}"`).join(", ");
+    this.#logger.warn(
+      `Pipeline "${this.name}" was defined before with ${names}, which this process does not have. Runs that began then ` +
+        `end on those stages: keep a worker of them until there are none left.`,
+    );
+  }
+
+  // ── Work ────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Works on all stages, or on those named: several processes may share them out. */
+  work(options: PipelineWorkOptions = {}): PipelineWorker {
+    checkObject(options, "The options of work");
+    checkNames(options, ["stages", "name"], "work");
+    if (this.#stages.length === 0)
+      throw invalid(`Pipeline "${this.name}" has no stages in this process: define them before work().`);
+    const names = options.stages ?? this.#stages.map(({ name }) => name);
+    if (!Array.isArray(names) || names.length === 0)
+      throw invalid(`stages must be an array of names, at least one; got ${show(names)}.`);
+    const stages = [...new Set(names)].map((name) => this.#stage(name));
+    const defined = this.declare();
+    // A worker that cannot start says so itself.
+    defined.catch(() => {});
+    const workers = stages.map((stage): [string, Worker] => [stage.name, this.#startStage(stage, options)]);
+    return new PipelineWorker(new Map(workers), defined);
+  }
+
+  #startStage(stage: DefinedStage, { name }: PipelineWorkOptions): Worker {
+    const work = resolveWork({ ...stage.work, name: stage.work.name ?? name });
+    const handler = (task: Task) => {
+      if (task.run && task.run.joins !== stage.joins) throw otherwise(this.name, stage, task.run.id);
+      return (stage.handler as Handler)(task);
+    };
+    return this.#owner.startWorker([stage.queue], handler as never, work);
+  }
+}
+
+/** Another worker may still have the definition that the run began with. */
+function otherwise(pipeline: string, { name, joins }: Stage, run: string): Error {
+  return new Error(
+    `Stage "${name}" of pipeline "${pipeline}" ${joins ? "joins" : "does not join"} by this worker's definition, and ` +
+      `${joins ? "did not" : "did"} when run ${run} began. Keep a worker of that definition, or give the stage another name.`,
+  );
+}
+
+const NAMES = [...Object.keys(DEFAULT_POLICY), "schema", "result", "concurrency", "prefetch", "name"];

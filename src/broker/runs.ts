@@ -1,0 +1,42 @@
+import { LIMITS } from "../core/limits.ts";
+import { checkNumber } from "../core/options.ts";
+import type { PipelineRecord, RunPage } from "../core/port.ts";
+import { checkQueueName } from "../core/queue-name.ts";
+import { checkStages, type RunState, type Stage } from "../core/run.ts";
+import { checkTaskId } from "./check.ts";
+import type { Context } from "./context.ts";
+
+/** The kind of document that a pipeline's definition is. */
+const KIND = "pipeline";
+
+export async function definePipeline(
+  context: Context,
+  name: string,
+  stages: Stage[],
+): Promise<Stage[] | null> {
+  checkStages(name, stages);
+  const value = JSON.stringify(stages.map(({ name: stage, joins }) => ({ name: stage, joins })));
+  const { before } = await context.run({ verb: "put", kind: KIND, name, value });
+  return before === null ? null : (JSON.parse(before) as Stage[]);
+}
+
+export async function pipelines(context: Context, name?: string): Promise<PipelineRecord[]> {
+  const only = name === undefined ? {} : { name: checkQueueName(name) };
+  const found = await context.run({ verb: "documents", kind: KIND, ...only });
+  return found.map((document) => ({ name: document.name, stages: JSON.parse(document.value) as Stage[] }));
+}
+
+export async function run(
+  context: Context,
+  id: string,
+  { after, limit = LIMITS.page }: { after?: number | undefined; limit?: number | undefined } = {},
+): Promise<RunPage> {
+  checkTaskId(id);
+  checkNumber(limit, "limit", 1, LIMITS.page);
+  if (after !== undefined) checkNumber(after, "after", 0, Number.MAX_SAFE_INTEGER);
+  return context.run({ verb: "run", id, limit, ...(after !== undefined && { after }) });
+}
+
+export async function cancelRun(context: Context, id: string): Promise<RunState> {
+  return (await context.run({ verb: "cancelRun", id: checkTaskId(id) })).state;
+}

@@ -1,0 +1,293 @@
+import { invalid } from "./errors.ts";
+import { byteLength, isLarger, LIMITS, tooMuchGathered } from "./limits.ts";
+import { checkObject } from "./options.ts";
+import { checkQueueName } from "./queue-name.ts";
+import { show } from "./show.ts";
+import type { Body, EndState, NewTask, TaskState } from "./task.ts";
+
+/**
+ * A run is one journey through the stages of a pipeline. Each stage has a queue, and each of its tasks knows its run: the
+ * success of one adds the next in the same commit, by the list of stages that the run began with.
+ */
+
+export interface Stage {
+  name: string;
+  /** Starts once, when all parts of a run are in, with what they brought. */
+  joins: boolean;
+}
+
+/** What a task begins: it is of the first stage. */
+export interface RunStart {
+  pipeline: string;
+  stages: Stage[];
+}
+
+/** Where in which run a task stands. The run's id is that of its first task. */
+export interface RunPlace {
+  id: string;
+  pipeline: string;
+  stage: string;
+  /** Which part of the run it is, after `each`: [2, 0] is the first of the parts that the third part was made into. */
+  part: number[];
+  /** By the definition that the run began with. */
+  joins: boolean;
+}
+
+/** `dead`: some of it is, and may be redriven. */
+export type RunState = "running" | EndState;
+
+export interface RunRecord extends RunStart {
+  id: string;
+  state: RunState;
+  createdAt: number;
+  endedAt: number | null;
+}
+
+/** One task of a run, told also when its own row is gone. */
+export interface RunPart {
+  id: string;
+  queue: string;
+  stage: string;
+  part: number[];
+  state: TaskState;
+  createdAt: number;
+  startedAt: number | null;
+  endedAt: number | null;
+}
+
+export function stageQueue(pipeline: string, stage: string): string {
+  return `${pipeline}/${stage}`;
+}
+
+const MOST_STAGES = 100;
+const STAGE_NAME = /^[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?$/;
+
+/** Refuses in words what is no definition of a pipeline. */
+export function checkStages(pipeline: string, stages: Stage[]): void {
+  checkQueueName(pipeline);
+  if (!Array.isArray(stages) || stages.length === 0 || stages.length > MOST_STAGES) {
+    throw invalid(`Pipeline ${show(pipeline)} needs 1 to ${MOST_STAGES} stages.`);
+  }
+  const names = new Set<string>();
+  for (const { name } of stages) {
+    if (typeof name !== "string" || !STAGE_NAME.test(name)) {
+      throw invalid(
+        `A stage's name has letters and digits, and _ . - between them; got ${show(name)} in pipeline "${pipeline}".`,
+      );
+    }
+    // Its queue would be the one in which verdicts on results of a queue with the pipeline's name are asked for.
+    if (name === "verify") throw invalid(`A stage cannot be called "verify"; that is where verdicts wait.`);
+    if (names.has(name)) throw invalid(`Pipeline "${pipeline}" has two stages called "${name}".`);
+    names.add(name);
+    checkQueueName(stageQueue(pipeline, name));
+  }
+  if (stages[0]!.joins) {
+    throw invalid(
+      `The first stage of pipeline "${pipeline}", "${stages[0]!.name}", cannot join: nothing comes before it.`,
+    );
+  }
+}
+
+/** A task that comes next in a run. */
+export interface NextTask {
+  queue: string;
+  stage: string;
+  part: number[];
+  data: Body;
+}
+
+/** What the success of a stage leads to. Without tasks it has arrived, and waits for the others if there are any. */
+export interface Onward {
+  tasks: NextTask[];
+  /** Its result is one of those that are gathered; not where it was made into parts. */
+  brings: boolean;
+}
+
+type At = Pick<RunPlace, "stage" | "part">;
+
+/** The rule by which runs go on. Throws INVALID where the stage returned what its pipeline has no place for. */
+export function onwardFrom(run: RunStart, at: At, result: Body | null, each: boolean): Onward {
+  const next = run.stages[run.stages.findIndex(({ name }) => name === at.stage) + 1];
+  if (each) {
+    if (!next || next.joins) throw noStageForParts(run, at.stage, next);
+    const tasks = itemsOf(result, at.stage).map((item, index) => ({
+      ...{ queue: stageQueue(run.pipeline, next.name), stage: next.name },
+      ...{ part: [...at.part, index], data: item },
+    }));
+    return { tasks, brings: false };
+  }
+  if (!next || next.joins) return { tasks: [], brings: true };
+  const task = { queue: stageQueue(run.pipeline, next.name), stage: next.name, part: at.part };
+  return { tasks: [{ ...task, data: result ?? "null" }], brings: true };
+}
+
+function noStageForParts({ pipeline }: RunStart, stage: string, next: Stage | undefined): Error {
+  return invalid(
+    next
+      ? `Stage "${stage}" of pipeline "${pipeline}" returned each(), and the stage after it, "${next.name}", joins: ` +
+          `there is none that would work on the parts. Return the array itself, or put a stage between them.`
+      : `Stage "${stage}" is the last of pipeline "${pipeline}" and returned each(): there is no stage for the parts. ` +
+          `Return the array itself.`,
+  );
+}
+
+function itemsOf(result: Body | null, stage: string): string[] {
+  const items = listFrom(result);
+  if (!Array.isArray(items)) throw invalid(`each() takes an array; stage "${stage}" gave it ${show(items)}.`);
+  if (items.length > LIMITS.addBatch) {
+    throw invalid(
+      `each() makes at most ${LIMITS.addBatch} parts at once; stage "${stage}" returned ${items.length}. ` +
+        `Make fewer, larger ones: a part may itself return each().`,
+    );
+  }
+  return items.map((item) => JSON.stringify(item));
+}
+
+function listFrom(result: Body | null): unknown {
+  try {
+    return JSON.parse(result as string);
+  } catch {
+    return result;
+  }
+}
+
+/** Where everything that is in goes: the next stage that joins; undefined: the run is done. */
+export function joinAfter(run: RunStart, stage: string): Stage | undefined {
+  const index = run.stages.findIndex(({ name }) => name === stage);
+  return run.stages.slice(index + 1).find(({ joins }) => joins);
+}
+
+/** What the parts brought, in their order, as a list. Bytes are base64 there. */
+export function gather(results: readonly (Body | null)[]): string {
+  const texts = results.map((result) => {
+    if (result === null) return "null";
+    return typeof result === "string" ? result : JSON.stringify(Buffer.from(result).toString("base64"));
+  });
+  return `[${texts.join(",")}]`;
+}
+
+/** A part as text that sorts as parts do: each() makes fewer than 100,000 at once. */
+export function formatPart(part: readonly number[]): string {
+  return part.map((index) => String(index).padStart(5, "0")).join("/");
+}
+
+export function parsePart(text: string): number[] {
+  return text === "" ? [] : text.split("/").map(Number);
+}
+
+/** A task of a run as an engine adds it. */
+export interface RunTask extends Omit<NewTask, "run"> {
+  at: Pick<RunPlace, "id" | "stage" | "part" | "joins">;
+}
+
+/** What an engine knows of a run when a task of it succeeds. */
+export interface RunUnderWay extends RunStart {
+  id: string;
+  /** Tasks of it that are not done. */
+  underWay: number;
+  /** What its parts have brought since the last stage that joined. */
+  brought(): Brought[];
+}
+
+export interface Brought {
+  part: number[];
+  result: Body | null;
+}
+
+/** What the success of a task means for its run. */
+export interface Plan {
+  tasks: RunTask[];
+  underWay: number;
+  /** What this task brings has to be kept for whoever gathers. */
+  brings: boolean;
+  /** What was brought is used up. */
+  gathers: boolean;
+  /** The run is done with this. */
+  end: { result: Body | null } | null;
+}
+
+/** Priority and headers travel with the run; what else was said of its first task does not. */
+type Carried = Pick<NewTask, "priority" | "headers">;
+
+export function planOnward(
+  run: RunUnderWay,
+  at: At,
+  carried: Carried,
+  { result, each = false }: { result: Body | null; each?: boolean },
+): Plan {
+  const onward = onwardFrom(run, at, result, each);
+  const tasks = onward.tasks.map((next) => runTask(run, next, false, carried));
+  const underWay = run.underWay + tasks.length - 1;
+  const goingOn = { tasks, underWay, gathers: false, end: null };
+  if (underWay > 0) return { ...goingOn, brings: tasks.length === 0 && onward.brings };
+  // Nothing but this is left of it: all of its parts are in.
+  const { pipeline } = run;
+  const join = joinAfter(run, at.stage);
+  if (!join && !each && at.part.length === 0) return { ...goingOn, brings: false, end: { result } };
+  const own = onward.brings ? [{ part: at.part, result }] : [];
+  const all = gather(
+    [...run.brought(), ...own]
+      .map(({ part, result: brought }) => ({ key: formatPart(part), brought }))
+      .sort((a, b) => (a.key < b.key ? -1 : 1))
+      .map(({ brought }) => brought),
+  );
+  if (isLarger(all, LIMITS.gatheredBytes)) throw tooMuchGathered(byteLength(all));
+  if (!join) return { ...goingOn, brings: false, gathers: true, end: { result: all } };
+  const next = { queue: stageQueue(pipeline, join.name), stage: join.name, part: [], data: all };
+  return {
+    tasks: [runTask(run, next, true, carried)],
+    ...{ underWay: 1, brings: false, gathers: true, end: null },
+  };
+}
+
+function runTask(
+  { id }: RunUnderWay,
+  { queue, stage, part, data }: NextTask,
+  joins: boolean,
+  { priority, headers }: Carried,
+): RunTask {
+  return {
+    ...{ queue, data, at: { id, stage, part, joins } },
+    ...(typeof data !== "string" && { contentType: "application/octet-stream" }),
+    ...(priority !== undefined && priority !== 0 && { priority }),
+    ...(headers !== undefined && { headers }),
+  };
+}
+
+/** What the parts of a run have brought together is limited as a whole. */
+export function isGathered(task: NewTask | RunTask): boolean {
+  return "at" in task && task.at.joins;
+}
+
+/** What a task may be settled with: a result that becomes parts is limited as what they bring is. */
+export function mostBytes(maxPayload: number, each: boolean): number {
+  return each ? LIMITS.gatheredBytes : maxPayload;
+}
+
+export function eachWithoutRun(id: string): Error {
+  return invalid(`Task ${id} is of no pipeline's run, so that there is nothing for each() to make parts of.`);
+}
+
+/** It would end a stage, and nothing would follow. */
+export function verdictOfStage(id: string): Error {
+  return invalid(
+    `Task ${id} is a stage of a run, and gives no verdicts: ack it with what the next stage is to get.`,
+  );
+}
+
+/** What it knows of its run would be lost on its way to another store. */
+export function hasRuns(queue: string): Error {
+  return invalid(
+    `Queue "${queue}" holds tasks of runs that are under way, and those cannot be moved to another store. ` +
+      `Let the runs end, or cancel them, then move it.`,
+  );
+}
+
+/** Of a task that is to begin a run. */
+export function checkRunStart(run: RunStart, queue: string): void {
+  checkObject(run, "A run");
+  checkStages(run.pipeline, run.stages);
+  const first = stageQueue(run.pipeline, run.stages[0]!.name);
+  if (queue !== first)
+    throw invalid(`A run of pipeline "${run.pipeline}" begins in queue "${first}", not in "${queue}".`);
+}

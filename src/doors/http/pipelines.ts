@@ -1,0 +1,90 @@
+import { z } from "@hono/zod-openapi";
+import { invalid } from "../../core/errors.ts";
+import type { Port } from "../../core/port.ts";
+import { type RunStart, type Stage, stageQueue } from "../../core/run.ts";
+import { fromResult } from "./bodies.ts";
+import { type App, define } from "./define.ts";
+import { duration, ending, newTask, runPage, runState, stage } from "./schemas.ts";
+import { payloadOf } from "./tasks.ts";
+
+const inPipeline = z.object({ pipeline: z.string().openapi({ example: "report" }) });
+const ofRun = z.object({ id: z.string() });
+
+/** Pipelines, and their runs. Their stages are worked on by claiming from `{pipeline}/{stage}`; an ack goes on. */
+export function pipelines(app: App): void {
+  const stages = z.object({ stages: z.array(stage) });
+  define(
+    app,
+    {
+      ...{ method: "get", path: "/v1/pipelines", summary: "All pipelines that somebody has defined" },
+      answer: z.object({ pipelines: z.array(z.object({ name: z.string(), stages: z.array(stage) })) }),
+    },
+    async ({ port }) => ({ pipelines: await port.pipelines() }),
+  );
+  define(
+    app,
+    {
+      ...{ method: "put", path: "/v1/pipelines/{pipeline}", summary: "Define a pipeline's stages" },
+      ...{ params: inPipeline, body: stages },
+    },
+    ({ port, params, body }) =>
+      port.definePipeline(params["pipeline"]!, (body as { stages: Stage[] }).stages),
+  );
+  define(
+    app,
+    {
+      ...{ method: "post", path: "/v1/pipelines/{pipeline}/runs", summary: "Begin a run" },
+      ...{ params: inPipeline, body: newTask, status: 201 },
+      answer: z.object({ id: z.string(), existing: z.boolean() }).openapi("AddedRun"),
+    },
+    async ({ port, params, body, header }) => {
+      const run = await definedBy(port, params["pipeline"]!);
+      const queue = stageQueue(run.pipeline, run.stages[0]!.name);
+      const [added] = await port.add([{ queue, ...payloadOf(body, header), run }]);
+      return { id: added!.id, existing: added!.existing };
+    },
+  );
+  runs(app);
+}
+
+function runs(app: App): void {
+  define(
+    app,
+    {
+      ...{ method: "get", path: "/v1/runs/{id}", summary: "How far a run is, task by task" },
+      ...{ params: ofRun, answer: runPage },
+      query: z.object({
+        after: z.coerce.number().int().optional(),
+        limit: z.coerce.number().int().optional(),
+      }),
+    },
+    ({ port, params, query }) => port.run(params["id"]!, query),
+  );
+  define(
+    app,
+    {
+      ...{ method: "get", path: "/v1/runs/{id}/result", summary: "Wait for a run's end, and its result" },
+      ...{ params: ofRun, query: z.object({ timeout: duration.default(0) }), answer: ending },
+    },
+    async ({ port, params, query, signal }) => {
+      const end = await port.end(params["id"]!, { timeout: query["timeout"]!, signal, of: "runs" });
+      return { ...end, result: fromResult(end.result) };
+    },
+  );
+  define(
+    app,
+    {
+      ...{ method: "post", path: "/v1/runs/{id}/cancel", summary: "Cancel all that is under way of a run" },
+      ...{ params: ofRun, answer: z.object({ state: runState }) },
+    },
+    async ({ port, params }) => ({ state: await port.cancelRun(params["id"]!) }),
+  );
+}
+
+async function definedBy(port: Port, pipeline: string): Promise<RunStart> {
+  const [known] = await port.pipelines(pipeline);
+  if (known) return { pipeline, stages: known.stages };
+  throw invalid(
+    `Nobody has defined pipeline "${pipeline}" yet: PUT its stages, or start a process that works on it.`,
+  );
+}

@@ -1,0 +1,194 @@
+import { taskNotFound } from "../../core/task-not-found.ts";
+import {
+  formatPart,
+  type Plan,
+  planOnward,
+  type RunPart,
+  type RunPlace,
+  type RunRecord,
+  type RunStart,
+  type RunState,
+  type RunTask,
+} from "../../core/run.ts";
+import type { Body, EndState, TaskEnd } from "../../core/task.ts";
+import type { Model, ModelPart, ModelRun, ModelTask } from "./model.ts";
+
+/** A task was added that begins a run, or goes on with one. */
+export function joinRun(
+  model: Model,
+  task: ModelTask,
+  start: RunStart | undefined,
+  at?: RunTask["at"],
+): void {
+  if (start) begin(model, task, start);
+  const run = model.runs.get(at?.id ?? task.id);
+  if (!run || (!start && !at)) return;
+  const part: ModelPart = {
+    id: task.id,
+    seq: task.seq,
+    queue: task.queue,
+    stage: at?.stage ?? run.stages[0]!.name,
+    part: at?.part ?? [],
+    joins: at?.joins ?? false,
+    createdAt: task.createdAt,
+    state: null,
+    startedAt: null,
+    endedAt: null,
+    brought: null,
+  };
+  run.parts.push(part);
+  task.run = { run, part };
+}
+
+function begin(model: Model, { id, seq, queue }: ModelTask, { pipeline, stages }: RunStart): void {
+  model.runs.set(id, {
+    ...{ id, seq, queue, pipeline, stages, createdAt: model.now },
+    ...{ underWay: 1, state: null, endedAt: null, result: null, parts: [] },
+  });
+}
+
+export function placeOf({ run: known }: ModelTask): RunPlace | null {
+  if (!known) return null;
+  const { run, part } = known;
+  return { id: run.id, pipeline: run.pipeline, stage: part.stage, part: part.part, joins: part.joins };
+}
+
+/** Checks before anything is written. */
+export function plan(task: ModelTask, said: { result: Body | null; each?: boolean }): Plan | null {
+  if (!task.run) return null;
+  const { run, part } = task.run;
+  const brought = () =>
+    run.parts.filter((other) => other.brought).map((other) => ({ part: other.part, ...other.brought! }));
+  return planOnward({ ...run, brought }, part, task, said);
+}
+
+/** After the task's own end, and before what comes next is added. */
+export function goOn(model: Model, task: ModelTask, result: Body | null, planned: Plan | null): void {
+  if (!planned) return;
+  const { run, part } = task.run!;
+  run.underWay = planned.underWay;
+  if (planned.brings) part.brought = { result };
+  if (planned.gathers) for (const other of run.parts) other.brought = null;
+  if (planned.end) endRun(model, run, "done", planned.end.result);
+}
+
+/** It has ended, or died, or is gone. */
+export function endPart(model: Model, task: ModelTask, state: EndState): void {
+  if (!task.run) return;
+  const { run, part } = task.run;
+  part.state = state;
+  part.startedAt = task.ledger.at(-1)?.startedAt ?? null;
+  part.endedAt = model.now;
+  if (run.state !== null) return;
+  if (state === "dead") hintRun(model, run);
+  // It can have no result any more.
+  if (state === "cancelled" || state === "expired") endRun(model, run, state, null);
+}
+
+/** A task is removed. What had ended before stays on the run's record as it was. */
+export function losePart(model: Model, task: ModelTask): void {
+  const state = task.run?.part.state;
+  if (state === null || state === "dead") endPart(model, task, "cancelled");
+}
+
+/** It was dead, and has another chance. */
+export function revivePart({ run }: ModelTask): void {
+  if (run) Object.assign(run.part, { state: null, startedAt: null, endedAt: null });
+}
+
+/** Its run is over: whatever is left of that has nothing to go on with. */
+export function isCalledOff({ run }: ModelTask): boolean {
+  return run !== null && run.run.state !== null;
+}
+
+function endRun(model: Model, run: ModelRun, state: Exclude<EndState, "dead">, result: Body | null): void {
+  Object.assign(run, { state, endedAt: model.now, result });
+  hintRun(model, run);
+  if (state === "done") return;
+  for (const part of run.parts) {
+    part.brought = null;
+    const task = part.state === null ? model.tasks.get(part.id) : undefined;
+    if (task) model.cancelTask(task);
+  }
+}
+
+function hintRun(model: Model, { id }: ModelRun): void {
+  model.hint.runs = [...(model.hint.runs ?? []), id];
+}
+
+export function cancelRun(model: Model, id: string): { state: RunState } {
+  const run = knownRun(model, id);
+  if (run.state === null) endRun(model, run, "cancelled", null);
+  return { state: stateOf(run) };
+}
+
+function knownRun(model: Model, id: string): ModelRun {
+  const run = model.runs.get(id);
+  if (!run) throw taskNotFound(id);
+  return run;
+}
+
+function stateOf(run: ModelRun): RunState {
+  return run.state ?? (run.parts.some(({ state }) => state === "dead") ? "dead" : "running");
+}
+
+export function inspectRun(
+  model: Model,
+  id: string,
+  after: number | undefined,
+  limit: number,
+): { run: RunRecord; parts: RunPart[]; next: number | null } {
+  const run = knownRun(model, id);
+  const rest = run.parts.filter(({ seq }) => after === undefined || seq > after);
+  const page = rest.slice(0, limit);
+  const { pipeline, stages, createdAt, endedAt } = run;
+  return {
+    run: { id, pipeline, stages, state: stateOf(run), createdAt, endedAt },
+    parts: page.map((part) => describe(model, part)),
+    next: rest.length > limit ? page.at(-1)!.seq : null,
+  };
+}
+
+function describe(model: Model, part: ModelPart): RunPart {
+  const { id, queue, stage, createdAt, endedAt } = part;
+  const told = { id, queue, stage, part: part.part, createdAt, endedAt };
+  if (part.state !== null) return { ...told, state: part.state, startedAt: part.startedAt };
+  const task = model.tasks.get(id)!;
+  return { ...told, state: task.state, startedAt: (task.claim ?? task.pending)?.startedAt ?? null };
+}
+
+export function endOfRun(model: Model, id: string): TaskEnd | "pending" | "missing" {
+  const run = model.runs.get(id);
+  if (!run) return "missing";
+  const state = stateOf(run);
+  if (state === "running") return "pending";
+  // The first in order, of several.
+  const dead = run.parts
+    .filter((part) => part.state === "dead")
+    .sort((a, b) => (formatPart(a.part) < formatPart(b.part) ? -1 : 1))[0];
+  const error = state === "dead" ? model.tasks.get(dead!.id)!.error : null;
+  return { id, state, result: run.result, error };
+}
+
+/** Ended ones, as long as ended tasks of their first queue are kept. */
+export function pruneRuns(model: Model, limit: number): boolean {
+  const ended = [...model.runs.values()]
+    .filter(({ state }) => state !== null)
+    .sort((a, b) => a.endedAt! - b.endedAt! || a.seq - b.seq);
+  const doomed = [...Map.groupBy(ended, ({ queue }) => queue)]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .flatMap(([queue, runs]) => {
+      const { age, count } = model.policy(queue).retention;
+      return runs.filter((run, index) => run.endedAt! + age <= model.now || runs.length - index > count);
+    });
+  for (const run of doomed.slice(0, limit)) forget(model, run);
+  return doomed.length > limit;
+}
+
+function forget(model: Model, run: ModelRun): void {
+  model.runs.delete(run.id);
+  for (const { id } of run.parts) {
+    const task = model.tasks.get(id);
+    if (task) task.run = null;
+  }
+}

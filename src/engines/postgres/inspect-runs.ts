@@ -1,0 +1,75 @@
+import { parsePart, type RunPart, type RunRecord, type Stage, stageQueue } from "../../core/run.ts";
+import type { EndState, TaskEnd, TaskRecord } from "../../core/task.ts";
+import { ledgersOf, records } from "./inspect.ts";
+import { findMany } from "./place.ts";
+import { findRuns, knownRun, type RunRow, stateOfRun } from "./runs.ts";
+import { fromColumns, numbers } from "./text.ts";
+import type { Tx } from "./tx.ts";
+
+interface PartRow {
+  task: number;
+  created_at: number;
+  stage: string;
+  part: string;
+  state: EndState | null;
+  started_at: number | null;
+  ended_at: number | null;
+}
+
+const PARTS = `
+  SELECT task, created_at, stage, part, state, started_at, ended_at FROM dibs.run_part
+  WHERE run = $1 AND task > $2 ORDER BY task LIMIT $3`;
+
+export async function inspectRun(
+  tx: Tx,
+  id: string,
+  after: number | undefined,
+  limit: number,
+): Promise<{ run: RunRecord; parts: RunPart[]; next: number | null }> {
+  const run = await knownRun(tx, id);
+  const rows = await tx.all<PartRow>(PARTS, run.id, after ?? 0, limit + 1);
+  const page = rows.slice(0, limit);
+  const pending = page.filter(({ state }) => state === null).map(({ task }) => task);
+  const tasks = new Map((await records(tx, await findMany(tx, pending))).map((task) => [task.id, task]));
+  const { pipeline, created_at: createdAt, ended_at: endedAt } = run;
+  const stages = JSON.parse(run.stages) as Stage[];
+  return {
+    run: { id, pipeline, stages, state: stateOfRun(run), createdAt, endedAt },
+    parts: page.map((row) => describe(tx, run, row, tasks)),
+    next: rows.length > limit ? page.at(-1)!.task : null,
+  };
+}
+
+function describe(tx: Tx, { pipeline }: RunRow, row: PartRow, tasks: Map<string, TaskRecord>): RunPart {
+  const { stage, created_at: createdAt } = row;
+  const id = tx.id(createdAt, row.task);
+  const told = { id, queue: stageQueue(pipeline, stage), stage, part: parsePart(row.part), createdAt };
+  if (row.state !== null)
+    return { ...told, state: row.state, startedAt: row.started_at, endedAt: row.ended_at };
+  const { state, startedAt, endedAt } = tasks.get(id)!;
+  return { ...told, state, startedAt, endedAt };
+}
+
+const DEAD = `
+  SELECT DISTINCT ON (run) run, run_part.task FROM dibs.run_part JOIN dibs.dead ON dead.task = run_part.task
+  WHERE run = ANY ($1::int8[]) ORDER BY run, part, run_part.task`;
+
+export async function endsOfRuns(tx: Tx, ids: string[]): Promise<(TaskEnd | "pending" | "missing")[]> {
+  const runs = await findRuns(tx, ids);
+  const dead = [...runs.values()].filter((run) => stateOfRun(run) === "dead").map(({ id }) => id);
+  // The first in order, of several.
+  const firsts = dead.length === 0 ? [] : await tx.all<{ run: number; task: number }>(DEAD, numbers(dead));
+  const ledgers = await ledgersOf(
+    tx,
+    firsts.map(({ task }) => task),
+  );
+  return ids.map((id) => {
+    const run = runs.get(id);
+    if (!run) return "missing";
+    const state = stateOfRun(run);
+    if (state === "running") return "pending";
+    const task = firsts.find((first) => first.run === run.id)?.task;
+    const error = state === "dead" ? ledgers.get(task!)!.at(-1)!.error : null;
+    return { id, state, result: fromColumns(run.result, run.result_bytes), error };
+  });
+}
