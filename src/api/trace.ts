@@ -57,7 +57,7 @@ export function tracePort(port: Port, kind: "PRODUCER" | "SERVER" = "PRODUCER"):
     publish: (message, options) => {
       const otel = api();
       if (!otel) return port.publish(message, options);
-      return send(otel, kind, `${message?.topic}`, [message], ([given]) => port.publish(given!, options));
+      return send(otel, kind, message?.topic, [message], ([given]) => port.publish(given!, options));
     },
   };
 }

@@ -39,7 +39,10 @@ export async function gone(
   tasks: { id: string; cancelled: boolean }[],
 ): Promise<Verbs["gone"]["out"]> {
   if (!Array.isArray(tasks)) throw invalid(`gone takes an array of tasks; got ${show(tasks)}.`);
-  const known = tasks.map(({ id, cancelled }) => ({ id: checkTaskId(id), cancelled: Boolean(cancelled) }));
+  const known = tasks.map(({ id, cancelled }) => {
+    if (typeof cancelled !== "boolean") throw invalid(`cancelled is true or false; got ${show(cancelled)}.`);
+    return { id: checkTaskId(id), cancelled };
+  });
   return context.run({ verb: "gone", tasks: known });
 }
 
