@@ -1,15 +1,34 @@
 import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
-import { checkNumber, checkObject } from "../core/options.ts";
+import { checkNumber, checkObject, checkText } from "../core/options.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
-import { END_STATES, type TravellingAttempt, type TravellingTask } from "../core/task.ts";
-import { checkBody, checkHeaders, checkTaskId, clipError } from "./check.ts";
+import {
+  type AttemptOutcome,
+  END_STATES,
+  PENDING_STATES,
+  type TravellingAttempt,
+  type TravellingResult,
+  type TravellingTask,
+} from "../core/task.ts";
+import { checkAdditions, checkBody, checkHeaders, checkStepValue, checkTaskId, clipError } from "./check.ts";
 
-const STATES: ReadonlySet<unknown> = new Set(["scheduled", "waiting", "ready", ...END_STATES]);
-const OUTCOMES: ReadonlySet<unknown> = new Set([
-  ...["done", "failed", "rejected", "lost", "timeout", "released", "cancelled"],
+const STATES: ReadonlySet<unknown> = new Set([
+  ...PENDING_STATES.filter((state) => state !== "claimed"),
+  ...END_STATES,
 ]);
+const OUTCOMES: Readonly<Record<AttemptOutcome, true>> = {
+  done: true,
+  failed: true,
+  refused: true,
+  rejected: true,
+  lost: true,
+  timeout: true,
+  released: true,
+  cancelled: true,
+  parked: true,
+};
+const KINDS: ReadonlySet<unknown> = new Set(["step", "signal", "lapsed"]);
 
 /** Of the shape of tasks on their way: what is none would fail in the engine, with all that shares its commit. */
 export function checkTravelling(tasks: TravellingTask[]): void {
@@ -28,6 +47,7 @@ export function checkTravelling(tasks: TravellingTask[]): void {
         throw invalid(`${name} is true or false; got ${show(task[name])}.`);
     checkTexts(task);
     checkTimes(task);
+    checkFlow(task);
     if (!Array.isArray(task.ledger)) throw invalid(`A ledger is an array; got ${show(task.ledger)}.`);
     task.ledger.forEach(checkAttempt);
     if (task.state === "dead" && task.ledger.length === 0)
@@ -42,6 +62,33 @@ function checkTexts({ contentType, groupKey, idempotencyKey, holdsGroup, holdsKe
       throw invalid(`${name} is a text or null; got ${show(value)}.`);
   if (holdsGroup && groupKey === null) throw invalid("What holds a group has a groupKey.");
   if (holdsKey && idempotencyKey === null) throw invalid("What holds a key has an idempotencyKey.");
+}
+
+/** What it did so far, and what it waits for. */
+function checkFlow({ state, waitsFor, feedback, steps, pending }: TravellingTask): void {
+  for (const [name, value] of Object.entries({ waitsFor, feedback }))
+    if (value !== null && typeof value !== "string")
+      throw invalid(`${name} is a text or null; got ${show(value)}.`);
+  if ((state === "parked") !== (waitsFor !== null))
+    throw invalid("What is parked, and nothing else, waits for a signal.");
+  if ((state === "verifying") !== (pending !== null))
+    throw invalid("What is verifying, and nothing else, has a pending result.");
+  if (pending !== null) checkPending(pending);
+  if (!Array.isArray(steps)) throw invalid(`steps is an array; got ${show(steps)}.`);
+  for (const step of steps) {
+    checkObject(step, "A step");
+    if (!KINDS.has(step.kind)) throw invalid(`A step is of no kind ${show(step.kind)}.`);
+    checkText(step.name, "A step's name", LIMITS.stepName);
+    checkStepValue(step.value, "What a step returned");
+  }
+}
+
+function checkPending({ worker, startedAgo, result, adds }: TravellingResult): void {
+  if (typeof worker !== "string") throw invalid(`worker is a text; got ${show(worker)}.`);
+  checkDistance(startedAgo, "startedAgo");
+  if (result !== null) checkBody(result, "A result");
+  if (!Array.isArray(adds)) throw invalid(`adds is an array; got ${show(adds)}.`);
+  if (adds.length > 0) checkAdditions(adds);
 }
 
 function checkTimes(task: TravellingTask): void {
@@ -62,7 +109,7 @@ function checkAttempt(row: TravellingAttempt): void {
   checkObject(row, "An attempt");
   for (const name of ["attempt", "startedAgo", "endedAgo"] as const) checkDistance(row[name], name);
   if (typeof row.worker !== "string") throw invalid(`worker is a text; got ${show(row.worker)}.`);
-  if (!OUTCOMES.has(row.outcome)) throw invalid(`An attempt has no outcome ${show(row.outcome)}.`);
+  if (!Object.hasOwn(OUTCOMES, row.outcome)) throw invalid(`An attempt has no outcome ${show(row.outcome)}.`);
   if (row.error === null) return;
   clipError(row.error);
   if (typeof row.error.fingerprint !== "string")
