@@ -166,8 +166,9 @@ function takeHead(
   queue: Queue,
   room: number,
   floor: Floor,
-  rows: Row[],
+  found: Row[],
 ): HeadOutcome {
+  const rows = inLine(found);
   const [first] = rows as [Row, ...Row[]];
   const [why] = first;
   if (why === "gone" || why === "busy") return why;
@@ -183,6 +184,12 @@ function takeHead(
   flow.claimed += tasks.length;
   for (const { createdAt } of tasks) flow.waitMs += tx.now - createdAt;
   return { tasks };
+}
+
+/** Their fences say the order of the line. They come in it by themselves, but for plans that begin with the tasks. */
+function inLine(rows: Row[]): Row[] {
+  const isInLine = rows.every((row, i) => i === 0 || row[1] > rows[i - 1]![1]);
+  return isInLine ? rows : rows.toSorted((a, b) => a[1] - b[1]);
 }
 
 /** What the worker gets. */
