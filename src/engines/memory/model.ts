@@ -38,6 +38,8 @@ export class Model {
   /** The ids here of tasks that came from other stores, by those they had there. */
   readonly origins = new Map<string, string>();
   departures = 0;
+  /** By kind, then by name. */
+  readonly documents = new Map<string, Map<string, ModelDocument>>();
   hint: Hint = {};
 
   constructor(store: number, reading: Reading) {
@@ -109,6 +111,11 @@ export class Model {
     if (this.listeners.size === 0) return;
     this.events.push({ n: ++this.eventSeq, event });
   }
+}
+
+export interface ModelDocument {
+  value: string;
+  dueAt: number | null;
 }
 
 export interface ModelQueue {

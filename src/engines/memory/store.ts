@@ -8,6 +8,7 @@ import { listen, prune, tend, unlisten } from "./care.ts";
 import { claim } from "./claim.ts";
 import { depart, gone } from "./depart.ts";
 import { discard, patterns, redrive } from "./dead.ts";
+import { documents, put } from "./documents.ts";
 import { ends, get, history, list, stats } from "./inspect.ts";
 import { Model } from "./model.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
@@ -65,6 +66,8 @@ const HANDLERS: Handlers = {
   rejoin: (model, op) => rejoin(model, op.session, op.fences),
   leave: (model, op) => leave(model, op.session, op.lost ?? false),
   workers: (model, op) => workers(model, op.queue),
+  put,
+  documents: (model, op) => documents(model, op.kind, op.name),
   tend,
   prune: (model, op) => prune(model, op.limit),
   stats: (model, op) => stats(model, op.queue),

@@ -342,6 +342,18 @@ export const MIGRATIONS: readonly string[] = [
   -- On its way to another store: nobody redrives or discards it.
   ALTER TABLE dibs.dead ADD COLUMN leaving bool NOT NULL DEFAULT false;
   `,
+  `
+  -- What many processes share and few change: definitions, by kind and name.
+  CREATE TABLE IF NOT EXISTS dibs.document (
+    kind  text COLLATE "C" NOT NULL,
+    name  text COLLATE "C" NOT NULL,
+    value text NOT NULL,           -- JSON
+    PRIMARY KEY (kind, name)
+  );
+  -- When somebody has to look at it again: the next firing of a schedule.
+  ALTER TABLE dibs.document ADD COLUMN due_at int8;
+  CREATE INDEX document_due ON dibs.document (due_at, kind, name) WHERE due_at IS NOT NULL;
+  `,
 ];
 
 // By reading the catalogue: to_regclass answers from a memory that is not told of others' commits within a transaction.

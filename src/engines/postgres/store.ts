@@ -19,6 +19,7 @@ import { listen, prune, tend, unlisten } from "./care.ts";
 import { claim } from "./claim.ts";
 import { depart, gone } from "./depart.ts";
 import { discard, patterns, redrive } from "./dead.ts";
+import { documents, put } from "./documents.ts";
 import { fateOf } from "./failure.ts";
 import { sendAhead } from "./foresee.ts";
 import { lockLanes } from "./lanes.ts";
@@ -71,6 +72,8 @@ const HANDLERS: Handlers = {
   rejoin: (tx, op) => rejoin(tx, op.session, op.fences),
   leave: (tx, op) => leave(tx, op.session, op.lost ?? false),
   workers: (tx, op) => workers(tx, op.queue),
+  put,
+  documents: (tx, op) => documents(tx, op.kind, op.name),
   tend,
   prune: (tx, op) => prune(tx, op.limit),
   stats: (tx, op) => stats(tx, op.queue),
@@ -86,6 +89,7 @@ const WRITES: Partial<Record<VerbName, true>> = {
   claim: true,
   settle: true,
   declare: true,
+  put: true,
   join: true,
   rejoin: true,
 };

@@ -283,6 +283,18 @@ export const MIGRATIONS: readonly string[] = [
   -- Of one that came from another store; others that failed are the head.
   ALTER TABLE waiting ADD COLUMN failures INTEGER NOT NULL DEFAULT 0;
   `,
+  `
+  -- What many processes share and few change: definitions, by kind and name.
+  CREATE TABLE IF NOT EXISTS document (
+    kind  TEXT NOT NULL,
+    name  TEXT NOT NULL,
+    value TEXT NOT NULL,           -- JSON
+    PRIMARY KEY (kind, name)
+  ) WITHOUT ROWID;
+  -- When somebody has to look at it again: the next firing of a schedule.
+  ALTER TABLE document ADD COLUMN due_at INTEGER;
+  CREATE INDEX document_due ON document (due_at, kind, name) WHERE due_at IS NOT NULL;
+  `,
 ];
 
 /** Brings the schema up to date. To be called inside a transaction: of ten processes one does it. */

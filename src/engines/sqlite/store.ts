@@ -18,6 +18,7 @@ import { listen, listenOnly, prune, tend, tendNothing, unlisten } from "./care.t
 import { claim, claimNothing } from "./claim.ts";
 import { depart, gone } from "./depart.ts";
 import { discard, patterns, redrive } from "./dead.ts";
+import { documents, put } from "./documents.ts";
 import { failureFrom } from "./failure.ts";
 import { type Durability, Journal } from "./journal.ts";
 import { whenFree } from "./lock.ts";
@@ -66,6 +67,8 @@ const HANDLERS: Handlers = {
   rejoin: (tx, op) => rejoin(tx, op.session, op.fences),
   leave: (tx, op) => leave(tx, op.session, op.lost ?? false),
   workers: (tx, op) => workers(tx, op.queue),
+  put,
+  documents: (tx, op) => documents(tx, op.kind, op.name),
   tend,
   prune: (tx, op) => prune(tx, op.limit),
   stats: (tx, op) => stats(tx, op.queue),
