@@ -1,10 +1,12 @@
 // The simulation by hand. One seed, with every step:  npm run simulate -- --seed 123
 // Many, in silence, until one fails:                  npm run simulate -- --seeds 100000 --from 1
+// Processes that fire schedules:                      npm run simulate -- --schedules --seeds 10000
 // On PostgreSQL, started for it:                      npm run simulate -- --seed 123 --engine postgres
 
 import { parseArgs } from "node:util";
 import { PostgresServer, QUICK } from "../postgres/server.ts";
 import { endSubjects } from "./postgres.ts";
+import { simulateSchedules } from "./schedules.ts";
 import { simulate, SimulationFailure } from "./simulation.ts";
 import { ENGINES, type EngineName } from "./subject.ts";
 
@@ -13,6 +15,7 @@ const { values } = parseArgs({
     seed: { type: "string" },
     seeds: { type: "string" },
     from: { type: "string" },
+    schedules: { type: "boolean", default: false },
     engine: { type: "string", default: "sqlite" },
   },
 });
@@ -27,7 +30,7 @@ if (server) process.env["DIBS_TEST_POSTGRES"] = server.url;
 
 try {
   if (values.seed !== undefined) {
-    await simulate({ seed: Number(values.seed), engine, trace: (line) => console.log(line) });
+    await runOne({ seed: Number(values.seed), engine, trace: (line) => console.log(line) });
   } else await runMany(Number(values.from ?? 1), Number(values.seeds ?? 10_000));
 } catch (error) {
   if (!(error instanceof SimulationFailure)) throw error;
@@ -38,17 +41,23 @@ try {
   await server?.remove();
 }
 
+/** Answers how many operations, or firings, there were. */
+async function runOne(options: { seed: number; engine: EngineName; trace?: (line: string) => void }) {
+  if (values.schedules) return (await simulateSchedules(options)).fired;
+  return (await simulate(options)).operations;
+}
+
 async function runMany(from: number, count: number): Promise<void> {
   const started = performance.now();
   let operations = 0;
   for (let seed = from; seed < from + count; seed++) {
-    operations += (await simulate({ seed, engine })).operations;
+    operations += await runOne({ seed, engine });
     if ((seed - from + 1) % (engine === "postgres" ? 50 : 1_000) === 0) report(seed - from + 1);
   }
   report(count);
 
   function report(done: number): void {
     const seconds = (performance.now() - started) / 1_000;
-    console.log(`${done} seeds, ${operations} operations, ${(done / seconds).toFixed(0)} seeds/s`);
+    console.log(`${done} seeds, ${operations} ${values.schedules ? "firings" : "operations"}, ${(done / seconds).toFixed(0)} seeds/s`);
   }
 }

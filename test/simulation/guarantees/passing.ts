@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Notice, Op, Outcome } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import type { Books, Entry } from "./books.ts";
+import { checkDue } from "./putting.ts";
 import { endClaim } from "./settling.ts";
 import type { Change, Turn } from "./turn.ts";
 import { check } from "./violation.ts";
@@ -32,6 +33,7 @@ export function checkTend(turn: Turn, outcome: Outcome<"tend">): void {
   for (const [id, session] of books.sessions) {
     if (!books.isAlive(session) && books.heldBy(id).length === 0) endSession(books, id);
   }
+  checkDue(books, outcome);
   checkNext(turn, answer<"tend">(outcome).next);
 }
 
@@ -80,6 +82,7 @@ function checkNext(turn: Turn, next: number | null): void {
       times.push(books.sessions.get(entry.holder.session)!.beatAt + entry.holder.lease - books.awake);
     }
   }
+  for (const { dueAt: at } of books.documents.values()) if (at !== null) times.push(at - books.now);
   const first = Math.min(...times.filter((time) => time > 0));
   check(
     first === Infinity || (next !== null && next <= first),

@@ -16,6 +16,7 @@ import { checkClaim } from "./claiming.ts";
 import { close } from "./closing.ts";
 import { checkBeat, checkLeave, checkReconcile, checkRejoin, checkTend } from "./passing.ts";
 import { checkPublish, checkSubscribe, checkSubscriptions, checkUnsubscribe } from "./publishing.ts";
+import { checkDocuments, checkPut } from "./putting.ts";
 import { checkDiscard, checkDrop, checkPrune, checkPurge, checkRedrive } from "./removing.ts";
 import { checkFence, checkSettle } from "./settling.ts";
 import { EMPTY, type Snapshot, takeSnapshot } from "./snapshot.ts";
@@ -69,6 +70,7 @@ export class Watch {
       );
     }
     if (op.verb === "subscriptions") checkSubscriptions(books, op, outcome as Outcome<"subscriptions">);
+    if (op.verb === "documents") checkDocuments(books, op, outcome as Outcome<"documents">);
     if (op.verb === "get")
       check("ok" in outcome === books.entries.has(op.id), `get answered ${JSON.stringify(outcome)}`);
     if (op.verb === "ends") {
@@ -186,6 +188,8 @@ const JUDGES: Judges = {
   rejoin: checkRejoin,
   leave: checkLeave,
   reconcile: checkReconcile,
+  put: checkPut,
+  documents: nothing,
   tend: (turn, _, outcome) => checkTend(turn, outcome),
   depart: nothing,
   arrive: nothing,
