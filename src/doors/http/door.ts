@@ -7,6 +7,7 @@ import { type App, type Env, refuseInvalid } from "./define.ts";
 import { describePage } from "./page.ts";
 import { NotFound, type Problem, problemOf } from "./problem.ts";
 import { queues } from "./queues.ts";
+import { schedules } from "./schedules.ts";
 import { tasks } from "./tasks.ts";
 
 export interface HttpDoor {
@@ -29,6 +30,7 @@ export function createHttpDoor(options: { maxBody: number; onFailure: (error: un
   queues(app);
   tasks(app);
   claims(app);
+  schedules(app);
   events(app);
   describe(app);
   return app;
