@@ -5,6 +5,7 @@ export { type Dibs, type QueueInfo, type WorkerSummary } from "./api/dibs.ts";
 export { move, type Moved, type MovedQueue, type MoveOptions } from "./api/move.ts";
 export { open, type OpenOptions } from "./api/open.ts";
 export { type ClaimOptions, type Queue } from "./api/queue.ts";
+export { type Schedule, type ScheduleInfo, type ScheduleTask, type ScheduleTimes } from "./api/schedule.ts";
 export {
   type SubscribeOptions,
   type Subscription,
@@ -21,6 +22,7 @@ export { ClaimLostError, DibsError, type ErrorCode } from "./core/errors.ts";
 export { type DibsEvent } from "./core/events.ts";
 export { type Logger } from "./core/logger.ts";
 export { type QueuePolicy, type QueuePolicyOptions } from "./core/policy.ts";
+export { PLANNED_HEADER, SCHEDULE_HEADER } from "./core/schedule.ts";
 export { type AttemptOutcome, type QueueStats, type TaskState } from "./core/task.ts";
 export { type Claim } from "./worker/claim.ts";
 export { type StopOptions, type WorkBatchOptions, type WorkOptions } from "./worker/options.ts";

@@ -7,6 +7,7 @@ import * as dibs from "../../src/index.ts";
 import { DeadLetters } from "../../src/api/dead-letters.ts";
 import { Dibs } from "../../src/api/dibs.ts";
 import { Queue } from "../../src/api/queue.ts";
+import { Schedule } from "../../src/api/schedule.ts";
 import { Subscription } from "../../src/api/subscription.ts";
 import { Topic } from "../../src/api/topic.ts";
 import { AddedTaskHandle, TaskHandle } from "../../src/api/task-handle.ts";
@@ -29,6 +30,7 @@ const INTERNAL = [
   "isAckedWithin",
   "abort",
   "declare",
+  "declareIfNeeded",
   "prepare",
   "prepareMessage",
 ];
@@ -40,6 +42,7 @@ const held = {
   Queue,
   Topic,
   Subscription,
+  Schedule,
   DeadLetters,
   TaskHandle,
   AddedTaskHandle,
