@@ -11,6 +11,7 @@ import {
   type ScheduleRecord,
 } from "../core/schedule.ts";
 import { show } from "../core/show.ts";
+import type { AddTarget } from "../worker/claim.ts";
 import { type AddOptions, parseAddOptions } from "./add-options.ts";
 import type { QueueDefinition } from "./definition.ts";
 import { type Owner, Queue } from "./queue.ts";
@@ -38,7 +39,7 @@ export type ScheduleTimes = (
 
 /** What: the task that each firing adds. */
 export interface ScheduleTask<In = unknown> extends Omit<AddOptions, "runAt" | "idempotencyKey" | "tx"> {
-  queue: string | Queue<In, never, never> | QueueDefinition<In, never, never>;
+  queue: string | AddTarget<In, AddOptions> | QueueDefinition<In, unknown, unknown>;
   /** null unless set. */
   data?: In | undefined;
 }
@@ -116,10 +117,11 @@ export class Schedule {
 }
 
 function queueOf(owner: Owner, target: ScheduleTask["queue"]): Queue {
-  if (target instanceof Queue) return target as unknown as Queue;
+  if (target instanceof Queue) return target;
   if (typeof target === "string") return new Queue(owner, target);
   checkObject(target, "The queue of a schedule");
-  return new Queue(owner, target.name, target.options);
+  if ("options" in target) return new Queue(owner, target.name, target.options);
+  throw invalid(`A schedule takes the name of a queue, its handle or its definition; got ${show(target)}.`);
 }
 
 export function describe({ task, next, lastAt, createdAt, ...rest }: ScheduleRecord): ScheduleInfo {

@@ -26,6 +26,7 @@ const SAYS: Record<string, RegExp> = {
   hello: /^sent to ada@example\.com on attempt 1\n$/,
   idempotency: /charged once: 1999 cents\n/,
   results: /12 squared is 144\n.*by another process\n/,
+  schedule: /the next report is planned for .*\n\d ticks, each once\nnightly\nticks, paused\n/,
   schema: /user 15; the first result was refused/,
 };
 
