@@ -12,9 +12,9 @@ export type Timing = { cron: string; tz: string } | { every: number };
 /** The moments of a timing. They are a rule of the timing alone: every process reckons the same ones. */
 export interface Moments {
   /** The first one later than `at`; null where there is none. */
-  after(at: number): number | null;
+  after: (at: number) => number | null;
   /** The last `count` up to and with `at`, the earliest first. */
-  upTo(at: number, count: number): number[];
+  upTo: (at: number, count: number) => number[];
 }
 
 export const UTC = "UTC";
@@ -54,7 +54,7 @@ function calendarMoments(pattern: string, timezone: string): Moments {
       cron
         .previousRuns(count, new Date((Math.floor(at / SECOND_MS) + 1) * SECOND_MS))
         .map((date) => date.getTime())
-        .reverse(),
+        .toReversed(),
   };
 }
 
@@ -76,8 +76,7 @@ function parsed(pattern: string, timezone: string): Cron {
 export function checkTimeZone(tz: unknown): string {
   if (typeof tz === "string" && tz.length > 0) {
     try {
-      new Intl.DateTimeFormat("en", { timeZone: tz });
-      return tz;
+      if (Intl.DateTimeFormat("en", { timeZone: tz })) return tz;
     } catch {
       // Said below, in words of ours.
     }

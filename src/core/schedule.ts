@@ -108,9 +108,7 @@ export function parseTiming(options: TimingOptions): Timing & { missed: Missed }
 }
 
 export function timingOf(definition: Timing): Timing {
-  return "cron" in definition
-    ? { cron: definition.cron, tz: definition.tz }
-    : { every: definition.every };
+  return "cron" in definition ? { cron: definition.cron, tz: definition.tz } : { every: definition.every };
 }
 
 /**
@@ -126,8 +124,7 @@ export function define(
   const declared = JSON.stringify(definition);
   if (before && !force && before.declared === declared) return undefined;
   const keepsTime =
-    before !== null &&
-    JSON.stringify(timingOf(before.definition)) === JSON.stringify(timingOf(definition));
+    before !== null && JSON.stringify(timingOf(before.definition)) === JSON.stringify(timingOf(definition));
   const state: ScheduleState = {
     definition,
     declared: force ? (before?.declared ?? null) : declared,

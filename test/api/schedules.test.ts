@@ -7,7 +7,10 @@ import { openStore, STORES, type StoreName } from "../stores.ts";
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
-async function setUp(store: StoreName, at = "2026-01-01T00:00:00Z"): Promise<{ dibs: Dibs; clock: ManualClock }> {
+async function setUp(
+  store: StoreName,
+  at = "2026-01-01T00:00:00Z",
+): Promise<{ dibs: Dibs; clock: ManualClock }> {
   const clock = new ManualClock(new Date(at));
   return { dibs: await openStore(store, { clock }), clock };
 }
@@ -27,7 +30,11 @@ describe.each(STORES)("on %s", (store) => {
   test("a schedule adds its task, with its options and who it is of", async () => {
     const { dibs, clock } = await setUp(store);
     const when = { cron: "0 3 * * *", tz: "Europe/London" };
-    const nightly = dibs.schedule("nightly", when, { queue: "reports", data: { kind: "sales" }, priority: 7 });
+    const nightly = dibs.schedule("nightly", when, {
+      queue: "reports",
+      data: { kind: "sales" },
+      priority: 7,
+    });
     await nightly.ready;
     expect(await nightly.info()).toMatchObject({
       ...{ name: "nightly", cron: "0 3 * * *", tz: "Europe/London", every: null, missed: "once" },

@@ -258,9 +258,9 @@ describe("schedules over HTTP", () => {
     expect(await ask("POST", "/v1/schedules/nightly/pause")).toMatchObject({ status: 204 });
     expect(await ask("GET", "/v1/schedules/nightly")).toMatchObject({ body: { paused: true, next: [] } });
     expect(await ask("POST", "/v1/schedules/nightly/resume")).toMatchObject({ status: 204 });
-    expect(await ask("PUT", "/v1/schedules/nightly", { every: "10m", task: { queue: "reports" } })).toMatchObject(
-      { body: { cron: null, every: 600_000, task: { queue: "reports", data: null } } },
-    );
+    expect(
+      await ask("PUT", "/v1/schedules/nightly", { every: "10m", task: { queue: "reports" } }),
+    ).toMatchObject({ body: { cron: null, every: 600_000, task: { queue: "reports", data: null } } });
     expect(await ask("DELETE", "/v1/schedules/nightly")).toMatchObject({ status: 204 });
     expect(await ask("GET", "/v1/schedules/nightly")).toMatchObject({ status: 404, type: PROBLEM });
   });

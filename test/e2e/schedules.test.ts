@@ -7,7 +7,7 @@ import { type Stage, test } from "./harness/stage.ts";
 const ROUNDS = 5;
 
 describe.concurrent("a schedule that several processes see to", () => {
-  test("fires each time once, while they are killed and started", async ({ stage }) => {
+  test("fires each time once, while they are killed and started", { timeout: 60_000 }, async ({ stage }) => {
     await define(stage, "all");
     const idlers = await Promise.all([1, 2, 3].map(() => startIdler(stage)));
     for (let round = 0; round < ROUNDS; round++) {

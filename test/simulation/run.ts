@@ -58,6 +58,8 @@ async function runMany(from: number, count: number): Promise<void> {
 
   function report(done: number): void {
     const seconds = (performance.now() - started) / 1_000;
-    console.log(`${done} seeds, ${operations} ${values.schedules ? "firings" : "operations"}, ${(done / seconds).toFixed(0)} seeds/s`);
+    console.log(
+      `${done} seeds, ${operations} ${values.schedules ? "firings" : "operations"}, ${(done / seconds).toFixed(0)} seeds/s`,
+    );
   }
 }

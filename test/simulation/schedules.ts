@@ -137,7 +137,8 @@ class ScheduleSimulation {
       case "crash":
         this.#note("the machine's processes die");
         for (const each of this.#processes) each.length = 0;
-        return void (await this.#subject.crash(this.#machine.read()));
+        await this.#subject.crash(this.#machine.read());
+        return;
       case "lose":
         return this.#dieWithin(process);
     }
@@ -274,7 +275,8 @@ class ScheduleSimulation {
     const { missed } = state.definition;
     const due = momentsBetween(state, since, now);
     const stranger = fired.find((at) => !due.includes(at));
-    if (stranger !== undefined) throw new Error(`${name} was fired for ${stranger}, which is none of its times`);
+    if (stranger !== undefined)
+      throw new Error(`${name} was fired for ${stranger}, which is none of its times`);
     if (missed === "all") {
       const wanted = isOpen ? due : due.slice(0, fired.length);
       if (fired.join() !== wanted.join())

@@ -12,11 +12,7 @@ const AGAIN_MS = 5_000;
  * schedule still is what it was when it was found due: of all processes that try, one does it, and one that dies has
  * done it or has not. Answers whether there may be more to do at once.
  */
-export async function fireDue(
-  context: Context,
-  due: readonly DueDocument[],
-  now: number,
-): Promise<boolean> {
+export async function fireDue(context: Context, due: readonly DueDocument[], now: number): Promise<boolean> {
   const schedules = due.filter(({ kind }) => kind === SCHEDULE_KIND);
   await Promise.all(schedules.map((document) => fireOne(context, document, now)));
   return schedules.length > 0;

@@ -56,7 +56,7 @@ export function schedules(app: App): void {
       ...{ params: ofSchedule, answer: record },
     },
     async ({ port, params }) => {
-      const [found] = await port.schedules(params["name"]!);
+      const [found] = await port.schedules(params["name"]);
       if (!found) throw new NotFound("GET", `/v1/schedules/${String(params["name"])}`);
       return shown(found);
     },

@@ -348,12 +348,12 @@ function refusing(start: Start): void {
       ["no task", { every: MINUTE, task: null }, "task"],
       ["a task without a queue", { every: MINUTE, task: { data: "" } }, "queue"],
       ["a payload that is no text", { every: MINUTE, task: { queue: QUEUE, data: 7 } }, "payload"],
+      ["a key", { every: MINUTE, task: { queue: QUEUE, data: "", idempotencyKey: "k" } }, "idempotencyKey"],
       [
-        "a key",
-        { every: MINUTE, task: { queue: QUEUE, data: "", idempotencyKey: "k" } },
-        "idempotencyKey",
+        "a payload beyond all bounds",
+        { every: MINUTE, task: { queue: QUEUE, data: "x".repeat(1 << 20) } },
+        "bytes",
       ],
-      ["a payload beyond all bounds", { every: MINUTE, task: { queue: QUEUE, data: "x".repeat(1 << 20) } }, "bytes"],
     ];
     test.each(bad)("one is refused for %s", async (_, fields, word) => {
       const { port } = together();

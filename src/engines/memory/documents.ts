@@ -27,9 +27,7 @@ export function documents(model: Model, kind: string, name: string | undefined):
 /** Those whose time has come, and how long until that of the next. */
 export function dueDocuments(model: Model): { due: DueDocument[]; next: number | null } {
   const timed = [...model.documents].flatMap(([kind, ofKind]) =>
-    [...ofKind].flatMap(([name, { value, dueAt }]) =>
-      dueAt === null ? [] : [{ kind, name, value, dueAt }],
-    ),
+    [...ofKind].flatMap(([name, { value, dueAt }]) => (dueAt === null ? [] : [{ kind, name, value, dueAt }])),
   );
   timed.sort((a, b) => a.dueAt - b.dueAt || (`${a.kind} ${a.name}` < `${b.kind} ${b.name}` ? -1 : 1));
   const next = timed.find(({ dueAt }) => dueAt > model.now);
