@@ -7,7 +7,7 @@ import { parseArgs } from "node:util";
 import { PostgresServer, QUICK } from "../postgres/server.ts";
 import { endSubjects } from "./postgres.ts";
 import { simulateSchedules } from "./schedules.ts";
-import { simulate, SimulationFailure } from "./simulation.ts";
+import { simulate } from "./simulation.ts";
 import { ENGINES, type EngineName } from "./subject.ts";
 
 const { values } = parseArgs({
@@ -33,8 +33,8 @@ try {
     await runOne({ seed: Number(values.seed), engine, trace: (line) => console.log(line) });
   } else await runMany(Number(values.from ?? 1), Number(values.seeds ?? 10_000));
 } catch (error) {
-  if (!(error instanceof SimulationFailure)) throw error;
-  console.error(error.message);
+  if ((error as Error).name !== "SimulationFailure") throw error;
+  console.error((error as Error).message);
   process.exitCode = 1;
 } finally {
   await endSubjects();

@@ -44,11 +44,10 @@ export async function simulateSchedules(options: ScheduleSimulationOptions): Pro
   } catch (error) {
     const { seed, engine = "sqlite" } = options;
     const steps = simulation.steps.slice(-LAST_STEPS).map((step) => `  ${step}`);
-    throw new Error(
+    const message =
       `seed ${seed}: ${(error as Error).stack}\n\nThe last steps:\n${steps.join("\n")}\n\n` +
-        `Replay: npm run simulate -- --schedules --seed ${seed} --engine ${engine}`,
-      { cause: error },
-    );
+      `Replay: npm run simulate -- --schedules --seed ${seed} --engine ${engine}`;
+    throw Object.assign(new Error(message, { cause: error }), { name: "SimulationFailure" });
   } finally {
     await simulation.end();
   }
