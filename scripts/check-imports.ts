@@ -20,6 +20,8 @@ interface Row {
 /** A file's row is the most exact one: its own path before its folder, its folder before `engines/*`. */
 const TABLE: Record<string, Row> = {
   core: { folders: [], node: false, types: ["@standard-schema/spec"] },
+  // Cron and time zones: what producers, brokers and doors check and reckon by the same rule.
+  "core/calendar.ts": { folders: [], node: false, packages: ["croner"] },
   engine: { folders: ["core"], node: true },
   "engine/conformance": {
     folders: ["core", "engine", "testing"],

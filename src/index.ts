@@ -21,6 +21,7 @@ export {
   type RunStatus,
   type StageStatus,
 } from "./api/run-handle.ts";
+export { type Schedule, type ScheduleInfo, type ScheduleTask, type ScheduleTimes } from "./api/schedule.ts";
 export {
   type SubscribeOptions,
   type Subscription,
@@ -39,6 +40,7 @@ export { type DibsEvent } from "./core/events.ts";
 export { type Logger } from "./core/logger.ts";
 export { type QueuePolicy, type QueuePolicyOptions } from "./core/policy.ts";
 export { type RunPlace, type RunState, type Stage } from "./core/run.ts";
+export { PLANNED_HEADER, SCHEDULE_HEADER } from "./core/schedule.ts";
 export { type AttemptOutcome, type QueueStats, type TaskState } from "./core/task.ts";
 export { type Claim } from "./worker/claim.ts";
 export { type StopOptions, type WorkBatchOptions, type WorkOptions } from "./worker/options.ts";

@@ -21,6 +21,7 @@ import {
   type SubscriptionOptions,
   splitSubscribe,
 } from "./subscription.ts";
+import { describe, Schedule, type ScheduleInfo, type ScheduleTask, type ScheduleTimes } from "./schedule.ts";
 import { traceHandler } from "./trace.ts";
 import { Topic } from "./topic.ts";
 import type { TopicDefinition, TopicOptions } from "./topic-definition.ts";
@@ -44,6 +45,8 @@ export class Dibs implements Owner, AsyncDisposable {
   readonly #workers = new Set<Worker>();
   readonly #listening = new Set<AbortController>();
   readonly #keepAlive = new KeepAlive();
+  /** Definitions on their way to the store. */
+  readonly #defining = new Set<Promise<void>>();
   #closing: Promise<void> | undefined;
 
   /** @internal Made by open(). */
@@ -112,6 +115,33 @@ export class Dibs implements Owner, AsyncDisposable {
   /** A run of any pipeline. */
   run<Result = unknown>(id: string): RunHandle<Result> {
     return new RunHandle(this.port, id);
+  }
+
+  /**
+   * Adds a task time and again: `when` says at which times, `what` which task. Kept in the store, and fired by whoever has
+   * it open, once each. The same definition again changes nothing; another one takes its place. With the name alone: the
+   * one that is there.
+   */
+  schedule(name: string): Schedule;
+  schedule<In = unknown>(name: string, when: ScheduleTimes, what: ScheduleTask<In>): Schedule;
+  schedule(name: string, when?: ScheduleTimes, what?: ScheduleTask): Schedule {
+    if ((when === undefined) !== (what === undefined)) {
+      throw invalid(`schedule() takes when, as in { every: "10m" }, and what, as in { queue: "reports" }.`);
+    }
+    const schedule = new Schedule(this, name, when, what);
+    const { ready } = schedule;
+    this.#defining.add(ready);
+    const over = (): unknown => this.#defining.delete(ready);
+    ready.then(over, (error: unknown) => {
+      over();
+      // Whoever does not await it learns of it from the log.
+      this.#logger.error(`Schedule ${name} could not be defined: ${(error as Error).message}`);
+    });
+    return schedule;
+  }
+
+  async schedules(): Promise<ScheduleInfo[]> {
+    return (await this.port.schedules()).map(describe);
   }
 
   task<Result = unknown>(id: string): TaskHandle<Result> {
@@ -208,6 +238,7 @@ export class Dibs implements Owner, AsyncDisposable {
     this.#closing ??= (async () => {
       await Promise.all([...this.#workers].map((worker) => worker.stop()));
       for (const listening of this.#listening) listening.abort();
+      await Promise.allSettled(this.#defining);
       await this.port.close();
     })();
     return this.#closing;

@@ -100,6 +100,11 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
     return this.#declared;
   }
 
+  /** @internal The same, for whoever adds by another way; a queue without a policy is made by its first task. */
+  async declareIfNeeded(): Promise<void> {
+    if (this.#lifecycle.isNeeded(this.#options.policy)) await this.declare();
+  }
+
   async #sendPolicy(): Promise<void> {
     try {
       await this.#lifecycle.declare(this.#options.policy);

@@ -14,11 +14,13 @@ import type { Context } from "./context.ts";
 import { Bell, events, makesEvents } from "./events.ts";
 import { Gatherer } from "./gather.ts";
 import { extend, progress, step } from "./hold.ts";
+import { fireDue } from "./housekeeping/fire.ts";
 import { Keeper } from "./housekeeping/keeper.ts";
 import { arrive, byAnyId, depart, gone } from "./move.ts";
 import { declare, drop, pause, purge } from "./queues.ts";
 import { Results } from "./results.ts";
 import { cancelRun, definePipeline, pipelines, run as inspectRun } from "./runs.ts";
+import { pauseSchedule, schedule, schedules, unschedule } from "./schedules.ts";
 import { Sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { signal } from "./signal.ts";
@@ -64,6 +66,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
       runResults.look();
     },
     () => line.wakeAny(LOOK_WHEN_DUE),
+    (due, now) => fireDue(context, due, now),
   );
   const context: Context = {
     clock,
@@ -120,6 +123,10 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     unsubscribe: (pattern, group) => unsubscribe(context, pattern, group),
     subscriptions: (topic) => subscriptions(context, topic),
     publish: (message, within) => publish(context, message, within),
+    schedule: (name, definition, how) => schedule(context, name, definition, how),
+    pauseSchedule: (name, paused) => pauseSchedule(context, name, paused),
+    unschedule: (name) => unschedule(context, name),
+    schedules: (name) => schedules(context, name),
     add: (tasks, within) => add(context, tasks, within),
     claim: (wish) => claim(context, line, wish),
     settle: (held, word, within) => settle(context, held, word, within),

@@ -17,6 +17,14 @@ export type TaskEventType =
   | "task.redriven"
   | "task.progress";
 
+export type ScheduleEventType =
+  | "schedule.created"
+  | "schedule.updated"
+  | "schedule.paused"
+  | "schedule.resumed"
+  | "schedule.fired"
+  | "schedule.deleted";
+
 export type DibsEvent =
   | {
       type: TaskEventType;
@@ -46,5 +54,6 @@ export type DibsEvent =
       pattern: string;
       group: string;
     }
+  | { type: ScheduleEventType; at: number; queue: string; schedule: string }
   | { type: "worker.joined" | "worker.left" | "worker.lost"; at: number; worker: string; detail?: string }
   | { type: "gap"; at: number; missed: number };

@@ -22,6 +22,8 @@ export const LIMITS = {
   gatheredBytes: 16 * 1024 * 1024,
   /** Headers of one task, as JSON. */
   headerBytes: 16 * 1024,
+  /** A schedule with its task, as JSON. */
+  scheduleBytes: 1024 * 1024,
   /** What is kept of an error; the rest is cut off. */
   errorMessage: 8 * 1024,
   errorStack: 16 * 1024,

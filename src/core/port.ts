@@ -2,6 +2,7 @@ import type { Clock } from "./clock.ts";
 import type { DibsEvent } from "./events.ts";
 import type { QueuePolicy } from "./policy.ts";
 import type { RunPart, RunRecord, RunState, Stage } from "./run.ts";
+import type { ScheduleDefinition, ScheduleRecord } from "./schedule.ts";
 import type { Verified } from "./verification.ts";
 import type {
   AddedTask,
@@ -48,6 +49,21 @@ export interface Port {
   unsubscribe(pattern: string, group: string): Promise<boolean>;
   subscriptions(topic?: string): Promise<SubscriptionRecord[]>;
   publish(message: NewMessage, options?: WithinOptions): Promise<AddedTask[]>;
+
+  /**
+   * Makes the schedule, or lays the definition over it. Skipped when the same definition was the last one declared, so that
+   * a restart neither plans anew nor undoes what an operator changed since; `force` is that operator.
+   */
+  schedule(
+    name: string,
+    definition: ScheduleDefinition,
+    options?: { force?: boolean },
+  ): Promise<ScheduleRecord>;
+  /** While it is paused nothing fires, and nothing is missed. */
+  pauseSchedule(name: string, paused: boolean): Promise<void>;
+  /** Answers whether there was one. The tasks it has added stay. */
+  unschedule(name: string): Promise<boolean>;
+  schedules(name?: string): Promise<ScheduleRecord[]>;
 
   add(tasks: NewTask[], options?: WithinOptions): Promise<AddedTask[]>;
   claim(wish: ClaimWish): Promise<ClaimResult>;

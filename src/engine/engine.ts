@@ -1,6 +1,6 @@
 import type { Reading } from "../core/clock.ts";
 import type { ErrorData } from "../core/errors.ts";
-import type { DibsEvent } from "../core/events.ts";
+import type { DibsEvent, ScheduleEventType } from "../core/events.ts";
 import type { QueuePolicy } from "../core/policy.ts";
 import type { RunPart, RunRecord, RunState } from "../core/run.ts";
 import type { Verified } from "../core/verification.ts";
@@ -211,12 +211,6 @@ export interface Verbs {
    */
   cancelRun: Verb<{ id: string }, { state: RunState }>;
 
-  // ── Small documents ─────────────────────────────────────────────────────────────────────────────────────
-  /** What many processes share and few change, by kind and name; null removes it. Answers what was there before. */
-  put: Verb<{ kind: string; name: string; value: string | null }, { before: string | null }>;
-  /** By name. */
-  documents: Verb<{ kind: string; name?: string }, { name: string; value: string }[]>;
-
   // ── Dead letters ────────────────────────────────────────────────────────────────────────────────────────
   patterns: Verb<{ queue: string; by: PatternKey; limit: number }, DeadPattern[]>;
   /**
@@ -269,12 +263,24 @@ export interface Verbs {
   leave: Verb<{ session: number; lost?: boolean }, { released: number }>;
   workers: Verb<{ queue?: string }, WorkerRecord[]>;
 
+  // ── Small documents ─────────────────────────────────────────────────────────────────────────────────────
+  /**
+   * What many processes share and few change, by kind and name; null removes it. Answers what was there before. With
+   * `expect` it happens only where that is what was there (null: nothing), and otherwise nothing of it does: of all who
+   * saw the same document one changes it. `adds` commit with it, or not at all.
+   */
+  put: Verb<DocumentChange, { before: string | null }>;
+  /** By name. */
+  documents: Verb<{ kind: string; name?: string }, { name: string; value: string }[]>;
+
   // ── Care ────────────────────────────────────────────────────────────────────────────────────────────────
   /**
    * Deals with a bounded amount of what time brings: expired leases, due tasks, time-to-live.
    * `next`: milliseconds until there is something to do, 0 when some is left; null when nothing is known.
+   * `due`: documents whose time has come, a bounded number. They stay so until they are put again: what is to happen with
+   * them the engine does not know.
    */
-  tend: Verb<Record<never, never>, { next: number | null }>;
+  tend: Verb<Record<never, never>, { next: number | null; now: number; due: DueDocument[] }>;
   /** Removes up to `limit` ended tasks past their retention, as many runs, and forgets keys, events and rates out of date. */
   prune: Verb<{ limit: number }, { removed: number; more: boolean }>;
   stats: Verb<{ queue: string }, QueueStats>;
@@ -310,6 +316,24 @@ export interface ClaimOutcome {
   more: boolean;
 }
 
+export interface DocumentChange {
+  kind: string;
+  name: string;
+  value: string | null;
+  expect?: string | null;
+  /** When `tend` is to hand it out, by the engine's clock; never unless set. */
+  dueAt?: number;
+  adds?: Addition[];
+  /** To be announced where it happens. */
+  event?: { type: ScheduleEventType; queue: string; schedule: string };
+}
+
+export interface DueDocument {
+  kind: string;
+  name: string;
+  value: string;
+}
+
 export interface QueueRecord {
   name: string;
   policy: QueuePolicy;
@@ -323,6 +347,8 @@ export const BOUNDS = {
   commit: 2_000,
   /** Expired, due or outlived tasks that one call deals with, of each kind. */
   sweep: 1_000,
+  /** Documents that one call hands out because their time has come. */
+  due: 16,
   /** Retried tasks that a claim looks at to find those it may take. */
   retryLook: 32,
   /** Events kept for listeners that lag. */

@@ -32,6 +32,10 @@ export const VERBS: Record<WireVerb, Traits> = {
   unsubscribe: { args: 2, again: "never" },
   subscriptions: { args: 1, again: "safe", reads: true },
   publish: { args: 1, again: ([message]) => hasKey(message) },
+  schedule: { args: 3, again: "safe" },
+  pauseSchedule: { args: 2, again: "safe" },
+  unschedule: { args: 1, again: "never" },
+  schedules: { args: 1, again: "safe", reads: true },
   // What an unanswered one brought goes back before it is asked again: a worker's by rejoining, others by their lease.
   claim: { args: 1, again: "safe" },
   settle: { args: 2, again: "ledger" },

@@ -78,6 +78,15 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     if (!isTheirs("work")) grant.need(["add"], queues.slice(0, 1));
   };
 
+  /** A schedule stands where the queue does that it adds to. One that is not there is nobody's. */
+  const needForSchedule = async (kinds: Kind[], name: string, audited?: string): Promise<void> => {
+    const [found] = await port.schedules(name);
+    if (!found) return;
+    if (!kinds.some((kind) => grant.allowsAll(kind))) grant.need(kinds, [found.task.queue]);
+    if (audited !== undefined)
+      audit({ by: grant.name, verb: audited, queue: `${found.task.queue} by schedule ${name}` });
+  };
+
   /** What is of no shape at all is the port's to refuse. */
   const needForAdds = (adds: unknown, placeOf: (add: Added) => unknown): void => {
     if (Array.isArray(adds))
@@ -151,6 +160,23 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       needForAdds([message], topicOf);
       return port.publish(message, options);
     },
+    schedule: async (name, definition, options) => {
+      const queue: unknown = (definition as Partial<typeof definition> | null)?.task?.queue;
+      if (options?.force) admin("schedule", String(queue));
+      else grant.need(["add"], [queue]);
+      // One that adds to another queue is not theirs to replace.
+      if (!grant.allowsAll("add")) await needForSchedule(["add"], name);
+      return port.schedule(name, definition, options);
+    },
+    pauseSchedule: async (name, paused) => {
+      await needForSchedule(["admin"], name, paused ? "pause" : "resume");
+      return port.pauseSchedule(name, paused);
+    },
+    unschedule: async (name) => {
+      await needForSchedule(["admin"], name, "unschedule");
+      return port.unschedule(name);
+    },
+    schedules: async (name) => visible(await port.schedules(name), ({ task }) => [task.queue]),
     claim: async (wish: ClaimWish) => {
       grant.need(["work"], wish.queues);
       const result = await port.claim(wish);

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { Keeper } from "../../src/broker/housekeeping/keeper.ts";
 import { DibsError } from "../../src/core/errors.ts";
+import type { DueDocument } from "../../src/engine/engine.ts";
 import { ManualClock } from "../../src/testing/manual-clock.ts";
 
 /** A keeper over a store that says when the next thing is due. */
@@ -8,6 +9,9 @@ function makeKeeper(answers: (number | null | "fails")[] = []) {
   const clock = new ManualClock();
   const tended: number[] = [];
   const pruned: number[] = [];
+  const due: DueDocument[] = [];
+  const fired: string[] = [];
+  const start = clock.read().wall;
   let polls = 0;
   let looks = 0;
   let meanwhile = (): void => {};
@@ -21,7 +25,7 @@ function makeKeeper(answers: (number | null | "fails")[] = []) {
     meanwhile();
     meanwhile = () => {};
     if (next === "fails") throw new DibsError("UNAVAILABLE", "busy");
-    return { next } as never;
+    return { next, now: clock.read().wall, due: due.splice(0) } as never;
   };
   const keeper = new Keeper(
     run,
@@ -29,9 +33,13 @@ function makeKeeper(answers: (number | null | "fails")[] = []) {
     2_000,
     () => polls++,
     () => looks++,
+    async (documents, now) => {
+      fired.push(...documents.map(({ name }) => `${name} at ${now - start}`));
+      return true;
+    },
   );
   const whileTending = (fn: () => void): void => void (meanwhile = fn);
-  return { keeper, clock, tended, pruned, polls: () => polls, looks: () => looks, whileTending };
+  return { keeper, clock, tended, pruned, due, fired, polls: () => polls, looks: () => looks, whileTending };
 }
 
 test("looks after the store every two seconds", async () => {
@@ -92,4 +100,12 @@ test("stops when it is closed", async () => {
   keeper.expect(10);
   await clock.advance(10_000);
   expect(tended).toEqual([]);
+});
+
+test("fires what is due, and looks again at once", async () => {
+  const { clock, tended, due, fired } = makeKeeper();
+  due.push({ kind: "schedule", name: "nightly", value: "{}" });
+  await clock.advance(3_000);
+  expect(fired).toEqual(["nightly at 2000"]);
+  expect(tended).toEqual([2_000, 2_000]);
 });

@@ -359,3 +359,34 @@ describe("the guide's examples run:", () => {
     expect(stdout).toMatch(language === "sh" ? /"claims":\[\{"id":/ : /^5\n$/);
   });
 });
+
+describe("schedules over HTTP", () => {
+  const definition = { cron: "0 3 * * *", tz: "Europe/London", task: { queue: "reports", data: { a: 1 } } };
+
+  test("are put, shown, paused and removed", async () => {
+    const { ask } = await setUp();
+    const put = await ask("PUT", "/v1/schedules/nightly", definition);
+    const shown = {
+      ...{ name: "nightly", ...definition, every: null, missed: "once", paused: false, error: null },
+    };
+    expect(put).toMatchObject({ status: 200, body: shown });
+    expect((put.body as { next: number[] }).next).toHaveLength(5);
+    expect(await ask("GET", "/v1/schedules")).toMatchObject({ body: { schedules: [shown] } });
+    expect(await ask("POST", "/v1/schedules/nightly/pause")).toMatchObject({ status: 204 });
+    expect(await ask("GET", "/v1/schedules/nightly")).toMatchObject({ body: { paused: true, next: [] } });
+    expect(await ask("POST", "/v1/schedules/nightly/resume")).toMatchObject({ status: 204 });
+    expect(
+      await ask("PUT", "/v1/schedules/nightly", { every: "10m", task: { queue: "reports" } }),
+    ).toMatchObject({ body: { cron: null, every: 600_000, task: { queue: "reports", data: null } } });
+    expect(await ask("DELETE", "/v1/schedules/nightly")).toMatchObject({ status: 204 });
+    expect(await ask("GET", "/v1/schedules/nightly")).toMatchObject({ status: 404, type: PROBLEM });
+  });
+
+  test("are refused in words", async () => {
+    const { ask } = await setUp();
+    const bad = await ask("PUT", "/v1/schedules/nightly", { ...definition, cron: "whenever" });
+    expect(bad).toMatchObject({ status: 400, body: { code: "INVALID" } });
+    expect((bad.body as { detail: string }).detail).toContain("five fields");
+    expect(await ask("POST", "/v1/schedules/nobody/pause")).toMatchObject({ status: 400 });
+  });
+});

@@ -27,6 +27,7 @@ const SAYS: Record<string, RegExp> = {
   idempotency: /charged once: 1999 cents\n/,
   pipeline: /extract: 1 done\nanalyse: 3 done\nreview: 1 done\nrefused and done again: 2 attempts\n/,
   results: /12 squared is 144\n.*by another process\n/,
+  schedule: /the next report is planned for .*\n\d ticks, each once\nnightly\nticks, paused\n/,
   schema: /user 15; the first result was refused/,
   steps: /one draft, 2 tries to send it\n/,
   verify:

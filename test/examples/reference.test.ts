@@ -10,6 +10,7 @@ import { Pipeline } from "../../src/api/pipeline.ts";
 import { PipelineWorker } from "../../src/api/pipeline-worker.ts";
 import { Queue } from "../../src/api/queue.ts";
 import { AddedRun, RunHandle } from "../../src/api/run-handle.ts";
+import { Schedule } from "../../src/api/schedule.ts";
 import { Subscription } from "../../src/api/subscription.ts";
 import { Topic } from "../../src/api/topic.ts";
 import { AddedTaskHandle, TaskHandle } from "../../src/api/task-handle.ts";
@@ -33,6 +34,7 @@ const INTERNAL = [
   "isAckedWithin",
   "abort",
   "declare",
+  "declareIfNeeded",
   "prepare",
   "prepareMessage",
 ];
@@ -48,6 +50,7 @@ const held = {
   PipelineWorker,
   RunHandle,
   AddedRun,
+  Schedule,
   DeadLetters,
   TaskHandle,
   AddedTaskHandle,

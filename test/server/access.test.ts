@@ -306,3 +306,37 @@ describe("a token's scopes", () => {
     ]);
   });
 });
+
+describe("a schedule is where its queue is", () => {
+  const every = (queue: string) => ({ every: 60_000, missed: "once", task: task(queue) }) as const;
+
+  test("and is defined by who may add there, also in the place of another", async () => {
+    const { store, openAs } = await setUp();
+    const port = await openAs("add:mine.*");
+    await port.schedule("s", every("mine.a"));
+    await port.schedule("s", every("mine.b"));
+    await forbidden(port.schedule("t", every("theirs")), "add:theirs");
+    await store.schedule("s", every("theirs"));
+    await forbidden(port.schedule("s", every("mine.a")), "add:theirs");
+    await forbidden(port.schedule("u", every("mine.a"), { force: true }), "admin:mine.a");
+    await forbidden(port.schedule(null as never, {} as never), "add:undefined");
+    expect(await port.schedules()).toEqual([]);
+  });
+
+  test("and is paused and removed by its administrators, which is audited", async () => {
+    const { store, openAs, actions } = await setUp();
+    await store.schedule("s", every("mine"));
+    const port = await openAs("add:mine", "read:mine");
+    await forbidden(port.pauseSchedule("s", true), "admin:mine");
+    await forbidden(port.unschedule("s"), "admin:mine");
+    expect(await port.schedules()).toHaveLength(1);
+    const admin = await openAs("admin:mine");
+    await admin.pauseSchedule("s", true);
+    expect(await admin.unschedule("s")).toBe(true);
+    expect(await admin.unschedule("s")).toBe(false);
+    expect(actions.map(({ verb, queue }) => `${verb} ${queue}`)).toEqual([
+      "pause mine by schedule s",
+      "unschedule mine by schedule s",
+    ]);
+  });
+});

@@ -9,6 +9,7 @@ import type { Random } from "./random.ts";
 const STEPS = ["plan", "draft", "approval"] as const;
 const WORKERS = ["w1", "w2", "w3"] as const;
 const LISTENERS = ["ear", "eye"] as const;
+const DOCUMENTS = ["a", "b", "c"] as const;
 const STATES = [...PENDING_STATES, ...END_STATES] as const;
 
 /** How often each verb comes. A seed bends these, so that each has a character of its own. */
@@ -34,8 +35,6 @@ const WEIGHTS: Record<VerbName, number> = {
   cancel: 4,
   run: 2,
   cancelRun: 0.7,
-  put: 0.5,
-  documents: 0.5,
   get: 1.5,
   ends: 1.5,
   history: 1.5,
@@ -54,6 +53,8 @@ const WEIGHTS: Record<VerbName, number> = {
   leave: 1.5,
   reconcile: 1,
   workers: 1,
+  put: 5,
+  documents: 0.7,
   tend: 8,
   prune: 4,
   stats: 1,
@@ -76,6 +77,7 @@ export class Generator {
   }
 
   readonly #inputs: Inputs;
+  #written = 0;
 
   constructor(random: Random, known: Known) {
     this.#random = random;
@@ -159,17 +161,6 @@ export class Generator {
       ...this.#random.maybe(0.2, () => ({ after: this.#random.between(0, 20) })),
     }),
     cancelRun: () => ({ verb: "cancelRun", id: this.#runId() }),
-    put: () => ({
-      verb: "put",
-      kind: this.#random.pick(["pipeline", "other"]),
-      name: this.#random.pick(["x", "y"]),
-      value: this.#random.pick(["1", "2", null]),
-    }),
-    documents: () => ({
-      verb: "documents",
-      kind: this.#random.pick(["pipeline", "other"]),
-      ...this.#random.maybe(0.5, () => ({ name: "x" })),
-    }),
     get: () => ({ verb: "get", id: this.#id() }),
     ends: () =>
       this.#random.chance(0.3)
@@ -237,6 +228,12 @@ export class Generator {
       ...this.#random.maybe(0.4, () => ({ lost: true })),
     }),
     workers: () => ({ verb: "workers", ...this.#random.maybe(0.4, () => ({ queue: this.#queue() })) }),
+    put: () => this.#put(),
+    documents: () => ({
+      verb: "documents",
+      kind: "note",
+      ...this.#random.maybe(0.4, () => ({ name: this.#random.pick(DOCUMENTS) })),
+    }),
     tend: () => ({ verb: "tend" }),
     prune: () => ({ verb: "prune", limit: this.#random.pick([1, 3, 1_000]) }),
     stats: () => ({ verb: "stats", queue: this.#queue() }),
@@ -349,6 +346,22 @@ export class Generator {
       state,
       limit: pick([1, 2, 1_000]),
       ...(state === "dead" && chance(0.5) && { filter: this.#filter() }),
+    };
+  }
+
+  /** Mostly by somebody who knows what is there; now and then by somebody who was overtaken. */
+  #put(): Op<"put"> {
+    const { pick, chance, maybe } = this.#random;
+    const name = pick(DOCUMENTS);
+    const known = this.#known.documents.get(name) ?? null;
+    return {
+      ...{ verb: "put", kind: "note", name, value: chance(0.15) ? null : `${++this.#written}` },
+      ...maybe(0.8, () => ({ expect: chance(0.7) ? known : pick([null, "1", "2"]) })),
+      ...maybe(0.7, () => ({ dueAt: this.#known.now + pick([-1_000, 0, 1, 500, 60_000]) })),
+      ...maybe(0.5, () => ({ adds: this.#inputs.additions() })),
+      ...maybe(0.5, () => ({
+        event: { type: "schedule.fired", queue: this.#queue(), schedule: name } as const,
+      })),
     };
   }
 

@@ -119,7 +119,7 @@ export class Inputs {
     return { queue: STAGE_QUEUES[0]!, ...this.#content(), run: { pipeline: PIPELINE, stages } };
   }
 
-  #additions(): Addition[] {
+  additions(): Addition[] {
     const { pick, chance } = this.#random;
     const tasks = this.tasks(pick([1, 1, 3]));
     return chance(0.3) ? [...tasks, this.message()] : tasks;
@@ -172,7 +172,7 @@ export class Inputs {
         return {
           kind,
           result: pick([null, '"ok"', `"${"x".repeat(60)}"`, new Uint8Array([1, 2])]),
-          ...maybe(0.3, () => ({ adds: this.#additions() })),
+          ...maybe(0.3, () => ({ adds: this.additions() })),
         };
       case "fail":
         return {

@@ -19,6 +19,10 @@ export class Known {
   /** Purges and pages that go on. */
   readonly purges: { queue: string; upTo: number }[] = [];
   readonly pages: Op<"list">[] = [];
+  /** What a document was when last heard of. */
+  readonly documents = new Map<string, string>();
+  /** The engine's time, as it was last heard of. */
+  now = Date.UTC(2026, 0, 15, 12);
 
   learn(op: Op, outcome: Outcome): void {
     if ("refused" in outcome) {
@@ -58,6 +62,14 @@ export class Known {
       case "leave":
         // Mostly forgotten; a few are kept, for verbs of a session that is gone.
         if (this.sessions.length > 3) remove(this.sessions, (session) => session.id === op.session);
+        break;
+      case "put":
+        if (op.expect !== undefined && op.expect !== answer<"put">(outcome).before) break;
+        if (op.value === null) this.documents.delete(op.name);
+        else this.documents.set(op.name, op.value);
+        break;
+      case "tend":
+        this.now = answer<"tend">(outcome).now;
         break;
       case "listen":
         this.cursors.set(op.listener, answer<"listen">(outcome).cursor);

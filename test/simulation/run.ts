@@ -1,5 +1,6 @@
 // The simulation by hand. One seed, with every step:  npm run simulate -- --seed 123
 // Many, in silence, until one fails:                  npm run simulate -- --seeds 100000 --from 1
+// Processes that fire schedules:                      npm run simulate -- --schedules --seeds 10000
 // On PostgreSQL, started for it:                      npm run simulate -- --seed 123 --engine postgres
 // Flows whose processes die at every call (flows/):   npm run simulate -- --flows --seeds 1000 --engine memory
 // The same with runs of a pipeline:                   npm run simulate -- --pipelines --seeds 1000 --engine memory
@@ -10,7 +11,8 @@ import { crashEverywhere } from "./flows/crashes.ts";
 import { crashPipelines } from "./flows/pipelines.ts";
 import { FLOW_ENGINES } from "./flows/world.ts";
 import { endSubjects } from "./postgres.ts";
-import { simulate, SimulationFailure } from "./simulation.ts";
+import { simulateSchedules } from "./schedules.ts";
+import { simulate } from "./simulation.ts";
 import { ENGINES, type EngineName } from "./subject.ts";
 
 const { values } = parseArgs({
@@ -18,6 +20,7 @@ const { values } = parseArgs({
     seed: { type: "string" },
     seeds: { type: "string" },
     from: { type: "string" },
+    schedules: { type: "boolean", default: false },
     engine: { type: "string", default: "sqlite" },
     flows: { type: "boolean", default: false },
     pipelines: { type: "boolean", default: false },
@@ -43,10 +46,10 @@ try {
       Number(values.seed ? 1 : (values.seeds ?? 1_000)),
     );
   } else if (values.seed !== undefined) {
-    await simulate({ seed: Number(values.seed), engine, trace: (line) => console.log(line) });
+    await runOne({ seed: Number(values.seed), engine, trace: (line) => console.log(line) });
   } else await runMany(Number(values.from ?? 1), Number(values.seeds ?? 10_000));
 } catch (error) {
-  if (!(error instanceof SimulationFailure) && !isFlow) throw error;
+  if ((error as Error).name !== "SimulationFailure" && !isFlow) throw error;
   console.error((error as Error).message);
   process.exitCode = 1;
 } finally {
@@ -70,17 +73,25 @@ async function runFlows(from: number, count: number): Promise<void> {
   }
 }
 
+/** Answers how many operations, or firings, there were. */
+async function runOne(options: { seed: number; engine: EngineName; trace?: (line: string) => void }) {
+  if (values.schedules) return (await simulateSchedules(options)).fired;
+  return (await simulate(options)).operations;
+}
+
 async function runMany(from: number, count: number): Promise<void> {
   const started = performance.now();
   let operations = 0;
   for (let seed = from; seed < from + count; seed++) {
-    operations += (await simulate({ seed, engine })).operations;
+    operations += await runOne({ seed, engine });
     if ((seed - from + 1) % (engine === "postgres" ? 50 : 1_000) === 0) report(seed - from + 1);
   }
   report(count);
 
   function report(done: number): void {
     const seconds = (performance.now() - started) / 1_000;
-    console.log(`${done} seeds, ${operations} operations, ${(done / seconds).toFixed(0)} seeds/s`);
+    console.log(
+      `${done} seeds, ${operations} ${values.schedules ? "firings" : "operations"}, ${(done / seconds).toFixed(0)} seeds/s`,
+    );
   }
 }

@@ -19,7 +19,7 @@ const LAST_STEPS = 15;
 /** More rounds than any task has attempts and delays: what is not at an end by then never will be. */
 const DRAIN_ROUNDS = 1_000;
 /** In some seeds the bounds on one call's work are so small that they are met. */
-const TIGHT = { ...BOUNDS, sweep: 2, retryLook: 2, events: 5 };
+const TIGHT = { ...BOUNDS, sweep: 2, due: 1, retryLook: 2, events: 5 };
 const USUAL = { ...BOUNDS };
 
 export interface SimulationOptions {
@@ -203,6 +203,7 @@ class Simulation {
       { verb: "queues" },
       { verb: "subscriptions" },
       { verb: "workers" },
+      { verb: "documents", kind: "note" },
       ...lists,
       ...histories,
       ...steps,

@@ -1,6 +1,6 @@
 import type { Clock } from "../../core/clock.ts";
 import { isDibsError } from "../../core/errors.ts";
-import type { Op, VerbName, Verbs } from "../../engine/engine.ts";
+import type { DueDocument, Op, VerbName, Verbs } from "../../engine/engine.ts";
 
 /** Retention is seen to this often. */
 const PRUNE_EVERY_MS = 15_000;
@@ -19,6 +19,8 @@ export class Keeper {
   readonly #pollEvery: number;
   readonly #onPoll: () => void;
   readonly #onDue: () => void;
+  /** Sees to documents whose time has come; answers whether to look again at once. */
+  readonly #fire: (due: readonly DueDocument[], now: number) => Promise<boolean>;
   #stopTimer: (() => void) | undefined;
   #wakeAt = Number.POSITIVE_INFINITY;
   #prunedAt: number;
@@ -27,8 +29,16 @@ export class Keeper {
   #again = false;
   #closed = false;
 
-  constructor(run: Run, clock: Clock, pollEvery: number, onPoll: () => void, onDue: () => void) {
+  constructor(
+    run: Run,
+    clock: Clock,
+    pollEvery: number,
+    onPoll: () => void,
+    onDue: () => void,
+    fire: (due: readonly DueDocument[], now: number) => Promise<boolean>,
+  ) {
     this.#run = run;
+    this.#fire = fire;
     this.#clock = clock;
     this.#pollEvery = pollEvery;
     this.#onPoll = onPoll;
@@ -75,9 +85,10 @@ export class Keeper {
       if (this.#now() - this.#polledAt >= this.#pollEvery / 2) this.#poll();
       // So does a claim that waits for what is due: it need not be told, and saves a commit.
       else this.#onDue();
-      const due = await tended;
+      const { next: soonest, now, due } = await tended;
       // It counts from when the store looked, which was after it was asked; part of it has passed on the way here.
-      if (due.next !== null) next = Math.min(next, Math.max(0, due.next - (this.#now() - askedAt)));
+      if (soonest !== null) next = Math.min(next, Math.max(0, soonest - (this.#now() - askedAt)));
+      if (due.length > 0 && (await this.#fire(due, now))) next = 0;
       if (this.#now() - this.#prunedAt >= PRUNE_EVERY_MS) await this.#prune();
     } catch (error) {
       // Whoever uses the store is told of its troubles by their own calls; the keeper just tries again.

@@ -9,6 +9,7 @@ import { describePage } from "./page.ts";
 import { NotFound, type Problem, problemOf } from "./problem.ts";
 import { pipelines } from "./pipelines.ts";
 import { queues } from "./queues.ts";
+import { schedules } from "./schedules.ts";
 import { tasks } from "./tasks.ts";
 
 export interface HttpDoor {
@@ -40,6 +41,7 @@ export function createHttpDoor(options: DoorOptions): HttpDoor {
   tasks(app);
   claims(app);
   pipelines(app);
+  schedules(app);
   events(app, options);
   describe(app);
   return app;

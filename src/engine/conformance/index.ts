@@ -26,6 +26,7 @@ import { retention } from "./retention.ts";
 import { retry } from "./retry.ts";
 import { retryElsewhere } from "./retry-elsewhere.ts";
 import { runs } from "./runs.ts";
+import { schedules, sharedSchedules } from "./schedules.ts";
 import { sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { severalOpeners } from "./several-openers.ts";
@@ -74,13 +75,14 @@ const THEMES = {
   runs,
   topics,
   subscriptions,
+  schedules,
   stats,
   workers,
   events,
 } satisfies Record<string, Theme>;
 
 /** For stores that several may open at once. */
-const SHARED_THEMES = { severalOpeners } satisfies Record<string, Theme>;
+const SHARED_THEMES = { severalOpeners, sharedSchedules } satisfies Record<string, Theme>;
 
 /** For stores that can take part in a transaction of the caller's, and for those that cannot. */
 const WITH_TRANSACTIONS = { transactions } satisfies Record<string, Theme>;

@@ -1,11 +1,12 @@
 import type { DibsEvent } from "../../core/events.ts";
-import { BOUNDS } from "../../engine/engine.ts";
+import { BOUNDS, type Verbs } from "../../engine/engine.ts";
+import { dueDocuments } from "./documents.ts";
 import { remove } from "./line.ts";
 import type { Model, ModelQueue } from "./model.ts";
 import { pruneRuns } from "./runs.ts";
 import { claimsOf, sweep } from "./sweep.ts";
 
-export function tend(model: Model): { next: number | null } {
+export function tend(model: Model): Verbs["tend"]["out"] {
   sweep(model);
   const times: number[] = [];
   for (const task of model.tasks.values()) {
@@ -23,7 +24,9 @@ export function tend(model: Model): { next: number | null } {
     const first = leases.length === 0 ? session.lease : Math.min(...leases);
     times.push(session.beatAt + first - model.awake);
   }
-  return { next: times.length === 0 ? null : Math.max(0, Math.min(...times)) };
+  const { due, next } = dueDocuments(model);
+  if (next !== null) times.push(next);
+  return { next: times.length === 0 ? null : Math.max(0, Math.min(...times)), now: model.now, due };
 }
 
 export function prune(model: Model, limit: number): { removed: number; more: boolean } {

@@ -1,26 +1,41 @@
+import type { DocumentChange, DueDocument, Verbs } from "../../engine/engine.ts";
+import { BOUNDS } from "../../engine/engine.ts";
+import { add } from "./add.ts";
 import type { Model } from "./model.ts";
+import { fanOut } from "./topics.ts";
 
-export function put(
-  model: Model,
-  kind: string,
-  name: string,
-  value: string | null,
-): { before: string | null } {
-  const ofKind = model.documents.get(kind) ?? new Map<string, string>();
-  const before = ofKind.get(name) ?? null;
+export function put(model: Model, change: DocumentChange): { before: string | null } {
+  const { kind, name, value, expect, dueAt = null, adds, event } = change;
+  const ofKind = model.documents.get(kind) ?? new Map();
+  const before: string | null = ofKind.get(name)?.value ?? null;
+  if (expect !== undefined && expect !== before) return { before };
+  if (adds) add(model, fanOut(model, adds));
   if (value === null) ofKind.delete(name);
-  else ofKind.set(name, value);
+  else ofKind.set(name, { value, dueAt });
   model.documents.set(kind, ofKind);
+  if (event) model.announce({ ...event, at: model.now });
   return { before };
 }
 
-export function documents(
-  model: Model,
-  kind: string,
-  only: string | undefined,
-): { name: string; value: string }[] {
+export function documents(model: Model, kind: string, name: string | undefined): Verbs["documents"]["out"] {
   return [...(model.documents.get(kind) ?? [])]
-    .map(([name, value]) => ({ name, value }))
-    .filter(({ name }) => only === undefined || name === only)
+    .filter(([each]) => name === undefined || each === name)
+    .map(([each, { value }]) => ({ name: each, value }))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** Those whose time has come, and how long until that of the next. */
+export function dueDocuments(model: Model): { due: DueDocument[]; next: number | null } {
+  const timed = [...model.documents].flatMap(([kind, ofKind]) =>
+    [...ofKind].flatMap(([name, { value, dueAt }]) => (dueAt === null ? [] : [{ kind, name, value, dueAt }])),
+  );
+  timed.sort((a, b) => a.dueAt - b.dueAt || (`${a.kind} ${a.name}` < `${b.kind} ${b.name}` ? -1 : 1));
+  const next = timed.find(({ dueAt }) => dueAt > model.now);
+  return {
+    due: timed
+      .filter(({ dueAt }) => dueAt <= model.now)
+      .slice(0, BOUNDS.due)
+      .map(({ kind, name, value }) => ({ kind, name, value })),
+    next: next ? next.dueAt - model.now : null,
+  };
 }

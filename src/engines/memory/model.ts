@@ -45,8 +45,8 @@ export class Model {
   readonly runs = new Map<string, ModelRun>();
   /** How a task is cancelled; set by the store, for runs and tasks end each other. */
   cancelTask: (task: ModelTask) => void = () => {};
-  /** Small documents: by kind, then by name. */
-  readonly documents = new Map<string, Map<string, string>>();
+  /** By kind, then by name. */
+  readonly documents = new Map<string, Map<string, ModelDocument>>();
   hint: Hint = {};
 
   constructor(store: number, reading: Reading) {
@@ -124,6 +124,11 @@ export class Model {
     if (this.listeners.size === 0) return;
     this.events.push({ n: ++this.eventSeq, event });
   }
+}
+
+export interface ModelDocument {
+  value: string;
+  dueAt: number | null;
 }
 
 export interface ModelQueue {

@@ -1,35 +1,39 @@
 import type { DibsEvent } from "../../core/events.ts";
 import type { EndState } from "../../core/task.ts";
-import { BOUNDS } from "../../engine/engine.ts";
+import { BOUNDS, type Verbs } from "../../engine/engine.ts";
 import { fold } from "./counters.ts";
+import { dueDocuments } from "./documents.ts";
 import { NEVER } from "./line.ts";
 import { keepEnds, pruneRuns } from "./runs.ts";
 import { horizon, sweep } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
 
-export async function tend(tx: Tx): Promise<{ next: number | null }> {
+export async function tend(tx: Tx): Promise<Verbs["tend"]["out"]> {
   await sweep(tx);
   await fold(tx);
-  return { next: await untilNext(tx) };
+  return outlook(tx);
 }
 
 // A session does not end while it holds something, however long it has been silent. The claims in flight are looked
 // at only where some have a lease that is not their session's.
-const FIRST_OF_SESSION = `
+const FIRST = `
   SELECT min(beat_at + CASE WHEN mixed
     THEN coalesce((SELECT min(claim.lease) FROM dibs.claim WHERE claim.session = session.id), lease)
-    ELSE lease END) AS at
+    ELSE lease END) AS session,
+    (SELECT min(due_at) FROM dibs.document WHERE due_at IS NOT NULL) AS document
   FROM dibs.session`;
 
-async function untilNext(tx: Tx): Promise<number | null> {
+async function outlook(tx: Tx): Promise<Verbs["tend"]["out"]> {
   const { hand, due: firstDue, kept, ttl } = await horizon(tx);
   const due = firstDue === NEVER ? null : firstDue;
-  const first = (await tx.get<{ at: number | null }>(FIRST_OF_SESSION))!;
+  const first = (await tx.get<{ session: number | null; document: number | null }>(FIRST))!;
+  const documents = await dueDocuments(tx, first.document);
   const waits = [
-    ...[due, kept, ttl].filter((at) => at !== null).map((at) => at - tx.now),
-    ...[hand, first.at].filter((at) => at !== null).map((at) => at - tx.awake),
+    ...[due, kept, ttl, documents.next].filter((at) => at !== null).map((at) => at - tx.now),
+    ...[hand, first.session].filter((at) => at !== null).map((at) => at - tx.awake),
   ];
-  return waits.length === 0 ? null : Math.max(0, Math.min(...waits));
+  const next = waits.length === 0 ? null : Math.max(0, Math.min(...waits));
+  return { next, now: tx.now, due: documents.due };
 }
 
 const FORGET_KEYS = `

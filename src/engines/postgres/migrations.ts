@@ -437,6 +437,11 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (kind, name)
   );
   `,
+  `
+  -- When somebody has to look at it again: the next firing of a schedule.
+  ALTER TABLE dibs.document ADD COLUMN due_at int8;
+  CREATE INDEX document_due ON dibs.document (due_at, kind, name) WHERE due_at IS NOT NULL;
+  `,
 ];
 
 // By reading the catalogue: to_regclass answers from a memory that is not told of others' commits within a transaction.

@@ -1,19 +1,20 @@
 import type { DibsEvent } from "../../core/events.ts";
 import type { EndState } from "../../core/task.ts";
-import { BOUNDS } from "../../engine/engine.ts";
+import { BOUNDS, type Verbs } from "../../engine/engine.ts";
+import { dueDocuments } from "./documents.ts";
 import { NEVER } from "./line.ts";
 import { keepEnds, pruneRuns } from "./runs.ts";
 import { horizon, sweep, sweepIsDue } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
 
-export function tend(tx: Tx): { next: number | null } {
+export function tend(tx: Tx): Verbs["tend"]["out"] {
   sweep(tx);
-  return { next: untilNext(tx) };
+  return outlook(tx);
 }
 
 /** The answer, where there is nothing to do: it takes no lock. Undefined where there is. */
-export function tendNothing(tx: Tx): { next: number | null } | undefined {
-  return sweepIsDue(tx) ? undefined : { next: untilNext(tx) };
+export function tendNothing(tx: Tx): Verbs["tend"]["out"] | undefined {
+  return sweepIsDue(tx) ? undefined : outlook(tx);
 }
 
 const MIXED = `SELECT 1 FROM session WHERE mixed = 1 LIMIT 1`;
@@ -23,13 +24,18 @@ const FIRST_OF_SESSION = `
   FROM session`;
 const FIRST_SESSION = `SELECT min(beat_at + lease) AS at FROM session`;
 
-function untilNext(tx: Tx): number | null {
+function outlook(tx: Tx): Verbs["tend"]["out"] {
+  const { due, next } = dueDocuments(tx);
+  return { next: untilNext(tx, next), now: tx.now, due };
+}
+
+function untilNext(tx: Tx, document: number | null): number | null {
   const { hand, due: firstDue, kept, ttl } = horizon(tx);
   const due = firstDue === NEVER ? null : firstDue;
   // The claims in flight are looked at only where some have a lease that is not their session's.
   const first = tx.get<{ at: number | null }>(tx.get(MIXED) ? FIRST_OF_SESSION : FIRST_SESSION)!;
   const waits = [
-    ...[due, kept, ttl].filter((at) => at !== null).map((at) => at - tx.now),
+    ...[due, kept, ttl, document].filter((at) => at !== null).map((at) => at - tx.now),
     ...[hand, first.at].filter((at) => at !== null).map((at) => at - tx.awake),
   ];
   return waits.length === 0 ? null : Math.max(0, Math.min(...waits));

@@ -360,6 +360,11 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (kind, name)
   ) WITHOUT ROWID;
   `,
+  `
+  -- When somebody has to look at it again: the next firing of a schedule.
+  ALTER TABLE document ADD COLUMN due_at INTEGER;
+  CREATE INDEX document_due ON document (due_at, kind, name) WHERE due_at IS NOT NULL;
+  `,
 ];
 
 /** Brings the schema up to date. To be called inside a transaction: of ten processes one does it. */

@@ -41,5 +41,7 @@ test.each(MIGRATIONS.slice(1).map((_, index) => index + 1))(
     // What is new works on it.
     await dibs.port.subscribe("a.*", "g", {});
     expect(await dibs.port.publish({ topic: "a.b", data: "1" })).toHaveLength(1);
+    await dibs.schedule("s", { every: "1h" }, { queue: "work" }).ready;
+    expect(await dibs.schedules()).toHaveLength(1);
   },
 );

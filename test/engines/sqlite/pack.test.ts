@@ -95,7 +95,7 @@ function outcomeOf(of: Op): fc.Arbitrary<Outcome> {
     });
     return fc.oneof(fc.record({ ok }), refused);
   }
-  return fc.constant<Outcome>({ ok: { next: null } });
+  return fc.constant<Outcome>({ ok: { next: null, now: 1, due: [] } });
 }
 
 describe("packing", () => {

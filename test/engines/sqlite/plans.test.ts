@@ -4,7 +4,17 @@ import { openStore, tempPath } from "./kit.ts";
 import { tour } from "./tour.ts";
 
 /** Tables that stay small whatever is waiting, so that walking over them costs nothing that grows. */
-const SMALL = new Set(["queue", "session", "serving", "notice", "flow", "listener", "store", "subscription"]);
+const SMALL = new Set([
+  "queue",
+  "session",
+  "serving",
+  "notice",
+  "flow",
+  "listener",
+  "store",
+  "subscription",
+  "document",
+]);
 
 /** Those that may walk over a table that is not small, and why. */
 const EXCEPTIONS: [sql: RegExp, reason: string][] = [

@@ -122,6 +122,11 @@ export function tour(store: SqliteStore): void {
   const plain = Array.from({ length: 80 }, (_, i) => newTask({ queue: i % 2 ? "t/a" : "t/b" }));
   ask({ verb: "add", tasks: plain });
   ask({ verb: "subscriptions" });
+  ask({ verb: "put", kind: "k", name: "n", value: "1", dueAt: 0 });
+  ask({ verb: "tend" });
+  ask({ verb: "documents", kind: "k" });
+  ask({ verb: "documents", kind: "k", name: "n" });
+  ask({ verb: "put", kind: "k", name: "n", value: null });
   ask({ verb: "subscriptions", topic: "t.x" });
   ask({ verb: "unsubscribe", pattern: "t.*", group: "b" });
   ask({ verb: "drop", queue: "t/a", limit: 10_000 });

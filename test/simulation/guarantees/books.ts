@@ -10,6 +10,13 @@ import type {
 import { BOUNDS, type Notice } from "../../../src/engine/engine.ts";
 import type { ExpectedTime } from "../machine.ts";
 
+interface DocumentBook {
+  kind: string;
+  name: string;
+  value: string;
+  dueAt: number | null;
+}
+
 /** The driver's own books: what it was promised, written down from answers and never read from a store. */
 export class Books {
   readonly time: ExpectedTime;
@@ -19,6 +26,7 @@ export class Books {
   readonly queues = new Map<string, QueueBook>();
   /** In the order they were made. */
   subscriptions: SubscriptionBook[] = [];
+  readonly documents = new Map<string, DocumentBook>();
   readonly sessions = new Map<number, SessionBook>();
   notices: Notice[] = [];
   arrivals = 0;

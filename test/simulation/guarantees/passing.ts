@@ -3,6 +3,7 @@ import type { Notice, Op, Outcome } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import type { Books, Entry } from "./books.ts";
 import { endClaim } from "./holding.ts";
+import { checkDue } from "./putting.ts";
 import type { Change, Turn } from "./turn.ts";
 import { check } from "./violation.ts";
 
@@ -29,6 +30,7 @@ export function checkTend(turn: Turn, outcome: Outcome<"tend">): void {
   for (const [id, session] of books.sessions) {
     if (!books.isAlive(session) && books.heldBy(id).length === 0) endSession(books, id);
   }
+  checkDue(books, outcome);
   checkNext(turn, answer<"tend">(outcome).next);
 }
 
@@ -78,6 +80,7 @@ function checkNext(turn: Turn, next: number | null): void {
       times.push(books.sessions.get(entry.holder.session)!.beatAt + entry.holder.lease - books.awake);
     }
   }
+  for (const { dueAt: at } of books.documents.values()) if (at !== null) times.push(at - books.now);
   const first = Math.min(...times.filter((time) => time > 0));
   check(
     first === Infinity || (next !== null && next <= first),

@@ -16,6 +16,7 @@ import { checkClaim } from "./claiming.ts";
 import { close } from "./closing.ts";
 import { checkBeat, checkLeave, checkReconcile, checkRejoin, checkTend } from "./passing.ts";
 import { checkPublish, checkSubscribe, checkSubscriptions, checkUnsubscribe } from "./publishing.ts";
+import { checkDocuments, checkPut } from "./putting.ts";
 import { checkDiscard, checkDrop, checkPrune, checkPurge, checkRedrive } from "./removing.ts";
 import { checkFence } from "./holding.ts";
 import { checkSettle } from "./settling.ts";
@@ -72,6 +73,7 @@ export class Watch {
     }
     if (op.verb === "steps") checkSteps(books, op, outcome as Outcome<"steps">);
     if (op.verb === "subscriptions") checkSubscriptions(books, op, outcome as Outcome<"subscriptions">);
+    if (op.verb === "documents") checkDocuments(books, op, outcome as Outcome<"documents">);
     if (op.verb === "get")
       check("ok" in outcome === books.entries.has(op.id), `get answered ${JSON.stringify(outcome)}`);
     if (op.verb === "ends" && op.of === undefined) {
@@ -173,8 +175,6 @@ const JUDGES: Judges = {
   // Runs are watched by a judge of their own.
   run: nothing,
   cancelRun: nothing,
-  put: nothing,
-  documents: nothing,
   cancel: (turn, op, outcome) => {
     const { books } = turn;
     const entry = books.entries.get(op.id);
@@ -207,6 +207,8 @@ const JUDGES: Judges = {
   rejoin: checkRejoin,
   leave: checkLeave,
   reconcile: checkReconcile,
+  put: checkPut,
+  documents: nothing,
   tend: (turn, _, outcome) => checkTend(turn, outcome),
   depart: nothing,
   arrive: nothing,

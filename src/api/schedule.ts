@@ -1,0 +1,135 @@
+import type { Duration } from "../core/duration.ts";
+import { invalid } from "../core/errors.ts";
+import { checkNames, checkObject } from "../core/options.ts";
+import type { Port } from "../core/port.ts";
+import {
+  checkScheduleName,
+  type Missed,
+  parseTiming,
+  type ScheduleDefinition,
+  type ScheduledTask,
+  type ScheduleRecord,
+} from "../core/schedule.ts";
+import { show } from "../core/show.ts";
+import type { AddTarget } from "../worker/claim.ts";
+import { type AddOptions, parseAddOptions } from "./add-options.ts";
+import type { QueueDefinition } from "./definition.ts";
+import { type Owner, Queue } from "./queue.ts";
+import { Turns } from "./turns.ts";
+
+/** When: by a cron pattern in a time zone, or at even intervals from the moment it is first defined. */
+export type ScheduleTimes = (
+  | {
+      /** Minute, hour, day, month, weekday; six fields begin with the second. */
+      cron: string;
+      /** The time zone that the pattern is read in; UTC unless set. */
+      tz?: string | undefined;
+      every?: undefined;
+    }
+  | {
+      /** At least a second. */
+      every: Duration;
+      cron?: undefined;
+      tz?: undefined;
+    }
+) & {
+  /** Firings that nobody was there for: dropped, made up for by one task ("once", unless set), or by one each. */
+  missed?: Missed | undefined;
+};
+
+/** What: the task that each firing adds. */
+export interface ScheduleTask<In = unknown> extends Omit<AddOptions, "runAt" | "idempotencyKey" | "tx"> {
+  queue: string | AddTarget<In, AddOptions> | QueueDefinition<In, unknown, unknown>;
+  /** null unless set. */
+  data?: In | undefined;
+}
+
+/** A schedule as it is listed. */
+export interface ScheduleInfo extends Omit<ScheduleRecord, "task" | "next" | "lastAt" | "createdAt"> {
+  queue: string;
+  /** The next five firings; none while it is paused. */
+  next: Date[];
+  /** What the last firing was planned for. */
+  lastAt: Date | null;
+  createdAt: Date;
+}
+
+const TASK = ["queue", "data", "priority", "delay", "groupKey", "ttl", "headers", "maxAttempts"];
+
+/**
+ * A schedule. With a definition it is sent to the store at once, and lasts there until it is deleted: whoever has the store
+ * open fires it, one for all. The operations of one handle take effect in call order.
+ */
+export class Schedule {
+  readonly name: string;
+  /** Resolves when the definition is in the store. */
+  readonly ready: Promise<void>;
+  readonly #port: Port;
+  readonly #turns = new Turns();
+
+  /** @internal Made by dibs.schedule(). */
+  constructor(owner: Owner, name: string, when?: ScheduleTimes, what?: ScheduleTask) {
+    this.name = checkScheduleName(name);
+    this.#port = owner.port;
+    this.ready = when === undefined ? Promise.resolve() : this.#define(owner, when, what!);
+  }
+
+  /** Checks at once what can be; only a queue's validator may take its time. */
+  #define(owner: Owner, when: ScheduleTimes, what: ScheduleTask): Promise<void> {
+    const timing = parseTiming(when);
+    checkObject(what, "What a schedule adds");
+    checkNames(what, TASK, "scheduled task");
+    const { queue: target, data = null, ...options } = what;
+    parseAddOptions(options, () => 0, "schedule");
+    const queue = queueOf(owner, target);
+    return this.#turns.take(async () => {
+      const task = (await queue.prepare(data, options)) as ScheduledTask;
+      const definition: ScheduleDefinition = { ...timing, task };
+      // In one moment: the queue has its policy before the first task comes.
+      await Promise.all([queue.declareIfNeeded(), this.#port.schedule(this.name, definition)]);
+    });
+  }
+
+  async info(): Promise<ScheduleInfo> {
+    const [found] = await this.#inTurn(() => this.#port.schedules(this.name));
+    if (!found) throw invalid(`There is no schedule ${show(this.name)}.`);
+    return describe(found);
+  }
+
+  /** Nothing fires until it is resumed, and none of that counts as missed. */
+  async pause(): Promise<void> {
+    await this.#inTurn(() => this.#port.pauseSchedule(this.name, true));
+  }
+
+  async resume(): Promise<void> {
+    await this.#inTurn(() => this.#port.pauseSchedule(this.name, false));
+  }
+
+  /** Resolves with whether there was one. The tasks it has added stay. */
+  async delete(): Promise<boolean> {
+    return this.#inTurn(() => this.#port.unschedule(this.name));
+  }
+
+  async #inTurn<T>(operation: () => Promise<T>): Promise<T> {
+    await this.ready;
+    return this.#turns.take(operation);
+  }
+}
+
+function queueOf(owner: Owner, target: ScheduleTask["queue"]): Queue {
+  if (target instanceof Queue) return target;
+  if (typeof target === "string") return new Queue(owner, target);
+  checkObject(target, "The queue of a schedule");
+  if ("options" in target) return new Queue(owner, target.name, target.options);
+  throw invalid(`A schedule takes the name of a queue, its handle or its definition; got ${show(target)}.`);
+}
+
+export function describe({ task, next, lastAt, createdAt, ...rest }: ScheduleRecord): ScheduleInfo {
+  return {
+    ...rest,
+    queue: task.queue,
+    next: next.map((at) => new Date(at)),
+    lastAt: lastAt === null ? null : new Date(lastAt),
+    createdAt: new Date(createdAt),
+  };
+}

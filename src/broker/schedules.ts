@@ -1,0 +1,154 @@
+import type { ScheduleEventType } from "../core/events.ts";
+import { invalid } from "../core/errors.ts";
+import { byteLength, LIMITS } from "../core/limits.ts";
+import { checkNames, checkObject } from "../core/options.ts";
+import {
+  checkScheduleName,
+  define,
+  describeSchedule,
+  hold,
+  parseTiming,
+  SCHEDULE_KIND,
+  type ScheduleDefinition,
+  type ScheduleRecord,
+  type ScheduleState,
+  taskAt,
+} from "../core/schedule.ts";
+import { show } from "../core/show.ts";
+import type { NewTask } from "../core/task.ts";
+import { checkTasks } from "./check.ts";
+import type { Context } from "./context.ts";
+
+/** Definitions are kept in the store: whoever opened it fires what is due (housekeeping/fire.ts). */
+
+export async function schedule(
+  context: Context,
+  name: string,
+  given: ScheduleDefinition,
+  { force = false }: { force?: boolean } = {},
+): Promise<ScheduleRecord> {
+  checkScheduleName(name);
+  const definition = parseDefinition(name, given);
+  const change = (before: ScheduleState | null, now: number) => define(before, definition, now, force);
+  return describeSchedule(name, await changeSchedule(context, name, change, eventOfDefinition));
+}
+
+const eventOfDefinition = (before: ScheduleState | null): ScheduleEventType =>
+  before ? "schedule.updated" : "schedule.created";
+
+export async function pauseSchedule(context: Context, name: string, paused: boolean): Promise<void> {
+  checkScheduleName(name);
+  const change = (before: ScheduleState | null, now: number) => {
+    if (!before) throw invalid(`There is no schedule ${show(name)}.`);
+    return hold(before, paused, now);
+  };
+  await changeSchedule(context, name, change, () => (paused ? "schedule.paused" : "schedule.resumed"));
+}
+
+export async function unschedule(context: Context, name: string): Promise<boolean> {
+  checkScheduleName(name);
+  for (;;) {
+    const [found] = await context.run({ verb: "documents", kind: SCHEDULE_KIND, name });
+    if (!found) return false;
+    const event = eventOf("schedule.deleted", name, parseState(found.value));
+    const { before } = await context.run({
+      ...{ verb: "put", kind: SCHEDULE_KIND, name, value: null, expect: found.value, event },
+    });
+    if (before === found.value) return true;
+  }
+}
+
+export async function schedules(context: Context, name?: string): Promise<ScheduleRecord[]> {
+  const only = name === undefined ? {} : { name: checkScheduleName(name) };
+  const found = await context.run({ verb: "documents", kind: SCHEDULE_KIND, ...only });
+  return found.map((each) => describeSchedule(each.name, parseState(each.value)));
+}
+
+/** Whoever is overtaken looks again: what it was about to do may no longer be right. */
+async function changeSchedule(
+  context: Context,
+  name: string,
+  change: (before: ScheduleState | null, now: number) => ScheduleState | undefined,
+  typeOf: (before: ScheduleState | null) => ScheduleEventType,
+): Promise<ScheduleState> {
+  for (;;) {
+    // Both are calls of one moment: planning needs the engine's time.
+    const [[found], { now }] = await Promise.all([
+      context.run({ verb: "documents", kind: SCHEDULE_KIND, name }),
+      context.run({ verb: "tend" }),
+    ]);
+    const before = found ? parseState(found.value) : null;
+    const after = change(before, now);
+    if (!after) return before!;
+    const event = eventOf(typeOf(before), name, after);
+    if (await replace(context, name, found?.value ?? null, after, { event })) {
+      if (after.planned !== null) context.keeper.expect(after.planned - now);
+      return after;
+    }
+  }
+}
+
+/** Answers whether it was still what was expected. `dueAt`: when to look at it, if not when its firing is planned. */
+export async function replace(
+  context: Context,
+  name: string,
+  expect: string | null,
+  after: ScheduleState,
+  rest: { adds?: NewTask[]; event?: ReturnType<typeof eventOf>; dueAt?: number } = {},
+): Promise<boolean> {
+  const dueAt = rest.dueAt ?? after.planned;
+  const { before } = await context.run({
+    ...{ verb: "put", kind: SCHEDULE_KIND, name, value: JSON.stringify(after), expect },
+    ...(dueAt !== null && { dueAt }),
+    ...(rest.adds && { adds: rest.adds }),
+    ...(rest.event && { event: rest.event }),
+  });
+  return before === expect;
+}
+
+export function parseState(value: string): ScheduleState {
+  return JSON.parse(value) as ScheduleState;
+}
+
+export function eventOf(
+  type: ScheduleEventType,
+  schedule: string,
+  { definition }: ScheduleState,
+): { type: ScheduleEventType; queue: string; schedule: string } {
+  return { type, queue: definition.task.queue, schedule };
+}
+
+const TASK = [
+  "queue",
+  "data",
+  "contentType",
+  "headers",
+  "priority",
+  "delay",
+  "groupKey",
+  "ttl",
+  "maxAttempts",
+];
+
+/** In one order of fields, whoever wrote it: the same definition is to be known as the same. */
+function parseDefinition(name: string, given: ScheduleDefinition): ScheduleDefinition {
+  checkObject(given, "A schedule");
+  const { task, ...timing } = given;
+  checkObject(task, "The task of a schedule");
+  checkNames(task, TASK, "scheduled task");
+  if (typeof task.data !== "string") {
+    throw invalid(`The payload of a scheduled task is text; got ${show(task.data)}.`);
+  }
+  const entries = TASK.map((field) => [field, (task as Record<string, unknown>)[field]] as const);
+  const inOrder = Object.fromEntries(entries.filter(([, value]) => value !== undefined));
+  const definition = { ...parseTiming(timing), task: inOrder as ScheduleDefinition["task"] };
+  checkTasks([taskAt(name, definition, 0)]);
+  const bytes = byteLength(JSON.stringify(definition));
+  if (bytes > LIMITS.scheduleBytes) {
+    throw invalid(
+      `A schedule may have ${LIMITS.scheduleBytes} bytes as JSON, with its task's payload; got ${bytes}. ` +
+        `Store large data elsewhere and pass a reference.`,
+    );
+  }
+  return definition;
+}

@@ -1,0 +1,105 @@
+import { z } from "@hono/zod-openapi";
+import type { Port } from "../../core/port.ts";
+import { MISSED, type Missed, type ScheduleDefinition, type ScheduleRecord } from "../../core/schedule.ts";
+import { fromBody, toBody } from "./bodies.ts";
+import { type App, define } from "./define.ts";
+import { NotFound } from "./problem.ts";
+import { duration, json, newTask } from "./schemas.ts";
+
+const ofSchedule = z.object({ name: z.string().openapi({ example: "nightly" }) });
+
+const scheduledTask = newTask
+  .omit({ idempotencyKey: true })
+  .extend({ queue: z.string(), data: json.optional() })
+  .openapi("ScheduledTask");
+
+const definition = z
+  .strictObject({
+    cron: z.string().optional().openapi({ example: "0 3 * * *" }),
+    tz: z.string().optional().openapi({ example: "Europe/London", description: "UTC unless set" }),
+    every: duration.optional(),
+    missed: z.enum(MISSED).default("once"),
+    task: scheduledTask,
+  })
+  .openapi("ScheduleDefinition");
+
+const record = z
+  .object({
+    name: z.string(),
+    cron: z.string().nullable(),
+    tz: z.string().nullable(),
+    every: z.number().nullable(),
+    missed: z.enum(MISSED),
+    task: scheduledTask,
+    paused: z.boolean(),
+    next: z.array(z.number()).openapi({ description: "the next firings, in milliseconds since 1970" }),
+    lastAt: z.number().nullable(),
+    createdAt: z.number(),
+    error: z.object({ at: z.number(), code: z.string(), message: z.string() }).nullable(),
+  })
+  .openapi("Schedule");
+
+/** Schedules: a definition that is put here is an operator's, which the restart of a program does not undo. */
+export function schedules(app: App): void {
+  define(
+    app,
+    {
+      ...{ method: "get", path: "/v1/schedules", summary: "All schedules, with their next times" },
+      answer: z.object({ schedules: z.array(record) }),
+    },
+    async ({ port }) => ({ schedules: (await port.schedules()).map(shown) }),
+  );
+  define(
+    app,
+    {
+      ...{ method: "get", path: "/v1/schedules/{name}", summary: "A schedule" },
+      ...{ params: ofSchedule, answer: record },
+    },
+    async ({ port, params }) => {
+      const [found] = await port.schedules(params["name"]);
+      if (!found) throw new NotFound("GET", `/v1/schedules/${String(params["name"])}`);
+      return shown(found);
+    },
+  );
+  define(
+    app,
+    {
+      ...{ method: "put", path: "/v1/schedules/{name}", summary: "Make a schedule, or change it" },
+      ...{ params: ofSchedule, body: definition, answer: record },
+    },
+    async ({ port, params, body }) => {
+      const { task, ...timing } = body as Given;
+      const given = { ...timing, task: { ...task, data: toBody(task.data) } } as ScheduleDefinition;
+      return shown(await port.schedule(params["name"]!, given, { force: true }));
+    },
+  );
+  define(
+    app,
+    {
+      ...{ method: "delete", path: "/v1/schedules/{name}", params: ofSchedule },
+      summary: "Remove a schedule; the tasks it has added stay",
+    },
+    ({ port, params }) => port.unschedule(params["name"]!),
+  );
+  const verbs: [string, string, (port: Port, name: string) => Promise<void>][] = [
+    ["pause", "Fire nothing more", (port, name) => port.pauseSchedule(name, true)],
+    ["resume", "Fire again, from now on", (port, name) => port.pauseSchedule(name, false)],
+  ];
+  for (const [verb, summary, run] of verbs) {
+    define(
+      app,
+      { method: "post", path: `/v1/schedules/{name}/${verb}`, summary, params: ofSchedule },
+      ({ port, params }) => run(port, params["name"]!),
+    );
+  }
+}
+
+interface Given {
+  missed: Missed;
+  task: { data?: unknown };
+}
+
+function shown({ task, ...rest }: ScheduleRecord): object {
+  const { data, contentType = "application/json", ...options } = task;
+  return { ...rest, task: { ...options, ...fromBody(data, contentType) } };
+}
