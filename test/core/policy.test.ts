@@ -29,6 +29,7 @@ describe("a policy", () => {
       maxPayload: 1_024,
       retention: { age: "1h", count: 5 },
       ttl: "1d",
+      verified: true,
     });
     expect(policy).toEqual({
       lease: 5_000,
@@ -40,6 +41,7 @@ describe("a policy", () => {
       maxPayload: 1_024,
       retention: { age: 3_600_000, count: 5 },
       ttl: 86_400_000,
+      verified: true,
     });
     expect(Object.keys(policy).sort()).toEqual(Object.keys(DEFAULT_POLICY).sort());
   });
