@@ -1,4 +1,5 @@
 import { expect } from "vitest";
+import { NO_DEPTH } from "../../../src/core/task.ts";
 import type { Dibs, TaskInfo, TaskState } from "../../../src/index.ts";
 import type { Entry } from "../programs/storm-log.ts";
 
@@ -96,10 +97,7 @@ async function acksCommitWithTheirAdds(dibs: Dibs, tasks: Map<string, TaskInfo>)
 }
 
 async function countersAreRight(dibs: Dibs, count: number): Promise<void> {
-  expect((await dibs.queue("work").stats()).depth).toEqual({
-    done: count,
-    ...{ ready: 0, waiting: 0, scheduled: 0, claimed: 0, dead: 0, cancelled: 0, expired: 0 },
-  });
+  expect((await dibs.queue("work").stats()).depth).toEqual({ ...NO_DEPTH, done: count });
   expect((await dibs.queue("next").stats()).depth.ready).toBe(count);
 }
 

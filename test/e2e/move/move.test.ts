@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect } from "vitest";
+import { NO_DEPTH } from "../../../src/core/task.ts";
 import type { Dibs } from "../../../src/index.ts";
 import { freshDatabase } from "../../postgres/shared.ts";
 import { Random } from "../../simulation/random.ts";
@@ -57,16 +58,7 @@ async function stageMove(stage: Stage, from: string, to: string): Promise<void> 
   expect(await mover.hears("moved")).toMatchObject({ left: 0 });
   await until("everything is done", () => isDrained(there));
   judge.judge(last);
-  expect((await here.queue("work").stats()).depth).toEqual({
-    ready: 0,
-    waiting: 0,
-    scheduled: 0,
-    claimed: 0,
-    done: 0,
-    dead: 0,
-    cancelled: 0,
-    expired: 0,
-  });
+  expect((await here.queue("work").stats()).depth).toEqual(NO_DEPTH);
   const { depth } = await there.queue("work").stats();
   expect(depth.done + depth.dead).toBe(last);
   expect(depth.dead).toBe(judge.rejected.size);
