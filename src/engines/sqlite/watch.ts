@@ -5,10 +5,9 @@ import { nap } from "./nap.ts";
 const POLL_MS = 250;
 /**
  * We are told of a commit's first write to the file, and it shows after its last one, most often within a millisecond. A
- * timer would take longer than that, so the thread waits for it, in steps as long as this.
+ * timer would take longer than that, so the thread waits for it, in a few steps: each of them wakes an idle process.
  */
-const STEP_MS = 0.1;
-const STEPS = 8;
+const STEPS_MS = [0.1, 0.1, 0.2, 0.4];
 /** A writer that is held up longer is looked after again when so much time has passed, each counted from the look before. */
 const LOOKS_MS = [1, 2, 4, 8, 16, 32, 64, 128];
 /**
@@ -95,12 +94,12 @@ export class Watch {
 
   /** Patiently, if somebody else has just begun to write. */
   #look(): boolean {
-    let steps = this.#looks.length === LOOKS_MS.length ? STEPS : 0;
-    while (!this.#compare()) {
-      if (steps-- === 0) return false;
-      nap(STEP_MS);
-    }
-    return true;
+    if (this.#compare()) return true;
+    if (this.#looks.length < LOOKS_MS.length) return false;
+    return STEPS_MS.some((ms) => {
+      nap(ms);
+      return this.#compare();
+    });
   }
 
   /** Whether another process has committed. */
