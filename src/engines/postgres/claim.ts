@@ -31,6 +31,8 @@ async function takeFromFew(tx: Tx, request: ClaimRequest, turn: Turn): Promise<v
 
 /** The same where most may be empty: what time brings comes first, for it may fill some. */
 async function takeFromMany(tx: Tx, request: ClaimRequest, turn: Turn): Promise<void> {
+  // A claim that is refused changes nothing, not even what time would have brought.
+  if (request.session !== undefined) await liveSession(tx, request.session);
   await sweep(tx);
   turn.swept = true;
   let queues = await withTasks(tx, request);
