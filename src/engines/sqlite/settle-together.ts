@@ -29,12 +29,20 @@ export function settleTogether(
 ): Outcome[] {
   // Events tell of each in its order.
   const successes = tx.listeners > 0 ? [] : successesFrom(tx, ops, from);
-  if (successes.length > 0 && tx.hasRuns) return settleInTurn(tx, successes, alone);
-  const { runs, others } = sortOut(successes);
-  for (const run of runs) if (!endRun(tx, run)) others.push(...run);
-  const plain = unverified(tx, others);
-  if (!endStretch(tx, plain)) for (const chunk of chunks(plain)) endAll(tx, chunk);
-  return successes.map(({ op, settled }) => (settled ? { ok: { state: "done" } } : alone(op)));
+  // Plain tasks first, whatever stands between them: those of runs are none, and plain ones need not look for any.
+  for (const run of runsOf(successes)) endRun(tx, run);
+  const rest = successes.filter(({ settled }) => !settled);
+  if (tx.hasRuns) return inOrder(successes, rest, settleInTurn(tx, rest, alone));
+  endTogether(tx, unverified(tx, rest));
+  return successes.map(({ op, settled }) => (settled ? SETTLED : alone(op)));
+}
+
+const SETTLED: Outcome<"settle"> = { ok: { state: "done" } };
+
+/** All others were settled before. */
+function inOrder(successes: readonly Success[], rest: readonly Success[], outcomes: Outcome[]): Outcome[] {
+  const outcomeOf = new Map(rest.map((each, i) => [each, outcomes[i]!]));
+  return successes.map((each) => outcomeOf.get(each) ?? SETTLED);
 }
 
 function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
@@ -67,7 +75,7 @@ function settleInTurn(
     if (turn.together) {
       endTogether(tx, turn.successes);
       goOnTogether(tx, turn.steps);
-      for (const _ of turn.successes) outcomes.push({ ok: { state: "done" } });
+      for (const _ of turn.successes) outcomes.push(SETTLED);
     } else {
       tx.newcomers.write();
       for (const { op } of turn.successes) outcomes.push(alone(op));
@@ -77,32 +85,27 @@ function settleInTurn(
 }
 
 function endTogether(tx: Tx, successes: readonly Success[]): void {
-  const { runs, others } = sortOut(successes);
-  for (const run of runs) if (!endRun(tx, run)) others.push(...run);
-  for (const chunk of chunks(others)) endAll(tx, chunk);
+  if (!endStretch(tx, successes)) for (const chunk of chunks(successes)) endAll(tx, chunk);
 }
 
 /** Fewer than this are not worth three statements of their own. */
 const SHORTEST_RUN = 8;
 
 /** Tasks that were claimed one after the other and have no result differ by their numbers alone. */
-function sortOut(successes: readonly Success[]): { runs: Success[][]; others: Success[] } {
+function runsOf(successes: readonly Success[]): Success[][] {
   const runs: Success[][] = [];
-  const others: Success[] = [];
   let run: Success[] = [];
   const close = (): void => {
     if (run.length >= SHORTEST_RUN) runs.push(run);
-    else others.push(...run);
     run = [];
   };
   for (const each of successes.toSorted((a, b) => a.seq - b.seq)) {
     const last = run.at(-1);
     if (last && (each.seq !== last.seq + 1 || each.fence !== last.fence + 1)) close();
     if (each.result === null) run.push(each);
-    else others.push(each);
   }
   close();
-  return { runs, others };
+  return runs;
 }
 
 interface RunRow {
@@ -120,18 +123,17 @@ const END_RUN = `
   SELECT task, queue, 'done', ?, started_at, failures + 1, fence, worker FROM claim WHERE task BETWEEN ? AND ?`;
 const DELETE_RUN = `DELETE FROM claim WHERE task BETWEEN ? AND ?`;
 
-/** In SQL alone, where all of them hold and are of one queue; answers whether they are. */
-function endRun(tx: Tx, run: readonly Success[]): boolean {
+/** In SQL alone, where all of them hold and are of one queue; else it leaves them. */
+function endRun(tx: Tx, run: readonly Success[]): void {
   const { seq, fence } = run[0]!;
   const last = seq + run.length - 1;
   const found = tx.get<RunRow>(RUN, tx.now, seq, last, fence - seq)!;
-  if (found.count !== run.length || found.first !== found.last) return false;
-  if (isVerified(tx.queueOf(found.first))) return false;
+  if (found.count !== run.length || found.first !== found.last) return;
+  if (isVerified(tx.queueOf(found.first))) return;
   tx.run(END_RUN, tx.now, seq, last);
   tx.run(DELETE_RUN, seq, last);
   countDone(tx, found.first, run.length, found.service);
   for (const each of run) each.settled = true;
-  return true;
 }
 
 const STRETCH = `FROM claim WHERE task BETWEEN ? AND ? AND fence BETWEEN ? AND ? AND special <= ${TOLD} AND cancelled = 0`;
