@@ -1,9 +1,7 @@
-import { type Duration, parseDuration } from "../core/duration.ts";
-import { checkNames } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import type { RunPart, RunRecord, RunState, Stage } from "../core/run.ts";
 import { isEnd } from "../core/task.ts";
-import { runResultOf } from "./task-handle.ts";
+import { parseWait, runResultOf, type WaitOptions } from "./task-handle.ts";
 
 /** A journey through a pipeline as its producer, or anybody with its id, holds it. */
 export class RunHandle<Result = unknown> {
@@ -21,12 +19,8 @@ export class RunHandle<Result = unknown> {
    * TASK_DEAD while a stage of it is a dead letter: redriven, the run goes on, and this may be asked again. Throws
    * TASK_CANCELLED, TASK_EXPIRED or TIMEOUT as a task's does.
    */
-  async result(
-    options: { timeout?: Duration | undefined; signal?: AbortSignal | undefined } = {},
-  ): Promise<Result> {
-    checkNames(options, ["timeout", "signal"], "result");
-    const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout, "timeout");
-    const end = await this.#port.end(this.id, { timeout, signal: options.signal, of: "runs" });
+  async result(options: WaitOptions = {}): Promise<Result> {
+    const end = await this.#port.end(this.id, { ...parseWait(options), of: "runs" });
     return runResultOf(end) as Result;
   }
 

@@ -12,6 +12,21 @@ import {
   type TaskState,
 } from "../core/task.ts";
 
+/** How to wait for a result. */
+export interface WaitOptions {
+  timeout?: Duration | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+export function parseWait(options: WaitOptions): {
+  timeout: number | undefined;
+  signal: AbortSignal | undefined;
+} {
+  checkNames(options, ["timeout", "signal"], "result");
+  const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout, "timeout");
+  return { timeout, signal: options.signal };
+}
+
 /** A task as its producer, or anybody with its id, holds it. */
 export class TaskHandle<Result = unknown> {
   readonly id: string;
@@ -23,12 +38,8 @@ export class TaskHandle<Result = unknown> {
   }
 
   /** Resolves with the result when the task is done; throws TASK_DEAD, TASK_CANCELLED, TASK_EXPIRED or TIMEOUT. */
-  async result(
-    options: { timeout?: Duration | undefined; signal?: AbortSignal | undefined } = {},
-  ): Promise<Result> {
-    checkNames(options, ["timeout", "signal"], "result");
-    const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout, "timeout");
-    return resultOf(await this.#port.end(this.id, { timeout, signal: options.signal })) as Result;
+  async result(options: WaitOptions = {}): Promise<Result> {
+    return resultOf(await this.#port.end(this.id, parseWait(options))) as Result;
   }
 
   async info(): Promise<TaskInfo> {
