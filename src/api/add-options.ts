@@ -20,6 +20,10 @@ export interface AddOptions {
   headers?: Headers | undefined;
   /** In place of the queue's. */
   maxAttempts?: number | undefined;
+  /** What it takes of rate limits that have a unit, such as tokens; 1 unless set. */
+  cost?: number | undefined;
+  /** Before all others, and outside of its queue's window too. */
+  urgent?: boolean | undefined;
   /** A transaction of the caller's own, where the store can share one. */
   tx?: unknown;
 }
@@ -33,6 +37,8 @@ const NAMES = [
   "ttl",
   "headers",
   "maxAttempts",
+  "cost",
+  "urgent",
   "tx",
 ] as const satisfies (keyof AddOptions)[];
 
@@ -44,7 +50,7 @@ export function parseAddOptions(
 ): Omit<NewTask, "queue" | "data"> {
   checkObject(options, `The options of ${verb}`);
   checkNames(options, NAMES, verb);
-  const { priority, groupKey, idempotencyKey, headers, maxAttempts } = options;
+  const { priority, groupKey, idempotencyKey, headers, maxAttempts, cost, urgent } = options;
   const delay = parseDelay(options, now);
   return {
     ...(priority !== undefined && { priority }),
@@ -52,6 +58,8 @@ export function parseAddOptions(
     ...(idempotencyKey !== undefined && { idempotencyKey }),
     ...(headers !== undefined && { headers }),
     ...(maxAttempts !== undefined && { maxAttempts }),
+    ...(cost !== undefined && { cost }),
+    ...(urgent !== undefined && { urgent }),
     ...(delay !== undefined && { delay }),
     ...(options.ttl !== undefined && { ttl: parseDuration(options.ttl, "ttl", 1) }),
   };

@@ -84,6 +84,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
   engine.onHint((hint) => {
     if (hint.notices) sessions.hear(hint.notices);
     if (hint.ready) line.wake(hint.ready);
+    if (hint.due !== undefined) keeper.expect(hint.due);
     if (hint.ended || hint.foreign) {
       results.look();
       runResults.look();

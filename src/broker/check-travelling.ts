@@ -25,6 +25,7 @@ const OUTCOMES: Readonly<Record<AttemptOutcome, true>> = {
   lost: true,
   timeout: true,
   released: true,
+  limited: true,
   cancelled: true,
   parked: true,
 };
@@ -93,7 +94,7 @@ function checkPending({ worker, startedAgo, result, adds }: TravellingResult): v
 
 function checkTimes(task: TravellingTask): void {
   for (const name of ["failures", "age"] as const) checkDistance(task[name], name);
-  for (const name of ["maxAttempts", "keyFor", "dueIn", "expiresIn", "endedAgo"] as const)
+  for (const name of ["maxAttempts", "cost", "keyFor", "dueIn", "expiresIn", "endedAgo"] as const)
     if (task[name] !== null) checkDistance(task[name], name);
   const hasEnded = (END_STATES as readonly string[]).includes(task.state);
   if (hasEnded !== (task.endedAgo !== null))

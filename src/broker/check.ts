@@ -1,6 +1,6 @@
 import { DibsError, invalid, isDibsError } from "../core/errors.ts";
 import { byteLength, isLarger, LIMITS } from "../core/limits.ts";
-import { checkNames, checkNumber, checkObject, checkText } from "../core/options.ts";
+import { checkBoolean, checkNames, checkNumber, checkObject, checkText } from "../core/options.ts";
 import { LONGEST_MS } from "../core/duration.ts";
 import { MOST_ATTEMPTS } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
@@ -79,6 +79,8 @@ function checkContent(task: Omit<Addition, "queue" | "topic">): void {
   if (task.delay !== undefined) checkNumber(task.delay, "delay", 0, LONGEST_MS);
   if (task.ttl !== undefined) checkNumber(task.ttl, "ttl", 1, LONGEST_MS);
   if (task.maxAttempts !== undefined) checkNumber(task.maxAttempts, "maxAttempts", 1, MOST_ATTEMPTS);
+  if (task.cost !== undefined) checkNumber(task.cost, "cost", 0, LIMITS.cost);
+  if (task.urgent !== undefined) checkBoolean(task.urgent, "urgent");
   if (task.groupKey !== undefined) checkText(task.groupKey, "groupKey", LIMITS.groupKey);
   if (task.idempotencyKey !== undefined)
     checkText(task.idempotencyKey, "idempotencyKey", LIMITS.idempotencyKey);

@@ -128,6 +128,8 @@ const TASK = [
   "groupKey",
   "ttl",
   "maxAttempts",
+  "cost",
+  "urgent",
 ];
 
 /** In one order of fields, whoever wrote it: the same definition is to be known as the same. */

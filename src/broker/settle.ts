@@ -23,7 +23,7 @@ export function settle(
 ): Promise<{ state: TaskState }> {
   if (word?.kind !== "ack" || within !== undefined) return settleElse(context, claim, word, within);
   try {
-    return send(context, checkClaim(claim), settlementOf(context, word));
+    return send(context, checkClaim(claim), settlementOf(context, word), word);
   } catch (error) {
     return Promise.reject(error);
   }
@@ -38,25 +38,33 @@ async function settleElse(
   const { id, fence } = checkClaim(claim);
   if (tx !== undefined) {
     if (word.kind !== "ack") throw invalid("Only an ack can be part of a transaction of yours.");
-    return context.runWithin(tx, { verb: "settle", id, fence, settlement: settlementOf(context, word) });
+    const settlement = settlementOf(context, word);
+    return context.runWithin(tx, { verb: "settle", id, fence, settlement, ...spentBy(word) });
   }
-  if (word.kind === "refuse") return send(context, claim, await settlementOfRefusal(context, word));
-  if (word.kind !== "nack") return send(context, claim, settlementOf(context, word));
+  if (word.kind === "refuse") return send(context, claim, await settlementOfRefusal(context, word), word);
+  if (word.kind !== "nack" && word.kind !== "hold")
+    return send(context, claim, settlementOf(context, word), word);
   // Known for every claim made here, so that a nack keeps its place among the calls of the moment.
   checkNumber(claim.attempt, "attempt", 1, Number.MAX_SAFE_INTEGER);
   const policy = context.policies.get(claim.queue) ?? (await fetchPolicy(context, claim.queue));
-  return send(context, claim, settlementOfNack(context, claim, word, policy));
+  return send(context, claim, settlementOfNack(context, claim, word, policy), word);
 }
 
 function send(
   context: Context,
   { id, fence }: ClaimRef,
   settlement: Settlement,
+  word: Word,
 ): Promise<{ state: TaskState }> {
-  return context.run({ verb: "settle", id, fence, settlement });
+  if (word.spent === undefined) return context.run({ verb: "settle", id, fence, settlement });
+  return context.run({ verb: "settle", id, fence, settlement, ...spentBy(word) });
 }
 
-function settlementOf(context: Context, word: Exclude<Word, { kind: "nack" | "refuse" }>): Settlement {
+function spentBy({ spent }: Word): { spent?: number } {
+  return spent === undefined ? {} : { spent: checkNumber(spent, "spent", 0, LIMITS.cost) };
+}
+
+function settlementOf(context: Context, word: Exclude<Word, { kind: "nack" | "hold" | "refuse" }>): Settlement {
   switch (word.kind) {
     case "ack":
       if (word.result !== null) checkBody(word.result, "A result");
@@ -79,7 +87,7 @@ function settlementOf(context: Context, word: Exclude<Word, { kind: "nack" | "re
       return { kind: "park", signal: word.signal, timeout: word.timeout };
     default:
       throw invalid(
-        `A claim is settled by ack, nack, reject, release or park; got ${show((word as Word).kind)}.`,
+        `A claim is settled by ack, nack, hold, reject, release or park; got ${show((word as Word).kind)}.`,
       );
   }
 }
@@ -95,12 +103,13 @@ function doneWith(context: Context, { result, adds }: Word & { kind: "ack" }): S
 function settlementOfNack(
   context: Context,
   claim: SettleRef,
-  word: Word & { kind: "nack" },
+  word: Word & { kind: "nack" | "hold" },
   policy: QueuePolicy,
 ): Settlement {
   if (word.delay !== undefined) checkNumber(word.delay, "delay", 0, LONGEST_MS);
   const delay = word.delay ?? backoffDelay(policy.backoff, claim.attempt, context.random);
   context.keeper.expect(delay);
+  if (word.kind === "hold") return { kind: "hold", error: clipError(word.error), delay };
   context.keeper.expect(delay + policy.elsewhere);
   const settlement: Settlement = { kind: "fail", error: clipError(word.error), delay };
   if (word.outcome === undefined) return settlement;

@@ -8,6 +8,7 @@ const OUTCOMES: Record<Word["kind"], AttemptOutcome[]> = {
   // Refused by a verifier since, it was said all the same.
   ack: ["done", "refused", "cancelled"],
   nack: ["failed", "timeout", "cancelled"],
+  hold: ["limited", "cancelled"],
   reject: ["rejected", "cancelled"],
   release: ["released", "cancelled"],
   park: ["parked", "cancelled"],

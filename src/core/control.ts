@@ -5,14 +5,19 @@ import { type Duration, parseDuration } from "./duration.ts";
  * `instanceof`: a handler may have been bundled with another copy of this file.
  */
 
-/** Fail this attempt, and try again after `delay` in place of the queue's backoff. */
+/**
+ * Fail this attempt, and try again after `delay` in place of the queue's backoff. With `key: true` somebody else's limit was
+ * met: no attempt is used up, and for that long no task of the same groupKey starts; of the queue, where it has none.
+ */
 export class Retry extends Error {
   readonly code = "RETRY";
   readonly delay: number | undefined;
+  readonly key: boolean;
 
-  constructor(message = "retry", options: { delay?: Duration; cause?: unknown } = {}) {
+  constructor(message = "retry", options: { delay?: Duration; key?: boolean; cause?: unknown } = {}) {
     super(message, "cause" in options ? { cause: options.cause } : undefined);
     this.delay = options.delay === undefined ? undefined : parseDuration(options.delay, "Retry's delay");
+    this.key = options.key === true;
   }
 
   override get name(): string {
@@ -31,6 +36,12 @@ export class Reject extends Error {
 
 export function isReject(error: unknown): boolean {
   return (error as { code?: unknown } | null | undefined)?.code === "REJECT";
+}
+
+/** A thrown Retry asks for its whole key to be held back. */
+export function holdsKey(error: unknown): boolean {
+  const retry = error as { code?: unknown; key?: unknown } | null | undefined;
+  return retry?.code === "RETRY" && retry.key === true;
 }
 
 /** The delay a thrown Retry asks for; undefined where the queue's backoff decides. */

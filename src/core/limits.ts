@@ -8,6 +8,8 @@ export const LIMITS = {
   /** A claim may wait this long. */
   claimWaitMs: 60_000,
   priority: 1_000,
+  /** Of one task, in the unit of its queue's limits. */
+  cost: 1e9,
   /** Characters. */
   groupKey: 512,
   idempotencyKey: 512,

@@ -1,7 +1,9 @@
 import { type Duration, parseDuration } from "./duration.ts";
 import { invalid } from "./errors.ts";
 import { checkBoolean, checkNames, checkNumber, checkObject } from "./options.ts";
+import { parseRateLimits, type RateLimit, type RateLimitOptions } from "./rate.ts";
 import { show } from "./show.ts";
+import { parseWindow, type Window, type WindowOptions } from "./window.ts";
 
 /** A queue's policy, resolved: every field set, durations in milliseconds. */
 export interface QueuePolicy {
@@ -23,6 +25,27 @@ export interface QueuePolicy {
   ttl: number | null;
   /** A success counts only when a verifier has accepted its result: see core/verification.ts. */
   verified: boolean;
+  /** Tasks that may be claimed at once, by all workers together; null: no limit. */
+  maxConcurrency: number | null;
+  /** How many may start in a span of time; all of them hold. */
+  rateLimit: RateLimit[];
+  /** What holds for the tasks that share a groupKey. */
+  groups: GroupPolicy;
+  /** Tasks that are not urgent start within these hours only; null: at any time. */
+  window: Window | null;
+}
+
+export interface GroupPolicy {
+  /** How many of a group may be ready or claimed at once. With one they run strictly in order. */
+  concurrency: number;
+  /** How many of a group may start in a span of time. */
+  rateLimit: RateLimit[];
+  /** Groups take turns, whatever they have waiting. */
+  fair: boolean;
+  /** How many turns a group has where others have one. */
+  weight: Record<string, number>;
+  /** The tasks of a group go to the worker that had the last one, as long as that lives. */
+  sticky: boolean;
 }
 
 export interface Backoff {
@@ -45,6 +68,18 @@ export interface QueuePolicyOptions {
   retention?: { age?: Duration; count?: number };
   ttl?: Duration | null;
   verified?: boolean;
+  maxConcurrency?: number | null;
+  rateLimit?: RateLimitOptions | readonly RateLimitOptions[] | null;
+  groups?: GroupPolicyOptions;
+  window?: WindowOptions | null;
+}
+
+export interface GroupPolicyOptions {
+  concurrency?: number;
+  rateLimit?: RateLimitOptions | readonly RateLimitOptions[] | null;
+  fair?: boolean;
+  weight?: Record<string, number>;
+  sticky?: boolean;
 }
 
 export const DEFAULT_POLICY: QueuePolicy = {
@@ -58,12 +93,21 @@ export const DEFAULT_POLICY: QueuePolicy = {
   retention: { age: 86_400_000, count: 100_000 },
   ttl: null,
   verified: false,
+  maxConcurrency: null,
+  rateLimit: [],
+  groups: { concurrency: 1, rateLimit: [], fair: false, weight: {}, sticky: false },
+  window: null,
 };
 
 /** A lease shorter than this would be lost to an ordinary pause of a busy machine. */
 const SHORTEST_LEASE_MS = 100;
 const LARGEST_PAYLOAD = 64 * 1024 * 1024;
 export const MOST_ATTEMPTS = 1_000;
+const MOST_AT_ONCE = 1_000_000;
+/** So many of a group may stand in line together: to hold the group back, each of them is taken out again. */
+const MOST_OF_A_GROUP = 1_000;
+const MOST_WEIGHT = 100;
+const MOST_WEIGHTS = 10_000;
 
 /** The fields that were named, checked and in milliseconds; nothing is filled in. */
 export function parsePolicy(options: QueuePolicyOptions): Partial<QueuePolicy> {
@@ -85,11 +129,29 @@ export function parsePolicy(options: QueuePolicyOptions): Partial<QueuePolicy> {
   if (options.ttl !== undefined)
     policy.ttl = options.ttl === null ? null : parseDuration(options.ttl, "ttl", 1);
   if (options.verified !== undefined) policy.verified = checkBoolean(options.verified, "verified");
+  if (options.maxConcurrency !== undefined) {
+    const { maxConcurrency: most } = options;
+    policy.maxConcurrency = most === null ? null : checkNumber(most, "maxConcurrency", 1, MOST_AT_ONCE);
+  }
+  if (options.rateLimit !== undefined) policy.rateLimit = parseRateLimits(options.rateLimit, "rateLimit");
+  if (options.groups !== undefined) policy.groups = parseGroups(options.groups);
+  if (options.window !== undefined)
+    policy.window = options.window === null ? null : parseWindow(options.window);
   return policy;
 }
 
 export function resolvePolicy(named: Partial<QueuePolicy>): QueuePolicy {
   return { ...DEFAULT_POLICY, ...named };
+}
+
+/** Its groups are more than an order: who stands in line is decided group by group. */
+export function governsGroups({ groups }: QueuePolicy): boolean {
+  return groups.concurrency !== 1 || groups.rateLimit.length > 0 || groups.fair || groups.sticky;
+}
+
+/** Not everything that is ready may start: a claim has to ask. */
+export function isGated({ maxConcurrency, rateLimit, window }: QueuePolicy): boolean {
+  return maxConcurrency !== null || rateLimit.length > 0 || window !== null;
 }
 
 export function parseMaxAttempts(value: unknown): number {
@@ -125,4 +187,30 @@ function parseRetention(options: NonNullable<QueuePolicyOptions["retention"]>): 
     age: parseDuration(options.age ?? fallback.age, "retention.age"),
     count: checkNumber(options.count ?? fallback.count, "retention.count", 0, 1e12),
   };
+}
+
+function parseGroups(options: GroupPolicyOptions): GroupPolicy {
+  checkObject(options, "groups");
+  checkNames(options, Object.keys(DEFAULT_POLICY.groups), "groups");
+  const fallback = DEFAULT_POLICY.groups;
+  return {
+    concurrency: checkNumber(
+      options.concurrency ?? fallback.concurrency,
+      "groups.concurrency",
+      1,
+      MOST_OF_A_GROUP,
+    ),
+    rateLimit: parseRateLimits(options.rateLimit ?? null, "groups.rateLimit"),
+    fair: checkBoolean(options.fair ?? fallback.fair, "groups.fair"),
+    weight: parseWeights(options.weight ?? {}),
+    sticky: checkBoolean(options.sticky ?? fallback.sticky, "groups.sticky"),
+  };
+}
+
+function parseWeights(options: Record<string, number>): Record<string, number> {
+  checkObject(options, "groups.weight");
+  const weights = Object.entries(options);
+  checkNumber(weights.length, "The number of groups with a weight", 0, MOST_WEIGHTS);
+  for (const [key, weight] of weights) checkNumber(weight, `groups.weight of ${show(key)}`, 1, MOST_WEIGHT);
+  return Object.fromEntries(weights);
 }

@@ -173,11 +173,18 @@ export interface SettleRef extends ClaimRef {
 }
 
 /** What a holder says of its claim. */
-export type Word =
+export type Word = Saying & {
+  /** What it really took of limits that have a unit, where that is not its cost. */
+  spent?: number;
+};
+
+type Saying =
   /** With `each` the result is a JSON array, and its items are parts of the task's run from here on. */
   | { kind: "ack"; result: Body | null; adds?: Addition[]; each?: boolean }
   /** Without `delay` the queue's backoff decides. */
   | { kind: "nack"; error: TaskError; delay?: number | undefined; outcome?: "failed" | "timeout" }
+  /** Somebody else's limit was met: no attempt is used up, and its group, or its queue, waits for `delay` or the backoff. */
+  | { kind: "hold"; error: TaskError; delay?: number | undefined }
   | { kind: "reject"; error: TaskError }
   | { kind: "release"; started: boolean }
   /** Waits for a signal, for at most `timeout`, and holds nobody meanwhile. */

@@ -31,6 +31,10 @@ export interface NewTask {
   idempotencyKey?: string;
   ttl?: number;
   maxAttempts?: number;
+  /** What it takes of limits that have a unit; 1 unless set. */
+  cost?: number;
+  /** Before all others, and outside of its queue's window too. */
+  urgent?: boolean;
   /** It begins a run of a pipeline, of whose first stage it is: core/run.ts. */
   run?: RunStart;
 }
@@ -49,6 +53,16 @@ export interface AddedTask {
   existing: boolean;
 }
 
+/** Urgent tasks come before all priorities. The smaller the rank, the sooner. */
+export function rankOf({ priority, urgent }: { priority?: number; urgent?: boolean }): number {
+  return 0 - (priority ?? 0) - (urgent ? URGENT : 0);
+}
+
+export const URGENT = 10_000;
+
+/** Those of this rank and above are not urgent. */
+export const FIRST_RANK = -URGENT / 2;
+
 /** What identifies a claim. Every way to settle or extend checks the fence. */
 export interface ClaimRef {
   id: string;
@@ -66,6 +80,8 @@ export interface ClaimedTask extends ClaimRef {
   priority: number;
   groupKey: string | null;
   createdAt: number;
+  /** Where it was named. */
+  cost?: number;
   /** Earlier runs of its handler left steps, or somebody sent a signal. */
   stepped?: true;
   /** Why a verifier refused the last result. */
@@ -89,7 +105,10 @@ export interface TaskError {
   stack: string | null;
 }
 
-/** `released` attempts did not fail: the worker gave the task back, or stopped. Nor did `parked` ones. */
+/**
+ * `released` attempts did not fail: the worker gave the task back, or stopped. Nor did `parked` ones, nor those that were
+ * `limited`: somebody else's limit was met.
+ */
 export type AttemptOutcome =
   | "done"
   | "failed"
@@ -98,6 +117,7 @@ export type AttemptOutcome =
   | "lost"
   | "timeout"
   | "released"
+  | "limited"
   | "parked"
   | "cancelled";
 
@@ -122,6 +142,8 @@ export interface TaskRecord {
   priority: number;
   groupKey: string | null;
   idempotencyKey: string | null;
+  cost: number;
+  urgent: boolean;
   attempt: number;
   maxAttempts: number;
   createdAt: number;
@@ -173,6 +195,8 @@ export interface TravellingTask {
   /** For how long after its end the key is still taken. */
   keyFor: number | null;
   maxAttempts: number | null;
+  cost: number | null;
+  urgent: boolean;
   failures: number;
   age: number;
   dueIn: number | null;

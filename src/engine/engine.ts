@@ -73,6 +73,8 @@ export interface Hint {
   ended?: boolean;
   /** Runs that ended, or some of which died: who waits for their results should look. */
   runs?: string[];
+  /** Milliseconds until something is due that was not before: more of a limited queue, or group, may start then. */
+  due?: number;
   /** For claims held here. */
   notices?: Notice[];
   /** Another process changed the store: anything may be different. */
@@ -95,6 +97,11 @@ export type Settlement =
   | { kind: "fail"; error: TaskError; delay: number; outcome?: "failed" | "timeout" }
   /** Dead at once. */
   | { kind: "reject"; error: TaskError }
+  /**
+   * It met a limit of somebody else's: back to its place, no attempt used up, and for `delay` none of its group starts; of
+   * its whole queue, where it has no group.
+   */
+  | { kind: "hold"; error: TaskError; delay: number }
   /** Back to its place, no attempt used up. A task that was not `started` leaves no row in the ledger. */
   | { kind: "release"; started: boolean }
   /**
@@ -166,11 +173,16 @@ export interface Verbs {
    * whatever is left. Within a queue: priority, then arrival. A claim with a `session` lives as long as that
    * session beats, and at most the queue's timeout; one without has a lease of its own. To get a task is a
    * sign of life too; a session that gave none for its whole lease is refused with CLAIM_LOST.
-   * Expired leases and due tasks are dealt with first.
+   * Expired leases and due tasks are dealt with first. Of a queue with limits no more than these allow: what its policy
+   * says of concurrency, rates and hours holds for all workers together.
    */
   claim: Verb<ClaimRequest, ClaimOutcome>;
   /** Fenced: refused with CLAIM_LOST unless this claim holds. A cancelled task ends cancelled whatever is said. */
-  settle: Verb<{ id: string; fence: number; settlement: Settlement }, { state: TaskState }>;
+  settle: Verb<
+    /** `spent`: what it really took of limits that have a unit, where that is not its cost. */
+    { id: string; fence: number; settlement: Settlement; spent?: number },
+    { state: TaskState }
+  >;
   /** Fenced. From now: the lease of a claim by hand, the timeout of one by a session. */
   extend: Verb<{ id: string; fence: number; lease: number }, null>;
   /** Fenced. */

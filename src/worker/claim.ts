@@ -2,7 +2,8 @@ import { type Duration, parseDuration } from "../core/duration.ts";
 import { isEach } from "../core/each.ts";
 import { claimLost, invalid } from "../core/errors.ts";
 import { decodeBody, encodeJson } from "../core/json.ts";
-import { checkNames } from "../core/options.ts";
+import { LIMITS } from "../core/limits.ts";
+import { checkNames, checkNumber } from "../core/options.ts";
 import type { Port, SettleRef, Word } from "../core/port.ts";
 import type { RunPlace } from "../core/run.ts";
 import { describeError } from "../core/task-error.ts";
@@ -49,6 +50,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   #adds: Set<PendingAdd> | undefined;
   #settlement: Promise<void> | undefined;
   #isAckedWithin = false;
+  #spent: number | undefined;
 
   constructor(port: Port, task: ClaimedTask, encodeResult: EncodeResult = encodeAsJson) {
     this.port = port;
@@ -79,6 +81,16 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   /** The run of a pipeline that it is of, and where in it; null for other tasks. */
   get run(): RunPlace | null {
     return this.claimed.run ?? null;
+  }
+
+  /** What it takes of limits that have a unit. */
+  get cost(): number {
+    return this.claimed.cost ?? 1;
+  }
+
+  /** What it really took of them, in place of its cost: said with however it is settled. */
+  spend(spent: number): void {
+    this.#spent = checkNumber(spent, "What a task spent", 0, LIMITS.cost);
   }
 
   get createdAt(): Date {
@@ -139,7 +151,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
 
   /** Within a transaction it stays open: that may be rolled back, and what was said then was never said. */
   async #ackWithin(word: Word & { kind: "ack" }, tx: unknown): Promise<void> {
-    await this.port.settle(this, word, { tx });
+    await this.port.settle(this, this.#withSpent(word), { tx });
     this.#isAckedWithin = true;
   }
 
@@ -153,6 +165,16 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     checkNames(options, ["delay"], "nack");
     const delay = options.delay === undefined ? undefined : parseDuration(options.delay, "delay");
     await this.settleAs({ kind: "nack", error: describeError(error), delay });
+  }
+
+  /**
+   * Somebody else's limit was met: back to its place without using up an attempt, and no task of its groupKey starts for
+   * `delay` or the queue's backoff; of the queue, where it has none.
+   */
+  async hold(error: unknown, options: { delay?: Duration } = {}): Promise<void> {
+    checkNames(options, ["delay"], "hold");
+    const delay = options.delay === undefined ? undefined : parseDuration(options.delay, "delay");
+    await this.settleAs({ kind: "hold", error: describeError(error), delay });
   }
 
   /** Straight to the dead letters. */
@@ -219,11 +241,15 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
 
   async #send(word: Word): Promise<void> {
     try {
-      await this.port.settle(this, word);
+      await this.port.settle(this, this.#withSpent(word));
     } catch (error) {
       if ((error as { code?: string }).code !== "CLAIM_LOST") this.#settlement = undefined;
       throw error;
     }
+  }
+
+  #withSpent(word: Word): Word {
+    return this.#spent === undefined ? word : { ...word, spent: this.#spent };
   }
 
   #checkOpen(): void {

@@ -1,4 +1,4 @@
-import { isReject, requestedDelay } from "../core/control.ts";
+import { holdsKey, isReject, requestedDelay } from "../core/control.ts";
 import { isDibsError } from "../core/errors.ts";
 import { timeoutError } from "../core/lapse.ts";
 import type { Word } from "../core/port.ts";
@@ -90,7 +90,8 @@ function wordFor(held: Held, answer: Answer): Word {
   // Who was asked to stop, and stops, has not failed. A cancelled task ends with that, also by a release.
   if (held.fate === "stopped" || held.fate === "cancelled") return { kind: "release", started: true };
   if (isReject(thrown)) return { kind: "reject", error: describeError(thrown) };
-  return { kind: "nack", error: describeError(thrown), delay: requestedDelay(thrown) };
+  const kind = holdsKey(thrown) ? "hold" : "nack";
+  return { kind, error: describeError(thrown), delay: requestedDelay(thrown) };
 }
 
 const FIRST_PAUSE_MS = 50;

@@ -71,6 +71,11 @@ export class Generator {
   readonly #weights: Record<VerbName, number>;
   readonly #habits: Habits;
 
+  /** Whether there are limits to what may start. */
+  get isLimited(): boolean {
+    return this.#habits.limited;
+  }
+
   /** Whether there are runs among what is made. */
   get hasRuns(): boolean {
     return this.#habits.runs > 0;
@@ -110,7 +115,7 @@ export class Generator {
     );
     if (chance(0.2)) refs.push(...held.slice(0, 1));
     return [
-      ...refs.map((claim): Op => ({ verb: "settle", ...claim, settlement: this.#settlement(claim) })),
+      ...refs.map((claim) => this.#settle(claim)),
       this.#claim(),
     ];
   }
@@ -138,10 +143,7 @@ export class Generator {
       tasks: this.#inputs.tasks(this.#random.pick(this.#habits.bulk ? [1, 9, 9, 70] : [1, 1, 2, 4])),
     }),
     claim: () => this.#claim(),
-    settle: () => {
-      const claim = this.#claimRef();
-      return { verb: "settle", ...claim, settlement: this.#settlement(claim) };
-    },
+    settle: () => this.#settle(this.#claimRef()),
     verifying: () => ({
       verb: "verifying",
       ...([...this.#known.asked.values()].at(-1) ?? { id: this.#id(), fence: 1 }),
@@ -266,6 +268,16 @@ export class Generator {
       ...(chosen && { session: chosen.id }),
       ...maybe(0.25, () => ({ share: pick([1, 2]) })),
       ...maybe(0.3, () => ({ lease: pick([100, 2_000, 60_000]) })),
+    };
+  }
+
+  #settle(claim: ClaimRef): Op<"settle"> {
+    return {
+      verb: "settle",
+      id: claim.id,
+      fence: claim.fence,
+      settlement: this.#settlement(claim),
+      ...this.#inputs.spent(),
     };
   }
 

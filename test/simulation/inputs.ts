@@ -1,6 +1,7 @@
 import type { QueuePolicy } from "../../src/core/policy.ts";
 import type { Addition, Body, NewMessage, NewTask, TaskError } from "../../src/core/task.ts";
 import { stageQueue } from "../../src/core/run.ts";
+import type { RateLimit } from "../../src/core/rate.ts";
 import type { Settlement } from "../../src/engine/engine.ts";
 import type { Random } from "./random.ts";
 
@@ -38,6 +39,8 @@ export interface Habits {
   failing: number;
   /** How many tasks begin a run, or make parts of it. */
   runs: number;
+  /** There are limits to what may start: of queues and groups, and of others. */
+  limited: boolean;
   /** Many tasks at once: an engine may write those in another way than few. */
   bulk: boolean;
 }
@@ -51,6 +54,7 @@ export function drawHabits({ pick, chance }: Random): Habits {
     grouped: pick([0, 0.4, 0.8]),
     keyed: pick([0.05, 0.3]),
     failing: pick([0.1, 1, 1, 4]),
+    limited: chance(0.3),
     bulk: chance(0.025),
   };
 }
@@ -86,7 +90,40 @@ export class Inputs {
     if (chance(0.3))
       policy.retention = { age: pick([0, 10_000, 86_400_000]), count: pick([0, 1, 1, 3, 100_000]) };
     if (chance(0.2)) policy.ttl = pick([null, null, 1_500, 60_000]);
-    return policy;
+    return this.#habits.limited ? { ...policy, ...this.#limits() } : policy;
+  }
+
+  #limits(): Partial<QueuePolicy> {
+    const { pick, chance } = this.#random;
+    const limits: Partial<QueuePolicy> = {};
+    if (chance(0.4)) limits.maxConcurrency = pick([null, 1, 2, 5]);
+    if (chance(0.3)) limits.rateLimit = this.#rates();
+    if (chance(0.2))
+      limits.window = pick([
+        null,
+        { hours: "22:00-06:00", tz: "UTC" },
+        { hours: "08:00-09:30", tz: "Europe/Berlin" },
+      ]);
+    if (chance(0.6)) {
+      limits.groups = {
+        concurrency: pick([1, 1, 2, 3]),
+        rateLimit: chance(0.3) ? this.#rates() : [],
+        fair: chance(0.4),
+        weight: pick([{}, { g1: 2 }]),
+        sticky: chance(0.3),
+      };
+    }
+    return limits;
+  }
+
+  #rates(): RateLimit[] {
+    const { pick, chance, between } = this.#random;
+    return Array.from({ length: pick([0, 1, 1, 2]) }, () => ({
+      max: between(1, 4),
+      per: pick([100, 1_000, 60_000]),
+      pace: chance(0.25),
+      unit: chance(0.3) ? "tokens" : null,
+    }));
   }
 
   tasks(count: number): NewTask[] {
@@ -139,7 +176,15 @@ export class Inputs {
       ...maybe(this.#habits.keyed, () => ({ idempotencyKey: pick(KEYS) })),
       ...maybe(0.15, () => ({ ttl: pick([1, 800, 30_000]) })),
       ...maybe(0.25, () => ({ maxAttempts: pick([1, 2, 3]) })),
+      ...(this.#habits.limited && maybe(0.2, () => ({ cost: pick([0, 1, 2, 7]) }))),
+      ...(this.#habits.limited && maybe(0.15, () => ({ urgent: this.#random.chance(0.8) }))),
     };
+  }
+
+  /** What it really cost. */
+  spent(): { spent?: number } {
+    const { pick, maybe } = this.#random;
+    return this.#habits.limited ? maybe(0.25, () => ({ spent: pick([0, 1, 3]) })) : {};
   }
 
   /** Each is told from every other by its number; sizes lie around the limits of the policies. */
@@ -159,6 +204,7 @@ export class Inputs {
       reject: 1,
       release: 1.5,
       park: 1.5,
+      hold: this.#habits.limited ? 1.5 : 0,
     });
     switch (kind) {
       case "done":
@@ -185,6 +231,8 @@ export class Inputs {
         return { kind, error: this.#error() };
       case "release":
         return { kind, started: this.#random.chance(0.6) };
+      case "hold":
+        return { kind, error: this.#error(), delay: pick([0, 100, 3_000]) };
       case "park":
         return { kind, signal: pick(SIGNALS), timeout: pick([null, 0, 500, 60_000]) };
     }

@@ -5,6 +5,7 @@ import { MemoryStore } from "../../src/engines/memory/store.ts";
 import { BOUNDS, type Hint, type Op, type Outcome } from "../../src/engine/engine.ts";
 import { Generator } from "./generate.ts";
 import { Watch } from "./guarantees/watch.ts";
+import { LimitJudge } from "./guarantees/limits.ts";
 import { RunJudge } from "./guarantees/runs.ts";
 import { QUEUES, STAGE_QUEUES } from "./inputs.ts";
 import { answer, Known } from "./known.ts";
@@ -80,6 +81,8 @@ class Simulation {
   readonly #watch: Watch | undefined;
   /** In place of that where there are runs: the end of one task is then not its own business. */
   readonly #runs: RunJudge | undefined;
+  /** And where there are limits: not all that is ready may start. */
+  readonly #limits: LimitJudge | undefined;
   readonly #engine: EngineName;
   readonly #subject: Subject;
   readonly #batches: number;
@@ -99,8 +102,9 @@ class Simulation {
     this.#model = new MemoryStore(salt, reading);
     const tight = this.#random.chance(0.1);
     Object.assign(BOUNDS, tight ? TIGHT : USUAL);
+    if (this.#generator.isLimited) this.#limits = new LimitJudge();
     if (this.#generator.hasRuns) this.#runs = new RunJudge();
-    else if (!tight) this.#watch = new Watch(new MemoryStore(salt, reading), reading);
+    else if (!tight && !this.#generator.isLimited) this.#watch = new Watch(new MemoryStore(salt, reading), reading);
     const file = this.#random.chance(0.12);
     this.#engine = engine;
     this.#subject =
@@ -175,14 +179,15 @@ class Simulation {
       this.#known.learn(op, outcome);
     }
     compare("memory", unordered(model.hint), this.#engine, unordered(store.hint));
-    this.#judgeRuns(ops, [...model.outcomes]);
+    this.#judge(ops, [...model.outcomes]);
     return [...model.outcomes];
   }
 
   /** By what the model shows; that the store shows the same is compared. */
-  #judgeRuns(ops: readonly Op[], outcomes: readonly Outcome[]): void {
+  #judge(ops: readonly Op[], outcomes: readonly Outcome[]): void {
     const ask = (given: Op[]): Outcome[] => [...this.#model.run(given, this.#machine.read()).outcomes];
     this.#runs?.judge(ops, outcomes, ask);
+    this.#limits?.judge(ops, outcomes, this.#model.now, ask);
   }
 
   /** Everything that the reading verbs can show. */

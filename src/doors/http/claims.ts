@@ -1,11 +1,27 @@
 import { z } from "@hono/zod-openapi";
 import { invalid } from "../../core/errors.ts";
+import { LIMITS } from "../../core/limits.ts";
 import type { Port, Word } from "../../core/port.ts";
 import type { ClaimedTask, TaskError } from "../../core/task.ts";
 import { type Verified, verifiedBy } from "../../core/verification.ts";
 import { fromBody, toBody } from "./bodies.ts";
 import { type App, define } from "./define.ts";
 import { claim, claimWish, duration, failure, inQueue, json, ofClaim, settled } from "./schemas.ts";
+
+/** What an attempt that did not succeed leaves. */
+interface Failing {
+  error: TaskError;
+  delay?: number;
+  spent?: number;
+}
+
+const spent = z
+  .number()
+  .int()
+  .min(0)
+  .max(LIMITS.cost)
+  .optional()
+  .openapi({ description: "what it really took of limits with a unit, in place of its cost" });
 
 /** Claims by hand: each lasts for its lease, and is settled or extended by its id and fence. */
 export function claims(app: App): void {
@@ -34,12 +50,13 @@ export function claims(app: App): void {
       body: z.strictObject({
         result: json.optional(),
         each: z.boolean().optional().openapi({ description: "of a stage: each item of `result` is a part" }),
+        spent,
       }),
     },
     ({ port, params, body }) => {
-      const { result, each = false } = body as { result?: unknown; each?: boolean };
+      const { result, each = false, ...more } = body as { result?: unknown; each?: boolean; spent?: number };
       const kept = result === undefined ? null : toBody(result);
-      return say(port, params, { kind: "ack", result: kept, ...(each && { each }) });
+      return say(port, params, { kind: "ack", result: kept, ...(each && { each }), ...more });
     },
   );
   define(
@@ -50,12 +67,21 @@ export function claims(app: App): void {
         path: `${path}/nack`,
         summary: "Failed: another try after `delay` or the queue's backoff",
       },
-      body: z.strictObject({ error: failure, delay: duration.optional() }),
+      body: z.strictObject({ error: failure, delay: duration.optional(), spent }),
     },
-    ({ port, params, body }) => {
-      const { error, delay } = body as { error: TaskError; delay?: number };
-      return say(port, params, { kind: "nack", error, delay });
+    ({ port, params, body }) => say(port, params, { kind: "nack", ...(body as Failing) }),
+  );
+  define(
+    app,
+    {
+      ...{
+        ...settling,
+        path: `${path}/hold`,
+        summary: "Somebody else's limit was met: its groupKey, or its queue, waits; no attempt is used up",
+      },
+      body: z.strictObject({ error: failure, delay: duration.optional(), spent }),
     },
+    ({ port, params, body }) => say(port, params, { kind: "hold", ...(body as Failing) }),
   );
   define(
     app,

@@ -34,6 +34,8 @@ export const newTask = z
     idempotencyKey: z.string().optional(),
     ttl: duration.optional(),
     maxAttempts: z.number().int().min(1).optional(),
+    cost: z.number().int().min(0).max(LIMITS.cost).optional(),
+    urgent: z.boolean().optional(),
     headers: headers.optional(),
   })
   .openapi("NewTask");
@@ -87,7 +89,7 @@ export const claim = z
     ...{ id: z.string(), fence: z.number(), queue: z.string() },
     ...body,
     ...{ headers, attempt: z.number(), maxAttempts: z.number(), priority: z.number() },
-    ...{ groupKey: z.string().nullable(), createdAt: z.number() },
+    ...{ groupKey: z.string().nullable(), createdAt: z.number(), cost: z.number().optional() },
     stepped: z
       .literal(true)
       .optional()
@@ -118,6 +120,8 @@ export const task = z
       priority: z.number(),
       groupKey: z.string().nullable(),
       idempotencyKey: z.string().nullable(),
+      cost: z.number(),
+      urgent: z.boolean(),
     },
     ...{ attempt: z.number(), maxAttempts: z.number(), createdAt: z.number(), dueAt: z.number().nullable() },
     waitsFor: z.string().nullable().openapi({ description: "the signal that a parked task waits for" }),
@@ -153,7 +157,7 @@ export const ending = z
 
 export const policy = z.record(z.string(), z.any()).openapi("Policy", {
   description:
-    "lease, timeout, maxAttempts, backoff, elsewhere, ttl, maxDepth, maxPayload, retention, verified; milliseconds",
+    "lease, timeout, maxAttempts, backoff, elsewhere, ttl, maxDepth, maxPayload, retention, verified, maxConcurrency, rateLimit, groups, window; milliseconds",
 });
 
 export const stats = z.record(z.string(), z.any()).openapi("Stats");

@@ -61,6 +61,8 @@ export function add(start: Start): void {
         groupKey: "g",
         idempotencyKey: "k",
         maxAttempts: 2,
+        cost: 40,
+        urgent: true,
       };
       const { id } = await addOne(port, { ...given, delay: MINUTE, ttl: HOUR });
       expect(await port.task(id)).toEqual({

@@ -5,6 +5,7 @@ import { callOrder } from "./call-order.ts";
 import { cancel } from "./cancel.ts";
 import { claims } from "./claim.ts";
 import { clock } from "./clock.ts";
+import { concurrency } from "./concurrency.ts";
 import { deadLetters } from "./dead-letters.ts";
 import { events } from "./events.ts";
 import { fences } from "./fences.ts";
@@ -20,6 +21,7 @@ import { moveFlows } from "./move-flows.ts";
 import { policies } from "./policies.ts";
 import { progress } from "./progress.ts";
 import { queues } from "./queues.ts";
+import { rates } from "./rates.ts";
 import { redrive } from "./redrive.ts";
 import { results } from "./results.ts";
 import { retention } from "./retention.ts";
@@ -36,8 +38,10 @@ import { subscriptions } from "./subscriptions.ts";
 import { topics } from "./topics.ts";
 import { noTransactions, transactions } from "./transactions.ts";
 import { ttl } from "./ttl.ts";
+import { turns } from "./turns.ts";
 import { verification } from "./verification.ts";
 import { waitingClaims } from "./waiting-claims.ts";
+import { windows } from "./windows.ts";
 import { workers } from "./workers.ts";
 
 type Theme = (start: Start) => void;
@@ -60,6 +64,10 @@ const THEMES = {
   retry,
   retryElsewhere,
   groups,
+  concurrency,
+  rates,
+  turns,
+  windows,
   ttl,
   retention,
   idempotency,

@@ -15,14 +15,24 @@ export function policies(start: Start): void {
         lease: 10 * SECOND,
         timeout: 20 * SECOND,
         maxAttempts: 3,
-        backoff: { type: "fixed", delay: 5, max: 7, jitter: 0 },
+        backoff: { type: "fixed" as const, delay: 5, max: 7, jitter: 0 },
         elsewhere: 0,
         maxDepth: 10,
         maxPayload: 100,
         retention: { age: 1, count: 2 },
         ttl: 30 * SECOND,
         verified: true,
-      } as const;
+        maxConcurrency: 4,
+        rateLimit: [{ max: 5, per: 6, pace: true, unit: "tokens" }],
+        groups: {
+          concurrency: 2,
+          rateLimit: [{ max: 1, per: 2, pace: false, unit: null }],
+          fair: true,
+          weight: { big: 3 },
+          sticky: true,
+        },
+        window: { hours: "22:00-06:00", tz: "Asia/Tokyo" },
+      };
       expect(await port.declare(QUEUE, policy)).toEqual(policy);
       expect((await port.queues())[0]!.policy).toEqual(policy);
     });

@@ -2,6 +2,7 @@ import type { DibsEvent } from "../../core/events.ts";
 import { BOUNDS, type Verbs } from "../../engine/engine.ts";
 import { dueDocuments } from "./documents.ts";
 import { remove } from "./line.ts";
+import { wakeTimes } from "./lanes.ts";
 import type { Model, ModelQueue } from "./model.ts";
 import { pruneRuns } from "./runs.ts";
 import { claimsOf, sweep } from "./sweep.ts";
@@ -24,6 +25,7 @@ export function tend(model: Model): Verbs["tend"]["out"] {
     const first = leases.length === 0 ? session.lease : Math.min(...leases);
     times.push(session.beatAt + first - model.awake);
   }
+  for (const at of wakeTimes(model)) times.push(at - model.now);
   const { due, next } = dueDocuments(model);
   if (next !== null) times.push(next);
   return { next: times.length === 0 ? null : Math.max(0, Math.min(...times)), now: model.now, due };

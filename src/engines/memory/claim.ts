@@ -1,8 +1,9 @@
 import { DibsError } from "../../core/errors.ts";
-import type { ClaimedTask } from "../../core/task.ts";
+import { type ClaimedTask, rankOf } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
-import { end, isOutlived } from "./line.ts";
-import type { Model, ModelSession, ModelTask } from "./model.ts";
+import { allowanceOf, isGoverned, start, startsAt, wakeAt } from "./lanes.ts";
+import { end, fillLane, isOutlived } from "./line.ts";
+import type { Model, ModelQueue, ModelSession, ModelTask } from "./model.ts";
 import { placeOf } from "./runs.ts";
 import { sweep } from "./sweep.ts";
 
@@ -33,34 +34,80 @@ export function sessionGone(session: number): DibsError {
   );
 }
 
-/** Up to `count` tasks from one queue, in its order. */
+/** Up to `count` tasks from one queue, in its order, as far as its limits go. */
 function take(
   model: Model,
   request: ClaimRequest,
   session: ModelSession | null,
-  queue: string,
+  name: string,
   count: number,
   outcome: ClaimOutcome,
 ): void {
-  const room = Math.min(count, request.max - outcome.tasks.length);
-  if (room <= 0 || !model.queues.has(queue) || model.queue(queue).paused) return;
-  const line = model.tasksOf(queue, "ready").sort((a, b) => b.priority - a.priority || a.pos - b.pos);
+  const queue = model.queues.get(name);
+  if (Math.min(count, request.max - outcome.tasks.length) <= 0 || !queue || queue.paused) return;
+  const { room: allowed, urgentOnly, until } = allowanceOf(model, queue);
+  if (until !== null && model.tasksOf(name, "ready").length > 0) wakeAt(model, queue.gate, until);
+  let room = Math.min(count, request.max - outcome.tasks.length, allowed);
+  while (room > 0) {
+    const taken = takeLine(model, request, session, queue, { room, urgentOnly }, outcome);
+    room -= taken;
+    // Where groups have so many in line and no more, others have come up behind those that were taken.
+    if (taken === 0 || !isGoverned(model, name)) return;
+  }
+}
+
+/** What stands in line now. Answers how many left it. */
+function takeLine(
+  model: Model,
+  request: ClaimRequest,
+  session: ModelSession | null,
+  queue: ModelQueue,
+  { room, urgentOnly }: { room: number; urgentOnly: boolean },
+  outcome: ClaimOutcome,
+): number {
+  const line = model
+    .tasksOf(queue.name, "ready")
+    .filter((task) => task.urgent || !urgentOnly)
+    .sort((a, b) => rankOf(a) - rankOf(b) || a.place - b.place);
   const kept = line.filter((task) => task.elsewhere).slice(0, BOUNDS.retryLook);
   const allowed = kept.filter((task) => !task.elsewhere!.avoid.includes(request.worker));
-  outcome.passed ||= allowed.length < kept.length;
-  const open = line.filter((task) => !task.elsewhere || allowed.includes(task));
-  const taken = open.slice(0, room);
+  const isOthers = (task: ModelTask) => task.owner !== null && task.owner !== request.session;
+  outcome.passed ||= allowed.length < kept.length || line.some(isOthers);
+  const open = line.filter((task) => (!task.elsewhere || allowed.includes(task)) && !isOthers(task));
+  const taken = withinRates(model, queue, open.slice(0, room));
   // All are held before one of them ends: with a run the others would be cancelled.
   for (const task of taken) if (!isOutlived(model, task)) hold(model, request, session, task);
+  const held = taken.filter((task) => task.claim);
   for (const task of taken) {
     if (!task.claim) {
       end(model, task, "expired");
       outcome.more = true;
     } else {
       outcome.tasks.push(handOver(model, task));
-      outcome.policies[queue] = model.policy(queue);
+      outcome.policies[queue.name] = model.policy(queue.name);
     }
   }
+  if (isGoverned(model, queue.name)) comeUp(model, session, held);
+  return taken.length;
+}
+
+/** As many of the first as the rates of their queue let start. What is past its time does not start. */
+function withinRates(model: Model, queue: ModelQueue, line: ModelTask[]): ModelTask[] {
+  for (const [index, task] of line.entries()) {
+    if (isOutlived(model, task)) continue;
+    const at = startsAt(model, queue, task);
+    if (at <= model.now) continue;
+    wakeAt(model, queue.gate, at);
+    return line.slice(0, index);
+  }
+  return line;
+}
+
+/** Each start counts for its group, and leaves a place in line. */
+function comeUp(model: Model, session: ModelSession | null, held: ModelTask[]): void {
+  const grouped = held.filter(({ groupKey }) => groupKey !== null);
+  for (const task of grouped) start(model, task, session);
+  for (const { queue, groupKey } of grouped) fillLane(model, queue, groupKey!);
 }
 
 function hold(model: Model, request: ClaimRequest, session: ModelSession | null, task: ModelTask): void {
@@ -70,6 +117,7 @@ function hold(model: Model, request: ClaimRequest, session: ModelSession | null,
   const lease = session === null ? named : Math.max(named, session.lease);
   task.state = "claimed";
   task.elsewhere = null;
+  task.owner = null;
   task.claim = {
     fence: ++model.fence,
     worker: request.worker,
@@ -79,6 +127,7 @@ function hold(model: Model, request: ClaimRequest, session: ModelSession | null,
     deadline: model.awake + (request.session === undefined ? lease : policy.timeout),
     cancelled: false,
     progress: null,
+    spent: null,
   };
 }
 
@@ -109,6 +158,7 @@ function handOver(model: Model, task: ModelTask): ClaimedTask {
     priority: task.priority,
     groupKey: task.groupKey,
     createdAt: task.createdAt,
+    ...(task.cost !== null && { cost: task.cost }),
     ...(task.steps.length > 0 && { stepped: true as const }),
     ...(task.feedback !== null && { feedback: task.feedback }),
     ...(run && { run }),

@@ -95,6 +95,8 @@ function travelling(model: Model, task: ModelTask): TravellingTask {
     holdsKey,
     keyFor: holdsKey && key.forgetAt !== null ? key.forgetAt - now : null,
     maxAttempts: task.maxAttempts,
+    cost: task.cost,
+    urgent: task.urgent,
     failures: task.failures,
     age: now - task.createdAt,
     dueIn: task.dueAt === null ? null : task.dueAt - now,

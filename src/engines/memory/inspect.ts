@@ -7,6 +7,7 @@ import {
   type Body,
   type DeadFilter,
   isEnd,
+  rankOf,
   type QueueStats,
   type Step,
   type TaskEnd,
@@ -17,6 +18,7 @@ import type { Verified } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { deadLetters } from "./dead.ts";
 import { findJudged } from "./line.ts";
+import { costOf } from "./lanes.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { endOfRun, placeOf } from "./runs.ts";
 import { workers } from "./sessions.ts";
@@ -37,6 +39,8 @@ function record(model: Model, task: ModelTask): TaskRecord {
     priority: task.priority,
     groupKey: task.groupKey,
     idempotencyKey: task.idempotencyKey,
+    cost: costOf(task),
+    urgent: task.urgent,
     attempt: isEnd(task.state) ? (last?.attempt ?? 0) : task.failures + 1,
     maxAttempts: model.maxAttempts(task),
     createdAt: task.createdAt,
@@ -125,7 +129,7 @@ function parseSortKey(after: string, parts: number): SortKey {
 }
 
 function sortKey(task: ModelTask): SortKey {
-  if (task.state === "ready") return [-task.priority, task.pos];
+  if (task.state === "ready") return [rankOf(task), task.place];
   if (task.state === "scheduled") return [task.dueAt!, task.seq];
   if (task.state === "parked") return [task.dueAt ?? Number.MAX_SAFE_INTEGER, task.seq];
   if (task.state === "waiting") return [task.groupKey!, task.pos];

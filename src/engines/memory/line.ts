@@ -10,6 +10,7 @@ import {
   verifiedBy,
 } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
+import { correctCost, fill, isGoverned, laneOf, ownerOf } from "./lanes.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { endPart, isCalledOff, losePart } from "./runs.ts";
 
@@ -19,14 +20,16 @@ import { endPart, isCalledOff, losePart } from "./runs.ts";
 export function enter(model: Model, task: ModelTask): void {
   task.dueAt = null;
   task.waitsFor = null;
-  if (task.groupKey !== null && !task.holdsGroup) {
-    if (groupHead(model, task)) {
-      task.state = "waiting";
-      return;
-    }
-    task.holdsGroup = true;
-  }
-  becomeReady(model, task);
+  // Where its group is more than an order, its head too has to ask again: another start counts.
+  if (task.groupKey === null || (task.holdsGroup && !isGoverned(model, task.queue)))
+    return becomeReady(model, task);
+  task.holdsGroup = false;
+  task.state = "waiting";
+  fillLane(model, task.queue, task.groupKey);
+}
+
+export function fillLane(model: Model, queue: string, key: string): void {
+  fill(model, queue, key, (task) => becomeReady(model, task));
 }
 
 export function groupHead(model: Model, task: ModelTask): ModelTask | undefined {
@@ -37,8 +40,28 @@ export function groupHead(model: Model, task: ModelTask): ModelTask | undefined 
 
 function becomeReady(model: Model, task: ModelTask): void {
   task.state = "ready";
+  if (task.groupKey === null) task.place = task.pos;
   task.elsewhere = keptFor(model, task);
-  model.hint.ready = { ...model.hint.ready, [task.queue]: (model.hint.ready?.[task.queue] ?? 0) + 1 };
+  task.owner = task.elsewhere ? null : ownerOf(model, task);
+  model.hintReady(task.queue);
+}
+
+/** For `delay` none of its group starts, and none that stands in line either; of its whole queue, where it has no group. */
+export function holdBack(model: Model, { queue, groupKey }: ModelTask, delay: number): void {
+  const gate = groupKey === null ? model.queue(queue).gate : laneOf(model, queue, groupKey);
+  gate.heldUntil = Math.max(gate.heldUntil, model.now + delay);
+  if (groupKey === null) return;
+  for (const task of model.tasksOf(queue, "ready").filter((other) => other.groupKey === groupKey)) {
+    task.state = "waiting";
+    task.holdsGroup = false;
+    task.elsewhere = null;
+    task.owner = null;
+  }
+}
+
+/** While it waits for something, others of its group may go on; not where they run in order. */
+export function stepAside(model: Model, task: ModelTask): void {
+  if (model.policy(task.queue).groups.concurrency > 1) freeGroup(model, task);
 }
 
 /** A failed task is kept for workers that have not failed it, where there is such a worker. */
@@ -68,6 +91,14 @@ export function schedule(task: ModelTask, dueAt: number): void {
   task.dueAt = dueAt;
 }
 
+/** Nobody works at it any more: another of its queue may be. */
+export function dropClaim(model: Model, task: ModelTask): void {
+  const { spent } = task.claim!;
+  if (spent !== null) correctCost(model, task, spent);
+  if (model.policy(task.queue).maxConcurrency !== null) model.hintReady(task.queue);
+  task.claim = null;
+}
+
 /** Writes the ledger's row for the claim that ends, and takes the claim off. */
 export function closeAttempt(
   model: Model,
@@ -76,7 +107,7 @@ export function closeAttempt(
   error: TaskError | null,
 ): void {
   const claim = task.claim ?? task.pending!;
-  task.claim = null;
+  if (task.claim) dropClaim(model, task);
   task.pending = null;
   task.ledger.push({
     attempt: task.failures + 1,
@@ -90,7 +121,7 @@ export function closeAttempt(
   const flow = model.flow(task.queue);
   if (outcome === "done") flow.done++;
   if (FAILURES.has(outcome) || outcome === "rejected") flow.failed++;
-  if (outcome !== "released" && outcome !== "parked" && outcome !== "cancelled")
+  if (!["released", "limited", "parked", "cancelled"].includes(outcome))
     flow.serviceMs += model.now - claim.startedAt;
 }
 
@@ -124,8 +155,9 @@ export function fail(
 export function comeBack(model: Model, task: ModelTask, delay: number): void {
   if (isCalledOff(task)) return end(model, task, "cancelled");
   if (isOutlived(model, task)) return end(model, task, "expired");
-  if (delay > 0) schedule(task, model.now + delay);
-  else enter(model, task);
+  if (delay <= 0) return enter(model, task);
+  schedule(task, model.now + delay);
+  stepAside(model, task);
 }
 
 export function isOutlived(model: Model, task: ModelTask): boolean {
@@ -144,6 +176,7 @@ export function end(model: Model, task: ModelTask, state: EndState, detail?: str
   task.dueAt = null;
   task.waitsFor = null;
   task.elsewhere = null;
+  task.owner = null;
   // What steps are for is to go on from there: the dead may.
   if (state !== "dead") {
     task.steps = [];
@@ -172,16 +205,7 @@ export function end(model: Model, task: ModelTask, state: EndState, detail?: str
 function freeGroup(model: Model, task: ModelTask): void {
   if (!task.holdsGroup) return;
   task.holdsGroup = false;
-  // Several of a group may be leaving together, each behind the one before.
-  if (groupHead(model, task)) return;
-  const next = model
-    .tasksOf(task.queue, "waiting")
-    .filter((other) => other.groupKey === task.groupKey)
-    .sort((a, b) => a.pos - b.pos)[0];
-  if (next) {
-    next.holdsGroup = true;
-    becomeReady(model, next);
-  }
+  fillLane(model, task.queue, task.groupKey!);
 }
 
 /** Gone without a trace: purged, discarded, or past its retention. Its key is free, unless it outlives the row. */

@@ -20,6 +20,7 @@ import {
   type WorkerInfo,
 } from "../../core/task.ts";
 import { BOUNDS, type Hint, type Notice } from "../../engine/engine.ts";
+import { type Gate, type Lane, newGate } from "./lanes.ts";
 
 /** The reference model's data: plain objects, searched from end to end. Read this to learn what an engine is. */
 export class Model {
@@ -78,6 +79,8 @@ export class Model {
         createdAt: this.now,
         keys: new Map(),
         flow: new Map(),
+        gate: newGate(),
+        lanes: new Map(),
       };
       this.queues.set(name, queue);
       this.announce({ type: "queue.created", at: this.now, queue: name });
@@ -120,6 +123,12 @@ export class Model {
     return flow.get(slot)!;
   }
 
+  hintReady(queue: string, count = 1): void {
+    const ready = this.hint.ready ?? {};
+    const before = Object.hasOwn(ready, queue) ? ready[queue]! : 0;
+    if (count > 0) this.hint.ready = { ...ready, [queue]: before + count };
+  }
+
   announce(event: DibsEvent): void {
     if (this.listeners.size === 0) return;
     this.events.push({ n: ++this.eventSeq, event });
@@ -141,6 +150,9 @@ export interface ModelQueue {
   createdAt: number;
   keys: Map<string, ModelKey>;
   flow: Map<number, Flow>;
+  gate: Gate;
+  /** By key. */
+  lanes: Map<string, Lane>;
 }
 
 export interface ModelKey {
@@ -163,20 +175,26 @@ export interface ModelTask {
   groupKey: string | null;
   idempotencyKey: string | null;
   maxAttempts: number | null;
+  cost: number | null;
+  urgent: boolean;
   createdAt: number;
   expiresAt: number | null;
   /** Its place in line: the order of arrival, kept across retries, new after a redrive. */
   pos: number;
+  /** ready: its place in line now, which is another one where groups take turns. */
+  place: number;
   failures: number;
   /** scheduled: when it is due. parked: when it has waited long enough, if ever. */
   dueAt: number | null;
   /** parked: the signal it waits for. */
   waitsFor: string | null;
   steps: Step[];
-  /** It is the head of its group: the others wait behind it. */
+  /** It is the head of its group, or one of several: the others wait behind it. */
   holdsGroup: boolean;
   /** ready, and kept for workers other than these until then. */
   elsewhere: { until: number; avoid: string[] } | null;
+  /** ready, and kept for the worker that has its group. */
+  owner: number | null;
   claim: ModelClaim | null;
   /** verifying: the attempt whose result waits for a verdict, and what would be added. */
   pending:
@@ -239,6 +257,8 @@ export interface ModelClaim {
   deadline: number;
   cancelled: boolean;
   progress: { value: number; note: string | null } | null;
+  /** What whoever settles it says that it cost. */
+  spent: number | null;
 }
 
 export interface ModelSession {

@@ -2,7 +2,7 @@ import { hasDeparted } from "../../core/errors.ts";
 import { byteLength, LIMITS, tooManySteps } from "../../core/limits.ts";
 import { type Body, isEnd, type TaskState } from "../../core/task.ts";
 import type { Settlement } from "../../engine/engine.ts";
-import { closeAttempt, comeBack, end, endCancelled, heldTask, isOutlived } from "./line.ts";
+import { closeAttempt, comeBack, end, endCancelled, heldTask, isOutlived, stepAside } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 
 /** What a handler leaves for its next run, and how a task waits for a word from outside. */
@@ -42,6 +42,7 @@ export function park(
   task.state = "parked";
   task.waitsFor = signal;
   task.dueAt = timeout === null ? null : model.now + timeout;
+  stepAside(model, task);
 }
 
 /** Of the signal: that it came, or that it did not come in time. */

@@ -1,4 +1,5 @@
 import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import { rankOf } from "../../core/task.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
 import { remove } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
@@ -27,8 +28,7 @@ export function pause(model: Model, name: string, paused: boolean): { changed: b
   queue.paused = paused;
   if (changed)
     model.announce({ type: paused ? "queue.paused" : "queue.resumed", at: model.now, queue: name });
-  const ready = model.tasksOf(name, "ready").length;
-  if (changed && !paused && ready > 0) model.hint.ready = { ...model.hint.ready, [name]: ready };
+  if (changed && !paused) model.hintReady(name, model.tasksOf(name, "ready").length);
   return { changed };
 }
 
@@ -68,7 +68,8 @@ export function purge(
 /** Waiting ones by group, ready ones by priority: in the order in which a store can walk over them. */
 function inTurn(a: ModelTask, b: ModelTask): number {
   if (a.state === "waiting" && a.groupKey !== b.groupKey) return a.groupKey! < b.groupKey! ? -1 : 1;
-  return (a.state === "ready" && b.priority - a.priority) || a.pos - b.pos;
+  if (a.state === "ready") return rankOf(a) - rankOf(b) || a.place - b.place;
+  return a.pos - b.pos;
 }
 
 export function drop(model: Model, queue: string, limit: number): { removed: number; more: boolean } {

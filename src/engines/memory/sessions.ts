@@ -3,7 +3,7 @@ import type { Notice } from "../../engine/engine.ts";
 import { sessionGone } from "./claim.ts";
 import type { Model } from "./model.ts";
 import { settleRelease } from "./settle.ts";
-import { claimsOf, endOverdue, lapse } from "./sweep.ts";
+import { claimsOf, disown, endOverdue, lapse } from "./sweep.ts";
 
 export function join(model: Model, worker: WorkerInfo, lease: number): { session: number } {
   const id = ++model.session;
@@ -48,6 +48,9 @@ export function rejoin(
   model.sessions.set(id, { ...session, id, beatAt: model.awake });
   for (const notice of model.notices) if (notice.session === old) notice.session = id;
   for (const task of claimsOf(model, old)) task.claim!.session = id;
+  for (const task of model.tasks.values()) if (task.owner === old) task.owner = id;
+  for (const { lanes } of model.queues.values())
+    for (const lane of lanes.values()) if (lane.session === old) lane.session = id;
   const held = new Set(claimsOf(model, id).map((task) => task.claim!.fence));
   reconcile(model, id, fences);
   return { session: id, lease: session.lease, lost: fences.filter((fence) => !held.has(fence)) };
@@ -63,6 +66,7 @@ export function leave(model: Model, id: number, lost: boolean): { released: numb
     if (lost) lapse(model, task);
     else settleRelease(model, task, true);
   }
+  disown(model, id);
   model.notices = model.notices.filter((notice) => notice.session !== id);
   model.announce({ type: lost ? "worker.lost" : "worker.left", at: model.now, worker: session.worker.id });
   return { released: held.length };

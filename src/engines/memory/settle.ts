@@ -3,7 +3,7 @@ import { eachWithoutRun, mostBytes } from "../../core/run.ts";
 import type { TaskState } from "../../core/task.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
-import { closeAttempt, comeBack, die, end, endCancelled, fail, heldTask } from "./line.ts";
+import { closeAttempt, comeBack, die, dropClaim, end, endCancelled, fail, fillLane, heldTask, holdBack } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { park } from "./park.ts";
 import { goOn, plan } from "./runs.ts";
@@ -15,8 +15,10 @@ export function settle(
   id: string,
   fence: number,
   settlement: Settlement,
+  spent: number | null,
 ): { state: TaskState } {
   const task = heldTask(model, id, fence);
+  task.claim!.spent = spent;
   const { ended } = model.hint;
   switch (settlement.kind) {
     case "done":
@@ -27,6 +29,9 @@ export function settle(
       break;
     case "reject":
       settleReject(model, task, settlement);
+      break;
+    case "hold":
+      settleHold(model, task, settlement);
       break;
     case "release":
       settleRelease(model, task, settlement.started);
@@ -66,11 +71,24 @@ function settleReject(model: Model, task: ModelTask, settlement: Settlement & { 
   die(model, task, settlement.error);
 }
 
+function settleHold(model: Model, task: ModelTask, { error, delay }: Settlement & { kind: "hold" }): void {
+  if (task.claim!.cancelled) return endCancelled(model, task);
+  const { worker } = task.claim!;
+  closeAttempt(model, task, "limited", error);
+  const detail = `${error.name}: ${error.message}`;
+  model.announce({ type: "task.released", at: model.now, queue: task.queue, taskId: task.id, worker, detail });
+  holdBack(model, task, delay);
+  // It asks for its place again, also where groups are an order and no more.
+  task.holdsGroup = false;
+  comeBack(model, task, 0);
+  if (task.groupKey !== null) fillLane(model, task.queue, task.groupKey);
+}
+
 export function settleRelease(model: Model, task: ModelTask, started: boolean): void {
   if (task.claim!.cancelled) return endCancelled(model, task);
   const { worker } = task.claim!;
   if (started) closeAttempt(model, task, "released", null);
-  else task.claim = null;
+  else dropClaim(model, task);
   model.announce({ type: "task.released", at: model.now, queue: task.queue, taskId: task.id, worker });
   comeBack(model, task, 0);
 }

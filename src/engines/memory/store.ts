@@ -33,7 +33,7 @@ const HANDLERS: Handlers = {
   publish: (model, op) => publish(model, op.message),
   add: (model, op) => add(model, op.tasks),
   claim,
-  settle: (model, op) => settle(model, op.id, op.fence, op.settlement),
+  settle: (model, op) => settle(model, op.id, op.fence, op.settlement, op.spent ?? null),
   extend: (model, op) => {
     const { claim: held } = heldTask(model, op.id, op.fence);
     held!.deadline = model.awake + op.lease;
@@ -91,6 +91,11 @@ export class MemoryStore implements Store {
   constructor(store: number, reading: Reading) {
     this.#model = new Model(store, reading);
     this.#model.cancelTask = (task) => cancelTask(this.#model, task);
+  }
+
+  /** The time of the last batch. */
+  get now(): number {
+    return this.#model.now;
   }
 
   get hasNotices(): boolean {

@@ -1,7 +1,8 @@
 import { lostError, timeoutError } from "../../core/lapse.ts";
 import { isEnd } from "../../core/task.ts";
 import { BOUNDS } from "../../engine/engine.ts";
-import { end, enter, fail, isOutlived } from "./line.ts";
+import { end, enter, fail, fillLane, isOutlived } from "./line.ts";
+import { dueLanes, openGates } from "./lanes.ts";
 import type { Model, ModelSession, ModelTask } from "./model.ts";
 
 /** What time brings, a bounded amount of each kind. */
@@ -10,6 +11,8 @@ export function sweep(model: Model): void {
   lapseHandClaims(model);
   promoteDue(model);
   openKept(model);
+  for (const { queue, key } of dueLanes(model)) fillLane(model, queue, key);
+  openGates(model);
   expire(model);
 }
 
@@ -23,9 +26,19 @@ function lapseSessions(model: Model): void {
     for (const task of lost.sort(bySeq).slice(0, BOUNDS.sweep)) lapse(model, task);
     if (session.beatAt + session.lease <= model.awake && claimsOf(model, session.id).length === 0) {
       model.sessions.delete(session.id);
+      disown(model, session.id);
       model.notices = model.notices.filter((notice) => notice.session !== session.id);
       model.announce({ type: "worker.lost", at: model.now, worker: session.worker.id });
     }
+  }
+}
+
+/** What was kept for the worker that had the groups is anybody's now. */
+export function disown(model: Model, session: number): void {
+  for (const task of model.tasks.values()) {
+    if (task.owner !== session) continue;
+    task.owner = null;
+    model.hintReady(task.queue);
   }
 }
 
@@ -63,7 +76,8 @@ function promoteDue(model: Model): void {
   due.sort((a, b) => a.dueAt! - b.dueAt! || bySeq(a, b));
   for (const task of due.slice(0, BOUNDS.sweep)) {
     // A delayed task joins its group when it is due: behind those that are there by then.
-    if (task.groupKey !== null && !task.holdsGroup) task.pos = ++model.seq;
+    const isNew = task.failures === 0 && task.waitsFor === null;
+    if (task.groupKey !== null && !task.holdsGroup && isNew) task.pos = ++model.seq;
     if (task.waitsFor !== null) task.steps.push({ kind: "lapsed", name: task.waitsFor, value: null });
     enter(model, task);
   }
@@ -77,7 +91,7 @@ function openKept(model: Model): void {
   kept.sort((a, b) => a.elsewhere!.until - b.elsewhere!.until || bySeq(a, b));
   for (const task of kept.slice(0, BOUNDS.sweep)) {
     task.elsewhere = null;
-    model.hint.ready = { ...model.hint.ready, [task.queue]: (model.hint.ready?.[task.queue] ?? 0) + 1 };
+    model.hintReady(task.queue);
   }
 }
 

@@ -2,7 +2,7 @@ import { verdictOfStage } from "../../core/run.ts";
 import { verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
-import { closeAttempt, end, endCancelled, findJudged, refuse } from "./line.ts";
+import { closeAttempt, dropClaim, end, endCancelled, findJudged, refuse, stepAside } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { goOn, plan } from "./runs.ts";
 import { fanOut } from "./topics.ts";
@@ -14,7 +14,7 @@ export function askForVerdict(
   { result, adds, each }: Settlement & { kind: "done" },
 ): void {
   const { fence, worker, startedAt } = task.claim!;
-  task.claim = null;
+  dropClaim(model, task);
   wait(model, task, { fence, worker, startedAt, result, adds: adds ?? [], each: each ?? false });
 }
 
@@ -25,6 +25,7 @@ export function wait(model: Model, task: ModelTask, pending: NonNullable<ModelTa
   const { id, queue } = task;
   const { fence, worker } = pending;
   model.announce({ type: "task.verifying", at: model.now, queue, taskId: id, worker });
+  stepAside(model, task);
   add(model, [verificationTask(queue, { id, fence })]);
 }
 

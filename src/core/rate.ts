@@ -1,0 +1,118 @@
+import { type Duration, parseDuration } from "./duration.ts";
+import { checkBoolean, checkNames, checkNumber, checkObject, checkText } from "./options.ts";
+
+/**
+ * How many starts a span of time may have. Spans are fixed windows on the engine's clock, so that a limit is two numbers
+ * however many start: up to twice `max` may straddle a boundary. A paced limit spreads the starts instead.
+ */
+export interface RateLimit {
+  max: number;
+  /** Milliseconds. */
+  per: number;
+  /** Each start is followed by its share of `per`, rather than all at the beginning of it. */
+  pace: boolean;
+  /** What is counted: the cost of a task in this unit; null: each task once. */
+  unit: string | null;
+}
+
+export interface RateLimitOptions {
+  max: number;
+  per: Duration;
+  pace?: boolean;
+  unit?: string | null;
+}
+
+/** What one limit has seen. Of a window: when it began, and what was used of it. Paced: when the next may start. */
+export type Tally = [at: number, used: number];
+
+/** One tally for each limit, in their order; shorter where a limit is new. */
+export type Meter = readonly Tally[];
+
+const UNSEEN: Tally = [0, 0];
+const MOST_LIMITS = 8;
+/** A longer span is no limit to a rate, but a budget that nobody would notice to be spent. */
+const LONGEST_SPAN_MS = 31 * 86_400_000;
+
+/** From when on a task of this cost may start: now, or later. What costs more than a window has starts alone in one. */
+export function opensAt(limits: readonly RateLimit[], meter: Meter, cost: number, now: number): number {
+  let opens = now;
+  for (const [i, limit] of limits.entries()) {
+    const tally = meter[i] ?? UNSEEN;
+    if (limit.pace) {
+      opens = Math.max(opens, tally[0]);
+      continue;
+    }
+    const [began, used] = windowAt(limit, tally, now);
+    if (used > 0 && used + amountOf(limit, cost) > limit.max) opens = Math.max(opens, began + limit.per);
+  }
+  return opens;
+}
+
+/** The meter after a start. */
+export function spend(limits: readonly RateLimit[], meter: Meter, cost: number, now: number): Meter {
+  return limits.map((limit, i) => {
+    const tally = meter[i] ?? UNSEEN;
+    const amount = amountOf(limit, cost);
+    if (limit.pace) return [Math.max(tally[0], now) + share(limit, amount), 0];
+    const [began, used] = windowAt(limit, tally, now);
+    return [began, used + amount];
+  });
+}
+
+/**
+ * The meter after it is known what a start really cost. What a window that is over was charged too much is lost with it;
+ * what it was charged too little is charged to the present one.
+ */
+export function correct(
+  limits: readonly RateLimit[],
+  meter: Meter,
+  { cost, spent, startedAt }: { cost: number; spent: number; startedAt: number },
+  now: number,
+): Meter {
+  return limits.map((limit, i) => {
+    const tally = meter[i] ?? UNSEEN;
+    if (limit.unit === null) return tally;
+    const difference = spent - cost;
+    if (limit.pace) return [Math.max(0, tally[0] + Math.sign(difference) * share(limit, Math.abs(difference))), 0];
+    const [began, used] = windowAt(limit, tally, now);
+    const owed = startedAt >= began ? difference : Math.max(0, difference);
+    return [began, Math.max(0, used + owed)];
+  });
+}
+
+/** The window of the moment. */
+function windowAt({ per }: RateLimit, [at, used]: Tally, now: number): Tally {
+  const began = now - (now % per);
+  return [began, at === began ? used : 0];
+}
+
+function amountOf({ unit }: RateLimit, cost: number): number {
+  return unit === null ? 1 : cost;
+}
+
+function share({ per, max }: RateLimit, amount: number): number {
+  return Math.ceil((amount * per) / max);
+}
+
+/** One limit, or several at once: requests and tokens a minute. */
+export function parseRateLimits(
+  options: RateLimitOptions | readonly RateLimitOptions[] | null,
+  what: string,
+): RateLimit[] {
+  if (options === null) return [];
+  const list = Array.isArray(options) ? (options as readonly RateLimitOptions[]) : [options as RateLimitOptions];
+  checkNumber(list.length, `How many limits ${what} has`, 0, MOST_LIMITS);
+  return list.map((one) => parseRateLimit(one, what));
+}
+
+function parseRateLimit(options: RateLimitOptions, what: string): RateLimit {
+  checkObject(options, what);
+  checkNames(options, ["max", "per", "pace", "unit"], what);
+  const per = parseDuration(options.per, `${what}.per`, 1);
+  return {
+    max: checkNumber(options.max, `${what}.max`, 1, 1e12),
+    per: checkNumber(per, `${what}.per`, 1, LONGEST_SPAN_MS),
+    pace: checkBoolean(options.pace ?? false, `${what}.pace`),
+    unit: options.unit == null ? null : checkText(options.unit, `${what}.unit`, 64),
+  };
+}

@@ -1,0 +1,60 @@
+import { checkTimeZone, momentsOf, UTC } from "./calendar.ts";
+import { invalid } from "./errors.ts";
+import { checkNames } from "./options.ts";
+import { show } from "./show.ts";
+
+/** The hours of a day in which tasks start, by the clocks of a time zone. They may go over midnight. */
+export interface Window {
+  /** As in "22:00-06:00". */
+  hours: string;
+  tz: string;
+}
+
+/** In UTC unless a time zone is named. */
+export type WindowOptions = string | { hours: string; tz?: string };
+
+const HOURS = /^((?:[01]\d|2[0-3]):[0-5]\d)-((?:[01]\d|2[0-3]):[0-5]\d|24:00)$/;
+
+export function parseWindow(options: WindowOptions): Window {
+  if (typeof options === "object" && options !== null) checkNames(options, ["hours", "tz"], "window");
+  const { hours, tz = UTC } = typeof options === "string" ? { hours: options } : (options ?? {});
+  const [, from, to] = (typeof hours === "string" && HOURS.exec(hours)) || [];
+  if (from === undefined || from === to) {
+    throw invalid(
+      `window must be hours of a day such as "22:00-06:00", or { hours: "22:00-06:00", tz: "Europe/London" }; got ${show(options)}.`,
+    );
+  }
+  return { hours: hours!, tz: checkTimeZone(tz) };
+}
+
+/** Until when it stays as it is now, and how that is. */
+export interface Opening {
+  open: boolean;
+  until: number;
+}
+
+/**
+ * Where clocks are put forward over one of its ends, that end comes when the hour has been skipped; where they are put back,
+ * it comes the first time.
+ */
+export function openingAt(window: Window, now: number): Opening {
+  const name = `${window.hours} ${window.tz}`;
+  const last = known.get(name);
+  if (last && last.since <= now && now < last.until) return last;
+  const [from, to] = window.hours.split("-") as [string, string];
+  const opens = nextTime(from, window.tz, now);
+  const closes = nextTime(to, window.tz, now);
+  const opening = { open: closes < opens, until: Math.min(opens, closes), since: now };
+  if (known.size >= MOST_KNOWN) known.clear();
+  known.set(name, opening);
+  return opening;
+}
+
+/** Every claim asks, and the answer changes twice a day. */
+const known = new Map<string, Opening & { since: number }>();
+const MOST_KNOWN = 1_000;
+
+function nextTime(time: string, tz: string, now: number): number {
+  const [hour, minute] = time.split(":").map(Number);
+  return momentsOf({ cron: `${minute} ${hour! % 24} * * *`, tz }, 0).after(now)!;
+}

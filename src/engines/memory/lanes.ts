@@ -1,0 +1,171 @@
+import { governsGroups } from "../../core/policy.ts";
+import { correct, type Meter, opensAt, spend } from "../../core/rate.ts";
+import { openingAt } from "../../core/window.ts";
+import { BOUNDS } from "../../engine/engine.ts";
+import type { Model, ModelQueue, ModelSession, ModelTask } from "./model.ts";
+
+/** Who may stand in line, group by group, and how many of the line may start. */
+
+/** What is counted of a group, or of a whole queue. */
+export interface Gate {
+  meter: Meter;
+  /** Nothing starts before: somebody met a limit of somebody else's. */
+  heldUntil: number;
+  /** When somebody has to look whether more may start; null: other things will tell. */
+  wakeAt: number | null;
+}
+
+export interface Lane extends Gate {
+  /** Of the worker that had the last one. */
+  session: number | null;
+}
+
+export function newGate(): Gate {
+  return { meter: [], heldUntil: 0, wakeAt: null };
+}
+
+export function laneOf(model: Model, queue: string, key: string): Lane {
+  const { lanes } = model.queue(queue);
+  let lane = lanes.get(key);
+  if (!lane) lanes.set(key, (lane = { ...newGate(), session: null }));
+  return lane;
+}
+
+/** Those of a group that the others wait for: all but the ones that wait, and those that are not due. */
+function holders(model: Model, queue: string, key: string): ModelTask[] {
+  return [...model.tasks.values()].filter(
+    (task) => task.queue === queue && task.groupKey === key && task.holdsGroup,
+  );
+}
+
+/** The first of a group that wait take their places in line, as many as may. */
+export function fill(model: Model, queue: string, key: string, lineUp: (task: ModelTask) => void): void {
+  const lane = laneOf(model, queue, key);
+  for (;;) {
+    const next = model
+      .tasksOf(queue, "waiting")
+      .filter((task) => task.groupKey === key)
+      .sort((a, b) => a.pos - b.pos)[0];
+    const at = next ? linesUpAt(model, lane, next) : null;
+    if (!next || at === null || at > model.now) return wakeAt(model, lane, at);
+    next.holdsGroup = true;
+    next.place = model.policy(queue).groups.fair ? ++model.seq : next.pos;
+    lineUp(next);
+  }
+}
+
+/** When the next of a group may stand in line; null: not before another one of it has moved. */
+function linesUpAt(model: Model, lane: Lane, task: ModelTask): number | null {
+  const { groups } = model.policy(task.queue);
+  const held = holders(model, task.queue, task.groupKey!);
+  if (held.length >= groups.concurrency) return null;
+  const inLine = held.filter(({ state, leaving }) => state === "ready" && !leaving).length;
+  // With a rate one at a time: what stands in line has not been counted yet.
+  if (groups.rateLimit.length > 0 && inLine > 0) return null;
+  if (groups.fair && inLine >= weightOf(groups.weight, task.groupKey!)) return null;
+  return Math.max(lane.heldUntil, opensAt(groups.rateLimit, lane.meter, costOf(task), model.now));
+}
+
+/** Somebody has to look again then: the keeper of this process is told. */
+export function wakeAt(model: Model, gate: Gate, at: number | null): void {
+  if (gate.wakeAt === at) return;
+  gate.wakeAt = at;
+  if (at !== null) model.hint.due = Math.min(model.hint.due ?? Number.POSITIVE_INFINITY, at - model.now);
+}
+
+function weightOf(weights: Record<string, number>, key: string): number {
+  return Object.hasOwn(weights, key) ? weights[key]! : 1;
+}
+
+export function costOf(task: ModelTask): number {
+  return task.cost ?? 1;
+}
+
+/** A task of a group was claimed. */
+export function start(model: Model, task: ModelTask, session: ModelSession | null): void {
+  const { groups } = model.policy(task.queue);
+  const lane = laneOf(model, task.queue, task.groupKey!);
+  lane.meter = spend(groups.rateLimit, lane.meter, costOf(task), model.now);
+  lane.session = session && session.id;
+}
+
+/** The session that a task of a sticky group is kept for, if it lives. */
+export function ownerOf(model: Model, task: ModelTask): number | null {
+  if (task.groupKey === null || !model.policy(task.queue).groups.sticky) return null;
+  const { session: id } = laneOf(model, task.queue, task.groupKey);
+  const session = id === null ? undefined : model.sessions.get(id);
+  const lives = session && session.beatAt + session.lease > model.awake;
+  return lives && session.worker.queues.includes(task.queue) ? session.id : null;
+}
+
+/** What may be taken of a queue's line at this moment. */
+export interface Allowance {
+  /** Claims that its concurrency leaves room for. */
+  room: number;
+  urgentOnly: boolean;
+  /** When that changes by itself; null: it does not. */
+  until: number | null;
+}
+
+export function allowanceOf(model: Model, { name, gate }: ModelQueue): Allowance {
+  const { maxConcurrency, window } = model.policy(name);
+  const running = [...model.tasks.values()].filter((task) => task.queue === name && task.claim).length;
+  const room = maxConcurrency === null ? Number.POSITIVE_INFINITY : Math.max(0, maxConcurrency - running);
+  if (gate.heldUntil > model.now) return { room: 0, urgentOnly: false, until: gate.heldUntil };
+  const opening = window && openingAt(window, model.now);
+  const isClosed = opening !== null && !opening.open;
+  return { room, urgentOnly: isClosed, until: isClosed ? opening.until : null };
+}
+
+/** Whether it may start by the rates of its queue, and then it counts. */
+export function startsAt(model: Model, { name, gate }: ModelQueue, task: ModelTask): number {
+  const { rateLimit } = model.policy(name);
+  const opens = opensAt(rateLimit, gate.meter, costOf(task), model.now);
+  if (opens <= model.now) gate.meter = spend(rateLimit, gate.meter, costOf(task), model.now);
+  return opens;
+}
+
+/** What an attempt really cost is known now. */
+export function correctCost(model: Model, task: ModelTask, spent: number): void {
+  const { rateLimit, groups } = model.policy(task.queue);
+  const { gate } = model.queue(task.queue);
+  const charge = { cost: costOf(task), spent, startedAt: task.claim!.startedAt };
+  gate.meter = correct(rateLimit, gate.meter, charge, model.now);
+  // There may be room for another one now.
+  if (spent < charge.cost && rateLimit.some(({ unit }) => unit !== null)) model.hintReady(task.queue);
+  if (task.groupKey === null) return;
+  const lane = laneOf(model, task.queue, task.groupKey);
+  lane.meter = correct(groups.rateLimit, lane.meter, charge, model.now);
+}
+
+/** Those whose time has come, a bounded number. */
+export function dueLanes(model: Model): { queue: string; key: string }[] {
+  return [...model.queues.values()]
+    .flatMap(({ name, lanes }) => [...lanes].map(([key, lane]) => ({ queue: name, key, at: lane.wakeAt })))
+    .filter(({ at }) => at !== null && at <= model.now)
+    .sort((a, b) => a.at! - b.at! || compare(a.queue, b.queue) || compare(a.key, b.key))
+    .slice(0, BOUNDS.sweep);
+}
+
+function compare(a: string, b: string): number {
+  return a === b ? 0 : a < b ? -1 : 1;
+}
+
+/** More of their lines may start: who waits is told. */
+export function openGates(model: Model): void {
+  for (const { name, gate } of model.queues.values()) {
+    if (gate.wakeAt === null || gate.wakeAt > model.now) continue;
+    gate.wakeAt = null;
+    model.hintReady(name, model.tasksOf(name, "ready").length);
+  }
+}
+
+export function wakeTimes(model: Model): number[] {
+  const gates = [...model.queues.values()].flatMap(({ gate, lanes }) => [gate, ...lanes.values()]);
+  return gates.flatMap(({ wakeAt }) => wakeAt ?? []);
+}
+
+/** A group may have more than its head in line, and what it had there counts. */
+export function isGoverned(model: Model, queue: string): boolean {
+  return governsGroups(model.policy(queue));
+}

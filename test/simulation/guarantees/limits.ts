@@ -1,0 +1,93 @@
+import { type QueuePolicy, resolvePolicy } from "../../../src/core/policy.ts";
+import type { ClaimedTask } from "../../../src/core/task.ts";
+import type { Op, Outcome, Verbs } from "../../../src/engine/engine.ts";
+import { answer } from "../known.ts";
+import { check } from "./violation.ts";
+
+type Ask = (ops: Op[]) => Outcome[];
+
+/** What is known of a queue's limits. */
+interface Limited {
+  policy: QueuePolicy;
+  /** More were running when the limit was lowered. */
+  running: number;
+  /** The most that a group of it was ever allowed: those that stood in line then may start later. */
+  group: number;
+  /** Starts since the limits were set: limit, group and span of time. */
+  starts: Map<string, number>;
+  /** The span of each limit in which it was set: what started in that before is not known. */
+  since: number;
+}
+
+/** Never more at once than may run, and never more in a span of time than may start. It does its own sums. */
+export class LimitJudge {
+  readonly #queues = new Map<string, Limited>();
+
+  judge(ops: readonly Op[], outcomes: readonly Outcome[], now: number, ask: Ask): void {
+    for (const [index, op] of ops.entries()) this.#listen(op, outcomes[index]!, now, ask);
+    for (const [queue, limited] of this.#queues) this.#look(queue, limited, ask);
+  }
+
+  #listen(op: Op, outcome: Outcome, now: number, ask: Ask): void {
+    if ("refused" in outcome) return;
+    if (op.verb === "drop") this.#queues.delete(op.queue);
+    if (op.verb === "declare") this.#learn(op.queue, answer<"declare">(outcome), now, ask);
+    if (op.verb !== "claim") return;
+    for (const task of answer<"claim">(outcome).tasks) this.#count(task, now);
+  }
+
+  #learn(queue: string, { policy, changed }: Verbs["declare"]["out"], now: number, ask: Ask): void {
+    const known = this.#queues.get(queue);
+    if (known && !changed) return;
+    const before = known?.group ?? resolvePolicy({}).groups.concurrency;
+    this.#queues.set(queue, {
+      policy,
+      running: Math.max(claimedOf(queue, ask).length, known?.running ?? 0),
+      group: Math.max(before, policy.groups.concurrency),
+      starts: new Map(),
+      since: now,
+    });
+  }
+
+  #count({ id, queue, groupKey }: ClaimedTask, now: number): void {
+    const limited = this.#queues.get(queue);
+    if (!limited) return;
+    const { rateLimit, groups } = limited.policy;
+    const limits = [
+      ...rateLimit.map((limit, i) => ({ limit, name: `${i}` })),
+      ...(groupKey === null
+        ? []
+        : groups.rateLimit.map((limit, i) => ({ limit, name: `${i} of ${groupKey}` }))),
+    ];
+    for (const { limit, name } of limits) {
+      // Of what costs more or less than it said, only the engine keeps the books.
+      if (limit.unit !== null || limit.pace) continue;
+      const span = Math.floor(now / limit.per);
+      if (span === Math.floor(limited.since / limit.per)) continue;
+      const key = `${name} ${span}`;
+      const count = (limited.starts.get(key) ?? 0) + 1;
+      limited.starts.set(key, count);
+      check(count <= limit.max, `${id} is start ${count} of at most ${limit.max} in ${limit.per} ms (${key})`);
+    }
+  }
+
+  #look(queue: string, { policy, running, group }: Limited, ask: Ask): void {
+    const claimed = claimedOf(queue, ask);
+    const most = policy.maxConcurrency === null ? Number.POSITIVE_INFINITY : policy.maxConcurrency;
+    check(
+      claimed.length <= Math.max(most, running),
+      `${claimed.length} of ${queue} are claimed, and ${most} may be`,
+    );
+    const byGroup = Map.groupBy(
+      claimed.filter(({ groupKey }) => groupKey !== null),
+      ({ groupKey }) => groupKey,
+    );
+    for (const [key, tasks] of byGroup)
+      check(tasks.length <= group, `${tasks.length} of the group ${key} are claimed, and ${group} may be`);
+  }
+}
+
+function claimedOf(queue: string, ask: Ask): Verbs["list"]["out"]["tasks"] {
+  const [claimed] = ask([{ verb: "list", queue, state: "claimed", limit: 100_000 }]);
+  return answer<"list">(claimed!).tasks;
+}
