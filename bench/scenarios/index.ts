@@ -9,6 +9,7 @@ import { drain, drainHandToMouth } from "./drain.ts";
 import { elsewhere } from "./elsewhere.ts";
 import { eventLoop } from "./event-loop.ts";
 import { groups } from "./groups.ts";
+import { limits } from "./limits.ts";
 import { parked } from "./parked.ts";
 import { payloadSizes } from "./payloads.ts";
 import { pickUp } from "./pick-up.ts";
@@ -35,6 +36,7 @@ export const SCENARIOS: readonly Scenario[] = [
   payloadSizes,
   depth,
   groups,
+  limits,
   parked,
   dead,
   elsewhere,

@@ -30,6 +30,10 @@ describe("a policy", () => {
       retention: { age: "1h", count: 5 },
       ttl: "1d",
       verified: true,
+      maxConcurrency: 4,
+      rateLimit: { max: 5, per: "1s" },
+      groups: { concurrency: 2, fair: true },
+      window: "22:00-06:00",
     });
     expect(policy).toEqual({
       lease: 5_000,
@@ -42,6 +46,10 @@ describe("a policy", () => {
       retention: { age: 3_600_000, count: 5 },
       ttl: 86_400_000,
       verified: true,
+      maxConcurrency: 4,
+      rateLimit: [{ max: 5, per: 1_000, pace: false, unit: null }],
+      groups: { concurrency: 2, rateLimit: [], fair: true, weight: {}, sticky: false },
+      window: { hours: "22:00-06:00", tz: "UTC" },
     });
     expect(Object.keys(policy).sort()).toEqual(Object.keys(DEFAULT_POLICY).sort());
   });

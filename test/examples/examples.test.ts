@@ -18,6 +18,7 @@ const SAYS: Record<string, RegExp> = {
   "dead-letters": /3 \(75 %\) {2}Error: connect to port <n> timed out\n[^]*3 sent back.*\n1 discarded\n/,
   "delayed-and-priority": /in this order: .*urgent.*\n[^]*expired and was never run/,
   events: /task\.added\n(.*\n)*task\.done by kettle\n/,
+  "fair-tenants": /small: all 10 done after at most \d+ of 500 of the large one\n.*one worker each\n/,
   "fan-out":
     /order 2: thank you, on attempt 2\n[^]*3 orders off the shelf, 1350 cents counted, 3 audited\naudit left; 3 groups stay\n/,
   "graceful-shutdown": /ended with code 0: 1 task done, 3 back in the queue/,
@@ -25,6 +26,7 @@ const SAYS: Record<string, RegExp> = {
   "hand-over": /two attempts \(failed, done\), one review\n/,
   hello: /^sent to ada@example\.com on attempt 1\n$/,
   idempotency: /charged once: 1999 cents\n/,
+  "llm-limits": /60 answers by \d+ workers\nat most \d+ requests and \d+ tokens within a second; \d+ were too many\n/,
   pipeline: /extract: 1 done\nanalyse: 3 done\nreview: 1 done\nrefused and done again: 2 attempts\n/,
   results: /12 squared is 144\n.*by another process\n/,
   schedule: /the next report is planned for .*\n\d ticks, each once\nnightly\nticks, paused\n/,
@@ -35,7 +37,7 @@ const SAYS: Record<string, RegExp> = {
 };
 
 /** These choose their own file. */
-const TAKES_NO_ADDRESS = new Set(["hello", "results", "graceful-shutdown"]);
+const TAKES_NO_ADDRESS = new Set(["hello", "results", "graceful-shutdown", "llm-limits"]);
 
 let folder: string;
 beforeAll(() => {

@@ -18,6 +18,8 @@ interface Flags extends StoreFlags {
   key?: string;
   ttl?: Duration;
   maxAttempts?: number;
+  cost?: number;
+  urgent?: boolean;
   header?: Record<string, string>;
 }
 
@@ -32,6 +34,8 @@ export function addCommand(): Command {
     .option("--key <key>", "an idempotency key: the same one returns the same task")
     .option("--ttl <duration>", "expires if nobody took it by then")
     .option("--max-attempts <number>", "then it is a dead letter", wholeNumber)
+    .option("--cost <number>", "what it takes of limits that have a unit", wholeNumber)
+    .option("--urgent", "before all others, and outside of the queue's window")
     .option("--header <name=value...>", "facts beside the payload", header);
   return withStore(command).action(run);
 }
@@ -69,7 +73,7 @@ function report(tasks: AddedTaskHandle[], { json = false }: Flags): void {
   for (const { id, existing } of tasks) print(json ? JSON.stringify({ id, existing }) : id);
 }
 
-function optionsOf({ priority, delay, group, key, ttl, maxAttempts, header }: Flags): AddOptions {
+function optionsOf({ priority, delay, group, key, ttl, maxAttempts, cost, urgent, header }: Flags): AddOptions {
   return {
     ...(priority !== undefined && { priority }),
     ...(delay !== undefined && { delay }),
@@ -77,6 +81,8 @@ function optionsOf({ priority, delay, group, key, ttl, maxAttempts, header }: Fl
     ...(key !== undefined && { idempotencyKey: key }),
     ...(ttl !== undefined && { ttl }),
     ...(maxAttempts !== undefined && { maxAttempts }),
+    ...(cost !== undefined && { cost }),
+    ...(urgent !== undefined && { urgent }),
     ...(header !== undefined && { headers: header }),
   };
 }

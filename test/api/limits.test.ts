@@ -1,0 +1,105 @@
+import { setImmediate } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import { open, type QueueOptions, Retry } from "../../src/index.ts";
+import { ManualClock } from "../../src/testing/index.ts";
+
+async function start(options: QueueOptions = {}) {
+  const clock = new ManualClock();
+  const dibs = await open(":memory:", { clock });
+  return { clock, dibs, queue: dibs.queue<number>("calls", options) };
+}
+
+/** Until nothing happens any more. */
+async function calm(clock: ManualClock, ms = 0): Promise<void> {
+  await clock.advance(ms);
+  for (let i = 0; i < 50; i++) await setImmediate();
+}
+
+describe("limits, as users write them", () => {
+  test("are shown with the policy, in milliseconds", async () => {
+    const { dibs, queue } = await start({
+      maxConcurrency: 3,
+      rateLimit: { max: 60, per: "1m" },
+      groups: { fair: true, weight: { big: 2 } },
+      window: "22:00-06:00",
+    });
+    await queue.ready;
+    const [{ policy }] = (await dibs.queues()) as [Awaited<ReturnType<typeof dibs.queues>>[number]];
+    expect(policy).toMatchObject({
+      maxConcurrency: 3,
+      rateLimit: [{ max: 60, per: 60_000, pace: false, unit: null }],
+      groups: { concurrency: 1, fair: true, weight: { big: 2 }, sticky: false },
+      window: { hours: "22:00-06:00", tz: "UTC" },
+    });
+    await dibs.close();
+  });
+
+  test.each<[string, QueueOptions]>([
+    ["maxConcurrency", { maxConcurrency: 0 }],
+    ["groups.concurrency", { groups: { concurrency: 0 } }],
+    ["weight", { groups: { fair: true, weight: { a: 0 } } }],
+    ["fairness", { groups: { fairness: true } as never }],
+    ["window", { window: "at night" }],
+    ["rateLimit", { rateLimit: { max: -1, per: "1s" } }],
+  ])("are refused at once where they are wrong: %s", async (word, options) => {
+    const { dibs } = await start();
+    expect(() => dibs.queue("other", options)).toThrow(word);
+    await dibs.close();
+  });
+});
+
+describe("a handler", () => {
+  test("that throws Retry with its key holds the key back, and uses up no attempt", async () => {
+    const { clock, dibs, queue } = await start();
+    const seen: number[] = [];
+    queue.work((task) => {
+      seen.push(task.data);
+      if (seen.length === 1) throw new Retry("429", { delay: "30s", key: true });
+    });
+    const [first] = await queue.addMany([1, 2].map((data) => ({ data, groupKey: "provider" })));
+    await queue.add(3);
+    await calm(clock);
+    expect(seen).toEqual([1, 3]);
+    await calm(clock, 30_000);
+    expect(seen).toEqual([1, 3, 1, 2]);
+    expect((await first!.history()).map(({ attempt, outcome }) => [attempt, outcome])).toEqual([
+      [1, "limited"],
+      [1, "done"],
+    ]);
+    await dibs.close();
+  });
+
+  test("says what a task cost, and leaves the rest to the others", async () => {
+    const { clock, dibs, queue } = await start({ rateLimit: { max: 100, per: "1h", unit: "tokens" } });
+    const seen: number[] = [];
+    queue.work((task) => {
+      seen.push(task.data);
+      expect(task.cost).toBe(60);
+      task.spend(5);
+    });
+    await queue.addMany([1, 2, 3].map((data) => ({ data, cost: 60 })));
+    await calm(clock);
+    expect(seen).toEqual([1, 2, 3]);
+    await dibs.close();
+  });
+
+  test("cannot have spent less than nothing", async () => {
+    const { dibs, queue } = await start();
+    await queue.add(1);
+    const [claim] = await queue.claim();
+    expect(() => claim!.spend(-1)).toThrow(/spent.*-1/);
+    await claim!.ack();
+    await dibs.close();
+  });
+});
+
+test("a claim by hand can hold its key back too", async () => {
+  const { clock, dibs, queue } = await start();
+  await queue.addMany([1, 2].map((data) => ({ data, groupKey: "provider" })));
+  const [claim] = await queue.claim();
+  await claim!.hold(new Error("429"), { delay: "10s" });
+  expect(await queue.claim({ max: 9 })).toEqual([]);
+  await calm(clock, 10_000);
+  expect((await queue.claim({ max: 9 })).map(({ data }) => data)).toEqual([1]);
+  await dibs.close();
+});

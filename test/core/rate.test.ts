@@ -1,0 +1,115 @@
+import { describe, expect, test } from "vitest";
+import { correct, type Meter, opensAt, parseRateLimits, type RateLimit, spend } from "../../src/core/rate.ts";
+
+const limit = (max: number, per: number, more: Partial<RateLimit> = {}): RateLimit => ({
+  max,
+  per,
+  pace: false,
+  unit: null,
+  ...more,
+});
+
+/** Starts as many as may, at each of the moments; answers how many that were. */
+function starts(limits: RateLimit[], moments: number[], cost = 1): number[] {
+  let meter: Meter = [];
+  return moments.map((now) => {
+    let count = 0;
+    while (count < 1_000 && opensAt(limits, meter, cost, now) <= now) {
+      meter = spend(limits, meter, cost, now);
+      count++;
+    }
+    return count;
+  });
+}
+
+describe("a rate limit", () => {
+  test("has windows that begin at multiples of the span", () => {
+    expect(starts([limit(3, 100)], [50, 99, 100, 199, 200])).toEqual([3, 0, 3, 0, 3]);
+  });
+
+  test("says when the next may start", () => {
+    const limits = [limit(1, 100)];
+    expect(opensAt(limits, spend(limits, [], 1, 130), 1, 150)).toBe(200);
+  });
+
+  test("of several, the last to open decides", () => {
+    expect(starts([limit(2, 10), limit(3, 100)], [0, 10, 20, 100])).toEqual([2, 1, 0, 2]);
+  });
+
+  test("that is paced has one start each share of the span", () => {
+    expect(starts([limit(4, 100, { pace: true })], [0, 24, 25, 60, 74, 85, 500])).toEqual([
+      1, 0, 1, 1, 0, 1, 1,
+    ]);
+  });
+
+  test("counts costs where it has a unit", () => {
+    expect(starts([limit(10, 100, { unit: "tokens" })], [0, 100], 4)).toEqual([2, 2]);
+    expect(starts([limit(10, 100, { unit: "tokens" })], [0, 100], 50)).toEqual([1, 1]);
+  });
+
+  test("of costs that is paced follows each with its share", () => {
+    expect(starts([limit(100, 1_000, { unit: "tokens", pace: true })], [0, 199, 200, 399, 400], 20)).toEqual([
+      1, 0, 1, 0, 1,
+    ]);
+  });
+
+  test("never has more than max in a window, at random moments", () => {
+    let state = 11;
+    const below = (most: number): number => (state = (state * 48_271) % 2_147_483_647) % most;
+    for (let round = 0; round < 200; round++) {
+      const [max, per] = [1 + below(5), 1 + below(50)];
+      const moments = Array.from({ length: 60 }, () => below(400)).toSorted((a, b) => a - b);
+      const counts = starts([limit(max, per)], moments);
+      const byWindow = new Map<number, number>();
+      for (const [i, now] of moments.entries()) {
+        const window = Math.floor(now / per);
+        byWindow.set(window, (byWindow.get(window) ?? 0) + counts[i]!);
+      }
+      for (const count of byWindow.values()) expect(count).toBe(max);
+    }
+  });
+});
+
+describe("a correction", () => {
+  const limits = [limit(100, 1_000, { unit: "tokens" })];
+  const meter = spend(limits, [], 60, 500);
+
+  test("gives back what was not spent, while the window lasts", () => {
+    expect(correct(limits, meter, { cost: 60, spent: 10, startedAt: 500 }, 900)).toEqual([[0, 10]]);
+    expect(correct(limits, meter, { cost: 60, spent: 10, startedAt: 500 }, 1_100)).toEqual([[1_000, 0]]);
+  });
+
+  test("charges what was spent beyond, to the window of the moment", () => {
+    expect(correct(limits, meter, { cost: 60, spent: 90, startedAt: 500 }, 900)).toEqual([[0, 90]]);
+    expect(correct(limits, meter, { cost: 60, spent: 90, startedAt: 500 }, 1_100)).toEqual([[1_000, 30]]);
+  });
+
+  test("is none of a limit on how many start", () => {
+    const starts = [limit(3, 1_000)];
+    const one = spend(starts, [], 60, 500);
+    expect(correct(starts, one, { cost: 60, spent: 0, startedAt: 500 }, 900)).toEqual(one);
+  });
+});
+
+describe("rate limits as they are written", () => {
+  test("are one or several, or none", () => {
+    expect(parseRateLimits({ max: 3, per: "1m" }, "rateLimit")).toEqual([limit(3, 60_000)]);
+    expect(
+      parseRateLimits([{ max: 3, per: "1m" }, { max: 9, per: 5, unit: "tokens", pace: true }], "rateLimit"),
+    ).toEqual([limit(3, 60_000), limit(9, 5, { unit: "tokens", pace: true })]);
+    expect(parseRateLimits(null, "rateLimit")).toEqual([]);
+  });
+
+  test.each([
+    [{ max: 0, per: "1m" }, "rateLimit.max"],
+    [{ max: 1.5, per: "1m" }, "rateLimit.max"],
+    [{ max: 1, per: 0 }, "rateLimit.per"],
+    [{ max: 1, per: "400d" }, "rateLimit.per"],
+    [{ max: 1, per: "soon" }, "rateLimit.per"],
+    [{ max: 1, per: "1m", unit: "" }, "rateLimit.unit"],
+    [{ max: 1, per: "1m", each: 3 }, "each"],
+    ["60/m", "rateLimit"],
+  ])("are refused where they say nothing: %j", (options, word) => {
+    expect(() => parseRateLimits(options as never, "rateLimit")).toThrow(word);
+  });
+});
