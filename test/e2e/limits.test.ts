@@ -1,0 +1,88 @@
+import { describe, expect } from "vitest";
+import type { AddedTaskHandle, AttemptInfo, QueuePolicyOptions } from "../../src/index.ts";
+import { freshDatabase } from "../postgres/shared.ts";
+import { actsOf, type Stage, test } from "./harness/stage.ts";
+
+const POLICY = {
+  lease: "500ms",
+  elsewhere: 0,
+  backoff: { type: "fixed", delay: 0, jitter: 0 },
+  maxAttempts: 20,
+} as const satisfies QueuePolicyOptions;
+const KEYS = ["a", "b", "c", "d", "e"];
+
+describe.each(["a file", "PostgreSQL"])("on %s, with workers that are killed", (store) => {
+  test("no more run at once than may, in the queue and in each group", { timeout: 60_000 }, async ({ stage }) => {
+    if (store === "PostgreSQL") stage.file = await freshDatabase((undo) => stage.onEnd(undo));
+    const policy = { ...POLICY, maxConcurrency: 4, groups: { concurrency: 2 } };
+    const tasks = await workAndKill(stage, policy);
+    const claims = (await Promise.all(tasks.map(claimsOf))).flat();
+    expect(mostAtOnce(claims)).toBe(4);
+    for (const key of KEYS) expect(mostAtOnce(claims.filter((claim) => claim.key === key))).toBeLessThanOrEqual(2);
+    expect(claims.filter(({ outcome }) => outcome === "lost").length).toBeGreaterThan(0);
+  });
+
+  test("no more start in a span of time than may", { timeout: 60_000 }, async ({ stage }) => {
+    if (store === "PostgreSQL") stage.file = await freshDatabase((undo) => stage.onEnd(undo));
+    const policy = {
+      ...POLICY,
+      rateLimit: { max: 12, per: "400ms" },
+      groups: { concurrency: 9, rateLimit: { max: 3, per: "400ms" } },
+    } as const;
+    const tasks = await workAndKill(stage, policy);
+    const claims = (await Promise.all(tasks.map(claimsOf))).flat();
+    expect(mostOf(claims, ({ startedAt }) => `${Math.floor(startedAt / 400)}`)).toBeLessThanOrEqual(12);
+    expect(mostOf(claims, ({ startedAt, key }) => `${key} ${Math.floor(startedAt / 400)}`)).toBeLessThanOrEqual(3);
+  });
+});
+
+/** Sixty tasks by three processes, of which two die on the way. */
+async function workAndKill(stage: Stage, policy: QueuePolicyOptions): Promise<AddedTaskHandle[]> {
+  const dibs = await stage.open();
+  const queue = actsOf(dibs, policy);
+  const tasks = await queue.addMany(
+    Array.from({ length: 60 }, (_, i) => ({
+      data: { do: "sleep" as const, ms: 30 },
+      groupKey: KEYS[i % KEYS.length]!,
+    })),
+  );
+  const workers = await Promise.all(
+    Array.from({ length: 3 }, (_, i) => stage.startWorker({ policy, work: { name: `w${i}`, concurrency: 5 } })),
+  );
+  for (const victim of workers.slice(1)) {
+    await victim.hearsTimes("start", 3);
+    victim.kill();
+  }
+  await Promise.all(tasks.map((task) => task.result({ timeout: "50s" })));
+  return tasks;
+}
+
+interface Held {
+  key: string;
+  startedAt: number;
+  endedAt: number;
+  outcome: AttemptInfo["outcome"];
+}
+
+async function claimsOf(task: AddedTaskHandle): Promise<Held[]> {
+  const [{ groupKey }, ledger] = await Promise.all([task.info(), task.history()]);
+  return ledger.map(({ startedAt, endedAt, outcome }) => ({
+    key: groupKey!,
+    startedAt: startedAt.getTime(),
+    endedAt: endedAt.getTime(),
+    outcome,
+  }));
+}
+
+/** By the ledger, in which a claim that was lost lasts until somebody noticed. */
+function mostAtOnce(claims: readonly Held[]): number {
+  return Math.max(
+    ...claims.map(
+      ({ startedAt: at }) => claims.filter((other) => other.startedAt <= at && at < other.endedAt).length,
+    ),
+  );
+}
+
+function mostOf(claims: readonly Held[], spanOf: (claim: Held) => string): number {
+  return Math.max(...[...Map.groupBy(claims, spanOf).values()].map((span) => span.length));
+}
