@@ -106,6 +106,30 @@ describe("over HTTP", () => {
     expect(await ask("GET", "/v1/queues")).toMatchObject({ body: { queues: [] } });
   });
 
+  test("a failure may name its delay, and a limit of somebody else's holds a group back", async () => {
+    const { ask } = await setUp();
+    await ask("PUT", "/v1/queues/q", { rateLimit: { max: 100, per: "1h", unit: "tokens" }, elsewhere: 0 });
+    for (const cost of [60, 60]) await ask("POST", "/v1/queues/q/tasks", { data: cost, cost, groupKey: "g" });
+    const claim = async (): Promise<string | undefined> => {
+      const { body } = await ask("POST", "/v1/queues/q/claims");
+      const [held] = (body as { claims: { id: string; fence: number }[] }).claims;
+      return held && `/v1/claims/${held.id}/${held.fence}`;
+    };
+    expect(
+      await ask("POST", `${await claim()}/nack`, { error: { message: "no" }, delay: 0, spent: 10 }),
+    ).toMatchObject({ status: 200, body: { state: "ready" } });
+    expect(await ask("POST", `${await claim()}/ack`, { spent: 5 })).toMatchObject({ body: { state: "done" } });
+    const last = await claim();
+    expect(await ask("POST", `${last}/hold`, { error: { message: "429" }, delay: "1h" })).toMatchObject({
+      body: { state: "waiting" },
+    });
+    expect(await claim()).toBe(undefined);
+    await ask("POST", "/v1/queues/q/tasks", { data: 3, cost: 1, urgent: true });
+    expect(await ask("POST", `${await claim()}/hold`, { error: { message: "429" } })).toMatchObject({
+      body: { state: "ready" },
+    });
+  });
+
   test("a task is parked with its steps until a signal comes", async () => {
     const { ask } = await setUp();
     const { id } = (await ask("POST", "/v1/queues/q/tasks", { data: 1 })).body as { id: string };

@@ -187,10 +187,10 @@ function refOf(params: Record<string, unknown>): { id: string; fence: number } {
   return { id, fence };
 }
 
-/** Only a failure's backoff is reckoned from the queue and the attempt, so only there are they looked up. */
+/** Only a backoff is reckoned from the queue and the attempt, so only there are they looked up. */
 async function say(port: Port, params: Record<string, unknown>, word: Word): Promise<unknown> {
   const ref = refOf(params);
-  if (word.kind !== "nack" || word.delay !== undefined)
+  if (word.kind !== "nack" && word.kind !== "hold")
     return port.settle({ ...ref, queue: "", attempt: 1 }, { ...word });
   const { queue, attempt } = await port.task(ref.id);
   return port.settle({ ...ref, queue, attempt }, word);
