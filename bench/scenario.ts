@@ -78,6 +78,7 @@ export interface BenchSettings {
 
 /** Of the work, in the warm-up. With a fiftieth the first of several figures was a third below the second. */
 const WARM_UP_SHARE = 5;
+const SLOW_SHARE = 10;
 
 export class Bench {
   readonly contender: Contender;
@@ -91,8 +92,9 @@ export class Bench {
 
   /** How much work: for figures, or for a quick look. */
   size(full: number, short: number): number {
-    if (this.settings.warmUp) return Math.max(short, Math.ceil(full / WARM_UP_SHARE));
-    return this.settings.short ? short : full;
+    if (this.settings.short) return short;
+    const whole = this.contender.isSlow ? Math.ceil(full / SLOW_SHARE) : full;
+    return this.settings.warmUp ? Math.max(short, Math.ceil(whole / WARM_UP_SHARE)) : whole;
   }
 
   /** Opens a queue; one name is another queue in the warm-up. Closed when the scenario is over. */
