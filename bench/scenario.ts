@@ -1,6 +1,7 @@
 import { copyFile, mkdir, open as openFile, rename } from "node:fs/promises";
 import { constants, existsSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Capability, Connection, Contender, QueueTraits } from "./contender.ts";
 
 /** A measurement that can be repeated. It starts from nothing, in a process of its own. */
@@ -78,6 +79,9 @@ export interface BenchSettings {
 
 /** Of the work, in the warm-up. With a fiftieth the first of several figures was a third below the second. */
 const WARM_UP_SHARE = 5;
+const SLOW_SHARE = 10;
+const MEGABYTE = 1 << 20;
+const REST_MS_A_MEGABYTE = 10;
 
 export class Bench {
   readonly contender: Contender;
@@ -91,8 +95,9 @@ export class Bench {
 
   /** How much work: for figures, or for a quick look. */
   size(full: number, short: number): number {
-    if (this.settings.warmUp) return Math.max(short, Math.ceil(full / WARM_UP_SHARE));
-    return this.settings.short ? short : full;
+    if (this.settings.short) return short;
+    const whole = this.contender.isSlow ? Math.ceil(full / SLOW_SHARE) : full;
+    return this.settings.warmUp ? Math.max(short, Math.ceil(whole / WARM_UP_SHARE)) : whole;
   }
 
   /** Opens a queue; one name is another queue in the warm-up. Closed when the scenario is over. */
@@ -126,7 +131,10 @@ export class Bench {
     // Otherwise the disk would still be writing the copy while the scenario waits for its own commits.
     const file = await openFile(copy, "r+");
     await file.sync();
+    const { size } = await file.stat();
     await file.close();
+    // A disk goes on working at what it has taken: after two gigabytes its syncs took twice as long for a while.
+    await sleep((size / MEGABYTE) * REST_MS_A_MEGABYTE);
     return copy;
   }
 

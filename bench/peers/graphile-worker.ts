@@ -43,6 +43,7 @@ export const graphileWorker: readonly Contender[] = [
 function mode(name: string, settings: (options: WorkOptions) => Record<string, unknown>): Contender {
   return {
     name,
+    isSlow: true,
     durability: ON_POSTGRES,
     synced: true,
     can: ["addMany", "priority", "delay", "wakes"],

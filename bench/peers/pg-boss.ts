@@ -25,6 +25,7 @@ interface Boss {
 export const pgBoss: readonly Contender[] = [
   {
     name: "pg-boss",
+    isSlow: true,
     durability: ON_POSTGRES,
     synced: true,
     can: ["addMany", "priority", "wakes"],

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { readFileSync } from "node:fs";
 import { Command } from "commander";
 import { addCommand } from "./commands/add.ts";
 import { queuesCommand } from "./commands/queues.ts";
@@ -6,7 +7,13 @@ import { serveCommand } from "./commands/serve.ts";
 import { tokensCommand } from "./commands/tokens.ts";
 import { describeExits, runCommand } from "./run.ts";
 
+/** Beside `src` in a clone, and beside `dist` in the package. */
+const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
+  version: string;
+};
+
 const program = new Command("dibs")
+  .version(version, "-v, --version", "say which dibs this is")
   .description("First to call it gets it: a work queue for agents and background work")
   .showHelpAfterError("(--help says more)")
   .addHelpText("after", `\nExit codes: ${describeExits()}`);

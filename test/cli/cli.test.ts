@@ -1,6 +1,6 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -48,6 +48,14 @@ async function serve(folder: string, ...flags: string[]) {
   if (url === undefined) throw new Error(`dibs serve said ${line}`);
   return { child, url };
 }
+
+test("dibs says which one it is", async () => {
+  const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
+    version: string;
+  };
+  for (const flag of ["--version", "-v"])
+    expect(await dibs(makeFolder(), [flag])).toEqual({ code: EXIT.done, stdout: `${version}\n`, stderr: "" });
+});
 
 describe("dibs serve", () => {
   test("serves a file to commands and programs, and stops when it is told to", async () => {

@@ -41,6 +41,8 @@ export interface PostgresOptions {
 
 const CONNECT_MS = 10_000;
 const PATIENCE_MS = 15_000;
+/** One on its way to the disk, the next one waiting for it, and one that is settled beside. */
+const BATCHES = 3;
 
 /** Opens a store in a PostgreSQL database, or makes it. Any number of processes, on any machines, may have it open. */
 export async function openPostgres(options: PostgresOptions): Promise<Engine> {
@@ -83,8 +85,10 @@ function runVerb(within: Within, op: Op<VerbWithin>): Promise<Verbs[VerbWithin][
 }
 
 class PostgresEngine implements Engine {
-  /** One batch on its way to the disk, the next one waiting for it, and one that is settled beside. */
-  readonly depth = 3;
+  /** While the server is away nothing is gained by gathering, and each caller's patience counts from its own call. */
+  get depth(): number {
+    return this.#writer.isLost ? Number.POSITIVE_INFINITY : BATCHES;
+  }
   readonly #link: LinkOptions;
   readonly #clock: Clock | undefined;
   readonly #writer: Sender;
@@ -180,7 +184,8 @@ class PostgresEngine implements Engine {
   async #read(ops: readonly Op[]): Promise<Outcome[]> {
     const reading = this.#clock?.read() ?? null;
     const written = this.#written;
-    const ran = await this.#during(written.then(() => this.#reader.run(ops, reading)));
+    const askedAt = performance.now();
+    const ran = await this.#during(written.then(() => this.#reader.run(ops, reading, { askedAt })));
     if (!ran.hasInbox) return ran.outcomes;
     // Somebody's own transaction has committed: what it brought is to be seen too.
     await this.#write([{ verb: "tend" }]);

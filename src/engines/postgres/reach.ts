@@ -31,19 +31,28 @@ export class Reach {
   readonly #closing = new AbortController();
   #store: PostgresStore | undefined;
   #connecting: Promise<PostgresStore> | undefined;
+  #isLost = false;
 
   constructor(options: ReachOptions, link?: Link) {
     this.#options = options;
     if (link) this.#store = this.#storeOn(link);
   }
 
-  /** `before` settles when the one before this has its answer: where both were lost, that one goes first again. */
+  /** The last try did not get through. */
+  get isLost(): boolean {
+    return this.#isLost;
+  }
+
+  /**
+   * `before` settles when the one before this has its answer: where both were lost, that one goes first again. `askedAt`: when
+   * its caller asked, which is what patience counts from.
+   */
   async run(
     ops: readonly Op[],
     reading: Reading | null,
-    { before, ...options }: RunOptions & { before?: Promise<unknown> } = {},
+    { before, askedAt, ...options }: RunOptions & { before?: Promise<unknown>; askedAt?: number } = {},
   ): Promise<Ran> {
-    return this.#persist(async (store) => store.run(ops, reading, options), before);
+    return this.#persist(async (store) => store.run(ops, reading, options), before, askedAt);
   }
 
   /** A question that may be asked any number of times. */
@@ -51,15 +60,22 @@ export class Reach {
     return this.#persist(question);
   }
 
-  async #persist<T>(work: (store: PostgresStore) => Promise<T>, before?: Promise<unknown>): Promise<T> {
+  async #persist<T>(
+    work: (store: PostgresStore) => Promise<T>,
+    before?: Promise<unknown>,
+    askedAt = performance.now(),
+  ): Promise<T> {
     const { where, patience } = this.#options;
-    const until = performance.now() + patience;
+    const until = askedAt + patience;
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       let store: PostgresStore | undefined;
       try {
         store = await this.connected();
-        return await work(store);
+        const done = await work(store);
+        this.#isLost = false;
+        return done;
       } catch (error) {
+        this.#isLost = error instanceof CommitLost || fateOf(error) === "reconnect";
         if (error instanceof CommitLost) {
           this.#drop(store);
           await before;

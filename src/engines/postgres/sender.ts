@@ -17,6 +17,11 @@ export class Sender {
     this.#wordFor = wordFor;
   }
 
+  /** What was sent last did not get through, or not yet. */
+  get isLost(): boolean {
+    return this.#reach.isLost;
+  }
+
   get answered(): Promise<unknown> {
     return this.#answered;
   }
@@ -24,10 +29,11 @@ export class Sender {
   /** `after`: it is not sent before that has settled. */
   run(ops: readonly Op[], reading: Reading | null, after?: Promise<unknown>): Promise<Ran> {
     const before = this.#answered;
+    const askedAt = performance.now();
     const sent = Promise.withResolvers<void>();
     const turn = after ? Promise.all([this.#turn, after]) : this.#turn;
     const wordFor = this.#wordFor && { wordFor: this.#wordFor };
-    const ran = turn.then(() => this.#reach.run(ops, reading, { onSent: sent.resolve, before, ...wordFor }));
+    const ran = turn.then(() => this.#reach.run(ops, reading, { onSent: sent.resolve, before, askedAt, ...wordFor }));
     const answered = ran.catch(() => {});
     this.#turn = Promise.race([sent.promise, answered]);
     this.#answered = Promise.all([before, answered]);

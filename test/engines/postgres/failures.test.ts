@@ -121,6 +121,28 @@ test("a commit nobody can be asked about is OUTCOME_UNKNOWN, and its key is safe
   expect(added!.existing).toBe(true);
 });
 
+test("who asks while the server is away is told after their own patience, not after that of all who asked before", async () => {
+  const { url, schema } = await ground();
+  const cut = await proxyTo(url);
+  const patience = 3_000;
+  const engine = await openPostgres({ url: cut.url, schema, patience });
+  const port = createBroker(engine, { clock: systemClock });
+  onTestFinished(() => port.close());
+  await port.add([{ queue: "work", data: "{}" }]);
+  cut.proxy.cut();
+  const waits: Promise<number>[] = [];
+  for (let i = 0; i < 6; i++) {
+    const askedAt = performance.now();
+    const call = i % 2 === 0 ? port.add([{ queue: "work", data: "{}" }]) : port.stats("work");
+    const told = expect(call).rejects.toMatchObject({ code: "UNAVAILABLE", retryable: true });
+    waits.push(told.then(() => performance.now() - askedAt));
+    await sleep(patience / 6);
+  }
+  for (const waited of await Promise.all(waits)) expect(waited).toBeLessThan(patience * 1.6);
+  cut.proxy.mend();
+  await port.add([{ queue: "work", data: "{}" }]);
+});
+
 test("a server that turns read-only is waited for", async () => {
   const postgres = await server();
   const dibs = await open(postgres.url);
