@@ -48,6 +48,27 @@ export function opensAt(limits: readonly RateLimit[], meter: Meter, cost: number
   return opens;
 }
 
+/** How many may start at this moment at most: what they cost may leave fewer. */
+export function roomFor(limits: readonly RateLimit[], meter: Meter, now: number): number {
+  let room = Number.POSITIVE_INFINITY;
+  for (const [i, limit] of limits.entries()) {
+    if (limit.unit !== null) continue;
+    const tally = meter[i] ?? UNSEEN;
+    if (limit.pace) room = Math.min(room, tally[0] <= now ? 1 : 0);
+    else room = Math.min(room, Math.max(0, limit.max - windowAt(limit, tally, now)[1]));
+  }
+  return room;
+}
+
+/** Nothing of what it has seen counts any more. */
+export function isOver(limits: readonly RateLimit[], meter: Meter, now: number): boolean {
+  return meter.every((tally, i) => {
+    const limit = limits[i];
+    if (!limit) return true;
+    return limit.pace ? tally[0] <= now : windowAt(limit, tally, now)[1] === 0;
+  });
+}
+
 /** The meter after a start. */
 export function spend(limits: readonly RateLimit[], meter: Meter, cost: number, now: number): Meter {
   return limits.map((limit, i) => {

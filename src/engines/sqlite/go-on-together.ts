@@ -1,8 +1,8 @@
 import { parsePart } from "../../core/run.ts";
 import type { Body } from "../../core/task.ts";
 import { chunks, sized } from "./chunks.ts";
-import { TOLD } from "./special.ts";
-import { isVerified, type Queue, type Tx } from "./tx.ts";
+import { GROUPED, TOLD } from "./special.ts";
+import { HEADS, isVerified, type Queue, type Tx } from "./tx.ts";
 
 /** The usual way of a run, many at a time: the result of one stage is the payload of the next. */
 
@@ -62,7 +62,7 @@ export function turnsOf<S extends Settled>(tx: Tx, successes: readonly S[]): Tur
     const claim = claims.get(success.seq);
     const holds = claim?.fence === success.fence && claim.cancelled === 0;
     const step = holds && claim.run !== null ? nextStep(tx, claim, success.result) : undefined;
-    const isUsual = holds && !isVerified(tx.queueOf(claim.queue));
+    const isUsual = holds && endsAlone(tx.queueOf(claim.queue), claim.special);
     const together = isUsual && (claim.run === null || step !== undefined);
     let turn = turns.at(-1);
     if (turn?.together !== together) turns.push((turn = { together, successes: [], steps: [] }));
@@ -70,6 +70,11 @@ export function turnsOf<S extends Settled>(tx: Tx, successes: readonly S[]): Tur
     if (together && step) turn.steps.push(step);
   }
   return turns;
+}
+
+/** Its success is no other's business: no verdict is asked for or given, and at most the next of its group takes its turn. */
+export function endsAlone(queue: Queue, special: number): boolean {
+  return !isVerified(queue) && (queue.lanes === HEADS || (special & GROUPED) === 0);
 }
 
 /** Undefined where more is to be done than to add one plain task to a queue that takes any. */

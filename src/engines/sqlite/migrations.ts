@@ -365,6 +365,50 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE document ADD COLUMN due_at INTEGER;
   CREATE INDEX document_due ON document (due_at, kind, name) WHERE due_at IS NOT NULL;
   `,
+  `
+  -- What it takes of limits that have a unit, where that was named. The priority of an urgent task lies above all others:
+  -- rankOf in core/task.ts.
+  ALTER TABLE task ADD COLUMN cost INTEGER;
+
+  ALTER TABLE queue ADD COLUMN lanes INTEGER NOT NULL DEFAULT 0;  -- how much its lanes say: lanes.ts
+  ALTER TABLE queue ADD COLUMN gate  INTEGER NOT NULL DEFAULT 0;  -- it has a row in gate
+
+  -- A group may have several heads, or none though some wait. Beside its heads a row says who stands in line, and what is
+  -- known of the group when all are gone. Where queue.lanes is 0 it means one head, and no more.
+  ALTER TABLE lane ADD COLUMN holders    INTEGER NOT NULL DEFAULT 1;
+  ALTER TABLE lane ADD COLUMN line       TEXT;     -- JSON: the numbers of the heads that are ready
+  ALTER TABLE lane ADD COLUMN session    INTEGER;  -- of the worker that had the last one, where groups are sticky
+  ALTER TABLE lane ADD COLUMN meter      TEXT;     -- JSON: core/rate.ts
+  ALTER TABLE lane ADD COLUMN held_until INTEGER;
+  ALTER TABLE lane ADD COLUMN wake_at    INTEGER;  -- when somebody has to look whether more may start
+  CREATE INDEX lane_wake ON lane (wake_at) WHERE wake_at IS NOT NULL;
+  CREATE INDEX lane_empty ON lane (queue, group_key) WHERE holders = 0;
+
+  -- The same of a whole queue.
+  CREATE TABLE gate (
+    queue      INTEGER PRIMARY KEY,
+    meter      TEXT,
+    held_until INTEGER,
+    wake_at    INTEGER
+  );
+
+  -- Ready, but only for the worker of this session, which has their groups.
+  CREATE TABLE own (
+    queue     INTEGER NOT NULL,
+    session   INTEGER NOT NULL,
+    rank      INTEGER NOT NULL,
+    pos       INTEGER NOT NULL,
+    task      INTEGER NOT NULL,
+    failures  INTEGER NOT NULL,
+    special   INTEGER NOT NULL,
+    PRIMARY KEY (queue, session, rank, pos)
+  ) WITHOUT ROWID;
+  -- Where groups take turns, a place in line is not that of the task.
+  CREATE INDEX own_task ON own (task);
+  CREATE INDEX kept_moved ON kept (queue, task) WHERE pos <> task;
+
+  ALTER TABLE verifying ADD COLUMN holds_group INTEGER NOT NULL DEFAULT 1;
+  `,
 ];
 
 /** Brings the schema up to date. To be called inside a transaction: of ten processes one does it. */

@@ -3,7 +3,7 @@ import type { Body } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
 import { chunks, sized } from "./chunks.ts";
 import { freeGroups, startKeyWindows } from "./end-together.ts";
-import { goOnTogether, turnsOf } from "./go-on-together.ts";
+import { endsAlone, goOnTogether, turnsOf } from "./go-on-together.ts";
 import { GROUPED, KEYED, STEPPED, TOLD } from "./special.ts";
 import { DELETE_STEPS } from "./steps.ts";
 import { isVerified, type Tx } from "./tx.ts";
@@ -33,7 +33,7 @@ export function settleTogether(
   for (const run of runsOf(successes)) endRun(tx, run);
   const rest = successes.filter(({ settled }) => !settled);
   if (tx.hasRuns) return inOrder(successes, rest, settleInTurn(tx, rest, alone));
-  endTogether(tx, unverified(tx, rest));
+  endTogether(tx, usual(tx, rest));
   return successes.map(({ op, settled }) => (settled ? SETTLED : alone(op)));
 }
 
@@ -53,7 +53,7 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
     if (op.verb !== "settle" || op.settlement.kind !== "done") break;
     const { result, adds, each } = op.settlement;
     const place = tx.place(op.id);
-    if (!place || seen.has(place.seq) || each || (adds && adds.length > 0)) break;
+    if (!place || seen.has(place.seq) || each || op.spent !== undefined || (adds && adds.length > 0)) break;
     if (result !== null && isLarger(result, tx.leastPayload)) break;
     seen.add(place.seq);
     successes.push({ op, seq: place.seq, fence: op.fence, result, settled: false });
@@ -186,16 +186,18 @@ const INSERT_DONE = sized(
 );
 const DELETE_CLAIMS = sized(`DELETE FROM claim WHERE task IN (`, () => `?`, `) RETURNING task, special`);
 
-const QUEUES = sized(`SELECT task, queue FROM claim WHERE task IN (`, () => `?`, `)`);
+const QUEUES = sized(`SELECT task, queue, special FROM claim WHERE task IN (`, () => `?`, `)`);
 
-/** Those whose end this is; the others wait for a verdict, or are one, and are settled one by one. */
-function unverified(tx: Tx, successes: readonly Success[]): readonly Success[] {
-  if (!tx.hasVerified) return successes;
+/** Those that have their own end to bring about; the others are settled one by one. */
+function usual(tx: Tx, successes: readonly Success[]): readonly Success[] {
+  if (!tx.hasVerified && !tx.hasLimits) return successes;
   const rows = [...chunks(successes.map(({ seq }) => seq))].flatMap((seqs) =>
-    tx.rows<[task: number, queue: number]>(QUEUES(seqs.length), ...seqs),
+    tx.rows<[task: number, queue: number, special: number]>(QUEUES(seqs.length), ...seqs),
   );
-  const verified = new Set(rows.filter(([, queue]) => isVerified(tx.queueOf(queue))).map(([task]) => task));
-  return successes.filter(({ seq }) => !verified.has(seq));
+  const unusual = new Set(
+    rows.filter(([, queue, special]) => !endsAlone(tx.queueOf(queue), special)).map(([task]) => task),
+  );
+  return successes.filter(({ seq }) => !unusual.has(seq));
 }
 
 function endAll(tx: Tx, successes: readonly Success[]): void {
@@ -226,4 +228,5 @@ function countDone(tx: Tx, id: number, count: number, serviceMs: number): void {
   const flow = tx.flow(queue);
   flow.done += count;
   flow.serviceMs += serviceMs;
+  if (queue.policy.maxConcurrency !== null) tx.hintReady(queue, count);
 }

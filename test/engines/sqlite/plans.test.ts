@@ -14,6 +14,7 @@ const SMALL = new Set([
   "store",
   "subscription",
   "document",
+  "gate",
 ]);
 
 /** Those that may walk over a table that is not small, and why. */
@@ -31,6 +32,9 @@ const EXCEPTIONS: [sql: RegExp, reason: string][] = [
   ],
   [/run\.state IS NULL AND task\.queue/, "a move looks at all runs, once"],
   [/run_part CROSS JOIN dead/, "the dead parts of one run, in their order, when somebody asks for its end"],
+  [/FROM own WHERE queue = \? AND \(rank, pos\)/, "a page of what is kept for single workers, in the order of all"],
+  [/UNION ALL.*coalesce\(task\.pos, task\.seq\) <=/s, "purge looks at when each came, and removes it"],
+  [/ORDER BY wake_at, queue\.name/, "lanes that wake at the same moment, in the order of their names"],
   [/FROM task WHERE seq > \?/, "drop walks over the tasks a bounded number at a time"],
 ];
 

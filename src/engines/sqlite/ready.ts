@@ -1,0 +1,91 @@
+import { SPECIAL } from "./special.ts";
+import type { Queue, Tx } from "./tx.ts";
+
+/** Those that stand in line: for all, for workers that have not failed them, or for the one that has their group. */
+
+const INSERT_READY = `
+  INSERT INTO ready (queue, rank, pos, task, failures, special)
+  SELECT ?, ?, ?, seq, ?, ${SPECIAL} FROM task WHERE seq = ?`;
+const INSERT_KEPT = `
+  INSERT INTO kept (queue, rank, pos, task, failures, special, until, avoid)
+  SELECT ?, ?, ?, seq, ?, ${SPECIAL}, ?, ? FROM task WHERE seq = ?`;
+const INSERT_OWN = `
+  INSERT INTO own (queue, session, rank, pos, task, failures, special)
+  SELECT ?, ?, ?, ?, seq, ?, ${SPECIAL} FROM task WHERE seq = ?`;
+
+/** `session` is the one that has its group, if any. */
+export function becomeReady(
+  tx: Tx,
+  queue: Queue,
+  rank: number,
+  pos: number,
+  seq: number,
+  failures: number,
+  session: number | null = null,
+): void {
+  const avoid = failures === 0 ? null : keptFrom(tx, queue, seq, failures);
+  if (avoid) {
+    const until = tx.now + queue.policy.elsewhere;
+    tx.run(INSERT_KEPT, queue.id, rank, pos, failures, until, JSON.stringify(avoid), seq);
+  } else if (session !== null && serves(tx, queue, session)) {
+    tx.run(INSERT_OWN, queue.id, session, rank, pos, failures, seq);
+  } else {
+    tx.run(INSERT_READY, queue.id, rank, pos, failures, seq);
+  }
+  tx.count(queue, "ready", 1);
+  tx.hintReady(queue);
+}
+
+const OPEN_KEPT = `
+  INSERT INTO ready (queue, rank, pos, task, failures, special)
+  SELECT queue, rank, pos, task, failures, special FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
+const DELETE_KEPT = `DELETE FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
+
+/** Nobody else took it in time: now any worker may. */
+export function openKept(tx: Tx, queue: Queue, rank: number, pos: number): void {
+  tx.run(OPEN_KEPT, queue.id, rank, pos);
+  tx.run(DELETE_KEPT, queue.id, rank, pos);
+  tx.hintReady(queue);
+}
+
+const OPEN_OWN = `
+  INSERT INTO ready (queue, rank, pos, task, failures, special)
+  SELECT queue, rank, pos, task, failures, special FROM own WHERE queue = ? AND session = ?`;
+const DELETE_OWN = `DELETE FROM own WHERE queue = ? AND session = ?`;
+
+/** What was kept for the worker that had the groups is anybody's now. */
+export function disown(tx: Tx, queue: Queue, session: number): void {
+  const opened = tx.run(OPEN_OWN, queue.id, session);
+  if (opened === 0) return;
+  tx.run(DELETE_OWN, queue.id, session);
+  tx.hintReady(queue, opened);
+}
+
+const SERVES = `
+  SELECT 1 FROM serving CROSS JOIN session ON session.id = serving.session
+  WHERE serving.queue = ? AND serving.session = ? AND session.beat_at + session.lease > ?`;
+
+function serves(tx: Tx, queue: Queue, session: number): boolean {
+  return tx.get(SERVES, queue.name, session, tx.awake) !== undefined;
+}
+
+const FAILED_BY = `
+  SELECT worker FROM attempt WHERE task = ? AND outcome IN ('failed', 'timeout', 'lost', 'refused')
+  ORDER BY fence DESC LIMIT 0 + ?`;
+const LIVE_WORKERS = `
+  SELECT session.worker FROM serving CROSS JOIN session ON session.id = serving.session
+  WHERE serving.queue = ? AND session.beat_at + session.lease > ?`;
+
+/** A failed task is kept from the workers that failed it, where there is another one. */
+function keptFrom(tx: Tx, queue: Queue, seq: number, failures: number): string[] | null {
+  if (queue.policy.elsewhere <= 0) return null;
+  let workers = tx.serving.get(queue.name);
+  if (!workers) {
+    workers = tx.all<{ worker: string }>(LIVE_WORKERS, queue.name, tx.awake).map((row) => row.worker);
+    tx.serving.set(queue.name, workers);
+  }
+  if (workers.length === 0) return null;
+  // The failures that count: those since the task was added or redriven.
+  const avoid = [...new Set(tx.all<{ worker: string }>(FAILED_BY, seq, failures).map((row) => row.worker))];
+  return workers.some((worker) => !avoid.includes(worker)) ? avoid : null;
+}
