@@ -3,7 +3,7 @@ import { roomFor } from "../../core/rate.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../engine/engine.ts";
 import { allowanceOf, countStart, type Gate, gateOf, isAnyReady, opensFor, saveGate, wakeGate } from "./gates.ts";
 import { type Line, type LineRow, lookAtLine, type Special, specialsOf } from "./in-line.ts";
-import { comeUp, type Started } from "./lanes.ts";
+import { comeUp, type Started } from "./move-lanes.ts";
 import { isOutlived } from "./line.ts";
 import { takeLine, type Terms } from "./take.ts";
 import { COUNTED, type Queue, type Tx } from "./tx.ts";

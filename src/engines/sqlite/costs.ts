@@ -1,7 +1,8 @@
 import { correct } from "../../core/rate.ts";
 import { correctGate } from "./gates.ts";
-import { costOf, findLane, saveLane } from "./lanes.ts";
+import { costOf } from "./lanes.ts";
 import type { Held } from "./line.ts";
+import { changeLane } from "./move-lanes.ts";
 import { HEADS, type Tx } from "./tx.ts";
 
 /** What an attempt really cost is known now. */
@@ -9,7 +10,7 @@ export function correctCost(tx: Tx, { seq, queue, groupKey, startedAt }: Held, s
   const charge = { cost: costOf(tx, seq), spent, startedAt };
   correctGate(tx, queue, charge);
   if (groupKey === null || queue.lanes === HEADS) return;
-  const lane = findLane(tx, queue, groupKey);
-  lane.meter = correct(queue.policy.groups.rateLimit, lane.meter, charge, tx.now);
-  saveLane(tx, lane);
+  changeLane(tx, queue, groupKey, (lane) => {
+    lane.meter = correct(queue.policy.groups.rateLimit, lane.meter, charge, tx.now);
+  });
 }

@@ -13,7 +13,7 @@ import { decodeAdds, isVerificationQueue } from "../../core/verification.ts";
 import { bodyFrom } from "./body.ts";
 import { asked, findJudged, type VerifyingRow } from "./held.ts";
 import { END, type EndRow, ledger, PAYLOAD, type PayloadRow } from "./inspect.ts";
-import { holdLane } from "./lanes.ts";
+import { holdLane } from "./move-lanes.ts";
 import { NEVER } from "./line.ts";
 import { stepsOf } from "./park.ts";
 import { type Found, findBySeq, findTask, remove, stateOf, takeOut } from "./place.ts";

@@ -47,6 +47,8 @@ interface NextStep {
 interface Turn<S> {
   together: boolean;
   successes: S[];
+  /** Some of them may bring others of their groups up. */
+  bringsUp: boolean;
   /** What those of runs lead to, in order. */
   steps: NextStep[];
 }
@@ -62,19 +64,24 @@ export function turnsOf<S extends Settled>(tx: Tx, successes: readonly S[]): Tur
     const claim = claims.get(success.seq);
     const holds = claim?.fence === success.fence && claim.cancelled === 0;
     const step = holds && claim.run !== null ? nextStep(tx, claim, success.result) : undefined;
-    const isUsual = holds && endsAlone(tx.queueOf(claim.queue), claim.special);
-    const together = isUsual && (claim.run === null || step !== undefined);
+    const isUsual = holds && !isVerified(tx.queueOf(claim.queue));
+    const brings = isUsual && bringsUp(tx.queueOf(claim.queue), claim.special);
+    const together = isUsual && (claim.run === null || (step !== undefined && !brings));
     let turn = turns.at(-1);
-    if (turn?.together !== together) turns.push((turn = { together, successes: [], steps: [] }));
+    // Steps get their numbers in order, and so do those that come up: in one turn there is only the one or the other.
+    const isOver = (brings && turn !== undefined && turn.steps.length > 0) || (step && turn?.bringsUp);
+    if (turn?.together !== together || isOver)
+      turns.push((turn = { together, successes: [], bringsUp: false, steps: [] }));
     turn.successes.push(success);
+    turn.bringsUp ||= brings;
     if (together && step) turn.steps.push(step);
   }
   return turns;
 }
 
-/** Its success is no other's business: no verdict is asked for or given, and at most the next of its group takes its turn. */
-export function endsAlone(queue: Queue, special: number): boolean {
-  return !isVerified(queue) && (queue.lanes === HEADS || (special & GROUPED) === 0);
+/** Its end may bring others of its group up to places at the tail. */
+export function bringsUp(queue: Queue, special: number): boolean {
+  return queue.lanes !== HEADS && (special & GROUPED) !== 0;
 }
 
 /** Undefined where more is to be done than to add one plain task to a queue that takes any. */

@@ -1,6 +1,7 @@
 import { holdGate } from "./gates.ts";
-import { findLane, raiseLanes, saveLane, wait } from "./lanes.ts";
+import { wait } from "./lanes.ts";
 import { type Held, watchTtl } from "./line.ts";
+import { changeLane, raiseLanes } from "./move-lanes.ts";
 import { findBySeq, takeOut } from "./place.ts";
 import { LOOSE, type Tx } from "./tx.ts";
 
@@ -12,12 +13,12 @@ export function holdBack(tx: Tx, task: Held, delay: number): void {
   const { queue, groupKey } = task;
   if (groupKey === null) return holdGate(tx, queue, delay);
   raiseLanes(tx, queue, LOOSE);
-  const { line } = findLane(tx, queue, groupKey);
-  for (const seq of line) pullBack(tx, seq);
-  const lane = findLane(tx, queue, groupKey);
-  lane.holders -= line.length + 1;
-  lane.heldUntil = Math.max(lane.heldUntil, tx.now + delay);
-  saveLane(tx, lane);
+  const inLine = changeLane(tx, queue, groupKey, (lane) => {
+    lane.holders -= lane.line.length + 1;
+    lane.heldUntil = Math.max(lane.heldUntil, tx.now + delay);
+    return lane.line;
+  });
+  for (const seq of inLine) pullBack(tx, seq);
   task.holdsGroup = false;
 }
 

@@ -1,13 +1,12 @@
-import { governsGroups } from "../../core/policy.ts";
-import { isOver, type Meter, opensAt, spend } from "../../core/rate.ts";
+import { isOver, type Meter, opensAt } from "../../core/rate.ts";
+import { chunks, sized } from "./chunks.ts";
 import type { Mover } from "./line.ts";
-import { becomeReady } from "./ready.ts";
-import { COUNTED, HEADS, type Lanes, type Queue, type Tx } from "./tx.ts";
+import { becomeReadyTogether, type Comer } from "./ready.ts";
+import type { Value } from "./statements.ts";
+import { COUNTED, type Queue, type Tx } from "./tx.ts";
 
 /** Who may stand in line, group by group, in queues whose lanes are more than heads: see `Lanes` in tx.ts. */
-export interface Lane {
-  queue: Queue;
-  key: string;
+export interface Lane extends LaneName {
   /** So many of it stand in line, are claimed, or have the others wait for them otherwise. */
   holders: number;
   /** The numbers of those in line, where they are counted. */
@@ -21,6 +20,15 @@ export interface Lane {
   wakeAt: number | null;
   /** As it is stored; undefined: it is not. */
   row: LaneRow | undefined;
+  /** The first of those that wait, null where none does; undefined where nobody has looked. */
+  next: WaitingRow | null | undefined;
+  /** Those that wait up to there have come up, though that is not written yet. */
+  upTo: number;
+}
+
+export interface LaneName {
+  queue: Queue;
+  key: string;
 }
 
 interface LaneRow {
@@ -32,18 +40,197 @@ interface LaneRow {
   wake_at: number | null;
 }
 
+export interface WaitingRow {
+  pos: number;
+  task: number;
+  rank: number;
+  failures: number;
+}
+
 const LANE = `
   SELECT holders, line, session, meter, held_until, wake_at FROM lane WHERE queue = ? AND group_key = ?`;
-const INSERT_LANE = `
-  INSERT INTO lane (holders, line, session, meter, held_until, wake_at, queue, group_key)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
-const UPDATE_LANE = `
-  UPDATE lane SET holders = ?, line = ?, session = ?, meter = ?, held_until = ?, wake_at = ?
-  WHERE queue = ? AND group_key = ?`;
-const DELETE_LANE = `DELETE FROM lane WHERE queue = ? AND group_key = ?`;
+const LANES = sized(
+  `SELECT queue, group_key, holders, line, session, meter, held_until, wake_at
+   FROM (VALUES `,
+  () => `(?, ?)`,
+  `) CROSS JOIN lane ON lane.queue = column1 AND lane.group_key = column2`,
+);
+const SAVE_LANES = sized(
+  `INSERT INTO lane (queue, group_key, holders, line, session, meter, held_until, wake_at) VALUES `,
+  () => `(?, ?, ?, ?, ?, ?, ?, ?)`,
+  ` ON CONFLICT (queue, group_key) DO UPDATE SET holders = excluded.holders, line = excluded.line,
+      session = excluded.session, meter = excluded.meter, held_until = excluded.held_until, wake_at = excluded.wake_at`,
+);
+const DELETE_LANES = sized(`DELETE FROM lane WHERE (queue, group_key) IN (VALUES `, () => `(?, ?)`, `)`);
+const NEXT_WAITING = `
+  SELECT pos, task, rank, failures FROM waiting WHERE queue = ? AND group_key = ? AND pos > ? ORDER BY pos LIMIT 1`;
+const FIRST_WAITING = sized(
+  `SELECT queue, group_key, pos, task, rank, failures
+   FROM (VALUES `,
+  () => `(?, ?)`,
+  `) CROSS JOIN waiting ON waiting.queue = column1 AND waiting.group_key = column2 AND waiting.pos = (
+     SELECT min(pos) FROM waiting WHERE queue = column1 AND group_key = column2)`,
+);
+const DELETE_WAITING = sized(
+  `DELETE FROM waiting WHERE (queue, group_key, pos) IN (VALUES `,
+  () => `(?, ?, ?)`,
+  `)`,
+);
+const INSERT_WAITING = `
+  INSERT INTO waiting (queue, group_key, pos, task, rank, failures) VALUES (?, ?, ?, ?, ?, ?)`;
 
-export function findLane(tx: Tx, queue: Queue, key: string): Lane {
-  const row = tx.get<LaneRow>(LANE, queue.id, key);
+/** Stands behind the head of its group. */
+export function wait(tx: Tx, task: Mover): void {
+  tx.run(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank, task.failures);
+  tx.count(task.queue, "waiting", 1);
+}
+
+/** The lanes that one piece of work moves: read together, and written together when it is done. */
+export class LaneBook {
+  readonly #tx: Tx;
+  readonly #lanes = new Map<string, Lane>();
+  readonly #comers: Comer[] = [];
+  readonly #left: Value[][] = [];
+
+  constructor(tx: Tx) {
+    this.#tx = tx;
+  }
+
+  /** Reads those that are not open yet. */
+  open(names: readonly LaneName[]): void {
+    const missing = new Map(names.map((name) => [nameOf(name), name]));
+    for (const name of this.#lanes.keys()) missing.delete(name);
+    const rows = new Map<string, LaneRow>();
+    for (const chunk of chunks([...missing.values()])) {
+      const values = chunk.flatMap(({ queue, key }) => [queue.id, key]);
+      for (const row of this.#tx.all<LaneRow & RowName>(LANES(chunk.length), ...values))
+        rows.set(nameOfRow(row), row);
+    }
+    for (const [name, { queue, key }] of missing) this.#lanes.set(name, laneFrom(queue, key, rows.get(name)));
+  }
+
+  lane(queue: Queue, key: string): Lane {
+    const name = nameOf({ queue, key });
+    let lane = this.#lanes.get(name);
+    if (!lane) {
+      lane = laneFrom(queue, key, this.#tx.get<LaneRow>(LANE, queue.id, key));
+      this.#lanes.set(name, lane);
+    }
+    return lane;
+  }
+
+  /** Looks who waits in these, all at once. */
+  lookAhead(lanes: readonly Lane[]): void {
+    for (const lane of lanes) lane.next = null;
+    for (const chunk of chunks(lanes)) {
+      const values = chunk.flatMap(({ queue, key }) => [queue.id, key]);
+      for (const row of this.#tx.all<WaitingRow & RowName>(FIRST_WAITING(chunk.length), ...values))
+        this.#lanes.get(nameOfRow(row))!.next = row;
+    }
+  }
+
+  /**
+   * The first of a group that wait take their places in line, as many as may. With a `newcomer` among them, which waits
+   * nowhere yet; answers whether that has come up.
+   */
+  fill(lane: Lane, newcomer?: Mover): boolean {
+    let behind = newcomer;
+    let at: number | null = null;
+    while (!isFull(lane)) {
+      const first = this.#next(lane);
+      const comes = behind && (!first || behind.pos < first.pos) ? behind : undefined;
+      const next = comes ? { ...comes, task: comes.seq } : first;
+      if (next) at = this.#opensFor(lane, next.task);
+      if (!next || at! > this.#tx.now) break;
+      at = null;
+      if (comes) behind = undefined;
+      else this.#leave(lane, next.pos);
+      this.#lineUp(lane, next);
+    }
+    this.#wakeAt(lane, at);
+    if (!behind) return newcomer !== undefined;
+    wait(this.#tx, behind);
+    lane.next = undefined;
+    return false;
+  }
+
+  #next(lane: Lane): WaitingRow | null {
+    const { queue, key, upTo } = lane;
+    if (lane.next === undefined)
+      lane.next = this.#tx.get<WaitingRow>(NEXT_WAITING, queue.id, key, upTo) ?? null;
+    return lane.next;
+  }
+
+  #leave(lane: Lane, pos: number): void {
+    this.#left.push([lane.queue.id, lane.key, pos]);
+    this.#tx.count(lane.queue, "waiting", -1);
+    lane.upTo = pos;
+    lane.next = undefined;
+  }
+
+  #lineUp(lane: Lane, { rank, pos, task, failures }: WaitingRow): void {
+    const { queue } = lane;
+    const { fair, sticky } = queue.policy.groups;
+    lane.holders++;
+    if (queue.lanes === COUNTED) lane.line.push(task);
+    const place = fair ? this.#freshPlace() : pos;
+    this.becomeReady({ queue, rank, pos: place, task, failures, session: sticky ? lane.session : null });
+  }
+
+  becomeReady(comer: Comer): void {
+    this.#comers.push(comer);
+  }
+
+  /** At the tail. Those that were added before get their numbers first: they follow each other. */
+  #freshPlace(): number {
+    this.#tx.newcomers.write();
+    return ++this.#tx.seq;
+  }
+
+  #opensFor({ queue, meter, heldUntil }: Lane, seq: number): number {
+    const { rateLimit } = queue.policy.groups;
+    const cost = rateLimit.some(({ unit }) => unit !== null) ? costOf(this.#tx, seq) : 1;
+    return Math.max(heldUntil, opensAt(rateLimit, meter, cost, this.#tx.now));
+  }
+
+  /** Somebody has to look again then: the keeper of this process is told. */
+  #wakeAt(lane: Lane, at: number | null): void {
+    if (lane.wakeAt === at) return;
+    lane.wakeAt = at;
+    if (at !== null) this.#tx.hintDue(at);
+  }
+
+  save(): void {
+    const tx = this.#tx;
+    for (const chunk of chunks(this.#left)) tx.runMany(DELETE_WAITING(chunk.length), chunk.flat(), {});
+    becomeReadyTogether(tx, this.#comers);
+    const [forgotten, changed]: [Value[][], Value[][]] = [[], []];
+    for (const lane of this.#lanes.values()) {
+      if (!isForgotten(tx, lane)) changed.push(...changeOf(tx, lane));
+      else if (lane.row) forgotten.push([lane.queue.id, lane.key]);
+    }
+    for (const chunk of chunks(forgotten)) tx.runMany(DELETE_LANES(chunk.length), chunk.flat(), {});
+    for (const chunk of chunks(changed)) tx.runMany(SAVE_LANES(chunk.length), chunk.flat(), {});
+    this.#lanes.clear();
+    this.#left.length = 0;
+    this.#comers.length = 0;
+  }
+}
+
+interface RowName {
+  queue: number;
+  group_key: string;
+}
+
+function nameOf({ queue, key }: LaneName): string {
+  return `${queue.id} ${key}`;
+}
+
+function nameOfRow({ queue, group_key: key }: RowName): string {
+  return `${queue} ${key}`;
+}
+
+function laneFrom(queue: Queue, key: string, row: LaneRow | undefined): Lane {
   return {
     queue,
     key,
@@ -54,6 +241,8 @@ export function findLane(tx: Tx, queue: Queue, key: string): Lane {
     heldUntil: row?.held_until ?? 0,
     wakeAt: row?.wake_at ?? null,
     row,
+    next: undefined,
+    upTo: Number.MIN_SAFE_INTEGER,
   };
 }
 
@@ -66,98 +255,31 @@ export function meterText(meter: Meter): string | null {
   return meter.length === 0 ? null : JSON.stringify(meter);
 }
 
-/** An empty one, which nobody holds or waits in, is kept only for what it remembers. */
-export function saveLane(tx: Tx, lane: Lane, isEmpty = false): void {
-  const { queue, key, row } = lane;
-  if (isEmpty && lane.holders === 0 && !remembers(tx, lane)) {
-    if (row) tx.run(DELETE_LANE, queue.id, key);
-    return;
-  }
-  const next: LaneRow = {
-    holders: lane.holders,
-    line: lane.line.length === 0 ? null : JSON.stringify(lane.line),
-    session: lane.session,
-    meter: meterText(lane.meter),
-    held_until: lane.heldUntil > tx.now ? lane.heldUntil : null,
-    wake_at: lane.wakeAt,
-  };
-  if (row && isSame(row, next)) return;
-  const { holders, line, session, meter, held_until: heldUntil, wake_at: wakeAt } = next;
-  tx.run(row ? UPDATE_LANE : INSERT_LANE, holders, line, session, meter, heldUntil, wakeAt, queue.id, key);
-  lane.row = next;
+/** Nobody holds it or waits in it, and there is nothing to be known of it. */
+function isForgotten(tx: Tx, { queue, holders, next, session, meter, heldUntil }: Lane): boolean {
+  if (holders > 0 || next !== null || session !== null || heldUntil > tx.now) return false;
+  return isOver(queue.policy.groups.rateLimit, meter, tx.now);
 }
 
-function isSame(a: LaneRow, b: LaneRow): boolean {
-  return (
-    a.holders === b.holders &&
-    a.line === b.line &&
-    a.session === b.session &&
-    a.meter === b.meter &&
-    a.held_until === b.held_until &&
-    a.wake_at === b.wake_at
-  );
-}
-
-function remembers(tx: Tx, { queue, session, meter, heldUntil }: Lane): boolean {
-  return session !== null || heldUntil > tx.now || !isOver(queue.policy.groups.rateLimit, meter, tx.now);
-}
-
-interface WaitingRow {
-  pos: number;
-  task: number;
-  rank: number;
-  failures: number;
-}
-
-const FIRST_WAITING = `
-  SELECT pos, task, rank, failures FROM waiting WHERE queue = ? AND group_key = ? ORDER BY pos LIMIT 1`;
-const DELETE_WAITING = `DELETE FROM waiting WHERE queue = ? AND group_key = ? AND pos = ?`;
-const INSERT_WAITING = `
-  INSERT INTO waiting (queue, group_key, pos, task, rank, failures) VALUES (?, ?, ?, ?, ?, ?)`;
-
-/** Stands behind the head of its group. */
-export function wait(tx: Tx, task: Mover): void {
-  tx.run(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank, task.failures);
-  tx.count(task.queue, "waiting", 1);
-}
-
-/**
- * The first of a group that wait take their places in line, as many as may, and the lane is saved. With a `newcomer`
- * among them, which waits nowhere yet; answers whether that has come up.
- */
-export function fill(tx: Tx, lane: Lane, newcomer?: Mover): boolean {
-  const { queue, key } = lane;
-  let behind = newcomer;
-  let isEmpty = false;
-  for (;;) {
-    if (isFull(lane)) {
-      wakeAt(tx, lane, null);
-      break;
-    }
-    const first = tx.get<WaitingRow>(FIRST_WAITING, queue.id, key);
-    const comes = behind && (!first || behind.pos < first.pos) ? behind : undefined;
-    const next = comes ? { ...comes, task: comes.seq } : first;
-    const at = next ? opensFor(tx, lane, next.task) : null;
-    if (!next || at! > tx.now) {
-      isEmpty = !next;
-      wakeAt(tx, lane, at);
-      break;
-    }
-    if (comes) {
-      behind = undefined;
-    } else {
-      tx.run(DELETE_WAITING, queue.id, key, next.pos);
-      tx.count(queue, "waiting", -1);
-    }
-    lineUp(tx, lane, next);
-  }
-  if (behind) wait(tx, behind);
-  saveLane(tx, lane, isEmpty);
-  return newcomer !== undefined && behind === undefined;
+/** The values to be written, if there are any. */
+function changeOf(tx: Tx, lane: Lane): Value[][] {
+  const { queue, key, row, holders, session, wakeAt } = lane;
+  const line = lane.line.length === 0 ? null : JSON.stringify(lane.line);
+  const meter = meterText(lane.meter);
+  const heldUntil = lane.heldUntil > tx.now ? lane.heldUntil : null;
+  const isSame =
+    row &&
+    row.holders === holders &&
+    row.line === line &&
+    row.session === session &&
+    row.meter === meter &&
+    row.held_until === heldUntil &&
+    row.wake_at === wakeAt;
+  return isSame ? [] : [[queue.id, key, holders, line, session, meter, heldUntil, wakeAt]];
 }
 
 /** None may come up before another one of it has moved. */
-function isFull({ queue, key, holders, line }: Lane): boolean {
+export function isFull({ queue, key, holders, line }: Pick<Lane, keyof LaneName | "holders" | "line">): boolean {
   const { concurrency, rateLimit, fair, weight } = queue.policy.groups;
   if (holders >= concurrency) return true;
   // With a rate one at a time: what stands in line has not been counted yet.
@@ -165,131 +287,8 @@ function isFull({ queue, key, holders, line }: Lane): boolean {
   return fair && line.length >= (Object.hasOwn(weight, key) ? weight[key]! : 1);
 }
 
-function opensFor(tx: Tx, { queue, meter, heldUntil }: Lane, seq: number): number {
-  const { rateLimit } = queue.policy.groups;
-  const cost = rateLimit.some(({ unit }) => unit !== null) ? costOf(tx, seq) : 1;
-  return Math.max(heldUntil, opensAt(rateLimit, meter, cost, tx.now));
-}
-
 const COST = `SELECT cost FROM task WHERE seq = ?`;
 
 export function costOf(tx: Tx, seq: number): number {
   return tx.get<{ cost: number | null }>(COST, seq)!.cost ?? 1;
-}
-
-function lineUp(tx: Tx, lane: Lane, { rank, pos, task, failures }: WaitingRow): void {
-  const { queue } = lane;
-  const { fair, sticky } = queue.policy.groups;
-  lane.holders++;
-  if (queue.lanes === COUNTED) lane.line.push(task);
-  becomeReady(tx, queue, rank, fair ? freshPlace(tx) : pos, task, failures, sticky ? lane.session : null);
-}
-
-/** At the tail. Those that were added before get their numbers first: they follow each other. */
-function freshPlace(tx: Tx): number {
-  tx.newcomers.write();
-  return ++tx.seq;
-}
-
-/** Somebody has to look again then: the keeper of this process is told. */
-function wakeAt(tx: Tx, lane: Lane, at: number | null): void {
-  if (lane.wakeAt === at) return;
-  lane.wakeAt = at;
-  if (at !== null) tx.hintDue(at);
-}
-
-/** See `enter` in line.ts. Where its group is more than an order, its head too has to ask again: another start counts. */
-export function enterLane(tx: Tx, task: Mover): "ready" | "waiting" {
-  const { queue, groupKey, holdsGroup, seq } = task;
-  const lane = findLane(tx, queue, groupKey!);
-  if (holdsGroup && !governsGroups(queue.policy)) {
-    becomeReady(tx, queue, task.rank, task.pos, seq, task.failures);
-    if (queue.lanes === COUNTED) lane.line.push(seq);
-    saveLane(tx, lane);
-    return "ready";
-  }
-  if (holdsGroup) lane.holders--;
-  task.holdsGroup = fill(tx, lane, task);
-  return task.holdsGroup ? "ready" : "waiting";
-}
-
-/** Becomes the head, if there is none. */
-export function takeEmptyLane(tx: Tx, queue: Queue, key: string): boolean {
-  const lane = findLane(tx, queue, key);
-  if (lane.holders > 0) return false;
-  lane.holders = 1;
-  saveLane(tx, lane);
-  return true;
-}
-
-/** One that waited holds it from now on, wherever it is. */
-export function holdLane(tx: Tx, queue: Queue, key: string): void {
-  const lane = findLane(tx, queue, key);
-  lane.holders++;
-  saveLane(tx, lane);
-}
-
-/** One that held it does no longer. */
-export function freeLane(tx: Tx, queue: Queue, key: string): void {
-  const lane = findLane(tx, queue, key);
-  lane.holders--;
-  fill(tx, lane);
-}
-
-export function fillLane(tx: Tx, queue: Queue, key: string): void {
-  fill(tx, findLane(tx, queue, key));
-}
-
-/** It stands in line no longer, though it may still hold its lane. */
-export function leaveLine(tx: Tx, queue: Queue, key: string, seq: number): void {
-  const lane = findLane(tx, queue, key);
-  lane.line = lane.line.filter((other) => other !== seq);
-  saveLane(tx, lane);
-}
-
-export interface Started {
-  seq: number;
-  key: string;
-  cost: number;
-}
-
-/** Tasks were claimed. Each start counts for its group, and leaves a place in line for the next. */
-export function comeUp(tx: Tx, queue: Queue, session: number | null, started: readonly Started[]): void {
-  const { rateLimit, sticky } = queue.policy.groups;
-  const governs = governsGroups(queue.policy);
-  for (const [key, starts] of Map.groupBy(started, (start) => start.key)) {
-    const lane = findLane(tx, queue, key);
-    const seqs = starts.map(({ seq }) => seq);
-    lane.line = lane.line.filter((seq) => !seqs.includes(seq));
-    if (governs) {
-      for (const { cost } of starts) lane.meter = spend(rateLimit, lane.meter, cost, tx.now);
-      lane.session = sticky ? session : null;
-      fill(tx, lane);
-    } else {
-      saveLane(tx, lane);
-    }
-  }
-}
-
-const COUNT_LEAVING = `
-  UPDATE lane SET holders = leaving.count
-  FROM (SELECT group_key, count(*) AS count FROM leaving WHERE queue = :queue AND holds_group = 1 GROUP BY group_key) AS leaving
-  WHERE lane.queue = :queue AND lane.group_key = leaving.group_key`;
-const FORGET_LINES = `UPDATE lane SET line = NULL WHERE queue = :queue AND line IS NOT NULL`;
-const inLine = (table: "ready" | "kept"): string => `
-  UPDATE lane SET line = json_array(head.task)
-  FROM (
-    SELECT task.seq AS task, task.group_key FROM ${table} CROSS JOIN task ON task.seq = ${table}.task
-    WHERE ${table}.queue = :queue AND task.group_key IS NOT NULL
-  ) AS head
-  WHERE lane.queue = :queue AND lane.group_key = head.group_key`;
-const COUNT_LINES = [FORGET_LINES, inLine("ready"), inLine("kept")];
-
-/** From here on the lanes of a queue say as much; once for a queue, since its lanes are looked at. */
-export function raiseLanes(tx: Tx, queue: Queue, lanes: Lanes): void {
-  if (queue.lanes >= lanes) return;
-  const counts = [...(queue.lanes === HEADS ? [COUNT_LEAVING] : []), ...(lanes === COUNTED ? COUNT_LINES : [])];
-  for (const sql of counts) tx.runMany(sql, [], { queue: queue.id });
-  queue.lanes = lanes;
-  tx.storeQueue(queue);
 }

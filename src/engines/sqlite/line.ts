@@ -5,7 +5,8 @@ import { isVerificationQueue, NO_VERDICT, refusal, type Verified } from "../../c
 import { BOUNDS } from "../../engine/engine.ts";
 import { correctCost } from "./costs.ts";
 import { asked, findJudged } from "./held.ts";
-import { enterLane, freeLane, takeEmptyLane, wait } from "./lanes.ts";
+import { wait } from "./lanes.ts";
+import { enterLane, freeLanes, takeEmptyLane } from "./move-lanes.ts";
 import { becomeReady } from "./ready.ts";
 import { endPart, isCalledOff } from "./runs.ts";
 import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "./steps.ts";
@@ -269,7 +270,7 @@ function lastAttempt(tx: Tx, seq: number): { worker: string; attempt: number } |
 }
 
 export function freeGroup(tx: Tx, queue: Queue, groupKey: string): void {
-  if (queue.lanes !== HEADS) return freeLane(tx, queue, groupKey);
+  if (queue.lanes !== HEADS) return freeLanes(tx, [{ queue, key: groupKey }]);
   const next = tx.take<{ pos: number; task: number; rank: number; failures: number }>(
     NEXT_OF_GROUP,
     queue.id,

@@ -1,7 +1,7 @@
 import type { EndState, TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
 import { asked, findHeld, findVerifying, type Known, taskBySeq } from "./held.ts";
-import { leaveLine } from "./lanes.ts";
+import { leaveLine } from "./move-lanes.ts";
 import { dropVerifying, forgetClaim, freeGroup, type Held, missVerdict, unwatchTtl } from "./line.ts";
 import { callOff, losePart } from "./runs.ts";
 import { DELETE_STEPS } from "./steps.ts";

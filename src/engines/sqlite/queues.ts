@@ -1,7 +1,7 @@
 import { governsGroups, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
 import { hintLine } from "./gates.ts";
-import { raiseLanes } from "./lanes.ts";
+import { raiseLanes } from "./move-lanes.ts";
 import { findBySeq, remove } from "./place.ts";
 import { notify } from "./sweep.ts";
 import { unsubscribeQueue } from "./topics.ts";

@@ -1,11 +1,16 @@
+import { chunks, sized } from "./chunks.ts";
 import { SPECIAL } from "./special.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** Those that stand in line: for all, for workers that have not failed them, or for the one that has their group. */
 
-const INSERT_READY = `
-  INSERT INTO ready (queue, rank, pos, task, failures, special)
-  SELECT ?, ?, ?, seq, ?, ${SPECIAL} FROM task WHERE seq = ?`;
+const INSERT_READY = sized(
+  `INSERT INTO ready (queue, rank, pos, task, failures, special)
+   SELECT column1, column2, column3, seq, column5, ${SPECIAL}
+   FROM (VALUES `,
+  () => `(?, ?, ?, ?, ?)`,
+  `) CROSS JOIN task ON task.seq = column4`,
+);
 const INSERT_KEPT = `
   INSERT INTO kept (queue, rank, pos, task, failures, special, until, avoid)
   SELECT ?, ?, ?, seq, ?, ${SPECIAL}, ?, ? FROM task WHERE seq = ?`;
@@ -13,7 +18,21 @@ const INSERT_OWN = `
   INSERT INTO own (queue, session, rank, pos, task, failures, special)
   SELECT ?, ?, ?, ?, seq, ?, ${SPECIAL} FROM task WHERE seq = ?`;
 
-/** `session` is the one that has its group, if any. */
+/** A task that takes its place in line. */
+export interface Comer {
+  queue: Queue;
+  rank: number;
+  pos: number;
+  task: number;
+  failures: number;
+  /** The one that has its group, if any. */
+  session: number | null;
+}
+
+const ONE_READY = `
+  INSERT INTO ready (queue, rank, pos, task, failures, special)
+  SELECT ?, ?, ?, seq, ?, ${SPECIAL} FROM task WHERE seq = ?`;
+
 export function becomeReady(
   tx: Tx,
   queue: Queue,
@@ -21,19 +40,37 @@ export function becomeReady(
   pos: number,
   seq: number,
   failures: number,
-  session: number | null = null,
 ): void {
-  const avoid = failures === 0 ? null : keptFrom(tx, queue, seq, failures);
-  if (avoid) {
-    const until = tx.now + queue.policy.elsewhere;
-    tx.run(INSERT_KEPT, queue.id, rank, pos, failures, until, JSON.stringify(avoid), seq);
-  } else if (session !== null && serves(tx, queue, session)) {
-    tx.run(INSERT_OWN, queue.id, session, rank, pos, failures, seq);
-  } else {
-    tx.run(INSERT_READY, queue.id, rank, pos, failures, seq);
-  }
+  if (failures === 0 || !standAside(tx, { queue, rank, pos, task: seq, failures, session: null }))
+    tx.run(ONE_READY, queue.id, rank, pos, failures, seq);
   tx.count(queue, "ready", 1);
   tx.hintReady(queue);
+}
+
+/** The same for many. */
+export function becomeReadyTogether(tx: Tx, comers: readonly Comer[]): void {
+  const forAll = comers.filter((comer) => !standAside(tx, comer));
+  for (const chunk of chunks(forAll)) {
+    const values = chunk.flatMap(({ queue, rank, pos, task, failures }) => [queue.id, rank, pos, task, failures]);
+    tx.runMany(INSERT_READY(chunk.length), values, {});
+  }
+  for (const { queue } of comers) {
+    tx.count(queue, "ready", 1);
+    tx.hintReady(queue);
+  }
+}
+
+/** Answers whether it is not for all. */
+function standAside(tx: Tx, { queue, rank, pos, task, failures, session }: Comer): boolean {
+  const avoid = failures === 0 ? null : keptFrom(tx, queue, task, failures);
+  if (avoid) {
+    const until = tx.now + queue.policy.elsewhere;
+    tx.run(INSERT_KEPT, queue.id, rank, pos, failures, until, JSON.stringify(avoid), task);
+    return true;
+  }
+  if (session === null || !serves(tx, queue, session)) return false;
+  tx.run(INSERT_OWN, queue.id, session, rank, pos, failures, task);
+  return true;
 }
 
 const OPEN_KEPT = `

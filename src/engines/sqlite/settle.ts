@@ -5,7 +5,7 @@ import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
 import { heldTask } from "./held.ts";
 import { holdBack } from "./hold-back.ts";
-import { fillLane } from "./lanes.ts";
+import { fillLane } from "./move-lanes.ts";
 import {
   announceTask,
   closeAttempt,

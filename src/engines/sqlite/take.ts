@@ -4,7 +4,7 @@ import { bodyFrom } from "./body.ts";
 import { chunks, sized } from "./chunks.ts";
 import { taskBySeq } from "./held.ts";
 import type { Line, LineRow, Special } from "./in-line.ts";
-import { leaveLine } from "./lanes.ts";
+import { leaveLine } from "./move-lanes.ts";
 import { end, isOutlived, type Mover, unwatchTtl } from "./line.ts";
 import { type OfRunRow, placeFrom } from "./runs.ts";
 import { OF_RUN, STEPPED } from "./special.ts";

@@ -19,7 +19,7 @@ const SMALL = new Set([
 
 /** Those that may walk over a table that is not small, and why. */
 const EXCEPTIONS: [sql: RegExp, reason: string][] = [
-  [/FROM claim\b.*session/s, "the claims in flight are few, and an index by session would slow every claim"],
+  [/(FROM|UPDATE) claim\b.*session/s, "the claims in flight are few, and an index by session would slow every claim"],
   [/FROM claim WHERE queue = \? AND task > \?/, "a page of the claims in flight"],
   [
     /INDEXED BY scheduled_due/,
