@@ -94,7 +94,8 @@ export function correct(
     const tally = meter[i] ?? UNSEEN;
     if (limit.unit === null) return tally;
     const difference = spent - cost;
-    if (limit.pace) return [Math.max(0, tally[0] + Math.sign(difference) * share(limit, Math.abs(difference))), 0];
+    if (limit.pace)
+      return [Math.max(0, tally[0] + Math.sign(difference) * share(limit, Math.abs(difference))), 0];
     const [began, used] = windowAt(limit, tally, now);
     const owed = startedAt >= began ? difference : Math.max(0, difference);
     return [began, Math.max(0, used + owed)];
@@ -121,7 +122,9 @@ export function parseRateLimits(
   what: string,
 ): RateLimit[] {
   if (options === null) return [];
-  const list = Array.isArray(options) ? (options as readonly RateLimitOptions[]) : [options as RateLimitOptions];
+  const list = Array.isArray(options)
+    ? (options as readonly RateLimitOptions[])
+    : [options as RateLimitOptions];
   checkNumber(list.length, `How many limits ${what} has`, 0, MOST_LIMITS);
   return list.map((one) => parseRateLimit(one, what));
 }

@@ -1,7 +1,16 @@
 import { governsGroups } from "../../core/policy.ts";
 import { roomFor } from "../../core/rate.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../engine/engine.ts";
-import { allowanceOf, countStart, type Gate, gateOf, isAnyReady, opensFor, saveGate, wakeGate } from "./gates.ts";
+import {
+  allowanceOf,
+  countStart,
+  type Gate,
+  gateOf,
+  isAnyReady,
+  opensFor,
+  saveGate,
+  wakeGate,
+} from "./gates.ts";
 import { type Line, type LineRow, lookAtLine, type Special, specialsOf } from "./in-line.ts";
 import { comeUp, type Started } from "./move-lanes.ts";
 import { isOutlived } from "./line.ts";
@@ -68,13 +77,7 @@ function lookWithin(
   return { ...line, rows: line.rows.slice(0, count), specials: line.specials.slice(0, count) };
 }
 
-function look(
-  tx: Tx,
-  queue: Queue,
-  request: ClaimRequest,
-  most: number,
-  urgentOnly: boolean,
-): LineWithin {
+function look(tx: Tx, queue: Queue, request: ClaimRequest, most: number, urgentOnly: boolean): LineWithin {
   const line = lookAtLine(tx, queue, request, most, urgentOnly);
   return { ...line, specials: specialsOf(tx, line.rows) };
 }
@@ -95,11 +98,7 @@ function countWithin(tx: Tx, gate: Gate, { rows, specials }: LineWithin): number
 }
 
 /** Undefined where a claim would take something, or leave word when to look again. */
-export function lookAtLimited(
-  tx: Tx,
-  queue: Queue,
-  request: ClaimRequest,
-): { passed: boolean } | undefined {
+export function lookAtLimited(tx: Tx, queue: Queue, request: ClaimRequest): { passed: boolean } | undefined {
   const gate = gateOf(tx, queue);
   const { room, urgentOnly, until } = allowanceOf(tx, gate);
   if (until !== null && gate.wakeAt !== until && isAnyReady(tx, queue)) return undefined;

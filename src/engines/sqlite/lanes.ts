@@ -279,7 +279,12 @@ function changeOf(tx: Tx, lane: Lane): Value[][] {
 }
 
 /** None may come up before another one of it has moved. */
-export function isFull({ queue, key, holders, line }: Pick<Lane, keyof LaneName | "holders" | "line">): boolean {
+export function isFull({
+  queue,
+  key,
+  holders,
+  line,
+}: Pick<Lane, keyof LaneName | "holders" | "line">): boolean {
   const { concurrency, rateLimit, fair, weight } = queue.policy.groups;
   if (holders >= concurrency) return true;
   // With a rate one at a time: what stands in line has not been counted yet.

@@ -154,7 +154,15 @@ interface ClaimColumns extends Omit<ClaimOutcome, "tasks"> {
 
 type Special = Pick<
   ClaimedTask,
-  "contentType" | "headers" | "maxAttempts" | "priority" | "groupKey" | "cost" | "stepped" | "feedback" | "run"
+  | "contentType"
+  | "headers"
+  | "maxAttempts"
+  | "priority"
+  | "groupKey"
+  | "cost"
+  | "stepped"
+  | "feedback"
+  | "run"
 >;
 
 export function packOutcomes(outcomes: readonly Outcome[], ops: readonly Op[]): PackedOutcomes {

@@ -18,7 +18,9 @@ export type Place =
   | { state: EndState };
 
 /** Its place in line, in the table of those that are for all, for some workers, or for one. */
-export type InLine = { table: "ready" | "kept"; pos: number } | { table: "own"; pos: number; session: number };
+export type InLine =
+  | { table: "ready" | "kept"; pos: number }
+  | { table: "own"; pos: number; session: number };
 
 /** On its way to another store. Whoever asks is told the state it was in. */
 export interface Leaving {
@@ -85,8 +87,7 @@ function findPlace(tx: Tx, task: Known): Place {
   const ended = tx.get<{ state: EndState }>(ENDED, task.seq);
   if (ended) return { state: ended.state };
   const ready = tx.get<{ failures: number }>(READY, queue, task.rank, task.pos);
-  if (ready)
-    return { state: "ready", line: { table: "ready", pos: task.pos }, failures: ready.failures };
+  if (ready) return { state: "ready", line: { table: "ready", pos: task.pos }, failures: ready.failures };
   const scheduled = tx.get<ScheduledRow>(SCHEDULED, queue, task.pos);
   if (scheduled) {
     const { due, failures, signal } = scheduled;

@@ -1,6 +1,7 @@
 import { chunks, sized } from "./chunks.ts";
 import { SPECIAL } from "./special.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Value } from "./statements.ts";
+import type { Queue, Server, Tx } from "./tx.ts";
 
 /** Those that stand in line: for all, for workers that have not failed them, or for the one that has their group. */
 
@@ -14,9 +15,13 @@ const INSERT_READY = sized(
 const INSERT_KEPT = `
   INSERT INTO kept (queue, rank, pos, task, failures, special, until, avoid)
   SELECT ?, ?, ?, seq, ?, ${SPECIAL}, ?, ? FROM task WHERE seq = ?`;
-const INSERT_OWN = `
-  INSERT INTO own (queue, session, rank, pos, task, failures, special)
-  SELECT ?, ?, ?, ?, seq, ?, ${SPECIAL} FROM task WHERE seq = ?`;
+const INSERT_OWN = sized(
+  `INSERT INTO own (queue, session, rank, pos, task, failures, special)
+   SELECT column1, column6, column2, column3, seq, column5, ${SPECIAL}
+   FROM (VALUES `,
+  () => `(?, ?, ?, ?, ?, ?)`,
+  `) CROSS JOIN task ON task.seq = column4`,
+);
 
 /** A task that takes its place in line. */
 export interface Comer {
@@ -41,7 +46,7 @@ export function becomeReady(
   seq: number,
   failures: number,
 ): void {
-  if (failures === 0 || !standAside(tx, { queue, rank, pos, task: seq, failures, session: null }))
+  if (failures === 0 || !keep(tx, queue, rank, pos, seq, failures))
     tx.run(ONE_READY, queue.id, rank, pos, failures, seq);
   tx.count(queue, "ready", 1);
   tx.hintReady(queue);
@@ -49,27 +54,27 @@ export function becomeReady(
 
 /** The same for many. */
 export function becomeReadyTogether(tx: Tx, comers: readonly Comer[]): void {
-  const forAll = comers.filter((comer) => !standAside(tx, comer));
-  for (const chunk of chunks(forAll)) {
-    const values = chunk.flatMap(({ queue, rank, pos, task, failures }) => [queue.id, rank, pos, task, failures]);
-    tx.runMany(INSERT_READY(chunk.length), values, {});
+  const [ready, own]: [Value[][], Value[][]] = [[], []];
+  for (const { queue, rank, pos, task, failures, session } of comers) {
+    if (failures > 0 && keep(tx, queue, rank, pos, task, failures)) continue;
+    const row = [queue.id, rank, pos, task, failures];
+    if (session !== null && serves(tx, queue, session)) own.push([...row, session]);
+    else ready.push(row);
   }
+  for (const chunk of chunks(ready)) tx.runMany(INSERT_READY(chunk.length), chunk.flat(), {});
+  for (const chunk of chunks(own)) tx.runMany(INSERT_OWN(chunk.length), chunk.flat(), {});
   for (const { queue } of comers) {
     tx.count(queue, "ready", 1);
     tx.hintReady(queue);
   }
 }
 
-/** Answers whether it is not for all. */
-function standAside(tx: Tx, { queue, rank, pos, task, failures, session }: Comer): boolean {
-  const avoid = failures === 0 ? null : keptFrom(tx, queue, task, failures);
-  if (avoid) {
-    const until = tx.now + queue.policy.elsewhere;
-    tx.run(INSERT_KEPT, queue.id, rank, pos, failures, until, JSON.stringify(avoid), task);
-    return true;
-  }
-  if (session === null || !serves(tx, queue, session)) return false;
-  tx.run(INSERT_OWN, queue.id, session, rank, pos, failures, task);
+/** A failed task, for workers that have not failed it; answers false where there is none. */
+function keep(tx: Tx, queue: Queue, rank: number, pos: number, seq: number, failures: number): boolean {
+  const avoid = keptFrom(tx, queue, seq, failures);
+  if (!avoid) return false;
+  const until = tx.now + queue.policy.elsewhere;
+  tx.run(INSERT_KEPT, queue.id, rank, pos, failures, until, JSON.stringify(avoid), seq);
   return true;
 }
 
@@ -98,31 +103,32 @@ export function disown(tx: Tx, queue: Queue, session: number): void {
   tx.hintReady(queue, opened);
 }
 
-const SERVES = `
-  SELECT 1 FROM serving CROSS JOIN session ON session.id = serving.session
-  WHERE serving.queue = ? AND serving.session = ? AND session.beat_at + session.lease > ?`;
-
 function serves(tx: Tx, queue: Queue, session: number): boolean {
-  return tx.get(SERVES, queue.name, session, tx.awake) !== undefined;
+  return serversOf(tx, queue).some(({ id }) => id === session);
 }
 
 const FAILED_BY = `
   SELECT worker FROM attempt WHERE task = ? AND outcome IN ('failed', 'timeout', 'lost', 'refused')
   ORDER BY fence DESC LIMIT 0 + ?`;
 const LIVE_WORKERS = `
-  SELECT session.worker FROM serving CROSS JOIN session ON session.id = serving.session
+  SELECT session.id, session.worker FROM serving CROSS JOIN session ON session.id = serving.session
   WHERE serving.queue = ? AND session.beat_at + session.lease > ?`;
 
 /** A failed task is kept from the workers that failed it, where there is another one. */
 function keptFrom(tx: Tx, queue: Queue, seq: number, failures: number): string[] | null {
   if (queue.policy.elsewhere <= 0) return null;
-  let workers = tx.serving.get(queue.name);
-  if (!workers) {
-    workers = tx.all<{ worker: string }>(LIVE_WORKERS, queue.name, tx.awake).map((row) => row.worker);
-    tx.serving.set(queue.name, workers);
-  }
-  if (workers.length === 0) return null;
+  const servers = serversOf(tx, queue);
+  if (servers.length === 0) return null;
   // The failures that count: those since the task was added or redriven.
   const avoid = [...new Set(tx.all<{ worker: string }>(FAILED_BY, seq, failures).map((row) => row.worker))];
-  return workers.some((worker) => !avoid.includes(worker)) ? avoid : null;
+  return servers.some(({ worker }) => !avoid.includes(worker)) ? avoid : null;
+}
+
+function serversOf(tx: Tx, queue: Queue): readonly Server[] {
+  let servers = tx.serving.get(queue.name);
+  if (!servers) {
+    servers = tx.all<Server>(LIVE_WORKERS, queue.name, tx.awake);
+    tx.serving.set(queue.name, servers);
+  }
+  return servers;
 }

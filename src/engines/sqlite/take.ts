@@ -32,8 +32,9 @@ export function takeLine(
   const { queue } = terms;
   if (terms.session === null && terms.lease <= 0) tx.swept = false;
   const outlived = specials.some((special) => isOutlived(tx, special.expires_at));
-  if (asides.size === 0 && !outlived) holdHead(tx, terms, rows);
-  else holdEach(tx, terms, rows, specials, asides);
+  if (outlived || hasKept(asides)) holdEach(tx, terms, rows, specials, asides);
+  else if (asides.size > 0) holdBothHeads(tx, terms, rows);
+  else holdHead(tx, terms, rows);
   tx.count(queue, "ready", -rows.length);
   if (outlived && queue.lanes === COUNTED) leaveLines(tx, queue, rows, specials);
 
@@ -117,6 +118,32 @@ function holdHead(tx: Tx, terms: Terms, rows: readonly LineRow[]): void {
   if (isRun) tx.run(HOLD_RUN, tx.fence + 1 - firstPos, ...values);
   else tx.run(HOLD_HEAD, tx.fence, ...values);
   tx.run(DELETE_HEAD, terms.queue.id, rank, pos);
+}
+
+function hasKept(asides: Line["asides"]): boolean {
+  for (const table of asides.values()) if (table === "kept") return true;
+  return false;
+}
+
+const BOTH_UP_TO = `
+  SELECT rank, pos, task, queue, failures, special FROM ready WHERE queue = ? AND ${UP_TO}
+  UNION ALL
+  SELECT rank, pos, task, queue, failures, special FROM own WHERE queue = ? AND session = ? AND ${UP_TO}`;
+const HOLD_BOTH = `
+  INSERT INTO claim (fence, started_at, lease, deadline, session, worker,
+    task, queue, failures, special, cancelled)
+  SELECT ${NUMBERED}, ?, ?, ?, ?, ?, task, queue, failures, special, 0
+  FROM (${BOTH_UP_TO}) ORDER BY rank, pos`;
+const DELETE_OWN_HEAD = `DELETE FROM own WHERE queue = ? AND session = ? AND ${UP_TO}`;
+
+/** The same of what is for all and what is for this worker alone. */
+function holdBothHeads(tx: Tx, terms: Terms, rows: readonly LineRow[]): void {
+  const { queue, session } = terms;
+  const [rank, pos] = rows.at(-1)!;
+  const values = claimValues(tx, terms);
+  tx.run(HOLD_BOTH, tx.fence, ...values, queue.id, rank, pos, queue.id, session, rank, pos);
+  tx.run(DELETE_HEAD, queue.id, rank, pos);
+  tx.run(DELETE_OWN_HEAD, queue.id, session, rank, pos);
 }
 
 function claimValues(

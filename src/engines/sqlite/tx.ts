@@ -29,6 +29,12 @@ export interface Queue {
   limited: boolean;
 }
 
+/** A worker, by the number of its session. */
+export interface Server {
+  id: number;
+  worker: string;
+}
+
 /** How much the lanes of a queue say. */
 export type Lanes = typeof HEADS | typeof LOOSE | typeof COUNTED;
 /** A lane is a head, and goes with it: groups are an order and no more. */
@@ -87,8 +93,8 @@ export class Tx extends Statements {
   readonly topics = new Topics();
   /** Nothing that time brings is left to be done at this moment: see sweep.ts. */
   swept = false;
-  /** Live workers by queue, while nobody joins, leaves or beats: see line.ts. */
-  readonly serving = new Map<string, string[]>();
+  /** Live workers by queue, while nobody joins, leaves or beats: see ready.ts. */
+  readonly serving = new Map<string, Server[]>();
   /** What the lists of stages say. */
   readonly stages = new StageLists();
   /** How a task is cancelled that has not ended; set by the store, for runs and tasks end each other. */
