@@ -43,7 +43,7 @@ const NEXT = [
   FROM (
     SELECT group_key FROM leaving WHERE queue = :queue AND holds_group = 1
     UNION
-    SELECT group_key FROM lane WHERE queue = :queue AND holders = 0
+    SELECT group_key FROM lane WHERE queue = :queue AND json_extract(state, '$.holders') = 0
   ) AS heads
   CROSS JOIN waiting ON waiting.queue = :queue AND waiting.group_key = heads.group_key
   ORDER BY waiting.group_key, waiting.pos LIMIT 0 + :limit`,

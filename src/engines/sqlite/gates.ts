@@ -1,6 +1,5 @@
 import { correct, type Meter, opensAt, spend } from "../../core/rate.ts";
 import { openingAt } from "../../core/window.ts";
-import { meterFrom, meterText } from "./lanes.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** How many of a queue's line may start. */
@@ -27,11 +26,17 @@ const SAVE_GATE = `INSERT OR REPLACE INTO gate (queue, meter, held_until, wake_a
 export function gateOf(tx: Tx, queue: Queue): Gate {
   const row = queue.gate ? tx.get<GateRow>(GATE, queue.id)! : NO_GATE;
   const { meter, held_until: heldUntil, wake_at: wakeAt } = row;
-  return { queue, meter: meterFrom(meter), heldUntil: heldUntil ?? 0, wakeAt, row };
+  return {
+    queue,
+    meter: meter === null ? [] : (JSON.parse(meter) as Meter),
+    heldUntil: heldUntil ?? 0,
+    wakeAt,
+    row,
+  };
 }
 
 export function saveGate(tx: Tx, { queue, meter, heldUntil, wakeAt, row }: Gate): void {
-  const text = meterText(meter);
+  const text = meter.length === 0 ? null : JSON.stringify(meter);
   const held = heldUntil > tx.now ? heldUntil : null;
   if (row.meter === text && row.held_until === held && row.wake_at === wakeAt) return;
   tx.run(SAVE_GATE, queue.id, text, held, wakeAt);

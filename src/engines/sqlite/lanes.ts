@@ -18,8 +18,10 @@ export interface Lane extends LaneName {
   heldUntil: number;
   /** When somebody has to look whether more may start; null: other things will tell. */
   wakeAt: number | null;
-  /** As it is stored; undefined: it is not. */
+  /** As it is stored. */
   row: LaneRow | undefined;
+  /** The time it is to be woken at, as it is stored. */
+  woken: number | null;
   /** The first of those that wait, null where none does; undefined where nobody has looked. */
   next: WaitingRow | null | undefined;
   /** Those that wait up to there have come up, though that is not written yet. */
@@ -32,12 +34,18 @@ export interface LaneName {
 }
 
 interface LaneRow {
+  /** Null: it has one head, and that is all. */
+  state: string | null;
+}
+
+/** As it is stored: what is not known, or as usual, is left out. */
+export interface LaneState {
   holders: number;
-  line: string | null;
-  session: number | null;
-  meter: string | null;
-  held_until: number | null;
-  wake_at: number | null;
+  line?: number[];
+  session?: number;
+  meter?: Meter;
+  heldUntil?: number;
+  wakeAt?: number;
 }
 
 export interface WaitingRow {
@@ -47,21 +55,16 @@ export interface WaitingRow {
   failures: number;
 }
 
-const LANE = `
-  SELECT holders, line, session, meter, held_until, wake_at FROM lane WHERE queue = ? AND group_key = ?`;
+const LANE = `SELECT state FROM lane WHERE queue = ? AND group_key = ?`;
 const LANES = sized(
-  `SELECT queue, group_key, holders, line, session, meter, held_until, wake_at
-   FROM (VALUES `,
+  `SELECT queue, group_key, state FROM (VALUES `,
   () => `(?, ?)`,
   `) CROSS JOIN lane ON lane.queue = column1 AND lane.group_key = column2`,
 );
-const SAVE_LANES = sized(
-  `INSERT INTO lane (queue, group_key, holders, line, session, meter, held_until, wake_at) VALUES `,
-  () => `(?, ?, ?, ?, ?, ?, ?, ?)`,
-  ` ON CONFLICT (queue, group_key) DO UPDATE SET holders = excluded.holders, line = excluded.line,
-      session = excluded.session, meter = excluded.meter, held_until = excluded.held_until, wake_at = excluded.wake_at`,
-);
+const SAVE_LANES = sized(`INSERT OR REPLACE INTO lane (queue, group_key, state) VALUES `, () => `(?, ?, ?)`);
 const DELETE_LANES = sized(`DELETE FROM lane WHERE (queue, group_key) IN (VALUES `, () => `(?, ?)`, `)`);
+const WAKE = `INSERT INTO wake (at, queue, group_key) VALUES (?, ?, ?)`;
+const LET_SLEEP = `DELETE FROM wake WHERE at = ? AND queue = ? AND group_key = ?`;
 const NEXT_WAITING = `
   SELECT pos, task, rank, failures FROM waiting WHERE queue = ? AND group_key = ? AND pos > ? ORDER BY pos LIMIT 1`;
 const FIRST_WAITING = sized(
@@ -206,8 +209,13 @@ export class LaneBook {
     becomeReadyTogether(tx, this.#comers);
     const [forgotten, changed]: [Value[][], Value[][]] = [[], []];
     for (const lane of this.#lanes.values()) {
-      if (!isForgotten(tx, lane)) changed.push(...changeOf(tx, lane));
-      else if (lane.row) forgotten.push([lane.queue.id, lane.key]);
+      const { queue, key, row, woken, wakeAt } = lane;
+      const state = isForgotten(tx, lane) ? undefined : stateText(tx, lane);
+      if (state === undefined && row) forgotten.push([queue.id, key]);
+      if (state !== undefined && row?.state !== state) changed.push([queue.id, key, state]);
+      if (woken === wakeAt) continue;
+      if (woken !== null) tx.run(LET_SLEEP, woken, queue.id, key);
+      if (wakeAt !== null) tx.run(WAKE, wakeAt, queue.id, key);
     }
     for (const chunk of chunks(forgotten)) tx.runMany(DELETE_LANES(chunk.length), chunk.flat(), {});
     for (const chunk of chunks(changed)) tx.runMany(SAVE_LANES(chunk.length), chunk.flat(), {});
@@ -231,28 +239,28 @@ function nameOfRow({ queue, group_key: key }: RowName): string {
 }
 
 function laneFrom(queue: Queue, key: string, row: LaneRow | undefined): Lane {
+  const state = row ? stateFrom(row.state) : NOBODY;
   return {
     queue,
     key,
-    holders: row?.holders ?? 0,
-    line: row?.line == null ? [] : (JSON.parse(row.line) as number[]),
-    session: row?.session ?? null,
-    meter: meterFrom(row?.meter),
-    heldUntil: row?.held_until ?? 0,
-    wakeAt: row?.wake_at ?? null,
+    holders: state.holders,
+    line: state.line ?? [],
+    session: state.session ?? null,
+    meter: state.meter ?? [],
+    heldUntil: state.heldUntil ?? 0,
+    wakeAt: state.wakeAt ?? null,
     row,
+    woken: state.wakeAt ?? null,
     next: undefined,
     upTo: Number.MIN_SAFE_INTEGER,
   };
 }
 
-export function meterFrom(text: string | null | undefined): Meter {
-  return text == null ? [] : (JSON.parse(text) as Meter);
-}
+const NOBODY: LaneState = { holders: 0 };
+const ONE_HEAD: LaneState = { holders: 1 };
 
-/** As it is stored: null for one that has seen nothing. */
-export function meterText(meter: Meter): string | null {
-  return meter.length === 0 ? null : JSON.stringify(meter);
+export function stateFrom(text: string | null): LaneState {
+  return text === null ? ONE_HEAD : (JSON.parse(text) as LaneState);
 }
 
 /** Nobody holds it or waits in it, and there is nothing to be known of it. */
@@ -261,21 +269,14 @@ function isForgotten(tx: Tx, { queue, holders, next, session, meter, heldUntil }
   return isOver(queue.policy.groups.rateLimit, meter, tx.now);
 }
 
-/** The values to be written, if there are any. */
-function changeOf(tx: Tx, lane: Lane): Value[][] {
-  const { queue, key, row, holders, session, wakeAt } = lane;
-  const line = lane.line.length === 0 ? null : JSON.stringify(lane.line);
-  const meter = meterText(lane.meter);
-  const heldUntil = lane.heldUntil > tx.now ? lane.heldUntil : null;
-  const isSame =
-    row &&
-    row.holders === holders &&
-    row.line === line &&
-    row.session === session &&
-    row.meter === meter &&
-    row.held_until === heldUntil &&
-    row.wake_at === wakeAt;
-  return isSame ? [] : [[queue.id, key, holders, line, session, meter, heldUntil, wakeAt]];
+function stateText(tx: Tx, { holders, line, session, meter, heldUntil, wakeAt }: Lane): string {
+  const state: LaneState = { holders };
+  if (line.length > 0) state.line = line;
+  if (session !== null) state.session = session;
+  if (meter.length > 0) state.meter = meter;
+  if (heldUntil > tx.now) state.heldUntil = heldUntil;
+  if (wakeAt !== null) state.wakeAt = wakeAt;
+  return JSON.stringify(state);
 }
 
 /** None may come up before another one of it has moved. */

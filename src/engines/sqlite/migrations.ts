@@ -373,18 +373,19 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE queue ADD COLUMN lanes INTEGER NOT NULL DEFAULT 0;  -- how much its lanes say: lanes.ts
   ALTER TABLE queue ADD COLUMN gate  INTEGER NOT NULL DEFAULT 0;  -- it has a row in gate
 
-  -- A group may have several heads, or none though some wait. Beside its heads a row says who stands in line, and what is
-  -- known of the group when all are gone. Where queue.lanes is 0 it means one head, and no more.
-  ALTER TABLE lane ADD COLUMN holders    INTEGER NOT NULL DEFAULT 1;
-  ALTER TABLE lane ADD COLUMN line       TEXT;     -- JSON: the numbers of the heads that are ready
-  ALTER TABLE lane ADD COLUMN session    INTEGER;  -- of the worker that had the last one, where groups are sticky
-  ALTER TABLE lane ADD COLUMN meter      TEXT;     -- JSON: core/rate.ts
-  ALTER TABLE lane ADD COLUMN held_until INTEGER;
-  ALTER TABLE lane ADD COLUMN wake_at    INTEGER;  -- when somebody has to look whether more may start
-  CREATE INDEX lane_wake ON lane (wake_at) WHERE wake_at IS NOT NULL;
-  CREATE INDEX lane_empty ON lane (queue, group_key) WHERE holders = 0;
+  -- A group may have several heads, or none though some wait, and be known for something when all are gone. Where queue.lanes
+  -- is 0, a row means one head and no more.
+  ALTER TABLE lane ADD COLUMN state TEXT;  -- JSON: LaneState in lanes.ts
 
-  -- The same of a whole queue.
+  -- When somebody has to look whether more of a group may start.
+  CREATE TABLE wake (
+    at        INTEGER NOT NULL,
+    queue     INTEGER NOT NULL,
+    group_key TEXT    NOT NULL,
+    PRIMARY KEY (at, queue, group_key)
+  ) WITHOUT ROWID;
+
+  -- What is counted of a whole queue.
   CREATE TABLE gate (
     queue      INTEGER PRIMARY KEY,
     meter      TEXT,

@@ -104,18 +104,17 @@ export function comeUp(tx: Tx, queue: Queue, session: number | null, started: re
 }
 
 const COUNT_LEAVING = `
-  UPDATE lane SET holders = leaving.count
+  UPDATE lane SET state = json_object('holders', leaving.count)
   FROM (SELECT group_key, count(*) AS count FROM leaving WHERE queue = :queue AND holds_group = 1 GROUP BY group_key) AS leaving
   WHERE lane.queue = :queue AND lane.group_key = leaving.group_key`;
-const FORGET_LINES = `UPDATE lane SET line = NULL WHERE queue = :queue AND line IS NOT NULL`;
 const inLine = (table: "ready" | "kept"): string => `
-  UPDATE lane SET line = json_array(head.task)
+  UPDATE lane SET state = json_set(coalesce(state, '{"holders":1}'), '$.line', json_array(head.task))
   FROM (
     SELECT task.seq AS task, task.group_key FROM ${table} CROSS JOIN task ON task.seq = ${table}.task
     WHERE ${table}.queue = :queue AND task.group_key IS NOT NULL
   ) AS head
   WHERE lane.queue = :queue AND lane.group_key = head.group_key`;
-const COUNT_LINES = [FORGET_LINES, inLine("ready"), inLine("kept")];
+const COUNT_LINES = [inLine("ready"), inLine("kept")];
 
 /** From here on the lanes of a queue say as much; once for a queue, since its lanes are looked at. */
 export function raiseLanes(tx: Tx, queue: Queue, lanes: Lanes): void {

@@ -1,23 +1,18 @@
 import { governsGroups } from "../../core/policy.ts";
 import { isOver } from "../../core/rate.ts";
-import { meterFrom } from "./lanes.ts";
+import { stateFrom } from "./lanes.ts";
 import { HEADS, type Queue, type Tx } from "./tx.ts";
 
 /** Lanes that one call looks at: one that remembers nothing costs a row, and no more. */
 const LOOK = 10_000;
 
-interface EmptyLane {
-  queue: number;
+interface LaneRow {
   group_key: string;
-  session: number | null;
-  meter: string | null;
-  held_until: number | null;
+  state: string | null;
 }
 
-const EMPTY = `
-  SELECT queue, group_key, session, meter, held_until FROM lane
-  WHERE holders = 0 AND wake_at IS NULL AND (queue, group_key) > (?, ?)
-  ORDER BY queue, group_key LIMIT 0 + ?`;
+const PAGE = `
+  SELECT group_key, state FROM lane WHERE queue = ? AND group_key > ? ORDER BY group_key LIMIT 0 + ?`;
 const LIVES = `SELECT 1 FROM session WHERE id = ?`;
 const DELETE_LANE = `
   DELETE FROM lane WHERE queue = ? AND group_key = ?
@@ -25,29 +20,34 @@ const DELETE_LANE = `
 
 /** Lanes that were kept for what they remember, and remember nothing any more. */
 export function pruneLanes(tx: Tx): void {
-  if (!tx.hasLimits) return;
-  const page = tx.all<EmptyLane>(EMPTY, ...tx.prunedLanes, LOOK);
-  for (const lane of page) {
-    if (!remembers(tx, lane)) tx.run(DELETE_LANE, lane.queue, lane.group_key);
+  for (const queue of tx.queues) {
+    if (queue.lanes === HEADS) continue;
+    pruneLanesOf(tx, queue);
+    if (!governsGroups(queue.policy) && isPlain(tx, queue)) lowerLanes(tx, queue);
   }
-  const last = page.at(-1);
-  tx.prunedLanes = last && page.length === LOOK ? [last.queue, last.group_key] : [0, ""];
-  for (const queue of tx.queues) if (isPlainAgain(tx, queue)) lowerLanes(tx, queue);
 }
 
-function remembers(tx: Tx, lane: EmptyLane): boolean {
-  const { rateLimit } = tx.queueOf(lane.queue).policy.groups;
-  return (
-    (lane.held_until !== null && lane.held_until > tx.now) ||
-    !isOver(rateLimit, meterFrom(lane.meter), tx.now) ||
-    (lane.session !== null && tx.get(LIVES, lane.session) !== undefined)
-  );
+/** From where the last call stopped. */
+function pruneLanesOf(tx: Tx, queue: Queue): void {
+  const page = tx.all<LaneRow>(PAGE, queue.id, tx.prunedLanes.get(queue.id) ?? "", LOOK);
+  for (const { group_key: key, state } of page)
+    if (isEmpty(tx, queue, state)) tx.run(DELETE_LANE, queue.id, key);
+  if (page.length === LOOK) tx.prunedLanes.set(queue.id, page.at(-1)!.group_key);
+  else tx.prunedLanes.delete(queue.id);
+}
+
+/** Nobody holds it or waits in it, and there is nothing to be known of it. */
+function isEmpty(tx: Tx, queue: Queue, state: string | null): boolean {
+  const { holders, session, meter = [], heldUntil = 0, wakeAt } = stateFrom(state);
+  if (holders > 0 || wakeAt !== undefined || heldUntil > tx.now) return false;
+  if (!isOver(queue.policy.groups.rateLimit, meter, tx.now)) return false;
+  return session === undefined || tx.get(LIVES, session) === undefined;
 }
 
 const ODD = [
   `
   SELECT 1 FROM lane
-  WHERE queue = ? AND (holders <> 1 OR coalesce(session, meter, held_until, wake_at) IS NOT NULL) LIMIT 1`,
+  WHERE queue = ? AND state IS NOT NULL AND json_remove(state, '$.line') <> '{"holders":1}' LIMIT 1`,
   `SELECT 1 FROM own WHERE queue = ? LIMIT 1`,
   ...["ready", "kept"].map(
     (table) => `
@@ -56,13 +56,15 @@ const ODD = [
   ),
 ];
 
-/** Groups are an order and no more, and nothing is left of when they were: it need not be slower than others. */
-function isPlainAgain(tx: Tx, queue: Queue): boolean {
-  if (queue.lanes === HEADS || governsGroups(queue.policy)) return false;
+/** Nothing is left of when groups were more than an order: the queue need not be slower than others. */
+function isPlain(tx: Tx, queue: Queue): boolean {
   return ODD.every((sql) => tx.get(sql, queue.id) === undefined);
 }
 
+const FORGET = `UPDATE lane SET state = NULL WHERE queue = ? AND state IS NOT NULL`;
+
 function lowerLanes(tx: Tx, queue: Queue): void {
+  tx.run(FORGET, queue.id);
   queue.lanes = HEADS;
   tx.storeQueue(queue);
 }

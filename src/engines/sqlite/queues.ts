@@ -107,6 +107,7 @@ const DELETE_QUEUE = [
   `DELETE FROM flow WHERE queue = ?`,
   `DELETE FROM idempotency WHERE queue = ?`,
   `DELETE FROM lane WHERE queue = ?`,
+  `DELETE FROM wake WHERE queue = ?`,
   `DELETE FROM gate WHERE queue = ?`,
 ] as const;
 
@@ -125,6 +126,7 @@ export function drop(tx: Tx, name: string, limit: number): { removed: number; mo
     tx.flush();
     for (const sql of DELETE_QUEUE) tx.run(sql, queue.id);
     tx.dropping.delete(queue.id);
+    tx.prunedLanes.delete(queue.id);
     tx.forgetQueue(queue);
     tx.announce({ type: "queue.deleted", at: tx.now, queue: name });
   }

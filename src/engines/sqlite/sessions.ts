@@ -109,7 +109,9 @@ const RENUMBER = `UPDATE session SET id = ?, beat_at = ? WHERE id = ?`;
 const RENUMBER_SERVING = `UPDATE serving SET session = ? WHERE session = ?`;
 const RENUMBER_CLAIMS = `UPDATE claim SET session = ? WHERE session = ?`;
 const RENUMBER_NOTICES = `UPDATE notice SET session = ? WHERE session = ?`;
-const RENUMBER_LANES = `UPDATE lane SET session = ? WHERE queue = ? AND session = ?`;
+const RENUMBER_LANES = `
+  UPDATE lane SET state = json_set(state, '$.session', ?)
+  WHERE queue = ? AND json_extract(state, '$.session') = ?`;
 const RENUMBER_OWN = `UPDATE own SET session = ? WHERE queue = ? AND session = ?`;
 
 export function rejoin(

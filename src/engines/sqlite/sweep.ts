@@ -31,7 +31,7 @@ const HORIZON = `
     (SELECT min(expires_at) FROM ttl) AS ttl`;
 const WAKE = `
   SELECT
-    (SELECT min(wake_at) FROM lane WHERE wake_at IS NOT NULL) AS lane,
+    (SELECT min(at) FROM wake) AS lane,
     (SELECT min(wake_at) FROM gate) AS gate`;
 
 export function horizon(tx: Tx): Horizon {
@@ -226,8 +226,8 @@ function openAllKept(tx: Tx): void {
 }
 
 const DUE_LANES = `
-  SELECT lane.queue, group_key FROM lane CROSS JOIN queue ON queue.id = lane.queue
-  WHERE wake_at <= ? ORDER BY wake_at, queue.name, group_key LIMIT 0 + ?`;
+  SELECT wake.queue, group_key FROM wake CROSS JOIN queue ON queue.id = wake.queue
+  WHERE at <= ? ORDER BY at, queue.name, group_key LIMIT 0 + ?`;
 
 /** More of them may start. */
 function fillDueLanes(tx: Tx): void {

@@ -103,8 +103,8 @@ export class Tx extends Statements {
   readonly lostRuns: RunRow[] = [];
   /** The queues that are being dropped, and how far: see queues.ts. */
   readonly dropping = new Map<number, number>();
-  /** How far the lanes were looked through for what nobody needs: see prune-lanes.ts. */
-  prunedLanes: [queue: number, key: string] = [0, ""];
+  /** How far the lanes of a queue were looked through for what nobody needs: see prune-lanes.ts. */
+  readonly prunedLanes = new Map<number, string>();
   #stored: StoreRow | undefined;
   #revision = -1;
   #leastPayload: number | undefined;

@@ -40,7 +40,8 @@ const EXCEPTIONS: [sql: RegExp, reason: string][] = [
     "a page of what is kept for single workers, in the order of all",
   ],
   [/UNION ALL.*coalesce\(task\.pos, task\.seq\) <=/s, "purge looks at when each came, and removes it"],
-  [/ORDER BY wake_at, queue\.name/, "lanes that wake at the same moment, in the order of their names"],
+  [/ORDER BY at, queue\.name/, "lanes that wake at the same moment, in the order of their names"],
+  [/DELETE FROM wake WHERE queue = \?/, "drop looks for what wakes the lanes of a queue, once"],
   [/FROM task WHERE seq > \?/, "drop walks over the tasks a bounded number at a time"],
 ];
 
