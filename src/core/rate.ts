@@ -48,6 +48,27 @@ export function opensAt(limits: readonly RateLimit[], meter: Meter, cost: number
   return opens;
 }
 
+/** How many may start at this moment at most: what they cost may leave fewer. */
+export function roomFor(limits: readonly RateLimit[], meter: Meter, now: number): number {
+  let room = Number.POSITIVE_INFINITY;
+  for (const [i, limit] of limits.entries()) {
+    if (limit.unit !== null) continue;
+    const tally = meter[i] ?? UNSEEN;
+    if (limit.pace) room = Math.min(room, tally[0] <= now ? 1 : 0);
+    else room = Math.min(room, Math.max(0, limit.max - windowAt(limit, tally, now)[1]));
+  }
+  return room;
+}
+
+/** Nothing of what it has seen counts any more. */
+export function isOver(limits: readonly RateLimit[], meter: Meter, now: number): boolean {
+  return meter.every((tally, i) => {
+    const limit = limits[i];
+    if (!limit) return true;
+    return limit.pace ? tally[0] <= now : windowAt(limit, tally, now)[1] === 0;
+  });
+}
+
 /** The meter after a start. */
 export function spend(limits: readonly RateLimit[], meter: Meter, cost: number, now: number): Meter {
   return limits.map((limit, i) => {
@@ -73,7 +94,8 @@ export function correct(
     const tally = meter[i] ?? UNSEEN;
     if (limit.unit === null) return tally;
     const difference = spent - cost;
-    if (limit.pace) return [Math.max(0, tally[0] + Math.sign(difference) * share(limit, Math.abs(difference))), 0];
+    if (limit.pace)
+      return [Math.max(0, tally[0] + Math.sign(difference) * share(limit, Math.abs(difference))), 0];
     const [began, used] = windowAt(limit, tally, now);
     const owed = startedAt >= began ? difference : Math.max(0, difference);
     return [began, Math.max(0, used + owed)];
@@ -100,7 +122,9 @@ export function parseRateLimits(
   what: string,
 ): RateLimit[] {
   if (options === null) return [];
-  const list = Array.isArray(options) ? (options as readonly RateLimitOptions[]) : [options as RateLimitOptions];
+  const list = Array.isArray(options)
+    ? (options as readonly RateLimitOptions[])
+    : [options as RateLimitOptions];
   checkNumber(list.length, `How many limits ${what} has`, 0, MOST_LIMITS);
   return list.map((one) => parseRateLimit(one, what));
 }

@@ -3,7 +3,18 @@ import { eachWithoutRun, mostBytes } from "../../core/run.ts";
 import type { TaskState } from "../../core/task.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
-import { closeAttempt, comeBack, die, dropClaim, end, endCancelled, fail, fillLane, heldTask, holdBack } from "./line.ts";
+import {
+  closeAttempt,
+  comeBack,
+  die,
+  dropClaim,
+  end,
+  endCancelled,
+  fail,
+  fillLane,
+  heldTask,
+  holdBack,
+} from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { park } from "./park.ts";
 import { goOn, plan } from "./runs.ts";
@@ -18,8 +29,21 @@ export function settle(
   spent: number | null,
 ): { state: TaskState } {
   const task = heldTask(model, id, fence);
-  task.claim!.spent = spent;
   const { ended } = model.hint;
+  const claim = task.claim!;
+  claim.spent = spent;
+  try {
+    settleAs(model, task, settlement);
+  } finally {
+    // Of one that was refused nothing is known yet.
+    claim.spent = null;
+  }
+  // Whoever settles a task is told its state, and need not be hinted at it. A verdict ends another one.
+  if (!ended && settlement.kind !== "verdict") delete model.hint.ended;
+  return { state: task.state };
+}
+
+function settleAs(model: Model, task: ModelTask, settlement: Settlement): void {
   switch (settlement.kind) {
     case "done":
       settleDone(model, task, settlement);
@@ -43,9 +67,6 @@ export function settle(
       settleVerdict(model, task, settlement);
       break;
   }
-  // Whoever settles a task is told its state, and need not be hinted at it. A verdict ends another one.
-  if (!ended && settlement.kind !== "verdict") delete model.hint.ended;
-  return { state: task.state };
 }
 
 function settleDone(model: Model, task: ModelTask, settlement: Settlement & { kind: "done" }): void {
@@ -76,7 +97,14 @@ function settleHold(model: Model, task: ModelTask, { error, delay }: Settlement 
   const { worker } = task.claim!;
   closeAttempt(model, task, "limited", error);
   const detail = `${error.name}: ${error.message}`;
-  model.announce({ type: "task.released", at: model.now, queue: task.queue, taskId: task.id, worker, detail });
+  model.announce({
+    type: "task.released",
+    at: model.now,
+    queue: task.queue,
+    taskId: task.id,
+    worker,
+    detail,
+  });
   holdBack(model, task, delay);
   // It asks for its place again, also where groups are an order and no more.
   task.holdsGroup = false;

@@ -1,5 +1,5 @@
 import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
-import type { AddedTask, EndState, NewTask } from "../../core/task.ts";
+import { type AddedTask, type EndState, type NewTask, rankOf } from "../../core/task.ts";
 import { isGathered, type RunTask } from "../../core/run.ts";
 import { enter, type Mover, schedule, watchTtl } from "./line.ts";
 import { contentTypeOf, headersOf } from "./newcomers.ts";
@@ -48,8 +48,8 @@ const KEY = `
 export const INSERT_KEY = `INSERT OR REPLACE INTO idempotency (queue, key, task, created_at) VALUES (?, ?, ?, ?)`;
 export const INSERT_TASK = `
   INSERT INTO task (seq, queue, created_at, priority, group_key, expires_at, max_attempts,
-    idempotency_key, content_type, headers, data)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+    idempotency_key, content_type, headers, data, cost)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 
 interface KeyRow {
   task: number;
@@ -79,7 +79,7 @@ function addOne(tx: Tx, task: NewTask): AddedTask {
   return { id, queue: task.queue, state, existing: false };
 }
 
-/** One that has a key, a group, a time to live or a delay: the task that has its key, or a row of its own. */
+/** One that has a key, a group, a time to live, a delay or a cost: the task that has its key, or a row of its own. */
 function addUnusual(tx: Tx, queue: Queue, task: NewTask): AddedTask | Mover {
   const keyed = task.idempotencyKey !== undefined;
   const taken = keyed && takenKey(tx, task);
@@ -95,7 +95,7 @@ function addUnusual(tx: Tx, queue: Queue, task: NewTask): AddedTask | Mover {
     seq,
     queue,
     createdAt: now,
-    rank: 0 - (task.priority ?? 0),
+    rank: rankOf(task),
     pos: seq,
     groupKey: task.groupKey ?? null,
     holdsGroup: false,
@@ -109,7 +109,7 @@ function addUnusual(tx: Tx, queue: Queue, task: NewTask): AddedTask | Mover {
     seq,
     queue.id,
     now,
-    task.priority ?? 0,
+    0 - added.rank,
     added.groupKey,
     added.expiresAt,
     added.maxAttempts,
@@ -117,6 +117,7 @@ function addUnusual(tx: Tx, queue: Queue, task: NewTask): AddedTask | Mover {
     contentTypeOf(task),
     headersOf(task),
     task.data,
+    task.cost ?? null,
   );
   if (keyed) tx.run(INSERT_KEY, queue.id, task.idempotencyKey!, seq, now);
   if (isOfRun(task)) joinRun(tx, seq, task);

@@ -1,6 +1,7 @@
 import {
   type EndState,
   isEnd,
+  rankOf,
   type TravellingAttempt,
   type TravellingResult,
   type TravellingTask,
@@ -65,7 +66,7 @@ function settleIn(tx: Tx, task: TravellingTask): Mover {
     seq,
     queue,
     createdAt: now - task.age,
-    rank: 0 - task.priority,
+    rank: rankOf(task),
     pos: seq,
     groupKey: task.groupKey,
     holdsGroup: false,
@@ -79,7 +80,7 @@ function settleIn(tx: Tx, task: TravellingTask): Mover {
     seq,
     queue.id,
     arrived.createdAt,
-    task.priority,
+    0 - arrived.rank,
     task.groupKey,
     arrived.expiresAt,
     task.maxAttempts,
@@ -87,6 +88,7 @@ function settleIn(tx: Tx, task: TravellingTask): Mover {
     contentTypeOf(task),
     headersOf(task),
     task.data,
+    task.cost,
   );
   const last = writeLedger(tx, seq, task);
   for (const { kind, name, value } of task.steps) keepStep(tx, seq, kind, name, value);

@@ -2,7 +2,9 @@ import type { DibsEvent } from "../../core/events.ts";
 import type { EndState } from "../../core/task.ts";
 import { BOUNDS, type Verbs } from "../../engine/engine.ts";
 import { dueDocuments } from "./documents.ts";
+import { pruneGates } from "./gates.ts";
 import { NEVER } from "./line.ts";
+import { pruneLanes } from "./prune-lanes.ts";
 import { keepEnds, pruneRuns } from "./runs.ts";
 import { horizon, sweep, sweepIsDue } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -30,12 +32,12 @@ function outlook(tx: Tx): Verbs["tend"]["out"] {
 }
 
 function untilNext(tx: Tx, document: number | null): number | null {
-  const { hand, due: firstDue, kept, ttl } = horizon(tx);
+  const { hand, due: firstDue, kept, ttl, wake } = horizon(tx);
   const due = firstDue === NEVER ? null : firstDue;
   // The claims in flight are looked at only where some have a lease that is not their session's.
   const first = tx.get<{ at: number | null }>(tx.get(MIXED) ? FIRST_OF_SESSION : FIRST_SESSION)!;
   const waits = [
-    ...[due, kept, ttl, document].filter((at) => at !== null).map((at) => at - tx.now),
+    ...[due, kept, ttl, wake, document].filter((at) => at !== null).map((at) => at - tx.now),
     ...[hand, first.at].filter((at) => at !== null).map((at) => at - tx.awake),
   ];
   return waits.length === 0 ? null : Math.max(0, Math.min(...waits));
@@ -64,6 +66,8 @@ export function prune(tx: Tx, limit: number): { removed: number; more: boolean }
   tx.run(FORGET_KEYS, tx.now, KEYS);
   tx.run(DELETE_FLOW, Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot));
   pruneEvents(tx);
+  pruneLanes(tx);
+  pruneGates(tx);
   more = pruneRuns(tx, limit) || more;
   return { removed, more };
 }

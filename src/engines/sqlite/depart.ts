@@ -1,5 +1,6 @@
 import { onItsWay, ontoItself } from "../../core/errors.ts";
 import {
+  fromRank,
   type Headers,
   isEnd,
   JSON_TYPE,
@@ -12,12 +13,13 @@ import { decodeAdds, isVerificationQueue } from "../../core/verification.ts";
 import { bodyFrom } from "./body.ts";
 import { asked, findJudged, type VerifyingRow } from "./held.ts";
 import { END, type EndRow, ledger, PAYLOAD, type PayloadRow } from "./inspect.ts";
+import { holdLane } from "./move-lanes.ts";
 import { NEVER } from "./line.ts";
 import { stepsOf } from "./park.ts";
 import { type Found, findBySeq, findTask, remove, stateOf, takeOut } from "./place.ts";
 import { hasRunsUnderWay } from "./runs.ts";
 import { FEEDBACK } from "./steps.ts";
-import type { Queue, Tx } from "./tx.ts";
+import { HEADS, type Queue, type Tx } from "./tx.ts";
 
 const ASTRAY = `SELECT destination FROM leaving WHERE queue = ? AND destination <> ? LIMIT 1`;
 const HELD = `SELECT task FROM leaving WHERE queue = ? ORDER BY n LIMIT 0 + ?`;
@@ -29,13 +31,20 @@ const NEXT = [
     SELECT task, rank, pos FROM ready WHERE queue = :queue
     UNION ALL
     SELECT task, rank, pos FROM kept WHERE queue = :queue
+    UNION ALL
+    SELECT task, rank, pos FROM own WHERE queue = :queue
     ORDER BY rank, pos LIMIT 0 + :limit)`,
   `SELECT task FROM scheduled WHERE queue = :queue ORDER BY pos LIMIT 0 + :limit`,
   `SELECT task FROM verifying WHERE queue = :queue ORDER BY task LIMIT 0 + :limit`,
-  // Only where the head is leaving too: were it running here, they would overtake it.
+  // Only where the head is leaving too: were it running here, they would overtake it. Or where there is none, because none
+  // of the group may start yet.
   `
   SELECT waiting.task
-  FROM (SELECT DISTINCT group_key FROM leaving WHERE queue = :queue AND holds_group = 1) AS heads
+  FROM (
+    SELECT group_key FROM leaving WHERE queue = :queue AND holds_group = 1
+    UNION
+    SELECT group_key FROM lane WHERE queue = :queue AND json_extract(state, '$.holders') = 0
+  ) AS heads
   CROSS JOIN waiting ON waiting.queue = :queue AND waiting.group_key = heads.group_key
   ORDER BY waiting.group_key, waiting.pos LIMIT 0 + :limit`,
   `
@@ -93,6 +102,7 @@ function hold(tx: Tx, task: Found, to: number): void {
   if (state === "dead") return;
   if (state === "verifying") tx.run(HOLD_RESULT, seq);
   takeOut(tx, task);
+  if (state === "waiting" && queue.lanes !== HEADS) holdLane(tx, queue, groupKey!);
   tx.count(queue, state, 1);
 }
 
@@ -115,13 +125,14 @@ function travelling(tx: Tx, task: Found): TravellingTask {
     data: bodyFrom(payload.data),
     contentType: payload.content_type ?? JSON_TYPE,
     headers: payload.headers === null ? {} : (JSON.parse(payload.headers) as Headers),
-    priority: 0 - task.rank,
+    ...fromRank(task.rank),
     groupKey: task.groupKey,
     holdsGroup: (state === "scheduled" || state === "parked") && task.holdsGroup,
     idempotencyKey: key,
     holdsKey: holds !== undefined,
     keyFor: holds && holds.forget_at !== null ? holds.forget_at - now : null,
     maxAttempts: task.maxAttempts,
+    cost: payload.cost,
     failures: task.failures,
     age: now - task.createdAt,
     dueIn: due === null ? null : due - now,

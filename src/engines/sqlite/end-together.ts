@@ -1,8 +1,10 @@
 import { BOUNDS } from "../../engine/engine.ts";
 import { chunks, sized } from "./chunks.ts";
+import type { LaneName } from "./lanes.ts";
 import { freeGroup } from "./line.ts";
+import { freeLanes } from "./move-lanes.ts";
 import { SPECIAL } from "./special.ts";
-import type { Tx } from "./tx.ts";
+import { HEADS, type Tx } from "./tx.ts";
 
 /** What the end of a task brings about, for many at a time: see `reachEnd` in line.ts. */
 
@@ -37,8 +39,30 @@ const DELETE_WAITING = sized(
 );
 const FREE_LANES = sized(`DELETE FROM lane WHERE (queue, group_key) IN (VALUES `, () => `(?, ?)`, `)`);
 
-/** The heads of these groups have ended. No two are of the same group: only its head is ever claimed. */
+const GROUPS = sized(
+  `SELECT seq, queue, group_key FROM (VALUES `,
+  () => `(?)`,
+  `) CROSS JOIN task ON task.seq = column1`,
+);
+
+/** Those that held these groups have ended, in this order. */
 export function freeGroups(tx: Tx, seqs: readonly number[]): void {
+  if (!tx.hasLimits) return freeHeads(tx, seqs);
+  const groups = new Map<number, LaneName>();
+  for (const chunk of chunks(seqs)) {
+    for (const [seq, queue, key] of tx.rows<[number, number, string]>(GROUPS(chunk.length), ...chunk))
+      groups.set(seq, { queue: tx.queueOf(queue), key });
+  }
+  const isHead = (seq: number): boolean => groups.get(seq)!.queue.lanes === HEADS;
+  freeHeads(tx, seqs.filter(isHead));
+  freeLanes(
+    tx,
+    seqs.filter((seq) => !isHead(seq)).map((seq) => groups.get(seq)!),
+  );
+}
+
+/** No two are of the same group: only its head is ever claimed. */
+function freeHeads(tx: Tx, seqs: readonly number[]): void {
   const rows = [...chunks(seqs)].flatMap((chunk) => tx.rows<NextRow>(NEXT_OF_GROUPS(chunk.length), ...chunk));
   for (const chunk of chunks(rows.filter(([, , pos]) => pos === null))) {
     tx.runMany(

@@ -1,8 +1,8 @@
 import { parsePart } from "../../core/run.ts";
 import type { Body } from "../../core/task.ts";
 import { chunks, sized } from "./chunks.ts";
-import { TOLD } from "./special.ts";
-import { isVerified, type Queue, type Tx } from "./tx.ts";
+import { GROUPED, TOLD } from "./special.ts";
+import { HEADS, isVerified, type Queue, type Tx } from "./tx.ts";
 
 /** The usual way of a run, many at a time: the result of one stage is the payload of the next. */
 
@@ -47,6 +47,8 @@ interface NextStep {
 interface Turn<S> {
   together: boolean;
   successes: S[];
+  /** Some of them may bring others of their groups up. */
+  bringsUp: boolean;
   /** What those of runs lead to, in order. */
   steps: NextStep[];
 }
@@ -63,13 +65,23 @@ export function turnsOf<S extends Settled>(tx: Tx, successes: readonly S[]): Tur
     const holds = claim?.fence === success.fence && claim.cancelled === 0;
     const step = holds && claim.run !== null ? nextStep(tx, claim, success.result) : undefined;
     const isUsual = holds && !isVerified(tx.queueOf(claim.queue));
-    const together = isUsual && (claim.run === null || step !== undefined);
+    const brings = isUsual && bringsUp(tx.queueOf(claim.queue), claim.special);
+    const together = isUsual && (claim.run === null || (step !== undefined && !brings));
     let turn = turns.at(-1);
-    if (turn?.together !== together) turns.push((turn = { together, successes: [], steps: [] }));
+    // Steps get their numbers in order, and so do those that come up: in one turn there is only the one or the other.
+    const isOver = (brings && turn !== undefined && turn.steps.length > 0) || (step && turn?.bringsUp);
+    if (turn?.together !== together || isOver)
+      turns.push((turn = { together, successes: [], bringsUp: false, steps: [] }));
     turn.successes.push(success);
+    turn.bringsUp ||= brings;
     if (together && step) turn.steps.push(step);
   }
   return turns;
+}
+
+/** Its end may bring others of its group up to places at the tail. */
+export function bringsUp(queue: Queue, special: number): boolean {
+  return queue.lanes !== HEADS && (special & GROUPED) !== 0;
 }
 
 /** Undefined where more is to be done than to add one plain task to a queue that takes any. */

@@ -85,13 +85,15 @@ export interface VerifyingRow {
   adds: string | null;
   each: number;
   result: Body | null;
+  holds_group: number;
 }
 
 /** With the result that waits for a verdict, and what would be added. */
 export function findVerifying(tx: Tx, seq: number): (Held & { row: VerifyingRow }) | undefined {
   const row = tx.get<VerifyingRow>(VERIFYING, seq);
   if (!row) return undefined;
-  return { ...heldFrom(tx, { ...row, session: null, cancelled: 0 }), isVerifying: true, row };
+  const held = heldFrom(tx, { ...row, session: null, cancelled: 0 });
+  return { ...held, holdsGroup: held.holdsGroup && row.holds_group === 1, isVerifying: true, row };
 }
 
 type Claimed = Omit<ClaimRow, "lease" | "deadline" | "progress" | "note">;

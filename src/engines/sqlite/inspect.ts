@@ -8,6 +8,7 @@ import {
   type Body,
   type DeadFilter,
   type EndState,
+  fromRank,
   type Headers,
   isEnd,
   JSON_TYPE,
@@ -27,7 +28,7 @@ import { NEVER } from "./line.ts";
 import { findBySeq, findTask, type Found, stateOf } from "./place.ts";
 import { placeOf } from "./runs.ts";
 import { workers } from "./sessions.ts";
-import type { Queue, Tx } from "./tx.ts";
+import { COUNTED, type Queue, type Tx } from "./tx.ts";
 
 export function get(tx: Tx, id: string): TaskRecord {
   return record(tx, knownTask(tx, id));
@@ -43,6 +44,7 @@ export interface PayloadRow {
   data: Body;
   content_type: string | null;
   headers: string | null;
+  cost: number | null;
 }
 
 export interface EndRow {
@@ -50,7 +52,7 @@ export interface EndRow {
   result: Body | null;
 }
 
-export const PAYLOAD = `SELECT data, content_type, headers FROM task WHERE seq = ?`;
+export const PAYLOAD = `SELECT data, content_type, headers, cost FROM task WHERE seq = ?`;
 export const END = `
   SELECT ended_at, result FROM ended WHERE task = ?
   UNION ALL
@@ -75,9 +77,10 @@ export function record(tx: Tx, task: Found): TaskRecord {
     data: bodyFrom(payload.data),
     contentType: payload.content_type ?? JSON_TYPE,
     headers: payload.headers === null ? {} : (JSON.parse(payload.headers) as Headers),
-    priority: 0 - task.rank,
+    ...fromRank(task.rank),
     groupKey: task.groupKey,
     idempotencyKey: task.key,
+    cost: payload.cost ?? 1,
     attempt: ended ? (last?.attempt ?? 0) : task.failures + 1,
     maxAttempts: task.maxAttempts ?? task.queue.policy.maxAttempts,
     createdAt: task.createdAt,
@@ -223,6 +226,8 @@ const READY = `
   SELECT task, rank AS a, pos AS b FROM ready WHERE queue = ? AND (rank, pos) > (?, ?) ORDER BY rank, pos LIMIT 0 + ?`;
 const KEPT = `
   SELECT task, rank AS a, pos AS b FROM kept WHERE queue = ? AND (rank, pos) > (?, ?) ORDER BY rank, pos LIMIT 0 + ?`;
+const OWN = `
+  SELECT task, rank AS a, pos AS b FROM own WHERE queue = ? AND (rank, pos) > (?, ?) ORDER BY rank, pos LIMIT 0 + ?`;
 const SCHEDULED = `
   SELECT task, due AS a, task AS b FROM scheduled INDEXED BY scheduled_due
   WHERE queue = ? AND (due, task) > (?, ?) AND signal IS NULL ORDER BY due, task LIMIT 0 + ?`;
@@ -270,8 +275,9 @@ function deadPage(tx: Tx, queue: Queue, filter: DeadFilter, start: SortKey | und
 
 const PAGES: Record<TaskState, Turn> = {
   ready: (tx, queue, start = [FIRST, 0], limit) => {
-    const lanes = [READY, KEPT].flatMap((sql) => tx.all<KeyRow>(sql, queue.id, start[0]!, start[1]!, limit));
-    return inOrder(lanes.sort((x, y) => (x.a as number) - (y.a as number) || x.b - y.b).slice(0, limit));
+    const tables = queue.lanes === COUNTED ? [READY, KEPT, OWN] : [READY, KEPT];
+    const lines = tables.flatMap((sql) => tx.all<KeyRow>(sql, queue.id, start[0]!, start[1]!, limit));
+    return inOrder(lines.sort((x, y) => (x.a as number) - (y.a as number) || x.b - y.b).slice(0, limit));
   },
   scheduled: (tx, queue, start = [FIRST, 0], limit) =>
     inOrder(tx.all<KeyRow>(SCHEDULED, queue.id, start[0]!, start[1]!, limit)),
@@ -312,13 +318,15 @@ const FIRST_OF_RANK = `
 const FIRST_MOVED = `
   SELECT min(task) AS task FROM ready INDEXED BY ready_moved WHERE queue = ? AND pos <> task`;
 const FIRST_KEPT = `SELECT min(task) AS task FROM kept WHERE queue = ?`;
+const FIRST_OWN = `SELECT min(task) AS task FROM own WHERE queue = ?`;
 const CREATED_AT = `SELECT created_at FROM task WHERE seq = ?`;
 
 /** Steps from rank to rank, so that its cost is that of the priorities in use and not of the depth. */
 function oldestAge(tx: Tx, queue: Queue): number | null {
   const moved = tx.get<{ task: number | null }>(FIRST_MOVED, queue.id)!.task;
   const kept = tx.get<{ task: number | null }>(FIRST_KEPT, queue.id)!.task;
-  let oldest = Math.min(moved ?? Number.POSITIVE_INFINITY, kept ?? Number.POSITIVE_INFINITY);
+  const own = queue.lanes === COUNTED ? tx.get<{ task: number | null }>(FIRST_OWN, queue.id)!.task : null;
+  let oldest = Math.min(...[moved, kept, own].map((task) => task ?? Number.POSITIVE_INFINITY));
   let first = tx.get<{ rank: number; task: number }>(FIRST_OF_RANK, queue.id, FIRST);
   while (first) {
     oldest = Math.min(oldest, first.task);

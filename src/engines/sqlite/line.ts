@@ -3,11 +3,14 @@ import { isExhausted } from "../../core/retry.ts";
 import type { AttemptOutcome, EndState, TaskError, TaskState } from "../../core/task.ts";
 import { isVerificationQueue, NO_VERDICT, refusal, type Verified } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
+import { correctCost } from "./costs.ts";
 import { asked, findJudged } from "./held.ts";
+import { wait } from "./lanes.ts";
+import { enterLane, freeLanes, takeEmptyLane } from "./move-lanes.ts";
+import { becomeReady } from "./ready.ts";
 import { endPart, isCalledOff } from "./runs.ts";
-import { SPECIAL } from "./special.ts";
 import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "./steps.ts";
-import type { Queue, Tx } from "./tx.ts";
+import { HEADS, type Queue, type Tx } from "./tx.ts";
 
 /** How a task moves between the states. Each verb is written in these words. */
 
@@ -19,7 +22,7 @@ export interface Mover {
   rank: number;
   pos: number;
   groupKey: string | null;
-  /** It is the head of its group: the others wait behind it. */
+  /** It is the head of its group, or one of several: the others wait behind it. */
   holdsGroup: boolean;
   expiresAt: number | null;
   maxAttempts: number | null;
@@ -38,20 +41,14 @@ export interface Held extends Mover {
   session: number | null;
   startedAt: number;
   cancelled: boolean;
+  /** What whoever settles it says that it cost. */
+  spent?: number;
   /** Nobody holds it any more: its result waits for a verdict. */
   isVerifying?: boolean;
 }
 
-const INSERT_READY = `
-  INSERT INTO ready (queue, rank, pos, task, failures, special)
-  SELECT ?, ?, ?, seq, ?, ${SPECIAL} FROM task WHERE seq = ?`;
-const INSERT_KEPT = `
-  INSERT INTO kept (queue, rank, pos, task, failures, special, until, avoid)
-  SELECT ?, ?, ?, seq, ?, ${SPECIAL}, ?, ? FROM task WHERE seq = ?`;
 const INSERT_SCHEDULED = `
   INSERT INTO scheduled (queue, pos, task, due, failures, holds_group, signal) VALUES (?, ?, ?, ?, ?, ?, ?)`;
-const INSERT_WAITING = `
-  INSERT INTO waiting (queue, group_key, pos, task, rank, failures) VALUES (?, ?, ?, ?, ?, ?)`;
 const TAKE_LANE = `INSERT INTO lane (queue, group_key) VALUES (?, ?) ON CONFLICT DO NOTHING`;
 const FREE_LANE = `DELETE FROM lane WHERE queue = ? AND group_key = ?`;
 const NEXT_OF_GROUP = `
@@ -63,66 +60,24 @@ const DELETE_TTL = `DELETE FROM ttl WHERE expires_at = ? AND task = ?`;
 
 /** Becomes the head of its group, if there is none. */
 export function takeLane(tx: Tx, task: Mover): boolean {
-  task.holdsGroup = tx.run(TAKE_LANE, task.queue.id, task.groupKey) > 0;
+  const { queue, groupKey } = task;
+  task.holdsGroup =
+    queue.lanes === HEADS ? tx.run(TAKE_LANE, queue.id, groupKey) > 0 : takeEmptyLane(tx, queue, groupKey!);
   return task.holdsGroup;
 }
 
 /** Joins the line, or its group's: a due task, new or redriven. */
 export function enter(tx: Tx, task: Mover): "ready" | "waiting" {
-  if (task.groupKey !== null && !task.holdsGroup) {
-    if (!takeLane(tx, task)) {
-      tx.run(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank, task.failures);
-      tx.count(task.queue, "waiting", 1);
+  const { queue, groupKey } = task;
+  if (groupKey !== null) {
+    if (queue.lanes !== HEADS) return enterLane(tx, task);
+    if (!task.holdsGroup && !takeLane(tx, task)) {
+      wait(tx, task);
       return "waiting";
     }
   }
-  becomeReady(tx, task.queue, task.rank, task.pos, task.seq, task.failures);
+  becomeReady(tx, queue, task.rank, task.pos, task.seq, task.failures);
   return "ready";
-}
-
-function becomeReady(tx: Tx, queue: Queue, rank: number, pos: number, seq: number, failures: number): void {
-  const avoid = failures === 0 ? null : keptFrom(tx, queue, seq, failures);
-  if (avoid) {
-    const until = tx.now + queue.policy.elsewhere;
-    tx.run(INSERT_KEPT, queue.id, rank, pos, failures, until, JSON.stringify(avoid), seq);
-  } else {
-    tx.run(INSERT_READY, queue.id, rank, pos, failures, seq);
-  }
-  tx.count(queue, "ready", 1);
-  tx.hintReady(queue);
-}
-
-const OPEN_KEPT = `
-  INSERT INTO ready (queue, rank, pos, task, failures, special)
-  SELECT queue, rank, pos, task, failures, special FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
-const DELETE_KEPT = `DELETE FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
-
-/** Nobody else took it in time: now any worker may. */
-export function openKept(tx: Tx, queue: Queue, rank: number, pos: number): void {
-  tx.run(OPEN_KEPT, queue.id, rank, pos);
-  tx.run(DELETE_KEPT, queue.id, rank, pos);
-  tx.hintReady(queue);
-}
-
-const FAILED_BY = `
-  SELECT worker FROM attempt WHERE task = ? AND outcome IN ('failed', 'timeout', 'lost', 'refused')
-  ORDER BY fence DESC LIMIT 0 + ?`;
-const LIVE_WORKERS = `
-  SELECT session.worker FROM serving CROSS JOIN session ON session.id = serving.session
-  WHERE serving.queue = ? AND session.beat_at + session.lease > ?`;
-
-/** A failed task is kept from the workers that failed it, where there is another one. */
-function keptFrom(tx: Tx, queue: Queue, seq: number, failures: number): string[] | null {
-  if (queue.policy.elsewhere <= 0) return null;
-  let workers = tx.serving.get(queue.name);
-  if (!workers) {
-    workers = tx.all<{ worker: string }>(LIVE_WORKERS, queue.name, tx.awake).map((row) => row.worker);
-    tx.serving.set(queue.name, workers);
-  }
-  if (workers.length === 0) return null;
-  // The failures that count: those since the task was added or redriven.
-  const avoid = [...new Set(tx.all<{ worker: string }>(FAILED_BY, seq, failures).map((row) => row.worker))];
-  return workers.some((worker) => !avoid.includes(worker)) ? avoid : null;
 }
 
 /** Due long after every clock has stopped. */
@@ -154,7 +109,15 @@ export const INSERT_ATTEMPT = `
   INSERT INTO attempt (task, fence, attempt, worker, started_at, ended_at, outcome, name, message, stack, fingerprint)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 
-export function dropClaim(tx: Tx, task: Mover): void {
+/** Nobody works at it any more: another of its queue may be. */
+export function dropClaim(tx: Tx, task: Held): void {
+  forgetClaim(tx, task);
+  if (task.spent !== undefined) correctCost(tx, task, task.spent);
+  if (task.queue.policy.maxConcurrency !== null) tx.hintReady(task.queue);
+}
+
+/** With the task itself. */
+export function forgetClaim(tx: Tx, task: Mover): void {
   tx.run(DELETE_CLAIM, task.seq);
   tx.count(task.queue, "claimed", -1);
 }
@@ -189,11 +152,14 @@ export function closeAttempt(
     error && error.stack,
     error && fingerprint(error),
   );
-  if (outcome === "released" || outcome === "parked" || outcome === "cancelled") return;
+  if (NOT_COUNTED.has(outcome)) return;
   const flow = tx.flow(task.queue);
   flow.failed++;
   flow.serviceMs += tx.now - task.startedAt;
 }
+
+/** Neither a failure, nor a service. */
+const NOT_COUNTED: ReadonlySet<AttemptOutcome> = new Set(["released", "limited", "parked", "cancelled"]);
 
 /** A failed attempt: another one after `delay`, or dead when it was the last. */
 export function fail(
@@ -220,8 +186,17 @@ export function comeBack(tx: Tx, task: Mover, delay: number, signal?: string): T
   if (isCalledOff(tx, task)) return end(tx, task, "cancelled");
   if (isOutlived(tx, task.expiresAt)) return end(tx, task, "expired");
   watchTtl(tx, task);
-  if (signal !== undefined) return schedule(tx, task, Math.min(tx.now + delay, NEVER), signal);
-  return delay > 0 ? schedule(tx, task, tx.now + delay) : enter(tx, task);
+  if (signal === undefined && delay <= 0) return enter(tx, task);
+  const stepsAside = willStepAside(task);
+  if (stepsAside) task.holdsGroup = false;
+  const state = schedule(tx, task, Math.min(tx.now + delay, NEVER), signal);
+  if (stepsAside) freeGroup(tx, task.queue, task.groupKey!);
+  return state;
+}
+
+/** While it waits for something, others of its group may go on; not where they run in order. */
+export function willStepAside({ holdsGroup, queue }: Mover): boolean {
+  return holdsGroup && queue.policy.groups.concurrency > 1;
 }
 
 export function isOutlived(tx: Tx, expiresAt: number | null): boolean {
@@ -295,6 +270,7 @@ function lastAttempt(tx: Tx, seq: number): { worker: string; attempt: number } |
 }
 
 export function freeGroup(tx: Tx, queue: Queue, groupKey: string): void {
+  if (queue.lanes !== HEADS) return freeLanes(tx, [{ queue, key: groupKey }]);
   const next = tx.take<{ pos: number; task: number; rank: number; failures: number }>(
     NEXT_OF_GROUP,
     queue.id,

@@ -365,6 +365,51 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE document ADD COLUMN due_at INTEGER;
   CREATE INDEX document_due ON document (due_at, kind, name) WHERE due_at IS NOT NULL;
   `,
+  `
+  -- What it takes of limits that have a unit, where that was named. The priority of an urgent task lies above all others:
+  -- rankOf in core/task.ts.
+  ALTER TABLE task ADD COLUMN cost INTEGER;
+
+  ALTER TABLE queue ADD COLUMN lanes INTEGER NOT NULL DEFAULT 0;  -- how much its lanes say: lanes.ts
+  ALTER TABLE queue ADD COLUMN gate  INTEGER NOT NULL DEFAULT 0;  -- it has a row in gate
+
+  -- A group may have several heads, or none though some wait, and be known for something when all are gone. Where queue.lanes
+  -- is 0, a row means one head and no more.
+  ALTER TABLE lane ADD COLUMN state TEXT;  -- JSON: LaneState in lanes.ts
+
+  -- When somebody has to look whether more of a group may start.
+  CREATE TABLE wake (
+    at        INTEGER NOT NULL,
+    queue     INTEGER NOT NULL,
+    group_key TEXT    NOT NULL,
+    PRIMARY KEY (at, queue, group_key)
+  ) WITHOUT ROWID;
+
+  -- What is counted of a whole queue.
+  CREATE TABLE gate (
+    queue      INTEGER PRIMARY KEY,
+    meter      TEXT,
+    held_until INTEGER,
+    wake_at    INTEGER
+  );
+
+  -- Ready, but only for the worker of this session, which has their groups.
+  CREATE TABLE own (
+    queue     INTEGER NOT NULL,
+    session   INTEGER NOT NULL,
+    rank      INTEGER NOT NULL,
+    pos       INTEGER NOT NULL,
+    task      INTEGER NOT NULL,
+    failures  INTEGER NOT NULL,
+    special   INTEGER NOT NULL,
+    PRIMARY KEY (queue, session, rank, pos)
+  ) WITHOUT ROWID;
+  -- Where groups take turns, a place in line is not that of the task.
+  CREATE INDEX own_task ON own (task);
+  CREATE INDEX kept_moved ON kept (queue, task) WHERE pos <> task;
+
+  ALTER TABLE verifying ADD COLUMN holds_group INTEGER NOT NULL DEFAULT 1;
+  `,
 ];
 
 /** Brings the schema up to date. To be called inside a transaction: of ten processes one does it. */

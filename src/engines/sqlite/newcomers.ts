@@ -1,4 +1,4 @@
-import { type Body, type Headers, JSON_TYPE, type NewTask } from "../../core/task.ts";
+import { type Body, type Headers, JSON_TYPE, type NewTask, rankOf } from "../../core/task.ts";
 import type { RunTask } from "../../core/run.ts";
 import { chunks, sized } from "./chunks.ts";
 import { beginning, isOfRun, joining } from "./runs.ts";
@@ -131,6 +131,7 @@ function isUsual(queue: Queue, task: NewTask): boolean {
     task.idempotencyKey === undefined &&
     task.groupKey === undefined &&
     task.ttl === undefined &&
+    task.cost === undefined &&
     queue.policy.ttl === null &&
     // One that is more than its payload is written by itself, since its place in line has more to say.
     (!isOfRun(task) || isPlain(task)) &&
@@ -141,6 +142,7 @@ function isUsual(queue: Queue, task: NewTask): boolean {
 function isPlain(task: NewTask): boolean {
   return (
     task.priority === undefined &&
+    task.urgent === undefined &&
     task.headers === undefined &&
     task.contentType === undefined &&
     task.maxAttempts === undefined
@@ -152,7 +154,7 @@ function plainRow(task: NewTask): (Body | number | null)[] {
 }
 
 function wholeRow(task: NewTask): (Body | number | null)[] {
-  return [task.priority ?? 0, task.maxAttempts ?? null, contentTypeOf(task), headersOf(task), task.data];
+  return [0 - rankOf(task), task.maxAttempts ?? null, contentTypeOf(task), headersOf(task), task.data];
 }
 
 /** As they are stored: null for what is the default. */

@@ -111,7 +111,12 @@ function hasOnlyPayload(task: object): boolean {
 }
 
 function isPlainSuccess(op: Op): op is Op<"settle"> & { settlement: { kind: "done" } } {
-  return op.verb === "settle" && op.settlement.kind === "done" && hasOnlyResult(op.settlement);
+  return (
+    op.verb === "settle" &&
+    op.settlement.kind === "done" &&
+    op.spent === undefined &&
+    hasOnlyResult(op.settlement)
+  );
 }
 
 function hasOnlyResult({ adds, each }: { adds?: unknown; each?: unknown }): boolean {
@@ -149,7 +154,15 @@ interface ClaimColumns extends Omit<ClaimOutcome, "tasks"> {
 
 type Special = Pick<
   ClaimedTask,
-  "contentType" | "headers" | "maxAttempts" | "priority" | "groupKey" | "stepped" | "feedback" | "run"
+  | "contentType"
+  | "headers"
+  | "maxAttempts"
+  | "priority"
+  | "groupKey"
+  | "cost"
+  | "stepped"
+  | "feedback"
+  | "run"
 >;
 
 export function packOutcomes(outcomes: readonly Outcome[], ops: readonly Op[]): PackedOutcomes {
@@ -243,7 +256,7 @@ function packClaim({ tasks, ...rest }: ClaimOutcome): ClaimColumns {
     columns.createdAt.push(task.createdAt);
     columns.data.push(task.data);
     if (!isUsual(task, rest.policies[task.queue]!.maxAttempts)) {
-      const { contentType, headers, maxAttempts, priority, groupKey, stepped, feedback, run } = task;
+      const { contentType, headers, maxAttempts, priority, groupKey, cost, stepped, feedback, run } = task;
       columns.special.push([
         i,
         {
@@ -252,6 +265,7 @@ function packClaim({ tasks, ...rest }: ClaimOutcome): ClaimColumns {
           maxAttempts,
           priority,
           groupKey,
+          ...(cost !== undefined && { cost }),
           ...(stepped && { stepped }),
           ...(feedback !== undefined && { feedback }),
           ...(run && { run }),
@@ -266,6 +280,7 @@ function isUsual(task: ClaimedTask, maxAttempts: number): boolean {
   if (
     task.stepped ||
     task.run ||
+    task.cost !== undefined ||
     task.feedback !== undefined ||
     task.contentType !== JSON_TYPE ||
     task.groupKey !== null ||

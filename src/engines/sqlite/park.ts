@@ -17,6 +17,7 @@ const MARK_CLAIM = `UPDATE claim SET special = special | ${STEPPED} WHERE task =
 const MARK_VERIFYING = `UPDATE verifying SET special = special | ${STEPPED} WHERE task = ?`;
 const MARK_READY = `UPDATE ready SET special = special | ${STEPPED} WHERE queue = ? AND rank = ? AND pos = ?`;
 const MARK_KEPT = `UPDATE kept SET special = special | ${STEPPED} WHERE queue = ? AND rank = ? AND pos = ?`;
+const MARK_OWN = `UPDATE own SET special = special | ${STEPPED} WHERE task = ?`;
 
 export function step(tx: Tx, id: string, fence: number, name: string, value: Body | null): null {
   const task = heldTask(tx, id, fence);
@@ -90,7 +91,9 @@ export function signal(
   if (place.state === "claimed") tx.run(MARK_CLAIM, task.seq);
   if (place.state === "verifying") tx.run(MARK_VERIFYING, task.seq);
   if (place.state === "ready") {
-    tx.run(place.kept ? MARK_KEPT : MARK_READY, task.queue.id, task.rank, task.pos);
+    const { table, pos } = place.line;
+    if (table === "own") tx.run(MARK_OWN, task.seq);
+    else tx.run(table === "kept" ? MARK_KEPT : MARK_READY, task.queue.id, task.rank, pos);
   }
   return { kept: true, state };
 }

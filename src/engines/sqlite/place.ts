@@ -1,20 +1,26 @@
 import type { EndState, TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
 import { asked, findHeld, findVerifying, type Known, taskBySeq } from "./held.ts";
-import { dropClaim, dropVerifying, freeGroup, type Held, missVerdict, unwatchTtl } from "./line.ts";
+import { leaveLine } from "./move-lanes.ts";
+import { dropVerifying, forgetClaim, freeGroup, type Held, missVerdict, unwatchTtl } from "./line.ts";
 import { callOff, losePart } from "./runs.ts";
 import { DELETE_STEPS } from "./steps.ts";
-import type { Tx } from "./tx.ts";
+import { COUNTED, HEADS, type Tx } from "./tx.ts";
 
 /** Where a task stands: which of the states' tables has it. */
 export type Place =
   | { state: "claimed" | "verifying"; held: Held }
-  | { state: "ready"; kept: boolean; failures: number }
+  | { state: "ready"; line: InLine; failures: number }
   | { state: "scheduled"; due: number; failures: number; holdsGroup: boolean }
   | { state: "parked"; due: number; failures: number; holdsGroup: boolean; signal: string }
   | { state: "waiting"; failures: number }
   | Leaving
   | { state: EndState };
+
+/** Its place in line, in the table of those that are for all, for some workers, or for one. */
+export type InLine =
+  | { table: "ready" | "kept"; pos: number }
+  | { table: "own"; pos: number; session: number };
 
 /** On its way to another store. Whoever asks is told the state it was in. */
 export interface Leaving {
@@ -51,7 +57,9 @@ export function findBySeq(tx: Tx, seq: number): Found | undefined {
   const place = findPlace(tx, task);
   const holdsGroup =
     task.groupKey !== null &&
-    ("held" in place || place.state === "ready" || ("holdsGroup" in place && place.holdsGroup));
+    ("held" in place
+      ? place.held.holdsGroup
+      : place.state === "ready" || ("holdsGroup" in place && place.holdsGroup));
   const failures = "held" in place ? place.held.failures : "failures" in place ? place.failures : 0;
   return { ...task, place, holdsGroup, failures };
 }
@@ -79,7 +87,7 @@ function findPlace(tx: Tx, task: Known): Place {
   const ended = tx.get<{ state: EndState }>(ENDED, task.seq);
   if (ended) return { state: ended.state };
   const ready = tx.get<{ failures: number }>(READY, queue, task.rank, task.pos);
-  if (ready) return { state: "ready", kept: false, failures: ready.failures };
+  if (ready) return { state: "ready", line: { table: "ready", pos: task.pos }, failures: ready.failures };
   const scheduled = tx.get<ScheduledRow>(SCHEDULED, queue, task.pos);
   if (scheduled) {
     const { due, failures, signal } = scheduled;
@@ -87,13 +95,35 @@ function findPlace(tx: Tx, task: Known): Place {
     return signal === null ? { state: "scheduled", ...waits } : { state: "parked", signal, ...waits };
   }
   const kept = tx.get<{ failures: number }>(KEPT, queue, task.rank, task.pos);
-  if (kept) return { state: "ready", kept: true, failures: kept.failures };
+  if (kept) return { state: "ready", line: { table: "kept", pos: task.pos }, failures: kept.failures };
   if (task.groupKey !== null) {
+    const turn = task.queue.lanes === COUNTED && findTurn(tx, task);
+    if (turn) return turn;
     const waiting = tx.get<{ failures: number }>(WAITING, queue, task.groupKey, task.pos);
     if (waiting) return { state: "waiting", failures: waiting.failures };
   }
   const leaving = tx.get<LeavingRow>(LEAVING, task.seq);
   return leaving ? leavingFrom(leaving) : { state: "dead" };
+}
+
+const READY_MOVED = `
+  SELECT pos, failures FROM ready INDEXED BY ready_moved WHERE queue = ? AND task = ? AND pos <> task`;
+const KEPT_MOVED = `
+  SELECT pos, failures FROM kept INDEXED BY kept_moved WHERE queue = ? AND task = ? AND pos <> task`;
+const OWN = `SELECT pos, session, failures FROM own WHERE task = ?`;
+
+/** Where groups take turns, or are kept for their worker. */
+function findTurn(tx: Tx, { queue, seq }: Known): Place | undefined {
+  const own = tx.get<{ pos: number; session: number; failures: number }>(OWN, seq);
+  if (own) {
+    const { pos, session, failures } = own;
+    return { state: "ready", line: { table: "own", pos, session }, failures };
+  }
+  for (const [table, sql] of [["ready", READY_MOVED] as const, ["kept", KEPT_MOVED] as const]) {
+    const moved = tx.get<{ pos: number; failures: number }>(sql, queue.id, seq);
+    if (moved) return { state: "ready", line: { table, pos: moved.pos }, failures: moved.failures };
+  }
+  return undefined;
 }
 
 interface LeavingRow {
@@ -124,6 +154,7 @@ function leavingFrom(row: LeavingRow): Leaving {
 
 const DELETE_READY = `DELETE FROM ready WHERE queue = ? AND rank = ? AND pos = ?`;
 const DELETE_KEPT = `DELETE FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
+const DELETE_OWN = `DELETE FROM own WHERE task = ?`;
 const DELETE_SCHEDULED = `DELETE FROM scheduled WHERE queue = ? AND pos = ?`;
 const DELETE_WAITING = `DELETE FROM waiting WHERE queue = ? AND group_key = ? AND pos = ?`;
 const DELETE_ENDED = `DELETE FROM ended WHERE task = ?`;
@@ -135,13 +166,15 @@ export function takeOut(tx: Tx, task: Found): void {
   const queue = task.queue.id;
   switch (task.place.state) {
     case "claimed":
-      dropClaim(tx, task);
+      forgetClaim(tx, task);
       return;
     case "verifying":
       dropVerifying(tx, task);
       return;
     case "ready":
-      tx.run(task.place.kept ? DELETE_KEPT : DELETE_READY, queue, task.rank, task.pos);
+      leaveTable(tx, task, task.place.line);
+      if (task.groupKey !== null && task.queue.lanes === COUNTED)
+        leaveLine(tx, task.queue, task.groupKey, task.seq);
       break;
     case "scheduled":
     case "parked":
@@ -168,6 +201,11 @@ export function takeOut(tx: Tx, task: Found): void {
     unwatchTtl(tx, task.seq, task.expiresAt);
 }
 
+function leaveTable(tx: Tx, { queue, rank, seq }: Found, { table, pos }: InLine): void {
+  if (table === "own") tx.run(DELETE_OWN, seq);
+  else tx.run(table === "kept" ? DELETE_KEPT : DELETE_READY, queue.id, rank, pos);
+}
+
 const DELETE_TASK = `DELETE FROM task WHERE seq = ?`;
 const DELETE_LEDGER = `DELETE FROM attempt WHERE task = ?`;
 const DELETE_KEY = `DELETE FROM idempotency WHERE queue = ? AND key = ? AND task = ?`;
@@ -188,7 +226,8 @@ export function remove(tx: Tx, task: Found): void {
 
 const LEAVING_BEHIND = `SELECT 1 FROM leaving WHERE queue = ? AND group_key = ? AND holds_group = 1 LIMIT 1`;
 
-/** Others of its group are leaving too: it waits for the last of them. */
+/** Others of its group are leaving too: it waits for the last of them. Where holders are counted, it does so anyway. */
 function isFollowed(tx: Tx, { place, queue, groupKey }: Found): boolean {
-  return place.state === "leaving" && tx.get(LEAVING_BEHIND, queue.id, groupKey) !== undefined;
+  if (place.state !== "leaving" || queue.lanes !== HEADS) return false;
+  return tx.get(LEAVING_BEHIND, queue.id, groupKey) !== undefined;
 }

@@ -1,16 +1,11 @@
-import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import { governsGroups, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
+import { hintLine } from "./gates.ts";
+import { raiseLanes } from "./move-lanes.ts";
 import { findBySeq, remove } from "./place.ts";
 import { notify } from "./sweep.ts";
 import { unsubscribeQueue } from "./topics.ts";
-import type { Queue, Tx } from "./tx.ts";
-
-const UPDATE_QUEUE = `UPDATE queue SET named = ?, declared = ?, paused = ? WHERE id = ?`;
-
-function store(tx: Tx, queue: Queue): void {
-  tx.run(UPDATE_QUEUE, JSON.stringify(queue.named), queue.declared, queue.paused ? 1 : 0, queue.id);
-  tx.queuesChanged();
-}
+import { COUNTED, type Queue, type Tx } from "./tx.ts";
 
 export function declare(
   tx: Tx,
@@ -27,7 +22,8 @@ export function declare(
   queue.named = named;
   queue.policy = resolvePolicy(named);
   if (!force) queue.declared = declared;
-  store(tx, queue);
+  tx.storeQueue(queue);
+  if (governsGroups(queue.policy)) raiseLanes(tx, queue, COUNTED);
   if (changed) tx.announce({ type: "queue.updated", at: tx.now, queue: name });
   return { policy: queue.policy, changed };
 }
@@ -36,10 +32,9 @@ export function pause(tx: Tx, name: string, paused: boolean): { changed: boolean
   const queue = tx.queue(name);
   if (queue.paused === paused) return { changed: false };
   queue.paused = paused;
-  store(tx, queue);
+  tx.storeQueue(queue);
   tx.announce({ type: paused ? "queue.paused" : "queue.resumed", at: tx.now, queue: name });
-  const { ready } = tx.depth(queue);
-  if (!paused && ready > 0) tx.hint.ready = { ...tx.hint.ready, [name]: ready };
+  if (!paused) hintLine(tx, queue);
   return { changed: true };
 }
 
@@ -60,6 +55,15 @@ const PENDING_READY = `
   UNION ALL
   SELECT task, rank, pos FROM kept WHERE queue = ? AND pos <= ?
   ORDER BY rank, pos LIMIT 0 + ?`;
+const cameBefore = (table: "ready" | "kept" | "own"): string => `
+    SELECT task, rank, ${table}.pos AS pos FROM ${table} CROSS JOIN task ON task.seq = ${table}.task
+    WHERE ${table}.queue = :queue AND coalesce(task.pos, task.seq) <= :last`;
+// Where groups take turns, a place in line does not say when its task came.
+const PENDING_TURNS = `
+  SELECT task FROM (${cameBefore("ready")}
+    UNION ALL ${cameBefore("kept")}
+    UNION ALL ${cameBefore("own")})
+  ORDER BY rank, pos LIMIT 0 + :limit`;
 
 export function purge(
   tx: Tx,
@@ -79,10 +83,15 @@ export function purge(
   return { removed: doomed.length, upTo: last, more };
 }
 
-function nextToPurge(tx: Tx, { id }: Queue, last: number, limit: number): number[] {
+function nextToPurge(tx: Tx, { id, lanes }: Queue, last: number, limit: number): number[] {
   const rows: { task: number }[] = [];
   for (const sql of PENDING) rows.push(...tx.all<{ task: number }>(sql, id, last, limit - rows.length));
-  rows.push(...tx.all<{ task: number }>(PENDING_READY, id, last, id, last, limit - rows.length));
+  const left = limit - rows.length;
+  rows.push(
+    ...(lanes === COUNTED
+      ? tx.allNamed<{ task: number }>(PENDING_TURNS, { queue: id, last, limit: left })
+      : tx.all<{ task: number }>(PENDING_READY, id, last, id, last, left)),
+  );
   return rows.map((row) => row.task);
 }
 
@@ -97,6 +106,9 @@ const DELETE_QUEUE = [
   `DELETE FROM depth WHERE queue = ?`,
   `DELETE FROM flow WHERE queue = ?`,
   `DELETE FROM idempotency WHERE queue = ?`,
+  `DELETE FROM lane WHERE queue = ?`,
+  `DELETE FROM wake WHERE queue = ?`,
+  `DELETE FROM gate WHERE queue = ?`,
 ] as const;
 
 export function drop(tx: Tx, name: string, limit: number): { removed: number; more: boolean } {
@@ -114,6 +126,7 @@ export function drop(tx: Tx, name: string, limit: number): { removed: number; mo
     tx.flush();
     for (const sql of DELETE_QUEUE) tx.run(sql, queue.id);
     tx.dropping.delete(queue.id);
+    tx.prunedLanes.delete(queue.id);
     tx.forgetQueue(queue);
     tx.announce({ type: "queue.deleted", at: tx.now, queue: name });
   }

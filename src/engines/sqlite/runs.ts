@@ -11,7 +11,7 @@ import {
   type Stage,
 } from "../../core/run.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
-import { type Body, type EndState, type Headers, isEnd, type NewTask } from "../../core/task.ts";
+import { type Body, type EndState, fromRank, type Headers, isEnd, type NewTask } from "../../core/task.ts";
 import { bodyFrom } from "./body.ts";
 import type { Held, Mover } from "./line.ts";
 import type { Found } from "./place.ts";
@@ -142,7 +142,7 @@ export function plan(tx: Tx, task: Held, said: { result: Body | null; each?: boo
   };
   const at = { stage: run.stage, part: parsePart(run.part) };
   const carried = {
-    priority: 0 - task.rank,
+    priority: fromRank(task.rank).priority,
     ...(headers !== null && { headers: JSON.parse(headers) as Headers }),
   };
   return { ...planOnward(underWay, at, carried, said), run };

@@ -3,8 +3,8 @@ import type { Notice } from "../../engine/engine.ts";
 import { type ClaimRow, heldFrom } from "./held.ts";
 import { sessionGone } from "./claim.ts";
 import { settleRelease } from "./settle.ts";
-import { endOverdue, forgetSession, lapse } from "./sweep.ts";
-import type { Tx } from "./tx.ts";
+import { disownAll, endOverdue, forgetSession, lapse } from "./sweep.ts";
+import { COUNTED, type Tx } from "./tx.ts";
 
 const INSERT_SESSION = `
   INSERT INTO session (id, worker, info, lease, joined_at, beat_at, mixed) VALUES (?, ?, ?, ?, ?, ?, 0)`;
@@ -104,24 +104,34 @@ export function reconcile(tx: Tx, session: number, fences: number[]): { released
   return { released: unknown.length };
 }
 
-const LEASE = `SELECT lease FROM session WHERE id = ?`;
+const LEASE = `SELECT lease, info FROM session WHERE id = ?`;
 const RENUMBER = `UPDATE session SET id = ?, beat_at = ? WHERE id = ?`;
 const RENUMBER_SERVING = `UPDATE serving SET session = ? WHERE session = ?`;
 const RENUMBER_CLAIMS = `UPDATE claim SET session = ? WHERE session = ?`;
 const RENUMBER_NOTICES = `UPDATE notice SET session = ? WHERE session = ?`;
+const RENUMBER_LANES = `
+  UPDATE lane SET state = json_set(state, '$.session', ?)
+  WHERE queue = ? AND json_extract(state, '$.session') = ?`;
+const RENUMBER_OWN = `UPDATE own SET session = ? WHERE queue = ? AND session = ?`;
 
 export function rejoin(
   tx: Tx,
   old: number,
   fences: number[],
 ): { session: number; lease: number; lost: number[] } {
-  const row = tx.get<{ lease: number }>(LEASE, old);
+  const row = tx.get<{ lease: number; info: string }>(LEASE, old);
   if (!row) throw sessionGone(old);
   const session = ++tx.session;
   tx.run(RENUMBER, session, tx.awake, old);
   tx.run(RENUMBER_SERVING, session, old);
   tx.run(RENUMBER_CLAIMS, session, old);
   tx.run(RENUMBER_NOTICES, session, old);
+  for (const name of (JSON.parse(row.info) as WorkerInfo).queues) {
+    const queue = tx.queueNamed(name);
+    if (queue?.lanes !== COUNTED) continue;
+    tx.run(RENUMBER_LANES, session, queue.id, old);
+    tx.run(RENUMBER_OWN, session, queue.id, old);
+  }
   tx.serving.clear();
   const held = new Set(tx.all<ClaimRow>(HELD, session).map(({ fence }) => fence));
   reconcile(tx, session, fences);
@@ -132,12 +142,13 @@ export function leave(tx: Tx, id: number, lost: boolean): { released: number } {
   const session = tx.get<{ worker: string }>(WORKER, id);
   if (!session) return { released: 0 };
   // The session goes first: a worker that stops is no longer one that could take a task over.
-  forgetSession(tx, id);
+  const queues = forgetSession(tx, id);
   const held = tx.all<ClaimRow>(HELD, id);
   for (const row of held) {
     if (lost) lapse(tx, { ...heldFrom(tx, row), session: null });
     else settleRelease(tx, heldFrom(tx, row), true);
   }
+  disownAll(tx, id, queues);
   tx.announce({ type: lost ? "worker.lost" : "worker.left", at: tx.now, worker: session.worker });
   return { released: held.length };
 }

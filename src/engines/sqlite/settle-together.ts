@@ -3,7 +3,7 @@ import type { Body } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
 import { chunks, sized } from "./chunks.ts";
 import { freeGroups, startKeyWindows } from "./end-together.ts";
-import { goOnTogether, turnsOf } from "./go-on-together.ts";
+import { bringsUp, goOnTogether, turnsOf } from "./go-on-together.ts";
 import { GROUPED, KEYED, STEPPED, TOLD } from "./special.ts";
 import { DELETE_STEPS } from "./steps.ts";
 import { isVerified, type Tx } from "./tx.ts";
@@ -33,7 +33,7 @@ export function settleTogether(
   for (const run of runsOf(successes)) endRun(tx, run);
   const rest = successes.filter(({ settled }) => !settled);
   if (tx.hasRuns) return inOrder(successes, rest, settleInTurn(tx, rest, alone));
-  endTogether(tx, unverified(tx, rest));
+  endTogether(tx, usual(tx, rest));
   return successes.map(({ op, settled }) => (settled ? SETTLED : alone(op)));
 }
 
@@ -53,7 +53,7 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
     if (op.verb !== "settle" || op.settlement.kind !== "done") break;
     const { result, adds, each } = op.settlement;
     const place = tx.place(op.id);
-    if (!place || seen.has(place.seq) || each || (adds && adds.length > 0)) break;
+    if (!place || seen.has(place.seq) || each || op.spent !== undefined || (adds && adds.length > 0)) break;
     if (result !== null && isLarger(result, tx.leastPayload)) break;
     seen.add(place.seq);
     successes.push({ op, seq: place.seq, fence: op.fence, result, settled: false });
@@ -186,16 +186,28 @@ const INSERT_DONE = sized(
 );
 const DELETE_CLAIMS = sized(`DELETE FROM claim WHERE task IN (`, () => `?`, `) RETURNING task, special`);
 
-const QUEUES = sized(`SELECT task, queue FROM claim WHERE task IN (`, () => `?`, `)`);
+const CLAIMS = sized(
+  `SELECT task, queue, fence, cancelled, special FROM claim WHERE task IN (`,
+  () => `?`,
+  `)`,
+);
+
+type Claim = [task: number, queue: number, fence: number, cancelled: number, special: number];
 
 /** Those whose end this is; the others wait for a verdict, or are one, and are settled one by one. */
-function unverified(tx: Tx, successes: readonly Success[]): readonly Success[] {
-  if (!tx.hasVerified) return successes;
-  const rows = [...chunks(successes.map(({ seq }) => seq))].flatMap((seqs) =>
-    tx.rows<[task: number, queue: number]>(QUEUES(seqs.length), ...seqs),
-  );
-  const verified = new Set(rows.filter(([, queue]) => isVerified(tx.queueOf(queue))).map(([task]) => task));
-  return successes.filter(({ seq }) => !verified.has(seq));
+function usual(tx: Tx, successes: readonly Success[]): readonly Success[] {
+  if (!tx.hasVerified && !tx.hasLimits) return successes;
+  const claims = new Map<number, Claim>();
+  for (const seqs of chunks(successes.map(({ seq }) => seq)))
+    for (const row of tx.rows<Claim>(CLAIMS(seqs.length), ...seqs)) claims.set(row[0], row);
+  const holds = ({ seq, fence }: Success): boolean => {
+    const claim = claims.get(seq);
+    return claim !== undefined && claim[2] === fence && claim[3] === 0 && !isVerified(tx.queueOf(claim[1]));
+  };
+  const ending = successes.filter(holds);
+  if (ending.length === successes.length) return ending;
+  // Where groups take turns, the order of all ends tells their places: then they are settled in their order too.
+  return ending.filter(({ seq }) => !bringsUp(tx.queueOf(claims.get(seq)![1]), claims.get(seq)![4]));
 }
 
 function endAll(tx: Tx, successes: readonly Success[]): void {
@@ -212,7 +224,12 @@ function endAll(tx: Tx, successes: readonly Success[]): void {
   for (const [, queue, startedAt] of rows) countDone(tx, queue, 1, tx.now - startedAt);
   const having = (bit: number): number[] =>
     claims.filter(([, special]) => special & bit).map(([task]) => task);
-  freeGroups(tx, having(GROUPED));
+  const grouped = new Set(having(GROUPED));
+  if (grouped.size > 0)
+    freeGroups(
+      tx,
+      successes.map(({ seq }) => seq).filter((seq) => grouped.has(seq)),
+    );
   startKeyWindows(tx, having(KEYED));
   for (const seq of having(STEPPED)) tx.run(DELETE_STEPS, seq);
   const settled = new Set(ended);
@@ -226,4 +243,5 @@ function countDone(tx: Tx, id: number, count: number, serviceMs: number): void {
   const flow = tx.flow(queue);
   flow.done += count;
   flow.serviceMs += serviceMs;
+  if (queue.policy.maxConcurrency !== null) tx.hintReady(queue, count);
 }

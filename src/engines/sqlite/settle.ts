@@ -4,6 +4,8 @@ import type { TaskState } from "../../core/task.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
 import { heldTask } from "./held.ts";
+import { holdBack } from "./hold-back.ts";
+import { fillLane } from "./move-lanes.ts";
 import {
   announceTask,
   closeAttempt,
@@ -21,8 +23,15 @@ import { goOn, plan } from "./runs.ts";
 import type { Tx } from "./tx.ts";
 import { askForVerdict, settleVerdict } from "./verify.ts";
 
-export function settle(tx: Tx, id: string, fence: number, settlement: Settlement): { state: TaskState } {
+export function settle(
+  tx: Tx,
+  id: string,
+  fence: number,
+  settlement: Settlement,
+  spent?: number,
+): { state: TaskState } {
   const task = heldTask(tx, id, fence);
+  if (spent !== undefined) task.spent = spent;
   const { ended } = tx.hint;
   const state = settleAs(tx, task, settlement);
   // Whoever settles a task is told its state, and need not be hinted at it. A verdict ends another one.
@@ -38,6 +47,8 @@ function settleAs(tx: Tx, task: Held, settlement: Settlement): TaskState {
       return fail(tx, task, settlement.outcome ?? "failed", settlement.error, settlement.delay);
     case "reject":
       return settleReject(tx, task, settlement);
+    case "hold":
+      return settleHold(tx, task, settlement);
     case "release":
       return settleRelease(tx, task, settlement.started);
     case "park":
@@ -68,6 +79,17 @@ function settleReject(tx: Tx, task: Held, settlement: Settlement & { kind: "reje
   if (task.cancelled) return endCancelled(tx, task);
   closeAttempt(tx, task, "rejected", settlement.error);
   return die(tx, task, settlement.error);
+}
+
+function settleHold(tx: Tx, task: Held, { error, delay }: Settlement & { kind: "hold" }): TaskState {
+  if (task.cancelled) return endCancelled(tx, task);
+  const { queue, groupKey, worker } = task;
+  closeAttempt(tx, task, "limited", error);
+  announceTask(tx, "task.released", task, { worker, detail: `${error.name}: ${error.message}` });
+  holdBack(tx, task, delay);
+  const state = comeBack(tx, task, 0);
+  if (groupKey !== null) fillLane(tx, queue, groupKey);
+  return state;
 }
 
 export function settleRelease(tx: Tx, task: Held, started: boolean): TaskState {

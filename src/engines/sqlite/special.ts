@@ -6,7 +6,7 @@ export const STEPPED = 8;
 export const OF_RUN = 16;
 const HAS_STEPS = `EXISTS (SELECT 1 FROM step WHERE step.task = task.seq)`;
 const HAS_RUN = `EXISTS (SELECT 1 FROM run_part WHERE run_part.task = task.seq)`;
-export const SPECIAL = `(coalesce(expires_at, max_attempts, content_type, headers) IS NOT NULL) * ${TOLD}
+export const SPECIAL = `(coalesce(expires_at, max_attempts, content_type, headers, cost) IS NOT NULL) * ${TOLD}
   + (group_key IS NOT NULL) * ${GROUPED} + (idempotency_key IS NOT NULL) * ${KEYED} + ${HAS_STEPS} * ${STEPPED} + ${HAS_RUN} * ${OF_RUN}`;
 /** Of a new task that has neither group nor key nor a time to live, and is of no run. */
 export const SPECIAL_OF_NEW = `(coalesce(max_attempts, content_type, headers) IS NOT NULL) * ${TOLD}`;

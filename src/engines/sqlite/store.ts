@@ -49,7 +49,7 @@ const HANDLERS: Handlers = {
   publish: (tx, op) => publish(tx, op.message),
   add: (tx, op) => add(tx, op.tasks),
   claim,
-  settle: (tx, op) => settle(tx, op.id, op.fence, op.settlement),
+  settle: (tx, op) => settle(tx, op.id, op.fence, op.settlement, op.spent),
   extend: (tx, op) => extend(tx, op.id, op.fence, op.lease),
   progress: (tx, op) => progress(tx, op.id, op.fence, op.value, op.note),
   step: (tx, op) => step(tx, op.id, op.fence, op.name, op.value),

@@ -2,10 +2,13 @@ import { lostError, timeoutError } from "../../core/lapse.ts";
 import { isEnd } from "../../core/task.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { type ClaimRow, heldFrom } from "./held.ts";
-import { end, enter, fail, type Held, type Mover, openKept } from "./line.ts";
+import { openGates } from "./gates.ts";
+import { fillLane } from "./move-lanes.ts";
+import { end, enter, fail, type Held, type Mover } from "./line.ts";
 import { findBySeq, stateOf, takeOut } from "./place.ts";
+import { disown, openKept } from "./ready.ts";
 import { keepStep } from "./steps.ts";
-import type { Queue, Tx } from "./tx.ts";
+import { COUNTED, type Queue, type Tx } from "./tx.ts";
 
 /** The earliest of everything that time brings. Times of `hand` and `session` are awake, the others the calendar's. */
 export interface Horizon {
@@ -14,6 +17,8 @@ export interface Horizon {
   due: number | null;
   kept: number | null;
   ttl: number | null;
+  /** Of lanes and gates. */
+  wake: number | null;
 }
 
 // Each is the first entry of an index, but for the sessions: they are few, and their rows change at every beat.
@@ -24,23 +29,35 @@ const HORIZON = `
     (SELECT min(due) FROM scheduled) AS due,
     (SELECT min(until) FROM kept) AS kept,
     (SELECT min(expires_at) FROM ttl) AS ttl`;
+const WAKE = `
+  SELECT
+    (SELECT min(at) FROM wake) AS lane,
+    (SELECT min(wake_at) FROM gate) AS gate`;
 
 export function horizon(tx: Tx): Horizon {
-  return tx.get<Horizon>(HORIZON)!;
+  const first = tx.get<Horizon>(HORIZON)!;
+  first.wake = tx.hasLimits ? firstWake(tx) : null;
+  return first;
+}
+
+function firstWake(tx: Tx): number | null {
+  const { lane, gate } = tx.get<{ lane: number | null; gate: number | null }>(WAKE)!;
+  return lane === null || gate === null ? (lane ?? gate) : Math.min(lane, gate);
 }
 
 export function sweepIsDue(tx: Tx): boolean {
   return !tx.swept && !isAhead(tx, horizon(tx));
 }
 
-function isAhead(tx: Tx, { session, hand, due, kept, ttl }: Horizon): boolean {
+function isAhead(tx: Tx, { session, hand, due, kept, ttl, wake }: Horizon): boolean {
   const { now, awake } = tx;
   return (
     (session === null || session > awake) &&
     (hand === null || hand > awake) &&
     (due === null || due > now) &&
     (kept === null || kept > now) &&
-    (ttl === null || ttl > now)
+    (ttl === null || ttl > now) &&
+    (wake === null || wake > now)
   );
 }
 
@@ -54,6 +71,10 @@ export function sweep(tx: Tx): void {
   lapseHandClaims(tx);
   promoteDue(tx);
   openAllKept(tx);
+  if (tx.hasLimits) {
+    fillDueLanes(tx);
+    openGates(tx);
+  }
   expire(tx);
 }
 
@@ -73,7 +94,7 @@ function lapseSessions(tx: Tx): void {
     const lost = tx.all<ClaimRow>(LOST, session.id, tx.awake - session.beat_at, BOUNDS.sweep);
     for (const row of lost) lapse(tx, heldFrom(tx, row));
     if (tx.get(HOLDS, session.id)) continue;
-    forgetSession(tx, session.id);
+    disownAll(tx, session.id, forgetSession(tx, session.id));
     tx.announce({ type: "worker.lost", at: tx.now, worker: session.worker });
   }
 }
@@ -83,12 +104,22 @@ const DELETE_SERVING = `DELETE FROM serving WHERE queue = ? AND session = ?`;
 const DELETE_NOTICES = `DELETE FROM notice WHERE session = ?`;
 const INFO = `SELECT info FROM session WHERE id = ?`;
 
-export function forgetSession(tx: Tx, id: number): void {
+/** Answers the queues that its worker served. */
+export function forgetSession(tx: Tx, id: number): string[] {
   const { queues } = JSON.parse(tx.get<{ info: string }>(INFO, id)!.info) as { queues: string[] };
   for (const queue of queues) tx.run(DELETE_SERVING, queue, id);
   tx.run(DELETE_SESSION, id);
   tx.run(DELETE_NOTICES, id);
   tx.serving.clear();
+  return queues;
+}
+
+/** What was kept for a worker that is gone is anybody's now. */
+export function disownAll(tx: Tx, session: number, queues: readonly string[]): void {
+  for (const name of new Set(queues)) {
+    const queue = tx.queueNamed(name);
+    if (queue?.lanes === COUNTED) disown(tx, queue, session);
+  }
 }
 
 const INSERT_NOTICE = `INSERT INTO notice (session, kind, task, created_at, fence) VALUES (?, ?, ?, ?, ?)`;
@@ -153,7 +184,8 @@ function promoteDue(tx: Tx): void {
     if (row.signal !== null) keepStep(tx, row.task, "lapsed", row.signal, null);
     const task = promoted(queue, row);
     // A delayed task joins its group when it is due: behind those that are there by then.
-    if (task.groupKey !== null && !task.holdsGroup) {
+    const isNew = task.failures === 0 && row.signal === null;
+    if (task.groupKey !== null && !task.holdsGroup && isNew) {
       task.pos = ++tx.seq;
       tx.run(MOVE, task.pos, task.seq);
     }
@@ -191,6 +223,16 @@ function openAllKept(tx: Tx): void {
   for (const row of tx.all<KeptRow>(KEPT_LONG_ENOUGH, tx.now, BOUNDS.sweep)) {
     openKept(tx, tx.queueOf(row.queue), row.rank, row.pos);
   }
+}
+
+const DUE_LANES = `
+  SELECT wake.queue, group_key FROM wake CROSS JOIN queue ON queue.id = wake.queue
+  WHERE at <= ? ORDER BY at, queue.name, group_key LIMIT 0 + ?`;
+
+/** More of them may start. */
+function fillDueLanes(tx: Tx): void {
+  const due = tx.all<{ queue: number; group_key: string }>(DUE_LANES, tx.now, BOUNDS.sweep);
+  for (const { queue, group_key: key } of due) fillLane(tx, tx.queueOf(queue), key);
 }
 
 const OUTLIVED = `SELECT task FROM ttl WHERE expires_at <= ? ORDER BY expires_at, task LIMIT 0 + ?`;

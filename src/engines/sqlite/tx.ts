@@ -2,7 +2,7 @@ import { type Flow, noFlow } from "../../core/flow.ts";
 import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime } from "../../core/engine-time.ts";
 import type { DibsEvent } from "../../core/events.ts";
-import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import { isGated, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
 import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
 import { type DepthByState, NO_DEPTH, type TaskState } from "../../core/task.ts";
@@ -22,7 +22,27 @@ export interface Queue {
   declared: string | null;
   paused: boolean;
   createdAt: number;
+  lanes: Lanes;
+  /** It has a row in `gate`. */
+  gate: boolean;
+  /** Not everything that is ready may start, or more comes up when it does: a claim has to look closer. */
+  limited: boolean;
 }
+
+/** A worker, by the number of its session. */
+export interface Server {
+  id: number;
+  worker: string;
+}
+
+/** How much the lanes of a queue say. */
+export type Lanes = typeof HEADS | typeof LOOSE | typeof COUNTED;
+/** A lane is a head, and goes with it: groups are an order and no more. */
+export const HEADS = 0;
+/** Some may have no head, because somebody's limit was met. */
+export const LOOSE = 1;
+/** Groups are more than an order, or were: how many hold each lane is counted, and who of them stands in line. */
+export const COUNTED = 2;
 
 const READ_STORE = `SELECT * FROM store`;
 const WRITE_STORE = `
@@ -30,6 +50,7 @@ const WRITE_STORE = `
     seq = ?, fence = ?, session = ?, event = ?, revision = ?, listeners = ?`;
 const READ_QUEUES = `SELECT * FROM queue ORDER BY id`;
 const INSERT_QUEUE = `INSERT INTO queue (name, named, paused, created_at) VALUES (?, '{}', 0, ?) RETURNING id`;
+const UPDATE_QUEUE = `UPDATE queue SET named = ?, declared = ?, paused = ?, lanes = ?, gate = ? WHERE id = ?`;
 const INSERT_DEPTH = `INSERT INTO depth (queue) VALUES (?)`;
 const ADD_DEPTH = `
   UPDATE depth SET ready = ready + ?, waiting = waiting + ?, scheduled = scheduled + ?, claimed = claimed + ?,
@@ -37,6 +58,7 @@ const ADD_DEPTH = `
   WHERE queue = ?`;
 const READ_DEPTH = `
   SELECT ready, waiting, scheduled, claimed, parked, verifying, done, dead, cancelled, expired FROM depth WHERE queue = ?`;
+const READ_CLAIMED = `SELECT claimed FROM depth WHERE queue = ?`;
 const ADD_FLOW = `
   INSERT INTO flow (queue, slot, added, claimed, done, failed, wait_ms, service_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (queue, slot) DO UPDATE SET
@@ -71,8 +93,8 @@ export class Tx extends Statements {
   readonly topics = new Topics();
   /** Nothing that time brings is left to be done at this moment: see sweep.ts. */
   swept = false;
-  /** Live workers by queue, while nobody joins, leaves or beats: see line.ts. */
-  readonly serving = new Map<string, string[]>();
+  /** Live workers by queue, while nobody joins, leaves or beats: see ready.ts. */
+  readonly serving = new Map<string, Server[]>();
   /** What the lists of stages say. */
   readonly stages = new StageLists();
   /** How a task is cancelled that has not ended; set by the store, for runs and tasks end each other. */
@@ -81,11 +103,14 @@ export class Tx extends Statements {
   readonly lostRuns: RunRow[] = [];
   /** The queues that are being dropped, and how far: see queues.ts. */
   readonly dropping = new Map<number, number>();
+  /** How far the lanes of a queue were looked through for what nobody needs: see prune-lanes.ts. */
+  readonly prunedLanes = new Map<number, string>();
   #stored: StoreRow | undefined;
   #revision = -1;
   #leastPayload: number | undefined;
   #hasRuns: boolean | undefined;
   #hasVerified: boolean | undefined;
+  #hasLimits: boolean | undefined;
   readonly #byName = new Map<string, Queue>();
   readonly #byId = new Map<number, Queue>();
   readonly #depths = new Map<Queue, DepthByState>();
@@ -256,12 +281,30 @@ export class Tx extends Statements {
       declared: null,
       paused: false,
       createdAt: this.now,
+      lanes: HEADS,
+      gate: false,
+      limited: false,
     };
     this.#byName.set(name, queue);
     this.#byId.set(id, queue);
     this.queuesChanged();
     this.announce({ type: "queue.created", at: this.now, queue: name });
     return queue;
+  }
+
+  /** What is said of it has changed. */
+  storeQueue(queue: Queue): void {
+    queue.limited = isLimited(queue);
+    this.run(
+      UPDATE_QUEUE,
+      JSON.stringify(queue.named),
+      queue.declared,
+      queue.paused ? 1 : 0,
+      queue.lanes,
+      queue.gate ? 1 : 0,
+      queue.id,
+    );
+    this.queuesChanged();
   }
 
   forgetQueue(queue: Queue): void {
@@ -277,6 +320,7 @@ export class Tx extends Statements {
     this.#revision++;
     this.#leastPayload = undefined;
     this.#hasVerified = undefined;
+    this.#hasLimits = undefined;
   }
 
   policy(name: string): QueuePolicy {
@@ -295,9 +339,16 @@ export class Tx extends Statements {
     return this.#hasVerified;
   }
 
+  /** Some lanes or gates may open by themselves: where there are none, nobody need ask. */
+  get hasLimits(): boolean {
+    this.#hasLimits ??= [...this.queues].some(({ limited, lanes }) => limited || lanes !== HEADS);
+    return this.#hasLimits;
+  }
+
   #readQueues(revision: number): void {
     this.#leastPayload = undefined;
     this.#hasVerified = undefined;
+    this.#hasLimits = undefined;
     this.#byName.clear();
     this.#byId.clear();
     for (const row of this.all<QueueRow>(READ_QUEUES)) {
@@ -310,7 +361,11 @@ export class Tx extends Statements {
         declared: row.declared,
         paused: row.paused === 1,
         createdAt: row.created_at,
+        lanes: row.lanes,
+        gate: row.gate === 1,
+        limited: false,
       };
+      queue.limited = isLimited(queue);
       this.#byName.set(queue.name, queue);
       this.#byId.set(queue.id, queue);
     }
@@ -340,6 +395,12 @@ export class Tx extends Statements {
   depth(queue: Queue): DepthByState {
     this.flush();
     return this.get<DepthByState>(READ_DEPTH, queue.id)!;
+  }
+
+  /** How many of it are claimed now. */
+  claimedOf(queue: Queue): number {
+    const { claimed } = this.get<{ claimed: number }>(READ_CLAIMED, queue.id)!;
+    return claimed + (this.#depths.get(queue)?.claimed ?? 0);
   }
 
   /** Brings the counters of this transaction so far into their tables. */
@@ -374,10 +435,19 @@ export class Tx extends Statements {
     ready[queue.name] = (Object.hasOwn(ready, queue.name) ? ready[queue.name]! : 0) + count;
   }
 
+  /** Something is due at `at` that was not before. */
+  hintDue(at: number): void {
+    this.hint.due = Math.min(this.hint.due ?? Number.POSITIVE_INFINITY, at - this.now);
+  }
+
   /** Written only while somebody listens. */
   announce(event: DibsEvent): void {
     if (this.listeners > 0) this.run(INSERT_EVENT, ++this.event, JSON.stringify(event));
   }
+}
+
+function isLimited({ lanes, gate, policy }: Queue): boolean {
+  return lanes === COUNTED || gate || isGated(policy);
 }
 
 /** A success of it waits for a verdict, or is one. */
@@ -410,4 +480,6 @@ interface QueueRow {
   declared: string | null;
   paused: number;
   created_at: number;
+  lanes: Lanes;
+  gate: number;
 }

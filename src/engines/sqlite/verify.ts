@@ -11,9 +11,11 @@ import {
   dropVerifying,
   endCancelled,
   endDone,
+  freeGroup,
   type Held,
   type Mover,
   refuse,
+  willStepAside,
 } from "./line.ts";
 import { fanOut } from "./publish.ts";
 import { goOn, placeOf, plan } from "./runs.ts";
@@ -21,8 +23,8 @@ import { SPECIAL } from "./special.ts";
 import type { Tx } from "./tx.ts";
 
 const INSERT = `
-  INSERT INTO verifying (task, queue, failures, special, fence, started_at, worker, adds, each, result)
-  SELECT seq, queue, ?, ${SPECIAL}, ?, ?, ?, ?, ?, ? FROM task WHERE seq = ?`;
+  INSERT INTO verifying (task, queue, failures, special, fence, started_at, worker, adds, each, holds_group, result)
+  SELECT seq, queue, ?, ${SPECIAL}, ?, ?, ?, ?, ?, ?, ? FROM task WHERE seq = ?`;
 
 /** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group. */
 export function askForVerdict(
@@ -47,9 +49,11 @@ export function insertVerifying(
 ): void {
   const { seq, failures, fence, startedAt, worker } = task;
   const kept = adds.length > 0 ? encodeAdds(adds) : null;
-  tx.run(INSERT, failures, fence, startedAt, worker, kept, each ? 1 : 0, result, seq);
+  const holds = task.holdsGroup && !willStepAside(task);
+  tx.run(INSERT, failures, fence, startedAt, worker, kept, each ? 1 : 0, holds ? 1 : 0, result, seq);
   tx.count(task.queue, "verifying", 1);
   announceTask(tx, "task.verifying", task, { worker });
+  if (willStepAside(task)) freeGroup(tx, task.queue, task.groupKey!);
   add(tx, [verificationTask(task.queue.name, { id: tx.id(task.createdAt, seq), fence })]);
 }
 

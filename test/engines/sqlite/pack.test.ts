@@ -33,6 +33,17 @@ const op: fc.Arbitrary<Op> = fc.oneof(
   ),
   settled(fc.record({ kind: fc.constant("release" as const), started: fc.boolean() })),
   fc.record({
+    verb: fc.constant("settle" as const),
+    id: fc.uuid(),
+    fence: fc.nat(),
+    settlement: fc.constant({ kind: "done" as const, result: null }),
+    spent: fc.nat(),
+  }),
+  fc.record({
+    verb: fc.constant("add" as const),
+    tasks: fc.tuple(fc.record({ queue, data: body, cost: fc.nat(), urgent: fc.boolean() })),
+  }),
+  fc.record({
     verb: fc.constant("claim" as const),
     queues: fc.array(queue),
     max: fc.nat(),
@@ -42,7 +53,7 @@ const op: fc.Arbitrary<Op> = fc.oneof(
 );
 
 const refused = fc.constant<Outcome>({ refused: { code: "CLAIM_LOST", message: "gone" } });
-const claimed = fc.record({
+const fields = {
   id: fc.uuid(),
   fence: fc.nat(),
   queue,
@@ -54,7 +65,8 @@ const claimed = fc.record({
   priority: fc.constantFrom(0, 5),
   groupKey: fc.constantFrom(null, "g"),
   createdAt: fc.nat(),
-});
+};
+const claimed = fc.oneof(fc.record(fields), fc.record({ ...fields, cost: fc.nat() }));
 
 /** An outcome such as the operation could have. */
 function outcomeOf(of: Op): fc.Arbitrary<Outcome> {

@@ -14,11 +14,15 @@ const SMALL = new Set([
   "store",
   "subscription",
   "document",
+  "gate",
 ]);
 
 /** Those that may walk over a table that is not small, and why. */
 const EXCEPTIONS: [sql: RegExp, reason: string][] = [
-  [/FROM claim\b.*session/s, "the claims in flight are few, and an index by session would slow every claim"],
+  [
+    /(FROM|UPDATE) claim\b.*session/s,
+    "the claims in flight are few, and an index by session would slow every claim",
+  ],
   [/FROM claim WHERE queue = \? AND task > \?/, "a page of the claims in flight"],
   [
     /INDEXED BY scheduled_due/,
@@ -31,6 +35,13 @@ const EXCEPTIONS: [sql: RegExp, reason: string][] = [
   ],
   [/run\.state IS NULL AND task\.queue/, "a move looks at all runs, once"],
   [/run_part CROSS JOIN dead/, "the dead parts of one run, in their order, when somebody asks for its end"],
+  [
+    /FROM own WHERE queue = \? AND \(rank, pos\)/,
+    "a page of what is kept for single workers, in the order of all",
+  ],
+  [/UNION ALL.*coalesce\(task\.pos, task\.seq\) <=/s, "purge looks at when each came, and removes it"],
+  [/ORDER BY at, queue\.name/, "lanes that wake at the same moment, in the order of their names"],
+  [/DELETE FROM wake WHERE queue = \?/, "drop looks for what wakes the lanes of a queue, once"],
   [/FROM task WHERE seq > \?/, "drop walks over the tasks a bounded number at a time"],
 ];
 

@@ -9,6 +9,8 @@ test.each([
   { what: "of every kind", claimAndSettle },
   { what: "of several priorities", claimAndSettle: claimAndSettleByPriority },
   { what: "whose fences were exchanged", claimAndSettle: claimAndExchange },
+  { what: "of groups that take turns", claimAndSettle: claimAndSettleTurns },
+  { what: "of groups that take turns, one of them cancelled,", claimAndSettle: claimAndCancelTurns },
 ])("successes $what settled together come to the same as one by one", ({ claimAndSettle }) => {
   const reading = now();
   const [together, oneByOne] = [false, true].map((listening) => {
@@ -78,6 +80,26 @@ function claimAndSettleByPriority(run: (...ops: Op[]) => unknown[]): Op<"settle"
     fence,
     settlement: { kind: "done", result: null },
   }));
+}
+
+/** Of several groups with more waiting, in another order than they were claimed in; some are of no group. */
+function claimAndSettleTurns(run: (...ops: Op[]) => unknown[]): Op<"settle">[] {
+  const groups = { concurrency: 4, rateLimit: [], fair: true, weight: { g1: 2 }, sticky: false };
+  run({ verb: "declare", queue: QUEUE, policy: { groups, maxConcurrency: 70 } });
+  const tasks = Array.from({ length: 200 }, (_, i) => newTask(i % 9 === 0 ? {} : { groupKey: `g${i % 17}` }));
+  run({ verb: "add", tasks }, { verb: "add", tasks: [newTask({ queue: OTHER, groupKey: "o" })] });
+  const [claimed] = run({ verb: "claim", queues: [QUEUE, OTHER], max: 90, worker: "w" }) as [
+    { ok: { tasks: { id: string; fence: number }[] } },
+  ];
+  return claimed.ok.tasks
+    .toSorted((a, b) => (a.fence % 7) - (b.fence % 7))
+    .map(({ id, fence }) => ({ verb: "settle", id, fence, settlement: { kind: "done", result: null } }));
+}
+
+function claimAndCancelTurns(run: (...ops: Op[]) => unknown[]): Op<"settle">[] {
+  const settlements = claimAndSettleTurns(run);
+  run({ verb: "cancel", id: settlements[20]!.id });
+  return settlements;
 }
 
 function claimAndExchange(run: (...ops: Op[]) => unknown[]): Op<"settle">[] {

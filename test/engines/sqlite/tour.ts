@@ -1,4 +1,5 @@
 import type { Reading } from "../../../src/core/clock.ts";
+import { DEFAULT_POLICY } from "../../../src/core/policy.ts";
 import { END_STATES, PENDING_STATES } from "../../../src/core/task.ts";
 import type { Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
 import type { SqliteStore } from "../../../src/engines/sqlite/store.ts";
@@ -131,6 +132,7 @@ export function tour(store: SqliteStore): void {
   ask({ verb: "unsubscribe", pattern: "t.*", group: "b" });
   ask({ verb: "drop", queue: "t/a", limit: 10_000 });
   runs(ask, (ops) => void store.run(ops, reading));
+  limits(ask, pass);
   ask({ verb: "leave", session: ask({ verb: "join", worker: worker("z"), lease: 1_000 }).session });
   ask({ verb: "drop", queue: QUEUE, limit: 10_000 });
 }
@@ -166,6 +168,64 @@ function runs(
   ask({ verb: "documents", kind: "k" });
   ask({ verb: "purge", queue: "p/c", limit: 2 });
   ask({ verb: "drop", queue: "p/a", limit: 10_000 });
+}
+
+/** A queue with limits to all that can be limited, and then with none. */
+function limits(ask: <V extends VerbName>(op: Op<V>) => Verbs[V]["out"], pass: (ms: number) => void): void {
+  const queue = "limited";
+  const hour = { per: 3_600_000, pace: false };
+  const tokens = { max: 100, ...hour, unit: "tokens" };
+  const { session } = ask({ verb: "join", worker: { ...worker("s"), queues: [queue] }, lease: 86_400_000 });
+  const claim = (max: number, more: Partial<Op<"claim">> = {}) =>
+    ask({ verb: "claim", queues: [queue], max, worker: "s", session, ...more }).tasks;
+  const settle = (task: { id: string; fence: number }, settlement: Op<"settle">["settlement"]) =>
+    ask({ verb: "settle", ...ref(task), settlement, spent: 1 });
+  const hold = { kind: "hold", error: ERROR, delay: 1_000 } as const;
+  const add = (fields: Partial<Op<"add">["tasks"][number]>) =>
+    ask({ verb: "add", tasks: Array.from({ length: 6 }, () => newTask({ queue, ...fields })) });
+
+  add({ groupKey: "early" });
+  settle(claim(1)[0]!, hold);
+  ask({
+    verb: "declare",
+    queue,
+    policy: {
+      maxConcurrency: 50,
+      rateLimit: [tokens, { max: 90, ...hour, unit: null }],
+      groups: { concurrency: 3, rateLimit: [tokens], fair: true, weight: { a: 2 }, sticky: true },
+    },
+  });
+  for (const groupKey of ["a", "b", "c"]) add({ groupKey, cost: 2 });
+  add({ ttl: 100 });
+  add({ urgent: true });
+  const [first, second, third, ...others] = claim(12);
+  settle(first!, { kind: "fail", error: ERROR, delay: 0 });
+  settle(second!, hold);
+  settle(third!, { kind: "fail", error: ERROR, delay: 500 });
+  const { session: again } = ask({ verb: "rejoin", session, fences: others.map(({ fence }) => fence) });
+  ask({ verb: "list", queue, state: "ready", limit: 2 });
+  ask({ verb: "stats", queue });
+  ask({ verb: "claim", queues: [queue], max: 1, worker: "t" });
+  for (const { id } of add({ groupKey: "d" })) {
+    ask({ verb: "signal", id, name: "go", value: null });
+    ask({ verb: "cancel", id });
+  }
+  pass(2_000);
+  ask({ verb: "tend" });
+  claim(100, { session: again });
+  ask({ verb: "declare", queue, policy: { window: { hours: "22:00-06:00", tz: "UTC" } } });
+  claim(100, { session: again });
+  pass(43_200_000);
+  claim(100, { session: again });
+  ask({ verb: "tend" });
+  ask({ verb: "purge", queue, limit: 3 });
+  ask({ verb: "leave", session: again });
+  ask({ verb: "prune", limit: 10 });
+  const { groups, rateLimit, maxConcurrency, window } = DEFAULT_POLICY;
+  ask({ verb: "declare", queue, policy: { groups, rateLimit, maxConcurrency, window } });
+  ask({ verb: "purge", queue, limit: 1_000 });
+  ask({ verb: "prune", limit: 10 });
+  ask({ verb: "drop", queue, limit: 1_000 });
 }
 
 function ref({ id, fence }: { id: string; fence: number }): { id: string; fence: number } {

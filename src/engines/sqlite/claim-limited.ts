@@ -1,0 +1,114 @@
+import { governsGroups } from "../../core/policy.ts";
+import { roomFor } from "../../core/rate.ts";
+import type { ClaimOutcome, ClaimRequest } from "../../engine/engine.ts";
+import {
+  allowanceOf,
+  countStart,
+  type Gate,
+  gateOf,
+  isAnyReady,
+  opensFor,
+  saveGate,
+  wakeGate,
+} from "./gates.ts";
+import { type Line, type LineRow, lookAtLine, type Special, specialsOf } from "./in-line.ts";
+import { comeUp, type Started } from "./move-lanes.ts";
+import { isOutlived } from "./line.ts";
+import { takeLine, type Terms } from "./take.ts";
+import { COUNTED, type Queue, type Tx } from "./tx.ts";
+
+/** Claims of a queue that has limits. */
+
+/** Up to `count` tasks, in the queue's order, as far as its limits go. */
+export function takeLimited(
+  tx: Tx,
+  request: ClaimRequest,
+  terms: Terms,
+  count: number,
+  outcome: ClaimOutcome,
+): void {
+  const { queue } = terms;
+  const gate = gateOf(tx, queue);
+  const { room: allowed, urgentOnly, until } = allowanceOf(tx, gate);
+  if (until !== null && isAnyReady(tx, queue)) wakeGate(tx, gate, until);
+  let room = Math.min(count, allowed);
+  while (room > 0) {
+    const line = lookWithin(tx, gate, request, room, urgentOnly);
+    outcome.passed ||= line.passed;
+    const { rows, specials } = line;
+    if (rows.length === 0) break;
+    takeLine(tx, terms, line, specials, outcome);
+    if (queue.lanes === COUNTED) comeUp(tx, queue, terms.session, startedOf(tx, rows, specials));
+    room -= rows.length;
+    // Where groups have so many in line and no more, others have come up behind those that were taken.
+    if (!governsGroups(queue.policy)) break;
+  }
+  saveGate(tx, gate);
+}
+
+function startedOf(tx: Tx, rows: readonly LineRow[], specials: readonly Special[]): Started[] {
+  return rows.flatMap((row, i) => {
+    const { group_key: key, cost, expires_at: expiresAt } = specials[i]!;
+    return key === null || isOutlived(tx, expiresAt) ? [] : [{ seq: row[2], key, cost: cost ?? 1 }];
+  });
+}
+
+interface LineWithin extends Line {
+  specials: Special[];
+}
+
+/** What stands in line now, as far as the rates of the queue let it start; that counts. */
+function lookWithin(
+  tx: Tx,
+  gate: Gate,
+  request: ClaimRequest,
+  room: number,
+  urgentOnly: boolean,
+): LineWithin {
+  const { queue } = gate;
+  const { rateLimit } = queue.policy;
+  // One more than may start: whether it waits for that is to be known.
+  const most = Math.min(room, roomFor(rateLimit, gate.meter, tx.now) + 1);
+  const first = look(tx, queue, request, most, urgentOnly);
+  // What is past its time does not start, and leaves its place to others.
+  const isCut = most < room && first.specials.some((special) => isOutlived(tx, special.expires_at));
+  const line = isCut ? look(tx, queue, request, room, urgentOnly) : first;
+  const count = countWithin(tx, gate, line);
+  return { ...line, rows: line.rows.slice(0, count), specials: line.specials.slice(0, count) };
+}
+
+function look(tx: Tx, queue: Queue, request: ClaimRequest, most: number, urgentOnly: boolean): LineWithin {
+  const line = lookAtLine(tx, queue, request, most, urgentOnly);
+  return { ...line, specials: specialsOf(tx, line.rows) };
+}
+
+/** How many of the first may start by the rates of their queue. */
+function countWithin(tx: Tx, gate: Gate, { rows, specials }: LineWithin): number {
+  if (gate.queue.policy.rateLimit.length === 0 && gate.meter.length === 0) return rows.length;
+  for (const [index, { expires_at: expiresAt, cost }] of specials.entries()) {
+    if (isOutlived(tx, expiresAt)) continue;
+    const at = opensFor(tx, gate, cost ?? 1);
+    if (at > tx.now) {
+      wakeGate(tx, gate, at);
+      return index;
+    }
+    countStart(tx, gate, cost ?? 1);
+  }
+  return rows.length;
+}
+
+/** Undefined where a claim would take something, or leave word when to look again. */
+export function lookAtLimited(tx: Tx, queue: Queue, request: ClaimRequest): { passed: boolean } | undefined {
+  const gate = gateOf(tx, queue);
+  const { room, urgentOnly, until } = allowanceOf(tx, gate);
+  if (until !== null && gate.wakeAt !== until && isAnyReady(tx, queue)) return undefined;
+  if (room === 0) return { passed: false };
+  const { specials, passed } = look(tx, queue, request, 1, urgentOnly);
+  return specials.every((first) => isAwaited(tx, gate, first)) ? { passed } : undefined;
+}
+
+/** It may not start yet, and somebody will look when it may. */
+function isAwaited(tx: Tx, gate: Gate, { expires_at: expiresAt, cost }: Special): boolean {
+  const at = opensFor(tx, gate, cost ?? 1);
+  return !isOutlived(tx, expiresAt) && at > tx.now && at === gate.wakeAt;
+}

@@ -1,0 +1,145 @@
+import { correct, type Meter, opensAt, spend } from "../../core/rate.ts";
+import { openingAt } from "../../core/window.ts";
+import type { Queue, Tx } from "./tx.ts";
+
+/** How many of a queue's line may start. */
+export interface Gate {
+  queue: Queue;
+  meter: Meter;
+  /** Nothing starts before: somebody met a limit of somebody else's. */
+  heldUntil: number;
+  /** When somebody has to look whether more may start; null: other things will tell. */
+  wakeAt: number | null;
+  row: GateRow;
+}
+
+interface GateRow {
+  meter: string | null;
+  held_until: number | null;
+  wake_at: number | null;
+}
+
+const NO_GATE: GateRow = { meter: null, held_until: null, wake_at: null };
+const GATE = `SELECT meter, held_until, wake_at FROM gate WHERE queue = ?`;
+const SAVE_GATE = `INSERT OR REPLACE INTO gate (queue, meter, held_until, wake_at) VALUES (?, ?, ?, ?)`;
+
+export function gateOf(tx: Tx, queue: Queue): Gate {
+  const row = queue.gate ? tx.get<GateRow>(GATE, queue.id)! : NO_GATE;
+  const { meter, held_until: heldUntil, wake_at: wakeAt } = row;
+  return {
+    queue,
+    meter: meter === null ? [] : (JSON.parse(meter) as Meter),
+    heldUntil: heldUntil ?? 0,
+    wakeAt,
+    row,
+  };
+}
+
+export function saveGate(tx: Tx, { queue, meter, heldUntil, wakeAt, row }: Gate): void {
+  const text = meter.length === 0 ? null : JSON.stringify(meter);
+  const held = heldUntil > tx.now ? heldUntil : null;
+  if (row.meter === text && row.held_until === held && row.wake_at === wakeAt) return;
+  tx.run(SAVE_GATE, queue.id, text, held, wakeAt);
+  if (queue.gate) return;
+  queue.gate = true;
+  tx.storeQueue(queue);
+}
+
+/** Somebody has to look again then: the keeper of this process is told. */
+export function wakeGate(tx: Tx, gate: Gate, at: number): void {
+  if (gate.wakeAt === at) return;
+  gate.wakeAt = at;
+  tx.hintDue(at);
+}
+
+/** For `delay` none of the queue starts. */
+export function holdGate(tx: Tx, queue: Queue, delay: number): void {
+  const gate = gateOf(tx, queue);
+  gate.heldUntil = Math.max(gate.heldUntil, tx.now + delay);
+  saveGate(tx, gate);
+}
+
+/** What may be taken of a queue's line at this moment. */
+export interface Allowance {
+  /** Claims that its concurrency leaves room for. */
+  room: number;
+  urgentOnly: boolean;
+  /** When that changes by itself; null: it does not. */
+  until: number | null;
+}
+
+export function allowanceOf(tx: Tx, { queue, heldUntil }: Gate): Allowance {
+  const { maxConcurrency, window } = queue.policy;
+  if (heldUntil > tx.now) return { room: 0, urgentOnly: false, until: heldUntil };
+  const room =
+    maxConcurrency === null ? Number.POSITIVE_INFINITY : Math.max(0, maxConcurrency - tx.claimedOf(queue));
+  const opening = window && openingAt(window, tx.now);
+  const isClosed = opening !== null && !opening.open;
+  return { room, urgentOnly: isClosed, until: isClosed ? opening.until : null };
+}
+
+/** From when on it may start by the rates of its queue. */
+export function opensFor(tx: Tx, { queue, meter }: Gate, cost: number): number {
+  return opensAt(queue.policy.rateLimit, meter, cost, tx.now);
+}
+
+export function countStart(tx: Tx, gate: Gate, cost: number): void {
+  gate.meter = spend(gate.queue.policy.rateLimit, gate.meter, cost, tx.now);
+}
+
+export interface Charge {
+  cost: number;
+  spent: number;
+  startedAt: number;
+}
+
+/** What an attempt really cost is known now. */
+export function correctGate(tx: Tx, queue: Queue, charge: Charge): void {
+  const { rateLimit } = queue.policy;
+  const gate = gateOf(tx, queue);
+  gate.meter = correct(rateLimit, gate.meter, charge, tx.now);
+  saveGate(tx, gate);
+  // There may be room for another one now.
+  if (charge.spent < charge.cost && rateLimit.some(({ unit }) => unit !== null)) tx.hintReady(queue);
+}
+
+const READY = [
+  `SELECT 1 FROM ready WHERE queue = ? LIMIT 1`,
+  `SELECT 1 FROM kept WHERE queue = ? LIMIT 1`,
+  `SELECT 1 FROM own WHERE queue = ? LIMIT 1`,
+] as const;
+
+export function isAnyReady(tx: Tx, queue: Queue): boolean {
+  return READY.some((sql) => tx.get(sql, queue.id) !== undefined);
+}
+
+const OPENED = `SELECT queue FROM gate WHERE wake_at <= ?`;
+const SHOW_OPEN = `UPDATE gate SET wake_at = NULL WHERE queue = ?`;
+const LEAVING = `SELECT count(*) AS count FROM leaving WHERE queue = ? AND state = 'ready'`;
+
+/** More of their lines may start: who waits is told. */
+export function openGates(tx: Tx): void {
+  for (const row of tx.all<{ queue: number }>(OPENED, tx.now)) {
+    const queue = tx.queueOf(row.queue);
+    tx.run(SHOW_OPEN, queue.id);
+    hintLine(tx, queue);
+  }
+}
+
+/** All that stands in line may start, for all that is known. */
+export function hintLine(tx: Tx, queue: Queue): void {
+  const ready = tx.depth(queue).ready - tx.get<{ count: number }>(LEAVING, queue.id)!.count;
+  if (ready > 0) tx.hintReady(queue, ready);
+}
+
+const DELETE_GATE = `DELETE FROM gate WHERE queue = ? AND meter IS NULL AND wake_at IS NULL`;
+
+/** Those that remember nothing any more: a queue without limits need not look at its gate. */
+export function pruneGates(tx: Tx): void {
+  for (const queue of tx.queues) {
+    if (!queue.gate || gateOf(tx, queue).heldUntil > tx.now) continue;
+    if (tx.run(DELETE_GATE, queue.id) === 0) continue;
+    queue.gate = false;
+    tx.storeQueue(queue);
+  }
+}
