@@ -1,5 +1,5 @@
 import { onItsWay, ontoItself } from "../../core/errors.ts";
-import { isEnd, type TravellingTask } from "../../core/task.ts";
+import { isEnd, rankOf, type TravellingTask } from "../../core/task.ts";
 import { hasRuns } from "../../core/run.ts";
 import { asAges } from "../../core/travel.ts";
 import { isVerificationQueue, verifiedBy } from "../../core/verification.ts";
@@ -35,7 +35,7 @@ function held(model: Model, queue: string): ModelTask[] {
 }
 
 function inLine(model: Model, queue: string): ModelTask[] {
-  return model.tasksOf(queue, "ready").sort((a, b) => b.priority - a.priority || a.pos - b.pos);
+  return model.tasksOf(queue, "ready").sort((a, b) => rankOf(a) - rankOf(b) || a.place - b.place);
 }
 
 function delayed(model: Model, queue: string): ModelTask[] {
@@ -46,16 +46,16 @@ function verifying(model: Model, queue: string): ModelTask[] {
   return model.tasksOf(queue, "verifying").sort((a, b) => a.seq - b.seq);
 }
 
-/** Only where the head is leaving too: were it running here, they would overtake it. */
+/**
+ * Only where the head is leaving too: were it running here, they would overtake it. Or where there is none, because none of
+ * the group may start yet.
+ */
 function behindHeads(model: Model, queue: string): ModelTask[] {
-  const groups = new Set(
-    held(model, queue)
-      .filter((task) => task.holdsGroup)
-      .map((task) => task.groupKey!),
-  );
+  const heads = [...model.tasks.values()].filter((task) => task.queue === queue && task.holdsGroup);
+  const groups = Map.groupBy(heads, (task) => task.groupKey!);
   return model
     .tasksOf(queue, "waiting")
-    .filter((task) => groups.has(task.groupKey!))
+    .filter((task) => groups.get(task.groupKey!)?.some(({ leaving }) => leaving) ?? true)
     .sort((a, b) => (a.groupKey === b.groupKey ? a.pos - b.pos : a.groupKey! < b.groupKey! ? -1 : 1));
 }
 
@@ -72,6 +72,7 @@ function asksHere(model: Model, task: ModelTask): boolean {
 function hold(model: Model, task: ModelTask, to: number): void {
   task.leaving = { n: ++model.departures, to, cancelled: false };
   task.elsewhere = null;
+  task.owner = null;
   // Whoever comes to stand in the group meanwhile waits for all of them.
   if (task.state === "waiting") task.holdsGroup = true;
 }

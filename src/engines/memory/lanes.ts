@@ -16,7 +16,7 @@ export interface Gate {
 }
 
 export interface Lane extends Gate {
-  /** Of the worker that had the last one. */
+  /** Of the worker that had the last one, where groups are sticky. */
   session: number | null;
 }
 
@@ -86,7 +86,7 @@ export function start(model: Model, task: ModelTask, session: ModelSession | nul
   const { groups } = model.policy(task.queue);
   const lane = laneOf(model, task.queue, task.groupKey!);
   lane.meter = spend(groups.rateLimit, lane.meter, costOf(task), model.now);
-  lane.session = session && session.id;
+  lane.session = groups.sticky && session ? session.id : null;
 }
 
 /** The session that a task of a sticky group is kept for, if it lives. */

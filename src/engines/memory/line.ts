@@ -21,8 +21,10 @@ export function enter(model: Model, task: ModelTask): void {
   task.dueAt = null;
   task.waitsFor = null;
   // Where its group is more than an order, its head too has to ask again: another start counts.
-  if (task.groupKey === null || (task.holdsGroup && !isGoverned(model, task.queue)))
+  if (task.groupKey === null || (task.holdsGroup && !isGoverned(model, task.queue))) {
+    task.place = task.pos;
     return becomeReady(model, task);
+  }
   task.holdsGroup = false;
   task.state = "waiting";
   fillLane(model, task.queue, task.groupKey);
@@ -40,7 +42,6 @@ export function groupHead(model: Model, task: ModelTask): ModelTask | undefined 
 
 function becomeReady(model: Model, task: ModelTask): void {
   task.state = "ready";
-  if (task.groupKey === null) task.place = task.pos;
   task.elsewhere = keptFor(model, task);
   task.owner = task.elsewhere ? null : ownerOf(model, task);
   model.hintReady(task.queue);

@@ -18,8 +18,21 @@ export function settle(
   spent: number | null,
 ): { state: TaskState } {
   const task = heldTask(model, id, fence);
-  task.claim!.spent = spent;
   const { ended } = model.hint;
+  const claim = task.claim!;
+  claim.spent = spent;
+  try {
+    settleAs(model, task, settlement);
+  } finally {
+    // Of one that was refused nothing is known yet.
+    claim.spent = null;
+  }
+  // Whoever settles a task is told its state, and need not be hinted at it. A verdict ends another one.
+  if (!ended && settlement.kind !== "verdict") delete model.hint.ended;
+  return { state: task.state };
+}
+
+function settleAs(model: Model, task: ModelTask, settlement: Settlement): void {
   switch (settlement.kind) {
     case "done":
       settleDone(model, task, settlement);
@@ -43,9 +56,6 @@ export function settle(
       settleVerdict(model, task, settlement);
       break;
   }
-  // Whoever settles a task is told its state, and need not be hinted at it. A verdict ends another one.
-  if (!ended && settlement.kind !== "verdict") delete model.hint.ended;
-  return { state: task.state };
 }
 
 function settleDone(model: Model, task: ModelTask, settlement: Settlement & { kind: "done" }): void {

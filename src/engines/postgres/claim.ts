@@ -1,11 +1,16 @@
 import { DibsError } from "../../core/errors.ts";
-import type { QueuePolicy } from "../../core/policy.ts";
-import { type ClaimedTask, type Headers, JSON_TYPE } from "../../core/task.ts";
+import { governsGroups, type QueuePolicy } from "../../core/policy.ts";
+import { spend } from "../../core/rate.ts";
+import { type ClaimedTask, FIRST_RANK, type Headers, JSON_TYPE } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
 import { claimHead } from "./claim-head.ts";
 import { FEW, shareAhead, withTasks } from "./claim-many.ts";
+import { type Allowance, allowanceOf, withinRates } from "./gates.ts";
+import { fillLanes } from "./lane-line.ts";
 import { end, isOutlived, type Mover, unwatchTtl } from "./line.ts";
 import { Overtaken } from "./overtaken.ts";
+import type { Line } from "./place.ts";
+import { priorityOf } from "./rank.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { sweep } from "./sweep.ts";
 import { fromColumns } from "./text.ts";
@@ -37,7 +42,7 @@ async function takeFromMany(tx: Tx, request: ClaimRequest, turn: Turn): Promise<
   turn.swept = true;
   let queues = await withTasks(tx, request);
   if (queues.length === 0) return sweepFirst(tx, request, turn);
-  const isCut = queues.length === request.max;
+  const isCut = queues.filter(({ limited }) => !limited).length === request.max;
   if (request.share !== undefined) {
     shareAhead(tx, request, queues, request.share);
     for (const { name } of queues) await take(tx, request, turn, name, request.share);
@@ -74,16 +79,36 @@ async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, cou
   const room = Math.min(count, request.max - outcome.tasks.length);
   const queue = tx.queueNamed(name);
   if (room <= 0 || !queue || queue.paused) return;
+  if (queue.limited) return takeWithinLimits(tx, request, turn, queue, room);
   const head = await claimHead(tx, request, queue, room);
   if (head === "gone") throw sessionGone(request.session!);
   if (head === "busy") {
     await sweepFirst(tx, request, turn);
-    return takeSlowly(tx, request, turn, queue, room);
+    return void (await takeSlowly(tx, request, turn, queue, { room, urgentOnly: false }));
   }
   turn.swept = true;
   if (head.tasks.length === 0) return;
   outcome.tasks.push(...head.tasks);
   outcome.policies[name] = queue.policy;
+}
+
+/** The same as far as its limits go. */
+async function takeWithinLimits(
+  tx: Tx,
+  request: ClaimRequest,
+  turn: Turn,
+  queue: Queue,
+  wanted: number,
+): Promise<void> {
+  await sweepFirst(tx, request, turn);
+  const { room: allowed, urgentOnly } = await allowanceOf(tx, queue);
+  let room = Math.min(wanted, allowed);
+  while (room > 0) {
+    const taken = await takeSlowly(tx, request, turn, queue, { room, urgentOnly });
+    room -= taken;
+    // Where groups have so many in line and no more, others have come up behind those that were taken.
+    if (taken === 0 || !governsGroups(queue.policy)) return;
+  }
 }
 
 interface SessionRow {
@@ -141,6 +166,7 @@ interface LineRow {
   group_key: string | null;
   expires_at: number | null;
   max_attempts: number | null;
+  cost: number | null;
   idempotency_key: string | null;
   content_type: string | null;
   headers: string | null;
@@ -153,64 +179,73 @@ interface KeptRow extends LineRow {
   avoid: string;
 }
 
+type Standing = LineRow & { table: Line };
+
 const COLUMNS = `
-  task.created_at, task.group_key, task.expires_at, task.max_attempts, task.idempotency_key, task.content_type,
-  task.headers, task.data, task.bytes, ${LEFT_BEHIND("head.special", "task.seq")} AS "left"`;
+  task.created_at, task.group_key, task.expires_at, task.max_attempts, task.cost, task.idempotency_key,
+  task.content_type, task.headers, task.data, task.bytes, ${LEFT_BEHIND("head.special", "task.seq")} AS "left"`;
 // What other transactions are about to claim is passed over. The payloads are fetched for the chosen ones only.
 const HEAD_OF_LINE = `
   WITH head AS MATERIALIZED (
     SELECT rank, pos, task, failures, special FROM dibs.ready
-    WHERE queue = $1 ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED)
+    WHERE queue = $1 AND rank < $3::int2 ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED)
   SELECT rank, head.pos, head.task, failures, special, ${COLUMNS}
   FROM head JOIN dibs.task ON task.seq = head.task ORDER BY rank, head.pos`;
 const KEPT = `
   WITH head AS MATERIALIZED (
-    SELECT rank, pos, task, failures, special, avoid FROM dibs.kept WHERE queue = $1 ORDER BY rank, pos LIMIT $2)
+    SELECT rank, pos, task, failures, special, avoid FROM dibs.kept
+    WHERE queue = $1 AND rank < $3::int2 ORDER BY rank, pos LIMIT $2)
   SELECT rank, head.pos, head.task, failures, special, avoid, ${COLUMNS}
   FROM head JOIN dibs.task ON task.seq = head.task ORDER BY rank, head.pos`;
 const LOCK_KEPT = `
   SELECT kept.task FROM unnest($2::int2[], $3::int8[]) AS wanted (rank, pos)
   JOIN dibs.kept ON kept.queue = $1 AND kept.rank = wanted.rank AND kept.pos = wanted.pos
   FOR UPDATE OF kept SKIP LOCKED`;
-const DELETE_READY = `
-  DELETE FROM dibs.ready USING unnest($2::int2[], $3::int8[]) AS taken (rank, pos)
-  WHERE ready.queue = $1 AND ready.rank = taken.rank AND ready.pos = taken.pos`;
-const DELETE_KEPT = `
-  DELETE FROM dibs.kept USING unnest($2::int2[], $3::int8[]) AS taken (rank, pos)
-  WHERE kept.queue = $1 AND kept.rank = taken.rank AND kept.pos = taken.pos`;
+// For the worker that has their groups.
+const OWN = `
+  WITH head AS MATERIALIZED (
+    SELECT rank, pos, task, failures, special FROM dibs.own
+    WHERE session = $4 AND queue = $1 AND rank < $3::int2 ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED)
+  SELECT rank, head.pos, head.task, failures, special, ${COLUMNS}
+  FROM head JOIN dibs.task ON task.seq = head.task ORDER BY rank, head.pos`;
+const OTHERS = `
+  SELECT 1 FROM dibs.own WHERE queue = $1 AND rank < $2::int2 AND session IS DISTINCT FROM $3::int8 LIMIT 1`;
+const DELETE_FROM = (table: Line): string => `
+  DELETE FROM dibs.${table} USING unnest($2::int2[], $3::int8[]) AS taken (rank, pos)
+  WHERE ${table}.queue = $1 AND ${table}.rank = taken.rank AND ${table}.pos = taken.pos`;
+/** Above every rank. */
+const LAST_RANK = 32_767;
 
-/** The same where some are retried ones, or have outlived their time. */
+/** The same where some are retried ones, or have outlived their time, or have limits. Answers how many left the line. */
 async function takeSlowly(
   tx: Tx,
   request: ClaimRequest,
   { session, outcome }: Turn,
   queue: Queue,
-  room: number,
-): Promise<void> {
-  const kept = await lookAtKept(tx, queue, request.worker);
+  { room, urgentOnly }: Allowance,
+): Promise<number> {
+  const before = urgentOnly ? FIRST_RANK : LAST_RANK;
+  const kept = await lookAtKept(tx, queue, request.worker, before);
   outcome.passed ||= kept.passed;
-  const ready = await tx.all<LineRow>(HEAD_OF_LINE, queue.id, room);
-  const taken = [...ready, ...kept.allowed].sort(inLine).slice(0, room);
-  if (taken.length === 0) return;
+  const ready = await tx.all<LineRow>(HEAD_OF_LINE, queue.id, room, before);
+  const own = queue.limited ? await lookAtOwn(tx, queue, request, room, before) : { allowed: [], passed: false };
+  outcome.passed ||= own.passed;
+  const line = [...standing("ready", ready), ...standing("kept", kept.allowed), ...standing("own", own.allowed)];
+  const first = line.sort(inLine).slice(0, room);
+  const taken = queue.limited ? await withinRates(tx, queue, first) : first;
+  if (taken.length === 0) return 0;
 
-  takeFrom(
-    tx,
-    DELETE_READY,
-    queue,
-    taken.filter((row) => !("avoid" in row)),
-  );
-  takeFrom(
-    tx,
-    DELETE_KEPT,
-    queue,
-    taken.filter((row) => "avoid" in row),
-  );
+  for (const table of ["ready", "kept", "own"] as const) {
+    const rows = taken.filter((row) => row.table === table);
+    takeFrom(tx, DELETE_FROM(table), queue, rows);
+    for (const { group_key: key } of rows) tx.limits.movedInLine(queue, key, -1);
+  }
   tx.count(queue, "ready", -taken.length);
   const alive = taken.filter((row) => !isOutlived(tx, row.expires_at));
   const terms = termsOf(tx, request, session, queue);
   const fences = await hold(tx, terms, alive);
 
-  const before = outcome.tasks.length;
+  const count = outcome.tasks.length;
   for (const row of taken) {
     unwatchTtl(tx, row.task, row.expires_at);
     const fence = fences.get(row.task);
@@ -221,8 +256,29 @@ async function takeSlowly(
       outcome.tasks.push(handOver(tx, terms, row, fence));
     }
   }
-  countClaimed(tx, queue, outcome.tasks, before);
-  if (outcome.tasks.length > before) outcome.policies[queue.name] = queue.policy;
+  countClaimed(tx, queue, outcome.tasks, count);
+  if (outcome.tasks.length > count) outcome.policies[queue.name] = queue.policy;
+  if (queue.limited && governsGroups(queue.policy)) await comeUp(tx, queue, session, alive);
+  return taken.length;
+}
+
+function standing(table: Line, rows: LineRow[]): Standing[] {
+  return rows.map((row) => ({ ...row, table }));
+}
+
+/** Each start counts for its group, and leaves a place in line. */
+async function comeUp(tx: Tx, queue: Queue, session: SessionRow | null, rows: LineRow[]): Promise<void> {
+  const grouped = rows.filter((row) => row.group_key !== null);
+  if (grouped.length === 0) return;
+  const keys = [...new Set(grouped.map((row) => row.group_key!))];
+  const lanes = new Map((await tx.limits.lanes(queue, keys)).map((lane) => [lane.key, lane]));
+  for (const { group_key: key, cost } of grouped) {
+    const lane = lanes.get(key!)!;
+    lane.meter = spend(queue.policy.groups.rateLimit, lane.meter, cost ?? 1, tx.now);
+    lane.session = queue.policy.groups.sticky && session ? session.id : null;
+    lane.changed = true;
+  }
+  await fillLanes(tx, queue, keys);
 }
 
 function takeFrom(tx: Tx, sql: string, queue: Queue, rows: LineRow[]): void {
@@ -247,8 +303,9 @@ async function lookAtKept(
   tx: Tx,
   queue: Queue,
   worker: string,
+  before: number,
 ): Promise<{ allowed: KeptRow[]; passed: boolean }> {
-  const kept = await tx.all<KeptRow>(KEPT, queue.id, BOUNDS.retryLook);
+  const kept = await tx.all<KeptRow>(KEPT, queue.id, BOUNDS.retryLook, before);
   const allowed = kept.filter((row) => !(JSON.parse(row.avoid) as string[]).includes(worker));
   const passed = allowed.length < kept.length;
   if (allowed.length === 0) return { allowed, passed };
@@ -261,6 +318,19 @@ async function lookAtKept(
   );
   const free = new Set(locked.map((row) => row.task));
   return { allowed: allowed.filter((row) => free.has(row.task)), passed };
+}
+
+/** Those that are kept for this worker, and whether there are some for others. */
+async function lookAtOwn(
+  tx: Tx,
+  queue: Queue,
+  { session }: ClaimRequest,
+  room: number,
+  before: number,
+): Promise<{ allowed: LineRow[]; passed: boolean }> {
+  const others = await tx.get(OTHERS, queue.id, before, session ?? null);
+  const allowed = session === undefined ? [] : await tx.all<LineRow>(OWN, queue.id, room, before, session);
+  return { allowed, passed: others !== undefined };
 }
 
 function inLine(a: LineRow, b: LineRow): number {
@@ -278,6 +348,7 @@ function moverFrom(queue: Queue, row: LineRow): Mover {
     holdsGroup: row.group_key !== null,
     expiresAt: row.expires_at,
     maxAttempts: row.max_attempts,
+    cost: row.cost,
     key: row.idempotency_key,
     failures: row.failures,
     stepped: row.special,
@@ -308,8 +379,8 @@ function leaseOf(request: ClaimRequest, session: SessionRow | null, policy: Queu
 
 // Fences follow each other in the order of the line.
 const HOLD = `
-  INSERT INTO dibs.claim (fence, started_at, lease, deadline, session, worker, queue, task, failures, special, cancelled)
-  SELECT nextval('dibs.fence'), ${STARTED("$1")}, $2, $3, $4, $5, $6, task, failures, special, false
+  INSERT INTO dibs.claim (fence, started_at, lease, deadline, session, worker, queue, task, failures, special, cancelled, counted)
+  SELECT nextval('dibs.fence'), ${STARTED("$1")}, $2, $3, $4, $5, $6, task, failures, special, false, $10
   FROM unnest($7::int8[], $8::int2[], $9::bool[]) AS each (task, failures, special)
   RETURNING task, fence`;
 
@@ -327,6 +398,7 @@ async function hold(tx: Tx, terms: Terms, rows: LineRow[]): Promise<Map<number, 
     rows.map((row) => row.task),
     rows.map((row) => row.failures),
     rows.map((row) => row.special),
+    queue.policy.maxConcurrency !== null,
   );
   return new Map(held.map((row) => [row.task, row.fence]));
 }
@@ -347,9 +419,10 @@ function handOver(tx: Tx, { queue, worker }: Terms, row: LineRow, fence: number)
     headers: row.headers === null ? {} : (JSON.parse(row.headers) as Headers),
     attempt,
     maxAttempts: row.max_attempts ?? queue.policy.maxAttempts,
-    priority: 0 - row.rank,
+    priority: priorityOf(row.rank),
     groupKey: row.group_key,
     createdAt: row.created_at,
+    ...(row.cost !== null && { cost: row.cost }),
     ...leftFrom(tx, row.left),
   };
 }
