@@ -202,7 +202,13 @@ async function joinNew(
     const queue = tx.queueNamed(task.queue);
     const isLater = task.delay !== undefined && task.delay > 0;
     if (!queue?.limited || task.groupKey === undefined || isLater) return [];
-    return [{ index, queue, waiter: waiterOf(task.groupKey, Number.POSITIVE_INFINITY, rankOf(task), task.cost ?? null) }];
+    return [
+      {
+        index,
+        queue,
+        waiter: waiterOf(task.groupKey, Number.POSITIVE_INFINITY, rankOf(task), task.cost ?? null),
+      },
+    ];
   });
   const joins = await joinAll(tx, joiners);
   return new Map(joins.map((join, i) => [joiners[i]!.index, join]));

@@ -141,7 +141,14 @@ function valuesFor(
 /** Sends a claim on its way that is the first of its batch: one on one queue, which is known and open. */
 export function claimAhead(tx: Tx, op: Op<"claim">): void {
   const queue = tx.queueNamed(op.queues[0]!);
-  if (op.queues.length > 1 || op.share !== undefined || op.max <= 0 || !queue || queue.paused || queue.limited)
+  if (
+    op.queues.length > 1 ||
+    op.share !== undefined ||
+    op.max <= 0 ||
+    !queue ||
+    queue.paused ||
+    queue.limited
+  )
     return;
   const floor = tx.floors.of(queue.name);
   const values = valuesFor(tx, op, queue, { room: op.max, floor, known: tx.known });

@@ -33,7 +33,8 @@ export async function withTasks(tx: Tx, request: ClaimRequest): Promise<Queue[]>
     request.max,
   );
   const limited = open.filter((queue) => queue.limited);
-  if (limited.length > 0) rows.push(...(await tx.rows<[queue: number]>(LIMITED_WITH_TASKS, numbers(limited.map(({ id }) => id)))));
+  if (limited.length > 0)
+    rows.push(...(await tx.rows<[queue: number]>(LIMITED_WITH_TASKS, numbers(limited.map(({ id }) => id)))));
   const found = new Set(rows.map(([id]) => id));
   return open.filter(({ id }) => found.has(id));
 }

@@ -228,9 +228,15 @@ async function takeSlowly(
   const kept = await lookAtKept(tx, queue, request.worker, before);
   outcome.passed ||= kept.passed;
   const ready = await tx.all<LineRow>(HEAD_OF_LINE, queue.id, room, before);
-  const own = queue.limited ? await lookAtOwn(tx, queue, request, room, before) : { allowed: [], passed: false };
+  const own = queue.limited
+    ? await lookAtOwn(tx, queue, request, room, before)
+    : { allowed: [], passed: false };
   outcome.passed ||= own.passed;
-  const line = [...standing("ready", ready), ...standing("kept", kept.allowed), ...standing("own", own.allowed)];
+  const line = [
+    ...standing("ready", ready),
+    ...standing("kept", kept.allowed),
+    ...standing("own", own.allowed),
+  ];
   const first = line.sort(inLine).slice(0, room);
   const taken = queue.limited ? await withinRates(tx, queue, first) : first;
   if (taken.length === 0) return 0;

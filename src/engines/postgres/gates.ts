@@ -25,9 +25,11 @@ export async function allowanceOf(tx: Tx, queue: Queue): Promise<Allowance> {
   const opening = isHeld ? null : window && openingAt(window, tx.now);
   const isClosed = opening !== null && !opening.open;
   const until = isHeld ? gate.heldUntil : isClosed ? opening.until : null;
-  if (until !== null && (await tx.get<{ some: boolean }>(HAS_LINE, queue.id))!.some) tx.limits.wakeAt(gate, until);
+  if (until !== null && (await tx.get<{ some: boolean }>(HAS_LINE, queue.id))!.some)
+    tx.limits.wakeAt(gate, until);
   if (isHeld) return { room: 0, urgentOnly: false };
-  const running = maxConcurrency === null ? 0 : (await tx.get<{ running: number }>(RUNNING, queue.id))!.running;
+  const running =
+    maxConcurrency === null ? 0 : (await tx.get<{ running: number }>(RUNNING, queue.id))!.running;
   const room = maxConcurrency === null ? Number.POSITIVE_INFINITY : Math.max(0, maxConcurrency - running);
   return { room, urgentOnly: isClosed };
 }
@@ -61,7 +63,12 @@ export interface Charge {
   startedAt: number;
 }
 
-export async function correctCost(tx: Tx, queue: Queue, groupKey: string | null, charge: Charge): Promise<void> {
+export async function correctCost(
+  tx: Tx,
+  queue: Queue,
+  groupKey: string | null,
+  charge: Charge,
+): Promise<void> {
   if (!queue.limited) return;
   const { rateLimit, groups } = queue.policy;
   const gate = await tx.limits.gate(queue);
@@ -148,7 +155,8 @@ export function gatesFor(tx: Tx, ops: readonly Op[]): number[] {
   if (!tx.hasLimits) return [];
   const names = ops.flatMap((op) => {
     if (op.verb === "claim") return op.queues;
-    if (op.verb === "add") return op.tasks.filter(({ groupKey }) => groupKey !== undefined).map(({ queue }) => queue);
+    if (op.verb === "add")
+      return op.tasks.filter(({ groupKey }) => groupKey !== undefined).map(({ queue }) => queue);
     return [];
   });
   const queues = [...new Set(names)].flatMap((name) => tx.queueNamed(name) ?? []);

@@ -268,7 +268,8 @@ export async function holdLane(tx: Tx, queue: Queue, key: string, delay: number)
   lane.heldUntil = Math.max(lane.heldUntil, tx.now + delay);
   lane.changed = true;
   const rows: { task: number; rank: number; failures: number }[] = [];
-  for (const table of ["ready", "kept", "own"]) rows.push(...(await tx.take<(typeof rows)[0]>(OUT_OF_LINE(table), queue.id, key)));
+  for (const table of ["ready", "kept", "own"])
+    rows.push(...(await tx.take<(typeof rows)[0]>(OUT_OF_LINE(table), queue.id, key)));
   if (rows.length === 0) return;
   tx.send(
     WAIT_AGAIN,

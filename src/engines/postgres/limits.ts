@@ -180,7 +180,9 @@ export class Limits {
       if (gate.changed) this.#tx.send(WRITE_GATE, queue.id, ...columnsOf(gate));
       gate.changed = false;
     }
-    const changed = [...this.#lanes.values()].flatMap((lanes) => [...lanes.values()].filter((lane) => lane.changed));
+    const changed = [...this.#lanes.values()].flatMap((lanes) =>
+      [...lanes.values()].filter((lane) => lane.changed),
+    );
     this.#deleteLanes(changed.filter((lane) => isBlank(this.#tx, lane)));
     this.#writeLanes(changed.filter((lane) => !isBlank(this.#tx, lane)));
   }

@@ -1,7 +1,15 @@
 import { claimLost } from "../../core/errors.ts";
 import type { EndState, TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
-import { DELETE_ASIDE, freeGroup, type Held, missVerdicts, type Mover, removeClaim, unwatchTtl } from "./line.ts";
+import {
+  DELETE_ASIDE,
+  freeGroup,
+  type Held,
+  missVerdicts,
+  type Mover,
+  removeClaim,
+  unwatchTtl,
+} from "./line.ts";
 import { RANK } from "./rank.ts";
 import { callOff, keepEnds, loseParts } from "./runs.ts";
 import { DELETE_STEPS } from "./steps.ts";
@@ -326,7 +334,9 @@ const IN_LINE = (words: (table: Line) => string): Record<Line, string> => ({
   kept: words("kept"),
   own: words("own"),
 });
-const DELETE_IN_LINE = IN_LINE((table) => `DELETE FROM dibs.${table} WHERE queue = $1 AND rank = $2 AND pos = $3`);
+const DELETE_IN_LINE = IN_LINE(
+  (table) => `DELETE FROM dibs.${table} WHERE queue = $1 AND rank = $2 AND pos = $3`,
+);
 const DELETE_SCHEDULED = `DELETE FROM dibs.scheduled WHERE queue = $1 AND pos = $2`;
 const DELETE_WAITING = `DELETE FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3`;
 const DELETE_ENDED = `DELETE FROM dibs.ended WHERE task = $1`;
@@ -379,7 +389,8 @@ export async function takeOut(tx: Tx, task: Found): Promise<boolean> {
   }
   if ((await deleteFrom(tx, task)) === 0) return false;
   if (place.state === "ready") tx.limits.movedInLine(task.queue, task.groupKey, -1);
-  if (place.state === "verifying" && task.groupKey !== null && !task.holdsGroup) tx.send(DELETE_ASIDE, task.seq);
+  if (place.state === "verifying" && task.groupKey !== null && !task.holdsGroup)
+    tx.send(DELETE_ASIDE, task.seq);
   if (place.state === "leaving" && place.was === "dead") tx.send(DELETE_DEAD, task.seq);
   tx.count(task.queue, stateOf(place), -1);
   if (isPending(task)) unwatchTtl(tx, task.seq, task.expiresAt);

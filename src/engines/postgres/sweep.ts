@@ -76,7 +76,10 @@ export async function sweep(tx: Tx): Promise<void> {
  * Those of which nobody else has the gate: what others are about to change they look at themselves, or the next sweep does.
  * A group's gate is needed to move a task of it.
  */
-async function withGates<Row extends { queue: number; group_key: string | null }>(tx: Tx, rows: Row[]): Promise<Row[]> {
+async function withGates<Row extends { queue: number; group_key: string | null }>(
+  tx: Tx,
+  rows: Row[],
+): Promise<Row[]> {
   if (!tx.hasLimits) return rows;
   const free = new Map<number, boolean>();
   for (const { queue: id, group_key: key } of rows) {
@@ -348,7 +351,8 @@ async function expire(tx: Tx): Promise<void> {
     rows.map((row) => row.task),
   );
   for (const found of outlived) {
-    const isFree = found.groupKey === null || !found.queue.limited || (await tx.limits.tryToHold(found.queue));
+    const isFree =
+      found.groupKey === null || !found.queue.limited || (await tx.limits.tryToHold(found.queue));
     const task = isFree ? await takePending(tx, found) : undefined;
     if (task) await end(tx, task, "expired");
   }

@@ -72,7 +72,9 @@ export async function takeTogether(tx: Tx, found: Found[]): Promise<{ taken: Fou
     tx.count(queue, stateOf(place), -1);
     if (place.state === "ready") tx.limits.movedInLine(queue, groupKey, -1);
   }
-  const aside = taken.filter(({ place, groupKey, holdsGroup }) => place.state === "verifying" && groupKey !== null && !holdsGroup);
+  const aside = taken.filter(
+    ({ place, groupKey, holdsGroup }) => place.state === "verifying" && groupKey !== null && !holdsGroup,
+  );
   if (aside.length > 0) tx.send(DELETE_ASIDE, seqsOf(aside));
   const mortal = taken.filter((task) => task.expiresAt !== null && isPending(task));
   if (mortal.length > 0) tx.send(UNWATCH, numbers(mortal.map((task) => task.expiresAt!)), seqsOf(mortal));
