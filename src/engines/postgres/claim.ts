@@ -5,7 +5,8 @@ import { type ClaimedTask, FIRST_RANK, type Headers, JSON_TYPE } from "../../cor
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
 import { claimHead } from "./claim-head.ts";
 import { FEW, shareAhead, withTasks } from "./claim-many.ts";
-import { type Allowance, allowanceOf, withinRates } from "./gates.ts";
+import { GROUND } from "./floors.ts";
+import { type Allowance, allowanceOf, isWideOpen, withinRates } from "./gates.ts";
 import { fillLanes } from "./lane-line.ts";
 import { end, isOutlived, type Mover, unwatchTtl } from "./line.ts";
 import { Overtaken } from "./overtaken.ts";
@@ -79,7 +80,7 @@ async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, cou
   const room = Math.min(count, request.max - outcome.tasks.length);
   const queue = tx.queueNamed(name);
   if (room <= 0 || !queue || queue.paused) return;
-  if (queue.limited) return takeWithinLimits(tx, request, turn, queue, room);
+  if (queue.limited && !(await isWideOpen(tx, queue))) return takeWithinLimits(tx, request, turn, queue, room);
   const head = await claimHead(tx, request, queue, room);
   if (head === "gone") throw sessionGone(request.session!);
   if (head === "busy") {
@@ -188,7 +189,8 @@ const COLUMNS = `
 const HEAD_OF_LINE = `
   WITH head AS MATERIALIZED (
     SELECT rank, pos, task, failures, special FROM dibs.ready
-    WHERE queue = $1 AND rank < $3::int2 ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED)
+    WHERE queue = $1 AND rank < $3::int2 AND (rank, pos) >= ($4::int2, $5::int8)
+    ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED)
   SELECT rank, head.pos, head.task, failures, special, ${COLUMNS}
   FROM head JOIN dibs.task ON task.seq = head.task ORDER BY rank, head.pos`;
 const KEPT = `
@@ -227,7 +229,7 @@ async function takeSlowly(
   const before = urgentOnly ? FIRST_RANK : LAST_RANK;
   const kept = await lookAtKept(tx, queue, request.worker, before);
   outcome.passed ||= kept.passed;
-  const ready = await tx.all<LineRow>(HEAD_OF_LINE, queue.id, room, before);
+  const ready = await headOfLine(tx, queue, room, before);
   const own = queue.limited
     ? await lookAtOwn(tx, queue, request, room, before)
     : { allowed: [], passed: false };
@@ -268,6 +270,15 @@ async function takeSlowly(
   return taken.length;
 }
 
+async function headOfLine(tx: Tx, queue: Queue, room: number, before: number): Promise<LineRow[]> {
+  // With limits this is the usual way.
+  const floor = queue.limited ? tx.floors.of(queue.name) : GROUND;
+  const rows = await tx.all<LineRow>(HEAD_OF_LINE, queue.id, room, before, floor.rank, floor.pos);
+  const first = rows[0] && { rank: rows[0].rank, pos: rows[0].pos };
+  if (queue.limited) tx.floors.found(queue.name, floor, first, rows.length < room);
+  return rows;
+}
+
 function standing(table: Line, rows: LineRow[]): Standing[] {
   return rows.map((row) => ({ ...row, table }));
 }
@@ -276,12 +287,13 @@ function standing(table: Line, rows: LineRow[]): Standing[] {
 async function comeUp(tx: Tx, queue: Queue, session: SessionRow | null, rows: LineRow[]): Promise<void> {
   const grouped = rows.filter((row) => row.group_key !== null);
   if (grouped.length === 0) return;
+  const { rateLimit, sticky } = queue.policy.groups;
   const keys = [...new Set(grouped.map((row) => row.group_key!))];
   const lanes = new Map((await tx.limits.lanes(queue, keys)).map((lane) => [lane.key, lane]));
   for (const { group_key: key, cost } of grouped) {
     const lane = lanes.get(key!)!;
-    lane.meter = spend(queue.policy.groups.rateLimit, lane.meter, cost ?? 1, tx.now);
-    lane.session = queue.policy.groups.sticky && session ? session.id : null;
+    lane.meter = spend(rateLimit, lane.meter, cost ?? 1, tx.limits.timeFor(rateLimit, lane.meter));
+    lane.session = sticky && session ? session.id : null;
     lane.changed = true;
   }
   await fillLanes(tx, queue, keys);
@@ -395,7 +407,8 @@ async function hold(tx: Tx, terms: Terms, rows: LineRow[]): Promise<Map<number, 
   const { lease, deadline, session, worker, queue } = terms;
   const held = await tx.take<{ task: number; fence: number }>(
     HOLD,
-    tx.startedAt,
+    // What is charged to a span of time has started in it.
+    queue.limited ? tx.now : tx.startedAt,
     lease,
     deadline,
     session,

@@ -42,15 +42,16 @@ export async function withinRates<Row extends { cost: number | null; expires_at:
 ): Promise<Row[]> {
   const gate = await tx.limits.gate(queue);
   const { rateLimit } = queue.policy;
+  const time = tx.limits.timeFor(rateLimit, gate.meter);
   for (const [index, { cost, expires_at: expiresAt }] of line.entries()) {
     if (expiresAt !== null && expiresAt <= tx.now) continue;
-    const at = opensAt(rateLimit, gate.meter, cost ?? 1, tx.now);
+    const at = opensAt(rateLimit, gate.meter, cost ?? 1, time);
     if (at > tx.now) {
       tx.limits.wakeAt(gate, at);
       return line.slice(0, index);
     }
     if (rateLimit.length === 0 && gate.meter.length === 0) continue;
-    gate.meter = spend(rateLimit, gate.meter, cost ?? 1, tx.now);
+    gate.meter = spend(rateLimit, gate.meter, cost ?? 1, time);
     gate.changed = true;
   }
   return line;
@@ -72,13 +73,13 @@ export async function correctCost(
   if (!queue.limited) return;
   const { rateLimit, groups } = queue.policy;
   const gate = await tx.limits.gate(queue);
-  gate.meter = correct(rateLimit, gate.meter, charge, tx.now);
+  gate.meter = correct(rateLimit, gate.meter, charge, tx.limits.timeFor(rateLimit, gate.meter));
   gate.changed = true;
   // There may be room for another one now.
   if (charge.spent < charge.cost && rateLimit.some(({ unit }) => unit !== null)) tx.hintReady(queue);
   if (groupKey === null) return;
   const lane = await tx.limits.lane(queue, groupKey);
-  lane.meter = correct(groups.rateLimit, lane.meter, charge, tx.now);
+  lane.meter = correct(groups.rateLimit, lane.meter, charge, tx.limits.timeFor(groups.rateLimit, lane.meter));
   lane.changed = true;
 }
 
@@ -164,6 +165,18 @@ export function gatesFor(tx: Tx, ops: readonly Op[]): number[] {
 }
 
 /** Its policy has limits, and not only a hold that may be over. */
-export function isLimitedNow({ limited, policy }: Queue): boolean {
+function isLimitedNow({ limited, policy }: Queue): boolean {
   return limited && (governsGroups(policy) || isGated(policy));
+}
+
+const IS_OPEN = `
+  SELECT 1 FROM dibs.gate
+  WHERE queue = $1 AND meter IS NULL AND wake_at IS NULL AND coalesce(held_until, 0) <= $2
+    AND NOT EXISTS (SELECT 1 FROM dibs.own WHERE own.queue = gate.queue)`;
+
+/** Its limits are things of the past: whoever claims from it need not ask any further. */
+export async function isWideOpen(tx: Tx, queue: Queue): Promise<boolean> {
+  if (isLimitedNow(queue)) return false;
+  tx.limits.flush();
+  return (await tx.get(IS_OPEN, queue.id, tx.now)) !== undefined;
 }

@@ -63,12 +63,13 @@ async function firstWaiting(tx: Tx, queue: Queue, lanes: readonly Lane[]): Promi
 /** Those that take their places, the first ones first. Where only time can help, somebody looks again then. */
 function rising(tx: Tx, lane: Lane, waiting: Waiter[]): Riser[] {
   const { rateLimit } = lane.queue.policy.groups;
+  const time = tx.limits.timeFor(rateLimit, lane.meter);
   const risers: Riser[] = [];
   for (;;) {
     const [next] = waiting;
     const at =
       next && roomIn(lane) > 0
-        ? Math.max(lane.heldUntil, opensAt(rateLimit, lane.meter, next.cost ?? 1, tx.now))
+        ? Math.max(lane.heldUntil, opensAt(rateLimit, lane.meter, next.cost ?? 1, time))
         : null;
     if (!next || at === null || at > tx.now) {
       tx.limits.wakeAt(lane, at);

@@ -1,4 +1,4 @@
-import type { Meter } from "../../core/rate.ts";
+import type { Meter, RateLimit } from "../../core/rate.ts";
 import { gateLock } from "./locks.ts";
 import { Overtaken } from "./overtaken.ts";
 import { numbers } from "./text.ts";
@@ -47,6 +47,9 @@ export class GateTaken extends Overtaken {
     return "GateTaken";
   }
 }
+
+/** More than a transaction lasts: what is further ahead was counted before somebody put the clock back. */
+const LONGEST_LAG_MS = 60_000;
 
 interface GateRow {
   meter: string | null;
@@ -163,6 +166,20 @@ export class Limits {
   movedInLine(queue: Queue, key: string | null, by: 1 | -1): void {
     const lane = key === null ? undefined : this.#lanes.get(queue)?.get(key);
     if (lane) lane.line += by;
+  }
+
+  /**
+   * The time by which a meter is read. A transaction that got the gate late may be older than what another one counted
+   * meanwhile: a span that has begun by then has begun for it, too, or what was counted would be lost.
+   */
+  timeFor(limits: readonly RateLimit[], meter: Meter): number {
+    const { now, startedAt: injected } = this.#tx;
+    if (injected !== null) return now;
+    const began = limits.flatMap(({ pace, per }, i) => {
+      const at = meter[i]?.[0] ?? 0;
+      return !pace && at % per === 0 && at < now + LONGEST_LAG_MS ? at : [];
+    });
+    return Math.max(now, ...began);
   }
 
   /** Somebody has to look again then: the keeper of this process is told. */
