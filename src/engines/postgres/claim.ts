@@ -80,7 +80,8 @@ async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, cou
   const room = Math.min(count, request.max - outcome.tasks.length);
   const queue = tx.queueNamed(name);
   if (room <= 0 || !queue || queue.paused) return;
-  if (queue.limited && !(await isWideOpen(tx, queue))) return takeWithinLimits(tx, request, turn, queue, room);
+  if (queue.limited && !(await isWideOpen(tx, queue)))
+    return takeWithinLimits(tx, request, turn, queue, room);
   const head = await claimHead(tx, request, queue, room);
   if (head === "gone") throw sessionGone(request.session!);
   if (head === "busy") {

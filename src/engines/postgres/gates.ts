@@ -151,21 +151,8 @@ export function bringsLimits(tx: Tx, op: Op): boolean {
   return op.force === true || known?.declared !== JSON.stringify(op.policy);
 }
 
-/** Gates that a batch will certainly need, in the order in which all wait for them. */
-export function gatesFor(tx: Tx, ops: readonly Op[]): number[] {
-  if (!tx.hasLimits) return [];
-  const names = ops.flatMap((op) => {
-    if (op.verb === "claim") return op.queues;
-    if (op.verb === "add")
-      return op.tasks.filter(({ groupKey }) => groupKey !== undefined).map(({ queue }) => queue);
-    return [];
-  });
-  const queues = [...new Set(names)].flatMap((name) => tx.queueNamed(name) ?? []);
-  return queues.filter(isLimitedNow).map(({ id }) => id);
-}
-
 /** Its policy has limits, and not only a hold that may be over. */
-function isLimitedNow({ limited, policy }: Queue): boolean {
+export function isLimitedNow({ limited, policy }: Queue): boolean {
   return limited && (governsGroups(policy) || isGated(policy));
 }
 

@@ -21,8 +21,9 @@ import { depart, gone } from "./depart.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { documents, put } from "./documents.ts";
 import { fateOf } from "./failure.ts";
+import { ForeseenGates } from "./foresee-gates.ts";
 import { sendAhead } from "./foresee.ts";
-import { bringsLimits, gatesFor } from "./gates.ts";
+import { bringsLimits } from "./gates.ts";
 import { lockLanes } from "./lanes.ts";
 import { GateTaken } from "./limits.ts";
 import { channelOf } from "./herald.ts";
@@ -172,6 +173,7 @@ export class PostgresStore {
   readonly #tx: Tx;
   #server: string | null | undefined;
   #sawGroups = false;
+  readonly #foreseenGates = new ForeseenGates();
 
   constructor(link: Link, options: TxOptions, floors = new Floors()) {
     this.link = link;
@@ -217,7 +219,7 @@ export class PostgresStore {
         numbers: numbersFor(tx, ops),
         writes: ops.some((op) => op.verb in WRITES),
         alone: ops.some((op) => op.verb === "unsubscribe" || bringsLimits(tx, op)),
-        gates: isReading ? [] : [...new Set([...gates, ...gatesFor(tx, ops)])],
+        gates: isReading ? [] : [...new Set([...gates, ...this.#foreseenGates.of(tx, ops)])],
         ahead: () => sendAhead(tx, ops),
       });
       tx.noticed = false;
@@ -227,6 +229,7 @@ export class PostgresStore {
       const { outcomes, alone } = await runAll(tx, ops);
       const xid = await tx.finish();
       this.#lookForGroups(ops, outcomes);
+      this.#foreseenGates.note(tx, ops, outcomes);
       const { hint, changed, noticed, listeners } = tx;
       const ran: Ran = {
         outcomes,

@@ -29,44 +29,40 @@ async function untilDone(dibs: Dibs, queue: string, count: number): Promise<void
   }
 }
 
-test(
-  "limits hold for several processes together, and nothing is stuck",
-  { timeout: 120_000 },
-  async () => {
-    const { open, client, schema } = await ground();
-    const all = await Promise.all(Array.from({ length: 4 }, () => open()));
-    const policy = { ...QUICK, maxConcurrency: 6, groups: { concurrency: 2, fair: true, sticky: true } };
-    for (const dibs of all) await dibs.queue("work", policy).stats();
-    const watch = new Watch();
-    const workers = all.map((dibs) =>
-      dibs.queue<number>("work").work(
-        async (task) => {
-          const group = `group ${task.groupKey}`;
-          for (const what of ["all", group]) watch.begin(what);
-          await sleep(Math.random() * 4);
-          for (const what of ["all", group]) watch.end(what);
-          if (task.attempt === 1 && Math.random() < 0.1) throw new Error("once");
-        },
-        { concurrency: 5 },
-      ),
-    );
-    const each = 40;
-    await Promise.all(
-      Array.from({ length: 8 }, async (_, p) => {
-        const queue = all[p % all.length]!.queue<number>("work");
-        for (let i = 0; i < each; i++)
-          await queue.add(i, { groupKey: `g${i % 5}`, ...(i % 4 === 0 && { delay: 10 }) });
-      }),
-    );
-    await untilDone(all[0]!, "work", 8 * each);
-    await Promise.all(workers.map((worker) => worker.stop()));
-    expect(watch.most.get("all")).toBeLessThanOrEqual(6);
-    watch.most.delete("all");
-    expect(Math.max(...watch.most.values())).toBeLessThanOrEqual(2);
-    const { rows } = await (await client()).query<{ holders: number }>(`SELECT holders FROM ${schema}.lane`);
-    expect(rows.every(({ holders }) => holders === 0)).toBe(true);
-  },
-);
+test("limits hold for several processes together, and nothing is stuck", { timeout: 120_000 }, async () => {
+  const { open, client, schema } = await ground();
+  const all = await Promise.all(Array.from({ length: 4 }, () => open()));
+  const policy = { ...QUICK, maxConcurrency: 6, groups: { concurrency: 2, fair: true, sticky: true } };
+  for (const dibs of all) await dibs.queue("work", policy).stats();
+  const watch = new Watch();
+  const workers = all.map((dibs) =>
+    dibs.queue<number>("work").work(
+      async (task) => {
+        const group = `group ${task.groupKey}`;
+        for (const what of ["all", group]) watch.begin(what);
+        await sleep(Math.random() * 4);
+        for (const what of ["all", group]) watch.end(what);
+        if (task.attempt === 1 && Math.random() < 0.1) throw new Error("once");
+      },
+      { concurrency: 5 },
+    ),
+  );
+  const each = 40;
+  await Promise.all(
+    Array.from({ length: 8 }, async (_, p) => {
+      const queue = all[p % all.length]!.queue<number>("work");
+      for (let i = 0; i < each; i++)
+        await queue.add(i, { groupKey: `g${i % 5}`, ...(i % 4 === 0 && { delay: 10 }) });
+    }),
+  );
+  await untilDone(all[0]!, "work", 8 * each);
+  await Promise.all(workers.map((worker) => worker.stop()));
+  expect(watch.most.get("all")).toBeLessThanOrEqual(6);
+  watch.most.delete("all");
+  expect(Math.max(...watch.most.values())).toBeLessThanOrEqual(2);
+  const { rows } = await (await client()).query<{ holders: number }>(`SELECT holders FROM ${schema}.lane`);
+  expect(rows.every(({ holders }) => holders === 0)).toBe(true);
+});
 
 test("a rate is exact across processes", { timeout: 60_000 }, async () => {
   const { open } = await ground();
