@@ -9,7 +9,8 @@ import {
   type TaskState,
 } from "../../core/task.ts";
 import { isGathered, type RunTask } from "../../core/run.ts";
-import { givePlaces, joinLanes, type Riser, standInLine, type Waiter } from "./lane-line.ts";
+import { type Join, joinGroups, joinNew, takesTurns } from "./add-to-lanes.ts";
+import { standInLine } from "./lane-line.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
 import { isSpecial } from "./line.ts";
 import { findMany, stateOf } from "./place.ts";
@@ -141,11 +142,6 @@ export interface Newcomer {
   joining?: Join;
 }
 
-interface Join {
-  waiter: Waiter;
-  risers: Riser[];
-}
-
 type Added = Newcomer & { task: NewTask | RunTask };
 
 async function giveNumbers(
@@ -191,45 +187,6 @@ async function giveNumbers(
     tx.announce({ type: "task.added", at: tx.now, queue: task.queue, taskId: tx.id(tx.now, seq) });
   }
   return newcomers;
-}
-
-/** Those that join groups with limits. They have no numbers yet, for who comes up because of one is numbered before the next. */
-async function joinNew(
-  tx: Tx,
-  adding: [index: number, task: NewTask | RunTask][],
-): Promise<Map<number, Join>> {
-  const joiners = adding.flatMap(([index, task]) => {
-    const queue = tx.queueNamed(task.queue);
-    const isLater = task.delay !== undefined && task.delay > 0;
-    if (!queue?.limited || task.groupKey === undefined || isLater) return [];
-    return [
-      {
-        index,
-        queue,
-        waiter: waiterOf(task.groupKey, Number.POSITIVE_INFINITY, rankOf(task), task.cost ?? null),
-      },
-    ];
-  });
-  const joins = await joinAll(tx, joiners);
-  return new Map(joins.map((join, i) => [joiners[i]!.index, join]));
-}
-
-function waiterOf(key: string, pos: number, rank: number, cost: number | null): Waiter {
-  return { key, task: pos, pos, rank, failures: 0, cost, waits: false, rises: false };
-}
-
-/** In their order. */
-async function joinAll(tx: Tx, joiners: readonly { queue: Queue; waiter: Waiter }[]): Promise<Join[]> {
-  const risers = new Map<Waiter, Riser[]>();
-  for (const [queue, its] of Map.groupBy(joiners, (joiner) => joiner.queue)) {
-    const waiters = its.map(({ waiter }) => waiter);
-    for (const [i, up] of (await joinLanes(tx, queue, waiters)).entries()) risers.set(waiters[i]!, up);
-  }
-  return joiners.map(({ waiter }) => ({ waiter, risers: risers.get(waiter)! }));
-}
-
-function takesTurns({ risers }: Join): boolean {
-  return risers[0]?.lane.queue.policy.groups.fair ?? false;
 }
 
 /** The payloads travel as one text, cut at a sign that none of them has: an array of texts takes as long to read as to write. */
@@ -346,22 +303,6 @@ export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<New
   const risers = newcomers.flatMap(({ joining }) => joining?.risers ?? []);
   for (const [queue, its] of Map.groupBy(risers, ({ lane }) => lane.queue)) await standInLine(tx, queue, its);
   return states;
-}
-
-/** Those that have not joined theirs yet, where it has limits. */
-async function joinGroups(tx: Tx, newcomers: Newcomer[]): Promise<void> {
-  const joining = newcomers.filter(
-    ({ queue, groupKey, due, joining: done }) => queue.limited && groupKey !== null && due === null && !done,
-  );
-  const waiters = joining.map(({ queue, groupKey, seq, pos, rank, cost }) => ({
-    queue,
-    waiter: { ...waiterOf(groupKey!, pos, rank, cost), task: seq },
-  }));
-  for (const [i, join] of (await joinAll(tx, waiters)).entries()) {
-    const newcomer = joining[i]!;
-    newcomer.joining = join;
-    await givePlaces(tx, newcomer.queue, join.risers);
-  }
 }
 
 function isPlain(newcomer: Added): boolean {

@@ -192,7 +192,8 @@ const NEXT_OVERDUE = `SELECT min(deadline) AS deadline FROM dibs.claim WHERE ses
  * Answers those that ended, and when the next could be overdue.
  */
 export async function endOverdue(tx: Tx, session: number): Promise<{ ended: Held[]; next: number | null }> {
-  const rows = await tx.all<ClaimRow>(OVERDUE, session, tx.awake);
+  // A sign of life must not have to wait for a gate: what is left is ended by the next one.
+  const rows = await withGates(tx, await tx.all<ClaimRow>(OVERDUE, session, tx.awake));
   const ended = rows.map((row) => heldFrom(tx, row));
   for (const task of ended) await fail(tx, task, "timeout", timeoutError(), 0);
   return { ended, next: (await tx.get<{ deadline: number | null }>(NEXT_OVERDUE, session))!.deadline };
