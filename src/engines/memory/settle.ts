@@ -3,7 +3,18 @@ import { eachWithoutRun, mostBytes } from "../../core/run.ts";
 import type { TaskState } from "../../core/task.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
-import { closeAttempt, comeBack, die, dropClaim, end, endCancelled, fail, fillLane, heldTask, holdBack } from "./line.ts";
+import {
+  closeAttempt,
+  comeBack,
+  die,
+  dropClaim,
+  end,
+  endCancelled,
+  fail,
+  fillLane,
+  heldTask,
+  holdBack,
+} from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { park } from "./park.ts";
 import { goOn, plan } from "./runs.ts";
@@ -86,7 +97,14 @@ function settleHold(model: Model, task: ModelTask, { error, delay }: Settlement 
   const { worker } = task.claim!;
   closeAttempt(model, task, "limited", error);
   const detail = `${error.name}: ${error.message}`;
-  model.announce({ type: "task.released", at: model.now, queue: task.queue, taskId: task.id, worker, detail });
+  model.announce({
+    type: "task.released",
+    at: model.now,
+    queue: task.queue,
+    taskId: task.id,
+    worker,
+    detail,
+  });
   holdBack(model, task, delay);
   // It asks for its place again, also where groups are an order and no more.
   task.holdsGroup = false;

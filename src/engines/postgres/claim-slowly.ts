@@ -80,25 +80,30 @@ const OTHERS = `
 const DELETE_FROM = (table: Line): string => `
   DELETE FROM dibs.${table} USING unnest($2::int2[], $3::int8[]) AS taken (rank, pos)
   WHERE ${table}.queue = $1 AND ${table}.rank = taken.rank AND ${table}.pos = taken.pos`;
+const NONE = { allowed: [], passed: false };
 /** Above every rank. */
 const LAST_RANK = 32_767;
 
-/** What stands in line now, as much as is allowed. Answers how many left it. */
+/**
+ * What stands in line now, as much as is allowed. Answers how many left it, and whether another look may find more: others
+ * have come up behind them, or more of the retried ones can be looked at.
+ */
 export async function takeSlowly(
   tx: Tx,
   request: ClaimRequest,
   { session, outcome }: { session: SessionRow | null; outcome: ClaimOutcome },
   queue: Queue,
   { room, urgentOnly }: Allowance,
-): Promise<number> {
+): Promise<{ taken: number; more: boolean }> {
+  const { risen } = tx.limits;
   const before = urgentOnly ? FIRST_RANK : LAST_RANK;
-  const kept = await lookAtKept(tx, queue, request.worker, before);
-  outcome.passed ||= kept.passed;
-  const ready = await headOfLine(tx, queue, room, before);
-  const own = queue.limited
-    ? await lookAtOwn(tx, queue, request, room, before)
-    : { allowed: [], passed: false };
-  outcome.passed ||= own.passed;
+  // Asked together: each would be a round trip.
+  const [kept, ready, own] = await Promise.all([
+    lookAtKept(tx, queue, request.worker, before),
+    headOfLine(tx, queue, room, before),
+    queue.limited ? lookAtOwn(tx, queue, request, room, before) : NONE,
+  ]);
+  outcome.passed ||= kept.passed || own.passed;
   const line = [
     ...standing("ready", ready),
     ...standing("kept", kept.allowed),
@@ -106,7 +111,7 @@ export async function takeSlowly(
   ];
   const first = line.sort(inLine).slice(0, room);
   const taken = queue.limited ? await withinRates(tx, queue, first) : first;
-  if (taken.length === 0) return 0;
+  if (taken.length === 0) return { taken: 0, more: false };
 
   for (const table of ["ready", "kept", "own"] as const) {
     const rows = taken.filter((row) => row.table === table);
@@ -132,7 +137,8 @@ export async function takeSlowly(
   countClaimed(tx, queue, outcome.tasks, count);
   if (outcome.tasks.length > count) outcome.policies[queue.name] = queue.policy;
   if (queue.limited && governsGroups(queue.policy)) await comeUp(tx, queue, session, alive);
-  return taken.length;
+  const more = tx.limits.risen > risen || taken.some((row) => row.table === "kept");
+  return { taken: taken.length, more };
 }
 
 async function headOfLine(tx: Tx, queue: Queue, room: number, before: number): Promise<LineRow[]> {
@@ -211,8 +217,10 @@ async function lookAtOwn(
   room: number,
   before: number,
 ): Promise<{ allowed: LineRow[]; passed: boolean }> {
-  const others = await tx.get(OTHERS, queue.id, before, session ?? null);
-  const allowed = session === undefined ? [] : await tx.all<LineRow>(OWN, queue.id, room, before, session);
+  const [others, allowed] = await Promise.all([
+    tx.get(OTHERS, queue.id, before, session ?? null),
+    session === undefined ? [] : tx.all<LineRow>(OWN, queue.id, room, before, session),
+  ]);
   return { allowed, passed: others !== undefined };
 }
 

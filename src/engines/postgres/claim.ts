@@ -98,10 +98,10 @@ async function takeWithinLimits(
   const { room: allowed, urgentOnly } = await allowanceOf(tx, queue);
   let room = Math.min(wanted, allowed);
   while (room > 0) {
-    const taken = await takeSlowly(tx, request, turn, queue, { room, urgentOnly });
+    const { taken, more } = await takeSlowly(tx, request, turn, queue, { room, urgentOnly });
     room -= taken;
-    // Where groups have so many in line and no more, others have come up behind those that were taken.
-    if (taken === 0 || !governsGroups(queue.policy)) return;
+    // Where groups have so many in line and no more, others may have come up behind those that were taken.
+    if (!more || !governsGroups(queue.policy)) return;
   }
 }
 

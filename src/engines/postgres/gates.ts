@@ -19,8 +19,12 @@ const HAS_LINE = `
     OR EXISTS (SELECT 1 FROM dibs.own WHERE queue = $1) AS some`;
 
 export async function allowanceOf(tx: Tx, queue: Queue): Promise<Allowance> {
-  const gate = await tx.limits.gate(queue);
   const { maxConcurrency, window } = queue.policy;
+  await tx.limits.hold(queue);
+  const [gate, claims] = await Promise.all([
+    tx.limits.gate(queue),
+    maxConcurrency === null ? null : tx.get<{ running: number }>(RUNNING, queue.id),
+  ]);
   const isHeld = gate.heldUntil > tx.now;
   const opening = isHeld ? null : window && openingAt(window, tx.now);
   const isClosed = opening !== null && !opening.open;
@@ -28,9 +32,8 @@ export async function allowanceOf(tx: Tx, queue: Queue): Promise<Allowance> {
   if (until !== null && (await tx.get<{ some: boolean }>(HAS_LINE, queue.id))!.some)
     tx.limits.wakeAt(gate, until);
   if (isHeld) return { room: 0, urgentOnly: false };
-  const running =
-    maxConcurrency === null ? 0 : (await tx.get<{ running: number }>(RUNNING, queue.id))!.running;
-  const room = maxConcurrency === null ? Number.POSITIVE_INFINITY : Math.max(0, maxConcurrency - running);
+  const room =
+    maxConcurrency === null ? Number.POSITIVE_INFINITY : Math.max(0, maxConcurrency - claims!.running);
   return { room, urgentOnly: isClosed };
 }
 

@@ -136,6 +136,7 @@ const INSERT_KEPT = `
 /** Those that have a row among those that wait are taken from there. */
 export async function standInLine(tx: Tx, queue: Queue, risers: readonly Riser[]): Promise<void> {
   if (risers.length === 0) return;
+  tx.limits.risen += risers.length;
   const stored = risers.filter(({ waiter }) => waiter.waits).map(({ waiter }) => waiter);
   if (stored.length > 0) {
     tx.send(

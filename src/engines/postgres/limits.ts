@@ -94,6 +94,8 @@ const DELETE_LANES = `
   WHERE lane.queue = old.queue AND lane.group_key = old.group_key COLLATE "C"`;
 
 export class Limits {
+  /** How many tasks of groups have taken places in line. */
+  risen = 0;
   readonly #tx: Tx;
   /** The queues whose gates are ours. */
   readonly #ours = new Set<number>();
