@@ -5,9 +5,12 @@ import {
   type Headers,
   JSON_TYPE,
   type NewTask,
+  rankOf,
   type TaskState,
 } from "../../core/task.ts";
 import { isGathered, type RunTask } from "../../core/run.ts";
+import { type Join, joinGroups, joinNew, takesTurns } from "./add-to-lanes.ts";
+import { standInLine } from "./lane-line.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
 import { isSpecial } from "./line.ts";
 import { findMany, stateOf } from "./place.ts";
@@ -122,7 +125,8 @@ async function stateOfTaken(tx: Tx, taken: Map<string, KeyRow>): Promise<Map<num
 export interface Newcomer {
   /** Which of the given it is; -1: it was given earlier. */
   index: number;
-  task: Pick<NewTask, "queue" | "priority">;
+  rank: number;
+  cost: number | null;
   seq: number;
   /** Its place in line: its number, but for one that is redriven. */
   pos: number;
@@ -134,6 +138,8 @@ export interface Newcomer {
   expiresAt: number | null;
   /** Of one that was here before: something is kept for its next run. Or it is of a pipeline's run. */
   stepped?: boolean;
+  /** Who takes a place in line when it joins its group, where that has limits. */
+  joining?: Join;
 }
 
 type Added = Newcomer & { task: NewTask | RunTask };
@@ -145,15 +151,28 @@ async function giveNumbers(
 ): Promise<Added[]> {
   const isFirst = isFirstOf(taken);
   const adding = [...tasks.entries()].filter(([, task]) => isFirst(task));
-  const seqs = await tx.numbers("seq", adding.length);
+  const joins = tx.hasLimits ? await joinNew(tx, adding) : undefined;
+  const turns = [...(joins?.values() ?? [])].flatMap((join) => (takesTurns(join) ? join.risers : []));
+  const seqs = await tx.numbers("seq", adding.length + turns.length);
   const newcomers: Added[] = [];
-  for (const [n, [index, task]] of adding.entries()) {
+  let next = 0;
+  for (const [index, task] of adding) {
     const queue = await tx.queue(task.queue);
     const ttl = task.ttl ?? queue.policy.ttl;
-    const seq = seqs[n]!;
+    const seq = seqs[next++]!;
+    const joining = joins?.get(index);
+    if (joining) {
+      joining.waiter.task = seq;
+      joining.waiter.pos = seq;
+      // Who comes up because of it comes behind it, and before the next one.
+      const inTurns = takesTurns(joining);
+      for (const riser of joining.risers) riser.place = inTurns ? seqs[next++]! : riser.waiter.pos;
+    }
     newcomers.push({
       index,
       task,
+      rank: rankOf(task),
+      cost: task.cost ?? null,
       seq,
       pos: seq,
       due: task.delay !== undefined && task.delay > 0 ? tx.now + task.delay : null,
@@ -162,6 +181,7 @@ async function giveNumbers(
       key: task.idempotencyKey ?? null,
       expiresAt: ttl === null ? null : tx.now + ttl,
       ...(isOfRun(task) && { stepped: true }),
+      ...(joining && { joining }),
     });
     tx.flow(queue).added++;
     tx.announce({ type: "task.added", at: tx.now, queue: task.queue, taskId: tx.id(tx.now, seq) });
@@ -172,18 +192,18 @@ async function giveNumbers(
 /** The payloads travel as one text, cut at a sign that none of them has: an array of texts takes as long to read as to write. */
 const CUT = "\u001e";
 
-function insertTasks(payloads: "joined" | "listed"): string {
+function insertTasks(payloads: "joined" | "listed", more = false): string {
   const texts = payloads === "joined" ? `string_to_array($11::text, E'\\x1e')` : `$11::text[]`;
   // JSON has no such sign, and no headers are an empty text.
   const headers = `string_to_array($10::text, E'\\x1e', '')`;
   return `
   INSERT INTO dibs.task (created_at, seq, queue, priority, group_key, expires_at, max_attempts, idempotency_key,
-    content_type, headers, data, bytes)
+    content_type, headers, data, bytes${more ? ", cost, urgent" : ""})
   SELECT $1, seq, queue, coalesce(priority, 0), group_key, expires_at, max_attempts, idempotency_key, content_type,
-    headers, data, bytes
+    headers, data, bytes${more ? ", cost, urgent" : ""}
   FROM unnest($2::int8[], $3::int4[], $4::int2[], $5::text[], $6::int8[], $7::int4[], $8::text[], $9::text[],
-    ${headers}, ${texts}, $12::bytea[]) AS each (seq, queue, priority, group_key, expires_at, max_attempts,
-    idempotency_key, content_type, headers, data, bytes)`;
+    ${headers}, ${texts}, $12::bytea[]${more ? ", $13::int8[], $14::bool[]" : ""}) AS each (seq, queue, priority, group_key,
+    expires_at, max_attempts, idempotency_key, content_type, headers, data, bytes${more ? ", cost, urgent" : ""})`;
 }
 
 /** With their places in line, where all of them are ready at once and have nothing that needs more. */
@@ -195,6 +215,8 @@ function insertPlain(payloads: "joined" | "listed"): string {
 }
 
 const INSERT_TASKS = { joined: insertTasks("joined"), listed: insertTasks("listed") };
+/** Where some have a cost, or are urgent. */
+const INSERT_COSTLY = { joined: insertTasks("joined", true), listed: insertTasks("listed", true) };
 const INSERT_PLAIN = { joined: insertPlain("joined"), listed: insertPlain("listed") };
 const INSERT_READY = `
   INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
@@ -223,13 +245,14 @@ async function lineUp(tx: Tx, newcomers: Added[]): Promise<Map<Newcomer, TaskSta
   if (newcomers.length === 0) return new Map();
   if (newcomers.every(isPlain)) return lineUpPlain(tx, newcomers);
   await writeKeys(tx, newcomers);
-  writeTasks(tx, newcomers, INSERT_TASKS);
+  writeTasks(tx, newcomers, newcomers.some(isCostly) ? INSERT_COSTLY : INSERT_TASKS);
   joinRuns(tx, newcomers);
   return takePlaces(tx, newcomers);
 }
 
 /** Of tasks whose rows are written. */
 export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer, TaskState>> {
+  if (tx.hasLimits) await joinGroups(tx, newcomers);
   const states = await chooseStates(tx, newcomers);
   const inState = (state: TaskState) => newcomers.filter((each) => states.get(each) === state);
   const mortal = newcomers.filter((each) => each.expiresAt !== null);
@@ -240,7 +263,7 @@ export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<New
       numbersOf(mortal),
     );
   if (mortal.some((each) => each.expiresAt! <= tx.now)) tx.swept = false;
-  const ready = inState("ready");
+  const ready = inState("ready").filter(({ joining }) => !joining);
   if (ready.length > 0) {
     tx.put(
       INSERT_READY,
@@ -273,12 +296,23 @@ export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<New
     tx.hintReady(each.queue);
     comeBefore(tx, each);
   }
-  for (const [{ queue }, state] of states) tx.count(queue, state, 1);
+  for (const [{ queue, joining }, state] of states) {
+    if (!joining || state !== "ready") tx.count(queue, state, 1);
+  }
+  // Those that wait are written by now: some of them may be among these.
+  const risers = newcomers.flatMap(({ joining }) => joining?.risers ?? []);
+  for (const [queue, its] of Map.groupBy(risers, ({ lane }) => lane.queue)) await standInLine(tx, queue, its);
   return states;
 }
 
-function isPlain({ due, groupKey, key, expiresAt, stepped }: Newcomer): boolean {
-  return groupKey === null && key === null && expiresAt === null && due === null && !stepped;
+function isPlain(newcomer: Added): boolean {
+  const { due, groupKey, key, expiresAt, stepped } = newcomer;
+  const isBare = groupKey === null && key === null && expiresAt === null && due === null && !stepped;
+  return isBare && !isCostly(newcomer);
+}
+
+function isCostly({ task }: Added): boolean {
+  return task.cost !== undefined || task.urgent === true;
 }
 
 function lineUpPlain(tx: Tx, newcomers: Added[]): Map<Newcomer, TaskState> {
@@ -292,8 +326,8 @@ function lineUpPlain(tx: Tx, newcomers: Added[]): Map<Newcomer, TaskState> {
 }
 
 /** A new task comes last, but for those of a higher priority, and those whose number is old (inbox.ts). */
-function comeBefore(tx: Tx, { task, queue, pos, index }: Newcomer): void {
-  if ((task.priority ?? 0) > 0 || index < 0) tx.lower(queue, 0 - (task.priority ?? 0), pos);
+function comeBefore(tx: Tx, { rank, queue, pos, index }: Newcomer): void {
+  if (rank < 0 || index < 0) tx.lower(queue, rank, pos);
 }
 
 async function writeKeys(tx: Tx, newcomers: Newcomer[]): Promise<void> {
@@ -313,6 +347,7 @@ async function writeKeys(tx: Tx, newcomers: Newcomer[]): Promise<void> {
 function writeTasks(tx: Tx, newcomers: Added[], sql: Record<"joined" | "listed", string>): void {
   const bodies = newcomers.map(({ task }) => toColumns(task.data));
   const texts = bodies.map(([text]) => text);
+  const more = sql === INSERT_COSTLY ? [column(costsOf(newcomers)), column(urgentOf(newcomers))] : [];
   // An empty text would be no payload at all, and not one that is empty.
   const canJoin = texts.every((text) => text !== null && text !== "" && !text.includes(CUT));
   tx.put(
@@ -329,7 +364,16 @@ function writeTasks(tx: Tx, newcomers: Added[], sql: Record<"joined" | "listed",
     column(newcomers.map(({ task }) => headersOf(task)))?.join(CUT) ?? null,
     canJoin ? texts.join(CUT) : column(texts),
     column(bodies.map(([, bytes]) => bytes)),
+    ...more,
   );
+}
+
+function costsOf(newcomers: Added[]): (number | null)[] {
+  return newcomers.map(({ cost }) => cost);
+}
+
+function urgentOf(newcomers: Added[]): (boolean | null)[] {
+  return newcomers.map(({ task }) => task.urgent || null);
 }
 
 /** Null in place of a column that has nothing in it: unnest fills it up. */
@@ -341,7 +385,7 @@ function column<T>(values: (T | null)[]): (T | null)[] | null {
 async function chooseStates(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer, TaskState>> {
   const lanes = new Map<string, Lane>();
   for (const each of newcomers) {
-    if (each.groupKey === null || each.due !== null) continue;
+    if (each.groupKey === null || each.due !== null || each.joining) continue;
     const lane = { queue: each.queue.id, groupKey: each.groupKey };
     lanes.set(laneName(lane), lane);
   }
@@ -351,6 +395,7 @@ async function chooseStates(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer
     newcomers.map((each) => {
       if (each.due !== null) return [each, "scheduled"];
       if (each.groupKey === null) return [each, "ready"];
+      if (each.joining) return [each, each.joining.waiter.rises ? "ready" : "waiting"];
       const isHead = free.delete(laneName({ queue: each.queue.id, groupKey: each.groupKey }));
       return [each, isHead ? "ready" : "waiting"];
     }),
@@ -370,7 +415,7 @@ function placesOf(newcomers: Newcomer[]): string {
 }
 
 function ranksOf(newcomers: Newcomer[]): string {
-  return numbers(newcomers.map(({ task }) => 0 - (task.priority ?? 0)));
+  return numbers(newcomers.map(({ rank }) => rank));
 }
 
 /** As they are stored: null for what is the default. */

@@ -1,5 +1,6 @@
 import {
   isEnd,
+  rankOf,
   type TravellingAttempt,
   type TravellingResult,
   type TravellingTask,
@@ -156,9 +157,9 @@ async function writeKeys(tx: Tx, keyed: Arrival[]): Promise<void> {
 
 const INSERT_TASKS = `
   INSERT INTO dibs.task (seq, created_at, expires_at, queue, max_attempts, priority, group_key, idempotency_key,
-    content_type, headers, data, bytes)
+    content_type, headers, data, bytes, cost, urgent)
   SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int4[], $5::int4[], $6::int2[], $7::text[], $8::text[],
-    $9::text[], $10::text[], $11::text[], $12::bytea[])`;
+    $9::text[], $10::text[], $11::text[], $12::bytea[], $13::int8[], $14::bool[])`;
 
 function writeTasks(tx: Tx, arrivals: Arrival[]): void {
   if (arrivals.length === 0) return;
@@ -177,6 +178,8 @@ function writeTasks(tx: Tx, arrivals: Arrival[]): void {
     arrivals.map(({ task }) => headersOf(task)),
     bodies.map(([text]) => text),
     bodies.map(([, bytes]) => bytes),
+    arrivals.map(({ task }) => task.cost),
+    arrivals.map(({ task }) => task.urgent || null),
   );
 }
 
@@ -281,7 +284,8 @@ function isUsual({ failures, holdsGroup, waitsFor, pending }: TravellingTask): b
 function newcomer(tx: Tx, { task, queue, seq, expiresAt }: Arrival): Newcomer {
   return {
     index: -1,
-    task,
+    rank: rankOf(task),
+    cost: task.cost,
     seq,
     pos: seq,
     due: task.dueIn !== null && task.dueIn > 0 ? tx.now + task.dueIn : null,
@@ -303,12 +307,13 @@ async function comeIn(tx: Tx, { task, queue, seq, createdAt, expiresAt }: Arriva
     seq,
     queue,
     createdAt,
-    rank: 0 - task.priority,
+    rank: rankOf(task),
     pos: seq,
     groupKey: task.groupKey,
     holdsGroup: false,
     expiresAt,
     maxAttempts: task.maxAttempts,
+    cost: task.cost,
     key: task.idempotencyKey,
     failures: task.failures,
     stepped: isStepped(task),

@@ -21,6 +21,7 @@ function isPlainSuccess(op: Op): op is Op<"settle"> {
   return (
     op.verb === "settle" &&
     op.settlement.kind === "done" &&
+    op.spent === undefined &&
     !op.settlement.adds?.length &&
     !op.settlement.each
   );
@@ -45,13 +46,13 @@ export class Beside {
   }
 
   /**
-   * The end of a task makes the next one of its group ready, or one that asks for a verdict, or one that got it, or the next stage of its run: a claim
-   * that is called after it has to find that.
+   * The end of a task makes the next one of its group ready, or one that asks for a verdict, or one that got it, or the next
+   * stage of its run, or it leaves room in a queue that runs so many at once: a claim that is called after it has to find that.
    */
   note({ tasks, policies }: Pick<ClaimOutcome, "tasks" | "policies">): void {
-    const judged = new Set(Object.keys(policies).filter((name) => isJudged(name, policies[name]!)));
+    const queues = new Set(Object.keys(policies).filter((name) => isJudgedOrCapped(name, policies[name]!)));
     for (const { queue, groupKey, fence, run } of tasks) {
-      const hasNext = groupKey !== null || judged.has(queue) || run !== undefined;
+      const hasNext = groupKey !== null || queues.has(queue) || run !== undefined;
       if (hasNext && fence > this.#lastWithNext) this.#lastWithNext = fence;
     }
   }
@@ -71,6 +72,6 @@ export class Beside {
   }
 }
 
-function isJudged(queue: string, { verified }: QueuePolicy): boolean {
-  return verified || isVerificationQueue(queue);
+function isJudgedOrCapped(queue: string, { verified, maxConcurrency }: QueuePolicy): boolean {
+  return verified || maxConcurrency !== null || isVerificationQueue(queue);
 }

@@ -1,5 +1,6 @@
 import type { DibsEvent } from "../../core/events.ts";
 import type { EndState } from "../../core/task.ts";
+import { LONGEST_SPAN_MS, type Meter, type RateLimit } from "../../core/rate.ts";
 import { BOUNDS, type Verbs } from "../../engine/engine.ts";
 import { fold } from "./counters.ts";
 import { dueDocuments } from "./documents.ts";
@@ -24,12 +25,12 @@ const FIRST = `
   FROM dibs.session`;
 
 async function outlook(tx: Tx): Promise<Verbs["tend"]["out"]> {
-  const { hand, due: firstDue, kept, ttl } = await horizon(tx);
+  const { hand, due: firstDue, kept, ttl, wake = null } = await horizon(tx);
   const due = firstDue === NEVER ? null : firstDue;
   const first = (await tx.get<{ session: number | null; document: number | null }>(FIRST))!;
   const documents = await dueDocuments(tx, first.document);
   const waits = [
-    ...[due, kept, ttl, documents.next].filter((at) => at !== null).map((at) => at - tx.now),
+    ...[due, kept, ttl, wake, documents.next].filter((at) => at !== null).map((at) => at - tx.now),
     ...[hand, first.session].filter((at) => at !== null).map((at) => at - tx.awake),
   ];
   const next = waits.length === 0 ? null : Math.max(0, Math.min(...waits));
@@ -60,7 +61,52 @@ export async function prune(tx: Tx, limit: number): Promise<{ removed: number; m
   await tx.run(DELETE_FLOW, Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot));
   await pruneEvents(tx);
   more = (await pruneRuns(tx, limit)) || more;
+  if (tx.hasLimits) await pruneLanes(tx);
   return { removed, more };
+}
+
+// Nobody holds them, and nobody waits for time to pass.
+const IDLE_LANES = `
+  SELECT queue, group_key, meter FROM dibs.lane
+  WHERE (queue, group_key) > ($1, $2::text) AND holders = 0 AND wake_at IS NULL AND coalesce(held_until, 0) <= $3
+    AND NOT EXISTS (SELECT 1 FROM dibs.session WHERE session.id = lane.session)
+  ORDER BY queue, group_key LIMIT $4 FOR UPDATE SKIP LOCKED`;
+const FORGET_LANES = `
+  DELETE FROM dibs.lane USING unnest($1::int4[], $2::text[]) AS old (queue, group_key)
+  WHERE lane.queue = old.queue AND lane.group_key = old.group_key COLLATE "C"`;
+
+/** Lanes that one call looks at. */
+const LANES = 10_000;
+
+/** Groups that remember nothing any more: their last spans of time are over, and the worker of the last task is gone. */
+async function pruneLanes(tx: Tx): Promise<void> {
+  tx.limits.reread();
+  const rows = await tx.all<{ queue: number; group_key: string; meter: string | null }>(
+    IDLE_LANES,
+    ...[tx.prunedTo.queue, tx.prunedTo.key],
+    tx.now,
+    LANES,
+  );
+  const last = rows.length < LANES ? undefined : rows.at(-1)!;
+  tx.prunedTo = last ? { queue: last.queue, key: last.group_key } : { queue: 0, key: "" };
+  const held = new Map<number, boolean>();
+  const doomed: typeof rows = [];
+  for (const row of rows) {
+    const queue = tx.queueOf(row.queue);
+    if (!held.has(row.queue)) held.set(row.queue, await tx.limits.tryToHold(queue));
+    const meter = row.meter === null ? [] : (JSON.parse(row.meter) as Meter);
+    if (held.get(row.queue) && isOver(queue.policy.groups.rateLimit, meter, tx.now)) doomed.push(row);
+  }
+  if (doomed.length === 0) return;
+  tx.send(
+    FORGET_LANES,
+    doomed.map((row) => row.queue),
+    doomed.map((row) => row.group_key),
+  );
+}
+
+function isOver(limits: readonly RateLimit[], meter: Meter, now: number): boolean {
+  return meter.every(([at], i) => at + (limits[i]?.per ?? LONGEST_SPAN_MS) <= now);
 }
 
 interface EndedRow {

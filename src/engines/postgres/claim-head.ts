@@ -1,4 +1,4 @@
-import { type ClaimedTask, type Headers, JSON_TYPE } from "../../core/task.ts";
+import { type ClaimedTask, type Headers, JSON_TYPE, rankOf } from "../../core/task.ts";
 import type { ClaimRequest, Op } from "../../engine/engine.ts";
 import type { Floor } from "./floors.ts";
 import { unwatchTtl } from "./line.ts";
@@ -23,14 +23,14 @@ const NOW = `(SELECT now FROM moment)`;
  * Its time is that of the moment, and it may be sent before anybody knows whether the queues are as they were: $12 and
  * $13 say what they are known by (foresee.ts).
  */
-const HOLD_HEAD = `
+const HOLD_HEAD_WHERE = (more: string): string => `
   WITH moment AS MATERIALIZED (SELECT ${STARTED("$1")} AS awake, ${STARTED("$2")} AS now), calm AS MATERIALIZED (
     SELECT NOT EXISTS (SELECT 1 FROM dibs.session WHERE beat_at + lease <= ${AWAKE})
       AND NOT EXISTS (SELECT 1 FROM dibs.claim WHERE session IS NULL AND deadline <= ${AWAKE})
       AND NOT EXISTS (SELECT 1 FROM dibs.scheduled WHERE due <= ${NOW})
       AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE until <= ${NOW})
       AND NOT EXISTS (SELECT 1 FROM dibs.ttl WHERE expires_at <= ${NOW})
-      AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $3)
+      AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $3) ${more}
       AND ($12::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.store WHERE one = 1 AND revision = $12 AND epoch = $13
         AND NOT EXISTS (SELECT 1 FROM dibs.inbox))) AS yes,
       $5::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.session WHERE id = $5 AND beat_at + lease > ${AWAKE}) AS lives
@@ -65,9 +65,19 @@ const HOLD_HEAD = `
     held.fence, held.failures, task.seq, task.created_at, task.priority, task.data,
     CASE WHEN task.data IS NULL OR coalesce(task.pos, task.expires_at, task.max_attempts) IS NOT NULL
       OR coalesce(task.group_key, task.content_type, task.headers) IS NOT NULL OR held.special
+      OR task.cost IS NOT NULL OR task.urgent
     THEN json_build_array(task.pos, task.expires_at, task.max_attempts, task.group_key, task.content_type, task.headers,
-      encode(task.bytes, 'base64'), ${LEFT_BEHIND("held.special", "task.seq")})::text END
+      encode(task.bytes, 'base64'), ${LEFT_BEHIND("held.special", "task.seq")}, task.cost, task.urgent)::text END
   FROM calm LEFT JOIN (held JOIN dibs.task ON task.seq = held.task) ON true`;
+const HOLD_HEAD = HOLD_HEAD_WHERE("");
+/** Where some queue has limits: time brings more. */
+const HOLD_HEAD_BESIDE_LIMITS = HOLD_HEAD_WHERE(`
+      AND NOT EXISTS (SELECT 1 FROM dibs.lane WHERE wake_at <= ${NOW})
+      AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE wake_at <= ${NOW})`);
+
+function holdHead(tx: Tx): string {
+  return tx.hasLimits ? HOLD_HEAD_BESIDE_LIMITS : HOLD_HEAD;
+}
 
 /** Each column that is read costs as much as a part of the work on the task: what few tasks have comes as one. */
 type Row = [
@@ -91,9 +101,11 @@ type Special = [
   headers: string | null,
   bytes: string | null,
   left: Left | null,
+  cost: number | null,
+  urgent: boolean | null,
 ];
 
-const PLAIN: Special = [null, null, null, null, null, null, null, null];
+const PLAIN: Special = [null, null, null, null, null, null, null, null, null, null];
 
 function specialOf([, , , , , , , special]: Row): Special {
   return special === null ? PLAIN : (JSON.parse(special) as Special);
@@ -129,16 +141,24 @@ function valuesFor(
 /** Sends a claim on its way that is the first of its batch: one on one queue, which is known and open. */
 export function claimAhead(tx: Tx, op: Op<"claim">): void {
   const queue = tx.queueNamed(op.queues[0]!);
-  if (op.queues.length > 1 || op.share !== undefined || op.max <= 0 || !queue || queue.paused) return;
+  if (
+    op.queues.length > 1 ||
+    op.share !== undefined ||
+    op.max <= 0 ||
+    !queue ||
+    queue.paused ||
+    queue.limited
+  )
+    return;
   const floor = tx.floors.of(queue.name);
   const values = valuesFor(tx, op, queue, { room: op.max, floor, known: tx.known });
-  tx.foresee(op, floor, HOLD_HEAD, ...values);
+  tx.foresee(op, floor, holdHead(tx), ...values);
 }
 
 /** The same of one that is among many: it asks for them one by one, and finds what was sent by its queue. */
 export function holdAhead(tx: Tx, request: ClaimRequest, queue: Queue, room: number): void {
   const floor = tx.floors.of(queue.name);
-  tx.foresee(queue, floor, HOLD_HEAD, ...valuesFor(tx, request, queue, { room, floor }));
+  tx.foresee(queue, floor, holdHead(tx), ...valuesFor(tx, request, queue, { room, floor }));
 }
 
 export async function claimHead(
@@ -156,7 +176,7 @@ export async function claimHead(
     if (outcome !== "busy") return outcome;
   }
   const floor = tx.floors.of(queue.name);
-  const rows = await tx.rows<Row>(HOLD_HEAD, ...valuesFor(tx, request, queue, { room, floor }));
+  const rows = await tx.rows<Row>(holdHead(tx), ...valuesFor(tx, request, queue, { room, floor }));
   return takeHead(tx, request, queue, room, floor, rows);
 }
 
@@ -172,7 +192,7 @@ function takeHead(
   const [first] = rows as [Row, ...Row[]];
   const [why] = first;
   if (why === "gone" || why === "busy") return why;
-  const head = why === "calm" ? undefined : { rank: 0 - first[5], pos: specialOf(first)[0] ?? first[3] };
+  const head = why === "calm" ? undefined : placeOf(first);
   tx.floors.found(queue.name, floor, head, why === "calm" || rows.length < room);
   if (why === "calm") return { tasks: [] };
   tx.changed = true;
@@ -186,6 +206,12 @@ function takeHead(
   return { tasks };
 }
 
+function placeOf(row: Row): Floor {
+  const [, , , seq, , priority] = row;
+  const special = specialOf(row);
+  return { rank: rankOf({ priority, urgent: special[9] === true }), pos: special[0] ?? seq };
+}
+
 /** Their fences say the order of the line. They come in it by themselves, but for plans that begin with the tasks. */
 function inLine(rows: Row[]): Row[] {
   const isInLine = rows.every((row, i) => i === 0 || row[1] > rows[i - 1]![1]);
@@ -195,7 +221,7 @@ function inLine(rows: Row[]): Row[] {
 /** What the worker gets. */
 function handOver(tx: Tx, queue: Queue, worker: string, row: Row): ClaimedTask {
   const [, fence, failures, seq, createdAt, priority, data] = row;
-  const [, expiresAt, maxAttempts, groupKey, contentType, headers, bytes, left] = specialOf(row);
+  const [, expiresAt, maxAttempts, groupKey, contentType, headers, bytes, left, cost] = specialOf(row);
   const attempt = failures + 1;
   const id = tx.id(createdAt, seq);
   unwatchTtl(tx, seq, expiresAt);
@@ -214,6 +240,7 @@ function handOver(tx: Tx, queue: Queue, worker: string, row: Row): ClaimedTask {
     priority,
     groupKey,
     createdAt,
+    ...(cost !== null && { cost }),
     ...leftFrom(tx, left),
   };
 }

@@ -13,23 +13,39 @@ const WITH_TASKS = `
       SELECT 1 FROM dibs.ready WHERE ready.queue = wanted.queue AND (ready.rank, ready.pos) >= (wanted.rank, wanted.pos))
     OR EXISTS (SELECT 1 FROM dibs.kept WHERE kept.queue = wanted.queue)
   LIMIT $4`;
+// Of those with limits any may be closed: each that has something is asked.
+const LIMITED_WITH_TASKS = `
+  SELECT queue FROM unnest($1::int4[]) AS wanted (queue)
+  WHERE EXISTS (SELECT 1 FROM dibs.ready WHERE ready.queue = wanted.queue)
+    OR EXISTS (SELECT 1 FROM dibs.kept WHERE kept.queue = wanted.queue)
+    OR EXISTS (SELECT 1 FROM dibs.own WHERE own.queue = wanted.queue)`;
 
 /** Those of the queues that have something to claim, in the order of the request; no more than it can take from. */
 export async function withTasks(tx: Tx, request: ClaimRequest): Promise<Queue[]> {
   const open = request.queues.flatMap((name) => tx.queueNamed(name) ?? []).filter((queue) => !queue.paused);
-  const floors = open.map((queue) => tx.floors.of(queue.name));
+  const plain = open.filter(({ limited }) => !limited);
+  const floors = plain.map((queue) => tx.floors.of(queue.name));
   const rows = await tx.rows<[queue: number]>(
     WITH_TASKS,
-    numbers(open.map(({ id }) => id)),
+    numbers(plain.map(({ id }) => id)),
     numbers(floors.map(({ rank }) => rank)),
     numbers(floors.map(({ pos }) => pos)),
     request.max,
   );
+  const limited = open.filter((queue) => queue.limited);
+  if (limited.length > 0)
+    rows.push(...(await tx.rows<[queue: number]>(LIMITED_WITH_TASKS, numbers(limited.map(({ id }) => id)))));
   const found = new Set(rows.map(([id]) => id));
   return open.filter(({ id }) => found.has(id));
 }
 
-/** Sends the claims on the first queues on their way: as many as certainly get their whole share. */
+/**
+ * Sends the claims on the first queues on their way: as many as certainly get their whole share, and not beyond one with
+ * limits, which has to be asked first.
+ */
 export function shareAhead(tx: Tx, request: ClaimRequest, queues: readonly Queue[], share: number): void {
-  for (const queue of queues.slice(0, Math.floor(request.max / share))) holdAhead(tx, request, queue, share);
+  for (const queue of queues.slice(0, Math.floor(request.max / share))) {
+    if (queue.limited) return;
+    holdAhead(tx, request, queue, share);
+  }
 }

@@ -226,6 +226,24 @@ export async function redrive(
 ): Promise<{ count: number }> {
   const { taken } = await takeTogether(tx, await lettersToMove(tx, name, filter));
   if (taken.length === 0) return { count: 0 };
+  // Where groups take turns numbers are given out with their places, too: one task after the other.
+  if (taken.length > 1 && taken.some(takesTurns)) {
+    for (const [index, task] of taken.entries())
+      await bringBack(tx, [task], { delayOf: () => Math.floor(index * spacing), fresh });
+  } else await bringBack(tx, taken, { delayOf: (index) => Math.floor(index * spacing), fresh });
+  return { count: taken.length };
+}
+
+function takesTurns({ queue, groupKey }: Found): boolean {
+  return groupKey !== null && queue.policy.groups.fair;
+}
+
+/** Tasks that were taken from among the dead. */
+async function bringBack(
+  tx: Tx,
+  taken: Found[],
+  { delayOf, fresh }: { delayOf: (index: number) => number; fresh: boolean },
+): Promise<void> {
   const places = await tx.numbers("seq", taken.length);
   tx.send(REDRIVE, numbers(taken.map(({ seq }) => seq)), numbers(places));
   reviveKeys(tx, taken);
@@ -240,13 +258,12 @@ export async function redrive(
       isOver.get(task.seq)
         ? []
         : {
-            ...redriven(tx, task, places[index]!, Math.floor(index * spacing)),
+            ...redriven(tx, task, places[index]!, delayOf(index)),
             stepped: stepped.has(task.seq) || isOver.has(task.seq),
           },
     ),
   );
   for (const task of taken) if (isOver.get(task.seq)) await end(tx, task, "cancelled");
-  return { count: taken.length };
 }
 
 /** Of several dead letters that had the same key the first gets it: for the others it is taken then. */
@@ -269,10 +286,11 @@ function reviveKeys(tx: Tx, taken: Found[]): void {
 }
 
 function redriven(tx: Tx, task: Found, pos: number, delay: number): Newcomer {
-  const { seq, queue, groupKey, key, rank } = task;
+  const { seq, queue, groupKey, key, rank, cost } = task;
   return {
     index: -1,
-    task: { queue: queue.name, priority: 0 - rank },
+    rank,
+    cost,
     seq,
     pos,
     due: delay > 0 ? tx.now + delay : null,

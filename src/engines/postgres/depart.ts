@@ -11,7 +11,8 @@ import { asAges } from "../../core/travel.ts";
 import { decodeAdds } from "../../core/verification.ts";
 import { ledgersOf, type PayloadRow, PAYLOADS } from "./inspect.ts";
 import { NEVER } from "./line.ts";
-import { type Found, findMany, stateOf } from "./place.ts";
+import { type Found, findMany, type Line, stateOf } from "./place.ts";
+import { isUrgent, priorityOf } from "./rank.ts";
 import { hasRunsUnderWay } from "./runs.ts";
 import { leftBehindBy } from "./steps.ts";
 import { removeTogether, takeTogether } from "./take-together.ts";
@@ -26,7 +27,7 @@ const NOT_ASKING = (table: string): string =>
   `NOT EXISTS (SELECT 1 FROM dibs.verifying WHERE verifying.asked = ${table}.task)`;
 
 /** Takes the first rows of a state's table, and holds their tasks. What others have their hands on is passed over. */
-function hold(table: "ready" | "kept" | "scheduled", order: string): string {
+function hold(table: Line | "scheduled", order: string): string {
   const [state, holds, due, signal] =
     table === "scheduled"
       ? ["CASE WHEN signal IS NULL THEN 'scheduled' ELSE 'parked' END", "taken.holds_group", "due", "signal"]
@@ -39,13 +40,15 @@ function hold(table: "ready" | "kept" | "scheduled", order: string): string {
     RETURNING *)
   INSERT INTO dibs.leaving (task, due, signal, queue, destination, failures, holds_group, cancelled, state, group_key)
   SELECT task, ${due}, ${signal}, $1, $2, failures, ${holds}, false, ${state}, task.group_key
-  FROM taken JOIN dibs.task ON task.seq = taken.task ORDER BY ${order.replaceAll(/\w+/g, "taken.$&")}`;
+  FROM taken JOIN dibs.task ON task.seq = taken.task ORDER BY ${order.replaceAll(/\w+/g, "taken.$&")}
+  RETURNING state, group_key`;
 }
 
 // In this order: whoever is behind the head of a group leaves after it.
 const HOLD = [
   // Before the others of the line, since they are older: they have failed.
   hold("kept", "rank, pos"),
+  hold("own", "rank, pos"),
   hold("ready", "rank, pos"),
   hold("scheduled", "pos"),
   `
@@ -55,20 +58,26 @@ const HOLD = [
     RETURNING *)
   INSERT INTO dibs.leaving (task, queue, destination, failures, holds_group, cancelled, state, group_key, started_at,
     worker, adds, result, result_bytes)
-  SELECT task, $1, $2, failures, task.group_key IS NOT NULL, false, 'verifying', task.group_key, taken.started_at, worker,
-    adds, result, result_bytes
-  FROM taken JOIN dibs.task ON task.seq = taken.task ORDER BY taken.task`,
-  // Only where the head is leaving too: were it running here, they would overtake it.
+  SELECT task, $1, $2, failures,
+    task.group_key IS NOT NULL AND NOT EXISTS (SELECT 1 FROM dibs.aside WHERE aside.task = taken.task), false, 'verifying',
+    task.group_key, taken.started_at, worker, adds, result, result_bytes
+  FROM taken JOIN dibs.task ON task.seq = taken.task ORDER BY taken.task RETURNING state, group_key`,
+  // Only where the head is leaving too: were it running here, they would overtake it. Or where there is none, because none of
+  // the group may start yet.
   `
   WITH taken AS (
     DELETE FROM dibs.waiting WHERE ctid = ANY (ARRAY (
       SELECT waiting.ctid
-      FROM (SELECT DISTINCT group_key FROM dibs.leaving WHERE queue = $1 AND holds_group) AS heads
+      FROM (
+        SELECT group_key FROM dibs.leaving WHERE queue = $1 AND holds_group
+        UNION SELECT group_key FROM dibs.lane WHERE queue = $1 AND holders = 0
+      ) AS heads
       JOIN dibs.waiting ON waiting.queue = $1 AND waiting.group_key = heads.group_key
       ORDER BY waiting.group_key, waiting.pos LIMIT $3 FOR UPDATE OF waiting))
     RETURNING task, failures, group_key, pos)
   INSERT INTO dibs.leaving (task, queue, destination, failures, holds_group, cancelled, state, group_key)
-  SELECT task, $1, $2, failures, true, false, 'waiting', group_key FROM taken ORDER BY group_key, pos`,
+  SELECT task, $1, $2, failures, true, false, 'waiting', group_key FROM taken ORDER BY group_key, pos
+  RETURNING state, group_key`,
   `
   WITH next AS (
     UPDATE dibs.dead SET leaving = true WHERE task = ANY (ARRAY (
@@ -76,8 +85,9 @@ const HOLD = [
       FOR UPDATE SKIP LOCKED))
     RETURNING task, died_at)
   INSERT INTO dibs.leaving (task, queue, destination, failures, holds_group, cancelled, state)
-  SELECT task, $1, $2, 0, false, false, 'dead' FROM next ORDER BY died_at, task`,
+  SELECT task, $1, $2, 0, false, false, 'dead' FROM next ORDER BY died_at, task RETURNING state, group_key`,
 ] as const;
+const DELETE_ASIDE = `DELETE FROM dibs.aside WHERE task = ANY ($1::int8[])`;
 const UNWATCH = `
   DELETE FROM dibs.ttl USING dibs.task
   WHERE task.seq = ANY ($1::int8[]) AND ttl.expires_at = task.expires_at AND ttl.task = task.seq`;
@@ -92,11 +102,32 @@ export async function depart(tx: Tx, name: string, to: number, limit: number): P
   if (astray) throw onItsWay(name, astray.destination, to);
   let count = (await held(tx, queue, limit)).length;
   const before = count;
-  for (const sql of HOLD) if (count < limit) count += await tx.run(sql, queue.id, to, limit - count);
+  if (queue.limited) await tx.limits.hold(queue);
+  for (const sql of HOLD) {
+    if (count >= limit) break;
+    tx.limits.flush();
+    const rows = await tx.take<{ state: string; group_key: string | null }>(sql, queue.id, to, limit - count);
+    count += rows.length;
+    if (queue.limited) for (const row of rows) await leaveGroup(tx, queue, row);
+  }
   const leaving = await held(tx, queue, limit);
-  if (count > before) tx.send(UNWATCH, leaving);
+  if (count > before) for (const sql of [UNWATCH, DELETE_ASIDE]) tx.send(sql, leaving);
   const ended = await seqs(tx, ENDED, queue.id, limit - leaving.length);
   return travelling(tx, await findMany(tx, [...leaving, ...ended]));
+}
+
+/** Whoever comes to stand in the group meanwhile waits for all of them. */
+async function leaveGroup(
+  tx: Tx,
+  queue: Queue,
+  { state, group_key: key }: { state: string; group_key: string | null },
+): Promise<void> {
+  if (key === null) return;
+  if (state === "ready") tx.limits.movedInLine(queue, key, -1);
+  if (state !== "waiting") return;
+  const lane = await tx.limits.lane(queue, key);
+  lane.holders++;
+  lane.changed = true;
 }
 
 function held(tx: Tx, queue: Queue, limit: number): Promise<number[]> {
@@ -191,13 +222,15 @@ function describe(
     data: fromColumns(payload.data, payload.bytes)!,
     contentType: payload.content_type ?? JSON_TYPE,
     headers: payload.headers === null ? {} : (JSON.parse(payload.headers) as Headers),
-    priority: 0 - task.rank,
+    priority: priorityOf(task.rank),
     groupKey: task.groupKey,
     holdsGroup: (state === "scheduled" || state === "parked") && task.holdsGroup,
     idempotencyKey: task.key,
     holdsKey: key !== undefined,
     keyFor: key && key.forget_at !== null ? key.forget_at - now : null,
     maxAttempts: task.maxAttempts,
+    cost: task.cost,
+    urgent: isUrgent(task.rank),
     failures: task.failures,
     age: now - task.createdAt,
     dueIn: due === null ? null : due - now,

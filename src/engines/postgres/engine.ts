@@ -80,7 +80,7 @@ function runVerb(within: Within, op: Op<VerbWithin>): Promise<Verbs[VerbWithin][
     case "publish":
       return within.publish(op.message);
     case "settle":
-      return within.settle(op.id, op.fence, op.settlement);
+      return within.settle(op.id, op.fence, op.settlement, op.spent);
   }
 }
 

@@ -1,5 +1,7 @@
 import { type Newcomer, takePlaces } from "./add.ts";
+import { correctCost } from "./gates.ts";
 import { freeGroup } from "./line.ts";
+import { RANK } from "./rank.ts";
 import type { Tx } from "./tx.ts";
 
 interface InboxRow {
@@ -9,7 +11,10 @@ interface InboxRow {
   queue: number;
   group_key: string | null;
   created_at: number;
-  priority: number;
+  rank: number;
+  cost: number | null;
+  spent: number | null;
+  started_at: number | null;
   expires_at: number | null;
   idempotency_key: string | null;
 }
@@ -21,9 +26,10 @@ const TAKE_UP = `
   WITH taken AS (
     DELETE FROM dibs.inbox WHERE n = ANY (ARRAY (
       SELECT n FROM dibs.inbox ORDER BY n LIMIT $1 FOR UPDATE SKIP LOCKED))
-    RETURNING n, task, due, queue, group_key)
+    RETURNING n, task, due, queue, group_key, cost, spent, started_at)
   SELECT taken.n, task.seq, taken.due, taken.queue, coalesce(task.group_key, taken.group_key) AS group_key,
-    task.created_at, task.priority, task.expires_at, task.idempotency_key
+    task.created_at, ${RANK} AS rank, coalesce(task.cost, taken.cost) AS cost, taken.spent, taken.started_at,
+    task.expires_at, task.idempotency_key
   FROM taken LEFT JOIN dibs.task ON task.seq = taken.task ORDER BY taken.n`;
 const DELETE_TASKS = `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`;
 
@@ -42,7 +48,11 @@ export async function takeUp(tx: Tx): Promise<void> {
     known.filter((row) => row.seq !== null),
   );
   for (const row of known) {
-    if (row.seq === null) await freeGroup(tx, tx.queueOf(row.queue), row.group_key!);
+    if (row.seq !== null) continue;
+    const queue = tx.queueOf(row.queue);
+    const { group_key: key, cost, spent, started_at: startedAt } = row;
+    if (spent !== null) await correctCost(tx, queue, key, { cost: cost ?? 1, spent, startedAt: startedAt! });
+    else await freeGroup(tx, queue, key!);
   }
 }
 
@@ -54,7 +64,8 @@ async function lineUpAdded(tx: Tx, rows: InboxRow[]): Promise<void> {
     tx.announce({ type: "task.added", at: tx.now, queue: queue.name, taskId });
     return {
       index: -1,
-      task: { queue: queue.name, priority: row.priority },
+      rank: row.rank,
+      cost: row.cost,
       seq: row.seq!,
       pos: row.seq!,
       due: row.due,

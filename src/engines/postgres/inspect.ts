@@ -23,6 +23,7 @@ import { readFlow } from "./counters.ts";
 import { deadLetters } from "./dead.ts";
 import { NEVER } from "./line.ts";
 import { type Found, findMany, findTask, stateOf } from "./place.ts";
+import { isUrgent, priorityOf } from "./rank.ts";
 import { placesOf } from "./run-place.ts";
 import { workers } from "./sessions.ts";
 import { fromColumns, fromText } from "./text.ts";
@@ -107,9 +108,11 @@ function record(
     data: fromColumns(payload.data, payload.bytes)!,
     contentType: payload.content_type ?? JSON_TYPE,
     headers: payload.headers === null ? {} : (JSON.parse(payload.headers) as Headers),
-    priority: 0 - task.rank,
+    priority: priorityOf(task.rank),
     groupKey: task.groupKey,
     idempotencyKey: task.key,
+    cost: task.cost ?? 1,
+    urgent: isUrgent(task.rank),
     attempt: ended ? (last?.attempt ?? 0) : task.failures + 1,
     maxAttempts: task.maxAttempts ?? task.queue.policy.maxAttempts,
     createdAt: task.createdAt,
@@ -284,9 +287,8 @@ const FIRST = Number.MIN_SAFE_INTEGER;
 const READY = `
   SELECT task, rank AS a, pos AS b FROM dibs.ready WHERE queue = $1 AND (rank, pos) > ($2::int8, $3::int8)
   ORDER BY rank, pos LIMIT $4`;
-const KEPT = `
-  SELECT task, rank AS a, pos AS b FROM dibs.kept WHERE queue = $1 AND (rank, pos) > ($2::int8, $3::int8)
-  ORDER BY rank, pos LIMIT $4`;
+const KEPT = READY.replace("dibs.ready", "dibs.kept");
+const OWN = READY.replace("dibs.ready", "dibs.own");
 const SCHEDULED = `
   SELECT task, due AS a, task AS b FROM dibs.scheduled
   WHERE queue = $1 AND (due, task) > ($2::int8, $3::int8) AND signal IS NULL ORDER BY due, task LIMIT $4`;
@@ -342,10 +344,12 @@ async function deadPage(
 
 const PAGES: Record<TaskState, Turn> = {
   ready: async (tx, queue, start = [FIRST, 0], limit) => {
-    const [ready, kept] = await Promise.all(
-      [READY, KEPT].map((sql) => tx.all<KeyRow>(sql, queue.id, start[0]!, start[1]!, limit)),
+    const rows = await Promise.all(
+      [READY, KEPT, ...(queue.limited ? [OWN] : [])].map((sql) =>
+        tx.all<KeyRow>(sql, queue.id, start[0]!, start[1]!, limit),
+      ),
     );
-    const line = [...ready!, ...kept!].sort((x, y) => (x.a as number) - (y.a as number) || x.b - y.b);
+    const line = rows.flat().sort((x, y) => (x.a as number) - (y.a as number) || x.b - y.b);
     return inOrder(line.slice(0, limit));
   },
   scheduled: async (tx, queue, start = [FIRST, 0], limit) =>
@@ -378,7 +382,7 @@ export async function stats(tx: Tx, name: string): Promise<QueueStats> {
 }
 
 // Steps from rank to rank, so that its cost is that of the priorities in use and not of the depth.
-const OLDEST = `
+const OLDEST_WITH = (more: string): string => `
   WITH RECURSIVE first AS (
     (SELECT rank, task FROM dibs.ready WHERE queue = $1 ORDER BY rank, pos LIMIT 1)
     UNION ALL
@@ -388,10 +392,13 @@ const OLDEST = `
     SELECT least(
       (SELECT min(task) FROM first),
       (SELECT min(task) FROM dibs.ready WHERE queue = $1 AND pos <> task),
-      (SELECT min(task) FROM dibs.kept WHERE queue = $1)) AS seq)
+      (SELECT min(task) FROM dibs.kept WHERE queue = $1)${more}) AS seq)
   SELECT created_at FROM oldest JOIN dibs.task ON task.seq = oldest.seq`;
+const OLDEST = OLDEST_WITH("");
+const OLDEST_WITH_LIMITS = OLDEST_WITH(`, (SELECT min(task) FROM dibs.own WHERE queue = $1)`);
 
 async function oldestAge(tx: Tx, queue: Queue): Promise<number | null> {
-  const oldest = await tx.get<{ created_at: number }>(OLDEST, queue.id);
+  const sql = queue.limited ? OLDEST_WITH_LIMITS : OLDEST;
+  const oldest = await tx.get<{ created_at: number }>(sql, queue.id);
   return oldest ? tx.now - oldest.created_at : null;
 }

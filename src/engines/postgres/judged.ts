@@ -1,5 +1,6 @@
 import type { Verified } from "../../core/verification.ts";
 import type { Held } from "./line.ts";
+import { RANK } from "./rank.ts";
 import type { Tx } from "./tx.ts";
 
 interface JudgedRow {
@@ -14,20 +15,25 @@ interface JudgedRow {
   result_bytes: Uint8Array | null;
   queue: number;
   created_at: number;
-  priority: number;
+  rank: number;
   pos: number;
   group_key: string | null;
   expires_at: number | null;
   max_attempts: number | null;
+  cost: number | null;
   idempotency_key: string | null;
+  /** Its group goes on meanwhile. */
+  aside: boolean;
 }
 
 /** A task whose result waits for a verdict, in nobody else's hands until the commit. */
 export type Judged = Held & { pending: Pick<JudgedRow, "adds" | "each" | "result" | "result_bytes"> };
 
 const SELECT = `
-  SELECT verifying.*, task.created_at, task.priority, coalesce(task.pos, task.seq) AS pos, task.group_key,
-    task.expires_at, task.max_attempts, task.idempotency_key
+  SELECT verifying.task, verifying.fence, verifying.started_at, verifying.failures, verifying.worker, verifying.adds,
+    verifying."each", verifying.result, verifying.result_bytes, verifying.queue, task.created_at, ${RANK} AS rank,
+    coalesce(task.pos, task.seq) AS pos, task.group_key, task.expires_at, task.max_attempts, task.cost,
+    task.idempotency_key, EXISTS (SELECT 1 FROM dibs.aside WHERE aside.task = verifying.task) AS aside
   FROM dibs.verifying JOIN dibs.task ON task.seq = verifying.task`;
 const BY_ATTEMPT = `${SELECT} WHERE verifying.task = $1 AND verifying.fence = $2 FOR UPDATE OF verifying`;
 const ASKED_BY = `${SELECT} WHERE verifying.asked = ANY ($1::int8[]) ORDER BY verifying.task FOR UPDATE OF verifying`;
@@ -50,12 +56,13 @@ function judgedFrom(tx: Tx, row: JudgedRow): Judged {
     seq: row.task,
     queue: tx.queueOf(row.queue),
     createdAt: row.created_at,
-    rank: 0 - row.priority,
+    rank: row.rank,
     pos: row.pos,
     groupKey: row.group_key,
-    holdsGroup: row.group_key !== null,
+    holdsGroup: row.group_key !== null && !row.aside,
     expiresAt: row.expires_at,
     maxAttempts: row.max_attempts,
+    cost: row.cost,
     key: row.idempotency_key,
     failures: row.failures,
     fence: row.fence,

@@ -1,5 +1,5 @@
 import { BOUNDS, type Op } from "../../engine/engine.ts";
-import { toText } from "./text.ts";
+import { numbers, toText } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
 export interface Lane {
@@ -33,6 +33,7 @@ const LOCK = `
     ) AS due JOIN dibs.task ON task.seq = due.task WHERE task.group_key IS NOT NULL
   ) AS wanted (queue, group_key)
   JOIN dibs.lane ON lane.queue = wanted.queue AND lane.group_key = wanted.group_key COLLATE "C"
+  WHERE wanted.queue <> ALL ($6::int4[])
   ORDER BY lane.queue, lane.group_key FOR UPDATE OF lane`;
 
 /**
@@ -49,7 +50,9 @@ export function lockLanes(tx: Tx, ops: readonly Op[]): void {
   if (named === 0 || named + (sweeps ? 1 : 0) < 2) return;
   const names = added.map(({ queue }) => toText(queue));
   const keys = added.map(({ groupKey }) => toText(groupKey!));
-  tx.send(LOCK, settled, names, keys, tx.now, sweeps ? BOUNDS.sweep : 0);
+  // Of a queue with limits the gate is the lock.
+  const limited = tx.hasLimits ? [...tx.queues].filter((queue) => queue.limited).map(({ id }) => id) : [];
+  tx.send(LOCK, settled, names, keys, tx.now, sweeps ? BOUNDS.sweep : 0, numbers(limited));
 }
 
 /** A verdict ends another task, too. */

@@ -3,7 +3,10 @@ import { isExhausted } from "../../core/retry.ts";
 import type { AttemptOutcome, Body, EndState, TaskError, TaskState } from "../../core/task.ts";
 import { isVerificationQueue, NO_VERDICT, refusal } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
+import { keptFrom } from "./elsewhere.ts";
+import { correctCost } from "./gates.ts";
 import { askedBy } from "./judged.ts";
+import { enterLane, leaveLane, takeFreeLane } from "./lane-line.ts";
 import { takeLanes } from "./lanes.ts";
 import { endPart, isCalledOff } from "./runs.ts";
 import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "./steps.ts";
@@ -27,6 +30,8 @@ export interface Mover {
   holdsGroup: boolean;
   expiresAt: number | null;
   maxAttempts: number | null;
+  /** What it takes of limits that have a unit, where that was named. */
+  cost: number | null;
   /** Its idempotency key. */
   key: string | null;
   failures: number;
@@ -43,6 +48,8 @@ export interface Held extends Mover {
   cancelled: boolean;
   /** Nobody holds it any more: its result waits for a verdict. */
   isVerifying?: boolean;
+  /** What whoever settles it says that it cost. */
+  spent?: number | undefined;
 }
 
 /** Its success needs more than its own row: it has a group, a key, or steps, or is of a run. */
@@ -71,6 +78,10 @@ const DELETE_TTL = `DELETE FROM dibs.ttl WHERE expires_at = $1 AND task = $2`;
 
 /** Becomes the head of its group, if there is none. */
 export async function takeLane(tx: Tx, task: Mover): Promise<boolean> {
+  if (task.queue.limited) {
+    task.holdsGroup = await takeFreeLane(tx, task.queue, task.groupKey!);
+    return task.holdsGroup;
+  }
   const { taken } = await takeLanes(tx, [{ queue: task.queue.id, groupKey: task.groupKey! }]);
   task.holdsGroup = taken.length > 0;
   return task.holdsGroup;
@@ -78,6 +89,7 @@ export async function takeLane(tx: Tx, task: Mover): Promise<boolean> {
 
 /** Joins the line, or its group's: a due task, new or redriven. */
 export async function enter(tx: Tx, task: Mover): Promise<"ready" | "waiting"> {
+  if (task.groupKey !== null && task.queue.limited) return enterLane(tx, task);
   if (task.groupKey !== null && !task.holdsGroup) {
     if (!(await takeLane(tx, task))) return standBehind(tx, task);
   }
@@ -97,7 +109,7 @@ async function becomeReady(
   task: Pick<Mover, "seq" | "queue" | "rank" | "pos" | "failures" | "groupKey" | "key" | "stepped">,
 ): Promise<void> {
   const { queue, rank, pos, seq, failures } = task;
-  const avoid = failures === 0 ? null : await keptFrom(tx, queue, seq, failures);
+  const avoid = await keptFrom(tx, queue, seq, failures);
   const special = isSpecial(task);
   if (avoid) {
     const until = tx.now + queue.policy.elsewhere;
@@ -108,29 +120,6 @@ async function becomeReady(
   }
   tx.count(queue, "ready", 1);
   tx.hintReady(queue);
-}
-
-const FAILED_BY = `
-  SELECT worker FROM dibs.attempt WHERE task = $1 AND outcome IN ('failed', 'timeout', 'lost', 'refused')
-  ORDER BY fence DESC LIMIT $2`;
-const LIVE_WORKERS = `
-  SELECT session.worker FROM dibs.serving JOIN dibs.session ON session.id = serving.session
-  WHERE serving.queue = $1 AND session.beat_at + session.lease > $2`;
-
-/** A failed task is kept from the workers that failed it, where there is another one. */
-async function keptFrom(tx: Tx, queue: Queue, seq: number, failures: number): Promise<string[] | null> {
-  if (queue.policy.elsewhere <= 0) return null;
-  let workers = tx.serving.get(queue.name);
-  if (!workers) {
-    const live = await tx.all<{ worker: string }>(LIVE_WORKERS, queue.name, tx.awake);
-    workers = live.map((row) => row.worker);
-    tx.serving.set(queue.name, workers);
-  }
-  if (workers.length === 0) return null;
-  // The failures that count: those since the task was added or redriven.
-  const failed = await tx.all<{ worker: string }>(FAILED_BY, seq, failures);
-  const avoid = [...new Set(failed.map((row) => row.worker))];
-  return workers.some((worker) => !avoid.includes(worker)) ? avoid : null;
 }
 
 /** Due long after every clock has stopped. */
@@ -164,28 +153,38 @@ const INSERT_ATTEMPT = `
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`;
 
 /** Its row is locked. */
-export function dropClaim(tx: Tx, task: Mover): void {
+export function removeClaim(tx: Tx, task: Mover): void {
   tx.send(DELETE_CLAIM, task.seq);
   tx.count(task.queue, "claimed", -1);
 }
 
+/** Nobody works at it any more: another of its queue may be. */
+export async function dropClaim(tx: Tx, task: Held): Promise<void> {
+  const { queue, groupKey, spent, startedAt } = task;
+  if (spent !== undefined) await correctCost(tx, queue, groupKey, { cost: task.cost ?? 1, spent, startedAt });
+  if (queue.policy.maxConcurrency !== null) tx.hintReady(queue);
+  removeClaim(tx, task);
+}
+
 const DELETE_VERIFYING = `DELETE FROM dibs.verifying WHERE task = $1`;
+export const DELETE_ASIDE = `DELETE FROM dibs.aside WHERE task = $1`;
 
 /** Its row is locked. */
 export function dropVerifying(tx: Tx, task: Mover): void {
   tx.send(DELETE_VERIFYING, task.seq);
+  if (task.groupKey !== null && !task.holdsGroup) tx.send(DELETE_ASIDE, task.seq);
   tx.count(task.queue, "verifying", -1);
 }
 
 /** Writes the ledger's row for the claim that ends, and takes the claim off. A success is written by `endDone`. */
-export function closeAttempt(
+export async function closeAttempt(
   tx: Tx,
   task: Held,
   outcome: Exclude<AttemptOutcome, "done">,
   error: TaskError | null,
-): void {
+): Promise<void> {
   if (task.isVerifying) dropVerifying(tx, task);
-  else dropClaim(tx, task);
+  else await dropClaim(tx, task);
   tx.send(
     INSERT_ATTEMPT,
     task.seq,
@@ -200,11 +199,13 @@ export function closeAttempt(
     error && error.stack !== null ? toText(error.stack) : null,
     error && toText(fingerprint(error)),
   );
-  if (outcome === "released" || outcome === "parked" || outcome === "cancelled") return;
+  if (DID_NOT_FAIL.has(outcome)) return;
   const flow = tx.flow(task.queue);
   flow.failed++;
   flow.serviceMs += tx.now - task.startedAt;
 }
+
+const DID_NOT_FAIL: ReadonlySet<AttemptOutcome> = new Set(["released", "limited", "parked", "cancelled"]);
 
 /** A failed attempt: another one after `delay`, or dead when it was the last. */
 export async function fail(
@@ -214,7 +215,7 @@ export async function fail(
   error: TaskError,
   delay: number,
 ): Promise<TaskState> {
-  closeAttempt(tx, task, outcome, error);
+  await closeAttempt(tx, task, outcome, error);
   const attempt = ++task.failures;
   if (task.cancelled || (await isCalledOff(tx, task))) return end(tx, task, "cancelled");
   if (isExhausted(attempt, task.maxAttempts ?? task.queue.policy.maxAttempts)) return die(tx, task, error);
@@ -226,13 +227,22 @@ export async function fail(
   return comeBack(tx, task, delay);
 }
 
-/** Back in line at its old place, now or later, or when a signal comes; its group waits for it. */
+/** Back in line at its old place, now or later, or when a signal comes. */
 export async function comeBack(tx: Tx, task: Mover, delay: number, signal?: string): Promise<TaskState> {
   if (await isCalledOff(tx, task)) return end(tx, task, "cancelled");
   if (isOutlived(tx, task.expiresAt)) return end(tx, task, "expired");
   watchTtl(tx, task);
-  if (signal !== undefined) return schedule(tx, task, Math.min(tx.now + delay, NEVER), signal);
-  return delay > 0 ? schedule(tx, task, tx.now + delay) : enter(tx, task);
+  if (signal === undefined && delay <= 0) return enter(tx, task);
+  const frees = stepsAside(task);
+  if (frees) task.holdsGroup = false;
+  const state = schedule(tx, task, Math.min(tx.now + delay, NEVER), signal);
+  if (frees) await freeGroup(tx, task.queue, task.groupKey!);
+  return state;
+}
+
+/** While it waits for something, others of its group go on; not where they run in order. */
+export function stepsAside({ holdsGroup, queue }: Mover): boolean {
+  return holdsGroup && queue.policy.groups.concurrency > 1;
 }
 
 export function isOutlived(tx: Tx, expiresAt: number | null): boolean {
@@ -316,8 +326,9 @@ async function lastAttempt(tx: Tx, seq: number): Promise<{ worker: string; attem
   return tx.get(LAST_ATTEMPT, seq);
 }
 
-/** The head is gone. Nobody else comes to stand behind it meanwhile, or finds the lane free. */
+/** One that held it is gone. Nobody else comes to stand behind it meanwhile, or finds the lane free. */
 export async function freeGroup(tx: Tx, queue: Queue, groupKey: string): Promise<void> {
+  if (queue.limited) return leaveLane(tx, queue, groupKey);
   await tx.get(LOCK_LANE, queue.id, groupKey);
   const [next] = await tx.take<{ pos: number; task: number; rank: number; failures: number }>(
     NEXT_OF_GROUP,
@@ -362,6 +373,6 @@ export async function refuse(tx: Tx, task: Held, feedback: string, delay: number
 
 /** Whatever was said of it. */
 export async function endCancelled(tx: Tx, task: Held): Promise<TaskState> {
-  closeAttempt(tx, task, "cancelled", null);
+  await closeAttempt(tx, task, "cancelled", null);
   return end(tx, task, "cancelled");
 }

@@ -31,3 +31,8 @@ export function catalogueLock(schema: string): string {
 export function foldingLock(schema: string): string {
   return remembered(schema, "folding");
 }
+
+/** Held by whoever changes the groups of a queue with limits, or claims from it. */
+export function gateLock(schema: string, queue: number): string {
+  return remembered(schema, `gate ${queue}`);
+}

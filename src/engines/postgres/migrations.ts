@@ -25,7 +25,7 @@ const AUTOVACUUM = HOT.map(
  * and its payload, in `task`, is never rewritten. What differs: numbers come from sequences and counters are deltas,
  * since many write at once; `dibs.` stands for the schema's name (link.ts).
  *
- * Names of columns: `pos` is a place in line, `rank` the negative of a priority, times are the engine's.
+ * Names of columns: `pos` is a place in line, `rank` the negative of a priority (core/task.ts), times are the engine's.
  */
 export const MIGRATIONS: readonly string[] = [
   `
@@ -441,6 +441,68 @@ export const MIGRATIONS: readonly string[] = [
   -- When somebody has to look at it again: the next firing of a schedule.
   ALTER TABLE dibs.document ADD COLUMN due_at int8;
   CREATE INDEX document_due ON dibs.document (due_at, kind, name) WHERE due_at IS NOT NULL;
+  `,
+  `
+  ALTER TABLE dibs.task ADD COLUMN cost   int8;  -- where it was named
+  ALTER TABLE dibs.task ADD COLUMN urgent bool;  -- null: it is not
+
+  -- Of a queue with limits: how many of a group hold it, and what is remembered of it. Such a row outlives the last of its
+  -- tasks while it remembers something.
+  ALTER TABLE dibs.lane ADD COLUMN holders    int4 NOT NULL DEFAULT 1;
+  ALTER TABLE dibs.lane ADD COLUMN session    int8;  -- that had the last one, of a sticky group
+  ALTER TABLE dibs.lane ADD COLUMN meter      text;  -- JSON: core/rate.ts
+  ALTER TABLE dibs.lane ADD COLUMN held_until int8;
+  ALTER TABLE dibs.lane ADD COLUMN wake_at    int8;  -- when somebody has to look whether more may start
+  CREATE INDEX lane_wake ON dibs.lane (wake_at) WHERE wake_at IS NOT NULL;
+  CREATE INDEX lane_session ON dibs.lane (session) WHERE session IS NOT NULL;
+
+  -- Queues that have limits, had some, or were held back: whoever touches the groups of one, or claims from it, has its gate
+  -- to himself until the commit (limits.ts). With what is remembered of the whole queue.
+  CREATE TABLE dibs.gate (
+    queue      int4 PRIMARY KEY,
+    meter      text,
+    held_until int8,
+    wake_at    int8
+  ) WITH (fillfactor = 50);
+  CREATE INDEX gate_wake ON dibs.gate (wake_at) WHERE wake_at IS NOT NULL;
+
+  -- Of a queue with limits: a group may have several in line, each at a place that need not be its task's.
+  ALTER TABLE dibs.ready ADD COLUMN group_key text COLLATE "C";
+  ALTER TABLE dibs.kept  ADD COLUMN group_key text COLLATE "C";
+  CREATE INDEX ready_group ON dibs.ready (queue, group_key, task) WHERE group_key IS NOT NULL;
+  CREATE INDEX kept_group ON dibs.kept (queue, group_key, task) WHERE group_key IS NOT NULL;
+
+  -- Ready, but for the worker that has the group.
+  CREATE TABLE dibs.own (
+    pos       int8 NOT NULL,
+    task      int8 NOT NULL,
+    session   int8 NOT NULL,
+    queue     int4 NOT NULL,
+    rank      int2 NOT NULL,
+    failures  int2 NOT NULL,
+    special   bool NOT NULL,
+    group_key text COLLATE "C" NOT NULL,
+    PRIMARY KEY (queue, rank, pos)
+  );
+  CREATE INDEX own_session ON dibs.own (session, queue, rank, pos);
+  CREATE INDEX own_group ON dibs.own (queue, group_key, task);
+
+  -- Of a queue that has a limit to how many may be claimed at once.
+  ALTER TABLE dibs.claim ADD COLUMN counted bool NOT NULL DEFAULT false;
+  CREATE INDEX claim_counted ON dibs.claim (queue) WHERE counted;
+
+  -- Those of dibs.verifying whose group goes on meanwhile.
+  CREATE TABLE dibs.aside (
+    task int8 PRIMARY KEY
+  );
+
+  -- Of an attempt whose real cost is known: what it was, and since when its start was counted.
+  ALTER TABLE dibs.inbox ADD COLUMN cost       int8;
+  ALTER TABLE dibs.inbox ADD COLUMN spent      int8;
+  ALTER TABLE dibs.inbox ADD COLUMN started_at int8;
+
+  ALTER TABLE dibs.own SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0);
   `,
 ];
 

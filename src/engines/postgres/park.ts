@@ -16,10 +16,8 @@ import type { Tx } from "./tx.ts";
  */
 
 const MARK_CLAIM = `UPDATE dibs.claim SET special = true WHERE task = $1 AND NOT special`;
-const MARK_READY = `
-  UPDATE dibs.ready SET special = true WHERE queue = $1 AND rank = $2 AND pos = $3 AND NOT special`;
-const MARK_KEPT = `
-  UPDATE dibs.kept SET special = true WHERE queue = $1 AND rank = $2 AND pos = $3 AND NOT special`;
+const MARK_IN_LINE = (table: string): string => `
+  UPDATE dibs.${table} SET special = true WHERE queue = $1 AND rank = $2 AND pos = $3 AND NOT special`;
 
 export async function step(
   tx: Tx,
@@ -65,7 +63,7 @@ export async function park(
   { signal, timeout }: Settlement & { kind: "park" },
 ): Promise<TaskState> {
   if (task.cancelled) return endCancelled(tx, task);
-  closeAttempt(tx, task, "parked", null);
+  await closeAttempt(tx, task, "parked", null);
   announceTask(tx, "task.parked", task, { worker: task.worker, detail: signal });
   if (await hasHeard(tx, task.seq, signal)) return comeBack(tx, task, 0);
   return comeBack(tx, task, timeout ?? NEVER, signal);
@@ -102,12 +100,12 @@ export async function signal(
 }
 
 async function wake(tx: Tx, task: Found, name: string): Promise<TaskState> {
-  const { place, seq, queue, rank, pos } = task;
+  const { place, seq, queue, rank } = task;
   if (place.state === "parked" && place.signal === name) {
     await takeOut(tx, task);
     return comeBack(tx, { ...task, stepped: true }, 0);
   }
   if (place.state === "claimed") tx.send(MARK_CLAIM, seq);
-  if (place.state === "ready") tx.send(place.kept ? MARK_KEPT : MARK_READY, queue.id, rank, pos);
+  if (place.state === "ready") tx.send(MARK_IN_LINE(place.table), queue.id, rank, place.pos);
   return stateOf(place);
 }

@@ -1,7 +1,16 @@
 import { claimLost } from "../../core/errors.ts";
 import type { EndState, TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
-import { dropClaim, freeGroup, type Held, missVerdicts, type Mover, unwatchTtl } from "./line.ts";
+import {
+  DELETE_ASIDE,
+  freeGroup,
+  type Held,
+  missVerdicts,
+  type Mover,
+  removeClaim,
+  unwatchTtl,
+} from "./line.ts";
+import { RANK } from "./rank.ts";
 import { callOff, keepEnds, loseParts } from "./runs.ts";
 import { DELETE_STEPS } from "./steps.ts";
 import { fromText } from "./text.ts";
@@ -11,12 +20,15 @@ import type { Tx } from "./tx.ts";
 export type Place =
   | { state: "claimed"; held: Held; progress: { value: number; note: string | null } | null }
   | { state: "verifying"; held: Held }
-  | { state: "ready"; kept: boolean }
+  | { state: "ready"; table: Line; pos: number }
   | { state: "scheduled"; due: number }
   | { state: "parked"; due: number; signal: string }
   | { state: "waiting" }
   | Leaving
   | { state: EndState };
+
+/** Where ready tasks stand: in the line of all, or beside it for those who may have them. */
+export type Line = "ready" | "kept" | "own";
 
 /** What a task on its way to another store was, and is told to be. */
 type Was = "ready" | "scheduled" | "parked" | "verifying" | "waiting" | "dead";
@@ -42,9 +54,9 @@ export interface Found extends Mover {
 }
 
 // One statement sees one moment: a task is in exactly one of these.
-const FIND = `
-  SELECT task.seq, task.queue, task.created_at, task.priority, coalesce(task.pos, task.seq) AS pos, task.group_key,
-    task.expires_at, task.max_attempts, task.idempotency_key,
+const FIND = (more: { columns: string; joins: string }): string => `
+  SELECT task.seq, task.queue, task.created_at, ${RANK} AS rank, coalesce(task.pos, task.seq) AS pos, task.group_key,
+    task.expires_at, task.max_attempts, task.cost, task.idempotency_key,
     claim.fence, claim.failures AS claim_failures, claim.worker, claim.session, claim.started_at, claim.cancelled,
     claim.progress, claim.note, claim.special,
     verifying.fence AS verifying, verifying.failures AS verifying_failures, verifying.worker AS verifying_worker,
@@ -56,31 +68,46 @@ const FIND = `
     leaving.state AS leaving, leaving.due AS leaving_due, leaving.failures AS leaving_failures,
     leaving.holds_group AS leaving_holds_group, leaving.cancelled AS leaving_cancelled,
     leaving.signal AS leaving_signal, leaving.worker AS leaving_worker, leaving.started_at AS leaving_started_at
+    ${more.columns}
   FROM unnest($1::int8[]) WITH ORDINALITY AS wanted (seq, i)
   JOIN dibs.task ON task.seq = wanted.seq
   LEFT JOIN dibs.claim ON claim.task = task.seq
   LEFT JOIN dibs.verifying ON verifying.task = task.seq
   LEFT JOIN dibs.ended ON ended.task = task.seq
   LEFT JOIN dibs.dead ON dead.task = task.seq
-  LEFT JOIN dibs.ready ON ready.queue = task.queue AND ready.rank = -task.priority
+  LEFT JOIN dibs.ready ON ready.queue = task.queue AND ready.rank = ${RANK}
     AND ready.pos = coalesce(task.pos, task.seq)
-  LEFT JOIN dibs.kept ON kept.queue = task.queue AND kept.rank = -task.priority
+  LEFT JOIN dibs.kept ON kept.queue = task.queue AND kept.rank = ${RANK}
     AND kept.pos = coalesce(task.pos, task.seq)
   LEFT JOIN dibs.scheduled ON scheduled.queue = task.queue AND scheduled.pos = coalesce(task.pos, task.seq)
   LEFT JOIN dibs.waiting ON waiting.queue = task.queue AND waiting.group_key = task.group_key
     AND waiting.pos = coalesce(task.pos, task.seq)
   LEFT JOIN dibs.leaving ON leaving.task = task.seq
+  ${more.joins}
   ORDER BY i`;
+const FIND_PLAIN = FIND({ columns: "", joins: "" });
+/** In queues with limits the place of a ready task need not be its own: it is found by its group. */
+const BY_GROUP = (name: string, table: Line): string => `
+  LEFT JOIN dibs.${table} AS ${name} ON ${name}.queue = task.queue AND ${name}.group_key = task.group_key
+    AND ${name}.task = task.seq`;
+const FIND_LIMITED = FIND({
+  columns: `,
+    turn.pos AS turn_pos, turn.failures AS turn_failures, kept_turn.pos AS kept_turn_pos,
+    kept_turn.failures AS kept_turn_failures, own.pos AS own_pos, own.failures AS own_failures, aside.task AS aside`,
+  joins: `${BY_GROUP("turn", "ready")} ${BY_GROUP("kept_turn", "kept")} ${BY_GROUP("own", "own")}
+  LEFT JOIN dibs.aside ON aside.task = task.seq`,
+});
 
 interface FoundRow {
   seq: number;
   queue: number;
   created_at: number;
-  priority: number;
+  rank: number;
   pos: number;
   group_key: string | null;
   expires_at: number | null;
   max_attempts: number | null;
+  cost: number | null;
   idempotency_key: string | null;
   fence: number | null;
   claim_failures: number;
@@ -112,6 +139,13 @@ interface FoundRow {
   leaving_signal: string | null;
   leaving_worker: string | null;
   leaving_started_at: number | null;
+  turn_pos?: number | null;
+  turn_failures?: number | null;
+  kept_turn_pos?: number | null;
+  kept_turn_failures?: number | null;
+  own_pos?: number | null;
+  own_failures?: number | null;
+  aside?: number | null;
 }
 
 export async function findTask(tx: Tx, id: string): Promise<Found | undefined> {
@@ -128,7 +162,8 @@ export async function findBySeq(tx: Tx, seq: number): Promise<Found | undefined>
 /** In the given order; those that are not there are left out. */
 export async function findMany(tx: Tx, seqs: readonly number[]): Promise<Found[]> {
   if (seqs.length === 0) return [];
-  return (await tx.all<FoundRow>(FIND, seqs)).map((row) => foundFrom(tx, row));
+  const sql = tx.hasLimits ? FIND_LIMITED : FIND_PLAIN;
+  return (await tx.all<FoundRow>(sql, seqs)).map((row) => foundFrom(tx, row));
 }
 
 function foundFrom(tx: Tx, row: FoundRow): Found {
@@ -136,12 +171,13 @@ function foundFrom(tx: Tx, row: FoundRow): Found {
     seq: row.seq,
     queue: tx.queueOf(row.queue),
     createdAt: row.created_at,
-    rank: 0 - row.priority,
+    rank: row.rank,
     pos: row.pos,
     groupKey: row.group_key,
     holdsGroup: false,
     expiresAt: row.expires_at,
     maxAttempts: row.max_attempts,
+    cost: row.cost,
     key: row.idempotency_key,
     failures: 0,
   };
@@ -164,7 +200,7 @@ function foundFrom(tx: Tx, row: FoundRow): Found {
   if (row.verifying !== null) {
     const held: Held = {
       ...task,
-      holdsGroup,
+      holdsGroup: holdsGroup && row.aside == null,
       failures: row.verifying_failures,
       fence: row.verifying,
       worker: row.verifying_worker,
@@ -193,10 +229,10 @@ function foundFrom(tx: Tx, row: FoundRow): Found {
     };
   }
   if (row.dead !== null) return { ...task, place: { state: "dead" } };
-  const readyFailures = row.ready_failures ?? row.kept_failures;
-  if (readyFailures !== null) {
-    const kept = row.ready_failures === null;
-    return { ...task, holdsGroup, failures: readyFailures, place: { state: "ready", kept } };
+  const line = lineOf(row);
+  if (line) {
+    const { table, pos, failures } = line;
+    return { ...task, holdsGroup, failures, place: { state: "ready", table, pos } };
   }
   if (row.due !== null) {
     const { due } = row;
@@ -213,6 +249,16 @@ function foundFrom(tx: Tx, row: FoundRow): Found {
   return { ...task, failures: row.waiting_failures ?? 0, place: { state: "waiting" } };
 }
 
+function lineOf(row: FoundRow): { table: Line; pos: number; failures: number } | undefined {
+  if (row.ready_failures !== null) return { table: "ready", pos: row.pos, failures: row.ready_failures };
+  if (row.kept_failures !== null) return { table: "kept", pos: row.pos, failures: row.kept_failures };
+  if (row.turn_pos != null) return { table: "ready", pos: row.turn_pos, failures: row.turn_failures! };
+  if (row.kept_turn_pos != null)
+    return { table: "kept", pos: row.kept_turn_pos, failures: row.kept_turn_failures! };
+  if (row.own_pos != null) return { table: "own", pos: row.own_pos, failures: row.own_failures! };
+  return undefined;
+}
+
 /** A claim's row with what of its task a move needs; locked. */
 export interface ClaimRow {
   task: number;
@@ -224,11 +270,12 @@ export interface ClaimRow {
   session: number | null;
   worker: string;
   created_at: number;
-  priority: number;
+  rank: number;
   pos: number;
   group_key: string | null;
   expires_at: number | null;
   max_attempts: number | null;
+  cost: number | null;
   idempotency_key: string | null;
   special: boolean;
 }
@@ -240,8 +287,8 @@ export function selectClaims(
 ): string {
   return `
   SELECT claim.task, claim.queue, claim.failures, claim.fence, claim.started_at, claim.cancelled, claim.session,
-    claim.worker, task.created_at, task.priority, coalesce(task.pos, task.seq) AS pos, task.group_key,
-    task.expires_at, task.max_attempts, task.idempotency_key, claim.special
+    claim.worker, task.created_at, ${RANK} AS rank, coalesce(task.pos, task.seq) AS pos, task.group_key,
+    task.expires_at, task.max_attempts, task.cost, task.idempotency_key, claim.special
   FROM dibs.claim JOIN dibs.task ON task.seq = claim.task
   WHERE ${where} ${lock}`;
 }
@@ -251,12 +298,13 @@ export function heldFrom(tx: Tx, row: ClaimRow): Held {
     seq: row.task,
     queue: tx.queueOf(row.queue),
     createdAt: row.created_at,
-    rank: 0 - row.priority,
+    rank: row.rank,
     pos: row.pos,
     groupKey: row.group_key,
     holdsGroup: row.group_key !== null,
     expiresAt: row.expires_at,
     maxAttempts: row.max_attempts,
+    cost: row.cost,
     key: row.idempotency_key,
     failures: row.failures,
     fence: row.fence,
@@ -281,8 +329,14 @@ export async function heldTask(tx: Tx, id: string, fence: number): Promise<Held>
   return heldFrom(tx, row);
 }
 
-const DELETE_READY = `DELETE FROM dibs.ready WHERE queue = $1 AND rank = $2 AND pos = $3`;
-const DELETE_KEPT = `DELETE FROM dibs.kept WHERE queue = $1 AND rank = $2 AND pos = $3`;
+const IN_LINE = (words: (table: Line) => string): Record<Line, string> => ({
+  ready: words("ready"),
+  kept: words("kept"),
+  own: words("own"),
+});
+const DELETE_IN_LINE = IN_LINE(
+  (table) => `DELETE FROM dibs.${table} WHERE queue = $1 AND rank = $2 AND pos = $3`,
+);
 const DELETE_SCHEDULED = `DELETE FROM dibs.scheduled WHERE queue = $1 AND pos = $2`;
 const DELETE_WAITING = `DELETE FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3`;
 const DELETE_ENDED = `DELETE FROM dibs.ended WHERE task = $1`;
@@ -293,8 +347,9 @@ const DELETE_LEAVING = `DELETE FROM dibs.leaving WHERE task = $1`;
 const TAKE_VERIFYING = `DELETE FROM dibs.verifying WHERE task = $1 AND fence = $2`;
 const LOCK_CLAIM = `SELECT 1 FROM dibs.claim WHERE task = $1 AND fence = $2 FOR UPDATE`;
 const LOCK_VERIFYING = `SELECT 1 FROM dibs.verifying WHERE task = $1 AND fence = $2 FOR UPDATE`;
-const LOCK_READY = `SELECT 1 FROM dibs.ready WHERE queue = $1 AND rank = $2 AND pos = $3 FOR UPDATE`;
-const LOCK_KEPT = `SELECT 1 FROM dibs.kept WHERE queue = $1 AND rank = $2 AND pos = $3 FOR UPDATE`;
+const LOCK_IN_LINE = IN_LINE(
+  (table) => `SELECT 1 FROM dibs.${table} WHERE queue = $1 AND rank = $2 AND pos = $3 FOR UPDATE`,
+);
 const LOCK_SCHEDULED = `SELECT 1 FROM dibs.scheduled WHERE queue = $1 AND pos = $2 FOR UPDATE`;
 const LOCK_WAITING = `SELECT 1 FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3 FOR UPDATE`;
 
@@ -310,7 +365,7 @@ function lockedRow(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): P
     case "verifying":
       return tx.get(LOCK_VERIFYING, seq, place.held.fence);
     case "ready":
-      return tx.get(place.kept ? LOCK_KEPT : LOCK_READY, queue.id, rank, pos);
+      return tx.get(LOCK_IN_LINE[place.table], queue.id, rank, place.pos);
     case "scheduled":
     case "parked":
       return tx.get(LOCK_SCHEDULED, queue.id, pos);
@@ -329,10 +384,13 @@ export async function takeOut(tx: Tx, task: Found): Promise<boolean> {
   const { place } = task;
   if (place.state === "claimed") {
     if (!(await tx.get(LOCK_CLAIM, task.seq, place.held.fence))) return false;
-    dropClaim(tx, task);
+    removeClaim(tx, task);
     return true;
   }
   if ((await deleteFrom(tx, task)) === 0) return false;
+  if (place.state === "ready") tx.limits.movedInLine(task.queue, task.groupKey, -1);
+  if (place.state === "verifying" && task.groupKey !== null && !task.holdsGroup)
+    tx.send(DELETE_ASIDE, task.seq);
   if (place.state === "leaving" && place.was === "dead") tx.send(DELETE_DEAD, task.seq);
   tx.count(task.queue, stateOf(place), -1);
   if (isPending(task)) unwatchTtl(tx, task.seq, task.expiresAt);
@@ -342,7 +400,7 @@ export async function takeOut(tx: Tx, task: Found): Promise<boolean> {
 function deleteFrom(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): Promise<number> {
   switch (place.state) {
     case "ready":
-      return tx.run(place.kept ? DELETE_KEPT : DELETE_READY, queue.id, rank, pos);
+      return tx.run(DELETE_IN_LINE[place.table], queue.id, rank, place.pos);
     case "scheduled":
     case "parked":
       return tx.run(DELETE_SCHEDULED, queue.id, pos);
@@ -401,7 +459,8 @@ export async function removeTaken(tx: Tx, task: Found): Promise<void> {
   tx.send(DELETE_LEDGER, task.seq);
   tx.send(DELETE_STEPS, task.seq);
   if (task.key !== null) tx.send(DELETE_KEY, task.queue.id, task.key, task.seq);
-  if (task.holdsGroup && !(await isFollowed(tx, task))) await freeGroup(tx, task.queue, task.groupKey!);
+  if (task.holdsGroup && (task.queue.limited || !(await isFollowed(tx, task))))
+    await freeGroup(tx, task.queue, task.groupKey!);
   if (isVerificationQueue(task.queue.name)) await missVerdicts(tx, [task.seq]);
   await callOff(tx, runs);
 }

@@ -1,6 +1,7 @@
 import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
-import { findMany, isPending, remove, removeTaken, takePending } from "./place.ts";
+import { adoptLimits } from "./gates.ts";
+import { type Found, findMany, isPending, remove, removeTaken, takePending } from "./place.ts";
 import { notify } from "./sweep.ts";
 import { removeTogether, takeTogether } from "./take-together.ts";
 import { unsubscribeQueue } from "./topics.ts";
@@ -35,10 +36,12 @@ export async function declare(
   if (!isNew(queue)) return { policy: queue.policy, changed: false };
   const named = { ...queue.named, ...policy };
   const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(queue.policy);
+  const before = queue.policy;
   queue.named = named;
   queue.policy = resolvePolicy(named);
   if (!force) queue.declared = declared;
   store(tx, queue, revision);
+  if (changed) await adoptLimits(tx, queue, before);
   if (changed) tx.announce({ type: "queue.updated", at: tx.now, queue: name });
   return { policy: queue.policy, changed };
 }
@@ -50,7 +53,7 @@ export async function pause(tx: Tx, name: string, paused: boolean): Promise<{ ch
   store(tx, queue, revision);
   tx.announce({ type: paused ? "queue.paused" : "queue.resumed", at: tx.now, queue: name });
   const { ready } = await tx.depth(queue);
-  if (!paused && ready > 0) tx.hint.ready = { ...tx.hint.ready, [name]: ready };
+  if (!paused && ready > 0) tx.hintReady(queue, ready);
   return { changed: true };
 }
 
@@ -72,6 +75,16 @@ const PENDING = [
     (SELECT task, rank, pos FROM dibs.kept WHERE queue = $1 AND pos <= $2 ORDER BY rank, pos LIMIT $3)
   ) AS line ORDER BY rank, pos LIMIT $3`,
 ] as const;
+// Where groups take turns, a place in line is not that of the task.
+const LINE_OF = (table: string): string => `
+  SELECT ${table}.task, rank, ${table}.pos FROM dibs.${table} JOIN dibs.task ON task.seq = ${table}.task
+  WHERE ${table}.queue = $1 AND coalesce(task.pos, task.seq) <= $2`;
+const PENDING_WITH_LIMITS = [
+  PENDING[0],
+  PENDING[1],
+  `
+  SELECT task FROM (${["ready", "kept", "own"].map(LINE_OF).join(" UNION ALL ")}) AS line ORDER BY rank, pos LIMIT $3`,
+] as const;
 
 export async function purge(
   tx: Tx,
@@ -85,11 +98,17 @@ export async function purge(
   const doomed = await nextToPurge(tx, queue, last, limit + 1);
   const more = doomed.length > limit;
   if (more) doomed.pop();
-  const { taken, missed } = await takeTogether(tx, (await findMany(tx, doomed)).filter(isPending));
+  const pending = (await findMany(tx, doomed)).filter(isPending);
+  // With limits each removal may make another one ready: those go one by one.
+  const isApart = ({ queue: of, groupKey }: Found): boolean => of.limited && groupKey !== null;
+  const { taken, missed } = await takeTogether(
+    tx,
+    pending.filter((task) => !isApart(task)),
+  );
   await removeTogether(tx, taken);
   let removed = taken.length;
   // Others have moved these meanwhile: the end of one may have made it the next head.
-  for (const found of missed) {
+  for (const found of [...missed, ...pending.filter(isApart)]) {
     const task = await takePending(tx, found);
     if (!task) continue;
     await removeTaken(tx, task);
@@ -100,9 +119,9 @@ export async function purge(
   return { removed, upTo: last, more };
 }
 
-async function nextToPurge(tx: Tx, { id }: Queue, last: number, limit: number): Promise<number[]> {
+async function nextToPurge(tx: Tx, { id, limited }: Queue, last: number, limit: number): Promise<number[]> {
   const doomed: number[] = [];
-  for (const sql of PENDING) {
+  for (const sql of limited ? PENDING_WITH_LIMITS : PENDING) {
     const rows = await tx.all<{ task: number }>(sql, id, last, limit - doomed.length);
     doomed.push(...rows.map((row) => row.task));
   }
@@ -124,6 +143,8 @@ const DELETE_QUEUE = [
   `DELETE FROM dibs.delta WHERE queue = $1`,
   `DELETE FROM dibs.flow WHERE queue = $1`,
   `DELETE FROM dibs.idempotency WHERE queue = $1`,
+  `DELETE FROM dibs.lane WHERE queue = $1`,
+  `DELETE FROM dibs.gate WHERE queue = $1`,
 ] as const;
 
 export async function drop(tx: Tx, name: string, limit: number): Promise<{ removed: number; more: boolean }> {
@@ -149,6 +170,7 @@ export async function drop(tx: Tx, name: string, limit: number): Promise<{ remov
   if (doomed.length > 0) tx.hint.ended = true;
   if (!more) {
     tx.flush();
+    tx.limits.reread();
     for (const sql of DELETE_QUEUE) tx.send(sql, queue.id);
     tx.dropping.delete(queue.id);
     tx.forgetQueue(queue);

@@ -11,6 +11,7 @@ import { taskNotFound } from "../../core/task-not-found.ts";
 import type { Body, EndState, Headers, NewTask } from "../../core/task.ts";
 import type { Held, Mover } from "./line.ts";
 import type { Found } from "./place.ts";
+import { priorityOf } from "./rank.ts";
 import { fromColumns, numbers, toColumns } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
@@ -106,7 +107,7 @@ export async function plan(
   };
   const at = { stage: run.stage, part: parsePart(run.part) };
   const carried = {
-    priority: 0 - task.rank,
+    priority: priorityOf(task.rank),
     ...(run.headers !== null && { headers: JSON.parse(run.headers) as Headers }),
   };
   return { ...planOnward(underWay, at, carried, said), run };

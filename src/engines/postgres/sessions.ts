@@ -3,7 +3,7 @@ import type { Notice } from "../../engine/engine.ts";
 import { sessionGone } from "./claim.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "./place.ts";
 import { settleRelease } from "./settle.ts";
-import { endOverdue, forgetSession, lapse } from "./sweep.ts";
+import { disown, endOverdue, forgetSession, lapse } from "./sweep.ts";
 import type { Tx } from "./tx.ts";
 
 const INSERT_SESSION = `
@@ -131,9 +131,23 @@ export async function rejoin(
   tx.send(RENUMBER_SERVING, session, old);
   tx.send(RENUMBER_CLAIMS, session, old);
   tx.send(RENUMBER_NOTICES, session, old);
+  if (tx.hasLimits) await renumberLanes(tx, session, old);
   tx.serving.clear();
   await reconcile(tx, session, fences);
   return { session, lease: row.lease, lost: fences.filter((fence) => !held.has(fence)) };
+}
+
+const LANES_OF = `SELECT DISTINCT queue FROM dibs.lane WHERE session = $1`;
+const RENUMBER_LANES = `UPDATE dibs.lane SET session = $1 WHERE session = $2`;
+const RENUMBER_OWN = `UPDATE dibs.own SET session = $1 WHERE session = $2`;
+
+/** Its groups, and what is kept for it, stay its own. */
+async function renumberLanes(tx: Tx, session: number, old: number): Promise<void> {
+  tx.limits.reread();
+  for (const { queue } of await tx.all<{ queue: number }>(LANES_OF, old))
+    await tx.limits.hold(tx.queueOf(queue));
+  tx.send(RENUMBER_LANES, session, old);
+  tx.send(RENUMBER_OWN, session, old);
 }
 
 export async function leave(tx: Tx, id: number, lost: boolean): Promise<{ released: number }> {
@@ -146,6 +160,7 @@ export async function leave(tx: Tx, id: number, lost: boolean): Promise<{ releas
     if (lost) await lapse(tx, { ...heldFrom(tx, row), session: null });
     else await settleRelease(tx, heldFrom(tx, row), true);
   }
+  await disown(tx, id);
   tx.announce({ type: lost ? "worker.lost" : "worker.left", at: tx.now, worker: session.worker });
   return { released: held.length };
 }

@@ -40,7 +40,7 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
   const most = tx.leastPayload;
   for (let i = from; i < ops.length; i++) {
     const op = ops[i]!;
-    if (op.verb !== "settle" || op.settlement.kind !== "done") break;
+    if (op.verb !== "settle" || op.settlement.kind !== "done" || op.spent !== undefined) break;
     const { result, adds, each } = op.settlement;
     const place = tx.place(op.id);
     if (!place || seen.has(place.seq) || each || (adds && adds.length > 0) || !Number.isSafeInteger(op.fence))
@@ -106,6 +106,7 @@ async function endAll(
     const queue = tx.queueOf(id);
     tx.count(queue, "claimed", -count);
     tx.count(queue, "done", count);
+    if (queue.policy.maxConcurrency !== null) tx.hintReady(queue, count);
     const flow = tx.flow(queue);
     flow.done += count;
     flow.serviceMs += serviceMs;

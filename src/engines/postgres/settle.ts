@@ -14,6 +14,8 @@ import {
   fail,
   type Held,
 } from "./line.ts";
+import { holdQueue, makeLimited } from "./gates.ts";
+import { fillLanes, giveUpLane, holdLane } from "./lane-line.ts";
 import { park } from "./park.ts";
 import { heldTask } from "./place.ts";
 import { fanOut } from "./publish.ts";
@@ -27,8 +29,9 @@ export async function settle(
   id: string,
   fence: number,
   settlement: Settlement,
+  spent: number | undefined,
 ): Promise<{ state: TaskState }> {
-  const task = await heldTask(tx, id, fence);
+  const task: Held = { ...(await heldTask(tx, id, fence)), spent };
   const { ended } = tx.hint;
   const state = await settleAs(tx, task, settlement);
   // Whoever settles a task is told its state, and need not be hinted at it. A verdict ends another one.
@@ -44,6 +47,8 @@ async function settleAs(tx: Tx, task: Held, settlement: Settlement): Promise<Tas
       return fail(tx, task, settlement.outcome ?? "failed", settlement.error, settlement.delay);
     case "reject":
       return settleReject(tx, task, settlement);
+    case "hold":
+      return settleHold(tx, task, settlement);
     case "release":
       return settleRelease(tx, task, settlement.started);
     case "park":
@@ -64,7 +69,7 @@ async function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "
   const added = [...(adds ? await fanOut(tx, adds) : []), ...(next?.tasks ?? [])];
   if (added.length > 0) await checkAdds(tx, added);
   if (task.queue.policy.verified) return askForVerdict(tx, task, settlement);
-  dropClaim(tx, task);
+  await dropClaim(tx, task);
   await endDone(tx, task, result);
   await goOn(tx, task, result, next);
   if (added.length > 0) await add(tx, added);
@@ -77,14 +82,39 @@ async function settleReject(
   settlement: Settlement & { kind: "reject" },
 ): Promise<TaskState> {
   if (task.cancelled) return endCancelled(tx, task);
-  closeAttempt(tx, task, "rejected", settlement.error);
+  await closeAttempt(tx, task, "rejected", settlement.error);
   return die(tx, task, settlement.error);
+}
+
+async function settleHold(
+  tx: Tx,
+  task: Held,
+  { error, delay }: Settlement & { kind: "hold" },
+): Promise<TaskState> {
+  if (task.cancelled) return endCancelled(tx, task);
+  const { queue, groupKey } = task;
+  await makeLimited(tx, queue);
+  await closeAttempt(tx, task, "limited", error);
+  announceTask(tx, "task.released", task, {
+    worker: task.worker,
+    detail: `${error.name}: ${error.message}`,
+  });
+  if (groupKey === null) {
+    await holdQueue(tx, queue, delay);
+    return comeBack(tx, task, 0);
+  }
+  await holdLane(tx, queue, groupKey, delay);
+  // It asks for its place again, also where groups are an order and no more.
+  await giveUpLane(tx, queue, groupKey);
+  const state = await comeBack(tx, { ...task, holdsGroup: false }, 0);
+  await fillLanes(tx, queue, [groupKey]);
+  return state;
 }
 
 export async function settleRelease(tx: Tx, task: Held, started: boolean): Promise<TaskState> {
   if (task.cancelled) return endCancelled(tx, task);
-  if (started) closeAttempt(tx, task, "released", null);
-  else dropClaim(tx, task);
+  if (started) await closeAttempt(tx, task, "released", null);
+  else await dropClaim(tx, task);
   announceTask(tx, "task.released", task, { worker: task.worker });
   return comeBack(tx, task, 0);
 }

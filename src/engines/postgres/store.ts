@@ -21,8 +21,11 @@ import { depart, gone } from "./depart.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { documents, put } from "./documents.ts";
 import { fateOf } from "./failure.ts";
+import { ForeseenGates } from "./foresee-gates.ts";
 import { sendAhead } from "./foresee.ts";
+import { bringsLimits } from "./gates.ts";
 import { lockLanes } from "./lanes.ts";
+import { GateTaken } from "./limits.ts";
 import { channelOf } from "./herald.ts";
 import { takeUp } from "./inbox.ts";
 import { Floors } from "./floors.ts";
@@ -54,7 +57,7 @@ const HANDLERS: Handlers = {
   publish: (tx, op) => publish(tx, op.message),
   add: (tx, op) => add(tx, op.tasks),
   claim,
-  settle: (tx, op) => settle(tx, op.id, op.fence, op.settlement),
+  settle: (tx, op) => settle(tx, op.id, op.fence, op.settlement, op.spent),
   extend: (tx, op) => extend(tx, op.id, op.fence, op.lease),
   progress: (tx, op) => progress(tx, op.id, op.fence, op.value, op.note),
   step: (tx, op) => step(tx, op.id, op.fence, op.name, op.value),
@@ -170,6 +173,7 @@ export class PostgresStore {
   readonly #tx: Tx;
   #server: string | null | undefined;
   #sawGroups = false;
+  readonly #foreseenGates = new ForeseenGates();
 
   constructor(link: Link, options: TxOptions, floors = new Floors()) {
     this.link = link;
@@ -183,16 +187,27 @@ export class PostgresStore {
     reading: Reading | null,
     options: RunOptions = {},
   ): Promise<Ran & { outcomes: Outcomes<Ops> }> {
+    let gates: readonly number[] = [];
     for (let tries = 1; ; tries++) {
       try {
-        return (await this.#once(ops, reading, options)) as Ran & { outcomes: Outcomes<Ops> };
+        return (await this.#once(ops, reading, options, gates)) as Ran & { outcomes: Outcomes<Ops> };
       } catch (error) {
-        if (tries === TRIES || fateOf(error) !== "again") throw error;
+        if (error instanceof GateTaken) {
+          // With each try it waits for one more: that comes to an end.
+          gates = error.gates;
+          tries = 0;
+        } else if (tries === TRIES || fateOf(error) !== "again") throw error;
       }
     }
   }
 
-  async #once(ops: readonly Op[], reading: Reading | null, { onSent, wordFor }: RunOptions): Promise<Ran> {
+  /** `gates`: those that it was found to need. */
+  async #once(
+    ops: readonly Op[],
+    reading: Reading | null,
+    { onSent, wordFor }: RunOptions,
+    gates: readonly number[],
+  ): Promise<Ran> {
     const tx = this.#tx;
     const isReading = ops.every((op) => READING_VERBS.has(op.verb));
     let commit: { ran: Ran; mark: CommitMark } | undefined;
@@ -203,7 +218,8 @@ export class PostgresStore {
       await tx.begin(isReading ? "reading" : "writing", reading, {
         numbers: numbersFor(tx, ops),
         writes: ops.some((op) => op.verb in WRITES),
-        alone: ops.some((op) => op.verb === "unsubscribe"),
+        alone: ops.some((op) => op.verb === "unsubscribe" || bringsLimits(tx, op)),
+        gates: isReading ? [] : [...new Set([...gates, ...this.#foreseenGates.of(tx, ops)])],
         ahead: () => sendAhead(tx, ops),
       });
       tx.noticed = false;
@@ -213,6 +229,7 @@ export class PostgresStore {
       const { outcomes, alone } = await runAll(tx, ops);
       const xid = await tx.finish();
       this.#lookForGroups(ops, outcomes);
+      this.#foreseenGates.note(tx, ops, outcomes);
       const { hint, changed, noticed, listeners } = tx;
       const ran: Ran = {
         outcomes,

@@ -1,8 +1,11 @@
 import { lostError, timeoutError } from "../../core/lapse.ts";
 import { BOUNDS } from "../../engine/engine.ts";
+import { openGates } from "./gates.ts";
+import { fillLanes } from "./lane-line.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
 import { end, enter, fail, type Held, type Mover, standBehind } from "./line.ts";
 import { type ClaimRow, findMany, heldFrom, selectClaims, takePending } from "./place.ts";
+import { RANK } from "./rank.ts";
 import { keepStep } from "./steps.ts";
 import { fromText } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -14,29 +17,37 @@ export interface Horizon {
   due: number | null;
   kept: number | null;
   ttl: number | null;
+  /** Groups and queues of which more may start. */
+  wake?: number | null;
 }
 
 // Each is the first entry of an index, but for the sessions: they are few, and their rows change at every beat.
-const HORIZON = `
-  SELECT
+const HORIZON_WITH = (more: string): string => `
+  SELECT ${more}
     (SELECT min(beat_at + lease) FROM dibs.session) AS session,
     (SELECT min(deadline) FROM dibs.claim WHERE session IS NULL) AS hand,
     (SELECT min(due) FROM dibs.scheduled) AS due,
     (SELECT min(until) FROM dibs.kept) AS kept,
     (SELECT min(expires_at) FROM dibs.ttl) AS ttl`;
+const HORIZON = HORIZON_WITH("");
+const HORIZON_WITH_LIMITS = HORIZON_WITH(`
+    least((SELECT min(wake_at) FROM dibs.lane WHERE wake_at IS NOT NULL),
+      (SELECT min(wake_at) FROM dibs.gate WHERE wake_at IS NOT NULL)) AS wake,`);
 
 export async function horizon(tx: Tx): Promise<Horizon> {
-  return (await tx.get<Horizon>(HORIZON))!;
+  tx.limits.flush();
+  return (await tx.get<Horizon>(tx.hasLimits ? HORIZON_WITH_LIMITS : HORIZON))!;
 }
 
-function isAhead(tx: Tx, { session, hand, due, kept, ttl }: Horizon): boolean {
+function isAhead(tx: Tx, { session, hand, due, kept, ttl, wake = null }: Horizon): boolean {
   const { now, awake } = tx;
   return (
     (session === null || session > awake) &&
     (hand === null || hand > awake) &&
     (due === null || due > now) &&
     (kept === null || kept > now) &&
-    (ttl === null || ttl > now)
+    (ttl === null || ttl > now) &&
+    (wake === null || wake > now)
   );
 }
 
@@ -54,7 +65,29 @@ export async function sweep(tx: Tx): Promise<void> {
   await lapseHandClaims(tx);
   await promoteDue(tx);
   await openAllKept(tx);
+  if (tx.hasLimits) {
+    await fillDueLanes(tx);
+    await openGates(tx);
+  }
   await expire(tx);
+}
+
+/**
+ * Those of which nobody else has the gate: what others are about to change they look at themselves, or the next sweep does.
+ * A group's gate is needed to move a task of it.
+ */
+async function withGates<Row extends { queue: number; group_key: string | null }>(
+  tx: Tx,
+  rows: Row[],
+): Promise<Row[]> {
+  if (!tx.hasLimits) return rows;
+  const free = new Map<number, boolean>();
+  for (const { queue: id, group_key: key } of rows) {
+    const queue = tx.queueOf(id);
+    if (key === null || !queue.limited || free.has(id)) continue;
+    free.set(id, await tx.limits.tryToHold(queue));
+  }
+  return rows.filter(({ queue, group_key: key }) => key === null || free.get(queue) !== false);
 }
 
 interface SilentSession {
@@ -77,9 +110,10 @@ const HOLDS = `SELECT 1 FROM dibs.claim WHERE session = $1 LIMIT 1`;
 async function lapseSessions(tx: Tx): Promise<void> {
   for (const session of await tx.all<SilentSession>(SILENT, tx.awake)) {
     const lost = await tx.all<ClaimRow>(LOST, session.id, tx.awake - session.beat_at, BOUNDS.sweep);
-    for (const row of lost) await lapse(tx, heldFrom(tx, row));
+    for (const row of await withGates(tx, lost)) await lapse(tx, heldFrom(tx, row));
     if (await tx.get(HOLDS, session.id)) continue;
     forgetSession(tx, session.id, session.info);
+    await disown(tx, session.id);
     tx.announce({ type: "worker.lost", at: tx.now, worker: session.worker });
   }
 }
@@ -95,6 +129,31 @@ export function forgetSession(tx: Tx, id: number, info: string): void {
   tx.send(DELETE_SESSION, id);
   tx.send(DELETE_NOTICES, id);
   tx.serving.clear();
+}
+
+const DISOWN = `
+  WITH gone AS (
+    DELETE FROM dibs.own WHERE session = $1 RETURNING queue, rank, pos, task, failures, special, group_key)
+  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special, group_key) SELECT * FROM gone RETURNING queue, rank, pos`;
+
+/** What was kept for the worker that had the groups is anybody's now. */
+export async function disown(tx: Tx, session: number): Promise<void> {
+  if (!tx.hasLimits) return;
+  hintAll(tx, await tx.take<PlaceRow>(DISOWN, session));
+}
+
+interface PlaceRow {
+  queue: number;
+  rank: number;
+  pos: number;
+}
+
+function hintAll(tx: Tx, rows: PlaceRow[]): void {
+  for (const row of rows) {
+    const queue = tx.queueOf(row.queue);
+    tx.hintReady(queue);
+    tx.lower(queue, row.rank, row.pos);
+  }
 }
 
 const INSERT_NOTICE = `
@@ -119,7 +178,7 @@ const LAPSED_BY_HAND = selectClaims(
 
 async function lapseHandClaims(tx: Tx): Promise<void> {
   const lapsed = await tx.all<ClaimRow>(LAPSED_BY_HAND, tx.awake, BOUNDS.sweep);
-  for (const row of lapsed) await lapse(tx, heldFrom(tx, row));
+  for (const row of await withGates(tx, lapsed)) await lapse(tx, heldFrom(tx, row));
 }
 
 const OVERDUE = selectClaims(
@@ -133,7 +192,8 @@ const NEXT_OVERDUE = `SELECT min(deadline) AS deadline FROM dibs.claim WHERE ses
  * Answers those that ended, and when the next could be overdue.
  */
 export async function endOverdue(tx: Tx, session: number): Promise<{ ended: Held[]; next: number | null }> {
-  const rows = await tx.all<ClaimRow>(OVERDUE, session, tx.awake);
+  // A sign of life must not have to wait for a gate: what is left is ended by the next one.
+  const rows = await withGates(tx, await tx.all<ClaimRow>(OVERDUE, session, tx.awake));
   const ended = rows.map((row) => heldFrom(tx, row));
   for (const task of ended) await fail(tx, task, "timeout", timeoutError(), 0);
   return { ended, next: (await tx.get<{ deadline: number | null }>(NEXT_OVERDUE, session))!.deadline };
@@ -145,8 +205,9 @@ interface DueRow {
   task: number;
   failures: number;
   holds_group: boolean;
-  priority: number;
+  rank: number;
   group_key: string | null;
+  cost: number | null;
   idempotency_key: string | null;
   created_at: number;
   signal: string | null;
@@ -154,8 +215,8 @@ interface DueRow {
 }
 
 const DUE = `
-  SELECT scheduled.queue, scheduled.pos, task, failures, holds_group, priority, group_key, idempotency_key, created_at,
-    signal, EXISTS (SELECT 1 FROM dibs.step WHERE step.task = scheduled.task)
+  SELECT scheduled.queue, scheduled.pos, task, failures, holds_group, ${RANK} AS rank, group_key, cost, idempotency_key,
+    created_at, signal, EXISTS (SELECT 1 FROM dibs.step WHERE step.task = scheduled.task)
       OR EXISTS (SELECT 1 FROM dibs.run_part WHERE run_part.task = scheduled.task) AS stepped
   FROM dibs.scheduled JOIN dibs.task ON task.seq = scheduled.task
   WHERE due <= $1 ORDER BY due, task LIMIT $2 FOR UPDATE OF scheduled SKIP LOCKED`;
@@ -165,26 +226,30 @@ const DELETE_SCHEDULED = `
 const MOVE = `UPDATE dibs.task SET pos = $1 WHERE seq = $2`;
 
 async function promoteDue(tx: Tx): Promise<void> {
-  const rows = await tx.all<DueRow>(DUE, tx.now, BOUNDS.sweep);
+  const rows = await withGates(tx, await tx.all<DueRow>(DUE, tx.now, BOUNDS.sweep));
   if (rows.length === 0) return;
   tx.send(
     DELETE_SCHEDULED,
     rows.map((row) => row.queue),
     rows.map((row) => row.pos),
   );
+  // Where groups take turns numbers are given out with their places, too: one task after the other.
+  if (rows.some((row) => row.group_key !== null && tx.queueOf(row.queue).limited)) {
+    for (const row of rows) {
+      const task = leaveSchedule(tx, row);
+      if (isNewToGroup(row)) moveTo(tx, task, (await tx.numbers("seq", 1))[0]!);
+      await enter(tx, task);
+    }
+    return;
+  }
   const joining = rows.filter((row) => row.group_key !== null && !row.holds_group);
-  const places = await tx.numbers("seq", joining.length);
+  const places = await tx.numbers("seq", joining.filter(isNewToGroup).length);
   const lanes = new Map(joining.map((row) => [laneName(laneOf(row)), laneOf(row)]));
   const free = new Set((await takeLanes(tx, [...lanes.values()])).taken.map(laneName));
   for (const row of rows) {
-    const queue = tx.queueOf(row.queue);
-    tx.count(queue, row.signal === null ? "scheduled" : "parked", -1);
-    if (row.signal !== null) keepStep(tx, row.task, "lapsed", fromText(row.signal), null);
-    const task = promoted(queue, row);
-    // A delayed task joins its group when it is due: behind those that are there by then.
+    const task = leaveSchedule(tx, row);
+    if (isNewToGroup(row)) moveTo(tx, task, places.shift()!);
     if (joining.includes(row)) {
-      task.pos = places.shift()!;
-      tx.send(MOVE, task.pos, task.seq);
       task.holdsGroup = free.delete(laneName(laneOf(row)));
       if (!task.holdsGroup) {
         standBehind(tx, task);
@@ -193,6 +258,23 @@ async function promoteDue(tx: Tx): Promise<void> {
     }
     await enter(tx, task);
   }
+}
+
+/** A delayed task joins its group when it is due: behind those that are there by then. */
+function isNewToGroup(row: DueRow): boolean {
+  return row.group_key !== null && !row.holds_group && row.failures === 0 && row.signal === null;
+}
+
+function moveTo(tx: Tx, task: Mover, pos: number): void {
+  task.pos = pos;
+  tx.send(MOVE, pos, task.seq);
+}
+
+function leaveSchedule(tx: Tx, row: DueRow): Mover {
+  const queue = tx.queueOf(row.queue);
+  tx.count(queue, row.signal === null ? "scheduled" : "parked", -1);
+  if (row.signal !== null) keepStep(tx, row.task, "lapsed", fromText(row.signal), null);
+  return promoted(queue, row);
 }
 
 function laneOf({ queue, group_key: groupKey }: DueRow): Lane {
@@ -205,12 +287,13 @@ function promoted(queue: Queue, row: DueRow): Mover {
     seq: row.task,
     queue,
     createdAt: row.created_at,
-    rank: 0 - row.priority,
+    rank: row.rank,
     pos: row.pos,
     groupKey: row.group_key,
     holdsGroup: row.holds_group,
     expiresAt: null,
     maxAttempts: null,
+    cost: row.cost,
     key: row.idempotency_key,
     failures: row.failures,
     stepped: row.stepped || row.signal !== null,
@@ -223,16 +306,12 @@ const OPEN = `
   WITH opened AS (
     DELETE FROM dibs.kept USING unnest($1::int4[], $2::int2[], $3::int8[]) AS old (queue, rank, pos)
     WHERE kept.queue = old.queue AND kept.rank = old.rank AND kept.pos = old.pos
-    RETURNING kept.queue, kept.rank, kept.pos, kept.task, kept.failures, kept.special)
-  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special) SELECT * FROM opened`;
+    RETURNING kept.queue, kept.rank, kept.pos, kept.task, kept.failures, kept.special, kept.group_key)
+  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special, group_key) SELECT * FROM opened`;
 
 /** Nobody else took them in time: now any worker may. */
 async function openAllKept(tx: Tx): Promise<void> {
-  const rows = await tx.all<{ queue: number; rank: number; pos: number }>(
-    KEPT_LONG_ENOUGH,
-    tx.now,
-    BOUNDS.sweep,
-  );
+  const rows = await tx.all<PlaceRow>(KEPT_LONG_ENOUGH, tx.now, BOUNDS.sweep);
   if (rows.length === 0) return;
   tx.send(
     OPEN,
@@ -240,10 +319,27 @@ async function openAllKept(tx: Tx): Promise<void> {
     rows.map((row) => row.rank),
     rows.map((row) => row.pos),
   );
-  for (const row of rows) {
-    const queue = tx.queueOf(row.queue);
-    tx.hintReady(queue);
-    tx.lower(queue, row.rank, row.pos);
+  hintAll(tx, rows);
+}
+
+const DUE_LANES = `
+  SELECT lane.queue, lane.group_key FROM dibs.lane JOIN dibs.queue ON queue.id = lane.queue
+  WHERE wake_at <= $1 ORDER BY wake_at, queue.name, group_key LIMIT $2`;
+
+/** Groups of which more may start by now. */
+async function fillDueLanes(tx: Tx): Promise<void> {
+  tx.limits.flush();
+  const due = await tx.all<{ queue: number; group_key: string }>(DUE_LANES, tx.now, BOUNDS.sweep);
+  const rows = await withGates(tx, due);
+  while (rows.length > 0) {
+    const { queue } = rows[0]!;
+    const end = rows.findIndex((row) => row.queue !== queue);
+    const next = rows.splice(0, end < 0 ? rows.length : end);
+    await fillLanes(
+      tx,
+      tx.queueOf(queue),
+      next.map((row) => row.group_key),
+    );
   }
 }
 
@@ -251,11 +347,14 @@ const OUTLIVED = `SELECT task FROM dibs.ttl WHERE expires_at <= $1 ORDER BY expi
 
 async function expire(tx: Tx): Promise<void> {
   const rows = await tx.all<{ task: number }>(OUTLIVED, tx.now, BOUNDS.sweep);
-  for (const found of await findMany(
+  const outlived = await findMany(
     tx,
     rows.map((row) => row.task),
-  )) {
-    const task = await takePending(tx, found);
+  );
+  for (const found of outlived) {
+    const isFree =
+      found.groupKey === null || !found.queue.limited || (await tx.limits.tryToHold(found.queue));
+    const task = isFree ? await takePending(tx, found) : undefined;
     if (task) await end(tx, task, "expired");
   }
 }

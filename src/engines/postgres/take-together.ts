@@ -1,13 +1,13 @@
 import { isVerificationQueue } from "../../core/verification.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
-import { type Found, isFollowed, isPending, stateOf } from "./place.ts";
+import { type Found, isFollowed, isPending, type Line, stateOf } from "./place.ts";
 import { callOff, keepEnds, loseParts } from "./runs.ts";
 import { DELETE_ALL_STEPS } from "./steps.ts";
 import { numbers } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
 /** A place in which a task can be found and taken out of with others, by set statements. */
-type Spot = "ready" | "kept" | "scheduled" | "waiting" | "verifying" | "dead" | "leaving" | "ended";
+type Spot = Line | "scheduled" | "waiting" | "verifying" | "dead" | "leaving" | "ended";
 
 const BY_PLACE = (table: string): string => `
   DELETE FROM dibs.${table} USING unnest($1::int4[], $2::int2[], $3::int8[]) AS old (queue, rank, pos)
@@ -15,6 +15,7 @@ const BY_PLACE = (table: string): string => `
 const TAKE: Record<Spot, string> = {
   ready: BY_PLACE("ready"),
   kept: BY_PLACE("kept"),
+  own: BY_PLACE("own"),
   scheduled: `
   DELETE FROM dibs.scheduled USING unnest($1::int4[], $2::int8[]) AS old (queue, pos)
   WHERE scheduled.queue = old.queue AND scheduled.pos = old.pos RETURNING scheduled.task`,
@@ -28,6 +29,7 @@ const TAKE: Record<Spot, string> = {
   ended: `DELETE FROM dibs.ended WHERE task = ANY ($1::int8[]) RETURNING task`,
 };
 const DELETE_DEAD = `DELETE FROM dibs.dead WHERE task = ANY ($1::int8[])`;
+const DELETE_ASIDE = `DELETE FROM dibs.aside WHERE task = ANY ($1::int8[])`;
 const UNWATCH = `
   DELETE FROM dibs.ttl USING unnest($1::int8[], $2::int8[]) AS old (expires_at, task)
   WHERE ttl.expires_at = old.expires_at AND ttl.task = old.task`;
@@ -37,7 +39,7 @@ function spotOf({ place }: Found): Spot | undefined {
     case "claimed":
       return undefined;
     case "ready":
-      return place.kept ? "kept" : "ready";
+      return place.table;
     case "parked":
       return "scheduled";
     case "done":
@@ -66,7 +68,14 @@ export async function takeTogether(tx: Tx, found: Found[]): Promise<{ taken: Fou
       seqs.add(task);
   }
   const taken = found.filter(({ seq }) => seqs.has(seq));
-  for (const { queue, place } of taken) tx.count(queue, stateOf(place), -1);
+  for (const { queue, place, groupKey } of taken) {
+    tx.count(queue, stateOf(place), -1);
+    if (place.state === "ready") tx.limits.movedInLine(queue, groupKey, -1);
+  }
+  const aside = taken.filter(
+    ({ place, groupKey, holdsGroup }) => place.state === "verifying" && groupKey !== null && !holdsGroup,
+  );
+  if (aside.length > 0) tx.send(DELETE_ASIDE, seqsOf(aside));
   const mortal = taken.filter((task) => task.expiresAt !== null && isPending(task));
   if (mortal.length > 0) tx.send(UNWATCH, numbers(mortal.map((task) => task.expiresAt!)), seqsOf(mortal));
   const leaving = taken.filter(({ place }) => place.state === "leaving" && place.was === "dead");
@@ -80,7 +89,8 @@ function keysOf(spot: Spot, tasks: Found[]): (string | string[])[] {
   switch (spot) {
     case "ready":
     case "kept":
-      return [queues, numbers(tasks.map(({ rank }) => rank)), places];
+    case "own":
+      return [queues, numbers(tasks.map(({ rank }) => rank)), numbers(tasks.map(placeInLine))];
     case "scheduled":
       return [queues, places];
     case "waiting":
@@ -88,6 +98,10 @@ function keysOf(spot: Spot, tasks: Found[]): (string | string[])[] {
     default:
       return [seqsOf(tasks)];
   }
+}
+
+function placeInLine({ place, pos }: Found): number {
+  return place.state === "ready" ? place.pos : pos;
 }
 
 function seqsOf(tasks: Found[]): string {
@@ -109,7 +123,9 @@ export async function removeTogether(tx: Tx, tasks: Found[]): Promise<void> {
   if (tasks.length === 0) return;
   const runs = await loseParts(tx, tasks);
   for (const sql of REMOVE) tx.send(sql, seqsOf(tasks));
-  const heads = tasks.filter((task) => task.holdsGroup);
+  for (const task of tasks)
+    if (task.holdsGroup && task.queue.limited) await freeGroup(tx, task.queue, task.groupKey!);
+  const heads = tasks.filter((task) => task.holdsGroup && !task.queue.limited);
   const groups = new Map(heads.map((task) => [`${task.queue.id} ${task.groupKey}`, task]));
   for (const task of groups.values()) {
     if (!(await isFollowed(tx, task))) await freeGroup(tx, task.queue, task.groupKey!);

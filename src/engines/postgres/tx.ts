@@ -6,9 +6,10 @@ import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
 import { type DepthByState, NO_DEPTH, type TaskState } from "../../core/task.ts";
 import { BOUNDS, type Hint } from "../../engine/engine.ts";
-import { catalogueLock } from "./locks.ts";
+import { catalogueLock, gateLock } from "./locks.ts";
 import type { Floors } from "./floors.ts";
 import { type Link, PLANNING, type Value } from "./link.ts";
+import { Limits } from "./limits.ts";
 import { Topics } from "./topics.ts";
 import { readDepth, writeDeltas } from "./counters.ts";
 
@@ -22,6 +23,8 @@ export interface Queue {
   declared: string | null;
   paused: boolean;
   createdAt: number;
+  /** It has limits, had some, or was held back: see limits.ts. */
+  limited: boolean;
 }
 
 export interface TxOptions {
@@ -44,15 +47,19 @@ const HEADER_OF_INJECTED = `
   FROM dibs.store WHERE one = 1`;
 const WRITE_CLOCK = `
   UPDATE dibs.store SET now = $1, awake = $2, boot = $3, elapsed_at = $4, awake_at = $5 WHERE one = 1`;
-const ALL_QUEUES = `SELECT * FROM dibs.queue ORDER BY id`;
-const QUEUES_SINCE = `SELECT * FROM dibs.queue WHERE revision > $1`;
-const QUEUE = `SELECT * FROM dibs.queue WHERE name = $1`;
+// By their names: of a statement that asks for all columns the answer must not change while it is prepared.
+const QUEUES = `
+  SELECT id, name, named, declared, paused, created_at, EXISTS (SELECT 1 FROM dibs.gate WHERE gate.queue = queue.id) AS limited
+  FROM dibs.queue`;
+const ALL_QUEUES = `${QUEUES} ORDER BY id`;
+const QUEUES_SINCE = `${QUEUES} WHERE revision > $1`;
+const QUEUE = `${QUEUES} WHERE name = $1`;
 // Queues change one transaction at a time: whoever changes one holds this row.
 const NEXT_REVISION = `UPDATE dibs.store SET revision = revision + 1 WHERE one = 1 RETURNING revision`;
 const NEXT_EPOCH = `UPDATE dibs.store SET epoch = epoch + 1 WHERE one = 1`;
 const INSERT_QUEUE = `
   INSERT INTO dibs.queue (name, named, paused, created_at, revision) VALUES ($1, '{}', false, $2, $3)
-  ON CONFLICT (name) DO NOTHING RETURNING *`;
+  ON CONFLICT (name) DO NOTHING RETURNING id, name, named, declared, paused, created_at, false AS limited`;
 const LOCK_ALONE = `SELECT pg_advisory_xact_lock($1::int8)`;
 const NUMBERS = {
   seq: `SELECT nextval('dibs.seq')::int8 AS n FROM generate_series(1, $1::int4)`,
@@ -84,6 +91,8 @@ export interface Foresight {
   writes?: boolean;
   /** It has to be alone: asked for at once, it cannot end in two that wait for each other to let go. */
   alone?: boolean;
+  /** Queues whose gates it will need, and waits for before it has anything that others could wait for. */
+  gates?: readonly number[];
   /** Sends what need not wait for the header, along with it (foresee.ts). Not with an injected clock. */
   ahead?: () => void;
 }
@@ -133,6 +142,10 @@ export class Tx {
   readonly foreseen = new Map<object, Foreseen<unknown, unknown[]>>();
   /** How a task is cancelled that has not ended; set by the store, for runs and tasks end each other. */
   cancelPending: (seq: number) => Promise<unknown> = async () => {};
+  /** What is known of groups and gates, and to be written. */
+  readonly limits = new Limits(this);
+  /** How far groups were looked at that may remember nothing any more: see care.ts. */
+  prunedTo = { queue: 0, key: "" };
   /** The queues that are being dropped, and how far: see queues.ts. */
   readonly dropping = new Map<number, number>();
   #injected = false;
@@ -145,6 +158,8 @@ export class Tx {
   #revision = -1;
   #epoch = -1;
   #leastPayload: number | undefined;
+  #hasLimits: boolean | undefined;
+  #isAlone = false;
   readonly #byName = new Map<string, Queue>();
   readonly #byId = new Map<number, Queue>();
   readonly #depths = new Map<Queue, DepthByState>();
@@ -228,7 +243,7 @@ export class Tx {
   async begin(
     mode: Mode,
     reading: Reading | null,
-    { numbers = 0, writes = false, alone = false, ahead }: Foresight = {},
+    { numbers = 0, writes = false, alone = false, gates = [], ahead }: Foresight = {},
   ): Promise<void> {
     this.hint = {};
     this.changed = false;
@@ -240,11 +255,13 @@ export class Tx {
     this.low.clear();
     this.#events = [];
     this.#injected = reading !== null;
+    this.#isAlone = alone;
+    this.limits.begin(gates);
     this.#keep(
       this.link.exec(
         mode === "reading"
           ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-          : `BEGIN; SELECT pg_advisory_xact_lock${alone ? "" : "_shared"}(${catalogueLock(this.link.schema)})`,
+          : `BEGIN; ${this.#waitFor(gates)}SELECT pg_advisory_xact_lock${alone ? "" : "_shared"}(${catalogueLock(this.link.schema)})`,
       ),
     );
     if (!this.#options.session) this.#keep(this.link.query(SETTINGS(this.#options.durability), []));
@@ -272,8 +289,15 @@ export class Tx {
     if (row.epoch !== this.#epoch || row.revision !== this.#revision) await this.#readQueues(row);
   }
 
+  /** In one order everywhere, so that no two wait for each other. */
+  #waitFor(gates: readonly number[]): string {
+    const locks = gates.toSorted((a, b) => a - b).map((queue) => gateLock(this.link.schema, queue));
+    return locks.map((lock) => `SELECT pg_advisory_xact_lock(${lock}); `).join("");
+  }
+
   /** Before the commit. Answers the transaction's number, by which the server can be asked what became of it. */
   async finish(): Promise<string | null> {
+    this.limits.flush();
     this.flush();
     await this.flushEvents();
     if (this.changed && this.#injected) {
@@ -303,6 +327,7 @@ export class Tx {
     this.#flows.clear();
     this.dropping.clear();
     this.topics.forget();
+    this.limits.begin([]);
   }
 
   /** One clock for both: a server does not sleep. */
@@ -368,7 +393,8 @@ export class Tx {
 
   /** From here to the commit nobody else's transaction is open that may use a queue. */
   async alone(): Promise<void> {
-    await this.get(LOCK_ALONE, catalogueLock(this.link.schema));
+    if (!this.#isAlone) await this.get(LOCK_ALONE, catalogueLock(this.link.schema));
+    this.#isAlone = true;
   }
 
   // ── Ids and numbers ─────────────────────────────────────────────────────────────────────────────────────
@@ -450,6 +476,7 @@ export class Tx {
   }
 
   forgetQueue(queue: Queue): void {
+    this.#hasLimits = undefined;
     this.#byName.delete(queue.name);
     this.#byId.delete(queue.id);
     this.#depths.delete(queue);
@@ -482,8 +509,20 @@ export class Tx {
     this.#epoch = epoch;
   }
 
+  /** Some queue has limits, had some, or was held back. */
+  get hasLimits(): boolean {
+    this.#hasLimits ??= [...this.queues].some(({ limited }) => limited);
+    return this.#hasLimits;
+  }
+
+  noteLimited(queue: Queue): void {
+    queue.limited = true;
+    this.#hasLimits = true;
+  }
+
   #learn(row: QueueRow): Queue {
     this.#leastPayload = undefined;
+    this.#hasLimits = undefined;
     const named = JSON.parse(row.named) as Partial<QueuePolicy>;
     const known = this.#byId.get(row.id);
     const fields = {
@@ -494,6 +533,7 @@ export class Tx {
       declared: row.declared,
       paused: row.paused,
       createdAt: row.created_at,
+      limited: row.limited,
     };
     const queue: Queue = known ? Object.assign(known, fields) : fields;
     this.#byName.set(queue.name, queue);
@@ -632,4 +672,5 @@ interface QueueRow {
   declared: string | null;
   paused: boolean;
   created_at: number;
+  limited: boolean;
 }

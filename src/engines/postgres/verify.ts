@@ -9,9 +9,11 @@ import {
   dropVerifying,
   endCancelled,
   endDone,
+  freeGroup,
   type Held,
   type Mover,
   refuse,
+  stepsAside,
 } from "./line.ts";
 import { findJudged, type Judged } from "./judged.ts";
 import { fanOut } from "./publish.ts";
@@ -24,13 +26,15 @@ const INSERT = `
   INSERT INTO dibs.verifying (task, asked, fence, started_at, queue, failures, worker, adds, "each", result, result_bytes)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`;
 
-/** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group. */
+const STEP_ASIDE = `INSERT INTO dibs.aside (task) VALUES ($1)`;
+
+/** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group, if it is an order. */
 export async function askForVerdict(
   tx: Tx,
   task: Held,
   { result, adds, each }: Settlement & { kind: "done" },
 ): Promise<TaskState> {
-  dropClaim(tx, task);
+  await dropClaim(tx, task);
   await insertVerifying(tx, task, result, adds ?? [], each);
   return "verifying";
 }
@@ -47,6 +51,10 @@ export async function insertVerifying(
 ): Promise<void> {
   const { seq, queue, failures, fence, startedAt, worker } = task;
   announceTask(tx, "task.verifying", task, { worker });
+  if (stepsAside(task)) {
+    tx.send(STEP_ASIDE, seq);
+    await freeGroup(tx, queue, task.groupKey!);
+  }
   const [asking] = await add(tx, [verificationTask(queue.name, { id: tx.id(task.createdAt, seq), fence })]);
   const asked = tx.place(asking!.id)!.seq;
   const kept = adds.length > 0 ? encodeAdds(adds) : null;
@@ -66,7 +74,7 @@ export async function settleVerdict(
   const judged = await findJudged(tx, verdict.of);
   if (judged && verdict.accepted) await accept(tx, judged);
   if (judged && !verdict.accepted) await refuse(tx, judged, verdict.feedback, verdict.delay);
-  dropClaim(tx, task);
+  await dropClaim(tx, task);
   return endDone(tx, task, null);
 }
 

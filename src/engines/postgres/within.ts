@@ -150,7 +150,12 @@ export class Within {
 
   // ── Ack ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-  async settle(id: string, fence: number, settlement: Settlement): Promise<{ state: TaskState }> {
+  async settle(
+    id: string,
+    fence: number,
+    settlement: Settlement,
+    spent: number | undefined,
+  ): Promise<{ state: TaskState }> {
     if (settlement.kind !== "done") throw invalid("Only an ack can be part of a transaction of yours.");
     const place = parseTaskId(id, this.#salt);
     const [held] = place ? await this.#all<HeldRow>(HELD, place.seq, fence) : [];
@@ -164,7 +169,9 @@ export class Within {
     // It would end without a verdict, and what it asks about would have to be moved: others' rows.
     if (isVerificationQueue(held.queue_name))
       throw invalid("A verdict cannot be part of a transaction of yours.");
-    if (!held.cancelled && policy.verified) return this.#askForVerdict(id, held, settlement);
+    if (spent !== undefined)
+      await this.#all(CORRECT_LATER, held.queue, held.group_key, held.cost, spent, held.started_at);
+    if (!held.cancelled && policy.verified) return this.#askForVerdict(id, held, settlement, policy);
     if (!held.cancelled && adds.length > 0) await this.add(await this.#fanOut(adds));
     const state = held.cancelled ? "cancelled" : "done";
     await this.#all(DELETE_CLAIM, held.task);
@@ -195,6 +202,7 @@ export class Within {
     id: string,
     held: HeldRow,
     { result, adds = [] }: Settlement & { kind: "done" },
+    policy: QueuePolicy,
   ): Promise<{ state: TaskState }> {
     const tasks = await this.#fanOut(adds);
     await this.#check(tasks, await this.#around.queues([...new Set(tasks.map((task) => task.queue))]));
@@ -204,6 +212,10 @@ export class Within {
     const row = { ...held, asked, adds: kept, ...resultOf(held, result) };
     await this.#all(INSERT_VERIFYING, JSON.stringify(row));
     await this.#all(DELETE_CLAIM, held.task);
+    if (held.group_key !== null && policy.groups.concurrency > 1) {
+      await this.#all(STEP_ASIDE, held.task);
+      await this.#all(FREE_LATER, held.queue, held.group_key);
+    }
     await this.#all(DELTA_VERIFYING, held.queue, Math.floor(this.#now / BOUNDS.rateSlot));
     await this.#leave();
     return { state: "verifying" };
@@ -265,12 +277,13 @@ const KEY = `
 const INSERT_TASKS = `
   WITH given AS (
     SELECT * FROM json_to_recordset($1::text::json) AS each (seq int8, queue int4, due int8, expires_at int8, priority int2,
-      max_attempts int4, group_key text, idempotency_key text, content_type text, headers text, data text, bytes text)
+      max_attempts int4, cost int8, urgent bool, group_key text, idempotency_key text, content_type text, headers text,
+      data text, bytes text)
   ), added AS (
-    INSERT INTO dibs.task (seq, queue, created_at, priority, group_key, expires_at, max_attempts, idempotency_key,
-      content_type, headers, data, bytes)
-    SELECT seq, queue, $2::int8, priority, group_key, expires_at, max_attempts, idempotency_key, content_type, headers,
-      data, decode(bytes, 'base64')
+    INSERT INTO dibs.task (seq, queue, created_at, priority, group_key, expires_at, max_attempts, cost, urgent,
+      idempotency_key, content_type, headers, data, bytes)
+    SELECT seq, queue, $2::int8, priority, group_key, expires_at, max_attempts, cost, urgent, idempotency_key,
+      content_type, headers, data, decode(bytes, 'base64')
     FROM given)
   INSERT INTO dibs.inbox (task, due, queue) SELECT seq, due, queue FROM given ORDER BY seq`;
 
@@ -285,13 +298,15 @@ interface HeldRow {
   cancelled: boolean;
   special: boolean;
   of_run: boolean;
+  cost: string | null;
   group_key: string | null;
   idempotency_key: string | null;
 }
 
 const HELD = `
   SELECT claim.task::text, claim.queue, queue.name AS queue_name, claim.fence::text, claim.started_at::text,
-    claim.failures, claim.worker, claim.cancelled, claim.special, task.group_key, task.idempotency_key,
+    claim.failures, claim.worker, claim.cancelled, claim.special, task.cost::text, task.group_key,
+    task.idempotency_key,
     EXISTS (SELECT 1 FROM dibs.run_part WHERE run_part.task = claim.task) AS of_run
   FROM dibs.claim JOIN dibs.task ON task.seq = claim.task JOIN dibs.queue ON queue.id = claim.queue
   WHERE claim.task = $1::int8 AND claim.fence = $2::int8 FOR UPDATE OF claim`;
@@ -324,6 +339,10 @@ const DELTA_VERIFYING = `
   INSERT INTO dibs.delta (queue, slot, ready, waiting, scheduled, claimed, done, dead, cancelled, expired,
     added, started, succeeded, failed, wait_ms, service_ms, verifying)
   VALUES ($1::int4, $2::int8, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1)`;
+const STEP_ASIDE = `INSERT INTO dibs.aside (task) VALUES ($1::int8)`;
+// The books are the queue's, whose gate would be ours until the caller commits.
+const CORRECT_LATER = `
+  INSERT INTO dibs.inbox (queue, group_key, cost, spent, started_at) VALUES ($1::int4, $2, $3::int8, $4::int8, $5::int8)`;
 const FREE_LATER = `INSERT INTO dibs.inbox (queue, group_key) VALUES ($1::int4, $2)`;
 
 function rowOf(task: NewTask, more: object): object {
@@ -332,6 +351,8 @@ function rowOf(task: NewTask, more: object): object {
     ...more,
     priority: task.priority ?? 0,
     max_attempts: task.maxAttempts ?? null,
+    cost: task.cost ?? null,
+    urgent: task.urgent || null,
     group_key: task.groupKey ?? null,
     idempotency_key: task.idempotencyKey ?? null,
     content_type: contentTypeOf(task),

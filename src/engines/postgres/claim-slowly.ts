@@ -1,0 +1,320 @@
+import { governsGroups, type QueuePolicy } from "../../core/policy.ts";
+import { spend } from "../../core/rate.ts";
+import { type ClaimedTask, FIRST_RANK, type Headers, JSON_TYPE } from "../../core/task.ts";
+import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
+import { GROUND } from "./floors.ts";
+import { type Allowance, withinRates } from "./gates.ts";
+import { fillLanes } from "./lane-line.ts";
+import { end, isOutlived, type Mover, unwatchTtl } from "./line.ts";
+import type { Line } from "./place.ts";
+import { priorityOf } from "./rank.ts";
+import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
+import { fromColumns } from "./text.ts";
+import { type Queue, STARTED, type Tx } from "./tx.ts";
+
+/** A claim on a queue where some are retried ones, or have outlived their time, or that has limits. */
+
+export interface SessionRow {
+  id: number;
+  lease: number;
+  beat_at: number;
+  mixed: boolean;
+  overdue_at: number | null;
+}
+
+interface LineRow {
+  rank: number;
+  pos: number;
+  task: number;
+  failures: number;
+  special: boolean;
+  created_at: number;
+  group_key: string | null;
+  expires_at: number | null;
+  max_attempts: number | null;
+  cost: number | null;
+  idempotency_key: string | null;
+  content_type: string | null;
+  headers: string | null;
+  data: string | null;
+  bytes: Uint8Array | null;
+  left: Left | null;
+}
+
+interface KeptRow extends LineRow {
+  avoid: string;
+}
+
+type Standing = LineRow & { table: Line };
+
+const COLUMNS = `
+  task.created_at, task.group_key, task.expires_at, task.max_attempts, task.cost, task.idempotency_key,
+  task.content_type, task.headers, task.data, task.bytes, ${LEFT_BEHIND("head.special", "task.seq")} AS "left"`;
+// What other transactions are about to claim is passed over. The payloads are fetched for the chosen ones only.
+const HEAD_OF_LINE = `
+  WITH head AS MATERIALIZED (
+    SELECT rank, pos, task, failures, special FROM dibs.ready
+    WHERE queue = $1 AND rank < $3::int2 AND (rank, pos) >= ($4::int2, $5::int8)
+    ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED)
+  SELECT rank, head.pos, head.task, failures, special, ${COLUMNS}
+  FROM head JOIN dibs.task ON task.seq = head.task ORDER BY rank, head.pos`;
+const KEPT = `
+  WITH head AS MATERIALIZED (
+    SELECT rank, pos, task, failures, special, avoid FROM dibs.kept
+    WHERE queue = $1 AND rank < $3::int2 ORDER BY rank, pos LIMIT $2)
+  SELECT rank, head.pos, head.task, failures, special, avoid, ${COLUMNS}
+  FROM head JOIN dibs.task ON task.seq = head.task ORDER BY rank, head.pos`;
+const LOCK_KEPT = `
+  SELECT kept.task FROM unnest($2::int2[], $3::int8[]) AS wanted (rank, pos)
+  JOIN dibs.kept ON kept.queue = $1 AND kept.rank = wanted.rank AND kept.pos = wanted.pos
+  FOR UPDATE OF kept SKIP LOCKED`;
+// For the worker that has their groups.
+const OWN = `
+  WITH head AS MATERIALIZED (
+    SELECT rank, pos, task, failures, special FROM dibs.own
+    WHERE session = $4 AND queue = $1 AND rank < $3::int2 ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED)
+  SELECT rank, head.pos, head.task, failures, special, ${COLUMNS}
+  FROM head JOIN dibs.task ON task.seq = head.task ORDER BY rank, head.pos`;
+const OTHERS = `
+  SELECT 1 FROM dibs.own WHERE queue = $1 AND rank < $2::int2 AND session IS DISTINCT FROM $3::int8 LIMIT 1`;
+const DELETE_FROM = (table: Line): string => `
+  DELETE FROM dibs.${table} USING unnest($2::int2[], $3::int8[]) AS taken (rank, pos)
+  WHERE ${table}.queue = $1 AND ${table}.rank = taken.rank AND ${table}.pos = taken.pos`;
+const NONE = { allowed: [], passed: false };
+/** Above every rank. */
+const LAST_RANK = 32_767;
+
+/**
+ * What stands in line now, as much as is allowed. Answers how many left it, and whether another look may find more: others
+ * have come up behind them, or more of the retried ones can be looked at.
+ */
+export async function takeSlowly(
+  tx: Tx,
+  request: ClaimRequest,
+  { session, outcome }: { session: SessionRow | null; outcome: ClaimOutcome },
+  queue: Queue,
+  { room, urgentOnly }: Allowance,
+): Promise<{ taken: number; more: boolean }> {
+  const { risen } = tx.limits;
+  const before = urgentOnly ? FIRST_RANK : LAST_RANK;
+  // Asked together: each would be a round trip.
+  const [kept, ready, own] = await Promise.all([
+    lookAtKept(tx, queue, request.worker, before),
+    headOfLine(tx, queue, room, before),
+    queue.limited ? lookAtOwn(tx, queue, request, room, before) : NONE,
+  ]);
+  outcome.passed ||= kept.passed || own.passed;
+  const line = [
+    ...standing("ready", ready),
+    ...standing("kept", kept.allowed),
+    ...standing("own", own.allowed),
+  ];
+  const first = line.sort(inLine).slice(0, room);
+  const taken = queue.limited ? await withinRates(tx, queue, first) : first;
+  if (taken.length === 0) return { taken: 0, more: false };
+
+  for (const table of ["ready", "kept", "own"] as const) {
+    const rows = taken.filter((row) => row.table === table);
+    takeFrom(tx, DELETE_FROM(table), queue, rows);
+    for (const { group_key: key } of rows) tx.limits.movedInLine(queue, key, -1);
+  }
+  tx.count(queue, "ready", -taken.length);
+  const alive = taken.filter((row) => !isOutlived(tx, row.expires_at));
+  const terms = termsOf(tx, request, session, queue);
+  const fences = await hold(tx, terms, alive);
+
+  const count = outcome.tasks.length;
+  for (const row of taken) {
+    unwatchTtl(tx, row.task, row.expires_at);
+    const fence = fences.get(row.task);
+    if (fence === undefined) {
+      await end(tx, moverFrom(queue, row), "expired");
+      outcome.more = true;
+    } else {
+      outcome.tasks.push(handOver(tx, terms, row, fence));
+    }
+  }
+  countClaimed(tx, queue, outcome.tasks, count);
+  if (outcome.tasks.length > count) outcome.policies[queue.name] = queue.policy;
+  if (queue.limited && governsGroups(queue.policy)) await comeUp(tx, queue, session, alive);
+  const more = tx.limits.risen > risen || taken.some((row) => row.table === "kept");
+  return { taken: taken.length, more };
+}
+
+async function headOfLine(tx: Tx, queue: Queue, room: number, before: number): Promise<LineRow[]> {
+  // With limits this is the usual way.
+  const floor = queue.limited ? tx.floors.of(queue.name) : GROUND;
+  const rows = await tx.all<LineRow>(HEAD_OF_LINE, queue.id, room, before, floor.rank, floor.pos);
+  const first = rows[0] && { rank: rows[0].rank, pos: rows[0].pos };
+  if (queue.limited) tx.floors.found(queue.name, floor, first, rows.length < room);
+  return rows;
+}
+
+function standing(table: Line, rows: LineRow[]): Standing[] {
+  return rows.map((row) => ({ ...row, table }));
+}
+
+/** Each start counts for its group, and leaves a place in line. */
+async function comeUp(tx: Tx, queue: Queue, session: SessionRow | null, rows: LineRow[]): Promise<void> {
+  const grouped = rows.filter((row) => row.group_key !== null);
+  if (grouped.length === 0) return;
+  const { rateLimit, sticky } = queue.policy.groups;
+  const keys = [...new Set(grouped.map((row) => row.group_key!))];
+  const lanes = new Map((await tx.limits.lanes(queue, keys)).map((lane) => [lane.key, lane]));
+  for (const { group_key: key, cost } of grouped) {
+    const lane = lanes.get(key!)!;
+    lane.meter = spend(rateLimit, lane.meter, cost ?? 1, tx.limits.timeFor(rateLimit, lane.meter));
+    lane.session = sticky && session ? session.id : null;
+    lane.changed = true;
+  }
+  await fillLanes(tx, queue, keys);
+}
+
+function takeFrom(tx: Tx, sql: string, queue: Queue, rows: LineRow[]): void {
+  if (rows.length > 0)
+    tx.send(
+      sql,
+      queue.id,
+      rows.map((row) => row.rank),
+      rows.map((row) => row.pos),
+    );
+}
+
+function countClaimed(tx: Tx, queue: Queue, tasks: readonly ClaimedTask[], from: number): void {
+  tx.count(queue, "claimed", tasks.length - from);
+  const flow = tx.flow(queue);
+  flow.claimed += tasks.length - from;
+  for (let i = from; i < tasks.length; i++) flow.waitMs += tx.now - tasks[i]!.createdAt;
+}
+
+/** The first of the retried tasks: those this worker may have, and whether there are some it may not. */
+async function lookAtKept(
+  tx: Tx,
+  queue: Queue,
+  worker: string,
+  before: number,
+): Promise<{ allowed: KeptRow[]; passed: boolean }> {
+  const kept = await tx.all<KeptRow>(KEPT, queue.id, BOUNDS.retryLook, before);
+  const allowed = kept.filter((row) => !(JSON.parse(row.avoid) as string[]).includes(worker));
+  const passed = allowed.length < kept.length;
+  if (allowed.length === 0) return { allowed, passed };
+  const ranks = allowed.map((row) => row.rank);
+  const locked = await tx.all<{ task: number }>(
+    LOCK_KEPT,
+    queue.id,
+    ranks,
+    allowed.map((row) => row.pos),
+  );
+  const free = new Set(locked.map((row) => row.task));
+  return { allowed: allowed.filter((row) => free.has(row.task)), passed };
+}
+
+/** Those that are kept for this worker, and whether there are some for others. */
+async function lookAtOwn(
+  tx: Tx,
+  queue: Queue,
+  { session }: ClaimRequest,
+  room: number,
+  before: number,
+): Promise<{ allowed: LineRow[]; passed: boolean }> {
+  const [others, allowed] = await Promise.all([
+    tx.get(OTHERS, queue.id, before, session ?? null),
+    session === undefined ? [] : tx.all<LineRow>(OWN, queue.id, room, before, session),
+  ]);
+  return { allowed, passed: others !== undefined };
+}
+
+function inLine(a: LineRow, b: LineRow): number {
+  return a.rank - b.rank || a.pos - b.pos;
+}
+
+function moverFrom(queue: Queue, row: LineRow): Mover {
+  return {
+    seq: row.task,
+    queue,
+    createdAt: row.created_at,
+    rank: row.rank,
+    pos: row.pos,
+    groupKey: row.group_key,
+    holdsGroup: row.group_key !== null,
+    expiresAt: row.expires_at,
+    maxAttempts: row.max_attempts,
+    cost: row.cost,
+    key: row.idempotency_key,
+    failures: row.failures,
+    stepped: row.special,
+  };
+}
+
+/** What all the claims of one call on one queue share. */
+interface Terms {
+  queue: Queue;
+  worker: string;
+  session: number | null;
+  lease: number;
+  deadline: number;
+}
+
+function termsOf(tx: Tx, request: ClaimRequest, session: SessionRow | null, queue: Queue): Terms {
+  const lease = leaseOf(request, session, queue.policy);
+  const deadline = tx.awake + (session === null ? lease : queue.policy.timeout);
+  if (session === null && lease <= 0) tx.swept = false;
+  return { queue, worker: request.worker, session: session && session.id, lease, deadline };
+}
+
+/** A session beats in the rhythm of its own lease: a shorter one would be lost between two signs of life. */
+export function leaseOf(request: ClaimRequest, session: SessionRow | null, policy: QueuePolicy): number {
+  const named = request.lease ?? policy.lease;
+  return session === null ? named : Math.max(named, session.lease);
+}
+
+// Fences follow each other in the order of the line.
+const HOLD = `
+  INSERT INTO dibs.claim (fence, started_at, lease, deadline, session, worker, queue, task, failures, special, cancelled, counted)
+  SELECT nextval('dibs.fence'), ${STARTED("$1")}, $2, $3, $4, $5, $6, task, failures, special, false, $10
+  FROM unnest($7::int8[], $8::int2[], $9::bool[]) AS each (task, failures, special)
+  RETURNING task, fence`;
+
+async function hold(tx: Tx, terms: Terms, rows: LineRow[]): Promise<Map<number, number>> {
+  if (rows.length === 0) return new Map();
+  const { lease, deadline, session, worker, queue } = terms;
+  const held = await tx.take<{ task: number; fence: number }>(
+    HOLD,
+    // What is charged to a span of time has started in it.
+    queue.limited ? tx.now : tx.startedAt,
+    lease,
+    deadline,
+    session,
+    worker,
+    queue.id,
+    rows.map((row) => row.task),
+    rows.map((row) => row.failures),
+    rows.map((row) => row.special),
+    queue.policy.maxConcurrency !== null,
+  );
+  return new Map(held.map((row) => [row.task, row.fence]));
+}
+
+/** What the worker gets. */
+function handOver(tx: Tx, { queue, worker }: Terms, row: LineRow, fence: number): ClaimedTask {
+  const attempt = row.failures + 1;
+  const id = tx.id(row.created_at, row.task);
+  if (tx.listeners > 0) {
+    tx.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
+  }
+  return {
+    id,
+    fence,
+    queue: queue.name,
+    data: fromColumns(row.data, row.bytes)!,
+    contentType: row.content_type ?? JSON_TYPE,
+    headers: row.headers === null ? {} : (JSON.parse(row.headers) as Headers),
+    attempt,
+    maxAttempts: row.max_attempts ?? queue.policy.maxAttempts,
+    priority: priorityOf(row.rank),
+    groupKey: row.group_key,
+    createdAt: row.created_at,
+    ...(row.cost !== null && { cost: row.cost }),
+    ...leftFrom(tx, row.left),
+  };
+}

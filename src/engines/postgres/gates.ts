@@ -1,0 +1,172 @@
+import { governsGroups, isGated } from "../../core/policy.ts";
+import { correct, opensAt, spend } from "../../core/rate.ts";
+import { openingAt } from "../../core/window.ts";
+import type { Op } from "../../engine/engine.ts";
+import type { Queue, Tx } from "./tx.ts";
+
+/** How many of a queue's line may start, and how a queue comes to have a gate. */
+
+/** What may be taken of a queue's line at this moment. */
+export interface Allowance {
+  /** Claims that its concurrency leaves room for. */
+  room: number;
+  urgentOnly: boolean;
+}
+
+const RUNNING = `SELECT count(*)::int4 AS running FROM dibs.claim WHERE queue = $1 AND counted`;
+const HAS_LINE = `
+  SELECT EXISTS (SELECT 1 FROM dibs.ready WHERE queue = $1) OR EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $1)
+    OR EXISTS (SELECT 1 FROM dibs.own WHERE queue = $1) AS some`;
+
+export async function allowanceOf(tx: Tx, queue: Queue): Promise<Allowance> {
+  const { maxConcurrency, window } = queue.policy;
+  await tx.limits.hold(queue);
+  const [gate, claims] = await Promise.all([
+    tx.limits.gate(queue),
+    maxConcurrency === null ? null : tx.get<{ running: number }>(RUNNING, queue.id),
+  ]);
+  const isHeld = gate.heldUntil > tx.now;
+  const opening = isHeld ? null : window && openingAt(window, tx.now);
+  const isClosed = opening !== null && !opening.open;
+  const until = isHeld ? gate.heldUntil : isClosed ? opening.until : null;
+  if (until !== null && (await tx.get<{ some: boolean }>(HAS_LINE, queue.id))!.some)
+    tx.limits.wakeAt(gate, until);
+  if (isHeld) return { room: 0, urgentOnly: false };
+  const room =
+    maxConcurrency === null ? Number.POSITIVE_INFINITY : Math.max(0, maxConcurrency - claims!.running);
+  return { room, urgentOnly: isClosed };
+}
+
+/** As many of the first as the rates of their queue let start; they count. What is past its time does not start. */
+export async function withinRates<Row extends { cost: number | null; expires_at: number | null }>(
+  tx: Tx,
+  queue: Queue,
+  line: Row[],
+): Promise<Row[]> {
+  const gate = await tx.limits.gate(queue);
+  const { rateLimit } = queue.policy;
+  const time = tx.limits.timeFor(rateLimit, gate.meter);
+  for (const [index, { cost, expires_at: expiresAt }] of line.entries()) {
+    if (expiresAt !== null && expiresAt <= tx.now) continue;
+    const at = opensAt(rateLimit, gate.meter, cost ?? 1, time);
+    if (at > tx.now) {
+      tx.limits.wakeAt(gate, at);
+      return line.slice(0, index);
+    }
+    if (rateLimit.length === 0 && gate.meter.length === 0) continue;
+    gate.meter = spend(rateLimit, gate.meter, cost ?? 1, time);
+    gate.changed = true;
+  }
+  return line;
+}
+
+/** Of an attempt whose real cost is known. */
+export interface Charge {
+  cost: number;
+  spent: number;
+  startedAt: number;
+}
+
+export async function correctCost(
+  tx: Tx,
+  queue: Queue,
+  groupKey: string | null,
+  charge: Charge,
+): Promise<void> {
+  if (!queue.limited) return;
+  const { rateLimit, groups } = queue.policy;
+  const gate = await tx.limits.gate(queue);
+  gate.meter = correct(rateLimit, gate.meter, charge, tx.limits.timeFor(rateLimit, gate.meter));
+  gate.changed = true;
+  // There may be room for another one now.
+  if (charge.spent < charge.cost && rateLimit.some(({ unit }) => unit !== null)) tx.hintReady(queue);
+  if (groupKey === null) return;
+  const lane = await tx.limits.lane(queue, groupKey);
+  lane.meter = correct(groups.rateLimit, lane.meter, charge, tx.limits.timeFor(groups.rateLimit, lane.meter));
+  lane.changed = true;
+}
+
+/** For `delay` nothing of the queue starts. */
+export async function holdQueue(tx: Tx, queue: Queue, delay: number): Promise<void> {
+  const gate = await tx.limits.gate(queue);
+  gate.heldUntil = Math.max(gate.heldUntil, tx.now + delay);
+  gate.changed = true;
+}
+
+const DUE_GATES = `SELECT queue FROM dibs.gate WHERE wake_at <= $1`;
+
+/** More of their lines may start: who waits is told. What others have their hands on they look at themselves. */
+export async function openGates(tx: Tx): Promise<void> {
+  for (const { queue: id } of await tx.all<{ queue: number }>(DUE_GATES, tx.now)) {
+    const queue = tx.queueIfAny(id);
+    if (!queue || !(await tx.limits.tryToHold(queue))) continue;
+    tx.limits.wakeAt(await tx.limits.gate(queue), null);
+    const { ready } = await tx.depth(queue);
+    if (ready > 0) tx.hintReady(queue, ready);
+  }
+}
+
+const INSERT_GATE = `INSERT INTO dibs.gate (queue) VALUES ($1) ON CONFLICT DO NOTHING`;
+const NEW_REVISION = `UPDATE dibs.queue SET revision = $1 WHERE id = $2`;
+
+/** It is held back, and had no limits until now: from here on whoever claims from it, or touches its groups, has to ask. */
+export async function makeLimited(tx: Tx, queue: Queue): Promise<void> {
+  if (queue.limited) return;
+  tx.send(NEW_REVISION, await tx.nextRevision(), queue.id);
+  putGate(tx, queue);
+}
+
+function putGate(tx: Tx, queue: Queue): void {
+  tx.send(INSERT_GATE, queue.id);
+  tx.send(COUNT_LEAVING, queue.id);
+  tx.noteLimited(queue);
+}
+
+// Of a group whose head is leaving all that leave with it hold it; without limits nobody counts them.
+const COUNT_LEAVING = `
+  UPDATE dibs.lane SET holders = leaving.count
+  FROM (SELECT group_key, count(*)::int4 AS count FROM dibs.leaving WHERE queue = $1 AND holds_group GROUP BY group_key) AS leaving
+  WHERE lane.queue = $1 AND lane.group_key = leaving.group_key`;
+const NAME_GROUPS = (table: string): string => `
+  UPDATE dibs.${table} SET group_key = task.group_key FROM dibs.task
+  WHERE ${table}.queue = $1 AND ${table}.special AND ${table}.group_key IS NULL
+    AND task.seq = ${table}.task AND task.group_key IS NOT NULL`;
+const COUNT_CLAIMS = `UPDATE dibs.claim SET counted = true WHERE queue = $1 AND NOT counted`;
+
+/** Its policy is another one now. What was done while there were no such limits is brought into their books. */
+export async function adoptLimits(tx: Tx, queue: Queue, before: Queue["policy"]): Promise<void> {
+  const { policy } = queue;
+  const governs = governsGroups(policy) && !governsGroups(before);
+  const caps = policy.maxConcurrency !== null && before.maxConcurrency === null;
+  if (governs || caps) await tx.alone();
+  tx.limits.reread();
+  if (!queue.limited && (governsGroups(policy) || isGated(policy))) putGate(tx, queue);
+  if (governs) for (const table of ["ready", "kept"]) tx.send(NAME_GROUPS(table), queue.id);
+  if (caps) tx.send(COUNT_CLAIMS, queue.id);
+}
+
+/** It may need nobody else to be about: asked for at once, that cannot end in two that wait for each other to let go. */
+export function bringsLimits(tx: Tx, op: Op): boolean {
+  if (op.verb !== "declare") return false;
+  const { groups, maxConcurrency } = op.policy;
+  if (groups === undefined && maxConcurrency == null) return false;
+  const known = tx.queueNamed(op.queue);
+  return op.force === true || known?.declared !== JSON.stringify(op.policy);
+}
+
+/** Its policy has limits, and not only a hold that may be over. */
+export function isLimitedNow({ limited, policy }: Queue): boolean {
+  return limited && (governsGroups(policy) || isGated(policy));
+}
+
+const IS_OPEN = `
+  SELECT 1 FROM dibs.gate
+  WHERE queue = $1 AND meter IS NULL AND wake_at IS NULL AND coalesce(held_until, 0) <= $2
+    AND NOT EXISTS (SELECT 1 FROM dibs.own WHERE own.queue = gate.queue)`;
+
+/** Its limits are things of the past: whoever claims from it need not ask any further. */
+export async function isWideOpen(tx: Tx, queue: Queue): Promise<boolean> {
+  if (isLimitedNow(queue)) return false;
+  tx.limits.flush();
+  return (await tx.get(IS_OPEN, queue.id, tx.now)) !== undefined;
+}

@@ -1,0 +1,268 @@
+import type { Meter, RateLimit } from "../../core/rate.ts";
+import { gateLock } from "./locks.ts";
+import { Overtaken } from "./overtaken.ts";
+import { numbers } from "./text.ts";
+import type { Queue, Tx } from "./tx.ts";
+
+/**
+ * What a transaction knows of the limits that it works under. Whoever changes the groups of a queue with limits, or claims
+ * from it, has the queue's gate to himself until the commit: so what was read of it stays true, is changed here, and is
+ * written at the end.
+ */
+
+/** What is counted of a group, or of a whole queue. */
+export interface Gate {
+  meter: Meter;
+  /** Nothing starts before: somebody met a limit of somebody else's. */
+  heldUntil: number;
+  /** When somebody has to look whether more may start; null: other things will tell. */
+  wakeAt: number | null;
+  /** It is to be written. */
+  changed: boolean;
+}
+
+/** A group of a queue with limits. */
+export interface Lane extends Gate {
+  queue: Queue;
+  key: string;
+  /** Those that the others wait for. */
+  holders: number;
+  /** Those of them that stand in line; counted only where that matters. */
+  line: number;
+  /** Of the worker that had the last one, where groups are sticky. */
+  session: number | null;
+}
+
+/** Somebody else has a queue's gate: the batch is carried out once more, and waits for it before it begins. */
+export class GateTaken extends Overtaken {
+  /** All that it needs, as far as is known: the ids of the queues. */
+  readonly gates: readonly number[];
+
+  constructor(gates: readonly number[]) {
+    super("Another transaction has the gate of a queue.");
+    this.gates = gates;
+  }
+
+  override get name(): string {
+    return "GateTaken";
+  }
+}
+
+/** More than a transaction lasts: what is further ahead was counted before somebody put the clock back. */
+const LONGEST_LAG_MS = 60_000;
+
+interface GateRow {
+  meter: string | null;
+  held_until: number | null;
+  wake_at: number | null;
+}
+
+interface LaneRow extends GateRow {
+  group_key: string;
+  holders: number;
+  session: number | null;
+  line: number;
+}
+
+// Never waited for by who has something that others wait for: so no two wait for each other.
+const TRY = `SELECT pg_try_advisory_xact_lock($1::int8) AS mine`;
+const GATE = `SELECT meter, held_until, wake_at FROM dibs.gate WHERE queue = $1`;
+const WRITE_GATE = `
+  INSERT INTO dibs.gate (queue, meter, held_until, wake_at) VALUES ($1, $2, $3, $4)
+  ON CONFLICT (queue) DO UPDATE SET meter = excluded.meter, held_until = excluded.held_until, wake_at = excluded.wake_at`;
+
+const MAKE_LANES = `
+  INSERT INTO dibs.lane (queue, group_key, holders)
+  SELECT $1, key, 0 FROM unnest($2::text[]) AS wanted (key) ORDER BY key COLLATE "C" ON CONFLICT DO NOTHING`;
+const IN_LINE = (table: string): string => `
+  (SELECT count(*) FROM dibs.${table} WHERE ${table}.queue = $1 AND ${table}.group_key = lane.group_key)`;
+// Locked too, for those who began before the queue had limits.
+const LANES = `
+  SELECT lane.group_key, holders, session, meter, held_until, wake_at,
+    CASE WHEN $3::bool THEN ${["ready", "kept", "own"].map(IN_LINE).join(" + ")} ELSE 0 END::int4 AS line
+  FROM unnest($2::text[]) AS wanted (key)
+  JOIN dibs.lane ON lane.queue = $1 AND lane.group_key = wanted.key COLLATE "C"
+  ORDER BY lane.group_key FOR UPDATE OF lane`;
+const WRITE_LANES = `
+  UPDATE dibs.lane SET holders = each.holders, session = each.session, meter = each.meter, held_until = each.held_until,
+    wake_at = each.wake_at
+  FROM unnest($1::int4[], $2::text[], $3::int4[], $4::int8[], $5::text[], $6::int8[], $7::int8[])
+    AS each (queue, group_key, holders, session, meter, held_until, wake_at)
+  WHERE lane.queue = each.queue AND lane.group_key = each.group_key COLLATE "C"`;
+const DELETE_LANES = `
+  DELETE FROM dibs.lane USING unnest($1::int4[], $2::text[]) AS old (queue, group_key)
+  WHERE lane.queue = old.queue AND lane.group_key = old.group_key COLLATE "C"`;
+
+export class Limits {
+  /** How many tasks of groups have taken places in line. */
+  risen = 0;
+  readonly #tx: Tx;
+  /** The queues whose gates are ours. */
+  readonly #ours = new Set<number>();
+  readonly #gates = new Map<Queue, Gate>();
+  readonly #lanes = new Map<Queue, Map<string, Lane>>();
+
+  constructor(tx: Tx) {
+    this.#tx = tx;
+  }
+
+  /** `ours`: the gates that the transaction has waited for. */
+  begin(ours: readonly number[]): void {
+    this.#ours.clear();
+    this.#gates.clear();
+    this.#lanes.clear();
+    for (const queue of ours) this.#ours.add(queue);
+  }
+
+  /** From here to the commit nobody else has it. */
+  async hold(queue: Queue): Promise<void> {
+    if (!(await this.tryToHold(queue))) throw new GateTaken([...this.#ours, queue.id]);
+  }
+
+  /** False where somebody else has it. */
+  async tryToHold({ id }: Queue): Promise<boolean> {
+    if (this.#ours.has(id)) return true;
+    const lock = gateLock(this.#tx.link.schema, id);
+    const { mine } = (await this.#tx.get<{ mine: boolean }>(TRY, lock))!;
+    if (mine) this.#ours.add(id);
+    return mine;
+  }
+
+  /** What is remembered of a whole queue. */
+  async gate(queue: Queue): Promise<Gate> {
+    const known = this.#gates.get(queue);
+    if (known) return known;
+    await this.hold(queue);
+    const row = await this.#tx.get<GateRow>(GATE, queue.id);
+    const gate = gateFrom(row ?? { meter: null, held_until: null, wake_at: null });
+    this.#gates.set(queue, gate);
+    return gate;
+  }
+
+  async lane(queue: Queue, key: string): Promise<Lane> {
+    return (await this.lanes(queue, [key]))[0]!;
+  }
+
+  /** In the given order, each given once. */
+  async lanes(queue: Queue, keys: readonly string[]): Promise<Lane[]> {
+    let known = this.#lanes.get(queue);
+    if (!known) this.#lanes.set(queue, (known = new Map()));
+    const missing = keys.filter((key) => !known.has(key));
+    if (missing.length > 0) {
+      await this.hold(queue);
+      this.#tx.send(MAKE_LANES, queue.id, missing);
+      for (const row of await this.#tx.all<LaneRow>(LANES, queue.id, missing, countsLine(queue))) {
+        const lane: Lane = {
+          ...gateFrom(row),
+          ...{ queue, key: row.group_key, holders: row.holders, line: row.line, session: row.session },
+        };
+        // One that was made just now goes again, unless it comes to remember something.
+        lane.changed = isBlank(this.#tx, lane);
+        known.set(lane.key, lane);
+      }
+    }
+    return keys.map((key) => known.get(key)!);
+  }
+
+  /** A task of the group has left the line, or joined it: a lane that is read later on is counted then. */
+  movedInLine(queue: Queue, key: string | null, by: 1 | -1): void {
+    const lane = key === null ? undefined : this.#lanes.get(queue)?.get(key);
+    if (lane) lane.line += by;
+  }
+
+  /**
+   * The time by which a meter is read. A transaction that got the gate late may be older than what another one counted
+   * meanwhile: a span that has begun by then has begun for it, too, or what was counted would be lost.
+   */
+  timeFor(limits: readonly RateLimit[], meter: Meter): number {
+    const { now, startedAt: injected } = this.#tx;
+    if (injected !== null) return now;
+    const began = limits.flatMap(({ pace, per }, i) => {
+      const at = meter[i]?.[0] ?? 0;
+      return !pace && at % per === 0 && at < now + LONGEST_LAG_MS ? at : [];
+    });
+    return Math.max(now, ...began);
+  }
+
+  /** Somebody has to look again then: the keeper of this process is told. */
+  wakeAt(gate: Gate, at: number | null): void {
+    if (gate.wakeAt === at) return;
+    gate.wakeAt = at;
+    gate.changed = true;
+    const { hint, now } = this.#tx;
+    if (at !== null) hint.due = Math.min(hint.due ?? Number.POSITIVE_INFINITY, at - now);
+  }
+
+  /** Writes what has changed: before the commit, and before somebody looks for it in the tables. */
+  flush(): void {
+    for (const [queue, gate] of this.#gates) {
+      if (gate.changed) this.#tx.send(WRITE_GATE, queue.id, ...columnsOf(gate));
+      gate.changed = false;
+    }
+    const changed = [...this.#lanes.values()].flatMap((lanes) =>
+      [...lanes.values()].filter((lane) => lane.changed),
+    );
+    this.#deleteLanes(changed.filter((lane) => isBlank(this.#tx, lane)));
+    this.#writeLanes(changed.filter((lane) => !isBlank(this.#tx, lane)));
+  }
+
+  #deleteLanes(lanes: Lane[]): void {
+    if (lanes.length === 0) return;
+    this.#tx.send(DELETE_LANES, queuesOf(lanes), keysOf(lanes));
+    for (const { queue, key } of lanes) this.#lanes.get(queue)!.delete(key);
+  }
+
+  #writeLanes(lanes: Lane[]): void {
+    if (lanes.length === 0) return;
+    const columns = lanes.map(columnsOf);
+    this.#tx.send(
+      WRITE_LANES,
+      queuesOf(lanes),
+      keysOf(lanes),
+      numbers(lanes.map(({ holders }) => holders)),
+      lanes.map(({ session }) => session),
+      columns.map(([meter]) => meter),
+      columns.map(([, heldUntil]) => heldUntil),
+      columns.map(([, , wakeAt]) => wakeAt),
+    );
+    for (const lane of lanes) lane.changed = false;
+  }
+
+  /** What is remembered is written, and read again by who needs it: something else changes it. */
+  reread(): void {
+    this.flush();
+    this.#gates.clear();
+    this.#lanes.clear();
+  }
+}
+
+function gateFrom({ meter, held_until: heldUntil, wake_at: wakeAt }: GateRow): Gate {
+  return {
+    meter: meter === null ? [] : (JSON.parse(meter) as Meter),
+    heldUntil: heldUntil ?? 0,
+    wakeAt,
+    changed: false,
+  };
+}
+
+function columnsOf({ meter, heldUntil, wakeAt }: Gate): [string | null, number | null, number | null] {
+  return [meter.length === 0 ? null : JSON.stringify(meter), heldUntil === 0 ? null : heldUntil, wakeAt];
+}
+
+/** Where a rate counts what starts, or groups take turns, it matters how many of a group stand in line. */
+function countsLine({ policy: { groups } }: Queue): boolean {
+  return groups.fair || groups.rateLimit.length > 0;
+}
+
+/** Nobody holds it, so that nobody waits behind it either, and nothing is remembered of it. */
+function isBlank({ now }: Tx, { holders, meter, heldUntil, wakeAt, session }: Lane): boolean {
+  return holders === 0 && meter.length === 0 && heldUntil <= now && wakeAt === null && session === null;
+}
+
+function queuesOf(lanes: Lane[]): string {
+  return numbers(lanes.map(({ queue }) => queue.id));
+}
+
+function keysOf(lanes: Lane[]): string[] {
+  return lanes.map(({ key }) => key);
+}
