@@ -135,7 +135,14 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
   async addMany(inputs: ({ data: In } & RunOptions)[]): Promise<AddedRun<ResultOf<Data, Parted>>[]> {
     if (!Array.isArray(inputs))
       throw invalid(`addMany() takes an array of { data, …options }; got ${show(inputs)}.`);
-    const tasks = await Promise.all(inputs.map(({ data, ...options }) => this.prepare(data, options)));
+    const tasks = await Promise.all(
+      inputs.map((input, index) => {
+        if (typeof input !== "object" || input === null)
+          throw invalid(`Run ${index} of addMany() must be { data, …options }; got ${show(input)}.`);
+        const { data, ...options } = input;
+        return this.prepare(data, options);
+      }),
+    );
     const [, added] = await Promise.all([this.declare(), this.#owner.port.add(tasks)]);
     return added.map((task) => new AddedRun(this.#owner.port, this.name, task));
   }
@@ -148,7 +155,7 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
   /** @internal Checks and encodes, and stores nothing: for `task.add`. */
   async prepare(input: In, options: RunOptions = {}): Promise<NewTask> {
     if (options?.tx !== undefined)
-      throw invalid("tx: only add() of a pipeline can be part of a transaction.");
+      throw invalid("tx: a run cannot begin within a transaction of yours. Add it when that has committed.");
     return this.#begin(input, options);
   }
 

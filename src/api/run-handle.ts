@@ -88,8 +88,8 @@ function describeRun(run: RunRecord, parts: RunPart[]): RunStatus {
     return {
       ...stage,
       state,
-      startedAt: date(least(here.map(({ startedAt }) => startedAt))),
-      endedAt: isOver ? date(Math.max(...here.map(({ endedAt }) => endedAt!))) : null,
+      startedAt: date(extreme(here.map(({ startedAt }) => startedAt), Math.min)),
+      endedAt: isOver ? date(extreme(here.map(({ endedAt }) => endedAt), Math.max)) : null,
       parts: here.map(describePart),
     };
   });
@@ -113,9 +113,10 @@ function describePart({ id, part, state, createdAt, startedAt, endedAt }: RunPar
   };
 }
 
-function least(times: (number | null)[]): number | null {
+/** One by one: a run may have more parts than a call takes arguments. */
+function extreme(times: (number | null)[], choose: (a: number, b: number) => number): number | null {
   const known = times.filter((time) => time !== null);
-  return known.length === 0 ? null : Math.min(...known);
+  return known.length === 0 ? null : known.reduce((a, b) => choose(a, b));
 }
 
 function date(time: number | null): Date | null {

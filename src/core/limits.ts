@@ -68,6 +68,14 @@ export function tooManySteps(count: number, bytes: number): DibsError {
 }
 
 export function queueFull(queue: string, depth: number, adding: number, most: number): DibsError {
+  // A single one that does not fit is kept out on purpose: by a queue that is to take none for a while.
+  if (adding > Math.max(most, 1)) {
+    return new DibsError(
+      "QUEUE_FULL",
+      `Queue "${queue}" takes at most ${most} tasks (maxDepth); ${adding} at once never fit. Add fewer at a time, or raise maxDepth.`,
+      { retryable: false },
+    );
+  }
   return new DibsError(
     "QUEUE_FULL",
     `Queue "${queue}" holds ${depth} tasks of at most ${most} (maxDepth); ${adding} more do not fit. ` +

@@ -2,6 +2,7 @@ import { type Duration, parseDuration } from "../core/duration.ts";
 import { isEach } from "../core/each.ts";
 import { claimLost, invalid } from "../core/errors.ts";
 import { decodeBody, encodeJson } from "../core/json.ts";
+import { minded } from "../core/minded.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkNames, checkNumber } from "../core/options.ts";
 import type { Port, SettleRef, Word } from "../core/port.ts";
@@ -121,7 +122,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   ackAs(result: unknown, tx?: unknown): Promise<void> {
     this.#checkOpen();
     const isParted = isEach(result);
-    const encoded = isParted ? encodeJson(result.items, "what each() was given") : this.#encodeResult(result);
+    const encoded = this.#encodeResult(isParted ? result.items : result);
     if (encoded instanceof Promise || this.#adds) return this.#ackWithAll(encoded, isParted, tx);
     return this.#say(
       isParted ? { kind: "ack", result: encoded, each: true } : { kind: "ack", result: encoded },
@@ -193,9 +194,14 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     await this.port.extend(this, parseDuration(lease, "lease", 1));
   }
 
-  async progress(value: number, note?: string): Promise<void> {
+  /** Most who tell it do not wait for it: that the claim was lost is no reason to end their process. */
+  progress(value: number, note?: string): Promise<void> {
+    return minded(this.#progress(value, note ?? null));
+  }
+
+  async #progress(value: number, note: string | null): Promise<void> {
     this.#checkOpen();
-    await this.port.progress(this, value, note ?? null);
+    await this.port.progress(this, value, note);
   }
 
   /** Adds a task when this one is acked: both commit together, or neither does. */

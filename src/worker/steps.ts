@@ -1,7 +1,9 @@
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { DibsError, invalid } from "../core/errors.ts";
 import { decodeBody, encodeJson } from "../core/json.ts";
-import { checkNames } from "../core/options.ts";
+import { LIMITS } from "../core/limits.ts";
+import { minded } from "../core/minded.ts";
+import { checkNames, checkText } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import { show } from "../core/show.ts";
 import { type ClaimedTask, JSON_TYPE, type Step } from "../core/task.ts";
@@ -26,8 +28,11 @@ export class Steps {
   }
 
   step(name: string, take: () => unknown): Promise<unknown> {
-    if (typeof take !== "function") {
-      return Promise.reject(invalid(`step() takes a name and a function; got ${show(take)}.`));
+    try {
+      checkText(name, "A step's name", LIMITS.stepName);
+      if (typeof take !== "function") throw invalid(`step() takes a name and a function; got ${show(take)}.`);
+    } catch (error) {
+      return Promise.reject(error);
     }
     let taken = this.#taken.get(name);
     if (!taken) {
@@ -49,7 +54,13 @@ export class Steps {
     return decode({ value });
   }
 
-  async waitFor(name: string, options: { timeout?: Duration | undefined }): Promise<unknown> {
+  /** A handler may ask for several before it awaits the first, and leave the others when that parks it. */
+  waitFor(name: string, options: { timeout?: Duration | undefined }): Promise<unknown> {
+    return minded(this.#waitFor(name, options));
+  }
+
+  async #waitFor(name: string, options: { timeout?: Duration | undefined }): Promise<unknown> {
+    checkText(name, "A signal's name", LIMITS.stepName);
     checkNames(options, ["timeout"], "waitFor");
     const timeout = options.timeout === undefined ? null : parseDuration(options.timeout, "timeout");
     const kept = await this.#fetch();

@@ -1,4 +1,5 @@
-import { invalid, isDibsError } from "../core/errors.ts";
+import { isReject } from "../core/control.ts";
+import { type ErrorCode, invalid, isDibsError } from "../core/errors.ts";
 import type { Port } from "../core/port.ts";
 import { show } from "../core/show.ts";
 import type { Body, TaskRecord } from "../core/task.ts";
@@ -18,11 +19,31 @@ export function verifierOf(
     const pending = await findPending(port, of);
     // Cancelled, or judged by somebody else: there is nothing to say.
     if (!pending) return;
-    const feedback = feedbackFrom(await judge(pending.task, pending.result));
-    if (feedback === undefined) return asking.settleAs({ kind: "accept", of });
     const { queue, attempt } = pending.task;
-    return asking.settleAs({ kind: "refuse", of: { ...of, queue, attempt }, feedback });
+    const refuse = (feedback: string) =>
+      asking.settleAs({ kind: "refuse", of: { ...of, queue, attempt }, feedback });
+    const feedback = await feedbackOf(() => judge(pending.task, pending.result));
+    if (feedback !== undefined) return refuse(feedback);
+    try {
+      await asking.settleAs({ kind: "accept", of });
+    } catch (error) {
+      // It can never be accepted: more verifiers would not change that.
+      if (!isDibsError(error) || error.retryable || OF_THE_CLAIM.includes(error.code)) throw error;
+      await refuse(`It was accepted, and cannot count: ${error.message}`);
+    }
   };
+}
+
+const OF_THE_CLAIM: readonly ErrorCode[] = ["CLAIM_LOST", "CLOSED", "FORBIDDEN"];
+
+/** Why it is refused; undefined where it is not. Rejecting a task is a verdict on it, and says why. */
+async function feedbackOf(judge: () => Promise<Verdict> | Verdict): Promise<string | undefined> {
+  try {
+    return feedbackFrom(await judge());
+  } catch (error) {
+    if (!isReject(error)) throw error;
+    return (error as Error).message || NO_REASON;
+  }
 }
 
 async function findPending(port: Port, of: Verified) {
@@ -34,10 +55,12 @@ async function findPending(port: Port, of: Verified) {
   }
 }
 
+const NO_REASON = "The verifier refused it, and did not say why.";
+
 function feedbackFrom(verdict: unknown): string | undefined {
   if (verdict === true) return undefined;
-  if (verdict === false) return "The verifier refused it, and did not say why.";
+  if (verdict === false) return NO_REASON;
   const { refuse } = (verdict ?? {}) as { refuse?: unknown };
-  if (typeof refuse === "string" && refuse !== "") return refuse;
+  if (typeof refuse === "string") return refuse || NO_REASON;
   throw invalid(`A verifier returns true, false or { refuse: "why" }; got ${show(verdict)}.`);
 }

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, expectTypeOf, it, onTestFinished } from "vitest";
+import { z } from "zod";
 import { type Dibs, each, open } from "../../src/index.ts";
 import { openStore, STORES } from "../stores.ts";
 
@@ -185,6 +186,13 @@ describe.each(STORES)("a pipeline on %s", (store) => {
     await twice.add(1);
     expect(() => twice.stage("b", () => 1)).toThrow(/in use/);
     expect(() => each("ab" as never)).toThrow(/each\(\) takes an array/);
+    await expect(twice.addMany([{ data: 1 }, null as never])).rejects.toThrow(/Run 1 of addMany\(\).*null/);
+    const checked = dibs
+      .pipeline<number>("checked")
+      .stage("split", () => each(["x"]), { result: z.array(z.number()) as never, maxAttempts: 1 })
+      .stage("next", () => 1);
+    checked.work();
+    await expect((await checked.add(1)).result({ timeout: "20s" })).rejects.toThrow(/number/);
     const other = dibs.queue("other", { maxAttempts: 1 });
     other.work(() => each([1]));
     await expect((await other.add(1)).result({ timeout: "20s" })).rejects.toThrow(/nothing for each\(\)/);

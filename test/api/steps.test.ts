@@ -69,6 +69,29 @@ describe.each(STORES)("steps on %s", (store) => {
     ]);
   });
 
+  it("are not taken under a name that cannot be kept", async () => {
+    const dibs = await openStore(store);
+    const queue = dibs.queue<number>("work", { ...policy, maxAttempts: 1 });
+    let taken = 0;
+    queue.work((task) => task.step("x".repeat(300), () => ++taken));
+    await expect((await queue.add(1)).result({ timeout: "20s" })).rejects.toThrow(/A step's name/);
+    expect(taken).toBe(0);
+  });
+
+  it("may wait for several signals, one after the other, without awaiting the first", async () => {
+    const dibs = await openStore(store);
+    const queue = dibs.queue<number, unknown[]>("work", policy);
+    queue.work(async (task) => {
+      const [a, b] = [task.waitFor("a"), task.waitFor("b")];
+      void task.progress(7 as never);
+      return [await a, await b];
+    });
+    const task = await queue.add(1);
+    while (!(await task.signal("a", 1))) await new Promise((resolve) => setTimeout(resolve, 5));
+    await task.signal("b", 2);
+    expect(await task.result({ timeout: "20s" })).toEqual([1, 2]);
+  });
+
   it("are kept by a dead letter, unless it is to start fresh", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<number, number>("work");

@@ -1,4 +1,5 @@
 import { describe, expect, expectTypeOf, it } from "vitest";
+import { Reject } from "../../src/index.ts";
 import { openStore, STORES } from "../stores.ts";
 
 const policy = { backoff: { type: "fixed", delay: 0, jitter: 0 } } as const;
@@ -35,6 +36,32 @@ describe.each(STORES)("a verified queue on %s", (store) => {
     expect([added!.data, others.length]).toEqual(["sent 2", 0]);
     expect((await task.history()).map(({ outcome }) => outcome)).toEqual(["refused", "done"]);
     expect((await dibs.queues()).find(({ name }) => name === "letters")!.policy.verified).toBe(true);
+  });
+
+  it("is told why it was refused, also by a verifier that says nothing, or rejects", async () => {
+    const dibs = await openStore(store);
+    const letters = dibs.queue<number>("letters", { ...policy, elsewhere: 0 });
+    letters.verify((task) => {
+      if (task.attempt === 1) return { refuse: "" };
+      if (task.attempt === 2) throw new Reject("too short");
+      return true;
+    });
+    const feedback: (string | undefined)[] = [];
+    letters.work((task) => void feedback.push(task.feedback));
+    await (await letters.add(1)).result({ timeout: "20s" });
+    expect(feedback).toEqual([undefined, "The verifier refused it, and did not say why.", "too short"]);
+  });
+
+  it("is refused where it was accepted and can never count", async () => {
+    const dibs = await openStore(store);
+    const letters = dibs.queue<number>("letters", { ...policy, maxAttempts: 1 });
+    const small = dibs.queue<string>("small");
+    letters.verify(async () => {
+      await small.configure({ maxPayload: 3 });
+      return true;
+    });
+    letters.work((task) => task.add(small, "more than three bytes"));
+    await expect((await letters.add(1)).result({ timeout: "20s" })).rejects.toThrow(/cannot count: .*maxPayload/);
   });
 
   it("tries again when a verifier fails, and does not count that against the task", async () => {

@@ -32,3 +32,8 @@ test("refusals say how much, of what, and what can be done", () => {
   expect(full).toMatchObject({ code: "QUEUE_FULL", retryable: true });
   expect(full.message).toContain('Queue "emails" holds 10 tasks of at most 12 (maxDepth); 3 more do not fit');
 });
+
+test("what never fits is not to be tried again, what does not fit now is", () => {
+  expect(queueFull("q", 2, 2, 3)).toMatchObject({ code: "QUEUE_FULL", retryable: true });
+  expect(queueFull("q", 0, 4, 3)).toMatchObject({ code: "QUEUE_FULL", retryable: false });
+});

@@ -237,6 +237,20 @@ export function steps(start: Start): void {
       expect((await port.stats(QUEUE)).depth).toMatchObject({ parked: 0, cancelled: 1, expired: 1 });
     });
 
+    test("waits anew when it died of waiting in vain, and is redriven", async () => {
+      const { port, clock } = await start();
+      const { id } = await addOne(port);
+      const held = await claimOne(port);
+      await port.step(held, "plan", "1");
+      await park(port, held, "approval", SECOND);
+      await clock.advance(SECOND);
+      await reject(port, await claimOne(port));
+      await port.redrive(QUEUE, {}, 0);
+      expect(await port.steps(id)).toEqual([{ kind: "step", name: "plan", value: "1" }]);
+      expect(await park(port, await claimOne(port))).toBe("parked");
+      expect(await port.signal(id, "approval", null)).toBe(true);
+    });
+
     test("that was cancelled while it ran ends cancelled", async () => {
       const { port } = await start();
       const { id } = await addOne(port);

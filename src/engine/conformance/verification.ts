@@ -9,6 +9,7 @@ import {
   claim,
   claimNames,
   claimOne,
+  isPending,
   joinWorker,
   MINUTE,
   nack,
@@ -282,6 +283,16 @@ export function verification(start: Start): void {
       await Promise.all(asking.map((each) => ack(port, each)));
       expect((await port.stats(QUEUE)).depth).toMatchObject({ verifying: 0, ready: 2, done: 0 });
       expect(await claimOne(port)).toMatchObject({ attempt: 2, feedback: NO_VERDICT });
+    });
+
+    test("that has failed so is told at once to who waits for it", async () => {
+      const { port, clock } = await verified({ maxAttempts: 1 });
+      const { id } = await addOne(port);
+      const end = port.end(id);
+      const { asking } = await verifying(port);
+      expect(await isPending(clock, end)).toBe(true);
+      await reject(port, asking);
+      expect((await end).state).toBe("dead");
     });
 
     test("is fenced by the verifier's claim", async () => {

@@ -59,10 +59,9 @@ export function redrive(
     task.pos = ++model.seq;
     task.endedAt = null;
     task.error = null;
-    if (fresh) {
-      task.steps = [];
-      task.feedback = null;
-    }
+    // What did not come in time may come now.
+    task.steps = fresh ? [] : task.steps.filter(({ kind }) => kind !== "lapsed");
+    if (fresh) task.feedback = null;
     // Whoever redrives it wants it done, however late.
     task.expiresAt = null;
     revivePart(task);

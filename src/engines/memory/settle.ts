@@ -1,6 +1,7 @@
 import { isLarger, tooLarge } from "../../core/limits.ts";
 import { eachWithoutRun, mostBytes } from "../../core/run.ts";
 import type { TaskState } from "../../core/task.ts";
+import { isVerificationQueue } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { add, checkAdds } from "./add.ts";
 import {
@@ -38,8 +39,8 @@ export function settle(
     // Of one that was refused nothing is known yet.
     claim.spent = null;
   }
-  // Whoever settles a task is told its state, and need not be hinted at it. A verdict ends another one.
-  if (!ended && settlement.kind !== "verdict") delete model.hint.ended;
+  // Whoever settles a task is told its state, and need not be hinted at it. One that asks for a verdict may end another one.
+  if (!ended && settlement.kind !== "verdict" && !isVerificationQueue(task.queue)) delete model.hint.ended;
   return { state: task.state };
 }
 

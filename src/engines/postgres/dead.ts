@@ -4,7 +4,7 @@ import { announceTask, end } from "./line.ts";
 import { type Found, findMany } from "./place.ts";
 import { removeTogether, takeTogether } from "./take-together.ts";
 import { reviveParts } from "./runs.ts";
-import { DELETE_ALL_STEPS, withSteps } from "./steps.ts";
+import { DELETE_ALL_LAPSED, DELETE_ALL_STEPS, withSteps } from "./steps.ts";
 import { fromText, numbers, toText } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -248,7 +248,8 @@ async function bringBack(
   tx.send(REDRIVE, numbers(taken.map(({ seq }) => seq)), numbers(places));
   reviveKeys(tx, taken);
   const seqs = taken.map(({ seq }) => seq);
-  if (fresh) tx.send(DELETE_ALL_STEPS, numbers(seqs));
+  // What did not come in time may come now.
+  tx.send(fresh ? DELETE_ALL_STEPS : DELETE_ALL_LAPSED, numbers(seqs));
   const stepped = fresh ? new Set<number>() : await withSteps(tx, seqs);
   const isOver = await reviveParts(tx, seqs);
   for (const task of taken) announceTask(tx, "task.redriven", task, {});

@@ -7,6 +7,7 @@ import type { Tx } from "./tx.ts";
 export const DELETE_STEPS = `DELETE FROM dibs.step WHERE task = $1`;
 /** Those that its handler took; what came from outside stays. */
 export const DELETE_TAKEN = `DELETE FROM dibs.step WHERE task = $1 AND kind = 'step'`;
+export const DELETE_ALL_LAPSED = `DELETE FROM dibs.step WHERE task = ANY ($1::int8[]) AND kind = 'lapsed'`;
 export const DELETE_ALL_STEPS = `DELETE FROM dibs.step WHERE task = ANY ($1::int8[])`;
 
 const KEEP = `

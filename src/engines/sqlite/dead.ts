@@ -2,7 +2,7 @@ import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "..
 import { announceTask, comeBack } from "./line.ts";
 import { type Found, findBySeq, remove, takeOut } from "./place.ts";
 import { revivePart } from "./runs.ts";
-import { DELETE_STEPS } from "./steps.ts";
+import { DELETE_LAPSED, DELETE_STEPS } from "./steps.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 export interface DeadRow {
@@ -163,7 +163,8 @@ export function redrive(
     task.expiresAt = null;
     tx.run(REDRIVE, task.pos, seq);
     if (task.key !== null) tx.run(REVIVE_KEY, task.queue.id, task.key, seq, task.createdAt, tx.now);
-    if (fresh) tx.run(DELETE_STEPS, seq);
+    // What did not come in time may come now.
+    tx.run(fresh ? DELETE_STEPS : DELETE_LAPSED, seq);
     revivePart(tx, seq);
     announceTask(tx, "task.redriven", task, {});
     comeBack(tx, task, Math.floor(index * spacing));
