@@ -254,7 +254,7 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
     await this.#withPolicy(() => this.#port.pause(this.name, false));
   }
 
-  /** Removes all tasks that are not claimed and have not ended. */
+  /** Removes all tasks that wait for a worker, their time or a signal. What is claimed, or waits for a verdict, stays. */
   async purge(): Promise<{ count: number }> {
     return { count: await this.#withPolicy(() => this.#port.purge(this.name)) };
   }

@@ -9,6 +9,7 @@ import { type FlowEngine, World } from "./world.ts";
 const WORK = "work";
 const NEXT = "next";
 const VERIFY = verificationQueue(WORK);
+const TOPIC = "work.done";
 const POLICY = {
   lease: "2s",
   maxAttempts: 50,
@@ -32,6 +33,8 @@ export class Flow {
   #handlerFailures = 0;
   #verifierFailures = 0;
   #ids: string[] = [];
+  /** The queues of those who follow the topic. */
+  readonly #followers: string[] = [];
 
   constructor(engine: FlowEngine, scenario: Scenario, crash?: { role: Role; at: Crash }) {
     this.#scenario = scenario;
@@ -53,8 +56,13 @@ export class Flow {
   }
 
   async #start(): Promise<void> {
-    const { tasks, grouped, verdicts, waits } = this.#scenario;
+    const { tasks, grouped, groups, verdicts, waits } = this.#scenario;
     const producer = new Process(this.#world);
+    for (let n = 0; n < groups; n++) {
+      const subscription = producer.dibs.subscription(TOPIC, `group-${n}`);
+      await subscription.ready;
+      this.#followers.push(subscription.name);
+    }
     const queue = producer.dibs.queue<number>(WORK, POLICY);
     if (verdicts) await queue.configure({ verified: true });
     const options = grouped ? { groupKey: "g" } : {};
@@ -87,7 +95,7 @@ export class Flow {
   }
 
   async #handle(process: Process, task: Task<number>): Promise<unknown> {
-    const { steps, waits, adds, failures } = this.#scenario;
+    const { steps, waits, adds, groups, failures } = this.#scenario;
     const values: unknown[] = [];
     for (let i = 0; i < steps; i++) {
       values.push(
@@ -104,6 +112,7 @@ export class Flow {
     }
     const word = waits && (await this.#listen(task, waits.timeout));
     for (let i = 0; i < adds; i++) await task.add(process.dibs.queue(NEXT), { of: task.data, add: i });
+    if (groups > 0) await task.publish(process.dibs.topic(TOPIC), { of: task.data });
     const refused = await this.#refusals(task.id);
     this.#expect(
       (task.feedback !== undefined) === refused > 0,
@@ -161,6 +170,11 @@ export class Flow {
     const [added] = await this.#world.ask({ verb: "stats", queue: NEXT });
     const { tasks, adds } = this.#scenario;
     this.#expect("ok" in added && added.ok.depth.ready === tasks * adds, "tasks were added twice or never");
+    for (const queue of this.#followers) {
+      const [copies] = await this.#world.ask({ verb: "stats", queue });
+      const ready = "ok" in copies ? copies.ok.depth.ready : 0;
+      this.#expect(ready === tasks, `${queue} has ${ready} copies of ${tasks}`);
+    }
     if (this.#violation) throw this.#violation;
   }
 

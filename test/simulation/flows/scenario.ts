@@ -9,6 +9,8 @@ export interface Scenario {
   /** Handlers fail so often before they go on. */
   failures: number;
   adds: number;
+  /** Groups that follow the topic to which each task publishes. */
+  groups: number;
   waits: Waiting | null;
   verdicts: Verdicts | null;
 }
@@ -36,6 +38,7 @@ export function drawScenario(seed: number): Scenario {
     adds: between(0, 2),
     waits: chance(0.6) ? drawWaiting() : null,
     verdicts: chance(0.6) ? { refusals: pick([0, 0, 1, 2]), failures: pick([0, 0, 1]) } : null,
+    groups: pick([0, 0, 1, 3]),
   };
   if (scenario.steps === 0 && !scenario.waits && !scenario.verdicts) scenario.steps = 1;
   return scenario;
