@@ -31,7 +31,7 @@ export type Meter = readonly Tally[];
 const UNSEEN: Tally = [0, 0];
 const MOST_LIMITS = 8;
 /** A longer span is no limit to a rate, but a budget that nobody would notice to be spent. */
-export const LONGEST_SPAN_MS = 31 * 86_400_000;
+const LONGEST_SPAN_MS = 31 * 86_400_000;
 
 /** From when on a task of this cost may start: now, or later. What costs more than a window has starts alone in one. */
 export function opensAt(limits: readonly RateLimit[], meter: Meter, cost: number, now: number): number {
@@ -46,6 +46,27 @@ export function opensAt(limits: readonly RateLimit[], meter: Meter, cost: number
     if (used > 0 && used + amountOf(limit, cost) > limit.max) opens = Math.max(opens, began + limit.per);
   }
   return opens;
+}
+
+/** How many may start at this moment at most: what they cost may leave fewer. */
+export function roomFor(limits: readonly RateLimit[], meter: Meter, now: number): number {
+  let room = Number.POSITIVE_INFINITY;
+  for (const [i, limit] of limits.entries()) {
+    if (limit.unit !== null) continue;
+    const tally = meter[i] ?? UNSEEN;
+    if (limit.pace) room = Math.min(room, tally[0] <= now ? 1 : 0);
+    else room = Math.min(room, Math.max(0, limit.max - windowAt(limit, tally, now)[1]));
+  }
+  return room;
+}
+
+/** Nothing of what it has seen counts any more. */
+export function isOver(limits: readonly RateLimit[], meter: Meter, now: number): boolean {
+  return meter.every((tally, i) => {
+    const limit = limits[i];
+    if (!limit) return true;
+    return limit.pace ? tally[0] <= now : windowAt(limit, tally, now)[1] === 0;
+  });
 }
 
 /** The meter after a start. */
@@ -73,7 +94,8 @@ export function correct(
     const tally = meter[i] ?? UNSEEN;
     if (limit.unit === null) return tally;
     const difference = spent - cost;
-    if (limit.pace) return [Math.max(0, tally[0] + Math.sign(difference) * share(limit, Math.abs(difference))), 0];
+    if (limit.pace)
+      return [Math.max(0, tally[0] + Math.sign(difference) * share(limit, Math.abs(difference))), 0];
     const [began, used] = windowAt(limit, tally, now);
     const owed = startedAt >= began ? difference : Math.max(0, difference);
     return [began, Math.max(0, used + owed)];
@@ -100,7 +122,9 @@ export function parseRateLimits(
   what: string,
 ): RateLimit[] {
   if (options === null) return [];
-  const list = Array.isArray(options) ? (options as readonly RateLimitOptions[]) : [options as RateLimitOptions];
+  const list = Array.isArray(options)
+    ? (options as readonly RateLimitOptions[])
+    : [options as RateLimitOptions];
   checkNumber(list.length, `How many limits ${what} has`, 0, MOST_LIMITS);
   return list.map((one) => parseRateLimit(one, what));
 }

@@ -60,6 +60,12 @@ export function rankOf({ priority, urgent }: { priority?: number; urgent?: boole
 
 export const URGENT = 10_000;
 
+/** The other way round. */
+export function fromRank(rank: number): { priority: number; urgent: boolean } {
+  const urgent = rank < FIRST_RANK;
+  return { priority: 0 - rank - (urgent ? URGENT : 0), urgent };
+}
+
 /** Those of this rank and above are not urgent. */
 export const FIRST_RANK = -URGENT / 2;
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Port } from "../../core/port.ts";
 import type { TravellingTask } from "../../core/task.ts";
+import { govern, rate } from "./governing.ts";
 import {
   ack,
   addNamed,
@@ -231,6 +232,31 @@ export function move(start: Start): void {
       expect(await claim(to)).toEqual([]);
       await ack(to, first);
       expect(await claimOne(to)).toMatchObject({ data: "a", attempt: 2 });
+    });
+
+    test("a group none of which may start yet leaves too, in its order", async () => {
+      const { from, to } = await two();
+      await govern(from, { rateLimit: [rate(1, HOUR)] });
+      await addNamed(from, numbered(3, "slow"), { groupKey: "slow" });
+      await addNamed(from, numbered(3, "held"), { groupKey: "held" });
+      const [slow, held] = await claim(from, { max: 2 });
+      await ack(from, slow!);
+      await from.settle(held!, { kind: "hold", error: failure("429"), delay: HOUR });
+      expect(await depths(from)).toMatchObject({ waiting: 5 });
+      await moveAll(from, to);
+      expect(await depths(from)).toEqual({});
+      expect(await claimNames(to, { max: 1 })).toEqual(["held0"]);
+      expect(await depths(to)).toMatchObject({ claimed: 1, ready: 1, waiting: 3, done: 1 });
+    });
+
+    test("what a task costs, and that it is urgent, goes with it", async () => {
+      const { from, to } = await two();
+      await addNamed(from, ["usual"], { priority: 1_000 });
+      const { id } = await addOne(from, { data: "first", urgent: true, priority: -3, cost: 12 });
+      expect(namesOf(await depart(from, to))).toEqual(["first", "usual"]);
+      await moveSome(from, to);
+      expect(await to.task(id)).toMatchObject({ urgent: true, priority: -3, cost: 12 });
+      expect(await claimOne(to)).toMatchObject({ data: "first", priority: -3, cost: 12 });
     });
 
     test("dead letters arrive with their ledger, and can be redriven there", async () => {
