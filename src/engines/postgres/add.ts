@@ -29,7 +29,7 @@ export async function add(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<AddedTa
     newcomers.flatMap((each) => (each.key === null ? [] : [[keyName(each.task), each] as const])),
   );
   const byIndex = new Map(newcomers.map((each) => [each.index, each]));
-  const risen = risenBy(newcomers);
+  const risen = tx.hasLimits ? risenBy(newcomers) : undefined;
   return tasks.map((task, index) => {
     const newcomer = byIndex.get(index) ?? byKey.get(keyName(task));
     const key = newcomer ? undefined : taken.get(keyName(task))!;
@@ -38,7 +38,7 @@ export async function add(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<AddedTa
       queue: task.queue,
       state: newcomer
         ? states.get(newcomer)!
-        : (risen.get(key!.task) ?? index) < index
+        : (risen?.get(key!.task) ?? index) < index
           ? "ready"
           : existing.get(key!.task)!,
       existing: newcomer?.index !== index,
