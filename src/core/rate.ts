@@ -31,7 +31,7 @@ export type Meter = readonly Tally[];
 const UNSEEN: Tally = [0, 0];
 const MOST_LIMITS = 8;
 /** A longer span is no limit to a rate, but a budget that nobody would notice to be spent. */
-export const LONGEST_SPAN_MS = 31 * 86_400_000;
+const LONGEST_SPAN_MS = 31 * 86_400_000;
 
 /** From when on a task of this cost may start: now, or later. What costs more than a window has starts alone in one. */
 export function opensAt(limits: readonly RateLimit[], meter: Meter, cost: number, now: number): number {

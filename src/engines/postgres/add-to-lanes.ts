@@ -66,3 +66,12 @@ export async function joinGroups(tx: Tx, newcomers: Newcomer[]): Promise<void> {
     await givePlaces(tx, newcomer.queue, join.risers);
   }
 }
+
+/** Tasks that were waiting and took their places because of others, and because of which of the given ones. */
+export function risenBy(newcomers: readonly Newcomer[]): Map<number, number> {
+  return new Map(
+    newcomers.flatMap(({ index, joining }) =>
+      (joining?.risers ?? []).flatMap(({ waiter }) => (waiter.waits ? [[waiter.task, index] as const] : [])),
+    ),
+  );
+}

@@ -9,7 +9,7 @@ import {
   type TaskState,
 } from "../../core/task.ts";
 import { isGathered, type RunTask } from "../../core/run.ts";
-import { type Join, joinGroups, joinNew, takesTurns } from "./add-to-lanes.ts";
+import { type Join, joinGroups, joinNew, risenBy, takesTurns } from "./add-to-lanes.ts";
 import { standInLine } from "./lane-line.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
 import { isSpecial } from "./line.ts";
@@ -29,13 +29,18 @@ export async function add(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<AddedTa
     newcomers.flatMap((each) => (each.key === null ? [] : [[keyName(each.task), each] as const])),
   );
   const byIndex = new Map(newcomers.map((each) => [each.index, each]));
+  const risen = tx.hasLimits ? risenBy(newcomers) : undefined;
   return tasks.map((task, index) => {
     const newcomer = byIndex.get(index) ?? byKey.get(keyName(task));
     const key = newcomer ? undefined : taken.get(keyName(task))!;
     return {
       id: newcomer ? tx.id(tx.now, newcomer.seq) : tx.id(key!.created_at, key!.task),
       queue: task.queue,
-      state: newcomer ? states.get(newcomer)! : existing.get(key!.task)!,
+      state: newcomer
+        ? states.get(newcomer)!
+        : (risen?.get(key!.task) ?? index) < index
+          ? "ready"
+          : existing.get(key!.task)!,
       existing: newcomer?.index !== index,
     };
   });

@@ -1,6 +1,6 @@
 import type { DibsEvent } from "../../core/events.ts";
 import type { EndState } from "../../core/task.ts";
-import { LONGEST_SPAN_MS, type Meter, type RateLimit } from "../../core/rate.ts";
+import { isOver, type Meter } from "../../core/rate.ts";
 import { BOUNDS, type Verbs } from "../../engine/engine.ts";
 import { fold } from "./counters.ts";
 import { dueDocuments } from "./documents.ts";
@@ -103,10 +103,6 @@ async function pruneLanes(tx: Tx): Promise<void> {
     doomed.map((row) => row.queue),
     doomed.map((row) => row.group_key),
   );
-}
-
-function isOver(limits: readonly RateLimit[], meter: Meter, now: number): boolean {
-  return meter.every(([at], i) => at + (limits[i]?.per ?? LONGEST_SPAN_MS) <= now);
 }
 
 interface EndedRow {

@@ -1,13 +1,12 @@
 import { governsGroups, type QueuePolicy } from "../../core/policy.ts";
 import { spend } from "../../core/rate.ts";
-import { type ClaimedTask, FIRST_RANK, type Headers, JSON_TYPE } from "../../core/task.ts";
+import { type ClaimedTask, FIRST_RANK, fromRank, type Headers, JSON_TYPE } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
 import { GROUND } from "./floors.ts";
 import { type Allowance, withinRates } from "./gates.ts";
 import { fillLanes } from "./lane-line.ts";
 import { end, isOutlived, type Mover, unwatchTtl } from "./line.ts";
 import type { Line } from "./place.ts";
-import { priorityOf } from "./rank.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromColumns } from "./text.ts";
 import { type Queue, STARTED, type Tx } from "./tx.ts";
@@ -311,7 +310,7 @@ function handOver(tx: Tx, { queue, worker }: Terms, row: LineRow, fence: number)
     headers: row.headers === null ? {} : (JSON.parse(row.headers) as Headers),
     attempt,
     maxAttempts: row.max_attempts ?? queue.policy.maxAttempts,
-    priority: priorityOf(row.rank),
+    priority: fromRank(row.rank).priority,
     groupKey: row.group_key,
     createdAt: row.created_at,
     ...(row.cost !== null && { cost: row.cost }),

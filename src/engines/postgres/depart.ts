@@ -1,6 +1,7 @@
 import { onItsWay, ontoItself } from "../../core/errors.ts";
 import {
   type Attempt,
+  fromRank,
   type Headers,
   JSON_TYPE,
   type TravellingResult,
@@ -12,7 +13,6 @@ import { decodeAdds } from "../../core/verification.ts";
 import { ledgersOf, type PayloadRow, PAYLOADS } from "./inspect.ts";
 import { NEVER } from "./line.ts";
 import { type Found, findMany, type Line, stateOf } from "./place.ts";
-import { isUrgent, priorityOf } from "./rank.ts";
 import { hasRunsUnderWay } from "./runs.ts";
 import { leftBehindBy } from "./steps.ts";
 import { removeTogether, takeTogether } from "./take-together.ts";
@@ -222,7 +222,7 @@ function describe(
     data: fromColumns(payload.data, payload.bytes)!,
     contentType: payload.content_type ?? JSON_TYPE,
     headers: payload.headers === null ? {} : (JSON.parse(payload.headers) as Headers),
-    priority: priorityOf(task.rank),
+    ...fromRank(task.rank),
     groupKey: task.groupKey,
     holdsGroup: (state === "scheduled" || state === "parked") && task.holdsGroup,
     idempotencyKey: task.key,
@@ -230,7 +230,6 @@ function describe(
     keyFor: key && key.forget_at !== null ? key.forget_at - now : null,
     maxAttempts: task.maxAttempts,
     cost: task.cost,
-    urgent: isUrgent(task.rank),
     failures: task.failures,
     age: now - task.createdAt,
     dueIn: due === null ? null : due - now,

@@ -2,6 +2,9 @@ import type { ClaimOutcome, Op, Outcome } from "../../engine/engine.ts";
 import { isLimitedNow } from "./gates.ts";
 import type { Tx } from "./tx.ts";
 
+/** Who claims from more queues than these has little hope to find all of their gates free at once, and little need of most. */
+const MOST_GATES = 8;
+
 /** Claims that are remembered: more than a process has, but for those that others have ended. */
 const MOST = 10_000;
 
@@ -17,7 +20,8 @@ export class ForeseenGates {
     if (!tx.hasLimits) return [];
     const names = new Set(ops.flatMap((op) => this.#queuesOf(op)));
     const queues = [...names].flatMap((name) => tx.queueNamed(name) ?? []);
-    return queues.filter(isLimitedNow).map(({ id }) => id);
+    const gates = queues.filter(isLimitedNow).map(({ id }) => id);
+    return gates.length > MOST_GATES ? [] : gates;
   }
 
   #queuesOf(op: Op): string[] {

@@ -100,13 +100,22 @@ export async function openGates(tx: Tx): Promise<void> {
   for (const { queue: id } of await tx.all<{ queue: number }>(DUE_GATES, tx.now)) {
     const queue = tx.queueIfAny(id);
     if (!queue || !(await tx.limits.tryToHold(queue))) continue;
-    tx.limits.wakeAt(await tx.limits.gate(queue), null);
+    const gate = await tx.limits.gate(queue);
+    // Somebody else has opened it since we looked, and may have closed it again.
+    if (gate.wakeAt === null || gate.wakeAt > tx.now) continue;
+    tx.limits.wakeAt(gate, null);
     const { ready } = await tx.depth(queue);
     if (ready > 0) tx.hintReady(queue, ready);
   }
 }
 
-const INSERT_GATE = `INSERT INTO dibs.gate (queue) VALUES ($1) ON CONFLICT DO NOTHING`;
+// Of a group whose head is leaving all that leave with it hold it; without limits nobody counts them.
+const INSERT_GATE = `
+  WITH made AS (INSERT INTO dibs.gate (queue) VALUES ($1) ON CONFLICT DO NOTHING RETURNING queue)
+  UPDATE dibs.lane SET holders = leaving.count
+  FROM made, (
+    SELECT group_key, count(*)::int4 AS count FROM dibs.leaving WHERE queue = $1 AND holds_group GROUP BY group_key) AS leaving
+  WHERE lane.queue = made.queue AND lane.group_key = leaving.group_key`;
 const NEW_REVISION = `UPDATE dibs.queue SET revision = $1 WHERE id = $2`;
 
 /** It is held back, and had no limits until now: from here on whoever claims from it, or touches its groups, has to ask. */
@@ -118,15 +127,9 @@ export async function makeLimited(tx: Tx, queue: Queue): Promise<void> {
 
 function putGate(tx: Tx, queue: Queue): void {
   tx.send(INSERT_GATE, queue.id);
-  tx.send(COUNT_LEAVING, queue.id);
   tx.noteLimited(queue);
 }
 
-// Of a group whose head is leaving all that leave with it hold it; without limits nobody counts them.
-const COUNT_LEAVING = `
-  UPDATE dibs.lane SET holders = leaving.count
-  FROM (SELECT group_key, count(*)::int4 AS count FROM dibs.leaving WHERE queue = $1 AND holds_group GROUP BY group_key) AS leaving
-  WHERE lane.queue = $1 AND lane.group_key = leaving.group_key`;
 const NAME_GROUPS = (table: string): string => `
   UPDATE dibs.${table} SET group_key = task.group_key FROM dibs.task
   WHERE ${table}.queue = $1 AND ${table}.special AND ${table}.group_key IS NULL

@@ -8,6 +8,7 @@ import {
   type Body,
   type DeadFilter,
   type EndState,
+  fromRank,
   type Headers,
   isEnd,
   JSON_TYPE,
@@ -23,7 +24,6 @@ import { readFlow } from "./counters.ts";
 import { deadLetters } from "./dead.ts";
 import { NEVER } from "./line.ts";
 import { type Found, findMany, findTask, stateOf } from "./place.ts";
-import { isUrgent, priorityOf } from "./rank.ts";
 import { placesOf } from "./run-place.ts";
 import { workers } from "./sessions.ts";
 import { fromColumns, fromText } from "./text.ts";
@@ -108,11 +108,10 @@ function record(
     data: fromColumns(payload.data, payload.bytes)!,
     contentType: payload.content_type ?? JSON_TYPE,
     headers: payload.headers === null ? {} : (JSON.parse(payload.headers) as Headers),
-    priority: priorityOf(task.rank),
+    ...fromRank(task.rank),
     groupKey: task.groupKey,
     idempotencyKey: task.key,
     cost: task.cost ?? 1,
-    urgent: isUrgent(task.rank),
     attempt: ended ? (last?.attempt ?? 0) : task.failures + 1,
     maxAttempts: task.maxAttempts ?? task.queue.policy.maxAttempts,
     createdAt: task.createdAt,

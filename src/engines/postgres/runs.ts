@@ -8,10 +8,9 @@ import {
   type Stage,
 } from "../../core/run.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
-import type { Body, EndState, Headers, NewTask } from "../../core/task.ts";
+import { type Body, type EndState, fromRank, type Headers, type NewTask } from "../../core/task.ts";
 import type { Held, Mover } from "./line.ts";
 import type { Found } from "./place.ts";
-import { priorityOf } from "./rank.ts";
 import { fromColumns, numbers, toColumns } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
@@ -107,7 +106,7 @@ export async function plan(
   };
   const at = { stage: run.stage, part: parsePart(run.part) };
   const carried = {
-    priority: priorityOf(task.rank),
+    priority: fromRank(task.rank).priority,
     ...(run.headers !== null && { headers: JSON.parse(run.headers) as Headers }),
   };
   return { ...planOnward(underWay, at, carried, said), run };

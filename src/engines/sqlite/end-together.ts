@@ -46,18 +46,19 @@ const GROUPS = sized(
 );
 
 /** Those that held these groups have ended, in this order. */
-export function freeGroups(tx: Tx, seqs: readonly number[]): void {
-  if (!tx.hasLimits) return freeHeads(tx, seqs);
+export function freeGroups(tx: Tx, ended: readonly { seq: number; queue: number }[]): void {
+  const [heads, others]: [number[], number[]] = [[], []];
+  for (const { seq, queue } of ended) (tx.queueOf(queue).lanes === HEADS ? heads : others).push(seq);
+  if (heads.length > 0) freeHeads(tx, heads);
+  if (others.length === 0) return;
   const groups = new Map<number, LaneName>();
-  for (const chunk of chunks(seqs)) {
+  for (const chunk of chunks(others)) {
     for (const [seq, queue, key] of tx.rows<[number, number, string]>(GROUPS(chunk.length), ...chunk))
       groups.set(seq, { queue: tx.queueOf(queue), key });
   }
-  const isHead = (seq: number): boolean => groups.get(seq)!.queue.lanes === HEADS;
-  freeHeads(tx, seqs.filter(isHead));
   freeLanes(
     tx,
-    seqs.filter((seq) => !isHead(seq)).map((seq) => groups.get(seq)!),
+    others.map((seq) => groups.get(seq)!),
   );
 }
 

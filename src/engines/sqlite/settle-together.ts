@@ -54,7 +54,7 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
     const { result, adds, each } = op.settlement;
     const place = tx.place(op.id);
     if (!place || seen.has(place.seq) || each || op.spent !== undefined || (adds && adds.length > 0)) break;
-    if (result !== null && isLarger(result, tx.leastPayload)) break;
+    if (result !== null && isLarger(result, tx.traits.leastPayload)) break;
     seen.add(place.seq);
     successes.push({ op, seq: place.seq, fence: op.fence, result, settled: false });
   }
@@ -196,7 +196,7 @@ type Claim = [task: number, queue: number, fence: number, cancelled: number, spe
 
 /** Those whose end this is; the others wait for a verdict, or are one, and are settled one by one. */
 function usual(tx: Tx, successes: readonly Success[]): readonly Success[] {
-  if (!tx.hasVerified && !tx.hasLimits) return successes;
+  if (!tx.traits.hasVerified && !tx.traits.hasTurns) return successes;
   const claims = new Map<number, Claim>();
   for (const seqs of chunks(successes.map(({ seq }) => seq)))
     for (const row of tx.rows<Claim>(CLAIMS(seqs.length), ...seqs)) claims.set(row[0], row);
@@ -224,16 +224,23 @@ function endAll(tx: Tx, successes: readonly Success[]): void {
   for (const [, queue, startedAt] of rows) countDone(tx, queue, 1, tx.now - startedAt);
   const having = (bit: number): number[] =>
     claims.filter(([, special]) => special & bit).map(([task]) => task);
-  const grouped = new Set(having(GROUPED));
-  if (grouped.size > 0)
-    freeGroups(
-      tx,
-      successes.map(({ seq }) => seq).filter((seq) => grouped.has(seq)),
-    );
+  freeGroups(tx, inTheirOrder(successes, having(GROUPED), rows));
   startKeyWindows(tx, having(KEYED));
   for (const seq of having(STEPPED)) tx.run(DELETE_STEPS, seq);
   const settled = new Set(ended);
   for (const each of successes) each.settled = settled.has(each.seq);
+}
+
+/** As they were settled: SQLite answers in an order of its own. */
+function inTheirOrder(
+  successes: readonly Success[],
+  seqs: readonly number[],
+  rows: readonly [task: number, queue: number, startedAt: number][],
+): { seq: number; queue: number }[] {
+  if (seqs.length === 0) return [];
+  const wanted = new Set(seqs);
+  const queues = new Map(rows.map(([task, queue]) => [task, queue]));
+  return successes.filter(({ seq }) => wanted.has(seq)).map(({ seq }) => ({ seq, queue: queues.get(seq)! }));
 }
 
 function countDone(tx: Tx, id: number, count: number, serviceMs: number): void {

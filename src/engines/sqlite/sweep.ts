@@ -36,7 +36,7 @@ const WAKE = `
 
 export function horizon(tx: Tx): Horizon {
   const first = tx.get<Horizon>(HORIZON)!;
-  first.wake = tx.hasLimits ? firstWake(tx) : null;
+  first.wake = tx.traits.hasLimits ? firstWake(tx) : null;
   return first;
 }
 
@@ -71,7 +71,7 @@ export function sweep(tx: Tx): void {
   lapseHandClaims(tx);
   promoteDue(tx);
   openAllKept(tx);
-  if (tx.hasLimits) {
+  if (tx.traits.hasLimits) {
     fillDueLanes(tx);
     openGates(tx);
   }

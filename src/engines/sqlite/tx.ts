@@ -107,10 +107,8 @@ export class Tx extends Statements {
   readonly prunedLanes = new Map<number, string>();
   #stored: StoreRow | undefined;
   #revision = -1;
-  #leastPayload: number | undefined;
+  #traits: Traits | undefined;
   #hasRuns: boolean | undefined;
-  #hasVerified: boolean | undefined;
-  #hasLimits: boolean | undefined;
   readonly #byName = new Map<string, Queue>();
   readonly #byId = new Map<number, Queue>();
   readonly #depths = new Map<Queue, DepthByState>();
@@ -318,37 +316,21 @@ export class Tx extends Statements {
   /** The copies that others keep are out of date. */
   queuesChanged(): void {
     this.#revision++;
-    this.#leastPayload = undefined;
-    this.#hasVerified = undefined;
-    this.#hasLimits = undefined;
+    this.#traits = undefined;
   }
 
   policy(name: string): QueuePolicy {
     return this.#byName.get(name)?.policy ?? resolvePolicy({});
   }
 
-  /** No queue takes less than this. */
-  get leastPayload(): number {
-    this.#leastPayload ??= Math.min(...[...this.queues].map((queue) => queue.policy.maxPayload));
-    return this.#leastPayload;
-  }
-
-  /** Some successes are more than that, or less: who settles many at once has to look which. */
-  get hasVerified(): boolean {
-    this.#hasVerified ??= [...this.queues].some(isVerified);
-    return this.#hasVerified;
-  }
-
-  /** Some lanes or gates may open by themselves: where there are none, nobody need ask. */
-  get hasLimits(): boolean {
-    this.#hasLimits ??= [...this.queues].some(({ limited, lanes }) => limited || lanes !== HEADS);
-    return this.#hasLimits;
+  /** What is true of all queues, or of some. */
+  get traits(): Traits {
+    this.#traits ??= traitsOf([...this.queues]);
+    return this.#traits;
   }
 
   #readQueues(revision: number): void {
-    this.#leastPayload = undefined;
-    this.#hasVerified = undefined;
-    this.#hasLimits = undefined;
+    this.#traits = undefined;
     this.#byName.clear();
     this.#byId.clear();
     for (const row of this.all<QueueRow>(READ_QUEUES)) {
@@ -444,6 +426,26 @@ export class Tx extends Statements {
   announce(event: DibsEvent): void {
     if (this.listeners > 0) this.run(INSERT_EVENT, ++this.event, JSON.stringify(event));
   }
+}
+
+export interface Traits {
+  /** No queue takes less than this. */
+  leastPayload: number;
+  /** Some successes are more than that, or less: who settles many at once has to look which. */
+  hasVerified: boolean;
+  /** Some lanes or gates may open by themselves: where there are none, nobody need ask. */
+  hasLimits: boolean;
+  /** Some groups take turns: the order in which tasks end tells the places of others. */
+  hasTurns: boolean;
+}
+
+function traitsOf(queues: readonly Queue[]): Traits {
+  return {
+    leastPayload: Math.min(...queues.map(({ policy }) => policy.maxPayload)),
+    hasVerified: queues.some(isVerified),
+    hasLimits: queues.some(({ limited, lanes }) => limited || lanes !== HEADS),
+    hasTurns: queues.some(({ policy }) => policy.groups.fair),
+  };
 }
 
 function isLimited({ lanes, gate, policy }: Queue): boolean {

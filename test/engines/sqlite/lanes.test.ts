@@ -24,7 +24,7 @@ function world() {
   };
   return {
     ask,
-    pass(ms: number): void {
+    pass: (ms: number): void => {
       const { boot, wall, elapsed, awake } = reading;
       reading = { boot, wall: wall + ms, elapsed: elapsed + ms, awake: awake + ms };
     },
