@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -41,7 +41,10 @@ async function work(store: string, provider: string): Promise<void> {
       const answer = await fetch(provider, { method: "POST", body, signal: task.signal });
       // The others would be refused too: nobody asks again before then, and no attempt is used up.
       if (answer.status === 429)
-        throw new Retry("the provider is busy", { delay: Number(answer.headers.get("retry-after")), key: true });
+        throw new Retry("the provider is busy", {
+          delay: Number(answer.headers.get("retry-after")),
+          key: true,
+        });
       const { text, used } = (await answer.json()) as { text: string; used: number };
       // An answer shorter than was reserved for it leaves more for the others.
       task.spend(used);
@@ -53,11 +56,17 @@ async function work(store: string, provider: string): Promise<void> {
 }
 
 /** Refuses whatever is above its limits within any second. */
-function startProvider(): { listen: () => Promise<string>; close: () => void; peaks: typeof ALLOWED; refused: () => number } {
+function startProvider(): {
+  listen: () => Promise<string>;
+  close: () => void;
+  peaks: typeof ALLOWED;
+  refused: () => number;
+} {
   let recent: { at: number; tokens: number }[] = [];
   let refused = 0;
   const peaks = { requests: 0, tokens: 0 };
-  const server = createServer(async (request, response) => {
+  const server = createServer((request, response) => void answer(request, response));
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const { text, tokens } = JSON.parse(Buffer.concat(await request.toArray()).toString()) as Question;
     const at = performance.now();
     recent = [...recent.filter((each) => each.at > at - 1_000), { at, tokens }];
@@ -72,7 +81,7 @@ function startProvider(): { listen: () => Promise<string>; close: () => void; pe
     peaks.tokens = Math.max(peaks.tokens, sum);
     await sleep(50);
     response.end(JSON.stringify({ text: text.toUpperCase(), used: Math.round(tokens * 0.9) }));
-  });
+  };
   return {
     listen: async () => {
       await once(server.listen(0, "127.0.0.1"), "listening");
@@ -93,19 +102,29 @@ async function main(given: string | undefined): Promise<void> {
   const url = await provider.listen();
   const workers = Array.from({ length: 4 }, () => fork(import.meta.filename, ["worker", store, url]));
   try {
-    const asked = Array.from({ length: 60 }, (_, i) => ({ text: `question ${i}`, tokens: 100 + (i % 5) * 50 }));
+    const asked = Array.from({ length: 60 }, (_, i) => ({
+      text: `question ${i}`,
+      tokens: 100 + (i % 5) * 50,
+    }));
     const tasks = await queue.addMany(asked.map((data) => ({ data, cost: data.tokens })));
     const answers = await Promise.all(tasks.map((task) => task.result({ timeout: "50s" })));
-    assert.deepEqual(answers, asked.map(({ text }) => text.toUpperCase()));
+    assert.deepEqual(
+      answers,
+      asked.map(({ text }) => text.toUpperCase()),
+    );
     const histories = await Promise.all(tasks.map((task) => task.history()));
     assert.ok(histories.every((attempts) => attempts.at(-1)!.attempt === 1));
     const { requests, tokens } = provider.peaks;
     assert.ok(requests <= ALLOWED.requests && tokens <= ALLOWED.tokens);
-    console.log(`60 answers by ${new Set(histories.map((attempts) => attempts.at(-1)!.worker)).size} workers`);
-    console.log(`at most ${requests} requests and ${tokens} tokens within a second; ${provider.refused()} were too many`);
+    console.log(
+      `60 answers by ${new Set(histories.map((attempts) => attempts.at(-1)!.worker)).size} workers`,
+    );
+    console.log(
+      `at most ${requests} requests and ${tokens} tokens within a second; ${provider.refused()} were too many`,
+    );
   } finally {
     for (const worker of workers) worker.kill("SIGTERM");
-    await Promise.all(workers.map((worker) => worker.exitCode ?? once(worker, "exit")));
+    for (const worker of workers) if (worker.exitCode === null) await once(worker, "exit");
     provider.close();
     await dibs.close();
     rmSync(folder, { recursive: true });

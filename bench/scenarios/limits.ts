@@ -18,22 +18,21 @@ const POLICIES: readonly { label: string; keyed: boolean; options: QueueOptions 
 
 export const limits: Scenario = {
   name: "limits",
-  about: "20,000 tasks drained without limits, with limits of their queue, and of 100,000 keys with two tasks each",
+  about:
+    "20,000 tasks drained without limits, with limits of their queue, and of 100,000 keys with two tasks each",
   needs: "dibs",
   run(bench) {
     const drained = bench.size(20_000, 1_000);
     const keys = bench.size(100_000, 1_000);
-    const depths = POLICIES.map(
-      ({ label, keyed, options }): Depth => ({
-        label,
-        async make(dibs) {
-          await dibs.queue(QUEUE, options).ready;
-          await (keyed
-            ? addTasks(dibs, keys * 2, (n) => ({ groupKey: `key-${n % keys}` }))
-            : addTasks(dibs, drained * 2));
-        },
-      }),
-    );
+    const depths = POLICIES.map(({ label, keyed, options }): Depth => ({
+      label,
+      async make(dibs) {
+        await dibs.queue(QUEUE, options).ready;
+        await (keyed
+          ? addTasks(dibs, keys * 2, (n) => ({ groupKey: `key-${n % keys}` }))
+          : addTasks(dibs, drained * 2));
+      },
+    }));
     return compareDepths(bench, "limits", drained, depths);
   },
 };

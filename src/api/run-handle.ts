@@ -88,8 +88,20 @@ function describeRun(run: RunRecord, parts: RunPart[]): RunStatus {
     return {
       ...stage,
       state,
-      startedAt: date(extreme(here.map(({ startedAt }) => startedAt), Math.min)),
-      endedAt: isOver ? date(extreme(here.map(({ endedAt }) => endedAt), Math.max)) : null,
+      startedAt: date(
+        extreme(
+          here.map(({ startedAt }) => startedAt),
+          Math.min,
+        ),
+      ),
+      endedAt: isOver
+        ? date(
+            extreme(
+              here.map(({ endedAt }) => endedAt),
+              Math.max,
+            ),
+          )
+        : null,
       parts: here.map(describePart),
     };
   });

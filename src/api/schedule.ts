@@ -54,7 +54,18 @@ export interface ScheduleInfo extends Omit<ScheduleRecord, "task" | "next" | "la
   createdAt: Date;
 }
 
-const TASK = ["queue", "data", "priority", "delay", "groupKey", "ttl", "headers", "maxAttempts", "cost", "urgent"];
+const TASK = [
+  "queue",
+  "data",
+  "priority",
+  "delay",
+  "groupKey",
+  "ttl",
+  "headers",
+  "maxAttempts",
+  "cost",
+  "urgent",
+];
 
 /**
  * A schedule. With a definition it is sent to the store at once, and lasts there until it is deleted: whoever has the store

@@ -64,7 +64,10 @@ function spentBy({ spent }: Word): { spent?: number } {
   return spent === undefined ? {} : { spent: checkNumber(spent, "spent", 0, LIMITS.cost) };
 }
 
-function settlementOf(context: Context, word: Exclude<Word, { kind: "nack" | "hold" | "refuse" }>): Settlement {
+function settlementOf(
+  context: Context,
+  word: Exclude<Word, { kind: "nack" | "hold" | "refuse" }>,
+): Settlement {
   switch (word.kind) {
     case "ack":
       if (word.result !== null) checkBody(word.result, "A result");

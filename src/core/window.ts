@@ -24,7 +24,7 @@ export function parseWindow(options: WindowOptions): Window {
       `window must be hours of a day such as "22:00-06:00", or { hours: "22:00-06:00", tz: "Europe/London" }; got ${show(options)}.`,
     );
   }
-  return { hours: hours!, tz: checkTimeZone(tz) };
+  return { hours, tz: checkTimeZone(tz) };
 }
 
 /** Until when it stays as it is now, and how that is. */

@@ -28,13 +28,13 @@ export function verifierOf(
       await asking.settleAs({ kind: "accept", of });
     } catch (error) {
       // It can never be accepted: more verifiers would not change that.
-      if (!isDibsError(error) || error.retryable || OF_THE_CLAIM.includes(error.code)) throw error;
+      if (!isDibsError(error) || error.retryable || OF_THE_CLAIM.has(error.code)) throw error;
       await refuse(`It was accepted, and cannot count: ${error.message}`);
     }
   };
 }
 
-const OF_THE_CLAIM: readonly ErrorCode[] = ["CLAIM_LOST", "CLOSED", "FORBIDDEN"];
+const OF_THE_CLAIM: ReadonlySet<ErrorCode> = new Set(["CLAIM_LOST", "CLOSED", "FORBIDDEN"]);
 
 /** Why it is refused; undefined where it is not. Rejecting a task is a verdict on it, and says why. */
 async function feedbackOf(judge: () => Promise<Verdict> | Verdict): Promise<string | undefined> {

@@ -83,7 +83,7 @@ describe.each(STORES)("steps on %s", (store) => {
     const queue = dibs.queue<number, unknown[]>("work", policy);
     queue.work(async (task) => {
       const [a, b] = [task.waitFor("a"), task.waitFor("b")];
-      void task.progress(7 as never);
+      void task.progress(7);
       return [await a, await b];
     });
     const task = await queue.add(1);

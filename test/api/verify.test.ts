@@ -61,7 +61,9 @@ describe.each(STORES)("a verified queue on %s", (store) => {
       return true;
     });
     letters.work((task) => task.add(small, "more than three bytes"));
-    await expect((await letters.add(1)).result({ timeout: "20s" })).rejects.toThrow(/cannot count: .*maxPayload/);
+    await expect((await letters.add(1)).result({ timeout: "20s" })).rejects.toThrow(
+      /cannot count: .*maxPayload/,
+    );
   });
 
   it("tries again when a verifier fails, and does not count that against the task", async () => {

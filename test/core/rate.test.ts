@@ -95,7 +95,13 @@ describe("rate limits as they are written", () => {
   test("are one or several, or none", () => {
     expect(parseRateLimits({ max: 3, per: "1m" }, "rateLimit")).toEqual([limit(3, 60_000)]);
     expect(
-      parseRateLimits([{ max: 3, per: "1m" }, { max: 9, per: 5, unit: "tokens", pace: true }], "rateLimit"),
+      parseRateLimits(
+        [
+          { max: 3, per: "1m" },
+          { max: 9, per: 5, unit: "tokens", pace: true },
+        ],
+        "rateLimit",
+      ),
     ).toEqual([limit(3, 60_000), limit(9, 5, { unit: "tokens", pace: true })]);
     expect(parseRateLimits(null, "rateLimit")).toEqual([]);
   });

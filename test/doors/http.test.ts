@@ -118,7 +118,9 @@ describe("over HTTP", () => {
     expect(
       await ask("POST", `${await claim()}/nack`, { error: { message: "no" }, delay: 0, spent: 10 }),
     ).toMatchObject({ status: 200, body: { state: "ready" } });
-    expect(await ask("POST", `${await claim()}/ack`, { spent: 5 })).toMatchObject({ body: { state: "done" } });
+    expect(await ask("POST", `${await claim()}/ack`, { spent: 5 })).toMatchObject({
+      body: { state: "done" },
+    });
     const last = await claim();
     expect(await ask("POST", `${last}/hold`, { error: { message: "429" }, delay: "1h" })).toMatchObject({
       body: { state: "waiting" },

@@ -12,15 +12,20 @@ const POLICY = {
 const KEYS = ["a", "b", "c", "d", "e"];
 
 describe.each(["a file", "PostgreSQL"])("on %s, with workers that are killed", (store) => {
-  test("no more run at once than may, in the queue and in each group", { timeout: 60_000 }, async ({ stage }) => {
-    if (store === "PostgreSQL") stage.file = await freshDatabase((undo) => stage.onEnd(undo));
-    const policy = { ...POLICY, maxConcurrency: 4, groups: { concurrency: 2 } };
-    const tasks = await workAndKill(stage, policy);
-    const claims = (await Promise.all(tasks.map(claimsOf))).flat();
-    expect(mostAtOnce(claims)).toBe(4);
-    for (const key of KEYS) expect(mostAtOnce(claims.filter((claim) => claim.key === key))).toBeLessThanOrEqual(2);
-    expect(claims.filter(({ outcome }) => outcome === "lost").length).toBeGreaterThan(0);
-  });
+  test(
+    "no more run at once than may, in the queue and in each group",
+    { timeout: 60_000 },
+    async ({ stage }) => {
+      if (store === "PostgreSQL") stage.file = await freshDatabase((undo) => stage.onEnd(undo));
+      const policy = { ...POLICY, maxConcurrency: 4, groups: { concurrency: 2 } };
+      const tasks = await workAndKill(stage, policy);
+      const claims = (await Promise.all(tasks.map(claimsOf))).flat();
+      expect(mostAtOnce(claims)).toBe(4);
+      for (const key of KEYS)
+        expect(mostAtOnce(claims.filter((claim) => claim.key === key))).toBeLessThanOrEqual(2);
+      expect(claims.filter(({ outcome }) => outcome === "lost").length).toBeGreaterThan(0);
+    },
+  );
 
   test("no more start in a span of time than may", { timeout: 60_000 }, async ({ stage }) => {
     if (store === "PostgreSQL") stage.file = await freshDatabase((undo) => stage.onEnd(undo));
@@ -32,7 +37,9 @@ describe.each(["a file", "PostgreSQL"])("on %s, with workers that are killed", (
     const tasks = await workAndKill(stage, policy);
     const claims = (await Promise.all(tasks.map(claimsOf))).flat();
     expect(mostOf(claims, ({ startedAt }) => `${Math.floor(startedAt / 400)}`)).toBeLessThanOrEqual(12);
-    expect(mostOf(claims, ({ startedAt, key }) => `${key} ${Math.floor(startedAt / 400)}`)).toBeLessThanOrEqual(3);
+    expect(
+      mostOf(claims, ({ startedAt, key }) => `${key} ${Math.floor(startedAt / 400)}`),
+    ).toBeLessThanOrEqual(3);
   });
 });
 
@@ -47,11 +54,13 @@ async function workAndKill(stage: Stage, policy: QueuePolicyOptions): Promise<Ad
     })),
   );
   const workers = await Promise.all(
-    Array.from({ length: 3 }, (_, i) => stage.startWorker({ policy, work: { name: `w${i}`, concurrency: 5 } })),
+    Array.from({ length: 3 }, (_, i) =>
+      stage.startWorker({ policy, work: { name: `w${i}`, concurrency: 5 } }),
+    ),
   );
   for (const victim of workers.slice(1)) {
     await victim.hearsTimes("start", 3);
-    victim.kill();
+    await victim.kill();
   }
   await Promise.all(tasks.map((task) => task.result({ timeout: "50s" })));
   return tasks;

@@ -26,7 +26,8 @@ const SAYS: Record<string, RegExp> = {
   "hand-over": /two attempts \(failed, done\), one review\n/,
   hello: /^sent to ada@example\.com on attempt 1\n$/,
   idempotency: /charged once: 1999 cents\n/,
-  "llm-limits": /60 answers by \d+ workers\nat most \d+ requests and \d+ tokens within a second; \d+ were too many\n/,
+  "llm-limits":
+    /60 answers by \d+ workers\nat most \d+ requests and \d+ tokens within a second; \d+ were too many\n/,
   pipeline: /extract: 1 done\nanalyse: 3 done\nreview: 1 done\nrefused and done again: 2 attempts\n/,
   results: /12 squared is 144\n.*by another process\n/,
   schedule: /the next report is planned for .*\n\d ticks, each once\nnightly\nticks, paused\n/,

@@ -114,10 +114,7 @@ export class Generator {
       chance(0.06) ? { ...claim, fence: claim.fence + pick([-1, 1]) } : claim,
     );
     if (chance(0.2)) refs.push(...held.slice(0, 1));
-    return [
-      ...refs.map((claim) => this.#settle(claim)),
-      this.#claim(),
-    ];
+    return [...refs.map((claim) => this.#settle(claim)), this.#claim()];
   }
 
   readonly #makers: Makers = {

@@ -104,7 +104,8 @@ class Simulation {
     Object.assign(BOUNDS, tight ? TIGHT : USUAL);
     if (this.#generator.isLimited) this.#limits = new LimitJudge();
     if (this.#generator.hasRuns) this.#runs = new RunJudge();
-    else if (!tight && !this.#generator.isLimited) this.#watch = new Watch(new MemoryStore(salt, reading), reading);
+    else if (!tight && !this.#generator.isLimited)
+      this.#watch = new Watch(new MemoryStore(salt, reading), reading);
     const file = this.#random.chance(0.12);
     this.#engine = engine;
     this.#subject =

@@ -73,7 +73,17 @@ function report(tasks: AddedTaskHandle[], { json = false }: Flags): void {
   for (const { id, existing } of tasks) print(json ? JSON.stringify({ id, existing }) : id);
 }
 
-function optionsOf({ priority, delay, group, key, ttl, maxAttempts, cost, urgent, header }: Flags): AddOptions {
+function optionsOf({
+  priority,
+  delay,
+  group,
+  key,
+  ttl,
+  maxAttempts,
+  cost,
+  urgent,
+  header,
+}: Flags): AddOptions {
   return {
     ...(priority !== undefined && { priority }),
     ...(delay !== undefined && { delay }),

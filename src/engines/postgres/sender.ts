@@ -33,7 +33,9 @@ export class Sender {
     const sent = Promise.withResolvers<void>();
     const turn = after ? Promise.all([this.#turn, after]) : this.#turn;
     const wordFor = this.#wordFor && { wordFor: this.#wordFor };
-    const ran = turn.then(() => this.#reach.run(ops, reading, { onSent: sent.resolve, before, askedAt, ...wordFor }));
+    const ran = turn.then(() =>
+      this.#reach.run(ops, reading, { onSent: sent.resolve, before, askedAt, ...wordFor }),
+    );
     const answered = ran.catch(() => {});
     this.#turn = Promise.race([sent.promise, answered]);
     this.#answered = Promise.all([before, answered]);

@@ -67,7 +67,10 @@ export class LimitJudge {
       const key = `${name} ${span}`;
       const count = (limited.starts.get(key) ?? 0) + 1;
       limited.starts.set(key, count);
-      check(count <= limit.max, `${id} is start ${count} of at most ${limit.max} in ${limit.per} ms (${key})`);
+      check(
+        count <= limit.max,
+        `${id} is start ${count} of at most ${limit.max} in ${limit.per} ms (${key})`,
+      );
     }
   }
 

@@ -41,6 +41,9 @@ export function checkSettle(turn: Turn, op: Op<"settle">, outcome: Outcome<"sett
     case "release":
       endClaim(turn, entry, cancelled ? "cancelled" : "released", 0, settlement.started || cancelled);
       break;
+    case "hold":
+      // Where there are limits another judge looks: guarantees/limits.ts.
+      throw new Error("Nobody holds anything back here.");
     case "park":
       checkPark(turn, entry, settlement);
       break;
