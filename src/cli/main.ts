@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { Command } from "commander";
 import { addCommand } from "./commands/add.ts";
 import { queuesCommand } from "./commands/queues.ts";
@@ -8,9 +9,8 @@ import { tokensCommand } from "./commands/tokens.ts";
 import { describeExits, runCommand } from "./run.ts";
 
 /** Beside `src` in a clone, and beside `dist` in the package. */
-const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
-  version: string;
-};
+const packageFile = join(import.meta.dirname, "../../package.json");
+const { version } = JSON.parse(readFileSync(packageFile, "utf8")) as { version: string };
 
 const program = new Command("dibs")
   .version(version, "-v, --version", "say which dibs this is")
