@@ -2,6 +2,7 @@ import { invalid } from "./errors.ts";
 import { checkQueueName, LONGEST_NAME } from "./queue-name.ts";
 import { show } from "./show.ts";
 import type { Headers, NewMessage, NewTask } from "./task.ts";
+import { isVerificationQueue } from "./verification.ts";
 
 /** Every copy of a published task carries its topic here: who subscribes to a pattern wants to know which it was. */
 export const TOPIC_HEADER = "dibs-topic";
@@ -62,6 +63,10 @@ const WILDCARDS: Record<string, string | undefined> = Object.assign(Object.creat
 });
 
 function checkGroup(group: unknown): string {
+  if (typeof group === "string" && isVerificationQueue(group))
+    throw invalid(
+      `A group cannot be called ${show(group)}: that is where the results of another one are verified.`,
+    );
   try {
     return checkQueueName(group);
   } catch {

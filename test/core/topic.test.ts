@@ -49,6 +49,10 @@ describe("the queue of a subscription", () => {
     expect(subscriptionQueue(pattern, group)).toBe(queue);
   });
 
+  test("is not the one in which another group's results are verified", () => {
+    expect(() => subscriptionQueue("order.*", "audit/verify")).toThrow(/audit\/verify/);
+  });
+
   test("is a name that queues may have, and no two share one", () => {
     const group = fc.constantFrom("a", "b", "a/b", "one", "b.a");
     const subscription = fc.tuple(dotted(part), group);
