@@ -285,6 +285,14 @@ export function verification(start: Start): void {
       expect(await claimOne(port)).toMatchObject({ attempt: 2, feedback: NO_VERDICT });
     });
 
+    test("that comes back so does not keep out what its verifier adds", async () => {
+      const { port } = await verified({ maxDepth: 1 });
+      await addOne(port);
+      const { asking } = await verifying(port);
+      expect(await ack(port, asking, null, [newTask({ data: "2" })])).toBe("done");
+      expect((await port.stats(QUEUE)).depth).toMatchObject({ ready: 2, verifying: 0 });
+    });
+
     test("that has failed so is told at once to who waits for it", async () => {
       const { port, clock } = await verified({ maxAttempts: 1 });
       const { id } = await addOne(port);

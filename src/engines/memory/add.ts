@@ -9,6 +9,11 @@ import { joinRun } from "./runs.ts";
 /** All or none: everything is checked before anything is written. */
 export function add(model: Model, tasks: (NewTask | RunTask)[]): AddedTask[] {
   checkAdds(model, tasks);
+  return addChecked(model, tasks);
+}
+
+/** After what they are added with, which must not change any more whether they fit. */
+export function addChecked(model: Model, tasks: (NewTask | RunTask)[]): AddedTask[] {
   return tasks.map((task) => addOne(model, task));
 }
 

@@ -3,7 +3,7 @@ import { eachWithoutRun, mostBytes } from "../../core/run.ts";
 import type { TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
-import { add, checkAdds } from "./add.ts";
+import { addChecked, checkAdds } from "./add.ts";
 import {
   closeAttempt,
   comeBack,
@@ -84,7 +84,7 @@ function settleDone(model: Model, task: ModelTask, settlement: Settlement & { ki
   closeAttempt(model, task, "done", null);
   end(model, task, "done");
   goOn(model, task, result, next);
-  add(model, adds);
+  addChecked(model, adds);
 }
 
 function settleReject(model: Model, task: ModelTask, settlement: Settlement & { kind: "reject" }): void {

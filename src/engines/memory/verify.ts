@@ -1,7 +1,7 @@
 import { verdictOfStage } from "../../core/run.ts";
 import { verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
-import { add, checkAdds } from "./add.ts";
+import { add, addChecked, checkAdds } from "./add.ts";
 import { closeAttempt, dropClaim, end, endCancelled, findJudged, refuse, stepAside } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { goOn, plan } from "./runs.ts";
@@ -55,5 +55,5 @@ function accept(model: Model, task: ModelTask): void {
   closeAttempt(model, task, "done", null);
   end(model, task, "done");
   goOn(model, task, result, next);
-  add(model, adds);
+  addChecked(model, adds);
 }

@@ -21,7 +21,20 @@ import type { Queue, Tx } from "./tx.ts";
 
 /** All or none: everything is checked before anything is written. */
 export async function add(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<AddedTask[]> {
-  const taken = await checkAdds(tx, tasks);
+  return addAll(tx, tasks, await checkAdds(tx, tasks));
+}
+
+/** After what they are added with, which must not change any more whether they fit. */
+export async function addChecked(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<AddedTask[]> {
+  return addAll(tx, tasks, await takenKeys(tx, tasks));
+}
+
+/** But for those whose keys are taken. */
+async function addAll(
+  tx: Tx,
+  tasks: (NewTask | RunTask)[],
+  taken: Map<string, KeyRow>,
+): Promise<AddedTask[]> {
   const existing = await stateOfTaken(tx, taken);
   const newcomers = await giveNumbers(tx, tasks, taken);
   const states = await lineUp(tx, newcomers);

@@ -3,7 +3,7 @@ import { eachWithoutRun, mostBytes } from "../../core/run.ts";
 import type { TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
-import { add, checkAdds } from "./add.ts";
+import { addChecked, checkAdds } from "./add.ts";
 import {
   announceTask,
   closeAttempt,
@@ -73,7 +73,7 @@ async function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "
   await dropClaim(tx, task);
   await endDone(tx, task, result);
   await goOn(tx, task, result, next);
-  if (added.length > 0) await add(tx, added);
+  if (added.length > 0) await addChecked(tx, added);
   return "done";
 }
 

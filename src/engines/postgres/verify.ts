@@ -2,7 +2,7 @@ import { verdictOfStage } from "../../core/run.ts";
 import type { Addition, Body, TaskState } from "../../core/task.ts";
 import { decodeAdds, encodeAdds, verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
-import { add, checkAdds } from "./add.ts";
+import { add, addChecked, checkAdds } from "./add.ts";
 import {
   announceTask,
   dropClaim,
@@ -91,5 +91,5 @@ async function accept(tx: Tx, task: Judged): Promise<void> {
   dropVerifying(tx, task);
   await endDone(tx, task, result);
   await goOn(tx, task, result, next);
-  await add(tx, adds);
+  await addChecked(tx, adds);
 }

@@ -10,6 +10,11 @@ import type { Queue, Tx } from "./tx.ts";
 /** All or none: everything is checked before anything is written. */
 export function add(tx: Tx, tasks: (NewTask | RunTask)[]): AddedTask[] {
   checkAdds(tx, tasks);
+  return addChecked(tx, tasks);
+}
+
+/** After what they are added with, which must not change any more whether they fit. */
+export function addChecked(tx: Tx, tasks: (NewTask | RunTask)[]): AddedTask[] {
   return tasks.map((task) => addOne(tx, task));
 }
 

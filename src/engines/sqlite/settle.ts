@@ -3,7 +3,7 @@ import { eachWithoutRun, mostBytes } from "../../core/run.ts";
 import type { TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
-import { add, checkAdds } from "./add.ts";
+import { addChecked, checkAdds } from "./add.ts";
 import { heldTask } from "./held.ts";
 import { holdBack } from "./hold-back.ts";
 import { fillLane } from "./move-lanes.ts";
@@ -72,7 +72,7 @@ function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "done" 
   dropClaim(tx, task);
   endDone(tx, task, result);
   goOn(tx, task, result, next);
-  if (added.length > 0) add(tx, added);
+  if (added.length > 0) addChecked(tx, added);
   return "done";
 }
 

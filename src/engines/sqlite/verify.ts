@@ -2,7 +2,7 @@ import { verdictOfStage } from "../../core/run.ts";
 import type { Addition, Body, TaskState } from "../../core/task.ts";
 import { decodeAdds, encodeAdds, verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
-import { add, checkAdds } from "./add.ts";
+import { add, addChecked, checkAdds } from "./add.ts";
 import { bodyFrom } from "./body.ts";
 import { findJudged, type VerifyingRow } from "./held.ts";
 import {
@@ -79,5 +79,5 @@ function accept(tx: Tx, task: Held & { row: VerifyingRow }): void {
   dropVerifying(tx, task);
   endDone(tx, task, result);
   goOn(tx, task, result, next);
-  add(tx, adds);
+  addChecked(tx, adds);
 }
