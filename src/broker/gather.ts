@@ -15,6 +15,12 @@ interface Waiting {
 const ENOUGH_OPS = 128;
 
 /**
+ * These come from outside to what somebody else holds. In one commit with others of their kind they would hold one task and
+ * wait for the next, while its holder has that and waits for the first: a database ends such a deadlock after a second.
+ */
+const ALONE: ReadonlySet<VerbName> = new Set(["signal", "cancel"]);
+
+/**
  * Gathers the calls of a moment into batches: many callers, one commit. While the engine has its fill of
  * batches under way, calls collect here; each caller still gets its own answer. Order is kept.
  */
@@ -23,6 +29,8 @@ export class Gatherer {
   readonly #onCommit: (ops: readonly Op[]) => void;
   readonly #measure: ((commit: Commit) => void) | undefined;
   #waiting: Waiting[] = [];
+  /** How many of those that wait go alone. */
+  #alone = 0;
   #underWay = 0;
   #flushAsked = false;
   #closed = false;
@@ -39,6 +47,7 @@ export class Gatherer {
       return Promise.reject(new DibsError("CLOSED", "This dibs was closed. Call open() for a new one."));
     return new Promise((resolve, reject) => {
       this.#waiting.push({ op: op, resolve: resolve, reject });
+      if (ALONE.has(op.verb)) this.#alone++;
       // What follows a declaration has to go with it: see #takeBatch.
       if (this.#waiting.length >= ENOUGH_OPS && op.verb !== "declare") this.#flush();
       else this.#askFlush();
@@ -95,9 +104,20 @@ export class Gatherer {
 
   /** A declaration commits with the operation that follows it, so no batch ends on one. */
   #takeBatch(): Waiting[] {
-    let size = Math.min(this.#waiting.length, BOUNDS.commit);
+    let size = Math.min(this.#waiting.length, BOUNDS.commit, this.#untilAlone());
     while (size > 1 && size < this.#waiting.length && this.#waiting[size - 1]!.op.verb === "declare") size--;
-    return this.#waiting.splice(0, size);
+    const batch = this.#waiting.splice(0, size);
+    if (batch.length === 1 && ALONE.has(batch[0]!.op.verb)) this.#alone--;
+    return batch;
+  }
+
+  /** How many come before the first that goes alone, or that one by itself. */
+  #untilAlone(): number {
+    if (this.#alone === 0) return Number.POSITIVE_INFINITY;
+    return Math.max(
+      1,
+      this.#waiting.findIndex(({ op }) => ALONE.has(op.verb)),
+    );
   }
 }
 

@@ -130,3 +130,16 @@ test("closing answers what came before, and refuses what comes after", async () 
   await before;
   await closing;
 });
+
+test("signals and cancels go alone: they would wait for each other's tasks", async () => {
+  const { gatherer, batches } = makeGatherer(9);
+  const cancel = (id: string): Op<"cancel"> => ({ verb: "cancel", id });
+  for (const op of [read("a"), read("b"), cancel("1"), cancel("2"), read("c"), read("d")])
+    void gatherer.run(op);
+  for (let i = 0; i < 9; i++) await turn();
+  expect(batches.map(({ ops }) => ops.length)).toEqual([2, 1, 1, 2]);
+  void gatherer.run(read("e"));
+  void gatherer.run(read("f"));
+  await turn();
+  expect(batches.at(-1)!.ops).toHaveLength(2);
+});
