@@ -87,10 +87,9 @@ export function checkRedrive(turn: Turn, op: Op<"redrive">, outcome: Outcome<"re
     const entry = books.entries.get(id)!;
     entry.failures = 0;
     entry.failedBy = [];
-    if (op.fresh) {
-      entry.steps.clear();
-      entry.feedback = undefined;
-    }
+    for (const name of entry.steps.keys())
+      if (op.fresh || name.startsWith("lapsed ")) entry.steps.delete(name);
+    if (op.fresh) entry.feedback = undefined;
     entry.arrival = ++books.arrivals;
     entry.expiresAt = null;
     const key = entry.task.idempotencyKey;
