@@ -42,7 +42,7 @@ async function work(store: string, provider: string): Promise<void> {
       // The others would be refused too: nobody asks again before then, and no attempt is used up.
       if (answer.status === 429)
         throw new Retry("the provider is busy", {
-          delay: Number(answer.headers.get("retry-after")),
+          delay: `${Number(answer.headers.get("retry-after") ?? 1)}s`,
           key: true,
         });
       const { text, used } = (await answer.json()) as { text: string; used: number };
@@ -74,7 +74,7 @@ function startProvider(): {
     if (recent.length > ALLOWED.requests || sum > ALLOWED.tokens) {
       refused++;
       recent.pop();
-      response.writeHead(429, { "retry-after": "500" }).end();
+      response.writeHead(429, { "retry-after": "1" }).end();
       return;
     }
     peaks.requests = Math.max(peaks.requests, recent.length);

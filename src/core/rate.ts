@@ -94,8 +94,13 @@ export function correct(
     const tally = meter[i] ?? UNSEEN;
     if (limit.unit === null) return tally;
     const difference = spent - cost;
-    if (limit.pace)
-      return [Math.max(0, tally[0] + Math.sign(difference) * share(limit, Math.abs(difference))), 0];
+    if (limit.pace) {
+      if (difference >= 0) return [tally[0] + share(limit, difference), 0];
+      // Of the time that it kept the others waiting, what lies ahead: the rest has passed.
+      const reserved = startedAt + share(limit, cost);
+      const needed = Math.max(now, startedAt + share(limit, spent));
+      return [tally[0] - Math.max(0, reserved - needed), 0];
+    }
     const [began, used] = windowAt(limit, tally, now);
     const owed = startedAt >= began ? difference : Math.max(0, difference);
     return [began, Math.max(0, used + owed)];

@@ -19,7 +19,7 @@ export function parseWindow(options: WindowOptions): Window {
   if (typeof options === "object" && options !== null) checkNames(options, ["hours", "tz"], "window");
   const { hours, tz = UTC } = typeof options === "string" ? { hours: options } : (options ?? {});
   const [, from, to] = (typeof hours === "string" && HOURS.exec(hours)) || [];
-  if (from === undefined || from === to) {
+  if (from === undefined || from === to || hours === "00:00-24:00") {
     throw invalid(
       `window must be hours of a day such as "22:00-06:00", or { hours: "22:00-06:00", tz: "Europe/London" }; got ${show(options)}.`,
     );

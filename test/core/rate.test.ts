@@ -84,6 +84,17 @@ describe("a correction", () => {
     expect(correct(limits, meter, { cost: 60, spent: 90, startedAt: 500 }, 1_100)).toEqual([[1_000, 30]]);
   });
 
+  test("of a paced limit gives back what lies ahead of the time that was reserved, and no more", () => {
+    const paced = [limit(10, 5_000, { unit: "tokens", pace: true })];
+    const after = spend(paced, [], 2, 1_000);
+    expect(after).toEqual([[2_000, 0]]);
+    const spentNothing = { cost: 2, spent: 0, startedAt: 1_000 };
+    expect(correct(paced, after, spentNothing, 1_400)).toEqual([[1_400, 0]]);
+    expect(correct(paced, after, spentNothing, 3_600)).toEqual([[2_000, 0]]);
+    expect(correct(paced, after, { ...spentNothing, spent: 1 }, 1_100)).toEqual([[1_500, 0]]);
+    expect(correct(paced, after, { ...spentNothing, spent: 4 }, 1_100)).toEqual([[3_000, 0]]);
+  });
+
   test("is none of a limit on how many start", () => {
     const starts = [limit(3, 1_000)];
     const one = spend(starts, [], 60, 500);

@@ -26,7 +26,8 @@ export class Keeper {
   #prunedAt: number;
   #polledAt: number;
   #tending = false;
-  #again = false;
+  /** The earliest of what was said while the store was being asked. */
+  #expectedAt = Number.POSITIVE_INFINITY;
   #closed = false;
 
   constructor(
@@ -49,8 +50,9 @@ export class Keeper {
 
   /** Something will be due in `ms`. */
   expect(ms: number): void {
-    if (!this.#closed && !this.#tending && this.#now() + ms < this.#wakeAt) this.#sleep(ms);
-    else if (this.#tending) this.#again = true;
+    // What is said while the store is being asked may not be part of its answer.
+    if (this.#tending) this.#expectedAt = Math.min(this.#expectedAt, this.#now() + ms);
+    else if (!this.#closed && this.#now() + ms < this.#wakeAt) this.#sleep(ms);
   }
 
   /** Another process changed something: what is due next may be another thing. */
@@ -76,7 +78,7 @@ export class Keeper {
 
   async #tend(): Promise<void> {
     this.#tending = true;
-    this.#again = false;
+    this.#expectedAt = Number.POSITIVE_INFINITY;
     let next = this.#pollEvery;
     const askedAt = this.#now();
     try {
@@ -95,7 +97,7 @@ export class Keeper {
       if (!isDibsError(error)) throw error;
     }
     this.#tending = false;
-    if (!this.#closed) this.#sleep(this.#again ? 0 : next);
+    if (!this.#closed) this.#sleep(Math.max(0, Math.min(next, this.#expectedAt - this.#now())));
   }
 
   #poll(): void {
