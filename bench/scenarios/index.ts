@@ -8,6 +8,7 @@ import { depth } from "./depth.ts";
 import { drain, drainHandToMouth } from "./drain.ts";
 import { elsewhere } from "./elsewhere.ts";
 import { eventLoop } from "./event-loop.ts";
+import { features } from "./features.ts";
 import { groups } from "./groups.ts";
 import { limits } from "./limits.ts";
 import { parked } from "./parked.ts";
@@ -39,6 +40,7 @@ export const SCENARIOS: readonly Scenario[] = [
   limits,
   parked,
   dead,
+  features,
   elsewhere,
   scaling,
   startUp,
