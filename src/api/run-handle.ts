@@ -88,20 +88,8 @@ function describeRun(run: RunRecord, parts: RunPart[]): RunStatus {
     return {
       ...stage,
       state,
-      startedAt: date(
-        extreme(
-          here.map(({ startedAt }) => startedAt),
-          Math.min,
-        ),
-      ),
-      endedAt: isOver
-        ? date(
-            extreme(
-              here.map(({ endedAt }) => endedAt),
-              Math.max,
-            ),
-          )
-        : null,
+      startedAt: date(extreme(here, "startedAt", Math.min)),
+      endedAt: isOver ? date(extreme(here, "endedAt", Math.max)) : null,
       parts: here.map(describePart),
     };
   });
@@ -126,8 +114,12 @@ function describePart({ id, part, state, createdAt, startedAt, endedAt }: RunPar
 }
 
 /** One by one: a run may have more parts than a call takes arguments. */
-function extreme(times: (number | null)[], choose: (a: number, b: number) => number): number | null {
-  const known = times.filter((time) => time !== null);
+function extreme(
+  parts: readonly RunPart[],
+  field: "startedAt" | "endedAt",
+  choose: (a: number, b: number) => number,
+): number | null {
+  const known = parts.map((part) => part[field]).filter((time) => time !== null);
   return known.length === 0 ? null : known.reduce((a, b) => choose(a, b));
 }
 

@@ -80,6 +80,18 @@ export function spend(limits: readonly RateLimit[], meter: Meter, cost: number, 
   });
 }
 
+/** Of an attempt whose real cost is known. */
+export interface Charge {
+  cost: number;
+  spent: number;
+  startedAt: number;
+}
+
+/** There may be room for another one now. */
+export function givesBack(limits: readonly RateLimit[], { cost, spent }: Charge): boolean {
+  return spent < cost && limits.some(({ unit }) => unit !== null);
+}
+
 /**
  * The meter after it is known what a start really cost. What a window that is over was charged too much is lost with it;
  * what it was charged too little is charged to the present one.
@@ -87,7 +99,7 @@ export function spend(limits: readonly RateLimit[], meter: Meter, cost: number, 
 export function correct(
   limits: readonly RateLimit[],
   meter: Meter,
-  { cost, spent, startedAt }: { cost: number; spent: number; startedAt: number },
+  { cost, spent, startedAt }: Charge,
   now: number,
 ): Meter {
   return limits.map((limit, i) => {

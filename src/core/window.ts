@@ -19,7 +19,8 @@ export function parseWindow(options: WindowOptions): Window {
   if (typeof options === "object" && options !== null) checkNames(options, ["hours", "tz"], "window");
   const { hours, tz = UTC } = typeof options === "string" ? { hours: options } : (options ?? {});
   const [, from, to] = (typeof hours === "string" && HOURS.exec(hours)) || [];
-  if (from === undefined || from === to || hours === "00:00-24:00") {
+  // The end of a day is the beginning of the next.
+  if (from === undefined || from === to!.replace("24:00", "00:00")) {
     throw invalid(
       `window must be hours of a day such as "22:00-06:00", or { hours: "22:00-06:00", tz: "Europe/London" }; got ${show(options)}.`,
     );

@@ -23,6 +23,8 @@ const spent = z
   .optional()
   .openapi({ description: "what it really took of limits with a unit, in place of its cost" });
 
+const failing = z.strictObject({ error: failure, delay: duration.optional(), spent });
+
 /** Claims by hand: each lasts for its lease, and is settled or extended by its id and fence. */
 export function claims(app: App): void {
   define(
@@ -67,7 +69,7 @@ export function claims(app: App): void {
         path: `${path}/nack`,
         summary: "Failed: another try after `delay` or the queue's backoff",
       },
-      body: z.strictObject({ error: failure, delay: duration.optional(), spent }),
+      body: failing,
     },
     ({ port, params, body }) => say(port, params, { kind: "nack", ...(body as Failing) }),
   );
@@ -79,7 +81,7 @@ export function claims(app: App): void {
         path: `${path}/hold`,
         summary: "Somebody else's limit was met: its groupKey, or its queue, waits; no attempt is used up",
       },
-      body: z.strictObject({ error: failure, delay: duration.optional(), spent }),
+      body: failing,
     },
     ({ port, params, body }) => say(port, params, { kind: "hold", ...(body as Failing) }),
   );

@@ -1,7 +1,7 @@
 import { DibsError } from "../../core/errors.ts";
 import { type ClaimedTask, rankOf } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
-import { allowanceOf, isGoverned, start, startsAt, wakeAt } from "./lanes.ts";
+import { allowanceFor, isGoverned, start, startsAt, wakeAt } from "./lanes.ts";
 import { end, fillLane, isOutlived } from "./line.ts";
 import type { Model, ModelQueue, ModelSession, ModelTask } from "./model.ts";
 import { placeOf } from "./runs.ts";
@@ -45,7 +45,7 @@ function take(
 ): void {
   const queue = model.queues.get(name);
   if (Math.min(count, request.max - outcome.tasks.length) <= 0 || !queue || queue.paused) return;
-  const { room: allowed, urgentOnly, until } = allowanceOf(model, queue);
+  const { room: allowed, urgentOnly, until } = allowanceFor(model, queue);
   if (until !== null && model.tasksOf(name, "ready").length > 0) wakeAt(model, queue.gate, until);
   let room = Math.min(count, request.max - outcome.tasks.length, allowed);
   while (room > 0) {

@@ -1,6 +1,6 @@
+import { type Allowance, allowanceOf } from "../../core/allowance.ts";
 import { governsGroups } from "../../core/policy.ts";
-import { correct, type Meter, opensAt, spend } from "../../core/rate.ts";
-import { openingAt } from "../../core/window.ts";
+import { correct, givesBack, type Meter, opensAt, spend } from "../../core/rate.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import type { Model, ModelQueue, ModelSession, ModelTask } from "./model.ts";
 
@@ -98,23 +98,9 @@ export function ownerOf(model: Model, task: ModelTask): number | null {
   return lives && session.worker.queues.includes(task.queue) ? session.id : null;
 }
 
-/** What may be taken of a queue's line at this moment. */
-export interface Allowance {
-  /** Claims that its concurrency leaves room for. */
-  room: number;
-  urgentOnly: boolean;
-  /** When that changes by itself; null: it does not. */
-  until: number | null;
-}
-
-export function allowanceOf(model: Model, { name, gate }: ModelQueue): Allowance {
-  const { maxConcurrency, window } = model.policy(name);
-  const running = [...model.tasks.values()].filter((task) => task.queue === name && task.claim).length;
-  const room = maxConcurrency === null ? Number.POSITIVE_INFINITY : Math.max(0, maxConcurrency - running);
-  if (gate.heldUntil > model.now) return { room: 0, urgentOnly: false, until: gate.heldUntil };
-  const opening = window && openingAt(window, model.now);
-  const isClosed = opening !== null && !opening.open;
-  return { room, urgentOnly: isClosed, until: isClosed ? opening.until : null };
+export function allowanceFor(model: Model, { name, gate }: ModelQueue): Allowance {
+  const running = () => [...model.tasks.values()].filter((task) => task.queue === name && task.claim).length;
+  return allowanceOf(model.policy(name), gate.heldUntil, running, model.now);
 }
 
 /** Whether it may start by the rates of its queue, and then it counts. */
@@ -131,8 +117,7 @@ export function correctCost(model: Model, task: ModelTask, spent: number): void 
   const { gate } = model.queue(task.queue);
   const charge = { cost: costOf(task), spent, startedAt: task.claim!.startedAt };
   gate.meter = correct(rateLimit, gate.meter, charge, model.now);
-  // There may be room for another one now.
-  if (spent < charge.cost && rateLimit.some(({ unit }) => unit !== null)) model.hintReady(task.queue);
+  if (givesBack(rateLimit, charge)) model.hintReady(task.queue);
   if (task.groupKey === null) return;
   const lane = laneOf(model, task.queue, task.groupKey);
   lane.meter = correct(groups.rateLimit, lane.meter, charge, model.now);

@@ -1,12 +1,13 @@
+import type { Allowance } from "../../core/allowance.ts";
 import { governsGroups, type QueuePolicy } from "../../core/policy.ts";
 import { spend } from "../../core/rate.ts";
 import { type ClaimedTask, FIRST_RANK, fromRank, type Headers, JSON_TYPE } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
 import { GROUND } from "./floors.ts";
-import { type Allowance, withinRates } from "./gates.ts";
+import { withinRates } from "./gates.ts";
 import { fillLanes } from "./lane-line.ts";
-import { end, isOutlived, type Mover, unwatchTtl } from "./line.ts";
-import type { Line } from "./place.ts";
+import { end, isOutlived, unwatchTtl } from "./line.ts";
+import { type HeadRow, type Line, moverFrom } from "./place.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromColumns } from "./text.ts";
 import { type Queue, STARTED, type Tx } from "./tx.ts";
@@ -21,18 +22,7 @@ export interface SessionRow {
   overdue_at: number | null;
 }
 
-interface LineRow {
-  rank: number;
-  pos: number;
-  task: number;
-  failures: number;
-  special: boolean;
-  created_at: number;
-  group_key: string | null;
-  expires_at: number | null;
-  max_attempts: number | null;
-  cost: number | null;
-  idempotency_key: string | null;
+interface LineRow extends HeadRow {
   content_type: string | null;
   headers: string | null;
   data: string | null;
@@ -92,7 +82,7 @@ export async function takeSlowly(
   request: ClaimRequest,
   { session, outcome }: { session: SessionRow | null; outcome: ClaimOutcome },
   queue: Queue,
-  { room, urgentOnly }: Allowance,
+  { room, urgentOnly }: Pick<Allowance, "room" | "urgentOnly">,
 ): Promise<{ taken: number; more: boolean }> {
   const { risen } = tx.limits;
   const before = urgentOnly ? FIRST_RANK : LAST_RANK;
@@ -225,24 +215,6 @@ async function lookAtOwn(
 
 function inLine(a: LineRow, b: LineRow): number {
   return a.rank - b.rank || a.pos - b.pos;
-}
-
-function moverFrom(queue: Queue, row: LineRow): Mover {
-  return {
-    seq: row.task,
-    queue,
-    createdAt: row.created_at,
-    rank: row.rank,
-    pos: row.pos,
-    groupKey: row.group_key,
-    holdsGroup: row.group_key !== null,
-    expiresAt: row.expires_at,
-    maxAttempts: row.max_attempts,
-    cost: row.cost,
-    key: row.idempotency_key,
-    failures: row.failures,
-    stepped: row.special,
-  };
 }
 
 /** What all the claims of one call on one queue share. */

@@ -4,7 +4,7 @@ import type { ClaimOutcome, ClaimRequest } from "../../engine/engine.ts";
 import { claimHead } from "./claim-head.ts";
 import { FEW, shareAhead, withTasks } from "./claim-many.ts";
 import { leaseOf, type SessionRow, takeSlowly } from "./claim-slowly.ts";
-import { allowanceOf, isWideOpen } from "./gates.ts";
+import { allowanceFor, isWideOpen } from "./gates.ts";
 import { Overtaken } from "./overtaken.ts";
 import { sweep } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -95,7 +95,7 @@ async function takeWithinLimits(
   wanted: number,
 ): Promise<void> {
   await sweepFirst(tx, request, turn);
-  const { room: allowed, urgentOnly } = await allowanceOf(tx, queue);
+  const { room: allowed, urgentOnly } = await allowanceFor(tx, queue);
   let room = Math.min(wanted, allowed);
   while (room > 0) {
     const { taken, more } = await takeSlowly(tx, request, turn, queue, { room, urgentOnly });

@@ -1,40 +1,27 @@
+import { type Allowance, allowanceOf } from "../../core/allowance.ts";
 import { governsGroups, isGated } from "../../core/policy.ts";
-import { correct, opensAt, spend } from "../../core/rate.ts";
-import { openingAt } from "../../core/window.ts";
+import { type Charge, correct, givesBack, opensAt, spend } from "../../core/rate.ts";
 import type { Op } from "../../engine/engine.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** How many of a queue's line may start, and how a queue comes to have a gate. */
-
-/** What may be taken of a queue's line at this moment. */
-export interface Allowance {
-  /** Claims that its concurrency leaves room for. */
-  room: number;
-  urgentOnly: boolean;
-}
 
 const RUNNING = `SELECT count(*)::int4 AS running FROM dibs.claim WHERE queue = $1 AND counted`;
 const HAS_LINE = `
   SELECT EXISTS (SELECT 1 FROM dibs.ready WHERE queue = $1) OR EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $1)
     OR EXISTS (SELECT 1 FROM dibs.own WHERE queue = $1) AS some`;
 
-export async function allowanceOf(tx: Tx, queue: Queue): Promise<Allowance> {
-  const { maxConcurrency, window } = queue.policy;
+export async function allowanceFor(tx: Tx, queue: Queue): Promise<Allowance> {
   await tx.limits.hold(queue);
   const [gate, claims] = await Promise.all([
     tx.limits.gate(queue),
-    maxConcurrency === null ? null : tx.get<{ running: number }>(RUNNING, queue.id),
+    queue.policy.maxConcurrency === null ? null : tx.get<{ running: number }>(RUNNING, queue.id),
   ]);
-  const isHeld = gate.heldUntil > tx.now;
-  const opening = isHeld ? null : window && openingAt(window, tx.now);
-  const isClosed = opening !== null && !opening.open;
-  const until = isHeld ? gate.heldUntil : isClosed ? opening.until : null;
+  const allowance = allowanceOf(queue.policy, gate.heldUntil, () => claims!.running, tx.now);
+  const { until } = allowance;
   if (until !== null && (await tx.get<{ some: boolean }>(HAS_LINE, queue.id))!.some)
     tx.limits.wakeAt(gate, until);
-  if (isHeld) return { room: 0, urgentOnly: false };
-  const room =
-    maxConcurrency === null ? Number.POSITIVE_INFINITY : Math.max(0, maxConcurrency - claims!.running);
-  return { room, urgentOnly: isClosed };
+  return allowance;
 }
 
 /** As many of the first as the rates of their queue let start; they count. What is past its time does not start. */
@@ -60,13 +47,6 @@ export async function withinRates<Row extends { cost: number | null; expires_at:
   return line;
 }
 
-/** Of an attempt whose real cost is known. */
-export interface Charge {
-  cost: number;
-  spent: number;
-  startedAt: number;
-}
-
 export async function correctCost(
   tx: Tx,
   queue: Queue,
@@ -78,8 +58,7 @@ export async function correctCost(
   const gate = await tx.limits.gate(queue);
   gate.meter = correct(rateLimit, gate.meter, charge, tx.limits.timeFor(rateLimit, gate.meter));
   gate.changed = true;
-  // There may be room for another one now.
-  if (charge.spent < charge.cost && rateLimit.some(({ unit }) => unit !== null)) tx.hintReady(queue);
+  if (givesBack(rateLimit, charge)) tx.hintReady(queue);
   if (groupKey === null) return;
   const lane = await tx.limits.lane(queue, groupKey);
   lane.meter = correct(groups.rateLimit, lane.meter, charge, tx.limits.timeFor(groups.rateLimit, lane.meter));

@@ -14,7 +14,7 @@ import { RANK } from "./rank.ts";
 import { callOff, keepEnds, loseParts } from "./runs.ts";
 import { DELETE_STEPS } from "./steps.ts";
 import { fromText } from "./text.ts";
-import type { Tx } from "./tx.ts";
+import type { Queue, Tx } from "./tx.ts";
 
 /** Where a task stands: which of the states' tables has it. */
 export type Place =
@@ -260,15 +260,10 @@ function lineOf(row: FoundRow): { table: Line; pos: number; failures: number } |
 }
 
 /** A claim's row with what of its task a move needs; locked. */
-export interface ClaimRow {
+/** What a move needs to know of a task that stands in line or is claimed. */
+export interface HeadRow {
   task: number;
-  queue: number;
   failures: number;
-  fence: number;
-  started_at: number;
-  cancelled: boolean;
-  session: number | null;
-  worker: string;
   created_at: number;
   rank: number;
   pos: number;
@@ -278,6 +273,15 @@ export interface ClaimRow {
   cost: number | null;
   idempotency_key: string | null;
   special: boolean;
+}
+
+export interface ClaimRow extends HeadRow {
+  queue: number;
+  fence: number;
+  started_at: number;
+  cancelled: boolean;
+  session: number | null;
+  worker: string;
 }
 
 /** A claim and its task. Others' locks are waited for, or passed over: `lock` says so. */
@@ -293,10 +297,10 @@ export function selectClaims(
   WHERE ${where} ${lock}`;
 }
 
-export function heldFrom(tx: Tx, row: ClaimRow): Held {
+export function moverFrom(queue: Queue, row: HeadRow): Mover {
   return {
     seq: row.task,
-    queue: tx.queueOf(row.queue),
+    queue,
     createdAt: row.created_at,
     rank: row.rank,
     pos: row.pos,
@@ -307,12 +311,18 @@ export function heldFrom(tx: Tx, row: ClaimRow): Held {
     cost: row.cost,
     key: row.idempotency_key,
     failures: row.failures,
+    stepped: row.special,
+  };
+}
+
+export function heldFrom(tx: Tx, row: ClaimRow): Held {
+  return {
+    ...moverFrom(tx.queueOf(row.queue), row),
     fence: row.fence,
     worker: row.worker,
     session: row.session,
     startedAt: row.started_at,
     cancelled: row.cancelled,
-    stepped: row.special,
   };
 }
 

@@ -2,7 +2,7 @@ import { governsGroups } from "../../core/policy.ts";
 import { roomFor } from "../../core/rate.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../engine/engine.ts";
 import {
-  allowanceOf,
+  allowanceFor,
   countStart,
   type Gate,
   gateOf,
@@ -29,7 +29,7 @@ export function takeLimited(
 ): void {
   const { queue } = terms;
   const gate = gateOf(tx, queue);
-  const { room: allowed, urgentOnly, until } = allowanceOf(tx, gate);
+  const { room: allowed, urgentOnly, until } = allowanceFor(tx, gate);
   if (until !== null && isAnyReady(tx, queue)) wakeGate(tx, gate, until);
   let room = Math.min(count, allowed);
   while (room > 0) {
@@ -100,7 +100,7 @@ function countWithin(tx: Tx, gate: Gate, { rows, specials }: LineWithin): number
 /** Undefined where a claim would take something, or leave word when to look again. */
 export function lookAtLimited(tx: Tx, queue: Queue, request: ClaimRequest): { passed: boolean } | undefined {
   const gate = gateOf(tx, queue);
-  const { room, urgentOnly, until } = allowanceOf(tx, gate);
+  const { room, urgentOnly, until } = allowanceFor(tx, gate);
   if (until !== null && gate.wakeAt !== until && isAnyReady(tx, queue)) return undefined;
   if (room === 0) return { passed: false };
   const { specials, passed } = look(tx, queue, request, 1, urgentOnly);

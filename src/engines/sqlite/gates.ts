@@ -1,5 +1,5 @@
-import { correct, type Meter, opensAt, spend } from "../../core/rate.ts";
-import { openingAt } from "../../core/window.ts";
+import { type Allowance, allowanceOf } from "../../core/allowance.ts";
+import { type Charge, correct, givesBack, type Meter, opensAt, spend } from "../../core/rate.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** How many of a queue's line may start. */
@@ -59,23 +59,8 @@ export function holdGate(tx: Tx, queue: Queue, delay: number): void {
   saveGate(tx, gate);
 }
 
-/** What may be taken of a queue's line at this moment. */
-export interface Allowance {
-  /** Claims that its concurrency leaves room for. */
-  room: number;
-  urgentOnly: boolean;
-  /** When that changes by itself; null: it does not. */
-  until: number | null;
-}
-
-export function allowanceOf(tx: Tx, { queue, heldUntil }: Gate): Allowance {
-  const { maxConcurrency, window } = queue.policy;
-  if (heldUntil > tx.now) return { room: 0, urgentOnly: false, until: heldUntil };
-  const room =
-    maxConcurrency === null ? Number.POSITIVE_INFINITY : Math.max(0, maxConcurrency - tx.claimedOf(queue));
-  const opening = window && openingAt(window, tx.now);
-  const isClosed = opening !== null && !opening.open;
-  return { room, urgentOnly: isClosed, until: isClosed ? opening.until : null };
+export function allowanceFor(tx: Tx, { queue, heldUntil }: Gate): Allowance {
+  return allowanceOf(queue.policy, heldUntil, () => tx.claimedOf(queue), tx.now);
 }
 
 /** From when on it may start by the rates of its queue. */
@@ -87,20 +72,13 @@ export function countStart(tx: Tx, gate: Gate, cost: number): void {
   gate.meter = spend(gate.queue.policy.rateLimit, gate.meter, cost, tx.now);
 }
 
-export interface Charge {
-  cost: number;
-  spent: number;
-  startedAt: number;
-}
-
 /** What an attempt really cost is known now. */
 export function correctGate(tx: Tx, queue: Queue, charge: Charge): void {
   const { rateLimit } = queue.policy;
   const gate = gateOf(tx, queue);
   gate.meter = correct(rateLimit, gate.meter, charge, tx.now);
   saveGate(tx, gate);
-  // There may be room for another one now.
-  if (charge.spent < charge.cost && rateLimit.some(({ unit }) => unit !== null)) tx.hintReady(queue);
+  if (givesBack(rateLimit, charge)) tx.hintReady(queue);
 }
 
 const READY = [
