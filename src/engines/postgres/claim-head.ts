@@ -1,5 +1,7 @@
 import { type ClaimedTask, type Headers, JSON_TYPE, rankOf } from "../../core/task.ts";
-import type { ClaimRequest, Op } from "../../engine/engine.ts";
+import { BOUNDS, type ClaimRequest, type Op } from "../../engine/engine.ts";
+import type { AtOnce } from "./at-once.ts";
+import { countSql } from "./counters.ts";
 import type { Floor } from "./floors.ts";
 import { unwatchTtl } from "./line.ts";
 import type { Value } from "./link.ts";
@@ -23,14 +25,14 @@ const NOW = `(SELECT now FROM moment)`;
  * Its time is that of the moment, and it may be sent before anybody knows whether the queues are as they were: $12 and
  * $13 say what they are known by (foresee.ts).
  */
-const HOLD_HEAD_WHERE = (more: string): string => `
+const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
   WITH moment AS MATERIALIZED (SELECT ${STARTED("$1")} AS awake, ${STARTED("$2")} AS now), calm AS MATERIALIZED (
     SELECT NOT EXISTS (SELECT 1 FROM dibs.session WHERE beat_at + lease <= ${AWAKE})
       AND NOT EXISTS (SELECT 1 FROM dibs.claim WHERE session IS NULL AND deadline <= ${AWAKE})
       AND NOT EXISTS (SELECT 1 FROM dibs.scheduled WHERE due <= ${NOW})
       AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE until <= ${NOW})
       AND NOT EXISTS (SELECT 1 FROM dibs.ttl WHERE expires_at <= ${NOW})
-      AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $3) ${more}
+      AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $3) ${calm}
       AND ($12::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.store WHERE one = 1 AND revision = $12 AND epoch = $13
         AND NOT EXISTS (SELECT 1 FROM dibs.inbox))) AS yes,
       $5::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.session WHERE id = $5 AND beat_at + lease > ${AWAKE}) AS lives
@@ -61,6 +63,7 @@ const HOLD_HEAD_WHERE = (more: string): string => `
       (fence, started_at, lease, deadline, session, worker, queue, task, failures, special, cancelled)
     SELECT nextval('dibs.fence'), ${NOW}, lease, deadline, $5, $6, $3, task, failures, special, false FROM terms, head
     RETURNING task, fence, failures, special)
+    ${also}
   SELECT CASE WHEN held.fence IS NULL THEN CASE WHEN NOT calm.lives THEN 'gone' WHEN calm.yes THEN 'calm' ELSE 'busy' END END,
     held.fence, held.failures, task.seq, task.created_at, task.priority, task.data,
     CASE WHEN task.data IS NULL OR coalesce(task.pos, task.expires_at, task.max_attempts) IS NOT NULL
@@ -69,11 +72,30 @@ const HOLD_HEAD_WHERE = (more: string): string => `
     THEN json_build_array(task.pos, task.expires_at, task.max_attempts, task.group_key, task.content_type, task.headers,
       encode(task.bytes, 'base64'), ${LEFT_BEHIND("held.special", "task.seq")}, task.cost, task.urgent)::text END
   FROM calm LEFT JOIN (held JOIN dibs.task ON task.seq = held.task) ON true`;
-const HOLD_HEAD = HOLD_HEAD_WHERE("");
+const HOLD_HEAD = holdHeadSql();
 /** Where some queue has limits: time brings more. */
-const HOLD_HEAD_BESIDE_LIMITS = HOLD_HEAD_WHERE(`
+const HOLD_HEAD_BESIDE_LIMITS = holdHeadSql({
+  calm: `
       AND NOT EXISTS (SELECT 1 FROM dibs.lane WHERE wake_at <= ${NOW})
-      AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE wake_at <= ${NOW})`);
+      AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE wake_at <= ${NOW})`,
+});
+/** With all that would be written after it (at-once.ts): only where nobody is to be told by events. */
+const HOLD_HEAD_AT_ONCE = holdHeadSql({
+  calm: `AND NOT EXISTS (SELECT 1 FROM dibs.listener)`,
+  also: `, lasting AS (
+    DELETE FROM dibs.ttl USING held JOIN dibs.task ON task.seq = held.task
+    WHERE ttl.expires_at = task.expires_at AND ttl.task = task.seq
+  ), counted AS (
+    ${countSql({
+      slot: `${NOW} / ${BOUNDS.rateSlot}`,
+      queue: "$3",
+      ready: "-count(*)",
+      claimed: "count(*)",
+      started: "count(*)",
+      wait_ms: `sum(${NOW} - task.created_at)`,
+    })}
+    FROM held JOIN dibs.task ON task.seq = held.task HAVING count(*) > 0)`,
+});
 
 function holdHead(tx: Tx): string {
   return tx.hasLimits ? HOLD_HEAD_BESIDE_LIMITS : HOLD_HEAD;
@@ -140,19 +162,35 @@ function valuesFor(
 
 /** Sends a claim on its way that is the first of its batch: one on one queue, which is known and open. */
 export function claimAhead(tx: Tx, op: Op<"claim">): void {
-  const queue = tx.queueNamed(op.queues[0]!);
-  if (
-    op.queues.length > 1 ||
-    op.share !== undefined ||
-    op.max <= 0 ||
-    !queue ||
-    queue.paused ||
-    queue.limited
-  )
-    return;
+  const queue = onlyQueue(tx, op);
+  if (!queue) return;
   const floor = tx.floors.of(queue.name);
   const values = valuesFor(tx, op, queue, { room: op.max, floor, known: tx.known });
   tx.foresee(op, floor, holdHead(tx), ...values);
+}
+
+function onlyQueue(tx: Tx, { queues, share, max }: ClaimRequest): Queue | undefined {
+  const queue = tx.queueNamed(queues[0]!);
+  const isUsual = queues.length === 1 && share === undefined && max > 0;
+  return isUsual && queue && !queue.paused && !queue.limited ? queue : undefined;
+}
+
+/** The same of a worker's that is all of its batch. */
+export function claimAtOnce(tx: Tx, op: Op<"claim">): AtOnce | undefined {
+  const queue = onlyQueue(tx, op);
+  if (!queue || tx.hasLimits || op.session === undefined) return undefined;
+  return {
+    async send() {
+      const floor = tx.floors.of(queue.name);
+      const values = valuesFor(tx, op, queue, { room: op.max, floor, known: tx.known });
+      const taken = takenFrom(tx, queue, op.max, floor, await tx.rows<Row>(HOLD_HEAD_AT_ONCE, ...values));
+      if (!Array.isArray(taken)) return undefined;
+      const tasks = taken.map((each) => handOver(tx, queue, op.worker, each));
+      const changed = tasks.length > 0;
+      const policies = changed ? { [queue.name]: queue.policy } : {};
+      return { changed, outcome: { ok: { tasks, policies, passed: false, more: false } } };
+    },
+  };
 }
 
 /** The same of one that is among many: it asks for them one by one, and finds what was sent by its queue. */
@@ -188,16 +226,13 @@ function takeHead(
   floor: Floor,
   found: Row[],
 ): HeadOutcome {
-  const rows = inLine(found);
-  const [first] = rows as [Row, ...Row[]];
-  const [why] = first;
-  if (why === "gone" || why === "busy") return why;
-  const head = why === "calm" ? undefined : placeOf(first);
-  tx.floors.found(queue.name, floor, head, why === "calm" || rows.length < room);
-  if (why === "calm") return { tasks: [] };
+  const taken = takenFrom(tx, queue, room, floor, found);
+  if (!Array.isArray(taken)) return taken;
+  if (taken.length === 0) return { tasks: [] };
   tx.changed = true;
   if (session !== undefined) tx.serving.clear();
-  const tasks = rows.map((row) => handOver(tx, queue, worker, row));
+  for (const { row, special } of taken) unwatchTtl(tx, row[3], special[1]);
+  const tasks = taken.map((each) => handOver(tx, queue, worker, each));
   tx.count(queue, "ready", -tasks.length);
   tx.count(queue, "claimed", tasks.length);
   const flow = tx.flow(queue);
@@ -206,9 +241,30 @@ function takeHead(
   return { tasks };
 }
 
-function placeOf(row: Row): Floor {
+interface Taken {
+  row: Row;
+  special: Special;
+}
+
+/** What a claim got, in the order of the line; or why it got nothing. */
+function takenFrom(
+  tx: Tx,
+  queue: Queue,
+  room: number,
+  floor: Floor,
+  found: Row[],
+): Taken[] | "busy" | "gone" {
+  const rows = inLine(found);
+  const [why] = rows[0]!;
+  if (why === "gone" || why === "busy") return why;
+  const taken = why === "calm" ? [] : rows.map((row) => ({ row, special: specialOf(row) }));
+  const head = taken[0] && placeOf(taken[0]);
+  tx.floors.found(queue.name, floor, head, taken.length < room);
+  return taken;
+}
+
+function placeOf({ row, special }: Taken): Floor {
   const [, , , seq, , priority] = row;
-  const special = specialOf(row);
   return { rank: rankOf({ priority, urgent: special[9] === true }), pos: special[0] ?? seq };
 }
 
@@ -219,12 +275,11 @@ function inLine(rows: Row[]): Row[] {
 }
 
 /** What the worker gets. */
-function handOver(tx: Tx, queue: Queue, worker: string, row: Row): ClaimedTask {
+function handOver(tx: Tx, queue: Queue, worker: string, { row, special }: Taken): ClaimedTask {
   const [, fence, failures, seq, createdAt, priority, data] = row;
-  const [, expiresAt, maxAttempts, groupKey, contentType, headers, bytes, left, cost] = specialOf(row);
+  const [, , maxAttempts, groupKey, contentType, headers, bytes, left, cost] = special;
   const attempt = failures + 1;
   const id = tx.id(createdAt, seq);
-  unwatchTtl(tx, seq, expiresAt);
   if (tx.listeners > 0) {
     tx.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
   }

@@ -14,12 +14,19 @@ export interface Delta {
   flow: Flow;
 }
 
+const COLUMNS = [
+  ...["queue", "slot", "ready", "waiting", "scheduled", "claimed", "done", "dead", "cancelled", "expired"],
+  ...["added", "started", "succeeded", "failed", "wait_ms", "service_ms", "parked", "verifying"],
+];
+
+/** The same as part of a statement that knows its differences: the beginning of an INSERT, whose FROM is to follow. */
+export function countSql(values: Partial<Record<string, string>>): string {
+  return `INSERT INTO dibs.delta (${COLUMNS.join(", ")}) SELECT ${COLUMNS.map((name) => values[name] ?? "0").join(", ")}`;
+}
+
 // OFFSET 0: a subquery that is merged into the outer one would take each line apart eighteen times.
 const INSERT = `
-  INSERT INTO dibs.delta (queue, slot, ready, waiting, scheduled, claimed, done, dead, cancelled, expired,
-    added, started, succeeded, failed, wait_ms, service_ms, parked, verifying)
-  SELECT d[1], d[2], d[3], d[4], d[5], d[6], d[7], d[8], d[9], d[10], d[11], d[12], d[13], d[14], d[15], d[16], d[17],
-    d[18]
+  INSERT INTO dibs.delta (${COLUMNS.join(", ")}) SELECT ${COLUMNS.map((_, i) => `d[${i + 1}]`).join(", ")}
   FROM (SELECT string_to_array(line, ',')::int8[] AS d FROM unnest($1::text[]) AS line OFFSET 0) AS each`;
 
 export function writeDeltas(tx: Tx, slot: number, deltas: Delta[]): void {

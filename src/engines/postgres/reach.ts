@@ -105,9 +105,9 @@ export class Reach {
       await this.#rest(pause);
       try {
         const fate = await (await this.connected()).fateOf(lost);
-        if (fate === "committed") return lost.ran;
         if (fate === "aborted") return undefined;
-        if (fate === "unknown") break;
+        if (fate === "committed" && lost.ran) return lost.ran;
+        if (fate !== "in progress") break;
       } catch (error) {
         if (fateOf(error) !== "reconnect") break;
         this.#drop(this.#store);

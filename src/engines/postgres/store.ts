@@ -14,6 +14,7 @@ import {
 import { add } from "./add.ts";
 import { addTogether, numbersFor } from "./add-together.ts";
 import { arrive, origins } from "./arrive.ts";
+import { type AtOnce, atOnce } from "./at-once.ts";
 import { cancel, cancelTask } from "./cancel.ts";
 import { listen, prune, tend, unlisten } from "./care.ts";
 import { claim } from "./claim.ts";
@@ -111,12 +112,12 @@ const TRIES = 10;
 
 /** The commit was under way when the connection was lost. */
 export class CommitLost extends Error {
-  /** What would have been answered. */
-  readonly ran: Ran;
+  /** What would have been answered; undefined where that was lost with the connection. */
+  readonly ran: Ran | undefined;
   /** By which the server can be asked what became of it. */
   readonly mark: CommitMark;
 
-  constructor(ran: Ran, mark: CommitMark, cause: unknown) {
+  constructor(ran: Ran | undefined, mark: CommitMark, cause: unknown) {
     super("The connection was lost during a commit.", { cause });
     this.ran = ran;
     this.mark = mark;
@@ -159,6 +160,18 @@ export interface RunOptions {
   wordFor?: (ran: Ran) => string | undefined;
 }
 
+const NOTHING: Ran = {
+  outcomes: [],
+  alone: 1,
+  hint: {},
+  changed: false,
+  noticed: false,
+  low: [],
+  listened: false,
+  hasInbox: false,
+  told: false,
+};
+
 // After a failover the number may stand for another transaction: the history of a server has a name.
 const SERVER = `
   SELECT system_identifier::text || '/' || timeline_id AS server FROM pg_control_system(), pg_control_checkpoint()`;
@@ -190,7 +203,9 @@ export class PostgresStore {
     let gates: readonly number[] = [];
     for (let tries = 1; ; tries++) {
       try {
-        return (await this.#once(ops, reading, options, gates)) as Ran & { outcomes: Outcomes<Ops> };
+        const alone = reading === null && tries === 1 ? atOnce(this.#tx, ops) : undefined;
+        const ran = alone && (await this.#atOnce(ops, alone, options.onSent));
+        return (ran ?? (await this.#once(ops, reading, options, gates))) as Ran & { outcomes: Outcomes<Ops> };
       } catch (error) {
         if (error instanceof GateTaken) {
           // With each try it waits for one more: that comes to an end.
@@ -259,10 +274,44 @@ export class PostgresStore {
       if (commit && fateOf(error) === "reconnect") throw new CommitLost(commit.ran, commit.mark, error);
       // With its commit the transaction has ended, one way or the other, and the next one may be under way here.
       if (isFollowed) throw error;
-      tx.forget();
-      if (!this.link.ended) await this.link.exec("ROLLBACK").catch(() => this.link.destroy());
+      return this.#undo(error);
+    }
+  }
+
+  /** Its commit follows the header's answer. Undefined: nothing has happened, it is to be carried out step by step. */
+  async #atOnce(ops: readonly Op[], alone: AtOnce, onSent?: () => void): Promise<Ran | undefined> {
+    const tx = this.#tx;
+    const server = (this.#server ??= await this.#identify());
+    let answer: ReturnType<AtOnce["send"]> | undefined;
+    let commit: { mark: CommitMark; done: Promise<unknown> } | undefined;
+    let mayHaveChanged = true;
+    let ran: Ran | undefined;
+    try {
+      await tx.begin("writing", null, { writes: true, ahead: () => void (answer = handled(alone.send())) });
+      commit = { mark: { xid: tx.xid, server }, done: handled(tx.commit()) };
+      const done = await answer;
+      mayHaveChanged = done?.changed ?? false;
+      if (done) {
+        ran = { ...NOTHING, outcomes: [done.outcome], changed: done.changed };
+        this.#lookForGroups(ops, ran.outcomes);
+        // It has met all the locks it may meet: what is sent behind it will not come before it.
+        onSent?.();
+      }
+      await commit.done;
+      return ran;
+    } catch (error) {
+      if (!commit) return this.#undo(error);
+      if (mayHaveChanged && fateOf(error) === "reconnect") throw new CommitLost(ran, commit.mark, error);
+      await Promise.allSettled([commit.done]);
+      if (!ran) tx.forget();
       throw error;
     }
+  }
+
+  async #undo(thrown: unknown): Promise<never> {
+    this.#tx.forget();
+    if (!this.link.ended) await this.link.exec("ROLLBACK").catch(() => this.link.destroy());
+    throw thrown;
   }
 
   /** Once there were groups there may be more. */
@@ -319,6 +368,12 @@ export class PostgresStore {
   async noticed(sessions: number[]): Promise<number[]> {
     return (await this.link.all<{ session: number }>(NOTICED, sessions)).map((row) => row.session);
   }
+}
+
+/** Somebody will look at it, but perhaps not before it fails. */
+function handled<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(() => {});
+  return promise;
 }
 
 /** What a statement that nobody waited for met makes all that follow fail, in words that do not tell why. */

@@ -295,6 +295,11 @@ export class Tx {
     return locks.map((lock) => `SELECT pg_advisory_xact_lock(${lock}); `).join("");
   }
 
+  /** The transaction's number, where it was asked for when it began. */
+  get xid(): string | null {
+    return this.#xid ?? null;
+  }
+
   /** Before the commit. Answers the transaction's number, by which the server can be asked what became of it. */
   async finish(): Promise<string | null> {
     this.limits.flush();

@@ -121,6 +121,36 @@ test("a commit nobody can be asked about is OUTCOME_UNKNOWN, and its key is safe
   expect(added!.existing).toBe(true);
 });
 
+test("what a worker's claim took whose answer was lost goes back at once, and is done", async () => {
+  const { url, open: openHere } = await ground();
+  const direct = await openHere();
+  const queue = direct.queue<number>("work", { timeout: "1h" });
+  const cut = await proxyTo(url);
+  const far = await openHere({}, cut.url);
+  const done: number[] = [];
+  const worker = far.queue<number>("work").work((task) => void done.push(task.data));
+  await worker.ready;
+  let cuts = 0;
+  for (let n = 0; n < 5; n++) {
+    const claimed = Promise.withResolvers<void>();
+    cut.proxy.cutAfter = (sent) => {
+      const isCommit = sent.includes("COMMIT");
+      if (isCommit) claimed.resolve();
+      return isCommit;
+    };
+    const task = await queue.add(n);
+    await claimed.promise;
+    cuts++;
+    cut.proxy.cutAfter = undefined;
+    cut.proxy.mend();
+    await task.result();
+  }
+  expect(cuts).toBe(5);
+  expect(new Set(done)).toEqual(new Set([0, 1, 2, 3, 4]));
+  await worker.stop();
+  expect((await queue.stats()).depth).toMatchObject({ ready: 0, claimed: 0, done: 5 });
+});
+
 /** How long it took until it was told that the store cannot be reached. */
 async function waitFor(call: Promise<unknown>, askedAt: number): Promise<number> {
   await expect(call).rejects.toMatchObject({ code: "UNAVAILABLE", retryable: true });
