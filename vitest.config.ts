@@ -16,6 +16,8 @@ export default defineConfig({
     // A test waits for a signal, so this is only reached by one that hangs.
     testTimeout: 30_000,
     hookTimeout: 30_000,
+    // The same of what is looked at until it is so: a second is not much on a machine that does other things.
+    expect: { poll: { timeout: 20_000 } },
     // A test that passes on the second try has failed.
     retry: 0,
     // The type tests (*.test-d.ts) are checked with everything else by `npm run types`.
