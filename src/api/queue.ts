@@ -1,7 +1,7 @@
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { invalid, isDibsError, noTx } from "../core/errors.ts";
 import { checkNames, checkNumber, checkObject } from "../core/options.ts";
-import { parsePolicy, type QueuePolicy, type QueuePolicyOptions } from "../core/policy.ts";
+import { type NamedPolicy, parsePolicy, type QueuePolicy, type QueuePolicyOptions } from "../core/policy.ts";
 import type { Port } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
@@ -58,10 +58,10 @@ export interface Owner {
 
 /** How a queue comes to be and goes. A subscription's does both with its subscription. */
 export interface Lifecycle {
-  declare(policy: Partial<QueuePolicy>): Promise<unknown>;
+  declare(policy: NamedPolicy): Promise<unknown>;
   drop(): Promise<unknown>;
   /** Whether it has to be declared before it is used; otherwise its first task makes it. */
-  isNeeded(policy: Partial<QueuePolicy>): boolean;
+  isNeeded(policy: NamedPolicy): boolean;
 }
 
 /** A named line of tasks. The handle is made at once; its policy reaches the store with its first operation. */

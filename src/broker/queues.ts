@@ -1,5 +1,5 @@
 import { invalid } from "../core/errors.ts";
-import { parsePolicy, type QueuePolicy } from "../core/policy.ts";
+import { type NamedPolicy, parsePolicy, type QueuePolicy } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 import { verificationQueue } from "../core/verification.ts";
@@ -11,7 +11,7 @@ const PAGE = 2_000;
 export async function declare(
   context: Context,
   queue: string,
-  policy: Partial<QueuePolicy>,
+  policy: NamedPolicy,
   options: { force?: boolean } = {},
 ): Promise<QueuePolicy> {
   checkQueueName(queue);

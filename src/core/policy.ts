@@ -48,6 +48,9 @@ export interface GroupPolicy {
   sticky: boolean;
 }
 
+/** The fields of a policy that somebody named; those of its groups one by one, too. */
+export type NamedPolicy = Partial<Omit<QueuePolicy, "groups">> & { groups?: Partial<GroupPolicy> };
+
 export interface Backoff {
   type: "fixed" | "exponential";
   delay: number;
@@ -70,16 +73,17 @@ export interface QueuePolicyOptions {
   verified?: boolean;
   maxConcurrency?: number | null;
   rateLimit?: RateLimitOptions | readonly RateLimitOptions[] | null;
-  groups?: GroupPolicyOptions;
+  groups?: GroupPolicyOptions | null;
   window?: WindowOptions | null;
 }
 
+/** Null takes a field back. */
 export interface GroupPolicyOptions {
-  concurrency?: number;
+  concurrency?: number | null;
   rateLimit?: RateLimitOptions | readonly RateLimitOptions[] | null;
-  fair?: boolean;
-  weight?: Record<string, number>;
-  sticky?: boolean;
+  fair?: boolean | null;
+  weight?: Record<string, number> | null;
+  sticky?: boolean | null;
 }
 
 export const DEFAULT_POLICY: QueuePolicy = {
@@ -110,10 +114,10 @@ const MOST_WEIGHT = 100;
 const MOST_WEIGHTS = 10_000;
 
 /** The fields that were named, checked and in milliseconds; nothing is filled in. */
-export function parsePolicy(options: QueuePolicyOptions): Partial<QueuePolicy> {
+export function parsePolicy(options: QueuePolicyOptions): NamedPolicy {
   checkObject(options, "The policy");
   checkNames(options, POLICY_FIELDS, "queue policy");
-  const policy: Partial<QueuePolicy> = {};
+  const policy: NamedPolicy = {};
   if (options.lease !== undefined) policy.lease = parseDuration(options.lease, "lease", SHORTEST_LEASE_MS);
   if (options.timeout !== undefined) policy.timeout = parseDuration(options.timeout, "timeout", 1);
   if (options.maxAttempts !== undefined) policy.maxAttempts = parseMaxAttempts(options.maxAttempts);
@@ -140,8 +144,14 @@ export function parsePolicy(options: QueuePolicyOptions): Partial<QueuePolicy> {
   return policy;
 }
 
-export function resolvePolicy(named: Partial<QueuePolicy>): QueuePolicy {
-  return { ...DEFAULT_POLICY, ...named };
+export function resolvePolicy(named: NamedPolicy): QueuePolicy {
+  return { ...DEFAULT_POLICY, ...named, groups: { ...DEFAULT_POLICY.groups, ...named.groups } };
+}
+
+/** What is named now lies over what was named before, field by field. */
+export function layOver(before: NamedPolicy, named: NamedPolicy): NamedPolicy {
+  if (!before.groups || !named.groups) return { ...before, ...named };
+  return { ...before, ...named, groups: { ...before.groups, ...named.groups } };
 }
 
 /** Its groups are more than an order: who stands in line is decided group by group. */
@@ -189,22 +199,22 @@ function parseRetention(options: NonNullable<QueuePolicyOptions["retention"]>): 
   };
 }
 
-function parseGroups(options: GroupPolicyOptions): GroupPolicy {
-  checkObject(options, "groups");
-  checkNames(options, Object.keys(DEFAULT_POLICY.groups), "groups");
+function parseGroups(options: GroupPolicyOptions | null): Partial<GroupPolicy> {
   const fallback = DEFAULT_POLICY.groups;
-  return {
-    concurrency: checkNumber(
-      options.concurrency ?? fallback.concurrency,
-      "groups.concurrency",
-      1,
-      MOST_OF_A_GROUP,
-    ),
-    rateLimit: parseRateLimits(options.rateLimit ?? null, "groups.rateLimit"),
-    fair: checkBoolean(options.fair ?? fallback.fair, "groups.fair"),
-    weight: parseWeights(options.weight ?? {}),
-    sticky: checkBoolean(options.sticky ?? fallback.sticky, "groups.sticky"),
-  };
+  if (options === null) return { ...fallback };
+  checkObject(options, "groups");
+  checkNames(options, Object.keys(fallback), "groups");
+  const { concurrency, rateLimit, fair, weight, sticky } = options;
+  const groups: Partial<GroupPolicy> = {};
+  if (concurrency !== undefined) {
+    const most = concurrency ?? fallback.concurrency;
+    groups.concurrency = checkNumber(most, "groups.concurrency", 1, MOST_OF_A_GROUP);
+  }
+  if (rateLimit !== undefined) groups.rateLimit = parseRateLimits(rateLimit, "groups.rateLimit");
+  if (fair !== undefined) groups.fair = checkBoolean(fair ?? fallback.fair, "groups.fair");
+  if (weight !== undefined) groups.weight = parseWeights(weight ?? fallback.weight);
+  if (sticky !== undefined) groups.sticky = checkBoolean(sticky ?? fallback.sticky, "groups.sticky");
+  return groups;
 }
 
 function parseWeights(options: Record<string, number>): Record<string, number> {

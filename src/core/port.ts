@@ -1,6 +1,6 @@
 import type { Clock } from "./clock.ts";
 import type { DibsEvent } from "./events.ts";
-import type { QueuePolicy } from "./policy.ts";
+import type { NamedPolicy, QueuePolicy } from "./policy.ts";
 import type { RunPart, RunRecord, RunState, Stage } from "./run.ts";
 import type { ScheduleDefinition, ScheduleRecord } from "./schedule.ts";
 import type { Verified } from "./verification.ts";
@@ -36,7 +36,7 @@ import type {
 export interface Port {
   readonly clock: Clock;
 
-  declare(queue: string, policy: Partial<QueuePolicy>, options?: { force?: boolean }): Promise<QueuePolicy>;
+  declare(queue: string, policy: NamedPolicy, options?: { force?: boolean }): Promise<QueuePolicy>;
   pause(queue: string, paused: boolean): Promise<void>;
   queues(queue?: string): Promise<QueueSummary[]>;
   stats(queue: string): Promise<QueueStats>;
@@ -44,7 +44,7 @@ export interface Port {
   drop(queue: string): Promise<void>;
 
   /** Makes the subscription if it is new, and lays the named fields over the policy of its queue. */
-  subscribe(pattern: string, group: string, policy: Partial<QueuePolicy>): Promise<QueuePolicy>;
+  subscribe(pattern: string, group: string, policy: NamedPolicy): Promise<QueuePolicy>;
   /** Removes the subscription, and its queue with all it holds; answers whether there was one. */
   unsubscribe(pattern: string, group: string): Promise<boolean>;
   subscriptions(topic?: string): Promise<SubscriptionRecord[]>;

@@ -1,7 +1,7 @@
 import type { Reading } from "../core/clock.ts";
 import type { ErrorData } from "../core/errors.ts";
 import type { DibsEvent, ScheduleEventType } from "../core/events.ts";
-import type { QueuePolicy } from "../core/policy.ts";
+import type { NamedPolicy, QueuePolicy } from "../core/policy.ts";
 import type { RunPart, RunRecord, RunState } from "../core/run.ts";
 import type { Verified } from "../core/verification.ts";
 import type {
@@ -127,7 +127,7 @@ export interface Verbs {
    * operator.
    */
   declare: Verb<
-    { queue: string; policy: Partial<QueuePolicy>; force?: boolean },
+    { queue: string; policy: NamedPolicy; force?: boolean },
     { policy: QueuePolicy; changed: boolean }
   >;
   /** A paused queue takes tasks and hands none out. Makes the queue if it is new. */

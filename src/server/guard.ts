@@ -1,6 +1,6 @@
 import { isDibsError } from "../core/errors.ts";
 import type { DibsEvent } from "../core/events.ts";
-import type { QueuePolicy } from "../core/policy.ts";
+import type { NamedPolicy } from "../core/policy.ts";
 import type { ClaimWish, ListQuery, Port, SettleRef, Word } from "../core/port.ts";
 import type { ClaimedTask, ClaimRef, NewMessage, NewTask, WorkerInfo } from "../core/task.ts";
 import { type Stage, stageQueue } from "../core/run.ts";
@@ -279,7 +279,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
 }
 
 /** Whoever may give verdicts on a queue's results may say that they need one, and set nothing else. */
-function isVerifier(grant: Grant, queue: string, policy: Partial<QueuePolicy>): boolean {
+function isVerifier(grant: Grant, queue: string, policy: NamedPolicy): boolean {
   const { verified, ...others } = policy;
   return (
     verified === true && Object.keys(others).length === 0 && grant.allows("work", verificationQueue(queue))

@@ -48,6 +48,16 @@ describe("limits, as users write them", () => {
   });
 });
 
+test("configure changes what it names of the groups, and null takes it back", async () => {
+  const { dibs, queue } = await start({ groups: { concurrency: 5, rateLimit: { max: 9, per: "1s" } } });
+  const { groups } = await queue.configure({ groups: { fair: true } });
+  expect(groups).toMatchObject({ concurrency: 5, rateLimit: [{ max: 9 }], fair: true });
+  const lifted = await queue.configure({ groups: { rateLimit: null, fair: null } });
+  expect(lifted.groups).toMatchObject({ concurrency: 5, rateLimit: [], fair: false });
+  expect((await queue.configure({ groups: null })).groups).toMatchObject({ concurrency: 1, rateLimit: [] });
+  await dibs.close();
+});
+
 describe("a handler", () => {
   test("that throws Retry with its key holds the key back, and uses up no attempt", async () => {
     const { clock, dibs, queue } = await start();

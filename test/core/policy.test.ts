@@ -4,6 +4,7 @@ import {
   DEFAULT_POLICY,
   parsePolicy,
   type QueuePolicyOptions,
+  layOver,
   resolvePolicy,
 } from "../../src/core/policy.ts";
 
@@ -48,7 +49,7 @@ describe("a policy", () => {
       verified: true,
       maxConcurrency: 4,
       rateLimit: [{ max: 5, per: 1_000, pace: false, unit: null }],
-      groups: { concurrency: 2, rateLimit: [], fair: true, weight: {}, sticky: false },
+      groups: { concurrency: 2, fair: true },
       window: { hours: "22:00-06:00", tz: "UTC" },
     });
     expect(Object.keys(policy).sort()).toEqual(Object.keys(DEFAULT_POLICY).sort());
@@ -64,6 +65,27 @@ describe("a policy", () => {
       count: 7,
     });
     expect(parsePolicy({ backoff: {} }).backoff).toEqual(DEFAULT_POLICY.backoff);
+  });
+
+  test("names of groups what was named, and null takes that back", () => {
+    expect(parsePolicy({ groups: { fair: true } }).groups).toEqual({ fair: true });
+    const lifted = { concurrency: null, rateLimit: null, fair: null, weight: null, sticky: null };
+    expect(parsePolicy({ groups: lifted }).groups).toEqual(DEFAULT_POLICY.groups);
+    expect(parsePolicy({ groups: null }).groups).toEqual(DEFAULT_POLICY.groups);
+    expect(resolvePolicy({ groups: { fair: true } }).groups).toEqual({
+      ...DEFAULT_POLICY.groups,
+      fair: true,
+    });
+  });
+
+  test("is laid over another field by field", () => {
+    const before = { lease: 1_000, maxAttempts: 2, groups: { concurrency: 3, fair: true } };
+    expect(layOver(before, { lease: 2_000 })).toEqual({ ...before, lease: 2_000 });
+    expect(layOver(before, { groups: { fair: false } })).toEqual({
+      ...before,
+      groups: { concurrency: 3, fair: false },
+    });
+    expect(layOver({}, { groups: { fair: true } })).toEqual({ groups: { fair: true } });
   });
 
   test("lets a long delay raise the ceiling that nobody named", () => {

@@ -47,6 +47,20 @@ export function policies(start: Start): void {
       });
     });
 
+    test("changes in the named fields of its groups only, and null takes all of them back", async () => {
+      const { port } = await start();
+      const policyOf = async () => (await port.queues(QUEUE))[0]!.policy.groups;
+      await port.declare(QUEUE, { groups: { concurrency: 3, fair: true } });
+      const groups = { ...DEFAULT_POLICY.groups, concurrency: 3, fair: true, sticky: true };
+      const configured = await port.declare(QUEUE, { groups: { sticky: true } }, { force: true });
+      expect(configured.groups).toEqual(groups);
+      expect(await policyOf()).toEqual(groups);
+      await port.declare(QUEUE, { groups: { concurrency: 4 } });
+      expect(await policyOf()).toEqual({ ...groups, concurrency: 4 });
+      await port.declare(QUEUE, { groups: null as never }, { force: true });
+      expect(await policyOf()).toEqual(DEFAULT_POLICY.groups);
+    });
+
     test("is not undone by the declaration that was last applied", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { lease: 5_000, maxAttempts: 2 });

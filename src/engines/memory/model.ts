@@ -2,7 +2,7 @@ import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
 import type { DibsEvent } from "../../core/events.ts";
 import { type Flow, noFlow } from "../../core/flow.ts";
-import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { RunStart } from "../../core/run.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import {
@@ -143,7 +143,7 @@ export interface ModelDocument {
 export interface ModelQueue {
   name: string;
   /** The fields of the policy that somebody named. */
-  named: Partial<QueuePolicy>;
+  named: NamedPolicy;
   /** The last declaration applied, as JSON. */
   declared: string | null;
   paused: boolean;

@@ -1,6 +1,6 @@
 import type { Reading } from "../../core/clock.ts";
 import { isDibsError } from "../../core/errors.ts";
-import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import {
   type ClaimOutcome,
   type Hint,
@@ -310,7 +310,7 @@ export class PostgresStore {
     return new Map(
       rows.map(({ id, name, named }) => [
         name,
-        { id, policy: resolvePolicy(JSON.parse(named) as Partial<QueuePolicy>) },
+        { id, policy: resolvePolicy(JSON.parse(named) as NamedPolicy) },
       ]),
     );
   }

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Reading } from "../../../src/core/clock.ts";
+import { layOver } from "../../../src/core/policy.ts";
 import { type Attempt, isEnd } from "../../../src/core/task.ts";
 import {
   type Op,
@@ -120,7 +121,7 @@ const JUDGES: Judges = {
     const text = JSON.stringify(op.policy);
     // Skipped when it was the last one applied; an operator's word is not a declaration.
     if (op.force || (text !== queue.declared && text !== "{}"))
-      queue.named = { ...queue.named, ...op.policy };
+      queue.named = layOver(queue.named, op.policy);
     if (!op.force && text !== "{}") queue.declared = text;
     const expected = {
       policy: books.policy(op.queue),
