@@ -178,6 +178,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     join: (worker, lease, listener) => sessions.join(worker, lease, listener),
     reconcile: (session, fences) => sessions.reconcile(session, fences),
     rejoin: (session, fences, listener) => sessions.rejoin(session, fences, listener),
+    retire: (session) => sessions.retire(session),
     leave: (session, how) => sessions.leave(session, how),
     workers: async (queue) =>
       run({ verb: "workers", ...(queue !== undefined && { queue: checkQueueName(queue) }) }),

@@ -116,6 +116,8 @@ export interface Port {
     fences: number[],
     listener: (notice: ClaimNotice) => void,
   ): Promise<{ session: number; lost: number[] }>;
+  /** A worker takes no more: nothing is kept for it from here on. What it holds stays its own. */
+  retire(session: number): Promise<void>;
   /** With `lost` it was given up: what it still holds counts as failed. Otherwise that is released. */
   leave(session: number, options?: { lost?: boolean }): Promise<void>;
   workers(queue?: string): Promise<WorkerRecord[]>;

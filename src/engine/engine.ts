@@ -271,6 +271,11 @@ export interface Verbs {
    * names and no longer holds. Refused with CLAIM_LOST where the session is gone.
    */
   rejoin: Verb<{ session: number; fences: number[] }, { session: number; lease: number; lost: number[] }>;
+  /**
+   * A worker takes no more: nothing is kept for it from here on, neither tasks of sticky groups nor what others failed. It
+   * goes on beating, and what it holds stays its own.
+   */
+  retire: Verb<{ session: number }, null>;
   /** A worker stops; what it still holds is released. With `lost` it was given up: what it holds counts as failed. */
   leave: Verb<{ session: number; lost?: boolean }, { released: number }>;
   workers: Verb<{ queue?: string }, WorkerRecord[]>;

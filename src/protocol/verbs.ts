@@ -66,6 +66,7 @@ export const VERBS: Record<WireVerb, Traits> = {
   join: { args: 2, again: "safe" },
   reconcile: { args: 2, again: "safe" },
   rejoin: { args: 3, again: "never" },
+  retire: { args: 1, again: "safe" },
   leave: { args: 2, again: "safe" },
   workers: { args: 1, again: "safe", reads: true },
 };

@@ -268,6 +268,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     reconcile: async (session, fences) => port.reconcile(session, fences),
     // Whose a session is, the door knows that gave it out.
     rejoin: async (session, fences, listener) => port.rejoin(session, fences, listener),
+    retire: async (session) => port.retire(session),
     leave: async (session, options) => port.leave(session, options),
     workers: async (queue) => {
       if (queue !== undefined) grant.need(["read"], [queue]);

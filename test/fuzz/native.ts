@@ -46,6 +46,7 @@ const CALLS: Record<string, unknown[]> = {
   join: [WORKER, 1_000],
   reconcile: [1, [1, 2]],
   rejoin: [1, [1], { name: 1, ticket: "t" }],
+  retire: [1],
   leave: [1, { lost: true }],
   workers: ["work"],
 };

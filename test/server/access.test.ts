@@ -246,6 +246,7 @@ describe("a token's scopes", () => {
     for (const take of [
       () => thief.rejoin(session, [], () => {}),
       () => thief.reconcile(session, []),
+      () => thief.retire(session),
       () => thief.claim({ ...wish("emails"), session }),
     ]) {
       await expect(take()).rejects.toMatchObject({ code: "CLAIM_LOST" });

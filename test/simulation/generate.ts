@@ -50,6 +50,7 @@ const WEIGHTS: Record<VerbName, number> = {
   join: 4,
   beat: 8,
   rejoin: 1.5,
+  retire: 0.7,
   leave: 1.5,
   reconcile: 1,
   workers: 1,
@@ -221,6 +222,7 @@ export class Generator {
       session: this.#session(),
       fences: [...new Set(Array.from({ length: this.#random.between(0, 6) }, () => this.#claimRef().fence))],
     }),
+    retire: () => ({ verb: "retire", session: this.#session() }),
     leave: () => ({
       verb: "leave",
       session: this.#session(),

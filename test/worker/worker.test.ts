@@ -258,6 +258,28 @@ describe.each(STORES)("a worker on %s", (store) => {
     expect(reasons).toMatchObject([{ code: "TIMEOUT" }]);
   });
 
+  it("leaves its groups to others when it begins to stop, not when its last handler has ended", async () => {
+    const dibs = await openStore(store);
+    const queue = dibs.queue<number, string>("work", { groups: { concurrency: 2, sticky: true } });
+    const started = latch();
+    const end = latch();
+    const first = queue.work(async () => {
+      started.open();
+      await end.promise;
+      return "first";
+    });
+    const [one, two] = await queue.addMany([1, 2].map((data) => ({ data, groupKey: "talk" })));
+    await started.promise;
+    await queue.work(() => "second").ready;
+    const stopped = first.stop();
+    expect(await two!.result({ timeout: "10s" })).toBe("second");
+    expect(await one!.info()).toMatchObject({ state: "claimed" });
+    end.open();
+    await stopped;
+    expect(await one!.result()).toBe("first");
+    expect(await one!.history()).toHaveLength(1);
+  });
+
   it("asks handlers to stop before it leaves them behind, and takes a throw from then on as a release", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<string>("work");

@@ -89,13 +89,12 @@ export function start(model: Model, task: ModelTask, session: ModelSession | nul
   lane.session = groups.sticky && session ? session.id : null;
 }
 
-/** The session that a task of a sticky group is kept for, if it lives. */
+/** The session that a task of a sticky group is kept for, if it lives and takes more. */
 export function ownerOf(model: Model, task: ModelTask): number | null {
   if (task.groupKey === null || !model.policy(task.queue).groups.sticky) return null;
   const { session: id } = laneOf(model, task.queue, task.groupKey);
   const session = id === null ? undefined : model.sessions.get(id);
-  const lives = session && session.beatAt + session.lease > model.awake;
-  return lives && session.worker.queues.includes(task.queue) ? session.id : null;
+  return session && model.serves(session, task.queue) ? session.id : null;
 }
 
 export function allowanceFor(model: Model, { name, gate }: ModelQueue): Allowance {

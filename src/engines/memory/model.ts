@@ -123,6 +123,11 @@ export class Model {
     return flow.get(slot)!;
   }
 
+  /** It lives, and would take a task of the queue. */
+  serves({ beatAt, lease, retired, worker }: ModelSession, queue: string): boolean {
+    return !retired && beatAt + lease > this.awake && worker.queues.includes(queue);
+  }
+
   hintReady(queue: string, count = 1): void {
     const ready = this.hint.ready ?? {};
     const before = Object.hasOwn(ready, queue) ? ready[queue]! : 0;
@@ -268,4 +273,6 @@ export interface ModelSession {
   joinedAt: number;
   /** Awake milliseconds of its last sign of life. */
   beatAt: number;
+  /** It takes no more: nothing is kept for it. */
+  retired: boolean;
 }

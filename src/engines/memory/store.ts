@@ -15,7 +15,7 @@ import { signal, step } from "./park.ts";
 import { documents, put } from "./documents.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { cancelRun, inspectRun } from "./runs.ts";
-import { beat, join, leave, reconcile, rejoin, workers } from "./sessions.ts";
+import { beat, join, leave, reconcile, rejoin, retire, workers } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { publish, subscribe, subscriptions, unsubscribe } from "./topics.ts";
 
@@ -73,6 +73,7 @@ const HANDLERS: Handlers = {
   beat: (model, op) => beat(model, op.sessions),
   reconcile: (model, op) => reconcile(model, op.session, op.fences),
   rejoin: (model, op) => rejoin(model, op.session, op.fences),
+  retire: (model, op) => retire(model, op.session),
   leave: (model, op) => leave(model, op.session, op.lost ?? false),
   workers: (model, op) => workers(model, op.queue),
   put,

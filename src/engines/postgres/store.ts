@@ -35,7 +35,7 @@ import type { Link } from "./link.ts";
 import { signal, step, steps } from "./park.ts";
 import { publish } from "./publish.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
-import { beat, join, leave, reconcile, rejoin, workers } from "./sessions.ts";
+import { beat, join, leave, reconcile, rejoin, retire, workers } from "./sessions.ts";
 import { cancelRun } from "./runs.ts";
 import { settleTogether } from "./settle-together.ts";
 import { extend, progress, settle } from "./settle.ts";
@@ -82,6 +82,7 @@ const HANDLERS: Handlers = {
   beat: (tx, op) => beat(tx, op.sessions),
   reconcile: (tx, op) => reconcile(tx, op.session, op.fences),
   rejoin: (tx, op) => rejoin(tx, op.session, op.fences),
+  retire: (tx, op) => retire(tx, op.session),
   leave: (tx, op) => leave(tx, op.session, op.lost ?? false),
   workers: (tx, op) => workers(tx, op.queue),
   put,

@@ -92,6 +92,7 @@ export class Books {
     return [...this.sessions.values()].some(
       (session) =>
         this.isAlive(session) &&
+        !session.retired &&
         session.worker.queues.includes(entry.task.queue) &&
         !entry.failedBy.includes(session.worker.id),
     );
@@ -178,4 +179,6 @@ export interface SessionBook {
   worker: WorkerInfo;
   lease: number;
   beatAt: number;
+  /** Takes no more. */
+  retired: boolean;
 }

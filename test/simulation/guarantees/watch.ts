@@ -202,10 +202,14 @@ const JUDGES: Judges = {
   join: (turn, op, outcome) => {
     const { session } = answer<"join">(outcome);
     check(!turn.books.sessions.has(session), `session ${session} was given twice`);
-    turn.books.sessions.set(session, { worker: op.worker, lease: op.lease, beatAt: turn.books.awake });
+    turn.books.sessions.set(session, { worker: op.worker, lease: op.lease, beatAt: turn.books.awake, retired: false });
   },
   beat: checkBeat,
   rejoin: checkRejoin,
+  retire: ({ books }, op) => {
+    const session = books.sessions.get(op.session);
+    if (session) session.retired = true;
+  },
   leave: checkLeave,
   reconcile: checkReconcile,
   put: checkPut,
