@@ -20,7 +20,7 @@ describe("limits, as users write them", () => {
     const { dibs, queue } = await start({
       maxConcurrency: 3,
       rateLimit: { max: 60, per: "1m" },
-      groups: { fair: true, weight: { big: 2 } },
+      groups: { concurrency: 4, fair: true, weight: { big: 2 } },
       window: "22:00-06:00",
     });
     await queue.ready;
@@ -28,7 +28,7 @@ describe("limits, as users write them", () => {
     expect(policy).toMatchObject({
       maxConcurrency: 3,
       rateLimit: [{ max: 60, per: 60_000, pace: false, unit: null }],
-      groups: { concurrency: 1, fair: true, weight: { big: 2 }, sticky: false },
+      groups: { concurrency: 4, fair: true, weight: { big: 2 }, sticky: false },
       window: { hours: "22:00-06:00", tz: "UTC" },
     });
     await dibs.close();
@@ -38,6 +38,12 @@ describe("limits, as users write them", () => {
     ["maxConcurrency", { maxConcurrency: 0 }],
     ["groups.concurrency", { groups: { concurrency: 0 } }],
     ["weight", { groups: { fair: true, weight: { a: 0 } } }],
+    ["fair: true", { groups: { concurrency: 5, weight: { a: 2 } } }],
+    ["concurrency of at least 2", { groups: { fair: true, weight: { a: 2 } } }],
+    [
+      "one task in line at a time",
+      { groups: { concurrency: 2, fair: true, weight: { a: 2 }, rateLimit: { max: 1, per: "1s" } } },
+    ],
     ["fairness", { groups: { fairness: true } as never }],
     ["window", { window: "at night" }],
     ["rateLimit", { rateLimit: { max: -1, per: "1s" } }],

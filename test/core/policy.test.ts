@@ -145,6 +145,73 @@ describe("a policy is refused for", () => {
     ["null", null, "The policy must be an object; got null"],
     ["a backoff that is a number", { backoff: 5 }, "backoff must be an object; got 5"],
     ["a retention that is null", { retention: null }, "retention must be an object; got null"],
+    [
+      "no concurrency",
+      { maxConcurrency: 0 },
+      "got 0. Null is no limit; to start none for a while, pause the",
+    ],
+    [
+      "a rate in words",
+      { rateLimit: "10/min" },
+      'such as { max: 60, per: "1m" }, or null for none; got "10/min"',
+    ],
+    [
+      "one of several rates",
+      {
+        rateLimit: [
+          { max: 1, per: "1s" },
+          { max: 0.5, per: "1s" },
+        ],
+      },
+      "rateLimit[1].max must be a whole number from 1 to 1000000000000; got 0.5. For fewer than one, make `per` longer",
+    ],
+    [
+      "a span of an unknown unit",
+      { rateLimit: { max: 1, per: "1min" } },
+      "rateLimit.per must be a duration such as",
+    ],
+    [
+      "a span that is too long",
+      { rateLimit: { max: 1, per: "60d" } },
+      'rateLimit.per must be between 1 ms and 31 days; got "60d"',
+    ],
+    [
+      "nine rates",
+      { rateLimit: Array(9).fill({ max: 1, per: 1 }) },
+      "up to 8 of them, of which all hold; got 9",
+    ],
+    [
+      "no turns",
+      { groups: { weight: { a: 0 } } },
+      'groups.weight of "a" must be a whole number from 1 to 100; got 0',
+    ],
+    [
+      "turns for nobody",
+      { groups: { weight: 3 } },
+      'groups.weight has turns by groupKey, such as { "customer-1": 3 }',
+    ],
+    [
+      "hours that are none",
+      { window: "25:00-3" },
+      'one span of hours such as "22:00-06:00" (UTC), or { hours',
+    ],
+    ["the whole day", { window: "00:00-24:00" }, "For the whole day leave it out, or give null"],
+    [
+      "a time zone elsewhere",
+      { window: { hours: "09:00-17:00", tz: "Mars/X" } },
+      'window.tz must be the name of a time zone, such as "Europe/London" or "UTC"; got "Mars/X"',
+    ],
+    ["weights without turns", { groups: { weight: { a: 2 } } }, "Give fair: true with it; got undefined"],
+    [
+      "weights that cannot be had",
+      { groups: { fair: true, concurrency: 2, weight: { a: 3 } } },
+      "Give a groups.concurrency of at least 3 with it, or lower weights; got 2",
+    ],
+    [
+      "weights beside a rate",
+      { groups: { fair: true, concurrency: 2, weight: { a: 2 }, rateLimit: { max: 1, per: "1s" } } },
+      "one task in line at a time, whatever it weighs",
+    ],
   ])("%s", (_, options, message) => {
     let error: unknown;
     try {

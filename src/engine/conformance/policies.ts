@@ -25,8 +25,8 @@ export function policies(start: Start): void {
         maxConcurrency: 4,
         rateLimit: [{ max: 5, per: 6, pace: true, unit: "tokens" }],
         groups: {
-          concurrency: 2,
-          rateLimit: [{ max: 1, per: 2, pace: false, unit: null }],
+          concurrency: 3,
+          rateLimit: [],
           fair: true,
           weight: { big: 3 },
           sticky: true,

@@ -1,4 +1,10 @@
-import { governsGroups, layOver, type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import {
+  governsGroups,
+  layOver,
+  type NamedPolicy,
+  type QueuePolicy,
+  resolvePolicy,
+} from "../../core/policy.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
 import { hintLine } from "./gates.ts";
 import { raiseLanes } from "./move-lanes.ts";

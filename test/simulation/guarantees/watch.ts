@@ -120,8 +120,7 @@ const JUDGES: Judges = {
     const before = books.policy(op.queue);
     const text = JSON.stringify(op.policy);
     // Skipped when it was the last one applied; an operator's word is not a declaration.
-    if (op.force || (text !== queue.declared && text !== "{}"))
-      queue.named = layOver(queue.named, op.policy);
+    if (op.force || (text !== queue.declared && text !== "{}")) queue.named = layOver(queue.named, op.policy);
     if (!op.force && text !== "{}") queue.declared = text;
     const expected = {
       policy: books.policy(op.queue),
@@ -202,7 +201,12 @@ const JUDGES: Judges = {
   join: (turn, op, outcome) => {
     const { session } = answer<"join">(outcome);
     check(!turn.books.sessions.has(session), `session ${session} was given twice`);
-    turn.books.sessions.set(session, { worker: op.worker, lease: op.lease, beatAt: turn.books.awake, retired: false });
+    turn.books.sessions.set(session, {
+      worker: op.worker,
+      lease: op.lease,
+      beatAt: turn.books.awake,
+      retired: false,
+    });
   },
   beat: checkBeat,
   rejoin: checkRejoin,
