@@ -254,6 +254,14 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
     await this.#withPolicy(() => this.#port.pause(this.name, false));
   }
 
+  /**
+   * Lifts what a task held back that met somebody else's limit (`Retry` with its key): its group, or without a `groupKey`
+   * the queue itself. Resolves with whether it was held.
+   */
+  async unhold(groupKey?: string): Promise<boolean> {
+    return this.#withPolicy(() => this.#port.unhold(this.name, groupKey));
+  }
+
   /** Removes all tasks that wait for a worker, their time or a signal. What is claimed, or waits for a verdict, stays. */
   async purge(): Promise<{ count: number }> {
     return { count: await this.#withPolicy(() => this.#port.purge(this.name)) };

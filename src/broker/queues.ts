@@ -1,4 +1,6 @@
 import { invalid } from "../core/errors.ts";
+import { LIMITS } from "../core/limits.ts";
+import { checkText } from "../core/options.ts";
 import { type NamedPolicy, parsePolicy, type QueuePolicy } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
@@ -31,6 +33,12 @@ export async function pause(context: Context, queue: string, paused: boolean): P
   checkQueueName(queue);
   if (typeof paused !== "boolean") throw invalid(`paused is true or false; got ${show(paused)}.`);
   await context.run({ verb: "pause", queue, paused });
+}
+
+export async function unhold(context: Context, queue: string, groupKey?: string): Promise<boolean> {
+  checkQueueName(queue);
+  const group = groupKey === undefined ? {} : { groupKey: checkText(groupKey, "groupKey", LIMITS.groupKey) };
+  return (await context.run({ verb: "unhold", queue, ...group })).lifted;
 }
 
 /** What is added while this goes on stays. */

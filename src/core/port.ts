@@ -38,6 +38,8 @@ export interface Port {
 
   declare(queue: string, policy: NamedPolicy, options?: { force?: boolean }): Promise<QueuePolicy>;
   pause(queue: string, paused: boolean): Promise<void>;
+  /** Ends a hold before its time: a group's, or the queue's own. Answers whether there was one. */
+  unhold(queue: string, groupKey?: string): Promise<boolean>;
   queues(queue?: string): Promise<QueueSummary[]>;
   stats(queue: string): Promise<QueueStats>;
   purge(queue: string): Promise<number>;

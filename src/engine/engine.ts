@@ -132,6 +132,11 @@ export interface Verbs {
   >;
   /** A paused queue takes tasks and hands none out. Makes the queue if it is new. */
   pause: Verb<{ queue: string; paused: boolean }, { changed: boolean }>;
+  /**
+   * Ends before its time what a settlement with `hold` began: for a group, or for the queue itself. Answers whether there
+   * was such a hold.
+   */
+  unhold: Verb<{ queue: string; groupKey?: string }, { lifted: boolean }>;
   /** All queues, by name; their policies resolved. */
   queues: Verb<{ queue?: string }, QueueRecord[]>;
   /**

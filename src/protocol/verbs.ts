@@ -23,6 +23,8 @@ export interface Traits {
 export const VERBS: Record<WireVerb, Traits> = {
   declare: { args: 3, again: "safe" },
   pause: { args: 2, again: "safe" },
+  // Whoever asks again is told that nothing is held.
+  unhold: { args: 2, again: "never" },
   queues: { args: 1, again: "safe", reads: true },
   stats: { args: 1, again: "safe", reads: true },
   purge: { args: 1, again: "never" },

@@ -126,6 +126,10 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       admin(paused ? "pause" : "resume", queue);
       return port.pause(queue, paused);
     },
+    unhold: async (queue, groupKey) => {
+      admin("unhold", queue);
+      return port.unhold(queue, groupKey);
+    },
     queues: async (queue) => {
       if (queue !== undefined) grant.need(["read"], [queue]);
       return visible(await port.queues(queue), ({ name }) => [name]);

@@ -109,6 +109,23 @@ describe("a handler", () => {
   });
 });
 
+test("a hold is lifted before its time", async () => {
+  const { dibs, queue } = await start();
+  const again = async () => (await queue.claim({ max: 9 })).map(({ data }) => data);
+  await queue.add(1, { groupKey: "provider" });
+  await (await queue.claim())[0]!.hold(new Error("429"), { delay: "1h" });
+  expect(await again()).toEqual([]);
+  expect(await queue.unhold("another")).toBe(false);
+  expect(await queue.unhold("provider")).toBe(true);
+  expect(await again()).toEqual([1]);
+  await queue.add(2);
+  await (await queue.claim())[0]!.hold(new Error("429"), { delay: "1h" });
+  expect(await queue.unhold()).toBe(true);
+  expect(await again()).toEqual([2]);
+  await expect(queue.unhold("")).rejects.toThrow(/groupKey.*got ""/);
+  await dibs.close();
+});
+
 test("a claim by hand can hold its key back too", async () => {
   const { clock, dibs, queue } = await start();
   await queue.addMany([1, 2].map((data) => ({ data, groupKey: "provider" })));

@@ -155,6 +155,19 @@ describe("dibs serve --tls-cert --tls-key", () => {
   });
 });
 
+test("dibs unhold lifts a hold, and says whether there was one", async () => {
+  const folder = makeFolder();
+  const store = await open(join(folder, "dibs.db"));
+  await store.queue("calls").add(1, { groupKey: "provider" });
+  const [claim] = await store.queue("calls").claim();
+  await claim!.hold(new Error("429"), { delay: "1h" });
+  await store.close();
+  const lifted = { code: EXIT.done, stdout: "lifted\n", stderr: "" };
+  expect(await dibs(folder, ["unhold", "calls", "--group", "provider"])).toEqual(lifted);
+  expect(await dibs(folder, ["unhold", "calls"])).toMatchObject({ stdout: "nothing was held\n" });
+  expect(await dibs(folder, ["unhold", "calls", "--json"])).toMatchObject({ stdout: '{"lifted":false}\n' });
+});
+
 describe("dibs add", () => {
   test("adds a task for every line of standard input", async () => {
     const folder = makeFolder();

@@ -17,6 +17,7 @@ const CALLS: Record<string, unknown[]> = {
   queues: ["work"],
   stats: ["work"],
   purge: ["work"],
+  unhold: ["work", "g"],
   drop: ["other"],
   add: [
     [

@@ -212,6 +212,7 @@ describe("a token's scopes", () => {
     await forbidden(port.extend(foreign!, 1_000), "work:other");
     await forbidden(port.add([task("emails")]), "add:emails");
     await forbidden(port.purge("emails"), "admin:emails");
+    await forbidden(port.unhold("emails"), "admin:emails");
     expect(await store.task(foreign!.id)).toMatchObject({ state: "claimed" });
   });
 

@@ -117,6 +117,10 @@ export class Inputs {
     return limits;
   }
 
+  groupKey(): string {
+    return this.#random.pick(GROUPS);
+  }
+
   #rates(): RateLimit[] {
     const { pick, chance, between } = this.#random;
     return Array.from({ length: pick([0, 1, 1, 2]) }, () => ({

@@ -39,6 +39,7 @@ import { topics } from "./topics.ts";
 import { noTransactions, transactions } from "./transactions.ts";
 import { ttl } from "./ttl.ts";
 import { turns } from "./turns.ts";
+import { unhold } from "./unhold.ts";
 import { verification } from "./verification.ts";
 import { waitingClaims } from "./waiting-claims.ts";
 import { windows } from "./windows.ts";
@@ -68,6 +69,7 @@ const THEMES = {
   rates,
   turns,
   windows,
+  unhold,
   ttl,
   retention,
   idempotency,

@@ -203,13 +203,14 @@ export function sessions(start: Start): void {
       await govern(port, { concurrency: 2, sticky: true });
       const worker = await joinWorker(port, "w");
       const other = await joinWorker(port, "other");
-      await addNamed(port, ["1", "2"], { groupKey: "g" });
-      const held = await worker.claimOne();
+      await addNamed(port, ["1", "2", "3"], { groupKey: "g" });
+      const [held, done] = await worker.claim({ max: 2 });
+      await ack(port, done!);
       expect(await other.claim()).toEqual([]);
       const next = other.claim({ wait: MINUTE });
       await port.retire(worker.session);
-      expect(await next).toMatchObject([{ data: "2" }]);
-      expect(await ack(port, held)).toBe("done");
+      expect(await next).toMatchObject([{ data: "3" }]);
+      expect(await ack(port, held!)).toBe("done");
     });
 
     test("leaves them what comes up later, too", async () => {

@@ -18,12 +18,14 @@ import { cancelRun, inspectRun } from "./runs.ts";
 import { beat, join, leave, reconcile, rejoin, retire, workers } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { publish, subscribe, subscriptions, unsubscribe } from "./topics.ts";
+import { unhold } from "./unhold.ts";
 
 type Handlers = { [V in VerbName]: (model: Model, op: Verbs[V]["in"]) => Verbs[V]["out"] };
 
 const HANDLERS: Handlers = {
   declare: (model, op) => declare(model, op.queue, op.policy, op.force ?? false),
   pause: (model, op) => pause(model, op.queue, op.paused),
+  unhold: (model, op) => unhold(model, op.queue, op.groupKey),
   queues: (model, op) => queues(model, op.queue),
   purge: (model, op) => purge(model, op.queue, op.upTo, op.limit),
   drop: (model, op) => drop(model, op.queue, op.limit),

@@ -41,6 +41,7 @@ import { settleTogether } from "./settle-together.ts";
 import { extend, progress, settle } from "./settle.ts";
 import { subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { Tx, type TxOptions } from "./tx.ts";
+import { unhold } from "./unhold.ts";
 
 type Answer<V extends VerbName> = Verbs[V]["out"] | Promise<Verbs[V]["out"]>;
 type Handlers = { [V in VerbName]: (tx: Tx, op: Verbs[V]["in"]) => Answer<V> };
@@ -48,6 +49,7 @@ type Handlers = { [V in VerbName]: (tx: Tx, op: Verbs[V]["in"]) => Answer<V> };
 const HANDLERS: Handlers = {
   declare: (tx, op) => declare(tx, op.queue, op.policy, op.force ?? false),
   pause: (tx, op) => pause(tx, op.queue, op.paused),
+  unhold: (tx, op) => unhold(tx, op.queue, op.groupKey),
   queues: (tx, op) => queues(tx, op.queue),
   purge: (tx, op) => purge(tx, op.queue, op.upTo, op.limit),
   drop: (tx, op) => drop(tx, op.queue, op.limit),

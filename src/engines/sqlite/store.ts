@@ -34,12 +34,14 @@ import { settleTogether } from "./settle-together.ts";
 import { extend, progress, settle } from "./settle.ts";
 import { subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { Tx } from "./tx.ts";
+import { unhold } from "./unhold.ts";
 
 type Handlers = { [V in VerbName]: (tx: Tx, op: Verbs[V]["in"]) => Verbs[V]["out"] };
 
 const HANDLERS: Handlers = {
   declare: (tx, op) => declare(tx, op.queue, op.policy, op.force ?? false),
   pause: (tx, op) => pause(tx, op.queue, op.paused),
+  unhold: (tx, op) => unhold(tx, op.queue, op.groupKey),
   queues: (tx, op) => queues(tx, op.queue),
   purge: (tx, op) => purge(tx, op.queue, op.upTo, op.limit),
   drop: (tx, op) => drop(tx, op.queue, op.limit),

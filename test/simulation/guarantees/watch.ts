@@ -225,6 +225,7 @@ const JUDGES: Judges = {
   origins: nothing,
   listen: nothing,
   unlisten: nothing,
+  unhold: nothing,
   queues: nothing,
   get: nothing,
   ends: nothing,
