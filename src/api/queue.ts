@@ -9,8 +9,9 @@ import {
   type AddedTask,
   END_STATES,
   type NewTask,
+  type HeldBack,
   PENDING_STATES,
-  type QueueStats,
+  type QueueStats as StoredStats,
   type TaskState,
 } from "../core/task.ts";
 import { verificationQueue } from "../core/verification.ts";
@@ -36,6 +37,11 @@ export interface ClaimOptions {
   /** Who claims: a task is first offered to those that have not failed it. */
   worker?: string | undefined;
   signal?: AbortSignal | undefined;
+}
+
+/** The numbers of a queue, and why nothing of it starts where limits hold it back. */
+export interface QueueStats extends Omit<StoredStats, "heldBack"> {
+  heldBack: { by: HeldBack["by"]; until: Date | null } | null;
 }
 
 /** A task as a verifier sees it. */
@@ -237,7 +243,9 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
   // ── Look after it ───────────────────────────────────────────────────────────────────────────────────────
 
   async stats(): Promise<QueueStats> {
-    return this.#withPolicy(() => this.#port.stats(this.name));
+    const { heldBack, ...stats } = await this.#withPolicy(() => this.#port.stats(this.name));
+    const until = heldBack && heldBack.until !== null ? new Date(heldBack.until) : null;
+    return { ...stats, heldBack: heldBack && { by: heldBack.by, until } };
   }
 
   /** Changes the policy now, whoever declared what. */

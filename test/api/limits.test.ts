@@ -64,6 +64,20 @@ test("configure changes what it names of the groups, and null takes it back", as
   await dibs.close();
 });
 
+test("stats say why nothing starts, and until when", async () => {
+  const { dibs, queue } = await start({ window: "08:00-09:00" });
+  const { createdAt } = await (await queue.add(1)).info();
+  expect(createdAt.getUTCHours()).toBe(0);
+  const until = new Date(createdAt.getTime() + 8 * 3_600_000);
+  expect((await queue.stats()).heldBack).toEqual({ by: "window", until });
+  await queue.configure({ window: null, maxConcurrency: 1 });
+  expect((await queue.stats()).heldBack).toBe(null);
+  await queue.claim();
+  await queue.add(2);
+  expect((await queue.stats()).heldBack).toEqual({ by: "concurrency", until: null });
+  await dibs.close();
+});
+
 describe("a handler", () => {
   test("that throws Retry with its key holds the key back, and uses up no attempt", async () => {
     const { clock, dibs, queue } = await start();

@@ -155,6 +155,18 @@ describe("dibs serve --tls-cert --tls-key", () => {
   });
 });
 
+test("dibs queues says what holds a queue back", async () => {
+  const folder = makeFolder();
+  const store = await open(join(folder, "dibs.db"));
+  await store.queue("calls", { maxConcurrency: 1 }).addMany([{ data: 1 }, { data: 2 }]);
+  await store.queue("calls").claim();
+  await store.close();
+  const table = await dibs(folder, ["queues"]);
+  expect(table.stdout).toMatch(/ WORKERS +HELD BACK\ncalls +1 .* concurrency\n$/);
+  const { stdout } = await dibs(folder, ["queues", "--json"]);
+  expect(JSON.parse(stdout)).toMatchObject([{ heldBack: { by: "concurrency", until: null } }]);
+});
+
 test("dibs unhold lifts a hold, and says whether there was one", async () => {
   const folder = makeFolder();
   const store = await open(join(folder, "dibs.db"));

@@ -177,7 +177,7 @@ describe("a policy is refused for", () => {
     ],
     [
       "nine rates",
-      { rateLimit: Array(9).fill({ max: 1, per: 1 }) },
+      { rateLimit: Array.from({ length: 9 }, () => ({ max: 1, per: 1 })) },
       "up to 8 of them, of which all hold; got 9",
     ],
     [

@@ -126,6 +126,9 @@ describe("over HTTP", () => {
       body: { state: "waiting" },
     });
     expect(await claim()).toBe(undefined);
+    expect(await ask("GET", "/v1/queues/q")).toMatchObject({
+      body: { heldBack: { by: "groups", until: expect.any(Number) } },
+    });
     expect(await ask("POST", "/v1/queues/q/unhold", { groupKey: "g" })).toMatchObject({
       body: { lifted: true },
     });

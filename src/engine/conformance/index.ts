@@ -11,6 +11,7 @@ import { events } from "./events.ts";
 import { fences } from "./fences.ts";
 import { groups } from "./groups.ts";
 import type { Harness } from "./harness.ts";
+import { heldBack } from "./held-back.ts";
 import { idempotency } from "./idempotency.ts";
 import { type Start, starter } from "./kit.ts";
 import { leases } from "./leases.ts";
@@ -87,6 +88,7 @@ const THEMES = {
   subscriptions,
   schedules,
   stats,
+  heldBack,
   workers,
   events,
 } satisfies Record<string, Theme>;

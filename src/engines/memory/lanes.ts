@@ -98,8 +98,11 @@ export function ownerOf(model: Model, task: ModelTask): number | null {
 }
 
 export function allowanceFor(model: Model, { name, gate }: ModelQueue): Allowance {
-  const running = () => [...model.tasks.values()].filter((task) => task.queue === name && task.claim).length;
-  return allowanceOf(model.policy(name), gate.heldUntil, running, model.now);
+  return allowanceOf(model.policy(name), gate.heldUntil, () => runningOf(model, name), model.now);
+}
+
+export function runningOf(model: Model, queue: string): number {
+  return [...model.tasks.values()].filter((task) => task.queue === queue && task.claim).length;
 }
 
 /** Whether it may start by the rates of its queue, and then it counts. */
