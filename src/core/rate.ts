@@ -150,7 +150,25 @@ export function parseRateLimits(
     throw invalid(
       `${what} is one limit or up to ${MOST_LIMITS} of them, of which all hold; got ${list.length}.`,
     );
-  return list.map((one, i) => parseRateLimit(one, list === options ? `${what}[${i}]` : what));
+  const limits = list.map((one, i) => parseRateLimit(one, list === options ? `${what}[${i}]` : what));
+  checkDiffer(limits, what);
+  return limits;
+}
+
+/** Of two that count the same in the same spans one would never be met. */
+function checkDiffer(limits: readonly RateLimit[], what: string): void {
+  const seen = new Map<string, number>();
+  for (const [i, { per, pace, unit }] of limits.entries()) {
+    const name = JSON.stringify([per, pace, unit]);
+    const before = seen.get(name);
+    if (before !== undefined) {
+      throw invalid(
+        `${what}[${before}] and ${what}[${i}] count the same in the same spans of ${per} ms: the lower \`max\` decides. ` +
+          `Leave the other out.`,
+      );
+    }
+    seen.set(name, i);
+  }
 }
 
 function parseRateLimit(options: RateLimitOptions, what: string): RateLimit {

@@ -166,6 +166,17 @@ describe("a policy is refused for", () => {
       "rateLimit[1].max must be a whole number from 1 to 1000000000000; got 0.5. For fewer than one, make `per` longer",
     ],
     [
+      "two rates of which one is never met",
+      {
+        rateLimit: [
+          { max: 1, per: "1m" },
+          { max: 9, per: "1m", unit: "tokens" },
+          { max: 2, per: 60_000 },
+        ],
+      },
+      "rateLimit[0] and rateLimit[2] count the same in the same spans of 60000 ms: the lower `max` decides",
+    ],
+    [
       "a span of an unknown unit",
       { rateLimit: { max: 1, per: "1min" } },
       "rateLimit.per must be a duration such as",
@@ -177,7 +188,7 @@ describe("a policy is refused for", () => {
     ],
     [
       "nine rates",
-      { rateLimit: Array.from({ length: 9 }, () => ({ max: 1, per: 1 })) },
+      { rateLimit: Array.from({ length: 9 }, (_, i) => ({ max: 1, per: i + 1 })) },
       "up to 8 of them, of which all hold; got 9",
     ],
     [
