@@ -13,7 +13,13 @@ export {
   type StageHandler,
   type StageOptions,
 } from "./api/pipeline.ts";
-export { type ClaimOptions, type Queue, type VerifiedTask, type Verifier } from "./api/queue.ts";
+export {
+  type ClaimOptions,
+  type Queue,
+  type QueueStats,
+  type VerifiedTask,
+  type Verifier,
+} from "./api/queue.ts";
 export {
   type AddedRun,
   type PartStatus,
@@ -42,7 +48,7 @@ export { type GroupPolicyOptions, type QueuePolicy, type QueuePolicyOptions } fr
 export { type RateLimitOptions } from "./core/rate.ts";
 export { type RunPlace, type RunState, type Stage } from "./core/run.ts";
 export { PLANNED_HEADER, SCHEDULE_HEADER } from "./core/schedule.ts";
-export { type AttemptOutcome, type QueueStats, type TaskState } from "./core/task.ts";
+export { type AttemptOutcome, type TaskState } from "./core/task.ts";
 export { type WindowOptions } from "./core/window.ts";
 export { type Claim } from "./worker/claim.ts";
 export { type StopOptions, type WorkBatchOptions, type WorkOptions } from "./worker/options.ts";

@@ -1,7 +1,7 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { invalid } from "../core/errors.ts";
 import { encodeJson } from "../core/json.ts";
-import { parsePolicy, type QueuePolicy, type QueuePolicyOptions } from "../core/policy.ts";
+import { type NamedPolicy, parsePolicy, type QueuePolicyOptions } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 
@@ -42,7 +42,7 @@ export function defineQueue(name: string, options: QueueOptions = {}): QueueDefi
 }
 
 export interface SplitOptions {
-  policy: Partial<QueuePolicy>;
+  policy: NamedPolicy;
   encodeData: Encode;
   encodeResult: Encode;
   /** A handler that returns nothing is right unless a validator says otherwise. */

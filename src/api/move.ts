@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { invalid, isDibsError, ontoItself } from "../core/errors.ts";
 import { byteLength } from "../core/limits.ts";
 import { checkNames, checkObject } from "../core/options.ts";
-import { DEFAULT_POLICY, type QueuePolicy } from "../core/policy.ts";
+import { DEFAULT_POLICY, type QueuePolicy, uselessWeight } from "../core/policy.ts";
 import type { Port, QueueSummary } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
@@ -198,10 +198,13 @@ function isDefault(policy: QueuePolicy): boolean {
   return Object.keys(changesOf(policy)).length === 0;
 }
 
-function changesOf(policy: QueuePolicy): Partial<QueuePolicy> {
+/** Weights that make no difference, since something was changed after them, would be refused there. */
+function changesOf({ groups, ...policy }: QueuePolicy): Partial<QueuePolicy> {
   const isChanged = ([name, value]: [string, unknown]): boolean =>
     JSON.stringify(value) !== JSON.stringify(DEFAULT_POLICY[name as keyof QueuePolicy]);
-  return Object.fromEntries(Object.entries(policy).filter(isChanged));
+  const weight = uselessWeight(groups) === null ? groups.weight : {};
+  const whole = { ...policy, groups: { ...groups, weight } };
+  return Object.fromEntries(Object.entries(whole).filter(isChanged));
 }
 
 /** How many tasks a batch has: few where they are large, since all of it is in memory. */

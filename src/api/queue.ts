@@ -1,7 +1,7 @@
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { invalid, isDibsError, noTx } from "../core/errors.ts";
 import { checkNames, checkNumber, checkObject } from "../core/options.ts";
-import { parsePolicy, type QueuePolicy, type QueuePolicyOptions } from "../core/policy.ts";
+import { type NamedPolicy, parsePolicy, type QueuePolicy, type QueuePolicyOptions } from "../core/policy.ts";
 import type { Port } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
@@ -9,8 +9,9 @@ import {
   type AddedTask,
   END_STATES,
   type NewTask,
+  type HeldBack,
   PENDING_STATES,
-  type QueueStats,
+  type QueueStats as StoredStats,
   type TaskState,
 } from "../core/task.ts";
 import { verificationQueue } from "../core/verification.ts";
@@ -38,6 +39,11 @@ export interface ClaimOptions {
   signal?: AbortSignal | undefined;
 }
 
+/** The numbers of a queue, and why nothing of it starts where limits hold it back. */
+export interface QueueStats extends Omit<StoredStats, "heldBack"> {
+  heldBack: { by: HeldBack["by"]; until: Date | null } | null;
+}
+
 /** A task as a verifier sees it. */
 export interface VerifiedTask<Data = unknown> extends Omit<TaskInfo, "data" | "result"> {
   data: Data;
@@ -58,10 +64,10 @@ export interface Owner {
 
 /** How a queue comes to be and goes. A subscription's does both with its subscription. */
 export interface Lifecycle {
-  declare(policy: Partial<QueuePolicy>): Promise<unknown>;
+  declare(policy: NamedPolicy): Promise<unknown>;
   drop(): Promise<unknown>;
   /** Whether it has to be declared before it is used; otherwise its first task makes it. */
-  isNeeded(policy: Partial<QueuePolicy>): boolean;
+  isNeeded(policy: NamedPolicy): boolean;
 }
 
 /** A named line of tasks. The handle is made at once; its policy reaches the store with its first operation. */
@@ -237,7 +243,9 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
   // ── Look after it ───────────────────────────────────────────────────────────────────────────────────────
 
   async stats(): Promise<QueueStats> {
-    return this.#withPolicy(() => this.#port.stats(this.name));
+    const { heldBack, ...stats } = await this.#withPolicy(() => this.#port.stats(this.name));
+    const until = heldBack && heldBack.until !== null ? new Date(heldBack.until) : null;
+    return { ...stats, heldBack: heldBack && { by: heldBack.by, until } };
   }
 
   /** Changes the policy now, whoever declared what. */
@@ -252,6 +260,14 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
 
   async resume(): Promise<void> {
     await this.#withPolicy(() => this.#port.pause(this.name, false));
+  }
+
+  /**
+   * Lifts what a task held back that met somebody else's limit (`Retry` with its key): its group, or without a `groupKey`
+   * the queue itself. Resolves with whether it was held.
+   */
+  async unhold(groupKey?: string): Promise<boolean> {
+    return this.#withPolicy(() => this.#port.unhold(this.name, groupKey));
   }
 
   /** Removes all tasks that wait for a worker, their time or a signal. What is claimed, or waits for a verdict, stays. */

@@ -17,7 +17,7 @@ import { extend, progress, step } from "./hold.ts";
 import { fireDue } from "./housekeeping/fire.ts";
 import { Keeper } from "./housekeeping/keeper.ts";
 import { arrive, byAnyId, depart, gone } from "./move.ts";
-import { declare, drop, pause, purge } from "./queues.ts";
+import { declare, drop, pause, purge, unhold } from "./queues.ts";
 import { Results } from "./results.ts";
 import { cancelRun, definePipeline, pipelines, run as inspectRun } from "./runs.ts";
 import { pauseSchedule, schedule, schedules, unschedule } from "./schedules.ts";
@@ -115,6 +115,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     clock,
     declare: (queue, policy, how) => declare(context, queue, policy, how),
     pause: (queue, paused) => pause(context, queue, paused),
+    unhold: (queue, groupKey) => unhold(context, queue, groupKey),
     queues: async (queue) =>
       run({ verb: "queues", ...(queue !== undefined && { queue: checkQueueName(queue) }) }),
     stats: async (queue) => run({ verb: "stats", queue: checkQueueName(queue) }),
@@ -178,6 +179,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     join: (worker, lease, listener) => sessions.join(worker, lease, listener),
     reconcile: (session, fences) => sessions.reconcile(session, fences),
     rejoin: (session, fences, listener) => sessions.rejoin(session, fences, listener),
+    retire: (session) => sessions.retire(session),
     leave: (session, how) => sessions.leave(session, how),
     workers: async (queue) =>
       run({ verb: "workers", ...(queue !== undefined && { queue: checkQueueName(queue) }) }),

@@ -1,5 +1,7 @@
 import { invalid } from "../core/errors.ts";
-import { parsePolicy, type QueuePolicy } from "../core/policy.ts";
+import { LIMITS } from "../core/limits.ts";
+import { checkText } from "../core/options.ts";
+import { type NamedPolicy, parsePolicy, type QueuePolicy } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 import { verificationQueue } from "../core/verification.ts";
@@ -11,7 +13,7 @@ const PAGE = 2_000;
 export async function declare(
   context: Context,
   queue: string,
-  policy: Partial<QueuePolicy>,
+  policy: NamedPolicy,
   options: { force?: boolean } = {},
 ): Promise<QueuePolicy> {
   checkQueueName(queue);
@@ -31,6 +33,12 @@ export async function pause(context: Context, queue: string, paused: boolean): P
   checkQueueName(queue);
   if (typeof paused !== "boolean") throw invalid(`paused is true or false; got ${show(paused)}.`);
   await context.run({ verb: "pause", queue, paused });
+}
+
+export async function unhold(context: Context, queue: string, groupKey?: string): Promise<boolean> {
+  checkQueueName(queue);
+  const group = groupKey === undefined ? {} : { groupKey: checkText(groupKey, "groupKey", LIMITS.groupKey) };
+  return (await context.run({ verb: "unhold", queue, ...group })).lifted;
 }
 
 /** What is added while this goes on stays. */

@@ -61,6 +61,11 @@ export class Sessions {
     return { session, lost };
   }
 
+  async retire(session: number): Promise<void> {
+    checkSession(session);
+    await this.#context.run({ verb: "retire", session });
+  }
+
   async leave(session: number, { lost = false }: { lost?: boolean } = {}): Promise<void> {
     checkSession(session);
     this.#listeners.delete(session);

@@ -1,4 +1,4 @@
-import { parsePolicy, type QueuePolicy } from "../core/policy.ts";
+import { type NamedPolicy, parsePolicy, type QueuePolicy } from "../core/policy.ts";
 import type { WithinOptions } from "../core/port.ts";
 import type { AddedTask, NewMessage, SubscriptionRecord } from "../core/task.ts";
 import { checkTopic, subscriptionQueue } from "../core/topic.ts";
@@ -12,7 +12,7 @@ export async function subscribe(
   context: Context,
   pattern: string,
   group: string,
-  policy: Partial<QueuePolicy>,
+  policy: NamedPolicy,
 ): Promise<QueuePolicy> {
   const queue = subscriptionQueue(pattern, group);
   const named = parsePolicy(policy);

@@ -6,6 +6,7 @@ import { addCommand } from "./commands/add.ts";
 import { queuesCommand } from "./commands/queues.ts";
 import { serveCommand } from "./commands/serve.ts";
 import { tokensCommand } from "./commands/tokens.ts";
+import { unholdCommand } from "./commands/unhold.ts";
 import { describeExits, runCommand } from "./run.ts";
 
 /** Beside `src` in a clone, and beside `dist` in the package. */
@@ -18,7 +19,7 @@ const program = new Command("dibs")
   .showHelpAfterError("(--help says more)")
   .addHelpText("after", `\nExit codes: ${describeExits()}`);
 
-for (const command of [serveCommand(), addCommand(), queuesCommand(), tokensCommand()]) {
+for (const command of [serveCommand(), addCommand(), queuesCommand(), unholdCommand(), tokensCommand()]) {
   program.addCommand(command);
 }
 await runCommand(program);

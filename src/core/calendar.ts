@@ -73,7 +73,7 @@ function parsed(pattern: string, timezone: string): Cron {
   return cron;
 }
 
-export function checkTimeZone(tz: unknown): string {
+export function checkTimeZone(tz: unknown, what = "tz"): string {
   if (typeof tz === "string" && tz.length > 0) {
     try {
       if (Intl.DateTimeFormat("en", { timeZone: tz })) return tz;
@@ -81,7 +81,9 @@ export function checkTimeZone(tz: unknown): string {
       // Said below, in words of ours.
     }
   }
-  throw invalid(`tz must be the name of a time zone, such as "Europe/London" or "UTC"; got ${show(tz)}.`);
+  throw invalid(
+    `${what} must be the name of a time zone, such as "Europe/London" or "UTC"; got ${show(tz)}.`,
+  );
 }
 
 /** Also that it ever happens: the 30th of February would be waited for in vain. */

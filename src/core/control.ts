@@ -1,4 +1,7 @@
 import { type Duration, parseDuration } from "./duration.ts";
+import { invalid } from "./errors.ts";
+import { checkNames } from "./options.ts";
+import { show } from "./show.ts";
 
 /**
  * Thrown by a handler to say how its failure should be treated. They are known by `code`, not by
@@ -15,14 +18,22 @@ export class Retry extends Error {
   readonly key: boolean;
 
   constructor(message = "retry", options: { delay?: Duration; key?: boolean; cause?: unknown } = {}) {
+    checkNames(options, ["delay", "key", "cause"], "Retry");
     super(message, "cause" in options ? { cause: options.cause } : undefined);
     this.delay = options.delay === undefined ? undefined : parseDuration(options.delay, "Retry's delay");
-    this.key = options.key === true;
+    this.key = parseKey(options.key ?? false);
   }
 
   override get name(): string {
     return "Retry";
   }
+}
+
+function parseKey(key: unknown): boolean {
+  if (typeof key === "boolean") return key;
+  throw invalid(
+    `Retry's key must be true or false; got ${show(key)}. With true the groupKey that the task was added with is held back.`,
+  );
 }
 
 /** Trying again is useless: straight to the dead letters. */

@@ -9,16 +9,18 @@ const UNIT_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_0
 /** Ten years: longer is more likely a mistake of units than a wish. */
 export const LONGEST_MS = 3_650 * 86_400_000;
 
-/** A duration in whole milliseconds. `what` names it in the error, as in "lease". */
-export function parseDuration(value: unknown, what: string, least = 0): number {
+/** A duration in whole milliseconds, within bounds. `what` names it in the error, as in "lease". */
+export function parseDuration(value: unknown, what: string, least = 0, most = LONGEST_MS): number {
   const ms = typeof value === "string" ? fromText(value) : value;
   if (typeof ms !== "number" || !Number.isFinite(ms)) {
     throw invalid(
       `${what} must be a duration such as "250ms", "30s", "5m", "2h" or "1d", or a number of milliseconds; got ${show(value)}.`,
     );
   }
-  if (ms < least || ms > LONGEST_MS) {
-    throw invalid(`${what} must be between ${least} ms and 3650 days; got ${show(value)}.`);
+  if (ms < least || ms > most) {
+    throw invalid(
+      `${what} must be between ${least} ms and ${most / UNIT_MS["d"]!} days; got ${show(value)}.`,
+    );
   }
   // "2.007s" is 2007.0000000000002 in binary: what lies that far behind the point is not a wish for one more.
   return Math.ceil(Number(ms.toFixed(3)));

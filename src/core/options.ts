@@ -17,10 +17,17 @@ export function checkObject(value: unknown, what: string): asserts value is obje
   }
 }
 
-/** A whole number within bounds. */
-export function checkNumber(value: unknown, what: string, least: number, most: number): number {
+/** A whole number within bounds. `advice`: what else whoever gave another one may have wanted. */
+export function checkNumber(
+  value: unknown,
+  what: string,
+  least: number,
+  most: number,
+  advice?: string,
+): number {
   if (typeof value !== "number" || !Number.isInteger(value) || value < least || value > most) {
-    throw invalid(`${what} must be a whole number from ${least} to ${most}; got ${show(value)}.`);
+    const bounds = `${what} must be a whole number from ${least} to ${most}; got ${show(value)}.`;
+    throw invalid(advice === undefined ? bounds : `${bounds} ${advice}`);
   }
   return value;
 }

@@ -1,6 +1,7 @@
 import { type Duration, parseDuration } from "./duration.ts";
 import { invalid } from "./errors.ts";
-import { checkBoolean, checkNames, checkNumber, checkObject } from "./options.ts";
+import { LIMITS } from "./limits.ts";
+import { checkBoolean, checkNames, checkNumber, checkObject, checkText } from "./options.ts";
 import { parseRateLimits, type RateLimit, type RateLimitOptions } from "./rate.ts";
 import { show } from "./show.ts";
 import { parseWindow, type Window, type WindowOptions } from "./window.ts";
@@ -48,6 +49,9 @@ export interface GroupPolicy {
   sticky: boolean;
 }
 
+/** The fields of a policy that somebody named; those of its groups one by one, too. */
+export type NamedPolicy = Partial<Omit<QueuePolicy, "groups">> & { groups?: Partial<GroupPolicy> };
+
 export interface Backoff {
   type: "fixed" | "exponential";
   delay: number;
@@ -70,16 +74,17 @@ export interface QueuePolicyOptions {
   verified?: boolean;
   maxConcurrency?: number | null;
   rateLimit?: RateLimitOptions | readonly RateLimitOptions[] | null;
-  groups?: GroupPolicyOptions;
+  groups?: GroupPolicyOptions | null;
   window?: WindowOptions | null;
 }
 
+/** Null takes a field back. */
 export interface GroupPolicyOptions {
-  concurrency?: number;
+  concurrency?: number | null;
   rateLimit?: RateLimitOptions | readonly RateLimitOptions[] | null;
-  fair?: boolean;
-  weight?: Record<string, number>;
-  sticky?: boolean;
+  fair?: boolean | null;
+  weight?: Record<string, number> | null;
+  sticky?: boolean | null;
 }
 
 export const DEFAULT_POLICY: QueuePolicy = {
@@ -108,12 +113,14 @@ const MOST_AT_ONCE = 1_000_000;
 const MOST_OF_A_GROUP = 1_000;
 const MOST_WEIGHT = 100;
 const MOST_WEIGHTS = 10_000;
+const LEAST_WEIGHT = "A group that is not named has one turn.";
+const NO_LIMIT = "Null is no limit; to start none for a while, pause the queue.";
 
 /** The fields that were named, checked and in milliseconds; nothing is filled in. */
-export function parsePolicy(options: QueuePolicyOptions): Partial<QueuePolicy> {
+export function parsePolicy(options: QueuePolicyOptions): NamedPolicy {
   checkObject(options, "The policy");
   checkNames(options, POLICY_FIELDS, "queue policy");
-  const policy: Partial<QueuePolicy> = {};
+  const policy: NamedPolicy = {};
   if (options.lease !== undefined) policy.lease = parseDuration(options.lease, "lease", SHORTEST_LEASE_MS);
   if (options.timeout !== undefined) policy.timeout = parseDuration(options.timeout, "timeout", 1);
   if (options.maxAttempts !== undefined) policy.maxAttempts = parseMaxAttempts(options.maxAttempts);
@@ -131,7 +138,8 @@ export function parsePolicy(options: QueuePolicyOptions): Partial<QueuePolicy> {
   if (options.verified !== undefined) policy.verified = checkBoolean(options.verified, "verified");
   if (options.maxConcurrency !== undefined) {
     const { maxConcurrency: most } = options;
-    policy.maxConcurrency = most === null ? null : checkNumber(most, "maxConcurrency", 1, MOST_AT_ONCE);
+    policy.maxConcurrency =
+      most === null ? null : checkNumber(most, "maxConcurrency", 1, MOST_AT_ONCE, NO_LIMIT);
   }
   if (options.rateLimit !== undefined) policy.rateLimit = parseRateLimits(options.rateLimit, "rateLimit");
   if (options.groups !== undefined) policy.groups = parseGroups(options.groups);
@@ -140,8 +148,14 @@ export function parsePolicy(options: QueuePolicyOptions): Partial<QueuePolicy> {
   return policy;
 }
 
-export function resolvePolicy(named: Partial<QueuePolicy>): QueuePolicy {
-  return { ...DEFAULT_POLICY, ...named };
+export function resolvePolicy(named: NamedPolicy): QueuePolicy {
+  return { ...DEFAULT_POLICY, ...named, groups: { ...DEFAULT_POLICY.groups, ...named.groups } };
+}
+
+/** What is named now lies over what was named before, field by field. */
+export function layOver(before: NamedPolicy, named: NamedPolicy): NamedPolicy {
+  if (!before.groups || !named.groups) return { ...before, ...named };
+  return { ...before, ...named, groups: { ...before.groups, ...named.groups } };
 }
 
 /** Its groups are more than an order: who stands in line is decided group by group. */
@@ -189,28 +203,61 @@ function parseRetention(options: NonNullable<QueuePolicyOptions["retention"]>): 
   };
 }
 
-function parseGroups(options: GroupPolicyOptions): GroupPolicy {
-  checkObject(options, "groups");
-  checkNames(options, Object.keys(DEFAULT_POLICY.groups), "groups");
+function parseGroups(options: GroupPolicyOptions | null): Partial<GroupPolicy> {
   const fallback = DEFAULT_POLICY.groups;
-  return {
-    concurrency: checkNumber(
-      options.concurrency ?? fallback.concurrency,
-      "groups.concurrency",
-      1,
-      MOST_OF_A_GROUP,
-    ),
-    rateLimit: parseRateLimits(options.rateLimit ?? null, "groups.rateLimit"),
-    fair: checkBoolean(options.fair ?? fallback.fair, "groups.fair"),
-    weight: parseWeights(options.weight ?? {}),
-    sticky: checkBoolean(options.sticky ?? fallback.sticky, "groups.sticky"),
-  };
+  if (options === null) return { ...fallback };
+  checkObject(options, "groups");
+  checkNames(options, Object.keys(fallback), "groups");
+  const { concurrency, rateLimit, fair, weight, sticky } = options;
+  const groups: Partial<GroupPolicy> = {};
+  if (concurrency !== undefined) {
+    const most = concurrency ?? fallback.concurrency;
+    groups.concurrency = checkNumber(most, "groups.concurrency", 1, MOST_OF_A_GROUP);
+  }
+  if (rateLimit !== undefined) groups.rateLimit = parseRateLimits(rateLimit, "groups.rateLimit");
+  if (fair !== undefined) groups.fair = checkBoolean(fair ?? fallback.fair, "groups.fair");
+  if (weight !== undefined) groups.weight = parseWeights(weight ?? fallback.weight);
+  if (sticky !== undefined) groups.sticky = checkBoolean(sticky ?? fallback.sticky, "groups.sticky");
+  const useless = uselessWeight(groups);
+  if (useless !== null) throw invalid(useless);
+  return groups;
+}
+
+/** Why a weight would be kept and make no difference; null: it makes one. */
+export function uselessWeight({
+  weight = {},
+  fair,
+  concurrency,
+  rateLimit = [],
+}: Partial<GroupPolicy>): string | null {
+  const [heaviest, most] = Object.entries(weight).sort(([, a], [, b]) => b - a)[0] ?? ["", 1];
+  if (most === 1) return null;
+  const given = `groups.weight gives ${show(heaviest)} ${most} turns where others have one`;
+  if (fair !== true)
+    return `${given}, but groups take turns only with groups.fair. Give fair: true with it; got ${show(fair)}.`;
+  if (concurrency === undefined || concurrency < most) {
+    return (
+      `${given}, and so many of it must be allowed at once. Give a groups.concurrency of at least ${most} with it, ` +
+      `or lower weights; got ${show(concurrency)}.`
+    );
+  }
+  if (rateLimit.length > 0) {
+    return (
+      `${given}, but with groups.rateLimit each group has one task in line at a time, whatever it weighs. ` +
+      `Leave one of them out.`
+    );
+  }
+  return null;
 }
 
 function parseWeights(options: Record<string, number>): Record<string, number> {
-  checkObject(options, "groups.weight");
+  if (typeof options !== "object" || options === null || Array.isArray(options))
+    throw invalid(`groups.weight has turns by groupKey, such as { "customer-1": 3 }; got ${show(options)}.`);
   const weights = Object.entries(options);
   checkNumber(weights.length, "The number of groups with a weight", 0, MOST_WEIGHTS);
-  for (const [key, weight] of weights) checkNumber(weight, `groups.weight of ${show(key)}`, 1, MOST_WEIGHT);
+  for (const [key, weight] of weights) {
+    checkText(key, "A groupKey in groups.weight", LIMITS.groupKey);
+    checkNumber(weight, `groups.weight of ${show(key)}`, 1, MOST_WEIGHT, LEAST_WEIGHT);
+  }
   return Object.fromEntries(weights);
 }

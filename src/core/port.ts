@@ -1,6 +1,6 @@
 import type { Clock } from "./clock.ts";
 import type { DibsEvent } from "./events.ts";
-import type { QueuePolicy } from "./policy.ts";
+import type { NamedPolicy, QueuePolicy } from "./policy.ts";
 import type { RunPart, RunRecord, RunState, Stage } from "./run.ts";
 import type { ScheduleDefinition, ScheduleRecord } from "./schedule.ts";
 import type { Verified } from "./verification.ts";
@@ -36,15 +36,17 @@ import type {
 export interface Port {
   readonly clock: Clock;
 
-  declare(queue: string, policy: Partial<QueuePolicy>, options?: { force?: boolean }): Promise<QueuePolicy>;
+  declare(queue: string, policy: NamedPolicy, options?: { force?: boolean }): Promise<QueuePolicy>;
   pause(queue: string, paused: boolean): Promise<void>;
+  /** Ends a hold before its time: a group's, or the queue's own. Answers whether there was one. */
+  unhold(queue: string, groupKey?: string): Promise<boolean>;
   queues(queue?: string): Promise<QueueSummary[]>;
   stats(queue: string): Promise<QueueStats>;
   purge(queue: string): Promise<number>;
   drop(queue: string): Promise<void>;
 
   /** Makes the subscription if it is new, and lays the named fields over the policy of its queue. */
-  subscribe(pattern: string, group: string, policy: Partial<QueuePolicy>): Promise<QueuePolicy>;
+  subscribe(pattern: string, group: string, policy: NamedPolicy): Promise<QueuePolicy>;
   /** Removes the subscription, and its queue with all it holds; answers whether there was one. */
   unsubscribe(pattern: string, group: string): Promise<boolean>;
   subscriptions(topic?: string): Promise<SubscriptionRecord[]>;
@@ -116,6 +118,8 @@ export interface Port {
     fences: number[],
     listener: (notice: ClaimNotice) => void,
   ): Promise<{ session: number; lost: number[] }>;
+  /** A worker takes no more: nothing is kept for it from here on. What it holds stays its own. */
+  retire(session: number): Promise<void>;
   /** With `lost` it was given up: what it still holds counts as failed. Otherwise that is released. */
   leave(session: number, options?: { lost?: boolean }): Promise<void>;
   workers(queue?: string): Promise<WorkerRecord[]>;

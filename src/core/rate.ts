@@ -1,5 +1,7 @@
 import { type Duration, parseDuration } from "./duration.ts";
-import { checkBoolean, checkNames, checkNumber, checkObject, checkText } from "./options.ts";
+import { invalid } from "./errors.ts";
+import { checkBoolean, checkNames, checkNumber, checkText } from "./options.ts";
+import { show } from "./show.ts";
 
 /**
  * How many starts a span of time may have. Spans are fixed windows on the engine's clock, so that a limit is two numbers
@@ -32,6 +34,8 @@ const UNSEEN: Tally = [0, 0];
 const MOST_LIMITS = 8;
 /** A longer span is no limit to a rate, but a budget that nobody would notice to be spent. */
 const LONGEST_SPAN_MS = 31 * 86_400_000;
+
+const FEWER = "For fewer than one, make `per` longer; to start none for a while, pause the queue.";
 
 /** From when on a task of this cost may start: now, or later. What costs more than a window has starts alone in one. */
 export function opensAt(limits: readonly RateLimit[], meter: Meter, cost: number, now: number): number {
@@ -142,17 +146,40 @@ export function parseRateLimits(
   const list = Array.isArray(options)
     ? (options as readonly RateLimitOptions[])
     : [options as RateLimitOptions];
-  checkNumber(list.length, `How many limits ${what} has`, 0, MOST_LIMITS);
-  return list.map((one) => parseRateLimit(one, what));
+  if (list.length > MOST_LIMITS)
+    throw invalid(
+      `${what} is one limit or up to ${MOST_LIMITS} of them, of which all hold; got ${list.length}.`,
+    );
+  const limits = list.map((one, i) => parseRateLimit(one, list === options ? `${what}[${i}]` : what));
+  checkDiffer(limits, what);
+  return limits;
+}
+
+/** Of two that count the same in the same spans one would never be met. */
+function checkDiffer(limits: readonly RateLimit[], what: string): void {
+  const seen = new Map<string, number>();
+  for (const [i, { per, pace, unit }] of limits.entries()) {
+    const name = JSON.stringify([per, pace, unit]);
+    const before = seen.get(name);
+    if (before !== undefined) {
+      throw invalid(
+        `${what}[${before}] and ${what}[${i}] count the same in the same spans of ${per} ms: the lower \`max\` decides. ` +
+          `Leave the other out.`,
+      );
+    }
+    seen.set(name, i);
+  }
 }
 
 function parseRateLimit(options: RateLimitOptions, what: string): RateLimit {
-  checkObject(options, what);
+  if (typeof options !== "object" || options === null)
+    throw invalid(
+      `${what} must be a limit such as { max: 60, per: "1m" }, or null for none; got ${show(options)}.`,
+    );
   checkNames(options, ["max", "per", "pace", "unit"], what);
-  const per = parseDuration(options.per, `${what}.per`, 1);
   return {
-    max: checkNumber(options.max, `${what}.max`, 1, 1e12),
-    per: checkNumber(per, `${what}.per`, 1, LONGEST_SPAN_MS),
+    max: checkNumber(options.max, `${what}.max`, 1, 1e12, FEWER),
+    per: parseDuration(options.per, `${what}.per`, 1, LONGEST_SPAN_MS),
     pace: checkBoolean(options.pace ?? false, `${what}.pace`),
     unit: options.unit == null ? null : checkText(options.unit, `${what}.unit`, 64),
   };

@@ -292,6 +292,18 @@ export interface QueueStats {
   serviceTime: number | null;
   waitTime: number | null;
   workers: number;
+  /** Why nothing of it starts, though there is something to do and limits allow for it in time; null: nothing holds it back. */
+  heldBack: HeldBack | null;
+}
+
+/**
+ * Of what is ready: a hold of the queue, its window, its concurrency or its rate. Where nothing is ready, its groups: a
+ * hold or a rate of theirs.
+ */
+export interface HeldBack {
+  by: "hold" | "window" | "concurrency" | "rate" | "groups";
+  /** When some of it may start; null: when something ends. */
+  until: number | null;
 }
 
 /** A consumer group: what is published to a topic that matches its pattern is added to its queue. */

@@ -16,16 +16,23 @@ export type WindowOptions = string | { hours: string; tz?: string };
 const HOURS = /^((?:[01]\d|2[0-3]):[0-5]\d)-((?:[01]\d|2[0-3]):[0-5]\d|24:00)$/;
 
 export function parseWindow(options: WindowOptions): Window {
-  if (typeof options === "object" && options !== null) checkNames(options, ["hours", "tz"], "window");
+  if (typeof options === "object" && options !== null && !Array.isArray(options))
+    checkNames(options, ["hours", "tz"], "window");
   const { hours, tz = UTC } = typeof options === "string" ? { hours: options } : (options ?? {});
   const [, from, to] = (typeof hours === "string" && HOURS.exec(hours)) || [];
-  // The end of a day is the beginning of the next.
-  if (from === undefined || from === to!.replace("24:00", "00:00")) {
+  if (from === undefined) {
     throw invalid(
-      `window must be hours of a day such as "22:00-06:00", or { hours: "22:00-06:00", tz: "Europe/London" }; got ${show(options)}.`,
+      `window must be one span of hours such as "22:00-06:00" (UTC), or { hours: "22:00-06:00", tz: "Europe/London" }; ` +
+        `got ${show(hours ?? options)}.`,
     );
   }
-  return { hours, tz: checkTimeZone(tz) };
+  // The end of a day is the beginning of the next.
+  if (from === to!.replace("24:00", "00:00")) {
+    throw invalid(
+      `window must end at another time than it begins; got ${show(hours)}. For the whole day leave it out, or give null.`,
+    );
+  }
+  return { hours, tz: checkTimeZone(tz, "window.tz") };
 }
 
 /** Until when it stays as it is now, and how that is. */

@@ -1,7 +1,7 @@
 import type { Reading } from "../core/clock.ts";
 import type { ErrorData } from "../core/errors.ts";
 import type { DibsEvent, ScheduleEventType } from "../core/events.ts";
-import type { QueuePolicy } from "../core/policy.ts";
+import type { NamedPolicy, QueuePolicy } from "../core/policy.ts";
 import type { RunPart, RunRecord, RunState } from "../core/run.ts";
 import type { Verified } from "../core/verification.ts";
 import type {
@@ -127,11 +127,16 @@ export interface Verbs {
    * operator.
    */
   declare: Verb<
-    { queue: string; policy: Partial<QueuePolicy>; force?: boolean },
+    { queue: string; policy: NamedPolicy; force?: boolean },
     { policy: QueuePolicy; changed: boolean }
   >;
   /** A paused queue takes tasks and hands none out. Makes the queue if it is new. */
   pause: Verb<{ queue: string; paused: boolean }, { changed: boolean }>;
+  /**
+   * Ends before its time what a settlement with `hold` began: for a group, or for the queue itself. Answers whether there
+   * was such a hold.
+   */
+  unhold: Verb<{ queue: string; groupKey?: string }, { lifted: boolean }>;
   /** All queues, by name; their policies resolved. */
   queues: Verb<{ queue?: string }, QueueRecord[]>;
   /**
@@ -271,6 +276,11 @@ export interface Verbs {
    * names and no longer holds. Refused with CLAIM_LOST where the session is gone.
    */
   rejoin: Verb<{ session: number; fences: number[] }, { session: number; lease: number; lost: number[] }>;
+  /**
+   * A worker takes no more: nothing is kept for it from here on, neither tasks of sticky groups nor what others failed. It
+   * goes on beating, and what it holds stays its own.
+   */
+  retire: Verb<{ session: number }, null>;
   /** A worker stops; what it still holds is released. With `lost` it was given up: what it holds counts as failed. */
   leave: Verb<{ session: number; lost?: boolean }, { released: number }>;
   workers: Verb<{ queue?: string }, WorkerRecord[]>;

@@ -23,6 +23,8 @@ export interface Traits {
 export const VERBS: Record<WireVerb, Traits> = {
   declare: { args: 3, again: "safe" },
   pause: { args: 2, again: "safe" },
+  // Whoever asks again is told that nothing is held.
+  unhold: { args: 2, again: "never" },
   queues: { args: 1, again: "safe", reads: true },
   stats: { args: 1, again: "safe", reads: true },
   purge: { args: 1, again: "never" },
@@ -66,6 +68,7 @@ export const VERBS: Record<WireVerb, Traits> = {
   join: { args: 2, again: "safe" },
   reconcile: { args: 2, again: "safe" },
   rejoin: { args: 3, again: "never" },
+  retire: { args: 1, again: "safe" },
   leave: { args: 2, again: "safe" },
   workers: { args: 1, again: "safe", reads: true },
 };

@@ -1,6 +1,6 @@
 import { isDibsError } from "../core/errors.ts";
 import type { DibsEvent } from "../core/events.ts";
-import type { QueuePolicy } from "../core/policy.ts";
+import type { NamedPolicy } from "../core/policy.ts";
 import type { ClaimWish, ListQuery, Port, SettleRef, Word } from "../core/port.ts";
 import type { ClaimedTask, ClaimRef, NewMessage, NewTask, WorkerInfo } from "../core/task.ts";
 import { type Stage, stageQueue } from "../core/run.ts";
@@ -125,6 +125,10 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     pause: async (queue, paused) => {
       admin(paused ? "pause" : "resume", queue);
       return port.pause(queue, paused);
+    },
+    unhold: async (queue, groupKey) => {
+      admin("unhold", queue);
+      return port.unhold(queue, groupKey);
     },
     queues: async (queue) => {
       if (queue !== undefined) grant.need(["read"], [queue]);
@@ -268,6 +272,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     reconcile: async (session, fences) => port.reconcile(session, fences),
     // Whose a session is, the door knows that gave it out.
     rejoin: async (session, fences, listener) => port.rejoin(session, fences, listener),
+    retire: async (session) => port.retire(session),
     leave: async (session, options) => port.leave(session, options),
     workers: async (queue) => {
       if (queue !== undefined) grant.need(["read"], [queue]);
@@ -279,7 +284,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
 }
 
 /** Whoever may give verdicts on a queue's results may say that they need one, and set nothing else. */
-function isVerifier(grant: Grant, queue: string, policy: Partial<QueuePolicy>): boolean {
+function isVerifier(grant: Grant, queue: string, policy: NamedPolicy): boolean {
   const { verified, ...others } = policy;
   return (
     verified === true && Object.keys(others).length === 0 && grant.allows("work", verificationQueue(queue))

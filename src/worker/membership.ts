@@ -53,6 +53,11 @@ export class Membership {
     return this.#joining;
   }
 
+  /** Nothing is kept for this worker from now on. A store that does not hear of it learns so when it leaves. */
+  retire(): void {
+    if (this.#session !== undefined) this.#port.retire(this.#session).catch(() => {});
+  }
+
   /** What the session still holds goes back. A store in trouble for longer than this finds out by the lease. */
   async leave(): Promise<void> {
     await this.#joining?.catch(() => {});

@@ -419,6 +419,8 @@ export class Worker implements AsyncDisposable {
     const letGo = this.#keepAlive.hold();
     this.#stopFetching.abort(new DibsError("CLOSED", "The worker was stopped."));
     await this.ready.catch(() => {});
+    // First of all: what goes back must not be kept for us again.
+    if (this.#held.size > 0) this.#membership.retire();
     for (const held of this.#ahead.splice(0)) this.#track(this.#giveBack(held), held);
     const stopAborting = this.#port.clock.after(Math.max(0, timeout - ABORT_BEFORE_MS), () =>
       this.#askToStop(),

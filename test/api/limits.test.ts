@@ -20,7 +20,7 @@ describe("limits, as users write them", () => {
     const { dibs, queue } = await start({
       maxConcurrency: 3,
       rateLimit: { max: 60, per: "1m" },
-      groups: { fair: true, weight: { big: 2 } },
+      groups: { concurrency: 4, fair: true, weight: { big: 2 } },
       window: "22:00-06:00",
     });
     await queue.ready;
@@ -28,7 +28,7 @@ describe("limits, as users write them", () => {
     expect(policy).toMatchObject({
       maxConcurrency: 3,
       rateLimit: [{ max: 60, per: 60_000, pace: false, unit: null }],
-      groups: { concurrency: 1, fair: true, weight: { big: 2 }, sticky: false },
+      groups: { concurrency: 4, fair: true, weight: { big: 2 }, sticky: false },
       window: { hours: "22:00-06:00", tz: "UTC" },
     });
     await dibs.close();
@@ -38,6 +38,12 @@ describe("limits, as users write them", () => {
     ["maxConcurrency", { maxConcurrency: 0 }],
     ["groups.concurrency", { groups: { concurrency: 0 } }],
     ["weight", { groups: { fair: true, weight: { a: 0 } } }],
+    ["fair: true", { groups: { concurrency: 5, weight: { a: 2 } } }],
+    ["concurrency of at least 2", { groups: { fair: true, weight: { a: 2 } } }],
+    [
+      "one task in line at a time",
+      { groups: { concurrency: 2, fair: true, weight: { a: 2 }, rateLimit: { max: 1, per: "1s" } } },
+    ],
     ["fairness", { groups: { fairness: true } as never }],
     ["window", { window: "at night" }],
     ["rateLimit", { rateLimit: { max: -1, per: "1s" } }],
@@ -46,6 +52,30 @@ describe("limits, as users write them", () => {
     expect(() => dibs.queue("other", options)).toThrow(word);
     await dibs.close();
   });
+});
+
+test("configure changes what it names of the groups, and null takes it back", async () => {
+  const { dibs, queue } = await start({ groups: { concurrency: 5, rateLimit: { max: 9, per: "1s" } } });
+  const { groups } = await queue.configure({ groups: { fair: true } });
+  expect(groups).toMatchObject({ concurrency: 5, rateLimit: [{ max: 9 }], fair: true });
+  const lifted = await queue.configure({ groups: { rateLimit: null, fair: null } });
+  expect(lifted.groups).toMatchObject({ concurrency: 5, rateLimit: [], fair: false });
+  expect((await queue.configure({ groups: null })).groups).toMatchObject({ concurrency: 1, rateLimit: [] });
+  await dibs.close();
+});
+
+test("stats say why nothing starts, and until when", async () => {
+  const { dibs, queue } = await start({ window: "08:00-09:00" });
+  const { createdAt } = await (await queue.add(1)).info();
+  expect(createdAt.getUTCHours()).toBe(0);
+  const until = new Date(createdAt.getTime() + 8 * 3_600_000);
+  expect((await queue.stats()).heldBack).toEqual({ by: "window", until });
+  await queue.configure({ window: null, maxConcurrency: 1 });
+  expect((await queue.stats()).heldBack).toBe(null);
+  await queue.claim();
+  await queue.add(2);
+  expect((await queue.stats()).heldBack).toEqual({ by: "concurrency", until: null });
+  await dibs.close();
 });
 
 describe("a handler", () => {
@@ -91,6 +121,23 @@ describe("a handler", () => {
     await claim!.ack();
     await dibs.close();
   });
+});
+
+test("a hold is lifted before its time", async () => {
+  const { dibs, queue } = await start();
+  const again = async () => (await queue.claim({ max: 9 })).map(({ data }) => data);
+  await queue.add(1, { groupKey: "provider" });
+  await (await queue.claim())[0]!.hold(new Error("429"), { delay: "1h" });
+  expect(await again()).toEqual([]);
+  expect(await queue.unhold("another")).toBe(false);
+  expect(await queue.unhold("provider")).toBe(true);
+  expect(await again()).toEqual([1]);
+  await queue.add(2);
+  await (await queue.claim())[0]!.hold(new Error("429"), { delay: "1h" });
+  expect(await queue.unhold()).toBe(true);
+  expect(await again()).toEqual([2]);
+  await expect(queue.unhold("")).rejects.toThrow(/groupKey.*got ""/);
+  await dibs.close();
 });
 
 test("a claim by hand can hold its key back too", async () => {

@@ -155,6 +155,31 @@ describe("dibs serve --tls-cert --tls-key", () => {
   });
 });
 
+test("dibs queues says what holds a queue back", async () => {
+  const folder = makeFolder();
+  const store = await open(join(folder, "dibs.db"));
+  await store.queue("calls", { maxConcurrency: 1 }).addMany([{ data: 1 }, { data: 2 }]);
+  await store.queue("calls").claim();
+  await store.close();
+  const table = await dibs(folder, ["queues"]);
+  expect(table.stdout).toMatch(/ WORKERS +HELD BACK\ncalls +1 .* concurrency\n$/);
+  const { stdout } = await dibs(folder, ["queues", "--json"]);
+  expect(JSON.parse(stdout)).toMatchObject([{ heldBack: { by: "concurrency", until: null } }]);
+});
+
+test("dibs unhold lifts a hold, and says whether there was one", async () => {
+  const folder = makeFolder();
+  const store = await open(join(folder, "dibs.db"));
+  await store.queue("calls").add(1, { groupKey: "provider" });
+  const [claim] = await store.queue("calls").claim();
+  await claim!.hold(new Error("429"), { delay: "1h" });
+  await store.close();
+  const lifted = { code: EXIT.done, stdout: "lifted\n", stderr: "" };
+  expect(await dibs(folder, ["unhold", "calls", "--group", "provider"])).toEqual(lifted);
+  expect(await dibs(folder, ["unhold", "calls"])).toMatchObject({ stdout: "nothing was held\n" });
+  expect(await dibs(folder, ["unhold", "calls", "--json"])).toMatchObject({ stdout: '{"lifted":false}\n' });
+});
+
 describe("dibs add", () => {
   test("adds a task for every line of standard input", async () => {
     const folder = makeFolder();

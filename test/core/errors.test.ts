@@ -62,6 +62,11 @@ describe("a handler's word on its failure", () => {
     expect(requestedDelay(new Error("later"))).toBeUndefined();
     expect(requestedDelay(undefined)).toBeUndefined();
     expect(() => new Retry("later", { delay: "soon" as "5s" })).toThrow("Retry's delay must be a duration");
+    expect(() => new Retry("later", { dealy: "5s" } as never)).toThrow(
+      'Unknown Retry option "dealy". Known: delay, key, cause.',
+    );
+    expect(() => new Retry("later", { key: "provider" as never })).toThrow(/key.*got "provider".*groupKey/);
+    expect(() => new Retry("later", "5s" as never)).toThrow('The Retry options must be an object; got "5s"');
   });
 });
 

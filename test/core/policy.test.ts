@@ -4,6 +4,7 @@ import {
   DEFAULT_POLICY,
   parsePolicy,
   type QueuePolicyOptions,
+  layOver,
   resolvePolicy,
 } from "../../src/core/policy.ts";
 
@@ -48,7 +49,7 @@ describe("a policy", () => {
       verified: true,
       maxConcurrency: 4,
       rateLimit: [{ max: 5, per: 1_000, pace: false, unit: null }],
-      groups: { concurrency: 2, rateLimit: [], fair: true, weight: {}, sticky: false },
+      groups: { concurrency: 2, fair: true },
       window: { hours: "22:00-06:00", tz: "UTC" },
     });
     expect(Object.keys(policy).sort()).toEqual(Object.keys(DEFAULT_POLICY).sort());
@@ -64,6 +65,27 @@ describe("a policy", () => {
       count: 7,
     });
     expect(parsePolicy({ backoff: {} }).backoff).toEqual(DEFAULT_POLICY.backoff);
+  });
+
+  test("names of groups what was named, and null takes that back", () => {
+    expect(parsePolicy({ groups: { fair: true } }).groups).toEqual({ fair: true });
+    const lifted = { concurrency: null, rateLimit: null, fair: null, weight: null, sticky: null };
+    expect(parsePolicy({ groups: lifted }).groups).toEqual(DEFAULT_POLICY.groups);
+    expect(parsePolicy({ groups: null }).groups).toEqual(DEFAULT_POLICY.groups);
+    expect(resolvePolicy({ groups: { fair: true } }).groups).toEqual({
+      ...DEFAULT_POLICY.groups,
+      fair: true,
+    });
+  });
+
+  test("is laid over another field by field", () => {
+    const before = { lease: 1_000, maxAttempts: 2, groups: { concurrency: 3, fair: true } };
+    expect(layOver(before, { lease: 2_000 })).toEqual({ ...before, lease: 2_000 });
+    expect(layOver(before, { groups: { fair: false } })).toEqual({
+      ...before,
+      groups: { concurrency: 3, fair: false },
+    });
+    expect(layOver({}, { groups: { fair: true } })).toEqual({ groups: { fair: true } });
   });
 
   test("lets a long delay raise the ceiling that nobody named", () => {
@@ -123,6 +145,84 @@ describe("a policy is refused for", () => {
     ["null", null, "The policy must be an object; got null"],
     ["a backoff that is a number", { backoff: 5 }, "backoff must be an object; got 5"],
     ["a retention that is null", { retention: null }, "retention must be an object; got null"],
+    [
+      "no concurrency",
+      { maxConcurrency: 0 },
+      "got 0. Null is no limit; to start none for a while, pause the",
+    ],
+    [
+      "a rate in words",
+      { rateLimit: "10/min" },
+      'such as { max: 60, per: "1m" }, or null for none; got "10/min"',
+    ],
+    [
+      "one of several rates",
+      {
+        rateLimit: [
+          { max: 1, per: "1s" },
+          { max: 0.5, per: "1s" },
+        ],
+      },
+      "rateLimit[1].max must be a whole number from 1 to 1000000000000; got 0.5. For fewer than one, make `per` longer",
+    ],
+    [
+      "two rates of which one is never met",
+      {
+        rateLimit: [
+          { max: 1, per: "1m" },
+          { max: 9, per: "1m", unit: "tokens" },
+          { max: 2, per: 60_000 },
+        ],
+      },
+      "rateLimit[0] and rateLimit[2] count the same in the same spans of 60000 ms: the lower `max` decides",
+    ],
+    [
+      "a span of an unknown unit",
+      { rateLimit: { max: 1, per: "1min" } },
+      "rateLimit.per must be a duration such as",
+    ],
+    [
+      "a span that is too long",
+      { rateLimit: { max: 1, per: "60d" } },
+      'rateLimit.per must be between 1 ms and 31 days; got "60d"',
+    ],
+    [
+      "nine rates",
+      { rateLimit: Array.from({ length: 9 }, (_, i) => ({ max: 1, per: i + 1 })) },
+      "up to 8 of them, of which all hold; got 9",
+    ],
+    [
+      "no turns",
+      { groups: { weight: { a: 0 } } },
+      'groups.weight of "a" must be a whole number from 1 to 100; got 0',
+    ],
+    [
+      "turns for nobody",
+      { groups: { weight: 3 } },
+      'groups.weight has turns by groupKey, such as { "customer-1": 3 }',
+    ],
+    [
+      "hours that are none",
+      { window: "25:00-3" },
+      'one span of hours such as "22:00-06:00" (UTC), or { hours',
+    ],
+    ["the whole day", { window: "00:00-24:00" }, "For the whole day leave it out, or give null"],
+    [
+      "a time zone elsewhere",
+      { window: { hours: "09:00-17:00", tz: "Mars/X" } },
+      'window.tz must be the name of a time zone, such as "Europe/London" or "UTC"; got "Mars/X"',
+    ],
+    ["weights without turns", { groups: { weight: { a: 2 } } }, "Give fair: true with it; got undefined"],
+    [
+      "weights that cannot be had",
+      { groups: { fair: true, concurrency: 2, weight: { a: 3 } } },
+      "Give a groups.concurrency of at least 3 with it, or lower weights; got 2",
+    ],
+    [
+      "weights beside a rate",
+      { groups: { fair: true, concurrency: 2, weight: { a: 2 }, rateLimit: { max: 1, per: "1s" } } },
+      "one task in line at a time, whatever it weighs",
+    ],
   ])("%s", (_, options, message) => {
     let error: unknown;
     try {

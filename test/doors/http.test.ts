@@ -126,6 +126,13 @@ describe("over HTTP", () => {
       body: { state: "waiting" },
     });
     expect(await claim()).toBe(undefined);
+    expect(await ask("GET", "/v1/queues/q")).toMatchObject({
+      body: { heldBack: { by: "groups", until: expect.any(Number) } },
+    });
+    expect(await ask("POST", "/v1/queues/q/unhold", { groupKey: "g" })).toMatchObject({
+      body: { lifted: true },
+    });
+    expect(await ask("POST", "/v1/queues/q/unhold")).toMatchObject({ body: { lifted: false } });
     await ask("POST", "/v1/queues/q/tasks", { data: 3, cost: 1, urgent: true });
     expect(await ask("POST", `${await claim()}/hold`, { error: { message: "429" } })).toMatchObject({
       body: { state: "ready" },

@@ -17,6 +17,7 @@ const CALLS: Record<string, unknown[]> = {
   queues: ["work"],
   stats: ["work"],
   purge: ["work"],
+  unhold: ["work", "g"],
   drop: ["other"],
   add: [
     [
@@ -46,6 +47,7 @@ const CALLS: Record<string, unknown[]> = {
   join: [WORKER, 1_000],
   reconcile: [1, [1, 2]],
   rejoin: [1, [1], { name: 1, ticket: "t" }],
+  retire: [1],
   leave: [1, { lost: true }],
   workers: ["work"],
 };

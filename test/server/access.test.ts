@@ -212,6 +212,7 @@ describe("a token's scopes", () => {
     await forbidden(port.extend(foreign!, 1_000), "work:other");
     await forbidden(port.add([task("emails")]), "add:emails");
     await forbidden(port.purge("emails"), "admin:emails");
+    await forbidden(port.unhold("emails"), "admin:emails");
     expect(await store.task(foreign!.id)).toMatchObject({ state: "claimed" });
   });
 
@@ -246,6 +247,7 @@ describe("a token's scopes", () => {
     for (const take of [
       () => thief.rejoin(session, [], () => {}),
       () => thief.reconcile(session, []),
+      () => thief.retire(session),
       () => thief.claim({ ...wish("emails"), session }),
     ]) {
       await expect(take()).rejects.toMatchObject({ code: "CLAIM_LOST" });

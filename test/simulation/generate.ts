@@ -16,6 +16,7 @@ const STATES = [...PENDING_STATES, ...END_STATES] as const;
 const WEIGHTS: Record<VerbName, number> = {
   declare: 4,
   pause: 3,
+  unhold: 1.5,
   queues: 1,
   purge: 2,
   drop: 0.6,
@@ -50,6 +51,7 @@ const WEIGHTS: Record<VerbName, number> = {
   join: 4,
   beat: 8,
   rejoin: 1.5,
+  retire: 0.7,
   leave: 1.5,
   reconcile: 1,
   workers: 1,
@@ -125,6 +127,11 @@ export class Generator {
       ...this.#random.maybe(0.2, () => ({ force: true })),
     }),
     pause: () => ({ verb: "pause", queue: this.#queue(), paused: this.#random.chance(0.35) }),
+    unhold: () => ({
+      verb: "unhold",
+      queue: this.#queue(),
+      ...this.#random.maybe(0.7, () => ({ groupKey: this.#inputs.groupKey() })),
+    }),
     queues: () => ({ verb: "queues", ...this.#random.maybe(0.4, () => ({ queue: this.#queue() })) }),
     purge: () => this.#purge(),
     drop: () => ({ verb: "drop", queue: this.#queue(), limit: this.#random.pick([2, 1_000]) }),
@@ -221,6 +228,7 @@ export class Generator {
       session: this.#session(),
       fences: [...new Set(Array.from({ length: this.#random.between(0, 6) }, () => this.#claimRef().fence))],
     }),
+    retire: () => ({ verb: "retire", session: this.#session() }),
     leave: () => ({
       verb: "leave",
       session: this.#session(),

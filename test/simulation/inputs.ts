@@ -1,4 +1,4 @@
-import type { QueuePolicy } from "../../src/core/policy.ts";
+import type { NamedPolicy } from "../../src/core/policy.ts";
 import type { Addition, Body, NewMessage, NewTask, TaskError } from "../../src/core/task.ts";
 import { stageQueue } from "../../src/core/run.ts";
 import type { RateLimit } from "../../src/core/rate.ts";
@@ -76,9 +76,9 @@ export class Inputs {
     return this.#random.chance(0.03) ? "nowhere" : this.#random.pick(this.#habits.queues);
   }
 
-  policy(): Partial<QueuePolicy> {
+  policy(): NamedPolicy {
     const { pick, chance } = this.#random;
-    const policy: Partial<QueuePolicy> = {};
+    const policy: NamedPolicy = {};
     if (chance(0.4)) policy.lease = pick([100, 1_000, 5_000, 30_000]);
     if (chance(0.15)) policy.verified = chance(0.7);
     if (chance(0.3)) policy.timeout = pick([400, 5_000, 60_000]);
@@ -93,9 +93,9 @@ export class Inputs {
     return this.#habits.limited ? { ...policy, ...this.#limits() } : policy;
   }
 
-  #limits(): Partial<QueuePolicy> {
+  #limits(): NamedPolicy {
     const { pick, chance } = this.#random;
-    const limits: Partial<QueuePolicy> = {};
+    const limits: NamedPolicy = {};
     if (chance(0.4)) limits.maxConcurrency = pick([null, 1, 2, 5]);
     if (chance(0.3)) limits.rateLimit = this.#rates();
     if (chance(0.2))
@@ -112,8 +112,13 @@ export class Inputs {
         weight: pick([{}, { g1: 2 }]),
         sticky: chance(0.3),
       };
+      if (chance(0.2)) limits.groups = { fair: chance(0.5) };
     }
     return limits;
+  }
+
+  groupKey(): string {
+    return this.#random.pick(GROUPS);
   }
 
   #rates(): RateLimit[] {

@@ -258,6 +258,32 @@ describe.each(STORES)("a worker on %s", (store) => {
     expect(reasons).toMatchObject([{ code: "TIMEOUT" }]);
   });
 
+  it("leaves its groups to others when it begins to stop, not when its last handler has ended", async () => {
+    const dibs = await openStore(store);
+    const queue = dibs.queue<string, string>("work", { groups: { sticky: true } });
+    const started = latch();
+    const end = latch();
+    const first = queue.work(async ({ data }) => {
+      if (data === "long") {
+        started.open();
+        await end.promise;
+      }
+      return "first";
+    });
+    await (await queue.add("short", { groupKey: "talk" })).result();
+    const long = await queue.add("long", { groupKey: "other" });
+    await started.promise;
+    const next = await queue.add("short", { groupKey: "talk" });
+    await queue.work(() => "second").ready;
+    const stopped = first.stop();
+    expect(await next.result({ timeout: "10s" })).toBe("second");
+    expect(await long.info()).toMatchObject({ state: "claimed" });
+    end.open();
+    await stopped;
+    expect(await long.result()).toBe("first");
+    expect(await long.history()).toHaveLength(1);
+  });
+
   it("asks handlers to stop before it leaves them behind, and takes a throw from then on as a release", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<string>("work");

@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import type { QueueStats } from "../../api/queue.ts";
 import { print, printTable, type StoreFlags, useStore, withStore } from "../store.ts";
 
 export function queuesCommand(): Command {
@@ -12,11 +13,18 @@ async function run(flags: StoreFlags): Promise<void> {
     const queues = await dibs.queues();
     const stats = await Promise.all(queues.map(({ name }) => dibs.queue(name).stats()));
     if (flags.json) return print(JSON.stringify(stats));
-    const rows = stats.map(({ queue, paused, depth, workers }) => [
+    const rows = stats.map(({ queue, paused, depth, workers, heldBack }) => [
       paused ? `${queue} (paused)` : queue,
       ...COLUMNS.map((state) => depth[state]),
       workers,
+      describe(heldBack),
     ]);
-    printTable(["QUEUE", ...COLUMNS.map((state) => state.toUpperCase()), "WORKERS"], rows);
+    printTable(["QUEUE", ...COLUMNS.map((state) => state.toUpperCase()), "WORKERS", "HELD BACK"], rows);
   });
+}
+
+function describe(heldBack: QueueStats["heldBack"]): string {
+  if (!heldBack) return "";
+  const { by, until } = heldBack;
+  return until ? `${by} until ${until.toISOString()}` : by;
 }

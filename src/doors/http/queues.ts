@@ -61,6 +61,19 @@ export function queues(app: App): void {
   define(
     app,
     {
+      ...{ method: "post", path: "/v1/queues/{queue}/unhold" },
+      summary: "Lift the hold of a group, or of the queue itself",
+      ...{ params: inQueue, answer: z.object({ lifted: z.boolean() }) },
+      body: z.strictObject({ groupKey: z.string().optional() }),
+    },
+    async ({ port, params, body }) => {
+      const { groupKey } = body as { groupKey?: string };
+      return { lifted: await port.unhold(params["queue"]!, groupKey) };
+    },
+  );
+  define(
+    app,
+    {
       ...{ method: "post", path: "/v1/queues/{queue}/purge", summary: "Remove what nobody has claimed" },
       ...{ params: inQueue, answer: count },
     },

@@ -160,7 +160,26 @@ export const policy = z.record(z.string(), z.any()).openapi("Policy", {
     "lease, timeout, maxAttempts, backoff, elsewhere, ttl, maxDepth, maxPayload, retention, verified, maxConcurrency, rateLimit, groups, window; milliseconds",
 });
 
-export const stats = z.record(z.string(), z.any()).openapi("Stats");
+/** Numbers, and why nothing starts. */
+export const stats = z
+  .looseObject({
+    ...{
+      queue: z.string(),
+      paused: z.boolean(),
+      depth: z.record(z.string(), z.number()),
+      workers: z.number(),
+    },
+    heldBack: z
+      .object({
+        by: z.enum(["hold", "window", "concurrency", "rate", "groups"]),
+        until: z
+          .number()
+          .nullable()
+          .openapi({ description: "milliseconds since 1970; null: when something ends" }),
+      })
+      .nullable(),
+  })
+  .openapi("Stats");
 export const worker = z.record(z.string(), z.any()).openapi("Worker");
 export const pattern = z.record(z.string(), z.any()).openapi("DeadPattern");
 export const subscription = z

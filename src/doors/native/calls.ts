@@ -110,6 +110,8 @@ export class Calls {
         return this.#reconcile(...(given as unknown as [number, number[]]));
       case "rejoin":
         return this.#rejoin(...(given as unknown as [number, number[], Restored?]));
+      case "retire":
+        return this.#port.retire(this.#sessionOf(given[0] as unknown as number));
       case "leave":
         return this.#leave(...(given as unknown as [number, { lost?: boolean }?]));
       default:

@@ -11,6 +11,7 @@ import { events } from "./events.ts";
 import { fences } from "./fences.ts";
 import { groups } from "./groups.ts";
 import type { Harness } from "./harness.ts";
+import { heldBack } from "./held-back.ts";
 import { idempotency } from "./idempotency.ts";
 import { type Start, starter } from "./kit.ts";
 import { leases } from "./leases.ts";
@@ -39,6 +40,7 @@ import { topics } from "./topics.ts";
 import { noTransactions, transactions } from "./transactions.ts";
 import { ttl } from "./ttl.ts";
 import { turns } from "./turns.ts";
+import { unhold } from "./unhold.ts";
 import { verification } from "./verification.ts";
 import { waitingClaims } from "./waiting-claims.ts";
 import { windows } from "./windows.ts";
@@ -68,6 +70,7 @@ const THEMES = {
   rates,
   turns,
   windows,
+  unhold,
   ttl,
   retention,
   idempotency,
@@ -85,6 +88,7 @@ const THEMES = {
   subscriptions,
   schedules,
   stats,
+  heldBack,
   workers,
   events,
 } satisfies Record<string, Theme>;

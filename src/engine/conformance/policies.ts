@@ -25,8 +25,8 @@ export function policies(start: Start): void {
         maxConcurrency: 4,
         rateLimit: [{ max: 5, per: 6, pace: true, unit: "tokens" }],
         groups: {
-          concurrency: 2,
-          rateLimit: [{ max: 1, per: 2, pace: false, unit: null }],
+          concurrency: 3,
+          rateLimit: [],
           fair: true,
           weight: { big: 3 },
           sticky: true,
@@ -45,6 +45,20 @@ export function policies(start: Start): void {
         lease: 5_000,
         maxAttempts: 2,
       });
+    });
+
+    test("changes in the named fields of its groups only, and null takes all of them back", async () => {
+      const { port } = await start();
+      const policyOf = async () => (await port.queues(QUEUE))[0]!.policy.groups;
+      await port.declare(QUEUE, { groups: { concurrency: 3, fair: true } });
+      const groups = { ...DEFAULT_POLICY.groups, concurrency: 3, fair: true, sticky: true };
+      const configured = await port.declare(QUEUE, { groups: { sticky: true } }, { force: true });
+      expect(configured.groups).toEqual(groups);
+      expect(await policyOf()).toEqual(groups);
+      await port.declare(QUEUE, { groups: { concurrency: 4 } });
+      expect(await policyOf()).toEqual({ ...groups, concurrency: 4 });
+      await port.declare(QUEUE, { groups: null as never }, { force: true });
+      expect(await policyOf()).toEqual(DEFAULT_POLICY.groups);
     });
 
     test("is not undone by the declaration that was last applied", async () => {

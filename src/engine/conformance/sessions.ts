@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ClaimNotice } from "../../core/port.ts";
+import { govern } from "./governing.ts";
 import {
   ack,
   addNamed,
@@ -7,9 +8,11 @@ import {
   claim,
   claimNames,
   claimOne,
+  HOUR,
   Inbox,
   joinWorker,
   MINUTE,
+  nack,
   QUEUE,
   refused,
   SECOND,
@@ -191,6 +194,61 @@ export function sessions(start: Start): void {
       await port.leave(worker.session);
       await port.leave(worker.session);
       await refused(() => worker.claim(), "CLAIM_LOST");
+    });
+  });
+
+  describe("a worker that takes no more", () => {
+    test("leaves its groups to the others, and keeps what it holds", async () => {
+      const { port } = await start();
+      await govern(port, { concurrency: 2, sticky: true });
+      const worker = await joinWorker(port, "w");
+      const other = await joinWorker(port, "other");
+      await addNamed(port, ["1", "2", "3"], { groupKey: "g" });
+      const [held, done] = await worker.claim({ max: 2 });
+      await ack(port, done!);
+      expect(await other.claim()).toEqual([]);
+      const next = other.claim({ wait: MINUTE });
+      await port.retire(worker.session);
+      expect(await next).toMatchObject([{ data: "3" }]);
+      expect(await ack(port, held!)).toBe("done");
+    });
+
+    test("leaves them what comes up later, too", async () => {
+      const { port } = await start();
+      await govern(port, { sticky: true });
+      const worker = await joinWorker(port, "w");
+      const other = await joinWorker(port, "other");
+      await addNamed(port, ["1", "2"], { groupKey: "g" });
+      const held = await worker.claimOne();
+      await port.retire(worker.session);
+      expect(await other.claim()).toEqual([]);
+      await ack(port, held);
+      expect((await other.claimOne()).data).toBe("2");
+    });
+
+    test("is not waited for by what others failed", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { elsewhere: HOUR });
+      const worker = await joinWorker(port, "w");
+      const other = await joinWorker(port, "other");
+      await addOne(port);
+      await port.retire(other.session);
+      await nack(port, await worker.claimOne());
+      expect(await worker.claim()).toHaveLength(1);
+    });
+
+    test("lives on, and loses what it held when it falls silent", async () => {
+      const { port, clock, hang } = await start();
+      const worker = await joinWorker(port, "w");
+      const { id } = await addOne(port);
+      const held = await worker.claimOne();
+      await port.retire(worker.session);
+      await clock.advance(MINUTE);
+      expect(await stateOf(port, id)).toBe("claimed");
+      expect((await port.workers()).map((one) => one.id)).toEqual(["w"]);
+      hang();
+      await clock.advance(31 * SECOND);
+      await refused(() => ack(port, held), "CLAIM_LOST");
     });
   });
 

@@ -39,6 +39,7 @@ export function stats(start: Start): void {
         serviceTime: null,
         waitTime: null,
         workers: 0,
+        heldBack: null,
       });
     });
 

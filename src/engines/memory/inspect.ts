@@ -1,11 +1,13 @@
 import { invalid } from "../../core/errors.ts";
 import { describeFlow, noFlow } from "../../core/flow.ts";
+import { heldBackBy, heldBackByGroups } from "../../core/held-back.ts";
 import { show } from "../../core/show.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import {
   type Attempt,
   type Body,
   type DeadFilter,
+  type HeldBack,
   isEnd,
   rankOf,
   type QueueStats,
@@ -18,7 +20,7 @@ import type { Verified } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { deadLetters } from "./dead.ts";
 import { findJudged } from "./line.ts";
-import { costOf } from "./lanes.ts";
+import { costOf, runningOf } from "./lanes.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { endOfRun, placeOf } from "./runs.ts";
 import { workers } from "./sessions.ts";
@@ -157,5 +159,22 @@ export function stats(model: Model, queue: string): QueueStats {
     oldestAge: ready.length === 0 ? null : model.now - Math.min(...ready.map((task) => task.createdAt)),
     ...describeFlow(flow, BOUNDS.rateWindow),
     workers: workers(model, queue).length,
+    heldBack: heldBack(model, queue),
   };
+}
+
+function heldBack(model: Model, name: string): HeldBack | null {
+  const queue = model.queues.get(name);
+  if (!queue) return null;
+  const standing = (task: ModelTask): number => (task.elsewhere ? 1 : task.owner === null ? 0 : 2);
+  const [first] = model
+    .tasksOf(name, "ready")
+    .sort((a, b) => standing(a) - standing(b) || rankOf(a) - rankOf(b) || a.place - b.place);
+  if (!first) {
+    const times = [...queue.lanes.values()].flatMap(({ wakeAt }) => wakeAt ?? []);
+    return heldBackByGroups(times.length === 0 ? null : Math.min(...times), model.now);
+  }
+  const { urgent } = first;
+  const counted = { ...queue.gate, running: runningOf(model, name) };
+  return heldBackBy(model.policy(name), counted, { urgent, cost: costOf(first) }, model.now);
 }

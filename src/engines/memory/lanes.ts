@@ -89,18 +89,20 @@ export function start(model: Model, task: ModelTask, session: ModelSession | nul
   lane.session = groups.sticky && session ? session.id : null;
 }
 
-/** The session that a task of a sticky group is kept for, if it lives. */
+/** The session that a task of a sticky group is kept for, if it lives and takes more. */
 export function ownerOf(model: Model, task: ModelTask): number | null {
   if (task.groupKey === null || !model.policy(task.queue).groups.sticky) return null;
   const { session: id } = laneOf(model, task.queue, task.groupKey);
   const session = id === null ? undefined : model.sessions.get(id);
-  const lives = session && session.beatAt + session.lease > model.awake;
-  return lives && session.worker.queues.includes(task.queue) ? session.id : null;
+  return session && model.serves(session, task.queue) ? session.id : null;
 }
 
 export function allowanceFor(model: Model, { name, gate }: ModelQueue): Allowance {
-  const running = () => [...model.tasks.values()].filter((task) => task.queue === name && task.claim).length;
-  return allowanceOf(model.policy(name), gate.heldUntil, running, model.now);
+  return allowanceOf(model.policy(name), gate.heldUntil, () => runningOf(model, name), model.now);
+}
+
+export function runningOf(model: Model, queue: string): number {
+  return [...model.tasks.values()].filter((task) => task.queue === queue && task.claim).length;
 }
 
 /** Whether it may start by the rates of its queue, and then it counts. */

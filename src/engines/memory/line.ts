@@ -71,10 +71,7 @@ function keptFor(model: Model, task: ModelTask): ModelTask["elsewhere"] {
   const avoid = failedBy(task);
   const { elsewhere } = model.policy(task.queue);
   const other = [...model.sessions.values()].some(
-    (session) =>
-      session.worker.queues.includes(task.queue) &&
-      session.beatAt + session.lease > model.awake &&
-      !avoid.includes(session.worker.id),
+    (session) => model.serves(session, task.queue) && !avoid.includes(session.worker.id),
   );
   return other && elsewhere > 0 ? { until: model.now + elsewhere, avoid } : null;
 }

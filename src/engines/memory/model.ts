@@ -2,7 +2,7 @@ import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
 import type { DibsEvent } from "../../core/events.ts";
 import { type Flow, noFlow } from "../../core/flow.ts";
-import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { RunStart } from "../../core/run.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import {
@@ -123,6 +123,11 @@ export class Model {
     return flow.get(slot)!;
   }
 
+  /** It lives, and would take a task of the queue. */
+  serves({ beatAt, lease, retired, worker }: ModelSession, queue: string): boolean {
+    return !retired && beatAt + lease > this.awake && worker.queues.includes(queue);
+  }
+
   hintReady(queue: string, count = 1): void {
     const ready = this.hint.ready ?? {};
     const before = Object.hasOwn(ready, queue) ? ready[queue]! : 0;
@@ -143,7 +148,7 @@ export interface ModelDocument {
 export interface ModelQueue {
   name: string;
   /** The fields of the policy that somebody named. */
-  named: Partial<QueuePolicy>;
+  named: NamedPolicy;
   /** The last declaration applied, as JSON. */
   declared: string | null;
   paused: boolean;
@@ -268,4 +273,6 @@ export interface ModelSession {
   joinedAt: number;
   /** Awake milliseconds of its last sign of life. */
   beatAt: number;
+  /** It takes no more: nothing is kept for it. */
+  retired: boolean;
 }

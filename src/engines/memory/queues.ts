@@ -1,4 +1,4 @@
-import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import { layOver, type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import { rankOf } from "../../core/task.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
 import { remove } from "./line.ts";
@@ -8,13 +8,13 @@ import { removeSubscriptions } from "./topics.ts";
 export function declare(
   model: Model,
   name: string,
-  policy: Partial<QueuePolicy>,
+  policy: NamedPolicy,
   force: boolean,
 ): { policy: QueuePolicy; changed: boolean } {
   const queue = model.queue(name);
   const declared = JSON.stringify(policy);
   const apply = force || (queue.declared !== declared && Object.keys(policy).length > 0);
-  const named = apply ? { ...queue.named, ...policy } : queue.named;
+  const named = apply ? layOver(queue.named, policy) : queue.named;
   const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(resolvePolicy(queue.named));
   queue.named = named;
   if (apply && !force) queue.declared = declared;

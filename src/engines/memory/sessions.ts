@@ -7,7 +7,7 @@ import { claimsOf, disown, endOverdue, lapse } from "./sweep.ts";
 
 export function join(model: Model, worker: WorkerInfo, lease: number): { session: number } {
   const id = ++model.session;
-  model.sessions.set(id, { id, worker, lease, joinedAt: model.now, beatAt: model.awake });
+  model.sessions.set(id, { id, worker, lease, joinedAt: model.now, beatAt: model.awake, retired: false });
   model.announce({ type: "worker.joined", at: model.now, worker: worker.id });
   return { session: id };
 }
@@ -54,6 +54,14 @@ export function rejoin(
   const held = new Set(claimsOf(model, id).map((task) => task.claim!.fence));
   reconcile(model, id, fences);
   return { session: id, lease: session.lease, lost: fences.filter((fence) => !held.has(fence)) };
+}
+
+export function retire(model: Model, id: number): null {
+  const session = model.sessions.get(id);
+  if (!session) return null;
+  session.retired = true;
+  disown(model, id);
+  return null;
 }
 
 export function leave(model: Model, id: number, lost: boolean): { released: number } {

@@ -15,15 +15,17 @@ import { signal, step } from "./park.ts";
 import { documents, put } from "./documents.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { cancelRun, inspectRun } from "./runs.ts";
-import { beat, join, leave, reconcile, rejoin, workers } from "./sessions.ts";
+import { beat, join, leave, reconcile, rejoin, retire, workers } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { publish, subscribe, subscriptions, unsubscribe } from "./topics.ts";
+import { unhold } from "./unhold.ts";
 
 type Handlers = { [V in VerbName]: (model: Model, op: Verbs[V]["in"]) => Verbs[V]["out"] };
 
 const HANDLERS: Handlers = {
   declare: (model, op) => declare(model, op.queue, op.policy, op.force ?? false),
   pause: (model, op) => pause(model, op.queue, op.paused),
+  unhold: (model, op) => unhold(model, op.queue, op.groupKey),
   queues: (model, op) => queues(model, op.queue),
   purge: (model, op) => purge(model, op.queue, op.upTo, op.limit),
   drop: (model, op) => drop(model, op.queue, op.limit),
@@ -73,6 +75,7 @@ const HANDLERS: Handlers = {
   beat: (model, op) => beat(model, op.sessions),
   reconcile: (model, op) => reconcile(model, op.session, op.fences),
   rejoin: (model, op) => rejoin(model, op.session, op.fences),
+  retire: (model, op) => retire(model, op.session),
   leave: (model, op) => leave(model, op.session, op.lost ?? false),
   workers: (model, op) => workers(model, op.queue),
   put,

@@ -22,6 +22,7 @@ import type { Verified } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { readFlow } from "./counters.ts";
 import { deadLetters } from "./dead.ts";
+import { heldBack } from "./held-back.ts";
 import { NEVER } from "./line.ts";
 import { type Found, findMany, findTask, stateOf } from "./place.ts";
 import { placesOf } from "./run-place.ts";
@@ -377,6 +378,7 @@ export async function stats(tx: Tx, name: string): Promise<QueueStats> {
     oldestAge: queue ? await oldestAge(tx, queue) : null,
     ...describeFlow(flow, BOUNDS.rateWindow),
     workers: (await workers(tx, name)).length,
+    heldBack: queue ? await heldBack(tx, queue) : null,
   };
 }
 

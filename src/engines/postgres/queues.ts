@@ -1,4 +1,4 @@
-import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import { layOver, type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
 import { adoptLimits } from "./gates.ts";
 import { type Found, findMany, isPending, remove, removeTaken, takePending } from "./place.ts";
@@ -24,7 +24,7 @@ function store(tx: Tx, { id, named, declared, paused }: Queue, revision: number)
 export async function declare(
   tx: Tx,
   name: string,
-  policy: Partial<QueuePolicy>,
+  policy: NamedPolicy,
   force: boolean,
 ): Promise<{ policy: QueuePolicy; changed: boolean }> {
   const declared = JSON.stringify(policy);
@@ -34,7 +34,7 @@ export async function declare(
   if (!isNew(known)) return { policy: known.policy, changed: false };
   const { queue, revision } = await toBeChanged(tx, name);
   if (!isNew(queue)) return { policy: queue.policy, changed: false };
-  const named = { ...queue.named, ...policy };
+  const named = layOver(queue.named, policy);
   const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(queue.policy);
   const before = queue.policy;
   queue.named = named;

@@ -3,7 +3,7 @@ import type { Notice } from "../../engine/engine.ts";
 import { sessionGone } from "./claim.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "./place.ts";
 import { settleRelease } from "./settle.ts";
-import { disown, endOverdue, forgetSession, lapse } from "./sweep.ts";
+import { disown, endOverdue, forgetSession, lapse, stopServing } from "./sweep.ts";
 import type { Tx } from "./tx.ts";
 
 const INSERT_SESSION = `
@@ -150,9 +150,28 @@ async function renumberLanes(tx: Tx, session: number, old: number): Promise<void
   tx.send(RENUMBER_OWN, session, old);
 }
 
+export async function retire(tx: Tx, id: number): Promise<null> {
+  const session = await tx.get<{ worker: string; info: string }>(SESSION, id);
+  if (!session) return null;
+  await holdStickyGates(tx, session.info);
+  stopServing(tx, id, session.info);
+  await disown(tx, id);
+  return null;
+}
+
+/** Whoever keeps a task for it at this moment has the gate: what comes later finds that it serves no more. */
+async function holdStickyGates(tx: Tx, info: string): Promise<void> {
+  if (!tx.hasLimits) return;
+  for (const name of (JSON.parse(info) as WorkerInfo).queues) {
+    const queue = tx.queueNamed(name);
+    if (queue?.policy.groups.sticky) await tx.limits.hold(queue);
+  }
+}
+
 export async function leave(tx: Tx, id: number, lost: boolean): Promise<{ released: number }> {
   const session = await tx.get<{ worker: string; info: string }>(SESSION, id);
   if (!session) return { released: 0 };
+  await holdStickyGates(tx, session.info);
   // The session goes first: a worker that stops is no longer one that could take a task over.
   forgetSession(tx, id, session.info);
   const held = await tx.all<ClaimRow>(HELD, id);

@@ -1,6 +1,6 @@
 import type { Reading } from "../../core/clock.ts";
 import { isDibsError } from "../../core/errors.ts";
-import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import {
   type ClaimOutcome,
   type Hint,
@@ -36,12 +36,13 @@ import type { Link } from "./link.ts";
 import { signal, step, steps } from "./park.ts";
 import { publish } from "./publish.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
-import { beat, join, leave, reconcile, rejoin, workers } from "./sessions.ts";
+import { beat, join, leave, reconcile, rejoin, retire, workers } from "./sessions.ts";
 import { cancelRun } from "./runs.ts";
 import { settleTogether } from "./settle-together.ts";
 import { extend, progress, settle } from "./settle.ts";
 import { subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { Tx, type TxOptions } from "./tx.ts";
+import { unhold } from "./unhold.ts";
 
 type Answer<V extends VerbName> = Verbs[V]["out"] | Promise<Verbs[V]["out"]>;
 type Handlers = { [V in VerbName]: (tx: Tx, op: Verbs[V]["in"]) => Answer<V> };
@@ -49,6 +50,7 @@ type Handlers = { [V in VerbName]: (tx: Tx, op: Verbs[V]["in"]) => Answer<V> };
 const HANDLERS: Handlers = {
   declare: (tx, op) => declare(tx, op.queue, op.policy, op.force ?? false),
   pause: (tx, op) => pause(tx, op.queue, op.paused),
+  unhold: (tx, op) => unhold(tx, op.queue, op.groupKey),
   queues: (tx, op) => queues(tx, op.queue),
   purge: (tx, op) => purge(tx, op.queue, op.upTo, op.limit),
   drop: (tx, op) => drop(tx, op.queue, op.limit),
@@ -83,6 +85,7 @@ const HANDLERS: Handlers = {
   beat: (tx, op) => beat(tx, op.sessions),
   reconcile: (tx, op) => reconcile(tx, op.session, op.fences),
   rejoin: (tx, op) => rejoin(tx, op.session, op.fences),
+  retire: (tx, op) => retire(tx, op.session),
   leave: (tx, op) => leave(tx, op.session, op.lost ?? false),
   workers: (tx, op) => workers(tx, op.queue),
   put,
@@ -359,7 +362,7 @@ export class PostgresStore {
     return new Map(
       rows.map(({ id, name, named }) => [
         name,
-        { id, policy: resolvePolicy(JSON.parse(named) as Partial<QueuePolicy>) },
+        { id, policy: resolvePolicy(JSON.parse(named) as NamedPolicy) },
       ]),
     );
   }

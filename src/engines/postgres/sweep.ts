@@ -124,10 +124,15 @@ const DELETE_NOTICES = `DELETE FROM dibs.notice WHERE session = $1`;
 
 /** `info`: what it joined with. */
 export function forgetSession(tx: Tx, id: number, info: string): void {
-  const { queues } = JSON.parse(info) as { queues: string[] };
-  tx.send(DELETE_SERVING, queues, id);
+  stopServing(tx, id, info);
   tx.send(DELETE_SESSION, id);
   tx.send(DELETE_NOTICES, id);
+}
+
+/** Its worker takes no more. */
+export function stopServing(tx: Tx, id: number, info: string): void {
+  const { queues } = JSON.parse(info) as { queues: string[] };
+  tx.send(DELETE_SERVING, queues, id);
   tx.serving.clear();
 }
 

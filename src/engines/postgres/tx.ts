@@ -2,7 +2,7 @@ import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
 import type { DibsEvent } from "../../core/events.ts";
 import { type Flow, noFlow } from "../../core/flow.ts";
-import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
 import { type DepthByState, NO_DEPTH, type TaskState } from "../../core/task.ts";
 import { BOUNDS, type Hint } from "../../engine/engine.ts";
@@ -17,7 +17,7 @@ export interface Queue {
   id: number;
   name: string;
   /** The fields of the policy that somebody named. */
-  named: Partial<QueuePolicy>;
+  named: NamedPolicy;
   policy: QueuePolicy;
   /** The last declaration applied, as JSON. */
   declared: string | null;
@@ -528,7 +528,7 @@ export class Tx {
   #learn(row: QueueRow): Queue {
     this.#leastPayload = undefined;
     this.#hasLimits = undefined;
-    const named = JSON.parse(row.named) as Partial<QueuePolicy>;
+    const named = JSON.parse(row.named) as NamedPolicy;
     const known = this.#byId.get(row.id);
     const fields = {
       id: row.id,

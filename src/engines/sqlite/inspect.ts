@@ -24,6 +24,7 @@ import { BOUNDS } from "../../engine/engine.ts";
 import { bodyFrom } from "./body.ts";
 import { deadLetters } from "./dead.ts";
 import { findVerifying } from "./held.ts";
+import { heldBack } from "./held-back.ts";
 import { NEVER } from "./line.ts";
 import { findBySeq, findTask, type Found, stateOf } from "./place.ts";
 import { placeOf } from "./runs.ts";
@@ -310,6 +311,7 @@ export function stats(tx: Tx, name: string): QueueStats {
     oldestAge: queue ? oldestAge(tx, queue) : null,
     ...describeFlow(flow, BOUNDS.rateWindow),
     workers: workers(tx, name).length,
+    heldBack: queue ? heldBack(tx, queue) : null,
   };
 }
 

@@ -1,4 +1,10 @@
-import { governsGroups, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import {
+  governsGroups,
+  layOver,
+  type NamedPolicy,
+  type QueuePolicy,
+  resolvePolicy,
+} from "../../core/policy.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
 import { hintLine } from "./gates.ts";
 import { raiseLanes } from "./move-lanes.ts";
@@ -10,14 +16,14 @@ import { COUNTED, type Queue, type Tx } from "./tx.ts";
 export function declare(
   tx: Tx,
   name: string,
-  policy: Partial<QueuePolicy>,
+  policy: NamedPolicy,
   force: boolean,
 ): { policy: QueuePolicy; changed: boolean } {
   const queue = tx.queue(name);
   const declared = JSON.stringify(policy);
   const apply = force || (queue.declared !== declared && Object.keys(policy).length > 0);
   if (!apply) return { policy: queue.policy, changed: false };
-  const named = { ...queue.named, ...policy };
+  const named = layOver(queue.named, policy);
   const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(queue.policy);
   queue.named = named;
   queue.policy = resolvePolicy(named);

@@ -3,7 +3,7 @@ import type { Notice } from "../../engine/engine.ts";
 import { type ClaimRow, heldFrom } from "./held.ts";
 import { sessionGone } from "./claim.ts";
 import { settleRelease } from "./settle.ts";
-import { disownAll, endOverdue, forgetSession, lapse } from "./sweep.ts";
+import { disownAll, endOverdue, forgetSession, lapse, stopServing } from "./sweep.ts";
 import { COUNTED, type Tx } from "./tx.ts";
 
 const INSERT_SESSION = `
@@ -136,6 +136,11 @@ export function rejoin(
   const held = new Set(tx.all<ClaimRow>(HELD, session).map(({ fence }) => fence));
   reconcile(tx, session, fences);
   return { session, lease: row.lease, lost: fences.filter((fence) => !held.has(fence)) };
+}
+
+export function retire(tx: Tx, id: number): null {
+  if (tx.get(WORKER, id)) disownAll(tx, id, stopServing(tx, id));
+  return null;
 }
 
 export function leave(tx: Tx, id: number, lost: boolean): { released: number } {

@@ -29,17 +29,19 @@ import { signal, step, steps } from "./park.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { publish } from "./publish.ts";
 import { cancelRun } from "./runs.ts";
-import { beat, join, leave, reconcile, rejoin, workers } from "./sessions.ts";
+import { beat, join, leave, reconcile, rejoin, retire, workers } from "./sessions.ts";
 import { settleTogether } from "./settle-together.ts";
 import { extend, progress, settle } from "./settle.ts";
 import { subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { Tx } from "./tx.ts";
+import { unhold } from "./unhold.ts";
 
 type Handlers = { [V in VerbName]: (tx: Tx, op: Verbs[V]["in"]) => Verbs[V]["out"] };
 
 const HANDLERS: Handlers = {
   declare: (tx, op) => declare(tx, op.queue, op.policy, op.force ?? false),
   pause: (tx, op) => pause(tx, op.queue, op.paused),
+  unhold: (tx, op) => unhold(tx, op.queue, op.groupKey),
   queues: (tx, op) => queues(tx, op.queue),
   purge: (tx, op) => purge(tx, op.queue, op.upTo, op.limit),
   drop: (tx, op) => drop(tx, op.queue, op.limit),
@@ -74,6 +76,7 @@ const HANDLERS: Handlers = {
   beat: (tx, op) => beat(tx, op.sessions),
   reconcile: (tx, op) => reconcile(tx, op.session, op.fences),
   rejoin: (tx, op) => rejoin(tx, op.session, op.fences),
+  retire: (tx, op) => retire(tx, op.session),
   leave: (tx, op) => leave(tx, op.session, op.lost ?? false),
   workers: (tx, op) => workers(tx, op.queue),
   put,

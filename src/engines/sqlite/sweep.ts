@@ -106,10 +106,16 @@ const INFO = `SELECT info FROM session WHERE id = ?`;
 
 /** Answers the queues that its worker served. */
 export function forgetSession(tx: Tx, id: number): string[] {
-  const { queues } = JSON.parse(tx.get<{ info: string }>(INFO, id)!.info) as { queues: string[] };
-  for (const queue of queues) tx.run(DELETE_SERVING, queue, id);
+  const queues = stopServing(tx, id);
   tx.run(DELETE_SESSION, id);
   tx.run(DELETE_NOTICES, id);
+  return queues;
+}
+
+/** Its worker takes no more. Answers the queues that it served. */
+export function stopServing(tx: Tx, id: number): string[] {
+  const { queues } = JSON.parse(tx.get<{ info: string }>(INFO, id)!.info) as { queues: string[] };
+  for (const queue of queues) tx.run(DELETE_SERVING, queue, id);
   tx.serving.clear();
   return queues;
 }

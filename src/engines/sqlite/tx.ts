@@ -2,7 +2,7 @@ import { type Flow, noFlow } from "../../core/flow.ts";
 import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime } from "../../core/engine-time.ts";
 import type { DibsEvent } from "../../core/events.ts";
-import { isGated, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import { isGated, type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
 import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
 import { type DepthByState, NO_DEPTH, type TaskState } from "../../core/task.ts";
@@ -16,7 +16,7 @@ export interface Queue {
   id: number;
   name: string;
   /** The fields of the policy that somebody named. */
-  named: Partial<QueuePolicy>;
+  named: NamedPolicy;
   policy: QueuePolicy;
   /** The last declaration applied, as JSON. */
   declared: string | null;
@@ -334,7 +334,7 @@ export class Tx extends Statements {
     this.#byName.clear();
     this.#byId.clear();
     for (const row of this.all<QueueRow>(READ_QUEUES)) {
-      const named = JSON.parse(row.named) as Partial<QueuePolicy>;
+      const named = JSON.parse(row.named) as NamedPolicy;
       const queue: Queue = {
         id: row.id,
         name: row.name,

@@ -1,4 +1,4 @@
-import { DEFAULT_POLICY, type QueuePolicy } from "../../../src/core/policy.ts";
+import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../../src/core/policy.ts";
 import type {
   Addition,
   AttemptOutcome,
@@ -55,7 +55,7 @@ export class Books {
   }
 
   policy(name: string): QueuePolicy {
-    return { ...DEFAULT_POLICY, ...this.queues.get(name)?.named };
+    return resolvePolicy(this.queues.get(name)?.named ?? {});
   }
 
   maxAttempts(entry: Entry): number {
@@ -92,6 +92,7 @@ export class Books {
     return [...this.sessions.values()].some(
       (session) =>
         this.isAlive(session) &&
+        !session.retired &&
         session.worker.queues.includes(entry.task.queue) &&
         !entry.failedBy.includes(session.worker.id),
     );
@@ -155,7 +156,7 @@ export interface Row {
 }
 
 export interface QueueBook {
-  named: Partial<QueuePolicy>;
+  named: NamedPolicy;
   declared: string | null;
   paused: boolean;
   keys: Map<string, KeyBook>;
@@ -178,4 +179,6 @@ export interface SessionBook {
   worker: WorkerInfo;
   lease: number;
   beatAt: number;
+  /** Takes no more. */
+  retired: boolean;
 }

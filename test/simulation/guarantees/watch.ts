@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Reading } from "../../../src/core/clock.ts";
+import { layOver } from "../../../src/core/policy.ts";
 import { type Attempt, isEnd } from "../../../src/core/task.ts";
 import {
   type Op,
@@ -119,8 +120,7 @@ const JUDGES: Judges = {
     const before = books.policy(op.queue);
     const text = JSON.stringify(op.policy);
     // Skipped when it was the last one applied; an operator's word is not a declaration.
-    if (op.force || (text !== queue.declared && text !== "{}"))
-      queue.named = { ...queue.named, ...op.policy };
+    if (op.force || (text !== queue.declared && text !== "{}")) queue.named = layOver(queue.named, op.policy);
     if (!op.force && text !== "{}") queue.declared = text;
     const expected = {
       policy: books.policy(op.queue),
@@ -201,10 +201,19 @@ const JUDGES: Judges = {
   join: (turn, op, outcome) => {
     const { session } = answer<"join">(outcome);
     check(!turn.books.sessions.has(session), `session ${session} was given twice`);
-    turn.books.sessions.set(session, { worker: op.worker, lease: op.lease, beatAt: turn.books.awake });
+    turn.books.sessions.set(session, {
+      worker: op.worker,
+      lease: op.lease,
+      beatAt: turn.books.awake,
+      retired: false,
+    });
   },
   beat: checkBeat,
   rejoin: checkRejoin,
+  retire: ({ books }, op) => {
+    const session = books.sessions.get(op.session);
+    if (session) session.retired = true;
+  },
   leave: checkLeave,
   reconcile: checkReconcile,
   put: checkPut,
@@ -216,6 +225,7 @@ const JUDGES: Judges = {
   origins: nothing,
   listen: nothing,
   unlisten: nothing,
+  unhold: nothing,
   queues: nothing,
   get: nothing,
   ends: nothing,

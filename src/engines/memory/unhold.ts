@@ -1,0 +1,12 @@
+import { fillLane } from "./line.ts";
+import type { Model } from "./model.ts";
+
+export function unhold(model: Model, name: string, key: string | undefined): { lifted: boolean } {
+  const queue = model.queues.get(name);
+  const gate = key === undefined ? queue?.gate : queue?.lanes.get(key);
+  if (!gate || gate.heldUntil <= model.now) return { lifted: false };
+  gate.heldUntil = 0;
+  if (key === undefined) model.hintReady(name, model.tasksOf(name, "ready").length);
+  else fillLane(model, name, key);
+  return { lifted: true };
+}
