@@ -149,6 +149,29 @@ export function governsGroups({ groups }: QueuePolicy): boolean {
   return groups.concurrency !== 1 || groups.rateLimit.length > 0 || groups.fair || groups.sticky;
 }
 
+/** Who of a group stands in line is to be decided anew. */
+export function changesGroups(before: QueuePolicy, after: QueuePolicy): boolean {
+  if (!governsGroups(before) && !governsGroups(after)) return false;
+  return JSON.stringify(before.groups) !== JSON.stringify(after.groups);
+}
+
+/** More of what is ready may start, or less. */
+export function changesGate(before: QueuePolicy, after: QueuePolicy): boolean {
+  const gateOf = ({ maxConcurrency, rateLimit, window }: QueuePolicy): string =>
+    JSON.stringify([maxConcurrency, rateLimit, window]);
+  return gateOf(before) !== gateOf(after);
+}
+
+/** How many of a group may stand in line, where so many of it hold it without standing there. */
+export function placesInLine({ groups }: QueuePolicy, key: string, away: number): number {
+  const { concurrency, rateLimit, fair, weight } = groups;
+  let places = concurrency - away;
+  // With a rate one at a time: what stands in line has not been counted yet.
+  if (rateLimit.length > 0) places = Math.min(places, 1);
+  if (fair) places = Math.min(places, Object.hasOwn(weight, key) ? weight[key]! : 1);
+  return Math.max(0, places);
+}
+
 /** Not everything that is ready may start: a claim has to ask. */
 export function isGated({ maxConcurrency, rateLimit, window }: QueuePolicy): boolean {
   return maxConcurrency !== null || rateLimit.length > 0 || window !== null;

@@ -74,8 +74,8 @@ const NONE = { allowed: [], passed: false };
 const LAST_RANK = 32_767;
 
 /**
- * What stands in line now, as much as is allowed. Answers how many left it, and whether another look may find more: others
- * have come up behind them, or more of the retried ones can be looked at.
+ * What stands in line now, as much as is allowed. Answers how many left it, from when on the next may start, and whether
+ * another look may find more: others have come up behind them, or more of the retried ones can be looked at.
  */
 export async function takeSlowly(
   tx: Tx,
@@ -83,14 +83,16 @@ export async function takeSlowly(
   { session, outcome }: { session: SessionRow | null; outcome: ClaimOutcome },
   queue: Queue,
   { room, urgentOnly }: Pick<Allowance, "room" | "urgentOnly">,
-): Promise<{ taken: number; more: boolean }> {
+): Promise<{ taken: number; more: boolean; next: number }> {
   const { risen } = tx.limits;
+  // One more where rates decide: when that may start is to be known.
+  const most = queue.limited && queue.policy.rateLimit.length > 0 ? room + 1 : room;
   const before = urgentOnly ? FIRST_RANK : LAST_RANK;
   // Asked together: each would be a round trip.
   const [kept, ready, own] = await Promise.all([
     lookAtKept(tx, queue, request.worker, before),
-    headOfLine(tx, queue, room, before),
-    queue.limited ? lookAtOwn(tx, queue, request, room, before) : NONE,
+    headOfLine(tx, queue, most, before),
+    queue.limited ? lookAtOwn(tx, queue, request, most, before) : NONE,
   ]);
   outcome.passed ||= kept.passed || own.passed;
   const line = [
@@ -98,9 +100,11 @@ export async function takeSlowly(
     ...standing("kept", kept.allowed),
     ...standing("own", own.allowed),
   ];
-  const first = line.sort(inLine).slice(0, room);
-  const taken = queue.limited ? await withinRates(tx, queue, first) : first;
-  if (taken.length === 0) return { taken: 0, more: false };
+  line.sort(inLine);
+  const { taken, next } = queue.limited
+    ? await withinRates(tx, queue, line, room)
+    : { taken: line.slice(0, room), next: tx.now };
+  if (taken.length === 0) return { taken: 0, more: false, next };
 
   for (const table of ["ready", "kept", "own"] as const) {
     const rows = taken.filter((row) => row.table === table);
@@ -127,7 +131,7 @@ export async function takeSlowly(
   if (outcome.tasks.length > count) outcome.policies[queue.name] = queue.policy;
   if (queue.limited && governsGroups(queue.policy)) await comeUp(tx, queue, session, alive);
   const more = tx.limits.risen > risen || taken.some((row) => row.table === "kept");
-  return { taken: taken.length, more };
+  return { taken: taken.length, more, next };
 }
 
 async function headOfLine(tx: Tx, queue: Queue, room: number, before: number): Promise<LineRow[]> {

@@ -4,7 +4,7 @@ import type { ClaimOutcome, ClaimRequest } from "../../engine/engine.ts";
 import { claimHead } from "./claim-head.ts";
 import { FEW, shareAhead, withTasks } from "./claim-many.ts";
 import { leaseOf, type SessionRow, takeSlowly } from "./claim-slowly.ts";
-import { allowanceFor, isWideOpen } from "./gates.ts";
+import { allowanceFor, isAnyReady, isWideOpen } from "./gates.ts";
 import { Overtaken } from "./overtaken.ts";
 import { sweep } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -95,14 +95,22 @@ async function takeWithinLimits(
   wanted: number,
 ): Promise<void> {
   await sweepFirst(tx, request, turn);
-  const { room: allowed, urgentOnly } = await allowanceFor(tx, queue);
-  let room = Math.min(wanted, allowed);
-  while (room > 0) {
-    const { taken, more } = await takeSlowly(tx, request, turn, queue, { room, urgentOnly });
-    room -= taken;
-    // Where groups have so many in line and no more, others may have come up behind those that were taken.
-    if (!more || !governsGroups(queue.policy)) return;
+  const { gate, allowance } = await allowanceFor(tx, queue);
+  if (gate.reviewed !== null) {
+    turn.outcome.more = true;
+    return;
   }
+  const { urgentOnly, until } = allowance;
+  const opens = until !== null && (await isAnyReady(tx, queue)) ? [until] : [];
+  let room = Math.min(wanted, allowance.room);
+  while (room > 0) {
+    const { taken, more, next } = await takeSlowly(tx, request, turn, queue, { room, urgentOnly });
+    room -= taken;
+    if (next > tx.now) opens.push(next);
+    // Where groups have so many in line and no more, others may have come up behind those that were taken.
+    if (!more || !governsGroups(queue.policy)) break;
+  }
+  if (opens.length > 0) tx.limits.wakeAt(gate, Math.min(...opens, gate.wakeAt ?? opens[0]!));
 }
 
 const SESSION = `SELECT id, lease, beat_at, mixed, overdue_at FROM dibs.session WHERE id = $1`;

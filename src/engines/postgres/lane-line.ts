@@ -2,6 +2,7 @@ import { governsGroups } from "../../core/policy.ts";
 import { opensAt } from "../../core/rate.ts";
 import { keptFrom } from "./elsewhere.ts";
 import type { Lane } from "./limits.ts";
+import type { Line } from "./place.ts";
 import { numbers } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -215,7 +216,8 @@ export async function enterLane(tx: Tx, task: Joining): Promise<"ready" | "waiti
   const { queue, groupKey, seq, pos, rank, failures, cost } = task;
   const lane = await tx.limits.lane(queue, groupKey!);
   const waiter = { key: groupKey!, task: seq, pos, rank, failures, cost, waits: false, rises: false };
-  if (task.holdsGroup && !governsGroups(queue.policy)) {
+  // One of several heads has to ask again.
+  if (task.holdsGroup && lane.holders === 1 && !governsGroups(queue.policy)) {
     lane.line++;
     await standInLine(tx, queue, [{ lane, waiter, place: pos }]);
     return "ready";
@@ -285,4 +287,54 @@ export async function holdLane(tx: Tx, queue: Queue, key: string, delay: number)
   lane.line = 0;
   tx.count(queue, "ready", -rows.length);
   tx.count(queue, "waiting", rows.length);
+}
+
+/** One of a group that stands in line. */
+export interface InLine {
+  table: Line;
+  key: string;
+  rank: number;
+  place: number;
+  task: number;
+  pos: number;
+  cost: number | null;
+}
+
+const IN_LINE = (["ready", "kept", "own"] as const)
+  .map(
+    (table) => `
+  SELECT '${table}' AS "table", wanted.key, ${table}.rank, ${table}.pos AS place, ${table}.task,
+    coalesce(task.pos, task.seq) AS pos, task.cost
+  FROM unnest($2::text[]) AS wanted (key)
+  JOIN dibs.${table} ON ${table}.queue = $1 AND ${table}.group_key = wanted.key COLLATE "C"
+  JOIN dibs.task ON task.seq = ${table}.task`,
+  )
+  .join(" UNION ALL");
+
+export async function inLineOf(tx: Tx, queue: Queue, keys: readonly string[]): Promise<InLine[]> {
+  return tx.all<InLine>(IN_LINE, queue.id, [...keys]);
+}
+
+const PULL_BACK = (table: Line): string => `
+  WITH old AS (
+    DELETE FROM dibs.${table} USING unnest($2::int2[], $3::int8[]) AS old (rank, pos)
+    WHERE ${table}.queue = $1 AND ${table}.rank = old.rank AND ${table}.pos = old.pos
+    RETURNING ${table}.group_key, ${table}.task, ${table}.rank, ${table}.failures)
+  INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures)
+  SELECT $1, old.group_key, coalesce(task.pos, task.seq), old.task, old.rank, old.failures
+  FROM old JOIN dibs.task ON task.seq = old.task RETURNING group_key`;
+
+/** Out of the line again: they wait for their turn. */
+export async function pullBack(tx: Tx, queue: Queue, rows: readonly InLine[]): Promise<void> {
+  for (const [table, its] of Map.groupBy(rows, (row) => row.table)) {
+    const ranks = numbers(its.map(({ rank }) => rank));
+    const places = numbers(its.map(({ place }) => place));
+    const back = await tx.take<{ group_key: string }>(PULL_BACK(table), queue.id, ranks, places);
+    for (const { group_key: key } of back) {
+      giveUp(await tx.limits.lane(queue, key));
+      tx.limits.movedInLine(queue, key, -1);
+    }
+    tx.count(queue, "ready", -back.length);
+    tx.count(queue, "waiting", back.length);
+  }
 }

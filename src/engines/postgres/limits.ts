@@ -21,6 +21,12 @@ export interface Gate {
   changed: boolean;
 }
 
+/** What is remembered of a whole queue. */
+export interface QueueGate extends Gate {
+  /** Up to which group they have been looked at since their policy was changed; null: all of them. See review.ts. */
+  reviewed: string | null;
+}
+
 /** A group of a queue with limits. */
 export interface Lane extends Gate {
   queue: Queue;
@@ -57,6 +63,10 @@ interface GateRow {
   wake_at: number | null;
 }
 
+interface QueueGateRow extends GateRow {
+  reviewed: string | null;
+}
+
 interface LaneRow extends GateRow {
   group_key: string;
   holders: number;
@@ -66,10 +76,12 @@ interface LaneRow extends GateRow {
 
 // Never waited for by who has something that others wait for: so no two wait for each other.
 const TRY = `SELECT pg_try_advisory_xact_lock($1::int8) AS mine`;
-const GATE = `SELECT meter, held_until, wake_at FROM dibs.gate WHERE queue = $1`;
+const GATE = `SELECT meter, held_until, wake_at, reviewed FROM dibs.gate WHERE queue = $1`;
 const WRITE_GATE = `
-  INSERT INTO dibs.gate (queue, meter, held_until, wake_at) VALUES ($1, $2, $3, $4)
-  ON CONFLICT (queue) DO UPDATE SET meter = excluded.meter, held_until = excluded.held_until, wake_at = excluded.wake_at`;
+  INSERT INTO dibs.gate (queue, meter, held_until, wake_at, reviewed) VALUES ($1, $2, $3, $4, $5)
+  ON CONFLICT (queue) DO UPDATE SET meter = excluded.meter, held_until = excluded.held_until, wake_at = excluded.wake_at,
+    reviewed = excluded.reviewed`;
+const NO_GATE: QueueGateRow = { meter: null, held_until: null, wake_at: null, reviewed: null };
 
 const MAKE_LANES = `
   INSERT INTO dibs.lane (queue, group_key, holders)
@@ -99,7 +111,7 @@ export class Limits {
   readonly #tx: Tx;
   /** The queues whose gates are ours. */
   readonly #ours = new Set<number>();
-  readonly #gates = new Map<Queue, Gate>();
+  readonly #gates = new Map<Queue, QueueGate>();
   readonly #lanes = new Map<Queue, Map<string, Lane>>();
 
   constructor(tx: Tx) {
@@ -129,12 +141,12 @@ export class Limits {
   }
 
   /** What is remembered of a whole queue. */
-  async gate(queue: Queue): Promise<Gate> {
+  async gate(queue: Queue): Promise<QueueGate> {
     const known = this.#gates.get(queue);
     if (known) return known;
     await this.hold(queue);
-    const row = await this.#tx.get<GateRow>(GATE, queue.id);
-    const gate = gateFrom(row ?? { meter: null, held_until: null, wake_at: null });
+    const row = (await this.#tx.get<QueueGateRow>(GATE, queue.id)) ?? NO_GATE;
+    const gate = { ...gateFrom(row), reviewed: row.reviewed };
     this.#gates.set(queue, gate);
     return gate;
   }
@@ -196,7 +208,7 @@ export class Limits {
   /** Writes what has changed: before the commit, and before somebody looks for it in the tables. */
   flush(): void {
     for (const [queue, gate] of this.#gates) {
-      if (gate.changed) this.#tx.send(WRITE_GATE, queue.id, ...columnsOf(gate));
+      if (gate.changed) this.#tx.send(WRITE_GATE, queue.id, ...columnsOf(gate), gate.reviewed);
       gate.changed = false;
     }
     const changed = [...this.#lanes.values()].flatMap((lanes) =>

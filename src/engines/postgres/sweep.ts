@@ -1,11 +1,11 @@
 import { lostError, timeoutError } from "../../core/lapse.ts";
 import { BOUNDS } from "../../engine/engine.ts";
-import { openGates } from "./gates.ts";
 import { fillLanes } from "./lane-line.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
 import { end, enter, fail, type Held, type Mover, standBehind } from "./line.ts";
 import { type ClaimRow, findMany, heldFrom, selectClaims, takePending } from "./place.ts";
 import { RANK } from "./rank.ts";
+import { openGates } from "./review.ts";
 import { keepStep } from "./steps.ts";
 import { fromText } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";

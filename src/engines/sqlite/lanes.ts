@@ -1,3 +1,4 @@
+import { placesInLine } from "../../core/policy.ts";
 import { isOver, type Meter, opensAt } from "../../core/rate.ts";
 import { chunks, sized } from "./chunks.ts";
 import type { Mover } from "./line.ts";
@@ -190,10 +191,13 @@ export class LaneBook {
     return ++this.#tx.seq;
   }
 
-  #opensFor({ queue, meter, heldUntil }: Lane, seq: number): number {
-    const { rateLimit } = queue.policy.groups;
-    const cost = rateLimit.some(({ unit }) => unit !== null) ? costOf(this.#tx, seq) : 1;
-    return Math.max(heldUntil, opensAt(rateLimit, meter, cost, this.#tx.now));
+  #opensFor(lane: Lane, seq: number): number {
+    const { rateLimit } = lane.queue.policy.groups;
+    return mayStartAt(
+      this.#tx,
+      lane,
+      rateLimit.some(({ unit }) => unit !== null) ? costOf(this.#tx, seq) : 1,
+    );
   }
 
   /** Somebody has to look again then: the keeper of this process is told. */
@@ -279,6 +283,11 @@ function stateText(tx: Tx, { holders, line, session, meter, heldUntil, wakeAt }:
   return JSON.stringify(state);
 }
 
+/** From when on the next of it may stand in line, as far as time decides. */
+export function mayStartAt(tx: Tx, { queue, meter, heldUntil }: Lane, cost: number): number {
+  return Math.max(heldUntil, opensAt(queue.policy.groups.rateLimit, meter, cost, tx.now));
+}
+
 /** None may come up before another one of it has moved. */
 export function isFull({
   queue,
@@ -286,11 +295,7 @@ export function isFull({
   holders,
   line,
 }: Pick<Lane, keyof LaneName | "holders" | "line">): boolean {
-  const { concurrency, rateLimit, fair, weight } = queue.policy.groups;
-  if (holders >= concurrency) return true;
-  // With a rate one at a time: what stands in line has not been counted yet.
-  if (rateLimit.length > 0 && line.length > 0) return true;
-  return fair && line.length >= (Object.hasOwn(weight, key) ? weight[key]! : 1);
+  return line.length >= placesInLine(queue.policy, key, holders - line.length);
 }
 
 const COST = `SELECT cost FROM task WHERE seq = ?`;
