@@ -226,4 +226,48 @@ export function changingLimits(start: Start): void {
       expect(await next).toMatchObject([{ data: "1" }]);
     });
   });
+
+  describe("a list of limits that changes", () => {
+    const tokens = rate(100, MINUTE, { unit: "tokens" });
+
+    test("keeps what each of them has counted, wherever it stands", async () => {
+      const world = await start();
+      const { port } = world;
+      await port.declare(QUEUE, { rateLimit: [rate(5, MINUTE), tokens] });
+      await nextWindow(world, MINUTE);
+      await port.add(numbered(6).map((data) => newTask({ data, cost: 40 })));
+      expect(await claimNames(port, { lease: HOUR })).toEqual(["0", "1"]);
+      await port.declare(QUEUE, { rateLimit: [tokens, rate(9, HOUR), rate(5, MINUTE)] });
+      expect(await claim(port)).toEqual([]);
+      await port.declare(QUEUE, { rateLimit: [rate(5, MINUTE)] });
+      expect(await claimNames(port)).toEqual(["2", "3", "4"]);
+    });
+
+    test("keeps what each group has counted", async () => {
+      const world = await start();
+      const { port } = world;
+      const groups = { concurrency: 9 };
+      await govern(port, { ...groups, rateLimit: [tokens, rate(3, MINUTE)] });
+      await nextWindow(world, MINUTE);
+      await port.add(numbered(6).map((data) => newTask({ data, cost: 40, groupKey: "g" })));
+      expect(await claimNames(port, { lease: HOUR })).toEqual(["0", "1"]);
+      await govern(port, { ...groups, rateLimit: [rate(3, MINUTE), tokens] });
+      expect(await claim(port)).toEqual([]);
+      await govern(port, { ...groups, rateLimit: [rate(3, MINUTE)] });
+      expect(await claimNames(port)).toEqual(["2"]);
+    });
+
+    test("lets one count on whose max is another", async () => {
+      const world = await start();
+      const { port } = world;
+      await port.declare(QUEUE, { rateLimit: [rate(5, MINUTE)] });
+      await nextWindow(world, MINUTE);
+      await addNamed(port, numbered(9));
+      await claim(port, { max: 4, lease: HOUR });
+      await port.declare(QUEUE, { rateLimit: [rate(3, MINUTE)] });
+      expect(await claim(port)).toEqual([]);
+      await port.declare(QUEUE, { rateLimit: [rate(6, MINUTE)] });
+      expect(await claimNames(port)).toEqual(["4", "5"]);
+    });
+  });
 }

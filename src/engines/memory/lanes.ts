@@ -1,6 +1,6 @@
 import { type Allowance, allowanceOf } from "../../core/allowance.ts";
 import { governsGroups, placesInLine } from "../../core/policy.ts";
-import { correct, givesBack, type Meter, opensAt, spend } from "../../core/rate.ts";
+import { correct, givesBack, type Meter, NO_METER, opensAt, spend } from "../../core/rate.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import type { Model, ModelQueue, ModelSession, ModelTask } from "./model.ts";
 
@@ -21,7 +21,7 @@ export interface Lane extends Gate {
 }
 
 export function newGate(): Gate {
-  return { meter: [], heldUntil: 0, wakeAt: null };
+  return { meter: NO_METER, heldUntil: 0, wakeAt: null };
 }
 
 export function laneOf(model: Model, queue: string, key: string): Lane {

@@ -1,6 +1,6 @@
 import { type Allowance, allowanceOf } from "../../core/allowance.ts";
 import { changesGroups, governsGroups, isGated } from "../../core/policy.ts";
-import { type Charge, correct, givesBack, opensAt, roomFor, spend } from "../../core/rate.ts";
+import { type Charge, correct, givesBack, isEmpty, opensAt, roomFor, spend } from "../../core/rate.ts";
 import type { Op } from "../../engine/engine.ts";
 import type { QueueGate } from "./limits.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -46,7 +46,7 @@ export async function withinRates<Row extends { cost: number | null; expires_at:
   const gate = await tx.limits.gate(queue);
   const { rateLimit } = queue.policy;
   const first = line.slice(0, room);
-  if (rateLimit.length === 0 && gate.meter.length === 0) return { taken: first, next: tx.now };
+  if (rateLimit.length === 0 && isEmpty(gate.meter)) return { taken: first, next: tx.now };
   const time = tx.limits.timeFor(rateLimit, gate.meter);
   for (const [index, { cost, expires_at: expiresAt }] of first.entries()) {
     if (expiresAt !== null && expiresAt <= tx.now) continue;

@@ -1,4 +1,4 @@
-import type { Meter, RateLimit } from "../../core/rate.ts";
+import { beganAt, isEmpty, type Meter, meterFrom, NO_METER, type RateLimit } from "../../core/rate.ts";
 import { gateLock } from "./locks.ts";
 import { Overtaken } from "./overtaken.ts";
 import { numbers } from "./text.ts";
@@ -146,7 +146,7 @@ export class Limits {
     if (known) return known;
     await this.hold(queue);
     const row = (await this.#tx.get<QueueGateRow>(GATE, queue.id)) ?? NO_GATE;
-    const gate = { ...gateFrom(row), reviewed: row.reviewed };
+    const gate = { ...gateFrom(row, queue.policy.rateLimit), reviewed: row.reviewed };
     this.#gates.set(queue, gate);
     return gate;
   }
@@ -165,7 +165,7 @@ export class Limits {
       this.#tx.send(MAKE_LANES, queue.id, missing);
       for (const row of await this.#tx.all<LaneRow>(LANES, queue.id, missing, countsLine(queue))) {
         const lane: Lane = {
-          ...gateFrom(row),
+          ...gateFrom(row, queue.policy.groups.rateLimit),
           ...{ queue, key: row.group_key, holders: row.holders, line: row.line, session: row.session },
         };
         // One that was made just now goes again, unless it comes to remember something.
@@ -189,9 +189,9 @@ export class Limits {
   timeFor(limits: readonly RateLimit[], meter: Meter): number {
     const { now, startedAt: injected } = this.#tx;
     if (injected !== null) return now;
-    const began = limits.flatMap(({ pace, per }, i) => {
-      const at = meter[i]?.[0] ?? 0;
-      return !pace && at % per === 0 && at < now + LONGEST_LAG_MS ? at : [];
+    const began = limits.flatMap((limit) => {
+      const at = beganAt(limit, meter);
+      return at % limit.per === 0 && at < now + LONGEST_LAG_MS ? at : [];
     });
     return Math.max(now, ...began);
   }
@@ -248,9 +248,12 @@ export class Limits {
   }
 }
 
-function gateFrom({ meter, held_until: heldUntil, wake_at: wakeAt }: GateRow): Gate {
+function gateFrom(
+  { meter, held_until: heldUntil, wake_at: wakeAt }: GateRow,
+  limits: readonly RateLimit[],
+): Gate {
   return {
-    meter: meter === null ? [] : (JSON.parse(meter) as Meter),
+    meter: meter === null ? NO_METER : meterFrom(limits, JSON.parse(meter) as Meter),
     heldUntil: heldUntil ?? 0,
     wakeAt,
     changed: false,
@@ -258,7 +261,7 @@ function gateFrom({ meter, held_until: heldUntil, wake_at: wakeAt }: GateRow): G
 }
 
 function columnsOf({ meter, heldUntil, wakeAt }: Gate): [string | null, number | null, number | null] {
-  return [meter.length === 0 ? null : JSON.stringify(meter), heldUntil === 0 ? null : heldUntil, wakeAt];
+  return [isEmpty(meter) ? null : JSON.stringify(meter), heldUntil === 0 ? null : heldUntil, wakeAt];
 }
 
 /** Where a rate counts what starts, or groups take turns, it matters how many of a group stand in line. */
@@ -268,7 +271,7 @@ function countsLine({ policy: { groups } }: Queue): boolean {
 
 /** Nobody holds it, so that nobody waits behind it either, and nothing is remembered of it. */
 function isBlank({ now }: Tx, { holders, meter, heldUntil, wakeAt, session }: Lane): boolean {
-  return holders === 0 && meter.length === 0 && heldUntil <= now && wakeAt === null && session === null;
+  return holders === 0 && isEmpty(meter) && heldUntil <= now && wakeAt === null && session === null;
 }
 
 function queuesOf(lanes: Lane[]): string {

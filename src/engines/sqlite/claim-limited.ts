@@ -1,5 +1,5 @@
 import { governsGroups } from "../../core/policy.ts";
-import { roomFor } from "../../core/rate.ts";
+import { isEmpty, roomFor } from "../../core/rate.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../engine/engine.ts";
 import {
   allowanceFor,
@@ -102,7 +102,7 @@ function countWithin(
   room: number,
 ): { count: number; next: number } {
   const count = Math.min(rows.length, room);
-  if (gate.queue.policy.rateLimit.length === 0 && gate.meter.length === 0) return { count, next: tx.now };
+  if (gate.queue.policy.rateLimit.length === 0 && isEmpty(gate.meter)) return { count, next: tx.now };
   for (const [index, { expires_at: expiresAt, cost }] of specials.slice(0, count).entries()) {
     if (isOutlived(tx, expiresAt)) continue;
     const at = opensFor(tx, gate, cost ?? 1);

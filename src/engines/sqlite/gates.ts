@@ -1,5 +1,16 @@
 import { type Allowance, allowanceOf } from "../../core/allowance.ts";
-import { type Charge, correct, givesBack, type Meter, opensAt, roomFor, spend } from "../../core/rate.ts";
+import {
+  type Charge,
+  correct,
+  givesBack,
+  isEmpty,
+  type Meter,
+  meterFrom,
+  NO_METER,
+  opensAt,
+  roomFor,
+  spend,
+} from "../../core/rate.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** How many of a queue's line may start. */
@@ -31,7 +42,7 @@ export function gateOf(tx: Tx, queue: Queue): Gate {
   const { meter, held_until: heldUntil, wake_at: wakeAt, reviewed } = row;
   return {
     queue,
-    meter: meter === null ? [] : (JSON.parse(meter) as Meter),
+    meter: meter === null ? NO_METER : meterFrom(queue.policy.rateLimit, JSON.parse(meter) as Meter),
     heldUntil: heldUntil ?? 0,
     wakeAt,
     reviewed,
@@ -40,7 +51,7 @@ export function gateOf(tx: Tx, queue: Queue): Gate {
 }
 
 export function saveGate(tx: Tx, { queue, meter, heldUntil, wakeAt, reviewed, row }: Gate): void {
-  const text = meter.length === 0 ? null : JSON.stringify(meter);
+  const text = isEmpty(meter) ? null : JSON.stringify(meter);
   const held = heldUntil > tx.now ? heldUntil : null;
   const isSame = row.meter === text && row.held_until === held && row.wake_at === wakeAt;
   if (isSame && row.reviewed === reviewed) return;

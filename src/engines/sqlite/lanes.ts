@@ -1,5 +1,5 @@
 import { placesInLine } from "../../core/policy.ts";
-import { isOver, type Meter, opensAt } from "../../core/rate.ts";
+import { isEmpty, isOver, type Meter, meterFrom, NO_METER, opensAt } from "../../core/rate.ts";
 import { chunks, sized } from "./chunks.ts";
 import type { Mover } from "./line.ts";
 import { becomeReadyTogether, type Comer } from "./ready.ts";
@@ -250,7 +250,7 @@ function laneFrom(queue: Queue, key: string, row: LaneRow | undefined): Lane {
     holders: state.holders,
     line: state.line ?? [],
     session: state.session ?? null,
-    meter: state.meter ?? [],
+    meter: state.meter ? meterFrom(queue.policy.groups.rateLimit, state.meter) : NO_METER,
     heldUntil: state.heldUntil ?? 0,
     wakeAt: state.wakeAt ?? null,
     row,
@@ -268,16 +268,16 @@ export function stateFrom(text: string | null): LaneState {
 }
 
 /** Nobody holds it or waits in it, and there is nothing to be known of it. */
-function isForgotten(tx: Tx, { queue, holders, next, session, meter, heldUntil }: Lane): boolean {
+function isForgotten(tx: Tx, { holders, next, session, meter, heldUntil }: Lane): boolean {
   if (holders > 0 || next !== null || session !== null || heldUntil > tx.now) return false;
-  return isOver(queue.policy.groups.rateLimit, meter, tx.now);
+  return isOver(meter, tx.now);
 }
 
 function stateText(tx: Tx, { holders, line, session, meter, heldUntil, wakeAt }: Lane): string {
   const state: LaneState = { holders };
   if (line.length > 0) state.line = line;
   if (session !== null) state.session = session;
-  if (meter.length > 0) state.meter = meter;
+  if (!isEmpty(meter)) state.meter = meter;
   if (heldUntil > tx.now) state.heldUntil = heldUntil;
   if (wakeAt !== null) state.wakeAt = wakeAt;
   return JSON.stringify(state);
