@@ -3,6 +3,7 @@ import { invalid } from "./errors.ts";
 import { checkBoolean, checkNames, checkNumber, checkObject } from "./options.ts";
 import { parseRateLimits, type RateLimit, type RateLimitOptions } from "./rate.ts";
 import { show } from "./show.ts";
+import { isUrgent } from "./task.ts";
 import { parseWindow, type Window, type WindowOptions } from "./window.ts";
 
 /** A queue's policy, resolved: every field set, durations in milliseconds. */
@@ -160,6 +161,23 @@ export function changesGate(before: QueuePolicy, after: QueuePolicy): boolean {
   const gateOf = ({ maxConcurrency, rateLimit, window }: QueuePolicy): string =>
     JSON.stringify([maxConcurrency, rateLimit, window]);
   return gateOf(before) !== gateOf(after);
+}
+
+/** One that waits for its turn in a group. */
+interface InGroup {
+  rank: number;
+  pos: number;
+}
+
+/** The urgent ones of a group are the first to get in line, but for groups that run strictly in order. */
+export function putsUrgentFirst({ groups }: QueuePolicy): boolean {
+  return groups.concurrency > 1;
+}
+
+/** The order in which those of a group get in line. */
+export function inTurn(policy: QueuePolicy): (a: InGroup, b: InGroup) => number {
+  if (!putsUrgentFirst(policy)) return (a, b) => a.pos - b.pos;
+  return (a, b) => Number(isUrgent(b.rank)) - Number(isUrgent(a.rank)) || a.pos - b.pos;
 }
 
 /** How many of a group may stand in line, where so many of it hold it without standing there. */

@@ -1,6 +1,7 @@
 import { type Allowance, allowanceOf } from "../../core/allowance.ts";
-import { governsGroups, placesInLine } from "../../core/policy.ts";
+import { governsGroups, inTurn, placesInLine } from "../../core/policy.ts";
 import { correct, givesBack, type Meter, NO_METER, opensAt, spend } from "../../core/rate.ts";
+import { rankOf } from "../../core/task.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import type { Model, ModelQueue, ModelSession, ModelTask } from "./model.ts";
 
@@ -42,16 +43,20 @@ export function holders(model: Model, queue: string, key: string): ModelTask[] {
 export function fill(model: Model, queue: string, key: string, lineUp: (task: ModelTask) => void): void {
   const lane = laneOf(model, queue, key);
   for (;;) {
-    const next = model
-      .tasksOf(queue, "waiting")
-      .filter((task) => task.groupKey === key)
-      .sort((a, b) => a.pos - b.pos)[0];
+    const waiting = model.tasksOf(queue, "waiting").filter((task) => task.groupKey === key);
+    const [next] = inOrder(model, queue, waiting);
     const at = next ? linesUpAt(model, lane, next) : null;
     if (!next || at === null || at > model.now) return wakeAt(model, lane, at);
     next.holdsGroup = true;
     next.place = model.policy(queue).groups.fair ? ++model.seq : next.pos;
     lineUp(next);
   }
+}
+
+/** Tasks of a group, in the order in which they get in line. */
+export function inOrder(model: Model, queue: string, tasks: ModelTask[]): ModelTask[] {
+  const compared = inTurn(model.policy(queue));
+  return tasks.toSorted((a, b) => compared({ rank: rankOf(a), pos: a.pos }, { rank: rankOf(b), pos: b.pos }));
 }
 
 /** When the next of a group may stand in line; null: not before another one of it has moved. */

@@ -1,7 +1,7 @@
 import { changesGate, changesGroups, placesInLine, type QueuePolicy } from "../../core/policy.ts";
 import { roomFor } from "../../core/rate.ts";
 import { BOUNDS } from "../../engine/engine.ts";
-import { allowanceFor, compare, holders, isInLine, laneOf, mayStartAt, wakeAt } from "./lanes.ts";
+import { allowanceFor, compare, holders, inOrder, isInLine, laneOf, mayStartAt, wakeAt } from "./lanes.ts";
 import { fillLane, pullBack } from "./line.ts";
 import type { Model, ModelQueue } from "./model.ts";
 
@@ -54,7 +54,7 @@ function review(model: Model, queue: ModelQueue, after: string): void {
 /** Those that would not have come up by the policy leave the line; the others keep their places. */
 function pullBackExcess(model: Model, queue: string, key: string): void {
   const held = holders(model, queue, key);
-  const inLine = held.filter(isInLine).sort((a, b) => a.pos - b.pos);
+  const inLine = inOrder(model, queue, held.filter(isInLine));
   const places = placesInLine(model.policy(queue), key, held.length - inLine.length);
   const [first] = inLine;
   const isOpen = first && mayStartAt(model, laneOf(model, queue, key), first) <= model.now;

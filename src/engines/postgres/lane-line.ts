@@ -1,5 +1,6 @@
-import { governsGroups } from "../../core/policy.ts";
+import { governsGroups, inTurn, putsUrgentFirst } from "../../core/policy.ts";
 import { opensAt } from "../../core/rate.ts";
+import { FIRST_RANK } from "../../core/task.ts";
 import { keptFrom } from "./elsewhere.ts";
 import type { Lane } from "./limits.ts";
 import type { Line } from "./place.ts";
@@ -39,25 +40,30 @@ function roomIn({ queue, key, holders, line }: Lane): number {
   return Math.max(0, room);
 }
 
-const FIRST_WAITING = `
+const OF_LANE = (where = ""): string => `
+    SELECT task, pos, rank, failures FROM dibs.waiting
+    WHERE queue = $1 AND group_key = wanted.key COLLATE "C" ${where} ORDER BY pos LIMIT wanted.most FOR UPDATE`;
+const FIRST = (waiting: string): string => `
   SELECT wanted.key, waiting.task, waiting.pos, waiting.rank, waiting.failures, task.cost, true AS waits, false AS rises
   FROM unnest($2::text[], $3::int4[]) AS wanted (key, most)
-  CROSS JOIN LATERAL (
-    SELECT task, pos, rank, failures FROM dibs.waiting
-    WHERE queue = $1 AND group_key = wanted.key COLLATE "C" ORDER BY pos LIMIT wanted.most FOR UPDATE) AS waiting
+  CROSS JOIN LATERAL (${waiting}) AS waiting
   JOIN dibs.task ON task.seq = waiting.task`;
+const FIRST_WAITING = FIRST(OF_LANE());
+const FIRST_URGENT_WAITING = FIRST(`
+  SELECT * FROM (${OF_LANE(`AND rank < ${FIRST_RANK}`)}) AS urgent
+  UNION ALL SELECT * FROM (${OF_LANE(`AND rank >= ${FIRST_RANK}`)}) AS other`);
 
 /** The first that wait of each lane, as many as may rise: the others need not be looked at. */
 async function firstWaiting(tx: Tx, queue: Queue, lanes: readonly Lane[]): Promise<Map<string, Waiter[]>> {
   const open = lanes.filter((lane) => roomIn(lane) > 0);
   if (open.length === 0) return new Map();
   const rows = await tx.all<Waiter>(
-    FIRST_WAITING,
+    putsUrgentFirst(queue.policy) ? FIRST_URGENT_WAITING : FIRST_WAITING,
     queue.id,
     open.map(({ key }) => key),
     numbers(open.map(roomIn)),
   );
-  rows.sort((a, b) => a.pos - b.pos);
+  rows.sort(inTurn(queue.policy));
   return Map.groupBy(rows, ({ key }) => key);
 }
 
@@ -109,10 +115,11 @@ export async function joinLanes(tx: Tx, queue: Queue, joiners: readonly Waiter[]
   const keys = [...new Set(joiners.map(({ key }) => key))];
   const lanes = new Map((await tx.limits.lanes(queue, keys)).map((lane) => [lane.key, lane]));
   const waiting = await firstWaiting(tx, queue, [...lanes.values()]);
+  const order = inTurn(queue.policy);
   return joiners.map((joiner) => {
     const others = waiting.get(joiner.key) ?? [];
     waiting.set(joiner.key, others);
-    const behind = others.findIndex(({ pos }) => pos > joiner.pos);
+    const behind = others.findIndex((other) => order(other, joiner) > 0);
     others.splice(behind < 0 ? others.length : behind, 0, joiner);
     return rising(tx, lanes.get(joiner.key)!, others);
   });

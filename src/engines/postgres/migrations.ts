@@ -507,6 +507,9 @@ export const MIGRATIONS: readonly string[] = [
   `
   -- The groups up to this one have been looked at since the policy of groups was changed; null: all of them. See review.ts.
   ALTER TABLE dibs.gate ADD COLUMN reviewed text COLLATE "C";
+
+  -- The urgent ones: where groups do not run strictly in order they come first.
+  CREATE INDEX waiting_urgent ON dibs.waiting (queue, group_key, pos) WHERE rank < -5000;
   `,
 ];
 

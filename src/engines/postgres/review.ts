@@ -1,4 +1,4 @@
-import { changesGate, changesGroups, placesInLine, type QueuePolicy } from "../../core/policy.ts";
+import { changesGate, changesGroups, inTurn, placesInLine, type QueuePolicy } from "../../core/policy.ts";
 import { opensAt } from "../../core/rate.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { adoptLimits, roomOf } from "./gates.ts";
@@ -79,7 +79,7 @@ async function review(tx: Tx, queue: Queue, after: string): Promise<string | nul
 
 /** Those that would not have come up by the policy. */
 function excessOf(tx: Tx, lane: Lane, inLine: InLine[]): InLine[] {
-  const [first] = inLine.sort((a, b) => a.pos - b.pos);
+  const [first] = inLine.sort(inTurn(lane.queue.policy));
   if (!first) return [];
   const { rateLimit } = lane.queue.policy.groups;
   const time = tx.limits.timeFor(rateLimit, lane.meter);

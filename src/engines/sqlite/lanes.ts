@@ -1,5 +1,6 @@
-import { placesInLine } from "../../core/policy.ts";
+import { inTurn, placesInLine, putsUrgentFirst } from "../../core/policy.ts";
 import { isEmpty, isOver, type Meter, meterFrom, NO_METER, opensAt } from "../../core/rate.ts";
+import { FIRST_RANK, isUrgent } from "../../core/task.ts";
 import { chunks, sized } from "./chunks.ts";
 import type { Mover } from "./line.ts";
 import { becomeReadyTogether, type Comer } from "./ready.ts";
@@ -26,7 +27,7 @@ export interface Lane extends LaneName {
   /** The first of those that wait, null where none does; undefined where nobody has looked. */
   next: WaitingRow | null | undefined;
   /** Those that wait up to there have come up, though that is not written yet. */
-  upTo: number;
+  upTo: { urgent: number; other: number };
 }
 
 export interface LaneName {
@@ -66,15 +67,21 @@ const SAVE_LANES = sized(`INSERT OR REPLACE INTO lane (queue, group_key, state) 
 const DELETE_LANES = sized(`DELETE FROM lane WHERE (queue, group_key) IN (VALUES `, () => `(?, ?)`, `)`);
 const WAKE = `INSERT INTO wake (at, queue, group_key) VALUES (?, ?, ?)`;
 const LET_SLEEP = `DELETE FROM wake WHERE at = ? AND queue = ? AND group_key = ?`;
-const NEXT_WAITING = `
-  SELECT pos, task, rank, failures FROM waiting WHERE queue = ? AND group_key = ? AND pos > ? ORDER BY pos LIMIT 1`;
-const FIRST_WAITING = sized(
-  `SELECT queue, group_key, pos, task, rank, failures
+const next = (where: string): string => `
+  SELECT pos, task, rank, failures FROM waiting WHERE queue = ? AND group_key = ? AND pos > ? ${where} ORDER BY pos LIMIT 1`;
+const NEXT_WAITING = next("");
+const NEXT_URGENT = next(`AND rank < ${FIRST_RANK}`);
+const NEXT_OTHER = next(`AND rank >= ${FIRST_RANK}`);
+const OF_GROUP = `SELECT min(pos) FROM waiting WHERE queue = column1 AND group_key = column2`;
+const firstWaiting = (pos: string): ((count: number) => string) =>
+  sized(
+    `SELECT queue, group_key, pos, task, rank, failures
    FROM (VALUES `,
-  () => `(?, ?)`,
-  `) CROSS JOIN waiting ON waiting.queue = column1 AND waiting.group_key = column2 AND waiting.pos = (
-     SELECT min(pos) FROM waiting WHERE queue = column1 AND group_key = column2)`,
-);
+    () => `(?, ?)`,
+    `) CROSS JOIN waiting ON waiting.queue = column1 AND waiting.group_key = column2 AND waiting.pos = ${pos}`,
+  );
+const FIRST_WAITING = firstWaiting(`(${OF_GROUP})`);
+const FIRST_URGENT_WAITING = firstWaiting(`coalesce((${OF_GROUP} AND rank < ${FIRST_RANK}), (${OF_GROUP}))`);
 const DELETE_WAITING = sized(
   `DELETE FROM waiting WHERE (queue, group_key, pos) IN (VALUES `,
   () => `(?, ?, ?)`,
@@ -126,10 +133,13 @@ export class LaneBook {
   /** Looks who waits in these, all at once. */
   lookAhead(lanes: readonly Lane[]): void {
     for (const lane of lanes) lane.next = null;
-    for (const chunk of chunks(lanes)) {
-      const values = chunk.flatMap(({ queue, key }) => [queue.id, key]);
-      for (const row of this.#tx.all<WaitingRow & RowName>(FIRST_WAITING(chunk.length), ...values))
-        this.#lanes.get(nameOfRow(row))!.next = row;
+    for (const [urgentFirst, some] of Map.groupBy(lanes, ({ queue }) => putsUrgentFirst(queue.policy))) {
+      const sql = urgentFirst ? FIRST_URGENT_WAITING : FIRST_WAITING;
+      for (const chunk of chunks(some)) {
+        const values = chunk.flatMap(({ queue, key }) => [queue.id, key]);
+        for (const row of this.#tx.all<WaitingRow & RowName>(sql(chunk.length), ...values))
+          this.#lanes.get(nameOfRow(row))!.next = row;
+      }
     }
   }
 
@@ -140,15 +150,16 @@ export class LaneBook {
   fill(lane: Lane, newcomer?: Mover): boolean {
     let behind = newcomer;
     let at: number | null = null;
+    const order = inTurn(lane.queue.policy);
     while (!isFull(lane)) {
       const first = this.#next(lane);
-      const comes = behind && (!first || behind.pos < first.pos) ? behind : undefined;
+      const comes = behind && (!first || order(behind, first) < 0) ? behind : undefined;
       const next = comes ? { ...comes, task: comes.seq } : first;
       if (next) at = this.#opensFor(lane, next.task);
       if (!next || at! > this.#tx.now) break;
       at = null;
       if (comes) behind = undefined;
-      else this.#leave(lane, next.pos);
+      else this.#leave(lane, next);
       this.#lineUp(lane, next);
     }
     this.#wakeAt(lane, at);
@@ -159,16 +170,20 @@ export class LaneBook {
   }
 
   #next(lane: Lane): WaitingRow | null {
+    if (lane.next !== undefined) return lane.next;
     const { queue, key, upTo } = lane;
-    if (lane.next === undefined)
-      lane.next = this.#tx.get<WaitingRow>(NEXT_WAITING, queue.id, key, upTo) ?? null;
+    const look = (sql: string, after: number) => this.#tx.get<WaitingRow>(sql, queue.id, key, after);
+    const next = putsUrgentFirst(queue.policy)
+      ? (look(NEXT_URGENT, upTo.urgent) ?? look(NEXT_OTHER, upTo.other))
+      : look(NEXT_WAITING, upTo.other);
+    lane.next = next ?? null;
     return lane.next;
   }
 
-  #leave(lane: Lane, pos: number): void {
+  #leave(lane: Lane, { rank, pos }: WaitingRow): void {
     this.#left.push([lane.queue.id, lane.key, pos]);
     this.#tx.count(lane.queue, "waiting", -1);
-    lane.upTo = pos;
+    lane.upTo[putsUrgentFirst(lane.queue.policy) && isUrgent(rank) ? "urgent" : "other"] = pos;
     lane.next = undefined;
   }
 
@@ -256,7 +271,7 @@ function laneFrom(queue: Queue, key: string, row: LaneRow | undefined): Lane {
     row,
     woken: state.wakeAt ?? null,
     next: undefined,
-    upTo: Number.MIN_SAFE_INTEGER,
+    upTo: { urgent: Number.MIN_SAFE_INTEGER, other: Number.MIN_SAFE_INTEGER },
   };
 }
 

@@ -2,6 +2,7 @@ import {
   changesGate,
   changesGroups,
   governsGroups,
+  inTurn,
   placesInLine,
   type QueuePolicy,
 } from "../../core/policy.ts";
@@ -72,7 +73,7 @@ function review(tx: Tx, queue: Queue, after: string): string | null {
   return page.length < BOUNDS.sweep ? null : page.at(-1)!.group_key;
 }
 
-const PLACE = `SELECT coalesce(pos, seq) AS pos, cost FROM task WHERE seq = ?`;
+const PLACE = `SELECT coalesce(pos, seq) AS pos, 0 - priority AS rank, cost FROM task WHERE seq = ?`;
 
 /** Those that would not have come up by the policy: they hold their group no longer, and have yet to leave the line. */
 function excessOf(tx: Tx, lane: Lane): number[] {
@@ -81,8 +82,8 @@ function excessOf(tx: Tx, lane: Lane): number[] {
   const isTimed = queue.policy.groups.rateLimit.length > 0 || lane.heldUntil > tx.now;
   if (line.length === 0 || (line.length <= places && !isTimed)) return [];
   const inLine = line
-    .map((seq) => ({ seq, ...tx.get<{ pos: number; cost: number | null }>(PLACE, seq)! }))
-    .sort((a, b) => a.pos - b.pos);
+    .map((seq) => ({ seq, ...tx.get<{ pos: number; rank: number; cost: number | null }>(PLACE, seq)! }))
+    .sort(inTurn(queue.policy));
   const isOpen = mayStartAt(tx, lane, inLine[0]!.cost ?? 1) <= tx.now;
   const excess = inLine.slice(isOpen ? places : 0).map(({ seq }) => seq);
   lane.holders -= excess.length;
