@@ -62,10 +62,8 @@ export function changingLimits(start: Start): void {
     });
 
     test("is the rate", async () => {
-      const world = await start();
-      const { port, clock } = world;
+      const { port, clock } = await start();
       await govern(port, { concurrency: 9, rateLimit: [rate(1, HOUR)] });
-      await nextWindow(world, HOUR);
       await addNamed(port, numbered(5), { groupKey: "g" });
       await claimOne(port);
       const next = waiting(port, { max: 9 });
@@ -199,10 +197,8 @@ export function changingLimits(start: Start): void {
     });
 
     test("wakes claims that wait for a rate", async () => {
-      const world = await start();
-      const { port, clock } = world;
+      const { port, clock } = await start();
       await port.declare(QUEUE, { rateLimit: [rate(1, HOUR)] });
-      await nextWindow(world, HOUR);
       await addNamed(port, numbered(3));
       await claimOne(port);
       const next = waiting(port, { max: 2 });

@@ -131,6 +131,10 @@ export class Limits {
     if (!(await this.tryToHold(queue))) throw new GateTaken([...this.#ours, queue.id]);
   }
 
+  isOurs({ id }: Queue): boolean {
+    return this.#ours.has(id);
+  }
+
   /** False where somebody else has it. */
   async tryToHold({ id }: Queue): Promise<boolean> {
     if (this.#ours.has(id)) return true;
