@@ -230,12 +230,12 @@ export class Tx {
   sendToFind(sql: string, ...values: Value[]): void {
     this.tangled = true;
     this.changed = true;
-    const answer = this.link.query(sql, values);
-    this.#keep(
-      answer.then(({ rowCount }) => {
-        if (rowCount === 0) throw new Overtaken();
-      }),
-    );
+    this.#keep(this.#find(sql, values));
+  }
+
+  async #find(sql: string, values: Value[]): Promise<void> {
+    const { rowCount } = await this.link.query(sql, values);
+    if (rowCount === 0) throw new Overtaken();
   }
 
   #keep(answer: Promise<unknown>): void {
