@@ -4,6 +4,7 @@ import { LIMITS } from "./limits.ts";
 import { checkBoolean, checkNames, checkNumber, checkObject, checkText } from "./options.ts";
 import { parseRateLimits, type RateLimit, type RateLimitOptions } from "./rate.ts";
 import { show } from "./show.ts";
+import { isUrgent } from "./task.ts";
 import { parseWindow, type Window, type WindowOptions } from "./window.ts";
 
 /** A queue's policy, resolved: every field set, durations in milliseconds. */
@@ -161,6 +162,46 @@ export function layOver(before: NamedPolicy, named: NamedPolicy): NamedPolicy {
 /** Its groups are more than an order: who stands in line is decided group by group. */
 export function governsGroups({ groups }: QueuePolicy): boolean {
   return groups.concurrency !== 1 || groups.rateLimit.length > 0 || groups.fair || groups.sticky;
+}
+
+/** Who of a group stands in line is to be decided anew. */
+export function changesGroups(before: QueuePolicy, after: QueuePolicy): boolean {
+  if (!governsGroups(before) && !governsGroups(after)) return false;
+  return JSON.stringify(before.groups) !== JSON.stringify(after.groups);
+}
+
+/** More of what is ready may start, or less. */
+export function changesGate(before: QueuePolicy, after: QueuePolicy): boolean {
+  const gateOf = ({ maxConcurrency, rateLimit, window }: QueuePolicy): string =>
+    JSON.stringify([maxConcurrency, rateLimit, window]);
+  return gateOf(before) !== gateOf(after);
+}
+
+/** One that waits for its turn in a group. */
+interface InGroup {
+  rank: number;
+  pos: number;
+}
+
+/** The urgent ones of a group are the first to get in line, but for groups that run strictly in order. */
+export function putsUrgentFirst({ groups }: QueuePolicy): boolean {
+  return groups.concurrency > 1;
+}
+
+/** The order in which those of a group get in line. */
+export function inTurn(policy: QueuePolicy): (a: InGroup, b: InGroup) => number {
+  if (!putsUrgentFirst(policy)) return (a, b) => a.pos - b.pos;
+  return (a, b) => Number(isUrgent(b.rank)) - Number(isUrgent(a.rank)) || a.pos - b.pos;
+}
+
+/** How many of a group may stand in line, where so many of it hold it without standing there. */
+export function placesInLine({ groups }: QueuePolicy, key: string, away: number): number {
+  const { concurrency, rateLimit, fair, weight } = groups;
+  let places = concurrency - away;
+  // With a rate one at a time: what stands in line has not been counted yet.
+  if (rateLimit.length > 0) places = Math.min(places, 1);
+  if (fair) places = Math.min(places, Object.hasOwn(weight, key) ? weight[key]! : 1);
+  return Math.max(0, places);
 }
 
 /** Not everything that is ready may start: a claim has to ask. */

@@ -27,23 +27,54 @@ export interface RateLimitOptions {
 /** What one limit has seen. Of a window: when it began, and what was used of it. Paced: when the next may start. */
 export type Tally = [at: number, used: number];
 
-/** One tally for each limit, in their order; shorter where a limit is new. */
-export type Meter = readonly Tally[];
+/**
+ * The tallies of several limits, each by what its limit is: so a list of limits may change, and each that stays keeps its own.
+ * How much it allows is no part of that.
+ */
+export type Meter = Readonly<Record<string, Tally>>;
+
+export const NO_METER: Meter = {};
 
 const UNSEEN: Tally = [0, 0];
+/** A paced start that comes late by no more than this is made up for; what was missed before that is not. */
+const CATCH_UP_MS = 50;
 const MOST_LIMITS = 8;
 /** A longer span is no limit to a rate, but a budget that nobody would notice to be spent. */
 const LONGEST_SPAN_MS = 31 * 86_400_000;
 
 const FEWER = "For fewer than one, make `per` longer; to start none for a while, pause the queue.";
 
+function nameOf({ per, pace, unit }: RateLimit): string {
+  return `${pace ? "pace" : "span"} ${per} ${unit ?? ""}`;
+}
+
+function tallyOf(limit: RateLimit, meter: Meter): Tally {
+  return meter[nameOf(limit)] ?? UNSEEN;
+}
+
+/** When the span began that a limit counts in, as far as the meter knows; 0 where it knows of none. */
+export function beganAt(limit: RateLimit, meter: Meter): number {
+  return limit.pace ? 0 : tallyOf(limit, meter)[0];
+}
+
+export function isEmpty(meter: Meter): boolean {
+  return Object.keys(meter).length === 0;
+}
+
+/** As it was stored: by the order of the limits, once. */
+export function meterFrom(limits: readonly RateLimit[], stored: Meter | readonly Tally[]): Meter {
+  if (!Array.isArray(stored)) return stored as Meter;
+  const tallies = stored as readonly Tally[];
+  return Object.fromEntries(limits.slice(0, tallies.length).map((limit, i) => [nameOf(limit), tallies[i]!]));
+}
+
 /** From when on a task of this cost may start: now, or later. What costs more than a window has starts alone in one. */
 export function opensAt(limits: readonly RateLimit[], meter: Meter, cost: number, now: number): number {
   let opens = now;
-  for (const [i, limit] of limits.entries()) {
-    const tally = meter[i] ?? UNSEEN;
+  for (const limit of limits) {
+    const tally = tallyOf(limit, meter);
     if (limit.pace) {
-      opens = Math.max(opens, tally[0]);
+      opens = Math.max(opens, Math.ceil(tally[0]));
       continue;
     }
     const [began, used] = windowAt(limit, tally, now);
@@ -55,33 +86,51 @@ export function opensAt(limits: readonly RateLimit[], meter: Meter, cost: number
 /** How many may start at this moment at most: what they cost may leave fewer. */
 export function roomFor(limits: readonly RateLimit[], meter: Meter, now: number): number {
   let room = Number.POSITIVE_INFINITY;
-  for (const [i, limit] of limits.entries()) {
+  for (const limit of limits) {
     if (limit.unit !== null) continue;
-    const tally = meter[i] ?? UNSEEN;
-    if (limit.pace) room = Math.min(room, tally[0] <= now ? 1 : 0);
-    else room = Math.min(room, Math.max(0, limit.max - windowAt(limit, tally, now)[1]));
+    const tally = tallyOf(limit, meter);
+    if (!limit.pace) room = Math.min(room, Math.max(0, limit.max - windowAt(limit, tally, now)[1]));
+    else if (tally[0] > now) room = 0;
+    else room = Math.min(room, Math.floor((now - slotAt(tally, now)) / share(limit, 1)) + 1);
   }
   return room;
 }
 
-/** Nothing of what it has seen counts any more. */
-export function isOver(limits: readonly RateLimit[], meter: Meter, now: number): boolean {
-  return meter.every((tally, i) => {
-    const limit = limits[i];
-    if (!limit) return true;
-    return limit.pace ? tally[0] <= now : windowAt(limit, tally, now)[1] === 0;
+/** Nothing of what it has seen counts any more, whatever the limits are. */
+export function isOver(meter: Meter, now: number): boolean {
+  return Object.entries(meter).every(([name, tally]) => {
+    const [kind, per] = name.split(" ", 2) as ["pace" | "span", string];
+    return kind === "pace"
+      ? tally[0] <= now - CATCH_UP_MS
+      : windowAt({ per: Number(per) }, tally, now)[1] === 0;
   });
 }
 
 /** The meter after a start. */
 export function spend(limits: readonly RateLimit[], meter: Meter, cost: number, now: number): Meter {
-  return limits.map((limit, i) => {
-    const tally = meter[i] ?? UNSEEN;
+  return meterOf(limits, (limit) => {
+    const tally = tallyOf(limit, meter);
     const amount = amountOf(limit, cost);
-    if (limit.pace) return [Math.max(tally[0], now) + share(limit, amount), 0];
+    if (limit.pace) return [slotAt(tally, now) + share(limit, amount), 0];
     const [began, used] = windowAt(limit, tally, now);
     return [began, used + amount];
   });
+}
+
+function meterOf(limits: readonly RateLimit[], tally: (limit: RateLimit) => Tally): Meter {
+  const meter: Record<string, Tally> = {};
+  for (const limit of limits) {
+    const name = nameOf(limit);
+    const next = tally(limit);
+    // Of two that differ in how much they allow, the one that allows less.
+    if (next[0] >= (meter[name]?.[0] ?? 0)) meter[name] = next;
+  }
+  return meter;
+}
+
+/** When the start was due that comes at this moment: a little ago, so that it does not delay those that follow, or now. */
+function slotAt([at]: Tally, now: number): number {
+  return at >= now - CATCH_UP_MS ? at : now;
 }
 
 /** Of an attempt whose real cost is known. */
@@ -106,8 +155,8 @@ export function correct(
   { cost, spent, startedAt }: Charge,
   now: number,
 ): Meter {
-  return limits.map((limit, i) => {
-    const tally = meter[i] ?? UNSEEN;
+  return meterOf(limits, (limit) => {
+    const tally = tallyOf(limit, meter);
     if (limit.unit === null) return tally;
     const difference = spent - cost;
     if (limit.pace) {
@@ -124,7 +173,7 @@ export function correct(
 }
 
 /** The window of the moment. */
-function windowAt({ per }: RateLimit, [at, used]: Tally, now: number): Tally {
+function windowAt({ per }: Pick<RateLimit, "per">, [at, used]: Tally, now: number): Tally {
   const began = now - (now % per);
   return [began, at === began ? used : 0];
 }
@@ -134,7 +183,7 @@ function amountOf({ unit }: RateLimit, cost: number): number {
 }
 
 function share({ per, max }: RateLimit, amount: number): number {
-  return Math.ceil((amount * per) / max);
+  return (amount * per) / max;
 }
 
 /** One limit, or several at once: requests and tokens a minute. */

@@ -62,8 +62,12 @@ export const URGENT = 10_000;
 
 /** The other way round. */
 export function fromRank(rank: number): { priority: number; urgent: boolean } {
-  const urgent = rank < FIRST_RANK;
+  const urgent = isUrgent(rank);
   return { priority: 0 - rank - (urgent ? URGENT : 0), urgent };
+}
+
+export function isUrgent(rank: number): boolean {
+  return rank < FIRST_RANK;
 }
 
 /** Those of this rank and above are not urgent. */

@@ -1,5 +1,15 @@
 import { describe, expect, test } from "vitest";
-import { correct, type Meter, opensAt, parseRateLimits, type RateLimit, spend } from "../../src/core/rate.ts";
+import {
+  correct,
+  isOver,
+  meterFrom,
+  NO_METER,
+  opensAt,
+  parseRateLimits,
+  type RateLimit,
+  roomFor,
+  spend,
+} from "../../src/core/rate.ts";
 
 const limit = (max: number, per: number, more: Partial<RateLimit> = {}): RateLimit => ({
   max,
@@ -11,7 +21,7 @@ const limit = (max: number, per: number, more: Partial<RateLimit> = {}): RateLim
 
 /** Starts as many as may, at each of the moments; answers how many that were. */
 function starts(limits: RateLimit[], moments: number[], cost = 1): number[] {
-  let meter: Meter = [];
+  let meter = NO_METER;
   return moments.map((now) => {
     let count = 0;
     while (count < 1_000 && opensAt(limits, meter, cost, now) <= now) {
@@ -29,7 +39,7 @@ describe("a rate limit", () => {
 
   test("says when the next may start", () => {
     const limits = [limit(1, 100)];
-    expect(opensAt(limits, spend(limits, [], 1, 130), 1, 150)).toBe(200);
+    expect(opensAt(limits, spend(limits, NO_METER, 1, 130), 1, 150)).toBe(200);
   });
 
   test("of several, the last to open decides", () => {
@@ -40,6 +50,78 @@ describe("a rate limit", () => {
     expect(starts([limit(4, 100, { pace: true })], [0, 24, 25, 60, 74, 85, 500])).toEqual([
       1, 0, 1, 1, 0, 1, 1,
     ]);
+  });
+
+  test("that is paced makes up for a start that came a little late, not for more", () => {
+    const limits = [limit(10, 1_000, { pace: true })];
+    expect(starts(limits, [0, 120, 200, 340, 400, 451, 550, 551])).toEqual([1, 1, 1, 1, 1, 0, 1, 0]);
+    expect(starts(limits, [0, 160, 200, 259, 260])).toEqual([1, 1, 0, 0, 1]);
+  });
+
+  test("that is paced has as many starts as it says, where they are many or do not divide the span", () => {
+    const times = (every: number): number[] => Array.from({ length: 1_001 }, (_, i) => i * every);
+    const sum = (counts: number[]): number => counts.reduce((all, count) => all + count, 0);
+    expect(sum(starts([limit(3, 100, { pace: true })], times(1)))).toBeGreaterThanOrEqual(30);
+    expect(sum(starts([limit(2_000, 1_000, { pace: true })], times(7)))).toBeGreaterThanOrEqual(14_000);
+  });
+
+  test("has room for as many as may start at a moment", () => {
+    for (const limits of [[limit(4, 100)], [limit(200, 1_000, { pace: true })]]) {
+      for (let late = 0; late < 80; late++) {
+        let meter = spend(limits, NO_METER, 1, 1_000);
+        const now = 1_005 + late;
+        const room = roomFor(limits, meter, now);
+        let count = 0;
+        for (; opensAt(limits, meter, 1, now) <= now; count++) meter = spend(limits, meter, 1, now);
+        expect(count).toBe(room);
+      }
+    }
+  });
+
+  test("keeps its tally wherever it stands in a list", () => {
+    const [tokens, pace, span] = [limit(9, 100, { unit: "t" }), limit(9, 100, { pace: true }), limit(9, 100)];
+    const meter = spend([tokens, pace, span], NO_METER, 5, 20);
+    for (const one of [tokens, pace, span]) {
+      const alone = spend([one], NO_METER, 5, 20);
+      for (const now of [20, 40, 110])
+        expect(opensAt([one], meter, 5, now)).toBe(opensAt([one], alone, 5, now));
+    }
+    expect(opensAt([limit(1, 100), tokens], meter, 1, 20)).toBe(100);
+    expect(opensAt([limit(1, 50)], meter, 1, 20)).toBe(20);
+  });
+
+  test("that stands in a list twice is the one that allows less", () => {
+    const twice = [
+      limit(9, 100, { pace: true }),
+      limit(2, 100, { pace: true }),
+      limit(4, 100),
+      limit(3, 100),
+    ];
+    expect(starts(twice, [0, 49, 50, 100])).toEqual([1, 0, 1, 1]);
+    expect(starts([limit(4, 100), limit(3, 100)], [0, 100])).toEqual([3, 3]);
+  });
+
+  test("has been over for a meter whose spans are", () => {
+    const limits = [limit(3, 100), limit(3, 100, { pace: true })];
+    const meter = spend(limits, NO_METER, 1, 1_020);
+    expect([1_021, 1_099, 1_100, 1_103, 1_104].map((now) => isOver(meter, now))).toEqual([
+      false,
+      false,
+      false,
+      false,
+      true,
+    ]);
+  });
+
+  test("is read from a meter of old, which went by the order of the limits", () => {
+    const limits = [limit(1, 100), limit(5, 100, { unit: "t" })];
+    const meter = meterFrom(limits, [
+      [100, 1],
+      [100, 4],
+    ]);
+    expect(opensAt(limits.slice(0, 1), meter, 1, 150)).toBe(200);
+    expect(opensAt(limits.slice(1), meter, 1, 150)).toBe(150);
+    expect(opensAt(limits.slice(1), meter, 2, 150)).toBe(200);
   });
 
   test("counts costs where it has a unit", () => {
@@ -72,32 +154,40 @@ describe("a rate limit", () => {
 
 describe("a correction", () => {
   const limits = [limit(100, 1_000, { unit: "tokens" })];
-  const meter = spend(limits, [], 60, 500);
+  const meter = spend(limits, NO_METER, 60, 500);
 
   test("gives back what was not spent, while the window lasts", () => {
-    expect(correct(limits, meter, { cost: 60, spent: 10, startedAt: 500 }, 900)).toEqual([[0, 10]]);
-    expect(correct(limits, meter, { cost: 60, spent: 10, startedAt: 500 }, 1_100)).toEqual([[1_000, 0]]);
+    expect(Object.values(correct(limits, meter, { cost: 60, spent: 10, startedAt: 500 }, 900))).toEqual([
+      [0, 10],
+    ]);
+    expect(Object.values(correct(limits, meter, { cost: 60, spent: 10, startedAt: 500 }, 1_100))).toEqual([
+      [1_000, 0],
+    ]);
   });
 
   test("charges what was spent beyond, to the window of the moment", () => {
-    expect(correct(limits, meter, { cost: 60, spent: 90, startedAt: 500 }, 900)).toEqual([[0, 90]]);
-    expect(correct(limits, meter, { cost: 60, spent: 90, startedAt: 500 }, 1_100)).toEqual([[1_000, 30]]);
+    expect(Object.values(correct(limits, meter, { cost: 60, spent: 90, startedAt: 500 }, 900))).toEqual([
+      [0, 90],
+    ]);
+    expect(Object.values(correct(limits, meter, { cost: 60, spent: 90, startedAt: 500 }, 1_100))).toEqual([
+      [1_000, 30],
+    ]);
   });
 
   test("of a paced limit gives back what lies ahead of the time that was reserved, and no more", () => {
     const paced = [limit(10, 5_000, { unit: "tokens", pace: true })];
-    const after = spend(paced, [], 2, 1_000);
-    expect(after).toEqual([[2_000, 0]]);
+    const after = spend(paced, NO_METER, 2, 1_000);
+    expect(Object.values(after)).toEqual([[2_000, 0]]);
     const spentNothing = { cost: 2, spent: 0, startedAt: 1_000 };
-    expect(correct(paced, after, spentNothing, 1_400)).toEqual([[1_400, 0]]);
-    expect(correct(paced, after, spentNothing, 3_600)).toEqual([[2_000, 0]]);
-    expect(correct(paced, after, { ...spentNothing, spent: 1 }, 1_100)).toEqual([[1_500, 0]]);
-    expect(correct(paced, after, { ...spentNothing, spent: 4 }, 1_100)).toEqual([[3_000, 0]]);
+    expect(Object.values(correct(paced, after, spentNothing, 1_400))).toEqual([[1_400, 0]]);
+    expect(Object.values(correct(paced, after, spentNothing, 3_600))).toEqual([[2_000, 0]]);
+    expect(Object.values(correct(paced, after, { ...spentNothing, spent: 1 }, 1_100))).toEqual([[1_500, 0]]);
+    expect(Object.values(correct(paced, after, { ...spentNothing, spent: 4 }, 1_100))).toEqual([[3_000, 0]]);
   });
 
   test("is none of a limit on how many start", () => {
     const starts = [limit(3, 1_000)];
-    const one = spend(starts, [], 60, 500);
+    const one = spend(starts, NO_METER, 60, 500);
     expect(correct(starts, one, { cost: 60, spent: 0, startedAt: 500 }, 900)).toEqual(one);
   });
 });

@@ -213,15 +213,6 @@ export function concurrency(start: Start): void {
       expect((await addOne(port, { groupKey: "g" })).state).toBe("ready");
     });
 
-    test("that is raised is taken up as tasks of the group end", async () => {
-      const { port } = await start();
-      await addNamed(port, numbered(5), { groupKey: "g" });
-      const held = await claimOne(port);
-      await govern(port, { concurrency: 3 });
-      await ack(port, held);
-      expect(await claimNames(port)).toEqual(["1", "2", "3"]);
-    });
-
     test("goes with maxConcurrency", async () => {
       const { port } = await start();
       await govern(port, { concurrency: 2 });

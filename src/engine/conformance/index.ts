@@ -3,6 +3,7 @@ import { add } from "./add.ts";
 import { badInput } from "./bad-input.ts";
 import { callOrder } from "./call-order.ts";
 import { cancel } from "./cancel.ts";
+import { changingLimits } from "./changing-limits.ts";
 import { claims } from "./claim.ts";
 import { clock } from "./clock.ts";
 import { concurrency } from "./concurrency.ts";
@@ -70,6 +71,7 @@ const THEMES = {
   rates,
   turns,
   windows,
+  changingLimits,
   unhold,
   ttl,
   retention,

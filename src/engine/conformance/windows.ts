@@ -1,10 +1,13 @@
 import { describe, expect, test } from "vitest";
+import { govern } from "./governing.ts";
 import {
+  ack,
   addNamed,
   addOne,
   claim,
   claimNames,
   claimOne,
+  depths,
   HOUR,
   isPending,
   MINUTE,
@@ -143,6 +146,60 @@ export function windows(start: Start): void {
       const { port } = await start();
       await refused(() => addOne(port, { urgent: "yes" as never }), "INVALID", "urgent");
       await refused(() => addOne(port, { cost: -1 }), "INVALID", "cost");
+    });
+  });
+
+  describe("an urgent task of a group", () => {
+    test("is the first of it to get in line, where several may run at once", async () => {
+      const { port } = await start();
+      await govern(port, { concurrency: 2 });
+      await addNamed(port, numbered(4), { groupKey: "g" });
+      const held = await claim(port, { max: 9 });
+      await addNamed(port, ["urgent 1", "urgent 2"], { groupKey: "g", urgent: true });
+      await ack(port, held[0]!);
+      expect(await claimNames(port)).toEqual(["urgent 1"]);
+      await ack(port, held[1]!);
+      const last = await claimOne(port);
+      expect(last.data).toBe("urgent 2");
+      await ack(port, last);
+      expect(await claimNames(port)).toEqual(["2"]);
+    });
+
+    test("comes up with others, before them", async () => {
+      const { port } = await start();
+      await addNamed(port, numbered(2), { groupKey: "g" });
+      await addNamed(port, ["urgent 1"], { groupKey: "g", urgent: true });
+      await addNamed(port, ["3"], { groupKey: "g" });
+      await addNamed(port, ["urgent 2"], { groupKey: "g", urgent: true });
+      await claimOne(port);
+      await govern(port, { concurrency: 4 });
+      expect(await depths(port)).toEqual({ claimed: 1, ready: 3, waiting: 1 });
+      expect(await claimNames(port)).toEqual(["urgent 1", "urgent 2", "1"]);
+      await govern(port, { concurrency: 5 });
+      expect(await claimNames(port)).toEqual(["3"]);
+    });
+
+    test("takes the turn of its group, where groups take turns", async () => {
+      const { port } = await start();
+      await govern(port, { concurrency: 9, fair: true });
+      for (const key of ["a", "b"]) await addNamed(port, numbered(3, key), { groupKey: key });
+      await addNamed(port, ["urgent"], { groupKey: "b", urgent: true });
+      expect(await claimNames(port, { max: 2 })).toEqual(["a0", "b0"]);
+      expect(await claimNames(port, { max: 1 })).toEqual(["urgent"]);
+    });
+
+    test("waits for those before it, where they run in order, and ignores the window when its turn comes", async () => {
+      const world = await start();
+      const { port } = world;
+      await until(world, 23);
+      await port.declare(QUEUE, { window: NIGHT });
+      await addNamed(port, ["1"], { groupKey: "g" });
+      await addNamed(port, ["urgent"], { groupKey: "g", urgent: true });
+      const held = await claimOne(port, { lease: DAY });
+      expect(await claim(port)).toEqual([]);
+      await until(world, 12);
+      await ack(port, held);
+      expect(await claimNames(port)).toEqual(["urgent"]);
     });
   });
 }

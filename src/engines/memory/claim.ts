@@ -1,7 +1,7 @@
 import { DibsError } from "../../core/errors.ts";
 import { type ClaimedTask, rankOf } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
-import { allowanceFor, isGoverned, start, startsAt, wakeAt } from "./lanes.ts";
+import { allowanceFor, countStart, isGoverned, start, startsAt, wakeAt } from "./lanes.ts";
 import { end, fillLane, isOutlived } from "./line.ts";
 import type { Model, ModelQueue, ModelSession, ModelTask } from "./model.ts";
 import { placeOf } from "./runs.ts";
@@ -45,18 +45,24 @@ function take(
 ): void {
   const queue = model.queues.get(name);
   if (Math.min(count, request.max - outcome.tasks.length) <= 0 || !queue || queue.paused) return;
+  if (queue.reviewed !== null) {
+    outcome.more = true;
+    return;
+  }
   const { room: allowed, urgentOnly, until } = allowanceFor(model, queue);
-  if (until !== null && model.tasksOf(name, "ready").length > 0) wakeAt(model, queue.gate, until);
+  const opens = until !== null && model.tasksOf(name, "ready").length > 0 ? [until] : [];
   let room = Math.min(count, request.max - outcome.tasks.length, allowed);
   while (room > 0) {
-    const taken = takeLine(model, request, session, queue, { room, urgentOnly }, outcome);
+    const { taken, next } = takeLine(model, request, session, queue, { room, urgentOnly }, outcome);
     room -= taken;
+    if (next > model.now) opens.push(next);
     // Where groups have so many in line and no more, others have come up behind those that were taken.
-    if (taken === 0 || !isGoverned(model, name)) return;
+    if (taken === 0 || !isGoverned(model, name)) break;
   }
+  if (opens.length > 0) wakeAt(model, queue.gate, Math.min(...opens, queue.gate.wakeAt ?? opens[0]!));
 }
 
-/** What stands in line now. Answers how many left it. */
+/** What stands in line now. Answers how many left it, and from when on the next one may. */
 function takeLine(
   model: Model,
   request: ClaimRequest,
@@ -64,7 +70,7 @@ function takeLine(
   queue: ModelQueue,
   { room, urgentOnly }: { room: number; urgentOnly: boolean },
   outcome: ClaimOutcome,
-): number {
+): { taken: number; next: number } {
   const line = model
     .tasksOf(queue.name, "ready")
     .filter((task) => task.urgent || !urgentOnly)
@@ -74,7 +80,7 @@ function takeLine(
   const isOthers = (task: ModelTask) => task.owner !== null && task.owner !== request.session;
   outcome.passed ||= allowed.length < kept.length || line.some(isOthers);
   const open = line.filter((task) => (!task.elsewhere || allowed.includes(task)) && !isOthers(task));
-  const taken = withinRates(model, queue, open.slice(0, room));
+  const { taken, next } = withinRates(model, queue, open, room);
   // All are held before one of them ends: with a run the others would be cancelled.
   for (const task of taken) if (!isOutlived(model, task)) hold(model, request, session, task);
   const held = taken.filter((task) => task.claim);
@@ -88,19 +94,25 @@ function takeLine(
     }
   }
   if (isGoverned(model, queue.name)) comeUp(model, session, held);
-  return taken.length;
+  return { taken: taken.length, next };
 }
 
-/** As many of the first as the rates of their queue let start. What is past its time does not start. */
-function withinRates(model: Model, queue: ModelQueue, line: ModelTask[]): ModelTask[] {
-  for (const [index, task] of line.entries()) {
+/** As many of the first as the rates of their queue let start, and when the next may. What is past its time does not start. */
+function withinRates(
+  model: Model,
+  queue: ModelQueue,
+  line: ModelTask[],
+  room: number,
+): { taken: ModelTask[]; next: number } {
+  const first = line.slice(0, room);
+  for (const [index, task] of first.entries()) {
     if (isOutlived(model, task)) continue;
     const at = startsAt(model, queue, task);
-    if (at <= model.now) continue;
-    wakeAt(model, queue.gate, at);
-    return line.slice(0, index);
+    if (at > model.now) return { taken: line.slice(0, index), next: at };
+    countStart(model, queue, task);
   }
-  return line;
+  const after = line[room];
+  return { taken: first, next: after ? startsAt(model, queue, after) : model.now };
 }
 
 /** Each start counts for its group, and leaves a place in line. */

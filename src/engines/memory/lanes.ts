@@ -1,6 +1,7 @@
 import { type Allowance, allowanceOf } from "../../core/allowance.ts";
-import { governsGroups } from "../../core/policy.ts";
-import { correct, givesBack, type Meter, opensAt, spend } from "../../core/rate.ts";
+import { governsGroups, inTurn, placesInLine } from "../../core/policy.ts";
+import { correct, givesBack, type Meter, NO_METER, opensAt, spend } from "../../core/rate.ts";
+import { rankOf } from "../../core/task.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import type { Model, ModelQueue, ModelSession, ModelTask } from "./model.ts";
 
@@ -21,7 +22,7 @@ export interface Lane extends Gate {
 }
 
 export function newGate(): Gate {
-  return { meter: [], heldUntil: 0, wakeAt: null };
+  return { meter: NO_METER, heldUntil: 0, wakeAt: null };
 }
 
 export function laneOf(model: Model, queue: string, key: string): Lane {
@@ -32,7 +33,7 @@ export function laneOf(model: Model, queue: string, key: string): Lane {
 }
 
 /** Those of a group that the others wait for: all but the ones that wait, and those that are not due. */
-function holders(model: Model, queue: string, key: string): ModelTask[] {
+export function holders(model: Model, queue: string, key: string): ModelTask[] {
   return [...model.tasks.values()].filter(
     (task) => task.queue === queue && task.groupKey === key && task.holdsGroup,
   );
@@ -42,10 +43,8 @@ function holders(model: Model, queue: string, key: string): ModelTask[] {
 export function fill(model: Model, queue: string, key: string, lineUp: (task: ModelTask) => void): void {
   const lane = laneOf(model, queue, key);
   for (;;) {
-    const next = model
-      .tasksOf(queue, "waiting")
-      .filter((task) => task.groupKey === key)
-      .sort((a, b) => a.pos - b.pos)[0];
+    const waiting = model.tasksOf(queue, "waiting").filter((task) => task.groupKey === key);
+    const [next] = inOrder(model, queue, waiting);
     const at = next ? linesUpAt(model, lane, next) : null;
     if (!next || at === null || at > model.now) return wakeAt(model, lane, at);
     next.holdsGroup = true;
@@ -54,16 +53,28 @@ export function fill(model: Model, queue: string, key: string, lineUp: (task: Mo
   }
 }
 
+/** Tasks of a group, in the order in which they get in line. */
+export function inOrder(model: Model, queue: string, tasks: ModelTask[]): ModelTask[] {
+  const compared = inTurn(model.policy(queue));
+  return tasks.toSorted((a, b) => compared({ rank: rankOf(a), pos: a.pos }, { rank: rankOf(b), pos: b.pos }));
+}
+
 /** When the next of a group may stand in line; null: not before another one of it has moved. */
 function linesUpAt(model: Model, lane: Lane, task: ModelTask): number | null {
-  const { groups } = model.policy(task.queue);
   const held = holders(model, task.queue, task.groupKey!);
-  if (held.length >= groups.concurrency) return null;
-  const inLine = held.filter(({ state, leaving }) => state === "ready" && !leaving).length;
-  // With a rate one at a time: what stands in line has not been counted yet.
-  if (groups.rateLimit.length > 0 && inLine > 0) return null;
-  if (groups.fair && inLine >= weightOf(groups.weight, task.groupKey!)) return null;
-  return Math.max(lane.heldUntil, opensAt(groups.rateLimit, lane.meter, costOf(task), model.now));
+  const inLine = held.filter(isInLine).length;
+  const places = placesInLine(model.policy(task.queue), task.groupKey!, held.length - inLine);
+  return inLine < places ? mayStartAt(model, lane, task) : null;
+}
+
+/** As far as time decides. */
+export function mayStartAt(model: Model, lane: Lane, task: ModelTask): number {
+  const { rateLimit } = model.policy(task.queue).groups;
+  return Math.max(lane.heldUntil, opensAt(rateLimit, lane.meter, costOf(task), model.now));
+}
+
+export function isInLine({ state, leaving }: ModelTask): boolean {
+  return state === "ready" && !leaving;
 }
 
 /** Somebody has to look again then: the keeper of this process is told. */
@@ -71,10 +82,6 @@ export function wakeAt(model: Model, gate: Gate, at: number | null): void {
   if (gate.wakeAt === at) return;
   gate.wakeAt = at;
   if (at !== null) model.hint.due = Math.min(model.hint.due ?? Number.POSITIVE_INFINITY, at - model.now);
-}
-
-function weightOf(weights: Record<string, number>, key: string): number {
-  return Object.hasOwn(weights, key) ? weights[key]! : 1;
 }
 
 export function costOf(task: ModelTask): number {
@@ -105,12 +112,13 @@ export function runningOf(model: Model, queue: string): number {
   return [...model.tasks.values()].filter((task) => task.queue === queue && task.claim).length;
 }
 
-/** Whether it may start by the rates of its queue, and then it counts. */
+/** From when on it may start by the rates of its queue. */
 export function startsAt(model: Model, { name, gate }: ModelQueue, task: ModelTask): number {
-  const { rateLimit } = model.policy(name);
-  const opens = opensAt(rateLimit, gate.meter, costOf(task), model.now);
-  if (opens <= model.now) gate.meter = spend(rateLimit, gate.meter, costOf(task), model.now);
-  return opens;
+  return opensAt(model.policy(name).rateLimit, gate.meter, costOf(task), model.now);
+}
+
+export function countStart(model: Model, { name, gate }: ModelQueue, task: ModelTask): void {
+  gate.meter = spend(model.policy(name).rateLimit, gate.meter, costOf(task), model.now);
 }
 
 /** What an attempt really cost is known now. */
@@ -134,17 +142,8 @@ export function dueLanes(model: Model): { queue: string; key: string }[] {
     .slice(0, BOUNDS.sweep);
 }
 
-function compare(a: string, b: string): number {
+export function compare(a: string, b: string): number {
   return a === b ? 0 : a < b ? -1 : 1;
-}
-
-/** More of their lines may start: who waits is told. */
-export function openGates(model: Model): void {
-  for (const { name, gate } of model.queues.values()) {
-    if (gate.wakeAt === null || gate.wakeAt > model.now) continue;
-    gate.wakeAt = null;
-    model.hintReady(name, model.tasksOf(name, "ready").length);
-  }
 }
 
 export function wakeTimes(model: Model): number[] {

@@ -10,7 +10,7 @@ import {
   verifiedBy,
 } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
-import { correctCost, fill, isGoverned, laneOf, ownerOf } from "./lanes.ts";
+import { correctCost, fill, holders, isGoverned, laneOf, ownerOf } from "./lanes.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { endPart, isCalledOff, losePart } from "./runs.ts";
 
@@ -20,14 +20,18 @@ import { endPart, isCalledOff, losePart } from "./runs.ts";
 export function enter(model: Model, task: ModelTask): void {
   task.dueAt = null;
   task.waitsFor = null;
-  // Where its group is more than an order, its head too has to ask again: another start counts.
-  if (task.groupKey === null || (task.holdsGroup && !isGoverned(model, task.queue))) {
+  // Where its group is more than an order, its head too has to ask again: another start counts. So has one of several heads.
+  if (task.groupKey === null || (isOnlyHead(model, task) && !isGoverned(model, task.queue))) {
     task.place = task.pos;
     return becomeReady(model, task);
   }
   task.holdsGroup = false;
   task.state = "waiting";
   fillLane(model, task.queue, task.groupKey);
+}
+
+function isOnlyHead(model: Model, task: ModelTask): boolean {
+  return task.holdsGroup && holders(model, task.queue, task.groupKey!).length === 1;
 }
 
 export function fillLane(model: Model, queue: string, key: string): void {
@@ -52,12 +56,15 @@ export function holdBack(model: Model, { queue, groupKey }: ModelTask, delay: nu
   const gate = groupKey === null ? model.queue(queue).gate : laneOf(model, queue, groupKey);
   gate.heldUntil = Math.max(gate.heldUntil, model.now + delay);
   if (groupKey === null) return;
-  for (const task of model.tasksOf(queue, "ready").filter((other) => other.groupKey === groupKey)) {
-    task.state = "waiting";
-    task.holdsGroup = false;
-    task.elsewhere = null;
-    task.owner = null;
-  }
+  for (const task of model.tasksOf(queue, "ready")) if (task.groupKey === groupKey) pullBack(task);
+}
+
+/** Out of the line again: it waits for its turn. */
+export function pullBack(task: ModelTask): void {
+  task.state = "waiting";
+  task.holdsGroup = false;
+  task.elsewhere = null;
+  task.owner = null;
 }
 
 /** While it waits for something, others of its group may go on; not where they run in order. */

@@ -81,6 +81,7 @@ export class Model {
         flow: new Map(),
         gate: newGate(),
         lanes: new Map(),
+        reviewed: null,
       };
       this.queues.set(name, queue);
       this.announce({ type: "queue.created", at: this.now, queue: name });
@@ -158,6 +159,8 @@ export interface ModelQueue {
   gate: Gate;
   /** By key. */
   lanes: Map<string, Lane>;
+  /** The groups up to this one have been looked at since the policy of groups was changed; null: all of them. See review.ts. */
+  reviewed: string | null;
 }
 
 export interface ModelKey {

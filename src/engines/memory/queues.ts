@@ -3,6 +3,7 @@ import { rankOf } from "../../core/task.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
 import { remove } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
+import { adoptPolicy } from "./review.ts";
 import { removeSubscriptions } from "./topics.ts";
 
 export function declare(
@@ -15,10 +16,14 @@ export function declare(
   const declared = JSON.stringify(policy);
   const apply = force || (queue.declared !== declared && Object.keys(policy).length > 0);
   const named = apply ? layOver(queue.named, policy) : queue.named;
-  const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(resolvePolicy(queue.named));
+  const before = resolvePolicy(queue.named);
+  const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(before);
   queue.named = named;
   if (apply && !force) queue.declared = declared;
-  if (changed) model.announce({ type: "queue.updated", at: model.now, queue: name });
+  if (changed) {
+    model.announce({ type: "queue.updated", at: model.now, queue: name });
+    adoptPolicy(model, queue, before);
+  }
   return { policy: resolvePolicy(named), changed };
 }
 

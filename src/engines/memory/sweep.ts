@@ -2,8 +2,9 @@ import { lostError, timeoutError } from "../../core/lapse.ts";
 import { isEnd } from "../../core/task.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { end, enter, fail, fillLane, isOutlived } from "./line.ts";
-import { dueLanes, openGates } from "./lanes.ts";
+import { dueLanes } from "./lanes.ts";
 import type { Model, ModelSession, ModelTask } from "./model.ts";
+import { openGates } from "./review.ts";
 
 /** What time brings, a bounded amount of each kind. */
 export function sweep(model: Model): void {

@@ -18,7 +18,8 @@ const LIMITED_WITH_TASKS = `
   SELECT queue FROM unnest($1::int4[]) AS wanted (queue)
   WHERE EXISTS (SELECT 1 FROM dibs.ready WHERE ready.queue = wanted.queue)
     OR EXISTS (SELECT 1 FROM dibs.kept WHERE kept.queue = wanted.queue)
-    OR EXISTS (SELECT 1 FROM dibs.own WHERE own.queue = wanted.queue)`;
+    OR EXISTS (SELECT 1 FROM dibs.own WHERE own.queue = wanted.queue)
+    OR EXISTS (SELECT 1 FROM dibs.gate WHERE gate.queue = wanted.queue AND gate.reviewed IS NOT NULL)`;
 
 /** Those of the queues that have something to claim, in the order of the request; no more than it can take from. */
 export async function withTasks(tx: Tx, request: ClaimRequest): Promise<Queue[]> {

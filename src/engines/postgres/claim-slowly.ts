@@ -74,8 +74,8 @@ const NONE = { allowed: [], passed: false };
 const LAST_RANK = 32_767;
 
 /**
- * What stands in line now, as much as is allowed. Answers how many left it, and whether another look may find more: others
- * have come up behind them, or more of the retried ones can be looked at.
+ * What stands in line now, as much as is allowed. Answers how many left it, from when on the next may start, and whether
+ * another look may find more: others have come up behind them, or more of the retried ones can be looked at.
  */
 export async function takeSlowly(
   tx: Tx,
@@ -83,24 +83,15 @@ export async function takeSlowly(
   { session, outcome }: { session: SessionRow | null; outcome: ClaimOutcome },
   queue: Queue,
   { room, urgentOnly }: Pick<Allowance, "room" | "urgentOnly">,
-): Promise<{ taken: number; more: boolean }> {
+  seen?: Seen,
+): Promise<{ taken: number; more: boolean; next: number }> {
   const { risen } = tx.limits;
-  const before = urgentOnly ? FIRST_RANK : LAST_RANK;
-  // Asked together: each would be a round trip.
-  const [kept, ready, own] = await Promise.all([
-    lookAtKept(tx, queue, request.worker, before),
-    headOfLine(tx, queue, room, before),
-    queue.limited ? lookAtOwn(tx, queue, request, room, before) : NONE,
-  ]);
-  outcome.passed ||= kept.passed || own.passed;
-  const line = [
-    ...standing("ready", ready),
-    ...standing("kept", kept.allowed),
-    ...standing("own", own.allowed),
-  ];
-  const first = line.sort(inLine).slice(0, room);
-  const taken = queue.limited ? await withinRates(tx, queue, first) : first;
-  if (taken.length === 0) return { taken: 0, more: false };
+  const line = seen ?? (await lookAtLine(tx, request, queue, room, urgentOnly));
+  outcome.passed ||= line.passed;
+  const { taken, next } = queue.limited
+    ? await withinRates(tx, queue, line.rows, room)
+    : { taken: line.rows.slice(0, room), next: tx.now };
+  if (taken.length === 0) return { taken: 0, more: false, next };
 
   for (const table of ["ready", "kept", "own"] as const) {
     const rows = taken.filter((row) => row.table === table);
@@ -110,7 +101,11 @@ export async function takeSlowly(
   tx.count(queue, "ready", -taken.length);
   const alive = taken.filter((row) => !isOutlived(tx, row.expires_at));
   const terms = termsOf(tx, request, session, queue);
-  const fences = await hold(tx, terms, alive);
+  const isGoverned = queue.limited && governsGroups(queue.policy);
+  const [fences] = await Promise.all([
+    hold(tx, terms, alive),
+    isGoverned ? tx.limits.lanes(queue, keysOf(alive)) : undefined,
+  ]);
 
   const count = outcome.tasks.length;
   for (const row of taken) {
@@ -125,9 +120,44 @@ export async function takeSlowly(
   }
   countClaimed(tx, queue, outcome.tasks, count);
   if (outcome.tasks.length > count) outcome.policies[queue.name] = queue.policy;
-  if (queue.limited && governsGroups(queue.policy)) await comeUp(tx, queue, session, alive);
+  if (isGoverned) await comeUp(tx, queue, session, alive);
   const more = tx.limits.risen > risen || taken.some((row) => row.table === "kept");
-  return { taken: taken.length, more };
+  return { taken: taken.length, more, next };
+}
+
+/** What stands in line for a worker. */
+export interface Seen {
+  rows: Standing[];
+  /** Some are kept for other workers. */
+  passed: boolean;
+}
+
+/** The first `room` of it; one more where rates decide: when that may start is to be known. */
+export async function lookAtLine(
+  tx: Tx,
+  request: ClaimRequest,
+  queue: Queue,
+  room: number,
+  urgentOnly: boolean,
+): Promise<Seen> {
+  const most = queue.limited && queue.policy.rateLimit.length > 0 ? room + 1 : room;
+  const before = urgentOnly ? FIRST_RANK : LAST_RANK;
+  // Asked together: each would be a round trip.
+  const [kept, ready, own] = await Promise.all([
+    lookAtKept(tx, queue, request.worker, before),
+    headOfLine(tx, queue, most, before),
+    queue.limited ? lookAtOwn(tx, queue, request, most, before) : NONE,
+  ]);
+  const rows = [
+    ...standing("ready", ready),
+    ...standing("kept", kept.allowed),
+    ...standing("own", own.allowed),
+  ];
+  return { rows: rows.sort(inLine), passed: kept.passed || own.passed };
+}
+
+function keysOf(rows: readonly LineRow[]): string[] {
+  return [...new Set(rows.flatMap((row) => row.group_key ?? []))];
 }
 
 async function headOfLine(tx: Tx, queue: Queue, room: number, before: number): Promise<LineRow[]> {
@@ -148,7 +178,7 @@ async function comeUp(tx: Tx, queue: Queue, session: SessionRow | null, rows: Li
   const grouped = rows.filter((row) => row.group_key !== null);
   if (grouped.length === 0) return;
   const { rateLimit, sticky } = queue.policy.groups;
-  const keys = [...new Set(grouped.map((row) => row.group_key!))];
+  const keys = keysOf(grouped);
   const lanes = new Map((await tx.limits.lanes(queue, keys)).map((lane) => [lane.key, lane]));
   for (const { group_key: key, cost } of grouped) {
     const lane = lanes.get(key!)!;

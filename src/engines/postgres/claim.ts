@@ -1,12 +1,12 @@
 import { DibsError } from "../../core/errors.ts";
+import { isClosedAt } from "../../core/allowance.ts";
 import { governsGroups } from "../../core/policy.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../engine/engine.ts";
 import { claimHead } from "./claim-head.ts";
 import { FEW, shareAhead, withTasks } from "./claim-many.ts";
-import { leaseOf, type SessionRow, takeSlowly } from "./claim-slowly.ts";
-import { allowanceFor, isWideOpen } from "./gates.ts";
-import { Overtaken } from "./overtaken.ts";
-import { sweep } from "./sweep.ts";
+import { leaseOf, lookAtLine, type SessionRow, takeSlowly } from "./claim-slowly.ts";
+import { allowanceFor, isAnyReady, isWideOpen } from "./gates.ts";
+import { type Horizon, horizon, sweep } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 export async function claim(tx: Tx, request: ClaimRequest): Promise<ClaimOutcome> {
@@ -16,7 +16,7 @@ export async function claim(tx: Tx, request: ClaimRequest): Promise<ClaimOutcome
     await sweepFirst(tx, request, turn);
   else if (request.queues.length > FEW) await takeFromMany(tx, request, turn);
   else await takeFromFew(tx, request, turn);
-  if (turn.session) await signOfLife(tx, turn.session, request, outcome);
+  if (turn.session) signOfLife(tx, turn.session, request, outcome);
   return outcome;
 }
 
@@ -61,9 +61,24 @@ function isOpen(tx: Tx, name: string): boolean {
 }
 
 async function sweepFirst(tx: Tx, request: ClaimRequest, turn: Turn): Promise<void> {
-  if (request.session !== undefined) turn.session ??= await liveSession(tx, request.session);
-  if (!turn.swept) await sweep(tx);
+  await sweepAfter(tx, turn, await lookFirst(tx, request, turn));
+}
+
+/** What a claim has to know before it may change anything: whether its session lives, and what time brings. */
+async function lookFirst(tx: Tx, request: ClaimRequest, turn: Turn): Promise<Horizon | undefined> {
+  const [session, first] = await Promise.all([
+    request.session === undefined || turn.session ? turn.session : liveSession(tx, request.session),
+    turn.swept || tx.swept ? undefined : horizon(tx),
+  ]);
+  turn.session = session;
+  return first;
+}
+
+/** Answers whether there was something to do. */
+async function sweepAfter(tx: Tx, turn: Turn, first: Horizon | undefined): Promise<boolean> {
+  if (turn.swept) return false;
   turn.swept = true;
+  return sweep(tx, first);
 }
 
 /** Up to `count` tasks from one queue, in its order. */
@@ -86,6 +101,9 @@ async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, cou
   outcome.policies[name] = queue.policy;
 }
 
+/** So many are looked at before it is known how many may start: their payloads may have come for nothing. */
+const FEW_TASKS = 16;
+
 /** The same as far as its limits go. */
 async function takeWithinLimits(
   tx: Tx,
@@ -94,15 +112,35 @@ async function takeWithinLimits(
   queue: Queue,
   wanted: number,
 ): Promise<void> {
-  await sweepFirst(tx, request, turn);
-  const { room: allowed, urgentOnly } = await allowanceFor(tx, queue);
-  let room = Math.min(wanted, allowed);
-  while (room > 0) {
-    const { taken, more } = await takeSlowly(tx, request, turn, queue, { room, urgentOnly });
-    room -= taken;
-    // Where groups have so many in line and no more, others may have come up behind those that were taken.
-    if (!more || !governsGroups(queue.policy)) return;
+  // Asked together, each would be a round trip; what time brings may make it worthless.
+  const isOurs = tx.limits.isOurs(queue);
+  const most = Math.min(wanted, queue.policy.maxConcurrency ?? wanted);
+  const [first, early, line] = await Promise.all([
+    lookFirst(tx, request, turn),
+    isOurs ? allowanceFor(tx, queue) : undefined,
+    isOurs && most <= FEW_TASKS
+      ? lookAtLine(tx, request, queue, most, isClosedAt(queue.policy, tx.now))
+      : undefined,
+  ]);
+  const wasSwept = await sweepAfter(tx, turn, first);
+  const { gate, allowance } = early && !wasSwept ? early : await allowanceFor(tx, queue);
+  if (gate.reviewed !== null) {
+    turn.outcome.more = true;
+    return;
   }
+  const { urgentOnly, until } = allowance;
+  const opens = until !== null && (await isAnyReady(tx, queue)) ? [until] : [];
+  let room = Math.min(wanted, allowance.room);
+  let seen = wasSwept ? undefined : line;
+  while (room > 0) {
+    const { taken, more, next } = await takeSlowly(tx, request, turn, queue, { room, urgentOnly }, seen);
+    seen = undefined;
+    room -= taken;
+    if (next > tx.now) opens.push(next);
+    // Where groups have so many in line and no more, others may have come up behind those that were taken.
+    if (!more || !governsGroups(queue.policy)) break;
+  }
+  if (opens.length > 0) tx.limits.wakeAt(gate, Math.min(...opens, gate.wakeAt ?? opens[0]!));
 }
 
 const SESSION = `SELECT id, lease, beat_at, mixed, overdue_at FROM dibs.session WHERE id = $1`;
@@ -126,12 +164,7 @@ const SIGN_OF_LIFE = `
   WHERE id = $1 AND beat_at + lease > $2`;
 
 /** A queue's lease may be shorter than the time since the last beat, and counts from here. */
-async function signOfLife(
-  tx: Tx,
-  session: SessionRow,
-  request: ClaimRequest,
-  outcome: ClaimOutcome,
-): Promise<void> {
+function signOfLife(tx: Tx, session: SessionRow, request: ClaimRequest, outcome: ClaimOutcome): void {
   if (outcome.tasks.length === 0) return;
   const policies = Object.values(outcome.policies);
   const mixed = policies.some((policy) => leaseOf(request, session, policy) !== session.lease);
@@ -139,5 +172,5 @@ async function signOfLife(
   tx.serving.clear();
   // Locks the session's row: from here to the commit nobody ends it, and the claims hang on something. One that
   // ended since the claim began has lost them already.
-  if ((await tx.run(SIGN_OF_LIFE, session.id, tx.awake, mixed, overdueAt)) === 0) throw new Overtaken();
+  tx.sendToFind(SIGN_OF_LIFE, session.id, tx.awake, mixed, overdueAt);
 }

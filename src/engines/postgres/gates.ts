@@ -1,7 +1,8 @@
 import { type Allowance, allowanceOf } from "../../core/allowance.ts";
-import { governsGroups, isGated } from "../../core/policy.ts";
-import { type Charge, correct, givesBack, opensAt, spend } from "../../core/rate.ts";
+import { changesGroups, governsGroups, isGated } from "../../core/policy.ts";
+import { type Charge, correct, givesBack, isEmpty, opensAt, roomFor, spend } from "../../core/rate.ts";
 import type { Op } from "../../engine/engine.ts";
+import type { QueueGate } from "./limits.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** How many of a queue's line may start, and how a queue comes to have a gate. */
@@ -11,40 +12,51 @@ const HAS_LINE = `
   SELECT EXISTS (SELECT 1 FROM dibs.ready WHERE queue = $1) OR EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $1)
     OR EXISTS (SELECT 1 FROM dibs.own WHERE queue = $1) AS some`;
 
-export async function allowanceFor(tx: Tx, queue: Queue): Promise<Allowance> {
+/** With what is known of the gate, which is ours from here on. */
+export async function allowanceFor(tx: Tx, queue: Queue): Promise<{ gate: QueueGate; allowance: Allowance }> {
   await tx.limits.hold(queue);
   const [gate, claims] = await Promise.all([
     tx.limits.gate(queue),
     queue.policy.maxConcurrency === null ? null : tx.get<{ running: number }>(RUNNING, queue.id),
   ]);
-  const allowance = allowanceOf(queue.policy, gate.heldUntil, () => claims!.running, tx.now);
-  const { until } = allowance;
-  if (until !== null && (await tx.get<{ some: boolean }>(HAS_LINE, queue.id))!.some)
-    tx.limits.wakeAt(gate, until);
-  return allowance;
+  return { gate, allowance: allowanceOf(queue.policy, gate.heldUntil, () => claims!.running, tx.now) };
 }
 
-/** As many of the first as the rates of their queue let start; they count. What is past its time does not start. */
+export async function isAnyReady(tx: Tx, queue: Queue): Promise<boolean> {
+  return (await tx.get<{ some: boolean }>(HAS_LINE, queue.id))!.some;
+}
+
+/** How many of its line may start at this moment, at most. */
+export async function roomOf(tx: Tx, queue: Queue): Promise<number> {
+  const { gate, allowance } = await allowanceFor(tx, queue);
+  const { rateLimit } = queue.policy;
+  return Math.min(allowance.room, roomFor(rateLimit, gate.meter, tx.limits.timeFor(rateLimit, gate.meter)));
+}
+
+/**
+ * As many of the first as the rates of their queue let start, and when the next may. They count. What is past its time does
+ * not start.
+ */
 export async function withinRates<Row extends { cost: number | null; expires_at: number | null }>(
   tx: Tx,
   queue: Queue,
   line: Row[],
-): Promise<Row[]> {
+  room: number,
+): Promise<{ taken: Row[]; next: number }> {
   const gate = await tx.limits.gate(queue);
   const { rateLimit } = queue.policy;
+  const first = line.slice(0, room);
+  if (rateLimit.length === 0 && isEmpty(gate.meter)) return { taken: first, next: tx.now };
   const time = tx.limits.timeFor(rateLimit, gate.meter);
-  for (const [index, { cost, expires_at: expiresAt }] of line.entries()) {
+  for (const [index, { cost, expires_at: expiresAt }] of first.entries()) {
     if (expiresAt !== null && expiresAt <= tx.now) continue;
     const at = opensAt(rateLimit, gate.meter, cost ?? 1, time);
-    if (at > tx.now) {
-      tx.limits.wakeAt(gate, at);
-      return line.slice(0, index);
-    }
-    if (rateLimit.length === 0 && gate.meter.length === 0) continue;
+    if (at > tx.now) return { taken: line.slice(0, index), next: at };
     gate.meter = spend(rateLimit, gate.meter, cost ?? 1, time);
     gate.changed = true;
   }
-  return line;
+  const after = line[room];
+  return { taken: first, next: after ? opensAt(rateLimit, gate.meter, after.cost ?? 1, time) : tx.now };
 }
 
 export async function correctCost(
@@ -70,22 +82,6 @@ export async function holdQueue(tx: Tx, queue: Queue, delay: number): Promise<vo
   const gate = await tx.limits.gate(queue);
   gate.heldUntil = Math.max(gate.heldUntil, tx.now + delay);
   gate.changed = true;
-}
-
-const DUE_GATES = `SELECT queue FROM dibs.gate WHERE wake_at <= $1`;
-
-/** More of their lines may start: who waits is told. What others have their hands on they look at themselves. */
-export async function openGates(tx: Tx): Promise<void> {
-  for (const { queue: id } of await tx.all<{ queue: number }>(DUE_GATES, tx.now)) {
-    const queue = tx.queueIfAny(id);
-    if (!queue || !(await tx.limits.tryToHold(queue))) continue;
-    const gate = await tx.limits.gate(queue);
-    // Somebody else has opened it since we looked, and may have closed it again.
-    if (gate.wakeAt === null || gate.wakeAt > tx.now) continue;
-    tx.limits.wakeAt(gate, null);
-    const { ready } = await tx.depth(queue);
-    if (ready > 0) tx.hintReady(queue, ready);
-  }
 }
 
 // Of a group whose head is leaving all that leave with it hold it; without limits nobody counts them.
@@ -120,7 +116,7 @@ export async function adoptLimits(tx: Tx, queue: Queue, before: Queue["policy"])
   const { policy } = queue;
   const governs = governsGroups(policy) && !governsGroups(before);
   const caps = policy.maxConcurrency !== null && before.maxConcurrency === null;
-  if (governs || caps) await tx.alone();
+  if (caps || changesGroups(before, policy)) await tx.alone();
   tx.limits.reread();
   if (!queue.limited && (governsGroups(policy) || isGated(policy))) putGate(tx, queue);
   if (governs) for (const table of ["ready", "kept"]) tx.send(NAME_GROUPS(table), queue.id);
@@ -143,7 +139,7 @@ export function isLimitedNow({ limited, policy }: Queue): boolean {
 
 const IS_OPEN = `
   SELECT 1 FROM dibs.gate
-  WHERE queue = $1 AND meter IS NULL AND wake_at IS NULL AND coalesce(held_until, 0) <= $2
+  WHERE queue = $1 AND meter IS NULL AND wake_at IS NULL AND reviewed IS NULL AND coalesce(held_until, 0) <= $2
     AND NOT EXISTS (SELECT 1 FROM dibs.own WHERE own.queue = gate.queue)`;
 
 /** Its limits are things of the past: whoever claims from it need not ask any further. */

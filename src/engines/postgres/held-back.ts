@@ -1,6 +1,6 @@
 import { heldBackBy, heldBackByGroups } from "../../core/held-back.ts";
 import { fromRank, type HeldBack } from "../../core/task.ts";
-import type { Meter } from "../../core/rate.ts";
+import { type Meter, NO_METER } from "../../core/rate.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 // Those that anybody may have, those kept from some, those of one worker: whoever is first decides for all.
@@ -36,7 +36,7 @@ export async function heldBack(tx: Tx, queue: Queue): Promise<HeldBack | null> {
   const row = await tx.get<LookRow>(LOOK, queue.id);
   if (!row) return null;
   if (row.rank === null) return heldBackByGroups(row.wake_at, tx.now);
-  const meter = row.meter === null ? [] : (JSON.parse(row.meter) as Meter);
+  const meter = row.meter === null ? NO_METER : (JSON.parse(row.meter) as Meter);
   const counted = { heldUntil: row.held_until ?? 0, meter, running: row.running };
   const first = { urgent: fromRank(row.rank).urgent, cost: row.cost ?? 1 };
   return heldBackBy(queue.policy, counted, first, tx.now);

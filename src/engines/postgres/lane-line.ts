@@ -1,7 +1,9 @@
-import { governsGroups } from "../../core/policy.ts";
+import { governsGroups, inTurn, putsUrgentFirst } from "../../core/policy.ts";
 import { opensAt } from "../../core/rate.ts";
+import { FIRST_RANK } from "../../core/task.ts";
 import { keptFrom } from "./elsewhere.ts";
 import type { Lane } from "./limits.ts";
+import type { Line } from "./place.ts";
 import { numbers } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -38,25 +40,30 @@ function roomIn({ queue, key, holders, line }: Lane): number {
   return Math.max(0, room);
 }
 
-const FIRST_WAITING = `
+const OF_LANE = (where = ""): string => `
+    SELECT task, pos, rank, failures FROM dibs.waiting
+    WHERE queue = $1 AND group_key = wanted.key COLLATE "C" ${where} ORDER BY pos LIMIT wanted.most FOR UPDATE`;
+const FIRST = (waiting: string): string => `
   SELECT wanted.key, waiting.task, waiting.pos, waiting.rank, waiting.failures, task.cost, true AS waits, false AS rises
   FROM unnest($2::text[], $3::int4[]) AS wanted (key, most)
-  CROSS JOIN LATERAL (
-    SELECT task, pos, rank, failures FROM dibs.waiting
-    WHERE queue = $1 AND group_key = wanted.key COLLATE "C" ORDER BY pos LIMIT wanted.most FOR UPDATE) AS waiting
+  CROSS JOIN LATERAL (${waiting}) AS waiting
   JOIN dibs.task ON task.seq = waiting.task`;
+const FIRST_WAITING = FIRST(OF_LANE());
+const FIRST_URGENT_WAITING = FIRST(`
+  SELECT * FROM (${OF_LANE(`AND rank < ${FIRST_RANK}`)}) AS urgent
+  UNION ALL SELECT * FROM (${OF_LANE(`AND rank >= ${FIRST_RANK}`)}) AS other`);
 
 /** The first that wait of each lane, as many as may rise: the others need not be looked at. */
 async function firstWaiting(tx: Tx, queue: Queue, lanes: readonly Lane[]): Promise<Map<string, Waiter[]>> {
   const open = lanes.filter((lane) => roomIn(lane) > 0);
   if (open.length === 0) return new Map();
   const rows = await tx.all<Waiter>(
-    FIRST_WAITING,
+    putsUrgentFirst(queue.policy) ? FIRST_URGENT_WAITING : FIRST_WAITING,
     queue.id,
     open.map(({ key }) => key),
     numbers(open.map(roomIn)),
   );
-  rows.sort((a, b) => a.pos - b.pos);
+  rows.sort(inTurn(queue.policy));
   return Map.groupBy(rows, ({ key }) => key);
 }
 
@@ -108,10 +115,11 @@ export async function joinLanes(tx: Tx, queue: Queue, joiners: readonly Waiter[]
   const keys = [...new Set(joiners.map(({ key }) => key))];
   const lanes = new Map((await tx.limits.lanes(queue, keys)).map((lane) => [lane.key, lane]));
   const waiting = await firstWaiting(tx, queue, [...lanes.values()]);
+  const order = inTurn(queue.policy);
   return joiners.map((joiner) => {
     const others = waiting.get(joiner.key) ?? [];
     waiting.set(joiner.key, others);
-    const behind = others.findIndex(({ pos }) => pos > joiner.pos);
+    const behind = others.findIndex((other) => order(other, joiner) > 0);
     others.splice(behind < 0 ? others.length : behind, 0, joiner);
     return rising(tx, lanes.get(joiner.key)!, others);
   });
@@ -215,7 +223,8 @@ export async function enterLane(tx: Tx, task: Joining): Promise<"ready" | "waiti
   const { queue, groupKey, seq, pos, rank, failures, cost } = task;
   const lane = await tx.limits.lane(queue, groupKey!);
   const waiter = { key: groupKey!, task: seq, pos, rank, failures, cost, waits: false, rises: false };
-  if (task.holdsGroup && !governsGroups(queue.policy)) {
+  // One of several heads has to ask again.
+  if (task.holdsGroup && lane.holders === 1 && !governsGroups(queue.policy)) {
     lane.line++;
     await standInLine(tx, queue, [{ lane, waiter, place: pos }]);
     return "ready";
@@ -285,4 +294,54 @@ export async function holdLane(tx: Tx, queue: Queue, key: string, delay: number)
   lane.line = 0;
   tx.count(queue, "ready", -rows.length);
   tx.count(queue, "waiting", rows.length);
+}
+
+/** One of a group that stands in line. */
+export interface InLine {
+  table: Line;
+  key: string;
+  rank: number;
+  place: number;
+  task: number;
+  pos: number;
+  cost: number | null;
+}
+
+const IN_LINE = (["ready", "kept", "own"] as const)
+  .map(
+    (table) => `
+  SELECT '${table}' AS "table", wanted.key, ${table}.rank, ${table}.pos AS place, ${table}.task,
+    coalesce(task.pos, task.seq) AS pos, task.cost
+  FROM unnest($2::text[]) AS wanted (key)
+  JOIN dibs.${table} ON ${table}.queue = $1 AND ${table}.group_key = wanted.key COLLATE "C"
+  JOIN dibs.task ON task.seq = ${table}.task`,
+  )
+  .join(" UNION ALL");
+
+export async function inLineOf(tx: Tx, queue: Queue, keys: readonly string[]): Promise<InLine[]> {
+  return tx.all<InLine>(IN_LINE, queue.id, [...keys]);
+}
+
+const PULL_BACK = (table: Line): string => `
+  WITH old AS (
+    DELETE FROM dibs.${table} USING unnest($2::int2[], $3::int8[]) AS old (rank, pos)
+    WHERE ${table}.queue = $1 AND ${table}.rank = old.rank AND ${table}.pos = old.pos
+    RETURNING ${table}.group_key, ${table}.task, ${table}.rank, ${table}.failures)
+  INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures)
+  SELECT $1, old.group_key, coalesce(task.pos, task.seq), old.task, old.rank, old.failures
+  FROM old JOIN dibs.task ON task.seq = old.task RETURNING group_key`;
+
+/** Out of the line again: they wait for their turn. */
+export async function pullBack(tx: Tx, queue: Queue, rows: readonly InLine[]): Promise<void> {
+  for (const [table, its] of Map.groupBy(rows, (row) => row.table)) {
+    const ranks = numbers(its.map(({ rank }) => rank));
+    const places = numbers(its.map(({ place }) => place));
+    const back = await tx.take<{ group_key: string }>(PULL_BACK(table), queue.id, ranks, places);
+    for (const { group_key: key } of back) {
+      giveUp(await tx.limits.lane(queue, key));
+      tx.limits.movedInLine(queue, key, -1);
+    }
+    tx.count(queue, "ready", -back.length);
+    tx.count(queue, "waiting", back.length);
+  }
 }

@@ -1,4 +1,4 @@
-import type { Meter, RateLimit } from "../../core/rate.ts";
+import { beganAt, isEmpty, type Meter, meterFrom, NO_METER, type RateLimit } from "../../core/rate.ts";
 import { gateLock } from "./locks.ts";
 import { Overtaken } from "./overtaken.ts";
 import { numbers } from "./text.ts";
@@ -19,6 +19,12 @@ export interface Gate {
   wakeAt: number | null;
   /** It is to be written. */
   changed: boolean;
+}
+
+/** What is remembered of a whole queue. */
+export interface QueueGate extends Gate {
+  /** Up to which group they have been looked at since their policy was changed; null: all of them. See review.ts. */
+  reviewed: string | null;
 }
 
 /** A group of a queue with limits. */
@@ -57,6 +63,10 @@ interface GateRow {
   wake_at: number | null;
 }
 
+interface QueueGateRow extends GateRow {
+  reviewed: string | null;
+}
+
 interface LaneRow extends GateRow {
   group_key: string;
   holders: number;
@@ -66,10 +76,12 @@ interface LaneRow extends GateRow {
 
 // Never waited for by who has something that others wait for: so no two wait for each other.
 const TRY = `SELECT pg_try_advisory_xact_lock($1::int8) AS mine`;
-const GATE = `SELECT meter, held_until, wake_at FROM dibs.gate WHERE queue = $1`;
+const GATE = `SELECT meter, held_until, wake_at, reviewed FROM dibs.gate WHERE queue = $1`;
 const WRITE_GATE = `
-  INSERT INTO dibs.gate (queue, meter, held_until, wake_at) VALUES ($1, $2, $3, $4)
-  ON CONFLICT (queue) DO UPDATE SET meter = excluded.meter, held_until = excluded.held_until, wake_at = excluded.wake_at`;
+  INSERT INTO dibs.gate (queue, meter, held_until, wake_at, reviewed) VALUES ($1, $2, $3, $4, $5)
+  ON CONFLICT (queue) DO UPDATE SET meter = excluded.meter, held_until = excluded.held_until, wake_at = excluded.wake_at,
+    reviewed = excluded.reviewed`;
+const NO_GATE: QueueGateRow = { meter: null, held_until: null, wake_at: null, reviewed: null };
 
 const MAKE_LANES = `
   INSERT INTO dibs.lane (queue, group_key, holders)
@@ -99,7 +111,7 @@ export class Limits {
   readonly #tx: Tx;
   /** The queues whose gates are ours. */
   readonly #ours = new Set<number>();
-  readonly #gates = new Map<Queue, Gate>();
+  readonly #gates = new Map<Queue, QueueGate>();
   readonly #lanes = new Map<Queue, Map<string, Lane>>();
 
   constructor(tx: Tx) {
@@ -119,6 +131,10 @@ export class Limits {
     if (!(await this.tryToHold(queue))) throw new GateTaken([...this.#ours, queue.id]);
   }
 
+  isOurs({ id }: Queue): boolean {
+    return this.#ours.has(id);
+  }
+
   /** False where somebody else has it. */
   async tryToHold({ id }: Queue): Promise<boolean> {
     if (this.#ours.has(id)) return true;
@@ -129,12 +145,12 @@ export class Limits {
   }
 
   /** What is remembered of a whole queue. */
-  async gate(queue: Queue): Promise<Gate> {
+  async gate(queue: Queue): Promise<QueueGate> {
     const known = this.#gates.get(queue);
     if (known) return known;
     await this.hold(queue);
-    const row = await this.#tx.get<GateRow>(GATE, queue.id);
-    const gate = gateFrom(row ?? { meter: null, held_until: null, wake_at: null });
+    const row = (await this.#tx.get<QueueGateRow>(GATE, queue.id)) ?? NO_GATE;
+    const gate = { ...gateFrom(row, queue.policy.rateLimit), reviewed: row.reviewed };
     this.#gates.set(queue, gate);
     return gate;
   }
@@ -153,7 +169,7 @@ export class Limits {
       this.#tx.send(MAKE_LANES, queue.id, missing);
       for (const row of await this.#tx.all<LaneRow>(LANES, queue.id, missing, countsLine(queue))) {
         const lane: Lane = {
-          ...gateFrom(row),
+          ...gateFrom(row, queue.policy.groups.rateLimit),
           ...{ queue, key: row.group_key, holders: row.holders, line: row.line, session: row.session },
         };
         // One that was made just now goes again, unless it comes to remember something.
@@ -177,9 +193,9 @@ export class Limits {
   timeFor(limits: readonly RateLimit[], meter: Meter): number {
     const { now, startedAt: injected } = this.#tx;
     if (injected !== null) return now;
-    const began = limits.flatMap(({ pace, per }, i) => {
-      const at = meter[i]?.[0] ?? 0;
-      return !pace && at % per === 0 && at < now + LONGEST_LAG_MS ? at : [];
+    const began = limits.flatMap((limit) => {
+      const at = beganAt(limit, meter);
+      return at % limit.per === 0 && at < now + LONGEST_LAG_MS ? at : [];
     });
     return Math.max(now, ...began);
   }
@@ -196,7 +212,7 @@ export class Limits {
   /** Writes what has changed: before the commit, and before somebody looks for it in the tables. */
   flush(): void {
     for (const [queue, gate] of this.#gates) {
-      if (gate.changed) this.#tx.send(WRITE_GATE, queue.id, ...columnsOf(gate));
+      if (gate.changed) this.#tx.send(WRITE_GATE, queue.id, ...columnsOf(gate), gate.reviewed);
       gate.changed = false;
     }
     const changed = [...this.#lanes.values()].flatMap((lanes) =>
@@ -236,9 +252,12 @@ export class Limits {
   }
 }
 
-function gateFrom({ meter, held_until: heldUntil, wake_at: wakeAt }: GateRow): Gate {
+function gateFrom(
+  { meter, held_until: heldUntil, wake_at: wakeAt }: GateRow,
+  limits: readonly RateLimit[],
+): Gate {
   return {
-    meter: meter === null ? [] : (JSON.parse(meter) as Meter),
+    meter: meter === null ? NO_METER : meterFrom(limits, JSON.parse(meter) as Meter),
     heldUntil: heldUntil ?? 0,
     wakeAt,
     changed: false,
@@ -246,7 +265,7 @@ function gateFrom({ meter, held_until: heldUntil, wake_at: wakeAt }: GateRow): G
 }
 
 function columnsOf({ meter, heldUntil, wakeAt }: Gate): [string | null, number | null, number | null] {
-  return [meter.length === 0 ? null : JSON.stringify(meter), heldUntil === 0 ? null : heldUntil, wakeAt];
+  return [isEmpty(meter) ? null : JSON.stringify(meter), heldUntil === 0 ? null : heldUntil, wakeAt];
 }
 
 /** Where a rate counts what starts, or groups take turns, it matters how many of a group stand in line. */
@@ -256,7 +275,7 @@ function countsLine({ policy: { groups } }: Queue): boolean {
 
 /** Nobody holds it, so that nobody waits behind it either, and nothing is remembered of it. */
 function isBlank({ now }: Tx, { holders, meter, heldUntil, wakeAt, session }: Lane): boolean {
-  return holders === 0 && meter.length === 0 && heldUntil <= now && wakeAt === null && session === null;
+  return holders === 0 && isEmpty(meter) && heldUntil <= now && wakeAt === null && session === null;
 }
 
 function queuesOf(lanes: Lane[]): string {

@@ -504,6 +504,13 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE dibs.own SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0);
   `,
+  `
+  -- The groups up to this one have been looked at since the policy of groups was changed; null: all of them. See review.ts.
+  ALTER TABLE dibs.gate ADD COLUMN reviewed text COLLATE "C";
+
+  -- The urgent ones: where groups do not run strictly in order they come first.
+  CREATE INDEX waiting_urgent ON dibs.waiting (queue, group_key, pos) WHERE rank < -5000;
+  `,
 ];
 
 // By reading the catalogue: to_regclass answers from a memory that is not told of others' commits within a transaction.

@@ -1,7 +1,7 @@
 import { layOver, type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
-import { adoptLimits } from "./gates.ts";
 import { type Found, findMany, isPending, remove, removeTaken, takePending } from "./place.ts";
+import { adoptPolicy } from "./review.ts";
 import { notify } from "./sweep.ts";
 import { removeTogether, takeTogether } from "./take-together.ts";
 import { unsubscribeQueue } from "./topics.ts";
@@ -41,8 +41,10 @@ export async function declare(
   queue.policy = resolvePolicy(named);
   if (!force) queue.declared = declared;
   store(tx, queue, revision);
-  if (changed) await adoptLimits(tx, queue, before);
-  if (changed) tx.announce({ type: "queue.updated", at: tx.now, queue: name });
+  if (changed) {
+    tx.announce({ type: "queue.updated", at: tx.now, queue: name });
+    await adoptPolicy(tx, queue, before);
+  }
   return { policy: queue.policy, changed };
 }
 

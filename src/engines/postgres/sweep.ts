@@ -1,11 +1,11 @@
 import { lostError, timeoutError } from "../../core/lapse.ts";
 import { BOUNDS } from "../../engine/engine.ts";
-import { openGates } from "./gates.ts";
 import { fillLanes } from "./lane-line.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
 import { end, enter, fail, type Held, type Mover, standBehind } from "./line.ts";
 import { type ClaimRow, findMany, heldFrom, selectClaims, takePending } from "./place.ts";
 import { RANK } from "./rank.ts";
+import { openGates } from "./review.ts";
 import { keepStep } from "./steps.ts";
 import { fromText } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -53,13 +53,13 @@ function isAhead(tx: Tx, { session, hand, due, kept, ttl, wake = null }: Horizon
 
 /**
  * What time brings, a bounded amount of each kind. Any number of processes may do so at once: what one has its hands
- * on, the others pass over.
+ * on, the others pass over. Answers whether there was something to do. `first`: where somebody has looked already.
  */
-export async function sweep(tx: Tx): Promise<void> {
-  if (tx.swept) return;
-  if (isAhead(tx, await horizon(tx))) {
+export async function sweep(tx: Tx, first?: Horizon): Promise<boolean> {
+  if (tx.swept) return false;
+  if (isAhead(tx, first ?? (await horizon(tx)))) {
     tx.swept = true;
-    return;
+    return false;
   }
   await lapseSessions(tx);
   await lapseHandClaims(tx);
@@ -70,6 +70,7 @@ export async function sweep(tx: Tx): Promise<void> {
     await openGates(tx);
   }
   await expire(tx);
+  return true;
 }
 
 /**

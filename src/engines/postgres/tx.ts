@@ -10,6 +10,7 @@ import { catalogueLock, gateLock } from "./locks.ts";
 import type { Floors } from "./floors.ts";
 import { type Link, PLANNING, type Value } from "./link.ts";
 import { Limits } from "./limits.ts";
+import { Overtaken } from "./overtaken.ts";
 import { Topics } from "./topics.ts";
 import { readDepth, writeDeltas } from "./counters.ts";
 
@@ -223,6 +224,18 @@ export class Tx {
   put(sql: string, ...values: Value[]): void {
     this.changed = true;
     this.#keep(this.link.query(sql, values));
+  }
+
+  /** Writes, and does not wait: where it finds no row, others were faster, and the transaction fails at its end. */
+  sendToFind(sql: string, ...values: Value[]): void {
+    this.tangled = true;
+    this.changed = true;
+    this.#keep(this.#find(sql, values));
+  }
+
+  async #find(sql: string, values: Value[]): Promise<void> {
+    const { rowCount } = await this.link.query(sql, values);
+    if (rowCount === 0) throw new Overtaken();
   }
 
   #keep(answer: Promise<unknown>): void {

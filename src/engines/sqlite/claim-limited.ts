@@ -1,5 +1,5 @@
 import { governsGroups } from "../../core/policy.ts";
-import { roomFor } from "../../core/rate.ts";
+import { isEmpty, roomFor } from "../../core/rate.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../engine/engine.ts";
 import {
   allowanceFor,
@@ -29,13 +29,18 @@ export function takeLimited(
 ): void {
   const { queue } = terms;
   const gate = gateOf(tx, queue);
+  if (gate.reviewed !== null) {
+    outcome.more = true;
+    return;
+  }
   const { room: allowed, urgentOnly, until } = allowanceFor(tx, gate);
-  if (until !== null && isAnyReady(tx, queue)) wakeGate(tx, gate, until);
+  const opens = until !== null && isAnyReady(tx, queue) ? [until] : [];
   let room = Math.min(count, allowed);
   while (room > 0) {
     const line = lookWithin(tx, gate, request, room, urgentOnly);
     outcome.passed ||= line.passed;
-    const { rows, specials } = line;
+    const { rows, specials, next } = line;
+    if (next > tx.now) opens.push(next);
     if (rows.length === 0) break;
     takeLine(tx, terms, line, specials, outcome);
     if (queue.lanes === COUNTED) comeUp(tx, queue, terms.session, startedOf(tx, rows, specials));
@@ -43,6 +48,7 @@ export function takeLimited(
     // Where groups have so many in line and no more, others have come up behind those that were taken.
     if (!governsGroups(queue.policy)) break;
   }
+  if (opens.length > 0) wakeGate(tx, gate, Math.min(...opens, gate.wakeAt ?? opens[0]!));
   saveGate(tx, gate);
 }
 
@@ -53,8 +59,13 @@ function startedOf(tx: Tx, rows: readonly LineRow[], specials: readonly Special[
   });
 }
 
-interface LineWithin extends Line {
+interface Seen extends Line {
   specials: Special[];
+}
+
+interface LineWithin extends Seen {
+  /** From when on the one behind them may start. */
+  next: number;
 }
 
 /** What stands in line now, as far as the rates of the queue let it start; that counts. */
@@ -67,41 +78,46 @@ function lookWithin(
 ): LineWithin {
   const { queue } = gate;
   const { rateLimit } = queue.policy;
-  // One more than may start: whether it waits for that is to be known.
-  const most = Math.min(room, roomFor(rateLimit, gate.meter, tx.now) + 1);
+  // One more than may start, where rates decide: when that may is to be known.
+  const all = rateLimit.length > 0 ? room + 1 : room;
+  const most = Math.min(all, roomFor(rateLimit, gate.meter, tx.now) + 1);
   const first = look(tx, queue, request, most, urgentOnly);
   // What is past its time does not start, and leaves its place to others.
-  const isCut = most < room && first.specials.some((special) => isOutlived(tx, special.expires_at));
-  const line = isCut ? look(tx, queue, request, room, urgentOnly) : first;
-  const count = countWithin(tx, gate, line);
-  return { ...line, rows: line.rows.slice(0, count), specials: line.specials.slice(0, count) };
+  const isCut = most < all && first.specials.some((special) => isOutlived(tx, special.expires_at));
+  const line = isCut ? look(tx, queue, request, all, urgentOnly) : first;
+  const { count, next } = countWithin(tx, gate, line, room);
+  return { ...line, rows: line.rows.slice(0, count), specials: line.specials.slice(0, count), next };
 }
 
-function look(tx: Tx, queue: Queue, request: ClaimRequest, most: number, urgentOnly: boolean): LineWithin {
+function look(tx: Tx, queue: Queue, request: ClaimRequest, most: number, urgentOnly: boolean): Seen {
   const line = lookAtLine(tx, queue, request, most, urgentOnly);
   return { ...line, specials: specialsOf(tx, line.rows) };
 }
 
-/** How many of the first may start by the rates of their queue. */
-function countWithin(tx: Tx, gate: Gate, { rows, specials }: LineWithin): number {
-  if (gate.queue.policy.rateLimit.length === 0 && gate.meter.length === 0) return rows.length;
-  for (const [index, { expires_at: expiresAt, cost }] of specials.entries()) {
+/** How many of the first may start by the rates of their queue, and when the next may. */
+function countWithin(
+  tx: Tx,
+  gate: Gate,
+  { rows, specials }: Seen,
+  room: number,
+): { count: number; next: number } {
+  const count = Math.min(rows.length, room);
+  if (gate.queue.policy.rateLimit.length === 0 && isEmpty(gate.meter)) return { count, next: tx.now };
+  for (const [index, { expires_at: expiresAt, cost }] of specials.slice(0, count).entries()) {
     if (isOutlived(tx, expiresAt)) continue;
     const at = opensFor(tx, gate, cost ?? 1);
-    if (at > tx.now) {
-      wakeGate(tx, gate, at);
-      return index;
-    }
+    if (at > tx.now) return { count: index, next: at };
     countStart(tx, gate, cost ?? 1);
   }
-  return rows.length;
+  const after = specials[count];
+  return { count, next: after ? opensFor(tx, gate, after.cost ?? 1) : tx.now };
 }
 
 /** Undefined where a claim would take something, or leave word when to look again. */
 export function lookAtLimited(tx: Tx, queue: Queue, request: ClaimRequest): { passed: boolean } | undefined {
   const gate = gateOf(tx, queue);
   const { room, urgentOnly, until } = allowanceFor(tx, gate);
-  if (until !== null && gate.wakeAt !== until && isAnyReady(tx, queue)) return undefined;
+  if (until !== null && !isWokenBy(gate, until) && isAnyReady(tx, queue)) return undefined;
   if (room === 0) return { passed: false };
   const { specials, passed } = look(tx, queue, request, 1, urgentOnly);
   return specials.every((first) => isAwaited(tx, gate, first)) ? { passed } : undefined;
@@ -110,5 +126,9 @@ export function lookAtLimited(tx: Tx, queue: Queue, request: ClaimRequest): { pa
 /** It may not start yet, and somebody will look when it may. */
 function isAwaited(tx: Tx, gate: Gate, { expires_at: expiresAt, cost }: Special): boolean {
   const at = opensFor(tx, gate, cost ?? 1);
-  return !isOutlived(tx, expiresAt) && at > tx.now && at === gate.wakeAt;
+  return !isOutlived(tx, expiresAt) && at > tx.now && isWokenBy(gate, at);
+}
+
+function isWokenBy({ wakeAt }: Gate, at: number): boolean {
+  return wakeAt !== null && wakeAt <= at;
 }

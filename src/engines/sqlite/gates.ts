@@ -1,5 +1,16 @@
 import { type Allowance, allowanceOf } from "../../core/allowance.ts";
-import { type Charge, correct, givesBack, type Meter, opensAt, spend } from "../../core/rate.ts";
+import {
+  type Charge,
+  correct,
+  givesBack,
+  isEmpty,
+  type Meter,
+  meterFrom,
+  NO_METER,
+  opensAt,
+  roomFor,
+  spend,
+} from "../../core/rate.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** How many of a queue's line may start. */
@@ -10,6 +21,8 @@ export interface Gate {
   heldUntil: number;
   /** When somebody has to look whether more may start; null: other things will tell. */
   wakeAt: number | null;
+  /** Up to which group they have been looked at since their policy was changed; null: all of them. See review.ts. */
+  reviewed: string | null;
   row: GateRow;
 }
 
@@ -17,29 +30,32 @@ interface GateRow {
   meter: string | null;
   held_until: number | null;
   wake_at: number | null;
+  reviewed: string | null;
 }
 
-const NO_GATE: GateRow = { meter: null, held_until: null, wake_at: null };
-const GATE = `SELECT meter, held_until, wake_at FROM gate WHERE queue = ?`;
-const SAVE_GATE = `INSERT OR REPLACE INTO gate (queue, meter, held_until, wake_at) VALUES (?, ?, ?, ?)`;
+const NO_GATE: GateRow = { meter: null, held_until: null, wake_at: null, reviewed: null };
+const GATE = `SELECT meter, held_until, wake_at, reviewed FROM gate WHERE queue = ?`;
+const SAVE_GATE = `INSERT OR REPLACE INTO gate (queue, meter, held_until, wake_at, reviewed) VALUES (?, ?, ?, ?, ?)`;
 
 export function gateOf(tx: Tx, queue: Queue): Gate {
   const row = queue.gate ? tx.get<GateRow>(GATE, queue.id)! : NO_GATE;
-  const { meter, held_until: heldUntil, wake_at: wakeAt } = row;
+  const { meter, held_until: heldUntil, wake_at: wakeAt, reviewed } = row;
   return {
     queue,
-    meter: meter === null ? [] : (JSON.parse(meter) as Meter),
+    meter: meter === null ? NO_METER : meterFrom(queue.policy.rateLimit, JSON.parse(meter) as Meter),
     heldUntil: heldUntil ?? 0,
     wakeAt,
+    reviewed,
     row,
   };
 }
 
-export function saveGate(tx: Tx, { queue, meter, heldUntil, wakeAt, row }: Gate): void {
-  const text = meter.length === 0 ? null : JSON.stringify(meter);
+export function saveGate(tx: Tx, { queue, meter, heldUntil, wakeAt, reviewed, row }: Gate): void {
+  const text = isEmpty(meter) ? null : JSON.stringify(meter);
   const held = heldUntil > tx.now ? heldUntil : null;
-  if (row.meter === text && row.held_until === held && row.wake_at === wakeAt) return;
-  tx.run(SAVE_GATE, queue.id, text, held, wakeAt);
+  const isSame = row.meter === text && row.held_until === held && row.wake_at === wakeAt;
+  if (isSame && row.reviewed === reviewed) return;
+  tx.run(SAVE_GATE, queue.id, text, held, wakeAt, reviewed);
   if (queue.gate) return;
   queue.gate = true;
   tx.storeQueue(queue);
@@ -91,26 +107,20 @@ export function isAnyReady(tx: Tx, queue: Queue): boolean {
   return READY.some((sql) => tx.get(sql, queue.id) !== undefined);
 }
 
-const OPENED = `SELECT queue FROM gate WHERE wake_at <= ?`;
-const SHOW_OPEN = `UPDATE gate SET wake_at = NULL WHERE queue = ?`;
 const LEAVING = `SELECT count(*) AS count FROM leaving WHERE queue = ? AND state = 'ready'`;
 
-/** More of their lines may start: who waits is told. */
-export function openGates(tx: Tx): void {
-  for (const row of tx.all<{ queue: number }>(OPENED, tx.now)) {
-    const queue = tx.queueOf(row.queue);
-    tx.run(SHOW_OPEN, queue.id);
-    hintLine(tx, queue);
-  }
-}
-
-/** All that stands in line may start, for all that is known. */
-export function hintLine(tx: Tx, queue: Queue): void {
+/** Somebody is told of what stands in line: of no more than may start, for all that is known. */
+export function hintLine(tx: Tx, queue: Queue, most = Number.POSITIVE_INFINITY): void {
   const ready = tx.depth(queue).ready - tx.get<{ count: number }>(LEAVING, queue.id)!.count;
-  if (ready > 0) tx.hintReady(queue, ready);
+  if (ready > 0) tx.hintReady(queue, Math.min(ready, most));
 }
 
-const DELETE_GATE = `DELETE FROM gate WHERE queue = ? AND meter IS NULL AND wake_at IS NULL`;
+/** How many of its line may start at this moment, at most. */
+export function roomOf(tx: Tx, gate: Gate): number {
+  return Math.min(allowanceFor(tx, gate).room, roomFor(gate.queue.policy.rateLimit, gate.meter, tx.now));
+}
+
+const DELETE_GATE = `DELETE FROM gate WHERE queue = ? AND meter IS NULL AND wake_at IS NULL AND reviewed IS NULL`;
 
 /** Those that remember nothing any more: a queue without limits need not look at its gate. */
 export function pruneGates(tx: Tx): void {

@@ -22,7 +22,8 @@ export function holdBack(tx: Tx, task: Held, delay: number): void {
   task.holdsGroup = false;
 }
 
-function pullBack(tx: Tx, seq: number): void {
+/** Out of the line again: it waits for its turn. */
+export function pullBack(tx: Tx, seq: number): void {
   const task = findBySeq(tx, seq)!;
   takeOut(tx, task);
   wait(tx, task);

@@ -1,4 +1,6 @@
-import { isOver, type Meter, opensAt } from "../../core/rate.ts";
+import { inTurn, placesInLine, putsUrgentFirst } from "../../core/policy.ts";
+import { isEmpty, isOver, type Meter, meterFrom, NO_METER, opensAt } from "../../core/rate.ts";
+import { FIRST_RANK, isUrgent } from "../../core/task.ts";
 import { chunks, sized } from "./chunks.ts";
 import type { Mover } from "./line.ts";
 import { becomeReadyTogether, type Comer } from "./ready.ts";
@@ -25,7 +27,7 @@ export interface Lane extends LaneName {
   /** The first of those that wait, null where none does; undefined where nobody has looked. */
   next: WaitingRow | null | undefined;
   /** Those that wait up to there have come up, though that is not written yet. */
-  upTo: number;
+  upTo: { urgent: number; other: number };
 }
 
 export interface LaneName {
@@ -65,15 +67,21 @@ const SAVE_LANES = sized(`INSERT OR REPLACE INTO lane (queue, group_key, state) 
 const DELETE_LANES = sized(`DELETE FROM lane WHERE (queue, group_key) IN (VALUES `, () => `(?, ?)`, `)`);
 const WAKE = `INSERT INTO wake (at, queue, group_key) VALUES (?, ?, ?)`;
 const LET_SLEEP = `DELETE FROM wake WHERE at = ? AND queue = ? AND group_key = ?`;
-const NEXT_WAITING = `
-  SELECT pos, task, rank, failures FROM waiting WHERE queue = ? AND group_key = ? AND pos > ? ORDER BY pos LIMIT 1`;
-const FIRST_WAITING = sized(
-  `SELECT queue, group_key, pos, task, rank, failures
+const next = (where: string): string => `
+  SELECT pos, task, rank, failures FROM waiting WHERE queue = ? AND group_key = ? AND pos > ? ${where} ORDER BY pos LIMIT 1`;
+const NEXT_WAITING = next("");
+const NEXT_URGENT = next(`AND rank < ${FIRST_RANK}`);
+const NEXT_OTHER = next(`AND rank >= ${FIRST_RANK}`);
+const OF_GROUP = `SELECT min(pos) FROM waiting WHERE queue = column1 AND group_key = column2`;
+const firstWaiting = (pos: string): ((count: number) => string) =>
+  sized(
+    `SELECT queue, group_key, pos, task, rank, failures
    FROM (VALUES `,
-  () => `(?, ?)`,
-  `) CROSS JOIN waiting ON waiting.queue = column1 AND waiting.group_key = column2 AND waiting.pos = (
-     SELECT min(pos) FROM waiting WHERE queue = column1 AND group_key = column2)`,
-);
+    () => `(?, ?)`,
+    `) CROSS JOIN waiting ON waiting.queue = column1 AND waiting.group_key = column2 AND waiting.pos = ${pos}`,
+  );
+const FIRST_WAITING = firstWaiting(`(${OF_GROUP})`);
+const FIRST_URGENT_WAITING = firstWaiting(`coalesce((${OF_GROUP} AND rank < ${FIRST_RANK}), (${OF_GROUP}))`);
 const DELETE_WAITING = sized(
   `DELETE FROM waiting WHERE (queue, group_key, pos) IN (VALUES `,
   () => `(?, ?, ?)`,
@@ -125,10 +133,13 @@ export class LaneBook {
   /** Looks who waits in these, all at once. */
   lookAhead(lanes: readonly Lane[]): void {
     for (const lane of lanes) lane.next = null;
-    for (const chunk of chunks(lanes)) {
-      const values = chunk.flatMap(({ queue, key }) => [queue.id, key]);
-      for (const row of this.#tx.all<WaitingRow & RowName>(FIRST_WAITING(chunk.length), ...values))
-        this.#lanes.get(nameOfRow(row))!.next = row;
+    for (const [urgentFirst, some] of Map.groupBy(lanes, ({ queue }) => putsUrgentFirst(queue.policy))) {
+      const sql = urgentFirst ? FIRST_URGENT_WAITING : FIRST_WAITING;
+      for (const chunk of chunks(some)) {
+        const values = chunk.flatMap(({ queue, key }) => [queue.id, key]);
+        for (const row of this.#tx.all<WaitingRow & RowName>(sql(chunk.length), ...values))
+          this.#lanes.get(nameOfRow(row))!.next = row;
+      }
     }
   }
 
@@ -139,15 +150,16 @@ export class LaneBook {
   fill(lane: Lane, newcomer?: Mover): boolean {
     let behind = newcomer;
     let at: number | null = null;
+    const order = inTurn(lane.queue.policy);
     while (!isFull(lane)) {
       const first = this.#next(lane);
-      const comes = behind && (!first || behind.pos < first.pos) ? behind : undefined;
+      const comes = behind && (!first || order(behind, first) < 0) ? behind : undefined;
       const next = comes ? { ...comes, task: comes.seq } : first;
       if (next) at = this.#opensFor(lane, next.task);
       if (!next || at! > this.#tx.now) break;
       at = null;
       if (comes) behind = undefined;
-      else this.#leave(lane, next.pos);
+      else this.#leave(lane, next);
       this.#lineUp(lane, next);
     }
     this.#wakeAt(lane, at);
@@ -158,16 +170,20 @@ export class LaneBook {
   }
 
   #next(lane: Lane): WaitingRow | null {
+    if (lane.next !== undefined) return lane.next;
     const { queue, key, upTo } = lane;
-    if (lane.next === undefined)
-      lane.next = this.#tx.get<WaitingRow>(NEXT_WAITING, queue.id, key, upTo) ?? null;
+    const look = (sql: string, after: number) => this.#tx.get<WaitingRow>(sql, queue.id, key, after);
+    const next = putsUrgentFirst(queue.policy)
+      ? (look(NEXT_URGENT, upTo.urgent) ?? look(NEXT_OTHER, upTo.other))
+      : look(NEXT_WAITING, upTo.other);
+    lane.next = next ?? null;
     return lane.next;
   }
 
-  #leave(lane: Lane, pos: number): void {
+  #leave(lane: Lane, { rank, pos }: WaitingRow): void {
     this.#left.push([lane.queue.id, lane.key, pos]);
     this.#tx.count(lane.queue, "waiting", -1);
-    lane.upTo = pos;
+    lane.upTo[putsUrgentFirst(lane.queue.policy) && isUrgent(rank) ? "urgent" : "other"] = pos;
     lane.next = undefined;
   }
 
@@ -190,10 +206,13 @@ export class LaneBook {
     return ++this.#tx.seq;
   }
 
-  #opensFor({ queue, meter, heldUntil }: Lane, seq: number): number {
-    const { rateLimit } = queue.policy.groups;
-    const cost = rateLimit.some(({ unit }) => unit !== null) ? costOf(this.#tx, seq) : 1;
-    return Math.max(heldUntil, opensAt(rateLimit, meter, cost, this.#tx.now));
+  #opensFor(lane: Lane, seq: number): number {
+    const { rateLimit } = lane.queue.policy.groups;
+    return mayStartAt(
+      this.#tx,
+      lane,
+      rateLimit.some(({ unit }) => unit !== null) ? costOf(this.#tx, seq) : 1,
+    );
   }
 
   /** Somebody has to look again then: the keeper of this process is told. */
@@ -246,13 +265,13 @@ function laneFrom(queue: Queue, key: string, row: LaneRow | undefined): Lane {
     holders: state.holders,
     line: state.line ?? [],
     session: state.session ?? null,
-    meter: state.meter ?? [],
+    meter: state.meter ? meterFrom(queue.policy.groups.rateLimit, state.meter) : NO_METER,
     heldUntil: state.heldUntil ?? 0,
     wakeAt: state.wakeAt ?? null,
     row,
     woken: state.wakeAt ?? null,
     next: undefined,
-    upTo: Number.MIN_SAFE_INTEGER,
+    upTo: { urgent: Number.MIN_SAFE_INTEGER, other: Number.MIN_SAFE_INTEGER },
   };
 }
 
@@ -264,19 +283,24 @@ export function stateFrom(text: string | null): LaneState {
 }
 
 /** Nobody holds it or waits in it, and there is nothing to be known of it. */
-function isForgotten(tx: Tx, { queue, holders, next, session, meter, heldUntil }: Lane): boolean {
+function isForgotten(tx: Tx, { holders, next, session, meter, heldUntil }: Lane): boolean {
   if (holders > 0 || next !== null || session !== null || heldUntil > tx.now) return false;
-  return isOver(queue.policy.groups.rateLimit, meter, tx.now);
+  return isOver(meter, tx.now);
 }
 
 function stateText(tx: Tx, { holders, line, session, meter, heldUntil, wakeAt }: Lane): string {
   const state: LaneState = { holders };
   if (line.length > 0) state.line = line;
   if (session !== null) state.session = session;
-  if (meter.length > 0) state.meter = meter;
+  if (!isEmpty(meter)) state.meter = meter;
   if (heldUntil > tx.now) state.heldUntil = heldUntil;
   if (wakeAt !== null) state.wakeAt = wakeAt;
   return JSON.stringify(state);
+}
+
+/** From when on the next of it may stand in line, as far as time decides. */
+export function mayStartAt(tx: Tx, { queue, meter, heldUntil }: Lane, cost: number): number {
+  return Math.max(heldUntil, opensAt(queue.policy.groups.rateLimit, meter, cost, tx.now));
 }
 
 /** None may come up before another one of it has moved. */
@@ -286,11 +310,7 @@ export function isFull({
   holders,
   line,
 }: Pick<Lane, keyof LaneName | "holders" | "line">): boolean {
-  const { concurrency, rateLimit, fair, weight } = queue.policy.groups;
-  if (holders >= concurrency) return true;
-  // With a rate one at a time: what stands in line has not been counted yet.
-  if (rateLimit.length > 0 && line.length > 0) return true;
-  return fair && line.length >= (Object.hasOwn(weight, key) ? weight[key]! : 1);
+  return line.length >= placesInLine(queue.policy, key, holders - line.length);
 }
 
 const COST = `SELECT cost FROM task WHERE seq = ?`;

@@ -410,6 +410,13 @@ export const MIGRATIONS: readonly string[] = [
 
   ALTER TABLE verifying ADD COLUMN holds_group INTEGER NOT NULL DEFAULT 1;
   `,
+  `
+  -- The groups up to this one have been looked at since the policy of groups was changed; null: all of them. See review.ts.
+  ALTER TABLE gate ADD COLUMN reviewed TEXT;
+
+  -- The urgent ones: where groups do not run strictly in order they come first.
+  CREATE INDEX waiting_urgent ON waiting (queue, group_key, pos) WHERE rank < -5000;
+  `,
 ];
 
 /** Brings the schema up to date. To be called inside a transaction: of ten processes one does it. */

@@ -6,12 +6,12 @@ import { COUNTED, HEADS, type Lanes, type Queue, type Tx } from "./tx.ts";
 
 /** What happens to lanes, in queues where they are more than heads. */
 
-/** See `enter` in line.ts. Where its group is more than an order, its head too has to ask again: another start counts. */
+/** See `enter` in line.ts. Where its group is more than an order, its head too has to ask again: another start counts. So has one of several heads. */
 export function enterLane(tx: Tx, task: Mover): "ready" | "waiting" {
   const { queue, groupKey, holdsGroup, seq, rank, pos, failures } = task;
   const book = new LaneBook(tx);
   const lane = book.lane(queue, groupKey!);
-  if (holdsGroup && !governsGroups(queue.policy)) {
+  if (holdsGroup && lane.holders === 1 && !governsGroups(queue.policy)) {
     if (queue.lanes === COUNTED) lane.line.push(seq);
     book.becomeReady({ queue, rank, pos, task: seq, failures, session: null });
   } else {

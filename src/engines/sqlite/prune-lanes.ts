@@ -1,5 +1,5 @@
 import { governsGroups } from "../../core/policy.ts";
-import { isOver } from "../../core/rate.ts";
+import { isOver, meterFrom, NO_METER } from "../../core/rate.ts";
 import { stateFrom } from "./lanes.ts";
 import { HEADS, type Queue, type Tx } from "./tx.ts";
 
@@ -38,9 +38,9 @@ function pruneLanesOf(tx: Tx, queue: Queue): void {
 
 /** Nobody holds it or waits in it, and there is nothing to be known of it. */
 function isEmpty(tx: Tx, queue: Queue, state: string | null): boolean {
-  const { holders, session, meter = [], heldUntil = 0, wakeAt } = stateFrom(state);
+  const { holders, session, meter = NO_METER, heldUntil = 0, wakeAt } = stateFrom(state);
   if (holders > 0 || wakeAt !== undefined || heldUntil > tx.now) return false;
-  if (!isOver(queue.policy.groups.rateLimit, meter, tx.now)) return false;
+  if (!isOver(meterFrom(queue.policy.groups.rateLimit, meter), tx.now)) return false;
   return session === undefined || tx.get(LIVES, session) === undefined;
 }
 

@@ -1,14 +1,8 @@
-import {
-  governsGroups,
-  layOver,
-  type NamedPolicy,
-  type QueuePolicy,
-  resolvePolicy,
-} from "../../core/policy.ts";
+import { layOver, type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
 import { hintLine } from "./gates.ts";
-import { raiseLanes } from "./move-lanes.ts";
 import { findBySeq, remove } from "./place.ts";
+import { adoptPolicy } from "./review.ts";
 import { notify } from "./sweep.ts";
 import { unsubscribeQueue } from "./topics.ts";
 import { COUNTED, type Queue, type Tx } from "./tx.ts";
@@ -25,12 +19,15 @@ export function declare(
   if (!apply) return { policy: queue.policy, changed: false };
   const named = layOver(queue.named, policy);
   const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(queue.policy);
+  const before = queue.policy;
   queue.named = named;
   queue.policy = resolvePolicy(named);
   if (!force) queue.declared = declared;
   tx.storeQueue(queue);
-  if (governsGroups(queue.policy)) raiseLanes(tx, queue, COUNTED);
-  if (changed) tx.announce({ type: "queue.updated", at: tx.now, queue: name });
+  if (changed) {
+    tx.announce({ type: "queue.updated", at: tx.now, queue: name });
+    adoptPolicy(tx, queue, before);
+  }
   return { policy: queue.policy, changed };
 }
 

@@ -2,11 +2,11 @@ import { lostError, timeoutError } from "../../core/lapse.ts";
 import { isEnd } from "../../core/task.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { type ClaimRow, heldFrom } from "./held.ts";
-import { openGates } from "./gates.ts";
 import { fillLane } from "./move-lanes.ts";
 import { end, enter, fail, type Held, type Mover } from "./line.ts";
 import { findBySeq, stateOf, takeOut } from "./place.ts";
 import { disown, openKept } from "./ready.ts";
+import { openGates } from "./review.ts";
 import { keepStep } from "./steps.ts";
 import { COUNTED, type Queue, type Tx } from "./tx.ts";
 

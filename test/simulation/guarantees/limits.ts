@@ -1,4 +1,4 @@
-import { type QueuePolicy, resolvePolicy } from "../../../src/core/policy.ts";
+import type { QueuePolicy } from "../../../src/core/policy.ts";
 import type { ClaimedTask } from "../../../src/core/task.ts";
 import type { Op, Outcome, Verbs } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
@@ -11,8 +11,8 @@ interface Limited {
   policy: QueuePolicy;
   /** More were running when the limit was lowered. */
   running: number;
-  /** The most that a group of it was ever allowed: those that stood in line then may start later. */
-  group: number;
+  /** The same of its groups. */
+  groups: Map<string, number>;
   /** Starts since the limits were set: limit, group and span of time. */
   starts: Map<string, number>;
   /** The span of each limit in which it was set: what started in that before is not known. */
@@ -39,11 +39,11 @@ export class LimitJudge {
   #learn(queue: string, { policy, changed }: Verbs["declare"]["out"], now: number, ask: Ask): void {
     const known = this.#queues.get(queue);
     if (known && !changed) return;
-    const before = known?.group ?? resolvePolicy({}).groups.concurrency;
+    const claimed = claimedOf(queue, ask);
     this.#queues.set(queue, {
       policy,
-      running: Math.max(claimedOf(queue, ask).length, known?.running ?? 0),
-      group: Math.max(before, policy.groups.concurrency),
+      running: Math.max(claimed.length, known?.running ?? 0),
+      groups: countByGroup(claimed),
       starts: new Map(),
       since: now,
     });
@@ -74,20 +74,33 @@ export class LimitJudge {
     }
   }
 
-  #look(queue: string, { policy, running, group }: Limited, ask: Ask): void {
+  #look(queue: string, limited: Limited, ask: Ask): void {
+    const { policy, running } = limited;
     const claimed = claimedOf(queue, ask);
     const most = policy.maxConcurrency === null ? Number.POSITIVE_INFINITY : policy.maxConcurrency;
     check(
       claimed.length <= Math.max(most, running),
       `${claimed.length} of ${queue} are claimed, and ${most} may be`,
     );
-    const byGroup = Map.groupBy(
-      claimed.filter(({ groupKey }) => groupKey !== null),
-      ({ groupKey }) => groupKey,
-    );
-    for (const [key, tasks] of byGroup)
-      check(tasks.length <= group, `${tasks.length} of the group ${key} are claimed, and ${group} may be`);
+    const { concurrency } = policy.groups;
+    const byGroup = countByGroup(claimed);
+    for (const [key, count] of byGroup) {
+      const before = limited.groups.get(key) ?? 0;
+      check(
+        count <= Math.max(concurrency, before),
+        `${count} of the group ${key} are claimed, and ${concurrency} may be`,
+      );
+    }
+    // Those that have ended give their places to nobody, where there are too many.
+    limited.groups = byGroup;
   }
+}
+
+function countByGroup(claimed: Verbs["list"]["out"]["tasks"]): Map<string, number> {
+  const groups = new Map<string, number>();
+  for (const { groupKey } of claimed)
+    if (groupKey !== null) groups.set(groupKey, (groups.get(groupKey) ?? 0) + 1);
+  return groups;
 }
 
 function claimedOf(queue: string, ask: Ask): Verbs["list"]["out"]["tasks"] {
