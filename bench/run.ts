@@ -12,7 +12,7 @@ import { installPackages } from "./peers/packages.ts";
 import { stopAll } from "./peers/server.ts";
 import { report } from "./report.ts";
 import { Gathering, save } from "./results.ts";
-import type { Figure, Scenario } from "./scenario.ts";
+import { canRun, type Figure, type Scenario } from "./scenario.ts";
 import { SCENARIOS } from "./scenarios/index.ts";
 
 const USAGE = `npm run bench -- [--only NAME,…] [--peers none|all|NAME,…] [--rounds N] [--short] [--long] [--save]
@@ -115,13 +115,11 @@ async function runApart(scenario: Scenario, contender: Contender, folder: string
   }
 }
 
-function canRun({ needs }: Scenario, contender: Contender): boolean {
-  if (needs === "dibs") return contender === dibs;
-  return needs.every((capability) => contender.can.includes(capability));
-}
-
 function choosePeers(asked: string): Contender[] {
-  if (asked === "none") return [];
+  if (asked === "none") {
+    console.error("dibs alone; --peers all compares it with others");
+    return [];
+  }
   const chosen = choose(asked === "all" ? undefined : asked, Object.entries(PEERS));
   if (chosen.some((peer) => !OURS.includes(peer))) installPackages();
   return chosen.filter((peer) => {
