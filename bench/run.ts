@@ -23,17 +23,7 @@ const USAGE = `npm run bench -- [--only NAME,…] [--peers none|all|NAME,…] [-
   --long    also what takes many minutes: 10 million tasks
   --save    keep the figures in bench/results/, and draw them`;
 
-const { values } = parseArgs({
-  options: {
-    only: { type: "string" },
-    peers: { type: "string", default: "none" },
-    rounds: { type: "string" },
-    short: { type: "boolean", default: false },
-    long: { type: "boolean", default: false },
-    save: { type: "boolean", default: false },
-    help: { type: "boolean", default: false },
-  },
-});
+const values = readOptions();
 const { short, long } = values;
 
 if (values.help) {
@@ -127,6 +117,25 @@ function choosePeers(asked: string): Contender[] {
     if (missing !== undefined) console.error(`${peer.name} is left out: ${missing}`);
     return missing === undefined;
   });
+}
+
+function readOptions() {
+  try {
+    const { values } = parseArgs({
+      options: {
+        only: { type: "string" },
+        peers: { type: "string", default: "none" },
+        rounds: { type: "string" },
+        short: { type: "boolean", default: false },
+        long: { type: "boolean", default: false },
+        save: { type: "boolean", default: false },
+        help: { type: "boolean", default: false },
+      },
+    });
+    return values;
+  } catch (error) {
+    return refuse(`${(error as Error).message}\n\n${USAGE}`);
+  }
 }
 
 /** Names that nobody has are refused, so that a typing error does not look like a result. */
