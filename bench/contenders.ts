@@ -24,8 +24,10 @@ export const PEERS: Record<string, readonly Contender[]> = {
   "bullmq-postgres": bullmqOnPostgres,
 };
 
+export const CONTENDERS: readonly Contender[] = [dibs, ...Object.values(PEERS).flat()];
+
 export function findContender(name: string): Contender {
-  const found = [dibs, ...Object.values(PEERS).flat()].find((contender) => contender.name === name);
+  const found = CONTENDERS.find((contender) => contender.name === name);
   if (found === undefined) throw new Error(`There is no contender "${name}".`);
   return found;
 }

@@ -1,4 +1,5 @@
 import { type Dibs, open } from "../src/index.ts";
+import { builtHelper } from "./built.ts";
 import { Helper } from "./helper.ts";
 import { inBatches, payload } from "./measure.ts";
 import { type Bench, type Figure, megabytes, rate, times } from "./scenario.ts";
@@ -41,7 +42,7 @@ export async function compareDepths(
   for (const [i, depth] of depths.entries()) {
     const { label } = depth;
     const path = await bench.prepared(`${name}-${i}`, (path) => makeStore(path, (dibs) => depth.make(dibs)));
-    const report = await drainIn(path, drained);
+    const report = await drainIn(bench, path, drained);
     figures.push(rate(label, report.perSecond), megabytes(`${label}, memory`, report.megabytes));
     if (first !== undefined) figures.push(times(`${label}, against the first`, report.perSecond / first));
     first ??= report.perSecond;
@@ -88,8 +89,8 @@ export function addTasks(
   );
 }
 
-async function drainIn(path: string, count: number): Promise<DrainReport> {
+async function drainIn(bench: Bench, path: string, count: number): Promise<DrainReport> {
   const task: DrainTask = { path, queue: QUEUE, count, warmUp: Math.ceil(count / 4), ahead: 200 };
-  await using drainer = await Helper.start(new URL("helpers/drainer.ts", import.meta.url), task);
+  await using drainer = await Helper.start(await builtHelper("drainer", bench.settings.cache), task);
   return await drainer.next<DrainReport>();
 }

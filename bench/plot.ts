@@ -1,3 +1,4 @@
+import { median } from "./measure.ts";
 import type { FigureResult, Results } from "./results.ts";
 import { show } from "./words.ts";
 
@@ -59,18 +60,17 @@ function drawFigure(
   unsynced: Set<string>,
   top: number,
 ): string[] {
-  const longest = Math.max(...contenders.map(({ median }) => median));
-  const sorted = contenders.toSorted((a, b) =>
-    better === "more" ? b.median - a.median : a.median - b.median,
-  );
+  const bars = contenders.map(({ name, values }) => ({ name, value: median(values) }));
+  const longest = Math.max(...bars.map(({ value }) => value));
+  const sorted = bars.toSorted((a, b) => (better === "more" ? b.value - a.value : a.value - b.value));
   const hint = `${unit}, ${better === "more" ? "longer" : "shorter"} is better`;
   const lines = [
     `  <text x="${MARGIN}" y="${top + TITLE - 12}"><tspan class="title">${escape(title)}</tspan> <tspan class="faint" dx="6">${hint}</tspan></text>`,
   ];
-  for (const [i, { name, median }] of sorted.entries()) {
+  for (const [i, { name, value }] of sorted.entries()) {
     const y = top + TITLE + i * (BAR + GAP);
     const room = WIDTH - 2 * MARGIN - LABEL_WIDTH - VALUE_WIDTH;
-    const length = Math.max(SHORTEST, (median / longest) * room);
+    const length = Math.max(SHORTEST, (value / longest) * room);
     const x = MARGIN + LABEL_WIDTH;
     const isDibs = name === "dibs";
     const kind = isDibs ? "dibs" : unsynced.has(name) ? "unsynced" : "peer";
@@ -78,7 +78,7 @@ function drawFigure(
     lines.push(
       `  <text ${isDibs ? 'class="own" ' : ""}x="${x - 8}" y="${textY}" text-anchor="end">${escape(name)}</text>`,
       `  <rect class="${kind}" x="${x}" y="${y}" width="${length.toFixed(1)}" height="${BAR}" rx="2"/>`,
-      `  <text ${isDibs ? 'class="own" ' : ""}x="${(x + length + 6).toFixed(1)}" y="${textY}">${show(median)}</text>`,
+      `  <text ${isDibs ? 'class="own" ' : ""}x="${(x + length + 6).toFixed(1)}" y="${textY}">${show(value)}</text>`,
     );
   }
   return lines;

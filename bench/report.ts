@@ -1,5 +1,6 @@
+import { median } from "./measure.ts";
 import type { FigureResult, Results } from "./results.ts";
-import { ahead, show } from "./words.ts";
+import { ahead, show, spread } from "./words.ts";
 
 /** Every figure with its spread, and beside each peer how many times better dibs is. */
 export function report(results: Results): string {
@@ -15,12 +16,11 @@ export function report(results: Results): string {
 
 function describe(figure: FigureResult): string[] {
   return figure.contenders.map((contender, i) => {
-    const [least, most] = [Math.min(...contender.values), Math.max(...contender.values)].map(show);
     const label = i === 0 ? figure.name : "";
     const ratio =
       i > 0 && figure.contenders[0]!.name === "dibs"
         ? `  dibs: × ${ahead(figure, contender).toFixed(2)}`
         : "";
-    return `  ${label.padEnd(38)} ${contender.name.padEnd(22)} ${show(contender.median).padStart(9)} ${figure.unit}  (${least} … ${most})${ratio}`;
+    return `  ${label.padEnd(38)} ${contender.name.padEnd(22)} ${show(median(contender.values)).padStart(9)} ${figure.unit}  (${spread(contender)})${ratio}`;
   });
 }

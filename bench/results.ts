@@ -2,7 +2,6 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { cpus } from "node:os";
 import { join } from "node:path";
 import type { Contender } from "./contender.ts";
-import { percentile } from "./measure.ts";
 import type { Figure, Scenario } from "./scenario.ts";
 
 /** What is kept of a day, and drawn. All contenders of a scenario were measured in one go. */
@@ -24,7 +23,8 @@ export interface ScenarioResult {
 }
 
 export interface FigureResult extends Omit<Figure, "value"> {
-  contenders: { name: string; median: number; values: number[] }[];
+  /** The values of the rounds, in their order. */
+  contenders: { name: string; values: number[] }[];
 }
 
 const FOLDER = join(import.meta.dirname, "results");
@@ -63,11 +63,9 @@ export class Gathering {
       const figure = findOrAdd(scenarioResult.figures, name, () => ({ name, unit, better, contenders: [] }));
       const entry = findOrAdd(figure.contenders, contender.name, () => ({
         name: contender.name,
-        median: 0,
         values: [],
       }));
       entry.values.push(value);
-      entry.median = percentile(entry.values, 0.5);
     }
   }
 }

@@ -12,7 +12,7 @@ import { installPackages } from "./peers/packages.ts";
 import { stopAll } from "./peers/server.ts";
 import { report } from "./report.ts";
 import { Gathering, save } from "./results.ts";
-import type { Figure, Scenario } from "./scenario.ts";
+import { canRun, type Figure, type Scenario } from "./scenario.ts";
 import { SCENARIOS } from "./scenarios/index.ts";
 
 const USAGE = `npm run bench -- [--only NAME,…] [--peers none|all|NAME,…] [--rounds N] [--short] [--long] [--save]
@@ -23,17 +23,7 @@ const USAGE = `npm run bench -- [--only NAME,…] [--peers none|all|NAME,…] [-
   --long    also what takes many minutes: 10 million tasks
   --save    keep the figures in bench/results/, and draw them`;
 
-const { values } = parseArgs({
-  options: {
-    only: { type: "string" },
-    peers: { type: "string", default: "none" },
-    rounds: { type: "string" },
-    short: { type: "boolean", default: false },
-    long: { type: "boolean", default: false },
-    save: { type: "boolean", default: false },
-    help: { type: "boolean", default: false },
-  },
-});
+const values = readOptions();
 const { short, long } = values;
 
 if (values.help) {
@@ -115,13 +105,11 @@ async function runApart(scenario: Scenario, contender: Contender, folder: string
   }
 }
 
-function canRun({ needs }: Scenario, contender: Contender): boolean {
-  if (needs === "dibs") return contender === dibs;
-  return needs.every((capability) => contender.can.includes(capability));
-}
-
 function choosePeers(asked: string): Contender[] {
-  if (asked === "none") return [];
+  if (asked === "none") {
+    console.error("dibs alone; --peers all compares it with others");
+    return [];
+  }
   const chosen = choose(asked === "all" ? undefined : asked, Object.entries(PEERS));
   if (chosen.some((peer) => !OURS.includes(peer))) installPackages();
   return chosen.filter((peer) => {
@@ -129,6 +117,25 @@ function choosePeers(asked: string): Contender[] {
     if (missing !== undefined) console.error(`${peer.name} is left out: ${missing}`);
     return missing === undefined;
   });
+}
+
+function readOptions() {
+  try {
+    const { values } = parseArgs({
+      options: {
+        only: { type: "string" },
+        peers: { type: "string", default: "none" },
+        rounds: { type: "string" },
+        short: { type: "boolean", default: false },
+        long: { type: "boolean", default: false },
+        save: { type: "boolean", default: false },
+        help: { type: "boolean", default: false },
+      },
+    });
+    return values;
+  } catch (error) {
+    return refuse(`${(error as Error).message}\n\n${USAGE}`);
+  }
 }
 
 /** Names that nobody has are refused, so that a typing error does not look like a result. */

@@ -16,6 +16,12 @@ export interface Scenario {
   run(bench: Bench): Promise<Figure[]>;
 }
 
+/** Whether this contender takes part. */
+export function canRun({ needs }: Scenario, { name, can }: Contender): boolean {
+  if (needs === "dibs") return name === "dibs";
+  return needs.every((capability) => can.includes(capability));
+}
+
 export interface Figure {
   name: string;
   value: number;

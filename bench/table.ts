@@ -1,21 +1,27 @@
-import type { FigureResult, Results } from "./results.ts";
-import { ahead, show } from "./words.ts";
+import { CONTENDERS } from "./contenders.ts";
+import { median } from "./measure.ts";
+import type { FigureResult, Results, ScenarioResult } from "./results.ts";
+import { canRun } from "./scenario.ts";
+import { SCENARIOS } from "./scenarios/index.ts";
+import { ahead, show, spread } from "./words.ts";
 
 /** Markdown: a row for each figure, the peers beside dibs, best first. */
 export function table(results: Results): string {
-  const rows = results.scenarios.flatMap(({ name, figures }) =>
-    figures.map((figure) => {
+  const rows = results.scenarios.flatMap((scenario) =>
+    scenario.figures.map((figure) => {
       const [dibs, ...peers] = figure.contenders;
-      return `| ${name} | ${figure.name} | **${show(dibs!.median)}** ${figure.unit} | ${describe(figure, peers)} |`;
+      const own = `**${show(median(dibs!.values))}** ${figure.unit} | ${spread(dibs!)}`;
+      return `| ${scenario.name} | ${figure.name} | ${scenario.rounds} | ${own} | ${describe(scenario, figure, peers)} |`;
     }),
   );
   const durability = results.contenders.map(({ name, durability }) => `- ${name}: ${durability}`);
   return [
-    `${results.day}, ${results.cores} cores, Node ${results.node}; medians. In brackets: how many times better dibs is.`,
+    `${results.day}, ${results.cores} cores, Node ${results.node}; medians of so many rounds. In brackets: how many times better dibs is.`,
     "",
-    "| scenario | | dibs | peers |",
-    "|---|---|---|---|",
+    "| scenario | | rounds | dibs | least … most | peers |",
+    "|---|---|---|---|---|---|",
     ...rows,
+    ...notMeasured(results),
     "",
     "What an acknowledged task survives in these figures:",
     "",
@@ -23,9 +29,32 @@ export function table(results: Results): string {
   ].join("\n");
 }
 
-function describe(figure: FigureResult, peers: FigureResult["contenders"]): string {
+function describe(
+  { rounds }: ScenarioResult,
+  figure: FigureResult,
+  peers: FigureResult["contenders"],
+): string {
   return peers
     .toSorted((a, b) => ahead(figure, a) - ahead(figure, b))
-    .map((peer) => `${peer.name} ${show(peer.median)} (× ${ahead(figure, peer).toFixed(2)})`)
+    .map((peer) => {
+      // One that failed in some rounds is compared by the others.
+      const fewer = peer.values.length < rounds ? `, ${peer.values.length} of ${rounds} rounds` : "";
+      return `${peer.name} ${show(median(peer.values))} (× ${ahead(figure, peer).toFixed(2)}${fewer})`;
+    })
     .join(" · ");
+}
+
+/** Whom a reader would look for in vain: peers that were there that day, could have taken part, and did not. */
+function notMeasured(results: Results): string[] {
+  const there = new Set(results.contenders.map(({ name }) => name));
+  const lines = results.scenarios.flatMap(({ name, figures }) => {
+    const measured = new Set(figures.flatMap(({ contenders }) => contenders.map((each) => each.name)));
+    const scenario = SCENARIOS.find((each) => each.name === name);
+    if (measured.size < 2 || !scenario) return [];
+    const missing = CONTENDERS.filter(
+      (each) => there.has(each.name) && !measured.has(each.name) && canRun(scenario, each),
+    );
+    return missing.length === 0 ? [] : [`- ${name}: ${missing.map((each) => each.name).join(" · ")}`];
+  });
+  return lines.length === 0 ? [] : ["", "Not measured in these runs, though they can do it:", "", ...lines];
 }

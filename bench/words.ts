@@ -1,11 +1,20 @@
+import { median } from "./measure.ts";
 import type { FigureResult } from "./results.ts";
+
+type Measured = FigureResult["contenders"][number];
 
 /** A figure as people read it: 84,000, 3.47. */
 export function show(value: number): string {
   return value >= 100 ? Math.round(value).toLocaleString("en") : value.toFixed(2);
 }
 
+/** The least and the most of its rounds. */
+export function spread({ values }: Measured): string {
+  return `${show(Math.min(...values))} … ${show(Math.max(...values))}`;
+}
+
 /** How many times better the first contender is than another one: above 1 it is ahead. */
-export function ahead({ better, contenders: [first] }: FigureResult, other: { median: number }): number {
-  return better === "more" ? first!.median / other.median : other.median / first!.median;
+export function ahead({ better, contenders: [first] }: FigureResult, other: Measured): number {
+  const [ours, theirs] = [median(first!.values), median(other.values)];
+  return better === "more" ? ours / theirs : theirs / ours;
 }

@@ -13,6 +13,8 @@ export const eventLoop: Scenario = {
   name: "event-loop",
   about: `a process adds ${PER_SECOND.toLocaleString("en")} tasks/s, then also handles them (concurrency 100, 200 fetched ahead): how late its timers are meanwhile, and how many pass`,
   needs: "dibs",
+  // Else it would tell how long V8 takes to see what is called often, and to let its heap grow.
+  warmUp: true,
   async run(bench) {
     await using dibs = await open(bench.path("event-loop"));
     const queue = dibs.queue("event-loop");

@@ -39,6 +39,9 @@ export interface ClaimOptions {
   signal?: AbortSignal | undefined;
 }
 
+/** As most tasks are added: there is nothing to look at. */
+const NO_OPTIONS = Object.freeze({});
+
 /** The numbers of a queue, and why nothing of it starts where limits hold it back. */
 export interface QueueStats extends Omit<StoredStats, "heldBack"> {
   heldBack: { by: HeldBack["by"]; until: Date | null } | null;
@@ -123,9 +126,10 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
 
   // ── Add work ────────────────────────────────────────────────────────────────────────────────────────────
 
-  async add(data: In, options: AddOptions = {}): Promise<AddedTaskHandle<Out>> {
-    const [task] = await this.#addAll([this.#encode(data, options)], options.tx);
-    return new AddedTaskHandle(this.#port, task!);
+  async add(data: In, options: AddOptions = NO_OPTIONS): Promise<AddedTaskHandle<Out>> {
+    // By its index: to take an array apart makes an iterator, for each task.
+    const added = await this.#addAll([this.#encode(data, options)], options.tx);
+    return new AddedTaskHandle(this.#port, added[0]!);
   }
 
   /** All of them or none. */
@@ -159,26 +163,42 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
   }
 
   #encode(data: unknown, options: AddOptions): NewTask | Promise<NewTask> {
-    const rest = parseAddOptions(options, () => this.#port.clock.read().wall);
+    const rest =
+      options === NO_OPTIONS ? NO_OPTIONS : parseAddOptions(options, () => this.#port.clock.read().wall);
     const encoded = this.#options.encodeData(data);
     if (encoded instanceof Promise)
       return encoded.then((text) => ({ queue: this.name, data: text, ...rest }));
+    if (rest === NO_OPTIONS) return { queue: this.name, data: encoded };
     return { queue: this.name, data: encoded, ...rest };
   }
 
-  // Not async, nor what it calls: every promise on the way is one more for each task.
+  // Not async, nor what it calls, and without functions of their own: every promise and closure on the way is one more for
+  // each task, and the garbage of a hundred thousand tasks is what holds up a caller's event loop.
   #addAll(tasks: (NewTask | Promise<NewTask>)[], tx?: unknown): Promise<AddedTask[]> {
-    const isAsync = this.#turns.isBusy || tasks.some((task) => task instanceof Promise);
-    const send = (ready: NewTask[]): Promise<AddedTask[]> =>
-      this.#withPolicy(() => this.#port.add(ready, tx === undefined ? undefined : { tx }));
-    if (!isAsync) return send(tasks as NewTask[]);
-    return this.#turns.take(async () => send(await Promise.all(tasks.map(async (task) => task))));
+    if (this.#turns.isBusy || tasks.some(isPromise)) return this.#addInTurn(tasks, tx);
+    return this.#send(tasks as NewTask[], tx);
+  }
+
+  #addInTurn(tasks: (NewTask | Promise<NewTask>)[], tx: unknown): Promise<AddedTask[]> {
+    return this.#turns.take(async () => this.#send(await Promise.all(tasks.map(async (task) => task)), tx));
+  }
+
+  #send(tasks: NewTask[], tx: unknown): Promise<AddedTask[]> {
+    const within = tx === undefined ? undefined : { tx };
+    return this.#isPolicySaid ? this.#port.add(tasks, within) : this.#sendWithPolicy(tasks, within);
+  }
+
+  #sendWithPolicy(tasks: NewTask[], within: { tx: unknown } | undefined): Promise<AddedTask[]> {
+    return this.#afterPolicy(() => this.#port.add(tasks, within));
   }
 
   /** The policy commits with the handle's first operation: both are called in the same moment. */
   #withPolicy<T>(operation: () => Promise<T>): Promise<T> {
-    const isSaid = this.#declared !== undefined || !this.#lifecycle.isNeeded(this.#options.policy);
-    return isSaid ? operation() : this.#afterPolicy(operation);
+    return this.#isPolicySaid ? operation() : this.#afterPolicy(operation);
+  }
+
+  get #isPolicySaid(): boolean {
+    return this.#declared !== undefined || !this.#lifecycle.isNeeded(this.#options.policy);
   }
 
   async #afterPolicy<T>(operation: () => Promise<T>): Promise<T> {
@@ -302,6 +322,10 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
 export function checkHandler(handler: unknown, verb = "work", place = "first"): void {
   if (typeof handler !== "function")
     throw invalid(`${verb}() takes a handler function ${place}; got ${show(handler)}.`);
+}
+
+function isPromise(value: unknown): boolean {
+  return value instanceof Promise;
 }
 
 function refuseTx(options: AddOptions): void {

@@ -44,10 +44,8 @@ function checkEach<T>(tasks: T[], checkOne: (task: T) => void): void {
   if (tasks.length > LIMITS.addBatch) {
     throw invalid(`A batch takes at most ${LIMITS.addBatch} tasks; got ${tasks.length}. Split it.`);
   }
-  for (const [index, task] of tasks.entries()) {
-    if (tasks.length === 1) checkOne(task);
-    else named(`Task ${index} of the batch: `, () => checkOne(task));
-  }
+  if (tasks.length === 1) return checkOne(tasks[0]!);
+  for (const [index, task] of tasks.entries()) named(`Task ${index} of the batch: `, () => checkOne(task));
 }
 
 /** Says which part of a batch an error is about. The whole batch is refused. */

@@ -122,7 +122,8 @@ export class Gatherer {
 }
 
 function answer(batch: Waiting[], outcomes: readonly object[]): void {
-  for (const [index, waiting] of batch.entries()) {
+  for (let index = 0; index < batch.length; index++) {
+    const waiting = batch[index]!;
     const outcome = outcomes[index] as { ok: unknown } | { refused: Parameters<typeof errorFrom>[0] };
     if ("ok" in outcome) waiting.resolve(outcome.ok);
     else waiting.reject(errorFrom(outcome.refused));

@@ -34,7 +34,7 @@ function checkObject(value: object, path: string, depth: number): void {
   }
   if (Array.isArray(value)) {
     for (let index = 0; index < value.length; index++)
-      checkJson(value[index], `${path}[${index}]`, depth + 1);
+      if (!isScalar(value[index])) checkJson(value[index], `${path}[${index}]`, depth + 1);
     return;
   }
   if ("toJSON" in value && typeof value.toJSON === "function") {
@@ -45,8 +45,13 @@ function checkObject(value: object, path: string, depth: number): void {
   for (const key in value) {
     const part = (value as Record<string, unknown>)[key];
     // An absent property and one that is undefined mean the same in every JSON API.
-    if (part !== undefined) checkJson(part, `${path}.${key}`, depth + 1);
+    if (part !== undefined && !isScalar(part)) checkJson(part, `${path}.${key}`, depth + 1);
   }
+}
+
+/** Most values are, and JSON carries them: no place need be put into words for those. */
+function isScalar(value: unknown): boolean {
+  return typeof value === "string" || typeof value === "boolean" || Number.isFinite(value);
 }
 
 /** Objects whose contents JSON.stringify does not see. */

@@ -505,7 +505,11 @@ export class Tx {
 
   /** No queue takes less than this. */
   get leastPayload(): number {
-    this.#leastPayload ??= Math.min(...[...this.queues].map((queue) => queue.policy.maxPayload));
+    // One by one: so many arguments as there may be queues would overflow the stack.
+    this.#leastPayload ??= [...this.queues].reduce(
+      (least, { policy }) => Math.min(least, policy.maxPayload),
+      Number.POSITIVE_INFINITY,
+    );
     return this.#leastPayload;
   }
 

@@ -98,7 +98,8 @@ export function unpackOps(packed: PackedOps): Op[] {
 function isPlainAdd(op: Op): op is Op<"add"> {
   if (op.verb !== "add" || op.tasks.length === 0) return false;
   const { queue } = op.tasks[0]!;
-  return op.tasks.every((task) => task.queue === queue && hasOnlyPayload(task));
+  for (const task of op.tasks) if (task.queue !== queue || !hasOnlyPayload(task)) return false;
+  return true;
 }
 
 function isPlainPublish(op: Op): op is Op<"publish"> {
@@ -213,10 +214,10 @@ export function unpackOutcomes(packed: PackedOutcomes, ops: readonly Op[]): Outc
     } else {
       const { ids } = piece;
       for (let from = 0; from < ids.length;) {
-        const { tasks } = ops[outcomes.length] as Op<"add">;
-        outcomes.push({
-          ok: tasks.map(({ queue }) => ({ id: ids[from++]!, queue, state: "ready", existing: false })),
-        });
+        const ok: AddedTask[] = [];
+        for (const { queue } of (ops[outcomes.length] as Op<"add">).tasks)
+          ok.push({ id: ids[from++]!, queue, state: "ready", existing: false });
+        outcomes.push({ ok });
       }
     }
   }

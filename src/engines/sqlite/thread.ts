@@ -23,6 +23,8 @@ class StoreThread {
   readonly #sessions = new Set<number>();
   readonly #heart: Heart;
   readonly #watch: Watch | undefined;
+  /** Requests that are not served yet. */
+  readonly #arrived: Request[] = [];
 
   constructor(port: MessagePort, data: ThreadData) {
     this.#port = port;
@@ -38,39 +40,48 @@ class StoreThread {
         () => this.#foreign(),
       );
     }
-    port.on("message", (request: Request) => this.#serve(request));
+    port.on("message", (request: Request) => this.#arrive(request));
   }
 
   #post(report: Report): void {
     this.#port.postMessage(report);
   }
 
-  /** All requests of the moment. Those that carry a reading of their own are served one by one. */
-  #serve(first: Request): void {
-    let batch: Batch[] = [];
+  /**
+   * Served in a turn of its own. The port would hand out the next one right after this one, a thousand of them if they come
+   * fast enough, and the timers of heartbeats and of the watch would wait for all of them.
+   */
+  #arrive(request: Request): void {
+    if (this.#arrived.push(request) === 1) this.#serveSoon();
+  }
+
+  #serveSoon(): void {
+    setImmediate(() => this.#serve());
+  }
+
+  /** All requests of the moment, as many as one commit takes. Those that carry a reading of their own are served one by one. */
+  #serve(): void {
+    const batch: Batch[] = [];
     let size = 0;
-    for (let request: Request | undefined = first; request; request = this.#next()) {
-      const joins = "ops" in request && request.reading === null;
-      if (!joins || size >= BOUNDS.commit) {
-        this.#runAll(batch, null);
-        batch = [];
-        size = 0;
-      }
-      if (joins) {
-        batch.push(request as Batch);
-        size += sizeOf((request as Batch).ops);
+    for (let request = this.#next(); request; request = size < BOUNDS.commit ? this.#next() : undefined) {
+      if ("ops" in request && request.reading === null) {
+        batch.push(request);
+        size += sizeOf(request.ops);
         continue;
       }
+      this.#runAll(batch.splice(0), null);
+      size = 0;
       if ("close" in request) return this.#close();
       if ("ops" in request) this.#runAll([request], request.reading);
       else this.#answer(request);
     }
     this.#runAll(batch, null);
     this.#store.limitJournal();
+    if (this.#arrived.length > 0) this.#serveSoon();
   }
 
   #next(): Request | undefined {
-    return receiveMessageOnPort(this.#port)?.message as Request | undefined;
+    return this.#arrived.shift() ?? (receiveMessageOnPort(this.#port)?.message as Request | undefined);
   }
 
   #runAll(batch: Batch[], given: Reading | null): void {
@@ -228,14 +239,18 @@ function pack(batch: Batch[], { parts, outcomes }: { parts: Op[][]; outcomes: Ou
   });
 }
 
-/** A delay counts from the call, not from when its turn came: it has waited `ms` of it already. */
+/**
+ * A delay counts from the call, not from when its turn came: it has waited `ms` of it already. The request stays as it came,
+ * for it may be run again by itself.
+ */
 function catchUp(ops: Op[], ms: number): Op[] {
-  for (const op of ops) {
-    if (op.verb !== "add") continue;
-    for (const task of op.tasks)
-      if (task.delay !== undefined) task.delay = Math.max(0, Math.ceil(task.delay - ms));
-  }
-  return ops;
+  return ops.map((op) => {
+    if (op.verb !== "add" || !op.tasks.some(({ delay }) => delay !== undefined)) return op;
+    const tasks = op.tasks.map((task) =>
+      task.delay === undefined ? task : { ...task, delay: Math.max(0, Math.ceil(task.delay - ms)) },
+    );
+    return { ...op, tasks };
+  });
 }
 
 function isEmpty(hint: Hint): boolean {

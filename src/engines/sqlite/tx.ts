@@ -441,7 +441,11 @@ export interface Traits {
 
 function traitsOf(queues: readonly Queue[]): Traits {
   return {
-    leastPayload: Math.min(...queues.map(({ policy }) => policy.maxPayload)),
+    // One by one: so many arguments as there may be queues would overflow the stack.
+    leastPayload: queues.reduce(
+      (least, { policy }) => Math.min(least, policy.maxPayload),
+      Number.POSITIVE_INFINITY,
+    ),
     hasVerified: queues.some(isVerified),
     hasLimits: queues.some(({ limited, lanes }) => limited || lanes !== HEADS),
     hasTurns: queues.some(({ policy }) => policy.groups.fair),

@@ -8,6 +8,8 @@ const POLL_MS = 250;
  * timer would take longer than that, so the thread waits for it, in a few steps: each of them wakes an idle process.
  */
 const STEPS_MS = [0.1, 0.1, 0.2, 0.4];
+/** Not by one that has just committed: it is busy, and whoever asks for its next commit would wait too. */
+const BUSY_MS = 2;
 /** A writer that is held up longer is looked after again when so much time has passed, each counted from the look before. */
 const LOOKS_MS = [1, 2, 4, 8, 16, 32, 64, 128];
 /**
@@ -34,6 +36,7 @@ export class Watch {
   #looks: readonly number[] = [];
   /** We have committed since we were last told of a write. */
   #isOurs = false;
+  #committedAt = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
   #pause = 0;
   #reportedAt = Number.NEGATIVE_INFINITY;
@@ -53,6 +56,7 @@ export class Watch {
   /** We are about to be told of a write of our own. */
   committed(): void {
     this.#isOurs = true;
+    this.#committedAt = performance.now();
   }
 
   /** What was reported was of use: the next one is not to wait. */
@@ -92,10 +96,11 @@ export class Watch {
     this.#timer = setTimeout(() => this.#next(), Math.max(rest, wait)).unref();
   }
 
-  /** Patiently, if somebody else has just begun to write. */
+  /** Patiently, if somebody else has just begun to write and we have nothing else to do. */
   #look(): boolean {
     if (this.#compare()) return true;
     if (this.#looks.length < LOOKS_MS.length) return false;
+    if (performance.now() - this.#committedAt < BUSY_MS) return false;
     return STEPS_MS.some((ms) => {
       nap(ms);
       return this.#compare();

@@ -22,11 +22,38 @@ describe("a session", () => {
     expect(ask(other, { verb: "workers" })).toMatchObject([{ id: "busy", claims: 1 }]);
   });
 
+  test("lives on while the store's thread is never without work", async () => {
+    const path = tempPath();
+    const engine = await openEngine({ path });
+    const other = openStore(path);
+    await call(engine, { verb: "join", worker: worker("busy"), lease: 1_500 });
+    const tasks = Array.from({ length: 2_000 }, () => newTask());
+    const over = new AbortController();
+    // Whenever a commit ends, others wait for theirs.
+    const flood = Array.from({ length: 4 }, async () => {
+      while (!over.signal.aborted) await call(engine, { verb: "add", tasks });
+    });
+    try {
+      for (let beats = 0, silentFor = 0; beats < 2;) {
+        await call(engine, { verb: "add", tasks });
+        ask(other, { verb: "tend" });
+        const [found] = ask(other, { verb: "workers" });
+        expect(found).toMatchObject({ id: "busy" });
+        if (found!.silentFor < silentFor) beats++;
+        ({ silentFor } = found!);
+      }
+    } finally {
+      over.abort();
+      await Promise.all(flood);
+    }
+  });
+
   test("ends when its process is gone, and only then", async () => {
     const path = tempPath();
     const engine = await openEngine({ path });
-    await call(engine, { verb: "join", worker: worker("gone"), lease: 300 });
+    // Opened before the lease begins: on a busy machine that takes longer than it lasts.
     const other = openStore(path);
+    await call(engine, { verb: "join", worker: worker("gone"), lease: 300 });
     expect(ask(other, { verb: "workers" })).toHaveLength(1);
     await engine.close();
     block(310);

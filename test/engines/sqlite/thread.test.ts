@@ -7,7 +7,7 @@ import type { Op, Verbs } from "../../../src/engine/engine.ts";
 import type { Answer, Report, Request } from "../../../src/engines/sqlite/messages.ts";
 import * as pack from "../../../src/engines/sqlite/pack.ts";
 import { serve } from "../../../src/engines/sqlite/thread.ts";
-import { ask, newTask, openStore, QUEUE, tempPath, worker } from "./kit.ts";
+import { ask, newTask, now, openStore, QUEUE, tempPath, worker } from "./kit.ts";
 
 vi.mock("node:fs", async (original) => {
   const actual = await original<typeof fs>();
@@ -95,6 +95,23 @@ test("a mistake after the commit is told, and does not run the batches again", a
     hint: null,
   });
   expect(countTasks(path)).toBe(2);
+});
+
+test("a delay counts from its call, also where a mistake of others has its batch run again", async () => {
+  const path = tempPath();
+  const port = await start(path);
+  const sentAt = now().awake - 400;
+  const mistake = [{ op: { verb: "unheard of" } }] as unknown as pack.PackedOps;
+  const ops = pack.packOps([{ verb: "add", tasks: [newTask({ delay: 60_000 })] }]);
+  // The mistake is met after the delay was looked at.
+  port.postMessage({ id: 2, ops, reading: null, sentAt } satisfies Request);
+  port.postMessage({ id: 1, ops: mistake, reading: null, sentAt: null } satisfies Request);
+  await until(port, (report) => "answers" in report && report.answers.some(({ id }) => id === 1));
+  const { tasks } = ask(openStore(path), { verb: "list", queue: QUEUE, state: "scheduled", limit: 1 });
+  const delay = tasks[0]!.dueAt! - tasks[0]!.createdAt;
+  expect(delay).toBeLessThanOrEqual(59_600);
+  // However long it took on its way, that counts once.
+  expect(delay).toBeGreaterThan(60_000 - 2 * 400);
 });
 
 test("what a heartbeat brought is told, whether or not its commit is kept", async () => {
