@@ -1,6 +1,7 @@
 import { isLarger } from "../../core/limits.ts";
 import type { Body } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
+import { endSpecial } from "./settle-special.ts";
 import { numbers, toColumns } from "./text.ts";
 import type { Value } from "./link.ts";
 import { type Foreseen, STARTED, type Tx } from "./tx.ts";
@@ -13,8 +14,8 @@ interface Success {
 
 /**
  * Settles successes that follow each other all at once, from `from` on; answers none where there are none.
- * Most are alike: not special, not cancelled, not to be judged. The others are settled `alone`, in their order; since
- * these add nothing, it makes no difference that they come first.
+ * Most are alike: not special, not cancelled, not to be judged. Those of groups, and with keys, are settled together too.
+ * The others are settled `alone`, in their order; since these add nothing, it makes no difference that they come first.
  */
 export async function settleTogether(
   tx: Tx,
@@ -27,6 +28,8 @@ export async function settleTogether(
   const successes = foreseen?.what ?? (tx.listeners > 0 ? [] : successesFrom(tx, ops, from));
   if (successes.length === 0) return [];
   const settled = await endAll(tx, successes, foreseen?.answer);
+  const left = successes.filter(({ seq }) => !settled.has(seq));
+  if (left.length > 0) for (const seq of await endSpecial(tx, columnsOf(left))) settled.add(seq);
   const outcomes: Outcome[] = [];
   for (const { op, seq } of successes) {
     outcomes.push(settled.has(seq) ? { ok: { state: "done" } } : await alone(op));
@@ -73,16 +76,18 @@ const END_ALL = `
 type Row = [queue: number, count: number, serviceMs: number, tasks: string[] | null];
 
 function valuesFor(tx: Tx, successes: readonly Success[]): Value[] {
+  return [tx.startedAt, ...columnsOf(successes), successes.length];
+}
+
+function columnsOf(successes: readonly Success[]): Value[] {
   const bodies = successes.map(({ result }) => toColumns(result));
   const texts = bodies.map(([text]) => text);
   const bytes = bodies.map(([, each]) => each);
   return [
-    tx.startedAt,
     numbers(successes.map(({ seq }) => seq)),
     numbers(successes.map(({ op }) => op.fence)),
     texts.every((text) => text === null) ? null : texts,
     bytes.every((each) => each === null) ? null : bytes,
-    successes.length,
   ];
 }
 

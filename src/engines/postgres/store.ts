@@ -2,7 +2,6 @@ import type { Reading } from "../../core/clock.ts";
 import { isDibsError } from "../../core/errors.ts";
 import { type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import {
-  type ClaimOutcome,
   type Hint,
   type Op,
   type Outcome,
@@ -21,10 +20,10 @@ import { depart, gone } from "./depart.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { documents, put } from "./documents.ts";
 import { fateOf } from "./failure.ts";
+import { forgetIdleLanes } from "./free-groups.ts";
 import { ForeseenGates } from "./foresee-gates.ts";
 import { sendAhead } from "./foresee.ts";
 import { bringsLimits } from "./gates.ts";
-import { lockLanes } from "./lanes.ts";
 import { GateTaken } from "./limits.ts";
 import { channelOf } from "./herald.ts";
 import { takeUp } from "./inbox.ts";
@@ -106,6 +105,9 @@ const WRITES: Partial<Record<VerbName, true>> = {
   rejoin: true,
 };
 
+/** Verbs that know of groups whose heads ended a moment ago. */
+const TAKES_OVER: Partial<Record<VerbName, true>> = { add: true, publish: true, claim: true, settle: true };
+
 /** Deadlocks and lost races are gone at the next try; more often than this it is something else. */
 const TRIES = 10;
 
@@ -148,6 +150,8 @@ export interface Ran {
   listened: boolean;
   /** Others' transactions had left something that this batch, which only reads, could not take up. */
   hasInbox: boolean;
+  /** It left something for a batch that comes after others' commits, and those are under way. */
+  leftNotes: boolean;
   /** The commit itself has told others of it. */
   told: boolean;
 }
@@ -172,7 +176,6 @@ export class PostgresStore {
   readonly link: Link;
   readonly #tx: Tx;
   #server: string | null | undefined;
-  #sawGroups = false;
   readonly #foreseenGates = new ForeseenGates();
 
   constructor(link: Link, options: TxOptions, floors = new Floors()) {
@@ -224,11 +227,10 @@ export class PostgresStore {
       });
       tx.noticed = false;
       if (!isReading && tx.rebooted) tx.changed = true;
-      if (!isReading && tx.hasInbox) await takeUp(tx);
-      if (!isReading && this.#hasGroups(ops)) lockLanes(tx, ops);
+      if (!isReading && tx.hasInbox) await takeUp(tx, ops);
       const { outcomes, alone } = await runAll(tx, ops);
+      await forgetIdleLanes(tx);
       const xid = await tx.finish();
-      this.#lookForGroups(ops, outcomes);
       this.#foreseenGates.note(tx, ops, outcomes);
       const { hint, changed, noticed, listeners } = tx;
       const ran: Ran = {
@@ -240,6 +242,7 @@ export class PostgresStore {
         listened: listeners > 0,
         low: [...tx.low],
         hasInbox: isReading && tx.hasInbox,
+        leftNotes: tx.leftNotes,
         told: false,
       };
       const word = changed ? wordFor?.(ran) : undefined;
@@ -262,23 +265,6 @@ export class PostgresStore {
       tx.forget();
       if (!this.link.ended) await this.link.exec("ROLLBACK").catch(() => this.link.destroy());
       throw error;
-    }
-  }
-
-  /** Once there were groups there may be more. */
-  #hasGroups(ops: readonly Op[]): boolean {
-    this.#sawGroups ||= ops.some(
-      (op) => op.verb === "add" && op.tasks.some(({ groupKey }) => groupKey !== undefined),
-    );
-    return this.#sawGroups;
-  }
-
-  #lookForGroups(ops: readonly Op[], outcomes: readonly Outcome[]): void {
-    if (this.#sawGroups) return;
-    for (const [index, op] of ops.entries()) {
-      const outcome = outcomes[index]!;
-      if (op.verb !== "claim" || !("ok" in outcome)) continue;
-      this.#sawGroups ||= (outcome.ok as ClaimOutcome).tasks.some(({ groupKey }) => groupKey !== null);
     }
   }
 
@@ -331,8 +317,9 @@ function firstFailure(tx: Tx, thrown: unknown): unknown {
 async function runAll(tx: Tx, ops: readonly Op[]): Promise<{ outcomes: Outcome[]; alone: number }> {
   const outcomes: Outcome[] = [];
   let alone = 0;
-  const runAlone = (op: Op): Promise<Outcome> => {
+  const runAlone = async (op: Op): Promise<Outcome> => {
     alone++;
+    if (!(op.verb in TAKES_OVER)) await forgetIdleLanes(tx);
     return runOne(tx, op);
   };
   while (outcomes.length < ops.length) {
