@@ -83,7 +83,7 @@ const FREE_LATER = `
   SELECT lane.queue, lane.group_key FROM unnest($1::int4[], $2::text[]) AS wanted (queue, group_key)
   JOIN dibs.lane ON lane.queue = wanted.queue AND lane.group_key = wanted.group_key COLLATE "C"`;
 
-/** At the end of a batch, and before whatever asks which groups there are. */
+/** At the end of a batch, and before somebody counts who has groups. */
 export async function forgetIdleLanes(tx: Tx): Promise<void> {
   if (tx.idleLanes.size === 0) return;
   const lanes = [...tx.idleLanes.values()];

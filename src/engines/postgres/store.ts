@@ -105,9 +105,6 @@ const WRITES: Partial<Record<VerbName, true>> = {
   rejoin: true,
 };
 
-/** Verbs that know of groups whose heads ended a moment ago. */
-const TAKES_OVER: Partial<Record<VerbName, true>> = { add: true, publish: true, claim: true, settle: true };
-
 /** Deadlocks and lost races are gone at the next try; more often than this it is something else. */
 const TRIES = 10;
 
@@ -319,7 +316,8 @@ async function runAll(tx: Tx, ops: readonly Op[]): Promise<{ outcomes: Outcome[]
   let alone = 0;
   const runAlone = async (op: Op): Promise<Outcome> => {
     alone++;
-    if (!(op.verb in TAKES_OVER)) await forgetIdleLanes(tx);
+    // It may bring limits, which count who has groups.
+    if (op.verb === "declare") await forgetIdleLanes(tx);
     return runOne(tx, op);
   };
   while (outcomes.length < ops.length) {
