@@ -167,17 +167,21 @@ test("a server that turns read-only is waited for", async () => {
   expect((await queue.stats()).depth.ready).toBe(2);
 });
 
-test("a statement that takes too long is told as UNAVAILABLE, and nothing of its batch happened", async () => {
+test.each([
+  ["statement_timeout", "statement timeout"],
+  ["lock_timeout", "lock timeout"],
+])("what %s cancels is told as UNAVAILABLE, and nothing of its batch happened", async (setting, words) => {
   const { url, open: openHere, client, schema } = await ground();
   const dibs = await openHere();
   const queue = dibs.queue<number>("work");
   await queue.add(1);
-  const hurried = await openHere({}, `${url}?options=-c%20statement_timeout%3D200`);
+  const hurried = await openHere({}, `${url}?options=-c%20${setting}%3D200`);
   const blocker = await client();
   await blocker.query(`BEGIN; LOCK TABLE ${schema}.task IN ACCESS EXCLUSIVE MODE`);
   await expect(hurried.queue<number>("work").add(2)).rejects.toMatchObject({
     code: "UNAVAILABLE",
-    message: expect.stringContaining("statement timeout"),
+    retryable: true,
+    message: expect.stringContaining(words),
   });
   await blocker.query(`ROLLBACK`);
   expect((await queue.stats()).depth.ready).toBe(1);
