@@ -99,6 +99,7 @@ class PostgresEngine implements Engine {
   /** For successes by the hundred: see beside.ts. */
   readonly #settler: Sender;
   readonly #reader: Reach;
+  readonly #reaches: readonly Reach[];
   readonly #heart: Heart | Pulse;
   readonly #beside = new Beside();
   readonly #sessions = new Set<number>();
@@ -117,11 +118,12 @@ class PostgresEngine implements Engine {
     const connect = (): Promise<Link> => Link.open(link);
     const where = describeUrl(link.url);
     const reach = { connect, tx, where, patience };
-    this.#writer = new Sender(new Reach({ ...reach, floors: this.#floors }, first), (ran) =>
-      this.#herald?.wordFor(ran.hint, { ...ran, ended: false }),
-    );
-    this.#settler = new Sender(new Reach(reach));
+    const writing = new Reach({ ...reach, floors: this.#floors }, first);
+    const settling = new Reach(reach);
+    this.#writer = new Sender(writing, (ran) => this.#herald?.wordFor(ran.hint, { ...ran, ended: false }));
+    this.#settler = new Sender(settling);
     this.#reader = new Reach(reach);
+    this.#reaches = [writing, settling, this.#reader];
     this.#heart = clock
       ? new Heart(clock.after.bind(clock), (sessions) => this.#beat(sessions))
       : new Pulse({ link, tx, where, patience }, (report) => {
@@ -328,7 +330,12 @@ class PostgresEngine implements Engine {
     }
   }
 
+  hurry(): void {
+    for (const reach of this.#reaches) reach.hurry();
+  }
+
   async close(): Promise<void> {
+    this.hurry();
     this.#closed = true;
     clearTimeout(this.#notes);
     await this.#heart.stop();
