@@ -179,7 +179,7 @@ class PostgresEngine implements Engine {
     }
     if (!this.#beside.suits(ops)) return this.#during(this.#writer.run(ops, null));
     const ran = await this.#during(this.#settler.run(ops, null));
-    if (ran.alone > 0) this.#beside.rest();
+    if (ran.special > 0) this.#beside.rest();
     return ran;
   }
 

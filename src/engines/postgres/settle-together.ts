@@ -21,7 +21,7 @@ export async function settleTogether(
   tx: Tx,
   ops: readonly Op[],
   from: number,
-  alone: (op: Op<"settle">) => Promise<Outcome>,
+  { alone, onSpecial }: { alone: (op: Op<"settle">) => Promise<Outcome>; onSpecial: () => void },
 ): Promise<Outcome[]> {
   // Events tell of each in its order.
   const foreseen = tx.foreseen.get(ops[from]!) as Foreseen<Success[], Row> | undefined;
@@ -29,7 +29,11 @@ export async function settleTogether(
   if (successes.length === 0) return [];
   const settled = await endAll(tx, successes, foreseen?.answer);
   const left = successes.filter(({ seq }) => !settled.has(seq));
-  if (left.length > 0) for (const seq of await endSpecial(tx, columnsOf(left))) settled.add(seq);
+  if (left.length > 0) {
+    const special = await endSpecial(tx, columnsOf(left));
+    for (const seq of special) settled.add(seq);
+    if (special.length > 0) onSpecial();
+  }
   const outcomes: Outcome[] = [];
   for (const { op, seq } of successes) {
     outcomes.push(settled.has(seq) ? { ok: { state: "done" } } : await alone(op));

@@ -134,8 +134,8 @@ export interface CommitMark {
 
 export interface Ran {
   outcomes: Outcome[];
-  /** How many operations could not be carried out together with others. */
-  alone: number;
+  /** How many times something had to be done that most operations do not need: other rows than those of a plain task. */
+  special: number;
   hint: Hint;
   /** Something was written. */
   changed: boolean;
@@ -225,14 +225,14 @@ export class PostgresStore {
       tx.noticed = false;
       if (!isReading && tx.rebooted) tx.changed = true;
       if (!isReading && tx.hasInbox) await takeUp(tx, ops);
-      const { outcomes, alone } = await runAll(tx, ops);
+      const { outcomes, special } = await runAll(tx, ops);
       await forgetIdleLanes(tx);
       const xid = await tx.finish();
       this.#foreseenGates.note(tx, ops, outcomes);
       const { hint, changed, noticed, listeners } = tx;
       const ran: Ran = {
         outcomes,
-        alone,
+        special,
         hint,
         changed,
         noticed,
@@ -311,11 +311,11 @@ function firstFailure(tx: Tx, thrown: unknown): unknown {
 }
 
 /** One after the other; those of a kind that follow each other together, where that comes to the same. */
-async function runAll(tx: Tx, ops: readonly Op[]): Promise<{ outcomes: Outcome[]; alone: number }> {
+async function runAll(tx: Tx, ops: readonly Op[]): Promise<{ outcomes: Outcome[]; special: number }> {
   const outcomes: Outcome[] = [];
-  let alone = 0;
+  let special = 0;
   const runAlone = async (op: Op): Promise<Outcome> => {
-    alone++;
+    special++;
     // It may bring limits, which count who has groups.
     if (op.verb === "declare") await forgetIdleLanes(tx);
     return runOne(tx, op);
@@ -327,12 +327,12 @@ async function runAll(tx: Tx, ops: readonly Op[]): Promise<{ outcomes: Outcome[]
       op.verb === "add" || op.verb === "publish"
         ? await addTogether(tx, ops, from)
         : op.verb === "settle"
-          ? await settleTogether(tx, ops, from, runAlone)
+          ? await settleTogether(tx, ops, from, { alone: runAlone, onSpecial: () => special++ })
           : [];
     if (together.length > 0) for (const outcome of together) outcomes.push(outcome);
     else outcomes.push(await runAlone(op));
   }
-  return { outcomes, alone };
+  return { outcomes, special };
 }
 
 /** Verbs check before they write, so a refusal leaves nothing half done. */
