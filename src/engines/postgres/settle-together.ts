@@ -28,8 +28,8 @@ export async function settleTogether(
   const successes = foreseen?.what ?? (tx.listeners > 0 ? [] : successesFrom(tx, ops, from));
   if (successes.length === 0) return [];
   const settled = await endAll(tx, successes, foreseen?.answer);
-  const left = successes.filter(({ seq }) => !settled.has(seq));
-  if (left.length > 0) {
+  if (settled.size < successes.length) {
+    const left = successes.filter(({ seq }) => !settled.has(seq));
     const special = await endSpecial(tx, columnsOf(left));
     for (const seq of special) settled.add(seq);
     if (special.length > 0) onSpecial();
