@@ -16,6 +16,7 @@ import { payloadSizes } from "./payloads.ts";
 import { pickUp } from "./pick-up.ts";
 import { pipeline } from "./pipeline.ts";
 import { postgresDepth } from "./postgres-depth.ts";
+import { postgresGroups } from "./postgres-groups.ts";
 import { postgresMany } from "./postgres-many.ts";
 import { priorities } from "./priorities.ts";
 import { processes } from "./processes.ts";
@@ -52,6 +53,7 @@ export const SCENARIOS: readonly Scenario[] = [
   connected,
   postgresDepth,
   postgresMany,
+  postgresGroups,
 ];
 
 export function findScenario(name: string): Scenario {

@@ -189,6 +189,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
 
   async function close(): Promise<void> {
     keeper.close();
+    engine.hurry?.();
     await line.close();
     results.close();
     runResults.close();

@@ -19,6 +19,7 @@ export function standStillDuring(engine: Engine, clock: Clock): Engine {
         return answer;
       },
     }),
+    hurry: () => engine.hurry?.(),
     close: () => engine.close(),
   };
 }

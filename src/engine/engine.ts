@@ -55,6 +55,9 @@ export interface Engine {
   /** Batches that may be under way at once; above that, calls are better gathered into the next one. */
   readonly depth: number;
 
+  /** It will be closed when what is under way has ended: what cannot be reached is not tried for much longer. */
+  hurry?(): void;
+
   close(): Promise<void>;
 }
 

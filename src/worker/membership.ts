@@ -63,14 +63,25 @@ export class Membership {
     await this.#joining?.catch(() => {});
     const session = this.#session;
     if (session === undefined) return;
+    let isOver = false;
+    // A store may take its own time until it says that it cannot be reached.
+    await new Promise<void>((resolve) => {
+      const stopTimer = this.#port.clock.after(LEAVE_PATIENCE_MS, resolve);
+      void this.#leaveSurely(session, () => isOver).finally(() => {
+        stopTimer();
+        resolve();
+      });
+    });
+    isOver = true;
+  }
+
+  async #leaveSurely(session: number, isOver: () => boolean): Promise<void> {
     const { clock } = this.#port;
-    const start = clock.read().awake;
-    for (let ms = FIRST_PAUSE_MS; ; ms *= 2) {
+    for (let ms = FIRST_PAUSE_MS; !isOver(); ms *= 2) {
       try {
         return await this.#port.leave(session);
       } catch (error) {
-        const waited = clock.read().awake - start;
-        if (!isDibsError(error) || !error.retryable || waited >= LEAVE_PATIENCE_MS) return;
+        if (!isDibsError(error) || !error.retryable) return;
         await new Promise<void>((resolve) => clock.after(ms, resolve));
       }
     }

@@ -1,4 +1,4 @@
-import { Client } from "pg";
+import { Client, Pool } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { open } from "../../src/index.ts";
 import { freshSchema } from "../postgres/shared.ts";
@@ -11,7 +11,9 @@ async function setUp() {
   await client.connect();
   onTestFinished(() => client.end());
   await client.query(`CREATE TABLE ${schema}.orders (id int PRIMARY KEY)`);
-  return { dibs, client, orders: `${schema}.orders` };
+  const pool = new Pool({ connectionString: url });
+  onTestFinished(() => pool.end());
+  return { dibs, client, pool, orders: `${schema}.orders` };
 }
 
 test("an order and its task are added together, or neither is", async () => {
@@ -47,6 +49,22 @@ test("an order and what is published of it are there together, or neither is", a
   for (const group of groups) {
     expect((await group.claim({ max: 10 })).map((claim) => claim.data)).toEqual([2]);
   }
+});
+
+test("what is given as tx and is not inside a transaction is refused, and nothing is left behind", async () => {
+  const { dibs, client, pool } = await setUp();
+  const queue = dibs.queue<number>("orders");
+  await queue.add(1);
+  const [claim] = await queue.claim();
+  for (const tx of [client, pool]) {
+    const refusal = { code: "INVALID", message: expect.stringContaining("not inside a transaction") };
+    await expect(queue.add(2, { tx })).rejects.toMatchObject(refusal);
+    await expect(queue.add(2, { tx, idempotencyKey: "key" })).rejects.toMatchObject(refusal);
+    await expect(claim!.ack(undefined, { tx })).rejects.toMatchObject(refusal);
+  }
+  expect((await queue.stats()).depth).toMatchObject({ ready: 0, claimed: 1, done: 0 });
+  await claim!.ack();
+  expect((await queue.add(2, { idempotencyKey: "key" })).existing).toBe(false);
 });
 
 test("another library's transaction takes two lines", async () => {

@@ -44,6 +44,10 @@ const PATIENCE_MS = 15_000;
 /** One on its way to the disk, the next one waiting for it, and one that is settled beside. */
 const BATCHES = 3;
 
+/** Until notes are taken up that were left for a batch after others' commits: most of these take as long as one. */
+const FIRST_NOTES_MS = 2;
+const LONGEST_NOTES_MS = 1_000;
+
 /** Opens a store in a PostgreSQL database, or makes it. Any number of processes, on any machines, may have it open. */
 export async function openPostgres(options: PostgresOptions): Promise<Engine> {
   const { url, durability = "full", listen = true, clock } = options;
@@ -95,12 +99,15 @@ class PostgresEngine implements Engine {
   /** For successes by the hundred: see beside.ts. */
   readonly #settler: Sender;
   readonly #reader: Reach;
+  readonly #reaches: readonly Reach[];
   readonly #heart: Heart | Pulse;
   readonly #beside = new Beside();
   readonly #sessions = new Set<number>();
   readonly #floors = new Floors();
   #herald: Herald | undefined;
   #listener: (hint: Hint) => void = () => {};
+  #notes: NodeJS.Timeout | undefined;
+  #notesPause = FIRST_NOTES_MS;
   readonly #underWay = new Set<Promise<unknown>>();
   #closed = false;
 
@@ -111,11 +118,12 @@ class PostgresEngine implements Engine {
     const connect = (): Promise<Link> => Link.open(link);
     const where = describeUrl(link.url);
     const reach = { connect, tx, where, patience };
-    this.#writer = new Sender(new Reach({ ...reach, floors: this.#floors }, first), (ran) =>
-      this.#herald?.wordFor(ran.hint, { ...ran, ended: false }),
-    );
-    this.#settler = new Sender(new Reach(reach));
+    const writing = new Reach({ ...reach, floors: this.#floors }, first);
+    const settling = new Reach(reach);
+    this.#writer = new Sender(writing, (ran) => this.#herald?.wordFor(ran.hint, { ...ran, ended: false }));
+    this.#settler = new Sender(settling);
     this.#reader = new Reach(reach);
+    this.#reaches = [writing, settling, this.#reader];
     this.#heart = clock
       ? new Heart(clock.after.bind(clock), (sessions) => this.#beat(sessions))
       : new Pulse({ link, tx, where, patience }, (report) => {
@@ -171,7 +179,7 @@ class PostgresEngine implements Engine {
     }
     if (!this.#beside.suits(ops)) return this.#during(this.#writer.run(ops, null));
     const ran = await this.#during(this.#settler.run(ops, null));
-    if (ran.alone > 0) this.#beside.rest();
+    if (ran.special > 0) this.#beside.rest();
     return ran;
   }
 
@@ -240,11 +248,22 @@ class PostgresEngine implements Engine {
 
   #tell(ops: readonly Op[], ran: Ran): void {
     this.#listener(ran.hint);
+    if (ran.leftNotes) this.#takeUpLater();
+    else this.#notesPause = FIRST_NOTES_MS;
     if (!ran.changed) return;
     // Whoever waits for a result may be in another process.
     const ended = ops.some((op) => op.verb === "settle");
     if (!ran.told) this.#herald?.tell(ran.hint, { ...ran, ended });
     else if (ended) this.#herald?.tell({ ended }, { noticed: false, listened: false, low: [], ended });
+  }
+
+  /** What was left for after others' commits: soon, and later each time, for one of them may hang. The slow poll of any process does it too. */
+  #takeUpLater(): void {
+    this.#notes ??= setTimeout(() => {
+      this.#notes = undefined;
+      if (!this.#closed) void this.#write([{ verb: "tend" }]).catch(() => {});
+    }, this.#notesPause).unref();
+    this.#notesPause = Math.min(this.#notesPause * 2, LONGEST_NOTES_MS);
   }
 
   #follow(ops: readonly Op[], outcomes: readonly Outcome[]): void {
@@ -311,8 +330,14 @@ class PostgresEngine implements Engine {
     }
   }
 
+  hurry(): void {
+    for (const reach of this.#reaches) reach.hurry();
+  }
+
   async close(): Promise<void> {
+    this.hurry();
     this.#closed = true;
+    clearTimeout(this.#notes);
     await this.#heart.stop();
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
     await this.#herald?.close();

@@ -1,4 +1,4 @@
-import { DibsError, isDibsError } from "../../core/errors.ts";
+import { DibsError, invalid, isDibsError } from "../../core/errors.ts";
 import { Overtaken } from "./overtaken.ts";
 
 /** What an error of PostgreSQL, or of the way to it, means for the batch that met it. */
@@ -52,8 +52,7 @@ export function failureFrom(error: unknown, where: string): unknown {
   const { code, message } = error as { code?: string; message: string };
   if (fateOf(error) === "reconnect") {
     return failure(
-      `PostgreSQL at ${where} cannot be reached or written to (${message}). Nothing was changed. dibs goes on trying; ` +
-        `try again later.`,
+      `PostgreSQL at ${where} cannot be reached or written to (${message}). Nothing was changed. Try again later.`,
       error,
     );
   }
@@ -63,12 +62,26 @@ export function failureFrom(error: unknown, where: string): unknown {
       error,
     );
   }
+  if (code === "ERR_INVALID_URL") {
+    return invalid(
+      `The address is none of a PostgreSQL database. Write postgres://user:password@host:5432/database, with signs such as @ ` +
+        `and # of a password as %40 and %23.`,
+    );
+  }
   if (code === undefined || !/^[0-9A-Z]{5}$/.test(code)) return error;
-  if (code === "57014") {
+  if (code === "57014" || code === "55P03") {
     return failure(
       `PostgreSQL at ${where} cancelled a statement (${message}). Nothing was changed. Try again; if it stays so, raise ` +
-        `statement_timeout for this user.`,
+        `${code === "57014" ? "statement_timeout" : "lock_timeout"} for this user.`,
       error,
+    );
+  }
+  if (code === "28P01" || code === "28000" || code === "3D000") {
+    return failure(
+      `PostgreSQL at ${where} does not let this user in (${message}). Nothing was changed. Look at the user, the password and ` +
+        `the database of the address.`,
+      error,
+      false,
     );
   }
   if (code === "42501") {

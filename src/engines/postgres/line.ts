@@ -3,7 +3,8 @@ import { isExhausted } from "../../core/retry.ts";
 import type { AttemptOutcome, Body, EndState, TaskError, TaskState } from "../../core/task.ts";
 import { isVerificationQueue, NO_VERDICT, refusal } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
-import { keptFrom } from "./elsewhere.ts";
+import { becomeReady } from "./become-ready.ts";
+import { freeGroups } from "./free-groups.ts";
 import { correctCost } from "./gates.ts";
 import { askedBy } from "./judged.ts";
 import { enterLane, leaveLane, takeFreeLane } from "./lane-line.ts";
@@ -57,22 +58,11 @@ export function isSpecial(task: Pick<Mover, "groupKey" | "key" | "stepped">): bo
   return task.groupKey !== null || task.key !== null || task.stepped === true;
 }
 
-const INSERT_READY = `
-  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special) VALUES ($1, $2, $3, $4, $5, $6)`;
-const INSERT_KEPT = `
-  INSERT INTO dibs.kept (queue, rank, pos, task, failures, special, until, avoid)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`;
 const INSERT_SCHEDULED = `
   INSERT INTO dibs.scheduled (queue, pos, task, due, failures, holds_group, signal)
   VALUES ($1, $2, $3, $4, $5, $6, $7)`;
 const INSERT_WAITING = `
   INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures) VALUES ($1, $2, $3, $4, $5, $6)`;
-const LOCK_LANE = `SELECT 1 FROM dibs.lane WHERE queue = $1 AND group_key = $2 FOR UPDATE`;
-const FREE_LANE = `DELETE FROM dibs.lane WHERE queue = $1 AND group_key = $2`;
-const NEXT_OF_GROUP = `
-  DELETE FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = (
-    SELECT pos FROM dibs.waiting WHERE queue = $1 AND group_key = $2 ORDER BY pos LIMIT 1 FOR UPDATE)
-  RETURNING pos, task, rank, failures`;
 const INSERT_TTL = `INSERT INTO dibs.ttl (expires_at, task) VALUES ($1, $2) ON CONFLICT DO NOTHING`;
 const DELETE_TTL = `DELETE FROM dibs.ttl WHERE expires_at = $1 AND task = $2`;
 
@@ -93,7 +83,7 @@ export async function enter(tx: Tx, task: Mover): Promise<"ready" | "waiting"> {
   if (task.groupKey !== null && !task.holdsGroup) {
     if (!(await takeLane(tx, task))) return standBehind(tx, task);
   }
-  await becomeReady(tx, task);
+  await becomeReady(tx, { ...task, special: isSpecial(task) });
   return "ready";
 }
 
@@ -102,24 +92,6 @@ export function standBehind(tx: Tx, task: Mover): "waiting" {
   tx.send(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank, task.failures);
   tx.count(task.queue, "waiting", 1);
   return "waiting";
-}
-
-async function becomeReady(
-  tx: Tx,
-  task: Pick<Mover, "seq" | "queue" | "rank" | "pos" | "failures" | "groupKey" | "key" | "stepped">,
-): Promise<void> {
-  const { queue, rank, pos, seq, failures } = task;
-  const avoid = await keptFrom(tx, queue, seq, failures);
-  const special = isSpecial(task);
-  if (avoid) {
-    const until = tx.now + queue.policy.elsewhere;
-    tx.send(INSERT_KEPT, queue.id, rank, pos, seq, failures, special, until, JSON.stringify(avoid));
-  } else {
-    tx.send(INSERT_READY, queue.id, rank, pos, seq, failures, special);
-    tx.lower(queue, rank, pos);
-  }
-  tx.count(queue, "ready", 1);
-  tx.hintReady(queue);
 }
 
 /** Due long after every clock has stopped. */
@@ -326,22 +298,10 @@ async function lastAttempt(tx: Tx, seq: number): Promise<{ worker: string; attem
   return tx.get(LAST_ATTEMPT, seq);
 }
 
-/** One that held it is gone. Nobody else comes to stand behind it meanwhile, or finds the lane free. */
+/** One that held it is gone. */
 export async function freeGroup(tx: Tx, queue: Queue, groupKey: string): Promise<void> {
-  if (queue.limited) return leaveLane(tx, queue, groupKey);
-  await tx.get(LOCK_LANE, queue.id, groupKey);
-  const [next] = await tx.take<{ pos: number; task: number; rank: number; failures: number }>(
-    NEXT_OF_GROUP,
-    queue.id,
-    groupKey,
-  );
-  if (!next) {
-    tx.send(FREE_LANE, queue.id, groupKey);
-    return;
-  }
-  tx.count(queue, "waiting", -1);
-  const { pos, task: seq, rank, failures } = next;
-  await becomeReady(tx, { seq, queue, rank, pos, failures, groupKey, key: null });
+  if (queue.limited) await leaveLane(tx, queue, groupKey);
+  else await freeGroups(tx, [{ queue: queue.id, groupKey }]);
 }
 
 /** An event about a task. */

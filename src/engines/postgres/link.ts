@@ -1,5 +1,6 @@
 import type { Duplex } from "node:stream";
 import { Client, type QueryConfig, type QueryResult, types } from "pg";
+import { inSchema } from "./text.ts";
 
 export type Value =
   | string
@@ -149,7 +150,7 @@ export class Link {
   #text(sql: string): string {
     let text = this.#texts.get(sql);
     if (text === undefined) {
-      text = this.schema === "dibs" ? sql : sql.replaceAll("dibs.", `${this.schema}.`);
+      text = inSchema(sql, this.schema);
       this.#texts.set(sql, text);
     }
     return text;
@@ -157,7 +158,7 @@ export class Link {
 
   /** Statements without values or rows. */
   async exec(sql: string): Promise<void> {
-    await this.#ask({ text: this.schema === "dibs" ? sql : sql.replaceAll("dibs.", `${this.schema}.`) });
+    await this.#ask({ text: inSchema(sql, this.schema) });
   }
 
   query(sql: string, values: readonly Value[]): Promise<QueryResult> {

@@ -530,7 +530,7 @@ export async function version(link: Link): Promise<number | undefined> {
 export async function migrate(link: Link, from: number): Promise<void> {
   // Asked first: to make a schema that is there takes a right which a careful administrator does not give.
   const there = await link.all(SCHEMA, link.schema);
-  if (there.length === 0) await link.exec(`CREATE SCHEMA ${link.schema}`);
+  if (there.length === 0) await link.exec(`CREATE SCHEMA "${link.schema}"`);
   await link.exec(
     `CREATE TABLE IF NOT EXISTS dibs.migration (number int4 PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
   );

@@ -11,6 +11,8 @@ import type { TxOptions } from "./tx.ts";
 
 const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 1_000;
+/** A program that was asked to end is killed when it takes long. */
+const HURRY_MS = 2_000;
 
 export interface ReachOptions {
   connect: () => Promise<Link>;
@@ -32,6 +34,7 @@ export class Reach {
   #store: PostgresStore | undefined;
   #connecting: Promise<PostgresStore> | undefined;
   #isLost = false;
+  #hurriedUntil = Number.POSITIVE_INFINITY;
 
   constructor(options: ReachOptions, link?: Link) {
     this.#options = options;
@@ -92,7 +95,7 @@ export class Reach {
   }
 
   #isTooLate(until: number, pause: number): boolean {
-    return this.#closing.signal.aborted || performance.now() + pause > until;
+    return this.#closing.signal.aborted || performance.now() + pause > Math.min(until, this.#hurriedUntil);
   }
 
   /** What it would have answered, where it did commit; undefined where it certainly did not. */
@@ -148,6 +151,11 @@ export class Reach {
   #drop(store: PostgresStore | undefined): void {
     store?.link.destroy();
     if (this.#store === store) this.#store = undefined;
+  }
+
+  /** Its owner is about to close it: what cannot be reached is not tried for much longer. */
+  hurry(): void {
+    this.#hurriedUntil = Math.min(this.#hurriedUntil, performance.now() + HURRY_MS);
   }
 
   async close(): Promise<void> {

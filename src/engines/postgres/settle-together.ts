@@ -1,6 +1,7 @@
 import { isLarger } from "../../core/limits.ts";
 import type { Body } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
+import { endSpecial } from "./settle-special.ts";
 import { numbers, toColumns } from "./text.ts";
 import type { Value } from "./link.ts";
 import { type Foreseen, STARTED, type Tx } from "./tx.ts";
@@ -13,20 +14,26 @@ interface Success {
 
 /**
  * Settles successes that follow each other all at once, from `from` on; answers none where there are none.
- * Most are alike: not special, not cancelled, not to be judged. The others are settled `alone`, in their order; since
- * these add nothing, it makes no difference that they come first.
+ * Most are alike: not special, not cancelled, not to be judged. Those of groups, and with keys, are settled together too.
+ * The others are settled `alone`, in their order; since these add nothing, it makes no difference that they come first.
  */
 export async function settleTogether(
   tx: Tx,
   ops: readonly Op[],
   from: number,
-  alone: (op: Op<"settle">) => Promise<Outcome>,
+  { alone, onSpecial }: { alone: (op: Op<"settle">) => Promise<Outcome>; onSpecial: () => void },
 ): Promise<Outcome[]> {
   // Events tell of each in its order.
   const foreseen = tx.foreseen.get(ops[from]!) as Foreseen<Success[], Row> | undefined;
   const successes = foreseen?.what ?? (tx.listeners > 0 ? [] : successesFrom(tx, ops, from));
   if (successes.length === 0) return [];
   const settled = await endAll(tx, successes, foreseen?.answer);
+  if (settled.size < successes.length) {
+    const left = successes.filter(({ seq }) => !settled.has(seq));
+    const special = await endSpecial(tx, columnsOf(left));
+    for (const seq of special) settled.add(seq);
+    if (special.length > 0) onSpecial();
+  }
   const outcomes: Outcome[] = [];
   for (const { op, seq } of successes) {
     outcomes.push(settled.has(seq) ? { ok: { state: "done" } } : await alone(op));
@@ -73,16 +80,18 @@ const END_ALL = `
 type Row = [queue: number, count: number, serviceMs: number, tasks: string[] | null];
 
 function valuesFor(tx: Tx, successes: readonly Success[]): Value[] {
+  return [tx.startedAt, ...columnsOf(successes), successes.length];
+}
+
+function columnsOf(successes: readonly Success[]): Value[] {
   const bodies = successes.map(({ result }) => toColumns(result));
   const texts = bodies.map(([text]) => text);
   const bytes = bodies.map(([, each]) => each);
   return [
-    tx.startedAt,
     numbers(successes.map(({ seq }) => seq)),
     numbers(successes.map(({ op }) => op.fence)),
     texts.every((text) => text === null) ? null : texts,
     bytes.every((each) => each === null) ? null : bytes,
-    successes.length,
   ];
 }
 

@@ -15,6 +15,7 @@ import {
   fail,
   type Held,
 } from "./line.ts";
+import { forgetIdleLanes } from "./free-groups.ts";
 import { holdQueue, makeLimited } from "./gates.ts";
 import { fillLanes, giveUpLane, holdLane } from "./lane-line.ts";
 import { park } from "./park.ts";
@@ -94,6 +95,7 @@ async function settleHold(
 ): Promise<TaskState> {
   if (task.cancelled) return endCancelled(tx, task);
   const { queue, groupKey } = task;
+  await forgetIdleLanes(tx);
   await makeLimited(tx, queue);
   await closeAttempt(tx, task, "limited", error);
   announceTask(tx, "task.released", task, {

@@ -2,7 +2,6 @@ import type { Reading } from "../../core/clock.ts";
 import { isDibsError } from "../../core/errors.ts";
 import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import {
-  type ClaimOutcome,
   type Hint,
   type Op,
   type Outcome,
@@ -22,10 +21,10 @@ import { depart, gone } from "./depart.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { documents, put } from "./documents.ts";
 import { fateOf } from "./failure.ts";
+import { forgetIdleLanes } from "./free-groups.ts";
 import { ForeseenGates } from "./foresee-gates.ts";
 import { sendAhead } from "./foresee.ts";
 import { bringsLimits } from "./gates.ts";
-import { lockLanes } from "./lanes.ts";
 import { GateTaken } from "./limits.ts";
 import { channelOf } from "./herald.ts";
 import { takeUp } from "./inbox.ts";
@@ -139,8 +138,8 @@ export interface CommitMark {
 
 export interface Ran {
   outcomes: Outcome[];
-  /** How many operations could not be carried out together with others. */
-  alone: number;
+  /** How many times something had to be done that most operations do not need: other rows than those of a plain task. */
+  special: number;
   hint: Hint;
   /** Something was written. */
   changed: boolean;
@@ -152,6 +151,8 @@ export interface Ran {
   listened: boolean;
   /** Others' transactions had left something that this batch, which only reads, could not take up. */
   hasInbox: boolean;
+  /** It left something for a batch that comes after others' commits, and those are under way. */
+  leftNotes: boolean;
   /** The commit itself has told others of it. */
   told: boolean;
 }
@@ -172,6 +173,7 @@ const NOTHING: Ran = {
   low: [],
   listened: false,
   hasInbox: false,
+  leftNotes: false,
   told: false,
 };
 
@@ -188,7 +190,6 @@ export class PostgresStore {
   readonly link: Link;
   readonly #tx: Tx;
   #server: string | null | undefined;
-  #sawGroups = false;
   readonly #foreseenGates = new ForeseenGates();
 
   constructor(link: Link, options: TxOptions, floors = new Floors()) {
@@ -207,7 +208,7 @@ export class PostgresStore {
     for (let tries = 1; ; tries++) {
       try {
         const alone = reading === null && tries === 1 ? atOnce(this.#tx, ops) : undefined;
-        const ran = alone && (await this.#atOnce(ops, alone, options.onSent));
+        const ran = alone && (await this.#atOnce(alone, options.onSent));
         return (ran ?? (await this.#once(ops, reading, options, gates))) as Ran & { outcomes: Outcomes<Ops> };
       } catch (error) {
         if (error instanceof GateTaken) {
@@ -242,22 +243,22 @@ export class PostgresStore {
       });
       tx.noticed = false;
       if (!isReading && tx.rebooted) tx.changed = true;
-      if (!isReading && tx.hasInbox) await takeUp(tx);
-      if (!isReading && this.#hasGroups(ops)) lockLanes(tx, ops);
-      const { outcomes, alone } = await runAll(tx, ops);
+      if (!isReading && tx.hasInbox) await takeUp(tx, ops);
+      const { outcomes, special } = await runAll(tx, ops);
+      await forgetIdleLanes(tx);
       const xid = await tx.finish();
-      this.#lookForGroups(ops, outcomes);
       this.#foreseenGates.note(tx, ops, outcomes);
       const { hint, changed, noticed, listeners } = tx;
       const ran: Ran = {
         outcomes,
-        alone,
+        special,
         hint,
         changed,
         noticed,
         listened: listeners > 0,
         low: [...tx.low],
         hasInbox: isReading && tx.hasInbox,
+        leftNotes: tx.leftNotes,
         told: false,
       };
       const word = changed ? wordFor?.(ran) : undefined;
@@ -282,7 +283,7 @@ export class PostgresStore {
   }
 
   /** Its commit follows the header's answer. Undefined: nothing has happened, it is to be carried out step by step. */
-  async #atOnce(ops: readonly Op[], alone: AtOnce, onSent?: () => void): Promise<Ran | undefined> {
+  async #atOnce(alone: AtOnce, onSent?: () => void): Promise<Ran | undefined> {
     const tx = this.#tx;
     const server = (this.#server ??= await this.#identify());
     let answer: ReturnType<AtOnce["send"]> | undefined;
@@ -296,7 +297,6 @@ export class PostgresStore {
       mayHaveChanged = done?.changed ?? false;
       if (done) {
         ran = { ...NOTHING, outcomes: [done.outcome], changed: done.changed };
-        this.#lookForGroups(ops, ran.outcomes);
         // It has met all the locks it may meet: what is sent behind it will not come before it.
         onSent?.();
       }
@@ -315,23 +315,6 @@ export class PostgresStore {
     this.#tx.forget();
     if (!this.link.ended) await this.link.exec("ROLLBACK").catch(() => this.link.destroy());
     throw thrown;
-  }
-
-  /** Once there were groups there may be more. */
-  #hasGroups(ops: readonly Op[]): boolean {
-    this.#sawGroups ||= ops.some(
-      (op) => op.verb === "add" && op.tasks.some(({ groupKey }) => groupKey !== undefined),
-    );
-    return this.#sawGroups;
-  }
-
-  #lookForGroups(ops: readonly Op[], outcomes: readonly Outcome[]): void {
-    if (this.#sawGroups) return;
-    for (const [index, op] of ops.entries()) {
-      const outcome = outcomes[index]!;
-      if (op.verb !== "claim" || !("ok" in outcome)) continue;
-      this.#sawGroups ||= (outcome.ok as ClaimOutcome).tasks.some(({ groupKey }) => groupKey !== null);
-    }
   }
 
   /** Null where this user may not ask: then what became of a lost commit cannot be told either. */
@@ -386,11 +369,13 @@ function firstFailure(tx: Tx, thrown: unknown): unknown {
 }
 
 /** One after the other; those of a kind that follow each other together, where that comes to the same. */
-async function runAll(tx: Tx, ops: readonly Op[]): Promise<{ outcomes: Outcome[]; alone: number }> {
+async function runAll(tx: Tx, ops: readonly Op[]): Promise<{ outcomes: Outcome[]; special: number }> {
   const outcomes: Outcome[] = [];
-  let alone = 0;
-  const runAlone = (op: Op): Promise<Outcome> => {
-    alone++;
+  let special = 0;
+  const runAlone = async (op: Op): Promise<Outcome> => {
+    special++;
+    // It may bring limits, which count who has groups.
+    if (op.verb === "declare") await forgetIdleLanes(tx);
     return runOne(tx, op);
   };
   while (outcomes.length < ops.length) {
@@ -400,12 +385,12 @@ async function runAll(tx: Tx, ops: readonly Op[]): Promise<{ outcomes: Outcome[]
       op.verb === "add" || op.verb === "publish"
         ? await addTogether(tx, ops, from)
         : op.verb === "settle"
-          ? await settleTogether(tx, ops, from, runAlone)
+          ? await settleTogether(tx, ops, from, { alone: runAlone, onSpecial: () => special++ })
           : [];
     if (together.length > 0) for (const outcome of together) outcomes.push(outcome);
     else outcomes.push(await runAlone(op));
   }
-  return { outcomes, alone };
+  return { outcomes, special };
 }
 
 /** Verbs check before they write, so a refusal leaves nothing half done. */

@@ -1,4 +1,6 @@
 import { isVerificationQueue } from "../../core/verification.ts";
+import { freeGroups } from "./free-groups.ts";
+import type { Lane } from "./lanes.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
 import { type Found, isFollowed, isPending, type Line, stateOf } from "./place.ts";
 import { callOff, keepEnds, loseParts } from "./runs.ts";
@@ -127,9 +129,11 @@ export async function removeTogether(tx: Tx, tasks: Found[]): Promise<void> {
     if (task.holdsGroup && task.queue.limited) await freeGroup(tx, task.queue, task.groupKey!);
   const heads = tasks.filter((task) => task.holdsGroup && !task.queue.limited);
   const groups = new Map(heads.map((task) => [`${task.queue.id} ${task.groupKey}`, task]));
+  const free: Lane[] = [];
   for (const task of groups.values()) {
-    if (!(await isFollowed(tx, task))) await freeGroup(tx, task.queue, task.groupKey!);
+    if (!(await isFollowed(tx, task))) free.push({ queue: task.queue.id, groupKey: task.groupKey! });
   }
+  await freeGroups(tx, free);
   const asking = tasks.filter(({ queue }) => isVerificationQueue(queue.name));
   if (asking.length > 0)
     await missVerdicts(

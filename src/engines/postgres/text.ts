@@ -38,3 +38,8 @@ export function fromColumns(text: string | null, bytes: Uint8Array | null): Body
 export function numbers(values: readonly number[]): string {
   return `{${values.join(",")}}`;
 }
+
+/** In the statements of this folder `dibs.` stands for the schema. Quoted: it may be called "order". */
+export function inSchema(sql: string, schema: string): string {
+  return schema === "dibs" ? sql : sql.replaceAll("dibs.", `"${schema}".`);
+}

@@ -8,6 +8,7 @@ import { type DepthByState, NO_DEPTH, type TaskState } from "../../core/task.ts"
 import { BOUNDS, type Hint } from "../../engine/engine.ts";
 import { catalogueLock, gateLock } from "./locks.ts";
 import type { Floors } from "./floors.ts";
+import type { Lane } from "./lanes.ts";
 import { type Link, PLANNING, type Value } from "./link.ts";
 import { Limits } from "./limits.ts";
 import { Overtaken } from "./overtaken.ts";
@@ -137,6 +138,10 @@ export class Tx {
   noticed = false;
   /** Nothing that time brings is left to be done at this moment: see sweep.ts. */
   swept = false;
+  /** Groups whose heads have ended, and behind whom nobody was waiting: see free-groups.ts. */
+  readonly idleLanes = new Map<string, Lane>();
+  /** Something was left for a later batch, in the inbox. */
+  leftNotes = false;
   /** Live workers by queue, while nobody joins, leaves or beats: see line.ts. */
   readonly serving = new Map<string, string[]>();
   /** What was sent along with the header, by the operation that will ask for it. */
@@ -264,6 +269,8 @@ export class Tx {
     this.queuesChanged = false;
     this.failure = undefined;
     this.swept = false;
+    this.idleLanes.clear();
+    this.leftNotes = false;
     this.serving.clear();
     this.low.clear();
     this.#events = [];

@@ -10,7 +10,7 @@ import type { AddedTask, Addition, Body, EndState, NewMessage, NewTask, TaskStat
 import { BOUNDS, type Settlement } from "../../engine/engine.ts";
 import { contentTypeOf, headersOf } from "./add.ts";
 import { channelOf } from "./herald.ts";
-import { toColumns } from "./text.ts";
+import { inSchema, toColumns } from "./text.ts";
 
 /** A client of `pg`, or `{ query(sql, params) }` around another library's, which answers the rows. */
 export interface Caller {
@@ -46,6 +46,8 @@ export class Within {
   readonly #around: Surroundings;
   #now = 0;
   #salt = 0;
+  /** When the caller's transaction began. */
+  #began = "";
 
   private constructor(caller: Caller, around: Surroundings) {
     this.#caller = caller;
@@ -64,7 +66,7 @@ export class Within {
   }
 
   async #all<Row>(sql: string, ...params: unknown[]): Promise<Row[]> {
-    const text = sql.replaceAll("dibs.", `${this.#around.schema}.`);
+    const text = inSchema(sql, this.#around.schema);
     const answer = (await this.#caller.query(text, params)) as Row[] | { rows: Row[] };
     return Array.isArray(answer) ? answer : answer.rows;
   }
@@ -73,6 +75,7 @@ export class Within {
     const [row] = await this.#all<HeaderRow>(HEADER);
     const { reading } = this.#around;
     this.#salt = row!.salt;
+    this.#began = row!.began;
     this.#now = reading === null ? Number(row!.clock) : timeOf(row!, reading).now;
   }
 
@@ -84,9 +87,10 @@ export class Within {
     await this.#check(tasks, queues);
     const added: AddedTask[] = [];
     const rows: object[] = [];
-    for (const task of tasks) {
+    const seqs = await this.#numbers(tasks.length);
+    for (const [index, task] of tasks.entries()) {
       const { id: queue, policy } = queues.get(task.queue)!;
-      const seq = Number((await this.#all<{ n: string }>(NEXT))[0]!.n);
+      const seq = seqs[index]!;
       const existing = task.idempotencyKey === undefined ? undefined : await this.#takeKey(queue, task, seq);
       if (existing) {
         added.push(existing);
@@ -102,6 +106,24 @@ export class Within {
     await this.#all(INSERT_TASKS, JSON.stringify(rows), this.#now);
     await this.#leave();
     return added;
+  }
+
+  async #numbers(count: number): Promise<number[]> {
+    const rows = await this.#all<{ n: string; began: string }>(NEXT, count);
+    if (rows[0]) this.#checkBegun(rows[0]);
+    return rows.map(({ n }) => Number(n));
+  }
+
+  /**
+   * Without a transaction each statement is one by itself, with a time of its own. Asked before anything is written: half of
+   * what belongs together could be left behind.
+   */
+  #checkBegun({ began }: { began: string }): void {
+    if (began !== this.#began) {
+      throw invalid(
+        "tx is not inside a transaction: begin one first, on a client and not on a pool, and commit it afterwards.",
+      );
+    }
   }
 
   /** To those who have subscribed by now, and not by the commit: which may be long in coming. */
@@ -160,6 +182,7 @@ export class Within {
     const place = parseTaskId(id, this.#salt);
     const [held] = place ? await this.#all<HeldRow>(HELD, place.seq, fence) : [];
     if (!held) throw claimLost(id, fence);
+    this.#checkBegun(held);
     if (held.of_run) throw noRunWithin();
     const { result, adds = [] } = settlement;
     const { policy } = (await this.#around.queues([held.queue_name])).get(held.queue_name)!;
@@ -254,6 +277,7 @@ function timeOf(row: HeaderRow, reading: Reading): EngineTime {
 
 interface HeaderRow {
   salt: number;
+  began: string;
   clock: string;
   now: string | null;
   awake: string;
@@ -262,11 +286,12 @@ interface HeaderRow {
   awake_at: string;
 }
 
+const BEGAN = `transaction_timestamp()::text AS began`;
 const HEADER = `
-  SELECT salt, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8::text AS clock, now::text, awake::text, boot,
+  SELECT salt, ${BEGAN}, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8::text AS clock, now::text, awake::text, boot,
     elapsed_at::text, awake_at::text
   FROM dibs.store WHERE one = 1`;
-const NEXT = `SELECT nextval('dibs.seq')::text AS n`;
+const NEXT = `SELECT nextval('dibs.seq')::text AS n, ${BEGAN} FROM generate_series(1, $1::int4)`;
 const TAKE_KEY = `
   INSERT INTO dibs.idempotency (queue, key, task, created_at) VALUES ($1::int4, $2, $3::int8, $4::int8)
   ON CONFLICT (queue, key) DO UPDATE
@@ -289,6 +314,7 @@ const INSERT_TASKS = `
 
 interface HeldRow {
   task: string;
+  began: string;
   queue: number;
   queue_name: string;
   fence: string;
@@ -306,7 +332,7 @@ interface HeldRow {
 const HELD = `
   SELECT claim.task::text, claim.queue, queue.name AS queue_name, claim.fence::text, claim.started_at::text,
     claim.failures, claim.worker, claim.cancelled, claim.special, task.cost::text, task.group_key,
-    task.idempotency_key,
+    task.idempotency_key, ${BEGAN},
     EXISTS (SELECT 1 FROM dibs.run_part WHERE run_part.task = claim.task) AS of_run
   FROM dibs.claim JOIN dibs.task ON task.seq = claim.task JOIN dibs.queue ON queue.id = claim.queue
   WHERE claim.task = $1::int8 AND claim.fence = $2::int8 FOR UPDATE OF claim`;

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
@@ -83,6 +84,33 @@ test("a server that ends and comes back is used again, and workers go on", { tim
   await worker.stop();
   expect((await dibs.queue("work").stats()).depth).toMatchObject({ done: size, ready: 0, claimed: 0 });
 });
+
+test(
+  "a program that is asked to end while the server is away does so soon",
+  { timeout: 60_000 },
+  async () => {
+    const postgres = await server();
+    const dibs = await open(postgres.url);
+    const started = Promise.withResolvers<void>();
+    const worker = dibs.queue<number>("work").work((task) => {
+      started.resolve();
+      return once(task.signal, "abort");
+    });
+    await dibs.queue<number>("work").add(1);
+    await started.promise;
+    await postgres.stop("immediate");
+    const asked = performance.now();
+    const adding = dibs
+      .queue<number>("work")
+      .add(2)
+      .catch((error: unknown) => error);
+    await worker.stop({ timeout: 100 });
+    await dibs.close();
+    // Its calls would be tried for 15 seconds, one after the other.
+    expect(performance.now() - asked).toBeLessThan(13_000);
+    await adding;
+  },
+);
 
 test("a commit whose answer was lost is looked up, and told as it happened", async () => {
   const { url, open: openHere } = await ground();
@@ -197,17 +225,21 @@ test("a server that turns read-only is waited for", async () => {
   expect((await queue.stats()).depth.ready).toBe(2);
 });
 
-test("a statement that takes too long is told as UNAVAILABLE, and nothing of its batch happened", async () => {
+test.each([
+  ["statement_timeout", "statement timeout"],
+  ["lock_timeout", "lock timeout"],
+])("what %s cancels is told as UNAVAILABLE, and nothing of its batch happened", async (setting, words) => {
   const { url, open: openHere, client, schema } = await ground();
   const dibs = await openHere();
   const queue = dibs.queue<number>("work");
   await queue.add(1);
-  const hurried = await openHere({}, `${url}?options=-c%20statement_timeout%3D200`);
+  const hurried = await openHere({}, `${url}?options=-c%20${setting}%3D200`);
   const blocker = await client();
   await blocker.query(`BEGIN; LOCK TABLE ${schema}.task IN ACCESS EXCLUSIVE MODE`);
   await expect(hurried.queue<number>("work").add(2)).rejects.toMatchObject({
     code: "UNAVAILABLE",
-    message: expect.stringContaining("statement timeout"),
+    retryable: true,
+    message: expect.stringContaining(words),
   });
   await blocker.query(`ROLLBACK`);
   expect((await queue.stats()).depth.ready).toBe(1);

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { open as openDibs } from "../../../src/index.ts";
 import { ground } from "./kit.ts";
 
@@ -39,6 +39,42 @@ test("what names no server is refused in words, without the password", async () 
 
 test.each(["Capital", "with space", "pg_own", "", "a;b"])("a schema called %j is refused", async (schema) => {
   await expect(openDibs("postgres://127.0.0.1:1/x", { schema })).rejects.toMatchObject({ code: "INVALID" });
+});
+
+test("a schema may be called by a word of SQL's", async () => {
+  const { url, client } = await ground();
+  await (await client()).query(`DROP SCHEMA IF EXISTS "order" CASCADE`);
+  const dibs = await openDibs(url, { schema: "order" });
+  onTestFinished(async () => void (await (await client()).query(`DROP SCHEMA "order" CASCADE`)));
+  onTestFinished(() => dibs.close());
+  const queue = dibs.queue<number>("work");
+  const caller = await client();
+  await caller.query("BEGIN");
+  await queue.add(1, { tx: caller, groupKey: "g" });
+  await caller.query("COMMIT");
+  const [claim] = await queue.claim();
+  await claim!.ack();
+  expect((await queue.stats()).depth.done).toBe(1);
+});
+
+test.each([
+  ["database", (url: URL) => (url.pathname = "/nowhere")],
+  ["user", (url: URL) => (url.username = "nobody_here")],
+])("a %s that is not there is told in words, and is not worth another try", async (_, change) => {
+  const { url } = await ground();
+  const address = new URL(url);
+  change(address);
+  await expect(openDibs(address.href)).rejects.toMatchObject({
+    code: "UNAVAILABLE",
+    retryable: false,
+    message: expect.stringContaining("does not let this user in"),
+  });
+});
+
+test("an address that cannot be read is refused without what it says", async () => {
+  const refusal = openDibs("postgres://user:secret@127.0.0.1:99999/database");
+  await expect(refusal).rejects.toMatchObject({ code: "INVALID" });
+  await expect(refusal).rejects.not.toMatchObject({ message: expect.stringContaining("secret") });
 });
 
 test("a program that has nothing more to do is not kept alive by its connections", async () => {

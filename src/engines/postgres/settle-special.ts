@@ -1,0 +1,54 @@
+import { BOUNDS } from "../../engine/engine.ts";
+import { freeGroups } from "./free-groups.ts";
+import type { Lane } from "./lanes.ts";
+import type { Value } from "./link.ts";
+import { numbers } from "./text.ts";
+import { STARTED, type Tx } from "./tx.ts";
+
+// Of a group, with a key or with steps. Not those of a run, which goes on with them, nor those that wait for a verdict or are
+// one, nor those of queues with limits, whose books are kept one by one.
+const END_SPECIAL = `
+  WITH moment AS MATERIALIZED (SELECT ${STARTED("$1")} AS now), settled AS (
+    DELETE FROM dibs.claim
+    USING unnest($2::int8[], $3::int8[], $4::text[], $5::bytea[]) AS word (task, fence, result, bytes)
+    WHERE claim.task = word.task AND claim.fence = word.fence AND claim.special AND NOT claim.cancelled
+      AND NOT EXISTS (SELECT 1 FROM dibs.listener)
+      AND claim.queue <> ALL ($6::int4[])
+      AND claim.queue <> ALL (ARRAY (SELECT id FROM dibs.queue WHERE judged))
+      AND NOT EXISTS (SELECT 1 FROM dibs.run_part WHERE run_part.task = claim.task)
+    RETURNING claim.task, claim.queue, claim.started_at, claim.failures, claim.fence, claim.worker, word.result,
+      word.bytes
+  ), done AS (
+    INSERT INTO dibs.ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result, result_bytes)
+    SELECT task, queue, 'done', (SELECT now FROM moment), started_at, failures + 1, fence, worker, result, bytes FROM settled
+  ), stepped AS (
+    DELETE FROM dibs.step WHERE task = ANY (ARRAY (SELECT task FROM settled))
+  ), keyed AS (
+    UPDATE dibs.idempotency SET forget_at = (SELECT now FROM moment) + $7::int8, state = 'done'
+    FROM settled JOIN dibs.task ON task.seq = settled.task
+    WHERE idempotency.queue = task.queue AND idempotency.key = task.idempotency_key AND idempotency.task = task.seq)
+  SELECT settled.task, settled.queue, (SELECT now FROM moment) - settled.started_at, task.group_key
+  FROM settled JOIN dibs.task ON task.seq = settled.task`;
+
+type Row = [task: number, queue: number, serviceMs: number, groupKey: string | null];
+
+/** `columns`: numbers, fences, results. Answers those that it settled; the others need more yet, or their claims are lost. */
+export async function endSpecial(tx: Tx, columns: readonly Value[]): Promise<number[]> {
+  const limited = tx.hasLimits ? [...tx.queues].filter((queue) => queue.limited).map(({ id }) => id) : [];
+  const values = [tx.startedAt, ...columns, numbers(limited), BOUNDS.keyAfterEnd];
+  const rows = await tx.rows<Row>(END_SPECIAL, ...values);
+  if (rows.length === 0) return [];
+  tx.changed = true;
+  const lanes: Lane[] = [];
+  for (const [, id, serviceMs, groupKey] of rows) {
+    const queue = tx.queueOf(id);
+    tx.count(queue, "claimed", -1);
+    tx.count(queue, "done", 1);
+    const flow = tx.flow(queue);
+    flow.done++;
+    flow.serviceMs += serviceMs;
+    if (groupKey !== null) lanes.push({ queue: id, groupKey });
+  }
+  await freeGroups(tx, lanes);
+  return rows.map(([task]) => task);
+}

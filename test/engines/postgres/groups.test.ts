@@ -1,0 +1,151 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { Client } from "pg";
+import { expect, onTestFinished, test } from "vitest";
+import type { Engine } from "../../../src/engine/engine.ts";
+import { openPostgres } from "../../../src/engines/postgres/engine.ts";
+import { freshSchema } from "../../postgres/shared.ts";
+import { ground } from "./kit.ts";
+
+/** A store that does nothing by itself, and a client of somebody else's. */
+async function bare(): Promise<{ engine: Engine; other: Engine; client: Client; schema: string }> {
+  const { url, schema } = await freshSchema(onTestFinished);
+  const make = async (): Promise<Engine> => {
+    const engine = await openPostgres({ url, schema });
+    onTestFinished(() => engine.close());
+    return engine;
+  };
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  onTestFinished(() => client.end());
+  return { engine: await make(), other: await make(), client, schema };
+}
+
+const grouped = (data: string) => ({ queue: "work", data, groupKey: "g" });
+
+async function claimAll(engine: Engine): Promise<{ id: string; fence: number; data: unknown }[]> {
+  const [claimed] = await engine.run([
+    { verb: "claim", queues: ["work"], max: 10, worker: "w", lease: 60_000 },
+  ]);
+  return (claimed as { ok: { tasks: { id: string; fence: number; data: unknown }[] } }).ok.tasks;
+}
+
+function done({ id, fence }: { id: string; fence: number }) {
+  return { verb: "settle", id, fence, settlement: { kind: "done", result: null } } as const;
+}
+
+/** Until somebody's statement waits for a lock of this client's. */
+async function untilOneWaits(client: Client, schema: string): Promise<void> {
+  const sql = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1`;
+  while ((await client.query(sql, [`%${schema}%`])).rowCount === 0) {
+    // Within a transaction the server answers as it did before, unless it is told not to.
+    await client.query("SELECT pg_stat_clear_snapshot()");
+    await sleep(5);
+  }
+}
+
+test("whoever ends the last of a group does not wait for those who are about to add to it, and they are not forgotten", async () => {
+  const { engine, client, schema } = await bare();
+  await engine.run([{ verb: "add", tasks: [grouped('"first"')] }]);
+  const [first] = await claimAll(engine);
+  // Another process's add, which has found a head in front of it and not committed.
+  await client.query("BEGIN");
+  await client.query(`SELECT 1 FROM ${schema}.lane FOR SHARE`);
+  await client.query(
+    `WITH added AS (INSERT INTO ${schema}.task (seq, created_at, queue, priority, group_key, data)
+       SELECT nextval('${schema}.seq'), 1, id, 0, 'g', '"second"' FROM ${schema}.queue RETURNING seq, queue)
+     INSERT INTO ${schema}.waiting (queue, group_key, pos, task, rank) SELECT queue, 'g', seq, seq, 0 FROM added`,
+  );
+  const told = Promise.withResolvers<void>();
+  engine.onHint((hint) => hint.ready && told.resolve());
+  expect(await engine.run([done(first!)])).toEqual([{ ok: { state: "done" } }]);
+  expect(await claimAll(engine)).toEqual([]);
+  await client.query("COMMIT");
+  await told.promise;
+  const [second] = await claimAll(engine);
+  expect(second).toMatchObject({ data: '"second"' });
+  await engine.run([done(second!)]);
+  const { rows } = await client.query(
+    `SELECT (SELECT count(*)::int4 FROM ${schema}.lane) AS lanes, (SELECT count(*)::int4 FROM ${schema}.inbox) AS notes`,
+  );
+  expect(rows).toEqual([{ lanes: 0, notes: 0 }]);
+});
+
+test("what is added in one batch with the end of its group's last task is the next head", async () => {
+  const { engine } = await bare();
+  await engine.run([{ verb: "add", tasks: [grouped('"first"')] }]);
+  const [first] = await claimAll(engine);
+  const outcomes = await engine.run([
+    done(first!),
+    { verb: "add", tasks: [grouped('"second"'), grouped('"third"')] },
+    { verb: "claim", queues: ["work"], max: 10, worker: "w", lease: 60_000 },
+  ]);
+  expect(outcomes).toMatchObject([
+    { ok: { state: "done" } },
+    { ok: [{ state: "ready" }, { state: "waiting" }] },
+    { ok: { tasks: [{ data: '"second"' }] } },
+  ]);
+});
+
+test("what is added to a group comes behind what a transaction brought to it before, also while another process takes that up", async () => {
+  const { engine, other, client, schema } = await bare();
+  await engine.run([{ verb: "declare", queue: "work", policy: {} }]);
+  await client.query("BEGIN");
+  await other.runWithin!(client, { verb: "add", tasks: [grouped('"first"')] });
+  await client.query("COMMIT");
+  // As another process that has the note in its hands does.
+  await client.query("BEGIN");
+  expect((await client.query(`SELECT n FROM ${schema}.inbox FOR UPDATE`)).rowCount).toBe(1);
+  const adding = engine.run([{ verb: "add", tasks: [grouped('"second"')] }]);
+  await untilOneWaits(client, schema);
+  await client.query("ROLLBACK");
+  expect(await adding).toMatchObject([{ ok: [{ state: "waiting" }] }]);
+  expect(await claimAll(engine)).toMatchObject([{ data: '"first"' }]);
+});
+
+test("successes with keys, steps and groups are settled together: keys last, steps go, groups go on in order", async () => {
+  const { open, client, schema } = await ground();
+  const dibs = await open();
+  const queue = dibs.queue<{ group: number; n: number }>("work");
+  const [groups, each] = [20, 10];
+  await queue.addMany(
+    Array.from({ length: groups * each }, (_, i) => ({
+      data: { group: i % groups, n: Math.floor(i / groups) },
+      groupKey: `g${i % groups}`,
+      ...(i % 3 === 0 && { idempotencyKey: `key-${i}` }),
+    })),
+  );
+  const next = Array.from({ length: groups }, () => 0);
+  const all = Promise.withResolvers<void>();
+  let seen = 0;
+  const out: string[] = [];
+  const stores = [dibs, await open(), await open()];
+  const workers = stores.map((store) =>
+    store.queue<{ group: number; n: number }>("work").work(
+      async (task) => {
+        const { group, n } = task.data;
+        if (next[group] !== n) out.push(`${group}: ${n} instead of ${next[group]}`);
+        next[group] = n + 1;
+        if (n % 4 === 0) await task.step("once", () => n);
+        if (++seen === groups * each) all.resolve();
+      },
+      { concurrency: 10, prefetch: 10 },
+    ),
+  );
+  await all.promise;
+  await Promise.all(workers.map((worker) => worker.stop()));
+  expect(out).toEqual([]);
+  expect((await queue.stats()).depth).toMatchObject({
+    done: groups * each,
+    waiting: 0,
+    ready: 0,
+    claimed: 0,
+  });
+  expect((await queue.add({ group: 0, n: 0 }, { idempotencyKey: "key-0" })).existing).toBe(true);
+  const { rows } = await (
+    await client()
+  ).query(
+    `SELECT (SELECT count(*)::int4 FROM ${schema}.step) AS steps,
+       (SELECT count(*)::int4 FROM ${schema}.idempotency WHERE forget_at IS NOT NULL AND state = 'done') AS keys`,
+  );
+  expect(rows).toEqual([{ steps: 0, keys: 67 }]);
+});
