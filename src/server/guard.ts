@@ -51,6 +51,16 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     return run();
   };
 
+  /** For the verbs that each task needs: not async, which would be one more promise for each. */
+  const after = <T>(need: () => Promise<void> | undefined, run: () => Promise<T>): Promise<T> => {
+    try {
+      const lookUp = need();
+      return lookUp ? lookUp.then(run) : run();
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  };
+
   /** A run stands where its first queue does. */
   const onRun = async <T>(kinds: Kind[], id: string, run: () => Promise<T>): Promise<T> => {
     if (kinds.some((kind) => grant.allowsAll(kind))) return run();
@@ -61,7 +71,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
 
   /** A run adds to the queues of all its stages, in time. */
   const needForRuns = (adds: unknown): void => {
-    if (!Array.isArray(adds)) return;
+    if (!Array.isArray(adds) || grant.allowsAll("add")) return;
     for (const add of adds as (Added | null)[]) {
       const run = add?.run;
       if (!Array.isArray(run?.stages)) continue;
@@ -89,7 +99,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
 
   /** What is of no shape at all is the port's to refuse. */
   const needForAdds = (adds: unknown, placeOf: (add: Added) => unknown): void => {
-    if (Array.isArray(adds))
+    if (Array.isArray(adds) && !grant.allowsAll("add"))
       grant.need(
         ["add"],
         adds.map((add: Added | null) => placeOf(add ?? {})),
@@ -142,11 +152,14 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       admin("drop", queue);
       return port.drop(queue);
     },
-    add: async (tasks, options) => {
-      needForAdds(tasks, queueOf);
-      needForRuns(tasks);
-      return port.add(tasks, options);
-    },
+    add: (tasks, options) =>
+      after(
+        () => {
+          needForAdds(tasks, queueOf);
+          needForRuns(tasks);
+        },
+        () => port.add(tasks, options),
+      ),
     subscribe: async (pattern, group, policy) => {
       grant.need(["work"], [subscriptionQueue(pattern, group)]);
       return port.subscribe(pattern, group, policy);
@@ -183,14 +196,20 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       if (!grant.allowsAll("work")) result.tasks.forEach(remember);
       return result;
     },
-    settle: async (claim: SettleRef, word: Word, options) => {
-      if (word.kind === "ack") {
-        needForAdds(word.adds, eitherOf);
-        needForRuns(word.adds);
-      }
-      if (word.kind === "accept" || word.kind === "refuse") await needForVerdict(word.of);
-      return onTask(["work"], claim.id, () => port.settle(claim, word, options));
-    },
+    settle: (claim: SettleRef, word: Word, options) =>
+      after(
+        () => {
+          if (word.kind === "ack") {
+            needForAdds(word.adds, eitherOf);
+            needForRuns(word.adds);
+          }
+          const needForClaim = () => needForTask(["work"], claim.id);
+          if (word.kind === "accept" || word.kind === "refuse")
+            return needForVerdict(word.of).then(needForClaim);
+          return needForClaim();
+        },
+        () => port.settle(claim, word, options),
+      ),
     extend: async (claim: ClaimRef, lease) => onTask(["work"], claim.id, () => port.extend(claim, lease)),
     progress: async (claim: ClaimRef, value, note) =>
       onTask(["work"], claim.id, () => port.progress(claim, value, note)),
