@@ -127,13 +127,14 @@ class Remote {
 
   /** Nobody wants these any more. */
   #giveBack(tasks: ClaimedTask[]): void {
-    for (const task of tasks)
-      this.#settle(task, { kind: "release", started: false }, true).catch(() => {});
+    for (const task of tasks) this.#settle(task, { kind: "release", started: false }, true).catch(() => {});
   }
 
   #settle(held: SettleRef, word: Word, isLast = false): Promise<{ state: TaskState }> {
     const { id, fence, queue, attempt } = held;
-    return this.#calls.run("settle", [{ id, fence, queue, attempt }, word], {
+    // Where it came from, and how often it was tried, matters to what is tried again.
+    const claim = word.kind === "ack" ? { id, fence } : { id, fence, queue, attempt };
+    return this.#calls.run("settle", [claim, word], {
       isLast,
       onAnswer: () => this.#sessions.settled(fence),
       onFailure: (error) => {

@@ -22,8 +22,9 @@ export function encode(value: unknown): string {
 
 export function decode(text: string): unknown {
   const value: unknown = JSON.parse(text);
-  // Within a text the quote before the colon is escaped: only a key looks like this.
-  return text.includes('"$":') ? unpack(value, 0) : value;
+  // Within a text the quote before the colon is escaped: only a key ends like this. Looked for from the rare character on:
+  // quotes are everywhere.
+  return text.includes('$":') ? unpack(value, 0) : value;
 }
 
 function isPlain(value: unknown, depth: number): boolean {

@@ -59,17 +59,15 @@ export class Calls {
   start(id: number, verb: unknown, args: unknown): void {
     this.#underWay++;
     this.#run(id, verb, args).then(
-      (value) => {
-        this.#underWay--;
-        this.#answers.ok(id, value);
-        this.#onSettled();
-      },
-      (error: unknown) => {
-        this.#underWay--;
-        this.#answers.error(id, this.#dataOf(error, verb));
-        this.#onSettled();
-      },
+      (value) => this.#answered(() => this.#answers.ok(id, value)),
+      (error: unknown) => this.#answered(() => this.#answers.error(id, this.#dataOf(error, verb))),
     );
+  }
+
+  #answered(answer: () => void): void {
+    this.#underWay--;
+    answer();
+    this.#onSettled();
   }
 
   abort(id: number): void {

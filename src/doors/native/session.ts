@@ -28,6 +28,16 @@ const ENOUGH_CALLS = 10_000;
 /** Beats without a word from the client, after which its connection is taken for dead. */
 const MISSED_BEATS = 3;
 
+const texts = new WeakMap<object, string>();
+
+/** Answers that many calls share, such as that of every success, are frozen: put into words once. */
+function textOf(value: unknown): string {
+  if (typeof value !== "object" || value === null || !Object.isFrozen(value)) return encode(value);
+  let text = texts.get(value);
+  if (text === undefined) texts.set(value, (text = encode(value)));
+  return text;
+}
+
 /**
  * One client, over as many connections as it takes.
  *
@@ -58,7 +68,8 @@ export class Session {
     this.calls = new Calls(
       port,
       {
-        ok: (id, value) => this.#send(value === undefined ? ["ok", id] : ["ok", id, value]),
+        ok: (id, value) =>
+          this.#sendText(value === undefined ? `["ok",${id}]` : `["ok",${id},${textOf(value)}]`),
         error: (id, error) => this.#send(["error", id, error]),
         notice: (session, notice) => this.#send(["notice", session, notice]),
       },
@@ -177,8 +188,12 @@ export class Session {
   }
 
   #send(item: ServerItem): void {
+    this.#sendText(encode(item));
+  }
+
+  #sendText(item: string): void {
     if (this.#isEnded) return;
-    this.#stream.send(encode(item));
+    this.#stream.send(item);
     if (this.#isPaused && this.calls.underWay < ENOUGH_CALLS / 2) this.#goOn();
     if (this.#stream.backlog > this.#options.maxBacklog) this.#cut();
   }
