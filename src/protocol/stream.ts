@@ -142,6 +142,12 @@ export class Stream {
 
   /** As many as a frame may have, and one at least. */
   #takeItems(): string {
+    if (this.#waitingSize <= this.#enough) {
+      const all = this.#waiting.join(",");
+      this.#waiting = [];
+      this.#waitingSize = 0;
+      return all;
+    }
     let [count, size] = [0, 0];
     for (const item of this.#waiting) {
       size += item.length + 1;

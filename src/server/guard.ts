@@ -1,7 +1,7 @@
 import { isDibsError } from "../core/errors.ts";
 import type { DibsEvent } from "../core/events.ts";
 import type { QueuePolicy } from "../core/policy.ts";
-import type { ClaimWish, ListQuery, Port, SettleRef, Word } from "../core/port.ts";
+import type { ClaimWish, ListQuery, Port } from "../core/port.ts";
 import type { ClaimedTask, ClaimRef, NewMessage, NewTask, WorkerInfo } from "../core/task.ts";
 import { type Stage, stageQueue } from "../core/run.ts";
 import { subscriptionQueue } from "../core/topic.ts";
@@ -20,7 +20,7 @@ const REMEMBERED = 10_000;
 
 /**
  * The port as far as a grant goes: every door lets its callers reach no other. Verbs that name a task are judged by the
- * queue it is in; for who may do so on all queues nobody looks that up.
+ * queue it is in; for who may do so on all queues nobody looks that up, and what each task needs is passed on as it is.
  */
 export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction) => void): Port {
   const queues = new Map<string, string>();
@@ -51,16 +51,6 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     return run();
   };
 
-  /** For the verbs that each task needs: not async, which would be one more promise for each. */
-  const after = <T>(need: () => Promise<void> | undefined, run: () => Promise<T>): Promise<T> => {
-    try {
-      const lookUp = need();
-      return lookUp ? lookUp.then(run) : run();
-    } catch (error) {
-      return Promise.reject(error);
-    }
-  };
-
   /** A run stands where its first queue does. */
   const onRun = async <T>(kinds: Kind[], id: string, run: () => Promise<T>): Promise<T> => {
     if (kinds.some((kind) => grant.allowsAll(kind))) return run();
@@ -71,7 +61,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
 
   /** A run adds to the queues of all its stages, in time. */
   const needForRuns = (adds: unknown): void => {
-    if (!Array.isArray(adds) || grant.allowsAll("add")) return;
+    if (!Array.isArray(adds)) return;
     for (const add of adds as (Added | null)[]) {
       const run = add?.run;
       if (!Array.isArray(run?.stages)) continue;
@@ -99,7 +89,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
 
   /** What is of no shape at all is the port's to refuse. */
   const needForAdds = (adds: unknown, placeOf: (add: Added) => unknown): void => {
-    if (Array.isArray(adds) && !grant.allowsAll("add"))
+    if (Array.isArray(adds))
       grant.need(
         ["add"],
         adds.map((add: Added | null) => placeOf(add ?? {})),
@@ -115,6 +105,21 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       throw error;
     });
     if (judged) needToVerify(judged.queue);
+  };
+
+  const addWithin: Port["add"] = async (tasks, options) => {
+    needForAdds(tasks, queueOf);
+    needForRuns(tasks);
+    return port.add(tasks, options);
+  };
+
+  const settleWithin: Port["settle"] = async (claim, word, options) => {
+    if (word.kind === "ack") {
+      needForAdds(word.adds, eitherOf);
+      needForRuns(word.adds);
+    }
+    if (word.kind === "accept" || word.kind === "refuse") await needForVerdict(word.of);
+    return onTask(["work"], claim.id, () => port.settle(claim, word, options));
   };
 
   const needToVerify = (queue: string): void => grant.need(["work"], [verificationQueue(queue)]);
@@ -152,14 +157,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       admin("drop", queue);
       return port.drop(queue);
     },
-    add: (tasks, options) =>
-      after(
-        () => {
-          needForAdds(tasks, queueOf);
-          needForRuns(tasks);
-        },
-        () => port.add(tasks, options),
-      ),
+    add: grant.allowsAll("add") ? (tasks, options) => port.add(tasks, options) : addWithin,
     subscribe: async (pattern, group, policy) => {
       grant.need(["work"], [subscriptionQueue(pattern, group)]);
       return port.subscribe(pattern, group, policy);
@@ -196,20 +194,10 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       if (!grant.allowsAll("work")) result.tasks.forEach(remember);
       return result;
     },
-    settle: (claim: SettleRef, word: Word, options) =>
-      after(
-        () => {
-          if (word.kind === "ack") {
-            needForAdds(word.adds, eitherOf);
-            needForRuns(word.adds);
-          }
-          const needForClaim = () => needForTask(["work"], claim.id);
-          if (word.kind === "accept" || word.kind === "refuse")
-            return needForVerdict(word.of).then(needForClaim);
-          return needForClaim();
-        },
-        () => port.settle(claim, word, options),
-      ),
+    settle:
+      grant.allowsAll("add") && grant.allowsAll("work")
+        ? (claim, word, options) => port.settle(claim, word, options)
+        : settleWithin,
     extend: async (claim: ClaimRef, lease) => onTask(["work"], claim.id, () => port.extend(claim, lease)),
     progress: async (claim: ClaimRef, value, note) =>
       onTask(["work"], claim.id, () => port.progress(claim, value, note)),

@@ -153,12 +153,16 @@ export class Session {
   }
 
   #carryOut(item: unknown): void {
-    const [kind, id, verb, args] = Array.isArray(item) ? (item as unknown[]) : [];
+    if (!Array.isArray(item)) return;
+    // By place: taken apart as a list it would cost more than all that follows, until the compiler has seen enough of it.
+    const call = item as unknown[];
+    const kind = call[0];
+    const id = call[1];
     if (kind === "bye") return this.#bye();
     if (typeof id !== "number" || !Number.isSafeInteger(id)) return;
     switch (kind) {
       case "call":
-        return this.calls.start(id, verb, args);
+        return this.calls.start(id, call[2], call[3]);
       case "abort":
         return this.calls.abort(id);
       case "listen":
