@@ -47,11 +47,17 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
   const { clock, pollEvery = DEFAULT_POLL_MS } = options;
   const engine = standStillDuring(given, clock);
   const bell = new Bell();
-  const onCommit = (ops: readonly Op[]): void => {
-    if (ops.some(({ verb }) => makesEvents(verb))) bell.ring();
-    results.lookAt(settledBy(ops));
-  };
-  const gatherer = new Gatherer(engine, onCommit, options.measure);
+  const gatherer = new Gatherer(engine, {
+    // They share a commit with what they wait for, and need not be woken by a hint after it.
+    onSend: (waiting) => {
+      if (!line.isEmpty) line.wake(addedBy(waiting));
+    },
+    onCommit: (ops) => {
+      if (ops.some(({ verb }) => makesEvents(verb))) bell.ring();
+      results.lookAt(settledBy(ops));
+    },
+    measure: options.measure,
+  });
   const run: Context["run"] = (op) => gatherer.run(op);
   const results = new Results((ids) => run({ verb: "ends", ids }), clock);
   const runResults = new Results((ids) => run({ verb: "ends", ids, of: "runs" }), clock);
@@ -197,6 +203,16 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     await gatherer.close();
     await engine.close();
   }
+}
+
+/** How many tasks will probably be ready, by queue. */
+function addedBy(waiting: readonly { op: Op }[]): Record<string, number> {
+  const added: Record<string, number> = Object.create(null) as Record<string, number>;
+  for (const { op } of waiting) {
+    if (op.verb !== "add") continue;
+    for (const { queue, delay } of op.tasks) if (!delay) added[queue] = (added[queue] ?? 0) + 1;
+  }
+  return added;
 }
 
 function* settledBy(ops: readonly Op[]): Iterable<string> {

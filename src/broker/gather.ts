@@ -20,26 +20,33 @@ const ENOUGH_OPS = 128;
  */
 const ALONE: ReadonlySet<VerbName> = new Set(["signal", "cancel"]);
 
+export interface GathererListener {
+  /** Before what waits is sent: what is called here goes with it, behind it. */
+  onSend(waiting: readonly { op: Op }[]): void;
+  onCommit(ops: readonly Op[]): void;
+  /** Told of every batch that was committed. */
+  measure?: ((commit: Commit) => void) | undefined;
+}
+
 /**
  * Gathers the calls of a moment into batches: many callers, one commit. While the engine has its fill of
  * batches under way, calls collect here; each caller still gets its own answer. Order is kept.
  */
 export class Gatherer {
   readonly #engine: Engine;
-  readonly #onCommit: (ops: readonly Op[]) => void;
-  readonly #measure: ((commit: Commit) => void) | undefined;
+  readonly #listener: GathererListener;
   #waiting: Waiting[] = [];
   /** How many of those that wait go alone. */
   #alone = 0;
   #underWay = 0;
   #flushAsked = false;
+  #isFlushing = false;
   #closed = false;
   #idle: (() => void) | undefined;
 
-  constructor(engine: Engine, onCommit: (ops: readonly Op[]) => void, measure?: (commit: Commit) => void) {
-    this.#measure = measure;
+  constructor(engine: Engine, listener: GathererListener) {
     this.#engine = engine;
-    this.#onCommit = onCommit;
+    this.#listener = listener;
   }
 
   run<V extends VerbName>(op: Op<V>): Promise<Verbs[V]["out"]> {
@@ -49,6 +56,7 @@ export class Gatherer {
       this.#waiting.push({ op: op, resolve: resolve, reject });
       if (ALONE.has(op.verb)) this.#alone++;
       // What follows a declaration has to go with it: see #takeBatch.
+      if (this.#isFlushing) return;
       if (this.#waiting.length >= ENOUGH_OPS && op.verb !== "declare") this.#flush();
       else this.#askFlush();
     });
@@ -73,6 +81,9 @@ export class Gatherer {
 
   #flush(): void {
     if (this.#waiting.length === 0 || this.#underWay >= this.#engine.depth) return;
+    this.#isFlushing = true;
+    this.#listener.onSend(this.#waiting);
+    this.#isFlushing = false;
     const batch = this.#takeBatch();
     const ops = batch.map((waiting) => waiting.op);
     this.#underWay++;
@@ -90,7 +101,7 @@ export class Gatherer {
       )
       .finally(() => {
         this.#underWay--;
-        this.#onCommit(ops);
+        this.#listener.onCommit(ops);
         if (this.#waiting.length > 0) this.#askFlush();
         else if (this.#underWay === 0) this.#idle?.();
       });
@@ -98,8 +109,9 @@ export class Gatherer {
   }
 
   #note(ops: readonly Op[], began: number): void {
-    if (this.#measure && ops.some(({ verb }) => !READING_VERBS.has(verb)))
-      this.#measure({ operations: ops.length, ms: performance.now() - began });
+    const { measure } = this.#listener;
+    if (measure && ops.some(({ verb }) => !READING_VERBS.has(verb)))
+      measure({ operations: ops.length, ms: performance.now() - began });
   }
 
   /** A declaration commits with the operation that follows it, so no batch ends on one. */

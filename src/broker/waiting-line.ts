@@ -30,6 +30,10 @@ export class WaitingLine {
     this.#clock = clock;
   }
 
+  get isEmpty(): boolean {
+    return this.#line.size === 0;
+  }
+
   claim(wish: ClaimWish): Promise<ClaimOutcome> {
     const request = requestOf(wish);
     return new Promise((resolve, reject) => {

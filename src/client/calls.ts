@@ -15,16 +15,19 @@ export interface CallOptions {
   signal?: AbortSignal | undefined;
   /** An answer that comes when nobody waits any more. */
   onLate?: (value: never) => void;
+  /** In the moment its caller is told of a failure. */
+  onFailure?: (error: unknown) => void;
   /** The server may have carried out an earlier sending of this call, and then refuses it so. */
   onRefusedAgain?: (error: DibsError) => Promise<unknown>;
   /** Also while closing: it belongs to a call that was made before. */
   isLast?: boolean;
 }
 
-interface Call extends CallOptions {
+interface Call {
   id: number;
   verb: WireVerb;
   text: string;
+  options: CallOptions;
   isSafe: boolean;
   isSent: boolean;
   isSentAgain: boolean;
@@ -32,10 +35,14 @@ interface Call extends CallOptions {
   isFirst: boolean;
   /** Its caller has been told; only the server's answer is still to come. */
   isLeft: boolean;
+  /** Its caller waits, and keeps the process alive. */
+  isHolding: boolean;
   resolve: (value: unknown) => void;
   reject: (error: unknown) => void;
-  stopWaiting: () => void;
+  stopWaiting: (() => void) | undefined;
 }
+
+const NO_OPTIONS: CallOptions = {};
 
 /** Calls under way: sent as they are made, kept until they are answered, and seen to when a connection is lost. */
 export class Calls {
@@ -43,6 +50,9 @@ export class Calls {
   readonly #clock: Clock;
   readonly #where: string;
   readonly #keepAlive = new KeepAlive();
+  /** Callers that wait, and what they hold together. */
+  #holding = 0;
+  #letProcessEnd: () => void = () => {};
   /** In the order they were made. */
   readonly #pending = new Map<number, Call>();
   #lastId = 0;
@@ -65,34 +75,72 @@ export class Calls {
     this.#failure ??= error;
   }
 
-  async run<T>(verb: WireVerb, args: unknown[], options: CallOptions = {}): Promise<T> {
-    if (this.#failure && !options.isLast) throw this.#failure;
-    options.signal?.throwIfAborted();
-    return this.#keepAlive.during(this.#start(verb, args, options, false)) as Promise<T>;
+  /** Not async, nor what it calls: every promise on the way is one more for each task. */
+  run<T>(verb: WireVerb, args: unknown[], options: CallOptions = NO_OPTIONS): Promise<T> {
+    if (this.#failure && !options.isLast) return Promise.reject(this.#failure);
+    if (options.signal?.aborted) return Promise.reject(options.signal.reason);
+    return new Promise<unknown>((resolve, reject) => {
+      this.#start(verb, args, options, false, resolve, reject);
+    }) as Promise<T>;
   }
 
   /** In a new session, before the calls that wait for it. */
-  async runFirst<T>(verb: WireVerb, args: unknown[]): Promise<T> {
-    return (await this.#start(verb, args, {}, true)) as T;
+  runFirst<T>(verb: WireVerb, args: unknown[]): Promise<T> {
+    return new Promise<unknown>((resolve, reject) => {
+      this.#start(verb, args, NO_OPTIONS, true, resolve, reject);
+    }) as Promise<T>;
   }
 
-  #start(verb: WireVerb, args: unknown[], options: CallOptions, isFirst: boolean): Promise<unknown> {
-    const { again } = VERBS[verb];
+  #start(
+    verb: WireVerb,
+    args: unknown[],
+    options: CallOptions,
+    isFirst: boolean,
+    resolve: (value: unknown) => void,
+    reject: (error: unknown) => void,
+  ): void {
+    const { again, args: most } = VERBS[verb];
     const id = this.nextId();
-    const text = encode(["call", id, verb, args.slice(0, VERBS[verb].args)]);
+    const text = encode(["call", id, verb, args.length > most ? args.slice(0, most) : args]);
     this.#checkSize(verb, text);
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const isSafe = typeof again === "function" ? again(args) : again !== "never";
     const call: Call = {
-      ...options,
-      ...{ id, verb, text, isSafe, resolve, reject },
-      ...{ isSent: false, isSentAgain: false, isFirst, isLeft: false, stopWaiting: () => {} },
+      id,
+      verb,
+      text,
+      options,
+      isSafe: typeof again === "function" ? again(args) : again !== "never",
+      isSent: false,
+      isSentAgain: false,
+      isFirst,
+      isLeft: false,
+      isHolding: !isFirst,
+      resolve,
+      reject,
+      stopWaiting: undefined,
     };
     this.#pending.set(id, call);
-    if (options.signal) this.#follow(options.signal, call, promise);
+    if (!isFirst && this.#holding++ === 0) this.#letProcessEnd = this.#keepAlive.hold();
+    if (options.signal) this.#follow(options.signal, call);
     if (this.#isReady || isFirst) this.#send(call);
     else this.#waitForConnection(call);
-    return promise;
+  }
+
+  #resolve(call: Call, value: unknown): void {
+    this.#letGo(call);
+    call.resolve(value);
+  }
+
+  #reject(call: Call, error: unknown): void {
+    this.#letGo(call);
+    call.options.onFailure?.(error);
+    call.reject(error);
+  }
+
+  /** Its caller waits no more. */
+  #letGo(call: Call): void {
+    if (!call.isHolding) return;
+    call.isHolding = false;
+    if (--this.#holding === 0) this.#letProcessEnd();
   }
 
   #checkSize(verb: WireVerb, text: string): void {
@@ -107,18 +155,25 @@ export class Calls {
     );
   }
 
-  #follow(signal: AbortSignal, call: Call, promise: Promise<unknown>): void {
+  #follow(signal: AbortSignal, call: Call): void {
     const abort = (): void => {
-      call.reject(signal.reason);
+      this.#reject(call, signal.reason);
       this.abandon(call.id);
     };
-    const stop = (): void => signal.removeEventListener("abort", abort);
     signal.addEventListener("abort", abort, { once: true });
-    promise.then(stop, stop);
+    const { resolve, reject } = call;
+    call.resolve = (value) => {
+      signal.removeEventListener("abort", abort);
+      resolve(value);
+    };
+    call.reject = (error) => {
+      signal.removeEventListener("abort", abort);
+      reject(error);
+    };
   }
 
   #send(call: Call): void {
-    call.stopWaiting();
+    call.stopWaiting?.();
     call.isSent = true;
     this.#link.send(call.text);
   }
@@ -140,9 +195,9 @@ export class Calls {
     const call = this.#pending.get(id);
     if (!call) return;
     this.#forget(call);
-    call.onAnswer?.(value as never);
-    if (call.isLeft) call.onLate?.(value as never);
-    else call.resolve(value);
+    call.options.onAnswer?.(value as never);
+    if (call.isLeft) call.options.onLate?.(value as never);
+    else this.#resolve(call, value);
     this.#checkIdle();
   }
 
@@ -153,12 +208,16 @@ export class Calls {
     this.#checkIdle();
     if (call.isLeft) return;
     const error = errorFrom(data);
-    if (call.isSentAgain && call.onRefusedAgain) call.onRefusedAgain(error).then(call.resolve, call.reject);
-    else call.reject(error);
+    const { onRefusedAgain } = call.options;
+    if (!call.isSentAgain || !onRefusedAgain) return this.#reject(call, error);
+    onRefusedAgain(error).then(
+      (value) => this.#resolve(call, value),
+      (refusal: unknown) => this.#reject(call, refusal),
+    );
   }
 
   #forget(call: Call): void {
-    call.stopWaiting();
+    call.stopWaiting?.();
     this.#pending.delete(call.id);
   }
 
@@ -189,7 +248,7 @@ export class Calls {
   /** The session goes on: what was sent is under way as before. */
   resumed(): void {
     for (const call of this.#pending.values()) {
-      call.stopWaiting();
+      call.stopWaiting?.();
       if (call.isSent && call.isLeft) this.#link.send(encode(["abort", call.id]));
     }
     this.ready();
@@ -203,7 +262,7 @@ export class Calls {
   /** A new session: what was sent, and may be sent again, is; of the rest nobody knows what became. */
   again(): void {
     for (const call of this.#pending.values()) {
-      call.stopWaiting();
+      call.stopWaiting?.();
       if (!call.isSent) continue;
       if (call.isLeft) this.#forget(call);
       else if (call.isSafe) this.#sendAgain(call);
@@ -226,23 +285,24 @@ export class Calls {
   failAll(error: DibsError): void {
     for (const call of this.#pending.values()) {
       this.#forget(call);
-      call.reject(error);
+      this.#reject(call, error);
     }
     this.#checkIdle();
   }
 
   #waitForConnection(call: Call): void {
-    call.stopWaiting();
+    call.stopWaiting?.();
     if (VERBS[call.verb].patient || call.isLeft) return;
     call.stopWaiting = this.#clock.after(PATIENCE_MS, () => this.#fail(call));
   }
 
   #fail(call: Call): void {
     // The session may yet be resumed, and what was claimed by then must be given back.
-    if (call.isSent && call.onLate) call.isLeft = true;
+    if (call.isSent && call.options.onLate) call.isLeft = true;
     else this.#forget(call);
     this.#checkIdle();
-    call.reject(call.isSent && !VERBS[call.verb].reads ? this.#unknown(call.verb) : this.#unavailable());
+    const isUnknown = call.isSent && !VERBS[call.verb].reads;
+    this.#reject(call, isUnknown ? this.#unknown(call.verb) : this.#unavailable());
   }
 
   #unavailable(): DibsError {

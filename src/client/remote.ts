@@ -6,7 +6,7 @@ import type { ClaimNotice, ClaimResult, ClaimWish, Port, SettleRef, Word } from 
 import type { ClaimedTask, TaskState, WorkerInfo } from "../core/task.ts";
 import { encode } from "../protocol/codec.ts";
 import { VERBS, type WireVerb } from "../protocol/verbs.ts";
-import { type CallOptions, Calls } from "./calls.ts";
+import { Calls } from "./calls.ts";
 import { addressOf } from "./dial.ts";
 import { Listeners } from "./events.ts";
 import { Link } from "./link.ts";
@@ -100,11 +100,13 @@ class Remote {
 
   // ── Verbs that carry more than data ─────────────────────────────────────────────────────────────────────
 
-  async #withoutTx<T>(options: { tx?: unknown } | undefined, run: () => Promise<T>): Promise<T> {
+  #withoutTx<T>(options: { tx?: unknown } | undefined, run: () => Promise<T>): Promise<T> {
     if (options?.tx === undefined) return run();
-    throw new DibsError(
-      "UNSUPPORTED",
-      "tx: a transaction of yours cannot reach through a dibs server. Open the PostgreSQL database itself for that.",
+    return Promise.reject(
+      new DibsError(
+        "UNSUPPORTED",
+        "tx: a transaction of yours cannot reach through a dibs server. Open the PostgreSQL database itself for that.",
+      ),
     );
   }
 
@@ -125,23 +127,21 @@ class Remote {
 
   /** Nobody wants these any more. */
   #giveBack(tasks: ClaimedTask[]): void {
-    for (const task of tasks)
-      this.#settle(task, { kind: "release", started: false }, { isLast: true }).catch(() => {});
+    for (const task of tasks) this.#settle(task, { kind: "release", started: false }, true).catch(() => {});
   }
 
-  async #settle(held: SettleRef, word: Word, options: CallOptions = {}): Promise<{ state: TaskState }> {
+  #settle(held: SettleRef, word: Word, isLast = false): Promise<{ state: TaskState }> {
     const { id, fence, queue, attempt } = held;
-    const settled = (): void => this.#sessions.settled(fence);
-    try {
-      return await this.#calls.run("settle", [{ id, fence, queue, attempt }, word], {
-        ...options,
-        onAnswer: settled,
-        onRefusedAgain: (error) => settledBefore(this.port, held, word, error),
-      });
-    } catch (error) {
-      if ((error as DibsError).code === "CLAIM_LOST") settled();
-      throw error;
-    }
+    // Where it came from, and how often it was tried, matters to what is tried again.
+    const claim = word.kind === "ack" ? { id, fence } : { id, fence, queue, attempt };
+    return this.#calls.run("settle", [claim, word], {
+      isLast,
+      onAnswer: () => this.#sessions.settled(fence),
+      onFailure: (error) => {
+        if ((error as Partial<DibsError>).code === "CLAIM_LOST") this.#sessions.settled(fence);
+      },
+      onRefusedAgain: (error) => settledBefore(this.port, held, word, error),
+    });
   }
 
   async #end(id: string, options: Parameters<Port["end"]>[1] = {}): ReturnType<Port["end"]> {

@@ -70,7 +70,7 @@ export interface Store {
 }
 
 export interface Hint {
-  /** How many tasks became ready, by queue. */
+  /** How many tasks became ready, by queue; without those that the same batch claimed. */
   ready?: Record<string, number>;
   /** A task ended otherwise than by a settle of this process: who waits for results should look. */
   ended?: boolean;

@@ -22,8 +22,9 @@ export function encode(value: unknown): string {
 
 export function decode(text: string): unknown {
   const value: unknown = JSON.parse(text);
-  // Within a text the quote before the colon is escaped: only a key looks like this.
-  return text.includes('"$":') ? unpack(value, 0) : value;
+  // Within a text the quote before the colon is escaped: only a key ends like this. Looked for from the rare character on:
+  // quotes are everywhere.
+  return text.includes('$":') ? unpack(value, 0) : value;
 }
 
 function isPlain(value: unknown, depth: number): boolean {
@@ -40,11 +41,15 @@ function isPlain(value: unknown, depth: number): boolean {
   }
   if (value === null) return true;
   if (depth > DEEPEST) throw invalid(`What is nested more than ${DEEPEST} deep cannot be sent to a server.`);
-  if (Array.isArray(value)) return value.every((part) => isPlain(part, depth + 1));
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length; index++) if (!isPlain(value[index], depth + 1)) return false;
+    return true;
+  }
   if (value instanceof Uint8Array || TAG in value) return false;
   for (const key in value) {
     const part = (value as Record<string, unknown>)[key];
-    if (part !== undefined && !isPlain(part, depth + 1)) return false;
+    // Most are texts: a call for each would cost more than the look.
+    if (typeof part !== "string" && part !== undefined && !isPlain(part, depth + 1)) return false;
   }
   return true;
 }

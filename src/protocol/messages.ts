@@ -47,8 +47,8 @@ export interface Refusal {
 
 /**
  * What both sides send. Frames with items are numbered from 1 and kept until the other side has acknowledged them, so
- * that a connection that is resumed has lost and doubled nothing. One without items is a ping if it has a number, and
- * an acknowledgement if it has none.
+ * that a connection that is resumed has lost and doubled nothing. One without items is a ping if it has a number, to
+ * be acknowledged at once, and an acknowledgement if it has none.
  */
 export interface Frame {
   seq?: number;

@@ -1,8 +1,10 @@
-import type { Clock } from "../core/clock.ts";
+import { type Clock, startTimer } from "../core/clock.ts";
 import type { Frame } from "./messages.ts";
 
 /** A frame is sent when it has this many characters, without waiting for the end of the moment. */
 const ENOUGH = 256 * 1024;
+/** An acknowledgement waits this long for a frame to go with: alone it would cost both sides as much as one. */
+const ACK_MS = 5;
 /** What a frame has beside its items, in bytes at most; and the most bytes that a character takes. */
 const FRAME_BYTES = 100;
 const CHARACTER_BYTES = 3;
@@ -31,6 +33,7 @@ export class Stream {
   #received = 0;
   #oweAck = false;
   #oweFrame = false;
+  #isAckTimed = false;
   #flushAsked = false;
   #inFlight: { done: () => void } | undefined;
 
@@ -90,7 +93,9 @@ export class Stream {
     this.#acknowledge(ack);
     if (seq === undefined) return [];
     this.#oweAck = true;
-    this.#askFlush();
+    // One without items asks for a sign of life.
+    if (items.length === 0) this.#askFlush();
+    else this.#ackSoon();
     if (seq <= this.#received) return [];
     this.#received = seq;
     return items;
@@ -100,6 +105,15 @@ export class Stream {
     while (this.#unacked[0] && this.#unacked[0].seq <= ack)
       this.#unackedSize -= this.#unacked.shift()!.items.length;
     if (this.#unacked.length === 0 && this.#waiting.length === 0 && !this.#oweFrame) this.#landed();
+  }
+
+  #ackSoon(): void {
+    if (this.#isAckTimed) return;
+    this.#isAckTimed = true;
+    startTimer(ACK_MS, () => {
+      this.#isAckTimed = false;
+      if (this.#oweAck) this.#flush();
+    });
   }
 
   /** After the promise callbacks of this turn: an answer and the acknowledgement of its question share a frame. */
@@ -128,6 +142,12 @@ export class Stream {
 
   /** As many as a frame may have, and one at least. */
   #takeItems(): string {
+    if (this.#waitingSize <= this.#enough) {
+      const all = this.#waiting.join(",");
+      this.#waiting = [];
+      this.#waitingSize = 0;
+      return all;
+    }
     let [count, size] = [0, 0];
     for (const item of this.#waiting) {
       size += item.length + 1;

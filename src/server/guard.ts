@@ -1,7 +1,7 @@
 import { isDibsError } from "../core/errors.ts";
 import type { DibsEvent } from "../core/events.ts";
 import type { NamedPolicy } from "../core/policy.ts";
-import type { ClaimWish, ListQuery, Port, SettleRef, Word } from "../core/port.ts";
+import type { ClaimWish, ListQuery, Port } from "../core/port.ts";
 import type { ClaimedTask, ClaimRef, NewMessage, NewTask, WorkerInfo } from "../core/task.ts";
 import { type Stage, stageQueue } from "../core/run.ts";
 import { subscriptionQueue } from "../core/topic.ts";
@@ -20,7 +20,7 @@ const REMEMBERED = 10_000;
 
 /**
  * The port as far as a grant goes: every door lets its callers reach no other. Verbs that name a task are judged by the
- * queue it is in; for who may do so on all queues nobody looks that up.
+ * queue it is in; for who may do so on all queues nobody looks that up, and what each task needs is passed on as it is.
  */
 export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction) => void): Port {
   const queues = new Map<string, string>();
@@ -107,6 +107,21 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     if (judged) needToVerify(judged.queue);
   };
 
+  const addWithin: Port["add"] = async (tasks, options) => {
+    needForAdds(tasks, queueOf);
+    needForRuns(tasks);
+    return port.add(tasks, options);
+  };
+
+  const settleWithin: Port["settle"] = async (claim, word, options) => {
+    if (word.kind === "ack") {
+      needForAdds(word.adds, eitherOf);
+      needForRuns(word.adds);
+    }
+    if (word.kind === "accept" || word.kind === "refuse") await needForVerdict(word.of);
+    return onTask(["work"], claim.id, () => port.settle(claim, word, options));
+  };
+
   const needToVerify = (queue: string): void => grant.need(["work"], [verificationQueue(queue)]);
 
   /** Those that may be seen. */
@@ -146,11 +161,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       admin("drop", queue);
       return port.drop(queue);
     },
-    add: async (tasks, options) => {
-      needForAdds(tasks, queueOf);
-      needForRuns(tasks);
-      return port.add(tasks, options);
-    },
+    add: grant.allowsAll("add") ? (tasks, options) => port.add(tasks, options) : addWithin,
     subscribe: async (pattern, group, policy) => {
       grant.need(["work"], [subscriptionQueue(pattern, group)]);
       return port.subscribe(pattern, group, policy);
@@ -187,14 +198,10 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       if (!grant.allowsAll("work")) result.tasks.forEach(remember);
       return result;
     },
-    settle: async (claim: SettleRef, word: Word, options) => {
-      if (word.kind === "ack") {
-        needForAdds(word.adds, eitherOf);
-        needForRuns(word.adds);
-      }
-      if (word.kind === "accept" || word.kind === "refuse") await needForVerdict(word.of);
-      return onTask(["work"], claim.id, () => port.settle(claim, word, options));
-    },
+    settle:
+      grant.allowsAll("add") && grant.allowsAll("work")
+        ? (claim, word, options) => port.settle(claim, word, options)
+        : settleWithin,
     extend: async (claim: ClaimRef, lease) => onTask(["work"], claim.id, () => port.extend(claim, lease)),
     progress: async (claim: ClaimRef, value, note) =>
       onTask(["work"], claim.id, () => port.progress(claim, value, note)),

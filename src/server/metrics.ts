@@ -1,7 +1,8 @@
-import { Counter, Gauge, Histogram, Registry } from "@prometheus-io/client";
+import { Gauge, Registry } from "@prometheus-io/client";
 import type { Commit } from "../core/commit.ts";
 import type { ClaimResult, Port, SettleRef, Word } from "../core/port.ts";
 import type { AddedTask } from "../core/task.ts";
+import { Counter, Histogram } from "./series.ts";
 
 /** Queues of one scrape: beyond them, whoever scrapes has other troubles. */
 const MOST_QUEUES = 1_000;
@@ -17,6 +18,7 @@ const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 export class Metrics {
   readonly #store: Port;
   readonly #registry = new Registry();
+  readonly #series: { toText(): string }[] = [];
   readonly #claimedAt = new Map<number, { queue: string; at: number }>();
   readonly #added = this.#counter("dibs_tasks_added_total", "Tasks added through this server.", ["queue"]);
   readonly #claimed = this.#counter("dibs_tasks_claimed_total", "Tasks claimed through it.", ["queue"]);
@@ -73,8 +75,8 @@ export class Metrics {
 
   /** Of the store, which tells of its commits. */
   noteCommit({ operations, ms }: Commit): void {
-    this.#commits.observe(ms / 1_000);
-    this.#operations.observe(operations);
+    this.#commits.observe({}, ms / 1_000);
+    this.#operations.observe({}, operations);
   }
 
   /** As Prometheus reads it. */
@@ -89,7 +91,7 @@ export class Metrics {
       this.#paused.set({ queue }, paused ? 1 : 0);
     }
     this.#clients.set(clients);
-    return this.#registry.metrics();
+    return this.#series.map((series) => series.toText()).join("") + (await this.#registry.metrics());
   }
 
   #timed<T>(verb: string, answer: Promise<T>, onAnswer: (value: T) => void): Promise<T> {
@@ -127,7 +129,9 @@ export class Metrics {
   }
 
   #counter<Label extends string>(name: string, help: string, labelNames: Label[]): Counter<Label> {
-    return new Counter({ name, help, labelNames, registers: [this.#registry] });
+    const counter = new Counter(name, help, labelNames);
+    this.#series.push(counter);
+    return counter;
   }
 
   #gauge<Label extends string>(name: string, help: string, labelNames: Label[]): Gauge<Label> {
@@ -140,6 +144,8 @@ export class Metrics {
     labelNames: Label[],
     buckets: number[] = SECONDS,
   ): Histogram<Label> {
-    return new Histogram({ name, help, labelNames, buckets, registers: [this.#registry] });
+    const histogram = new Histogram(name, help, labelNames, buckets);
+    this.#series.push(histogram);
+    return histogram;
   }
 }

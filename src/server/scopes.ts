@@ -33,6 +33,7 @@ export class Grant {
   /** For the audit trail and for people: a token's name. */
   readonly name: string;
   readonly #rules: { kind: Kind; matches: RegExp; isAll: boolean }[];
+  readonly #allowedOnAll: ReadonlySet<Kind>;
 
   constructor(name: string, scopes: readonly Scope[]) {
     this.name = name;
@@ -41,6 +42,8 @@ export class Grant {
       const pattern = rest.join(":");
       return { kind: kind as Kind, matches: expressionOf(pattern), isAll: pattern === "*" };
     });
+    const isOnAll = (kind: Kind) => this.#rules.some((rule) => covers(rule.kind, kind) && rule.isAll);
+    this.#allowedOnAll = new Set(KINDS.filter(isOnAll));
   }
 
   allows(kind: Kind, queue: string): boolean {
@@ -49,7 +52,7 @@ export class Grant {
 
   /** On every queue there is or will be. */
   allowsAll(kind: Kind): boolean {
-    return this.#rules.some((rule) => covers(rule.kind, kind) && rule.isAll);
+    return this.#allowedOnAll.has(kind);
   }
 
   /** Refuses where one of the queues is not covered by one of the kinds. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Gatherer } from "../../src/broker/gather.ts";
+import { Gatherer, type GathererListener } from "../../src/broker/gather.ts";
 import { DibsError } from "../../src/core/errors.ts";
 import type { Engine, Op, Outcome } from "../../src/engine/engine.ts";
 
@@ -7,7 +7,7 @@ const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve)
 const read = (queue: string): Op<"stats"> => ({ verb: "stats", queue });
 
 /** An engine whose batches are answered when the test says so. */
-function makeGatherer(depth = 2) {
+function makeGatherer(depth = 2, onSend: GathererListener["onSend"] = () => {}) {
   const batches: {
     ops: readonly Op[];
     answer: (outcomes?: Outcome[]) => Promise<void>;
@@ -31,7 +31,7 @@ function makeGatherer(depth = 2) {
       }),
   } as unknown as Engine;
   const commits: number[] = [];
-  const gatherer = new Gatherer(engine, (ops) => commits.push(ops.length));
+  const gatherer = new Gatherer(engine, { onSend, onCommit: (ops) => commits.push(ops.length) });
   return { gatherer, batches, commits };
 }
 
@@ -142,4 +142,20 @@ test("signals and cancels go alone: they would wait for each other's tasks", asy
   void gatherer.run(read("f"));
   await turn();
   expect(batches.at(-1)!.ops).toHaveLength(2);
+});
+
+test("what is called before a batch is sent goes with it, at its end", async () => {
+  const asked: string[] = [];
+  const { gatherer, batches } = makeGatherer(2, (waiting) => {
+    for (const { op } of [...waiting]) {
+      if (op.verb !== "add") continue;
+      asked.push(...op.tasks.map(({ queue }) => queue));
+      void gatherer.run(read(`beside ${asked.length}`));
+    }
+  });
+  void gatherer.run({ verb: "add", tasks: [{ queue: "a", data: "1" }] });
+  void gatherer.run(read("b"));
+  await turn();
+  expect(asked).toEqual(["a"]);
+  expect(batches.map(({ ops }) => ops.map(({ verb }) => verb))).toEqual([["add", "stats", "stats"]]);
 });

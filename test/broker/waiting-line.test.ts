@@ -43,6 +43,39 @@ function makeLine() {
   return { line, clock, asked, givenBack, next, lineUp };
 }
 
+test("a task is handed out by the commit that adds it, to the one that waited longest", async () => {
+  const clock = new ManualClock();
+  const engine = openMemory({ clock });
+  const batches: string[][] = [];
+  const port = createBroker(
+    {
+      depth: engine.depth,
+      onHint: (listener) => engine.onHint(listener),
+      run: (ops) => {
+        batches.push(ops.map(({ verb }) => verb));
+        return engine.run(ops);
+      },
+      close: () => engine.close(),
+    },
+    { clock },
+  );
+  onTestFinished(() => port.close());
+  const served: string[] = [];
+  for (const worker of ["a", "b"])
+    void port.claim({ ...WISH, worker, max: 5 }).then(({ tasks }) => tasks.length > 0 && served.push(worker));
+  await clock.advance(0);
+  batches.splice(0);
+  // Behind all that is added in this moment, so that one claim finds all of it.
+  await Promise.all([
+    port.add([{ queue: "q", data: "1" }]),
+    port.add([{ queue: "other", data: "2" }]),
+    port.add([{ queue: "q", data: "3", delay: 1_000 }]),
+  ]);
+  await clock.advance(0);
+  expect(served).toEqual(["a"]);
+  expect(batches).toEqual([["add", "add", "add", "claim"]]);
+});
+
 test("one task for a thousand waiting claims brings at most two of them to the engine", async () => {
   const clock = new ManualClock();
   const engine = openMemory({ clock });

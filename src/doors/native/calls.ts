@@ -58,15 +58,16 @@ export class Calls {
 
   start(id: number, verb: unknown, args: unknown): void {
     this.#underWay++;
-    this.#run(id, verb, args)
-      .then(
-        (value) => this.#answers.ok(id, value),
-        (error: unknown) => this.#answers.error(id, this.#dataOf(error, verb)),
-      )
-      .finally(() => {
-        this.#underWay--;
-        this.#onSettled();
-      });
+    this.#run(id, verb, args).then(
+      (value) => this.#answered(() => this.#answers.ok(id, value)),
+      (error: unknown) => this.#answered(() => this.#answers.error(id, this.#dataOf(error, verb))),
+    );
+  }
+
+  #answered(answer: () => void): void {
+    this.#underWay--;
+    answer();
+    this.#onSettled();
   }
 
   abort(id: number): void {
@@ -88,7 +89,16 @@ export class Calls {
     this.#onSettled = fn;
   }
 
-  async #run(id: number, verb: unknown, args: unknown): Promise<unknown> {
+  /** Not async: it would be one more promise for each task. */
+  #run(id: number, verb: unknown, args: unknown): Promise<unknown> {
+    try {
+      return this.#pass(id, verb, args);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  #pass(id: number, verb: unknown, args: unknown): Promise<unknown> {
     if (!isWireVerb(verb)) {
       throw new DibsError(
         "UNSUPPORTED",
@@ -96,7 +106,8 @@ export class Calls {
       );
     }
     if (!Array.isArray(args)) throw invalid(`The arguments of ${verb} are a list; got ${show(args)}.`);
-    const given = args.slice(0, VERBS[verb].args) as never[];
+    const { args: most } = VERBS[verb];
+    const given = (args.length > most ? args.slice(0, most) : args) as never[];
     switch (verb) {
       case "claim":
         return this.#claim(id, ...(given as unknown as [ClaimWish]));
@@ -160,15 +171,17 @@ export class Calls {
     );
   }
 
-  async #settle(held: SettleRef, word: Word): Promise<unknown> {
-    try {
-      const answer = await this.#port.settle(held, word);
-      this.holdings.settled(held.fence);
-      return answer;
-    } catch (error) {
-      if (isDibsError(error) && error.code === "CLAIM_LOST") this.holdings.settled(held.fence);
-      throw error;
-    }
+  #settle(held: SettleRef, word: Word): Promise<unknown> {
+    return this.#port.settle(held, word).then(
+      (answer) => {
+        this.holdings.settled(held.fence);
+        return answer;
+      },
+      (error: unknown) => {
+        if (isDibsError(error) && error.code === "CLAIM_LOST") this.holdings.settled(held.fence);
+        throw error;
+      },
+    );
   }
 
   async #end(id: number, task: string, { timeout, of }: WaitOptions = {}): Promise<unknown> {

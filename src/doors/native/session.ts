@@ -28,6 +28,16 @@ const ENOUGH_CALLS = 10_000;
 /** Beats without a word from the client, after which its connection is taken for dead. */
 const MISSED_BEATS = 3;
 
+const texts = new WeakMap<object, string>();
+
+/** Answers that many calls share, such as that of every success, are frozen: put into words once. */
+function textOf(value: unknown): string {
+  if (typeof value !== "object" || value === null || !Object.isFrozen(value)) return encode(value);
+  let text = texts.get(value);
+  if (text === undefined) texts.set(value, (text = encode(value)));
+  return text;
+}
+
 /**
  * One client, over as many connections as it takes.
  *
@@ -58,7 +68,8 @@ export class Session {
     this.calls = new Calls(
       port,
       {
-        ok: (id, value) => this.#send(value === undefined ? ["ok", id] : ["ok", id, value]),
+        ok: (id, value) =>
+          this.#sendText(value === undefined ? `["ok",${id}]` : `["ok",${id},${textOf(value)}]`),
         error: (id, error) => this.#send(["error", id, error]),
         notice: (session, notice) => this.#send(["notice", session, notice]),
       },
@@ -142,12 +153,16 @@ export class Session {
   }
 
   #carryOut(item: unknown): void {
-    const [kind, id, verb, args] = Array.isArray(item) ? (item as unknown[]) : [];
+    if (!Array.isArray(item)) return;
+    // By place: taken apart as a list it would cost more than all that follows, until the compiler has seen enough of it.
+    const call = item as unknown[];
+    const kind = call[0];
+    const id = call[1];
     if (kind === "bye") return this.#bye();
     if (typeof id !== "number" || !Number.isSafeInteger(id)) return;
     switch (kind) {
       case "call":
-        return this.calls.start(id, verb, args);
+        return this.calls.start(id, call[2], call[3]);
       case "abort":
         return this.calls.abort(id);
       case "listen":
@@ -177,8 +192,12 @@ export class Session {
   }
 
   #send(item: ServerItem): void {
+    this.#sendText(encode(item));
+  }
+
+  #sendText(item: string): void {
     if (this.#isEnded) return;
-    this.#stream.send(encode(item));
+    this.#stream.send(item);
     if (this.#isPaused && this.calls.underWay < ENOUGH_CALLS / 2) this.#goOn();
     if (this.#stream.backlog > this.#options.maxBacklog) this.#cut();
   }

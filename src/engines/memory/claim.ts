@@ -1,6 +1,7 @@
 import { DibsError } from "../../core/errors.ts";
 import { type ClaimedTask, rankOf } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
+import { handOut } from "../../engine/hand-out.ts";
 import { allowanceFor, countStart, isGoverned, start, startsAt, wakeAt } from "./lanes.ts";
 import { end, fillLane, isOutlived } from "./line.ts";
 import type { Model, ModelQueue, ModelSession, ModelTask } from "./model.ts";
@@ -17,6 +18,7 @@ export function claim(model: Model, request: ClaimRequest): ClaimOutcome {
   // A sign of life: a queue's lease may be shorter than the time since the last beat, and counts from here.
   // Only where there was something to take, so that an idle worker that asks again and again writes nothing.
   if (session && outcome.tasks.length > 0) session.beatAt = model.awake;
+  handOut(outcome, model.hint);
   return outcome;
 }
 

@@ -2,6 +2,7 @@ import { DibsError } from "../../core/errors.ts";
 import { isClosedAt } from "../../core/allowance.ts";
 import { governsGroups } from "../../core/policy.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../engine/engine.ts";
+import { handOut } from "../../engine/hand-out.ts";
 import { claimHead } from "./claim-head.ts";
 import { FEW, shareAhead, withTasks } from "./claim-many.ts";
 import { leaseOf, lookAtLine, type SessionRow, takeSlowly } from "./claim-slowly.ts";
@@ -17,6 +18,7 @@ export async function claim(tx: Tx, request: ClaimRequest): Promise<ClaimOutcome
   else if (request.queues.length > FEW) await takeFromMany(tx, request, turn);
   else await takeFromFew(tx, request, turn);
   if (turn.session) signOfLife(tx, turn.session, request, outcome);
+  handOut(outcome, tx.hint);
   return outcome;
 }
 

@@ -166,7 +166,7 @@ export interface RunOptions {
 
 const NOTHING: Ran = {
   outcomes: [],
-  alone: 1,
+  special: 0,
   hint: {},
   changed: false,
   noticed: false,

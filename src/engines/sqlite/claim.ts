@@ -1,6 +1,7 @@
 import { DibsError } from "../../core/errors.ts";
 import type { QueuePolicy } from "../../core/policy.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../engine/engine.ts";
+import { handOut } from "../../engine/hand-out.ts";
 import { lookAtLimited, takeLimited } from "./claim-limited.ts";
 import { lookAtKept, lookAtLine, specialsOf } from "./in-line.ts";
 import { sweep, sweepIsDue } from "./sweep.ts";
@@ -16,6 +17,7 @@ export function claim(tx: Tx, request: ClaimRequest): ClaimOutcome {
   }
   for (const name of request.queues) take(tx, request, session, name, request.max, outcome);
   if (session) signOfLife(tx, session, request, outcome);
+  handOut(outcome, tx.hint);
   return outcome;
 }
 

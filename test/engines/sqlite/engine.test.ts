@@ -87,6 +87,18 @@ describe("an engine", () => {
     expect(order).toEqual([`{"ready":{"${QUEUE}":2}}`, "answered"]);
   });
 
+  test("hints at nothing that the same batch claimed", async () => {
+    const engine = await openEngine();
+    const hints: string[] = [];
+    engine.onHint((hint) => hints.push(JSON.stringify(hint)));
+    const add: Op = { verb: "add", tasks: [newTask(), newTask()] };
+    const claim = (max: number): Op => ({ verb: "claim", queues: [QUEUE], max, worker: "w" });
+    await engine.run([add, claim(5)]);
+    expect(hints).toEqual([]);
+    await engine.run([add, claim(1), claim(0)]);
+    expect(hints).toEqual([`{"ready":{"${QUEUE}":1}}`]);
+  });
+
   test("tells a worker at once that its task was cancelled", async () => {
     const engine = await openEngine();
     const { session } = await call(engine, { verb: "join", worker: worker("w"), lease: 30_000 });
