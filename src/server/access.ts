@@ -31,8 +31,7 @@ export class Access {
   }
 
   enter(token: string | undefined): Entry {
-    const asks = this.asksForTokens;
-    const known = token === undefined ? undefined : this.#tokens.check(token);
+    const { asks, known } = this.#look(token);
     if (known) return known;
     if (!asks) return this.#everybody;
     throw new DibsError(
@@ -41,6 +40,21 @@ export class Access {
         ? "This server asks for a token. `dibs tokens add NAME --scope …` makes one; give it as DIBS_TOKEN, or open(url, { token })."
         : "This token is not known here: it was revoked, or is another server's.",
     );
+  }
+
+  #look(token: string | undefined): { asks: boolean; known: Entry | undefined } {
+    try {
+      return {
+        asks: this.asksForTokens,
+        known: token === undefined ? undefined : this.#tokens.check(token),
+      };
+    } catch {
+      // Whoever looks after the server finds the reason in its log; a client comes again, and is not turned away for ever.
+      throw new DibsError(
+        "UNAVAILABLE",
+        "This server cannot read its tokens, and lets nobody in until it can. Its log says why.",
+      );
+    }
   }
 
   /** By which a worker's session is known again after a restart. Without tokens all are one, and nothing has to be proved. */
