@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { isIP } from "node:net";
 import { DibsError } from "../core/errors.ts";
 import { show } from "../core/show.ts";
@@ -29,6 +29,31 @@ export function checkCaller(headers: IncomingHttpHeaders, rules: CallerRules): v
     "FORBIDDEN",
     `Pages of ${show(origin)} may not call this server. If they should, start it with --allow-origin ${show(origin)}.`,
   );
+}
+
+/** What pages of another origin may send, beside what every page may. */
+const SHARED = {
+  "access-control-allow-methods": "GET, HEAD, POST, PUT, DELETE",
+  "access-control-allow-headers": "authorization, content-type, idempotency-key, traceparent, tracestate",
+  "access-control-max-age": "600",
+};
+
+/**
+ * A browser shows a page of another origin only what the server shares with it, and asks before it sends what a form could
+ * not. Answers whether that question was all.
+ */
+export function shareWithOrigin(
+  { method, headers }: IncomingMessage,
+  response: ServerResponse,
+  { allowOrigins }: CallerRules,
+): boolean {
+  const { origin } = headers;
+  if (origin === undefined || !allowOrigins.includes(origin)) return false;
+  response.setHeader("access-control-allow-origin", origin);
+  response.setHeader("vary", "origin");
+  if (method !== "OPTIONS" || headers["access-control-request-method"] === undefined) return false;
+  response.writeHead(204, SHARED).end();
+  return true;
 }
 
 /** An address cannot be rebound: it means the machine it names. */

@@ -17,7 +17,7 @@ import { createHttpDoor, type HttpDoor, respondProblem } from "../doors/http/doo
 import { type Admitted, NATIVE_DEFAULTS, NativeDoor, type NativeOptions } from "../doors/native/door.ts";
 import { PATH } from "../protocol/messages.ts";
 import type { Access } from "./access.ts";
-import { bearerOf, type CallerRules, checkCaller, isLoopback } from "./callers.ts";
+import { bearerOf, type CallerRules, checkCaller, isLoopback, shareWithOrigin } from "./callers.ts";
 import { type AdminAction, guardPort } from "./guard.ts";
 import { Metrics } from "./metrics.ts";
 import type { Grant } from "./scopes.ts";
@@ -50,6 +50,10 @@ const DEFAULT_CONNECTIONS = 20_000;
 const HEADERS_MS = 10_000;
 const REQUEST_MS = 60_000;
 const READ_MS = 30_000;
+/** Longer than proxies keep a connection, mostly 60 s: whoever closes it while the other sends loses a request. */
+const KEEP_ALIVE_MS = 75_000;
+/** What is left to requests that are being answered when the server closes. */
+const LAST_ANSWERS_MS = 2_000;
 const HEADER_BYTES = 16 * 1024;
 /** How soon a token that was revoked ends the connections it opened. */
 const LOOK_EVERY_MS = 1_000;
@@ -75,13 +79,17 @@ export class Server {
   readonly #metrics: Metrics;
   /** The store, with what goes through here counted. */
   readonly #store: Port;
-  #isReady = true;
+  /** Requests that are being answered, and by whose leave. */
+  readonly #underWay = new Map<ServerResponse, string | undefined>();
+  readonly #draining = new AbortController();
+  readonly #closing = new AbortController();
   #stopLooking: () => void = () => {};
 
   private constructor(options: ServerOptions) {
     this.#options = options;
     const { clock, logger, host, allowHosts = [] } = options;
-    this.#callers = { allowHosts: [...allowHosts, host], allowOrigins: options.allowOrigins ?? [] };
+    const names = [...allowHosts, host].map((name) => name.toLowerCase());
+    this.#callers = { allowHosts: names, allowOrigins: options.allowOrigins ?? [] };
     this.#metrics = new Metrics(options.store);
     this.#store = this.#metrics.measure(options.store);
     options.onCommits?.((commit) => this.#metrics.noteCommit(commit));
@@ -92,7 +100,8 @@ export class Server {
       onFailure: (error) => logger.error(`A request failed: ${(error as Error).message}`),
     });
     this.#listener = getRequestListener(
-      (request, { incoming }) => this.#fetch(request, incoming as IncomingMessage),
+      (request, { incoming, outgoing }) =>
+        this.#fetch(request, incoming as IncomingMessage, outgoing as ServerResponse),
       {
         overrideGlobalObjects: false,
         // An address or a host of which no request can be made.
@@ -102,13 +111,16 @@ export class Server {
     this.#native = new NativeDoor({ ...options.native, clock, logger });
     const limits = {
       ...{ headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS, maxHeaderSize: HEADER_BYTES },
-      connectionsCheckingInterval: LOOK_EVERY_MS,
+      ...{ connectionsCheckingInterval: LOOK_EVERY_MS, keepAliveTimeout: KEEP_ALIVE_MS },
     };
-    this.#http = options.tls ? createSecureServer({ ...limits, ...options.tls }) : createServer(limits);
+    this.#http = options.tls
+      ? createSecureServer({ ...limits, ...options.tls, handshakeTimeout: HEADERS_MS })
+      : createServer(limits);
     this.#http.maxConnections = options.maxConnections ?? DEFAULT_CONNECTIONS;
     this.#http.on("request", (request, response) => {
       cutSlowReader(response, readMs);
-      void this.#answer(request, response);
+      this.#follow(response);
+      if (!shareWithOrigin(request, response, this.#callers)) void this.#answer(request, response);
     });
     this.#http.on("checkExpectation", (_, response) => {
       sendProblem(response, new HttpRefusal(417, "Expect is 100-continue, or left out."));
@@ -138,17 +150,38 @@ export class Server {
 
   /** Says that it is not ready, hands out nothing more, and gives clients `ms` to finish what they hold. */
   async drain(ms: number): Promise<void> {
-    this.#isReady = false;
+    this.#handOutNoMore();
     await this.#native.drain(ms);
   }
 
+  /** What is being answered is; whoever waits for something else is told that nothing comes of it here. */
   async close(): Promise<void> {
-    this.#isReady = false;
+    this.#handOutNoMore();
+    this.#closing.abort(new DibsError("UNAVAILABLE", "This server is being stopped. Try again soon."));
     this.#stopLooking();
     this.#native.close();
     const closed = new Promise<void>((resolve) => this.#http.close(() => resolve()));
-    this.#http.closeAllConnections();
+    const stopTimer = startTimer(LAST_ANSWERS_MS, () => this.#http.closeAllConnections());
     await closed;
+    stopTimer();
+  }
+
+  get #isReady(): boolean {
+    return !this.#draining.signal.aborted;
+  }
+
+  /** And nobody stays connected for another request. */
+  #handOutNoMore(): void {
+    const reason = "This server is being stopped and hands out no more tasks. Try again soon.";
+    this.#draining.abort(new DibsError("UNAVAILABLE", reason));
+    for (const response of this.#underWay.keys()) response.shouldKeepAlive = false;
+  }
+
+  /** Until it is answered. */
+  #follow(response: ServerResponse): void {
+    if (!this.#isReady) response.shouldKeepAlive = false;
+    this.#underWay.set(response, undefined);
+    response.once("close", () => this.#underWay.delete(response));
   }
 
   async #listen(): Promise<void> {
@@ -170,12 +203,25 @@ export class Server {
   #lookAtTokens(): void {
     this.#stopLooking = this.#options.clock.after(LOOK_EVERY_MS, () => {
       try {
-        this.#native.dismiss((owner) => !this.#options.access.isWelcome(owner));
+        this.#dismiss();
       } catch (error) {
         this.#options.logger.error((error as Error).message);
       }
       this.#lookAtTokens();
     });
+  }
+
+  /** Many have the same owner: each is asked about once. */
+  #dismiss(): void {
+    const { access } = this.#options;
+    const known = new Map<string, boolean>();
+    const isDismissed = (owner: string): boolean => {
+      if (!known.has(owner)) known.set(owner, !access.isWelcome(owner));
+      return known.get(owner)!;
+    };
+    this.#native.dismiss(isDismissed);
+    for (const [response, owner] of this.#underWay)
+      if (owner !== undefined && isDismissed(owner)) response.destroy();
   }
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
@@ -217,12 +263,20 @@ export class Server {
   }
 
   /** Who may see the description of the interface needs no token for it. */
-  #fetch(request: Request, incoming: IncomingMessage): Promise<Response> | Response {
+  #fetch(
+    request: Request,
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+  ): Promise<Response> | Response {
+    const stops = { draining: this.#draining.signal, closing: this.#closing.signal };
     try {
-      const isOpen = OPEN_PATHS.has(pathOf(incoming));
-      if (isOpen) checkCaller(incoming.headers, this.#callers);
-      const { port } = isOpen ? { port: this.#options.store } : this.#admit(incoming);
-      return this.#door.fetch(request, { port, isDraining: () => !this.#isReady });
+      if (OPEN_PATHS.has(pathOf(incoming))) {
+        checkCaller(incoming.headers, this.#callers);
+        return this.#door.fetch(request, { port: this.#options.store, ...stops });
+      }
+      const { port, owner } = this.#admit(incoming);
+      this.#underWay.set(outgoing, owner);
+      return this.#door.fetch(request, { port, ...stops });
     } catch (error) {
       return respondProblem(problemOf(error));
     }

@@ -69,6 +69,16 @@ describe("a reader that reads nothing", () => {
     expect(taken()).toBeLessThan(added);
   });
 
+  test("of events that do not come is given signs of life", async () => {
+    const { server } = await setUp({ readMs: 300 });
+    const answer = await fetch(`${server.url}/v1/events`);
+    const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+    let heard = "";
+    while (!heard.endsWith(":\n\n:\n\n")) heard += (await reader.read()).value!;
+    expect(heard).toMatch(/^: listening\n\n/);
+    await reader.cancel();
+  });
+
   test("of a long answer is cut off", async () => {
     const { store, server } = await setUp({ readMs: 300 });
     await store.add(tasksOf("q", 200, JSON.stringify("x".repeat(200_000))));

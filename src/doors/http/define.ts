@@ -1,10 +1,16 @@
 import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
-import { DibsError, invalid } from "../../core/errors.ts";
+import { invalid } from "../../core/errors.ts";
 import type { Port } from "../../core/port.ts";
 
 /** What a request comes with: the port as far as its caller may use it. */
 export interface Env {
-  Bindings: { port: Port; isDraining: () => boolean };
+  Bindings: {
+    port: Port;
+    /** Aborted when the server stops, and hands out no more tasks. */
+    draining: AbortSignal;
+    /** Aborted when it closes: whoever still waits is told. */
+    closing: AbortSignal;
+  };
 }
 
 export type App = OpenAPIHono<Env>;
@@ -15,7 +21,7 @@ export interface Given {
   body: never;
   header: (name: string) => string | undefined;
   port: Port;
-  /** Its caller is gone. */
+  /** Its caller is gone, or the server stops. */
   signal: AbortSignal;
 }
 
@@ -80,14 +86,15 @@ export function define(
       body(value: null, status: number): Response;
     }) => {
       const { req, env } = context;
-      if (claims && env.isDraining()) throw stopping();
+      const stops = claims ? env.draining : env.closing;
+      stops.throwIfAborted();
       const value = await carryOut({
         params: params ? req.valid("param") : {},
         query: query ? req.valid("query") : {},
         body: body ? req.valid("json") : (undefined as never),
         header: (name) => req.header(name),
         port: env.port,
-        signal: req.raw.signal,
+        signal: AbortSignal.any([req.raw.signal, stops]),
       });
       return answer ? context.json(value, status) : context.body(null, 204);
     },
@@ -112,11 +119,4 @@ function operationIdOf(method: string, path: string): string {
   return [method, ...words]
     .map((word, at) => (at === 0 ? word : word[0]!.toUpperCase() + word.slice(1)))
     .join("");
-}
-
-function stopping(): DibsError {
-  return new DibsError(
-    "UNAVAILABLE",
-    "This server is being stopped and hands out no more tasks. Try again soon.",
-  );
 }

@@ -19,7 +19,7 @@ export interface HttpDoor {
 export interface DoorOptions {
   /** Bytes of a request. */
   maxBody: number;
-  /** Who follows the events and does not read one in this time is cut off; in milliseconds. */
+  /** Who follows the events and does not read one in this time is cut off; in milliseconds. A sign of life comes twice in it. */
   readMs: number;
   onFailure: (error: unknown) => void;
 }
@@ -76,22 +76,28 @@ function events(app: App, { readMs, onFailure }: DoorOptions): void {
   });
   app.get("/v1/events", (context) => {
     const stop = new AbortController();
-    const happened = context.env.port.events(stop.signal);
+    const happened = context.env.port.events(AbortSignal.any([stop.signal, context.env.closing]));
     return streamSSE(context, async (stream) => {
       stream.onAbort(() => stop.abort());
-      // Sent at once, so that a client knows that it listens.
-      await stream.write(": listening\n\n");
+      const inTime = async (written: Promise<unknown>): Promise<void> => {
+        const stopTimer = startTimer(readMs, () => stream.abort());
+        await written;
+        stopTimer();
+      };
+      // A stream that is silent for a minute is cut by many a proxy, and a client that is gone is noticed by writing.
+      const beat = setInterval(() => void inTime(stream.write(":\n\n")), readMs / 2).unref();
       try {
+        // Sent at once, so that a client knows that it listens.
+        await inTime(stream.write(": listening\n\n"));
         for await (const event of happened) {
-          const stopTimer = startTimer(readMs, () => stream.abort());
-          await stream.writeSSE({ event: event.type, data: JSON.stringify(event) });
-          stopTimer();
+          await inTime(stream.writeSSE({ event: event.type, data: JSON.stringify(event) }));
           if (stream.aborted) break;
         }
       } catch (error) {
         // The store is closing: the stream ends, and whoever reads it asks again. hono would print anything else.
         if (!isDibsError(error) || error.code !== "CLOSED") onFailure(error);
       } finally {
+        clearInterval(beat);
         stop.abort();
       }
     });
