@@ -39,20 +39,21 @@ export function tasks(app: App): void {
   define(
     app,
     {
-      ...{ method: "post", path: "/v1/queues/{queue}/batches", summary: "Add many tasks, all or none" },
-      ...{ params: inQueue, status: 201 },
+      ...{ method: "post", path: "/v1/queues/{queue}/batches", params: inQueue, status: 201 },
+      summary: "Add many tasks, all or none; honours Idempotency-Key",
       body: z.strictObject({ tasks: z.array(newTask).min(1).max(10_000) }),
       answer: z.object({ tasks: z.array(addedTask) }),
     },
     async ({ port, params, body, header }) => {
       const given = (body as { tasks: Payload[] }).tasks;
       const queue: string = params["queue"]!;
-      const traced = traceOf(header);
-      const tasks = given.map(({ data, headers, ...each }) => ({
-        ...{ ...each, queue, data: toBody(data) },
-        ...((traced || headers) && { headers: { ...traced, ...headers } }),
-      }));
-      return { tasks: await port.add(tasks) };
+      const key = header("idempotency-key");
+      // Each task has a key of its own: that of the request, and its place in it.
+      const keyAt = (at: number) => (name: string) =>
+        name === "idempotency-key" && key !== undefined ? `${key}/${at}` : header(name);
+      return {
+        tasks: await port.add(given.map((each, at) => ({ queue, ...payloadOf(each, keyAt(at)) }))),
+      };
     },
   );
   define(
