@@ -102,8 +102,8 @@ describe("/metrics", () => {
     for (const line of [
       'dibs_tasks_added_total{queue="work"} 3',
       'dibs_tasks_claimed_total{queue="work"} 2',
-      'dibs_tasks_settled_total{queue="work",word="ack"} 1',
-      'dibs_tasks_settled_total{queue="work",word="reject"} 1',
+      'dibs_tasks_settled_total{queue="work",word="ack",state="done"} 1',
+      'dibs_tasks_settled_total{queue="work",word="reject",state="dead"} 1',
       'dibs_task_wait_seconds_count{queue="work"} 2',
       'dibs_task_service_seconds_count{queue="work"} 2',
       'dibs_call_seconds_count{verb="settle"} 2',
@@ -119,6 +119,20 @@ describe("/metrics", () => {
     expect(valueOf("dibs_commit_operations_count")).toBe(valueOf("dibs_commit_seconds_count"));
     expect(valueOf("dibs_commit_operations_sum")).toBeGreaterThanOrEqual(4);
   });
+});
+
+test("/metrics do not grow with every name that a queue ever had", async () => {
+  const { server, store } = await setUp();
+  const dibs = await open(server.url);
+  onTestFinished(() => dibs.close());
+  const names = Array.from({ length: 1_100 }, (_, n) => `q${n}`);
+  await Promise.all(names.map((name) => dibs.queue(name).add(1)));
+  const added = (await (await fetch(`${server.url}/metrics`)).text())
+    .split("\n")
+    .filter((line) => line.startsWith("dibs_tasks_added_total{"));
+  expect(added).toHaveLength(1_001);
+  expect(added).toContain('dibs_tasks_added_total{queue="(others)"} 100');
+  expect(await store.queues()).toHaveLength(1_100);
 });
 
 describe("a web page that somebody here looks at", () => {
