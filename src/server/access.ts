@@ -1,4 +1,5 @@
 import { DibsError } from "../core/errors.ts";
+import { NotKnown } from "../doors/http/problem.ts";
 import { EVERYTHING, Grant } from "./scopes.ts";
 import type { Tokens } from "./tokens.ts";
 
@@ -34,8 +35,7 @@ export class Access {
     const { asks, known } = this.#look(token);
     if (known) return known;
     if (!asks) return this.#everybody;
-    throw new DibsError(
-      "FORBIDDEN",
+    throw new NotKnown(
       token === undefined
         ? "This server asks for a token. `dibs tokens add NAME --scope …` makes one; give it as DIBS_TOKEN, or open(url, { token })."
         : "This token is not known here: it was revoked, or is another server's.",

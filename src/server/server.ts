@@ -21,7 +21,7 @@ import { bearerOf, type CallerRules, checkCaller, isLoopback, shareWithOrigin } 
 import { type AdminAction, guardPort } from "./guard.ts";
 import { Metrics } from "./metrics.ts";
 import type { Grant } from "./scopes.ts";
-import { HttpRefusal, NotFound, type Problem, problemOf } from "../doors/http/problem.ts";
+import { headersOf, HttpRefusal, NotFound, type Problem, problemOf } from "../doors/http/problem.ts";
 
 export interface ServerOptions {
   store: Port;
@@ -248,9 +248,10 @@ export class Server {
     if (!isLooking || !OWN_PATHS.has(path)) return this.#listener(request, response);
     try {
       checkCaller(request.headers, this.#callers);
-      if (path === "/metrics") return send(response, 200, METRICS_TYPE, await this.#scrape(request));
+      if (path === "/metrics")
+        return send(response, 200, { "content-type": METRICS_TYPE }, await this.#scrape(request));
       const body = path === "/healthz" ? { status: "alive" } : await this.#readiness();
-      send(response, 200, "application/json", JSON.stringify(body));
+      send(response, 200, { "content-type": "application/json" }, JSON.stringify(body));
     } catch (error) {
       sendProblem(response, error);
     }
@@ -335,15 +336,13 @@ function cutSlowReader(response: ServerResponse, ms: number): void {
 
 function sendProblem(response: ServerResponse, error: unknown): void {
   const problem = problemOf(error);
-  send(response, problem.status, "application/problem+json", JSON.stringify(problem));
+  send(response, problem.status, headersOf(problem), JSON.stringify(problem));
 }
 
-function send(response: ServerResponse, status: number, type: string, text: string): void {
+function send(response: ServerResponse, status: number, headers: Record<string, string>, text: string): void {
   response.writeHead(status, {
-    "content-type": type,
+    ...{ "cache-control": "no-store", "x-content-type-options": "nosniff", ...headers },
     "content-length": Buffer.byteLength(text),
-    "cache-control": "no-store",
-    "x-content-type-options": "nosniff",
   });
   response.end(response.req.method === "HEAD" ? undefined : text);
 }
@@ -360,8 +359,10 @@ function refusalOf({ code }: NodeJS.ErrnoException): HttpRefusal {
 function refuse(socket: Duplex, problem: Problem): void {
   if (!socket.writable) return void socket.destroy();
   const text = JSON.stringify(problem);
-  socket.end(
-    `HTTP/1.1 ${problem.status} Refused\r\nContent-Type: application/problem+json\r\n` +
-      `Content-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`,
-  );
+  const headers = {
+    ...headersOf(problem),
+    ...{ "content-length": Buffer.byteLength(text), connection: "close" },
+  };
+  const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.end(`HTTP/1.1 ${problem.status} Refused\r\n${head.join("")}\r\n${text}`);
 }

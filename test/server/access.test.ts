@@ -395,7 +395,10 @@ describe("a token's scopes", () => {
     };
     expect(await scrape("read:*")).toBe(200);
     expect(await scrape("read:a*", "work:*")).toBe(403);
-    expect((await fetch(`${server.url}/metrics`)).status).toBe(403);
+    for (const path of ["/metrics", "/v1/queues"]) {
+      const { status, headers } = await fetch(server.url + path);
+      expect([status, headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
+    }
   });
 
   test("admin does everything on what it names, and leaves a trail", async () => {

@@ -6,7 +6,7 @@ import { DibsError, isDibsError } from "../../core/errors.ts";
 import { claims } from "./claims.ts";
 import { type App, type Env, refuseInvalid } from "./define.ts";
 import { describePage } from "./page.ts";
-import { NotFound, type Problem, problemOf } from "./problem.ts";
+import { headersOf, NotFound, type Problem, problemOf } from "./problem.ts";
 import { pipelines } from "./pipelines.ts";
 import { queues } from "./queues.ts";
 import { schedules } from "./schedules.ts";
@@ -61,10 +61,7 @@ function checkLength(headers: Headers, most: number): void {
 }
 
 export function respondProblem(problem: Problem): Response {
-  return Response.json(problem, {
-    status: problem.status,
-    headers: { "content-type": "application/problem+json", "cache-control": "no-store" },
-  });
+  return Response.json(problem, { status: problem.status, headers: headersOf(problem) });
 }
 
 /** What happens from now on, as server-sent events. Who reads slowly is told of a gap, as everywhere. */
