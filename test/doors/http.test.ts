@@ -395,6 +395,16 @@ describe("the description", () => {
     const { openapi, paths } = body as { openapi: string; paths: Record<string, object> };
     expect(openapi).toBe("3.1.0");
     expect(Object.keys(paths)).toContain("/v1/claims/{id}/{fence}/ack");
+    // What adds may be sent again, and says by which header.
+    const keyed = Object.keys(paths).filter((path) =>
+      JSON.stringify(paths[path]).includes('"idempotency-key"'),
+    );
+    expect(keyed).toEqual([
+      "/v1/queues/{queue}/tasks",
+      "/v1/queues/{queue}/batches",
+      "/v1/topics/{topic}/messages",
+      "/v1/pipelines/{pipeline}/runs",
+    ]);
     const page = await (await fetch(`${server.url}/docs`)).text();
     for (const path of Object.keys(paths)) expect(page).toContain(path);
     // Shapes are written out, those with a name too, and nothing of them is markup.

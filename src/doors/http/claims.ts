@@ -1,5 +1,5 @@
 import { z } from "@hono/zod-openapi";
-import { invalid, isDibsError } from "../../core/errors.ts";
+import { DibsError, invalid, isDibsError } from "../../core/errors.ts";
 import { LIMITS } from "../../core/limits.ts";
 import type { Port, Word } from "../../core/port.ts";
 import type { ClaimedTask, TaskError } from "../../core/task.ts";
@@ -40,6 +40,7 @@ export function claims(app: App): void {
     async ({ port, params, body, signal }) => {
       const wish = body as { max: number; wait: number; lease?: number; worker: string };
       const { tasks } = await port.claim({ queues: [params["queue"]!], ...wish, signal });
+      if (signal.aborted) await giveBack(port, tasks);
       return { claims: tasks.map(shown) };
     },
   );
@@ -124,6 +125,12 @@ export function claims(app: App): void {
       return port.progress(refOf(params), value, note);
     },
   );
+}
+
+/** Whoever asked is gone, or is sent elsewhere: others need not wait for the lease to end. */
+async function giveBack(port: Port, tasks: ClaimedTask[]): Promise<never> {
+  await Promise.all(tasks.map((task) => port.settle(task, { kind: "release", started: false })));
+  throw new DibsError("UNAVAILABLE", "Nobody waits for this any more, or the server stops. Try again soon.");
 }
 
 /** Parking, steps, and what a verifier has to say. */

@@ -37,7 +37,16 @@ export interface Operation {
   status?: 200 | 201;
   /** Hands out tasks: not while the server stops. */
   claims?: boolean;
+  /** May be sent again with the same Idempotency-Key. */
+  keyed?: boolean;
 }
+
+const keys = z.object({
+  "idempotency-key": z
+    .string()
+    .optional()
+    .openapi({ description: "sent again with the same one, nothing is added twice" }),
+});
 
 export const problem = z
   .object({
@@ -47,11 +56,9 @@ export const problem = z
   .openapi("Problem");
 
 /** One line of the interface: its path and shapes, checked and described, and the call of the port that it stands for. */
-export function define(
-  app: App,
-  { method, path, summary, params, query, body, answer, status = 200, claims = false }: Operation,
-  carryOut: (given: Given) => Promise<unknown>,
-): void {
+export function define(app: App, operation: Operation, carryOut: (given: Given) => Promise<unknown>): void {
+  const { method, path, summary, params, query, body, answer, status = 200 } = operation;
+  const { claims = false, keyed = false } = operation;
   const route = createRoute({
     ...{ method, path, summary },
     operationId: operationIdOf(method, path),
@@ -60,6 +67,7 @@ export function define(
     request: {
       ...(params && { params }),
       ...(query && { query }),
+      ...(keyed && { headers: keys }),
       ...(body && { body: { required: true, content: { "application/json": { schema: body } } } }),
     },
     responses: {

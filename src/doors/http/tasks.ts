@@ -28,8 +28,8 @@ export function tasks(app: App): void {
   define(
     app,
     {
-      ...{ method: "post", path: "/v1/queues/{queue}/tasks", summary: "Add a task; honours Idempotency-Key" },
-      ...{ params: inQueue, body: newTask, answer: addedTask, status: 201 },
+      ...{ method: "post", path: "/v1/queues/{queue}/tasks", summary: "Add a task" },
+      ...{ params: inQueue, body: newTask, answer: addedTask, status: 201, keyed: true },
     },
     async ({ port, params, body, header }) => {
       const [added] = await port.add([{ queue: params["queue"]!, ...payloadOf(body, header) }]);
@@ -39,8 +39,8 @@ export function tasks(app: App): void {
   define(
     app,
     {
-      ...{ method: "post", path: "/v1/queues/{queue}/batches", params: inQueue, status: 201 },
-      summary: "Add many tasks, all or none; honours Idempotency-Key",
+      ...{ method: "post", path: "/v1/queues/{queue}/batches", summary: "Add many tasks, all or none" },
+      ...{ params: inQueue, status: 201, keyed: true },
       body: z.strictObject({ tasks: z.array(newTask).min(1).max(10_000) }),
       answer: z.object({ tasks: z.array(addedTask) }),
     },
@@ -174,7 +174,7 @@ function topics(app: App): void {
         path: "/v1/topics/{topic}/messages",
         summary: "Publish to every subscription that matches",
       },
-      ...{ params: z.object({ topic: z.string() }), body: newTask, status: 201 },
+      ...{ params: z.object({ topic: z.string() }), body: newTask, status: 201, keyed: true },
       answer: z.object({ tasks: z.array(addedTask) }),
     },
     async ({ port, params, body, header }) => ({
