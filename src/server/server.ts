@@ -52,6 +52,8 @@ const REQUEST_MS = 60_000;
 const READ_MS = 30_000;
 /** Longer than proxies keep a connection, mostly 60 s: whoever closes it while the other sends loses a request. */
 const KEEP_ALIVE_MS = 75_000;
+/** Who asked in this time may be about to ask again over the same connection. */
+const LINGER_MS = 500;
 /** What is left to requests that are being answered when the server closes. */
 const LAST_ANSWERS_MS = 2_000;
 const HEADER_BYTES = 16 * 1024;
@@ -83,6 +85,7 @@ export class Server {
   readonly #underWay = new Map<ServerResponse, string | undefined>();
   readonly #draining = new AbortController();
   readonly #closing = new AbortController();
+  #askedAt = Number.NEGATIVE_INFINITY;
   #stopLooking: () => void = () => {};
 
   private constructor(options: ServerOptions) {
@@ -152,6 +155,9 @@ export class Server {
   async drain(ms: number): Promise<void> {
     this.#handOutNoMore();
     await this.#native.drain(ms);
+    // With its next answer it is told that the connection ends. Closed before, it would not know whether it was heard.
+    if (performance.now() - this.#askedAt < LINGER_MS)
+      await new Promise<void>((resolve) => this.#options.clock.after(LINGER_MS, resolve));
   }
 
   /** What is being answered is; whoever waits for something else is told that nothing comes of it here. */
@@ -179,6 +185,7 @@ export class Server {
 
   /** Until it is answered. */
   #follow(response: ServerResponse): void {
+    this.#askedAt = performance.now();
     if (!this.#isReady) response.shouldKeepAlive = false;
     this.#underWay.set(response, undefined);
     response.once("close", () => this.#underWay.delete(response));
