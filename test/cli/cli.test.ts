@@ -165,6 +165,14 @@ describe("dibs serve --tls-cert --tls-key", () => {
   });
 });
 
+test("dibs queues says that there is no such store, and makes none", async () => {
+  const folder = makeFolder();
+  expect(await dibs(folder, ["queues", "--url", "tpyo.db"])).toMatchObject({
+    ...{ code: EXIT.usage, stdout: "", stderr: expect.stringContaining("tpyo.db") },
+  });
+  expect(readdirSync(folder)).toEqual([]);
+});
+
 describe("dibs tokens", () => {
   test("makes each of several that are made at once", async () => {
     const folder = makeFolder();
