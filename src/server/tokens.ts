@@ -115,7 +115,8 @@ export class Tokens {
       )
         return { tokens, secret };
     } catch (error) {
-      throw unreadable(this.path, (error as Error).message);
+      // What the parser says quotes the file, which holds a secret.
+      throw unreadable(this.path, error instanceof SyntaxError ? "it is no JSON" : (error as Error).message);
     }
     throw unreadable(this.path, "it is not as `dibs tokens` writes it");
   }
