@@ -1,7 +1,7 @@
 import { DibsError } from "../core/errors.ts";
 import { NotKnown } from "../doors/http/problem.ts";
 import { EVERYTHING, Grant } from "./scopes.ts";
-import type { Tokens } from "./tokens.ts";
+import type { TokenRecord, Tokens } from "./tokens.ts";
 
 export interface Entry {
   /** Nobody else may resume what this one began. */
@@ -15,6 +15,8 @@ export class Access {
   readonly #everybody: Entry = { owner: "everybody", grant: new Grant("everybody", EVERYTHING) };
   readonly #letsAnyoneIn: boolean;
   #hasAsked = false;
+  /** As they were when somebody last asked what became of them. */
+  #before: readonly TokenRecord[] | undefined;
 
   constructor(tokens: Tokens, options: { letAnyoneIn: boolean }) {
     this.#tokens = tokens;
@@ -60,6 +62,20 @@ export class Access {
   /** By which a worker's session is known again after a restart. Without tokens all are one, and nothing has to be proved. */
   ticketOf(owner: string, session: number): string {
     return owner === this.#everybody.owner ? this.#everybody.owner : this.#tokens.ticketOf(owner, session);
+  }
+
+  /** Tokens that were made and revoked since this was last asked; nothing the first time. */
+  changes(): { verb: string; name: string }[] {
+    const now = this.#tokens.list();
+    const before = this.#before ?? now;
+    this.#before = now;
+    if (before === now) return [];
+    const missingIn = (others: readonly TokenRecord[]) => (one: TokenRecord) =>
+      !others.some(({ id }) => id === one.id);
+    return [
+      ...before.filter(missingIn(now)).map(({ name }) => ({ verb: "revoke token", name })),
+      ...now.filter(missingIn(before)).map(({ name }) => ({ verb: "add token", name })),
+    ];
   }
 
   /** Whether what was allowed once still is. */

@@ -135,6 +135,8 @@ export class Server {
   static async start(options: ServerOptions): Promise<Server> {
     checkAddress(options);
     const server = new Server(options);
+    // What there is by now is no news.
+    options.access.changes();
     await server.#listen();
     server.#lookAtTokens();
     return server;
@@ -210,12 +212,20 @@ export class Server {
   #lookAtTokens(): void {
     this.#stopLooking = this.#options.clock.after(LOOK_EVERY_MS, () => {
       try {
+        this.#auditTokens();
         this.#dismiss();
       } catch (error) {
         this.#options.logger.error((error as Error).message);
       }
       this.#lookAtTokens();
     });
+  }
+
+  /** They are made and revoked beside the server, which is told by their file. */
+  #auditTokens(): void {
+    const { access, audit = () => {} } = this.#options;
+    for (const { verb, name } of access.changes())
+      audit({ by: "dibs tokens", verb, queue: `of token ${name}` });
   }
 
   /** Many have the same owner: each is asked about once. */
