@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { isIP } from "node:net";
-import { DibsError } from "../core/errors.ts";
+import { DibsError, invalid } from "../core/errors.ts";
 import { show } from "../core/show.ts";
 
 export interface CallerRules {
@@ -8,6 +8,32 @@ export interface CallerRules {
   allowHosts: readonly string[];
   /** Origins of web pages that may call it, beside its own. */
   allowOrigins: readonly string[];
+}
+
+/** As browsers and clients write them: whoever configures a server may have copied an address. */
+export function rulesOf(
+  host: string,
+  allowHosts: readonly string[],
+  allowOrigins: readonly string[],
+): CallerRules {
+  return {
+    allowHosts: [host.toLowerCase(), ...allowHosts.map(nameOf)],
+    allowOrigins: allowOrigins.map(originOf),
+  };
+}
+
+function nameOf(text: string): string {
+  const name = hostOf(text);
+  if (name !== undefined) return name;
+  throw invalid(`--allow-host is a name, such as queue.internal; got ${show(text)}.`);
+}
+
+function originOf(text: string): string {
+  if (!URL.canParse(text))
+    throw invalid(`--allow-origin is such as https://board.example; got ${show(text)}.`);
+  const { origin } = new URL(text);
+  // Of schemes that the standard does not know, such as those of extensions.
+  return origin === "null" ? text : origin;
 }
 
 /**

@@ -17,7 +17,7 @@ import { createHttpDoor, type HttpDoor, respondProblem } from "../doors/http/doo
 import { type Admitted, NATIVE_DEFAULTS, NativeDoor, type NativeOptions } from "../doors/native/door.ts";
 import { PATH } from "../protocol/messages.ts";
 import type { Access } from "./access.ts";
-import { bearerOf, type CallerRules, checkCaller, isLoopback, shareWithOrigin } from "./callers.ts";
+import { bearerOf, type CallerRules, checkCaller, isLoopback, rulesOf, shareWithOrigin } from "./callers.ts";
 import { type AdminAction, guardPort } from "./guard.ts";
 import { Metrics } from "./metrics.ts";
 import type { Grant } from "./scopes.ts";
@@ -90,9 +90,8 @@ export class Server {
 
   private constructor(options: ServerOptions) {
     this.#options = options;
-    const { clock, logger, host, allowHosts = [] } = options;
-    const names = [...allowHosts, host].map((name) => name.toLowerCase());
-    this.#callers = { allowHosts: names, allowOrigins: options.allowOrigins ?? [] };
+    const { clock, logger, host, allowHosts = [], allowOrigins = [] } = options;
+    this.#callers = rulesOf(host, allowHosts, allowOrigins);
     this.#metrics = new Metrics(options.store);
     this.#store = this.#metrics.measure(options.store);
     options.onCommits?.((commit) => this.#metrics.noteCommit(commit));

@@ -153,9 +153,10 @@ describe("a web page that somebody here looks at", () => {
   });
 
   test("of ours does, and so do those that were named", async () => {
+    // Also as somebody copied them from the address of a page.
     const { server } = await setUp({
-      allowHosts: ["queue.internal"],
-      allowOrigins: ["https://board.example"],
+      allowHosts: ["Queue.internal:7411"],
+      allowOrigins: ["https://Board.example/"],
     });
     const own = { origin: server.url, host: new URL(server.url).host };
     for (const headers of [
@@ -168,6 +169,15 @@ describe("a web page that somebody here looks at", () => {
       expect(await upgrade(server, "/v1/connect", headers)).toBe(101);
     }
     expect(await upgrade(server, "/elsewhere")).toBe(404);
+  });
+});
+
+test.each([
+  [{ allowHosts: ["http://queue.internal"] }, "--allow-host"],
+  [{ allowOrigins: ["board.example"] }, "--allow-origin"],
+])("a name that nobody can come by is refused: %j", async (options, words) => {
+  await expect(setUp(options)).rejects.toMatchObject({
+    ...{ code: "INVALID", message: expect.stringContaining(words) },
   });
 });
 
