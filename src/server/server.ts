@@ -85,6 +85,8 @@ export class Server {
   readonly #underWay = new Map<ServerResponse, string | undefined>();
   readonly #draining = new AbortController();
   readonly #closing = new AbortController();
+  /** What was last wrong with the tokens. */
+  #trouble = "";
   #askedAt = Number.NEGATIVE_INFINITY;
   #stopLooking: () => void = () => {};
 
@@ -213,8 +215,12 @@ export class Server {
       try {
         this.#auditTokens();
         this.#dismiss();
+        this.#trouble = "";
       } catch (error) {
-        this.#options.logger.error((error as Error).message);
+        const { message } = error as Error;
+        // Once, and not with every look.
+        if (message !== this.#trouble) this.#options.logger.error(message);
+        this.#trouble = message;
       }
       this.#lookAtTokens();
     });

@@ -242,7 +242,7 @@ describe("a server that is stopped in good order", () => {
     await store.add([{ queue: "work", data: "1" }]);
     for (const answer of [await waiting, await claim()]) {
       expect(answer.status).toBe(503);
-      expect(answer.headers.get("connection")).toBe("close");
+      expect([answer.headers.get("connection"), answer.headers.get("retry-after")]).toEqual(["close", "1"]);
       expect(await answer.json()).toMatchObject({ code: "UNAVAILABLE", retryable: true });
     }
     expect((await store.stats("work")).depth).toMatchObject({ ready: 1, claimed: 0 });

@@ -54,11 +54,13 @@ export class NotKnown extends DibsError {
 }
 
 /** What a problem's answer says in its head. */
-export function headersOf({ status }: Problem): Record<string, string> {
+export function headersOf({ status, retryable }: Problem): Record<string, string> {
   return {
     "content-type": "application/problem+json",
     "cache-control": "no-store",
     ...(status === 401 && { "www-authenticate": "Bearer" }),
+    // Which of them may be sent again, many a client knows by this alone.
+    ...(retryable && (status === 429 || status === 503) && { "retry-after": "1" }),
   };
 }
 
