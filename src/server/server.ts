@@ -20,8 +20,9 @@ import type { Access } from "./access.ts";
 import { bearerOf, type CallerRules, checkCaller, isLoopback, rulesOf, shareWithOrigin } from "./callers.ts";
 import { type AdminAction, guardPort } from "./guard.ts";
 import { Metrics } from "./metrics.ts";
+import { cutSlowReader, refuse, send, sendProblem } from "./send.ts";
 import type { Grant } from "./scopes.ts";
-import { headersOf, HttpRefusal, NotFound, type Problem, problemOf } from "../doors/http/problem.ts";
+import { HttpRefusal, NotFound, problemOf } from "../doors/http/problem.ts";
 
 export interface ServerOptions {
   store: Port;
@@ -348,43 +349,10 @@ function notFound(request: IncomingMessage): NotFound {
   return new NotFound(request.method, pathOf(request));
 }
 
-/** An answer that nobody reads would lie in memory for as long as its connection lasts. */
-function cutSlowReader(response: ServerResponse, ms: number): void {
-  response.once("prefinish", () => {
-    const stopTimer = startTimer(ms, () => response.destroy());
-    response.once("close", stopTimer);
-  });
-}
-
-function sendProblem(response: ServerResponse, error: unknown): void {
-  const problem = problemOf(error);
-  send(response, problem.status, headersOf(problem), JSON.stringify(problem));
-}
-
-function send(response: ServerResponse, status: number, headers: Record<string, string>, text: string): void {
-  response.writeHead(status, {
-    ...{ "cache-control": "no-store", "x-content-type-options": "nosniff", ...headers },
-    "content-length": Buffer.byteLength(text),
-  });
-  response.end(response.req.method === "HEAD" ? undefined : text);
-}
-
 /** What Node's parser did not take for HTTP. */
 function refusalOf({ code }: NodeJS.ErrnoException): HttpRefusal {
   if (code === "HPE_HEADER_OVERFLOW")
     return new HttpRefusal(431, `Headers have at most ${HEADER_BYTES} bytes.`);
   if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new HttpRefusal(408, "The request did not come in time.");
   return new HttpRefusal(400, "This is not HTTP.");
-}
-
-/** Before there is anything to answer by. */
-function refuse(socket: Duplex, problem: Problem): void {
-  if (!socket.writable) return void socket.destroy();
-  const text = JSON.stringify(problem);
-  const headers = {
-    ...headersOf(problem),
-    ...{ "content-length": Buffer.byteLength(text), connection: "close" },
-  };
-  const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  socket.end(`HTTP/1.1 ${problem.status} Refused\r\n${head.join("")}\r\n${text}`);
 }
