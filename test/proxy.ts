@@ -4,6 +4,8 @@ import { createServer, type Server, type Socket } from "node:net";
 export class Proxy {
   readonly #server: Server;
   readonly #pairs = new Set<[Socket, Socket]>();
+  /** Where those who connect from now on are led to. */
+  target: number;
   #port = 0;
   #cut = false;
   #isMute = false;
@@ -11,7 +13,8 @@ export class Proxy {
   cutAfter: ((sent: Buffer) => boolean) | undefined;
 
   private constructor(target: number) {
-    this.#server = createServer((near) => this.#connect(near, target));
+    this.target = target;
+    this.#server = createServer((near) => this.#connect(near, this.target));
   }
 
   static async start(target: number, host = "127.0.0.1"): Promise<Proxy> {

@@ -24,7 +24,7 @@ function checkWish(wish: ClaimWish): void {
   wish.queues.forEach(checkQueueName);
   checkNumber(wish.max, "max", 1, LIMITS.claimBatch);
   if (wish.share !== undefined) checkNumber(wish.share, "share", 1, LIMITS.claimBatch);
-  checkNumber(wish.wait, "wait", 0, LIMITS.claimWaitMs);
+  checkNumber(wish.wait, "wait", 0, wish.session === undefined ? LIMITS.claimWaitMs : LIMITS.workerWaitMs);
   checkText(wish.worker, "worker", LIMITS.workerName);
   if (wish.session !== undefined) checkNumber(wish.session, "session", 0, Number.MAX_SAFE_INTEGER);
   if (wish.lease !== undefined) checkNumber(wish.lease, "lease", 1, LONGEST_MS);

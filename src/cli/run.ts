@@ -10,6 +10,8 @@ export async function runCommand(program: Command): Promise<void> {
   ]) {
     command.exitOverride();
   }
+  // Whoever reads what is printed may leave, as `head` does: what a command was told to do is done all the same.
+  process.stdout.on("error", () => {});
   try {
     await program.parseAsync();
   } catch (error) {

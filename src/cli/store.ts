@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import type { Command } from "commander";
 import type { Dibs } from "../api/dibs.ts";
 import { open } from "../api/open.ts";
@@ -25,6 +25,12 @@ export async function useStore<T>(flags: StoreFlags, work: (dibs: Dibs) => Promi
   } finally {
     await dibs.close();
   }
+}
+
+/** To look at a store that is not there is a slip of the pen, and must not make one. */
+export function checkStore({ url = process.env["DIBS_URL"] || "./dibs.db" }: StoreFlags): void {
+  if (url === ":memory:" || /^[a-z][a-z0-9+]*:\/\//i.test(url) || existsSync(url)) return;
+  throw invalid(`There is no store ${url}. Name one with --url or DIBS_URL; an add makes it.`);
 }
 
 /** DIBS_TOKEN itself is read by open(). */

@@ -7,6 +7,11 @@ export const LIMITS = {
   claimBatch: 1_000,
   /** A claim may wait this long. */
   claimWaitMs: 60_000,
+  /**
+   * And that of a worker so long: whether it is still there its session tells. A thousand idle ones that ask once a minute
+   * cost a server more than their signs of life.
+   */
+  workerWaitMs: 300_000,
   priority: 1_000,
   /** Of one task, in the unit of its queue's limits. */
   cost: 1e9,

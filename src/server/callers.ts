@@ -1,6 +1,6 @@
-import type { IncomingHttpHeaders } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { isIP } from "node:net";
-import { DibsError } from "../core/errors.ts";
+import { DibsError, invalid } from "../core/errors.ts";
 import { show } from "../core/show.ts";
 
 export interface CallerRules {
@@ -8,6 +8,32 @@ export interface CallerRules {
   allowHosts: readonly string[];
   /** Origins of web pages that may call it, beside its own. */
   allowOrigins: readonly string[];
+}
+
+/** As browsers and clients write them: whoever configures a server may have copied an address. */
+export function rulesOf(
+  host: string,
+  allowHosts: readonly string[],
+  allowOrigins: readonly string[],
+): CallerRules {
+  return {
+    allowHosts: [host.toLowerCase(), ...allowHosts.map(nameOf)],
+    allowOrigins: allowOrigins.map(originOf),
+  };
+}
+
+function nameOf(text: string): string {
+  const name = hostOf(text);
+  if (name !== undefined) return name;
+  throw invalid(`--allow-host is a name, such as queue.internal; got ${show(text)}.`);
+}
+
+function originOf(text: string): string {
+  if (!URL.canParse(text))
+    throw invalid(`--allow-origin is such as https://board.example; got ${show(text)}.`);
+  const { origin } = new URL(text);
+  // Of schemes that the standard does not know, such as those of extensions.
+  return origin === "null" ? text : origin;
 }
 
 /**
@@ -29,6 +55,31 @@ export function checkCaller(headers: IncomingHttpHeaders, rules: CallerRules): v
     "FORBIDDEN",
     `Pages of ${show(origin)} may not call this server. If they should, start it with --allow-origin ${show(origin)}.`,
   );
+}
+
+/** What pages of another origin may send, beside what every page may. */
+const SHARED = {
+  "access-control-allow-methods": "GET, HEAD, POST, PUT, DELETE",
+  "access-control-allow-headers": "authorization, content-type, idempotency-key, traceparent, tracestate",
+  "access-control-max-age": "600",
+};
+
+/**
+ * A browser shows a page of another origin only what the server shares with it, and asks before it sends what a form could
+ * not. Answers whether that question was all.
+ */
+export function shareWithOrigin(
+  { method, headers }: IncomingMessage,
+  response: ServerResponse,
+  { allowOrigins }: CallerRules,
+): boolean {
+  const { origin } = headers;
+  if (origin === undefined || !allowOrigins.includes(origin)) return false;
+  response.setHeader("access-control-allow-origin", origin);
+  response.setHeader("vary", "origin");
+  if (method !== "OPTIONS" || headers["access-control-request-method"] === undefined) return false;
+  response.writeHead(204, SHARED).end();
+  return true;
 }
 
 /** An address cannot be rebound: it means the machine it names. */

@@ -9,12 +9,17 @@ export interface Setting {
   /** What the flag takes; a switch takes nothing. */
   takes: "TEXT" | "PATH" | "NUMBER" | "DURATION" | "LIST" | null;
   unless: string | number | boolean | null | readonly string[];
+  /** Of a number, or a duration in milliseconds. */
+  least?: number;
+  most?: number;
+  /** The only texts it can be. */
+  among?: readonly string[];
 }
 
 export const SETTINGS = {
   url: { about: "the store: a file, postgres://… or :memory:", takes: "TEXT", unless: "./dibs.db" },
   host: { about: "the address to listen on", takes: "TEXT", unless: "127.0.0.1" },
-  port: { about: "the port to listen on; 0: any that is free", takes: "NUMBER", unless: 7411 },
+  port: { about: "the port to listen on; 0: any that is free", takes: "NUMBER", unless: 7411, most: 65_535 },
   tokens: { about: "the file of the tokens; beside the store unless set", takes: "PATH", unless: null },
   letAnyoneIn: { about: "whoever reaches the address may do everything", takes: null, unless: false },
   allowHost: { about: "a name by which this server may be called", takes: "LIST", unless: [] },
@@ -22,11 +27,19 @@ export const SETTINGS = {
   tlsCert: { about: "the certificate, for https", takes: "PATH", unless: null },
   tlsKey: { about: "the certificate's key", takes: "PATH", unless: null },
   drain: { about: "what SIGTERM leaves clients to finish", takes: "DURATION", unless: 25_000 },
-  maxConnections: { about: "connections at once", takes: "NUMBER", unless: 20_000 },
-  maxFrame: { about: "bytes of one message from a client", takes: "NUMBER", unless: 32 * 1024 * 1024 },
+  maxConnections: { about: "connections at once", takes: "NUMBER", unless: 20_000, least: 1 },
+  maxFrame: {
+    ...{ about: "bytes of one message from a client", takes: "NUMBER", unless: 32 * 1024 * 1024 },
+    // Below that a call with its names and a small payload would not fit.
+    least: 4_096,
+  },
   resume: { about: "what a lost connection has to resume", takes: "DURATION", unless: 3_000 },
-  beat: { about: "how often a sign of life is looked for", takes: "DURATION", unless: 5_000 },
-  logLevel: { about: "what is logged: debug, info, warn, error, silent", takes: "TEXT", unless: "info" },
+  // Below that it would do little else.
+  beat: { about: "how often a sign of life is looked for", takes: "DURATION", unless: 5_000, least: 100 },
+  logLevel: {
+    ...{ about: "what is logged: debug, info, warn, error, silent", takes: "TEXT", unless: "info" },
+    among: ["trace", "debug", "info", "warn", "error", "fatal", "silent"],
+  },
 } as const satisfies Record<string, Setting>;
 
 export type SettingName = keyof typeof SETTINGS;
@@ -90,23 +103,31 @@ function find(
 ): [unknown, string] {
   if (flags[name] !== undefined) return [flags[name], flagOf(name)];
   const variable = variableOf(name);
-  if (env[variable]) return [env[variable], variable];
   // A secret in a file of its own, as Docker and Kubernetes hand them out.
   const path = env[`${variable}_FILE`];
+  // One of them is an image's or a unit's, and whoever set the other did not mean it: nobody should guess which.
+  if (env[variable] && path)
+    throw invalid(`${variable} and ${variable}_FILE are both set. Leave one of them out.`);
+  if (env[variable]) return [env[variable], variable];
   if (path) return [readSecret(path, `${variable}_FILE`), `${variable}_FILE`];
   if (inFile[name] !== undefined) return [inFile[name], file!];
   return [undefined, "unless set"];
 }
 
-function parse(value: unknown, { takes }: Setting, source: string): unknown {
+function parse(value: unknown, setting: Setting, source: string): unknown {
+  const { takes, least = 0, most = Number.MAX_SAFE_INTEGER, among } = setting;
   switch (takes) {
     case "NUMBER": {
       const number = typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value;
-      if (Number.isSafeInteger(number) && (number as number) >= 0) return number;
-      throw invalid(`${source} is a whole number, 0 or more; got ${show(value)}.`);
+      if (Number.isSafeInteger(number) && (number as number) >= least && (number as number) <= most)
+        return number;
+      const bounds = setting.most === undefined ? `${least} or more` : `${least} to ${most}`;
+      throw invalid(`${source} is a whole number, ${bounds}; got ${show(value)}.${adviceOn(value)}`);
     }
-    case "DURATION":
-      return parseDuration(typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value, source);
+    case "DURATION": {
+      const given = typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value;
+      return parseDuration(given, source, least);
+    }
     case "LIST": {
       const list = typeof value === "string" ? value.split(",") : value;
       if (Array.isArray(list)) return list.map((each) => String(each).trim()).filter((each) => each !== "");
@@ -118,9 +139,18 @@ function parse(value: unknown, { takes }: Setting, source: string): unknown {
       if (value === "false" || value === "0") return false;
       throw invalid(`${source} is true or false; got ${show(value)}.`);
     default:
-      if (typeof value === "string" && value !== "") return value;
-      throw invalid(`${source} is a text; got ${show(value)}.`);
+      if (typeof value !== "string" || value === "")
+        throw invalid(`${source} is a text; got ${show(value)}.`);
+      if (among?.includes(value) === false)
+        throw invalid(`${source} is one of ${among.join(", ")}; got ${show(value)}.`);
+      return value;
   }
+}
+
+/** Kubernetes tells every pod of a service "dibs" by a variable that is our port's. */
+function adviceOn(value: unknown): string {
+  if (typeof value !== "string" || !value.startsWith("tcp://")) return "";
+  return " Kubernetes set it for a service of that name: say enableServiceLinks: false in the pod's spec.";
 }
 
 function readConfigFile(path: string): Record<string, unknown> {
@@ -165,7 +195,10 @@ export function printConfig({ config, sources }: Resolved): string {
 }
 
 export function withoutPassword(url: string): string {
-  if (!/^[a-z][a-z0-9+]*:\/\//i.test(url) || !URL.canParse(url)) return url;
+  if (!/^[a-z][a-z0-9+]*:\/\//i.test(url)) return url;
+  // A password with a sign that should have been escaped makes it no address: the password is all the same none to show.
+  if (!URL.canParse(url))
+    return url.replace(/:\/\/.*@/s, "://***@").replaceAll(/(password=)[^&]*/gi, "$1***");
   const parsed = new URL(url);
   if (parsed.password === "" && parsed.search === "") return url;
   if (parsed.password !== "") parsed.password = "***";

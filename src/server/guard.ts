@@ -216,7 +216,8 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       if (!grant.allows("work", found.task.queue)) needToVerify(found.task.queue);
       return found;
     },
-    task: async (id) => onTask(["read"], id, () => port.task(id)),
+    // Its worker is handed it anyway, and has to look where it stands: to reckon a backoff, to learn what became of a word.
+    task: async (id) => onTask(["read", "work"], id, () => port.task(id)),
     history: async (id) => onTask(["read", "work"], id, () => port.history(id)),
     cancel: async (id) =>
       onTask(["admin"], id, () => {

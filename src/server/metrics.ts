@@ -1,10 +1,10 @@
 import { Gauge, Registry } from "@prometheus-io/client";
 import type { Commit } from "../core/commit.ts";
 import type { ClaimResult, Port, SettleRef, Word } from "../core/port.ts";
-import type { AddedTask } from "../core/task.ts";
+import type { AddedTask, TaskState } from "../core/task.ts";
 import { Counter, Histogram } from "./series.ts";
 
-/** Queues of one scrape: beyond them, whoever scrapes has other troubles. */
+/** Queues with figures of their own: beyond them, whoever scrapes has other troubles. */
 const MOST_QUEUES = 1_000;
 /** Claims whose time is taken. Those that were never settled are forgotten, the oldest first. */
 const MOST_CLAIMS = 100_000;
@@ -19,13 +19,15 @@ export class Metrics {
   readonly #store: Port;
   readonly #registry = new Registry();
   readonly #series: { toText(): string }[] = [];
+  /** Queues that have series of their own. */
+  readonly #counted = new Set<string>();
   readonly #claimedAt = new Map<number, { queue: string; at: number }>();
   readonly #added = this.#counter("dibs_tasks_added_total", "Tasks added through this server.", ["queue"]);
   readonly #claimed = this.#counter("dibs_tasks_claimed_total", "Tasks claimed through it.", ["queue"]);
   readonly #settled = this.#counter(
     "dibs_tasks_settled_total",
-    "Claims settled through it, by the holder's word.",
-    ["queue", "word"],
+    "Claims settled through it, by the holder's word and the state it led to.",
+    ["queue", "word", "state"],
   );
   readonly #wait = this.#histogram("dibs_task_wait_seconds", "From add to claim.", ["queue"]);
   readonly #service = this.#histogram("dibs_task_service_seconds", "From claim to settlement.", ["queue"]);
@@ -69,7 +71,9 @@ export class Metrics {
         return answer;
       },
       settle: (claim, word, options) =>
-        this.#timed("settle", port.settle(claim, word, options), () => this.#noteSettled(claim, word)),
+        this.#timed("settle", port.settle(claim, word, options), ({ state }) =>
+          this.#noteSettled(claim, word, state),
+        ),
     };
   }
 
@@ -105,12 +109,21 @@ export class Metrics {
   }
 
   #count(added: AddedTask[]): void {
-    for (const { queue, existing } of added) if (!existing) this.#added.inc({ queue });
+    for (const { queue, existing } of added) if (!existing) this.#added.inc({ queue: this.#labelOf(queue) });
+  }
+
+  /** What is counted once is counted for ever: queues that come and go must not fill the memory with their names. */
+  #labelOf(queue: string): string {
+    if (this.#counted.has(queue)) return queue;
+    if (this.#counted.size >= MOST_QUEUES) return "(others)";
+    this.#counted.add(queue);
+    return queue;
   }
 
   #noteClaims({ tasks }: ClaimResult): void {
     const { wall, awake } = this.#store.clock.read();
-    for (const { queue, fence, createdAt } of tasks) {
+    for (const { queue: name, fence, createdAt } of tasks) {
+      const queue = this.#labelOf(name);
       this.#claimed.inc({ queue });
       this.#wait.observe({ queue }, Math.max(0, wall - createdAt) / 1_000);
       this.#claimedAt.set(fence, { queue, at: awake });
@@ -119,10 +132,10 @@ export class Metrics {
   }
 
   /** A claim of before a restart is nobody's here; what its holder calls its queue is not taken for a label. */
-  #noteSettled({ fence }: SettleRef, { kind }: Word): void {
+  #noteSettled({ fence }: SettleRef, { kind }: Word, state: TaskState): void {
     const claimed = this.#claimedAt.get(fence);
     const queue = claimed?.queue ?? "unknown";
-    this.#settled.inc({ queue, word: kind });
+    this.#settled.inc({ queue, word: kind, state });
     if (!claimed) return;
     this.#claimedAt.delete(fence);
     this.#service.observe({ queue }, Math.max(0, this.#store.clock.read().awake - claimed.at) / 1_000);

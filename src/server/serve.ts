@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { createSecureContext } from "node:tls";
 import { pino } from "pino";
 import { openPort } from "../api/open.ts";
 import { tracePort } from "../api/trace.ts";
@@ -31,6 +32,8 @@ export async function serve(config: Config): Promise<Serving> {
     error: (message, details) => log.error(details ?? {}, message),
   };
   const access = new Access(new Tokens(tokensPathOf(config)), { letAnyoneIn: config.letAnyoneIn });
+  // Read before anything is opened: what is wrong with their file is said now, and not to the first who comes.
+  const { asksForTokens } = access;
   let tellCommit: (commit: Commit) => void = () => {};
   const store = tracePort(await openPort(config.url, { logger }, (commit) => tellCommit(commit)), "SERVER");
   // A trail that somebody could silence by asking for less to be logged would be none.
@@ -43,7 +46,7 @@ export async function serve(config: Config): Promise<Serving> {
   log.info({ url: server.url, store: withoutPassword(config.url) }, "listening");
   return {
     url: server.url,
-    asksForTokens: access.asksForTokens,
+    asksForTokens,
     stop: async () => {
       log.info({ clients: server.clients }, "stopping: clients finish what they hold");
       await server.drain(config.drain);
@@ -80,8 +83,12 @@ function readTls({ tlsCert, tlsKey }: Config): { cert: Buffer; key: Buffer } | u
   if (tlsCert === null && tlsKey === null) return undefined;
   if (tlsCert === null || tlsKey === null) throw invalid("--tls-cert and --tls-key are given together.");
   try {
-    return { cert: readFileSync(tlsCert), key: readFileSync(tlsKey) };
+    const tls = { cert: readFileSync(tlsCert), key: readFileSync(tlsKey) };
+    createSecureContext(tls);
+    return tls;
   } catch (error) {
-    throw invalid(`The certificate or its key cannot be read: ${(error as Error).message}.`);
+    throw invalid(
+      `The certificate or its key cannot be read: ${(error as Error).message}. Both are files in PEM.`,
+    );
   }
 }

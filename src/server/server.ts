@@ -17,11 +17,12 @@ import { createHttpDoor, type HttpDoor, respondProblem } from "../doors/http/doo
 import { type Admitted, NATIVE_DEFAULTS, NativeDoor, type NativeOptions } from "../doors/native/door.ts";
 import { PATH } from "../protocol/messages.ts";
 import type { Access } from "./access.ts";
-import { bearerOf, type CallerRules, checkCaller, isLoopback } from "./callers.ts";
+import { bearerOf, type CallerRules, checkCaller, isLoopback, rulesOf, shareWithOrigin } from "./callers.ts";
 import { type AdminAction, guardPort } from "./guard.ts";
 import { Metrics } from "./metrics.ts";
+import { cutSlowReader, refuse, send, sendProblem } from "./send.ts";
 import type { Grant } from "./scopes.ts";
-import { HttpRefusal, NotFound, type Problem, problemOf } from "../doors/http/problem.ts";
+import { HttpRefusal, NotFound, problemOf } from "../doors/http/problem.ts";
 
 export interface ServerOptions {
   store: Port;
@@ -50,6 +51,12 @@ const DEFAULT_CONNECTIONS = 20_000;
 const HEADERS_MS = 10_000;
 const REQUEST_MS = 60_000;
 const READ_MS = 30_000;
+/** Longer than proxies keep a connection, mostly 60 s: whoever closes it while the other sends loses a request. */
+const KEEP_ALIVE_MS = 75_000;
+/** Who asked in this time may be about to ask again over the same connection. */
+const LINGER_MS = 500;
+/** What is left to requests that are being answered when the server closes. */
+const LAST_ANSWERS_MS = 2_000;
 const HEADER_BYTES = 16 * 1024;
 /** How soon a token that was revoked ends the connections it opened. */
 const LOOK_EVERY_MS = 1_000;
@@ -75,13 +82,19 @@ export class Server {
   readonly #metrics: Metrics;
   /** The store, with what goes through here counted. */
   readonly #store: Port;
-  #isReady = true;
+  /** Requests that are being answered, and by whose leave. */
+  readonly #underWay = new Map<ServerResponse, string | undefined>();
+  readonly #draining = new AbortController();
+  readonly #closing = new AbortController();
+  /** What was last wrong with the tokens. */
+  #trouble = "";
+  #askedAt = Number.NEGATIVE_INFINITY;
   #stopLooking: () => void = () => {};
 
   private constructor(options: ServerOptions) {
     this.#options = options;
-    const { clock, logger, host, allowHosts = [] } = options;
-    this.#callers = { allowHosts: [...allowHosts, host], allowOrigins: options.allowOrigins ?? [] };
+    const { clock, logger, host, allowHosts = [], allowOrigins = [] } = options;
+    this.#callers = rulesOf(host, allowHosts, allowOrigins);
     this.#metrics = new Metrics(options.store);
     this.#store = this.#metrics.measure(options.store);
     options.onCommits?.((commit) => this.#metrics.noteCommit(commit));
@@ -92,7 +105,8 @@ export class Server {
       onFailure: (error) => logger.error(`A request failed: ${(error as Error).message}`),
     });
     this.#listener = getRequestListener(
-      (request, { incoming }) => this.#fetch(request, incoming as IncomingMessage),
+      (request, { incoming, outgoing }) =>
+        this.#fetch(request, incoming as IncomingMessage, outgoing as ServerResponse),
       {
         overrideGlobalObjects: false,
         // An address or a host of which no request can be made.
@@ -102,13 +116,16 @@ export class Server {
     this.#native = new NativeDoor({ ...options.native, clock, logger });
     const limits = {
       ...{ headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS, maxHeaderSize: HEADER_BYTES },
-      connectionsCheckingInterval: LOOK_EVERY_MS,
+      ...{ connectionsCheckingInterval: LOOK_EVERY_MS, keepAliveTimeout: KEEP_ALIVE_MS },
     };
-    this.#http = options.tls ? createSecureServer({ ...limits, ...options.tls }) : createServer(limits);
+    this.#http = options.tls
+      ? createSecureServer({ ...limits, ...options.tls, handshakeTimeout: HEADERS_MS })
+      : createServer(limits);
     this.#http.maxConnections = options.maxConnections ?? DEFAULT_CONNECTIONS;
     this.#http.on("request", (request, response) => {
       cutSlowReader(response, readMs);
-      void this.#answer(request, response);
+      this.#follow(response);
+      if (!shareWithOrigin(request, response, this.#callers)) void this.#answer(request, response);
     });
     this.#http.on("checkExpectation", (_, response) => {
       sendProblem(response, new HttpRefusal(417, "Expect is 100-continue, or left out."));
@@ -120,6 +137,8 @@ export class Server {
   static async start(options: ServerOptions): Promise<Server> {
     checkAddress(options);
     const server = new Server(options);
+    // What there is by now is no news.
+    options.access.changes();
     await server.#listen();
     server.#lookAtTokens();
     return server;
@@ -138,17 +157,42 @@ export class Server {
 
   /** Says that it is not ready, hands out nothing more, and gives clients `ms` to finish what they hold. */
   async drain(ms: number): Promise<void> {
-    this.#isReady = false;
+    this.#handOutNoMore();
     await this.#native.drain(ms);
+    // With its next answer it is told that the connection ends. Closed before, it would not know whether it was heard.
+    if (performance.now() - this.#askedAt < LINGER_MS)
+      await new Promise<void>((resolve) => this.#options.clock.after(LINGER_MS, resolve));
   }
 
+  /** What is being answered is; whoever waits for something else is told that nothing comes of it here. */
   async close(): Promise<void> {
-    this.#isReady = false;
+    this.#handOutNoMore();
+    this.#closing.abort(new DibsError("UNAVAILABLE", "This server is being stopped. Try again soon."));
     this.#stopLooking();
     this.#native.close();
     const closed = new Promise<void>((resolve) => this.#http.close(() => resolve()));
-    this.#http.closeAllConnections();
+    const stopTimer = startTimer(LAST_ANSWERS_MS, () => this.#http.closeAllConnections());
     await closed;
+    stopTimer();
+  }
+
+  get #isReady(): boolean {
+    return !this.#draining.signal.aborted;
+  }
+
+  /** And nobody stays connected for another request. */
+  #handOutNoMore(): void {
+    const reason = "This server is being stopped and hands out no more tasks. Try again soon.";
+    this.#draining.abort(new DibsError("UNAVAILABLE", reason));
+    for (const response of this.#underWay.keys()) response.shouldKeepAlive = false;
+  }
+
+  /** Until it is answered. */
+  #follow(response: ServerResponse): void {
+    this.#askedAt = performance.now();
+    if (!this.#isReady) response.shouldKeepAlive = false;
+    this.#underWay.set(response, undefined);
+    response.once("close", () => this.#underWay.delete(response));
   }
 
   async #listen(): Promise<void> {
@@ -170,12 +214,37 @@ export class Server {
   #lookAtTokens(): void {
     this.#stopLooking = this.#options.clock.after(LOOK_EVERY_MS, () => {
       try {
-        this.#native.dismiss((owner) => !this.#options.access.isWelcome(owner));
+        this.#auditTokens();
+        this.#dismiss();
+        this.#trouble = "";
       } catch (error) {
-        this.#options.logger.error((error as Error).message);
+        const { message } = error as Error;
+        // Once, and not with every look.
+        if (message !== this.#trouble) this.#options.logger.error(message);
+        this.#trouble = message;
       }
       this.#lookAtTokens();
     });
+  }
+
+  /** They are made and revoked beside the server, which is told by their file. */
+  #auditTokens(): void {
+    const { access, audit = () => {} } = this.#options;
+    for (const { verb, name } of access.changes())
+      audit({ by: "dibs tokens", verb, queue: `of token ${name}` });
+  }
+
+  /** Many have the same owner: each is asked about once. */
+  #dismiss(): void {
+    const { access } = this.#options;
+    const known = new Map<string, boolean>();
+    const isDismissed = (owner: string): boolean => {
+      if (!known.has(owner)) known.set(owner, !access.isWelcome(owner));
+      return known.get(owner)!;
+    };
+    this.#native.dismiss(isDismissed);
+    for (const [response, owner] of this.#underWay)
+      if (owner !== undefined && isDismissed(owner)) response.destroy();
   }
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
@@ -202,9 +271,10 @@ export class Server {
     if (!isLooking || !OWN_PATHS.has(path)) return this.#listener(request, response);
     try {
       checkCaller(request.headers, this.#callers);
-      if (path === "/metrics") return send(response, 200, METRICS_TYPE, await this.#scrape(request));
+      if (path === "/metrics")
+        return send(response, 200, { "content-type": METRICS_TYPE }, await this.#scrape(request));
       const body = path === "/healthz" ? { status: "alive" } : await this.#readiness();
-      send(response, 200, "application/json", JSON.stringify(body));
+      send(response, 200, { "content-type": "application/json" }, JSON.stringify(body));
     } catch (error) {
       sendProblem(response, error);
     }
@@ -217,12 +287,20 @@ export class Server {
   }
 
   /** Who may see the description of the interface needs no token for it. */
-  #fetch(request: Request, incoming: IncomingMessage): Promise<Response> | Response {
+  #fetch(
+    request: Request,
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+  ): Promise<Response> | Response {
+    const stops = { draining: this.#draining.signal, closing: this.#closing.signal };
     try {
-      const isOpen = OPEN_PATHS.has(pathOf(incoming));
-      if (isOpen) checkCaller(incoming.headers, this.#callers);
-      const { port } = isOpen ? { port: this.#options.store } : this.#admit(incoming);
-      return this.#door.fetch(request, { port, isDraining: () => !this.#isReady });
+      if (OPEN_PATHS.has(pathOf(incoming))) {
+        checkCaller(incoming.headers, this.#callers);
+        return this.#door.fetch(request, { port: this.#options.store, ...stops });
+      }
+      const { port, owner } = this.#admit(incoming);
+      this.#underWay.set(outgoing, owner);
+      return this.#door.fetch(request, { port, ...stops });
     } catch (error) {
       return respondProblem(problemOf(error));
     }
@@ -271,43 +349,10 @@ function notFound(request: IncomingMessage): NotFound {
   return new NotFound(request.method, pathOf(request));
 }
 
-/** An answer that nobody reads would lie in memory for as long as its connection lasts. */
-function cutSlowReader(response: ServerResponse, ms: number): void {
-  response.once("prefinish", () => {
-    const stopTimer = startTimer(ms, () => response.destroy());
-    response.once("close", stopTimer);
-  });
-}
-
-function sendProblem(response: ServerResponse, error: unknown): void {
-  const problem = problemOf(error);
-  send(response, problem.status, "application/problem+json", JSON.stringify(problem));
-}
-
-function send(response: ServerResponse, status: number, type: string, text: string): void {
-  response.writeHead(status, {
-    "content-type": type,
-    "content-length": Buffer.byteLength(text),
-    "cache-control": "no-store",
-    "x-content-type-options": "nosniff",
-  });
-  response.end(response.req.method === "HEAD" ? undefined : text);
-}
-
 /** What Node's parser did not take for HTTP. */
 function refusalOf({ code }: NodeJS.ErrnoException): HttpRefusal {
   if (code === "HPE_HEADER_OVERFLOW")
     return new HttpRefusal(431, `Headers have at most ${HEADER_BYTES} bytes.`);
   if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new HttpRefusal(408, "The request did not come in time.");
   return new HttpRefusal(400, "This is not HTTP.");
-}
-
-/** Before there is anything to answer by. */
-function refuse(socket: Duplex, problem: Problem): void {
-  if (!socket.writable) return void socket.destroy();
-  const text = JSON.stringify(problem);
-  socket.end(
-    `HTTP/1.1 ${problem.status} Refused\r\nContent-Type: application/problem+json\r\n` +
-      `Content-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`,
-  );
 }

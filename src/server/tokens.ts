@@ -1,5 +1,7 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
-import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chownSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { fileURLToPath } from "node:url";
 import { DibsError, invalid } from "../core/errors.ts";
 import { checkText } from "../core/options.ts";
 import { show } from "../core/show.ts";
@@ -43,25 +45,30 @@ export class Tokens {
     if (scopes.length === 0)
       throw invalid("A token needs at least one scope, such as work:emails or admin:*.");
     const parsed = scopes.map(parseScope);
-    if (this.list().some((record) => record.name === name))
-      throw invalid(`There is a token of the name ${show(name)} already. Revoke it, or take another name.`);
     const id = randomBytes(6).toString("hex");
     const token = `dibs_${id}_${randomBytes(32).toString("base64url")}`;
     const record = {
       ...{ id, name, scopes: parsed },
       ...{ hash: hashOf(token).toString("hex"), createdAt: new Date().toISOString() },
     };
-    this.#write([...this.#records, record]);
+    this.#change((records) => {
+      if (records.some((each) => each.name === name))
+        throw invalid(`There is a token of the name ${show(name)} already. Revoke it, or take another name.`);
+      return [...records, record];
+    });
     return { token, record };
   }
 
   /** By name or id. */
   revoke(nameOrId: string): TokenRecord {
-    const found = this.list().find(({ id, name }) => id === nameOrId || name === nameOrId);
-    if (!found)
-      throw invalid(`There is no token ${show(nameOrId)}. \`dibs tokens ls\` lists those there are.`);
-    this.#write(this.#records.filter((record) => record !== found));
-    return found;
+    let found: TokenRecord | undefined;
+    this.#change((records) => {
+      found = records.find(({ id, name }) => id === nameOrId || name === nameOrId);
+      if (!found)
+        throw invalid(`There is no token ${show(nameOrId)}. \`dibs tokens ls\` lists those there are.`);
+      return records.filter((record) => record !== found);
+    });
+    return found!;
   }
 
   /** What a token allows; undefined: it is none of ours. */
@@ -108,27 +115,53 @@ export class Tokens {
       )
         return { tokens, secret };
     } catch (error) {
-      throw unreadable(this.path, (error as Error).message);
+      // What the parser says quotes the file, which holds a secret.
+      throw unreadable(this.path, error instanceof SyntaxError ? "it is no JSON" : (error as Error).message);
     }
     throw unreadable(this.path, "it is not as `dibs tokens` writes it");
   }
 
-  /** Whole or not at all: a server may read it in this moment. */
-  #write(records: TokenRecord[]): void {
-    const secret = this.#secret || randomBytes(32).toString("base64url");
-    const draft = `${this.path}.${process.pid}.new`;
+  /** One at a time: of two that read the same and write, one would have shown a token that nobody knows. */
+  #change(change: (records: TokenRecord[]) => TokenRecord[]): void {
+    const draft = `${this.path}.new`;
+    this.#begin(draft);
     try {
-      writeFileSync(draft, `${JSON.stringify({ secret, tokens: records }, null, 2)}\n`, {
-        mode: 0o600,
-        flush: true,
-      });
+      const tokens = change(this.list());
+      const secret = this.#secret || randomBytes(32).toString("base64url");
+      writeFileSync(draft, `${JSON.stringify({ secret, tokens }, null, 2)}\n`, { flush: true });
+      this.#giveToServer(draft);
+      // Whole or not at all: a server may read it in this moment.
       renameSync(draft, this.path);
-    } finally {
+    } catch (error) {
       rmSync(draft, { force: true });
+      throw error;
     }
+  }
+
+  /** The draft is there for as long as somebody writes, and of nobody who takes longer than this. */
+  #begin(draft: string): void {
+    for (;;) {
+      try {
+        return writeFileSync(draft, "", { mode: 0o600, flag: "wx" });
+      } catch (error) {
+        const { code, message } = error as NodeJS.ErrnoException;
+        if (code !== "EEXIST") throw unwritable(this.path, message);
+      }
+      const begun = statSync(draft, { throwIfNoEntry: false })?.mtimeMs;
+      if (begun !== undefined && Date.now() - begun > LONGEST_WRITE_MS) rmSync(draft, { force: true });
+      else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
+    }
+  }
+
+  /** An administrator's file would be one that the server, who is somebody else, cannot read. */
+  #giveToServer(draft: string): void {
+    if (process.getuid?.() !== 0) return;
+    const { uid, gid } = statSync(this.path, { throwIfNoEntry: false }) ?? statSync(dirname(this.path));
+    chownSync(draft, uid, gid);
   }
 }
 
+const LONGEST_WRITE_MS = 5_000;
 const NO_HASH = "0".repeat(64);
 
 function hashOf(token: string): Buffer {
@@ -142,9 +175,18 @@ function unreadable(path: string, reason: string): DibsError {
   );
 }
 
+function unwritable(path: string, reason: string): DibsError {
+  return new DibsError("INVALID", `The tokens in ${path} cannot be written: ${reason}.`);
+}
+
 /** Beside the store's file; in the working directory for stores that are elsewhere. */
 export function tokensPathOf({ tokens, url }: { tokens: string | null; url: string }): string {
   if (tokens !== null) return tokens;
+  if (/^(https?|wss?):/i.test(url))
+    throw invalid(
+      `${url} is a server, and its tokens are in a file where it runs: make them there, or name that file with --tokens.`,
+    );
+  if (/^file:\/\//i.test(url)) return `${fileURLToPath(url)}.tokens.json`;
   const isFile = url !== ":memory:" && !/^[a-z][a-z0-9+]*:\/\//i.test(url);
   return isFile ? `${url}.tokens.json` : "dibs.tokens.json";
 }

@@ -165,7 +165,7 @@ export class Worker implements AsyncDisposable {
     const room = this.#room();
     if (room <= 0) return;
     const part = this.#part();
-    if (this.#fetching === 0) void this.#fetch(Math.min(room, part), LIMITS.claimWaitMs);
+    if (this.#fetching === 0) void this.#fetch(Math.min(room, part), LIMITS.workerWaitMs);
     else if (this.#mayFetchBeside && room >= part) void this.#fetch(part, 0);
   }
 

@@ -1,6 +1,6 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -120,6 +120,14 @@ describe("dibs serve", () => {
     expect(printed.stdout).toMatch(/^port +1 +--port$/m);
     expect(printed.stdout).toMatch(/^drain +5000 +DIBS_DRAIN$/m);
   });
+
+  test("does not begin with tokens that it cannot read", async () => {
+    const folder = makeFolder();
+    writeFileSync(join(folder, "tokens.json"), "half");
+    expect(await dibs(folder, ["serve", "--port", "0", "--tokens", "tokens.json"])).toMatchObject({
+      ...{ code: EXIT.usage, stdout: "", stderr: expect.stringContaining("cannot be read") },
+    });
+  });
 });
 
 describe("dibs serve --tls-cert --tls-key", () => {
@@ -149,9 +157,39 @@ describe("dibs serve --tls-cert --tls-key", () => {
     expect(await dibs(folder, ["serve", "--tls-cert", "cert.pem"])).toMatchObject({
       ...{ code: EXIT.usage, stderr: expect.stringContaining("--tls-key") },
     });
-    expect(await dibs(folder, ["serve", "--tls-cert", "no.pem", "--tls-key", "no.pem"])).toMatchObject({
-      ...{ code: EXIT.usage, stderr: expect.stringContaining("cannot be read") },
-    });
+    writeFileSync(join(folder, "other.pem"), "no certificate");
+    for (const file of ["no.pem", "other.pem"])
+      expect(await dibs(folder, ["serve", "--tls-cert", file, "--tls-key", file])).toMatchObject({
+        ...{ code: EXIT.usage, stderr: expect.stringContaining("cannot be read") },
+      });
+  });
+});
+
+test("dibs queues says that there is no such store, and makes none", async () => {
+  const folder = makeFolder();
+  expect(await dibs(folder, ["queues", "--url", "tpyo.db"])).toMatchObject({
+    ...{ code: EXIT.usage, stdout: "", stderr: expect.stringContaining("tpyo.db") },
+  });
+  expect(readdirSync(folder)).toEqual([]);
+});
+
+describe("dibs tokens", () => {
+  test("makes each of several that are made at once", async () => {
+    const folder = makeFolder();
+    const names = ["a", "b", "c", "d"];
+    await Promise.all(names.map((name) => dibs(folder, ["tokens", "add", name, "--scope", "read:*"])));
+    const { stdout } = await dibs(folder, ["tokens", "ls", "--json"]);
+    expect((JSON.parse(stdout) as { name: string }[]).map(({ name }) => name).toSorted()).toEqual(names);
+  });
+
+  test.each([
+    [["--url", "http://127.0.0.1:7411"], "where it runs"],
+    [["--tokens", "there/is/none.json"], "cannot be written"],
+  ])("says what is wrong with %j, and makes none", async (flags, words) => {
+    const folder = makeFolder();
+    const made = await dibs(folder, ["tokens", "add", "ci", "--scope", "read:*", ...flags]);
+    expect(made).toMatchObject({ code: EXIT.usage, stdout: "", stderr: expect.stringContaining(words) });
+    expect(readdirSync(folder)).toEqual([]);
   });
 });
 
@@ -181,6 +219,15 @@ test("dibs unhold lifts a hold, and says whether there was one", async () => {
 });
 
 describe("dibs add", () => {
+  test("adds all the same when nobody reads what it prints", async () => {
+    const folder = makeFolder();
+    const child = start(folder, ["add", "numbers", "-"]);
+    child.stdout.destroy();
+    child.stdin.end("1\n".repeat(1_200));
+    expect(await once(child, "close")).toEqual([0, null]);
+    expect((await dibs(folder, ["queues"])).stdout).toMatch(/numbers +1200 /);
+  });
+
   test("adds a task for every line of standard input", async () => {
     const folder = makeFolder();
     const lines = Array.from({ length: 1_200 }, (_, n) => JSON.stringify({ n })).join("\n");

@@ -12,8 +12,13 @@ import {
 } from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
+import { openPort } from "../../src/api/open.ts";
+import { openRemote } from "../../src/client/remote.ts";
+import { SILENT } from "../../src/core/logger.ts";
+import { systemClock } from "../../src/engine/system-clock.ts";
 import { decode, encode } from "../../src/protocol/codec.ts";
 import { CLOSE, PATH } from "../../src/protocol/messages.ts";
+import { startServer } from "../server/start.ts";
 import { Served } from "./served.ts";
 
 describe("what crosses the wire", () => {
@@ -151,6 +156,37 @@ describe("a client that speaks otherwise", () => {
       // What a transaction is cannot cross: it is an add like any other.
       ...{ 6: "ok", 7: "ok", 8: "CLAIM_LOST", 9: "UNSUPPORTED", 99: "ok" },
     });
+  });
+});
+
+describe("an answer that cannot be written", () => {
+  test("is refused, ends nothing, and hands nothing out", async () => {
+    const store = await openPort(":memory:", {});
+    let isEndless = true;
+    // Stands for one that is longer than any text.
+    const endless = <T extends object>(value: T): T => (isEndless ? { ...value, size: 7n } : value);
+    const server = await startServer({
+      ...store,
+      stats: async (queue) => endless(await store.stats(queue)),
+      claim: async (wish) => {
+        const { tasks, policies } = await store.claim(wish);
+        return { tasks, policies: endless(policies) };
+      },
+    });
+    const port = await openRemote({ url: server.url, clock: systemClock, logger: SILENT });
+    onTestFinished(async () => {
+      await port.close();
+      await server.close();
+      await store.close();
+    });
+    await store.add([{ queue: "work", data: "1" }]);
+    const tooLarge = expect.objectContaining({ code: "PAYLOAD_TOO_LARGE" });
+    await expect(port.stats("work")).rejects.toEqual(tooLarge);
+    const wish = { queues: ["work"], max: 1, worker: "w", wait: 0 };
+    await expect(port.claim(wish)).rejects.toEqual(tooLarge);
+    isEndless = false;
+    const { tasks } = await port.claim({ ...wish, wait: 20_000 });
+    expect(tasks).toMatchObject([{ attempt: 1 }]);
   });
 });
 

@@ -263,6 +263,38 @@ describe("over HTTP", () => {
     expect(await ask("GET", "/v1/queues/q")).toMatchObject({ body: { depth: { ready: 2 } } });
   });
 
+  test("a batch that is sent again with its Idempotency-Key is added once", async () => {
+    const { ask } = await setUp();
+    const tasks = [{ data: 1 }, { data: 2, idempotencyKey: "own" }, { data: 3 }];
+    const send = async () => {
+      const { status, body } = await ask(
+        "POST",
+        "/v1/queues/q/batches",
+        { tasks },
+        { "idempotency-key": "k" },
+      );
+      expect(status).toBe(201);
+      return (body as { tasks: { id: string; existing: boolean }[] }).tasks;
+    };
+    const [first, second] = [await send(), await send()];
+    expect(first.map(({ existing }) => existing)).toEqual([false, false, false]);
+    expect(second).toEqual(first.map((task) => ({ ...task, existing: true })));
+    expect(await ask("GET", `/v1/tasks/${first[1]!.id}`)).toMatchObject({ body: { idempotencyKey: "own" } });
+  });
+
+  test("what other clients left as JSON and is none, or too deep to be written, comes as the text it is", async () => {
+    const { ask, store } = await setUp();
+    const deep = "[".repeat(50_000) + "]".repeat(50_000);
+    for (const data of ["no json", deep, "[".repeat(240) + "]".repeat(240)])
+      await store.add([{ queue: "q", data }]);
+    const { status, body } = await ask("POST", "/v1/queues/q/claims", { max: 10 });
+    expect(status).toBe(200);
+    const [plain, deepest, flat] = (body as { claims: { data: unknown }[] }).claims;
+    expect([plain!.data, deepest!.data]).toEqual(["no json", deep]);
+    expect(flat!.data).toBeInstanceOf(Array);
+    expect(await ask("GET", "/v1/queues/q/tasks?state=claimed")).toMatchObject({ status: 200 });
+  });
+
   test("a message reaches every group", async () => {
     const { ask } = await setUp();
     const subscribed = await ask("PUT", "/v1/subscriptions/order.*/audit");
@@ -370,6 +402,16 @@ describe("the description", () => {
     const { openapi, paths } = body as { openapi: string; paths: Record<string, object> };
     expect(openapi).toBe("3.1.0");
     expect(Object.keys(paths)).toContain("/v1/claims/{id}/{fence}/ack");
+    // What adds may be sent again, and says by which header.
+    const keyed = Object.keys(paths).filter((path) =>
+      JSON.stringify(paths[path]).includes('"idempotency-key"'),
+    );
+    expect(keyed).toEqual([
+      "/v1/queues/{queue}/tasks",
+      "/v1/queues/{queue}/batches",
+      "/v1/topics/{topic}/messages",
+      "/v1/pipelines/{pipeline}/runs",
+    ]);
     const page = await (await fetch(`${server.url}/docs`)).text();
     for (const path of Object.keys(paths)) expect(page).toContain(path);
     // Shapes are written out, those with a name too, and nothing of them is markup.

@@ -1,6 +1,15 @@
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import {
+  chownSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openRemote } from "../../src/client/remote.ts";
 import { openPort } from "../../src/api/open.ts";
@@ -139,6 +148,54 @@ describe("a token", () => {
     await forbidden(open());
   });
 
+  test("that is revoked ends what it was listening to over HTTP", async () => {
+    const { tokens, server } = await setUp();
+    tokens.add("another", ["read:*"]);
+    const { token, record } = tokens.add("ada", ["read:*"]);
+    const answer = await fetch(`${server.url}/v1/events`, { headers: { authorization: `Bearer ${token}` } });
+    expect(answer.status).toBe(200);
+    tokens.revoke(record.name);
+    await expect(answer.text()).rejects.toThrow();
+  });
+
+  test("is asked for again when its file could not be read for a moment", async () => {
+    const { open, tokens, server } = await setUp();
+    const { token } = tokens.add("ada", ["read:*"]);
+    const kept = readFileSync(tokens.path, "utf8");
+    writeFileSync(tokens.path, kept.slice(0, 20));
+    const headers = { authorization: `Bearer ${token}` };
+    const refused = await fetch(`${server.url}/v1/queues`, { headers });
+    const problem = await refused.text();
+    expect({ status: refused.status, ...(JSON.parse(problem) as object) }).toMatchObject({
+      ...{ status: 503, code: "UNAVAILABLE", retryable: true },
+    });
+    expect(problem).not.toContain(tokens.path);
+    await expect(open(token)).rejects.toMatchObject({ code: "UNAVAILABLE", retryable: true });
+    writeFileSync(tokens.path, kept);
+    expect(await (await open(token)).queues()).toEqual([]);
+  });
+
+  test("is made also where somebody began to write and never ended", () => {
+    const tokens = makeTokens();
+    writeFileSync(`${tokens.path}.new`, "half");
+    utimesSync(`${tokens.path}.new`, new Date(0), new Date(0));
+    const { record } = tokens.add("ada", ["work:*"]);
+    expect(tokens.list()).toEqual([record]);
+    expect(existsSync(`${tokens.path}.new`)).toBe(false);
+  });
+
+  test("belongs to who has the folder, whoever makes it", ({ skip }) => {
+    skip(process.getuid?.() !== 0, "needs root");
+    const tokens = makeTokens();
+    chownSync(dirname(tokens.path), 65_534, 65_534);
+    tokens.add("ada", ["work:*"]);
+    expect(statSync(tokens.path)).toMatchObject({ uid: 65_534, gid: 65_534 });
+    chownSync(tokens.path, 1, 1);
+    tokens.add("bob", ["work:*"]);
+    expect(statSync(tokens.path)).toMatchObject({ uid: 1, gid: 1 });
+    expect(statSync(tokens.path).mode & 0o777).toBe(0o600);
+  });
+
   test("that was revoked cannot be revoked again", () => {
     const tokens = makeTokens();
     const { record } = tokens.add("ada", ["work:*"]);
@@ -172,7 +229,7 @@ describe("a token's scopes", () => {
     expect(await producer.pipelines()).toEqual([{ name: "report", stages }]);
     await forbidden(producer.cancelRun(added!.id), "admin:report/a");
     expect(await (await openAs("admin:report/*")).cancelRun(added!.id)).toBe("cancelled");
-    expect(actions).toMatchObject([{ verb: "cancel" }]);
+    expect(actions.filter(({ by }) => by !== "dibs tokens")).toMatchObject([{ verb: "cancel" }]);
     expect(await producer.end(added!.id, { of: "runs" })).toMatchObject({ state: "cancelled" });
   });
 
@@ -214,6 +271,56 @@ describe("a token's scopes", () => {
     await forbidden(port.purge("emails"), "admin:emails");
     await forbidden(port.unhold("emails"), "admin:emails");
     expect(await store.task(foreign!.id)).toMatchObject({ state: "claimed" });
+  });
+
+  test("work lets one settle by any word, over HTTP too, and judge what one is asked to", async () => {
+    const { tokens, server, store } = await setUp();
+    const { token } = tokens.add("w", ["work:emails"]);
+    const { token: judge } = tokens.add("v", ["work:letters/verify"]);
+    const post = async (path: string, body: object, by = token) => {
+      const headers = { authorization: `Bearer ${by}`, "content-type": "application/json" };
+      const answer = await fetch(server.url + path, { method: "POST", headers, body: JSON.stringify(body) });
+      return { status: answer.status, ...((await answer.json()) as { claims?: Claim[] }) };
+    };
+    interface Claim {
+      id: string;
+      fence: number;
+    }
+    const claim = async (queue: string, by = token): Promise<string> => {
+      const { claims } = await post(`/v1/queues/${encodeURIComponent(queue)}/claims`, { wait: "20s" }, by);
+      return `/v1/claims/${claims![0]!.id}/${claims![0]!.fence}`;
+    };
+    const error = { message: "no" };
+    await store.declare("emails", { elsewhere: 0 });
+    for (const [word, body] of [
+      ["nack", { error, delay: 0 }],
+      ["hold", { error, delay: 0 }],
+      ["release", {}],
+      ["reject", { error }],
+    ] as const) {
+      await store.add([task("emails")]);
+      expect(await post(`${await claim("emails")}/${word}`, body)).toMatchObject({ status: 200 });
+      await store.purge("emails");
+    }
+    await store.declare("letters", { verified: true });
+    await store.add([task("letters"), task("letters")]);
+    for (const [word, body] of [
+      ["refuse", { feedback: "shorter" }],
+      ["accept", {}],
+    ] as const) {
+      const [held] = (await store.claim(wish("letters"))).tasks;
+      await store.settle(held!, { kind: "ack", result: "1" });
+      expect(await post(`${await claim("letters/verify", judge)}/${word}`, body, judge)).toMatchObject({
+        ...{ status: 200, state: "done" },
+      });
+    }
+    // Of a result that was taken back nothing comes, and whoever judged it is not kept.
+    await store.add([task("letters")]);
+    const [held] = (await store.claim(wish("letters"))).tasks;
+    await store.settle(held!, { kind: "ack", result: "1" });
+    const asked = await claim("letters/verify", judge);
+    await store.cancel(held!.id);
+    expect(await post(`${asked}/refuse`, { feedback: "shorter" }, judge)).toMatchObject({ status: 200 });
   });
 
   test("name topics by the queues of their subscriptions", async () => {
@@ -290,7 +397,19 @@ describe("a token's scopes", () => {
     };
     expect(await scrape("read:*")).toBe(200);
     expect(await scrape("read:a*", "work:*")).toBe(403);
-    expect((await fetch(`${server.url}/metrics`)).status).toBe(403);
+    for (const path of ["/metrics", "/v1/queues"]) {
+      const { status, headers } = await fetch(server.url + path);
+      expect([status, headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
+    }
+  });
+
+  test("leave a trail when they are made and revoked", async () => {
+    const { tokens, actions } = await setUp();
+    tokens.add("ada", ["admin:*"]);
+    const made = { by: "dibs tokens", verb: "add token", queue: "of token ada" };
+    await expect.poll(() => actions, { timeout: 10_000 }).toEqual([made]);
+    tokens.revoke("ada");
+    await expect.poll(() => actions, { timeout: 10_000 }).toEqual([made, { ...made, verb: "revoke token" }]);
   });
 
   test("admin does everything on what it names, and leaves a trail", async () => {
@@ -301,7 +420,7 @@ describe("a token's scopes", () => {
     await port.declare("a1", { maxAttempts: 1 }, { force: true });
     await port.purge("a1");
     await forbidden(port.drop("b1"));
-    expect(actions).toEqual([
+    expect(actions.filter(({ by }) => by === "t0")).toEqual([
       { by: "t0", verb: "pause", queue: "a1" },
       { by: "t0", verb: "declare", queue: "a1" },
       { by: "t0", verb: "purge", queue: "a1" },
@@ -336,7 +455,8 @@ describe("a schedule is where its queue is", () => {
     await admin.pauseSchedule("s", true);
     expect(await admin.unschedule("s")).toBe(true);
     expect(await admin.unschedule("s")).toBe(false);
-    expect(actions.map(({ verb, queue }) => `${verb} ${queue}`)).toEqual([
+    const theirs = actions.filter(({ by }) => by !== "dibs tokens");
+    expect(theirs.map(({ verb, queue }) => `${verb} ${queue}`)).toEqual([
       "pause mine by schedule s",
       "unschedule mine by schedule s",
     ]);

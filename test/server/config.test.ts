@@ -33,6 +33,28 @@ test("secrets may be in files of their own, and passwords are not printed", () =
 });
 
 test.each([
+  "postgres://ada:s3#cret@db/dibs",
+  "postgres://ada:s3cret@one:5432,two:5432/dibs",
+  "postgres://ada:s3/cr@et@db:x/dibs?password=s3cret",
+])("nor are those of an address that is none, such as %s", (url) => {
+  const printed = printConfig(resolveConfig({ url }, {}));
+  expect(printed).toContain("postgres://***@");
+  expect(printed).not.toMatch(/s3|cr/);
+});
+
+test("a variable and its file at once are refused: nobody can tell which was meant", () => {
+  const env = { DIBS_URL: "/data/work.db", DIBS_URL_FILE: write("postgres://db/dibs") };
+  expect(() => resolveConfig({}, env)).toThrow(/DIBS_URL and DIBS_URL_FILE/);
+  expect(resolveConfig({ url: "here.db" }, env).config.url).toBe("here.db");
+});
+
+test.each([
+  [{ port: "65536" }, {}, "--port"],
+  [{ maxConnections: "0" }, {}, "--max-connections"],
+  [{ maxFrame: "10" }, {}, "--max-frame"],
+  [{ beat: "0" }, {}, "--beat"],
+  [{ logLevel: "loud" }, {}, "--log-level is one of trace, debug"],
+  [{}, { DIBS_PORT: "tcp://10.0.0.7:7411" }, "enableServiceLinks: false"],
   [{ port: "http" }, {}, "--port"],
   [{}, { DIBS_PORT: "-1" }, "DIBS_PORT"],
   [{}, { DIBS_DRAIN: "soon" }, "DIBS_DRAIN"],

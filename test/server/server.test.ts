@@ -102,8 +102,8 @@ describe("/metrics", () => {
     for (const line of [
       'dibs_tasks_added_total{queue="work"} 3',
       'dibs_tasks_claimed_total{queue="work"} 2',
-      'dibs_tasks_settled_total{queue="work",word="ack"} 1',
-      'dibs_tasks_settled_total{queue="work",word="reject"} 1',
+      'dibs_tasks_settled_total{queue="work",word="ack",state="done"} 1',
+      'dibs_tasks_settled_total{queue="work",word="reject",state="dead"} 1',
       'dibs_task_wait_seconds_count{queue="work"} 2',
       'dibs_task_service_seconds_count{queue="work"} 2',
       'dibs_call_seconds_count{verb="settle"} 2',
@@ -119,6 +119,20 @@ describe("/metrics", () => {
     expect(valueOf("dibs_commit_operations_count")).toBe(valueOf("dibs_commit_seconds_count"));
     expect(valueOf("dibs_commit_operations_sum")).toBeGreaterThanOrEqual(4);
   });
+});
+
+test("/metrics do not grow with every name that a queue ever had", async () => {
+  const { server, store } = await setUp();
+  const dibs = await open(server.url);
+  onTestFinished(() => dibs.close());
+  const names = Array.from({ length: 1_100 }, (_, n) => `q${n}`);
+  await Promise.all(names.map((name) => dibs.queue(name).add(1)));
+  const added = (await (await fetch(`${server.url}/metrics`)).text())
+    .split("\n")
+    .filter((line) => line.startsWith("dibs_tasks_added_total{"));
+  expect(added).toHaveLength(1_001);
+  expect(added).toContain('dibs_tasks_added_total{queue="(others)"} 100');
+  expect(await store.queues()).toHaveLength(1_100);
 });
 
 describe("a web page that somebody here looks at", () => {
@@ -139,9 +153,10 @@ describe("a web page that somebody here looks at", () => {
   });
 
   test("of ours does, and so do those that were named", async () => {
+    // Also as somebody copied them from the address of a page.
     const { server } = await setUp({
-      allowHosts: ["queue.internal"],
-      allowOrigins: ["https://board.example"],
+      allowHosts: ["Queue.internal:7411"],
+      allowOrigins: ["https://Board.example/"],
     });
     const own = { origin: server.url, host: new URL(server.url).host };
     for (const headers of [
@@ -157,7 +172,133 @@ describe("a web page that somebody here looks at", () => {
   });
 });
 
+test.each([
+  [{ allowHosts: ["http://queue.internal"] }, "--allow-host"],
+  [{ allowOrigins: ["board.example"] }, "--allow-origin"],
+])("a name that nobody can come by is refused: %j", async (options, words) => {
+  await expect(setUp(options)).rejects.toMatchObject({
+    ...{ code: "INVALID", message: expect.stringContaining(words) },
+  });
+});
+
+describe("pages of an origin that was named", () => {
+  const origin = "https://board.example";
+
+  test("are shared what they ask for, and told before what they may send", async () => {
+    const { server } = await setUp({ allowOrigins: [origin] });
+    const asked = await fetch(`${server.url}/v1/queues/q/tasks`, {
+      method: "OPTIONS",
+      headers: {
+        ...{ origin, "access-control-request-method": "POST" },
+        "access-control-request-headers": "authorization,content-type,idempotency-key",
+      },
+    });
+    expect(asked.status).toBe(204);
+    expect(Object.fromEntries(asked.headers)).toMatchObject({
+      "access-control-allow-origin": origin,
+      "access-control-allow-methods": expect.stringContaining("POST"),
+      "access-control-allow-headers": expect.stringMatching(/authorization, content-type, idempotency-key/),
+    });
+    for (const path of ["/readyz", "/v1/queues", "/v1/tasks/none"]) {
+      const { headers } = await fetch(server.url + path, { headers: { origin } });
+      expect([headers.get("access-control-allow-origin"), headers.get("vary")]).toEqual([origin, "origin"]);
+    }
+  });
+
+  test("and nobody else's", async () => {
+    const { server } = await setUp({ allowOrigins: [origin] });
+    const answer = await fetch(`${server.url}/v1/queues`, {
+      method: "OPTIONS",
+      headers: { origin: "https://evil.example", "access-control-request-method": "GET" },
+    });
+    expect([answer.status, answer.headers.get("access-control-allow-origin")]).toEqual([403, null]);
+  });
+});
+
 describe("a server that is stopped in good order", () => {
+  test("hands out nothing more over HTTP either, also to who waits already", async () => {
+    const store = await openPort(":memory:", {});
+    const asked = latch();
+    const server = await startServer({
+      ...store,
+      claim: (wish) => {
+        asked.open();
+        return store.claim(wish);
+      },
+    });
+    onTestFinished(async () => {
+      await server.close();
+      await store.close();
+    });
+    const claim = (): Promise<Response> =>
+      fetch(`${server.url}/v1/queues/work/claims`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ wait: "50s" }),
+      });
+    const waiting = claim();
+    await asked.promise;
+    await server.drain(0);
+    await store.add([{ queue: "work", data: "1" }]);
+    for (const answer of [await waiting, await claim()]) {
+      expect(answer.status).toBe(503);
+      expect([answer.headers.get("connection"), answer.headers.get("retry-after")]).toEqual(["close", "1"]);
+      expect(await answer.json()).toMatchObject({ code: "UNAVAILABLE", retryable: true });
+    }
+    expect((await store.stats("work")).depth).toMatchObject({ ready: 1, claimed: 0 });
+  });
+
+  test("answers what it was asked, and ends what would go on for ever", async () => {
+    const store = await openPort(":memory:", {});
+    const [asked, goOn] = [latch(), latch()];
+    const slow: typeof store = {
+      ...store,
+      add: async (tasks, options) => {
+        asked.open();
+        await goOn.promise;
+        return store.add(tasks, options);
+      },
+    };
+    const server = await startServer(slow);
+    const { url } = server;
+    onTestFinished(() => store.close());
+    const [{ id } = { id: "" }] = await store.add([{ queue: "work", data: "1" }]);
+    const adding = fetch(`${url}/v1/queues/work/tasks`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: '{"data":2}',
+    });
+    const result = fetch(`${url}/v1/tasks/${id}/result?timeout=1h`);
+    const events = await fetch(`${url}/v1/events`);
+    await asked.promise;
+    await server.drain(0);
+    const closed = server.close();
+    goOn.open();
+    expect((await adding).status).toBe(201);
+    expect((await result).status).toBe(503);
+    expect(await events.text()).toContain(": listening");
+    await closed;
+    await expect(fetch(`${url}/healthz`)).rejects.toThrow();
+  });
+
+  test("does not wait for the farewell of a client that says nothing more", async () => {
+    const { server } = await setUp();
+    const { hostname, port } = new URL(server.url);
+    const sent = request({ hostname, port, path: "/v1/connect", headers: UPGRADE, agent: false });
+    const upgraded = new Promise<void>((resolve) => {
+      sent.on("upgrade", (_, socket) => {
+        onTestFinished(() => void socket.destroy());
+        socket.on("error", () => {});
+        resolve();
+      });
+    });
+    sent.end();
+    await upgraded;
+    const began = performance.now();
+    await server.close();
+    expect(performance.now() - began).toBeLessThan(10_000);
+  });
+
   test("hands out nothing more, and lets clients finish", async () => {
     const { server, store } = await setUp();
     const dibs = await open(server.url);

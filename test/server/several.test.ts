@@ -3,8 +3,9 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openPort } from "../../src/api/open.ts";
 import { type Dibs, open } from "../../src/index.ts";
-import type { Server } from "../../src/server/server.ts";
+import type { Server, ServerOptions } from "../../src/server/server.ts";
 import { freshSchema } from "../postgres/shared.ts";
+import { Proxy } from "../proxy.ts";
 import { latch } from "../stores.ts";
 import { startServer } from "./start.ts";
 
@@ -14,11 +15,11 @@ interface Side {
 }
 
 /** Two servers, each with a client of its own. Nothing is told by looking from time to time: `poll` is an hour. */
-async function setUp(): Promise<[Side, Side]> {
+async function setUp(native: ServerOptions["native"] = {}): Promise<[Side, Side]> {
   const { url, schema } = await freshSchema((undo) => onTestFinished(undo));
   const startSide = async (): Promise<Side> => {
     const store = await openPort(url, { schema, poll: "1h" });
-    const server = await startServer(store);
+    const server = await startServer(store, { native });
     const dibs = await open(server.url);
     onTestFinished(async () => {
       await dibs.close();
@@ -96,6 +97,36 @@ describe("two servers on one PostgreSQL", () => {
     await subscription.ready;
     await a.dibs.topic("order.placed").publish({ id: 7 });
     expect(await heard.promise).toEqual({ id: 7 });
+  });
+
+  test("a worker that loses its connection to one goes on at the other with what it holds", async () => {
+    const [a, b] = await setUp({ resumeMs: 2_000 });
+    const portOf = ({ server }: Side): number => Number(new URL(server.url).port);
+    const proxy = await Proxy.start(portOf(a));
+    onTestFinished(() => proxy.close());
+    const dibs = await open(`http://127.0.0.1:${proxy.port}`);
+    onTestFinished(() => dibs.close());
+    const [began, goOn] = [latch(), latch()];
+    const runs: string[] = [];
+    const worker = dibs.queue<number, string>("work", { elsewhere: 0 }).work(async (task) => {
+      runs.push(task.id);
+      began.open();
+      await goOn.promise;
+      return task.signal.aborted ? "lost" : "kept";
+    });
+    await worker.ready;
+    const task = await b.dibs.queue<number, string>("work").add(1);
+    await began.promise;
+    proxy.target = portOf(b);
+    proxy.cut();
+    proxy.mend();
+    await expect.poll(() => b.server.clients, { timeout: 20_000 }).toBe(2);
+    // The other one gives it up, and what it says of it then is void.
+    await expect.poll(() => a.server.clients, { timeout: 20_000 }).toBe(1);
+    goOn.open();
+    expect(await task.result({ timeout: "20s" })).toBe("kept");
+    expect(await b.dibs.task(task.id).history()).toMatchObject([{ attempt: 1, outcome: "done" }]);
+    expect(runs).toHaveLength(1);
   });
 
   test("one that is stopped hands its work to the other, and uses up no attempt", async () => {

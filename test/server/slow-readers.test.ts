@@ -69,6 +69,44 @@ describe("a reader that reads nothing", () => {
     expect(taken()).toBeLessThan(added);
   });
 
+  test("of events that do not come is given signs of life", async () => {
+    const { server } = await setUp({ readMs: 300 });
+    const answer = await fetch(`${server.url}/v1/events`);
+    const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+    let heard = "";
+    while (!heard.endsWith(":\n\n:\n\n")) heard += (await reader.read()).value!;
+    expect(heard).toMatch(/^: listening\n\n/);
+    await reader.cancel();
+  });
+
+  test("of the answers to its pings is not answered without end", async () => {
+    const { server } = await setUp({});
+    const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
+    onTestFinished(() => void socket.destroy());
+    socket.write(
+      "GET /v1/connect HTTP/1.1\r\nhost: localhost\r\nconnection: Upgrade\r\nupgrade: websocket\r\n" +
+        "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+    );
+    await once(socket, "readable");
+    // Masked by zeros, and as long as a ping may be.
+    const ping = Buffer.concat([Buffer.from([0x89, 0x80 | 125, 0, 0, 0, 0]), Buffer.alloc(125)]);
+    const pings = Buffer.concat(Array.from({ length: 10_000 }, () => ping));
+    for (let sent = 0; sent < 20; sent++) if (!socket.write(pings)) await once(socket, "drain");
+    const hello = Buffer.from('{"hello":{"versions":[1],"client":"test"}}');
+    socket.write(Buffer.concat([Buffer.from([0x81, 0x80 | hello.length, 0, 0, 0, 0]), hello]));
+    let [bytes, tail] = [0, ""];
+    const welcomed = new Promise<void>((resolve) => {
+      socket.on("data", (part: Buffer) => {
+        bytes += part.length;
+        tail = tail.slice(-20) + part.toString("latin1");
+        if (tail.includes("welcome")) resolve();
+      });
+    });
+    await welcomed;
+    // What the kernel's buffers took, and little more.
+    expect(bytes).toBeLessThan((20 * pings.length) / 2);
+  });
+
   test("of a long answer is cut off", async () => {
     const { store, server } = await setUp({ readMs: 300 });
     await store.add(tasksOf("q", 200, JSON.stringify("x".repeat(200_000))));

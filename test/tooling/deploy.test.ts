@@ -1,7 +1,7 @@
 // The samples in deploy/ are read: what they tell `dibs` it understands, and what they ask of a server it answers.
 
 import { execFileSync, spawnSync } from "node:child_process";
-import { globSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -38,8 +38,10 @@ const server = kinds.get("kubernetes/server.yaml Deployment")! as never as {
   spec: { template: { spec: PodSpec } };
 };
 interface PodSpec {
+  enableServiceLinks?: boolean;
   terminationGracePeriodSeconds: number;
   containers: {
+    lifecycle: { preStop: { exec: { command: string[] } } };
     args: string[];
     env: { name: string; value: string }[];
     readinessProbe: { httpGet: { path: string } };
@@ -87,14 +89,19 @@ test("systemd's unit is one, and its flags are flags", ({ skip }) => {
 });
 
 describe("the containers", () => {
+  const image = read("Dockerfile");
+  const variables = Object.fromEntries(
+    [...image.matchAll(/(DIBS_[A-Z_]+)=(\S+)/g)].map(([, name, value]) => [name!, value!]),
+  );
+
   test("are told what dibs understands, and have time to stop", () => {
-    const image = read("Dockerfile");
-    const variables = Object.fromEntries(
-      [...image.matchAll(/(DIBS_[A-Z_]+)=(\S+)/g)].map(([, name, value]) => [name!, value!]),
-    );
     expect(/^ENTRYPOINT (.*)$/m.exec(image)![1]).toBe('["dibs"]');
     const words = JSON.parse(/^CMD (\["serve".*)$/m.exec(image)![1]!) as string[];
-    expect(configOf(words, variables)).toMatchObject({ host: "0.0.0.0", url: "/data/work.db", port: 7411 });
+    expect(configOf(words, variables)).toMatchObject({ host: "0.0.0.0", url: "./dibs.db", port: 7411 });
+    // Where the volume is.
+    expect(/^WORKDIR (.*)$/gm.exec(image.split(/^FROM /m).at(-1)!)![1]).toBe(
+      /^VOLUME (.*)$/m.exec(image)![1],
+    );
     const [compose] = documentsOf("compose.yaml") as never as [
       {
         services: {
@@ -109,13 +116,21 @@ describe("the containers", () => {
   });
 
   test("in a cluster too", async () => {
-    const plain = container.env.filter(({ name }) => !name.endsWith("_FILE"));
-    const config = configOf(
-      container.args,
-      Object.fromEntries(plain.map(({ name, value }) => [name, value])),
-    );
+    const folder = mkdtempSync(join(tmpdir(), "dibs-deploy-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const secret = join(folder, "url");
+    writeFileSync(secret, "postgres://dibs@postgres/dibs\n");
+    const given = container.env.map(({ name, value }) => [name, name.endsWith("_FILE") ? secret : value]);
+    // As a pod has them: the image's, its own, and those by which Kubernetes tells it of the service.
+    const isLinked = server.spec.template.spec.enableServiceLinks !== false;
+    const links = isLinked ? { DIBS_PORT: "tcp://10.0.0.7:7411" } : {};
+    const config = configOf(container.args, { ...variables, ...Object.fromEntries(given), ...links });
+    expect(config).toMatchObject({ url: "postgres://dibs@postgres/dibs", port: 7411 });
     expect(config.allowHost).toContain("dibs.default.svc.cluster.local");
-    expect(server.spec.template.spec.terminationGracePeriodSeconds * 1_000).toBeGreaterThan(config.drain);
+    const sleep = Number(container.lifecycle.preStop.exec.command[1]);
+    expect((server.spec.template.spec.terminationGracePeriodSeconds - sleep) * 1_000).toBeGreaterThan(
+      config.drain,
+    );
     const { url } = await serveWithTokens();
     for (const { httpGet } of [container.readinessProbe, container.livenessProbe])
       expect((await fetch(url + httpGet.path)).status).toBe(200);
@@ -126,21 +141,26 @@ test("KEDA finds the depth where it looks for it, with no more than it needs", a
   const scaled = kinds.get("kubernetes/workers.yaml ScaledObject") as never as {
     spec: { triggers: { type: string; metadata: Record<string, string> }[] };
   };
-  const [{ type, metadata }] = scaled.spec.triggers as [{ type: string; metadata: Record<string, string> }];
-  expect([type, metadata["authMode"]]).toEqual(["metrics-api", "bearer"]);
   const { tokens, store, url } = await serveWithTokens();
   await store.add(Array.from({ length: 3 }, () => ({ queue: "emails", data: "1" })));
-  const asked = new URL(metadata["url"]!);
+  await store.claim({ queues: ["emails"], max: 1, worker: "w", wait: 0 });
   const name = kinds.get("kubernetes/server.yaml Service") as never as { metadata: { name: string } };
-  expect(asked.hostname.split(".")[0]).toBe(name.metadata.name);
   const scope = /dibs tokens add keda --scope (\S+)/.exec(read("README.md"))![1]!;
   const { token } = tokens.add("keda", [scope]);
-  const answer = await fetch(url + asked.pathname, { headers: { authorization: `Bearer ${token}` } });
-  // As gjson walks: names with dots between them.
-  let value: unknown = await answer.json();
-  for (const part of metadata["valueLocation"]!.split(".")) value = (value as Record<string, unknown>)[part];
-  expect(value).toBe(3);
-  expect(Number(metadata["targetValue"])).toBeGreaterThan(0);
+  const found = scaled.spec.triggers.map(async ({ type, metadata }) => {
+    expect([type, metadata["authMode"]]).toEqual(["metrics-api", "bearer"]);
+    expect(Number(metadata["targetValue"])).toBeGreaterThan(0);
+    const asked = new URL(metadata["url"]!);
+    expect(asked.hostname.split(".")[0]).toBe(name.metadata.name);
+    const answer = await fetch(url + asked.pathname, { headers: { authorization: `Bearer ${token}` } });
+    // As gjson walks: names with dots between them.
+    let value: unknown = await answer.json();
+    for (const part of metadata["valueLocation"]!.split("."))
+      value = (value as Record<string, unknown>)[part];
+    return value;
+  });
+  // Those that wait, and those that are worked on: with none of either there need be no workers.
+  expect(await Promise.all(found)).toEqual([2, 1]);
 });
 
 test("every flag and variable that is named is known", () => {

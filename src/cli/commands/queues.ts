@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import type { QueueStats } from "../../api/queue.ts";
-import { print, printTable, type StoreFlags, useStore, withStore } from "../store.ts";
+import { checkStore, print, printTable, type StoreFlags, useStore, withStore } from "../store.ts";
 
 export function queuesCommand(): Command {
   return withStore(new Command("queues").description("every queue, and how many tasks it holds")).action(run);
@@ -9,6 +9,7 @@ export function queuesCommand(): Command {
 const COLUMNS = ["ready", "waiting", "scheduled", "claimed", "parked", "verifying", "done", "dead"] as const;
 
 async function run(flags: StoreFlags): Promise<void> {
+  checkStore(flags);
   await useStore(flags, async (dibs) => {
     const queues = await dibs.queues();
     const stats = await Promise.all(queues.map(({ name }) => dibs.queue(name).stats()));

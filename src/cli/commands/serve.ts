@@ -46,9 +46,14 @@ async function run(given: Flags, surroundings?: Surroundings): Promise<void> {
   // Loaded when it is needed: other commands start faster without it.
   const { serve } = await import("../../server/serve.ts");
   const serving = await serve(resolved.config);
+  // Before it is printed: whoever reads that it listens may stop it in that moment.
+  const signalled = hearSignal();
   print(`dibs listens on ${serving.url}`);
   if (surroundings || process.stdout.isTTY) printFirstSteps(serving, surroundings?.dibs ?? "dibs");
-  await stopped(serving, surroundings?.start(serving, given));
+  const endOther = surroundings?.start(serving, given);
+  await signalled;
+  await endOther?.();
+  await serving.stop();
 }
 
 function printFirstSteps({ url, asksForTokens }: Serving, dibs: string): void {
@@ -59,12 +64,15 @@ function printFirstSteps({ url, asksForTokens }: Serving, dibs: string): void {
   print(`  curl ${url}/docs`);
 }
 
-/** Until a signal says so. A second one does not wait for clients. */
-async function stopped(serving: Serving, endOther = async (): Promise<void> => {}): Promise<void> {
-  await new Promise<void>((resolve) => {
-    for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => resolve());
+/** Resolves with the first signal to stop. A second one does not wait for clients. */
+function hearSignal(): Promise<void> {
+  let isStopping = false;
+  return new Promise((resolve) => {
+    for (const signal of ["SIGTERM", "SIGINT"] as const)
+      process.on(signal, () => {
+        if (isStopping) process.exit(1);
+        isStopping = true;
+        resolve();
+      });
   });
-  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => process.exit(1));
-  await endOther();
-  await serving.stop();
 }

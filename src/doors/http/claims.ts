@@ -1,5 +1,5 @@
 import { z } from "@hono/zod-openapi";
-import { invalid } from "../../core/errors.ts";
+import { DibsError, invalid, isDibsError } from "../../core/errors.ts";
 import { LIMITS } from "../../core/limits.ts";
 import type { Port, Word } from "../../core/port.ts";
 import type { ClaimedTask, TaskError } from "../../core/task.ts";
@@ -40,6 +40,7 @@ export function claims(app: App): void {
     async ({ port, params, body, signal }) => {
       const wish = body as { max: number; wait: number; lease?: number; worker: string };
       const { tasks } = await port.claim({ queues: [params["queue"]!], ...wish, signal });
+      if (signal.aborted) await giveBack(port, tasks);
       return { claims: tasks.map(shown) };
     },
   );
@@ -126,6 +127,12 @@ export function claims(app: App): void {
   );
 }
 
+/** Whoever asked is gone, or is sent elsewhere: others need not wait for the lease to end. */
+async function giveBack(port: Port, tasks: ClaimedTask[]): Promise<never> {
+  await Promise.all(tasks.map((task) => port.settle(task, { kind: "release", started: false })));
+  throw new DibsError("UNAVAILABLE", "Nobody waits for this any more, or the server stops. Try again soon.");
+}
+
 /** Parking, steps, and what a verifier has to say. */
 function flows(app: App, path: string): void {
   const settling = { method: "post", params: ofClaim, answer: settled } as const;
@@ -159,7 +166,7 @@ function flows(app: App, path: string): void {
   define(
     app,
     { ...settling, path: `${path}/accept`, summary: "Of a verifier: the result counts" },
-    async ({ port, params }) => say(port, params, { kind: "accept", of: await askedFor(port, params) }),
+    async ({ port, params }) => say(port, params, { kind: "accept", of: (await askedFor(port, params)).of }),
   );
   define(
     app,
@@ -168,20 +175,38 @@ function flows(app: App, path: string): void {
       body: z.strictObject({ feedback: z.string() }),
     },
     async ({ port, params, body }) => {
-      const of = await askedFor(port, params);
-      const { queue, attempt } = await port.task(of.id);
+      const { of, queue } = await askedFor(port, params);
       const { feedback } = body as { feedback: string };
-      return say(port, params, { kind: "refuse", of: { ...of, queue, attempt }, feedback });
+      const judged = { ...of, ...(await standing(port, of, queue)) };
+      return say(port, params, { kind: "refuse", of: judged, feedback });
     },
   );
 }
 
-/** What the task under this claim asks for a verdict on. */
-async function askedFor(port: Port, params: Record<string, unknown>): Promise<Verified> {
-  const { id, data } = await port.task(refOf(params).id);
+/** What the task under this claim asks for a verdict on, and the queue that it is in itself. */
+async function askedFor(
+  port: Port,
+  params: Record<string, unknown>,
+): Promise<{ of: Verified; queue: string }> {
+  const { id, data, queue } = await port.task(refOf(params).id);
   const of = verifiedBy(data);
   if (!of) throw invalid(`Task ${id} asks for no verdict: it is not one of a queue's verifiers.`);
-  return of;
+  return { of, queue };
+}
+
+/** Whoever judges a queue's results need not be allowed to see its other tasks. Of a result that is gone nothing comes. */
+async function standing(
+  port: Port,
+  of: Verified,
+  asking: string,
+): Promise<{ queue: string; attempt: number }> {
+  try {
+    const { queue, attempt } = (await port.verifying(of)).task;
+    return { queue, attempt };
+  } catch (error) {
+    if (isDibsError(error) && error.code === "TASK_NOT_FOUND") return { queue: asking, attempt: 1 };
+    throw error;
+  }
 }
 
 function refOf(params: Record<string, unknown>): { id: string; fence: number } {

@@ -1,10 +1,16 @@
 import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
-import { DibsError, invalid } from "../../core/errors.ts";
+import { invalid } from "../../core/errors.ts";
 import type { Port } from "../../core/port.ts";
 
 /** What a request comes with: the port as far as its caller may use it. */
 export interface Env {
-  Bindings: { port: Port; isDraining: () => boolean };
+  Bindings: {
+    port: Port;
+    /** Aborted when the server stops, and hands out no more tasks. */
+    draining: AbortSignal;
+    /** Aborted when it closes: whoever still waits is told. */
+    closing: AbortSignal;
+  };
 }
 
 export type App = OpenAPIHono<Env>;
@@ -15,7 +21,7 @@ export interface Given {
   body: never;
   header: (name: string) => string | undefined;
   port: Port;
-  /** Its caller is gone. */
+  /** Its caller is gone, or the server stops. */
   signal: AbortSignal;
 }
 
@@ -31,7 +37,16 @@ export interface Operation {
   status?: 200 | 201;
   /** Hands out tasks: not while the server stops. */
   claims?: boolean;
+  /** May be sent again with the same Idempotency-Key. */
+  keyed?: boolean;
 }
+
+const keys = z.object({
+  "idempotency-key": z
+    .string()
+    .optional()
+    .openapi({ description: "sent again with the same one, nothing is added twice" }),
+});
 
 export const problem = z
   .object({
@@ -41,11 +56,9 @@ export const problem = z
   .openapi("Problem");
 
 /** One line of the interface: its path and shapes, checked and described, and the call of the port that it stands for. */
-export function define(
-  app: App,
-  { method, path, summary, params, query, body, answer, status = 200, claims = false }: Operation,
-  carryOut: (given: Given) => Promise<unknown>,
-): void {
+export function define(app: App, operation: Operation, carryOut: (given: Given) => Promise<unknown>): void {
+  const { method, path, summary, params, query, body, answer, status = 200 } = operation;
+  const { claims = false, keyed = false } = operation;
   const route = createRoute({
     ...{ method, path, summary },
     operationId: operationIdOf(method, path),
@@ -54,6 +67,7 @@ export function define(
     request: {
       ...(params && { params }),
       ...(query && { query }),
+      ...(keyed && { headers: keys }),
       ...(body && { body: { required: true, content: { "application/json": { schema: body } } } }),
     },
     responses: {
@@ -80,14 +94,18 @@ export function define(
       body(value: null, status: number): Response;
     }) => {
       const { req, env } = context;
-      if (claims && env.isDraining()) throw stopping();
+      const stops = claims ? env.draining : env.closing;
+      stops.throwIfAborted();
       const value = await carryOut({
         params: params ? req.valid("param") : {},
         query: query ? req.valid("query") : {},
         body: body ? req.valid("json") : (undefined as never),
         header: (name) => req.header(name),
         port: env.port,
-        signal: req.raw.signal,
+        // Made where somebody waits: it costs more than the rest of a small request.
+        get signal() {
+          return AbortSignal.any([req.raw.signal, stops]);
+        },
       });
       return answer ? context.json(value, status) : context.body(null, 204);
     },
@@ -112,11 +130,4 @@ function operationIdOf(method: string, path: string): string {
   return [method, ...words]
     .map((word, at) => (at === 0 ? word : word[0]!.toUpperCase() + word.slice(1)))
     .join("");
-}
-
-function stopping(): DibsError {
-  return new DibsError(
-    "UNAVAILABLE",
-    "This server is being stopped and hands out no more tasks. Try again soon.",
-  );
 }

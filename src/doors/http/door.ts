@@ -6,7 +6,7 @@ import { DibsError, isDibsError } from "../../core/errors.ts";
 import { claims } from "./claims.ts";
 import { type App, type Env, refuseInvalid } from "./define.ts";
 import { describePage } from "./page.ts";
-import { NotFound, type Problem, problemOf } from "./problem.ts";
+import { headersOf, NotFound, type Problem, problemOf } from "./problem.ts";
 import { pipelines } from "./pipelines.ts";
 import { queues } from "./queues.ts";
 import { schedules } from "./schedules.ts";
@@ -19,7 +19,7 @@ export interface HttpDoor {
 export interface DoorOptions {
   /** Bytes of a request. */
   maxBody: number;
-  /** Who follows the events and does not read one in this time is cut off; in milliseconds. */
+  /** Who follows the events and does not read one in this time is cut off; in milliseconds. A sign of life comes twice in it. */
   readMs: number;
   onFailure: (error: unknown) => void;
 }
@@ -61,10 +61,7 @@ function checkLength(headers: Headers, most: number): void {
 }
 
 export function respondProblem(problem: Problem): Response {
-  return Response.json(problem, {
-    status: problem.status,
-    headers: { "content-type": "application/problem+json", "cache-control": "no-store" },
-  });
+  return Response.json(problem, { status: problem.status, headers: headersOf(problem) });
 }
 
 /** What happens from now on, as server-sent events. Who reads slowly is told of a gap, as everywhere. */
@@ -76,22 +73,28 @@ function events(app: App, { readMs, onFailure }: DoorOptions): void {
   });
   app.get("/v1/events", (context) => {
     const stop = new AbortController();
-    const happened = context.env.port.events(stop.signal);
+    const happened = context.env.port.events(AbortSignal.any([stop.signal, context.env.closing]));
     return streamSSE(context, async (stream) => {
       stream.onAbort(() => stop.abort());
-      // Sent at once, so that a client knows that it listens.
-      await stream.write(": listening\n\n");
+      const inTime = async (written: Promise<unknown>): Promise<void> => {
+        const stopTimer = startTimer(readMs, () => stream.abort());
+        await written;
+        stopTimer();
+      };
+      // A stream that is silent for a minute is cut by many a proxy, and a client that is gone is noticed by writing.
+      const beat = setInterval(() => void inTime(stream.write(":\n\n")), readMs / 2).unref();
       try {
+        // Sent at once, so that a client knows that it listens.
+        await inTime(stream.write(": listening\n\n"));
         for await (const event of happened) {
-          const stopTimer = startTimer(readMs, () => stream.abort());
-          await stream.writeSSE({ event: event.type, data: JSON.stringify(event) });
-          stopTimer();
+          await inTime(stream.writeSSE({ event: event.type, data: JSON.stringify(event) }));
           if (stream.aborted) break;
         }
       } catch (error) {
         // The store is closing: the stream ends, and whoever reads it asks again. hono would print anything else.
         if (!isDibsError(error) || error.code !== "CLOSED") onFailure(error);
       } finally {
+        clearInterval(beat);
         stop.abort();
       }
     });

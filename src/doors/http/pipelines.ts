@@ -34,7 +34,7 @@ export function pipelines(app: App): void {
     app,
     {
       ...{ method: "post", path: "/v1/pipelines/{pipeline}/runs", summary: "Begin a run" },
-      ...{ params: inPipeline, body: newTask, status: 201 },
+      ...{ params: inPipeline, body: newTask, status: 201, keyed: true },
       answer: z.object({ id: z.string(), existing: z.boolean() }).openapi("AddedRun"),
     },
     async ({ port, params, body, header }) => {

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import { HTTPException } from "hono/http-exception";
-import { type ErrorCode, isDibsError } from "../../core/errors.ts";
+import { DibsError, type ErrorCode, isDibsError } from "../../core/errors.ts";
 
 /** The statuses of HTTP, by the library's codes: the one place where they meet. */
 const STATUS: Record<ErrorCode, number> = {
@@ -46,6 +46,24 @@ export class NotFound extends HttpRefusal {
   }
 }
 
+/** Nobody knows who asks, for which HTTP has a status of its own; to the library it is a FORBIDDEN like others. */
+export class NotKnown extends DibsError {
+  constructor(message: string) {
+    super("FORBIDDEN", message);
+  }
+}
+
+/** What a problem's answer says in its head. */
+export function headersOf({ status, retryable }: Problem): Record<string, string> {
+  return {
+    "content-type": "application/problem+json",
+    "cache-control": "no-store",
+    ...(status === 401 && { "www-authenticate": "Bearer" }),
+    // Which of them may be sent again, many a client knows by this alone.
+    ...(retryable && (status === 429 || status === 503) && { "retry-after": "1" }),
+  };
+}
+
 export function problemOf(error: unknown): Problem {
   if (error instanceof HttpRefusal) {
     const { status, message: detail } = error;
@@ -54,7 +72,8 @@ export function problemOf(error: unknown): Problem {
   }
   if (isDibsError(error)) {
     const { code, message, retryable } = error;
-    return { type: "about:blank", title: code, status: STATUS[code], detail: message, code, retryable };
+    const status = error instanceof NotKnown ? 401 : STATUS[code];
+    return { type: "about:blank", title: code, status, detail: message, code, retryable };
   }
   // What hono finds wrong before any of our checks: no JSON, or another type than JSON.
   if (error instanceof HTTPException && error.status < 500) {

@@ -28,8 +28,8 @@ export function tasks(app: App): void {
   define(
     app,
     {
-      ...{ method: "post", path: "/v1/queues/{queue}/tasks", summary: "Add a task; honours Idempotency-Key" },
-      ...{ params: inQueue, body: newTask, answer: addedTask, status: 201 },
+      ...{ method: "post", path: "/v1/queues/{queue}/tasks", summary: "Add a task" },
+      ...{ params: inQueue, body: newTask, answer: addedTask, status: 201, keyed: true },
     },
     async ({ port, params, body, header }) => {
       const [added] = await port.add([{ queue: params["queue"]!, ...payloadOf(body, header) }]);
@@ -40,19 +40,20 @@ export function tasks(app: App): void {
     app,
     {
       ...{ method: "post", path: "/v1/queues/{queue}/batches", summary: "Add many tasks, all or none" },
-      ...{ params: inQueue, status: 201 },
+      ...{ params: inQueue, status: 201, keyed: true },
       body: z.strictObject({ tasks: z.array(newTask).min(1).max(10_000) }),
       answer: z.object({ tasks: z.array(addedTask) }),
     },
     async ({ port, params, body, header }) => {
       const given = (body as { tasks: Payload[] }).tasks;
       const queue: string = params["queue"]!;
-      const traced = traceOf(header);
-      const tasks = given.map(({ data, headers, ...each }) => ({
-        ...{ ...each, queue, data: toBody(data) },
-        ...((traced || headers) && { headers: { ...traced, ...headers } }),
-      }));
-      return { tasks: await port.add(tasks) };
+      const key = header("idempotency-key");
+      // Each task has a key of its own: that of the request, and its place in it.
+      const keyAt = (at: number) => (name: string) =>
+        name === "idempotency-key" && key !== undefined ? `${key}/${at}` : header(name);
+      return {
+        tasks: await port.add(given.map((each, at) => ({ queue, ...payloadOf(each, keyAt(at)) }))),
+      };
     },
   );
   define(
@@ -173,7 +174,7 @@ function topics(app: App): void {
         path: "/v1/topics/{topic}/messages",
         summary: "Publish to every subscription that matches",
       },
-      ...{ params: z.object({ topic: z.string() }), body: newTask, status: 201 },
+      ...{ params: z.object({ topic: z.string() }), body: newTask, status: 201, keyed: true },
       answer: z.object({ tasks: z.array(addedTask) }),
     },
     async ({ port, params, body, header }) => ({

@@ -59,15 +59,45 @@ export class Calls {
   start(id: number, verb: unknown, args: unknown): void {
     this.#underWay++;
     this.#run(id, verb, args).then(
-      (value) => this.#answered(() => this.#answers.ok(id, value)),
-      (error: unknown) => this.#answered(() => this.#answers.error(id, this.#dataOf(error, verb))),
+      (value) => this.#settled(id, verb, () => this.#answer(id, value)),
+      (error: unknown) => this.#settled(id, verb, () => this.#refuse(id, verb, error)),
     );
   }
 
-  #answered(answer: () => void): void {
+  #settled(id: number, verb: unknown, answer: () => void): void {
     this.#underWay--;
-    answer();
+    try {
+      answer();
+    } catch (error) {
+      this.#refuse(id, verb, error);
+    }
     this.#onSettled();
+  }
+
+  #refuse(id: number, verb: unknown, error: unknown): void {
+    this.#answers.error(id, this.#dataOf(error, verb));
+  }
+
+  /** What is longer than a text can be is not sent; nobody learns of what it would have handed out. */
+  #answer(id: number, value: unknown): void {
+    try {
+      this.#answers.ok(id, value);
+    } catch (error) {
+      this.#logger.warn(`An answer could not be written: ${(error as Error).message}`);
+      const { tasks } = (value ?? {}) as Partial<ClaimResult>;
+      for (const { fence } of tasks ?? []) this.#giveBack(fence);
+      throw new DibsError(
+        "PAYLOAD_TOO_LARGE",
+        "The answer is longer than a message can be. Ask for less at once.",
+      );
+    }
+  }
+
+  #giveBack(fence: number): void {
+    const held = this.holdings.held(fence);
+    if (!held) return;
+    this.holdings.settled(fence);
+    this.#port.settle(held.claim, { kind: "release", started: false }).catch(() => {});
   }
 
   abort(id: number): void {

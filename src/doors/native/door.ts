@@ -39,6 +39,10 @@ export const NATIVE_DEFAULTS = {
 
 /** From the connection to the hello. */
 const HELLO_MS = 5_000;
+/** A client that does not answer the farewell is left to itself. */
+const FAREWELL_MS = 1_000;
+/** Bytes that wait to be written to a client, above which its pings are not answered. */
+const MOST_PONGS = 64 * 1024;
 
 /** The native protocol: one WebSocket a client. */
 export class NativeDoor {
@@ -56,6 +60,7 @@ export class NativeDoor {
       noServer: true,
       perMessageDeflate: false,
       maxPayload: this.#options.maxFrame,
+      autoPong: false,
     });
     this.#beat();
   }
@@ -77,8 +82,8 @@ export class NativeDoor {
     await new Promise<void>((resolve) => {
       const stopTimer = this.#options.clock.after(ms, resolve);
       this.#look = () => {
-        // Also those that came meanwhile, and not those that are gone.
-        if ([...this.#sessions.values()].some(({ calls }) => calls.isBusy)) return;
+        // Also those that came meanwhile, and not those that are gone. Asked with every answer: nothing is copied for it.
+        for (const { calls } of this.#sessions.values()) if (calls.isBusy) return;
         stopTimer();
         resolve();
       };
@@ -97,6 +102,9 @@ export class NativeDoor {
     for (const session of this.#sessions.values()) session.close();
     this.#sessions.clear();
     this.#server.close();
+    startTimer(FAREWELL_MS, () => {
+      for (const socket of this.#server.clients) socket.terminate();
+    });
   }
 
   #beat(): void {
@@ -108,6 +116,8 @@ export class NativeDoor {
 
   #greet(socket: WebSocket, admitted: Admitted): void {
     socket.on("error", () => socket.terminate());
+    // Who asks and asks, and reads no answer, must not fill our memory with them.
+    socket.on("ping", (data) => socket.bufferedAmount < MOST_PONGS && socket.pong(data));
     const stopTimer = startTimer(HELLO_MS, () => socket.close(CLOSE.protocol, "no hello"));
     socket.once("close", stopTimer);
     socket.once("message", (data) => {

@@ -24,6 +24,10 @@ export class Holdings {
     return [...this.#claims.values()];
   }
 
+  held(fence: number): Held | undefined {
+    return this.#claims.get(fence);
+  }
+
   get byHand(): SettleRef[] {
     return [...this.#claims.values()].filter((held) => held.session === undefined).map(({ claim }) => claim);
   }

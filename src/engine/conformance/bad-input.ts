@@ -97,6 +97,18 @@ export function badInput(start: Start): void {
       await refused(() => port.claim(whole), "INVALID", ...words);
       expect((await port.stats(QUEUE)).depth.claimed).toBe(0);
     });
+
+    test("a wait that is too long for a worker, which may wait longer than others", async () => {
+      const { port } = together();
+      const { session } = await joinWorker(port, "patient");
+      const wish = { queues: ["none"], max: 1, worker: "patient", session };
+      await refused(() => port.claim({ ...wish, wait: 300_001 }), "INVALID", "wait", "300000", "300001");
+      const stop = new AbortController();
+      const waiting = port.claim({ ...wish, wait: 300_000, signal: stop.signal });
+      stop.abort();
+      await expect(waiting).rejects.toBe(stop.signal.reason);
+      await port.leave(session);
+    });
   });
 
   describe("a policy is refused for", () => {

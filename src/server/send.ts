@@ -1,0 +1,42 @@
+import type { ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+import { startTimer } from "../core/clock.ts";
+import { headersOf, type Problem, problemOf } from "../doors/http/problem.ts";
+
+/** An answer that nobody reads would lie in memory for as long as its connection lasts. */
+export function cutSlowReader(response: ServerResponse, ms: number): void {
+  response.once("prefinish", () => {
+    const stopTimer = startTimer(ms, () => response.destroy());
+    response.once("close", stopTimer);
+  });
+}
+
+export function sendProblem(response: ServerResponse, error: unknown): void {
+  const problem = problemOf(error);
+  send(response, problem.status, headersOf(problem), JSON.stringify(problem));
+}
+
+export function send(
+  response: ServerResponse,
+  status: number,
+  headers: Record<string, string>,
+  text: string,
+): void {
+  response.writeHead(status, {
+    ...{ "cache-control": "no-store", "x-content-type-options": "nosniff", ...headers },
+    "content-length": Buffer.byteLength(text),
+  });
+  response.end(response.req.method === "HEAD" ? undefined : text);
+}
+
+/** Before there is anything to answer by. */
+export function refuse(socket: Duplex, problem: Problem): void {
+  if (!socket.writable) return void socket.destroy();
+  const text = JSON.stringify(problem);
+  const headers = {
+    ...headersOf(problem),
+    ...{ "content-length": Buffer.byteLength(text), connection: "close" },
+  };
+  const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.end(`HTTP/1.1 ${problem.status} Refused\r\n${head.join("")}\r\n${text}`);
+}
