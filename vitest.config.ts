@@ -16,6 +16,8 @@ export default defineConfig({
     // A test waits for a signal, so this is only reached by one that hangs.
     testTimeout: 30_000,
     hookTimeout: 30_000,
+    // As is this: on a busy machine a thread may take longer to start than the second that holds unless set.
+    expect: { poll: { timeout: 20_000 } },
     // A test that passes on the second try has failed.
     retry: 0,
     // The type tests (*.test-d.ts) are checked with everything else by `npm run types`.
