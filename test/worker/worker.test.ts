@@ -56,7 +56,7 @@ describe.each(STORES)("a worker on %s", (store) => {
       message: expect.stringContaining("malformed"),
     });
     await retried.promise;
-    await expect.poll(async () => (await later!.info()).state, { timeout: 20_000 }).toBe("scheduled");
+    await expect.poll(async () => (await later!.info()).state).toBe("scheduled");
     const { dueAt } = await later!.info();
     expect(dueAt!.getTime()).toBeGreaterThan(Date.now() + 3_500_000);
   });
