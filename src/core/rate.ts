@@ -61,13 +61,6 @@ export function isEmpty(meter: Meter): boolean {
   return Object.keys(meter).length === 0;
 }
 
-/** As it was stored: by the order of the limits, once. */
-export function meterFrom(limits: readonly RateLimit[], stored: Meter | readonly Tally[]): Meter {
-  if (!Array.isArray(stored)) return stored as Meter;
-  const tallies = stored as readonly Tally[];
-  return Object.fromEntries(limits.slice(0, tallies.length).map((limit, i) => [nameOf(limit), tallies[i]!]));
-}
-
 /** From when on a task of this cost may start: now, or later. What costs more than a window has starts alone in one. */
 export function opensAt(limits: readonly RateLimit[], meter: Meter, cost: number, now: number): number {
   let opens = now;

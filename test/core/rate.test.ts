@@ -2,7 +2,6 @@ import { describe, expect, test } from "vitest";
 import {
   correct,
   isOver,
-  meterFrom,
   NO_METER,
   opensAt,
   parseRateLimits,
@@ -111,17 +110,6 @@ describe("a rate limit", () => {
       false,
       true,
     ]);
-  });
-
-  test("is read from a meter of old, which went by the order of the limits", () => {
-    const limits = [limit(1, 100), limit(5, 100, { unit: "t" })];
-    const meter = meterFrom(limits, [
-      [100, 1],
-      [100, 4],
-    ]);
-    expect(opensAt(limits.slice(0, 1), meter, 1, 150)).toBe(200);
-    expect(opensAt(limits.slice(1), meter, 1, 150)).toBe(150);
-    expect(opensAt(limits.slice(1), meter, 2, 150)).toBe(200);
   });
 
   test("counts costs where it has a unit", () => {

@@ -1,6 +1,6 @@
 import type { DibsEvent } from "../../core/events.ts";
 import type { EndState } from "../../core/task.ts";
-import { isOver, type Meter, meterFrom, NO_METER } from "../../core/rate.ts";
+import { isOver, type Meter, NO_METER } from "../../core/rate.ts";
 import { BOUNDS, type Verbs } from "../../engine/engine.ts";
 import { fold } from "./counters.ts";
 import { dueDocuments } from "./documents.ts";
@@ -94,8 +94,7 @@ async function pruneLanes(tx: Tx): Promise<void> {
   for (const row of rows) {
     const queue = tx.queueOf(row.queue);
     if (!held.has(row.queue)) held.set(row.queue, await tx.limits.tryToHold(queue));
-    const { rateLimit } = queue.policy.groups;
-    const meter = row.meter === null ? NO_METER : meterFrom(rateLimit, JSON.parse(row.meter) as Meter);
+    const meter = row.meter === null ? NO_METER : (JSON.parse(row.meter) as Meter);
     if (held.get(row.queue) && isOver(meter, tx.now)) doomed.push(row);
   }
   if (doomed.length === 0) return;

@@ -1,4 +1,4 @@
-import { beganAt, isEmpty, type Meter, meterFrom, NO_METER, type RateLimit } from "../../core/rate.ts";
+import { beganAt, isEmpty, type Meter, NO_METER, type RateLimit } from "../../core/rate.ts";
 import { gateLock } from "./locks.ts";
 import { Overtaken } from "./overtaken.ts";
 import { numbers } from "./text.ts";
@@ -150,7 +150,7 @@ export class Limits {
     if (known) return known;
     await this.hold(queue);
     const row = (await this.#tx.get<QueueGateRow>(GATE, queue.id)) ?? NO_GATE;
-    const gate = { ...gateFrom(row, queue.policy.rateLimit), reviewed: row.reviewed };
+    const gate = { ...gateFrom(row), reviewed: row.reviewed };
     this.#gates.set(queue, gate);
     return gate;
   }
@@ -169,7 +169,7 @@ export class Limits {
       this.#tx.send(MAKE_LANES, queue.id, missing);
       for (const row of await this.#tx.all<LaneRow>(LANES, queue.id, missing, countsLine(queue))) {
         const lane: Lane = {
-          ...gateFrom(row, queue.policy.groups.rateLimit),
+          ...gateFrom(row),
           ...{ queue, key: row.group_key, holders: row.holders, line: row.line, session: row.session },
         };
         // One that was made just now goes again, unless it comes to remember something.
@@ -252,12 +252,9 @@ export class Limits {
   }
 }
 
-function gateFrom(
-  { meter, held_until: heldUntil, wake_at: wakeAt }: GateRow,
-  limits: readonly RateLimit[],
-): Gate {
+function gateFrom({ meter, held_until: heldUntil, wake_at: wakeAt }: GateRow): Gate {
   return {
-    meter: meter === null ? NO_METER : meterFrom(limits, JSON.parse(meter) as Meter),
+    meter: meter === null ? NO_METER : (JSON.parse(meter) as Meter),
     heldUntil: heldUntil ?? 0,
     wakeAt,
     changed: false,

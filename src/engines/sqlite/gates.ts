@@ -5,7 +5,6 @@ import {
   givesBack,
   isEmpty,
   type Meter,
-  meterFrom,
   NO_METER,
   opensAt,
   roomFor,
@@ -42,7 +41,7 @@ export function gateOf(tx: Tx, queue: Queue): Gate {
   const { meter, held_until: heldUntil, wake_at: wakeAt, reviewed } = row;
   return {
     queue,
-    meter: meter === null ? NO_METER : meterFrom(queue.policy.rateLimit, JSON.parse(meter) as Meter),
+    meter: meter === null ? NO_METER : (JSON.parse(meter) as Meter),
     heldUntil: heldUntil ?? 0,
     wakeAt,
     reviewed,

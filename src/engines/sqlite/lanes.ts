@@ -1,5 +1,5 @@
 import { inTurn, placesInLine, putsUrgentFirst } from "../../core/policy.ts";
-import { isEmpty, isOver, type Meter, meterFrom, NO_METER, opensAt } from "../../core/rate.ts";
+import { isEmpty, isOver, type Meter, NO_METER, opensAt } from "../../core/rate.ts";
 import { FIRST_RANK, isUrgent } from "../../core/task.ts";
 import { chunks, sized } from "./chunks.ts";
 import type { Mover } from "./line.ts";
@@ -265,7 +265,7 @@ function laneFrom(queue: Queue, key: string, row: LaneRow | undefined): Lane {
     holders: state.holders,
     line: state.line ?? [],
     session: state.session ?? null,
-    meter: state.meter ? meterFrom(queue.policy.groups.rateLimit, state.meter) : NO_METER,
+    meter: state.meter ?? NO_METER,
     heldUntil: state.heldUntil ?? 0,
     wakeAt: state.wakeAt ?? null,
     row,

@@ -1,5 +1,5 @@
 import { governsGroups } from "../../core/policy.ts";
-import { isOver, meterFrom, NO_METER } from "../../core/rate.ts";
+import { isOver, NO_METER } from "../../core/rate.ts";
 import { stateFrom } from "./lanes.ts";
 import { HEADS, type Queue, type Tx } from "./tx.ts";
 
@@ -30,17 +30,16 @@ export function pruneLanes(tx: Tx): void {
 /** From where the last call stopped. */
 function pruneLanesOf(tx: Tx, queue: Queue): void {
   const page = tx.all<LaneRow>(PAGE, queue.id, tx.prunedLanes.get(queue.id) ?? "", LOOK);
-  for (const { group_key: key, state } of page)
-    if (isEmpty(tx, queue, state)) tx.run(DELETE_LANE, queue.id, key);
+  for (const { group_key: key, state } of page) if (isEmpty(tx, state)) tx.run(DELETE_LANE, queue.id, key);
   if (page.length === LOOK) tx.prunedLanes.set(queue.id, page.at(-1)!.group_key);
   else tx.prunedLanes.delete(queue.id);
 }
 
 /** Nobody holds it or waits in it, and there is nothing to be known of it. */
-function isEmpty(tx: Tx, queue: Queue, state: string | null): boolean {
+function isEmpty(tx: Tx, state: string | null): boolean {
   const { holders, session, meter = NO_METER, heldUntil = 0, wakeAt } = stateFrom(state);
   if (holders > 0 || wakeAt !== undefined || heldUntil > tx.now) return false;
-  if (!isOver(meterFrom(queue.policy.groups.rateLimit, meter), tx.now)) return false;
+  if (!isOver(meter, tx.now)) return false;
   return session === undefined || tx.get(LIVES, session) === undefined;
 }
 
