@@ -273,7 +273,7 @@ test("a worker that is cut off loses its claims, cannot settle them later, and o
   const cut = await proxyTo(url);
   const far = await openHere({}, cut.url);
   const near = await openHere();
-  const policy = { lease: 400, elsewhere: 0 } as const;
+  const policy = { lease: 2_000, elsewhere: 0 } as const;
   const queue = near.queue<string>("work", policy);
   const held = Promise.withResolvers<void>();
   const release = Promise.withResolvers<void>();
