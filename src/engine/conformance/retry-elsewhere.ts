@@ -41,6 +41,17 @@ export function retryElsewhere(start: Start): void {
       expect((await b!.claimOne()).attempt).toBe(4);
     });
 
+    test("does not stand before another queue's, of however many its worker asks", async () => {
+      const { port } = await start();
+      const [a] = await joinAll(port, "a", "b");
+      await addOne(port);
+      await nack(port, await a!.claimOne());
+      const behind = numbered(6, "behind-");
+      await port.add([{ queue: behind.at(-1)!, data: "{}" }]);
+      const claimed = await a!.claim({ queues: [QUEUE, ...behind], max: 1 });
+      expect(claimed.map(({ queue }) => queue)).toEqual([behind.at(-1)]);
+    });
+
     test("goes back to its worker when nobody else took it in time", async () => {
       const { port, clock } = await start();
       const [a] = await joinAll(port, "a", "b");

@@ -21,9 +21,12 @@ const LIMITED_WITH_TASKS = `
     OR EXISTS (SELECT 1 FROM dibs.own WHERE own.queue = wanted.queue)
     OR EXISTS (SELECT 1 FROM dibs.gate WHERE gate.queue = wanted.queue AND gate.reviewed IS NOT NULL)`;
 
-/** Those of the queues that have something to claim, in the order of the request; no more than it can take from. */
-export async function withTasks(tx: Tx, request: ClaimRequest): Promise<Queue[]> {
-  const open = request.queues.flatMap((name) => tx.queueNamed(name) ?? []).filter((queue) => !queue.paused);
+/** The first of the queues that have something, in the order of the request and as many as it could take from; and those behind them. */
+export async function withTasks(
+  tx: Tx,
+  { queues, max }: ClaimRequest,
+): Promise<{ queues: Queue[]; behind: string[] }> {
+  const open = queues.flatMap((name) => tx.queueNamed(name) ?? []).filter((queue) => !queue.paused);
   const plain = open.filter(({ limited }) => !limited);
   const floors = plain.map((queue) => tx.floors.of(queue.name));
   const rows = await tx.rows<[queue: number]>(
@@ -31,13 +34,18 @@ export async function withTasks(tx: Tx, request: ClaimRequest): Promise<Queue[]>
     numbers(plain.map(({ id }) => id)),
     numbers(floors.map(({ rank }) => rank)),
     numbers(floors.map(({ pos }) => pos)),
-    request.max,
+    max,
   );
-  const limited = open.filter((queue) => queue.limited);
+  const last = rows.length < max ? undefined : tx.queueOf(rows.at(-1)![0]);
+  const reach = last ? open.slice(0, open.indexOf(last) + 1) : open;
+  const limited = reach.filter((queue) => queue.limited);
   if (limited.length > 0)
     rows.push(...(await tx.rows<[queue: number]>(LIMITED_WITH_TASKS, numbers(limited.map(({ id }) => id)))));
   const found = new Set(rows.map(([id]) => id));
-  return open.filter(({ id }) => found.has(id));
+  return {
+    queues: reach.filter(({ id }) => found.has(id)),
+    behind: last ? queues.slice(queues.indexOf(last.name) + 1) : [],
+  };
 }
 
 /**

@@ -35,17 +35,21 @@ async function takeFromMany(tx: Tx, request: ClaimRequest, turn: Turn): Promise<
   if (request.session !== undefined) await liveSession(tx, request.session);
   await sweep(tx);
   turn.swept = true;
-  let queues = await withTasks(tx, request);
-  if (queues.length === 0) return sweepFirst(tx, request, turn);
-  const isCut = queues.filter(({ limited }) => !limited).length === request.max;
-  if (request.share !== undefined) {
-    shareAhead(tx, request, queues, request.share);
-    for (const { name } of queues) await take(tx, request, turn, name, request.share);
-    if (turn.outcome.tasks.length < request.max) queues = await withTasks(tx, request);
+  if (request.share !== undefined) await takeInPages(tx, request, turn, request.share);
+  await takeInPages(tx, request, turn, request.max);
+}
+
+/** Up to `count` from each that has something. What one has may be kept from this worker, or in others' hands: then it goes on behind. */
+async function takeInPages(tx: Tx, request: ClaimRequest, turn: Turn, count: number): Promise<void> {
+  let behind = request.queues;
+  while (behind.length > 0) {
+    const room = request.max - turn.outcome.tasks.length;
+    if (room <= 0) return;
+    const page = await withTasks(tx, { ...request, queues: behind, max: room });
+    if (count < request.max) shareAhead(tx, { ...request, max: room }, page.queues, count);
+    for (const { name } of page.queues) await take(tx, request, turn, name, count);
+    behind = page.behind;
   }
-  for (const { name } of queues) await take(tx, request, turn, name, request.max);
-  // Others were about to claim what was found, and there may be more behind.
-  if (isCut && turn.outcome.tasks.length === 0) turn.outcome.more = true;
 }
 
 /** How far one call has come. */
