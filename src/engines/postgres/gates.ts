@@ -1,7 +1,6 @@
 import { type Allowance, allowanceOf } from "../../core/allowance.ts";
 import { changesGroups, governsGroups, isGated } from "../../core/policy.ts";
 import { type Charge, correct, givesBack, isEmpty, opensAt, roomFor, spend } from "../../core/rate.ts";
-import type { Op } from "../../engine/engine.ts";
 import type { QueueGate } from "./limits.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -121,15 +120,6 @@ export async function adoptLimits(tx: Tx, queue: Queue, before: Queue["policy"])
   if (!queue.limited && (governsGroups(policy) || isGated(policy))) putGate(tx, queue);
   if (governs) for (const table of ["ready", "kept"]) tx.send(NAME_GROUPS(table), queue.id);
   if (caps) tx.send(COUNT_CLAIMS, queue.id);
-}
-
-/** It may need nobody else to be about: asked for at once, that cannot end in two that wait for each other to let go. */
-export function bringsLimits(tx: Tx, op: Op): boolean {
-  if (op.verb !== "declare") return false;
-  const { groups, maxConcurrency } = op.policy;
-  if (groups === undefined && maxConcurrency == null) return false;
-  const known = tx.queueNamed(op.queue);
-  return op.force === true || known?.declared !== JSON.stringify(op.policy);
 }
 
 /** Its policy has limits, and not only a hold that may be over. */

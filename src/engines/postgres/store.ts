@@ -13,6 +13,7 @@ import {
 import { add } from "./add.ts";
 import { addTogether, numbersFor } from "./add-together.ts";
 import { arrive, origins } from "./arrive.ts";
+import { hasToBeAlone } from "./alone.ts";
 import { type AtOnce, atOnce } from "./at-once.ts";
 import { cancel, cancelTask } from "./cancel.ts";
 import { listen, prune, tend, unlisten } from "./care.ts";
@@ -24,7 +25,6 @@ import { fateOf } from "./failure.ts";
 import { forgetIdleLanes } from "./free-groups.ts";
 import { ForeseenGates } from "./foresee-gates.ts";
 import { sendAhead } from "./foresee.ts";
-import { bringsLimits } from "./gates.ts";
 import { GateTaken } from "./limits.ts";
 import { channelOf } from "./herald.ts";
 import { takeUp } from "./inbox.ts";
@@ -237,7 +237,7 @@ export class PostgresStore {
       await tx.begin(isReading ? "reading" : "writing", reading, {
         numbers: numbersFor(tx, ops),
         writes: ops.some((op) => op.verb in WRITES),
-        alone: ops.some((op) => op.verb === "unsubscribe" || bringsLimits(tx, op)),
+        alone: ops.some((op) => hasToBeAlone(tx, op)),
         gates: isReading ? [] : [...new Set([...gates, ...this.#foreseenGates.of(tx, ops)])],
         ahead: () => sendAhead(tx, ops),
       });

@@ -62,8 +62,9 @@ test("whoever follows the events is told of claims that would be carried out at 
   const [near, far] = [await open(), await open()];
   const queue = near.queue("work");
   const worker = waitingWorker(far);
-  await queue.add(1);
+  const before = await queue.add(1);
   await worker.next();
+  await before.result();
   const events = near.events();
   const first = events.next();
   const added = await queue.add(2);
