@@ -1,4 +1,5 @@
 import type { Op } from "../../engine/engine.ts";
+import { isNews } from "./queues.ts";
 import type { Tx } from "./tx.ts";
 
 /**
@@ -16,12 +17,8 @@ export function hasToBeAlone(tx: Tx, op: Op): boolean {
     case "listen":
       return op.after === null;
     case "declare":
-      return Object.keys(op.policy).length > 0 && (op.force === true || isNews(tx, op));
+      return isNews(tx.queueNamed(op.queue), op.policy, op.force ?? false);
     default:
       return false;
   }
-}
-
-function isNews(tx: Tx, { queue, policy }: Op<"declare">): boolean {
-  return tx.queueNamed(queue)?.declared !== JSON.stringify(policy);
 }

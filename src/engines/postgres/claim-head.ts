@@ -179,17 +179,15 @@ function onlyQueue(tx: Tx, { queues, share, max }: ClaimRequest): Queue | undefi
 export function claimAtOnce(tx: Tx, op: Op<"claim">): AtOnce | undefined {
   const queue = onlyQueue(tx, op);
   if (!queue || tx.hasLimits || op.session === undefined) return undefined;
-  return {
-    async send() {
-      const floor = tx.floors.of(queue.name);
-      const values = valuesFor(tx, op, queue, { room: op.max, floor, known: tx.known });
-      const taken = takenFrom(tx, queue, op.max, floor, await tx.rows<Row>(HOLD_HEAD_AT_ONCE, ...values));
-      if (!Array.isArray(taken)) return undefined;
-      const tasks = taken.map((each) => handOver(tx, queue, op.worker, each));
-      const changed = tasks.length > 0;
-      const policies = changed ? { [queue.name]: queue.policy } : {};
-      return { changed, outcome: { ok: { tasks, policies, passed: false, more: false } } };
-    },
+  return async () => {
+    const floor = tx.floors.of(queue.name);
+    const values = valuesFor(tx, op, queue, { room: op.max, floor, known: tx.known });
+    const taken = takenFrom(tx, queue, op.max, floor, await tx.rows<Row>(HOLD_HEAD_AT_ONCE, ...values));
+    if (!Array.isArray(taken)) return undefined;
+    const tasks = taken.map((each) => handOver(tx, queue, op.worker, each));
+    const changed = tasks.length > 0;
+    const policies = changed ? { [queue.name]: queue.policy } : {};
+    return { changed, outcome: { ok: { tasks, policies, passed: false, more: false } } };
   };
 }
 

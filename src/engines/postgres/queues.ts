@@ -21,25 +21,27 @@ function store(tx: Tx, { id, named, declared, paused }: Queue, revision: number)
   tx.send(UPDATE_QUEUE, JSON.stringify(named), declared, paused, revision, id);
 }
 
+/** Whether a declaration says something that its queue has not heard. */
+export function isNews(queue: Queue | undefined, policy: NamedPolicy, force: boolean): boolean {
+  return force || (Object.keys(policy).length > 0 && queue?.declared !== JSON.stringify(policy));
+}
+
 export async function declare(
   tx: Tx,
   name: string,
   policy: NamedPolicy,
   force: boolean,
 ): Promise<{ policy: QueuePolicy; changed: boolean }> {
-  const declared = JSON.stringify(policy);
-  const isNew = (queue: Queue): boolean =>
-    force || (queue.declared !== declared && Object.keys(policy).length > 0);
   const known = await tx.queue(name);
-  if (!isNew(known)) return { policy: known.policy, changed: false };
+  if (!isNews(known, policy, force)) return { policy: known.policy, changed: false };
   const { queue, revision } = await toBeChanged(tx, name);
-  if (!isNew(queue)) return { policy: queue.policy, changed: false };
+  if (!isNews(queue, policy, force)) return { policy: queue.policy, changed: false };
   const named = layOver(queue.named, policy);
   const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(queue.policy);
   const before = queue.policy;
   queue.named = named;
   queue.policy = resolvePolicy(named);
-  if (!force) queue.declared = declared;
+  if (!force) queue.declared = JSON.stringify(policy);
   store(tx, queue, revision);
   if (changed) {
     tx.announce({ type: "queue.updated", at: tx.now, queue: name });

@@ -207,8 +207,8 @@ export class PostgresStore {
     let gates: readonly number[] = [];
     for (let tries = 1; ; tries++) {
       try {
-        const alone = reading === null && tries === 1 ? atOnce(this.#tx, ops) : undefined;
-        const ran = alone && (await this.#atOnce(alone, options.onSent));
+        const send = reading === null && tries === 1 ? atOnce(this.#tx, ops) : undefined;
+        const ran = send && (await this.#atOnce(send, options.onSent));
         return (ran ?? (await this.#once(ops, reading, options, gates))) as Ran & { outcomes: Outcomes<Ops> };
       } catch (error) {
         if (error instanceof GateTaken) {
@@ -232,8 +232,7 @@ export class PostgresStore {
     let commit: { ran: Ran; mark: CommitMark } | undefined;
     let isFollowed = false;
     try {
-      if (this.#server === undefined) this.#server = await this.#identify();
-      const server = this.#server;
+      const server = await this.#identity();
       await tx.begin(isReading ? "reading" : "writing", reading, {
         numbers: numbersFor(tx, ops),
         writes: ops.some((op) => op.verb in WRITES),
@@ -283,15 +282,15 @@ export class PostgresStore {
   }
 
   /** Its commit follows the header's answer. Undefined: nothing has happened, it is to be carried out step by step. */
-  async #atOnce(alone: AtOnce, onSent?: () => void): Promise<Ran | undefined> {
+  async #atOnce(send: AtOnce, onSent?: () => void): Promise<Ran | undefined> {
     const tx = this.#tx;
-    const server = (this.#server ??= await this.#identify());
-    let answer: ReturnType<AtOnce["send"]> | undefined;
+    const server = await this.#identity();
+    let answer: ReturnType<AtOnce> | undefined;
     let commit: { mark: CommitMark; done: Promise<unknown> } | undefined;
     let mayHaveChanged = true;
     let ran: Ran | undefined;
     try {
-      await tx.begin("writing", null, { writes: true, ahead: () => void (answer = handled(alone.send())) });
+      await tx.begin("writing", null, { writes: true, ahead: () => void (answer = handled(send())) });
       commit = { mark: { xid: tx.xid, server }, done: handled(tx.commit()) };
       const done = await answer;
       mayHaveChanged = done?.changed ?? false;
@@ -315,6 +314,12 @@ export class PostgresStore {
     this.#tx.forget();
     if (!this.link.ended) await this.link.exec("ROLLBACK").catch(() => this.link.destroy());
     throw thrown;
+  }
+
+  /** Asked for once a connection, also where the answer is that nobody may know. */
+  async #identity(): Promise<string | null> {
+    if (this.#server === undefined) this.#server = await this.#identify();
+    return this.#server;
   }
 
   /** Null where this user may not ask: then what became of a lost commit cannot be told either. */
