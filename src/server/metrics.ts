@@ -1,8 +1,7 @@
-import { Gauge, Registry } from "@prometheus-io/client";
 import type { Commit } from "../core/commit.ts";
 import type { ClaimResult, Port, SettleRef, Word } from "../core/port.ts";
 import type { AddedTask, TaskState } from "../core/task.ts";
-import { Counter, Histogram } from "./series.ts";
+import { Counter, Gauge, Histogram } from "./series.ts";
 
 /** Queues with figures of their own: beyond them, whoever scrapes has other troubles. */
 const MOST_QUEUES = 1_000;
@@ -17,7 +16,6 @@ const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
  */
 export class Metrics {
   readonly #store: Port;
-  readonly #registry = new Registry();
   readonly #series: { toText(): string }[] = [];
   /** Queues that have series of their own. */
   readonly #counted = new Set<string>();
@@ -94,8 +92,8 @@ export class Metrics {
       this.#workers.set({ queue }, workers);
       this.#paused.set({ queue }, paused ? 1 : 0);
     }
-    this.#clients.set(clients);
-    return this.#series.map((series) => series.toText()).join("") + (await this.#registry.metrics());
+    this.#clients.set({}, clients);
+    return this.#series.map((series) => series.toText()).join("");
   }
 
   #timed<T>(verb: string, answer: Promise<T>, onAnswer: (value: T) => void): Promise<T> {
@@ -148,7 +146,9 @@ export class Metrics {
   }
 
   #gauge<Label extends string>(name: string, help: string, labelNames: Label[]): Gauge<Label> {
-    return new Gauge({ name, help, labelNames, registers: [this.#registry] });
+    const gauge = new Gauge(name, help, labelNames);
+    this.#series.push(gauge);
+    return gauge;
   }
 
   #histogram<Label extends string>(

@@ -1,5 +1,5 @@
 /**
- * Counters and histograms of Prometheus, cheap to write to: each task that passes is noted some seven times, and what a
+ * Counters, gauges and histograms of Prometheus, cheap to write to: each task that passes is noted some seven times, and what a
  * general library does for each took a sixth of the server's time. They are put into words when somebody scrapes.
  */
 type Labels<Label extends string> = Record<Label, string>;
@@ -33,6 +33,10 @@ class Series<Label extends string, Figure> {
     return found.figure;
   }
 
+  clear(): void {
+    this.#figures.clear();
+  }
+
   /** As Prometheus reads it. `linesOf` one figure: what follows the name, labels of its own, and the value. */
   toText(linesOf: (figure: Figure) => Iterable<[suffix: string, labels: string[], value: number]>): string {
     const lines = [`# HELP ${this.name} ${this.#help}`, `# TYPE ${this.name} ${this.#type}`];
@@ -59,6 +63,28 @@ export class Counter<Label extends string> {
 
   toText(): string {
     return this.#series.toText(({ count }) => [["", [], count]]);
+  }
+}
+
+/** What is so at the moment. */
+export class Gauge<Label extends string> {
+  readonly #series: Series<Label, { value: number }>;
+
+  constructor(name: string, help: string, labelNames: readonly Label[]) {
+    this.#series = new Series(name, help, "gauge", labelNames, () => ({ value: 0 }));
+  }
+
+  set(labels: Labels<Label>, value: number): void {
+    this.#series.at(labels).value = value;
+  }
+
+  /** Of things that may be gone by now nothing is said. */
+  reset(): void {
+    this.#series.clear();
+  }
+
+  toText(): string {
+    return this.#series.toText(({ value }) => [["", [], value]]);
   }
 }
 
