@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Reading } from "../../src/core/clock.ts";
 import type { Hint, Op, Outcome } from "../../src/engine/engine.ts";
+import { BELOW_FLOORS } from "../../src/engines/postgres/floors.ts";
 import { Link, type LinkOptions } from "../../src/engines/postgres/link.ts";
 import { openLink } from "../../src/engines/postgres/open.ts";
 import { PostgresStore } from "../../src/engines/postgres/store.ts";
@@ -58,6 +59,7 @@ export class PostgresSubject implements Subject {
 
   async run(ops: Op[], reading: Reading): Promise<{ outcomes: Outcome[]; hint: Hint }> {
     const { outcomes, hint } = await (await this.#open()).run(ops, reading);
+    await this.#tryFloors();
     return { outcomes, hint };
   }
 
@@ -97,6 +99,15 @@ export class PostgresSubject implements Subject {
       Math.floor(awake),
     );
     return this.#connect();
+  }
+
+  /** After every batch, as far as they can be: whatever comes next has to lower them. */
+  async #tryFloors(): Promise<void> {
+    const link = this.#link!;
+    const below = await link.all(BELOW_FLOORS);
+    if (below.length > 0) throw new Error(`below the floors: ${JSON.stringify(below)}`);
+    const queues = await link.all<{ name: string }>(`SELECT name FROM dibs.queue`);
+    await this.#store!.raiseFloors(queues.map(({ name }) => name));
   }
 
   async #connect(): Promise<PostgresStore> {

@@ -274,12 +274,11 @@ export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<New
   const states = await chooseStates(tx, newcomers);
   const inState = (state: TaskState) => newcomers.filter((each) => states.get(each) === state);
   const mortal = newcomers.filter((each) => each.expiresAt !== null);
-  if (mortal.length > 0)
-    tx.put(
-      INSERT_TTL,
-      mortal.map((each) => each.expiresAt!),
-      numbersOf(mortal),
-    );
+  if (mortal.length > 0) {
+    const ends = mortal.map((each) => each.expiresAt!);
+    tx.put(INSERT_TTL, ends, numbersOf(mortal));
+    tx.lowerTime("ttl", least(ends));
+  }
   if (mortal.some((each) => each.expiresAt! <= tx.now)) tx.swept = false;
   const ready = inState("ready").filter(({ joining }) => !joining);
   if (ready.length > 0) {
@@ -296,6 +295,7 @@ export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<New
   if (scheduled.length > 0) {
     const due = scheduled.map((each) => each.due!);
     if (due.some((at) => at <= tx.now)) tx.swept = false;
+    tx.lowerTime("scheduled", least(due));
     tx.put(INSERT_SCHEDULED, queuesOf(scheduled), placesOf(scheduled), numbersOf(scheduled), due);
   }
   const waiting = inState("waiting");
@@ -321,6 +321,11 @@ export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<New
   const risers = newcomers.flatMap(({ joining }) => joining?.risers ?? []);
   for (const [queue, its] of Map.groupBy(risers, ({ lane }) => lane.queue)) await standInLine(tx, queue, its);
   return states;
+}
+
+/** Without so many arguments as there may be tasks. */
+function least(values: number[]): number {
+  return values.reduce((a, b) => Math.min(a, b));
 }
 
 function isPlain(newcomer: Added): boolean {

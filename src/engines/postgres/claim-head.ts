@@ -1,8 +1,8 @@
-import { type ClaimedTask, type Headers, JSON_TYPE, rankOf } from "../../core/task.ts";
+import { type ClaimedTask, type Headers, JSON_TYPE } from "../../core/task.ts";
 import { BOUNDS, type ClaimRequest, type Op } from "../../engine/engine.ts";
 import type { AtOnce } from "./at-once.ts";
 import { countSql } from "./counters.ts";
-import type { Floor } from "./floors.ts";
+import { aboveFloor, sinceFloor } from "./floors.ts";
 import { unwatchTtl } from "./line.ts";
 import type { Value } from "./link.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
@@ -22,23 +22,24 @@ const NOW = `(SELECT now FROM moment)`;
  *
  * What other transactions are about to claim is passed over. Fences follow each other in the order of the line.
  *
- * Its time is that of the moment, and it may be sent before anybody knows whether the queues are as they were: $12 and
- * $13 say what they are known by (foresee.ts).
+ * Its time is that of the moment, and it may be sent before anybody knows whether the queues are as they were: $10 and
+ * $11 say what they are known by (foresee.ts).
  */
 const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
   WITH moment AS MATERIALIZED (SELECT ${STARTED("$1")} AS awake, ${STARTED("$2")} AS now), calm AS MATERIALIZED (
     SELECT NOT EXISTS (SELECT 1 FROM dibs.session WHERE beat_at + lease <= ${AWAKE})
-      AND NOT EXISTS (SELECT 1 FROM dibs.claim WHERE session IS NULL AND deadline <= ${AWAKE})
-      AND NOT EXISTS (SELECT 1 FROM dibs.scheduled WHERE due <= ${NOW})
-      AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE until <= ${NOW})
-      AND NOT EXISTS (SELECT 1 FROM dibs.ttl WHERE expires_at <= ${NOW})
-      AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $3) ${calm}
-      AND ($12::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.store WHERE one = 1 AND revision = $12 AND epoch = $13
+      AND NOT EXISTS (
+        SELECT 1 FROM dibs.claim WHERE session IS NULL AND deadline <= ${AWAKE} AND ${sinceFloor("hand", "deadline")})
+      AND NOT EXISTS (SELECT 1 FROM dibs.scheduled WHERE due <= ${NOW} AND ${sinceFloor("scheduled", "due")})
+      AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE until <= ${NOW} AND ${sinceFloor("kept", "until")})
+      AND NOT EXISTS (SELECT 1 FROM dibs.ttl WHERE expires_at <= ${NOW} AND ${sinceFloor("ttl", "expires_at")})
+      AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $3 AND ${aboveFloor("$3", "kept")}) ${calm}
+      AND ($10::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.store WHERE one = 1 AND revision = $10 AND epoch = $11
         AND NOT EXISTS (SELECT 1 FROM dibs.inbox))) AS yes,
       $5::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.session WHERE id = $5 AND beat_at + lease > ${AWAKE}) AS lives
   ), head AS MATERIALIZED (
     SELECT ctid, task, failures, special FROM dibs.ready
-    WHERE queue = $3 AND (rank, pos) >= ($10::int2, $11::int8) AND (SELECT yes AND lives FROM calm)
+    WHERE queue = $3 AND ${aboveFloor("$3")} AND (SELECT yes AND lives FROM calm)
     ORDER BY rank, pos LIMIT $4 FOR UPDATE SKIP LOCKED
   ), fresh AS MATERIALIZED (
     SELECT lease FROM dibs.session
@@ -145,7 +146,7 @@ function valuesFor(
   tx: Tx,
   { worker, session, lease }: ClaimRequest,
   { id, policy }: Queue,
-  { room, floor, known }: { room: number; floor: Floor; known?: { revision: number; epoch: number } },
+  { room, known }: { room: number; known?: { revision: number; epoch: number } },
 ): Value[] {
   const terms: Value[] = [
     id,
@@ -156,17 +157,14 @@ function valuesFor(
     policy.timeout,
     tx.moment,
   ];
-  const from: Value[] = [floor.rank, floor.pos, known?.revision ?? null, known?.epoch ?? null];
-  return [tx.startedAwake, tx.startedAt, ...terms, ...from];
+  return [tx.startedAwake, tx.startedAt, ...terms, known?.revision ?? null, known?.epoch ?? null];
 }
 
 /** Sends a claim on its way that is the first of its batch: one on one queue, which is known and open. */
 export function claimAhead(tx: Tx, op: Op<"claim">): void {
   const queue = onlyQueue(tx, op);
   if (!queue) return;
-  const floor = tx.floors.of(queue.name);
-  const values = valuesFor(tx, op, queue, { room: op.max, floor, known: tx.known });
-  tx.foresee(op, floor, holdHead(tx), ...values);
+  tx.foresee(op, queue, holdHead(tx), ...valuesFor(tx, op, queue, { room: op.max, known: tx.known }));
 }
 
 function onlyQueue(tx: Tx, { queues, share, max }: ClaimRequest): Queue | undefined {
@@ -180,9 +178,8 @@ export function claimAtOnce(tx: Tx, op: Op<"claim">): AtOnce | undefined {
   const queue = onlyQueue(tx, op);
   if (!queue || tx.hasLimits || op.session === undefined) return undefined;
   return async () => {
-    const floor = tx.floors.of(queue.name);
-    const values = valuesFor(tx, op, queue, { room: op.max, floor, known: tx.known });
-    const taken = takenFrom(tx, queue, op.max, floor, await tx.rows<Row>(HOLD_HEAD_AT_ONCE, ...values));
+    const values = valuesFor(tx, op, queue, { room: op.max, known: tx.known });
+    const taken = takenFrom(await tx.rows<Row>(HOLD_HEAD_AT_ONCE, ...values));
     if (!Array.isArray(taken)) return undefined;
     const tasks = taken.map((each) => handOver(tx, queue, op.worker, each));
     const changed = tasks.length > 0;
@@ -193,8 +190,7 @@ export function claimAtOnce(tx: Tx, op: Op<"claim">): AtOnce | undefined {
 
 /** The same of one that is among many: it asks for them one by one, and finds what was sent by its queue. */
 export function holdAhead(tx: Tx, request: ClaimRequest, queue: Queue, room: number): void {
-  const floor = tx.floors.of(queue.name);
-  tx.foresee(queue, floor, holdHead(tx), ...valuesFor(tx, request, queue, { room, floor }));
+  tx.foresee(queue, queue, holdHead(tx), ...valuesFor(tx, request, queue, { room }));
 }
 
 export async function claimHead(
@@ -204,31 +200,24 @@ export async function claimHead(
   room: number,
 ): Promise<HeadOutcome> {
   const key = tx.foreseen.has(queue) ? queue : request;
-  const foreseen = tx.foreseen.get(key) as Foreseen<Floor, Row> | undefined;
+  const foreseen = tx.foreseen.get(key) as Foreseen<Queue, Row> | undefined;
   tx.foreseen.delete(key);
   if (foreseen) {
-    const outcome = takeHead(tx, request, queue, room, foreseen.what, await foreseen.answer);
+    const outcome = takeHead(tx, request, queue, await foreseen.answer);
     // What was to be done first may be done by now: the header has told of it.
     if (outcome !== "busy") return outcome;
   }
-  const floor = tx.floors.of(queue.name);
-  const rows = await tx.rows<Row>(holdHead(tx), ...valuesFor(tx, request, queue, { room, floor }));
-  return takeHead(tx, request, queue, room, floor, rows);
+  const rows = await tx.rows<Row>(holdHead(tx), ...valuesFor(tx, request, queue, { room }));
+  return takeHead(tx, request, queue, rows);
 }
 
-function takeHead(
-  tx: Tx,
-  { worker, session }: ClaimRequest,
-  queue: Queue,
-  room: number,
-  floor: Floor,
-  found: Row[],
-): HeadOutcome {
-  const taken = takenFrom(tx, queue, room, floor, found);
+function takeHead(tx: Tx, { worker, session }: ClaimRequest, queue: Queue, found: Row[]): HeadOutcome {
+  const taken = takenFrom(found);
   if (!Array.isArray(taken)) return taken;
   if (taken.length === 0) return { tasks: [] };
   tx.changed = true;
   if (session !== undefined) tx.serving.clear();
+  else tx.lowerTime("hand", tx.awake);
   for (const { row, special } of taken) unwatchTtl(tx, row[3], special[1]);
   const tasks = taken.map((each) => handOver(tx, queue, worker, each));
   tx.count(queue, "ready", -tasks.length);
@@ -245,25 +234,11 @@ interface Taken {
 }
 
 /** What a claim got, in the order of the line; or why it got nothing. */
-function takenFrom(
-  tx: Tx,
-  queue: Queue,
-  room: number,
-  floor: Floor,
-  found: Row[],
-): Taken[] | "busy" | "gone" {
+function takenFrom(found: Row[]): Taken[] | "busy" | "gone" {
   const rows = inLine(found);
   const [why] = rows[0]!;
   if (why === "gone" || why === "busy") return why;
-  const taken = why === "calm" ? [] : rows.map((row) => ({ row, special: specialOf(row) }));
-  const head = taken[0] && placeOf(taken[0]);
-  tx.floors.found(queue.name, floor, head, taken.length < room);
-  return taken;
-}
-
-function placeOf({ row, special }: Taken): Floor {
-  const [, , , seq, , priority] = row;
-  return { rank: rankOf({ priority, urgent: special[9] === true }), pos: special[0] ?? seq };
+  return why === "calm" ? [] : rows.map((row) => ({ row, special: specialOf(row) }));
 }
 
 /** Their fences say the order of the line. They come in it by themselves, but for plans that begin with the tasks. */

@@ -1,23 +1,21 @@
 import type { ClaimRequest } from "../../engine/engine.ts";
 import { holdAhead } from "./claim-head.ts";
+import { aboveFloor } from "./floors.ts";
 import { numbers } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** To ask each queue by itself costs a round trip: above so many, those that have something are found first. */
 export const FEW = 4;
 
-// As claims do it begins at the floors, or it would walk over what others' transactions keep. In the order of the array.
+const hasTasks = (table: "ready" | "kept"): string =>
+  `EXISTS (SELECT 1 FROM dibs.${table} WHERE ${table}.queue = wanted.queue AND ${aboveFloor("wanted.queue", table)})`;
+// In the order of the array.
 const WITH_TASKS = `
-  SELECT queue FROM unnest($1::int4[], $2::int2[], $3::int8[]) AS wanted (queue, rank, pos)
-  WHERE EXISTS (
-      SELECT 1 FROM dibs.ready WHERE ready.queue = wanted.queue AND (ready.rank, ready.pos) >= (wanted.rank, wanted.pos))
-    OR EXISTS (SELECT 1 FROM dibs.kept WHERE kept.queue = wanted.queue)
-  LIMIT $4`;
+  SELECT queue FROM unnest($1::int4[]) AS wanted (queue) WHERE ${hasTasks("ready")} OR ${hasTasks("kept")} LIMIT $2`;
 // Of those with limits any may be closed: each that has something is asked.
 const LIMITED_WITH_TASKS = `
   SELECT queue FROM unnest($1::int4[]) AS wanted (queue)
-  WHERE EXISTS (SELECT 1 FROM dibs.ready WHERE ready.queue = wanted.queue)
-    OR EXISTS (SELECT 1 FROM dibs.kept WHERE kept.queue = wanted.queue)
+  WHERE ${hasTasks("ready")} OR ${hasTasks("kept")}
     OR EXISTS (SELECT 1 FROM dibs.own WHERE own.queue = wanted.queue)
     OR EXISTS (SELECT 1 FROM dibs.gate WHERE gate.queue = wanted.queue AND gate.reviewed IS NOT NULL)`;
 
@@ -28,14 +26,7 @@ export async function withTasks(
 ): Promise<{ queues: Queue[]; behind: string[] }> {
   const open = queues.flatMap((name) => tx.queueNamed(name) ?? []).filter((queue) => !queue.paused);
   const plain = open.filter(({ limited }) => !limited);
-  const floors = plain.map((queue) => tx.floors.of(queue.name));
-  const rows = await tx.rows<[queue: number]>(
-    WITH_TASKS,
-    numbers(plain.map(({ id }) => id)),
-    numbers(floors.map(({ rank }) => rank)),
-    numbers(floors.map(({ pos }) => pos)),
-    max,
-  );
+  const rows = await tx.rows<[queue: number]>(WITH_TASKS, numbers(plain.map(({ id }) => id)), max);
   const last = rows.length < max ? undefined : tx.queueOf(rows.at(-1)![0]);
   const reach = last ? open.slice(0, open.indexOf(last) + 1) : open;
   const limited = reach.filter((queue) => queue.limited);

@@ -3,7 +3,7 @@ import { governsGroups, type QueuePolicy } from "../../core/policy.ts";
 import { spend } from "../../core/rate.ts";
 import { type ClaimedTask, FIRST_RANK, fromRank, type Headers, JSON_TYPE } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
-import { GROUND } from "./floors.ts";
+import { aboveFloor } from "./floors.ts";
 import { withinRates } from "./gates.ts";
 import { fillLanes } from "./lane-line.ts";
 import { end, isOutlived, unwatchTtl } from "./line.ts";
@@ -43,14 +43,14 @@ const COLUMNS = `
 const HEAD_OF_LINE = `
   WITH head AS MATERIALIZED (
     SELECT rank, pos, task, failures, special FROM dibs.ready
-    WHERE queue = $1 AND rank < $3::int2 AND (rank, pos) >= ($4::int2, $5::int8)
+    WHERE queue = $1 AND rank < $3::int2 AND ${aboveFloor("$1")}
     ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED)
   SELECT rank, head.pos, head.task, failures, special, ${COLUMNS}
   FROM head JOIN dibs.task ON task.seq = head.task ORDER BY rank, head.pos`;
 const KEPT = `
   WITH head AS MATERIALIZED (
     SELECT rank, pos, task, failures, special, avoid FROM dibs.kept
-    WHERE queue = $1 AND rank < $3::int2 ORDER BY rank, pos LIMIT $2)
+    WHERE queue = $1 AND rank < $3::int2 AND ${aboveFloor("$1", "kept")} ORDER BY rank, pos LIMIT $2)
   SELECT rank, head.pos, head.task, failures, special, avoid, ${COLUMNS}
   FROM head JOIN dibs.task ON task.seq = head.task ORDER BY rank, head.pos`;
 const LOCK_KEPT = `
@@ -145,7 +145,7 @@ export async function lookAtLine(
   // Asked together: each would be a round trip.
   const [kept, ready, own] = await Promise.all([
     lookAtKept(tx, queue, request.worker, before),
-    headOfLine(tx, queue, most, before),
+    tx.all<LineRow>(HEAD_OF_LINE, queue.id, most, before),
     queue.limited ? lookAtOwn(tx, queue, request, most, before) : NONE,
   ]);
   const rows = [
@@ -158,15 +158,6 @@ export async function lookAtLine(
 
 function keysOf(rows: readonly LineRow[]): string[] {
   return [...new Set(rows.flatMap((row) => row.group_key ?? []))];
-}
-
-async function headOfLine(tx: Tx, queue: Queue, room: number, before: number): Promise<LineRow[]> {
-  // With limits this is the usual way.
-  const floor = queue.limited ? tx.floors.of(queue.name) : GROUND;
-  const rows = await tx.all<LineRow>(HEAD_OF_LINE, queue.id, room, before, floor.rank, floor.pos);
-  const first = rows[0] && { rank: rows[0].rank, pos: rows[0].pos };
-  if (queue.limited) tx.floors.found(queue.name, floor, first, rows.length < room);
-  return rows;
 }
 
 function standing(table: Line, rows: LineRow[]): Standing[] {
@@ -279,6 +270,7 @@ const HOLD = `
 async function hold(tx: Tx, terms: Terms, rows: LineRow[]): Promise<Map<number, number>> {
   if (rows.length === 0) return new Map();
   const { lease, deadline, session, worker, queue } = terms;
+  if (session === null) tx.lowerTime("hand", deadline);
   const held = await tx.take<{ task: number; fence: number }>(
     HOLD,
     // What is charged to a span of time has started in it.

@@ -14,7 +14,7 @@ import {
 import { Heart } from "../../engine/heart.ts";
 import { Beside, isFree } from "./beside.ts";
 import { failureFrom } from "./failure.ts";
-import { Floors } from "./floors.ts";
+import { Raising } from "./floors.ts";
 import { Herald } from "./herald.ts";
 import { Link, type LinkOptions } from "./link.ts";
 import { checkSchemaName, describeUrl, openLink } from "./open.ts";
@@ -103,7 +103,7 @@ class PostgresEngine implements Engine {
   readonly #heart: Heart | Pulse;
   readonly #beside = new Beside();
   readonly #sessions = new Set<number>();
-  readonly #floors = new Floors();
+  readonly #raising = new Raising();
   #herald: Herald | undefined;
   #listener: (hint: Hint) => void = () => {};
   #notes: NodeJS.Timeout | undefined;
@@ -118,7 +118,7 @@ class PostgresEngine implements Engine {
     const connect = (): Promise<Link> => Link.open(link);
     const where = describeUrl(link.url);
     const reach = { connect, tx, where, patience };
-    const writing = new Reach({ ...reach, floors: this.#floors }, first);
+    const writing = new Reach(reach, first);
     const settling = new Reach(reach);
     this.#writer = new Sender(writing, (ran) => this.#herald?.wordFor(ran.hint, { ...ran, ended: false }));
     this.#settler = new Sender(settling);
@@ -141,8 +141,7 @@ class PostgresEngine implements Engine {
         return link;
       },
       listen,
-      onHint: (hint, { noticed, low }) => {
-        for (const queue of low) this.#floors.forget(queue);
+      onHint: (hint, noticed) => {
         this.#listener(hint);
         if (noticed) void this.#fetchNotices();
       },
@@ -167,6 +166,7 @@ class PostgresEngine implements Engine {
     const ran = await this.#inTurn(ops);
     this.#follow(ops, ran.outcomes);
     this.#tell(ops, ran);
+    void this.#raiseFloors();
     if (ran.noticed) void this.#fetchNotices();
     return ran.outcomes;
   }
@@ -181,6 +181,19 @@ class PostgresEngine implements Engine {
     const ran = await this.#during(this.#settler.run(ops, null));
     if (ran.special > 0) this.#beside.rest();
     return ran;
+  }
+
+  /** Beside the writer, for which it waits as all others do. */
+  async #raiseFloors(): Promise<void> {
+    const queues = this.#raising.take();
+    if (!queues || this.#closed) return;
+    try {
+      await this.#during(this.#settler.ask((store) => store.raiseFloors(queues)));
+      this.#raising.ended(true);
+    } catch {
+      // Somebody's batch has been open for long, or the server is away: claims begin where they did before.
+      this.#raising.ended(false);
+    }
   }
 
   /** Settles when every batch that writes has its answer. */
@@ -254,7 +267,7 @@ class PostgresEngine implements Engine {
     // Whoever waits for a result may be in another process.
     const ended = ops.some((op) => op.verb === "settle");
     if (!ran.told) this.#herald?.tell(ran.hint, { ...ran, ended });
-    else if (ended) this.#herald?.tell({ ended }, { noticed: false, listened: false, low: [], ended });
+    else if (ended) this.#herald?.tell({ ended }, { noticed: false, listened: false, ended });
   }
 
   /** What was left for after others' commits: soon, and later each time, for one of them may hang. The slow poll of any process does it too. */
@@ -274,7 +287,11 @@ class PostgresEngine implements Engine {
         this.#sessions.add(session);
         this.#heart.join(session, op.lease);
       }
-      if (op.verb === "claim" && "ok" in outcome) this.#beside.note(outcome.ok as ClaimOutcome);
+      if (op.verb === "claim" && "ok" in outcome) {
+        const claimed = outcome.ok as ClaimOutcome;
+        this.#beside.note(claimed);
+        this.#raising.note(claimed.tasks);
+      }
       if (op.verb === "rejoin" && "ok" in outcome && !this.#closed) {
         const { session, lease } = outcome.ok as { session: number; lease: number };
         this.#forget(op.session);
@@ -305,7 +322,6 @@ class PostgresEngine implements Engine {
   /** What a beat brought: it ends what is overdue, so it has more to tell than notices. */
   #heard(ran: Ran): void {
     if (this.#closed) return;
-    for (const queue of ran.low) this.#floors.forget(queue);
     const { notices } = (ran.outcomes[0] as Extract<Outcome<"beat">, { ok: unknown }>).ok;
     for (const notice of notices) if (notice.kind === "gone") this.#forget(notice.session);
     this.#tell([], notices.length > 0 ? { ...ran, hint: { ...ran.hint, notices } } : ran);

@@ -1,87 +1,186 @@
-/** A place in a queue's line. */
-export interface Floor {
+import type { Link } from "./link.ts";
+import { catalogueLock } from "./locks.ts";
+import type { Tx } from "./tx.ts";
+
+/**
+ * Where a look at a line begins. While somebody's transaction stays open, PostgreSQL keeps the index entries of all that
+ * was taken since, and even without one until they are cleared away: whoever begins at the front walks over them, more of
+ * them each time. So each line has a floor below which nothing stands (docs/decisions/0012).
+ *
+ * It is raised while no batch is open, so that nobody is about to put something below it; and whoever puts something there
+ * later lowers it in the same transaction. A statement sees line and floor as they were at one moment, so it misses nothing.
+ */
+export interface Place {
   rank: number;
   pos: number;
 }
 
-/** Below every place. */
-export const GROUND: Floor = { rank: -32_768, pos: 0 };
+/** A queue's line is known by the queue's number; these are of the whole store, in the order of time. */
+export const TIMES = { scheduled: -1, kept: -2, ttl: -3, hand: -4 } as const;
 
-/** An add that has a number by now has committed by then, or is found by the next look from the ground. */
-const LAG_MS = 5_000;
-const SAMPLE_EVERY_MS = 500;
-/** How often a claim looks from the ground: while there is enough above the floor, and while there is not. */
-const LOOK_EVERY_MS = 5_000;
-const LOOK_WHEN_SHORT_MS = 1_000;
+export type TimeLine = keyof typeof TIMES;
 
-interface Line {
-  floor: Floor;
-  lookedAt: number;
-  isShort: boolean;
+// The lowest of the newest: of the older ones, which are gone, none is walked over.
+const floorOf = (line: string, columns: string): string =>
+  `SELECT ${columns} FROM dibs.floor WHERE floor.line = ${line} ORDER BY n DESC, floor.rank, floor.pos LIMIT 1`;
+
+const valueOf = (line: string, column: "rank" | "pos"): string => `(${floorOf(line, `floor.${column}`)})`;
+
+/** To be said in a look at one queue's line, and at those that are kept beside it. */
+export const aboveFloor = (queue: string, table: "ready" | "kept" = "ready"): string =>
+  `(${table}.rank, ${table}.pos) >= (coalesce(${valueOf(queue, "rank")}, '-32768'::int2), coalesce(${valueOf(queue, "pos")}, 0))`;
+
+/** To be said of the column by which such a line is ordered. */
+export const sinceFloor = (line: TimeLine, column: string): string =>
+  `${column} >= coalesce(${valueOf(`${TIMES[line]}`, "pos")}, '-9223372036854775808'::int8)`;
+
+// A row of its own, beside those of others who lower it at the same time: nobody waits for anybody.
+const LOWER = `
+  INSERT INTO dibs.floor (line, n, rank, pos) SELECT $1::int4, n, $2::int2, $3::int8
+  FROM (${floorOf("$1", "n, rank, pos")}) AS floor WHERE (floor.rank, floor.pos) > ($2::int2, $3::int8)`;
+
+/** The lowest places at which a batch has put something where claims may no longer look. */
+export class Lowered {
+  readonly #lines = new Map<number, Place>();
+
+  /** Something comes to stand there. */
+  note(tx: Tx, line: number, place: Place): void {
+    const known = this.#lines.get(line);
+    if (known && !isBelow(place, known)) return;
+    this.#lines.set(line, place);
+    tx.put(LOWER, line, place.rank, place.pos);
+  }
+
+  clear(): void {
+    this.#lines.clear();
+  }
 }
 
+function isBelow(a: Place, b: Place): boolean {
+  return a.rank < b.rank || (a.rank === b.rank && a.pos < b.pos);
+}
+
+/** By what these are ordered. */
+const ORDER: Record<TimeLine, { table: string; column: string; only?: string }> = {
+  scheduled: { table: "scheduled", column: "due" },
+  kept: { table: "kept", column: "until" },
+  ttl: { table: "ttl", column: "expires_at" },
+  hand: { table: "claim", column: "deadline", only: "session IS NULL" },
+};
+
+const times = (select: (line: TimeLine, order: { column: string; from: string }) => string): string =>
+  Object.entries(ORDER)
+    .map(([line, { table, column, only = "true" }]) =>
+      select(line as TimeLine, { column, from: `dibs.${table} WHERE ${only}` }),
+    )
+    .join(" UNION ALL ");
+
+const headOf = (table: "ready" | "kept", queue: string, from = aboveFloor(queue, table)): string =>
+  `(SELECT rank, pos FROM dibs.${table} WHERE ${table}.queue = ${queue} AND ${from} ORDER BY rank, pos LIMIT 1)`;
+
+// New tasks come last and lower nothing, unless their priority is a high one: the floor stays below what they may get.
+const RAISE = `
+  WITH found AS MATERIALIZED (
+    SELECT queue.id AS line,
+      CASE WHEN (head.rank, head.pos) <= (0, last.n) THEN head.rank ELSE 0 END AS rank,
+      CASE WHEN (head.rank, head.pos) <= (0, last.n) THEN head.pos ELSE last.n + 1 END AS pos
+    FROM unnest($1::text[]) AS wanted (name) JOIN dibs.queue ON queue.name = wanted.name COLLATE "C"
+    CROSS JOIN (SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS n FROM dibs.seq) AS last
+    LEFT JOIN LATERAL (
+      ${headOf("ready", "queue.id")} UNION ALL ${headOf("kept", "queue.id")} ORDER BY rank, pos LIMIT 1) AS head ON true
+    UNION ALL ${times(
+      (line, { column, from }) => `
+    SELECT ${TIMES[line]}, 0,
+      coalesce((SELECT min(${column}) FROM ${from} AND ${sinceFloor(line, column)}), 9223372036854775807)`,
+    )}
+  ), risen AS MATERIALIZED (
+    SELECT found.line, found.rank, found.pos, floor.n FROM found
+    LEFT JOIN LATERAL (${floorOf("found.line", "n, rank, pos")}) AS floor ON true
+    WHERE (found.rank, found.pos) IS DISTINCT FROM (floor.rank, floor.pos)
+  ), old AS (
+    DELETE FROM dibs.floor USING risen WHERE floor.line = risen.line AND floor.n = risen.n
+  )
+  INSERT INTO dibs.floor (line, n, rank, pos) SELECT line, coalesce(n, 0) + 1, rank, pos FROM risen`;
+
+/** For so long all others wait, at most, when one that hangs has a batch open. */
+const PATIENCE_MS = 50;
+
+/** Of these queues, and of what is ordered by time. Fails where somebody's batch stays open. */
+export async function raiseFloors(link: Link, queues: readonly string[]): Promise<void> {
+  // Nothing is lost with it: its commit need not reach the disk.
+  const steps = await Promise.allSettled([
+    link.exec(`
+      BEGIN; SELECT set_config('lock_timeout', '${PATIENCE_MS}', true), set_config('synchronous_commit', 'off', true);
+      SELECT pg_advisory_xact_lock(${catalogueLock(link.schema)})`),
+    link.query(RAISE, [queues]),
+    link.exec("COMMIT"),
+  ]);
+  for (const step of steps) if (step.status === "rejected") throw step.reason;
+}
+
+/** What stands below the floors, which are to have nothing there: looked for from the very front. */
+export const BELOW_FLOORS = `
+  WITH floor AS MATERIALIZED (
+    SELECT DISTINCT ON (line) line, rank, pos FROM dibs.floor ORDER BY line, n DESC, rank, pos)
+  SELECT floor.line, head.rank, head.pos FROM floor CROSS JOIN LATERAL (
+    ${headOf("ready", "floor.line", "true")} UNION ALL ${headOf("kept", "floor.line", "true")} ORDER BY rank, pos LIMIT 1) AS head
+  WHERE floor.line > 0 AND (head.rank, head.pos) < (floor.rank, floor.pos)
+  UNION ALL
+  SELECT floor.line, 0, head.pos FROM floor JOIN (${times(
+    (line, { column, from }) => `SELECT ${TIMES[line]} AS line, (SELECT min(${column}) FROM ${from}) AS pos`,
+  )}) AS head ON head.line = floor.line WHERE head.pos < floor.pos`;
+
+const LOOK_EVERY_MS = 300_000;
+
 /**
- * Where claims begin to look. While somebody's transaction stays open for long, PostgreSQL keeps the index entries of
- * all that was claimed since, and a claim that begins at the front walks over them: more of them each time. So it
- * begins where the last one of this process found its first task.
- *
- * It is a hint that mends itself. What comes back below the floor through this process lowers it, what others put there
- * is told (herald.ts), and now and then a claim looks from the ground.
+ * A process that is older than floors, and still runs after a newer one has changed the schema, puts tasks below them and
+ * does not know. What it left there is found now and then. To lower a floor is always right.
  */
-export class Floors {
+export async function lookBelowFloors(tx: Tx): Promise<void> {
+  const now = performance.now();
+  if (now - tx.lookedBelowAt < LOOK_EVERY_MS) return;
+  tx.lookedBelowAt = now;
+  for (const { line, ...place } of await tx.all<Place & { line: number }>(BELOW_FLOORS)) {
+    tx.lowered.note(tx, line, place);
+    const queue = tx.queueIfAny(line);
+    if (queue) tx.hintReady(queue);
+  }
+}
+
+/** So many are claimed from a queue between two raises of its floor, and left to be walked over. */
+const ENOUGH = 2_000;
+const SOONEST_MS = 200;
+const LATEST_MS = 60_000;
+
+/** When floors are to be raised. By chance, so that many processes that claim a few each raise them as often as one. */
+export class Raising {
   readonly #now: () => number;
-  readonly #lines = new Map<string, Line>();
-  /** The last number given out, as it was at some moments. */
-  #samples: { at: number; seq: number }[] = [];
+  readonly #random: () => number;
+  readonly #due = new Set<string>();
+  #from = Number.NEGATIVE_INFINITY;
+  #pause = SOONEST_MS;
 
-  constructor(now: () => number = () => performance.now()) {
+  constructor({ now = () => performance.now(), random = Math.random } = {}) {
     this.#now = now;
+    this.#random = random;
   }
 
-  get wantsSample(): boolean {
-    return this.#now() - (this.#samples.at(-1)?.at ?? Number.NEGATIVE_INFINITY) >= SAMPLE_EVERY_MS;
+  /** These were claimed. */
+  note(tasks: readonly { queue: string }[]): void {
+    for (const { queue } of tasks) if (this.#random() < 1 / ENOUGH) this.#due.add(queue);
   }
 
-  sample(seq: number): void {
-    this.#samples.push({ at: this.#now(), seq });
+  /** The queues whose floors are to be raised now, if any; whoever asks reports what became of it. */
+  take(): string[] | undefined {
+    if (this.#due.size === 0 || this.#now() < this.#from) return undefined;
+    const queues = [...this.#due];
+    this.#due.clear();
+    this.#from = Number.POSITIVE_INFINITY;
+    return queues;
   }
 
-  /** Where the next claim on a queue begins. */
-  of(queue: string): Floor {
-    const line = this.#lines.get(queue);
-    if (!line) return GROUND;
-    const every = line.isShort ? LOOK_WHEN_SHORT_MS : LOOK_EVERY_MS;
-    return this.#now() - line.lookedAt >= every ? GROUND : line.floor;
-  }
-
-  /** A claim that began at `from` found this first; `isShort`: fewer than it asked for. */
-  found(queue: string, from: Floor, first: Floor | undefined, isShort: boolean): void {
-    const lookedAt = from === GROUND ? this.#now() : (this.#lines.get(queue)?.lookedAt ?? 0);
-    // Numbers that were given out lately may belong to adds that are not committed, below the first that is.
-    const floor = first && first.pos <= this.#settled() ? first : from;
-    this.#lines.set(queue, { floor, lookedAt, isShort });
-  }
-
-  /** Something has come to stand there. */
-  lower(queue: string, place: Floor): void {
-    const line = this.#lines.get(queue);
-    if (!line) return;
-    const { rank, pos } = line.floor;
-    if (place.rank < rank || (place.rank === rank && place.pos < pos)) line.floor = place;
-  }
-
-  /** Others have put something somewhere. */
-  forget(queue: string): void {
-    this.#lines.delete(queue);
-  }
-
-  /** Adds with numbers up to this one are over. */
-  #settled(): number {
-    const until = this.#now() - LAG_MS;
-    const next = this.#samples.findIndex(({ at }) => at > until);
-    const past = next < 0 ? this.#samples.length : next;
-    if (past > 1) this.#samples = this.#samples.slice(past - 1);
-    const first = this.#samples[0];
-    return first && first.at <= until ? first.seq : 0;
+  ended(raised: boolean): void {
+    this.#pause = raised ? SOONEST_MS : Math.min(this.#pause * 4, LATEST_MS);
+    this.#from = this.#now() + this.#pause;
   }
 }

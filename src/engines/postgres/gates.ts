@@ -1,6 +1,7 @@
 import { type Allowance, allowanceOf } from "../../core/allowance.ts";
 import { changesGroups, governsGroups, isGated } from "../../core/policy.ts";
 import { type Charge, correct, givesBack, isEmpty, opensAt, roomFor, spend } from "../../core/rate.ts";
+import { aboveFloor } from "./floors.ts";
 import type { QueueGate } from "./limits.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -8,7 +9,8 @@ import type { Queue, Tx } from "./tx.ts";
 
 const RUNNING = `SELECT count(*)::int4 AS running FROM dibs.claim WHERE queue = $1 AND counted`;
 const HAS_LINE = `
-  SELECT EXISTS (SELECT 1 FROM dibs.ready WHERE queue = $1) OR EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $1)
+  SELECT EXISTS (SELECT 1 FROM dibs.ready WHERE queue = $1 AND ${aboveFloor("$1")})
+    OR EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $1 AND ${aboveFloor("$1", "kept")})
     OR EXISTS (SELECT 1 FROM dibs.own WHERE queue = $1) AS some`;
 
 /** With what is known of the gate, which is ours from here on. */

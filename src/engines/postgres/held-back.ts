@@ -1,6 +1,7 @@
 import { heldBackBy, heldBackByGroups } from "../../core/held-back.ts";
 import { fromRank, type HeldBack } from "../../core/task.ts";
 import { type Meter, NO_METER } from "../../core/rate.ts";
+import { aboveFloor } from "./floors.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 // Those that anybody may have, those kept from some, those of one worker: whoever is first decides for all.
@@ -11,9 +12,9 @@ const LOOK = `
       SELECT wake_at FROM dibs.lane WHERE lane.queue = $1 AND wake_at IS NOT NULL ORDER BY wake_at LIMIT 1) END AS wake_at
   FROM dibs.gate LEFT JOIN (
     SELECT task, rank FROM (
-      (SELECT 0 AS standing, task, rank FROM dibs.ready WHERE queue = $1 ORDER BY rank, pos LIMIT 1)
+      (SELECT 0 AS standing, task, rank FROM dibs.ready WHERE queue = $1 AND ${aboveFloor("$1")} ORDER BY rank, pos LIMIT 1)
       UNION ALL
-      (SELECT 1, task, rank FROM dibs.kept WHERE queue = $1 ORDER BY rank, pos LIMIT 1)
+      (SELECT 1, task, rank FROM dibs.kept WHERE queue = $1 AND ${aboveFloor("$1", "kept")} ORDER BY rank, pos LIMIT 1)
       UNION ALL
       (SELECT 2, task, rank FROM dibs.own WHERE queue = $1 ORDER BY rank, pos LIMIT 1)
     ) AS line ORDER BY standing LIMIT 1

@@ -9,8 +9,6 @@ interface Message {
   ended?: true;
   /** Notices wait for sessions; whose, their own process finds out. */
   noticed?: true;
-  /** Queues in which something was put in a place before others: see floors.ts. */
-  low?: string[];
   foreign?: true;
 }
 
@@ -32,14 +30,13 @@ export interface Told {
   noticed: boolean;
   listened: boolean;
   ended: boolean;
-  low: string[];
 }
 
 export interface HeraldOptions {
   connect: () => Promise<Link>;
   /** False: it only tells, and what others tell is found by the slow poll. */
   listen: boolean;
-  onHint: (hint: Hint, more: { noticed: boolean; low: string[] }) => void;
+  onHint: (hint: Hint, noticed: boolean) => void;
 }
 
 /**
@@ -131,7 +128,7 @@ export class Herald {
       this.#heardAt = now;
     }
     const hint: Hint = { ...(ready && { ready }), ...(ended && { ended }), ...(foreign && { foreign }) };
-    this.#options.onHint(hint, { noticed: noticed === true, low: message.low ?? [] });
+    this.#options.onHint(hint, noticed === true);
   }
 
   #connect(): Promise<void> {
@@ -159,7 +156,7 @@ export class Herald {
       if (this.#closed) return;
       this.#connect().then(
         // Nobody knows what was told meanwhile.
-        () => this.#options.onHint({ foreign: true }, { noticed: true, low: [] }),
+        () => this.#options.onHint({ foreign: true }, true),
         () => this.#reconnect(),
       );
     }, wait).unref();
@@ -174,12 +171,11 @@ export class Herald {
   }
 }
 
-function put(message: Message, hint: Hint, { noticed, listened, ended, low }: Told): void {
+function put(message: Message, hint: Hint, { noticed, listened, ended }: Told): void {
   for (const [queue, count] of Object.entries(hint.ready ?? {})) {
     const ready = (message.ready ??= Object.create(null) as Record<string, number>);
     ready[queue] = (ready[queue] ?? 0) + count;
   }
-  if (low.length > 0) message.low = [...new Set([...(message.low ?? []), ...low])];
   if (hint.ended || ended) message.ended = true;
   if (noticed) message.noticed = true;
   if (listened) message.foreign = true;

@@ -22,6 +22,7 @@ import type { Verified } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { readFlow } from "./counters.ts";
 import { deadLetters } from "./dead.ts";
+import { aboveFloor } from "./floors.ts";
 import { heldBack } from "./held-back.ts";
 import { NEVER } from "./line.ts";
 import { type Found, findMany, findTask, stateOf } from "./place.ts";
@@ -385,7 +386,7 @@ export async function stats(tx: Tx, name: string): Promise<QueueStats> {
 // Steps from rank to rank, so that its cost is that of the priorities in use and not of the depth.
 const OLDEST_WITH = (more: string): string => `
   WITH RECURSIVE first AS (
-    (SELECT rank, task FROM dibs.ready WHERE queue = $1 ORDER BY rank, pos LIMIT 1)
+    (SELECT rank, task FROM dibs.ready WHERE queue = $1 AND ${aboveFloor("$1")} ORDER BY rank, pos LIMIT 1)
     UNION ALL
     SELECT next.rank, next.task FROM first CROSS JOIN LATERAL (
       SELECT rank, task FROM dibs.ready WHERE queue = $1 AND rank > first.rank ORDER BY rank, pos LIMIT 1) AS next

@@ -511,6 +511,16 @@ export const MIGRATIONS: readonly string[] = [
   -- The urgent ones: where groups do not run strictly in order they come first.
   CREATE INDEX waiting_urgent ON dibs.waiting (queue, group_key, pos) WHERE rank < -5000;
   `,
+  `
+  -- Below these places nothing stands: floors.ts. Of those of a line with the highest number the lowest counts.
+  CREATE TABLE dibs.floor (
+    pos   int8 NOT NULL,
+    n     int8 NOT NULL,
+    line  int4 NOT NULL,           -- a queue, or one of those in the order of time
+    rank  int2 NOT NULL
+  );
+  CREATE INDEX floor_line ON dibs.floor (line, n DESC, rank, pos);
+  `,
 ];
 
 // By reading the catalogue: to_regclass answers from a memory that is not told of others' commits within a transaction.

@@ -149,6 +149,7 @@ const DELETE_QUEUE = [
   `DELETE FROM dibs.idempotency WHERE queue = $1`,
   `DELETE FROM dibs.lane WHERE queue = $1`,
   `DELETE FROM dibs.gate WHERE queue = $1`,
+  `DELETE FROM dibs.floor WHERE line = $1`,
 ] as const;
 
 export async function drop(tx: Tx, name: string, limit: number): Promise<{ removed: number; more: boolean }> {

@@ -3,7 +3,6 @@ import type { Reading } from "../../core/clock.ts";
 import { DibsError } from "../../core/errors.ts";
 import type { Op } from "../../engine/engine.ts";
 import { failureFrom, fateOf, outcomeUnknown } from "./failure.ts";
-import type { Floors } from "./floors.ts";
 import type { Link } from "./link.ts";
 import { watchSilence } from "./silence.ts";
 import { CommitLost, PostgresStore, type Ran, type RunOptions } from "./store.ts";
@@ -17,7 +16,6 @@ const HURRY_MS = 2_000;
 export interface ReachOptions {
   connect: () => Promise<Link>;
   tx: TxOptions;
-  floors?: Floors;
   /** For messages; nothing secret. */
   where: string;
   /** What was certainly not carried out is tried again for so many milliseconds, before its caller is told. */
@@ -142,9 +140,9 @@ export class Reach {
   }
 
   #storeOn(link: Link): PostgresStore {
-    const { connect, tx, floors } = this.#options;
+    const { connect, tx } = this.#options;
     watchSilence(link, { connect, session: tx.session });
-    return new PostgresStore(link, tx, floors);
+    return new PostgresStore(link, tx);
   }
 
   /** It may be in the midst of something: it is not used again. */

@@ -1,7 +1,7 @@
 import type { Reading } from "../../core/clock.ts";
 import type { Op } from "../../engine/engine.ts";
 import type { Reach } from "./reach.ts";
-import type { Ran, RunOptions } from "./store.ts";
+import type { PostgresStore, Ran, RunOptions } from "./store.ts";
 
 /** Sends batches over one connection: they take effect in the order of the calls. */
 export class Sender {
@@ -40,6 +40,13 @@ export class Sender {
     this.#turn = Promise.race([sent.promise, answered]);
     this.#answered = Promise.all([before, answered]);
     return ran;
+  }
+
+  /** Something else, in its turn among them; a second time where the connection was lost. */
+  async ask<T>(question: (store: PostgresStore) => Promise<T>): Promise<T> {
+    const asked = this.#turn.then(() => this.#reach.ask(question));
+    this.#turn = asked.catch(() => {});
+    return asked;
   }
 
   close(): Promise<void> {

@@ -132,7 +132,10 @@ export async function extend(tx: Tx, id: string, fence: number, lease: number): 
   const deadline = tx.awake + lease;
   tx.send(EXTEND, deadline, task.seq);
   if (task.session !== null) tx.send(SOONER, deadline, task.session);
-  else if (lease <= 0) tx.swept = false;
+  else {
+    tx.lowerTime("hand", deadline);
+    if (lease <= 0) tx.swept = false;
+  }
   return null;
 }
 

@@ -28,7 +28,7 @@ import { sendAhead } from "./foresee.ts";
 import { GateTaken } from "./limits.ts";
 import { channelOf } from "./herald.ts";
 import { takeUp } from "./inbox.ts";
-import { Floors } from "./floors.ts";
+import { raiseFloors } from "./floors.ts";
 import { ends, get, history, list, stats, verifying } from "./inspect.ts";
 import { endsOfRuns, inspectRun } from "./inspect-runs.ts";
 import type { Link } from "./link.ts";
@@ -145,8 +145,6 @@ export interface Ran {
   changed: boolean;
   /** Notices were left for sessions. */
   noticed: boolean;
-  /** Queues in which something was put in a place before others. */
-  low: string[];
   /** Somebody follows the events. */
   listened: boolean;
   /** Others' transactions had left something that this batch, which only reads, could not take up. */
@@ -170,7 +168,6 @@ const NOTHING: Ran = {
   hint: {},
   changed: false,
   noticed: false,
-  low: [],
   listened: false,
   hasInbox: false,
   leftNotes: false,
@@ -192,9 +189,9 @@ export class PostgresStore {
   #server: string | null | undefined;
   readonly #foreseenGates = new ForeseenGates();
 
-  constructor(link: Link, options: TxOptions, floors = new Floors()) {
+  constructor(link: Link, options: TxOptions) {
     this.link = link;
-    this.#tx = new Tx(link, options, floors);
+    this.#tx = new Tx(link, options);
     this.#tx.cancelPending = (seq) => cancelTask(this.#tx, seq);
   }
 
@@ -255,7 +252,6 @@ export class PostgresStore {
         changed,
         noticed,
         listened: listeners > 0,
-        low: [...tx.low],
         hasInbox: isReading && tx.hasInbox,
         leftNotes: tx.leftNotes,
         told: false,
@@ -342,6 +338,11 @@ export class PostgresStore {
       mark.xid,
     );
     return row!.status ?? "unknown";
+  }
+
+  /** Not while a batch is under way here. */
+  async raiseFloors(queues: readonly string[]): Promise<void> {
+    await raiseFloors(this.link, queues);
   }
 
   /** By name; those that there are. */

@@ -1,5 +1,6 @@
 import { lostError, timeoutError } from "../../core/lapse.ts";
 import { BOUNDS } from "../../engine/engine.ts";
+import { sinceFloor } from "./floors.ts";
 import { fillLanes } from "./lane-line.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
 import { end, enter, fail, type Held, type Mover, standBehind } from "./line.ts";
@@ -25,10 +26,10 @@ export interface Horizon {
 const HORIZON_WITH = (more: string): string => `
   SELECT ${more}
     (SELECT min(beat_at + lease) FROM dibs.session) AS session,
-    (SELECT min(deadline) FROM dibs.claim WHERE session IS NULL) AS hand,
-    (SELECT min(due) FROM dibs.scheduled) AS due,
-    (SELECT min(until) FROM dibs.kept) AS kept,
-    (SELECT min(expires_at) FROM dibs.ttl) AS ttl`;
+    (SELECT min(deadline) FROM dibs.claim WHERE session IS NULL AND ${sinceFloor("hand", "deadline")}) AS hand,
+    (SELECT min(due) FROM dibs.scheduled WHERE ${sinceFloor("scheduled", "due")}) AS due,
+    (SELECT min(until) FROM dibs.kept WHERE ${sinceFloor("kept", "until")}) AS kept,
+    (SELECT min(expires_at) FROM dibs.ttl WHERE ${sinceFloor("ttl", "expires_at")}) AS ttl`;
 const HORIZON = HORIZON_WITH("");
 const HORIZON_WITH_LIMITS = HORIZON_WITH(`
     least((SELECT min(wake_at) FROM dibs.lane WHERE wake_at IS NOT NULL),
@@ -178,7 +179,7 @@ export async function lapse(tx: Tx, task: Held): Promise<void> {
 }
 
 const LAPSED_BY_HAND = selectClaims(
-  `claim.session IS NULL AND claim.deadline <= $1 ORDER BY claim.deadline, claim.task LIMIT $2`,
+  `claim.session IS NULL AND claim.deadline <= $1 AND ${sinceFloor("hand", "claim.deadline")} ORDER BY claim.deadline, claim.task LIMIT $2`,
   "FOR UPDATE OF claim SKIP LOCKED",
 );
 
@@ -225,7 +226,7 @@ const DUE = `
     created_at, signal, EXISTS (SELECT 1 FROM dibs.step WHERE step.task = scheduled.task)
       OR EXISTS (SELECT 1 FROM dibs.run_part WHERE run_part.task = scheduled.task) AS stepped
   FROM dibs.scheduled JOIN dibs.task ON task.seq = scheduled.task
-  WHERE due <= $1 ORDER BY due, task LIMIT $2 FOR UPDATE OF scheduled SKIP LOCKED`;
+  WHERE due <= $1 AND ${sinceFloor("scheduled", "due")} ORDER BY due, task LIMIT $2 FOR UPDATE OF scheduled SKIP LOCKED`;
 const DELETE_SCHEDULED = `
   DELETE FROM dibs.scheduled USING unnest($1::int4[], $2::int8[]) AS due (queue, pos)
   WHERE scheduled.queue = due.queue AND scheduled.pos = due.pos`;
@@ -307,7 +308,7 @@ function promoted(queue: Queue, row: DueRow): Mover {
 }
 
 const KEPT_LONG_ENOUGH = `
-  SELECT queue, rank, pos FROM dibs.kept WHERE until <= $1 ORDER BY until, task LIMIT $2 FOR UPDATE SKIP LOCKED`;
+  SELECT queue, rank, pos FROM dibs.kept WHERE until <= $1 AND ${sinceFloor("kept", "until")} ORDER BY until, task LIMIT $2 FOR UPDATE SKIP LOCKED`;
 const OPEN = `
   WITH opened AS (
     DELETE FROM dibs.kept USING unnest($1::int4[], $2::int2[], $3::int8[]) AS old (queue, rank, pos)
@@ -349,7 +350,8 @@ async function fillDueLanes(tx: Tx): Promise<void> {
   }
 }
 
-const OUTLIVED = `SELECT task FROM dibs.ttl WHERE expires_at <= $1 ORDER BY expires_at, task LIMIT $2`;
+const OUTLIVED = `
+  SELECT task FROM dibs.ttl WHERE expires_at <= $1 AND ${sinceFloor("ttl", "expires_at")} ORDER BY expires_at, task LIMIT $2`;
 
 async function expire(tx: Tx): Promise<void> {
   const rows = await tx.all<{ task: number }>(OUTLIVED, tx.now, BOUNDS.sweep);

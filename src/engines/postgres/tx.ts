@@ -7,7 +7,7 @@ import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts
 import { type DepthByState, NO_DEPTH, type TaskState } from "../../core/task.ts";
 import { BOUNDS, type Hint } from "../../engine/engine.ts";
 import { catalogueLock, gateLock } from "./locks.ts";
-import type { Floors } from "./floors.ts";
+import { Lowered, type TimeLine, TIMES } from "./floors.ts";
 import type { Lane } from "./lanes.ts";
 import { type Link, PLANNING, type Value } from "./link.ts";
 import { Limits } from "./limits.ts";
@@ -111,10 +111,10 @@ export interface Foreseen<What, Row extends unknown[]> {
  */
 export class Tx {
   readonly link: Link;
-  /** Where claims begin to look. */
-  readonly floors: Floors;
-  /** Queues in which something was put in a place before others. */
-  readonly low = new Set<string>();
+  /** Where something was put that claims might pass over. */
+  readonly lowered = new Lowered();
+  /** When somebody last looked whether something stands there: see floors.ts. */
+  lookedBelowAt = performance.now();
   readonly #options: TxOptions;
   salt = 0;
   time!: EngineTime;
@@ -171,10 +171,9 @@ export class Tx {
   readonly #depths = new Map<Queue, DepthByState>();
   readonly #flows = new Map<Queue, Flow>();
 
-  constructor(link: Link, options: TxOptions, floors: Floors) {
+  constructor(link: Link, options: TxOptions) {
     this.link = link;
     this.#options = options;
-    this.floors = floors;
   }
 
   // ── Statements ──────────────────────────────────────────────────────────────────────────────────────────
@@ -272,7 +271,7 @@ export class Tx {
     this.idleLanes.clear();
     this.leftNotes = false;
     this.serving.clear();
-    this.low.clear();
+    this.lowered.clear();
     this.#events = [];
     this.#injected = reading !== null;
     this.#isAlone = alone;
@@ -290,12 +289,10 @@ export class Tx {
       this.#injected ? HEADER_OF_INJECTED + lock : writes ? HEADER_WITH_XID : HEADER,
     );
     const fetched = numbers > 0 ? this.#fetch("seq", numbers) : undefined;
-    const sampled = mode === "writing" && this.floors.wantsSample ? this.lastSeq() : undefined;
     this.foreseen.clear();
     if (mode === "writing" && !this.#injected && this.knowsQueues) ahead?.();
-    const [row, , seq] = await Promise.all([header, fetched, sampled]);
-    if (seq !== undefined) this.floors.sample(seq);
-    this.#numbers = (await fetched) ?? [];
+    const [row, given] = await Promise.all([header, fetched]);
+    this.#numbers = given ?? [];
     if (row === undefined) throw new Error("the store's row is missing");
     this.salt = row.salt;
     this.listeners = row.listeners;
@@ -619,10 +616,14 @@ export class Tx {
     ready[queue.name] = (Object.hasOwn(ready, queue.name) ? ready[queue.name]! : 0) + count;
   }
 
-  /** It became ready at a place where claims may no longer look: one that it had before, or one of a higher priority. */
+  /** Something comes to stand at a place where claims may no longer look: one that it had before, or of a higher priority. */
   lower(queue: Queue, rank: number, pos: number): void {
-    this.floors.lower(queue.name, { rank, pos });
-    this.low.add(queue.name);
+    this.lowered.note(this, queue.id, { rank, pos });
+  }
+
+  /** The same of what is ordered by time. */
+  lowerTime(line: TimeLine, at: number): void {
+    this.lowered.note(this, TIMES[line], { rank: 0, pos: at });
   }
 
   /** For how long a sign of life counts as fresh. An injected clock may stand still, and is kept to the millisecond. */

@@ -1,58 +1,198 @@
-import { expect, test } from "vitest";
-import { Floors, GROUND } from "../../../src/engines/postgres/floors.ts";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { BELOW_FLOORS, Raising, raiseFloors } from "../../../src/engines/postgres/floors.ts";
+import { Link } from "../../../src/engines/postgres/link.ts";
+import { catalogueLock } from "../../../src/engines/postgres/locks.ts";
+import { PostgresStore } from "../../../src/engines/postgres/store.ts";
+import { settingsFor } from "../../../src/engines/postgres/tx.ts";
+import { type Ground, ground } from "./kit.ts";
 
-function setUp() {
-  const time = { now: 0 };
-  const floors = new Floors(() => time.now);
-  floors.sample(100);
-  time.now += 5_000;
-  floors.sample(200);
-  return { floors, time };
+const QUEUE = "work";
+
+async function setUp() {
+  const place = await ground();
+  const dibs = await place.open();
+  const queue = dibs.queue<number>(QUEUE);
+  const link = await connect(place);
+  return { place, queue, link, raise: () => raiseFloors(link, [QUEUE]) };
 }
 
-const at = (pos: number, rank = 0) => ({ rank, pos });
+async function connect({ url, schema }: Ground): Promise<Link> {
+  const link = await Link.open({
+    url,
+    schema,
+    prepare: true,
+    settings: settingsFor("full"),
+    connectMs: 10_000,
+  });
+  onTestFinished(() => link.close());
+  return link;
+}
 
-test("a claim begins where the last one found its first task", () => {
-  const { floors } = setUp();
-  expect(floors.of("q")).toBe(GROUND);
-  floors.found("q", GROUND, at(50), false);
-  expect(floors.of("q")).toEqual(at(50));
-  expect(floors.of("other")).toBe(GROUND);
+type Queue = Awaited<ReturnType<typeof setUp>>["queue"];
+
+/** Takes all that is in line. */
+async function drain(queue: Queue): Promise<number[]> {
+  const all: number[] = [];
+  for (;;) {
+    const claims = await queue.claim({ max: 1_000 });
+    if (claims.length === 0) return all;
+    all.push(...claims.map((claim) => claim.data));
+    await Promise.all(claims.map((claim) => claim.ack()));
+  }
+}
+
+async function floorsOf(link: Link): Promise<{ line: number; rank: number; pos: number }[]> {
+  return link.all(`
+    SELECT DISTINCT ON (line) line, rank, pos FROM dibs.floor WHERE line > 0 ORDER BY line, n DESC, rank, pos`);
+}
+
+/** The pages of the line that are looked at meanwhile. */
+async function pagesDuring({ client, schema }: Ground, work: () => Promise<unknown>): Promise<number> {
+  const admin = await client();
+  const read = async (): Promise<number> => {
+    const { rows } = await admin.query<{ pages: string }>(
+      `SELECT sum(heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read)::text AS pages
+       FROM pg_statio_all_tables WHERE schemaname = $1 AND relname = 'ready'`,
+      [schema],
+    );
+    return Number(rows[0]!.pages);
+  };
+  const before = await read();
+  await work();
+  return (await read()) - before;
+}
+
+test("a look at the line begins above what was claimed, while a transaction keeps all of it", async () => {
+  const { place, queue, link, raise } = await setUp();
+  const holder = await place.client();
+  await holder.query(`BEGIN ISOLATION LEVEL REPEATABLE READ`);
+  await holder.query(`SELECT pg_current_xact_id()`);
+  await queue.addMany(Array.from({ length: 10_000 }, (_, data) => ({ data })));
+  expect(await drain(queue)).toHaveLength(10_000);
+
+  // One that is new to the store, as after a deployment.
+  const look = async (): Promise<number> => {
+    const link = await connect(place);
+    const store = new PostgresStore(link, { session: true, durability: "full" });
+    await queue.add(1);
+    return pagesDuring(place, async () => {
+      await store.run([{ verb: "claim", queues: [QUEUE], max: 1, worker: "w" }], null);
+      await store.run([{ verb: "stats", queue: QUEUE }], null);
+      await link.all(`SELECT pg_stat_force_next_flush()`);
+    });
+  };
+  await link.exec(`DELETE FROM dibs.floor`);
+  const before = await look();
+  await raise();
+  const after = await look();
+  expect(before).toBeGreaterThan(100);
+  expect(after).toBeLessThan(before / 4);
 });
 
-test("a number that was given out a moment ago is no floor: an add below it may not be committed", () => {
-  const { floors, time } = setUp();
-  floors.found("q", GROUND, at(150), false);
-  expect(floors.of("q")).toBe(GROUND);
-  time.now += 5_000;
-  floors.found("q", GROUND, at(150), false);
-  expect(floors.of("q")).toEqual(at(150));
+test("whoever comes to stand below a floor lowers it", async () => {
+  const { queue, link, raise } = await setUp();
+  await queue.addMany(Array.from({ length: 5 }, (_, data) => ({ data })));
+  const [first, second] = await queue.claim({ max: 2 });
+  const rest = await queue.claim({ max: 3 });
+  await raise();
+  const [high] = await floorsOf(link);
+  expect(high).toMatchObject({ rank: 0, pos: 6 });
+  await second!.release();
+  expect(await floorsOf(link)).toMatchObject([{ rank: 0, pos: 2 }]);
+  await first!.release();
+  await queue.add(9, { priority: 3 });
+  expect(await floorsOf(link)).toMatchObject([{ rank: -3 }]);
+  await Promise.all(rest.map((claim) => claim.ack()));
+  expect(await drain(queue)).toEqual([9, 0, 1]);
 });
 
-test("what comes back below it lowers it", () => {
-  const { floors } = setUp();
-  floors.found("q", GROUND, at(50), false);
-  floors.lower("q", at(70));
-  expect(floors.of("q")).toEqual(at(50));
-  floors.lower("q", at(20));
-  expect(floors.of("q")).toEqual(at(20));
-  floors.lower("q", at(90, -5));
-  expect(floors.of("q")).toEqual(at(90, -5));
-  floors.forget("q");
-  expect(floors.of("q")).toBe(GROUND);
+test("new tasks find no floor above them, also where only those of a low priority are left", async () => {
+  const { queue, link, raise } = await setUp();
+  await queue.add(1, { priority: -5 });
+  await raise();
+  expect(await floorsOf(link)).toMatchObject([{ rank: 0, pos: 2 }]);
+  await queue.add(2);
+  await queue.add(3, { priority: -5 });
+  expect(await drain(queue)).toEqual([2, 1, 3]);
 });
 
-test("now and then a claim looks from the ground, sooner where there was too little above", () => {
-  const { floors, time } = setUp();
-  floors.found("q", GROUND, at(50), false);
-  time.now += 4_999;
-  floors.found("q", floors.of("q"), at(60), false);
-  expect(floors.of("q")).toEqual(at(60));
-  time.now += 1;
-  expect(floors.of("q")).toBe(GROUND);
-  floors.found("q", GROUND, at(60), true);
-  time.now += 999;
-  expect(floors.of("q")).toEqual(at(60));
-  time.now += 1;
-  expect(floors.of("q")).toBe(GROUND);
+test("what is ordered by time has floors too, and is found below them", async () => {
+  const { queue, link, raise } = await setUp();
+  await queue.add(1, { delay: "1h", ttl: "2h" });
+  await raise();
+  await queue.add(2, { delay: 5, ttl: "1h" });
+  expect(await link.all(BELOW_FLOORS)).toEqual([]);
+  await expect.poll(() => drain(queue)).toEqual([2]);
+});
+
+test("a batch that hangs keeps the floors where they are, and nobody waits for it for long", async () => {
+  const { place, queue, raise } = await setUp();
+  await queue.add(1);
+  const hanging = await place.client();
+  await hanging.query("BEGIN");
+  await hanging.query(`SELECT pg_advisory_xact_lock_shared(${catalogueLock(place.schema)})`);
+  await expect(raise()).rejects.toMatchObject({ code: "55P03" });
+  expect(await drain(queue)).toEqual([1]);
+  await hanging.query("COMMIT");
+  await raise();
+});
+
+test("the store raises them by itself", async () => {
+  const { queue, link } = await setUp();
+  await queue.addMany(Array.from({ length: 10_000 }, (_, data) => ({ data })));
+  await expect
+    .poll(async () => {
+      await drain(queue);
+      await queue.addMany(Array.from({ length: 1_000 }, (_, data) => ({ data })));
+      return (await floorsOf(link))[0]?.pos ?? 0;
+    })
+    .toBeGreaterThan(2_000);
+});
+
+test("what a process that knows nothing of floors puts below them is found now and then", async () => {
+  const { queue, link, raise } = await setUp();
+  await queue.add(1);
+  await link.exec(`INSERT INTO dibs.floor (line, n, rank, pos) SELECT id, 1, 0, 1000 FROM dibs.queue`);
+  expect(await queue.claim({ max: 1 })).toEqual([]);
+  const store = new PostgresStore(link, { session: true, durability: "full" });
+  await store.run([{ verb: "prune", limit: 10 }], null);
+  expect(await floorsOf(link)).toMatchObject([{ pos: 1_000 }]);
+  const now = performance.now();
+  vi.spyOn(performance, "now").mockReturnValue(now + 400_000);
+  onTestFinished(() => void vi.restoreAllMocks());
+  await store.run([{ verb: "prune", limit: 10 }], null);
+  vi.restoreAllMocks();
+  expect(await floorsOf(link)).toMatchObject([{ pos: 1 }]);
+  expect(await drain(queue)).toEqual([1]);
+  await raise();
+});
+
+test("floors are raised by chance, once in 2,000 claimed, and not before the last one was", () => {
+  const time = { now: 0 };
+  const draws = [0.9, 0.0004, 0.9, 0.0001];
+  const raising = new Raising({ now: () => time.now, random: () => draws.shift() ?? 0.5 });
+  raising.note([{ queue: "a" }]);
+  expect(raising.take()).toBeUndefined();
+  raising.note([{ queue: "b" }]);
+  expect(raising.take()).toEqual(["b"]);
+  raising.note([{ queue: "c" }, { queue: "d" }]);
+  expect(raising.take()).toBeUndefined();
+  raising.ended(true);
+  expect(raising.take()).toBeUndefined();
+  time.now += 200;
+  expect(raising.take()).toEqual(["d"]);
+});
+
+test("where floors cannot be raised it is tried more and more seldom", () => {
+  const time = { now: 0 };
+  const raising = new Raising({ now: () => time.now, random: () => 0 });
+  const waits: number[] = [];
+  for (let tries = 0; tries < 7; tries++) {
+    raising.note([{ queue: "a" }]);
+    const asked = time.now;
+    while (!raising.take()) time.now += 100;
+    waits.push(time.now - asked);
+    raising.ended(false);
+  }
+  expect(waits).toEqual([0, 800, 3_200, 12_800, 51_200, 60_000, 60_000]);
 });
