@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Reading } from "../../src/core/clock.ts";
 import type { Hint, Op, Outcome } from "../../src/engine/engine.ts";
-import { BELOW_FLOORS } from "../../src/engines/postgres/floors.ts";
+import { BELOW_FLOORS, raiseFloors } from "../../src/engines/postgres/floors.ts";
 import { Link, type LinkOptions } from "../../src/engines/postgres/link.ts";
 import { openLink } from "../../src/engines/postgres/open.ts";
 import { PostgresStore } from "../../src/engines/postgres/store.ts";
@@ -107,7 +107,10 @@ export class PostgresSubject implements Subject {
     const below = await link.all(BELOW_FLOORS);
     if (below.length > 0) throw new Error(`below the floors: ${JSON.stringify(below)}`);
     const queues = await link.all<{ name: string }>(`SELECT name FROM dibs.queue`);
-    await this.#store!.raiseFloors(queues.map(({ name }) => name));
+    await raiseFloors(
+      link,
+      queues.map(({ name }) => name),
+    );
   }
 
   async #connect(): Promise<PostgresStore> {

@@ -4,7 +4,6 @@ import { isOver, type Meter, NO_METER } from "../../core/rate.ts";
 import { BOUNDS, type Verbs } from "../../engine/engine.ts";
 import { fold } from "./counters.ts";
 import { dueDocuments } from "./documents.ts";
-import { lookBelowFloors } from "./floors.ts";
 import { NEVER } from "./line.ts";
 import { keepEnds, pruneRuns } from "./runs.ts";
 import { horizon, sweep } from "./sweep.ts";
@@ -63,7 +62,6 @@ export async function prune(tx: Tx, limit: number): Promise<{ removed: number; m
   await pruneEvents(tx);
   more = (await pruneRuns(tx, limit)) || more;
   if (tx.hasLimits) await pruneLanes(tx);
-  await lookBelowFloors(tx);
   return { removed, more };
 }
 

@@ -217,6 +217,7 @@ function takeHead(tx: Tx, { worker, session }: ClaimRequest, queue: Queue, found
   if (taken.length === 0) return { tasks: [] };
   tx.changed = true;
   if (session !== undefined) tx.serving.clear();
+  // By the header's time, which is before the moment of the claim, and a whole lease before its deadline.
   else tx.lowerTime("hand", tx.awake);
   for (const { row, special } of taken) unwatchTtl(tx, row[3], special[1]);
   const tasks = taken.map((each) => handOver(tx, queue, worker, each));
@@ -253,6 +254,7 @@ function handOver(tx: Tx, queue: Queue, worker: string, { row, special }: Taken)
   const [, , maxAttempts, groupKey, contentType, headers, bytes, left, cost] = special;
   const attempt = failures + 1;
   const id = tx.id(createdAt, seq);
+  if (failures > 0 || priority > 0 || special[9] || groupKey !== null) tx.stirred.add(queue.name);
   if (tx.listeners > 0) {
     tx.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
   }

@@ -14,7 +14,7 @@ import {
 import { Heart } from "../../engine/heart.ts";
 import { Beside, isFree } from "./beside.ts";
 import { failureFrom } from "./failure.ts";
-import { Raising } from "./floors.ts";
+import { checkFloors, raiseFloors, Raising } from "./floors.ts";
 import { Herald } from "./herald.ts";
 import { Link, type LinkOptions } from "./link.ts";
 import { checkSchemaName, describeUrl, openLink } from "./open.ts";
@@ -166,7 +166,8 @@ class PostgresEngine implements Engine {
     const ran = await this.#inTurn(ops);
     this.#follow(ops, ran.outcomes);
     this.#tell(ops, ran);
-    void this.#raiseFloors();
+    this.#raising.noteStirred(ran.stirred);
+    void this.#seeToFloors();
     if (ran.noticed) void this.#fetchNotices();
     return ran.outcomes;
   }
@@ -184,15 +185,18 @@ class PostgresEngine implements Engine {
   }
 
   /** Beside the writer, for which it waits as all others do. */
-  async #raiseFloors(): Promise<void> {
-    const queues = this.#raising.take();
-    if (!queues || this.#closed) return;
+  async #seeToFloors(): Promise<void> {
+    if (this.#closed) return;
+    const due = this.#raising.take();
     try {
-      await this.#during(this.#settler.ask((store) => store.raiseFloors(queues)));
-      this.#raising.ended(true);
+      if (due)
+        await this.#during(this.#settler.askOnce(({ link }) => raiseFloors(link, due.queues, due.patience)));
+      if (due) this.#raising.raised();
+      if (this.#raising.isToCheck())
+        await this.#during(this.#settler.askOnce(({ link }) => checkFloors(link)));
     } catch {
       // Somebody's batch has been open for long, or the server is away: claims begin where they did before.
-      this.#raising.ended(false);
+      if (due) this.#raising.failed(due.queues);
     }
   }
 

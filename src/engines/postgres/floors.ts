@@ -1,4 +1,4 @@
-import type { Link } from "./link.ts";
+import { BEGIN, type Link, PLANNING, type Value } from "./link.ts";
 import { catalogueLock } from "./locks.ts";
 import type { Tx } from "./tx.ts";
 
@@ -26,7 +26,7 @@ const floorOf = (line: string, columns: string): string =>
 
 const valueOf = (line: string, column: "rank" | "pos"): string => `(${floorOf(line, `floor.${column}`)})`;
 
-/** To be said in a look at one queue's line, and at those that are kept beside it. */
+/** To be said in a look at one queue's line, and at those that are kept beside it. No rank is as low as the lowest there is. */
 export const aboveFloor = (queue: string, table: "ready" | "kept" = "ready"): string =>
   `(${table}.rank, ${table}.pos) >= (coalesce(${valueOf(queue, "rank")}, '-32768'::int2), coalesce(${valueOf(queue, "pos")}, 0))`;
 
@@ -41,14 +41,19 @@ const LOWER = `
 
 /** The lowest places at which a batch has put something where claims may no longer look. */
 export class Lowered {
+  readonly #tx: Tx;
   readonly #lines = new Map<number, Place>();
 
+  constructor(tx: Tx) {
+    this.#tx = tx;
+  }
+
   /** Something comes to stand there. */
-  note(tx: Tx, line: number, place: Place): void {
+  note(line: number, place: Place): void {
     const known = this.#lines.get(line);
     if (known && !isBelow(place, known)) return;
     this.#lines.set(line, place);
-    tx.put(LOWER, line, place.rank, place.pos);
+    this.#tx.put(LOWER, line, place.rank, place.pos);
   }
 
   clear(): void {
@@ -102,20 +107,39 @@ const RAISE = `
   )
   INSERT INTO dibs.floor (line, n, rank, pos) SELECT line, coalesce(n, 0) + 1, rank, pos FROM risen`;
 
-/** For so long all others wait, at most, when one that hangs has a batch open. */
-const PATIENCE_MS = 50;
+/** A server that is slow, or a client that dies on the way, must not keep everybody waiting. */
+const LONGEST_MS = 2_000;
 
-/** Of these queues, and of what is ordered by time. Fails where somebody's batch stays open. */
-export async function raiseFloors(link: Link, queues: readonly string[]): Promise<void> {
-  // Nothing is lost with it: its commit need not reach the disk.
+/**
+ * A transaction by itself. Whatever goes wrong, its last word ends it: the connection is as it was. Nothing is lost with
+ * it, so that its commit need not reach the disk.
+ */
+async function apart(link: Link, first: string, sql: string, values: Value[] = []): Promise<void> {
+  const settings = Object.entries({
+    ...PLANNING,
+    synchronous_commit: "off",
+    statement_timeout: `${LONGEST_MS}`,
+    idle_in_transaction_session_timeout: `${LONGEST_MS}`,
+  }).map(([name, value]) => `set_config('${name}', '${value}', true)`);
   const steps = await Promise.allSettled([
-    link.exec(`
-      BEGIN; SELECT set_config('lock_timeout', '${PATIENCE_MS}', true), set_config('synchronous_commit', 'off', true);
-      SELECT pg_advisory_xact_lock(${catalogueLock(link.schema)})`),
-    link.query(RAISE, [queues]),
+    link.exec(`${BEGIN}; SELECT ${settings.join(", ")}; ${first}`),
+    link.query(sql, values),
     link.exec("COMMIT"),
   ]);
   for (const step of steps) if (step.status === "rejected") throw step.reason;
+}
+
+/**
+ * Of these queues, and of what is ordered by time. All others wait while it waits for those whose batches are open. Where
+ * that takes longer than `patience` it fails.
+ */
+export async function raiseFloors(
+  link: Link,
+  queues: readonly string[],
+  patience = SHORTEST_MS,
+): Promise<void> {
+  const alone = `SELECT pg_advisory_xact_lock(${catalogueLock(link.schema)})`;
+  await apart(link, `SELECT set_config('lock_timeout', '${patience}', true); ${alone}`, RAISE, [queues]);
 }
 
 /** What stands below the floors, which are to have nothing there: looked for from the very front. */
@@ -130,27 +154,24 @@ export const BELOW_FLOORS = `
     (line, { column, from }) => `SELECT ${TIMES[line]} AS line, (SELECT min(${column}) FROM ${from}) AS pos`,
   )}) AS head ON head.line = floor.line WHERE head.pos < floor.pos`;
 
-const LOOK_EVERY_MS = 300_000;
+const DROP_FLOORS = `DELETE FROM dibs.floor USING (${BELOW_FLOORS}) AS below WHERE floor.line = below.line`;
 
 /**
- * A process that is older than floors, and still runs after a newer one has changed the schema, puts tasks below them and
- * does not know. What it left there is found now and then. To lower a floor is always right.
+ * A net below a mistake of ours, or of a process older than floors: what nobody sees is never worked on. Without a floor
+ * every look begins at the front again, which is always right.
  */
-export async function lookBelowFloors(tx: Tx): Promise<void> {
-  const now = performance.now();
-  if (now - tx.lookedBelowAt < LOOK_EVERY_MS) return;
-  tx.lookedBelowAt = now;
-  for (const { line, ...place } of await tx.all<Place & { line: number }>(BELOW_FLOORS)) {
-    tx.lowered.note(tx, line, place);
-    const queue = tx.queueIfAny(line);
-    if (queue) tx.hintReady(queue);
-  }
+export async function checkFloors(link: Link): Promise<void> {
+  await apart(link, "", DROP_FLOORS);
 }
 
 /** So many are claimed from a queue between two raises of its floor, and left to be walked over. */
 const ENOUGH = 2_000;
 const SOONEST_MS = 200;
 const LATEST_MS = 60_000;
+/** So long all others wait, at most: more only where that was tried, and more and more seldom. */
+const SHORTEST_MS = 50;
+const LONGEST_PATIENCE_MS = 1_000;
+const CHECK_EVERY_MS = 300_000;
 
 /** When floors are to be raised. By chance, so that many processes that claim a few each raise them as often as one. */
 export class Raising {
@@ -159,10 +180,12 @@ export class Raising {
   readonly #due = new Set<string>();
   #from = Number.NEGATIVE_INFINITY;
   #pause = SOONEST_MS;
+  #checkedAt: number;
 
   constructor({ now = () => performance.now(), random = Math.random } = {}) {
     this.#now = now;
     this.#random = random;
+    this.#checkedAt = now();
   }
 
   /** These were claimed. */
@@ -170,17 +193,37 @@ export class Raising {
     for (const { queue } of tasks) if (this.#random() < 1 / ENOUGH) this.#due.add(queue);
   }
 
+  /** From these something was taken that had lowered their floors. */
+  noteStirred(queues: Iterable<string>): void {
+    for (const queue of queues) this.#due.add(queue);
+  }
+
   /** The queues whose floors are to be raised now, if any; whoever asks reports what became of it. */
-  take(): string[] | undefined {
+  take(): { queues: string[]; patience: number } | undefined {
     if (this.#due.size === 0 || this.#now() < this.#from) return undefined;
     const queues = [...this.#due];
     this.#due.clear();
     this.#from = Number.POSITIVE_INFINITY;
-    return queues;
+    const patience = Math.min(Math.max(this.#pause / 20, SHORTEST_MS), LONGEST_PATIENCE_MS);
+    return { queues, patience };
   }
 
-  ended(raised: boolean): void {
-    this.#pause = raised ? SOONEST_MS : Math.min(this.#pause * 4, LATEST_MS);
+  raised(): void {
+    this.#pause = SOONEST_MS;
     this.#from = this.#now() + this.#pause;
+  }
+
+  failed(queues: Iterable<string>): void {
+    this.noteStirred(queues);
+    this.#pause = Math.min(this.#pause * 4, LATEST_MS);
+    this.#from = this.#now() + this.#pause;
+  }
+
+  /** Whether it is time to see that nothing stands below them. */
+  isToCheck(): boolean {
+    const now = this.#now();
+    if (now - this.#checkedAt < CHECK_EVERY_MS) return false;
+    this.#checkedAt = now;
+    return true;
   }
 }

@@ -34,6 +34,12 @@ export const PLANNING: Record<string, string> = {
   plan_cache_mode: "force_generic_plan",
 };
 
+/**
+ * Each statement sees what was committed before it, also where an administrator has chosen otherwise for all others: what a
+ * transaction waited for, it has to see.
+ */
+export const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
 const FAREWELL_MS = 2_000;
 
 const INT8 = 20;

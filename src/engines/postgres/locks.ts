@@ -22,7 +22,10 @@ export function migrationLock(schema: string): string {
   return remembered(schema, "migration");
 }
 
-/** Held shared by every transaction that writes, alone by the one that removes a queue. */
+/**
+ * Held shared by every transaction that writes; alone by the one that removes a queue, or changes what others go by
+ * (alone.ts), or raises floors (floors.ts).
+ */
 export function catalogueLock(schema: string): string {
   return remembered(schema, "catalogue");
 }

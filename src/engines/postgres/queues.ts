@@ -119,6 +119,7 @@ export async function purge(
     removed++;
   }
   if (removed > 0) tx.hint.ended = true;
+  tx.stirred.add(name);
   if (!more) tx.announce({ type: "queue.purged", at: tx.now, queue: name });
   return { removed, upTo: last, more };
 }

@@ -61,6 +61,11 @@ export class Reach {
     return this.#persist(question);
   }
 
+  /** The same, once: for what is not worth waiting for a server that is away. */
+  async askOnce<T>(question: (store: PostgresStore) => Promise<T>): Promise<T> {
+    return question(await this.connected());
+  }
+
   async #persist<T>(
     work: (store: PostgresStore) => Promise<T>,
     before?: Promise<unknown>,

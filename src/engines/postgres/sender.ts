@@ -42,9 +42,9 @@ export class Sender {
     return ran;
   }
 
-  /** Something else, in its turn among them; a second time where the connection was lost. */
-  async ask<T>(question: (store: PostgresStore) => Promise<T>): Promise<T> {
-    const asked = this.#turn.then(() => this.#reach.ask(question));
+  /** Something else, in its turn among them. It is tried once. */
+  async askOnce<T>(question: (store: PostgresStore) => Promise<T>): Promise<T> {
+    const asked = this.#turn.then(() => this.#reach.askOnce(question));
     this.#turn = asked.catch(() => {});
     return asked;
   }

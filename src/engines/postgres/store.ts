@@ -28,7 +28,6 @@ import { sendAhead } from "./foresee.ts";
 import { GateTaken } from "./limits.ts";
 import { channelOf } from "./herald.ts";
 import { takeUp } from "./inbox.ts";
-import { raiseFloors } from "./floors.ts";
 import { ends, get, history, list, stats, verifying } from "./inspect.ts";
 import { endsOfRuns, inspectRun } from "./inspect-runs.ts";
 import type { Link } from "./link.ts";
@@ -145,6 +144,8 @@ export interface Ran {
   changed: boolean;
   /** Notices were left for sessions. */
   noticed: boolean;
+  /** Queues from which something was taken that had lowered their floors. */
+  stirred: readonly string[];
   /** Somebody follows the events. */
   listened: boolean;
   /** Others' transactions had left something that this batch, which only reads, could not take up. */
@@ -168,6 +169,7 @@ const NOTHING: Ran = {
   hint: {},
   changed: false,
   noticed: false,
+  stirred: [],
   listened: false,
   hasInbox: false,
   leftNotes: false,
@@ -251,6 +253,7 @@ export class PostgresStore {
         hint,
         changed,
         noticed,
+        stirred: [...tx.stirred],
         listened: listeners > 0,
         hasInbox: isReading && tx.hasInbox,
         leftNotes: tx.leftNotes,
@@ -291,7 +294,7 @@ export class PostgresStore {
       const done = await answer;
       mayHaveChanged = done?.changed ?? false;
       if (done) {
-        ran = { ...NOTHING, outcomes: [done.outcome], changed: done.changed };
+        ran = { ...NOTHING, outcomes: [done.outcome], changed: done.changed, stirred: [...tx.stirred] };
         // It has met all the locks it may meet: what is sent behind it will not come before it.
         onSent?.();
       }
@@ -338,11 +341,6 @@ export class PostgresStore {
       mark.xid,
     );
     return row!.status ?? "unknown";
-  }
-
-  /** Not while a batch is under way here. */
-  async raiseFloors(queues: readonly string[]): Promise<void> {
-    await raiseFloors(this.link, queues);
   }
 
   /** By name; those that there are. */

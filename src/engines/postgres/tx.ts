@@ -9,7 +9,7 @@ import { BOUNDS, type Hint } from "../../engine/engine.ts";
 import { catalogueLock, gateLock } from "./locks.ts";
 import { Lowered, type TimeLine, TIMES } from "./floors.ts";
 import type { Lane } from "./lanes.ts";
-import { type Link, PLANNING, type Value } from "./link.ts";
+import { BEGIN, type Link, PLANNING, type Value } from "./link.ts";
 import { Limits } from "./limits.ts";
 import { Overtaken } from "./overtaken.ts";
 import { Topics } from "./topics.ts";
@@ -112,9 +112,9 @@ export interface Foreseen<What, Row extends unknown[]> {
 export class Tx {
   readonly link: Link;
   /** Where something was put that claims might pass over. */
-  readonly lowered = new Lowered();
-  /** When somebody last looked whether something stands there: see floors.ts. */
-  lookedBelowAt = performance.now();
+  readonly lowered = new Lowered(this);
+  /** Queues from which something was taken that had been put there. */
+  readonly stirred = new Set<string>();
   readonly #options: TxOptions;
   salt = 0;
   time!: EngineTime;
@@ -272,6 +272,7 @@ export class Tx {
     this.leftNotes = false;
     this.serving.clear();
     this.lowered.clear();
+    this.stirred.clear();
     this.#events = [];
     this.#injected = reading !== null;
     this.#isAlone = alone;
@@ -280,7 +281,7 @@ export class Tx {
       this.link.exec(
         mode === "reading"
           ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-          : `BEGIN; ${this.#waitFor(gates)}SELECT pg_advisory_xact_lock${alone ? "" : "_shared"}(${catalogueLock(this.link.schema)})`,
+          : `${BEGIN}; ${this.#waitFor(gates)}SELECT pg_advisory_xact_lock${alone ? "" : "_shared"}(${catalogueLock(this.link.schema)})`,
       ),
     );
     if (!this.#options.session) this.#keep(this.link.query(SETTINGS(this.#options.durability), []));
@@ -618,12 +619,12 @@ export class Tx {
 
   /** Something comes to stand at a place where claims may no longer look: one that it had before, or of a higher priority. */
   lower(queue: Queue, rank: number, pos: number): void {
-    this.lowered.note(this, queue.id, { rank, pos });
+    this.lowered.note(queue.id, { rank, pos });
   }
 
   /** The same of what is ordered by time. */
   lowerTime(line: TimeLine, at: number): void {
-    this.lowered.note(this, TIMES[line], { rank: 0, pos: at });
+    this.lowered.note(TIMES[line], { rank: 0, pos: at });
   }
 
   /** For how long a sign of life counts as fresh. An injected clock may stand still, and is kept to the millisecond. */

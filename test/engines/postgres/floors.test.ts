@@ -1,5 +1,6 @@
-import { expect, onTestFinished, test, vi } from "vitest";
-import { BELOW_FLOORS, Raising, raiseFloors } from "../../../src/engines/postgres/floors.ts";
+import { expect, onTestFinished, test } from "vitest";
+import { Retry } from "../../../src/index.ts";
+import { BELOW_FLOORS, checkFloors, Raising, raiseFloors } from "../../../src/engines/postgres/floors.ts";
 import { Link } from "../../../src/engines/postgres/link.ts";
 import { catalogueLock } from "../../../src/engines/postgres/locks.ts";
 import { PostgresStore } from "../../../src/engines/postgres/store.ts";
@@ -149,23 +150,81 @@ test("the store raises them by itself", async () => {
     .toBeGreaterThan(2_000);
 });
 
-test("what a process that knows nothing of floors puts below them is found now and then", async () => {
-  const { queue, link, raise } = await setUp();
+test("what stands below them all the same is found", async () => {
+  const { queue, link } = await setUp();
   await queue.add(1);
   await link.exec(`INSERT INTO dibs.floor (line, n, rank, pos) SELECT id, 1, 0, 1000 FROM dibs.queue`);
   expect(await queue.claim({ max: 1 })).toEqual([]);
-  const store = new PostgresStore(link, { session: true, durability: "full" });
-  await store.run([{ verb: "prune", limit: 10 }], null);
-  expect(await floorsOf(link)).toMatchObject([{ pos: 1_000 }]);
-  const now = performance.now();
-  vi.spyOn(performance, "now").mockReturnValue(now + 400_000);
-  onTestFinished(() => void vi.restoreAllMocks());
-  await store.run([{ verb: "prune", limit: 10 }], null);
-  vi.restoreAllMocks();
-  expect(await floorsOf(link)).toMatchObject([{ pos: 1 }]);
+  await checkFloors(link);
   expect(await drain(queue)).toEqual([1]);
-  await raise();
 });
+
+test("who waited while they were raised lowers what they are now, however the database isolates", async () => {
+  const place = await ground();
+  const url = new URL(place.url);
+  url.searchParams.set("options", "-c default_transaction_isolation=serializable");
+  const queue = (await place.open({}, url.href)).queue<number>(QUEUE);
+  const link = await connect(place);
+  await queue.add(7);
+  const [claim] = await queue.claim({ max: 1 });
+  await raiseFloors(link, [QUEUE]);
+  const raiser = await place.client();
+  await raiser.query(`BEGIN; SELECT pg_advisory_xact_lock(${catalogueLock(place.schema)})`);
+  const released = claim!.release();
+  await expect
+    .poll(async () => (await raiser.query(`SELECT 1 FROM pg_locks WHERE NOT granted`)).rowCount)
+    .toBeGreaterThan(0);
+  await raiser.query(`UPDATE ${place.schema}.floor SET n = n + 1; COMMIT`);
+  await released;
+  expect(await drain(queue)).toEqual([7]);
+});
+
+test(
+  "whoever raises them meanwhile, all that others add, fail and give back is found",
+  { timeout: 60_000 },
+  async () => {
+    const { place, link, raise } = await setUp();
+    const others = await Promise.all(Array.from({ length: 3 }, () => place.open()));
+    const COUNT = 400;
+    const seen = new Set<number>();
+    const workers = others.map((dibs) =>
+      dibs.queue<number>(QUEUE).work(
+        async (task) => {
+          if (task.attempt === 1 && task.data % 7 === 0) throw new Error("once");
+          if (task.attempt === 1 && task.data % 11 === 0) throw new Retry("later", { delay: 5 });
+          seen.add(task.data);
+        },
+        { concurrency: 5, prefetch: 3 },
+      ),
+    );
+    const adding = Promise.all(
+      Array.from({ length: COUNT }, async (_, n) =>
+        others[n % others.length]!.queue<number>(QUEUE, { backoff: { delay: 10 }, elsewhere: 20 }).add(n, {
+          priority: n % 5 === 0 ? 2 : n % 3 === 0 ? -2 : 0,
+          ...(n % 4 === 0 && { groupKey: `g${n % 16}` }),
+          ...(n % 9 === 0 && { delay: n % 30 }),
+        }),
+      ),
+    );
+    const over = new AbortController();
+    let raises = 0;
+    const raising = (async () => {
+      while (!over.signal.aborted) {
+        await raise().then(
+          () => raises++,
+          () => {},
+        );
+        expect(await link.all(BELOW_FLOORS)).toEqual([]);
+      }
+    })();
+    await adding;
+    await expect.poll(() => seen.size, { timeout: 40_000 }).toBe(COUNT);
+    over.abort();
+    await raising;
+    await Promise.all(workers.map((worker) => worker.stop()));
+    expect(raises).toBeGreaterThan(10);
+  },
+);
 
 test("floors are raised by chance, once in 2,000 claimed, and not before the last one was", () => {
   const time = { now: 0 };
@@ -174,25 +233,27 @@ test("floors are raised by chance, once in 2,000 claimed, and not before the las
   raising.note([{ queue: "a" }]);
   expect(raising.take()).toBeUndefined();
   raising.note([{ queue: "b" }]);
-  expect(raising.take()).toEqual(["b"]);
+  expect(raising.take()).toEqual({ queues: ["b"], patience: 50 });
   raising.note([{ queue: "c" }, { queue: "d" }]);
   expect(raising.take()).toBeUndefined();
-  raising.ended(true);
+  raising.raised();
   expect(raising.take()).toBeUndefined();
   time.now += 200;
-  expect(raising.take()).toEqual(["d"]);
+  expect(raising.take()?.queues).toEqual(["d"]);
 });
 
-test("where floors cannot be raised it is tried more and more seldom", () => {
+test("where floors cannot be raised it is tried more and more seldom, with more patience", () => {
   const time = { now: 0 };
-  const raising = new Raising({ now: () => time.now, random: () => 0 });
-  const waits: number[] = [];
-  for (let tries = 0; tries < 7; tries++) {
-    raising.note([{ queue: "a" }]);
+  const raising = new Raising({ now: () => time.now });
+  raising.noteStirred(["a"]);
+  const tries: { waited: number; patience: number }[] = [];
+  while (tries.length < 6) {
     const asked = time.now;
-    while (!raising.take()) time.now += 100;
-    waits.push(time.now - asked);
-    raising.ended(false);
+    let due = raising.take();
+    for (; !due; due = raising.take()) time.now += 100;
+    tries.push({ waited: time.now - asked, patience: due.patience });
+    raising.failed(due.queues);
   }
-  expect(waits).toEqual([0, 800, 3_200, 12_800, 51_200, 60_000, 60_000]);
+  expect(tries.map(({ waited }) => waited)).toEqual([0, 800, 3_200, 12_800, 51_200, 60_000]);
+  expect(tries.map(({ patience }) => patience)).toEqual([50, 50, 160, 640, 1_000, 1_000]);
 });
