@@ -10,6 +10,8 @@ import { checkTaskId } from "./check.ts";
 const PAGE = 1_000;
 
 interface Waiter {
+  /** It asks once: what is not there by then is not waited for. */
+  once: boolean;
   resolve(end: TaskEnd): void;
   reject(error: unknown): void;
 }
@@ -41,13 +43,14 @@ export class Results {
         if (waiters?.size === 0) this.#waiting.delete(id);
       };
       const waiter: Waiter = {
+        once: timeout === 0,
         resolve: (end) => (leave(), resolve(end)),
         reject: (error) => (leave(), reject(error)),
       };
       const abort = (): void => waiter.reject(options.signal!.reason);
       options.signal?.addEventListener("abort", abort, { once: true });
       const stopTimer =
-        timeout === undefined
+        timeout === undefined || timeout === 0
           ? undefined
           : this.#clock.after(timeout, () => waiter.reject(notInTime(id, timeout)));
       const waiters = this.#waiting.get(id) ?? new Set();
@@ -90,6 +93,9 @@ export class Results {
   }
 
   async #askFor(ids: string[]): Promise<void> {
+    const once = ids.flatMap((id) =>
+      [...(this.#waiting.get(id) ?? [])].filter((waiter) => waiter.once).map((waiter) => ({ id, waiter })),
+    );
     try {
       const ends = await this.#ask(ids);
       for (const [index, id] of ids.entries()) {
@@ -104,7 +110,9 @@ export class Results {
       // A store in trouble may recover: who waits goes on waiting, up to its own time-out.
       if ((error as DibsError).code === "CLOSED") this.close();
       else if (!(error as DibsError).retryable) this.#rejectAll(error);
+      else for (const { waiter } of once) waiter.reject(error);
     }
+    for (const { id, waiter } of once) waiter.reject(notInTime(id, 0));
   }
 }
 

@@ -55,6 +55,12 @@ describe("over HTTP", () => {
     const result = ask("GET", `/v1/tasks/${id}/result?timeout=20s`);
     expect(await ask("POST", `${held}/ack`, { result: [1] })).toMatchObject({ body: { state: "done" } });
     expect(await result).toMatchObject({ status: 200, body: { state: "done", result: [1] } });
+    // Without waiting, and however long the store takes to answer.
+    for (let times = 0; times < 20; times++)
+      expect(await ask("GET", `/v1/tasks/${id}/result`)).toMatchObject({
+        status: 200,
+        body: { result: [1] },
+      });
     expect(await ask("POST", `${held}/ack`, {})).toMatchObject({
       ...{ status: 409, type: PROBLEM, body: { code: "CLAIM_LOST", status: 409, retryable: false } },
     });
@@ -351,6 +357,12 @@ describe("what cannot be meant is refused with a problem document:", () => {
       "INVALID",
     ],
   ];
+
+  test("a name in the query that is not known", async () => {
+    const { ask } = await setUp();
+    const { body } = await ask("GET", "/v1/workers?queu=a");
+    expect(body).toMatchObject({ status: 400, code: "INVALID", detail: expect.stringContaining("queu") });
+  });
 
   test.each(cases)("%s", async (_, method, path, body, status, code) => {
     const { ask } = await setUp();

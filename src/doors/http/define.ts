@@ -66,7 +66,8 @@ export function define(app: App, operation: Operation, carryOut: (given: Given) 
     security: [{ token: [] }, {}],
     request: {
       ...(params && { params }),
-      ...(query && { query }),
+      // As in a body: a name that is not known was meant to say something.
+      ...(query && { query: query.strict() }),
       ...(keyed && { headers: keys }),
       ...(body && { body: { required: true, content: { "application/json": { schema: body } } } }),
     },

@@ -103,6 +103,14 @@ export function results(start: Start): void {
       expect(await port.end(id, { timeout: 0 })).toMatchObject({ state: "done" });
     });
 
+    test("asks once with a time-out of nothing, and learns what is so by then", async () => {
+      const { port } = await start();
+      const { id } = await addOne(port);
+      await refused(() => port.end(id, { timeout: 0 }), "TIMEOUT", id);
+      await ack(port, await claimOne(port), "there");
+      expect(await port.end(id, { timeout: 0 })).toMatchObject({ state: "done", result: "there" });
+    });
+
     test("may stop waiting; the task goes on", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
