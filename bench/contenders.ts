@@ -32,5 +32,8 @@ export function findContender(name: string): Contender {
   return found;
 }
 
-/** These are dibs too, and need no client of others. */
-export const OURS: readonly Contender[] = [dibs, dibsServer, dibsOnPostgres];
+/** By name on the command line. */
+export const DIBS: Record<string, Contender> = { file: dibs, server: dibsServer, postgres: dibsOnPostgres };
+
+/** They need no client of others. */
+export const OURS: readonly Contender[] = Object.values(DIBS);

@@ -1,6 +1,7 @@
 import { median } from "./measure.ts";
 import type { FigureResult, Results } from "./results.ts";
-import { show } from "./words.ts";
+import { OURS } from "./contenders.ts";
+import { show, titleOf } from "./words.ts";
 
 const WIDTH = 760;
 const LABEL_WIDTH = 190;
@@ -47,8 +48,8 @@ export function plot(results: Results): string {
 }
 
 function worthDrawing({ scenarios }: Results): { title: string; figure: FigureResult }[] {
-  const all = scenarios.flatMap(({ name, figures }) =>
-    figures.map((figure) => ({ title: `${name}: ${figure.name}`, figure })),
+  const all = scenarios.flatMap(({ name, base, figures }) =>
+    figures.map((figure) => ({ title: `${titleOf(name, base)}: ${figure.name}`, figure })),
   );
   const compared = all.filter(({ figure }) => figure.contenders.length > 1);
   return compared.length > 0 ? compared : all.filter(({ figure }) => figure.unit === "tasks/s");
@@ -72,7 +73,7 @@ function drawFigure(
     const room = WIDTH - 2 * MARGIN - LABEL_WIDTH - VALUE_WIDTH;
     const length = Math.max(SHORTEST, (value / longest) * room);
     const x = MARGIN + LABEL_WIDTH;
-    const isDibs = name === "dibs";
+    const isDibs = OURS.some((ours) => ours.name === name);
     const kind = isDibs ? "dibs" : unsynced.has(name) ? "unsynced" : "peer";
     const textY = y + BAR - 4;
     lines.push(

@@ -16,6 +16,8 @@ export interface Results {
 
 export interface ScenarioResult {
   name: string;
+  /** Which dibs the others are held against. */
+  base: string;
   about: string;
   measuredAt: string;
   rounds: number;
@@ -33,9 +35,11 @@ const FOLDER = join(import.meta.dirname, "results");
 export class Gathering {
   readonly #results: Results;
   readonly #rounds: number;
+  readonly #base: string;
 
-  constructor(rounds: number) {
+  constructor(rounds: number, base: string) {
     this.#rounds = rounds;
+    this.#base = base;
     this.#results = {
       day: new Date().toISOString().slice(0, 10),
       node: process.version,
@@ -54,6 +58,7 @@ export class Gathering {
     findOrAdd(this.#results.contenders, name, () => ({ name, durability, synced }));
     const scenarioResult = findOrAdd(this.#results.scenarios, scenario.name, () => ({
       name: scenario.name,
+      base: this.#base,
       about: scenario.about,
       measuredAt: new Date().toISOString(),
       rounds: this.#rounds,
@@ -70,7 +75,7 @@ export class Gathering {
   }
 }
 
-/** Keeps the figures. What was measured earlier that day stays, but for scenarios that were measured again. */
+/** Keeps the figures. What was measured earlier that day stays, but for scenarios that the same dibs was measured in again. */
 export function save(results: Results): string {
   mkdirSync(FOLDER, { recursive: true });
   const file = join(FOLDER, `${results.day}.json`);
@@ -94,8 +99,9 @@ export function newestFile(): string | undefined {
 function withEarlier(file: string, results: Results): Results {
   if (!existsSync(file)) return results;
   const earlier = load(file);
-  const again = new Map(results.scenarios.map((scenario) => [scenario.name, scenario]));
-  const kept = earlier.scenarios.map((scenario) => again.get(scenario.name) ?? scenario);
+  const nameOf = ({ name, base }: ScenarioResult): string => `${name}, ${base}`;
+  const again = new Map(results.scenarios.map((scenario) => [nameOf(scenario), scenario]));
+  const kept = earlier.scenarios.map((scenario) => again.get(nameOf(scenario)) ?? scenario);
   return {
     ...results,
     contenders: [

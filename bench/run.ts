@@ -3,8 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import type { Contender } from "./contender.ts";
-import { OURS, PEERS } from "./contenders.ts";
-import { dibs } from "./dibs.ts";
+import { DIBS, OURS, PEERS } from "./contenders.ts";
 import { draw } from "./draw.ts";
 import { Helper } from "./helper.ts";
 import type { MeasurementTask } from "./measurement.ts";
@@ -15,9 +14,10 @@ import { Gathering, save } from "./results.ts";
 import { canRun, type Figure, type Scenario } from "./scenario.ts";
 import { SCENARIOS } from "./scenarios/index.ts";
 
-const USAGE = `npm run bench -- [--only NAME,…] [--peers none|all|NAME,…] [--rounds N] [--short] [--long] [--save]
+const USAGE = `npm run bench -- [--only NAME,…] [--peers none|all|NAME,…] [--dibs ${Object.keys(DIBS).join("|")}] [--rounds N] [--short] [--long] [--save]
   --only    scenarios: ${SCENARIOS.map(({ name }) => name).join(", ")}
   --peers   whom to compare with: ${Object.keys(PEERS).join(", ")}; none unless set
+  --dibs    which dibs they are held against: on a file unless set
   --rounds  how often each is measured, in turns; 5 unless set
   --short   a quick look: tiny counts, one round; its figures mean nothing
   --long    also what takes many minutes: 10 million tasks
@@ -38,7 +38,9 @@ const scenarios = choose(
   values.only,
   SCENARIOS.map((scenario) => [scenario.name, [scenario]]),
 );
-const contenders = [dibs, ...choosePeers(values.peers)];
+const base =
+  DIBS[values.dibs] ?? refuse(`There is no dibs "${values.dibs}": ${Object.keys(DIBS).join(", ")}.`);
+const contenders = [...new Set([base, ...choosePeers(values.peers)])];
 
 /** A lost task must not stop the run: whoever takes longer is killed. */
 const limitMs = (long ? 90 : 15) * 60_000;
@@ -54,7 +56,7 @@ process.on("exit", () => {
 });
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
 
-const gathering = new Gathering(rounds);
+const gathering = new Gathering(rounds, base.name);
 for (let round = 0; round < rounds; round++) {
   for (const scenario of scenarios) {
     for (const contender of contenders) {
@@ -125,6 +127,7 @@ function readOptions() {
       options: {
         only: { type: "string" },
         peers: { type: "string", default: "none" },
+        dibs: { type: "string", default: "file" },
         rounds: { type: "string" },
         short: { type: "boolean", default: false },
         long: { type: "boolean", default: false },

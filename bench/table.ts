@@ -3,7 +3,7 @@ import { median } from "./measure.ts";
 import type { FigureResult, Results, ScenarioResult } from "./results.ts";
 import { canRun } from "./scenario.ts";
 import { SCENARIOS } from "./scenarios/index.ts";
-import { ahead, show, spread } from "./words.ts";
+import { ahead, show, spread, titleOf } from "./words.ts";
 
 /** Markdown: a row for each figure, the peers beside dibs, best first. */
 export function table(results: Results): string {
@@ -11,7 +11,7 @@ export function table(results: Results): string {
     scenario.figures.map((figure) => {
       const [dibs, ...peers] = figure.contenders;
       const own = `**${show(median(dibs!.values))}** ${figure.unit} | ${spread(dibs!)}`;
-      return `| ${scenario.name} | ${figure.name} | ${scenario.rounds} | ${own} | ${describe(scenario, figure, peers)} |`;
+      return `| ${titleOf(scenario.name, scenario.base)} | ${figure.name} | ${scenario.rounds} | ${own} | ${describe(scenario, figure, peers)} |`;
     }),
   );
   const durability = results.contenders.map(({ name, durability }) => `- ${name}: ${durability}`);
@@ -44,17 +44,25 @@ function describe(
     .join(" · ");
 }
 
-/** Whom a reader would look for in vain: peers that were there that day, could have taken part, and did not. */
+/** Whom a reader would look for in vain: those held against the same dibs that day who could have taken part, and did not. */
 function notMeasured(results: Results): string[] {
-  const there = new Set(results.contenders.map(({ name }) => name));
-  const lines = results.scenarios.flatMap(({ name, figures }) => {
-    const measured = new Set(figures.flatMap(({ contenders }) => contenders.map((each) => each.name)));
+  const lines = results.scenarios.flatMap(({ name, base, figures }) => {
+    const measured = namesIn(figures);
+    const there = namesIn(
+      results.scenarios.filter((other) => other.base === base).flatMap((other) => other.figures),
+    );
     const scenario = SCENARIOS.find((each) => each.name === name);
     if (measured.size < 2 || !scenario) return [];
     const missing = CONTENDERS.filter(
       (each) => there.has(each.name) && !measured.has(each.name) && canRun(scenario, each),
     );
-    return missing.length === 0 ? [] : [`- ${name}: ${missing.map((each) => each.name).join(" · ")}`];
+    return missing.length === 0
+      ? []
+      : [`- ${titleOf(name, base)}: ${missing.map((each) => each.name).join(" · ")}`];
   });
   return lines.length === 0 ? [] : ["", "Not measured in these runs, though they can do it:", "", ...lines];
+}
+
+function namesIn(figures: readonly FigureResult[]): Set<string> {
+  return new Set(figures.flatMap(({ contenders }) => contenders.map((each) => each.name)));
 }

@@ -1,3 +1,4 @@
+import { dibs } from "./dibs.ts";
 import { median } from "./measure.ts";
 import type { FigureResult } from "./results.ts";
 
@@ -6,6 +7,11 @@ type Measured = FigureResult["contenders"][number];
 /** A figure as people read it: 84,000, 3.47. */
 export function show(value: number): string {
   return value >= 100 ? Math.round(value).toLocaleString("en") : value.toFixed(2);
+}
+
+/** Of a scenario: which dibs took part is said where it is not the one on a file. */
+export function titleOf(scenario: string, base: string): string {
+  return base === dibs.name ? scenario : `${scenario}, ${base}`;
 }
 
 /** The least and the most of its rounds. */

@@ -23,6 +23,7 @@ const results: Results = {
   scenarios: [
     {
       name: "add",
+      base: "dibs",
       about: "tasks",
       measuredAt: "2026-01-02",
       rounds: 2,
@@ -41,7 +42,46 @@ const results: Results = {
       ],
     },
     {
+      name: "drain",
+      base: "dibs",
+      about: "tasks",
+      measuredAt: "2026-01-02",
+      rounds: 1,
+      figures: [
+        {
+          name: "concurrency 1",
+          unit: "tasks/s",
+          better: "more",
+          contenders: [
+            { name: "dibs", values: [9] },
+            { name: "NATS JetStream", values: [8] },
+            { name: "plainjob", values: [1] },
+            { name: "beanstalkd", values: [2] },
+          ],
+        },
+      ],
+    },
+    {
+      name: "add",
+      base: "dibs on PostgreSQL",
+      about: "tasks",
+      measuredAt: "2026-01-02",
+      rounds: 1,
+      figures: [
+        {
+          name: "one call a task",
+          unit: "tasks/s",
+          better: "more",
+          contenders: [
+            { name: "dibs on PostgreSQL", values: [300] },
+            { name: "pg-boss", values: [100] },
+          ],
+        },
+      ],
+    },
+    {
       name: "stampede",
+      base: "dibs",
       about: "claims",
       measuredAt: "2026-01-02",
       rounds: 2,
@@ -69,17 +109,22 @@ describe("the figures are told", () => {
       "| add | one call a task | 2 | **2,000** tasks/s | 1,000 … 3,000 | " +
         "beanstalkd 4,000 (× 0.50, 1 of 2 rounds) · plainjob 500 (× 4.00) |",
     );
+    expect(table(results)).toContain(
+      "| add, dibs on PostgreSQL | one call a task | 1 | **300** tasks/s | 300 … 300 | pg-boss 100 (× 3.00) |",
+    );
+    expect(report(results)).toMatch(/pg-boss +100 .* dibs on PostgreSQL: × 3\.00/);
     expect(report(results)).toMatch(/dibs +2,000 tasks\/s {2}\(1,000 … 3,000\)\n.*plainjob .* dibs: × 4\.00/);
   });
 
   test("with the names of those that could have taken part and did not", () => {
     expect(table(results)).toContain("- add: NATS JetStream\n");
     expect(table(results)).not.toContain("- stampede:");
+    expect(table(results)).not.toContain("- add, dibs on PostgreSQL:");
   });
 
   test("as bars, the best at the top", () => {
     const names = [...plot(results).matchAll(/text-anchor="end">([^<]+)<\/text>/g)].map(([, name]) => name);
-    expect(names.slice(1)).toEqual(["beanstalkd", "dibs", "plainjob"]);
+    expect(names.slice(1, 4)).toEqual(["beanstalkd", "dibs", "plainjob"]);
   });
 });
 
