@@ -8,6 +8,7 @@ import {
   readFileSync,
   rmSync,
   symlinkSync,
+  writeFileSync,
 } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir, userInfo } from "node:os";
@@ -116,7 +117,15 @@ export class PostgresServer {
   #isReady(): boolean {
     const file = join(this.folder, "data", "postmaster.pid");
     const lines = existsSync(file) ? readFileSync(file, "utf8").split("\n") : [];
-    return lines[0] === `${this.#process!.pid}` && lines[7]?.trim() === "ready";
+    return lines[0] === `${this.#process!.pid}` && ["ready", "standby"].includes(lines[7]?.trim() ?? "");
+  }
+
+  /** When it is started again it only follows, as a copy of it would, until somebody promotes it. */
+  async becomeStandby(): Promise<void> {
+    const file = join(this.folder, "data", "standby.signal");
+    writeFileSync(file, "");
+    const { uid } = asUser();
+    if (uid !== undefined) await promisify(execFile)("chown", [`${uid}`, file]);
   }
 
   /** Waits for nobody: fast ends connections, immediate leaves the rest to recovery, as a crash does. */

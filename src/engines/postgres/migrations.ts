@@ -520,6 +520,8 @@ export const MIGRATIONS: readonly string[] = [
     rank  int2 NOT NULL
   );
   CREATE INDEX floor_line ON dibs.floor (line, n DESC, rank, pos);
+  ALTER TABLE dibs.floor SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0);
   `,
 ];
 

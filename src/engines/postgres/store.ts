@@ -176,9 +176,11 @@ const NOTHING: Ran = {
   told: false,
 };
 
-// After a failover the number may stand for another transaction: the history of a server has a name.
-const SERVER = `
-  SELECT system_identifier::text || '/' || timeline_id AS server FROM pg_control_system(), pg_control_checkpoint()`;
+// After a failover the number may stand for another transaction: the history of a server has a name. That of the last
+// checkpoint would be the old one for some time.
+export const SERVER = `
+  SELECT system_identifier::text || '/' || CASE WHEN pg_is_in_recovery() THEN 'standby'
+    ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END AS server FROM pg_control_system()`;
 const NOTIFY = `SELECT pg_notify($1, $2)`;
 const STATUS = `SELECT pg_xact_status($1::xid8) AS status`;
 const QUEUES = `SELECT id, name, named FROM dibs.queue WHERE name = ANY ($1::text[])`;

@@ -5,6 +5,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { createBroker } from "../../../src/broker/broker.ts";
 import { systemClock } from "../../../src/engine/system-clock.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
+import { SERVER } from "../../../src/engines/postgres/store.ts";
 import { type Dibs, open } from "../../../src/index.ts";
 import { Proxy } from "../../proxy.ts";
 import { PostgresServer, QUICK } from "../../postgres/server.ts";
@@ -348,3 +349,34 @@ test("an answer that is long in coming because of somebody's lock is waited for"
   await adding;
   expect((await queue.stats()).depth.ready).toBe(2);
 }, 60_000);
+
+test("work waits for a standby until it is promoted, and then goes on with a server of another name", async () => {
+  const primary = await server();
+  const dibs = await open(primary.url);
+  onTestFinished(() => dibs.close());
+  const queue = dibs.queue<number>("work");
+  await queue.add(1);
+  const nameOf = async (): Promise<string> => {
+    const client = new Client({ connectionString: primary.url });
+    await client.connect();
+    const { rows } = await client.query<{ server: string }>(SERVER);
+    await client.end();
+    return rows[0]!.server;
+  };
+  const before = await nameOf();
+  await primary.becomeStandby();
+  await primary.stop();
+  await primary.restart();
+  expect(await nameOf()).toMatch(/\/standby$/);
+  const adding = queue.add(2);
+  expect(await Promise.race([adding, sleep(300, "waits")])).toBe("waits");
+  const admin = new Client({ connectionString: primary.url });
+  await admin.connect();
+  onTestFinished(() => admin.end());
+  await admin.query(`SELECT pg_promote()`);
+  // The number of a transaction of before means nothing here.
+  expect(await nameOf()).not.toBe(before);
+  await adding;
+  const claims = await queue.claim({ max: 5 });
+  expect(claims.map((claim) => claim.data)).toEqual([1, 2]);
+});
