@@ -56,6 +56,7 @@ describe("over HTTP", () => {
     expect(await ask("POST", `${held}/ack`, { result: [1] })).toMatchObject({ body: { state: "done" } });
     expect(await result).toMatchObject({ status: 200, body: { state: "done", result: [1] } });
     // Without waiting, and however long the store takes to answer.
+    expect(await ask("GET", `/v1/tasks/${id}/result?timeout=5000`)).toMatchObject({ body: { result: [1] } });
     for (let times = 0; times < 20; times++)
       expect(await ask("GET", `/v1/tasks/${id}/result`)).toMatchObject({
         status: 200,
@@ -360,8 +361,10 @@ describe("what cannot be meant is refused with a problem document:", () => {
 
   test("a name in the query that is not known", async () => {
     const { ask } = await setUp();
-    const { body } = await ask("GET", "/v1/workers?queu=a");
-    expect(body).toMatchObject({ status: 400, code: "INVALID", detail: expect.stringContaining("queu") });
+    for (const path of ["/v1/workers?queu=a", "/v1/queues?queu=a", "/v1/events?queu=a"]) {
+      const { body } = await ask("GET", path);
+      expect(body).toMatchObject({ status: 400, code: "INVALID", detail: expect.stringContaining("queu") });
+    }
   });
 
   test.each(cases)("%s", async (_, method, path, body, status, code) => {

@@ -59,6 +59,8 @@ export const problem = z
 export function define(app: App, operation: Operation, carryOut: (given: Given) => Promise<unknown>): void {
   const { method, path, summary, params, query, body, answer, status = 200 } = operation;
   const { claims = false, keyed = false } = operation;
+  // As in a body: a name that is not known was meant to say something.
+  const known: { query?: z.ZodObject } = { query: (query ?? z.object({})).strict() };
   const route = createRoute({
     ...{ method, path, summary },
     operationId: operationIdOf(method, path),
@@ -66,8 +68,7 @@ export function define(app: App, operation: Operation, carryOut: (given: Given) 
     security: [{ token: [] }, {}],
     request: {
       ...(params && { params }),
-      // As in a body: a name that is not known was meant to say something.
-      ...(query && { query: query.strict() }),
+      ...known,
       ...(keyed && { headers: keys }),
       ...(body && { body: { required: true, content: { "application/json": { schema: body } } } }),
     },

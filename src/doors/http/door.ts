@@ -2,7 +2,8 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import { HTTPException } from "hono/http-exception";
 import { streamSSE } from "hono/streaming";
 import { startTimer } from "../../core/clock.ts";
-import { DibsError, isDibsError } from "../../core/errors.ts";
+import { DibsError, invalid, isDibsError } from "../../core/errors.ts";
+import { show } from "../../core/show.ts";
 import { claims } from "./claims.ts";
 import { type App, type Env, refuseInvalid } from "./define.ts";
 import { describePage } from "./page.ts";
@@ -72,6 +73,9 @@ function events(app: App, { readMs, onFailure }: DoorOptions): void {
     responses: { 200: { description: "one event after another", content: { "text/event-stream": {} } } },
   });
   app.get("/v1/events", (context) => {
+    const [unknown] = Object.keys(context.req.query());
+    if (unknown !== undefined)
+      throw invalid(`${show(unknown)}: these events are those of the whole store, and take no query.`);
     const stop = new AbortController();
     const happened = context.env.port.events(AbortSignal.any([stop.signal, context.env.closing]));
     return streamSSE(context, async (stream) => {

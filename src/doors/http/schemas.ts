@@ -9,8 +9,11 @@ import { END_STATES, PENDING_STATES } from "../../core/task.ts";
  */
 
 export const duration = z
-  .union([z.number().int().min(0), z.string().regex(/^\d+(\.\d+)?(ms|s|m|h|d)$/)])
-  .transform((value) => parseDuration(value, "A duration"))
+  .union([z.number().int().min(0), z.string().regex(/^\d+(\.\d+)?(ms|s|m|h|d)$|^\d+$/)])
+  // In a query a number is a text, too.
+  .transform((value) =>
+    parseDuration(typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value, "A duration"),
+  )
   .openapi({
     type: ["string", "integer"],
     example: "30s",
