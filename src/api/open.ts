@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { createBroker } from "../broker/broker.ts";
 import type { Clock } from "../core/clock.ts";
@@ -76,13 +77,23 @@ async function openServer(url: string, options: OpenOptions): Promise<Port> {
     throw invalid(`${misplaced} is for a store that is opened directly; a dibs server has set its own.`);
   }
   if (!URL.canParse(url)) throw invalid(`${show(url)} is no address of a server. Write http://host:7411.`);
-  const token = options.token ?? (process.env["DIBS_TOKEN"] || undefined);
+  const token = options.token ?? (process.env["DIBS_TOKEN"] || tokenFromFile());
   if (token !== undefined && (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token))) {
     throw invalid("token is a text without blanks, as `dibs tokens add` printed it.");
   }
   const { clock = systemClock, logger = SILENT } = options;
   const { openRemote } = await import("../client/remote.ts");
   return openRemote({ url, token, clock, logger });
+}
+
+function tokenFromFile(): string | undefined {
+  const path = process.env["DIBS_TOKEN_FILE"];
+  if (!path) return undefined;
+  try {
+    return readFileSync(path, "utf8").trim();
+  } catch (error) {
+    throw invalid(`DIBS_TOKEN_FILE names a file that cannot be read: ${(error as Error).message}.`);
+  }
 }
 
 function schemeOf(address: string): string | undefined {

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import type { Dibs } from "../api/dibs.ts";
 import { open } from "../api/open.ts";
@@ -18,8 +18,7 @@ export function withStore(command: Command): Command {
 
 /** Opens it for the time of `work`. */
 export async function useStore<T>(flags: StoreFlags, work: (dibs: Dibs) => Promise<T>): Promise<T> {
-  const token = tokenFromFile();
-  const dibs = await open(flags.url, token === undefined ? {} : { token });
+  const dibs = await open(flags.url);
   try {
     return await work(dibs);
   } finally {
@@ -31,17 +30,6 @@ export async function useStore<T>(flags: StoreFlags, work: (dibs: Dibs) => Promi
 export function checkStore({ url = process.env["DIBS_URL"] || "./dibs.db" }: StoreFlags): void {
   if (url === ":memory:" || /^[a-z][a-z0-9+]*:\/\//i.test(url) || existsSync(url)) return;
   throw invalid(`There is no store ${url}. Name one with --url or DIBS_URL; an add makes it.`);
-}
-
-/** DIBS_TOKEN itself is read by open(). */
-function tokenFromFile(): string | undefined {
-  const path = process.env["DIBS_TOKEN_FILE"];
-  if (!path || process.env["DIBS_TOKEN"]) return undefined;
-  try {
-    return readFileSync(path, "utf8").trim();
-  } catch (error) {
-    throw invalid(`DIBS_TOKEN_FILE names a file that cannot be read: ${(error as Error).message}.`);
-  }
 }
 
 export function print(line: string): void {

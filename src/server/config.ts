@@ -18,6 +18,12 @@ export interface Setting {
 
 export const SETTINGS = {
   url: { about: "the store: a file, postgres://… or :memory:", takes: "TEXT", unless: "./dibs.db" },
+  schema: { about: "where the tables are in PostgreSQL; dibs unless set", takes: "TEXT", unless: null },
+  pooler: {
+    about: "PostgreSQL is behind a transaction pooler such as PgBouncer",
+    takes: null,
+    unless: false,
+  },
   host: { about: "the address to listen on", takes: "TEXT", unless: "127.0.0.1" },
   port: { about: "the port to listen on; 0: any that is free", takes: "NUMBER", unless: 7411, most: 65_535 },
   tokens: { about: "the file of the tokens; beside the store unless set", takes: "PATH", unless: null },
@@ -46,6 +52,8 @@ export type SettingName = keyof typeof SETTINGS;
 
 export interface Config {
   url: string;
+  schema: string | null;
+  pooler: boolean;
   host: string;
   port: number;
   tokens: string | null;

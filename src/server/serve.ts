@@ -35,7 +35,12 @@ export async function serve(config: Config): Promise<Serving> {
   // Read before anything is opened: what is wrong with their file is said now, and not to the first who comes.
   const { asksForTokens } = access;
   let tellCommit: (commit: Commit) => void = () => {};
-  const store = tracePort(await openPort(config.url, { logger }, (commit) => tellCommit(commit)), "SERVER");
+  const options = {
+    logger,
+    ...(config.schema !== null && { schema: config.schema }),
+    ...(config.pooler && { listen: false }),
+  };
+  const store = tracePort(await openPort(config.url, options, (commit) => tellCommit(commit)), "SERVER");
   // A trail that somebody could silence by asking for less to be logged would be none.
   const trail = log.child({}, { level: config.logLevel === "silent" ? "silent" : "info" });
   const server = await start(config, store, access, {

@@ -9,6 +9,7 @@ import { promisify } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { EXIT } from "../../src/cli/exit.ts";
 import { open } from "../../src/index.ts";
+import { freshSchema } from "../postgres/shared.ts";
 
 const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
 
@@ -89,6 +90,19 @@ describe("dibs serve", () => {
     expect(JSON.parse(stats.stdout)).toMatchObject([{ queue: "emails", depth: { done: 1, ready: 0 } }]);
   });
 
+  test("serves a schema of PostgreSQL, behind a pooler", async () => {
+    const { url: database, schema } = await freshSchema(onTestFinished);
+    const folder = makeFolder();
+    const { url } = await serve(folder, "--url", database, "--schema", schema, "--pooler");
+    expect(await dibs(folder, ["add", "emails", "1", "--url", url])).toMatchObject({ code: EXIT.done });
+    const store = await open(database, { schema });
+    onTestFinished(() => store.close());
+    expect((await store.queue("emails").stats()).depth.ready).toBe(1);
+    expect(await dibs(folder, ["serve", "--url", "work.db", "--pooler"])).toMatchObject({
+      ...{ code: EXIT.usage, stderr: expect.stringContaining("listen") },
+    });
+  });
+
   test("asks for the tokens that dibs tokens makes", async () => {
     const folder = makeFolder();
     const made = await dibs(folder, ["tokens", "add", "ci", "--scope", "add:emails", "read:*", "--json"]);
@@ -98,6 +112,15 @@ describe("dibs serve", () => {
     expect(without).toMatchObject({ code: EXIT.forbidden, stderr: expect.stringContaining("DIBS_TOKEN") });
     const env = { DIBS_TOKEN: token };
     expect(await dibs(folder, ["add", "emails", "1", "--url", url], { env })).toMatchObject({
+      code: EXIT.done,
+    });
+    writeFileSync(join(folder, "token"), `${token}\n`);
+    const inFile = { DIBS_TOKEN_FILE: "token" };
+    expect(await dibs(folder, ["add", "emails", "2", "--url", url], { env: inFile })).toMatchObject({
+      code: EXIT.done,
+    });
+    // It is for servers: a file needs none.
+    expect(await dibs(folder, ["add", "emails", "2", "--url", "work.db"], { env: inFile })).toMatchObject({
       code: EXIT.done,
     });
     expect(await dibs(folder, ["add", "other", "1", "--url", url], { env })).toMatchObject({
