@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { build } from "tsdown";
@@ -7,15 +7,15 @@ import config from "../tsdown.config.ts";
 const ROOT = join(import.meta.dirname, "..");
 
 /**
- * A helper as JavaScript, with dibs as it is published: where Node strips the types of the sources itself, that alone takes
- * some 40 MB of memory. Built once in a run.
+ * A program as JavaScript, with dibs as it is published: where Node strips the types of the sources itself, that alone takes
+ * some 40 MB of memory. Built once in a run. `program`: its source, from the root.
  */
-export async function builtHelper(name: string, cache: string): Promise<URL> {
-  const folder = join(cache, "built");
-  const built = join(folder, "bench", "helpers", `${name}.js`);
-  if (!existsSync(built)) {
+export async function built(program: string, cache: string): Promise<URL> {
+  const folder = join(cache, "built", program.replaceAll("/", "-"));
+  const file = join(folder, program.replace(/\.ts$/, ".js"));
+  if (!existsSync(file)) {
     mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, "package.json"), `{ "type": "module" }`);
+    writeFileSync(join(folder, "package.json"), readFileSync(join(ROOT, "package.json")));
     // Dependencies are looked for from here upwards.
     symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
     await build({
@@ -23,12 +23,12 @@ export async function builtHelper(name: string, cache: string): Promise<URL> {
       config: false,
       cwd: ROOT,
       root: ROOT,
-      entry: [`bench/helpers/${name}.ts`],
+      entry: [program],
       outDir: folder,
       clean: false,
       dts: false,
       logLevel: "error",
     });
   }
-  return pathToFileURL(built);
+  return pathToFileURL(file);
 }

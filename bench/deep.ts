@@ -1,5 +1,5 @@
 import { type Dibs, open } from "../src/index.ts";
-import { builtHelper } from "./built.ts";
+import { built } from "./built.ts";
 import { Helper } from "./helper.ts";
 import { inBatches, payload } from "./measure.ts";
 import { type Bench, type Figure, megabytes, rate, times } from "./scenario.ts";
@@ -91,6 +91,9 @@ export function addTasks(
 
 async function drainIn(bench: Bench, path: string, count: number): Promise<DrainReport> {
   const task: DrainTask = { path, queue: QUEUE, count, warmUp: Math.ceil(count / 4), ahead: 200 };
-  await using drainer = await Helper.start(await builtHelper("drainer", bench.settings.cache), task);
+  await using drainer = await Helper.start(
+    await built("bench/helpers/drainer.ts", bench.settings.cache),
+    task,
+  );
   return await drainer.next<DrainReport>();
 }

@@ -40,6 +40,9 @@ const scenarios = choose(
 );
 const base =
   DIBS[values.dibs] ?? refuse(`There is no dibs "${values.dibs}": ${Object.keys(DIBS).join(", ")}.`);
+const alone = scenarios.filter(({ needs }) => needs === "dibs");
+if (values.only !== undefined && values.dibs !== "file" && alone.length > 0)
+  refuse(`${alone.map(({ name }) => name).join(", ")}: opens what it needs, and goes without --dibs.`);
 const contenders = [...new Set([base, ...choosePeers(values.peers)])];
 
 /** A lost task must not stop the run: whoever takes longer is killed. */

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import type { Service } from "../contender.ts";
 import { freePort, startServer } from "./server.ts";
 
-export const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
 
 /** `dibs serve` with its defaults, as anybody starts it. */
 export async function serveDibs(folder: string): Promise<Service> {

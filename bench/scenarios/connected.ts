@@ -1,7 +1,9 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { built } from "../built.ts";
 import { Helper } from "../helper.ts";
-import { MAIN, serverFlags } from "../peers/dibs-server.ts";
+import { serverFlags } from "../peers/dibs-server.ts";
 import { freePort, startProgram } from "../peers/server.ts";
 import { type Bench, type Figure, megabytes, ms, type Scenario } from "../scenario.ts";
 
@@ -29,7 +31,8 @@ async function crowd(bench: Bench, kind: CrowdTask["kind"], count: number): Prom
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const flags = serverFlags(bench.path(`${kind}-${bench.settings.short}`), port);
-  const { pid, stop } = await startProgram(process.execPath, [MAIN, "serve", ...flags], port);
+  const main = fileURLToPath(await built("src/cli/main.ts", bench.settings.cache));
+  const { pid, stop } = await startProgram(process.execPath, [main, "serve", ...flags], port);
   try {
     const task: CrowdTask = { url, count, kind };
     await using helper = await Helper.start(new URL("../helpers/crowd.ts", import.meta.url), task);
