@@ -3,6 +3,7 @@ import { cpus } from "node:os";
 import { join } from "node:path";
 import type { Contender } from "./contender.ts";
 import type { Figure, Scenario } from "./scenario.ts";
+import { titleOf } from "./words.ts";
 
 /** What is kept of a day, and drawn. All contenders of a scenario were measured in one go. */
 export interface Results {
@@ -99,7 +100,7 @@ export function newestFile(): string | undefined {
 function withEarlier(file: string, results: Results): Results {
   if (!existsSync(file)) return results;
   const earlier = load(file);
-  const nameOf = ({ name, base }: ScenarioResult): string => `${name}, ${base}`;
+  const nameOf = ({ name, base }: ScenarioResult): string => titleOf(name, base);
   const again = new Map(results.scenarios.map((scenario) => [nameOf(scenario), scenario]));
   const kept = earlier.scenarios.map((scenario) => again.get(nameOf(scenario)) ?? scenario);
   return {

@@ -1,4 +1,4 @@
-import { type ClaimedTask, type Headers, JSON_TYPE } from "../../core/task.ts";
+import { type ClaimedTask, type Headers, JSON_TYPE, rankOf } from "../../core/task.ts";
 import { BOUNDS, type ClaimRequest, type Op } from "../../engine/engine.ts";
 import type { AtOnce } from "./at-once.ts";
 import { countSql } from "./counters.ts";
@@ -254,7 +254,7 @@ function handOver(tx: Tx, queue: Queue, worker: string, { row, special }: Taken)
   const [, , maxAttempts, groupKey, contentType, headers, bytes, left, cost] = special;
   const attempt = failures + 1;
   const id = tx.id(createdAt, seq);
-  if (failures > 0 || priority > 0 || special[9] || groupKey !== null) tx.stirred.add(queue.name);
+  tx.tookFromLine(queue, { rank: rankOf({ priority, urgent: special[9] === true }), failures, groupKey });
   if (tx.listeners > 0) {
     tx.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
   }

@@ -292,7 +292,7 @@ async function hold(tx: Tx, terms: Terms, rows: LineRow[]): Promise<Map<number, 
 function handOver(tx: Tx, { queue, worker }: Terms, row: LineRow, fence: number): ClaimedTask {
   const attempt = row.failures + 1;
   const id = tx.id(row.created_at, row.task);
-  if (row.failures > 0 || row.rank < 0 || row.group_key !== null) tx.stirred.add(queue.name);
+  tx.tookFromLine(queue, { ...row, groupKey: row.group_key });
   if (tx.listeners > 0) {
     tx.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
   }

@@ -189,9 +189,10 @@ class PostgresEngine implements Engine {
     if (this.#closed) return;
     const due = this.#raising.take();
     try {
-      if (due)
+      if (due) {
         await this.#during(this.#settler.askOnce(({ link }) => raiseFloors(link, due.queues, due.patience)));
-      if (due) this.#raising.raised();
+        this.#raising.raised();
+      }
       if (this.#raising.isToCheck())
         await this.#during(this.#settler.askOnce(({ link }) => checkFloors(link)));
     } catch {

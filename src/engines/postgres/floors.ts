@@ -1,4 +1,4 @@
-import { BEGIN, type Link, PLANNING, type Value } from "./link.ts";
+import { BEGIN, type Link, PLANNING, setLocally, type Value } from "./link.ts";
 import { catalogueLock } from "./locks.ts";
 import type { Tx } from "./tx.ts";
 
@@ -115,14 +115,14 @@ const LONGEST_MS = 2_000;
  * it, so that its commit need not reach the disk.
  */
 async function apart(link: Link, first: string, sql: string, values: Value[] = []): Promise<void> {
-  const settings = Object.entries({
+  const settings = setLocally({
     ...PLANNING,
     synchronous_commit: "off",
     statement_timeout: `${LONGEST_MS}`,
     idle_in_transaction_session_timeout: `${LONGEST_MS}`,
-  }).map(([name, value]) => `set_config('${name}', '${value}', true)`);
+  });
   const steps = await Promise.allSettled([
-    link.exec(`${BEGIN}; SELECT ${settings.join(", ")}; ${first}`),
+    link.exec(`${BEGIN}; ${settings}; ${first}`),
     link.query(sql, values),
     link.exec("COMMIT"),
   ]);
@@ -139,7 +139,7 @@ export async function raiseFloors(
   patience = SHORTEST_MS,
 ): Promise<void> {
   const alone = `SELECT pg_advisory_xact_lock(${catalogueLock(link.schema)})`;
-  await apart(link, `SELECT set_config('lock_timeout', '${patience}', true); ${alone}`, RAISE, [queues]);
+  await apart(link, `${setLocally({ lock_timeout: `${patience}` })}; ${alone}`, RAISE, [queues]);
 }
 
 /** What stands below the floors, which are to have nothing there: looked for from the very front. */

@@ -40,6 +40,12 @@ export const PLANNING: Record<string, string> = {
  */
 export const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
+/** For the open transaction, and no longer. */
+export function setLocally(settings: Record<string, string>): string {
+  const calls = Object.entries(settings).map(([name, value]) => `set_config('${name}', '${value}', true)`);
+  return `SELECT ${calls.join(", ")}`;
+}
+
 const FAREWELL_MS = 2_000;
 
 const INT8 = 20;

@@ -14,11 +14,9 @@ const HOT = [
   "delta",
   "inbox",
 ];
-const AUTOVACUUM = HOT.map(
-  (table) => `
+const clearSoon = (table: string): string => `
   ALTER TABLE dibs.${table} SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
-    autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0);`,
-).join("");
+    autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0);`;
 
 /**
  * The schema, by number. As on SQLite a state is a table: a task moves by one delete and one insert of a small row,
@@ -296,7 +294,7 @@ export const MIGRATIONS: readonly string[] = [
     n    int8 PRIMARY KEY,
     body text NOT NULL             -- JSON: DibsEvent
   );
-  ${AUTOVACUUM}
+  ${HOT.map(clearSoon).join("")}
   `,
   `
   -- A consumer group. What is published is compared with copies of this table (topics.ts), which follow the two numbers.
@@ -501,8 +499,7 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE dibs.inbox ADD COLUMN spent      int8;
   ALTER TABLE dibs.inbox ADD COLUMN started_at int8;
 
-  ALTER TABLE dibs.own SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
-    autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0);
+  ${clearSoon("own")}
   `,
   `
   -- The groups up to this one have been looked at since the policy of groups was changed; null: all of them. See review.ts.
@@ -520,8 +517,7 @@ export const MIGRATIONS: readonly string[] = [
     rank  int2 NOT NULL
   );
   CREATE INDEX floor_line ON dibs.floor (line, n DESC, rank, pos);
-  ALTER TABLE dibs.floor SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
-    autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0);
+  ${clearSoon("floor")}
   `,
 ];
 

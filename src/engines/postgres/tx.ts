@@ -9,7 +9,7 @@ import { BOUNDS, type Hint } from "../../engine/engine.ts";
 import { catalogueLock, gateLock } from "./locks.ts";
 import { Lowered, type TimeLine, TIMES } from "./floors.ts";
 import type { Lane } from "./lanes.ts";
-import { BEGIN, type Link, PLANNING, type Value } from "./link.ts";
+import { BEGIN, type Link, PLANNING, setLocally, type Value } from "./link.ts";
 import { Limits } from "./limits.ts";
 import { Overtaken } from "./overtaken.ts";
 import { Topics } from "./topics.ts";
@@ -284,7 +284,8 @@ export class Tx {
           : `${BEGIN}; ${this.#waitFor(gates)}SELECT pg_advisory_xact_lock${alone ? "" : "_shared"}(${catalogueLock(this.link.schema)})`,
       ),
     );
-    if (!this.#options.session) this.#keep(this.link.query(SETTINGS(this.#options.durability), []));
+    if (!this.#options.session)
+      this.#keep(this.link.query(setLocally(settingsFor(this.#options.durability)), []));
     const lock = mode === "writing" ? " FOR UPDATE" : "";
     const header = this.get<HeaderRow>(
       this.#injected ? HEADER_OF_INJECTED + lock : writes ? HEADER_WITH_XID : HEADER,
@@ -627,6 +628,11 @@ export class Tx {
     this.lowered.note(TIMES[line], { rank: 0, pos: at });
   }
 
+  /** Somebody has it now: if it came to its place out of turn, the floor was lowered for it and may be raised again. */
+  tookFromLine(queue: Queue, task: { rank: number; failures: number; groupKey: string | null }): void {
+    if (task.failures > 0 || task.rank < 0 || task.groupKey !== null) this.stirred.add(queue.name);
+  }
+
   /** For how long a sign of life counts as fresh. An injected clock may stand still, and is kept to the millisecond. */
   get moment(): number {
     return this.#injected ? 0 : FRESH_MS;
@@ -657,11 +663,6 @@ export class Tx {
     await this.flushEvents();
     return (await this.get<{ event: number }>(LAST_EVENT))!.event;
   }
-}
-
-function SETTINGS(durability: TxOptions["durability"]): string {
-  const settings = Object.entries(settingsFor(durability));
-  return `SELECT ${settings.map(([name, value]) => `set_config('${name}', '${value}', true)`).join(", ")}`;
 }
 
 const FRESH_MS = 1_000;

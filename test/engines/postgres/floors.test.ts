@@ -1,11 +1,10 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { Retry } from "../../../src/index.ts";
 import { BELOW_FLOORS, checkFloors, Raising, raiseFloors } from "../../../src/engines/postgres/floors.ts";
-import { Link } from "../../../src/engines/postgres/link.ts";
+import type { Link } from "../../../src/engines/postgres/link.ts";
 import { catalogueLock } from "../../../src/engines/postgres/locks.ts";
 import { PostgresStore } from "../../../src/engines/postgres/store.ts";
-import { settingsFor } from "../../../src/engines/postgres/tx.ts";
-import { type Ground, ground } from "./kit.ts";
+import { connect, type Ground, ground } from "./kit.ts";
 
 const QUEUE = "work";
 
@@ -15,18 +14,6 @@ async function setUp() {
   const queue = dibs.queue<number>(QUEUE);
   const link = await connect(place);
   return { place, queue, link, raise: () => raiseFloors(link, [QUEUE]) };
-}
-
-async function connect({ url, schema }: Ground): Promise<Link> {
-  const link = await Link.open({
-    url,
-    schema,
-    prepare: true,
-    settings: settingsFor("full"),
-    connectMs: 10_000,
-  });
-  onTestFinished(() => link.close());
-  return link;
 }
 
 type Queue = Awaited<ReturnType<typeof setUp>>["queue"];

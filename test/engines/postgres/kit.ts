@@ -1,5 +1,7 @@
 import { Client } from "pg";
 import { onTestFinished } from "vitest";
+import { Link } from "../../../src/engines/postgres/link.ts";
+import { settingsFor } from "../../../src/engines/postgres/tx.ts";
 import { type Dibs, open, type OpenOptions } from "../../../src/index.ts";
 import { freshSchema } from "../../postgres/shared.ts";
 
@@ -31,6 +33,19 @@ export async function ground(): Promise<Ground> {
       return client;
     },
   };
+}
+
+/** A connection as a store has it, to look behind the store. Closed when the test is over. */
+export async function connect({ url, schema }: Pick<Ground, "url" | "schema">): Promise<Link> {
+  const opened = await Link.open({
+    url,
+    schema,
+    prepare: true,
+    settings: settingsFor("full"),
+    connectMs: 10_000,
+  });
+  onTestFinished(() => opened.close());
+  return opened;
 }
 
 /** Ends every other connection of dibs to this schema, as an administrator would. */

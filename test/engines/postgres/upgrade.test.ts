@@ -1,18 +1,10 @@
 import { expect, test } from "vitest";
-import { Link } from "../../../src/engines/postgres/link.ts";
 import { MIGRATIONS } from "../../../src/engines/postgres/migrations.ts";
-import { settingsFor } from "../../../src/engines/postgres/tx.ts";
-import { ground } from "./kit.ts";
+import { connect, ground } from "./kit.ts";
 
 /** A store as the dibs of that many steps left it, with a task that is ready. */
 async function formerStore(url: string, schema: string, steps: number): Promise<void> {
-  const link = await Link.open({
-    url,
-    schema,
-    prepare: true,
-    settings: settingsFor("full"),
-    connectMs: 10_000,
-  });
+  const link = await connect({ url, schema });
   await link.exec(`CREATE SCHEMA IF NOT EXISTS ${schema}`);
   await link.exec(
     `CREATE TABLE dibs.migration (number int4 PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
@@ -26,7 +18,6 @@ async function formerStore(url: string, schema: string, steps: number): Promise<
     INSERT INTO dibs.queue (name, named, paused, created_at, revision) VALUES ('work', '{"maxAttempts":3}', false, 1, 1);
     INSERT INTO dibs.task (seq, created_at, queue, priority, data) VALUES (nextval('dibs.seq'), 1, 1, 0, '"kept"');
     INSERT INTO dibs.ready (pos, task, queue, rank, failures, special) VALUES (1, 1, 1, 0, 0, false)`);
-  await link.close();
 }
 
 test.each(MIGRATIONS.slice(1).map((_, index) => index + 1))(
