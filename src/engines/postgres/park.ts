@@ -4,7 +4,7 @@ import { taskNotFound } from "../../core/task-not-found.ts";
 import { type Body, isEnd, type Step, type TaskState } from "../../core/task.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { announceTask, closeAttempt, comeBack, endCancelled, type Held, NEVER } from "./line.ts";
-import { findTask, type Found, heldTask, lockPlace, stateOf, takeOut } from "./place.ts";
+import { findTask, type Found, heldTask, type Line, lockPlace, stateOf, takeOut } from "./place.ts";
 import { keepStep, leftBehindBy } from "./steps.ts";
 import { toText } from "./text.ts";
 import type { Tx } from "./tx.ts";
@@ -16,8 +16,17 @@ import type { Tx } from "./tx.ts";
  */
 
 const MARK_CLAIM = `UPDATE dibs.claim SET special = true WHERE task = $1 AND NOT special`;
-const MARK_IN_LINE = (table: string): string => `
-  UPDATE dibs.${table} SET special = true WHERE queue = $1 AND rank = $2 AND pos = $3 AND NOT special`;
+// In line a row is replaced, and never changed: a claim that found it before takes away what it found by where that stood,
+// and the changed one would be left in line beside its claim.
+const markInLine = (table: Line, own = ""): string => `
+  WITH old AS (DELETE FROM dibs.${table} WHERE queue = $1 AND rank = $2 AND pos = $3 AND NOT special RETURNING *)
+  INSERT INTO dibs.${table} (queue, rank, pos, task, failures, special, group_key${own})
+  SELECT queue, rank, pos, task, failures, true, group_key${own} FROM old`;
+const MARK_IN_LINE: Record<Line, string> = {
+  ready: markInLine("ready"),
+  kept: markInLine("kept", ", until, avoid"),
+  own: markInLine("own", ", session"),
+};
 
 export async function step(
   tx: Tx,
@@ -106,6 +115,10 @@ async function wake(tx: Tx, task: Found, name: string): Promise<TaskState> {
     return comeBack(tx, { ...task, stepped: true }, 0);
   }
   if (place.state === "claimed") tx.send(MARK_CLAIM, seq);
-  if (place.state === "ready") tx.send(MARK_IN_LINE(place.table), queue.id, rank, place.pos);
+  if (place.state === "ready") {
+    tx.send(MARK_IN_LINE[place.table], queue.id, rank, place.pos);
+    // Whoever looked meanwhile has passed it over.
+    tx.hintReady(queue);
+  }
   return stateOf(place);
 }

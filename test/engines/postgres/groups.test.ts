@@ -1,10 +1,9 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { freshSchema } from "../../postgres/shared.ts";
-import { ground } from "./kit.ts";
+import { ground, untilOneWaits } from "./kit.ts";
 
 /** A store that does nothing by itself, and a client of somebody else's. */
 async function bare(): Promise<{ engine: Engine; other: Engine; client: Client; schema: string }> {
@@ -31,16 +30,6 @@ async function claimAll(engine: Engine): Promise<{ id: string; fence: number; da
 
 function done({ id, fence }: { id: string; fence: number }) {
   return { verb: "settle", id, fence, settlement: { kind: "done", result: null } } as const;
-}
-
-/** Until somebody's statement waits for a lock of this client's. */
-async function untilOneWaits(client: Client, schema: string): Promise<void> {
-  const sql = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1`;
-  while ((await client.query(sql, [`%${schema}%`])).rowCount === 0) {
-    // Within a transaction the server answers as it did before, unless it is told not to.
-    await client.query("SELECT pg_stat_clear_snapshot()");
-    await sleep(5);
-  }
 }
 
 test("whoever ends the last of a group does not wait for those who are about to add to it, and they are not forgotten", async () => {

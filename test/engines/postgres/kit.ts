@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { onTestFinished } from "vitest";
 import { Link } from "../../../src/engines/postgres/link.ts";
@@ -56,4 +57,14 @@ export async function endConnections(client: Client, schema: string): Promise<nu
     [`%${schema}%`, schema],
   );
   return rowCount ?? 0;
+}
+
+/** Until somebody's statement waits for a lock of this client's. */
+export async function untilOneWaits(client: Client, schema: string): Promise<void> {
+  const sql = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1`;
+  while ((await client.query(sql, [`%${schema}%`])).rowCount === 0) {
+    // Within a transaction the server answers as it did before, unless it is told not to.
+    await client.query("SELECT pg_stat_clear_snapshot()");
+    await sleep(5);
+  }
 }
