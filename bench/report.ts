@@ -1,12 +1,12 @@
 import { median } from "./measure.ts";
 import type { FigureResult, Results } from "./results.ts";
-import { ahead, show, spread } from "./words.ts";
+import { ahead, show, spread, titleOf } from "./words.ts";
 
 /** Every figure with its spread, and beside each peer how many times better dibs is. */
 export function report(results: Results): string {
   const lines: string[] = [];
   for (const { name, base, about, rounds, figures } of results.scenarios) {
-    lines.push("", `${name}: ${about}`, `  median of ${rounds} (least … most)`);
+    lines.push("", `${titleOf(name, base)}: ${about}`, `  median of ${rounds} (least … most)`);
     for (const figure of figures) lines.push(...describe(figure, base));
   }
   lines.push("", `Node ${results.node}, ${results.cores} cores. What an acknowledged task survives:`);
@@ -21,6 +21,6 @@ function describe(figure: FigureResult, base: string): string[] {
       i > 0 && figure.contenders[0]!.name === base
         ? `  ${base}: × ${ahead(figure, contender).toFixed(2)}`
         : "";
-    return `  ${label.padEnd(38)} ${contender.name.padEnd(22)} ${show(median(contender.values)).padStart(9)} ${figure.unit}  (${spread(contender)})${ratio}`;
+    return `  ${label.padEnd(38)} ${contender.name.padEnd(30)} ${show(median(contender.values)).padStart(9)} ${figure.unit}  (${spread(contender)})${ratio}`;
   });
 }
