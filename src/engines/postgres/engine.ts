@@ -12,6 +12,7 @@ import {
   type VerbWithin,
 } from "../../engine/engine.ts";
 import { Heart } from "../../engine/heart.ts";
+import { systemClock } from "../../engine/system-clock.ts";
 import { Beside, isFree } from "./beside.ts";
 import { failureFrom } from "./failure.ts";
 import { checkFloors, raiseFloors, Raising } from "./floors.ts";
@@ -163,8 +164,9 @@ class PostgresEngine implements Engine {
   async #write(ops: readonly Op[]): Promise<Outcome[]> {
     // Whatever becomes of it: who asked to leave gives no more signs of life.
     for (const op of ops) if (op.verb === "leave") this.#forget(op.session);
+    const sentAt = systemClock.read().awake;
     const ran = await this.#inTurn(ops);
-    this.#follow(ops, ran.outcomes);
+    this.#follow(ops, ran.outcomes, sentAt);
     this.#tell(ops, ran);
     this.#raising.noteStirred(ran.stirred);
     void this.#seeToFloors();
@@ -284,13 +286,12 @@ class PostgresEngine implements Engine {
     this.#notesPause = Math.min(this.#notesPause * 2, LONGEST_NOTES_MS);
   }
 
-  #follow(ops: readonly Op[], outcomes: readonly Outcome[]): void {
+  #follow(ops: readonly Op[], outcomes: readonly Outcome[], sentAt: number): void {
     for (const [index, op] of ops.entries()) {
       const outcome = outcomes[index]!;
       if (op.verb === "join" && "ok" in outcome && !this.#closed) {
         const { session } = outcome.ok as { session: number };
-        this.#sessions.add(session);
-        this.#heart.join(session, op.lease);
+        this.#join(session, op.lease, sentAt);
       }
       if (op.verb === "claim" && "ok" in outcome) {
         const claimed = outcome.ok as ClaimOutcome;
@@ -300,10 +301,14 @@ class PostgresEngine implements Engine {
       if (op.verb === "rejoin" && "ok" in outcome && !this.#closed) {
         const { session, lease } = outcome.ok as { session: number; lease: number };
         this.#forget(op.session);
-        this.#sessions.add(session);
-        this.#heart.join(session, lease);
+        this.#join(session, lease, sentAt);
       }
     }
+  }
+
+  #join(session: number, lease: number, sentAt: number): void {
+    this.#sessions.add(session);
+    this.#heart.join(session, lease, sentAt);
   }
 
   #forget(session: number): void {

@@ -1,6 +1,7 @@
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { startTimer } from "../../core/clock.ts";
 import { Heart } from "../../engine/heart.ts";
+import { systemClock } from "../../engine/system-clock.ts";
 import { Link } from "./link.ts";
 import type { PulseData, PulseReport, PulseRequest } from "./pulse.ts";
 import { SignsOfLife } from "./signs-of-life.ts";
@@ -13,7 +14,7 @@ function serve(port: MessagePort, { link, tx, where, patience }: PulseData): voi
     port.postMessage({ lost: sessions } satisfies PulseReport);
   });
   const heart = new Heart(startTimer, async (sessions) => {
-    const sentAt = performance.now();
+    const sentAt = systemClock.read().awake;
     try {
       const ran = await reach.run([{ verb: "beat", sessions }], null);
       signs.given(sessions, sentAt);
@@ -27,7 +28,7 @@ function serve(port: MessagePort, { link, tx, where, patience }: PulseData): voi
   port.on("message", (request: PulseRequest) => {
     if ("join" in request) {
       heart.join(request.join, request.lease);
-      signs.expect(request.join, request.lease);
+      signs.expect(request.join, request.lease, request.sentAt);
     } else if ("leave" in request) {
       heart.leave(request.leave);
       signs.forget(request.leave);

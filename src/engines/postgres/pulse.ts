@@ -1,4 +1,5 @@
 import { Worker } from "node:worker_threads";
+import { systemClock } from "../../engine/system-clock.ts";
 import type { LinkOptions } from "./link.ts";
 import type { Ran } from "./store.ts";
 import type { TxOptions } from "./tx.ts";
@@ -11,7 +12,10 @@ export interface PulseData {
   patience: number;
 }
 
-export type PulseRequest = { join: number; lease: number } | { leave: number } | { close: true };
+export type PulseRequest =
+  | { join: number; lease: number; sentAt: number }
+  | { leave: number }
+  | { close: true };
 
 /** A beat that came through, with what it brought; or sessions of which none did for a whole lease. */
 export type PulseReport = { ran: Ran } | { lost: number[] };
@@ -32,10 +36,11 @@ export class Pulse {
     this.#onReport = onReport;
   }
 
-  join(session: number, lease: number): void {
+  /** `sentAt`: when it was asked to join, awake. The store counts from no later, and the thread may take long to start. */
+  join(session: number, lease: number, sentAt: number): void {
     this.#leases.set(session, lease);
-    if (this.#thread) this.#post({ join: session, lease });
-    else this.#start();
+    if (!this.#thread) this.#start();
+    this.#post({ join: session, lease, sentAt });
   }
 
   leave(session: number): void {
@@ -70,8 +75,14 @@ export class Pulse {
     thread.on("error", () => {});
     thread.once("exit", () => {
       this.#thread = undefined;
-      if (!this.#stopped && this.#leases.size > 0) this.#start();
+      if (!this.#stopped && this.#leases.size > 0) this.#startAgain();
     });
-    for (const [session, lease] of this.#leases) this.#post({ join: session, lease });
+  }
+
+  #startAgain(): void {
+    this.#start();
+    // Which signs of life the thread before gave, and when, is not known here.
+    const sentAt = systemClock.read().awake;
+    for (const [session, lease] of this.#leases) this.#post({ join: session, lease, sentAt });
   }
 }

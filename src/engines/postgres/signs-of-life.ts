@@ -1,6 +1,9 @@
+import { systemClock } from "../../engine/system-clock.ts";
+
 /**
  * Watches how long ago each session's last sign of life was sent that came through. A worker that is cut off is not told
  * that its claims are lost: when its lease has passed it has to assume so, or it would go on beside whoever has them now.
+ * Times are of the machine's waking hours: every thread counts them alike.
  */
 export class SignsOfLife {
   readonly #onSilence: (sessions: number[]) => void;
@@ -12,8 +15,8 @@ export class SignsOfLife {
   }
 
   /** It has joined. */
-  expect(session: number, lease: number): void {
-    this.#sessions.set(session, { lease, sentAt: performance.now() });
+  expect(session: number, lease: number, sentAt: number): void {
+    this.#sessions.set(session, { lease, sentAt });
     this.#look();
   }
 
@@ -36,7 +39,7 @@ export class SignsOfLife {
 
   #look(): void {
     clearTimeout(this.#timer);
-    const now = performance.now();
+    const now = systemClock.read().awake;
     const silent: number[] = [];
     let next = Number.POSITIVE_INFINITY;
     for (const [session, { lease, sentAt }] of this.#sessions) {
