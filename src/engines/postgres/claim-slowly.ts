@@ -53,9 +53,11 @@ const KEPT = `
     WHERE queue = $1 AND rank < $3::int2 AND ${aboveFloor("$1", "kept")} ORDER BY rank, pos LIMIT $2)
   SELECT rank, head.pos, head.task, failures, special, avoid, ${COLUMNS}
   FROM head JOIN dibs.task ON task.seq = head.task ORDER BY rank, head.pos`;
+// As they were seen: one that failed once more since then, or got a signal, stands at the same place.
 const LOCK_KEPT = `
-  SELECT kept.task FROM unnest($2::int2[], $3::int8[]) AS wanted (rank, pos)
-  JOIN dibs.kept ON kept.queue = $1 AND kept.rank = wanted.rank AND kept.pos = wanted.pos
+  SELECT kept.task FROM unnest($2::int2[], $3::int8[], $4::int2[], $5::bool[]) AS seen (rank, pos, failures, special)
+  JOIN dibs.kept ON kept.queue = $1 AND kept.rank = seen.rank AND kept.pos = seen.pos
+    AND kept.failures = seen.failures AND kept.special = seen.special
   FOR UPDATE OF kept SKIP LOCKED`;
 // For the worker that has their groups.
 const OWN = `
@@ -73,6 +75,17 @@ const NONE = { allowed: [], passed: false };
 /** Above every rank. */
 const LAST_RANK = 32_767;
 
+/** How far one call has come. */
+export interface Turn {
+  /** What time brings has been dealt with, or there was nothing. */
+  swept: boolean;
+  /** Looked up where more than one statement is needed. */
+  session: SessionRow | null;
+  outcome: ClaimOutcome;
+  /** How many were found and left in line: until the commit nobody else sees them. */
+  left: Map<Queue, number>;
+}
+
 /**
  * What stands in line now, as much as is allowed. Answers how many left it, from when on the next may start, and whether
  * another look may find more: others have come up behind them, or more of the retried ones can be looked at.
@@ -80,7 +93,7 @@ const LAST_RANK = 32_767;
 export async function takeSlowly(
   tx: Tx,
   request: ClaimRequest,
-  { session, outcome }: { session: SessionRow | null; outcome: ClaimOutcome },
+  { session, outcome, left }: Pick<Turn, "session" | "outcome" | "left">,
   queue: Queue,
   { room, urgentOnly }: Pick<Allowance, "room" | "urgentOnly">,
   seen?: Seen,
@@ -91,6 +104,8 @@ export async function takeSlowly(
   const { taken, next } = queue.limited
     ? await withinRates(tx, queue, line.rows, room)
     : { taken: line.rows.slice(0, room), next: tx.now };
+  // Within limits nobody else looks meanwhile.
+  if (!queue.limited && line.rows.length > taken.length) left.set(queue, line.rows.length - taken.length);
   if (taken.length === 0) return { taken: 0, more: false, next };
 
   for (const table of ["ready", "kept", "own"] as const) {
@@ -208,12 +223,13 @@ async function lookAtKept(
   const allowed = kept.filter((row) => !(JSON.parse(row.avoid) as string[]).includes(worker));
   const passed = allowed.length < kept.length;
   if (allowed.length === 0) return { allowed, passed };
-  const ranks = allowed.map((row) => row.rank);
   const locked = await tx.all<{ task: number }>(
     LOCK_KEPT,
     queue.id,
-    ranks,
+    allowed.map((row) => row.rank),
     allowed.map((row) => row.pos),
+    allowed.map((row) => row.failures),
+    allowed.map((row) => row.special),
   );
   const free = new Set(locked.map((row) => row.task));
   return { allowed: allowed.filter((row) => free.has(row.task)), passed };

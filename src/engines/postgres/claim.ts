@@ -5,20 +5,21 @@ import type { ClaimOutcome, ClaimRequest } from "../../engine/engine.ts";
 import { handOut } from "../../engine/hand-out.ts";
 import { claimHead } from "./claim-head.ts";
 import { FEW, shareAhead, withTasks } from "./claim-many.ts";
-import { leaseOf, lookAtLine, type SessionRow, takeSlowly } from "./claim-slowly.ts";
+import { leaseOf, lookAtLine, type SessionRow, takeSlowly, type Turn } from "./claim-slowly.ts";
 import { allowanceFor, isAnyReady, isWideOpen } from "./gates.ts";
 import { type Horizon, horizon, sweep } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 export async function claim(tx: Tx, request: ClaimRequest): Promise<ClaimOutcome> {
   const outcome: ClaimOutcome = { tasks: [], policies: {}, passed: false, more: false };
-  const turn: Turn = { swept: tx.swept, session: null, outcome };
+  const turn: Turn = { swept: tx.swept, session: null, outcome, left: new Map() };
   if (request.max <= 0 || !request.queues.some((name) => isOpen(tx, name)))
     await sweepFirst(tx, request, turn);
   else if (request.queues.length > FEW) await takeFromMany(tx, request, turn);
   else await takeFromFew(tx, request, turn);
   if (turn.session) signOfLife(tx, turn.session, request, outcome);
   handOut(outcome, tx.hint);
+  for (const [queue, count] of turn.left) tx.hintReady(queue, count);
   return outcome;
 }
 
@@ -50,15 +51,6 @@ async function takeInPages(tx: Tx, request: ClaimRequest, turn: Turn, count: num
     for (const { name } of page.queues) await take(tx, request, turn, name, count);
     behind = page.behind;
   }
-}
-
-/** How far one call has come. */
-interface Turn {
-  /** What time brings has been dealt with, or there was nothing. */
-  swept: boolean;
-  /** Looked up where more than one statement is needed. */
-  session: SessionRow | null;
-  outcome: ClaimOutcome;
 }
 
 function isOpen(tx: Tx, name: string): boolean {

@@ -45,7 +45,11 @@ const DELETE_TASKS = `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`;
  * commit finds what it brought. Within them nothing was locked that others need, such as a group's row.
  */
 export async function takeUp(tx: Tx, ops: readonly Op[]): Promise<void> {
-  if (!ops.some(addsToGroup)) return void (await takeUpSome(tx, TAKE_UP));
+  if (ops.some(addsToGroup)) await takeUpAll(tx);
+  else await takeUpSome(tx, TAKE_UP);
+}
+
+export async function takeUpAll(tx: Tx): Promise<void> {
   while ((await takeUpSome(tx, TAKE_UP_ALL)) === MOST);
 }
 

@@ -27,6 +27,10 @@ const MARK_IN_LINE: Record<Line, string> = {
   kept: markInLine("kept", ", until, avoid"),
   own: markInLine("own", ", session"),
 };
+// The same of one that is about to be due: whoever has found it looks again, and sees what is kept for it.
+const REPLACE_SCHEDULED = `
+  WITH old AS (DELETE FROM dibs.scheduled WHERE queue = $1 AND pos = $2 RETURNING *)
+  INSERT INTO dibs.scheduled SELECT * FROM old`;
 
 export async function step(
   tx: Tx,
@@ -74,7 +78,7 @@ export async function park(
   if (task.cancelled) return endCancelled(tx, task);
   await closeAttempt(tx, task, "parked", null);
   announceTask(tx, "task.parked", task, { worker: task.worker, detail: signal });
-  if (await hasHeard(tx, task.seq, signal)) return comeBack(tx, task, 0);
+  if (await hasHeard(tx, task.seq, signal)) return comeBack(tx, { ...task, stepped: true }, 0);
   return comeBack(tx, task, timeout ?? NEVER, signal);
 }
 
@@ -92,12 +96,12 @@ export async function signal(
   value: Body | null,
 ): Promise<{ kept: boolean; state: TaskState }> {
   for (;;) {
-    const task = await findTask(tx, id);
+    const [task, heard] = await Promise.all([findTask(tx, id), hasHeard(tx, tx.place(id)?.seq ?? 0, name)]);
     if (!task) throw taskNotFound(id);
     const { place } = task;
     const state = stateOf(place);
     if (place.state === "leaving" && !isEnd(state)) throw hasDeparted(id);
-    if (isEnd(state)) return { kept: false, state };
+    if (isEnd(state) || heard) return { kept: false, state };
     // It moved between the two statements: it is elsewhere now.
     if (!(await lockPlace(tx, task))) continue;
     if (await hasHeard(tx, task.seq, name)) return { kept: false, state };
@@ -109,12 +113,13 @@ export async function signal(
 }
 
 async function wake(tx: Tx, task: Found, name: string): Promise<TaskState> {
-  const { place, seq, queue, rank } = task;
+  const { place, seq, queue, rank, pos } = task;
   if (place.state === "parked" && place.signal === name) {
     await takeOut(tx, task);
     return comeBack(tx, { ...task, stepped: true }, 0);
   }
   if (place.state === "claimed") tx.send(MARK_CLAIM, seq);
+  if (place.state === "scheduled") tx.send(REPLACE_SCHEDULED, queue.id, pos);
   if (place.state === "ready") {
     tx.send(MARK_IN_LINE[place.table], queue.id, rank, place.pos);
     // Whoever looked meanwhile has passed it over.

@@ -162,8 +162,19 @@ export async function findBySeq(tx: Tx, seq: number): Promise<Found | undefined>
 /** In the given order; those that are not there are left out. */
 export async function findMany(tx: Tx, seqs: readonly number[]): Promise<Found[]> {
   if (seqs.length === 0) return [];
-  const sql = tx.hasLimits ? FIND_LIMITED : FIND_PLAIN;
-  return (await tx.all<FoundRow>(sql, seqs)).map((row) => foundFrom(tx, row));
+  const find = (): Promise<FoundRow[]> => tx.all(tx.hasLimits ? FIND_LIMITED : FIND_PLAIN, seqs);
+  let rows = await find();
+  // What a transaction of others has just brought has no place yet, and whoever wants to move it would look for it for ever.
+  if (!tx.isReading && rows.some(isUnplaced)) {
+    await tx.takeUpAll();
+    rows = await find();
+  }
+  return rows.map((row) => foundFrom(tx, row));
+}
+
+function isUnplaced(row: FoundRow): boolean {
+  const { fence, verifying, ended, leaving, dead, due, waiting_failures: waiting } = row;
+  return [fence, verifying, ended, leaving, dead, due, waiting].every((at) => at === null) && !lineOf(row);
 }
 
 function foundFrom(tx: Tx, row: FoundRow): Found {

@@ -161,7 +161,10 @@ export async function drop(tx: Tx, name: string, limit: number): Promise<{ remov
   // What others were adding while we looked would be left behind: the last look is made with nobody else about.
   if (!next.more) {
     await tx.alone();
+    await unsubscribeQueue(tx, queue);
+    await tx.takeUpAll();
     next = await nextToDrop(tx, queue, limit);
+    if (!next.more) next = await lastToDrop(tx, queue, next.doomed, limit);
   }
   const { doomed, more } = next;
   const found = await findMany(tx, doomed);
@@ -183,6 +186,32 @@ export async function drop(tx: Tx, name: string, limit: number): Promise<{ remov
     tx.announce({ type: "queue.deleted", at: tx.now, queue: name });
   }
   return { removed: doomed.length, more };
+}
+
+// Of claims there are few, and no index by queue, which every claim would pay for.
+const LEFT = [
+  "ready",
+  "kept",
+  "own",
+  "scheduled",
+  "waiting",
+  "claim",
+  "verifying",
+  "dead",
+  "leaving",
+  "ended",
+].map((table) => `SELECT task FROM dibs.${table} WHERE queue = $1 LIMIT $2`);
+
+/** With what a transaction of others brought below where we were looking by then: its numbers are as old as its beginning. */
+async function lastToDrop(
+  tx: Tx,
+  queue: Queue,
+  known: readonly number[],
+  limit: number,
+): Promise<{ doomed: number[]; more: boolean }> {
+  const left = await Promise.all(LEFT.map((sql) => tx.all<{ task: number }>(sql, queue.id, limit)));
+  const doomed = new Set([...known, ...left.flat().map(({ task }) => task)]);
+  return { doomed: [...doomed].slice(0, limit), more: doomed.size > limit };
 }
 
 /** One that is claimed, or that others have moved: wherever it is by now. */

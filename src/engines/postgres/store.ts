@@ -27,7 +27,7 @@ import { ForeseenGates } from "./foresee-gates.ts";
 import { sendAhead } from "./foresee.ts";
 import { GateTaken } from "./limits.ts";
 import { channelOf } from "./herald.ts";
-import { takeUp } from "./inbox.ts";
+import { takeUp, takeUpAll } from "./inbox.ts";
 import { ends, get, history, list, stats, verifying } from "./inspect.ts";
 import { endsOfRuns, inspectRun } from "./inspect-runs.ts";
 import type { Link } from "./link.ts";
@@ -197,6 +197,7 @@ export class PostgresStore {
     this.link = link;
     this.#tx = new Tx(link, options);
     this.#tx.cancelPending = (seq) => cancelTask(this.#tx, seq);
+    this.#tx.takeUpAll = () => takeUpAll(this.#tx);
   }
 
   /** `reading`: of an injected clock; null: the server's own. On an error nothing of the batch has happened. */

@@ -148,6 +148,8 @@ export class Tx {
   readonly foreseen = new Map<object, Foreseen<unknown, unknown[]>>();
   /** How a task is cancelled that has not ended; set by the store, for runs and tasks end each other. */
   cancelPending: (seq: number) => Promise<unknown> = async () => {};
+  /** Gives a place to every task that others' transactions have brought by now; set by the store, too. */
+  takeUpAll: () => Promise<void> = async () => {};
   /** What is known of groups and gates, and to be written. */
   readonly limits = new Limits(this);
   /** How far groups were looked at that may remember nothing any more: see care.ts. */
@@ -166,6 +168,7 @@ export class Tx {
   #leastPayload: number | undefined;
   #hasLimits: boolean | undefined;
   #isAlone = false;
+  #isReading = false;
   readonly #byName = new Map<string, Queue>();
   readonly #byId = new Map<number, Queue>();
   readonly #depths = new Map<Queue, DepthByState>();
@@ -276,6 +279,7 @@ export class Tx {
     this.#events = [];
     this.#injected = reading !== null;
     this.#isAlone = alone;
+    this.#isReading = mode === "reading";
     this.limits.begin(gates);
     this.#keep(
       this.link.exec(
@@ -312,6 +316,11 @@ export class Tx {
   #waitFor(gates: readonly number[]): string {
     const locks = gates.toSorted((a, b) => a - b).map((queue) => gateLock(this.link.schema, queue));
     return locks.map((lock) => `SELECT pg_advisory_xact_lock(${lock}); `).join("");
+  }
+
+  /** It changes nothing, and sees one moment all the while. */
+  get isReading(): boolean {
+    return this.#isReading;
   }
 
   /** The transaction's number, where it was asked for when it began. */

@@ -1,13 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { isDibsError } from "../../../src/core/errors.ts";
-import { raiseFloors } from "../../../src/engines/postgres/floors.ts";
-import { connect, ground, untilOneWaits } from "./kit.ts";
+import { ground } from "./kit.ts";
 
 const QUICK = { backoff: { type: "fixed", delay: 0, jitter: 0 }, elsewhere: 0, maxAttempts: 100 } as const;
-
-/** The number of a lock. */
-const PAUSE = 4_711;
 
 test(
   "a signal that comes while its task is claimed or about to be parked is not lost",
@@ -32,33 +28,6 @@ test(
     expect(depth).toMatchObject({ done: 150, parked: 0, claimed: 0, ready: 0, scheduled: 0 });
   },
 );
-
-test("a task is claimed once, also where it gets a signal while a claim has found it and not yet taken it", async () => {
-  const place = await ground();
-  const [here, there] = [await place.open(), await place.open()];
-  const queue = here.queue<number>("work");
-  await queue.add(0);
-  const [before] = await queue.claim();
-  await before!.ack();
-  const [first, second] = await queue.addMany([{ data: 1 }, { data: 2 }]);
-  await raiseFloors(await connect(place), ["work"]);
-  // A claim reads the floors before it takes what it sees: there it can be made to wait.
-  const client = await place.client();
-  await client.query(`
-    ALTER TABLE ${place.schema}.floor RENAME TO real_floor;
-    CREATE FUNCTION ${place.schema}.pause() RETURNS bool LANGUAGE plpgsql AS
-      'BEGIN PERFORM pg_advisory_xact_lock_shared(${PAUSE}); RETURN true; END';
-    CREATE VIEW ${place.schema}.floor AS SELECT * FROM ${place.schema}.real_floor WHERE ${place.schema}.pause()`);
-  await client.query(`SELECT pg_advisory_lock(${PAUSE})`);
-  const claiming = queue.claim({ max: 10 });
-  await untilOneWaits(client, place.schema);
-  expect(await there.task(first!.id).signal("go")).toBe(true);
-  await client.query(`SELECT pg_advisory_unlock(${PAUSE})`);
-  const claims = [...(await claiming), ...(await queue.claim({ max: 10 }))];
-  expect(claims.map(({ id }) => id)).toEqual([second!.id, first!.id]);
-  await Promise.all(claims.map((claim) => claim.ack()));
-  expect((await queue.stats()).depth).toMatchObject({ ready: 0, claimed: 0, done: 3 });
-});
 
 test(
   "verdicts, cancels and groups of several processes: nothing is stuck or shown before its time",

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { onTestFinished } from "vitest";
+import { raiseFloors } from "../../../src/engines/postgres/floors.ts";
 import { Link } from "../../../src/engines/postgres/link.ts";
 import { settingsFor } from "../../../src/engines/postgres/tx.ts";
 import { type Dibs, open, type OpenOptions } from "../../../src/index.ts";
@@ -67,4 +68,33 @@ export async function untilOneWaits(client: Client, schema: string): Promise<voi
     await client.query("SELECT pg_stat_clear_snapshot()");
     await sleep(5);
   }
+}
+
+/** The number of a lock. */
+const PAUSE = 4_711;
+
+/**
+ * Makes statements with these words in them wait, after they have begun to see the store as it is and before they lock
+ * anything: every look at a line reads where that begins.
+ */
+export async function pauseIn(
+  place: Ground,
+  words: string,
+): Promise<{ reached: () => Promise<void>; goOn: () => Promise<void> }> {
+  const { schema } = place;
+  await raiseFloors(await connect(place), ["work"]);
+  const client = await place.client();
+  await client.query(`
+    ALTER TABLE ${schema}.floor RENAME TO real_floor;
+    CREATE FUNCTION ${schema}.pause() RETURNS bool LANGUAGE plpgsql AS $$
+    BEGIN
+      IF current_query() LIKE '%${words}%' THEN PERFORM pg_advisory_xact_lock_shared(${PAUSE}); END IF;
+      RETURN true;
+    END $$;
+    CREATE VIEW ${schema}.floor AS SELECT * FROM ${schema}.real_floor WHERE ${schema}.pause()`);
+  await client.query(`SELECT pg_advisory_lock(${PAUSE})`);
+  return {
+    reached: () => untilOneWaits(client, schema),
+    goOn: async () => void (await client.query(`SELECT pg_advisory_unlock(${PAUSE})`)),
+  };
 }
