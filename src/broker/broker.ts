@@ -71,7 +71,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
       results.look();
       runResults.look();
     },
-    () => line.wakeAny(LOOK_WHEN_DUE),
+    () => line.wakeAny({ most: LOOK_WHEN_DUE }),
     (due, now) => fireDue(context, due, now),
   );
   const context: Context = {
@@ -97,7 +97,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     }
     if (hint.runs) runResults.lookAt(hint.runs);
     if (hint.foreign) {
-      line.wakeAny();
+      line.wakeAny({ stood: hint.stood });
       keeper.lookAgain();
       bell.ring();
     }

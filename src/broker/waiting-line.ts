@@ -1,6 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import type { ClaimWish } from "../core/port.ts";
-import type { ClaimOutcome, ClaimRequest, Op } from "../engine/engine.ts";
+import type { ClaimOutcome, ClaimRequest, Op, Stood } from "../engine/engine.ts";
 
 /**
  * Claims that wait. A waiting claim costs nothing until something tells that there may be a task for it; then
@@ -18,6 +18,7 @@ export class WaitingLine {
   /** The longest-waiting first. */
   readonly #line = new Set<Waiter>();
   readonly #underWay = new Set<Promise<void>>();
+  #lastNumber = 0;
   #closed = false;
 
   constructor(
@@ -35,7 +36,7 @@ export class WaitingLine {
   }
 
   claim(wish: ClaimWish): Promise<ClaimOutcome> {
-    const request = requestOf(wish);
+    const request = requestOf(wish, ++this.#lastNumber);
     return new Promise((resolve, reject) => {
       const waiter: Waiter = {
         request,
@@ -58,17 +59,33 @@ export class WaitingLine {
 
   /**
    * Nobody knows what became ready: one waiter of each set of queues looks, and wakes others if it finds any. Of some sets
-   * only, where those of the others will be told.
+   * only, where those of the others will be told. `stood`: one for which the engine has looked.
    */
-  wakeAny(most = Number.POSITIVE_INFINITY): void {
+  wakeAny({
+    most = Number.POSITIVE_INFINITY,
+    stood,
+  }: { most?: number; stood?: Stood | undefined } = {}): void {
     const looked = new Set<string>();
+    if (stood && this.#answerFor(stood)) looked.add(setOf(stood.request));
     for (const waiter of this.#line) {
       if (looked.size >= most) return;
-      const queues = waiter.request.queues.join("\n");
+      const queues = setOf(waiter.request);
       if (looked.has(queues)) continue;
       looked.add(queues);
       this.#wake(waiter, 1);
     }
+  }
+
+  /** False where nobody waits for it any more, and others are to look. */
+  #answerFor(stood: Stood): boolean {
+    const waiter = this.#line.values().find(({ request }) => request.stands === stood.request.stands);
+    if ("error" in stood) {
+      if (waiter) this.#fail(waiter, stood.error);
+      return false;
+    }
+    if (waiter) this.#answer(waiter, stood.outcome, 1);
+    else if (stood.outcome.tasks.length > 0) this.#release(stood.outcome);
+    return waiter !== undefined;
   }
 
   /** Resolves when no claim is under way any more, and what late ones brought has been given back. */
@@ -133,27 +150,34 @@ export class WaitingLine {
     try {
       const outcome = await this.#run({ verb: "claim", ...waiter.request });
       waiter.asking = false;
-      if (waiter.left) return this.#giveBack(waiter, outcome);
-      const found = outcome.tasks.length > 0;
-      const isWaiting = this.#line.has(waiter) && !this.#closed;
-      if (found || !isWaiting) {
-        if (!found && outcome.more) return this.#start(waiter, spread);
-        this.#leave(waiter, outcome);
-        if (waiter.again) this.#wakeNext(waiter.request.queues, Math.max(spread, 1));
-        else if (outcome.tasks.length === waiter.request.max) this.#wakeNext(waiter.request.queues, spread);
-        if (isWaiting && outcome.passed) this.#wakeAfter(waiter);
-      } else if (waiter.again || outcome.more) {
-        this.#start(waiter, spread);
-      } else if (outcome.passed) {
-        this.#wakeAfter(waiter);
-      }
+      if (waiter.left) this.#giveBack(waiter, outcome);
+      else this.#answer(waiter, outcome, spread);
     } catch (error) {
       waiter.asking = false;
-      if (!waiter.left) {
-        this.#leave(waiter, undefined);
-        waiter.reject(error);
-      }
+      this.#fail(waiter, error);
     }
+  }
+
+  #answer(waiter: Waiter, outcome: ClaimOutcome, spread: number): void {
+    const found = outcome.tasks.length > 0;
+    const isWaiting = this.#line.has(waiter) && !this.#closed;
+    if (found || !isWaiting) {
+      if (!found && outcome.more) return this.#start(waiter, spread);
+      this.#leave(waiter, outcome);
+      if (waiter.again) this.#wakeNext(waiter.request.queues, Math.max(spread, 1));
+      else if (outcome.tasks.length === waiter.request.max) this.#wakeNext(waiter.request.queues, spread);
+      if (isWaiting && outcome.passed) this.#wakeAfter(waiter);
+    } else if (waiter.again || outcome.more) {
+      this.#wake(waiter, spread);
+    } else if (outcome.passed) {
+      this.#wakeAfter(waiter);
+    }
+  }
+
+  #fail(waiter: Waiter, error: unknown): void {
+    if (waiter.left) return;
+    this.#leave(waiter, undefined);
+    waiter.reject(error);
   }
 
   /** There may be more: wake others, twice as many each time, as long as they find something. */
@@ -205,7 +229,11 @@ interface Waiter {
 
 const NOTHING: ClaimOutcome = { tasks: [], policies: {}, passed: false, more: false };
 
-function requestOf(wish: ClaimWish): ClaimRequest {
+function setOf({ queues }: ClaimRequest): string {
+  return queues.join("\n");
+}
+
+function requestOf(wish: ClaimWish, number: number): ClaimRequest {
   const { queues, max, worker } = wish;
   return {
     queues,
@@ -214,5 +242,7 @@ function requestOf(wish: ClaimWish): ClaimRequest {
     ...(wish.share !== undefined && { share: wish.share }),
     ...(wish.session !== undefined && { session: wish.session }),
     ...(wish.lease !== undefined && { lease: wish.lease }),
+    // What is claimed for somebody who has stopped waiting is given back: a worker's is taken away when it leaves.
+    ...(wish.wait > 0 && wish.session !== undefined && { stands: number }),
   };
 }

@@ -82,7 +82,12 @@ export interface Hint {
   notices?: Notice[];
   /** Another process changed the store: anything may be different. */
   foreign?: boolean;
+  /** The engine has asked anew for a claim that stands, before anybody asked it to. */
+  stood?: Stood;
 }
+
+/** What a claim that stands got, or why it got nothing. */
+export type Stood = { request: ClaimRequest } & ({ outcome: ClaimOutcome } | { error: Error });
 
 /** Tells a worker what happened to a claim it holds, or (`gone`) that its session ended and all are lost. */
 export type Notice =
@@ -329,6 +334,11 @@ export interface ClaimRequest {
   session?: number;
   /** Of a claim by hand; the queue's own when absent. */
   lease?: number;
+  /**
+   * Whoever asks goes on waiting where nothing is found; a number that tells it from others. An engine that learns of
+   * others' commits sooner than its caller may ask in its stead, and says so by a hint (`stood`).
+   */
+  stands?: number;
 }
 
 export interface ClaimOutcome {

@@ -1,9 +1,9 @@
-import { expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { createBroker } from "../../src/broker/broker.ts";
 import { WaitingLine } from "../../src/broker/waiting-line.ts";
 import type { ClaimWish } from "../../src/core/port.ts";
 import type { ClaimedTask } from "../../src/core/task.ts";
-import type { ClaimOutcome, Op } from "../../src/engine/engine.ts";
+import type { ClaimOutcome, ClaimRequest, Op } from "../../src/engine/engine.ts";
 import { openMemory } from "../../src/engines/memory/engine.ts";
 import { ManualClock } from "../../src/testing/manual-clock.ts";
 
@@ -14,6 +14,7 @@ function makeLine() {
   const clock = new ManualClock();
   const asked: { op: Op<"claim">; answer: (tasks: number, more?: Partial<ClaimOutcome>) => Promise<void> }[] =
     [];
+  let last: Op<"claim"> | undefined;
   const givenBack: ClaimOutcome[] = [];
   const line = new WaitingLine(
     (op) =>
@@ -24,6 +25,7 @@ function makeLine() {
           await clock.advance(0);
         };
         asked.push({ op, answer });
+        last = op;
       }),
     (outcome) => givenBack.push(outcome),
     clock,
@@ -40,7 +42,7 @@ function makeLine() {
     while (asked.length > 0) await next().answer(0);
     return state;
   };
-  return { line, clock, asked, givenBack, next, lineUp };
+  return { line, clock, asked, givenBack, next, lineUp, last: () => last };
 }
 
 test("a task is handed out by the commit that adds it, to the one that waited longest", async () => {
@@ -214,6 +216,70 @@ test("an answer that is not complete is asked for again", async () => {
   expect(asked).toHaveLength(1);
   await next().answer(1);
   expect(a.tasks).toBe(1);
+});
+
+describe("a claim that the engine has asked for in somebody's stead", () => {
+  const outcome = (tasks: number, more: Partial<ClaimOutcome> = {}): ClaimOutcome => ({
+    ...{ tasks: Array.from({ length: tasks }, () => ({ queue: "q" }) as ClaimedTask), policies: {} },
+    ...{ passed: false, more: false, ...more },
+  });
+
+  /** Three workers wait, two of them for the same queue. */
+  async function makeStanding() {
+    const made = makeLine();
+    const stop = new AbortController();
+    const requests: ClaimRequest[] = [];
+    const standing = async (worker: string, wish: Partial<ClaimWish> = {}) => {
+      const state = made.lineUp(worker, { session: requests.length + 1, ...wish });
+      requests.push(made.last()!);
+      return state;
+    };
+    const a = await standing("a", { signal: stop.signal });
+    const b = await standing("b");
+    await standing("c", { queues: ["x"] });
+    const names = () => made.asked.map(({ op }) => op.worker);
+    return { ...made, a, b, request: requests[0]!, stop, names };
+  }
+
+  test("is answered, and only those who wait for something else look for themselves", async () => {
+    const { line, a, request, names, clock } = await makeStanding();
+    line.wakeAny({ stood: { request, outcome: outcome(0) } });
+    expect(names()).toEqual(["c"]);
+    line.wakeAny({ stood: { request, outcome: outcome(1) } });
+    await clock.advance(0);
+    expect(a.tasks).toBe(1);
+    // There may be more where that came from.
+    expect(names()).toEqual(["c", "b"]);
+  });
+
+  test("goes back where nobody waits for it any more, and others look", async () => {
+    const { line, request, stop, names, givenBack } = await makeStanding();
+    stop.abort();
+    line.wakeAny({ stood: { request, outcome: outcome(1) } });
+    expect(givenBack).toHaveLength(1);
+    expect(names()).toEqual(["b", "c"]);
+  });
+
+  test("is answered also while it is asking: what that brings goes back", async () => {
+    const { line, a, request, givenBack, next } = await makeStanding();
+    line.wake({ q: 1 });
+    line.wakeAny({ stood: { request, outcome: outcome(1) } });
+    await next().answer(1);
+    expect(a.tasks).toBe(1);
+    expect(givenBack).toHaveLength(1);
+  });
+
+  test("fails as if its caller had asked, and others look", async () => {
+    const { line, request, names } = await makeStanding();
+    line.wakeAny({ stood: { request, error: new Error("the disk is full") } });
+    expect(names()).toEqual(["b", "c"]);
+  });
+
+  test("that was kept from it is offered to the next of another name", async () => {
+    const { line, request, names } = await makeStanding();
+    line.wakeAny({ stood: { request, outcome: outcome(0, { passed: true }) } });
+    expect(names()).toEqual(["b", "c"]);
+  });
 });
 
 test("those of other queues sleep on", async () => {

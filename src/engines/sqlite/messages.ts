@@ -1,6 +1,6 @@
 import type { Reading } from "../../core/clock.ts";
 import { type DibsError, type ErrorData, errorFrom, isDibsError } from "../../core/errors.ts";
-import type { Hint } from "../../engine/engine.ts";
+import type { Hint, Op } from "../../engine/engine.ts";
 import type { Durability } from "./journal.ts";
 import type { PackedOps, PackedOutcomes } from "./pack.ts";
 
@@ -31,7 +31,14 @@ export interface Answer {
   failure?: Failure;
 }
 
-export type Report = { opened: true } | { failure: Failure } | { answers: Answer[]; hint: Hint | null };
+export type Report = { opened: true } | { failure: Failure } | News;
+
+export interface News {
+  answers: Answer[];
+  hint: Hint | null;
+  /** What became of a claim that stands, when others had committed. */
+  stood?: Omit<Answer, "id"> & { op: Op<"claim"> };
+}
 
 /** An error as data. One that is not the product's own is a bug, and keeps its stack for whoever looks for it. */
 export type Failure = ErrorData | { code: null; message: string; stack: string };

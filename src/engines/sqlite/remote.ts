@@ -1,9 +1,9 @@
 import { Worker } from "node:worker_threads";
 import type { Reading } from "../../core/clock.ts";
-import { DibsError } from "../../core/errors.ts";
-import type { Hint, Op, Outcome } from "../../engine/engine.ts";
+import { DibsError, errorFrom } from "../../core/errors.ts";
+import type { ClaimOutcome, Hint, Op, Outcome, Stood } from "../../engine/engine.ts";
 import { systemClock } from "../../engine/system-clock.ts";
-import { type Answer, errorOf, type Report, type Request, type ThreadData } from "./messages.ts";
+import { errorOf, type News, type Report, type Request, type ThreadData } from "./messages.ts";
 import { packOps, unpackOutcomes } from "./pack.ts";
 
 interface Call {
@@ -63,7 +63,7 @@ export class Remote {
         reject(errorOf(report.failure));
         return;
       }
-      worker.on("message", (next: Extract<Report, { answers: Answer[] }>) => this.#receive(next));
+      worker.on("message", (news: News) => this.#receive(news));
       worker.unref();
       resolve();
     });
@@ -101,8 +101,8 @@ export class Remote {
     return promise;
   }
 
-  #receive({ answers, hint }: { answers: Answer[]; hint: Hint | null }): void {
-    if (hint && !this.#closing) this.#onHint(hint);
+  #receive({ answers, hint, stood }: News): void {
+    if (hint && !this.#closing) this.#onHint(stood ? { ...hint, stood: stoodFrom(stood) } : hint);
     for (const { id, outcomes, failure } of answers) {
       const call = this.#calls.get(id)!;
       this.#calls.delete(id);
@@ -138,6 +138,13 @@ export class Remote {
     for (const call of this.#calls.values()) call.reject(unknown);
     this.#calls.clear();
   }
+}
+
+function stoodFrom({ op, outcomes, failure }: NonNullable<News["stood"]>): Stood {
+  if (failure) return { request: op, error: errorOf(failure) };
+  const [outcome] = unpackOutcomes(outcomes!, [op]);
+  if ("refused" in outcome!) return { request: op, error: errorFrom(outcome.refused) };
+  return { request: op, outcome: outcome!.ok as ClaimOutcome };
 }
 
 export function closed(): DibsError {

@@ -21,6 +21,8 @@ class StoreThread {
   readonly #data: ThreadData;
   readonly #store: SqliteStore;
   readonly #sessions = new Set<number>();
+  /** Claims that found nothing and go on waiting, by session; the one that has waited longest first. */
+  readonly #standing = new Map<number, Op<"claim">>();
   readonly #heart: Heart;
   readonly #watch: Watch | undefined;
   /** Requests that are not served yet. */
@@ -138,18 +140,26 @@ class StoreThread {
         this.#forget(op.session);
         this.#sessions.add(session);
         if (this.#data.reading === null) this.#heart.join(session, lease);
-      } else if (
-        op.verb === "claim" &&
-        "ok" in outcome &&
-        (outcome.ok as { tasks: unknown[] }).tasks.length > 0
-      ) {
-        this.#watch?.useful();
+      } else if (op.verb === "claim") {
+        this.#followClaim(op, outcome as Outcome<"claim">);
+      } else if (op.verb === "retire") {
+        this.#standing.delete(op.session);
       }
     }
   }
 
+  #followClaim(op: Op<"claim">, outcome: Outcome<"claim">): void {
+    const { session, stands } = op;
+    const found = "ok" in outcome && outcome.ok.tasks.length > 0;
+    if (found) this.#watch?.useful();
+    if (session === undefined) return;
+    if ("ok" in outcome && !found && stands !== undefined) this.#standing.set(session, op);
+    else this.#standing.delete(session);
+  }
+
   #forget(session: number): void {
     this.#sessions.delete(session);
+    this.#standing.delete(session);
     this.#heart.leave(session);
   }
 
@@ -211,13 +221,32 @@ class StoreThread {
 
   /** Another process has committed. A store that cannot be read now is asked again by the next commit or beat. */
   #foreign(): void {
-    this.#tell({ foreign: true });
-    // By an injected clock the caller asks for them.
+    const [standing] = this.#standing.values();
+    // By an injected clock the caller asks for both.
+    if (this.#data.reading !== null || !standing) this.#tell({ foreign: true });
+    else this.#claimFor(standing);
     if (this.#sessions.size === 0 || this.#data.reading !== null) return;
     try {
       this.#fetchNotices(systemClock.read());
     } catch (error) {
       if (!isDibsError(error)) throw error;
+    }
+  }
+
+  /**
+   * What was committed is most often a task, and somebody here waits for one: to be told, and to ask, would take two more
+   * threads' turns.
+   */
+  #claimFor(op: Op<"claim">): void {
+    try {
+      const { outcomes, hint } = this.#store.run([op], systemClock.read());
+      if (this.#store.committed) this.#watch?.committed();
+      this.#follow([op], outcomes);
+      const stood = { op, outcomes: packOutcomes(outcomes, [op]) };
+      this.#post({ answers: [], hint: { ...hint, foreign: true }, stood });
+    } catch (error) {
+      this.#standing.delete(op.session!);
+      this.#post({ answers: [], hint: { foreign: true }, stood: { op, failure: failureOf(error) } });
     }
   }
 

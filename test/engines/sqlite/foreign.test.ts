@@ -20,6 +20,39 @@ describe("what another process commits", () => {
     expect(delays.toSorted((a, b) => a - b)[5]).toBeLessThan(100);
   });
 
+  test("is claimed at once for the one here that has waited longest", async () => {
+    const path = tempPath();
+    const engine = await openEngine({ path });
+    const other = openStore(path);
+    const stand = async (name: string, stands: number) => {
+      const { session } = await call(engine, { verb: "join", worker: worker(name), lease: 60_000 });
+      await call(engine, { verb: "claim", queues: [QUEUE], max: 1, worker: name, session, stands });
+      return session;
+    };
+    const first = await stand("first", 1);
+    await stand("second", 2);
+    const stood = async (leave?: number) => {
+      if (leave !== undefined) await call(engine, { verb: "leave", session: leave });
+      const told = nextHint(engine, (hint) => hint.foreign === true);
+      ask(other, { verb: "add", tasks: [newTask()] });
+      return (await told).stood;
+    };
+    expect(await stood()).toMatchObject({
+      request: { worker: "first", stands: 1 },
+      outcome: { tasks: [{ queue: QUEUE, attempt: 1 }] },
+    });
+    await stand("first again", 3);
+    expect(await stood()).toMatchObject({ request: { stands: 2 }, outcome: { tasks: [{}] } });
+    const last = await stand("last", 4);
+    expect(await stood(first)).toMatchObject({ request: { stands: 3 }, outcome: { tasks: [{}] } });
+    // Nobody waits any more.
+    expect(await stood(last)).toBeUndefined();
+    expect((await call(engine, { verb: "stats", queue: QUEUE })).depth).toMatchObject({
+      ready: 2,
+      claimed: 2,
+    });
+  });
+
   test("and what this one commits are told apart", async () => {
     const engine = await openEngine();
     const hints: unknown[] = [];
