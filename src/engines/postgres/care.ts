@@ -24,6 +24,9 @@ const FIRST = `
     (SELECT min(due_at) FROM dibs.document WHERE due_at IS NOT NULL) AS document
   FROM dibs.session`;
 
+/** A silent session that is still there is in somebody else's hands, or a gate that it needs is: for about as long as a batch. */
+const OTHERS_MS = 10;
+
 async function outlook(tx: Tx): Promise<Verbs["tend"]["out"]> {
   const { hand, due: firstDue, kept, ttl, wake = null } = await horizon(tx);
   const due = firstDue === NEVER ? null : firstDue;
@@ -31,7 +34,8 @@ async function outlook(tx: Tx): Promise<Verbs["tend"]["out"]> {
   const documents = await dueDocuments(tx, first.document);
   const waits = [
     ...[due, kept, ttl, wake, documents.next].filter((at) => at !== null).map((at) => at - tx.now),
-    ...[hand, first.session].filter((at) => at !== null).map((at) => at - tx.awake),
+    ...(hand === null ? [] : [hand - tx.awake]),
+    ...(first.session === null ? [] : [first.session > tx.awake ? first.session - tx.awake : OTHERS_MS]),
   ];
   const next = waits.length === 0 ? null : Math.max(0, Math.min(...waits));
   return { next, now: tx.now, due: documents.due };

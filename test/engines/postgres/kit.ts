@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { onTestFinished } from "vitest";
+import type { Engine } from "../../../src/engine/engine.ts";
+import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { Link } from "../../../src/engines/postgres/link.ts";
 import { settingsFor } from "../../../src/engines/postgres/tx.ts";
 import { type Dibs, open, type OpenOptions } from "../../../src/index.ts";
@@ -11,6 +13,8 @@ export interface Ground {
   schema: string;
   /** Closed when the test is over. */
   open: (options?: OpenOptions, url?: string) => Promise<Dibs>;
+  /** A store that does nothing by itself, closed when the test is over. */
+  engine: () => Promise<Engine>;
   /** A client of somebody else's, closed when the test is over. */
   client: () => Promise<Client>;
 }
@@ -25,6 +29,11 @@ export async function ground(): Promise<Ground> {
       const dibs = await open(address, { schema, ...options });
       onTestFinished(() => dibs.close());
       return dibs;
+    },
+    engine: async () => {
+      const engine = await openPostgres({ url, schema });
+      onTestFinished(() => engine.close());
+      return engine;
     },
     client: async () => {
       const client = new Client({ connectionString: url });

@@ -1,0 +1,54 @@
+import { expect, test } from "vitest";
+import type { ClaimedTask } from "../../../src/core/task.ts";
+import type { Engine, Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
+import { ground, untilOneWaits } from "./kit.ts";
+
+/** What two processes do at one moment: one of them is made to wait for a lock of a client's before its commit. */
+
+async function run<V extends VerbName>(engine: Engine, op: Op<V>): Promise<Verbs[V]["out"]> {
+  const [outcome] = await engine.run([op]);
+  expect(outcome).toHaveProperty("ok");
+  return (outcome as { ok: Verbs[V]["out"] }).ok;
+}
+
+async function claimAll(engine: Engine, session?: number): Promise<ClaimedTask[]> {
+  const request = { queues: ["work"], max: 10, worker: "w", lease: 60_000, ...(session && { session }) };
+  return (await run(engine, { verb: "claim", ...request })).tasks;
+}
+
+async function joinAs(engine: Engine, id: string): Promise<number> {
+  const worker = { id, name: id, queues: ["work"], concurrency: 1, host: "host", pid: 1 };
+  return (await run(engine, { verb: "join", worker, lease: 60_000 })).session;
+}
+
+function named(data: string, groupKey?: string) {
+  return { queue: "work", data, ...(groupKey !== undefined && { groupKey }) };
+}
+
+function done({ id, fence }: ClaimedTask): Op<"settle"> {
+  return { verb: "settle", id, fence, settlement: { kind: "done", result: null } };
+}
+
+test("what is added to a worker's group while that worker is found to be dead is anybody's", async () => {
+  const { engine, client, schema } = await ground();
+  const [here, there, locking, looking] = [await engine(), await engine(), await client(), await client()];
+  await run(here, { verb: "declare", queue: "work", policy: { groups: { sticky: true } } });
+  const session = await joinAs(here, "w");
+  await run(here, { verb: "add", tasks: [named("1", "g")] });
+  const [first] = await claimAll(here, session);
+  await run(here, done(first!));
+  await locking.query("BEGIN");
+  await locking.query(`LOCK TABLE ${schema}.delta IN SHARE MODE`);
+  const adding = run(there, { verb: "add", tasks: [named("2", "g")] });
+  await untilOneWaits(locking, schema);
+  // It was alive when the other one looked.
+  await looking.query(`UPDATE ${schema}.session SET beat_at = 0`);
+  const { next } = await run(here, { verb: "tend" });
+  await locking.query("COMMIT");
+  await adding;
+  await run(here, { verb: "tend" });
+  expect((await looking.query(`SELECT 1 FROM ${schema}.session`)).rowCount).toBe(0);
+  expect((await claimAll(here)).map(({ data }) => data)).toEqual(["2"]);
+  // While somebody has the gate it is looked at again, but not without a pause.
+  expect(next).toBeGreaterThan(0);
+});
