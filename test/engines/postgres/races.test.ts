@@ -52,3 +52,26 @@ test("what is added to a worker's group while that worker is found to be dead is
   // While somebody has the gate it is looked at again, but not without a pause.
   expect(next).toBeGreaterThan(0);
 });
+
+test("as many ended tasks and runs are kept as is promised, also where two processes see to it", async () => {
+  const { engine, client, schema } = await ground();
+  const [here, there, locking] = [await engine(), await engine(), await client()];
+  const retention = { age: 60_000, count: 5 };
+  await run(here, { verb: "declare", queue: "work", policy: { retention } });
+  const runs = { pipeline: "p", stages: [{ name: "work", joins: false }] };
+  const tasks = Array.from({ length: 10 }, (_, n) => ({ ...named(`${n}`), run: runs }));
+  await run(here, { verb: "add", tasks });
+  for (const each of await claimAll(here)) await run(here, done(each));
+  await locking.query("BEGIN");
+  await locking.query(`LOCK TABLE ${schema}.run IN SHARE MODE`);
+  const pruning = run(here, { verb: "prune", limit: 4 });
+  await untilOneWaits(locking, schema);
+  expect(await run(there, { verb: "prune", limit: 4 })).toEqual({ removed: 0, more: false });
+  await locking.query("COMMIT");
+  expect(await pruning).toEqual({ removed: 4, more: true });
+  expect(await run(there, { verb: "prune", limit: 4 })).toEqual({ removed: 1, more: false });
+  const { rows } = await locking.query(
+    `SELECT (SELECT count(*)::int4 FROM ${schema}.ended) AS tasks, (SELECT count(*)::int4 FROM ${schema}.run) AS runs`,
+  );
+  expect(rows).toEqual([{ tasks: 5, runs: 5 }]);
+});
