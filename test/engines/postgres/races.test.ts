@@ -25,8 +25,12 @@ function named(data: string, groupKey?: string) {
   return { queue: "work", data, ...(groupKey !== undefined && { groupKey }) };
 }
 
-function done({ id, fence }: ClaimedTask): Op<"settle"> {
-  return { verb: "settle", id, fence, settlement: { kind: "done", result: null } };
+function heldBy({ id, fence }: ClaimedTask): { id: string; fence: number } {
+  return { id, fence };
+}
+
+function done(task: ClaimedTask): Op<"settle"> {
+  return { verb: "settle", ...heldBy(task), settlement: { kind: "done", result: null } };
 }
 
 test("what is added to a worker's group while that worker is found to be dead is anybody's", async () => {
@@ -74,4 +78,31 @@ test("as many ended tasks and runs are kept as is promised, also where two proce
     `SELECT (SELECT count(*)::int4 FROM ${schema}.ended) AS tasks, (SELECT count(*)::int4 FROM ${schema}.run) AS runs`,
   );
   expect(rows).toEqual([{ tasks: 5, runs: 5 }]);
+});
+
+test("none of a group that is held back starts, not even one that nobody is kept from any more at that moment", async () => {
+  const { engine, client, schema } = await ground();
+  const [here, locking] = [await engine(), await client()];
+  await run(here, { verb: "declare", queue: "work", policy: { groups: { concurrency: 2 } } });
+  const [one] = [await joinAs(here, "w"), await joinAs(here, "x")];
+  await run(here, { verb: "add", tasks: [named("1", "g"), named("2", "g")] });
+  const [first, second] = await claimAll(here, one);
+  const error = { name: "Error", message: "it broke", stack: null };
+  await run(here, { verb: "settle", ...heldBy(first!), settlement: { kind: "fail", error, delay: 0 } });
+  // As another process does that finds it kept for long enough.
+  await locking.query("BEGIN");
+  const opened = await locking.query(
+    `WITH opened AS (
+       DELETE FROM ${schema}.kept RETURNING queue, rank, pos, task, failures, special, group_key)
+     INSERT INTO ${schema}.ready (queue, rank, pos, task, failures, special, group_key) SELECT * FROM opened`,
+  );
+  expect(opened.rowCount).toBe(1);
+  const holding = run(here, {
+    ...{ verb: "settle", ...heldBy(second!) },
+    settlement: { kind: "hold", error, delay: 60_000 },
+  });
+  await untilOneWaits(locking, schema);
+  await locking.query("COMMIT");
+  expect(await holding).toEqual({ state: "waiting" });
+  expect(await claimAll(here)).toEqual([]);
 });
