@@ -5,6 +5,9 @@ import { ground, untilOneWaits } from "./kit.ts";
 
 /** What two processes do at one moment: one of them is made to wait for a lock of a client's before its commit. */
 
+const PIPELINE = { pipeline: "p", stages: [{ name: "work", joins: false }] };
+const ERROR = { name: "Error", message: "it broke", stack: null };
+
 async function run<V extends VerbName>(engine: Engine, op: Op<V>): Promise<Verbs[V]["out"]> {
   const [outcome] = await engine.run([op]);
   expect(outcome).toHaveProperty("ok");
@@ -62,8 +65,7 @@ test("as many ended tasks and runs are kept as is promised, also where two proce
   const [here, there, locking] = [await engine(), await engine(), await client()];
   const retention = { age: 60_000, count: 5 };
   await run(here, { verb: "declare", queue: "work", policy: { retention } });
-  const runs = { pipeline: "p", stages: [{ name: "work", joins: false }] };
-  const tasks = Array.from({ length: 10 }, (_, n) => ({ ...named(`${n}`), run: runs }));
+  const tasks = Array.from({ length: 10 }, (_, n) => ({ ...named(`${n}`), run: PIPELINE }));
   await run(here, { verb: "add", tasks });
   for (const each of await claimAll(here)) await run(here, done(each));
   await locking.query("BEGIN");
@@ -87,8 +89,11 @@ test("none of a group that is held back starts, not even one that nobody is kept
   const [one] = [await joinAs(here, "w"), await joinAs(here, "x")];
   await run(here, { verb: "add", tasks: [named("1", "g"), named("2", "g")] });
   const [first, second] = await claimAll(here, one);
-  const error = { name: "Error", message: "it broke", stack: null };
-  await run(here, { verb: "settle", ...heldBy(first!), settlement: { kind: "fail", error, delay: 0 } });
+  await run(here, {
+    verb: "settle",
+    ...heldBy(first!),
+    settlement: { kind: "fail", error: ERROR, delay: 0 },
+  });
   // As another process does that finds it kept for long enough.
   await locking.query("BEGIN");
   const opened = await locking.query(
@@ -99,10 +104,27 @@ test("none of a group that is held back starts, not even one that nobody is kept
   expect(opened.rowCount).toBe(1);
   const holding = run(here, {
     ...{ verb: "settle", ...heldBy(second!) },
-    settlement: { kind: "hold", error, delay: 60_000 },
+    settlement: { kind: "hold", error: ERROR, delay: 60_000 },
   });
   await untilOneWaits(locking, schema);
   await locking.query("COMMIT");
   expect(await holding).toEqual({ state: "waiting" });
+  expect(await claimAll(here)).toEqual([]);
+});
+
+test("a dead task that is redriven while its run is cancelled ends with that", async () => {
+  const { engine, client, schema } = await ground();
+  const [here, locking] = [await engine(), await client()];
+  const [added] = await run(here, { verb: "add", tasks: [{ ...named("1"), run: PIPELINE }] });
+  const [held] = await claimAll(here);
+  await run(here, { verb: "settle", ...heldBy(held!), settlement: { kind: "reject", error: ERROR } });
+  // As another process does that has found nothing of the run in line.
+  await locking.query("BEGIN");
+  await locking.query(`UPDATE ${schema}.run SET state = 'cancelled', ended_at = 1`);
+  const redriving = run(here, { verb: "redrive", queue: "work", filter: {}, spacing: 0 });
+  await untilOneWaits(locking, schema);
+  await locking.query("COMMIT");
+  expect(await redriving).toEqual({ count: 1 });
+  expect(await run(here, { verb: "get", id: added!.id })).toMatchObject({ state: "cancelled" });
   expect(await claimAll(here)).toEqual([]);
 });
