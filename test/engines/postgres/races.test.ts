@@ -128,3 +128,21 @@ test("a dead task that is redriven while its run is cancelled ends with that", a
   expect(await run(here, { verb: "get", id: added!.id })).toMatchObject({ state: "cancelled" });
   expect(await claimAll(here)).toEqual([]);
 });
+
+test("a signal that is kept while its task's success is settled goes with the task", async () => {
+  const { engine, client, schema } = await ground();
+  const [here, locking] = [await engine(), await client()];
+  await run(here, { verb: "add", tasks: [named("1", "g")] });
+  const [held] = await claimAll(here);
+  // As another process does that has the task's claim locked for its signal.
+  await locking.query("BEGIN");
+  await locking.query(`SELECT 1 FROM ${schema}.claim FOR UPDATE`);
+  await locking.query(
+    `INSERT INTO ${schema}.step (task, kind, name) SELECT task, 'signal', 'go' FROM ${schema}.claim`,
+  );
+  const settling = run(here, done(held!));
+  await untilOneWaits(locking, schema);
+  await locking.query("COMMIT");
+  expect(await settling).toEqual({ state: "done" });
+  expect((await locking.query(`SELECT 1 FROM ${schema}.step`)).rowCount).toBe(0);
+});
