@@ -68,10 +68,10 @@ export async function endConnections(client: Client, schema: string): Promise<nu
   return rowCount ?? 0;
 }
 
-/** Until somebody's statement waits for a lock of this client's. */
-export async function untilOneWaits(client: Client, schema: string): Promise<void> {
+/** Until somebody's statement with these words in it, such as the name of the schema, waits for a lock. */
+export async function untilOneWaits(client: Client, words: string): Promise<void> {
   const sql = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1`;
-  while ((await client.query(sql, [`%${schema}%`])).rowCount === 0) {
+  while ((await client.query(sql, [`%${words}%`])).rowCount === 0) {
     // Within a transaction the server answers as it did before, unless it is told not to.
     await client.query("SELECT pg_stat_clear_snapshot()");
     await sleep(5);
