@@ -246,6 +246,18 @@ export function transactions(start: Start): void {
       expect(namesOf([await claimOne(port)])).toEqual(["next of the group"]);
     });
 
+    test("is not turned away by a limit of the verifiers' queue", async () => {
+      const { port, begin } = await start();
+      await port.declare(QUEUE, { verified: true });
+      await port.declare(verificationQueue(QUEUE), { maxDepth: 0 });
+      const { id } = await addOne(port);
+      const tx = await begin();
+      await port.settle(await claimOne(port), { kind: "ack", result: null }, { tx });
+      await tx.commit();
+      expect(await stateOf(port, id)).toBe("verifying");
+      await claimOne(port, { queues: [verificationQueue(QUEUE)] });
+    });
+
     test("takes the steps with it", async () => {
       const { port, begin } = await start();
       const { id } = await addOne(port);

@@ -209,6 +209,17 @@ export function verification(start: Start): void {
       expect(await stateOf(port, id)).toBe("done");
     });
 
+    test("is not turned away by a limit of its verifiers' queue", async () => {
+      const { port } = await verified();
+      await port.declare(VERIFIERS, { maxDepth: 1, maxPayload: 1 });
+      const ids = await addNamed(port, ["1", "2"]);
+      for (const held of await claim(port, { max: 2 })) expect(await ack(port, held)).toBe("verifying");
+      await refused(() => addOne(port, { queue: VERIFIERS, data: "x" }), "QUEUE_FULL");
+      const asking = await claim(port, { queues: [VERIFIERS], max: 2 });
+      await Promise.all(asking.map((each) => accept(port, each)));
+      for (const id of ids) expect(await stateOf(port, id)).toBe("done");
+    });
+
     test("is listed, left alone by a purge, and gone with its queue", async () => {
       const { port } = await verified();
       const [id] = await addNamed(port, ["1"]);

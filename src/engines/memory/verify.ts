@@ -1,7 +1,7 @@
 import { verdictOfStage } from "../../core/run.ts";
 import { verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
-import { add, addChecked, checkAdds } from "./add.ts";
+import { addChecked, checkAdds } from "./add.ts";
 import { closeAttempt, dropClaim, end, endCancelled, findJudged, refuse, stepAside } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { goOn, plan } from "./runs.ts";
@@ -26,7 +26,8 @@ export function wait(model: Model, task: ModelTask, pending: NonNullable<ModelTa
   const { fence, worker } = pending;
   model.announce({ type: "task.verifying", at: model.now, queue, taskId: id, worker });
   stepAside(model, task);
-  add(model, [verificationTask(queue, { id, fence })]);
+  // It is ours, and no limit turns it away: the result was brought, and somebody is to judge it.
+  addChecked(model, [verificationTask(queue, { id, fence })]);
 }
 
 /** The verifier's own task ends with it; the one it judged, if it still waits for this. */

@@ -5,6 +5,7 @@ import { BOUNDS, type Verbs } from "../../engine/engine.ts";
 import { fold } from "./counters.ts";
 import { dueDocuments } from "./documents.ts";
 import { NEVER } from "./line.ts";
+import { pruningLock, tryLock } from "./locks.ts";
 import { keepEnds, pruneRuns } from "./runs.ts";
 import { horizon, sweep } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -24,6 +25,9 @@ const FIRST = `
     (SELECT min(due_at) FROM dibs.document WHERE due_at IS NOT NULL) AS document
   FROM dibs.session`;
 
+/** A silent session that is still there is in somebody else's hands, or a gate that it needs is: for about as long as a batch. */
+const OTHERS_MS = 10;
+
 async function outlook(tx: Tx): Promise<Verbs["tend"]["out"]> {
   const { hand, due: firstDue, kept, ttl, wake = null } = await horizon(tx);
   const due = firstDue === NEVER ? null : firstDue;
@@ -31,7 +35,8 @@ async function outlook(tx: Tx): Promise<Verbs["tend"]["out"]> {
   const documents = await dueDocuments(tx, first.document);
   const waits = [
     ...[due, kept, ttl, wake, documents.next].filter((at) => at !== null).map((at) => at - tx.now),
-    ...[hand, first.session].filter((at) => at !== null).map((at) => at - tx.awake),
+    ...(hand === null ? [] : [hand - tx.awake]),
+    ...(first.session === null ? [] : [first.session > tx.awake ? first.session - tx.awake : OTHERS_MS]),
   ];
   const next = waits.length === 0 ? null : Math.max(0, Math.min(...waits));
   return { next, now: tx.now, due: documents.due };
@@ -45,7 +50,9 @@ const DELETE_FLOW = `DELETE FROM dibs.flow WHERE slot <= $1`;
 /** Keys that one call forgets: a key past its time is free whether its row is gone or not. */
 const KEYS = 10_000;
 
+/** One at a time does it; who finds another at work leaves it to that one. */
 export async function prune(tx: Tx, limit: number): Promise<{ removed: number; more: boolean }> {
+  if (!(await tryLock(tx, pruningLock(tx.link.schema)))) return { removed: 0, more: false };
   let removed = 0;
   let more = false;
   for (const [queue, kept] of await withEndsToGo(tx)) {
@@ -111,7 +118,7 @@ interface EndedRow {
   state: Exclude<EndState, "dead">;
 }
 
-// What another process is about to remove is passed over.
+// What is about to be removed because it has moved to another store is passed over.
 const ENDED = `
   SELECT ended_at, task, state FROM dibs.ended WHERE queue = $1 ORDER BY ended_at, task LIMIT $2
   FOR UPDATE SKIP LOCKED`;

@@ -1,6 +1,6 @@
 import type { Flow } from "../../core/flow.ts";
 import type { DepthByState } from "../../core/task.ts";
-import { foldingLock } from "./locks.ts";
+import { foldingLock, tryLock } from "./locks.ts";
 import type { Tx } from "./tx.ts";
 
 /**
@@ -79,7 +79,6 @@ const ENOUGH = 200;
 /** More than a busy store makes between two rounds of housekeeping. */
 const MOST = 20_000;
 
-const IS_TURN = `SELECT pg_try_advisory_xact_lock($1::int8) AS mine`;
 const COUNT = `SELECT count(*)::int4 AS count FROM (SELECT 1 FROM dibs.delta LIMIT $1::int4) AS part`;
 const FOLD = `
   WITH gone AS (
@@ -109,6 +108,5 @@ const FOLD = `
 export async function fold(tx: Tx): Promise<void> {
   const { count } = (await tx.get<{ count: number }>(COUNT, ENOUGH))!;
   if (count < ENOUGH) return;
-  const { mine } = (await tx.get<{ mine: boolean }>(IS_TURN, foldingLock(tx.link.schema)))!;
-  if (mine) await tx.run(FOLD, MOST);
+  if (await tryLock(tx, foldingLock(tx.link.schema))) await tx.run(FOLD, MOST);
 }

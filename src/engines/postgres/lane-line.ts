@@ -281,7 +281,8 @@ export async function holdLane(tx: Tx, queue: Queue, key: string, delay: number)
   lane.heldUntil = Math.max(lane.heldUntil, tx.now + delay);
   lane.changed = true;
   const rows: { task: number; rank: number; failures: number }[] = [];
-  for (const table of ["ready", "kept", "own"])
+  // The line of all last: what is kept for some comes to stand there without the gate, and is met there then.
+  for (const table of ["kept", "own", "ready"])
     rows.push(...(await tx.take<(typeof rows)[0]>(OUT_OF_LINE(table), queue.id, key)));
   if (rows.length === 0) return;
   tx.send(

@@ -1,5 +1,5 @@
 import { beganAt, isEmpty, type Meter, NO_METER, type RateLimit } from "../../core/rate.ts";
-import { gateLock } from "./locks.ts";
+import { gateLock, tryLock } from "./locks.ts";
 import { Overtaken } from "./overtaken.ts";
 import { numbers } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -74,8 +74,6 @@ interface LaneRow extends GateRow {
   line: number;
 }
 
-// Never waited for by who has something that others wait for: so no two wait for each other.
-const TRY = `SELECT pg_try_advisory_xact_lock($1::int8) AS mine`;
 const GATE = `SELECT meter, held_until, wake_at, reviewed FROM dibs.gate WHERE queue = $1`;
 const WRITE_GATE = `
   INSERT INTO dibs.gate (queue, meter, held_until, wake_at, reviewed) VALUES ($1, $2, $3, $4, $5)
@@ -135,11 +133,10 @@ export class Limits {
     return this.#ours.has(id);
   }
 
-  /** False where somebody else has it. */
+  /** False where somebody else has it. Never waited for by who has something that others wait for: so no two wait for each other. */
   async tryToHold({ id }: Queue): Promise<boolean> {
     if (this.#ours.has(id)) return true;
-    const lock = gateLock(this.#tx.link.schema, id);
-    const { mine } = (await this.#tx.get<{ mine: boolean }>(TRY, lock))!;
+    const mine = await tryLock(this.#tx, gateLock(this.#tx.link.schema, id));
     if (mine) this.#ours.add(id);
     return mine;
   }

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import type { Tx } from "./tx.ts";
 
 /**
  * Advisory locks are numbers that all programs of a database share: ours are hashes of what they are for, so that
@@ -35,7 +36,19 @@ export function foldingLock(schema: string): string {
   return remembered(schema, "folding");
 }
 
+/** Held by whoever removes what is past its retention: two at once would both go by what there was before. */
+export function pruningLock(schema: string): string {
+  return remembered(schema, "pruning");
+}
+
 /** Held by whoever changes the groups of a queue with limits, or claims from it. */
 export function gateLock(schema: string, queue: number): string {
   return remembered(schema, `gate ${queue}`);
+}
+
+const TRY = `SELECT pg_try_advisory_xact_lock($1::int8) AS mine`;
+
+/** To the commit. False where somebody else has it. */
+export async function tryLock(tx: Tx, lock: string): Promise<boolean> {
+  return (await tx.get<{ mine: boolean }>(TRY, lock))!.mine;
 }

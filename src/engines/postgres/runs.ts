@@ -205,13 +205,13 @@ const OVER = `
   SELECT run_part.task, run.state IS NOT NULL AS over FROM dibs.run_part JOIN dibs.run ON run.id = run_part.run
   WHERE run_part.task = ANY ($1::int8[])`;
 
-/** Those of dead tasks that get another chance which are of runs, and whether their run is over. */
+/**
+ * Those of dead tasks that get another chance which are of runs, and whether their run is over. Asked once the runs are
+ * locked: whoever ends one after that finds the tasks back in line, and takes them out.
+ */
 export async function reviveParts(tx: Tx, seqs: readonly number[]): Promise<Map<number, boolean>> {
+  revive(tx, seqs);
   const rows = await tx.all<{ task: number; over: boolean }>(OVER, numbers(seqs));
-  revive(
-    tx,
-    rows.map(({ task }) => task),
-  );
   return new Map(rows.map(({ task, over }) => [task, over]));
 }
 

@@ -3,7 +3,7 @@ import type { Notice } from "../../engine/engine.ts";
 import { sessionGone } from "./claim.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "./place.ts";
 import { settleRelease } from "./settle.ts";
-import { disown, endOverdue, forgetSession, lapse, stopServing } from "./sweep.ts";
+import { disown, endOverdue, forgetSession, lapse, stickyQueues, stopServing } from "./sweep.ts";
 import type { Tx } from "./tx.ts";
 
 const INSERT_SESSION = `
@@ -159,13 +159,9 @@ export async function retire(tx: Tx, id: number): Promise<null> {
   return null;
 }
 
-/** Whoever keeps a task for it at this moment has the gate: what comes later finds that it serves no more. */
+/** What comes after it finds that the worker serves no more. */
 async function holdStickyGates(tx: Tx, info: string): Promise<void> {
-  if (!tx.hasLimits) return;
-  for (const name of (JSON.parse(info) as WorkerInfo).queues) {
-    const queue = tx.queueNamed(name);
-    if (queue?.policy.groups.sticky) await tx.limits.hold(queue);
-  }
+  for (const queue of stickyQueues(tx, info)) await tx.limits.hold(queue);
 }
 
 export async function leave(tx: Tx, id: number, lost: boolean): Promise<{ released: number }> {

@@ -2,6 +2,7 @@ import { BOUNDS } from "../../engine/engine.ts";
 import { freeGroups } from "./free-groups.ts";
 import type { Lane } from "./lanes.ts";
 import type { Value } from "./link.ts";
+import { DELETE_ALL_STEPS } from "./steps.ts";
 import { numbers } from "./text.ts";
 import { STARTED, type Tx } from "./tx.ts";
 
@@ -21,8 +22,6 @@ const END_SPECIAL = `
   ), done AS (
     INSERT INTO dibs.ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result, result_bytes)
     SELECT task, queue, 'done', (SELECT now FROM moment), started_at, failures + 1, fence, worker, result, bytes FROM settled
-  ), stepped AS (
-    DELETE FROM dibs.step WHERE task = ANY (ARRAY (SELECT task FROM settled))
   ), keyed AS (
     UPDATE dibs.idempotency SET forget_at = (SELECT now FROM moment) + $7::int8, state = 'done'
     FROM settled JOIN dibs.task ON task.seq = settled.task
@@ -38,7 +37,9 @@ export async function endSpecial(tx: Tx, columns: readonly Value[]): Promise<num
   const values = [tx.startedAt, ...columns, numbers(limited), BOUNDS.keyAfterEnd];
   const rows = await tx.rows<Row>(END_SPECIAL, ...values);
   if (rows.length === 0) return [];
-  tx.changed = true;
+  // By itself: a signal that was kept while the claim was waited for is seen only now. Nobody can have their steps locked,
+  // who would need the claim first.
+  tx.put(DELETE_ALL_STEPS, numbers(rows.map(([task]) => task)));
   const lanes: Lane[] = [];
   for (const [, id, serviceMs, groupKey] of rows) {
     const queue = tx.queueOf(id);

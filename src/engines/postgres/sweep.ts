@@ -108,16 +108,32 @@ const LOST = selectClaims(
 );
 const HOLDS = `SELECT 1 FROM dibs.claim WHERE session = $1 LIMIT 1`;
 
-/** Claims of sessions that fell silent; the session itself once it holds nothing. */
+/** Claims of sessions that fell silent; the session itself once it holds nothing, and nobody is about to keep something for it. */
 async function lapseSessions(tx: Tx): Promise<void> {
   for (const session of await tx.all<SilentSession>(SILENT, tx.awake)) {
     const lost = await tx.all<ClaimRow>(LOST, session.id, tx.awake - session.beat_at, BOUNDS.sweep);
     for (const row of await withGates(tx, lost)) await lapse(tx, heldFrom(tx, row));
     if (await tx.get(HOLDS, session.id)) continue;
+    if (!(await tryToHoldAll(tx, stickyQueues(tx, session.info)))) continue;
     forgetSession(tx, session.id, session.info);
     await disown(tx, session.id);
     tx.announce({ type: "worker.lost", at: tx.now, worker: session.worker });
   }
+}
+
+/**
+ * Where something may be kept for a session's worker. Whoever does so at this moment has the queue's gate: to end the
+ * session without it would leave a task behind that nobody else may have.
+ */
+export function stickyQueues(tx: Tx, info: string): Queue[] {
+  if (!tx.hasLimits) return [];
+  const { queues } = JSON.parse(info) as { queues: string[] };
+  return queues.flatMap((name) => tx.queueNamed(name) ?? []).filter(({ policy }) => policy.groups.sticky);
+}
+
+async function tryToHoldAll(tx: Tx, queues: Queue[]): Promise<boolean> {
+  for (const queue of queues) if (!(await tx.limits.tryToHold(queue))) return false;
+  return true;
 }
 
 const DELETE_SESSION = `DELETE FROM dibs.session WHERE id = $1`;

@@ -2,7 +2,7 @@ import { verdictOfStage } from "../../core/run.ts";
 import type { Addition, Body, TaskState } from "../../core/task.ts";
 import { decodeAdds, encodeAdds, verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
-import { add, addChecked, checkAdds } from "./add.ts";
+import { addChecked, checkAdds } from "./add.ts";
 import {
   announceTask,
   dropClaim,
@@ -55,7 +55,9 @@ export async function insertVerifying(
     tx.send(STEP_ASIDE, seq);
     await freeGroup(tx, queue, task.groupKey!);
   }
-  const [asking] = await add(tx, [verificationTask(queue.name, { id: tx.id(task.createdAt, seq), fence })]);
+  // It is ours, and no limit turns it away: the result was brought, and somebody is to judge it.
+  const of = { id: tx.id(task.createdAt, seq), fence };
+  const [asking] = await addChecked(tx, [verificationTask(queue.name, of)]);
   const asked = tx.place(asking!.id)!.seq;
   const kept = adds.length > 0 ? encodeAdds(adds) : null;
   tx.send(INSERT, seq, asked, fence, startedAt, queue.id, failures, worker, kept, each, ...toColumns(result));

@@ -83,8 +83,16 @@ export class Within {
 
   async add(tasks: NewTask[]): Promise<AddedTask[]> {
     if (tasks.some(({ run }) => run)) throw noRunWithin();
-    const queues = await this.#around.queues([...new Set(tasks.map((task) => task.queue))]);
+    const queues = await this.#queuesOf(tasks);
     await this.#check(tasks, queues);
+    return this.#addChecked(tasks, queues);
+  }
+
+  #queuesOf(tasks: NewTask[]): Promise<Map<string, KnownQueue>> {
+    return this.#around.queues([...new Set(tasks.map((task) => task.queue))]);
+  }
+
+  async #addChecked(tasks: NewTask[], queues: Map<string, KnownQueue>): Promise<AddedTask[]> {
     const added: AddedTask[] = [];
     const rows: object[] = [];
     const seqs = await this.#numbers(tasks.length);
@@ -228,8 +236,9 @@ export class Within {
     policy: QueuePolicy,
   ): Promise<{ state: TaskState }> {
     const tasks = await this.#fanOut(adds);
-    await this.#check(tasks, await this.#around.queues([...new Set(tasks.map((task) => task.queue))]));
-    const [asking] = await this.add([verificationTask(held.queue_name, { id, fence: Number(held.fence) })]);
+    await this.#check(tasks, await this.#queuesOf(tasks));
+    const asks = [verificationTask(held.queue_name, { id, fence: Number(held.fence) })];
+    const [asking] = await this.#addChecked(asks, await this.#queuesOf(asks));
     const { seq: asked } = parseTaskId(asking!.id, this.#salt)!;
     const kept = adds.length > 0 ? encodeAdds(adds) : null;
     const row = { ...held, asked, adds: kept, ...resultOf(held, result) };

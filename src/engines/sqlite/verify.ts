@@ -2,7 +2,7 @@ import { verdictOfStage } from "../../core/run.ts";
 import type { Addition, Body, TaskState } from "../../core/task.ts";
 import { decodeAdds, encodeAdds, verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
-import { add, addChecked, checkAdds } from "./add.ts";
+import { addChecked, checkAdds } from "./add.ts";
 import { bodyFrom } from "./body.ts";
 import { findJudged, type VerifyingRow } from "./held.ts";
 import {
@@ -54,7 +54,8 @@ export function insertVerifying(
   tx.count(task.queue, "verifying", 1);
   announceTask(tx, "task.verifying", task, { worker });
   if (willStepAside(task)) freeGroup(tx, task.queue, task.groupKey!);
-  add(tx, [verificationTask(task.queue.name, { id: tx.id(task.createdAt, seq), fence })]);
+  // It is ours, and no limit turns it away: the result was brought, and somebody is to judge it.
+  addChecked(tx, [verificationTask(task.queue.name, { id: tx.id(task.createdAt, seq), fence })]);
 }
 
 /** The verifier's own task ends with it; the one it judged, if it still waits for this. */

@@ -1,22 +1,12 @@
-import { Client } from "pg";
-import { expect, onTestFinished, test } from "vitest";
+import type { Client } from "pg";
+import { expect, test } from "vitest";
 import type { Engine } from "../../../src/engine/engine.ts";
-import { openPostgres } from "../../../src/engines/postgres/engine.ts";
-import { freshSchema } from "../../postgres/shared.ts";
 import { ground, untilOneWaits } from "./kit.ts";
 
-/** A store that does nothing by itself, and a client of somebody else's. */
+/** A store opened twice, and a client of somebody else's. */
 async function bare(): Promise<{ engine: Engine; other: Engine; client: Client; schema: string }> {
-  const { url, schema } = await freshSchema(onTestFinished);
-  const make = async (): Promise<Engine> => {
-    const engine = await openPostgres({ url, schema });
-    onTestFinished(() => engine.close());
-    return engine;
-  };
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  onTestFinished(() => client.end());
-  return { engine: await make(), other: await make(), client, schema };
+  const { engine, client, schema } = await ground();
+  return { engine: await engine(), other: await engine(), client: await client(), schema };
 }
 
 const grouped = (data: string) => ({ queue: "work", data, groupKey: "g" });

@@ -2,6 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { onTestFinished } from "vitest";
 import { raiseFloors } from "../../../src/engines/postgres/floors.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
+import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { Link } from "../../../src/engines/postgres/link.ts";
 import { settingsFor } from "../../../src/engines/postgres/tx.ts";
 import { type Dibs, open, type OpenOptions } from "../../../src/index.ts";
@@ -12,6 +14,8 @@ export interface Ground {
   schema: string;
   /** Closed when the test is over. */
   open: (options?: OpenOptions, url?: string) => Promise<Dibs>;
+  /** A store that does nothing by itself, closed when the test is over. */
+  engine: () => Promise<Engine>;
   /** A client of somebody else's, closed when the test is over. */
   client: () => Promise<Client>;
 }
@@ -26,6 +30,11 @@ export async function ground(): Promise<Ground> {
       const dibs = await open(address, { schema, ...options });
       onTestFinished(() => dibs.close());
       return dibs;
+    },
+    engine: async () => {
+      const engine = await openPostgres({ url, schema });
+      onTestFinished(() => engine.close());
+      return engine;
     },
     client: async () => {
       const client = new Client({ connectionString: url });
@@ -60,10 +69,10 @@ export async function endConnections(client: Client, schema: string): Promise<nu
   return rowCount ?? 0;
 }
 
-/** Until somebody's statement waits for a lock of this client's. */
-export async function untilOneWaits(client: Client, schema: string): Promise<void> {
+/** Until somebody's statement with these words in it, such as the name of the schema, waits for a lock. */
+export async function untilOneWaits(client: Client, words: string): Promise<void> {
   const sql = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1`;
-  while ((await client.query(sql, [`%${schema}%`])).rowCount === 0) {
+  while ((await client.query(sql, [`%${words}%`])).rowCount === 0) {
     // Within a transaction the server answers as it did before, unless it is told not to.
     await client.query("SELECT pg_stat_clear_snapshot()");
     await sleep(5);

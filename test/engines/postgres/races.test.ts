@@ -1,177 +1,300 @@
-import { expect, onTestFinished, test } from "vitest";
-import type { AddedTask } from "../../../src/core/task.ts";
-import type { ClaimOutcome, Engine, Op, Outcome } from "../../../src/engine/engine.ts";
-import { openPostgres } from "../../../src/engines/postgres/engine.ts";
-import { type Ground, ground, pauseIn, untilOneWaits } from "./kit.ts";
+import { expect, test } from "vitest";
+import type { AddedTask, ClaimedTask } from "../../../src/core/task.ts";
+import type { ClaimRequest, Engine, Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
+import { BEGIN } from "../../../src/engines/postgres/link.ts";
+import { catalogueLock } from "../../../src/engines/postgres/locks.ts";
+import { ground, pauseIn, untilOneWaits } from "./kit.ts";
 
-/** Two processes' engines, which do nothing by themselves. */
-async function setUp(): Promise<{ place: Ground; here: Engine; there: Engine }> {
+/** What two processes do at one moment: one of them is made to wait on its way. */
+
+const PIPELINE = { pipeline: "p", stages: [{ name: "work", joins: false }] };
+const ERROR = { name: "Error", message: "it broke", stack: null };
+
+async function run<V extends VerbName>(engine: Engine, op: Op<V>): Promise<Verbs[V]["out"]> {
+  const [outcome] = await engine.run([op]);
+  expect(outcome).toHaveProperty("ok");
+  return (outcome as { ok: Verbs[V]["out"] }).ok;
+}
+
+async function claimAll(engine: Engine, wish: Partial<ClaimRequest> = {}): Promise<ClaimedTask[]> {
+  const request = { queues: ["work"], max: 10, worker: "w", lease: 60_000, ...wish };
+  return (await run(engine, { verb: "claim", ...request })).tasks;
+}
+
+async function joinAs(engine: Engine, id: string): Promise<number> {
+  const worker = { id, name: id, queues: ["work"], concurrency: 1, host: "host", pid: 1 };
+  return (await run(engine, { verb: "join", worker, lease: 60_000 })).session;
+}
+
+function named(data: string, groupKey?: string) {
+  return { queue: "work", data, ...(groupKey !== undefined && { groupKey }) };
+}
+
+function heldBy({ id, fence }: ClaimedTask): { id: string; fence: number } {
+  return { id, fence };
+}
+
+function done(task: ClaimedTask): Op<"settle"> {
+  return { verb: "settle", ...heldBy(task), settlement: { kind: "done", result: null } };
+}
+
+function failed(task: ClaimedTask, delay = 0): Op<"settle"> {
+  return { verb: "settle", ...heldBy(task), settlement: { kind: "fail", error: ERROR, delay } };
+}
+
+function signalled(id: string): Op<"signal"> {
+  return { verb: "signal", id, name: "go", value: null };
+}
+
+/** Two processes that know the queue, in which nothing is left. */
+async function setUp() {
   const place = await ground();
-  const make = async (): Promise<Engine> => {
-    const engine = await openPostgres(place);
-    onTestFinished(() => engine.close());
-    return engine;
-  };
-  return { place, here: await make(), there: await make() };
-}
-
-async function ask<V extends Op["verb"]>(engine: Engine, op: Op<V>): Promise<unknown> {
-  const [outcome] = (await engine.run([op])) as readonly Outcome[];
-  if ("refused" in outcome!) throw new Error(outcome.refused.message);
-  return outcome!.ok;
-}
-
-async function add(engine: Engine, count = 1, more: object = {}): Promise<string[]> {
-  const tasks = Array.from({ length: count }, (_, n) => ({ queue: "work", data: String(n), ...more }));
-  return ((await ask(engine, { verb: "add", tasks })) as { id: string }[]).map(({ id }) => id);
-}
-
-async function claim(engine: Engine, worker = "w", max = 10): Promise<ClaimOutcome> {
-  return (await ask(engine, { verb: "claim", queues: ["work"], max, worker, lease: 60_000 })) as ClaimOutcome;
-}
-
-const signal = (id: string) => ({ verb: "signal", id, name: "go", value: null }) as const;
-const done = ({ id, fence }: { id: string; fence: number }) =>
-  ({ verb: "settle", id, fence, settlement: { kind: "done", result: null } }) as const;
-const fail = ({ id, fence }: { id: string; fence: number }, delay = 0) => {
-  const error = { name: "Error", message: "no", stack: null };
-  return { verb: "settle", id, fence, settlement: { kind: "fail", error, delay } } as const;
-};
-
-/** The queue is known to both, and nothing is in it. */
-async function warmUp(...engines: Engine[]): Promise<void> {
-  for (const engine of engines) {
-    await add(engine);
-    const { tasks } = await claim(engine);
-    await engine.run(tasks.map(done));
+  const [here, there] = [await place.engine(), await place.engine()];
+  for (const engine of [here, there]) {
+    await run(engine, { verb: "add", tasks: [named("0")] });
+    for (const task of await claimAll(engine)) await run(engine, done(task));
   }
+  return { place, here, there };
 }
+
+/** A task that failed is kept from its worker while there is another. */
+async function keepFrom(engine: Engine): Promise<void> {
+  await run(engine, { verb: "declare", queue: "work", policy: { elsewhere: 60_000 } });
+  for (const id of ["w", "other"]) await joinAs(engine, id);
+}
+
+test("what is added to a worker's group while that worker is found to be dead is anybody's", async () => {
+  const { engine, client, schema } = await ground();
+  const [here, there, locking, looking] = [await engine(), await engine(), await client(), await client()];
+  await run(here, { verb: "declare", queue: "work", policy: { groups: { sticky: true } } });
+  const session = await joinAs(here, "w");
+  await run(here, { verb: "add", tasks: [named("1", "g")] });
+  const [first] = await claimAll(here, { session });
+  await run(here, done(first!));
+  await locking.query("BEGIN");
+  await locking.query(`LOCK TABLE ${schema}.delta IN SHARE MODE`);
+  const adding = run(there, { verb: "add", tasks: [named("2", "g")] });
+  await untilOneWaits(locking, schema);
+  // It was alive when the other one looked.
+  await looking.query(`UPDATE ${schema}.session SET beat_at = 0`);
+  const { next } = await run(here, { verb: "tend" });
+  await locking.query("COMMIT");
+  await adding;
+  await run(here, { verb: "tend" });
+  expect((await looking.query(`SELECT 1 FROM ${schema}.session`)).rowCount).toBe(0);
+  expect((await claimAll(here)).map(({ data }) => data)).toEqual(["2"]);
+  // While somebody has the gate it is looked at again, but not without a pause.
+  expect(next).toBeGreaterThan(0);
+});
+
+test("as many ended tasks and runs are kept as is promised, also where two processes see to it", async () => {
+  const { engine, client, schema } = await ground();
+  const [here, there, locking] = [await engine(), await engine(), await client()];
+  const retention = { age: 60_000, count: 5 };
+  await run(here, { verb: "declare", queue: "work", policy: { retention } });
+  const tasks = Array.from({ length: 10 }, (_, n) => ({ ...named(`${n}`), run: PIPELINE }));
+  await run(here, { verb: "add", tasks });
+  for (const each of await claimAll(here)) await run(here, done(each));
+  await locking.query("BEGIN");
+  await locking.query(`LOCK TABLE ${schema}.run IN SHARE MODE`);
+  const pruning = run(here, { verb: "prune", limit: 4 });
+  await untilOneWaits(locking, schema);
+  expect(await run(there, { verb: "prune", limit: 4 })).toEqual({ removed: 0, more: false });
+  await locking.query("COMMIT");
+  expect(await pruning).toEqual({ removed: 4, more: true });
+  expect(await run(there, { verb: "prune", limit: 4 })).toEqual({ removed: 1, more: false });
+  const { rows } = await locking.query(
+    `SELECT (SELECT count(*)::int4 FROM ${schema}.ended) AS tasks, (SELECT count(*)::int4 FROM ${schema}.run) AS runs`,
+  );
+  expect(rows).toEqual([{ tasks: 5, runs: 5 }]);
+});
+
+test("none of a group that is held back starts, not even one that nobody is kept from any more at that moment", async () => {
+  const { engine, client, schema } = await ground();
+  const [here, locking] = [await engine(), await client()];
+  await run(here, { verb: "declare", queue: "work", policy: { groups: { concurrency: 2 } } });
+  const [one] = [await joinAs(here, "w"), await joinAs(here, "x")];
+  await run(here, { verb: "add", tasks: [named("1", "g"), named("2", "g")] });
+  const [first, second] = await claimAll(here, { session: one });
+  await run(here, failed(first!));
+  // As another process does that finds it kept for long enough.
+  await locking.query("BEGIN");
+  const opened = await locking.query(
+    `WITH opened AS (
+       DELETE FROM ${schema}.kept RETURNING queue, rank, pos, task, failures, special, group_key)
+     INSERT INTO ${schema}.ready (queue, rank, pos, task, failures, special, group_key) SELECT * FROM opened`,
+  );
+  expect(opened.rowCount).toBe(1);
+  const holding = run(here, {
+    ...{ verb: "settle", ...heldBy(second!) },
+    settlement: { kind: "hold", error: ERROR, delay: 60_000 },
+  });
+  await untilOneWaits(locking, schema);
+  await locking.query("COMMIT");
+  expect(await holding).toEqual({ state: "waiting" });
+  expect(await claimAll(here)).toEqual([]);
+});
+
+test("a dead task that is redriven while its run is cancelled ends with that", async () => {
+  const { engine, client, schema } = await ground();
+  const [here, locking] = [await engine(), await client()];
+  const [added] = await run(here, { verb: "add", tasks: [{ ...named("1"), run: PIPELINE }] });
+  const [held] = await claimAll(here);
+  await run(here, { verb: "settle", ...heldBy(held!), settlement: { kind: "reject", error: ERROR } });
+  // As another process does that has found nothing of the run in line.
+  await locking.query("BEGIN");
+  await locking.query(`UPDATE ${schema}.run SET state = 'cancelled', ended_at = 1`);
+  const redriving = run(here, { verb: "redrive", queue: "work", filter: {}, spacing: 0 });
+  await untilOneWaits(locking, schema);
+  await locking.query("COMMIT");
+  expect(await redriving).toEqual({ count: 1 });
+  expect(await run(here, { verb: "get", id: added!.id })).toMatchObject({ state: "cancelled" });
+  expect(await claimAll(here)).toEqual([]);
+});
+
+test("a signal that is kept while its task's success is settled goes with the task", async () => {
+  const { engine, client, schema } = await ground();
+  const [here, locking] = [await engine(), await client()];
+  await run(here, { verb: "add", tasks: [named("1", "g")] });
+  const [held] = await claimAll(here);
+  // As another process does that has the task's claim locked for its signal.
+  await locking.query("BEGIN");
+  await locking.query(`SELECT 1 FROM ${schema}.claim FOR UPDATE`);
+  await locking.query(
+    `INSERT INTO ${schema}.step (task, kind, name) SELECT task, 'signal', 'go' FROM ${schema}.claim`,
+  );
+  const settling = run(here, done(held!));
+  await untilOneWaits(locking, schema);
+  await locking.query("COMMIT");
+  expect(await settling).toEqual({ state: "done" });
+  expect((await locking.query(`SELECT 1 FROM ${schema}.step`)).rowCount).toBe(0);
+});
+
+test("a group that is moved away while its queue is held back for the first time goes on in order", async () => {
+  const { engine, client, schema } = await ground();
+  const [here, there, locking, looking] = [await engine(), await engine(), await client(), await client()];
+  const tasks = [named("held", "g"), ...["1", "2", "3"].map((name) => named(name, "h"))];
+  await run(here, { verb: "add", tasks });
+  const [held] = await claimAll(here, { max: 1 });
+  await locking.query("BEGIN");
+  await locking.query(`LOCK TABLE ${schema}.aside IN SHARE MODE`);
+  const departing = run(there, { verb: "depart", queue: "work", to: 1, limit: 10 });
+  await untilOneWaits(locking, schema);
+  const holding = run(here, {
+    ...{ verb: "settle", ...heldBy(held!) },
+    settlement: { kind: "hold", error: ERROR, delay: 60_000 },
+  });
+  // It waits for the others before it begins.
+  const beginning = `${BEGIN}; SELECT pg_advisory_xact_lock(${catalogueLock(schema)})`;
+  await Promise.race([holding, untilOneWaits(looking, beginning)]);
+  await locking.query("COMMIT");
+  const departed = await departing;
+  await holding;
+  expect(departed.map(({ data }) => data)).toEqual(["1", "2", "3"]);
+  const gone = departed.map(({ origin }) => ({ id: origin, cancelled: false }));
+  await run(there, { verb: "gone", tasks: gone });
+  await run(here, { verb: "add", tasks: ["4", "5"].map((name) => named(name, "h")) });
+  expect((await claimAll(here)).map(({ data }) => data)).toEqual(["4"]);
+});
 
 test("a task is claimed once, also where it gets a signal while a claim has found it and not yet taken it", async () => {
   const { place, here, there } = await setUp();
-  await warmUp(here, there);
-  const [first, second] = await add(here, 2);
+  const [first, second] = await run(here, { verb: "add", tasks: [named("1"), named("2")] });
   const pause = await pauseIn(place, "WITH moment");
-  const claiming = claim(here);
+  const claiming = claimAll(here);
   await pause.reached();
-  expect(await ask(there, signal(first!))).toEqual({ kept: true, state: "ready" });
+  expect(await run(there, signalled(first!.id))).toEqual({ kept: true, state: "ready" });
   await pause.goOn();
-  const tasks = [...(await claiming).tasks, ...(await claim(here)).tasks];
-  expect(tasks.map(({ id }) => id)).toEqual([second, first]);
-  expect(tasks[1]).toMatchObject({ stepped: true });
-  await here.run(tasks.map(done));
-  expect(await ask(here, { verb: "stats", queue: "work" })).toMatchObject({
-    depth: { ready: 0, claimed: 0, done: 4 },
-  });
+  const tasks = [...(await claiming), ...(await claimAll(here))];
+  expect(tasks).toMatchObject([{ id: second!.id }, { id: first!.id, stepped: true }]);
+  for (const task of tasks) await run(here, done(task));
+  const { depth } = await run(here, { verb: "stats", queue: "work" });
+  expect(depth).toMatchObject({ ready: 0, claimed: 0, done: 4 });
 });
 
 test("a retried task keeps the signal that it gets while a claim has found it and not yet taken it", async () => {
   const { place, here, there } = await setUp();
-  await ask(here, { verb: "declare", queue: "work", policy: { elsewhere: 60_000 } });
-  for (const name of ["w", "other"]) {
-    const worker = { id: name, name, queues: ["work"], concurrency: 1, host: "h", pid: 1 };
-    await ask(here, { verb: "join", worker, lease: 600_000 });
-  }
-  const [id] = await add(here);
-  await here.run((await claim(here)).tasks.map((task) => fail(task)));
+  await keepFrom(here);
+  const [added] = await run(here, { verb: "add", tasks: [named("1")] });
+  for (const task of await claimAll(here)) await run(here, failed(task));
   const pause = await pauseIn(place, "special, avoid FROM");
-  const claiming = claim(here, "other");
+  const claiming = claimAll(here, { worker: "other" });
   await pause.reached();
-  expect(await ask(there, signal(id!))).toEqual({ kept: true, state: "ready" });
+  expect(await run(there, signalled(added!.id))).toEqual({ kept: true, state: "ready" });
   await pause.goOn();
-  const tasks = [...(await claiming).tasks, ...(await claim(here, "other")).tasks];
-  expect(tasks).toMatchObject([{ id, attempt: 2, stepped: true }]);
+  const tasks = [...(await claiming), ...(await claimAll(here, { worker: "other" }))];
+  expect(tasks).toMatchObject([{ id: added!.id, attempt: 2, stepped: true }]);
 });
 
 test("a task keeps the signal that it gets while it becomes due", async () => {
   const { place, here, there } = await setUp();
-  await warmUp(here, there);
-  const [id] = await add(here);
-  await here.run((await claim(here)).tasks.map((task) => fail(task, 1)));
+  const [added] = await run(here, { verb: "add", tasks: [named("1")] });
+  for (const task of await claimAll(here)) await run(here, failed(task, 1));
   const pause = await pauseIn(place, "holds_group%FOR UPDATE OF scheduled");
-  const claiming = claim(here);
+  const claiming = claimAll(here);
   await pause.reached();
-  expect(await ask(there, signal(id!))).toEqual({ kept: true, state: "scheduled" });
+  expect(await run(there, signalled(added!.id))).toEqual({ kept: true, state: "scheduled" });
   await pause.goOn();
-  const tasks = [...(await claiming).tasks, ...(await claim(here)).tasks];
-  expect(tasks).toMatchObject([{ id, attempt: 2, stepped: true }]);
+  const tasks = [...(await claiming), ...(await claimAll(here))];
+  expect(tasks).toMatchObject([{ id: added!.id, attempt: 2, stepped: true }]);
 });
 
 test("of what a claim found and left in line others are told: they have passed it over meanwhile", async () => {
   const { here } = await setUp();
-  await ask(here, { verb: "declare", queue: "work", policy: { elsewhere: 60_000 } });
-  for (const name of ["w", "other"]) {
-    const worker = { id: name, name, queues: ["work"], concurrency: 1, host: "h", pid: 1 };
-    await ask(here, { verb: "join", worker, lease: 600_000 });
-  }
-  await add(here, 3);
-  await here.run((await claim(here)).tasks.map((task) => fail(task)));
+  await keepFrom(here);
+  await run(here, { verb: "add", tasks: ["1", "2", "3"].map((name) => named(name)) });
+  for (const task of await claimAll(here)) await run(here, failed(task));
   const hints: unknown[] = [];
   here.onHint((hint) => hints.push(hint.ready));
-  expect((await claim(here, "other", 1)).tasks).toHaveLength(1);
+  expect(await claimAll(here, { worker: "other", max: 1 })).toHaveLength(1);
   expect(hints).toContainEqual({ work: 2 });
 });
 
 test("a task that another's transaction has just brought can be cancelled and gets signals", async () => {
   const { place, here, there } = await setUp();
-  await warmUp(here, there);
-  for (const [verb, outcome] of [
-    ["cancel", { state: "cancelled" }],
-    ["signal", { kept: true, state: "ready" }],
+  const { schema } = place;
+  for (const [end, outcome] of [
+    [(id: string): Op => ({ verb: "cancel", id }), { state: "cancelled" }],
+    [signalled, { kept: true, state: "ready" }],
   ] as const) {
-    await add(here);
-    const [held] = (await claim(here)).tasks;
+    await run(here, { verb: "add", tasks: [named("held")] });
+    const [held] = await claimAll(here);
     const client = await place.client();
     await client.query("BEGIN");
-    await client.query(`SELECT 1 FROM ${place.schema}.claim FOR UPDATE`);
-    const added = await there.runWithin!(client, { verb: "add", tasks: [{ queue: "work", data: "0" }] });
+    await client.query(`SELECT 1 FROM ${schema}.claim FOR UPDATE`);
+    const added = await there.runWithin!(client, { verb: "add", tasks: [named("new")] });
     const { id } = (added as { ok: AddedTask[] }).ok[0]!;
     // It has begun before that commit, and comes to the task after it.
-    const op = verb === "cancel" ? ({ verb, id } as const) : signal(id);
-    const running = here.run([
-      { verb: "progress", id: held!.id, fence: held!.fence, value: 0.5, note: null },
-      op,
-    ]);
-    await untilOneWaits(client, place.schema);
+    const running = here.run([{ verb: "progress", ...heldBy(held!), value: 0.5, note: null }, end(id)]);
+    await untilOneWaits(client, schema);
     await client.query("COMMIT");
     expect((await running)[1]).toEqual({ ok: outcome });
-    await here.run([...(await claim(here)).tasks, held!].map(done));
+    for (const task of [held!, ...(await claimAll(here))]) await run(here, done(task));
   }
 });
 
 test("a queue is dropped with all that others' transactions have brought, and have not been taken up", async () => {
   const { place, here, there } = await setUp();
-  await warmUp(here, there);
   const client = await place.client();
   await client.query("BEGIN");
-  const tasks = Array.from({ length: 1_500 }, () => ({ queue: "work", data: "0" }));
-  await there.runWithin!(client, { verb: "add", tasks });
+  await there.runWithin!(client, { verb: "add", tasks: Array.from({ length: 1_500 }, () => named("0")) });
   await client.query("COMMIT");
-  expect(await ask(here, { verb: "drop", queue: "work", limit: 2_000 })).toEqual({
-    removed: 1_502,
-    more: false,
-  });
-  const { rows } = await client.query(`SELECT count(*)::int4 AS count FROM ${place.schema}.task`);
-  expect(rows).toEqual([{ count: 0 }]);
+  const { removed, more } = await run(here, { verb: "drop", queue: "work", limit: 2_000 });
+  expect([removed, more]).toEqual([1_502, false]);
+  expect((await client.query(`SELECT 1 FROM ${place.schema}.task`)).rowCount).toBe(0);
 });
 
-test(
-  "and with what one brought whose numbers are older than where the drop was looking",
-  { timeout: 60_000 },
-  async () => {
-    const { place, here, there } = await setUp();
-    await warmUp(here, there);
-    const client = await place.client();
-    await client.query("BEGIN");
-    await there.runWithin!(client, { verb: "add", tasks: [{ queue: "work", data: "0", delay: 600_000 }] });
-    const others = Array.from({ length: 10_000 }, () => ({ queue: "other", data: "0" }));
-    for (let i = 0; i < 6; i++) await ask(here, { verb: "add", tasks: others });
-    const drop = { verb: "drop", queue: "work", limit: 2_000 } as const;
-    expect(await ask(here, drop)).toMatchObject({ more: true });
-    await client.query("COMMIT");
-    await ask(there, { verb: "tend" });
-    while (((await ask(here, drop)) as { more: boolean }).more);
-    const { rows } = await client.query(`SELECT count(*)::int4 AS count FROM ${place.schema}.scheduled`);
-    expect(rows).toEqual([{ count: 0 }]);
-  },
-);
+test("and with what one brought whose numbers are older than where the drop was looking", async () => {
+  const { place, here, there } = await setUp();
+  const client = await place.client();
+  await client.query("BEGIN");
+  await there.runWithin!(client, { verb: "add", tasks: [{ ...named("0"), delay: 600_000 }] });
+  const others = Array.from({ length: 10_000 }, () => ({ queue: "other", data: "0" }));
+  for (let i = 0; i < 6; i++) await run(here, { verb: "add", tasks: others });
+  const drop = { verb: "drop", queue: "work", limit: 2_000 } as const;
+  expect(await run(here, drop)).toMatchObject({ more: true });
+  await client.query("COMMIT");
+  await run(there, { verb: "tend" });
+  while ((await run(here, drop)).more);
+  expect((await client.query(`SELECT 1 FROM ${place.schema}.scheduled`)).rowCount).toBe(0);
+});
