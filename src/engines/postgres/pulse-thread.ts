@@ -13,7 +13,7 @@ function serve(port: MessagePort, { link, tx, where, patience }: PulseData): voi
     for (const session of sessions) heart.leave(session);
     port.postMessage({ lost: sessions } satisfies PulseReport);
   });
-  const heart = new Heart(startTimer, async (sessions) => {
+  const beat = async (sessions: number[]): Promise<boolean> => {
     const sentAt = systemClock.read().awake;
     try {
       const ran = await reach.run([{ verb: "beat", sessions }], null);
@@ -24,11 +24,19 @@ function serve(port: MessagePort, { link, tx, where, patience }: PulseData): voi
       // Whoever uses the store is told of its troubles by their own calls; a beat is simply made again.
       return false;
     }
-  });
+  };
+  const heart = new Heart(startTimer, beat);
+  const join = (session: number, lease: number, sentAt: number): void => {
+    heart.join(session, lease);
+    const now = systemClock.read().awake;
+    // This thread was so long in starting that a beat is due: what came before, such as a claim, nobody told it of.
+    const isLate = now - sentAt > lease / 3;
+    signs.expect(session, lease, isLate ? now : sentAt);
+    if (isLate) void beat([session]);
+  };
   port.on("message", (request: PulseRequest) => {
     if ("join" in request) {
-      heart.join(request.join, request.lease);
-      signs.expect(request.join, request.lease, request.sentAt);
+      join(request.join, request.lease, request.sentAt);
     } else if ("leave" in request) {
       heart.leave(request.leave);
       signs.forget(request.leave);
