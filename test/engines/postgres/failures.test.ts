@@ -296,8 +296,9 @@ test("a worker that is cut off loses its claims, cannot settle them later, and o
   const other = queue.work(() => "by another");
   expect(await task.result({ timeout: "10s" })).toBe("by another");
   cut.proxy.mend();
-  release.resolve();
+  // When it knows that it has lost it, it still tries to settle it.
   await signal.promise;
+  release.resolve();
   expect(await task.result()).toBe("by another");
   expect(await task.history()).toMatchObject([{ outcome: "lost" }, { outcome: "done" }]);
   await Promise.all([worker.stop(), other.stop()]);
