@@ -97,8 +97,6 @@ const NEW_REVISION = `UPDATE dibs.queue SET revision = $1 WHERE id = $2`;
 /** It is held back, and had no limits until now: from here on whoever claims from it, or touches its groups, has to ask. */
 export async function makeLimited(tx: Tx, queue: Queue): Promise<void> {
   if (queue.limited) return;
-  // Others go by its having no limits until their commits: who of its groups is leaving could not be counted.
-  tx.checkAlone();
   tx.send(NEW_REVISION, await tx.nextRevision(), queue.id);
   putGate(tx, queue);
 }

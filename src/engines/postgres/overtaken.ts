@@ -4,10 +4,3 @@ export class Overtaken extends Error {
     return "Overtaken";
   }
 }
-
-/** It has to be alone, and that shows only now: the batch is carried out once more, alone from its beginning. */
-export class NotAlone extends Overtaken {
-  override get name(): string {
-    return "NotAlone";
-  }
-}

@@ -31,7 +31,6 @@ import { takeUp, takeUpAll } from "./inbox.ts";
 import { ends, get, history, list, stats, verifying } from "./inspect.ts";
 import { endsOfRuns, inspectRun } from "./inspect-runs.ts";
 import type { Link } from "./link.ts";
-import { NotAlone } from "./overtaken.ts";
 import { signal, step, steps } from "./park.ts";
 import { publish } from "./publish.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
@@ -164,12 +163,6 @@ export interface RunOptions {
   wordFor?: (ran: Ran) => string | undefined;
 }
 
-/** What a batch has to have when it begins. */
-interface Needs {
-  gates: readonly number[];
-  alone: boolean;
-}
-
 const NOTHING: Ran = {
   outcomes: [],
   special: 0,
@@ -213,31 +206,28 @@ export class PostgresStore {
     reading: Reading | null,
     options: RunOptions = {},
   ): Promise<Ran & { outcomes: Outcomes<Ops> }> {
-    const found: Needs = { gates: [], alone: false };
+    let gates: readonly number[] = [];
     for (let tries = 1; ; tries++) {
       try {
         const send = reading === null && tries === 1 ? atOnce(this.#tx, ops) : undefined;
         const ran = send && (await this.#atOnce(send, options.onSent));
-        return (ran ?? (await this.#once(ops, reading, options, found))) as Ran & { outcomes: Outcomes<Ops> };
+        return (ran ?? (await this.#once(ops, reading, options, gates))) as Ran & { outcomes: Outcomes<Ops> };
       } catch (error) {
         if (error instanceof GateTaken) {
           // With each try it waits for one more: that comes to an end.
-          found.gates = error.gates;
-          tries = 0;
-        } else if (error instanceof NotAlone) {
-          found.alone = true;
+          gates = error.gates;
           tries = 0;
         } else if (tries === TRIES || fateOf(error) !== "again") throw error;
       }
     }
   }
 
-  /** `found`: what showed at an earlier try. */
+  /** `gates`: those that it was found to need. */
   async #once(
     ops: readonly Op[],
     reading: Reading | null,
     { onSent, wordFor }: RunOptions,
-    found: Needs,
+    gates: readonly number[],
   ): Promise<Ran> {
     const tx = this.#tx;
     const isReading = ops.every((op) => READING_VERBS.has(op.verb));
@@ -248,8 +238,8 @@ export class PostgresStore {
       await tx.begin(isReading ? "reading" : "writing", reading, {
         numbers: numbersFor(tx, ops),
         writes: ops.some((op) => op.verb in WRITES),
-        alone: found.alone || ops.some((op) => hasToBeAlone(tx, op)),
-        gates: isReading ? [] : [...new Set([...found.gates, ...this.#foreseenGates.of(tx, ops)])],
+        alone: ops.some((op) => hasToBeAlone(tx, op)),
+        gates: isReading ? [] : [...new Set([...gates, ...this.#foreseenGates.of(tx, ops)])],
         ahead: () => sendAhead(tx, ops),
       });
       tx.noticed = false;

@@ -11,7 +11,7 @@ import { Lowered, type TimeLine, TIMES } from "./floors.ts";
 import type { Lane } from "./lanes.ts";
 import { BEGIN, type Link, PLANNING, setLocally, type Value } from "./link.ts";
 import { Limits } from "./limits.ts";
-import { NotAlone, Overtaken } from "./overtaken.ts";
+import { Overtaken } from "./overtaken.ts";
 import { Topics } from "./topics.ts";
 import { readDepth, writeDeltas } from "./counters.ts";
 
@@ -428,11 +428,6 @@ export class Tx {
   async alone(): Promise<void> {
     if (!this.#isAlone) await this.get(LOCK_ALONE, catalogueLock(this.link.schema));
     this.#isAlone = true;
-  }
-
-  /** The same for what comes in the midst of a batch: two that waited there would wait for each other to let go. */
-  checkAlone(): void {
-    if (!this.#isAlone) throw new NotAlone();
   }
 
   // ── Ids and numbers ─────────────────────────────────────────────────────────────────────────────────────
