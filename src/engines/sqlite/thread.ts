@@ -221,11 +221,12 @@ class StoreThread {
 
   /** Another process has committed. A store that cannot be read now is asked again by the next commit or beat. */
   #foreign(): void {
+    // By an injected clock the caller asks for what follows.
+    if (this.#data.reading !== null) return this.#tell({ foreign: true });
     const [standing] = this.#standing.values();
-    // By an injected clock the caller asks for both.
-    if (this.#data.reading !== null || !standing) this.#tell({ foreign: true });
-    else this.#claimFor(standing);
-    if (this.#sessions.size === 0 || this.#data.reading !== null) return;
+    if (standing) this.#claimFor(standing);
+    else this.#tell({ foreign: true });
+    if (this.#sessions.size === 0) return;
     try {
       this.#fetchNotices(systemClock.read());
     } catch (error) {
