@@ -22,3 +22,19 @@ export function hasToBeAlone(tx: Tx, op: Op): boolean {
       return false;
   }
 }
+
+const NOT_LIMITED = `
+  SELECT 1 FROM dibs.claim
+  WHERE task = ANY ($1::int8[]) AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE gate.queue = claim.queue) LIMIT 1`;
+
+/**
+ * The same of operations that hold back a queue which had no limits: others go by that until their commits, and do not
+ * count who has its groups. Only the store knows which queue it is, and is asked before the batch begins.
+ */
+export async function bringLimits(tx: Tx, ops: readonly Op[]): Promise<boolean> {
+  const holding = ops.filter((op) => op.verb === "settle" && op.settlement.kind === "hold") as Op<"settle">[];
+  if (holding.length === 0) return false;
+  if (!tx.knowsQueues) return true;
+  const seqs = holding.flatMap(({ id }) => tx.place(id)?.seq ?? []);
+  return (await tx.get(NOT_LIMITED, seqs)) !== undefined;
+}

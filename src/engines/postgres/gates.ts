@@ -97,6 +97,8 @@ const NEW_REVISION = `UPDATE dibs.queue SET revision = $1 WHERE id = $2`;
 /** It is held back, and had no limits until now: from here on whoever claims from it, or touches its groups, has to ask. */
 export async function makeLimited(tx: Tx, queue: Queue): Promise<void> {
   if (queue.limited) return;
+  // Seldom news: that it comes to this shows before the batch begins, see alone.ts.
+  await tx.alone();
   tx.send(NEW_REVISION, await tx.nextRevision(), queue.id);
   putGate(tx, queue);
 }

@@ -13,7 +13,7 @@ import {
 import { add } from "./add.ts";
 import { addTogether, numbersFor } from "./add-together.ts";
 import { arrive, origins } from "./arrive.ts";
-import { hasToBeAlone } from "./alone.ts";
+import { bringLimits, hasToBeAlone } from "./alone.ts";
 import { type AtOnce, atOnce } from "./at-once.ts";
 import { cancel, cancelTask } from "./cancel.ts";
 import { listen, prune, tend, unlisten } from "./care.ts";
@@ -235,10 +235,11 @@ export class PostgresStore {
     let isFollowed = false;
     try {
       const server = await this.#identity();
+      const alone = ops.some((op) => hasToBeAlone(tx, op)) || (await bringLimits(tx, ops));
       await tx.begin(isReading ? "reading" : "writing", reading, {
         numbers: numbersFor(tx, ops),
         writes: ops.some((op) => op.verb in WRITES),
-        alone: ops.some((op) => hasToBeAlone(tx, op)),
+        alone,
         gates: isReading ? [] : [...new Set([...gates, ...this.#foreseenGates.of(tx, ops)])],
         ahead: () => sendAhead(tx, ops),
       });

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import type { AddedTask, ClaimedTask } from "../../../src/core/task.ts";
 import type { ClaimRequest, Engine, Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
+import { BEGIN } from "../../../src/engines/postgres/link.ts";
+import { catalogueLock } from "../../../src/engines/postgres/locks.ts";
 import { ground, pauseIn, untilOneWaits } from "./kit.ts";
 
 /** What two processes do at one moment: one of them is made to wait on its way. */
@@ -268,4 +270,31 @@ test("and with what one brought whose numbers are older than where the drop was 
   await run(there, { verb: "tend" });
   while ((await run(here, drop)).more);
   expect((await client.query(`SELECT 1 FROM ${place.schema}.scheduled`)).rowCount).toBe(0);
+});
+
+test("a group that is moved away while its queue is held back for the first time goes on in order", async () => {
+  const { engine, client, schema } = await ground();
+  const [here, there, locking, looking] = [await engine(), await engine(), await client(), await client()];
+  const tasks = [named("held", "g"), ...["1", "2", "3"].map((name) => named(name, "h"))];
+  await run(here, { verb: "add", tasks });
+  const [held] = await claimAll(here, { max: 1 });
+  await locking.query("BEGIN");
+  await locking.query(`LOCK TABLE ${schema}.aside IN SHARE MODE`);
+  const departing = run(there, { verb: "depart", queue: "work", to: 1, limit: 10 });
+  await untilOneWaits(locking, schema);
+  const holding = run(here, {
+    ...{ verb: "settle", ...heldBy(held!) },
+    settlement: { kind: "hold", error: ERROR, delay: 60_000 },
+  });
+  // It waits for the others before it begins.
+  const beginning = `${BEGIN}; SELECT pg_advisory_xact_lock(${catalogueLock(schema)})`;
+  await Promise.race([holding, untilOneWaits(looking, beginning)]);
+  await locking.query("COMMIT");
+  const departed = await departing;
+  await holding;
+  expect(departed.map(({ data }) => data)).toEqual(["1", "2", "3"]);
+  const gone = departed.map(({ origin }) => ({ id: origin, cancelled: false }));
+  await run(there, { verb: "gone", tasks: gone });
+  await run(here, { verb: "add", tasks: ["4", "5"].map((name) => named(name, "h")) });
+  expect((await claimAll(here)).map(({ data }) => data)).toEqual(["4"]);
 });
