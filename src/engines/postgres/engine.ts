@@ -8,6 +8,7 @@ import {
   type Outcome,
   type Outcomes,
   READING_VERBS,
+  type VerbName,
   type Verbs,
   type VerbWithin,
 } from "../../engine/engine.ts";
@@ -99,7 +100,7 @@ class PostgresEngine implements Engine {
   readonly #writer: Sender;
   /** For successes by the hundred: see beside.ts. */
   readonly #settler: Sender;
-  readonly #reader: Reach;
+  readonly #reader: Sender;
   readonly #reaches: readonly Reach[];
   readonly #heart: Heart | Pulse;
   readonly #beside = new Beside();
@@ -123,8 +124,9 @@ class PostgresEngine implements Engine {
     const settling = new Reach(reach);
     this.#writer = new Sender(writing, (ran) => this.#herald?.wordFor(ran.hint, { ...ran, ended: false }));
     this.#settler = new Sender(settling);
-    this.#reader = new Reach(reach);
-    this.#reaches = [writing, settling, this.#reader];
+    const looking = new Reach(reach);
+    this.#reader = new Sender(looking);
+    this.#reaches = [writing, settling, looking];
     this.#heart = clock
       ? new Heart(clock.after.bind(clock), (sessions) => this.#beat(sessions))
       : new Pulse({ link, tx, where, patience }, (report) => {
@@ -178,7 +180,9 @@ class PostgresEngine implements Engine {
   async #inTurn(ops: readonly Op[]): Promise<Ran> {
     const reading = this.#clock?.read() ?? null;
     if (reading !== null || !isFree(ops)) {
-      return this.#during(this.#beside.without(this.#writer.run(ops, reading, this.#settler.answered)));
+      return this.#during(
+        this.#beside.without(this.#writer.run(ops, reading, { after: this.#settler.answered })),
+      );
     }
     if (!this.#beside.suits(ops)) return this.#during(this.#writer.run(ops, null));
     const ran = await this.#during(this.#settler.run(ops, null));
@@ -232,29 +236,46 @@ class PostgresEngine implements Engine {
       reading: this.#clock?.read() ?? null,
       queues: (names) => this.#knownQueues(names),
       depth: async (queue) => {
-        const [stats] = await this.run([{ verb: "stats", queue }]);
-        const { ready, waiting, scheduled } = okOf(stats).depth;
+        const { ready, waiting, scheduled } = okOf(await this.#look({ verb: "stats", queue })).depth;
         return ready + waiting + scheduled;
       },
       stateOf: async (id) => {
-        const [found] = await this.run([{ verb: "get", id }]);
+        const found = await this.#look({ verb: "get", id });
         return "ok" in found ? found.ok.state : undefined;
       },
-      reachedBy: async (topic) => {
-        const [reached] = await this.run([{ verb: "subscriptions", topic }]);
-        return okOf(reached).map(({ queue }) => queue);
-      },
+      reachedBy: async (topic) =>
+        okOf(await this.#look({ verb: "subscriptions", topic })).map(({ queue }) => queue),
     };
   }
 
   async #knownQueues(names: string[]): Promise<Map<string, KnownQueue>> {
-    const find = (): Promise<Map<string, KnownQueue>> => this.#reader.ask((store) => store.queues(names));
-    await this.#written;
+    const find = (): Promise<Map<string, KnownQueue>> =>
+      this.#during(this.#reader.ask((store) => store.queues(names)));
     const known = await find();
     const missing = names.filter((name) => !known.has(name));
     if (missing.length === 0) return known;
-    await this.run(missing.map((queue): Op => ({ verb: "declare", queue, policy: {} })));
+    await this.#doNow(missing.map((queue) => ({ verb: "declare", queue, policy: {} })));
     return find();
+  }
+
+  /**
+   * For a transaction of the caller's. Not behind what else was asked of this store: that may be waiting for this very
+   * transaction, which would then wait for itself.
+   */
+  async #look<V extends VerbName>(op: Op<V>): Promise<Outcome<V>> {
+    const ask = (): Promise<Ran> => this.#during(this.#reader.run([op], this.#clock?.read() ?? null));
+    let ran = await ask();
+    if (ran.hasInbox) {
+      await this.#doNow([{ verb: "tend" }]);
+      ran = await ask();
+    }
+    return ran.outcomes[0] as Outcome<V>;
+  }
+
+  /** The same for what is written: on the connection that reads. */
+  async #doNow(ops: readonly Op[]): Promise<void> {
+    const ran = await this.#during(this.#reader.run(ops, this.#clock?.read() ?? null));
+    this.#tell(ops, ran);
   }
 
   async #during<T>(work: Promise<T>): Promise<T> {

@@ -6,9 +6,11 @@ import { Link } from "./link.ts";
 import type { PulseData, PulseReport, PulseRequest } from "./pulse.ts";
 import { SignsOfLife } from "./signs-of-life.ts";
 import { Reach } from "./reach.ts";
+import { Sender } from "./sender.ts";
 
 function serve(port: MessagePort, { link, tx, where, patience }: PulseData): void {
-  const reach = new Reach({ connect: () => Link.open(link), tx, where, patience });
+  // Two beats may be due at once, and a slow one is followed by the next.
+  const sender = new Sender(new Reach({ connect: () => Link.open(link), tx, where, patience }));
   const signs = new SignsOfLife((sessions) => {
     for (const session of sessions) heart.leave(session);
     port.postMessage({ lost: sessions } satisfies PulseReport);
@@ -16,7 +18,7 @@ function serve(port: MessagePort, { link, tx, where, patience }: PulseData): voi
   const beat = async (sessions: number[]): Promise<boolean> => {
     const sentAt = systemClock.read().awake;
     try {
-      const ran = await reach.run([{ verb: "beat", sessions }], null);
+      const ran = await sender.run([{ verb: "beat", sessions }], null);
       signs.given(sessions, sentAt);
       port.postMessage({ ran } satisfies PulseReport);
       return true;
@@ -43,7 +45,7 @@ function serve(port: MessagePort, { link, tx, where, patience }: PulseData): voi
     } else {
       heart.stop();
       signs.stop();
-      void reach.close().then(() => port.close());
+      void sender.close().then(() => port.close());
     }
   });
 }

@@ -3,7 +3,7 @@ import type { Op } from "../../engine/engine.ts";
 import type { Reach } from "./reach.ts";
 import type { PostgresStore, Ran, RunOptions } from "./store.ts";
 
-/** Sends batches over one connection: they take effect in the order of the calls. */
+/** Sends batches over one connection, one transaction after the other: they take effect in the order of the calls. */
 export class Sender {
   readonly #reach: Reach;
   readonly #wordFor: RunOptions["wordFor"] | undefined;
@@ -26,10 +26,13 @@ export class Sender {
     return this.#answered;
   }
 
-  /** `after`: it is not sent before that has settled. */
-  run(ops: readonly Op[], reading: Reading | null, after?: Promise<unknown>): Promise<Ran> {
+  /** `after`: it is not sent before that has settled. `askedAt`: where its caller asked earlier than now. */
+  run(
+    ops: readonly Op[],
+    reading: Reading | null,
+    { after, askedAt = performance.now() }: { after?: Promise<unknown>; askedAt?: number } = {},
+  ): Promise<Ran> {
     const before = this.#answered;
-    const askedAt = performance.now();
     const sent = Promise.withResolvers<void>();
     const turn = after ? Promise.all([this.#turn, after]) : this.#turn;
     const wordFor = this.#wordFor && { wordFor: this.#wordFor };
@@ -42,9 +45,18 @@ export class Sender {
     return ran;
   }
 
-  /** Something else, in its turn among them. It is tried once. */
+  /** A question that may be asked any number of times, in its turn among them. */
+  async ask<T>(question: (store: PostgresStore) => Promise<T>): Promise<T> {
+    return this.#next((reach) => reach.ask(question));
+  }
+
+  /** The same, once: for what is not worth waiting for a server that is away. */
   async askOnce<T>(question: (store: PostgresStore) => Promise<T>): Promise<T> {
-    const asked = this.#turn.then(() => this.#reach.askOnce(question));
+    return this.#next((reach) => reach.askOnce(question));
+  }
+
+  #next<T>(work: (reach: Reach) => Promise<T>): Promise<T> {
+    const asked = this.#turn.then(() => work(this.#reach));
     this.#turn = asked.catch(() => {});
     return asked;
   }
