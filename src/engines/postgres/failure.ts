@@ -1,5 +1,5 @@
 import { DibsError, invalid, isDibsError } from "../../core/errors.ts";
-import { Overtaken } from "./overtaken.ts";
+import { Crowded, Overtaken } from "./overtaken.ts";
 
 /** What an error of PostgreSQL, or of the way to it, means for the batch that met it. */
 export type Fate =
@@ -7,11 +7,14 @@ export type Fate =
   | "again"
   /** The connection is gone or leads to a server that cannot write: another one may do better. */
   | "reconnect"
+  /** Others are in its way, who may take a while. */
+  | "later"
   /** It will not go better on another connection; the error tells the caller. */
   | "tell";
 
 export function fateOf(error: unknown): Fate {
   if (error instanceof Overtaken) return "again";
+  if (error instanceof Crowded) return "later";
   if (isDibsError(error)) return "tell";
   const { code } = error as { code?: string };
   if (code === "40001" || code === "40P01") return "again";
@@ -59,6 +62,13 @@ export function failureFrom(error: unknown, where: string): unknown {
   if (fateOf(error) === "again") {
     return failure(
       `The batch met others' transactions at ${where} again and again (${message}). Nothing was changed. Try again.`,
+      error,
+    );
+  }
+  if (fateOf(error) === "later") {
+    return failure(
+      `A transaction on the store at ${where} has been open for long, and this takes a moment without any. Nothing was ` +
+        `changed. Try again later; pg_stat_activity shows whose it is, and what it waits for.`,
       error,
     );
   }

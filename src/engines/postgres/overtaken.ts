@@ -4,3 +4,10 @@ export class Overtaken extends Error {
     return "Overtaken";
   }
 }
+
+/** It has to be alone, and somebody's transaction has been open for long: it gives way, and asks again later. */
+export class Crowded extends Error {
+  override get name(): string {
+    return "Crowded";
+  }
+}

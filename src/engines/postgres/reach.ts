@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Reading } from "../../core/clock.ts";
 import { DibsError } from "../../core/errors.ts";
 import type { Op } from "../../engine/engine.ts";
-import { failureFrom, fateOf, outcomeUnknown } from "./failure.ts";
+import { type Fate, failureFrom, fateOf, outcomeUnknown } from "./failure.ts";
 import type { Link } from "./link.ts";
 import { watchSilence } from "./silence.ts";
 import { CommitLost, PostgresStore, type Ran, type RunOptions } from "./store.ts";
@@ -12,6 +12,8 @@ const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 1_000;
 /** A program that was asked to end is killed when it takes long. */
 const HURRY_MS = 2_000;
+
+const MAY_PASS: ReadonlySet<Fate> = new Set(["reconnect", "later"]);
 
 export interface ReachOptions {
   connect: () => Promise<Link>;
@@ -87,10 +89,10 @@ export class Reach {
           await before;
           const ran = await this.#resolve(error, until);
           if (ran) return ran as T;
-        } else if (fateOf(error) !== "reconnect" || this.#isTooLate(until, pause)) {
+        } else if (!MAY_PASS.has(fateOf(error)) || this.#isTooLate(until, pause)) {
           throw failureFrom(error, where);
         }
-        this.#drop(store);
+        if (fateOf(error) !== "later") this.#drop(store);
       }
       await before;
       await this.#rest(pause);

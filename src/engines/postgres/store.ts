@@ -26,6 +26,7 @@ import { forgetIdleLanes } from "./free-groups.ts";
 import { ForeseenGates } from "./foresee-gates.ts";
 import { sendAhead } from "./foresee.ts";
 import { GateTaken } from "./limits.ts";
+import { Crowded } from "./overtaken.ts";
 import { channelOf } from "./herald.ts";
 import { takeUp, takeUpAll } from "./inbox.ts";
 import { ends, get, history, list, stats, verifying } from "./inspect.ts";
@@ -373,7 +374,9 @@ function handled<T>(promise: Promise<T>): Promise<T> {
 /** What a statement that nobody waited for met makes all that follow fail, in words that do not tell why. */
 function firstFailure(tx: Tx, thrown: unknown): unknown {
   const isSequel = (thrown as { code?: string }).code === "25P02";
-  return isSequel ? (tx.failure ?? thrown) : thrown;
+  const first = isSequel ? (tx.failure ?? thrown) : thrown;
+  const hasWaited = tx.asksForRoom && (first as { code?: string }).code === "55P03";
+  return hasWaited ? new Crowded("Somebody's transaction stays open", { cause: first }) : first;
 }
 
 /** One after the other; those of a kind that follow each other together, where that comes to the same. */

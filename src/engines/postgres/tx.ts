@@ -62,7 +62,6 @@ const NEXT_EPOCH = `UPDATE dibs.store SET epoch = epoch + 1 WHERE one = 1`;
 const INSERT_QUEUE = `
   INSERT INTO dibs.queue (name, named, paused, created_at, revision) VALUES ($1, '{}', false, $2, $3)
   ON CONFLICT (name) DO NOTHING RETURNING id, name, named, declared, paused, created_at, false AS limited`;
-const LOCK_ALONE = `SELECT pg_advisory_xact_lock($1::int8)`;
 const NUMBERS = {
   seq: `SELECT nextval('dibs.seq')::int8 AS n FROM generate_series(1, $1::int4)`,
   fence: `SELECT nextval('dibs.fence')::int8 AS n FROM generate_series(1, $1::int4)`,
@@ -168,6 +167,7 @@ export class Tx {
   #leastPayload: number | undefined;
   #hasLimits: boolean | undefined;
   #isAlone = false;
+  #asksForRoom = false;
   #isReading = false;
   readonly #byName = new Map<string, Queue>();
   readonly #byId = new Map<number, Queue>();
@@ -279,13 +279,14 @@ export class Tx {
     this.#events = [];
     this.#injected = reading !== null;
     this.#isAlone = alone;
+    this.#asksForRoom = alone;
     this.#isReading = mode === "reading";
     this.limits.begin(gates);
     this.#keep(
       this.link.exec(
         mode === "reading"
           ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-          : `${BEGIN}; ${this.#waitFor(gates)}SELECT pg_advisory_xact_lock${alone ? "" : "_shared"}(${catalogueLock(this.link.schema)})`,
+          : `${BEGIN}; ${this.#waitFor(gates)}${alone ? this.#lockAlone : `SELECT pg_advisory_xact_lock_shared(${catalogueLock(this.link.schema)})`}`,
       ),
     );
     if (!this.#options.session)
@@ -298,6 +299,7 @@ export class Tx {
     this.foreseen.clear();
     if (mode === "writing" && !this.#injected && this.knowsQueues) ahead?.();
     const [row, given] = await Promise.all([header, fetched]);
+    this.#asksForRoom = false;
     this.#numbers = given ?? [];
     if (row === undefined) throw new Error("the store's row is missing");
     this.salt = row.salt;
@@ -426,8 +428,22 @@ export class Tx {
 
   /** From here to the commit nobody else's transaction is open that may use a queue. */
   async alone(): Promise<void> {
-    if (!this.#isAlone) await this.get(LOCK_ALONE, catalogueLock(this.link.schema));
+    if (this.#isAlone) return;
+    this.#asksForRoom = true;
+    await this.link.exec(this.#lockAlone);
+    this.#asksForRoom = false;
     this.#isAlone = true;
+  }
+
+  /** It was waiting to be alone. */
+  get asksForRoom(): boolean {
+    return this.#asksForRoom;
+  }
+
+  /** All others wait behind it, those whose signs of life are due too: it does not wait for long. */
+  get #lockAlone(): string {
+    const lock = `SELECT pg_advisory_xact_lock(${catalogueLock(this.link.schema)})`;
+    return `SET LOCAL lock_timeout = ${ALONE_MS}; ${lock}; SET LOCAL lock_timeout TO DEFAULT`;
   }
 
   // ── Ids and numbers ─────────────────────────────────────────────────────────────────────────────────────
@@ -676,8 +692,10 @@ export class Tx {
 
 const FRESH_MS = 1_000;
 
-/** A client that hangs in the midst of a transaction must not hold others up for long. */
-const IDLE_MS = 30_000;
+const ALONE_MS = 500;
+
+/** A client that hangs in the midst of a transaction must not hold others up for long: not for as long as a lease. */
+const IDLE_MS = 10_000;
 
 export function settingsFor(durability: TxOptions["durability"]): Record<string, string> {
   return {

@@ -3,7 +3,7 @@ import type { AddedTask, ClaimedTask } from "../../../src/core/task.ts";
 import type { ClaimRequest, Engine, Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
 import { BEGIN } from "../../../src/engines/postgres/link.ts";
 import { catalogueLock } from "../../../src/engines/postgres/locks.ts";
-import { ground, pauseIn, untilOneWaits } from "./kit.ts";
+import { type Ground, ground, pauseIn, untilOneWaits } from "./kit.ts";
 
 /** What two processes do at one moment: one of them is made to wait on its way. */
 
@@ -297,4 +297,56 @@ test("a group that is moved away while its queue is held back for the first time
   await run(there, { verb: "gone", tasks: gone });
   await run(here, { verb: "add", tasks: ["4", "5"].map((name) => named(name, "h")) });
   expect((await claimAll(here)).map(({ data }) => data)).toEqual(["4"]);
+});
+
+/** A key that a transaction of somebody's has taken, and an add of a process that waits for its end. */
+async function waitingForSomebody(place: Ground, engine: Engine) {
+  const [tx, looking] = [await place.client(), await place.client()];
+  await tx.query("BEGIN");
+  const keyed: Op<"add"> = { verb: "add", tasks: [{ ...named("1"), idempotencyKey: "k" }] };
+  await engine.runWithin!(tx, keyed);
+  const waiting = run(engine, keyed);
+  await untilOneWaits(looking, place.schema);
+  return { tx, waiting };
+}
+
+test("a transaction of the caller's goes on while something of its own process waits for it", async () => {
+  const place = await ground();
+  const here = await place.engine();
+  await run(here, { verb: "declare", queue: "work", policy: { maxDepth: 10 } });
+  const [held] = await run(here, { verb: "add", tasks: [named("0")] });
+  const [claimed] = await claimAll(here);
+  const { tx, waiting } = await waitingForSomebody(place, here);
+  await here.runWithin!(tx, { verb: "add", tasks: [named("2"), { queue: "new", data: "3" }] });
+  await here.runWithin!(tx, done(claimed!));
+  await tx.query("COMMIT");
+  expect(await waiting).toMatchObject([{ existing: true }]);
+  expect(await run(here, { verb: "get", id: held!.id })).toMatchObject({ state: "done" });
+  expect((await claimAll(here)).map(({ data }) => data)).toEqual(["1", "2"]);
+});
+
+test("others go on while one that has to be alone waits for a transaction that stays open", async () => {
+  const { place, here, there } = await setUp();
+  const { tx, waiting } = await waitingForSomebody(place, here);
+  const pausing = run(there, { verb: "pause", queue: "work", paused: true });
+  const another = await place.engine();
+  for (let n = 0; n < 20; n++) await run(another, { verb: "add", tasks: [named("2")] });
+  await tx.query("COMMIT");
+  await Promise.all([waiting, pausing]);
+  expect(await claimAll(here)).toEqual([]);
+});
+
+test("each batch that reads sees one moment, also where several are read at once", async () => {
+  const { here, there } = await setUp();
+  const isOver = new AbortController();
+  const adding = (async () => {
+    while (!isOver.signal.aborted) await run(there, { verb: "add", tasks: [named("1")] });
+  })();
+  const looks: Op<"stats">[] = Array.from({ length: 20 }, () => ({ verb: "stats", queue: "work" }));
+  for (let n = 0; n < 5; n++) {
+    const batches = await Promise.all([here.run(looks), here.run(looks), here.run(looks)]);
+    for (const seen of batches) expect(new Set(seen.map((each) => JSON.stringify(each))).size).toBe(1);
+  }
+  isOver.abort();
+  await adding;
 });
