@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import type { AddedTask, ClaimedTask } from "../../../src/core/task.ts";
 import type { ClaimRequest, Engine, Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
-import { BEGIN } from "../../../src/engines/postgres/link.ts";
 import { catalogueLock } from "../../../src/engines/postgres/locks.ts";
 import { type Ground, ground, pauseIn, untilOneWaits } from "./kit.ts";
 
@@ -287,8 +286,7 @@ test("a group that is moved away while its queue is held back for the first time
     settlement: { kind: "hold", error: ERROR, delay: 60_000 },
   });
   // It waits for the others before it begins.
-  const beginning = `${BEGIN}; SELECT pg_advisory_xact_lock(${catalogueLock(schema)})`;
-  await Promise.race([holding, untilOneWaits(looking, beginning)]);
+  await Promise.race([holding, untilOneWaits(looking, `pg_advisory_xact_lock(${catalogueLock(schema)})`)]);
   await locking.query("COMMIT");
   const departed = await departing;
   await holding;
