@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Reading } from "../../core/clock.ts";
 import { startTime } from "../../core/engine-time.ts";
 import { DibsError, invalid } from "../../core/errors.ts";
@@ -79,11 +80,43 @@ async function isUpToDate(link: Link, where: string): Promise<boolean> {
   return found === MIGRATIONS.length;
 }
 
+/**
+ * Whoever has one of the tables, such as a dump, is waited for; and behind a step that waits for a table everybody waits who
+ * wants it. So it gives way soon, and tries again.
+ */
+const LOCK_MS = 500;
+const PAUSE_MS = 500;
+const PATIENCE_MS = 30_000;
+/** It waited for too long, or was waited for by one that it waited for. */
+const IN_THE_WAY = new Set(["55P03", "40P01"]);
+
+async function makeStore(link: Link, options: MakeOptions, where: string): Promise<void> {
+  for (const until = performance.now() + PATIENCE_MS; ;) {
+    try {
+      return await makeStoreOnce(link, options, where);
+    } catch (error) {
+      if (!IN_THE_WAY.has((error as { code?: string }).code ?? "")) throw error;
+      if (performance.now() > until) throw inTheWay(link.schema, where, error);
+      await sleep(PAUSE_MS);
+    }
+  }
+}
+
+function inTheWay(schema: string, where: string, cause: unknown): DibsError {
+  return new DibsError(
+    "UNAVAILABLE",
+    `The schema "${schema}" at ${where} is to be brought up to date, and somebody's transaction has had its tables for long. ` +
+      `Nothing was changed. Try again when it is over; pg_stat_activity shows whose it is.`,
+    { cause, retryable: true },
+  );
+}
+
 /** In one transaction, under a lock: of ten processes that start at once, one makes it and nine find it made. */
-async function makeStore(link: Link, { store, reading }: MakeOptions, where: string): Promise<void> {
+async function makeStoreOnce(link: Link, { store, reading }: MakeOptions, where: string): Promise<void> {
   await link.exec("BEGIN");
   try {
     await link.exec(`SELECT pg_advisory_xact_lock(${migrationLock(link.schema)})`);
+    await link.exec(`SET LOCAL lock_timeout = ${LOCK_MS}`);
     if (!(await isUpToDate(link, where))) {
       await migrate(link, (await version(link)) ?? 0);
       const salt = store ?? Math.floor(Math.random() * STORE_LIMIT);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { MIGRATIONS } from "../../../src/engines/postgres/migrations.ts";
-import { connect, ground } from "./kit.ts";
+import { connect, ground, untilOneWaits } from "./kit.ts";
 
 /** A store as the dibs of that many steps left it, with a task that is ready. */
 async function formerStore(url: string, schema: string, steps: number): Promise<void> {
@@ -36,3 +36,25 @@ test.each(MIGRATIONS.slice(1).map((_, index) => index + 1))(
     expect(await dibs.schedules()).toHaveLength(1);
   },
 );
+
+test("of ten that open an old store at once one brings it up to date, and all can use it", async () => {
+  const { url, schema, open } = await ground();
+  await formerStore(url, schema, 1);
+  const all = await Promise.all(Array.from({ length: 10 }, () => open()));
+  await Promise.all(all.map((dibs, n) => dibs.queue<number>("work").add(n)));
+  expect(await all[0]!.queue("work").claim({ max: 20 })).toHaveLength(11);
+});
+
+test("while somebody's transaction has a table that an upgrade needs, all others can go on", async () => {
+  const { url, schema, open, client } = await ground();
+  await formerStore(url, schema, 1);
+  const [dump, looking] = [await client(), await client()];
+  await dump.query("BEGIN");
+  await dump.query(`SELECT 1 FROM ${schema}.waiting`);
+  const opening = open();
+  await untilOneWaits(looking, schema);
+  expect((await looking.query(`SELECT 1 FROM ${schema}.waiting`)).rowCount).toBe(0);
+  await dump.query("COMMIT");
+  const [claim] = await (await opening).queue("work").claim();
+  expect(claim).toMatchObject({ data: "kept" });
+});
