@@ -1,3 +1,4 @@
+import type { Addition } from "../../core/task.ts";
 import type { Op } from "../../engine/engine.ts";
 import { type Newcomer, takePlaces } from "./add.ts";
 import { correctCost } from "./gates.ts";
@@ -25,19 +26,33 @@ interface InboxRow {
 /** Rows that one batch takes up: the next one goes on. */
 const MOST = 1_000;
 
-const takeUpRows = (passing: string): string => `
-  WITH taken AS (
-    DELETE FROM dibs.inbox WHERE n = ANY (ARRAY (
-      SELECT n FROM dibs.inbox ORDER BY n LIMIT $1 FOR UPDATE ${passing}))
+const WITH_TASK = `dibs.inbox LEFT JOIN dibs.task ON task.seq = inbox.task`;
+const GROUP = `coalesce(task.group_key, inbox.group_key)`;
+
+const takeUpRows = (mine: string): string => `
+  WITH mine AS MATERIALIZED (${mine}), taken AS (
+    DELETE FROM dibs.inbox WHERE n = ANY (ARRAY (SELECT n FROM mine))
     RETURNING n, task, due, queue, group_key, cost, spent, started_at)
   SELECT taken.n, task.seq, taken.due, taken.queue, coalesce(task.group_key, taken.group_key) AS group_key,
     task.created_at, ${RANK} AS rank, coalesce(task.cost, taken.cost) AS cost, taken.spent, taken.started_at,
     task.expires_at, task.idempotency_key
   FROM taken LEFT JOIN dibs.task ON task.seq = taken.task ORDER BY taken.n`;
-/** What others are about to take up is left to them. */
-const TAKE_UP = takeUpRows("SKIP LOCKED");
+/** What others are about to take up is left to them, and with it what came to one of its groups after it. */
+const TAKE_UP = takeUpRows(`
+  WITH free AS MATERIALIZED (
+    SELECT n FROM dibs.inbox WHERE queue <> ALL ($2::int4[]) ORDER BY n LIMIT $1 FOR UPDATE SKIP LOCKED
+  ), passed AS MATERIALIZED (
+    SELECT inbox.n, inbox.queue, ${GROUP} AS group_key FROM ${WITH_TASK}
+    WHERE inbox.n < (SELECT max(n) FROM free) AND inbox.n <> ALL (ARRAY (SELECT n FROM free))
+  )
+  SELECT inbox.n FROM free JOIN ${WITH_TASK} ON inbox.n = free.n
+  WHERE NOT EXISTS (
+    SELECT 1 FROM passed WHERE passed.queue = inbox.queue AND passed.group_key = ${GROUP} AND passed.n < inbox.n)`);
 /** Waits for them: what is added to a group comes behind what was committed to it before. */
-const TAKE_UP_ALL = takeUpRows("");
+const TAKE_UP_ALL = takeUpRows(
+  `SELECT n FROM dibs.inbox WHERE queue = ANY ($2::int4[]) ORDER BY n LIMIT $1 FOR UPDATE`,
+);
+const QUEUES = `SELECT DISTINCT queue FROM (SELECT queue FROM dibs.inbox ORDER BY n LIMIT $1) AS first`;
 const DELETE_TASKS = `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`;
 
 /**
@@ -45,21 +60,56 @@ const DELETE_TASKS = `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`;
  * commit finds what it brought. Within them nothing was locked that others need, such as a group's row.
  */
 export async function takeUp(tx: Tx, ops: readonly Op[]): Promise<void> {
-  if (ops.some(addsToGroup)) await takeUpAll(tx);
-  else await takeUpSome(tx, TAKE_UP);
+  // A sign of life waits for nobody.
+  if (ops.every(({ verb }) => verb === "beat")) return;
+  const grouped = ops.flatMap(additions).filter(({ groupKey }) => groupKey !== undefined);
+  if (grouped.length > 0) await takeUpAll(tx, await queuesOf(tx, grouped));
+  await takeUpSome(tx, TAKE_UP, tx.hasLimits ? await busyQueues(tx) : []);
 }
 
-export async function takeUpAll(tx: Tx): Promise<void> {
-  while ((await takeUpSome(tx, TAKE_UP_ALL)) === MOST);
+/** All that has come to these queues. */
+export async function takeUpAll(tx: Tx, queues: readonly number[]): Promise<void> {
+  while ((await takeUpSome(tx, TAKE_UP_ALL, queues)) === MOST);
 }
 
-function addsToGroup(op: Op): boolean {
-  return op.verb === "add" && op.tasks.some(({ groupKey }) => groupKey !== undefined);
+/** What it adds, as far as it says so itself. */
+function additions(op: Op): readonly Addition[] {
+  if (op.verb === "add") return op.tasks;
+  if (op.verb === "publish") return [op.message];
+  if (op.verb === "put") return op.adds ?? [];
+  return op.verb === "settle" && op.settlement.kind === "done" ? (op.settlement.adds ?? []) : [];
+}
+
+/** Where what is published will go shows only later: it may be any of those that something has come to. */
+async function queuesOf(tx: Tx, added: readonly Addition[]): Promise<number[]> {
+  const names = added.flatMap((each) => ("queue" in each ? each.queue : []));
+  const anyones = names.length < added.length ? await withNotes(tx) : [];
+  return [...new Set([...names.flatMap((name) => tx.queueNamed(name)?.id ?? []), ...anyones])];
+}
+
+async function withNotes(tx: Tx): Promise<number[]> {
+  return (await tx.all<{ queue: number }>(QUEUES, MOST)).map(({ queue }) => queue);
+}
+
+/** Those with limits whose gates are not to be had: whoever has one may be waiting for somebody who waits for us. */
+async function busyQueues(tx: Tx): Promise<number[]> {
+  const there = new Set(await withNotes(tx));
+  const busy: number[] = [];
+  for (const queue of tx.queues) {
+    if (!queue.limited) continue;
+    const isThere = there.has(queue.id);
+    if (isThere && (await tx.limits.tryToHold(queue))) continue;
+    busy.push(queue.id);
+    if (isThere) tx.leftNotes = true;
+  }
+  return busy;
 }
 
 /** Answers how many. */
-async function takeUpSome(tx: Tx, sql: string): Promise<number> {
-  const rows = await tx.take<InboxRow>(sql, MOST);
+async function takeUpSome(tx: Tx, sql: string, queues: readonly number[]): Promise<number> {
+  const rows = await tx.take<InboxRow>(sql, MOST, queues);
+  // One may be newer than what this batch has read of the queues.
+  await tx.learnQueues(rows.map(({ queue }) => queue));
   const known = rows.filter((row) => tx.queueIfAny(row.queue));
   const lost = rows.filter((row) => !tx.queueIfAny(row.queue)).flatMap((row) => row.seq ?? []);
   // Their queue was dropped before they came.

@@ -165,8 +165,9 @@ export async function findMany(tx: Tx, seqs: readonly number[]): Promise<Found[]
   const find = (): Promise<FoundRow[]> => tx.all(tx.hasLimits ? FIND_LIMITED : FIND_PLAIN, seqs);
   let rows = await find();
   // What a transaction of others has just brought has no place yet, and whoever wants to move it would look for it for ever.
-  if (!tx.isReading && rows.some(isUnplaced)) {
-    await tx.takeUpAll();
+  const unplaced = tx.isReading ? [] : rows.filter(isUnplaced);
+  if (unplaced.length > 0) {
+    await tx.takeUpAll([...new Set(unplaced.map(({ queue }) => queue))]);
     rows = await find();
   }
   return rows.map((row) => foundFrom(tx, row));

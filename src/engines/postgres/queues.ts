@@ -162,7 +162,7 @@ export async function drop(tx: Tx, name: string, limit: number): Promise<{ remov
   if (!next.more) {
     await tx.alone();
     await unsubscribeQueue(tx, queue);
-    await tx.takeUpAll();
+    await tx.takeUpAll([queue.id]);
     next = await nextToDrop(tx, queue, limit);
     if (!next.more) next = await lastToDrop(tx, queue, next.doomed, limit);
   }

@@ -198,7 +198,7 @@ export class PostgresStore {
     this.link = link;
     this.#tx = new Tx(link, options);
     this.#tx.cancelPending = (seq) => cancelTask(this.#tx, seq);
-    this.#tx.takeUpAll = () => takeUpAll(this.#tx);
+    this.#tx.takeUpAll = (queues) => takeUpAll(this.#tx, queues);
   }
 
   /** `reading`: of an injected clock; null: the server's own. On an error nothing of the batch has happened. */
@@ -375,7 +375,7 @@ function handled<T>(promise: Promise<T>): Promise<T> {
 function firstFailure(tx: Tx, thrown: unknown): unknown {
   const isSequel = (thrown as { code?: string }).code === "25P02";
   const first = isSequel ? (tx.failure ?? thrown) : thrown;
-  const hasWaited = tx.asksForRoom && (first as { code?: string }).code === "55P03";
+  const hasWaited = tx.isAlone && (first as { code?: string }).code === "55P03";
   return hasWaited ? new Crowded("Somebody's transaction stays open", { cause: first }) : first;
 }
 

@@ -56,6 +56,7 @@ const QUEUES = `
 const ALL_QUEUES = `${QUEUES} ORDER BY id`;
 const QUEUES_SINCE = `${QUEUES} WHERE revision > $1`;
 const QUEUE = `${QUEUES} WHERE name = $1`;
+const QUEUES_OF = `${QUEUES} WHERE id = ANY ($1::int4[])`;
 // Queues change one transaction at a time: whoever changes one holds this row.
 const NEXT_REVISION = `UPDATE dibs.store SET revision = revision + 1 WHERE one = 1 RETURNING revision`;
 const NEXT_EPOCH = `UPDATE dibs.store SET epoch = epoch + 1 WHERE one = 1`;
@@ -147,8 +148,8 @@ export class Tx {
   readonly foreseen = new Map<object, Foreseen<unknown, unknown[]>>();
   /** How a task is cancelled that has not ended; set by the store, for runs and tasks end each other. */
   cancelPending: (seq: number) => Promise<unknown> = async () => {};
-  /** Gives a place to every task that others' transactions have brought by now; set by the store, too. */
-  takeUpAll: () => Promise<void> = async () => {};
+  /** Gives a place to every task that others' transactions have brought to these queues by now; set by the store, too. */
+  takeUpAll: (queues: readonly number[]) => Promise<void> = async () => {};
   /** What is known of groups and gates, and to be written. */
   readonly limits = new Limits(this);
   /** How far groups were looked at that may remember nothing any more: see care.ts. */
@@ -167,7 +168,6 @@ export class Tx {
   #leastPayload: number | undefined;
   #hasLimits: boolean | undefined;
   #isAlone = false;
-  #asksForRoom = false;
   #isReading = false;
   readonly #byName = new Map<string, Queue>();
   readonly #byId = new Map<number, Queue>();
@@ -279,7 +279,6 @@ export class Tx {
     this.#events = [];
     this.#injected = reading !== null;
     this.#isAlone = alone;
-    this.#asksForRoom = alone;
     this.#isReading = mode === "reading";
     this.limits.begin(gates);
     this.#keep(
@@ -299,7 +298,6 @@ export class Tx {
     this.foreseen.clear();
     if (mode === "writing" && !this.#injected && this.knowsQueues) ahead?.();
     const [row, given] = await Promise.all([header, fetched]);
-    this.#asksForRoom = false;
     this.#numbers = given ?? [];
     if (row === undefined) throw new Error("the store's row is missing");
     this.salt = row.salt;
@@ -429,21 +427,21 @@ export class Tx {
   /** From here to the commit nobody else's transaction is open that may use a queue. */
   async alone(): Promise<void> {
     if (this.#isAlone) return;
-    this.#asksForRoom = true;
-    await this.link.exec(this.#lockAlone);
-    this.#asksForRoom = false;
     this.#isAlone = true;
+    await this.link.exec(this.#lockAlone);
   }
 
-  /** It was waiting to be alone. */
-  get asksForRoom(): boolean {
-    return this.#asksForRoom;
+  /** It is, or waits to be. */
+  get isAlone(): boolean {
+    return this.#isAlone;
   }
 
-  /** All others wait behind it, those whose signs of life are due too: it does not wait for long. */
+  /**
+   * All others wait behind it, those whose signs of life are due too: it does not wait for long, from here to its end. A
+   * transaction of a caller's may have a row that it needs.
+   */
   get #lockAlone(): string {
-    const lock = `SELECT pg_advisory_xact_lock(${catalogueLock(this.link.schema)})`;
-    return `SET LOCAL lock_timeout = ${ALONE_MS}; ${lock}; SET LOCAL lock_timeout TO DEFAULT`;
+    return `SET LOCAL lock_timeout = ${ALONE_MS}; SELECT pg_advisory_xact_lock(${catalogueLock(this.link.schema)})`;
   }
 
   // ── Ids and numbers ─────────────────────────────────────────────────────────────────────────────────────
@@ -515,6 +513,13 @@ export class Tx {
   async freshQueue(name: string): Promise<Queue | undefined> {
     const row = await this.get<QueueRow>(QUEUE, name);
     return row && this.#learn(row);
+  }
+
+  /** Those that are newer than this transaction's sight of the queues. What is not there then was dropped. */
+  async learnQueues(ids: readonly number[]): Promise<void> {
+    const unknown = ids.filter((id) => !this.#byId.has(id));
+    if (unknown.length === 0) return;
+    for (const row of await this.all<QueueRow>(QUEUES_OF, [...new Set(unknown)])) this.#learn(row);
   }
 
   /** To be written into the queue that changes. Until the commit no other transaction gets one. */

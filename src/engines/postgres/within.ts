@@ -166,13 +166,11 @@ export class Within {
   /** The key's row is the caller's until the commit: who comes with the same one waits, and finds this task or none. */
   async #takeKey(queue: number, task: NewTask, seq: number): Promise<AddedTask | undefined> {
     const key = task.idempotencyKey!;
-    const taken = await this.#all(TAKE_KEY, queue, key, seq, this.#now);
-    if (taken.length > 0) return undefined;
-    const [row] = await this.#all<{ task: string; created_at: string; state: EndState | null }>(
-      KEY,
-      queue,
-      key,
-    );
+    const find = (): Promise<KeyRow[]> => this.#all<KeyRow>(KEY, queue, key, this.#now);
+    // Looked for first: to ask for one that is taken locks its row, and whoever ends that task would wait for the caller.
+    let [row] = await find();
+    if (!row && (await this.#all(TAKE_KEY, queue, key, seq, this.#now)).length > 0) return undefined;
+    [row] = row ? [row] : await find();
     const id = this.#id(Number(row!.created_at), Number(row!.task));
     const state = (await this.#around.stateOf(id)) ?? row!.state ?? "ready";
     return { id, queue: task.queue, state, existing: true };
@@ -307,7 +305,15 @@ const TAKE_KEY = `
   SET task = excluded.task, created_at = excluded.created_at, forget_at = NULL, state = NULL
   WHERE idempotency.forget_at <= $4::int8 RETURNING 1 AS taken`;
 const KEY = `
-  SELECT task::text, created_at::text, state FROM dibs.idempotency WHERE queue = $1::int4 AND key = $2`;
+  SELECT task::text, created_at::text, state FROM dibs.idempotency
+  WHERE queue = $1::int4 AND key = $2 AND (forget_at IS NULL OR forget_at > $3::int8)`;
+
+interface KeyRow {
+  task: string;
+  created_at: string;
+  state: EndState | null;
+}
+
 const INSERT_TASKS = `
   WITH given AS (
     SELECT * FROM json_to_recordset($1::text::json) AS each (seq int8, queue int4, due int8, expires_at int8, priority int2,

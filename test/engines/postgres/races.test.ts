@@ -1,61 +1,13 @@
 import { expect, test } from "vitest";
-import type { AddedTask, ClaimedTask } from "../../../src/core/task.ts";
-import type { ClaimRequest, Engine, Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
+import type { AddedTask } from "../../../src/core/task.ts";
+import type { Engine, Op } from "../../../src/engine/engine.ts";
 import { catalogueLock } from "../../../src/engines/postgres/locks.ts";
-import { type Ground, ground, pauseIn, untilOneWaits } from "./kit.ts";
+import { ground, pauseIn, untilOneWaits } from "./kit.ts";
+import { claimAll, done, ERROR, failed, heldBy, joinAs, named, run, setUp, signalled } from "./verbs.ts";
 
 /** What two processes do at one moment: one of them is made to wait on its way. */
 
 const PIPELINE = { pipeline: "p", stages: [{ name: "work", joins: false }] };
-const ERROR = { name: "Error", message: "it broke", stack: null };
-
-async function run<V extends VerbName>(engine: Engine, op: Op<V>): Promise<Verbs[V]["out"]> {
-  const [outcome] = await engine.run([op]);
-  expect(outcome).toHaveProperty("ok");
-  return (outcome as { ok: Verbs[V]["out"] }).ok;
-}
-
-async function claimAll(engine: Engine, wish: Partial<ClaimRequest> = {}): Promise<ClaimedTask[]> {
-  const request = { queues: ["work"], max: 10, worker: "w", lease: 60_000, ...wish };
-  return (await run(engine, { verb: "claim", ...request })).tasks;
-}
-
-async function joinAs(engine: Engine, id: string): Promise<number> {
-  const worker = { id, name: id, queues: ["work"], concurrency: 1, host: "host", pid: 1 };
-  return (await run(engine, { verb: "join", worker, lease: 60_000 })).session;
-}
-
-function named(data: string, groupKey?: string) {
-  return { queue: "work", data, ...(groupKey !== undefined && { groupKey }) };
-}
-
-function heldBy({ id, fence }: ClaimedTask): { id: string; fence: number } {
-  return { id, fence };
-}
-
-function done(task: ClaimedTask): Op<"settle"> {
-  return { verb: "settle", ...heldBy(task), settlement: { kind: "done", result: null } };
-}
-
-function failed(task: ClaimedTask, delay = 0): Op<"settle"> {
-  return { verb: "settle", ...heldBy(task), settlement: { kind: "fail", error: ERROR, delay } };
-}
-
-function signalled(id: string): Op<"signal"> {
-  return { verb: "signal", id, name: "go", value: null };
-}
-
-/** Two processes that know the queue, in which nothing is left. */
-async function setUp() {
-  const place = await ground();
-  const [here, there] = [await place.engine(), await place.engine()];
-  for (const engine of [here, there]) {
-    await run(engine, { verb: "add", tasks: [named("0")] });
-    for (const task of await claimAll(engine)) await run(engine, done(task));
-  }
-  return { place, here, there };
-}
-
 /** A task that failed is kept from its worker while there is another. */
 async function keepFrom(engine: Engine): Promise<void> {
   await run(engine, { verb: "declare", queue: "work", policy: { elsewhere: 60_000 } });
@@ -295,43 +247,6 @@ test("a group that is moved away while its queue is held back for the first time
   await run(there, { verb: "gone", tasks: gone });
   await run(here, { verb: "add", tasks: ["4", "5"].map((name) => named(name, "h")) });
   expect((await claimAll(here)).map(({ data }) => data)).toEqual(["4"]);
-});
-
-/** A key that a transaction of somebody's has taken, and an add of a process that waits for its end. */
-async function waitingForSomebody(place: Ground, engine: Engine) {
-  const [tx, looking] = [await place.client(), await place.client()];
-  await tx.query("BEGIN");
-  const keyed: Op<"add"> = { verb: "add", tasks: [{ ...named("1"), idempotencyKey: "k" }] };
-  await engine.runWithin!(tx, keyed);
-  const waiting = run(engine, keyed);
-  await untilOneWaits(looking, place.schema);
-  return { tx, waiting };
-}
-
-test("a transaction of the caller's goes on while something of its own process waits for it", async () => {
-  const place = await ground();
-  const here = await place.engine();
-  await run(here, { verb: "declare", queue: "work", policy: { maxDepth: 10 } });
-  const [held] = await run(here, { verb: "add", tasks: [named("0")] });
-  const [claimed] = await claimAll(here);
-  const { tx, waiting } = await waitingForSomebody(place, here);
-  await here.runWithin!(tx, { verb: "add", tasks: [named("2"), { queue: "new", data: "3" }] });
-  await here.runWithin!(tx, done(claimed!));
-  await tx.query("COMMIT");
-  expect(await waiting).toMatchObject([{ existing: true }]);
-  expect(await run(here, { verb: "get", id: held!.id })).toMatchObject({ state: "done" });
-  expect((await claimAll(here)).map(({ data }) => data)).toEqual(["1", "2"]);
-});
-
-test("others go on while one that has to be alone waits for a transaction that stays open", async () => {
-  const { place, here, there } = await setUp();
-  const { tx, waiting } = await waitingForSomebody(place, here);
-  const pausing = run(there, { verb: "pause", queue: "work", paused: true });
-  const another = await place.engine();
-  for (let n = 0; n < 20; n++) await run(another, { verb: "add", tasks: [named("2")] });
-  await tx.query("COMMIT");
-  await Promise.all([waiting, pausing]);
-  expect(await claimAll(here)).toEqual([]);
 });
 
 test("each batch that reads sees one moment, also where several are read at once", async () => {

@@ -1,0 +1,122 @@
+import { expect, test } from "vitest";
+import type { Engine, Op } from "../../../src/engine/engine.ts";
+import { gateLock } from "../../../src/engines/postgres/locks.ts";
+import { type Ground, ground, untilOneWaits } from "./kit.ts";
+import { claimAll, done, joinAs, named, run, setUp } from "./verbs.ts";
+
+/** What transactions of callers and batches of ours make of each other at one moment. */
+
+/** A key that a transaction of somebody's has taken, and an add of a process that waits for its end. */
+async function waitingForSomebody(place: Ground, engine: Engine) {
+  const [tx, looking] = [await place.client(), await place.client()];
+  await tx.query("BEGIN");
+  const keyed: Op<"add"> = { verb: "add", tasks: [{ ...named("1"), idempotencyKey: "k" }] };
+  await engine.runWithin!(tx, keyed);
+  const waiting = run(engine, keyed);
+  await untilOneWaits(looking, place.schema);
+  return { tx, waiting };
+}
+
+test("a transaction of the caller's goes on while something of its own process waits for it", async () => {
+  const place = await ground();
+  const here = await place.engine();
+  await run(here, { verb: "declare", queue: "work", policy: { maxDepth: 10 } });
+  const [held] = await run(here, { verb: "add", tasks: [named("0")] });
+  const [claimed] = await claimAll(here);
+  const { tx, waiting } = await waitingForSomebody(place, here);
+  await here.runWithin!(tx, { verb: "add", tasks: [named("2"), { queue: "new", data: "3" }] });
+  await here.runWithin!(tx, done(claimed!));
+  await tx.query("COMMIT");
+  expect(await waiting).toMatchObject([{ existing: true }]);
+  expect(await run(here, { verb: "get", id: held!.id })).toMatchObject({ state: "done" });
+  expect((await claimAll(here)).map(({ data }) => data)).toEqual(["1", "2"]);
+});
+
+test("others go on while one that has to be alone waits for a transaction that stays open", async () => {
+  const { place, here, there } = await setUp();
+  const { tx, waiting } = await waitingForSomebody(place, here);
+  const pausing = run(there, { verb: "pause", queue: "work", paused: true });
+  const another = await place.engine();
+  for (let n = 0; n < 20; n++) await run(another, { verb: "add", tasks: [named("2")] });
+  await tx.query("COMMIT");
+  await Promise.all([waiting, pausing]);
+  expect(await claimAll(here)).toEqual([]);
+});
+
+/** What a transaction of a caller's has brought. */
+async function commitWithin(place: Ground, engine: Engine, op: Op<"add">): Promise<void> {
+  const tx = await place.client();
+  await tx.query("BEGIN");
+  await engine.runWithin!(tx, op);
+  await tx.query("COMMIT");
+}
+
+test("a queue that is newer than a batch which finds a task in it is not taken for one that was dropped", async () => {
+  const place = await ground();
+  const [here, there, locking] = [await place.engine(), await place.engine(), await place.client()];
+  await run(here, { verb: "declare", queue: "work", policy: {} });
+  await commitWithin(place, here, { verb: "add", tasks: [named("1", "g")] });
+  await locking.query("BEGIN");
+  await locking.query(`SELECT 1 FROM ${place.schema}.inbox FOR UPDATE`);
+  const adding = run(here, { verb: "add", tasks: [named("2", "g")] });
+  await untilOneWaits(locking, place.schema);
+  await commitWithin(place, there, { verb: "add", tasks: [{ queue: "new", data: "3" }] });
+  await locking.query("COMMIT");
+  await adding;
+  expect(await claimAll(here, { queues: ["new"] })).toMatchObject([{ data: "3" }]);
+  expect(await claimAll(here)).toMatchObject([{ data: "1" }]);
+});
+
+test("what has come to a queue whose gate somebody has keeps nobody else waiting", async () => {
+  const place = await ground();
+  const [here, locking] = [await place.engine(), await place.client()];
+  await run(here, { verb: "declare", queue: "limited", policy: { groups: { concurrency: 2 } } });
+  const session = await joinAs(here, "w");
+  const { rows } = await locking.query(`SELECT id FROM ${place.schema}.queue`);
+  const gate = gateLock(place.schema, rows[0].id as number);
+  await locking.query(`SELECT pg_advisory_lock(${gate})`);
+  await commitWithin(place, here, { verb: "add", tasks: [{ queue: "limited", data: "1", groupKey: "g" }] });
+  await run(here, { verb: "add", tasks: [named("2")] });
+  expect(await run(here, { verb: "beat", sessions: [session] })).toEqual({ notices: [] });
+  expect(await claimAll(here)).toMatchObject([{ data: "2" }]);
+  await locking.query(`SELECT pg_advisory_unlock(${gate})`);
+  expect(await claimAll(here, { queues: ["limited"] })).toMatchObject([{ data: "1" }]);
+});
+
+test("others go on while one that is alone waits for what a caller's transaction has", async () => {
+  const place = await ground();
+  const [here, there, tx] = [await place.engine(), await place.engine(), await place.client()];
+  await run(here, { verb: "add", tasks: [named("1")] });
+  const [claimed] = await claimAll(here);
+  await tx.query("BEGIN");
+  await here.runWithin!(tx, done(claimed!));
+  const declaring = run(there, { verb: "declare", queue: "work", policy: { maxConcurrency: 1 } });
+  for (let n = 0; n < 20; n++) await run(here, { verb: "add", tasks: [named("2")] });
+  await tx.query("COMMIT");
+  await declaring;
+  expect(await claimAll(here)).toHaveLength(1);
+});
+
+test("what came to a group after something that another process is about to place is left to that one", async () => {
+  const place = await ground();
+  const [here, taking] = [await place.engine(), await place.client()];
+  await commitWithin(place, here, { verb: "add", tasks: [named("1", "g")] });
+  await taking.query("BEGIN");
+  await taking.query(`SELECT 1 FROM ${place.schema}.inbox FOR UPDATE`);
+  await commitWithin(place, here, { verb: "add", tasks: [named("2", "g"), named("3", "h"), named("4")] });
+  expect(await claimAll(here)).toMatchObject([{ data: "3" }, { data: "4" }]);
+  await taking.query("ROLLBACK");
+  expect(await claimAll(here)).toMatchObject([{ data: "1" }]);
+});
+
+test("a task can end while a transaction is open that came with its key", async () => {
+  const place = await ground();
+  const [here, tx] = [await place.engine(), await place.client()];
+  const keyed: Op<"add"> = { verb: "add", tasks: [{ ...named("1"), idempotencyKey: "k" }] };
+  const [added] = await run(here, keyed);
+  const [claimed] = await claimAll(here);
+  await tx.query("BEGIN");
+  expect(await here.runWithin!(tx, keyed)).toMatchObject({ ok: [{ id: added!.id, existing: true }] });
+  expect(await run(here, done(claimed!))).toEqual({ state: "done" });
+  await tx.query("COMMIT");
+});
