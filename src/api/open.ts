@@ -19,7 +19,10 @@ export interface OpenOptions {
    * process, not of the machine, and commits are faster.
    */
   durability?: "full" | "relaxed" | undefined;
-  /** Told of what no caller is told: a worker that cannot reach the store. Nothing is logged unless set. */
+  /**
+   * Told of what no caller is told: a worker that cannot reach the store, a fault in what goes on beside all calls. Nothing is
+   * logged unless set.
+   */
   logger?: Logger | undefined;
   /** How often the store is looked at for what no notification told of; 2 s unless set. */
   poll?: Duration | undefined;
@@ -64,7 +67,8 @@ export async function openPort(
   }
   const pollEvery = options.poll === undefined ? undefined : parseDuration(options.poll, "poll", 100);
   const engine = await openEngine(address, options);
-  return createBroker(engine, { clock: options.clock ?? systemClock, pollEvery, measure });
+  const { clock = systemClock, logger } = options;
+  return createBroker(engine, { clock, logger, pollEvery, measure });
 }
 
 const SERVER_SCHEMES = new Set(["http", "https", "ws", "wss"]);

@@ -3,6 +3,7 @@ import type { Commit } from "../core/commit.ts";
 import { type ErrorData, errorFrom, noTx } from "../core/errors.ts";
 import { KeepAlive } from "../core/keep-alive.ts";
 import { LIMITS } from "../core/limits.ts";
+import { type Logger, SILENT } from "../core/logger.ts";
 import { checkBoolean, checkNumber } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
@@ -37,6 +38,8 @@ export interface BrokerOptions {
   pollEvery?: number | undefined;
   /** Told of every batch that was committed. */
   measure?: ((commit: Commit) => void) | undefined;
+  /** Told of what no caller is told. */
+  logger?: Logger | undefined;
 }
 
 /** Something is due, most often a task: so many of those who wait for one look at once. The others are told. */
@@ -44,7 +47,7 @@ const LOOK_WHEN_DUE = 4;
 
 /** The broker over one engine. All policy lives here; the engine only moves state. */
 export function createBroker(given: Engine, options: BrokerOptions): Port {
-  const { clock, pollEvery = DEFAULT_POLL_MS } = options;
+  const { clock, pollEvery = DEFAULT_POLL_MS, logger = SILENT } = options;
   const engine = standStillDuring(given, clock);
   const bell = new Bell();
   const gatherer = new Gatherer(engine, {
@@ -73,6 +76,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     },
     () => line.wakeAny({ most: LOOK_WHEN_DUE }),
     (due, now) => fireDue(context, due, now),
+    (error) => logger.error(`Housekeeping met a fault, and goes on: ${(error as Error).message}`, { error }),
   );
   const context: Context = {
     clock,

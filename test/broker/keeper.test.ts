@@ -5,12 +5,13 @@ import type { DueDocument } from "../../src/engine/engine.ts";
 import { ManualClock } from "../../src/testing/manual-clock.ts";
 
 /** A keeper over a store that says when the next thing is due. */
-function makeKeeper(answers: (number | null | "fails")[] = []) {
+function makeKeeper(answers: (number | null | "fails" | "breaks")[] = []) {
   const clock = new ManualClock();
   const tended: number[] = [];
   const pruned: number[] = [];
   const due: DueDocument[] = [];
   const fired: string[] = [];
+  const faults: unknown[] = [];
   const start = clock.read().wall;
   let polls = 0;
   let looks = 0;
@@ -25,6 +26,7 @@ function makeKeeper(answers: (number | null | "fails")[] = []) {
     meanwhile();
     meanwhile = () => {};
     if (next === "fails") throw new DibsError("UNAVAILABLE", "busy");
+    if (next === "breaks") throw new TypeError("no such thing");
     return { next, now: clock.read().wall, due: due.splice(0) } as never;
   };
   const keeper = new Keeper(
@@ -37,9 +39,11 @@ function makeKeeper(answers: (number | null | "fails")[] = []) {
       fired.push(...documents.map(({ name }) => `${name} at ${now - start}`));
       return true;
     },
+    (error) => faults.push(error),
   );
   const whileTending = (fn: () => void): void => void (meanwhile = fn);
-  return { keeper, clock, tended, pruned, due, fired, polls: () => polls, looks: () => looks, whileTending };
+  const counts = { polls: () => polls, looks: () => looks };
+  return { keeper, clock, tended, pruned, due, fired, faults, ...counts, whileTending };
 }
 
 test("looks after the store every two seconds", async () => {
@@ -91,6 +95,15 @@ test("does not give up when the store is in trouble", async () => {
   const { clock, tended } = makeKeeper(["fails", "fails"]);
   await clock.advance(6_000);
   expect(tended).toEqual([2_000, 4_000, 6_000]);
+});
+
+test("tells of a fault once, and goes on", async () => {
+  const { clock, tended, faults } = makeKeeper(["breaks", "breaks", "fails", null, "breaks"]);
+  await clock.advance(6_000);
+  expect(tended).toEqual([2_000, 4_000, 6_000]);
+  expect(faults).toEqual([expect.any(TypeError)]);
+  await clock.advance(4_000);
+  expect(faults).toHaveLength(2);
 });
 
 test("sees to retention now and then", async () => {

@@ -21,6 +21,9 @@ export class Keeper {
   readonly #onDue: () => void;
   /** Sees to documents whose time has come; answers whether to look again at once. */
   readonly #fire: (due: readonly DueDocument[], now: number) => Promise<boolean>;
+  readonly #onFault: (error: unknown) => void;
+  /** What it was told of last. */
+  #fault: string | undefined;
   #stopTimer: (() => void) | undefined;
   #wakeAt = Number.POSITIVE_INFINITY;
   #prunedAt: number;
@@ -37,9 +40,11 @@ export class Keeper {
     onPoll: () => void,
     onDue: () => void,
     fire: (due: readonly DueDocument[], now: number) => Promise<boolean>,
+    onFault: (error: unknown) => void,
   ) {
     this.#run = run;
     this.#fire = fire;
+    this.#onFault = onFault;
     this.#clock = clock;
     this.#pollEvery = pollEvery;
     this.#onPoll = onPoll;
@@ -92,12 +97,21 @@ export class Keeper {
       if (soonest !== null) next = Math.min(next, Math.max(0, soonest - (this.#now() - askedAt)));
       if (due.length > 0 && (await this.#fire(due, now))) next = 0;
       if (this.#now() - this.#prunedAt >= PRUNE_EVERY_MS) await this.#prune();
+      this.#fault = undefined;
     } catch (error) {
       // Whoever uses the store is told of its troubles by their own calls; the keeper just tries again.
-      if (!isDibsError(error)) throw error;
+      if (!isDibsError(error)) this.#tell(error);
     }
     this.#tending = false;
     if (!this.#closed) this.#sleep(Math.max(0, Math.min(next, this.#expectedAt - this.#now())));
+  }
+
+  /** Nobody waits for this promise: an error that is no trouble of the store's would end the whole program. */
+  #tell(error: unknown): void {
+    const { message } = error as Error;
+    // Once, and not with every look.
+    if (message !== this.#fault) this.#onFault(error);
+    this.#fault = message;
   }
 
   #poll(): void {
