@@ -51,6 +51,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   #adds: Set<PendingAdd> | undefined;
   #settlement: Promise<void> | undefined;
   #isAckedWithin = false;
+  #setback: unknown;
   #spent: number | undefined;
 
   constructor(port: Port, task: ClaimedTask, encodeResult: EncodeResult = encodeAsJson) {
@@ -106,6 +107,11 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   /** @internal How the settlement under way, or done, came out. */
   get settlement(): Promise<void> | undefined {
     return this.#settlement;
+  }
+
+  /** @internal What the store met in place of taking the last settlement: what is thrown before that is another thing. */
+  get setback(): unknown {
+    return this.#setback;
   }
 
   /** Done, with a result for whoever waits for it. What was added with `add` commits with it. */
@@ -250,6 +256,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
       await this.port.settle(this, this.#withSpent(word));
     } catch (error) {
       if ((error as { code?: string }).code !== "CLAIM_LOST") this.#settlement = undefined;
+      this.#setback = error;
       throw error;
     }
   }

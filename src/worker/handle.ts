@@ -112,11 +112,9 @@ async function repeat(
   let error = failure;
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
     if (error !== RETRY_AT_ONCE) {
-      if (!isDibsError(error)) return error;
-      if (error.code === "CLAIM_LOST" || error.code === "CLOSED") return undefined;
-      const waited = settling.now() - start;
-      if (!error.retryable || waited > held.policy.timeout) return error;
-      settling.warn(`Could not settle task ${held.claimed.id}, trying again: ${error.message}`);
+      const next = whatFollows(error, held.task!, settling.now() - start > held.policy.timeout);
+      if (next !== "again") return next === "refused" ? error : undefined;
+      settling.warn(`Could not settle task ${held.claimed.id}, trying again: ${(error as Error).message}`);
       await settling.pause(pause);
       if (held.fate === "lost") return undefined;
     }
@@ -127,6 +125,16 @@ async function repeat(
       error = again;
     }
   }
+}
+
+function whatFollows(error: unknown, task: Task, isLate: boolean): "again" | "refused" | "over" {
+  if (isDibsError(error)) {
+    if (error.code === "CLAIM_LOST" || error.code === "CLOSED") return "over";
+    return !error.retryable || isLate ? "refused" : "again";
+  }
+  // A result that cannot be encoded is refused. A fault in the store says nothing of the result.
+  if (error !== task.setback) return "refused";
+  return isLate ? "over" : "again";
 }
 
 /** Runs the handler until it answers, or until its answer no longer matters; then calls `done`, once. */

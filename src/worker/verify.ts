@@ -28,13 +28,18 @@ export function verifierOf(
       await asking.settleAs({ kind: "accept", of });
     } catch (error) {
       // It can never be accepted: more verifiers would not change that.
-      if (!isDibsError(error) || error.retryable || OF_THE_CLAIM.has(error.code)) throw error;
+      if (!isDibsError(error) || error.retryable || NOT_OF_THE_RESULT.has(error.code)) throw error;
       await refuse(`It was accepted, and cannot count: ${error.message}`);
     }
   };
 }
 
-const OF_THE_CLAIM: ReadonlySet<ErrorCode> = new Set(["CLAIM_LOST", "CLOSED", "FORBIDDEN"]);
+const NOT_OF_THE_RESULT: ReadonlySet<ErrorCode> = new Set([
+  "CLAIM_LOST",
+  "CLOSED",
+  "FORBIDDEN",
+  "UNAVAILABLE",
+]);
 
 /** Why it is refused; undefined where it is not. Rejecting a task is a verdict on it, and says why. */
 async function feedbackOf(judge: () => Promise<Verdict> | Verdict): Promise<string | undefined> {

@@ -29,6 +29,7 @@ const INTERNAL = [
   "constructor",
   "startWorker",
   "settleAs",
+  "setback",
   "ackAs",
   "settlement",
   "isAckedWithin",

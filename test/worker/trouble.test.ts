@@ -9,15 +9,20 @@ import { latch } from "../stores.ts";
 
 type Fault = (ops: readonly Op[], outcomes: readonly Outcome[]) => boolean;
 
-/** A store of which some answers are lost: what was asked has happened. */
+/** A store of which some answers are lost: what was asked has happened. Or it breaks, and nothing has. */
 function openLossy() {
   const engine = openMemory({ clock: systemClock });
   let isLost: Fault = () => false;
+  let breaks: Fault = () => false;
   const lossy: Engine = {
     depth: engine.depth,
     onHint: (listener) => engine.onHint(listener),
     close: () => engine.close(),
     async run<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
+      if (breaks(ops, [])) {
+        breaks = () => false;
+        throw new TypeError("a fault in the store");
+      }
       const outcomes = await engine.run(ops);
       if (!isLost(ops, outcomes)) return outcomes;
       isLost = () => false;
@@ -33,7 +38,12 @@ function openLossy() {
   };
   const dibs = new Dibs(createBroker(lossy, { clock: systemClock }), logger);
   onTestFinished(() => dibs.close());
-  return { dibs, warnings, loseOnce: (fault: Fault) => void (isLost = fault) };
+  return {
+    dibs,
+    warnings,
+    loseOnce: (fault: Fault) => void (isLost = fault),
+    breakOnce: (fault: Fault) => void (breaks = fault),
+  };
 }
 
 const isClaimOf =
@@ -81,6 +91,28 @@ test("what the worker knows of stays with it", async () => {
   goOn.open();
   expect(await first.result({ timeout: "20s" })).toBe(1);
   for (const task of [first, second]) expect(await task.history()).toHaveLength(1);
+});
+
+test("what a fault in the store hinders is said again: a task that is done does not run again", async () => {
+  const { dibs, warnings, breakOnce } = openLossy();
+  const queue = dibs.queue<number, number>("work");
+  breakOnce((ops) => ops.some(({ verb }) => verb === "settle"));
+  const task = await queue.add(1);
+  queue.work(({ data }) => data * 10);
+  expect(await task.result({ timeout: "20s" })).toBe(10);
+  expect(await task.history()).toMatchObject([{ attempt: 1, outcome: "done" }]);
+  expect(warnings[0]).toContain("Could not settle");
+});
+
+test("a result that its own code cannot encode is the attempt's failure", async () => {
+  const { dibs } = openLossy();
+  const queue = dibs.queue<number>("work", { maxAttempts: 1 });
+  const task = await queue.add(1);
+  const toJSON = (): never => {
+    throw new TypeError("cannot be written");
+  };
+  queue.work(() => ({ toJSON }));
+  await expect(task.result({ timeout: "20s" })).rejects.toMatchObject({ code: "TASK_DEAD" });
 });
 
 test("a worker that stops asks to leave until it is heard", async () => {
