@@ -1,5 +1,6 @@
 import type { Duplex } from "node:stream";
 import { Client, type QueryConfig, type QueryResult, types } from "pg";
+import { notConnected } from "./failure.ts";
 import { inSchema } from "./text.ts";
 
 export type Value =
@@ -68,6 +69,14 @@ function nameOf(sql: string): string {
   return name;
 }
 
+async function connect(client: Client): Promise<void> {
+  try {
+    await client.connect();
+  } catch (error) {
+    throw notConnected(error);
+  }
+}
+
 /** What pg's client has, and its types do not know. */
 interface Inner {
   ref(): void;
@@ -108,7 +117,7 @@ export class Link {
     });
     const link = new Link(client, options);
     try {
-      await client.connect();
+      await connect(client);
       const settings = Object.entries(options.settings);
       if (settings.length > 0) {
         await link.all(

@@ -4,7 +4,7 @@ import { startTime } from "../../core/engine-time.ts";
 import { DibsError, invalid } from "../../core/errors.ts";
 import { show } from "../../core/show.ts";
 import { STORE_LIMIT } from "../../core/task-id.ts";
-import { failureFrom } from "./failure.ts";
+import { refusalFrom } from "./failure.ts";
 import { Link, type LinkOptions } from "./link.ts";
 import { migrationLock } from "./locks.ts";
 import { migrate, MIGRATIONS, version } from "./migrations.ts";
@@ -46,7 +46,7 @@ export async function openLink(options: MakeOptions): Promise<Link> {
     return link;
   } catch (error) {
     link?.destroy();
-    throw failureFrom(error, where);
+    throw refusalFrom(error, where);
   }
 }
 

@@ -1,18 +1,22 @@
 import { once } from "node:events";
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
+import { Dibs } from "../../../src/api/dibs.ts";
 import { createBroker } from "../../../src/broker/broker.ts";
 import { systemClock } from "../../../src/engine/system-clock.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { SERVER } from "../../../src/engines/postgres/store.ts";
-import { type Dibs, open } from "../../../src/index.ts";
+import { open } from "../../../src/index.ts";
 import { Proxy } from "../../proxy.ts";
-import { PostgresServer, QUICK } from "../../postgres/server.ts";
-import { endConnections, ground } from "./kit.ts";
+import { PostgresServer, QUICK, type ServerOptions } from "../../postgres/server.ts";
+import { endConnections, ground, roleOf } from "./kit.ts";
 
-async function server(): Promise<PostgresServer> {
-  const started = await PostgresServer.start({ settings: QUICK });
+async function server({ settings, ...options }: ServerOptions = {}): Promise<PostgresServer> {
+  const started = await PostgresServer.start({ settings: { ...QUICK, ...settings }, ...options });
   onTestFinished(() => started.remove());
   return started;
 }
@@ -90,6 +94,28 @@ test("a server that ends and comes back is used again, and workers go on", { tim
   await worker.stop();
   expect((await dibs.queue("work").stats()).depth).toMatchObject({ done: size, ready: 0, claimed: 0 });
 });
+
+test("a server that is reached by a socket of the system's is used again after a restart", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "dibs-postgres-"));
+  const postgres = await server({ folder, settings: { unix_socket_directories: folder } });
+  const dibs = await open(
+    `postgres://postgres@/postgres?host=${encodeURIComponent(folder)}&port=${postgres.port}`,
+    { poll: 100 },
+  );
+  onTestFinished(() => dibs.close());
+  const queue = dibs.queue<number, number>("work");
+  const worker = queue.work((task) => task.data * 10);
+  await worker.ready;
+  expect(await (await queue.add(1)).result()).toBe(10);
+  // Its socket goes with it.
+  await postgres.stop("fast");
+  const adding = queue.add(2);
+  // What goes on beside all calls meets it too: it looks after the store ten times a second.
+  expect(await Promise.race([adding, sleep(500, "waits")])).toBe("waits");
+  await postgres.restart();
+  expect(await (await adding).result()).toBe(20);
+  await worker.stop();
+}, 60_000);
 
 test(
   "a program that is asked to end while the server is away does so soon",
@@ -251,27 +277,96 @@ test.each([
   expect((await queue.stats()).depth.ready).toBe(1);
 });
 
-test("where all connections are taken, a process waits for one", async () => {
+const TIMES_OUT = `SELECT current_setting('transaction_timeout', true) IS NOT NULL AS known`;
+
+test("a transaction that the server finds too long is run again on another connection", async ({ skip }) => {
   const { url, open: openHere, client, schema } = await ground();
-  const admin = await client();
-  const role = `${schema}_role`;
-  await admin.query(`CREATE ROLE ${role} LOGIN SUPERUSER`);
-  onTestFinished(async () => void (await admin.query(`DROP ROLE IF EXISTS ${role}`)));
-  const address = new URL(url);
-  address.username = role;
-  const dibs = await openHere({}, address.href);
+  const { rows } = await (await client()).query<{ known: boolean }>(TIMES_OUT);
+  if (!rows[0]!.known) skip("transaction_timeout came with PostgreSQL 17");
+  const dibs = await openHere();
   const queue = dibs.queue<number>("work");
   await queue.add(1);
-  await admin.query(`ALTER ROLE ${role} NOSUPERUSER CONNECTION LIMIT 0`);
-  await admin.query(`GRANT ALL ON SCHEMA ${schema} TO ${role}`);
-  await admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1`, [role]);
-  const adding = queue.add(2);
-  await sleep(300);
-  await admin.query(`ALTER ROLE ${role} CONNECTION LIMIT -1`);
+  const hurried = await openHere({}, `${url}?options=-c%20transaction_timeout%3D200`);
+  const blocker = await client();
+  await blocker.query(`BEGIN; LOCK TABLE ${schema}.task IN ACCESS EXCLUSIVE MODE`);
+  const adding = hurried.queue<number>("work").add(2);
+  const waiting = `SELECT pid FROM pg_locks WHERE NOT granted AND relation = '${schema}.task'::regclass`;
+  const pids = new Set<number>();
+  while (pids.size < 2) {
+    for (const { pid } of (await blocker.query<{ pid: number }>(waiting)).rows) pids.add(pid);
+    await sleep(5);
+  }
+  await blocker.query(`ROLLBACK`);
   await adding;
   expect((await queue.stats()).depth.ready).toBe(2);
-  await dibs.close();
-  await admin.query(`REASSIGN OWNED BY ${role} TO CURRENT_USER; DROP OWNED BY ${role}`);
+});
+
+test("a table that was changed is read by statements that are prepared anew", async () => {
+  const { open: openHere, client, schema } = await ground();
+  const dibs = await openHere();
+  const name = "nightly";
+  await dibs.schedule(name, { every: "1h" }, { queue: "work" }).ready;
+  expect(await dibs.schedules()).toMatchObject([{ name }]);
+  await (await client()).query(`ALTER TABLE ${schema}.document ALTER COLUMN value TYPE varchar`);
+  expect(await dibs.schedules()).toMatchObject([{ name }]);
+});
+
+test("what the server refuses for no reason that is known here is told in words, with the reason", async () => {
+  const { open: openHere, client, schema } = await ground();
+  const dibs = await openHere();
+  const queue = dibs.queue<number>("work");
+  await queue.add(1);
+  const admin = await client();
+  await admin.query(`
+    CREATE FUNCTION ${schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not today'; END $$;
+    CREATE TRIGGER refuse BEFORE INSERT ON ${schema}.task EXECUTE FUNCTION ${schema}.refuse()`);
+  await expect(queue.add(2)).rejects.toMatchObject({
+    code: "UNAVAILABLE",
+    retryable: true,
+    message: expect.stringContaining("not today, SQLSTATE P0001"),
+    cause: { code: "P0001" },
+  });
+  await admin.query(`DROP TRIGGER refuse ON ${schema}.task`);
+  await queue.add(2);
+});
+
+test("workers go on when a user that was not let in for a while may come in again", async () => {
+  const place = await ground();
+  const role = await roleOf(place);
+  const engine = await openPostgres({ url: role.url, schema: place.schema, patience: 100 });
+  const troubled = Promise.withResolvers<string>();
+  const logger = { warn: troubled.resolve, error: troubled.resolve };
+  const dibs = new Dibs(createBroker(engine, { clock: systemClock, logger }), logger);
+  onTestFinished(() => dibs.close());
+  const queue = dibs.queue<number, number>("work");
+  const worker = queue.work((task) => task.data * 10);
+  await worker.ready;
+  await role.alter("NOLOGIN");
+  await role.hangUp();
+  await expect(queue.add(1)).rejects.toMatchObject({
+    code: "UNAVAILABLE",
+    retryable: true,
+    message: expect.stringContaining("does not let this user in"),
+  });
+  expect(await troubled.promise).toContain("trying again");
+  await role.alter("LOGIN");
+  expect(await (await queue.add(2)).result({ timeout: "20s" })).toBe(20);
+  await worker.stop();
+});
+
+test("where all connections are taken, a process waits for one", async () => {
+  const place = await ground();
+  const role = await roleOf(place);
+  const dibs = await place.open({}, role.url);
+  const queue = dibs.queue<number>("work");
+  await queue.add(1);
+  await role.alter("NOSUPERUSER CONNECTION LIMIT 0");
+  await role.hangUp();
+  const adding = queue.add(2);
+  await sleep(300);
+  await role.alter("CONNECTION LIMIT -1");
+  await adding;
+  expect((await queue.stats()).depth.ready).toBe(2);
 });
 
 test("a worker that is cut off loses its claims, cannot settle them later, and others do its work", async () => {

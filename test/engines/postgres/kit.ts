@@ -69,6 +69,38 @@ export async function endConnections(client: Client, schema: string): Promise<nu
   return rowCount ?? 0;
 }
 
+export interface Role {
+  /** Of the same database, for this user. */
+  url: string;
+  /** What an administrator can do to it. */
+  alter: (how: string) => Promise<void>;
+  hangUp: () => Promise<void>;
+  /** All that is there already. */
+  mayUse: () => Promise<void>;
+}
+
+/** A user of its own for one test; dropped when that is over. It may do anything, until it is altered. */
+export async function roleOf({ url, client, schema }: Ground): Promise<Role> {
+  const admin = await client();
+  const role = `${schema}_role`;
+  await admin.query(`CREATE ROLE ${role} LOGIN SUPERUSER`);
+  onTestFinished(async () => {
+    await admin.query(`REASSIGN OWNED BY ${role} TO CURRENT_USER; DROP OWNED BY ${role}; DROP ROLE ${role}`);
+  });
+  const address = new URL(url);
+  address.username = role;
+  const hangUp = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1`;
+  const grant = `
+    GRANT ALL ON SCHEMA ${schema} TO ${role}; GRANT ALL ON ALL TABLES IN SCHEMA ${schema} TO ${role};
+    GRANT ALL ON ALL SEQUENCES IN SCHEMA ${schema} TO ${role}`;
+  return {
+    url: address.href,
+    alter: async (how: string) => void (await admin.query(`ALTER ROLE ${role} ${how}`)),
+    hangUp: async () => void (await admin.query(hangUp, [role])),
+    mayUse: async () => void (await admin.query(grant)),
+  };
+}
+
 /** Until somebody's statement with these words in it, such as the name of the schema, waits for a lock. */
 export async function untilOneWaits(client: Client, words: string): Promise<void> {
   const sql = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1`;

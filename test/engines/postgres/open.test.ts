@@ -1,7 +1,10 @@
 import { execFile } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { open as openDibs } from "../../../src/index.ts";
+import { PostgresServer, QUICK } from "../../postgres/server.ts";
 import { ground } from "./kit.ts";
 
 test("of ten that open a new store at once one makes it, and all can use it", async () => {
@@ -70,6 +73,36 @@ test.each([
     message: expect.stringContaining("does not let this user in"),
   });
 });
+
+test("a password that was not given is told in words", async () => {
+  const server = await PostgresServer.start({ settings: QUICK });
+  onTestFinished(() => server.remove());
+  const rules = join(server.folder, "data", "pg_hba.conf");
+  writeFileSync(rules, `host all all 127.0.0.1/32 scram-sha-256\n`);
+  await server.stop();
+  await server.restart();
+  await expect(openDibs(server.url)).rejects.toMatchObject({
+    code: "UNAVAILABLE",
+    retryable: false,
+    message: expect.stringContaining("does not let this user in"),
+  });
+});
+
+test("a server that does not encrypt, where that is asked for, is told in words", async () => {
+  const { url } = await ground();
+  await expect(openDibs(`${url}?sslmode=verify-full`)).rejects.toMatchObject({
+    code: "UNAVAILABLE",
+    retryable: false,
+    message: expect.stringMatching(/does not support SSL.*sslmode/),
+  });
+});
+
+test.each(["postgres://user%ff@127.0.0.1/x", "postgres://user@127.0.0.1/x?port=99999"])(
+  "%s is no address",
+  async (address) => {
+    await expect(openDibs(address)).rejects.toMatchObject({ code: "INVALID" });
+  },
+);
 
 test("an address that cannot be read is refused without what it says", async () => {
   const refusal = openDibs("postgres://user:secret@127.0.0.1:99999/database");
