@@ -138,15 +138,23 @@ export class Herald {
 
   async #open(): Promise<void> {
     const link = await this.#options.connect();
-    if (this.#options.listen) {
-      link.onNotification((payload) => this.#hear(payload));
-      await link.exec(`LISTEN ${channelOf(link.schema)}`);
-    }
+    if (this.#options.listen) await this.#listen(link);
     this.#link = link;
     this.#failures = 0;
     if (this.#closed) return link.close();
     link.onEnd(() => this.#reconnect());
     this.#send();
+  }
+
+  /** A standby lets everybody in and refuses this: what is not used any more must not stay open. */
+  async #listen(link: Link): Promise<void> {
+    link.onNotification((payload) => this.#hear(payload));
+    try {
+      await link.exec(`LISTEN ${channelOf(link.schema)}`);
+    } catch (error) {
+      link.destroy();
+      throw error;
+    }
   }
 
   #reconnect(): void {

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { mkdtempSync } from "node:fs";
+import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -481,3 +481,23 @@ test("work waits for a standby until it is promoted, and then goes on with a ser
   const claims = await queue.claim({ max: 5 });
   expect(claims.map((claim) => claim.data)).toEqual([1, 2]);
 });
+
+test("a standby that refuses to be listened to is left again each time", async () => {
+  const primary = await server();
+  const dibs = await open(primary.url);
+  onTestFinished(() => dibs.close());
+  await dibs.queue<number>("work").add(1);
+  await primary.becomeStandby();
+  await primary.stop();
+  await primary.restart();
+  const refusals = (): number =>
+    readFileSync(join(primary.folder, "log"), "utf8").split("cannot execute LISTEN during recovery").length -
+    1;
+  while (refusals() < 4) await sleep(20);
+  const admin = new Client({ connectionString: primary.url });
+  await admin.connect();
+  onTestFinished(() => admin.end());
+  const listening = `SELECT 1 FROM pg_stat_activity WHERE application_name = 'dibs' AND query LIKE 'LISTEN%'`;
+  // The last one may be about to go.
+  expect((await admin.query(listening)).rowCount).toBeLessThan(2);
+}, 60_000);
