@@ -182,6 +182,8 @@ const NOTHING: Ran = {
 export const SERVER = `
   SELECT system_identifier::text || '/' || CASE WHEN pg_is_in_recovery() THEN 'standby'
     ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END AS server FROM pg_control_system()`;
+/** Not to this user; not by this server, which speaks PostgreSQL's language and keeps its own kind of history. */
+const NOT_TOLD = new Set(["42501", "42883", "0A000"]);
 const NOTIFY = `SELECT pg_notify($1, $2)`;
 const STATUS = `SELECT pg_xact_status($1::xid8) AS status`;
 const QUEUES = `SELECT id, name, named FROM dibs.queue WHERE name = ANY ($1::text[])`;
@@ -326,13 +328,13 @@ export class PostgresStore {
     return this.#server;
   }
 
-  /** Null where this user may not ask: then what became of a lost commit cannot be told either. */
+  /** Null where this user may not ask, or nobody can: then what became of a lost commit cannot be told either. */
   async #identify(): Promise<string | null> {
     try {
       const [row] = await this.link.all<{ server: string }>(SERVER);
       return row!.server;
     } catch (error) {
-      if ((error as { code?: string }).code === "42501") return null;
+      if (NOT_TOLD.has((error as { code?: string }).code ?? "")) return null;
       throw error;
     }
   }

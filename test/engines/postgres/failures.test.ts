@@ -13,6 +13,7 @@ import { SERVER } from "../../../src/engines/postgres/store.ts";
 import { open } from "../../../src/index.ts";
 import { Proxy } from "../../proxy.ts";
 import { PostgresServer, QUICK, type ServerOptions } from "../../postgres/server.ts";
+import { freshDatabase } from "../../postgres/shared.ts";
 import { endConnections, ground, roleOf } from "./kit.ts";
 
 async function server({ settings, ...options }: ServerOptions = {}): Promise<PostgresServer> {
@@ -352,6 +353,22 @@ test("workers go on when a user that was not let in for a while may come in agai
   await role.alter("LOGIN");
   expect(await (await queue.add(2)).result({ timeout: "20s" })).toBe(20);
   await worker.stop();
+});
+
+test("a server that cannot say who it is can be used: what became of a lost commit it is not asked", async () => {
+  const url = await freshDatabase(onTestFinished);
+  const admin = new Client({ connectionString: url });
+  await admin.connect();
+  await admin.query(`ALTER FUNCTION pg_catalog.pg_control_system() RENAME TO pg_control_nothing`);
+  await admin.end();
+  const dibs = await open(url);
+  try {
+    const queue = dibs.queue<number>("work");
+    await queue.add(1);
+    expect((await queue.stats()).depth.ready).toBe(1);
+  } finally {
+    await dibs.close();
+  }
 });
 
 test("where all connections are taken, a process waits for one", async () => {
