@@ -105,7 +105,7 @@ function schemeOf(address: string): string | undefined {
 }
 
 async function openEngine(address: string, options: OpenOptions) {
-  const { clock, durability = "full", schema, listen } = options;
+  const { clock, durability = "full", schema, listen, logger } = options;
   if (typeof address !== "string" || address === "") {
     throw invalid(
       `open() takes the path of a file, a postgres:// or http:// address, or ":memory:"; got ${show(address)}.`,
@@ -120,6 +120,7 @@ async function openEngine(address: string, options: OpenOptions) {
       ...(clock && { clock }),
       ...(schema !== undefined && { schema }),
       ...(listen !== undefined && { listen }),
+      ...(logger && { logger }),
     };
     const { openPostgres } = await import("../engines/postgres/engine.ts");
     return openPostgres({ url: address, durability, ...given });

@@ -1,5 +1,6 @@
 import type { Clock } from "../../core/clock.ts";
 import { type ErrorData, errorFrom, invalid } from "../../core/errors.ts";
+import { type Logger, SILENT } from "../../core/logger.ts";
 import {
   type ClaimOutcome,
   type Engine,
@@ -37,6 +38,8 @@ export interface PostgresOptions {
   listen?: boolean;
   /** What was certainly not carried out is tried again for so many milliseconds, before its caller is told. */
   patience?: number;
+  /** Told of what no caller is told. */
+  logger?: Logger;
   /** For tests. Otherwise the server's clock is the only one. */
   clock?: Clock;
 }
@@ -52,7 +55,7 @@ const LONGEST_NOTES_MS = 1_000;
 
 /** Opens a store in a PostgreSQL database, or makes it. Any number of processes, on any machines, may have it open. */
 export async function openPostgres(options: PostgresOptions): Promise<Engine> {
-  const { url, durability = "full", listen = true, clock } = options;
+  const { url, durability = "full", listen = true, patience = PATIENCE_MS, logger = SILENT, clock } = options;
   const schema = checkSchemaName(options.schema ?? "dibs");
   if (typeof listen !== "boolean") throw invalid(`listen must be true or false.`);
   const tx: TxOptions = { session: listen, durability };
@@ -64,7 +67,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Engine> {
     connectMs: CONNECT_MS,
   };
   const first = await openLink({ link, reading: clock?.read() ?? null });
-  const engine = new PostgresEngine(first, { link, tx, patience: options.patience ?? PATIENCE_MS }, clock);
+  const engine = new PostgresEngine(first, { link, tx, patience }, logger, clock);
   try {
     await engine.start(listen);
   } catch (error) {
@@ -113,7 +116,12 @@ class PostgresEngine implements Engine {
   readonly #underWay = new Set<Promise<unknown>>();
   #closed = false;
 
-  constructor(first: Link, given: Pick<PulseData, "link" | "tx" | "patience">, clock: Clock | undefined) {
+  constructor(
+    first: Link,
+    given: Pick<PulseData, "link" | "tx" | "patience">,
+    logger: Logger,
+    clock: Clock | undefined,
+  ) {
     const { link, tx, patience } = given;
     this.#link = link;
     this.#clock = clock;
@@ -129,10 +137,15 @@ class PostgresEngine implements Engine {
     this.#reaches = [writing, settling, looking];
     this.#heart = clock
       ? new Heart(clock.after.bind(clock), (sessions) => this.#beat(sessions))
-      : new Pulse({ link, tx, where, patience }, (report) => {
-          if ("ran" in report) this.#heard(report.ran);
-          else this.#lost(report.lost);
-        });
+      : new Pulse(
+          { link, tx, where, patience },
+          (report) => {
+            if ("ran" in report) this.#heard(report.ran);
+            else this.#lost(report.lost);
+          },
+          (error) =>
+            logger.error(`The thread of the heartbeats ended, and is started again: ${error.message}`),
+        );
   }
 
   async start(listen: boolean): Promise<void> {

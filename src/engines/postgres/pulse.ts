@@ -20,35 +20,52 @@ export type PulseRequest =
 /** A beat that came through, with what it brought; or sessions of which none did for a whole lease. */
 export type PulseReport = { ran: Ran } | { lost: number[] };
 
+interface Joined {
+  lease: number;
+  /** When it gave its last sign of life, as far as that is known here. */
+  sentAt: number;
+}
+
+/** A thread that cannot be loaded ends as soon as it is started, each time. */
+const FIRST_PAUSE_MS = 20;
+const LONGEST_PAUSE_MS = 5_000;
+
 /**
  * Beats the sessions that joined through here, from a thread with a connection of its own: a handler that blocks the
- * event loop must not lose its claims. Started with the first session, and anew if it ended.
+ * event loop must not lose its claims. Started with the first session, and anew if it ended, later each time
+ * that it did not come to beat.
  */
 export class Pulse {
   readonly #data: PulseData;
   readonly #onReport: (report: PulseReport) => void;
-  readonly #leases = new Map<number, number>();
+  readonly #onFailure: (error: Error) => void;
+  readonly #joined = new Map<number, Joined>();
   #thread: Worker | undefined;
+  /** Until it is started again. */
+  #restart: NodeJS.Timeout | undefined;
+  #pause = FIRST_PAUSE_MS;
   #stopped = false;
 
-  constructor(data: PulseData, onReport: (report: PulseReport) => void) {
+  constructor(data: PulseData, onReport: (report: PulseReport) => void, onFailure: (error: Error) => void) {
     this.#data = data;
     this.#onReport = onReport;
+    this.#onFailure = onFailure;
   }
 
   /** `sentAt`: when it was asked to join, awake. The store counts from no later, and the thread may take long to start. */
   join(session: number, lease: number, sentAt: number): void {
-    this.#leases.set(session, lease);
-    if (!this.#thread) this.#start();
+    this.#joined.set(session, { lease, sentAt });
+    if (!this.#thread && !this.#restart) this.#start();
     this.#post({ join: session, lease, sentAt });
   }
 
   leave(session: number): void {
-    if (this.#leases.delete(session)) this.#post({ leave: session });
+    if (this.#joined.delete(session)) this.#post({ leave: session });
   }
 
   async stop(): Promise<void> {
     this.#stopped = true;
+    clearTimeout(this.#restart);
     const thread = this.#thread;
     if (!thread) return;
     thread.ref();
@@ -70,19 +87,34 @@ export class Pulse {
     });
     this.#thread = thread;
     thread.unref();
-    thread.on("message", (report: PulseReport) => this.#onReport(report));
-    // Whatever ended it: the sessions must go on.
-    thread.on("error", () => {});
+    let hasBeaten = false;
+    thread.on("message", (report: PulseReport) => {
+      hasBeaten = true;
+      this.#onReport(report);
+    });
+    thread.on("error", (error) => this.#onFailure(error));
     thread.once("exit", () => {
       this.#thread = undefined;
-      if (!this.#stopped && this.#leases.size > 0) this.#startAgain();
+      if (!this.#stopped) this.#ended(hasBeaten);
     });
   }
 
+  /** Whatever ended it: the sessions must go on. */
+  #ended(hasBeaten: boolean): void {
+    if (hasBeaten) {
+      this.#pause = FIRST_PAUSE_MS;
+      // Which signs of life it gave, and when, is not known here: none later than now.
+      const sentAt = systemClock.read().awake;
+      for (const joined of this.#joined.values()) joined.sentAt = sentAt;
+    }
+    this.#restart = setTimeout(() => this.#startAgain(), this.#pause).unref();
+    this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE_MS);
+  }
+
   #startAgain(): void {
+    this.#restart = undefined;
+    if (this.#joined.size === 0) return;
     this.#start();
-    // Which signs of life the thread before gave, and when, is not known here.
-    const sentAt = systemClock.read().awake;
-    for (const [session, lease] of this.#leases) this.#post({ join: session, lease, sentAt });
+    for (const [session, { lease, sentAt }] of this.#joined) this.#post({ join: session, lease, sentAt });
   }
 }
