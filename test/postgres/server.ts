@@ -128,6 +128,15 @@ export class PostgresServer {
     if (uid !== undefined) await promisify(execFile)("chown", [`${uid}`, file]);
   }
 
+  /** As pg_ctl does it: it need not let anybody in for that. */
+  async promote(): Promise<void> {
+    const file = join(this.folder, "data", "promote");
+    writeFileSync(file, "");
+    const { uid } = asUser();
+    if (uid !== undefined) await promisify(execFile)("chown", [`${uid}`, file]);
+    process.kill(this.pid, "SIGUSR1");
+  }
+
   /** Waits for nobody: fast ends connections, immediate leaves the rest to recovery, as a crash does. */
   async stop(mode: "fast" | "immediate" = "fast"): Promise<void> {
     const running = this.#process;

@@ -20,7 +20,7 @@ import { failureFrom } from "./failure.ts";
 import { checkFloors, raiseFloors, Raising } from "./floors.ts";
 import { Herald } from "./herald.ts";
 import { Link, type LinkOptions } from "./link.ts";
-import { checkSchemaName, describeUrl, openLink } from "./open.ts";
+import { checkSchemaName, describeUrl, openLink, whileFull } from "./open.ts";
 import { Pulse, type PulseData } from "./pulse.ts";
 import { closed, Reach } from "./reach.ts";
 import { Sender } from "./sender.ts";
@@ -66,10 +66,11 @@ export async function openPostgres(options: PostgresOptions): Promise<Engine> {
     settings: listen ? settingsFor(durability) : {},
     connectMs: CONNECT_MS,
   };
-  const first = await openLink({ link, reading: clock?.read() ?? null });
+  const until = performance.now() + patience;
+  const first = await openLink({ link, reading: clock?.read() ?? null, until });
   const engine = new PostgresEngine(first, { link, tx, patience }, logger, clock);
   try {
-    await engine.start(listen);
+    await whileFull(until, () => engine.start(listen));
   } catch (error) {
     await engine.close();
     throw failureFrom(error, describeUrl(url));

@@ -4,7 +4,7 @@ import { startTime } from "../../core/engine-time.ts";
 import { DibsError, invalid } from "../../core/errors.ts";
 import { show } from "../../core/show.ts";
 import { STORE_LIMIT } from "../../core/task-id.ts";
-import { refusalFrom } from "./failure.ts";
+import { NotConnected, refusalFrom } from "./failure.ts";
 import { Link, type LinkOptions } from "./link.ts";
 import { migrationLock } from "./locks.ts";
 import { migrate, MIGRATIONS, version } from "./migrations.ts";
@@ -33,6 +33,25 @@ export interface MakeOptions {
   store?: number;
   /** Of an injected clock, which the store then keeps. */
   reading: Reading | null;
+  /** Until then a server that is full, or starting up, is waited for; not at all unless it is said. */
+  until?: number;
+}
+
+/** The server is there, and will let somebody in before long. Anything else is most likely a mistake in the address. */
+const SOON = new Set(["53300", "57P03"]);
+const SOON_MS = 100;
+
+/** Tries again while the server is full or starting up. */
+export async function whileFull<T>(until: number, connect: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await connect();
+    } catch (error) {
+      const { code } = (error instanceof NotConnected ? error.cause : error) as { code?: string };
+      if (!SOON.has(code ?? "") || performance.now() + SOON_MS > until) throw error;
+    }
+    await sleep(SOON_MS);
+  }
 }
 
 /** Connects, and makes the schema or brings it up to date. What cannot be used is refused in words. */
@@ -40,7 +59,7 @@ export async function openLink(options: MakeOptions): Promise<Link> {
   const where = describeUrl(options.link.url);
   let link: Link | undefined;
   try {
-    link = await Link.open(options.link);
+    link = await whileFull(options.until ?? 0, () => Link.open(options.link));
     await checkServer(link, where);
     if (!(await isUpToDate(link, where))) await makeStore(link, options, where);
     return link;

@@ -5,7 +5,8 @@ import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { open as openDibs } from "../../../src/index.ts";
 import { PostgresServer, QUICK } from "../../postgres/server.ts";
-import { ground } from "./kit.ts";
+import { Proxy } from "../../proxy.ts";
+import { ground, roleOf } from "./kit.ts";
 
 test("of ten that open a new store at once one makes it, and all can use it", async () => {
   const { open } = await ground();
@@ -73,6 +74,63 @@ test.each([
     message: expect.stringContaining("does not let this user in"),
   });
 });
+
+/** Resolves when this address was asked so many times for a connection. */
+async function counting(target: string, times: number): Promise<{ url: string; reached: Promise<void> }> {
+  const address = new URL(target);
+  const proxy = await Proxy.start(Number(address.port));
+  onTestFinished(() => proxy.close());
+  address.port = `${proxy.port}`;
+  const { promise: reached, resolve } = Promise.withResolvers<void>();
+  let asked = 0;
+  proxy.cutAfter = (sent) => {
+    if (sent.includes("application_name") && ++asked === times) resolve();
+    return false;
+  };
+  return { url: address.href, reached };
+}
+
+test("a server without a free connection is waited for", async () => {
+  const place = await ground();
+  await (await place.open()).close();
+  const role = await roleOf(place);
+  await role.alter("NOSUPERUSER CONNECTION LIMIT 0");
+  await role.mayUse();
+  const { url, reached } = await counting(role.url, 3);
+  const opening = place.open({}, url);
+  await reached;
+  await role.alter("CONNECTION LIMIT -1");
+  await (await opening).queue<number>("work").add(1);
+});
+
+test("a server with room for one of its connections is waited for", async () => {
+  const place = await ground();
+  await (await place.open()).close();
+  const role = await roleOf(place);
+  await role.alter("NOSUPERUSER CONNECTION LIMIT 1");
+  await role.mayUse();
+  const { url, reached } = await counting(role.url, 3);
+  const opening = place.open({}, url);
+  await reached;
+  await role.alter("CONNECTION LIMIT -1");
+  await (await opening).queue<number>("work").add(1);
+});
+
+test("a server that is starting up is waited for", async () => {
+  // It recovers, and lets nobody in before that is over.
+  const server = await PostgresServer.start({ settings: { ...QUICK, hot_standby: "off" } });
+  onTestFinished(() => server.remove());
+  await server.becomeStandby();
+  await server.stop();
+  await server.restart();
+  const { url, reached } = await counting(server.url, 3);
+  const opening = openDibs(url);
+  await reached;
+  await server.promote();
+  const dibs = await opening;
+  onTestFinished(() => dibs.close());
+  await dibs.queue<number>("work").add(1);
+}, 60_000);
 
 test("a password that was not given is told in words", async () => {
   const server = await PostgresServer.start({ settings: QUICK });
