@@ -519,6 +519,10 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX floor_line ON dibs.floor (line, n DESC, rank, pos);
   ${clearSoon("floor")}
   `,
+  `
+  -- The history of the server that gave out the last fences.
+  ALTER TABLE dibs.store ADD COLUMN server text;
+  `,
 ];
 
 // By reading the catalogue: to_regclass answers from a memory that is not told of others' commits within a transaction.

@@ -179,11 +179,19 @@ const NOTHING: Ran = {
 
 // After a failover the number may stand for another transaction: the history of a server has a name. That of the last
 // checkpoint would be the old one for some time.
+const STANDBY = "/standby";
 export const SERVER = `
-  SELECT system_identifier::text || '/' || CASE WHEN pg_is_in_recovery() THEN 'standby'
-    ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END AS server FROM pg_control_system()`;
+  SELECT system_identifier::text || CASE WHEN pg_is_in_recovery() THEN '${STANDBY}'
+    ELSE '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) END AS server FROM pg_control_system()`;
 /** Not to this user; not by this server, which speaks PostgreSQL's language and keeps its own kind of history. */
 const NOT_TOLD = new Set(["42501", "42883", "0A000"]);
+// A standby that takes over may not have heard of the last fences. More than these are not given out until it does.
+const NEXT_HISTORY = `
+  WITH last AS (SELECT server FROM dibs.store WHERE one = 1 FOR UPDATE), noted AS (
+    UPDATE dibs.store SET server = $1 FROM last
+    WHERE one = 1 AND last.server IS DISTINCT FROM $1 RETURNING last.server AS last)
+  SELECT setval('dibs.fence', nextval('dibs.fence') + 10000000) FROM noted WHERE last IS NOT NULL`;
+const HISTORY = `SELECT server FROM dibs.store WHERE one = 1`;
 const NOTIFY = `SELECT pg_notify($1, $2)`;
 const STATUS = `SELECT pg_xact_status($1::xid8) AS status`;
 const QUEUES = `SELECT id, name, named FROM dibs.queue WHERE name = ANY ($1::text[])`;
@@ -324,8 +332,18 @@ export class PostgresStore {
 
   /** Asked for once a connection, also where the answer is that nobody may know. */
   async #identity(): Promise<string | null> {
-    if (this.#server === undefined) this.#server = await this.#identify();
+    if (this.#server === undefined) {
+      const server = await this.#identify();
+      if (server !== null) await this.#noteHistory(server);
+      this.#server = server;
+    }
     return this.#server;
+  }
+
+  /** Before anything is claimed on it: no two claims have the same fence, whatever the server before had given out. */
+  async #noteHistory(server: string): Promise<void> {
+    const [row] = await this.link.all<{ server: string | null }>(HISTORY);
+    if (row && row.server !== server && !server.endsWith(STANDBY)) await this.link.all(NEXT_HISTORY, server);
   }
 
   /** Null where this user may not ask, or nobody can: then what became of a lost commit cannot be told either. */
