@@ -2,7 +2,8 @@
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { ground } from "../engines/postgres/kit.ts";
 import { LIBRARIES } from "./libraries.ts";
 
 const read = (path: string): string => readFileSync(join(import.meta.dirname, path), "utf8");
@@ -21,4 +22,24 @@ test("the adapters of the guide are those that are tested, one for each library"
   const code = lines.filter((line) => !line.startsWith("//"));
   expect(code.length).toBeGreaterThanOrEqual(names.length);
   for (const line of code) expect(tested).toContain(bare(line.replace(/^tx = /, "")));
+});
+
+test("a user with the rights that the guide gives works with a store of somebody else's", async () => {
+  const { url, schema, open, client } = await ground();
+  await (await open()).close();
+  const [admin, worker] = [await client(), `worker_of_${schema}`];
+  const sql = /^```sql\n([^]*?)^```$/m.exec(read("../../docs/guides/postgres.md"))![1]!;
+  await admin.query(`CREATE ROLE ${worker} LOGIN PASSWORD 'secret'`);
+  onTestFinished(async () => void (await admin.query(`DROP OWNED BY ${worker}; DROP ROLE ${worker}`)));
+  await admin.query(
+    sql.replaceAll("SCHEMA dibs", `SCHEMA ${schema}`).replaceAll("TO worker", `TO ${worker}`),
+  );
+  const address = new URL(url);
+  address.username = worker;
+  address.password = "secret";
+  const theirs = await open({}, address.href);
+  const working = theirs.queue<number, number>("work").work((task) => task.data + 1);
+  const task = await theirs.queue<number, number>("work").add(1);
+  expect(await task.result()).toBe(2);
+  await working.stop();
 });
