@@ -25,6 +25,8 @@ const NOW = `(SELECT now FROM moment)`;
  * Its time is that of the moment, and it may be sent before anybody knows whether the queues are as they were: $10 and
  * $11 say what they are known by (foresee.ts).
  */
+// OFFSET 0: see PLANNING.
+const TASK = `(SELECT * FROM dibs.task WHERE task.seq = held.task OFFSET 0) AS task`;
 const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
   WITH moment AS MATERIALIZED (SELECT ${STARTED("$1")} AS awake, ${STARTED("$2")} AS now), calm AS MATERIALIZED (
     SELECT NOT EXISTS (SELECT 1 FROM dibs.session WHERE beat_at + lease <= ${AWAKE})
@@ -72,7 +74,7 @@ const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
       OR task.cost IS NOT NULL OR task.urgent
     THEN json_build_array(task.pos, task.expires_at, task.max_attempts, task.group_key, task.content_type, task.headers,
       encode(task.bytes, 'base64'), ${LEFT_BEHIND("held.special", "task.seq")}, task.cost, task.urgent)::text END
-  FROM calm LEFT JOIN (held JOIN dibs.task ON task.seq = held.task) ON true`;
+  FROM calm LEFT JOIN (held CROSS JOIN LATERAL ${TASK}) ON true`;
 const HOLD_HEAD = holdHeadSql();
 /** Where some queue has limits: time brings more. */
 const HOLD_HEAD_BESIDE_LIMITS = holdHeadSql({
@@ -84,8 +86,9 @@ const HOLD_HEAD_BESIDE_LIMITS = holdHeadSql({
 const HOLD_HEAD_AT_ONCE = holdHeadSql({
   calm: `AND NOT EXISTS (SELECT 1 FROM dibs.listener)`,
   also: `, lasting AS (
-    DELETE FROM dibs.ttl USING held JOIN dibs.task ON task.seq = held.task
-    WHERE ttl.expires_at = task.expires_at AND ttl.task = task.seq
+    DELETE FROM dibs.ttl WHERE ctid = ANY (ARRAY (
+      SELECT old.ctid FROM held CROSS JOIN LATERAL ${TASK} CROSS JOIN LATERAL (
+        SELECT ctid FROM dibs.ttl WHERE expires_at = task.expires_at AND ttl.task = task.seq OFFSET 0) AS old))
   ), counted AS (
     ${countSql({
       slot: `${NOW} / ${BOUNDS.rateSlot}`,
@@ -95,7 +98,7 @@ const HOLD_HEAD_AT_ONCE = holdHeadSql({
       started: "count(*)",
       wait_ms: `sum(${NOW} - task.created_at)`,
     })}
-    FROM held JOIN dibs.task ON task.seq = held.task HAVING count(*) > 0)`,
+    FROM held CROSS JOIN LATERAL ${TASK} HAVING count(*) > 0)`,
 });
 
 function holdHead(tx: Tx): string {

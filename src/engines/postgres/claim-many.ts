@@ -16,7 +16,7 @@ const WITH_TASKS = `
 const LIMITED_WITH_TASKS = `
   SELECT queue FROM unnest($1::int4[]) AS wanted (queue)
   WHERE ${hasTasks("ready")} OR ${hasTasks("kept")}
-    OR EXISTS (SELECT 1 FROM dibs.own WHERE own.queue = wanted.queue)
+    OR EXISTS (SELECT 1 FROM dibs.own WHERE own.queue = wanted.queue OFFSET 0)
     OR EXISTS (SELECT 1 FROM dibs.gate WHERE gate.queue = wanted.queue AND gate.reviewed IS NOT NULL)`;
 
 /** The first of the queues that have something, in the order of the request and as many as it could take from; and those behind them. */

@@ -7,6 +7,7 @@ import { aboveFloor } from "./floors.ts";
 import { withinRates } from "./gates.ts";
 import { fillLanes } from "./lane-line.ts";
 import { end, isOutlived, unwatchTtl } from "./line.ts";
+import { inQueue } from "./link.ts";
 import { type HeadRow, type Line, moverFrom } from "./place.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromColumns } from "./text.ts";
@@ -55,8 +56,8 @@ const KEPT = `
   FROM head JOIN dibs.task ON task.seq = head.task ORDER BY rank, head.pos`;
 // As they were seen: one that failed once more since then, or got a signal, stands at the same place.
 const LOCK_KEPT = `
-  SELECT kept.task FROM unnest($2::int2[], $3::int8[], $4::int2[], $5::bool[]) AS seen (rank, pos, failures, special)
-  JOIN dibs.kept ON kept.queue = $1 AND kept.rank = seen.rank AND kept.pos = seen.pos
+  SELECT kept.task FROM ${inQueue("$1", "$2::int2[], $3::int8[], $4::int2[], $5::bool[]", "rank, pos, failures, special")} AS seen
+  JOIN dibs.kept ON kept.queue = seen.queue AND kept.rank = seen.rank AND kept.pos = seen.pos
     AND kept.failures = seen.failures AND kept.special = seen.special
   FOR UPDATE OF kept SKIP LOCKED`;
 // For the worker that has their groups.
@@ -69,8 +70,8 @@ const OWN = `
 const OTHERS = `
   SELECT 1 FROM dibs.own WHERE queue = $1 AND rank < $2::int2 AND session IS DISTINCT FROM $3::int8 LIMIT 1`;
 const DELETE_FROM = (table: Line): string => `
-  DELETE FROM dibs.${table} USING unnest($2::int2[], $3::int8[]) AS taken (rank, pos)
-  WHERE ${table}.queue = $1 AND ${table}.rank = taken.rank AND ${table}.pos = taken.pos`;
+  DELETE FROM dibs.${table} USING ${inQueue("$1", "$2::int2[], $3::int8[]", "rank, pos")} AS taken
+  WHERE ${table}.queue = taken.queue AND ${table}.rank = taken.rank AND ${table}.pos = taken.pos`;
 const NONE = { allowed: [], passed: false };
 /** Above every rank. */
 const LAST_RANK = 32_767;

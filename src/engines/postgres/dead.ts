@@ -1,6 +1,7 @@
 import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../core/task.ts";
 import { type Newcomer, takePlaces } from "./add.ts";
 import { announceTask, end } from "./line.ts";
+import { inQueue } from "./link.ts";
 import { type Found, findMany } from "./place.ts";
 import { removeTogether, takeTogether } from "./take-together.ts";
 import { reviveParts } from "./runs.ts";
@@ -27,9 +28,9 @@ const WITH_WORDS = `
   ORDER BY died_at, dead.task LIMIT $4`;
 const BY_ID = `
   SELECT dead.task, died_at, dead.fingerprint, attempt.name, attempt.message
-  FROM unnest($2::int8[], $3::int8[]) AS wanted (seq, created_at)
+  FROM ${inQueue("$1", "$2::int8[], $3::int8[]", "seq, created_at")} AS wanted
   JOIN dibs.task ON task.seq = wanted.seq AND task.created_at = wanted.created_at
-  JOIN dibs.dead ON dead.task = task.seq AND dead.queue = $1
+  JOIN dibs.dead ON dead.task = task.seq AND dead.queue = wanted.queue
   JOIN dibs.attempt ON attempt.task = dead.task AND attempt.fence = dead.fence`;
 
 interface Letter extends DeadRow {

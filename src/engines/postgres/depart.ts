@@ -59,7 +59,7 @@ const HOLD = [
   INSERT INTO dibs.leaving (task, queue, destination, failures, holds_group, cancelled, state, group_key, started_at,
     worker, adds, result, result_bytes)
   SELECT task, $1, $2, failures,
-    task.group_key IS NOT NULL AND NOT EXISTS (SELECT 1 FROM dibs.aside WHERE aside.task = taken.task), false, 'verifying',
+    task.group_key IS NOT NULL AND NOT EXISTS (SELECT 1 FROM dibs.aside WHERE aside.task = taken.task OFFSET 0), false, 'verifying',
     task.group_key, taken.started_at, worker, adds, result, result_bytes
   FROM taken JOIN dibs.task ON task.seq = taken.task ORDER BY taken.task RETURNING state, group_key`,
   // Only where the head is leaving too: were it running here, they would overtake it. Or where there is none, because none of

@@ -134,7 +134,7 @@ export function isLimitedNow({ limited, policy }: Queue): boolean {
 const IS_OPEN = `
   SELECT 1 FROM dibs.gate
   WHERE queue = $1 AND meter IS NULL AND wake_at IS NULL AND reviewed IS NULL AND coalesce(held_until, 0) <= $2
-    AND NOT EXISTS (SELECT 1 FROM dibs.own WHERE own.queue = gate.queue)`;
+    AND NOT EXISTS (SELECT 1 FROM dibs.own WHERE own.queue = gate.queue OFFSET 0)`;
 
 /** Its limits are things of the past: whoever claims from it need not ask any further. */
 export async function isWideOpen(tx: Tx, queue: Queue): Promise<boolean> {

@@ -33,7 +33,7 @@ const SELECT = `
   SELECT verifying.task, verifying.fence, verifying.started_at, verifying.failures, verifying.worker, verifying.adds,
     verifying."each", verifying.result, verifying.result_bytes, verifying.queue, task.created_at, ${RANK} AS rank,
     coalesce(task.pos, task.seq) AS pos, task.group_key, task.expires_at, task.max_attempts, task.cost,
-    task.idempotency_key, EXISTS (SELECT 1 FROM dibs.aside WHERE aside.task = verifying.task) AS aside
+    task.idempotency_key, EXISTS (SELECT 1 FROM dibs.aside WHERE aside.task = verifying.task OFFSET 0) AS aside
   FROM dibs.verifying JOIN dibs.task ON task.seq = verifying.task`;
 const BY_ATTEMPT = `${SELECT} WHERE verifying.task = $1 AND verifying.fence = $2 FOR UPDATE OF verifying`;
 const ASKED_BY = `${SELECT} WHERE verifying.asked = ANY ($1::int8[]) ORDER BY verifying.task FOR UPDATE OF verifying`;

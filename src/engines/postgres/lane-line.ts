@@ -3,6 +3,7 @@ import { opensAt } from "../../core/rate.ts";
 import { FIRST_RANK } from "../../core/task.ts";
 import { keptFrom } from "./elsewhere.ts";
 import type { Lane } from "./limits.ts";
+import { inQueue } from "./link.ts";
 import type { Line } from "./place.ts";
 import { numbers } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -126,8 +127,8 @@ export async function joinLanes(tx: Tx, queue: Queue, joiners: readonly Waiter[]
 }
 
 const TAKE_WAITING = `
-  DELETE FROM dibs.waiting USING unnest($2::text[], $3::int8[]) AS old (group_key, pos)
-  WHERE waiting.queue = $1 AND waiting.group_key = old.group_key COLLATE "C" AND waiting.pos = old.pos`;
+  DELETE FROM dibs.waiting USING ${inQueue("$1", "$2::text[], $3::int8[]", "group_key, pos")} AS old
+  WHERE waiting.queue = old.queue AND waiting.group_key = old.group_key COLLATE "C" AND waiting.pos = old.pos`;
 const INSERT_READY = `
   INSERT INTO dibs.ready (queue, rank, pos, task, failures, special, group_key)
   SELECT $1, rank, pos, task, failures, true, group_key
@@ -315,8 +316,8 @@ const IN_LINE = (["ready", "kept", "own"] as const)
     (table) => `
   SELECT '${table}' AS "table", wanted.key, ${table}.rank, ${table}.pos AS place, ${table}.task,
     coalesce(task.pos, task.seq) AS pos, task.cost
-  FROM unnest($2::text[]) AS wanted (key)
-  JOIN dibs.${table} ON ${table}.queue = $1 AND ${table}.group_key = wanted.key COLLATE "C"
+  FROM ${inQueue("$1", "$2::text[]", "key")} AS wanted
+  JOIN dibs.${table} ON ${table}.queue = wanted.queue AND ${table}.group_key = wanted.key COLLATE "C"
   JOIN dibs.task ON task.seq = ${table}.task`,
   )
   .join(" UNION ALL");
@@ -327,8 +328,8 @@ export async function inLineOf(tx: Tx, queue: Queue, keys: readonly string[]): P
 
 const PULL_BACK = (table: Line): string => `
   WITH old AS (
-    DELETE FROM dibs.${table} USING unnest($2::int2[], $3::int8[]) AS old (rank, pos)
-    WHERE ${table}.queue = $1 AND ${table}.rank = old.rank AND ${table}.pos = old.pos
+    DELETE FROM dibs.${table} USING ${inQueue("$1", "$2::int2[], $3::int8[]", "rank, pos")} AS old
+    WHERE ${table}.queue = old.queue AND ${table}.rank = old.rank AND ${table}.pos = old.pos
     RETURNING ${table}.group_key, ${table}.task, ${table}.rank, ${table}.failures)
   INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures)
   SELECT $1, old.group_key, coalesce(task.pos, task.seq), old.task, old.rank, old.failures

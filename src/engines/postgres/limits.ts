@@ -1,4 +1,5 @@
 import { beganAt, isEmpty, type Meter, NO_METER, type RateLimit } from "../../core/rate.ts";
+import { inQueue } from "./link.ts";
 import { gateLock, tryLock } from "./locks.ts";
 import { Overtaken } from "./overtaken.ts";
 import { numbers } from "./text.ts";
@@ -90,8 +91,8 @@ const IN_LINE = (table: string): string => `
 const LANES = `
   SELECT lane.group_key, holders, session, meter, held_until, wake_at,
     CASE WHEN $3::bool THEN ${["ready", "kept", "own"].map(IN_LINE).join(" + ")} ELSE 0 END::int4 AS line
-  FROM unnest($2::text[]) AS wanted (key)
-  JOIN dibs.lane ON lane.queue = $1 AND lane.group_key = wanted.key COLLATE "C"
+  FROM ${inQueue("$1", "$2::text[]", "key")} AS wanted
+  JOIN dibs.lane ON lane.queue = wanted.queue AND lane.group_key = wanted.key COLLATE "C"
   ORDER BY lane.group_key FOR UPDATE OF lane`;
 const WRITE_LANES = `
   UPDATE dibs.lane SET holders = each.holders, session = each.session, meter = each.meter, held_until = each.held_until,

@@ -56,7 +56,7 @@ async function openGate(tx: Tx, queue: Queue, gate: QueueGate): Promise<void> {
 const NEXT_LANES = `
   SELECT group_key FROM dibs.lane
   WHERE queue = $1 AND group_key > $2::text COLLATE "C" AND (holders > 0 OR EXISTS (
-    SELECT 1 FROM dibs.waiting WHERE waiting.queue = lane.queue AND waiting.group_key = lane.group_key))
+    SELECT 1 FROM dibs.waiting WHERE waiting.queue = lane.queue AND waiting.group_key = lane.group_key OFFSET 0))
   ORDER BY group_key LIMIT $3`;
 
 /** The next groups, in their order: those that somebody holds or waits in. Answers up to which it has come. */

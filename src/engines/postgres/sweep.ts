@@ -239,8 +239,8 @@ interface DueRow {
 
 const DUE = `
   SELECT scheduled.queue, scheduled.pos, task, failures, holds_group, ${RANK} AS rank, group_key, cost, idempotency_key,
-    created_at, signal, EXISTS (SELECT 1 FROM dibs.step WHERE step.task = scheduled.task)
-      OR EXISTS (SELECT 1 FROM dibs.run_part WHERE run_part.task = scheduled.task) AS stepped
+    created_at, signal, EXISTS (SELECT 1 FROM dibs.step WHERE step.task = scheduled.task OFFSET 0)
+      OR EXISTS (SELECT 1 FROM dibs.run_part WHERE run_part.task = scheduled.task OFFSET 0) AS stepped
   FROM dibs.scheduled JOIN dibs.task ON task.seq = scheduled.task
   WHERE due <= $1 AND ${sinceFloor("scheduled", "due")} ORDER BY due, task LIMIT $2 FOR UPDATE OF scheduled SKIP LOCKED`;
 const DELETE_SCHEDULED = `
