@@ -1,0 +1,317 @@
+import { expect, test } from "vitest";
+import type { Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
+import { checkFloors, raiseFloors } from "../../../src/engines/postgres/floors.ts";
+import type { Link } from "../../../src/engines/postgres/link.ts";
+import { PostgresStore } from "../../../src/engines/postgres/store.ts";
+import { inSchema } from "../../../src/engines/postgres/text.ts";
+import { newTask, QUEUE, worker } from "../sqlite/kit.ts";
+import { tour } from "../tour.ts";
+import { connect, ground } from "./kit.ts";
+
+/** Tables that stay small whatever is waiting, so that walking over them costs nothing that grows. */
+const SMALL = new Set([
+  "store", // one row
+  "seq", // a sequence
+  "migration",
+  "queue",
+  "gate", // a row a queue with limits
+  "depth", // a row a queue
+  "flow", // a row a queue and second, of the last minutes
+  "floor", // a few rows a queue
+  "subscription",
+  "document",
+  "session", // a row a worker
+  "serving", // a row a worker and queue
+  "listener", // a row for each who follows the events
+]);
+
+/** Those that may read more of a table than they need, and why. */
+const EXCEPTIONS: [table: string, sql: RegExp, reason: string][] = [
+  ["inbox", /EXISTS \(SELECT 1 FROM dibs\.inbox\)/, "it looks at one row"],
+  [
+    "claim",
+    /claim\.?\b.*session/s,
+    "the claims in flight are few, and an index by session would slow every claim",
+  ],
+  ["claim", /AND counted\)?/, "the claims in flight of a queue that limits how many these are"],
+  ["claim", /SET counted = true/, "the claims in flight of a queue that gets its first limits"],
+  ["claim", /SELECT task FROM dibs\.claim WHERE queue = \$1 LIMIT/, "drop looks for claims in flight"],
+  ["delta", /./s, "housekeeping folds them, and so there are few"],
+  ["kept", /min\(task\) FROM dibs\.kept/, "stats looks for the oldest of those that are kept from a worker"],
+  ["own", /min\(task\) FROM dibs\.own/, "stats looks for the oldest of those that are kept for a worker"],
+  ["run", /GROUP BY queue/, "prune counts the ended runs, which are few beside the tasks"],
+  ["run", /run\.state IS NULL AND task\.queue/, "a move looks at all runs, once"],
+  ["idempotency", /DELETE FROM dibs\.idempotency WHERE queue/, "drop"],
+  ["lane", /DELETE FROM dibs\.lane WHERE queue/, "drop"],
+  ["ready", /SET group_key = task\.group_key/, "a queue gets its first limits"],
+  ["kept", /SET group_key = task\.group_key/, "a queue gets its first limits"],
+  [
+    "lane",
+    /ORDER BY wake_at LIMIT 1/,
+    "past the lanes of other queues that wake: an index by both is missing",
+  ],
+  ["verifying", /INSERT INTO dibs\.leaving/, "a move goes past the verified tasks of other queues"],
+  ["leaving", /INSERT INTO dibs\.gate/, "a queue gets its first limits"],
+];
+
+/** Whose plans depend on statistics, and what is known of it. */
+const UNSTEADY: [sql: RegExp, reason: string][] = [
+  [
+    /^SELECT task FROM dibs\.(scheduled|dead) WHERE queue = \$1 LIMIT/,
+    "drop: any index that begins with the queue",
+  ],
+  [
+    /FROM dibs\.scheduled\s+WHERE queue = \$1 AND \(due, task\) >/,
+    "a page of scheduled tasks may follow the index by due time, past other queues' tasks",
+  ],
+  [/FROM dibs\.verifying WHERE queue = \$1/, "a page of verified tasks may go past other queues'"],
+  [/FROM dibs\.dead WHERE queue = \$1 AND fingerprint/, "a page of dead letters may go past other errors"],
+  [/attempt\.fence = dead\.fence/, "all attempts of a dead letter, or its last one"],
+  [/ORDER BY wake_at LIMIT 1/, "the lanes of a queue, or those that wake: an index by both is missing"],
+];
+
+interface Node {
+  "Node Type": string;
+  "Relation Name"?: string;
+  "Index Name"?: string;
+  "Index Cond"?: string;
+  Filter?: string;
+  "Subplan Name"?: string;
+  Plans?: Node[];
+}
+
+/** By name: the columns that it is ordered by. */
+type Indexes = Map<string, string[]>;
+
+/** Statements after a tour of the store, and the tables that they are about. */
+interface Toured {
+  link: Link;
+  store: PostgresStore;
+  tables: string[];
+  indexes: Indexes;
+  /** With what asks for its plan. */
+  statements: Map<string, string>;
+}
+
+async function takeTour(): Promise<Toured> {
+  const place = await ground();
+  await place.engine();
+  const link = await connect(place);
+  const tables = await readTables(link);
+  // Statistics are only what a test asks for.
+  for (const table of tables) await link.exec(`ALTER TABLE dibs.${table} SET (autovacuum_enabled = false)`);
+  const store = new PostgresStore(link, { session: true, durability: "full" });
+  await tour(store);
+  await work(link, store);
+  return { link, store, tables, indexes: await readIndexes(link), statements: await readStatements(link) };
+}
+
+test("no statement reads more of a table that grows than it needs, on a store that is new, full or analyzed", async () => {
+  const { link, store, tables, indexes, statements } = await takeTour();
+  expect(statements.size).toBeGreaterThan(300);
+  const empty = await explain(link, statements);
+  await fill(store);
+  const filled = await explain(link, statements);
+  for (const table of tables) {
+    if ((await link.all(`SELECT 1 FROM dibs.${table} LIMIT 1`)).length > 0)
+      await link.exec(`ANALYZE dibs.${table}`);
+  }
+  const analyzed = await explain(link, statements);
+
+  const used = new Set<unknown>();
+  const bad: string[] = [];
+  for (const sql of statements.keys()) {
+    const plans = [empty, filled, analyzed].map((each) => each.get(sql)!);
+    for (const { table, cost } of plans.flatMap((plan) => costsOf(plan, indexes))) {
+      const exception = EXCEPTIONS.find(([name, pattern]) => name === table && pattern.test(sql));
+      if (exception) used.add(exception);
+      else bad.push(`${cost}\n${sql.trim()}`);
+    }
+    const [first, ...others] = plans.map((plan) => wayOf(plan, indexes));
+    const other = others.find((way) => way !== first);
+    if (other === undefined) continue;
+    const unsteady = UNSTEADY.find(([pattern]) => pattern.test(sql));
+    if (unsteady) used.add(unsteady);
+    else bad.push(`${first}\nand later ${other}\n${sql.trim()}`);
+  }
+  expect(bad).toEqual([]);
+  // What is no longer needed goes.
+  expect([...EXCEPTIONS, ...UNSTEADY].filter((each) => !used.has(each))).toEqual([]);
+});
+
+test("what was planned when the tables were small, and analyzed, claims by number and place", async () => {
+  const { link, tables, indexes, statements } = await takeTour();
+  await link.exec(`ANALYZE ${tables.map((table) => `dibs.${table}`).join(", ")}`);
+  const plans = await explain(
+    link,
+    new Map([...statements].filter(([sql]) => /\bcalm AS MATERIALIZED/.test(sql))),
+  );
+  expect(plans.size).toBeGreaterThanOrEqual(3);
+  for (const plan of plans.values()) {
+    const walked = costsOf(plan, indexes).map(({ table }) => table);
+    for (const table of ["task", "ready", "kept", "ttl", "claim"]) expect(walked).not.toContain(table);
+  }
+});
+
+async function readTables(link: Link): Promise<string[]> {
+  const sql = `SELECT tablename AS name FROM pg_tables WHERE schemaname = $1`;
+  return (await link.all<{ name: string }>(sql, link.schema)).map(({ name }) => name);
+}
+
+async function readIndexes(link: Link): Promise<Indexes> {
+  const rows = await link.all<{ name: string; columns: string[] }>(
+    `SELECT relname AS name, ARRAY (
+       SELECT attname::text FROM pg_attribute WHERE attrelid = indexrelid ORDER BY attnum) AS columns
+     FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid WHERE relnamespace = $1::regnamespace`,
+    link.schema,
+  );
+  return new Map(rows.map(({ name, columns }) => [name, columns]));
+}
+
+/** What asks for its plan, by the statement. */
+async function readStatements(link: Link): Promise<Map<string, string>> {
+  const rows = await link.all<{ name: string; statement: string; count: number }>(
+    `SELECT name, statement, cardinality(parameter_types) AS count FROM pg_prepared_statements`,
+  );
+  const prepared = new Map(rows.map((row) => [row.statement, row]));
+  const ours = [...link.statements].filter((sql) => !/\bpg_(tables|index|prepared_statements)\b/.test(sql));
+  return new Map(
+    ours.map((sql) => {
+      const { name, count } = prepared.get(inSchema(sql, link.schema))!;
+      const values = count === 0 ? "" : `(${Array(count).fill("NULL").join(", ")})`;
+      return [sql, `EXPLAIN (FORMAT JSON) EXECUTE ${name}${values}`];
+    }),
+  );
+}
+
+/** As they are planned now, and then for as long as the connection lasts or until somebody has an index made or ANALYZE run. */
+async function explain(link: Link, statements: Map<string, string>): Promise<Map<string, Node>> {
+  await link.exec("DISCARD PLANS");
+  const plans = [...statements].map(async ([sql, question]) => {
+    const [row] = await link.all<{ "QUERY PLAN": [{ Plan: Node }] }>(question);
+    return [sql, row!["QUERY PLAN"][0].Plan] as const;
+  });
+  return new Map(await Promise.all(plans));
+}
+
+/** Each scan of a table that grows, with those above it in the same part of the plan: its root first. */
+function* scansIn(node: Node, above: Node[] = []): Generator<[scan: Node, above: Node[]]> {
+  const over = node["Subplan Name"] === undefined ? above : [];
+  const table = node["Relation Name"];
+  const isScan = node["Node Type"].endsWith("Scan") && node["Node Type"] !== "Tid Scan";
+  if (isScan && table !== undefined && !SMALL.has(table)) yield [node, over];
+  for (const child of node.Plans ?? []) yield* scansIn(child, [...over, node]);
+}
+
+/** The columns of its index that it looks by. */
+function columnsOf({ "Index Name": index, "Index Cond": condition = "" }: Node, indexes: Indexes): string[] {
+  return (indexes.get(index!) ?? []).filter((column) => new RegExp(`\\b${column}\\b`).test(condition));
+}
+
+/** What it reads that it may not need, if anything. */
+function costsOf(root: Node, indexes: Indexes): { table: string; cost: string }[] {
+  return [...scansIn(root)].flatMap(([scan, above]) => {
+    const { "Node Type": type, "Relation Name": table, "Index Name": index } = scan;
+    const costly = (what: string) => [{ table: table!, cost: `${table}: ${what}` }];
+    if (index === undefined || !type.startsWith("Index")) return costly(type);
+    const columns = columnsOf(scan, indexes);
+    const isLimited = above.some((node) => node["Node Type"] === "Limit");
+    // The head of an index is as good as a place in it.
+    if (columns[0] !== indexes.get(index)![0]) {
+      return isLimited && scan.Filter === undefined ? [] : costly(`walks over ${index}`);
+    }
+    const looksForOne = scan["Subplan Name"] !== undefined || isLimited;
+    const isWholeQueue = columns.length === 1 && columns[0] === "queue" && !looksForOne;
+    return isWholeQueue ? costly("all of a queue") : [];
+  });
+}
+
+/** By which indexes, and which columns of them. */
+function wayOf(root: Node, indexes: Indexes): string {
+  const steps = [...scansIn(root)].map(
+    ([scan]) => `${scan["Index Name"] ?? scan["Node Type"]} (${columnsOf(scan, indexes).join(", ")})`,
+  );
+  return steps.toSorted().join(", ");
+}
+
+type Run = <V extends VerbName>(...ops: Op<V>[]) => Promise<Verbs[V]["out"][]>;
+function asker(store: PostgresStore): Run {
+  return async <V extends VerbName>(...ops: Op<V>[]) =>
+    (await store.run(ops as Op[], null)).outcomes.map((outcome) => {
+      if ("refused" in outcome) throw new Error(outcome.refused.message);
+      return outcome.ok as Verbs[V]["out"];
+    });
+}
+
+async function work(link: Link, store: PostgresStore): Promise<void> {
+  const run = asker(store);
+  const { session } = (await run<"join">({ verb: "join", worker: worker("w"), lease: 60_000 }))[0]!;
+  const tasks = Array.from({ length: 200 }, (_, i) =>
+    newTask([{ groupKey: `g${i % 9}` }, { idempotencyKey: `${i}` }, { ttl: 99_999 }, {}][i % 4]),
+  );
+  for (const part of [tasks.slice(0, 100), tasks.slice(100, 150)])
+    await run<"add">({ verb: "add", tasks: part });
+  await run<"add">(...tasks.slice(150).map((task): Op<"add"> => ({ verb: "add", tasks: [task] })));
+  await raiseFloors(link, [QUEUE]);
+  await checkFloors(link);
+  for (let i = 0; i < 3; i++) {
+    const [claimed] = await run<"claim">({ verb: "claim", queues: [QUEUE], max: 20, worker: "w", session });
+    const settlement = { kind: "done", result: null } as const;
+    await run<"settle">(
+      ...claimed!.tasks.map(({ id, fence }): Op<"settle"> => ({ verb: "settle", id, fence, settlement })),
+    );
+  }
+  await run<"tend">({ verb: "tend" });
+  await run<"prune">({ verb: "prune", limit: 10 });
+  await store.noticed([session]);
+  await store.queues([QUEUE]);
+}
+
+async function fill(store: PostgresStore): Promise<void> {
+  const run = asker(store);
+  const ERROR = { name: "Error", message: "no", stack: null };
+  const { session } = (await run<"join">({ verb: "join", worker: worker("w"), lease: 60_000 }))[0]!;
+  await run<"join">({ verb: "join", worker: worker("other"), lease: 60_000 });
+  await run<"declare">({ verb: "declare", queue: "judged", policy: { verified: true } });
+  await run<"declare">({
+    verb: "declare",
+    queue: "sticky",
+    policy: { groups: { concurrency: 5, sticky: true } },
+  });
+  const traits = [
+    (i: number) => ({ groupKey: `g${i % 300}` }),
+    (i: number) => ({ idempotencyKey: `f${i}` }),
+    () => ({ ttl: 86_400_000 }),
+    () => ({ delay: 86_400_000 }),
+    () => ({}),
+    (i: number) => ({ queue: ["judged", "leaving"][i % 2]! }),
+    (i: number) => ({ queue: "sticky", groupKey: `s${i % 100}` }),
+  ];
+  const tasks = Array.from({ length: 21_000 }, (_, i) => newTask(traits[i % traits.length]!(i)));
+  for (let at = 0; at < tasks.length; at += 3_000)
+    await run<"add">({ verb: "add", tasks: tasks.slice(at, at + 3_000) });
+  const claim = async (queue: string, max: number) =>
+    (await run<"claim">({ verb: "claim", queues: [queue], max, worker: "w", session }))[0]!.tasks;
+  for (let round = 0; round < 3; round++) {
+    const claimed = await claim(QUEUE, 1_000);
+    const settlements = [
+      { kind: "done", result: null } as const,
+      { kind: "reject", error: ERROR } as const,
+      { kind: "fail", error: ERROR, delay: 0 } as const,
+    ];
+    await run<"settle">(
+      ...claimed.flatMap(({ id, fence }, i): Op<"settle">[] => {
+        const settlement = settlements[i % 4];
+        return settlement ? [{ verb: "settle", id, fence, settlement }] : [];
+      }),
+    );
+  }
+  const settlement = { kind: "done", result: null } as const;
+  for (const queue of ["judged", "sticky"]) {
+    const claimed = await claim(queue, 500);
+    await run<"settle">(
+      ...claimed.map(({ id, fence }): Op<"settle"> => ({ verb: "settle", id, fence, settlement })),
+    );
+  }
+  await run<"depart">({ verb: "depart", queue: "leaving", to: 1, limit: 500 });
+}
