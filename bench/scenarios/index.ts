@@ -18,6 +18,7 @@ import { pipeline } from "./pipeline.ts";
 import { postgresDepth } from "./postgres-depth.ts";
 import { postgresGroups } from "./postgres-groups.ts";
 import { postgresMany } from "./postgres-many.ts";
+import { postgresStatistics } from "./postgres-statistics.ts";
 import { priorities } from "./priorities.ts";
 import { processes } from "./processes.ts";
 import { queues } from "./queues.ts";
@@ -52,6 +53,7 @@ export const SCENARIOS: readonly Scenario[] = [
   stampede,
   connected,
   postgresDepth,
+  postgresStatistics,
   postgresMany,
   postgresGroups,
 ];
