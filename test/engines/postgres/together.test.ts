@@ -38,7 +38,10 @@ test(
 
     const all = await Promise.all(Array.from({ length: 8 }, () => open(server.url)));
     await holder.query(`BEGIN ISOLATION LEVEL REPEATABLE READ`);
-    await holder.query(`CREATE TABLE held (a int); SELECT count(*) FROM dibs.task`);
+    await holder.query(`CREATE TABLE held (a int)`);
+    const { rows: held } = await holder.query<{ pid: number }>(
+      `SELECT pg_backend_pid() AS pid, count(*) FROM dibs.task`,
+    );
 
     const seen = new Map<string, number>();
     const inGroup = new Map<string, number>();
@@ -59,7 +62,7 @@ test(
         { concurrency: 10, prefetch: 10 },
       ),
     );
-    const waits = await watchLocks(server.url);
+    const waits = await watchLocks(server.url, held[0]!.pid);
     await Promise.all(
       Array.from({ length: PRODUCERS }, async (_, p) => {
         const queue = all[p % all.length]!.queue<{ n: string }>("work", {
@@ -81,10 +84,12 @@ test(
     const total = PRODUCERS * EACH;
     while (seen.size < total) await sleep(20);
     await Promise.all(workers.map((worker) => worker.stop()));
-    const { looks, waiting, most } = await waits.stop();
+    const { looks, waiting, most, behindHolder } = await waits.stop();
     console.log(`locks: ${waiting} waits in ${looks} looks, at most ${most} at once`);
+    expect(looks).toBeGreaterThan(0);
     // Whoever waits, waits for one commit of another: most are at work at most times.
     expect(waiting / looks).toBeLessThan(all.length / 2);
+    expect(behindHolder).toEqual([]);
     expect(overlaps).toBe(0);
     expect([...seen.values()].every((count) => count === 1)).toBe(true);
     expect((await all[0]!.queue("work").stats()).depth).toMatchObject({
@@ -96,8 +101,8 @@ test(
     await Promise.all(all.map((dibs) => dibs.close()));
     await holder.query("ROLLBACK");
 
-    // Counters of the server's reach their table when a connection ends, a moment later.
-    await sleep(500);
+    // What connections have counted is told when they end.
+    await untilAlone(admin);
     const { rows } = await admin.query<{ relname: string; seq_scan: string }>(
       `SELECT relname, seq_scan FROM pg_stat_user_tables WHERE schemaname = 'dibs' AND seq_scan > 0 AND relname <> ALL ($1)`,
       [SMALL],
@@ -110,19 +115,30 @@ test(
   },
 );
 
-/** Looks again and again who waits for whose lock. */
-async function watchLocks(url: string) {
+/** Until the server has no process left for any of ours: each tells what it counted before it goes. */
+async function untilAlone(client: Client): Promise<void> {
+  const sql = `SELECT 1 FROM pg_stat_activity WHERE application_name = 'dibs'`;
+  while ((await client.query(sql)).rowCount! > 0) await sleep(5);
+}
+
+/** Who waits for whom, and what they were about to do. */
+const WAITS = `
+  SELECT query, pg_blocking_pids(pid) AS behind FROM pg_stat_activity WHERE wait_event_type = 'Lock'`;
+
+/** Looks again and again who waits for whose lock, and whether any waits for this one. */
+async function watchLocks(url: string, holder: number) {
   const client = new Client({ connectionString: url });
   await client.connect();
   let [looks, waiting, most] = [0, 0, 0];
+  const behindHolder: string[] = [];
   const over = new AbortController();
   const looking = (async () => {
     while (!over.signal.aborted) {
-      const { rows } = await client.query(`SELECT count(*)::int4 AS n FROM pg_locks WHERE NOT granted`);
-      const { n } = rows[0] as { n: number };
+      const { rows } = await client.query<{ query: string; behind: number[] }>(WAITS);
       looks++;
-      waiting += n;
-      most = Math.max(most, n);
+      waiting += rows.length;
+      most = Math.max(most, rows.length);
+      for (const { query, behind } of rows) if (behind.includes(holder)) behindHolder.push(query);
       await sleep(5);
     }
     await client.end();
@@ -131,7 +147,7 @@ async function watchLocks(url: string) {
     stop: async () => {
       over.abort();
       await looking;
-      return { looks, waiting, most };
+      return { looks, waiting, most, behindHolder };
     },
   };
 }
