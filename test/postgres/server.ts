@@ -61,6 +61,11 @@ export class PostgresServer {
     return `postgres://postgres@127.0.0.1:${this.port}/postgres`;
   }
 
+  /** What it has said so far. */
+  get log(): string {
+    return readFileSync(join(this.folder, "log"), "utf8");
+  }
+
   get pid(): number {
     return this.#process!.pid!;
   }
@@ -94,8 +99,7 @@ export class PostgresServer {
     };
     const flags = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
     const { postgres, env } = this.#binaries;
-    const logFile = join(this.folder, "log");
-    const log = openSync(logFile, "a");
+    const log = openSync(join(this.folder, "log"), "a");
     // A group of its own: what is sent to the tests' processes does not reach it.
     const started = spawn(postgres, ["-D", join(this.folder, "data"), ...flags], {
       env,
@@ -109,7 +113,7 @@ export class PostgresServer {
     for (const until = performance.now() + START_MS; ; await sleep(20)) {
       if (this.#isReady()) return;
       if (started.exitCode !== null || performance.now() > until) {
-        throw new Error(`PostgreSQL did not start:\n${readFileSync(logFile, "utf8").slice(-4_000)}`);
+        throw new Error(`PostgreSQL did not start:\n${this.log.slice(-4_000)}`);
       }
     }
   }

@@ -7,14 +7,16 @@ import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { Dibs } from "../../../src/api/dibs.ts";
 import { createBroker } from "../../../src/broker/broker.ts";
+import type { Hint } from "../../../src/engine/engine.ts";
 import { systemClock } from "../../../src/engine/system-clock.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
+import { channelOf } from "../../../src/engines/postgres/herald.ts";
 import { SERVER } from "../../../src/engines/postgres/store.ts";
 import { open } from "../../../src/index.ts";
 import { Proxy } from "../../proxy.ts";
 import { PostgresServer, QUICK, type ServerOptions } from "../../postgres/server.ts";
 import { freshDatabase } from "../../postgres/shared.ts";
-import { endConnections, ground, roleOf } from "./kit.ts";
+import { endConnections, ground, named, roleOf } from "./kit.ts";
 
 async function server({ settings, ...options }: ServerOptions = {}): Promise<PostgresServer> {
   const started = await PostgresServer.start({ settings: { ...QUICK, ...settings }, ...options });
@@ -53,47 +55,96 @@ async function addUntil(dibs: Dibs, isOver: () => boolean): Promise<Map<string, 
   return ids;
 }
 
-test("connections that an administrator ends are made anew, and nothing is lost or doubled", async () => {
-  const { open: openHere, client, schema } = await ground();
-  const dibs = await openHere();
-  const admin = await client();
+/** Ids of tasks, by the keys they were added with, and how often their handlers ran. */
+interface Worked {
+  ids: Map<string, string>;
+  runs: Map<string, number>;
+}
+
+/** A worker that counts, beside an adder, while something happens to their connections. Ends when all is done. */
+async function workWhile(dibs: Dibs, something: () => Promise<void>): Promise<Worked> {
+  const queue = dibs.queue<number>("work", { backoff: { type: "fixed", delay: 0 } });
+  const runs = new Map<string, number>();
+  const worker = queue.work(
+    (task) => {
+      const key = `key-${task.data}`;
+      runs.set(key, (runs.get(key) ?? 0) + 1);
+    },
+    { concurrency: 5 },
+  );
+  await worker.ready;
   let over = false;
   const adding = addUntil(dibs, () => over);
-  let ended = 0;
-  for (let round = 0; round < 5; round++) {
-    await sleep(100);
-    ended += await endConnections(admin, schema);
-  }
-  await sleep(100);
+  await something();
   over = true;
   const ids = await adding;
-  expect(ended).toBeGreaterThan(0);
+  for (const id of ids.values()) await dibs.task<number>(id).result({ timeout: "20s" });
+  await worker.stop();
+  return { ids, runs };
+}
+
+/** Each has ended once. A handler ran again only where its claim was lost, which the ledger tells. */
+async function expectEachOnce(dibs: Dibs, { ids, runs }: Worked): Promise<void> {
   expect(new Set(ids.values()).size).toBe(ids.size);
-  expect((await dibs.queue("work").stats()).depth.ready).toBe(ids.size);
+  expect([...ids.keys()].filter((key) => !runs.has(key))).toEqual([]);
+  for (const [key, id] of ids) {
+    const outcomes = (await dibs.task(id).history()).map(({ outcome }) => outcome);
+    expect(outcomes.filter((outcome) => outcome === "done")).toHaveLength(1);
+    expect(outcomes.length).toBeGreaterThanOrEqual(runs.get(key)!);
+  }
+  const { depth } = await dibs.queue("work").stats();
+  expect(depth).toMatchObject({ done: ids.size, ready: 0, claimed: 0, scheduled: 0, dead: 0 });
+}
+
+test("connections that an administrator ends are made anew, and nothing is lost or done twice", async () => {
+  const { url, open: openHere, client, schema } = await ground();
+  const dibs = await openHere({}, named(url, schema));
+  const admin = await client();
+  const worked = await workWhile(dibs, async () => {
+    for (let round = 0; round < 5; round++) {
+      await sleep(100);
+      while ((await endConnections(admin, schema)) === 0) await sleep(5);
+    }
+    await sleep(100);
+  });
+  await expectEachOnce(dibs, worked);
 });
 
 test("a server that ends and comes back is used again, and workers go on", { timeout: 60_000 }, async () => {
   const postgres = await server();
   const dibs = await open(postgres.url);
   onTestFinished(() => dibs.close());
-  const done = new Set<number>();
-  const worker = dibs.queue<number>("work").work((task) => void done.add(task.data), { concurrency: 5 });
-  await worker.ready;
-  let over = false;
-  const adding = addUntil(dibs, () => over);
-  for (const mode of ["immediate", "fast", "immediate"] as const) {
+  const worked = await workWhile(dibs, async () => {
+    for (const mode of ["immediate", "fast", "immediate"] as const) {
+      await sleep(300);
+      await postgres.stop(mode);
+      await sleep(200);
+      await postgres.restart();
+    }
     await sleep(300);
-    await postgres.stop(mode);
-    await sleep(200);
-    await postgres.restart();
-  }
-  await sleep(300);
-  over = true;
-  const { size } = await adding;
-  while (done.size < size) await sleep(50);
-  expect(done.size).toBe(size);
-  await worker.stop();
-  expect((await dibs.queue("work").stats()).depth).toMatchObject({ done: size, ready: 0, claimed: 0 });
+  });
+  await expectEachOnce(dibs, worked);
+});
+
+test("what other processes say is heard again after the connection that listens was ended", async () => {
+  const { engine, client, schema } = await ground();
+  const [near, far] = [await engine(), await engine()];
+  const again = Promise.withResolvers<void>();
+  const word = Promise.withResolvers<Hint>();
+  near.onHint((hint) => {
+    if (hint.foreign) again.resolve();
+    // Only a notification names another's queue.
+    if (hint.ready) word.resolve(hint);
+  });
+  const admin = await client();
+  const { rowCount } = await admin.query(
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = $1 AND state = 'idle'`,
+    [`LISTEN ${channelOf(schema)}`],
+  );
+  expect(rowCount).toBe(2);
+  await again.promise;
+  await far.run([{ verb: "add", tasks: [{ queue: "work", data: "1" }] }]);
+  expect((await word.promise).ready).toEqual({ work: 1 });
 });
 
 test("a server that is reached by a socket of the system's is used again after a restart", async () => {
@@ -152,9 +203,14 @@ test("a commit whose answer was lost is looked up, and told as it happened", asy
   const dibs = await openHere({}, cut.url);
   const queue = dibs.queue<string>("work");
   await queue.add("first");
-  cut.proxy.cutAfter = hasCommit;
+  const isCut = Promise.withResolvers<void>();
+  cut.proxy.cutAfter = (sent) => {
+    const isCommit = hasCommit(sent);
+    if (isCommit) isCut.resolve();
+    return isCommit;
+  };
   const adding = queue.add("second");
-  await sleep(200);
+  await isCut.promise;
   cut.proxy.cutAfter = undefined;
   cut.proxy.mend();
   const { id } = await adding;
@@ -239,6 +295,11 @@ test("who asks while the server is away is told after their own patience, not af
   await port.add([{ queue: "work", data: "{}" }]);
 });
 
+/** Until the server has said so. */
+async function untilLogged(postgres: PostgresServer, words: string): Promise<void> {
+  while (!postgres.log.includes(words)) await sleep(5);
+}
+
 test("a server that turns read-only is waited for", async () => {
   const postgres = await server();
   const dibs = await open(postgres.url);
@@ -251,7 +312,7 @@ test("a server that turns read-only is waited for", async () => {
   await admin.query(`ALTER DATABASE postgres SET default_transaction_read_only = on`);
   await admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dibs'`);
   const adding = queue.add(2);
-  await sleep(500);
+  await untilLogged(postgres, "in a read-only transaction");
   await admin.query(`SET default_transaction_read_only = off`);
   await admin.query(`ALTER DATABASE postgres SET default_transaction_read_only = off`);
   await adding;
@@ -372,16 +433,22 @@ test("a server that cannot say who it is can be used: what became of a lost comm
 });
 
 test("where all connections are taken, a process waits for one", async () => {
-  const place = await ground();
-  const role = await roleOf(place);
-  const dibs = await place.open({}, role.url);
+  const postgres = await server();
+  const admin = new Client({ connectionString: postgres.url });
+  await admin.connect();
+  onTestFinished(() => admin.end());
+  await admin.query(`CREATE ROLE busy LOGIN; GRANT CREATE ON DATABASE postgres TO busy`);
+  const address = new URL(postgres.url);
+  address.username = "busy";
+  const dibs = await open(address.href);
+  onTestFinished(() => dibs.close());
   const queue = dibs.queue<number>("work");
   await queue.add(1);
-  await role.alter("NOSUPERUSER CONNECTION LIMIT 0");
-  await role.hangUp();
+  await admin.query(`ALTER ROLE busy CONNECTION LIMIT 0`);
+  await admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'busy'`);
   const adding = queue.add(2);
-  await sleep(300);
-  await role.alter("CONNECTION LIMIT -1");
+  await untilLogged(postgres, 'too many connections for role "busy"');
+  await admin.query(`ALTER ROLE busy CONNECTION LIMIT -1`);
   await adding;
   expect((await queue.stats()).depth.ready).toBe(2);
 });

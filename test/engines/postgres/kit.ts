@@ -59,12 +59,18 @@ export async function connect({ url, schema }: Pick<Ground, "url" | "schema">): 
   return opened;
 }
 
-/** Ends every other connection of dibs to this schema, as an administrator would. */
-export async function endConnections(client: Client, schema: string): Promise<number> {
+/** Connections to this address go by a name of their own, whatever they were last asked: several tests share a server. */
+export function named(url: string, name: string): string {
+  const address = new URL(url);
+  address.searchParams.set("application_name", name);
+  return address.href;
+}
+
+/** Ends every connection of this name, as an administrator would. */
+export async function endConnections(client: Client, name: string): Promise<number> {
   const { rowCount } = await client.query(
-    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-     WHERE application_name = 'dibs' AND pid <> pg_backend_pid() AND (query LIKE $1 OR query LIKE '%LISTEN dibs_' || $2 || '%')`,
-    [`%${schema}%`, schema],
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1 AND pid <> pg_backend_pid()`,
+    [name],
   );
   return rowCount ?? 0;
 }
