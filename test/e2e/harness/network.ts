@@ -5,8 +5,18 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** Why a network of one's own cannot be had here, in words; undefined where it can. */
+/**
+ * Why a network of one's own cannot be had here, in words; undefined where it can. Where everything must hold (CI is set)
+ * there is no excuse.
+ */
 export async function whyNoNetwork(): Promise<string | undefined> {
+  const why = await findWhy();
+  if (why !== undefined && process.env["CI"])
+    throw new Error(`There is no network apart: ${why}, and CI is set.`);
+  return why;
+}
+
+async function findWhy(): Promise<string | undefined> {
   if (userInfo().uid !== 0) return "only root may make a network of its own";
   if (!["/usr/sbin/ip", "/sbin/ip"].some((path) => existsSync(path))) return "iproute2 is not installed";
   const name = `dibs-try-${process.pid}`;
