@@ -6,6 +6,7 @@ import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { PostgresServer, QUICK } from "../postgres/server.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "dibs-package-"));
@@ -15,7 +16,12 @@ try {
   step("build", () => run(root, "npm", ["run", "build"]));
   const tarball = step("pack", pack);
   step("install", () => install(tarball));
-  step("run a program", () => run(project, process.execPath, ["main.mjs"]));
+  const postgres = await PostgresServer.start({ settings: QUICK });
+  try {
+    step("run a program", () => run(project, process.execPath, ["main.mjs", postgres.url]));
+  } finally {
+    await postgres.remove();
+  }
   for (const resolution of ["nodenext", "bundler"]) {
     step(`type-check with moduleResolution ${resolution}`, () => typeCheck(resolution));
   }
