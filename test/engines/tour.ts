@@ -26,7 +26,7 @@ export async function tour(store: Toured): Promise<void> {
     reading = { boot, wall: wall + ms, elapsed: elapsed + ms, awake: awake + ms };
   };
   const ask: Ask = async <V extends VerbName>(op: Op<V>) => {
-    const { outcomes } = await store.run([op as Op], reading);
+    const { outcomes } = await store.run([op], reading);
     const outcome = outcomes[0] as Outcome<V>;
     if ("refused" in outcome) throw new Error(`${op.verb}: ${outcome.refused.message}`);
     return outcome.ok;
@@ -307,7 +307,7 @@ async function moves(ask: Ask): Promise<void> {
   await ask({ verb: "settle", ...ref(tasks[0]!), settlement: { kind: "release", started: true } });
   const travelling = await ask({ verb: "depart", queue, to: store + 1, limit: 100 });
   await ask({ verb: "depart", queue, to: store + 1, limit: 100 });
-  const [cancelled] = travelling.filter(({ state }) => state === "ready");
+  const cancelled = travelling.find(({ state }) => state === "ready");
   await ask({ verb: "cancel", id: cancelled!.origin });
   await ask({ verb: "list", queue, state: "ready", limit: 5 });
   await ask({ verb: "arrive", tasks: travelling.map((task) => ({ ...task, queue: "arrived" })) });
