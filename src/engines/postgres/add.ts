@@ -110,7 +110,8 @@ export interface KeyRow {
 const KEYS = `
   SELECT idempotency.queue, idempotency.key, task, created_at, state
   FROM unnest($1::int4[], $2::text[]) AS wanted (queue, key)
-  JOIN dibs.idempotency ON idempotency.queue = wanted.queue AND idempotency.key = wanted.key COLLATE "C"
+  CROSS JOIN LATERAL (
+    SELECT * FROM dibs.idempotency WHERE queue = wanted.queue AND key = wanted.key COLLATE "C" OFFSET 0) AS idempotency
   WHERE forget_at IS NULL OR forget_at > $3`;
 
 export function keyName({ queue, idempotencyKey }: Keyed): string {

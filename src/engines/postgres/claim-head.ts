@@ -4,7 +4,7 @@ import type { AtOnce } from "./at-once.ts";
 import { countSql } from "./counters.ts";
 import { aboveFloor, sinceFloor } from "./floors.ts";
 import { unwatchTtl } from "./line.ts";
-import type { Value } from "./link.ts";
+import { TASK_OF, type Value } from "./link.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromText } from "./text.ts";
 import { type Foreseen, type Queue, STARTED, type Tx } from "./tx.ts";
@@ -25,8 +25,7 @@ const NOW = `(SELECT now FROM moment)`;
  * Its time is that of the moment, and it may be sent before anybody knows whether the queues are as they were: $10 and
  * $11 say what they are known by (foresee.ts).
  */
-// OFFSET 0: see PLANNING.
-const TASK = `(SELECT * FROM dibs.task WHERE task.seq = held.task OFFSET 0) AS task`;
+const TASK = TASK_OF("held");
 const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
   WITH moment AS MATERIALIZED (SELECT ${STARTED("$1")} AS awake, ${STARTED("$2")} AS now), calm AS MATERIALIZED (
     SELECT NOT EXISTS (SELECT 1 FROM dibs.session WHERE beat_at + lease <= ${AWAKE})

@@ -7,7 +7,7 @@ import { aboveFloor } from "./floors.ts";
 import { withinRates } from "./gates.ts";
 import { fillLanes } from "./lane-line.ts";
 import { end, isOutlived, unwatchTtl } from "./line.ts";
-import { inQueue } from "./link.ts";
+import { inQueue, TASK_OF } from "./link.ts";
 import { type HeadRow, type Line, moverFrom } from "./place.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromColumns } from "./text.ts";
@@ -47,13 +47,13 @@ const HEAD_OF_LINE = `
     WHERE queue = $1 AND rank < $3::int2 AND ${aboveFloor("$1")}
     ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED)
   SELECT rank, head.pos, head.task, failures, special, ${COLUMNS}
-  FROM head JOIN dibs.task ON task.seq = head.task ORDER BY rank, head.pos`;
+  FROM head CROSS JOIN LATERAL ${TASK_OF("head")} ORDER BY rank, head.pos`;
 const KEPT = `
   WITH head AS MATERIALIZED (
     SELECT rank, pos, task, failures, special, avoid FROM dibs.kept
     WHERE queue = $1 AND rank < $3::int2 AND ${aboveFloor("$1", "kept")} ORDER BY rank, pos LIMIT $2)
   SELECT rank, head.pos, head.task, failures, special, avoid, ${COLUMNS}
-  FROM head JOIN dibs.task ON task.seq = head.task ORDER BY rank, head.pos`;
+  FROM head CROSS JOIN LATERAL ${TASK_OF("head")} ORDER BY rank, head.pos`;
 // As they were seen: one that failed once more since then, or got a signal, stands at the same place.
 const LOCK_KEPT = `
   SELECT kept.task FROM ${inQueue("$1", "$2::int2[], $3::int8[], $4::int2[], $5::bool[]", "rank, pos, failures, special")} AS seen
@@ -66,7 +66,7 @@ const OWN = `
     SELECT rank, pos, task, failures, special FROM dibs.own
     WHERE session = $4 AND queue = $1 AND rank < $3::int2 ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED)
   SELECT rank, head.pos, head.task, failures, special, ${COLUMNS}
-  FROM head JOIN dibs.task ON task.seq = head.task ORDER BY rank, head.pos`;
+  FROM head CROSS JOIN LATERAL ${TASK_OF("head")} ORDER BY rank, head.pos`;
 const OTHERS = `
   SELECT 1 FROM dibs.own WHERE queue = $1 AND rank < $2::int2 AND session IS DISTINCT FROM $3::int8 LIMIT 1`;
 const DELETE_FROM = (table: Line): string => `

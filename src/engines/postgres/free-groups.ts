@@ -26,19 +26,18 @@ interface RisenRow extends LaneRow {
 // perhaps kept from some workers.
 const RISE = `
   WITH next AS MATERIALIZED (
-    SELECT wanted.queue, wanted.group_key, first.pos
+    SELECT first.place
     FROM (
       SELECT queue, group_key FROM unnest($1::int4[], $2::text[]) AS lane (queue, group_key)
       ORDER BY queue, group_key COLLATE "C"
     ) AS wanted
     CROSS JOIN LATERAL (
-      SELECT pos FROM dibs.waiting
+      SELECT ctid AS place FROM dibs.waiting
       WHERE waiting.queue = wanted.queue AND waiting.group_key = wanted.group_key COLLATE "C"
       ORDER BY pos LIMIT 1 FOR UPDATE) AS first
   ), risen AS (
-    DELETE FROM dibs.waiting USING next
-    WHERE waiting.queue = next.queue AND waiting.group_key = next.group_key COLLATE "C" AND waiting.pos = next.pos
-    RETURNING waiting.queue, waiting.group_key, waiting.rank, waiting.pos, waiting.task, waiting.failures
+    DELETE FROM dibs.waiting WHERE ctid = ANY (ARRAY (SELECT place FROM next))
+    RETURNING queue, group_key, rank, pos, task, failures
   ), lined AS (
     INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
     SELECT queue, rank, pos, task, 0, true FROM risen WHERE failures = 0)

@@ -15,9 +15,9 @@ const TAKE = `
     INSERT INTO dibs.lane (queue, group_key) SELECT queue, group_key FROM wanted
     ON CONFLICT DO NOTHING RETURNING queue, group_key
   ), behind AS (
-    SELECT lane.queue, lane.group_key
-    FROM wanted JOIN dibs.lane ON lane.queue = wanted.queue AND lane.group_key = wanted.group_key COLLATE "C"
-    FOR SHARE OF lane)
+    SELECT lane.queue, lane.group_key FROM wanted CROSS JOIN LATERAL (
+      SELECT queue, group_key FROM dibs.lane
+      WHERE lane.queue = wanted.queue AND lane.group_key = wanted.group_key COLLATE "C" OFFSET 0 FOR SHARE) AS lane)
   SELECT queue, group_key, true AS taken FROM taken UNION ALL SELECT queue, group_key, false FROM behind`;
 
 export interface LaneRow {

@@ -39,6 +39,10 @@ export const PLANNING: Record<string, string> = {
   plan_cache_mode: "force_generic_plan",
 };
 
+/** For each of some rows the task that it is of. */
+export const TASK_OF = (rows: string): string =>
+  `(SELECT * FROM dibs.task WHERE task.seq = ${rows}.task OFFSET 0) AS task`;
+
 /**
  * Lists that belong to one queue, row by row, with that queue. The planner must not see that it is the same in all of them
  * (OFFSET 0 hides it): of a table that was new when a statement was planned it would read the whole queue for every row.

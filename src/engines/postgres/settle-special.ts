@@ -1,7 +1,7 @@
 import { BOUNDS } from "../../engine/engine.ts";
 import { freeGroups } from "./free-groups.ts";
 import type { Lane } from "./lanes.ts";
-import type { Value } from "./link.ts";
+import { TASK_OF, type Value } from "./link.ts";
 import { DELETE_ALL_STEPS } from "./steps.ts";
 import { numbers } from "./text.ts";
 import { STARTED, type Tx } from "./tx.ts";
@@ -24,10 +24,10 @@ const END_SPECIAL = `
     SELECT task, queue, 'done', (SELECT now FROM moment), started_at, failures + 1, fence, worker, result, bytes FROM settled
   ), keyed AS (
     UPDATE dibs.idempotency SET forget_at = (SELECT now FROM moment) + $7::int8, state = 'done'
-    FROM settled JOIN dibs.task ON task.seq = settled.task
+    FROM settled CROSS JOIN LATERAL ${TASK_OF("settled")}
     WHERE idempotency.queue = task.queue AND idempotency.key = task.idempotency_key AND idempotency.task = task.seq)
   SELECT settled.task, settled.queue, (SELECT now FROM moment) - settled.started_at, task.group_key
-  FROM settled JOIN dibs.task ON task.seq = settled.task`;
+  FROM settled CROSS JOIN LATERAL ${TASK_OF("settled")}`;
 
 type Row = [task: number, queue: number, serviceMs: number, groupKey: string | null];
 
