@@ -29,6 +29,11 @@ const SMALL = new Set([
 const EXCEPTIONS: [table: string, sql: RegExp, reason: string][] = [
   ["inbox", /EXISTS \(SELECT 1 FROM dibs\.inbox\)/, "it looks at one row"],
   [
+    "inbox",
+    /WITH mine AS MATERIALIZED/,
+    "past the notes for other queues, which are taken up within moments",
+  ],
+  [
     "claim",
     /claim\.?\b.*session/s,
     "the claims in flight are few, and an index by session would slow every claim",
@@ -139,17 +144,29 @@ test("no statement reads more of a table that grows than it needs, on a store th
   expect([...EXCEPTIONS, ...UNSTEADY].filter((each) => !used.has(each))).toEqual([]);
 });
 
-test("what was planned when the tables were small, and analyzed, claims by number and place", async () => {
+/** What adds, claims and ends tasks by the thousand, and the tables that it must not walk over even if they were small once. */
+const BUSY: [sql: RegExp, tables: string[]][] = [
+  [/\bcalm AS MATERIALIZED/, ["task", "ready", "kept", "ttl", "claim"]],
+  [/AS wanted \(queue, key\)/, ["idempotency"]],
+  [/behind AS \(/, ["lane"]],
+  [/risen AS \(/, ["waiting"]],
+  [/FROM head CROSS JOIN LATERAL/, ["task", "ready", "kept", "own"]],
+  [/settled AS \(.*claim\.special/s, ["task"]],
+];
+
+// A process plans once: what its store is like then tells nothing of what it will be like at night.
+test("no table that was small when it was analyzed is walked over by those that are busy", async () => {
   const { link, tables, indexes, statements } = await takeTour();
   await link.exec(`ANALYZE ${tables.map((table) => `dibs.${table}`).join(", ")}`);
-  const plans = await explain(
-    link,
-    new Map([...statements].filter(([sql]) => /\bcalm AS MATERIALIZED/.test(sql))),
-  );
-  expect(plans.size).toBeGreaterThanOrEqual(3);
-  for (const plan of plans.values()) {
-    const walked = costsOf(plan, indexes).map(({ table }) => table);
-    for (const table of ["task", "ready", "kept", "ttl", "claim"]) expect(walked).not.toContain(table);
+  const plans = await explain(link, statements);
+  for (const [pattern, spared] of BUSY) {
+    const busy = [...plans].filter(([sql]) => pattern.test(sql));
+    expect(busy, `${pattern}`).not.toEqual([]);
+    const walked = new Set(busy.flatMap(([, plan]) => costsOf(plan, indexes)).map(({ table }) => table));
+    expect(
+      spared.filter((table) => walked.has(table)),
+      `${pattern}`,
+    ).toEqual([]);
   }
 });
 
@@ -239,7 +256,7 @@ function asker(store: PostgresStore): Run {
   return async <V extends VerbName>(...ops: Op<V>[]) =>
     (await store.run(ops as Op[], null)).outcomes.map((outcome) => {
       if ("refused" in outcome) throw new Error(outcome.refused.message);
-      return outcome.ok as Verbs[V]["out"];
+      return outcome.ok;
     });
 }
 
