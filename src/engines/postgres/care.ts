@@ -94,12 +94,14 @@ async function pruneLanes(tx: Tx): Promise<void> {
     tx.now,
     LANES,
   );
+  await tx.learnQueues(rows.map(({ queue }) => queue));
   const last = rows.length < LANES ? undefined : rows.at(-1)!;
   tx.prunedTo = last ? { queue: last.queue, key: last.group_key } : { queue: 0, key: "" };
   const held = new Map<number, boolean>();
   const doomed: typeof rows = [];
   for (const row of rows) {
-    const queue = tx.queueOf(row.queue);
+    const queue = tx.queueIfAny(row.queue);
+    if (!queue) continue;
     if (!held.has(row.queue)) held.set(row.queue, await tx.limits.tryToHold(queue));
     const meter = row.meter === null ? NO_METER : (JSON.parse(row.meter) as Meter);
     if (held.get(row.queue) && isOver(meter, tx.now)) doomed.push(row);

@@ -48,7 +48,9 @@ export async function findJudged(tx: Tx, { id, fence }: Verified): Promise<Judge
 
 /** Those that these tasks ask for verdicts on. */
 export async function askedBy(tx: Tx, seqs: readonly number[]): Promise<Judged[]> {
-  return (await tx.all<JudgedRow>(ASKED_BY, [...seqs])).map((row) => judgedFrom(tx, row));
+  const rows = await tx.all<JudgedRow>(ASKED_BY, [...seqs]);
+  await tx.learnQueues(rows.map(({ queue }) => queue));
+  return rows.map((row) => judgedFrom(tx, row));
 }
 
 function judgedFrom(tx: Tx, row: JudgedRow): Judged {

@@ -162,7 +162,11 @@ export async function findBySeq(tx: Tx, seq: number): Promise<Found | undefined>
 /** In the given order; those that are not there are left out. */
 export async function findMany(tx: Tx, seqs: readonly number[]): Promise<Found[]> {
   if (seqs.length === 0) return [];
-  const find = (): Promise<FoundRow[]> => tx.all(tx.hasLimits ? FIND_LIMITED : FIND_PLAIN, seqs);
+  const find = async (): Promise<FoundRow[]> => {
+    const found = await tx.all<FoundRow>(tx.hasLimits ? FIND_LIMITED : FIND_PLAIN, seqs);
+    await tx.learnQueues(found.map((row) => row.queue));
+    return found.filter((row) => tx.queueIfAny(row.queue));
+  };
   let rows = await find();
   // What a transaction of others has just brought has no place yet, and whoever wants to move it would look for it for ever.
   const unplaced = tx.isReading ? [] : rows.filter(isUnplaced);

@@ -82,14 +82,16 @@ async function withGates<Row extends { queue: number; group_key: string | null }
   tx: Tx,
   rows: Row[],
 ): Promise<Row[]> {
-  if (!tx.hasLimits) return rows;
+  await tx.learnQueues(rows.map(({ queue }) => queue));
+  const known = rows.filter(({ queue }) => tx.queueIfAny(queue));
+  if (!tx.hasLimits) return known;
   const free = new Map<number, boolean>();
-  for (const { queue: id, group_key: key } of rows) {
+  for (const { queue: id, group_key: key } of known) {
     const queue = tx.queueOf(id);
     if (key === null || !queue.limited || free.has(id)) continue;
     free.set(id, await tx.limits.tryToHold(queue));
   }
-  return rows.filter(({ queue, group_key: key }) => key === null || free.get(queue) !== false);
+  return known.filter(({ queue, group_key: key }) => key === null || free.get(queue) !== false);
 }
 
 interface SilentSession {
@@ -162,7 +164,7 @@ const DISOWN = `
 /** What was kept for the worker that had the groups is anybody's now. */
 export async function disown(tx: Tx, session: number): Promise<void> {
   if (!tx.hasLimits) return;
-  hintAll(tx, await tx.take<PlaceRow>(DISOWN, session));
+  await hintAll(tx, await tx.take<PlaceRow>(DISOWN, session));
 }
 
 interface PlaceRow {
@@ -171,9 +173,11 @@ interface PlaceRow {
   pos: number;
 }
 
-function hintAll(tx: Tx, rows: PlaceRow[]): void {
+async function hintAll(tx: Tx, rows: PlaceRow[]): Promise<void> {
+  await tx.learnQueues(rows.map(({ queue }) => queue));
   for (const row of rows) {
-    const queue = tx.queueOf(row.queue);
+    const queue = tx.queueIfAny(row.queue);
+    if (!queue) continue;
     tx.hintReady(queue);
     tx.lower(queue, row.rank, row.pos);
   }
@@ -342,7 +346,7 @@ async function openAllKept(tx: Tx): Promise<void> {
     rows.map((row) => row.rank),
     rows.map((row) => row.pos),
   );
-  hintAll(tx, rows);
+  await hintAll(tx, rows);
 }
 
 const DUE_LANES = `
