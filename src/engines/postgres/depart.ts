@@ -149,8 +149,7 @@ async function travelling(tx: Tx, tasks: Found[]): Promise<TravellingTask[]> {
   const all = tasks.map(({ seq }) => seq);
   const keyed = tasks.filter(({ key }) => key !== null);
   const results = tasks.filter(({ place }) => stateOf(place) === "verifying").map(({ seq }) => seq);
-  const [rows, ledgers, keys, left, pending] = await Promise.all([
-    tx.all<PayloadRow>(PAYLOADS, all),
+  const [ledgers, keys, left, pending, rows] = await Promise.all([
     ledgersOf(tx, all),
     tx.all<KeyRow>(
       KEYS,
@@ -161,14 +160,20 @@ async function travelling(tx: Tx, tasks: Found[]): Promise<TravellingTask[]> {
     ),
     leftBehindBy(tx, all),
     pendingOf(tx, results),
+    tx.all<PayloadRow>(PAYLOADS, all),
   ]);
   const payloads = new Map(rows.map((row) => [row.seq, row]));
   const held = new Map(keys.map((row) => [row.task, row]));
-  return tasks.map((task) => ({
-    ...describe(tx, task, payloads.get(task.seq)!, ledgers.get(task.seq) ?? [], held.get(task.seq)),
-    ...(left.get(task.seq) ?? { steps: [], feedback: null }),
-    pending: pending.get(task.seq) ?? null,
-  }));
+  return tasks.flatMap((task) => {
+    const payload = payloads.get(task.seq);
+    // Ended ones are not held: some may be removed between two statements.
+    if (!payload) return [];
+    return {
+      ...describe(tx, task, payload, ledgers.get(task.seq) ?? [], held.get(task.seq)),
+      ...(left.get(task.seq) ?? { steps: [], feedback: null }),
+      pending: pending.get(task.seq) ?? null,
+    };
+  });
 }
 
 interface PendingRow {

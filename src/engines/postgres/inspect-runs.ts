@@ -35,19 +35,25 @@ export async function inspectRun(
   const stages = JSON.parse(run.stages) as Stage[];
   return {
     run: { id, pipeline, stages, state: stateOfRun(run), createdAt, endedAt },
-    parts: page.map((row) => describe(tx, run, row, tasks)),
+    parts: page.flatMap((row) => describe(tx, run, row, tasks) ?? []),
     next: rows.length > limit ? page.at(-1)!.task : null,
   };
 }
 
-function describe(tx: Tx, { pipeline }: RunRow, row: PartRow, tasks: Map<string, TaskRecord>): RunPart {
+/** Undefined where it was removed between two statements. */
+function describe(
+  tx: Tx,
+  { pipeline }: RunRow,
+  row: PartRow,
+  tasks: Map<string, TaskRecord>,
+): RunPart | undefined {
   const { stage, created_at: createdAt } = row;
   const id = tx.id(createdAt, row.task);
   const told = { id, queue: stageQueue(pipeline, stage), stage, part: parsePart(row.part), createdAt };
   if (row.state !== null)
     return { ...told, state: row.state, startedAt: row.started_at, endedAt: row.ended_at };
-  const { state, startedAt, endedAt } = tasks.get(id)!;
-  return { ...told, state, startedAt, endedAt };
+  const task = tasks.get(id);
+  return task && { ...told, state: task.state, startedAt: task.startedAt, endedAt: task.endedAt };
 }
 
 const DEAD = `
@@ -68,8 +74,11 @@ export async function endsOfRuns(tx: Tx, ids: string[]): Promise<(TaskEnd | "pen
     if (!run) return "missing";
     const state = stateOfRun(run);
     if (state === "running") return "pending";
-    const task = firsts.find((first) => first.run === run.id)?.task;
-    const error = state === "dead" ? ledgers.get(task!)!.at(-1)!.error : null;
-    return { id, state, result: fromColumns(run.result, run.result_bytes), error };
+    const result = fromColumns(run.result, run.result_bytes);
+    if (state !== "dead") return { id, state, result, error: null };
+    const first = firsts.find((each) => each.run === run.id);
+    const last = first && ledgers.get(first.task)?.at(-1);
+    // None where its dead were redriven, or discarded, between two statements: it goes on, or ends.
+    return last ? { id, state, result, error: last.error } : "pending";
   });
 }

@@ -32,7 +32,9 @@ import { fromColumns, fromText } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 export async function get(tx: Tx, id: string): Promise<TaskRecord> {
-  return (await records(tx, [await knownTask(tx, id)]))[0]!;
+  const [found] = await records(tx, [await knownTask(tx, id)]);
+  if (!found) throw taskNotFound(id);
+  return found;
 }
 
 async function knownTask(tx: Tx, id: string): Promise<Found> {
@@ -76,19 +78,27 @@ export const PAYLOADS = `
   LEFT JOIN dibs.ended ON ended.task = task.seq
   LEFT JOIN dibs.dead ON dead.task = task.seq`;
 
+/**
+ * In the given order. Beside writes each statement sees its own moment: those that somebody has removed since they were
+ * found are left out. The payloads are read last, so that nothing is missing of a task that has its own.
+ */
 export async function records(tx: Tx, tasks: Found[]): Promise<TaskRecord[]> {
   if (tasks.length === 0) return [];
   const seqs = tasks.map((task) => task.seq);
-  const [rows, ledgers, runs] = await Promise.all([
-    tx.all<PayloadRow>(PAYLOADS, seqs),
+  const [ledgers, runs, rows] = await Promise.all([
     ledgersOf(tx, seqs),
     placesOf(tx, seqs),
+    tx.all<PayloadRow>(PAYLOADS, seqs),
   ]);
   const payloads = new Map(rows.map((row) => [row.seq, row]));
-  return tasks.map((task) => ({
-    ...record(tx, task, payloads.get(task.seq)!, ledgers.get(task.seq)?.at(-1)),
-    run: runs.get(task.seq) ?? null,
-  }));
+  return tasks.flatMap((task) => {
+    const payload = payloads.get(task.seq);
+    if (!payload) return [];
+    return {
+      ...record(tx, task, payload, ledgers.get(task.seq)?.at(-1)),
+      run: runs.get(task.seq) ?? null,
+    };
+  });
 }
 
 function record(
@@ -122,10 +132,10 @@ function record(
     expiresAt: task.expiresAt,
     worker: attempt?.worker ?? last?.worker ?? null,
     startedAt: attempt?.startedAt ?? last?.startedAt ?? null,
-    endedAt: payload.ended_at,
+    endedAt: ended ? payload.ended_at : null,
     progress: place.state === "claimed" ? progressFrom(place.progress) : null,
     cancelRequested: held?.cancelled ?? (place.state === "leaving" && place.cancelled),
-    result: fromColumns(payload.result, payload.result_bytes),
+    result: ended ? fromColumns(payload.result, payload.result_bytes) : null,
     error: state === "dead" ? last!.error : null,
   };
 }
@@ -164,7 +174,9 @@ export async function ends(tx: Tx, ids: string[]): Promise<(TaskEnd | "pending" 
       return { id, state: row.state, result: fromColumns(row.result, row.result_bytes), error: null };
     }
     if (row.fence === null) return "pending";
-    return { id, state: "dead", result: null, error: ledgers.get(row.seq)!.at(-1)!.error };
+    // None where it was discarded between the two statements.
+    const last = ledgers.get(row.seq)?.at(-1);
+    return last ? { id, state: "dead", result: null, error: last.error } : "missing";
   });
 }
 

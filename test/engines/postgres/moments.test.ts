@@ -1,7 +1,8 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import type { ClaimedTask } from "../../../src/core/task.ts";
 import type { ClaimRequest, Engine, Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
-import { ground, untilOneWaits } from "./kit.ts";
+import { type Ground, ground, untilOneWaits } from "./kit.ts";
 
 /** A batch that writes sees the store anew with each statement: what another one does between two of them. */
 
@@ -22,6 +23,31 @@ async function setUp() {
   const [here, there, client] = [await place.engine(), await place.engine(), await place.client()];
   for (const engine of [here, there]) await run(engine, { verb: "declare", queue: "work", policy: {} });
   return { place, schema: place.schema, here, there, client };
+}
+
+/** The number of a lock. */
+const PAUSE = 4_712;
+
+/** Makes statements that read this table and have these words in them wait, once they see the store as it is. */
+async function pauseAt({ schema, client }: Ground, table: string, words: string) {
+  const locking = await client();
+  await locking.query(`
+    ALTER TABLE ${schema}.${table} RENAME TO real_${table};
+    CREATE FUNCTION ${schema}.pause() RETURNS SETOF ${schema}.real_${table} LANGUAGE plpgsql AS $$
+    BEGIN
+      IF current_query() LIKE '%${words}%' THEN PERFORM pg_advisory_xact_lock_shared(${PAUSE}); END IF;
+    END $$;
+    CREATE VIEW ${schema}.${table} AS
+      SELECT * FROM ${schema}.real_${table} UNION ALL SELECT * FROM ${schema}.pause()`);
+  await locking.query(`SELECT pg_advisory_lock(${PAUSE})`);
+  return {
+    reached: async () => {
+      // The server tells only the beginning of a long statement: it is known by the lock that it waits for.
+      const sql = `SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = ${PAUSE} AND NOT granted`;
+      while ((await locking.query(sql)).rowCount === 0) await sleep(5);
+    },
+    goOn: async () => void (await locking.query(`SELECT pg_advisory_unlock(${PAUSE})`)),
+  };
 }
 
 /** A batch that has begun, and comes to `ops` when the client's transaction has ended. */
@@ -57,4 +83,87 @@ test("what time brings to queues that were made since the batch began is dealt w
   expect(await outcomes()).toMatchObject([{ ok: { next: expect.any(Number) as number } }]);
   const claimed = await claimAll(here, { queues: ["due", "late", "lapsed"] });
   expect(claimed.map(({ data }) => data)).toEqual(["1", "2", "4"]);
+});
+
+const PIPELINE = { pipeline: "p", stages: [{ name: "work", joins: false }] };
+const REJECTED = { kind: "reject", error: { name: "Error", message: "it broke", stack: null } } as const;
+const DONE = { kind: "done", result: null } as const;
+/** Of the statement that finds tasks. */
+const FIND = { table: "claim", words: "WITH ORDINALITY AS wanted" };
+
+interface Look {
+  verb: string;
+  op: (id: string) => Op;
+  settlement?: typeof REJECTED | typeof DONE;
+  /** The look's first statement. */
+  first: { table: string; words: string };
+  outcome: unknown;
+}
+
+const LOOKS: Look[] = [
+  {
+    verb: "list",
+    op: () => ({ verb: "list", queue: "work", state: "done", limit: 10 }),
+    settlement: DONE,
+    first: FIND,
+    outcome: { ok: { tasks: [], next: null } },
+  },
+  {
+    verb: "get",
+    op: (id) => ({ verb: "get", id }),
+    settlement: REJECTED,
+    first: FIND,
+    outcome: { refused: { code: "TASK_NOT_FOUND" } },
+  },
+  {
+    verb: "depart",
+    op: () => ({ verb: "depart", queue: "work", to: 1, limit: 10 }),
+    settlement: DONE,
+    first: FIND,
+    outcome: { ok: [] },
+  },
+  {
+    verb: "ends",
+    op: (id) => ({ verb: "ends", ids: [id] }),
+    settlement: REJECTED,
+    first: { table: "dead", words: "dead.fence" },
+    outcome: { ok: ["missing"] },
+  },
+  {
+    verb: "ends of runs",
+    op: (id) => ({ verb: "ends", of: "runs", ids: [id] }),
+    settlement: REJECTED,
+    first: { table: "run", words: "SELECT * FROM" },
+    outcome: { ok: ["pending"] },
+  },
+  {
+    verb: "run",
+    op: (id) => ({ verb: "run", id, limit: 10 }),
+    first: { table: "run_part", words: "stage, part, state" },
+    outcome: { ok: { parts: [] } },
+  },
+  {
+    verb: "patterns",
+    op: () => ({ verb: "patterns", queue: "work", by: "fingerprint", limit: 10 }),
+    settlement: REJECTED,
+    first: { table: "dead", words: "fingerprint AS pattern" },
+    outcome: { ok: [] },
+  },
+];
+
+test.each(LOOKS)("$verb beside writes does without what is removed meanwhile", async (look) => {
+  const { place, here, client } = await setUp();
+  const [added] = await run(here, { verb: "add", tasks: [{ queue: "work", data: "1", run: PIPELINE }] });
+  const [{ id, fence }] = (await claimAll(here)) as [ClaimedTask];
+  if (look.settlement) await run(here, { verb: "settle", id, fence, settlement: look.settlement });
+  const pause = await pauseAt(place, look.first.table, look.first.words);
+  const looking = here.run([look.op(added!.id), { verb: "prune", limit: 1 }]);
+  await pause.reached();
+  // As another process does that removes it.
+  for (const table of ["task", "claim", "ended", "dead", "attempt"]) {
+    const name = table === look.first.table ? `real_${table}` : table;
+    await client.query(`DELETE FROM ${place.schema}.${name}`);
+  }
+  await pause.goOn();
+  expect((await looking)[0]).toMatchObject(look.outcome as object);
 });
