@@ -13,7 +13,7 @@ import {
 import { RANK } from "./rank.ts";
 import { callOff, keepEnds, loseParts } from "./runs.ts";
 import { DELETE_STEPS } from "./steps.ts";
-import { fromText } from "./text.ts";
+import { fromText, toText } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** Where a task stands: which of the states' tables has it. */
@@ -363,7 +363,9 @@ const IN_LINE = (words: (table: Line) => string): Record<Line, string> => ({
 const DELETE_IN_LINE = IN_LINE(
   (table) => `DELETE FROM dibs.${table} WHERE queue = $1 AND rank = $2 AND pos = $3`,
 );
-const DELETE_SCHEDULED = `DELETE FROM dibs.scheduled WHERE queue = $1 AND pos = $2`;
+// As it was found: once it has been claimed, it may wait at the same place for something else.
+const AS_FOUND = `queue = $1 AND pos = $2 AND due = $3 AND signal IS NOT DISTINCT FROM $4`;
+const DELETE_SCHEDULED = `DELETE FROM dibs.scheduled WHERE ${AS_FOUND}`;
 const DELETE_WAITING = `DELETE FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3`;
 const DELETE_ENDED = `DELETE FROM dibs.ended WHERE task = $1`;
 const DELETE_DEAD = `DELETE FROM dibs.dead WHERE task = $1`;
@@ -376,8 +378,13 @@ const LOCK_VERIFYING = `SELECT 1 FROM dibs.verifying WHERE task = $1 AND fence =
 const LOCK_IN_LINE = IN_LINE(
   (table) => `SELECT 1 FROM dibs.${table} WHERE queue = $1 AND rank = $2 AND pos = $3 FOR UPDATE`,
 );
-const LOCK_SCHEDULED = `SELECT 1 FROM dibs.scheduled WHERE queue = $1 AND pos = $2 FOR UPDATE`;
+const LOCK_SCHEDULED = `SELECT 1 FROM dibs.scheduled WHERE ${AS_FOUND} FOR UPDATE`;
 const LOCK_WAITING = `SELECT 1 FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3 FOR UPDATE`;
+
+/** What it waits for, as the table has it. */
+export function signalOf(place: Place): string | null {
+  return place.state === "parked" ? toText(place.signal) : null;
+}
 
 /** Of a pending task: until the commit it stays where it is. False where somebody has moved it since it was found. */
 export async function lockPlace(tx: Tx, task: Found): Promise<boolean> {
@@ -394,7 +401,7 @@ function lockedRow(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): P
       return tx.get(LOCK_IN_LINE[place.table], queue.id, rank, place.pos);
     case "scheduled":
     case "parked":
-      return tx.get(LOCK_SCHEDULED, queue.id, pos);
+      return tx.get(LOCK_SCHEDULED, queue.id, pos, place.due, signalOf(place));
     case "waiting":
       return tx.get(LOCK_WAITING, queue.id, groupKey, pos);
     default:
@@ -429,7 +436,7 @@ function deleteFrom(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): 
       return tx.run(DELETE_IN_LINE[place.table], queue.id, rank, place.pos);
     case "scheduled":
     case "parked":
-      return tx.run(DELETE_SCHEDULED, queue.id, pos);
+      return tx.run(DELETE_SCHEDULED, queue.id, pos, place.due, signalOf(place));
     case "verifying":
       return tx.run(TAKE_VERIFYING, seq, place.held.fence);
     case "waiting":

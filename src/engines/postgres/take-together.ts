@@ -2,7 +2,7 @@ import { isVerificationQueue } from "../../core/verification.ts";
 import { freeGroups } from "./free-groups.ts";
 import type { Lane } from "./lanes.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
-import { type Found, isFollowed, isPending, type Line, stateOf } from "./place.ts";
+import { type Found, isFollowed, isPending, type Line, signalOf, stateOf } from "./place.ts";
 import { callOff, keepEnds, loseParts } from "./runs.ts";
 import { DELETE_ALL_STEPS } from "./steps.ts";
 import { numbers } from "./text.ts";
@@ -19,8 +19,10 @@ const TAKE: Record<Spot, string> = {
   kept: BY_PLACE("kept"),
   own: BY_PLACE("own"),
   scheduled: `
-  DELETE FROM dibs.scheduled USING unnest($1::int4[], $2::int8[]) AS old (queue, pos)
-  WHERE scheduled.queue = old.queue AND scheduled.pos = old.pos RETURNING scheduled.task`,
+  DELETE FROM dibs.scheduled USING unnest($1::int4[], $2::int8[], $3::int8[], $4::text[]) AS old (queue, pos, due, signal)
+  WHERE scheduled.queue = old.queue AND scheduled.pos = old.pos AND scheduled.due = old.due
+    AND scheduled.signal IS NOT DISTINCT FROM old.signal
+  RETURNING scheduled.task`,
   waiting: `
   DELETE FROM dibs.waiting USING unnest($1::int4[], $2::text[], $3::int8[]) AS old (queue, group_key, pos)
   WHERE waiting.queue = old.queue AND waiting.group_key = old.group_key COLLATE "C" AND waiting.pos = old.pos
@@ -85,7 +87,7 @@ export async function takeTogether(tx: Tx, found: Found[]): Promise<{ taken: Fou
   return { taken, missed: found.filter(({ seq }) => !seqs.has(seq)) };
 }
 
-function keysOf(spot: Spot, tasks: Found[]): (string | string[])[] {
+function keysOf(spot: Spot, tasks: Found[]): (string | (string | null)[])[] {
   const queues = numbers(tasks.map(({ queue }) => queue.id));
   const places = numbers(tasks.map(({ pos }) => pos));
   switch (spot) {
@@ -94,12 +96,16 @@ function keysOf(spot: Spot, tasks: Found[]): (string | string[])[] {
     case "own":
       return [queues, numbers(tasks.map(({ rank }) => rank)), numbers(tasks.map(placeInLine))];
     case "scheduled":
-      return [queues, places];
+      return [queues, places, numbers(tasks.map(dueOf)), tasks.map(({ place }) => signalOf(place))];
     case "waiting":
       return [queues, tasks.map(({ groupKey }) => groupKey!), places];
     default:
       return [seqsOf(tasks)];
   }
+}
+
+function dueOf({ place }: Found): number {
+  return "due" in place && place.due !== null ? place.due : 0;
 }
 
 function placeInLine({ place, pos }: Found): number {

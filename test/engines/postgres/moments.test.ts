@@ -167,3 +167,49 @@ test.each(LOOKS)("$verb beside writes does without what is removed meanwhile", a
   await pause.goOn();
   expect((await looking)[0]).toMatchObject(look.outcome as object);
 });
+
+/** A task that waits for a signal, for ever. */
+async function parked(engine: Engine): Promise<string> {
+  await run(engine, { verb: "add", tasks: [{ queue: "work", data: "1" }] });
+  const [{ id, fence }] = (await claimAll(engine)) as [ClaimedTask];
+  const settlement = { kind: "park", signal: "first", timeout: null } as const;
+  await run(engine, { verb: "settle", id, fence, settlement });
+  return id;
+}
+
+test("a signal wakes the task that comes to wait for it while it is sent", async () => {
+  const { schema, here, client } = await setUp();
+  const id = await parked(here);
+  await client.query("BEGIN");
+  await client.query(`LOCK TABLE ${schema}.step IN ACCESS EXCLUSIVE MODE`);
+  const running = run(here, { verb: "signal", id, name: "second", value: null });
+  await untilOneWaits(client, schema);
+  // As others do that send the first signal, claim the task, and park it again.
+  await client.query(`
+    WITH old AS (DELETE FROM ${schema}.scheduled RETURNING queue, pos, task, due, failures, holds_group)
+    INSERT INTO ${schema}.scheduled SELECT pos, task, due, queue, failures, holds_group, 'second' FROM old`);
+  await client.query("COMMIT");
+  expect(await running).toEqual({ kept: true, state: "ready" });
+  expect(await claimAll(here)).toHaveLength(1);
+});
+
+test.each<{ op: Op; expired: number }>([
+  { op: { verb: "purge", queue: "work", limit: 10 }, expired: 0 },
+  { op: { verb: "tend" }, expired: 1 },
+])("$op.verb counts a task as what it has become", async ({ op, expired }) => {
+  const { place, here, client } = await setUp();
+  const { schema } = place;
+  await parked(here);
+  await client.query(`UPDATE ${schema}.task SET expires_at = 1`);
+  await client.query(`INSERT INTO ${schema}.ttl (expires_at, task) SELECT 1, seq FROM ${schema}.task`);
+  const pause = await pauseAt(place, "verifying", FIND.words);
+  const running = run(here, op);
+  await pause.reached();
+  // As others do that send the signal, claim the task, and fail it.
+  await client.query(`UPDATE ${schema}.scheduled SET signal = NULL, failures = 1`);
+  await client.query(`UPDATE ${schema}.delta SET scheduled = parked, parked = 0`);
+  await pause.goOn();
+  await running;
+  const { depth } = await run(here, { verb: "stats", queue: "work" });
+  expect(depth).toMatchObject({ parked: 0, scheduled: 0, expired });
+});
