@@ -9,6 +9,7 @@ import {
 } from "../../core/run.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import { type Body, type EndState, fromRank, type Headers, type NewTask } from "../../core/task.ts";
+import type { Op } from "../../engine/engine.ts";
 import type { Held, Mover } from "./line.ts";
 import type { Found } from "./place.ts";
 import { fromColumns, numbers, toColumns } from "./text.ts";
@@ -82,7 +83,23 @@ const OF_RUN_LOCKED = `${OF_RUN} FOR UPDATE OF run`;
 type KnownPart = RunRow & { stage: string; part: string; headers: string | null };
 
 async function runOf(tx: Tx, task: Mover, sql = OF_RUN): Promise<KnownPart | undefined> {
-  return task.stepped === false ? undefined : tx.get<KnownPart>(sql, task.seq);
+  const run = task.stepped === false ? undefined : await tx.get<KnownPart>(sql, task.seq);
+  if (run) tx.meetsRuns = true;
+  return run;
+}
+
+const LOCK_ALL = `
+  SELECT 1 FROM dibs.run WHERE id = ANY (ARRAY (SELECT run FROM dibs.run_part WHERE task = ANY ($1::int8[])))
+  ORDER BY id FOR UPDATE`;
+
+/**
+ * Those of all the tasks that a batch settles, before the first claim of one is touched: in one order everywhere, and runs
+ * before claims as where one is cancelled, so that no two wait for each other. Where no runs are known nothing is asked.
+ */
+export async function lockRuns(tx: Tx, ops: readonly Op[]): Promise<void> {
+  if (!tx.meetsRuns) return;
+  const places = ops.flatMap((op) => (op.verb === "settle" ? (tx.place(op.id) ?? []) : []));
+  await tx.all(LOCK_ALL, numbers(places.map(({ seq }) => seq)));
 }
 
 const BROUGHT = `SELECT part, result, result_bytes FROM dibs.run_part WHERE run = $1 AND brought`;

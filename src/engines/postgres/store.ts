@@ -36,7 +36,7 @@ import { signal, step, steps } from "./park.ts";
 import { publish } from "./publish.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { beat, join, leave, reconcile, rejoin, retire, workers } from "./sessions.ts";
-import { cancelRun } from "./runs.ts";
+import { cancelRun, lockRuns } from "./runs.ts";
 import { settleTogether } from "./settle-together.ts";
 import { extend, progress, settle } from "./settle.ts";
 import { subscribe, subscriptions, unsubscribe } from "./topics.ts";
@@ -403,8 +403,13 @@ function firstFailure(tx: Tx, thrown: unknown): unknown {
 async function runAll(tx: Tx, ops: readonly Op[]): Promise<{ outcomes: Outcome[]; special: number }> {
   const outcomes: Outcome[] = [];
   let special = 0;
+  let hasRuns = false;
   const runAlone = async (op: Op): Promise<Outcome> => {
     special++;
+    if (op.verb === "settle" && !hasRuns) {
+      hasRuns = true;
+      await lockRuns(tx, ops);
+    }
     // It may bring limits, which count who has groups.
     if (op.verb === "declare") await forgetIdleLanes(tx);
     return runOne(tx, op);

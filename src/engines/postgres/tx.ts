@@ -138,6 +138,8 @@ export class Tx {
   noticed = false;
   /** Nothing that time brings is left to be done at this moment: see sweep.ts. */
   swept = false;
+  /** Tasks of runs have been seen on this connection. */
+  meetsRuns = false;
   /** Groups whose heads have ended, and behind whom nobody was waiting: see free-groups.ts. */
   readonly idleLanes = new Map<string, Lane>();
   /** Something was left for a later batch, in the inbox. */

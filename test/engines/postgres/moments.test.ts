@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { expect, test } from "vitest";
+import type { Client } from "pg";
+import { expect, onTestFinished, test } from "vitest";
 import type { ClaimedTask } from "../../../src/core/task.ts";
 import type { ClaimRequest, Engine, Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
+import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { type Ground, ground, untilOneWaits } from "./kit.ts";
 
 /** A batch that writes sees the store anew with each statement: what another one does between two of them. */
@@ -212,4 +214,76 @@ test.each<{ op: Op; expired: number }>([
   await running;
   const { depth } = await run(here, { verb: "stats", queue: "work" });
   expect(depth).toMatchObject({ parked: 0, scheduled: 0, expired });
+});
+
+/** Two processes in which a deadlock would last longer than a test may; and two runs, of each of which two tasks are claimed. */
+async function withRuns() {
+  const place = await ground();
+  const url = `${place.url}${place.url.includes("?") ? "&" : "?"}options=-c%20deadlock_timeout%3D300s`;
+  const open = async (): Promise<Engine> => {
+    const engine = await openPostgres({ url, schema: place.schema });
+    onTestFinished(() => engine.close());
+    return engine;
+  };
+  const [here, there, client] = [await open(), await open(), await place.client()];
+  const stages = ["split", "work"].map((name) => ({ name, joins: false }));
+  const tasks = ["1", "2"].map((data) => ({ queue: "work", data, run: { pipeline: "p", stages } }));
+  await run(here, { verb: "add", tasks });
+  const settlement = { kind: "done", result: "[1,2]", each: true } as const;
+  for (const { id, fence } of await claimAll(here))
+    await run(here, { verb: "settle", id, fence, settlement });
+  const parts = [
+    ...(await claimAll(here, { queues: ["p/work"], max: 2 })),
+    ...(await claimAll(there, { queues: ["p/work"], max: 2 })),
+  ];
+  const runs = [...Map.groupBy(parts, (task) => task.run!.id)];
+  return { schema: place.schema, here, there, client, runs };
+}
+
+function done({ id, fence }: ClaimedTask): Op<"settle"> {
+  return { verb: "settle", id, fence, settlement: DONE };
+}
+
+async function lockClaim(client: Client, schema: string, task: ClaimedTask): Promise<void> {
+  await client.query("BEGIN");
+  await client.query(`SELECT 1 FROM ${schema}.claim WHERE fence = $1 FOR UPDATE`, [task.fence]);
+}
+
+async function untilSoManyWait(client: Client, schema: string, count: number): Promise<void> {
+  const sql = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1`;
+  while (((await client.query(sql, [`%${schema}%`])).rowCount ?? 0) < count) {
+    await client.query("SELECT pg_stat_clear_snapshot()");
+    await sleep(5);
+  }
+}
+
+test("two that settle tasks of the same runs in opposite order do not wait for each other", async () => {
+  const { schema, here, there, client, runs } = await withRuns();
+  const [[, [a, b]], [, [c, d]]] = runs as [
+    [string, [ClaimedTask, ClaimedTask]],
+    [string, [ClaimedTask, ClaimedTask]],
+  ];
+  // Each has come to its second task before the other one goes on.
+  await lockClaim(client, schema, c);
+  await client.query(`SELECT 1 FROM ${schema}.claim WHERE fence = $1 FOR UPDATE`, [b.fence]);
+  const settling = Promise.all([here.run([done(a), done(c)]), there.run([done(d), done(b)])]);
+  await untilSoManyWait(client, schema, 2);
+  await client.query("COMMIT");
+  expect((await settling).flat()).toEqual(Array.from({ length: 4 }, () => ({ ok: { state: "done" } })));
+});
+
+test("nor do one that settles a task and one that cancels its run", async () => {
+  const { schema, here, there, client, runs } = await withRuns();
+  const [[id, [a, b]]] = runs as [[string, [ClaimedTask, ClaimedTask]]];
+  // The one has come to the run before the other one, or to the run's first task.
+  await client.query("BEGIN");
+  await client.query(`SELECT 1 FROM ${schema}.run FOR UPDATE`);
+  const settling = run(here, done(b));
+  await untilSoManyWait(client, schema, 1);
+  const cancelling = run(there, { verb: "cancelRun", id });
+  await untilSoManyWait(client, schema, 2);
+  await client.query("COMMIT");
+  expect(await settling).toEqual({ state: "done" });
+  expect(await cancelling).toEqual({ state: "cancelled" });
+  expect(await run(here, done(a))).toEqual({ state: "cancelled" });
 });
