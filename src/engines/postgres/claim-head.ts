@@ -75,9 +75,10 @@ const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
       encode(task.bytes, 'base64'), ${LEFT_BEHIND("held.special", "task.seq")}, task.cost, task.urgent)::text END
   FROM calm LEFT JOIN (held CROSS JOIN LATERAL ${TASK}) ON true`;
 const HOLD_HEAD = holdHeadSql();
-/** Where some queue has limits: time brings more. */
+/** Where some queue has limits: time brings more, and this one may have been held back since it was found to be open. */
 const HOLD_HEAD_BESIDE_LIMITS = holdHeadSql({
   calm: `
+      AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE queue = $3 AND held_until > ${NOW})
       AND NOT EXISTS (SELECT 1 FROM dibs.lane WHERE wake_at <= ${NOW})
       AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE wake_at <= ${NOW})`,
 });

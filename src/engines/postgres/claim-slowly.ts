@@ -4,7 +4,7 @@ import { spend } from "../../core/rate.ts";
 import { type ClaimedTask, FIRST_RANK, fromRank, type Headers, JSON_TYPE } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
 import { aboveFloor } from "./floors.ts";
-import { withinRates } from "./gates.ts";
+import { isLimitedNow, withinRates } from "./gates.ts";
 import { fillLanes } from "./lane-line.ts";
 import { end, isOutlived, unwatchTtl } from "./line.ts";
 import { inQueue, TASK_OF } from "./link.ts";
@@ -105,8 +105,9 @@ export async function takeSlowly(
   const { taken, next } = queue.limited
     ? await withinRates(tx, queue, line.rows, room)
     : { taken: line.rows.slice(0, room), next: tx.now };
-  // Within limits nobody else looks meanwhile.
-  if (!queue.limited && line.rows.length > taken.length) left.set(queue, line.rows.length - taken.length);
+  // Within limits nobody else looks meanwhile; where these are things of the past, others do.
+  if (!isLimitedNow(queue) && line.rows.length > taken.length)
+    left.set(queue, line.rows.length - taken.length);
   if (taken.length === 0) return { taken: 0, more: false, next };
 
   for (const table of ["ready", "kept", "own"] as const) {

@@ -90,6 +90,8 @@ async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, cou
   const head = await claimHead(tx, request, queue, room);
   if (head === "gone") throw sessionGone(request.session!);
   if (head === "busy") {
+    // What is to be done first may be to wait: somebody has held it back meanwhile.
+    if (queue.limited) return takeWithinLimits(tx, request, turn, queue, room);
     await sweepFirst(tx, request, turn);
     return void (await takeSlowly(tx, request, turn, queue, { room, urgentOnly: false }));
   }

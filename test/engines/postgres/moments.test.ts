@@ -287,3 +287,68 @@ test("nor do one that settles a task and one that cancels its run", async () => 
   expect(await cancelling).toEqual({ state: "cancelled" });
   expect(await run(here, done(a))).toEqual({ state: "cancelled" });
 });
+
+/** A queue that was held back once, and is open now; with a task that is claimed. */
+async function onceHeld() {
+  const set = await setUp();
+  const { schema, here, client } = set;
+  await run(here, { verb: "add", tasks: [{ queue: "work", data: "1" }] });
+  await held(here, (await claimAll(here))[0]!, 60_000);
+  await client.query(`UPDATE ${schema}.gate SET held_until = 1, wake_at = NULL`);
+  const [task] = await claimAll(here);
+  return { ...set, task: task! };
+}
+
+async function held(engine: Engine, { id, fence }: ClaimedTask, delay: number): Promise<void> {
+  await run(engine, {
+    verb: "settle",
+    id,
+    fence,
+    settlement: { kind: "hold", error: REJECTED.error, delay },
+  });
+}
+
+/** Tasks that have failed, and are kept from the worker that had them: there is another one. */
+async function retried(engine: Engine, names: string[]): Promise<void> {
+  await run(engine, { verb: "declare", queue: "work", policy: { elsewhere: 60_000 } });
+  for (const id of ["w", "other"]) {
+    const worker = { id, name: id, queues: ["work"], concurrency: 1, host: "host", pid: 1 };
+    await run(engine, { verb: "join", worker, lease: 60_000 });
+  }
+  await run(engine, { verb: "add", tasks: names.map((data) => ({ queue: "work", data })) });
+  for (const { id, fence } of await claimAll(engine)) {
+    const settlement = { kind: "fail", error: REJECTED.error, delay: 0 } as const;
+    await run(engine, { verb: "settle", id, fence, settlement });
+  }
+}
+
+test("nothing of a queue starts that is held back while a claim has found it open", async () => {
+  const { place, here, there, task } = await onceHeld();
+  const pause = await pauseAt(place, "own", "reviewed IS NULL");
+  const claiming = claimAll(there);
+  await pause.reached();
+  await held(here, task, 60_000);
+  await pause.goOn();
+  expect(await claiming).toEqual([]);
+});
+
+test("nor where a task of it that was retried stands beside the line", async () => {
+  const { place, here, there, task } = await onceHeld();
+  await retried(here, ["2"]);
+  const pause = await pauseAt(place, "own", "reviewed IS NULL");
+  const claiming = claimAll(there, { worker: "other" });
+  await pause.reached();
+  await held(here, task, 60_000);
+  await pause.goOn();
+  expect(await claiming).toEqual([]);
+});
+
+test("of what a claim found and left in line others are told, also where the queue was held back once", async () => {
+  const { here, task } = await onceHeld();
+  await run(here, { verb: "settle", id: task.id, fence: task.fence, settlement: DONE });
+  await retried(here, ["1", "2", "3"]);
+  const hints: unknown[] = [];
+  here.onHint((hint) => hints.push(hint.ready));
+  expect(await claimAll(here, { worker: "other", max: 1 })).toHaveLength(1);
+  expect(hints).toContainEqual({ work: 2 });
+});
