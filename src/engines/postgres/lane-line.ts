@@ -333,15 +333,25 @@ const PULL_BACK = (table: Line): string => `
     RETURNING ${table}.group_key, ${table}.task, ${table}.rank, ${table}.failures)
   INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures)
   SELECT $1, old.group_key, coalesce(task.pos, task.seq), old.task, old.rank, old.failures
-  FROM old JOIN dibs.task ON task.seq = old.task RETURNING group_key`;
+  FROM old JOIN dibs.task ON task.seq = old.task RETURNING group_key, task`;
 
 /** Out of the line again: they wait for their turn. */
 export async function pullBack(tx: Tx, queue: Queue, rows: readonly InLine[]): Promise<void> {
-  for (const [table, its] of Map.groupBy(rows, (row) => row.table)) {
+  const left = new Map(rows.map((row) => [row.task, row]));
+  // The line of all last, and for all that are left: what is kept for some comes to stand there without the gate.
+  for (const table of ["kept", "own", "ready"] as const) {
+    const its = [...left.values()].filter((row) => table === "ready" || row.table === table);
+    if (its.length === 0) continue;
     const ranks = numbers(its.map(({ rank }) => rank));
     const places = numbers(its.map(({ place }) => place));
-    const back = await tx.take<{ group_key: string }>(PULL_BACK(table), queue.id, ranks, places);
-    for (const { group_key: key } of back) {
+    const back = await tx.take<{ group_key: string; task: number }>(
+      PULL_BACK(table),
+      queue.id,
+      ranks,
+      places,
+    );
+    for (const { group_key: key, task } of back) {
+      left.delete(task);
       giveUp(await tx.limits.lane(queue, key));
       tx.limits.movedInLine(queue, key, -1);
     }
