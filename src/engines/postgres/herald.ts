@@ -87,7 +87,7 @@ export class Herald {
 
   tell(hint: Hint, told: Told): void {
     const { noticed, listened, ended } = told;
-    if (!hint.ready && !hint.ended && !ended && !noticed && !listened) return;
+    if (!hint.ready && !hint.ended && !hint.runs && !ended && !noticed && !listened) return;
     put((this.#pending ??= { from: this.#id }), hint, told);
     const wait = this.#sentAt + this.#gap - performance.now();
     if (wait <= 0) this.#send();
@@ -184,7 +184,8 @@ function put(message: Message, hint: Hint, { noticed, listened, ended }: Told): 
     const ready = (message.ready ??= Object.create(null) as Record<string, number>);
     ready[queue] = (ready[queue] ?? 0) + count;
   }
-  if (hint.ended || ended) message.ended = true;
+  // Whoever waits for the end of a run looks then, too.
+  if (hint.ended || hint.runs || ended) message.ended = true;
   if (noticed) message.noticed = true;
   if (listened) message.foreign = true;
 }

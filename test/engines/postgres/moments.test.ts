@@ -309,13 +309,15 @@ async function held(engine: Engine, { id, fence }: ClaimedTask, delay: number): 
 }
 
 /** Tasks that have failed, and are kept from the worker that had them: there is another one. */
-async function retried(engine: Engine, names: string[]): Promise<void> {
-  await run(engine, { verb: "declare", queue: "work", policy: { elsewhere: 60_000 } });
+async function retried(engine: Engine, names: string[], groupKey?: string): Promise<void> {
   for (const id of ["w", "other"]) {
     const worker = { id, name: id, queues: ["work"], concurrency: 1, host: "host", pid: 1 };
     await run(engine, { verb: "join", worker, lease: 60_000 });
   }
-  await run(engine, { verb: "add", tasks: names.map((data) => ({ queue: "work", data })) });
+  await run(engine, {
+    verb: "add",
+    tasks: names.map((data) => ({ queue: "work", data, ...(groupKey && { groupKey }) })),
+  });
   for (const { id, fence } of await claimAll(engine)) {
     const settlement = { kind: "fail", error: REJECTED.error, delay: 0 } as const;
     await run(engine, { verb: "settle", id, fence, settlement });
@@ -351,4 +353,29 @@ test("of what a claim found and left in line others are told, also where the que
   here.onHint((hint) => hints.push(hint.ready));
   expect(await claimAll(here, { worker: "other", max: 1 })).toHaveLength(1);
   expect(hints).toContainEqual({ work: 2 });
+});
+
+test("another process is told of a cancelled run whose tasks are all claimed", async () => {
+  const { here, there } = await setUp();
+  const [added] = await run(here, { verb: "add", tasks: [{ queue: "work", data: "1", run: PIPELINE }] });
+  await claimAll(here);
+  const told = new Promise((resolve) => there.onHint((hint) => hint.ended && resolve(true)));
+  await run(here, { verb: "cancelRun", id: added!.id });
+  expect(await told).toBe(true);
+});
+
+test("a group's task that nobody is kept from any more, while its queue gets a limit, waits for its turn", async () => {
+  const { schema, here, client } = await setUp();
+  await run(here, { verb: "declare", queue: "work", policy: { groups: { concurrency: 2 } } });
+  await retried(here, ["1", "2"], "g");
+  await client.query("BEGIN");
+  // As another process does that finds them kept for long enough.
+  await client.query(`
+    WITH opened AS (DELETE FROM ${schema}.kept RETURNING queue, rank, pos, task, failures, special, group_key)
+    INSERT INTO ${schema}.ready (queue, rank, pos, task, failures, special, group_key) SELECT * FROM opened`);
+  const declaring = run(here, { verb: "declare", queue: "work", policy: { groups: { concurrency: 1 } } });
+  await untilOneWaits(client, schema);
+  await client.query("COMMIT");
+  await declaring;
+  expect(await claimAll(here, { worker: "other" })).toHaveLength(1);
 });
