@@ -25,7 +25,7 @@ const FIRST = `
     (SELECT min(due_at) FROM dibs.document WHERE due_at IS NOT NULL) AS document
   FROM dibs.session`;
 
-/** A silent session that is still there is in somebody else's hands, or a gate that it needs is: for about as long as a batch. */
+/** What is past its time after a sweep is in somebody else's hands, or a gate that it needs is: for about as long as a batch. */
 const OTHERS_MS = 10;
 
 async function outlook(tx: Tx): Promise<Verbs["tend"]["out"]> {
@@ -36,9 +36,9 @@ async function outlook(tx: Tx): Promise<Verbs["tend"]["out"]> {
   const waits = [
     ...[due, kept, ttl, wake, documents.next].filter((at) => at !== null).map((at) => at - tx.now),
     ...(hand === null ? [] : [hand - tx.awake]),
-    ...(first.session === null ? [] : [first.session > tx.awake ? first.session - tx.awake : OTHERS_MS]),
-  ];
-  const next = waits.length === 0 ? null : Math.max(0, Math.min(...waits));
+  ].map((wait) => (wait > 0 ? wait : tx.hasMoreDue ? 0 : OTHERS_MS));
+  if (first.session !== null) waits.push(first.session > tx.awake ? first.session - tx.awake : OTHERS_MS);
+  const next = waits.length === 0 ? null : Math.min(...waits);
   return { next, now: tx.now, due: documents.due };
 }
 

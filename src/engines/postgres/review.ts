@@ -46,6 +46,7 @@ async function openGate(tx: Tx, queue: Queue, gate: QueueGate): Promise<void> {
   if (gate.reviewed !== null) {
     tx.limits.wakeAt(gate, tx.now);
     tx.swept = false;
+    tx.hasMoreDue = true;
     return;
   }
   tx.limits.wakeAt(gate, null);

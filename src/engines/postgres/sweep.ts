@@ -57,6 +57,7 @@ function isAhead(tx: Tx, { session, hand, due, kept, ttl, wake = null }: Horizon
  * on, the others pass over. Answers whether there was something to do. `first`: where somebody has looked already.
  */
 export async function sweep(tx: Tx, first?: Horizon): Promise<boolean> {
+  tx.hasMoreDue = false;
   if (tx.swept) return false;
   if (isAhead(tx, first ?? (await horizon(tx)))) {
     tx.swept = true;
@@ -72,6 +73,13 @@ export async function sweep(tx: Tx, first?: Horizon): Promise<boolean> {
   }
   await expire(tx);
   return true;
+}
+
+/** The first of what is due, of one kind. As many as one sweep deals with: there may be more to be done at once. */
+async function firstDue<Row>(tx: Tx, sql: string, at: number): Promise<Row[]> {
+  const rows = await tx.all<Row>(sql, at, BOUNDS.sweep);
+  if (rows.length === BOUNDS.sweep) tx.hasMoreDue = true;
+  return rows;
 }
 
 /**
@@ -204,7 +212,7 @@ const LAPSED_BY_HAND = selectClaims(
 );
 
 async function lapseHandClaims(tx: Tx): Promise<void> {
-  const lapsed = await tx.all<ClaimRow>(LAPSED_BY_HAND, tx.awake, BOUNDS.sweep);
+  const lapsed = await firstDue<ClaimRow>(tx, LAPSED_BY_HAND, tx.awake);
   for (const row of await withGates(tx, lapsed)) await lapse(tx, heldFrom(tx, row));
 }
 
@@ -253,7 +261,7 @@ const DELETE_SCHEDULED = `
 const MOVE = `UPDATE dibs.task SET pos = $1 WHERE seq = $2`;
 
 async function promoteDue(tx: Tx): Promise<void> {
-  const rows = await withGates(tx, await tx.all<DueRow>(DUE, tx.now, BOUNDS.sweep));
+  const rows = await withGates(tx, await firstDue<DueRow>(tx, DUE, tx.now));
   if (rows.length === 0) return;
   tx.send(
     DELETE_SCHEDULED,
@@ -338,7 +346,7 @@ const OPEN = `
 
 /** Nobody else took them in time: now any worker may. */
 async function openAllKept(tx: Tx): Promise<void> {
-  const rows = await tx.all<PlaceRow>(KEPT_LONG_ENOUGH, tx.now, BOUNDS.sweep);
+  const rows = await firstDue<PlaceRow>(tx, KEPT_LONG_ENOUGH, tx.now);
   if (rows.length === 0) return;
   tx.send(
     OPEN,
@@ -356,7 +364,7 @@ const DUE_LANES = `
 /** Groups of which more may start by now. */
 async function fillDueLanes(tx: Tx): Promise<void> {
   tx.limits.flush();
-  const due = await tx.all<{ queue: number; group_key: string }>(DUE_LANES, tx.now, BOUNDS.sweep);
+  const due = await firstDue<{ queue: number; group_key: string }>(tx, DUE_LANES, tx.now);
   const rows = await withGates(tx, due);
   while (rows.length > 0) {
     const { queue } = rows[0]!;
@@ -374,7 +382,7 @@ const OUTLIVED = `
   SELECT task FROM dibs.ttl WHERE expires_at <= $1 AND ${sinceFloor("ttl", "expires_at")} ORDER BY expires_at, task LIMIT $2`;
 
 async function expire(tx: Tx): Promise<void> {
-  const rows = await tx.all<{ task: number }>(OUTLIVED, tx.now, BOUNDS.sweep);
+  const rows = await firstDue<{ task: number }>(tx, OUTLIVED, tx.now);
   const outlived = await findMany(
     tx,
     rows.map((row) => row.task),

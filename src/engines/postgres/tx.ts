@@ -140,6 +140,8 @@ export class Tx {
   swept = false;
   /** Tasks of runs have been seen on this connection. */
   meetsRuns = false;
+  /** The last sweep may have left something that it could have dealt with: there was too much of it. */
+  hasMoreDue = false;
   /** Groups whose heads have ended, and behind whom nobody was waiting: see free-groups.ts. */
   readonly idleLanes = new Map<string, Lane>();
   /** Something was left for a later batch, in the inbox. */

@@ -2,7 +2,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import type { ClaimedTask } from "../../../src/core/task.ts";
-import type { ClaimRequest, Engine, Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
+import {
+  BOUNDS,
+  type ClaimRequest,
+  type Engine,
+  type Op,
+  type VerbName,
+  type Verbs,
+} from "../../../src/engine/engine.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { type Ground, ground, untilOneWaits } from "./kit.ts";
 
@@ -378,4 +385,26 @@ test("a group's task that nobody is kept from any more, while its queue gets a l
   await client.query("COMMIT");
   await declaring;
   expect(await claimAll(here, { worker: "other" })).toHaveLength(1);
+});
+
+test("what somebody else has hands on is looked at again, but not without a pause", async () => {
+  const { schema, here, there, client } = await setUp();
+  await run(here, { verb: "add", tasks: ["1", "2"].map((data) => ({ queue: "work", data })) });
+  const [first, second] = await claimAll(here);
+  await client.query(`UPDATE ${schema}.claim SET deadline = 1 WHERE fence = $1`, [first!.fence]);
+  await client.query("BEGIN");
+  await here.runWithin!(client, done(first!));
+  expect((await run(there, { verb: "tend" })).next).toBeGreaterThan(0);
+  await client.query("COMMIT");
+  expect(await run(there, { verb: "get", id: first!.id })).toMatchObject({ state: "done" });
+  expect(await run(there, done(second!))).toEqual({ state: "done" });
+});
+
+test("what is too much for one sweep is gone on with at once", async () => {
+  const { schema, here, client } = await setUp();
+  const tasks = Array.from({ length: BOUNDS.sweep + 1 }, () => ({ queue: "work", data: "1", delay: 60_000 }));
+  await run(here, { verb: "add", tasks });
+  await client.query(`UPDATE ${schema}.scheduled SET due = 1`);
+  expect(await run(here, { verb: "tend" })).toMatchObject({ next: 0 });
+  expect(await run(here, { verb: "tend" })).toMatchObject({ next: null });
 });
