@@ -363,8 +363,9 @@ const IN_LINE = (words: (table: Line) => string): Record<Line, string> => ({
 const DELETE_IN_LINE = IN_LINE(
   (table) => `DELETE FROM dibs.${table} WHERE queue = $1 AND rank = $2 AND pos = $3`,
 );
-// As it was found: once it has been claimed, it may wait at the same place for something else.
-const AS_FOUND = `queue = $1 AND pos = $2 AND due = $3 AND signal IS NOT DISTINCT FROM $4`;
+// As it was found: once it has been claimed, it may wait at the same place for something else. Said so that no index serves
+// it: many are due at the same time, and one has the place.
+const AS_FOUND = `queue = $1 AND pos = $2 AND due IS NOT DISTINCT FROM $3 AND signal IS NOT DISTINCT FROM $4`;
 const DELETE_SCHEDULED = `DELETE FROM dibs.scheduled WHERE ${AS_FOUND}`;
 const DELETE_WAITING = `DELETE FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3`;
 const DELETE_ENDED = `DELETE FROM dibs.ended WHERE task = $1`;

@@ -20,7 +20,7 @@ const TAKE: Record<Spot, string> = {
   own: BY_PLACE("own"),
   scheduled: `
   DELETE FROM dibs.scheduled USING unnest($1::int4[], $2::int8[], $3::int8[], $4::text[]) AS old (queue, pos, due, signal)
-  WHERE scheduled.queue = old.queue AND scheduled.pos = old.pos AND scheduled.due = old.due
+  WHERE scheduled.queue = old.queue AND scheduled.pos = old.pos AND scheduled.due IS NOT DISTINCT FROM old.due
     AND scheduled.signal IS NOT DISTINCT FROM old.signal
   RETURNING scheduled.task`,
   waiting: `
