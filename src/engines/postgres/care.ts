@@ -178,7 +178,8 @@ const DELETE_EVENTS = `DELETE FROM dibs.event WHERE n <= $1`;
 async function pruneEvents(tx: Tx): Promise<void> {
   tx.listeners -= await tx.run(FORGET_LISTENERS, tx.awake);
   const last = await tx.lastEvent();
-  await tx.run(DELETE_EVENTS, tx.listeners === 0 ? last : last - BOUNDS.events);
+  // The last one stays: the next goes by its number.
+  await tx.run(DELETE_EVENTS, tx.listeners === 0 ? last - 1 : last - BOUNDS.events);
 }
 
 const LISTENER = `SELECT until FROM dibs.listener WHERE name = $1`;

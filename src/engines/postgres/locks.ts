@@ -31,6 +31,11 @@ export function catalogueLock(schema: string): string {
   return remembered(schema, "catalogue");
 }
 
+/** Held by whoever gives out numbers of events, until they are committed. */
+export function eventLock(schema: string): string {
+  return remembered(schema, "event");
+}
+
 /** Held by whoever folds counters: one at a time is enough. */
 export function foldingLock(schema: string): string {
   return remembered(schema, "folding");

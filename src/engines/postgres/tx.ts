@@ -6,7 +6,7 @@ import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/po
 import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
 import { type DepthByState, NO_DEPTH, type TaskState } from "../../core/task.ts";
 import { BOUNDS, type Hint } from "../../engine/engine.ts";
-import { catalogueLock, gateLock } from "./locks.ts";
+import { catalogueLock, eventLock, gateLock } from "./locks.ts";
 import { Lowered, type TimeLine, TIMES } from "./floors.ts";
 import type { Lane } from "./lanes.ts";
 import { BEGIN, type Link, PLANNING, setLocally, type Value } from "./link.ts";
@@ -37,13 +37,13 @@ export interface TxOptions {
 
 // The server's clock, and no other. Several processes read it: each transaction has one time.
 const HEADER = `
-  SELECT salt, revision, epoch, event, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
+  SELECT salt, revision, epoch, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
     EXISTS (SELECT 1 FROM dibs.inbox) AS inbox,
     floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 AS clock
   FROM dibs.store WHERE one = 1`;
 const HEADER_WITH_XID = HEADER.replace("SELECT", "SELECT pg_current_xact_id()::text AS xid,");
 const HEADER_OF_INJECTED = `
-  SELECT salt, revision, epoch, event, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
+  SELECT salt, revision, epoch, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
     EXISTS (SELECT 1 FROM dibs.inbox) AS inbox,
     now, awake, boot, elapsed_at, awake_at
   FROM dibs.store WHERE one = 1`;
@@ -63,16 +63,20 @@ const NEXT_EPOCH = `UPDATE dibs.store SET epoch = epoch + 1 WHERE one = 1`;
 const INSERT_QUEUE = `
   INSERT INTO dibs.queue (name, named, paused, created_at, revision) VALUES ($1, '{}', false, $2, $3)
   ON CONFLICT (name) DO NOTHING RETURNING id, name, named, declared, paused, created_at, false AS limited`;
+const LOCK = `SELECT pg_advisory_xact_lock($1::int8)`;
 const NUMBERS = {
   seq: `SELECT nextval('dibs.seq')::int8 AS n FROM generate_series(1, $1::int4)`,
   fence: `SELECT nextval('dibs.fence')::int8 AS n FROM generate_series(1, $1::int4)`,
   session: `SELECT nextval('dibs.session_id')::int8 AS n FROM generate_series(1, $1::int4)`,
 } as const;
 const LAST_SEQ = `SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS n FROM dibs.seq`;
-const NEXT_EVENTS = `UPDATE dibs.store SET event = event + $1 WHERE one = 1 RETURNING event`;
-const LAST_EVENT = `SELECT event FROM dibs.store WHERE one = 1`;
+// Of a store whose events were counted in its own row the first goes on from there: every batch reads that row, and would
+// walk over each version of it.
+const LAST_EVENT = `
+  SELECT greatest((SELECT max(n) FROM dibs.event), (SELECT event FROM dibs.store WHERE one = 1)) AS n`;
 const INSERT_EVENTS = `
-  INSERT INTO dibs.event (n, body) SELECT $1::int8 + i, body FROM unnest($2::text[]) WITH ORDINALITY AS each (body, i)`;
+  INSERT INTO dibs.event (n, body) SELECT last.n + i, body
+  FROM (${LAST_EVENT}) AS last, unnest($1::text[]) WITH ORDINALITY AS each (body, i)`;
 
 const XID = `SELECT pg_current_xact_id_if_assigned()::text AS xid`;
 
@@ -336,7 +340,7 @@ export class Tx {
   async finish(): Promise<string | null> {
     this.limits.flush();
     this.flush();
-    await this.flushEvents();
+    this.flushEvents();
     if (this.changed && this.#injected) {
       const { now, awake, boot, elapsedAt, awakeAt } = this.time;
       this.put(WRITE_CLOCK, now, awake, boot, elapsedAt, awakeAt);
@@ -679,23 +683,22 @@ export class Tx {
 
   /**
    * Numbers of events are given out under a lock that lasts until the commit, late in the transaction: so whoever has
-   * read up to a number has missed none before it. Answers the last one.
+   * read up to a number has missed none before it.
    */
-  async flushEvents(): Promise<void> {
+  flushEvents(): void {
     const events = this.#events;
     if (events.length === 0) return;
     this.#events = [];
-    const [row] = await this.take<{ event: number }>(NEXT_EVENTS, events.length);
+    this.send(LOCK, eventLock(this.link.schema));
     this.send(
       INSERT_EVENTS,
-      row!.event - events.length,
       events.map((event) => JSON.stringify(event)),
     );
   }
 
   async lastEvent(): Promise<number> {
-    await this.flushEvents();
-    return (await this.get<{ event: number }>(LAST_EVENT))!.event;
+    this.flushEvents();
+    return (await this.get<{ n: number }>(LAST_EVENT))!.n;
   }
 }
 
@@ -720,7 +723,6 @@ interface HeaderRow {
   salt: number;
   revision: number;
   epoch: number;
-  event: number;
   subscribed: number;
   unsubscribed: number;
   listeners: number;
