@@ -5,6 +5,7 @@ import { countSql } from "./counters.ts";
 import { aboveFloor, sinceFloor } from "./floors.ts";
 import { unwatchTtl } from "./line.ts";
 import { TASK_OF, type Value } from "./link.ts";
+import { HAS_NOTES } from "./notes.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromText } from "./text.ts";
 import { type Foreseen, type Queue, STARTED, type Tx } from "./tx.ts";
@@ -36,7 +37,7 @@ const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
       AND NOT EXISTS (SELECT 1 FROM dibs.ttl WHERE expires_at <= ${NOW} AND ${sinceFloor("ttl", "expires_at")})
       AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $3 AND ${aboveFloor("$3", "kept")}) ${calm}
       AND ($10::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.store WHERE one = 1 AND revision = $10 AND epoch = $11
-        AND NOT EXISTS (SELECT 1 FROM dibs.inbox))) AS yes,
+        AND NOT ${HAS_NOTES})) AS yes,
       $5::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.session WHERE id = $5 AND beat_at + lease > ${AWAKE}) AS lives
   ), head AS MATERIALIZED (
     SELECT ctid, task, failures, special FROM dibs.ready

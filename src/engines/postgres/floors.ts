@@ -1,5 +1,6 @@
 import { BEGIN, type Link, PLANNING, setLocally, type Value } from "./link.ts";
 import { catalogueLock } from "./locks.ts";
+import { DROP_NOTES_FLOOR, RAISE_NOTES } from "./notes.ts";
 import type { Tx } from "./tx.ts";
 
 /**
@@ -104,7 +105,7 @@ const RAISE = `
     WHERE (found.rank, found.pos) IS DISTINCT FROM (floor.rank, floor.pos)
   ), old AS (
     DELETE FROM dibs.floor USING risen WHERE floor.line = risen.line AND floor.n = risen.n
-  )
+  ), ${RAISE_NOTES}
   INSERT INTO dibs.floor (line, n, rank, pos) SELECT line, coalesce(n, 0) + 1, rank, pos FROM risen`;
 
 /** A server that is slow, or a client that dies on the way, must not keep everybody waiting. */
@@ -154,7 +155,9 @@ export const BELOW_FLOORS = `
     (line, { column, from }) => `SELECT ${TIMES[line]} AS line, (SELECT min(${column}) FROM ${from}) AS pos`,
   )}) AS head ON head.line = floor.line WHERE head.pos < floor.pos`;
 
-const DROP_FLOORS = `DELETE FROM dibs.floor USING (${BELOW_FLOORS}) AS below WHERE floor.line = below.line`;
+const DROP_FLOORS = `
+  WITH notes AS (${DROP_NOTES_FLOOR})
+  DELETE FROM dibs.floor USING (${BELOW_FLOORS}) AS below WHERE floor.line = below.line`;
 
 /**
  * A net below a mistake of ours, or of a process older than floors: what nobody sees is never worked on. Without a floor

@@ -5,6 +5,7 @@ import { correctCost } from "./gates.ts";
 import { freeGroups } from "./free-groups.ts";
 import type { Lane } from "./lanes.ts";
 import { freeGroup } from "./line.ts";
+import { notes } from "./notes.ts";
 import { RANK } from "./rank.ts";
 import type { Tx } from "./tx.ts";
 
@@ -26,6 +27,9 @@ interface InboxRow {
 /** Rows that one batch takes up: the next one goes on. */
 const MOST = 1_000;
 
+/** The first of those that are meant. */
+const first = (meant: string): string =>
+  `SELECT n FROM (${notes("n, queue")}) AS notes WHERE ${meant} ORDER BY n LIMIT $1`;
 const WITH_TASK = `dibs.inbox LEFT JOIN dibs.task ON task.seq = inbox.task`;
 const GROUP = `coalesce(task.group_key, inbox.group_key)`;
 
@@ -40,19 +44,22 @@ const takeUpRows = (mine: string): string => `
 /** What others are about to take up is left to them, and with it what came to one of its groups after it. */
 const TAKE_UP = takeUpRows(`
   WITH free AS MATERIALIZED (
-    SELECT n FROM dibs.inbox WHERE queue <> ALL ($2::int4[]) ORDER BY n LIMIT $1 FOR UPDATE SKIP LOCKED
+    SELECT n FROM dibs.inbox WHERE n = ANY (ARRAY (${first("queue <> ALL ($2::int4[])")}))
+    ORDER BY n FOR UPDATE SKIP LOCKED
   ), passed AS MATERIALIZED (
     SELECT inbox.n, inbox.queue, ${GROUP} AS group_key FROM ${WITH_TASK}
-    WHERE inbox.n < (SELECT max(n) FROM free) AND inbox.n <> ALL (ARRAY (SELECT n FROM free))
+    WHERE inbox.n = ANY (ARRAY (
+      SELECT n FROM (${notes("n")}) AS notes
+      WHERE n < (SELECT max(n) FROM free) AND n NOT IN (SELECT n FROM free)))
   )
   SELECT inbox.n FROM free JOIN ${WITH_TASK} ON inbox.n = free.n
   WHERE NOT EXISTS (
     SELECT 1 FROM passed WHERE passed.queue = inbox.queue AND passed.group_key = ${GROUP} AND passed.n < inbox.n)`);
 /** Waits for them: what is added to a group comes behind what was committed to it before. */
 const TAKE_UP_ALL = takeUpRows(
-  `SELECT n FROM dibs.inbox WHERE queue = ANY ($2::int4[]) ORDER BY n LIMIT $1 FOR UPDATE`,
+  `SELECT n FROM dibs.inbox WHERE n = ANY (ARRAY (${first("queue = ANY ($2::int4[])")})) ORDER BY n FOR UPDATE`,
 );
-const QUEUES = `SELECT DISTINCT queue FROM (SELECT queue FROM dibs.inbox ORDER BY n LIMIT $1) AS first`;
+const QUEUES = `SELECT DISTINCT queue FROM (${notes("queue")}) AS notes`;
 const DELETE_TASKS = `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`;
 
 /**
@@ -88,7 +95,7 @@ async function queuesOf(tx: Tx, added: readonly Addition[]): Promise<number[]> {
 }
 
 async function withNotes(tx: Tx): Promise<number[]> {
-  return (await tx.all<{ queue: number }>(QUEUES, MOST)).map(({ queue }) => queue);
+  return (await tx.all<{ queue: number }>(QUEUES)).map(({ queue }) => queue);
 }
 
 /** Those with limits whose gates are not to be had: whoever has one may be waiting for somebody who waits for us. */

@@ -523,6 +523,16 @@ export const MIGRATIONS: readonly string[] = [
   -- The history of the server that gave out the last fences.
   ALTER TABLE dibs.store ADD COLUMN server text;
   `,
+  `
+  -- The transaction that left the note, and which notes need still be looked for: notes.ts.
+  ALTER TABLE dibs.inbox ADD COLUMN xid xid8 NOT NULL DEFAULT pg_current_xact_id();
+  CREATE INDEX inbox_xid ON dibs.inbox (xid, n);
+  CREATE TABLE dibs.inbox_floor (
+    n     int8   PRIMARY KEY,
+    since xid8   NOT NULL,
+    open  xid8[] NOT NULL
+  );
+  `,
 ];
 
 // By reading the catalogue: to_regclass answers from a memory that is not told of others' commits within a transaction.

@@ -11,6 +11,7 @@ import { Lowered, type TimeLine, TIMES } from "./floors.ts";
 import type { Lane } from "./lanes.ts";
 import { BEGIN, type Link, PLANNING, setLocally, type Value } from "./link.ts";
 import { Limits } from "./limits.ts";
+import { HAS_NOTES } from "./notes.ts";
 import { Overtaken } from "./overtaken.ts";
 import { Topics } from "./topics.ts";
 import { readDepth, writeDeltas } from "./counters.ts";
@@ -38,13 +39,13 @@ export interface TxOptions {
 // The server's clock, and no other. Several processes read it: each transaction has one time.
 const HEADER = `
   SELECT salt, revision, epoch, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
-    EXISTS (SELECT 1 FROM dibs.inbox) AS inbox,
+    ${HAS_NOTES} AS inbox,
     floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 AS clock
   FROM dibs.store WHERE one = 1`;
 const HEADER_WITH_XID = HEADER.replace("SELECT", "SELECT pg_current_xact_id()::text AS xid,");
 const HEADER_OF_INJECTED = `
   SELECT salt, revision, epoch, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
-    EXISTS (SELECT 1 FROM dibs.inbox) AS inbox,
+    ${HAS_NOTES} AS inbox,
     now, awake, boot, elapsed_at, awake_at
   FROM dibs.store WHERE one = 1`;
 const WRITE_CLOCK = `
