@@ -1,4 +1,5 @@
 import type { Op } from "../../engine/engine.ts";
+import { newest } from "./newest.ts";
 import { isNews } from "./queues.ts";
 import type { Tx } from "./tx.ts";
 
@@ -25,7 +26,7 @@ export function hasToBeAlone(tx: Tx, op: Op): boolean {
 
 const NOT_LIMITED = `
   SELECT 1 FROM dibs.claim
-  WHERE task = ANY ($1::int8[]) AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE gate.queue = claim.queue) LIMIT 1`;
+  WHERE task = ANY ($1::int8[]) AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE ${newest("gate", "claim.queue")}) LIMIT 1`;
 
 /**
  * The same of operations that hold back a queue which had no limits: others go by that until their commits, and do not

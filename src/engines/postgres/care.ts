@@ -4,8 +4,10 @@ import { isOver, type Meter, NO_METER } from "../../core/rate.ts";
 import { BOUNDS, type Verbs } from "../../engine/engine.ts";
 import { fold } from "./counters.ts";
 import { dueDocuments } from "./documents.ts";
+import { sinceFloor } from "./floors.ts";
 import { NEVER } from "./line.ts";
 import { pruningLock, tryLock } from "./locks.ts";
+import { newest } from "./newest.ts";
 import { keepEnds, pruneRuns } from "./runs.ts";
 import { horizon, sweep } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -23,7 +25,7 @@ const FIRST = `
     THEN coalesce((SELECT min(claim.lease) FROM dibs.claim WHERE claim.session = session.id), lease)
     ELSE lease END) AS session,
     (SELECT min(due_at) FROM dibs.document WHERE due_at IS NOT NULL) AS document
-  FROM dibs.session`;
+  FROM dibs.session WHERE ${sinceFloor("session", "beat_at + lease")}`;
 
 /** What is past its time after a sweep is in somebody else's hands, or a gate that it needs is: for about as long as a batch. */
 const OTHERS_MS = 10;
@@ -76,7 +78,7 @@ export async function prune(tx: Tx, limit: number): Promise<{ removed: number; m
 const IDLE_LANES = `
   SELECT queue, group_key, meter FROM dibs.lane
   WHERE (queue, group_key) > ($1, $2::text) AND holders = 0 AND wake_at IS NULL AND coalesce(held_until, 0) <= $3
-    AND NOT EXISTS (SELECT 1 FROM dibs.session WHERE session.id = lane.session)
+    AND NOT EXISTS (SELECT 1 FROM dibs.session WHERE ${newest("session", "lane.session")})
   ORDER BY queue, group_key LIMIT $4 FOR UPDATE SKIP LOCKED`;
 const FORGET_LANES = `
   DELETE FROM dibs.lane USING unnest($1::int4[], $2::text[]) AS old (queue, group_key)

@@ -6,6 +6,7 @@ import { aboveFloor, sinceFloor } from "./floors.ts";
 import { unwatchTtl } from "./line.ts";
 import { TASK_OF, type Value } from "./link.ts";
 import { HAS_NOTES } from "./notes.ts";
+import { newest } from "./newest.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromText } from "./text.ts";
 import { type Foreseen, type Queue, STARTED, type Tx } from "./tx.ts";
@@ -18,8 +19,7 @@ const NOW = `(SELECT now FROM moment)`;
  * and no retried task waits beside the line. It also gives the session's sign of life, and takes nothing for one that
  * is gone: from that update to the commit nobody ends the session.
  *
- * A session that gave a sign of life a moment ago is only locked: each new version of its row would be walked over by
- * all that follow, for as long as somebody's transaction stays open.
+ * A session that gave a sign of life a moment ago is only locked: to write it again for each claim would cost more than that.
  *
  * What other transactions are about to claim is passed over. Fences follow each other in the order of the line.
  *
@@ -29,7 +29,8 @@ const NOW = `(SELECT now FROM moment)`;
 const TASK = TASK_OF("held");
 const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
   WITH moment AS MATERIALIZED (SELECT ${STARTED("$1")} AS awake, ${STARTED("$2")} AS now), calm AS MATERIALIZED (
-    SELECT NOT EXISTS (SELECT 1 FROM dibs.session WHERE beat_at + lease <= ${AWAKE})
+    SELECT NOT EXISTS (
+        SELECT 1 FROM dibs.session WHERE beat_at + lease <= ${AWAKE} AND ${sinceFloor("session", "beat_at + lease")})
       AND NOT EXISTS (
         SELECT 1 FROM dibs.claim WHERE session IS NULL AND deadline <= ${AWAKE} AND ${sinceFloor("hand", "deadline")})
       AND NOT EXISTS (SELECT 1 FROM dibs.scheduled WHERE due <= ${NOW} AND ${sinceFloor("scheduled", "due")})
@@ -38,22 +39,23 @@ const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
       AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $3 AND ${aboveFloor("$3", "kept")}) ${calm}
       AND ($10::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.store WHERE one = 1 AND revision = $10 AND epoch = $11
         AND NOT ${HAS_NOTES})) AS yes,
-      $5::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.session WHERE id = $5 AND beat_at + lease > ${AWAKE}) AS lives
+      $5::int8 IS NULL OR EXISTS (
+        SELECT 1 FROM dibs.session WHERE ${newest("session", "$5")} AND beat_at + lease > ${AWAKE}) AS lives
   ), head AS MATERIALIZED (
     SELECT ctid, task, failures, special FROM dibs.ready
     WHERE queue = $3 AND ${aboveFloor("$3")} AND (SELECT yes AND lives FROM calm)
     ORDER BY rank, pos LIMIT $4 FOR UPDATE SKIP LOCKED
   ), fresh AS MATERIALIZED (
     SELECT lease FROM dibs.session
-    WHERE id = $5 AND beat_at > ${AWAKE} - least($9::int8, lease / 10) AND lease >= $7
+    WHERE ${newest("session", "$5")} AND beat_at > ${AWAKE} - least($9::int8, lease / 10) AND lease >= $7
       AND overdue_at <= ${AWAKE} + $8::int8
       AND beat_at + lease > ${AWAKE} AND EXISTS (SELECT 1 FROM head)
     FOR SHARE
   ), alive AS MATERIALIZED (
     UPDATE dibs.session
     SET beat_at = greatest(beat_at, ${AWAKE}), mixed = mixed OR lease < $7,
-      overdue_at = least(overdue_at, ${AWAKE} + $8::int8)
-    WHERE id = $5 AND beat_at + lease > ${AWAKE} AND EXISTS (SELECT 1 FROM head) AND NOT EXISTS (SELECT 1 FROM fresh)
+      overdue_at = least(overdue_at, ${AWAKE} + $8::int8), n = n + 1
+    WHERE ${newest("session", "$5")} AND beat_at + lease > ${AWAKE} AND EXISTS (SELECT 1 FROM head) AND NOT EXISTS (SELECT 1 FROM fresh)
     RETURNING greatest(lease, $7) AS lease, ${AWAKE} + $8::int8 AS deadline
   ), terms AS MATERIALIZED (
     SELECT lease, deadline FROM alive
@@ -79,9 +81,9 @@ const HOLD_HEAD = holdHeadSql();
 /** Where some queue has limits: time brings more, and this one may have been held back since it was found to be open. */
 const HOLD_HEAD_BESIDE_LIMITS = holdHeadSql({
   calm: `
-      AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE queue = $3 AND held_until > ${NOW})
-      AND NOT EXISTS (SELECT 1 FROM dibs.lane WHERE wake_at <= ${NOW})
-      AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE wake_at <= ${NOW})`,
+      AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE ${newest("gate", "$3")} AND held_until > ${NOW})
+      AND NOT EXISTS (SELECT 1 FROM dibs.lane WHERE wake_at <= ${NOW} AND ${sinceFloor("lane", "wake_at")})
+      AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE wake_at <= ${NOW} AND ${sinceFloor("gate", "wake_at")})`,
 });
 /** With all that would be written after it (at-once.ts): only where nobody is to be told by events. */
 const HOLD_HEAD_AT_ONCE = holdHeadSql({

@@ -1,6 +1,7 @@
 import type { ClaimRequest } from "../../engine/engine.ts";
 import { holdAhead } from "./claim-head.ts";
 import { aboveFloor } from "./floors.ts";
+import { newest } from "./newest.ts";
 import { numbers } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -17,7 +18,7 @@ const LIMITED_WITH_TASKS = `
   SELECT queue FROM unnest($1::int4[]) AS wanted (queue)
   WHERE ${hasTasks("ready")} OR ${hasTasks("kept")}
     OR EXISTS (SELECT 1 FROM dibs.own WHERE own.queue = wanted.queue OFFSET 0)
-    OR EXISTS (SELECT 1 FROM dibs.gate WHERE gate.queue = wanted.queue AND gate.reviewed IS NOT NULL)`;
+    OR EXISTS (SELECT 1 FROM dibs.gate WHERE ${newest("gate", "wanted.queue")} AND gate.reviewed IS NOT NULL)`;
 
 /** The first of the queues that have something, in the order of the request and as many as it could take from; and those behind them. */
 export async function withTasks(

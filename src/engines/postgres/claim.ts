@@ -7,6 +7,7 @@ import { claimHead } from "./claim-head.ts";
 import { FEW, shareAhead, withTasks } from "./claim-many.ts";
 import { leaseOf, lookAtLine, type SessionRow, takeSlowly, type Turn } from "./claim-slowly.ts";
 import { allowanceFor, isAnyReady, isWideOpen } from "./gates.ts";
+import { newest } from "./newest.ts";
 import { type Horizon, horizon, sweep } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -143,7 +144,7 @@ async function takeWithinLimits(
   if (opens.length > 0) tx.limits.wakeAt(gate, Math.min(...opens, gate.wakeAt ?? opens[0]!));
 }
 
-const SESSION = `SELECT id, lease, beat_at, mixed, overdue_at FROM dibs.session WHERE id = $1`;
+const SESSION = `SELECT id, lease, beat_at, mixed, overdue_at FROM dibs.session WHERE ${newest("session", "$1")}`;
 
 /** One past its lease is refused even before a sweep has found it: its new claims would hang on nothing. */
 async function liveSession(tx: Tx, id: number): Promise<SessionRow> {
@@ -160,8 +161,8 @@ export function sessionGone(session: number): DibsError {
 }
 
 const SIGN_OF_LIFE = `
-  UPDATE dibs.session SET beat_at = greatest(beat_at, $2), mixed = mixed OR $3, overdue_at = least(overdue_at, $4)
-  WHERE id = $1 AND beat_at + lease > $2`;
+  UPDATE dibs.session SET beat_at = greatest(beat_at, $2), mixed = mixed OR $3, overdue_at = least(overdue_at, $4), n = n + 1
+  WHERE ${newest("session", "$1")} AND beat_at + lease > $2`;
 
 /** A queue's lease may be shorter than the time since the last beat, and counts from here. */
 function signOfLife(tx: Tx, session: SessionRow, request: ClaimRequest, outcome: ClaimOutcome): void {

@@ -1,10 +1,11 @@
+import { newest } from "./newest.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 const FAILED_BY = `
   SELECT worker FROM dibs.attempt WHERE task = $1 AND outcome IN ('failed', 'timeout', 'lost', 'refused')
   ORDER BY fence DESC LIMIT $2`;
 const LIVE_WORKERS = `
-  SELECT session.worker FROM dibs.serving JOIN dibs.session ON session.id = serving.session
+  SELECT session.worker FROM dibs.serving JOIN dibs.session ON ${newest("session", "serving.session")}
   WHERE serving.queue = $1 AND session.beat_at + session.lease > $2`;
 
 /** A failed task is kept from the workers that failed it, where there is another one. */

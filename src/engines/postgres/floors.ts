@@ -17,7 +17,7 @@ export interface Place {
 }
 
 /** A queue's line is known by the queue's number; these are of the whole store, in the order of time. */
-export const TIMES = { scheduled: -1, kept: -2, ttl: -3, hand: -4 } as const;
+export const TIMES = { scheduled: -1, kept: -2, ttl: -3, hand: -4, session: -5, gate: -6, lane: -7 } as const;
 
 export type TimeLine = keyof typeof TIMES;
 
@@ -72,6 +72,9 @@ const ORDER: Record<TimeLine, { table: string; column: string; only?: string }> 
   kept: { table: "kept", column: "until" },
   ttl: { table: "ttl", column: "expires_at" },
   hand: { table: "claim", column: "deadline", only: "session IS NULL" },
+  session: { table: "session", column: "(beat_at + lease)" },
+  gate: { table: "gate", column: "wake_at", only: "wake_at IS NOT NULL" },
+  lane: { table: "lane", column: "wake_at", only: "wake_at IS NOT NULL" },
 };
 
 const times = (select: (line: TimeLine, order: { column: string; from: string }) => string): string =>
@@ -174,6 +177,8 @@ const LATEST_MS = 60_000;
 /** So long all others wait, at most: more only where that was tried, and more and more seldom. */
 const SHORTEST_MS = 50;
 const LONGEST_PATIENCE_MS = 1_000;
+/** What is ordered by time moves on by itself: sessions give signs of life also where nobody claims. */
+const AT_LEAST_EVERY_MS = 60_000;
 const CHECK_EVERY_MS = 300_000;
 
 /** When floors are to be raised. By chance, so that many processes that claim a few each raise them as often as one. */
@@ -183,11 +188,13 @@ export class Raising {
   readonly #due = new Set<string>();
   #from = Number.NEGATIVE_INFINITY;
   #pause = SOONEST_MS;
+  #raisedAt: number;
   #checkedAt: number;
 
   constructor({ now = () => performance.now(), random = Math.random } = {}) {
     this.#now = now;
     this.#random = random;
+    this.#raisedAt = now();
     this.#checkedAt = now();
   }
 
@@ -201,9 +208,11 @@ export class Raising {
     for (const queue of queues) this.#due.add(queue);
   }
 
-  /** The queues whose floors are to be raised now, if any; whoever asks reports what became of it. */
+  /** The queues whose floors are to be raised now, with those of all queues, if any are; whoever asks reports what became of it. */
   take(): { queues: string[]; patience: number } | undefined {
-    if (this.#due.size === 0 || this.#now() < this.#from) return undefined;
+    const now = this.#now();
+    const isDue = this.#due.size > 0 || now - this.#raisedAt >= AT_LEAST_EVERY_MS;
+    if (!isDue || now < this.#from) return undefined;
     const queues = [...this.#due];
     this.#due.clear();
     this.#from = Number.POSITIVE_INFINITY;
@@ -213,7 +222,8 @@ export class Raising {
 
   raised(): void {
     this.#pause = SOONEST_MS;
-    this.#from = this.#now() + this.#pause;
+    this.#raisedAt = this.#now();
+    this.#from = this.#raisedAt + this.#pause;
   }
 
   failed(queues: Iterable<string>): void {

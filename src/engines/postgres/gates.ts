@@ -2,6 +2,7 @@ import { type Allowance, allowanceOf } from "../../core/allowance.ts";
 import { changesGroups, governsGroups, isGated } from "../../core/policy.ts";
 import { type Charge, correct, givesBack, isEmpty, opensAt, roomFor, spend } from "../../core/rate.ts";
 import { aboveFloor } from "./floors.ts";
+import { newest } from "./newest.ts";
 import type { QueueGate } from "./limits.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -87,7 +88,8 @@ export async function holdQueue(tx: Tx, queue: Queue, delay: number): Promise<vo
 
 // Of a group whose head is leaving all that leave with it hold it; without limits nobody counts them.
 const INSERT_GATE = `
-  WITH made AS (INSERT INTO dibs.gate (queue) VALUES ($1) ON CONFLICT DO NOTHING RETURNING queue)
+  WITH made AS (
+    INSERT INTO dibs.gate (queue) SELECT $1 WHERE NOT EXISTS (SELECT 1 FROM dibs.gate WHERE queue = $1) RETURNING queue)
   UPDATE dibs.lane SET holders = leaving.count
   FROM made, (
     SELECT group_key, count(*)::int4 AS count FROM dibs.leaving WHERE queue = $1 AND holds_group GROUP BY group_key) AS leaving
@@ -133,7 +135,7 @@ export function isLimitedNow({ limited, policy }: Queue): boolean {
 
 const IS_OPEN = `
   SELECT 1 FROM dibs.gate
-  WHERE queue = $1 AND meter IS NULL AND wake_at IS NULL AND reviewed IS NULL AND coalesce(held_until, 0) <= $2
+  WHERE ${newest("gate", "$1")} AND meter IS NULL AND wake_at IS NULL AND reviewed IS NULL AND coalesce(held_until, 0) <= $2
     AND NOT EXISTS (SELECT 1 FROM dibs.own WHERE own.queue = gate.queue OFFSET 0)`;
 
 /** Its limits are things of the past: whoever claims from it need not ask any further. */

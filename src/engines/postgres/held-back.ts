@@ -2,6 +2,7 @@ import { heldBackBy, heldBackByGroups } from "../../core/held-back.ts";
 import { fromRank, type HeldBack } from "../../core/task.ts";
 import { type Meter, NO_METER } from "../../core/rate.ts";
 import { aboveFloor } from "./floors.ts";
+import { newest } from "./newest.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 // Those that anybody may have, those kept from some, those of one worker: whoever is first decides for all.
@@ -19,7 +20,7 @@ const LOOK = `
       (SELECT 2, task, rank FROM dibs.own WHERE queue = $1 ORDER BY rank, pos LIMIT 1)
     ) AS line ORDER BY standing LIMIT 1
   ) AS first ON true LEFT JOIN dibs.task ON task.seq = first.task
-  WHERE gate.queue = $1`;
+  WHERE ${newest("gate", "$1")}`;
 
 interface LookRow {
   rank: number | null;

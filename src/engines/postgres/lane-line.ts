@@ -4,6 +4,7 @@ import { FIRST_RANK } from "../../core/task.ts";
 import { keptFrom } from "./elsewhere.ts";
 import type { Lane } from "./limits.ts";
 import { inQueue } from "./link.ts";
+import { newest } from "./newest.ts";
 import type { Line } from "./place.ts";
 import { numbers } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -194,7 +195,7 @@ function columnsOf(risers: Riser[]): [string, string, string, string, string[]] 
 }
 
 const LIVE_OWNERS = `
-  SELECT session.id FROM dibs.serving JOIN dibs.session ON session.id = serving.session
+  SELECT session.id FROM dibs.serving JOIN dibs.session ON ${newest("session", "serving.session")}
   WHERE serving.queue = $1 AND serving.session = ANY ($2::int8[]) AND session.beat_at + session.lease > $3`;
 
 /** The sessions of the lanes that live, and serve the queue. */

@@ -1,6 +1,7 @@
 import { beganAt, isEmpty, type Meter, NO_METER, type RateLimit } from "../../core/rate.ts";
 import { inQueue } from "./link.ts";
 import { gateLock, tryLock } from "./locks.ts";
+import { newest } from "./newest.ts";
 import { Overtaken } from "./overtaken.ts";
 import { numbers } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -75,11 +76,9 @@ interface LaneRow extends GateRow {
   line: number;
 }
 
-const GATE = `SELECT meter, held_until, wake_at, reviewed FROM dibs.gate WHERE queue = $1`;
+const GATE = `SELECT meter, held_until, wake_at, reviewed FROM dibs.gate WHERE ${newest("gate", "$1")}`;
 const WRITE_GATE = `
-  INSERT INTO dibs.gate (queue, meter, held_until, wake_at, reviewed) VALUES ($1, $2, $3, $4, $5)
-  ON CONFLICT (queue) DO UPDATE SET meter = excluded.meter, held_until = excluded.held_until, wake_at = excluded.wake_at,
-    reviewed = excluded.reviewed`;
+  UPDATE dibs.gate SET meter = $2, held_until = $3, wake_at = $4, reviewed = $5, n = n + 1 WHERE ${newest("gate", "$1")}`;
 const NO_GATE: QueueGateRow = { meter: null, held_until: null, wake_at: null, reviewed: null };
 
 const MAKE_LANES = `
@@ -210,7 +209,9 @@ export class Limits {
   /** Writes what has changed: before the commit, and before somebody looks for it in the tables. */
   flush(): void {
     for (const [queue, gate] of this.#gates) {
-      if (gate.changed) this.#tx.send(WRITE_GATE, queue.id, ...columnsOf(gate), gate.reviewed);
+      if (!gate.changed) continue;
+      this.#tx.send(WRITE_GATE, queue.id, ...columnsOf(gate), gate.reviewed);
+      if (gate.wakeAt !== null) this.#tx.lowerTime("gate", gate.wakeAt);
       gate.changed = false;
     }
     const changed = [...this.#lanes.values()].flatMap((lanes) =>
@@ -239,7 +240,10 @@ export class Limits {
       columns.map(([, heldUntil]) => heldUntil),
       columns.map(([, , wakeAt]) => wakeAt),
     );
-    for (const lane of lanes) lane.changed = false;
+    for (const lane of lanes) {
+      if (lane.wakeAt !== null) this.#tx.lowerTime("lane", lane.wakeAt);
+      lane.changed = false;
+    }
   }
 
   /** What is remembered is written, and read again by who needs it: something else changes it. */

@@ -524,6 +524,16 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE dibs.store ADD COLUMN server text;
   `,
   `
+  -- Rows that are written again and again: each version has a number, and the newest is looked for first (newest.ts). That
+  -- there is one of a session or a queue is no index's business: it would walk over all versions with each new one.
+  ALTER TABLE dibs.session ADD COLUMN n int8 NOT NULL DEFAULT 0;
+  ALTER TABLE dibs.session DROP CONSTRAINT session_pkey, ADD PRIMARY KEY (id, n);
+  ALTER TABLE dibs.gate ADD COLUMN n int8 NOT NULL DEFAULT 0;
+  ALTER TABLE dibs.gate DROP CONSTRAINT gate_pkey, ADD PRIMARY KEY (queue, n);
+
+  -- When they will have been silent for too long: has a floor, as what else is ordered by time.
+  CREATE INDEX session_silent ON dibs.session ((beat_at + lease));
+
   -- The transaction that left the note, and which notes need still be looked for: notes.ts.
   ALTER TABLE dibs.inbox ADD COLUMN xid xid8 NOT NULL DEFAULT pg_current_xact_id();
   CREATE INDEX inbox_xid ON dibs.inbox (xid, n);

@@ -2,6 +2,7 @@ import { changesGate, changesGroups, inTurn, placesInLine, type QueuePolicy } fr
 import { opensAt } from "../../core/rate.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { adoptLimits, roomOf } from "./gates.ts";
+import { sinceFloor } from "./floors.ts";
 import { fillLanes, type InLine, inLineOf, pullBack } from "./lane-line.ts";
 import type { Lane, QueueGate } from "./limits.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -21,7 +22,8 @@ export async function adoptPolicy(tx: Tx, queue: Queue, before: QueuePolicy): Pr
   await openGate(tx, queue, gate);
 }
 
-const DUE_GATES = `SELECT queue FROM dibs.gate WHERE wake_at <= $1 ORDER BY queue`;
+const DUE_GATES = `
+  SELECT queue FROM dibs.gate WHERE wake_at <= $1 AND ${sinceFloor("gate", "wake_at")} ORDER BY queue`;
 
 /**
  * Those of which more may start by now, or whose groups are to be looked at. What others have their hands on they look at

@@ -1,6 +1,7 @@
 import type { WorkerInfo, WorkerRecord } from "../../core/task.ts";
 import type { Notice } from "../../engine/engine.ts";
 import { sessionGone } from "./claim.ts";
+import { newest } from "./newest.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "./place.ts";
 import { settleRelease } from "./settle.ts";
 import { disown, endOverdue, forgetSession, lapse, stickyQueues, stopServing } from "./sweep.ts";
@@ -16,6 +17,7 @@ export async function join(tx: Tx, worker: WorkerInfo, lease: number): Promise<{
   const [session] = await tx.numbers("session", 1);
   tx.send(INSERT_SESSION, session!, worker.id, JSON.stringify(worker), lease, tx.now, tx.awake);
   tx.send(INSERT_SERVING, worker.queues, session!);
+  tx.lowerTime("session", tx.awake + lease);
   tx.serving.clear();
   if (lease <= 0) tx.swept = false;
   tx.announce({ type: "worker.joined", at: tx.now, worker: worker.id });
@@ -40,27 +42,33 @@ interface NoticeRow {
 
 // In one order everywhere, so that two transactions do not wait for each other.
 const LOCK_SESSIONS = `
-  SELECT id, mixed, lease, overdue_at FROM dibs.session WHERE id = ANY ($1::int8[]) ORDER BY id FOR UPDATE`;
-const BEAT = `UPDATE dibs.session SET beat_at = $2 WHERE id = ANY ($1::int8[])`;
+  SELECT session.id, mixed, lease, overdue_at FROM unnest($1::int8[]) AS beating (id)
+  JOIN dibs.session ON ${newest("session", "beating.id")} ORDER BY session.id FOR UPDATE OF session`;
+const BEAT = `
+  UPDATE dibs.session SET beat_at = $2, n = session.n + 1 FROM unnest($1::int8[]) AS beating (id)
+  WHERE ${newest("session", "beating.id")}`;
 // Scans the claims in flight: only for a session that has taken claims of a longer lease than its own.
 const SET_MIXED = `
-  UPDATE dibs.session SET mixed = EXISTS (
+  UPDATE dibs.session SET n = n + 1, mixed = EXISTS (
     SELECT 1 FROM dibs.claim WHERE claim.session = session.id AND claim.lease > session.lease)
-  WHERE id = $1`;
+  WHERE ${newest("session", "$1")}`;
 const FETCH_NOTICES = `
   DELETE FROM dibs.notice WHERE session = ANY ($1::int8[]) RETURNING n, session, kind, task, created_at, fence`;
-const SET_OVERDUE = `UPDATE dibs.session SET overdue_at = $2 WHERE id = $1`;
+const SET_OVERDUE = `UPDATE dibs.session SET overdue_at = $2, n = n + 1 WHERE ${newest("session", "$1")}`;
 
 export async function beat(tx: Tx, sessions: number[]): Promise<{ notices: Notice[] }> {
   const live = await tx.all<BeatingSession>(LOCK_SESSIONS, sessions);
   const notices = await fetchNotices(tx, sessions);
   // All of them first, so that each counts among the live ones when the overdue tasks of another look for a worker.
-  if (live.length > 0)
+  if (live.length > 0) {
     tx.send(
       BEAT,
       live.map(({ id }) => id),
       tx.awake,
     );
+    // Later than before, unless somebody has put the clock back.
+    tx.lowerTime("session", tx.awake + Math.min(...live.map(({ lease }) => lease)));
+  }
   for (const { id, mixed } of live) if (mixed) tx.send(SET_MIXED, id);
   tx.serving.clear();
   for (const session of sessions) {
@@ -101,7 +109,7 @@ async function overdueOf(tx: Tx, session: BeatingSession): Promise<Notice[]> {
   }));
 }
 
-const SESSION = `SELECT worker, info FROM dibs.session WHERE id = $1 FOR UPDATE`;
+const SESSION = `SELECT worker, info FROM dibs.session WHERE ${newest("session", "$1")} FOR UPDATE`;
 const HELD = selectClaims(`claim.session = $1 ORDER BY claim.task`, "FOR UPDATE OF claim");
 
 export async function reconcile(tx: Tx, session: number, fences: number[]): Promise<{ released: number }> {
@@ -111,8 +119,8 @@ export async function reconcile(tx: Tx, session: number, fences: number[]): Prom
   return { released: unknown.length };
 }
 
-const LEASE = `SELECT lease FROM dibs.session WHERE id = $1 FOR UPDATE`;
-const RENUMBER = `UPDATE dibs.session SET id = $1, beat_at = $3 WHERE id = $2`;
+const LEASE = `SELECT lease FROM dibs.session WHERE ${newest("session", "$1")} FOR UPDATE`;
+const RENUMBER = `UPDATE dibs.session SET id = $1, beat_at = $3, n = n + 1 WHERE ${newest("session", "$2")}`;
 const RENUMBER_SERVING = `UPDATE dibs.serving SET session = $1 WHERE session = $2`;
 const RENUMBER_CLAIMS = `UPDATE dibs.claim SET session = $1 WHERE session = $2`;
 const RENUMBER_NOTICES = `UPDATE dibs.notice SET session = $1 WHERE session = $2`;
@@ -128,6 +136,7 @@ export async function rejoin(
   // Claims are locked in one order, like everywhere, before they are changed.
   const held = new Set((await tx.all<ClaimRow>(HELD, old)).map(({ fence }) => fence));
   tx.send(RENUMBER, session, old, tx.awake);
+  tx.lowerTime("session", tx.awake + row.lease);
   tx.send(RENUMBER_SERVING, session, old);
   tx.send(RENUMBER_CLAIMS, session, old);
   tx.send(RENUMBER_NOTICES, session, old);

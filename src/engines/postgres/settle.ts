@@ -15,6 +15,7 @@ import {
   fail,
   type Held,
 } from "./line.ts";
+import { newest } from "./newest.ts";
 import { forgetIdleLanes } from "./free-groups.ts";
 import { holdQueue, makeLimited } from "./gates.ts";
 import { fillLanes, giveUpLane, holdLane } from "./lane-line.ts";
@@ -124,7 +125,7 @@ export async function settleRelease(tx: Tx, task: Held, started: boolean): Promi
 
 const EXTEND = `UPDATE dibs.claim SET deadline = $1 WHERE task = $2`;
 const SOONER = `
-  UPDATE dibs.session SET overdue_at = $1 WHERE id = $2 AND (overdue_at IS NULL OR overdue_at > $1)`;
+  UPDATE dibs.session SET overdue_at = $1, n = n + 1 WHERE ${newest("session", "$2")} AND (overdue_at IS NULL OR overdue_at > $1)`;
 
 /** Fenced. From now: the lease of a claim by hand, the timeout of one by a session. */
 export async function extend(tx: Tx, id: string, fence: number, lease: number): Promise<null> {

@@ -4,6 +4,7 @@ import { sinceFloor } from "./floors.ts";
 import { fillLanes } from "./lane-line.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
 import { end, enter, fail, type Held, type Mover, standBehind } from "./line.ts";
+import { newest } from "./newest.ts";
 import { type ClaimRow, findMany, heldFrom, selectClaims, takePending } from "./place.ts";
 import { RANK } from "./rank.ts";
 import { openGates } from "./review.ts";
@@ -22,18 +23,18 @@ export interface Horizon {
   wake?: number | null;
 }
 
-// Each is the first entry of an index, but for the sessions: they are few, and their rows change at every beat.
+// Each is the first entry of an index.
 const HORIZON_WITH = (more: string): string => `
   SELECT ${more}
-    (SELECT min(beat_at + lease) FROM dibs.session) AS session,
+    (SELECT min(beat_at + lease) FROM dibs.session WHERE ${sinceFloor("session", "beat_at + lease")}) AS session,
     (SELECT min(deadline) FROM dibs.claim WHERE session IS NULL AND ${sinceFloor("hand", "deadline")}) AS hand,
     (SELECT min(due) FROM dibs.scheduled WHERE ${sinceFloor("scheduled", "due")}) AS due,
     (SELECT min(until) FROM dibs.kept WHERE ${sinceFloor("kept", "until")}) AS kept,
     (SELECT min(expires_at) FROM dibs.ttl WHERE ${sinceFloor("ttl", "expires_at")}) AS ttl`;
 const HORIZON = HORIZON_WITH("");
 const HORIZON_WITH_LIMITS = HORIZON_WITH(`
-    least((SELECT min(wake_at) FROM dibs.lane WHERE wake_at IS NOT NULL),
-      (SELECT min(wake_at) FROM dibs.gate WHERE wake_at IS NOT NULL)) AS wake,`);
+    least((SELECT min(wake_at) FROM dibs.lane WHERE wake_at IS NOT NULL AND ${sinceFloor("lane", "wake_at")}),
+      (SELECT min(wake_at) FROM dibs.gate WHERE wake_at IS NOT NULL AND ${sinceFloor("gate", "wake_at")})) AS wake,`);
 
 export async function horizon(tx: Tx): Promise<Horizon> {
   tx.limits.flush();
@@ -110,7 +111,8 @@ interface SilentSession {
 }
 
 const SILENT = `
-  SELECT id, worker, info, beat_at FROM dibs.session WHERE beat_at + lease <= $1 ORDER BY id FOR UPDATE SKIP LOCKED`;
+  SELECT id, worker, info, beat_at FROM dibs.session
+  WHERE beat_at + lease <= $1 AND ${sinceFloor("session", "beat_at + lease")} ORDER BY id FOR UPDATE SKIP LOCKED`;
 // Scans the claims in flight, which are few beside the tasks, rather than have every claim keep an index.
 const LOST = selectClaims(
   `claim.session = $1 AND claim.lease <= $2 ORDER BY claim.task LIMIT $3`,
@@ -146,7 +148,7 @@ async function tryToHoldAll(tx: Tx, queues: Queue[]): Promise<boolean> {
   return true;
 }
 
-const DELETE_SESSION = `DELETE FROM dibs.session WHERE id = $1`;
+const DELETE_SESSION = `DELETE FROM dibs.session WHERE ${newest("session", "$1")}`;
 const DELETE_SERVING = `DELETE FROM dibs.serving WHERE queue = ANY ($1::text[]) AND session = $2`;
 const DELETE_NOTICES = `DELETE FROM dibs.notice WHERE session = $1`;
 
@@ -359,7 +361,7 @@ async function openAllKept(tx: Tx): Promise<void> {
 
 const DUE_LANES = `
   SELECT lane.queue, lane.group_key FROM dibs.lane JOIN dibs.queue ON queue.id = lane.queue
-  WHERE wake_at <= $1 ORDER BY wake_at, queue.name, group_key LIMIT $2`;
+  WHERE wake_at <= $1 AND ${sinceFloor("lane", "wake_at")} ORDER BY wake_at, queue.name, group_key LIMIT $2`;
 
 /** Groups of which more may start by now. */
 async function fillDueLanes(tx: Tx): Promise<void> {

@@ -1,0 +1,14 @@
+/** Rows that are written again and again, by what they are known. */
+const KEYS = { session: "id", gate: "queue" } as const;
+
+/**
+ * To be said of such a row instead of its key alone. While somebody's transaction stays open PostgreSQL keeps every version
+ * of it, and who looks by the key walks over them, the oldest first. So each version has a number, which every update
+ * raises: the newest is found at once, and what is below it is not looked at. One that is still newer, by a commit since
+ * the statement began, counts too: it is met when the row is locked.
+ */
+export const newest = (table: keyof typeof KEYS, key: string): string => {
+  const column = KEYS[table];
+  return `${table}.${column} = ${key} AND ${table}.n >= (
+      SELECT newest.n FROM dibs.${table} AS newest WHERE newest.${column} = ${key} ORDER BY newest.n DESC LIMIT 1)`;
+};
