@@ -542,6 +542,10 @@ export const MIGRATIONS: readonly string[] = [
     since xid8   NOT NULL,
     open  xid8[] NOT NULL
   );
+
+  -- Where a publication is for all tables, nothing can be deleted from one that has neither a key nor this.
+  ALTER TABLE dibs.delta REPLICA IDENTITY FULL;
+  ALTER TABLE dibs.floor REPLICA IDENTITY FULL;
   `,
 ];
 

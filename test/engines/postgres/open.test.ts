@@ -3,10 +3,13 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
+import { openPostgres } from "../../../src/engines/postgres/engine.ts";
+import { raiseFloors } from "../../../src/engines/postgres/floors.ts";
 import { open as openDibs } from "../../../src/index.ts";
 import { PostgresServer, QUICK } from "../../postgres/server.ts";
+import { freshDatabase } from "../../postgres/shared.ts";
 import { Proxy } from "../../proxy.ts";
-import { ground, roleOf } from "./kit.ts";
+import { connect, ground, roleOf } from "./kit.ts";
 
 test("of ten that open a new store at once one makes it, and all can use it", async () => {
   const { open } = await ground();
@@ -43,6 +46,23 @@ test("what names no server is refused in words, without the password", async () 
 
 test.each(["Capital", "with space", "pg_own", "", "a;b"])("a schema called %j is refused", async (schema) => {
   await expect(openDibs("postgres://127.0.0.1:1/x", { schema })).rejects.toMatchObject({ code: "INVALID" });
+});
+
+test("where a publication is for all tables, housekeeping goes on", async () => {
+  const url = await freshDatabase(onTestFinished);
+  const engine = await openPostgres({ url });
+  onTestFinished(() => engine.close());
+  const link = await connect({ url, schema: "dibs" });
+  await link.exec("CREATE PUBLICATION everything FOR ALL TABLES");
+  // So many differences are folded into the counters.
+  for (let i = 0; i < 250; i++) {
+    await engine.run([{ verb: "add", tasks: [{ queue: "work", data: "1" }] }]);
+    await engine.run([{ verb: "claim", queues: ["work"], max: 1, worker: "w" }]);
+  }
+  await raiseFloors(link, ["work"]);
+  await raiseFloors(link, ["work"]);
+  await engine.run([{ verb: "tend" }, { verb: "prune", limit: 100 }]);
+  expect(await link.all("SELECT claimed FROM dibs.depth")).toEqual([{ claimed: 250 }]);
 });
 
 test("a schema may be called by a word of SQL's", async () => {
