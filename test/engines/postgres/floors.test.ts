@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
 import { Retry } from "../../../src/index.ts";
+import type { WorkerInfo } from "../../../src/core/task.ts";
+import type { Op } from "../../../src/engine/engine.ts";
 import { BELOW_FLOORS, checkFloors, Raising, raiseFloors } from "../../../src/engines/postgres/floors.ts";
 import type { Link } from "../../../src/engines/postgres/link.ts";
 import { catalogueLock } from "../../../src/engines/postgres/locks.ts";
@@ -34,14 +36,18 @@ async function floorsOf(link: Link): Promise<{ line: number; rank: number; pos: 
     SELECT DISTINCT ON (line) line, rank, pos FROM dibs.floor WHERE line > 0 ORDER BY line, n DESC, rank, pos`);
 }
 
-/** The pages of the line that are looked at meanwhile. */
-async function pagesDuring({ client, schema }: Ground, work: () => Promise<unknown>): Promise<number> {
+/** The pages that are looked at meanwhile: of the line, or of any table. */
+async function pagesDuring(
+  { client, schema }: Ground,
+  work: () => Promise<unknown>,
+  tables = "ready",
+): Promise<number> {
   const admin = await client();
   const read = async (): Promise<number> => {
     const { rows } = await admin.query<{ pages: string }>(
-      `SELECT sum(heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read)::text AS pages
-       FROM pg_statio_all_tables WHERE schemaname = $1 AND relname = 'ready'`,
-      [schema],
+      `SELECT sum(heap_blks_hit + heap_blks_read + coalesce(idx_blks_hit + idx_blks_read, 0))::text AS pages
+       FROM pg_statio_all_tables WHERE schemaname = $1 AND relname LIKE $2`,
+      [schema, tables],
     );
     return Number(rows[0]!.pages);
   };
@@ -79,6 +85,95 @@ test("a look at the line begins above what was claimed, while a transaction keep
   expect(after).toBeLessThan(before / 4);
 });
 
+type Store = Pick<PostgresStore, "run">;
+
+/** What writes one row again and again, or leaves dead ones where every batch looks. */
+const REWRITING: [what: string, begin: (store: Store, place: Ground) => Promise<() => Promise<unknown>>][] = [
+  [
+    "many signs of life",
+    async (store) => {
+      const sessions: number[] = [];
+      for (let i = 0; i < 5; i++) sessions.push(await join(store));
+      const beat: Op = { verb: "beat", sessions };
+      return () => store.run([beat, beat], null);
+    },
+  ],
+  [
+    "many events",
+    async (store) => {
+      await store.run([{ verb: "listen", listener: "board", after: null, limit: 1 }], null);
+      return () => store.run([addOne], null);
+    },
+  ],
+  [
+    "much was counted of a limit",
+    async (store) => {
+      const rateLimit = [{ max: 1_000_000, per: 60_000, unit: null, pace: false }];
+      await store.run([{ verb: "declare", queue: QUEUE, policy: { rateLimit } }], null);
+      return () => store.run([addOne, { verb: "claim", queues: [QUEUE], max: 1, worker: "w" }], null);
+    },
+  ],
+  [
+    "many notes of others' transactions",
+    async (store, place) => {
+      const engine = await place.engine();
+      const client = await place.client();
+      return async () => {
+        await client.query("BEGIN");
+        await engine.runWithin!(client, addOne);
+        await client.query("COMMIT");
+        await store.run([{ verb: "claim", queues: [QUEUE], max: 1, worker: "w" }], null);
+      };
+    },
+  ],
+];
+
+const addOne: Op<"add"> = { verb: "add", tasks: [{ queue: QUEUE, data: "1" }] };
+
+async function join(store: Store): Promise<number> {
+  const worker = { id: "w", queues: [QUEUE] } as WorkerInfo;
+  const { outcomes } = await store.run([{ verb: "join", worker, lease: 30_000 }], null);
+  return (outcomes[0] as { ok: { session: number } }).ok.session;
+}
+
+test.each(REWRITING)(
+  "a claim costs as much after %s, while a transaction keeps every version",
+  { timeout: 120_000 },
+  async (_, begin) => {
+    const place = await ground();
+    await (await place.open()).close();
+    const link = await connect(place);
+    const store = new PostgresStore(link, { session: true, durability: "full" });
+    await store.run([addOne], null);
+    const session = await join(store);
+    const rewrite = await begin(store, place);
+    const holder = await place.client();
+    await holder.query(`BEGIN ISOLATION LEVEL REPEATABLE READ`);
+    await holder.query(`SELECT pg_current_xact_id()`);
+    const claim = (): Promise<unknown> =>
+      store.run([{ verb: "claim", queues: [QUEUE], max: 1, worker: "w", session }], null);
+    const tellCounts = (): Promise<unknown> => link.all(`SELECT pg_stat_force_next_flush()`);
+    const costAfter = async (times: number): Promise<number> => {
+      for (let i = 0; i < times; i++) await rewrite();
+      await store.run(
+        [...Array.from({ length: 11 }, () => addOne), { verb: "beat", sessions: [session] }],
+        null,
+      );
+      await raiseFloors(link, [QUEUE]);
+      await claim();
+      await tellCounts();
+      const tenClaims = async (): Promise<void> => {
+        for (let i = 0; i < 10; i++) await claim();
+        await tellCounts();
+      };
+      return (await pagesDuring(place, tenClaims, "%")) / 10;
+    };
+    const first = await costAfter(200);
+    const later = await costAfter(1_800);
+    expect(later).toBeLessThan(first * 1.2 + 5);
+  },
+);
+
 test("whoever comes to stand below a floor lowers it", async () => {
   const { queue, link, raise } = await setUp();
   await queue.addMany(Array.from({ length: 5 }, (_, data) => ({ data })));
@@ -113,6 +208,86 @@ test("what is ordered by time has floors too, and is found below them", async ()
   await queue.add(2, { delay: 5, ttl: "1h" });
   expect(await link.all(BELOW_FLOORS)).toEqual([]);
   await expect.poll(() => drain(queue)).toEqual([2]);
+});
+
+test("sessions have a floor, and one that comes to be silent sooner is found below it", async () => {
+  const { place, queue, link, raise } = await setUp();
+  await raise();
+  await queue.add(1);
+  const engine = await place.engine();
+  const worker = { id: "w", queues: [QUEUE] } as WorkerInfo;
+  const sessionOf = async (lease: number): Promise<number> => {
+    const [joined] = await engine.run([{ verb: "join", worker, lease }]);
+    return (joined as { ok: { session: number } }).ok.session;
+  };
+  const last = await sessionOf(60_000);
+  await raise();
+  const first = await sessionOf(300);
+  expect(await link.all(BELOW_FLOORS)).toEqual([]);
+  await engine.run([{ verb: "beat", sessions: [first, last] }]);
+  await engine.run([{ verb: "claim", queues: [QUEUE], max: 1, worker: "w", session: first, lease: 300 }]);
+  await raise();
+  expect(await link.all(BELOW_FLOORS)).toEqual([]);
+  // Its beats go with it.
+  await engine.close();
+  await expect.poll(() => drain(queue), { timeout: 10_000 }).toEqual([1]);
+});
+
+test("a note is found whenever its transaction commits, and wherever it was left", async () => {
+  const { place, queue, link, raise } = await setUp();
+  await queue.add(0);
+  const [early, late, left] = [await place.client(), await place.client(), await place.client()];
+  await early.query("BEGIN");
+  await queue.add(1, { tx: early });
+  await raise();
+  await late.query("BEGIN; SAVEPOINT a");
+  await queue.add(2, { tx: late });
+  await late.query("RELEASE a");
+  await left.query("BEGIN");
+  await queue.add(3, { tx: left });
+  await left.query("COMMIT");
+  // With one that nobody has taken up, and two under way.
+  await raise();
+  await raise();
+  expect(await drain(queue)).toEqual([0, 3]);
+  await raise();
+  await late.query("COMMIT");
+  expect(await drain(queue)).toEqual([2]);
+  await early.query("COMMIT");
+  expect(await drain(queue)).toEqual([1]);
+  expect(await link.all(`SELECT 1 FROM dibs.inbox`)).toEqual([]);
+});
+
+test("a store that was copied from another server does not go by that one's transactions", async () => {
+  const { place, queue, link, raise } = await setUp();
+  await queue.add(0);
+  await raise();
+  await link.exec(`UPDATE dibs.inbox_floor SET since = '9223372036854775807'`);
+  const client = await place.client();
+  const addWithin = async (data: number): Promise<void> => {
+    await client.query("BEGIN");
+    await queue.add(data, { tx: client });
+    await client.query("COMMIT");
+  };
+  await addWithin(1);
+  expect(await drain(queue)).toEqual([0, 1]);
+  await raise();
+  await addWithin(2);
+  expect(await drain(queue)).toEqual([2]);
+});
+
+test("notes that are not looked for all the same are found", async () => {
+  const { place, queue, link, raise } = await setUp();
+  const client = await place.client();
+  await client.query("BEGIN");
+  await queue.add(1, { tx: client });
+  await queue.add(0);
+  await raise();
+  await link.exec(`UPDATE dibs.inbox_floor SET open = '{}'`);
+  await client.query("COMMIT");
+  expect(await drain(queue)).toEqual([0]);
+  await checkFloors(link);
+  expect(await drain(queue)).toEqual([1]);
 });
 
 test("a batch that hangs keeps the floors where they are, and nobody waits for it for long", async () => {
@@ -229,6 +404,19 @@ test("floors are raised by chance, once in 2,000 claimed, and not before the las
   expect(raising.take()).toBeUndefined();
   time.now += 200;
   expect(raising.take()?.queues).toEqual(["d"]);
+});
+
+test("floors are raised also where nobody claims", () => {
+  const time = { now: 0 };
+  const raising = new Raising({ now: () => time.now });
+  time.now += 59_999;
+  expect(raising.take()).toBeUndefined();
+  time.now++;
+  expect(raising.take()).toEqual({ queues: [], patience: 50 });
+  expect(raising.take()).toBeUndefined();
+  raising.raised();
+  time.now += 200;
+  expect(raising.take()).toBeUndefined();
 });
 
 test("where floors cannot be raised it is tried more and more seldom, with more patience", () => {
