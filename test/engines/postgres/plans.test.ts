@@ -18,6 +18,7 @@ const SMALL = new Set([
   "depth", // a row a queue
   "flow", // a row a queue and second, of the last minutes
   "floor", // a few rows a queue
+  "inbox_floor", // one row
   "subscription",
   "document",
   "session", // a row a worker
@@ -27,12 +28,6 @@ const SMALL = new Set([
 
 /** Those that may read more of a table than they need, and why. */
 const EXCEPTIONS: [table: string, sql: RegExp, reason: string][] = [
-  ["inbox", /EXISTS \(SELECT 1 FROM dibs\.inbox\)/, "it looks at one row"],
-  [
-    "inbox",
-    /WITH mine AS MATERIALIZED/,
-    "past the notes for other queues, which are taken up within moments",
-  ],
   [
     "claim",
     /claim\.?\b.*session/s,
