@@ -6,13 +6,14 @@ import { aboveFloor, sinceFloor } from "./floors.ts";
 import { unwatchTtl } from "./line.ts";
 import { TASK_OF, type Value } from "./link.ts";
 import { HAS_NOTES } from "./notes.ts";
-import { newest } from "./newest.ts";
+import { newest, newestOf } from "./newest.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromText } from "./text.ts";
 import { type Foreseen, type Queue, STARTED, type Tx } from "./tx.ts";
 
 const AWAKE = `(SELECT awake FROM moment)`;
 const NOW = `(SELECT now FROM moment)`;
+const OURS = newest("session", "$5", "(SELECT session FROM moment)");
 
 /**
  * The usual claim in one statement: takes the head of the line, where nothing that time brings is to be done first
@@ -28,7 +29,8 @@ const NOW = `(SELECT now FROM moment)`;
  */
 const TASK = TASK_OF("held");
 const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
-  WITH moment AS MATERIALIZED (SELECT ${STARTED("$1")} AS awake, ${STARTED("$2")} AS now), calm AS MATERIALIZED (
+  WITH moment AS MATERIALIZED (SELECT ${STARTED("$1")} AS awake, ${STARTED("$2")} AS now,
+    ${newestOf("session", "$5")} AS session), calm AS MATERIALIZED (
     SELECT NOT EXISTS (
         SELECT 1 FROM dibs.session WHERE beat_at + lease <= ${AWAKE} AND ${sinceFloor("session", "beat_at + lease")})
       AND NOT EXISTS (
@@ -40,14 +42,14 @@ const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
       AND ($10::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.store WHERE one = 1 AND revision = $10 AND epoch = $11
         AND NOT ${HAS_NOTES})) AS yes,
       $5::int8 IS NULL OR EXISTS (
-        SELECT 1 FROM dibs.session WHERE ${newest("session", "$5")} AND beat_at + lease > ${AWAKE}) AS lives
+        SELECT 1 FROM dibs.session WHERE ${OURS} AND beat_at + lease > ${AWAKE}) AS lives
   ), head AS MATERIALIZED (
     SELECT ctid, task, failures, special FROM dibs.ready
     WHERE queue = $3 AND ${aboveFloor("$3")} AND (SELECT yes AND lives FROM calm)
     ORDER BY rank, pos LIMIT $4 FOR UPDATE SKIP LOCKED
   ), fresh AS MATERIALIZED (
     SELECT lease FROM dibs.session
-    WHERE ${newest("session", "$5")} AND beat_at > ${AWAKE} - least($9::int8, lease / 10) AND lease >= $7
+    WHERE ${OURS} AND beat_at > ${AWAKE} - least($9::int8, lease / 10) AND lease >= $7
       AND overdue_at <= ${AWAKE} + $8::int8
       AND beat_at + lease > ${AWAKE} AND EXISTS (SELECT 1 FROM head)
     FOR SHARE
@@ -55,7 +57,7 @@ const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
     UPDATE dibs.session
     SET beat_at = greatest(beat_at, ${AWAKE}), mixed = mixed OR lease < $7,
       overdue_at = least(overdue_at, ${AWAKE} + $8::int8), n = n + 1
-    WHERE ${newest("session", "$5")} AND beat_at + lease > ${AWAKE} AND EXISTS (SELECT 1 FROM head) AND NOT EXISTS (SELECT 1 FROM fresh)
+    WHERE ${OURS} AND beat_at + lease > ${AWAKE} AND EXISTS (SELECT 1 FROM head) AND NOT EXISTS (SELECT 1 FROM fresh)
     RETURNING greatest(lease, $7) AS lease, ${AWAKE} + $8::int8 AS deadline
   ), terms AS MATERIALIZED (
     SELECT lease, deadline FROM alive

@@ -7,8 +7,9 @@ const KEYS = { session: "id", gate: "queue" } as const;
  * raises: the newest is found at once, and what is below it is not looked at. One that is still newer, by a commit since
  * the statement began, counts too: it is met when the row is locked.
  */
-export const newest = (table: keyof typeof KEYS, key: string): string => {
-  const column = KEYS[table];
-  return `${table}.${column} = ${key} AND ${table}.n >= (
-      SELECT newest.n FROM dibs.${table} AS newest WHERE newest.${column} = ${key} ORDER BY newest.n DESC LIMIT 1)`;
-};
+export const newest = (table: keyof typeof KEYS, key: string, from = newestOf(table, key)): string =>
+  `${table}.${KEYS[table]} = ${key} AND ${table}.n >= ${from}`;
+
+/** The number itself, for a statement that says so several times. */
+export const newestOf = (table: keyof typeof KEYS, key: string): string => `(
+      SELECT newest.n FROM dibs.${table} AS newest WHERE newest.${KEYS[table]} = ${key} ORDER BY newest.n DESC LIMIT 1)`;
