@@ -6,7 +6,7 @@ import { aboveFloor, sinceFloor } from "./floors.ts";
 import { unwatchTtl } from "./line.ts";
 import { TASK_OF, type Value } from "./link.ts";
 import { HAS_NOTES } from "./notes.ts";
-import { newest, newestOf } from "./newest.ts";
+import { isFresh, newest, newestOf } from "./newest.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromText } from "./text.ts";
 import { type Foreseen, type Queue, STARTED, type Tx } from "./tx.ts";
@@ -20,7 +20,8 @@ const OURS = newest("session", "$5", "(SELECT session FROM moment)");
  * and no retried task waits beside the line. It also gives the session's sign of life, and takes nothing for one that
  * is gone: from that update to the commit nobody ends the session.
  *
- * A session that gave a sign of life a moment ago is only locked: to write it again for each claim would cost more than that.
+ * A session that gave a sign of life not long ago is only locked, against being ended: to write it again for each claim would
+ * cost more than that, and its next sign of life would wait for this commit, which may take long.
  *
  * What other transactions are about to claim is passed over. Fences follow each other in the order of the line.
  *
@@ -49,10 +50,10 @@ const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
     ORDER BY rank, pos LIMIT $4 FOR UPDATE SKIP LOCKED
   ), fresh AS MATERIALIZED (
     SELECT lease FROM dibs.session
-    WHERE ${OURS} AND beat_at > ${AWAKE} - least($9::int8, lease / 10) AND lease >= $7
+    WHERE ${OURS} AND ${isFresh(AWAKE, "$9")} AND lease >= $7
       AND overdue_at <= ${AWAKE} + $8::int8
       AND beat_at + lease > ${AWAKE} AND EXISTS (SELECT 1 FROM head)
-    FOR SHARE
+    FOR KEY SHARE
   ), alive AS MATERIALIZED (
     UPDATE dibs.session
     SET beat_at = greatest(beat_at, ${AWAKE}), mixed = mixed OR lease < $7,
@@ -163,7 +164,7 @@ function valuesFor(
     worker,
     lease ?? policy.lease,
     policy.timeout,
-    tx.moment,
+    tx.freshness,
   ];
   return [tx.startedAwake, tx.startedAt, ...terms, known?.revision ?? null, known?.epoch ?? null];
 }

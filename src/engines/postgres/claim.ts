@@ -7,7 +7,7 @@ import { claimHead } from "./claim-head.ts";
 import { FEW, shareAhead, withTasks } from "./claim-many.ts";
 import { leaseOf, lookAtLine, type SessionRow, takeSlowly, type Turn } from "./claim-slowly.ts";
 import { allowanceFor, isAnyReady, isWideOpen } from "./gates.ts";
-import { newest } from "./newest.ts";
+import { isFresh, newest } from "./newest.ts";
 import { type Horizon, horizon, sweep } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -160,9 +160,16 @@ export function sessionGone(session: number): DibsError {
   );
 }
 
+// As in claim-head.ts.
 const SIGN_OF_LIFE = `
-  UPDATE dibs.session SET beat_at = greatest(beat_at, $2), mixed = mixed OR $3, overdue_at = least(overdue_at, $4), n = n + 1
-  WHERE ${newest("session", "$1")} AND beat_at + lease > $2`;
+  WITH fresh AS MATERIALIZED (
+    SELECT id FROM dibs.session
+    WHERE ${newest("session", "$1")} AND beat_at + lease > $2 AND ${isFresh("$2", "$5")} AND (mixed OR NOT $3) AND overdue_at <= $4
+    FOR KEY SHARE
+  ), alive AS (
+    UPDATE dibs.session SET beat_at = greatest(beat_at, $2), mixed = mixed OR $3, overdue_at = least(overdue_at, $4), n = n + 1
+    WHERE ${newest("session", "$1")} AND beat_at + lease > $2 AND NOT EXISTS (SELECT 1 FROM fresh) RETURNING id)
+  SELECT id FROM fresh UNION ALL SELECT id FROM alive`;
 
 /** A queue's lease may be shorter than the time since the last beat, and counts from here. */
 function signOfLife(tx: Tx, session: SessionRow, request: ClaimRequest, outcome: ClaimOutcome): void {
@@ -173,5 +180,5 @@ function signOfLife(tx: Tx, session: SessionRow, request: ClaimRequest, outcome:
   tx.serving.clear();
   // Locks the session's row: from here to the commit nobody ends it, and the claims hang on something. One that
   // ended since the claim began has lost them already.
-  tx.sendToFind(SIGN_OF_LIFE, session.id, tx.awake, mixed, overdueAt);
+  tx.sendToFind(SIGN_OF_LIFE, session.id, tx.awake, mixed, overdueAt, tx.freshness);
 }

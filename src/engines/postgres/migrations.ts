@@ -527,7 +527,9 @@ export const MIGRATIONS: readonly string[] = [
   -- Rows that are written again and again: each version has a number, and the newest is looked for first (newest.ts). That
   -- there is one of a session or a queue is no index's business: it would walk over all versions with each new one.
   ALTER TABLE dibs.session ADD COLUMN n int8 NOT NULL DEFAULT 0;
-  ALTER TABLE dibs.session DROP CONSTRAINT session_pkey, ADD PRIMARY KEY (id, n);
+  -- Nor is that number part of a session's key: it changes while others have locked the key against the session's end.
+  ALTER TABLE dibs.session DROP CONSTRAINT session_pkey;
+  CREATE INDEX session_newest ON dibs.session (id, n);
   ALTER TABLE dibs.gate ADD COLUMN n int8 NOT NULL DEFAULT 0;
   ALTER TABLE dibs.gate DROP CONSTRAINT gate_pkey, ADD PRIMARY KEY (queue, n);
 
@@ -545,6 +547,7 @@ export const MIGRATIONS: readonly string[] = [
 
   -- Where a publication is for all tables, nothing can be deleted from one that has neither a key nor this.
   ALTER TABLE dibs.delta REPLICA IDENTITY FULL;
+  ALTER TABLE dibs.session REPLICA IDENTITY FULL;
   ALTER TABLE dibs.floor REPLICA IDENTITY FULL;
   `,
 ];

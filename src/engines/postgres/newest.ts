@@ -13,3 +13,7 @@ export const newest = (table: keyof typeof KEYS, key: string, from = newestOf(ta
 /** The number itself, for a statement that says so several times. */
 export const newestOf = (table: keyof typeof KEYS, key: string): string => `(
       SELECT newest.n FROM dibs.${table} AS newest WHERE newest.${KEYS[table]} = ${key} ORDER BY newest.n DESC LIMIT 1)`;
+
+/** Of a session that gave a sign of life within that share of its lease. */
+export const isFresh = (awake: string, share: string): string =>
+  `beat_at > ${awake} - lease * ${share}::float8`;

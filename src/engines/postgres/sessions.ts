@@ -40,10 +40,11 @@ interface NoticeRow {
   fence: number;
 }
 
-// In one order everywhere, so that two transactions do not wait for each other.
+// In one order everywhere, so that two transactions do not wait for each other. Not for a claim, which only wants that the
+// session stays: its commit may be held up, and a sign of life must not be.
 const LOCK_SESSIONS = `
   SELECT session.id, mixed, lease, overdue_at FROM unnest($1::int8[]) AS beating (id)
-  JOIN dibs.session ON ${newest("session", "beating.id")} ORDER BY session.id FOR UPDATE OF session`;
+  JOIN dibs.session ON ${newest("session", "beating.id")} ORDER BY session.id FOR NO KEY UPDATE OF session`;
 const BEAT = `
   UPDATE dibs.session SET beat_at = $2, n = session.n + 1 FROM unnest($1::int8[]) AS beating (id)
   WHERE ${newest("session", "beating.id")}`;
@@ -94,10 +95,14 @@ async function fetchNotices(tx: Tx, sessions: number[]): Promise<Notice[]> {
     }));
 }
 
-/** Ends the claims that passed their timeout. */
+// A claim that is not committed yet may have the next one, and would be overlooked.
+const TAKE_SESSION = `SELECT 1 FROM dibs.session WHERE ${newest("session", "$1")} FOR UPDATE SKIP LOCKED`;
+
+/** Ends the claims that passed their timeout; the next sign of life does where somebody is claiming. */
 async function overdueOf(tx: Tx, session: BeatingSession): Promise<Notice[]> {
   const { id } = session;
   if (session.overdue_at === null || session.overdue_at > tx.awake) return [];
+  if (!(await tx.get(TAKE_SESSION, id))) return [];
   const { ended, next } = await endOverdue(tx, id);
   session.overdue_at = next;
   tx.send(SET_OVERDUE, id, next);

@@ -672,9 +672,9 @@ export class Tx {
     if (task.failures > 0 || task.rank < 0 || task.groupKey !== null) this.stirred.add(queue.name);
   }
 
-  /** For how long a sign of life counts as fresh. An injected clock may stand still, and is kept to the millisecond. */
-  get moment(): number {
-    return this.#injected ? 0 : FRESH_MS;
+  /** For which share of a lease a sign of life counts as fresh. An injected clock may stand still, and is kept to the millisecond. */
+  get freshness(): number {
+    return this.#injected ? 0 : FRESH;
   }
 
   /** Kept only while somebody listens. */
@@ -703,7 +703,8 @@ export class Tx {
   }
 }
 
-const FRESH_MS = 1_000;
+/** Beats come every third of a lease. */
+const FRESH = 0.5;
 
 const ALONE_MS = 500;
 

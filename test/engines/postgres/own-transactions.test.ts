@@ -120,3 +120,21 @@ test("a task can end while a transaction is open that came with its key", async 
   expect(await run(here, done(claimed!))).toEqual({ state: "done" });
   await tx.query("COMMIT");
 });
+
+test("a worker gives its signs of life while a claim of its own waits to be committed", async () => {
+  const place = await ground();
+  const [here, there, tx] = [await place.engine(), await place.engine(), await place.client()];
+  const session = await joinAs(here, "w");
+  await run(here, { verb: "add", tasks: [named("1"), named("2")] });
+  await claimAll(here, { session, max: 1 });
+  await tx.query("BEGIN");
+  const keyed: Op<"add"> = { verb: "add", tasks: [{ ...named("3"), idempotencyKey: "k" }] };
+  await there.runWithin!(tx, keyed);
+  const claim: Op<"claim"> = { verb: "claim", queues: ["work"], max: 1, worker: "w", lease: 60_000, session };
+  const claiming = here.run([claim, keyed]);
+  await untilOneWaits(tx, place.schema);
+  expect(await run(there, { verb: "beat", sessions: [session] })).toEqual({ notices: [] });
+  await tx.query("COMMIT");
+  const [claimed] = await claiming;
+  expect(claimed).toMatchObject({ ok: { tasks: [{ data: "2" }] } });
+});
