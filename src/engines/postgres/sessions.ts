@@ -158,8 +158,9 @@ const RENUMBER_OWN = `UPDATE dibs.own SET session = $1 WHERE session = $2`;
 /** Its groups, and what is kept for it, stay its own. */
 async function renumberLanes(tx: Tx, session: number, old: number): Promise<void> {
   tx.limits.reread();
-  for (const { queue } of await tx.all<{ queue: number }>(LANES_OF, old))
-    await tx.limits.hold(tx.queueOf(queue));
+  const queues = (await tx.all<{ queue: number }>(LANES_OF, old)).map(({ queue }) => queue);
+  await tx.learnQueues(queues);
+  for (const queue of queues.flatMap((id) => tx.queueIfAny(id) ?? [])) await tx.limits.hold(queue);
   tx.send(RENUMBER_LANES, session, old);
   tx.send(RENUMBER_OWN, session, old);
 }
