@@ -520,8 +520,13 @@ export const MIGRATIONS: readonly string[] = [
   ${clearSoon("floor")}
   `,
   `
-  -- The history of the server that gave out the last fences.
-  ALTER TABLE dibs.store ADD COLUMN server text;
+  -- The server's life, which ends with a crash or where a standby takes over: a table that is not logged is empty then. The
+  -- numbers of transactions and the fences that were given out last may not be in the log either, and be given out again.
+  CREATE UNLOGGED TABLE dibs.life (
+    one   int2 PRIMARY KEY CHECK (one = 1),
+    token text NOT NULL
+  );
+  INSERT INTO dibs.life (one, token) VALUES (1, gen_random_uuid()::text);
   `,
   `
   -- Rows that are written again and again: each version has a number, and the newest is looked for first (newest.ts). That

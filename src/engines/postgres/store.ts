@@ -130,10 +130,13 @@ export class CommitLost extends Error {
   }
 }
 
-/** A transaction's number means something only in the history of the server that gave it out. */
+/**
+ * A transaction's number means something only in the life of the server that gave it out: what a crash has not left in the log
+ * it gives out again.
+ */
 export interface CommitMark {
   xid: string | null;
-  server: string | null;
+  life: string | null;
 }
 
 export interface Ran {
@@ -177,21 +180,15 @@ const NOTHING: Ran = {
   told: false,
 };
 
-// After a failover the number may stand for another transaction: the history of a server has a name. That of the last
-// checkpoint would be the old one for some time.
-const STANDBY = "/standby";
-export const SERVER = `
-  SELECT system_identifier::text || CASE WHEN pg_is_in_recovery() THEN '${STANDBY}'
-    ELSE '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) END AS server FROM pg_control_system()`;
-/** Not to this user; not by this server, which speaks PostgreSQL's language and keeps its own kind of history. */
-const NOT_TOLD = new Set(["42501", "42883", "0A000"]);
-// A standby that takes over may not have heard of the last fences. More than these are not given out until it does.
-const NEXT_HISTORY = `
-  WITH last AS (SELECT server FROM dibs.store WHERE one = 1 FOR UPDATE), noted AS (
-    UPDATE dibs.store SET server = $1 FROM last
-    WHERE one = 1 AND last.server IS DISTINCT FROM $1 RETURNING last.server AS last)
-  SELECT setval('dibs.fence', nextval('dibs.fence') + 10000000) FROM noted WHERE last IS NOT NULL`;
-const HISTORY = `SELECT server FROM dibs.store WHERE one = 1`;
+/** Its table is empty after a crash and on a standby that has taken over: see migrations.ts. */
+export const LIFE = `SELECT token FROM dibs.life`;
+// Nor may it have heard of the last fences: so many are not given out until it does.
+const NEXT_LIFE = `
+  WITH next AS (
+    INSERT INTO dibs.life (one, token) VALUES (1, gen_random_uuid()::text) ON CONFLICT DO NOTHING RETURNING token)
+  SELECT token, setval('dibs.fence', nextval('dibs.fence') + 10000000) FROM next`;
+/** A standby does not let anybody look into such a table. */
+const IS_STANDBY = "0A000";
 const NOTIFY = `SELECT pg_notify($1, $2)`;
 const STATUS = `SELECT pg_xact_status($1::xid8) AS status`;
 const QUEUES = `SELECT id, name, named FROM dibs.queue WHERE name = ANY ($1::text[])`;
@@ -201,7 +198,7 @@ const NOTICED = `SELECT DISTINCT session FROM dibs.notice WHERE session = ANY ($
 export class PostgresStore {
   readonly link: Link;
   readonly #tx: Tx;
-  #server: string | null | undefined;
+  #life: string | undefined;
   readonly #foreseenGates = new ForeseenGates();
 
   constructor(link: Link, options: TxOptions) {
@@ -245,7 +242,7 @@ export class PostgresStore {
     let commit: { ran: Ran; mark: CommitMark } | undefined;
     let isFollowed = false;
     try {
-      const server = await this.#identity();
+      const life = await this.#identity();
       const alone = ops.some((op) => hasToBeAlone(tx, op)) || (await bringLimits(tx, ops));
       await tx.begin(isReading ? "reading" : "writing", reading, {
         numbers: numbersFor(tx, ops),
@@ -280,7 +277,7 @@ export class PostgresStore {
         ran.told = true;
       }
       if (tx.tangled) await tx.settled();
-      if (changed) commit = { ran, mark: { xid, server } };
+      if (changed) commit = { ran, mark: { xid, life } };
       const committed = tx.commit();
       isFollowed = !tx.tangled && !tx.queuesChanged;
       if (isFollowed) onSent?.();
@@ -298,14 +295,14 @@ export class PostgresStore {
   /** Its commit follows the header's answer. Undefined: nothing has happened, it is to be carried out step by step. */
   async #atOnce(send: AtOnce, onSent?: () => void): Promise<Ran | undefined> {
     const tx = this.#tx;
-    const server = await this.#identity();
+    const life = await this.#identity();
     let answer: ReturnType<AtOnce> | undefined;
     let commit: { mark: CommitMark; done: Promise<unknown> } | undefined;
     let mayHaveChanged = true;
     let ran: Ran | undefined;
     try {
       await tx.begin("writing", null, { writes: true, ahead: () => void (answer = handled(send())) });
-      commit = { mark: { xid: tx.xid, server }, done: handled(tx.commit()) };
+      commit = { mark: { xid: tx.xid, life }, done: handled(tx.commit()) };
       const done = await answer;
       mayHaveChanged = done?.changed ?? false;
       if (done) {
@@ -330,37 +327,31 @@ export class PostgresStore {
     throw thrown;
   }
 
-  /** Asked for once a connection, also where the answer is that nobody may know. */
+  /**
+   * The life of the server that this connection belongs to, asked for once and before anything is claimed: no two claims have
+   * the same fence, whatever was given out before a crash. Null at a standby, which can only be read from.
+   */
   async #identity(): Promise<string | null> {
-    if (this.#server === undefined) {
-      const server = await this.#identify();
-      if (server !== null) await this.#noteHistory(server);
-      this.#server = server;
-    }
-    return this.#server;
+    this.#life ??= (await this.#identify()) ?? undefined;
+    return this.#life ?? null;
   }
 
-  /** Before anything is claimed on it: no two claims have the same fence, whatever the server before had given out. */
-  async #noteHistory(server: string): Promise<void> {
-    const [row] = await this.link.all<{ server: string | null }>(HISTORY);
-    if (row && row.server !== server && !server.endsWith(STANDBY)) await this.link.all(NEXT_HISTORY, server);
-  }
-
-  /** Null where this user may not ask, or nobody can: then what became of a lost commit cannot be told either. */
   async #identify(): Promise<string | null> {
+    const read = async (sql: string): Promise<string | undefined> =>
+      (await this.link.all<{ token: string }>(sql))[0]?.token;
     try {
-      const [row] = await this.link.all<{ server: string }>(SERVER);
-      return row!.server;
+      // Of those who find none one brings the next, and the others wait for it.
+      return (await read(LIFE)) ?? (await read(NEXT_LIFE)) ?? (await read(LIFE))!;
     } catch (error) {
-      if (NOT_TOLD.has((error as { code?: string }).code ?? "")) return null;
+      if ((error as { code?: string }).code === IS_STANDBY) return null;
       throw error;
     }
   }
 
   /** What became of a commit whose answer was lost, on this connection or another. */
   async fateOf({ mark }: CommitLost): Promise<"committed" | "aborted" | "in progress" | "unknown"> {
-    if (mark.xid === null || mark.server === null) return "unknown";
-    if ((await this.#identify()) !== mark.server) return "unknown";
+    if (mark.xid === null || mark.life === null) return "unknown";
+    if ((await this.#identify()) !== mark.life) return "unknown";
     const [row] = await this.link.all<{ status: "committed" | "aborted" | "in progress" | null }>(
       STATUS,
       mark.xid,

@@ -11,6 +11,7 @@ import { connect, ground } from "./kit.ts";
 /** Tables that stay small whatever is waiting, so that walking over them costs nothing that grows. */
 const SMALL = new Set([
   "store", // one row
+  "life", // one row
   "seq", // a sequence
   "migration",
   "queue",
