@@ -181,7 +181,7 @@ const NOTHING: Ran = {
 };
 
 /** Its table is empty after a crash and on a standby that has taken over: see migrations.ts. */
-export const LIFE = `SELECT token FROM dibs.life`;
+export const LIFE = `SELECT token FROM dibs.life WHERE one = 1`;
 // Nor may it have heard of the last fences: so many are not given out until it does.
 const NEXT_LIFE = `
   WITH next AS (
