@@ -36,7 +36,7 @@ export async function endSubjects(): Promise<void> {
 
 const EMPTY = `
   DO $$ DECLARE name text; BEGIN
-    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = '@' AND tablename NOT IN ('migration', 'store') LOOP
+    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = '@' AND tablename NOT IN ('migration', 'store', 'life') LOOP
       EXECUTE format('DELETE FROM @.%I', name);
     END LOOP;
   END $$;

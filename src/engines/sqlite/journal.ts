@@ -26,7 +26,7 @@ export class Journal {
   readonly #path: string;
   /** Undefined where nobody asked for more than SQLite does by itself. */
   readonly #file: number | undefined;
-  #limitedAt = 0;
+  #limitedAt = Number.NEGATIVE_INFINITY;
   /** What others had committed when this was last synced. */
   #syncedVersion = -1;
   #isDoubtful = false;
