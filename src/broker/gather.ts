@@ -9,10 +9,15 @@ interface Waiting {
 }
 
 /**
- * So many are sent at once, while the rest of the moment's calls are still being made: else callers and engine
+ * So much is sent at once, while the rest of the moment's calls are still being made: else callers and engine
  * would take turns, each idle while the other works. The engine may join again what was cut here.
  */
-const ENOUGH_OPS = 128;
+const ENOUGH = 128;
+
+/** In the like of an operation on one task. */
+function weightOf(op: Op): number {
+  return op.verb === "add" ? op.tasks.length : op.verb === "claim" ? op.max : 1;
+}
 
 /**
  * These come from outside to what somebody else holds. In one commit with others of their kind they would hold one task and
@@ -36,6 +41,7 @@ export class Gatherer {
   readonly #engine: Engine;
   readonly #listener: GathererListener;
   #waiting: Waiting[] = [];
+  #weight = 0;
   /** How many of those that wait go alone. */
   #alone = 0;
   #underWay = 0;
@@ -52,12 +58,16 @@ export class Gatherer {
   run<V extends VerbName>(op: Op<V>): Promise<Verbs[V]["out"]> {
     if (this.#closed)
       return Promise.reject(new DibsError("CLOSED", "This dibs was closed. Call open() for a new one."));
+    const weight = weightOf(op);
+    // What takes long by itself must not hold up the answers to what came before it.
+    if (weight >= ENOUGH && !this.#isFlushing && this.#waiting.at(-1)?.op.verb !== "declare") this.#flush();
     return new Promise((resolve, reject) => {
       this.#waiting.push({ op: op, resolve: resolve, reject });
+      this.#weight += weight;
       if (ALONE.has(op.verb)) this.#alone++;
       // What follows a declaration has to go with it: see #takeBatch.
       if (this.#isFlushing) return;
-      if (this.#waiting.length >= ENOUGH_OPS && op.verb !== "declare") this.#flush();
+      if (this.#weight >= ENOUGH && op.verb !== "declare") this.#flush();
       else this.#askFlush();
     });
   }
@@ -119,6 +129,7 @@ export class Gatherer {
     let size = Math.min(this.#waiting.length, BOUNDS.commit, this.#untilAlone());
     while (size > 1 && size < this.#waiting.length && this.#waiting[size - 1]!.op.verb === "declare") size--;
     const batch = this.#waiting.splice(0, size);
+    for (const { op } of batch) this.#weight -= weightOf(op);
     if (batch.length === 1 && ALONE.has(batch[0]!.op.verb)) this.#alone--;
     return batch;
   }

@@ -65,6 +65,24 @@ test("many calls of one moment are sent on while the rest is still being made", 
   expect(batches.map(({ ops }) => ops.length)).toEqual([128, 128, 44]);
 });
 
+test("what is large by itself is sent at once, and not together with what came before it", async () => {
+  const { gatherer, batches } = makeGatherer(9);
+  const add = (count: number): Op => ({
+    verb: "add",
+    tasks: Array.from({ length: count }, () => ({ queue: "work", data: "1" })),
+  });
+  void gatherer.run(add(1));
+  void gatherer.run(add(500));
+  void gatherer.run(read("a"));
+  void gatherer.run({ verb: "claim", queues: ["work"], max: 500, worker: "w" });
+  expect(batches.map(({ ops }) => ops.map(({ verb }) => verb))).toEqual([
+    ["add"],
+    ["add"],
+    ["stats"],
+    ["claim"],
+  ]);
+});
+
 test("a declaration is sent on with the call that follows it", async () => {
   const { gatherer, batches } = makeGatherer(3);
   for (let call = 0; call < 127; call++) void gatherer.run(read(`${call}`));

@@ -9,7 +9,7 @@ import type { ClaimOutcome, Op, VerbName } from "../../engine/engine.ts";
  */
 const FREE: Partial<Record<VerbName, true>> = { add: true, publish: true, claim: true, settle: true };
 
-/** Fewer are better off in one commit with the claim that follows them. */
+/** Fewer are better off in one commit with the claim that follows them, unless others are being settled beside. */
 const ENOUGH = 64;
 
 /** Whether a batch has nothing in it that what is settled beside could come before or after. */
@@ -40,8 +40,9 @@ export class Beside {
   #lastWithNext = 0;
   #restsUntil = Number.NEGATIVE_INFINITY;
 
-  suits(ops: readonly Op[]): boolean {
-    if (ops.length < ENOUGH || this.#others > 0 || performance.now() < this.#restsUntil) return false;
+  suits(ops: readonly Op[], isBusy: boolean): boolean {
+    if ((ops.length < ENOUGH && !isBusy) || this.#others > 0 || performance.now() < this.#restsUntil)
+      return false;
     return ops.every((op) => isPlainSuccess(op) && op.fence > this.#lastWithNext);
   }
 

@@ -46,8 +46,6 @@ export interface PostgresOptions {
 
 const CONNECT_MS = 10_000;
 const PATIENCE_MS = 15_000;
-/** One on its way to the disk, the next one waiting for it, and one that is settled beside. */
-const BATCHES = 3;
 
 /** Until notes are taken up that were left for a batch after others' commits: most of these take as long as one. */
 const FIRST_NOTES_MS = 2;
@@ -95,10 +93,8 @@ function runVerb(within: Within, op: Op<VerbWithin>): Promise<Verbs[VerbWithin][
 }
 
 class PostgresEngine implements Engine {
-  /** While the server is away nothing is gained by gathering, and each caller's patience counts from its own call. */
-  get depth(): number {
-    return this.#writer.isLost ? Number.POSITIVE_INFINITY : BATCHES;
-  }
+  /** Whatever comes is taken at once: what has to wait gathers where its connection is known (sender.ts). */
+  readonly depth = Number.POSITIVE_INFINITY;
   readonly #link: LinkOptions;
   readonly #clock: Clock | undefined;
   readonly #writer: Sender;
@@ -198,8 +194,8 @@ class PostgresEngine implements Engine {
         this.#beside.without(this.#writer.run(ops, reading, { after: this.#settler.answered })),
       );
     }
-    if (!this.#beside.suits(ops)) return this.#during(this.#writer.run(ops, null));
-    const ran = await this.#during(this.#settler.run(ops, null));
+    if (!this.#beside.suits(ops, this.#settler.isBusy)) return this.#during(this.#writer.runTogether(ops));
+    const ran = await this.#during(this.#settler.runTogether(ops));
     if (ran.special > 0) this.#beside.rest();
     return ran;
   }

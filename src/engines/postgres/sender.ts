@@ -1,9 +1,13 @@
 import type { Reading } from "../../core/clock.ts";
 import type { Op } from "../../engine/engine.ts";
+import { Party } from "./party.ts";
 import type { Reach } from "./reach.ts";
 import type { PostgresStore, Ran, RunOptions } from "./store.ts";
 
-/** Sends batches over one connection, one transaction after the other: they take effect in the order of the calls. */
+/**
+ * Sends batches over one connection, one transaction after the other: they take effect in the order of the calls. Those that
+ * come while the one before them waits for its turn go with it: many callers, one commit.
+ */
 export class Sender {
   readonly #reach: Reach;
   readonly #wordFor: RunOptions["wordFor"] | undefined;
@@ -11,6 +15,9 @@ export class Sender {
   #turn: Promise<unknown> = Promise.resolve();
   /** Settles when every batch so far has its answer. */
   #answered: Promise<unknown> = Promise.resolve();
+  /** The last batch, while it waits for its turn. */
+  #last: Party | undefined;
+  #underWay = 0;
 
   constructor(reach: Reach, wordFor?: (ran: Ran) => string | undefined) {
     this.#reach = reach;
@@ -20,6 +27,11 @@ export class Sender {
   /** What was sent last did not get through, or not yet. */
   get isLost(): boolean {
     return this.#reach.isLost;
+  }
+
+  /** Some batch has no answer yet. */
+  get isBusy(): boolean {
+    return this.#underWay > 0;
   }
 
   get answered(): Promise<unknown> {
@@ -36,12 +48,29 @@ export class Sender {
     const sent = Promise.withResolvers<void>();
     const turn = after ? Promise.all([this.#turn, after]) : this.#turn;
     const wordFor = this.#wordFor && { wordFor: this.#wordFor };
-    const ran = turn.then(() =>
-      this.#reach.run(ops, reading, { onSent: sent.resolve, before, askedAt, ...wordFor }),
-    );
-    const answered = ran.catch(() => {});
+    this.#last = undefined;
+    const ran = turn.then(() => {
+      if (this.#last?.ops === ops) this.#last = undefined;
+      return this.#reach.run(ops, reading, { onSent: sent.resolve, before, askedAt, ...wordFor });
+    });
+    this.#underWay++;
+    const end = (): void => void this.#underWay--;
+    const answered = ran.then(end, end);
     this.#turn = Promise.race([sent.promise, answered]);
     this.#answered = Promise.all([before, answered]);
+    return ran;
+  }
+
+  /**
+   * The same for what may share a commit with others. While the server is away nothing is gained by that, and each caller's
+   * patience counts from its own call.
+   */
+  runTogether(ops: readonly Op[]): Promise<Ran> {
+    const joined = this.#reach.isLost ? undefined : this.#last?.join(ops);
+    if (joined) return joined;
+    const party = new Party(ops);
+    const ran = party.lead(this.run(party.ops, null));
+    this.#last = party;
     return ran;
   }
 
