@@ -1,6 +1,7 @@
 import { isLarger } from "../../core/limits.ts";
 import type { AddedTask, NewMessage, NewTask } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
+import { type Adds, addAhead, addedAhead } from "./add-plainly.ts";
 import { add } from "./add.ts";
 import { fanOut, rememberedCopies } from "./publish.ts";
 import type { Tx } from "./tx.ts";
@@ -13,11 +14,14 @@ const MOST = 10_000;
  * none. Only those that certainly fit: one that is refused must leave the others alone.
  */
 export async function addTogether(tx: Tx, ops: readonly Op[], from: number): Promise<Outcome[]> {
-  const adds = await addsFrom(tx, ops, from);
-  if (adds.length === 0) return [];
-  const added = await add(tx, adds.flat());
+  const { adds, added } = (await addedAhead(tx, ops[from]!)) ?? (await addNow(tx, ops, from));
   let first = 0;
   return adds.map((tasks): { ok: AddedTask[] } => ({ ok: added.slice(first, (first += tasks.length)) }));
+}
+
+async function addNow(tx: Tx, ops: readonly Op[], from: number): Promise<Adds> {
+  const adds = await addsFrom(tx, ops, from);
+  return { adds, added: adds.length > 0 ? await add(tx, adds.flat()) : [] };
 }
 
 /** The tasks of each operation. */
@@ -48,20 +52,21 @@ function fits(tx: Tx, task: NewTask): boolean {
 }
 
 /**
- * How many numbers a batch will ask for before anything else could: they are then fetched when it begins. Only where
- * it is certain that they will be used.
+ * Sends the first operations of a batch on their way, if all that they add is plain. Otherwise answers how many numbers the
+ * batch will ask for before anything else could: these can be fetched when it begins. Only where it is certain that
+ * they will be used.
  */
-export function numbersFor(tx: Tx, ops: readonly Op[]): number {
+export function addsAhead(tx: Tx, ops: readonly Op[]): number {
+  const adds: NewTask[][] = [];
   let count = 0;
-  for (const op of tx.knowsQueues ? ops : []) {
-    if (op.verb === "add") {
-      if (!op.tasks.every((task) => task.idempotencyKey === undefined && fits(tx, task))) break;
-      count += op.tasks.length;
-    } else if (op.verb === "publish" && tx.topics.isCurrent(tx)) {
-      const tasks = rememberedCopies(tx, op.message);
-      if (!tasks.every((task) => task.idempotencyKey === undefined && fits(tx, task))) break;
-      count += tasks.length;
-    } else break;
+  for (const op of ops) {
+    const isCertain = op.verb === "add" || (op.verb === "publish" && tx.topics.isCurrent(tx));
+    if (!isCertain) break;
+    const tasks = op.verb === "add" ? op.tasks : rememberedCopies(tx, op.message);
+    if (!tasks.every((task) => task.idempotencyKey === undefined && fits(tx, task))) break;
+    if (adds.length > 0 && count + tasks.length > MOST) break;
+    count += tasks.length;
+    adds.push(tasks);
   }
-  return count;
+  return addAhead(tx, ops[0]!, adds) ? 0 : count;
 }

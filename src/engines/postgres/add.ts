@@ -1,14 +1,16 @@
 import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
-import {
-  type AddedTask,
-  type EndState,
-  type Headers,
-  JSON_TYPE,
-  type NewTask,
-  rankOf,
-  type TaskState,
-} from "../../core/task.ts";
+import { type AddedTask, type EndState, type NewTask, rankOf, type TaskState } from "../../core/task.ts";
 import { isGathered, type RunTask } from "../../core/run.ts";
+import {
+  bodiesOf,
+  column,
+  contentTypeOf,
+  headersColumn,
+  headersSql,
+  type Payloads,
+  textsSql,
+} from "./add-columns.ts";
+import { addPlainly, areAllPlain } from "./add-plainly.ts";
 import { type Join, joinGroups, joinNew, risenBy, takesTurns } from "./add-to-lanes.ts";
 import { standInLine } from "./lane-line.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
@@ -16,7 +18,7 @@ import { isSpecial } from "./line.ts";
 import { findMany, stateOf } from "./place.ts";
 import { Overtaken } from "./overtaken.ts";
 import { isOfRun, joinRuns } from "./runs.ts";
-import { numbers, toColumns } from "./text.ts";
+import { numbers } from "./text.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /** All or none: everything is checked before anything is written. */
@@ -35,6 +37,7 @@ async function addAll(
   tasks: (NewTask | RunTask)[],
   taken: Map<string, KeyRow>,
 ): Promise<AddedTask[]> {
+  if (areAllPlain(tx, tasks)) return addPlainly(tx, tasks);
   const existing = await stateOfTaken(tx, taken);
   const newcomers = await giveNumbers(tx, tasks, taken);
   const states = await lineUp(tx, newcomers);
@@ -208,35 +211,20 @@ async function giveNumbers(
   return newcomers;
 }
 
-/** The payloads travel as one text, cut at a sign that none of them has: an array of texts takes as long to read as to write. */
-const CUT = "\u001e";
-
-function insertTasks(payloads: "joined" | "listed", more = false): string {
-  const texts = payloads === "joined" ? `string_to_array($11::text, E'\\x1e')` : `$11::text[]`;
-  // JSON has no such sign, and no headers are an empty text.
-  const headers = `string_to_array($10::text, E'\\x1e', '')`;
+function insertTasks(payloads: Payloads, more = false): string {
   return `
   INSERT INTO dibs.task (created_at, seq, queue, priority, group_key, expires_at, max_attempts, idempotency_key,
     content_type, headers, data, bytes${more ? ", cost, urgent" : ""})
   SELECT $1, seq, queue, coalesce(priority, 0), group_key, expires_at, max_attempts, idempotency_key, content_type,
     headers, data, bytes${more ? ", cost, urgent" : ""}
   FROM unnest($2::int8[], $3::int4[], $4::int2[], $5::text[], $6::int8[], $7::int4[], $8::text[], $9::text[],
-    ${headers}, ${texts}, $12::bytea[]${more ? ", $13::int8[], $14::bool[]" : ""}) AS each (seq, queue, priority, group_key,
-    expires_at, max_attempts, idempotency_key, content_type, headers, data, bytes${more ? ", cost, urgent" : ""})`;
-}
-
-/** With their places in line, where all of them are ready at once and have nothing that needs more. */
-function insertPlain(payloads: "joined" | "listed"): string {
-  return `
-  WITH added AS (${insertTasks(payloads)} RETURNING seq, queue, priority)
-  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
-  SELECT queue, -priority, seq, seq, 0, false FROM added`;
+    ${headersSql("$10")}, ${textsSql("$11", payloads)}, $12::bytea[]${more ? ", $13::int8[], $14::bool[]" : ""}) AS each (seq, queue,
+    priority, group_key, expires_at, max_attempts, idempotency_key, content_type, headers, data, bytes${more ? ", cost, urgent" : ""})`;
 }
 
 const INSERT_TASKS = { joined: insertTasks("joined"), listed: insertTasks("listed") };
 /** Where some have a cost, or are urgent. */
 const INSERT_COSTLY = { joined: insertTasks("joined", true), listed: insertTasks("listed", true) };
-const INSERT_PLAIN = { joined: insertPlain("joined"), listed: insertPlain("listed") };
 const INSERT_READY = `
   INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
   SELECT queue, rank, pos, seq, 0, special
@@ -262,9 +250,8 @@ const INSERT_KEYS = `
 /** Writes them all, each into the state it begins in. */
 async function lineUp(tx: Tx, newcomers: Added[]): Promise<Map<Newcomer, TaskState>> {
   if (newcomers.length === 0) return new Map();
-  if (newcomers.every(isPlain)) return lineUpPlain(tx, newcomers);
   await writeKeys(tx, newcomers);
-  writeTasks(tx, newcomers, newcomers.some(isCostly) ? INSERT_COSTLY : INSERT_TASKS);
+  writeTasks(tx, newcomers);
   joinRuns(tx, newcomers);
   return takePlaces(tx, newcomers);
 }
@@ -329,24 +316,8 @@ function least(values: number[]): number {
   return values.reduce((a, b) => Math.min(a, b));
 }
 
-function isPlain(newcomer: Added): boolean {
-  const { due, groupKey, key, expiresAt, stepped } = newcomer;
-  const isBare = groupKey === null && key === null && expiresAt === null && due === null && !stepped;
-  return isBare && !isCostly(newcomer);
-}
-
 function isCostly({ task }: Added): boolean {
   return task.cost !== undefined || task.urgent === true;
-}
-
-function lineUpPlain(tx: Tx, newcomers: Added[]): Map<Newcomer, TaskState> {
-  writeTasks(tx, newcomers, INSERT_PLAIN);
-  for (const each of newcomers) {
-    tx.count(each.queue, "ready", 1);
-    tx.hintReady(each.queue);
-    comeBefore(tx, each);
-  }
-  return new Map(newcomers.map((each) => [each, "ready"]));
 }
 
 /** A new task comes last, but for those of a higher priority, and those whose number is old (inbox.ts). */
@@ -368,26 +339,25 @@ async function writeKeys(tx: Tx, newcomers: Newcomer[]): Promise<void> {
   if (written < keyed.length) throw new Overtaken();
 }
 
-function writeTasks(tx: Tx, newcomers: Added[], sql: Record<"joined" | "listed", string>): void {
-  const bodies = newcomers.map(({ task }) => toColumns(task.data));
-  const texts = bodies.map(([text]) => text);
+function writeTasks(tx: Tx, newcomers: Added[]): void {
+  const sql = newcomers.some(isCostly) ? INSERT_COSTLY : INSERT_TASKS;
+  const tasks = newcomers.map(({ task }) => task);
+  const { payloads, texts, bytes } = bodiesOf(tasks);
   const more = sql === INSERT_COSTLY ? [column(costsOf(newcomers)), column(urgentOf(newcomers))] : [];
-  // An empty text would be no payload at all, and not one that is empty.
-  const canJoin = texts.every((text) => text !== null && text !== "" && !text.includes(CUT));
   tx.put(
-    canJoin ? sql.joined : sql.listed,
+    sql[payloads],
     tx.now,
     numbersOf(newcomers),
     queuesOf(newcomers),
-    column(newcomers.map(({ task }) => task.priority || null)),
+    column(tasks.map(({ priority }) => priority || null)),
     column(newcomers.map((each) => each.groupKey)),
     column(newcomers.map((each) => each.expiresAt)),
-    column(newcomers.map(({ task }) => task.maxAttempts ?? null)),
+    column(tasks.map(({ maxAttempts }) => maxAttempts ?? null)),
     column(newcomers.map((each) => each.key)),
-    column(newcomers.map(({ task }) => contentTypeOf(task))),
-    column(newcomers.map(({ task }) => headersOf(task)))?.join(CUT) ?? null,
-    canJoin ? texts.join(CUT) : column(texts),
-    column(bodies.map(([, bytes]) => bytes)),
+    column(tasks.map(contentTypeOf)),
+    headersColumn(tasks),
+    texts,
+    bytes,
     ...more,
   );
 }
@@ -398,11 +368,6 @@ function costsOf(newcomers: Added[]): (number | null)[] {
 
 function urgentOf(newcomers: Added[]): (boolean | null)[] {
   return newcomers.map(({ task }) => task.urgent || null);
-}
-
-/** Null in place of a column that has nothing in it: unnest fills it up. */
-function column<T>(values: (T | null)[]): (T | null)[] | null {
-  return values.every((value) => value === null) ? null : values;
 }
 
 /** Of those that share a group the first becomes its head, where there is none. */
@@ -441,17 +406,3 @@ function placesOf(newcomers: Newcomer[]): string {
 function ranksOf(newcomers: Newcomer[]): string {
   return numbers(newcomers.map(({ rank }) => rank));
 }
-
-/** As they are stored: null for what is the default. */
-export function contentTypeOf({ contentType }: Pick<NewTask, "contentType">): string | null {
-  return contentType === undefined || contentType === JSON_TYPE ? null : contentType;
-}
-
-export function headersOf({ headers }: Pick<NewTask, "headers">): string | null {
-  if (headers === undefined) return null;
-  // The copies of what is published share theirs.
-  if (headers !== lastHeaders.headers) lastHeaders = { headers, text: JSON.stringify(headers) };
-  return lastHeaders.text === "{}" ? null : lastHeaders.text;
-}
-
-let lastHeaders: { headers: Headers | undefined; text: string } = { headers: undefined, text: "" };

@@ -6,7 +6,8 @@ import {
   type TravellingTask,
 } from "../../core/task.ts";
 import type { Verbs } from "../../engine/engine.ts";
-import { contentTypeOf, headersOf, keyName, type Newcomer, takenKeys, takePlaces } from "./add.ts";
+import { contentTypeOf, headersOf } from "./add-columns.ts";
+import { keyName, type Newcomer, takenKeys, takePlaces } from "./add.ts";
 import { enter, type Mover, NEVER, schedule, takeLane, watchTtl } from "./line.ts";
 import { Overtaken } from "./overtaken.ts";
 import { keepStep } from "./steps.ts";

@@ -234,7 +234,8 @@ function takeHead(tx: Tx, { worker, session }: ClaimRequest, queue: Queue, found
   tx.count(queue, "claimed", tasks.length);
   const flow = tx.flow(queue);
   flow.claimed += tasks.length;
-  for (const { createdAt } of tasks) flow.waitMs += tx.now - createdAt;
+  // One that was added in this batch is younger than the batch.
+  for (const { createdAt } of tasks) flow.waitMs += Math.max(0, tx.now - createdAt);
   return { tasks };
 }
 

@@ -211,7 +211,7 @@ function countClaimed(tx: Tx, queue: Queue, tasks: readonly ClaimedTask[], from:
   tx.count(queue, "claimed", tasks.length - from);
   const flow = tx.flow(queue);
   flow.claimed += tasks.length - from;
-  for (let i = from; i < tasks.length; i++) flow.waitMs += tx.now - tasks[i]!.createdAt;
+  for (let i = from; i < tasks.length; i++) flow.waitMs += Math.max(0, tx.now - tasks[i]!.createdAt);
 }
 
 /** The first of the retried tasks: those this worker may have, and whether there are some it may not. */

@@ -1,4 +1,5 @@
 import type { Op } from "../../engine/engine.ts";
+import { addsAhead } from "./add-together.ts";
 import { claimAhead } from "./claim-head.ts";
 import { settleAhead } from "./settle-together.ts";
 import type { Tx } from "./tx.ts";
@@ -9,9 +10,13 @@ import type { Tx } from "./tx.ts";
  * the operation is carried out as if it had never been sent.
  *
  * Only the first: what comes after another operation has to wait for that one's end.
+ *
+ * Answers how many tasks' numbers will certainly be asked for.
  */
-export function sendAhead(tx: Tx, ops: readonly Op[]): void {
+export function sendAhead(tx: Tx, ops: readonly Op[]): number {
   const [first] = ops;
   if (first?.verb === "settle") settleAhead(tx, ops);
   else if (first?.verb === "claim") claimAhead(tx, first);
+  else if (first?.verb === "add") return addsAhead(tx, ops);
+  return 0;
 }

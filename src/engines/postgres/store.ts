@@ -11,7 +11,7 @@ import {
   type Verbs,
 } from "../../engine/engine.ts";
 import { add } from "./add.ts";
-import { addTogether, numbersFor } from "./add-together.ts";
+import { addTogether } from "./add-together.ts";
 import { arrive, origins } from "./arrive.ts";
 import { bringLimits, hasToBeAlone } from "./alone.ts";
 import { type AtOnce, atOnce } from "./at-once.ts";
@@ -245,7 +245,6 @@ export class PostgresStore {
       const life = await this.#identity();
       const alone = ops.some((op) => hasToBeAlone(tx, op)) || (await bringLimits(tx, ops));
       await tx.begin(isReading ? "reading" : "writing", reading, {
-        numbers: numbersFor(tx, ops),
         writes: ops.some((op) => op.verb in WRITES),
         alone,
         gates: isReading ? [] : [...new Set([...gates, ...this.#foreseenGates.of(tx, ops)])],
@@ -301,7 +300,11 @@ export class PostgresStore {
     let mayHaveChanged = true;
     let ran: Ran | undefined;
     try {
-      await tx.begin("writing", null, { writes: true, ahead: () => void (answer = handled(send())) });
+      const ahead = (): number => {
+        answer = handled(send());
+        return 0;
+      };
+      await tx.begin("writing", null, { writes: true, ahead });
       commit = { mark: { xid: tx.xid, life }, done: handled(tx.commit()) };
       const done = await answer;
       mayHaveChanged = done?.changed ?? false;

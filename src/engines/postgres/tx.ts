@@ -92,16 +92,15 @@ export const STARTED = (injected: string): string =>
 
 /** What is known of a batch before it begins. */
 export interface Foresight {
-  /** How many tasks' numbers will certainly be asked for. */
-  numbers?: number;
   /** Something will most likely be written. */
   writes?: boolean;
   /** It has to be alone: asked for at once, it cannot end in two that wait for each other to let go. */
   alone?: boolean;
   /** Queues whose gates it will need, and waits for before it has anything that others could wait for. */
   gates?: readonly number[];
-  /** Sends what need not wait for the header, along with it (foresee.ts). Not with an injected clock. */
-  ahead?: () => void;
+  /** Sends what need not wait for the header, along with it (foresee.ts), where queues are known; answers how many tasks' numbers
+   * will certainly be asked for. Not with an injected clock. */
+  ahead?: () => number;
 }
 
 /** An answer that was asked for before its time, and what it is about. */
@@ -272,7 +271,7 @@ export class Tx {
   async begin(
     mode: Mode,
     reading: Reading | null,
-    { numbers = 0, writes = false, alone = false, gates = [], ahead }: Foresight = {},
+    { writes = false, alone = false, gates = [], ahead }: Foresight = {},
   ): Promise<void> {
     this.hint = {};
     this.changed = false;
@@ -303,9 +302,10 @@ export class Tx {
     const header = this.get<HeaderRow>(
       this.#injected ? HEADER_OF_INJECTED + lock : writes ? HEADER_WITH_XID : HEADER,
     );
-    const fetched = numbers > 0 ? this.#fetch("seq", numbers) : undefined;
     this.foreseen.clear();
-    if (mode === "writing" && !this.#injected && this.knowsQueues) ahead?.();
+    const canForesee = mode === "writing" && !this.#injected && this.knowsQueues;
+    const numbers = canForesee && ahead ? ahead() : 0;
+    const fetched = numbers > 0 ? this.#fetch("seq", numbers) : undefined;
     const [row, given] = await Promise.all([header, fetched]);
     this.#numbers = given ?? [];
     if (row === undefined) throw new Error("the store's row is missing");

@@ -8,7 +8,7 @@ import { encodeAdds, isVerificationQueue, verificationTask } from "../../core/ve
 import { copiesOf } from "../../core/topic.ts";
 import type { AddedTask, Addition, Body, EndState, NewMessage, NewTask, TaskState } from "../../core/task.ts";
 import { BOUNDS, type Settlement } from "../../engine/engine.ts";
-import { contentTypeOf, headersOf } from "./add.ts";
+import { contentTypeOf, headersOf } from "./add-columns.ts";
 import { channelOf } from "./herald.ts";
 import { inSchema, toColumns } from "./text.ts";
 

@@ -1,0 +1,134 @@
+import type { AddedTask, NewTask } from "../../core/task.ts";
+import type { RunTask } from "../../core/run.ts";
+import {
+  bodiesOf,
+  column,
+  contentTypeOf,
+  headersColumn,
+  headersSql,
+  type Payloads,
+  textsSql,
+} from "./add-columns.ts";
+import type { Value } from "./link.ts";
+import { HAS_NOTES } from "./notes.ts";
+import { isOfRun } from "./runs.ts";
+import { numbers } from "./text.ts";
+import { type Foreseen, STARTED, type Tx } from "./tx.ts";
+
+/**
+ * Tasks and their places in line in one statement, which also gives them their numbers: where all are ready at once and need
+ * no row beside these two. It may be sent before anybody knows whether the queues are as they were: $2 and $3 say what they
+ * are known by (foresee.ts). Numbers are mostly in one piece, and then told by their ends: thousands of rows would take as
+ * long to be read as the tasks to be written.
+ */
+const addPlainlySql = (payloads: Payloads): string => `
+  WITH moment AS MATERIALIZED (
+    SELECT ${STARTED("$1")} AS now, $2::int8 IS NULL OR EXISTS (
+      SELECT 1 FROM dibs.store WHERE one = 1 AND revision = $2 AND epoch = $3 AND NOT ${HAS_NOTES}) AS known
+  ), added AS (
+    INSERT INTO dibs.task (created_at, seq, queue, priority, max_attempts, content_type, headers, data, bytes)
+    SELECT (SELECT now FROM moment), nextval('dibs.seq'), coalesce(queue, $4), coalesce(priority, 0), max_attempts, content_type,
+      headers, data, bytes
+    FROM unnest($5::int4[], $6::int2[], $7::int4[], $8::text[], ${headersSql("$9")}, ${textsSql("$10", payloads)}, $11::bytea[])
+      AS each (queue, priority, max_attempts, content_type, headers, data, bytes)
+    WHERE (SELECT known FROM moment)
+    RETURNING seq, queue, priority
+  ), placed AS (
+    INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
+    SELECT queue, -priority, seq, seq, 0, false FROM added)
+  SELECT (SELECT now FROM moment), min(seq), CASE WHEN max(seq) - min(seq) < count(*) THEN NULL ELSE array_agg(seq ORDER BY seq) END
+  FROM added`;
+const ADD_PLAINLY = { joined: addPlainlySql("joined"), listed: addPlainlySql("listed") };
+
+type Row = [now: number, first: number | null, seqs: string[] | null];
+
+/** Whether each needs no more than a row and a place in line: no key, no group, no time, no cost. */
+export function areAllPlain(tx: Tx, tasks: readonly (NewTask | RunTask)[]): tasks is NewTask[] {
+  return tasks.length > 0 && tasks.every((task) => isPlain(tx, task));
+}
+
+function isPlain(tx: Tx, task: NewTask | RunTask): boolean {
+  if (task.idempotencyKey !== undefined || task.groupKey !== undefined || task.ttl !== undefined)
+    return false;
+  if (task.delay || task.cost !== undefined || task.urgent || isOfRun(task)) return false;
+  return tx.queueNamed(task.queue)?.policy.ttl === null;
+}
+
+/** The tasks of operations that follow each other, and what became of all of them. */
+export interface Adds {
+  adds: NewTask[][];
+  added: AddedTask[];
+}
+
+/** Sends them on their way with the header of their batch, if all are plain; whoever adds them finds the answer under `op`. */
+export function addAhead(tx: Tx, op: object, adds: NewTask[][]): boolean {
+  const tasks = adds.flat();
+  if (!areAllPlain(tx, tasks)) return false;
+  const { sql, values } = statementFor(tx, tasks, tx.known);
+  tx.foresee(op, adds, sql, ...values);
+  return true;
+}
+
+/** Undefined: nothing has happened, the store was not as expected, or nothing was sent. */
+export async function addedAhead(tx: Tx, op: object): Promise<Adds | undefined> {
+  const foreseen = tx.foreseen.get(op) as Foreseen<NewTask[][], Row> | undefined;
+  if (!foreseen) return undefined;
+  tx.foreseen.delete(op);
+  const added = addedBy(tx, foreseen.what.flat(), await foreseen.answer);
+  return added && { adds: foreseen.what, added };
+}
+
+/** All of which are plain. */
+export async function addPlainly(tx: Tx, tasks: NewTask[]): Promise<AddedTask[]> {
+  const { sql, values } = statementFor(tx, tasks);
+  return addedBy(tx, tasks, await tx.rows<Row>(sql, ...values))!;
+}
+
+function statementFor(
+  tx: Tx,
+  tasks: NewTask[],
+  known?: { revision: number; epoch: number },
+): { sql: string; values: Value[] } {
+  const queue = tx.queueNamed(tasks[0]!.queue)!.id;
+  const { payloads, texts, bytes } = bodiesOf(tasks);
+  const isOneQueue = tasks.every((task) => task.queue === tasks[0]!.queue);
+  const values = [
+    tx.startedAt,
+    known?.revision ?? null,
+    known?.epoch ?? null,
+    queue,
+    isOneQueue ? null : numbers(tasks.map((task) => tx.queueNamed(task.queue)!.id)),
+    column(tasks.map(({ priority }) => priority || null)),
+    column(tasks.map(({ maxAttempts }) => maxAttempts ?? null)),
+    column(tasks.map(contentTypeOf)),
+    headersColumn(tasks),
+    texts,
+    bytes,
+  ];
+  return { sql: ADD_PLAINLY[payloads], values };
+}
+
+/** In the order of the tasks. */
+function addedBy(tx: Tx, tasks: NewTask[], [row]: Row[]): AddedTask[] | undefined {
+  const [now, first, seqs] = row!;
+  if (first === null) return undefined;
+  tx.changed = true;
+  const queues = new Map<string, number>();
+  const results: AddedTask[] = [];
+  for (const [index, { queue, priority = 0 }] of tasks.entries()) {
+    const seq = seqs ? Number(seqs[index]) : first + index;
+    const id = tx.id(now, seq);
+    queues.set(queue, (queues.get(queue) ?? 0) + 1);
+    // A new task comes last, but for those of a higher priority.
+    if (priority > 0) tx.lower(tx.queueNamed(queue)!, -priority, seq);
+    if (tx.listeners > 0) tx.announce({ type: "task.added", at: now, queue, taskId: id });
+    results.push({ id, queue, state: "ready", existing: false });
+  }
+  for (const [name, count] of queues) {
+    const queue = tx.queueNamed(name)!;
+    tx.count(queue, "ready", count);
+    tx.flow(queue).added += count;
+    tx.hintReady(queue, count);
+  }
+  return results;
+}
