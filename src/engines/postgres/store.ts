@@ -304,7 +304,7 @@ export class PostgresStore {
         answer = handled(send());
         return 0;
       };
-      await tx.begin("writing", null, { writes: true, ahead });
+      await tx.begin("writing", null, { writes: true, unflushed: true, ahead });
       commit = { mark: { xid: tx.xid, life }, done: handled(tx.commit()) };
       const done = await answer;
       mayHaveChanged = done?.changed ?? false;

@@ -64,6 +64,7 @@ const NEXT_EPOCH = `UPDATE dibs.store SET epoch = epoch + 1 WHERE one = 1`;
 const INSERT_QUEUE = `
   INSERT INTO dibs.queue (name, named, paused, created_at, revision) VALUES ($1, '{}', false, $2, $3)
   ON CONFLICT (name) DO NOTHING RETURNING id, name, named, declared, paused, created_at, false AS limited`;
+const UNFLUSHED = `SET LOCAL synchronous_commit = off; `;
 const LOCK = `SELECT pg_advisory_xact_lock($1::int8)`;
 const NUMBERS = {
   seq: `SELECT nextval('dibs.seq')::int8 AS n FROM generate_series(1, $1::int4)`,
@@ -101,6 +102,8 @@ export interface Foresight {
   /** Sends what need not wait for the header, along with it (foresee.ts), where queues are known; answers how many tasks' numbers
    * will certainly be asked for. Not with an injected clock. */
   ahead?: () => number;
+  /** Its commit is answered before it is on disk: only for what a crash of the server may undo (at-once.ts). */
+  unflushed?: boolean;
 }
 
 /** An answer that was asked for before its time, and what it is about. */
@@ -271,7 +274,7 @@ export class Tx {
   async begin(
     mode: Mode,
     reading: Reading | null,
-    { writes = false, alone = false, gates = [], ahead }: Foresight = {},
+    { writes = false, alone = false, gates = [], ahead, unflushed = false }: Foresight = {},
   ): Promise<void> {
     this.hint = {};
     this.changed = false;
@@ -293,11 +296,13 @@ export class Tx {
       this.link.exec(
         mode === "reading"
           ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-          : `${BEGIN}; ${this.#waitFor(gates)}${alone ? this.#lockAlone : `SELECT pg_advisory_xact_lock_shared(${catalogueLock(this.link.schema)})`}`,
+          : `${BEGIN}; ${unflushed ? UNFLUSHED : ""}${this.#waitFor(gates)}${alone ? this.#lockAlone : `SELECT pg_advisory_xact_lock_shared(${catalogueLock(this.link.schema)})`}`,
       ),
     );
     if (!this.#options.session)
-      this.#keep(this.link.query(setLocally(settingsFor(this.#options.durability)), []));
+      this.#keep(
+        this.link.query(setLocally(settingsFor(unflushed ? "relaxed" : this.#options.durability)), []),
+      );
     const lock = mode === "writing" ? " FOR UPDATE" : "";
     const header = this.get<HeaderRow>(
       this.#injected ? HEADER_OF_INJECTED + lock : writes ? HEADER_WITH_XID : HEADER,

@@ -1,5 +1,6 @@
-import { expect, test } from "vitest";
-import type { AddOptions, Dibs, Task } from "../../../src/index.ts";
+import { expect, onTestFinished, test } from "vitest";
+import { type AddOptions, type Dibs, open, type Task } from "../../../src/index.ts";
+import { PostgresServer } from "../../postgres/server.ts";
 import { ground } from "./kit.ts";
 
 /** A worker elsewhere that waits: each task is claimed by itself, as soon as it is there. */
@@ -73,5 +74,39 @@ test("whoever follows the events is told of claims that would be carried out at 
   const types = [(await first).value!.type];
   while (types.length < 3) types.push((await events.next()).value!.type);
   expect(types).toEqual(["task.added", "task.claimed", "task.done"]);
+  await worker.stop();
+});
+
+test("a claim that a crash of the server undoes is in line again, and its first holder cannot settle it", async () => {
+  // Nothing reaches the disk by itself before the server crashes.
+  const server = await PostgresServer.start({ settings: { wal_writer_delay: "10s" } });
+  onTestFinished(() => server.remove());
+  const [near, far] = [await open(server.url), await open(server.url)];
+  onTestFinished(() => near.close());
+  onTestFinished(() => far.close());
+  const queue = near.queue<number>("work");
+  const seen: Task<number>[] = [];
+  const hasCrashed = Promise.withResolvers<void>();
+  const started = Promise.withResolvers<void>();
+  const lost = Promise.withResolvers<unknown>();
+  const worker = far.queue<number>("work").work(async (task) => {
+    seen.push(task);
+    if (seen.length > 1) return;
+    started.resolve();
+    await hasCrashed.promise;
+    await task.ack().catch(lost.resolve);
+  });
+  await worker.ready;
+  const added = await queue.add(7);
+  await started.promise;
+  await server.stop("immediate");
+  await server.restart();
+  hasCrashed.resolve();
+  expect(await lost.promise).toMatchObject({ code: "CLAIM_LOST" });
+  await added.result();
+  const [first, second] = seen;
+  expect(second).toMatchObject({ id: added.id, data: 7, attempt: 1 });
+  expect(second!.fence).toBeGreaterThan(first!.fence);
+  expect(await added.history()).toMatchObject([{ fence: second!.fence, outcome: "done" }]);
   await worker.stop();
 });
