@@ -43,7 +43,7 @@ function copiesFor(tx: Tx, message: NewMessage): NewTask[] | Promise<NewTask[]> 
 }
 
 function fits(tx: Tx, task: NewTask): boolean {
-  const { maxDepth, maxPayload } = tx.policy(task.queue);
+  const { maxDepth, maxPayload } = tx.queues.policyOf(task.queue);
   return maxDepth === null && !isLarger(task.data, maxPayload);
 }
 
@@ -53,7 +53,7 @@ function fits(tx: Tx, task: NewTask): boolean {
  */
 export function numbersFor(tx: Tx, ops: readonly Op[]): number {
   let count = 0;
-  for (const op of tx.knowsQueues ? ops : []) {
+  for (const op of tx.queues.areKnown ? ops : []) {
     if (op.verb === "add") {
       if (!op.tasks.every((task) => task.idempotencyKey === undefined && fits(tx, task))) break;
       count += op.tasks.length;

@@ -10,6 +10,7 @@ import {
 } from "../../core/task.ts";
 import { isGathered, type RunTask } from "../../core/run.ts";
 import { type Join, joinGroups, joinNew, risenBy, takesTurns } from "./add-to-lanes.ts";
+import type { Queue } from "./known-queues.ts";
 import { standInLine } from "./lane-line.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
 import { isSpecial } from "./line.ts";
@@ -17,7 +18,7 @@ import { findMany, stateOf } from "./place.ts";
 import { Overtaken } from "./overtaken.ts";
 import { isOfRun, joinRuns } from "./runs.ts";
 import { numbers, toColumns } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 /** All or none: everything is checked before anything is written. */
 export async function add(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<AddedTask[]> {
@@ -42,7 +43,7 @@ async function addAll(
     newcomers.flatMap((each) => (each.key === null ? [] : [[keyName(each.task), each] as const])),
   );
   const byIndex = new Map(newcomers.map((each) => [each.index, each]));
-  const risen = tx.hasLimits ? risenBy(newcomers) : undefined;
+  const risen = tx.queues.hasLimits ? risenBy(newcomers) : undefined;
   return tasks.map((task, index) => {
     const newcomer = byIndex.get(index) ?? byKey.get(keyName(task));
     const key = newcomer ? undefined : taken.get(keyName(task))!;
@@ -62,7 +63,7 @@ async function addAll(
 /** Refuses what does not fit; answers the keys that are taken already. */
 export async function checkAdds(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<Map<string, KeyRow>> {
   for (const [index, task] of tasks.entries()) {
-    const { maxPayload } = tx.policy(task.queue);
+    const { maxPayload } = tx.queues.policyOf(task.queue);
     if (!isGathered(task) && isLarger(task.data, maxPayload)) {
       const what = tasks.length > 1 ? `The payload of task ${index}` : "The payload";
       throw tooLarge(what, task.data, maxPayload, task.queue);
@@ -88,7 +89,7 @@ function isFirstOf(taken: Map<string, KeyRow>): (task: Keyed) => boolean {
 }
 
 async function checkDepth(tx: Tx, name: string, count: number): Promise<void> {
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   const maxDepth = queue?.policy.maxDepth ?? null;
   if (!queue || maxDepth === null) return;
   const { ready, waiting, scheduled } = await tx.depth(queue);
@@ -119,15 +120,15 @@ export function keyName({ queue, idempotencyKey }: Keyed): string {
 }
 
 export async function takenKeys(tx: Tx, tasks: Keyed[]): Promise<Map<string, KeyRow>> {
-  const wanted = tasks.filter((task) => task.idempotencyKey !== undefined && tx.queueNamed(task.queue));
+  const wanted = tasks.filter((task) => task.idempotencyKey !== undefined && tx.queues.named(task.queue));
   if (wanted.length === 0) return new Map();
   const rows = await tx.all<KeyRow>(
     KEYS,
-    wanted.map((task) => tx.queueNamed(task.queue)!.id),
+    wanted.map((task) => tx.queues.named(task.queue)!.id),
     wanted.map((task) => task.idempotencyKey!),
     tx.now,
   );
-  return new Map(rows.map((row) => [`${tx.queueOf(row.queue).name}\n${row.key}`, row]));
+  return new Map(rows.map((row) => [`${tx.queues.of(row.queue).name}\n${row.key}`, row]));
 }
 
 async function stateOfTaken(tx: Tx, taken: Map<string, KeyRow>): Promise<Map<number, TaskState>> {
@@ -170,13 +171,13 @@ async function giveNumbers(
 ): Promise<Added[]> {
   const isFirst = isFirstOf(taken);
   const adding = [...tasks.entries()].filter(([, task]) => isFirst(task));
-  const joins = tx.hasLimits ? await joinNew(tx, adding) : undefined;
+  const joins = tx.queues.hasLimits ? await joinNew(tx, adding) : undefined;
   const turns = [...(joins?.values() ?? [])].flatMap((join) => (takesTurns(join) ? join.risers : []));
   const seqs = await tx.numbers("seq", adding.length + turns.length);
   const newcomers: Added[] = [];
   let next = 0;
   for (const [index, task] of adding) {
-    const queue = await tx.queue(task.queue);
+    const queue = await tx.queues.getOrMake(task.queue);
     const ttl = task.ttl ?? queue.policy.ttl;
     const seq = seqs[next++]!;
     const joining = joins?.get(index);
@@ -271,7 +272,7 @@ async function lineUp(tx: Tx, newcomers: Added[]): Promise<Map<Newcomer, TaskSta
 
 /** Of tasks whose rows are written. */
 export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer, TaskState>> {
-  if (tx.hasLimits) await joinGroups(tx, newcomers);
+  if (tx.queues.hasLimits) await joinGroups(tx, newcomers);
   const states = await chooseStates(tx, newcomers);
   const inState = (state: TaskState) => newcomers.filter((each) => states.get(each) === state);
   const mortal = newcomers.filter((each) => each.expiresAt !== null);

@@ -7,11 +7,12 @@ import {
 } from "../../core/task.ts";
 import type { Verbs } from "../../engine/engine.ts";
 import { contentTypeOf, headersOf, keyName, type Newcomer, takenKeys, takePlaces } from "./add.ts";
+import type { Queue } from "./known-queues.ts";
 import { enter, type Mover, NEVER, schedule, takeLane, watchTtl } from "./line.ts";
 import { Overtaken } from "./overtaken.ts";
 import { keepStep } from "./steps.ts";
 import { numbers, toColumns, toText } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 import { insertVerifying } from "./verify.ts";
 
 const ORIGINS = `SELECT id, task, created_at FROM dibs.origin WHERE id = ANY ($1::text[])`;
@@ -55,7 +56,7 @@ export async function arrive(tx: Tx, tasks: TravellingTask[]): Promise<Verbs["ar
     }
     const arrival: Arrival = {
       task,
-      queue: await tx.queue(task.queue),
+      queue: await tx.queues.getOrMake(task.queue),
       seq: numbersOfTasks.shift()!,
       createdAt: tx.now - task.age,
       expiresAt: task.expiresIn === null ? null : tx.now + task.expiresIn,

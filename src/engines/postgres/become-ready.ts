@@ -1,5 +1,6 @@
 import { keptFrom } from "./elsewhere.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Queue } from "./known-queues.ts";
+import type { Tx } from "./tx.ts";
 
 const INSERT_READY = `
   INSERT INTO dibs.ready (queue, rank, pos, task, failures, special) VALUES ($1, $2, $3, $4, $5, $6)`;

@@ -5,12 +5,13 @@ import { BOUNDS, type Verbs } from "../../engine/engine.ts";
 import { fold } from "./counters.ts";
 import { dueDocuments } from "./documents.ts";
 import { sinceFloor } from "./floors.ts";
+import type { Queue } from "./known-queues.ts";
 import { NEVER } from "./line.ts";
 import { pruningLock, tryLock } from "./locks.ts";
 import { newest } from "./newest.ts";
 import { keepEnds, pruneRuns } from "./runs.ts";
 import { horizon, sweep } from "./sweep.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 export async function tend(tx: Tx): Promise<Verbs["tend"]["out"]> {
   await sweep(tx);
@@ -70,7 +71,7 @@ export async function prune(tx: Tx, limit: number): Promise<{ removed: number; m
   await tx.run(DELETE_FLOW, Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot));
   await pruneEvents(tx);
   more = (await pruneRuns(tx, limit)) || more;
-  if (tx.hasLimits) await pruneLanes(tx);
+  if (tx.queues.hasLimits) await pruneLanes(tx);
   return { removed, more };
 }
 
@@ -96,13 +97,13 @@ async function pruneLanes(tx: Tx): Promise<void> {
     tx.now,
     LANES,
   );
-  await tx.learnQueues(rows.map(({ queue }) => queue));
+  await tx.queues.learn(rows.map(({ queue }) => queue));
   const last = rows.length < LANES ? undefined : rows.at(-1)!;
   tx.prunedTo = last ? { queue: last.queue, key: last.group_key } : { queue: 0, key: "" };
   const held = new Map<number, boolean>();
   const doomed: typeof rows = [];
   for (const row of rows) {
-    const queue = tx.queueIfAny(row.queue);
+    const queue = tx.queues.ifAny(row.queue);
     if (!queue) continue;
     if (!held.has(row.queue)) held.set(row.queue, await tx.limits.tryToHold(queue));
     const meter = row.meter === null ? NO_METER : (JSON.parse(row.meter) as Meter);
@@ -145,7 +146,7 @@ async function withEndsToGo(tx: Tx): Promise<Map<Queue, number>> {
   const rows = await tx.all<{ queue: number; count: number; ended_at: number }>(FIRST_ENDS);
   const byQueue = new Map(rows.map((row) => [row.queue, row]));
   const found = new Map<Queue, number>();
-  for (const queue of tx.queues) {
+  for (const queue of tx.queues.all) {
     const row = byQueue.get(queue.id);
     const { age, count } = queue.policy.retention;
     if (row && (row.ended_at + age <= tx.now || row.count > count)) found.set(queue, row.count);

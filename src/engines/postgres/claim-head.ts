@@ -3,13 +3,14 @@ import { BOUNDS, type ClaimRequest, type Op } from "../../engine/engine.ts";
 import type { AtOnce } from "./at-once.ts";
 import { countSql } from "./counters.ts";
 import { aboveFloor, sinceFloor } from "./floors.ts";
+import type { Queue } from "./known-queues.ts";
 import { unwatchTtl } from "./line.ts";
 import { TASK_OF, type Value } from "./link.ts";
 import { HAS_NOTES } from "./notes.ts";
 import { isFresh, newest, newestOf } from "./newest.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromText } from "./text.ts";
-import { type Foreseen, type Queue, STARTED, type Tx } from "./tx.ts";
+import { type Foreseen, STARTED, type Tx } from "./tx.ts";
 
 const AWAKE = `(SELECT awake FROM moment)`;
 const NOW = `(SELECT now FROM moment)`;
@@ -108,7 +109,7 @@ const HOLD_HEAD_AT_ONCE = holdHeadSql({
 });
 
 function holdHead(tx: Tx): string {
-  return tx.hasLimits ? HOLD_HEAD_BESIDE_LIMITS : HOLD_HEAD;
+  return tx.queues.hasLimits ? HOLD_HEAD_BESIDE_LIMITS : HOLD_HEAD;
 }
 
 /** Each column that is read costs as much as a part of the work on the task: what few tasks have comes as one. */
@@ -173,11 +174,16 @@ function valuesFor(
 export function claimAhead(tx: Tx, op: Op<"claim">): void {
   const queue = onlyQueue(tx, op);
   if (!queue) return;
-  tx.foresee(op, queue, holdHead(tx), ...valuesFor(tx, op, queue, { room: op.max, known: tx.known }));
+  tx.foresee(
+    op,
+    queue,
+    holdHead(tx),
+    ...valuesFor(tx, op, queue, { room: op.max, known: tx.queues.knownBy }),
+  );
 }
 
 function onlyQueue(tx: Tx, { queues, share, max }: ClaimRequest): Queue | undefined {
-  const queue = tx.queueNamed(queues[0]!);
+  const queue = tx.queues.named(queues[0]!);
   const isUsual = queues.length === 1 && share === undefined && max > 0;
   return isUsual && queue && !queue.paused && !queue.limited ? queue : undefined;
 }
@@ -185,9 +191,9 @@ function onlyQueue(tx: Tx, { queues, share, max }: ClaimRequest): Queue | undefi
 /** The same of a worker's that is all of its batch. */
 export function claimAtOnce(tx: Tx, op: Op<"claim">): AtOnce | undefined {
   const queue = onlyQueue(tx, op);
-  if (!queue || tx.hasLimits || op.session === undefined) return undefined;
+  if (!queue || tx.queues.hasLimits || op.session === undefined) return undefined;
   return async () => {
-    const values = valuesFor(tx, op, queue, { room: op.max, known: tx.known });
+    const values = valuesFor(tx, op, queue, { room: op.max, known: tx.queues.knownBy });
     const taken = takenFrom(await tx.rows<Row>(HOLD_HEAD_AT_ONCE, ...values));
     if (!Array.isArray(taken)) return undefined;
     const tasks = taken.map((each) => handOver(tx, queue, op.worker, each));

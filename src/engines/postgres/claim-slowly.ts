@@ -5,13 +5,14 @@ import { type ClaimedTask, FIRST_RANK, fromRank, type Headers, JSON_TYPE } from 
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
 import { aboveFloor } from "./floors.ts";
 import { isLimitedNow, withinRates } from "./gates.ts";
+import type { Queue } from "./known-queues.ts";
 import { fillLanes } from "./lane-line.ts";
 import { end, isOutlived, unwatchTtl } from "./line.ts";
 import { inQueue, TASK_OF } from "./link.ts";
 import { type HeadRow, type Line, moverFrom } from "./place.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromColumns } from "./text.ts";
-import { type Queue, STARTED, type Tx } from "./tx.ts";
+import { STARTED, type Tx } from "./tx.ts";
 
 /** A claim on a queue where some are retried ones, or have outlived their time, or that has limits. */
 

@@ -55,7 +55,7 @@ async function rise(tx: Tx, lanes: readonly Lane[]): Promise<Lane[]> {
   const risen = new Set<string>();
   for (const row of rows) {
     const { rank, pos, failures } = row;
-    const queue = tx.queueOf(row.queue);
+    const queue = tx.queues.of(row.queue);
     risen.add(laneName(laneFrom(row)));
     tx.count(queue, "waiting", -1);
     if (failures > 0) {

@@ -24,12 +24,13 @@ import { readFlow } from "./counters.ts";
 import { deadLetters } from "./dead.ts";
 import { aboveFloor } from "./floors.ts";
 import { heldBack } from "./held-back.ts";
+import type { Queue } from "./known-queues.ts";
 import { NEVER } from "./line.ts";
 import { type Found, findMany, findTask, stateOf } from "./place.ts";
 import { placesOf } from "./run-place.ts";
 import { workers } from "./sessions.ts";
 import { fromColumns, fromText } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 export async function get(tx: Tx, id: string): Promise<TaskRecord> {
   const [found] = await records(tx, [await knownTask(tx, id)]);
@@ -254,7 +255,7 @@ export async function list(
   limit: number,
 ): Promise<{ tasks: TaskRecord[]; next: string | null }> {
   const start = after === undefined ? undefined : parseSortKey(after, KEY_TYPES[state] ?? NUMBERS);
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   if (!queue) return { tasks: [], next: null };
   const rows = filter
     ? await deadPage(tx, queue, filter, start, limit + 1)
@@ -380,7 +381,7 @@ const PAGES: Record<TaskState, Turn> = {
 };
 
 export async function stats(tx: Tx, name: string): Promise<QueueStats> {
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   const depth = queue ? await tx.depth(queue) : NO_DEPTH;
   const since = Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);
   const flow = queue ? await readFlow(tx, queue.id, since) : noFlow();

@@ -2,12 +2,13 @@ import { governsGroups, inTurn, putsUrgentFirst } from "../../core/policy.ts";
 import { opensAt } from "../../core/rate.ts";
 import { FIRST_RANK } from "../../core/task.ts";
 import { keptFrom } from "./elsewhere.ts";
+import type { Queue } from "./known-queues.ts";
 import type { Lane } from "./limits.ts";
 import { inQueue } from "./link.ts";
 import { newest } from "./newest.ts";
 import type { Line } from "./place.ts";
 import { numbers } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 /** Who of a group stands in line, in a queue with limits. The queue's gate is ours (limits.ts). */
 

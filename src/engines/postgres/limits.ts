@@ -1,10 +1,11 @@
 import { beganAt, isEmpty, type Meter, NO_METER, type RateLimit } from "../../core/rate.ts";
+import type { Queue } from "./known-queues.ts";
 import { inQueue } from "./link.ts";
 import { gateLock, tryLock } from "./locks.ts";
 import { newest } from "./newest.ts";
 import { Overtaken } from "./overtaken.ts";
 import { numbers } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 /**
  * What a transaction knows of the limits that it works under. Whoever changes the groups of a queue with limits, or claims

@@ -7,12 +7,13 @@ import { becomeReady } from "./become-ready.ts";
 import { freeGroups } from "./free-groups.ts";
 import { correctCost } from "./gates.ts";
 import { askedBy } from "./judged.ts";
+import type { Queue } from "./known-queues.ts";
 import { enterLane, leaveLane, takeFreeLane } from "./lane-line.ts";
 import { takeLanes } from "./lanes.ts";
 import { endPart, isCalledOff } from "./runs.ts";
 import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "./steps.ts";
 import { toColumns, toText } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 /**
  * How a task moves between the states. Each verb is written in these words. A mover is in nobody else's hands: its

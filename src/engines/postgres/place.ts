@@ -1,6 +1,7 @@
 import { claimLost } from "../../core/errors.ts";
 import type { EndState, TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
+import type { Queue } from "./known-queues.ts";
 import {
   DELETE_ASIDE,
   freeGroup,
@@ -14,7 +15,7 @@ import { RANK } from "./rank.ts";
 import { callOff, keepEnds, loseParts } from "./runs.ts";
 import { DELETE_STEPS } from "./steps.ts";
 import { fromText, toText } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 /** Where a task stands: which of the states' tables has it. */
 export type Place =
@@ -163,9 +164,9 @@ export async function findBySeq(tx: Tx, seq: number): Promise<Found | undefined>
 export async function findMany(tx: Tx, seqs: readonly number[]): Promise<Found[]> {
   if (seqs.length === 0) return [];
   const find = async (): Promise<FoundRow[]> => {
-    const found = await tx.all<FoundRow>(tx.hasLimits ? FIND_LIMITED : FIND_PLAIN, seqs);
-    await tx.learnQueues(found.map((row) => row.queue));
-    return found.filter((row) => tx.queueIfAny(row.queue));
+    const found = await tx.all<FoundRow>(tx.queues.hasLimits ? FIND_LIMITED : FIND_PLAIN, seqs);
+    await tx.queues.learn(found.map((row) => row.queue));
+    return found.filter((row) => tx.queues.ifAny(row.queue));
   };
   let rows = await find();
   // What a transaction of others has just brought has no place yet, and whoever wants to move it would look for it for ever.
@@ -185,7 +186,7 @@ function isUnplaced(row: FoundRow): boolean {
 function foundFrom(tx: Tx, row: FoundRow): Found {
   const task: Mover = {
     seq: row.seq,
-    queue: tx.queueOf(row.queue),
+    queue: tx.queues.of(row.queue),
     createdAt: row.created_at,
     rank: row.rank,
     pos: row.pos,
@@ -333,7 +334,7 @@ export function moverFrom(queue: Queue, row: HeadRow): Mover {
 
 export function heldFrom(tx: Tx, row: ClaimRow): Held {
   return {
-    ...moverFrom(tx.queueOf(row.queue), row),
+    ...moverFrom(tx.queues.of(row.queue), row),
     fence: row.fence,
     worker: row.worker,
     session: row.session,

@@ -1,20 +1,21 @@
 import { layOver, type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
+import type { Queue } from "./known-queues.ts";
 import { type Found, findMany, isPending, remove, removeTaken, takePending } from "./place.ts";
 import { adoptPolicy } from "./review.ts";
 import { notify } from "./sweep.ts";
 import { removeTogether, takeTogether } from "./take-together.ts";
 import { unsubscribeQueue } from "./topics.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 const UPDATE_QUEUE = `
   UPDATE dibs.queue SET named = $1, declared = $2, paused = $3, revision = $4 WHERE id = $5`;
 
 /** As it is now, with a revision for the change that follows: until the commit nobody else changes a queue. */
 async function toBeChanged(tx: Tx, name: string): Promise<{ queue: Queue; revision: number }> {
-  await tx.queue(name);
-  const revision = await tx.nextRevision();
-  return { queue: (await tx.freshQueue(name)) ?? (await tx.queue(name)), revision };
+  await tx.queues.getOrMake(name);
+  const revision = await tx.queues.nextRevision();
+  return { queue: (await tx.queues.fresh(name)) ?? (await tx.queues.getOrMake(name)), revision };
 }
 
 function store(tx: Tx, { id, named, declared, paused }: Queue, revision: number): void {
@@ -32,7 +33,7 @@ export async function declare(
   policy: NamedPolicy,
   force: boolean,
 ): Promise<{ policy: QueuePolicy; changed: boolean }> {
-  const known = await tx.queue(name);
+  const known = await tx.queues.getOrMake(name);
   if (!isNews(known, policy, force)) return { policy: known.policy, changed: false };
   const { queue, revision } = await toBeChanged(tx, name);
   if (!isNews(queue, policy, force)) return { policy: queue.policy, changed: false };
@@ -62,7 +63,7 @@ export async function pause(tx: Tx, name: string, paused: boolean): Promise<{ ch
 }
 
 export function queues(tx: Tx, name: string | undefined): QueueRecord[] {
-  return [...tx.queues]
+  return [...tx.queues.all]
     .filter((queue) => name === undefined || queue.name === name)
     .sort((a, b) => (a.name < b.name ? -1 : 1))
     .map(({ name, policy, paused, createdAt }) => ({ name, policy, paused, createdAt }));
@@ -97,7 +98,7 @@ export async function purge(
   limit: number,
 ): Promise<{ removed: number; upTo: number; more: boolean }> {
   const last = upTo ?? (await tx.lastSeq());
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   if (!queue) return { removed: 0, upTo: last, more: false };
   const doomed = await nextToPurge(tx, queue, last, limit + 1);
   const more = doomed.length > limit;
@@ -154,7 +155,7 @@ const DELETE_QUEUE = [
 ] as const;
 
 export async function drop(tx: Tx, name: string, limit: number): Promise<{ removed: number; more: boolean }> {
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   if (!queue) return { removed: 0, more: false };
   await unsubscribeQueue(tx, queue);
   let next = await nextToDrop(tx, queue, limit);
@@ -182,7 +183,7 @@ export async function drop(tx: Tx, name: string, limit: number): Promise<{ remov
     tx.limits.reread();
     for (const sql of DELETE_QUEUE) tx.send(sql, queue.id);
     tx.dropping.delete(queue.id);
-    tx.forgetQueue(queue);
+    tx.queues.remove(queue);
     tx.announce({ type: "queue.deleted", at: tx.now, queue: name });
   }
   return { removed: doomed.length, more };

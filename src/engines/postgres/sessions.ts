@@ -145,7 +145,7 @@ export async function rejoin(
   tx.send(RENUMBER_SERVING, session, old);
   tx.send(RENUMBER_CLAIMS, session, old);
   tx.send(RENUMBER_NOTICES, session, old);
-  if (tx.hasLimits) await renumberLanes(tx, session, old);
+  if (tx.queues.hasLimits) await renumberLanes(tx, session, old);
   tx.serving.clear();
   await reconcile(tx, session, fences);
   return { session, lease: row.lease, lost: fences.filter((fence) => !held.has(fence)) };
@@ -159,8 +159,8 @@ const RENUMBER_OWN = `UPDATE dibs.own SET session = $1 WHERE session = $2`;
 async function renumberLanes(tx: Tx, session: number, old: number): Promise<void> {
   tx.limits.reread();
   const queues = (await tx.all<{ queue: number }>(LANES_OF, old)).map(({ queue }) => queue);
-  await tx.learnQueues(queues);
-  for (const queue of queues.flatMap((id) => tx.queueIfAny(id) ?? [])) await tx.limits.hold(queue);
+  await tx.queues.learn(queues);
+  for (const queue of queues.flatMap((id) => tx.queues.ifAny(id) ?? [])) await tx.limits.hold(queue);
   tx.send(RENUMBER_LANES, session, old);
   tx.send(RENUMBER_OWN, session, old);
 }

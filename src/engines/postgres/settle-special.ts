@@ -33,7 +33,9 @@ type Row = [task: number, queue: number, serviceMs: number, groupKey: string | n
 
 /** `columns`: numbers, fences, results. Answers those that it settled; the others need more yet, or their claims are lost. */
 export async function endSpecial(tx: Tx, columns: readonly Value[]): Promise<number[]> {
-  const limited = tx.hasLimits ? [...tx.queues].filter((queue) => queue.limited).map(({ id }) => id) : [];
+  const limited = tx.queues.hasLimits
+    ? [...tx.queues.all].filter((queue) => queue.limited).map(({ id }) => id)
+    : [];
   const values = [tx.startedAt, ...columns, numbers(limited), BOUNDS.keyAfterEnd];
   const rows = await tx.rows<Row>(END_SPECIAL, ...values);
   if (rows.length === 0) return [];
@@ -42,7 +44,7 @@ export async function endSpecial(tx: Tx, columns: readonly Value[]): Promise<num
   tx.put(DELETE_ALL_STEPS, numbers(rows.map(([task]) => task)));
   const lanes: Lane[] = [];
   for (const [, id, serviceMs, groupKey] of rows) {
-    const queue = tx.queueOf(id);
+    const queue = tx.queues.of(id);
     tx.count(queue, "claimed", -1);
     tx.count(queue, "done", 1);
     const flow = tx.flow(queue);

@@ -44,7 +44,7 @@ export async function settleTogether(
 function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
   const successes: Success[] = [];
   const seen = new Set<number>();
-  const most = tx.leastPayload;
+  const most = tx.queues.leastPayload;
   for (let i = from; i < ops.length; i++) {
     const op = ops[i]!;
     if (op.verb !== "settle" || op.settlement.kind !== "done" || op.spent !== undefined) break;
@@ -112,7 +112,7 @@ async function endAll(
   let total = 0;
   for (const [id, count, serviceMs] of rows) {
     total += count;
-    const queue = tx.queueOf(id);
+    const queue = tx.queues.of(id);
     tx.count(queue, "claimed", -count);
     tx.count(queue, "done", count);
     if (queue.policy.maxConcurrency !== null) tx.hintReady(queue, count);

@@ -1,6 +1,7 @@
 import { lostError, timeoutError } from "../../core/lapse.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { sinceFloor } from "./floors.ts";
+import type { Queue } from "./known-queues.ts";
 import { fillLanes } from "./lane-line.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
 import { end, enter, fail, type Held, type Mover, standBehind } from "./line.ts";
@@ -10,7 +11,7 @@ import { RANK } from "./rank.ts";
 import { openGates } from "./review.ts";
 import { keepStep } from "./steps.ts";
 import { fromText } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 /** The earliest of everything that time brings. Times of `hand` and `session` are awake, the others the calendar's. */
 export interface Horizon {
@@ -38,7 +39,7 @@ const HORIZON_WITH_LIMITS = HORIZON_WITH(`
 
 export async function horizon(tx: Tx): Promise<Horizon> {
   tx.limits.flush();
-  return (await tx.get<Horizon>(tx.hasLimits ? HORIZON_WITH_LIMITS : HORIZON))!;
+  return (await tx.get<Horizon>(tx.queues.hasLimits ? HORIZON_WITH_LIMITS : HORIZON))!;
 }
 
 function isAhead(tx: Tx, { session, hand, due, kept, ttl, wake = null }: Horizon): boolean {
@@ -68,7 +69,7 @@ export async function sweep(tx: Tx, first?: Horizon): Promise<boolean> {
   await lapseHandClaims(tx);
   await promoteDue(tx);
   await openAllKept(tx);
-  if (tx.hasLimits) {
+  if (tx.queues.hasLimits) {
     await fillDueLanes(tx);
     await openGates(tx);
   }
@@ -91,12 +92,12 @@ async function withGates<Row extends { queue: number; group_key: string | null }
   tx: Tx,
   rows: Row[],
 ): Promise<Row[]> {
-  await tx.learnQueues(rows.map(({ queue }) => queue));
-  const known = rows.filter(({ queue }) => tx.queueIfAny(queue));
-  if (!tx.hasLimits) return known;
+  await tx.queues.learn(rows.map(({ queue }) => queue));
+  const known = rows.filter(({ queue }) => tx.queues.ifAny(queue));
+  if (!tx.queues.hasLimits) return known;
   const free = new Map<number, boolean>();
   for (const { queue: id, group_key: key } of known) {
-    const queue = tx.queueOf(id);
+    const queue = tx.queues.of(id);
     if (key === null || !queue.limited || free.has(id)) continue;
     free.set(id, await tx.limits.tryToHold(queue));
   }
@@ -138,9 +139,9 @@ async function lapseSessions(tx: Tx): Promise<void> {
  * session without it would leave a task behind that nobody else may have.
  */
 export function stickyQueues(tx: Tx, info: string): Queue[] {
-  if (!tx.hasLimits) return [];
+  if (!tx.queues.hasLimits) return [];
   const { queues } = JSON.parse(info) as { queues: string[] };
-  return queues.flatMap((name) => tx.queueNamed(name) ?? []).filter(({ policy }) => policy.groups.sticky);
+  return queues.flatMap((name) => tx.queues.named(name) ?? []).filter(({ policy }) => policy.groups.sticky);
 }
 
 async function tryToHoldAll(tx: Tx, queues: Queue[]): Promise<boolean> {
@@ -173,7 +174,7 @@ const DISOWN = `
 
 /** What was kept for the worker that had the groups is anybody's now. */
 export async function disown(tx: Tx, session: number): Promise<void> {
-  if (!tx.hasLimits) return;
+  if (!tx.queues.hasLimits) return;
   await hintAll(tx, await tx.take<PlaceRow>(DISOWN, session));
 }
 
@@ -184,9 +185,9 @@ interface PlaceRow {
 }
 
 async function hintAll(tx: Tx, rows: PlaceRow[]): Promise<void> {
-  await tx.learnQueues(rows.map(({ queue }) => queue));
+  await tx.queues.learn(rows.map(({ queue }) => queue));
   for (const row of rows) {
-    const queue = tx.queueIfAny(row.queue);
+    const queue = tx.queues.ifAny(row.queue);
     if (!queue) continue;
     tx.hintReady(queue);
     tx.lower(queue, row.rank, row.pos);
@@ -271,7 +272,7 @@ async function promoteDue(tx: Tx): Promise<void> {
     rows.map((row) => row.pos),
   );
   // Where groups take turns numbers are given out with their places, too: one task after the other.
-  if (rows.some((row) => row.group_key !== null && tx.queueOf(row.queue).limited)) {
+  if (rows.some((row) => row.group_key !== null && tx.queues.of(row.queue).limited)) {
     for (const row of rows) {
       const task = leaveSchedule(tx, row);
       if (isNewToGroup(row)) moveTo(tx, task, (await tx.numbers("seq", 1))[0]!);
@@ -308,7 +309,7 @@ function moveTo(tx: Tx, task: Mover, pos: number): void {
 }
 
 function leaveSchedule(tx: Tx, row: DueRow): Mover {
-  const queue = tx.queueOf(row.queue);
+  const queue = tx.queues.of(row.queue);
   tx.count(queue, row.signal === null ? "scheduled" : "parked", -1);
   if (row.signal !== null) keepStep(tx, row.task, "lapsed", fromText(row.signal), null);
   return promoted(queue, row);
@@ -374,7 +375,7 @@ async function fillDueLanes(tx: Tx): Promise<void> {
     const next = rows.splice(0, end < 0 ? rows.length : end);
     await fillLanes(
       tx,
-      tx.queueOf(queue),
+      tx.queues.of(queue),
       next.map((row) => row.group_key),
     );
   }

@@ -1,6 +1,7 @@
 import { Subscribed } from "../../core/topic-tree.ts";
 import type { SubscriptionRecord } from "../../core/task.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Queue } from "./known-queues.ts";
+import type { Tx } from "./tx.ts";
 
 interface SubscriptionRow {
   id: number;
@@ -50,7 +51,7 @@ export class Topics {
     for (const row of await tx.all<SubscriptionRow>(SINCE, this.#subscribed, tx.subscribed)) {
       this.#rows.add(row);
       // One that somebody else made while this transaction was open.
-      if (!tx.queueNamed(row.queue)) await tx.freshQueue(row.queue);
+      if (!tx.queues.named(row.queue)) await tx.queues.fresh(row.queue);
     }
     this.#subscribed = tx.subscribed;
   }
@@ -81,7 +82,7 @@ export async function subscribe(
   // From here on nobody else subscribes before the commit; somebody may have done so since we looked.
   await count(tx, SUBSCRIBED);
   if (await tx.get(FIND, pattern, group)) return { created: false };
-  const queue = await tx.queue(name);
+  const queue = await tx.queues.getOrMake(name);
   tx.send(INSERT, tx.subscribed, pattern, group, queue.id, tx.now);
   tx.announce({ type: "subscription.created", at: tx.now, queue: name, pattern, group });
   return { created: true };
@@ -117,7 +118,7 @@ async function remove(tx: Tx, sql: string, ...values: (string | number)[]): Prom
   await count(tx, UNSUBSCRIBED);
   const rows = await tx.take<Omit<SubscriptionRow, "queue"> & { queue: number }>(sql, ...values);
   for (const row of rows.sort((a, b) => a.id - b.id)) {
-    const { name } = tx.queueOf(row.queue);
+    const { name } = tx.queues.of(row.queue);
     const { pattern, group_name: group } = row;
     tx.announce({ type: "subscription.removed", at: tx.now, queue: name, pattern, group });
   }

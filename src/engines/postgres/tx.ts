@@ -2,10 +2,10 @@ import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
 import type { DibsEvent } from "../../core/events.ts";
 import { type Flow, noFlow } from "../../core/flow.ts";
-import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
 import { type DepthByState, NO_DEPTH, type TaskState } from "../../core/task.ts";
 import { BOUNDS, type Hint } from "../../engine/engine.ts";
+import { KnownQueues, type Queue, type Version } from "./known-queues.ts";
 import { catalogueLock, eventLock, gateLock } from "./locks.ts";
 import { Lowered, type TimeLine, TIMES } from "./floors.ts";
 import type { Lane } from "./lanes.ts";
@@ -15,20 +15,6 @@ import { HAS_NOTES } from "./notes.ts";
 import { Overtaken } from "./overtaken.ts";
 import { Topics } from "./topics.ts";
 import { readDepth, writeDeltas } from "./counters.ts";
-
-export interface Queue {
-  id: number;
-  name: string;
-  /** The fields of the policy that somebody named. */
-  named: NamedPolicy;
-  policy: QueuePolicy;
-  /** The last declaration applied, as JSON. */
-  declared: string | null;
-  paused: boolean;
-  createdAt: number;
-  /** It has limits, had some, or was held back: see limits.ts. */
-  limited: boolean;
-}
 
 export interface TxOptions {
   /** False behind a transaction pooler: settings then last for one transaction. */
@@ -50,20 +36,6 @@ const HEADER_OF_INJECTED = `
   FROM dibs.store WHERE one = 1`;
 const WRITE_CLOCK = `
   UPDATE dibs.store SET now = $1, awake = $2, boot = $3, elapsed_at = $4, awake_at = $5 WHERE one = 1`;
-// By their names: of a statement that asks for all columns the answer must not change while it is prepared.
-const QUEUES = `
-  SELECT id, name, named, declared, paused, created_at, EXISTS (SELECT 1 FROM dibs.gate WHERE gate.queue = queue.id) AS limited
-  FROM dibs.queue`;
-const ALL_QUEUES = `${QUEUES} ORDER BY id`;
-const QUEUES_SINCE = `${QUEUES} WHERE revision > $1`;
-const QUEUE = `${QUEUES} WHERE name = $1`;
-const QUEUES_OF = `${QUEUES} WHERE id = ANY ($1::int4[])`;
-// Queues change one transaction at a time: whoever changes one holds this row.
-const NEXT_REVISION = `UPDATE dibs.store SET revision = revision + 1 WHERE one = 1 RETURNING revision`;
-const NEXT_EPOCH = `UPDATE dibs.store SET epoch = epoch + 1 WHERE one = 1`;
-const INSERT_QUEUE = `
-  INSERT INTO dibs.queue (name, named, paused, created_at, revision) VALUES ($1, '{}', false, $2, $3)
-  ON CONFLICT (name) DO NOTHING RETURNING id, name, named, declared, paused, created_at, false AS limited`;
 const LOCK = `SELECT pg_advisory_xact_lock($1::int8)`;
 const NUMBERS = {
   seq: `SELECT nextval('dibs.seq')::int8 AS n FROM generate_series(1, $1::int4)`,
@@ -116,6 +88,7 @@ export interface Foreseen<What, Row extends unknown[]> {
  */
 export class Tx {
   readonly link: Link;
+  readonly queues = new KnownQueues(this);
   /** Where something was put that claims might pass over. */
   readonly lowered = new Lowered(this);
   /** Queues from which something was taken that had been put there. */
@@ -172,14 +145,8 @@ export class Tx {
   /** Numbers for tasks, fetched ahead. */
   #numbers: number[] = [];
   #events: DibsEvent[] = [];
-  #revision = -1;
-  #epoch = -1;
-  #leastPayload: number | undefined;
-  #hasLimits: boolean | undefined;
   #isAlone = false;
   #isReading = false;
-  readonly #byName = new Map<string, Queue>();
-  readonly #byId = new Map<number, Queue>();
   readonly #depths = new Map<Queue, DepthByState>();
   readonly #flows = new Map<Queue, Flow>();
 
@@ -209,11 +176,6 @@ export class Tx {
     const answer = this.link.rows(sql, values);
     this.#keep(answer);
     this.foreseen.set(op, { what, answer });
-  }
-
-  /** What the queues are known by; in a statement that goes out with the header it has to be checked there. */
-  get known(): { revision: number; epoch: number } {
-    return { revision: this.#revision, epoch: this.#epoch };
   }
 
   /** Writes; answers how many rows. */
@@ -305,7 +267,7 @@ export class Tx {
     );
     const fetched = numbers > 0 ? this.#fetch("seq", numbers) : undefined;
     this.foreseen.clear();
-    if (mode === "writing" && !this.#injected && this.knowsQueues) ahead?.();
+    if (mode === "writing" && !this.#injected && this.queues.areKnown) ahead?.();
     const [row, given] = await Promise.all([header, fetched]);
     this.#numbers = given ?? [];
     if (row === undefined) throw new Error("the store's row is missing");
@@ -318,7 +280,7 @@ export class Tx {
     else this.#advance(row, reading);
     this.#stored = row;
     this.#xid = row.xid;
-    if (row.epoch !== this.#epoch || row.revision !== this.#revision) await this.#readQueues(row);
+    if (!this.queues.isCurrent(row)) await this.queues.follow(row);
   }
 
   /** In one order everywhere, so that no two wait for each other. */
@@ -360,8 +322,7 @@ export class Tx {
 
   /** After a rollback: what is remembered may be of the transaction that never was. */
   forget(): void {
-    this.#revision = -1;
-    this.#epoch = -1;
+    this.queues.forget();
     this.#stored = undefined;
     this.#sent = [];
     this.#events = [];
@@ -479,135 +440,6 @@ export class Tx {
     return (await this.get<{ n: number }>(LAST_SEQ))!.n;
   }
 
-  // ── Queues ──────────────────────────────────────────────────────────────────────────────────────────────
-
-  /** They were read before, on this connection. */
-  get knowsQueues(): boolean {
-    return this.#epoch >= 0;
-  }
-
-  get queues(): IterableIterator<Queue> {
-    return this.#byId.values();
-  }
-
-  queueNamed(name: string): Queue | undefined {
-    return this.#byName.get(name);
-  }
-
-  queueOf(id: number): Queue {
-    return this.#byId.get(id)!;
-  }
-
-  /** Undefined where it was dropped meanwhile. */
-  queueIfAny(id: number): Queue | undefined {
-    return this.#byId.get(id);
-  }
-
-  /** Makes it if it is new. */
-  async queue(name: string): Promise<Queue> {
-    return this.#byName.get(name) ?? this.#makeQueue(name);
-  }
-
-  async #makeQueue(name: string): Promise<Queue> {
-    const revision = await this.nextRevision();
-    const [made] = await this.take<QueueRow>(INSERT_QUEUE, name, this.now, revision);
-    if (made) {
-      this.announce({ type: "queue.created", at: this.now, queue: name });
-      return this.#learn(made);
-    }
-    return (await this.freshQueue(name))!;
-  }
-
-  /** As it is now, and not as it was when it was last read. Whoever is to change it asks for a revision first. */
-  async freshQueue(name: string): Promise<Queue | undefined> {
-    const row = await this.get<QueueRow>(QUEUE, name);
-    return row && this.#learn(row);
-  }
-
-  /** Those that are newer than this transaction's sight of the queues. What is not there then was dropped. */
-  async learnQueues(ids: readonly number[]): Promise<void> {
-    const unknown = ids.filter((id) => !this.#byId.has(id));
-    if (unknown.length === 0) return;
-    for (const row of await this.all<QueueRow>(QUEUES_OF, [...new Set(unknown)])) this.#learn(row);
-  }
-
-  /** To be written into the queue that changes. Until the commit no other transaction gets one. */
-  async nextRevision(): Promise<number> {
-    this.queuesChanged = true;
-    const [row] = await this.take<{ revision: number }>(NEXT_REVISION);
-    return row!.revision;
-  }
-
-  forgetQueue(queue: Queue): void {
-    this.#hasLimits = undefined;
-    this.#byName.delete(queue.name);
-    this.#byId.delete(queue.id);
-    this.#depths.delete(queue);
-    this.#flows.delete(queue);
-    this.queuesChanged = true;
-    this.send(NEXT_EPOCH);
-  }
-
-  /** No queue takes less than this. */
-  get leastPayload(): number {
-    // One by one: so many arguments as there may be queues would overflow the stack.
-    this.#leastPayload ??= [...this.queues].reduce(
-      (least, { policy }) => Math.min(least, policy.maxPayload),
-      Number.POSITIVE_INFINITY,
-    );
-    return this.#leastPayload;
-  }
-
-  policy(name: string): QueuePolicy {
-    return this.#byName.get(name)?.policy ?? resolvePolicy({});
-  }
-
-  async #readQueues({ revision, epoch }: HeaderRow): Promise<void> {
-    const anew = epoch !== this.#epoch;
-    const rows = anew
-      ? await this.all<QueueRow>(ALL_QUEUES)
-      : await this.all<QueueRow>(QUEUES_SINCE, this.#revision);
-    if (anew) {
-      this.#byName.clear();
-      this.#byId.clear();
-    }
-    for (const row of rows) this.#learn(row);
-    this.#revision = revision;
-    this.#epoch = epoch;
-  }
-
-  /** Some queue has limits, had some, or was held back. */
-  get hasLimits(): boolean {
-    this.#hasLimits ??= [...this.queues].some(({ limited }) => limited);
-    return this.#hasLimits;
-  }
-
-  noteLimited(queue: Queue): void {
-    queue.limited = true;
-    this.#hasLimits = true;
-  }
-
-  #learn(row: QueueRow): Queue {
-    this.#leastPayload = undefined;
-    this.#hasLimits = undefined;
-    const named = JSON.parse(row.named) as NamedPolicy;
-    const known = this.#byId.get(row.id);
-    const fields = {
-      id: row.id,
-      name: row.name,
-      named,
-      policy: resolvePolicy(named),
-      declared: row.declared,
-      paused: row.paused,
-      createdAt: row.created_at,
-      limited: row.limited,
-    };
-    const queue: Queue = known ? Object.assign(known, fields) : fields;
-    this.#byName.set(queue.name, queue);
-    this.#byId.set(queue.id, queue);
-    return queue;
-  }
-
   // ── Counters, hints and events ──────────────────────────────────────────────────────────────────────────
 
   count(queue: Queue, state: TaskState, by: number): void {
@@ -720,11 +552,9 @@ export function settingsFor(durability: TxOptions["durability"]): Record<string,
   };
 }
 
-interface HeaderRow {
+interface HeaderRow extends Version {
   xid?: string;
   salt: number;
-  revision: number;
-  epoch: number;
   subscribed: number;
   unsubscribed: number;
   listeners: number;
@@ -735,14 +565,4 @@ interface HeaderRow {
   boot?: string | null;
   elapsed_at?: number | null;
   awake_at?: number | null;
-}
-
-interface QueueRow {
-  id: number;
-  name: string;
-  named: string;
-  declared: string | null;
-  paused: boolean;
-  created_at: number;
-  limited: boolean;
 }

@@ -1,8 +1,9 @@
+import type { Queue } from "./known-queues.ts";
 import { fillLanes } from "./lane-line.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 export async function unhold(tx: Tx, name: string, key: string | undefined): Promise<{ lifted: boolean }> {
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   if (!queue?.limited) return { lifted: false };
   return { lifted: await (key === undefined ? unholdQueue(tx, queue) : unholdLane(tx, queue, key)) };
 }
