@@ -92,7 +92,7 @@ async function checkDepth(tx: Tx, name: string, count: number): Promise<void> {
   const queue = tx.queues.named(name);
   const maxDepth = queue?.policy.maxDepth ?? null;
   if (!queue || maxDepth === null) return;
-  const { ready, waiting, scheduled } = await tx.depth(queue);
+  const { ready, waiting, scheduled } = await tx.counters.depth(queue);
   const depth = ready + waiting + scheduled;
   if (depth + count > maxDepth) throw queueFull(name, depth, count, maxDepth);
 }
@@ -203,7 +203,7 @@ async function giveNumbers(
       ...(isOfRun(task) && { stepped: true }),
       ...(joining && { joining }),
     });
-    tx.flow(queue).added++;
+    tx.counters.flow(queue).added++;
     tx.announce({ type: "task.added", at: tx.now, queue: task.queue, taskId: tx.id(tx.now, seq) });
   }
   return newcomers;
@@ -317,7 +317,7 @@ export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<New
     comeBefore(tx, each);
   }
   for (const [{ queue, joining }, state] of states) {
-    if (!joining || state !== "ready") tx.count(queue, state, 1);
+    if (!joining || state !== "ready") tx.counters.count(queue, state, 1);
   }
   // Those that wait are written by now: some of them may be among these.
   const risers = newcomers.flatMap(({ joining }) => joining?.risers ?? []);
@@ -343,7 +343,7 @@ function isCostly({ task }: Added): boolean {
 function lineUpPlain(tx: Tx, newcomers: Added[]): Map<Newcomer, TaskState> {
   writeTasks(tx, newcomers, INSERT_PLAIN);
   for (const each of newcomers) {
-    tx.count(each.queue, "ready", 1);
+    tx.counters.count(each.queue, "ready", 1);
     tx.hintReady(each.queue);
     comeBefore(tx, each);
   }

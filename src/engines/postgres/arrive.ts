@@ -230,7 +230,7 @@ function writeEnds(tx: Tx, arrivals: Arrival[]): void {
   const ended = all.filter(({ task }) => task.state !== "dead");
   const at = (each: Arrival[]) => each.map(({ task }) => tx.now - task.endedAgo!);
   const last = ({ task }: Arrival) => task.ledger.at(-1);
-  for (const { queue, task } of all) tx.count(queue, task.state, 1);
+  for (const { queue, task } of all) tx.counters.count(queue, task.state, 1);
   if (dead.length > 0) {
     tx.put(
       INSERT_DEAD,
@@ -264,7 +264,7 @@ function writeEnds(tx: Tx, arrivals: Arrival[]): void {
 async function lineUp(tx: Tx, arrivals: Arrival[]): Promise<void> {
   let usual: Newcomer[] = [];
   for (const arrival of arrivals) {
-    tx.flow(arrival.queue).added++;
+    tx.counters.flow(arrival.queue).added++;
     const taskId = tx.id(arrival.createdAt, arrival.seq);
     tx.announce({ type: "task.added", at: tx.now, queue: arrival.queue.name, taskId });
     if (isUsual(arrival.task)) {

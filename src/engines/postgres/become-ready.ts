@@ -30,6 +30,6 @@ export async function becomeReady(tx: Tx, task: Comer): Promise<void> {
     tx.send(INSERT_READY, queue.id, rank, pos, seq, failures, special);
   }
   tx.lower(queue, rank, pos);
-  tx.count(queue, "ready", 1);
+  tx.counters.count(queue, "ready", 1);
   tx.hintReady(queue);
 }

@@ -142,7 +142,7 @@ const FIRST_ENDS = `
 
 /** The queues whose first end is older than its age, or that keep too many; and how many they keep. */
 async function withEndsToGo(tx: Tx): Promise<Map<Queue, number>> {
-  tx.flush();
+  tx.counters.flush();
   const rows = await tx.all<{ queue: number; count: number; ended_at: number }>(FIRST_ENDS);
   const byQueue = new Map(rows.map((row) => [row.queue, row]));
   const found = new Map<Queue, number>();
@@ -172,7 +172,7 @@ async function removeEnded(tx: Tx, queue: Queue, doomed: EndedRow[]): Promise<vo
   const seqs = doomed.map((row) => row.task);
   keepEnds(tx, seqs);
   for (const sql of [DELETE_LEDGERS, DELETE_TASKS, DELETE_ENDED]) tx.send(sql, seqs);
-  for (const row of doomed) tx.count(queue, row.state, -1);
+  for (const row of doomed) tx.counters.count(queue, row.state, -1);
 }
 
 const FORGET_LISTENERS = `DELETE FROM dibs.listener WHERE until <= $1`;

@@ -236,9 +236,9 @@ function takeHead(tx: Tx, { worker, session }: ClaimRequest, queue: Queue, found
   else tx.lowerTime("hand", tx.awake);
   for (const { row, special } of taken) unwatchTtl(tx, row[3], special[1]);
   const tasks = taken.map((each) => handOver(tx, queue, worker, each));
-  tx.count(queue, "ready", -tasks.length);
-  tx.count(queue, "claimed", tasks.length);
-  const flow = tx.flow(queue);
+  tx.counters.count(queue, "ready", -tasks.length);
+  tx.counters.count(queue, "claimed", tasks.length);
+  const flow = tx.counters.flow(queue);
   flow.claimed += tasks.length;
   for (const { createdAt } of tasks) flow.waitMs += tx.now - createdAt;
   return { tasks };

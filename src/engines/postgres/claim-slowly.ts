@@ -116,7 +116,7 @@ export async function takeSlowly(
     takeFrom(tx, DELETE_FROM(table), queue, rows);
     for (const { group_key: key } of rows) tx.limits.movedInLine(queue, key, -1);
   }
-  tx.count(queue, "ready", -taken.length);
+  tx.counters.count(queue, "ready", -taken.length);
   const alive = taken.filter((row) => !isOutlived(tx, row.expires_at));
   const terms = termsOf(tx, request, session, queue);
   const isGoverned = queue.limited && governsGroups(queue.policy);
@@ -209,8 +209,8 @@ function takeFrom(tx: Tx, sql: string, queue: Queue, rows: LineRow[]): void {
 }
 
 function countClaimed(tx: Tx, queue: Queue, tasks: readonly ClaimedTask[], from: number): void {
-  tx.count(queue, "claimed", tasks.length - from);
-  const flow = tx.flow(queue);
+  tx.counters.count(queue, "claimed", tasks.length - from);
+  const flow = tx.counters.flow(queue);
   flow.claimed += tasks.length - from;
   for (let i = from; i < tasks.length; i++) flow.waitMs += tx.now - tasks[i]!.createdAt;
 }

@@ -141,7 +141,7 @@ async function takeUpSome(tx: Tx, sql: string, queues: readonly number[]): Promi
 async function lineUpAdded(tx: Tx, rows: InboxRow[]): Promise<void> {
   const newcomers = rows.map((row): Newcomer => {
     const queue = tx.queues.of(row.queue);
-    tx.flow(queue).added++;
+    tx.counters.flow(queue).added++;
     const taskId = tx.id(row.created_at, row.seq!);
     tx.announce({ type: "task.added", at: tx.now, queue: queue.name, taskId });
     return {

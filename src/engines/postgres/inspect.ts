@@ -382,7 +382,7 @@ const PAGES: Record<TaskState, Turn> = {
 
 export async function stats(tx: Tx, name: string): Promise<QueueStats> {
   const queue = tx.queues.named(name);
-  const depth = queue ? await tx.depth(queue) : NO_DEPTH;
+  const depth = queue ? await tx.counters.depth(queue) : NO_DEPTH;
   const since = Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);
   const flow = queue ? await readFlow(tx, queue.id, since) : noFlow();
   return {

@@ -156,7 +156,7 @@ export async function standInLine(tx: Tx, queue: Queue, risers: readonly Riser[]
       stored.map(({ key }) => key),
       numbers(stored.map(({ pos }) => pos)),
     );
-    tx.count(queue, "waiting", -stored.length);
+    tx.counters.count(queue, "waiting", -stored.length);
   }
   const owners = await ownersAmong(tx, queue, risers);
   const open: Riser[] = [];
@@ -181,7 +181,7 @@ export async function standInLine(tx: Tx, queue: Queue, risers: readonly Riser[]
     const sessions = numbers(owned.map(({ lane }) => lane.session!));
     tx.send(INSERT_OWN, queue.id, ...columnsOf(owned), sessions);
   }
-  tx.count(queue, "ready", risers.length);
+  tx.counters.count(queue, "ready", risers.length);
   tx.hintReady(queue, risers.length);
 }
 
@@ -239,7 +239,7 @@ export async function enterLane(tx: Tx, task: Joining): Promise<"ready" | "waiti
   const risers = (await joinLanes(tx, queue, [waiter])).flat();
   if (!waiter.rises) {
     tx.send(INSERT_WAITING, queue.id, groupKey, pos, seq, rank, failures);
-    tx.count(queue, "waiting", 1);
+    tx.counters.count(queue, "waiting", 1);
   } else task.holdsGroup = true;
   await givePlaces(tx, queue, risers);
   await standInLine(tx, queue, risers);
@@ -298,8 +298,8 @@ export async function holdLane(tx: Tx, queue: Queue, key: string, delay: number)
   );
   lane.holders -= rows.length;
   lane.line = 0;
-  tx.count(queue, "ready", -rows.length);
-  tx.count(queue, "waiting", rows.length);
+  tx.counters.count(queue, "ready", -rows.length);
+  tx.counters.count(queue, "waiting", rows.length);
 }
 
 /** One of a group that stands in line. */
@@ -357,7 +357,7 @@ export async function pullBack(tx: Tx, queue: Queue, rows: readonly InLine[]): P
       giveUp(await tx.limits.lane(queue, key));
       tx.limits.movedInLine(queue, key, -1);
     }
-    tx.count(queue, "ready", -back.length);
-    tx.count(queue, "waiting", back.length);
+    tx.counters.count(queue, "ready", -back.length);
+    tx.counters.count(queue, "waiting", back.length);
   }
 }

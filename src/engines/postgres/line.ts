@@ -91,7 +91,7 @@ export async function enter(tx: Tx, task: Mover): Promise<"ready" | "waiting"> {
 /** Behind the head of its group, whose lane is locked. */
 export function standBehind(tx: Tx, task: Mover): "waiting" {
   tx.send(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank, task.failures);
-  tx.count(task.queue, "waiting", 1);
+  tx.counters.count(task.queue, "waiting", 1);
   return "waiting";
 }
 
@@ -105,7 +105,7 @@ export function schedule(tx: Tx, task: Mover, due: number, signal?: string): "sc
   tx.send(INSERT_SCHEDULED, queue.id, pos, seq, due, failures, holdsGroup, name);
   tx.lowerTime("scheduled", due);
   const state = signal === undefined ? "scheduled" : "parked";
-  tx.count(queue, state, 1);
+  tx.counters.count(queue, state, 1);
   if (due <= tx.now) tx.swept = false;
   return state;
 }
@@ -130,7 +130,7 @@ const INSERT_ATTEMPT = `
 /** Its row is locked. */
 export function removeClaim(tx: Tx, task: Mover): void {
   tx.send(DELETE_CLAIM, task.seq);
-  tx.count(task.queue, "claimed", -1);
+  tx.counters.count(task.queue, "claimed", -1);
 }
 
 /** Nobody works at it any more: another of its queue may be. */
@@ -148,7 +148,7 @@ export const DELETE_ASIDE = `DELETE FROM dibs.aside WHERE task = $1`;
 export function dropVerifying(tx: Tx, task: Mover): void {
   tx.send(DELETE_VERIFYING, task.seq);
   if (task.groupKey !== null && !task.holdsGroup) tx.send(DELETE_ASIDE, task.seq);
-  tx.count(task.queue, "verifying", -1);
+  tx.counters.count(task.queue, "verifying", -1);
 }
 
 /** Writes the ledger's row for the claim that ends, and takes the claim off. A success is written by `endDone`. */
@@ -175,7 +175,7 @@ export async function closeAttempt(
     error && toText(fingerprint(error)),
   );
   if (DID_NOT_FAIL.has(outcome)) return;
-  const flow = tx.flow(task.queue);
+  const flow = tx.counters.flow(task.queue);
   flow.failed++;
   flow.serviceMs += tx.now - task.startedAt;
 }
@@ -261,7 +261,7 @@ export async function endDone(tx: Tx, task: Held, result: Body | null): Promise<
     worker,
     ...toColumns(result),
   );
-  const flow = tx.flow(queue);
+  const flow = tx.counters.flow(queue);
   flow.done++;
   flow.serviceMs += tx.now - startedAt;
   await reachEnd(tx, task, "done");
@@ -273,7 +273,7 @@ const END_KEY = `
 
 /** The group's next task takes its turn, and the idempotency window starts. */
 async function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): Promise<void> {
-  tx.count(task.queue, state, 1);
+  tx.counters.count(task.queue, state, 1);
   // What steps are for is to go on from there: the dead may.
   if (state !== "dead" && task.stepped !== false) tx.send(DELETE_STEPS, task.seq);
   if (task.key !== null) {

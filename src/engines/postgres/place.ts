@@ -427,7 +427,7 @@ export async function takeOut(tx: Tx, task: Found): Promise<boolean> {
   if (place.state === "verifying" && task.groupKey !== null && !task.holdsGroup)
     tx.send(DELETE_ASIDE, task.seq);
   if (place.state === "leaving" && place.was === "dead") tx.send(DELETE_DEAD, task.seq);
-  tx.count(task.queue, stateOf(place), -1);
+  tx.counters.count(task.queue, stateOf(place), -1);
   if (isPending(task)) unwatchTtl(tx, task.seq, task.expiresAt);
   return true;
 }

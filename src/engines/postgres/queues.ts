@@ -57,7 +57,7 @@ export async function pause(tx: Tx, name: string, paused: boolean): Promise<{ ch
   queue.paused = paused;
   store(tx, queue, revision);
   tx.announce({ type: paused ? "queue.paused" : "queue.resumed", at: tx.now, queue: name });
-  const { ready } = await tx.depth(queue);
+  const { ready } = await tx.counters.depth(queue);
   if (!paused && ready > 0) tx.hintReady(queue, ready);
   return { changed: true };
 }
@@ -179,7 +179,7 @@ export async function drop(tx: Tx, name: string, limit: number): Promise<{ remov
   for (const { seq } of [...missed, ...grouped]) await dropTask(tx, seq);
   if (doomed.length > 0) tx.hint.ended = true;
   if (!more) {
-    tx.flush();
+    tx.counters.flush();
     tx.limits.reread();
     for (const sql of DELETE_QUEUE) tx.send(sql, queue.id);
     tx.dropping.delete(queue.id);

@@ -53,7 +53,7 @@ async function openGate(tx: Tx, queue: Queue, gate: QueueGate): Promise<void> {
     return;
   }
   tx.limits.wakeAt(gate, null);
-  const { ready } = await tx.depth(queue);
+  const { ready } = await tx.counters.depth(queue);
   if (ready > 0) tx.hintReady(queue, Math.min(ready, Math.max(1, await roomOf(tx, queue))));
 }
 

@@ -45,9 +45,9 @@ export async function endSpecial(tx: Tx, columns: readonly Value[]): Promise<num
   const lanes: Lane[] = [];
   for (const [, id, serviceMs, groupKey] of rows) {
     const queue = tx.queues.of(id);
-    tx.count(queue, "claimed", -1);
-    tx.count(queue, "done", 1);
-    const flow = tx.flow(queue);
+    tx.counters.count(queue, "claimed", -1);
+    tx.counters.count(queue, "done", 1);
+    const flow = tx.counters.flow(queue);
     flow.done++;
     flow.serviceMs += serviceMs;
     if (groupKey !== null) lanes.push({ queue: id, groupKey });

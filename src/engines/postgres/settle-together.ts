@@ -113,10 +113,10 @@ async function endAll(
   for (const [id, count, serviceMs] of rows) {
     total += count;
     const queue = tx.queues.of(id);
-    tx.count(queue, "claimed", -count);
-    tx.count(queue, "done", count);
+    tx.counters.count(queue, "claimed", -count);
+    tx.counters.count(queue, "done", count);
     if (queue.policy.maxConcurrency !== null) tx.hintReady(queue, count);
-    const flow = tx.flow(queue);
+    const flow = tx.counters.flow(queue);
     flow.done += count;
     flow.serviceMs += serviceMs;
   }

@@ -310,7 +310,7 @@ function moveTo(tx: Tx, task: Mover, pos: number): void {
 
 function leaveSchedule(tx: Tx, row: DueRow): Mover {
   const queue = tx.queues.of(row.queue);
-  tx.count(queue, row.signal === null ? "scheduled" : "parked", -1);
+  tx.counters.count(queue, row.signal === null ? "scheduled" : "parked", -1);
   if (row.signal !== null) keepStep(tx, row.task, "lapsed", fromText(row.signal), null);
   return promoted(queue, row);
 }

@@ -73,7 +73,7 @@ export async function takeTogether(tx: Tx, found: Found[]): Promise<{ taken: Fou
   }
   const taken = found.filter(({ seq }) => seqs.has(seq));
   for (const { queue, place, groupKey } of taken) {
-    tx.count(queue, stateOf(place), -1);
+    tx.counters.count(queue, stateOf(place), -1);
     if (place.state === "ready") tx.limits.movedInLine(queue, groupKey, -1);
   }
   const aside = taken.filter(

@@ -1,10 +1,9 @@
 import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
 import type { DibsEvent } from "../../core/events.ts";
-import { type Flow, noFlow } from "../../core/flow.ts";
 import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
-import { type DepthByState, NO_DEPTH, type TaskState } from "../../core/task.ts";
-import { BOUNDS, type Hint } from "../../engine/engine.ts";
+import type { Hint } from "../../engine/engine.ts";
+import { Counters } from "./counters.ts";
 import { KnownQueues, type Queue, type Version } from "./known-queues.ts";
 import { catalogueLock, eventLock, gateLock } from "./locks.ts";
 import { Lowered, type TimeLine, TIMES } from "./floors.ts";
@@ -14,7 +13,6 @@ import { Limits } from "./limits.ts";
 import { HAS_NOTES } from "./notes.ts";
 import { Overtaken } from "./overtaken.ts";
 import { Topics } from "./topics.ts";
-import { readDepth, writeDeltas } from "./counters.ts";
 
 export interface TxOptions {
   /** False behind a transaction pooler: settings then last for one transaction. */
@@ -89,6 +87,7 @@ export interface Foreseen<What, Row extends unknown[]> {
 export class Tx {
   readonly link: Link;
   readonly queues = new KnownQueues(this);
+  readonly counters = new Counters(this);
   /** Where something was put that claims might pass over. */
   readonly lowered = new Lowered(this);
   /** Queues from which something was taken that had been put there. */
@@ -147,8 +146,6 @@ export class Tx {
   #events: DibsEvent[] = [];
   #isAlone = false;
   #isReading = false;
-  readonly #depths = new Map<Queue, DepthByState>();
-  readonly #flows = new Map<Queue, Flow>();
 
   constructor(link: Link, options: TxOptions) {
     this.link = link;
@@ -302,7 +299,7 @@ export class Tx {
   /** Before the commit. Answers the transaction's number, by which the server can be asked what became of it. */
   async finish(): Promise<string | null> {
     this.limits.flush();
-    this.flush();
+    this.counters.flush();
     this.flushEvents();
     if (this.changed && this.#injected) {
       const { now, awake, boot, elapsedAt, awakeAt } = this.time;
@@ -326,8 +323,7 @@ export class Tx {
     this.#stored = undefined;
     this.#sent = [];
     this.#events = [];
-    this.#depths.clear();
-    this.#flows.clear();
+    this.counters.forget();
     this.dropping.clear();
     this.topics.forget();
     this.limits.begin([]);
@@ -441,47 +437,6 @@ export class Tx {
   }
 
   // ── Counters, hints and events ──────────────────────────────────────────────────────────────────────────
-
-  count(queue: Queue, state: TaskState, by: number): void {
-    let depth = this.#depths.get(queue);
-    if (!depth) {
-      depth = { ...NO_DEPTH };
-      this.#depths.set(queue, depth);
-    }
-    depth[state] += by;
-  }
-
-  flow(queue: Queue): Flow {
-    let flow = this.#flows.get(queue);
-    if (!flow) {
-      flow = noFlow();
-      this.#flows.set(queue, flow);
-    }
-    return flow;
-  }
-
-  async depth(queue: Queue): Promise<DepthByState> {
-    this.flush();
-    return readDepth(this, queue.id);
-  }
-
-  /** Brings the counters of this transaction so far into their table. */
-  flush(): void {
-    const queues = new Set([...this.#depths.keys(), ...this.#flows.keys()]);
-    if (queues.size === 0) return;
-    const slot = Math.floor(this.now / BOUNDS.rateSlot);
-    writeDeltas(
-      this,
-      slot,
-      [...queues].map((queue) => ({
-        queue: queue.id,
-        depth: this.#depths.get(queue) ?? NO_DEPTH,
-        flow: this.#flows.get(queue) ?? noFlow(),
-      })),
-    );
-    this.#depths.clear();
-    this.#flows.clear();
-  }
 
   hintReady(queue: Queue, count = 1): void {
     const ready = (this.hint.ready ??= {});

@@ -13,7 +13,7 @@ async function unholdQueue(tx: Tx, queue: Queue): Promise<boolean> {
   if (gate.heldUntil <= tx.now) return false;
   gate.heldUntil = 0;
   gate.changed = true;
-  const { ready } = await tx.depth(queue);
+  const { ready } = await tx.counters.depth(queue);
   if (ready > 0) tx.hintReady(queue, ready);
   return true;
 }
