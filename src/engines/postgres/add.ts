@@ -204,7 +204,7 @@ async function giveNumbers(
       ...(joining && { joining }),
     });
     tx.counters.flow(queue).added++;
-    tx.announce({ type: "task.added", at: tx.now, queue: task.queue, taskId: tx.id(tx.now, seq) });
+    tx.events.announce({ type: "task.added", at: tx.now, queue: task.queue, taskId: tx.id(tx.now, seq) });
   }
   return newcomers;
 }

@@ -266,7 +266,7 @@ async function lineUp(tx: Tx, arrivals: Arrival[]): Promise<void> {
   for (const arrival of arrivals) {
     tx.counters.flow(arrival.queue).added++;
     const taskId = tx.id(arrival.createdAt, arrival.seq);
-    tx.announce({ type: "task.added", at: tx.now, queue: arrival.queue.name, taskId });
+    tx.events.announce({ type: "task.added", at: tx.now, queue: arrival.queue.name, taskId });
     if (isUsual(arrival.task)) {
       usual.push(newcomer(tx, arrival));
       continue;

@@ -179,10 +179,10 @@ const FORGET_LISTENERS = `DELETE FROM dibs.listener WHERE until <= $1`;
 const DELETE_EVENTS = `DELETE FROM dibs.event WHERE n <= $1`;
 
 async function pruneEvents(tx: Tx): Promise<void> {
-  tx.listeners -= await tx.run(FORGET_LISTENERS, tx.awake);
-  const last = await tx.lastEvent();
+  tx.events.listeners -= await tx.run(FORGET_LISTENERS, tx.awake);
+  const last = await tx.events.last();
   // The last one stays: the next goes by its number.
-  await tx.run(DELETE_EVENTS, tx.listeners === 0 ? last - 1 : last - BOUNDS.events);
+  await tx.run(DELETE_EVENTS, tx.events.listeners === 0 ? last - 1 : last - BOUNDS.events);
 }
 
 const LISTENER = `SELECT until FROM dibs.listener WHERE name = $1`;
@@ -202,7 +202,7 @@ export async function listen(
   limit: number,
 ): Promise<{ events: DibsEvent[]; cursor: number; missed: number }> {
   const row = await tx.get<{ until: number }>(LISTENER, listener);
-  if (!row) tx.listeners++;
+  if (!row) tx.events.listeners++;
   if (!row || !isFresh(tx, row.until)) tx.send(SET_LISTENER, listener, tx.awake + BOUNDS.listenerLease);
   const page = await eventsAfter(tx, after, limit);
   // Forgotten, so that nobody counted what happened meanwhile: it must not look as if nothing had.
@@ -214,7 +214,7 @@ async function eventsAfter(
   after: number | null,
   limit: number,
 ): Promise<{ events: DibsEvent[]; cursor: number; missed: number }> {
-  const last = await tx.lastEvent();
+  const last = await tx.events.last();
   const from = after ?? last;
   const page = await tx.all<{ n: number; body: string }>(EVENTS, from, limit);
   // Events that were committed between the two statements are on the page, and count.
@@ -229,6 +229,6 @@ async function eventsAfter(
 const UNLISTEN = `DELETE FROM dibs.listener WHERE name = $1`;
 
 export async function unlisten(tx: Tx, listener: string): Promise<null> {
-  tx.listeners -= await tx.run(UNLISTEN, listener);
+  tx.events.listeners -= await tx.run(UNLISTEN, listener);
   return null;
 }

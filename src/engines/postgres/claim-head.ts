@@ -270,8 +270,8 @@ function handOver(tx: Tx, queue: Queue, worker: string, { row, special }: Taken)
   const attempt = failures + 1;
   const id = tx.id(createdAt, seq);
   tx.tookFromLine(queue, { rank: rankOf({ priority, urgent: special[9] === true }), failures, groupKey });
-  if (tx.listeners > 0) {
-    tx.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
+  if (tx.events.listeners > 0) {
+    tx.events.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
   }
   return {
     id,

@@ -312,8 +312,8 @@ function handOver(tx: Tx, { queue, worker }: Terms, row: LineRow, fence: number)
   const attempt = row.failures + 1;
   const id = tx.id(row.created_at, row.task);
   tx.tookFromLine(queue, { ...row, groupKey: row.group_key });
-  if (tx.listeners > 0) {
-    tx.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
+  if (tx.events.listeners > 0) {
+    tx.events.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
   }
   return {
     id,

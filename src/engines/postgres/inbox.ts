@@ -143,7 +143,7 @@ async function lineUpAdded(tx: Tx, rows: InboxRow[]): Promise<void> {
     const queue = tx.queues.of(row.queue);
     tx.counters.flow(queue).added++;
     const taskId = tx.id(row.created_at, row.seq!);
-    tx.announce({ type: "task.added", at: tx.now, queue: queue.name, taskId });
+    tx.events.announce({ type: "task.added", at: tx.now, queue: queue.name, taskId });
     return {
       index: -1,
       rank: row.rank,

@@ -125,7 +125,7 @@ export class KnownQueues {
     const revision = await this.nextRevision();
     const [made] = await this.#tx.take<QueueRow>(INSERT_QUEUE, name, this.#tx.now, revision);
     if (made) {
-      this.#tx.announce({ type: "queue.created", at: this.#tx.now, queue: name });
+      this.#tx.events.announce({ type: "queue.created", at: this.#tx.now, queue: name });
       return this.#learn(made);
     }
     return (await this.fresh(name))!;

@@ -1,3 +1,4 @@
+import type { DibsEvent } from "../../core/events.ts";
 import { fingerprint } from "../../core/fingerprint.ts";
 import { isExhausted } from "../../core/retry.ts";
 import type { AttemptOutcome, Body, EndState, TaskError, TaskState } from "../../core/task.ts";
@@ -280,7 +281,7 @@ async function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): 
     tx.send(END_KEY, tx.now + BOUNDS.keyAfterEnd, state, task.queue.id, task.key, task.seq);
   }
   tx.hint.ended = true;
-  if (tx.listeners > 0) {
+  if (tx.events.listeners > 0) {
     announceTask(tx, `task.${state}`, task, {
       ...(await lastAttempt(tx, task.seq)),
       ...(detail !== undefined && { detail }),
@@ -310,12 +311,18 @@ export async function freeGroup(tx: Tx, queue: Queue, groupKey: string): Promise
 /** An event about a task. */
 export function announceTask(
   tx: Tx,
-  type: Extract<Parameters<Tx["announce"]>[0], { taskId: string }>["type"],
+  type: Extract<DibsEvent, { taskId: string }>["type"],
   task: Mover,
   more: { worker?: string; attempt?: number; detail?: string },
 ): void {
-  if (tx.listeners === 0) return;
-  tx.announce({ type, at: tx.now, queue: task.queue.name, taskId: tx.id(task.createdAt, task.seq), ...more });
+  if (tx.events.listeners === 0) return;
+  tx.events.announce({
+    type,
+    at: tx.now,
+    queue: task.queue.name,
+    taskId: tx.id(task.createdAt, task.seq),
+    ...more,
+  });
 }
 
 /** Nothing is ever stuck: a result that nobody will judge has failed. */

@@ -45,7 +45,7 @@ export async function declare(
   if (!force) queue.declared = JSON.stringify(policy);
   store(tx, queue, revision);
   if (changed) {
-    tx.announce({ type: "queue.updated", at: tx.now, queue: name });
+    tx.events.announce({ type: "queue.updated", at: tx.now, queue: name });
     await adoptPolicy(tx, queue, before);
   }
   return { policy: queue.policy, changed };
@@ -56,7 +56,7 @@ export async function pause(tx: Tx, name: string, paused: boolean): Promise<{ ch
   if (queue.paused === paused) return { changed: false };
   queue.paused = paused;
   store(tx, queue, revision);
-  tx.announce({ type: paused ? "queue.paused" : "queue.resumed", at: tx.now, queue: name });
+  tx.events.announce({ type: paused ? "queue.paused" : "queue.resumed", at: tx.now, queue: name });
   const { ready } = await tx.counters.depth(queue);
   if (!paused && ready > 0) tx.hintReady(queue, ready);
   return { changed: true };
@@ -121,7 +121,7 @@ export async function purge(
   }
   if (removed > 0) tx.hint.ended = true;
   tx.stirred.add(name);
-  if (!more) tx.announce({ type: "queue.purged", at: tx.now, queue: name });
+  if (!more) tx.events.announce({ type: "queue.purged", at: tx.now, queue: name });
   return { removed, upTo: last, more };
 }
 
@@ -184,7 +184,7 @@ export async function drop(tx: Tx, name: string, limit: number): Promise<{ remov
     for (const sql of DELETE_QUEUE) tx.send(sql, queue.id);
     tx.dropping.delete(queue.id);
     tx.queues.remove(queue);
-    tx.announce({ type: "queue.deleted", at: tx.now, queue: name });
+    tx.events.announce({ type: "queue.deleted", at: tx.now, queue: name });
   }
   return { removed: doomed.length, more };
 }

@@ -20,7 +20,7 @@ export async function join(tx: Tx, worker: WorkerInfo, lease: number): Promise<{
   tx.lowerTime("session", tx.awake + lease);
   tx.serving.clear();
   if (lease <= 0) tx.swept = false;
-  tx.announce({ type: "worker.joined", at: tx.now, worker: worker.id });
+  tx.events.announce({ type: "worker.joined", at: tx.now, worker: worker.id });
   return { session: session! };
 }
 
@@ -191,7 +191,7 @@ export async function leave(tx: Tx, id: number, lost: boolean): Promise<{ releas
     else await settleRelease(tx, heldFrom(tx, row), true);
   }
   await disown(tx, id);
-  tx.announce({ type: lost ? "worker.lost" : "worker.left", at: tx.now, worker: session.worker });
+  tx.events.announce({ type: lost ? "worker.lost" : "worker.left", at: tx.now, worker: session.worker });
   return { released: held.length };
 }
 

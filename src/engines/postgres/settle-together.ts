@@ -25,7 +25,7 @@ export async function settleTogether(
 ): Promise<Outcome[]> {
   // Events tell of each in its order.
   const foreseen = tx.foreseen.get(ops[from]!) as Foreseen<Success[], Row> | undefined;
-  const successes = foreseen?.what ?? (tx.listeners > 0 ? [] : successesFrom(tx, ops, from));
+  const successes = foreseen?.what ?? (tx.events.listeners > 0 ? [] : successesFrom(tx, ops, from));
   if (successes.length === 0) return [];
   const settled = await endAll(tx, successes, foreseen?.answer);
   if (settled.size < successes.length) {

@@ -258,7 +258,7 @@ export class PostgresStore {
       await forgetIdleLanes(tx);
       const xid = await tx.finish();
       this.#foreseenGates.note(tx, ops, outcomes);
-      const { hint, changed, noticed, listeners } = tx;
+      const { hint, changed, noticed } = tx;
       const ran: Ran = {
         outcomes,
         special,
@@ -266,7 +266,7 @@ export class PostgresStore {
         changed,
         noticed,
         stirred: [...tx.stirred],
-        listened: listeners > 0,
+        listened: tx.events.listeners > 0,
         hasInbox: isReading && tx.hasInbox,
         leftNotes: tx.leftNotes,
         told: false,

@@ -130,7 +130,7 @@ async function lapseSessions(tx: Tx): Promise<void> {
     if (!(await tryToHoldAll(tx, stickyQueues(tx, session.info)))) continue;
     forgetSession(tx, session.id, session.info);
     await disown(tx, session.id);
-    tx.announce({ type: "worker.lost", at: tx.now, worker: session.worker });
+    tx.events.announce({ type: "worker.lost", at: tx.now, worker: session.worker });
   }
 }
 

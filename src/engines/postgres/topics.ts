@@ -84,7 +84,7 @@ export async function subscribe(
   if (await tx.get(FIND, pattern, group)) return { created: false };
   const queue = await tx.queues.getOrMake(name);
   tx.send(INSERT, tx.subscribed, pattern, group, queue.id, tx.now);
-  tx.announce({ type: "subscription.created", at: tx.now, queue: name, pattern, group });
+  tx.events.announce({ type: "subscription.created", at: tx.now, queue: name, pattern, group });
   return { created: true };
 }
 
@@ -120,7 +120,7 @@ async function remove(tx: Tx, sql: string, ...values: (string | number)[]): Prom
   for (const row of rows.sort((a, b) => a.id - b.id)) {
     const { name } = tx.queues.of(row.queue);
     const { pattern, group_name: group } = row;
-    tx.announce({ type: "subscription.removed", at: tx.now, queue: name, pattern, group });
+    tx.events.announce({ type: "subscription.removed", at: tx.now, queue: name, pattern, group });
   }
   return rows.length;
 }

@@ -1,11 +1,11 @@
 import type { Reading } from "../../core/clock.ts";
 import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
-import type { DibsEvent } from "../../core/events.ts";
 import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
 import type { Hint } from "../../engine/engine.ts";
 import { Counters } from "./counters.ts";
+import { Events } from "./events.ts";
 import { KnownQueues, type Queue, type Version } from "./known-queues.ts";
-import { catalogueLock, eventLock, gateLock } from "./locks.ts";
+import { catalogueLock, gateLock } from "./locks.ts";
 import { Lowered, type TimeLine, TIMES } from "./floors.ts";
 import type { Lane } from "./lanes.ts";
 import { BEGIN, type Link, PLANNING, setLocally, type Value } from "./link.ts";
@@ -34,21 +34,12 @@ const HEADER_OF_INJECTED = `
   FROM dibs.store WHERE one = 1`;
 const WRITE_CLOCK = `
   UPDATE dibs.store SET now = $1, awake = $2, boot = $3, elapsed_at = $4, awake_at = $5 WHERE one = 1`;
-const LOCK = `SELECT pg_advisory_xact_lock($1::int8)`;
 const NUMBERS = {
   seq: `SELECT nextval('dibs.seq')::int8 AS n FROM generate_series(1, $1::int4)`,
   fence: `SELECT nextval('dibs.fence')::int8 AS n FROM generate_series(1, $1::int4)`,
   session: `SELECT nextval('dibs.session_id')::int8 AS n FROM generate_series(1, $1::int4)`,
 } as const;
 const LAST_SEQ = `SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS n FROM dibs.seq`;
-// Of a store whose events were counted in its own row the first goes on from there: every batch reads that row, and would
-// walk over each version of it.
-const LAST_EVENT = `
-  SELECT greatest((SELECT max(n) FROM dibs.event), (SELECT event FROM dibs.store WHERE one = 1)) AS n`;
-const INSERT_EVENTS = `
-  INSERT INTO dibs.event (n, body) SELECT last.n + i, body
-  FROM (${LAST_EVENT}) AS last, unnest($1::text[]) WITH ORDINALITY AS each (body, i)`;
-
 const XID = `SELECT pg_current_xact_id_if_assigned()::text AS xid`;
 
 export type Mode = "reading" | "writing";
@@ -88,6 +79,7 @@ export class Tx {
   readonly link: Link;
   readonly queues = new KnownQueues(this);
   readonly counters = new Counters(this);
+  readonly events = new Events(this);
   /** Where something was put that claims might pass over. */
   readonly lowered = new Lowered(this);
   /** Queues from which something was taken that had been put there. */
@@ -95,7 +87,6 @@ export class Tx {
   readonly #options: TxOptions;
   salt = 0;
   time!: EngineTime;
-  listeners = 0;
   /** The last number that a subscription got, and how often some were removed: see topics.ts. */
   subscribed = 0;
   unsubscribed = 0;
@@ -143,7 +134,6 @@ export class Tx {
   #sent: Promise<unknown>[] = [];
   /** Numbers for tasks, fetched ahead. */
   #numbers: number[] = [];
-  #events: DibsEvent[] = [];
   #isAlone = false;
   #isReading = false;
 
@@ -244,7 +234,7 @@ export class Tx {
     this.serving.clear();
     this.lowered.clear();
     this.stirred.clear();
-    this.#events = [];
+    this.events.forget();
     this.#injected = reading !== null;
     this.#isAlone = alone;
     this.#isReading = mode === "reading";
@@ -269,7 +259,7 @@ export class Tx {
     this.#numbers = given ?? [];
     if (row === undefined) throw new Error("the store's row is missing");
     this.salt = row.salt;
-    this.listeners = row.listeners;
+    this.events.listeners = row.listeners;
     this.subscribed = row.subscribed;
     this.unsubscribed = row.unsubscribed;
     this.hasInbox = row.inbox;
@@ -300,7 +290,7 @@ export class Tx {
   async finish(): Promise<string | null> {
     this.limits.flush();
     this.counters.flush();
-    this.flushEvents();
+    this.events.flush();
     if (this.changed && this.#injected) {
       const { now, awake, boot, elapsedAt, awakeAt } = this.time;
       this.put(WRITE_CLOCK, now, awake, boot, elapsedAt, awakeAt);
@@ -322,7 +312,7 @@ export class Tx {
     this.queues.forget();
     this.#stored = undefined;
     this.#sent = [];
-    this.#events = [];
+    this.events.forget();
     this.counters.forget();
     this.dropping.clear();
     this.topics.forget();
@@ -462,31 +452,6 @@ export class Tx {
   /** For which share of a lease a sign of life counts as fresh. An injected clock may stand still, and is kept to the millisecond. */
   get freshness(): number {
     return this.#injected ? 0 : FRESH;
-  }
-
-  /** Kept only while somebody listens. */
-  announce(event: DibsEvent): void {
-    if (this.listeners > 0) this.#events.push(event);
-  }
-
-  /**
-   * Numbers of events are given out under a lock that lasts until the commit, late in the transaction: so whoever has
-   * read up to a number has missed none before it.
-   */
-  flushEvents(): void {
-    const events = this.#events;
-    if (events.length === 0) return;
-    this.#events = [];
-    this.send(LOCK, eventLock(this.link.schema));
-    this.send(
-      INSERT_EVENTS,
-      events.map((event) => JSON.stringify(event)),
-    );
-  }
-
-  async lastEvent(): Promise<number> {
-    this.flushEvents();
-    return (await this.get<{ n: number }>(LAST_EVENT))!.n;
   }
 }
 
