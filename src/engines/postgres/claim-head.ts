@@ -1,6 +1,7 @@
 import { type ClaimedTask, type Headers, JSON_TYPE, rankOf } from "../../core/task.ts";
 import { BOUNDS, type ClaimRequest, type Op } from "../../engine/engine.ts";
 import type { AtOnce } from "./at-once.ts";
+import { STARTED } from "./clock.ts";
 import { countSql } from "./counters.ts";
 import { aboveFloor, sinceFloor } from "./floors.ts";
 import type { Queue } from "./known-queues.ts";
@@ -10,7 +11,7 @@ import { HAS_NOTES } from "./notes.ts";
 import { isFresh, newest, newestOf } from "./newest.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromText } from "./text.ts";
-import { type Foreseen, STARTED, type Tx } from "./tx.ts";
+import type { Foreseen, Tx } from "./tx.ts";
 
 const AWAKE = `(SELECT awake FROM moment)`;
 const NOW = `(SELECT now FROM moment)`;
@@ -165,9 +166,9 @@ function valuesFor(
     worker,
     lease ?? policy.lease,
     policy.timeout,
-    tx.freshness,
+    tx.clock.freshness,
   ];
-  return [tx.startedAwake, tx.startedAt, ...terms, known?.revision ?? null, known?.epoch ?? null];
+  return [tx.clock.startedAwake, tx.clock.startedAt, ...terms, known?.revision ?? null, known?.epoch ?? null];
 }
 
 /** Sends a claim on its way that is the first of its batch: one on one queue, which is known and open. */

@@ -3,6 +3,7 @@ import { governsGroups, type QueuePolicy } from "../../core/policy.ts";
 import { spend } from "../../core/rate.ts";
 import { type ClaimedTask, FIRST_RANK, fromRank, type Headers, JSON_TYPE } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
+import { STARTED } from "./clock.ts";
 import { aboveFloor } from "./floors.ts";
 import { isLimitedNow, withinRates } from "./gates.ts";
 import type { Queue } from "./known-queues.ts";
@@ -12,7 +13,7 @@ import { inQueue, TASK_OF } from "./link.ts";
 import { type HeadRow, type Line, moverFrom } from "./place.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromColumns } from "./text.ts";
-import { STARTED, type Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 /** A claim on a queue where some are retried ones, or have outlived their time, or that has limits. */
 
@@ -293,7 +294,7 @@ async function hold(tx: Tx, terms: Terms, rows: LineRow[]): Promise<Map<number, 
   const held = await tx.take<{ task: number; fence: number }>(
     HOLD,
     // What is charged to a span of time has started in it.
-    queue.limited ? tx.now : tx.startedAt,
+    queue.limited ? tx.now : tx.clock.startedAt,
     lease,
     deadline,
     session,

@@ -181,5 +181,5 @@ function signOfLife(tx: Tx, session: SessionRow, request: ClaimRequest, outcome:
   tx.serving.clear();
   // Locks the session's row: from here to the commit nobody ends it, and the claims hang on something. One that
   // ended since the claim began has lost them already.
-  tx.sendToFind(SIGN_OF_LIFE, session.id, tx.awake, mixed, overdueAt, tx.freshness);
+  tx.sendToFind(SIGN_OF_LIFE, session.id, tx.awake, mixed, overdueAt, tx.clock.freshness);
 }

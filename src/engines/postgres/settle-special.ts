@@ -1,10 +1,11 @@
 import { BOUNDS } from "../../engine/engine.ts";
+import { STARTED } from "./clock.ts";
 import { freeGroups } from "./free-groups.ts";
 import type { Lane } from "./lanes.ts";
 import { TASK_OF, type Value } from "./link.ts";
 import { DELETE_ALL_STEPS } from "./steps.ts";
 import { numbers } from "./text.ts";
-import { STARTED, type Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 // Of a group, with a key or with steps. Not those of a run, which goes on with them, nor those that wait for a verdict or are
 // one, nor those of queues with limits, whose books are kept one by one.
@@ -36,7 +37,7 @@ export async function endSpecial(tx: Tx, columns: readonly Value[]): Promise<num
   const limited = tx.queues.hasLimits
     ? [...tx.queues.all].filter((queue) => queue.limited).map(({ id }) => id)
     : [];
-  const values = [tx.startedAt, ...columns, numbers(limited), BOUNDS.keyAfterEnd];
+  const values = [tx.clock.startedAt, ...columns, numbers(limited), BOUNDS.keyAfterEnd];
   const rows = await tx.rows<Row>(END_SPECIAL, ...values);
   if (rows.length === 0) return [];
   // By itself: a signal that was kept while the claim was waited for is seen only now. Nobody can have their steps locked,

@@ -1,10 +1,11 @@
 import { isLarger } from "../../core/limits.ts";
 import type { Body } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
+import { STARTED } from "./clock.ts";
 import { endSpecial } from "./settle-special.ts";
 import { numbers, toColumns } from "./text.ts";
 import type { Value } from "./link.ts";
-import { type Foreseen, STARTED, type Tx } from "./tx.ts";
+import type { Foreseen, Tx } from "./tx.ts";
 
 interface Success {
   op: Op<"settle">;
@@ -80,7 +81,7 @@ const END_ALL = `
 type Row = [queue: number, count: number, serviceMs: number, tasks: string[] | null];
 
 function valuesFor(tx: Tx, successes: readonly Success[]): Value[] {
-  return [tx.startedAt, ...columnsOf(successes), successes.length];
+  return [tx.clock.startedAt, ...columnsOf(successes), successes.length];
 }
 
 function columnsOf(successes: readonly Success[]): Value[] {

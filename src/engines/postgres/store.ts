@@ -252,7 +252,7 @@ export class PostgresStore {
         ahead: () => sendAhead(tx, ops),
       });
       tx.noticed = false;
-      if (!isReading && tx.rebooted) tx.changed = true;
+      if (!isReading && tx.clock.rebooted) tx.changed = true;
       if (!isReading && tx.hasInbox) await takeUp(tx, ops);
       const { outcomes, special } = await runAll(tx, ops);
       await forgetIdleLanes(tx);

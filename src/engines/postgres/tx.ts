@@ -1,7 +1,7 @@
 import type { Reading } from "../../core/clock.ts";
-import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
 import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
 import type { Hint } from "../../engine/engine.ts";
+import { type ClockRow, TxClock } from "./clock.ts";
 import { Counters } from "./counters.ts";
 import { Events } from "./events.ts";
 import { KnownQueues, type Queue, type Version } from "./known-queues.ts";
@@ -32,8 +32,6 @@ const HEADER_OF_INJECTED = `
     ${HAS_NOTES} AS inbox,
     now, awake, boot, elapsed_at, awake_at
   FROM dibs.store WHERE one = 1`;
-const WRITE_CLOCK = `
-  UPDATE dibs.store SET now = $1, awake = $2, boot = $3, elapsed_at = $4, awake_at = $5 WHERE one = 1`;
 const NUMBERS = {
   seq: `SELECT nextval('dibs.seq')::int8 AS n FROM generate_series(1, $1::int4)`,
   fence: `SELECT nextval('dibs.fence')::int8 AS n FROM generate_series(1, $1::int4)`,
@@ -43,13 +41,6 @@ const LAST_SEQ = `SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS n FRO
 const XID = `SELECT pg_current_xact_id_if_assigned()::text AS xid`;
 
 export type Mode = "reading" | "writing";
-
-/**
- * When a claim starts, by the server's clock at this very moment. The batch's own now may be older than the end of
- * the attempt before, which another transaction committed meanwhile.
- */
-export const STARTED = (injected: string): string =>
-  `coalesce(${injected}::int8, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8)`;
 
 /** What is known of a batch before it begins. */
 export interface Foresight {
@@ -77,6 +68,7 @@ export interface Foreseen<What, Row extends unknown[]> {
  */
 export class Tx {
   readonly link: Link;
+  readonly clock = new TxClock();
   readonly queues = new KnownQueues(this);
   readonly counters = new Counters(this);
   readonly events = new Events(this);
@@ -86,7 +78,6 @@ export class Tx {
   readonly stirred = new Set<string>();
   readonly #options: TxOptions;
   salt = 0;
-  time!: EngineTime;
   /** The last number that a subscription got, and how often some were removed: see topics.ts. */
   subscribed = 0;
   unsubscribed = 0;
@@ -128,8 +119,6 @@ export class Tx {
   prunedTo = { queue: 0, key: "" };
   /** The queues that are being dropped, and how far: see queues.ts. */
   readonly dropping = new Map<number, number>();
-  #injected = false;
-  #stored: HeaderRow | undefined;
   #xid: string | undefined;
   #sent: Promise<unknown>[] = [];
   /** Numbers for tasks, fetched ahead. */
@@ -235,7 +224,7 @@ export class Tx {
     this.lowered.clear();
     this.stirred.clear();
     this.events.forget();
-    this.#injected = reading !== null;
+    this.clock.isInjected = reading !== null;
     this.#isAlone = alone;
     this.#isReading = mode === "reading";
     this.limits.begin(gates);
@@ -250,11 +239,11 @@ export class Tx {
       this.#keep(this.link.query(setLocally(settingsFor(this.#options.durability)), []));
     const lock = mode === "writing" ? " FOR UPDATE" : "";
     const header = this.get<HeaderRow>(
-      this.#injected ? HEADER_OF_INJECTED + lock : writes ? HEADER_WITH_XID : HEADER,
+      this.clock.isInjected ? HEADER_OF_INJECTED + lock : writes ? HEADER_WITH_XID : HEADER,
     );
     const fetched = numbers > 0 ? this.#fetch("seq", numbers) : undefined;
     this.foreseen.clear();
-    if (mode === "writing" && !this.#injected && this.queues.areKnown) ahead?.();
+    if (mode === "writing" && !this.clock.isInjected && this.queues.areKnown) ahead?.();
     const [row, given] = await Promise.all([header, fetched]);
     this.#numbers = given ?? [];
     if (row === undefined) throw new Error("the store's row is missing");
@@ -263,9 +252,7 @@ export class Tx {
     this.subscribed = row.subscribed;
     this.unsubscribed = row.unsubscribed;
     this.hasInbox = row.inbox;
-    if (reading === null) this.#followServer(row);
-    else this.#advance(row, reading);
-    this.#stored = row;
+    this.clock.begin(row, reading);
     this.#xid = row.xid;
     if (!this.queues.isCurrent(row)) await this.queues.follow(row);
   }
@@ -291,11 +278,7 @@ export class Tx {
     this.limits.flush();
     this.counters.flush();
     this.events.flush();
-    if (this.changed && this.#injected) {
-      const { now, awake, boot, elapsedAt, awakeAt } = this.time;
-      this.put(WRITE_CLOCK, now, awake, boot, elapsedAt, awakeAt);
-      this.#stored = { ...this.#stored!, now, awake, boot, elapsed_at: elapsedAt, awake_at: awakeAt };
-    }
+    if (this.changed) this.clock.write(this);
     if (!this.changed || this.#xid !== undefined) return this.#xid ?? null;
     return (await this.get<{ xid: string | null }>(XID))!.xid;
   }
@@ -310,7 +293,7 @@ export class Tx {
   /** After a rollback: what is remembered may be of the transaction that never was. */
   forget(): void {
     this.queues.forget();
-    this.#stored = undefined;
+    this.clock.forget();
     this.#sent = [];
     this.events.forget();
     this.counters.forget();
@@ -319,65 +302,12 @@ export class Tx {
     this.limits.begin([]);
   }
 
-  /** One clock for both: a server does not sleep. */
-  #followServer({ clock }: HeaderRow): void {
-    const now = clock!;
-    this.time = { now, awake: now, boot: "server", elapsedAt: now, awakeAt: now };
-  }
-
-  /**
-   * An injected clock is kept in the store, as a file keeps its own. Readings of this process that were not written
-   * down count too, unless another process has moved the clock since: then the later of both holds.
-   */
-  #advance(row: HeaderRow, reading: Reading): void {
-    const stored = this.#stored;
-    const seen = this.time as EngineTime | undefined;
-    if (row.now == null) {
-      this.time = seen ? advanceTime(seen, reading) : startTime(reading);
-      return;
-    }
-    if (seen && stored?.now === row.now && stored.elapsed_at === row.elapsed_at && stored.boot === row.boot) {
-      this.time = advanceTime(seen, reading);
-      return;
-    }
-    const time = advanceTime(
-      {
-        now: row.now,
-        awake: row.awake!,
-        boot: row.boot!,
-        elapsedAt: row.elapsed_at!,
-        awakeAt: row.awake_at!,
-      },
-      reading,
-    );
-    if (seen) {
-      time.now = Math.max(time.now, seen.now);
-      time.awake = Math.max(time.awake, seen.awake);
-    }
-    this.time = time;
-  }
-
-  /** Whether an injected clock's machine has booted since the last commit: that has to be written down. */
-  get rebooted(): boolean {
-    return this.#injected && this.#stored!.boot !== this.time.boot;
-  }
-
-  /** For STARTED: an injected clock's now. */
-  get startedAt(): number | null {
-    return this.#injected ? this.now : null;
-  }
-
-  /** The same of its waking hours. */
-  get startedAwake(): number | null {
-    return this.#injected ? this.awake : null;
-  }
-
   get now(): number {
-    return this.time.now;
+    return this.clock.time.now;
   }
 
   get awake(): number {
-    return this.time.awake;
+    return this.clock.time.awake;
   }
 
   /** From here to the commit nobody else's transaction is open that may use a queue. */
@@ -448,15 +378,7 @@ export class Tx {
   tookFromLine(queue: Queue, task: { rank: number; failures: number; groupKey: string | null }): void {
     if (task.failures > 0 || task.rank < 0 || task.groupKey !== null) this.stirred.add(queue.name);
   }
-
-  /** For which share of a lease a sign of life counts as fresh. An injected clock may stand still, and is kept to the millisecond. */
-  get freshness(): number {
-    return this.#injected ? 0 : FRESH;
-  }
 }
-
-/** Beats come every third of a lease. */
-const FRESH = 0.5;
 
 const ALONE_MS = 500;
 
@@ -472,17 +394,11 @@ export function settingsFor(durability: TxOptions["durability"]): Record<string,
   };
 }
 
-interface HeaderRow extends Version {
+interface HeaderRow extends Version, ClockRow {
   xid?: string;
   salt: number;
   subscribed: number;
   unsubscribed: number;
   listeners: number;
   inbox: boolean;
-  clock?: number;
-  now?: number | null;
-  awake?: number | null;
-  boot?: string | null;
-  elapsed_at?: number | null;
-  awake_at?: number | null;
 }
