@@ -279,7 +279,7 @@ export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<New
   if (mortal.length > 0) {
     const ends = mortal.map((each) => each.expiresAt!);
     tx.put(INSERT_TTL, ends, numbersOf(mortal));
-    tx.lowerTime("ttl", least(ends));
+    tx.floors.lowerTime("ttl", least(ends));
   }
   if (mortal.some((each) => each.expiresAt! <= tx.now)) tx.swept = false;
   const ready = inState("ready").filter(({ joining }) => !joining);
@@ -297,7 +297,7 @@ export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<New
   if (scheduled.length > 0) {
     const due = scheduled.map((each) => each.due!);
     if (due.some((at) => at <= tx.now)) tx.swept = false;
-    tx.lowerTime("scheduled", least(due));
+    tx.floors.lowerTime("scheduled", least(due));
     tx.put(INSERT_SCHEDULED, queuesOf(scheduled), placesOf(scheduled), numbersOf(scheduled), due);
   }
   const waiting = inState("waiting");
@@ -352,7 +352,7 @@ function lineUpPlain(tx: Tx, newcomers: Added[]): Map<Newcomer, TaskState> {
 
 /** A new task comes last, but for those of a higher priority, and those whose number is old (inbox.ts). */
 function comeBefore(tx: Tx, { rank, queue, pos, index }: Newcomer): void {
-  if (rank < 0 || index < 0) tx.lower(queue, rank, pos);
+  if (rank < 0 || index < 0) tx.floors.lower(queue, rank, pos);
 }
 
 async function writeKeys(tx: Tx, newcomers: Newcomer[]): Promise<void> {

@@ -25,11 +25,11 @@ export async function becomeReady(tx: Tx, task: Comer): Promise<void> {
   if (avoid) {
     const until = tx.now + queue.policy.elsewhere;
     tx.send(INSERT_KEPT, queue.id, rank, pos, seq, failures, special, until, JSON.stringify(avoid));
-    tx.lowerTime("kept", until);
+    tx.floors.lowerTime("kept", until);
   } else {
     tx.send(INSERT_READY, queue.id, rank, pos, seq, failures, special);
   }
-  tx.lower(queue, rank, pos);
+  tx.floors.lower(queue, rank, pos);
   tx.counters.count(queue, "ready", 1);
   tx.hintReady(queue);
 }

@@ -234,7 +234,7 @@ function takeHead(tx: Tx, { worker, session }: ClaimRequest, queue: Queue, found
   tx.changed = true;
   if (session !== undefined) tx.serving.clear();
   // By the header's time, which is before the moment of the claim, and a whole lease before its deadline.
-  else tx.lowerTime("hand", tx.awake);
+  else tx.floors.lowerTime("hand", tx.awake);
   for (const { row, special } of taken) unwatchTtl(tx, row[3], special[1]);
   const tasks = taken.map((each) => handOver(tx, queue, worker, each));
   tx.counters.count(queue, "ready", -tasks.length);
@@ -270,7 +270,11 @@ function handOver(tx: Tx, queue: Queue, worker: string, { row, special }: Taken)
   const [, , maxAttempts, groupKey, contentType, headers, bytes, left, cost] = special;
   const attempt = failures + 1;
   const id = tx.id(createdAt, seq);
-  tx.tookFromLine(queue, { rank: rankOf({ priority, urgent: special[9] === true }), failures, groupKey });
+  tx.floors.tookFromLine(queue, {
+    rank: rankOf({ priority, urgent: special[9] === true }),
+    failures,
+    groupKey,
+  });
   if (tx.events.listeners > 0) {
     tx.events.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
   }

@@ -290,7 +290,7 @@ const HOLD = `
 async function hold(tx: Tx, terms: Terms, rows: LineRow[]): Promise<Map<number, number>> {
   if (rows.length === 0) return new Map();
   const { lease, deadline, session, worker, queue } = terms;
-  if (session === null) tx.lowerTime("hand", deadline);
+  if (session === null) tx.floors.lowerTime("hand", deadline);
   const held = await tx.take<{ task: number; fence: number }>(
     HOLD,
     // What is charged to a span of time has started in it.
@@ -312,7 +312,7 @@ async function hold(tx: Tx, terms: Terms, rows: LineRow[]): Promise<Map<number, 
 function handOver(tx: Tx, { queue, worker }: Terms, row: LineRow, fence: number): ClaimedTask {
   const attempt = row.failures + 1;
   const id = tx.id(row.created_at, row.task);
-  tx.tookFromLine(queue, { ...row, groupKey: row.group_key });
+  tx.floors.tookFromLine(queue, { ...row, groupKey: row.group_key });
   if (tx.events.listeners > 0) {
     tx.events.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
   }

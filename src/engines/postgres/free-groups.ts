@@ -62,7 +62,7 @@ async function rise(tx: Tx, lanes: readonly Lane[]): Promise<Lane[]> {
       await becomeReady(tx, { queue, rank, pos, seq: row.task, failures, special: true });
       continue;
     }
-    tx.lower(queue, rank, pos);
+    tx.floors.lower(queue, rank, pos);
     tx.counters.count(queue, "ready", 1);
     tx.hintReady(queue);
   }

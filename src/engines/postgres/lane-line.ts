@@ -168,12 +168,12 @@ export async function standInLine(tx: Tx, queue: Queue, risers: readonly Riser[]
       const until = tx.now + queue.policy.elsewhere;
       const { rank, task, failures, key } = waiter;
       tx.send(INSERT_KEPT, queue.id, rank, place, task, failures, key, until, JSON.stringify(avoid));
-      tx.lowerTime("kept", until);
-      tx.lower(queue, rank, place);
+      tx.floors.lowerTime("kept", until);
+      tx.floors.lower(queue, rank, place);
     } else if (riser.lane.session !== null && owners.has(riser.lane.session)) owned.push(riser);
     else {
       open.push(riser);
-      tx.lower(queue, waiter.rank, place);
+      tx.floors.lower(queue, waiter.rank, place);
     }
   }
   if (open.length > 0) tx.send(INSERT_READY, queue.id, ...columnsOf(open));

@@ -212,7 +212,7 @@ export class Limits {
     for (const [queue, gate] of this.#gates) {
       if (!gate.changed) continue;
       this.#tx.send(WRITE_GATE, queue.id, ...columnsOf(gate), gate.reviewed);
-      if (gate.wakeAt !== null) this.#tx.lowerTime("gate", gate.wakeAt);
+      if (gate.wakeAt !== null) this.#tx.floors.lowerTime("gate", gate.wakeAt);
       gate.changed = false;
     }
     const changed = [...this.#lanes.values()].flatMap((lanes) =>
@@ -242,7 +242,7 @@ export class Limits {
       columns.map(([, , wakeAt]) => wakeAt),
     );
     for (const lane of lanes) {
-      if (lane.wakeAt !== null) this.#tx.lowerTime("lane", lane.wakeAt);
+      if (lane.wakeAt !== null) this.#tx.floors.lowerTime("lane", lane.wakeAt);
       lane.changed = false;
     }
   }

@@ -104,7 +104,7 @@ export function schedule(tx: Tx, task: Mover, due: number, signal?: string): "sc
   const { queue, pos, seq, failures, holdsGroup } = task;
   const name = signal === undefined ? null : toText(signal);
   tx.send(INSERT_SCHEDULED, queue.id, pos, seq, due, failures, holdsGroup, name);
-  tx.lowerTime("scheduled", due);
+  tx.floors.lowerTime("scheduled", due);
   const state = signal === undefined ? "scheduled" : "parked";
   tx.counters.count(queue, state, 1);
   if (due <= tx.now) tx.swept = false;
@@ -115,7 +115,7 @@ export function schedule(tx: Tx, task: Mover, due: number, signal?: string): "sc
 export function watchTtl(tx: Tx, task: Mover): void {
   if (task.expiresAt === null) return;
   tx.send(INSERT_TTL, task.expiresAt, task.seq);
-  tx.lowerTime("ttl", task.expiresAt);
+  tx.floors.lowerTime("ttl", task.expiresAt);
   if (task.expiresAt <= tx.now) tx.swept = false;
 }
 

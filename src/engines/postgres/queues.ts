@@ -120,7 +120,7 @@ export async function purge(
     removed++;
   }
   if (removed > 0) tx.hint.ended = true;
-  tx.stirred.add(name);
+  tx.floors.stirred.add(name);
   if (!more) tx.events.announce({ type: "queue.purged", at: tx.now, queue: name });
   return { removed, upTo: last, more };
 }

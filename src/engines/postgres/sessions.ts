@@ -17,7 +17,7 @@ export async function join(tx: Tx, worker: WorkerInfo, lease: number): Promise<{
   const [session] = await tx.numbers("session", 1);
   tx.send(INSERT_SESSION, session!, worker.id, JSON.stringify(worker), lease, tx.now, tx.awake);
   tx.send(INSERT_SERVING, worker.queues, session!);
-  tx.lowerTime("session", tx.awake + lease);
+  tx.floors.lowerTime("session", tx.awake + lease);
   tx.serving.clear();
   if (lease <= 0) tx.swept = false;
   tx.events.announce({ type: "worker.joined", at: tx.now, worker: worker.id });
@@ -68,7 +68,7 @@ export async function beat(tx: Tx, sessions: number[]): Promise<{ notices: Notic
       tx.awake,
     );
     // Later than before, unless somebody has put the clock back.
-    tx.lowerTime("session", tx.awake + Math.min(...live.map(({ lease }) => lease)));
+    tx.floors.lowerTime("session", tx.awake + Math.min(...live.map(({ lease }) => lease)));
   }
   for (const { id, mixed } of live) if (mixed) tx.send(SET_MIXED, id);
   tx.serving.clear();
@@ -141,7 +141,7 @@ export async function rejoin(
   // Claims are locked in one order, like everywhere, before they are changed.
   const held = new Set((await tx.all<ClaimRow>(HELD, old)).map(({ fence }) => fence));
   tx.send(RENUMBER, session, old, tx.awake);
-  tx.lowerTime("session", tx.awake + row.lease);
+  tx.floors.lowerTime("session", tx.awake + row.lease);
   tx.send(RENUMBER_SERVING, session, old);
   tx.send(RENUMBER_CLAIMS, session, old);
   tx.send(RENUMBER_NOTICES, session, old);

@@ -134,7 +134,7 @@ export async function extend(tx: Tx, id: string, fence: number, lease: number): 
   tx.send(EXTEND, deadline, task.seq);
   if (task.session !== null) tx.send(SOONER, deadline, task.session);
   else {
-    tx.lowerTime("hand", deadline);
+    tx.floors.lowerTime("hand", deadline);
     if (lease <= 0) tx.swept = false;
   }
   return null;

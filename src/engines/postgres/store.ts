@@ -265,7 +265,7 @@ export class PostgresStore {
         hint,
         changed,
         noticed,
-        stirred: [...tx.stirred],
+        stirred: [...tx.floors.stirred],
         listened: tx.events.listeners > 0,
         hasInbox: isReading && tx.hasInbox,
         leftNotes: tx.leftNotes,
@@ -306,7 +306,8 @@ export class PostgresStore {
       const done = await answer;
       mayHaveChanged = done?.changed ?? false;
       if (done) {
-        ran = { ...NOTHING, outcomes: [done.outcome], changed: done.changed, stirred: [...tx.stirred] };
+        const { outcome, changed } = done;
+        ran = { ...NOTHING, outcomes: [outcome], changed, stirred: [...tx.floors.stirred] };
         // It has met all the locks it may meet: what is sent behind it will not come before it.
         onSent?.();
       }

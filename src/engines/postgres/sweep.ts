@@ -190,7 +190,7 @@ async function hintAll(tx: Tx, rows: PlaceRow[]): Promise<void> {
     const queue = tx.queues.ifAny(row.queue);
     if (!queue) continue;
     tx.hintReady(queue);
-    tx.lower(queue, row.rank, row.pos);
+    tx.floors.lower(queue, row.rank, row.pos);
   }
 }
 

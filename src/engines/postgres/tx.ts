@@ -4,9 +4,9 @@ import type { Hint } from "../../engine/engine.ts";
 import { type ClockRow, TxClock } from "./clock.ts";
 import { Counters } from "./counters.ts";
 import { Events } from "./events.ts";
+import { Floors } from "./floors.ts";
 import { KnownQueues, type Queue, type Version } from "./known-queues.ts";
 import { catalogueLock, gateLock } from "./locks.ts";
-import { Lowered, type TimeLine, TIMES } from "./floors.ts";
 import type { Lane } from "./lanes.ts";
 import { BEGIN, type Link, PLANNING, setLocally, type Value } from "./link.ts";
 import { Limits } from "./limits.ts";
@@ -72,10 +72,7 @@ export class Tx {
   readonly queues = new KnownQueues(this);
   readonly counters = new Counters(this);
   readonly events = new Events(this);
-  /** Where something was put that claims might pass over. */
-  readonly lowered = new Lowered(this);
-  /** Queues from which something was taken that had been put there. */
-  readonly stirred = new Set<string>();
+  readonly floors = new Floors(this);
   readonly #options: TxOptions;
   salt = 0;
   /** The last number that a subscription got, and how often some were removed: see topics.ts. */
@@ -221,8 +218,7 @@ export class Tx {
     this.idleLanes.clear();
     this.leftNotes = false;
     this.serving.clear();
-    this.lowered.clear();
-    this.stirred.clear();
+    this.floors.begin();
     this.events.forget();
     this.clock.isInjected = reading !== null;
     this.#isAlone = alone;
@@ -356,27 +352,12 @@ export class Tx {
     return (await this.get<{ n: number }>(LAST_SEQ))!.n;
   }
 
-  // ── Counters, hints and events ──────────────────────────────────────────────────────────────────────────
+  // ── Hints ───────────────────────────────────────────────────────────────────────────────────────────────
 
   hintReady(queue: Queue, count = 1): void {
     const ready = (this.hint.ready ??= {});
     // A queue may be called "constructor".
     ready[queue.name] = (Object.hasOwn(ready, queue.name) ? ready[queue.name]! : 0) + count;
-  }
-
-  /** Something comes to stand at a place where claims may no longer look: one that it had before, or of a higher priority. */
-  lower(queue: Queue, rank: number, pos: number): void {
-    this.lowered.note(queue.id, { rank, pos });
-  }
-
-  /** The same of what is ordered by time. */
-  lowerTime(line: TimeLine, at: number): void {
-    this.lowered.note(TIMES[line], { rank: 0, pos: at });
-  }
-
-  /** Somebody has it now: if it came to its place out of turn, the floor was lowered for it and may be raised again. */
-  tookFromLine(queue: Queue, task: { rank: number; failures: number; groupKey: string | null }): void {
-    if (task.failures > 0 || task.rank < 0 || task.groupKey !== null) this.stirred.add(queue.name);
   }
 }
 
