@@ -39,7 +39,7 @@ async function addsFrom(tx: Tx, ops: readonly Op[], from: number): Promise<NewTa
 
 /** Not waited for where it need not be: there may be thousands in a batch. */
 function copiesFor(tx: Tx, message: NewMessage): NewTask[] | Promise<NewTask[]> {
-  return tx.topics.isCurrent(tx) ? rememberedCopies(tx, message) : fanOut(tx, [message]);
+  return tx.topics.isCurrent ? rememberedCopies(tx, message) : fanOut(tx, [message]);
 }
 
 function fits(tx: Tx, task: NewTask): boolean {
@@ -57,7 +57,7 @@ export function numbersFor(tx: Tx, ops: readonly Op[]): number {
     if (op.verb === "add") {
       if (!op.tasks.every((task) => task.idempotencyKey === undefined && fits(tx, task))) break;
       count += op.tasks.length;
-    } else if (op.verb === "publish" && tx.topics.isCurrent(tx)) {
+    } else if (op.verb === "publish" && tx.topics.isCurrent) {
       const tasks = rememberedCopies(tx, op.message);
       if (!tasks.every((task) => task.idempotencyKey === undefined && fits(tx, task))) break;
       count += tasks.length;

@@ -146,7 +146,7 @@ export class KnownQueues {
 
   /** To be written into the queue that changes. Until the commit no other transaction gets one. */
   async nextRevision(): Promise<number> {
-    this.#tx.queuesChanged = true;
+    this.#tx.copiesChanged = true;
     const [row] = await this.#tx.take<{ revision: number }>(NEXT_REVISION);
     return row!.revision;
   }
@@ -156,7 +156,7 @@ export class KnownQueues {
     this.#hasLimits = undefined;
     this.#byName.delete(queue.name);
     this.#byId.delete(queue.id);
-    this.#tx.queuesChanged = true;
+    this.#tx.copiesChanged = true;
     this.#tx.send(NEXT_EPOCH);
   }
 

@@ -279,7 +279,7 @@ export class PostgresStore {
       if (tx.tangled) await tx.settled();
       if (changed) commit = { ran, mark: { xid, life } };
       const committed = tx.commit();
-      isFollowed = !tx.tangled && !tx.queuesChanged;
+      isFollowed = !tx.tangled && !tx.copiesChanged;
       if (isFollowed) onSent?.();
       await committed;
       return ran;

@@ -12,7 +12,7 @@ import { BEGIN, type Link, PLANNING, setLocally, type Value } from "./link.ts";
 import { Limits } from "./limits.ts";
 import { HAS_NOTES } from "./notes.ts";
 import { Overtaken } from "./overtaken.ts";
-import { Topics } from "./topics.ts";
+import { type Subscribing, Topics } from "./topics.ts";
 
 export interface TxOptions {
   /** False behind a transaction pooler: settings then last for one transaction. */
@@ -75,19 +75,16 @@ export class Tx {
   readonly floors = new Floors(this);
   readonly #options: TxOptions;
   salt = 0;
-  /** The last number that a subscription got, and how often some were removed: see topics.ts. */
-  subscribed = 0;
-  unsubscribed = 0;
   /** Who gets what is published. */
-  readonly topics = new Topics();
+  readonly topics = new Topics(this);
   /** Others' transactions have left something to be taken up: inbox.ts. */
   hasInbox = false;
   hint: Hint = {};
   changed = false;
   /** Something was sent that may yet meet another transaction's lock. */
   tangled = false;
-  /** What is remembered of the queues would be untrue, if this transaction failed. */
-  queuesChanged = false;
+  /** What is remembered of the queues, or of the subscriptions, would be untrue, if this transaction failed. */
+  copiesChanged = false;
   /** The first thing that went wrong with what was sent. */
   failure: unknown;
   /** Notices were left for sessions, and nobody has asked which. */
@@ -212,7 +209,7 @@ export class Tx {
     this.hint = {};
     this.changed = false;
     this.tangled = false;
-    this.queuesChanged = false;
+    this.copiesChanged = false;
     this.failure = undefined;
     this.swept = false;
     this.idleLanes.clear();
@@ -245,8 +242,7 @@ export class Tx {
     if (row === undefined) throw new Error("the store's row is missing");
     this.salt = row.salt;
     this.events.listeners = row.listeners;
-    this.subscribed = row.subscribed;
-    this.unsubscribed = row.unsubscribed;
+    this.topics.latest = row;
     this.hasInbox = row.inbox;
     this.clock.begin(row, reading);
     this.#xid = row.xid;
@@ -375,11 +371,9 @@ export function settingsFor(durability: TxOptions["durability"]): Record<string,
   };
 }
 
-interface HeaderRow extends Version, ClockRow {
+interface HeaderRow extends Version, Subscribing, ClockRow {
   xid?: string;
   salt: number;
-  subscribed: number;
-  unsubscribed: number;
   listeners: number;
   inbox: boolean;
 }
