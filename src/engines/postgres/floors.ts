@@ -1,7 +1,8 @@
 import type { Queue } from "./known-queues.ts";
-import { BEGIN, type Link, PLANNING, setLocally, type Value } from "./link.ts";
+import { BEGIN, type Link, type Value } from "./link.ts";
 import { catalogueLock } from "./locks.ts";
 import { DROP_NOTES_FLOOR, RAISE_NOTES } from "./notes.ts";
+import { PLANNING, setLocally } from "./settings.ts";
 import type { Tx } from "./tx.ts";
 
 /**

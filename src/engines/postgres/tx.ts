@@ -8,16 +8,17 @@ import { Floors } from "./floors.ts";
 import { KnownQueues, type Queue, type Version } from "./known-queues.ts";
 import { catalogueLock, gateLock } from "./locks.ts";
 import type { Lane } from "./lanes.ts";
-import { BEGIN, type Link, PLANNING, setLocally, type Value } from "./link.ts";
+import { BEGIN, type Link, type Value } from "./link.ts";
 import { Limits } from "./limits.ts";
 import { HAS_NOTES } from "./notes.ts";
 import { Overtaken } from "./overtaken.ts";
+import { type Durability, setLocally, settingsFor } from "./settings.ts";
 import { type Subscribing, Topics } from "./topics.ts";
 
 export interface TxOptions {
   /** False behind a transaction pooler: settings then last for one transaction. */
   session: boolean;
-  durability: "full" | "relaxed";
+  durability: Durability;
 }
 
 // The server's clock, and no other. Several processes read it: each transaction has one time.
@@ -358,18 +359,6 @@ export class Tx {
 }
 
 const ALONE_MS = 500;
-
-/** A client that hangs in the midst of a transaction must not hold others up for long: not for as long as a lease. */
-const IDLE_MS = 10_000;
-
-export function settingsFor(durability: TxOptions["durability"]): Record<string, string> {
-  return {
-    ...PLANNING,
-    idle_in_transaction_session_timeout: `${IDLE_MS}`,
-    // A server may be set to acknowledge before the disk does; what `add` returned must survive a power cut.
-    synchronous_commit: durability === "full" ? "on" : "off",
-  };
-}
 
 interface HeaderRow extends Version, Subscribing, ClockRow {
   xid?: string;
