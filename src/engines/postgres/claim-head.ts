@@ -9,9 +9,10 @@ import { unwatchTtl } from "./line.ts";
 import { TASK_OF, type Value } from "./link.ts";
 import { HAS_NOTES } from "./notes.ts";
 import { isFresh, newest, newestOf } from "./newest.ts";
+import type { Foreseen } from "./statements.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromText } from "./text.ts";
-import type { Foreseen, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 const AWAKE = `(SELECT awake FROM moment)`;
 const NOW = `(SELECT now FROM moment)`;

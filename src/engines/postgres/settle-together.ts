@@ -3,9 +3,10 @@ import type { Body } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
 import { STARTED } from "./clock.ts";
 import { endSpecial } from "./settle-special.ts";
+import type { Foreseen } from "./statements.ts";
 import { numbers, toColumns } from "./text.ts";
 import type { Value } from "./link.ts";
-import type { Foreseen, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 interface Success {
   op: Op<"settle">;

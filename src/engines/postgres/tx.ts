@@ -8,11 +8,11 @@ import { Floors } from "./floors.ts";
 import { KnownQueues, type Queue, type Version } from "./known-queues.ts";
 import { catalogueLock, gateLock } from "./locks.ts";
 import type { Lane } from "./lanes.ts";
-import { BEGIN, type Link, type Value } from "./link.ts";
+import { BEGIN, type Link } from "./link.ts";
 import { Limits } from "./limits.ts";
 import { HAS_NOTES } from "./notes.ts";
-import { Overtaken } from "./overtaken.ts";
 import { type Durability, setLocally, settingsFor } from "./settings.ts";
+import { Statements } from "./statements.ts";
 import { type Subscribing, Topics } from "./topics.ts";
 
 export interface TxOptions {
@@ -57,37 +57,27 @@ export interface Foresight {
   ahead?: () => void;
 }
 
-/** An answer that was asked for before its time, and what it is about. */
-export interface Foreseen<What, Row extends unknown[]> {
-  what: What;
-  answer: Promise<Row[]>;
-}
-
 /**
- * What the verbs work in: the open transaction, with the engine's clock, the queues and the counters. What a verb
- * only writes is sent without waiting for the answer; a failure shows at the end, when nothing is committed yet.
+ * What the verbs work in: the open transaction, with the engine's clock, the queues and the counters. There is one for each
+ * connection, which begins again and again, and remembers some things in between.
  */
-export class Tx {
-  readonly link: Link;
+export class Tx extends Statements {
+  readonly #options: TxOptions;
   readonly clock = new TxClock();
   readonly queues = new KnownQueues(this);
+  /** Who gets what is published. */
+  readonly topics = new Topics(this);
   readonly counters = new Counters(this);
   readonly events = new Events(this);
   readonly floors = new Floors(this);
-  readonly #options: TxOptions;
+  /** What is known of groups and gates, and to be written. */
+  readonly limits = new Limits(this);
   salt = 0;
-  /** Who gets what is published. */
-  readonly topics = new Topics(this);
   /** Others' transactions have left something to be taken up: inbox.ts. */
   hasInbox = false;
   hint: Hint = {};
-  changed = false;
-  /** Something was sent that may yet meet another transaction's lock. */
-  tangled = false;
   /** What is remembered of the queues, or of the subscriptions, would be untrue, if this transaction failed. */
   copiesChanged = false;
-  /** The first thing that went wrong with what was sent. */
-  failure: unknown;
   /** Notices were left for sessions, and nobody has asked which. */
   noticed = false;
   /** Nothing that time brings is left to be done at this moment: see sweep.ts. */
@@ -102,102 +92,23 @@ export class Tx {
   leftNotes = false;
   /** Live workers by queue, while nobody joins, leaves or beats: see line.ts. */
   readonly serving = new Map<string, string[]>();
-  /** What was sent along with the header, by the operation that will ask for it. */
-  readonly foreseen = new Map<object, Foreseen<unknown, unknown[]>>();
   /** How a task is cancelled that has not ended; set by the store, for runs and tasks end each other. */
   cancelPending: (seq: number) => Promise<unknown> = async () => {};
   /** Gives a place to every task that others' transactions have brought to these queues by now; set by the store, too. */
   takeUpAll: (queues: readonly number[]) => Promise<void> = async () => {};
-  /** What is known of groups and gates, and to be written. */
-  readonly limits = new Limits(this);
   /** How far groups were looked at that may remember nothing any more: see care.ts. */
   prunedTo = { queue: 0, key: "" };
   /** The queues that are being dropped, and how far: see queues.ts. */
   readonly dropping = new Map<number, number>();
   #xid: string | undefined;
-  #sent: Promise<unknown>[] = [];
   /** Numbers for tasks, fetched ahead. */
   #numbers: number[] = [];
   #isAlone = false;
   #isReading = false;
 
   constructor(link: Link, options: TxOptions) {
-    this.link = link;
+    super(link);
     this.#options = options;
-  }
-
-  // ── Statements ──────────────────────────────────────────────────────────────────────────────────────────
-
-  async all<Row>(sql: string, ...values: Value[]): Promise<Row[]> {
-    return (await this.link.query(sql, values)).rows as Row[];
-  }
-
-  async get<Row>(sql: string, ...values: Value[]): Promise<Row | undefined> {
-    return (await this.link.query(sql, values)).rows[0] as Row | undefined;
-  }
-
-  /** Rows as arrays, which are read faster than objects; of a statement that may write. */
-  async rows<Row extends unknown[]>(sql: string, ...values: Value[]): Promise<Row[]> {
-    const rows = (await this.link.rows(sql, values)) as Row[];
-    return rows;
-  }
-
-  /** The same, for an operation whose turn has not come yet: it finds the answer in `foreseen`. */
-  foresee(op: object, what: unknown, sql: string, ...values: Value[]): void {
-    const answer = this.link.rows(sql, values);
-    this.#keep(answer);
-    this.foreseen.set(op, { what, answer });
-  }
-
-  /** Writes; answers how many rows. */
-  async run(sql: string, ...values: Value[]): Promise<number> {
-    const { rowCount } = await this.link.query(sql, values);
-    if (rowCount) this.changed = true;
-    return rowCount ?? 0;
-  }
-
-  /** Writes, and returns the rows. */
-  async take<Row>(sql: string, ...values: Value[]): Promise<Row[]> {
-    const rows = await this.all<Row>(sql, ...values);
-    if (rows.length > 0) this.changed = true;
-    return rows;
-  }
-
-  /** Writes, and does not wait: for what certainly finds its row, or need not know. */
-  send(sql: string, ...values: Value[]): void {
-    this.tangled = true;
-    this.put(sql, ...values);
-  }
-
-  /** The same, for rows that nobody else can know of: it cannot meet others' locks. */
-  put(sql: string, ...values: Value[]): void {
-    this.changed = true;
-    this.#keep(this.link.query(sql, values));
-  }
-
-  /** Writes, and does not wait: where it finds no row, others were faster, and the transaction fails at its end. */
-  sendToFind(sql: string, ...values: Value[]): void {
-    this.tangled = true;
-    this.changed = true;
-    this.#keep(this.#find(sql, values));
-  }
-
-  async #find(sql: string, values: Value[]): Promise<void> {
-    const { rowCount } = await this.link.query(sql, values);
-    if (rowCount === 0) throw new Overtaken();
-  }
-
-  #keep(answer: Promise<unknown>): void {
-    // Looked at when the transaction ends; until then it must not count as unhandled.
-    answer.catch((error: unknown) => (this.failure ??= error));
-    this.#sent.push(answer);
-  }
-
-  /** Until everything that was sent has been carried out. */
-  async settled(): Promise<void> {
-    const sent = this.#sent;
-    this.#sent = [];
-    await Promise.all(sent);
   }
 
   // ── Beginning and end ───────────────────────────────────────────────────────────────────────────────────
@@ -222,7 +133,7 @@ export class Tx {
     this.#isAlone = alone;
     this.#isReading = mode === "reading";
     this.limits.begin(gates);
-    this.#keep(
+    this.keep(
       this.link.exec(
         mode === "reading"
           ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -230,7 +141,7 @@ export class Tx {
       ),
     );
     if (!this.#options.session)
-      this.#keep(this.link.query(setLocally(settingsFor(this.#options.durability)), []));
+      this.keep(this.link.query(setLocally(settingsFor(this.#options.durability)), []));
     const lock = mode === "writing" ? " FOR UPDATE" : "";
     const header = this.get<HeaderRow>(
       this.clock.isInjected ? HEADER_OF_INJECTED + lock : writes ? HEADER_WITH_XID : HEADER,
@@ -276,31 +187,16 @@ export class Tx {
     return (await this.get<{ xid: string | null }>(XID))!.xid;
   }
 
-  /** Sends the commit; resolves when it, and all that was sent before, has been carried out. */
-  commit(): Promise<unknown> {
-    const sent = this.#sent;
-    this.#sent = [];
-    return Promise.all([...sent, this.link.exec("COMMIT")]);
-  }
-
   /** After a rollback: what is remembered may be of the transaction that never was. */
   forget(): void {
     this.queues.forget();
     this.clock.forget();
-    this.#sent = [];
+    this.forgetSent();
     this.events.forget();
     this.counters.forget();
     this.dropping.clear();
     this.topics.forget();
     this.limits.begin([]);
-  }
-
-  get now(): number {
-    return this.clock.time.now;
-  }
-
-  get awake(): number {
-    return this.clock.time.awake;
   }
 
   /** From here to the commit nobody else's transaction is open that may use a queue. */
@@ -321,6 +217,14 @@ export class Tx {
    */
   get #lockAlone(): string {
     return `SET LOCAL lock_timeout = ${ALONE_MS}; SELECT pg_advisory_xact_lock(${catalogueLock(this.link.schema)})`;
+  }
+
+  get now(): number {
+    return this.clock.time.now;
+  }
+
+  get awake(): number {
+    return this.clock.time.awake;
   }
 
   // ── Ids and numbers ─────────────────────────────────────────────────────────────────────────────────────
