@@ -9,6 +9,7 @@ import { fateOf } from "./failure.ts";
 import { forgetIdleLanes } from "./free-groups.ts";
 import { ForeseenGates } from "./foresee-gates.ts";
 import { sendAhead } from "./foresee.ts";
+import { type CommitMark, lifeOf } from "./life.ts";
 import { GateTaken } from "./limits.ts";
 import { Crowded } from "./overtaken.ts";
 import { channelOf } from "./herald.ts";
@@ -38,15 +39,6 @@ export class CommitLost extends Error {
   override get name(): string {
     return "CommitLost";
   }
-}
-
-/**
- * A transaction's number means something only in the life of the server that gave it out: what a crash has not left in the log
- * it gives out again.
- */
-export interface CommitMark {
-  xid: string | null;
-  life: string | null;
 }
 
 export interface Ran {
@@ -90,17 +82,7 @@ const NOTHING: Ran = {
   told: false,
 };
 
-/** Its table is empty after a crash and on a standby that has taken over: see migrations.ts. */
-export const LIFE = `SELECT token FROM dibs.life WHERE one = 1`;
-// Nor may it have heard of the last fences: so many are not given out until it does.
-const NEXT_LIFE = `
-  WITH next AS (
-    INSERT INTO dibs.life (one, token) VALUES (1, gen_random_uuid()::text) ON CONFLICT DO NOTHING RETURNING token)
-  SELECT token, setval('dibs.fence', nextval('dibs.fence') + 10000000) FROM next`;
-/** A standby does not let anybody look into such a table. */
-const IS_STANDBY = "0A000";
 const NOTIFY = `SELECT pg_notify($1, $2)`;
-const STATUS = `SELECT pg_xact_status($1::xid8) AS status`;
 const QUEUES = `SELECT id, name, named FROM dibs.queue WHERE name = ANY ($1::text[])`;
 const NOTICED = `SELECT DISTINCT session FROM dibs.notice WHERE session = ANY ($1::int8[])`;
 
@@ -238,36 +220,10 @@ export class PostgresStore {
     throw thrown;
   }
 
-  /**
-   * The life of the server that this connection belongs to, asked for once and before anything is claimed: no two claims have
-   * the same fence, whatever was given out before a crash. Null at a standby, which can only be read from.
-   */
+  /** Asked for once: with the server this connection would end, too. */
   async #identity(): Promise<string | null> {
-    this.#life ??= (await this.#identify()) ?? undefined;
+    this.#life ??= (await lifeOf(this.link)) ?? undefined;
     return this.#life ?? null;
-  }
-
-  async #identify(): Promise<string | null> {
-    const read = async (sql: string): Promise<string | undefined> =>
-      (await this.link.all<{ token: string }>(sql))[0]?.token;
-    try {
-      // Of those who find none one brings the next, and the others wait for it.
-      return (await read(LIFE)) ?? (await read(NEXT_LIFE)) ?? (await read(LIFE))!;
-    } catch (error) {
-      if ((error as { code?: string }).code === IS_STANDBY) return null;
-      throw error;
-    }
-  }
-
-  /** What became of a commit whose answer was lost, on this connection or another. */
-  async fateOf({ mark }: CommitLost): Promise<"committed" | "aborted" | "in progress" | "unknown"> {
-    if (mark.xid === null || mark.life === null) return "unknown";
-    if ((await this.#identify()) !== mark.life) return "unknown";
-    const [row] = await this.link.all<{ status: "committed" | "aborted" | "in progress" | null }>(
-      STATUS,
-      mark.xid,
-    );
-    return row!.status ?? "unknown";
   }
 
   /** By name; those that there are. */
