@@ -6,11 +6,12 @@ import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engin
 import { STARTED } from "./clock.ts";
 import { aboveFloor } from "./floors.ts";
 import { isLimitedNow, withinRates } from "./gates.ts";
+import { type HeadRow, moverFrom } from "./held.ts";
 import type { Queue } from "./known-queues.ts";
 import { fillLanes } from "./lane-line.ts";
 import { end, isOutlived, unwatchTtl } from "./line.ts";
 import { inQueue, TASK_OF } from "./link.ts";
-import { type HeadRow, type Line, moverFrom } from "./place.ts";
+import type { Line } from "./place.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromColumns } from "./text.ts";
 import type { Tx } from "./tx.ts";

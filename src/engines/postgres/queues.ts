@@ -1,9 +1,11 @@
 import { layOver, type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
 import type { Queue } from "./known-queues.ts";
-import { type Found, findMany, isPending, remove, removeTaken, takePending } from "./place.ts";
+import { type Found, findMany, isPending } from "./place.ts";
+import { remove, removeTaken } from "./remove.ts";
 import { adoptPolicy } from "./review.ts";
 import { notify } from "./sweep.ts";
+import { takePending } from "./take-out.ts";
 import { removeTogether, takeTogether } from "./take-together.ts";
 import { unsubscribeQueue } from "./topics.ts";
 import type { Tx } from "./tx.ts";

@@ -1,15 +1,17 @@
 import { lostError, timeoutError } from "../../core/lapse.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { sinceFloor } from "./floors.ts";
+import { type ClaimRow, heldFrom, selectClaims } from "./held.ts";
 import type { Queue } from "./known-queues.ts";
 import { fillLanes } from "./lane-line.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
 import { end, enter, fail, type Held, type Mover, standBehind } from "./line.ts";
 import { newest } from "./newest.ts";
-import { type ClaimRow, findMany, heldFrom, selectClaims, takePending } from "./place.ts";
+import { findMany } from "./place.ts";
 import { RANK } from "./rank.ts";
 import { openGates } from "./review.ts";
 import { keepStep } from "./steps.ts";
+import { takePending } from "./take-out.ts";
 import { fromText } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
