@@ -90,7 +90,7 @@ export class Tx extends Statements {
   readonly idleLanes = new Map<string, Lane>();
   /** Something was left for a later batch, in the inbox. */
   leftNotes = false;
-  /** Live workers by queue, while nobody joins, leaves or beats: see line.ts. */
+  /** Live workers by queue, while nobody joins, leaves or beats: see elsewhere.ts. */
   readonly serving = new Map<string, string[]>();
   /** How a task is cancelled that has not ended; set by the store, for runs and tasks end each other. */
   cancelPending: (seq: number) => Promise<unknown> = async () => {};
