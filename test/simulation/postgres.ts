@@ -5,7 +5,7 @@ import { BELOW_FLOORS, raiseFloors } from "../../src/engines/postgres/floors.ts"
 import { Link, type LinkOptions } from "../../src/engines/postgres/link.ts";
 import { openLink } from "../../src/engines/postgres/open.ts";
 import { PostgresStore } from "../../src/engines/postgres/store.ts";
-import { settingsFor } from "../../src/engines/postgres/tx.ts";
+import { settingsFor } from "../../src/engines/postgres/settings.ts";
 import { dropSchema, sharedServer } from "../postgres/shared.ts";
 import { FAILURE, NOT_THERE, type Subject, trap } from "./subject.ts";
 

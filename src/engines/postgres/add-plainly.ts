@@ -9,11 +9,13 @@ import {
   type Payloads,
   textsSql,
 } from "./add-columns.ts";
+import { STARTED } from "./clock.ts";
 import type { Value } from "./link.ts";
 import { HAS_NOTES } from "./notes.ts";
 import { isOfRun } from "./runs.ts";
+import type { Foreseen } from "./statements.ts";
 import { numbers } from "./text.ts";
-import { type Foreseen, STARTED, type Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 /**
  * Tasks and their places in line in one statement, which also gives them their numbers: where all are ready at once and need
@@ -51,7 +53,7 @@ function isPlain(tx: Tx, task: NewTask | RunTask): boolean {
   if (task.idempotencyKey !== undefined || task.groupKey !== undefined || task.ttl !== undefined)
     return false;
   if (task.delay || task.cost !== undefined || task.urgent || isOfRun(task)) return false;
-  return tx.queueNamed(task.queue)?.policy.ttl === null;
+  return tx.queues.named(task.queue)?.policy.ttl === null;
 }
 
 /** The tasks of operations that follow each other, and what became of all of them. */
@@ -64,7 +66,7 @@ export interface Adds {
 export function addAhead(tx: Tx, op: object, adds: NewTask[][]): boolean {
   const tasks = adds.flat();
   if (!areAllPlain(tx, tasks)) return false;
-  const { sql, values } = statementFor(tx, tasks, tx.known);
+  const { sql, values } = statementFor(tx, tasks, tx.queues.knownBy);
   tx.foresee(op, adds, sql, ...values);
   return true;
 }
@@ -89,15 +91,15 @@ function statementFor(
   tasks: NewTask[],
   known?: { revision: number; epoch: number },
 ): { sql: string; values: Value[] } {
-  const queue = tx.queueNamed(tasks[0]!.queue)!.id;
+  const queue = tx.queues.named(tasks[0]!.queue)!.id;
   const { payloads, texts, bytes } = bodiesOf(tasks);
   const isOneQueue = tasks.every((task) => task.queue === tasks[0]!.queue);
   const values = [
-    tx.startedAt,
+    tx.clock.startedAt,
     known?.revision ?? null,
     known?.epoch ?? null,
     queue,
-    isOneQueue ? null : numbers(tasks.map((task) => tx.queueNamed(task.queue)!.id)),
+    isOneQueue ? null : numbers(tasks.map((task) => tx.queues.named(task.queue)!.id)),
     column(tasks.map(({ priority }) => priority || null)),
     column(tasks.map(({ maxAttempts }) => maxAttempts ?? null)),
     column(tasks.map(contentTypeOf)),
@@ -120,14 +122,14 @@ function addedBy(tx: Tx, tasks: NewTask[], [row]: Row[]): AddedTask[] | undefine
     const id = tx.id(now, seq);
     queues.set(queue, (queues.get(queue) ?? 0) + 1);
     // A new task comes last, but for those of a higher priority.
-    if (priority > 0) tx.lower(tx.queueNamed(queue)!, -priority, seq);
-    if (tx.listeners > 0) tx.announce({ type: "task.added", at: now, queue, taskId: id });
+    if (priority > 0) tx.floors.lower(tx.queues.named(queue)!, -priority, seq);
+    if (tx.events.listeners > 0) tx.events.announce({ type: "task.added", at: now, queue, taskId: id });
     results.push({ id, queue, state: "ready", existing: false });
   }
   for (const [name, count] of queues) {
-    const queue = tx.queueNamed(name)!;
-    tx.count(queue, "ready", count);
-    tx.flow(queue).added += count;
+    const queue = tx.queues.named(name)!;
+    tx.counters.count(queue, "ready", count);
+    tx.counters.flow(queue).added += count;
     tx.hintReady(queue, count);
   }
   return results;

@@ -1,8 +1,9 @@
 import type { RunTask } from "../../core/run.ts";
 import { type NewTask, rankOf } from "../../core/task.ts";
 import type { Newcomer } from "./add.ts";
+import type { Queue } from "./known-queues.ts";
 import { givePlaces, joinLanes, type Riser, type Waiter } from "./lane-line.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 /** How tasks that are added join groups with limits. */
 
@@ -18,7 +19,7 @@ export async function joinNew(
   adding: [index: number, task: NewTask | RunTask][],
 ): Promise<Map<number, Join>> {
   const joiners = adding.flatMap(([index, task]) => {
-    const queue = tx.queueNamed(task.queue);
+    const queue = tx.queues.named(task.queue);
     const isLater = task.delay !== undefined && task.delay > 0;
     if (!queue?.limited || task.groupKey === undefined || isLater) return [];
     return [

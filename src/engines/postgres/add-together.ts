@@ -43,11 +43,11 @@ async function addsFrom(tx: Tx, ops: readonly Op[], from: number): Promise<NewTa
 
 /** Not waited for where it need not be: there may be thousands in a batch. */
 function copiesFor(tx: Tx, message: NewMessage): NewTask[] | Promise<NewTask[]> {
-  return tx.topics.isCurrent(tx) ? rememberedCopies(tx, message) : fanOut(tx, [message]);
+  return tx.topics.isCurrent ? rememberedCopies(tx, message) : fanOut(tx, [message]);
 }
 
 function fits(tx: Tx, task: NewTask): boolean {
-  const { maxDepth, maxPayload } = tx.policy(task.queue);
+  const { maxDepth, maxPayload } = tx.queues.policyOf(task.queue);
   return maxDepth === null && !isLarger(task.data, maxPayload);
 }
 
@@ -60,7 +60,7 @@ export function addsAhead(tx: Tx, ops: readonly Op[]): number {
   const adds: NewTask[][] = [];
   let count = 0;
   for (const op of ops) {
-    const isCertain = op.verb === "add" || (op.verb === "publish" && tx.topics.isCurrent(tx));
+    const isCertain = op.verb === "add" || (op.verb === "publish" && tx.topics.isCurrent);
     if (!isCertain) break;
     const tasks = op.verb === "add" ? op.tasks : rememberedCopies(tx, op.message);
     if (!tasks.every((task) => task.idempotencyKey === undefined && fits(tx, task))) break;

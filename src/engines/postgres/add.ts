@@ -12,6 +12,7 @@ import {
 } from "./add-columns.ts";
 import { addPlainly, areAllPlain } from "./add-plainly.ts";
 import { type Join, joinGroups, joinNew, risenBy, takesTurns } from "./add-to-lanes.ts";
+import type { Queue } from "./known-queues.ts";
 import { standInLine } from "./lane-line.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
 import { isSpecial } from "./line.ts";
@@ -19,7 +20,7 @@ import { findMany, stateOf } from "./place.ts";
 import { Overtaken } from "./overtaken.ts";
 import { isOfRun, joinRuns } from "./runs.ts";
 import { numbers } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 /** All or none: everything is checked before anything is written. */
 export async function add(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<AddedTask[]> {
@@ -45,7 +46,7 @@ async function addAll(
     newcomers.flatMap((each) => (each.key === null ? [] : [[keyName(each.task), each] as const])),
   );
   const byIndex = new Map(newcomers.map((each) => [each.index, each]));
-  const risen = tx.hasLimits ? risenBy(newcomers) : undefined;
+  const risen = tx.queues.hasLimits ? risenBy(newcomers) : undefined;
   return tasks.map((task, index) => {
     const newcomer = byIndex.get(index) ?? byKey.get(keyName(task));
     const key = newcomer ? undefined : taken.get(keyName(task))!;
@@ -65,7 +66,7 @@ async function addAll(
 /** Refuses what does not fit; answers the keys that are taken already. */
 export async function checkAdds(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<Map<string, KeyRow>> {
   for (const [index, task] of tasks.entries()) {
-    const { maxPayload } = tx.policy(task.queue);
+    const { maxPayload } = tx.queues.policyOf(task.queue);
     if (!isGathered(task) && isLarger(task.data, maxPayload)) {
       const what = tasks.length > 1 ? `The payload of task ${index}` : "The payload";
       throw tooLarge(what, task.data, maxPayload, task.queue);
@@ -91,10 +92,10 @@ function isFirstOf(taken: Map<string, KeyRow>): (task: Keyed) => boolean {
 }
 
 async function checkDepth(tx: Tx, name: string, count: number): Promise<void> {
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   const maxDepth = queue?.policy.maxDepth ?? null;
   if (!queue || maxDepth === null) return;
-  const { ready, waiting, scheduled } = await tx.depth(queue);
+  const { ready, waiting, scheduled } = await tx.counters.depth(queue);
   const depth = ready + waiting + scheduled;
   if (depth + count > maxDepth) throw queueFull(name, depth, count, maxDepth);
 }
@@ -122,15 +123,15 @@ export function keyName({ queue, idempotencyKey }: Keyed): string {
 }
 
 export async function takenKeys(tx: Tx, tasks: Keyed[]): Promise<Map<string, KeyRow>> {
-  const wanted = tasks.filter((task) => task.idempotencyKey !== undefined && tx.queueNamed(task.queue));
+  const wanted = tasks.filter((task) => task.idempotencyKey !== undefined && tx.queues.named(task.queue));
   if (wanted.length === 0) return new Map();
   const rows = await tx.all<KeyRow>(
     KEYS,
-    wanted.map((task) => tx.queueNamed(task.queue)!.id),
+    wanted.map((task) => tx.queues.named(task.queue)!.id),
     wanted.map((task) => task.idempotencyKey!),
     tx.now,
   );
-  return new Map(rows.map((row) => [`${tx.queueOf(row.queue).name}\n${row.key}`, row]));
+  return new Map(rows.map((row) => [`${tx.queues.of(row.queue).name}\n${row.key}`, row]));
 }
 
 async function stateOfTaken(tx: Tx, taken: Map<string, KeyRow>): Promise<Map<number, TaskState>> {
@@ -173,13 +174,13 @@ async function giveNumbers(
 ): Promise<Added[]> {
   const isFirst = isFirstOf(taken);
   const adding = [...tasks.entries()].filter(([, task]) => isFirst(task));
-  const joins = tx.hasLimits ? await joinNew(tx, adding) : undefined;
+  const joins = tx.queues.hasLimits ? await joinNew(tx, adding) : undefined;
   const turns = [...(joins?.values() ?? [])].flatMap((join) => (takesTurns(join) ? join.risers : []));
   const seqs = await tx.numbers("seq", adding.length + turns.length);
   const newcomers: Added[] = [];
   let next = 0;
   for (const [index, task] of adding) {
-    const queue = await tx.queue(task.queue);
+    const queue = await tx.queues.getOrMake(task.queue);
     const ttl = task.ttl ?? queue.policy.ttl;
     const seq = seqs[next++]!;
     const joining = joins?.get(index);
@@ -205,8 +206,8 @@ async function giveNumbers(
       ...(isOfRun(task) && { stepped: true }),
       ...(joining && { joining }),
     });
-    tx.flow(queue).added++;
-    tx.announce({ type: "task.added", at: tx.now, queue: task.queue, taskId: tx.id(tx.now, seq) });
+    tx.counters.flow(queue).added++;
+    tx.events.announce({ type: "task.added", at: tx.now, queue: task.queue, taskId: tx.id(tx.now, seq) });
   }
   return newcomers;
 }
@@ -258,14 +259,14 @@ async function lineUp(tx: Tx, newcomers: Added[]): Promise<Map<Newcomer, TaskSta
 
 /** Of tasks whose rows are written. */
 export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer, TaskState>> {
-  if (tx.hasLimits) await joinGroups(tx, newcomers);
+  if (tx.queues.hasLimits) await joinGroups(tx, newcomers);
   const states = await chooseStates(tx, newcomers);
   const inState = (state: TaskState) => newcomers.filter((each) => states.get(each) === state);
   const mortal = newcomers.filter((each) => each.expiresAt !== null);
   if (mortal.length > 0) {
     const ends = mortal.map((each) => each.expiresAt!);
     tx.put(INSERT_TTL, ends, numbersOf(mortal));
-    tx.lowerTime("ttl", least(ends));
+    tx.floors.lowerTime("ttl", least(ends));
   }
   if (mortal.some((each) => each.expiresAt! <= tx.now)) tx.swept = false;
   const ready = inState("ready").filter(({ joining }) => !joining);
@@ -283,7 +284,7 @@ export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<New
   if (scheduled.length > 0) {
     const due = scheduled.map((each) => each.due!);
     if (due.some((at) => at <= tx.now)) tx.swept = false;
-    tx.lowerTime("scheduled", least(due));
+    tx.floors.lowerTime("scheduled", least(due));
     tx.put(INSERT_SCHEDULED, queuesOf(scheduled), placesOf(scheduled), numbersOf(scheduled), due);
   }
   const waiting = inState("waiting");
@@ -303,7 +304,7 @@ export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<New
     comeBefore(tx, each);
   }
   for (const [{ queue, joining }, state] of states) {
-    if (!joining || state !== "ready") tx.count(queue, state, 1);
+    if (!joining || state !== "ready") tx.counters.count(queue, state, 1);
   }
   // Those that wait are written by now: some of them may be among these.
   const risers = newcomers.flatMap(({ joining }) => joining?.risers ?? []);
@@ -322,7 +323,7 @@ function isCostly({ task }: Added): boolean {
 
 /** A new task comes last, but for those of a higher priority, and those whose number is old (inbox.ts). */
 function comeBefore(tx: Tx, { rank, queue, pos, index }: Newcomer): void {
-  if (rank < 0 || index < 0) tx.lower(queue, rank, pos);
+  if (rank < 0 || index < 0) tx.floors.lower(queue, rank, pos);
 }
 
 async function writeKeys(tx: Tx, newcomers: Newcomer[]): Promise<void> {

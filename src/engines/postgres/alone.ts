@@ -18,7 +18,7 @@ export function hasToBeAlone(tx: Tx, op: Op): boolean {
     case "listen":
       return op.after === null;
     case "declare":
-      return isNews(tx.queueNamed(op.queue), op.policy, op.force ?? false);
+      return isNews(tx.queues.named(op.queue), op.policy, op.force ?? false);
     default:
       return false;
   }
@@ -35,7 +35,7 @@ const NOT_LIMITED = `
 export async function bringLimits(tx: Tx, ops: readonly Op[]): Promise<boolean> {
   const holding = ops.filter((op) => op.verb === "settle" && op.settlement.kind === "hold") as Op<"settle">[];
   if (holding.length === 0) return false;
-  if (!tx.knowsQueues) return true;
+  if (!tx.queues.areKnown) return true;
   const seqs = holding.flatMap(({ id }) => tx.place(id)?.seq ?? []);
   return (await tx.get(NOT_LIMITED, seqs)) !== undefined;
 }

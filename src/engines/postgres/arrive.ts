@@ -8,11 +8,12 @@ import {
 import type { Verbs } from "../../engine/engine.ts";
 import { contentTypeOf, headersOf } from "./add-columns.ts";
 import { keyName, type Newcomer, takenKeys, takePlaces } from "./add.ts";
+import type { Queue } from "./known-queues.ts";
 import { enter, type Mover, NEVER, schedule, takeLane, watchTtl } from "./line.ts";
 import { Overtaken } from "./overtaken.ts";
 import { keepStep } from "./steps.ts";
 import { numbers, toColumns, toText } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 import { insertVerifying } from "./verify.ts";
 
 const ORIGINS = `SELECT id, task, created_at FROM dibs.origin WHERE id = ANY ($1::text[])`;
@@ -56,7 +57,7 @@ export async function arrive(tx: Tx, tasks: TravellingTask[]): Promise<Verbs["ar
     }
     const arrival: Arrival = {
       task,
-      queue: await tx.queue(task.queue),
+      queue: await tx.queues.getOrMake(task.queue),
       seq: numbersOfTasks.shift()!,
       createdAt: tx.now - task.age,
       expiresAt: task.expiresIn === null ? null : tx.now + task.expiresIn,
@@ -230,7 +231,7 @@ function writeEnds(tx: Tx, arrivals: Arrival[]): void {
   const ended = all.filter(({ task }) => task.state !== "dead");
   const at = (each: Arrival[]) => each.map(({ task }) => tx.now - task.endedAgo!);
   const last = ({ task }: Arrival) => task.ledger.at(-1);
-  for (const { queue, task } of all) tx.count(queue, task.state, 1);
+  for (const { queue, task } of all) tx.counters.count(queue, task.state, 1);
   if (dead.length > 0) {
     tx.put(
       INSERT_DEAD,
@@ -264,9 +265,9 @@ function writeEnds(tx: Tx, arrivals: Arrival[]): void {
 async function lineUp(tx: Tx, arrivals: Arrival[]): Promise<void> {
   let usual: Newcomer[] = [];
   for (const arrival of arrivals) {
-    tx.flow(arrival.queue).added++;
+    tx.counters.flow(arrival.queue).added++;
     const taskId = tx.id(arrival.createdAt, arrival.seq);
-    tx.announce({ type: "task.added", at: tx.now, queue: arrival.queue.name, taskId });
+    tx.events.announce({ type: "task.added", at: tx.now, queue: arrival.queue.name, taskId });
     if (isUsual(arrival.task)) {
       usual.push(newcomer(tx, arrival));
       continue;

@@ -19,6 +19,6 @@ export type AtOnce = () => Promise<{ changed: boolean; outcome: Outcome } | unde
 export function atOnce(tx: Tx, ops: readonly Op[]): AtOnce | undefined {
   const [op] = ops;
   // Events have to be numbered, and what others' transactions have left comes first.
-  if (ops.length !== 1 || !tx.knowsQueues || tx.listeners > 0 || tx.hasInbox) return undefined;
+  if (ops.length !== 1 || !tx.queues.areKnown || tx.events.listeners > 0 || tx.hasInbox) return undefined;
   return op!.verb === "claim" ? claimAtOnce(tx, op as Op<"claim">) : undefined;
 }

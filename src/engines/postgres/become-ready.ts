@@ -1,5 +1,6 @@
 import { keptFrom } from "./elsewhere.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Queue } from "./known-queues.ts";
+import type { Tx } from "./tx.ts";
 
 const INSERT_READY = `
   INSERT INTO dibs.ready (queue, rank, pos, task, failures, special) VALUES ($1, $2, $3, $4, $5, $6)`;
@@ -24,11 +25,11 @@ export async function becomeReady(tx: Tx, task: Comer): Promise<void> {
   if (avoid) {
     const until = tx.now + queue.policy.elsewhere;
     tx.send(INSERT_KEPT, queue.id, rank, pos, seq, failures, special, until, JSON.stringify(avoid));
-    tx.lowerTime("kept", until);
+    tx.floors.lowerTime("kept", until);
   } else {
     tx.send(INSERT_READY, queue.id, rank, pos, seq, failures, special);
   }
-  tx.lower(queue, rank, pos);
-  tx.count(queue, "ready", 1);
+  tx.floors.lower(queue, rank, pos);
+  tx.counters.count(queue, "ready", 1);
   tx.hintReady(queue);
 }

@@ -1,9 +1,10 @@
 import { taskNotFound } from "../../core/task-not-found.ts";
 import { isEnd, type TaskState } from "../../core/task.ts";
 import { end, endCancelled } from "./line.ts";
-import { findBySeq, findTask, lockPlace, takeOut } from "./place.ts";
+import { findBySeq, findTask } from "./place.ts";
 import { cancelItsRun } from "./runs.ts";
 import { notify } from "./sweep.ts";
+import { lockPlace, takeOut } from "./take-out.ts";
 import type { Tx } from "./tx.ts";
 
 const LOCK_CLAIM = `SELECT cancelled FROM dibs.claim WHERE task = $1 AND fence = $2 FOR UPDATE`;

@@ -5,12 +5,13 @@ import { BOUNDS, type Verbs } from "../../engine/engine.ts";
 import { fold } from "./counters.ts";
 import { dueDocuments } from "./documents.ts";
 import { sinceFloor } from "./floors.ts";
+import type { Queue } from "./known-queues.ts";
 import { NEVER } from "./line.ts";
 import { pruningLock, tryLock } from "./locks.ts";
 import { newest } from "./newest.ts";
 import { keepEnds, pruneRuns } from "./runs.ts";
 import { horizon, sweep } from "./sweep.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 export async function tend(tx: Tx): Promise<Verbs["tend"]["out"]> {
   await sweep(tx);
@@ -70,7 +71,7 @@ export async function prune(tx: Tx, limit: number): Promise<{ removed: number; m
   await tx.run(DELETE_FLOW, Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot));
   await pruneEvents(tx);
   more = (await pruneRuns(tx, limit)) || more;
-  if (tx.hasLimits) await pruneLanes(tx);
+  if (tx.queues.hasLimits) await pruneLanes(tx);
   return { removed, more };
 }
 
@@ -96,13 +97,13 @@ async function pruneLanes(tx: Tx): Promise<void> {
     tx.now,
     LANES,
   );
-  await tx.learnQueues(rows.map(({ queue }) => queue));
+  await tx.queues.learn(rows.map(({ queue }) => queue));
   const last = rows.length < LANES ? undefined : rows.at(-1)!;
   tx.prunedTo = last ? { queue: last.queue, key: last.group_key } : { queue: 0, key: "" };
   const held = new Map<number, boolean>();
   const doomed: typeof rows = [];
   for (const row of rows) {
-    const queue = tx.queueIfAny(row.queue);
+    const queue = tx.queues.ifAny(row.queue);
     if (!queue) continue;
     if (!held.has(row.queue)) held.set(row.queue, await tx.limits.tryToHold(queue));
     const meter = row.meter === null ? NO_METER : (JSON.parse(row.meter) as Meter);
@@ -141,11 +142,11 @@ const FIRST_ENDS = `
 
 /** The queues whose first end is older than its age, or that keep too many; and how many they keep. */
 async function withEndsToGo(tx: Tx): Promise<Map<Queue, number>> {
-  tx.flush();
+  tx.counters.flush();
   const rows = await tx.all<{ queue: number; count: number; ended_at: number }>(FIRST_ENDS);
   const byQueue = new Map(rows.map((row) => [row.queue, row]));
   const found = new Map<Queue, number>();
-  for (const queue of tx.queues) {
+  for (const queue of tx.queues.all) {
     const row = byQueue.get(queue.id);
     const { age, count } = queue.policy.retention;
     if (row && (row.ended_at + age <= tx.now || row.count > count)) found.set(queue, row.count);
@@ -171,17 +172,17 @@ async function removeEnded(tx: Tx, queue: Queue, doomed: EndedRow[]): Promise<vo
   const seqs = doomed.map((row) => row.task);
   keepEnds(tx, seqs);
   for (const sql of [DELETE_LEDGERS, DELETE_TASKS, DELETE_ENDED]) tx.send(sql, seqs);
-  for (const row of doomed) tx.count(queue, row.state, -1);
+  for (const row of doomed) tx.counters.count(queue, row.state, -1);
 }
 
 const FORGET_LISTENERS = `DELETE FROM dibs.listener WHERE until <= $1`;
 const DELETE_EVENTS = `DELETE FROM dibs.event WHERE n <= $1`;
 
 async function pruneEvents(tx: Tx): Promise<void> {
-  tx.listeners -= await tx.run(FORGET_LISTENERS, tx.awake);
-  const last = await tx.lastEvent();
+  tx.events.listeners -= await tx.run(FORGET_LISTENERS, tx.awake);
+  const last = await tx.events.last();
   // The last one stays: the next goes by its number.
-  await tx.run(DELETE_EVENTS, tx.listeners === 0 ? last - 1 : last - BOUNDS.events);
+  await tx.run(DELETE_EVENTS, tx.events.listeners === 0 ? last - 1 : last - BOUNDS.events);
 }
 
 const LISTENER = `SELECT until FROM dibs.listener WHERE name = $1`;
@@ -201,7 +202,7 @@ export async function listen(
   limit: number,
 ): Promise<{ events: DibsEvent[]; cursor: number; missed: number }> {
   const row = await tx.get<{ until: number }>(LISTENER, listener);
-  if (!row) tx.listeners++;
+  if (!row) tx.events.listeners++;
   if (!row || !isFresh(tx, row.until)) tx.send(SET_LISTENER, listener, tx.awake + BOUNDS.listenerLease);
   const page = await eventsAfter(tx, after, limit);
   // Forgotten, so that nobody counted what happened meanwhile: it must not look as if nothing had.
@@ -213,7 +214,7 @@ async function eventsAfter(
   after: number | null,
   limit: number,
 ): Promise<{ events: DibsEvent[]; cursor: number; missed: number }> {
-  const last = await tx.lastEvent();
+  const last = await tx.events.last();
   const from = after ?? last;
   const page = await tx.all<{ n: number; body: string }>(EVENTS, from, limit);
   // Events that were committed between the two statements are on the page, and count.
@@ -228,6 +229,6 @@ async function eventsAfter(
 const UNLISTEN = `DELETE FROM dibs.listener WHERE name = $1`;
 
 export async function unlisten(tx: Tx, listener: string): Promise<null> {
-  tx.listeners -= await tx.run(UNLISTEN, listener);
+  tx.events.listeners -= await tx.run(UNLISTEN, listener);
   return null;
 }

@@ -1,15 +1,18 @@
 import { type ClaimedTask, type Headers, JSON_TYPE, rankOf } from "../../core/task.ts";
 import { BOUNDS, type ClaimRequest, type Op } from "../../engine/engine.ts";
 import type { AtOnce } from "./at-once.ts";
+import { STARTED } from "./clock.ts";
 import { countSql } from "./counters.ts";
 import { aboveFloor, sinceFloor } from "./floors.ts";
+import type { Queue } from "./known-queues.ts";
 import { unwatchTtl } from "./line.ts";
 import { TASK_OF, type Value } from "./link.ts";
 import { HAS_NOTES } from "./notes.ts";
 import { isFresh, newest, newestOf } from "./newest.ts";
+import type { Foreseen } from "./statements.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromText } from "./text.ts";
-import { type Foreseen, type Queue, STARTED, type Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 const AWAKE = `(SELECT awake FROM moment)`;
 const NOW = `(SELECT now FROM moment)`;
@@ -108,7 +111,7 @@ const HOLD_HEAD_AT_ONCE = holdHeadSql({
 });
 
 function holdHead(tx: Tx): string {
-  return tx.hasLimits ? HOLD_HEAD_BESIDE_LIMITS : HOLD_HEAD;
+  return tx.queues.hasLimits ? HOLD_HEAD_BESIDE_LIMITS : HOLD_HEAD;
 }
 
 /** Each column that is read costs as much as a part of the work on the task: what few tasks have comes as one. */
@@ -164,20 +167,25 @@ function valuesFor(
     worker,
     lease ?? policy.lease,
     policy.timeout,
-    tx.freshness,
+    tx.clock.freshness,
   ];
-  return [tx.startedAwake, tx.startedAt, ...terms, known?.revision ?? null, known?.epoch ?? null];
+  return [tx.clock.startedAwake, tx.clock.startedAt, ...terms, known?.revision ?? null, known?.epoch ?? null];
 }
 
 /** Sends a claim on its way that is the first of its batch: one on one queue, which is known and open. */
 export function claimAhead(tx: Tx, op: Op<"claim">): void {
   const queue = onlyQueue(tx, op);
   if (!queue) return;
-  tx.foresee(op, queue, holdHead(tx), ...valuesFor(tx, op, queue, { room: op.max, known: tx.known }));
+  tx.foresee(
+    op,
+    queue,
+    holdHead(tx),
+    ...valuesFor(tx, op, queue, { room: op.max, known: tx.queues.knownBy }),
+  );
 }
 
 function onlyQueue(tx: Tx, { queues, share, max }: ClaimRequest): Queue | undefined {
-  const queue = tx.queueNamed(queues[0]!);
+  const queue = tx.queues.named(queues[0]!);
   const isUsual = queues.length === 1 && share === undefined && max > 0;
   return isUsual && queue && !queue.paused && !queue.limited ? queue : undefined;
 }
@@ -185,9 +193,9 @@ function onlyQueue(tx: Tx, { queues, share, max }: ClaimRequest): Queue | undefi
 /** The same of a worker's that is all of its batch. */
 export function claimAtOnce(tx: Tx, op: Op<"claim">): AtOnce | undefined {
   const queue = onlyQueue(tx, op);
-  if (!queue || tx.hasLimits || op.session === undefined) return undefined;
+  if (!queue || tx.queues.hasLimits || op.session === undefined) return undefined;
   return async () => {
-    const values = valuesFor(tx, op, queue, { room: op.max, known: tx.known });
+    const values = valuesFor(tx, op, queue, { room: op.max, known: tx.queues.knownBy });
     const taken = takenFrom(await tx.rows<Row>(HOLD_HEAD_AT_ONCE, ...values));
     if (!Array.isArray(taken)) return undefined;
     const tasks = taken.map((each) => handOver(tx, queue, op.worker, each));
@@ -227,12 +235,12 @@ function takeHead(tx: Tx, { worker, session }: ClaimRequest, queue: Queue, found
   tx.changed = true;
   if (session !== undefined) tx.serving.clear();
   // By the header's time, which is before the moment of the claim, and a whole lease before its deadline.
-  else tx.lowerTime("hand", tx.awake);
+  else tx.floors.lowerTime("hand", tx.awake);
   for (const { row, special } of taken) unwatchTtl(tx, row[3], special[1]);
   const tasks = taken.map((each) => handOver(tx, queue, worker, each));
-  tx.count(queue, "ready", -tasks.length);
-  tx.count(queue, "claimed", tasks.length);
-  const flow = tx.flow(queue);
+  tx.counters.count(queue, "ready", -tasks.length);
+  tx.counters.count(queue, "claimed", tasks.length);
+  const flow = tx.counters.flow(queue);
   flow.claimed += tasks.length;
   // One that was added in this batch is younger than the batch.
   for (const { createdAt } of tasks) flow.waitMs += Math.max(0, tx.now - createdAt);
@@ -264,9 +272,13 @@ function handOver(tx: Tx, queue: Queue, worker: string, { row, special }: Taken)
   const [, , maxAttempts, groupKey, contentType, headers, bytes, left, cost] = special;
   const attempt = failures + 1;
   const id = tx.id(createdAt, seq);
-  tx.tookFromLine(queue, { rank: rankOf({ priority, urgent: special[9] === true }), failures, groupKey });
-  if (tx.listeners > 0) {
-    tx.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
+  tx.floors.tookFromLine(queue, {
+    rank: rankOf({ priority, urgent: special[9] === true }),
+    failures,
+    groupKey,
+  });
+  if (tx.events.listeners > 0) {
+    tx.events.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
   }
   return {
     id,

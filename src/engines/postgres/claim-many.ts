@@ -1,9 +1,10 @@
 import type { ClaimRequest } from "../../engine/engine.ts";
 import { holdAhead } from "./claim-head.ts";
 import { aboveFloor } from "./floors.ts";
+import type { Queue } from "./known-queues.ts";
 import { newest } from "./newest.ts";
 import { numbers } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 /** To ask each queue by itself costs a round trip: above so many, those that have something are found first. */
 export const FEW = 4;
@@ -25,10 +26,10 @@ export async function withTasks(
   tx: Tx,
   { queues, max }: ClaimRequest,
 ): Promise<{ queues: Queue[]; behind: string[] }> {
-  const open = queues.flatMap((name) => tx.queueNamed(name) ?? []).filter((queue) => !queue.paused);
+  const open = queues.flatMap((name) => tx.queues.named(name) ?? []).filter((queue) => !queue.paused);
   const plain = open.filter(({ limited }) => !limited);
   const rows = await tx.rows<[queue: number]>(WITH_TASKS, numbers(plain.map(({ id }) => id)), max);
-  const last = rows.length < max ? undefined : tx.queueOf(rows.at(-1)![0]);
+  const last = rows.length < max ? undefined : tx.queues.of(rows.at(-1)![0]);
   const reach = last ? open.slice(0, open.indexOf(last) + 1) : open;
   const limited = reach.filter((queue) => queue.limited);
   if (limited.length > 0)

@@ -3,15 +3,18 @@ import { governsGroups, type QueuePolicy } from "../../core/policy.ts";
 import { spend } from "../../core/rate.ts";
 import { type ClaimedTask, FIRST_RANK, fromRank, type Headers, JSON_TYPE } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
+import { STARTED } from "./clock.ts";
 import { aboveFloor } from "./floors.ts";
 import { isLimitedNow, withinRates } from "./gates.ts";
+import { type HeadRow, moverFrom } from "./held.ts";
+import type { Queue } from "./known-queues.ts";
 import { fillLanes } from "./lane-line.ts";
 import { end, isOutlived, unwatchTtl } from "./line.ts";
 import { inQueue, TASK_OF } from "./link.ts";
-import { type HeadRow, type Line, moverFrom } from "./place.ts";
+import type { Line } from "./place.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromColumns } from "./text.ts";
-import { type Queue, STARTED, type Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 /** A claim on a queue where some are retried ones, or have outlived their time, or that has limits. */
 
@@ -115,7 +118,7 @@ export async function takeSlowly(
     takeFrom(tx, DELETE_FROM(table), queue, rows);
     for (const { group_key: key } of rows) tx.limits.movedInLine(queue, key, -1);
   }
-  tx.count(queue, "ready", -taken.length);
+  tx.counters.count(queue, "ready", -taken.length);
   const alive = taken.filter((row) => !isOutlived(tx, row.expires_at));
   const terms = termsOf(tx, request, session, queue);
   const isGoverned = queue.limited && governsGroups(queue.policy);
@@ -208,8 +211,8 @@ function takeFrom(tx: Tx, sql: string, queue: Queue, rows: LineRow[]): void {
 }
 
 function countClaimed(tx: Tx, queue: Queue, tasks: readonly ClaimedTask[], from: number): void {
-  tx.count(queue, "claimed", tasks.length - from);
-  const flow = tx.flow(queue);
+  tx.counters.count(queue, "claimed", tasks.length - from);
+  const flow = tx.counters.flow(queue);
   flow.claimed += tasks.length - from;
   for (let i = from; i < tasks.length; i++) flow.waitMs += Math.max(0, tx.now - tasks[i]!.createdAt);
 }
@@ -288,11 +291,11 @@ const HOLD = `
 async function hold(tx: Tx, terms: Terms, rows: LineRow[]): Promise<Map<number, number>> {
   if (rows.length === 0) return new Map();
   const { lease, deadline, session, worker, queue } = terms;
-  if (session === null) tx.lowerTime("hand", deadline);
+  if (session === null) tx.floors.lowerTime("hand", deadline);
   const held = await tx.take<{ task: number; fence: number }>(
     HOLD,
     // What is charged to a span of time has started in it.
-    queue.limited ? tx.now : tx.startedAt,
+    queue.limited ? tx.now : tx.clock.startedAt,
     lease,
     deadline,
     session,
@@ -310,9 +313,9 @@ async function hold(tx: Tx, terms: Terms, rows: LineRow[]): Promise<Map<number, 
 function handOver(tx: Tx, { queue, worker }: Terms, row: LineRow, fence: number): ClaimedTask {
   const attempt = row.failures + 1;
   const id = tx.id(row.created_at, row.task);
-  tx.tookFromLine(queue, { ...row, groupKey: row.group_key });
-  if (tx.listeners > 0) {
-    tx.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
+  tx.floors.tookFromLine(queue, { ...row, groupKey: row.group_key });
+  if (tx.events.listeners > 0) {
+    tx.events.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
   }
   return {
     id,

@@ -7,9 +7,10 @@ import { claimHead } from "./claim-head.ts";
 import { FEW, shareAhead, withTasks } from "./claim-many.ts";
 import { leaseOf, lookAtLine, type SessionRow, takeSlowly, type Turn } from "./claim-slowly.ts";
 import { allowanceFor, isAnyReady, isWideOpen } from "./gates.ts";
+import type { Queue } from "./known-queues.ts";
 import { isFresh, newest } from "./newest.ts";
 import { type Horizon, horizon, sweep } from "./sweep.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 export async function claim(tx: Tx, request: ClaimRequest): Promise<ClaimOutcome> {
   const outcome: ClaimOutcome = { tasks: [], policies: {}, passed: false, more: false };
@@ -55,7 +56,7 @@ async function takeInPages(tx: Tx, request: ClaimRequest, turn: Turn, count: num
 }
 
 function isOpen(tx: Tx, name: string): boolean {
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   return queue !== undefined && !queue.paused;
 }
 
@@ -84,7 +85,7 @@ async function sweepAfter(tx: Tx, turn: Turn, first: Horizon | undefined): Promi
 async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, count: number): Promise<void> {
   const { outcome } = turn;
   const room = Math.min(count, request.max - outcome.tasks.length);
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   if (room <= 0 || !queue || queue.paused) return;
   if (queue.limited && !(await isWideOpen(tx, queue)))
     return takeWithinLimits(tx, request, turn, queue, room);
@@ -180,5 +181,5 @@ function signOfLife(tx: Tx, session: SessionRow, request: ClaimRequest, outcome:
   tx.serving.clear();
   // Locks the session's row: from here to the commit nobody ends it, and the claims hang on something. One that
   // ended since the claim began has lost them already.
-  tx.sendToFind(SIGN_OF_LIFE, session.id, tx.awake, mixed, overdueAt, tx.freshness);
+  tx.sendToFind(SIGN_OF_LIFE, session.id, tx.awake, mixed, overdueAt, tx.clock.freshness);
 }

@@ -1,5 +1,7 @@
-import type { Flow } from "../../core/flow.ts";
-import type { DepthByState } from "../../core/task.ts";
+import { type Flow, noFlow } from "../../core/flow.ts";
+import { type DepthByState, NO_DEPTH, type TaskState } from "../../core/task.ts";
+import { BOUNDS } from "../../engine/engine.ts";
+import type { Queue } from "./known-queues.ts";
 import { foldingLock, tryLock } from "./locks.ts";
 import type { Tx } from "./tx.ts";
 
@@ -7,12 +9,6 @@ import type { Tx } from "./tx.ts";
  * Counters without a row that everybody writes: each transaction adds its differences, a reader sums them up, and
  * housekeeping folds them into one row a queue now and then.
  */
-
-export interface Delta {
-  queue: number;
-  depth: DepthByState;
-  flow: Flow;
-}
 
 const COLUMNS = [
   ...["queue", "slot", "ready", "waiting", "scheduled", "claimed", "done", "dead", "cancelled", "expired"],
@@ -29,18 +25,6 @@ const INSERT = `
   INSERT INTO dibs.delta (${COLUMNS.join(", ")}) SELECT ${COLUMNS.map((_, i) => `d[${i + 1}]`).join(", ")}
   FROM (SELECT string_to_array(line, ',')::int8[] AS d FROM unnest($1::text[]) AS line OFFSET 0) AS each`;
 
-export function writeDeltas(tx: Tx, slot: number, deltas: Delta[]): void {
-  const lines = deltas.map(({ queue, depth: d, flow: f }) =>
-    [
-      [queue, slot, d.ready, d.waiting, d.scheduled, d.claimed, d.done, d.dead, d.cancelled, d.expired],
-      [f.added, f.claimed, f.done, f.failed, f.waitMs, f.serviceMs, d.parked, d.verifying],
-    ]
-      .flat()
-      .join(","),
-  );
-  tx.put(INSERT, lines);
-}
-
 const DEPTH = `
   SELECT sum(ready)::int8 AS ready, sum(waiting)::int8 AS waiting, sum(scheduled)::int8 AS scheduled,
     sum(claimed)::int8 AS claimed, sum(done)::int8 AS done, sum(dead)::int8 AS dead,
@@ -56,8 +40,66 @@ const DEPTH = `
     SELECT 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
   ) AS part`;
 
-export async function readDepth(tx: Tx, queue: number): Promise<DepthByState> {
-  return (await tx.get<DepthByState>(DEPTH, queue))!;
+/** What a transaction has counted, and not yet written. */
+export class Counters {
+  readonly #tx: Tx;
+  readonly #depths = new Map<Queue, DepthByState>();
+  readonly #flows = new Map<Queue, Flow>();
+
+  constructor(tx: Tx) {
+    this.#tx = tx;
+  }
+
+  count(queue: Queue, state: TaskState, by: number): void {
+    let depth = this.#depths.get(queue);
+    if (!depth) {
+      depth = { ...NO_DEPTH };
+      this.#depths.set(queue, depth);
+    }
+    depth[state] += by;
+  }
+
+  flow(queue: Queue): Flow {
+    let flow = this.#flows.get(queue);
+    if (!flow) {
+      flow = noFlow();
+      this.#flows.set(queue, flow);
+    }
+    return flow;
+  }
+
+  async depth(queue: Queue): Promise<DepthByState> {
+    this.flush();
+    return (await this.#tx.get<DepthByState>(DEPTH, queue.id))!;
+  }
+
+  /** Brings what was counted so far into the table. */
+  flush(): void {
+    const queues = new Set([...this.#depths.keys(), ...this.#flows.keys()]);
+    if (queues.size === 0) return;
+    const slot = Math.floor(this.#tx.now / BOUNDS.rateSlot);
+    this.#tx.put(
+      INSERT,
+      [...queues].map((queue) => this.#line(queue, slot)),
+    );
+    this.forget();
+  }
+
+  #line(queue: Queue, slot: number): string {
+    const d = this.#depths.get(queue) ?? NO_DEPTH;
+    const f = this.#flows.get(queue) ?? noFlow();
+    return [
+      [queue.id, slot, d.ready, d.waiting, d.scheduled, d.claimed, d.done, d.dead, d.cancelled, d.expired],
+      [f.added, f.claimed, f.done, f.failed, f.waitMs, f.serviceMs, d.parked, d.verifying],
+    ]
+      .flat()
+      .join(",");
+  }
+
+  forget(): void {
+    this.#depths.clear();
+    this.#flows.clear();
+  }
 }
 
 const FLOW = `

@@ -1,5 +1,6 @@
 import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../core/task.ts";
 import { type Newcomer, takePlaces } from "./add.ts";
+import type { Queue } from "./known-queues.ts";
 import { announceTask, end } from "./line.ts";
 import { inQueue } from "./link.ts";
 import { type Found, findMany } from "./place.ts";
@@ -7,7 +8,7 @@ import { removeTogether, takeTogether } from "./take-together.ts";
 import { reviveParts } from "./runs.ts";
 import { DELETE_ALL_LAPSED, DELETE_ALL_STEPS, withSteps } from "./steps.ts";
 import { fromText, numbers, toText } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 export interface DeadRow {
   task: number;
@@ -143,7 +144,7 @@ interface Kind {
 }
 
 export async function patterns(tx: Tx, name: string, by: PatternKey, limit: number): Promise<DeadPattern[]> {
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   if (!queue) return [];
   const kinds = new Map<string, Kind>();
   let total = 0;
@@ -309,7 +310,7 @@ export async function discard(tx: Tx, name: string, filter: DeadFilter): Promise
 
 /** Those that are dead still: another process may have redriven some between two statements. */
 async function lettersToMove(tx: Tx, name: string, filter: DeadFilter): Promise<Found[]> {
-  const letters = await deadLetters(tx, tx.queueNamed(name), filter);
+  const letters = await deadLetters(tx, tx.queues.named(name), filter);
   const found = await findMany(
     tx,
     letters.map(({ task }) => task),

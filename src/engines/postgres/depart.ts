@@ -11,13 +11,14 @@ import { hasRuns } from "../../core/run.ts";
 import { asAges } from "../../core/travel.ts";
 import { decodeAdds } from "../../core/verification.ts";
 import { ledgersOf, type PayloadRow, PAYLOADS } from "./inspect.ts";
+import type { Queue } from "./known-queues.ts";
 import { NEVER } from "./line.ts";
 import { type Found, findMany, type Line, stateOf } from "./place.ts";
 import { hasRunsUnderWay } from "./runs.ts";
 import { leftBehindBy } from "./steps.ts";
 import { removeTogether, takeTogether } from "./take-together.ts";
 import { fromColumns } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 const ASTRAY = `SELECT destination FROM dibs.leaving WHERE queue = $1 AND destination <> $2 LIMIT 1`;
 const HELD = `SELECT task FROM dibs.leaving WHERE queue = $1 ORDER BY n LIMIT $2`;
@@ -95,7 +96,7 @@ const ENDED = `SELECT task FROM dibs.ended WHERE queue = $1 ORDER BY ended_at, t
 
 export async function depart(tx: Tx, name: string, to: number, limit: number): Promise<TravellingTask[]> {
   if (to === tx.salt) throw ontoItself();
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   if (!queue) return [];
   if (await hasRunsUnderWay(tx, queue.id)) throw hasRuns(name);
   const astray = await tx.get<{ destination: number }>(ASTRAY, queue.id, to);

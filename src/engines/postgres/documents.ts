@@ -31,7 +31,7 @@ export async function put(tx: Tx, change: DocumentChange): Promise<{ before: str
     // There was no row to wait at, and somebody else has made one since.
     throw new Overtaken();
   }
-  if (event) tx.announce({ ...event, at: tx.now });
+  if (event) tx.events.announce({ ...event, at: tx.now });
   return { before };
 }
 

@@ -1,5 +1,6 @@
+import type { Queue } from "./known-queues.ts";
 import { newest } from "./newest.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 const FAILED_BY = `
   SELECT worker FROM dibs.attempt WHERE task = $1 AND outcome IN ('failed', 'timeout', 'lost', 'refused')

@@ -24,16 +24,17 @@ import { checkSchemaName, describeUrl, openLink, whileFull } from "./open.ts";
 import { Pulse, type PulseData } from "./pulse.ts";
 import { closed, Reach } from "./reach.ts";
 import { Sender } from "./sender.ts";
+import { type Durability, settingsFor } from "./settings.ts";
 import { watchSilence } from "./silence.ts";
 import type { Ran } from "./store.ts";
-import { settingsFor, type TxOptions } from "./tx.ts";
+import type { TxOptions } from "./tx.ts";
 import { type KnownQueue, type Surroundings, Within } from "./within.ts";
 
 export interface PostgresOptions {
   url: string;
   /** Where the tables are; several stores can share a database. */
   schema?: string;
-  durability?: "full" | "relaxed";
+  durability?: Durability;
   /** False behind a transaction pooler such as PgBouncer: nothing is then kept on a connection between transactions. */
   listen?: boolean;
   /** What was certainly not carried out is tried again for so many milliseconds, before its caller is told. */

@@ -1,6 +1,8 @@
-import { BEGIN, type Link, PLANNING, setLocally, type Value } from "./link.ts";
+import type { Queue } from "./known-queues.ts";
+import { BEGIN, type Link, type Value } from "./link.ts";
 import { catalogueLock } from "./locks.ts";
 import { DROP_NOTES_FLOOR, RAISE_NOTES } from "./notes.ts";
+import { PLANNING, setLocally } from "./settings.ts";
 import type { Tx } from "./tx.ts";
 
 /**
@@ -40,25 +42,43 @@ const LOWER = `
   INSERT INTO dibs.floor (line, n, rank, pos) SELECT $1::int4, n, $2::int2, $3::int8
   FROM (${floorOf("$1", "n, rank, pos")}) AS floor WHERE (floor.rank, floor.pos) > ($2::int2, $3::int8)`;
 
-/** The lowest places at which a batch has put something where claims may no longer look. */
-export class Lowered {
+/** The floors as a batch changes them. */
+export class Floors {
+  /** Queues from which something was taken that had lowered their floors. */
+  readonly stirred = new Set<string>();
   readonly #tx: Tx;
-  readonly #lines = new Map<number, Place>();
+  /** The lowest places at which it has put something where claims may no longer look. */
+  readonly #lowered = new Map<number, Place>();
 
   constructor(tx: Tx) {
     this.#tx = tx;
   }
 
-  /** Something comes to stand there. */
-  note(line: number, place: Place): void {
-    const known = this.#lines.get(line);
-    if (known && !isBelow(place, known)) return;
-    this.#lines.set(line, place);
-    this.#tx.put(LOWER, line, place.rank, place.pos);
+  begin(): void {
+    this.#lowered.clear();
+    this.stirred.clear();
   }
 
-  clear(): void {
-    this.#lines.clear();
+  /** Something comes to stand at a place where claims may no longer look: one that it had before, or of a higher priority. */
+  lower(queue: Queue, rank: number, pos: number): void {
+    this.#lowerTo(queue.id, { rank, pos });
+  }
+
+  /** The same of what is ordered by time. */
+  lowerTime(line: TimeLine, at: number): void {
+    this.#lowerTo(TIMES[line], { rank: 0, pos: at });
+  }
+
+  /** Somebody has it now: if it came to its place out of turn, the floor was lowered for it and may be raised again. */
+  tookFromLine(queue: Queue, task: { rank: number; failures: number; groupKey: string | null }): void {
+    if (task.failures > 0 || task.rank < 0 || task.groupKey !== null) this.stirred.add(queue.name);
+  }
+
+  #lowerTo(line: number, place: Place): void {
+    const known = this.#lowered.get(line);
+    if (known && !isBelow(place, known)) return;
+    this.#lowered.set(line, place);
+    this.#tx.put(LOWER, line, place.rank, place.pos);
   }
 }
 

@@ -17,9 +17,9 @@ export class ForeseenGates {
   readonly #queues = new Map<string, string>();
 
   of(tx: Tx, ops: readonly Op[]): number[] {
-    if (!tx.hasLimits) return [];
+    if (!tx.queues.hasLimits) return [];
     const names = new Set(ops.flatMap((op) => this.#queuesOf(op)));
-    const queues = [...names].flatMap((name) => tx.queueNamed(name) ?? []);
+    const queues = [...names].flatMap((name) => tx.queues.named(name) ?? []);
     const gates = queues.filter(isLimitedNow).map(({ id }) => id);
     return gates.length > MOST_GATES ? [] : gates;
   }
@@ -34,7 +34,7 @@ export class ForeseenGates {
   }
 
   note(tx: Tx, ops: readonly Op[], outcomes: readonly Outcome[]): void {
-    if (!tx.hasLimits) return;
+    if (!tx.queues.hasLimits) return;
     for (const [index, op] of ops.entries()) {
       const outcome = outcomes[index]!;
       if (!("ok" in outcome)) continue;

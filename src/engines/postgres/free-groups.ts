@@ -55,15 +55,15 @@ async function rise(tx: Tx, lanes: readonly Lane[]): Promise<Lane[]> {
   const risen = new Set<string>();
   for (const row of rows) {
     const { rank, pos, failures } = row;
-    const queue = tx.queueOf(row.queue);
+    const queue = tx.queues.of(row.queue);
     risen.add(laneName(laneFrom(row)));
-    tx.count(queue, "waiting", -1);
+    tx.counters.count(queue, "waiting", -1);
     if (failures > 0) {
       await becomeReady(tx, { queue, rank, pos, seq: row.task, failures, special: true });
       continue;
     }
-    tx.lower(queue, rank, pos);
-    tx.count(queue, "ready", 1);
+    tx.floors.lower(queue, rank, pos);
+    tx.counters.count(queue, "ready", 1);
     tx.hintReady(queue);
   }
   return lanes.filter((lane) => !risen.has(laneName(lane)));

@@ -2,9 +2,10 @@ import { type Allowance, allowanceOf } from "../../core/allowance.ts";
 import { changesGroups, governsGroups, isGated } from "../../core/policy.ts";
 import { type Charge, correct, givesBack, isEmpty, opensAt, roomFor, spend } from "../../core/rate.ts";
 import { aboveFloor } from "./floors.ts";
+import type { Queue } from "./known-queues.ts";
 import { newest } from "./newest.ts";
 import type { QueueGate } from "./limits.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 /** How many of a queue's line may start, and how a queue comes to have a gate. */
 
@@ -101,13 +102,13 @@ export async function makeLimited(tx: Tx, queue: Queue): Promise<void> {
   if (queue.limited) return;
   // Seldom news: that it comes to this shows before the batch begins, see alone.ts.
   await tx.alone();
-  tx.send(NEW_REVISION, await tx.nextRevision(), queue.id);
+  tx.send(NEW_REVISION, await tx.queues.nextRevision(), queue.id);
   putGate(tx, queue);
 }
 
 function putGate(tx: Tx, queue: Queue): void {
   tx.send(INSERT_GATE, queue.id);
-  tx.noteLimited(queue);
+  tx.queues.noteLimited(queue);
 }
 
 const NAME_GROUPS = (table: string): string => `

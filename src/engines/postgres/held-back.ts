@@ -2,8 +2,9 @@ import { heldBackBy, heldBackByGroups } from "../../core/held-back.ts";
 import { fromRank, type HeldBack } from "../../core/task.ts";
 import { type Meter, NO_METER } from "../../core/rate.ts";
 import { aboveFloor } from "./floors.ts";
+import type { Queue } from "./known-queues.ts";
 import { newest } from "./newest.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 // Those that anybody may have, those kept from some, those of one worker: whoever is first decides for all.
 const LOOK = `

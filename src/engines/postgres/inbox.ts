@@ -71,7 +71,7 @@ export async function takeUp(tx: Tx, ops: readonly Op[]): Promise<void> {
   if (ops.every(({ verb }) => verb === "beat")) return;
   const grouped = ops.flatMap(additions).filter(({ groupKey }) => groupKey !== undefined);
   if (grouped.length > 0) await takeUpAll(tx, await queuesOf(tx, grouped));
-  await takeUpSome(tx, TAKE_UP, tx.hasLimits ? await busyQueues(tx) : []);
+  await takeUpSome(tx, TAKE_UP, tx.queues.hasLimits ? await busyQueues(tx) : []);
 }
 
 /** All that has come to these queues. */
@@ -91,7 +91,7 @@ function additions(op: Op): readonly Addition[] {
 async function queuesOf(tx: Tx, added: readonly Addition[]): Promise<number[]> {
   const names = added.flatMap((each) => ("queue" in each ? each.queue : []));
   const anyones = names.length < added.length ? await withNotes(tx) : [];
-  return [...new Set([...names.flatMap((name) => tx.queueNamed(name)?.id ?? []), ...anyones])];
+  return [...new Set([...names.flatMap((name) => tx.queues.named(name)?.id ?? []), ...anyones])];
 }
 
 async function withNotes(tx: Tx): Promise<number[]> {
@@ -102,7 +102,7 @@ async function withNotes(tx: Tx): Promise<number[]> {
 async function busyQueues(tx: Tx): Promise<number[]> {
   const there = new Set(await withNotes(tx));
   const busy: number[] = [];
-  for (const queue of tx.queues) {
+  for (const queue of tx.queues.all) {
     if (!queue.limited) continue;
     const isThere = there.has(queue.id);
     if (isThere && (await tx.limits.tryToHold(queue))) continue;
@@ -116,9 +116,9 @@ async function busyQueues(tx: Tx): Promise<number[]> {
 async function takeUpSome(tx: Tx, sql: string, queues: readonly number[]): Promise<number> {
   const rows = await tx.take<InboxRow>(sql, MOST, queues);
   // One may be newer than what this batch has read of the queues.
-  await tx.learnQueues(rows.map(({ queue }) => queue));
-  const known = rows.filter((row) => tx.queueIfAny(row.queue));
-  const lost = rows.filter((row) => !tx.queueIfAny(row.queue)).flatMap((row) => row.seq ?? []);
+  await tx.queues.learn(rows.map(({ queue }) => queue));
+  const known = rows.filter((row) => tx.queues.ifAny(row.queue));
+  const lost = rows.filter((row) => !tx.queues.ifAny(row.queue)).flatMap((row) => row.seq ?? []);
   // Their queue was dropped before they came.
   if (lost.length > 0) tx.send(DELETE_TASKS, lost);
   await lineUpAdded(
@@ -128,7 +128,7 @@ async function takeUpSome(tx: Tx, sql: string, queues: readonly number[]): Promi
   const free: Lane[] = [];
   for (const row of known) {
     if (row.seq !== null) continue;
-    const queue = tx.queueOf(row.queue);
+    const queue = tx.queues.of(row.queue);
     const { group_key: key, cost, spent, started_at: startedAt } = row;
     if (spent !== null) await correctCost(tx, queue, key, { cost: cost ?? 1, spent, startedAt: startedAt! });
     else if (queue.limited) await freeGroup(tx, queue, key!);
@@ -140,10 +140,10 @@ async function takeUpSome(tx: Tx, sql: string, queues: readonly number[]): Promi
 
 async function lineUpAdded(tx: Tx, rows: InboxRow[]): Promise<void> {
   const newcomers = rows.map((row): Newcomer => {
-    const queue = tx.queueOf(row.queue);
-    tx.flow(queue).added++;
+    const queue = tx.queues.of(row.queue);
+    tx.counters.flow(queue).added++;
     const taskId = tx.id(row.created_at, row.seq!);
-    tx.announce({ type: "task.added", at: tx.now, queue: queue.name, taskId });
+    tx.events.announce({ type: "task.added", at: tx.now, queue: queue.name, taskId });
     return {
       index: -1,
       rank: row.rank,

@@ -49,14 +49,14 @@ export async function findJudged(tx: Tx, { id, fence }: Verified): Promise<Judge
 /** Those that these tasks ask for verdicts on. */
 export async function askedBy(tx: Tx, seqs: readonly number[]): Promise<Judged[]> {
   const rows = await tx.all<JudgedRow>(ASKED_BY, [...seqs]);
-  await tx.learnQueues(rows.map(({ queue }) => queue));
+  await tx.queues.learn(rows.map(({ queue }) => queue));
   return rows.map((row) => judgedFrom(tx, row));
 }
 
 function judgedFrom(tx: Tx, row: JudgedRow): Judged {
   return {
     seq: row.task,
-    queue: tx.queueOf(row.queue),
+    queue: tx.queues.of(row.queue),
     createdAt: row.created_at,
     rank: row.rank,
     pos: row.pos,

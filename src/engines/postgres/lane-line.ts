@@ -2,12 +2,13 @@ import { governsGroups, inTurn, putsUrgentFirst } from "../../core/policy.ts";
 import { opensAt } from "../../core/rate.ts";
 import { FIRST_RANK } from "../../core/task.ts";
 import { keptFrom } from "./elsewhere.ts";
+import type { Queue } from "./known-queues.ts";
 import type { Lane } from "./limits.ts";
 import { inQueue } from "./link.ts";
 import { newest } from "./newest.ts";
 import type { Line } from "./place.ts";
 import { numbers } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 /** Who of a group stands in line, in a queue with limits. The queue's gate is ours (limits.ts). */
 
@@ -155,7 +156,7 @@ export async function standInLine(tx: Tx, queue: Queue, risers: readonly Riser[]
       stored.map(({ key }) => key),
       numbers(stored.map(({ pos }) => pos)),
     );
-    tx.count(queue, "waiting", -stored.length);
+    tx.counters.count(queue, "waiting", -stored.length);
   }
   const owners = await ownersAmong(tx, queue, risers);
   const open: Riser[] = [];
@@ -167,12 +168,12 @@ export async function standInLine(tx: Tx, queue: Queue, risers: readonly Riser[]
       const until = tx.now + queue.policy.elsewhere;
       const { rank, task, failures, key } = waiter;
       tx.send(INSERT_KEPT, queue.id, rank, place, task, failures, key, until, JSON.stringify(avoid));
-      tx.lowerTime("kept", until);
-      tx.lower(queue, rank, place);
+      tx.floors.lowerTime("kept", until);
+      tx.floors.lower(queue, rank, place);
     } else if (riser.lane.session !== null && owners.has(riser.lane.session)) owned.push(riser);
     else {
       open.push(riser);
-      tx.lower(queue, waiter.rank, place);
+      tx.floors.lower(queue, waiter.rank, place);
     }
   }
   if (open.length > 0) tx.send(INSERT_READY, queue.id, ...columnsOf(open));
@@ -180,7 +181,7 @@ export async function standInLine(tx: Tx, queue: Queue, risers: readonly Riser[]
     const sessions = numbers(owned.map(({ lane }) => lane.session!));
     tx.send(INSERT_OWN, queue.id, ...columnsOf(owned), sessions);
   }
-  tx.count(queue, "ready", risers.length);
+  tx.counters.count(queue, "ready", risers.length);
   tx.hintReady(queue, risers.length);
 }
 
@@ -238,7 +239,7 @@ export async function enterLane(tx: Tx, task: Joining): Promise<"ready" | "waiti
   const risers = (await joinLanes(tx, queue, [waiter])).flat();
   if (!waiter.rises) {
     tx.send(INSERT_WAITING, queue.id, groupKey, pos, seq, rank, failures);
-    tx.count(queue, "waiting", 1);
+    tx.counters.count(queue, "waiting", 1);
   } else task.holdsGroup = true;
   await givePlaces(tx, queue, risers);
   await standInLine(tx, queue, risers);
@@ -297,8 +298,8 @@ export async function holdLane(tx: Tx, queue: Queue, key: string, delay: number)
   );
   lane.holders -= rows.length;
   lane.line = 0;
-  tx.count(queue, "ready", -rows.length);
-  tx.count(queue, "waiting", rows.length);
+  tx.counters.count(queue, "ready", -rows.length);
+  tx.counters.count(queue, "waiting", rows.length);
 }
 
 /** One of a group that stands in line. */
@@ -356,7 +357,7 @@ export async function pullBack(tx: Tx, queue: Queue, rows: readonly InLine[]): P
       giveUp(await tx.limits.lane(queue, key));
       tx.limits.movedInLine(queue, key, -1);
     }
-    tx.count(queue, "ready", -back.length);
-    tx.count(queue, "waiting", back.length);
+    tx.counters.count(queue, "ready", -back.length);
+    tx.counters.count(queue, "waiting", back.length);
   }
 }

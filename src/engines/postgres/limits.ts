@@ -1,10 +1,11 @@
 import { beganAt, isEmpty, type Meter, NO_METER, type RateLimit } from "../../core/rate.ts";
+import type { Queue } from "./known-queues.ts";
 import { inQueue } from "./link.ts";
 import { gateLock, tryLock } from "./locks.ts";
 import { newest } from "./newest.ts";
 import { Overtaken } from "./overtaken.ts";
 import { numbers } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 /**
  * What a transaction knows of the limits that it works under. Whoever changes the groups of a queue with limits, or claims
@@ -188,8 +189,8 @@ export class Limits {
    * meanwhile: a span that has begun by then has begun for it, too, or what was counted would be lost.
    */
   timeFor(limits: readonly RateLimit[], meter: Meter): number {
-    const { now, startedAt: injected } = this.#tx;
-    if (injected !== null) return now;
+    const { now, clock } = this.#tx;
+    if (clock.isInjected) return now;
     const began = limits.flatMap((limit) => {
       const at = beganAt(limit, meter);
       return at % limit.per === 0 && at < now + LONGEST_LAG_MS ? at : [];
@@ -211,7 +212,7 @@ export class Limits {
     for (const [queue, gate] of this.#gates) {
       if (!gate.changed) continue;
       this.#tx.send(WRITE_GATE, queue.id, ...columnsOf(gate), gate.reviewed);
-      if (gate.wakeAt !== null) this.#tx.lowerTime("gate", gate.wakeAt);
+      if (gate.wakeAt !== null) this.#tx.floors.lowerTime("gate", gate.wakeAt);
       gate.changed = false;
     }
     const changed = [...this.#lanes.values()].flatMap((lanes) =>
@@ -241,7 +242,7 @@ export class Limits {
       columns.map(([, , wakeAt]) => wakeAt),
     );
     for (const lane of lanes) {
-      if (lane.wakeAt !== null) this.#tx.lowerTime("lane", lane.wakeAt);
+      if (lane.wakeAt !== null) this.#tx.floors.lowerTime("lane", lane.wakeAt);
       lane.changed = false;
     }
   }

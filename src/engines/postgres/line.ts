@@ -1,3 +1,4 @@
+import type { DibsEvent } from "../../core/events.ts";
 import { fingerprint } from "../../core/fingerprint.ts";
 import { isExhausted } from "../../core/retry.ts";
 import type { AttemptOutcome, Body, EndState, TaskError, TaskState } from "../../core/task.ts";
@@ -7,12 +8,13 @@ import { becomeReady } from "./become-ready.ts";
 import { freeGroups } from "./free-groups.ts";
 import { correctCost } from "./gates.ts";
 import { askedBy } from "./judged.ts";
+import type { Queue } from "./known-queues.ts";
 import { enterLane, leaveLane, takeFreeLane } from "./lane-line.ts";
 import { takeLanes } from "./lanes.ts";
 import { endPart, isCalledOff } from "./runs.ts";
 import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "./steps.ts";
 import { toColumns, toText } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 /**
  * How a task moves between the states. Each verb is written in these words. A mover is in nobody else's hands: its
@@ -90,7 +92,7 @@ export async function enter(tx: Tx, task: Mover): Promise<"ready" | "waiting"> {
 /** Behind the head of its group, whose lane is locked. */
 export function standBehind(tx: Tx, task: Mover): "waiting" {
   tx.send(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank, task.failures);
-  tx.count(task.queue, "waiting", 1);
+  tx.counters.count(task.queue, "waiting", 1);
   return "waiting";
 }
 
@@ -102,9 +104,9 @@ export function schedule(tx: Tx, task: Mover, due: number, signal?: string): "sc
   const { queue, pos, seq, failures, holdsGroup } = task;
   const name = signal === undefined ? null : toText(signal);
   tx.send(INSERT_SCHEDULED, queue.id, pos, seq, due, failures, holdsGroup, name);
-  tx.lowerTime("scheduled", due);
+  tx.floors.lowerTime("scheduled", due);
   const state = signal === undefined ? "scheduled" : "parked";
-  tx.count(queue, state, 1);
+  tx.counters.count(queue, state, 1);
   if (due <= tx.now) tx.swept = false;
   return state;
 }
@@ -113,7 +115,7 @@ export function schedule(tx: Tx, task: Mover, due: number, signal?: string): "sc
 export function watchTtl(tx: Tx, task: Mover): void {
   if (task.expiresAt === null) return;
   tx.send(INSERT_TTL, task.expiresAt, task.seq);
-  tx.lowerTime("ttl", task.expiresAt);
+  tx.floors.lowerTime("ttl", task.expiresAt);
   if (task.expiresAt <= tx.now) tx.swept = false;
 }
 
@@ -129,7 +131,7 @@ const INSERT_ATTEMPT = `
 /** Its row is locked. */
 export function removeClaim(tx: Tx, task: Mover): void {
   tx.send(DELETE_CLAIM, task.seq);
-  tx.count(task.queue, "claimed", -1);
+  tx.counters.count(task.queue, "claimed", -1);
 }
 
 /** Nobody works at it any more: another of its queue may be. */
@@ -147,7 +149,7 @@ export const DELETE_ASIDE = `DELETE FROM dibs.aside WHERE task = $1`;
 export function dropVerifying(tx: Tx, task: Mover): void {
   tx.send(DELETE_VERIFYING, task.seq);
   if (task.groupKey !== null && !task.holdsGroup) tx.send(DELETE_ASIDE, task.seq);
-  tx.count(task.queue, "verifying", -1);
+  tx.counters.count(task.queue, "verifying", -1);
 }
 
 /** Writes the ledger's row for the claim that ends, and takes the claim off. A success is written by `endDone`. */
@@ -174,7 +176,7 @@ export async function closeAttempt(
     error && toText(fingerprint(error)),
   );
   if (DID_NOT_FAIL.has(outcome)) return;
-  const flow = tx.flow(task.queue);
+  const flow = tx.counters.flow(task.queue);
   flow.failed++;
   flow.serviceMs += tx.now - task.startedAt;
 }
@@ -260,7 +262,7 @@ export async function endDone(tx: Tx, task: Held, result: Body | null): Promise<
     worker,
     ...toColumns(result),
   );
-  const flow = tx.flow(queue);
+  const flow = tx.counters.flow(queue);
   flow.done++;
   flow.serviceMs += tx.now - startedAt;
   await reachEnd(tx, task, "done");
@@ -272,14 +274,14 @@ const END_KEY = `
 
 /** The group's next task takes its turn, and the idempotency window starts. */
 async function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): Promise<void> {
-  tx.count(task.queue, state, 1);
+  tx.counters.count(task.queue, state, 1);
   // What steps are for is to go on from there: the dead may.
   if (state !== "dead" && task.stepped !== false) tx.send(DELETE_STEPS, task.seq);
   if (task.key !== null) {
     tx.send(END_KEY, tx.now + BOUNDS.keyAfterEnd, state, task.queue.id, task.key, task.seq);
   }
   tx.hint.ended = true;
-  if (tx.listeners > 0) {
+  if (tx.events.listeners > 0) {
     announceTask(tx, `task.${state}`, task, {
       ...(await lastAttempt(tx, task.seq)),
       ...(detail !== undefined && { detail }),
@@ -309,12 +311,18 @@ export async function freeGroup(tx: Tx, queue: Queue, groupKey: string): Promise
 /** An event about a task. */
 export function announceTask(
   tx: Tx,
-  type: Extract<Parameters<Tx["announce"]>[0], { taskId: string }>["type"],
+  type: Extract<DibsEvent, { taskId: string }>["type"],
   task: Mover,
   more: { worker?: string; attempt?: number; detail?: string },
 ): void {
-  if (tx.listeners === 0) return;
-  tx.announce({ type, at: tx.now, queue: task.queue.name, taskId: tx.id(task.createdAt, task.seq), ...more });
+  if (tx.events.listeners === 0) return;
+  tx.events.announce({
+    type,
+    at: tx.now,
+    queue: task.queue.name,
+    taskId: tx.id(task.createdAt, task.seq),
+    ...more,
+  });
 }
 
 /** Nothing is ever stuck: a result that nobody will judge has failed. */

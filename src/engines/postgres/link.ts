@@ -21,24 +21,6 @@ export interface LinkOptions {
   connectMs: number;
 }
 
-/**
- * Plans are fixed by the indexes: a table that is new or was just emptied has no statistics worth the name, and a
- * claim that is planned by them walks the whole table. Every statement here has an index to go by.
- *
- * That alone is not enough for tables that are joined: one that was small when the statement was planned is taken to be
- * faster walked over, and the plan outlives that. A worker whose store had been analyzed while it was small drained a
- * backlog of 20,000 at 700 a second, and not at 20,000. OFFSET 0 keeps a lookup as it is written.
- */
-export const PLANNING: Record<string, string> = {
-  enable_seqscan: "off",
-  enable_bitmapscan: "off",
-  enable_hashjoin: "off",
-  enable_mergejoin: "off",
-  max_parallel_workers_per_gather: "0",
-  jit: "off",
-  plan_cache_mode: "force_generic_plan",
-};
-
 /** For each of some rows the task that it is of. */
 export const TASK_OF = (rows: string): string =>
   `(SELECT * FROM dibs.task WHERE task.seq = ${rows}.task OFFSET 0) AS task`;
@@ -55,12 +37,6 @@ export const inQueue = (queue: string, lists: string, columns: string): string =
  * transaction waited for, it has to see.
  */
 export const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED";
-
-/** For the open transaction, and no longer. */
-export function setLocally(settings: Record<string, string>): string {
-  const calls = Object.entries(settings).map(([name, value]) => `set_config('${name}', '${value}', true)`);
-  return `SELECT ${calls.join(", ")}`;
-}
 
 const FAREWELL_MS = 2_000;
 

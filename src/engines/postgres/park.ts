@@ -3,9 +3,11 @@ import { byteLength, LIMITS, tooManySteps } from "../../core/limits.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import { type Body, isEnd, type Step, type TaskState } from "../../core/task.ts";
 import type { Settlement } from "../../engine/engine.ts";
+import { heldTask } from "./held.ts";
 import { announceTask, closeAttempt, comeBack, endCancelled, type Held, NEVER } from "./line.ts";
-import { findTask, type Found, heldTask, type Line, lockPlace, stateOf, takeOut } from "./place.ts";
+import { findTask, type Found, type Line, stateOf } from "./place.ts";
 import { keepStep, leftBehindBy } from "./steps.ts";
+import { lockPlace, takeOut } from "./take-out.ts";
 import { toText } from "./text.ts";
 import type { Tx } from "./tx.ts";
 

@@ -1,20 +1,8 @@
-import { claimLost } from "../../core/errors.ts";
 import type { EndState, TaskState } from "../../core/task.ts";
-import { isVerificationQueue } from "../../core/verification.ts";
-import {
-  DELETE_ASIDE,
-  freeGroup,
-  type Held,
-  missVerdicts,
-  type Mover,
-  removeClaim,
-  unwatchTtl,
-} from "./line.ts";
+import type { Held, Mover } from "./line.ts";
 import { RANK } from "./rank.ts";
-import { callOff, keepEnds, loseParts } from "./runs.ts";
-import { DELETE_STEPS } from "./steps.ts";
-import { fromText, toText } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import { fromText } from "./text.ts";
+import type { Tx } from "./tx.ts";
 
 /** Where a task stands: which of the states' tables has it. */
 export type Place =
@@ -163,9 +151,9 @@ export async function findBySeq(tx: Tx, seq: number): Promise<Found | undefined>
 export async function findMany(tx: Tx, seqs: readonly number[]): Promise<Found[]> {
   if (seqs.length === 0) return [];
   const find = async (): Promise<FoundRow[]> => {
-    const found = await tx.all<FoundRow>(tx.hasLimits ? FIND_LIMITED : FIND_PLAIN, seqs);
-    await tx.learnQueues(found.map((row) => row.queue));
-    return found.filter((row) => tx.queueIfAny(row.queue));
+    const found = await tx.all<FoundRow>(tx.queues.hasLimits ? FIND_LIMITED : FIND_PLAIN, seqs);
+    await tx.queues.learn(found.map((row) => row.queue));
+    return found.filter((row) => tx.queues.ifAny(row.queue));
   };
   let rows = await find();
   // What a transaction of others has just brought has no place yet, and whoever wants to move it would look for it for ever.
@@ -185,7 +173,7 @@ function isUnplaced(row: FoundRow): boolean {
 function foundFrom(tx: Tx, row: FoundRow): Found {
   const task: Mover = {
     seq: row.seq,
-    queue: tx.queueOf(row.queue),
+    queue: tx.queues.of(row.queue),
     createdAt: row.created_at,
     rank: row.rank,
     pos: row.pos,
@@ -275,233 +263,9 @@ function lineOf(row: FoundRow): { table: Line; pos: number; failures: number } |
   return undefined;
 }
 
-/** A claim's row with what of its task a move needs; locked. */
-/** What a move needs to know of a task that stands in line or is claimed. */
-export interface HeadRow {
-  task: number;
-  failures: number;
-  created_at: number;
-  rank: number;
-  pos: number;
-  group_key: string | null;
-  expires_at: number | null;
-  max_attempts: number | null;
-  cost: number | null;
-  idempotency_key: string | null;
-  special: boolean;
-}
-
-export interface ClaimRow extends HeadRow {
-  queue: number;
-  fence: number;
-  started_at: number;
-  cancelled: boolean;
-  session: number | null;
-  worker: string;
-}
-
-/** A claim and its task. Others' locks are waited for, or passed over: `lock` says so. */
-export function selectClaims(
-  where: string,
-  lock: "FOR UPDATE OF claim" | "FOR UPDATE OF claim SKIP LOCKED",
-): string {
-  return `
-  SELECT claim.task, claim.queue, claim.failures, claim.fence, claim.started_at, claim.cancelled, claim.session,
-    claim.worker, task.created_at, ${RANK} AS rank, coalesce(task.pos, task.seq) AS pos, task.group_key,
-    task.expires_at, task.max_attempts, task.cost, task.idempotency_key, claim.special
-  FROM dibs.claim JOIN dibs.task ON task.seq = claim.task
-  WHERE ${where} ${lock}`;
-}
-
-export function moverFrom(queue: Queue, row: HeadRow): Mover {
-  return {
-    seq: row.task,
-    queue,
-    createdAt: row.created_at,
-    rank: row.rank,
-    pos: row.pos,
-    groupKey: row.group_key,
-    holdsGroup: row.group_key !== null,
-    expiresAt: row.expires_at,
-    maxAttempts: row.max_attempts,
-    cost: row.cost,
-    key: row.idempotency_key,
-    failures: row.failures,
-    stepped: row.special,
-  };
-}
-
-export function heldFrom(tx: Tx, row: ClaimRow): Held {
-  return {
-    ...moverFrom(tx.queueOf(row.queue), row),
-    fence: row.fence,
-    worker: row.worker,
-    session: row.session,
-    startedAt: row.started_at,
-    cancelled: row.cancelled,
-  };
-}
-
-// No fence is given out twice, so that it alone tells that the claim holds. Locked: until the commit nobody takes
-// the claim away.
-const HELD = selectClaims(`claim.task = $1 AND claim.fence = $2`, "FOR UPDATE OF claim");
-
-/** The guard in front of everything a holder may do. */
-export async function heldTask(tx: Tx, id: string, fence: number): Promise<Held> {
-  const place = tx.place(id);
-  const row =
-    place && Number.isSafeInteger(fence) ? await tx.get<ClaimRow>(HELD, place.seq, fence) : undefined;
-  if (!row) throw claimLost(id, fence);
-  return heldFrom(tx, row);
-}
-
-const IN_LINE = (words: (table: Line) => string): Record<Line, string> => ({
-  ready: words("ready"),
-  kept: words("kept"),
-  own: words("own"),
-});
-const DELETE_IN_LINE = IN_LINE(
-  (table) => `DELETE FROM dibs.${table} WHERE queue = $1 AND rank = $2 AND pos = $3`,
-);
-// As it was found: once it has been claimed, it may wait at the same place for something else. Said so that no index serves
-// it: many are due at the same time, and one has the place.
-const AS_FOUND = `queue = $1 AND pos = $2 AND due IS NOT DISTINCT FROM $3 AND signal IS NOT DISTINCT FROM $4`;
-const DELETE_SCHEDULED = `DELETE FROM dibs.scheduled WHERE ${AS_FOUND}`;
-const DELETE_WAITING = `DELETE FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3`;
-const DELETE_ENDED = `DELETE FROM dibs.ended WHERE task = $1`;
-const DELETE_DEAD = `DELETE FROM dibs.dead WHERE task = $1`;
-// What is on its way to another store is not moved here, too: found before that, it is looked at again.
-const TAKE_DEAD = `DELETE FROM dibs.dead WHERE task = $1 AND NOT leaving`;
-const DELETE_LEAVING = `DELETE FROM dibs.leaving WHERE task = $1`;
-const TAKE_VERIFYING = `DELETE FROM dibs.verifying WHERE task = $1 AND fence = $2`;
-const LOCK_CLAIM = `SELECT 1 FROM dibs.claim WHERE task = $1 AND fence = $2 FOR UPDATE`;
-const LOCK_VERIFYING = `SELECT 1 FROM dibs.verifying WHERE task = $1 AND fence = $2 FOR UPDATE`;
-const LOCK_IN_LINE = IN_LINE(
-  (table) => `SELECT 1 FROM dibs.${table} WHERE queue = $1 AND rank = $2 AND pos = $3 FOR UPDATE`,
-);
-const LOCK_SCHEDULED = `SELECT 1 FROM dibs.scheduled WHERE ${AS_FOUND} FOR UPDATE`;
-const LOCK_WAITING = `SELECT 1 FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3 FOR UPDATE`;
-
-/** What it waits for, as the table has it. */
-export function signalOf(place: Place): string | null {
-  return place.state === "parked" ? toText(place.signal) : null;
-}
-
-/** Of a pending task: until the commit it stays where it is. False where somebody has moved it since it was found. */
-export async function lockPlace(tx: Tx, task: Found): Promise<boolean> {
-  return (await lockedRow(tx, task)) !== undefined;
-}
-
-function lockedRow(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): Promise<unknown> {
-  switch (place.state) {
-    case "claimed":
-      return tx.get(LOCK_CLAIM, seq, place.held.fence);
-    case "verifying":
-      return tx.get(LOCK_VERIFYING, seq, place.held.fence);
-    case "ready":
-      return tx.get(LOCK_IN_LINE[place.table], queue.id, rank, place.pos);
-    case "scheduled":
-    case "parked":
-      return tx.get(LOCK_SCHEDULED, queue.id, pos, place.due, signalOf(place));
-    case "waiting":
-      return tx.get(LOCK_WAITING, queue.id, groupKey, pos);
-    default:
-      return Promise.resolve(undefined);
-  }
-}
-
-/**
- * Takes a task out of the state it is in, unless somebody else did so first: then it answers false. Its group, if
- * it holds one, is not freed by this.
- */
-export async function takeOut(tx: Tx, task: Found): Promise<boolean> {
-  const { place } = task;
-  if (place.state === "claimed") {
-    if (!(await tx.get(LOCK_CLAIM, task.seq, place.held.fence))) return false;
-    removeClaim(tx, task);
-    return true;
-  }
-  if ((await deleteFrom(tx, task)) === 0) return false;
-  if (place.state === "ready") tx.limits.movedInLine(task.queue, task.groupKey, -1);
-  if (place.state === "verifying" && task.groupKey !== null && !task.holdsGroup)
-    tx.send(DELETE_ASIDE, task.seq);
-  if (place.state === "leaving" && place.was === "dead") tx.send(DELETE_DEAD, task.seq);
-  tx.count(task.queue, stateOf(place), -1);
-  if (isPending(task)) unwatchTtl(tx, task.seq, task.expiresAt);
-  return true;
-}
-
-function deleteFrom(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): Promise<number> {
-  switch (place.state) {
-    case "ready":
-      return tx.run(DELETE_IN_LINE[place.table], queue.id, rank, place.pos);
-    case "scheduled":
-    case "parked":
-      return tx.run(DELETE_SCHEDULED, queue.id, pos, place.due, signalOf(place));
-    case "verifying":
-      return tx.run(TAKE_VERIFYING, seq, place.held.fence);
-    case "waiting":
-      return tx.run(DELETE_WAITING, queue.id, groupKey, pos);
-    case "dead":
-      return tx.run(TAKE_DEAD, seq);
-    case "leaving":
-      return tx.run(DELETE_LEAVING, seq);
-    default:
-      keepEnds(tx, [seq]);
-      return tx.run(DELETE_ENDED, seq);
-  }
-}
-
 const PENDING: ReadonlySet<string> = new Set(["ready", "waiting", "scheduled", "parked"]);
 
 /** In line, or behind its group's head. */
 export function isPending({ place }: Found): boolean {
   return PENDING.has(place.state);
-}
-
-/**
- * The task, taken out of its place in line or behind its group's head, wherever that is by now: the end of one may
- * have made it the next head. Undefined where somebody holds it, or it has ended.
- */
-export async function takePending(tx: Tx, found: Found): Promise<Found | undefined> {
-  let task: Found | undefined = found;
-  while (task && isPending(task)) {
-    if (await takeOut(tx, task)) return task;
-    task = await findBySeq(tx, task.seq);
-  }
-  return undefined;
-}
-
-const DELETE_TASK = `DELETE FROM dibs.task WHERE seq = $1`;
-const DELETE_LEDGER = `DELETE FROM dibs.attempt WHERE task = $1`;
-const DELETE_KEY = `DELETE FROM dibs.idempotency WHERE queue = $1 AND key = $2 AND task = $3`;
-
-/**
- * Gone without a trace: purged, discarded or dropped. Its key is free. (Those past their retention: care.ts.)
- * Answers whether it was still where it was found.
- */
-export async function remove(tx: Tx, task: Found): Promise<boolean> {
-  if (!(await takeOut(tx, task))) return false;
-  await removeTaken(tx, task);
-  return true;
-}
-
-/** The same, of one that was taken out of its place. */
-export async function removeTaken(tx: Tx, task: Found): Promise<void> {
-  const runs = await loseParts(tx, [task]);
-  tx.send(DELETE_TASK, task.seq);
-  tx.send(DELETE_LEDGER, task.seq);
-  tx.send(DELETE_STEPS, task.seq);
-  if (task.key !== null) tx.send(DELETE_KEY, task.queue.id, task.key, task.seq);
-  if (task.holdsGroup && (task.queue.limited || !(await isFollowed(tx, task))))
-    await freeGroup(tx, task.queue, task.groupKey!);
-  if (isVerificationQueue(task.queue.name)) await missVerdicts(tx, [task.seq]);
-  await callOff(tx, runs);
-}
-
-const LEAVING_BEHIND = `SELECT 1 FROM dibs.leaving WHERE queue = $1 AND group_key = $2 AND holds_group LIMIT 1`;
-
-/** Others of its group are leaving too: it waits for the last of them. */
-export async function isFollowed(tx: Tx, { place, queue, groupKey }: Found): Promise<boolean> {
-  return place.state === "leaving" && (await tx.get(LEAVING_BEHIND, queue.id, groupKey)) !== undefined;
 }

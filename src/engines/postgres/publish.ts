@@ -15,7 +15,7 @@ export async function fanOut(tx: Tx, additions: readonly Addition[]): Promise<Ne
       tasks.push(addition);
       continue;
     }
-    await tx.topics.reachedBy(tx, addition.topic);
+    await tx.topics.reachedBy(addition.topic);
     for (const copy of rememberedCopies(tx, addition)) tasks.push(copy);
   }
   return tasks;

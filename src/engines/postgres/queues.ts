@@ -1,20 +1,23 @@
 import { layOver, type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
-import { type Found, findMany, isPending, remove, removeTaken, takePending } from "./place.ts";
+import type { Queue } from "./known-queues.ts";
+import { type Found, findMany, isPending } from "./place.ts";
+import { remove, removeTaken } from "./remove.ts";
 import { adoptPolicy } from "./review.ts";
 import { notify } from "./sweep.ts";
+import { takePending } from "./take-out.ts";
 import { removeTogether, takeTogether } from "./take-together.ts";
 import { unsubscribeQueue } from "./topics.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 const UPDATE_QUEUE = `
   UPDATE dibs.queue SET named = $1, declared = $2, paused = $3, revision = $4 WHERE id = $5`;
 
 /** As it is now, with a revision for the change that follows: until the commit nobody else changes a queue. */
 async function toBeChanged(tx: Tx, name: string): Promise<{ queue: Queue; revision: number }> {
-  await tx.queue(name);
-  const revision = await tx.nextRevision();
-  return { queue: (await tx.freshQueue(name)) ?? (await tx.queue(name)), revision };
+  await tx.queues.getOrMake(name);
+  const revision = await tx.queues.nextRevision();
+  return { queue: (await tx.queues.fresh(name)) ?? (await tx.queues.getOrMake(name)), revision };
 }
 
 function store(tx: Tx, { id, named, declared, paused }: Queue, revision: number): void {
@@ -32,7 +35,7 @@ export async function declare(
   policy: NamedPolicy,
   force: boolean,
 ): Promise<{ policy: QueuePolicy; changed: boolean }> {
-  const known = await tx.queue(name);
+  const known = await tx.queues.getOrMake(name);
   if (!isNews(known, policy, force)) return { policy: known.policy, changed: false };
   const { queue, revision } = await toBeChanged(tx, name);
   if (!isNews(queue, policy, force)) return { policy: queue.policy, changed: false };
@@ -44,7 +47,7 @@ export async function declare(
   if (!force) queue.declared = JSON.stringify(policy);
   store(tx, queue, revision);
   if (changed) {
-    tx.announce({ type: "queue.updated", at: tx.now, queue: name });
+    tx.events.announce({ type: "queue.updated", at: tx.now, queue: name });
     await adoptPolicy(tx, queue, before);
   }
   return { policy: queue.policy, changed };
@@ -55,14 +58,14 @@ export async function pause(tx: Tx, name: string, paused: boolean): Promise<{ ch
   if (queue.paused === paused) return { changed: false };
   queue.paused = paused;
   store(tx, queue, revision);
-  tx.announce({ type: paused ? "queue.paused" : "queue.resumed", at: tx.now, queue: name });
-  const { ready } = await tx.depth(queue);
+  tx.events.announce({ type: paused ? "queue.paused" : "queue.resumed", at: tx.now, queue: name });
+  const { ready } = await tx.counters.depth(queue);
   if (!paused && ready > 0) tx.hintReady(queue, ready);
   return { changed: true };
 }
 
 export function queues(tx: Tx, name: string | undefined): QueueRecord[] {
-  return [...tx.queues]
+  return [...tx.queues.all]
     .filter((queue) => name === undefined || queue.name === name)
     .sort((a, b) => (a.name < b.name ? -1 : 1))
     .map(({ name, policy, paused, createdAt }) => ({ name, policy, paused, createdAt }));
@@ -97,7 +100,7 @@ export async function purge(
   limit: number,
 ): Promise<{ removed: number; upTo: number; more: boolean }> {
   const last = upTo ?? (await tx.lastSeq());
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   if (!queue) return { removed: 0, upTo: last, more: false };
   const doomed = await nextToPurge(tx, queue, last, limit + 1);
   const more = doomed.length > limit;
@@ -119,8 +122,8 @@ export async function purge(
     removed++;
   }
   if (removed > 0) tx.hint.ended = true;
-  tx.stirred.add(name);
-  if (!more) tx.announce({ type: "queue.purged", at: tx.now, queue: name });
+  tx.floors.stirred.add(name);
+  if (!more) tx.events.announce({ type: "queue.purged", at: tx.now, queue: name });
   return { removed, upTo: last, more };
 }
 
@@ -154,7 +157,7 @@ const DELETE_QUEUE = [
 ] as const;
 
 export async function drop(tx: Tx, name: string, limit: number): Promise<{ removed: number; more: boolean }> {
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   if (!queue) return { removed: 0, more: false };
   await unsubscribeQueue(tx, queue);
   let next = await nextToDrop(tx, queue, limit);
@@ -178,12 +181,12 @@ export async function drop(tx: Tx, name: string, limit: number): Promise<{ remov
   for (const { seq } of [...missed, ...grouped]) await dropTask(tx, seq);
   if (doomed.length > 0) tx.hint.ended = true;
   if (!more) {
-    tx.flush();
+    tx.counters.flush();
     tx.limits.reread();
     for (const sql of DELETE_QUEUE) tx.send(sql, queue.id);
     tx.dropping.delete(queue.id);
-    tx.forgetQueue(queue);
-    tx.announce({ type: "queue.deleted", at: tx.now, queue: name });
+    tx.queues.remove(queue);
+    tx.events.announce({ type: "queue.deleted", at: tx.now, queue: name });
   }
   return { removed: doomed.length, more };
 }

@@ -3,9 +3,10 @@ import { opensAt } from "../../core/rate.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { adoptLimits, roomOf } from "./gates.ts";
 import { sinceFloor } from "./floors.ts";
+import type { Queue } from "./known-queues.ts";
 import { fillLanes, type InLine, inLineOf, pullBack } from "./lane-line.ts";
 import type { Lane, QueueGate } from "./limits.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 /** What becomes of the tasks of a queue whose policy is another one now. */
 
@@ -31,7 +32,7 @@ const DUE_GATES = `
  */
 export async function openGates(tx: Tx): Promise<void> {
   for (const { queue: id } of await tx.all<{ queue: number }>(DUE_GATES, tx.now)) {
-    const queue = tx.queueIfAny(id);
+    const queue = tx.queues.ifAny(id);
     if (!queue || !(await tx.limits.tryToHold(queue))) continue;
     const gate = await tx.limits.gate(queue);
     // Somebody else has opened it since we looked, and may have closed it again.
@@ -52,7 +53,7 @@ async function openGate(tx: Tx, queue: Queue, gate: QueueGate): Promise<void> {
     return;
   }
   tx.limits.wakeAt(gate, null);
-  const { ready } = await tx.depth(queue);
+  const { ready } = await tx.counters.depth(queue);
   if (ready > 0) tx.hintReady(queue, Math.min(ready, Math.max(1, await roomOf(tx, queue))));
 }
 

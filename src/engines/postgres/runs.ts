@@ -316,7 +316,7 @@ const FORGET = [
 export async function pruneRuns(tx: Tx, limit: number): Promise<boolean> {
   let left = limit;
   for (const { queue, count } of await tx.all<{ queue: string; count: number }>(ENDED_RUNS)) {
-    const { retention } = tx.policy(queue);
+    const { retention } = tx.queues.policyOf(queue);
     const rows = await tx.all<{ id: number; ended_at: number }>(OLDEST, queue, left + 1);
     const doomed = rows.filter(
       (run, index) => run.ended_at + retention.age <= tx.now || index < count - retention.count,

@@ -1,8 +1,8 @@
 import type { WorkerInfo, WorkerRecord } from "../../core/task.ts";
 import type { Notice } from "../../engine/engine.ts";
 import { sessionGone } from "./claim.ts";
+import { type ClaimRow, heldFrom, selectClaims } from "./held.ts";
 import { newest } from "./newest.ts";
-import { type ClaimRow, heldFrom, selectClaims } from "./place.ts";
 import { settleRelease } from "./settle.ts";
 import { disown, endOverdue, forgetSession, lapse, stickyQueues, stopServing } from "./sweep.ts";
 import type { Tx } from "./tx.ts";
@@ -17,10 +17,10 @@ export async function join(tx: Tx, worker: WorkerInfo, lease: number): Promise<{
   const [session] = await tx.numbers("session", 1);
   tx.send(INSERT_SESSION, session!, worker.id, JSON.stringify(worker), lease, tx.now, tx.awake);
   tx.send(INSERT_SERVING, worker.queues, session!);
-  tx.lowerTime("session", tx.awake + lease);
+  tx.floors.lowerTime("session", tx.awake + lease);
   tx.serving.clear();
   if (lease <= 0) tx.swept = false;
-  tx.announce({ type: "worker.joined", at: tx.now, worker: worker.id });
+  tx.events.announce({ type: "worker.joined", at: tx.now, worker: worker.id });
   return { session: session! };
 }
 
@@ -68,7 +68,7 @@ export async function beat(tx: Tx, sessions: number[]): Promise<{ notices: Notic
       tx.awake,
     );
     // Later than before, unless somebody has put the clock back.
-    tx.lowerTime("session", tx.awake + Math.min(...live.map(({ lease }) => lease)));
+    tx.floors.lowerTime("session", tx.awake + Math.min(...live.map(({ lease }) => lease)));
   }
   for (const { id, mixed } of live) if (mixed) tx.send(SET_MIXED, id);
   tx.serving.clear();
@@ -141,11 +141,11 @@ export async function rejoin(
   // Claims are locked in one order, like everywhere, before they are changed.
   const held = new Set((await tx.all<ClaimRow>(HELD, old)).map(({ fence }) => fence));
   tx.send(RENUMBER, session, old, tx.awake);
-  tx.lowerTime("session", tx.awake + row.lease);
+  tx.floors.lowerTime("session", tx.awake + row.lease);
   tx.send(RENUMBER_SERVING, session, old);
   tx.send(RENUMBER_CLAIMS, session, old);
   tx.send(RENUMBER_NOTICES, session, old);
-  if (tx.hasLimits) await renumberLanes(tx, session, old);
+  if (tx.queues.hasLimits) await renumberLanes(tx, session, old);
   tx.serving.clear();
   await reconcile(tx, session, fences);
   return { session, lease: row.lease, lost: fences.filter((fence) => !held.has(fence)) };
@@ -159,8 +159,8 @@ const RENUMBER_OWN = `UPDATE dibs.own SET session = $1 WHERE session = $2`;
 async function renumberLanes(tx: Tx, session: number, old: number): Promise<void> {
   tx.limits.reread();
   const queues = (await tx.all<{ queue: number }>(LANES_OF, old)).map(({ queue }) => queue);
-  await tx.learnQueues(queues);
-  for (const queue of queues.flatMap((id) => tx.queueIfAny(id) ?? [])) await tx.limits.hold(queue);
+  await tx.queues.learn(queues);
+  for (const queue of queues.flatMap((id) => tx.queues.ifAny(id) ?? [])) await tx.limits.hold(queue);
   tx.send(RENUMBER_LANES, session, old);
   tx.send(RENUMBER_OWN, session, old);
 }
@@ -191,7 +191,7 @@ export async function leave(tx: Tx, id: number, lost: boolean): Promise<{ releas
     else await settleRelease(tx, heldFrom(tx, row), true);
   }
   await disown(tx, id);
-  tx.announce({ type: lost ? "worker.lost" : "worker.left", at: tx.now, worker: session.worker });
+  tx.events.announce({ type: lost ? "worker.lost" : "worker.left", at: tx.now, worker: session.worker });
   return { released: held.length };
 }
 

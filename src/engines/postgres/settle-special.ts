@@ -1,10 +1,11 @@
 import { BOUNDS } from "../../engine/engine.ts";
+import { STARTED } from "./clock.ts";
 import { freeGroups } from "./free-groups.ts";
 import type { Lane } from "./lanes.ts";
 import { TASK_OF, type Value } from "./link.ts";
 import { DELETE_ALL_STEPS } from "./steps.ts";
 import { numbers } from "./text.ts";
-import { STARTED, type Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 // Of a group, with a key or with steps. Not those of a run, which goes on with them, nor those that wait for a verdict or are
 // one, nor those of queues with limits, whose books are kept one by one.
@@ -33,8 +34,10 @@ type Row = [task: number, queue: number, serviceMs: number, groupKey: string | n
 
 /** `columns`: numbers, fences, results. Answers those that it settled; the others need more yet, or their claims are lost. */
 export async function endSpecial(tx: Tx, columns: readonly Value[]): Promise<number[]> {
-  const limited = tx.hasLimits ? [...tx.queues].filter((queue) => queue.limited).map(({ id }) => id) : [];
-  const values = [tx.startedAt, ...columns, numbers(limited), BOUNDS.keyAfterEnd];
+  const limited = tx.queues.hasLimits
+    ? [...tx.queues.all].filter((queue) => queue.limited).map(({ id }) => id)
+    : [];
+  const values = [tx.clock.startedAt, ...columns, numbers(limited), BOUNDS.keyAfterEnd];
   const rows = await tx.rows<Row>(END_SPECIAL, ...values);
   if (rows.length === 0) return [];
   // By itself: a signal that was kept while the claim was waited for is seen only now. Nobody can have their steps locked,
@@ -42,10 +45,10 @@ export async function endSpecial(tx: Tx, columns: readonly Value[]): Promise<num
   tx.put(DELETE_ALL_STEPS, numbers(rows.map(([task]) => task)));
   const lanes: Lane[] = [];
   for (const [, id, serviceMs, groupKey] of rows) {
-    const queue = tx.queueOf(id);
-    tx.count(queue, "claimed", -1);
-    tx.count(queue, "done", 1);
-    const flow = tx.flow(queue);
+    const queue = tx.queues.of(id);
+    tx.counters.count(queue, "claimed", -1);
+    tx.counters.count(queue, "done", 1);
+    const flow = tx.counters.flow(queue);
     flow.done++;
     flow.serviceMs += serviceMs;
     if (groupKey !== null) lanes.push({ queue: id, groupKey });

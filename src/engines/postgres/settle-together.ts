@@ -1,10 +1,12 @@
 import { isLarger } from "../../core/limits.ts";
 import type { Body } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
+import { STARTED } from "./clock.ts";
 import { endSpecial } from "./settle-special.ts";
+import type { Foreseen } from "./statements.ts";
 import { numbers, toColumns } from "./text.ts";
 import type { Value } from "./link.ts";
-import { type Foreseen, STARTED, type Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 interface Success {
   op: Op<"settle">;
@@ -25,7 +27,7 @@ export async function settleTogether(
 ): Promise<Outcome[]> {
   // Events tell of each in its order.
   const foreseen = tx.foreseen.get(ops[from]!) as Foreseen<Success[], Row> | undefined;
-  const successes = foreseen?.what ?? (tx.listeners > 0 ? [] : successesFrom(tx, ops, from));
+  const successes = foreseen?.what ?? (tx.events.listeners > 0 ? [] : successesFrom(tx, ops, from));
   if (successes.length === 0) return [];
   const settled = await endAll(tx, successes, foreseen?.answer);
   if (settled.size < successes.length) {
@@ -44,7 +46,7 @@ export async function settleTogether(
 function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
   const successes: Success[] = [];
   const seen = new Set<number>();
-  const most = tx.leastPayload;
+  const most = tx.queues.leastPayload;
   for (let i = from; i < ops.length; i++) {
     const op = ops[i]!;
     if (op.verb !== "settle" || op.settlement.kind !== "done" || op.spent !== undefined) break;
@@ -80,7 +82,7 @@ const END_ALL = `
 type Row = [queue: number, count: number, serviceMs: number, tasks: string[] | null];
 
 function valuesFor(tx: Tx, successes: readonly Success[]): Value[] {
-  return [tx.startedAt, ...columnsOf(successes), successes.length];
+  return [tx.clock.startedAt, ...columnsOf(successes), successes.length];
 }
 
 function columnsOf(successes: readonly Success[]): Value[] {
@@ -112,11 +114,11 @@ async function endAll(
   let total = 0;
   for (const [id, count, serviceMs] of rows) {
     total += count;
-    const queue = tx.queueOf(id);
-    tx.count(queue, "claimed", -count);
-    tx.count(queue, "done", count);
+    const queue = tx.queues.of(id);
+    tx.counters.count(queue, "claimed", -count);
+    tx.counters.count(queue, "done", count);
     if (queue.policy.maxConcurrency !== null) tx.hintReady(queue, count);
-    const flow = tx.flow(queue);
+    const flow = tx.counters.flow(queue);
     flow.done += count;
     flow.serviceMs += serviceMs;
   }

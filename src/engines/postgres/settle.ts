@@ -4,6 +4,7 @@ import type { TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { addChecked, checkAdds } from "./add.ts";
+import { heldTask } from "./held.ts";
 import {
   announceTask,
   closeAttempt,
@@ -20,7 +21,6 @@ import { forgetIdleLanes } from "./free-groups.ts";
 import { holdQueue, makeLimited } from "./gates.ts";
 import { fillLanes, giveUpLane, holdLane } from "./lane-line.ts";
 import { park } from "./park.ts";
-import { heldTask } from "./place.ts";
 import { fanOut } from "./publish.ts";
 import { goOn, plan } from "./runs.ts";
 import { toText } from "./text.ts";
@@ -134,7 +134,7 @@ export async function extend(tx: Tx, id: string, fence: number, lease: number): 
   tx.send(EXTEND, deadline, task.seq);
   if (task.session !== null) tx.send(SOONER, deadline, task.session);
   else {
-    tx.lowerTime("hand", deadline);
+    tx.floors.lowerTime("hand", deadline);
     if (lease <= 0) tx.swept = false;
   }
   return null;

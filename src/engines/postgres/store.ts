@@ -1,113 +1,24 @@
 import type { Reading } from "../../core/clock.ts";
-import { isDibsError } from "../../core/errors.ts";
 import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
-import {
-  type Hint,
-  type Op,
-  type Outcome,
-  type Outcomes,
-  READING_VERBS,
-  type VerbName,
-  type Verbs,
-} from "../../engine/engine.ts";
-import { add } from "./add.ts";
+import { type Hint, type Op, type Outcome, type Outcomes, READING_VERBS } from "../../engine/engine.ts";
 import { addTogether } from "./add-together.ts";
-import { arrive, origins } from "./arrive.ts";
 import { bringLimits, hasToBeAlone } from "./alone.ts";
 import { type AtOnce, atOnce } from "./at-once.ts";
-import { cancel, cancelTask } from "./cancel.ts";
-import { listen, prune, tend, unlisten } from "./care.ts";
-import { claim } from "./claim.ts";
-import { depart, gone } from "./depart.ts";
-import { discard, patterns, redrive } from "./dead.ts";
-import { documents, put } from "./documents.ts";
+import { cancelTask } from "./cancel.ts";
 import { fateOf } from "./failure.ts";
 import { forgetIdleLanes } from "./free-groups.ts";
 import { ForeseenGates } from "./foresee-gates.ts";
 import { sendAhead } from "./foresee.ts";
+import { type CommitMark, lifeOf } from "./life.ts";
 import { GateTaken } from "./limits.ts";
 import { Crowded } from "./overtaken.ts";
 import { channelOf } from "./herald.ts";
 import { takeUp, takeUpAll } from "./inbox.ts";
-import { ends, get, history, list, stats, verifying } from "./inspect.ts";
-import { endsOfRuns, inspectRun } from "./inspect-runs.ts";
 import type { Link } from "./link.ts";
-import { signal, step, steps } from "./park.ts";
-import { publish } from "./publish.ts";
-import { declare, drop, pause, purge, queues } from "./queues.ts";
-import { beat, join, leave, reconcile, rejoin, retire, workers } from "./sessions.ts";
-import { cancelRun, lockRuns } from "./runs.ts";
+import { lockRuns } from "./runs.ts";
 import { settleTogether } from "./settle-together.ts";
-import { extend, progress, settle } from "./settle.ts";
-import { subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { Tx, type TxOptions } from "./tx.ts";
-import { unhold } from "./unhold.ts";
-
-type Answer<V extends VerbName> = Verbs[V]["out"] | Promise<Verbs[V]["out"]>;
-type Handlers = { [V in VerbName]: (tx: Tx, op: Verbs[V]["in"]) => Answer<V> };
-
-const HANDLERS: Handlers = {
-  declare: (tx, op) => declare(tx, op.queue, op.policy, op.force ?? false),
-  pause: (tx, op) => pause(tx, op.queue, op.paused),
-  unhold: (tx, op) => unhold(tx, op.queue, op.groupKey),
-  queues: (tx, op) => queues(tx, op.queue),
-  purge: (tx, op) => purge(tx, op.queue, op.upTo, op.limit),
-  drop: (tx, op) => drop(tx, op.queue, op.limit),
-  subscribe: (tx, op) => subscribe(tx, op.pattern, op.group, op.queue),
-  unsubscribe: (tx, op) => unsubscribe(tx, op.pattern, op.group),
-  subscriptions: (tx, op) => subscriptions(tx, op.topic),
-  publish: (tx, op) => publish(tx, op.message),
-  add: (tx, op) => add(tx, op.tasks),
-  claim,
-  settle: (tx, op) => settle(tx, op.id, op.fence, op.settlement, op.spent),
-  extend: (tx, op) => extend(tx, op.id, op.fence, op.lease),
-  progress: (tx, op) => progress(tx, op.id, op.fence, op.value, op.note),
-  step: (tx, op) => step(tx, op.id, op.fence, op.name, op.value),
-  steps: (tx, op) => steps(tx, op.id),
-  signal: (tx, op) => signal(tx, op.id, op.name, op.value),
-  verifying: (tx, op) => verifying(tx, op),
-  cancel: (tx, op) => cancel(tx, op.id),
-  get: (tx, op) => get(tx, op.id),
-  ends: (tx, op) => (op.of === "runs" ? endsOfRuns(tx, op.ids) : ends(tx, op.ids)),
-  history: (tx, op) => history(tx, op.id),
-  list: (tx, op) => list(tx, op.queue, op.state, op.filter, op.after, op.limit),
-  run: (tx, op) => inspectRun(tx, op.id, op.after, op.limit),
-  cancelRun: (tx, op) => cancelRun(tx, op.id),
-  patterns: (tx, op) => patterns(tx, op.queue, op.by, op.limit),
-  redrive: (tx, op) => redrive(tx, op.queue, op.filter, op.spacing, op.fresh ?? false),
-  discard: (tx, op) => discard(tx, op.queue, op.filter),
-  depart: (tx, op) => depart(tx, op.queue, op.to, op.limit),
-  arrive: (tx, op) => arrive(tx, op.tasks),
-  gone: (tx, op) => gone(tx, op.tasks),
-  origins: (tx, op) => origins(tx, op.ids),
-  join: (tx, op) => join(tx, op.worker, op.lease),
-  beat: (tx, op) => beat(tx, op.sessions),
-  reconcile: (tx, op) => reconcile(tx, op.session, op.fences),
-  rejoin: (tx, op) => rejoin(tx, op.session, op.fences),
-  retire: (tx, op) => retire(tx, op.session),
-  leave: (tx, op) => leave(tx, op.session, op.lost ?? false),
-  workers: (tx, op) => workers(tx, op.queue),
-  put,
-  documents: (tx, op) => documents(tx, op.kind, op.name),
-  tend,
-  prune: (tx, op) => prune(tx, op.limit),
-  stats: (tx, op) => stats(tx, op.queue),
-  listen: (tx, op) => listen(tx, op.listener, op.after, op.limit),
-  unlisten: (tx, op) => unlisten(tx, op.listener),
-};
-
-/** Verbs that seldom find nothing to write. The others are not given a number before they have found something. */
-const WRITES: Partial<Record<VerbName, true>> = {
-  add: true,
-  publish: true,
-  subscribe: true,
-  claim: true,
-  settle: true,
-  declare: true,
-  put: true,
-  join: true,
-  rejoin: true,
-};
+import { runOne, WRITES } from "./verbs.ts";
 
 /** Deadlocks and lost races are gone at the next try; more often than this it is something else. */
 const TRIES = 10;
@@ -128,15 +39,6 @@ export class CommitLost extends Error {
   override get name(): string {
     return "CommitLost";
   }
-}
-
-/**
- * A transaction's number means something only in the life of the server that gave it out: what a crash has not left in the log
- * it gives out again.
- */
-export interface CommitMark {
-  xid: string | null;
-  life: string | null;
 }
 
 export interface Ran {
@@ -180,17 +82,7 @@ const NOTHING: Ran = {
   told: false,
 };
 
-/** Its table is empty after a crash and on a standby that has taken over: see migrations.ts. */
-export const LIFE = `SELECT token FROM dibs.life WHERE one = 1`;
-// Nor may it have heard of the last fences: so many are not given out until it does.
-const NEXT_LIFE = `
-  WITH next AS (
-    INSERT INTO dibs.life (one, token) VALUES (1, gen_random_uuid()::text) ON CONFLICT DO NOTHING RETURNING token)
-  SELECT token, setval('dibs.fence', nextval('dibs.fence') + 10000000) FROM next`;
-/** A standby does not let anybody look into such a table. */
-const IS_STANDBY = "0A000";
 const NOTIFY = `SELECT pg_notify($1, $2)`;
-const STATUS = `SELECT pg_xact_status($1::xid8) AS status`;
 const QUEUES = `SELECT id, name, named FROM dibs.queue WHERE name = ANY ($1::text[])`;
 const NOTICED = `SELECT DISTINCT session FROM dibs.notice WHERE session = ANY ($1::int8[])`;
 
@@ -251,21 +143,21 @@ export class PostgresStore {
         ahead: () => sendAhead(tx, ops),
       });
       tx.noticed = false;
-      if (!isReading && tx.rebooted) tx.changed = true;
+      if (!isReading && tx.clock.rebooted) tx.changed = true;
       if (!isReading && tx.hasInbox) await takeUp(tx, ops);
       const { outcomes, special } = await runAll(tx, ops);
       await forgetIdleLanes(tx);
       const xid = await tx.finish();
       this.#foreseenGates.note(tx, ops, outcomes);
-      const { hint, changed, noticed, listeners } = tx;
+      const { hint, changed, noticed } = tx;
       const ran: Ran = {
         outcomes,
         special,
         hint,
         changed,
         noticed,
-        stirred: [...tx.stirred],
-        listened: listeners > 0,
+        stirred: [...tx.floors.stirred],
+        listened: tx.events.listeners > 0,
         hasInbox: isReading && tx.hasInbox,
         leftNotes: tx.leftNotes,
         told: false,
@@ -278,7 +170,7 @@ export class PostgresStore {
       if (tx.tangled) await tx.settled();
       if (changed) commit = { ran, mark: { xid, life } };
       const committed = tx.commit();
-      isFollowed = !tx.tangled && !tx.queuesChanged;
+      isFollowed = !tx.tangled && !tx.copiesChanged;
       if (isFollowed) onSent?.();
       await committed;
       return ran;
@@ -309,7 +201,8 @@ export class PostgresStore {
       const done = await answer;
       mayHaveChanged = done?.changed ?? false;
       if (done) {
-        ran = { ...NOTHING, outcomes: [done.outcome], changed: done.changed, stirred: [...tx.stirred] };
+        const { outcome, changed } = done;
+        ran = { ...NOTHING, outcomes: [outcome], changed, stirred: [...tx.floors.stirred] };
         // It has met all the locks it may meet: what is sent behind it will not come before it.
         onSent?.();
       }
@@ -330,36 +223,10 @@ export class PostgresStore {
     throw thrown;
   }
 
-  /**
-   * The life of the server that this connection belongs to, asked for once and before anything is claimed: no two claims have
-   * the same fence, whatever was given out before a crash. Null at a standby, which can only be read from.
-   */
+  /** Asked for once: with the server this connection would end, too. */
   async #identity(): Promise<string | null> {
-    this.#life ??= (await this.#identify()) ?? undefined;
+    this.#life ??= (await lifeOf(this.link)) ?? undefined;
     return this.#life ?? null;
-  }
-
-  async #identify(): Promise<string | null> {
-    const read = async (sql: string): Promise<string | undefined> =>
-      (await this.link.all<{ token: string }>(sql))[0]?.token;
-    try {
-      // Of those who find none one brings the next, and the others wait for it.
-      return (await read(LIFE)) ?? (await read(NEXT_LIFE)) ?? (await read(LIFE))!;
-    } catch (error) {
-      if ((error as { code?: string }).code === IS_STANDBY) return null;
-      throw error;
-    }
-  }
-
-  /** What became of a commit whose answer was lost, on this connection or another. */
-  async fateOf({ mark }: CommitLost): Promise<"committed" | "aborted" | "in progress" | "unknown"> {
-    if (mark.xid === null || mark.life === null) return "unknown";
-    if ((await this.#identify()) !== mark.life) return "unknown";
-    const [row] = await this.link.all<{ status: "committed" | "aborted" | "in progress" | null }>(
-      STATUS,
-      mark.xid,
-    );
-    return row!.status ?? "unknown";
   }
 
   /** By name; those that there are. */
@@ -421,15 +288,4 @@ async function runAll(tx: Tx, ops: readonly Op[]): Promise<{ outcomes: Outcome[]
     else outcomes.push(await runAlone(op));
   }
   return { outcomes, special };
-}
-
-/** Verbs check before they write, so a refusal leaves nothing half done. */
-async function runOne<V extends VerbName>(tx: Tx, op: Op<V>): Promise<Outcome> {
-  try {
-    const handler = HANDLERS[op.verb as V] as (tx: Tx, op: unknown) => Answer<V>;
-    return { ok: await handler(tx, op) } as Outcome;
-  } catch (error) {
-    if (!isDibsError(error)) throw error;
-    return { refused: { code: error.code, message: error.message, retryable: error.retryable } };
-  }
 }

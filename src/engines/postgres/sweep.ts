@@ -1,16 +1,16 @@
 import { lostError, timeoutError } from "../../core/lapse.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { sinceFloor } from "./floors.ts";
+import { type ClaimRow, heldFrom, selectClaims } from "./held.ts";
+import type { Queue } from "./known-queues.ts";
 import { fillLanes } from "./lane-line.ts";
-import { type Lane, laneName, takeLanes } from "./lanes.ts";
-import { end, enter, fail, type Held, type Mover, standBehind } from "./line.ts";
+import { end, fail, type Held } from "./line.ts";
 import { newest } from "./newest.ts";
-import { type ClaimRow, findMany, heldFrom, selectClaims, takePending } from "./place.ts";
-import { RANK } from "./rank.ts";
+import { findMany } from "./place.ts";
+import { DUE, type DueRow, promote } from "./promote.ts";
 import { openGates } from "./review.ts";
-import { keepStep } from "./steps.ts";
-import { fromText } from "./text.ts";
-import type { Queue, Tx } from "./tx.ts";
+import { takePending } from "./take-out.ts";
+import type { Tx } from "./tx.ts";
 
 /** The earliest of everything that time brings. Times of `hand` and `session` are awake, the others the calendar's. */
 export interface Horizon {
@@ -38,7 +38,7 @@ const HORIZON_WITH_LIMITS = HORIZON_WITH(`
 
 export async function horizon(tx: Tx): Promise<Horizon> {
   tx.limits.flush();
-  return (await tx.get<Horizon>(tx.hasLimits ? HORIZON_WITH_LIMITS : HORIZON))!;
+  return (await tx.get<Horizon>(tx.queues.hasLimits ? HORIZON_WITH_LIMITS : HORIZON))!;
 }
 
 function isAhead(tx: Tx, { session, hand, due, kept, ttl, wake = null }: Horizon): boolean {
@@ -66,9 +66,9 @@ export async function sweep(tx: Tx, first?: Horizon): Promise<boolean> {
   }
   await lapseSessions(tx);
   await lapseHandClaims(tx);
-  await promoteDue(tx);
+  await promote(tx, await withGates(tx, await firstDue<DueRow>(tx, DUE, tx.now)));
   await openAllKept(tx);
-  if (tx.hasLimits) {
+  if (tx.queues.hasLimits) {
     await fillDueLanes(tx);
     await openGates(tx);
   }
@@ -91,12 +91,12 @@ async function withGates<Row extends { queue: number; group_key: string | null }
   tx: Tx,
   rows: Row[],
 ): Promise<Row[]> {
-  await tx.learnQueues(rows.map(({ queue }) => queue));
-  const known = rows.filter(({ queue }) => tx.queueIfAny(queue));
-  if (!tx.hasLimits) return known;
+  await tx.queues.learn(rows.map(({ queue }) => queue));
+  const known = rows.filter(({ queue }) => tx.queues.ifAny(queue));
+  if (!tx.queues.hasLimits) return known;
   const free = new Map<number, boolean>();
   for (const { queue: id, group_key: key } of known) {
-    const queue = tx.queueOf(id);
+    const queue = tx.queues.of(id);
     if (key === null || !queue.limited || free.has(id)) continue;
     free.set(id, await tx.limits.tryToHold(queue));
   }
@@ -129,7 +129,7 @@ async function lapseSessions(tx: Tx): Promise<void> {
     if (!(await tryToHoldAll(tx, stickyQueues(tx, session.info)))) continue;
     forgetSession(tx, session.id, session.info);
     await disown(tx, session.id);
-    tx.announce({ type: "worker.lost", at: tx.now, worker: session.worker });
+    tx.events.announce({ type: "worker.lost", at: tx.now, worker: session.worker });
   }
 }
 
@@ -138,9 +138,9 @@ async function lapseSessions(tx: Tx): Promise<void> {
  * session without it would leave a task behind that nobody else may have.
  */
 export function stickyQueues(tx: Tx, info: string): Queue[] {
-  if (!tx.hasLimits) return [];
+  if (!tx.queues.hasLimits) return [];
   const { queues } = JSON.parse(info) as { queues: string[] };
-  return queues.flatMap((name) => tx.queueNamed(name) ?? []).filter(({ policy }) => policy.groups.sticky);
+  return queues.flatMap((name) => tx.queues.named(name) ?? []).filter(({ policy }) => policy.groups.sticky);
 }
 
 async function tryToHoldAll(tx: Tx, queues: Queue[]): Promise<boolean> {
@@ -173,7 +173,7 @@ const DISOWN = `
 
 /** What was kept for the worker that had the groups is anybody's now. */
 export async function disown(tx: Tx, session: number): Promise<void> {
-  if (!tx.hasLimits) return;
+  if (!tx.queues.hasLimits) return;
   await hintAll(tx, await tx.take<PlaceRow>(DISOWN, session));
 }
 
@@ -184,12 +184,12 @@ interface PlaceRow {
 }
 
 async function hintAll(tx: Tx, rows: PlaceRow[]): Promise<void> {
-  await tx.learnQueues(rows.map(({ queue }) => queue));
+  await tx.queues.learn(rows.map(({ queue }) => queue));
   for (const row of rows) {
-    const queue = tx.queueIfAny(row.queue);
+    const queue = tx.queues.ifAny(row.queue);
     if (!queue) continue;
     tx.hintReady(queue);
-    tx.lower(queue, row.rank, row.pos);
+    tx.floors.lower(queue, row.rank, row.pos);
   }
 }
 
@@ -236,107 +236,6 @@ export async function endOverdue(tx: Tx, session: number): Promise<{ ended: Held
   return { ended, next: (await tx.get<{ deadline: number | null }>(NEXT_OVERDUE, session))!.deadline };
 }
 
-interface DueRow {
-  queue: number;
-  pos: number;
-  task: number;
-  failures: number;
-  holds_group: boolean;
-  rank: number;
-  group_key: string | null;
-  cost: number | null;
-  idempotency_key: string | null;
-  created_at: number;
-  signal: string | null;
-  stepped: boolean;
-}
-
-const DUE = `
-  SELECT scheduled.queue, scheduled.pos, task, failures, holds_group, ${RANK} AS rank, group_key, cost, idempotency_key,
-    created_at, signal, EXISTS (SELECT 1 FROM dibs.step WHERE step.task = scheduled.task OFFSET 0)
-      OR EXISTS (SELECT 1 FROM dibs.run_part WHERE run_part.task = scheduled.task OFFSET 0) AS stepped
-  FROM dibs.scheduled JOIN dibs.task ON task.seq = scheduled.task
-  WHERE due <= $1 AND ${sinceFloor("scheduled", "due")} ORDER BY due, task LIMIT $2 FOR UPDATE OF scheduled SKIP LOCKED`;
-const DELETE_SCHEDULED = `
-  DELETE FROM dibs.scheduled USING unnest($1::int4[], $2::int8[]) AS due (queue, pos)
-  WHERE scheduled.queue = due.queue AND scheduled.pos = due.pos`;
-const MOVE = `UPDATE dibs.task SET pos = $1 WHERE seq = $2`;
-
-async function promoteDue(tx: Tx): Promise<void> {
-  const rows = await withGates(tx, await firstDue<DueRow>(tx, DUE, tx.now));
-  if (rows.length === 0) return;
-  tx.send(
-    DELETE_SCHEDULED,
-    rows.map((row) => row.queue),
-    rows.map((row) => row.pos),
-  );
-  // Where groups take turns numbers are given out with their places, too: one task after the other.
-  if (rows.some((row) => row.group_key !== null && tx.queueOf(row.queue).limited)) {
-    for (const row of rows) {
-      const task = leaveSchedule(tx, row);
-      if (isNewToGroup(row)) moveTo(tx, task, (await tx.numbers("seq", 1))[0]!);
-      await enter(tx, task);
-    }
-    return;
-  }
-  const joining = rows.filter((row) => row.group_key !== null && !row.holds_group);
-  const places = await tx.numbers("seq", joining.filter(isNewToGroup).length);
-  const lanes = new Map(joining.map((row) => [laneName(laneOf(row)), laneOf(row)]));
-  const free = new Set((await takeLanes(tx, [...lanes.values()])).taken.map(laneName));
-  for (const row of rows) {
-    const task = leaveSchedule(tx, row);
-    if (isNewToGroup(row)) moveTo(tx, task, places.shift()!);
-    if (joining.includes(row)) {
-      task.holdsGroup = free.delete(laneName(laneOf(row)));
-      if (!task.holdsGroup) {
-        standBehind(tx, task);
-        continue;
-      }
-    }
-    await enter(tx, task);
-  }
-}
-
-/** A delayed task joins its group when it is due: behind those that are there by then. */
-function isNewToGroup(row: DueRow): boolean {
-  return row.group_key !== null && !row.holds_group && row.failures === 0 && row.signal === null;
-}
-
-function moveTo(tx: Tx, task: Mover, pos: number): void {
-  task.pos = pos;
-  tx.send(MOVE, pos, task.seq);
-}
-
-function leaveSchedule(tx: Tx, row: DueRow): Mover {
-  const queue = tx.queueOf(row.queue);
-  tx.count(queue, row.signal === null ? "scheduled" : "parked", -1);
-  if (row.signal !== null) keepStep(tx, row.task, "lapsed", fromText(row.signal), null);
-  return promoted(queue, row);
-}
-
-function laneOf({ queue, group_key: groupKey }: DueRow): Lane {
-  return { queue, groupKey: groupKey! };
-}
-
-/** It stays pending, so that its time to live is not looked at. */
-function promoted(queue: Queue, row: DueRow): Mover {
-  return {
-    seq: row.task,
-    queue,
-    createdAt: row.created_at,
-    rank: row.rank,
-    pos: row.pos,
-    groupKey: row.group_key,
-    holdsGroup: row.holds_group,
-    expiresAt: null,
-    maxAttempts: null,
-    cost: row.cost,
-    key: row.idempotency_key,
-    failures: row.failures,
-    stepped: row.stepped || row.signal !== null,
-  };
-}
-
 const KEPT_LONG_ENOUGH = `
   SELECT queue, rank, pos FROM dibs.kept WHERE until <= $1 AND ${sinceFloor("kept", "until")} ORDER BY until, task LIMIT $2 FOR UPDATE SKIP LOCKED`;
 const OPEN = `
@@ -374,7 +273,7 @@ async function fillDueLanes(tx: Tx): Promise<void> {
     const next = rows.splice(0, end < 0 ? rows.length : end);
     await fillLanes(
       tx,
-      tx.queueOf(queue),
+      tx.queues.of(queue),
       next.map((row) => row.group_key),
     );
   }

@@ -2,9 +2,11 @@ import { isVerificationQueue } from "../../core/verification.ts";
 import { freeGroups } from "./free-groups.ts";
 import type { Lane } from "./lanes.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
-import { type Found, isFollowed, isPending, type Line, signalOf, stateOf } from "./place.ts";
+import { type Found, isPending, type Line, stateOf } from "./place.ts";
+import { isFollowed } from "./remove.ts";
 import { callOff, keepEnds, loseParts } from "./runs.ts";
 import { DELETE_ALL_STEPS } from "./steps.ts";
+import { signalOf } from "./take-out.ts";
 import { numbers } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
@@ -73,7 +75,7 @@ export async function takeTogether(tx: Tx, found: Found[]): Promise<{ taken: Fou
   }
   const taken = found.filter(({ seq }) => seqs.has(seq));
   for (const { queue, place, groupKey } of taken) {
-    tx.count(queue, stateOf(place), -1);
+    tx.counters.count(queue, stateOf(place), -1);
     if (place.state === "ready") tx.limits.movedInLine(queue, groupKey, -1);
   }
   const aside = taken.filter(

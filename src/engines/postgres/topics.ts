@@ -1,6 +1,7 @@
 import { Subscribed } from "../../core/topic-tree.ts";
 import type { SubscriptionRecord } from "../../core/task.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Queue } from "./known-queues.ts";
+import type { Tx } from "./tx.ts";
 
 interface SubscriptionRow {
   id: number;
@@ -16,25 +17,41 @@ const ROWS = `
 const ALL = `${ROWS} ORDER BY subscription.id`;
 const SINCE = `${ROWS} WHERE subscription.id > $1 AND subscription.id <= $2 ORDER BY subscription.id`;
 
+/** By this the store's row tells whether a subscription was made or removed. */
+export interface Subscribing {
+  /** The last number that one got. */
+  subscribed: number;
+  /** How often some were removed. */
+  unsubscribed: number;
+}
+
 /**
  * A copy of the subscriptions, by the words of their patterns. It is brought up to date within the transaction that
- * publishes, and only there: whoever only adds does not pay for it. What it follows are the numbers that the transaction
- * read when it began, or gave out itself: a subscription that is committed meanwhile belongs to the next one.
+ * publishes, and only there: whoever only adds does not pay for it. It follows `latest`: a subscription that is committed
+ * meanwhile belongs to the next one.
  */
 export class Topics {
+  /** What the transaction read when it began, or gave out itself. */
+  latest: Subscribing = { subscribed: 0, unsubscribed: 0 };
+  readonly #tx: Tx;
   #rows = new Subscribed<SubscriptionRow>();
   #subscribed = 0;
   #unsubscribed = -1;
 
+  constructor(tx: Tx) {
+    this.#tx = tx;
+  }
+
   /** Those that a topic reaches, in the order they were made. */
-  async reachedBy(tx: Tx, topic: string): Promise<readonly SubscriptionRow[]> {
-    if (!this.isCurrent(tx)) await this.#follow(tx);
+  async reachedBy(topic: string): Promise<readonly SubscriptionRow[]> {
+    if (!this.isCurrent) await this.#follow();
     return this.remembered(topic);
   }
 
   /** Nothing has changed for all that the transaction, or the one before it, knows. */
-  isCurrent(tx: Tx): boolean {
-    return this.#unsubscribed === tx.unsubscribed && this.#subscribed === tx.subscribed;
+  get isCurrent(): boolean {
+    const { subscribed, unsubscribed } = this.latest;
+    return this.#unsubscribed === unsubscribed && this.#subscribed === subscribed;
   }
 
   /** Those that a topic reached when this was last current. */
@@ -42,17 +59,19 @@ export class Topics {
     return this.#rows.reachedBy(topic);
   }
 
-  async #follow(tx: Tx): Promise<void> {
-    if (this.#unsubscribed !== tx.unsubscribed) {
+  async #follow(): Promise<void> {
+    const tx = this.#tx;
+    const { subscribed, unsubscribed } = this.latest;
+    if (this.#unsubscribed !== unsubscribed) {
       this.forget();
-      this.#unsubscribed = tx.unsubscribed;
+      this.#unsubscribed = unsubscribed;
     }
-    for (const row of await tx.all<SubscriptionRow>(SINCE, this.#subscribed, tx.subscribed)) {
+    for (const row of await tx.all<SubscriptionRow>(SINCE, this.#subscribed, subscribed)) {
       this.#rows.add(row);
       // One that somebody else made while this transaction was open.
-      if (!tx.queueNamed(row.queue)) await tx.freshQueue(row.queue);
+      if (!tx.queues.named(row.queue)) await tx.queues.fresh(row.queue);
     }
-    this.#subscribed = tx.subscribed;
+    this.#subscribed = subscribed;
   }
 
   /** After a rollback: what is remembered may be of the transaction that never was. */
@@ -81,18 +100,17 @@ export async function subscribe(
   // From here on nobody else subscribes before the commit; somebody may have done so since we looked.
   await count(tx, SUBSCRIBED);
   if (await tx.get(FIND, pattern, group)) return { created: false };
-  const queue = await tx.queue(name);
-  tx.send(INSERT, tx.subscribed, pattern, group, queue.id, tx.now);
-  tx.announce({ type: "subscription.created", at: tx.now, queue: name, pattern, group });
+  const queue = await tx.queues.getOrMake(name);
+  tx.send(INSERT, tx.topics.latest.subscribed, pattern, group, queue.id, tx.now);
+  tx.events.announce({ type: "subscription.created", at: tx.now, queue: name, pattern, group });
   return { created: true };
 }
 
 async function count(tx: Tx, sql: string): Promise<void> {
-  const [row] = await tx.take<{ subscribed: number; unsubscribed: number }>(sql);
-  tx.subscribed = row!.subscribed;
-  tx.unsubscribed = row!.unsubscribed;
+  const [row] = await tx.take<Subscribing>(sql);
+  tx.topics.latest = row!;
   // The next batch must not begin before this one is committed: it would not know.
-  tx.queuesChanged = true;
+  tx.copiesChanged = true;
 }
 
 const DELETE_NAMED = `DELETE FROM dibs.subscription WHERE pattern = $1 AND group_name = $2 RETURNING id, queue, pattern, group_name`;
@@ -117,16 +135,15 @@ async function remove(tx: Tx, sql: string, ...values: (string | number)[]): Prom
   await count(tx, UNSUBSCRIBED);
   const rows = await tx.take<Omit<SubscriptionRow, "queue"> & { queue: number }>(sql, ...values);
   for (const row of rows.sort((a, b) => a.id - b.id)) {
-    const { name } = tx.queueOf(row.queue);
+    const { name } = tx.queues.of(row.queue);
     const { pattern, group_name: group } = row;
-    tx.announce({ type: "subscription.removed", at: tx.now, queue: name, pattern, group });
+    tx.events.announce({ type: "subscription.removed", at: tx.now, queue: name, pattern, group });
   }
   return rows.length;
 }
 
 export async function subscriptions(tx: Tx, topic: string | undefined): Promise<SubscriptionRecord[]> {
-  const rows =
-    topic === undefined ? await tx.all<SubscriptionRow>(ALL) : await tx.topics.reachedBy(tx, topic);
+  const rows = topic === undefined ? await tx.all<SubscriptionRow>(ALL) : await tx.topics.reachedBy(topic);
   return rows.map((row) => ({
     pattern: row.pattern,
     group: row.group_name,

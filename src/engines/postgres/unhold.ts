@@ -1,8 +1,9 @@
+import type { Queue } from "./known-queues.ts";
 import { fillLanes } from "./lane-line.ts";
-import type { Queue, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 
 export async function unhold(tx: Tx, name: string, key: string | undefined): Promise<{ lifted: boolean }> {
-  const queue = tx.queueNamed(name);
+  const queue = tx.queues.named(name);
   if (!queue?.limited) return { lifted: false };
   return { lifted: await (key === undefined ? unholdQueue(tx, queue) : unholdLane(tx, queue, key)) };
 }
@@ -12,7 +13,7 @@ async function unholdQueue(tx: Tx, queue: Queue): Promise<boolean> {
   if (gate.heldUntil <= tx.now) return false;
   gate.heldUntil = 0;
   gate.changed = true;
-  const { ready } = await tx.depth(queue);
+  const { ready } = await tx.counters.depth(queue);
   if (ready > 0) tx.hintReady(queue, ready);
   return true;
 }

@@ -61,7 +61,7 @@ export async function insertVerifying(
   const asked = tx.place(asking!.id)!.seq;
   const kept = adds.length > 0 ? encodeAdds(adds) : null;
   tx.send(INSERT, seq, asked, fence, startedAt, queue.id, failures, worker, kept, each, ...toColumns(result));
-  tx.count(queue, "verifying", 1);
+  tx.counters.count(queue, "verifying", 1);
 }
 
 /** The verifier's own task ends with it; the one it judged, if it still waits for this. */

@@ -274,7 +274,7 @@ function noRunWithin(): DibsError {
   );
 }
 
-/** Of an injected clock: see tx.ts. */
+/** Of an injected clock: see clock.ts. */
 function timeOf(row: HeaderRow, reading: Reading): EngineTime {
   if (row.now === null) return startTime(reading);
   const [now, awake] = [Number(row.now), Number(row.awake)];

@@ -11,7 +11,7 @@ import type { Hint } from "../../../src/engine/engine.ts";
 import { systemClock } from "../../../src/engine/system-clock.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { channelOf } from "../../../src/engines/postgres/herald.ts";
-import { LIFE } from "../../../src/engines/postgres/store.ts";
+import { LIFE } from "../../../src/engines/postgres/life.ts";
 import { open } from "../../../src/index.ts";
 import { Proxy } from "../../proxy.ts";
 import { PostgresServer, QUICK, type ServerOptions } from "../../postgres/server.ts";

@@ -5,7 +5,7 @@ import { raiseFloors } from "../../../src/engines/postgres/floors.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { Link } from "../../../src/engines/postgres/link.ts";
-import { settingsFor } from "../../../src/engines/postgres/tx.ts";
+import { settingsFor } from "../../../src/engines/postgres/settings.ts";
 import { type Dibs, open, type OpenOptions } from "../../../src/index.ts";
 import { freshSchema } from "../../postgres/shared.ts";
 

@@ -1,0 +1,115 @@
+import { DELETE_ASIDE, removeClaim, unwatchTtl } from "./line.ts";
+import { findBySeq, type Found, isPending, type Line, type Place, stateOf } from "./place.ts";
+import { keepEnds } from "./runs.ts";
+import { toText } from "./text.ts";
+import type { Tx } from "./tx.ts";
+
+const IN_LINE = (words: (table: Line) => string): Record<Line, string> => ({
+  ready: words("ready"),
+  kept: words("kept"),
+  own: words("own"),
+});
+const DELETE_IN_LINE = IN_LINE(
+  (table) => `DELETE FROM dibs.${table} WHERE queue = $1 AND rank = $2 AND pos = $3`,
+);
+// As it was found: once it has been claimed, it may wait at the same place for something else. Said so that no index serves
+// it: many are due at the same time, and one has the place.
+const AS_FOUND = `queue = $1 AND pos = $2 AND due IS NOT DISTINCT FROM $3 AND signal IS NOT DISTINCT FROM $4`;
+const DELETE_SCHEDULED = `DELETE FROM dibs.scheduled WHERE ${AS_FOUND}`;
+const DELETE_WAITING = `DELETE FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3`;
+const DELETE_ENDED = `DELETE FROM dibs.ended WHERE task = $1`;
+const DELETE_DEAD = `DELETE FROM dibs.dead WHERE task = $1`;
+// What is on its way to another store is not moved here, too: found before that, it is looked at again.
+const TAKE_DEAD = `DELETE FROM dibs.dead WHERE task = $1 AND NOT leaving`;
+const DELETE_LEAVING = `DELETE FROM dibs.leaving WHERE task = $1`;
+const TAKE_VERIFYING = `DELETE FROM dibs.verifying WHERE task = $1 AND fence = $2`;
+const LOCK_CLAIM = `SELECT 1 FROM dibs.claim WHERE task = $1 AND fence = $2 FOR UPDATE`;
+const LOCK_VERIFYING = `SELECT 1 FROM dibs.verifying WHERE task = $1 AND fence = $2 FOR UPDATE`;
+const LOCK_IN_LINE = IN_LINE(
+  (table) => `SELECT 1 FROM dibs.${table} WHERE queue = $1 AND rank = $2 AND pos = $3 FOR UPDATE`,
+);
+const LOCK_SCHEDULED = `SELECT 1 FROM dibs.scheduled WHERE ${AS_FOUND} FOR UPDATE`;
+const LOCK_WAITING = `SELECT 1 FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3 FOR UPDATE`;
+
+/** What it waits for, as the table has it. */
+export function signalOf(place: Place): string | null {
+  return place.state === "parked" ? toText(place.signal) : null;
+}
+
+/** Of a pending task: until the commit it stays where it is. False where somebody has moved it since it was found. */
+export async function lockPlace(tx: Tx, task: Found): Promise<boolean> {
+  return (await lockedRow(tx, task)) !== undefined;
+}
+
+function lockedRow(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): Promise<unknown> {
+  switch (place.state) {
+    case "claimed":
+      return tx.get(LOCK_CLAIM, seq, place.held.fence);
+    case "verifying":
+      return tx.get(LOCK_VERIFYING, seq, place.held.fence);
+    case "ready":
+      return tx.get(LOCK_IN_LINE[place.table], queue.id, rank, place.pos);
+    case "scheduled":
+    case "parked":
+      return tx.get(LOCK_SCHEDULED, queue.id, pos, place.due, signalOf(place));
+    case "waiting":
+      return tx.get(LOCK_WAITING, queue.id, groupKey, pos);
+    default:
+      return Promise.resolve(undefined);
+  }
+}
+
+/**
+ * Takes a task out of the state it is in, unless somebody else did so first: then it answers false. Its group, if
+ * it holds one, is not freed by this.
+ */
+export async function takeOut(tx: Tx, task: Found): Promise<boolean> {
+  const { place } = task;
+  if (place.state === "claimed") {
+    if (!(await tx.get(LOCK_CLAIM, task.seq, place.held.fence))) return false;
+    removeClaim(tx, task);
+    return true;
+  }
+  if ((await deleteFrom(tx, task)) === 0) return false;
+  if (place.state === "ready") tx.limits.movedInLine(task.queue, task.groupKey, -1);
+  if (place.state === "verifying" && task.groupKey !== null && !task.holdsGroup)
+    tx.send(DELETE_ASIDE, task.seq);
+  if (place.state === "leaving" && place.was === "dead") tx.send(DELETE_DEAD, task.seq);
+  tx.counters.count(task.queue, stateOf(place), -1);
+  if (isPending(task)) unwatchTtl(tx, task.seq, task.expiresAt);
+  return true;
+}
+
+function deleteFrom(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): Promise<number> {
+  switch (place.state) {
+    case "ready":
+      return tx.run(DELETE_IN_LINE[place.table], queue.id, rank, place.pos);
+    case "scheduled":
+    case "parked":
+      return tx.run(DELETE_SCHEDULED, queue.id, pos, place.due, signalOf(place));
+    case "verifying":
+      return tx.run(TAKE_VERIFYING, seq, place.held.fence);
+    case "waiting":
+      return tx.run(DELETE_WAITING, queue.id, groupKey, pos);
+    case "dead":
+      return tx.run(TAKE_DEAD, seq);
+    case "leaving":
+      return tx.run(DELETE_LEAVING, seq);
+    default:
+      keepEnds(tx, [seq]);
+      return tx.run(DELETE_ENDED, seq);
+  }
+}
+
+/**
+ * The task, taken out of its place in line or behind its group's head, wherever that is by now: the end of one may
+ * have made it the next head. Undefined where somebody holds it, or it has ended.
+ */
+export async function takePending(tx: Tx, found: Found): Promise<Found | undefined> {
+  let task: Found | undefined = found;
+  while (task && isPending(task)) {
+    if (await takeOut(tx, task)) return task;
+    task = await findBySeq(tx, task.seq);
+  }
+  return undefined;
+}
