@@ -6,8 +6,8 @@ export interface Contender {
   durability: string;
   /** Whether that includes a power cut. */
   synced: boolean;
-  /** A tenth of the work tells its rate, and the whole would take minutes. */
-  isSlow?: true;
+  /** A tenth of the work tells its rate, and the whole would take minutes; but for these scenarios. */
+  isSlow?: { but: readonly string[] };
   /** Scenarios that need something else skip this contender. */
   can: readonly Capability[];
   /** Why it cannot run on this machine, in words; undefined when it can. */

@@ -27,7 +27,7 @@ if (import.meta.main) {
   process.disconnect();
 
   async function measure(settings: BenchSettings): Promise<Figure[]> {
-    const bench = new Bench(findContender(contender), settings);
+    const bench = new Bench(findContender(contender), settings, name);
     try {
       return await scenario.run(bench);
     } finally {

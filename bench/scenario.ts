@@ -92,17 +92,19 @@ const REST_MS_A_MEGABYTE = 10;
 export class Bench {
   readonly contender: Contender;
   readonly settings: BenchSettings;
+  readonly #isSlow: boolean;
   readonly #connections: Connection[] = [];
 
-  constructor(contender: Contender, settings: BenchSettings) {
+  constructor(contender: Contender, settings: BenchSettings, scenario: string) {
     this.contender = contender;
     this.settings = settings;
+    this.#isSlow = contender.isSlow !== undefined && !contender.isSlow.but.includes(scenario);
   }
 
   /** How much work: for figures, or for a quick look. */
   size(full: number, short: number): number {
     if (this.settings.short) return short;
-    const whole = this.contender.isSlow ? Math.ceil(full / SLOW_SHARE) : full;
+    const whole = this.#isSlow ? Math.ceil(full / SLOW_SHARE) : full;
     return this.settings.warmUp ? Math.max(short, Math.ceil(whole / WARM_UP_SHARE)) : whole;
   }
 

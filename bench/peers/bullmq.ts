@@ -45,7 +45,7 @@ export const bullmq: readonly Contender[] = REDIS_MODES.map((redis) => ({
 export const bullmqOnPostgres: readonly Contender[] = [
   {
     name: "BullMQ on PostgreSQL",
-    isSlow: true,
+    isSlow: { but: [] },
     durability: ON_POSTGRES,
     synced: true,
     can: CAN,

@@ -25,7 +25,7 @@ interface Boss {
 export const pgBoss: readonly Contender[] = [
   {
     name: "pg-boss",
-    isSlow: true,
+    isSlow: { but: ["add-many", "drain"] },
     durability: ON_POSTGRES,
     synced: true,
     can: ["addMany", "priority", "wakes"],

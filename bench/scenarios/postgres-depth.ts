@@ -3,12 +3,13 @@ import { open } from "../../src/index.ts";
 import { addTasks, type DrainReport, type DrainTask, QUEUE } from "../deep.ts";
 import { Helper } from "../helper.ts";
 import { servePostgres } from "../peers/postgres.ts";
+import { AHEAD } from "./drain.ts";
 import { type Bench, type Figure, pages, rate, type Scenario, times } from "../scenario.ts";
 
 export const postgresDepth: Scenario = {
   name: "postgres-depth",
   about:
-    "dibs on PostgreSQL: tasks drained (concurrency 100, 200 fetched ahead) from a store that is new, with many waiting, after many passed through, and that with a transaction held open all the while; and the pages of the line that a task costs, dead rows included. --long: 2 million waiting, a million passed",
+    "dibs on PostgreSQL: the tasks of `drain` from a store with many waiting, after many passed through, and that with a transaction held open all the while, each against one that is new, drained just before and just after; and the pages of the line that a task costs, dead rows included. --long: 2 million waiting, a million passed",
   needs: "dibs",
   async run(bench) {
     const service = await servePostgres();
@@ -20,40 +21,51 @@ export const postgresDepth: Scenario = {
   },
 };
 
-/** Tasks of another queue that the process drains first. */
-const WARM_UP = 1_000;
-
 /** What is done to a store before it is drained; answers how to undo it. */
 type Preparation = (url: string) => Promise<(() => Promise<void>) | undefined>;
 
 async function compare(bench: Bench, server: string): Promise<Figure[]> {
-  const drained = bench.size(20_000, 1_000);
+  const drained = bench.size(50_000, 1_000);
+  // Tasks of another queue that the process drains first.
+  const warmUp = bench.size(5_000, 200);
   const [waiting, passed] = bench.settings.long
     ? [2_000_000, 1_000_000]
     : [bench.size(200_000, 5_000), bench.size(100_000, 4_000)];
   const cases: [label: string, prepare: Preparation][] = [
-    ["new", async () => undefined],
     [`${waiting} waiting`, (url) => addTo(url, waiting)],
     [`after ${passed}`, (url) => passThrough(url, passed)],
     [`after ${passed}, a transaction open`, (url) => passWhileHeld(url, passed)],
   ];
-  // Otherwise the first case, which the others are compared with, would also warm the server up.
-  await passThrough(await makeDatabase(server, "depth_warm_up"), drained);
-  const figures: Figure[] = [];
-  let first: number | undefined;
-  for (const [i, [label, prepare]] of cases.entries()) {
-    const url = await makeDatabase(server, `depth_${i}`);
+  let made = 0;
+  const measure = async (prepare: Preparation): Promise<{ perSecond: number; perTask: number }> => {
+    const url = await makeDatabase(server, `depth_${made++}`);
     const undo = await prepare(url);
     await addTo(url, drained);
     const before = await pagesOfLine(url);
-    const { perSecond } = await drain(url, drained);
-    const perTask = ((await pagesOfLine(url)) - before) / (drained + WARM_UP);
+    const { perSecond } = await drain(url, drained, warmUp);
+    const perTask = ((await pagesOfLine(url)) - before) / (drained + warmUp);
     await undo?.();
-    figures.push(rate(label, perSecond), pages(`${label}, pages a task`, perTask));
-    if (first !== undefined) figures.push(times(`${label}, against the first`, perSecond / first));
-    first ??= perSecond;
+    return { perSecond, perTask };
+  };
+  const drainNew = (): ReturnType<typeof measure> => measure(async () => undefined);
+  // So that the first of them does not also warm the server up.
+  await drainNew();
+  const figures: Figure[] = [];
+  // The machine is not the same from one minute to the next: each is held against its neighbours.
+  let former = await drainNew();
+  for (const [label, prepare] of cases) {
+    const { perSecond, perTask } = await measure(prepare);
+    const next = await drainNew();
+    const beside = (former.perSecond + next.perSecond) / 2;
+    figures.push(
+      rate(`new, beside ${label}`, beside),
+      rate(label, perSecond),
+      times(`${label}, against a new one`, perSecond / beside),
+      pages(`${label}, pages a task`, perTask),
+    );
+    former = next;
   }
-  return figures;
+  return [pages("new, pages a task", former.perTask), ...figures];
 }
 
 export async function makeDatabase(server: string, name: string): Promise<string> {
@@ -84,8 +96,8 @@ async function passWhileHeld(url: string, count: number): Promise<() => Promise<
   return () => holder.end();
 }
 
-async function drain(url: string, count: number): Promise<DrainReport> {
-  const task: DrainTask = { path: url, queue: QUEUE, count, warmUp: WARM_UP, ahead: 200 };
+async function drain(url: string, count: number, warmUp = 200): Promise<DrainReport> {
+  const task: DrainTask = { path: url, queue: QUEUE, count, warmUp, ahead: AHEAD };
   await using drainer = await Helper.start(new URL("../helpers/drainer.ts", import.meta.url), task);
   return await drainer.next<DrainReport>();
 }
