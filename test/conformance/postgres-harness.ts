@@ -1,10 +1,11 @@
+import { Client } from "pg";
 import { afterAll } from "vitest";
 import { createBroker } from "../../src/broker/broker.ts";
 import type { CallersTransaction, CleanUp, Harness, Opened } from "../../src/engine/conformance/harness.ts";
 import { openPostgres } from "../../src/engines/postgres/engine.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";
 import { LIBRARIES } from "../postgres/libraries.ts";
-import { dropSchema, freshSchema } from "../postgres/shared.ts";
+import { dropSchema, emptied, freshSchema } from "../postgres/shared.ts";
 import { Heart } from "./heart.ts";
 
 interface Ground {
@@ -12,34 +13,45 @@ interface Ground {
   schema: string;
 }
 
-/** A schema of its own for each store. To make and drop one takes as long as a case: both are done beside the cases. */
-let next: Promise<Ground> | undefined;
-let dropping: Promise<void> = Promise.resolve();
+/** A schema of its own for each store. To make one takes longer than a case: it is emptied, and serves the next. */
+const free: Ground[] = [];
+const made: Ground[] = [];
+let admin: Client | undefined;
+
+async function take(cleanUp: CleanUp): Promise<Ground> {
+  const ground = free.pop() ?? (await make());
+  cleanUp(async () => {
+    await admin!.query(`${emptied(ground.schema)}; ${AS_MADE.replaceAll("@", ground.schema)}`);
+    free.push(ground);
+  });
+  return ground;
+}
+
+const AS_MADE = `
+  UPDATE @.store SET revision = 0, epoch = 0, event = 0, now = NULL, awake = NULL, boot = NULL, elapsed_at = NULL,
+    awake_at = NULL, subscribed = 0, unsubscribed = 0`;
 
 async function make(): Promise<Ground> {
   const ground = await freshSchema(() => {});
+  made.push(ground);
   await (await openPostgres(ground)).close();
+  admin ??= await connect(ground.url);
   return ground;
 }
 
-async function take(cleanUp: CleanUp): Promise<Ground> {
-  const ground = await (next ?? make());
-  next = make();
-  // Awaited at the end; until then it must not count as unhandled.
-  next.catch(() => {});
-  cleanUp(async () => drop(ground));
-  return ground;
-}
-
-function drop({ url, schema }: Ground): void {
-  dropping = dropping.then(() => dropSchema(url, schema));
+async function connect(url: string): Promise<Client> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  // What a case has left open must not hold up all that follow.
+  await client.query(`SET lock_timeout = '10s'`);
+  return client;
 }
 
 /** To be called by the file that runs the suite. */
 export function dropAfterAll(): void {
   afterAll(async () => {
-    if (next) drop(await next);
-    await dropping;
+    await admin?.end();
+    for (const { url, schema } of made) await dropSchema(url, schema);
   });
 }
 
