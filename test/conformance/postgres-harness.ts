@@ -2,7 +2,8 @@ import { Client } from "pg";
 import { afterAll } from "vitest";
 import { createBroker } from "../../src/broker/broker.ts";
 import type { CallersTransaction, CleanUp, Harness, Opened } from "../../src/engine/conformance/harness.ts";
-import { openPostgres } from "../../src/engines/postgres/engine.ts";
+import { systemClock } from "../../src/engine/system-clock.ts";
+import { openPostgres, type PostgresOptions } from "../../src/engines/postgres/engine.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";
 import { LIBRARIES } from "../postgres/libraries.ts";
 import { dropSchema, emptied, freshSchema } from "../postgres/shared.ts";
@@ -62,12 +63,15 @@ interface Way {
   begin: Begin;
   /** By another address than the server's own, through something that keeps nothing between transactions. */
   pooled?: (ground: Ground) => Promise<string>;
+  /** By the server's own time, as it is everywhere but in tests. */
+  realTime?: boolean;
 }
 
 function harnessBy(way: Way): Harness {
   return {
     shared: true,
     transactions: true,
+    realTime: way.realTime ?? false,
     open: async (clock, cleanUp) => openSchema(await take(cleanUp), clock, way),
   };
 }
@@ -77,6 +81,12 @@ export function postgresWith(begin: Begin): Harness {
 }
 
 export const postgres: Harness = postgresWith(LIBRARIES["pg"]!);
+
+/**
+ * Without a clock: what is settled beside the writer, the claim that is carried out at once, the thread that beats and the
+ * server's own time come into play only so.
+ */
+export const postgresInRealTime: Harness = harnessBy({ begin: LIBRARIES["pg"]!, realTime: true });
 
 /** Started with the first case, for all of them. */
 export function postgresThrough(start: (url: string, cleanUp: CleanUp) => Promise<string>): Harness {
@@ -92,14 +102,30 @@ export function postgresThrough(start: (url: string, cleanUp: CleanUp) => Promis
 }
 
 async function openSchema(ground: Ground, clock: ManualClock, way: Way): Promise<Opened> {
-  const heart = new Heart(clock);
   const url = (await way.pooled?.(ground)) ?? ground.url;
-  const { schema } = ground;
-  const engine = await openPostgres({ url, schema, clock: heart, listen: way.pooled === undefined });
+  const options = { url, schema: ground.schema, listen: way.pooled === undefined };
   return {
-    port: createBroker(engine, { clock }),
-    hang: () => heart.stop(),
+    ...(await (way.realTime ? openInRealTime(options, clock) : openByHand(options, clock))),
     begin: () => way.begin(url),
     another: () => openSchema(ground, clock, way),
+  };
+}
+
+async function openByHand(options: PostgresOptions, clock: ManualClock): Promise<Opened> {
+  const heart = new Heart(clock);
+  const engine = await openPostgres({ ...options, clock: heart });
+  return { port: createBroker(engine, { clock }), hang: () => heart.stop() };
+}
+
+async function openInRealTime(options: PostgresOptions, clock: ManualClock): Promise<Opened> {
+  const engine = await openPostgres(options);
+  const told = { ...systemClock, standStill: (work: Promise<unknown>) => clock.standStill(work) };
+  return {
+    port: createBroker(engine, { clock: told }),
+    hang: () => {
+      // A thread cannot be held: cases that have to are those that let time pass after it.
+      void clock.advance(1);
+      return () => {};
+    },
   };
 }
