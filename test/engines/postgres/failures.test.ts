@@ -31,6 +31,9 @@ async function proxyTo(target: string): Promise<{ proxy: Proxy; url: string }> {
   return { proxy, url: address.href };
 }
 
+/** Of a server under load; more by DIBS_LONG=1. */
+const CRASHES = process.env["DIBS_LONG"] ? 40 : 6;
+
 /** A transaction that begins speaks of it, too: READ COMMITTED. */
 function hasCommit(sent: { toString(): string }): boolean {
   return /COMMIT(?!TED)/.test(sent.toString());
@@ -124,6 +127,84 @@ test("a server that ends and comes back is used again, and workers go on", { tim
   });
   await expectEachOnce(dibs, worked);
 });
+
+/** What was added without keys: by number, what its caller was told. */
+type Told = Map<number, "added" | "unknown">;
+
+const ADDERS = 8;
+
+/** Several at once, so that their calls are gathered; what is unavailable was not added, and is added again. */
+async function addWithoutKeys(dibs: Dibs, isOver: () => boolean): Promise<Told> {
+  const queue = dibs.queue<number>("work");
+  const told: Told = new Map();
+  let last = 0;
+  const add = async (n: number): Promise<"added" | "unknown"> => {
+    for (;;) {
+      try {
+        await queue.add(n);
+        return "added";
+      } catch (error) {
+        const { code } = error as { code: string };
+        if (code === "OUTCOME_UNKNOWN") return "unknown";
+        expect(code).toBe("UNAVAILABLE");
+      }
+    }
+  };
+  const adders = Array.from({ length: ADDERS }, async () => {
+    while (!isOver()) {
+      const n = ++last;
+      told.set(n, await add(n));
+    }
+  });
+  await Promise.all(adders);
+  return told;
+}
+
+/** Each that was told as added is there once, each that nobody knows of at most once, and nothing else. */
+async function expectAsTold(dibs: Dibs, told: Told): Promise<void> {
+  const times = new Map<number, number>();
+  for (let after: string | undefined; ;) {
+    const { tasks, next } = await dibs.queue<number>("work").tasks({ state: "ready", after, limit: 1_000 });
+    for (const { data } of tasks) times.set(data as number, (times.get(data as number) ?? 0) + 1);
+    if (next === null) break;
+    after = next;
+  }
+  const named = (how: "added" | "unknown"): number[] =>
+    [...told].filter(([, word]) => word === how).map(([n]) => n);
+  expect(named("added").length).toBeGreaterThan(ADDERS);
+  expect(named("added").filter((n) => times.get(n) !== 1)).toEqual([]);
+  expect([...times].filter(([n, count]) => count > 1 || !told.has(n))).toEqual([]);
+  expect((await dibs.queue("work").stats()).depth.ready).toBe(times.size);
+}
+
+test("what is added without a key is there once, whatever happens to its connection", async () => {
+  const { url, open: openHere, client, schema } = await ground();
+  const dibs = await openHere({}, named(url, schema));
+  const admin = await client();
+  let over = false;
+  const adding = addWithoutKeys(dibs, () => over);
+  for (let round = 0; round < 20; round++) {
+    await sleep(40);
+    while ((await endConnections(admin, schema)) === 0) await sleep(5);
+  }
+  over = true;
+  await expectAsTold(dibs, await adding);
+});
+
+test("what is added without a key is there once, or nobody knows, when its server crashes", async () => {
+  const postgres = await server();
+  const dibs = await open(postgres.url);
+  onTestFinished(() => dibs.close());
+  let over = false;
+  const adding = addWithoutKeys(dibs, () => over);
+  for (let round = 0; round < CRASHES; round++) {
+    await sleep(200);
+    await postgres.stop("immediate");
+    await postgres.restart();
+  }
+  over = true;
+  await expectAsTold(dibs, await adding);
+}, 120_000);
 
 test("what other processes say is heard again after the connection that listens was ended", async () => {
   const { engine, client, schema } = await ground();
