@@ -12,7 +12,7 @@ import { systemClock } from "../../../src/engine/system-clock.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { channelOf } from "../../../src/engines/postgres/herald.ts";
 import { LIFE } from "../../../src/engines/postgres/store.ts";
-import { open } from "../../../src/index.ts";
+import { open, type Queue } from "../../../src/index.ts";
 import { Proxy } from "../../proxy.ts";
 import { PostgresServer, QUICK, type ServerOptions } from "../../postgres/server.ts";
 import { endConnections, ground, named, roleOf } from "./kit.ts";
@@ -134,14 +134,29 @@ type Told = Map<number, "added" | "unknown">;
 const ADDERS = 8;
 
 /** Several at once, so that their calls are gathered; what is unavailable was not added, and is added again. */
-async function addWithoutKeys(dibs: Dibs, isOver: () => boolean): Promise<Told> {
-  const queue = dibs.queue<number>("work");
-  const told: Told = new Map();
-  let last = 0;
-  const add = async (n: number): Promise<"added" | "unknown"> => {
+class AddersWithoutKeys {
+  readonly told: Told = new Map();
+  readonly #queue: Queue<number>;
+  readonly #adding: Promise<unknown>;
+  #last = 0;
+  #isOver = false;
+
+  constructor(dibs: Dibs) {
+    this.#queue = dibs.queue<number>("work");
+    this.#adding = Promise.all(Array.from({ length: ADDERS }, () => this.#addOn()));
+  }
+
+  async #addOn(): Promise<void> {
+    while (!this.#isOver) {
+      const n = ++this.#last;
+      this.told.set(n, await this.#add(n));
+    }
+  }
+
+  async #add(n: number): Promise<"added" | "unknown"> {
     for (;;) {
       try {
-        await queue.add(n);
+        await this.#queue.add(n);
         return "added";
       } catch (error) {
         const { code } = error as { code: string };
@@ -149,15 +164,18 @@ async function addWithoutKeys(dibs: Dibs, isOver: () => boolean): Promise<Told> 
         expect(code).toBe("UNAVAILABLE");
       }
     }
-  };
-  const adders = Array.from({ length: ADDERS }, async () => {
-    while (!isOver()) {
-      const n = ++last;
-      told.set(n, await add(n));
-    }
-  });
-  await Promise.all(adders);
-  return told;
+  }
+
+  /** Until so many more have their answers. */
+  async goOnFor(count: number): Promise<void> {
+    const enough = this.told.size + count;
+    while (this.told.size < enough) await sleep(5);
+  }
+
+  async stop(): Promise<void> {
+    this.#isOver = true;
+    await this.#adding;
+  }
 }
 
 /** Each that was told as added is there once, each that nobody knows of at most once, and nothing else. */
@@ -177,33 +195,56 @@ async function expectAsTold(dibs: Dibs, told: Told): Promise<void> {
   expect((await dibs.queue("work").stats()).depth.ready).toBe(times.size);
 }
 
+/** Cuts every connection when a commit has just been passed on: the server hears it, and its answer is lost. */
+async function cutAtCommit(proxy: Proxy): Promise<void> {
+  await new Promise<void>((resolve) => {
+    proxy.cutAfter = (sent) => {
+      const isCommit = hasCommit(sent);
+      if (isCommit) resolve();
+      return isCommit;
+    };
+  });
+  proxy.cutAfter = undefined;
+}
+
 test("what is added without a key is there once, whatever happens to its connection", async () => {
   const { url, open: openHere, client, schema } = await ground();
-  const dibs = await openHere({}, named(url, schema));
+  const { proxy, url: cut } = await proxyTo(url);
+  const dibs = await openHere({}, named(cut, schema));
   const admin = await client();
-  let over = false;
-  const adding = addWithoutKeys(dibs, () => over);
-  for (let round = 0; round < 20; round++) {
-    await sleep(40);
+  const adders = new AddersWithoutKeys(dibs);
+  for (let round = 0; round < 8; round++) {
+    await adders.goOnFor(20);
+    await cutAtCommit(proxy);
+    proxy.mend();
+    await adders.goOnFor(20);
     while ((await endConnections(admin, schema)) === 0) await sleep(5);
   }
-  over = true;
-  await expectAsTold(dibs, await adding);
+  await adders.stop();
+  const { told } = adders;
+  // The server was asked what became of each commit, and knew.
+  expect([...told.values()]).not.toContain("unknown");
+  await expectAsTold(dibs, told);
 });
 
 test("what is added without a key is there once, or nobody knows, when its server crashes", async () => {
   const postgres = await server();
-  const dibs = await open(postgres.url);
+  const { proxy, url } = await proxyTo(postgres.url);
+  const dibs = await open(url);
   onTestFinished(() => dibs.close());
-  let over = false;
-  const adding = addWithoutKeys(dibs, () => over);
+  const adders = new AddersWithoutKeys(dibs);
   for (let round = 0; round < CRASHES; round++) {
-    await sleep(200);
+    await adders.goOnFor(20);
+    await cutAtCommit(proxy);
     await postgres.stop("immediate");
     await postgres.restart();
+    proxy.mend();
   }
-  over = true;
-  await expectAsTold(dibs, await adding);
+  await adders.stop();
+  const { told } = adders;
+  // A server that has crashed since cannot tell.
+  expect([...told.values()]).toContain("unknown");
+  await expectAsTold(dibs, told);
 }, 120_000);
 
 test("what other processes say is heard again after the connection that listens was ended", async () => {
