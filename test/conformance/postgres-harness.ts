@@ -72,6 +72,7 @@ function harnessBy(way: Way): Harness {
     shared: true,
     transactions: true,
     realTime: way.realTime ?? false,
+    isDeaf: way.pooled !== undefined,
     open: async (clock, cleanUp) => openSchema(await take(cleanUp), clock, way),
   };
 }

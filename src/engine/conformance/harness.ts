@@ -10,6 +10,8 @@ export interface Harness {
    * of calls under way; cases that would let time pass, or know what time it is, are left out.
    */
   realTime?: boolean;
+  /** Nobody tells this store of what others have committed: it finds that when it looks again. */
+  isDeaf?: boolean;
   /** Whether several may open one store: then those cases run too. */
   shared: boolean;
   /** Whether the store can take part in a transaction of the caller's: otherwise it must say that it cannot. */

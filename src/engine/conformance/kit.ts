@@ -29,6 +29,8 @@ export interface World {
   hang: () => () => void;
   /** A transaction of the caller's own. */
   begin: () => Promise<CallersTransaction>;
+  /** Until what others have committed is known here, where it is not told. */
+  heard: () => Promise<void>;
   /** The same store, opened once more. */
   another: () => Promise<World>;
 }
@@ -59,10 +61,10 @@ function startTogether(harness: Harness): () => World {
 
 async function openWorld(harness: Harness, cleanUp: CleanUp): Promise<World> {
   const clock = harness.realTime ? new ClockOfOthers() : new ManualClock();
-  return worldOf(await harness.open(clock, cleanUp), clock, cleanUp);
+  return worldOf(harness, await harness.open(clock, cleanUp), clock, cleanUp);
 }
 
-function worldOf(opened: Opened, clock: ManualClock, cleanUp: CleanUp): World {
+function worldOf(harness: Harness, opened: Opened, clock: ManualClock, cleanUp: CleanUp): World {
   cleanUp(() => opened.port.close());
   let startedAt: number | undefined;
   if (!(clock instanceof ClockOfOthers)) startedAt = clock.read().wall;
@@ -74,7 +76,8 @@ function worldOf(opened: Opened, clock: ManualClock, cleanUp: CleanUp): World {
     },
     hang: () => opened.hang(),
     begin: () => opened.begin!(),
-    another: async () => worldOf(await opened.another!(), clock, cleanUp),
+    heard: () => (harness.isDeaf ? clock.advance(SAFETY_POLL) : Promise.resolve()),
+    another: async () => worldOf(harness, await opened.another!(), clock, cleanUp),
   };
 }
 
