@@ -1,10 +1,12 @@
+import { Client } from "pg";
 import { afterAll } from "vitest";
 import { createBroker } from "../../src/broker/broker.ts";
 import type { CallersTransaction, CleanUp, Harness, Opened } from "../../src/engine/conformance/harness.ts";
-import { openPostgres } from "../../src/engines/postgres/engine.ts";
+import { systemClock } from "../../src/engine/system-clock.ts";
+import { openPostgres, type PostgresOptions } from "../../src/engines/postgres/engine.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";
 import { LIBRARIES } from "../postgres/libraries.ts";
-import { dropSchema, freshSchema } from "../postgres/shared.ts";
+import { dropSchema, emptied, freshSchema } from "../postgres/shared.ts";
 import { Heart } from "./heart.ts";
 
 interface Ground {
@@ -12,34 +14,45 @@ interface Ground {
   schema: string;
 }
 
-/** A schema of its own for each store. To make and drop one takes as long as a case: both are done beside the cases. */
-let next: Promise<Ground> | undefined;
-let dropping: Promise<void> = Promise.resolve();
+/** A schema of its own for each store. To make one takes longer than a case: it is emptied, and serves the next. */
+const free: Ground[] = [];
+const made: Ground[] = [];
+let admin: Client | undefined;
+
+async function take(cleanUp: CleanUp): Promise<Ground> {
+  const ground = free.pop() ?? (await make());
+  cleanUp(async () => {
+    await admin!.query(`${emptied(ground.schema)}; ${AS_MADE.replaceAll("@", ground.schema)}`);
+    free.push(ground);
+  });
+  return ground;
+}
+
+const AS_MADE = `
+  UPDATE @.store SET revision = 0, epoch = 0, event = 0, now = NULL, awake = NULL, boot = NULL, elapsed_at = NULL,
+    awake_at = NULL, subscribed = 0, unsubscribed = 0`;
 
 async function make(): Promise<Ground> {
   const ground = await freshSchema(() => {});
+  made.push(ground);
   await (await openPostgres(ground)).close();
+  admin ??= await connect(ground.url);
   return ground;
 }
 
-async function take(cleanUp: CleanUp): Promise<Ground> {
-  const ground = await (next ?? make());
-  next = make();
-  // Awaited at the end; until then it must not count as unhandled.
-  next.catch(() => {});
-  cleanUp(async () => drop(ground));
-  return ground;
-}
-
-function drop({ url, schema }: Ground): void {
-  dropping = dropping.then(() => dropSchema(url, schema));
+async function connect(url: string): Promise<Client> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  // What a case has left open must not hold up all that follow.
+  await client.query(`SET lock_timeout = '10s'`);
+  return client;
 }
 
 /** To be called by the file that runs the suite. */
 export function dropAfterAll(): void {
   afterAll(async () => {
-    if (next) drop(await next);
-    await dropping;
+    await admin?.end();
+    for (const { url, schema } of made) await dropSchema(url, schema);
   });
 }
 
@@ -50,12 +63,16 @@ interface Way {
   begin: Begin;
   /** By another address than the server's own, through something that keeps nothing between transactions. */
   pooled?: (ground: Ground) => Promise<string>;
+  /** By the server's own time, as it is everywhere but in tests. */
+  realTime?: boolean;
 }
 
 function harnessBy(way: Way): Harness {
   return {
     shared: true,
     transactions: true,
+    realTime: way.realTime ?? false,
+    isDeaf: way.pooled !== undefined,
     open: async (clock, cleanUp) => openSchema(await take(cleanUp), clock, way),
   };
 }
@@ -65,6 +82,12 @@ export function postgresWith(begin: Begin): Harness {
 }
 
 export const postgres: Harness = postgresWith(LIBRARIES["pg"]!);
+
+/**
+ * Without a clock: what is settled beside the writer, the claim that is carried out at once, the thread that beats and the
+ * server's own time come into play only so.
+ */
+export const postgresInRealTime: Harness = harnessBy({ begin: LIBRARIES["pg"]!, realTime: true });
 
 /** Started with the first case, for all of them. */
 export function postgresThrough(start: (url: string, cleanUp: CleanUp) => Promise<string>): Harness {
@@ -80,14 +103,30 @@ export function postgresThrough(start: (url: string, cleanUp: CleanUp) => Promis
 }
 
 async function openSchema(ground: Ground, clock: ManualClock, way: Way): Promise<Opened> {
-  const heart = new Heart(clock);
   const url = (await way.pooled?.(ground)) ?? ground.url;
-  const { schema } = ground;
-  const engine = await openPostgres({ url, schema, clock: heart, listen: way.pooled === undefined });
+  const options = { url, schema: ground.schema, listen: way.pooled === undefined };
   return {
-    port: createBroker(engine, { clock }),
-    hang: () => heart.stop(),
+    ...(await (way.realTime ? openInRealTime(options, clock) : openByHand(options, clock))),
     begin: () => way.begin(url),
     another: () => openSchema(ground, clock, way),
+  };
+}
+
+async function openByHand(options: PostgresOptions, clock: ManualClock): Promise<Opened> {
+  const heart = new Heart(clock);
+  const engine = await openPostgres({ ...options, clock: heart });
+  return { port: createBroker(engine, { clock }), hang: () => heart.stop() };
+}
+
+async function openInRealTime(options: PostgresOptions, clock: ManualClock): Promise<Opened> {
+  const engine = await openPostgres(options);
+  const told = { ...systemClock, standStill: (work: Promise<unknown>) => clock.standStill(work) };
+  return {
+    port: createBroker(engine, { clock: told }),
+    hang: () => {
+      // A thread cannot be held: cases that have to are those that let time pass after it.
+      void clock.advance(1);
+      return () => {};
+    },
   };
 }

@@ -9,7 +9,7 @@ const why = await whyNoNetwork();
 
 describe.skipIf(why)(`machines with a cable between them${why ? `, not here: ${why}` : ""}`, () => {
   test(
-    "a worker that is cut off loses its task, stops working on it, and comes back",
+    "a worker that is cut off loses its task, is told so, cannot settle it later, and comes back",
     { timeout: 90_000 },
     async ({ stage }) => {
       const url = new URL(await freshDatabase((undo) => stage.onEnd(undo)));
@@ -25,18 +25,22 @@ describe.skipIf(why)(`machines with a cable between them${why ? `, not here: ${w
         { by: network.by },
       );
       const dibs = await stage.open();
-      const task = await actsOf(dibs).add({ do: "hang", attempts: 1 });
+      const task = await actsOf(dibs).add({ do: "outlive", gate: "back" });
       const { fence } = await cutOff.hears("start");
       await network.pull();
       // Its own clock tells it so: the cable is still out.
       expect(await cutOff.hears("abort")).toMatchObject({ fence, code: "CLAIM_LOST" });
       const near = await stage.startWorker({ work: { name: "near" } });
-      expect(await task.result({ timeout: "20s" })).toBe("done");
+      expect(await task.result({ timeout: "20s" })).toBe("near");
       await near.stop();
       await network.plug();
       const next = await actsOf(dibs).add({ do: "echo", value: "back" });
       await cutOff.hears("start", ({ id }) => id === next.id);
       expect(await next.result({ timeout: "60s" })).toBe("back");
+      cutOff.tell({ open: "back" });
+      expect(await cutOff.hears("late")).toMatchObject({ id: task.id, code: "CLAIM_LOST" });
+      expect(await cutOff.stop()).toMatchObject({ code: 0 });
+      expect((await task.info()).result).toBe("near");
       expect(await task.history()).toMatchObject([{ outcome: "lost" }, { outcome: "done" }]);
     },
   );

@@ -4,69 +4,74 @@ import { fileURLToPath } from "node:url";
 import { describe, expect } from "vitest";
 import { open } from "../../src/index.ts";
 import { ManualClock } from "../../src/testing/manual-clock.ts";
+import { freshDatabase } from "../postgres/shared.ts";
 import { actsOf, pause, type Stage, test, until } from "./harness/stage.ts";
 
 const HOUR = 3_600_000;
 const MINUTE = 60_000;
 
 describe.concurrent("a calendar stepped by an hour, both ways", () => {
-  test("under running processes: nothing expires early, nothing is stuck", async ({ stage }) => {
-    const lease = 500;
-    const dibs = await stage.open();
-    const queue = actsOf(dibs, { lease });
-    await queue.ready;
-    const shelf = actsOf(dibs, {}, "shelf");
-    const [calendar1, calendar2] = [new Calendar(stage, "one"), new Calendar(stage, "two")];
-    const one = await stage.startWorker({ work: { name: "one", concurrency: 4 } }, calendar1.preload);
-    const held = await queue.add({ do: "pass", gate: "never" });
-    await one.hears("start");
-    const two = await stage.startWorker({ work: { name: "two", concurrency: 4 } }, calendar2.preload);
-    const mortal = await shelf.add({ do: "echo" }, { ttl: "30m" });
-    const delayed = await shelf.add({ do: "echo" }, { delay: "30m" });
-    const byHand = await shelf.add({ do: "echo" }, { priority: 1 });
-    const [claim] = await shelf.claim({ lease: "5m" });
-    expect(claim!.id).toBe(byHand.id);
+  test.for(["a file", "PostgreSQL"])(
+    "under running processes on %s: nothing expires early, nothing is stuck",
+    async (store, { stage }) => {
+      if (store === "PostgreSQL") stage.file = await freshDatabase((undo) => stage.onEnd(undo));
+      const lease = 500;
+      const dibs = await stage.open();
+      const queue = actsOf(dibs, { lease });
+      await queue.ready;
+      const shelf = actsOf(dibs, {}, "shelf");
+      const [calendar1, calendar2] = [new Calendar(stage, "one"), new Calendar(stage, "two")];
+      const one = await stage.startWorker({ work: { name: "one", concurrency: 4 } }, calendar1.preload);
+      const held = await queue.add({ do: "pass", gate: "never" });
+      await one.hears("start");
+      const two = await stage.startWorker({ work: { name: "two", concurrency: 4 } }, calendar2.preload);
+      const mortal = await shelf.add({ do: "echo" }, { ttl: "30m" });
+      const delayed = await shelf.add({ do: "echo" }, { delay: "30m" });
+      const byHand = await shelf.add({ do: "echo" }, { priority: 1 });
+      const [claim] = await shelf.claim({ lease: "5m" });
+      expect(claim!.id).toBe(byHand.id);
 
-    for (const [here, there] of [
-      [HOUR, -HOUR],
-      [-HOUR, HOUR],
-      [HOUR, HOUR],
-      [-HOUR, -HOUR],
-    ] as const) {
-      calendar1.set(here);
-      calendar2.set(there);
-      await pause(2 * lease);
-      // Both processes see the step, and are at work.
-      const probes = await queue.addMany(
-        Array.from({ length: 8 }, () => ({ data: { do: "sleep" as const, ms: 50 } })),
-      );
-      await Promise.all(probes.map((probe) => probe.result({ timeout: "20s" })));
-      const stepped = [...one.all("start"), ...two.all("start")].filter(({ id }) =>
-        probes.some((probe) => probe.id === id),
-      );
-      for (const { at } of stepped)
-        expect(Math.abs(Math.abs((at as number) - Date.now()) - HOUR)).toBeLessThan(MINUTE);
+      for (const [here, there] of [
+        [HOUR, -HOUR],
+        [-HOUR, HOUR],
+        [HOUR, HOUR],
+        [-HOUR, -HOUR],
+      ] as const) {
+        calendar1.set(here);
+        calendar2.set(there);
+        await pause(2 * lease);
+        // Both processes see the step, and are at work.
+        const probes = await queue.addMany(
+          Array.from({ length: 8 }, () => ({ data: { do: "sleep" as const, ms: 50 } })),
+        );
+        await Promise.all(probes.map((probe) => probe.result({ timeout: "20s" })));
+        const stepped = [...one.all("start"), ...two.all("start")].filter(({ id }) =>
+          probes.some((probe) => probe.id === id),
+        );
+        for (const { at } of stepped)
+          expect(Math.abs(Math.abs((at as number) - Date.now()) - HOUR)).toBeLessThan(MINUTE);
 
-      expect(await held.info()).toMatchObject({ state: "claimed", attempt: 1 });
-      expect(await mortal.info()).toMatchObject({ state: "ready" });
-      expect(await delayed.info()).toMatchObject({ state: "scheduled" });
-      await claim!.extend("5m");
+        expect(await held.info()).toMatchObject({ state: "claimed", attempt: 1 });
+        expect(await mortal.info()).toMatchObject({ state: "ready" });
+        expect(await delayed.info()).toMatchObject({ state: "scheduled" });
+        await claim!.extend("5m");
 
-      const before = performance.now();
-      const soon = await queue.add({ do: "echo" }, { delay: "200ms" });
-      await soon.result({ timeout: "20s" });
-      const took = performance.now() - before;
-      expect(took).toBeGreaterThanOrEqual(200);
-      expect(took).toBeLessThan(1_500);
-    }
-    expect(one.all("abort")).toEqual([]);
-    expect(await held.history()).toEqual([]);
+        const before = performance.now();
+        const soon = await queue.add({ do: "echo" }, { delay: "200ms" });
+        await soon.result({ timeout: "20s" });
+        const took = performance.now() - before;
+        expect(took).toBeGreaterThanOrEqual(200);
+        expect(took).toBeLessThan(1_500);
+      }
+      expect(one.all("abort")).toEqual([]);
+      expect(await held.history()).toEqual([]);
 
-    // Leases still end: what a dead worker held comes back, one lease later.
-    await one.kill();
-    await two.hears("start", ({ id }) => id === held.id);
-    expect(await held.history()).toMatchObject([{ attempt: 1, outcome: "lost" }]);
-  });
+      // Leases still end: what a dead worker held comes back, one lease later.
+      await one.kill();
+      await two.hears("start", ({ id }) => id === held.id);
+      expect(await held.history()).toMatchObject([{ attempt: 1, outcome: "lost" }]);
+    },
+  );
 
   for (const store of ["in memory", "on disk"]) {
     test(`by hand, ${store}: what is due is due when its time has passed`, async ({ stage }) => {

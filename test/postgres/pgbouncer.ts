@@ -69,6 +69,7 @@ auth_type = any
 pool_mode = transaction
 default_pool_size = ${POOL}
 max_client_conn = 200
+server_login_retry = 0.2
 logfile = ${log}
 `,
   );

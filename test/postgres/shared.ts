@@ -62,6 +62,19 @@ export async function dropSchema(url: string, schema: string): Promise<void> {
   await administer(url, `SET client_min_messages = warning; DROP SCHEMA IF EXISTS ${schema} CASCADE`);
 }
 
+/** Leaves the schema as if nothing had ever been put in; but for the row of the store, which tells how far it is. */
+export function emptied(schema: string): string {
+  return `
+    DO $$ DECLARE name text; BEGIN
+      FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = '${schema}' AND tablename NOT IN ('migration', 'store', 'life') LOOP
+        EXECUTE format('DELETE FROM ${schema}.%I', name);
+      END LOOP;
+      FOR name IN SELECT sequencename FROM pg_sequences WHERE schemaname = '${schema}' LOOP
+        EXECUTE format('ALTER SEQUENCE ${schema}.%I RESTART', name);
+      END LOOP;
+    END $$`;
+}
+
 /** A database for one test, for programs that are given an address and no schema. */
 export async function freshDatabase(cleanUp: (undo: () => Promise<void>) => void): Promise<string> {
   const url = new URL(await sharedServer());

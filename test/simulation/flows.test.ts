@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { crashEverywhere } from "./flows/crashes.ts";
 import { crashPipelines } from "./flows/pipelines.ts";
 
-// More by hand, and on PostgreSQL: npm run simulate -- --flows --seeds 1000 --engine sqlite
+// On PostgreSQL: flows-postgres.test.ts. More by hand: npm run simulate -- --flows --seeds 1000 --engine sqlite
 // A new file takes SQLite longer than a flow: there some of the crashes are tried.
 test.each([{ engine: "memory" }, { engine: "sqlite", most: 10 }] as const)(
   "steps, signals and verdicts come to their end on $engine, wherever a process dies",

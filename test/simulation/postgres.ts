@@ -6,7 +6,7 @@ import { Link, type LinkOptions } from "../../src/engines/postgres/link.ts";
 import { openLink } from "../../src/engines/postgres/open.ts";
 import { PostgresStore } from "../../src/engines/postgres/store.ts";
 import { settingsFor } from "../../src/engines/postgres/settings.ts";
-import { dropSchema, sharedServer } from "../postgres/shared.ts";
+import { dropSchema, emptied, sharedServer } from "../postgres/shared.ts";
 import { FAILURE, NOT_THERE, type Subject, trap } from "./subject.ts";
 
 const TX = { session: true, durability: "full" } as const;
@@ -33,14 +33,6 @@ export async function endSubjects(): Promise<void> {
   await link.close();
   await dropSchema(options.url, options.schema);
 }
-
-const EMPTY = `
-  DO $$ DECLARE name text; BEGIN
-    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = '@' AND tablename NOT IN ('migration', 'store', 'life') LOOP
-      EXECUTE format('DELETE FROM @.%I', name);
-    END LOOP;
-  END $$;
-  ALTER SEQUENCE dibs.seq RESTART; ALTER SEQUENCE dibs.fence RESTART; ALTER SEQUENCE dibs.session_id RESTART`;
 
 /**
  * The PostgreSQL store, and what may befall it. A crash is the end of its connection, by the server's own hand: what
@@ -87,7 +79,7 @@ export class PostgresSubject implements Subject {
     if (this.#store) return this.#store;
     prepared ??= prepare();
     const { options, link } = await prepared;
-    await link.exec(EMPTY.replaceAll("@", options.schema));
+    await link.exec(emptied(options.schema));
     const { wall, boot, elapsed, awake } = this.#first;
     await link.all(
       `UPDATE dibs.store SET salt = $1, revision = 0, epoch = epoch + 1, event = 0, now = $2, awake = 0, boot = $3,

@@ -351,7 +351,7 @@ export function sessions(start: Start): void {
       await world.port.declare(QUEUE, { timeout: 5 * MINUTE, maxAttempts });
       const worker = await joinWorker(world.port, "w");
       const { id } = await addOne(world.port);
-      return { ...world, id, worker, held: await worker.claimOne() };
+      return Object.assign(world, { id, worker, held: await worker.claimOne() });
     }
 
     test("is ended at the next sign of life, and its worker is told", async () => {

@@ -35,7 +35,7 @@ export function severalOpeners(start: Start): void {
   async function two(): Promise<{ a: Port; b: Port; other: World } & World> {
     const world = await start();
     const other = await world.another();
-    return { ...world, a: world.port, b: other.port, other };
+    return Object.assign(world, { a: world.port, b: other.port, other });
   }
 
   describe("of several openers of one store", () => {

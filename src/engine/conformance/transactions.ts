@@ -81,13 +81,14 @@ export function transactions(start: Start): void {
 
   describe("an add within a transaction of the caller's", () => {
     test("is not seen before the commit, and wakes who waits then", async () => {
-      const { port, begin } = await start();
+      const { port, begin, heard } = await start();
       const next = waiting(port);
       const tx = await begin();
       const [added] = await port.add([newTask({ data: "x" })], { tx });
       expect(added).toMatchObject({ state: "ready", existing: false });
       await refused(() => port.task(added!.id), "TASK_NOT_FOUND");
       await tx.commit();
+      await heard();
       expect((await next)[0]).toMatchObject({ id: added!.id, data: "x", attempt: 1 });
     });
 

@@ -107,9 +107,10 @@ export class Program {
     if (this.isRunning) this.#child.kill(signal);
   }
 
-  async kill(): Promise<void> {
+  /** Answers how it ended: it may have done so by itself, before. */
+  async kill(): Promise<Exit> {
     this.signal("SIGKILL");
-    await this.exited;
+    return this.exited;
   }
 
   /** Asks it to stop in good order. */

@@ -18,11 +18,13 @@ interface Role {
   name: string;
   program: string;
   byHand?: boolean;
+  withoutKeys?: boolean;
 }
 
 const ROLES: Role[] = [
   { name: "producer-1", program: "storm-producer.ts" },
   { name: "producer-2", program: "storm-producer.ts" },
+  { name: "producer-3", program: "storm-producer.ts", withoutKeys: true },
   { name: "worker-1", program: "storm-worker.ts" },
   { name: "worker-2", program: "storm-worker.ts" },
   { name: "worker-3", program: "storm-worker.ts" },
@@ -38,7 +40,7 @@ export interface Aftermath {
 }
 
 /**
- * Two producers and four consumers share a store, and each is killed again and again. All chance comes from the
+ * Three producers and four consumers share a store, and each is killed again and again. All chance comes from the
  * seed: when each is killed, whether it is frozen before, what its tasks do. What the machine makes of it does not.
  * It goes on until there were so many kills, and whoever disturbs it has had enough.
  */
@@ -60,7 +62,7 @@ export async function storm(
       while (!isOver()) {
         const victim = startRole(stage, role, random.between(0, 2 ** 31), false);
         await haunt(victim, role, random, aftermath);
-        await victim.kill();
+        await killAlive(victim, role);
         aftermath.kills++;
       }
     }),
@@ -80,6 +82,13 @@ async function disturbUntil(
     await pause(random.between(300, 1_500));
     await disturb(random);
   }
+}
+
+/** Whoever has ended before, of an error that nobody caught for one, was not killed by us. */
+async function killAlive(victim: Program, { name }: Role): Promise<void> {
+  const exit = await victim.kill();
+  if (exit.signal !== "SIGKILL")
+    throw new Error(`${name} ended by itself, with ${JSON.stringify(exit)}: ${victim.stderr}`);
 }
 
 /** Leaves when it is time for the victim to die. */
@@ -128,8 +137,17 @@ async function drain(stage: Stage, random: Random): Promise<void> {
 }
 
 function startRole(stage: Stage, role: Role, seed: number, calm: boolean): Program {
-  const { name, byHand = false } = role;
-  const options = { file: stage.file, log: logOf(stage, name), policy, name, seed, byHand, calm };
+  const { name, byHand = false, withoutKeys = false } = role;
+  const options = {
+    file: stage.file,
+    log: logOf(stage, name),
+    policy,
+    name,
+    seed,
+    byHand,
+    withoutKeys,
+    calm,
+  };
   return stage.start(role.program, options);
 }
 

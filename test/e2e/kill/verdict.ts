@@ -12,6 +12,8 @@ export interface Findings {
   ackedUnheard: number;
   refused: number;
   lostAttempts: number;
+  /** Tasks that are there, and of which nobody was told that they were added. */
+  unheard: number;
 }
 
 /** Holds what the processes were told against what the store says. */
@@ -24,6 +26,7 @@ export async function judge(dibs: Dibs, entries: Entry[]): Promise<Findings> {
 
   nothingIsLost(tasks, added);
   nothingIsDoubled(tasks, added);
+  const unheard = nothingIsMadeUp(tasks, added, ofKind(entries, "adding"));
   noClaimHasTwoHolders(began);
   oneAckCounts(tasks, acked);
   refusedAcksHaveNoEffect(tasks, lost);
@@ -41,22 +44,48 @@ export async function judge(dibs: Dibs, entries: Entry[]): Promise<Findings> {
     ackedUnheard: tasks.size - acked.length,
     refused: lost.length,
     lostAttempts,
+    unheard,
   };
 }
 
 function nothingIsLost(tasks: Map<string, TaskInfo>, added: Of<"added">[]): void {
-  const missing = added.filter(({ id, key }) => tasks.get(id)?.idempotencyKey !== key);
+  const missing = added.filter((entry) => {
+    const task = tasks.get(entry.id);
+    return task?.idempotencyKey !== entry.key || nameOf(task.data as Named) !== nameOf(entry);
+  });
   expect(missing, "tasks whose add had resolved, and that are not done").toEqual([]);
 }
 
 function nothingIsDoubled(tasks: Map<string, TaskInfo>, added: Of<"added">[]): void {
-  const keys = new Set([...tasks.values()].map((task) => task.idempotencyKey));
-  expect(keys.size, "tasks by key").toBe(tasks.size);
+  const names = new Set([...tasks.values()].map(({ data }) => nameOf(data as Named)));
+  expect(names.size, "tasks that were added").toBe(tasks.size);
   const answers = new Map<string, string>();
-  for (const { key, id } of added) {
-    expect(answers.get(key) ?? id, `the task of key ${key}, told twice`).toBe(id);
-    answers.set(key, id);
+  for (const entry of added) {
+    const [name, { id }] = [nameOf(entry), entry];
+    expect(answers.get(name) ?? id, `the task ${name}, told twice`).toBe(id);
+    answers.set(name, id);
   }
+}
+
+/** Each was added under its key, or its add was begun; answers of how many nobody was told. */
+function nothingIsMadeUp(tasks: Map<string, TaskInfo>, added: Of<"added">[], adding: Of<"adding">[]): number {
+  const told = new Set(added.map(nameOf));
+  const begun = new Set(adding.map(nameOf));
+  const unheard = [...tasks.values()].filter(({ data }) => !told.has(nameOf(data as Named)));
+  const madeUp = unheard.filter(
+    ({ data, idempotencyKey }) => idempotencyKey === null && !begun.has(nameOf(data as Named)),
+  );
+  expect(madeUp, "tasks that nobody has added").toEqual([]);
+  return unheard.length;
+}
+
+interface Named {
+  by: string;
+  n: number;
+}
+
+function nameOf({ by, n }: Named): string {
+  return `${by}-${n}`;
 }
 
 function noClaimHasTwoHolders(began: Of<"began">[]): void {

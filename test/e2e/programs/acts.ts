@@ -20,6 +20,8 @@ export type Act =
   | { do: "hang"; attempts?: number }
   /** Ends when the test says so: `tell({ open: gate })`. */
   | { do: "pass"; gate: string }
+  /** On its first attempt: acks when the test opens the gate, whatever its signal says, and tells what came of it. */
+  | { do: "outlive"; gate: string }
   /**
    * On its first attempt: waits until the process was frozen for longer than `ms`, then does `verb`. On the next
    * one: ends when the test opens "thawed".
@@ -45,6 +47,12 @@ const acts: { [Name in Act["do"]]: (act: Act & { do: Name }, task: Task<Act>, wo
   heed: (_act, task) => aborted(task.signal),
   hang: ({ attempts }, task) => (task.attempt > (attempts ?? Infinity) ? "done" : new Promise(() => {})),
   pass: ({ gate }) => opened(gate),
+  outlive: async ({ gate }, task, worker) => {
+    if (task.attempt > 1) return worker;
+    await opened(gate);
+    say("late", { id: task.id, verb: "ack", code: await codeOf(() => doLate(task, "ack")) });
+    return worker;
+  },
   late: async ({ ms, verb }, task, worker) => {
     if (task.attempt > 1) {
       await opened("thawed");

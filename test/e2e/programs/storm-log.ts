@@ -2,8 +2,10 @@ import { closeSync, openSync, readFileSync, writeSync } from "node:fs";
 
 /** What a process in the storm writes down of what it was told, before it does the next thing. */
 export type Entry =
+  /** `add` is about to be called, of one without a key: if nothing more is said of it, nobody knows what became of it. */
+  | { kind: "adding"; by: string; n: number }
   /** `add` has resolved. */
-  | { kind: "added"; id: string; key: string; group: string | null; n: number }
+  | { kind: "added"; id: string; by: string; n: number; key: string | null }
   /** A handler has begun, or a claim by hand was made. */
   | { kind: "began"; id: string; fence: number; attempt: number; by: string }
   /** `ack` has resolved. */

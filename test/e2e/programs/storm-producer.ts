@@ -1,8 +1,8 @@
 // Adds tasks until it is killed. Its next life goes on where its log ends: what it was not told of it adds again,
-// with the same key.
+// with the same key; or never again, where it adds without keys.
 
 import { existsSync } from "node:fs";
-import type { QueuePolicyOptions } from "../../../src/index.ts";
+import type { AddOptions, QueuePolicyOptions } from "../../../src/index.ts";
 import { Random } from "../../simulation/random.ts";
 import { openSurely } from "./open-surely.ts";
 import { readOptions, say } from "./say.ts";
@@ -13,32 +13,42 @@ const options = readOptions() as {
   log: string;
   name: string;
   seed: number;
+  withoutKeys: boolean;
   policy: QueuePolicyOptions;
 };
+interface Data {
+  by: string;
+  n: number;
+}
+
+type NewTask = { data: Data } & AddOptions;
+
 const random = new Random(options.seed);
 const done = existsSync(options.log) ? readLog(options.log) : [];
 const log = new StormLog(options.log);
 const dibs = await openSurely(options.file);
-const queue = dibs.queue<{ n: number }>("work", options.policy);
-let last = done.reduce((most, entry) => (entry.kind === "added" ? Math.max(most, entry.n) : most), 0);
+const queue = dibs.queue<Data>("work", options.policy);
+let last = done.reduce((most, entry) => ("n" in entry ? Math.max(most, entry.n) : most), 0);
 say("ready");
 
 for (;;) {
   const count = random.chance(0.3) ? random.between(2, 20) : 1;
-  const batch = Array.from({ length: count }, (_, index) => taskOf(last + index + 1));
+  const numbers = Array.from({ length: count }, (_, index) => last + index + 1);
+  if (options.withoutKeys) for (const n of numbers) log.write({ kind: "adding", by: options.name, n });
+  const batch = numbers.map((n) => (options.withoutKeys ? taskWithoutKey(n) : taskOf(n)));
   const added = await addSurely(batch);
   for (const [index, { id }] of added.entries()) {
-    const { idempotencyKey: key, groupKey: group, data } = batch[index]!;
-    log.write({ kind: "added", id, key, group: group ?? null, n: data.n });
+    const { data, idempotencyKey: key = null } = batch[index]!;
+    log.write({ kind: "added", id, ...data, key });
   }
   last += count;
   await new Promise((resolve) => setTimeout(resolve, random.between(0, 5)));
 }
 
 /** The same for the same number in every life. */
-function taskOf(n: number) {
+function taskOf(n: number): NewTask {
   return {
-    data: { n },
+    data: { by: options.name, n },
     idempotencyKey: `${options.name}-${n}`,
     ...(n % 3 === 0 && { groupKey: `${options.name}-${n % 4}` }),
     ...(n % 3 === 1 && { priority: n % 5 }),
@@ -46,15 +56,27 @@ function taskOf(n: number) {
   };
 }
 
-/** A process that is frozen inside a transaction keeps the others waiting, longer than they are willing to. */
-async function addSurely(batch: ReturnType<typeof taskOf>[]) {
+/** Nor a group: what a life before was not told of may come to be there after what is added next. */
+function taskWithoutKey(n: number): NewTask {
+  return {
+    data: { by: options.name, n },
+    ...(n % 3 === 1 && { priority: n % 5 }),
+    ...(n % 7 === 1 && { delay: 50 }),
+  };
+}
+
+/**
+ * A process that is frozen inside a transaction keeps the others waiting, longer than they are willing to. What is unavailable
+ * was not added, and is added again. Where nobody knows, only a key makes that safe.
+ */
+async function addSurely(batch: NewTask[]): Promise<{ id: string }[]> {
   for (;;) {
     try {
       return await queue.addMany(batch);
     } catch (error) {
       const { code } = error as { code?: string };
       say("refused", { code, message: (error as Error).message });
-      // Nobody knows whether it was added: with the same key it is not added twice.
+      if (code === "OUTCOME_UNKNOWN" && options.withoutKeys) return [];
       if (code !== "UNAVAILABLE" && code !== "OUTCOME_UNKNOWN") throw error;
     }
   }

@@ -48,11 +48,17 @@ async function work(): Promise<void> {
 async function workByHand(): Promise<void> {
   say("ready");
   for (;;) {
-    const claims = await queue.claim({ max: 5, lease: 250, wait: 1_000 }).catch(() => []);
+    const claims = await queue.claim({ max: 5, lease: 250, wait: 1_000 }).catch(noneWhereAway);
     for (const claim of claims) began(claim);
     await sleep(random.between(0, 500));
     for (const claim of claims) await ack(claim);
   }
+}
+
+function noneWhereAway(error: unknown): [] {
+  const { code } = error as { code?: string };
+  if (code !== "UNAVAILABLE" && code !== "OUTCOME_UNKNOWN") throw error;
+  return [];
 }
 
 function began({ id, fence, attempt }: Claim): void {

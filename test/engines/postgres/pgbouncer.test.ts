@@ -1,11 +1,13 @@
 // Through PgBouncer in transaction mode: nothing may be kept on a connection from one transaction to the next.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { conformance } from "../../../src/engine/conformance/index.ts";
 import { open } from "../../../src/index.ts";
 import { dropAfterAll, postgresThrough } from "../../conformance/postgres-harness.ts";
 import { POOL, startPgBouncer, whyNoPgBouncer } from "../../postgres/pgbouncer.ts";
+import { PostgresServer, QUICK } from "../../postgres/server.ts";
 import { freshDatabase } from "../../postgres/shared.ts";
 
 const why = await whyNoPgBouncer();
@@ -101,6 +103,74 @@ describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : "
     expect(await dibs.task(claim!.id).result({ timeout: "10s" })).toBe("done");
   });
 
+  test(
+    "a server behind it that crashes and comes back is used again, and each task is done once",
+    { timeout: 60_000 },
+    async () => {
+      const server = await PostgresServer.start({ settings: QUICK });
+      onTestFinished(() => server.remove());
+      const dibs = await open(await startPgBouncer(server.url, onTestFinished), { listen: false, poll: 100 });
+      onTestFinished(() => dibs.close());
+      const queue = dibs.queue<number>("work", { backoff: { type: "fixed", delay: 0 } });
+      const worker = queue.work(() => {}, { concurrency: 5 });
+      await worker.ready;
+      const ids = new Map<number, string>();
+      const over = new AbortController();
+      const adding = (async () => {
+        for (let n = 0; !over.signal.aborted;) {
+          try {
+            ids.set(n, (await queue.add(n, { idempotencyKey: `${n}` })).id);
+            n++;
+          } catch (error) {
+            expect((error as { code: string }).code).toMatch(/^(UNAVAILABLE|OUTCOME_UNKNOWN)$/);
+          }
+        }
+      })();
+      for (let crash = 0; crash < 2; crash++) {
+        const before = ids.size;
+        while (ids.size < before + 20) await sleep(5);
+        await server.stop("immediate");
+        await server.restart();
+      }
+      const before = ids.size;
+      while (ids.size < before + 20) await sleep(5);
+      over.abort();
+      await adding;
+      for (const id of ids.values()) await dibs.task(id).result({ timeout: "20s" });
+      await worker.stop();
+      expect((await queue.stats()).depth).toMatchObject({ done: ids.size, ready: 0, claimed: 0, dead: 0 });
+    },
+  );
+
+  test("where all of its connections are taken, a call waits for one", async () => {
+    const { pooled, openPooled } = await setUp();
+    const dibs = await openPooled();
+    const queue = dibs.queue<number>("work");
+    await queue.add(1);
+    const connect = async (database?: string): Promise<Client> => {
+      const address = new URL(pooled);
+      if (database !== undefined) address.pathname = `/${database}`;
+      const client = new Client({ connectionString: address.href });
+      await client.connect();
+      onTestFinished(() => client.end());
+      return client;
+    };
+    const takers = await Promise.all(Array.from({ length: POOL }, () => connect()));
+    for (const taker of takers) await taker.query("BEGIN");
+    const adding = queue.add(2);
+    const pooler = await connect("pgbouncer");
+    const database = new URL(pooled).pathname.slice(1);
+    for (let isWaiting = false; !isWaiting; await sleep(5)) {
+      const { rows } = await pooler.query<{ database: string; cl_waiting: string }>("SHOW POOLS");
+      isWaiting = rows.some((row) => row.database === database && Number(row.cl_waiting) > 0);
+    }
+    expect(await Promise.race([adding, sleep(100, "waits")])).toBe("waits");
+    await takers[0]!.query("ROLLBACK");
+    await adding;
+    expect((await queue.stats()).depth.ready).toBe(2);
+    for (const taker of takers) await taker.query("ROLLBACK");
+  });
+
   dropAfterAll();
   if (!why) {
     conformance("PostgreSQL through PgBouncer", postgresThrough(startPgBouncer), [
@@ -108,6 +178,14 @@ describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : "
       "settle",
       "groups",
       "idempotency",
+      "callOrder",
+      "sessions",
+      "concurrency",
+      "changingLimits",
+      "runs",
+      "topics",
+      "events",
+      "transactions",
       "move",
     ]);
   }

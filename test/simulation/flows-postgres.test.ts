@@ -1,0 +1,33 @@
+import { afterAll, expect, test } from "vitest";
+import { crashEverywhere } from "./flows/crashes.ts";
+import { crashPipelines } from "./flows/pipelines.ts";
+import { endSubjects } from "./postgres.ts";
+
+// As on the other stores (flows.test.ts), where a commit takes longer than there. More by hand:
+// npm run simulate -- --flows --seeds 1000 --engine postgres; and with --pipelines.
+const isLong = Boolean(process.env["DIBS_LONG"]);
+const [seeds, most] = isLong ? [40, 20] : [6, 5];
+
+afterAll(endSubjects);
+
+test(
+  "steps, signals and verdicts come to their end on postgres, wherever a process dies",
+  { timeout: 120_000 + seeds * 10_000 },
+  async () => {
+    let runs = 0;
+    for (let seed = 1; seed <= seeds; seed++)
+      runs += (await crashEverywhere({ seed, engine: "postgres", most })).runs;
+    expect(runs).toBeGreaterThan(seeds * 4);
+  },
+);
+
+test(
+  "runs of a pipeline come to their end on postgres, stage by stage and joined once, wherever a process dies",
+  { timeout: 120_000 + seeds * 10_000 },
+  async () => {
+    let runs = 0;
+    for (let seed = 1; seed <= seeds; seed++)
+      runs += (await crashPipelines({ seed, engine: "postgres", most })).runs;
+    expect(runs).toBeGreaterThan(seeds * 4);
+  },
+);
