@@ -1,51 +1,111 @@
-// Moves the tasks of one store to another: npm run move -- FROM TO [--queue NAME]… [--follow]
-// Each is an address as open() takes it: work.db, postgres://user@host/database. May be stopped, killed and run again.
+// Moves the tasks of one store to another: npm run move -- FROM TO. May be stopped, killed and run again.
 
-import { parseArgs } from "node:util";
+import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
+import { EXIT, exitCodeOf } from "../src/cli/exit.ts";
 import { isDibsError } from "../src/core/errors.ts";
-import { move } from "../src/index.ts";
+import { move, type Moved, type MoveWait, type OpenOptions } from "../src/index.ts";
 
-const USAGE = `Usage: npm run move -- FROM TO [--queue NAME]… [--follow]
+const USAGE = `Usage: npm run move -- FROM TO [flags]
 
-Moves all tasks of the store FROM to the store TO: docs/guides/move.md.
-  --queue NAME   only this queue; may be given several times
-  --follow       go on when nothing is left, until Ctrl-C
+Moves all tasks of the store FROM, which must be there, to the store TO, which is made if it is not. Each is an address
+as open() takes it: work.db, postgres://user@host/database, http://host:7411. docs/guides/move.md says the rest.
+
+  --queue NAME         only this queue; may be given several times
+  --follow             go on when nothing is left, and move what is still added, until Ctrl-C
+  --from-schema NAME   where the tables of FROM are in PostgreSQL; dibs unless set
+  --to-schema NAME     the same of TO
+  --from-pooler        FROM is behind a transaction pooler such as PgBouncer
+  --to-pooler          the same of TO
+  --help               this
+
+Exit codes: 0 nothing is left, 1 something is left or it failed, 2 it was called wrongly, 3 a store cannot be reached,
+4 a server forbids it. After 1 and 3 it can be run again.
 `;
 
-/** As the shell's own tools: 0 all is moved, 1 it failed or something is left, 2 it was called wrongly. */
+const FLAGS = {
+  queue: { type: "string", multiple: true },
+  follow: { type: "boolean", default: false },
+  "from-schema": { type: "string" },
+  "to-schema": { type: "string" },
+  "from-pooler": { type: "boolean", default: false },
+  "to-pooler": { type: "boolean", default: false },
+  help: { type: "boolean", short: "h", default: false },
+} as const satisfies ParseArgsOptionsConfig;
+
 async function main(): Promise<number> {
-  const { positionals, values } = readArguments();
+  const { positionals, values } = parseArgs({ allowPositionals: true, options: FLAGS });
+  if (values.help) {
+    process.stdout.write(USAGE);
+    return EXIT.done;
+  }
   const [from, to, ...rest] = positionals;
   if (from === undefined || to === undefined || rest.length > 0) {
     process.stderr.write(USAGE);
-    return 2;
+    return EXIT.usage;
   }
-  const stop = new AbortController();
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
-  const { moved, left, queues } = await move(from, to, {
+  const moved = await move(from, to, {
     queues: values.queue,
     follow: values.follow,
-    signal: stop.signal,
-    onProgress: ({ queue, moved: count }) => process.stdout.write(`${queue}: ${count} moved\n`),
+    from: howToOpen(values["from-schema"], values["from-pooler"]),
+    to: howToOpen(values["to-schema"], values["to-pooler"]),
+    signal: hearSignal(),
+    onProgress: ({ queue, moved: count }) => sayOnce(`${queue}: ${count} moved`),
+    onWait: (wait) => sayOnce(describeWait(wait)),
   });
-  process.stdout.write(`${moved} tasks moved, ${left} left\n`);
+  sayResult(moved);
+  return moved.left === 0 ? EXIT.done : EXIT.failed;
+}
+
+function howToOpen(schema: string | undefined, pooler: boolean): OpenOptions {
+  return { ...(schema !== undefined && { schema }), ...(pooler && { listen: false }) };
+}
+
+/** The first one stops it after the batch under way, the next one at once: nothing is lost by that either. */
+function hearSignal(): AbortSignal {
+  const stop = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM"] as const)
+    process.once(signal, () => {
+      say("stopping after the batch under way; it can be run again");
+      stop.abort();
+    });
+  return stop.signal;
+}
+
+function describeWait({ running, error }: MoveWait): string {
+  return error
+    ? `a store does not answer, and is tried again: ${error.message}`
+    : `waiting for ${running} that run`;
+}
+
+function sayResult({ moved, left, queues, schedules }: Moved): void {
+  say(`${moved} tasks moved, ${left} left${left === 0 ? "" : ": run it again to move them"}`);
   for (const { name } of queues.filter((queue) => queue.paused))
-    process.stdout.write(`${name} is paused there: resume it when its workers are ready\n`);
-  return left === 0 || values.follow ? 0 : 1;
+    say(`${name} is paused there: resume it when its workers are ready`);
+  if (schedules.length > 0)
+    say(
+      `these schedules stay behind and fire there: ${schedules.join(", ")}. Delete them, and define them in the new store`,
+    );
 }
 
-function readArguments() {
-  return parseArgs({
-    allowPositionals: true,
-    options: { queue: { type: "string", multiple: true }, follow: { type: "boolean", default: false } },
-  });
+let last = "";
+
+/** The same again is no news. */
+function sayOnce(line: string): void {
+  if (line !== last) say(line);
 }
 
+function say(line: string): void {
+  last = line;
+  process.stdout.write(`${line}\n`);
+}
+
+// Whoever reads this may leave, as `head` does: what it was told to do is done all the same.
+process.stdout.on("error", () => {});
 try {
   process.exitCode = await main();
 } catch (error) {
   const isCall = (error as { code?: string }).code?.startsWith("ERR_PARSE_ARGS");
   if (!isCall && !isDibsError(error)) throw error;
   process.stderr.write(`${(error as Error).message}\n${isCall ? `\n${USAGE}` : ""}`);
-  process.exitCode = isCall ? 2 : 1;
+  process.exitCode = isCall ? EXIT.usage : exitCodeOf(error);
 }

@@ -6,7 +6,7 @@ import type { Commit } from "../core/commit.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { DibsError, invalid } from "../core/errors.ts";
 import { type Logger, SILENT } from "../core/logger.ts";
-import { checkNames, checkObject } from "../core/options.ts";
+import { checkBoolean, checkNames, checkObject } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import { show } from "../core/show.ts";
 import { systemClock } from "../engine/system-clock.ts";
@@ -28,6 +28,8 @@ export interface OpenOptions {
   poll?: Duration | undefined;
   /** PostgreSQL: the schema that holds the tables, "dibs" unless set. Several stores can share a database. */
   schema?: string | undefined;
+  /** False: only a store that is there is opened, and none is made. A server's is there. */
+  create?: boolean | undefined;
   /**
    * PostgreSQL: false behind a transaction pooler such as PgBouncer, which cannot pass on notifications: what other
    * processes add is then found by the slow poll, every two seconds.
@@ -45,7 +47,7 @@ export interface OpenOptions {
  */
 export async function open(url?: string, options: OpenOptions = {}): Promise<Dibs> {
   checkObject(options, "The options of open");
-  const known = ["durability", "logger", "poll", "schema", "listen", "token", "clock"];
+  const known = ["durability", "logger", "poll", "schema", "listen", "create", "token", "clock"];
   checkNames(options, known, "open");
   const address = url ?? (process.env["DIBS_URL"] || "./dibs.db");
   return new Dibs(tracePort(await openPort(address, options)), options.logger ?? SILENT);
@@ -105,7 +107,7 @@ function schemeOf(address: string): string | undefined {
 }
 
 async function openEngine(address: string, options: OpenOptions) {
-  const { clock, durability = "full", schema, listen, logger } = options;
+  const { clock, durability = "full", schema, listen, create = true, logger } = options;
   if (typeof address !== "string" || address === "") {
     throw invalid(
       `open() takes the path of a file, a postgres:// or http:// address, or ":memory:"; got ${show(address)}.`,
@@ -114,6 +116,7 @@ async function openEngine(address: string, options: OpenOptions) {
   if (durability !== "full" && durability !== "relaxed") {
     throw invalid(`durability must be "full" or "relaxed"; got ${show(durability)}.`);
   }
+  checkBoolean(create, "create");
   const scheme = schemeOf(address);
   if (scheme === "postgres" || scheme === "postgresql") {
     const given = {
@@ -123,12 +126,13 @@ async function openEngine(address: string, options: OpenOptions) {
       ...(logger && { logger }),
     };
     const { openPostgres } = await import("../engines/postgres/engine.ts");
-    return openPostgres({ url: address, durability, ...given });
+    return openPostgres({ url: address, durability, create, ...given });
   }
   if (schema !== undefined || listen !== undefined) {
     throw invalid(`schema and listen are for PostgreSQL; ${show(address)} is another kind of store.`);
   }
   if (address === ":memory:") {
+    if (!create) throw invalid(`There is no store ":memory:": it is made by whoever opens it, with create.`);
     const { openMemory } = await import("../engines/memory/engine.ts");
     return openMemory({ clock: clock ?? systemClock });
   }
@@ -143,7 +147,7 @@ async function openEngine(address: string, options: OpenOptions) {
     throw invalid(`The path of a store has no blanks at its ends and no NUL; got ${show(path)}.`);
   }
   const { openSqlite } = await import("../engines/sqlite/engine.ts");
-  return openSqlite({ path, durability, ...(clock && { clock }) });
+  return openSqlite({ path, durability, create, ...(clock && { clock }) });
 }
 
 function pathOf(url: string): string {

@@ -18,7 +18,7 @@ import { extend, progress, step } from "./hold.ts";
 import { fireDue } from "./housekeeping/fire.ts";
 import { Keeper } from "./housekeeping/keeper.ts";
 import { arrive, byAnyId, depart, gone } from "./move.ts";
-import { declare, drop, pause, purge, unhold } from "./queues.ts";
+import { declare, drop, pause, purge, queues, unhold } from "./queues.ts";
 import { Results } from "./results.ts";
 import { cancelRun, definePipeline, pipelines, run as inspectRun } from "./runs.ts";
 import { pauseSchedule, schedule, schedules, unschedule } from "./schedules.ts";
@@ -124,10 +124,9 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
   return {
     clock,
     declare: (queue, policy, how) => declare(context, queue, policy, how),
-    pause: (queue, paused) => pause(context, queue, paused),
+    pause: (queue, paused, why) => pause(context, queue, paused, why),
     unhold: (queue, groupKey) => unhold(context, queue, groupKey),
-    queues: async (queue) =>
-      run({ verb: "queues", ...(queue !== undefined && { queue: checkQueueName(queue) }) }),
+    queues: (queue) => queues(context, queue),
     stats: async (queue) => run({ verb: "stats", queue: checkQueueName(queue) }),
     purge: (queue) => purge(context, queue),
     drop: (queue) => drop(context, queue),

@@ -20,7 +20,7 @@ export async function depart(
     verb: "depart",
     queue: checkQueueName(queue),
     to: checkNumber(to, "to", 0, STORE_LIMIT - 1),
-    limit: checkNumber(limit, "limit", 1, LIMITS.page),
+    limit: checkNumber(limit, "limit", 0, LIMITS.page),
   });
 }
 

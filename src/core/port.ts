@@ -37,7 +37,8 @@ export interface Port {
   readonly clock: Clock;
 
   declare(queue: string, policy: NamedPolicy, options?: { force?: boolean }): Promise<QueuePolicy>;
-  pause(queue: string, paused: boolean): Promise<void>;
+  /** `movedTo`: not an operator says so but a move, to the store of that number. Whatever an operator says takes that back. */
+  pause(queue: string, paused: boolean, options?: { movedTo?: number | undefined }): Promise<void>;
   /** Ends a hold before its time: a group's, or the queue's own. Answers whether there was one. */
   unhold(queue: string, groupKey?: string): Promise<boolean>;
   queues(queue?: string): Promise<QueueSummary[]>;
@@ -218,5 +219,7 @@ export interface QueueSummary {
   name: string;
   policy: QueuePolicy;
   paused: boolean;
+  /** It is paused by a move, to the store of this number; absent otherwise. */
+  movedTo?: number;
   createdAt: number;
 }

@@ -1,4 +1,4 @@
-import { invalid } from "./errors.ts";
+import { DibsError, invalid } from "./errors.ts";
 import { byteLength, isLarger, LIMITS, tooMuchGathered } from "./limits.ts";
 import { checkObject } from "./options.ts";
 import { checkQueueName } from "./queue-name.ts";
@@ -275,12 +275,20 @@ export function verdictOfStage(id: string): Error {
   );
 }
 
-/** What it knows of its run would be lost on its way to another store. */
-export function hasRuns(queue: string): Error {
-  return invalid(
-    `Queue "${queue}" holds tasks of runs that are under way, and those cannot be moved to another store. ` +
-      `Let the runs end, or cancel them, then move it.`,
+/** What they know of their runs would be lost on the way to another store. */
+export function hasRuns(...queues: string[]): DibsError {
+  const names = queues.map((queue) => `"${queue}"`).join(", ");
+  return new DibsError(
+    "UNSUPPORTED",
+    `${queues.length === 1 ? `Queue ${names} holds` : `Queues ${names} hold`} tasks of runs that are under way, and those ` +
+      `cannot be moved to another store. Begin no more runs here and let these end, or cancel them; redrive or discard what ` +
+      `is dead of them. Then move again.`,
   );
+}
+
+/** Those of all stages of a pipeline begin so; other queues may, too. */
+export function stagesPrefix(queue: string): string {
+  return queue.slice(0, queue.lastIndexOf("/") + 1);
 }
 
 /** Of a task that is to begin a run. */

@@ -251,7 +251,8 @@ export interface Verbs {
    * or redrives them, they do not expire, and they stay so until they are `gone`. What was held before comes first, so
    * that a move that was interrupted goes on where it stopped. Those behind the head of a group come after it; while
    * the head is claimed, they do not. Claimed tasks are not handed out. Ended ones come last, and are not held.
-   * Refused while tasks of the queue are on their way to another store.
+   * Refused while tasks of the queue are on their way to another store; and with UNSUPPORTED while it holds tasks of runs
+   * that are under way. A limit of 0 only looks whether it would be.
    */
   depart: Verb<{ queue: string; to: number; limit: number }, TravellingTask[]>;
   /**

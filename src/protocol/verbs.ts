@@ -22,7 +22,7 @@ export interface Traits {
 /** The port's verbs on the wire: a new one is a line here. */
 export const VERBS: Record<WireVerb, Traits> = {
   declare: { args: 3, again: "safe" },
-  pause: { args: 2, again: "safe" },
+  pause: { args: 3, again: "safe" },
   // Whoever asks again is told that nothing is held.
   unhold: { args: 2, again: "never" },
   queues: { args: 1, again: "safe", reads: true },

@@ -137,9 +137,9 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       else grant.need(["add", "work"], [queue]);
       return port.declare(queue, policy, options);
     },
-    pause: async (queue, paused) => {
+    pause: async (queue, paused, why) => {
       admin(paused ? "pause" : "resume", queue);
-      return port.pause(queue, paused);
+      return port.pause(queue, paused, why);
     },
     unhold: async (queue, groupKey) => {
       admin("unhold", queue);

@@ -6,7 +6,10 @@ import { count, deadFilter, duration, inQueue, pattern, policy, stats, worker } 
 /** Queues, and what is done to them whole. */
 export function queues(app: App): void {
   const queue = z
-    .object({ name: z.string(), policy, paused: z.boolean(), createdAt: z.number() })
+    .object({
+      ...{ name: z.string(), policy, paused: z.boolean(), createdAt: z.number() },
+      movedTo: z.number().optional(),
+    })
     .openapi("Queue");
   define(
     app,

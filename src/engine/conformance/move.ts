@@ -132,6 +132,19 @@ export function move(start: Start): void {
       expect(await depths(from)).toEqual({});
     });
 
+    test("whether a queue may depart can be asked beforehand, and nothing is held by that", async () => {
+      const { from, to } = await two();
+      const third = (await start()).port;
+      await addNamed(from, ["a"]);
+      expect(await depart(from, to, 0)).toEqual([]);
+      expect(await depart(from, to, 0, "nobodys")).toEqual([]);
+      expect(await claimNames(from)).toEqual(["a"]);
+      await addNamed(from, ["b"]);
+      await depart(from, to, 1);
+      expect(await depart(from, to, 0)).toEqual([]);
+      await refused(() => depart(from, third, 0), "INVALID", "Run that move again");
+    });
+
     test("what was never handed out does not go", async () => {
       const { from } = await two();
       const { id } = await addOne(from);

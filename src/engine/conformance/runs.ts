@@ -554,7 +554,8 @@ export function runs(start: Start): void {
     test("cannot be moved to another store while a run is under way", async () => {
       const { port } = await start();
       const { id } = await begin(port, startOf("a", "b"));
-      await refused(() => port.depart(queueOf("a"), 1, 10), "INVALID", "under way");
+      for (const limit of [10, 0])
+        await refused(() => port.depart(queueOf("a"), 1, limit), "UNSUPPORTED", "under way");
       await port.cancelRun(id);
       expect(await port.depart(queueOf("a"), 1, 10)).toMatchObject([{ origin: id, state: "cancelled" }]);
     });

@@ -34,6 +34,8 @@ export interface PostgresOptions {
   url: string;
   /** Where the tables are; several stores can share a database. */
   schema?: string;
+  /** False: a schema that is not there is not made. */
+  create?: boolean;
   durability?: Durability;
   /** False behind a transaction pooler such as PgBouncer: nothing is then kept on a connection between transactions. */
   listen?: boolean;
@@ -52,9 +54,10 @@ const PATIENCE_MS = 15_000;
 const FIRST_NOTES_MS = 2;
 const LONGEST_NOTES_MS = 1_000;
 
-/** Opens a store in a PostgreSQL database, or makes it. Any number of processes, on any machines, may have it open. */
+/** Opens a store in a PostgreSQL database, or makes it unless told not to. Any number of processes, on any machines, may have it open. */
 export async function openPostgres(options: PostgresOptions): Promise<Engine> {
-  const { url, durability = "full", listen = true, patience = PATIENCE_MS, logger = SILENT, clock } = options;
+  const { url, durability = "full", create = true, listen = true } = options;
+  const { patience = PATIENCE_MS, logger = SILENT, clock } = options;
   const schema = checkSchemaName(options.schema ?? "dibs");
   if (typeof listen !== "boolean") throw invalid(`listen must be true or false.`);
   const tx: TxOptions = { session: listen, durability };
@@ -66,7 +69,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Engine> {
     connectMs: CONNECT_MS,
   };
   const until = performance.now() + patience;
-  const first = await openLink({ link, reading: clock?.read() ?? null, until });
+  const first = await openLink({ link, reading: clock?.read() ?? null, until, create });
   const engine = new PostgresEngine(first, { link, tx, patience }, logger, clock);
   try {
     await whileFull(until, () => engine.start(listen));

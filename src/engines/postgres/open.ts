@@ -31,6 +31,8 @@ export interface MakeOptions {
   link: LinkOptions;
   /** Part of every task's id; drawn at random for a new store unless a test names it. */
   store?: number;
+  /** False: a schema that is not there is not made. */
+  create?: boolean;
   /** Of an injected clock, which the store then keeps. */
   reading: Reading | null;
   /** Until then a server that is full, or starting up, is waited for; not at all unless it is said. */
@@ -61,6 +63,7 @@ export async function openLink(options: MakeOptions): Promise<Link> {
   try {
     link = await whileFull(options.until ?? 0, () => Link.open(options.link));
     await checkServer(link, where);
+    if (options.create === false) await checkThere(link, where);
     if (!(await isUpToDate(link, where))) await makeStore(link, options, where);
     return link;
   } catch (error) {
@@ -85,6 +88,13 @@ async function checkServer(link: Link, where: string): Promise<void> {
       `The database at ${where} is not encoded in UTF-8: payloads would not come back as they were. Name another one.`,
     );
   }
+}
+
+async function checkThere(link: Link, where: string): Promise<void> {
+  if ((await version(link)) !== undefined) return;
+  throw invalid(
+    `There is no store in the schema "${link.schema}" at ${where}. Look at the database and the schema; nothing was made.`,
+  );
 }
 
 async function isUpToDate(link: Link, where: string): Promise<boolean> {

@@ -16,15 +16,17 @@ import { closed, Remote } from "./remote.ts";
 export interface SqliteOptions {
   path: string;
   durability?: Durability;
+  /** False: a file that is not there is not made. */
+  create?: boolean;
   /** For tests. The machine's own clock is read by the store's thread, and beats sessions there. */
   clock?: Clock;
 }
 
-/** Opens a store's file, or makes it. Any number of processes may have one open. */
+/** Opens a store's file, or makes it unless told not to. Any number of processes may have one open. */
 export async function openSqlite(options: SqliteOptions): Promise<Engine> {
-  const { clock, durability = "full" } = options;
+  const { clock, durability = "full", create = true } = options;
   const path = options.path === ":memory:" ? options.path : resolve(options.path);
-  const data: ThreadData = { path, durability, role: "writer", reading: clock?.read() ?? null };
+  const data: ThreadData = { path, durability, create, role: "writer", reading: clock?.read() ?? null };
   const hints = new Hints();
   return new SqliteEngine(await Remote.open(data, hints.deliver), hints, data, clock);
 }

@@ -10,6 +10,8 @@ import type { PackedOps, PackedOutcomes } from "./pack.ts";
 export interface ThreadData {
   path: string;
   durability: Durability;
+  /** False: a file that is not there is not made. */
+  create?: boolean;
   /** A reader answers slow questions beside the writer, on a connection of its own. */
   role: "writer" | "reader";
   /** The caller injected a clock: every request carries its reading, and the caller times the heartbeats. */

@@ -11,6 +11,8 @@ import { migrate, MIGRATIONS } from "./migrations.ts";
 export interface OpenOptions {
   path: string;
   store?: number;
+  /** False: what is not there is not made. */
+  create?: boolean;
   readonly?: boolean;
 }
 
@@ -28,6 +30,7 @@ export function openDatabase(options: OpenOptions, reading: Reading): Database.D
   checkVersions();
   const { path } = options;
   const memory = path === ":memory:";
+  if (!memory && options.create === false) checkThere(path);
   if (!memory && !options.readonly) makeFile(path);
   let db: Database.Database | undefined;
   try {
@@ -65,6 +68,12 @@ function unsupported(message: string): DibsError {
   return new DibsError("UNSUPPORTED", message);
 }
 
+/** A file without a byte is no store yet: one is at once more than that. */
+function checkThere(path: string): void {
+  if (statSync(path, { throwIfNoEntry: false })?.size) return;
+  throw invalid(`There is no store ${path}. Look at its name; nothing was made.`);
+}
+
 /** Made before SQLite opens it, so that its -wal and -shm inherit the mode: payloads may be secret. */
 function makeFile(path: string): void {
   try {
@@ -97,14 +106,14 @@ function makeFile(path: string): void {
 
 /** In one transaction: of ten processes that open a new file at once, one makes it and nine find it made. */
 function makeStore(db: Database.Database, options: OpenOptions, reading: Reading): void {
-  checkOwner(db, options.path);
+  checkOwner(db, options);
   if (options.path !== ":memory:") {
     // Not inside a transaction; harmless where it is so already.
     if (db.pragma("journal_mode", { simple: true }) !== "wal") db.pragma("journal_mode = WAL");
   }
   if (db.pragma("user_version", { simple: true }) === MIGRATIONS.length) return;
   db.transaction(() => {
-    checkOwner(db, options.path);
+    checkOwner(db, options);
     db.pragma(`application_id = ${APPLICATION_ID}`);
     migrate(db);
     const time = startTime(reading);
@@ -116,7 +125,7 @@ function makeStore(db: Database.Database, options: OpenOptions, reading: Reading
   }).immediate();
 }
 
-function checkOwner(db: Database.Database, path: string): void {
+function checkOwner(db: Database.Database, { path, create = true }: OpenOptions): void {
   const { owner, version, tables } = readOwner(db);
   if (owner === APPLICATION_ID) {
     if (version <= MIGRATIONS.length) return;
@@ -124,7 +133,7 @@ function checkOwner(db: Database.Database, path: string): void {
       `${path} was made by a newer dibs (schema ${version}; this one knows ${MIGRATIONS.length}). Update dibs, or name another file.`,
     );
   }
-  if (owner === 0 && version === 0 && tables === 0) return;
+  if (create && owner === 0 && version === 0 && tables === 0) return;
   throw invalid(
     `${path} is an SQLite database of another program. It was left as it is; name another file for the store.`,
   );

@@ -105,6 +105,8 @@ export interface SqliteStoreOptions {
   durability?: Durability;
   /** Part of every task's id; drawn at random for a new store unless a test names it. */
   store?: number;
+  /** False: a file that is not there is not made. */
+  create?: boolean;
   /** For reading verbs only. */
   readonly?: boolean;
 }

@@ -31,9 +31,9 @@ class StoreThread {
   constructor(port: MessagePort, data: ThreadData) {
     this.#port = port;
     this.#data = data;
-    const { path, durability, role } = data;
+    const { path, durability, create = true, role } = data;
     const reading = data.reading ?? systemClock.read();
-    this.#store = new SqliteStore({ path, durability, readonly: role === "reader" }, reading);
+    this.#store = new SqliteStore({ path, durability, create, readonly: role === "reader" }, reading);
     this.#heart = new Heart(startTimer, (sessions) => this.#beat(sessions, systemClock.read()));
     if (role === "writer" && path !== ":memory:") {
       this.#watch = new Watch(

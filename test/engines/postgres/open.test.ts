@@ -28,6 +28,18 @@ test("a schema made by a newer dibs is refused in words", async () => {
   });
 });
 
+test("where none is to be made, only a store that is there is opened", async () => {
+  const { open, client, schema } = await ground();
+  await expect(open({ create: false })).rejects.toMatchObject({
+    code: "INVALID",
+    message: expect.stringContaining(`no store in the schema "${schema}"`),
+  });
+  const { rows } = await (await client()).query("SELECT 1 FROM pg_namespace WHERE nspname = $1", [schema]);
+  expect(rows).toEqual([]);
+  await open();
+  await open({ create: false });
+});
+
 test("without notifications, as behind a transaction pooler, work is found by the slow poll", async () => {
   const { open } = await ground();
   const [one, other] = [await open({ listen: false }), await open({ listen: false })];

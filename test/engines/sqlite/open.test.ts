@@ -30,6 +30,25 @@ describe("opening refuses, and says what to do:", () => {
     expect(existsSync(`${path}-wal`)).toBe(false);
   });
 
+  test("what is no store, where none is to be made", async () => {
+    const there = tempPath();
+    openDatabase({ path: there }, now()).close();
+    await openEngine({ path: there, create: false });
+    const [missing, empty] = [tempPath(), tempPath()];
+    writeFileSync(empty, "");
+    for (const path of [missing, empty]) {
+      await expect(openEngine({ path, create: false })).rejects.toMatchObject({
+        ...{ code: "INVALID", message: expect.stringContaining(`no store ${path}`) },
+      });
+    }
+    expect(existsSync(missing)).toBe(false);
+    expect(statSync(empty).size).toBe(0);
+    // A file with a header, and nothing in it.
+    const other = tempPath();
+    new Database(other).exec("CREATE TABLE t (x); DROP TABLE t").close();
+    await expect(openEngine({ path: other, create: false })).rejects.toMatchObject({ code: "INVALID" });
+  });
+
   test("a file that is no database, which it leaves alone", async () => {
     const path = tempPath();
     const text = "dear diary\n".repeat(1_000);
