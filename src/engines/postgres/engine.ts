@@ -28,6 +28,7 @@ import { watchSilence } from "./silence.ts";
 import type { Ran } from "./store.ts";
 import { settingsFor, type TxOptions } from "./tx.ts";
 import { type KnownQueue, type Surroundings, Within } from "./within.ts";
+import { settleWithin } from "./within-ack.ts";
 
 export interface PostgresOptions {
   url: string;
@@ -90,7 +91,7 @@ function runVerb(within: Within, op: Op<VerbWithin>): Promise<Verbs[VerbWithin][
     case "publish":
       return within.publish(op.message);
     case "settle":
-      return within.settle(op.id, op.fence, op.settlement, op.spent);
+      return settleWithin(within, op.id, op.fence, op.settlement, op.spent);
   }
 }
 
@@ -247,6 +248,7 @@ class PostgresEngine implements Engine {
   #surroundings(): Surroundings {
     return {
       schema: this.#link.schema,
+      where: describeUrl(this.#link.url),
       reading: this.#clock?.read() ?? null,
       queues: (names) => this.#knownQueues(names),
       depth: async (queue) => {
