@@ -19,6 +19,7 @@ import { Beside, isFree } from "./beside.ts";
 import { failureFrom } from "./failure.ts";
 import { checkFloors, raiseFloors, Raising } from "./floors.ts";
 import { Herald } from "./herald.ts";
+import { identityOf } from "./identity.ts";
 import { Link, type LinkOptions } from "./link.ts";
 import { checkSchemaName, describeUrl, openLink, whileFull } from "./open.ts";
 import { Pulse, type PulseData } from "./pulse.ts";
@@ -249,6 +250,7 @@ class PostgresEngine implements Engine {
     return {
       schema: this.#link.schema,
       where: describeUrl(this.#link.url),
+      identity: (how) => this.#askBeside((link) => identityOf(link, how)),
       reading: this.#clock?.read() ?? null,
       queues: (names) => this.#knownQueues(names),
       depth: async (queue) => {
@@ -262,6 +264,11 @@ class PostgresEngine implements Engine {
       reachedBy: async (topic) =>
         okOf(await this.#look({ verb: "subscriptions", topic })).map(({ queue }) => queue),
     };
+  }
+
+  /** A question that may be asked any number of times, on the connection that reads. */
+  #askBeside<T>(question: (link: Link) => Promise<T>): Promise<T> {
+    return this.#during(this.#reader.ask(({ link }) => question(link)));
   }
 
   async #knownQueues(names: string[]): Promise<Map<string, KnownQueue>> {

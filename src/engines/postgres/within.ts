@@ -10,6 +10,7 @@ import { contentTypeOf, headersOf } from "./add.ts";
 import { CallersLink } from "./caller.ts";
 import { readOnly } from "./caller-failure.ts";
 import { channelOf } from "./herald.ts";
+import { elsewhere, IDENTITY, type Identity, isSame } from "./identity.ts";
 import { toColumns } from "./text.ts";
 
 /** What of the store is looked up on our own connection: the caller's may see an older moment. */
@@ -19,6 +20,8 @@ export interface Surroundings {
   where: string;
   /** Of an injected clock; null: the server's own. */
   reading: Reading | null;
+  /** Which store this is, as it was last asked or anew. */
+  identity(how?: { anew: true }): Promise<Identity>;
   /** Made if they are new, and kept even if the caller rolls back. */
   queues(names: string[]): Promise<Map<string, KnownQueue>>;
   /** Tasks that wait, for a queue's maxDepth. */
@@ -52,6 +55,7 @@ export class Within {
   static async begin(tx: unknown, around: Surroundings): Promise<Within> {
     const within = new Within(new CallersLink(tx, around), around);
     await within.#readHeader();
+    await within.#checkStore();
     if (within.#header.read_only === "on") throw readOnly();
     return within;
   }
@@ -61,6 +65,16 @@ export class Within {
     const { reading } = this.around;
     this.#header = row!;
     this.now = reading === null ? Number(row!.clock) : timeOf(row!, reading).now;
+  }
+
+  /** The names of its tables are those of any store. */
+  async #checkStore(): Promise<void> {
+    if (isSame(await this.around.identity(), this.#header)) return;
+    // The server may have crashed since we asked, or the store been made anew.
+    const mine = await this.around.identity({ anew: true });
+    await this.#readHeader();
+    const { schema, where } = this.around;
+    if (!isSame(mine, this.#header)) throw elsewhere(mine.salt === this.#header.salt, schema, where);
   }
 
   // ── Add ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -197,8 +211,7 @@ function timeOf(row: HeaderRow, reading: Reading): EngineTime {
   return advanceTime({ now, awake, boot: row.boot, elapsedAt, awakeAt }, reading);
 }
 
-interface HeaderRow {
-  salt: number;
+interface HeaderRow extends Identity {
   began: string;
   read_only: "on" | "off";
   clock: string;
@@ -211,7 +224,7 @@ interface HeaderRow {
 
 export const BEGAN = `transaction_timestamp()::text AS began`;
 const HEADER = `
-  SELECT salt, ${BEGAN}, current_setting('transaction_read_only') AS read_only,
+  SELECT ${IDENTITY}, ${BEGAN}, current_setting('transaction_read_only') AS read_only,
     floor(extract(epoch FROM clock_timestamp()) * 1000)::int8::text AS clock, now::text, awake::text, boot,
     elapsed_at::text, awake_at::text
   FROM dibs.store WHERE one = 1`;

@@ -1,5 +1,6 @@
 import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
+import { open } from "../../../src/index.ts";
 import { LIBRARIES } from "../../postgres/libraries.ts";
 import { freshDatabase } from "../../postgres/shared.ts";
 import { ground } from "./kit.ts";
@@ -26,6 +27,56 @@ async function begun(url: string): Promise<Client> {
 function saying(code: string, ...words: string[]) {
   return { code, message: expect.stringMatching(new RegExp(words.join(".*"), "s")) };
 }
+
+test("a transaction of another database with a store of its own is refused, and nothing is left there", async () => {
+  const [here, there] = [await freshDatabase(onTestFinished), await freshDatabase(onTestFinished)];
+  const [mine, theirs] = [await open(here), await open(there)];
+  onTestFinished(async () => void (await Promise.all([mine.close(), theirs.close()])));
+  await theirs.queue("work").add(0);
+  await mine.queue("work").add(1);
+  const [claim] = await mine.queue("work").claim();
+  const tx = await begun(there);
+  const refusal = saying("INVALID", "another store", `schema "dibs" at .*${new URL(here).pathname}`, "Give");
+  await expect(mine.queue("work").add(2, { tx })).rejects.toMatchObject(refusal);
+  await expect(mine.topic("a").publish(2, { tx })).rejects.toMatchObject(refusal);
+  await expect(claim!.ack(undefined, { tx })).rejects.toMatchObject(refusal);
+  await tx.query("COMMIT");
+  expect((await theirs.queue("work").stats()).depth.ready).toBe(1);
+  await claim!.ack();
+});
+
+test("so is one of a copy of the store, in another database or of another life", async () => {
+  const here = await freshDatabase(onTestFinished);
+  const name = new URL(here).pathname.slice(1);
+  await (await open(here)).close();
+  const admin = new Client({ connectionString: new URL("/postgres", here).href });
+  await admin.connect();
+  onTestFinished(() => admin.end());
+  await admin.query(`CREATE DATABASE ${name}_copy TEMPLATE ${name}`);
+  onTestFinished(async () => void (await admin.query(`DROP DATABASE ${name}_copy WITH (FORCE)`)));
+  const mine = await open(here);
+  onTestFinished(() => mine.close());
+  const queue = mine.queue("work");
+  const copied = await begun(new URL(`/${name}_copy`, here).href);
+  await expect(queue.add(1, { tx: copied })).rejects.toMatchObject(saying("INVALID", "a copy of this store"));
+
+  // As a server's that was started beside this one: a table that is not logged is empty there.
+  const beside = await begun(here);
+  await beside.query("UPDATE dibs.life SET token = 'another'");
+  await expect(queue.add(1, { tx: beside })).rejects.toMatchObject(saying("INVALID", "a copy of this store"));
+});
+
+test("a store that was made anew, or whose server has crashed, is known again", async () => {
+  const { place, queue, client } = await setUp();
+  await client.query("BEGIN");
+  await queue.add(1, { tx: client });
+  await client.query("COMMIT");
+  await client.query(`UPDATE ${place.schema}.life SET token = 'another'`);
+  await client.query("BEGIN");
+  await queue.add(2, { tx: client });
+  await client.query("COMMIT");
+  expect((await queue.stats()).depth.ready).toBe(2);
+});
 
 test("a database without a store is named as what it is", async () => {
   const { place, queue } = await setUp();
