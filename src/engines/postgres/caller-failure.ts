@@ -18,6 +18,15 @@ export function adapterFault(message: string, cause?: unknown): DibsError {
   return new DibsError("INVALID", `${message} ${SHAPE}`, cause === undefined ? {} : { cause });
 }
 
+/** The transaction sees the store as it was when it began to look; a new one sees it as it is. */
+export function tooOld(what: string): DibsError {
+  return new DibsError(
+    "UNAVAILABLE",
+    `tx sees the store as it was at its first statement, as REPEATABLE READ and SERIALIZABLE do, and ${what} since. Nothing ` +
+      `was changed. Roll it back and run it again: a transaction that begins now sees that.`,
+  );
+}
+
 export function readOnly(cause?: unknown): DibsError {
   return refuse(
     `tx is a transaction that can only read${cause === undefined ? "" : ` (${wordsIn(ofTheServer(cause) ?? cause)})`}. Begin one that may write: not ` +

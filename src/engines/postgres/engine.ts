@@ -21,6 +21,7 @@ import { checkFloors, raiseFloors, Raising } from "./floors.ts";
 import { Herald } from "./herald.ts";
 import { identityOf } from "./identity.ts";
 import { Link, type LinkOptions } from "./link.ts";
+import { ownLook } from "./own-look.ts";
 import { checkSchemaName, describeUrl, openLink, whileFull } from "./open.ts";
 import { Pulse, type PulseData } from "./pulse.ts";
 import { closed, Reach } from "./reach.ts";
@@ -263,6 +264,7 @@ class PostgresEngine implements Engine {
       },
       reachedBy: async (topic) =>
         okOf(await this.#look({ verb: "subscriptions", topic })).map(({ queue }) => queue),
+      look: ownLook((question) => this.#askBeside(question)),
     };
   }
 

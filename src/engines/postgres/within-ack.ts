@@ -4,6 +4,8 @@ import type { QueuePolicy } from "../../core/policy.ts";
 import type { Body, TaskState } from "../../core/task.ts";
 import { encodeAdds, isVerificationQueue, verificationTask } from "../../core/verification.ts";
 import { BOUNDS, type Settlement } from "../../engine/engine.ts";
+import { tooOld } from "./caller-failure.ts";
+import { STEPS } from "./own-look.ts";
 import { toColumns } from "./text.ts";
 import { BEGAN, noRunWithin, type Within } from "./within.ts";
 
@@ -52,11 +54,27 @@ export async function settleWithin(
   return { state };
 }
 
-/** The claim, locked. */
+/** The claim, locked. What a transaction that sees one moment only cannot see of it is not taken for lost. */
 async function find(within: Within, id: string, fence: number): Promise<HeldRow> {
+  const { link, seesOneMoment } = within;
+  const { look } = within.around;
   const seq = within.seqOf(id);
-  const [held] = seq === undefined ? [] : await within.link.all<HeldRow>(HELD, seq, fence);
-  if (!held) throw claimLost(id, fence);
+  if (seq === undefined) throw claimLost(id, fence);
+  // Asked first: to lock what is gone since then would make the transaction fail.
+  if (seesOneMoment && !(await look.isHeld(seq, fence))) throw claimLost(id, fence);
+  const [held] = await link.all<HeldRow>(HELD, seq, fence);
+  if (!seesOneMoment) {
+    if (!held) throw claimLost(id, fence);
+    return held;
+  }
+  if (!held) {
+    const [row] = await link.all<{ ended: boolean }>(ENDED, seq, fence);
+    throw row!.ended ? claimLost(id, fence) : tooOld(`task ${id} was claimed (fence ${fence})`);
+  }
+  if (held.special) {
+    const [row] = await link.all<{ count: number }>(STEPS, seq);
+    if (row!.count !== (await look.steps(seq))) throw tooOld(`steps or signals were kept for task ${id}`);
+  }
   return held;
 }
 
@@ -118,6 +136,10 @@ const HELD = `
     EXISTS (SELECT 1 FROM dibs.run_part WHERE run_part.task = claim.task) AS of_run
   FROM dibs.claim JOIN dibs.task ON task.seq = claim.task JOIN dibs.queue ON queue.id = claim.queue
   WHERE claim.task = $1::int8 AND claim.fence = $2::int8 FOR UPDATE OF claim`;
+// Settled within this very transaction.
+const ENDED = `
+  SELECT EXISTS (SELECT 1 FROM dibs.ended WHERE task = $1::int8)
+    OR EXISTS (SELECT 1 FROM dibs.verifying WHERE task = $1::int8 AND fence = $2::int8) AS ended`;
 const DELETE_CLAIM = `DELETE FROM dibs.claim WHERE task = $1::int8`;
 const DELETE_STEPS = `DELETE FROM dibs.step WHERE task = $1::int8`;
 const INSERT_VERIFYING = `

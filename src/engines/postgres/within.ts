@@ -5,12 +5,13 @@ import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
 import type { QueuePolicy } from "../../core/policy.ts";
 import { formatTaskId, parseTaskId } from "../../core/task-id.ts";
 import { copiesOf } from "../../core/topic.ts";
-import type { AddedTask, Addition, EndState, NewMessage, NewTask, TaskState } from "../../core/task.ts";
+import type { AddedTask, Addition, NewMessage, NewTask, TaskState } from "../../core/task.ts";
 import { contentTypeOf, headersOf } from "./add.ts";
 import { CallersLink } from "./caller.ts";
-import { readOnly } from "./caller-failure.ts";
+import { readOnly, tooOld } from "./caller-failure.ts";
 import { channelOf } from "./herald.ts";
 import { elsewhere, IDENTITY, type Identity, isSame } from "./identity.ts";
+import { KEY, type KeyRow, type OwnLook } from "./own-look.ts";
 import { toColumns } from "./text.ts";
 
 /** What of the store is looked up on our own connection: the caller's may see an older moment. */
@@ -29,6 +30,7 @@ export interface Surroundings {
   stateOf(id: string): Promise<TaskState | undefined>;
   /** The queues of the subscriptions that a topic reaches. */
   reachedBy(topic: string): Promise<string[]>;
+  look: OwnLook;
 }
 
 export interface KnownQueue {
@@ -62,9 +64,10 @@ export class Within {
 
   async #readHeader(): Promise<void> {
     const [row] = await this.link.all<HeaderRow>(HEADER);
+    if (!row) throw tooOld("the store was made");
     const { reading } = this.around;
-    this.#header = row!;
-    this.now = reading === null ? Number(row!.clock) : timeOf(row!, reading).now;
+    this.#header = row;
+    this.now = reading === null ? Number(row.clock) : timeOf(row, reading).now;
   }
 
   /** The names of its tables are those of any store. */
@@ -75,6 +78,11 @@ export class Within {
     await this.#readHeader();
     const { schema, where } = this.around;
     if (!isSame(mine, this.#header)) throw elsewhere(mine.salt === this.#header.salt, schema, where);
+  }
+
+  /** It sees the store as it was at its first statement, and not as it is. */
+  get seesOneMoment(): boolean {
+    return !this.#header.isolation.startsWith("read ");
   }
 
   // ── Add ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -170,8 +178,21 @@ export class Within {
     return this.#known(task.queue, (await this.#findKey(queue, key))!);
   }
 
+  /**
+   * One that was taken since the transaction's only moment is seen on our own connection, and one that only the transaction sees
+   * is its own: or has been forgotten since, and then cannot be locked.
+   */
   async #findKey(queue: number, key: string): Promise<KeyRow | undefined> {
-    return (await this.link.all<KeyRow>(KEY, queue, key, this.now))[0];
+    const { look } = this.around;
+    const known = this.seesOneMoment ? await look.key(queue, key, this.now) : undefined;
+    if (known) return known;
+    const [row] = await this.link.all<KeyRow>(
+      this.seesOneMoment ? `${KEY} FOR SHARE` : KEY,
+      queue,
+      key,
+      this.now,
+    );
+    return row;
   }
 
   async #known(queue: string, row: KeyRow): Promise<AddedTask> {
@@ -213,6 +234,7 @@ function timeOf(row: HeaderRow, reading: Reading): EngineTime {
 
 interface HeaderRow extends Identity {
   began: string;
+  isolation: string;
   read_only: "on" | "off";
   clock: string;
   now: string | null;
@@ -224,7 +246,8 @@ interface HeaderRow extends Identity {
 
 export const BEGAN = `transaction_timestamp()::text AS began`;
 const HEADER = `
-  SELECT ${IDENTITY}, ${BEGAN}, current_setting('transaction_read_only') AS read_only,
+  SELECT ${IDENTITY}, ${BEGAN}, current_setting('transaction_isolation') AS isolation,
+    current_setting('transaction_read_only') AS read_only,
     floor(extract(epoch FROM clock_timestamp()) * 1000)::int8::text AS clock, now::text, awake::text, boot,
     elapsed_at::text, awake_at::text
   FROM dibs.store WHERE one = 1`;
@@ -235,15 +258,6 @@ const TAKE_KEY = `
   ON CONFLICT (queue, key) DO UPDATE
   SET task = excluded.task, created_at = excluded.created_at, forget_at = NULL, state = NULL
   WHERE idempotency.forget_at <= $4::int8 RETURNING 1 AS taken`;
-const KEY = `
-  SELECT task::text, created_at::text, state FROM dibs.idempotency
-  WHERE queue = $1::int4 AND key = $2 AND (forget_at IS NULL OR forget_at > $3::int8)`;
-
-interface KeyRow {
-  task: string;
-  created_at: string;
-  state: EndState | null;
-}
 
 const INSERT_TASKS = `
   WITH given AS (
