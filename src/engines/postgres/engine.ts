@@ -29,6 +29,7 @@ import { Sender } from "./sender.ts";
 import { watchSilence } from "./silence.ts";
 import type { Ran } from "./store.ts";
 import { settingsFor, type TxOptions } from "./tx.ts";
+import { CommitWatch } from "./watch-commits.ts";
 import { type KnownQueue, type Surroundings, Within } from "./within.ts";
 import { settleWithin } from "./within-ack.ts";
 
@@ -114,6 +115,8 @@ class PostgresEngine implements Engine {
   readonly #sessions = new Set<number>();
   readonly #raising = new Raising();
   #herald: Herald | undefined;
+  /** Of callers' transactions, where no notification tells of them. */
+  #commits: CommitWatch | undefined;
   #listener: (hint: Hint) => void = () => {};
   #notes: NodeJS.Timeout | undefined;
   #notesPause = FIRST_NOTES_MS;
@@ -167,6 +170,14 @@ class PostgresEngine implements Engine {
       },
     });
     await this.#herald.start();
+    if (!listen) {
+      this.#commits = new CommitWatch({
+        ask: (question) => this.#during(this.#reader.askOnce(({ link }) => question(link))),
+        onCommit: () => {
+          if (!this.#closed) this.#listener({ foreign: true });
+        },
+      });
+    }
   }
 
   onHint(listener: (hint: Hint) => void): void {
@@ -244,7 +255,9 @@ class PostgresEngine implements Engine {
   async runWithin<V extends VerbWithin>(tx: unknown, op: Op<V>): Promise<Outcome<V>> {
     if (this.#closed) throw closed();
     const within = await Within.begin(tx, this.#surroundings());
-    return { ok: await runVerb(within, op) } as Outcome<V>;
+    const answer = await runVerb(within, op);
+    if (within.xid !== undefined) this.#commits?.watch(within.xid);
+    return { ok: answer } as Outcome<V>;
   }
 
   #surroundings(): Surroundings {
@@ -410,6 +423,7 @@ class PostgresEngine implements Engine {
     this.hurry();
     this.#closed = true;
     clearTimeout(this.#notes);
+    this.#commits?.close();
     await this.#heart.stop();
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
     await this.#herald?.close();

@@ -48,6 +48,8 @@ export class Within {
   readonly around: Surroundings;
   #header!: HeaderRow;
   now = 0;
+  /** Of the transaction, once it has left something for after its commit. */
+  xid: string | undefined;
 
   private constructor(link: CallersLink, around: Surroundings) {
     this.link = link;
@@ -212,7 +214,8 @@ export class Within {
   /** Told when the caller commits, and never if it does not. */
   async leave(): Promise<void> {
     const message = JSON.stringify({ from: "", foreign: true });
-    await this.link.run(TELL, channelOf(this.around.schema), message);
+    const [row] = await this.link.all<{ xid: string }>(TELL, channelOf(this.around.schema), message);
+    this.xid = row!.xid;
   }
 }
 
@@ -252,7 +255,7 @@ const HEADER = `
     elapsed_at::text, awake_at::text
   FROM dibs.store WHERE one = 1`;
 const NEXT = `SELECT nextval('dibs.seq')::text AS n, ${BEGAN} FROM generate_series(1, $1::int4)`;
-const TELL = `SELECT pg_notify($1, $2)::text AS told`;
+const TELL = `SELECT pg_notify($1, $2)::text AS told, pg_current_xact_id()::text AS xid`;
 const TAKE_KEY = `
   INSERT INTO dibs.idempotency (queue, key, task, created_at) VALUES ($1::int4, $2, $3::int8, $4::int8)
   ON CONFLICT (queue, key) DO UPDATE

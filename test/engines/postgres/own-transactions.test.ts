@@ -138,3 +138,38 @@ test("a worker gives its signs of life while a claim of its own waits to be comm
   const [claimed] = await claiming;
   expect(claimed).toMatchObject({ ok: { tasks: [{ data: "2" }] } });
 });
+
+test("without notifications, too, the same process finds what was added as soon as that is committed", async () => {
+  const place = await ground();
+  const [dibs, tx] = [await place.open({ listen: false, poll: "1m" }), await place.client()];
+  const queue = dibs.queue<string, string>("work");
+  for (const n of ["1", "2"]) {
+    const waiting = queue.claim({ wait: "20s" });
+    await tx.query("BEGIN");
+    const task = await queue.add(n, { tx });
+    await tx.query("COMMIT");
+    const [claim] = await waiting;
+    expect(claim?.data).toBe(n);
+    const result = task.result({ timeout: "20s" });
+    await tx.query("BEGIN");
+    await claim!.ack("r", { tx });
+    await tx.query("COMMIT");
+    expect(await result).toBe("r");
+  }
+});
+
+test("and what is rolled back, or left open, wakes nobody", async () => {
+  const place = await ground();
+  const [dibs, tx] = [await place.open({ listen: false, poll: "1m" }), await place.client()];
+  const queue = dibs.queue<string>("work");
+  const waiting = queue.claim({ wait: "20s" });
+  await tx.query("BEGIN");
+  await queue.add("1", { tx });
+  await tx.query("ROLLBACK");
+  await tx.query("BEGIN");
+  await queue.add("2", { tx });
+  // Open for longer than one look.
+  await tx.query("SELECT pg_sleep(0.1)");
+  await tx.query("COMMIT");
+  expect((await waiting).map(({ data }) => data)).toEqual(["2"]);
+});
