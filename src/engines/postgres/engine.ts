@@ -19,7 +19,9 @@ import { Beside, isFree } from "./beside.ts";
 import { failureFrom } from "./failure.ts";
 import { checkFloors, raiseFloors, Raising } from "./floors.ts";
 import { Herald } from "./herald.ts";
+import { identityOf } from "./identity.ts";
 import { Link, type LinkOptions } from "./link.ts";
+import { ownLook } from "./own-look.ts";
 import { checkSchemaName, describeUrl, openLink, whileFull } from "./open.ts";
 import { Pulse, type PulseData } from "./pulse.ts";
 import { closed, Reach } from "./reach.ts";
@@ -28,7 +30,9 @@ import { type Durability, settingsFor } from "./settings.ts";
 import { watchSilence } from "./silence.ts";
 import type { Ran } from "./store.ts";
 import type { TxOptions } from "./tx.ts";
+import { CommitWatch } from "./watch-commits.ts";
 import { type KnownQueue, type Surroundings, Within } from "./within.ts";
+import { settleWithin } from "./within-ack.ts";
 
 export interface PostgresOptions {
   url: string;
@@ -92,7 +96,7 @@ function runVerb(within: Within, op: Op<VerbWithin>): Promise<Verbs[VerbWithin][
     case "publish":
       return within.publish(op.message);
     case "settle":
-      return within.settle(op.id, op.fence, op.settlement, op.spent);
+      return settleWithin(within, op.id, op.fence, op.settlement, op.spent);
   }
 }
 
@@ -111,6 +115,8 @@ class PostgresEngine implements Engine {
   readonly #sessions = new Set<number>();
   readonly #raising = new Raising();
   #herald: Herald | undefined;
+  /** Of callers' transactions, where no notification tells of them. */
+  #commits: CommitWatch | undefined;
   #listener: (hint: Hint) => void = () => {};
   #notes: NodeJS.Timeout | undefined;
   #notesPause = FIRST_NOTES_MS;
@@ -164,6 +170,14 @@ class PostgresEngine implements Engine {
       },
     });
     await this.#herald.start();
+    if (!listen) {
+      this.#commits = new CommitWatch({
+        ask: (question) => this.#during(this.#reader.askOnce(({ link }) => question(link))),
+        onCommit: () => {
+          if (!this.#closed) this.#listener({ foreign: true });
+        },
+      });
+    }
   }
 
   onHint(listener: (hint: Hint) => void): void {
@@ -241,12 +255,16 @@ class PostgresEngine implements Engine {
   async runWithin<V extends VerbWithin>(tx: unknown, op: Op<V>): Promise<Outcome<V>> {
     if (this.#closed) throw closed();
     const within = await Within.begin(tx, this.#surroundings());
-    return { ok: await runVerb(within, op) } as Outcome<V>;
+    const answer = await runVerb(within, op);
+    if (within.xid !== undefined) this.#commits?.watch(within.xid);
+    return { ok: answer } as Outcome<V>;
   }
 
   #surroundings(): Surroundings {
     return {
       schema: this.#link.schema,
+      where: describeUrl(this.#link.url),
+      identity: (how) => this.#askBeside((link) => identityOf(link, how)),
       reading: this.#clock?.read() ?? null,
       queues: (names) => this.#knownQueues(names),
       depth: async (queue) => {
@@ -259,7 +277,13 @@ class PostgresEngine implements Engine {
       },
       reachedBy: async (topic) =>
         okOf(await this.#look({ verb: "subscriptions", topic })).map(({ queue }) => queue),
+      look: ownLook((question) => this.#askBeside(question)),
     };
+  }
+
+  /** A question that may be asked any number of times, on the connection that reads. */
+  #askBeside<T>(question: (link: Link) => Promise<T>): Promise<T> {
+    return this.#during(this.#reader.ask(({ link }) => question(link)));
   }
 
   async #knownQueues(names: string[]): Promise<Map<string, KnownQueue>> {
@@ -399,6 +423,7 @@ class PostgresEngine implements Engine {
     this.hurry();
     this.#closed = true;
     clearTimeout(this.#notes);
+    this.#commits?.close();
     await this.#heart.stop();
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
     await this.#herald?.close();

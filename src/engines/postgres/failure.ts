@@ -91,7 +91,7 @@ function isBadAddress(error: unknown): boolean {
 }
 
 /** Where several addresses of a host were tried, the error has no words of its own. */
-function wordsOf(error: unknown): string {
+export function wordsOf(error: unknown): string {
   const { code, message } = error as Met;
   return message || code || String(error);
 }

@@ -138,3 +138,89 @@ test("a worker gives its signs of life while a claim of its own waits to be comm
   const [claimed] = await claiming;
   expect(claimed).toMatchObject({ ok: { tasks: [{ data: "2" }] } });
 });
+
+test("what was added behind a savepoint goes with it, and the rest commits and wakes who waits", async () => {
+  const place = await ground();
+  const [dibs, tx] = [await place.open({ poll: "1m" }), await place.client()];
+  const queue = dibs.queue<string>("work");
+  const waiting = queue.claim({ wait: "20s", max: 10 });
+  await tx.query("BEGIN");
+  await tx.query("SAVEPOINT one");
+  const undone = await queue.add("undone", { tx, groupKey: "g", idempotencyKey: "k" });
+  await tx.query("ROLLBACK TO one");
+  await tx.query("SAVEPOINT two");
+  const kept = await queue.add("kept", { tx, groupKey: "g", idempotencyKey: "k" });
+  await tx.query("RELEASE two");
+  await tx.query("SAVEPOINT three");
+  await queue.add("undone too", { tx });
+  await tx.query("ROLLBACK TO three");
+  await tx.query("COMMIT");
+  expect([kept.existing, (await waiting).map(({ data }) => data)]).toEqual([false, ["kept"]]);
+  await expect(undone.info()).rejects.toMatchObject({ code: "TASK_NOT_FOUND" });
+  expect((await queue.stats()).depth).toMatchObject({ ready: 0, waiting: 0, claimed: 1 });
+});
+
+test("an ack behind a savepoint that is rolled back never was, and the claim holds", async () => {
+  const place = await ground();
+  const [dibs, tx] = [await place.open(), await place.client()];
+  const queue = dibs.queue<string, string>("work");
+  const task = await queue.add("1");
+  const [claim] = await queue.claim();
+  await tx.query("BEGIN");
+  await tx.query("SAVEPOINT one");
+  await claim!.ack("undone", { tx });
+  await tx.query("ROLLBACK TO one");
+  await claim!.ack("kept", { tx });
+  await tx.query("COMMIT");
+  expect(await task.result()).toBe("kept");
+});
+
+test("what a failed statement takes with it, a savepoint brings back", async () => {
+  const place = await ground();
+  const [dibs, tx] = [await place.open(), await place.client()];
+  const queue = dibs.queue<string>("work");
+  await tx.query("BEGIN");
+  await queue.add("1", { tx });
+  await tx.query("SAVEPOINT one");
+  await expect(tx.query("SELECT 1 / 0")).rejects.toThrow("division by zero");
+  await expect(queue.add("2", { tx })).rejects.toMatchObject({ code: "INVALID" });
+  await tx.query("ROLLBACK TO one");
+  await queue.add("3", { tx });
+  await tx.query("COMMIT");
+  expect((await queue.claim({ max: 10 })).map(({ data }) => data)).toEqual(["1", "3"]);
+});
+
+test("without notifications, too, the same process finds what was added as soon as that is committed", async () => {
+  const place = await ground();
+  const [dibs, tx] = [await place.open({ listen: false, poll: "1m" }), await place.client()];
+  const queue = dibs.queue<string, string>("work");
+  for (const n of ["1", "2"]) {
+    const waiting = queue.claim({ wait: "20s" });
+    await tx.query("BEGIN");
+    const task = await queue.add(n, { tx });
+    await tx.query("COMMIT");
+    const [claim] = await waiting;
+    expect(claim?.data).toBe(n);
+    const result = task.result({ timeout: "20s" });
+    await tx.query("BEGIN");
+    await claim!.ack("r", { tx });
+    await tx.query("COMMIT");
+    expect(await result).toBe("r");
+  }
+});
+
+test("and what is rolled back, or left open, wakes nobody", async () => {
+  const place = await ground();
+  const [dibs, tx] = [await place.open({ listen: false, poll: "1m" }), await place.client()];
+  const queue = dibs.queue<string>("work");
+  const waiting = queue.claim({ wait: "20s" });
+  await tx.query("BEGIN");
+  await queue.add("1", { tx });
+  await tx.query("ROLLBACK");
+  await tx.query("BEGIN");
+  await queue.add("2", { tx });
+  // Open for longer than one look.
+  await tx.query("SELECT pg_sleep(0.1)");
+  await tx.query("COMMIT");
+  expect((await waiting).map(({ data }) => data)).toEqual(["2"]);
+});

@@ -1,31 +1,15 @@
+import type { Client } from "pg";
 import { expect, test } from "vitest";
-import type { Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
+import type { Engine, Op } from "../../../src/engine/engine.ts";
 import { checkFloors, raiseFloors } from "../../../src/engines/postgres/floors.ts";
 import type { Link } from "../../../src/engines/postgres/link.ts";
 import { PostgresStore } from "../../../src/engines/postgres/store.ts";
 import { inSchema } from "../../../src/engines/postgres/text.ts";
 import { newTask, QUEUE, worker } from "../sqlite/kit.ts";
 import { tour } from "../tour.ts";
+import { asker, fill } from "./fill.ts";
 import { connect, ground } from "./kit.ts";
-
-/** Tables that stay small whatever is waiting, so that walking over them costs nothing that grows. */
-const SMALL = new Set([
-  "store", // one row
-  "life", // one row
-  "seq", // a sequence
-  "migration",
-  "queue",
-  "gate", // a row a queue with limits
-  "depth", // a row a queue
-  "flow", // a row a queue and second, of the last minutes
-  "floor", // a few rows a queue
-  "inbox_floor", // one row
-  "subscription",
-  "document",
-  "session", // a row a worker
-  "serving", // a row a worker and queue
-  "listener", // a row for each who follows the events
-]);
+import { costsOf, type Indexes, type Node, readIndexes, readTables, wayOf } from "./plan.ts";
 
 /** Those that may read more of a table than they need, and why. */
 const EXCEPTIONS: [table: string, sql: RegExp, reason: string][] = [
@@ -71,19 +55,6 @@ const UNSTEADY: [sql: RegExp, reason: string][] = [
   [/ORDER BY wake_at LIMIT 1/, "the lanes of a queue, or those that wake: an index by both is missing"],
 ];
 
-interface Node {
-  "Node Type": string;
-  "Relation Name"?: string;
-  "Index Name"?: string;
-  "Index Cond"?: string;
-  Filter?: string;
-  "Subplan Name"?: string;
-  Plans?: Node[];
-}
-
-/** By name: the columns that it is ordered by. */
-type Indexes = Map<string, string[]>;
-
 /** Statements after a tour of the store, and the tables that they are about. */
 interface Toured {
   link: Link;
@@ -96,13 +67,14 @@ interface Toured {
 
 async function takeTour(): Promise<Toured> {
   const place = await ground();
-  await place.engine();
+  const engine = await place.engine();
   const link = await connect(place);
   const tables = await readTables(link);
   // Statistics are only what a test asks for.
   for (const table of tables) await link.exec(`ALTER TABLE dibs.${table} SET (autovacuum_enabled = false)`);
   const store = new PostgresStore(link, { session: true, durability: "full" });
   await tour(store);
+  await leaveNotes(engine, await place.client());
   await work(link, store);
   return { link, store, tables, indexes: await readIndexes(link), statements: await readStatements(link) };
 }
@@ -110,6 +82,8 @@ async function takeTour(): Promise<Toured> {
 test("no statement reads more of a table that grows than it needs, on a store that is new, full or analyzed", async () => {
   const { link, store, tables, indexes, statements } = await takeTour();
   expect(statements.size).toBeGreaterThan(300);
+  for (const words of [/FOR UPDATE SKIP LOCKED\s+\), passed/, /ARRAY .* queue = ANY .* FOR UPDATE\)/s])
+    expect([...statements.keys()].some((sql) => words.test(sql) && sql.includes("dibs.inbox"))).toBe(true);
   const empty = await explain(link, statements);
   await fill(store);
   const filled = await explain(link, statements);
@@ -166,21 +140,6 @@ test("no table that was small when it was analyzed is walked over by those that 
   }
 });
 
-async function readTables(link: Link): Promise<string[]> {
-  const sql = `SELECT tablename AS name FROM pg_tables WHERE schemaname = $1`;
-  return (await link.all<{ name: string }>(sql, link.schema)).map(({ name }) => name);
-}
-
-async function readIndexes(link: Link): Promise<Indexes> {
-  const rows = await link.all<{ name: string; columns: string[] }>(
-    `SELECT relname AS name, ARRAY (
-       SELECT attname::text FROM pg_attribute WHERE attrelid = indexrelid ORDER BY attnum) AS columns
-     FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid WHERE relnamespace = $1::regnamespace`,
-    link.schema,
-  );
-  return new Map(rows.map(({ name, columns }) => [name, columns]));
-}
-
 /** What asks for its plan, by the statement. */
 async function readStatements(link: Link): Promise<Map<string, string>> {
   const rows = await link.all<{ name: string; statement: string; count: number }>(
@@ -207,53 +166,12 @@ async function explain(link: Link, statements: Map<string, string>): Promise<Map
   return new Map(await Promise.all(plans));
 }
 
-/** Each scan of a table that grows, with those above it in the same part of the plan: its root first. */
-function* scansIn(node: Node, above: Node[] = []): Generator<[scan: Node, above: Node[]]> {
-  const over = node["Subplan Name"] === undefined ? above : [];
-  const table = node["Relation Name"];
-  const isScan = node["Node Type"].endsWith("Scan") && node["Node Type"] !== "Tid Scan";
-  if (isScan && table !== undefined && !SMALL.has(table)) yield [node, over];
-  for (const child of node.Plans ?? []) yield* scansIn(child, [...over, node]);
-}
-
-/** The columns of its index that it looks by. */
-function columnsOf({ "Index Name": index, "Index Cond": condition = "" }: Node, indexes: Indexes): string[] {
-  return (indexes.get(index!) ?? []).filter((column) => new RegExp(`\\b${column}\\b`).test(condition));
-}
-
-/** What it reads that it may not need, if anything. */
-function costsOf(root: Node, indexes: Indexes): { table: string; cost: string }[] {
-  return [...scansIn(root)].flatMap(([scan, above]) => {
-    const { "Node Type": type, "Relation Name": table, "Index Name": index } = scan;
-    const costly = (what: string) => [{ table: table!, cost: `${table}: ${what}` }];
-    if (index === undefined || !type.startsWith("Index")) return costly(type);
-    const columns = columnsOf(scan, indexes);
-    const isLimited = above.some((node) => node["Node Type"] === "Limit");
-    // The head of an index is as good as a place in it.
-    if (columns[0] !== indexes.get(index)![0]) {
-      return isLimited && scan.Filter === undefined ? [] : costly(`walks over ${index}`);
-    }
-    const looksForOne = scan["Subplan Name"] !== undefined || isLimited;
-    const isWholeQueue = columns.length === 1 && columns[0] === "queue" && !looksForOne;
-    return isWholeQueue ? costly("all of a queue") : [];
-  });
-}
-
-/** By which indexes, and which columns of them. */
-function wayOf(root: Node, indexes: Indexes): string {
-  const steps = [...scansIn(root)].map(
-    ([scan]) => `${scan["Index Name"] ?? scan["Node Type"]} (${columnsOf(scan, indexes).join(", ")})`,
-  );
-  return steps.toSorted().join(", ");
-}
-
-type Run = <V extends VerbName>(...ops: Op<V>[]) => Promise<Verbs[V]["out"][]>;
-function asker(store: PostgresStore): Run {
-  return async <V extends VerbName>(...ops: Op<V>[]) =>
-    (await store.run(ops as Op[], null)).outcomes.map((outcome) => {
-      if ("refused" in outcome) throw new Error(outcome.refused.message);
-      return outcome.ok;
-    });
+/** For the next batch to take up, in a transaction as callers have them. */
+async function leaveNotes(engine: Engine, client: Client): Promise<void> {
+  await client.query("BEGIN");
+  for (const groupKey of ["g0", "other"])
+    await engine.runWithin!(client, { verb: "add", tasks: [newTask({ groupKey }), newTask({ delay: 5 })] });
+  await client.query("COMMIT");
 }
 
 async function work(link: Link, store: PostgresStore): Promise<void> {
@@ -278,53 +196,4 @@ async function work(link: Link, store: PostgresStore): Promise<void> {
   await run<"prune">({ verb: "prune", limit: 10 });
   await store.noticed([session]);
   await store.queues([QUEUE]);
-}
-
-async function fill(store: PostgresStore): Promise<void> {
-  const run = asker(store);
-  const ERROR = { name: "Error", message: "no", stack: null };
-  const { session } = (await run<"join">({ verb: "join", worker: worker("w"), lease: 60_000 }))[0]!;
-  await run<"join">({ verb: "join", worker: worker("other"), lease: 60_000 });
-  await run<"declare">({ verb: "declare", queue: "judged", policy: { verified: true } });
-  await run<"declare">({
-    verb: "declare",
-    queue: "sticky",
-    policy: { groups: { concurrency: 5, sticky: true } },
-  });
-  const traits = [
-    (i: number) => ({ groupKey: `g${i % 300}` }),
-    (i: number) => ({ idempotencyKey: `f${i}` }),
-    () => ({ ttl: 86_400_000 }),
-    () => ({ delay: 86_400_000 }),
-    () => ({}),
-    (i: number) => ({ queue: ["judged", "leaving"][i % 2]! }),
-    (i: number) => ({ queue: "sticky", groupKey: `s${i % 100}` }),
-  ];
-  const tasks = Array.from({ length: 21_000 }, (_, i) => newTask(traits[i % traits.length]!(i)));
-  for (let at = 0; at < tasks.length; at += 3_000)
-    await run<"add">({ verb: "add", tasks: tasks.slice(at, at + 3_000) });
-  const claim = async (queue: string, max: number) =>
-    (await run<"claim">({ verb: "claim", queues: [queue], max, worker: "w", session }))[0]!.tasks;
-  for (let round = 0; round < 3; round++) {
-    const claimed = await claim(QUEUE, 1_000);
-    const settlements = [
-      { kind: "done", result: null } as const,
-      { kind: "reject", error: ERROR } as const,
-      { kind: "fail", error: ERROR, delay: 0 } as const,
-    ];
-    await run<"settle">(
-      ...claimed.flatMap(({ id, fence }, i): Op<"settle">[] => {
-        const settlement = settlements[i % 4];
-        return settlement ? [{ verb: "settle", id, fence, settlement }] : [];
-      }),
-    );
-  }
-  const settlement = { kind: "done", result: null } as const;
-  for (const queue of ["judged", "sticky"]) {
-    const claimed = await claim(queue, 500);
-    await run<"settle">(
-      ...claimed.map(({ id, fence }): Op<"settle"> => ({ verb: "settle", id, fence, settlement })),
-    );
-  }
-  await run<"depart">({ verb: "depart", queue: "leaving", to: 1, limit: 500 });
 }

@@ -1,0 +1,210 @@
+import { Client } from "pg";
+import { expect, onTestFinished, test } from "vitest";
+import { open } from "../../../src/index.ts";
+import { LIBRARIES } from "../../postgres/libraries.ts";
+import { freshDatabase } from "../../postgres/shared.ts";
+import { ground } from "./kit.ts";
+
+/** What may be given as `tx` that it cannot be, and what is said of it. */
+
+async function setUp() {
+  const place = await ground();
+  const dibs = await place.open();
+  const queue = dibs.queue<number>("work");
+  await queue.add(0);
+  const [claim] = await queue.claim();
+  return { place, dibs, queue, claim: claim!, client: await place.client() };
+}
+
+async function begun(url: string): Promise<Client> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query("BEGIN");
+  return client;
+}
+
+function saying(code: string, ...words: string[]) {
+  return { code, message: expect.stringMatching(new RegExp(words.join(".*"), "s")) };
+}
+
+test("a transaction of another database with a store of its own is refused, and nothing is left there", async () => {
+  const [here, there] = [await freshDatabase(onTestFinished), await freshDatabase(onTestFinished)];
+  const [mine, theirs] = [await open(here), await open(there)];
+  onTestFinished(async () => void (await Promise.all([mine.close(), theirs.close()])));
+  await theirs.queue("work").add(0);
+  await mine.queue("work").add(1);
+  const [claim] = await mine.queue("work").claim();
+  const tx = await begun(there);
+  const refusal = saying("INVALID", "another store", `schema "dibs" at .*${new URL(here).pathname}`, "Give");
+  await expect(mine.queue("work").add(2, { tx })).rejects.toMatchObject(refusal);
+  await expect(mine.topic("a").publish(2, { tx })).rejects.toMatchObject(refusal);
+  await expect(claim!.ack(undefined, { tx })).rejects.toMatchObject(refusal);
+  await tx.query("COMMIT");
+  expect((await theirs.queue("work").stats()).depth.ready).toBe(1);
+  await claim!.ack();
+});
+
+test("so is one of a copy of the store, in another database or of another life", async () => {
+  const here = await freshDatabase(onTestFinished);
+  const name = new URL(here).pathname.slice(1);
+  await (await open(here)).close();
+  const admin = new Client({ connectionString: new URL("/postgres", here).href });
+  await admin.connect();
+  onTestFinished(() => admin.end());
+  await admin.query(`CREATE DATABASE ${name}_copy TEMPLATE ${name}`);
+  onTestFinished(async () => void (await admin.query(`DROP DATABASE ${name}_copy WITH (FORCE)`)));
+  const mine = await open(here);
+  onTestFinished(() => mine.close());
+  const queue = mine.queue("work");
+  const copied = await begun(new URL(`/${name}_copy`, here).href);
+  await expect(queue.add(1, { tx: copied })).rejects.toMatchObject(saying("INVALID", "a copy of this store"));
+
+  // As a server's that was started beside this one: a table that is not logged is empty there.
+  const beside = await begun(here);
+  await beside.query("UPDATE dibs.life SET token = 'another'");
+  await expect(queue.add(1, { tx: beside })).rejects.toMatchObject(saying("INVALID", "a copy of this store"));
+});
+
+test("a store that was made anew, or whose server has crashed, is known again", async () => {
+  const { place, queue, client } = await setUp();
+  await client.query("BEGIN");
+  await queue.add(1, { tx: client });
+  await client.query("COMMIT");
+  await client.query(`UPDATE ${place.schema}.life SET token = 'another'`);
+  await client.query("BEGIN");
+  await queue.add(2, { tx: client });
+  await client.query("COMMIT");
+  expect((await queue.stats()).depth.ready).toBe(2);
+});
+
+test("a database without a store is named as what it is", async () => {
+  const { place, queue } = await setUp();
+  const tx = await begun(await freshDatabase(onTestFinished));
+  const words = ["without this store", "does not exist", `schema "${place.schema}" at `, "roll it back"];
+  await expect(queue.add(1, { tx })).rejects.toMatchObject(saying("INVALID", ...words));
+});
+
+test("what is no client is named", async () => {
+  const { queue } = await setUp();
+  const given: [unknown, string][] = [
+    [null, "got null\\."],
+    ["BEGIN", 'got "BEGIN"\\.'],
+    [{ query: {} }, "got an object without a function query\\."],
+    [() => {}, "got a function without a function query\\."],
+    [new Map(), "got an instance of Map without a function query\\."],
+  ];
+  for (const [tx, words] of given) {
+    const refusal = saying("INVALID", "query\\(sql, params\\)", words, "\\{ rows \\}", "guide");
+    await expect(queue.add(1, { tx })).rejects.toMatchObject(refusal);
+  }
+});
+
+test("a half-written adapter is told what it has to answer", async () => {
+  const { queue, claim, client } = await setUp();
+  await client.query("BEGIN");
+  const ask = (sql: string, params: unknown[]) => client.query(sql, params);
+  const adapters: [(sql: string, params: unknown[]) => unknown, string][] = [
+    [(sql, params) => void ask(sql, params), "it answered undefined"],
+    [() => null, "it answered null"],
+    [async () => ({ rowCount: 1 }), "it answered an object"],
+    [async () => 1, "it answered 1"],
+    [async () => ({ rows: 1 }), "it answered an object"],
+    [async (sql, params) => [(await ask(sql, params)).rows], "got an array of 1"],
+    [async () => [undefined], "got undefined"],
+    [async () => [{ other: 1 }], "got an object"],
+    [(sql) => client.query(sql), "did not understand what query\\(sql, params\\) sent it"],
+    [(sql) => client.query(sql, []), "did not understand what query\\(sql, params\\) sent it"],
+    [
+      (sql, params) => client.query(sql.replaceAll("$", "?"), params),
+      "did not understand what query\\(sql, params\\) sent it",
+    ],
+    [() => (undefined as unknown as { raw: () => void }).raw(), "failed, and not by PostgreSQL .*raw"],
+    [() => Promise.reject(new Error("Transaction query already complete")), "already complete"],
+    // oxlint-disable-next-line prefer-promise-reject-errors -- somebody does
+    [() => Promise.reject(undefined), "failed, and not by PostgreSQL"],
+  ];
+  for (const [query, words] of adapters) {
+    await client.query("SAVEPOINT before");
+    const refusal = saying("INVALID", words, "query\\(sql, params\\)", "array or as \\{ rows \\}", "guide");
+    await expect(queue.add(1, { tx: { query } })).rejects.toMatchObject(refusal);
+    await client.query("ROLLBACK TO before");
+    await expect(claim.ack(undefined, { tx: { query } })).rejects.toMatchObject(refusal);
+    await client.query("ROLLBACK TO before");
+  }
+  await client.query("COMMIT");
+  expect((await queue.stats()).depth).toMatchObject({ ready: 0, claimed: 1 });
+});
+
+test(
+  "a transaction that may not do it is refused in words, with whatever library",
+  { timeout: 60_000 },
+  async () => {
+    const { place, queue, claim } = await setUp();
+    const cases: [prepare: string[], code: string, words: string[]][] = [
+      [["SET TRANSACTION READ ONLY"], "INVALID", ["can only read", "Begin one that may write"]],
+      [["SELECT 1 / 0"], "INVALID", ["has failed already", "Roll it back"]],
+      [["SET LOCAL statement_timeout = 1", "SELECT pg_sleep(1)"], "INVALID", ["has failed already"]],
+    ];
+    for (const [name, begin] of Object.entries(LIBRARIES)) {
+      for (const [prepare, code, words] of cases) {
+        for (const call of [
+          (tx: unknown) => queue.add(1, { tx }),
+          (tx: unknown) => claim.ack(undefined, { tx }),
+        ]) {
+          const tx = await begin(place.url);
+          for (const sql of prepare) await Promise.resolve(tx.query(sql, [])).catch(() => {});
+          await expect(call(tx), name).rejects.toMatchObject(saying(code, ...words));
+          await tx.rollback();
+        }
+      }
+    }
+    expect((await queue.stats()).depth).toMatchObject({ ready: 0, claimed: 1 });
+  },
+);
+
+test("what PostgreSQL says to it is told in words, with whatever library", { timeout: 60_000 }, async () => {
+  const { place, queue, client } = await setUp();
+  await client.query(`BEGIN`);
+  await queue.add(1, { tx: client, idempotencyKey: "k" });
+  for (const [name, begin] of Object.entries(LIBRARIES)) {
+    const tx = await begin(place.url);
+    await tx.query("SET LOCAL lock_timeout = 1", []);
+    const adding = queue.add(2, { tx, idempotencyKey: "k" });
+    await expect(adding, name).rejects.toMatchObject({
+      ...saying("UNAVAILABLE", "lock timeout", "roll it back, and run it again", "lock_timeout"),
+      retryable: true,
+    });
+    await tx.rollback();
+  }
+  await client.query("COMMIT");
+});
+
+test("a conflict that a library tells by a code of its own is known", async () => {
+  const { queue } = await setUp();
+  const query = () =>
+    Promise.reject(Object.assign(new Error("write conflict or a deadlock"), { code: "P2034" }));
+  const again = { ...saying("UNAVAILABLE", "write conflict", "run it again"), retryable: true };
+  await expect(queue.add(1, { tx: { query } })).rejects.toMatchObject(again);
+});
+
+test("a user without the rights, and a connection that is gone, are named", async () => {
+  const { place, queue, client } = await setUp();
+  const role = `nobody_of_${place.schema}`;
+  await client.query(`CREATE ROLE ${role} LOGIN`);
+  onTestFinished(async () => void (await client.query(`DROP ROLE ${role}`)));
+  const address = new URL(place.url);
+  address.username = role;
+  const tx = new Client({ connectionString: address.href });
+  tx.on("error", () => {});
+  await tx.connect();
+  await tx.query("BEGIN");
+  const denied = {
+    ...saying("UNAVAILABLE", "may not do that", "permission denied", "rights"),
+    retryable: false,
+  };
+  await expect(queue.add(1, { tx })).rejects.toMatchObject(denied);
+  await tx.end();
+  const gone = { ...saying("UNAVAILABLE", "of no use any more", "run it again on another"), retryable: true };
+  await expect(queue.add(1, { tx })).rejects.toMatchObject(gone);
+});
