@@ -10,6 +10,7 @@ import {
 import { hasRuns } from "../../core/run.ts";
 import { asAges } from "../../core/travel.ts";
 import { decodeAdds } from "../../core/verification.ts";
+import { allAnswered } from "./all-answered.ts";
 import { ledgersOf, type PayloadRow, PAYLOADS } from "./inspect.ts";
 import { NEVER } from "./line.ts";
 import { type Found, findMany, type Line, stateOf } from "./place.ts";
@@ -149,7 +150,7 @@ async function travelling(tx: Tx, tasks: Found[]): Promise<TravellingTask[]> {
   const all = tasks.map(({ seq }) => seq);
   const keyed = tasks.filter(({ key }) => key !== null);
   const results = tasks.filter(({ place }) => stateOf(place) === "verifying").map(({ seq }) => seq);
-  const [ledgers, keys, left, pending, rows] = await Promise.all([
+  const [ledgers, keys, left, pending, rows] = await allAnswered([
     ledgersOf(tx, all),
     tx.all<KeyRow>(
       KEYS,

@@ -1,6 +1,7 @@
 import { type Allowance, allowanceOf } from "../../core/allowance.ts";
 import { changesGroups, governsGroups, isGated } from "../../core/policy.ts";
 import { type Charge, correct, givesBack, isEmpty, opensAt, roomFor, spend } from "../../core/rate.ts";
+import { allAnswered } from "./all-answered.ts";
 import { aboveFloor } from "./floors.ts";
 import { newest } from "./newest.ts";
 import type { QueueGate } from "./limits.ts";
@@ -17,7 +18,7 @@ const HAS_LINE = `
 /** With what is known of the gate, which is ours from here on. */
 export async function allowanceFor(tx: Tx, queue: Queue): Promise<{ gate: QueueGate; allowance: Allowance }> {
   await tx.limits.hold(queue);
-  const [gate, claims] = await Promise.all([
+  const [gate, claims] = await allAnswered([
     tx.limits.gate(queue),
     queue.policy.maxConcurrency === null ? null : tx.get<{ running: number }>(RUNNING, queue.id),
   ]);

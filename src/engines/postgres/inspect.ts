@@ -20,6 +20,7 @@ import {
 } from "../../core/task.ts";
 import type { Verified } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
+import { allAnswered } from "./all-answered.ts";
 import { readFlow } from "./counters.ts";
 import { deadLetters } from "./dead.ts";
 import { aboveFloor } from "./floors.ts";
@@ -85,7 +86,7 @@ export const PAYLOADS = `
 export async function records(tx: Tx, tasks: Found[]): Promise<TaskRecord[]> {
   if (tasks.length === 0) return [];
   const seqs = tasks.map((task) => task.seq);
-  const [ledgers, runs, rows] = await Promise.all([
+  const [ledgers, runs, rows] = await allAnswered([
     ledgersOf(tx, seqs),
     placesOf(tx, seqs),
     tx.all<PayloadRow>(PAYLOADS, seqs),
@@ -357,7 +358,7 @@ async function deadPage(
 
 const PAGES: Record<TaskState, Turn> = {
   ready: async (tx, queue, start = [FIRST, 0], limit) => {
-    const rows = await Promise.all(
+    const rows = await allAnswered(
       [READY, KEPT, ...(queue.limited ? [OWN] : [])].map((sql) =>
         tx.all<KeyRow>(sql, queue.id, start[0]!, start[1]!, limit),
       ),
