@@ -215,12 +215,21 @@ export class PostgresStore {
     options: RunOptions = {},
   ): Promise<Ran & { outcomes: Outcomes<Ops> }> {
     let gates: readonly number[] = [];
+    let isFollowed = false;
+    const onSent = (): void => {
+      isFollowed = true;
+      options.onSent?.();
+    };
     for (let tries = 1; ; tries++) {
       try {
         const send = reading === null && tries === 1 ? atOnce(this.#tx, ops) : undefined;
-        const ran = send && (await this.#atOnce(send, options.onSent));
-        return (ran ?? (await this.#once(ops, reading, options, gates))) as Ran & { outcomes: Outcomes<Ops> };
+        const ran = send && (await this.#atOnce(send, onSent));
+        return (ran ?? (await this.#once(ops, reading, { ...options, onSent }, gates))) as Ran & {
+          outcomes: Outcomes<Ops>;
+        };
       } catch (error) {
+        // The next batch has begun: to carry this one out now would be in the midst of that.
+        if (isFollowed) throw error;
         if (error instanceof GateTaken) {
           // With each try it waits for one more: that comes to an end.
           gates = error.gates;

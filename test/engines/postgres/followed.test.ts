@@ -42,3 +42,32 @@ test("none is sent behind a claim that is refused, while something that it asked
   expect((await claiming).outcomes).toMatchObject([{ refused: { code: "CLAIM_LOST" } }]);
   expect(course).toEqual(["answered", "followed"]);
 });
+
+test("one whose commit fails is not carried out again in the midst of the next", async () => {
+  const { place, store } = await setUp();
+  const { schema } = place;
+  const client = await place.client();
+  await store.run([add("0")], null);
+  await client.query(`
+    CREATE SEQUENCE ${schema}.refused;
+    CREATE FUNCTION ${schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+      PERFORM nextval('${schema}.refused');
+      RAISE EXCEPTION 'somebody was faster' USING ERRCODE = '40001';
+    END $$;
+    CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON ${schema}.task DEFERRABLE INITIALLY DEFERRED
+      FOR EACH ROW WHEN (NEW.data = 'bad') EXECUTE FUNCTION ${schema}.refuse()`);
+  const sent = Promise.withResolvers<void>();
+  const first = store.run([add("bad")], null, { onSent: sent.resolve });
+  const failure = first.catch((error: unknown) => error);
+  await sent.promise;
+  const next = store.run([add("good"), { verb: "claim", queues: ["work"], max: 9, worker: "w" }], null);
+  expect(await failure).toMatchObject({ code: "40001" });
+  const [, claimed] = (await next).outcomes;
+  expect((claimed as { ok: { tasks: { data: string }[] } }).ok.tasks.map(({ data }) => data)).toEqual([
+    "0",
+    "good",
+  ]);
+  const { rows } = await client.query(`SELECT last_value::int4 AS times FROM ${schema}.refused`);
+  expect(rows).toEqual([{ times: 1 }]);
+});
