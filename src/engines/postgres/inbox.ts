@@ -5,7 +5,7 @@ import { correctCost } from "./gates.ts";
 import { freeGroups } from "./free-groups.ts";
 import type { Lane } from "./lanes.ts";
 import { freeGroup } from "./line.ts";
-import { notes } from "./notes.ts";
+import { DROP_NOTES_FLOOR, notes } from "./notes.ts";
 import { RANK } from "./rank.ts";
 import type { Tx } from "./tx.ts";
 
@@ -59,6 +59,11 @@ const TAKE_UP = takeUpRows(`
 const TAKE_UP_ALL = takeUpRows(
   `SELECT n FROM dibs.inbox WHERE n = ANY (ARRAY (${first("queue = ANY ($2::int4[])")})) ORDER BY n FOR UPDATE`,
 );
+/** The same whatever floor there is: it is found by nothing else. */
+const TAKE_UP_FROM_FRONT = takeUpRows(
+  `SELECT n FROM dibs.inbox WHERE n = ANY (ARRAY (
+    SELECT n FROM dibs.inbox WHERE queue = ANY ($2::int4[]) ORDER BY n LIMIT $1)) ORDER BY n FOR UPDATE`,
+);
 const QUEUES = `SELECT DISTINCT queue FROM (${notes("queue")}) AS notes`;
 const DELETE_TASKS = `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`;
 
@@ -77,6 +82,15 @@ export async function takeUp(tx: Tx, ops: readonly Op[]): Promise<void> {
 /** All that has come to these queues. */
 export async function takeUpAll(tx: Tx, queues: readonly number[]): Promise<void> {
   while ((await takeUpSome(tx, TAKE_UP_ALL, queues)) === MOST);
+}
+
+/**
+ * The same of tasks that are known to be there, and of which no note is found: it is below where everybody looks, as it must
+ * not be (floors.ts). Nobody else would find it, nor others that are there.
+ */
+export async function takeUpFromFront(tx: Tx, queues: readonly number[]): Promise<void> {
+  while ((await takeUpSome(tx, TAKE_UP_FROM_FRONT, queues)) === MOST);
+  tx.send(DROP_NOTES_FLOOR);
 }
 
 /** What it adds, as far as it says so itself. */

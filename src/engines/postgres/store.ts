@@ -28,7 +28,7 @@ import { sendAhead } from "./foresee.ts";
 import { GateTaken } from "./limits.ts";
 import { Crowded } from "./overtaken.ts";
 import { channelOf } from "./herald.ts";
-import { takeUp, takeUpAll } from "./inbox.ts";
+import { takeUp, takeUpAll, takeUpFromFront } from "./inbox.ts";
 import { ends, get, history, list, stats, verifying } from "./inspect.ts";
 import { endsOfRuns, inspectRun } from "./inspect-runs.ts";
 import type { Link } from "./link.ts";
@@ -206,6 +206,7 @@ export class PostgresStore {
     this.#tx = new Tx(link, options);
     this.#tx.cancelPending = (seq) => cancelTask(this.#tx, seq);
     this.#tx.takeUpAll = (queues) => takeUpAll(this.#tx, queues);
+    this.#tx.takeUpFromFront = (queues) => takeUpFromFront(this.#tx, queues);
   }
 
   /** `reading`: of an injected clock; null: the server's own. On an error nothing of the batch has happened. */

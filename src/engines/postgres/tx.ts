@@ -159,6 +159,8 @@ export class Tx {
   cancelPending: (seq: number) => Promise<unknown> = async () => {};
   /** Gives a place to every task that others' transactions have brought to these queues by now; set by the store, too. */
   takeUpAll: (queues: readonly number[]) => Promise<void> = async () => {};
+  /** The same of those that were overlooked. */
+  takeUpFromFront: (queues: readonly number[]) => Promise<void> = async () => {};
   /** What is known of groups and gates, and to be written. */
   readonly limits = new Limits(this);
   /** How far groups were looked at that may remember nothing any more: see care.ts. */
