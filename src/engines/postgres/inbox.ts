@@ -67,13 +67,21 @@ const TAKE_UP_FROM_FRONT = takeUpRows(
 const QUEUES = `SELECT DISTINCT queue FROM (${notes("queue")}) AS notes`;
 const DELETE_TASKS = `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`;
 
+/** With notes in hand a batch waits for locks no longer than about as long as one takes. */
+const LONGEST_WAIT_MS = 100;
+
 /**
  * Takes up what transactions of others have committed, before anything else of a batch: whoever was told of such a
  * commit finds what it brought. Within them nothing was locked that others need, such as a group's row.
+ *
+ * Until this batch commits nobody else has it. Should that have to wait for a transaction of a caller's, which may have an
+ * idempotency key or a claim for as long as it likes, the batch is undone, and the notes are taken up by themselves
+ * (store.ts).
  */
 export async function takeUp(tx: Tx, ops: readonly Op[]): Promise<void> {
   // A sign of life waits for nobody.
   if (ops.every(({ verb }) => verb === "beat")) return;
+  if (!tx.isAlone) tx.waitNoLongerThan(LONGEST_WAIT_MS);
   const grouped = ops.flatMap(additions).filter(({ groupKey }) => groupKey !== undefined);
   if (grouped.length > 0) await takeUpAll(tx, await queuesOf(tx, grouped));
   await takeUpSome(tx, TAKE_UP, tx.hasLimits ? await busyQueues(tx) : []);

@@ -26,7 +26,7 @@ import { forgetIdleLanes } from "./free-groups.ts";
 import { ForeseenGates } from "./foresee-gates.ts";
 import { sendAhead } from "./foresee.ts";
 import { GateTaken } from "./limits.ts";
-import { Crowded } from "./overtaken.ts";
+import { Crowded, HeldUp } from "./overtaken.ts";
 import { channelOf } from "./herald.ts";
 import { takeUp, takeUpAll, takeUpFromFront } from "./inbox.ts";
 import { ends, get, history, list, stats, verifying } from "./inspect.ts";
@@ -167,6 +167,13 @@ export interface RunOptions {
   wordFor?: (ran: Ran) => string | undefined;
 }
 
+interface Course {
+  /** What others' transactions have left is taken up first, or only that, or it is left. */
+  notes: "first" | "only" | "left";
+  /** Of the transaction that has taken it up. */
+  hint?: Hint | undefined;
+}
+
 const NOTHING: Ran = {
   outcomes: [],
   special: 0,
@@ -215,6 +222,35 @@ export class PostgresStore {
     reading: Reading | null,
     options: RunOptions = {},
   ): Promise<Ran & { outcomes: Outcomes<Ops> }> {
+    type Done = Ran & { outcomes: Outcomes<Ops> };
+    const unlessHeldUp = (error: unknown): undefined => {
+      if (!(error instanceof HeldUp)) throw error;
+    };
+    const ran = await this.#persist(ops, reading, options, { notes: "first" }).catch(unlessHeldUp);
+    if (ran) return ran as Done;
+    const before = await this.#takeUpOnly(ops, reading).catch(unlessHeldUp);
+    // Where even that was held up, the notes are left to others, who see them again.
+    const after = await this.#persist(ops, reading, options, { notes: "left", hint: before?.hint });
+    return { ...after, changed: after.changed || (before?.changed ?? false) } as Done;
+  }
+
+  /** What others' transactions have left, in a transaction of its own. */
+  async #takeUpOnly(ops: readonly Op[], reading: Reading | null): Promise<Ran> {
+    try {
+      return await this.#persist(ops, reading, {}, { notes: "only" });
+    } catch (error) {
+      // Whatever became of that: of the batch itself nothing has happened.
+      throw error instanceof CommitLost ? error.cause : error;
+    }
+  }
+
+  /** Once more where others were in its way. */
+  async #persist(
+    ops: readonly Op[],
+    reading: Reading | null,
+    options: RunOptions,
+    course: Course,
+  ): Promise<Ran> {
     let gates: readonly number[] = [];
     let isFollowed = false;
     const onSent = (): void => {
@@ -223,11 +259,10 @@ export class PostgresStore {
     };
     for (let tries = 1; ; tries++) {
       try {
-        const send = reading === null && tries === 1 ? atOnce(this.#tx, ops) : undefined;
+        const isUsual = reading === null && tries === 1 && course.notes === "first";
+        const send = isUsual ? atOnce(this.#tx, ops) : undefined;
         const ran = send && (await this.#atOnce(send, onSent));
-        return (ran ?? (await this.#once(ops, reading, { ...options, onSent }, gates))) as Ran & {
-          outcomes: Outcomes<Ops>;
-        };
+        return ran ?? (await this.#once(ops, reading, { ...options, onSent }, { ...course, gates }));
       } catch (error) {
         // The next batch has begun: to carry this one out now would be in the midst of that.
         if (isFollowed) throw error;
@@ -242,13 +277,14 @@ export class PostgresStore {
 
   /** `gates`: those that it was found to need. */
   async #once(
-    ops: readonly Op[],
+    all: readonly Op[],
     reading: Reading | null,
     { onSent, wordFor }: RunOptions,
-    gates: readonly number[],
+    { notes, hint: before, gates }: Course & { gates: readonly number[] },
   ): Promise<Ran> {
     const tx = this.#tx;
-    const isReading = ops.every((op) => READING_VERBS.has(op.verb));
+    const isReading = all.every((op) => READING_VERBS.has(op.verb));
+    const ops = notes === "only" ? [] : all;
     let commit: { ran: Ran; mark: CommitMark } | undefined;
     let isFollowed = false;
     try {
@@ -256,14 +292,15 @@ export class PostgresStore {
       const alone = ops.some((op) => hasToBeAlone(tx, op)) || (await bringLimits(tx, ops));
       await tx.begin(isReading ? "reading" : "writing", reading, {
         numbers: numbersFor(tx, ops),
-        writes: ops.some((op) => op.verb in WRITES),
+        writes: notes === "only" || ops.some((op) => op.verb in WRITES),
         alone,
         gates: isReading ? [] : [...new Set([...gates, ...this.#foreseenGates.of(tx, ops)])],
         ahead: () => sendAhead(tx, ops),
       });
       tx.noticed = false;
+      if (before) tx.hint = structuredClone(before);
       if (!isReading && tx.rebooted) tx.changed = true;
-      if (!isReading && tx.hasInbox) await takeUp(tx, ops);
+      if (!isReading && tx.hasInbox && notes !== "left") await takeUp(tx, all);
       const { outcomes, special } = await runAll(tx, ops);
       await forgetIdleLanes(tx);
       const xid = await tx.finish();
@@ -278,7 +315,7 @@ export class PostgresStore {
         stirred: [...tx.stirred],
         listened: listeners > 0,
         hasInbox: isReading && tx.hasInbox,
-        leftNotes: tx.leftNotes,
+        leftNotes: tx.leftNotes || (notes === "left" && tx.hasInbox),
         told: false,
       };
       const word = changed ? wordFor?.(ran) : undefined;
@@ -294,7 +331,8 @@ export class PostgresStore {
       await committed;
       return ran;
     } catch (thrown) {
-      const error = firstFailure(tx, thrown);
+      const hasNotes = !isFollowed && !isReading && tx.hasInbox && notes !== "left";
+      const error = firstFailure(tx, thrown, { hasNotes });
       if (commit && fateOf(error) === "reconnect") throw new CommitLost(commit.ran, commit.mark, error);
       // With its commit the transaction has ended, one way or the other, and the next one may be under way here.
       if (isFollowed) throw error;
@@ -393,11 +431,13 @@ function handled<T>(promise: Promise<T>): Promise<T> {
 }
 
 /** What a statement that nobody waited for met makes all that follow fail, in words that do not tell why. */
-function firstFailure(tx: Tx, thrown: unknown): unknown {
+function firstFailure(tx: Tx, thrown: unknown, { hasNotes }: { hasNotes: boolean }): unknown {
   const isSequel = (thrown as { code?: string }).code === "25P02";
   const first = isSequel ? (tx.failure ?? thrown) : thrown;
-  const hasWaited = tx.isAlone && (first as { code?: string }).code === "55P03";
-  return hasWaited ? new Crowded("Somebody's transaction stays open", { cause: first }) : first;
+  if ((first as { code?: string }).code !== "55P03") return first;
+  const [words, cause] = ["Somebody's transaction stays open", { cause: first }] as const;
+  if (tx.isAlone) return new Crowded(words, cause);
+  return hasNotes ? new HeldUp(words, cause) : first;
 }
 
 /** One after the other; those of a kind that follow each other together, where that comes to the same. */

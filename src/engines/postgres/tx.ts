@@ -442,6 +442,11 @@ export class Tx {
     await this.link.exec(this.#lockAlone);
   }
 
+  /** From here to its end it fails where it would have to wait longer than that for a lock of somebody's. */
+  waitNoLongerThan(ms: number): void {
+    this.#keep(this.link.exec(`SET LOCAL lock_timeout = ${ms}`));
+  }
+
   /** It is, or waits to be. */
   get isAlone(): boolean {
     return this.#isAlone;
