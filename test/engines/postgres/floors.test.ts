@@ -1,7 +1,8 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { Retry } from "../../../src/index.ts";
 import type { WorkerInfo } from "../../../src/core/task.ts";
 import type { Op } from "../../../src/engine/engine.ts";
+import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { BELOW_FLOORS, checkFloors, Raising, raiseFloors } from "../../../src/engines/postgres/floors.ts";
 import type { Link } from "../../../src/engines/postgres/link.ts";
 import { catalogueLock } from "../../../src/engines/postgres/locks.ts";
@@ -433,4 +434,40 @@ test("where floors cannot be raised it is tried more and more seldom, with more 
   }
   expect(tries.map(({ waited }) => waited)).toEqual([0, 800, 3_200, 12_800, 51_200, 60_000]);
   expect(tries.map(({ patience }) => patience)).toEqual([50, 50, 160, 640, 1_000, 1_000]);
+});
+
+test("it is seen every five minutes that nothing stands below them; where that could not be done, soon again", () => {
+  const time = { now: 0 };
+  const raising = new Raising({ now: () => time.now });
+  const waited = (): number => {
+    const from = time.now;
+    while (!raising.isToCheck()) time.now += 1_000;
+    return time.now - from;
+  };
+  expect(waited()).toBe(300_000);
+  // Once at a time.
+  expect(raising.isToCheck()).toBe(false);
+  raising.checked(false);
+  expect(waited()).toBe(30_000);
+  raising.checked(true);
+  expect(waited()).toBe(300_000);
+});
+
+test("who runs the store is told where that could not be done", async () => {
+  const place = await ground();
+  const warn = vi.fn<(message: string) => void>();
+  const engine = await openPostgres({ ...place, logger: { warn, error: warn } });
+  onTestFinished(() => engine.close());
+  await engine.run([addOne]);
+  const client = await place.client();
+  await client.query(`
+    CREATE FUNCTION ${place.schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN RAISE EXCEPTION 'it takes too long'; END $$;
+    CREATE TRIGGER refuse BEFORE DELETE ON ${place.schema}.inbox_floor
+      FOR EACH STATEMENT EXECUTE FUNCTION ${place.schema}.refuse()`);
+  const now = performance.now.bind(performance);
+  const later = vi.spyOn(performance, "now").mockImplementation(() => now() + 300_000);
+  onTestFinished(() => later.mockRestore());
+  await engine.run([addOne]);
+  await expect.poll(() => warn.mock.calls.flat().join()).toContain("it takes too long");
 });
