@@ -122,9 +122,11 @@ export async function adoptLimits(tx: Tx, queue: Queue, before: Queue["policy"])
   const { policy } = queue;
   const governs = governsGroups(policy) && !governsGroups(before);
   const caps = policy.maxConcurrency !== null && before.maxConcurrency === null;
-  if (caps || changesGroups(before, policy)) await tx.alone();
+  const isFirst = !queue.limited && (governsGroups(policy) || isGated(policy));
+  // Foreseen (alone.ts), but for a queue that is another one by now: others go by its having no limits until their commits.
+  if (isFirst || caps || changesGroups(before, policy)) await tx.alone();
   tx.limits.reread();
-  if (!queue.limited && (governsGroups(policy) || isGated(policy))) putGate(tx, queue);
+  if (isFirst) putGate(tx, queue);
   if (governs) for (const table of ["ready", "kept"]) tx.send(NAME_GROUPS(table), queue.id);
   if (caps) tx.send(COUNT_CLAIMS, queue.id);
 }

@@ -249,6 +249,33 @@ test("a group that is moved away while its queue is held back for the first time
   expect((await claimAll(here)).map(({ data }) => data)).toEqual(["4"]);
 });
 
+test("a queue that was made anew gets its first limits while nobody else's batch is open", async () => {
+  const { place, here, there } = await setUp();
+  const third = await place.engine();
+  const { schema } = place;
+  const [client, looking] = [await place.client(), await place.client()];
+  const rateLimit = [{ max: 1, per: 3_600_000, unit: null, pace: false }];
+  const declare: Op<"declare"> = { verb: "declare", queue: "work", policy: { rateLimit } };
+  await run(here, declare);
+  // It is another queue then, of which the first process has not heard.
+  while ((await run(there, { verb: "drop", queue: "work", limit: 100 })).more);
+  await run(there, { verb: "add", tasks: [named("1"), named("2"), { queue: "held", data: "0" }] });
+  const [held] = await claimAll(third, { queues: ["held"] });
+  await client.query("BEGIN");
+  await client.query(`SELECT 1 FROM ${schema}.claim FOR UPDATE`);
+  const claim: Op<"claim"> = { verb: "claim", queues: ["work"], max: 2, worker: "w", lease: 60_000 };
+  const claiming = third.run([{ verb: "progress", ...heldBy(held!), value: 0.5, note: null }, claim]);
+  await untilOneWaits(client, schema);
+  const course: string[] = [];
+  const declaring = run(here, declare).then(() => course.push("declared"));
+  await Promise.race([declaring, untilOneWaits(looking, `pg_advisory_xact_lock(${catalogueLock(schema)})`)]);
+  course.push("claimed");
+  await client.query("COMMIT");
+  await claiming;
+  await declaring;
+  expect(course).toEqual(["claimed", "declared"]);
+});
+
 test("each batch that reads sees one moment, also where several are read at once", async () => {
   const { here, there } = await setUp();
   const isOver = new AbortController();
