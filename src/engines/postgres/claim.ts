@@ -1,4 +1,3 @@
-import { DibsError } from "../../core/errors.ts";
 import { isClosedAt } from "../../core/allowance.ts";
 import { governsGroups } from "../../core/policy.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../engine/engine.ts";
@@ -9,6 +8,7 @@ import { FEW, shareAhead, withTasks } from "./claim-many.ts";
 import { leaseOf, lookAtLine, type SessionRow, takeSlowly, type Turn } from "./claim-slowly.ts";
 import { allowanceFor, isAnyReady, isWideOpen } from "./gates.ts";
 import { isFresh, newest } from "./newest.ts";
+import { sessionGone } from "./session-gone.ts";
 import { type Horizon, horizon, sweep } from "./sweep.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -152,13 +152,6 @@ async function liveSession(tx: Tx, id: number): Promise<SessionRow> {
   const session = await tx.get<SessionRow>(SESSION, id);
   if (!session || session.beat_at + session.lease <= tx.awake) throw sessionGone(id);
   return session;
-}
-
-export function sessionGone(session: number): DibsError {
-  return new DibsError(
-    "CLAIM_LOST",
-    `Session ${session} has ended: it gave no sign of life for a whole lease, and what it held went to others. Join again.`,
-  );
 }
 
 // As in claim-head.ts.

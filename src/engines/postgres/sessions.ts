@@ -1,8 +1,8 @@
 import type { WorkerInfo, WorkerRecord } from "../../core/task.ts";
 import type { Notice } from "../../engine/engine.ts";
-import { sessionGone } from "./claim.ts";
 import { newest } from "./newest.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "./place.ts";
+import { sessionGone } from "./session-gone.ts";
 import { settleRelease } from "./settle.ts";
 import { disown, endOverdue, forgetSession, lapse, stickyQueues, stopServing } from "./sweep.ts";
 import type { Tx } from "./tx.ts";

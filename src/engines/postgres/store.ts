@@ -35,6 +35,7 @@ import type { Link } from "./link.ts";
 import { signal, step, steps } from "./park.ts";
 import { publish } from "./publish.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
+import { refusal } from "./refusal.ts";
 import { beat, join, leave, reconcile, rejoin, retire, workers } from "./sessions.ts";
 import { cancelRun, lockRuns } from "./runs.ts";
 import { settleTogether } from "./settle-together.ts";
@@ -354,7 +355,8 @@ export class PostgresStore {
       const done = await answer;
       mayHaveChanged = done?.changed ?? false;
       if (done) {
-        ran = { ...NOTHING, outcomes: [done.outcome], changed: done.changed, stirred: [...tx.stirred] };
+        const { hint } = tx;
+        ran = { ...NOTHING, outcomes: [done.outcome], changed: done.changed, hint, stirred: [...tx.stirred] };
         // It has met all the locks it may meet: what is sent behind it will not come before it.
         onSent?.();
       }
@@ -477,6 +479,6 @@ async function runOne<V extends VerbName>(tx: Tx, op: Op<V>): Promise<Outcome> {
     return { ok: await handler(tx, op) } as Outcome;
   } catch (error) {
     if (!isDibsError(error)) throw error;
-    return { refused: { code: error.code, message: error.message, retryable: error.retryable } };
+    return refusal(error);
   }
 }

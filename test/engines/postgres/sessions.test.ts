@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { Op } from "../../../src/engine/engine.ts";
-import { untilOneWaits } from "./kit.ts";
-import { done, joinAs, named, run, setUp } from "./verbs.ts";
+import type { Engine, Op } from "../../../src/engine/engine.ts";
+import { pauseIn, untilOneWaits } from "./kit.ts";
+import { claimAll, done, joinAs, named, run, setUp } from "./verbs.ts";
 
 /** What becomes of a session beside a claim that is on its way. */
 
@@ -30,3 +30,35 @@ test("a session is known to hold claims of a longer lease, also where one of the
   await run(there, { verb: "beat", sessions: [session] });
   expect((await client.query(`SELECT mixed FROM ${schema}.session`)).rows).toEqual([{ mixed: false }]);
 });
+
+const BATCHES: [what: string, before: (engine: Engine) => Promise<Op[]>][] = [
+  ["alone in its batch", async () => []],
+  ["behind another operation", async () => [{ verb: "add", tasks: [{ queue: "other", data: "1" }] }]],
+];
+
+test.each(BATCHES)(
+  "of what a claim found whose session ended at that moment others are told, where it is %s",
+  async (_, before) => {
+    const { place, here, there } = await setUp();
+    const session = await joinAs(here, "w");
+    await run(here, { verb: "add", tasks: [named("1"), named("2")] });
+    const first = await before(here);
+    const pause = await pauseIn(place, "WITH moment");
+    const claim: Op<"claim"> = { verb: "claim", queues: ["work"], max: 2, worker: "w", session };
+    const claiming = here.run([...first, claim]);
+    await pause.reached();
+    await run(there, { verb: "leave", session });
+    const hints: unknown[] = [];
+    const told = new Promise<void>((resolve) =>
+      there.onHint(({ ready }) => {
+        hints.push(ready?.["work"]);
+        if (ready?.["work"] !== undefined) resolve();
+      }),
+    );
+    await pause.goOn();
+    expect((await claiming).at(-1)).toMatchObject({ refused: { code: "CLAIM_LOST" } });
+    await told;
+    expect(hints).toContain(2);
+    expect(await claimAll(there)).toHaveLength(2);
+  },
+);
