@@ -88,6 +88,23 @@ test("a look at the line begins above what was claimed, while a transaction keep
 
 type Store = Pick<PostgresStore, "run">;
 
+/** Nothing lapses meanwhile, however slow the machine is: claims would come upon that, too, and see to it. */
+const LEASE = 3_600_000;
+
+/**
+ * It reads the tables as well, whenever it likes, and leaves each with a page that says what all can see: every look reads
+ * that then.
+ */
+async function stopVacuum({ client, schema }: Ground): Promise<void> {
+  const admin = await client();
+  const { rows } = await admin.query<{ name: string }>(
+    `SELECT tablename AS name FROM pg_tables WHERE schemaname = $1`,
+    [schema],
+  );
+  for (const { name } of rows)
+    await admin.query(`ALTER TABLE ${schema}.${name} SET (autovacuum_enabled = false)`);
+}
+
 /** What writes one row again and again, or leaves dead ones where every batch looks. */
 const REWRITING: [what: string, begin: (store: Store, place: Ground) => Promise<() => Promise<unknown>>][] = [
   [
@@ -111,7 +128,7 @@ const REWRITING: [what: string, begin: (store: Store, place: Ground) => Promise<
     async (store) => {
       const rateLimit = [{ max: 1_000_000, per: 60_000, unit: null, pace: false }];
       await store.run([{ verb: "declare", queue: QUEUE, policy: { rateLimit } }], null);
-      return () => store.run([addOne, { verb: "claim", queues: [QUEUE], max: 1, worker: "w" }], null);
+      return () => store.run([addOne, claimByHand], null);
     },
   ],
   [
@@ -123,17 +140,18 @@ const REWRITING: [what: string, begin: (store: Store, place: Ground) => Promise<
         await client.query("BEGIN");
         await engine.runWithin!(client, addOne);
         await client.query("COMMIT");
-        await store.run([{ verb: "claim", queues: [QUEUE], max: 1, worker: "w" }], null);
+        await store.run([claimByHand], null);
       };
     },
   ],
 ];
 
 const addOne: Op<"add"> = { verb: "add", tasks: [{ queue: QUEUE, data: "1" }] };
+const claimByHand: Op<"claim"> = { verb: "claim", queues: [QUEUE], max: 1, worker: "w", lease: LEASE };
 
 async function join(store: Store): Promise<number> {
   const worker = { id: "w", queues: [QUEUE] } as WorkerInfo;
-  const { outcomes } = await store.run([{ verb: "join", worker, lease: 30_000 }], null);
+  const { outcomes } = await store.run([{ verb: "join", worker, lease: LEASE }], null);
   return (outcomes[0] as { ok: { session: number } }).ok.session;
 }
 
@@ -143,6 +161,7 @@ test.each(REWRITING)(
   async (_, begin) => {
     const place = await ground();
     await (await place.open()).close();
+    await stopVacuum(place);
     const link = await connect(place);
     const store = new PostgresStore(link, { session: true, durability: "full" });
     await store.run([addOne], null);
