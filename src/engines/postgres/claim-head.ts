@@ -9,6 +9,8 @@ import { unwatchTtl } from "./line.ts";
 import { TASK_OF, type Value } from "./link.ts";
 import { HAS_NOTES } from "./notes.ts";
 import { isFresh, newest, newestOf } from "./newest.ts";
+import { refusal } from "./refusal.ts";
+import { sessionGone } from "./session-gone.ts";
 import type { Foreseen } from "./statements.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromText } from "./text.ts";
@@ -76,7 +78,7 @@ const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
     RETURNING task, fence, failures, special)
     ${also}
   SELECT CASE WHEN held.fence IS NULL THEN CASE WHEN NOT calm.lives THEN 'gone' WHEN calm.yes THEN 'calm' ELSE 'busy' END END,
-    held.fence, held.failures, task.seq, task.created_at, task.priority, task.data,
+    held.fence, coalesce(held.failures, (SELECT count(*)::int4 FROM head)), task.seq, task.created_at, task.priority, task.data,
     CASE WHEN task.data IS NULL OR coalesce(task.pos, task.expires_at, task.max_attempts) IS NOT NULL
       OR coalesce(task.group_key, task.content_type, task.headers) IS NOT NULL OR held.special
       OR task.cost IS NOT NULL OR task.urgent
@@ -119,6 +121,7 @@ type Row = [
   /** Of a claim that took nothing. */
   why: "calm" | "busy" | "gone" | null,
   fence: number,
+  /** Of a claim that took nothing: how many it had found, before its session proved to have ended since. */
   failures: number,
   seq: number,
   createdAt: number,
@@ -196,8 +199,10 @@ export function claimAtOnce(tx: Tx, op: Op<"claim">): AtOnce | undefined {
   if (!queue || tx.queues.hasLimits || op.session === undefined) return undefined;
   return async () => {
     const values = valuesFor(tx, op, queue, { room: op.max, known: tx.queues.knownBy });
-    const taken = takenFrom(await tx.rows<Row>(HOLD_HEAD_AT_ONCE, ...values));
-    if (!Array.isArray(taken)) return undefined;
+    const taken = takenFrom(tx, queue, await tx.rows<Row>(HOLD_HEAD_AT_ONCE, ...values));
+    if (taken === "busy") return undefined;
+    // That it is told to others what it has left in line goes with this commit, so that it is not asked again.
+    if (taken === "gone") return { changed: tx.changed, outcome: refusal(sessionGone(op.session!)) };
     const tasks = taken.map((each) => handOver(tx, queue, op.worker, each));
     const changed = tasks.length > 0;
     const policies = changed ? { [queue.name]: queue.policy } : {};
@@ -229,7 +234,7 @@ export async function claimHead(
 }
 
 function takeHead(tx: Tx, { worker, session }: ClaimRequest, queue: Queue, found: Row[]): HeadOutcome {
-  const taken = takenFrom(found);
+  const taken = takenFrom(tx, queue, found);
   if (!Array.isArray(taken)) return taken;
   if (taken.length === 0) return { tasks: [] };
   tx.changed = true;
@@ -253,11 +258,16 @@ interface Taken {
 }
 
 /** What a claim got, in the order of the line; or why it got nothing. */
-function takenFrom(found: Row[]): Taken[] | "busy" | "gone" {
+function takenFrom(tx: Tx, queue: Queue, found: Row[]): Taken[] | "busy" | "gone" {
   const rows = inLine(found);
-  const [why] = rows[0]!;
+  const [why, , left] = rows[0]!;
   if (why === "gone" || why === "busy") return why;
-  return why === "calm" ? [] : rows.map((row) => ({ row, special: specialOf(row) }));
+  if (why === null) return rows.map((row) => ({ row, special: specialOf(row) }));
+  if (left === 0) return [];
+  // It had them locked, and others have passed them over.
+  tx.changed = true;
+  tx.hintReady(queue, left);
+  return "gone";
 }
 
 /** Their fences say the order of the line. They come in it by themselves, but for plans that begin with the tasks. */

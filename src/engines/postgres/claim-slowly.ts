@@ -3,6 +3,7 @@ import { governsGroups, type QueuePolicy } from "../../core/policy.ts";
 import { spend } from "../../core/rate.ts";
 import { type ClaimedTask, FIRST_RANK, fromRank, type Headers, JSON_TYPE } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
+import { allAnswered } from "./all-answered.ts";
 import { STARTED } from "./clock.ts";
 import { aboveFloor } from "./floors.ts";
 import { isLimitedNow, withinRates } from "./gates.ts";
@@ -122,7 +123,7 @@ export async function takeSlowly(
   const alive = taken.filter((row) => !isOutlived(tx, row.expires_at));
   const terms = termsOf(tx, request, session, queue);
   const isGoverned = queue.limited && governsGroups(queue.policy);
-  const [fences] = await Promise.all([
+  const [fences] = await allAnswered([
     hold(tx, terms, alive),
     isGoverned ? tx.limits.lanes(queue, keysOf(alive)) : undefined,
   ]);
@@ -163,7 +164,7 @@ export async function lookAtLine(
   const most = queue.limited && queue.policy.rateLimit.length > 0 ? room + 1 : room;
   const before = urgentOnly ? FIRST_RANK : LAST_RANK;
   // Asked together: each would be a round trip.
-  const [kept, ready, own] = await Promise.all([
+  const [kept, ready, own] = await allAnswered([
     lookAtKept(tx, queue, request.worker, before),
     tx.all<LineRow>(HEAD_OF_LINE, queue.id, most, before),
     queue.limited ? lookAtOwn(tx, queue, request, most, before) : NONE,
@@ -248,7 +249,7 @@ async function lookAtOwn(
   room: number,
   before: number,
 ): Promise<{ allowed: LineRow[]; passed: boolean }> {
-  const [others, allowed] = await Promise.all([
+  const [others, allowed] = await allAnswered([
     tx.get(OTHERS, queue.id, before, session ?? null),
     session === undefined ? [] : tx.all<LineRow>(OWN, queue.id, room, before, session),
   ]);

@@ -1,14 +1,15 @@
-import { DibsError } from "../../core/errors.ts";
 import { isClosedAt } from "../../core/allowance.ts";
 import { governsGroups } from "../../core/policy.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../engine/engine.ts";
 import { handOut } from "../../engine/hand-out.ts";
+import { allAnswered } from "./all-answered.ts";
 import { claimHead } from "./claim-head.ts";
 import { FEW, shareAhead, withTasks } from "./claim-many.ts";
 import { leaseOf, lookAtLine, type SessionRow, takeSlowly, type Turn } from "./claim-slowly.ts";
 import { allowanceFor, isAnyReady, isWideOpen } from "./gates.ts";
 import type { Queue } from "./known-queues.ts";
 import { isFresh, newest } from "./newest.ts";
+import { sessionGone } from "./session-gone.ts";
 import { type Horizon, horizon, sweep } from "./sweep.ts";
 import type { Tx } from "./tx.ts";
 
@@ -66,7 +67,7 @@ async function sweepFirst(tx: Tx, request: ClaimRequest, turn: Turn): Promise<vo
 
 /** What a claim has to know before it may change anything: whether its session lives, and what time brings. */
 async function lookFirst(tx: Tx, request: ClaimRequest, turn: Turn): Promise<Horizon | undefined> {
-  const [session, first] = await Promise.all([
+  const [session, first] = await allAnswered([
     request.session === undefined || turn.session ? turn.session : liveSession(tx, request.session),
     turn.swept || tx.swept ? undefined : horizon(tx),
   ]);
@@ -117,7 +118,7 @@ async function takeWithinLimits(
   // Asked together, each would be a round trip; what time brings may make it worthless.
   const isOurs = tx.limits.isOurs(queue);
   const most = Math.min(wanted, queue.policy.maxConcurrency ?? wanted);
-  const [first, early, line] = await Promise.all([
+  const [first, early, line] = await allAnswered([
     lookFirst(tx, request, turn),
     isOurs ? allowanceFor(tx, queue) : undefined,
     isOurs && most <= FEW_TASKS
@@ -152,13 +153,6 @@ async function liveSession(tx: Tx, id: number): Promise<SessionRow> {
   const session = await tx.get<SessionRow>(SESSION, id);
   if (!session || session.beat_at + session.lease <= tx.awake) throw sessionGone(id);
   return session;
-}
-
-export function sessionGone(session: number): DibsError {
-  return new DibsError(
-    "CLAIM_LOST",
-    `Session ${session} has ended: it gave no sign of life for a whole lease, and what it held went to others. Join again.`,
-  );
 }
 
 // As in claim-head.ts.

@@ -10,8 +10,10 @@ import {
 import { hasRuns } from "../../core/run.ts";
 import { asAges } from "../../core/travel.ts";
 import { decodeAdds } from "../../core/verification.ts";
+import { allAnswered } from "./all-answered.ts";
 import { ledgersOf, type PayloadRow, PAYLOADS } from "./inspect.ts";
 import type { Queue } from "./known-queues.ts";
+import { standBehindLeaving } from "./leaving-groups.ts";
 import { NEVER } from "./line.ts";
 import { type Found, findMany, type Line, stateOf } from "./place.ts";
 import { hasRunsUnderWay } from "./runs.ts";
@@ -45,6 +47,29 @@ function hold(table: Line | "scheduled", order: string): string {
   RETURNING state, group_key`;
 }
 
+/**
+ * Those behind the heads of groups, by the part of a statement that names the groups. Only where the head is leaving too: were
+ * it running here, they would overtake it.
+ */
+const holdWaiting = (groups: string): string => `
+  WITH taken AS (
+    DELETE FROM dibs.waiting WHERE ctid = ANY (ARRAY (
+      SELECT waiting.ctid FROM (${groups}) AS heads
+      JOIN dibs.waiting ON waiting.queue = $1 AND waiting.group_key = heads.group_key
+      ORDER BY waiting.group_key, waiting.pos LIMIT $3 FOR UPDATE OF waiting))
+    RETURNING task, failures, group_key, pos)
+  INSERT INTO dibs.leaving (task, queue, destination, failures, holds_group, cancelled, state, group_key)
+  SELECT task, $1, $2, failures, true, false, 'waiting', group_key FROM taken ORDER BY group_key, pos
+  RETURNING state, group_key`;
+
+const LEAVING_HEADS = `SELECT group_key FROM dibs.leaving WHERE queue = $1 AND holds_group`;
+// Of groups whose rows are ours: others of them may have gone since.
+const HOLD_WAITING = holdWaiting(`${LEAVING_HEADS} AND group_key = ANY ($4::text[]) GROUP BY group_key`);
+// Also where there is no head, because none of the group may start yet.
+const HOLD_WAITING_WITHIN_LIMITS = holdWaiting(
+  `${LEAVING_HEADS} UNION SELECT group_key FROM dibs.lane WHERE queue = $1 AND holders = 0`,
+);
+
 // In this order: whoever is behind the head of a group leaves after it.
 const HOLD = [
   // Before the others of the line, since they are older: they have failed.
@@ -63,22 +88,7 @@ const HOLD = [
     task.group_key IS NOT NULL AND NOT EXISTS (SELECT 1 FROM dibs.aside WHERE aside.task = taken.task OFFSET 0), false, 'verifying',
     task.group_key, taken.started_at, worker, adds, result, result_bytes
   FROM taken JOIN dibs.task ON task.seq = taken.task ORDER BY taken.task RETURNING state, group_key`,
-  // Only where the head is leaving too: were it running here, they would overtake it. Or where there is none, because none of
-  // the group may start yet.
-  `
-  WITH taken AS (
-    DELETE FROM dibs.waiting WHERE ctid = ANY (ARRAY (
-      SELECT waiting.ctid
-      FROM (
-        SELECT group_key FROM dibs.leaving WHERE queue = $1 AND holds_group
-        UNION SELECT group_key FROM dibs.lane WHERE queue = $1 AND holders = 0
-      ) AS heads
-      JOIN dibs.waiting ON waiting.queue = $1 AND waiting.group_key = heads.group_key
-      ORDER BY waiting.group_key, waiting.pos LIMIT $3 FOR UPDATE OF waiting))
-    RETURNING task, failures, group_key, pos)
-  INSERT INTO dibs.leaving (task, queue, destination, failures, holds_group, cancelled, state, group_key)
-  SELECT task, $1, $2, failures, true, false, 'waiting', group_key FROM taken ORDER BY group_key, pos
-  RETURNING state, group_key`,
+  HOLD_WAITING,
   `
   WITH next AS (
     UPDATE dibs.dead SET leaving = true WHERE task = ANY (ARRAY (
@@ -107,7 +117,7 @@ export async function depart(tx: Tx, name: string, to: number, limit: number): P
   for (const sql of HOLD) {
     if (count >= limit) break;
     tx.limits.flush();
-    const rows = await tx.take<{ state: string; group_key: string | null }>(sql, queue.id, to, limit - count);
+    const rows = await holdNext(tx, queue, sql, to, limit - count);
     count += rows.length;
     if (queue.limited) for (const row of rows) await leaveGroup(tx, queue, row);
   }
@@ -117,12 +127,20 @@ export async function depart(tx: Tx, name: string, to: number, limit: number): P
   return travelling(tx, await findMany(tx, [...leaving, ...ended]));
 }
 
+interface LeavingRow {
+  state: string;
+  group_key: string | null;
+}
+
+async function holdNext(tx: Tx, queue: Queue, sql: string, to: number, limit: number): Promise<LeavingRow[]> {
+  if (sql !== HOLD_WAITING) return tx.take(sql, queue.id, to, limit);
+  if (queue.limited) return tx.take(HOLD_WAITING_WITHIN_LIMITS, queue.id, to, limit);
+  const groups = await standBehindLeaving(tx, queue, limit);
+  return groups.length === 0 ? [] : tx.take(HOLD_WAITING, queue.id, to, limit, groups);
+}
+
 /** Whoever comes to stand in the group meanwhile waits for all of them. */
-async function leaveGroup(
-  tx: Tx,
-  queue: Queue,
-  { state, group_key: key }: { state: string; group_key: string | null },
-): Promise<void> {
+async function leaveGroup(tx: Tx, queue: Queue, { state, group_key: key }: LeavingRow): Promise<void> {
   if (key === null) return;
   if (state === "ready") tx.limits.movedInLine(queue, key, -1);
   if (state !== "waiting") return;
@@ -150,7 +168,7 @@ async function travelling(tx: Tx, tasks: Found[]): Promise<TravellingTask[]> {
   const all = tasks.map(({ seq }) => seq);
   const keyed = tasks.filter(({ key }) => key !== null);
   const results = tasks.filter(({ place }) => stateOf(place) === "verifying").map(({ seq }) => seq);
-  const [ledgers, keys, left, pending, rows] = await Promise.all([
+  const [ledgers, keys, left, pending, rows] = await allAnswered([
     ledgersOf(tx, all),
     tx.all<KeyRow>(
       KEYS,

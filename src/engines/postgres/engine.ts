@@ -89,6 +89,11 @@ function okOf<T>(outcome: { ok: T } | { refused: ErrorData }): T {
   return outcome.ok;
 }
 
+function notChecked(error: unknown): string {
+  const words = error instanceof Error ? error.message : String(error);
+  return `It could not be seen whether tasks stand where claims no longer look (${words}). It is tried again in half a minute.`;
+}
+
 function runVerb(within: Within, op: Op<VerbWithin>): Promise<Verbs[VerbWithin]["out"]> {
   switch (op.verb) {
     case "add":
@@ -105,6 +110,7 @@ class PostgresEngine implements Engine {
   readonly depth = Number.POSITIVE_INFINITY;
   readonly #link: LinkOptions;
   readonly #clock: Clock | undefined;
+  readonly #logger: Logger;
   readonly #writer: Sender;
   /** For successes by the hundred: see beside.ts. */
   readonly #settler: Sender;
@@ -132,6 +138,7 @@ class PostgresEngine implements Engine {
     const { link, tx, patience } = given;
     this.#link = link;
     this.#clock = clock;
+    this.#logger = logger;
     const connect = (): Promise<Link> => Link.open(link);
     const where = describeUrl(link.url);
     const reach = { connect, tx, where, patience };
@@ -199,7 +206,8 @@ class PostgresEngine implements Engine {
     this.#follow(ops, ran.outcomes, sentAt);
     this.#tell(ops, ran);
     this.#raising.noteStirred(ran.stirred);
-    void this.#seeToFloors();
+    void this.#raiseFloors();
+    void this.#checkFloors();
     if (ran.noticed) void this.#fetchNotices();
     return ran.outcomes;
   }
@@ -219,19 +227,26 @@ class PostgresEngine implements Engine {
   }
 
   /** Beside the writer, for which it waits as all others do. */
-  async #seeToFloors(): Promise<void> {
-    if (this.#closed) return;
-    const due = this.#raising.take();
+  async #raiseFloors(): Promise<void> {
+    const due = this.#closed ? undefined : this.#raising.take();
+    if (!due) return;
     try {
-      if (due) {
-        await this.#during(this.#settler.askOnce(({ link }) => raiseFloors(link, due.queues, due.patience)));
-        this.#raising.raised();
-      }
-      if (this.#raising.isToCheck())
-        await this.#during(this.#settler.askOnce(({ link }) => checkFloors(link)));
+      await this.#during(this.#settler.askOnce(({ link }) => raiseFloors(link, due.queues, due.patience)));
+      this.#raising.raised();
     } catch {
       // Somebody's batch has been open for long, or the server is away: claims begin where they did before.
-      if (due) this.#raising.failed(due.queues);
+      this.#raising.failed(due.queues);
+    }
+  }
+
+  async #checkFloors(): Promise<void> {
+    if (this.#closed || !this.#raising.isToCheck()) return;
+    try {
+      await this.#during(this.#settler.askOnce(({ link }) => checkFloors(link)));
+      this.#raising.checked(true);
+    } catch (error) {
+      this.#raising.checked(false);
+      if (!this.#closed) this.#logger.warn(notChecked(error));
     }
   }
 

@@ -200,6 +200,8 @@ const LONGEST_PATIENCE_MS = 1_000;
 /** What is ordered by time moves on by itself: sessions give signs of life also where nobody claims. */
 const AT_LEAST_EVERY_MS = 60_000;
 const CHECK_EVERY_MS = 300_000;
+/** Where it could not be seen to. */
+const CHECK_AGAIN_MS = 30_000;
 
 /** When floors are to be raised. By chance, so that many processes that claim a few each raise them as often as one. */
 export class Raising {
@@ -209,13 +211,13 @@ export class Raising {
   #from = Number.NEGATIVE_INFINITY;
   #pause = SOONEST_MS;
   #raisedAt: number;
-  #checkedAt: number;
+  #checkFrom: number;
 
   constructor({ now = () => performance.now(), random = Math.random } = {}) {
     this.#now = now;
     this.#random = random;
     this.#raisedAt = now();
-    this.#checkedAt = now();
+    this.#checkFrom = now() + CHECK_EVERY_MS;
   }
 
   /** These were claimed. */
@@ -252,11 +254,14 @@ export class Raising {
     this.#from = this.#now() + this.#pause;
   }
 
-  /** Whether it is time to see that nothing stands below them. */
+  /** Whether it is time to see that nothing stands below them; whoever asks reports what became of it. */
   isToCheck(): boolean {
-    const now = this.#now();
-    if (now - this.#checkedAt < CHECK_EVERY_MS) return false;
-    this.#checkedAt = now;
+    if (this.#now() < this.#checkFrom) return false;
+    this.#checkFrom = Number.POSITIVE_INFINITY;
     return true;
+  }
+
+  checked(isDone: boolean): void {
+    this.#checkFrom = this.#now() + (isDone ? CHECK_EVERY_MS : CHECK_AGAIN_MS);
   }
 }

@@ -1,6 +1,7 @@
 import { type Allowance, allowanceOf } from "../../core/allowance.ts";
 import { changesGroups, governsGroups, isGated } from "../../core/policy.ts";
 import { type Charge, correct, givesBack, isEmpty, opensAt, roomFor, spend } from "../../core/rate.ts";
+import { allAnswered } from "./all-answered.ts";
 import { aboveFloor } from "./floors.ts";
 import type { Queue } from "./known-queues.ts";
 import { newest } from "./newest.ts";
@@ -18,7 +19,7 @@ const HAS_LINE = `
 /** With what is known of the gate, which is ours from here on. */
 export async function allowanceFor(tx: Tx, queue: Queue): Promise<{ gate: QueueGate; allowance: Allowance }> {
   await tx.limits.hold(queue);
-  const [gate, claims] = await Promise.all([
+  const [gate, claims] = await allAnswered([
     tx.limits.gate(queue),
     queue.policy.maxConcurrency === null ? null : tx.get<{ running: number }>(RUNNING, queue.id),
   ]);
@@ -122,9 +123,11 @@ export async function adoptLimits(tx: Tx, queue: Queue, before: Queue["policy"])
   const { policy } = queue;
   const governs = governsGroups(policy) && !governsGroups(before);
   const caps = policy.maxConcurrency !== null && before.maxConcurrency === null;
-  if (caps || changesGroups(before, policy)) await tx.alone();
+  const isFirst = !queue.limited && (governsGroups(policy) || isGated(policy));
+  // Foreseen (alone.ts), but for a queue that is another one by now: others go by its having no limits until their commits.
+  if (isFirst || caps || changesGroups(before, policy)) await tx.alone();
   tx.limits.reread();
-  if (!queue.limited && (governsGroups(policy) || isGated(policy))) putGate(tx, queue);
+  if (isFirst) putGate(tx, queue);
   if (governs) for (const table of ["ready", "kept"]) tx.send(NAME_GROUPS(table), queue.id);
   if (caps) tx.send(COUNT_CLAIMS, queue.id);
 }

@@ -5,7 +5,7 @@ import { correctCost } from "./gates.ts";
 import { freeGroups } from "./free-groups.ts";
 import type { Lane } from "./lanes.ts";
 import { freeGroup } from "./line.ts";
-import { notes } from "./notes.ts";
+import { DROP_NOTES_FLOOR, notes } from "./notes.ts";
 import { RANK } from "./rank.ts";
 import type { Tx } from "./tx.ts";
 
@@ -59,16 +59,29 @@ const TAKE_UP = takeUpRows(`
 const TAKE_UP_ALL = takeUpRows(
   `SELECT n FROM dibs.inbox WHERE n = ANY (ARRAY (${first("queue = ANY ($2::int4[])")})) ORDER BY n FOR UPDATE`,
 );
+/** The same whatever floor there is: it is found by nothing else. */
+const TAKE_UP_FROM_FRONT = takeUpRows(
+  `SELECT n FROM dibs.inbox WHERE n = ANY (ARRAY (
+    SELECT n FROM dibs.inbox WHERE queue = ANY ($2::int4[]) ORDER BY n LIMIT $1)) ORDER BY n FOR UPDATE`,
+);
 const QUEUES = `SELECT DISTINCT queue FROM (${notes("queue")}) AS notes`;
 const DELETE_TASKS = `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`;
+
+/** With notes in hand a batch waits for locks no longer than about as long as one takes. */
+const LONGEST_WAIT_MS = 100;
 
 /**
  * Takes up what transactions of others have committed, before anything else of a batch: whoever was told of such a
  * commit finds what it brought. Within them nothing was locked that others need, such as a group's row.
+ *
+ * Until this batch commits nobody else has it. Should that have to wait for a transaction of a caller's, which may have an
+ * idempotency key or a claim for as long as it likes, the batch is undone, and the notes are taken up by themselves
+ * (store.ts).
  */
 export async function takeUp(tx: Tx, ops: readonly Op[]): Promise<void> {
   // A sign of life waits for nobody.
   if (ops.every(({ verb }) => verb === "beat")) return;
+  if (!tx.isAlone) tx.waitNoLongerThan(LONGEST_WAIT_MS);
   const grouped = ops.flatMap(additions).filter(({ groupKey }) => groupKey !== undefined);
   if (grouped.length > 0) await takeUpAll(tx, await queuesOf(tx, grouped));
   await takeUpSome(tx, TAKE_UP, tx.queues.hasLimits ? await busyQueues(tx) : []);
@@ -77,6 +90,15 @@ export async function takeUp(tx: Tx, ops: readonly Op[]): Promise<void> {
 /** All that has come to these queues. */
 export async function takeUpAll(tx: Tx, queues: readonly number[]): Promise<void> {
   while ((await takeUpSome(tx, TAKE_UP_ALL, queues)) === MOST);
+}
+
+/**
+ * The same of tasks that are known to be there, and of which no note is found: it is below where everybody looks, as it must
+ * not be (floors.ts). Nobody else would find it, nor others that are there.
+ */
+export async function takeUpFromFront(tx: Tx, queues: readonly number[]): Promise<void> {
+  while ((await takeUpSome(tx, TAKE_UP_FROM_FRONT, queues)) === MOST);
+  tx.send(DROP_NOTES_FLOOR);
 }
 
 /** What it adds, as far as it says so itself. */

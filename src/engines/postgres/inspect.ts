@@ -12,6 +12,7 @@ import {
   type TaskRecord,
 } from "../../core/task.ts";
 import type { Verified } from "../../core/verification.ts";
+import { allAnswered } from "./all-answered.ts";
 import { NEVER } from "./line.ts";
 import { type Found, findTask, stateOf } from "./place.ts";
 import { placesOf } from "./run-place.ts";
@@ -72,7 +73,7 @@ export const PAYLOADS = `
 export async function records(tx: Tx, tasks: Found[]): Promise<TaskRecord[]> {
   if (tasks.length === 0) return [];
   const seqs = tasks.map((task) => task.seq);
-  const [ledgers, runs, rows] = await Promise.all([
+  const [ledgers, runs, rows] = await allAnswered([
     ledgersOf(tx, seqs),
     placesOf(tx, seqs),
     tx.all<PayloadRow>(PAYLOADS, seqs),

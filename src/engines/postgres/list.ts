@@ -1,6 +1,7 @@
 import { invalid } from "../../core/errors.ts";
 import { show } from "../../core/show.ts";
 import type { DeadFilter, EndState, TaskRecord, TaskState } from "../../core/task.ts";
+import { allAnswered } from "./all-answered.ts";
 import { deadLetters } from "./dead.ts";
 import { records } from "./inspect.ts";
 import type { Queue } from "./known-queues.ts";
@@ -125,7 +126,7 @@ async function deadPage(
 
 const PAGES: Record<TaskState, Turn> = {
   ready: async (tx, queue, start = [FIRST, 0], limit) => {
-    const rows = await Promise.all(
+    const rows = await allAnswered(
       [READY, KEPT, ...(queue.limited ? [OWN] : [])].map((sql) =>
         tx.all<KeyRow>(sql, queue.id, start[0]!, start[1]!, limit),
       ),

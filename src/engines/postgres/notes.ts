@@ -21,19 +21,23 @@ export const notes = (columns: string): string =>
 export const HAS_NOTES = `(
     EXISTS (SELECT 1 FROM dibs.inbox WHERE ${SINCE}) OR EXISTS (SELECT 1 FROM dibs.inbox WHERE ${OPEN}))`;
 
-/** Every look would read them: where more are open it stays where it is. */
+/**
+ * Every look would read them: where more are open it stays where it is. The same where so many notes are left over that not
+ * all of them were looked at: one transaction may have left a thousand, and what came behind them would be in neither.
+ */
 const MOST_OPEN = 1_000;
 
 /** Parts of one statement, by one process at a time: it goes by the snapshot that it sees the notes in. */
 export const RAISE_NOTES = `
-  now AS MATERIALIZED (
+  left_over AS MATERIALIZED (
+    SELECT xid FROM (${notes("xid")}) AS notes LIMIT ${MOST_OPEN} + 1
+  ), now AS MATERIALIZED (
     SELECT pg_snapshot_xmax(pg_current_snapshot()) AS since, ARRAY (
-      SELECT pg_snapshot_xip(pg_current_snapshot()) UNION SELECT xid FROM (${notes("xid")} LIMIT ${MOST_OPEN} + 1) AS left_over
-    ) AS open
+      SELECT pg_snapshot_xip(pg_current_snapshot()) UNION SELECT xid FROM left_over) AS open
   ), taken_up AS (
     INSERT INTO dibs.inbox_floor (n, since, open)
     SELECT coalesce((SELECT n FROM dibs.inbox_floor ORDER BY n DESC LIMIT 1), 0) + 1, since, open
-    FROM now WHERE cardinality(open) <= ${MOST_OPEN} RETURNING n
+    FROM now WHERE cardinality(open) <= ${MOST_OPEN} AND (SELECT count(*) FROM left_over) <= ${MOST_OPEN} RETURNING n
   ), looked_at AS (
     DELETE FROM dibs.inbox_floor USING taken_up WHERE inbox_floor.n = taken_up.n - 1
   )`;

@@ -5,6 +5,13 @@ export class Overtaken extends Error {
   }
 }
 
+/** It has others' notes in its hands, which nobody else sees meanwhile, and would have to wait for somebody's lock. */
+export class HeldUp extends Error {
+  override get name(): string {
+    return "HeldUp";
+  }
+}
+
 /** It has to be alone, and somebody's transaction has been open for long: it gives way, and asks again later. */
 export class Crowded extends Error {
   override get name(): string {

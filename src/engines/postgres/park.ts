@@ -3,6 +3,7 @@ import { byteLength, LIMITS, tooManySteps } from "../../core/limits.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import { type Body, isEnd, type Step, type TaskState } from "../../core/task.ts";
 import type { Settlement } from "../../engine/engine.ts";
+import { allAnswered } from "./all-answered.ts";
 import { heldTask } from "./held.ts";
 import { announceTask, closeAttempt, comeBack, endCancelled, type Held, NEVER } from "./line.ts";
 import { findTask, type Found, type Line, stateOf } from "./place.ts";
@@ -98,7 +99,7 @@ export async function signal(
   value: Body | null,
 ): Promise<{ kept: boolean; state: TaskState }> {
   for (;;) {
-    const [task, heard] = await Promise.all([findTask(tx, id), hasHeard(tx, tx.place(id)?.seq ?? 0, name)]);
+    const [task, heard] = await allAnswered([findTask(tx, id), hasHeard(tx, tx.place(id)?.seq ?? 0, name)]);
     if (!task) throw taskNotFound(id);
     const { place } = task;
     const state = stateOf(place);

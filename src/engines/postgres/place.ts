@@ -1,5 +1,6 @@
 import type { EndState, TaskState } from "../../core/task.ts";
 import type { Held, Mover } from "./line.ts";
+import { Overtaken } from "./overtaken.ts";
 import { RANK } from "./rank.ts";
 import { fromText } from "./text.ts";
 import type { Tx } from "./tx.ts";
@@ -157,12 +158,19 @@ export async function findMany(tx: Tx, seqs: readonly number[]): Promise<Found[]
   };
   let rows = await find();
   // What a transaction of others has just brought has no place yet, and whoever wants to move it would look for it for ever.
-  const unplaced = tx.isReading ? [] : rows.filter(isUnplaced);
-  if (unplaced.length > 0) {
-    await tx.takeUpAll([...new Set(unplaced.map(({ queue }) => queue))]);
+  for (const takeUp of tx.isReading ? [] : [tx.takeUpAll, tx.takeUpFromFront]) {
+    const queues = queuesOfUnplaced(rows);
+    if (queues.length === 0) break;
+    await takeUp(queues);
     rows = await find();
   }
+  if (!tx.isReading && queuesOfUnplaced(rows).length > 0)
+    throw new Overtaken("A task is in none of the states.");
   return rows.map((row) => foundFrom(tx, row));
+}
+
+function queuesOfUnplaced(rows: FoundRow[]): number[] {
+  return [...new Set(rows.filter(isUnplaced).map(({ queue }) => queue))];
 }
 
 function isUnplaced(row: FoundRow): boolean {

@@ -1,3 +1,4 @@
+import { butForBusy } from "./first-due.ts";
 import { sinceFloor } from "./floors.ts";
 import type { Queue } from "./known-queues.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
@@ -28,7 +29,8 @@ export const DUE = `
     created_at, signal, EXISTS (SELECT 1 FROM dibs.step WHERE step.task = scheduled.task OFFSET 0)
       OR EXISTS (SELECT 1 FROM dibs.run_part WHERE run_part.task = scheduled.task OFFSET 0) AS stepped
   FROM dibs.scheduled JOIN dibs.task ON task.seq = scheduled.task
-  WHERE due <= $1 AND ${sinceFloor("scheduled", "due")} ORDER BY due, task LIMIT $2 FOR UPDATE OF scheduled SKIP LOCKED`;
+  WHERE due <= $1 AND ${sinceFloor("scheduled", "due")} AND ${butForBusy("scheduled.queue", "task.group_key")}
+  ORDER BY due, task LIMIT $2 FOR UPDATE OF scheduled SKIP LOCKED`;
 const DELETE_SCHEDULED = `
   DELETE FROM dibs.scheduled USING unnest($1::int4[], $2::int8[]) AS due (queue, pos)
   WHERE scheduled.queue = due.queue AND scheduled.pos = due.pos`;

@@ -1,5 +1,6 @@
 import { layOver, type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { QueueRecord } from "../../engine/engine.ts";
+import { allAnswered } from "./all-answered.ts";
 import type { Queue } from "./known-queues.ts";
 import { type Found, findMany, isPending } from "./place.ts";
 import { remove, removeTaken } from "./remove.ts";
@@ -212,7 +213,7 @@ async function lastToDrop(
   known: readonly number[],
   limit: number,
 ): Promise<{ doomed: number[]; more: boolean }> {
-  const left = await Promise.all(LEFT.map((sql) => tx.all<{ task: number }>(sql, queue.id, limit)));
+  const left = await allAnswered(LEFT.map((sql) => tx.all<{ task: number }>(sql, queue.id, limit)));
   const doomed = new Set([...known, ...left.flat().map(({ task }) => task)]);
   return { doomed: [...doomed].slice(0, limit), more: doomed.size > limit };
 }

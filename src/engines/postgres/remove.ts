@@ -1,4 +1,5 @@
 import { isVerificationQueue } from "../../core/verification.ts";
+import { leftByAll } from "./leaving-groups.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
 import type { Found } from "./place.ts";
 import { callOff, loseParts } from "./runs.ts";
@@ -27,15 +28,14 @@ export async function removeTaken(tx: Tx, task: Found): Promise<void> {
   tx.send(DELETE_LEDGER, task.seq);
   tx.send(DELETE_STEPS, task.seq);
   if (task.key !== null) tx.send(DELETE_KEY, task.queue.id, task.key, task.seq);
-  if (task.holdsGroup && (task.queue.limited || !(await isFollowed(tx, task))))
+  if (task.holdsGroup && (task.queue.limited || (await isLast(tx, task))))
     await freeGroup(tx, task.queue, task.groupKey!);
   if (isVerificationQueue(task.queue.name)) await missVerdicts(tx, [task.seq]);
   await callOff(tx, runs);
 }
 
-const LEAVING_BEHIND = `SELECT 1 FROM dibs.leaving WHERE queue = $1 AND group_key = $2 AND holds_group LIMIT 1`;
-
-/** Others of its group are leaving too: it waits for the last of them. */
-export async function isFollowed(tx: Tx, { place, queue, groupKey }: Found): Promise<boolean> {
-  return place.state === "leaving" && (await tx.get(LEAVING_BEHIND, queue.id, groupKey)) !== undefined;
+/** No others of its group are leaving, too. */
+async function isLast(tx: Tx, { place, queue, groupKey }: Found): Promise<boolean> {
+  if (place.state !== "leaving") return true;
+  return (await leftByAll(tx, [{ queue: queue.id, groupKey: groupKey! }])).length > 0;
 }

@@ -1,6 +1,7 @@
 import { changesGate, changesGroups, inTurn, placesInLine, type QueuePolicy } from "../../core/policy.ts";
 import { opensAt } from "../../core/rate.ts";
 import { BOUNDS } from "../../engine/engine.ts";
+import { allAnswered } from "./all-answered.ts";
 import { adoptLimits, roomOf } from "./gates.ts";
 import { sinceFloor } from "./floors.ts";
 import type { Queue } from "./known-queues.ts";
@@ -69,7 +70,7 @@ async function review(tx: Tx, queue: Queue, after: string): Promise<string | nul
   const page = await tx.all<{ group_key: string }>(NEXT_LANES, queue.id, after, BOUNDS.sweep);
   const keys = page.map((row) => row.group_key);
   if (keys.length > 0) {
-    const [lanes, rows] = await Promise.all([tx.limits.lanes(queue, keys), inLineOf(tx, queue, keys)]);
+    const [lanes, rows] = await allAnswered([tx.limits.lanes(queue, keys), inLineOf(tx, queue, keys)]);
     const inLine = Map.groupBy(rows, ({ key }) => key);
     await pullBack(
       tx,

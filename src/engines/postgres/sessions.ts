@@ -1,8 +1,8 @@
 import type { WorkerInfo, WorkerRecord } from "../../core/task.ts";
 import type { Notice } from "../../engine/engine.ts";
-import { sessionGone } from "./claim.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "./held.ts";
 import { newest } from "./newest.ts";
+import { sessionGone } from "./session-gone.ts";
 import { settleRelease } from "./settle.ts";
 import { disown, endOverdue, forgetSession, lapse, stickyQueues, stopServing } from "./sweep.ts";
 import type { Tx } from "./tx.ts";
@@ -70,7 +70,7 @@ export async function beat(tx: Tx, sessions: number[]): Promise<{ notices: Notic
     // Later than before, unless somebody has put the clock back.
     tx.floors.lowerTime("session", tx.awake + Math.min(...live.map(({ lease }) => lease)));
   }
-  for (const { id, mixed } of live) if (mixed) tx.send(SET_MIXED, id);
+  for (const { id, mixed } of live) if (mixed && (await isQuiet(tx, id))) tx.send(SET_MIXED, id);
   tx.serving.clear();
   for (const session of sessions) {
     if (!live.some(({ id }) => id === session)) notices.push({ session, kind: "gone" });
@@ -95,14 +95,21 @@ async function fetchNotices(tx: Tx, sessions: number[]): Promise<Notice[]> {
     }));
 }
 
-// A claim that is not committed yet may have the next one, and would be overlooked.
 const TAKE_SESSION = `SELECT 1 FROM dibs.session WHERE ${newest("session", "$1")} FOR UPDATE SKIP LOCKED`;
 
-/** Ends the claims that passed their timeout; the next sign of life does where somebody is claiming. */
+/**
+ * Until the commit. What is asked of the session's claims overlooks those that are not committed: where there are some, the
+ * next sign of life asks.
+ */
+async function isQuiet(tx: Tx, session: number): Promise<boolean> {
+  return (await tx.get(TAKE_SESSION, session)) !== undefined;
+}
+
+/** Ends the claims that passed their timeout. */
 async function overdueOf(tx: Tx, session: BeatingSession): Promise<Notice[]> {
   const { id } = session;
   if (session.overdue_at === null || session.overdue_at > tx.awake) return [];
-  if (!(await tx.get(TAKE_SESSION, id))) return [];
+  if (!(await isQuiet(tx, id))) return [];
   const { ended, next } = await endOverdue(tx, id);
   session.overdue_at = next;
   tx.send(SET_OVERDUE, id, next);

@@ -11,9 +11,9 @@ import { ForeseenGates } from "./foresee-gates.ts";
 import { sendAhead } from "./foresee.ts";
 import { type CommitMark, lifeOf } from "./life.ts";
 import { GateTaken } from "./limits.ts";
-import { Crowded } from "./overtaken.ts";
+import { Crowded, HeldUp } from "./overtaken.ts";
 import { channelOf } from "./herald.ts";
-import { takeUp, takeUpAll } from "./inbox.ts";
+import { takeUp, takeUpAll, takeUpFromFront } from "./inbox.ts";
 import type { Link } from "./link.ts";
 import { lockRuns } from "./runs.ts";
 import { settleTogether } from "./settle-together.ts";
@@ -69,6 +69,13 @@ export interface RunOptions {
   wordFor?: (ran: Ran) => string | undefined;
 }
 
+interface Course {
+  /** What others' transactions have left is taken up first, or only that, or it is left. */
+  notes: "first" | "only" | "left";
+  /** Of the transaction that has taken it up. */
+  hint?: Hint | undefined;
+}
+
 const NOTHING: Ran = {
   outcomes: [],
   special: 0,
@@ -98,6 +105,7 @@ export class PostgresStore {
     this.#tx = new Tx(link, options);
     this.#tx.cancelPending = (seq) => cancelTask(this.#tx, seq);
     this.#tx.takeUpAll = (queues) => takeUpAll(this.#tx, queues);
+    this.#tx.takeUpFromFront = (queues) => takeUpFromFront(this.#tx, queues);
   }
 
   /** `reading`: of an injected clock; null: the server's own. On an error nothing of the batch has happened. */
@@ -106,13 +114,50 @@ export class PostgresStore {
     reading: Reading | null,
     options: RunOptions = {},
   ): Promise<Ran & { outcomes: Outcomes<Ops> }> {
+    type Done = Ran & { outcomes: Outcomes<Ops> };
+    const unlessHeldUp = (error: unknown): undefined => {
+      if (!(error instanceof HeldUp)) throw error;
+    };
+    const ran = await this.#persist(ops, reading, options, { notes: "first" }).catch(unlessHeldUp);
+    if (ran) return ran as Done;
+    const before = await this.#takeUpOnly(ops, reading).catch(unlessHeldUp);
+    // Where even that was held up, the notes are left to others, who see them again.
+    const after = await this.#persist(ops, reading, options, { notes: "left", hint: before?.hint });
+    return { ...after, changed: after.changed || (before?.changed ?? false) } as Done;
+  }
+
+  /** What others' transactions have left, in a transaction of its own. */
+  async #takeUpOnly(ops: readonly Op[], reading: Reading | null): Promise<Ran> {
+    try {
+      return await this.#persist(ops, reading, {}, { notes: "only" });
+    } catch (error) {
+      // Whatever became of that: of the batch itself nothing has happened.
+      throw error instanceof CommitLost ? error.cause : error;
+    }
+  }
+
+  /** Once more where others were in its way. */
+  async #persist(
+    ops: readonly Op[],
+    reading: Reading | null,
+    options: RunOptions,
+    course: Course,
+  ): Promise<Ran> {
     let gates: readonly number[] = [];
+    let isFollowed = false;
+    const onSent = (): void => {
+      isFollowed = true;
+      options.onSent?.();
+    };
     for (let tries = 1; ; tries++) {
       try {
-        const send = reading === null && tries === 1 ? atOnce(this.#tx, ops) : undefined;
-        const ran = send && (await this.#atOnce(send, options.onSent));
-        return (ran ?? (await this.#once(ops, reading, options, gates))) as Ran & { outcomes: Outcomes<Ops> };
+        const isUsual = reading === null && tries === 1 && course.notes === "first";
+        const send = isUsual ? atOnce(this.#tx, ops) : undefined;
+        const ran = send && (await this.#atOnce(send, onSent));
+        return ran ?? (await this.#once(ops, reading, { ...options, onSent }, { ...course, gates }));
       } catch (error) {
+        // The next batch has begun: to carry this one out now would be in the midst of that.
+        if (isFollowed) throw error;
         if (error instanceof GateTaken) {
           // With each try it waits for one more: that comes to an end.
           gates = error.gates;
@@ -124,27 +169,29 @@ export class PostgresStore {
 
   /** `gates`: those that it was found to need. */
   async #once(
-    ops: readonly Op[],
+    all: readonly Op[],
     reading: Reading | null,
     { onSent, wordFor }: RunOptions,
-    gates: readonly number[],
+    { notes, hint: before, gates }: Course & { gates: readonly number[] },
   ): Promise<Ran> {
     const tx = this.#tx;
-    const isReading = ops.every((op) => READING_VERBS.has(op.verb));
+    const isReading = all.every((op) => READING_VERBS.has(op.verb));
+    const ops = notes === "only" ? [] : all;
     let commit: { ran: Ran; mark: CommitMark } | undefined;
     let isFollowed = false;
     try {
       const life = await this.#identity();
       const alone = ops.some((op) => hasToBeAlone(tx, op)) || (await bringLimits(tx, ops));
       await tx.begin(isReading ? "reading" : "writing", reading, {
-        writes: ops.some((op) => op.verb in WRITES),
+        writes: notes === "only" || ops.some((op) => op.verb in WRITES),
         alone,
         gates: isReading ? [] : [...new Set([...gates, ...this.#foreseenGates.of(tx, ops)])],
         ahead: () => sendAhead(tx, ops),
       });
       tx.noticed = false;
+      if (before) tx.hint = structuredClone(before);
       if (!isReading && tx.clock.rebooted) tx.changed = true;
-      if (!isReading && tx.hasInbox) await takeUp(tx, ops);
+      if (!isReading && tx.hasInbox && notes !== "left") await takeUp(tx, all);
       const { outcomes, special } = await runAll(tx, ops);
       await forgetIdleLanes(tx);
       const xid = await tx.finish();
@@ -159,7 +206,7 @@ export class PostgresStore {
         stirred: [...tx.floors.stirred],
         listened: tx.events.listeners > 0,
         hasInbox: isReading && tx.hasInbox,
-        leftNotes: tx.leftNotes,
+        leftNotes: tx.leftNotes || (notes === "left" && tx.hasInbox),
         told: false,
       };
       const word = changed ? wordFor?.(ran) : undefined;
@@ -175,7 +222,8 @@ export class PostgresStore {
       await committed;
       return ran;
     } catch (thrown) {
-      const error = firstFailure(tx, thrown);
+      const hasNotes = !isFollowed && !isReading && tx.hasInbox && notes !== "left";
+      const error = firstFailure(tx, thrown, { hasNotes });
       if (commit && fateOf(error) === "reconnect") throw new CommitLost(commit.ran, commit.mark, error);
       // With its commit the transaction has ended, one way or the other, and the next one may be under way here.
       if (isFollowed) throw error;
@@ -202,7 +250,7 @@ export class PostgresStore {
       mayHaveChanged = done?.changed ?? false;
       if (done) {
         const { outcome, changed } = done;
-        ran = { ...NOTHING, outcomes: [outcome], changed, stirred: [...tx.floors.stirred] };
+        ran = { ...NOTHING, outcomes: [outcome], changed, hint: tx.hint, stirred: [...tx.floors.stirred] };
         // It has met all the locks it may meet: what is sent behind it will not come before it.
         onSent?.();
       }
@@ -253,11 +301,13 @@ function handled<T>(promise: Promise<T>): Promise<T> {
 }
 
 /** What a statement that nobody waited for met makes all that follow fail, in words that do not tell why. */
-function firstFailure(tx: Tx, thrown: unknown): unknown {
+function firstFailure(tx: Tx, thrown: unknown, { hasNotes }: { hasNotes: boolean }): unknown {
   const isSequel = (thrown as { code?: string }).code === "25P02";
   const first = isSequel ? (tx.failure ?? thrown) : thrown;
-  const hasWaited = tx.isAlone && (first as { code?: string }).code === "55P03";
-  return hasWaited ? new Crowded("Somebody's transaction stays open", { cause: first }) : first;
+  if ((first as { code?: string }).code !== "55P03") return first;
+  const [words, cause] = ["Somebody's transaction stays open", { cause: first }] as const;
+  if (tx.isAlone) return new Crowded(words, cause);
+  return hasNotes ? new HeldUp(words, cause) : first;
 }
 
 /** One after the other; those of a kind that follow each other together, where that comes to the same. */

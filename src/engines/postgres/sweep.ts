@@ -1,10 +1,12 @@
 import { lostError, timeoutError } from "../../core/lapse.ts";
 import { BOUNDS } from "../../engine/engine.ts";
+import { butForBusy, firstDue, firstFree, noteMoreDue, withGates } from "./first-due.ts";
 import { sinceFloor } from "./floors.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "./held.ts";
 import type { Queue } from "./known-queues.ts";
 import { fillLanes } from "./lane-line.ts";
 import { end, fail, type Held } from "./line.ts";
+import { TASK_OF } from "./link.ts";
 import { newest } from "./newest.ts";
 import { findMany } from "./place.ts";
 import { DUE, type DueRow, promote } from "./promote.ts";
@@ -66,7 +68,7 @@ export async function sweep(tx: Tx, first?: Horizon): Promise<boolean> {
   }
   await lapseSessions(tx);
   await lapseHandClaims(tx);
-  await promote(tx, await withGates(tx, await firstDue<DueRow>(tx, DUE, tx.now)));
+  await promote(tx, await firstDue<DueRow>(tx, DUE, tx.now));
   await openAllKept(tx);
   if (tx.queues.hasLimits) {
     await fillDueLanes(tx);
@@ -74,33 +76,6 @@ export async function sweep(tx: Tx, first?: Horizon): Promise<boolean> {
   }
   await expire(tx);
   return true;
-}
-
-/** The first of what is due, of one kind. As many as one sweep deals with: there may be more to be done at once. */
-async function firstDue<Row>(tx: Tx, sql: string, at: number): Promise<Row[]> {
-  const rows = await tx.all<Row>(sql, at, BOUNDS.sweep);
-  if (rows.length === BOUNDS.sweep) tx.hasMoreDue = true;
-  return rows;
-}
-
-/**
- * Those of which nobody else has the gate: what others are about to change they look at themselves, or the next sweep does.
- * A group's gate is needed to move a task of it.
- */
-async function withGates<Row extends { queue: number; group_key: string | null }>(
-  tx: Tx,
-  rows: Row[],
-): Promise<Row[]> {
-  await tx.queues.learn(rows.map(({ queue }) => queue));
-  const known = rows.filter(({ queue }) => tx.queues.ifAny(queue));
-  if (!tx.queues.hasLimits) return known;
-  const free = new Map<number, boolean>();
-  for (const { queue: id, group_key: key } of known) {
-    const queue = tx.queues.of(id);
-    if (key === null || !queue.limited || free.has(id)) continue;
-    free.set(id, await tx.limits.tryToHold(queue));
-  }
-  return known.filter(({ queue, group_key: key }) => key === null || free.get(queue) !== false);
 }
 
 interface SilentSession {
@@ -115,7 +90,7 @@ const SILENT = `
   WHERE beat_at + lease <= $1 AND ${sinceFloor("session", "beat_at + lease")} ORDER BY id FOR UPDATE SKIP LOCKED`;
 // Scans the claims in flight, which are few beside the tasks, rather than have every claim keep an index.
 const LOST = selectClaims(
-  `claim.session = $1 AND claim.lease <= $2 ORDER BY claim.task LIMIT $3`,
+  `claim.session = $1 AND claim.lease <= $2 AND ${butForBusy("claim.queue", "task.group_key")} ORDER BY claim.task LIMIT $4`,
   "FOR UPDATE OF claim SKIP LOCKED",
 );
 const HOLDS = `SELECT 1 FROM dibs.claim WHERE session = $1 LIMIT 1`;
@@ -123,8 +98,11 @@ const HOLDS = `SELECT 1 FROM dibs.claim WHERE session = $1 LIMIT 1`;
 /** Claims of sessions that fell silent; the session itself once it holds nothing, and nobody is about to keep something for it. */
 async function lapseSessions(tx: Tx): Promise<void> {
   for (const session of await tx.all<SilentSession>(SILENT, tx.awake)) {
-    const lost = await tx.all<ClaimRow>(LOST, session.id, tx.awake - session.beat_at, BOUNDS.sweep);
-    for (const row of await withGates(tx, lost)) await lapse(tx, heldFrom(tx, row));
+    const silentFor = tx.awake - session.beat_at;
+    const lost = await firstFree(tx, (busy) =>
+      tx.all<ClaimRow>(LOST, session.id, silentFor, busy, BOUNDS.sweep),
+    );
+    for (const row of lost) await lapse(tx, heldFrom(tx, row));
     if (await tx.get(HOLDS, session.id)) continue;
     if (!(await tryToHoldAll(tx, stickyQueues(tx, session.info)))) continue;
     forgetSession(tx, session.id, session.info);
@@ -209,13 +187,14 @@ export async function lapse(tx: Tx, task: Held): Promise<void> {
 }
 
 const LAPSED_BY_HAND = selectClaims(
-  `claim.session IS NULL AND claim.deadline <= $1 AND ${sinceFloor("hand", "claim.deadline")} ORDER BY claim.deadline, claim.task LIMIT $2`,
+  `claim.session IS NULL AND claim.deadline <= $1 AND ${sinceFloor("hand", "claim.deadline")}
+    AND ${butForBusy("claim.queue", "task.group_key")} ORDER BY claim.deadline, claim.task LIMIT $2`,
   "FOR UPDATE OF claim SKIP LOCKED",
 );
 
 async function lapseHandClaims(tx: Tx): Promise<void> {
-  const lapsed = await firstDue<ClaimRow>(tx, LAPSED_BY_HAND, tx.awake);
-  for (const row of await withGates(tx, lapsed)) await lapse(tx, heldFrom(tx, row));
+  for (const row of await firstDue<ClaimRow>(tx, LAPSED_BY_HAND, tx.awake))
+    await lapse(tx, heldFrom(tx, row));
 }
 
 const OVERDUE = selectClaims(
@@ -247,7 +226,8 @@ const OPEN = `
 
 /** Nobody else took them in time: now any worker may. */
 async function openAllKept(tx: Tx): Promise<void> {
-  const rows = await firstDue<PlaceRow>(tx, KEPT_LONG_ENOUGH, tx.now);
+  const rows = await tx.all<PlaceRow>(KEPT_LONG_ENOUGH, tx.now, BOUNDS.sweep);
+  noteMoreDue(tx, rows);
   if (rows.length === 0) return;
   tx.send(
     OPEN,
@@ -260,13 +240,13 @@ async function openAllKept(tx: Tx): Promise<void> {
 
 const DUE_LANES = `
   SELECT lane.queue, lane.group_key FROM dibs.lane JOIN dibs.queue ON queue.id = lane.queue
-  WHERE wake_at <= $1 AND ${sinceFloor("lane", "wake_at")} ORDER BY wake_at, queue.name, group_key LIMIT $2`;
+  WHERE wake_at <= $1 AND ${sinceFloor("lane", "wake_at")} AND ${butForBusy("lane.queue", "lane.group_key")}
+  ORDER BY wake_at, queue.name, group_key LIMIT $2`;
 
 /** Groups of which more may start by now. */
 async function fillDueLanes(tx: Tx): Promise<void> {
   tx.limits.flush();
-  const due = await firstDue<{ queue: number; group_key: string }>(tx, DUE_LANES, tx.now);
-  const rows = await withGates(tx, due);
+  const rows = await firstDue<{ queue: number; group_key: string }>(tx, DUE_LANES, tx.now);
   while (rows.length > 0) {
     const { queue } = rows[0]!;
     const end = rows.findIndex((row) => row.queue !== queue);
@@ -280,18 +260,22 @@ async function fillDueLanes(tx: Tx): Promise<void> {
 }
 
 const OUTLIVED = `
-  SELECT task FROM dibs.ttl WHERE expires_at <= $1 AND ${sinceFloor("ttl", "expires_at")} ORDER BY expires_at, task LIMIT $2`;
+  SELECT ttl.task, task.queue, task.group_key FROM dibs.ttl CROSS JOIN LATERAL ${TASK_OF("ttl")}
+  WHERE ttl.expires_at <= $1 AND ${sinceFloor("ttl", "ttl.expires_at")} AND ${butForBusy("task.queue", "task.group_key")}
+  ORDER BY ttl.expires_at, ttl.task LIMIT $2`;
 
 async function expire(tx: Tx): Promise<void> {
-  const rows = await firstDue<{ task: number }>(tx, OUTLIVED, tx.now);
+  const rows = await firstDue<{ task: number; queue: number; group_key: string | null }>(
+    tx,
+    OUTLIVED,
+    tx.now,
+  );
   const outlived = await findMany(
     tx,
     rows.map((row) => row.task),
   );
   for (const found of outlived) {
-    const isFree =
-      found.groupKey === null || !found.queue.limited || (await tx.limits.tryToHold(found.queue));
-    const task = isFree ? await takePending(tx, found) : undefined;
+    const task = await takePending(tx, found);
     if (task) await end(tx, task, "expired");
   }
 }

@@ -1,9 +1,9 @@
 import { isVerificationQueue } from "../../core/verification.ts";
 import { freeGroups } from "./free-groups.ts";
-import type { Lane } from "./lanes.ts";
+import { type Lane, laneName } from "./lanes.ts";
+import { leftByAll } from "./leaving-groups.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
 import { type Found, isPending, type Line, stateOf } from "./place.ts";
-import { isFollowed } from "./remove.ts";
 import { callOff, keepEnds, loseParts } from "./runs.ts";
 import { DELETE_ALL_STEPS } from "./steps.ts";
 import { signalOf } from "./take-out.ts";
@@ -118,6 +118,16 @@ function seqsOf(tasks: Found[]): string {
   return numbers(tasks.map(({ seq }) => seq));
 }
 
+function isLeaving({ place }: Found): boolean {
+  return place.state === "leaving";
+}
+
+/** Each once. */
+function lanesOf(tasks: Found[]): Lane[] {
+  const lanes = tasks.map(({ queue, groupKey }) => ({ queue: queue.id, groupKey: groupKey! }));
+  return [...new Map(lanes.map((lane) => [laneName(lane), lane])).values()];
+}
+
 const REMOVE = [
   `DELETE FROM dibs.attempt WHERE task = ANY ($1::int8[])`,
   DELETE_ALL_STEPS,
@@ -136,12 +146,10 @@ export async function removeTogether(tx: Tx, tasks: Found[]): Promise<void> {
   for (const task of tasks)
     if (task.holdsGroup && task.queue.limited) await freeGroup(tx, task.queue, task.groupKey!);
   const heads = tasks.filter((task) => task.holdsGroup && !task.queue.limited);
-  const groups = new Map(heads.map((task) => [`${task.queue.id} ${task.groupKey}`, task]));
-  const free: Lane[] = [];
-  for (const task of groups.values()) {
-    if (!(await isFollowed(tx, task))) free.push({ queue: task.queue.id, groupKey: task.groupKey! });
-  }
-  await freeGroups(tx, free);
+  const [left, ended] = [true, false].map((leaves) =>
+    lanesOf(heads.filter((task) => leaves === isLeaving(task))),
+  );
+  await freeGroups(tx, [...ended!, ...(await leftByAll(tx, left!))]);
   const asking = tasks.filter(({ queue }) => isVerificationQueue(queue.name));
   if (asking.length > 0)
     await missVerdicts(

@@ -98,6 +98,8 @@ export class Tx extends Statements {
   cancelPending: (seq: number) => Promise<unknown> = async () => {};
   /** Gives a place to every task that others' transactions have brought to these queues by now; set by the store, too. */
   takeUpAll: (queues: readonly number[]) => Promise<void> = async () => {};
+  /** The same of those that were overlooked. */
+  takeUpFromFront: (queues: readonly number[]) => Promise<void> = async () => {};
   /** How far groups were looked at that may remember nothing any more: see care.ts. */
   prunedTo = { queue: 0, key: "" };
   /** The queues that are being dropped, and how far: see queues.ts. */
@@ -209,6 +211,11 @@ export class Tx extends Statements {
     if (this.#isAlone) return;
     this.#isAlone = true;
     await this.link.exec(this.#lockAlone);
+  }
+
+  /** From here to its end it fails where it would have to wait longer than that for a lock of somebody's. */
+  waitNoLongerThan(ms: number): void {
+    this.keep(this.link.exec(`SET LOCAL lock_timeout = ${ms}`));
   }
 
   /** It is, or waits to be. */

@@ -14,6 +14,7 @@ import { list } from "./list.ts";
 import { signal, step, steps } from "./park.ts";
 import { publish } from "./publish.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
+import { refusal } from "./refusal.ts";
 import { beat, join, leave, reconcile, rejoin, retire, workers } from "./sessions.ts";
 import { cancelRun } from "./runs.ts";
 import { extend, progress, settle } from "./settle.ts";
@@ -82,7 +83,7 @@ export async function runOne<V extends VerbName>(tx: Tx, op: Op<V>): Promise<Out
     return { ok: await handler(tx, op) } as Outcome;
   } catch (error) {
     if (!isDibsError(error)) throw error;
-    return { refused: { code: error.code, message: error.message, retryable: error.retryable } };
+    return refusal(error);
   }
 }
 

@@ -1,7 +1,8 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { Retry } from "../../../src/index.ts";
 import type { WorkerInfo } from "../../../src/core/task.ts";
 import type { Op } from "../../../src/engine/engine.ts";
+import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { BELOW_FLOORS, checkFloors, Raising, raiseFloors } from "../../../src/engines/postgres/floors.ts";
 import type { Link } from "../../../src/engines/postgres/link.ts";
 import { catalogueLock } from "../../../src/engines/postgres/locks.ts";
@@ -87,6 +88,23 @@ test("a look at the line begins above what was claimed, while a transaction keep
 
 type Store = Pick<PostgresStore, "run">;
 
+/** Nothing lapses meanwhile, however slow the machine is: claims would come upon that, too, and see to it. */
+const LEASE = 3_600_000;
+
+/**
+ * It reads the tables as well, whenever it likes, and leaves each with a page that says what all can see: every look reads
+ * that then.
+ */
+async function stopVacuum({ client, schema }: Ground): Promise<void> {
+  const admin = await client();
+  const { rows } = await admin.query<{ name: string }>(
+    `SELECT tablename AS name FROM pg_tables WHERE schemaname = $1`,
+    [schema],
+  );
+  for (const { name } of rows)
+    await admin.query(`ALTER TABLE ${schema}.${name} SET (autovacuum_enabled = false)`);
+}
+
 /** What writes one row again and again, or leaves dead ones where every batch looks. */
 const REWRITING: [what: string, begin: (store: Store, place: Ground) => Promise<() => Promise<unknown>>][] = [
   [
@@ -110,7 +128,7 @@ const REWRITING: [what: string, begin: (store: Store, place: Ground) => Promise<
     async (store) => {
       const rateLimit = [{ max: 1_000_000, per: 60_000, unit: null, pace: false }];
       await store.run([{ verb: "declare", queue: QUEUE, policy: { rateLimit } }], null);
-      return () => store.run([addOne, { verb: "claim", queues: [QUEUE], max: 1, worker: "w" }], null);
+      return () => store.run([addOne, claimByHand], null);
     },
   ],
   [
@@ -122,17 +140,18 @@ const REWRITING: [what: string, begin: (store: Store, place: Ground) => Promise<
         await client.query("BEGIN");
         await engine.runWithin!(client, addOne);
         await client.query("COMMIT");
-        await store.run([{ verb: "claim", queues: [QUEUE], max: 1, worker: "w" }], null);
+        await store.run([claimByHand], null);
       };
     },
   ],
 ];
 
 const addOne: Op<"add"> = { verb: "add", tasks: [{ queue: QUEUE, data: "1" }] };
+const claimByHand: Op<"claim"> = { verb: "claim", queues: [QUEUE], max: 1, worker: "w", lease: LEASE };
 
 async function join(store: Store): Promise<number> {
   const worker = { id: "w", queues: [QUEUE] } as WorkerInfo;
-  const { outcomes } = await store.run([{ verb: "join", worker, lease: 30_000 }], null);
+  const { outcomes } = await store.run([{ verb: "join", worker, lease: LEASE }], null);
   return (outcomes[0] as { ok: { session: number } }).ok.session;
 }
 
@@ -142,6 +161,7 @@ test.each(REWRITING)(
   async (_, begin) => {
     const place = await ground();
     await (await place.open()).close();
+    await stopVacuum(place);
     const link = await connect(place);
     const store = new PostgresStore(link, { session: true, durability: "full" });
     await store.run([addOne], null);
@@ -433,4 +453,40 @@ test("where floors cannot be raised it is tried more and more seldom, with more 
   }
   expect(tries.map(({ waited }) => waited)).toEqual([0, 800, 3_200, 12_800, 51_200, 60_000]);
   expect(tries.map(({ patience }) => patience)).toEqual([50, 50, 160, 640, 1_000, 1_000]);
+});
+
+test("it is seen every five minutes that nothing stands below them; where that could not be done, soon again", () => {
+  const time = { now: 0 };
+  const raising = new Raising({ now: () => time.now });
+  const waited = (): number => {
+    const from = time.now;
+    while (!raising.isToCheck()) time.now += 1_000;
+    return time.now - from;
+  };
+  expect(waited()).toBe(300_000);
+  // Once at a time.
+  expect(raising.isToCheck()).toBe(false);
+  raising.checked(false);
+  expect(waited()).toBe(30_000);
+  raising.checked(true);
+  expect(waited()).toBe(300_000);
+});
+
+test("who runs the store is told where that could not be done", async () => {
+  const place = await ground();
+  const warn = vi.fn<(message: string) => void>();
+  const engine = await openPostgres({ ...place, logger: { warn, error: warn } });
+  onTestFinished(() => engine.close());
+  await engine.run([addOne]);
+  const client = await place.client();
+  await client.query(`
+    CREATE FUNCTION ${place.schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN RAISE EXCEPTION 'it takes too long'; END $$;
+    CREATE TRIGGER refuse BEFORE DELETE ON ${place.schema}.inbox_floor
+      FOR EACH STATEMENT EXECUTE FUNCTION ${place.schema}.refuse()`);
+  const now = performance.now.bind(performance);
+  const later = vi.spyOn(performance, "now").mockImplementation(() => now() + 300_000);
+  onTestFinished(() => later.mockRestore());
+  await engine.run([addOne]);
+  await expect.poll(() => warn.mock.calls.flat().join()).toContain("it takes too long");
 });

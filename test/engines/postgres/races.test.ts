@@ -249,6 +249,62 @@ test("a group that is moved away while its queue is held back for the first time
   expect((await claimAll(here)).map(({ data }) => data)).toEqual(["4"]);
 });
 
+test("a queue that was made anew gets its first limits while nobody else's batch is open", async () => {
+  const { place, here, there } = await setUp();
+  const third = await place.engine();
+  const { schema } = place;
+  const [client, looking] = [await place.client(), await place.client()];
+  const rateLimit = [{ max: 1, per: 3_600_000, unit: null, pace: false }];
+  const declare: Op<"declare"> = { verb: "declare", queue: "work", policy: { rateLimit } };
+  await run(here, declare);
+  // It is another queue then, of which the first process has not heard.
+  while ((await run(there, { verb: "drop", queue: "work", limit: 100 })).more);
+  await run(there, { verb: "add", tasks: [named("1"), named("2"), { queue: "held", data: "0" }] });
+  const [held] = await claimAll(third, { queues: ["held"] });
+  await client.query("BEGIN");
+  await client.query(`SELECT 1 FROM ${schema}.claim FOR UPDATE`);
+  const claim: Op<"claim"> = { verb: "claim", queues: ["work"], max: 2, worker: "w", lease: 60_000 };
+  const claiming = third.run([{ verb: "progress", ...heldBy(held!), value: 0.5, note: null }, claim]);
+  await untilOneWaits(client, schema);
+  const course: string[] = [];
+  const declaring = run(here, declare).then(() => course.push("declared"));
+  await Promise.race([declaring, untilOneWaits(looking, `pg_advisory_xact_lock(${catalogueLock(schema)})`)]);
+  course.push("claimed");
+  await client.query("COMMIT");
+  await claiming;
+  await declaring;
+  expect(course).toEqual(["claimed", "declared"]);
+});
+
+test("a group goes on when all that leave it are gone, also where two processes move it", async () => {
+  const { place, here, there } = await setUp();
+  const { schema } = place;
+  const [locking, looking] = [await place.client(), await place.client()];
+  await run(here, { verb: "add", tasks: ["1", "2", "3"].map((name) => named(name, "g")) });
+  const depart = (limit: number): Op<"depart"> => ({ verb: "depart", queue: "work", to: 1, limit });
+  const gone = (tasks: { origin: string }[]): Op<"gone"> => ({
+    verb: "gone",
+    tasks: tasks.map(({ origin }) => ({ id: origin, cancelled: false })),
+  });
+  const head = (await run(here, depart(1))).filter(({ data }) => data === "1");
+  await locking.query("BEGIN");
+  await locking.query(`LOCK TABLE ${schema}.aside IN SHARE MODE`);
+  const departing = run(there, depart(10));
+  await untilOneWaits(looking, schema);
+  const going = run(here, gone(head));
+  await expect
+    .poll(async () => (await looking.query(`SELECT 1 FROM pg_locks WHERE NOT granted`)).rowCount)
+    .toBeGreaterThan(1);
+  await locking.query("COMMIT");
+  const departed = (await departing).filter(({ data }) => data !== "0");
+  await going;
+  expect(departed.map(({ data }) => data)).toEqual(["1", "2", "3"]);
+  await run(here, { verb: "add", tasks: [named("4", "g")] });
+  expect(await claimAll(here)).toEqual([]);
+  await run(there, gone(departed));
+  expect((await claimAll(here)).map(({ data }) => data)).toEqual(["4"]);
+});
+
 test("each batch that reads sees one moment, also where several are read at once", async () => {
   const { here, there } = await setUp();
   const isOver = new AbortController();

@@ -1,0 +1,73 @@
+import { expect, test } from "vitest";
+import type { Op } from "../../../src/engine/engine.ts";
+import { PostgresStore } from "../../../src/engines/postgres/store.ts";
+import { connect, ground } from "./kit.ts";
+
+/** Batches on one connection: the next one is sent behind one whose commit is under way. */
+
+async function setUp() {
+  const place = await ground();
+  await place.engine();
+  const link = await connect(place);
+  const store = new PostgresStore(link, { session: true, durability: "full" });
+  return { place, link, store };
+}
+
+function add(data: string): Op<"add"> {
+  return { verb: "add", tasks: [{ queue: "work", data }] };
+}
+
+test("none is sent behind a claim that is refused, while something that it asked has not been answered", async () => {
+  const { link, store } = await setUp();
+  const rateLimit = [{ max: 5, per: 3_600_000, unit: null, pace: false }];
+  await store.run([{ verb: "declare", queue: "work", policy: { rateLimit } }, add("1")], null);
+  await store.run([{ verb: "tend" }], null);
+  const [asked, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const query = link.query.bind(link);
+  link.query = async (sql, values) => {
+    const isGate = sql.includes("SELECT meter, held_until, wake_at, reviewed");
+    if (isGate) asked.resolve();
+    const answered = await query(sql, values);
+    if (isGate) await answer.promise;
+    return answered;
+  };
+  const course: string[] = [];
+  const claim: Op<"claim"> = { verb: "claim", queues: ["work"], max: 1, worker: "w", session: 999_999 };
+  const claiming = store.run([claim], null, { onSent: () => course.push("followed") });
+  await asked.promise;
+  // By then it has been told that there is no such session.
+  for (let i = 0; i < 2; i++) await link.exec("SELECT 1");
+  course.push("answered");
+  answer.resolve();
+  expect((await claiming).outcomes).toMatchObject([{ refused: { code: "CLAIM_LOST" } }]);
+  expect(course).toEqual(["answered", "followed"]);
+});
+
+test("one whose commit fails is not carried out again in the midst of the next", async () => {
+  const { place, store } = await setUp();
+  const { schema } = place;
+  const client = await place.client();
+  await store.run([add("0")], null);
+  await client.query(`
+    CREATE SEQUENCE ${schema}.refused;
+    CREATE FUNCTION ${schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+      PERFORM nextval('${schema}.refused');
+      RAISE EXCEPTION 'somebody was faster' USING ERRCODE = '40001';
+    END $$;
+    CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON ${schema}.task DEFERRABLE INITIALLY DEFERRED
+      FOR EACH ROW WHEN (NEW.data = 'bad') EXECUTE FUNCTION ${schema}.refuse()`);
+  const sent = Promise.withResolvers<void>();
+  const first = store.run([add("bad")], null, { onSent: sent.resolve });
+  const failure = first.catch((error: unknown) => error);
+  await sent.promise;
+  const next = store.run([add("good"), { verb: "claim", queues: ["work"], max: 9, worker: "w" }], null);
+  expect(await failure).toMatchObject({ code: "40001" });
+  const [, claimed] = (await next).outcomes;
+  expect((claimed as { ok: { tasks: { data: string }[] } }).ok.tasks.map(({ data }) => data)).toEqual([
+    "0",
+    "good",
+  ]);
+  const { rows } = await client.query(`SELECT last_value::int4 AS times FROM ${schema}.refused`);
+  expect(rows).toEqual([{ times: 1 }]);
+});

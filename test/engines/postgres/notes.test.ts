@@ -1,0 +1,145 @@
+import { expect, test } from "vitest";
+import type { AddedTask } from "../../../src/core/task.ts";
+import type { Engine, Op } from "../../../src/engine/engine.ts";
+import { raiseFloors } from "../../../src/engines/postgres/floors.ts";
+import { PostgresStore } from "../../../src/engines/postgres/store.ts";
+import { connect, type Ground, untilOneWaits } from "./kit.ts";
+import { claimAll, done, named, run, setUp, signalled } from "./verbs.ts";
+
+/** What others' transactions bring is found, whoever is in the way. */
+
+function other(data: string) {
+  return { queue: "other", data };
+}
+
+async function addWithin(place: Ground, engine: Engine, tasks: Op<"add">["tasks"]) {
+  const client = await place.client();
+  await client.query("BEGIN");
+  const added = await engine.runWithin!(client, { verb: "add", tasks });
+  const [first] = (added as { ok: AddedTask[] }).ok;
+  return { id: first!.id, commit: () => client.query("COMMIT") };
+}
+
+test("a note is found behind more than a thousand of another transaction, whenever floors are raised", async () => {
+  const { place, here } = await setUp();
+  const many = await addWithin(
+    place,
+    here,
+    Array.from({ length: 1_500 }, () => other("0")),
+  );
+  const one = await addWithin(place, here, [named("1")]);
+  await many.commit();
+  await one.commit();
+  await raiseFloors(await connect(place), []);
+  // A batch takes up a thousand.
+  for (let i = 0; i < 2; i++) await run(here, { verb: "tend" });
+  expect((await claimAll(here)).map(({ data }) => data)).toEqual(["1"]);
+});
+
+/** Tasks of two queues whose notes nobody looks for, as must not be. */
+async function overlooked() {
+  const set = await setUp();
+  const { place, here } = set;
+  const mine = await addWithin(place, here, [named("1")]);
+  const others = await addWithin(place, here, [other("2")]);
+  const link = await connect(place);
+  await raiseFloors(link, []);
+  await link.exec(`UPDATE dibs.inbox_floor SET open = '{}', since = pg_current_xact_id()`);
+  await mine.commit();
+  await others.commit();
+  expect(await claimAll(here, { queues: ["work", "other"] })).toEqual([]);
+  return { ...set, link, id: mine.id };
+}
+
+test.each<[verb: string, op: (id: string) => Op, outcome: object]>([
+  ["cancel", (id) => ({ verb: "cancel", id }), { state: "cancelled" }],
+  ["signal", signalled, { kept: true, state: "ready" }],
+  ["drop", () => ({ verb: "drop", queue: "work", limit: 10 }), { removed: 3, more: false }],
+])(
+  "%s finds a task whose note is not looked for all the same, and others find theirs then",
+  async (_, op, outcome) => {
+    const { here, there, id } = await overlooked();
+    expect(await run(here, op(id))).toEqual(outcome);
+    expect(await claimAll(there, { queues: ["other"] })).toMatchObject([{ data: "2" }]);
+  },
+);
+
+test("of a task that is nowhere its caller is told, and nobody else waits", async () => {
+  const { here, link, id } = await overlooked();
+  await link.exec(`DELETE FROM dibs.inbox`);
+  const cancelling = here.run([{ verb: "cancel", id }]);
+  const adding = run(here, { verb: "add", tasks: [named("3")] });
+  await expect(cancelling).rejects.toMatchObject({ code: "UNAVAILABLE" });
+  expect(await adding).toHaveLength(1);
+});
+
+test.each<[what: string, wait: (set: Awaited<ReturnType<typeof setUp>>) => Promise<Waiting>]>([
+  [
+    "a key",
+    async ({ place, here }) => {
+      const tasks = [{ ...named("1"), idempotencyKey: "k" }];
+      const { commit } = await addWithin(place, here, tasks);
+      return { op: { verb: "add", tasks }, commit, outcome: [{ existing: true }] };
+    },
+  ],
+  [
+    "a claim",
+    async ({ place, here }) => {
+      const [{ id }] = (await run(here, { verb: "add", tasks: [named("1")] })) as [AddedTask];
+      const client = await place.client();
+      const [task] = await claimAll(here);
+      await client.query("BEGIN");
+      await here.runWithin!(client, done(task!));
+      return { op: { verb: "cancel", id }, commit: () => client.query("COMMIT"), outcome: { state: "done" } };
+    },
+  ],
+])("what others commit is seen while a batch waits for %s that an open transaction has", async (_, wait) => {
+  const set = await setUp();
+  const { place, here, there } = set;
+  const { op, commit, outcome } = await wait(set);
+  await (await addWithin(place, there, [other("2")])).commit();
+  const waiting = run(here, op);
+  await untilOneWaits(await place.client(), place.schema);
+  await expect.poll(() => claimAll(there, { queues: ["other"] })).toMatchObject([{ data: "2" }]);
+  await commit();
+  expect(await waiting).toMatchObject(outcome);
+});
+
+interface Waiting {
+  op: Op;
+  commit: () => Promise<unknown>;
+  outcome: object;
+}
+
+test("who waits for tasks is told of what was taken up before the batch that had to wait", async () => {
+  const { place, here, there } = await setUp();
+  const tasks = [{ ...named("1"), idempotencyKey: "k" }];
+  const { commit } = await addWithin(place, here, tasks);
+  await (await addWithin(place, there, [other("2")])).commit();
+  const hints: unknown[] = [];
+  here.onHint(({ ready }) => hints.push(ready));
+  const waiting = run(here, { verb: "add", tasks });
+  const client = await place.client();
+  await untilOneWaits(client, place.schema);
+  const sql = `SELECT 1 FROM ${place.schema}.inbox`;
+  await expect.poll(async () => (await client.query(sql)).rowCount).toBe(0);
+  await commit();
+  await waiting;
+  expect(hints).toContainEqual(expect.objectContaining({ other: 1 }));
+});
+
+test("nothing of such a batch has happened where the connection is lost while notes are taken up", async () => {
+  const { place, here, there } = await setUp();
+  const tasks = [{ ...named("1"), idempotencyKey: "k" }];
+  await addWithin(place, here, tasks);
+  await (await addWithin(place, there, [other("2")])).commit();
+  const link = await connect(place);
+  const exec = link.exec.bind(link);
+  link.exec = async (sql) => {
+    await exec(sql);
+    if (sql === "COMMIT") throw Object.assign(new Error("It was lost"), { code: "ECONNRESET" });
+  };
+  const store = new PostgresStore(link, { session: true, durability: "full" });
+  // As of one that did not come to its commit: it is simply run again.
+  await expect(store.run([{ verb: "add", tasks }], null)).rejects.toThrow("It was lost");
+});

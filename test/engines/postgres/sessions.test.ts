@@ -1,0 +1,64 @@
+import { expect, test } from "vitest";
+import type { Engine, Op } from "../../../src/engine/engine.ts";
+import { pauseIn, untilOneWaits } from "./kit.ts";
+import { claimAll, done, joinAs, named, run, setUp } from "./verbs.ts";
+
+/** What becomes of a session beside a claim that is on its way. */
+
+test("a session is known to hold claims of a longer lease, also where one of them is not committed at a sign of life", async () => {
+  const { place, here, there } = await setUp();
+  const { schema } = place;
+  const client = await place.client();
+  const rateLimit = [{ max: 100, per: 3_600_000, unit: null, pace: false }];
+  await run(here, { verb: "declare", queue: "work", policy: { rateLimit, lease: 600_000 } });
+  await run(here, { verb: "add", tasks: [named("1"), named("2")] });
+  const session = await joinAs(here, "w");
+  const claim: Op<"claim"> = { verb: "claim", queues: ["work"], max: 1, worker: "w", session };
+  for (const task of (await run(here, claim)).tasks) await run(here, done(task));
+  // The next claim shares a commit with an add that waits for somebody's key.
+  const add: Op<"add"> = { verb: "add", tasks: [{ queue: "other", data: "1", idempotencyKey: "k" }] };
+  await client.query("BEGIN");
+  await here.runWithin!(client, add);
+  const claiming = here.run([claim, add]);
+  await untilOneWaits(client, schema);
+  await run(there, { verb: "beat", sessions: [session] });
+  await client.query("ROLLBACK");
+  expect((await claiming)[0]).toMatchObject({ ok: { tasks: [{ data: "2" }] } });
+  expect((await client.query(`SELECT mixed FROM ${schema}.session`)).rows).toEqual([{ mixed: true }]);
+  // It is forgotten when it is over.
+  await run(here, { verb: "reconcile", session, fences: [] });
+  await run(there, { verb: "beat", sessions: [session] });
+  expect((await client.query(`SELECT mixed FROM ${schema}.session`)).rows).toEqual([{ mixed: false }]);
+});
+
+const BATCHES: [what: string, before: (engine: Engine) => Promise<Op[]>][] = [
+  ["alone in its batch", async () => []],
+  ["behind another operation", async () => [{ verb: "add", tasks: [{ queue: "other", data: "1" }] }]],
+];
+
+test.each(BATCHES)(
+  "of what a claim found whose session ended at that moment others are told, where it is %s",
+  async (_, before) => {
+    const { place, here, there } = await setUp();
+    const session = await joinAs(here, "w");
+    await run(here, { verb: "add", tasks: [named("1"), named("2")] });
+    const first = await before(here);
+    const pause = await pauseIn(place, "WITH moment");
+    const claim: Op<"claim"> = { verb: "claim", queues: ["work"], max: 2, worker: "w", session };
+    const claiming = here.run([...first, claim]);
+    await pause.reached();
+    await run(there, { verb: "leave", session });
+    const hints: unknown[] = [];
+    const told = new Promise<void>((resolve) =>
+      there.onHint(({ ready }) => {
+        hints.push(ready?.["work"]);
+        if (ready?.["work"] !== undefined) resolve();
+      }),
+    );
+    await pause.goOn();
+    expect((await claiming).at(-1)).toMatchObject({ refused: { code: "CLAIM_LOST" } });
+    await told;
+    expect(hints).toContain(2);
+    expect(await claimAll(there)).toHaveLength(2);
+  },
+);
