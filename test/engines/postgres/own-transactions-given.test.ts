@@ -1,5 +1,5 @@
 import { Client } from "pg";
-import { expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { open } from "../../../src/index.ts";
 import { LIBRARIES } from "../../postgres/libraries.ts";
 import { freshDatabase } from "../../postgres/shared.ts";
@@ -136,48 +136,38 @@ test("a half-written adapter is told what it has to answer", async () => {
   expect((await queue.stats()).depth).toMatchObject({ ready: 0, claimed: 1 });
 });
 
-test(
-  "a transaction that may not do it is refused in words, with whatever library",
-  { timeout: 60_000 },
-  async () => {
+describe.each(Object.entries(LIBRARIES))("with %s", (_, begin) => {
+  const cases: [what: string, prepare: string, words: string[]][] = [
+    ["can only read", "SET TRANSACTION READ ONLY", ["can only read", "Begin one that may write"]],
+    ["has failed already", "SELECT 1 / 0", ["has failed already", "Roll it back"]],
+  ];
+  test.each(cases)("a transaction that %s is refused in words", async (_what, prepare, words) => {
     const { place, queue, claim } = await setUp();
-    const cases: [prepare: string[], code: string, words: string[]][] = [
-      [["SET TRANSACTION READ ONLY"], "INVALID", ["can only read", "Begin one that may write"]],
-      [["SELECT 1 / 0"], "INVALID", ["has failed already", "Roll it back"]],
-      [["SET LOCAL statement_timeout = 1", "SELECT pg_sleep(1)"], "INVALID", ["has failed already"]],
-    ];
-    for (const [name, begin] of Object.entries(LIBRARIES)) {
-      for (const [prepare, code, words] of cases) {
-        for (const call of [
-          (tx: unknown) => queue.add(1, { tx }),
-          (tx: unknown) => claim.ack(undefined, { tx }),
-        ]) {
-          const tx = await begin(place.url);
-          for (const sql of prepare) await Promise.resolve(tx.query(sql, [])).catch(() => {});
-          await expect(call(tx), name).rejects.toMatchObject(saying(code, ...words));
-          await tx.rollback();
-        }
-      }
+    for (const call of [
+      (tx: unknown) => queue.add(1, { tx }),
+      (tx: unknown) => claim.ack(undefined, { tx }),
+    ]) {
+      const tx = await begin(place.url);
+      await Promise.resolve(tx.query(prepare, [])).catch(() => {});
+      await expect(call(tx)).rejects.toMatchObject(saying("INVALID", ...words));
+      await tx.rollback();
     }
     expect((await queue.stats()).depth).toMatchObject({ ready: 0, claimed: 1 });
-  },
-);
+  });
 
-test("what PostgreSQL says to it is told in words, with whatever library", { timeout: 60_000 }, async () => {
-  const { place, queue, client } = await setUp();
-  await client.query(`BEGIN`);
-  await queue.add(1, { tx: client, idempotencyKey: "k" });
-  for (const [name, begin] of Object.entries(LIBRARIES)) {
+  test("what PostgreSQL says is told in words", async () => {
+    const { place, queue, client } = await setUp();
+    await client.query("BEGIN");
+    await queue.add(1, { tx: client, idempotencyKey: "k" });
     const tx = await begin(place.url);
     await tx.query("SET LOCAL lock_timeout = 1", []);
-    const adding = queue.add(2, { tx, idempotencyKey: "k" });
-    await expect(adding, name).rejects.toMatchObject({
+    await expect(queue.add(2, { tx, idempotencyKey: "k" })).rejects.toMatchObject({
       ...saying("UNAVAILABLE", "lock timeout", "roll it back, and run it again", "lock_timeout"),
       retryable: true,
     });
     await tx.rollback();
-  }
-  await client.query("COMMIT");
+    await client.query("COMMIT");
+  });
 });
 
 test("a conflict that a library tells by a code of its own is known", async () => {
