@@ -148,7 +148,7 @@ export class Reach {
 
   #storeOn(link: Link): PostgresStore {
     const { connect, tx } = this.#options;
-    watchSilence(link, { connect, session: tx.session });
+    watchSilence(link, { connect });
     return new PostgresStore(link, tx);
   }
 

@@ -31,7 +31,9 @@ import { channelOf } from "./herald.ts";
 import { takeUp, takeUpAll } from "./inbox.ts";
 import { ends, get, history, list, stats, verifying } from "./inspect.ts";
 import { endsOfRuns, inspectRun } from "./inspect-runs.ts";
+import { beginLife, type CommitMark, fateOfCommit, NoLife } from "./life.ts";
 import type { Link } from "./link.ts";
+import { checkKnown, readNeeds } from "./migrations.ts";
 import { signal, step, steps } from "./park.ts";
 import { publish } from "./publish.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
@@ -130,15 +132,6 @@ export class CommitLost extends Error {
   }
 }
 
-/**
- * A transaction's number means something only in the life of the server that gave it out: what a crash has not left in the log
- * it gives out again.
- */
-export interface CommitMark {
-  xid: string | null;
-  life: string | null;
-}
-
 export interface Ran {
   outcomes: Outcome[];
   /** How many times something had to be done that most operations do not need: other rows than those of a plain task. */
@@ -180,17 +173,7 @@ const NOTHING: Ran = {
   told: false,
 };
 
-/** Its table is empty after a crash and on a standby that has taken over: see migrations.ts. */
-export const LIFE = `SELECT token FROM dibs.life WHERE one = 1`;
-// Nor may it have heard of the last fences: so many are not given out until it does.
-const NEXT_LIFE = `
-  WITH next AS (
-    INSERT INTO dibs.life (one, token) VALUES (1, gen_random_uuid()::text) ON CONFLICT DO NOTHING RETURNING token)
-  SELECT token, setval('dibs.fence', nextval('dibs.fence') + 10000000) FROM next`;
-/** A standby does not let anybody look into such a table. */
-const IS_STANDBY = "0A000";
 const NOTIFY = `SELECT pg_notify($1, $2)`;
-const STATUS = `SELECT pg_xact_status($1::xid8) AS status`;
 const QUEUES = `SELECT id, name, named FROM dibs.queue WHERE name = ANY ($1::text[])`;
 const NOTICED = `SELECT DISTINCT session FROM dibs.notice WHERE session = ANY ($1::int8[])`;
 
@@ -198,7 +181,6 @@ const NOTICED = `SELECT DISTINCT session FROM dibs.notice WHERE session = ANY ($
 export class PostgresStore {
   readonly link: Link;
   readonly #tx: Tx;
-  #life: string | undefined;
   readonly #foreseenGates = new ForeseenGates();
 
   constructor(link: Link, options: TxOptions) {
@@ -225,7 +207,12 @@ export class PostgresStore {
           // With each try it waits for one more: that comes to an end.
           gates = error.gates;
           tries = 0;
-        } else if (tries === TRIES || fateOf(error) !== "again") throw error;
+        } else if (error instanceof NoLife && tries < TRIES) {
+          await beginLife(this.link);
+        } else if (tries === TRIES || fateOf(error) !== "again") {
+          await this.#checkSchema(error);
+          throw error;
+        }
       }
     }
   }
@@ -242,7 +229,6 @@ export class PostgresStore {
     let commit: { ran: Ran; mark: CommitMark } | undefined;
     let isFollowed = false;
     try {
-      const life = await this.#identity();
       const alone = ops.some((op) => hasToBeAlone(tx, op)) || (await bringLimits(tx, ops));
       await tx.begin(isReading ? "reading" : "writing", reading, {
         numbers: numbersFor(tx, ops),
@@ -277,7 +263,7 @@ export class PostgresStore {
         ran.told = true;
       }
       if (tx.tangled) await tx.settled();
-      if (changed) commit = { ran, mark: { xid, life } };
+      if (changed) commit = { ran, mark: { xid, life: tx.life } };
       const committed = tx.commit();
       isFollowed = !tx.tangled && !tx.queuesChanged;
       if (isFollowed) onSent?.();
@@ -295,14 +281,13 @@ export class PostgresStore {
   /** Its commit follows the header's answer. Undefined: nothing has happened, it is to be carried out step by step. */
   async #atOnce(send: AtOnce, onSent?: () => void): Promise<Ran | undefined> {
     const tx = this.#tx;
-    const life = await this.#identity();
     let answer: ReturnType<AtOnce> | undefined;
     let commit: { mark: CommitMark; done: Promise<unknown> } | undefined;
     let mayHaveChanged = true;
     let ran: Ran | undefined;
     try {
       await tx.begin("writing", null, { writes: true, ahead: () => void (answer = handled(send())) });
-      commit = { mark: { xid: tx.xid, life }, done: handled(tx.commit()) };
+      commit = { mark: { xid: tx.xid, life: tx.life }, done: handled(tx.commit()) };
       const done = await answer;
       mayHaveChanged = done?.changed ?? false;
       if (done) {
@@ -327,36 +312,16 @@ export class PostgresStore {
     throw thrown;
   }
 
-  /**
-   * The life of the server that this connection belongs to, asked for once and before anything is claimed: no two claims have
-   * the same fence, whatever was given out before a crash. Null at a standby, which can only be read from.
-   */
-  async #identity(): Promise<string | null> {
-    this.#life ??= (await this.#identify()) ?? undefined;
-    return this.#life ?? null;
-  }
-
-  async #identify(): Promise<string | null> {
-    const read = async (sql: string): Promise<string | undefined> =>
-      (await this.link.all<{ token: string }>(sql))[0]?.token;
-    try {
-      // Of those who find none one brings the next, and the others wait for it.
-      return (await read(LIFE)) ?? (await read(NEXT_LIFE)) ?? (await read(LIFE))!;
-    } catch (error) {
-      if ((error as { code?: string }).code === IS_STANDBY) return null;
-      throw error;
-    }
+  /** A table may have changed since its header was read, in one that only reads: what did that is the better word. */
+  async #checkSchema(error: unknown): Promise<void> {
+    if (!(error as { code?: string }).code?.startsWith("42")) return;
+    const needs = await readNeeds(this.link).catch(() => 0);
+    checkKnown(this.link.schema, needs);
   }
 
   /** What became of a commit whose answer was lost, on this connection or another. */
-  async fateOf({ mark }: CommitLost): Promise<"committed" | "aborted" | "in progress" | "unknown"> {
-    if (mark.xid === null || mark.life === null) return "unknown";
-    if ((await this.#identify()) !== mark.life) return "unknown";
-    const [row] = await this.link.all<{ status: "committed" | "aborted" | "in progress" | null }>(
-      STATUS,
-      mark.xid,
-    );
-    return row!.status ?? "unknown";
+  async fateOf({ mark }: CommitLost): ReturnType<typeof fateOfCommit> {
+    return fateOfCommit(this.link, mark);
   }
 
   /** By name; those that there are. */

@@ -9,8 +9,10 @@ import { BOUNDS, type Hint } from "../../engine/engine.ts";
 import { catalogueLock, eventLock, gateLock } from "./locks.ts";
 import { Lowered, type TimeLine, TIMES } from "./floors.ts";
 import type { Lane } from "./lanes.ts";
+import { LIFE, NoLife } from "./life.ts";
 import { BEGIN, type Link, PLANNING, setLocally, type Value } from "./link.ts";
 import { Limits } from "./limits.ts";
+import { checkKnown } from "./migrations.ts";
 import { HAS_NOTES } from "./notes.ts";
 import { Overtaken } from "./overtaken.ts";
 import { Topics } from "./topics.ts";
@@ -36,18 +38,19 @@ export interface TxOptions {
   durability: "full" | "relaxed";
 }
 
+const HEADER_OF = (...also: string[]): string => `
+  SELECT needs, salt, revision, epoch, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
+    ${HAS_NOTES} AS inbox, ${also.join(", ")}
+  FROM dibs.store WHERE one = 1`;
 // The server's clock, and no other. Several processes read it: each transaction has one time.
-const HEADER = `
-  SELECT salt, revision, epoch, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
-    ${HAS_NOTES} AS inbox,
-    floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 AS clock
-  FROM dibs.store WHERE one = 1`;
-const HEADER_WITH_XID = HEADER.replace("SELECT", "SELECT pg_current_xact_id()::text AS xid,");
-const HEADER_OF_INJECTED = `
-  SELECT salt, revision, epoch, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
-    ${HAS_NOTES} AS inbox,
-    now, awake, boot, elapsed_at, awake_at
-  FROM dibs.store WHERE one = 1`;
+const CLOCK = `floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 AS clock`;
+const INJECTED = `now, awake, boot, elapsed_at, awake_at`;
+const OWN_LIFE = `${LIFE} AS life`;
+const HEADER_TO_READ = HEADER_OF(CLOCK);
+const HEADER = HEADER_OF(CLOCK, OWN_LIFE);
+const HEADER_WITH_XID = HEADER_OF(`pg_current_xact_id()::text AS xid`, CLOCK, OWN_LIFE);
+const HEADER_OF_INJECTED_TO_READ = HEADER_OF(INJECTED);
+const HEADER_OF_INJECTED = `${HEADER_OF(INJECTED, OWN_LIFE)} FOR UPDATE`;
 const WRITE_CLOCK = `
   UPDATE dibs.store SET now = $1, awake = $2, boot = $3, elapsed_at = $4, awake_at = $5 WHERE one = 1`;
 // By their names: of a statement that asks for all columns the answer must not change while it is prepared.
@@ -168,6 +171,7 @@ export class Tx {
   #injected = false;
   #stored: HeaderRow | undefined;
   #xid: string | undefined;
+  #life: string | undefined;
   #sent: Promise<unknown>[] = [];
   /** Numbers for tasks, fetched ahead. */
   #numbers: number[] = [];
@@ -299,16 +303,16 @@ export class Tx {
     );
     if (!this.#options.session)
       this.#keep(this.link.query(setLocally(settingsFor(this.#options.durability)), []));
-    const lock = mode === "writing" ? " FOR UPDATE" : "";
-    const header = this.get<HeaderRow>(
-      this.#injected ? HEADER_OF_INJECTED + lock : writes ? HEADER_WITH_XID : HEADER,
-    );
+    const header = this.get<HeaderRow>(this.#header(mode, writes));
     const fetched = numbers > 0 ? this.#fetch("seq", numbers) : undefined;
     this.foreseen.clear();
     if (mode === "writing" && !this.#injected && this.knowsQueues) ahead?.();
     const [row, given] = await Promise.all([header, fetched]);
     this.#numbers = given ?? [];
     if (row === undefined) throw new Error("the store's row is missing");
+    checkKnown(this.link.schema, row.needs);
+    if (row.life === null) throw new NoLife();
+    this.#life = row.life;
     this.salt = row.salt;
     this.listeners = row.listeners;
     this.subscribed = row.subscribed;
@@ -319,6 +323,12 @@ export class Tx {
     this.#stored = row;
     this.#xid = row.xid;
     if (row.epoch !== this.#epoch || row.revision !== this.#revision) await this.#readQueues(row);
+  }
+
+  #header(mode: Mode, writes: boolean): string {
+    if (mode === "reading") return this.#injected ? HEADER_OF_INJECTED_TO_READ : HEADER_TO_READ;
+    if (this.#injected) return HEADER_OF_INJECTED;
+    return writes ? HEADER_WITH_XID : HEADER;
   }
 
   /** In one order everywhere, so that no two wait for each other. */
@@ -335,6 +345,11 @@ export class Tx {
   /** The transaction's number, where it was asked for when it began. */
   get xid(): string | null {
     return this.#xid ?? null;
+  }
+
+  /** Of the server, as it was when the transaction began; null in one that only reads. */
+  get life(): string | null {
+    return this.#life ?? null;
   }
 
   /** Before the commit. Answers the transaction's number, by which the server can be asked what became of it. */
@@ -722,6 +737,10 @@ export function settingsFor(durability: TxOptions["durability"]): Record<string,
 
 interface HeaderRow {
   xid?: string;
+  /** Null: the one before has ended, and none has begun. */
+  life?: string | null;
+  /** How many steps of the schema a process must know. */
+  needs: number;
   salt: number;
   revision: number;
   epoch: number;

@@ -10,6 +10,7 @@ import type { AddedTask, Addition, Body, EndState, NewMessage, NewTask, TaskStat
 import { BOUNDS, type Settlement } from "../../engine/engine.ts";
 import { contentTypeOf, headersOf } from "./add.ts";
 import { channelOf } from "./herald.ts";
+import { checkKnown } from "./migrations.ts";
 import { inSchema, toColumns } from "./text.ts";
 
 /** A client of `pg`, or `{ query(sql, params) }` around another library's, which answers the rows. */
@@ -73,7 +74,8 @@ export class Within {
 
   async #readHeader(): Promise<void> {
     const [row] = await this.#all<HeaderRow>(HEADER);
-    const { reading } = this.#around;
+    const { reading, schema } = this.#around;
+    checkKnown(schema, row!.needs);
     this.#salt = row!.salt;
     this.#began = row!.began;
     this.#now = reading === null ? Number(row!.clock) : timeOf(row!, reading).now;
@@ -283,6 +285,7 @@ function timeOf(row: HeaderRow, reading: Reading): EngineTime {
 }
 
 interface HeaderRow {
+  needs: number;
   salt: number;
   began: string;
   clock: string;
@@ -295,7 +298,7 @@ interface HeaderRow {
 
 const BEGAN = `transaction_timestamp()::text AS began`;
 const HEADER = `
-  SELECT salt, ${BEGAN}, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8::text AS clock, now::text, awake::text, boot,
+  SELECT needs, salt, ${BEGAN}, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8::text AS clock, now::text, awake::text, boot,
     elapsed_at::text, awake_at::text
   FROM dibs.store WHERE one = 1`;
 const NEXT = `SELECT nextval('dibs.seq')::text AS n, ${BEGAN} FROM generate_series(1, $1::int4)`;
