@@ -47,10 +47,11 @@ async function install(): Promise<void> {
   await run("service", ["pgbouncer", "stop"]).catch(() => {});
 }
 
-/** In front of a server, in transaction mode. Answers the address that leads through it. */
+/** In front of a server, in transaction mode unless another is named. Answers the address that leads through it. */
 export async function startPgBouncer(
   target: string,
   cleanUp: (undo: () => Promise<void>) => void,
+  { mode = "transaction", size = POOL }: { mode?: "transaction" | "session"; size?: number } = {},
 ): Promise<string> {
   const { port: targetPort } = new URL(target);
   const folder = mkdtempSync(join(tmpdir(), "dibs-pgbouncer-"));
@@ -66,8 +67,8 @@ listen_addr = 127.0.0.1
 listen_port = ${port}
 unix_socket_dir =
 auth_type = any
-pool_mode = transaction
-default_pool_size = ${POOL}
+pool_mode = ${mode}
+default_pool_size = ${size}
 max_client_conn = 200
 server_login_retry = 0.2
 logfile = ${log}

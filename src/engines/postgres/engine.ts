@@ -1,6 +1,7 @@
 import type { Clock } from "../../core/clock.ts";
 import { type ErrorData, errorFrom, invalid } from "../../core/errors.ts";
 import { type Logger, SILENT } from "../../core/logger.ts";
+import { show } from "../../core/show.ts";
 import {
   type ClaimOutcome,
   type Engine,
@@ -22,7 +23,7 @@ import { Herald } from "./herald.ts";
 import { identityOf } from "./identity.ts";
 import { Link, type LinkOptions } from "./link.ts";
 import { ownLook } from "./own-look.ts";
-import { checkSchemaName, describeUrl, openLink, whileFull } from "./open.ts";
+import { checkOneHost, checkSchemaName, describeUrl, openLink, whileFull } from "./open.ts";
 import { Pulse, type PulseData } from "./pulse.ts";
 import { closed, Reach } from "./reach.ts";
 import { Sender } from "./sender.ts";
@@ -63,7 +64,8 @@ export async function openPostgres(options: PostgresOptions): Promise<Engine> {
   const { url, durability = "full", create = true, listen = true } = options;
   const { patience = PATIENCE_MS, logger = SILENT, clock } = options;
   const schema = checkSchemaName(options.schema ?? "dibs");
-  if (typeof listen !== "boolean") throw invalid(`listen must be true or false.`);
+  if (typeof listen !== "boolean") throw invalid(`listen must be true or false, not ${show(listen)}.`);
+  checkOneHost(url);
   const tx: TxOptions = { session: listen, durability };
   const link: LinkOptions = {
     url,
@@ -167,7 +169,7 @@ class PostgresEngine implements Engine {
     this.#herald = new Herald({
       connect: async () => {
         const link = await connect();
-        watchSilence(link, { connect, session: listen });
+        watchSilence(link, { connect });
         return link;
       },
       listen,

@@ -64,6 +64,11 @@ const TROUBLE = new Set([
   ...NOT_LET_IN,
   ...MIXED_UP,
 ]);
+/** Of what is not supported: where the server looked when it said so. */
+const OF_ANOTHER = new Set([
+  "RevalidateCachedQuery", // a newer dibs has changed a table: what was prepared before is of no use, on this connection only
+  "get_relation_info", // a standby: nobody may look into a table that is not logged
+]);
 /** Codes of the system's, such as ECONNRESET or ENOENT for a socket that is not there; and of Node's streams and TLS. */
 const OF_THE_SYSTEM = /^(?:E(?!RR_)[A-Z0-9_]+|ERR_(?:SSL|TLS|STREAM)_\w+)$/;
 const SQLSTATE = /^[0-9A-Z]{5}$/;
@@ -72,8 +77,7 @@ const WORDS =
 
 function isConnectionTrouble(error: unknown): boolean {
   const { code, message, routine } = error as Met;
-  // A newer dibs has changed a table: what was prepared before is of no use, on this connection only.
-  if (code === "0A000") return routine === "RevalidateCachedQuery";
+  if (code === "0A000") return OF_ANOTHER.has(routine ?? "");
   if (code !== undefined && (TROUBLE.has(code) || code.startsWith("08") || OF_THE_SYSTEM.test(code)))
     return true;
   return typeof message === "string" && WORDS.test(message);

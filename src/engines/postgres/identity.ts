@@ -1,13 +1,14 @@
 import { DibsError } from "../../core/errors.ts";
+import { LIFE } from "./life.ts";
 import type { Link } from "./link.ts";
 
 /**
  * Which store it is, of all that have tables of these names. A copy has the same salt: where it was restored from a dump its
  * tables have other numbers, a database that was made after the template of another has another name, and a copy of the
- * whole server, which takes over or is started beside it, another life (store.ts). All of this anybody may ask.
+ * whole server, which takes over or is started beside it, another life (life.ts). All of this anybody may ask.
  */
 export const IDENTITY = `
-  salt, tableoid::text || ' ' || current_database() AS place, (SELECT token FROM dibs.life WHERE one = 1) AS life`;
+  salt, tableoid::text || ' ' || current_database() AS place, ${LIFE} AS life`;
 
 const READ = `SELECT ${IDENTITY} FROM dibs.store WHERE one = 1`;
 

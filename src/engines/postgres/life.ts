@@ -1,49 +1,62 @@
 import type { Link } from "./link.ts";
-
-/** Its table is empty after a crash and on a standby that has taken over: see migrations.ts. */
-export const LIFE = `SELECT token FROM dibs.life WHERE one = 1`;
-// Nor may it have heard of the last fences: so many are not given out until it does.
-const NEXT_LIFE = `
-  WITH next AS (
-    INSERT INTO dibs.life (one, token) VALUES (1, gen_random_uuid()::text) ON CONFLICT DO NOTHING RETURNING token)
-  SELECT token, setval('dibs.fence', nextval('dibs.fence') + 10000000) FROM next`;
-/** A standby does not let anybody look into such a table. */
-const IS_STANDBY = "0A000";
+import { Overtaken } from "./overtaken.ts";
 
 /**
- * The life of the server that a connection belongs to, asked for before anything is claimed: no two claims have the same
- * fence, whatever was given out before a crash. Null at a standby, which can only be read from.
+ * The server's life, by its name. It ends with a crash and where a standby takes over, for the table is not logged and then
+ * empty; and where the store is restored from a dump, which brings the row as it was: but written by another transaction than
+ * the one it says. What was given out last in a life that has ended, the numbers of transactions and the fences, may be given
+ * out again.
+ *
+ * Each transaction that writes reads it with its header: behind a pooler a connection outlives the server's crash.
  */
-export async function lifeOf(link: Link): Promise<string | null> {
-  const read = async (sql: string): Promise<string | undefined> =>
-    (await link.all<{ token: string }>(sql))[0]?.token;
-  try {
-    // Of those who find none one brings the next, and the others wait for it.
-    return (await read(LIFE)) ?? (await read(NEXT_LIFE)) ?? (await read(LIFE))!;
-  } catch (error) {
-    if ((error as { code?: string }).code === IS_STANDBY) return null;
-    throw error;
+const COUNTS = `life.xmin = life.born::xid`;
+export const LIFE = `(SELECT life.token FROM dibs.life WHERE life.one = 1 AND ${COUNTS})`;
+
+/**
+ * Above all that was given out before. So many may not have reached the log, or the standby. Since a dump was made more may have
+ * been given out, but never 1,000 in each millisecond since 1970: by the clock it is above them however old the dump is.
+ */
+const above = (sequence: string): string =>
+  `setval('${sequence}', greatest(nextval('${sequence}') + 10000000,
+    floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 * 1000))`;
+
+// Of those who find none one begins the next, and the others wait for it. It reaches the disk before anything that follows:
+// another crash must not lead to the same numbers.
+const NEXT_LIFE = `
+  WITH next AS (
+    INSERT INTO dibs.life (one, token) VALUES (1, gen_random_uuid()::text)
+    ON CONFLICT (one) DO UPDATE SET token = excluded.token, born = excluded.born WHERE NOT ${COUNTS}
+    RETURNING token)
+  SELECT set_config('synchronous_commit', 'on', true), ${above("dibs.fence")}, ${above("dibs.session_id")} FROM next`;
+
+/** The transaction's header found that the life before has ended. */
+export class NoLife extends Overtaken {
+  override get name(): string {
+    return "NoLife";
   }
 }
 
-/**
- * A transaction's number means something only in the life of the server that gave it out: what a crash has not left in the log
- * it gives out again.
- */
+/** Before anything is claimed: no two claims have the same fence. */
+export async function beginLife(link: Link): Promise<void> {
+  await link.all(NEXT_LIFE);
+}
+
+/** A transaction's number means something only in the life that gave it out. */
 export interface CommitMark {
   xid: string | null;
   life: string | null;
 }
 
-const STATUS = `SELECT pg_xact_status($1::xid8) AS status`;
+// In one statement: through a pooler the next one may be another server's.
+const STATUS = `
+  SELECT pg_xact_status($1::xid8) AS status FROM dibs.life WHERE life.one = 1 AND life.token = $2 AND ${COUNTS}`;
 
-/** What became of a commit whose answer was lost, on this connection or another. */
-export async function whatBecameOf(
-  { xid, life }: CommitMark,
+/** What became of a commit whose answer was lost. */
+export async function fateOfCommit(
   link: Link,
+  { xid, life }: CommitMark,
 ): Promise<"committed" | "aborted" | "in progress" | "unknown"> {
   if (xid === null || life === null) return "unknown";
-  if ((await lifeOf(link)) !== life) return "unknown";
-  const [row] = await link.all<{ status: "committed" | "aborted" | "in progress" | null }>(STATUS, xid);
-  return row!.status ?? "unknown";
+  const [row] = await link.all<{ status: "committed" | "aborted" | "in progress" | null }>(STATUS, xid, life);
+  return row?.status ?? "unknown";
 }

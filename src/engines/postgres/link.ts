@@ -72,6 +72,7 @@ async function connect(client: Client): Promise<void> {
 interface Inner {
   ref(): void;
   unref(): void;
+  processID: number;
   connection: { stream: Duplex };
 }
 
@@ -81,6 +82,7 @@ export class Link {
   readonly #client: Client;
   readonly #prepare: boolean;
   readonly #texts = new Map<string, string>();
+  #pid: number | undefined;
   #asked = 0;
   #heardAt = 0;
   #collecting = false;
@@ -109,19 +111,24 @@ export class Link {
     const link = new Link(client, options);
     try {
       await connect(client);
-      const settings = Object.entries(options.settings);
-      if (settings.length > 0) {
-        await link.all(
-          `SELECT ${settings.map((_, i) => `set_config($${i * 2 + 1}, $${i * 2 + 2}, false)`).join(", ")}`,
-          ...settings.flat(),
-        );
-      }
+      await link.#introduce(Object.entries(options.settings));
       link.#unref();
       return link;
     } catch (error) {
       link.destroy();
       throw error;
     }
+  }
+
+  /** Says what holds for the whole connection, where it is ours, and asks by what the server knows it. */
+  async #introduce(settings: [name: string, value: string][]): Promise<void> {
+    if (settings.length === 0) return;
+    const calls = settings.map((_, i) => `set_config($${i * 2 + 1}, $${i * 2 + 2}, false)`);
+    const [row] = await this.all<{ pid: number }>(
+      `SELECT pg_backend_pid() AS pid, ${calls.join(", ")}`,
+      ...settings.flat(),
+    );
+    this.#pid = row!.pid;
   }
 
   /** Why it is of no use any more; undefined while it is. */
@@ -134,9 +141,14 @@ export class Link {
     return this.#asked === 0 ? 0 : performance.now() - this.#heardAt;
   }
 
-  /** By which the server knows it. */
-  get pid(): number {
-    return (this.#client as unknown as { processID: number }).processID;
+  /** The server's process; undefined where it may be another one with each transaction. */
+  get pid(): number | undefined {
+    return this.#pid;
+  }
+
+  /** Nobody stands between who would tell another number than the server's. */
+  get isDirect(): boolean {
+    return this.#inner.processID === this.#pid;
   }
 
   onEnd(listener: (error: Error) => void): void {

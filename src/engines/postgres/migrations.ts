@@ -1,3 +1,4 @@
+import { DibsError } from "../../core/errors.ts";
 import type { Link } from "./link.ts";
 
 /** Rows come and go here by the thousand a second: dead ones are cleared away long before a fifth of the table is. */
@@ -17,6 +18,15 @@ const HOT = [
 const clearSoon = (table: string): string => `
   ALTER TABLE dibs.${table} SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0);`;
+
+/**
+ * Part of a step that a process which does not know it cannot live with, with the step's number. Most can be lived with: a table
+ * more, an index, a column that has a default. Processes at work read it with every batch, and end with words where they do not
+ * know so many; what their headers read is never removed.
+ */
+export const needed = (number: number): string => `
+  ALTER TABLE dibs.store ALTER COLUMN needs SET DEFAULT ${number};
+  UPDATE dibs.store SET needs = ${number};`;
 
 /**
  * The schema, by number. As on SQLite a state is a table: a task moves by one delete and one insert of a small row,
@@ -555,7 +565,34 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE dibs.session REPLICA IDENTITY FULL;
   ALTER TABLE dibs.floor REPLICA IDENTITY FULL;
   `,
+  `
+  -- The transaction that wrote it. A dump brings the row too, and whoever restores it is another one: life.ts.
+  ALTER TABLE dibs.life ADD COLUMN born xid8 NOT NULL DEFAULT pg_current_xact_id();
+  UPDATE dibs.life SET born = pg_current_xact_id();
+
+  -- How many of these steps a process must know.
+  ALTER TABLE dibs.store ADD COLUMN needs int4 NOT NULL DEFAULT 0;
+  ${needed(12)}
+
+  ${["gate", "event"].map(clearSoon).join("")}
+  `,
 ];
+
+/** To be asked before anything is read or written by what this process knows of the schema. */
+export function checkKnown(schema: string, needs: number): void {
+  if (needs <= MIGRATIONS.length) return;
+  throw new DibsError(
+    "UNSUPPORTED",
+    `The schema "${schema}" has been brought to version ${needs} by a newer dibs; this process knows ${MIGRATIONS.length}. ` +
+      `Nothing was changed. Restart it with the newer one.`,
+  );
+}
+
+const NEEDS = `SELECT needs FROM dibs.store WHERE one = 1`;
+
+export async function readNeeds(link: Link): Promise<number> {
+  return (await link.all<{ needs: number }>(NEEDS))[0]?.needs ?? 0;
+}
 
 // By reading the catalogue: to_regclass answers from a memory that is not told of others' commits within a transaction.
 const MADE = `SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'migration'`;
@@ -578,6 +615,9 @@ export async function migrate(link: Link, from: number): Promise<void> {
   await link.exec(
     `CREATE TABLE IF NOT EXISTS dibs.migration (number int4 PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
   );
+  // Every transaction of ours has read the store's row, and so has every one of a caller's that has used us: none is under way
+  // from here on, and whoever waits has nothing yet that we could wait for.
+  if (from > 0) await link.exec(`LOCK TABLE dibs.store IN ACCESS EXCLUSIVE MODE`);
   for (const [index, step] of MIGRATIONS.entries()) {
     if (index < from) continue;
     await link.exec(step);

@@ -7,7 +7,7 @@ import { STORE_LIMIT } from "../../core/task-id.ts";
 import { NotConnected, refusalFrom } from "./failure.ts";
 import { Link, type LinkOptions } from "./link.ts";
 import { migrationLock } from "./locks.ts";
-import { migrate, MIGRATIONS, version } from "./migrations.ts";
+import { migrate, MIGRATIONS, readNeeds, version } from "./migrations.ts";
 
 /** SKIP LOCKED with all that is used beside it is older; what is older than this is no longer looked after. */
 const OLDEST_SERVER = 150_000;
@@ -21,6 +21,18 @@ export function checkSchemaName(schema: unknown): string {
     );
   }
   return schema;
+}
+
+/** Of the whole address, up to what it asks for: a password may have a comma in it. */
+const HOSTS = /^[a-z]+:\/\/(?:[^/?#]*@)?([^/?#]*)/i;
+
+export function checkOneHost(url: string): void {
+  const asked = new URLSearchParams(/\?([^#]*)/.exec(url)?.[1]).get("host");
+  if (![HOSTS.exec(url)?.[1], asked].some((hosts) => hosts?.includes(","))) return;
+  throw invalid(
+    "The address of a PostgreSQL database names one host, and this one names several. Give it one that leads to the server " +
+      "which can be written to: a proxy, or a name that moves.",
+  );
 }
 
 const INSERT_STORE = `
@@ -62,6 +74,7 @@ export async function openLink(options: MakeOptions): Promise<Link> {
   let link: Link | undefined;
   try {
     link = await whileFull(options.until ?? 0, () => Link.open(options.link));
+    await checkSession(link, options, where);
     await checkServer(link, where);
     if (options.create === false) await checkThere(link, where);
     if (!(await isUpToDate(link, where))) await makeStore(link, options, where);
@@ -70,6 +83,35 @@ export async function openLink(options: MakeOptions): Promise<Link> {
     link?.destroy();
     throw refusalFrom(error, where);
   }
+}
+
+const PID = `SELECT pg_backend_pid() AS pid`;
+
+/**
+ * A transaction pooler lends a process of the server's for one transaction: to us and then to others, or now this one and then
+ * that. One that lends it for the whole session does neither. The other one prepares nothing: what is there already is refused,
+ * for a reason that does not tell.
+ */
+async function checkSession(link: Link, options: MakeOptions, where: string): Promise<void> {
+  if (link.pid === undefined || link.isDirect) return;
+  const other = await whileFull(options.until ?? 0, () =>
+    Link.open({ ...options.link, prepare: false, settings: {} }),
+  );
+  try {
+    for (const each of [link, other, link]) {
+      const [row] = await each.all<{ pid: number }>(PID);
+      if ((row!.pid === link.pid) !== (each === link)) throw pooled(where);
+    }
+  } finally {
+    await other.close();
+  }
+}
+
+function pooled(where: string): DibsError {
+  return invalid(
+    `PostgreSQL at ${where} is reached through a pooler that lends a connection for one transaction only. Nothing was changed. ` +
+      `Open the store with listen: false (dibs serve: --pooler), or go past the pooler.`,
+  );
 }
 
 async function checkServer(link: Link, where: string): Promise<void> {
@@ -98,15 +140,16 @@ async function checkThere(link: Link, where: string): Promise<void> {
 }
 
 async function isUpToDate(link: Link, where: string): Promise<boolean> {
-  const found = await version(link);
-  if (found !== undefined && found > MIGRATIONS.length) {
+  const found = (await version(link)) ?? 0;
+  const needs = found > MIGRATIONS.length ? await readNeeds(link) : 0;
+  if (needs > MIGRATIONS.length) {
     throw new DibsError(
       "UNSUPPORTED",
-      `The schema "${link.schema}" at ${where} was made by a newer dibs (${found}; this one knows ${MIGRATIONS.length}). ` +
+      `The schema "${link.schema}" at ${where} was made by a newer dibs (${needs}; this one knows ${MIGRATIONS.length}). ` +
         `Update dibs, or name another schema.`,
     );
   }
-  return found === MIGRATIONS.length;
+  return found >= MIGRATIONS.length;
 }
 
 /**

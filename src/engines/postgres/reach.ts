@@ -3,7 +3,7 @@ import type { Reading } from "../../core/clock.ts";
 import { DibsError } from "../../core/errors.ts";
 import type { Op } from "../../engine/engine.ts";
 import { type Fate, failureFrom, fateOf, outcomeUnknown } from "./failure.ts";
-import { whatBecameOf } from "./life.ts";
+import { fateOfCommit } from "./life.ts";
 import type { Link } from "./link.ts";
 import { watchSilence } from "./silence.ts";
 import { CommitLost, PostgresStore, type Ran, type RunOptions } from "./store.ts";
@@ -113,7 +113,7 @@ export class Reach {
     ) {
       await this.#rest(pause);
       try {
-        const fate = await whatBecameOf(lost.mark, (await this.connected()).link);
+        const fate = await fateOfCommit((await this.connected()).link, lost.mark);
         if (fate === "aborted") return undefined;
         if (fate === "committed" && lost.ran) return lost.ran;
         if (fate !== "in progress") break;
@@ -149,7 +149,7 @@ export class Reach {
 
   #storeOn(link: Link): PostgresStore {
     const { connect, tx } = this.#options;
-    watchSilence(link, { connect, session: tx.session });
+    watchSilence(link, { connect });
     return new PostgresStore(link, tx);
   }
 

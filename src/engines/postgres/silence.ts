@@ -8,8 +8,6 @@ const BUSY = `SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND state <> 'idle'`
 
 export interface SilenceOptions {
   connect: () => Promise<Link>;
-  /** False behind a transaction pooler: the server knows the connection by another number there. */
-  session: boolean;
 }
 
 /**
@@ -18,7 +16,7 @@ export interface SilenceOptions {
  * on it. Where it is, as behind somebody's lock, it is waited for; where it is not, or cannot be asked, the
  * connection is given up, and the batch is run again on a new one.
  */
-export function watchSilence(link: Link, { connect, session }: SilenceOptions): void {
+export function watchSilence(link: Link, { connect }: SilenceOptions): void {
   let isAsking = false;
   const timer = setInterval(() => {
     if (!isAsking && link.silentFor >= SILENT_MS) void look();
@@ -38,7 +36,12 @@ export function watchSilence(link: Link, { connect, session }: SilenceOptions): 
     let other: Link | undefined;
     try {
       other = await connect();
-      const rows = await withinReason(other, session ? other.all(BUSY, link.pid) : other.all("SELECT 1"));
+      // Behind a transaction pooler nobody knows which of the server's processes it is.
+      const { pid } = link;
+      const rows = await withinReason(
+        other,
+        pid === undefined ? other.all("SELECT 1") : other.all(BUSY, pid),
+      );
       return rows.length > 0;
     } catch {
       return false;

@@ -9,12 +9,13 @@ import { fateOf } from "./failure.ts";
 import { forgetIdleLanes } from "./free-groups.ts";
 import { ForeseenGates } from "./foresee-gates.ts";
 import { sendAhead } from "./foresee.ts";
-import { type CommitMark, lifeOf } from "./life.ts";
+import { beginLife, type CommitMark, NoLife } from "./life.ts";
 import { GateTaken } from "./limits.ts";
 import { Crowded, HeldUp } from "./overtaken.ts";
 import { channelOf } from "./herald.ts";
 import { takeUp, takeUpAll, takeUpFromFront } from "./inbox.ts";
 import type { Link } from "./link.ts";
+import { checkKnown, readNeeds } from "./migrations.ts";
 import { lockRuns } from "./runs.ts";
 import { settleTogether } from "./settle-together.ts";
 import { Tx, type TxOptions } from "./tx.ts";
@@ -97,7 +98,6 @@ const NOTICED = `SELECT DISTINCT session FROM dibs.notice WHERE session = ANY ($
 export class PostgresStore {
   readonly link: Link;
   readonly #tx: Tx;
-  #life: string | undefined;
   readonly #foreseenGates = new ForeseenGates();
 
   constructor(link: Link, options: TxOptions) {
@@ -162,7 +162,12 @@ export class PostgresStore {
           // With each try it waits for one more: that comes to an end.
           gates = error.gates;
           tries = 0;
-        } else if (tries === TRIES || fateOf(error) !== "again") throw error;
+        } else if (error instanceof NoLife && tries < TRIES) {
+          await beginLife(this.link);
+        } else if (tries === TRIES || fateOf(error) !== "again") {
+          await this.#checkSchema(error);
+          throw error;
+        }
       }
     }
   }
@@ -180,7 +185,6 @@ export class PostgresStore {
     let commit: { ran: Ran; mark: CommitMark } | undefined;
     let isFollowed = false;
     try {
-      const life = await this.#identity();
       const alone = ops.some((op) => hasToBeAlone(tx, op)) || (await bringLimits(tx, ops));
       await tx.begin(isReading ? "reading" : "writing", reading, {
         writes: notes === "only" || ops.some((op) => op.verb in WRITES),
@@ -215,7 +219,7 @@ export class PostgresStore {
         ran.told = true;
       }
       if (tx.tangled) await tx.settled();
-      if (changed) commit = { ran, mark: { xid, life } };
+      if (changed) commit = { ran, mark: { xid, life: tx.life } };
       const committed = tx.commit();
       isFollowed = !tx.tangled && !tx.copiesChanged;
       if (isFollowed) onSent?.();
@@ -234,7 +238,6 @@ export class PostgresStore {
   /** Its commit follows the header's answer. Undefined: nothing has happened, it is to be carried out step by step. */
   async #atOnce(send: AtOnce, onSent?: () => void): Promise<Ran | undefined> {
     const tx = this.#tx;
-    const life = await this.#identity();
     let answer: ReturnType<AtOnce> | undefined;
     let commit: { mark: CommitMark; done: Promise<unknown> } | undefined;
     let mayHaveChanged = true;
@@ -245,7 +248,7 @@ export class PostgresStore {
         return 0;
       };
       await tx.begin("writing", null, { writes: true, unflushed: true, ahead });
-      commit = { mark: { xid: tx.xid, life }, done: handled(tx.commit()) };
+      commit = { mark: { xid: tx.xid, life: tx.life }, done: handled(tx.commit()) };
       const done = await answer;
       mayHaveChanged = done?.changed ?? false;
       if (done) {
@@ -271,10 +274,11 @@ export class PostgresStore {
     throw thrown;
   }
 
-  /** Asked for once: with the server this connection would end, too. */
-  async #identity(): Promise<string | null> {
-    this.#life ??= (await lifeOf(this.link)) ?? undefined;
-    return this.#life ?? null;
+  /** A table may have changed since its header was read, in one that only reads: what did that is the better word. */
+  async #checkSchema(error: unknown): Promise<void> {
+    if (!(error as { code?: string }).code?.startsWith("42")) return;
+    const needs = await readNeeds(this.link).catch(() => 0);
+    checkKnown(this.link.schema, needs);
   }
 
   /** By name; those that there are. */

@@ -8,8 +8,10 @@ import { Floors } from "./floors.ts";
 import { KnownQueues, type Queue, type Version } from "./known-queues.ts";
 import { catalogueLock, gateLock } from "./locks.ts";
 import type { Lane } from "./lanes.ts";
+import { LIFE, NoLife } from "./life.ts";
 import { BEGIN, type Link } from "./link.ts";
 import { Limits } from "./limits.ts";
+import { checkKnown } from "./migrations.ts";
 import { HAS_NOTES } from "./notes.ts";
 import { type Durability, setLocally, settingsFor } from "./settings.ts";
 import { Statements } from "./statements.ts";
@@ -21,18 +23,19 @@ export interface TxOptions {
   durability: Durability;
 }
 
+const HEADER_OF = (...also: string[]): string => `
+  SELECT needs, salt, revision, epoch, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
+    ${HAS_NOTES} AS inbox, ${also.join(", ")}
+  FROM dibs.store WHERE one = 1`;
 // The server's clock, and no other. Several processes read it: each transaction has one time.
-const HEADER = `
-  SELECT salt, revision, epoch, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
-    ${HAS_NOTES} AS inbox,
-    floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 AS clock
-  FROM dibs.store WHERE one = 1`;
-const HEADER_WITH_XID = HEADER.replace("SELECT", "SELECT pg_current_xact_id()::text AS xid,");
-const HEADER_OF_INJECTED = `
-  SELECT salt, revision, epoch, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
-    ${HAS_NOTES} AS inbox,
-    now, awake, boot, elapsed_at, awake_at
-  FROM dibs.store WHERE one = 1`;
+const CLOCK = `floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 AS clock`;
+const INJECTED = `now, awake, boot, elapsed_at, awake_at`;
+const OWN_LIFE = `${LIFE} AS life`;
+const HEADER_TO_READ = HEADER_OF(CLOCK);
+const HEADER = HEADER_OF(CLOCK, OWN_LIFE);
+const HEADER_WITH_XID = HEADER_OF(`pg_current_xact_id()::text AS xid`, CLOCK, OWN_LIFE);
+const HEADER_OF_INJECTED_TO_READ = HEADER_OF(INJECTED);
+const HEADER_OF_INJECTED = `${HEADER_OF(INJECTED, OWN_LIFE)} FOR UPDATE`;
 const UNFLUSHED = `SET LOCAL synchronous_commit = off; `;
 const NUMBERS = {
   seq: `SELECT nextval('dibs.seq')::int8 AS n FROM generate_series(1, $1::int4)`,
@@ -105,6 +108,7 @@ export class Tx extends Statements {
   /** The queues that are being dropped, and how far: see queues.ts. */
   readonly dropping = new Map<number, number>();
   #xid: string | undefined;
+  #life: string | undefined;
   /** Numbers for tasks, fetched ahead. */
   #numbers: number[] = [];
   #isAlone = false;
@@ -148,10 +152,7 @@ export class Tx extends Statements {
       this.keep(
         this.link.query(setLocally(settingsFor(unflushed ? "relaxed" : this.#options.durability)), []),
       );
-    const lock = mode === "writing" ? " FOR UPDATE" : "";
-    const header = this.get<HeaderRow>(
-      this.clock.isInjected ? HEADER_OF_INJECTED + lock : writes ? HEADER_WITH_XID : HEADER,
-    );
+    const header = this.get<HeaderRow>(this.#header(mode, writes));
     this.foreseen.clear();
     const canForesee = mode === "writing" && !this.clock.isInjected && this.queues.areKnown;
     const numbers = canForesee && ahead ? ahead() : 0;
@@ -159,6 +160,9 @@ export class Tx extends Statements {
     const [row, given] = await Promise.all([header, fetched]);
     this.#numbers = given ?? [];
     if (row === undefined) throw new Error("the store's row is missing");
+    checkKnown(this.link.schema, row.needs);
+    if (row.life === null) throw new NoLife();
+    this.#life = row.life;
     this.salt = row.salt;
     this.events.listeners = row.listeners;
     this.topics.latest = row;
@@ -166,6 +170,12 @@ export class Tx extends Statements {
     this.clock.begin(row, reading);
     this.#xid = row.xid;
     if (!this.queues.isCurrent(row)) await this.queues.follow(row);
+  }
+
+  #header(mode: Mode, writes: boolean): string {
+    if (mode === "reading") return this.clock.isInjected ? HEADER_OF_INJECTED_TO_READ : HEADER_TO_READ;
+    if (this.clock.isInjected) return HEADER_OF_INJECTED;
+    return writes ? HEADER_WITH_XID : HEADER;
   }
 
   /** In one order everywhere, so that no two wait for each other. */
@@ -182,6 +192,11 @@ export class Tx extends Statements {
   /** The transaction's number, where it was asked for when it began. */
   get xid(): string | null {
     return this.#xid ?? null;
+  }
+
+  /** Of the server, as it was when the transaction began; null in one that only reads. */
+  get life(): string | null {
+    return this.#life ?? null;
   }
 
   /** Before the commit. Answers the transaction's number, by which the server can be asked what became of it. */
@@ -278,6 +293,10 @@ const ALONE_MS = 500;
 
 interface HeaderRow extends Version, Subscribing, ClockRow {
   xid?: string;
+  /** Null: the one before has ended, and none has begun. */
+  life?: string | null;
+  /** How many steps of the schema a process must know. */
+  needs: number;
   salt: number;
   listeners: number;
   inbox: boolean;

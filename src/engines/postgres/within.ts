@@ -11,6 +11,7 @@ import { CallersLink } from "./caller.ts";
 import { readOnly, tooOld } from "./caller-failure.ts";
 import { channelOf } from "./herald.ts";
 import { elsewhere, IDENTITY, type Identity, isSame } from "./identity.ts";
+import { checkKnown } from "./migrations.ts";
 import { KEY, type KeyRow, type OwnLook } from "./own-look.ts";
 import { toColumns } from "./text.ts";
 
@@ -67,7 +68,8 @@ export class Within {
   async #readHeader(): Promise<void> {
     const [row] = await this.link.all<HeaderRow>(HEADER);
     if (!row) throw tooOld("the store was made");
-    const { reading } = this.around;
+    const { reading, schema } = this.around;
+    checkKnown(schema, row.needs);
     this.#header = row;
     this.now = reading === null ? Number(row.clock) : timeOf(row, reading).now;
   }
@@ -236,6 +238,7 @@ function timeOf(row: HeaderRow, reading: Reading): EngineTime {
 }
 
 interface HeaderRow extends Identity {
+  needs: number;
   began: string;
   isolation: string;
   read_only: "on" | "off";
@@ -249,7 +252,7 @@ interface HeaderRow extends Identity {
 
 export const BEGAN = `transaction_timestamp()::text AS began`;
 const HEADER = `
-  SELECT ${IDENTITY}, ${BEGAN}, current_setting('transaction_isolation') AS isolation,
+  SELECT needs, ${IDENTITY}, ${BEGAN}, current_setting('transaction_isolation') AS isolation,
     current_setting('transaction_read_only') AS read_only,
     floor(extract(epoch FROM clock_timestamp()) * 1000)::int8::text AS clock, now::text, awake::text, boot,
     elapsed_at::text, awake_at::text

@@ -643,6 +643,39 @@ test("an answer that is long in coming because of somebody's lock is waited for"
   expect((await queue.stats()).depth.ready).toBe(2);
 }, 60_000);
 
+test("a transaction of a process whose machine has gone is ended after ten seconds, and holds nobody up for longer", async () => {
+  const { url, open: openHere, client, schema } = await ground();
+  const near = await openHere();
+  await near.queue("work").add(1);
+  const cut = await proxyTo(url);
+  const far = await openHere({}, named(cut.url, schema));
+  await far.queue("work").add(2);
+  const sent = Promise.withResolvers<void>();
+  cut.proxy.cutAfter = (data) => {
+    // What begins it gets there, and nothing after that.
+    if (!data.includes("BEGIN ISOLATION LEVEL READ COMMITTED")) return false;
+    cut.proxy.mute();
+    sent.resolve();
+    return false;
+  };
+  const adding = far
+    .queue("work")
+    .add(3)
+    .catch(() => {});
+  await sent.promise;
+  const admin = await client();
+  const hanging = `SELECT 1 FROM pg_stat_activity WHERE application_name = $1 AND state = 'idle in transaction'`;
+  await expect.poll(async () => (await admin.query(hanging, [schema])).rowCount).toBe(1);
+  const from = performance.now();
+  // It has to be alone.
+  await near.queue("work").pause();
+  expect(performance.now() - from).toBeGreaterThan(5_000);
+  expect((await admin.query(hanging, [schema])).rowCount).toBe(0);
+  cut.proxy.cutAfter = undefined;
+  cut.proxy.mend();
+  await adding;
+}, 60_000);
+
 test("work waits for a standby until it is promoted, and then goes on with a server that has begun another life", async () => {
   const primary = await server();
   const dibs = await open(primary.url);

@@ -22,6 +22,9 @@ test("a schema made by a newer dibs is refused in words", async () => {
   const { open, client, schema } = await ground();
   await (await open()).close();
   await (await client()).query(`INSERT INTO ${schema}.migration (number) VALUES (1000)`);
+  // What it can live with does not keep it away.
+  await (await open()).close();
+  await (await client()).query(`UPDATE ${schema}.store SET needs = 1000`);
   await expect(open()).rejects.toMatchObject({
     code: "UNSUPPORTED",
     message: expect.stringMatching(/newer dibs \(1000; this one knows \d+\)/),
@@ -193,6 +196,46 @@ test.each(["postgres://user%ff@127.0.0.1/x", "postgres://user@127.0.0.1/x?port=9
     await expect(openDibs(address)).rejects.toMatchObject({ code: "INVALID" });
   },
 );
+
+test.each([
+  "postgres://user:a,b@one:5432,two:5432/x",
+  "postgres://one,two/x",
+  "postgresql://user@/x?host=one,two",
+])("%s names several hosts, and is refused with these words", async (address) => {
+  await expect(openDibs(address)).rejects.toMatchObject({
+    code: "INVALID",
+    message: expect.stringContaining("names one host"),
+  });
+});
+
+test("a comma in a password is none between hosts", async () => {
+  const { url, open } = await ground();
+  const address = new URL(url);
+  address.password = "a,b";
+  await open({}, address.href.replace("%2C", ","));
+});
+
+test("what listen is not is shown", async () => {
+  const listen = "no" as unknown as boolean;
+  await expect(openDibs("postgres://127.0.0.1:1/x", { listen })).rejects.toMatchObject({
+    code: "INVALID",
+    message: `listen must be true or false, not "no".`,
+  });
+});
+
+test("tables in which rows come and go are cleared away soon", async () => {
+  const { open, client, schema } = await ground();
+  await (await open()).close();
+  const { rows } = await (
+    await client()
+  ).query<{ name: string }>(
+    `SELECT relname AS name FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'r'
+       AND reloptions @> '{autovacuum_vacuum_scale_factor=0.02,autovacuum_vacuum_threshold=5000,autovacuum_vacuum_cost_delay=0}'`,
+    [schema],
+  );
+  const hot = ["claim", "delta", "event", "floor", "gate", "inbox", "kept", "lane", "notice", "own", "ready"];
+  expect(rows.map(({ name }) => name).toSorted()).toEqual([...hot, "scheduled", "session", "ttl", "waiting"]);
+});
 
 test("an address that cannot be read is refused without what it says", async () => {
   const refusal = openDibs("postgres://user:secret@127.0.0.1:99999/database");

@@ -3,7 +3,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
+import type { WorkerInfo } from "../../../src/core/task.ts";
 import { conformance } from "../../../src/engine/conformance/index.ts";
+import type { Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
+import { Link } from "../../../src/engines/postgres/link.ts";
+import { PostgresStore } from "../../../src/engines/postgres/store.ts";
 import { open } from "../../../src/index.ts";
 import { dropAfterAll, postgresThrough } from "../../conformance/postgres-harness.ts";
 import { POOL, startPgBouncer, whyNoPgBouncer } from "../../postgres/pgbouncer.ts";
@@ -170,6 +174,82 @@ describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : "
     expect((await queue.stats()).depth.ready).toBe(2);
     for (const taker of takers) await taker.query("ROLLBACK");
   });
+
+  test("a server that crashed behind it is in another life, on the same connection", async () => {
+    const server = await PostgresServer.start({ settings: QUICK });
+    onTestFinished(() => server.remove());
+    const pooled = await startPgBouncer(server.url, onTestFinished);
+    await (await open(pooled, { listen: false })).close();
+    const link = await Link.open({
+      url: pooled,
+      schema: "dibs",
+      prepare: false,
+      settings: {},
+      connectMs: 10_000,
+    });
+    onTestFinished(() => link.close());
+    const store = new PostgresStore(link, { session: false, durability: "full" });
+    const run = async <V extends VerbName>(op: Op<V>): Promise<Verbs[V]["out"]> => {
+      const [outcome] = (await store.run([op], null)).outcomes;
+      return (outcome as { ok: Verbs[V]["out"] }).ok;
+    };
+    const joining = { id: "w", queues: ["work"] } as unknown as WorkerInfo;
+    const { session } = await run<"join">({ verb: "join", worker: joining, lease: 600_000 });
+    const claim = async (): Promise<number> => {
+      await run<"add">({ verb: "add", tasks: [{ queue: "work", data: "1" }] });
+      const { tasks } = await run<"claim">({ verb: "claim", queues: ["work"], max: 1, worker: "w", session });
+      return tasks[0]!.fence;
+    };
+    const first = await claim();
+    expect(await claim()).toBe(first + 1);
+    await server.stop("immediate");
+    await server.restart();
+    const next = await claim();
+    // It need not have heard of the fences that were given out last.
+    expect(next).toBeGreaterThan(first + 1_000_000);
+    expect(await claim()).toBe(next + 1);
+    expect(link.ended).toBeUndefined();
+  });
+
+  test("who does not say that it is there is refused before anything is made", async () => {
+    const { url, pooled } = await setUp();
+    await expect(open(pooled)).rejects.toMatchObject({
+      code: "INVALID",
+      message: expect.stringContaining("listen: false"),
+    });
+    const admin = new Client({ connectionString: url });
+    await admin.connect();
+    onTestFinished(() => admin.end());
+    expect((await admin.query(`SELECT 1 FROM pg_namespace WHERE nspname = 'dibs'`)).rowCount).toBe(0);
+  });
+
+  test(
+    "one that lends a connection for the whole session is as good as none",
+    { timeout: 60_000 },
+    async () => {
+      const url = await freshDatabase(onTestFinished);
+      const pooled = await startPgBouncer(url, onTestFinished, { mode: "session", size: 20 });
+      const [one, other] = [await open(pooled), await open(pooled)];
+      onTestFinished(async () => void (await Promise.all([one.close(), other.close()])));
+      const worker = one.queue<number, number>("work").work((task) => task.data + 1);
+      expect(await (await other.queue<number, number>("work").add(1)).result({ timeout: "20s" })).toBe(2);
+      await worker.stop();
+      // What waits for somebody's lock is waited for: the server is asked by the number of its own process.
+      const blocker = new Client({ connectionString: url });
+      await blocker.connect();
+      onTestFinished(() => blocker.end());
+      await blocker.query(`BEGIN; LOCK TABLE dibs.task IN ACCESS EXCLUSIVE MODE`);
+      const waiting = `SELECT pid FROM pg_locks WHERE NOT granted AND relation = 'dibs.task'::regclass`;
+      const adding = other.queue<number>("work").add(2);
+      await expect.poll(async () => (await blocker.query(waiting)).rowCount).toBe(1);
+      const before = (await blocker.query(waiting)).rows;
+      // Longer than the silence after which the server is asked.
+      await sleep(16_000);
+      expect((await blocker.query(waiting)).rows).toEqual(before);
+      await blocker.query("ROLLBACK");
+      await adding;
+    },
+  );
 
   dropAfterAll();
   if (!why) {
