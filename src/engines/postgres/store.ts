@@ -275,8 +275,8 @@ export class PostgresStore {
   }
 
   /** A table may have changed since its header was read, in one that only reads: what did that is the better word. */
-  async #checkSchema(error: unknown): Promise<void> {
-    if (!(error as { code?: string }).code?.startsWith("42")) return;
+  async #checkSchema(thrown: unknown): Promise<void> {
+    if (!(thrown as { code?: string }).code?.startsWith("42")) return;
     const needs = await readNeeds(this.link).catch(() => 0);
     checkKnown(this.link.schema, needs);
   }
