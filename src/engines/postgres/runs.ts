@@ -11,6 +11,7 @@ import { taskNotFound } from "../../core/task-not-found.ts";
 import { type Body, type EndState, fromRank, type Headers, type NewTask } from "../../core/task.ts";
 import type { Op } from "../../engine/engine.ts";
 import type { Held, Mover } from "./line.ts";
+import { TASK_OF } from "./link.ts";
 import type { Found } from "./place.ts";
 import { fromColumns, numbers, toColumns } from "./text.ts";
 import type { Tx } from "./tx.ts";
@@ -294,8 +295,11 @@ export function stateOfRun({ state, dead }: RunRow): RunState {
 }
 
 const UNDER_WAY_IN = `
-  SELECT 1 FROM dibs.run_part JOIN dibs.run ON run.id = run_part.run JOIN dibs.task ON task.seq = run_part.task
-  WHERE run.state IS NULL AND task.queue = $1 AND NOT EXISTS (SELECT 1 FROM dibs.ended WHERE ended.task = task.seq) LIMIT 1`;
+  SELECT 1 FROM dibs.run
+  CROSS JOIN LATERAL (SELECT run_part.task FROM dibs.run_part WHERE run_part.run = run.id OFFSET 0) AS part
+  CROSS JOIN LATERAL ${TASK_OF("part")}
+  WHERE run.state IS NULL AND task.queue = $1
+    AND NOT EXISTS (SELECT 1 FROM dibs.ended WHERE ended.task = part.task) LIMIT 1`;
 
 /** Looks at every task of a run: for what happens rarely. */
 export async function hasRunsUnderWay(tx: Tx, queue: number): Promise<boolean> {
