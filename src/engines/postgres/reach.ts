@@ -35,6 +35,10 @@ export class Reach {
   #store: PostgresStore | undefined;
   #connecting: Promise<PostgresStore> | undefined;
   #isLost = false;
+  /** Batches that failed on the way, and are tried again or asked about. */
+  #inTrouble = 0;
+  /** What the last batch was sent to. */
+  #used: PostgresStore | undefined;
   #hurriedUntil = Number.POSITIVE_INFINITY;
 
   constructor(options: ReachOptions, link?: Link) {
@@ -76,28 +80,49 @@ export class Reach {
   ): Promise<T> {
     const { where, patience } = this.#options;
     const until = askedAt + patience;
-    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
-      let store: PostgresStore | undefined;
-      try {
-        store = await this.connected();
-        const done = await work(store);
-        this.#isLost = false;
-        return done;
-      } catch (error) {
-        this.#isLost = error instanceof CommitLost || fateOf(error) === "reconnect";
-        if (error instanceof CommitLost) {
-          this.#drop(store);
-          await before;
-          const ran = await this.#resolve(error, until);
-          if (ran) return ran as T;
-        } else if (!MAY_PASS.has(fateOf(error)) || this.#isTooLate(until, pause)) {
-          throw failureFrom(error, where);
+    let isInTrouble = false;
+    try {
+      for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+        let store: PostgresStore | undefined;
+        try {
+          store = isInTrouble || !before ? await this.connected() : await this.#inTurn(before);
+          const done = await work(store);
+          this.#isLost = false;
+          return done;
+        } catch (error) {
+          this.#isLost = error instanceof CommitLost || fateOf(error) === "reconnect";
+          if (!isInTrouble) this.#inTrouble++;
+          isInTrouble = true;
+          if (error instanceof CommitLost) {
+            this.#drop(store);
+            await before;
+            const ran = await this.#resolve(error, until);
+            if (ran) return ran as T;
+          } else if (!MAY_PASS.has(fateOf(error)) || this.#isTooLate(until, pause)) {
+            throw failureFrom(error, where);
+          }
+          if (fateOf(error) !== "later") this.#drop(store);
         }
-        if (fateOf(error) !== "later") this.#drop(store);
+        await before;
+        await this.#rest(pause);
       }
-      await before;
-      await this.#rest(pause);
+    } finally {
+      if (isInTrouble) this.#inTrouble--;
     }
+  }
+
+  /**
+   * A batch may be sent while those before it have no answer yet, on their connection. On another one they go first, for they
+   * are run again there: of two transactions at once on one connection the first commit would end both.
+   */
+  async #inTurn(before: Promise<unknown>): Promise<PostgresStore> {
+    let store = await this.connected();
+    if (this.#inTrouble > 0 || store !== this.#used) {
+      await before;
+      store = await this.connected();
+    }
+    this.#used = store;
+    return store;
   }
 
   #isTooLate(until: number, pause: number): boolean {

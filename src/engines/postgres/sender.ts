@@ -85,8 +85,12 @@ export class Sender {
   }
 
   #next<T>(work: (reach: Reach) => Promise<T>): Promise<T> {
-    const asked = this.#turn.then(() => work(this.#reach));
-    this.#turn = asked.catch(() => {});
+    // It may be a transaction by itself: nothing else is under way meanwhile, nor tried again.
+    const asked = Promise.all([this.#turn, this.#answered]).then(() => work(this.#reach));
+    const over = asked.catch(() => {});
+    this.#last = undefined;
+    this.#turn = over;
+    this.#answered = Promise.all([this.#answered, over]);
     return asked;
   }
 
