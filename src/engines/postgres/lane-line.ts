@@ -4,7 +4,7 @@ import { FIRST_RANK } from "../../core/task.ts";
 import { keptFrom } from "./elsewhere.ts";
 import type { Queue } from "./known-queues.ts";
 import type { Lane } from "./limits.ts";
-import { inQueue } from "./link.ts";
+import { inQueue, TASK_OF } from "./link.ts";
 import { newest } from "./newest.ts";
 import type { Line } from "./place.ts";
 import { numbers } from "./text.ts";
@@ -50,7 +50,7 @@ const FIRST = (waiting: string): string => `
   SELECT wanted.key, waiting.task, waiting.pos, waiting.rank, waiting.failures, task.cost, true AS waits, false AS rises
   FROM unnest($2::text[], $3::int4[]) AS wanted (key, most)
   CROSS JOIN LATERAL (${waiting}) AS waiting
-  JOIN dibs.task ON task.seq = waiting.task`;
+  CROSS JOIN LATERAL ${TASK_OF("waiting")}`;
 const FIRST_WAITING = FIRST(OF_LANE());
 const FIRST_URGENT_WAITING = FIRST(`
   SELECT * FROM (${OF_LANE(`AND rank < ${FIRST_RANK}`)}) AS urgent
@@ -276,7 +276,8 @@ const OUT_OF_LINE = (table: string): string => `
 const WAIT_AGAIN = `
   INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures)
   SELECT $1, $2, coalesce(task.pos, task.seq), each.task, each.rank, each.failures
-  FROM unnest($3::int8[], $4::int2[], $5::int2[]) AS each (task, rank, failures) JOIN dibs.task ON task.seq = each.task`;
+  FROM unnest($3::int8[], $4::int2[], $5::int2[]) AS each (task, rank, failures)
+  CROSS JOIN LATERAL ${TASK_OF("each")}`;
 
 /** For `delay` none of the group starts, and none that stands in line either. */
 export async function holdLane(tx: Tx, queue: Queue, key: string, delay: number): Promise<void> {
