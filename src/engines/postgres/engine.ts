@@ -21,6 +21,7 @@ import { failureFrom } from "./failure.ts";
 import { checkFloors, raiseFloors, Raising } from "./floors.ts";
 import { Herald } from "./herald.ts";
 import { identityOf } from "./identity.ts";
+import { tellsOfCrashes } from "./life.ts";
 import { Link, type LinkOptions } from "./link.ts";
 import { ownLook } from "./own-look.ts";
 import { checkOneHost, checkSchemaName, describeUrl, openLink, whileFull } from "./open.ts";
@@ -66,7 +67,6 @@ export async function openPostgres(options: PostgresOptions): Promise<Engine> {
   const schema = checkSchemaName(options.schema ?? "dibs");
   if (typeof listen !== "boolean") throw invalid(`listen must be true or false, not ${show(listen)}.`);
   checkOneHost(url);
-  const tx: TxOptions = { session: listen, durability };
   const link: LinkOptions = {
     url,
     schema,
@@ -76,6 +76,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Engine> {
   };
   const until = performance.now() + patience;
   const first = await openLink({ link, reading: clock?.read() ?? null, until, create });
+  const tx: TxOptions = { session: listen, durability, tellsOfCrashes: await tellsOfCrashes(first) };
   const engine = new PostgresEngine(first, { link, tx, patience }, logger, clock);
   try {
     await whileFull(until, () => engine.start(listen));

@@ -41,6 +41,17 @@ export async function beginLife(link: Link): Promise<void> {
   await link.all(NEXT_LIFE);
 }
 
+const IS_UNLOGGED = `SELECT relpersistence = 'u' AS yes FROM pg_class WHERE oid = 'dibs.life'::regclass`;
+
+/** Whether a life ends with a crash: there are servers that call themselves PostgreSQL and log every table. */
+export async function tellsOfCrashes(link: Link): Promise<boolean> {
+  try {
+    return (await link.all<{ yes: boolean }>(IS_UNLOGGED))[0]?.yes ?? false;
+  } catch {
+    return false;
+  }
+}
+
 /** A transaction's number means something only in the life that gave it out. */
 export interface CommitMark {
   xid: string | null;

@@ -21,6 +21,8 @@ export interface TxOptions {
   /** False behind a transaction pooler: settings then last for one transaction. */
   session: boolean;
   durability: Durability;
+  /** Whether a crash of the server would be noticed (life.ts): without that every commit is flushed. */
+  tellsOfCrashes?: boolean;
 }
 
 const HEADER_OF = (...also: string[]): string => `
@@ -58,7 +60,7 @@ export interface Foresight {
   /** Sends what need not wait for the header, along with it (foresee.ts), where queues are known; answers how many tasks' numbers
    * will certainly be asked for. Not with an injected clock. */
   ahead?: () => number;
-  /** Its commit is answered before it is on disk: only for what a crash of the server may undo (at-once.ts). */
+  /** Its commit may be answered before it is on disk: only for what a crash of the server may undo (at-once.ts). */
   unflushed?: boolean;
 }
 
@@ -126,6 +128,7 @@ export class Tx extends Statements {
     reading: Reading | null,
     { writes = false, alone = false, gates = [], ahead, unflushed = false }: Foresight = {},
   ): Promise<void> {
+    const isLazy = unflushed && this.#options.tellsOfCrashes;
     this.hint = {};
     this.changed = false;
     this.tangled = false;
@@ -145,13 +148,11 @@ export class Tx extends Statements {
       this.link.exec(
         mode === "reading"
           ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-          : `${BEGIN}; ${unflushed ? UNFLUSHED : ""}${this.#waitFor(gates)}${alone ? this.#lockAlone : `SELECT pg_advisory_xact_lock_shared(${catalogueLock(this.link.schema)})`}`,
+          : `${BEGIN}; ${isLazy ? UNFLUSHED : ""}${this.#waitFor(gates)}${alone ? this.#lockAlone : `SELECT pg_advisory_xact_lock_shared(${catalogueLock(this.link.schema)})`}`,
       ),
     );
     if (!this.#options.session)
-      this.keep(
-        this.link.query(setLocally(settingsFor(unflushed ? "relaxed" : this.#options.durability)), []),
-      );
+      this.keep(this.link.query(setLocally(settingsFor(isLazy ? "relaxed" : this.#options.durability)), []));
     const header = this.get<HeaderRow>(this.#header(mode, writes));
     this.foreseen.clear();
     const canForesee = mode === "writing" && !this.clock.isInjected && this.queues.areKnown;

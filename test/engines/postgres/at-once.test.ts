@@ -1,4 +1,5 @@
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { Link } from "../../../src/engines/postgres/link.ts";
 import { type AddOptions, type Dibs, open, type Task } from "../../../src/index.ts";
 import { PostgresServer } from "../../postgres/server.ts";
 import { ground } from "./kit.ts";
@@ -109,4 +110,28 @@ test("a claim that a crash of the server undoes is in line again, and its first 
   expect(second!.fence).toBeGreaterThan(first!.fence);
   expect(await added.history()).toMatchObject([{ fence: second!.fence, outcome: "done" }]);
   await worker.stop();
+});
+
+test("a claim is on disk before it is answered where a crash of the server would not be noticed", async () => {
+  const begun = vi.spyOn(Link.prototype, "exec");
+  onTestFinished(() => begun.mockRestore());
+  const lazily = (): number =>
+    begun.mock.calls.filter(([sql]) => sql.includes("synchronous_commit = off")).length;
+  const place = await ground();
+  const near = await place.open();
+  const claimOne = async (): Promise<void> => {
+    const far = await place.open();
+    const worker = waitingWorker(far);
+    const added = await near.queue("work").add(1);
+    await worker.next();
+    await added.result();
+    await worker.stop();
+    await far.close();
+  };
+  await claimOne();
+  expect(lazily()).toBeGreaterThan(0);
+  await (await place.client()).query(`ALTER TABLE ${place.schema}.life SET LOGGED`);
+  begun.mockClear();
+  await claimOne();
+  expect(lazily()).toBe(0);
 });
