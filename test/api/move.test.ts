@@ -64,6 +64,7 @@ describe("an operator's pause", () => {
     const [from, to] = await two();
     for (const name of ["held", "work"]) await from.queue(name).add(1);
     await from.queue("held").pause();
+    await to.queue("held", { maxAttempts: 2 }).stats();
     // Killed right after the pause of each queue.
     for (const last of ["held", "work"]) {
       const dying = hooked(from, "pause", async (call, name) => {

@@ -27,7 +27,7 @@ async function crash(server: PostgresServer): Promise<void> {
 }
 
 /** While it moves, and not between two of its batches only. */
-async function trouble(server: PostgresServer, mover: Program): Promise<number> {
+async function trouble(server: PostgresServer, mover: Program): Promise<void> {
   const random = new Random(1);
   let met = 0;
   for (let round = 0; round < TROUBLES && mover.isRunning; round++) {
@@ -37,7 +37,7 @@ async function trouble(server: PostgresServer, mover: Program): Promise<number> 
     await (round % 2 === 0 ? crash(server) : cutConnections(server));
     met++;
   }
-  return met;
+  expect(met).toBeGreaterThan(2);
 }
 
 async function workOff(dibs: Dibs, judge: Judge): Promise<void> {
@@ -47,14 +47,27 @@ async function workOff(dibs: Dibs, judge: Judge): Promise<void> {
   await worker.stop();
 }
 
-async function stageTrouble(stage: Stage, server: PostgresServer, from: string, to: string): Promise<void> {
+/** Until the store itself has given up, and its caller is told. */
+async function outage(server: PostgresServer, mover: Program): Promise<void> {
+  await mover.hears("batch");
+  await server.stop("immediate");
+  expect(await mover.hears("wait")).toMatchObject({ code: expect.stringMatching(/UNAVAILABLE|OUTCOME/) });
+  await server.restart();
+}
+
+async function stageTrouble(
+  stage: Stage,
+  server: PostgresServer,
+  [from, to]: [string, string],
+  meet: typeof trouble,
+): Promise<void> {
   stage.file = from;
   const here = await stage.open();
   await here
     .queue<Job>("work", POLICY)
     .addMany(Array.from({ length: BACKLOG }, (_, index) => taskOf(index + 1)));
   const mover = stage.start("mover.ts", { from, to });
-  expect(await trouble(server, mover)).toBeGreaterThan(2);
+  await meet(server, mover);
   // One mover, from beginning to end.
   expect(await mover.hears("moved")).toMatchObject({ left: 0 });
   expect((await here.queue("work").stats()).depth).toEqual(NO_DEPTH);
@@ -65,16 +78,15 @@ async function stageTrouble(stage: Stage, server: PostgresServer, from: string, 
   judge.judge(BACKLOG);
 }
 
-describe("a move while its PostgreSQL crashes and loses connections goes on by itself, and doubles nothing", () => {
-  test("from a file", { timeout: 120_000 }, async ({ stage }) => {
+describe("a move while its PostgreSQL is in trouble goes on by itself, and doubles nothing", () => {
+  test.for([
+    ["from a file, over crashes and lost connections", false, trouble],
+    ["to a file, over crashes and lost connections", true, trouble],
+    ["from a file, over an outage that takes longer than a store waits", false, outage],
+    ["to a file, over an outage that takes longer than a store waits", true, outage],
+  ] as const)("%s", { timeout: 120_000 }, async ([, isBack, meet], { stage }) => {
     const server = await PostgresServer.start({ settings: QUICK });
     stage.onEnd(() => server.remove());
-    await stageTrouble(stage, server, stage.file, server.url);
-  });
-
-  test("to a file", { timeout: 120_000 }, async ({ stage }) => {
-    const server = await PostgresServer.start({ settings: QUICK });
-    stage.onEnd(() => server.remove());
-    await stageTrouble(stage, server, server.url, stage.file);
+    await stageTrouble(stage, server, isBack ? [server.url, stage.file] : [stage.file, server.url], meet);
   });
 });
