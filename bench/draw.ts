@@ -4,26 +4,23 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { plot } from "./plot.ts";
-import { load, newestFile } from "./results.ts";
+import { latest, load, type Results } from "./results.ts";
 import { table } from "./table.ts";
 
 const README = join(import.meta.dirname, "README.md");
 const PLOT = join(import.meta.dirname, "..", "docs", "benchmarks.svg");
 const [BEGIN, END] = ["<!-- figures: drawn from results/ -->", "<!-- end of figures -->"];
 
-export function draw(file: string): void {
-  const results = load(file);
+export function draw(results: Results): void {
   writeFileSync(PLOT, plot(results));
   const readme = readFileSync(README, "utf8");
   const [before, after] = [readme.split(BEGIN)[0]!, readme.split(END)[1]!];
   writeFileSync(README, `${before}${BEGIN}\n${table(results)}\n${END}${after}`);
-  console.log(
-    `${[file, PLOT, README].map((path) => relative(process.cwd(), path)).join(", ")} are up to date`,
-  );
+  console.log(`${[PLOT, README].map((path) => relative(process.cwd(), path)).join(", ")} are up to date`);
 }
 
 if (import.meta.main) {
-  const file = process.argv[2] ?? newestFile();
-  if (file === undefined) throw new Error("There are no results yet: npm run bench -- --save");
-  draw(file);
+  const results = process.argv[2] === undefined ? latest() : load(process.argv[2]);
+  if (results === undefined) throw new Error("There are no results yet: npm run bench -- --save");
+  draw(results);
 }

@@ -88,18 +88,23 @@ export function load(file: string): Results {
   return JSON.parse(readFileSync(file, "utf8")) as Results;
 }
 
-export function newestFile(): string | undefined {
-  if (!existsSync(FOLDER)) return undefined;
-  const newest = readdirSync(FOLDER)
-    .filter((name) => /^\d{4}-\d\d-\d\d\.json$/.test(name))
-    .sort()
-    .at(-1);
-  return newest && join(FOLDER, newest);
+/** Each scenario as it was last measured. */
+export function latest(): Results | undefined {
+  const files = existsSync(FOLDER) ? readdirSync(FOLDER) : [];
+  const days = files.filter((name) => /^\d{4}-\d\d-\d\d\.json$/.test(name)).sort();
+  if (days.length === 0) return undefined;
+  const results = days.map((name) => load(join(FOLDER, name))).reduce(over);
+  const [first, ...others] = results.scenarios.map(({ measuredAt }) => measuredAt.slice(0, 10)).sort();
+  const last = others.at(-1) ?? first;
+  return { ...results, day: first === last ? first! : `${first} to ${last}` };
 }
 
 function withEarlier(file: string, results: Results): Results {
-  if (!existsSync(file)) return results;
-  const earlier = load(file);
+  return existsSync(file) ? over(load(file), results) : results;
+}
+
+/** What was measured again takes the place of what was there. */
+function over(earlier: Results, results: Results): Results {
   const nameOf = ({ name, base }: ScenarioResult): string => titleOf(name, base);
   const again = new Map(results.scenarios.map((scenario) => [nameOf(scenario), scenario]));
   const kept = earlier.scenarios.map((scenario) => again.get(nameOf(scenario)) ?? scenario);

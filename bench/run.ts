@@ -10,7 +10,7 @@ import type { MeasurementTask } from "./measurement.ts";
 import { installPackages } from "./peers/packages.ts";
 import { stopAll } from "./peers/server.ts";
 import { report } from "./report.ts";
-import { Gathering, save } from "./results.ts";
+import { Gathering, latest, save } from "./results.ts";
 import { canRun, type Figure, type Scenario } from "./scenario.ts";
 import { SCENARIOS } from "./scenarios/index.ts";
 
@@ -73,7 +73,10 @@ if (short)
     "\nThis was a short run: the counts were tiny, whatever the names say, and the figures mean nothing.",
   );
 if (values.save && process.exitCode === 1) console.error("dibs failed: nothing is kept.");
-else if (values.save) draw(save(gathering.results));
+else if (values.save) {
+  save(gathering.results);
+  draw(latest()!);
+}
 process.exit();
 
 /** A peer that fails is told of and left out; dibs must not fail. */
