@@ -24,11 +24,6 @@ export class Sender {
     this.#wordFor = wordFor;
   }
 
-  /** What was sent last did not get through, or not yet. */
-  get isLost(): boolean {
-    return this.#reach.isLost;
-  }
-
   /** Some batch has no answer yet. */
   get isBusy(): boolean {
     return this.#underWay > 0;
