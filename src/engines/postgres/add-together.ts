@@ -52,21 +52,21 @@ function fits(tx: Tx, task: NewTask): boolean {
 }
 
 /**
- * Sends the first operations of a batch on their way, if all that they add is plain. Otherwise answers how many numbers the
- * batch will ask for before anything else could: these can be fetched when it begins. Only where it is certain that
- * they will be used.
+ * Sends the adds that come first in a batch on their way, if all of their tasks are plain; what is published has to wait for
+ * the header, which tells whether others have subscribed. Otherwise answers how many numbers the batch will ask for before
+ * anything else could: these can be fetched when it begins. Only where it is certain that they will be used.
  */
 export function addsAhead(tx: Tx, ops: readonly Op[]): number {
   const adds: NewTask[][] = [];
   let count = 0;
-  for (const op of ops) {
+  for (const [index, op] of ops.entries()) {
     const isCertain = op.verb === "add" || (op.verb === "publish" && tx.topics.isCurrent);
     if (!isCertain) break;
     const tasks = op.verb === "add" ? op.tasks : rememberedCopies(tx, op.message);
     if (!tasks.every((task) => task.idempotencyKey === undefined && fits(tx, task))) break;
-    if (adds.length > 0 && count + tasks.length > MOST) break;
+    if (index > 0 && count + tasks.length > MOST) break;
     count += tasks.length;
-    adds.push(tasks);
+    if (op.verb === "add" && adds.length === index) adds.push(tasks);
   }
   return addAhead(tx, ops[0]!, adds) ? 0 : count;
 }

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { Op } from "../../../src/engine/engine.ts";
 import { ground } from "./kit.ts";
 
 /** On the server's own clock, where transactions of several processes do run side by side. */
@@ -38,4 +39,20 @@ test("while some publish, others come and go: no subscription is missed, and not
   await events.return?.();
   expect((await always.stats()).depth.ready).toBe(published);
   expect((await one.queues()).map(({ name }) => name)).toEqual(["made", always.name]);
+});
+
+test("what is published behind an add reaches those who have subscribed elsewhere since", async () => {
+  const { engine } = await ground();
+  const [near, far] = [await engine(), await engine()];
+  const add: Op<"add"> = { verb: "add", tasks: [{ queue: "work", data: "1" }] };
+  const publish: Op<"publish"> = { verb: "publish", message: { topic: "news", data: "2" } };
+  const subscribe = (group: string): Promise<unknown> =>
+    far.run([{ verb: "subscribe", pattern: "news", group, queue: group }]);
+  await far.run([{ verb: "declare", queue: "late", policy: {} }]);
+  await subscribe("early");
+  // It knows all queues by then, and remembers who is reached.
+  for (const op of [add, publish, add]) await near.run([op]);
+  await subscribe("late");
+  const [, published] = await near.run([add, publish]);
+  expect(published).toMatchObject({ ok: [{ queue: "early" }, { queue: "late" }] });
 });
