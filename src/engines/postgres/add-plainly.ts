@@ -1,5 +1,6 @@
 import type { AddedTask, NewTask } from "../../core/task.ts";
 import type { RunTask } from "../../core/run.ts";
+import { BOUNDS } from "../../engine/engine.ts";
 import {
   bodiesOf,
   column,
@@ -9,13 +10,21 @@ import {
   type Payloads,
   textsSql,
 } from "./add-columns.ts";
-import { STARTED } from "./clock.ts";
+import { MOMENT } from "./clock.ts";
+import { countSql } from "./counters.ts";
+import { channelOf } from "./herald.ts";
+import { type CommitMark, LIFE } from "./life.ts";
 import type { Value } from "./link.ts";
+import { IS_USUAL } from "./usual.ts";
 import { HAS_NOTES } from "./notes.ts";
 import { isOfRun } from "./runs.ts";
 import type { Foreseen } from "./statements.ts";
 import { numbers } from "./text.ts";
 import type { Tx } from "./tx.ts";
+
+const NOW = MOMENT("$1");
+const AS_KNOWN = `EXISTS (
+  SELECT 1 FROM dibs.store WHERE one = 1 AND revision = $2 AND epoch = $3 AND NOT ${HAS_NOTES})`;
 
 /**
  * Tasks and their places in line in one statement, which also gives them their numbers: where all are ready at once and need
@@ -23,26 +32,37 @@ import type { Tx } from "./tx.ts";
  * are known by (foresee.ts). Numbers are mostly in one piece, and then told by their ends: thousands of rows would take as
  * long to be read as the tasks to be written.
  */
-const addPlainlySql = (payloads: Payloads): string => `
-  WITH moment AS MATERIALIZED (
-    SELECT ${STARTED("$1")} AS now, $2::int8 IS NULL OR EXISTS (
-      SELECT 1 FROM dibs.store WHERE one = 1 AND revision = $2 AND epoch = $3 AND NOT ${HAS_NOTES}) AS known
-  ), added AS (
+const addPlainlySql = (
+  payloads: Payloads,
+  { when = `$2::int8 IS NULL OR ${AS_KNOWN}`, also = "", told = "" } = {},
+): string => `
+  WITH added AS (
     INSERT INTO dibs.task (created_at, seq, queue, priority, max_attempts, content_type, headers, data, bytes)
-    SELECT (SELECT now FROM moment), nextval('dibs.seq'), coalesce(queue, $4), coalesce(priority, 0), max_attempts, content_type,
-      headers, data, bytes
+    SELECT ${NOW}, nextval('dibs.seq'), coalesce(queue, $4), coalesce(priority, 0), max_attempts, content_type, headers, data, bytes
     FROM unnest($5::int4[], $6::int2[], $7::int4[], $8::text[], ${headersSql("$9")}, ${textsSql("$10", payloads)}, $11::bytea[])
       AS each (queue, priority, max_attempts, content_type, headers, data, bytes)
-    WHERE (SELECT known FROM moment)
-    RETURNING seq, queue, priority
+    WHERE ${when}
+    RETURNING seq, queue, priority, created_at
   ), placed AS (
     INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
-    SELECT queue, -priority, seq, seq, 0, false FROM added)
-  SELECT (SELECT now FROM moment), min(seq), CASE WHEN max(seq) - min(seq) < count(*) THEN NULL ELSE array_agg(seq ORDER BY seq) END
+    SELECT queue, -priority, seq, seq, 0, false FROM added)${also}
+  SELECT min(created_at), min(seq), CASE WHEN max(seq) - min(seq) < count(*) THEN NULL ELSE array_agg(seq ORDER BY seq) END${told}
   FROM added`;
 const ADD_PLAINLY = { joined: addPlainlySql("joined"), listed: addPlainlySql("listed") };
 
+/** With all that would be asked before it and written after it, and told by the commit (at-once.ts): $12 and $13. */
+const addAtOnceSql = (payloads: Payloads): string =>
+  addPlainlySql(payloads, {
+    when: `${AS_KNOWN} AND ${IS_USUAL}`,
+    also: `, counted AS (
+    ${countSql({ queue: "queue", slot: `${NOW} / ${BOUNDS.rateSlot}`, ready: "count(*)", added: "count(*)" })}
+    FROM added GROUP BY queue)`,
+    told: `, pg_current_xact_id()::text, ${LIFE}, CASE WHEN count(*) > 0 AND $13::text IS NOT NULL THEN pg_notify($12, $13) END`,
+  });
+const ADD_AT_ONCE = { joined: addAtOnceSql("joined"), listed: addAtOnceSql("listed") };
+
 type Row = [now: number, first: number | null, seqs: string[] | null];
+type OnceRow = [...Row, xid: string, life: string];
 
 /** Whether each needs no more than a row and a place in line: no key, no group, no time, no cost. */
 export function areAllPlain(tx: Tx, tasks: readonly (NewTask | RunTask)[]): tasks is NewTask[] {
@@ -66,9 +86,25 @@ export interface Adds {
 export function addAhead(tx: Tx, op: object, adds: NewTask[][]): boolean {
   const tasks = adds.flat();
   if (!areAllPlain(tx, tasks)) return false;
-  const { sql, values } = statementFor(tx, tasks, tx.queues.knownBy);
-  tx.foresee(op, adds, sql, ...values);
+  const { payloads, values } = valuesFor(tx, tasks, tx.queues.knownBy);
+  tx.foresee(op, adds, ADD_PLAINLY[payloads], ...values);
   return true;
+}
+
+/** All of which are plain. Undefined: the store was not as expected, and nothing has happened. `word`: for others, with the commit. */
+export async function addAtOnce(
+  tx: Tx,
+  adds: NewTask[][],
+  word: string | undefined,
+): Promise<{ added: AddedTask[]; mark: CommitMark } | undefined> {
+  const tasks = adds.flat();
+  const { payloads, values } = valuesFor(tx, tasks, tx.queues.knownBy);
+  const channel = channelOf(tx.link.schema);
+  const [row] = await tx.uncommitted<OnceRow>(ADD_AT_ONCE[payloads], ...values, channel, word ?? null);
+  const [now, first, seqs, xid, life] = row!;
+  return first === null
+    ? undefined
+    : { added: numbered(tx, tasks, { now, first, seqs }), mark: { xid, life } };
 }
 
 /** Undefined: nothing has happened, the store was not as expected, or nothing was sent. */
@@ -82,15 +118,15 @@ export async function addedAhead(tx: Tx, op: object): Promise<Adds | undefined> 
 
 /** All of which are plain. */
 export async function addPlainly(tx: Tx, tasks: NewTask[]): Promise<AddedTask[]> {
-  const { sql, values } = statementFor(tx, tasks);
-  return addedBy(tx, tasks, await tx.rows<Row>(sql, ...values))!;
+  const { payloads, values } = valuesFor(tx, tasks);
+  return addedBy(tx, tasks, await tx.rows<Row>(ADD_PLAINLY[payloads], ...values))!;
 }
 
-function statementFor(
+function valuesFor(
   tx: Tx,
   tasks: NewTask[],
   known?: { revision: number; epoch: number },
-): { sql: string; values: Value[] } {
+): { payloads: Payloads; values: Value[] } {
   const queue = tx.queues.named(tasks[0]!.queue)!.id;
   const { payloads, texts, bytes } = bodiesOf(tasks);
   const isOneQueue = tasks.every((task) => task.queue === tasks[0]!.queue);
@@ -107,7 +143,7 @@ function statementFor(
     texts,
     bytes,
   ];
-  return { sql: ADD_PLAINLY[payloads], values };
+  return { payloads, values };
 }
 
 /** In the order of the tasks. */
@@ -115,22 +151,40 @@ function addedBy(tx: Tx, tasks: NewTask[], [row]: Row[]): AddedTask[] | undefine
   const [now, first, seqs] = row!;
   if (first === null) return undefined;
   tx.changed = true;
-  const queues = new Map<string, number>();
-  const results: AddedTask[] = [];
+  const added = numbered(tx, tasks, { now, first, seqs });
   for (const [index, { queue, priority = 0 }] of tasks.entries()) {
-    const seq = seqs ? Number(seqs[index]) : first + index;
-    const id = tx.id(now, seq);
-    queues.set(queue, (queues.get(queue) ?? 0) + 1);
+    const { id } = added[index]!;
     // A new task comes last, but for those of a higher priority.
-    if (priority > 0) tx.floors.lower(tx.queues.named(queue)!, -priority, seq);
+    if (priority > 0) tx.floors.lower(tx.queues.named(queue)!, -priority, tx.place(id)!.seq);
     if (tx.events.listeners > 0) tx.events.announce({ type: "task.added", at: now, queue, taskId: id });
-    results.push({ id, queue, state: "ready", existing: false });
   }
-  for (const [name, count] of queues) {
+  for (const [name, count] of countByQueue(tasks)) {
     const queue = tx.queues.named(name)!;
     tx.counters.count(queue, "ready", count);
     tx.counters.flow(queue).added += count;
     tx.hintReady(queue, count);
   }
-  return results;
+  return added;
+}
+
+export function countByQueue(tasks: readonly NewTask[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { queue } of tasks) counts.set(queue, (counts.get(queue) ?? 0) + 1);
+  return counts;
+}
+
+interface Numbers {
+  now: number;
+  first: number;
+  /** Where they are not in one piece. */
+  seqs: string[] | null;
+}
+
+function numbered(tx: Tx, tasks: NewTask[], { now, first, seqs }: Numbers): AddedTask[] {
+  return tasks.map(({ queue }, index) => ({
+    id: tx.id(now, seqs ? Number(seqs[index]) : first + index),
+    queue,
+    state: "ready",
+    existing: false,
+  }));
 }

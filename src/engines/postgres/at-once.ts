@@ -1,24 +1,69 @@
-import type { Op, Outcome } from "../../engine/engine.ts";
-import { claimAtOnce } from "./claim-head.ts";
+import type { Op } from "../../engine/engine.ts";
+import { addAtOnce, countByQueue } from "./add-plainly.ts";
+import { outcomesOf, plainAdds } from "./add-together.ts";
+import { claimAtOnce, isUsualClaim } from "./claim-head.ts";
+import { fateOf } from "./failure.ts";
+import type { CommitMark } from "./life.ts";
+import { CommitLost, NOTHING, type Ran, type RunOptions } from "./ran.ts";
 import type { Tx } from "./tx.ts";
 
 /**
- * Sends an operation that one statement carries out whole, counters and all. Alone in its batch it goes along with the
- * header, and its commit as soon as the header has told the transaction's number, while the statement is being carried
- * out: a worker that waits for a task gets it a round trip sooner.
+ * Carries out a batch that is one statement, which asks itself for what the header would tell, and writes the counters and
+ * all: a worker that waits for a task gets it two round trips sooner.
  *
- * Whoever sends a commit before the answer has come may lose that answer: then it can be found out that it happened, but
- * not what. So it is only for what its caller can set right: a worker tells the store which claims it has (`reconcile`).
- *
- * Answers what it did. Undefined: the store was not as expected. The statement sees to that itself, and has done nothing
- * then: the operation is to be carried out step by step.
+ * Undefined: it is not that simple, or the store was not as expected. The statement sees to that itself, and has done nothing
+ * then: the batch is to be carried out step by step.
  */
-export type AtOnce = () => Promise<{ changed: boolean; outcome: Outcome } | undefined>;
+export async function atOnce(tx: Tx, ops: readonly Op[], options: RunOptions): Promise<Ran | undefined> {
+  if (!tx.canBeAtOnce) return undefined;
+  const [first] = ops;
+  if (first?.verb === "claim") return ops.length === 1 ? claim(tx, first) : undefined;
+  return first?.verb === "add" ? add(tx, ops, options) : undefined;
+}
 
-/** Undefined where it is not known to be that simple. */
-export function atOnce(tx: Tx, ops: readonly Op[]): AtOnce | undefined {
-  const [op] = ops;
-  // Events have to be numbered, and what others' transactions have left comes first.
-  if (ops.length !== 1 || !tx.queues.areKnown || tx.events.listeners > 0 || tx.hasInbox) return undefined;
-  return op!.verb === "claim" ? claimAtOnce(tx, op as Op<"claim">) : undefined;
+/**
+ * Its commit goes along with it. Where the answer is lost, nobody can say what it has claimed: so it is only for what its caller
+ * can set right. A worker tells the store which claims it has (`reconcile`).
+ */
+async function claim(tx: Tx, op: Op<"claim">): Promise<Ran | undefined> {
+  if (!isUsualClaim(tx, op)) return undefined;
+  tx.beginAtOnce();
+  try {
+    const outcome = await claimAtOnce(tx, op);
+    const { changed, hint } = tx;
+    return outcome && { ...NOTHING, outcomes: [outcome], changed, hint, stirred: [...tx.floors.stirred] };
+  } catch (error) {
+    tx.forget();
+    throw fateOf(error) === "reconnect"
+      ? new CommitLost(error, { mark: null, backend: tx.link.backend })
+      : error;
+  }
+}
+
+/** Its commit waits for the answer, by which it can be looked up. */
+async function add(tx: Tx, ops: readonly Op[], { onSent, wordFor }: RunOptions): Promise<Ran | undefined> {
+  const adds = plainAdds(tx, ops);
+  if (!adds) return undefined;
+  tx.beginAtOnce();
+  let lost: { ran: Ran; mark: CommitMark } | undefined;
+  try {
+    for (const [queue, count] of countByQueue(adds.flat())) tx.hintReady(tx.queues.named(queue)!, count);
+    const ran: Ran = { ...NOTHING, changed: true, hint: tx.hint };
+    const word = wordFor?.(ran);
+    ran.told = word !== undefined;
+    const done = await addAtOnce(tx, adds, word);
+    if (!done) {
+      await tx.link.exec("ROLLBACK");
+      return undefined;
+    }
+    ran.outcomes = outcomesOf({ adds, added: done.added });
+    lost = { ran, mark: done.mark };
+    const committed = tx.commit();
+    onSent?.();
+    await committed;
+    return ran;
+  } catch (error) {
+    if (!lost) return tx.undo(error);
+    throw fateOf(error) === "reconnect" ? new CommitLost(error, lost) : error;
+  }
 }

@@ -1,24 +1,26 @@
 import { type ClaimedTask, type Headers, JSON_TYPE, rankOf } from "../../core/task.ts";
-import { BOUNDS, type ClaimRequest, type Op } from "../../engine/engine.ts";
-import type { AtOnce } from "./at-once.ts";
-import { STARTED } from "./clock.ts";
+import { BOUNDS, type ClaimRequest, type Op, type Outcome } from "../../engine/engine.ts";
+import { MOMENT, STARTED } from "./clock.ts";
 import { countSql } from "./counters.ts";
 import { aboveFloor, sinceFloor } from "./floors.ts";
 import type { Queue } from "./known-queues.ts";
 import { unwatchTtl } from "./line.ts";
 import { TASK_OF, type Value } from "./link.ts";
 import { HAS_NOTES } from "./notes.ts";
-import { isFresh, newest, newestOf } from "./newest.ts";
+import { isFresh, newest } from "./newest.ts";
 import { refusal } from "./refusal.ts";
 import { sessionGone } from "./session-gone.ts";
 import type { Foreseen } from "./statements.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromText } from "./text.ts";
 import type { Tx } from "./tx.ts";
+import { IS_USUAL } from "./usual.ts";
 
-const AWAKE = `(SELECT awake FROM moment)`;
-const NOW = `(SELECT now FROM moment)`;
-const OURS = newest("session", "$5", "(SELECT session FROM moment)");
+const AWAKE = MOMENT("$1");
+const NOW = MOMENT("$2");
+const OURS = newest("session", "$5");
+
+const AS_KNOWN = `EXISTS (SELECT 1 FROM dibs.store WHERE one = 1 AND revision = $10 AND epoch = $11 AND NOT ${HAS_NOTES})`;
 
 /**
  * The usual claim in one statement: takes the head of the line, where nothing that time brings is to be done first
@@ -32,11 +34,12 @@ const OURS = newest("session", "$5", "(SELECT session FROM moment)");
  *
  * Its time is that of the moment, and it may be sent before anybody knows whether the queues are as they were: $10 and
  * $11 say what they are known by (foresee.ts).
+ *
+ * To begin and end a plan costs as much as a claim of one task: each part counts.
  */
 const TASK = TASK_OF("held");
 const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
-  WITH moment AS MATERIALIZED (SELECT ${STARTED("$1")} AS awake, ${STARTED("$2")} AS now,
-    ${newestOf("session", "$5")} AS session), calm AS MATERIALIZED (
+  WITH calm AS MATERIALIZED (
     SELECT NOT EXISTS (
         SELECT 1 FROM dibs.session WHERE beat_at + lease <= ${AWAKE} AND ${sinceFloor("session", "beat_at + lease")})
       AND NOT EXISTS (
@@ -45,10 +48,8 @@ const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
       AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE until <= ${NOW} AND ${sinceFloor("kept", "until")})
       AND NOT EXISTS (SELECT 1 FROM dibs.ttl WHERE expires_at <= ${NOW} AND ${sinceFloor("ttl", "expires_at")})
       AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $3 AND ${aboveFloor("$3", "kept")}) ${calm}
-      AND ($10::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.store WHERE one = 1 AND revision = $10 AND epoch = $11
-        AND NOT ${HAS_NOTES})) AS yes,
-      $5::int8 IS NULL OR EXISTS (
-        SELECT 1 FROM dibs.session WHERE ${OURS} AND beat_at + lease > ${AWAKE}) AS lives
+      AND ($10::int8 IS NULL OR ${AS_KNOWN}) AS yes,
+      $5::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.session WHERE ${OURS} AND beat_at + lease > ${AWAKE}) AS lives
   ), head AS MATERIALIZED (
     SELECT ctid, task, failures, special FROM dibs.ready
     WHERE queue = $3 AND ${aboveFloor("$3")} AND (SELECT yes AND lives FROM calm)
@@ -74,7 +75,8 @@ const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
   ), held AS (
     INSERT INTO dibs.claim
       (fence, started_at, lease, deadline, session, worker, queue, task, failures, special, cancelled)
-    SELECT nextval('dibs.fence'), ${NOW}, lease, deadline, $5, $6, $3, task, failures, special, false FROM terms, head
+    SELECT nextval('dibs.fence'), ${STARTED("$2")}, lease, deadline, $5, $6, $3, task, failures, special, false
+    FROM terms, head
     RETURNING task, fence, failures, special)
     ${also}
   SELECT CASE WHEN held.fence IS NULL THEN CASE WHEN NOT calm.lives THEN 'gone' WHEN calm.yes THEN 'calm' ELSE 'busy' END END,
@@ -93,9 +95,9 @@ const HOLD_HEAD_BESIDE_LIMITS = holdHeadSql({
       AND NOT EXISTS (SELECT 1 FROM dibs.lane WHERE wake_at <= ${NOW} AND ${sinceFloor("lane", "wake_at")})
       AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE wake_at <= ${NOW} AND ${sinceFloor("gate", "wake_at")})`,
 });
-/** With all that would be written after it (at-once.ts): only where nobody is to be told by events. */
+/** With all that would be asked before it and written after it (at-once.ts). */
 const HOLD_HEAD_AT_ONCE = holdHeadSql({
-  calm: `AND NOT EXISTS (SELECT 1 FROM dibs.listener)`,
+  calm: `AND ${IS_USUAL}`,
   also: `, lasting AS (
     DELETE FROM dibs.ttl WHERE ctid = ANY (ARRAY (
       SELECT old.ctid FROM held CROSS JOIN LATERAL ${TASK} CROSS JOIN LATERAL (
@@ -193,21 +195,22 @@ function onlyQueue(tx: Tx, { queues, share, max }: ClaimRequest): Queue | undefi
   return isUsual && queue && !queue.paused && !queue.limited ? queue : undefined;
 }
 
-/** The same of a worker's that is all of its batch. */
-export function claimAtOnce(tx: Tx, op: Op<"claim">): AtOnce | undefined {
-  const queue = onlyQueue(tx, op);
-  if (!queue || tx.queues.hasLimits || op.session === undefined) return undefined;
-  return async () => {
-    const values = valuesFor(tx, op, queue, { room: op.max, known: tx.queues.knownBy });
-    const taken = takenFrom(tx, queue, await tx.rows<Row>(HOLD_HEAD_AT_ONCE, ...values));
-    if (taken === "busy") return undefined;
-    // That it is told to others what it has left in line goes with this commit, so that it is not asked again.
-    if (taken === "gone") return { changed: tx.changed, outcome: refusal(sessionGone(op.session!)) };
-    const tasks = taken.map((each) => handOver(tx, queue, op.worker, each));
-    const changed = tasks.length > 0;
-    const policies = changed ? { [queue.name]: queue.policy } : {};
-    return { changed, outcome: { ok: { tasks, policies, passed: false, more: false } } };
-  };
+/** A worker's: it may be carried out at once. */
+export function isUsualClaim(tx: Tx, op: Op<"claim">): boolean {
+  return op.session !== undefined && onlyQueue(tx, op) !== undefined && !tx.queues.hasLimits;
+}
+
+/** One such that is all of its batch. Undefined: it has taken nothing, something is to be done first. */
+export async function claimAtOnce(tx: Tx, op: Op<"claim">): Promise<Outcome | undefined> {
+  const queue = onlyQueue(tx, op)!;
+  const values = valuesFor(tx, op, queue, { room: op.max, known: tx.queues.knownBy });
+  const taken = takenFrom(tx, queue, await tx.whole<Row>(HOLD_HEAD_AT_ONCE, ...values));
+  if (taken === "busy") return undefined;
+  if (taken === "gone") return refusal(sessionGone(op.session!));
+  const tasks = taken.map((each) => handOver(tx, queue, op.worker, each));
+  tx.changed = tasks.length > 0;
+  const policies = tx.changed ? { [queue.name]: queue.policy } : {};
+  return { ok: { tasks, policies, passed: false, more: false } };
 }
 
 /** The same of one that is among many: it asks for them one by one, and finds what was sent by its queue. */

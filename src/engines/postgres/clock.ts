@@ -9,6 +9,13 @@ import type { Tx } from "./tx.ts";
 export const STARTED = (injected: string): string =>
   `coalesce(${injected}::int8, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8)`;
 
+/**
+ * When the statement began, by the same clock: the one value all through it, by which an index can be searched, and which need not be
+ * kept in a table of its own while it runs. What it sees may have been committed a moment later.
+ */
+export const MOMENT = (injected: string): string =>
+  `coalesce(${injected}::int8, floor(extract(epoch FROM statement_timestamp()) * 1000)::int8)`;
+
 const WRITE_CLOCK = `
   UPDATE dibs.store SET now = $1, awake = $2, boot = $3, elapsed_at = $4, awake_at = $5 WHERE one = 1`;
 

@@ -21,7 +21,6 @@ import { failureFrom } from "./failure.ts";
 import { checkFloors, raiseFloors, Raising } from "./floors.ts";
 import { Herald } from "./herald.ts";
 import { identityOf } from "./identity.ts";
-import { tellsOfCrashes } from "./life.ts";
 import { Link, type LinkOptions } from "./link.ts";
 import { ownLook } from "./own-look.ts";
 import { checkOneHost, checkSchemaName, describeUrl, openLink, whileFull } from "./open.ts";
@@ -30,7 +29,7 @@ import { closed, Reach } from "./reach.ts";
 import { Sender } from "./sender.ts";
 import { type Durability, settingsFor } from "./settings.ts";
 import { watchSilence } from "./silence.ts";
-import type { Ran } from "./store.ts";
+import type { Ran } from "./ran.ts";
 import type { TxOptions } from "./tx.ts";
 import { CommitWatch } from "./watch-commits.ts";
 import { type KnownQueue, type Surroundings, Within } from "./within.ts";
@@ -76,7 +75,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Engine> {
   };
   const until = performance.now() + patience;
   const first = await openLink({ link, reading: clock?.read() ?? null, until, create });
-  const tx: TxOptions = { session: listen, durability, tellsOfCrashes: await tellsOfCrashes(first) };
+  const tx: TxOptions = { session: listen, durability };
   const engine = new PostgresEngine(first, { link, tx, patience }, logger, clock);
   try {
     await whileFull(until, () => engine.start(listen));

@@ -11,6 +11,7 @@ import { Overtaken } from "./overtaken.ts";
  */
 const COUNTS = `life.xmin = life.born::xid`;
 export const LIFE = `(SELECT life.token FROM dibs.life WHERE life.one = 1 AND ${COUNTS})`;
+export const IS_ALIVE = `EXISTS (SELECT 1 FROM dibs.life WHERE life.one = 1 AND ${COUNTS})`;
 
 /**
  * Above all that was given out before. So many may not have reached the log, or the standby. Since a dump was made more may have
@@ -41,18 +42,7 @@ export async function beginLife(link: Link): Promise<void> {
   await link.all(NEXT_LIFE);
 }
 
-const IS_UNLOGGED = `SELECT relpersistence = 'u' AS yes FROM pg_class WHERE oid = 'dibs.life'::regclass`;
-
-/** Whether a life ends with a crash: there are servers that call themselves PostgreSQL and log every table. */
-export async function tellsOfCrashes(link: Link): Promise<boolean> {
-  try {
-    return (await link.all<{ yes: boolean }>(IS_UNLOGGED))[0]?.yes ?? false;
-  } catch {
-    return false;
-  }
-}
-
-/** A transaction's number means something only in the life that gave it out. */
+/** By which the server can be asked what became of a transaction: its number, which means something only in the life that gave it out. */
 export interface CommitMark {
   xid: string | null;
   life: string | null;

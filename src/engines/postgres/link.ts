@@ -1,6 +1,8 @@
 import type { Duplex } from "node:stream";
 import { Client, type QueryConfig, type QueryResult, types } from "pg";
+import { BACKEND, type Backend } from "./backend.ts";
 import { notConnected } from "./failure.ts";
+import { LedQuery, Preparation } from "./led.ts";
 import { inSchema } from "./text.ts";
 
 export type Value =
@@ -82,7 +84,9 @@ export class Link {
   readonly #client: Client;
   readonly #prepare: boolean;
   readonly #texts = new Map<string, string>();
-  #pid: number | undefined;
+  /** Statements that were prepared before they were used. */
+  readonly #prepared = new Set<string>();
+  #backend: Backend | undefined;
   #asked = 0;
   #heardAt = 0;
   #collecting = false;
@@ -124,11 +128,8 @@ export class Link {
   async #introduce(settings: [name: string, value: string][]): Promise<void> {
     if (settings.length === 0) return;
     const calls = settings.map((_, i) => `set_config($${i * 2 + 1}, $${i * 2 + 2}, false)`);
-    const [row] = await this.all<{ pid: number }>(
-      `SELECT pg_backend_pid() AS pid, ${calls.join(", ")}`,
-      ...settings.flat(),
-    );
-    this.#pid = row!.pid;
+    const [row] = await this.all<Backend>(`SELECT ${BACKEND}, ${calls.join(", ")}`, ...settings.flat());
+    this.#backend = { pid: row!.pid, startedAt: row!.startedAt };
   }
 
   /** Why it is of no use any more; undefined while it is. */
@@ -142,13 +143,17 @@ export class Link {
   }
 
   /** The server's process; undefined where it may be another one with each transaction. */
+  get backend(): Backend | undefined {
+    return this.#backend;
+  }
+
   get pid(): number | undefined {
-    return this.#pid;
+    return this.#backend?.pid;
   }
 
   /** Nobody stands between who would tell another number than the server's. */
   get isDirect(): boolean {
-    return this.#inner.processID === this.#pid;
+    return this.#inner.processID === this.pid;
   }
 
   onEnd(listener: (error: Error) => void): void {
@@ -202,15 +207,48 @@ export class Link {
     return rows as unknown[][];
   }
 
+  /** Rows of a statement before which others are carried out, all answered together (led.ts). */
+  async led(leaders: readonly string[], sql: string, values: readonly Value[]): Promise<unknown[][]> {
+    const texts = [...leaders, sql].map((each) => this.#text(each));
+    for (const text of texts) if (!this.#prepared.has(text)) await this.#prepareOnly(text);
+    const [text, names] = [texts.at(-1)!, texts.map(nameOf)];
+    const config = { text, values: values as unknown[], rowMode: "array" as const, name: names.pop()! };
+    const query = new LedQuery(config, names);
+    const { rows } = await this.#during(
+      () =>
+        new Promise<QueryResult>((resolve, reject) => {
+          query.callback = (error, result) => (error ? reject(error) : resolve(result));
+          this.#client.query(query);
+        }),
+    );
+    return rows as unknown[][];
+  }
+
+  async #prepareOnly(text: string): Promise<void> {
+    const query = new Preparation({ name: nameOf(text), text });
+    await this.#during(
+      () =>
+        new Promise<void>((resolve, reject) => {
+          query.callback = (error) => (error ? reject(error) : resolve());
+          this.#client.query(query);
+        }),
+    );
+    this.#prepared.add(text);
+  }
+
+  #ask(query: QueryConfig & { rowMode?: "array" }): Promise<QueryResult> {
+    return this.#during(() => this.#client.query(query));
+  }
+
   /** It keeps the process alive only while it has something to answer. */
-  async #ask(query: QueryConfig & { rowMode?: "array" }): Promise<QueryResult> {
+  async #during<T>(ask: () => Promise<T>): Promise<T> {
     if (this.#asked++ === 0) {
       this.#heardAt = performance.now();
       this.#ref();
     }
     this.#collect();
     try {
-      return await this.#client.query(query);
+      return await ask();
     } finally {
       this.#heardAt = performance.now();
       if (--this.#asked === 0 && !this.#closing) this.#unref();

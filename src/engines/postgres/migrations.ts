@@ -588,6 +588,9 @@ export function checkKnown(schema: string, needs: number): void {
   );
 }
 
+/** The same as part of a statement that is sent before anybody could ask. */
+export const IS_KNOWN = `(SELECT needs FROM dibs.store WHERE one = 1) <= ${MIGRATIONS.length}`;
+
 const NEEDS = `SELECT needs FROM dibs.store WHERE one = 1`;
 
 export async function readNeeds(link: Link): Promise<number> {

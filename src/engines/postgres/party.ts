@@ -1,5 +1,5 @@
 import { BOUNDS, type Op } from "../../engine/engine.ts";
-import type { Ran } from "./store.ts";
+import type { Ran } from "./ran.ts";
 
 /** A claim for so many is long under way: whoever shared its transaction would wait for it. */
 const LARGE_CLAIM = 64;

@@ -1,7 +1,7 @@
 import { Worker } from "node:worker_threads";
 import { systemClock } from "../../engine/system-clock.ts";
 import type { LinkOptions } from "./link.ts";
-import type { Ran } from "./store.ts";
+import type { Ran } from "./ran.ts";
 import type { TxOptions } from "./tx.ts";
 
 /** What the thread is started with. */

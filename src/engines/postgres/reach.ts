@@ -2,11 +2,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Reading } from "../../core/clock.ts";
 import { DibsError } from "../../core/errors.ts";
 import type { Op } from "../../engine/engine.ts";
+import { hasEnded } from "./backend.ts";
 import { type Fate, failureFrom, fateOf, outcomeUnknown } from "./failure.ts";
 import { fateOfCommit } from "./life.ts";
 import type { Link } from "./link.ts";
 import { watchSilence } from "./silence.ts";
-import { CommitLost, PostgresStore, type Ran, type RunOptions } from "./store.ts";
+import { CommitLost, type Ran, type RunOptions } from "./ran.ts";
+import { PostgresStore } from "./store.ts";
 import type { TxOptions } from "./tx.ts";
 
 const FIRST_PAUSE_MS = 20;
@@ -138,7 +140,10 @@ export class Reach {
     ) {
       await this.#rest(pause);
       try {
-        const fate = await fateOfCommit((await this.connected()).link, lost.mark);
+        const { link } = await this.connected();
+        // A claim that was carried out after its worker had told which it has would be nobody's.
+        if (lost.mark === null && lost.backend && !(await hasEnded(link, lost.backend))) continue;
+        const fate = lost.mark ? await fateOfCommit(link, lost.mark) : "unknown";
         if (fate === "aborted") return undefined;
         if (fate === "committed" && lost.ran) return lost.ran;
         if (fate !== "in progress") break;

@@ -2,7 +2,8 @@ import type { Reading } from "../../core/clock.ts";
 import type { Op } from "../../engine/engine.ts";
 import { Party } from "./party.ts";
 import type { Reach } from "./reach.ts";
-import type { PostgresStore, Ran, RunOptions } from "./store.ts";
+import type { Ran, RunOptions } from "./ran.ts";
+import type { PostgresStore } from "./store.ts";
 
 /**
  * Sends batches over one connection, one transaction after the other: they take effect in the order of the calls. Those that

@@ -31,6 +31,8 @@ const IDLE_MS = 10_000;
 export function settingsFor(durability: Durability): Record<string, string> {
   return {
     ...PLANNING,
+    // As BEGIN says it (link.ts): some transactions begin without that word.
+    default_transaction_isolation: "read committed",
     idle_in_transaction_session_timeout: `${IDLE_MS}`,
     // A server may be set to acknowledge before the disk does; what `add` returned must survive a power cut.
     synchronous_commit: durability === "full" ? "on" : "off",

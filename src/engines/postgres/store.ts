@@ -3,7 +3,7 @@ import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/po
 import { type Hint, type Op, type Outcome, type Outcomes, READING_VERBS } from "../../engine/engine.ts";
 import { addTogether } from "./add-together.ts";
 import { bringLimits, hasToBeAlone } from "./alone.ts";
-import { type AtOnce, atOnce } from "./at-once.ts";
+import { atOnce } from "./at-once.ts";
 import { cancelTask } from "./cancel.ts";
 import { fateOf } from "./failure.ts";
 import { forgetIdleLanes } from "./free-groups.ts";
@@ -16,6 +16,7 @@ import { channelOf } from "./herald.ts";
 import { takeUp, takeUpAll, takeUpFromFront } from "./inbox.ts";
 import type { Link } from "./link.ts";
 import { checkKnown, readNeeds } from "./migrations.ts";
+import { CommitLost, type Ran, type RunOptions } from "./ran.ts";
 import { lockRuns } from "./runs.ts";
 import { settleTogether } from "./settle-together.ts";
 import { Tx, type TxOptions } from "./tx.ts";
@@ -24,71 +25,12 @@ import { runOne, WRITES } from "./verbs.ts";
 /** Deadlocks and lost races are gone at the next try; more often than this it is something else. */
 const TRIES = 10;
 
-/** The commit was under way when the connection was lost. */
-export class CommitLost extends Error {
-  /** What would have been answered; undefined where that was lost with the connection. */
-  readonly ran: Ran | undefined;
-  /** By which the server can be asked what became of it. */
-  readonly mark: CommitMark;
-
-  constructor(ran: Ran | undefined, mark: CommitMark, cause: unknown) {
-    super("The connection was lost during a commit.", { cause });
-    this.ran = ran;
-    this.mark = mark;
-  }
-
-  override get name(): string {
-    return "CommitLost";
-  }
-}
-
-export interface Ran {
-  outcomes: Outcome[];
-  /** How many times something had to be done that most operations do not need: other rows than those of a plain task. */
-  special: number;
-  hint: Hint;
-  /** Something was written. */
-  changed: boolean;
-  /** Notices were left for sessions. */
-  noticed: boolean;
-  /** Queues from which something was taken that had lowered their floors. */
-  stirred: readonly string[];
-  /** Somebody follows the events. */
-  listened: boolean;
-  /** Others' transactions had left something that this batch, which only reads, could not take up. */
-  hasInbox: boolean;
-  /** It left something for a batch that comes after others' commits, and those are under way. */
-  leftNotes: boolean;
-  /** The commit itself has told others of it. */
-  told: boolean;
-}
-
-export interface RunOptions {
-  /** Called when all has been sent and cannot meet anybody's lock: the next batch may begin, behind it. */
-  onSent?: () => void;
-  /** What the commit itself is to tell others, if anything. */
-  wordFor?: (ran: Ran) => string | undefined;
-}
-
 interface Course {
   /** What others' transactions have left is taken up first, or only that, or it is left. */
   notes: "first" | "only" | "left";
   /** Of the transaction that has taken it up. */
   hint?: Hint | undefined;
 }
-
-const NOTHING: Ran = {
-  outcomes: [],
-  special: 0,
-  hint: {},
-  changed: false,
-  noticed: false,
-  stirred: [],
-  listened: false,
-  hasInbox: false,
-  leftNotes: false,
-  told: false,
-};
 
 const NOTIFY = `SELECT pg_notify($1, $2)`;
 const QUEUES = `SELECT id, name, named FROM dibs.queue WHERE name = ANY ($1::text[])`;
@@ -152,9 +94,9 @@ export class PostgresStore {
     for (let tries = 1; ; tries++) {
       try {
         const isUsual = reading === null && tries === 1 && course.notes === "first";
-        const send = isUsual ? atOnce(this.#tx, ops) : undefined;
-        const ran = send && (await this.#atOnce(send, onSent));
-        return ran ?? (await this.#once(ops, reading, { ...options, onSent }, { ...course, gates }));
+        const given = { ...options, onSent };
+        const ran = isUsual ? await atOnce(this.#tx, ops, given) : undefined;
+        return ran ?? (await this.#once(ops, reading, given, { ...course, gates }));
       } catch (error) {
         // The next batch has begun: to carry this one out now would be in the midst of that.
         if (isFollowed) throw error;
@@ -228,50 +170,11 @@ export class PostgresStore {
     } catch (thrown) {
       const hasNotes = !isFollowed && !isReading && tx.hasInbox && notes !== "left";
       const error = firstFailure(tx, thrown, { hasNotes });
-      if (commit && fateOf(error) === "reconnect") throw new CommitLost(commit.ran, commit.mark, error);
+      if (commit && fateOf(error) === "reconnect") throw new CommitLost(error, commit);
       // With its commit the transaction has ended, one way or the other, and the next one may be under way here.
       if (isFollowed) throw error;
-      return this.#undo(error);
+      return tx.undo(error);
     }
-  }
-
-  /** Its commit follows the header's answer. Undefined: nothing has happened, it is to be carried out step by step. */
-  async #atOnce(send: AtOnce, onSent?: () => void): Promise<Ran | undefined> {
-    const tx = this.#tx;
-    let answer: ReturnType<AtOnce> | undefined;
-    let commit: { mark: CommitMark; done: Promise<unknown> } | undefined;
-    let mayHaveChanged = true;
-    let ran: Ran | undefined;
-    try {
-      const ahead = (): number => {
-        answer = handled(send());
-        return 0;
-      };
-      await tx.begin("writing", null, { writes: true, unflushed: true, ahead });
-      commit = { mark: { xid: tx.xid, life: tx.life }, done: handled(tx.commit()) };
-      const done = await answer;
-      mayHaveChanged = done?.changed ?? false;
-      if (done) {
-        const { outcome, changed } = done;
-        ran = { ...NOTHING, outcomes: [outcome], changed, hint: tx.hint, stirred: [...tx.floors.stirred] };
-        // It has met all the locks it may meet: what is sent behind it will not come before it.
-        onSent?.();
-      }
-      await commit.done;
-      return ran;
-    } catch (error) {
-      if (!commit) return this.#undo(error);
-      if (mayHaveChanged && fateOf(error) === "reconnect") throw new CommitLost(ran, commit.mark, error);
-      await Promise.allSettled([commit.done]);
-      if (!ran) tx.forget();
-      throw error;
-    }
-  }
-
-  async #undo(thrown: unknown): Promise<never> {
-    this.#tx.forget();
-    if (!this.link.ended) await this.link.exec("ROLLBACK").catch(() => this.link.destroy());
-    throw thrown;
   }
 
   /** A table may have changed since its header was read, in one that only reads: what did that is the better word. */
@@ -296,12 +199,6 @@ export class PostgresStore {
   async noticed(sessions: number[]): Promise<number[]> {
     return (await this.link.all<{ session: number }>(NOTICED, sessions)).map((row) => row.session);
   }
-}
-
-/** Somebody will look at it, but perhaps not before it fails. */
-function handled<T>(promise: Promise<T>): Promise<T> {
-  promise.catch(() => {});
-  return promise;
 }
 
 /** What a statement that nobody waited for met makes all that follow fail, in words that do not tell why. */

@@ -9,7 +9,7 @@ import { KnownQueues, type Queue, type Version } from "./known-queues.ts";
 import { catalogueLock, gateLock } from "./locks.ts";
 import type { Lane } from "./lanes.ts";
 import { LIFE, NoLife } from "./life.ts";
-import { BEGIN, type Link } from "./link.ts";
+import { BEGIN, type Link, type Value } from "./link.ts";
 import { Limits } from "./limits.ts";
 import { checkKnown } from "./migrations.ts";
 import { HAS_NOTES } from "./notes.ts";
@@ -21,8 +21,6 @@ export interface TxOptions {
   /** False behind a transaction pooler: settings then last for one transaction. */
   session: boolean;
   durability: Durability;
-  /** Whether a crash of the server would be noticed (life.ts): without that every commit is flushed. */
-  tellsOfCrashes?: boolean;
 }
 
 const HEADER_OF = (...also: string[]): string => `
@@ -38,7 +36,6 @@ const HEADER = HEADER_OF(CLOCK, OWN_LIFE);
 const HEADER_WITH_XID = HEADER_OF(`pg_current_xact_id()::text AS xid`, CLOCK, OWN_LIFE);
 const HEADER_OF_INJECTED_TO_READ = HEADER_OF(INJECTED);
 const HEADER_OF_INJECTED = `${HEADER_OF(INJECTED, OWN_LIFE)} FOR UPDATE`;
-const UNFLUSHED = `SET LOCAL synchronous_commit = off; `;
 const NUMBERS = {
   seq: `SELECT nextval('dibs.seq')::int8 AS n FROM generate_series(1, $1::int4)`,
   fence: `SELECT nextval('dibs.fence')::int8 AS n FROM generate_series(1, $1::int4)`,
@@ -60,8 +57,6 @@ export interface Foresight {
   /** Sends what need not wait for the header, along with it (foresee.ts), where queues are known; answers how many tasks' numbers
    * will certainly be asked for. Not with an injected clock. */
   ahead?: () => number;
-  /** Its commit may be answered before it is on disk: only for what a crash of the server may undo (at-once.ts). */
-  unflushed?: boolean;
 }
 
 /**
@@ -126,33 +121,10 @@ export class Tx extends Statements {
   async begin(
     mode: Mode,
     reading: Reading | null,
-    { writes = false, alone = false, gates = [], ahead, unflushed = false }: Foresight = {},
+    { writes = false, alone = false, gates = [], ahead }: Foresight = {},
   ): Promise<void> {
-    const isLazy = unflushed && this.#options.tellsOfCrashes;
-    this.hint = {};
-    this.changed = false;
-    this.tangled = false;
-    this.copiesChanged = false;
-    this.failure = undefined;
-    this.swept = false;
-    this.idleLanes.clear();
-    this.leftNotes = false;
-    this.serving.clear();
-    this.floors.begin();
-    this.events.forget();
-    this.clock.isInjected = reading !== null;
-    this.#isAlone = alone;
-    this.#isReading = mode === "reading";
-    this.limits.begin(gates);
-    this.keep(
-      this.link.exec(
-        mode === "reading"
-          ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-          : `${BEGIN}; ${isLazy ? UNFLUSHED : ""}${this.#waitFor(gates)}${alone ? this.#lockAlone : `SELECT pg_advisory_xact_lock_shared(${catalogueLock(this.link.schema)})`}`,
-      ),
-    );
-    if (!this.#options.session)
-      this.keep(this.link.query(setLocally(settingsFor(isLazy ? "relaxed" : this.#options.durability)), []));
+    this.#reset(mode, { reading, alone, gates });
+    this.#sendBegin(mode, { alone, gates });
     const header = this.get<HeaderRow>(this.#header(mode, writes));
     this.foreseen.clear();
     const canForesee = mode === "writing" && !this.clock.isInjected && this.queues.areKnown;
@@ -171,6 +143,67 @@ export class Tx extends Statements {
     this.clock.begin(row, reading);
     this.#xid = row.xid;
     if (!this.queues.isCurrent(row)) await this.queues.follow(row);
+  }
+
+  /**
+   * Whether a batch can do without the header, because its one statement asks itself for what that would tell (at-once.ts). Not
+   * where nothing may be kept on the connection, nor where there is more to do than the statement does.
+   */
+  get canBeAtOnce(): boolean {
+    return this.#options.session && this.queues.areKnown && this.events.listeners === 0 && !this.hasInbox;
+  }
+
+  /** Such a batch begins. */
+  beginAtOnce(): void {
+    this.#reset("writing", { reading: null, alone: false, gates: [] });
+  }
+
+  /** All of its transaction in one message. */
+  async whole<Row extends unknown[]>(sql: string, ...values: Value[]): Promise<Row[]> {
+    return (await this.link.led([`SELECT ${this.#shared}`], sql, values)) as Row[];
+  }
+
+  /** The same but for its commit. */
+  async uncommitted<Row extends unknown[]>(sql: string, ...values: Value[]): Promise<Row[]> {
+    return (await this.link.led([BEGIN, `SELECT ${this.#shared}`], sql, values)) as Row[];
+  }
+
+  /** What everybody has who uses queues. */
+  get #shared(): string {
+    return `pg_advisory_xact_lock_shared(${catalogueLock(this.link.schema)})`;
+  }
+
+  #reset(
+    mode: Mode,
+    { reading, alone, gates }: { reading: Reading | null; alone: boolean; gates: readonly number[] },
+  ): void {
+    this.hint = {};
+    this.changed = false;
+    this.tangled = false;
+    this.copiesChanged = false;
+    this.failure = undefined;
+    this.swept = false;
+    this.idleLanes.clear();
+    this.leftNotes = false;
+    this.serving.clear();
+    this.floors.begin();
+    this.events.forget();
+    this.clock.isInjected = reading !== null;
+    this.#isAlone = alone;
+    this.#isReading = mode === "reading";
+    this.limits.begin(gates);
+  }
+
+  #sendBegin(mode: Mode, { alone, gates }: { alone: boolean; gates: readonly number[] }): void {
+    this.keep(
+      this.link.exec(
+        mode === "reading"
+          ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+          : `${BEGIN}; ${this.#waitFor(gates)}${alone ? this.#lockAlone : `SELECT ${this.#shared}`}`,
+      ),
+    );
+    if (!this.#options.session)
+      this.keep(this.link.query(setLocally(settingsFor(this.#options.durability)), []));
   }
 
   #header(mode: Mode, writes: boolean): string {
@@ -208,6 +241,12 @@ export class Tx extends Statements {
     if (this.changed) this.clock.write(this);
     if (!this.changed || this.#xid !== undefined) return this.#xid ?? null;
     return (await this.get<{ xid: string | null }>(XID))!.xid;
+  }
+
+  async undo(thrown: unknown): Promise<never> {
+    this.forget();
+    if (!this.link.ended) await this.link.exec("ROLLBACK").catch(() => this.link.destroy());
+    throw thrown;
   }
 
   /** After a rollback: what is remembered may be of the transaction that never was. */

@@ -124,7 +124,7 @@ test("a signal that is kept while its task's success is settled goes with the ta
 test("a task is claimed once, also where it gets a signal while a claim has found it and not yet taken it", async () => {
   const { place, here, there } = await setUp();
   const [first, second] = await run(here, { verb: "add", tasks: [named("1"), named("2")] });
-  const pause = await pauseIn(place, "WITH moment");
+  const pause = await pauseIn(place, "WITH calm");
   const claiming = claimAll(here);
   await pause.reached();
   expect(await run(there, signalled(first!.id))).toEqual({ kept: true, state: "ready" });

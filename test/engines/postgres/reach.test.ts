@@ -3,7 +3,8 @@ import type { Op } from "../../../src/engine/engine.ts";
 import type { Link } from "../../../src/engines/postgres/link.ts";
 import { Reach } from "../../../src/engines/postgres/reach.ts";
 import { Sender } from "../../../src/engines/postgres/sender.ts";
-import { PostgresStore, type Ran, type RunOptions } from "../../../src/engines/postgres/store.ts";
+import type { Ran, RunOptions } from "../../../src/engines/postgres/ran.ts";
+import { PostgresStore } from "../../../src/engines/postgres/store.ts";
 
 const read = (queue: string): Op => ({ verb: "stats", queue });
 

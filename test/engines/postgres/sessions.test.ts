@@ -43,7 +43,7 @@ test.each(BATCHES)(
     const session = await joinAs(here, "w");
     await run(here, { verb: "add", tasks: [named("1"), named("2")] });
     const first = await before(here);
-    const pause = await pauseIn(place, "WITH moment");
+    const pause = await pauseIn(place, "WITH calm");
     const claim: Op<"claim"> = { verb: "claim", queues: ["work"], max: 2, worker: "w", session };
     const claiming = here.run([...first, claim]);
     await pause.reached();
