@@ -38,7 +38,7 @@ const addPlainlySql = (
 ): string => `
   WITH added AS (
     INSERT INTO dibs.task (created_at, seq, queue, priority, max_attempts, content_type, headers, data, bytes)
-    SELECT ${NOW}, nextval('dibs.seq'), coalesce(queue, $4), coalesce(priority, 0), max_attempts, content_type, headers, data, bytes
+    SELECT (SELECT ${NOW}), nextval('dibs.seq'), coalesce(queue, $4), coalesce(priority, 0), max_attempts, content_type, headers, data, bytes
     FROM unnest($5::int4[], $6::int2[], $7::int4[], $8::text[], ${headersSql("$9")}, ${textsSql("$10", payloads)}, $11::bytea[])
       AS each (queue, priority, max_attempts, content_type, headers, data, bytes)
     WHERE ${when}
@@ -50,13 +50,13 @@ const addPlainlySql = (
   FROM added`;
 const ADD_PLAINLY = { joined: addPlainlySql("joined"), listed: addPlainlySql("listed") };
 
-/** With all that would be asked before it and written after it, and told by the commit (at-once.ts): $12 and $13. */
+/** With all that would be asked before it and written after it, and told by the commit (at-once.ts): $12 and $13; $14 and $15 are counts. */
 const addAtOnceSql = (payloads: Payloads): string =>
   addPlainlySql(payloads, {
     when: `${AS_KNOWN} AND ${IS_USUAL}`,
     also: `, counted AS (
-    ${countSql({ queue: "queue", slot: `${NOW} / ${BOUNDS.rateSlot}`, ready: "count(*)", added: "count(*)" })}
-    FROM added GROUP BY queue)`,
+    ${countSql({ queue: "queue", slot: `${NOW} / ${BOUNDS.rateSlot}`, ready: "count", added: "count" })}
+    FROM unnest($14::int4[], $15::int8[]) AS each (queue, count) WHERE EXISTS (SELECT 1 FROM added))`,
     told: `, pg_current_xact_id()::text, ${LIFE}, CASE WHEN count(*) > 0 AND $13::text IS NOT NULL THEN pg_notify($12, $13) END`,
   });
 const ADD_AT_ONCE = { joined: addAtOnceSql("joined"), listed: addAtOnceSql("listed") };
@@ -95,12 +95,17 @@ export function addAhead(tx: Tx, op: object, adds: NewTask[][]): boolean {
 export async function addAtOnce(
   tx: Tx,
   adds: NewTask[][],
-  word: string | undefined,
+  { word, counts }: { word: string | undefined; counts: Map<string, number> },
 ): Promise<{ added: AddedTask[]; mark: CommitMark } | undefined> {
   const tasks = adds.flat();
   const { payloads, values } = valuesFor(tx, tasks, tx.queues.knownBy);
-  const channel = channelOf(tx.link.schema);
-  const [row] = await tx.uncommitted<OnceRow>(ADD_AT_ONCE[payloads], ...values, channel, word ?? null);
+  const also = [
+    channelOf(tx.link.schema),
+    word ?? null,
+    [...counts.keys()].map((name) => tx.queues.named(name)!.id),
+    [...counts.values()],
+  ];
+  const [row] = await tx.uncommitted<OnceRow>(ADD_AT_ONCE[payloads], ...values, ...also);
   const [now, first, seqs, xid, life] = row!;
   return first === null
     ? undefined

@@ -47,11 +47,12 @@ async function add(tx: Tx, ops: readonly Op[], { onSent, wordFor }: RunOptions):
   tx.beginAtOnce();
   let lost: { ran: Ran; mark: CommitMark } | undefined;
   try {
-    for (const [queue, count] of countByQueue(adds.flat())) tx.hintReady(tx.queues.named(queue)!, count);
+    const counts = countByQueue(adds.flat());
+    for (const [queue, count] of counts) tx.hintReady(tx.queues.named(queue)!, count);
     const ran: Ran = { ...NOTHING, changed: true, hint: tx.hint };
     const word = wordFor?.(ran);
     ran.told = word !== undefined;
-    const done = await addAtOnce(tx, adds, word);
+    const done = await addAtOnce(tx, adds, { word, counts });
     if (!done) {
       await tx.link.exec("ROLLBACK");
       return undefined;

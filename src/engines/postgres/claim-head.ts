@@ -75,7 +75,7 @@ const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
   ), held AS (
     INSERT INTO dibs.claim
       (fence, started_at, lease, deadline, session, worker, queue, task, failures, special, cancelled)
-    SELECT nextval('dibs.fence'), ${STARTED("$2")}, lease, deadline, $5, $6, $3, task, failures, special, false
+    SELECT nextval('dibs.fence'), (SELECT ${STARTED("$2")}), lease, deadline, $5, $6, $3, task, failures, special, false
     FROM terms, head
     RETURNING task, fence, failures, special)
     ${also}
@@ -109,7 +109,7 @@ const HOLD_HEAD_AT_ONCE = holdHeadSql({
       ready: "-count(*)",
       claimed: "count(*)",
       started: "count(*)",
-      wait_ms: `sum(${NOW} - task.created_at)`,
+      wait_ms: `count(*) * ${NOW} - sum(task.created_at)`,
     })}
     FROM held CROSS JOIN LATERAL ${TASK} HAVING count(*) > 0)`,
 });

@@ -11,7 +11,8 @@ export const STARTED = (injected: string): string =>
 
 /**
  * When the statement began, by the same clock: the one value all through it, by which an index can be searched, and which need not be
- * kept in a table of its own while it runs. What it sees may have been committed a moment later.
+ * kept in a table of its own while it runs. What it sees may have been committed a moment later. For each of many rows it is
+ * to be said as a question of its own, `(SELECT …)`, which is answered once: to compute it takes as long as to write a short row.
  */
 export const MOMENT = (injected: string): string =>
   `coalesce(${injected}::int8, floor(extract(epoch FROM statement_timestamp()) * 1000)::int8)`;
