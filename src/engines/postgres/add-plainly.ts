@@ -15,7 +15,7 @@ import { countSql } from "./counters.ts";
 import { channelOf } from "./herald.ts";
 import { type CommitMark, LIFE } from "./life.ts";
 import type { Value } from "./link.ts";
-import { IS_USUAL } from "./usual.ts";
+import { isUsual } from "./usual.ts";
 import { HAS_NOTES } from "./notes.ts";
 import { isOfRun } from "./runs.ts";
 import type { Foreseen } from "./statements.ts";
@@ -53,7 +53,7 @@ const ADD_PLAINLY = { joined: addPlainlySql("joined"), listed: addPlainlySql("li
 /** With all that would be asked before it and written after it, and told by the commit (at-once.ts): $12 and $13; $14 and $15 are counts. */
 const addAtOnceSql = (payloads: Payloads): string =>
   addPlainlySql(payloads, {
-    when: `${AS_KNOWN} AND ${IS_USUAL}`,
+    when: `${AS_KNOWN} AND ${isUsual("$16")}`,
     also: `, counted AS (
     ${countSql({ queue: "queue", slot: `${NOW} / ${BOUNDS.rateSlot}`, ready: "count", added: "count" })}
     FROM unnest($14::int4[], $15::int8[]) AS each (queue, count) WHERE EXISTS (SELECT 1 FROM added))`,
@@ -104,6 +104,7 @@ export async function addAtOnce(
     word ?? null,
     [...counts.keys()].map((name) => tx.queues.named(name)!.id),
     [...counts.values()],
+    tx.salt,
   ];
   const [row] = await tx.uncommitted<OnceRow>(ADD_AT_ONCE[payloads], ...values, ...also);
   const [now, first, seqs, xid, life] = row!;

@@ -9,7 +9,7 @@ import type { Tx } from "./tx.ts";
 
 /**
  * Carries out a batch that is one statement, which asks itself for what the header would tell, and writes the counters and
- * all: a worker that waits for a task gets it two round trips sooner.
+ * all: a worker that waits for a task gets it sooner.
  *
  * Undefined: it is not that simple, or the store was not as expected. The statement sees to that itself, and has done nothing
  * then: the batch is to be carried out step by step.
@@ -23,10 +23,11 @@ export async function atOnce(tx: Tx, ops: readonly Op[], options: RunOptions): P
 
 /**
  * Its commit goes along with it. Where the answer is lost, nobody can say what it has claimed: so it is only for what its caller
- * can set right. A worker tells the store which claims it has (`reconcile`).
+ * can set right. A worker tells the store which claims it has (`reconcile`); before that the server's process is ended, which
+ * may not have begun with it.
  */
 async function claim(tx: Tx, op: Op<"claim">): Promise<Ran | undefined> {
-  if (!isUsualClaim(tx, op)) return undefined;
+  if (!isUsualClaim(tx, op) || !tx.link.backend) return undefined;
   tx.beginAtOnce();
   try {
     const outcome = await claimAtOnce(tx, op);
@@ -34,10 +35,14 @@ async function claim(tx: Tx, op: Op<"claim">): Promise<Ran | undefined> {
     return outcome && { ...NOTHING, outcomes: [outcome], changed, hint, stirred: [...tx.floors.stirred] };
   } catch (error) {
     tx.forget();
-    throw fateOf(error) === "reconnect"
-      ? new CommitLost(error, { mark: null, backend: tx.link.backend })
-      : error;
+    const isUnknown = fateOf(error) === "reconnect" && !wasRefused(error);
+    throw isUnknown ? new CommitLost(error, { mark: null, backend: tx.link.backend }) : error;
   }
+}
+
+/** The server itself has said that it did not happen, whatever the connection is worth. */
+function wasRefused(error: unknown): boolean {
+  return (error as { severity?: string }).severity === "ERROR";
 }
 
 /** Its commit waits for the answer, by which it can be looked up. */

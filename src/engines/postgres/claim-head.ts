@@ -14,7 +14,7 @@ import type { Foreseen } from "./statements.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromText } from "./text.ts";
 import type { Tx } from "./tx.ts";
-import { IS_USUAL } from "./usual.ts";
+import { isUsual } from "./usual.ts";
 
 const AWAKE = MOMENT("$1");
 const NOW = MOMENT("$2");
@@ -97,7 +97,7 @@ const HOLD_HEAD_BESIDE_LIMITS = holdHeadSql({
 });
 /** With all that would be asked before it and written after it (at-once.ts). */
 const HOLD_HEAD_AT_ONCE = holdHeadSql({
-  calm: `AND ${IS_USUAL}`,
+  calm: `AND ${isUsual("$12")}`,
   also: `, lasting AS (
     DELETE FROM dibs.ttl WHERE ctid = ANY (ARRAY (
       SELECT old.ctid FROM held CROSS JOIN LATERAL ${TASK} CROSS JOIN LATERAL (
@@ -109,7 +109,7 @@ const HOLD_HEAD_AT_ONCE = holdHeadSql({
       ready: "-count(*)",
       claimed: "count(*)",
       started: "count(*)",
-      wait_ms: `count(*) * ${NOW} - sum(task.created_at)`,
+      wait_ms: `greatest(0, count(*) * ${NOW} - sum(task.created_at))`,
     })}
     FROM held CROSS JOIN LATERAL ${TASK} HAVING count(*) > 0)`,
 });
@@ -204,7 +204,7 @@ export function isUsualClaim(tx: Tx, op: Op<"claim">): boolean {
 export async function claimAtOnce(tx: Tx, op: Op<"claim">): Promise<Outcome | undefined> {
   const queue = onlyQueue(tx, op)!;
   const values = valuesFor(tx, op, queue, { room: op.max, known: tx.queues.knownBy });
-  const taken = takenFrom(tx, queue, await tx.whole<Row>(HOLD_HEAD_AT_ONCE, ...values));
+  const taken = takenFrom(tx, queue, await tx.whole<Row>(HOLD_HEAD_AT_ONCE, ...values, tx.salt));
   if (taken === "busy") return undefined;
   if (taken === "gone") return refusal(sessionGone(op.session!));
   const tasks = taken.map((each) => handOver(tx, queue, op.worker, each));

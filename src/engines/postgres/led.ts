@@ -2,6 +2,7 @@ import { type Connection, Query, type QueryConfig, type QueryResult } from "pg";
 
 /** What pg's query has, and its types do not know. */
 interface Inner {
+  hasBeenParsed(connection: Wire): boolean;
   prepare(connection: Wire): void;
   handleDataRow(message: unknown): void;
   handleCommandComplete(message: unknown, connection: Wire): void;
@@ -33,8 +34,10 @@ export class Preparation extends Query {
   }
 
   prepare(connection: Wire): void {
-    connection.parse(this.#statement);
-    connection.submittedNamedStatements[this.#statement.name] = this.#statement.text;
+    if (!inner.hasBeenParsed.call(this, connection)) {
+      connection.parse(this.#statement);
+      connection.submittedNamedStatements[this.#statement.name] = this.#statement.text;
+    }
     connection.sync();
   }
 }

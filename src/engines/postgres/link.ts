@@ -142,11 +142,12 @@ export class Link {
     return this.#asked === 0 ? 0 : performance.now() - this.#heardAt;
   }
 
-  /** The server's process; undefined where it may be another one with each transaction. */
+  /** By which the server's process can be ended; undefined where it may serve others too, or is not known well enough. */
   get backend(): Backend | undefined {
-    return this.#backend;
+    return this.isDirect && this.#backend?.startedAt != null ? this.#backend : undefined;
   }
 
+  /** Of the server's process; undefined where it may be another one with each transaction. */
   get pid(): number | undefined {
     return this.#backend?.pid;
   }
@@ -209,11 +210,13 @@ export class Link {
 
   /** Rows of a statement before which others are carried out, all answered together (led.ts). */
   async led(leaders: readonly string[], sql: string, values: readonly Value[]): Promise<unknown[][]> {
-    const texts = [...leaders, sql].map((each) => this.#text(each));
-    for (const text of texts) if (!this.#prepared.has(text)) await this.#prepareOnly(text);
-    const [text, names] = [texts.at(-1)!, texts.map(nameOf)];
-    const config = { text, values: values as unknown[], rowMode: "array" as const, name: names.pop()! };
-    const query = new LedQuery(config, names);
+    for (const each of [...leaders, sql]) await this.prepare(each);
+    const text = this.#text(sql);
+    const config = { text, values: values as unknown[], rowMode: "array" as const, name: nameOf(text) };
+    const query = new LedQuery(
+      config,
+      leaders.map((each) => nameOf(this.#text(each))),
+    );
     const { rows } = await this.#during(
       () =>
         new Promise<QueryResult>((resolve, reject) => {
@@ -224,7 +227,10 @@ export class Link {
     return rows as unknown[][];
   }
 
-  async #prepareOnly(text: string): Promise<void> {
+  /** Once a connection, without carrying it out: then it is one message less, of which a transaction cannot be in the midst. */
+  async prepare(sql: string): Promise<void> {
+    const text = this.#text(sql);
+    if (this.#prepared.has(text)) return;
     const query = new Preparation({ name: nameOf(text), text });
     await this.#during(
       () =>

@@ -50,7 +50,7 @@ export class CommitLost extends Error {
   readonly ran: Ran | undefined;
   /** By which the server can be asked what became of it; null where it was not known yet: then nobody can say. */
   readonly mark: CommitMark | null;
-  /** Where it may still be carried out. */
+  /** Where it may yet be carried out, if nobody can say. */
   readonly backend: Backend | undefined;
 
   constructor(

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Reading } from "../../core/clock.ts";
 import { DibsError } from "../../core/errors.ts";
 import type { Op } from "../../engine/engine.ts";
-import { hasEnded } from "./backend.ts";
+import { type Backend, endBackend } from "./backend.ts";
 import { type Fate, failureFrom, fateOf, outcomeUnknown } from "./failure.ts";
 import { fateOfCommit } from "./life.ts";
 import type { Link } from "./link.ts";
@@ -39,6 +39,8 @@ export class Reach {
   #isLost = false;
   /** Batches that failed on the way, and are tried again or asked about. */
   #inTrouble = 0;
+  /** Processes of the server's that may yet carry out what nobody will hear of. */
+  readonly #leftBehind = new Set<Backend>();
   /** What the last batch was sent to. */
   #used: PostgresStore | undefined;
   #hurriedUntil = Number.POSITIVE_INFINITY;
@@ -96,6 +98,7 @@ export class Reach {
           if (!isInTrouble) this.#inTrouble++;
           isInTrouble = true;
           if (error instanceof CommitLost) {
+            if (error.backend) this.#leftBehind.add(error.backend);
             this.#drop(store);
             await before;
             const ran = await this.#resolve(error, until);
@@ -133,6 +136,7 @@ export class Reach {
 
   /** What it would have answered, where it did commit; undefined where it certainly did not. */
   async #resolve(lost: CommitLost, until: number): Promise<Ran | undefined> {
+    if (lost.mark === null) throw outcomeUnknown(this.#options.where, lost.cause);
     for (
       let pause = FIRST_PAUSE_MS;
       !this.#isTooLate(until, pause);
@@ -140,10 +144,7 @@ export class Reach {
     ) {
       await this.#rest(pause);
       try {
-        const { link } = await this.connected();
-        // A claim that was carried out after its worker had told which it has would be nobody's.
-        if (lost.mark === null && lost.backend && !(await hasEnded(link, lost.backend))) continue;
-        const fate = lost.mark ? await fateOfCommit(link, lost.mark) : "unknown";
+        const fate = await fateOfCommit((await this.connected()).link, lost.mark);
         if (fate === "aborted") return undefined;
         if (fate === "committed" && lost.ran) return lost.ran;
         if (fate !== "in progress") break;
@@ -169,12 +170,26 @@ export class Reach {
 
   async #connect(): Promise<PostgresStore> {
     const link = await this.#options.connect();
+    await this.#endWhatIsLeft(link);
     this.#store = this.#storeOn(link);
     if (this.#closing.signal.aborted) {
       link.destroy();
       throw closed();
     }
     return this.#store;
+  }
+
+  /** A claim that was carried out after its worker had told which it has would be nobody's. */
+  async #endWhatIsLeft(link: Link): Promise<void> {
+    try {
+      for (const backend of this.#leftBehind) {
+        await endBackend(link, backend);
+        this.#leftBehind.delete(backend);
+      }
+    } catch (error) {
+      link.destroy();
+      throw error;
+    }
   }
 
   #storeOn(link: Link): PostgresStore {

@@ -4,7 +4,10 @@ import type { Link } from "./link.ts";
 const SILENT_MS = 10_000;
 const LOOK_EVERY_MS = 2_500;
 
-const BUSY = `SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND state <> 'idle'`;
+// One that waits for the rest of a message is not. What it does is not told to everybody.
+const BUSY = `
+  SELECT 1 FROM pg_stat_activity
+  WHERE pid = $1 AND (state IS NULL OR state = 'active' AND wait_event IS DISTINCT FROM 'ClientRead')`;
 
 export interface SilenceOptions {
   connect: () => Promise<Link>;

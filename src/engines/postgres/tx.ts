@@ -165,7 +165,11 @@ export class Tx extends Statements {
 
   /** The same but for its commit. */
   async uncommitted<Row extends unknown[]>(sql: string, ...values: Value[]): Promise<Row[]> {
-    return (await this.link.led([BEGIN, `SELECT ${this.#shared}`], sql, values)) as Row[];
+    const lock = `SELECT ${this.#shared}`;
+    if (isSmall(values)) return (await this.link.led([BEGIN, lock], sql, values)) as Row[];
+    await this.link.prepare(sql);
+    this.keep(this.link.exec(`${BEGIN}; ${lock}`));
+    return this.rows<Row>(sql, ...values);
   }
 
   /** What everybody has who uses queues. */
@@ -330,6 +334,25 @@ export class Tx extends Statements {
 }
 
 const ALONE_MS = 500;
+
+/** What goes over a network in one piece. */
+const ONE_PIECE = 1_000;
+
+/**
+ * Of a larger message the first part may get there and the rest never: the server would have the lock, be at work by its own
+ * account, and wait. Between two messages it waits for ten seconds only (settings.ts).
+ */
+function isSmall(values: readonly Value[]): boolean {
+  const sizeOf = (value: Value): number =>
+    typeof value === "string"
+      ? Buffer.byteLength(value)
+      : value instanceof Uint8Array
+        ? value.length
+        : Array.isArray(value)
+          ? value.reduce<number>((sum, each: Value) => sum + sizeOf(each), 0)
+          : 8;
+  return sizeOf(values as Value) <= ONE_PIECE;
+}
 
 interface HeaderRow extends Version, Subscribing, ClockRow {
   xid?: string;

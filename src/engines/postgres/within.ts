@@ -76,12 +76,14 @@ export class Within {
 
   /** The names of its tables are those of any store. */
   async #checkStore(): Promise<void> {
-    if (isSame(await this.around.identity(), this.#header)) return;
-    // The server may have crashed since we asked, or the store been made anew.
-    const mine = await this.around.identity({ anew: true });
-    await this.#readHeader();
-    const { schema, where } = this.around;
-    if (!isSame(mine, this.#header)) throw elsewhere(mine.salt === this.#header.salt, schema, where);
+    let mine = await this.around.identity();
+    for (let tries = 1; !isSame(mine, this.#header); tries++) {
+      const { schema, where } = this.around;
+      if (tries > MOST_TRIES) throw elsewhere(mine.salt === this.#header.salt, schema, where);
+      // The server may have crashed since we asked, or the store been made anew; and its next life begin between the two questions.
+      mine = await this.around.identity({ anew: true });
+      await this.#readHeader();
+    }
   }
 
   /** It sees the store as it was at its first statement, and not as it is. */
@@ -220,6 +222,8 @@ export class Within {
     this.xid = row!.xid;
   }
 }
+
+const MOST_TRIES = 3;
 
 /** A run's row would be locked until the caller commits, and with it all of its parts. */
 export function noRunWithin(): DibsError {

@@ -1,4 +1,6 @@
-import { expect, onTestFinished, test } from "vitest";
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { channelOf } from "../../../src/engines/postgres/herald.ts";
 import { type AddOptions, type Dibs, open, type Task } from "../../../src/index.ts";
 import { PostgresServer } from "../../postgres/server.ts";
 import { Proxy } from "../../proxy.ts";
@@ -147,4 +149,57 @@ test("what is sent together fails together, and the connection is as good as bef
   expect(await link.led(["BEGIN", lead], word, [6, 3])).toEqual([["led", 2]]);
   expect(await link.rows(word, [1, 1])).toEqual([["led", 1]]);
   await link.exec("ROLLBACK");
+});
+
+test("an add that was sent before it was known what the store is like now goes by what it is like", async () => {
+  const { open, client, schema } = await ground();
+  const [near, far] = [await open(), await open()];
+  const queue = near.queue("work");
+  await queue.add("first");
+  await far.queue("work").configure({ maxPayload: 100 });
+  await expect(queue.add("x".repeat(200))).rejects.toMatchObject({ code: "PAYLOAD_TOO_LARGE" });
+  await far.queue("work").configure({ maxPayload: 10_000, ttl: "1h" });
+  expect((await (await queue.add("short-lived")).info()).expiresAt).not.toBeNull();
+  await far.queue("work").delete();
+  const [anew] = await queue.addMany([{ data: "anew" }]);
+  expect((await queue.stats()).depth.ready).toBe(1);
+  const events = far.events();
+  const heard = events.next();
+  await vi.waitFor(async () => {
+    const { rowCount } = await (await client()).query(`SELECT 1 FROM ${schema}.listener`);
+    expect(rowCount).toBe(1);
+  });
+  const { id } = await queue.add("told");
+  expect((await heard).value).toMatchObject({ type: "task.added", taskId: id });
+  await events.return!();
+  expect(anew!.id).not.toBe(id);
+});
+
+test("of an add that is carried out at once others are told once, and of one that is not, once", async () => {
+  const { open, client, schema } = await ground();
+  const near = await open();
+  const queue = near.queue("work");
+  await queue.add(0);
+  const listener = await client();
+  const heard: string[] = [];
+  listener.on("notification", ({ payload }) => heard.push(payload!));
+  await listener.query(`LISTEN ${channelOf(schema)}`);
+  for (const options of [{}, { priority: 1 }]) {
+    heard.length = 0;
+    await queue.add(1, options);
+    await vi.waitFor(() => expect(heard).not.toEqual([]));
+    await sleep(50);
+    expect(heard.filter((word) => word.includes("work"))).toHaveLength(1);
+  }
+});
+
+test("a store that was dropped and made anew is not taken for the one before: ids are those of the new one", async () => {
+  const place = await ground();
+  const near = await place.open();
+  for (const data of ["makes the queue", "is carried out at once"]) await near.queue("work").add(data);
+  await (await place.client()).query(`DROP SCHEMA ${place.schema} CASCADE`);
+  const far = await place.open();
+  await far.queue("work").add(2);
+  const added = await near.queue("work").add(3);
+  expect(await added.cancel()).toBe("cancelled");
 });

@@ -12,7 +12,7 @@ import { systemClock } from "../../../src/engine/system-clock.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { channelOf } from "../../../src/engines/postgres/herald.ts";
 import { LIFE } from "../../../src/engines/postgres/life.ts";
-import { open, type Queue } from "../../../src/index.ts";
+import { type AddOptions, open, type Queue } from "../../../src/index.ts";
 import { Proxy } from "../../proxy.ts";
 import { PostgresServer, QUICK, type ServerOptions } from "../../postgres/server.ts";
 import { endConnections, ground, named, roleOf } from "./kit.ts";
@@ -643,39 +643,47 @@ test("an answer that is long in coming because of somebody's lock is waited for"
   expect((await queue.stats()).depth.ready).toBe(2);
 }, 60_000);
 
-test("a transaction of a process whose machine has gone is ended after ten seconds, and holds nobody up for longer", async () => {
-  const { url, open: openHere, client, schema } = await ground();
-  const near = await openHere();
-  await near.queue("work").add(1);
-  const cut = await proxyTo(url);
-  const far = await openHere({}, named(cut.url, schema));
-  await far.queue("work").add(2);
-  const sent = Promise.withResolvers<void>();
-  cut.proxy.cutAfter = (data) => {
-    // What begins it gets there, and nothing after that.
-    if (!data.includes("BEGIN ISOLATION LEVEL READ COMMITTED")) return false;
-    cut.proxy.mute();
-    sent.resolve();
-    return false;
-  };
-  const adding = far
-    .queue("work")
-    // A plain one would not begin with such a word.
-    .add(3, { idempotencyKey: "three" })
-    .catch(() => {});
-  await sent.promise;
-  const admin = await client();
-  const hanging = `SELECT 1 FROM pg_stat_activity WHERE application_name = $1 AND state = 'idle in transaction'`;
-  await expect.poll(async () => (await admin.query(hanging, [schema])).rowCount).toBe(1);
-  const from = performance.now();
-  // It has to be alone.
-  await near.queue("work").pause();
-  expect(performance.now() - from).toBeGreaterThan(5_000);
-  expect((await admin.query(hanging, [schema])).rowCount).toBe(0);
-  cut.proxy.cutAfter = undefined;
-  cut.proxy.mend();
-  await adding;
-}, 60_000);
+const HALF_SENT: [what: string, data: unknown, options: AddOptions][] = [
+  ["that was about to add", 3, { idempotencyKey: "three" }],
+  ["of whose add only the beginning got there", "x".repeat(200_000), {}],
+];
+
+test.each(HALF_SENT)(
+  "a transaction of a process %s when its machine was gone is ended after ten seconds, and holds nobody up for longer",
+  async (_, data, options) => {
+    const { url, open: openHere, client, schema } = await ground();
+    const near = await openHere();
+    await near.queue("work").add(1);
+    const cut = await proxyTo(url);
+    const far = await openHere({}, named(cut.url, schema));
+    await far.queue("work").add(2);
+    const sent = Promise.withResolvers<void>();
+    cut.proxy.cutAfter = (message) => {
+      // What begins it gets there, and nothing after that.
+      if (!message.includes("BEGIN ISOLATION LEVEL READ COMMITTED")) return false;
+      cut.proxy.mute();
+      sent.resolve();
+      return false;
+    };
+    const adding = far
+      .queue("work")
+      .add(data, options)
+      .catch(() => {});
+    await sent.promise;
+    const admin = await client();
+    const hanging = `SELECT 1 FROM pg_stat_activity WHERE application_name = $1 AND state = 'idle in transaction'`;
+    await expect.poll(async () => (await admin.query(hanging, [schema])).rowCount).toBe(1);
+    const from = performance.now();
+    // It has to be alone.
+    await near.queue("work").pause();
+    expect(performance.now() - from).toBeGreaterThan(5_000);
+    expect((await admin.query(hanging, [schema])).rowCount).toBe(0);
+    cut.proxy.cutAfter = undefined;
+    cut.proxy.mend();
+    await adding;
+  },
+  60_000,
+);
 
 test("work waits for a standby until it is promoted, and then goes on with a server that has begun another life", async () => {
   const primary = await server();
