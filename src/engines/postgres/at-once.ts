@@ -69,7 +69,7 @@ async function add(tx: Tx, ops: readonly Op[], { onSent, wordFor }: RunOptions):
     await committed;
     return ran;
   } catch (error) {
-    if (!lost) return tx.undo(error);
+    if (!lost) return tx.undo(tx.firstFailure(error));
     throw fateOf(error) === "reconnect" ? new CommitLost(error, lost) : error;
   }
 }

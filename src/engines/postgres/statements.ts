@@ -92,6 +92,12 @@ export class Statements {
     this.#sent.push(answer);
   }
 
+  /** What a statement that nobody waited for met makes all that follow fail, in words that do not tell why. */
+  firstFailure(thrown: unknown): unknown {
+    const isSequel = (thrown as { code?: string }).code === "25P02";
+    return isSequel ? (this.failure ?? thrown) : thrown;
+  }
+
   /** Until everything that was sent has been carried out. */
   async settled(): Promise<void> {
     const sent = this.#sent;

@@ -169,7 +169,7 @@ export class PostgresStore {
       return ran;
     } catch (thrown) {
       const hasNotes = !isFollowed && !isReading && tx.hasInbox && notes !== "left";
-      const error = firstFailure(tx, thrown, { hasNotes });
+      const error = failureOf(tx, thrown, { hasNotes });
       if (commit && fateOf(error) === "reconnect") throw new CommitLost(error, commit);
       // With its commit the transaction has ended, one way or the other, and the next one may be under way here.
       if (isFollowed) throw error;
@@ -201,10 +201,9 @@ export class PostgresStore {
   }
 }
 
-/** What a statement that nobody waited for met makes all that follow fail, in words that do not tell why. */
-function firstFailure(tx: Tx, thrown: unknown, { hasNotes }: { hasNotes: boolean }): unknown {
-  const isSequel = (thrown as { code?: string }).code === "25P02";
-  const first = isSequel ? (tx.failure ?? thrown) : thrown;
+/** What a batch met, by what it was about. */
+function failureOf(tx: Tx, thrown: unknown, { hasNotes }: { hasNotes: boolean }): unknown {
+  const first = tx.firstFailure(thrown);
   if ((first as { code?: string }).code !== "55P03") return first;
   const [words, cause] = ["Somebody's transaction stays open", { cause: first }] as const;
   if (tx.isAlone) return new Crowded(words, cause);

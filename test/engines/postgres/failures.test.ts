@@ -12,6 +12,7 @@ import { systemClock } from "../../../src/engine/system-clock.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { channelOf } from "../../../src/engines/postgres/herald.ts";
 import { LIFE } from "../../../src/engines/postgres/life.ts";
+import { catalogueLock } from "../../../src/engines/postgres/locks.ts";
 import { type AddOptions, open, type Queue } from "../../../src/index.ts";
 import { Proxy } from "../../proxy.ts";
 import { PostgresServer, QUICK, type ServerOptions } from "../../postgres/server.ts";
@@ -446,18 +447,26 @@ test.each([
 ])("what %s cancels is told as UNAVAILABLE, and nothing of its batch happened", async (setting, words) => {
   const { url, open: openHere, client, schema } = await ground();
   const dibs = await openHere();
-  const queue = dibs.queue<number>("work");
-  await queue.add(1);
   const hurried = await openHere({}, `${url}?options=-c%20${setting}%3D200`);
+  const queue = hurried.queue<string>("work");
+  await queue.add("1");
   const blocker = await client();
-  await blocker.query(`BEGIN; LOCK TABLE ${schema}.task IN ACCESS EXCLUSIVE MODE`);
-  await expect(hurried.queue<number>("work").add(2)).rejects.toMatchObject({
-    code: "UNAVAILABLE",
-    retryable: true,
-    message: expect.stringContaining(words),
-  });
-  await blocker.query(`ROLLBACK`);
-  expect((await queue.stats()).depth.ready).toBe(1);
+  const locks = [
+    `LOCK TABLE ${schema}.task IN ACCESS EXCLUSIVE MODE`,
+    `SELECT pg_advisory_xact_lock(${catalogueLock(schema)})`,
+  ];
+  for (const lock of locks) {
+    await blocker.query(`BEGIN; ${lock}`);
+    for (const [data, options] of [["2"], ["2".repeat(5_000)], ["2", { idempotencyKey: "2" }]] as const) {
+      await expect(queue.add(data, options)).rejects.toMatchObject({
+        code: "UNAVAILABLE",
+        retryable: true,
+        message: expect.stringContaining(words),
+      });
+    }
+    await blocker.query(`ROLLBACK`);
+  }
+  expect((await dibs.queue("work").stats()).depth.ready).toBe(1);
 });
 
 const TIMES_OUT = `SELECT current_setting('transaction_timeout', true) IS NOT NULL AS known`;
