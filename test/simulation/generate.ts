@@ -107,6 +107,29 @@ export class Generator {
     );
   }
 
+  /** What processes send that have nothing else to do: one thing at a time, and nothing particular about it. */
+  plain(): Op[] {
+    const { between, pick, weighted } = this.#random;
+    const { sessions, claims } = this.#known;
+    const queue = pick(this.#habits.queues);
+    const kind = weighted({
+      add: 4,
+      claim: sessions.length > 0 ? 5 : 0,
+      settle: claims.length > 0 ? 3 : 0,
+      join: 1,
+    });
+    if (kind === "settle") return [this.#settle(this.#claimRef())];
+    if (kind === "join") return [this.#makers.join()];
+    if (kind === "add") {
+      return Array.from({ length: between(1, 3) }, () => ({
+        verb: "add",
+        tasks: Array.from({ length: between(1, 3) }, () => ({ queue, data: `"plain"` })),
+      }));
+    }
+    const { id: session, worker } = pick(sessions);
+    return [{ verb: "claim", queues: [queue], max: between(1, 3), worker, session }];
+  }
+
   /** What a busy worker sends: it settles what it has done and asks for more, in one batch. */
   #turn(): Op[] {
     const { chance, between, pick } = this.#random;

@@ -67,6 +67,8 @@ export class ExpectedTime {
 export const WEATHER = {
   calm: { nothing: 20, moment: 60, seconds: 20, minute: 1, days: 1.5, sleep: 1, calendar: 1, reboot: 0.5 },
   rough: { nothing: 15, moment: 35, seconds: 22, minute: 10, days: 2, sleep: 6, calendar: 6, reboot: 3 },
+  /** Of a server: its calendar is its clock, and it does not sleep. */
+  server: { nothing: 15, moment: 45, seconds: 25, minute: 6, days: 2, sleep: 0, calendar: 0, reboot: 0 },
 } as const;
 
 /** One of the things that time does; its name, for the trace. Null: no time passes. */

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Reading } from "../../src/core/clock.ts";
 import type { Hint, Op, Outcome } from "../../src/engine/engine.ts";
+import { TxClock } from "../../src/engines/postgres/clock.ts";
 import { BELOW_FLOORS, raiseFloors } from "../../src/engines/postgres/floors.ts";
 import { Link, type LinkOptions } from "../../src/engines/postgres/link.ts";
 import { openLink } from "../../src/engines/postgres/open.ts";
@@ -15,15 +16,31 @@ const TX = { session: true, durability: "full" } as const;
 let prepared: Promise<{ options: LinkOptions; link: Link }> | undefined;
 
 async function prepare(): Promise<{ options: LinkOptions; link: Link }> {
+  const schema = `simulation_${randomBytes(6).toString("hex")}`;
   const options: LinkOptions = {
     url: await sharedServer(),
-    schema: `simulation_${randomBytes(6).toString("hex")}`,
+    schema,
     prepare: true,
-    settings: settingsFor("full"),
+    settings: { ...settingsFor("full"), search_path: `${schema}_clock, pg_catalog` },
     connectMs: 10_000,
   };
-  return { options, link: await openLink({ link: options, reading: null }) };
+  const link = await openLink({ link: options, reading: null });
+  await link.exec(clockOf(schema));
+  return { options, link };
 }
+
+/** What the server takes for its clock on these connections: functions that are found before its own. */
+const clockOf = (schema: string): string => `
+  CREATE SCHEMA ${schema}_clock;
+  CREATE FUNCTION ${schema}_clock.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql AS $$
+    SELECT to_timestamp(0) + coalesce(current_setting('simulated.now', true), '0')::int8 * interval '1 millisecond' $$;
+  CREATE FUNCTION ${schema}_clock.statement_timestamp() RETURNS timestamptz STABLE LANGUAGE sql AS $$
+    SELECT to_timestamp(0) + coalesce(current_setting('simulated.now', true), '0')::int8 * interval '1 millisecond' $$`;
+
+const SET_CLOCK = `SELECT set_config('simulated.now', $1, false)`;
+
+// The model takes each sign of life down to the millisecond: so does a store with an injected clock, but not by its own.
+Object.defineProperty(TxClock.prototype, "freshness", { get: () => 0 });
 
 /** When a process has run its seeds. */
 export async function endSubjects(): Promise<void> {
@@ -31,7 +48,7 @@ export async function endSubjects(): Promise<void> {
   const { options, link } = await prepared;
   prepared = undefined;
   await link.close();
-  await dropSchema(options.url, options.schema);
+  for (const schema of [options.schema, `${options.schema}_clock`]) await dropSchema(options.url, schema);
 }
 
 /**
@@ -41,16 +58,19 @@ export async function endSubjects(): Promise<void> {
 export class PostgresSubject implements Subject {
   readonly #salt: number;
   readonly #first: Reading;
+  readonly #ownClock: boolean;
   #link: Link | undefined;
   #store: PostgresStore | undefined;
 
-  constructor(salt: number, reading: Reading) {
+  /** `ownClock`: its time is the server's, on the paths that only this takes (at-once.ts, foresee.ts). */
+  constructor(salt: number, reading: Reading, { ownClock = false } = {}) {
     this.#salt = salt;
     this.#first = reading;
+    this.#ownClock = ownClock;
   }
 
   async run(ops: Op[], reading: Reading): Promise<{ outcomes: Outcome[]; hint: Hint }> {
-    const { outcomes, hint } = await (await this.#open()).run(ops, reading);
+    const { outcomes, hint } = await (await this.#open()).run(ops, await this.#tell(reading));
     await this.#tryFloors();
     return { outcomes, hint };
   }
@@ -105,6 +125,13 @@ export class PostgresSubject implements Subject {
     );
   }
 
+  /** What is injected: nothing, where the server is told. */
+  async #tell(reading: Reading): Promise<Reading | null> {
+    if (!this.#ownClock) return reading;
+    await this.#link!.all(SET_CLOCK, `${reading.wall}`);
+    return null;
+  }
+
   async #connect(): Promise<PostgresStore> {
     const { options } = await prepared!;
     this.#link = await Link.open(options);
@@ -131,7 +158,10 @@ export class PostgresSubject implements Subject {
       throw new Error(FAILURE);
     });
     try {
-      await store.run([...ops, { verb: "add", tasks: [{ queue: NOT_THERE, data: "1" }, task] }], reading);
+      await store.run(
+        [...ops, { verb: "add", tasks: [{ queue: NOT_THERE, data: "1" }, task] }],
+        await this.#tell(reading),
+      );
     } catch (error) {
       if (!(error instanceof Error && error.message.includes(FAILURE))) throw error;
       await resetNumbers((await prepared!).link, numbers);

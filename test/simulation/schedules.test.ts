@@ -1,17 +1,20 @@
 import { afterAll, expect, test } from "vitest";
 import { endSubjects } from "./postgres.ts";
 import { simulateSchedules } from "./schedules.ts";
-import { ENGINES, type EngineName } from "./subject.ts";
 
 // As many as fit in a few seconds; more by hand: npm run simulate -- --schedules --seeds 10000
-const SEEDS: Record<EngineName, number> = { sqlite: 60, postgres: 15 };
+const SEEDS = { sqlite: 60, postgres: 15 };
 
-test.each(ENGINES)("on %s each time of a schedule is fired once", { timeout: 120_000 }, async (engine) => {
-  let fired = 0;
-  for (let seed = 1; seed <= SEEDS[engine]; seed++) {
-    fired += (await simulateSchedules({ seed, engine })).fired;
-  }
-  expect(fired).toBeGreaterThan(SEEDS[engine]);
-});
+test.each(["sqlite", "postgres"] as const)(
+  "on %s each time of a schedule is fired once",
+  { timeout: 120_000 },
+  async (engine) => {
+    let fired = 0;
+    for (let seed = 1; seed <= SEEDS[engine]; seed++) {
+      fired += (await simulateSchedules({ seed, engine })).fired;
+    }
+    expect(fired).toBeGreaterThan(SEEDS[engine]);
+  },
+);
 
 afterAll(endSubjects);

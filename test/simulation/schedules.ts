@@ -91,9 +91,9 @@ class ScheduleSimulation {
     const salt = this.#random.between(2, 60_000_000);
     const reading = this.#machine.read();
     this.#subject =
-      engine === "postgres"
-        ? new PostgresSubject(salt, reading)
-        : new SqliteSubject(salt, reading, { file: true });
+      engine === "sqlite"
+        ? new SqliteSubject(salt, reading, { file: true })
+        : new PostgresSubject(salt, reading);
     this.#processes = Array.from({ length: this.#random.between(1, 4) }, () => []);
   }
 

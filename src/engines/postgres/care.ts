@@ -38,9 +38,8 @@ async function outlook(tx: Tx): Promise<Verbs["tend"]["out"]> {
   const documents = await dueDocuments(tx, first.document);
   const waits = [
     ...[due, kept, ttl, wake, documents.next].filter((at) => at !== null).map((at) => at - tx.now),
-    ...(hand === null ? [] : [hand - tx.awake]),
+    ...[hand, first.session].filter((at) => at !== null).map((at) => at - tx.awake),
   ].map((wait) => (wait > 0 ? wait : tx.hasMoreDue ? 0 : OTHERS_MS));
-  if (first.session !== null) waits.push(first.session > tx.awake ? first.session - tx.awake : OTHERS_MS);
   const next = waits.length === 0 ? null : Math.min(...waits);
   return { next, now: tx.now, due: documents.due };
 }

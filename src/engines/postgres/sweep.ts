@@ -103,6 +103,7 @@ async function lapseSessions(tx: Tx): Promise<void> {
       tx.all<ClaimRow>(LOST, session.id, silentFor, busy, BOUNDS.sweep),
     );
     for (const row of lost) await lapse(tx, heldFrom(tx, row));
+    if (lost.length === BOUNDS.sweep) tx.hasMoreDue = true;
     if (await tx.get(HOLDS, session.id)) continue;
     if (!(await tryToHoldAll(tx, stickyQueues(tx, session.info)))) continue;
     forgetSession(tx, session.id, session.info);
