@@ -32,6 +32,10 @@ const FLAGS = {
   help: { type: "boolean", short: "h", default: false },
 } as const satisfies ParseArgsOptionsConfig;
 
+// npm runs a script in the project's folder: a file is meant as it is seen from where it was called.
+const { npm_lifecycle_event: script, INIT_CWD: calledIn } = process.env;
+if (script === "move" && calledIn) process.chdir(calledIn);
+
 async function main(): Promise<number> {
   const { positionals, values } = parseArgs({ allowPositionals: true, options: FLAGS });
   if (values.help) {

@@ -1,7 +1,11 @@
-import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
+import {
+  type ChildProcessWithoutNullStreams,
+  spawn,
+  type SpawnOptionsWithoutStdio,
+} from "node:child_process";
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect } from "vitest";
 import { EXIT } from "../../../src/cli/exit.ts";
@@ -18,8 +22,8 @@ class Script {
   stdout = "";
   stderr = "";
 
-  constructor(stage: Stage, args: string[]) {
-    this.#child = spawn(process.execPath, [SCRIPT, ...args], { cwd: stage.folder });
+  constructor(stage: Stage, args: string[], options: SpawnOptionsWithoutStdio = { cwd: stage.folder }) {
+    this.#child = spawn(process.execPath, [SCRIPT, ...args], options);
     stage.onEnd(() => this.#child.kill("SIGKILL"));
     this.#child.stdout.setEncoding("utf8").on("data", (text: string) => (this.stdout += text));
     this.#child.stderr.setEncoding("utf8").on("data", (text: string) => (this.stderr += text));
@@ -63,6 +67,15 @@ describe("npm run move", () => {
     });
     const nowhere = await run(stage, "work.db", "postgres://nobody@127.0.0.1:1/none");
     expect(nowhere).toMatchObject({ code: EXIT.unavailable });
+  });
+
+  test("takes a file as it is seen from where npm was called", async ({ stage }) => {
+    await (await stage.open()).queue("letters").add(1);
+    // npm runs it in the project's folder, wherever it was called.
+    const env = { ...process.env, npm_lifecycle_event: "move", INIT_CWD: stage.folder };
+    const { ended } = new Script(stage, ["work.db", "new.db"], { cwd: dirname(SCRIPT), env });
+    expect(await ended).toMatchObject({ code: EXIT.done, stderr: "" });
+    expect(readdirSync(stage.folder)).toContain("new.db");
   });
 
   test("moves to a schema behind a pooler, and back; says what is paused and stays", async ({ stage }) => {
