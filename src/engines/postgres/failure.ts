@@ -94,6 +94,11 @@ function isBadAddress(error: unknown): boolean {
   return code === "ERR_INVALID_URL" || code === "ERR_SOCKET_BAD_PORT" || error instanceof URIError;
 }
 
+/** A file that the address names: it is read before anybody connects. */
+function isUnreadable(error: unknown): error is NodeJS.ErrnoException {
+  return ["open", "read"].includes((error as NodeJS.ErrnoException).syscall ?? "");
+}
+
 /** Where several addresses of a host were tried, the error has no words of its own. */
 export function wordsOf(error: unknown): string {
   const { code, message } = error as Met;
@@ -106,6 +111,7 @@ export function failureFrom(error: unknown, where: string): unknown {
   const met = error instanceof NotConnected ? error.cause : error;
   const { code = "" } = met as Met;
   if (isBadAddress(met)) return badAddress();
+  if (isUnreadable(met)) return unreadable(met);
   if (NOT_LET_IN.has(code)) return notLetIn(met, where, true);
   if (MIXED_UP.has(code)) return mixedUp(met, where);
   const fate = fateOf(error);
@@ -204,6 +210,13 @@ function badAddress(): DibsError {
   return invalid(
     `The address is none of a PostgreSQL database. Write postgres://user:password@host:5432/database, with signs such as @ ` +
       `and # of a password as %40 and %23.`,
+  );
+}
+
+function unreadable({ path, code }: NodeJS.ErrnoException): DibsError {
+  return invalid(
+    `The file ${path ?? "of a certificate"} that the address names cannot be read (${code}). Nothing was changed. Look at its sslrootcert, ` +
+      `sslcert and sslkey.`,
   );
 }
 

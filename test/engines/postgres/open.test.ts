@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
@@ -252,4 +253,19 @@ test("a program that has nothing more to do is not kept alive by its connections
     timeout: 10_000,
   });
   expect(stdout).toMatch(/^[0-9a-f-]{36}/);
+});
+
+test("a certificate that the address names and that is not there is named, and not waited for", async () => {
+  const { url } = await ground();
+  for (const [file, why] of [
+    ["/no/such/file", "/no/such/file .*ENOENT"],
+    [tmpdir(), "EISDIR"],
+  ] as const) {
+    const opening = openDibs(`${url}?sslrootcert=${encodeURIComponent(file)}`);
+    await expect(opening).rejects.toMatchObject({
+      code: "INVALID",
+      retryable: false,
+      message: expect.stringMatching(new RegExp(`${why}.*sslrootcert`)),
+    });
+  }
 });
