@@ -17,7 +17,10 @@ import type { EngineName, Subject } from "./subject.ts";
 
 const NAMES = [...QUEUES, ...STAGE_QUEUES, "nowhere"].flatMap((queue) => [queue, verificationQueue(queue)]);
 const LAST_STEPS = 15;
-/** More rounds than any task has attempts and delays: what is not at an end by then never will be. */
+/**
+ * More rounds than any task has attempts and delays: what is not at an end by then never will be. In the second half no result is
+ * accepted any more: one that adds what its queue does not take is refused each time.
+ */
 const DRAIN_ROUNDS = 1_000;
 /** In some seeds the bounds on one call's work are so small that they are met. */
 const TIGHT = { ...BOUNDS, sweep: 2, due: 1, retryLook: 2, events: 5 };
@@ -250,8 +253,12 @@ class Simulation {
         await this.#batch(
           tasks.map(({ id, fence }): Op => {
             const of = this.#known.asked.get(fence);
+            const verdict =
+              round < DRAIN_ROUNDS / 2
+                ? ({ accepted: true } as const)
+                : ({ accepted: false, feedback: "no", delay: 0 } as const);
             const settlement = of
-              ? ({ kind: "verdict", of, accepted: true } as const)
+              ? ({ kind: "verdict", of, ...verdict } as const)
               : ({ kind: "done", result: null } as const);
             return { verb: "settle", id, fence, settlement };
           }),
