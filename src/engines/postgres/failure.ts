@@ -94,9 +94,10 @@ function isBadAddress(error: unknown): boolean {
   return code === "ERR_INVALID_URL" || code === "ERR_SOCKET_BAD_PORT" || error instanceof URIError;
 }
 
-/** A file that the address names: it is read before anybody connects. */
+/** A file that the address names: it is read before anybody connects. A socket is read, too, and is connected to. */
 function isUnreadable(error: unknown): error is NodeJS.ErrnoException {
-  return ["open", "read"].includes((error as NodeJS.ErrnoException).syscall ?? "");
+  const { syscall, code = "" } = error as NodeJS.ErrnoException;
+  return (syscall === "open" || syscall === "read") && ["ENOENT", "EACCES", "EISDIR"].includes(code);
 }
 
 /** Where several addresses of a host were tried, the error has no words of its own. */
