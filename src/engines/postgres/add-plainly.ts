@@ -15,16 +15,13 @@ import { countSql } from "./counters.ts";
 import { channelOf } from "./herald.ts";
 import { type CommitMark, LIFE } from "./life.ts";
 import type { Value } from "./link.ts";
-import { isUsual } from "./usual.ts";
-import { HAS_NOTES } from "./notes.ts";
 import { isOfRun } from "./runs.ts";
 import type { Foreseen } from "./statements.ts";
 import { numbers } from "./text.ts";
 import type { Tx } from "./tx.ts";
+import { asKnown, asUsual } from "./usual.ts";
 
 const NOW = MOMENT("$1");
-const AS_KNOWN = `EXISTS (
-  SELECT 1 FROM dibs.store WHERE one = 1 AND revision = $2 AND epoch = $3 AND NOT ${HAS_NOTES})`;
 
 /**
  * Tasks and their places in line in one statement, which also gives them their numbers: where all are ready at once and need
@@ -34,7 +31,7 @@ const AS_KNOWN = `EXISTS (
  */
 const addPlainlySql = (
   payloads: Payloads,
-  { when = `$2::int8 IS NULL OR ${AS_KNOWN}`, also = "", told = "" } = {},
+  { when = `$2::int8 IS NULL OR ${asKnown("$2", "$3")}`, also = "", told = "" } = {},
 ): string => `
   WITH added AS (
     INSERT INTO dibs.task (created_at, seq, queue, priority, max_attempts, content_type, headers, data, bytes)
@@ -53,7 +50,7 @@ const ADD_PLAINLY = { joined: addPlainlySql("joined"), listed: addPlainlySql("li
 /** With all that would be asked before it and written after it, and told by the commit (at-once.ts): $12 and $13; $14 and $15 are counts. */
 const addAtOnceSql = (payloads: Payloads): string =>
   addPlainlySql(payloads, {
-    when: `${AS_KNOWN} AND ${isUsual("$16")}`,
+    when: asUsual("$2", "$3", "$16"),
     also: `, counted AS (
     ${countSql({ queue: "queue", slot: `${NOW} / ${BOUNDS.rateSlot}`, ready: "count", added: "count" })}
     FROM unnest($14::int4[], $15::int8[]) AS each (queue, count) WHERE EXISTS (SELECT 1 FROM added))`,
@@ -94,10 +91,9 @@ export function addAhead(tx: Tx, op: object, adds: NewTask[][]): boolean {
 /** All of which are plain. Undefined: the store was not as expected, and nothing has happened. `word`: for others, with the commit. */
 export async function addAtOnce(
   tx: Tx,
-  adds: NewTask[][],
+  tasks: NewTask[],
   { word, counts }: { word: string | undefined; counts: Map<string, number> },
 ): Promise<{ added: AddedTask[]; mark: CommitMark } | undefined> {
-  const tasks = adds.flat();
   const { payloads, values } = valuesFor(tx, tasks, tx.queues.knownBy);
   const also = [
     channelOf(tx.link.schema),
@@ -161,7 +157,7 @@ function addedBy(tx: Tx, tasks: NewTask[], [row]: Row[]): AddedTask[] | undefine
   for (const [index, { queue, priority = 0 }] of tasks.entries()) {
     const { id } = added[index]!;
     // A new task comes last, but for those of a higher priority.
-    if (priority > 0) tx.floors.lower(tx.queues.named(queue)!, -priority, tx.place(id)!.seq);
+    if (priority > 0) tx.floors.lower(tx.queues.named(queue)!, -priority, seqOf({ first, seqs }, index));
     if (tx.events.listeners > 0) tx.events.announce({ type: "task.added", at: now, queue, taskId: id });
   }
   for (const [name, count] of countByQueue(tasks)) {
@@ -186,9 +182,13 @@ interface Numbers {
   seqs: string[] | null;
 }
 
+function seqOf({ first, seqs }: Omit<Numbers, "now">, index: number): number {
+  return seqs ? Number(seqs[index]) : first + index;
+}
+
 function numbered(tx: Tx, tasks: NewTask[], { now, first, seqs }: Numbers): AddedTask[] {
   return tasks.map(({ queue }, index) => ({
-    id: tx.id(now, seqs ? Number(seqs[index]) : first + index),
+    id: tx.id(now, seqOf({ first, seqs }, index)),
     queue,
     state: "ready",
     existing: false,

@@ -52,12 +52,13 @@ async function add(tx: Tx, ops: readonly Op[], { onSent, wordFor }: RunOptions):
   tx.beginAtOnce();
   let lost: { ran: Ran; mark: CommitMark } | undefined;
   try {
-    const counts = countByQueue(adds.flat());
+    const tasks = adds.flat();
+    const counts = countByQueue(tasks);
     for (const [queue, count] of counts) tx.hintReady(tx.queues.named(queue)!, count);
     const ran: Ran = { ...NOTHING, changed: true, hint: tx.hint };
     const word = wordFor?.(ran);
     ran.told = word !== undefined;
-    const done = await addAtOnce(tx, adds, { word, counts });
+    const done = await addAtOnce(tx, tasks, { word, counts });
     if (!done) {
       await tx.link.exec("ROLLBACK");
       return undefined;

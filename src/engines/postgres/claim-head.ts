@@ -6,7 +6,6 @@ import { aboveFloor, sinceFloor } from "./floors.ts";
 import type { Queue } from "./known-queues.ts";
 import { unwatchTtl } from "./line.ts";
 import { TASK_OF, type Value } from "./link.ts";
-import { HAS_NOTES } from "./notes.ts";
 import { isFresh, newest } from "./newest.ts";
 import { refusal } from "./refusal.ts";
 import { sessionGone } from "./session-gone.ts";
@@ -14,13 +13,11 @@ import type { Foreseen } from "./statements.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromText } from "./text.ts";
 import type { Tx } from "./tx.ts";
-import { isUsual } from "./usual.ts";
+import { asKnown, asUsual } from "./usual.ts";
 
 const AWAKE = MOMENT("$1");
 const NOW = MOMENT("$2");
 const OURS = newest("session", "$5");
-
-const AS_KNOWN = `EXISTS (SELECT 1 FROM dibs.store WHERE one = 1 AND revision = $10 AND epoch = $11 AND NOT ${HAS_NOTES})`;
 
 /**
  * The usual claim in one statement: takes the head of the line, where nothing that time brings is to be done first
@@ -38,7 +35,11 @@ const AS_KNOWN = `EXISTS (SELECT 1 FROM dibs.store WHERE one = 1 AND revision = 
  * To begin and end a plan costs as much as a claim of one task: each part counts.
  */
 const TASK = TASK_OF("held");
-const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
+const holdHeadSql = ({
+  known = `($10::int8 IS NULL OR ${asKnown("$10", "$11")})`,
+  calm = "",
+  also = "",
+} = {}): string => `
   WITH calm AS MATERIALIZED (
     SELECT NOT EXISTS (
         SELECT 1 FROM dibs.session WHERE beat_at + lease <= ${AWAKE} AND ${sinceFloor("session", "beat_at + lease")})
@@ -48,7 +49,7 @@ const holdHeadSql = ({ calm = "", also = "" } = {}): string => `
       AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE until <= ${NOW} AND ${sinceFloor("kept", "until")})
       AND NOT EXISTS (SELECT 1 FROM dibs.ttl WHERE expires_at <= ${NOW} AND ${sinceFloor("ttl", "expires_at")})
       AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $3 AND ${aboveFloor("$3", "kept")}) ${calm}
-      AND ($10::int8 IS NULL OR ${AS_KNOWN}) AS yes,
+      AND ${known} AS yes,
       $5::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.session WHERE ${OURS} AND beat_at + lease > ${AWAKE}) AS lives
   ), head AS MATERIALIZED (
     SELECT ctid, task, failures, special FROM dibs.ready
@@ -97,7 +98,7 @@ const HOLD_HEAD_BESIDE_LIMITS = holdHeadSql({
 });
 /** With all that would be asked before it and written after it (at-once.ts). */
 const HOLD_HEAD_AT_ONCE = holdHeadSql({
-  calm: `AND ${isUsual("$12")}`,
+  known: asUsual("$10", "$11", "$12"),
   also: `, lasting AS (
     DELETE FROM dibs.ttl WHERE ctid = ANY (ARRAY (
       SELECT old.ctid FROM held CROSS JOIN LATERAL ${TASK} CROSS JOIN LATERAL (

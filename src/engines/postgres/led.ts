@@ -25,7 +25,7 @@ const inner = Query.prototype as unknown as Inner;
 
 /** Prepares a statement, and does not carry it out. */
 export class Preparation extends Query {
-  declare callback: (error: Error | null) => void;
+  declare callback: (error: Error | null, result: QueryResult) => void;
   readonly #statement: Statement;
 
   constructor(statement: Statement) {

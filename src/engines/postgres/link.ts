@@ -217,29 +217,26 @@ export class Link {
       config,
       leaders.map((each) => nameOf(this.#text(each))),
     );
-    const { rows } = await this.#during(
-      () =>
-        new Promise<QueryResult>((resolve, reject) => {
-          query.callback = (error, result) => (error ? reject(error) : resolve(result));
-          this.#client.query(query);
-        }),
-    );
-    return rows as unknown[][];
+    return (await this.#submit(query)).rows as unknown[][];
   }
 
   /** Once a connection, without carrying it out: then it is one message less, of which a transaction cannot be in the midst. */
   async prepare(sql: string): Promise<void> {
     const text = this.#text(sql);
     if (this.#prepared.has(text)) return;
-    const query = new Preparation({ name: nameOf(text), text });
-    await this.#during(
+    await this.#submit(new Preparation({ name: nameOf(text), text }));
+    this.#prepared.add(text);
+  }
+
+  /** A query of a kind of our own, which pg answers by a callback only. */
+  #submit(query: LedQuery | Preparation): Promise<QueryResult> {
+    return this.#during(
       () =>
-        new Promise<void>((resolve, reject) => {
-          query.callback = (error) => (error ? reject(error) : resolve());
+        new Promise((resolve, reject) => {
+          query.callback = (error, result) => (error ? reject(error) : resolve(result));
           this.#client.query(query);
         }),
     );
-    this.#prepared.add(text);
   }
 
   #ask(query: QueryConfig & { rowMode?: "array" }): Promise<QueryResult> {

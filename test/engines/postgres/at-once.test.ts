@@ -3,8 +3,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { channelOf } from "../../../src/engines/postgres/herald.ts";
 import { type AddOptions, type Dibs, open, type Task } from "../../../src/index.ts";
 import { PostgresServer } from "../../postgres/server.ts";
-import { Proxy } from "../../proxy.ts";
-import { connect, ground, untilOneWaits } from "./kit.ts";
+import { connect, ground, proxyTo, untilOneWaits } from "./kit.ts";
 
 /** A worker elsewhere that waits: each task is claimed by itself, as soon as it is there. */
 function waitingWorker(dibs: Dibs): { next: () => Promise<Task>; stop: () => Promise<void> } {
@@ -107,11 +106,8 @@ test("a claim that was carried out at once outlives a crash of the server, and s
 
 test("a claim that was on its way when the connection was lost is never carried out after its worker has said what it has", async () => {
   const place = await ground();
-  const address = new URL(place.url);
-  const proxy = await Proxy.start(Number(address.port));
-  onTestFinished(() => proxy.close());
-  address.port = `${proxy.port}`;
-  const [near, far] = [await place.open(), await place.open({}, address.href)];
+  const { proxy, url } = await proxyTo(place.url);
+  const [near, far] = [await place.open(), await place.open({}, url)];
   const queue = near.queue("work");
   const worker = waitingWorker(far);
   const before = await queue.add(1);

@@ -14,22 +14,14 @@ import { channelOf } from "../../../src/engines/postgres/herald.ts";
 import { LIFE } from "../../../src/engines/postgres/life.ts";
 import { catalogueLock } from "../../../src/engines/postgres/locks.ts";
 import { type AddOptions, open, type Queue } from "../../../src/index.ts";
-import { Proxy } from "../../proxy.ts";
+import type { Proxy } from "../../proxy.ts";
 import { PostgresServer, QUICK, type ServerOptions } from "../../postgres/server.ts";
-import { endConnections, ground, named, roleOf } from "./kit.ts";
+import { endConnections, ground, named, proxyTo, roleOf } from "./kit.ts";
 
 async function server({ settings, ...options }: ServerOptions = {}): Promise<PostgresServer> {
   const started = await PostgresServer.start({ settings: { ...QUICK, ...settings }, ...options });
   onTestFinished(() => started.remove());
   return started;
-}
-
-async function proxyTo(target: string): Promise<{ proxy: Proxy; url: string }> {
-  const address = new URL(target);
-  const proxy = await Proxy.start(Number(address.port));
-  onTestFinished(() => proxy.close());
-  address.port = `${proxy.port}`;
-  return { proxy, url: address.href };
 }
 
 /** Of a server under load; more by DIBS_LONG=1. */

@@ -8,6 +8,7 @@ import { Link } from "../../../src/engines/postgres/link.ts";
 import { settingsFor } from "../../../src/engines/postgres/settings.ts";
 import { type Dibs, open, type OpenOptions } from "../../../src/index.ts";
 import { freshSchema } from "../../postgres/shared.ts";
+import { Proxy } from "../../proxy.ts";
 
 export interface Ground {
   url: string;
@@ -57,6 +58,15 @@ export async function connect({ url, schema }: Pick<Ground, "url" | "schema">): 
   });
   onTestFinished(() => opened.close());
   return opened;
+}
+
+/** A way to the same server that can be cut, closed when the test is over. */
+export async function proxyTo(target: string): Promise<{ proxy: Proxy; url: string }> {
+  const address = new URL(target);
+  const proxy = await Proxy.start(Number(address.port));
+  onTestFinished(() => proxy.close());
+  address.port = `${proxy.port}`;
+  return { proxy, url: address.href };
 }
 
 /** Connections to this address go by a name of their own, whatever they were last asked: several tests share a server. */
