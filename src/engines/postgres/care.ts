@@ -8,6 +8,8 @@ import { sinceFloor } from "./floors.ts";
 import type { Queue } from "./known-queues.ts";
 import { NEVER } from "./line.ts";
 import { pruningLock, tryLock } from "./locks.ts";
+import { DELETE_LANES } from "./lanes.ts";
+import { isAmong } from "./look-up.ts";
 import { newest } from "./newest.ts";
 import { keepEnds, pruneRuns } from "./runs.ts";
 import { horizon, sweep } from "./sweep.ts";
@@ -80,9 +82,6 @@ const IDLE_LANES = `
   WHERE (queue, group_key) > ($1, $2::text) AND holders = 0 AND wake_at IS NULL AND coalesce(held_until, 0) <= $3
     AND NOT EXISTS (SELECT 1 FROM dibs.session WHERE ${newest("session", "lane.session")})
   ORDER BY queue, group_key LIMIT $4 FOR UPDATE SKIP LOCKED`;
-const FORGET_LANES = `
-  DELETE FROM dibs.lane USING unnest($1::int4[], $2::text[]) AS old (queue, group_key)
-  WHERE lane.queue = old.queue AND lane.group_key = old.group_key COLLATE "C"`;
 
 /** Lanes that one call looks at. */
 const LANES = 10_000;
@@ -110,7 +109,7 @@ async function pruneLanes(tx: Tx): Promise<void> {
   }
   if (doomed.length === 0) return;
   tx.send(
-    FORGET_LANES,
+    DELETE_LANES,
     doomed.map((row) => row.queue),
     doomed.map((row) => row.group_key),
   );
@@ -163,7 +162,7 @@ async function pastRetention(tx: Tx, queue: Queue, kept: number, limit: number):
 
 const DELETE_LEDGERS = `DELETE FROM dibs.attempt WHERE task = ANY ($1::int8[])`;
 const DELETE_TASKS = `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`;
-const DELETE_ENDED = `DELETE FROM dibs.ended WHERE task = ANY ($1::int8[])`;
+const DELETE_ENDED = `DELETE FROM dibs.ended WHERE ${isAmong("ended", "$1::int8[]")}`;
 
 /** All at once: as many end as are added, so that this has to keep up with them. Their keys outlive them. */
 async function removeEnded(tx: Tx, queue: Queue, doomed: EndedRow[]): Promise<void> {

@@ -5,7 +5,8 @@ import { countSql } from "./counters.ts";
 import { aboveFloor, sinceFloor } from "./floors.ts";
 import type { Queue } from "./known-queues.ts";
 import { unwatchTtl } from "./line.ts";
-import { TASK_OF, type Value } from "./link.ts";
+import type { Value } from "./link.ts";
+import { TASK_OF } from "./look-up.ts";
 import { isFresh, newest } from "./newest.ts";
 import { refusal } from "./refusal.ts";
 import { sessionGone } from "./session-gone.ts";
@@ -45,7 +46,8 @@ const holdHeadSql = ({
         SELECT 1 FROM dibs.session WHERE beat_at + lease <= ${AWAKE} AND ${sinceFloor("session", "beat_at + lease")})
       AND NOT EXISTS (
         SELECT 1 FROM dibs.claim WHERE session IS NULL AND deadline <= ${AWAKE} AND ${sinceFloor("hand", "deadline")})
-      AND NOT EXISTS (SELECT 1 FROM dibs.scheduled WHERE due <= ${NOW} AND ${sinceFloor("scheduled", "due")})
+      AND NOT EXISTS (
+        SELECT 1 FROM dibs.scheduled WHERE due <= ${NOW} AND ${sinceFloor("scheduled", "due")} ORDER BY due OFFSET 0)
       AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE until <= ${NOW} AND ${sinceFloor("kept", "until")})
       AND NOT EXISTS (SELECT 1 FROM dibs.ttl WHERE expires_at <= ${NOW} AND ${sinceFloor("ttl", "expires_at")})
       AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $3 AND ${aboveFloor("$3", "kept")}) ${calm}
@@ -87,7 +89,7 @@ const holdHeadSql = ({
       OR task.cost IS NOT NULL OR task.urgent
     THEN json_build_array(task.pos, task.expires_at, task.max_attempts, task.group_key, task.content_type, task.headers,
       encode(task.bytes, 'base64'), ${LEFT_BEHIND("held.special", "task.seq")}, task.cost, task.urgent)::text END
-  FROM calm LEFT JOIN (held CROSS JOIN LATERAL ${TASK}) ON true`;
+  FROM calm LEFT JOIN (held CROSS JOIN ${TASK}) ON true`;
 const HOLD_HEAD = holdHeadSql();
 /** Where some queue has limits: time brings more, and this one may have been held back since it was found to be open. */
 const HOLD_HEAD_BESIDE_LIMITS = holdHeadSql({
@@ -101,7 +103,7 @@ const HOLD_HEAD_AT_ONCE = holdHeadSql({
   known: asUsual("$10", "$11", "$12"),
   also: `, lasting AS (
     DELETE FROM dibs.ttl WHERE ctid = ANY (ARRAY (
-      SELECT old.ctid FROM held CROSS JOIN LATERAL ${TASK} CROSS JOIN LATERAL (
+      SELECT old.ctid FROM held CROSS JOIN ${TASK} CROSS JOIN LATERAL (
         SELECT ctid FROM dibs.ttl WHERE expires_at = task.expires_at AND ttl.task = task.seq OFFSET 0) AS old))
   ), counted AS (
     ${countSql({
@@ -112,7 +114,7 @@ const HOLD_HEAD_AT_ONCE = holdHeadSql({
       started: "count(*)",
       wait_ms: `greatest(0, count(*) * ${NOW} - sum(task.created_at))`,
     })}
-    FROM held CROSS JOIN LATERAL ${TASK} HAVING count(*) > 0)`,
+    FROM held CROSS JOIN ${TASK} HAVING count(*) > 0)`,
 });
 
 function holdHead(tx: Tx): string {

@@ -11,7 +11,7 @@ import { type HeadRow, moverFrom } from "./held.ts";
 import type { Queue } from "./known-queues.ts";
 import { fillLanes } from "./lane-line.ts";
 import { end, isOutlived, unwatchTtl } from "./line.ts";
-import { inQueue, TASK_OF } from "./link.ts";
+import { lookUp, TASK_OF } from "./look-up.ts";
 import type { Line } from "./place.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromColumns } from "./text.ts";
@@ -28,6 +28,8 @@ export interface SessionRow {
 }
 
 interface LineRow extends HeadRow {
+  /** Where its row stands. Nobody replaces it while it is locked. */
+  place: string;
   content_type: string | null;
   headers: string | null;
   data: string | null;
@@ -35,7 +37,8 @@ interface LineRow extends HeadRow {
   left: Left | null;
 }
 
-interface KeptRow extends LineRow {
+/** As it is seen before it is locked. */
+interface KeptRow extends Omit<LineRow, "place"> {
   avoid: string;
 }
 
@@ -47,35 +50,36 @@ const COLUMNS = `
 // What other transactions are about to claim is passed over. The payloads are fetched for the chosen ones only.
 const HEAD_OF_LINE = `
   WITH head AS MATERIALIZED (
-    SELECT rank, pos, task, failures, special FROM dibs.ready
+    SELECT ctid AS place, rank, pos, task, failures, special FROM dibs.ready
     WHERE queue = $1 AND rank < $3::int2 AND ${aboveFloor("$1")}
     ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED)
-  SELECT rank, head.pos, head.task, failures, special, ${COLUMNS}
-  FROM head CROSS JOIN LATERAL ${TASK_OF("head")} ORDER BY rank, head.pos`;
+  SELECT place, rank, head.pos, head.task, failures, special, ${COLUMNS}
+  FROM head CROSS JOIN ${TASK_OF("head")} ORDER BY rank, head.pos`;
 const KEPT = `
   WITH head AS MATERIALIZED (
     SELECT rank, pos, task, failures, special, avoid FROM dibs.kept
     WHERE queue = $1 AND rank < $3::int2 AND ${aboveFloor("$1", "kept")} ORDER BY rank, pos LIMIT $2)
   SELECT rank, head.pos, head.task, failures, special, avoid, ${COLUMNS}
-  FROM head CROSS JOIN LATERAL ${TASK_OF("head")} ORDER BY rank, head.pos`;
-// As they were seen: one that failed once more since then, or got a signal, stands at the same place.
+  FROM head CROSS JOIN ${TASK_OF("head")} ORDER BY rank, head.pos`;
+// As they were seen: one that failed once more since then, or got a signal, is next in line at the same place.
 const LOCK_KEPT = `
-  SELECT kept.task FROM ${inQueue("$1", "$2::int2[], $3::int8[], $4::int2[], $5::bool[]", "rank, pos, failures, special")} AS seen
-  JOIN dibs.kept ON kept.queue = seen.queue AND kept.rank = seen.rank AND kept.pos = seen.pos
-    AND kept.failures = seen.failures AND kept.special = seen.special
-  FOR UPDATE OF kept SKIP LOCKED`;
+  SELECT kept.task, kept.place FROM unnest($2::int2[], $3::int8[], $4::int2[], $5::bool[]) AS seen (rank, pos, failures, special)
+  CROSS JOIN ${lookUp(
+    "kept",
+    `kept.queue = $1 AND kept.rank = seen.rank AND kept.pos = seen.pos
+      AND kept.failures = seen.failures AND kept.special = seen.special`,
+    { columns: "task, ctid AS place", lock: "FOR UPDATE SKIP LOCKED" },
+  )}`;
 // For the worker that has their groups.
 const OWN = `
   WITH head AS MATERIALIZED (
-    SELECT rank, pos, task, failures, special FROM dibs.own
+    SELECT ctid AS place, rank, pos, task, failures, special FROM dibs.own
     WHERE session = $4 AND queue = $1 AND rank < $3::int2 ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED)
-  SELECT rank, head.pos, head.task, failures, special, ${COLUMNS}
-  FROM head CROSS JOIN LATERAL ${TASK_OF("head")} ORDER BY rank, head.pos`;
+  SELECT place, rank, head.pos, head.task, failures, special, ${COLUMNS}
+  FROM head CROSS JOIN ${TASK_OF("head")} ORDER BY rank, head.pos`;
 const OTHERS = `
   SELECT 1 FROM dibs.own WHERE queue = $1 AND rank < $2::int2 AND session IS DISTINCT FROM $3::int8 LIMIT 1`;
-const DELETE_FROM = (table: Line): string => `
-  DELETE FROM dibs.${table} USING ${inQueue("$1", "$2::int2[], $3::int8[]", "rank, pos")} AS taken
-  WHERE ${table}.queue = taken.queue AND ${table}.rank = taken.rank AND ${table}.pos = taken.pos`;
+const DELETE_FROM = (table: Line): string => `DELETE FROM dibs.${table} WHERE ctid = ANY ($1::tid[])`;
 const NONE = { allowed: [], passed: false };
 /** Above every rank. */
 const LAST_RANK = 32_767;
@@ -116,7 +120,8 @@ export async function takeSlowly(
 
   for (const table of ["ready", "kept", "own"] as const) {
     const rows = taken.filter((row) => row.table === table);
-    takeFrom(tx, DELETE_FROM(table), queue, rows);
+    const places = rows.map(({ place }) => place);
+    if (places.length > 0) tx.send(DELETE_FROM(table), places);
     for (const { group_key: key } of rows) tx.limits.movedInLine(queue, key, -1);
   }
   tx.counters.count(queue, "ready", -taken.length);
@@ -201,16 +206,6 @@ async function comeUp(tx: Tx, queue: Queue, session: SessionRow | null, rows: Li
   await fillLanes(tx, queue, keys);
 }
 
-function takeFrom(tx: Tx, sql: string, queue: Queue, rows: LineRow[]): void {
-  if (rows.length > 0)
-    tx.send(
-      sql,
-      queue.id,
-      rows.map((row) => row.rank),
-      rows.map((row) => row.pos),
-    );
-}
-
 function countClaimed(tx: Tx, queue: Queue, tasks: readonly ClaimedTask[], from: number): void {
   tx.counters.count(queue, "claimed", tasks.length - from);
   const flow = tx.counters.flow(queue);
@@ -224,12 +219,12 @@ async function lookAtKept(
   queue: Queue,
   worker: string,
   before: number,
-): Promise<{ allowed: KeptRow[]; passed: boolean }> {
+): Promise<{ allowed: LineRow[]; passed: boolean }> {
   const kept = await tx.all<KeptRow>(KEPT, queue.id, BOUNDS.retryLook, before);
   const allowed = kept.filter((row) => !(JSON.parse(row.avoid) as string[]).includes(worker));
   const passed = allowed.length < kept.length;
-  if (allowed.length === 0) return { allowed, passed };
-  const locked = await tx.all<{ task: number }>(
+  if (allowed.length === 0) return { allowed: [], passed };
+  const locked = await tx.all<{ task: number; place: string }>(
     LOCK_KEPT,
     queue.id,
     allowed.map((row) => row.rank),
@@ -237,8 +232,12 @@ async function lookAtKept(
     allowed.map((row) => row.failures),
     allowed.map((row) => row.special),
   );
-  const free = new Set(locked.map((row) => row.task));
-  return { allowed: allowed.filter((row) => free.has(row.task)), passed };
+  const places = new Map(locked.map((row) => [row.task, row.place]));
+  const free = allowed.flatMap((row) => {
+    const place = places.get(row.task);
+    return place === undefined ? [] : [{ ...row, place }];
+  });
+  return { allowed: free, passed };
 }
 
 /** Those that are kept for this worker, and whether there are some for others. */

@@ -2,7 +2,7 @@ import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "..
 import { type Newcomer, takePlaces } from "./add.ts";
 import type { Queue } from "./known-queues.ts";
 import { announceTask, end } from "./line.ts";
-import { inQueue } from "./link.ts";
+import { lookUp, rowsOf, TASK_OF } from "./look-up.ts";
 import { type Found, findMany } from "./place.ts";
 import { removeTogether, takeTogether } from "./take-together.ts";
 import { reviveParts } from "./runs.ts";
@@ -22,17 +22,18 @@ const ALL = `
 const OF_KIND = `
   SELECT task, died_at FROM dibs.dead WHERE queue = $1 AND fingerprint = $5 AND (died_at, task) > ($2, $3)
   ORDER BY died_at, task LIMIT $4`;
+const LAST_WORDS = lookUp("attempt", `attempt.task = dead.task AND attempt.fence = dead.fence`);
 const WITH_WORDS = `
   SELECT dead.task, died_at, dead.fingerprint, attempt.name, attempt.message
-  FROM dibs.dead JOIN dibs.attempt ON attempt.task = dead.task AND attempt.fence = dead.fence
+  FROM dibs.dead CROSS JOIN ${LAST_WORDS}
   WHERE queue = $1 AND (died_at, dead.task) > ($2, $3)
   ORDER BY died_at, dead.task LIMIT $4`;
 const BY_ID = `
   SELECT dead.task, died_at, dead.fingerprint, attempt.name, attempt.message
-  FROM ${inQueue("$1", "$2::int8[], $3::int8[]", "seq, created_at")} AS wanted
-  JOIN dibs.task ON task.seq = wanted.seq AND task.created_at = wanted.created_at
-  JOIN dibs.dead ON dead.task = task.seq AND dead.queue = wanted.queue
-  JOIN dibs.attempt ON attempt.task = dead.task AND attempt.fence = dead.fence`;
+  FROM unnest($2::int8[], $3::int8[]) AS wanted (seq, created_at)
+  CROSS JOIN ${lookUp("task", `task.seq = wanted.seq AND task.created_at = wanted.created_at`)}
+  CROSS JOIN ${lookUp("dead", { task: "task.seq" })}
+  CROSS JOIN ${LAST_WORDS} WHERE dead.queue = $1`;
 
 interface Letter extends DeadRow {
   fingerprint: string;
@@ -126,14 +127,11 @@ const WORKERS = `
   SELECT task, died_at, worker AS pattern FROM dibs.dead WHERE queue = $1 AND (died_at, task) > ($2, $3)
   ORDER BY died_at, task LIMIT $4`;
 const HEADERS = `
-  SELECT dead.task, died_at, task.headers AS pattern FROM dibs.dead JOIN dibs.task ON task.seq = dead.task
+  SELECT dead.task, died_at, task.headers AS pattern FROM dibs.dead CROSS JOIN ${TASK_OF("dead")}
   WHERE dead.queue = $1 AND (died_at, dead.task) > ($2, $3) ORDER BY died_at, dead.task LIMIT $4`;
 const SAMPLES = `
   SELECT dead.task, task.created_at, attempt.name, attempt.message, attempt.stack
-  FROM unnest($1::int8[]) AS wanted (task)
-  JOIN dibs.dead ON dead.task = wanted.task
-  JOIN dibs.task ON task.seq = dead.task
-  JOIN dibs.attempt ON attempt.task = dead.task AND attempt.fence = dead.fence`;
+  FROM ${rowsOf("dead", "$1::int8[]")} AS dead CROSS JOIN ${TASK_OF("dead")} CROSS JOIN ${LAST_WORDS}`;
 
 interface Kind {
   pattern: string;

@@ -15,6 +15,7 @@ import { ledgersOf, type PayloadRow, PAYLOADS } from "./inspect.ts";
 import type { Queue } from "./known-queues.ts";
 import { standBehindLeaving } from "./leaving-groups.ts";
 import { NEVER } from "./line.ts";
+import { deleteEach, lookUp, TASK_OF } from "./look-up.ts";
 import { type Found, findMany, type Line, stateOf } from "./place.ts";
 import { hasRunsUnderWay } from "./runs.ts";
 import { leftBehindBy } from "./steps.ts";
@@ -43,7 +44,7 @@ function hold(table: Line | "scheduled", order: string): string {
     RETURNING *)
   INSERT INTO dibs.leaving (task, due, signal, queue, destination, failures, holds_group, cancelled, state, group_key)
   SELECT task, ${due}, ${signal}, $1, $2, failures, ${holds}, false, ${state}, task.group_key
-  FROM taken JOIN dibs.task ON task.seq = taken.task ORDER BY ${order.replaceAll(/\w+/g, "taken.$&")}
+  FROM taken CROSS JOIN ${TASK_OF("taken")} ORDER BY ${order.replaceAll(/\w+/g, "taken.$&")}
   RETURNING state, group_key`;
 }
 
@@ -87,21 +88,23 @@ const HOLD = [
   SELECT task, $1, $2, failures,
     task.group_key IS NOT NULL AND NOT EXISTS (SELECT 1 FROM dibs.aside WHERE aside.task = taken.task OFFSET 0), false, 'verifying',
     task.group_key, taken.started_at, worker, adds, result, result_bytes
-  FROM taken JOIN dibs.task ON task.seq = taken.task ORDER BY taken.task RETURNING state, group_key`,
+  FROM taken CROSS JOIN ${TASK_OF("taken")} ORDER BY taken.task RETURNING state, group_key`,
   HOLD_WAITING,
   `
   WITH next AS (
-    UPDATE dibs.dead SET leaving = true WHERE task = ANY (ARRAY (
-      SELECT task FROM dibs.dead WHERE queue = $1 AND NOT leaving ORDER BY died_at, task LIMIT $3
+    UPDATE dibs.dead SET leaving = true WHERE ctid = ANY (ARRAY (
+      SELECT ctid FROM dibs.dead WHERE queue = $1 AND NOT leaving ORDER BY died_at, task LIMIT $3
       FOR UPDATE SKIP LOCKED))
     RETURNING task, died_at)
   INSERT INTO dibs.leaving (task, queue, destination, failures, holds_group, cancelled, state)
   SELECT task, $1, $2, 0, false, false, 'dead' FROM next ORDER BY died_at, task RETURNING state, group_key`,
 ] as const;
 const DELETE_ASIDE = `DELETE FROM dibs.aside WHERE task = ANY ($1::int8[])`;
-const UNWATCH = `
-  DELETE FROM dibs.ttl USING dibs.task
-  WHERE task.seq = ANY ($1::int8[]) AND ttl.expires_at = task.expires_at AND ttl.task = task.seq`;
+const UNWATCH = deleteEach(
+  "ttl",
+  `(SELECT seq, expires_at FROM dibs.task WHERE seq = ANY ($1::int8[]) OFFSET 0) AS task`,
+  `ttl.expires_at = task.expires_at AND ttl.task = task.seq`,
+);
 const ENDED = `SELECT task FROM dibs.ended WHERE queue = $1 ORDER BY ended_at, task LIMIT $2`;
 
 export async function depart(tx: Tx, name: string, to: number, limit: number): Promise<TravellingTask[]> {
@@ -158,9 +161,11 @@ async function seqs(tx: Tx, sql: string, queue: number, limit: number): Promise<
 }
 
 const KEYS = `
-  SELECT task, forget_at FROM dibs.idempotency
-  JOIN unnest($1::int4[], $2::text[], $3::int8[]) AS wanted (of, name, seq)
-    ON idempotency.queue = wanted.of AND idempotency.key = wanted.name COLLATE "C" AND idempotency.task = wanted.seq
+  SELECT task, forget_at FROM unnest($1::int4[], $2::text[], $3::int8[]) AS wanted (of, name, seq)
+  CROSS JOIN ${lookUp(
+    "idempotency",
+    `idempotency.queue = wanted.of AND idempotency.key = wanted.name COLLATE "C" AND idempotency.task = wanted.seq`,
+  )}
   WHERE forget_at IS NULL OR forget_at > $4`;
 
 async function travelling(tx: Tx, tasks: Found[]): Promise<TravellingTask[]> {

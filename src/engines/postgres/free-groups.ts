@@ -1,5 +1,15 @@
 import { becomeReady } from "./become-ready.ts";
-import { type Lane, laneColumns, laneFrom, laneName, type LaneRow } from "./lanes.ts";
+import {
+  DELETE_LANES,
+  IS_LISTED,
+  type Lane,
+  laneColumns,
+  laneFrom,
+  laneName,
+  type LaneRow,
+  LISTED_LANES,
+} from "./lanes.ts";
+import { lookUp } from "./look-up.ts";
 import type { Tx } from "./tx.ts";
 
 /**
@@ -27,10 +37,7 @@ interface RisenRow extends LaneRow {
 const RISE = `
   WITH next AS MATERIALIZED (
     SELECT first.place
-    FROM (
-      SELECT queue, group_key FROM unnest($1::int4[], $2::text[]) AS lane (queue, group_key)
-      ORDER BY queue, group_key COLLATE "C"
-    ) AS wanted
+    FROM (${LISTED_LANES}) AS wanted
     CROSS JOIN LATERAL (
       SELECT ctid AS place FROM dibs.waiting
       WHERE waiting.queue = wanted.queue AND waiting.group_key = wanted.group_key COLLATE "C"
@@ -70,17 +77,12 @@ async function rise(tx: Tx, lanes: readonly Lane[]): Promise<Lane[]> {
 }
 
 const LOCK = `
-  SELECT lane.queue, lane.group_key FROM unnest($1::int4[], $2::text[]) AS wanted (queue, group_key)
-  JOIN dibs.lane ON lane.queue = wanted.queue AND lane.group_key = wanted.group_key COLLATE "C"
-  FOR UPDATE OF lane SKIP LOCKED`;
-const FORGET = `
-  DELETE FROM dibs.lane USING unnest($1::int4[], $2::text[]) AS old (queue, group_key)
-  WHERE lane.queue = old.queue AND lane.group_key = old.group_key COLLATE "C"`;
+  SELECT lane.queue, lane.group_key
+  FROM (${LISTED_LANES}) AS wanted CROSS JOIN ${lookUp("lane", IS_LISTED, { lock: "FOR UPDATE SKIP LOCKED" })}`;
 // Those that there are: the row of a queue that was dropped is gone.
 const FREE_LATER = `
   INSERT INTO dibs.inbox (queue, group_key)
-  SELECT lane.queue, lane.group_key FROM unnest($1::int4[], $2::text[]) AS wanted (queue, group_key)
-  JOIN dibs.lane ON lane.queue = wanted.queue AND lane.group_key = wanted.group_key COLLATE "C"`;
+  SELECT lane.queue, lane.group_key FROM (${LISTED_LANES}) AS wanted CROSS JOIN ${lookUp("lane", IS_LISTED)}`;
 
 /** At the end of a batch, and before somebody counts who has groups. */
 export async function forgetIdleLanes(tx: Tx): Promise<void> {
@@ -90,7 +92,7 @@ export async function forgetIdleLanes(tx: Tx): Promise<void> {
   const locked = (await tx.all<LaneRow>(LOCK, ...laneColumns(lanes))).map(laneFrom);
   // Whoever stood behind its head before we had it has committed, and is seen by now.
   const idle = locked.length > 0 ? await rise(tx, locked) : [];
-  if (idle.length > 0) tx.put(FORGET, ...laneColumns(idle));
+  if (idle.length > 0) tx.put(DELETE_LANES, ...laneColumns(idle));
   const ours = new Set(locked.map(laneName));
   const busy = lanes.filter((lane) => !ours.has(laneName(lane)));
   if (busy.length === 0) return;

@@ -4,6 +4,7 @@ import { type Charge, correct, givesBack, isEmpty, opensAt, roomFor, spend } fro
 import { allAnswered } from "./all-answered.ts";
 import { aboveFloor } from "./floors.ts";
 import type { Queue } from "./known-queues.ts";
+import { TASK_OF, withPlaces } from "./look-up.ts";
 import { newest } from "./newest.ts";
 import type { QueueGate } from "./limits.ts";
 import type { Tx } from "./tx.ts";
@@ -92,10 +93,14 @@ export async function holdQueue(tx: Tx, queue: Queue, delay: number): Promise<vo
 const INSERT_GATE = `
   WITH made AS (
     INSERT INTO dibs.gate (queue) SELECT $1 WHERE NOT EXISTS (SELECT 1 FROM dibs.gate WHERE queue = $1) RETURNING queue)
-  UPDATE dibs.lane SET holders = leaving.count
-  FROM made, (
-    SELECT group_key, count(*)::int4 AS count FROM dibs.leaving WHERE queue = $1 AND holds_group GROUP BY group_key) AS leaving
-  WHERE lane.queue = made.queue AND lane.group_key = leaving.group_key`;
+  UPDATE dibs.lane SET holders = heads.count
+  FROM made, ${withPlaces(
+    "lane",
+    `(
+    SELECT group_key, count(*)::int4 AS count FROM dibs.leaving WHERE queue = $1 AND holds_group GROUP BY group_key) AS leaving`,
+    `lane.queue = $1 AND lane.group_key = leaving.group_key`,
+  )} AS heads
+  WHERE lane.ctid = heads.place`;
 const NEW_REVISION = `UPDATE dibs.queue SET revision = $1 WHERE id = $2`;
 
 /** It is held back, and had no limits until now: from here on whoever claims from it, or touches its groups, has to ask. */
@@ -113,9 +118,11 @@ function putGate(tx: Tx, queue: Queue): void {
 }
 
 const NAME_GROUPS = (table: string): string => `
-  UPDATE dibs.${table} SET group_key = task.group_key FROM dibs.task
-  WHERE ${table}.queue = $1 AND ${table}.special AND ${table}.group_key IS NULL
-    AND task.seq = ${table}.task AND task.group_key IS NOT NULL`;
+  UPDATE dibs.${table} SET group_key = named.group_key
+  FROM (
+    SELECT line.ctid AS place, task.group_key FROM dibs.${table} AS line CROSS JOIN ${TASK_OF("line")}
+    WHERE line.queue = $1 AND line.special AND line.group_key IS NULL AND task.group_key IS NOT NULL) AS named
+  WHERE ${table}.ctid = named.place`;
 const COUNT_CLAIMS = `UPDATE dibs.claim SET counted = true WHERE queue = $1 AND NOT counted`;
 
 /** Its policy is another one now. What was done while there were no such limits is brought into their books. */

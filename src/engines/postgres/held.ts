@@ -1,6 +1,7 @@
 import { claimLost } from "../../core/errors.ts";
 import type { Queue } from "./known-queues.ts";
 import type { Held, Mover } from "./line.ts";
+import { TASK_OF } from "./look-up.ts";
 import { RANK } from "./rank.ts";
 import type { Tx } from "./tx.ts";
 
@@ -38,7 +39,7 @@ export function selectClaims(
   SELECT claim.task, claim.queue, claim.failures, claim.fence, claim.started_at, claim.cancelled, claim.session,
     claim.worker, task.created_at, ${RANK} AS rank, coalesce(task.pos, task.seq) AS pos, task.group_key,
     task.expires_at, task.max_attempts, task.cost, task.idempotency_key, claim.special
-  FROM dibs.claim JOIN dibs.task ON task.seq = claim.task
+  FROM dibs.claim CROSS JOIN ${TASK_OF("claim")}
   WHERE ${where} ${lock}`;
 }
 

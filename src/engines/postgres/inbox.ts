@@ -5,6 +5,7 @@ import { correctCost } from "./gates.ts";
 import { freeGroups } from "./free-groups.ts";
 import type { Lane } from "./lanes.ts";
 import { freeGroup } from "./line.ts";
+import { TASK_OF } from "./look-up.ts";
 import { DROP_NOTES_FLOOR, notes } from "./notes.ts";
 import { RANK } from "./rank.ts";
 import type { Tx } from "./tx.ts";
@@ -30,38 +31,37 @@ const MOST = 1_000;
 /** The first of those that are meant. */
 const first = (meant: string): string =>
   `SELECT n FROM (${notes("n, queue")}) AS notes WHERE ${meant} ORDER BY n LIMIT $1`;
-const WITH_TASK = `dibs.inbox LEFT JOIN dibs.task ON task.seq = inbox.task`;
+const WITH_TASK = `LEFT JOIN ${TASK_OF("inbox")} ON true`;
 const GROUP = `coalesce(task.group_key, inbox.group_key)`;
 
 const takeUpRows = (mine: string): string => `
   WITH mine AS MATERIALIZED (${mine}), taken AS (
-    DELETE FROM dibs.inbox WHERE n = ANY (ARRAY (SELECT n FROM mine))
+    DELETE FROM dibs.inbox WHERE ctid = ANY (ARRAY (SELECT place FROM mine))
     RETURNING n, task, due, queue, group_key, cost, spent, started_at)
   SELECT taken.n, task.seq, taken.due, taken.queue, coalesce(task.group_key, taken.group_key) AS group_key,
     task.created_at, ${RANK} AS rank, coalesce(task.cost, taken.cost) AS cost, taken.spent, taken.started_at,
     task.expires_at, task.idempotency_key
-  FROM taken LEFT JOIN dibs.task ON task.seq = taken.task ORDER BY taken.n`;
+  FROM taken LEFT JOIN ${TASK_OF("taken")} ON true ORDER BY taken.n`;
 /** What others are about to take up is left to them, and with it what came to one of its groups after it. */
 const TAKE_UP = takeUpRows(`
   WITH free AS MATERIALIZED (
-    SELECT n FROM dibs.inbox WHERE n = ANY (ARRAY (${first("queue <> ALL ($2::int4[])")}))
+    SELECT ctid AS place, n, task, queue, group_key FROM dibs.inbox
+    WHERE n = ANY (ARRAY (${first("queue <> ALL ($2::int4[])")}))
     ORDER BY n FOR UPDATE SKIP LOCKED
   ), passed AS MATERIALIZED (
-    SELECT inbox.n, inbox.queue, ${GROUP} AS group_key FROM ${WITH_TASK}
-    WHERE inbox.n = ANY (ARRAY (
-      SELECT n FROM (${notes("n")}) AS notes
-      WHERE n < (SELECT max(n) FROM free) AND n NOT IN (SELECT n FROM free)))
+    SELECT inbox.n, inbox.queue, ${GROUP} AS group_key FROM (${notes("n, task, queue, group_key")}) AS inbox ${WITH_TASK}
+    WHERE n < (SELECT max(n) FROM free) AND n NOT IN (SELECT n FROM free)
   )
-  SELECT inbox.n FROM free JOIN ${WITH_TASK} ON inbox.n = free.n
+  SELECT inbox.place FROM free AS inbox ${WITH_TASK}
   WHERE NOT EXISTS (
     SELECT 1 FROM passed WHERE passed.queue = inbox.queue AND passed.group_key = ${GROUP} AND passed.n < inbox.n)`);
 /** Waits for them: what is added to a group comes behind what was committed to it before. */
 const TAKE_UP_ALL = takeUpRows(
-  `SELECT n FROM dibs.inbox WHERE n = ANY (ARRAY (${first("queue = ANY ($2::int4[])")})) ORDER BY n FOR UPDATE`,
+  `SELECT ctid AS place FROM dibs.inbox WHERE n = ANY (ARRAY (${first("queue = ANY ($2::int4[])")})) ORDER BY n FOR UPDATE`,
 );
 /** The same whatever floor there is: it is found by nothing else. */
 const TAKE_UP_FROM_FRONT = takeUpRows(
-  `SELECT n FROM dibs.inbox WHERE n = ANY (ARRAY (
+  `SELECT ctid AS place FROM dibs.inbox WHERE n = ANY (ARRAY (
     SELECT n FROM dibs.inbox WHERE queue = ANY ($2::int4[]) ORDER BY n LIMIT $1)) ORDER BY n FOR UPDATE`,
 );
 const QUEUES = `SELECT DISTINCT queue FROM (${notes("queue")}) AS notes`;

@@ -1,6 +1,7 @@
 import { parsePart, type RunPart, type RunRecord, type Stage, stageQueue } from "../../core/run.ts";
 import type { EndState, TaskEnd, TaskRecord } from "../../core/task.ts";
 import { ledgersOf, records } from "./inspect.ts";
+import { lookUp } from "./look-up.ts";
 import { findMany } from "./place.ts";
 import { findRuns, knownRun, type RunRow, stateOfRun } from "./runs.ts";
 import { fromColumns, numbers } from "./text.ts";
@@ -57,7 +58,8 @@ function describe(
 }
 
 const DEAD = `
-  SELECT DISTINCT ON (run) run, run_part.task FROM dibs.run_part JOIN dibs.dead ON dead.task = run_part.task
+  SELECT DISTINCT ON (run) run, run_part.task
+  FROM dibs.run_part CROSS JOIN ${lookUp("dead", { task: "run_part.task" })}
   WHERE run = ANY ($1::int8[]) ORDER BY run, part, run_part.task`;
 
 export async function endsOfRuns(tx: Tx, ids: string[]): Promise<(TaskEnd | "pending" | "missing")[]> {

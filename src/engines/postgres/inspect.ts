@@ -14,6 +14,7 @@ import {
 import type { Verified } from "../../core/verification.ts";
 import { allAnswered } from "./all-answered.ts";
 import { NEVER } from "./line.ts";
+import { lookUp, rowsBy, rowsOf } from "./look-up.ts";
 import { type Found, findTask, stateOf } from "./place.ts";
 import { placesOf } from "./run-place.ts";
 import { fromColumns, fromText } from "./text.ts";
@@ -31,7 +32,11 @@ async function knownTask(tx: Tx, id: string): Promise<Found> {
   return task;
 }
 
-const RESULT = `SELECT result, result_bytes FROM dibs.verifying WHERE task = $1 AND fence = $2`;
+const RESULT = rowsBy(
+  "verifying",
+  { task: "$1::int8" },
+  { columns: "result, result_bytes", also: "fence = $2" },
+);
 
 /** To be judged: only the result of the attempt that is named. */
 export async function verifying(
@@ -62,9 +67,9 @@ export const PAYLOADS = `
   SELECT task.seq, data, bytes, content_type, headers, coalesce(ended.ended_at, dead.died_at) AS ended_at,
     ended.result, ended.result_bytes
   FROM unnest($1::int8[]) AS wanted (seq)
-  JOIN dibs.task ON task.seq = wanted.seq
-  LEFT JOIN dibs.ended ON ended.task = task.seq
-  LEFT JOIN dibs.dead ON dead.task = task.seq`;
+  CROSS JOIN ${lookUp("task", "task.seq = wanted.seq")}
+  LEFT JOIN ${lookUp("ended", { task: "task.seq" })} ON true
+  LEFT JOIN ${lookUp("dead", { task: "task.seq" })} ON true`;
 
 /**
  * In the given order. Beside writes each statement sees its own moment: those that somebody has removed since they were
@@ -144,9 +149,9 @@ interface EndsRow {
 const ENDS = `
   SELECT task.seq, task.created_at, ended.state, ended.result, ended.result_bytes, dead.fence
   FROM unnest($1::int8[]) AS wanted (seq)
-  JOIN dibs.task ON task.seq = wanted.seq
-  LEFT JOIN dibs.ended ON ended.task = task.seq
-  LEFT JOIN dibs.dead ON dead.task = task.seq`;
+  CROSS JOIN ${lookUp("task", "task.seq = wanted.seq")}
+  LEFT JOIN ${lookUp("ended", { task: "task.seq" })} ON true
+  LEFT JOIN ${lookUp("dead", { task: "task.seq" })} ON true`;
 
 export async function ends(tx: Tx, ids: string[]): Promise<(TaskEnd | "pending" | "missing")[]> {
   const places = ids.map((id) => tx.place(id));
@@ -193,7 +198,7 @@ const LEDGERS = `
   FROM dibs.attempt WHERE task = ANY ($1::int8[])
   UNION ALL
   SELECT task, attempt, fence, worker, started_at, ended_at, 'done', NULL, NULL, NULL, NULL
-  FROM dibs.ended WHERE task = ANY ($1::int8[]) AND state = 'done'`;
+  FROM ${rowsOf("ended", "$1::int8[]")} AS ended WHERE state = 'done'`;
 
 /** Oldest first. */
 export async function ledgersOf(tx: Tx, seqs: number[]): Promise<Map<number, Attempt[]>> {

@@ -1,5 +1,6 @@
 import type { Verified } from "../../core/verification.ts";
 import type { Held } from "./line.ts";
+import { lookUp, rowsBy, TASK_OF } from "./look-up.ts";
 import { RANK } from "./rank.ts";
 import type { Tx } from "./tx.ts";
 
@@ -29,14 +30,20 @@ interface JudgedRow {
 /** A task whose result waits for a verdict, in nobody else's hands until the commit. */
 export type Judged = Held & { pending: Pick<JudgedRow, "adds" | "each" | "result" | "result_bytes"> };
 
-const SELECT = `
+const SELECT = (verifying: string): string => `
   SELECT verifying.task, verifying.fence, verifying.started_at, verifying.failures, verifying.worker, verifying.adds,
     verifying."each", verifying.result, verifying.result_bytes, verifying.queue, task.created_at, ${RANK} AS rank,
     coalesce(task.pos, task.seq) AS pos, task.group_key, task.expires_at, task.max_attempts, task.cost,
     task.idempotency_key, EXISTS (SELECT 1 FROM dibs.aside WHERE aside.task = verifying.task OFFSET 0) AS aside
-  FROM dibs.verifying JOIN dibs.task ON task.seq = verifying.task`;
-const BY_ATTEMPT = `${SELECT} WHERE verifying.task = $1 AND verifying.fence = $2 FOR UPDATE OF verifying`;
-const ASKED_BY = `${SELECT} WHERE verifying.asked = ANY ($1::int8[]) ORDER BY verifying.task FOR UPDATE OF verifying`;
+  FROM ${verifying} CROSS JOIN ${TASK_OF("verifying")}`;
+const BY_ATTEMPT = SELECT(
+  `${rowsBy("verifying", { task: "$1::int8" }, { also: "fence = $2", lock: "FOR UPDATE" })} AS verifying`,
+);
+// Locked in one order everywhere.
+const ASKED_BY = SELECT(`(
+    SELECT verifying.task FROM unnest($1::int8[]) AS asking (task)
+    CROSS JOIN ${lookUp("verifying", "verifying.asked = asking.task")} ORDER BY verifying.task) AS judged
+  CROSS JOIN ${lookUp("verifying", { task: "judged.task" }, { lock: "FOR UPDATE" })}`);
 
 /** The task that a verdict is about, if it still waits for it. */
 export async function findJudged(tx: Tx, { id, fence }: Verified): Promise<Judged | undefined> {

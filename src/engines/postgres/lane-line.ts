@@ -4,7 +4,7 @@ import { FIRST_RANK } from "../../core/task.ts";
 import { keptFrom } from "./elsewhere.ts";
 import type { Queue } from "./known-queues.ts";
 import type { Lane } from "./limits.ts";
-import { inQueue, TASK_OF } from "./link.ts";
+import { deleteEach, lookUp, TASK_OF } from "./look-up.ts";
 import { newest } from "./newest.ts";
 import type { Line } from "./place.ts";
 import { numbers } from "./text.ts";
@@ -50,7 +50,7 @@ const FIRST = (waiting: string): string => `
   SELECT wanted.key, waiting.task, waiting.pos, waiting.rank, waiting.failures, task.cost, true AS waits, false AS rises
   FROM unnest($2::text[], $3::int4[]) AS wanted (key, most)
   CROSS JOIN LATERAL (${waiting}) AS waiting
-  CROSS JOIN LATERAL ${TASK_OF("waiting")}`;
+  CROSS JOIN ${TASK_OF("waiting")}`;
 const FIRST_WAITING = FIRST(OF_LANE());
 const FIRST_URGENT_WAITING = FIRST(`
   SELECT * FROM (${OF_LANE(`AND rank < ${FIRST_RANK}`)}) AS urgent
@@ -128,9 +128,11 @@ export async function joinLanes(tx: Tx, queue: Queue, joiners: readonly Waiter[]
   });
 }
 
-const TAKE_WAITING = `
-  DELETE FROM dibs.waiting USING ${inQueue("$1", "$2::text[], $3::int8[]", "group_key, pos")} AS old
-  WHERE waiting.queue = old.queue AND waiting.group_key = old.group_key COLLATE "C" AND waiting.pos = old.pos`;
+const TAKE_WAITING = deleteEach(
+  "waiting",
+  `unnest($2::text[], $3::int8[]) AS old (group_key, pos)`,
+  `waiting.queue = $1 AND waiting.group_key = old.group_key COLLATE "C" AND waiting.pos = old.pos`,
+);
 const INSERT_READY = `
   INSERT INTO dibs.ready (queue, rank, pos, task, failures, special, group_key)
   SELECT $1, rank, pos, task, failures, true, group_key
@@ -277,7 +279,7 @@ const WAIT_AGAIN = `
   INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures)
   SELECT $1, $2, coalesce(task.pos, task.seq), each.task, each.rank, each.failures
   FROM unnest($3::int8[], $4::int2[], $5::int2[]) AS each (task, rank, failures)
-  CROSS JOIN LATERAL ${TASK_OF("each")}`;
+  CROSS JOIN ${TASK_OF("each")}`;
 
 /** For `delay` none of the group starts, and none that stands in line either. */
 export async function holdLane(tx: Tx, queue: Queue, key: string, delay: number): Promise<void> {
@@ -319,9 +321,9 @@ const IN_LINE = (["ready", "kept", "own"] as const)
     (table) => `
   SELECT '${table}' AS "table", wanted.key, ${table}.rank, ${table}.pos AS place, ${table}.task,
     coalesce(task.pos, task.seq) AS pos, task.cost
-  FROM ${inQueue("$1", "$2::text[]", "key")} AS wanted
-  JOIN dibs.${table} ON ${table}.queue = wanted.queue AND ${table}.group_key = wanted.key COLLATE "C"
-  JOIN dibs.task ON task.seq = ${table}.task`,
+  FROM unnest($2::text[]) AS wanted (key)
+  CROSS JOIN ${lookUp(table, `${table}.queue = $1 AND ${table}.group_key = wanted.key COLLATE "C"`)}
+  CROSS JOIN ${TASK_OF(table)}`,
   )
   .join(" UNION ALL");
 
@@ -331,12 +333,15 @@ export async function inLineOf(tx: Tx, queue: Queue, keys: readonly string[]): P
 
 const PULL_BACK = (table: Line): string => `
   WITH old AS (
-    DELETE FROM dibs.${table} USING ${inQueue("$1", "$2::int2[], $3::int8[]", "rank, pos")} AS old
-    WHERE ${table}.queue = old.queue AND ${table}.rank = old.rank AND ${table}.pos = old.pos
-    RETURNING ${table}.group_key, ${table}.task, ${table}.rank, ${table}.failures)
+    ${deleteEach(table, `unnest($2::int2[], $3::int8[]) AS wanted (rank, pos)`, {
+      queue: "$1",
+      rank: "wanted.rank",
+      pos: "wanted.pos",
+    })}
+    RETURNING group_key, task, rank, failures)
   INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures)
   SELECT $1, old.group_key, coalesce(task.pos, task.seq), old.task, old.rank, old.failures
-  FROM old JOIN dibs.task ON task.seq = old.task RETURNING group_key, task`;
+  FROM old CROSS JOIN ${TASK_OF("old")} RETURNING group_key, task`;
 
 /** Out of the line again: they wait for their turn. */
 export async function pullBack(tx: Tx, queue: Queue, rows: readonly InLine[]): Promise<void> {

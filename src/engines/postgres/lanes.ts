@@ -1,3 +1,4 @@
+import { deleteEach } from "./look-up.ts";
 import type { Tx } from "./tx.ts";
 
 export interface Lane {
@@ -5,20 +6,27 @@ export interface Lane {
   groupKey: string;
 }
 
+/** By laneColumns, in one order everywhere. */
+export const LISTED_LANES = `
+    SELECT queue, group_key FROM unnest($1::int4[], $2::text[]) AS lane (queue, group_key)
+    ORDER BY queue, group_key COLLATE "C"`;
+/** To be said of the row of such a lane, where the list is `wanted`. */
+export const IS_LISTED = `lane.queue = wanted.queue AND lane.group_key = wanted.group_key COLLATE "C"`;
+
 // Takes those that are free, and stands behind the heads of the others. In one order everywhere, so that two transactions do not
 // wait for each other.
 const TAKE = `
-  WITH wanted AS MATERIALIZED (
-    SELECT queue, group_key FROM unnest($1::int4[], $2::text[]) AS lane (queue, group_key)
-    ORDER BY queue, group_key COLLATE "C"
+  WITH wanted AS MATERIALIZED (${LISTED_LANES}
   ), taken AS (
     INSERT INTO dibs.lane (queue, group_key) SELECT queue, group_key FROM wanted
     ON CONFLICT DO NOTHING RETURNING queue, group_key
   ), behind AS (
     SELECT lane.queue, lane.group_key FROM wanted CROSS JOIN LATERAL (
-      SELECT queue, group_key FROM dibs.lane
-      WHERE lane.queue = wanted.queue AND lane.group_key = wanted.group_key COLLATE "C" OFFSET 0 FOR SHARE) AS lane)
+      SELECT queue, group_key FROM dibs.lane WHERE ${IS_LISTED} OFFSET 0 FOR SHARE) AS lane)
   SELECT queue, group_key, true AS taken FROM taken UNION ALL SELECT queue, group_key, false FROM behind`;
+
+/** Of which the caller has all rows to himself. */
+export const DELETE_LANES = deleteEach("lane", `(${LISTED_LANES}) AS wanted`, IS_LISTED);
 
 export interface LaneRow {
   queue: number;

@@ -1,5 +1,14 @@
-import { type Lane, laneColumns, laneFrom, laneName, type LaneRow } from "./lanes.ts";
+import {
+  IS_LISTED,
+  type Lane,
+  laneColumns,
+  laneFrom,
+  laneName,
+  type LaneRow,
+  LISTED_LANES,
+} from "./lanes.ts";
 import type { Queue } from "./known-queues.ts";
+import { lookUp } from "./look-up.ts";
 import type { Tx } from "./tx.ts";
 
 /**
@@ -27,10 +36,7 @@ export async function standBehindLeaving(tx: Tx, { id }: Queue, limit: number): 
   return (await tx.all<LaneRow>(STAND_BEHIND, id, limit)).map((row) => row.group_key);
 }
 
-const LOCK = `
-  SELECT lane.queue, lane.group_key FROM unnest($1::int4[], $2::text[]) AS wanted (queue, group_key)
-  JOIN dibs.lane ON lane.queue = wanted.queue AND lane.group_key = wanted.group_key COLLATE "C"
-  ORDER BY lane.queue, lane.group_key FOR UPDATE OF lane`;
+const LOCK = `SELECT 1 FROM (${LISTED_LANES}) AS wanted CROSS JOIN ${lookUp("lane", IS_LISTED, { lock: "FOR UPDATE" })}`;
 const STILL_LEAVING = `
   SELECT queue, group_key FROM unnest($1::int4[], $2::text[]) AS wanted (queue, group_key)
   WHERE EXISTS (

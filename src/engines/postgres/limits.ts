@@ -1,6 +1,7 @@
 import { beganAt, isEmpty, type Meter, NO_METER, type RateLimit } from "../../core/rate.ts";
 import type { Queue } from "./known-queues.ts";
-import { inQueue } from "./link.ts";
+import { lookUp, withPlaces } from "./look-up.ts";
+import { DELETE_LANES, IS_LISTED } from "./lanes.ts";
 import { gateLock, tryLock } from "./locks.ts";
 import { newest } from "./newest.ts";
 import { Overtaken } from "./overtaken.ts";
@@ -91,18 +92,18 @@ const IN_LINE = (table: string): string => `
 const LANES = `
   SELECT lane.group_key, holders, session, meter, held_until, wake_at,
     CASE WHEN $3::bool THEN ${["ready", "kept", "own"].map(IN_LINE).join(" + ")} ELSE 0 END::int4 AS line
-  FROM ${inQueue("$1", "$2::text[]", "key")} AS wanted
-  JOIN dibs.lane ON lane.queue = wanted.queue AND lane.group_key = wanted.key COLLATE "C"
-  ORDER BY lane.group_key FOR UPDATE OF lane`;
+  FROM (SELECT key FROM unnest($2::text[]) AS listed (key) ORDER BY key COLLATE "C") AS wanted
+  CROSS JOIN ${lookUp("lane", `lane.queue = $1 AND lane.group_key = wanted.key COLLATE "C"`, { lock: "FOR UPDATE" })}`;
 const WRITE_LANES = `
   UPDATE dibs.lane SET holders = each.holders, session = each.session, meter = each.meter, held_until = each.held_until,
     wake_at = each.wake_at
-  FROM unnest($1::int4[], $2::text[], $3::int4[], $4::int8[], $5::text[], $6::int8[], $7::int8[])
-    AS each (queue, group_key, holders, session, meter, held_until, wake_at)
-  WHERE lane.queue = each.queue AND lane.group_key = each.group_key COLLATE "C"`;
-const DELETE_LANES = `
-  DELETE FROM dibs.lane USING unnest($1::int4[], $2::text[]) AS old (queue, group_key)
-  WHERE lane.queue = old.queue AND lane.group_key = old.group_key COLLATE "C"`;
+  FROM ${withPlaces(
+    "lane",
+    `unnest($1::int4[], $2::text[], $3::int4[], $4::int8[], $5::text[], $6::int8[], $7::int8[])
+      AS wanted (queue, group_key, holders, session, meter, held_until, wake_at)`,
+    IS_LISTED,
+  )} AS each
+  WHERE lane.ctid = each.place`;
 
 export class Limits {
   /** How many tasks of groups have taken places in line. */

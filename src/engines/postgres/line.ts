@@ -11,6 +11,7 @@ import { askedBy } from "./judged.ts";
 import type { Queue } from "./known-queues.ts";
 import { enterLane, leaveLane, takeFreeLane } from "./lane-line.ts";
 import { takeLanes } from "./lanes.ts";
+import { isOf, rowsBy } from "./look-up.ts";
 import { endPart, isCalledOff } from "./runs.ts";
 import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "./steps.ts";
 import { toColumns, toText } from "./text.ts";
@@ -142,7 +143,7 @@ export async function dropClaim(tx: Tx, task: Held): Promise<void> {
   removeClaim(tx, task);
 }
 
-const DELETE_VERIFYING = `DELETE FROM dibs.verifying WHERE task = $1`;
+const DELETE_VERIFYING = `DELETE FROM dibs.verifying WHERE ${isOf("verifying", "$1::int8")}`;
 export const DELETE_ASIDE = `DELETE FROM dibs.aside WHERE task = $1`;
 
 /** Its row is locked. */
@@ -293,7 +294,7 @@ async function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): 
 }
 
 const LAST_ATTEMPT = `
-  SELECT worker, attempt FROM dibs.ended WHERE task = $1 AND attempt IS NOT NULL
+  SELECT worker, attempt FROM ${rowsBy("ended", { task: "$1::int8" })} AS ended WHERE attempt IS NOT NULL
   UNION ALL
   SELECT * FROM (SELECT worker, attempt FROM dibs.attempt WHERE task = $1 ORDER BY fence DESC LIMIT 1) AS last
   LIMIT 1`;

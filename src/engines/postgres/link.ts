@@ -23,17 +23,6 @@ export interface LinkOptions {
   connectMs: number;
 }
 
-/** For each of some rows the task that it is of. */
-export const TASK_OF = (rows: string): string =>
-  `(SELECT * FROM dibs.task WHERE task.seq = ${rows}.task OFFSET 0) AS task`;
-
-/**
- * Lists that belong to one queue, row by row, with that queue. The planner must not see that it is the same in all of them
- * (OFFSET 0 hides it): of a table that was new when a statement was planned it would read the whole queue for every row.
- */
-export const inQueue = (queue: string, lists: string, columns: string): string =>
-  `(SELECT ${queue}::int4 AS queue, listed.* FROM unnest(${lists}) AS listed (${columns}) OFFSET 0)`;
-
 /**
  * Each statement sees what was committed before it, also where an administrator has chosen otherwise for all others: what a
  * transaction waited for, it has to see.

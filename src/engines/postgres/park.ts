@@ -6,6 +6,7 @@ import type { Settlement } from "../../engine/engine.ts";
 import { allAnswered } from "./all-answered.ts";
 import { heldTask } from "./held.ts";
 import { announceTask, closeAttempt, comeBack, endCancelled, type Held, NEVER } from "./line.ts";
+import { rowsBy } from "./look-up.ts";
 import { findTask, type Found, type Line, stateOf } from "./place.ts";
 import { keepStep, leftBehindBy } from "./steps.ts";
 import { lockPlace, takeOut } from "./take-out.ts";
@@ -32,7 +33,9 @@ const MARK_IN_LINE: Record<Line, string> = {
 };
 // The same of one that is about to be due: whoever has found it looks again, and sees what is kept for it.
 const REPLACE_SCHEDULED = `
-  WITH old AS (DELETE FROM dibs.scheduled WHERE queue = $1 AND pos = $2 RETURNING *)
+  WITH old AS (
+    DELETE FROM dibs.scheduled
+    WHERE ctid = ANY (ARRAY ${rowsBy("scheduled", { queue: "$1", pos: "$2::int8" }, { columns: "ctid" })}) RETURNING *)
   INSERT INTO dibs.scheduled SELECT * FROM old`;
 
 export async function step(

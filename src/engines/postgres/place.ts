@@ -1,5 +1,6 @@
 import type { EndState, TaskState } from "../../core/task.ts";
 import type { Held, Mover } from "./line.ts";
+import { lookUp } from "./look-up.ts";
 import { Overtaken } from "./overtaken.ts";
 import { RANK } from "./rank.ts";
 import { fromText } from "./text.ts";
@@ -42,6 +43,9 @@ export interface Found extends Mover {
   place: Place;
 }
 
+const IN_PLACE = (table: string): string =>
+  `${table}.queue = task.queue AND ${table}.rank = ${RANK} AND ${table}.pos = coalesce(task.pos, task.seq)`;
+
 // One statement sees one moment: a task is in exactly one of these.
 const FIND = (more: { columns: string; joins: string }): string => `
   SELECT task.seq, task.queue, task.created_at, ${RANK} AS rank, coalesce(task.pos, task.seq) AS pos, task.group_key,
@@ -59,32 +63,35 @@ const FIND = (more: { columns: string; joins: string }): string => `
     leaving.signal AS leaving_signal, leaving.worker AS leaving_worker, leaving.started_at AS leaving_started_at
     ${more.columns}
   FROM unnest($1::int8[]) WITH ORDINALITY AS wanted (seq, i)
-  JOIN dibs.task ON task.seq = wanted.seq
-  LEFT JOIN dibs.claim ON claim.task = task.seq
-  LEFT JOIN dibs.verifying ON verifying.task = task.seq
-  LEFT JOIN dibs.ended ON ended.task = task.seq
-  LEFT JOIN dibs.dead ON dead.task = task.seq
-  LEFT JOIN dibs.ready ON ready.queue = task.queue AND ready.rank = ${RANK}
-    AND ready.pos = coalesce(task.pos, task.seq)
-  LEFT JOIN dibs.kept ON kept.queue = task.queue AND kept.rank = ${RANK}
-    AND kept.pos = coalesce(task.pos, task.seq)
-  LEFT JOIN dibs.scheduled ON scheduled.queue = task.queue AND scheduled.pos = coalesce(task.pos, task.seq)
-  LEFT JOIN dibs.waiting ON waiting.queue = task.queue AND waiting.group_key = task.group_key
-    AND waiting.pos = coalesce(task.pos, task.seq)
-  LEFT JOIN dibs.leaving ON leaving.task = task.seq
+  CROSS JOIN ${lookUp("task", "task.seq = wanted.seq")}
+  LEFT JOIN ${lookUp("claim", "claim.task = task.seq")} ON true
+  LEFT JOIN ${lookUp("verifying", { task: "task.seq" })} ON true
+  LEFT JOIN ${lookUp("ended", { task: "task.seq" })} ON true
+  LEFT JOIN ${lookUp("dead", { task: "task.seq" })} ON true
+  LEFT JOIN ${lookUp("ready", IN_PLACE("ready"))} ON true
+  LEFT JOIN ${lookUp("kept", IN_PLACE("kept"))} ON true
+  LEFT JOIN ${lookUp("scheduled", { queue: "task.queue", pos: "coalesce(task.pos, task.seq)" })} ON true
+  LEFT JOIN ${lookUp(
+    "waiting",
+    `waiting.queue = task.queue AND waiting.group_key = task.group_key AND waiting.pos = coalesce(task.pos, task.seq)`,
+  )} ON true
+  LEFT JOIN ${lookUp("leaving", "leaving.task = task.seq")} ON true
   ${more.joins}
   ORDER BY i`;
 const FIND_PLAIN = FIND({ columns: "", joins: "" });
 /** In queues with limits the place of a ready task need not be its own: it is found by its group. */
 const BY_GROUP = (name: string, table: Line): string => `
-  LEFT JOIN dibs.${table} AS ${name} ON ${name}.queue = task.queue AND ${name}.group_key = task.group_key
-    AND ${name}.task = task.seq`;
+  LEFT JOIN ${lookUp(
+    table,
+    { queue: "task.queue", group_key: "task.group_key", task: "task.seq" },
+    { as: name },
+  )} ON true`;
 const FIND_LIMITED = FIND({
   columns: `,
     turn.pos AS turn_pos, turn.failures AS turn_failures, kept_turn.pos AS kept_turn_pos,
     kept_turn.failures AS kept_turn_failures, own.pos AS own_pos, own.failures AS own_failures, aside.task AS aside`,
   joins: `${BY_GROUP("turn", "ready")} ${BY_GROUP("kept_turn", "kept")} ${BY_GROUP("own", "own")}
-  LEFT JOIN dibs.aside ON aside.task = task.seq`,
+  LEFT JOIN ${lookUp("aside", `aside.task = task.seq`)} ON true`,
 });
 
 interface FoundRow {

@@ -3,6 +3,7 @@ import { sinceFloor } from "./floors.ts";
 import type { Queue } from "./known-queues.ts";
 import { type Lane, laneName, takeLanes } from "./lanes.ts";
 import { enter, type Mover, standBehind } from "./line.ts";
+import { deleteEach, rowsBy, TASK_OF } from "./look-up.ts";
 import { RANK } from "./rank.ts";
 import { keepStep } from "./steps.ts";
 import { fromText } from "./text.ts";
@@ -27,13 +28,14 @@ export interface DueRow {
 export const DUE = `
   SELECT scheduled.queue, scheduled.pos, task, failures, holds_group, ${RANK} AS rank, group_key, cost, idempotency_key,
     created_at, signal, EXISTS (SELECT 1 FROM dibs.step WHERE step.task = scheduled.task OFFSET 0)
-      OR EXISTS (SELECT 1 FROM dibs.run_part WHERE run_part.task = scheduled.task OFFSET 0) AS stepped
-  FROM dibs.scheduled JOIN dibs.task ON task.seq = scheduled.task
+      OR EXISTS ${rowsBy("run_part", { task: "scheduled.task" }, { columns: "1" })} AS stepped
+  FROM dibs.scheduled CROSS JOIN ${TASK_OF("scheduled")}
   WHERE due <= $1 AND ${sinceFloor("scheduled", "due")} AND ${butForBusy("scheduled.queue", "task.group_key")}
   ORDER BY due, task LIMIT $2 FOR UPDATE OF scheduled SKIP LOCKED`;
-const DELETE_SCHEDULED = `
-  DELETE FROM dibs.scheduled USING unnest($1::int4[], $2::int8[]) AS due (queue, pos)
-  WHERE scheduled.queue = due.queue AND scheduled.pos = due.pos`;
+const DELETE_SCHEDULED = deleteEach("scheduled", `unnest($1::int4[], $2::int8[]) AS wanted (queue, pos)`, {
+  queue: "wanted.queue",
+  pos: "wanted.pos",
+});
 const MOVE = `UPDATE dibs.task SET pos = $1 WHERE seq = $2`;
 
 /** Whose time has come takes its place in line, or behind its group. */

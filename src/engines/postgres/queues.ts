@@ -2,6 +2,7 @@ import { layOver, type NamedPolicy, type QueuePolicy, resolvePolicy } from "../.
 import type { QueueRecord } from "../../engine/engine.ts";
 import { allAnswered } from "./all-answered.ts";
 import type { Queue } from "./known-queues.ts";
+import { TASK_OF } from "./look-up.ts";
 import { type Found, findMany, isPending } from "./place.ts";
 import { remove, removeTaken } from "./remove.ts";
 import { adoptPolicy } from "./review.ts";
@@ -85,7 +86,7 @@ const PENDING = [
 ] as const;
 // Where groups take turns, a place in line is not that of the task.
 const LINE_OF = (table: string): string => `
-  SELECT ${table}.task, rank, ${table}.pos FROM dibs.${table} JOIN dibs.task ON task.seq = ${table}.task
+  SELECT ${table}.task, rank, ${table}.pos FROM dibs.${table} CROSS JOIN ${TASK_OF(table)}
   WHERE ${table}.queue = $1 AND coalesce(task.pos, task.seq) <= $2`;
 const PENDING_WITH_LIMITS = [
   PENDING[0],

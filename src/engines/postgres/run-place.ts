@@ -1,11 +1,12 @@
 import { parsePart, type RunPlace, type Stage } from "../../core/run.ts";
+import { lookUp, rowsBy } from "./look-up.ts";
 import { numbers } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
 /** For a claim's statement, and for others that tell of a task: its run, as JSON. */
 export const RUN_OF = (task: string): string => `
   (SELECT json_build_array(run.id, run.created_at, run.pipeline, run.stages, run_part.stage, run_part.part)
-   FROM dibs.run_part JOIN dibs.run ON run.id = run_part.run WHERE run_part.task = ${task})`;
+   FROM ${rowsBy("run_part", { task })} AS run_part CROSS JOIN ${lookUp("run", `run.id = run_part.run`)})`;
 
 export type OfRun = [
   run: number,

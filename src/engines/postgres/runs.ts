@@ -11,7 +11,7 @@ import { taskNotFound } from "../../core/task-not-found.ts";
 import { type Body, type EndState, fromRank, type Headers, type NewTask } from "../../core/task.ts";
 import type { Op } from "../../engine/engine.ts";
 import type { Held, Mover } from "./line.ts";
-import { TASK_OF } from "./link.ts";
+import { isAmong, isOf, lookUp, rowsBy, rowsOf, TASK_OF } from "./look-up.ts";
 import type { Found } from "./place.ts";
 import { fromColumns, numbers, toColumns } from "./text.ts";
 import type { Tx } from "./tx.ts";
@@ -75,11 +75,12 @@ export function joinRuns(tx: Tx, newcomers: { seq: number; task: NewTask | RunTa
   );
 }
 
-const OF_RUN = `
+const ofRun = (lock?: "FOR UPDATE"): string => `
   SELECT run_part.stage, run_part.part, run.*, task.headers
-  FROM dibs.run_part JOIN dibs.run ON run.id = run_part.run JOIN dibs.task ON task.seq = run_part.task
-  WHERE run_part.task = $1`;
-const OF_RUN_LOCKED = `${OF_RUN} FOR UPDATE OF run`;
+  FROM ${rowsBy("run_part", { task: "$1::int8" })} AS run_part
+  CROSS JOIN ${lookUp("run", `run.id = run_part.run`, lock ? { lock } : {})} CROSS JOIN ${TASK_OF("run_part")}`;
+const OF_RUN = ofRun();
+const OF_RUN_LOCKED = ofRun("FOR UPDATE");
 
 type KnownPart = RunRow & { stage: string; part: string; headers: string | null };
 
@@ -90,7 +91,7 @@ async function runOf(tx: Tx, task: Mover, sql = OF_RUN): Promise<KnownPart | und
 }
 
 const LOCK_ALL = `
-  SELECT 1 FROM dibs.run WHERE id = ANY (ARRAY (SELECT run FROM dibs.run_part WHERE task = ANY ($1::int8[])))
+  SELECT 1 FROM dibs.run WHERE id = ANY (ARRAY ${rowsOf("run_part", "$1::int8[]", "run")})
   ORDER BY id FOR UPDATE`;
 
 /**
@@ -142,7 +143,8 @@ async function broughtTo(tx: Tx, run: number) {
 }
 
 const UNDER_WAY = `UPDATE dibs.run SET under_way = $1 WHERE id = $2`;
-const BRING = `UPDATE dibs.run_part SET brought = true, result = $1, result_bytes = $2 WHERE task = $3`;
+const BRING = `
+  UPDATE dibs.run_part SET brought = true, result = $1, result_bytes = $2 WHERE ${isOf("run_part", "$3::int8")}`;
 const GATHER = `
   UPDATE dibs.run_part SET brought = false, result = NULL, result_bytes = NULL WHERE run = $1 AND brought`;
 
@@ -162,7 +164,7 @@ export async function goOn(
 }
 
 const DEATH = `
-  UPDATE dibs.run SET dead = dead + 1 WHERE id = (SELECT run FROM dibs.run_part WHERE task = $1)
+  UPDATE dibs.run SET dead = dead + 1 WHERE id = ${rowsBy("run_part", { task: "$1::int8" }, { columns: "run" })}
   RETURNING id, created_at, state`;
 
 /** It has ended, or died. That it is done is told by its own row. */
@@ -182,16 +184,19 @@ const LAST_START = `
   (SELECT started_at FROM dibs.attempt WHERE attempt.task = run_part.task ORDER BY fence DESC LIMIT 1)`;
 const LOSE = `
   UPDATE dibs.run_part SET state = 'cancelled', started_at = ${LAST_START}, ended_at = $2
-  WHERE task = ANY ($1::int8[]) AND state IS NULL RETURNING run`;
+  WHERE ${isAmong("run_part", "$1::int8[]")} AND state IS NULL RETURNING run`;
 /** Of ended tasks that are about to be removed: what is known of their ends stays on their runs' records. */
 const KEEP_ENDS = `
   UPDATE dibs.run_part SET state = ended.state, started_at = coalesce(ended.started_at, ${LAST_START}),
     ended_at = ended.ended_at
-  FROM dibs.ended WHERE ended.task = run_part.task AND run_part.task = ANY ($1::int8[])`;
+  FROM ${rowsOf("ended", "$1::int8[]")} AS ended CROSS JOIN LATERAL ${rowsBy("run_part", { task: "ended.task" }, { columns: "ctid AS place" })} AS part
+  WHERE run_part.ctid = part.place`;
+// Others may be about to change a run: so it is by its number, and not by where it stands.
 const REVIVALS = `
-  UPDATE dibs.run SET dead = dead - gone.count
-  FROM (SELECT run, count(*)::int4 AS count FROM dibs.run_part WHERE task = ANY ($1::int8[]) GROUP BY run) AS gone
-  WHERE run.id = gone.run`;
+  WITH gone AS MATERIALIZED (
+    SELECT run, count(*)::int4 AS count FROM ${rowsOf("run_part", "$1::int8[]")} AS part GROUP BY run)
+  UPDATE dibs.run SET dead = dead - gone.count FROM gone
+  WHERE run.id = gone.run AND run.id = ANY (ARRAY (SELECT run FROM gone))`;
 
 /** Before their ends are removed. */
 export function keepEnds(tx: Tx, seqs: readonly number[]): void {
@@ -220,8 +225,8 @@ function revive(tx: Tx, seqs: readonly number[]): void {
 }
 
 const OVER = `
-  SELECT run_part.task, run.state IS NOT NULL AS over FROM dibs.run_part JOIN dibs.run ON run.id = run_part.run
-  WHERE run_part.task = ANY ($1::int8[])`;
+  SELECT run_part.task, run.state IS NOT NULL AS over
+  FROM ${rowsOf("run_part", "$1::int8[]")} AS run_part CROSS JOIN ${lookUp("run", `run.id = run_part.run`)}`;
 
 /**
  * Those of dead tasks that get another chance which are of runs, and whether their run is over. Asked once the runs are
@@ -297,7 +302,7 @@ export function stateOfRun({ state, dead }: RunRow): RunState {
 const UNDER_WAY_IN = `
   SELECT 1 FROM dibs.run
   CROSS JOIN LATERAL (SELECT run_part.task FROM dibs.run_part WHERE run_part.run = run.id OFFSET 0) AS part
-  CROSS JOIN LATERAL ${TASK_OF("part")}
+  CROSS JOIN ${TASK_OF("part")}
   WHERE run.state IS NULL AND task.queue = $1
     AND NOT EXISTS (SELECT 1 FROM dibs.ended WHERE ended.task = part.task) LIMIT 1`;
 

@@ -2,9 +2,7 @@
  * Plans are fixed by the indexes: a table that is new or was just emptied has no statistics worth the name, and a
  * claim that is planned by them walks the whole table. Every statement here has an index to go by.
  *
- * That alone is not enough for tables that are joined: one that was small when the statement was planned is taken to be
- * faster walked over, and the plan outlives that. A worker whose store had been analyzed while it was small drained a
- * backlog of 20,000 at 700 a second, and not at 20,000. OFFSET 0 keeps a lookup as it is written.
+ * That alone is not enough for tables that are joined, or have several indexes: look-up.ts.
  */
 export const PLANNING: Record<string, string> = {
   enable_seqscan: "off",

@@ -2,22 +2,29 @@ import { BOUNDS } from "../../engine/engine.ts";
 import { STARTED } from "./clock.ts";
 import { freeGroups } from "./free-groups.ts";
 import type { Lane } from "./lanes.ts";
-import { TASK_OF, type Value } from "./link.ts";
+import type { Value } from "./link.ts";
+import { withPlaces, rowsBy, TASK_OF } from "./look-up.ts";
 import { DELETE_ALL_STEPS } from "./steps.ts";
 import { numbers } from "./text.ts";
 import type { Tx } from "./tx.ts";
+
+/** The claims of successes with what they brought: by their numbers and fences, of which each is given out once. */
+export const SETTLED_CLAIMS = withPlaces(
+  "claim",
+  `unnest($2::int8[], $3::int8[], $4::text[], $5::bytea[]) AS success (task, fence, result, bytes)`,
+  `claim.task = success.task AND claim.fence = success.fence`,
+);
 
 // Of a group, with a key or with steps. Not those of a run, which goes on with them, nor those that wait for a verdict or are
 // one, nor those of queues with limits, whose books are kept one by one.
 const END_SPECIAL = `
   WITH moment AS MATERIALIZED (SELECT ${STARTED("$1")} AS now), settled AS (
-    DELETE FROM dibs.claim
-    USING unnest($2::int8[], $3::int8[], $4::text[], $5::bytea[]) AS word (task, fence, result, bytes)
-    WHERE claim.task = word.task AND claim.fence = word.fence AND claim.special AND NOT claim.cancelled
+    DELETE FROM dibs.claim USING ${SETTLED_CLAIMS} AS word
+    WHERE claim.ctid = word.place AND claim.special AND NOT claim.cancelled
       AND NOT EXISTS (SELECT 1 FROM dibs.listener)
       AND claim.queue <> ALL ($6::int4[])
       AND claim.queue <> ALL (ARRAY (SELECT id FROM dibs.queue WHERE judged))
-      AND NOT EXISTS (SELECT 1 FROM dibs.run_part WHERE run_part.task = claim.task)
+      AND NOT EXISTS ${rowsBy("run_part", { task: "claim.task" }, { columns: "1" })}
     RETURNING claim.task, claim.queue, claim.started_at, claim.failures, claim.fence, claim.worker, word.result,
       word.bytes
   ), done AS (
@@ -25,10 +32,10 @@ const END_SPECIAL = `
     SELECT task, queue, 'done', (SELECT now FROM moment), started_at, failures + 1, fence, worker, result, bytes FROM settled
   ), keyed AS (
     UPDATE dibs.idempotency SET forget_at = (SELECT now FROM moment) + $7::int8, state = 'done'
-    FROM settled CROSS JOIN LATERAL ${TASK_OF("settled")}
+    FROM settled CROSS JOIN ${TASK_OF("settled")}
     WHERE idempotency.queue = task.queue AND idempotency.key = task.idempotency_key AND idempotency.task = task.seq)
   SELECT settled.task, settled.queue, (SELECT now FROM moment) - settled.started_at, task.group_key
-  FROM settled CROSS JOIN LATERAL ${TASK_OF("settled")}`;
+  FROM settled CROSS JOIN ${TASK_OF("settled")}`;
 
 type Row = [task: number, queue: number, serviceMs: number, groupKey: string | null];
 

@@ -2,7 +2,7 @@ import { isLarger } from "../../core/limits.ts";
 import type { Body } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
 import { STARTED } from "./clock.ts";
-import { endSpecial } from "./settle-special.ts";
+import { endSpecial, SETTLED_CLAIMS } from "./settle-special.ts";
 import type { Foreseen } from "./statements.ts";
 import { numbers, toColumns } from "./text.ts";
 import type { Value } from "./link.ts";
@@ -65,9 +65,8 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
 // one; which these are is asked of the table, since the statement may be sent before the queues are known.
 const END_ALL = `
   WITH moment AS MATERIALIZED (SELECT ${STARTED("$1")} AS now), settled AS (
-    DELETE FROM dibs.claim
-    USING unnest($2::int8[], $3::int8[], $4::text[], $5::bytea[]) AS word (task, fence, result, bytes)
-    WHERE claim.task = word.task AND claim.fence = word.fence AND NOT claim.special AND NOT claim.cancelled
+    DELETE FROM dibs.claim USING ${SETTLED_CLAIMS} AS word
+    WHERE claim.ctid = word.place AND NOT claim.special AND NOT claim.cancelled
       AND NOT EXISTS (SELECT 1 FROM dibs.listener)
       AND claim.queue <> ALL (ARRAY (SELECT id FROM dibs.queue WHERE judged))
     RETURNING claim.task, claim.queue, claim.started_at, claim.failures, claim.fence, claim.worker, word.result,

@@ -6,7 +6,7 @@ import { type ClaimRow, heldFrom, selectClaims } from "./held.ts";
 import type { Queue } from "./known-queues.ts";
 import { fillLanes } from "./lane-line.ts";
 import { end, fail, type Held } from "./line.ts";
-import { TASK_OF } from "./link.ts";
+import { deleteEach, TASK_OF } from "./look-up.ts";
 import { newest } from "./newest.ts";
 import { findMany } from "./place.ts";
 import { DUE, type DueRow, promote } from "./promote.ts";
@@ -220,9 +220,12 @@ const KEPT_LONG_ENOUGH = `
   SELECT queue, rank, pos FROM dibs.kept WHERE until <= $1 AND ${sinceFloor("kept", "until")} ORDER BY until, task LIMIT $2 FOR UPDATE SKIP LOCKED`;
 const OPEN = `
   WITH opened AS (
-    DELETE FROM dibs.kept USING unnest($1::int4[], $2::int2[], $3::int8[]) AS old (queue, rank, pos)
-    WHERE kept.queue = old.queue AND kept.rank = old.rank AND kept.pos = old.pos
-    RETURNING kept.queue, kept.rank, kept.pos, kept.task, kept.failures, kept.special, kept.group_key)
+    ${deleteEach(
+      "kept",
+      `unnest($1::int4[], $2::int2[], $3::int8[]) AS wanted (queue, rank, pos)`,
+      `kept.queue = wanted.queue AND kept.rank = wanted.rank AND kept.pos = wanted.pos`,
+    )}
+    RETURNING queue, rank, pos, task, failures, special, group_key)
   INSERT INTO dibs.ready (queue, rank, pos, task, failures, special, group_key) SELECT * FROM opened`;
 
 /** Nobody else took them in time: now any worker may. */
@@ -261,7 +264,7 @@ async function fillDueLanes(tx: Tx): Promise<void> {
 }
 
 const OUTLIVED = `
-  SELECT ttl.task, task.queue, task.group_key FROM dibs.ttl CROSS JOIN LATERAL ${TASK_OF("ttl")}
+  SELECT ttl.task, task.queue, task.group_key FROM dibs.ttl CROSS JOIN ${TASK_OF("ttl")}
   WHERE ttl.expires_at <= $1 AND ${sinceFloor("ttl", "ttl.expires_at")} AND ${butForBusy("task.queue", "task.group_key")}
   ORDER BY ttl.expires_at, ttl.task LIMIT $2`;
 

@@ -3,6 +3,7 @@ import { freeGroups } from "./free-groups.ts";
 import { type Lane, laneName } from "./lanes.ts";
 import { leftByAll } from "./leaving-groups.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
+import { deleteEach, isAmong, withPlaces } from "./look-up.ts";
 import { type Found, isPending, type Line, stateOf } from "./place.ts";
 import { callOff, keepEnds, loseParts } from "./runs.ts";
 import { DELETE_ALL_STEPS } from "./steps.ts";
@@ -13,32 +14,41 @@ import type { Tx } from "./tx.ts";
 /** A place in which a task can be found and taken out of with others, by set statements. */
 type Spot = Line | "scheduled" | "waiting" | "verifying" | "dead" | "leaving" | "ended";
 
-const BY_PLACE = (table: string): string => `
-  DELETE FROM dibs.${table} USING unnest($1::int4[], $2::int2[], $3::int8[]) AS old (queue, rank, pos)
-  WHERE ${table}.queue = old.queue AND ${table}.rank = old.rank AND ${table}.pos = old.pos RETURNING ${table}.task`;
+const takeEach = (...words: Parameters<typeof deleteEach>): string =>
+  `${deleteEach(...words)} RETURNING task`;
+const BY_PLACE = (table: string): string =>
+  takeEach(table, `unnest($1::int4[], $2::int2[], $3::int8[]) AS wanted (queue, rank, pos)`, {
+    queue: "wanted.queue",
+    rank: "wanted.rank",
+    pos: "wanted.pos",
+  });
 const TAKE: Record<Spot, string> = {
   ready: BY_PLACE("ready"),
   kept: BY_PLACE("kept"),
   own: BY_PLACE("own"),
-  scheduled: `
-  DELETE FROM dibs.scheduled USING unnest($1::int4[], $2::int8[], $3::int8[], $4::text[]) AS old (queue, pos, due, signal)
-  WHERE scheduled.queue = old.queue AND scheduled.pos = old.pos AND scheduled.due IS NOT DISTINCT FROM old.due
-    AND scheduled.signal IS NOT DISTINCT FROM old.signal
-  RETURNING scheduled.task`,
-  waiting: `
-  DELETE FROM dibs.waiting USING unnest($1::int4[], $2::text[], $3::int8[]) AS old (queue, group_key, pos)
-  WHERE waiting.queue = old.queue AND waiting.group_key = old.group_key COLLATE "C" AND waiting.pos = old.pos
-  RETURNING waiting.task`,
-  verifying: `DELETE FROM dibs.verifying WHERE task = ANY ($1::int8[]) RETURNING task`,
-  dead: `DELETE FROM dibs.dead WHERE task = ANY ($1::int8[]) AND NOT leaving RETURNING task`,
+  scheduled: takeEach(
+    "scheduled",
+    `unnest($1::int4[], $2::int8[], $3::int8[], $4::text[]) AS wanted (queue, pos, due, signal)`,
+    { queue: "wanted.queue", pos: "wanted.pos" },
+    `scheduled.due IS NOT DISTINCT FROM wanted.due AND scheduled.signal IS NOT DISTINCT FROM wanted.signal`,
+  ),
+  waiting: takeEach(
+    "waiting",
+    `unnest($1::int4[], $2::text[], $3::int8[]) AS wanted (queue, group_key, pos)`,
+    `waiting.queue = wanted.queue AND waiting.group_key = wanted.group_key COLLATE "C" AND waiting.pos = wanted.pos`,
+  ),
+  verifying: `DELETE FROM dibs.verifying WHERE ${isAmong("verifying", "$1::int8[]")} RETURNING task`,
+  dead: `DELETE FROM dibs.dead WHERE ${isAmong("dead", "$1::int8[]")} AND NOT leaving RETURNING task`,
   leaving: `DELETE FROM dibs.leaving WHERE task = ANY ($1::int8[]) RETURNING task`,
-  ended: `DELETE FROM dibs.ended WHERE task = ANY ($1::int8[]) RETURNING task`,
+  ended: `DELETE FROM dibs.ended WHERE ${isAmong("ended", "$1::int8[]")} RETURNING task`,
 };
-const DELETE_DEAD = `DELETE FROM dibs.dead WHERE task = ANY ($1::int8[])`;
+const DELETE_DEAD = `DELETE FROM dibs.dead WHERE ${isAmong("dead", "$1::int8[]")}`;
 const DELETE_ASIDE = `DELETE FROM dibs.aside WHERE task = ANY ($1::int8[])`;
-const UNWATCH = `
-  DELETE FROM dibs.ttl USING unnest($1::int8[], $2::int8[]) AS old (expires_at, task)
-  WHERE ttl.expires_at = old.expires_at AND ttl.task = old.task`;
+const UNWATCH = deleteEach(
+  "ttl",
+  `unnest($1::int8[], $2::int8[]) AS wanted (expires_at, task)`,
+  `ttl.expires_at = wanted.expires_at AND ttl.task = wanted.task`,
+);
 
 function spotOf({ place }: Found): Spot | undefined {
   switch (place.state) {
@@ -131,10 +141,15 @@ function lanesOf(tasks: Found[]): Lane[] {
 const REMOVE = [
   `DELETE FROM dibs.attempt WHERE task = ANY ($1::int8[])`,
   DELETE_ALL_STEPS,
+  // One that a newer task takes over meanwhile is no longer its own.
   `
-  DELETE FROM dibs.idempotency USING dibs.task
-  WHERE task.seq = ANY ($1::int8[]) AND idempotency.queue = task.queue AND idempotency.key = task.idempotency_key
-    AND idempotency.task = task.seq`,
+  DELETE FROM dibs.idempotency
+  USING ${withPlaces(
+    "idempotency",
+    `(SELECT seq, queue, idempotency_key FROM dibs.task WHERE seq = ANY ($1::int8[]) OFFSET 0) AS old`,
+    `idempotency.queue = old.queue AND idempotency.key = old.idempotency_key AND idempotency.task = old.seq`,
+  )} AS old
+  WHERE idempotency.ctid = old.place AND idempotency.task = old.seq`,
   `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`,
 ] as const;
 
