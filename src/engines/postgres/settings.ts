@@ -9,6 +9,8 @@ export const PLANNING: Record<string, string> = {
   enable_bitmapscan: "off",
   enable_hashjoin: "off",
   enable_mergejoin: "off",
+  // What is looked up is looked up once.
+  enable_memoize: "off",
   max_parallel_workers_per_gather: "0",
   jit: "off",
   plan_cache_mode: "force_generic_plan",

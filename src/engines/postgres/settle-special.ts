@@ -3,34 +3,49 @@ import { STARTED } from "./clock.ts";
 import { freeGroups } from "./free-groups.ts";
 import type { Lane } from "./lanes.ts";
 import type { Value } from "./link.ts";
-import { withPlaces, rowsBy, TASK_OF } from "./look-up.ts";
+import { rowsBy, TASK_OF, withPlaces } from "./look-up.ts";
 import { DELETE_ALL_STEPS } from "./steps.ts";
 import { numbers } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
-/** The claims of successes with what they brought: by their numbers and fences, of which each is given out once. */
-export const SETTLED_CLAIMS = withPlaces(
+const SUCCESSES = withPlaces(
   "claim",
   `unnest($2::int8[], $3::int8[], $4::text[], $5::bytea[]) AS success (task, fence, result, bytes)`,
   `claim.task = success.task AND claim.fence = success.fence`,
 );
 
-// Of a group, with a key or with steps. Not those of a run, which goes on with them, nor those that wait for a verdict or are
-// one, nor those of queues with limits, whose books are kept one by one.
-const END_SPECIAL = `
+/**
+ * The beginning of a statement that ends the claims of successes, by their numbers and fences, of which each is given out once:
+ * `settled`, those of which also `where` holds. Where somebody listens, events tell of each: then none is settled like this. Nor
+ * are those that wait for a verdict or are one; which these are is asked of the table, since the statement may be sent before the
+ * queues are known.
+ *
+ * To bring each claim together with its result takes a fifth longer: that is for those who have one.
+ */
+export const endClaims = (where: string, { bringing }: { bringing: "results" | "nothing" }): string => {
+  const [which, result] =
+    bringing === "results"
+      ? [`USING ${SUCCESSES} AS word WHERE claim.ctid = word.place`, `word.result, word.bytes`]
+      : [
+          `WHERE ctid = ANY (ARRAY (SELECT place FROM ${SUCCESSES} AS word))`,
+          `NULL AS result, NULL::bytea AS bytes`,
+        ];
+  return `
   WITH moment AS MATERIALIZED (SELECT ${STARTED("$1")} AS now), settled AS (
-    DELETE FROM dibs.claim USING ${SETTLED_CLAIMS} AS word
-    WHERE claim.ctid = word.place AND claim.special AND NOT claim.cancelled
+    DELETE FROM dibs.claim ${which} AND NOT claim.cancelled AND ${where}
       AND NOT EXISTS (SELECT 1 FROM dibs.listener)
-      AND claim.queue <> ALL ($6::int4[])
       AND claim.queue <> ALL (ARRAY (SELECT id FROM dibs.queue WHERE judged))
-      AND NOT EXISTS ${rowsBy("run_part", { task: "claim.task" }, { columns: "1" })}
-    RETURNING claim.task, claim.queue, claim.started_at, claim.failures, claim.fence, claim.worker, word.result,
-      word.bytes
+    RETURNING claim.task, claim.queue, claim.started_at, claim.failures, claim.fence, claim.worker, ${result}
   ), done AS (
     INSERT INTO dibs.ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result, result_bytes)
-    SELECT task, queue, 'done', (SELECT now FROM moment), started_at, failures + 1, fence, worker, result, bytes FROM settled
-  ), keyed AS (
+    SELECT task, queue, 'done', (SELECT now FROM moment), started_at, failures + 1, fence, worker, result, bytes FROM settled)`;
+};
+
+// Of a group, with a key or with steps. Not those of a run, which goes on with them, nor those of queues with limits, whose
+// books are kept one by one.
+const IS_SPECIAL = `claim.special AND claim.queue <> ALL ($6::int4[])
+      AND NOT EXISTS ${rowsBy("run_part", { task: "claim.task" }, { columns: "1" })}`;
+const END_SPECIAL = `${endClaims(IS_SPECIAL, { bringing: "results" })}, keyed AS (
     UPDATE dibs.idempotency SET forget_at = (SELECT now FROM moment) + $7::int8, state = 'done'
     FROM settled CROSS JOIN ${TASK_OF("settled")}
     WHERE idempotency.queue = task.queue AND idempotency.key = task.idempotency_key AND idempotency.task = task.seq)

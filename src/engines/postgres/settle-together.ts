@@ -1,8 +1,7 @@
 import { isLarger } from "../../core/limits.ts";
 import type { Body } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
-import { STARTED } from "./clock.ts";
-import { endSpecial, SETTLED_CLAIMS } from "./settle-special.ts";
+import { endClaims, endSpecial } from "./settle-special.ts";
 import type { Foreseen } from "./statements.ts";
 import { numbers, toColumns } from "./text.ts";
 import type { Value } from "./link.ts";
@@ -61,27 +60,19 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
   return successes;
 }
 
-// Where somebody listens, events tell of each: then none is settled here. Nor are those that wait for a verdict or are
-// one; which these are is asked of the table, since the statement may be sent before the queues are known.
-const END_ALL = `
-  WITH moment AS MATERIALIZED (SELECT ${STARTED("$1")} AS now), settled AS (
-    DELETE FROM dibs.claim USING ${SETTLED_CLAIMS} AS word
-    WHERE claim.ctid = word.place AND NOT claim.special AND NOT claim.cancelled
-      AND NOT EXISTS (SELECT 1 FROM dibs.listener)
-      AND claim.queue <> ALL (ARRAY (SELECT id FROM dibs.queue WHERE judged))
-    RETURNING claim.task, claim.queue, claim.started_at, claim.failures, claim.fence, claim.worker, word.result,
-      word.bytes
-  ), done AS (
-    INSERT INTO dibs.ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result, result_bytes)
-    SELECT task, queue, 'done', (SELECT now FROM moment), started_at, failures + 1, fence, worker, result, bytes FROM settled)
+const endAllSql = (bringing: "results" | "nothing"): string => `
+  ${endClaims("NOT claim.special", { bringing })}
   SELECT queue, count(*)::int4, sum((SELECT now FROM moment) - started_at)::int8,
     CASE WHEN (SELECT count(*) FROM settled) < $6::int8 THEN array_agg(task) END
   FROM settled GROUP BY queue`;
+const END_ALL = { results: endAllSql("results"), nothing: endAllSql("nothing") };
 
 type Row = [queue: number, count: number, serviceMs: number, tasks: string[] | null];
 
-function valuesFor(tx: Tx, successes: readonly Success[]): Value[] {
-  return [tx.clock.startedAt, ...columnsOf(successes), successes.length];
+/** The statement that ends them, and its values. */
+function ending(tx: Tx, successes: readonly Success[]): [sql: string, ...values: Value[]] {
+  const bringing = successes.some(({ result }) => result !== null) ? "results" : "nothing";
+  return [END_ALL[bringing], tx.clock.startedAt, ...columnsOf(successes), successes.length];
 }
 
 function columnsOf(successes: readonly Success[]): Value[] {
@@ -99,7 +90,7 @@ function columnsOf(successes: readonly Success[]): Value[] {
 /** Sends the first operations of a batch on their way, if they are successes. */
 export function settleAhead(tx: Tx, ops: readonly Op[]): void {
   const successes = successesFrom(tx, ops, 0);
-  if (successes.length > 0) tx.foresee(ops[0]!, successes, END_ALL, ...valuesFor(tx, successes));
+  if (successes.length > 0) tx.foresee(ops[0]!, successes, ...ending(tx, successes));
 }
 
 /** Those whose claim holds, and that need nothing else; answers them. */
@@ -108,7 +99,7 @@ async function endAll(
   successes: readonly Success[],
   foreseen: Promise<Row[]> | undefined,
 ): Promise<Set<number>> {
-  const rows = await (foreseen ?? tx.rows<Row>(END_ALL, ...valuesFor(tx, successes)));
+  const rows = await (foreseen ?? tx.rows<Row>(...ending(tx, successes)));
   if (rows.length > 0) tx.changed = true;
   let total = 0;
   for (const [id, count, serviceMs] of rows) {

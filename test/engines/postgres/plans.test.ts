@@ -54,6 +54,14 @@ const UNSTEADY: [sql: RegExp, reason: string][] = [
   [/ORDER BY wake_at LIMIT 1/, "the lanes of a queue, or those that wake: an index by both is missing"],
 ];
 
+/** Statements that a tour could come to miss. */
+const SEEN: [table: string, sql: RegExp][] = [
+  ["inbox", /FOR UPDATE SKIP LOCKED\s+\), passed/],
+  ["inbox", /ARRAY .* queue = ANY .* FOR UPDATE\)/s],
+  ["claim", /settled AS \(.* word\.result/s],
+  ["claim", /settled AS \(.* NULL AS result/s],
+];
+
 /** Statements after a tour of the store, and the tables that they are about. */
 interface Toured {
   link: Link;
@@ -81,8 +89,10 @@ async function takeTour(): Promise<Toured> {
 test("no statement reads more of a table that grows than it needs, on a store that is new, full or analyzed", async () => {
   const { link, store, tables, indexes, statements } = await takeTour();
   expect(statements.size).toBeGreaterThan(300);
-  for (const words of [/FOR UPDATE SKIP LOCKED\s+\), passed/, /ARRAY .* queue = ANY .* FOR UPDATE\)/s])
-    expect([...statements.keys()].some((sql) => words.test(sql) && sql.includes("dibs.inbox"))).toBe(true);
+  for (const [table, words] of SEEN)
+    expect(
+      [...statements.keys()].filter((sql) => words.test(sql) && sql.includes(`dibs.${table}`)),
+    ).not.toEqual([]);
   const empty = await explain(link, statements);
   await fill(store);
   const filled = await explain(link, statements);
@@ -198,7 +208,7 @@ async function work(link: Link, store: PostgresStore): Promise<void> {
   await checkFloors(link);
   for (let i = 0; i < 3; i++) {
     const [claimed] = await run<"claim">({ verb: "claim", queues: [QUEUE], max: 20, worker: "w", session });
-    const settlement = { kind: "done", result: null } as const;
+    const settlement = { kind: "done", result: i === 0 ? "1" : null } as const;
     await run<"settle">(
       ...claimed!.tasks.map(({ id, fence }): Op<"settle"> => ({ verb: "settle", id, fence, settlement })),
     );
