@@ -28,12 +28,12 @@ export function rowsBy(table: string, by: By, { columns = "*", as = table, also,
   return `(SELECT ${columns} FROM dibs.${table} AS ${as} WHERE ${where} OFFSET 0${lock ? ` ${lock}` : ""})`;
 }
 
-/** The last column is said to be one of a list, of one: what is equal to something has no order to ask for. */
+/** The last column is said to be between two values, which are one: what is equal to something has no order to ask for. */
 function inOrder(table: string, by: Record<string, string>, also?: string): string {
   const columns = Object.entries(by).map(([column, value]) => [`${table}.${column}`, value] as const);
   const [last, value] = columns.pop()!;
   const before = columns.map(([column, each]) => `${column} = ${each} AND `).join("");
-  return `${before}${last} = ANY (ARRAY[${value}])${also ? ` AND ${also}` : ""} ORDER BY ${last}`;
+  return `${before}${last} BETWEEN ${value} AND ${value}${also ? ` AND ${also}` : ""} ORDER BY ${last}`;
 }
 
 /** For each row before it the rows of a table. To be joined. */

@@ -1,5 +1,6 @@
 import type { Body, Step } from "../../core/task.ts";
 import type { RunPlace } from "../../core/run.ts";
+import { rowsOf } from "./look-up.ts";
 import { type OfRun, placeFrom, RUN_OF } from "./run-place.ts";
 import { fromColumns, fromText, toColumns, toText } from "./text.ts";
 import type { Tx } from "./tx.ts";
@@ -57,7 +58,7 @@ export async function leftBehindBy(tx: Tx, seqs: readonly number[]): Promise<Map
 
 const STEPPED = `
   SELECT task FROM dibs.step WHERE task = ANY ($1::int8[])
-  UNION SELECT task FROM dibs.run_part WHERE task = ANY ($1::int8[])`;
+  UNION SELECT task FROM ${rowsOf("run_part", "$1::int8[]")} AS run_part`;
 
 /** Those of the tasks for which something is kept, or that are of a run. */
 export async function withSteps(tx: Tx, seqs: readonly number[]): Promise<Set<number>> {
