@@ -185,6 +185,10 @@ const LAST_START = `
 const LOSE = `
   UPDATE dibs.run_part SET state = 'cancelled', started_at = ${LAST_START}, ended_at = $2
   WHERE ${isAmong("run_part", "$1::int8[]")} AND state IS NULL RETURNING run`;
+// Whoever gathers what was brought changes these rows, too: one that was found before that would be passed over.
+const LOCK_PARTS = `
+  SELECT 1 FROM (SELECT task FROM unnest($1::int8[]) AS listed (task) ORDER BY task) AS wanted
+  CROSS JOIN ${lookUp("run_part", { task: "wanted.task" }, { columns: "1", lock: "FOR UPDATE" })}`;
 /** Of ended tasks that are about to be removed: what is known of their ends stays on their runs' records. */
 const KEEP_ENDS = `
   UPDATE dibs.run_part SET state = ended.state, started_at = coalesce(ended.started_at, ${LAST_START}),
@@ -200,7 +204,7 @@ const REVIVALS = `
 
 /** Before their ends are removed. */
 export function keepEnds(tx: Tx, seqs: readonly number[]): void {
-  if (seqs.length > 0) tx.send(KEEP_ENDS, numbers(seqs));
+  if (seqs.length > 0) for (const sql of [LOCK_PARTS, KEEP_ENDS]) tx.send(sql, numbers(seqs));
 }
 
 /** Tasks are removed, and their ledgers still there. Answers the runs that can have no result any more. */

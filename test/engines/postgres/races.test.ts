@@ -103,6 +103,32 @@ test("a dead task that is redriven while its run is cancelled ends with that", a
   expect(await claimAll(here)).toEqual([]);
 });
 
+test("how a part ended stays on its run's record, also where its task is removed while its result is gathered", async () => {
+  const { engine, client, schema } = await ground();
+  const [here, locking] = [await engine(), await client()];
+  const stages = ["cut", "work", "merge"].map((name) => ({ name, joins: name === "merge" }));
+  const beginning = { ...named("0"), queue: "p/cut", run: { pipeline: "p", stages } };
+  const [begun] = await run(here, { verb: "add", tasks: [beginning] });
+  const [cut] = await claimAll(here, { queues: ["p/cut"] });
+  const settlement = { kind: "done", result: "[1,2]", each: true } as const;
+  await run(here, { verb: "settle", ...heldBy(cut!), settlement });
+  const [first] = await claimAll(here, { queues: ["p/work"] });
+  await run(here, done(first!));
+  await run(here, { verb: "declare", queue: "p/work", policy: { retention: { age: 60_000, count: 0 } } });
+  // As another process does that settles the other part.
+  await locking.query("BEGIN");
+  const gathered = await locking.query(
+    `UPDATE ${schema}.run_part SET brought = false, result = NULL, result_bytes = NULL WHERE brought`,
+  );
+  expect(gathered.rowCount).toBe(1);
+  const pruning = run(here, { verb: "prune", limit: 10 });
+  await untilOneWaits(locking, schema);
+  await locking.query("COMMIT");
+  expect(await pruning).toEqual({ removed: 1, more: false });
+  const { parts } = await run(here, { verb: "run", id: begun!.id, limit: 10 });
+  expect(parts).toMatchObject([{ state: "done" }, { id: first!.id, state: "done" }, { state: "claimed" }]);
+});
+
 test("a signal that is kept while its task's success is settled goes with the task", async () => {
   const { engine, client, schema } = await ground();
   const [here, locking] = [await engine(), await client()];
