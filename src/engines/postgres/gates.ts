@@ -120,7 +120,7 @@ function putGate(tx: Tx, queue: Queue): void {
 const NAME_GROUPS = (table: string): string => `
   UPDATE dibs.${table} SET group_key = named.group_key
   FROM (
-    SELECT line.ctid AS place, task.group_key FROM dibs.${table} AS line CROSS JOIN ${TASK_OF("line")}
+    SELECT line.ctid AS place, task.group_key FROM dibs.${table} AS line CROSS JOIN ${TASK_OF("line", "group_key")}
     WHERE line.queue = $1 AND line.special AND line.group_key IS NULL AND task.group_key IS NOT NULL) AS named
   WHERE ${table}.ctid = named.place`;
 const COUNT_CLAIMS = `UPDATE dibs.claim SET counted = true WHERE queue = $1 AND NOT counted`;

@@ -30,6 +30,8 @@ export interface ClaimRow extends HeadRow {
   worker: string;
 }
 
+const OF_TASK = `seq, created_at, urgent, priority, pos, group_key, expires_at, max_attempts, cost, idempotency_key`;
+
 /** A claim and its task. Others' locks are waited for, or passed over: `lock` says so. */
 export function selectClaims(
   where: string,
@@ -39,7 +41,7 @@ export function selectClaims(
   SELECT claim.task, claim.queue, claim.failures, claim.fence, claim.started_at, claim.cancelled, claim.session,
     claim.worker, task.created_at, ${RANK} AS rank, coalesce(task.pos, task.seq) AS pos, task.group_key,
     task.expires_at, task.max_attempts, task.cost, task.idempotency_key, claim.special
-  FROM dibs.claim CROSS JOIN ${TASK_OF("claim")}
+  FROM dibs.claim CROSS JOIN ${TASK_OF("claim", OF_TASK)}
   WHERE ${where} ${lock}`;
 }
 

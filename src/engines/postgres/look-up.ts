@@ -41,8 +41,12 @@ export function lookUp(table: string, by: By, words: Words = {}): string {
   return `LATERAL ${rowsBy(table, by, words)} AS ${words.as ?? table}`;
 }
 
-/** For each of some rows the task that it is of. */
-export const TASK_OF = (rows: string): string => lookUp("task", `task.seq = ${rows}.task`);
+/**
+ * For each of some rows the task that it is of. A statement that locks or writes to something keeps a copy of what it is joined
+ * with, payloads and all: there, name the `columns`.
+ */
+export const TASK_OF = (rows: string, columns = "*"): string =>
+  lookUp("task", `task.seq = ${rows}.task`, { columns });
 
 /**
  * Where the rows of a table stand that belong to those of a list: `place`, beside the list's columns. Whoever writes to the rows

@@ -193,7 +193,7 @@ const LOCK_PARTS = `
 const KEEP_ENDS = `
   UPDATE dibs.run_part SET state = ended.state, started_at = coalesce(ended.started_at, ${LAST_START}),
     ended_at = ended.ended_at
-  FROM ${rowsOf("ended", "$1::int8[]")} AS ended CROSS JOIN LATERAL ${rowsBy("run_part", { task: "ended.task" }, { columns: "ctid AS place" })} AS part
+  FROM ${rowsOf("ended", "$1::int8[]", "task, state, started_at, ended_at")} AS ended CROSS JOIN LATERAL ${rowsBy("run_part", { task: "ended.task" }, { columns: "ctid AS place" })} AS part
   WHERE run_part.ctid = part.place`;
 // Others may be about to change a run: so it is by its number, and not by where it stands.
 const REVIVALS = `

@@ -47,7 +47,7 @@ const IS_SPECIAL = `claim.special AND claim.queue <> ALL ($6::int4[])
       AND NOT EXISTS ${rowsBy("run_part", { task: "claim.task" }, { columns: "1" })}`;
 const END_SPECIAL = `${endClaims(IS_SPECIAL, { bringing: "results" })}, keyed AS (
     UPDATE dibs.idempotency SET forget_at = (SELECT now FROM moment) + $7::int8, state = 'done'
-    FROM settled CROSS JOIN ${TASK_OF("settled")}
+    FROM settled CROSS JOIN ${TASK_OF("settled", "seq, queue, idempotency_key")}
     WHERE idempotency.queue = task.queue AND idempotency.key = task.idempotency_key AND idempotency.task = task.seq)
   SELECT settled.task, settled.queue, (SELECT now FROM moment) - settled.started_at, task.group_key
   FROM settled CROSS JOIN ${TASK_OF("settled")}`;

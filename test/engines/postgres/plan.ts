@@ -28,6 +28,8 @@ export interface Node {
   "Index Cond"?: string;
   Filter?: string;
   "Subplan Name"?: string;
+  /** Of a verbose plan. */
+  Output?: string[];
   Plans?: Node[];
 }
 
@@ -79,6 +81,13 @@ export function costsOf(root: Node, indexes: Indexes): { table: string; cost: st
     const isWholeQueue = columns.length === 1 && columns[0] === "queue" && !looksForOne;
     return isWholeQueue ? costly("all of a queue") : [];
   });
+}
+
+/** Of what is a query by itself a statement that locks or writes to rows keeps whole rows, however long: of a verbose plan. */
+export function copiesPayloads({ Output: columns = [], Plans: parts = [], ...node }: Node): boolean {
+  const isWhole = node["Node Type"] === "Subquery Scan" && columns.some((column) => column.endsWith(".*"));
+  const isLong = (column: string) => /\.(data|bytes|result|result_bytes)$/.test(column);
+  return (isWhole && parts.some((part) => part.Output?.some(isLong))) || parts.some(copiesPayloads);
 }
 
 /** By which indexes, and which columns of them. */

@@ -9,7 +9,7 @@ import { newTask, QUEUE, worker } from "../sqlite/kit.ts";
 import { tour } from "../tour.ts";
 import { asker, fill } from "./fill.ts";
 import { connect, ground } from "./kit.ts";
-import { costsOf, type Indexes, type Node, readIndexes, readTables, wayOf } from "./plan.ts";
+import { copiesPayloads, costsOf, type Indexes, type Node, readIndexes, readTables, wayOf } from "./plan.ts";
 
 /** Those that may read more of a table than they need, and why. */
 const EXCEPTIONS: [table: string, sql: RegExp, reason: string][] = [
@@ -159,6 +159,15 @@ test("no table is walked over that was small or empty when it was analyzed, what
     );
   }
   expect(bad).toEqual([]);
+});
+
+test("no statement that locks or writes to rows copies payloads or results of what it is joined with", async () => {
+  const { link, statements } = await takeTour();
+  const questions = [...statements].map(
+    ([sql, question]) => [sql, question.replace("EXPLAIN (", "EXPLAIN (VERBOSE, ")] as const,
+  );
+  const plans = await explain(link, new Map(questions));
+  expect([...plans].flatMap(([sql, plan]) => (copiesPayloads(plan) ? sql.trim() : []))).toEqual([]);
 });
 
 /** What asks for its plan, by the statement. */
