@@ -150,6 +150,7 @@ export async function tour(store: Toured): Promise<void> {
   await moves(ask);
   await elsewhere(ask, pass);
   await manyQueues(ask);
+  await everyPlace(ask);
   const { session: last } = await ask({ verb: "join", worker: worker("z"), lease: 1_000 });
   await ask({ verb: "leave", session: last });
   await ask({ verb: "drop", queue: QUEUE, limit: 10_000 });
@@ -358,6 +359,51 @@ async function manyQueues(ask: Ask): Promise<void> {
   }
   await ask({ verb: "claim", queues, max: 50, worker: "w" });
   for (const queue of queues) await ask({ verb: "drop", queue, limit: 100 });
+}
+
+/** Tasks wherever they can be: each gets a signal there, is cancelled, and is purged with others. */
+async function everyPlace(ask: Ask): Promise<void> {
+  const queue = "places";
+  const groups = { ...DEFAULT_POLICY.groups, concurrency: 2, sticky: true };
+  await ask({ verb: "declare", queue, policy: { verified: true, elsewhere: 86_400_000, groups } });
+  const join = async (id: string) =>
+    (await ask({ verb: "join", worker: { ...worker(id), queues: [queue] }, lease: 86_400_000 })).session;
+  const [session] = [await join("w"), await join("other")];
+  const add = (fields: Partial<Op<"add">["tasks"][number]>) =>
+    ask({
+      verb: "add",
+      tasks: Array.from({ length: 6 }, () => newTask({ queue, ttl: 86_400_000, ...fields })),
+    });
+  const settleAll = async (settlement: Op<"settle">["settlement"]) => {
+    const { tasks } = await ask({ verb: "claim", queues: [queue], max: 100, worker: "w", session });
+    for (const task of tasks) await ask({ verb: "settle", ...ref(task), settlement });
+    return tasks;
+  };
+  const touch = async (tasks: { id: string }[]) => {
+    for (const { id } of tasks.slice(0, 2)) {
+      await ask({ verb: "signal", id, name: "go", value: null });
+      await ask({ verb: "cancel", id });
+    }
+  };
+  // With results that wait for a verdict; and the next of their group are their worker's own.
+  const grouped = await add({ groupKey: "g" });
+  await touch(await settleAll({ kind: "done", result: "1" }));
+  await touch(grouped.slice(2));
+  // Kept from the worker that failed them, by themselves and in a group.
+  const failed = await add({});
+  await add({ groupKey: "h" });
+  await settleAll({ kind: "fail", error: ERROR, delay: 0 });
+  await touch(failed);
+  // Behind their group, at a later time, and in line.
+  await touch((await add({ groupKey: "i" })).slice(4));
+  await touch(await add({ delay: 86_400_000 }));
+  await touch(await add({}));
+  // Fewer of a group may be in line from here on, and then none.
+  await ask({ verb: "declare", queue, policy: { groups: { ...groups, concurrency: 1 } } });
+  await ask({ verb: "tend" });
+  await settleAll({ kind: "hold", error: ERROR, delay: 60_000 });
+  await ask({ verb: "purge", queue, limit: 100 });
+  for (const name of [queue, verificationQueue(queue)]) await ask({ verb: "drop", queue: name, limit: 100 });
 }
 
 function ref({ id, fence }: Claimed): Claimed {

@@ -9,7 +9,7 @@ import { announceTask, closeAttempt, comeBack, endCancelled, type Held, NEVER } 
 import { rowsBy } from "./look-up.ts";
 import { findTask, type Found, type Line, stateOf } from "./place.ts";
 import { keepStep, leftBehindBy } from "./steps.ts";
-import { lockPlace, takeOut } from "./take-out.ts";
+import { IN_PLACE, lockPlace, takeOut } from "./take-out.ts";
 import { toText } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
@@ -23,7 +23,9 @@ const MARK_CLAIM = `UPDATE dibs.claim SET special = true WHERE task = $1 AND NOT
 // In line a row is replaced, and never changed: a claim that found it before takes away what it found by where that stood,
 // and the changed one would be left in line beside its claim.
 const markInLine = (table: Line, own = ""): string => `
-  WITH old AS (DELETE FROM dibs.${table} WHERE queue = $1 AND rank = $2 AND pos = $3 AND NOT special RETURNING *)
+  WITH old AS (
+    DELETE FROM dibs.${table} WHERE ctid = ANY (ARRAY ${rowsBy(table, IN_PLACE, { columns: "ctid", also: "NOT special" })})
+    RETURNING *)
   INSERT INTO dibs.${table} (queue, rank, pos, task, failures, special, group_key${own})
   SELECT queue, rank, pos, task, failures, true, group_key${own} FROM old`;
 const MARK_IN_LINE: Record<Line, string> = {

@@ -10,7 +10,7 @@ const IN_LINE = (words: (table: Line) => string): Record<Line, string> => ({
   kept: words("kept"),
   own: words("own"),
 });
-const IN_PLACE = { queue: "$1", rank: "$2", pos: "$3::int8" };
+export const IN_PLACE = { queue: "$1", rank: "$2", pos: "$3::int8" };
 const DELETE_IN_LINE = IN_LINE(
   (table) =>
     `DELETE FROM dibs.${table} WHERE ctid = ANY (ARRAY ${rowsBy(table, IN_PLACE, { columns: "ctid" })})`,
