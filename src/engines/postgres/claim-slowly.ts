@@ -61,7 +61,7 @@ const KEPT = `
     WHERE queue = $1 AND rank < $3::int2 AND ${aboveFloor("$1", "kept")} ORDER BY rank, pos LIMIT $2)
   SELECT rank, head.pos, head.task, failures, special, avoid, ${COLUMNS}
   FROM head CROSS JOIN ${TASK_OF("head")} ORDER BY rank, head.pos`;
-// As they were seen: one that failed once more since then, or got a signal, is next in line at the same place.
+// As they were seen: one that failed once more since then, or got a signal, stands at the same place.
 const LOCK_KEPT = `
   SELECT kept.task, kept.place FROM unnest($2::int2[], $3::int8[], $4::int2[], $5::bool[]) AS seen (rank, pos, failures, special)
   CROSS JOIN ${lookUp(

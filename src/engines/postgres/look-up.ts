@@ -17,23 +17,24 @@ interface Words {
   columns?: string;
   /** Where it is known by another name than its table's. */
   as?: string;
-  /** More that must hold, beside the columns of an index. */
+  /** More that must hold of the row. */
   also?: string;
   lock?: "FOR UPDATE" | "FOR UPDATE SKIP LOCKED";
 }
 
 /** The rows themselves. */
 export function rowsBy(table: string, by: By, { columns = "*", as = table, also, lock }: Words = {}): string {
-  const where = typeof by === "string" ? by : inOrder(as, by, also);
+  const more = also === undefined ? "" : ` AND ${also}`;
+  const where = typeof by === "string" ? `${by}${more}` : inOrder(as, by, more);
   return `(SELECT ${columns} FROM dibs.${table} AS ${as} WHERE ${where} OFFSET 0${lock ? ` ${lock}` : ""})`;
 }
 
 /** The last column is said to be between two values, which are one: what is equal to something has no order to ask for. */
-function inOrder(table: string, by: Record<string, string>, also?: string): string {
+function inOrder(table: string, by: Record<string, string>, more: string): string {
   const columns = Object.entries(by).map(([column, value]) => [`${table}.${column}`, value] as const);
   const [last, value] = columns.pop()!;
   const before = columns.map(([column, each]) => `${column} = ${each} AND `).join("");
-  return `${before}${last} BETWEEN ${value} AND ${value}${also ? ` AND ${also}` : ""} ORDER BY ${last}`;
+  return `${before}${last} BETWEEN ${value} AND ${value}${more} ORDER BY ${last}`;
 }
 
 /** For each row before it the rows of a table. To be joined. */
