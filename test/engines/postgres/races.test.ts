@@ -147,6 +147,27 @@ test("a signal that is kept while its task's success is settled goes with the ta
   expect((await locking.query(`SELECT 1 FROM ${schema}.step`)).rowCount).toBe(0);
 });
 
+// Found by where they stand, the changed ones are passed over, or met as they are by then.
+test("successes are settled also where their claims are changed while they are", async () => {
+  const { engine, client, schema } = await ground();
+  const [here, locking] = [await engine(), await client()];
+  for (const result of [null, "1"]) {
+    await run(here, { verb: "add", tasks: [named("1"), named("2"), named("3", "g"), named("4")] });
+    const tasks = await claimAll(here);
+    await locking.query("BEGIN");
+    await locking.query(`UPDATE ${schema}.claim SET deadline = deadline + 1`);
+    await locking.query(`UPDATE ${schema}.claim SET cancelled = true WHERE fence = $1`, [tasks[3]!.fence]);
+    const settlement = { kind: "done", result } as const;
+    const settling = here.run(tasks.map((task) => ({ verb: "settle", ...heldBy(task), settlement })));
+    await untilOneWaits(locking, schema);
+    await locking.query("COMMIT");
+    const states = ["done", "done", "done", "cancelled"];
+    expect(await settling).toEqual(states.map((state) => ({ ok: { state } })));
+  }
+  const { depth } = await run(here, { verb: "stats", queue: "work" });
+  expect(depth).toMatchObject({ claimed: 0, done: 6, cancelled: 2 });
+});
+
 test("a task is claimed once, also where it gets a signal while a claim has found it and not yet taken it", async () => {
   const { place, here, there } = await setUp();
   const [first, second] = await run(here, { verb: "add", tasks: [named("1"), named("2")] });
