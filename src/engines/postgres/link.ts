@@ -251,12 +251,14 @@ export class Link {
   #collect(): void {
     if (this.#collecting) return;
     this.#collecting = true;
-    const { stream } = this.#inner.connection;
-    stream.cork();
-    process.nextTick(() => {
-      this.#collecting = false;
-      stream.uncork();
-    });
+    this.#inner.connection.stream.cork();
+    process.nextTick(() => this.flush());
+  }
+
+  /** They go out now: what follows in this moment may take long to be written down. */
+  flush(): void {
+    this.#collecting = false;
+    this.#inner.connection.stream.uncork();
   }
 
   async all<Row>(sql: string, ...values: Value[]): Promise<Row[]> {

@@ -109,7 +109,10 @@ export class Statements {
   commit(): Promise<unknown> {
     const sent = this.#sent;
     this.#sent = [];
-    return Promise.all([...sent, this.link.exec("COMMIT")]);
+    const committed = Promise.all([...sent, this.link.exec("COMMIT")]);
+    // The next batch is written down while this one reaches the disk.
+    this.link.flush();
+    return committed;
   }
 
   /** After a rollback nobody looks at the answers any more. */

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
 import type { Op } from "../../../src/engine/engine.ts";
 import { PostgresStore } from "../../../src/engines/postgres/store.ts";
@@ -70,4 +71,20 @@ test("one whose commit fails is not carried out again in the midst of the next",
   ]);
   const { rows } = await client.query(`SELECT last_value::int4 AS times FROM ${schema}.refused`);
   expect(rows).toEqual([{ times: 1 }]);
+});
+
+test("a commit is carried out while the next batch is being written down", async () => {
+  const { place, store } = await setUp();
+  await store.run([add("0")], null);
+  const look = `
+    import { Client } from "pg";
+    const client = new Client({ connectionString: process.argv[1] });
+    await client.connect();
+    const isThere = "SELECT 1 FROM ${place.schema}.task WHERE data = '1'";
+    while ((await client.query(isThere)).rowCount === 0);
+    await client.end();`;
+  // Until another process has seen it, this one does nothing else.
+  const onSent = (): void =>
+    void execFileSync(process.execPath, ["--input-type=module", "-e", look, place.url], { timeout: 20_000 });
+  await store.run([add("1")], null, { onSent });
 });
