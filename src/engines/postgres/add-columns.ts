@@ -3,16 +3,19 @@ import { toColumns } from "./text.ts";
 
 /** How tasks that are added together travel: a list for each column, and null for one that has nothing in it. */
 
-/** Payloads travel as one text, cut at a sign that none of them has: an array of texts takes as long to read as to write. */
+/**
+ * Payloads travel as one text, cut at a sign that none of them has: an array of texts takes as long to read as to write. So
+ * it is cut into rows at once.
+ */
 const CUT = "\u001e";
 
 export type Payloads = "joined" | "listed";
 
 export const textsSql = (value: string, payloads: Payloads): string =>
-  payloads === "joined" ? `string_to_array(${value}::text, E'\\x1e')` : `${value}::text[]`;
+  payloads === "joined" ? `string_to_table(${value}::text, E'\\x1e')` : `unnest(${value}::text[])`;
 
 // JSON has no such sign, and no headers are an empty text.
-export const headersSql = (value: string): string => `string_to_array(${value}::text, E'\\x1e', '')`;
+export const headersSql = (value: string): string => `string_to_table(${value}::text, E'\\x1e', '')`;
 
 export function bodiesOf(tasks: readonly { data: Body }[]): {
   payloads: Payloads;

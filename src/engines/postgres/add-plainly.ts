@@ -36,14 +36,14 @@ const addPlainlySql = (
   WITH added AS (
     INSERT INTO dibs.task (created_at, seq, queue, priority, max_attempts, content_type, headers, data, bytes)
     SELECT (SELECT ${NOW}), nextval('dibs.seq'), coalesce(queue, $4), coalesce(priority, 0), max_attempts, content_type, headers, data, bytes
-    FROM unnest($5::int4[], $6::int2[], $7::int4[], $8::text[], ${headersSql("$9")}, ${textsSql("$10", payloads)}, $11::bytea[])
+    FROM ROWS FROM (unnest($5::int4[], $6::int2[], $7::int4[], $8::text[]), ${headersSql("$9")}, ${textsSql("$10", payloads)}, unnest($11::bytea[]))
       AS each (queue, priority, max_attempts, content_type, headers, data, bytes)
     WHERE ${when}
     RETURNING seq, queue, priority, created_at
   ), placed AS (
     INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
     SELECT queue, -priority, seq, seq, 0, false FROM added)${also}
-  SELECT min(created_at), min(seq), CASE WHEN max(seq) - min(seq) < count(*) THEN NULL ELSE array_agg(seq ORDER BY seq) END${told}
+  SELECT min(created_at), min(seq), CASE WHEN max(seq) - min(seq) >= count(*) THEN (SELECT array_agg(seq ORDER BY seq) FROM added) END${told}
   FROM added`;
 const ADD_PLAINLY = { joined: addPlainlySql("joined"), listed: addPlainlySql("listed") };
 

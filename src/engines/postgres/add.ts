@@ -218,8 +218,8 @@ function insertTasks(payloads: Payloads, more = false): string {
     content_type, headers, data, bytes${more ? ", cost, urgent" : ""})
   SELECT $1, seq, queue, coalesce(priority, 0), group_key, expires_at, max_attempts, idempotency_key, content_type,
     headers, data, bytes${more ? ", cost, urgent" : ""}
-  FROM unnest($2::int8[], $3::int4[], $4::int2[], $5::text[], $6::int8[], $7::int4[], $8::text[], $9::text[],
-    ${headersSql("$10")}, ${textsSql("$11", payloads)}, $12::bytea[]${more ? ", $13::int8[], $14::bool[]" : ""}) AS each (seq, queue,
+  FROM ROWS FROM (unnest($2::int8[], $3::int4[], $4::int2[], $5::text[], $6::int8[], $7::int4[], $8::text[], $9::text[]),
+    ${headersSql("$10")}, ${textsSql("$11", payloads)}, unnest($12::bytea[]${more ? ", $13::int8[], $14::bool[]" : ""})) AS each (seq, queue,
     priority, group_key, expires_at, max_attempts, idempotency_key, content_type, headers, data, bytes${more ? ", cost, urgent" : ""})`;
 }
 

@@ -1,9 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
+import type { NewTask } from "../../../src/core/task.ts";
 import { channelOf } from "../../../src/engines/postgres/herald.ts";
 import { type AddOptions, type Dibs, open, type Task } from "../../../src/index.ts";
 import { PostgresServer } from "../../postgres/server.ts";
 import { connect, ground, proxyTo, untilOneWaits } from "./kit.ts";
+import { run } from "./verbs.ts";
 
 /** A worker elsewhere that waits: each task is claimed by itself, as soon as it is there. */
 function waitingWorker(dibs: Dibs): { next: () => Promise<Task>; stop: () => Promise<void> } {
@@ -169,6 +171,44 @@ test("an add that was sent before it was known what the store is like now goes b
   expect((await heard).value).toMatchObject({ type: "task.added", taskId: id });
   await events.return!();
   expect(anew!.id).not.toBe(id);
+});
+
+const CUT = "\u001e";
+
+test.each<[what: string, tasks: Omit<NewTask, "queue">[]]>([
+  ["texts", [{ data: "1" }, { data: "2", headers: { a: "x" } }, { data: "\u0000\u0001" }, { data: "4" }]],
+  ["a text with the sign between them", [{ data: "1" }, { data: `2${CUT}2` }, { data: CUT }]],
+  ["a text that is empty", [{ data: "1" }, { data: "" }, { data: "3", headers: { a: CUT } }]],
+  ["bytes among texts", [{ data: "1" }, { data: new Uint8Array([0, 30]) }, { data: "3" }]],
+])("what is added together comes back each as it was: %s", async (_, tasks) => {
+  const engine = await (await ground()).engine();
+  const shown = tasks.map(({ data, headers = {} }) => ({ data, headers }));
+  // The first of a queue is carried out step by step, and so is one with a group.
+  for (const more of [{}, {}, { groupKey: "g" }]) {
+    const added = await run(engine, {
+      verb: "add",
+      tasks: tasks.map((task) => ({ queue: "work", ...task, ...more })),
+    });
+    const found = await Promise.all(added.map(({ id }) => run(engine, { verb: "get", id })));
+    expect(found).toMatchObject(shown);
+  }
+});
+
+test("tasks whose numbers are not in one piece have each its own", async () => {
+  const { engine, client, schema } = await ground();
+  const here = await engine();
+  const tasks = ["1", "2", "3"].map((data) => ({ queue: "work", data }));
+  await run(here, { verb: "add", tasks });
+  // As if others took numbers all the while.
+  await (
+    await client()
+  ).query(`
+    CREATE FUNCTION ${schema}.take() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN PERFORM nextval('${schema}.seq'); RETURN NEW; END $$;
+    CREATE TRIGGER take BEFORE INSERT ON ${schema}.task FOR EACH ROW EXECUTE FUNCTION ${schema}.take()`);
+  const added = await run(here, { verb: "add", tasks });
+  const found = await Promise.all(added.map(({ id }) => run(here, { verb: "get", id })));
+  expect(found.map(({ data }) => data)).toEqual(["1", "2", "3"]);
 });
 
 test("of an add that is carried out at once others are told once, and of one that is not, once", async () => {
