@@ -93,7 +93,7 @@ export async function addAtOnce(
   tx: Tx,
   tasks: NewTask[],
   { word, counts }: { word: string | undefined; counts: Map<string, number> },
-): Promise<{ added: AddedTask[]; mark: CommitMark } | undefined> {
+): Promise<{ added: () => AddedTask[]; mark: CommitMark } | undefined> {
   const { payloads, values } = valuesFor(tx, tasks, tx.queues.knownBy);
   const also = [
     channelOf(tx.link.schema),
@@ -106,7 +106,7 @@ export async function addAtOnce(
   const [now, first, seqs, xid, life] = row!;
   return first === null
     ? undefined
-    : { added: numbered(tx, tasks, { now, first, seqs }), mark: { xid, life } };
+    : { added: () => numbered(tx, tasks, { now, first, seqs }), mark: { xid, life } };
 }
 
 /** Undefined: nothing has happened, the store was not as expected, or nothing was sent. */
