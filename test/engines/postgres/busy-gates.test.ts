@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { BOUNDS } from "../../../src/engine/engine.ts";
 import { gateLock } from "../../../src/engines/postgres/locks.ts";
-import { ground } from "./kit.ts";
+import { changeTimes, ground } from "./kit.ts";
 import { claimAll, joinAs, named, run } from "./verbs.ts";
 
 /** As much as one sweep deals with is due in a queue whose gate somebody has: what is due in others is dealt with all the same. */
@@ -78,7 +78,7 @@ async function withBusyGate(bring: (engine: Engine) => Promise<string>, due: str
   const id = await bring(here);
   const { rows } = await locking.query(`SELECT id FROM ${schema}.queue WHERE name = $1`, [BUSY]);
   const queue = (rows as [{ id: number }])[0].id;
-  await locking.query(due.replaceAll("dibs.", `${schema}.`), [queue]);
+  await changeTimes(locking, schema, due, [queue]);
   await locking.query(`SELECT pg_advisory_lock(${gateLock(schema, queue)})`);
   return { here, id, free: () => locking.query(`SELECT pg_advisory_unlock_all()`) };
 }

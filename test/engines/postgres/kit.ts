@@ -5,6 +5,7 @@ import { raiseFloors } from "../../../src/engines/postgres/floors.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { Link } from "../../../src/engines/postgres/link.ts";
+import { catalogueLock } from "../../../src/engines/postgres/locks.ts";
 import { settingsFor } from "../../../src/engines/postgres/settings.ts";
 import { type Dibs, open, type OpenOptions } from "../../../src/index.ts";
 import { freshSchema } from "../../postgres/shared.ts";
@@ -125,6 +126,23 @@ export async function untilOneWaits(client: Client, words: string): Promise<void
     await client.query("SELECT pg_stat_clear_snapshot()");
     await sleep(5);
   }
+}
+
+/**
+ * Changes times behind the store's back. Below the floors nobody would look for what is earlier now, and a store raises them by
+ * itself: so they go, and nobody raises them meanwhile.
+ */
+export async function changeTimes(
+  client: Client,
+  schema: string,
+  sql: string,
+  values: unknown[] = [],
+): Promise<void> {
+  await client.query("BEGIN");
+  await client.query(`SELECT pg_advisory_xact_lock(${catalogueLock(schema)})`);
+  await client.query(sql.replaceAll("dibs.", `${schema}.`), values);
+  await client.query(`DELETE FROM ${schema}.floor`);
+  await client.query("COMMIT");
 }
 
 /** The number of a lock. */

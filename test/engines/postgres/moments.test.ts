@@ -11,7 +11,7 @@ import {
   type Verbs,
 } from "../../../src/engine/engine.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
-import { type Ground, ground, untilOneWaits } from "./kit.ts";
+import { changeTimes, ground, type Ground, untilOneWaits } from "./kit.ts";
 
 /** A batch that writes sees the store anew with each statement: what another one does between two of them. */
 
@@ -210,7 +210,7 @@ test.each<{ op: Op; expired: number }>([
   const { schema } = place;
   await parked(here);
   await client.query(`UPDATE ${schema}.task SET expires_at = 1`);
-  await client.query(`INSERT INTO ${schema}.ttl (expires_at, task) SELECT 1, seq FROM ${schema}.task`);
+  await changeTimes(client, schema, `INSERT INTO dibs.ttl (expires_at, task) SELECT 1, seq FROM dibs.task`);
   const pause = await pauseAt(place, "verifying", FIND.words);
   const running = run(here, op);
   await pause.reached();
@@ -391,7 +391,7 @@ test("what somebody else has hands on is looked at again, but not without a paus
   const { schema, here, there, client } = await setUp();
   await run(here, { verb: "add", tasks: ["1", "2"].map((data) => ({ queue: "work", data })) });
   const [first, second] = await claimAll(here);
-  await client.query(`UPDATE ${schema}.claim SET deadline = 1 WHERE fence = $1`, [first!.fence]);
+  await changeTimes(client, schema, `UPDATE dibs.claim SET deadline = 1 WHERE fence = $1`, [first!.fence]);
   await client.query("BEGIN");
   await here.runWithin!(client, done(first!));
   expect((await run(there, { verb: "tend" })).next).toBeGreaterThan(0);
@@ -404,7 +404,7 @@ test("what is too much for one sweep is gone on with at once", async () => {
   const { schema, here, client } = await setUp();
   const tasks = Array.from({ length: BOUNDS.sweep + 1 }, () => ({ queue: "work", data: "1", delay: 60_000 }));
   await run(here, { verb: "add", tasks });
-  await client.query(`UPDATE ${schema}.scheduled SET due = 1`);
+  await changeTimes(client, schema, `UPDATE dibs.scheduled SET due = 1`);
   expect(await run(here, { verb: "tend" })).toMatchObject({ next: 0 });
   expect(await run(here, { verb: "tend" })).toMatchObject({ next: null });
 });
