@@ -21,6 +21,15 @@ const LONGEST_GAP_MS = 10;
 /** So many others within so long are a crowd: then nobody's commit holds the lock while it is flushed. */
 const LOUD = 3;
 const LATELY_MS = 50;
+/**
+ * Every word goes to all processes: 32 that told of each add had the server deliver fifteen words for one task, which took as
+ * much as adding it. Where so many speak, what others have just said, too, is said more and more seldom. Each of them makes
+ * workers look, so that nobody waits for long; what nobody has spoken of is said as if it were quiet.
+ */
+const CROWD = 10;
+const LONGEST_IN_CROWD_MS = 100;
+/** Queues of which it is remembered who spoke of them. */
+const MOST_SPOKEN_OF = 1_000;
 /** NOTIFY takes less than 8,000 bytes. */
 const LONGEST = 7_000;
 const RETRY_MS = [50, 200, 500, 1_000, 2_000];
@@ -50,9 +59,14 @@ export class Herald {
   #pending: Message | undefined;
   #sentAt = Number.NEGATIVE_INFINITY;
   #gap = 0;
+  /** The gap for what others say, too. */
+  #gapInCrowd = 0;
+  /** When others last spoke of each queue, and of ends. */
+  readonly #spokenOf = new Map<string, number>();
   #voices = 0;
   #heardAt = 0;
   #timer: NodeJS.Timeout | undefined;
+  #dueAt = 0;
   #failures = 0;
   #closed = false;
   #connecting: Promise<void> | undefined;
@@ -89,9 +103,24 @@ export class Herald {
     const { noticed, listened, ended } = told;
     if (!hint.ready && !hint.ended && !hint.runs && !ended && !noticed && !listened) return;
     put((this.#pending ??= { from: this.#id }), hint, told);
-    const wait = this.#sentAt + this.#gap - performance.now();
-    if (wait <= 0) this.#send();
-    else this.#timer ??= setTimeout(() => this.#send(), wait).unref();
+    const now = performance.now();
+    const gap = this.#isNews(this.#pending, now) ? this.#gap : Math.max(this.#gap, this.#gapInCrowd);
+    this.#sendAt(this.#sentAt + gap, now);
+  }
+
+  /** Nobody else has spoken of some of it lately. */
+  #isNews(message: Message, now: number): boolean {
+    const isOld = (topic: string): boolean => (this.#spokenOf.get(topic) ?? 0) > now - LATELY_MS;
+    return message.noticed || message.foreign || !topicsOf(message).every(isOld);
+  }
+
+  /** Then, or when it was to be sent before, if that is sooner. */
+  #sendAt(at: number, now: number): void {
+    if (at <= now) return this.#send();
+    if (this.#timer && this.#dueAt <= at) return;
+    clearTimeout(this.#timer);
+    this.#dueAt = at;
+    this.#timer = setTimeout(() => this.#send(), at - now).unref();
   }
 
   #send(): void {
@@ -103,6 +132,10 @@ export class Herald {
     const now = performance.now();
     const isClose = now - this.#sentAt < this.#gap + CLOSELY_MS;
     this.#gap = isClose ? Math.min(Math.max(this.#gap * 2, 1), LONGEST_GAP_MS) : 0;
+    this.#gapInCrowd =
+      this.#din(now) > CROWD
+        ? Math.min(Math.max(this.#gapInCrowd * 2, LONGEST_GAP_MS), LONGEST_IN_CROWD_MS)
+        : this.#gapInCrowd / 2;
     this.#sentAt = now;
     this.#link.query(NOTIFY, [channelOf(this.#link.schema), this.#textOf(message)]).catch(() => {});
   }
@@ -122,11 +155,13 @@ export class Herald {
     }
     if (message.from === this.#id) return;
     const { ready, ended, foreign, noticed } = message;
+    const now = performance.now();
     if (ready) {
-      const now = performance.now();
       this.#voices = this.#din(now) + 1;
       this.#heardAt = now;
     }
+    if (this.#spokenOf.size > MOST_SPOKEN_OF) this.#spokenOf.clear();
+    for (const topic of topicsOf(message)) this.#spokenOf.set(topic, now);
     const hint: Hint = { ...(ready && { ready }), ...(ended && { ended }), ...(foreign && { foreign }) };
     this.#options.onHint(hint, noticed === true);
   }
@@ -177,6 +212,11 @@ export class Herald {
     await this.#connecting?.catch(() => {});
     await this.#link?.close();
   }
+}
+
+/** No queue is called by the name that ends have. */
+function topicsOf({ ready, ended }: Message): string[] {
+  return [...Object.keys(ready ?? {}), ...(ended ? [""] : [])];
 }
 
 function put(message: Message, hint: Hint, { noticed, listened, ended }: Told): void {
