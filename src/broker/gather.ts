@@ -35,7 +35,8 @@ export interface GathererListener {
 
 /**
  * Gathers the calls of a moment into batches: many callers, one commit. While the engine has its fill of
- * batches under way, calls collect here; each caller still gets its own answer. Order is kept.
+ * batches under way, calls collect here; each caller still gets its own answer. Order is kept, but for workers' claims, which
+ * go behind what is settled in the same moment.
  */
 export class Gatherer {
   readonly #engine: Engine;
@@ -131,7 +132,7 @@ export class Gatherer {
     const batch = this.#waiting.splice(0, size);
     for (const { op } of batch) this.#weight -= weightOf(op);
     if (batch.length === 1 && ALONE.has(batch[0]!.op.verb)) this.#alone--;
-    return batch;
+    return settlementsFirst(batch);
   }
 
   /** How many come before the first that goes alone, or that one by itself. */
@@ -142,6 +143,31 @@ export class Gatherer {
       this.#waiting.findIndex(({ op }) => ALONE.has(op.verb)),
     );
   }
+}
+
+/**
+ * Each of many workers settles its task and claims the next one: settled together, and then claimed, that is two things to
+ * do and not two for each. What a worker settled in the same moment may be claimed again by another one then; that is no news,
+ * since these have no order among themselves.
+ */
+function settlementsFirst(batch: Waiting[]): Waiting[] {
+  const sorted: Waiting[] = [];
+  let claims: Waiting[] = [];
+  for (const waiting of batch) {
+    const { op } = waiting;
+    const isOfWorker = op.verb === "claim" && op.session !== undefined;
+    if (isOfWorker) {
+      claims.push(waiting);
+      continue;
+    }
+    if (op.verb !== "settle") {
+      sorted.push(...claims);
+      claims = [];
+    }
+    sorted.push(waiting);
+  }
+  sorted.push(...claims);
+  return sorted;
 }
 
 function answer(batch: Waiting[], outcomes: readonly object[]): void {

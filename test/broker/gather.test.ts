@@ -44,6 +44,37 @@ test("the calls of a moment go into one batch, in order", async () => {
   expect((await Promise.all(calls)).map(({ queue }) => queue)).toEqual(["a", "b", "c"]);
 });
 
+test("workers' claims go behind what is settled in the same moment, and each gets its own answer", async () => {
+  const { gatherer, batches } = makeGatherer();
+  const settle = (id: string): Op => ({
+    verb: "settle",
+    id,
+    fence: 1,
+    settlement: { kind: "done", result: null },
+  });
+  const claim = (worker: string, session?: number): Op => ({
+    verb: "claim",
+    ...{ queues: ["q"], max: 1, worker },
+    ...(session !== undefined && { session }),
+  });
+  const ops = [
+    settle("1"),
+    claim("a", 1),
+    settle("2"),
+    claim("b", 2),
+    claim("by hand"),
+    settle("3"),
+    claim("c", 3),
+  ];
+  ops.push(read("x"), claim("d", 4), settle("4"));
+  const calls = ops.map((op) => gatherer.run(op) as Promise<unknown>);
+  await turn();
+  const names = batches[0]!.ops.map((op) => ("id" in op ? op.id : "worker" in op ? op.worker : op.verb));
+  expect(names).toEqual(["1", "2", "a", "b", "by hand", "3", "c", "stats", "4", "d"]);
+  await batches[0]!.answer();
+  expect(await Promise.all(calls)).toEqual(ops);
+});
+
 test("while the engine has its fill, calls gather", async () => {
   const { gatherer, batches } = makeGatherer();
   for (let call = 0; call < 10; call++) {

@@ -198,6 +198,18 @@ function onlyQueue(tx: Tx, { queues, share, max }: ClaimRequest): Queue | undefi
   return isUsual && queue && !queue.paused && !queue.limited ? queue : undefined;
 }
 
+/** Claims that follow each other are sent one behind the other, those that are as usual: a round trip for all of them. */
+export function claimTogether(tx: Tx, ops: readonly Op[], from: number): void {
+  for (let i = from; i < ops.length; i++) {
+    const op = ops[i]!;
+    if (op.verb !== "claim") return;
+    if (tx.foreseen.has(op)) continue;
+    const queue = onlyQueue(tx, op);
+    if (!queue) return;
+    tx.foresee(op, queue, holdHead(tx), ...valuesFor(tx, op, queue, { room: op.max }));
+  }
+}
+
 /** A worker's: it may be carried out at once. */
 export function isUsualClaim(tx: Tx, op: Op<"claim">): boolean {
   return op.session !== undefined && onlyQueue(tx, op) !== undefined && !tx.queues.hasLimits;

@@ -5,6 +5,7 @@ import { addTogether } from "./add-together.ts";
 import { bringLimits, hasToBeAlone } from "./alone.ts";
 import { atOnce } from "./at-once.ts";
 import { cancelTask } from "./cancel.ts";
+import { claimTogether } from "./claim-head.ts";
 import { fateOf } from "./failure.ts";
 import { forgetIdleLanes } from "./free-groups.ts";
 import { ForeseenGates } from "./foresee-gates.ts";
@@ -234,6 +235,7 @@ async function runAll(tx: Tx, ops: readonly Op[]): Promise<{ outcomes: Outcome[]
         : op.verb === "settle"
           ? await settleTogether(tx, ops, from, { alone: runAlone, onSpecial: () => special++ })
           : [];
+    if (op.verb === "claim" && ops[from + 1]?.verb === "claim") claimTogether(tx, ops, from);
     if (together.length > 0) for (const outcome of together) outcomes.push(outcome);
     else outcomes.push(await runAlone(op));
   }
