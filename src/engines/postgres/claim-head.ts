@@ -198,12 +198,14 @@ function onlyQueue(tx: Tx, { queues, share, max }: ClaimRequest): Queue | undefi
   return isUsual && queue && !queue.paused && !queue.limited ? queue : undefined;
 }
 
-/** Claims that follow each other are sent one behind the other, those that are as usual: a round trip for all of them. */
+/**
+ * Claims that follow each other are sent one behind the other, those that are as usual: a round trip for all of them. One that
+ * went out with the header may have to be sent again, and comes first all the same: the others wait for its answer.
+ */
 export function claimTogether(tx: Tx, ops: readonly Op[], from: number): void {
   for (let i = from; i < ops.length; i++) {
     const op = ops[i]!;
-    if (op.verb !== "claim") return;
-    if (tx.foreseen.has(op)) continue;
+    if (op.verb !== "claim" || tx.foreseen.has(op)) return;
     const queue = onlyQueue(tx, op);
     if (!queue) return;
     tx.foresee(op, queue, holdHead(tx), ...valuesFor(tx, op, queue, { room: op.max }));
@@ -244,7 +246,7 @@ export async function claimHead(
   tx.foreseen.delete(key);
   if (foreseen) {
     const outcome = takeHead(tx, request, queue, await foreseen.answer);
-    // What was to be done first may be done by now: the header has told of it.
+    // What was to be done first may be done by now: the header has told of it, or a claim before this one has met it.
     if (outcome !== "busy") return outcome;
   }
   const rows = await tx.rows<Row>(holdHead(tx), ...valuesFor(tx, request, queue, { room }));

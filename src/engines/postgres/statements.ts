@@ -19,7 +19,7 @@ export class Statements {
   tangled = false;
   /** The first thing that went wrong with what was sent. */
   failure: unknown;
-  /** What was sent along with the header, by the operation that will ask for it. */
+  /** What was sent along with the header, or before its turn, by the operation that will ask for it. */
   readonly foreseen = new Map<object, Foreseen<unknown, unknown[]>>();
   #sent: Promise<unknown>[] = [];
 
