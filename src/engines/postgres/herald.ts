@@ -146,13 +146,7 @@ export class Herald {
   }
 
   #hear(payload: string): void {
-    let message: Message;
-    try {
-      message = JSON.parse(payload) as Message;
-    } catch {
-      // Somebody else's word on our channel: look at everything.
-      message = { from: "", foreign: true, noticed: true };
-    }
+    const message = messageFrom(payload);
     if (message.from === this.#id) return;
     const { ready, ended, foreign, noticed } = message;
     const now = performance.now();
@@ -212,6 +206,17 @@ export class Herald {
     await this.#connecting?.catch(() => {});
     await this.#link?.close();
   }
+}
+
+/** Of somebody else's word on our channel nobody knows what it means: look at everything. */
+function messageFrom(payload: string): Message {
+  try {
+    const message = JSON.parse(payload) as Partial<Message> | null;
+    if (typeof message?.from === "string") return message as Message;
+  } catch {
+    // Not even JSON.
+  }
+  return { from: "", foreign: true, noticed: true };
 }
 
 /** No queue is called by the name that ends have. */

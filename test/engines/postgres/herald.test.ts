@@ -1,4 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
+import type { Hint } from "../../../src/engine/engine.ts";
 import { Herald } from "../../../src/engines/postgres/herald.ts";
 import type { Link } from "../../../src/engines/postgres/link.ts";
 
@@ -20,10 +21,14 @@ async function setUp() {
     onEnd: () => {},
     close: async () => {},
   } as unknown as Link;
-  const herald = new Herald({ connect: async () => link, listen: true, onHint: () => {} });
+  const hints: Hint[] = [];
+  const onHint = (hint: Hint): void => void hints.push(hint);
+  const herald = new Herald({ connect: async () => link, listen: true, onHint });
   await herald.start();
   return {
     said,
+    hints,
+    hearWord: (word: string) => hear(word),
     tell: (queue: string) => herald.tell({ ready: { [queue]: 1 } }, QUIET),
     hear: (queue: string) => hear(JSON.stringify({ from: "another", ready: { [queue]: 1 } })),
   };
@@ -76,3 +81,12 @@ test("one that speaks by itself is not held up by what it has said before", asyn
     expect(given.said).toHaveLength(n);
   }
 });
+
+test.each(["", "anything", "null", "1", '"word"', "[]", '{"ready":null}'])(
+  "what somebody else says on the channel, such as %j, makes everybody look",
+  async (word) => {
+    const { hints, hearWord } = await setUp();
+    hearWord(word);
+    expect(hints).toEqual([{ foreign: true }]);
+  },
+);
