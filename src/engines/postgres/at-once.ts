@@ -63,10 +63,10 @@ async function add(tx: Tx, ops: readonly Op[], { onSent, wordFor }: RunOptions):
       await tx.link.exec("ROLLBACK");
       return undefined;
     }
+    lost = { ran, mark: done.mark };
     const committed = tx.commit();
     // The ids of thousands are made while it is under way.
     ran.outcomes = outcomesOf({ adds, added: done.added() });
-    lost = { ran, mark: done.mark };
     onSent?.();
     await committed;
     return ran;
