@@ -18,17 +18,17 @@ interface Message {
  */
 const CLOSELY_MS = 4;
 const LONGEST_GAP_MS = 10;
-/** So many others within so long are a crowd: then nobody's commit holds the lock while it is flushed. */
+/** So many words of others within so long are loud: then nobody's commit holds the lock while it is flushed. */
 const LOUD = 3;
 const LATELY_MS = 50;
 /**
  * Every word goes to all processes: 32 that told of each add had the server deliver fifteen words for one task, which took as
- * much as adding it. Where so many speak, what others have just said, too, is said more and more seldom. Each of them makes
- * workers look, so that nobody waits for long; what nobody has spoken of is said as if it were quiet.
+ * much as adding it. Where so many words are said, what others have just said, too, is said more and more seldom. Each of these
+ * makes workers look, so that nobody waits for long; what nobody has spoken of is said as if it were quiet.
  */
 const CROWD = 10;
 const LONGEST_IN_CROWD_MS = 100;
-/** Queues of which it is remembered who spoke of them. */
+/** Queues of which it is remembered when others spoke of them. */
 const MOST_SPOKEN_OF = 1_000;
 /** NOTIFY takes less than 8,000 bytes. */
 const LONGEST = 7_000;
@@ -94,7 +94,7 @@ export class Herald {
     return this.#textOf(message);
   }
 
-  /** How many others spoke of ready tasks lately: each counts for less as time goes by. */
+  /** How many words of others spoke of ready tasks lately: each counts for less as time goes by. */
   #din(now: number): number {
     return this.#voices * Math.exp((this.#heardAt - now) / LATELY_MS);
   }
