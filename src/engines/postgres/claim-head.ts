@@ -247,10 +247,12 @@ export async function claimHead(
   if (foreseen) {
     const outcome = takeHead(tx, request, queue, await foreseen.answer);
     // What was to be done first may be done by now: the header has told of it, or a claim before this one has met it.
-    if (outcome !== "busy") return outcome;
+    if (outcome !== "busy" || tx.busyLines.has(queue)) return outcome;
   }
   const rows = await tx.rows<Row>(holdHead(tx), ...valuesFor(tx, request, queue, { room }));
-  return takeHead(tx, request, queue, rows);
+  const outcome = takeHead(tx, request, queue, rows);
+  if (outcome === "busy") tx.busyLines.add(queue);
+  return outcome;
 }
 
 function takeHead(tx: Tx, { worker, session }: ClaimRequest, queue: Queue, found: Row[]): HeadOutcome {

@@ -106,6 +106,8 @@ export class Tx extends Statements {
   readonly dropping = new Map<number, number>();
   #xid: string | undefined;
   #life: string | undefined;
+  /** Where claims had something to do first when they were asked in their turn: retried tasks wait beside these lines. */
+  readonly busyLines = new Set<Queue>();
   /** Numbers for tasks, fetched ahead. */
   #numbers: number[] = [];
   #isAlone = false;
@@ -127,6 +129,7 @@ export class Tx extends Statements {
     this.#sendBegin(mode, { alone, gates });
     const header = this.get<HeaderRow>(this.#header(mode, writes));
     this.foreseen.clear();
+    this.busyLines.clear();
     const canForesee = mode === "writing" && !this.clock.isInjected && this.queues.areKnown;
     const numbers = canForesee && ahead ? ahead() : 0;
     const fetched = numbers > 0 ? this.#fetch("seq", numbers) : undefined;
