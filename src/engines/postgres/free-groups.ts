@@ -1,15 +1,14 @@
 import { becomeReady } from "./become-ready.ts";
 import {
   DELETE_LANES,
-  IS_LISTED,
   type Lane,
   laneColumns,
   laneFrom,
   laneName,
   type LaneRow,
+  lanesListed,
   LISTED_LANES,
 } from "./lanes.ts";
-import { lookUp } from "./look-up.ts";
 import type { Tx } from "./tx.ts";
 
 /**
@@ -78,11 +77,11 @@ async function rise(tx: Tx, lanes: readonly Lane[]): Promise<Lane[]> {
 
 const LOCK = `
   SELECT lane.queue, lane.group_key
-  FROM (${LISTED_LANES}) AS wanted CROSS JOIN ${lookUp("lane", IS_LISTED, { lock: "FOR UPDATE SKIP LOCKED" })}`;
+  FROM ${lanesListed("FOR UPDATE SKIP LOCKED")}`;
 // Those that there are: the row of a queue that was dropped is gone.
 const FREE_LATER = `
   INSERT INTO dibs.inbox (queue, group_key)
-  SELECT lane.queue, lane.group_key FROM (${LISTED_LANES}) AS wanted CROSS JOIN ${lookUp("lane", IS_LISTED)}`;
+  SELECT lane.queue, lane.group_key FROM ${lanesListed()}`;
 
 /** At the end of a batch, and before somebody counts who has groups. */
 export async function forgetIdleLanes(tx: Tx): Promise<void> {

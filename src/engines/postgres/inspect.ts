@@ -63,13 +63,14 @@ export interface PayloadRow {
   result_bytes: Uint8Array | null;
 }
 
-export const PAYLOADS = `
-  SELECT task.seq, data, bytes, content_type, headers, coalesce(ended.ended_at, dead.died_at) AS ended_at,
-    ended.result, ended.result_bytes
-  FROM unnest($1::int8[]) AS wanted (seq)
+const TASKS_AND_ENDS = `unnest($1::int8[]) AS wanted (seq)
   CROSS JOIN ${lookUp("task", "task.seq = wanted.seq")}
   LEFT JOIN ${lookUp("ended", { task: "task.seq" })} ON true
   LEFT JOIN ${lookUp("dead", { task: "task.seq" })} ON true`;
+export const PAYLOADS = `
+  SELECT task.seq, data, bytes, content_type, headers, coalesce(ended.ended_at, dead.died_at) AS ended_at,
+    ended.result, ended.result_bytes
+  FROM ${TASKS_AND_ENDS}`;
 
 /**
  * In the given order. Beside writes each statement sees its own moment: those that somebody has removed since they were
@@ -148,10 +149,7 @@ interface EndsRow {
 
 const ENDS = `
   SELECT task.seq, task.created_at, ended.state, ended.result, ended.result_bytes, dead.fence
-  FROM unnest($1::int8[]) AS wanted (seq)
-  CROSS JOIN ${lookUp("task", "task.seq = wanted.seq")}
-  LEFT JOIN ${lookUp("ended", { task: "task.seq" })} ON true
-  LEFT JOIN ${lookUp("dead", { task: "task.seq" })} ON true`;
+  FROM ${TASKS_AND_ENDS}`;
 
 export async function ends(tx: Tx, ids: string[]): Promise<(TaskEnd | "pending" | "missing")[]> {
   const places = ids.map((id) => tx.place(id));

@@ -1,4 +1,4 @@
-import { deleteEach } from "./look-up.ts";
+import { deleteEach, lookUp } from "./look-up.ts";
 import type { Tx } from "./tx.ts";
 
 export interface Lane {
@@ -24,6 +24,10 @@ const TAKE = `
     SELECT lane.queue, lane.group_key FROM wanted CROSS JOIN LATERAL (
       SELECT queue, group_key FROM dibs.lane WHERE ${IS_LISTED} OFFSET 0 FOR SHARE) AS lane)
   SELECT queue, group_key, true AS taken FROM taken UNION ALL SELECT queue, group_key, false FROM behind`;
+
+/** The rows of such lanes, as far as there are some: locked, if so, in the order of the list. */
+export const lanesListed = (lock?: "FOR UPDATE" | "FOR UPDATE SKIP LOCKED"): string =>
+  `(${LISTED_LANES}) AS wanted CROSS JOIN ${lookUp("lane", IS_LISTED, lock ? { lock } : {})}`;
 
 /** Of which the caller has all rows to himself. */
 export const DELETE_LANES = deleteEach("lane", `(${LISTED_LANES}) AS wanted`, IS_LISTED);

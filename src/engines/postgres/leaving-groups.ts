@@ -1,14 +1,5 @@
-import {
-  IS_LISTED,
-  type Lane,
-  laneColumns,
-  laneFrom,
-  laneName,
-  type LaneRow,
-  LISTED_LANES,
-} from "./lanes.ts";
+import { type Lane, laneColumns, laneFrom, laneName, type LaneRow, lanesListed } from "./lanes.ts";
 import type { Queue } from "./known-queues.ts";
-import { lookUp } from "./look-up.ts";
 import type { Tx } from "./tx.ts";
 
 /**
@@ -36,7 +27,7 @@ export async function standBehindLeaving(tx: Tx, { id }: Queue, limit: number): 
   return (await tx.all<LaneRow>(STAND_BEHIND, id, limit)).map((row) => row.group_key);
 }
 
-const LOCK = `SELECT 1 FROM (${LISTED_LANES}) AS wanted CROSS JOIN ${lookUp("lane", IS_LISTED, { lock: "FOR UPDATE" })}`;
+const LOCK = `SELECT 1 FROM ${lanesListed("FOR UPDATE")}`;
 const STILL_LEAVING = `
   SELECT queue, group_key FROM unnest($1::int4[], $2::text[]) AS wanted (queue, group_key)
   WHERE EXISTS (

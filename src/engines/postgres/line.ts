@@ -11,7 +11,7 @@ import { askedBy } from "./judged.ts";
 import type { Queue } from "./known-queues.ts";
 import { enterLane, leaveLane, takeFreeLane } from "./lane-line.ts";
 import { takeLanes } from "./lanes.ts";
-import { isOf, rowsBy } from "./look-up.ts";
+import { isRowBy, rowsBy } from "./look-up.ts";
 import { endPart, isCalledOff } from "./runs.ts";
 import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "./steps.ts";
 import { toColumns, toText } from "./text.ts";
@@ -143,7 +143,7 @@ export async function dropClaim(tx: Tx, task: Held): Promise<void> {
   removeClaim(tx, task);
 }
 
-const DELETE_VERIFYING = `DELETE FROM dibs.verifying WHERE ${isOf("verifying", "$1::int8")}`;
+const DELETE_VERIFYING = `DELETE FROM dibs.verifying WHERE ${isRowBy("verifying", { task: "$1::int8" })}`;
 export const DELETE_ASIDE = `DELETE FROM dibs.aside WHERE task = $1`;
 
 /** Its row is locked. */

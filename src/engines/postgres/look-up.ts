@@ -62,6 +62,11 @@ export function withPlaces(table: string, list: string, by: By, also?: string): 
 export const deleteEach = (table: string, list: string, by: By, also?: string): string => `
   DELETE FROM dibs.${table} WHERE ctid = ANY (ARRAY (SELECT place FROM ${withPlaces(table, list, by, also)} AS old))`;
 
+/** To be said of a table in a statement that writes to it, where that goes by an index: it is the row that is looked up. */
+export function isRowBy(table: string, by: Record<string, string>, also?: string): string {
+  return `${table}.ctid = ANY (ARRAY ${rowsBy(table, by, { columns: "ctid", ...(also !== undefined && { also }) })})`;
+}
+
 /** Tables in which a task has one row, that have other indexes with the task in them. */
 type OfTask = "ended" | "dead" | "verifying" | "run_part";
 
@@ -69,10 +74,6 @@ type OfTask = "ended" | "dead" | "verifying" | "run_part";
 export const rowsOf = (table: OfTask, tasks: string, columns = "*"): string =>
   `(SELECT ${table}.* FROM unnest(${tasks}) AS wanted (task) CROSS JOIN ${lookUp(table, { task: "wanted.task" }, { columns })})`;
 
-/** To be said of such a table in a statement that writes to it. */
+/** The same as isRowBy, of such a list. */
 export const isAmong = (table: OfTask, tasks: string): string =>
   `${table}.ctid = ANY (ARRAY ${rowsOf(table, tasks, "ctid")})`;
-
-/** The same of one task. */
-export const isOf = (table: OfTask, task: string): string =>
-  `${table}.ctid = ANY (ARRAY ${rowsBy(table, { task }, { columns: "ctid" })})`;

@@ -6,10 +6,10 @@ import type { Settlement } from "../../engine/engine.ts";
 import { allAnswered } from "./all-answered.ts";
 import { heldTask } from "./held.ts";
 import { announceTask, closeAttempt, comeBack, endCancelled, type Held, NEVER } from "./line.ts";
-import { rowsBy } from "./look-up.ts";
+import { isRowBy } from "./look-up.ts";
 import { findTask, type Found, type Line, stateOf } from "./place.ts";
 import { keepStep, leftBehindBy } from "./steps.ts";
-import { IN_PLACE, lockPlace, takeOut } from "./take-out.ts";
+import { IN_PLACE, IN_SCHEDULE, lockPlace, takeOut } from "./take-out.ts";
 import { toText } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
@@ -24,8 +24,7 @@ const MARK_CLAIM = `UPDATE dibs.claim SET special = true WHERE task = $1 AND NOT
 // and the changed one would be left in line beside its claim.
 const markInLine = (table: Line, own = ""): string => `
   WITH old AS (
-    DELETE FROM dibs.${table} WHERE ctid = ANY (ARRAY ${rowsBy(table, IN_PLACE, { columns: "ctid", also: "NOT special" })})
-    RETURNING *)
+    DELETE FROM dibs.${table} WHERE ${isRowBy(table, IN_PLACE, "NOT special")} RETURNING *)
   INSERT INTO dibs.${table} (queue, rank, pos, task, failures, special, group_key${own})
   SELECT queue, rank, pos, task, failures, true, group_key${own} FROM old`;
 const MARK_IN_LINE: Record<Line, string> = {
@@ -36,8 +35,7 @@ const MARK_IN_LINE: Record<Line, string> = {
 // The same of one that is about to be due: whoever has found it looks again, and sees what is kept for it.
 const REPLACE_SCHEDULED = `
   WITH old AS (
-    DELETE FROM dibs.scheduled
-    WHERE ctid = ANY (ARRAY ${rowsBy("scheduled", { queue: "$1", pos: "$2::int8" }, { columns: "ctid" })}) RETURNING *)
+    DELETE FROM dibs.scheduled WHERE ${isRowBy("scheduled", IN_SCHEDULE)} RETURNING *)
   INSERT INTO dibs.scheduled SELECT * FROM old`;
 
 export async function step(

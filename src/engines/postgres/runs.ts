@@ -11,7 +11,7 @@ import { taskNotFound } from "../../core/task-not-found.ts";
 import { type Body, type EndState, fromRank, type Headers, type NewTask } from "../../core/task.ts";
 import type { Op } from "../../engine/engine.ts";
 import type { Held, Mover } from "./line.ts";
-import { isAmong, isOf, lookUp, rowsBy, rowsOf, TASK_OF } from "./look-up.ts";
+import { isAmong, isRowBy, lookUp, rowsBy, rowsOf, TASK_OF } from "./look-up.ts";
 import type { Found } from "./place.ts";
 import { fromColumns, numbers, toColumns } from "./text.ts";
 import type { Tx } from "./tx.ts";
@@ -144,7 +144,7 @@ async function broughtTo(tx: Tx, run: number) {
 
 const UNDER_WAY = `UPDATE dibs.run SET under_way = $1 WHERE id = $2`;
 const BRING = `
-  UPDATE dibs.run_part SET brought = true, result = $1, result_bytes = $2 WHERE ${isOf("run_part", "$3::int8")}`;
+  UPDATE dibs.run_part SET brought = true, result = $1, result_bytes = $2 WHERE ${isRowBy("run_part", { task: "$3::int8" })}`;
 const GATHER = `
   UPDATE dibs.run_part SET brought = false, result = NULL, result_bytes = NULL WHERE run = $1 AND brought`;
 

@@ -1,5 +1,5 @@
 import { DELETE_ASIDE, removeClaim, unwatchTtl } from "./line.ts";
-import { isOf, rowsBy } from "./look-up.ts";
+import { isRowBy, rowsBy } from "./look-up.ts";
 import { findBySeq, type Found, isPending, type Line, type Place, stateOf } from "./place.ts";
 import { keepEnds } from "./runs.ts";
 import { toText } from "./text.ts";
@@ -11,25 +11,18 @@ const IN_LINE = (words: (table: Line) => string): Record<Line, string> => ({
   own: words("own"),
 });
 export const IN_PLACE = { queue: "$1", rank: "$2", pos: "$3::int8" };
-const DELETE_IN_LINE = IN_LINE(
-  (table) =>
-    `DELETE FROM dibs.${table} WHERE ctid = ANY (ARRAY ${rowsBy(table, IN_PLACE, { columns: "ctid" })})`,
-);
+const DELETE_IN_LINE = IN_LINE((table) => `DELETE FROM dibs.${table} WHERE ${isRowBy(table, IN_PLACE)}`);
 // As it was found: once it has been claimed, it may wait at the same place for something else.
-const AS_FOUND = (words: { columns: string; lock?: "FOR UPDATE" }): string =>
-  rowsBy(
-    "scheduled",
-    { queue: "$1", pos: "$2::int8" },
-    { also: "due IS NOT DISTINCT FROM $3 AND signal IS NOT DISTINCT FROM $4", ...words },
-  );
-const DELETE_SCHEDULED = `DELETE FROM dibs.scheduled WHERE ctid = ANY (ARRAY ${AS_FOUND({ columns: "ctid" })})`;
+const AS_FOUND = "due IS NOT DISTINCT FROM $3 AND signal IS NOT DISTINCT FROM $4";
+export const IN_SCHEDULE = { queue: "$1", pos: "$2::int8" };
+const DELETE_SCHEDULED = `DELETE FROM dibs.scheduled WHERE ${isRowBy("scheduled", IN_SCHEDULE, AS_FOUND)}`;
 const DELETE_WAITING = `DELETE FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3`;
-const DELETE_ENDED = `DELETE FROM dibs.ended WHERE ${isOf("ended", "$1::int8")}`;
-const DELETE_DEAD = `DELETE FROM dibs.dead WHERE ${isOf("dead", "$1::int8")}`;
+const DELETE_ENDED = `DELETE FROM dibs.ended WHERE ${isRowBy("ended", { task: "$1::int8" })}`;
+const DELETE_DEAD = `DELETE FROM dibs.dead WHERE ${isRowBy("dead", { task: "$1::int8" })}`;
 // What is on its way to another store is not moved here, too: found before that, it is looked at again.
 const TAKE_DEAD = `${DELETE_DEAD} AND NOT leaving`;
 const DELETE_LEAVING = `DELETE FROM dibs.leaving WHERE task = $1`;
-const TAKE_VERIFYING = `DELETE FROM dibs.verifying WHERE ${isOf("verifying", "$1::int8")} AND fence = $2`;
+const TAKE_VERIFYING = `DELETE FROM dibs.verifying WHERE ${isRowBy("verifying", { task: "$1::int8" })} AND fence = $2`;
 const LOCK_CLAIM = `SELECT 1 FROM dibs.claim WHERE task = $1 AND fence = $2 FOR UPDATE`;
 const LOCK_VERIFYING = rowsBy(
   "verifying",
@@ -37,7 +30,7 @@ const LOCK_VERIFYING = rowsBy(
   { columns: "1", also: "fence = $2", lock: "FOR UPDATE" },
 );
 const LOCK_IN_LINE = IN_LINE((table) => rowsBy(table, IN_PLACE, { columns: "1", lock: "FOR UPDATE" }));
-const LOCK_SCHEDULED = AS_FOUND({ columns: "1", lock: "FOR UPDATE" });
+const LOCK_SCHEDULED = rowsBy("scheduled", IN_SCHEDULE, { columns: "1", also: AS_FOUND, lock: "FOR UPDATE" });
 const LOCK_WAITING = `SELECT 1 FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3 FOR UPDATE`;
 
 /** What it waits for, as the table has it. */
