@@ -25,7 +25,7 @@ export interface WorkBatchOptions {
 }
 
 export interface StopOptions {
-  /** How long handlers may take to finish; their signals abort 5 s before. 30 s unless set. */
+  /** How long handlers may take to finish; their signals abort 5 s before the end, and never before four fifths. 30 s unless set. */
   timeout?: Duration | undefined;
 }
 
@@ -41,8 +41,15 @@ export interface ResolvedWork {
 }
 
 export const STOP_TIMEOUT_MS = 30_000;
-/** Handlers are asked to stop this long before they are left behind. */
-export const ABORT_BEFORE_MS = 5_000;
+/** The signals of handlers abort at most this long before the worker leaves them behind, */
+const ABORT_BEFORE_MS = 5_000;
+/** and for at most this share of the timeout: a short timeout is meant for work, too. */
+const ABORT_SHARE = 1 / 5;
+
+/** How long after stop() the signals of handlers abort. */
+export function abortAfter(timeout: number): number {
+  return timeout - Math.min(ABORT_BEFORE_MS, timeout * ABORT_SHARE);
+}
 
 const MOST_AT_ONCE = 10_000;
 

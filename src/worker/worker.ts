@@ -8,7 +8,7 @@ import { Deadlines } from "./deadlines.ts";
 import { type Answer, ackAtOnce, answersOfBatch, runHandler, settle } from "./handle.ts";
 import { type Held, suffer } from "./held.ts";
 import { Membership, pause } from "./membership.ts";
-import { ABORT_BEFORE_MS, type ResolvedWork, resolveStop, type StopOptions } from "./options.ts";
+import { abortAfter, type ResolvedWork, resolveStop, type StopOptions } from "./options.ts";
 import { type BatchHandler, type Handler, Task } from "./task.ts";
 
 /** A queue as a worker needs it. */
@@ -422,9 +422,7 @@ export class Worker implements AsyncDisposable {
     // First of all: what goes back must not be kept for us again.
     if (this.#held.size > 0) this.#membership.retire();
     for (const held of this.#ahead.splice(0)) this.#track(this.#giveBack(held), held);
-    const stopAborting = this.#port.clock.after(Math.max(0, timeout - ABORT_BEFORE_MS), () =>
-      this.#askToStop(),
-    );
+    const stopAborting = this.#port.clock.after(abortAfter(timeout), () => this.#askToStop());
     await this.#drained(timeout);
     stopAborting();
     this.#deadlines.stop();
@@ -456,7 +454,7 @@ export class Worker implements AsyncDisposable {
       const timers = [this.#port.clock.after(timeout, resolve)];
       this.#hurry = (sooner) => {
         timers.push(this.#port.clock.after(sooner, resolve));
-        timers.push(this.#port.clock.after(Math.max(0, sooner - ABORT_BEFORE_MS), () => this.#askToStop()));
+        timers.push(this.#port.clock.after(abortAfter(sooner), () => this.#askToStop()));
       };
       this.#onDrained = () => {
         for (const stopTimer of timers) stopTimer();
