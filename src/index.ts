@@ -1,3 +1,5 @@
+// First: see the comment there.
+import "./core/supported-node.ts";
 export { type AddOptions } from "./api/add-options.ts";
 export { type DeadLetters, type DeadPatternInfo, type DeadSelection } from "./api/dead-letters.ts";
 export { defineQueue, type QueueDefinition, type QueueOptions } from "./api/definition.ts";

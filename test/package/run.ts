@@ -1,11 +1,13 @@
 // Builds and packs dibs, installs the tarball in an empty project as a user would, and there runs a program and
-// type-checks another (both in project/) under the two ways in which TypeScript finds a package.
+// type-checks another (both in project/) under the two ways in which TypeScript finds a package. Under a Node that is too old
+// every entry point has to say so.
 
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { checkRefusals, installNode, OLD_NODES } from "./old-node.ts";
 import { PostgresServer, QUICK } from "../postgres/server.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -21,6 +23,12 @@ try {
     step("run a program", () => run(project, process.execPath, ["main.mjs", postgres.url]));
   } finally {
     await postgres.remove();
+  }
+  for (const version of OLD_NODES) {
+    const node = step(`install Node ${version}`, () =>
+      installNode(version, folder, (cwd, args) => run(cwd, "npm", args)),
+    );
+    step(`refuse Node ${version}`, () => checkRefusals(node, version, project));
   }
   for (const resolution of ["nodenext", "bundler"]) {
     step(`type-check with moduleResolution ${resolution}`, () => typeCheck(resolution));

@@ -1,3 +1,5 @@
+// First: see the comment there.
+import "../../core/supported-node.ts";
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { startTimer } from "../../core/clock.ts";
 import { Heart } from "../../engine/heart.ts";

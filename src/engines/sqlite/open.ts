@@ -5,6 +5,7 @@ import type { Reading } from "../../core/clock.ts";
 import { startTime } from "../../core/engine-time.ts";
 import { DibsError, invalid } from "../../core/errors.ts";
 import { STORE_LIMIT } from "../../core/task-id.ts";
+import { isOlder } from "../../core/version.ts";
 import { failureFrom } from "./failure.ts";
 import { migrate, MIGRATIONS } from "./migrations.ts";
 
@@ -20,14 +21,13 @@ export interface OpenOptions {
 const APPLICATION_ID = 0x64_69_62_73;
 /** Before it, a checkpoint at an unlucky moment could lose what was written to the WAL. */
 const OLDEST_SQLITE = "3.51.3";
-const OLDEST_NODE = "22.14.0";
 export const BUSY_MS = 5_000;
 const CHECKPOINT_PAGES = 4_000;
 export const JOURNAL_LIMIT = 64 * 1024 * 1024;
 
 /** Opens a store's file, or makes it; whatever else is found there is refused in words and left alone. */
 export function openDatabase(options: OpenOptions, reading: Reading): Database.Database {
-  checkVersions();
+  checkSqlite();
   const { path } = options;
   const memory = path === ":memory:";
   if (!memory && options.create === false) checkThere(path);
@@ -44,7 +44,7 @@ export function openDatabase(options: OpenOptions, reading: Reading): Database.D
   }
 }
 
-function checkVersions(): void {
+function checkSqlite(): void {
   const db = new Database(":memory:");
   const sqlite = db.prepare("SELECT sqlite_version()").pluck().get() as string;
   db.close();
@@ -53,15 +53,6 @@ function checkVersions(): void {
       `dibs needs SQLite ${OLDEST_SQLITE} or newer, and better-sqlite3 brought ${sqlite}. Update better-sqlite3.`,
     );
   }
-  if (isOlder(process.versions.node, OLDEST_NODE)) {
-    throw unsupported(`dibs needs Node ${OLDEST_NODE} or newer; this is ${process.versions.node}.`);
-  }
-}
-
-export function isOlder(version: string, than: string): boolean {
-  const [a, b] = [version, than].map((text) => text.split(".").map(Number)) as [number[], number[]];
-  const i = a.findIndex((part, at) => part !== (b[at] ?? 0));
-  return i >= 0 && a[i]! < (b[i] ?? 0);
 }
 
 function unsupported(message: string): DibsError {

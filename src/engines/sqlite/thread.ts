@@ -1,3 +1,5 @@
+// First: see the comment there.
+import "../../core/supported-node.ts";
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { type Reading, startTimer } from "../../core/clock.ts";
 import { isDibsError } from "../../core/errors.ts";

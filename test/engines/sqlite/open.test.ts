@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { isOlder, openDatabase } from "../../../src/engines/sqlite/open.ts";
+import { openDatabase } from "../../../src/engines/sqlite/open.ts";
 import { call, codeOf, newTask, now, openEngine, QUEUE, tempFolder, tempPath } from "./kit.ts";
 
 async function refusal(path: string): Promise<{ code: string; message: string; retryable: boolean }> {
@@ -177,11 +177,4 @@ test("calls after closing are refused", async () => {
   expect(await codeOf(() => engine.run([{ verb: "tend" }]))).toBe("CLOSED");
   expect(await codeOf(() => engine.run([{ verb: "queues" }]))).toBe("CLOSED");
   await engine.close();
-});
-
-test("versions compare by number", () => {
-  expect(isOlder("3.51.2", "3.51.3")).toBe(true);
-  expect(isOlder("3.51.3", "3.51.3")).toBe(false);
-  expect(isOlder("3.100.0", "3.51.3")).toBe(false);
-  expect(isOlder("22.9.0", "22.14.0")).toBe(true);
 });

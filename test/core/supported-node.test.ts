@@ -1,0 +1,43 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { checkNode } from "../../src/core/supported-node.ts";
+import { isOlder } from "../../src/core/version.ts";
+
+test("versions compare by number", () => {
+  expect(isOlder("3.51.2", "3.51.3")).toBe(true);
+  expect(isOlder("3.51.3", "3.51.3")).toBe(false);
+  expect(isOlder("3.100.0", "3.51.3")).toBe(false);
+  expect(isOlder("22.9.0", "22.14.0")).toBe(true);
+});
+
+test("a Node below 22.14 is UNSUPPORTED", () => {
+  for (const version of ["18.20.8", "20.20.2", "22.13.1"]) {
+    expect(() => checkNode(version)).toThrow(expect.objectContaining({ code: "UNSUPPORTED" }));
+  }
+  for (const version of ["22.14.0", "22.20.1", "24.1.0", "100.0.0"]) checkNode(version);
+});
+
+test("package.json asks for the Node that the check asks for", () => {
+  const { engines } = JSON.parse(readFileSync("package.json", "utf8")) as { engines: { node: string } };
+  expect(engines.node).toBe(">=22.14");
+});
+
+// What this order does under an old Node is tested with one by `npm run test:package`.
+test.each([
+  "src/index.ts",
+  "src/testing/index.ts",
+  "src/engines/sqlite/thread.ts",
+  "src/engines/postgres/pulse-thread.ts",
+])("%s checks Node's version before it imports anything else", (file) => {
+  const [first] = readFileSync(file, "utf8").match(/^(import|export) .*$/m)!;
+  expect(first).toMatch(/^import "[./]+\/core\/supported-node\.ts";$/);
+});
+
+test("the shell imports nothing that an old Node cannot load before it has checked the version", () => {
+  const imports = readFileSync("src/cli/main.ts", "utf8").match(/\bimport\b.*"(.*)"/g);
+  expect(imports).toEqual([
+    'import { EXIT } from "./exit.ts"',
+    'import("../core/supported-node.ts"',
+    'import("./program.ts"',
+  ]);
+});
