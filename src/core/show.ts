@@ -1,14 +1,63 @@
-/** A value as an error message shows it: short, on one line, and never the whole of a secret payload. */
+/**
+ * A value as an error message shows it: short, on one line, and never the whole of a secret payload. It never throws:
+ * the value may come from a client, and may lie about itself.
+ */
 export function show(value: unknown): string {
-  if (typeof value === "string") return JSON.stringify(value.length > 60 ? `${value.slice(0, 57)}…` : value);
-  if (typeof value === "bigint") return `${value}n`;
-  if (typeof value === "function") return "a function";
-  if (typeof value === "symbol") return "a symbol";
-  if (Array.isArray(value)) return `an array of ${value.length}`;
-  if (value instanceof Date) return Number.isNaN(value.getTime()) ? "an invalid Date" : value.toISOString();
-  if (typeof value === "object" && value !== null) {
-    const name = value.constructor?.name;
-    return name && name !== "Object" ? `an instance of ${name}` : "an object";
+  try {
+    return describe(value);
+  } catch {
+    return "an object that cannot be read";
   }
-  return String(value);
+}
+
+function describe(value: unknown): string {
+  switch (typeof value) {
+    case "string":
+      return quote(value);
+    case "bigint":
+      return `${clip(String(value))}n`;
+    case "function":
+      return "a function";
+    case "symbol":
+      return "a symbol";
+    case "object":
+      return value === null ? "null" : describeObject(value);
+    default:
+      return String(value);
+  }
+}
+
+function describeObject(value: object): string {
+  if (Array.isArray(value)) return `an array of ${value.length}`;
+  if (value instanceof Date) {
+    const time = Date.prototype.getTime.call(value);
+    return Number.isNaN(time) ? "an invalid Date" : new Date(time).toISOString();
+  }
+  // The class is known from the prototype: a property `constructor` of the value itself may be anything.
+  const { constructor } = (Object.getPrototypeOf(value) ?? {}) as { constructor?: unknown };
+  const name = typeof constructor === "function" ? (constructor as { name: unknown }).name : undefined;
+  if (typeof name !== "string" || name === "" || name === "Object") return "an object";
+  return `an instance of ${escapeControls(clip(name))}`;
+}
+
+const LONGEST = 60;
+
+function quote(text: string): string {
+  return escapeControls(JSON.stringify(clip(text)));
+}
+
+function clip(text: string): string {
+  return text.length > LONGEST ? `${text.slice(0, LONGEST - 3)}…` : text;
+}
+
+/**
+ * Characters that a terminal obeys instead of showing them: C0, DEL and C1 controls, line separators, and those that
+ * change the direction of writing. JSON escapes only the first kind.
+ */
+// oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
+
+/** The text with every control character as \uXXXX, so that a terminal or a log shows it and does nothing. */
+export function escapeControls(text: string): string {
+  return text.replaceAll(CONTROLS, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

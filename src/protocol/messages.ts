@@ -81,6 +81,8 @@ export type ServerItem =
 export const CLOSE = {
   /** The server stops; another one may be there soon. */
   goingAway: 1001,
+  /** The server failed on a message, and does not know what became of it. Its log says why. */
+  failed: 1011,
   /** Not this protocol. */
   protocol: 4400,
   /** Another connection has resumed this session. */

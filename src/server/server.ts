@@ -13,6 +13,7 @@ import type { Commit } from "../core/commit.ts";
 import { DibsError, invalid } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Port } from "../core/port.ts";
+import { show } from "../core/show.ts";
 import { createHttpDoor, type HttpDoor, respondProblem } from "../doors/http/door.ts";
 import { type Admitted, NATIVE_DEFAULTS, NativeDoor, type NativeOptions } from "../doors/native/door.ts";
 import { PATH } from "../protocol/messages.ts";
@@ -125,7 +126,7 @@ export class Server {
     this.#http.on("request", (request, response) => {
       cutSlowReader(response, readMs);
       this.#follow(response);
-      if (!shareWithOrigin(request, response, this.#callers)) void this.#answer(request, response);
+      this.#answer(request, response).catch((error: unknown) => this.#cut(response, error));
     });
     this.#http.on("checkExpectation", (_, response) => {
       sendProblem(response, new HttpRefusal(417, "Expect is 100-continue, or left out."));
@@ -265,7 +266,15 @@ export class Server {
     return { port: guardPort(this.#store, grant, audit), grant, owner, ticketOf };
   }
 
+  /** The last resort for an exception that nobody expected: it ends this connection, never the process. */
+  #cut(response: ServerResponse, error: unknown): void {
+    const reason = error instanceof Error ? error.message : show(error);
+    this.#options.logger.error(`A request failed, and its connection was closed: ${reason}`, { error });
+    response.destroy();
+  }
+
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (shareWithOrigin(request, response, this.#callers)) return;
     const path = pathOf(request);
     const isLooking = request.method === "GET" || request.method === "HEAD";
     if (!isLooking || !OWN_PATHS.has(path)) return this.#listener(request, response);

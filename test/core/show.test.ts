@@ -32,6 +32,47 @@ test.each([
   expect(show(value)).toBe(text);
 });
 
+const throws = (): never => {
+  throw new Error("out of show()");
+};
+
+test.each<[string, unknown]>([
+  ["toString is a number", { toString: 1 }],
+  ["the class has a name that is no text", { constructor: { name: { toString: 1 } } }],
+  ["the class has a name that is long", { constructor: { name: "x".repeat(5_000) } }],
+  ["constructor is null", { constructor: null }],
+  ["constructor throws", Object.defineProperty({}, "constructor", { get: throws })],
+  [
+    "the prototype has a constructor that throws",
+    Object.create(Object.defineProperty({}, "constructor", { get: throws })),
+  ],
+  [
+    "the class throws when asked for its name",
+    Object.create({ constructor: Object.defineProperty(() => {}, "name", { get: throws }) }),
+  ],
+  ["length lies", JSON.parse('{"length":1e9,"then":1,"toJSON":1,"__proto__":{"toString":1}}')],
+  ["it takes itself for a Date", Object.create(Date.prototype)],
+  [
+    "every question about it throws",
+    new Proxy({}, { get: throws, getPrototypeOf: throws, has: throws, ownKeys: throws }),
+  ],
+  ["it was revoked", revoked()],
+])("shows an object of which %s", (_, value) => {
+  expect(show(value)).toMatch(/^an object( that cannot be read)?$/);
+});
+
+function revoked(): object {
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  return proxy;
+}
+
+test("escapes what a terminal would obey", () => {
+  expect(show("a\u001b[2J\u009b31m\u007f\u202e\u2028")).toBe(
+    String.raw`"a\u001b[2J\u009b31m\u007f\u202e\u2028"`,
+  );
+});
+
 test("is short, on one line, and tells no value of an object, whatever it is given", () => {
   fc.assert(
     fc.property(fc.anything(), (value) => {

@@ -58,7 +58,7 @@ function itemOf(random: Random, id: number): unknown {
       const verb = random.chance(0.97)
         ? random.pick(Object.keys(VERBS))
         : random.pick(["close", "clock", "events", "__proto__", "", "toString"]);
-      return ["call", id, verb, bend(random, CALLS[verb] ?? [])];
+      return ["call", id, random.chance(0.02) ? anyValue(random) : verb, bend(random, CALLS[verb] ?? [])];
     }
     case "abort":
       return ["abort", random.between(1, id)];

@@ -12,6 +12,40 @@ const KEYS: readonly string[] = [
   ...["$", "__proto__", "constructor", "length", "then", "toJSON", "session", "share", "state", "limit"],
 ];
 
+/** What an object may lie about: JSON can carry all of these as properties of its own. */
+const LIES: readonly string[] = [
+  ...[
+    "toString",
+    "valueOf",
+    "toJSON",
+    "constructor",
+    "then",
+    "length",
+    "__proto__",
+    "name",
+    "message",
+    "code",
+  ],
+];
+
+/**
+ * An object that lies about itself. It comes from a text, as clients send it: `__proto__` is then a property of its own
+ * and not its prototype.
+ */
+function anyLiar(random: Random, depth: number): unknown {
+  const lies = Array.from({ length: random.between(1, 3) }, () => {
+    const lie = random.weighted({ number: 3, none: 1, liar: depth > 4 ? 0 : 3, value: 1 });
+    const value = {
+      number: () => random.pick([1, -1, 1e9]),
+      none: () => null,
+      liar: () => anyLiar(random, depth + 1),
+      value: () => anyValue(random, depth + 1),
+    }[lie]();
+    return `${JSON.stringify(random.pick(LIES))}:${JSON.stringify(value)}`;
+  });
+  return JSON.parse(`{${lies.join(",")}}`);
+}
+
 /** Any JSON, of the kinds that trouble comes from. */
 export function anyValue(random: Random, depth = 0): unknown {
   const kind = random.weighted({
@@ -19,6 +53,7 @@ export function anyValue(random: Random, depth = 0): unknown {
     number: 1,
     array: depth > 4 ? 0 : 2,
     object: depth > 4 ? 0 : 3,
+    liar: depth > 4 ? 0 : 2,
     deep: 0.05,
   });
   switch (kind) {
@@ -28,6 +63,8 @@ export function anyValue(random: Random, depth = 0): unknown {
       return (random.next() - 0.5) * 10 ** random.between(0, 18);
     case "array":
       return Array.from({ length: random.between(0, 5) }, () => anyValue(random, depth + 1));
+    case "liar":
+      return anyLiar(random, depth);
     case "deep": {
       let value: unknown = 1;
       for (let level = random.between(10, 1_500); level > 0; level--) value = [value];

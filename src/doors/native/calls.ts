@@ -22,6 +22,8 @@ export interface Answers {
   ok(id: number, value: unknown): void;
   error(id: number, error: ErrorData): void;
   notice(session: number, notice: ClaimNotice): void;
+  /** A call could not be answered at all. */
+  failed(error: unknown): void;
 }
 
 /** The calls of one client, carried out on the port. A door only translates: what is right to ask is the port's to say. */
@@ -67,11 +69,19 @@ export class Calls {
   #settled(id: number, verb: unknown, answer: () => void): void {
     this.#underWay--;
     try {
+      this.#answerOrRefuse(id, verb, answer);
+      this.#onSettled();
+    } catch (error) {
+      this.#answers.failed(error);
+    }
+  }
+
+  #answerOrRefuse(id: number, verb: unknown, answer: () => void): void {
+    try {
       answer();
     } catch (error) {
       this.#refuse(id, verb, error);
     }
-    this.#onSettled();
   }
 
   #refuse(id: number, verb: unknown, error: unknown): void {
@@ -294,7 +304,8 @@ export class Calls {
   #dataOf(error: unknown, verb: unknown): ErrorData {
     if (isDibsError(error)) return { code: error.code, message: error.message, retryable: error.retryable };
     // Checks stand behind the port; what breaks before them was of no shape that a client of ours sends.
-    this.#logger.warn(`A call of ${show(verb)} could not be carried out: ${(error as Error).message}`);
+    const reason = error instanceof Error ? error.message : show(error);
+    this.#logger.warn(`A call of ${show(verb)} could not be carried out: ${reason}`);
     return { code: "INVALID", message: `The arguments of ${show(verb)} are not of the shape it takes.` };
   }
 }

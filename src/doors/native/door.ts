@@ -5,8 +5,10 @@ import { type Clock, startTimer } from "../../core/clock.ts";
 import type { ErrorData } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { Port } from "../../core/port.ts";
+import { show } from "../../core/show.ts";
 import { decode, encode } from "../../protocol/codec.ts";
 import { CLOSE, type Hello, type Refusal, VERSION, type Welcome } from "../../protocol/messages.ts";
+import { closeFailed } from "./close-failed.ts";
 import { Session } from "./session.ts";
 
 export interface NativeOptions {
@@ -43,6 +45,12 @@ const HELLO_MS = 5_000;
 const FAREWELL_MS = 1_000;
 /** Bytes that wait to be written to a client, above which its pings are not answered. */
 const MOST_PONGS = 64 * 1024;
+
+/** What is read of a hello. The versions are as the client sent them. */
+interface Greeting {
+  versions: unknown[];
+  resume?: { session: string; received: number };
+}
 
 /** The native protocol: one WebSocket a client. */
 export class NativeDoor {
@@ -122,14 +130,22 @@ export class NativeDoor {
     socket.once("close", stopTimer);
     socket.once("message", (data) => {
       stopTimer();
-      const hello = readHello((data as Buffer).toString());
-      if (!hello) return socket.close(CLOSE.protocol, "no hello of this protocol");
-      if (!hello.versions.includes(VERSION)) return refuse(socket, otherVersion(hello.versions));
-      this.#welcome(socket, hello, admitted);
+      try {
+        this.#meet(socket, (data as Buffer).toString(), admitted);
+      } catch (error) {
+        closeFailed(socket, error, this.#options.logger);
+      }
     });
   }
 
-  #welcome(socket: WebSocket, { resume }: Hello["hello"], admitted: Admitted): void {
+  #meet(socket: WebSocket, text: string, admitted: Admitted): void {
+    const hello = readHello(text);
+    if (!hello) return socket.close(CLOSE.protocol, "no hello of this protocol");
+    if (!hello.versions.includes(VERSION)) return refuse(socket, otherVersion(hello.versions));
+    this.#welcome(socket, hello, admitted);
+  }
+
+  #welcome(socket: WebSocket, { resume }: Greeting, admitted: Admitted): void {
     const known = resume && this.#sessions.get(resume.session);
     const resumed = known?.owner === admitted.owner ? known : undefined;
     const session = resumed ?? this.#open(admitted);
@@ -161,13 +177,13 @@ export class NativeDoor {
   }
 }
 
-function readHello(text: string): Hello["hello"] | undefined {
+function readHello(text: string): Greeting | undefined {
   try {
     const { hello } = decode(text) as Partial<Hello>;
     const { versions, resume } = hello ?? {};
     if (!Array.isArray(versions)) return undefined;
     const isResume = typeof resume?.session === "string" && Number.isSafeInteger(resume.received);
-    return { versions, client: String(hello?.client), ...(isResume && { resume }) };
+    return { versions, ...(isResume && { resume }) };
   } catch {
     return undefined;
   }
@@ -180,7 +196,7 @@ function refuse(socket: WebSocket, refused: ErrorData): void {
 }
 
 function otherVersion(versions: unknown[]): ErrorData {
-  const spoken = versions.slice(0, 10).map(String).join(", ");
+  const spoken = versions.slice(0, 10).map(show).join(", ");
   return {
     code: "UNSUPPORTED",
     message: `This server speaks version ${VERSION} of the protocol, the client ${spoken}. Bring both to one version of dibs.`,

@@ -8,6 +8,7 @@ import { decode, encode } from "../../protocol/codec.ts";
 import { CLOSE, type ServerItem } from "../../protocol/messages.ts";
 import { isFrame, Stream } from "../../protocol/stream.ts";
 import { Calls } from "./calls.ts";
+import { closeFailed } from "./close-failed.ts";
 import { Listeners } from "./listeners.ts";
 
 export interface SessionOptions {
@@ -72,6 +73,7 @@ export class Session {
           this.#sendText(value === undefined ? `["ok",${id}]` : `["ok",${id},${textOf(value)}]`),
         error: (id, error) => this.#send(["error", id, error]),
         notice: (session, notice) => this.#send(["notice", session, notice]),
+        failed: (error) => this.#fail(error),
       },
       logger,
       ticketOf,
@@ -92,7 +94,13 @@ export class Session {
     this.#isHeard = true;
     this.#missed = 0;
     this.#isPaused = false;
-    socket.on("message", (data) => this.#read(socket, (data as Buffer).toString()));
+    socket.on("message", (data) => {
+      try {
+        this.#read(socket, (data as Buffer).toString());
+      } catch (error) {
+        this.#fail(error);
+      }
+    });
     socket.on("close", () => this.#lost(socket));
     this.#stream.attach((text) => socket.send(text), through);
   }
@@ -217,6 +225,14 @@ export class Session {
     this.#options.logger.warn(
       `A client left more than ${this.#options.maxBacklog} characters unread and was cut off.`,
     );
+    this.end();
+  }
+
+  /** Not resumed: the rest of a frame that failed would never be carried out. The client opens another session. */
+  #fail(error: unknown): void {
+    const socket = this.#socket;
+    this.#socket = undefined;
+    closeFailed(socket, error, this.#options.logger);
     this.end();
   }
 

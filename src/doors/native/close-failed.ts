@@ -1,0 +1,14 @@
+import type { WebSocket } from "ws";
+import type { Logger } from "../../core/logger.ts";
+import { show } from "../../core/show.ts";
+import { CLOSE } from "../../protocol/messages.ts";
+
+/**
+ * The last resort for an exception that nobody expected while a client's message was handled: it ends this client's
+ * connection and is logged. Thrown out of a socket's listener, it would end the process and with it everybody else.
+ */
+export function closeFailed(socket: WebSocket | undefined, error: unknown, logger: Logger): void {
+  const reason = error instanceof Error ? error.message : show(error);
+  logger.error(`A message of a client failed, and its connection was closed: ${reason}`, { error });
+  socket?.close(CLOSE.failed, "the server failed on a message");
+}
