@@ -2,6 +2,7 @@ import { type Duration, parseDuration } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
 import { checkNames, checkNumber, checkObject } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
+import type { Payloads } from "../core/preview.ts";
 import { show } from "../core/show.ts";
 import type { DeadFilter, DeadPattern, PatternKey } from "../core/task.ts";
 import { describe, type TaskInfo } from "./task-handle.ts";
@@ -33,13 +34,21 @@ export class DeadLetters {
     this.#queue = queue;
   }
 
-  /** A page, the earliest death first; `next` goes into `after` for the page that follows. */
+  /**
+   * A page, the earliest death first; `next` goes into `after` for the page that follows. It ends at its limit, or at about
+   * 4 MiB. Payloads come in full, for whoever looks at dead letters wants to know what they were; `payloads: "preview"`
+   * shows the beginning of large ones.
+   */
   async list(
-    options: DeadSelection & { after?: string | undefined; limit?: number | undefined } = {},
+    options: DeadSelection & {
+      after?: string | undefined;
+      limit?: number | undefined;
+      payloads?: Payloads | undefined;
+    } = {},
   ): Promise<{ tasks: TaskInfo[]; next: string | null }> {
-    const filter = selectionOf(options, ["after", "limit"]);
-    const { after, limit = PAGE } = options;
-    const page = await this.#port.list({ queue: this.#queue, state: "dead", filter, after, limit });
+    const filter = selectionOf(options, ["after", "limit", "payloads"]);
+    const { after, limit = PAGE, payloads = "full" } = options;
+    const page = await this.#port.list({ queue: this.#queue, state: "dead", filter, after, limit, payloads });
     return { tasks: page.tasks.map(describe), next: page.next };
   }
 

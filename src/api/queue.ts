@@ -3,6 +3,7 @@ import { invalid, isDibsError, noTx } from "../core/errors.ts";
 import { checkNames, checkNumber, checkObject } from "../core/options.ts";
 import { type NamedPolicy, parsePolicy, type QueuePolicy, type QueuePolicyOptions } from "../core/policy.ts";
 import type { Port } from "../core/port.ts";
+import type { Payloads } from "../core/preview.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 import {
@@ -301,20 +302,25 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
     this.#declared = undefined;
   }
 
-  /** A page of tasks of one state. */
+  /**
+   * A page of tasks of one state. It ends at its limit, or at about 4 MiB. Of payloads and results above 1 KiB it shows the
+   * beginning, marked by `truncated`; `payloads: "full"` brings all of them.
+   */
   async tasks(options: {
     state: TaskState;
     after?: string | undefined;
     limit?: number | undefined;
+    payloads?: Payloads | undefined;
   }): Promise<{ tasks: TaskInfo[]; next: string | null }> {
     checkObject(options, "The options of tasks");
-    checkNames(options, ["state", "after", "limit"], "tasks");
-    const { state, after, limit = 50 } = options;
+    checkNames(options, ["state", "after", "limit", "payloads"], "tasks");
+    const { state, after, limit = 50, payloads } = options;
     const states: readonly string[] = [...PENDING_STATES, ...END_STATES];
     if (!states.includes(state))
       throw invalid(`state must be one of ${states.join(", ")}; got ${show(state)}.`);
     checkNumber(limit, "limit", 1, 1_000);
-    const page = await this.#withPolicy(() => this.#port.list({ queue: this.name, state, after, limit }));
+    const query = { queue: this.name, state, after, limit, payloads };
+    const page = await this.#withPolicy(() => this.#port.list(query));
     return { tasks: page.tasks.map(describe), next: page.next };
   }
 }

@@ -107,10 +107,12 @@ export interface AttemptInfo extends Omit<Attempt, "startedAt" | "endedAt"> {
 
 export function describe(record: TaskRecord): TaskInfo {
   const date = (time: number | null) => (time === null ? null : new Date(time));
+  const { truncated } = record;
   return {
     ...record,
-    data: decodeBody(record.data, record.contentType),
-    result: resultFrom(record.result) ?? null,
+    // Half of a JSON text is no JSON: it stays the text that it is.
+    data: truncated?.data === undefined ? decodeBody(record.data, record.contentType) : record.data,
+    result: truncated?.result === undefined ? (resultFrom(record.result) ?? null) : record.result,
     createdAt: new Date(record.createdAt),
     dueAt: date(record.dueAt),
     expiresAt: date(record.expiresAt),

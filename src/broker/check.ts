@@ -9,7 +9,7 @@ import { isTaskId } from "../core/task-id.ts";
 import { checkTopic } from "../core/topic.ts";
 import type { ListQuery } from "../core/port.ts";
 import { checkRunStart } from "../core/run.ts";
-import type { Verbs } from "../engine/engine.ts";
+import type { ListRequest } from "../engine/engine.ts";
 import {
   type Addition,
   type Body,
@@ -152,19 +152,23 @@ export function checkFilter(filter: DeadFilter): DeadFilter {
   return filter;
 }
 
-export function checkListQuery({ queue, state, filter, after, limit }: ListQuery): Verbs["list"]["in"] {
+export function checkListQuery(query: ListQuery): ListRequest {
+  const { queue, state, filter, after, limit, payloads } = query;
   const states: readonly string[] = [...PENDING_STATES, ...END_STATES];
   if (!states.includes(state))
     throw invalid(`state must be one of ${states.join(", ")}; got ${show(state)}.`);
   if (filter !== undefined && state !== "dead")
     throw invalid(`Only the dead can be filtered; got state ${show(state)}.`);
   if (after !== undefined) checkText(after, "after", 1_024);
+  if (payloads !== undefined && payloads !== "preview" && payloads !== "full")
+    throw invalid(`payloads must be "preview" or "full"; got ${show(payloads)}.`);
   return {
     queue: checkQueueName(queue),
     state,
     limit: checkNumber(limit, "limit", 1, LIMITS.page),
     ...(filter && { filter: checkFilter(filter) }),
     ...(after !== undefined && { after }),
+    ...(payloads !== undefined && { payloads }),
   };
 }
 

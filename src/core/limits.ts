@@ -36,6 +36,11 @@ export const LIMITS = {
   errorStack: 16 * 1024,
   /** Tasks or patterns on one page. */
   page: 1_000,
+  /** Bytes of one page, and of one claim's tasks, about: core/answer-size.ts. One row may be larger. */
+  answerBytes: 4 * 1024 * 1024,
+  /** In lists, a payload or result of more bytes than this comes as its first characters: core/preview.ts. */
+  previewAbove: 1_024,
+  preview: 256,
 } as const;
 
 /** Exact size in bytes, counted only where a cheap bound does not settle it: UTF-8 has at most 3 a unit. */

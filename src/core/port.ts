@@ -1,6 +1,7 @@
 import type { Clock } from "./clock.ts";
 import type { DibsEvent } from "./events.ts";
 import type { NamedPolicy, QueuePolicy } from "./policy.ts";
+import type { Payloads } from "./preview.ts";
 import type { RunPart, RunRecord, RunState, Stage } from "./run.ts";
 import type { ScheduleDefinition, ScheduleRecord } from "./schedule.ts";
 import type { Verified } from "./verification.ts";
@@ -208,8 +209,11 @@ export interface ListQuery {
   filter?: DeadFilter | undefined;
   after?: string | undefined;
   limit: number;
+  /** `"full"`: payloads and results in full. Otherwise large ones come as their beginning, marked by `truncated`. */
+  payloads?: Payloads | undefined;
 }
 
+/** It ends at its limit or at about 4 MiB, whichever comes first; where there is more, `next` is not null. */
 export interface Page {
   tasks: TaskRecord[];
   next: string | null;

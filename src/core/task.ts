@@ -173,6 +173,8 @@ export interface TaskRecord {
   error: (TaskError & { fingerprint: string }) | null;
   /** The run of a pipeline that it is of. */
   run: RunPlace | null;
+  /** In lists: `data` or `result` is only the beginning, and this is how many bytes the whole has. */
+  truncated?: { data?: number; result?: number };
 }
 
 /** How a task ended, for those who wait for it. */

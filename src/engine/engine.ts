@@ -2,6 +2,7 @@ import type { Reading } from "../core/clock.ts";
 import type { ErrorData } from "../core/errors.ts";
 import type { DibsEvent, ScheduleEventType } from "../core/events.ts";
 import type { NamedPolicy, QueuePolicy } from "../core/policy.ts";
+import type { Payloads } from "../core/preview.ts";
 import type { RunPart, RunRecord, RunState } from "../core/run.ts";
 import type { Verified } from "../core/verification.ts";
 import type {
@@ -215,11 +216,13 @@ export interface Verbs {
   ends: Verb<{ ids: string[]; of?: "runs" }, (TaskEnd | "pending" | "missing")[]>;
   /** The ledger, oldest first. */
   history: Verb<{ id: string }, Attempt[]>;
-  /** Tasks of one state, oldest first (the dead: latest death last). `after` is the `next` of the page before. */
-  list: Verb<
-    { queue: string; state: TaskState; filter?: DeadFilter; after?: string; limit: number },
-    { tasks: TaskRecord[]; next: string | null }
-  >;
+  /**
+   * Tasks of one state, oldest first (the dead: latest death last). `after` is the `next` of the page before.
+   * A page ends at its limit, or at about LIMITS.answerBytes; it has one task at least where there is one. No more than
+   * that is read into memory for it. Payloads and results above LIMITS.previewAbove come as their first LIMITS.preview
+   * characters, and `truncated` says so, unless they are asked for in full.
+   */
+  list: Verb<ListRequest, { tasks: TaskRecord[]; next: string | null }>;
 
   // ── Runs ────────────────────────────────────────────────────────────────────────────────────────────────
   /**
@@ -350,6 +353,15 @@ export interface ClaimOutcome {
   passed: boolean;
   /** The bound on the work of one call was met before `max` was: ask again. */
   more: boolean;
+}
+
+export interface ListRequest {
+  queue: string;
+  state: TaskState;
+  filter?: DeadFilter;
+  after?: string;
+  limit: number;
+  payloads?: Payloads;
 }
 
 export interface DocumentChange {

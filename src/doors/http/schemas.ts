@@ -133,6 +133,10 @@ export const task = z
     progress: z.object({ value: z.number(), note: z.string().nullable() }).nullable(),
     error: keptFailure.nullable(),
     run: runPlace.nullable(),
+    truncated: z.object({ data: z.number().optional(), result: z.number().optional() }).optional().openapi({
+      description:
+        "in lists: `data` or `result` is the first 256 characters as text (bytes as base64), and this is how many bytes the whole has",
+    }),
   })
   .openapi("Task");
 

@@ -65,6 +65,10 @@ export function tasks(app: App): void {
         state,
         after: z.string().optional(),
         limit: z.coerce.number().int().min(1).max(1_000).default(100),
+        payloads: z
+          .enum(["preview", "full"])
+          .default("preview")
+          .openapi({ description: "full: no payload or result is truncated" }),
       }),
       answer: z.object({ tasks: z.array(task), next: z.string().nullable() }),
     },
@@ -233,6 +237,10 @@ function traceOf(header: Given["header"]): Headers | undefined {
   return { traceparent, ...(tracestate !== undefined && tracestate.length <= 512 && { tracestate }) };
 }
 
+/** What is truncated comes as the text it is: half of a JSON text is no JSON. */
 function shown({ data, contentType, result, ...rest }: TaskRecord): object {
-  return { ...rest, contentType, ...fromBody(data, contentType), result: fromResult(result) };
+  const { truncated } = rest;
+  const type = truncated?.data === undefined ? contentType : "text/plain";
+  const isWhole = truncated?.result === undefined || typeof result !== "string";
+  return { ...rest, contentType, ...fromBody(data, type), result: isWhole ? fromResult(result) : result };
 }

@@ -20,6 +20,7 @@ import { ledger } from "./ledger.ts";
 import { limits } from "./limits.ts";
 import { move } from "./move.ts";
 import { moveFlows } from "./move-flows.ts";
+import { pages } from "./pages.ts";
 import { policies } from "./policies.ts";
 import { progress } from "./progress.ts";
 import { queues } from "./queues.ts";
@@ -78,6 +79,7 @@ const THEMES = {
   idempotency,
   ledger,
   deadLetters,
+  pages,
   redrive,
   move,
   moveFlows,

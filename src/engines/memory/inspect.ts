@@ -1,12 +1,13 @@
+import { fitting, sizeOfTask } from "../../core/answer-size.ts";
 import { invalid } from "../../core/errors.ts";
 import { describeFlow, noFlow } from "../../core/flow.ts";
 import { heldBackBy, heldBackByGroups } from "../../core/held-back.ts";
+import { previewTask } from "../../core/preview.ts";
 import { show } from "../../core/show.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import {
   type Attempt,
   type Body,
-  type DeadFilter,
   type HeldBack,
   isEnd,
   rankOf,
@@ -14,10 +15,9 @@ import {
   type Step,
   type TaskEnd,
   type TaskRecord,
-  type TaskState,
 } from "../../core/task.ts";
 import type { Verified } from "../../core/verification.ts";
-import { BOUNDS } from "../../engine/engine.ts";
+import { BOUNDS, type ListRequest } from "../../engine/engine.ts";
 import { deadLetters } from "./dead.ts";
 import { findJudged } from "./line.ts";
 import { costOf, runningOf } from "./lanes.ts";
@@ -97,11 +97,7 @@ export function history(model: Model, id: string): Attempt[] {
 /** A page, in the order of service (ready), due time (scheduled, parked), group (waiting), arrival (claimed, verifying) or end. */
 export function list(
   model: Model,
-  queue: string,
-  state: TaskState,
-  filter: DeadFilter | undefined,
-  after: string | undefined,
-  limit: number,
+  { queue, state, filter, after, limit, payloads = "preview" }: ListRequest,
 ): { tasks: TaskRecord[]; next: string | null } {
   const tasks = filter ? deadLetters(model, queue, filter) : model.tasksOf(queue, state);
   const start =
@@ -110,10 +106,11 @@ export function list(
     .map((task) => ({ task, key: sortKey(task) }))
     .sort((a, b) => compare(a.key, b.key))
     .filter(({ key }) => start === null || compare(key, start) > 0);
-  const page = rows.slice(0, limit);
+  const shown = rows.slice(0, limit).map(({ task }) => record(model, task));
+  const page = fitting(payloads === "full" ? shown : shown.map(previewTask), sizeOfTask);
   return {
-    tasks: page.map(({ task }) => record(model, task)),
-    next: rows.length > limit ? JSON.stringify(page.at(-1)!.key) : null,
+    tasks: page,
+    next: rows.length > page.length ? JSON.stringify(rows[page.length - 1]!.key) : null,
   };
 }
 

@@ -61,7 +61,7 @@ const HANDLERS: Handlers = {
   get: (model, op) => get(model, op.id),
   ends: (model, op) => ends(model, op.ids, op.of),
   history: (model, op) => history(model, op.id),
-  list: (model, op) => list(model, op.queue, op.state, op.filter, op.after, op.limit),
+  list,
   run: (model, op) => inspectRun(model, op.id, op.after, op.limit),
   cancelRun: (model, op) => cancelRun(model, op.id),
   patterns: (model, op) => patterns(model, op.queue, op.by, op.limit),

@@ -1,6 +1,6 @@
 import { parsePart, type RunPart, type RunRecord, type Stage, stageQueue } from "../../core/run.ts";
 import type { EndState, TaskEnd, TaskRecord } from "../../core/task.ts";
-import { ledgersOf, records } from "./inspect.ts";
+import { lastAttemptsOf, records } from "./inspect.ts";
 import { lookUp } from "./look-up.ts";
 import { findMany } from "./place.ts";
 import { findRuns, knownRun, type RunRow, stateOfRun } from "./runs.ts";
@@ -31,7 +31,9 @@ export async function inspectRun(
   const rows = await tx.all<PartRow>(PARTS, run.id, after ?? 0, limit + 1);
   const page = rows.slice(0, limit);
   const pending = page.filter(({ state }) => state === null).map(({ task }) => task);
-  const tasks = new Map((await records(tx, await findMany(tx, pending))).map((task) => [task.id, task]));
+  const tasks = new Map(
+    (await records(tx, await findMany(tx, pending), "preview")).map((task) => [task.id, task]),
+  );
   const { pipeline, created_at: createdAt, ended_at: endedAt } = run;
   const stages = JSON.parse(run.stages) as Stage[];
   return {
@@ -67,7 +69,7 @@ export async function endsOfRuns(tx: Tx, ids: string[]): Promise<(TaskEnd | "pen
   const dead = [...runs.values()].filter((run) => stateOfRun(run) === "dead").map(({ id }) => id);
   // The first in order, of several.
   const firsts = dead.length === 0 ? [] : await tx.all<{ run: number; task: number }>(DEAD, numbers(dead));
-  const ledgers = await ledgersOf(
+  const attempts = await lastAttemptsOf(
     tx,
     firsts.map(({ task }) => task),
   );
@@ -79,7 +81,7 @@ export async function endsOfRuns(tx: Tx, ids: string[]): Promise<(TaskEnd | "pen
     const result = fromColumns(run.result, run.result_bytes);
     if (state !== "dead") return { id, state, result, error: null };
     const first = firsts.find((each) => each.run === run.id);
-    const last = first && ledgers.get(first.task)?.at(-1);
+    const last = first && attempts.get(first.task);
     // None where its dead were redriven, or discarded, between two statements: it goes on, or ends.
     return last ? { id, state, result, error: last.error } : "pending";
   });

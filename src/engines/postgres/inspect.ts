@@ -1,3 +1,6 @@
+import { ROW_BYTES } from "../../core/answer-size.ts";
+import { LIMITS } from "../../core/limits.ts";
+import { type Payloads, truncatedFrom } from "../../core/preview.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import {
   type Attempt,
@@ -61,6 +64,9 @@ export interface PayloadRow {
   ended_at: number | null;
   result: string | null;
   result_bytes: Uint8Array | null;
+  /** Of a preview: the bytes of the whole payload, and of the whole result. */
+  size?: number;
+  result_size?: number;
 }
 
 const TASKS_AND_ENDS = `unnest($1::int8[]) AS wanted (seq)
@@ -72,25 +78,55 @@ export const PAYLOADS = `
     ended.result, ended.result_bytes
   FROM ${TASKS_AND_ENDS}`;
 
+// The length of a large value is known without reading it, and so is its beginning.
+const SIZE = (text: string, bytes: string): string =>
+  `coalesce(octet_length(${text}), octet_length(${bytes}), 0)`;
+const beginningOf = (column: string, cut: "left" | "substr"): string => `
+  CASE WHEN octet_length(${column}) > ${LIMITS.previewAbove}
+    THEN ${cut}(${column}, ${cut === "left" ? "" : "1, "}${LIMITS.preview}) ELSE ${column} END`;
+const PREVIEWS = `
+  SELECT task.seq, ${beginningOf("data", "left")} AS data, ${beginningOf("bytes", "substr")} AS bytes, content_type, headers,
+    coalesce(ended.ended_at, dead.died_at) AS ended_at, ${beginningOf("ended.result", "left")} AS result,
+    ${beginningOf("ended.result_bytes", "substr")} AS result_bytes, ${SIZE("data", "bytes")} AS size,
+    ${SIZE("ended.result", "ended.result_bytes")} AS result_size
+  FROM ${TASKS_AND_ENDS}`;
+const SIZES = `
+  SELECT task.seq, ${SIZE("data", "bytes")} AS data, ${SIZE("ended.result", "ended.result_bytes")} AS result,
+    ${SIZE("headers", "''::bytea")} + coalesce(octet_length(attempt.message), 0) + coalesce(octet_length(attempt.stack), 0) AS rest
+  FROM ${TASKS_AND_ENDS}
+  LEFT JOIN ${lookUp("attempt", "attempt.task = dead.task AND attempt.fence = dead.fence")} ON true`;
+
+/** How many bytes each of them takes in a list, before any of that is read. */
+export async function sizesOf(tx: Tx, seqs: number[], payloads: Payloads): Promise<Map<number, number>> {
+  if (seqs.length === 0) return new Map();
+  const rows = await tx.all<{ seq: number; data: number; result: number; rest: number }>(SIZES, seqs);
+  const shown = (bytes: number) =>
+    payloads === "preview" && bytes > LIMITS.previewAbove ? LIMITS.preview : bytes;
+  return new Map(
+    rows.map(({ seq, data, result, rest }) => [seq, ROW_BYTES + shown(data) + shown(result) + rest]),
+  );
+}
+
 /**
  * In the given order. Beside writes each statement sees its own moment: those that somebody has removed since they were
  * found are left out. The payloads are read last, so that nothing is missing of a task that has its own.
  */
-export async function records(tx: Tx, tasks: Found[]): Promise<TaskRecord[]> {
+export async function records(tx: Tx, tasks: Found[], payloads: Payloads = "full"): Promise<TaskRecord[]> {
   if (tasks.length === 0) return [];
   const seqs = tasks.map((task) => task.seq);
-  const [ledgers, runs, rows] = await allAnswered([
-    ledgersOf(tx, seqs),
+  const [attempts, runs, rows] = await allAnswered([
+    lastAttemptsOf(tx, seqs),
     placesOf(tx, seqs),
-    tx.all<PayloadRow>(PAYLOADS, seqs),
+    tx.all<PayloadRow>(payloads === "full" ? PAYLOADS : PREVIEWS, seqs),
   ]);
-  const payloads = new Map(rows.map((row) => [row.seq, row]));
+  const found = new Map(rows.map((row) => [row.seq, row]));
   return tasks.flatMap((task) => {
-    const payload = payloads.get(task.seq);
+    const payload = found.get(task.seq);
     if (!payload) return [];
     return {
-      ...record(tx, task, payload, ledgers.get(task.seq)?.at(-1)),
+      ...record(tx, task, payload, attempts.get(task.seq)),
       run: runs.get(task.seq) ?? null,
+      ...(payload.size !== undefined && truncatedFrom(payload.size, payload.result_size!)),
     };
   });
 }
@@ -156,7 +192,7 @@ export async function ends(tx: Tx, ids: string[]): Promise<(TaskEnd | "pending" 
   const seqs = places.flatMap((place) => (place ? [place.seq] : []));
   const rows = new Map((await tx.all<EndsRow>(ENDS, seqs)).map((row) => [row.seq, row]));
   const dead = [...rows.values()].filter((row) => row.fence !== null).map((row) => row.seq);
-  const ledgers = await ledgersOf(tx, dead);
+  const attempts = await lastAttemptsOf(tx, dead);
   return ids.map((id, index) => {
     const place = places[index];
     const row = place && rows.get(place.seq);
@@ -166,7 +202,7 @@ export async function ends(tx: Tx, ids: string[]): Promise<(TaskEnd | "pending" 
     }
     if (row.fence === null) return "pending";
     // None where it was discarded between the two statements.
-    const last = ledgers.get(row.seq)?.at(-1);
+    const last = attempts.get(row.seq);
     return last ? { id, state: "dead", result: null, error: last.error } : "missing";
   });
 }
@@ -190,13 +226,18 @@ interface AttemptRow {
   fingerprint: string;
 }
 
+const COLUMNS =
+  "task, attempt, fence, worker, started_at, ended_at, outcome, name, message, stack, fingerprint";
 // A success is in the row of the task's end.
-const LEDGERS = `
-  SELECT task, attempt, fence, worker, started_at, ended_at, outcome, name, message, stack, fingerprint
-  FROM dibs.attempt WHERE task = ANY ($1::int8[])
-  UNION ALL
+const SUCCESSES = `
   SELECT task, attempt, fence, worker, started_at, ended_at, 'done', NULL, NULL, NULL, NULL
   FROM ${rowsOf("ended", "$1::int8[]")} AS ended WHERE state = 'done'`;
+const LEDGERS = `
+  SELECT ${COLUMNS} FROM dibs.attempt WHERE task = ANY ($1::int8[]) UNION ALL ${SUCCESSES}`;
+const LAST_ATTEMPTS = `
+  SELECT last.* FROM unnest($1::int8[]) AS wanted (seq) CROSS JOIN LATERAL (
+    SELECT ${COLUMNS} FROM dibs.attempt WHERE task = wanted.seq ORDER BY fence DESC LIMIT 1) AS last
+  UNION ALL ${SUCCESSES}`;
 
 /** Oldest first. */
 export async function ledgersOf(tx: Tx, seqs: number[]): Promise<Map<number, Attempt[]>> {
@@ -207,17 +248,29 @@ export async function ledgersOf(tx: Tx, seqs: number[]): Promise<Map<number, Att
   for (const row of rows) {
     const ledger = ledgers.get(row.task) ?? [];
     ledgers.set(row.task, ledger);
-    ledger.push({
-      attempt: row.attempt,
-      fence: row.fence,
-      worker: row.worker,
-      startedAt: row.started_at,
-      endedAt: row.ended_at,
-      outcome: row.outcome,
-      error: errorFrom(row),
-    });
+    ledger.push(attemptFrom(row));
   }
   return ledgers;
+}
+
+/** Of each task the attempt that came last. */
+export async function lastAttemptsOf(tx: Tx, seqs: number[]): Promise<Map<number, Attempt>> {
+  if (seqs.length === 0) return new Map();
+  const rows = await tx.all<AttemptRow>(LAST_ATTEMPTS, seqs);
+  rows.sort((a, b) => a.fence - b.fence);
+  return new Map(rows.map((row) => [row.task, attemptFrom(row)]));
+}
+
+function attemptFrom(row: AttemptRow): Attempt {
+  return {
+    attempt: row.attempt,
+    fence: row.fence,
+    worker: row.worker,
+    startedAt: row.started_at,
+    endedAt: row.ended_at,
+    outcome: row.outcome,
+    error: errorFrom(row),
+  };
 }
 
 function errorFrom({ name, message, stack, fingerprint }: AttemptRow): Attempt["error"] {

@@ -1,9 +1,11 @@
+import { fitting } from "../../core/answer-size.ts";
 import { invalid } from "../../core/errors.ts";
 import { show } from "../../core/show.ts";
 import type { DeadFilter, EndState, TaskRecord, TaskState } from "../../core/task.ts";
+import type { ListRequest } from "../../engine/engine.ts";
 import { allAnswered } from "./all-answered.ts";
 import { deadLetters } from "./dead.ts";
-import { records } from "./inspect.ts";
+import { records, sizesOf } from "./inspect.ts";
 import type { Queue } from "./known-queues.ts";
 import { findMany } from "./place.ts";
 import type { Tx } from "./tx.ts";
@@ -16,11 +18,7 @@ type Page = { task: number; key: SortKey }[];
 /** A page, in the order of service (ready), due time (scheduled, parked), group (waiting), arrival (claimed, verifying) or end. */
 export async function list(
   tx: Tx,
-  name: string,
-  state: TaskState,
-  filter: DeadFilter | undefined,
-  after: string | undefined,
-  limit: number,
+  { queue: name, state, filter, after, limit, payloads = "preview" }: ListRequest,
 ): Promise<{ tasks: TaskRecord[]; next: string | null }> {
   const start = after === undefined ? undefined : parseSortKey(after, KEY_TYPES[state] ?? NUMBERS);
   const queue = tx.queues.named(name);
@@ -28,16 +26,13 @@ export async function list(
   const rows = filter
     ? await deadPage(tx, queue, filter, start, limit + 1)
     : await PAGES[state](tx, queue, start, limit + 1);
-  const page = rows.slice(0, limit);
+  const wanted = rows.slice(0, limit).map(({ task }) => task);
+  // Known before the payloads are read: what does not fit never leaves the server.
+  const sizes = await sizesOf(tx, wanted, payloads);
+  const page = fitting(wanted, (task) => sizes.get(task) ?? 0);
   return {
-    tasks: await records(
-      tx,
-      await findMany(
-        tx,
-        page.map((row) => row.task),
-      ),
-    ),
-    next: rows.length > limit ? JSON.stringify(page.at(-1)!.key) : null,
+    tasks: await records(tx, await findMany(tx, page), payloads),
+    next: rows.length > page.length ? JSON.stringify(rows[page.length - 1]!.key) : null,
   };
 }
 

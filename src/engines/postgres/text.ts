@@ -10,7 +10,7 @@ const TO_ESCAPE = /[\u0000\u0001]/;
 // oxlint-disable-next-line no-control-regex
 const ALL_TO_ESCAPE = /[\u0000\u0001]/g;
 // oxlint-disable-next-line no-control-regex
-const ESCAPED = /\u0001([01])/g;
+const ESCAPED = /\u0001([01]?)/g;
 
 export function toText(text: string): string {
   return TO_ESCAPE.test(text)
@@ -18,9 +18,12 @@ export function toText(text: string): string {
     : text;
 }
 
+/** Of a text that was cut, the last character may be half of two: that is left out. */
 export function fromText(text: string): string {
-  return text.includes(ESCAPE) ? text.replace(ESCAPED, (_, digit) => (digit === "1" ? ESCAPE : "\0")) : text;
+  return text.includes(ESCAPE) ? text.replace(ESCAPED, (_, digit: string) => UNESCAPED[digit]!) : text;
 }
+
+const UNESCAPED: Record<string, string> = { 0: "\0", 1: ESCAPE, "": "" };
 
 /** A body in its two columns. */
 export function toColumns(body: Body | null): [text: string | null, bytes: Uint8Array | null] {

@@ -50,7 +50,7 @@ const HANDLERS: Handlers = {
   get: (tx, op) => get(tx, op.id),
   ends: (tx, op) => (op.of === "runs" ? endsOfRuns(tx, op.ids) : ends(tx, op.ids)),
   history: (tx, op) => history(tx, op.id),
-  list: (tx, op) => list(tx, op.queue, op.state, op.filter, op.after, op.limit),
+  list,
   run: (tx, op) => inspectRun(tx, op.id, op.after, op.limit),
   cancelRun: (tx, op) => cancelRun(tx, op.id),
   patterns: (tx, op) => patterns(tx, op.queue, op.by, op.limit),

@@ -1,7 +1,7 @@
 import { parsePart, type RunPart, type RunRecord, stageQueue } from "../../core/run.ts";
 import type { EndState, TaskEnd } from "../../core/task.ts";
 import { bodyFrom } from "./body.ts";
-import { ledger, record } from "./inspect.ts";
+import { lastAttempt, record } from "./inspect.ts";
 import { findBySeq } from "./place.ts";
 import { findRun, knownRun, type RunRow, stateOfRun } from "./runs.ts";
 import type { Tx } from "./tx.ts";
@@ -45,7 +45,7 @@ function describe(tx: Tx, { pipeline }: RunRow, row: PartRow): RunPart {
   };
   if (row.state !== null)
     return { ...told, state: row.state, startedAt: row.started_at, endedAt: row.ended_at };
-  const { state, startedAt, endedAt } = record(tx, findBySeq(tx, row.task)!);
+  const { state, startedAt, endedAt } = record(tx, findBySeq(tx, row.task)!, "preview");
   return { ...told, state, startedAt, endedAt };
 }
 
@@ -61,7 +61,7 @@ export function endsOfRuns(tx: Tx, ids: string[]): (TaskEnd | "pending" | "missi
     if (state === "running") return "pending";
     // The first in order, of several.
     const dead = state === "dead" ? tx.get<{ task: number }>(DEAD, run.id) : undefined;
-    const error = dead ? ledger(tx, dead.task).at(-1)!.error : null;
+    const error = dead ? lastAttempt(tx, dead.task)!.error : null;
     return { id, state, result: bodyFrom(run.result), error };
   });
 }

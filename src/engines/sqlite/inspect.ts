@@ -1,12 +1,11 @@
-import { invalid } from "../../core/errors.ts";
 import { describeFlow, type Flow, noFlow } from "../../core/flow.ts";
-import { show } from "../../core/show.ts";
+import { LIMITS } from "../../core/limits.ts";
+import { type Payloads, truncatedFrom } from "../../core/preview.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import {
   type Attempt,
   type AttemptOutcome,
   type Body,
-  type DeadFilter,
   type EndState,
   fromRank,
   type Headers,
@@ -17,16 +16,14 @@ import {
   type TaskEnd,
   type TaskError,
   type TaskRecord,
-  type TaskState,
 } from "../../core/task.ts";
 import type { Verified } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { bodyFrom } from "./body.ts";
-import { deadLetters } from "./dead.ts";
 import { findVerifying } from "./held.ts";
 import { heldBack } from "./held-back.ts";
 import { NEVER } from "./line.ts";
-import { findBySeq, findTask, type Found, stateOf } from "./place.ts";
+import { findTask, type Found, stateOf } from "./place.ts";
 import { placeOf } from "./runs.ts";
 import { workers } from "./sessions.ts";
 import { COUNTED, type Queue, type Tx } from "./tx.ts";
@@ -46,11 +43,14 @@ export interface PayloadRow {
   content_type: string | null;
   headers: string | null;
   cost: number | null;
+  /** Of a preview: the bytes of the whole. */
+  size?: number;
 }
 
 export interface EndRow {
   ended_at: number;
   result: Body | null;
+  size?: number | null;
 }
 
 export const PAYLOAD = `SELECT data, content_type, headers, cost FROM task WHERE seq = ?`;
@@ -58,16 +58,24 @@ export const END = `
   SELECT ended_at, result FROM ended WHERE task = ?
   UNION ALL
   SELECT died_at, NULL FROM dead WHERE task = ?`;
+// The length is in the row's header: what is not shown of a large value need not be read for that.
+const beginningOf = (column: string): string => `
+  CASE WHEN octet_length(${column}) > ${LIMITS.previewAbove} THEN substr(${column}, 1, ${LIMITS.preview}) ELSE ${column} END AS ${column},
+  octet_length(${column}) AS size`;
+const PAYLOAD_PREVIEW = PAYLOAD.replace("data", beginningOf("data"));
+const END_PREVIEW = END.replace("result", beginningOf("result")).replace("NULL", "NULL, NULL");
 const PROGRESS = `SELECT progress, note FROM claim WHERE task = ?`;
 
-export function record(tx: Tx, task: Found): TaskRecord {
+/** As a list shows it, payloads and results come as their beginning where they are large. */
+export function record(tx: Tx, task: Found, payloads: Payloads = "full"): TaskRecord {
   const { place } = task;
   const state = stateOf(place);
   const held = "held" in place ? place.held : undefined;
   const attempt = held ?? (place.state === "leaving" ? place : undefined);
-  const ended = isEnd(state) ? tx.get<EndRow>(END, task.seq, task.seq)! : undefined;
-  const last = ended && ledger(tx, task.seq).at(-1);
-  const payload = tx.get<PayloadRow>(PAYLOAD, task.seq)!;
+  const isFull = payloads === "full";
+  const ended = isEnd(state) ? tx.get<EndRow>(isFull ? END : END_PREVIEW, task.seq, task.seq)! : undefined;
+  const last = ended && lastAttempt(tx, task.seq);
+  const payload = tx.get<PayloadRow>(isFull ? PAYLOAD : PAYLOAD_PREVIEW, task.seq)!;
   const progress =
     place.state === "claimed" &&
     tx.get<{ progress: number | null; note: string | null }>(PROGRESS, task.seq)!;
@@ -97,6 +105,7 @@ export function record(tx: Tx, task: Found): TaskRecord {
     result: bodyFrom(ended?.result ?? null),
     error: state === "dead" ? last!.error : null,
     run: placeOf(tx, task),
+    ...(!isFull && truncatedFrom(payload.size!, ended?.size ?? 0)),
   };
 }
 
@@ -126,7 +135,7 @@ export function ends(tx: Tx, ids: string[]): (TaskEnd | "pending" | "missing")[]
     if (!row) return "missing";
     if (row.state !== null) return { id, state: row.state, result: bodyFrom(row.result), error: null };
     if (row.fence === null) return "pending";
-    return { id, state: "dead", result: null, error: ledger(tx, place.seq).at(-1)!.error };
+    return { id, state: "dead", result: null, error: lastAttempt(tx, place.seq)!.error };
   });
 }
 
@@ -154,8 +163,18 @@ const SUCCESS = `
 
 /** Oldest first; a success is in the row of the task's end. */
 export function ledger(tx: Tx, seq: number): Attempt[] {
-  const rows = [...tx.all<AttemptRow>(LEDGER, seq), ...tx.all<AttemptRow>(SUCCESS, seq)];
-  return rows.map((row) => ({
+  return [...tx.all<AttemptRow>(LEDGER, seq), ...tx.all<AttemptRow>(SUCCESS, seq)].map(attemptFrom);
+}
+
+const LAST_FAILURE = `SELECT * FROM attempt WHERE task = ? ORDER BY fence DESC LIMIT 1`;
+
+export function lastAttempt(tx: Tx, seq: number): Attempt | undefined {
+  const row = tx.get<AttemptRow>(SUCCESS, seq) ?? tx.get<AttemptRow>(LAST_FAILURE, seq);
+  return row && attemptFrom(row);
+}
+
+function attemptFrom(row: AttemptRow): Attempt {
+  return {
     attempt: row.attempt,
     fence: row.fence,
     worker: row.worker,
@@ -163,7 +182,7 @@ export function ledger(tx: Tx, seq: number): Attempt[] {
     endedAt: row.ended_at,
     outcome: row.outcome,
     error: errorFrom(row),
-  }));
+  };
 }
 
 function errorFrom({
@@ -175,124 +194,8 @@ function errorFrom({
   return name === null ? null : { name, message, stack, fingerprint };
 }
 
-type SortKey = (number | string)[];
-
-interface Page {
-  /** The page's tasks and one, if there is one more; `key` is where each is in the order. */
-  rows: { task: number; key: SortKey }[];
-}
-
-/** A page, in the order of service (ready), due time (scheduled, parked), group (waiting), arrival (claimed, verifying) or end. */
-export function list(
-  tx: Tx,
-  name: string,
-  state: TaskState,
-  filter: DeadFilter | undefined,
-  after: string | undefined,
-  limit: number,
-): { tasks: TaskRecord[]; next: string | null } {
-  const start =
-    after === undefined
-      ? undefined
-      : parseSortKey(after, state === "claimed" || state === "verifying" ? 1 : 2);
-  const queue = tx.queueNamed(name);
-  if (!queue) return { tasks: [], next: null };
-  const { rows } = filter
-    ? deadPage(tx, queue, filter, start, limit + 1)
-    : PAGES[state](tx, queue, start, limit + 1);
-  const page = rows.slice(0, limit);
-  return {
-    tasks: page.map((row) => record(tx, findBySeq(tx, row.task)!)),
-    next: rows.length > limit ? JSON.stringify(page.at(-1)!.key) : null,
-  };
-}
-
-function parseSortKey(after: string, parts: number): SortKey {
-  try {
-    const key = JSON.parse(after) as SortKey;
-    if (key.length === parts && key.every((part) => typeof part === "number" || typeof part === "string"))
-      return key;
-  } catch {
-    // Refused below, with every other text that no page ended with.
-  }
-  throw invalid(`after must be the \`next\` of the page before; got ${show(after)}.`);
-}
-
-type Turn = (tx: Tx, queue: Queue, start: SortKey | undefined, limit: number) => Page;
-
-/** Below every number that a key holds. */
+/** Below every rank. */
 const FIRST = Number.MIN_SAFE_INTEGER;
-
-const READY = `
-  SELECT task, rank AS a, pos AS b FROM ready WHERE queue = ? AND (rank, pos) > (?, ?) ORDER BY rank, pos LIMIT 0 + ?`;
-const KEPT = `
-  SELECT task, rank AS a, pos AS b FROM kept WHERE queue = ? AND (rank, pos) > (?, ?) ORDER BY rank, pos LIMIT 0 + ?`;
-const OWN = `
-  SELECT task, rank AS a, pos AS b FROM own WHERE queue = ? AND (rank, pos) > (?, ?) ORDER BY rank, pos LIMIT 0 + ?`;
-const SCHEDULED = `
-  SELECT task, due AS a, task AS b FROM scheduled INDEXED BY scheduled_due
-  WHERE queue = ? AND (due, task) > (?, ?) AND signal IS NULL ORDER BY due, task LIMIT 0 + ?`;
-const PARKED = `
-  SELECT task, due AS a, task AS b FROM scheduled INDEXED BY scheduled_due
-  WHERE queue = ? AND (due, task) > (?, ?) AND signal IS NOT NULL ORDER BY due, task LIMIT 0 + ?`;
-const WAITING = `
-  SELECT task, group_key AS a, pos AS b FROM waiting WHERE queue = ? AND (group_key, pos) > (?, ?)
-  ORDER BY group_key, pos LIMIT 0 + ?`;
-const CLAIMED = `SELECT task FROM claim WHERE queue = ? AND task > ? ORDER BY task LIMIT 0 + ?`;
-const VERIFYING = `SELECT task FROM verifying WHERE queue = ? AND task > ? ORDER BY task LIMIT 0 + ?`;
-const DONE = `
-  SELECT task, ended_at AS a, task AS b FROM ended INDEXED BY ended_order
-  WHERE queue = ? AND (ended_at, task) > (?, ?) AND state = ? ORDER BY ended_at, task LIMIT 0 + ?`;
-const UNDONE = `
-  SELECT task, ended_at AS a, task AS b FROM ended INDEXED BY ended_undone
-  WHERE queue = ? AND (ended_at, task) > (?, ?) AND state = ? AND state <> 'done' ORDER BY ended_at, task LIMIT 0 + ?`;
-
-interface KeyRow {
-  task: number;
-  a: number | string;
-  b: number;
-}
-
-function inOrder(rows: KeyRow[]): Page {
-  return { rows: rows.map(({ task, a, b }) => ({ task, key: [a, b] })) };
-}
-
-function endedPage(state: Exclude<EndState, "dead">): Turn {
-  return (tx, queue, start = [FIRST, 0], limit) =>
-    inOrder(tx.all<KeyRow>(state === "done" ? DONE : UNDONE, queue.id, start[0]!, start[1]!, state, limit));
-}
-
-function byTask(sql: string): Turn {
-  return (tx, queue, start = [0], limit) => {
-    const rows = tx.all<{ task: number }>(sql, queue.id, start[0]!, limit);
-    return { rows: rows.map(({ task }) => ({ task, key: [task] })) };
-  };
-}
-
-function deadPage(tx: Tx, queue: Queue, filter: DeadFilter, start: SortKey | undefined, limit: number): Page {
-  const rows = deadLetters(tx, queue, filter, start as [number, number] | undefined, limit);
-  return { rows: rows.map(({ task, died_at: diedAt }) => ({ task, key: [diedAt, task] })) };
-}
-
-const PAGES: Record<TaskState, Turn> = {
-  ready: (tx, queue, start = [FIRST, 0], limit) => {
-    const tables = queue.lanes === COUNTED ? [READY, KEPT, OWN] : [READY, KEPT];
-    const lines = tables.flatMap((sql) => tx.all<KeyRow>(sql, queue.id, start[0]!, start[1]!, limit));
-    return inOrder(lines.sort((x, y) => (x.a as number) - (y.a as number) || x.b - y.b).slice(0, limit));
-  },
-  scheduled: (tx, queue, start = [FIRST, 0], limit) =>
-    inOrder(tx.all<KeyRow>(SCHEDULED, queue.id, start[0]!, start[1]!, limit)),
-  parked: (tx, queue, start = [FIRST, 0], limit) =>
-    inOrder(tx.all<KeyRow>(PARKED, queue.id, start[0]!, start[1]!, limit)),
-  waiting: (tx, queue, start = ["", 0], limit) =>
-    inOrder(tx.all<KeyRow>(WAITING, queue.id, start[0]!, start[1]!, limit)),
-  claimed: byTask(CLAIMED),
-  verifying: byTask(VERIFYING),
-  done: endedPage("done"),
-  cancelled: endedPage("cancelled"),
-  expired: endedPage("expired"),
-  dead: (tx, queue, start, limit) => deadPage(tx, queue, {}, start, limit),
-};
 
 const FLOW = `
   SELECT coalesce(sum(added), 0) AS added, coalesce(sum(claimed), 0) AS claimed, coalesce(sum(done), 0) AS done,

@@ -22,7 +22,8 @@ import { documents, put } from "./documents.ts";
 import { failureFrom } from "./failure.ts";
 import { type Durability, Journal } from "./journal.ts";
 import { whenFree } from "./lock.ts";
-import { ends, get, history, list, stats, verifying } from "./inspect.ts";
+import { ends, get, history, stats, verifying } from "./inspect.ts";
+import { list } from "./list.ts";
 import { endsOfRuns, inspectRun } from "./inspect-runs.ts";
 import { openDatabase } from "./open.ts";
 import { signal, step, steps } from "./park.ts";
@@ -62,7 +63,7 @@ const HANDLERS: Handlers = {
   get: (tx, op) => get(tx, op.id),
   ends: (tx, op) => (op.of === "runs" ? endsOfRuns(tx, op.ids) : ends(tx, op.ids)),
   history: (tx, op) => history(tx, op.id),
-  list: (tx, op) => list(tx, op.queue, op.state, op.filter, op.after, op.limit),
+  list,
   run: (tx, op) => inspectRun(tx, op.id, op.after, op.limit),
   cancelRun: (tx, op) => cancelRun(tx, op.id),
   patterns: (tx, op) => patterns(tx, op.queue, op.by, op.limit),
