@@ -174,7 +174,8 @@ export function checkListQuery(query: ListQuery): ListRequest {
 
 export function checkPatternKey(by: unknown): PatternKey {
   if (by === "fingerprint" || by === "worker") return by;
-  if (typeof by === "string" && by.startsWith("header:")) return by as PatternKey;
+  if (typeof by === "string" && by.startsWith("header:") && by.length <= LIMITS.headerBytes)
+    return by as PatternKey;
   throw invalid(`Patterns go by "fingerprint", "worker" or "header:" and a name; got ${show(by)}.`);
 }
 

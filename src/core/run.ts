@@ -1,7 +1,7 @@
 import { DibsError, invalid } from "./errors.ts";
 import { byteLength, isLarger, LIMITS, tooMuchGathered } from "./limits.ts";
 import { checkObject } from "./options.ts";
-import { checkQueueName } from "./queue-name.ts";
+import { checkQueueName, LONGEST_NAME } from "./queue-name.ts";
 import { show } from "./show.ts";
 import type { Body, EndState, NewTask, TaskState } from "./task.ts";
 
@@ -70,9 +70,9 @@ export function checkStages(pipeline: string, stages: Stage[]): void {
   }
   const names = new Set<string>();
   for (const { name } of stages) {
-    if (typeof name !== "string" || !STAGE_NAME.test(name)) {
+    if (typeof name !== "string" || name.length > LONGEST_NAME || !STAGE_NAME.test(name)) {
       throw invalid(
-        `A stage's name has letters and digits, and _ . - between them; got ${show(name)} in pipeline "${pipeline}".`,
+        `A stage's name has 1 to ${LONGEST_NAME} letters and digits, and _ . - between them; got ${show(name)} in pipeline "${pipeline}".`,
       );
     }
     // Its queue would be the one in which verdicts on results of a queue with the pipeline's name are asked for.

@@ -177,7 +177,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     },
     schedule: async (name, definition, options) => {
       const queue: unknown = (definition as Partial<typeof definition> | null)?.task?.queue;
-      if (options?.force) admin("schedule", String(queue));
+      if (options?.force) admin("schedule", queue as string);
       else grant.need(["add"], [queue]);
       // One that adds to another queue is not theirs to replace.
       if (!grant.allowsAll("add")) await needForSchedule(["add"], name);
@@ -309,7 +309,7 @@ type Added = Partial<NewTask & NewMessage>;
 
 const queueOf = ({ queue }: Added): unknown => queue;
 /** A topic stands where the queues of its subscriptions do. */
-const topicOf = ({ topic }: Added): unknown => `topic/${topic}`;
+const topicOf = ({ topic }: Added): unknown => (typeof topic === "string" ? `topic/${topic}` : topic);
 /** Told apart as the engines do. */
 const eitherOf = (add: Added): unknown => ("topic" in add ? topicOf(add) : queueOf(add));
 

@@ -1,4 +1,5 @@
 import { DibsError, invalid } from "../core/errors.ts";
+import { checkQueueName, LONGEST_NAME } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 
 /** What a token allows: a kind of verb on the queues that a pattern names. `admin` includes the others. */
@@ -9,30 +10,26 @@ export type Kind = (typeof KINDS)[number];
 export type Scope = `${Kind}:${string}`;
 
 const PATTERN = /^[A-Za-z0-9_.:/*-]{1,128}$/;
-/** Each star may be tried at every character of a name. */
-const MOST_STARS = 4;
+/** Names are made of names: a topic's queues begin with "topic/", those for verdicts end with "/verify". */
+const LONGEST = 2 * LONGEST_NAME;
 
 export function parseScope(text: string): Scope {
   const [kind, ...rest] = text.split(":");
   const pattern = rest.join(":");
-  if (!(KINDS as readonly string[]).includes(kind!) || !isPattern(pattern)) {
+  if (!(KINDS as readonly string[]).includes(kind!) || !PATTERN.test(pattern)) {
     throw invalid(
-      `A scope is ${KINDS.join(", ")} and a pattern of queue names with at most ${MOST_STARS} stars, such as work:emails, ` +
+      `A scope is ${KINDS.join(", ")} and a pattern of queue names, such as work:emails, ` +
         `add:shop.* or read:*; got ${show(text)}.`,
     );
   }
   return text as Scope;
 }
 
-function isPattern(pattern: string): boolean {
-  return PATTERN.test(pattern) && pattern.split("*").length <= MOST_STARS + 1;
-}
-
 /** What somebody who was let in may do. */
 export class Grant {
   /** For the audit trail and for people: a token's name. */
   readonly name: string;
-  readonly #rules: { kind: Kind; matches: RegExp; isAll: boolean }[];
+  readonly #rules: { kind: Kind; matches: (name: string) => boolean; isAll: boolean }[];
   readonly #allowedOnAll: ReadonlySet<Kind>;
 
   constructor(name: string, scopes: readonly Scope[]) {
@@ -40,14 +37,14 @@ export class Grant {
     this.#rules = scopes.map((scope) => {
       const [kind, ...rest] = scope.split(":");
       const pattern = rest.join(":");
-      return { kind: kind as Kind, matches: expressionOf(pattern), isAll: pattern === "*" };
+      return { kind: kind as Kind, matches: matcherOf(pattern), isAll: pattern === "*" };
     });
     const isOnAll = (kind: Kind) => this.#rules.some((rule) => covers(rule.kind, kind) && rule.isAll);
     this.#allowedOnAll = new Set(KINDS.filter(isOnAll));
   }
 
   allows(kind: Kind, queue: string): boolean {
-    return this.#rules.some((rule) => covers(rule.kind, kind) && rule.matches.test(queue));
+    return this.#rules.some((rule) => covers(rule.kind, kind) && rule.matches(queue));
   }
 
   /** On every queue there is or will be. */
@@ -55,13 +52,14 @@ export class Grant {
     return this.#allowedOnAll.has(kind);
   }
 
-  /** Refuses where one of the queues is not covered by one of the kinds. */
+  /** Refuses where one of the queues is not covered by one of the kinds. What can be no name is refused first. */
   need(kinds: readonly Kind[], queues: readonly unknown[]): void {
-    for (const queue of queues) {
-      if (kinds.some((kind) => this.allows(kind, String(queue)))) continue;
+    for (const given of queues) {
+      const queue = typeof given === "string" && given.length <= LONGEST ? given : checkQueueName(given);
+      if (kinds.some((kind) => this.allows(kind, queue))) continue;
       throw new DibsError(
         "FORBIDDEN",
-        `The token ${show(this.name)} does not allow this: it needs the scope ${kinds.map((kind) => `${kind}:${String(queue)}`).join(" or ")}. ` +
+        `The token ${show(this.name)} does not allow this: it needs the scope ${kinds.map((kind) => `${kind}:${queue}`).join(" or ")}. ` +
           `Ask whoever runs the server for one that has it.`,
       );
     }
@@ -74,7 +72,23 @@ function covers(has: Kind, needed: Kind): boolean {
   return has === needed || has === "admin";
 }
 
-function expressionOf(pattern: string): RegExp {
-  const parts = pattern.split("*").map((part) => part.replaceAll(/[.]/g, "\\."));
-  return new RegExp(`^${parts.join(".*")}$`, "s");
+/**
+ * In linear time: each part between two stars is looked for behind the one before it. The first place that is found
+ * leaves most to the parts that follow, so that nothing has to be tried again.
+ */
+function matcherOf(pattern: string): (name: string) => boolean {
+  const [head, ...parts] = pattern.split("*") as [string, ...string[]];
+  const tail = parts.pop();
+  if (tail === undefined) return (name) => name === pattern;
+  return (name) => {
+    const end = name.length - tail.length;
+    let at = head.length;
+    if (end < at || !name.startsWith(head) || !name.endsWith(tail)) return false;
+    for (const part of parts) {
+      const found = name.indexOf(part, at);
+      if (found < 0) return false;
+      at = found + part.length;
+    }
+    return at <= end;
+  };
 }

@@ -114,9 +114,12 @@ describe("a token", () => {
     expect(tokens.check(token.slice(0, -1) + last)).toBeUndefined();
   });
 
-  test.each(["", "work", "work:", "steal:*", "work:a b", "work:*a*b*c*d*e*"])("has no scope %j", (scope) => {
-    expect(() => makeTokens().add("ada", [scope])).toThrow(expect.objectContaining({ code: "INVALID" }));
-  });
+  test.each(["", "work", "work:", "steal:*", "work:a b", `work:${"a".repeat(129)}`])(
+    "has no scope %j",
+    (scope) => {
+      expect(() => makeTokens().add("ada", [scope])).toThrow(expect.objectContaining({ code: "INVALID" }));
+    },
+  );
 
   test("that is revoked lets nobody in, and nobody stay", async () => {
     const { open, tokens } = await setUp();
@@ -440,7 +443,7 @@ describe("a schedule is where its queue is", () => {
     await store.schedule("s", every("theirs"));
     await forbidden(port.schedule("s", every("mine.a")), "add:theirs");
     await forbidden(port.schedule("u", every("mine.a"), { force: true }), "admin:mine.a");
-    await forbidden(port.schedule(null as never, {} as never), "add:undefined");
+    await expect(port.schedule(null as never, {} as never)).rejects.toMatchObject({ code: "INVALID" });
     expect(await port.schedules()).toEqual([]);
   });
 
