@@ -135,8 +135,7 @@ export function checkTaskId(id: unknown): string {
 
 /** A fence that is missing would be that of a task that nobody holds. */
 export function checkClaim({ id, fence }: ClaimRef): ClaimRef {
-  if (typeof id !== "string") throw invalid(`A claim has the id of its task, a text; got ${show(id)}.`);
-  return { id, fence: checkNumber(fence, "fence", 0, Number.MAX_SAFE_INTEGER) };
+  return { id: checkTaskId(id), fence: checkNumber(fence, "fence", 0, Number.MAX_SAFE_INTEGER) };
 }
 
 export function checkFilter(filter: DeadFilter): DeadFilter {

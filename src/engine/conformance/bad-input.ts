@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { QueuePolicy } from "../../core/policy.ts";
 import type { ClaimWish, Port } from "../../core/port.ts";
 import type { NewTask } from "../../core/task.ts";
-import { addOne, claimOne, failure, joinWorker, newTask, QUEUE, refused, type Start } from "./kit.ts";
+import { ack, addOne, claimOne, failure, joinWorker, newTask, QUEUE, refused, type Start } from "./kit.ts";
 
 /** What no type allows, and a door or a plain script may send all the same. */
 const no = (value: unknown): never => value as never;
@@ -150,7 +150,7 @@ export function badInput(start: Start): void {
       ["a fence that is missing", (port, held) => port.extend(no({ id: held.id }), 1_000), ["fence"]],
       [
         "a fence that is missing, of a task that is none",
-        (port) => port.progress(no({ id: "x" }), 0.5, null),
+        (port) => port.progress(no({ id: "01980000-0000-7000-8000-000000000000" }), 0.5, null),
         ["fence"],
       ],
       [
@@ -185,6 +185,32 @@ export function badInput(start: Start): void {
         "a result that is an object",
         (port, held) => port.settle(held, { kind: "ack", result: no({}) }),
         ["result", "an object"],
+      ],
+      ["an ack of an id that is none", (port, held) => ack(port, { ...held, id: "7" }), ["task id", '"7"']],
+      [
+        "a release of an id that is none",
+        (port, held) => port.settle({ ...held, id: "" }, { kind: "release", started: true }),
+        ["task id", '""'],
+      ],
+      [
+        "a nack of an id that is none",
+        (port, held) => port.settle({ ...held, id: `${held.id}0` }, { kind: "nack", error: failure() }),
+        ["task id"],
+      ],
+      [
+        "a longer lease of an id that is none",
+        (port, held) => port.extend({ ...held, id: "7" }, 60_000),
+        ["task id"],
+      ],
+      [
+        "progress of an id that is none",
+        (port, held) => port.progress({ ...held, id: "7" }, 1, null),
+        ["task id"],
+      ],
+      [
+        "a step of an id that is none",
+        (port, held) => port.step({ ...held, id: "7" }, "a", null),
+        ["task id"],
       ],
       ["a word that is none", (port, held) => port.settle(held, no({ kind: "maybe" })), ['"maybe"', "ack"]],
     ];
