@@ -19,7 +19,7 @@ import { fireDue } from "./housekeeping/fire.ts";
 import { Keeper } from "./housekeeping/keeper.ts";
 import { arrive, byAnyId, depart, gone } from "./move.ts";
 import { declare, drop, pause, purge, queues, unhold } from "./queues.ts";
-import { Results } from "./results.ts";
+import { endOrState, Results } from "./results.ts";
 import { cancelRun, definePipeline, pipelines, run as inspectRun } from "./runs.ts";
 import { pauseSchedule, schedule, schedules, unschedule } from "./schedules.ts";
 import { Sessions } from "./sessions.ts";
@@ -154,8 +154,18 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     end: async (id, wait) =>
       context.keepAlive.during(
         wait?.of === "runs"
-          ? runResults.end(id, wait)
-          : byAnyId(context, id, (known) => results.end(known, wait)),
+          ? endOrState(
+              (options) => runResults.end(id, options),
+              async () => (await inspectRun(context, id, { limit: 1 })).run.state,
+              wait,
+            )
+          : byAnyId(context, id, (known) =>
+              endOrState(
+                (options) => results.end(known, options),
+                async () => (await run({ verb: "get", id: known })).state,
+                wait,
+              ),
+            ),
       ),
     definePipeline: (name, stages) => definePipeline(context, name, stages),
     pipelines: (name) => pipelines(context, name),

@@ -1,9 +1,10 @@
 import type { Clock } from "../core/clock.ts";
 import { parseDuration } from "../core/duration.ts";
-import { DibsError } from "../core/errors.ts";
-import type { WaitOptions } from "../core/port.ts";
+import { DibsError, isDibsError } from "../core/errors.ts";
+import { StillPending, type WaitOptions } from "../core/port.ts";
+import type { RunState } from "../core/run.ts";
 import { taskNotFound } from "../core/task-not-found.ts";
-import type { TaskEnd } from "../core/task.ts";
+import { END_STATES, type TaskEnd, type TaskState } from "../core/task.ts";
 import type { Verbs } from "../engine/engine.ts";
 import { checkTaskId } from "./check.ts";
 
@@ -121,4 +122,22 @@ function notInTime(id: string, timeout: number): DibsError {
     "TIMEOUT",
     `Task ${id} did not end within ${timeout} ms. It goes on; ask again, or cancel it.`,
   );
+}
+
+/** Waits for an end. With `tellState` a TIMEOUT says in which state it is instead. */
+export async function endOrState(
+  end: (wait?: WaitOptions) => Promise<TaskEnd>,
+  stateOf: () => Promise<TaskState | RunState>,
+  wait?: WaitOptions,
+): Promise<TaskEnd> {
+  if (!wait?.tellState) return end(wait);
+  try {
+    return await end(wait);
+  } catch (error) {
+    if (!isDibsError(error) || error.code !== "TIMEOUT") throw error;
+    const state = await stateOf();
+    // It has ended since.
+    if ((END_STATES as readonly string[]).includes(state)) return end({ ...wait, timeout: 0 });
+    throw new StillPending(error.message, state);
+  }
 }

@@ -1,4 +1,5 @@
 import type { Clock } from "./clock.ts";
+import { DibsError } from "./errors.ts";
 import type { DibsEvent } from "./events.ts";
 import type { NamedPolicy, QueuePolicy } from "./policy.ts";
 import type { Payloads } from "./preview.ts";
@@ -140,6 +141,18 @@ export interface WaitOptions {
   signal?: AbortSignal | undefined;
   /** The id is a run's. */
   of?: "runs" | undefined;
+  /** Where it does not end in time, a StillPending names its state. That takes another look at the store. */
+  tellState?: boolean | undefined;
+}
+
+/** The TIMEOUT of a wait that was asked to tell the state. */
+export class StillPending extends DibsError {
+  readonly state: TaskState | RunState;
+
+  constructor(message: string, state: TaskState | RunState) {
+    super("TIMEOUT", message);
+    this.state = state;
+  }
 }
 
 export interface PipelineRecord {

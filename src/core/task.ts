@@ -119,17 +119,20 @@ export interface TaskError {
  * `released` attempts did not fail: the worker gave the task back, or stopped. Nor did `parked` ones, nor those that were
  * `limited`: somebody else's limit was met.
  */
-export type AttemptOutcome =
-  | "done"
-  | "failed"
-  | "refused"
-  | "rejected"
-  | "lost"
-  | "timeout"
-  | "released"
-  | "limited"
-  | "parked"
-  | "cancelled";
+export const ATTEMPT_OUTCOMES = [
+  "done",
+  "failed",
+  "refused",
+  "rejected",
+  "lost",
+  "timeout",
+  "released",
+  "limited",
+  "parked",
+  "cancelled",
+] as const;
+
+export type AttemptOutcome = (typeof ATTEMPT_OUTCOMES)[number];
 
 /** A row of a task's ledger: one claim, once it has ended. Times are the engine's. */
 export interface Attempt {

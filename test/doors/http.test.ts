@@ -410,6 +410,48 @@ describe("what cannot be meant is refused with a problem document:", () => {
   });
 });
 
+describe("a result that does not come in time", () => {
+  test("is answered with 202 and the task's state, which no client repeats by itself", async () => {
+    const { ask } = await setUp();
+    const { id } = (await ask("POST", "/v1/queues/q/tasks", { data: 1 })).body as { id: string };
+    const inState = (state: string) => ({ status: 202, type: "application/json", body: { id, state } });
+    expect(await ask("GET", `/v1/tasks/${id}/result`)).toEqual(inState("ready"));
+    await ask("POST", "/v1/queues/q/claims", {});
+    expect(await ask("GET", `/v1/tasks/${id}/result?timeout=10ms`)).toEqual(inState("claimed"));
+  });
+
+  test("of a run is answered with 202, too", async () => {
+    const { ask } = await setUp();
+    await ask("PUT", "/v1/pipelines/report", { stages: [{ name: "extract" }] });
+    const { id } = (await ask("POST", "/v1/pipelines/report/runs", { data: 1 })).body as { id: string };
+    expect(await ask("GET", `/v1/runs/${id}/result`)).toMatchObject({
+      ...{ status: 202, body: { id, state: "running" } },
+    });
+  });
+
+  test("of a task that is not there is a 404", async () => {
+    const { ask } = await setUp();
+    expect(
+      await ask("GET", "/v1/tasks/01980000-0000-7000-8000-000000000000/result?timeout=10ms"),
+    ).toMatchObject({ status: 404, body: { code: "TASK_NOT_FOUND" } });
+  });
+});
+
+test.each([
+  ["POST", "/v1/queues/q/tasks", {}, "data: is missing; any JSON is taken, also null"],
+  ["POST", "/v1/queues/q/batches", { tasks: [{}] }, "tasks.0.data: is missing"],
+  ["POST", "/v1/claims/01980000-0000-7000-8000-000000000000/1/reject", {}, "error: is missing"],
+  ["POST", "/v1/claims/nonsense/1/ack", {}, "A task id looks like"],
+  ["POST", "/v1/claims/nonsense/1/extend", { lease: "1s" }, "A task id looks like"],
+  ["POST", "/v1/claims/01980000-0000-7000-8000-000000000000/one/ack", {}, "fence: must be a whole number"],
+  ["GET", "/v1/queues/q/tasks?state=ready&limit=1001", undefined, "limit: must be from 1 to 1000"],
+])("%s %s with %j is refused in words", async (method, path, body, words) => {
+  const { ask } = await setUp();
+  expect(await ask(method, path, body)).toMatchObject({
+    ...{ status: 400, body: { code: "INVALID", detail: expect.stringContaining(words) } },
+  });
+});
+
 describe("the description", () => {
   test("is OpenAPI 3.1, and names every path", async () => {
     const { ask, server } = await setUp();

@@ -6,7 +6,7 @@ import type { ClaimedTask, TaskError } from "../../core/task.ts";
 import { type Verified, verifiedBy } from "../../core/verification.ts";
 import { fromBody, toBody } from "./bodies.ts";
 import { type App, define } from "./define.ts";
-import { claim, claimWish, duration, failure, inQueue, json, ofClaim, settled } from "./schemas.ts";
+import { anyJson, claim, claimWish, duration, failure, inQueue, ofClaim, settled } from "./schemas.ts";
 
 /** What an attempt that did not succeed leaves. */
 interface Failing {
@@ -51,7 +51,7 @@ export function claims(app: App): void {
     {
       ...{ ...settling, path: `${path}/ack`, summary: "Done, with a result for whoever waits for it" },
       body: z.strictObject({
-        result: json.optional(),
+        result: anyJson.optional(),
         each: z.boolean().optional().openapi({ description: "of a stage: each item of `result` is a part" }),
         spent,
       }),
@@ -156,7 +156,7 @@ function flows(app: App, path: string): void {
         summary: "Keeps a value for the attempts that follow",
       },
       params: ofClaim.extend({ name: z.string() }),
-      body: z.strictObject({ value: json.optional() }),
+      body: z.strictObject({ value: anyJson.optional() }),
     },
     ({ port, params, body }) => {
       const { value } = body as { value?: unknown };

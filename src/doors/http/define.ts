@@ -1,5 +1,5 @@
 import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
-import { invalid } from "../../core/errors.ts";
+import { ERROR_CODES, invalid } from "../../core/errors.ts";
 import type { Port } from "../../core/port.ts";
 
 /** What a request comes with: the port as far as its caller may use it. */
@@ -35,10 +35,21 @@ export interface Operation {
   /** What is answered; nothing unless set. */
   answer?: z.ZodType;
   status?: 200 | 201;
+  /** What is answered with 202 where a wait ended before what was waited for. */
+  pending?: z.ZodType;
   /** Hands out tasks: not while the server stops. */
   claims?: boolean;
   /** May be sent again with the same Idempotency-Key. */
   keyed?: boolean;
+}
+
+/** What a handler returns in place of its answer: there is none yet. Sent with 202, which nobody repeats by itself. */
+export class Pending {
+  readonly value: object;
+
+  constructor(value: object) {
+    this.value = value;
+  }
 }
 
 const keys = z.object({
@@ -50,14 +61,19 @@ const keys = z.object({
 
 export const problem = z
   .object({
-    ...{ type: z.string(), title: z.string(), status: z.number(), detail: z.string() },
-    ...{ code: z.string(), retryable: z.boolean() },
+    ...{ type: z.string(), title: z.string(), status: z.number().int(), detail: z.string() },
+    ...{ code: z.enum(ERROR_CODES), retryable: z.boolean() },
   })
   .openapi("Problem");
 
+export const PROBLEM_RESPONSE: { description: string; content: Record<string, { schema: z.ZodType }> } = {
+  description: "What went wrong (RFC 9457), with the library's code",
+  content: { "application/problem+json": { schema: problem } },
+};
+
 /** One line of the interface: its path and shapes, checked and described, and the call of the port that it stands for. */
 export function define(app: App, operation: Operation, carryOut: (given: Given) => Promise<unknown>): void {
-  const { method, path, summary, params, query, body, answer, status = 200 } = operation;
+  const { method, path, summary, params, query, body, answer, status = 200, pending } = operation;
   const { claims = false, keyed = false } = operation;
   // As in a body: a name that is not known was meant to say something.
   const known: { query?: z.ZodObject } = { query: (query ?? z.object({})).strict() };
@@ -77,10 +93,13 @@ export function define(app: App, operation: Operation, carryOut: (given: Given) 
         description: summary,
         ...(answer && { content: { "application/json": { schema: answer } } }),
       },
-      default: {
-        description: "What went wrong (RFC 9457), with the library's code",
-        content: { "application/problem+json": { schema: problem } },
-      },
+      ...(pending && {
+        202: {
+          description: "Not yet, within the time that was given: ask again",
+          content: { "application/json": { schema: pending } },
+        },
+      }),
+      default: PROBLEM_RESPONSE,
     },
   });
   app.openapi(
@@ -109,6 +128,7 @@ export function define(app: App, operation: Operation, carryOut: (given: Given) 
           return AbortSignal.any([req.raw.signal, stops]);
         },
       });
+      if (value instanceof Pending) return context.json(value.value, 202);
       return answer ? context.json(value, status) : context.body(null, 204);
     },
   );
@@ -119,9 +139,9 @@ export function refuseInvalid(result: { success: boolean; error?: z.ZodError }):
   if (result.success || !result.error) return;
   const [issue] = result.error.issues;
   const place = issue!.path.join(".");
-  throw invalid(
-    `${place === "" ? "The request" : place}: ${issue!.message}. /openapi.json says what is taken here.`,
-  );
+  // zod says of a field that is not there "expected string, received undefined".
+  const what = issue!.message.endsWith("received undefined") ? "is missing" : issue!.message;
+  throw invalid(`${place === "" ? "The request" : place}: ${what}. /openapi.json says what is taken here.`);
 }
 
 function operationIdOf(method: string, path: string): string {

@@ -5,7 +5,7 @@ import { startTimer } from "../../core/clock.ts";
 import { DibsError, invalid, isDibsError } from "../../core/errors.ts";
 import { show } from "../../core/show.ts";
 import { claims } from "./claims.ts";
-import { type App, type Env, refuseInvalid } from "./define.ts";
+import { type App, type Env, PROBLEM_RESPONSE, refuseInvalid } from "./define.ts";
 import { describePage } from "./page.ts";
 import { headersOf, NotFound, type Problem, problemOf } from "./problem.ts";
 import { pipelines } from "./pipelines.ts";
@@ -70,7 +70,13 @@ function events(app: App, { readMs, onFailure }: DoorOptions): void {
   app.openAPIRegistry.registerPath({
     ...{ method: "get", path: "/v1/events", summary: "What happens from now on, as server-sent events" },
     ...{ operationId: "getEvents", tags: ["events"], security: [{ token: [] }, {}] },
-    responses: { 200: { description: "one event after another", content: { "text/event-stream": {} } } },
+    responses: {
+      200: {
+        description: "one event after another",
+        content: { "text/event-stream": { schema: { type: "string" } } },
+      },
+      default: PROBLEM_RESPONSE,
+    },
   });
   app.get("/v1/events", (context) => {
     const [unknown] = Object.keys(context.req.query());

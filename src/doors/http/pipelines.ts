@@ -1,18 +1,18 @@
 import { z } from "@hono/zod-openapi";
 import { invalid } from "../../core/errors.ts";
+import { LIMITS } from "../../core/limits.ts";
 import type { Port } from "../../core/port.ts";
 import { type RunStart, type Stage, stageQueue } from "../../core/run.ts";
-import { fromResult } from "./bodies.ts";
 import { type App, define } from "./define.ts";
-import { duration, ending, newTask, runPage, runState, stage } from "./schemas.ts";
-import { payloadOf } from "./tasks.ts";
+import { duration, ending, newStage, newTask, runPage, runState, stage, wholeNumber } from "./schemas.ts";
+import { endOf, payloadOf } from "./tasks.ts";
 
 const inPipeline = z.object({ pipeline: z.string().openapi({ example: "report" }) });
 const ofRun = z.object({ id: z.string() });
 
 /** Pipelines, and their runs. Their stages are worked on by claiming from `{pipeline}/{stage}`; an ack goes on. */
 export function pipelines(app: App): void {
-  const stages = z.object({ stages: z.array(stage) });
+  const stages = z.object({ stages: z.array(newStage) });
   define(
     app,
     {
@@ -54,8 +54,8 @@ function runs(app: App): void {
       ...{ method: "get", path: "/v1/runs/{id}", summary: "How far a run is, task by task" },
       ...{ params: ofRun, answer: runPage },
       query: z.object({
-        after: z.coerce.number().int().optional(),
-        limit: z.coerce.number().int().optional(),
+        after: wholeNumber(0).optional(),
+        limit: wholeNumber(1, LIMITS.page).optional(),
       }),
     },
     ({ port, params, query }) => port.run(params["id"]!, query),
@@ -65,11 +65,10 @@ function runs(app: App): void {
     {
       ...{ method: "get", path: "/v1/runs/{id}/result", summary: "Wait for a run's end, and its result" },
       ...{ params: ofRun, query: z.object({ timeout: duration.default(0) }), answer: ending },
+      pending: z.object({ id: z.string(), state: z.literal("running") }).openapi("PendingRun"),
     },
-    async ({ port, params, query, signal }) => {
-      const end = await port.end(params["id"]!, { timeout: query["timeout"]!, signal, of: "runs" });
-      return { ...end, result: fromResult(end.result) };
-    },
+    ({ port, params, query, signal }) =>
+      endOf(port, params["id"]!, { timeout: query["timeout"]!, signal, of: "runs" }),
   );
   define(
     app,

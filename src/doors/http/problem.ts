@@ -12,7 +12,8 @@ const STATUS: Record<ErrorCode, number> = {
   TASK_DEAD: 410,
   TASK_CANCELLED: 410,
   TASK_EXPIRED: 410,
-  TIMEOUT: 408,
+  // Not 408: clients and proxies repeat a request by themselves that was answered with it.
+  TIMEOUT: 409,
   UNAVAILABLE: 503,
   OUTCOME_UNKNOWN: 500,
   UNSUPPORTED: 501,

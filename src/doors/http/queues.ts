@@ -1,7 +1,18 @@
 import { z } from "@hono/zod-openapi";
+import { LIMITS } from "../../core/limits.ts";
 import type { Port } from "../../core/port.ts";
 import { type App, define } from "./define.ts";
-import { count, deadFilter, duration, inQueue, pattern, policy, stats, worker } from "./schemas.ts";
+import {
+  count,
+  deadFilter,
+  duration,
+  inQueue,
+  pattern,
+  policy,
+  stats,
+  wholeNumber,
+  worker,
+} from "./schemas.ts";
 
 /** Queues, and what is done to them whole. */
 export function queues(app: App): void {
@@ -106,7 +117,7 @@ function deadLetters(app: App): void {
       params: inQueue,
       query: z.object({
         by: z.string().default("fingerprint"),
-        limit: z.coerce.number().int().min(1).max(1_000).default(20),
+        limit: wholeNumber(1, LIMITS.page).default(20),
       }),
       answer: z.object({ patterns: z.array(pattern) }),
     },

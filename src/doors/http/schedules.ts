@@ -4,14 +4,19 @@ import { MISSED, type Missed, type ScheduleDefinition, type ScheduleRecord } fro
 import { fromBody, toBody } from "./bodies.ts";
 import { type App, define } from "./define.ts";
 import { NotFound } from "./problem.ts";
-import { duration, json, newTask } from "./schemas.ts";
+import { anyJson, duration, json, newTask } from "./schemas.ts";
 
 const ofSchedule = z.object({ name: z.string().openapi({ example: "nightly" }) });
 
 const scheduledTask = newTask
   .omit({ idempotencyKey: true })
-  .extend({ queue: z.string(), data: json.optional() })
+  .extend({ queue: z.string(), data: anyJson.optional() })
   .openapi("ScheduledTask");
+
+/** As it is answered: what is not JSON comes as text, or as base64. */
+const shownTask = scheduledTask
+  .extend({ data: json, encoding: z.literal("base64").optional() })
+  .openapi("ShownScheduledTask");
 
 const definition = z
   .strictObject({
@@ -30,7 +35,7 @@ const record = z
     tz: z.string().nullable(),
     every: z.number().nullable(),
     missed: z.enum(MISSED),
-    task: scheduledTask,
+    task: shownTask,
     paused: z.boolean(),
     next: z.array(z.number()).openapi({ description: "the next firings, in milliseconds since 1970" }),
     lastAt: z.number().nullable(),

@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { parseDuration } from "../../core/duration.ts";
 import { LIMITS } from "../../core/limits.ts";
-import { END_STATES, PENDING_STATES } from "../../core/task.ts";
+import { ATTEMPT_OUTCOMES, END_STATES, PENDING_STATES } from "../../core/task.ts";
 
 /**
  * What goes over HTTP, as it is checked and as it is described: /openapi.json is made of these. Names are the port's; what
@@ -20,13 +20,30 @@ export const duration = z
     description: '"250ms", "30s", "5m", "2h", "1d", or milliseconds',
   });
 
-export const json = z.any().openapi({ description: "any JSON" });
+/** JSON of any kind that may be left out. */
+export const anyJson = z.any().openapi({ description: "any JSON" });
+/** JSON of any kind that has to be there; null is there. */
+export const json = z
+  .any()
+  .refine((value) => value !== undefined, "is missing; any JSON is taken, also null")
+  .openapi({ description: "any JSON" });
+
+/** A whole number in a path or a query, where everything is a text. */
+export function wholeNumber(least: number, most: number = Number.MAX_SAFE_INTEGER) {
+  return z
+    .string()
+    .regex(/^\d+$/, "must be a whole number")
+    .transform(Number)
+    .refine((value) => value >= least && value <= most, `must be from ${least} to ${most}`)
+    .openapi({ type: "integer", minimum: least, maximum: most });
+}
+
 const headers = z.record(z.string(), z.string());
 const state = z.enum([...PENDING_STATES, ...END_STATES]);
 
 export const inQueue = z.object({ queue: z.string().openapi({ example: "emails" }) });
 export const ofTask = z.object({ id: z.string() });
-export const ofClaim = z.object({ id: z.string(), fence: z.coerce.number().int() });
+export const ofClaim = z.object({ id: z.string(), fence: wholeNumber(0) });
 
 export const newTask = z
   .strictObject({
@@ -59,7 +76,8 @@ export const claimWish = z
   })
   .openapi("ClaimWish");
 
-export const stage = z.object({ name: z.string(), joins: z.boolean().default(false) }).openapi("Stage");
+export const newStage = z.object({ name: z.string(), joins: z.boolean().default(false) }).openapi("NewStage");
+export const stage = z.object({ name: z.string(), joins: z.boolean() }).openapi("Stage");
 
 /** Which run of a pipeline a task is of, and where in it. */
 const runPlace = z
@@ -110,9 +128,8 @@ export const failure = z
   })
   .openapi("Failure");
 
-const keptFailure = z.object({
-  ...{ name: z.string(), message: z.string(), stack: z.string().nullable(), fingerprint: z.string() },
-});
+const taskError = z.object({ name: z.string(), message: z.string(), stack: z.string().nullable() });
+const keptFailure = taskError.extend({ fingerprint: z.string() });
 
 export const task = z
   .object({
@@ -132,7 +149,7 @@ export const task = z
     ...{ endedAt: z.number().nullable(), cancelRequested: z.boolean(), result: json },
     progress: z.object({ value: z.number(), note: z.string().nullable() }).nullable(),
     error: keptFailure.nullable(),
-    run: runPlace.nullable(),
+    run: z.union([runPlace, z.null()]),
     truncated: z.object({ data: z.number().optional(), result: z.number().optional() }).optional().openapi({
       description:
         "in lists: `data` or `result` is the first 256 characters as text (bytes as base64), and this is how many bytes the whole has",
@@ -149,7 +166,7 @@ export const attempt = z
       startedAt: z.number(),
       endedAt: z.number(),
     },
-    outcome: z.string(),
+    outcome: z.enum(ATTEMPT_OUTCOMES),
     error: keptFailure.nullable(),
   })
   .openapi("Attempt");
@@ -157,6 +174,10 @@ export const attempt = z
 export const step = z
   .object({ kind: z.enum(["step", "signal", "lapsed"]), name: z.string(), value: json })
   .openapi("Step");
+
+export const pendingTask = z
+  .object({ id: z.string(), state: z.enum(PENDING_STATES) })
+  .openapi("PendingTask", { description: "It has not ended yet." });
 
 export const ending = z
   .object({ id: z.string(), state: z.enum(END_STATES), result: json, error: keptFailure.nullable() })
@@ -187,8 +208,21 @@ export const stats = z
       .nullable(),
   })
   .openapi("Stats");
-export const worker = z.record(z.string(), z.any()).openapi("Worker");
-export const pattern = z.record(z.string(), z.any()).openapi("DeadPattern");
+export const worker = z
+  .object({
+    ...{ id: z.string(), name: z.string(), queues: z.array(z.string()), concurrency: z.number() },
+    ...{ host: z.string(), pid: z.number(), joinedAt: z.number() },
+    silentFor: z.number().openapi({ description: "milliseconds since its last sign of life" }),
+    claims: z.number().openapi({ description: "tasks it holds" }),
+  })
+  .openapi("Worker");
+export const pattern = z
+  .object({
+    ...{ pattern: z.string(), count: z.number(), firstAt: z.number(), lastAt: z.number() },
+    share: z.number().openapi({ description: "of all dead letters of the queue, 0 to 1" }),
+    sample: z.object({ id: z.string(), error: taskError.nullable() }),
+  })
+  .openapi("DeadPattern");
 export const subscription = z
   .object({ pattern: z.string(), group: z.string(), queue: z.string(), createdAt: z.number() })
   .openapi("Subscription");

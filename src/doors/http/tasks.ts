@@ -1,11 +1,14 @@
 import { z } from "@hono/zod-openapi";
+import { LIMITS } from "../../core/limits.ts";
+import { type Port, StillPending, type WaitOptions } from "../../core/port.ts";
 import type { Headers, NewTask, TaskRecord } from "../../core/task.ts";
 import { subscriptionQueue } from "../../core/topic.ts";
 import type { Verified } from "../../core/verification.ts";
 import { fromBody, fromResult, toBody } from "./bodies.ts";
-import { type App, define, type Given } from "./define.ts";
+import { type App, define, type Given, Pending } from "./define.ts";
 import {
   addedTask,
+  anyJson,
   attempt,
   duration,
   ending,
@@ -14,11 +17,13 @@ import {
   newTask,
   ofClaim,
   ofTask,
+  pendingTask,
   settled,
   state,
   step,
   subscription,
   task,
+  wholeNumber,
 } from "./schemas.ts";
 
 type Payload = Omit<NewTask, "queue" | "data"> & { data: unknown };
@@ -64,7 +69,7 @@ export function tasks(app: App): void {
       query: z.object({
         state,
         after: z.string().optional(),
-        limit: z.coerce.number().int().min(1).max(1_000).default(100),
+        limit: wholeNumber(1, LIMITS.page).default(100),
         payloads: z
           .enum(["preview", "full"])
           .default("preview")
@@ -95,11 +100,9 @@ export function tasks(app: App): void {
     {
       ...{ method: "get", path: "/v1/tasks/{id}/result", summary: "Wait for a task's end, and its result" },
       ...{ params: ofTask, query: z.object({ timeout: duration.default(0) }), answer: ending },
+      pending: pendingTask,
     },
-    async ({ port, params, query, signal }) => {
-      const end = await port.end(params["id"]!, { timeout: query["timeout"]!, signal });
-      return { ...end, result: fromResult(end.result) };
-    },
+    ({ port, params, query, signal }) => endOf(port, params["id"]!, { timeout: query["timeout"]!, signal }),
   );
   define(
     app,
@@ -127,7 +130,7 @@ function flows(app: App): void {
         summary: "A word for a task that waits for it, or will",
       },
       ...{ params: z.object({ id: z.string(), name: z.string() }), answer: z.object({ kept: z.boolean() }) },
-      body: z.strictObject({ data: json.optional() }),
+      body: z.strictObject({ data: anyJson.optional() }),
     },
     async ({ port, params, body }) => {
       const { data } = body as { data?: unknown };
@@ -215,6 +218,17 @@ function topics(app: App): void {
     },
     ({ port, params }) => port.unsubscribe(params["pattern"]!, params["group"]!),
   );
+}
+
+/** How it ended; or, not in time, in which state it is. */
+export async function endOf(port: Port, id: string, wait: WaitOptions): Promise<unknown> {
+  try {
+    const end = await port.end(id, { ...wait, tellState: true });
+    return { ...end, result: fromResult(end.result) };
+  } catch (error) {
+    if (error instanceof StillPending) return new Pending({ id, state: error.state });
+    throw error;
+  }
 }
 
 export function payloadOf(body: unknown, header: Given["header"]): Omit<NewTask, "queue"> {
