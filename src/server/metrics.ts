@@ -48,6 +48,7 @@ export class Metrics {
   readonly #workers = this.#gauge("dibs_queue_workers", "Workers that give signs of life.", ["queue"]);
   readonly #paused = this.#gauge("dibs_queue_paused", "1 while nothing is handed out.", ["queue"]);
   readonly #clients = this.#gauge("dibs_clients", "Clients that are connected, or may yet resume.", []);
+  readonly #connections = this.#gauge("dibs_connections", "Open TCP connections, of any kind.", []);
 
   constructor(store: Port) {
     this.#store = store;
@@ -82,7 +83,7 @@ export class Metrics {
   }
 
   /** As Prometheus reads it. */
-  async scrape(clients: number): Promise<string> {
+  async scrape({ clients, connections }: { clients: number; connections: number }): Promise<string> {
     const queues = (await this.#store.queues()).slice(0, MOST_QUEUES);
     const stats = await Promise.all(queues.map(({ name }) => this.#store.stats(name)));
     for (const gauge of [this.#depth, this.#oldest, this.#workers, this.#paused]) gauge.reset();
@@ -93,6 +94,7 @@ export class Metrics {
       this.#paused.set({ queue }, paused ? 1 : 0);
     }
     this.#clients.set({}, clients);
+    this.#connections.set({}, connections);
     return this.#series.map((series) => series.toText()).join("");
   }
 

@@ -29,7 +29,7 @@ export function send(
   response.end(response.req.method === "HEAD" ? undefined : text);
 }
 
-/** Before there is anything to answer by. */
+/** Before there is anything to answer by. `Connections` destroys the socket when its client does not end it too. */
 export function refuse(socket: Duplex, problem: Problem): void {
   if (!socket.writable) return void socket.destroy();
   const text = JSON.stringify(problem);
@@ -38,5 +38,7 @@ export function refuse(socket: Duplex, problem: Problem): void {
     ...{ "content-length": Buffer.byteLength(text), connection: "close" },
   };
   const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  // Unread bytes would turn the end into a reset, and the client might lose this answer.
+  socket.resume();
   socket.end(`HTTP/1.1 ${problem.status} Refused\r\n${head.join("")}\r\n${text}`);
 }

@@ -19,6 +19,7 @@ import { type Admitted, NATIVE_DEFAULTS, NativeDoor, type NativeOptions } from "
 import { PATH } from "../protocol/messages.ts";
 import type { Access } from "./access.ts";
 import { bearerOf, type CallerRules, checkCaller, isLoopback, rulesOf, shareWithOrigin } from "./callers.ts";
+import { Connections } from "./connections.ts";
 import { type AdminAction, guardPort } from "./guard.ts";
 import { Metrics } from "./metrics.ts";
 import { cutSlowReader, refuse, send, sendProblem } from "./send.ts";
@@ -42,8 +43,14 @@ export interface ServerOptions {
   audit?: (action: AdminAction) => void;
   /** Takes who wants to be told of the store's commits. */
   onCommits?: (listener: (commit: Commit) => void) => void;
-  /** Who has not read its answer by then is cut off; in milliseconds. */
+  /** A client that sends no whole head of a request in this time is cut off; in milliseconds, as the others. */
+  headersMs?: number;
+  /** A client that sends no whole request in this time is cut off. */
+  requestMs?: number;
+  /** A client that has not read its answer by then is cut off. */
   readMs?: number;
+  /** A connection that was ended is destroyed when its client has not ended it too by then. */
+  farewellMs?: number;
   native?: Omit<NativeOptions, "clock" | "logger">;
 }
 
@@ -52,6 +59,7 @@ const DEFAULT_CONNECTIONS = 20_000;
 const HEADERS_MS = 10_000;
 const REQUEST_MS = 60_000;
 const READ_MS = 30_000;
+const FAREWELL_MS = 2_000;
 /** Longer than proxies keep a connection, mostly 60 s: whoever closes it while the other sends loses a request. */
 const KEEP_ALIVE_MS = 75_000;
 /** Who asked in this time may be about to ask again over the same connection. */
@@ -76,6 +84,7 @@ const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 export class Server {
   readonly #options: ServerOptions;
   readonly #http: HttpServer;
+  readonly #connections: Connections;
   readonly #native: NativeDoor;
   readonly #door: HttpDoor;
   readonly #listener: (request: IncomingMessage, response: ServerResponse) => Promise<void>;
@@ -99,7 +108,8 @@ export class Server {
     this.#metrics = new Metrics(options.store);
     this.#store = this.#metrics.measure(options.store);
     options.onCommits?.((commit) => this.#metrics.noteCommit(commit));
-    const { readMs = READ_MS } = options;
+    const { headersMs = HEADERS_MS, requestMs = REQUEST_MS } = options;
+    const { readMs = READ_MS, farewellMs = FAREWELL_MS } = options;
     this.#door = createHttpDoor({
       maxBody: options.native?.maxFrame ?? NATIVE_DEFAULTS.maxFrame,
       readMs,
@@ -116,13 +126,15 @@ export class Server {
     );
     this.#native = new NativeDoor({ ...options.native, clock, logger });
     const limits = {
-      ...{ headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS, maxHeaderSize: HEADER_BYTES },
-      ...{ connectionsCheckingInterval: LOOK_EVERY_MS, keepAliveTimeout: KEEP_ALIVE_MS },
+      ...{ headersTimeout: headersMs, requestTimeout: requestMs, maxHeaderSize: HEADER_BYTES },
+      connectionsCheckingInterval: Math.min(LOOK_EVERY_MS, headersMs),
+      keepAliveTimeout: KEEP_ALIVE_MS,
     };
     this.#http = options.tls
-      ? createSecureServer({ ...limits, ...options.tls, handshakeTimeout: HEADERS_MS })
+      ? createSecureServer({ ...limits, ...options.tls, handshakeTimeout: headersMs })
       : createServer(limits);
-    this.#http.maxConnections = options.maxConnections ?? DEFAULT_CONNECTIONS;
+    const { maxConnections: max = DEFAULT_CONNECTIONS } = options;
+    this.#connections = new Connections(this.#http, { max, readMs, farewellMs });
     this.#http.on("request", (request, response) => {
       cutSlowReader(response, readMs);
       this.#follow(response);
@@ -131,7 +143,11 @@ export class Server {
     this.#http.on("checkExpectation", (_, response) => {
       sendProblem(response, new HttpRefusal(417, "Expect is 100-continue, or left out."));
     });
-    this.#http.on("clientError", (error, socket) => refuse(socket, problemOf(refusalOf(error))));
+    this.#http.on("clientError", (error, socket) => {
+      const refusal = refusalOf(error);
+      if (refusal) refuse(socket, problemOf(refusal));
+      else socket.destroy();
+    });
     this.#http.on("upgrade", (request, socket, head) => this.#upgrade(request, socket, head));
   }
 
@@ -156,6 +172,11 @@ export class Server {
     return this.#native.clients;
   }
 
+  /** Open TCP connections, of any kind. */
+  get connections(): number {
+    return this.#connections.count;
+  }
+
   /** Says that it is not ready, hands out nothing more, and gives clients `ms` to finish what they hold. */
   async drain(ms: number): Promise<void> {
     this.#handOutNoMore();
@@ -172,9 +193,10 @@ export class Server {
     this.#stopLooking();
     this.#native.close();
     const closed = new Promise<void>((resolve) => this.#http.close(() => resolve()));
-    const stopTimer = startTimer(LAST_ANSWERS_MS, () => this.#http.closeAllConnections());
+    const stopTimer = startTimer(LAST_ANSWERS_MS, () => this.#connections.destroyAll());
     await closed;
     stopTimer();
+    this.#connections.close();
   }
 
   get #isReady(): boolean {
@@ -193,7 +215,11 @@ export class Server {
     this.#askedAt = performance.now();
     if (!this.#isReady) response.shouldKeepAlive = false;
     this.#underWay.set(response, undefined);
-    response.once("close", () => this.#underWay.delete(response));
+    const served = this.#connections.serve(response.req.socket);
+    response.once("close", () => {
+      this.#underWay.delete(response);
+      served();
+    });
   }
 
   async #listen(): Promise<void> {
@@ -250,6 +276,7 @@ export class Server {
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on("error", () => socket.destroy());
+    this.#connections.serve(request.socket);
     try {
       if (pathOf(request) !== PATH) throw notFound(request);
       this.#native.accept(request, socket, head, this.#admit(request));
@@ -292,7 +319,7 @@ export class Server {
   /** It names every queue. */
   async #scrape(request: IncomingMessage): Promise<string> {
     this.#admit(request).grant.need(["read"], ["*"]);
-    return this.#metrics.scrape(this.#native.clients);
+    return this.#metrics.scrape(this);
   }
 
   /** Who may see the description of the interface needs no token for it. */
@@ -358,10 +385,10 @@ function notFound(request: IncomingMessage): NotFound {
   return new NotFound(request.method, pathOf(request));
 }
 
-/** What Node's parser did not take for HTTP. */
-function refusalOf({ code }: NodeJS.ErrnoException): HttpRefusal {
+/** What Node's parser did not take for HTTP. Undefined: the connection is lost, or TLS was never agreed on. */
+function refusalOf({ code }: NodeJS.ErrnoException): HttpRefusal | undefined {
   if (code === "HPE_HEADER_OVERFLOW")
     return new HttpRefusal(431, `Headers have at most ${HEADER_BYTES} bytes.`);
   if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new HttpRefusal(408, "The request did not come in time.");
-  return new HttpRefusal(400, "This is not HTTP.");
+  return code?.startsWith("HPE_") ? new HttpRefusal(400, "This is not HTTP.") : undefined;
 }

@@ -111,6 +111,7 @@ describe("/metrics", () => {
       'dibs_queue_depth{queue="work",state="dead"} 1',
       'dibs_queue_workers{queue="work"} 0',
       "dibs_clients 1",
+      "dibs_connections 2",
     ]) {
       expect(text.split("\n")).toContain(line);
     }

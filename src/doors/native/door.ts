@@ -22,6 +22,10 @@ export interface NativeOptions {
   maxFrame?: number;
   /** Characters that a client may leave unread. */
   maxBacklog?: number;
+  /** From the connection to the hello, in milliseconds. */
+  helloMs?: number;
+  /** A client that does not answer the close frame in this time is cut off, in milliseconds. */
+  farewellMs?: number;
 }
 
 /** Who is let in: the port as far as it may use it. */
@@ -37,12 +41,10 @@ export const NATIVE_DEFAULTS = {
   resumeMs: 3_000,
   maxFrame: 32 * 1024 * 1024,
   maxBacklog: 64 * 1024 * 1024,
+  helloMs: 5_000,
+  farewellMs: 1_000,
 };
 
-/** From the connection to the hello. */
-const HELLO_MS = 5_000;
-/** A client that does not answer the farewell is left to itself. */
-const FAREWELL_MS = 1_000;
 /** Bytes that wait to be written to a client, above which its pings are not answered. */
 const MOST_PONGS = 64 * 1024;
 
@@ -69,6 +71,8 @@ export class NativeDoor {
       perMessageDeflate: false,
       maxPayload: this.#options.maxFrame,
       autoPong: false,
+      // The types do not know it yet; 30 s unless set.
+      ...({ closeTimeout: this.#options.farewellMs } as object),
     });
     this.#beat();
   }
@@ -110,7 +114,7 @@ export class NativeDoor {
     for (const session of this.#sessions.values()) session.close();
     this.#sessions.clear();
     this.#server.close();
-    startTimer(FAREWELL_MS, () => {
+    startTimer(this.#options.farewellMs, () => {
       for (const socket of this.#server.clients) socket.terminate();
     });
   }
@@ -126,7 +130,7 @@ export class NativeDoor {
     socket.on("error", () => socket.terminate());
     // Who asks and asks, and reads no answer, must not fill our memory with them.
     socket.on("ping", (data) => socket.bufferedAmount < MOST_PONGS && socket.pong(data));
-    const stopTimer = startTimer(HELLO_MS, () => socket.close(CLOSE.protocol, "no hello"));
+    const stopTimer = startTimer(this.#options.helloMs, () => socket.close(CLOSE.protocol, "no hello"));
     socket.once("close", stopTimer);
     socket.once("message", (data) => {
       stopTimer();

@@ -1,0 +1,152 @@
+import type { Server as NetServer, Socket } from "node:net";
+import { startTimer } from "../core/clock.ts";
+
+export interface ConnectionLimits {
+  /** Connections at once. */
+  max: number;
+  /** A connection whose pending bytes do not move for this long is destroyed; in milliseconds. */
+  readMs: number;
+  /** A connection that we have ended is destroyed when its peer has not done the same by then; in milliseconds. */
+  farewellMs: number;
+}
+
+interface Connection {
+  socket: Socket;
+  /** Requests that are being answered; an upgraded connection counts as one until it closes. */
+  served: number;
+  /** Where the pending bytes stood at the last look. */
+  mark: string;
+  stalledMs: number;
+  endedMs: number;
+}
+
+const LONGEST_TICK_MS = 1_000;
+
+/**
+ * Every TCP connection of the server, and the one place that frees their slots. Node's HTTP server keeps half-open
+ * connections: `socket.end()` alone leaves a connection open for as long as its peer likes. Whoever ends a connection
+ * may do just that; the sweep here destroys it when the peer does not answer, or does not read what is pending.
+ *
+ * At the limit a newcomer takes the place of the connection that has been idle longest: first of those that never sent
+ * a whole request, then of those between two requests. Where all are being served the newcomer is refused.
+ */
+export class Connections {
+  readonly #limits: ConnectionLimits;
+  readonly #all = new Set<Connection>();
+  readonly #bySocket = new WeakMap<Socket, Connection>();
+  /** By remote address: finds the connection under a TLS socket. */
+  readonly #byPeer = new Map<string, Connection>();
+  /** Never sent a whole request; the oldest first. */
+  readonly #unheard = new Set<Connection>();
+  /** Between two requests; the one idle longest first. */
+  readonly #idle = new Set<Connection>();
+  readonly #tickMs: number;
+  #stopTimer: () => void = () => {};
+
+  constructor(server: NetServer, limits: ConnectionLimits) {
+    this.#limits = limits;
+    this.#tickMs = Math.min(LONGEST_TICK_MS, Math.ceil(limits.readMs / 4), Math.ceil(limits.farewellMs / 4));
+    server.on("connection", (socket: Socket) => this.#open(socket));
+    server.on("secureConnection", (socket: Socket) => this.#secure(socket));
+    this.#sweepLater();
+  }
+
+  get count(): number {
+    return this.#all.size;
+  }
+
+  /** A request has come, or an upgrade: the connection is not idle until the returned function is called. */
+  serve(socket: Socket): () => void {
+    const connection = this.#bySocket.get(socket);
+    if (!connection) return () => {};
+    connection.served++;
+    this.#unheard.delete(connection);
+    this.#idle.delete(connection);
+    let isOver = false;
+    return () => {
+      if (isOver) return;
+      isOver = true;
+      if (--connection.served === 0 && this.#all.has(connection)) this.#idle.add(connection);
+    };
+  }
+
+  destroyAll(): void {
+    for (const { socket } of this.#all) socket.destroy();
+  }
+
+  close(): void {
+    this.#stopTimer();
+  }
+
+  #open(socket: Socket): void {
+    const connection: Connection = { socket, served: 0, mark: "", stalledMs: 0, endedMs: 0 };
+    const peer = peerOf(socket);
+    this.#all.add(connection);
+    this.#bySocket.set(socket, connection);
+    this.#byPeer.set(peer, connection);
+    this.#unheard.add(connection);
+    socket.once("close", () => {
+      this.#all.delete(connection);
+      if (this.#byPeer.get(peer) === connection) this.#byPeer.delete(peer);
+      this.#unheard.delete(connection);
+      this.#idle.delete(connection);
+    });
+    if (this.#all.size > this.#limits.max) this.#makeRoom(socket);
+  }
+
+  /** From now on the TLS socket is read and written; the TCP socket under it closes with it. */
+  #secure(socket: Socket): void {
+    const connection = this.#byPeer.get(peerOf(socket));
+    if (!connection) return;
+    connection.socket = socket;
+    this.#bySocket.set(socket, connection);
+  }
+
+  #makeRoom(newcomer: Socket): void {
+    for (const { socket } of [...first(this.#unheard), ...first(this.#idle)]) {
+      if (socket === newcomer) continue;
+      socket.destroy();
+      return;
+    }
+    newcomer.destroy();
+  }
+
+  #sweepLater(): void {
+    this.#stopTimer = startTimer(this.#tickMs, () => {
+      for (const connection of this.#all) this.#look(connection);
+      this.#sweepLater();
+    });
+  }
+
+  /** Counts looks, not time: after a freeze of this process nobody has been slow. */
+  #look(connection: Connection): void {
+    const { socket } = connection;
+    const isPending = socket.writableLength > 0;
+    const mark = isPending ? markOf(socket) : "";
+    connection.stalledMs = isPending && mark === connection.mark ? connection.stalledMs + this.#tickMs : 0;
+    connection.mark = mark;
+    connection.endedMs = socket.writableEnded && !isPending ? connection.endedMs + this.#tickMs : 0;
+    if (connection.stalledMs >= this.#limits.readMs || connection.endedMs >= this.#limits.farewellMs)
+      socket.destroy();
+  }
+}
+
+function* first<T>(set: Set<T>): Iterable<T> {
+  for (const item of set) {
+    yield item;
+    return;
+  }
+}
+
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
+}
+
+/**
+ * Changes when the kernel takes bytes. `bytesWritten` counts what was handed to it in whole writes; of a long write under
+ * way only the handle tells how much is left, which is also how Node's own socket timeout sees it.
+ */
+function markOf(socket: Socket): string {
+  const { _handle: handle } = socket as { _handle?: { writeQueueSize?: number } | null };
+  return `${socket.bytesWritten - socket.writableLength} ${handle?.writeQueueSize}`;
+}

@@ -1,0 +1,184 @@
+// However a connection ends, its slot is free soon after: whatever its client does, or does not do.
+
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { connect as connectSecurely } from "node:tls";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { openPort } from "../../src/api/open.ts";
+import type { Server, ServerOptions } from "../../src/server/server.ts";
+import { makeCertificate } from "./certificate.ts";
+import { startServer } from "./start.ts";
+
+const SHORT_MS = 150;
+
+const TIMEOUTS: Partial<ServerOptions> = {
+  ...{ headersMs: SHORT_MS, requestMs: SHORT_MS, readMs: SHORT_MS, farewellMs: SHORT_MS },
+  native: { helloMs: SHORT_MS, farewellMs: SHORT_MS },
+};
+
+async function setUp(options: Partial<ServerOptions> = {}) {
+  const store = await openPort(":memory:", {});
+  const server = await startServer(store, { ...TIMEOUTS, ...options });
+  onTestFinished(async () => {
+    await server.close();
+    await store.close();
+  });
+  return { server, store };
+}
+
+/** A connection that its client never ends: not even when the server has ended its side. */
+async function dial(server: Server, ...first: (string | Buffer)[]): Promise<Socket> {
+  const before = server.connections;
+  const socket = connect({ port: Number(new URL(server.url).port), host: "127.0.0.1", allowHalfOpen: true });
+  onTestFinished(() => void socket.destroy());
+  socket.on("error", () => {});
+  await once(socket, "connect");
+  await areOpen(server, before + 1);
+  for (const part of first) socket.write(part);
+  return socket;
+}
+
+async function areOpen(server: Server, count: number): Promise<void> {
+  while (server.connections < count) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Until the server has freed the slots of all connections but `left`. Nothing is sent meanwhile: that could end them. */
+async function areFreed(server: Server, left = 0): Promise<void> {
+  while (server.connections > left) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
+async function isAlive({ url }: Server): Promise<number> {
+  return (await fetch(`${url}/healthz`, { headers: { connection: "close" } })).status;
+}
+
+/** Asks once, and keeps the connection. */
+async function askOnce(server: Server): Promise<Socket> {
+  const socket = await dial(server, "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n");
+  await once(socket, "data");
+  return socket;
+}
+
+/** Nobody is cut off for being slow. */
+const LONG: Partial<ServerOptions> = { headersMs: 60_000, requestMs: 60_000, readMs: 60_000 };
+
+const UPGRADE =
+  "GET /v1/connect HTTP/1.1\r\nhost: localhost\r\nconnection: Upgrade\r\nupgrade: websocket\r\n" +
+  "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
+/** A masked text frame of a WebSocket; the mask is zero. */
+function textFrame(text: string): Buffer {
+  const body = Buffer.from(text);
+  return Buffer.concat([Buffer.from([0x81, 0x80 | body.length, 0, 0, 0, 0]), body]);
+}
+
+const HELLO = textFrame('{"hello":{"versions":[1],"client":"test"}}');
+
+const SILENT: [name: string, ...first: (string | Buffer)[]][] = [
+  ["sends nothing"],
+  ["never ends its headers", "GET /healthz HTTP/1.1\r\nhost: localhost\r\n"],
+  [
+    "never ends its body",
+    "POST /v1/queues/q/tasks HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{",
+  ],
+  ["sends what is not HTTP", "hello\r\n\r\n"],
+  ["is refused an upgrade", UPGRADE.replace("/v1/connect", "/elsewhere")],
+  ["sends no hello", UPGRADE],
+  ["is refused for its hello", UPGRADE, textFrame("{}")],
+  ["is refused for its version", UPGRADE, textFrame('{"hello":{"versions":[99]}}')],
+  ["sends no frame of the protocol", UPGRADE, HELLO, textFrame("[]")],
+  [
+    "asks for the connection to close",
+    "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
+  ],
+];
+
+describe("a client that never closes its connection is cut off when it", () => {
+  test.each(SILENT)("%s", async (_, ...first) => {
+    const { server } = await setUp();
+    const socket = await dial(server, ...first);
+    socket.resume();
+    await areFreed(server);
+  });
+
+  test("does not finish the TLS handshake", async () => {
+    const { server } = await setUp({ tls: await makeCertificate() });
+    await dial(server, Buffer.from([0x16, 0x03, 0x01]));
+    await areFreed(server);
+  });
+
+  test("finishes the TLS handshake and sends nothing", async () => {
+    const { server } = await setUp({ tls: await makeCertificate() });
+    const socket = await dial(server);
+    const secure = connectSecurely({ socket, rejectUnauthorized: false });
+    secure.on("error", () => {});
+    await once(secure, "secureConnect");
+    secure.resume();
+    await areFreed(server);
+  });
+
+  test("reads none of a long answer, and has ended its own side", async () => {
+    const { server, store } = await setUp();
+    const data = JSON.stringify("x".repeat(200_000));
+    await store.add(Array.from({ length: 200 }, () => ({ queue: "q", data })));
+    const path = "/v1/queues/q/tasks?state=ready&limit=200";
+    const socket = await dial(server, `GET ${path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`);
+    await once(socket, "readable");
+    socket.end();
+    await areFreed(server);
+  });
+
+  test("follows the events and reads none", async () => {
+    const { server, store } = await setUp();
+    const socket = await dial(server, "GET /v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    await once(socket, "readable");
+    const queue = "q".repeat(128);
+    const adding = setInterval(() => {
+      void store.add(Array.from({ length: 1_000 }, () => ({ queue, data: "1" }))).catch(() => {});
+    }, 5);
+    onTestFinished(() => clearInterval(adding));
+    await areFreed(server);
+  });
+
+  test("reads none of its answers on a WebSocket, and keeps asking", async () => {
+    const { server, store } = await setUp({ native: { ...TIMEOUTS.native, beatMs: 60_000 } });
+    const data = JSON.stringify("x".repeat(200_000));
+    await store.add(Array.from({ length: 200 }, () => ({ queue: "q", data })));
+    const list = '["call",1,"list",[{"queue":"q","state":"ready","limit":200}]]';
+    const socket = await dial(server, UPGRADE, HELLO, textFrame(`{"seq":1,"ack":0,"items":[${list}]}`));
+    await once(socket, "readable");
+    const asking = setInterval(() => socket.write(textFrame('{"ack":0}')), 20);
+    onTestFinished(() => clearInterval(asking));
+    await areFreed(server);
+  });
+});
+
+describe("a server at its limit of connections", () => {
+  test("serves a newcomer in the place of a client that has sent nothing", async () => {
+    const { server } = await setUp({ ...LONG, maxConnections: 100 });
+    const silent = await Promise.all(Array.from({ length: 100 }, () => dial(server)));
+    await areOpen(server, 100);
+    expect(await isAlive(server)).toBe(200);
+    await areFreed(server, 99);
+    expect(silent.map(({ readableEnded }) => readableEnded)).toEqual([
+      true,
+      ...silent.slice(1).map(() => false),
+    ]);
+  });
+
+  test("serves a newcomer in the place of a client between two requests", async () => {
+    const { server } = await setUp({ ...LONG, maxConnections: 2 });
+    const clients = [await askOnce(server), await askOnce(server)];
+    expect(await isAlive(server)).toBe(200);
+    await areFreed(server, 1);
+    expect(clients.map(({ readableEnded }) => readableEnded)).toEqual([true, false]);
+  });
+
+  test("serves a newcomer once clients that were admitted and fell silent are cut off", async () => {
+    const { server } = await setUp({ maxConnections: 100 });
+    const silent = await Promise.all(Array.from({ length: 100 }, () => dial(server, UPGRADE)));
+    await Promise.all(silent.map((socket) => once(socket, "readable")));
+    await expect(isAlive(server)).rejects.toThrow();
+    await areFreed(server);
+    expect(await isAlive(server)).toBe(200);
+  });
+});
