@@ -2,11 +2,12 @@ import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkNumber, checkText } from "../core/options.ts";
 import { type NamedPolicy, parsePolicy, type QueuePolicy } from "../core/policy.ts";
-import type { QueueSummary } from "../core/port.ts";
+import type { DeclareOptions, QueueSummary } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 import { STORE_LIMIT } from "../core/task-id.ts";
 import { verificationQueue } from "../core/verification.ts";
+import type { Declared } from "../engine/engine.ts";
 import type { Context } from "./context.ts";
 
 /** Tasks removed in one commit: a long purge must not hold the others up. */
@@ -16,19 +17,31 @@ export async function declare(
   context: Context,
   queue: string,
   policy: NamedPolicy,
-  options: { force?: boolean } = {},
+  options: DeclareOptions = {},
 ): Promise<QueuePolicy> {
+  const { policy: inForce, outcome } = await declareQueue(context, queue, policy, options);
+  options?.told?.(outcome);
+  return inForce;
+}
+
+export async function declareQueue(
+  context: Context,
+  queue: string,
+  policy: NamedPolicy,
+  options: DeclareOptions | undefined,
+): Promise<Declared> {
   checkQueueName(queue);
   const named = parsePolicy(policy);
   if (named.verified) checkQueueName(verificationQueue(queue));
-  const outcome = await context.run({
+  const declared = await context.run({
     verb: "declare",
     queue,
     policy: named,
-    force: options?.force === true,
+    ...(options?.force === true && { force: true }),
+    ...(options?.create === true && { create: true }),
   });
-  context.policies.set(queue, outcome.policy);
-  return outcome.policy;
+  context.policies.set(queue, declared.policy);
+  return declared;
 }
 
 /**

@@ -1,6 +1,7 @@
 import { LIMITS } from "../core/limits.ts";
 import { checkNumber } from "../core/options.ts";
-import type { PipelineRecord, RunPage } from "../core/port.ts";
+import type { DeclareOutcome } from "../core/policy.ts";
+import type { Judged, PipelineRecord, RunPage } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { checkStages, type RunState, type Stage } from "../core/run.ts";
 import { checkTaskId } from "./check.ts";
@@ -13,12 +14,28 @@ export async function definePipeline(
   context: Context,
   name: string,
   stages: Stage[],
+  { judge = () => true, told }: Judged<Stage[] | null> = {},
 ): Promise<Stage[] | null> {
   checkStages(name, stages);
   const value = JSON.stringify(stages.map(({ name: stage, joins }) => ({ name: stage, joins })));
-  const { before } = await context.run({ verb: "put", kind: KIND, name, value });
-  return before === null ? null : (JSON.parse(before) as Stage[]);
+  for (;;) {
+    const [found] = await context.run({ verb: "documents", kind: KIND, name });
+    const expect = found?.value ?? null;
+    const before = expect === null ? null : (JSON.parse(expect) as Stage[]);
+    const outcome = expect === value ? "unchanged" : judge(before) ? changeOf(before) : "refused";
+    if (outcome === "unchanged" || outcome === "refused") {
+      told?.(outcome);
+      return before;
+    }
+    const put = await context.run({ verb: "put", kind: KIND, name, value, expect });
+    // Whoever is overtaken looks again.
+    if (put.before !== expect) continue;
+    told?.(outcome);
+    return before;
+  }
 }
+
+const changeOf = (before: unknown): DeclareOutcome => (before === null ? "created" : "changed");
 
 export async function pipelines(context: Context, name?: string): Promise<PipelineRecord[]> {
   const only = name === undefined ? {} : { name: checkQueueName(name) };

@@ -2,6 +2,8 @@ import type { ScheduleEventType } from "../core/events.ts";
 import { invalid } from "../core/errors.ts";
 import { byteLength, LIMITS } from "../core/limits.ts";
 import { checkNames, checkObject } from "../core/options.ts";
+import type { DeclareOutcome } from "../core/policy.ts";
+import type { Judged } from "../core/port.ts";
 import {
   checkScheduleName,
   define,
@@ -25,32 +27,56 @@ export async function schedule(
   context: Context,
   name: string,
   given: ScheduleDefinition,
-  { force = false }: { force?: boolean } = {},
+  options: { force?: boolean } & Judged<ScheduleRecord> = {},
 ): Promise<ScheduleRecord> {
   checkScheduleName(name);
   const definition = parseDefinition(name, given);
-  const change = (before: ScheduleState | null, now: number) => define(before, definition, now, force);
-  return describeSchedule(name, await changeSchedule(context, name, change, eventOfDefinition));
+  const force = options?.force === true;
+  let outcome: DeclareOutcome = "unchanged";
+  const change = (before: ScheduleState | null, now: number) => {
+    const after = define(before, definition, now, force);
+    const isSame = JSON.stringify(before?.definition) === JSON.stringify(definition);
+    const mayChange = before === null || (options?.judge?.(describeSchedule(name, before)) ?? true);
+    if (isSame) outcome = "unchanged";
+    else if (!mayChange) outcome = "refused";
+    else outcome = before === null ? "created" : after ? "changed" : "unchanged";
+    return mayChange ? after : undefined;
+  };
+  const state = await changeSchedule(context, name, change, eventOfDefinition);
+  options?.told?.(outcome);
+  return describeSchedule(name, state);
 }
 
 const eventOfDefinition = (before: ScheduleState | null): ScheduleEventType =>
   before ? "schedule.updated" : "schedule.created";
 
-export async function pauseSchedule(context: Context, name: string, paused: boolean): Promise<void> {
+export async function pauseSchedule(
+  context: Context,
+  name: string,
+  paused: boolean,
+  { judge }: Judged<ScheduleRecord> = {},
+): Promise<void> {
   checkScheduleName(name);
   const change = (before: ScheduleState | null, now: number) => {
-    if (!before) throw invalid(`There is no schedule ${show(name)}.`);
+    if (!before || judge?.(describeSchedule(name, before)) === false)
+      throw invalid(`There is no schedule ${show(name)}.`);
     return hold(before, paused, now);
   };
   await changeSchedule(context, name, change, () => (paused ? "schedule.paused" : "schedule.resumed"));
 }
 
-export async function unschedule(context: Context, name: string): Promise<boolean> {
+export async function unschedule(
+  context: Context,
+  name: string,
+  { judge }: Judged<ScheduleRecord> = {},
+): Promise<boolean> {
   checkScheduleName(name);
   for (;;) {
     const [found] = await context.run({ verb: "documents", kind: SCHEDULE_KIND, name });
     if (!found) return false;
-    const event = eventOf("schedule.deleted", name, parseState(found.value));
+    const state = parseState(found.value);
+    if (judge?.(describeSchedule(name, state)) === false) return false;
+    const event = eventOf("schedule.deleted", name, state);
     const { before } = await context.run({
       ...{ verb: "put", kind: SCHEDULE_KIND, name, value: null, expect: found.value, event },
     });

@@ -1,11 +1,11 @@
 import { type NamedPolicy, parsePolicy, type QueuePolicy } from "../core/policy.ts";
-import type { WithinOptions } from "../core/port.ts";
+import type { DeclareOptions, WithinOptions } from "../core/port.ts";
 import type { AddedTask, NewMessage, SubscriptionRecord } from "../core/task.ts";
 import { checkTopic, subscriptionQueue } from "../core/topic.ts";
 import { expectTasks } from "./add.ts";
 import { checkMessage } from "./check.ts";
 import type { Context } from "./context.ts";
-import { declare, drop } from "./queues.ts";
+import { declareQueue, drop } from "./queues.ts";
 
 /** Both are calls of one moment, the declaration first: so its limits hold from the first task that is published. */
 export async function subscribe(
@@ -13,14 +13,17 @@ export async function subscribe(
   pattern: string,
   group: string,
   policy: NamedPolicy,
+  options: Omit<DeclareOptions, "force"> = {},
 ): Promise<QueuePolicy> {
   const queue = subscriptionQueue(pattern, group);
   const named = parsePolicy(policy);
-  const [declared] = await Promise.all([
-    declare(context, queue, named),
+  const [declared, { created }] = await Promise.all([
+    declareQueue(context, queue, named, { create: options?.create === true }),
     context.run({ verb: "subscribe", pattern, group, queue }),
   ]);
-  return declared;
+  const { policy: inForce, outcome } = declared;
+  options?.told?.(created && outcome === "unchanged" ? "created" : outcome);
+  return inForce;
 }
 
 /** Tasks removed with the subscription: on PostgreSQL nobody else writes meanwhile. */

@@ -153,6 +153,29 @@ export function resolvePolicy(named: NamedPolicy): QueuePolicy {
   return { ...DEFAULT_POLICY, ...named, groups: { ...DEFAULT_POLICY.groups, ...named.groups } };
 }
 
+/**
+ * What a declaration did. "refused": it may only create, the queue exists, and its policy differs from what was declared.
+ */
+export type DeclareOutcome = "created" | "changed" | "unchanged" | "refused";
+
+/** Whether a declaration would change the policy that these fields make. */
+export function differs(before: NamedPolicy, named: NamedPolicy): boolean {
+  return JSON.stringify(resolvePolicy(layOver(before, named))) !== JSON.stringify(resolvePolicy(before));
+}
+
+/** The fields of a declaration that a policy in force does not have, such as `lease` or `groups.fair`. */
+export function mismatches(named: NamedPolicy, policy: QueuePolicy): string[] {
+  const wanted = resolvePolicy(named);
+  const { groups, ...fields } = named;
+  const names = (Object.keys(fields) as (keyof typeof fields)[]).filter(
+    (name) => JSON.stringify(wanted[name]) !== JSON.stringify(policy[name]),
+  );
+  const ofGroups = (Object.keys(groups ?? {}) as (keyof GroupPolicy)[]).filter(
+    (name) => JSON.stringify(wanted.groups[name]) !== JSON.stringify(policy.groups[name]),
+  );
+  return [...names, ...ofGroups.map((name) => `groups.${name}`)];
+}
+
 /** What is named now lies over what was named before, field by field. */
 export function layOver(before: NamedPolicy, named: NamedPolicy): NamedPolicy {
   if (!before.groups || !named.groups) return { ...before, ...named };

@@ -1,7 +1,7 @@
 import type { Clock } from "./clock.ts";
 import { DibsError } from "./errors.ts";
 import type { DibsEvent } from "./events.ts";
-import type { NamedPolicy, QueuePolicy } from "./policy.ts";
+import type { DeclareOutcome, NamedPolicy, QueuePolicy } from "./policy.ts";
 import type { Payloads } from "./preview.ts";
 import type { RunPart, RunRecord, RunState, Stage } from "./run.ts";
 import type { ScheduleDefinition, ScheduleRecord } from "./schedule.ts";
@@ -38,7 +38,8 @@ import type {
 export interface Port {
   readonly clock: Clock;
 
-  declare(queue: string, policy: NamedPolicy, options?: { force?: boolean }): Promise<QueuePolicy>;
+  /** Answers the policy that is in force. */
+  declare(queue: string, policy: NamedPolicy, options?: DeclareOptions): Promise<QueuePolicy>;
   /** `movedTo`: not an operator says so but a move, to the store of that number. Whatever an operator says takes that back. */
   pause(queue: string, paused: boolean, options?: { movedTo?: number | undefined }): Promise<void>;
   /** Ends a hold before its time: a group's, or the queue's own. Answers whether there was one. */
@@ -48,8 +49,13 @@ export interface Port {
   purge(queue: string): Promise<number>;
   drop(queue: string): Promise<void>;
 
-  /** Makes the subscription if it is new, and lays the named fields over the policy of its queue. */
-  subscribe(pattern: string, group: string, policy: NamedPolicy): Promise<QueuePolicy>;
+  /** Makes the subscription if it is new, and declares the policy of its queue. */
+  subscribe(
+    pattern: string,
+    group: string,
+    policy: NamedPolicy,
+    options?: Omit<DeclareOptions, "force">,
+  ): Promise<QueuePolicy>;
   /** Removes the subscription, and its queue with all it holds; answers whether there was one. */
   unsubscribe(pattern: string, group: string): Promise<boolean>;
   subscriptions(topic?: string): Promise<SubscriptionRecord[]>;
@@ -62,12 +68,12 @@ export interface Port {
   schedule(
     name: string,
     definition: ScheduleDefinition,
-    options?: { force?: boolean },
+    options?: { force?: boolean } & Judged<ScheduleRecord>,
   ): Promise<ScheduleRecord>;
   /** While it is paused nothing fires, and nothing is missed. */
-  pauseSchedule(name: string, paused: boolean): Promise<void>;
+  pauseSchedule(name: string, paused: boolean, options?: Judged<ScheduleRecord>): Promise<void>;
   /** Answers whether there was one. The tasks it has added stay. */
-  unschedule(name: string): Promise<boolean>;
+  unschedule(name: string, options?: Judged<ScheduleRecord>): Promise<boolean>;
   schedules(name?: string): Promise<ScheduleRecord[]>;
 
   add(tasks: NewTask[], options?: WithinOptions): Promise<AddedTask[]>;
@@ -93,7 +99,7 @@ export interface Port {
   list(query: ListQuery): Promise<Page>;
 
   /** Makes the definition known to all, in place of the last one; runs go on by the one they began with. Answers the last. */
-  definePipeline(name: string, stages: Stage[]): Promise<Stage[] | null>;
+  definePipeline(name: string, stages: Stage[], options?: Judged<Stage[] | null>): Promise<Stage[] | null>;
   pipelines(name?: string): Promise<PipelineRecord[]>;
   /** A run, and a page of its tasks. */
   run(id: string, page?: { after?: number | undefined; limit?: number | undefined }): Promise<RunPage>;
@@ -129,6 +135,22 @@ export interface Port {
 
   events(signal: AbortSignal): AsyncIterableIterator<DibsEvent>;
   close(): Promise<void>;
+}
+
+export interface DeclareOptions {
+  /** An operator says so: it holds whatever was declared before. */
+  force?: boolean;
+  /** Makes a queue that is new, and leaves one that exists as it is. */
+  create?: boolean;
+  /** Is told what came of it. Does not cross the wire. */
+  told?: (outcome: DeclareOutcome) => void;
+}
+
+/** For a caller that may change some of what is in the store, and not all. Does not cross the wire. */
+export interface Judged<Before> {
+  /** Asked about what is there, within the change: false leaves it as it is. What it throws, the caller is told. */
+  judge?: (before: Before) => boolean;
+  told?: (outcome: DeclareOutcome) => void;
 }
 
 export interface WithinOptions {

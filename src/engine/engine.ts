@@ -1,7 +1,7 @@
 import type { Reading } from "../core/clock.ts";
 import type { ErrorData } from "../core/errors.ts";
 import type { DibsEvent, ScheduleEventType } from "../core/events.ts";
-import type { NamedPolicy, QueuePolicy } from "../core/policy.ts";
+import type { DeclareOutcome, NamedPolicy, QueuePolicy } from "../core/policy.ts";
 import type { Payloads } from "../core/preview.ts";
 import type { RunPart, RunRecord, RunState } from "../core/run.ts";
 import type { Verified } from "../core/verification.ts";
@@ -133,12 +133,9 @@ export interface Verbs {
   /**
    * Makes the queue if it is new, and lays the named fields over its policy. Skipped when the same declaration
    * was the last one applied, so that a restart does not undo what an operator changed since; `force` is that
-   * operator.
+   * operator. `create` leaves a queue that exists as it is; the answer has the policy that is in force.
    */
-  declare: Verb<
-    { queue: string; policy: NamedPolicy; force?: boolean },
-    { policy: QueuePolicy; changed: boolean }
-  >;
+  declare: Verb<{ queue: string; policy: NamedPolicy } & DeclareMode, Declared>;
   /** A paused queue takes tasks and hands none out. Makes the queue if it is new. */
   pause: Verb<{ queue: string; paused: boolean }, { changed: boolean }>;
   /**
@@ -327,6 +324,17 @@ export interface Verbs {
     { events: DibsEvent[]; cursor: number; missed: number }
   >;
   unlisten: Verb<{ listener: string }, null>;
+}
+
+/** At most one of them. */
+export interface DeclareMode {
+  force?: boolean;
+  create?: boolean;
+}
+
+export interface Declared {
+  policy: QueuePolicy;
+  outcome: DeclareOutcome;
 }
 
 export interface ClaimRequest {

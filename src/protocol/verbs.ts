@@ -30,7 +30,7 @@ export const VERBS: Record<WireVerb, Traits> = {
   purge: { args: 1, again: "never" },
   drop: { args: 1, again: "never" },
   add: { args: 1, again: ([tasks]) => Array.isArray(tasks) && tasks.every(hasKey) },
-  subscribe: { args: 3, again: "safe" },
+  subscribe: { args: 4, again: "safe" },
   unsubscribe: { args: 2, again: "never" },
   subscriptions: { args: 1, again: "safe", reads: true },
   publish: { args: 1, again: ([message]) => hasKey(message) },

@@ -102,6 +102,48 @@ export function policies(start: Start): void {
       expect((await port.declare(QUEUE, { lease: 5_000 })).lease).toBe(60_000);
     });
 
+    test("is made by a declaration that may only create", async () => {
+      const { port } = await start();
+      expect(await port.declare(QUEUE, { lease: 5_000 }, { create: true })).toMatchObject({ lease: 5_000 });
+      expect(await port.declare(QUEUE, { lease: 6_000 })).toMatchObject({ lease: 6_000 });
+    });
+
+    test("is not changed by a declaration that may only create", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { lease: 5_000, verified: false }, { force: true });
+      const events = listen(port);
+      const other = { lease: 6_000, verified: true, maxDepth: 1, groups: { fair: true } };
+      for (const policy of [other, other, { lease: 5_000 }, {}]) {
+        expect(await port.declare(QUEUE, policy, { create: true })).toEqual({
+          ...DEFAULT_POLICY,
+          lease: 5_000,
+        });
+      }
+      expect((await port.queues(QUEUE))[0]!.policy).toEqual({ ...DEFAULT_POLICY, lease: 5_000 });
+      await port.pause(QUEUE, true);
+      expect((await eventsUntil(events, "queue.paused")).map(({ type }) => type)).toEqual(["queue.paused"]);
+      // What was refused is not remembered as declared.
+      expect(await port.declare(QUEUE, { lease: 6_000 })).toMatchObject({ lease: 6_000 });
+    });
+
+    test("of a queue that its first task made is not changed by a declaration that may only create", async () => {
+      const { port } = await start();
+      const [, policy] = await Promise.all([
+        port.add([{ queue: QUEUE, data: "{}" }]),
+        port.declare(QUEUE, { lease: 5_000 }, { create: true }),
+      ]);
+      expect(policy).toEqual(DEFAULT_POLICY);
+    });
+
+    test("holds from the first task where it is declared before it, by who may only create", async () => {
+      const { port } = await start();
+      const [, added] = await Promise.allSettled([
+        port.declare(QUEUE, { maxDepth: 0 }, { create: true }),
+        port.add([{ queue: QUEUE, data: "{}" }]),
+      ]);
+      expect(added).toMatchObject({ status: "rejected", reason: { code: "QUEUE_FULL" } });
+    });
+
     test("holds for tasks that are already there", async () => {
       const { port } = await start();
       await addOne(port);

@@ -1,6 +1,6 @@
-import { layOver, type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import { differs, layOver, type NamedPolicy, resolvePolicy } from "../../core/policy.ts";
 import { rankOf } from "../../core/task.ts";
-import type { QueueRecord } from "../../engine/engine.ts";
+import type { Declared, DeclareMode, QueueRecord } from "../../engine/engine.ts";
 import { remove } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { adoptPolicy } from "./review.ts";
@@ -10,9 +10,15 @@ export function declare(
   model: Model,
   name: string,
   policy: NamedPolicy,
-  force: boolean,
-): { policy: QueuePolicy; changed: boolean } {
+  { force = false, create = false }: DeclareMode,
+): Declared {
+  const isNew = !model.queues.has(name);
   const queue = model.queue(name);
+  if (create && !isNew)
+    return {
+      policy: resolvePolicy(queue.named),
+      outcome: differs(queue.named, policy) ? "refused" : "unchanged",
+    };
   const declared = JSON.stringify(policy);
   const apply = force || (queue.declared !== declared && Object.keys(policy).length > 0);
   const named = apply ? layOver(queue.named, policy) : queue.named;
@@ -24,7 +30,10 @@ export function declare(
     model.announce({ type: "queue.updated", at: model.now, queue: name });
     adoptPolicy(model, queue, before);
   }
-  return { policy: resolvePolicy(named), changed };
+  return {
+    policy: resolvePolicy(named),
+    outcome: isNew ? "created" : changed ? "changed" : "unchanged",
+  };
 }
 
 export function pause(model: Model, name: string, paused: boolean): { changed: boolean } {

@@ -23,7 +23,7 @@ import { unhold } from "./unhold.ts";
 type Handlers = { [V in VerbName]: (model: Model, op: Verbs[V]["in"]) => Verbs[V]["out"] };
 
 const HANDLERS: Handlers = {
-  declare: (model, op) => declare(model, op.queue, op.policy, op.force ?? false),
+  declare: (model, op) => declare(model, op.queue, op.policy, op),
   pause: (model, op) => pause(model, op.queue, op.paused),
   unhold: (model, op) => unhold(model, op.queue, op.groupKey),
   queues: (model, op) => queues(model, op.queue),

@@ -18,7 +18,7 @@ export function hasToBeAlone(tx: Tx, op: Op): boolean {
     case "listen":
       return op.after === null;
     case "declare":
-      return isNews(tx.queues.named(op.queue), op.policy, op.force ?? false);
+      return isNews(tx.queues.named(op.queue), op.policy, op);
     default:
       return false;
   }

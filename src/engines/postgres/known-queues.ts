@@ -118,17 +118,20 @@ export class KnownQueues {
 
   /** Makes it if it is new. */
   async getOrMake(name: string): Promise<Queue> {
-    return this.#byName.get(name) ?? this.#make(name);
+    return this.#byName.get(name) ?? (await this.ensure(name)).queue;
   }
 
-  async #make(name: string): Promise<Queue> {
+  /** The same, and whether it was this call that made it. */
+  async ensure(name: string): Promise<{ queue: Queue; isNew: boolean }> {
+    const known = this.#byName.get(name);
+    if (known) return { queue: known, isNew: false };
     const revision = await this.nextRevision();
     const [made] = await this.#tx.take<QueueRow>(INSERT_QUEUE, name, this.#tx.now, revision);
     if (made) {
       this.#tx.events.announce({ type: "queue.created", at: this.#tx.now, queue: name });
-      return this.#learn(made);
+      return { queue: this.#learn(made), isNew: true };
     }
-    return (await this.fresh(name))!;
+    return { queue: (await this.fresh(name))!, isNew: false };
   }
 
   /** As it is now, and not as it was when it was last read. Whoever is to change it asks for a revision first. */

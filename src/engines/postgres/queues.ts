@@ -1,5 +1,5 @@
-import { layOver, type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
-import type { QueueRecord } from "../../engine/engine.ts";
+import { differs, layOver, type NamedPolicy, resolvePolicy } from "../../core/policy.ts";
+import type { Declared, DeclareMode, QueueRecord } from "../../engine/engine.ts";
 import { allAnswered } from "./all-answered.ts";
 import type { Queue } from "./known-queues.ts";
 import { TASK_OF } from "./look-up.ts";
@@ -27,7 +27,12 @@ function store(tx: Tx, { id, named, declared, paused }: Queue, revision: number)
 }
 
 /** Whether a declaration says something that its queue has not heard. */
-export function isNews(queue: Queue | undefined, policy: NamedPolicy, force: boolean): boolean {
+export function isNews(
+  queue: Queue | undefined,
+  policy: NamedPolicy,
+  { force = false, create = false }: DeclareMode,
+): boolean {
+  if (create && queue) return false;
   return force || (Object.keys(policy).length > 0 && queue?.declared !== JSON.stringify(policy));
 }
 
@@ -35,12 +40,15 @@ export async function declare(
   tx: Tx,
   name: string,
   policy: NamedPolicy,
-  force: boolean,
-): Promise<{ policy: QueuePolicy; changed: boolean }> {
-  const known = await tx.queues.getOrMake(name);
-  if (!isNews(known, policy, force)) return { policy: known.policy, changed: false };
+  { force = false, create = false }: DeclareMode,
+): Promise<Declared> {
+  const { queue: known, isNew } = await tx.queues.ensure(name);
+  if (create && !isNew)
+    return { policy: known.policy, outcome: differs(known.named, policy) ? "refused" : "unchanged" };
+  const same = isNew ? "created" : "unchanged";
+  if (!isNews(known, policy, { force })) return { policy: known.policy, outcome: same };
   const { queue, revision } = await toBeChanged(tx, name);
-  if (!isNews(queue, policy, force)) return { policy: queue.policy, changed: false };
+  if (!isNews(queue, policy, { force })) return { policy: queue.policy, outcome: same };
   const named = layOver(queue.named, policy);
   const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(queue.policy);
   const before = queue.policy;
@@ -52,7 +60,7 @@ export async function declare(
     tx.events.announce({ type: "queue.updated", at: tx.now, queue: name });
     await adoptPolicy(tx, queue, before);
   }
-  return { policy: queue.policy, changed };
+  return { policy: queue.policy, outcome: isNew ? "created" : changed ? "changed" : "unchanged" };
 }
 
 export async function pause(tx: Tx, name: string, paused: boolean): Promise<{ changed: boolean }> {

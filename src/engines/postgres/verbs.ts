@@ -27,7 +27,7 @@ type Answer<V extends VerbName> = Verbs[V]["out"] | Promise<Verbs[V]["out"]>;
 type Handlers = { [V in VerbName]: (tx: Tx, op: Verbs[V]["in"]) => Answer<V> };
 
 const HANDLERS: Handlers = {
-  declare: (tx, op) => declare(tx, op.queue, op.policy, op.force ?? false),
+  declare: (tx, op) => declare(tx, op.queue, op.policy, op),
   pause: (tx, op) => pause(tx, op.queue, op.paused),
   unhold: (tx, op) => unhold(tx, op.queue, op.groupKey),
   queues: (tx, op) => queues(tx, op.queue),

@@ -1,5 +1,5 @@
-import { layOver, type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
-import type { QueueRecord } from "../../engine/engine.ts";
+import { differs, layOver, type NamedPolicy, resolvePolicy } from "../../core/policy.ts";
+import type { Declared, DeclareMode, QueueRecord } from "../../engine/engine.ts";
 import { hintLine } from "./gates.ts";
 import { findBySeq, remove } from "./place.ts";
 import { adoptPolicy } from "./review.ts";
@@ -11,12 +11,15 @@ export function declare(
   tx: Tx,
   name: string,
   policy: NamedPolicy,
-  force: boolean,
-): { policy: QueuePolicy; changed: boolean } {
+  { force = false, create = false }: DeclareMode,
+): Declared {
+  const isNew = tx.queueNamed(name) === undefined;
   const queue = tx.queue(name);
+  if (create && !isNew)
+    return { policy: queue.policy, outcome: differs(queue.named, policy) ? "refused" : "unchanged" };
   const declared = JSON.stringify(policy);
   const apply = force || (queue.declared !== declared && Object.keys(policy).length > 0);
-  if (!apply) return { policy: queue.policy, changed: false };
+  if (!apply) return { policy: queue.policy, outcome: isNew ? "created" : "unchanged" };
   const named = layOver(queue.named, policy);
   const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(queue.policy);
   const before = queue.policy;
@@ -28,7 +31,7 @@ export function declare(
     tx.announce({ type: "queue.updated", at: tx.now, queue: name });
     adoptPolicy(tx, queue, before);
   }
-  return { policy: queue.policy, changed };
+  return { policy: queue.policy, outcome: isNew ? "created" : changed ? "changed" : "unchanged" };
 }
 
 export function pause(tx: Tx, name: string, paused: boolean): { changed: boolean } {

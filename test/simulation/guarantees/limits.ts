@@ -36,9 +36,9 @@ export class LimitJudge {
     for (const task of answer<"claim">(outcome).tasks) this.#count(task, now);
   }
 
-  #learn(queue: string, { policy, changed }: Verbs["declare"]["out"], now: number, ask: Ask): void {
+  #learn(queue: string, { policy, outcome }: Verbs["declare"]["out"], now: number, ask: Ask): void {
     const known = this.#queues.get(queue);
-    if (known && !changed) return;
+    if (known && outcome === "unchanged") return;
     const claimed = claimedOf(queue, ask);
     this.#queues.set(queue, {
       policy,
