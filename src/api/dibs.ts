@@ -35,6 +35,9 @@ export interface QueueInfo extends Omit<QueueSummary, "createdAt"> {
   createdAt: Date;
 }
 
+/** Warnings of which each is logged once. */
+const MOST_WARNINGS = 1_000;
+
 /** An open store, and everything one can do with it. */
 export class Dibs implements Owner, AsyncDisposable {
   /** @internal */
@@ -47,6 +50,7 @@ export class Dibs implements Owner, AsyncDisposable {
   readonly #keepAlive = new KeepAlive();
   /** Definitions on their way to the store. */
   readonly #defining = new Set<Promise<void>>();
+  readonly #warned = new Set<string>();
   #closing: Promise<void> | undefined;
 
   /** @internal Made by open(). */
@@ -186,6 +190,13 @@ export class Dibs implements Owner, AsyncDisposable {
     );
     this.#workers.add(worker);
     return worker;
+  }
+
+  /** @internal */
+  warnOnce(message: string): void {
+    if (this.#warned.has(message) || this.#warned.size >= MOST_WARNINGS) return;
+    this.#warned.add(message);
+    this.#logger.warn(message);
   }
 
   async queues(): Promise<QueueInfo[]> {

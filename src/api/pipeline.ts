@@ -1,5 +1,5 @@
 import type { Each } from "../core/each.ts";
-import { invalid } from "../core/errors.ts";
+import { type DibsError, invalid, isDibsError } from "../core/errors.ts";
 import { encodeJson } from "../core/json.ts";
 import type { Logger } from "../core/logger.ts";
 import { checkNames, checkObject } from "../core/options.ts";
@@ -187,8 +187,13 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
     if (this.#stages.length === 0) return;
     try {
       const [before] = await Promise.all([
-        this.#owner.port.definePipeline(this.name, this.stages),
-        ...this.#stages.map(({ queue }) => queue.declare()),
+        this.#owner.port.definePipeline(this.name, this.stages).catch((error: unknown) => {
+          if (!isForbidden(error)) throw error;
+          this.#owner.warnOnce(`${error.message} Runs that this program adds bring their own stages.`);
+          return null;
+        }),
+        // Those that the token does not cover are declared by who works on them.
+        ...this.#stages.map(({ queue }) => queue.declare().catch(unlessForbidden)),
       ]);
       if (before) this.#warnOfOthers(before);
     } catch (error) {
@@ -236,6 +241,14 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
     };
     return this.#owner.startWorker([stage.queue], handler as never, work);
   }
+}
+
+function isForbidden(error: unknown): error is DibsError {
+  return isDibsError(error) && error.code === "FORBIDDEN";
+}
+
+function unlessForbidden(error: unknown): void {
+  if (!isForbidden(error)) throw error;
 }
 
 /** Another worker may still have the definition that the run began with. */

@@ -1,7 +1,13 @@
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { invalid, isDibsError, noTx } from "../core/errors.ts";
 import { checkNames, checkNumber, checkObject } from "../core/options.ts";
-import { type NamedPolicy, parsePolicy, type QueuePolicy, type QueuePolicyOptions } from "../core/policy.ts";
+import {
+  mismatches,
+  type NamedPolicy,
+  parsePolicy,
+  type QueuePolicy,
+  type QueuePolicyOptions,
+} from "../core/policy.ts";
 import type { Port } from "../core/port.ts";
 import type { Payloads } from "../core/preview.ts";
 import { checkQueueName } from "../core/queue-name.ts";
@@ -64,11 +70,14 @@ export interface Owner {
   /** The name of claims made by hand without one. */
   readonly defaultWorker: string;
   startWorker(queues: WorkerQueue[], handler: never, options: ReturnType<typeof resolveWork>): Worker;
+  /** Logs a warning, the first time that it is given. */
+  warnOnce(message: string): void;
 }
 
 /** How a queue comes to be and goes. A subscription's does both with its subscription. */
 export interface Lifecycle {
-  declare(policy: NamedPolicy): Promise<unknown>;
+  /** Resolves with the policy that is in force. */
+  declare(policy: NamedPolicy): Promise<QueuePolicy>;
   drop(): Promise<unknown>;
   /** Whether it has to be declared before it is used; otherwise its first task makes it. */
   isNeeded(policy: NamedPolicy): boolean;
@@ -117,12 +126,22 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
 
   async #sendPolicy(): Promise<void> {
     try {
-      await this.#lifecycle.declare(this.#options.policy);
+      this.#compare(this.#options.policy, await this.#lifecycle.declare(this.#options.policy));
     } catch (error) {
       // The next operation says it again.
       this.#declared = undefined;
       throw error;
     }
+  }
+
+  /** A program goes on under the policy that is stored, and says so where that is another than its own. */
+  #compare(declared: NamedPolicy, inForce: QueuePolicy): void {
+    const fields = mismatches(declared, inForce);
+    if (fields.length === 0) return;
+    this.#owner.warnOnce(
+      `Queue "${this.name}" has another policy than this program declares (${fields.join(", ")}): what is stored holds. ` +
+        `An operator set it, or the token that this program uses may not change it. configure() does, with admin.`,
+    );
   }
 
   // ── Add work ────────────────────────────────────────────────────────────────────────────────────────────
@@ -233,8 +252,14 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
       name: verificationQueue(this.name),
       // Said in this very moment: what is added next is verified.
       declare: async () => {
-        const verified = this.#port.declare(this.name, { verified: true }, { force: true });
-        await Promise.all([this.declare(), verified]);
+        const verified = { verified: true };
+        const [, inForce] = await Promise.all([
+          // A new queue gets both at once: whoever may not change it could not add the second.
+          this.#port.declare(this.name, { ...this.#options.policy, ...verified }, { create: true }),
+          this.#port.declare(this.name, verified, { force: true }),
+          this.declareIfNeeded(),
+        ]);
+        this.#compare(verified, inForce);
       },
       encodeResult: () => null,
     };

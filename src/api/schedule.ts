@@ -97,7 +97,16 @@ export class Schedule {
       const task = (await queue.prepare(data, options)) as ScheduledTask;
       const definition: ScheduleDefinition = { ...timing, task };
       // In one moment: the queue has its policy before the first task comes.
-      await Promise.all([queue.declareIfNeeded(), this.#port.schedule(this.name, definition)]);
+      const [, stored] = await Promise.all([
+        queue.declareIfNeeded(),
+        this.#port.schedule(this.name, definition),
+      ]);
+      if (isOther(definition, stored)) {
+        owner.warnOnce(
+          `Schedule "${this.name}" is stored with another definition than this program's, which was not applied. An operator set ` +
+            `it, or the token that this program uses may not change it: that takes admin.`,
+        );
+      }
     });
   }
 
@@ -125,6 +134,15 @@ export class Schedule {
     await this.ready;
     return this.#turns.take(operation);
   }
+}
+
+function isOther({ task, missed, ...timing }: ScheduleDefinition, stored: ScheduleRecord): boolean {
+  const { cron = null, tz = null, every = null } = timing as Partial<ScheduleRecord>;
+  const wanted = { cron, tz, every, missed, ...task };
+  const found: Record<string, unknown> = { ...stored, ...stored.task };
+  return Object.entries(wanted).some(
+    ([name, value]) => JSON.stringify(value) !== JSON.stringify(found[name]),
+  );
 }
 
 function queueOf(owner: Owner, target: ScheduleTask["queue"]): Queue {

@@ -1,29 +1,37 @@
-import { isDibsError } from "../core/errors.ts";
+import { DibsError } from "../core/errors.ts";
 import type { DibsEvent } from "../core/events.ts";
-import type { NamedPolicy } from "../core/policy.ts";
-import type { ClaimWish, ListQuery, Port } from "../core/port.ts";
-import type { ClaimedTask, ClaimRef, NewMessage, NewTask, WorkerInfo } from "../core/task.ts";
+import type { DeclareOutcome, NamedPolicy } from "../core/policy.ts";
+import type { ClaimWish, ListQuery, Port, Word } from "../core/port.ts";
+import type { ScheduleRecord } from "../core/schedule.ts";
+import { show } from "../core/show.ts";
+import type { ClaimRef, NewMessage, NewTask, WorkerInfo } from "../core/task.ts";
 import { type Stage, stageQueue } from "../core/run.ts";
-import { subscriptionQueue } from "../core/topic.ts";
-import { type Verified, verificationQueue } from "../core/verification.ts";
+import { taskNotFound } from "../core/task-not-found.ts";
+import { checkTopic, subscriptionQueue } from "../core/topic.ts";
+import { verificationQueue } from "../core/verification.ts";
 import type { Grant, Kind } from "./scopes.ts";
+import { firstQueue, isMissing, queuesOf, Sight } from "./sight.ts";
 
-/** An action that only an administrator may take, as the audit trail tells it. */
+/** What the audit trail tells: actions that take an administrator, and declarations that made or changed something. */
 export interface AdminAction {
   by: string;
   verb: string;
   queue: string;
+  schedule?: string;
+  pipeline?: string;
+  /** A declaration that differs from what is stored, by who may not change it: nothing was done. */
+  refused?: true;
 }
 
-/** Queues of tasks that were claimed through here, so that a settlement need not look its task up. */
-const REMEMBERED = 10_000;
-
 /**
- * The port as far as a grant goes: every door lets its callers reach no other. Verbs that name a task are judged by the
- * queue it is in; for who may do so on all queues nobody looks that up, and what each task needs is passed on as it is.
+ * The port as far as a grant goes: every door lets its callers reach no other.
+ *
+ * FORBIDDEN is said of queues that the request itself names, and of what the token sees; so it tells nothing about the
+ * store. Of tasks, claims, runs and schedules in other queues the answer is the one for those that do not exist (sight.ts).
+ * Without `admin` a declaration makes what is new, and leaves what exists as it is.
  */
 export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction) => void): Port {
-  const queues = new Map<string, string>();
+  const sight = new Sight(port, grant);
 
   /** A star: every queue there is. */
   const admin = (verb: string, queue: string): void => {
@@ -31,33 +39,13 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     audit({ by: grant.name, verb, queue });
   };
 
-  const remember = ({ id, queue }: ClaimedTask): void => {
-    queues.set(id, queue);
-    if (queues.size > REMEMBERED) queues.delete(queues.keys().next().value!);
-  };
-
-  /** Waits only where a task has to be looked up: otherwise calls take effect in the order they are made. */
-  const needForTask = (kinds: Kind[], id: string): Promise<void> | undefined => {
-    if (kinds.some((kind) => grant.allowsAll(kind))) return undefined;
-    const queue = queues.get(id);
-    if (queue === undefined) return port.task(id).then((task) => grant.need(kinds, [task.queue]));
-    grant.need(kinds, [queue]);
-    return undefined;
-  };
-
-  const onTask = async <T>(kinds: Kind[], id: string, run: () => Promise<T>): Promise<T> => {
-    const lookUp = needForTask(kinds, id);
-    if (lookUp) await lookUp;
-    return run();
-  };
-
-  /** A run stands where its first queue does. */
-  const onRun = async <T>(kinds: Kind[], id: string, run: () => Promise<T>): Promise<T> => {
-    if (kinds.some((kind) => grant.allowsAll(kind))) return run();
-    const { pipeline, stages } = (await port.run(id, { limit: 1 })).run;
-    grant.need(kinds, [firstQueue(pipeline, stages)]);
-    return run();
-  };
+  /** Who made or changed what; and who would have, and may not. */
+  const auditOutcome =
+    (action: Omit<AdminAction, "by">) =>
+    (outcome: DeclareOutcome): void => {
+      if (outcome === "unchanged") return;
+      audit({ by: grant.name, ...action, ...(outcome === "refused" && { refused: true }) });
+    };
 
   /** A run adds to the queues of all its stages, in time. */
   const needForRuns = (adds: unknown): void => {
@@ -72,19 +60,46 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     }
   };
 
+  /** Who may name a pipeline's stages at all. */
   const needForStages = (name: string, stages: Stage[]): void => {
-    const queues = stages.map((stage) => stageQueue(name, stage?.name));
-    const isTheirs = (kind: Kind) => queues.some((queue) => grant.allows(kind, queue));
-    if (!isTheirs("work")) grant.need(["add"], queues.slice(0, 1));
+    const queues = queuesOf(name, stages);
+    if (!queues.some((queue) => grant.allows("work", queue))) grant.need(["add"], queues.slice(0, 1));
   };
 
-  /** A schedule stands where the queue does that it adds to. One that is not there is nobody's. */
-  const needForSchedule = async (kinds: Kind[], name: string, audited?: string): Promise<void> => {
-    const [found] = await port.schedules(name);
-    if (!found) return;
-    if (!kinds.some((kind) => grant.allowsAll(kind))) grant.need(kinds, [found.task.queue]);
-    if (audited !== undefined)
-      audit({ by: grant.name, verb: audited, queue: `${found.task.queue} by schedule ${name}` });
+  /** To make a pipeline takes a scope on each stage: its input goes to them. To change one takes `admin` on all, old and new. */
+  const mayDefine = (name: string, before: Stage[] | null, stages: Stage[]): boolean => {
+    const queues = queuesOf(name, [...(before ?? []), ...stages]);
+    const kinds: Kind[] = before ? ["admin"] : ["add", "work"];
+    return queues.every((queue) => kinds.some((kind) => grant.allows(kind, queue)));
+  };
+
+  const needToDefine = (name: string, before: Stage[] | null, stages: Stage[]): boolean => {
+    if (mayDefine(name, before, stages)) return true;
+    audit({ by: grant.name, verb: "define", queue: firstQueue(name, stages), pipeline: name, refused: true });
+    throw new DibsError(
+      "FORBIDDEN",
+      `The token ${show(grant.name)} may not define pipeline ${show(name)} so: to make one takes add or work on each of its stages, ` +
+        `to change one takes admin. Nothing was changed. Ask whoever runs the server.`,
+    );
+  };
+
+  /** A schedule belongs to the queue that it adds to. Of one in a queue that the token does not see it learns nothing. */
+  const adminsSchedule = ({ task }: ScheduleRecord): boolean => {
+    if (!grant.sees(task.queue)) return false;
+    grant.need(["admin"], [task.queue]);
+    return true;
+  };
+
+  /** Names of schedules are shared by all: one that has the name cannot be hidden, only where it adds. */
+  const maySchedule = (name: string, before: ScheduleRecord, force: boolean): boolean => {
+    const { queue } = before.task;
+    if (!grant.sees(queue))
+      throw new DibsError(
+        "FORBIDDEN",
+        `The token ${show(grant.name)} may not define schedule ${show(name)}: another one has that name. Take another name.`,
+      );
+    if (force) grant.need(["admin"], [queue]);
+    return grant.allows("admin", queue);
   };
 
   /** What is of no shape at all is the port's to refuse. */
@@ -96,15 +111,17 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       );
   };
 
-  /** A verdict is given under a claim in one queue, on what another holds. */
-  const needForVerdict = async ({ id }: Verified): Promise<void> => {
-    if (grant.allowsAll("work")) return;
-    const judged = await port.task(id).catch((error: unknown) => {
-      // It is gone, and nothing comes of the verdict.
-      if (isDibsError(error) && error.code === "TASK_NOT_FOUND") return undefined;
+  /** A verdict is given under a claim in one queue, on what another holds. On what the token does not see, nothing comes of it. */
+  const withinSight = async (word: Word & { kind: "accept" | "refuse" }): Promise<Word> => {
+    if (grant.allowsAll("work")) return word;
+    const judged = await port.task(word.of.id).catch((error: unknown) => {
+      if (isMissing(error)) return undefined;
       throw error;
     });
-    if (judged) needToVerify(judged.queue);
+    if (!judged) return word;
+    if (!grant.allows("work", verificationQueue(judged.queue))) return { kind: "ack", result: null };
+    if (word.kind === "accept") return word;
+    return { ...word, of: { ...word.of, queue: judged.queue } };
   };
 
   const addWithin: Port["add"] = async (tasks, options) => {
@@ -118,11 +135,13 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       needForAdds(word.adds, eitherOf);
       needForRuns(word.adds);
     }
-    if (word.kind === "accept" || word.kind === "refuse") await needForVerdict(word.of);
-    return onTask(["work"], claim.id, () => port.settle(claim, word, options));
+    const said = word.kind === "accept" || word.kind === "refuse" ? await withinSight(word) : word;
+    return sight.onClaim(claim, (queue) => {
+      // Its backoff is that of the queue it is in, whichever the caller names.
+      const held = queue === undefined ? claim : { ...claim, queue };
+      return port.settle(held, said, options);
+    });
   };
-
-  const needToVerify = (queue: string): void => grant.need(["work"], [verificationQueue(queue)]);
 
   /** Those that may be seen. */
   const visible = <T>(items: T[], queuesOf: (item: T) => string[]): T[] =>
@@ -133,9 +152,15 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
   return {
     clock: port.clock,
     declare: async (queue, policy, options) => {
-      if (options?.force && !isVerifier(grant, queue, policy)) admin("declare", queue);
-      else grant.need(["add", "work"], [queue]);
-      return port.declare(queue, policy, options);
+      const wantsForce = options?.force === true;
+      if (!isVerifier(grant, queue, policy)) grant.need(wantsForce ? ["admin"] : ["add", "work"], [queue]);
+      const isAdmin = grant.allows("admin", queue);
+      if (wantsForce && isAdmin) {
+        admin("declare", queue);
+        return port.declare(queue, policy, { force: true });
+      }
+      const told = isEmpty(policy) ? () => {} : auditOutcome({ verb: "declare", queue });
+      return port.declare(queue, policy, { create: !isAdmin || options?.create === true, told });
     },
     pause: async (queue, paused, why) => {
       admin(paused ? "pause" : "resume", queue);
@@ -162,9 +187,14 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       return port.drop(queue);
     },
     add: grant.allowsAll("add") ? (tasks, options) => port.add(tasks, options) : addWithin,
-    subscribe: async (pattern, group, policy) => {
-      grant.need(["work"], [subscriptionQueue(pattern, group)]);
-      return port.subscribe(pattern, group, policy);
+    subscribe: async (pattern, group, policy, options) => {
+      const queue = subscriptionQueue(pattern, group);
+      grant.need(["work"], [queue]);
+      const create = !grant.allows("admin", queue) || options?.create === true;
+      return port.subscribe(pattern, group, policy, {
+        create,
+        told: auditOutcome({ verb: "subscribe", queue }),
+      });
     },
     unsubscribe: async (pattern, group) => {
       admin("unsubscribe", subscriptionQueue(pattern, group));
@@ -177,70 +207,91 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     },
     schedule: async (name, definition, options) => {
       const queue: unknown = (definition as Partial<typeof definition> | null)?.task?.queue;
-      if (options?.force) admin("schedule", queue as string);
-      else grant.need(["add"], [queue]);
-      // One that adds to another queue is not theirs to replace.
-      if (!grant.allowsAll("add")) await needForSchedule(["add"], name);
-      return port.schedule(name, definition, options);
+      // What names no queue is the port's to refuse.
+      if (typeof queue !== "string") return port.schedule(name, definition);
+      const force = options?.force === true;
+      grant.need([force ? "admin" : "add"], [queue]);
+      return port.schedule(name, definition, {
+        force,
+        judge: (before) => maySchedule(name, before, force) && grant.allows("admin", queue),
+        told: auditOutcome({ verb: "schedule", queue, schedule: name }),
+      });
     },
     pauseSchedule: async (name, paused) => {
-      await needForSchedule(["admin"], name, paused ? "pause" : "resume");
-      return port.pauseSchedule(name, paused);
+      let queue = "";
+      const judge = (before: ScheduleRecord): boolean => {
+        queue = before.task.queue;
+        return adminsSchedule(before);
+      };
+      await port.pauseSchedule(name, paused, { judge });
+      audit({ by: grant.name, verb: paused ? "pause" : "resume", queue: `${queue} by schedule ${name}` });
     },
     unschedule: async (name) => {
-      await needForSchedule(["admin"], name, "unschedule");
-      return port.unschedule(name);
+      let queue = "";
+      const judge = (before: ScheduleRecord): boolean => {
+        queue = before.task.queue;
+        return adminsSchedule(before);
+      };
+      const removed = await port.unschedule(name, { judge });
+      if (removed) audit({ by: grant.name, verb: "unschedule", queue: `${queue} by schedule ${name}` });
+      return removed;
     },
     schedules: async (name) => visible(await port.schedules(name), ({ task }) => [task.queue]),
     claim: async (wish: ClaimWish) => {
       grant.need(["work"], wish.queues);
       const result = await port.claim(wish);
-      if (!grant.allowsAll("work")) result.tasks.forEach(remember);
+      if (!grant.allowsAll("work")) result.tasks.forEach((task) => sight.remember(task));
       return result;
     },
     settle:
       grant.allowsAll("add") && grant.allowsAll("work")
         ? (claim, word, options) => port.settle(claim, word, options)
         : settleWithin,
-    extend: async (claim: ClaimRef, lease) => onTask(["work"], claim.id, () => port.extend(claim, lease)),
+    extend: async (claim: ClaimRef, lease) => sight.onClaim(claim, () => port.extend(claim, lease)),
     progress: async (claim: ClaimRef, value, note) =>
-      onTask(["work"], claim.id, () => port.progress(claim, value, note)),
-    step: async (claim: ClaimRef, name, value) =>
-      onTask(["work"], claim.id, () => port.step(claim, name, value)),
-    steps: async (id) => onTask(["work", "read"], id, () => port.steps(id)),
+      sight.onClaim(claim, () => port.progress(claim, value, note)),
+    step: async (claim: ClaimRef, name, value) => sight.onClaim(claim, () => port.step(claim, name, value)),
+    steps: async (id) => sight.onTask(["work", "read"], id, () => port.steps(id)),
     // Whoever adds tasks to a queue, or does its work, may talk to them.
-    signal: async (id, name, value) => onTask(["add", "work"], id, () => port.signal(id, name, value)),
+    signal: async (id, name, value) => sight.onTask(["add", "work"], id, () => port.signal(id, name, value)),
     verifying: async (of) => {
       const found = await port.verifying(of);
+      const places = [found.task.queue, verificationQueue(found.task.queue)];
       // Its own worker, too, may ask what became of a result.
-      if (!grant.allows("work", found.task.queue)) needToVerify(found.task.queue);
+      if (places.some((place) => grant.allows("work", place))) return found;
+      if (!places.some((place) => grant.sees(place))) throw taskNotFound(found.task.id);
+      grant.need(["work"], [places[1]]);
       return found;
     },
     // Its worker is handed it anyway, and has to look where it stands: to reckon a backoff, to learn what became of a word.
-    task: async (id) => onTask(["read", "work"], id, () => port.task(id)),
-    history: async (id) => onTask(["read", "work"], id, () => port.history(id)),
+    task: async (id) => sight.onTask(["read", "work"], id, () => port.task(id)),
+    history: async (id) => sight.onTask(["read", "work"], id, () => port.history(id)),
     cancel: async (id) =>
-      onTask(["admin"], id, () => {
+      sight.onTask(["admin"], id, () => {
         audit({ by: grant.name, verb: "cancel", queue: `of task ${id}` });
         return port.cancel(id);
       }),
     // Whoever added a task may learn what became of it.
     end: async (id, options) =>
       options?.of === "runs"
-        ? onRun(["read", "add"], id, () => port.end(id, options))
-        : onTask(["read", "add"], id, () => port.end(id, options)),
+        ? sight.onRun(["read", "add"], id, () => port.end(id, options))
+        : sight.onTask(["read", "add"], id, () => port.end(id, options)),
     // Whoever may add to its first queue, or work on a stage, may say which stages there are.
     definePipeline: async (name, stages) => {
       if (Array.isArray(stages)) needForStages(name, stages);
-      return port.definePipeline(name, stages);
+      return port.definePipeline(name, stages, {
+        judge: (before) => needToDefine(name, before, stages),
+        told: (outcome) =>
+          auditOutcome({ verb: "define", queue: firstQueue(name, stages), pipeline: name })(outcome),
+      });
     },
     pipelines: async (name) =>
       (await port.pipelines(name)).filter((pipeline) =>
-        SEES_PIPELINES.some((kind) => grant.allows(kind, firstQueue(pipeline.name, pipeline.stages))),
+        grant.sees(firstQueue(pipeline.name, pipeline.stages)),
       ),
-    run: async (id, page) => onRun(["read", "add"], id, () => port.run(id, page)),
+    run: async (id, page) => sight.onRun(["read", "add"], id, () => port.run(id, page)),
     cancelRun: async (id) =>
-      onRun(["admin"], id, () => {
+      sight.onRun(["admin"], id, () => {
         audit({ by: grant.name, verb: "cancel", queue: `of run ${id}` });
         return port.cancelRun(id);
       }),
@@ -293,23 +344,23 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
 
 /** Whoever may give verdicts on a queue's results may say that they need one, and set nothing else. */
 function isVerifier(grant: Grant, queue: string, policy: NamedPolicy): boolean {
-  const { verified, ...others } = policy;
+  const { verified, ...others } = policy ?? {};
   return (
-    verified === true && Object.keys(others).length === 0 && grant.allows("work", verificationQueue(queue))
+    typeof queue === "string" &&
+    verified === true &&
+    Object.keys(others).length === 0 &&
+    grant.allows("work", verificationQueue(queue))
   );
 }
 
-const SEES_PIPELINES: Kind[] = ["read", "add", "work"];
-
-function firstQueue(pipeline: string, stages: Stage[]): string {
-  return stageQueue(pipeline, stages[0]!.name);
-}
+const isEmpty = (policy: unknown): boolean => Object.keys(policy ?? {}).length === 0;
 
 type Added = Partial<NewTask & NewMessage>;
 
 const queueOf = ({ queue }: Added): unknown => queue;
 /** A topic stands where the queues of its subscriptions do. */
-const topicOf = ({ topic }: Added): unknown => (typeof topic === "string" ? `topic/${topic}` : topic);
+const topicOf = ({ topic }: Added): unknown =>
+  `topic/${typeof topic === "string" ? topic : checkTopic(topic)}`;
 /** Told apart as the engines do. */
 const eitherOf = (add: Added): unknown => ("topic" in add ? topicOf(add) : queueOf(add));
 

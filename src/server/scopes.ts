@@ -47,6 +47,11 @@ export class Grant {
     return this.#rules.some((rule) => covers(rule.kind, kind) && rule.matches(queue));
   }
 
+  /** Some kind of verb is allowed there. To others, what is in the queue does not exist. */
+  sees(queue: string): boolean {
+    return KINDS.some((kind) => this.allows(kind, queue));
+  }
+
   /** On every queue there is or will be. */
   allowsAll(kind: Kind): boolean {
     return this.#allowedOnAll.has(kind);

@@ -45,7 +45,13 @@ export async function serve(config: Config): Promise<Serving> {
   const trail = log.child({}, { level: config.logLevel === "silent" ? "silent" : "info" });
   const server = await start(config, store, access, {
     logger,
-    audit: (action) => trail.info({ audit: action }, "an administrator's action"),
+    audit: (action) =>
+      trail.info(
+        { audit: action },
+        action.refused
+          ? "a declaration that differs from what is stored, and was not applied"
+          : "an administrator's action, or a declaration",
+      ),
     onCommits: (listener) => (tellCommit = listener),
   });
   log.info({ url: server.url, store: withoutPassword(config.url) }, "listening");

@@ -24,6 +24,7 @@ import { type AdminAction, guardPort } from "./guard.ts";
 import { Metrics } from "./metrics.ts";
 import { cutSlowReader, refuse, send, sendProblem } from "./send.ts";
 import type { Grant } from "./scopes.ts";
+import { withoutRepeats } from "./trail.ts";
 import { HttpRefusal, NotFound, problemOf } from "../doors/http/problem.ts";
 
 export interface ServerOptions {
@@ -89,6 +90,7 @@ export class Server {
   readonly #door: HttpDoor;
   readonly #listener: (request: IncomingMessage, response: ServerResponse) => Promise<void>;
   readonly #callers: CallerRules;
+  readonly #audit: (action: AdminAction) => void;
   readonly #metrics: Metrics;
   /** The store, with what goes through here counted. */
   readonly #store: Port;
@@ -104,6 +106,7 @@ export class Server {
   private constructor(options: ServerOptions) {
     this.#options = options;
     const { clock, logger, host, allowHosts = [], allowOrigins = [] } = options;
+    this.#audit = withoutRepeats(options.audit ?? (() => {}));
     this.#callers = rulesOf(host, allowHosts, allowOrigins);
     this.#metrics = new Metrics(options.store);
     this.#store = this.#metrics.measure(options.store);
@@ -256,9 +259,8 @@ export class Server {
 
   /** They are made and revoked beside the server, which is told by their file. */
   #auditTokens(): void {
-    const { access, audit = () => {} } = this.#options;
-    for (const { verb, name } of access.changes())
-      audit({ by: "dibs tokens", verb, queue: `of token ${name}` });
+    for (const { verb, name } of this.#options.access.changes())
+      this.#audit({ by: "dibs tokens", verb, queue: `of token ${name}` });
   }
 
   /** Many have the same owner: each is asked about once. */
@@ -286,11 +288,11 @@ export class Server {
   }
 
   #admit({ headers }: IncomingMessage): Admitted & { grant: Grant } {
-    const { access, audit = () => {} } = this.#options;
+    const { access } = this.#options;
     checkCaller(headers, this.#callers);
     const { owner, grant } = access.enter(bearerOf(headers));
     const ticketOf = (session: number): string => access.ticketOf(owner, session);
-    return { port: guardPort(this.#store, grant, audit), grant, owner, ticketOf };
+    return { port: guardPort(this.#store, grant, this.#audit), grant, owner, ticketOf };
   }
 
   /** The last resort for an exception that nobody expected: it ends this connection, never the process. */

@@ -28,6 +28,7 @@ const reference = ["api.md", "errors.md"]
 const INTERNAL = [
   "constructor",
   "startWorker",
+  "warnOnce",
   "settleAs",
   "setback",
   "ackAs",

@@ -1,61 +1,13 @@
-import {
-  chownSync,
-  existsSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  utimesSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { chownSync, existsSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { openRemote } from "../../src/client/remote.ts";
 import { openPort } from "../../src/api/open.ts";
-import { SILENT } from "../../src/core/logger.ts";
-import type { Port } from "../../src/core/port.ts";
-import { systemClock } from "../../src/engine/system-clock.ts";
-import { Access } from "../../src/server/access.ts";
-import type { AdminAction } from "../../src/server/guard.ts";
-import type { ServerOptions } from "../../src/server/server.ts";
 import { Tokens } from "../../src/server/tokens.ts";
+import { forbidden, makeTokens, setUp, task, wish } from "./guarded.ts";
 import { startServer } from "./start.ts";
 
-function makeTokens(): Tokens {
-  const folder = mkdtempSync(join(tmpdir(), "dibs-tokens-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  return new Tokens(join(folder, "tokens.json"));
-}
-
-async function setUp(options: Partial<ServerOptions> = {}) {
-  const tokens = makeTokens();
-  const store = await openPort(":memory:", {});
-  const actions: AdminAction[] = [];
-  const access = new Access(tokens, { letAnyoneIn: false });
-  const server = await startServer(store, { access, audit: (action) => actions.push(action), ...options });
-  onTestFinished(async () => {
-    await server.close();
-    await store.close();
-  });
-  const open = async (token?: string): Promise<Port> => {
-    const port = await openRemote({ url: server.url, token, clock: systemClock, logger: SILENT });
-    onTestFinished(() => port.close());
-    return port;
-  };
-  const openAs = (...scopes: string[]) => open(tokens.add(`t${tokens.list().length}`, scopes).token);
-  return { tokens, store, server, actions, open, openAs };
-}
-
-const forbidden = (call: Promise<unknown>, ...words: string[]): Promise<void> =>
-  expect(call).rejects.toMatchObject({
-    code: "FORBIDDEN",
-    retryable: false,
-    message: expect.stringContaining(words[0] ?? ""),
-  });
-
-const task = (queue: string) => ({ queue, data: "{}" });
-const wish = (queue: string) => ({ queues: [queue], max: 1, worker: "w", wait: 0 });
+const refused = (call: Promise<unknown>, code: string): Promise<void> =>
+  expect(call).rejects.toMatchObject({ code });
 
 describe("a server without tokens", () => {
   test("lets this machine in, and asks for one as soon as there is one", async () => {
@@ -224,15 +176,18 @@ describe("a token's scopes", () => {
     expect(await store.run(added!.id)).toMatchObject({ parts: [{ state: "done" }, { state: "ready" }] });
     expect(await producer.run(added!.id)).toMatchObject({ run: { state: "running" } });
     const other = await openAs("add:other", "read:other", "work:other", "admin:other");
-    await forbidden(other.run(added!.id), "report/a");
-    await forbidden(other.end(added!.id, { of: "runs" }), "report/a");
-    await forbidden(other.cancelRun(added!.id), "admin:report/a");
+    await refused(other.run(added!.id), "TASK_NOT_FOUND");
+    await refused(other.end(added!.id, { of: "runs" }), "TASK_NOT_FOUND");
+    await refused(other.cancelRun(added!.id), "TASK_NOT_FOUND");
     await forbidden(other.definePipeline("report", stages), "report/a");
     expect(await other.pipelines()).toEqual([]);
     expect(await producer.pipelines()).toEqual([{ name: "report", stages }]);
     await forbidden(producer.cancelRun(added!.id), "admin:report/a");
     expect(await (await openAs("admin:report/*")).cancelRun(added!.id)).toBe("cancelled");
-    expect(actions.filter(({ by }) => by !== "dibs tokens")).toMatchObject([{ verb: "cancel" }]);
+    expect(actions.filter(({ by }) => by !== "dibs tokens")).toMatchObject([
+      { by: "t0", verb: "define", queue: "report/a", pipeline: "report" },
+      { verb: "cancel" },
+    ]);
     expect(await producer.end(added!.id, { of: "runs" })).toMatchObject({ state: "cancelled" });
   });
 
@@ -268,8 +223,8 @@ describe("a token's scopes", () => {
       port.join({ ...worker, queues: ["emails", "other"] }, 30_000, () => {}),
       "work:other",
     );
-    await forbidden(port.settle(foreign!, { kind: "ack", result: null }), "work:other");
-    await forbidden(port.extend(foreign!, 1_000), "work:other");
+    await refused(port.settle(foreign!, { kind: "ack", result: null }), "CLAIM_LOST");
+    await refused(port.extend(foreign!, 1_000), "CLAIM_LOST");
     await forbidden(port.add([task("emails")]), "add:emails");
     await forbidden(port.purge("emails"), "admin:emails");
     await forbidden(port.unhold("emails"), "admin:emails");
@@ -374,8 +329,8 @@ describe("a token's scopes", () => {
     const [, other] = await store.add([task("a1"), task("b1")]);
     expect((await port.queues()).map(({ name }) => name)).toEqual(["a1"]);
     await forbidden(port.queues("b1"));
-    await forbidden(port.task(other!.id));
-    await forbidden(port.history(other!.id));
+    await refused(port.task(other!.id), "TASK_NOT_FOUND");
+    await refused(port.history(other!.id), "TASK_NOT_FOUND");
     await forbidden(port.list({ queue: "b1", state: "ready", limit: 1 }));
     await forbidden(port.add([task("a1")]));
     await store.pause("b1", true);
@@ -434,14 +389,24 @@ describe("a token's scopes", () => {
 describe("a schedule is where its queue is", () => {
   const every = (queue: string) => ({ every: 60_000, missed: "once", task: task(queue) }) as const;
 
-  test("and is defined by who may add there, also in the place of another", async () => {
+  test("and is made by who may add there, and changed by its administrators", async () => {
     const { store, openAs } = await setUp();
     const port = await openAs("add:mine.*");
     await port.schedule("s", every("mine.a"));
-    await port.schedule("s", every("mine.b"));
+    expect(await port.schedule("s", every("mine.b"))).toMatchObject({ task: { queue: "mine.a" } });
+    const admin = await openAs("admin:mine.*");
+    expect(await admin.schedule("s", every("mine.b"))).toMatchObject({ task: { queue: "mine.b" } });
     await forbidden(port.schedule("t", every("theirs")), "add:theirs");
     await store.schedule("s", every("theirs"));
-    await forbidden(port.schedule("s", every("mine.a")), "add:theirs");
+    for (const each of [port, admin]) {
+      const refusal = each.schedule("s", every("mine.a"));
+      await forbidden(refusal, "another one has that name");
+      await expect(refusal).rejects.not.toMatchObject({ message: expect.stringContaining("theirs") });
+    }
+    await forbidden(admin.schedule("s", every("mine.a"), { force: true }), "another one has that name");
+    // One that it may not see is not there.
+    await expect(admin.pauseSchedule("s", true)).rejects.toMatchObject({ code: "INVALID" });
+    expect(await admin.unschedule("s")).toBe(false);
     await forbidden(port.schedule("u", every("mine.a"), { force: true }), "admin:mine.a");
     await expect(port.schedule(null as never, {} as never)).rejects.toMatchObject({ code: "INVALID" });
     expect(await port.schedules()).toEqual([]);

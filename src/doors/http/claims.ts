@@ -1,8 +1,8 @@
 import { z } from "@hono/zod-openapi";
-import { DibsError, invalid, isDibsError } from "../../core/errors.ts";
+import { claimLost, DibsError, invalid, isDibsError } from "../../core/errors.ts";
 import { LIMITS } from "../../core/limits.ts";
 import type { Port, Word } from "../../core/port.ts";
-import type { ClaimedTask, TaskError } from "../../core/task.ts";
+import type { ClaimedTask, TaskError, TaskRecord } from "../../core/task.ts";
 import { type Verified, verifiedBy } from "../../core/verification.ts";
 import { fromBody, toBody } from "./bodies.ts";
 import { type App, define } from "./define.ts";
@@ -188,7 +188,7 @@ async function askedFor(
   port: Port,
   params: Record<string, unknown>,
 ): Promise<{ of: Verified; queue: string }> {
-  const { id, data, queue } = await port.task(refOf(params).id);
+  const { id, data, queue } = await heldTask(port, params);
   const of = verifiedBy(data);
   if (!of) throw invalid(`Task ${id} asks for no verdict: it is not one of a queue's verifiers.`);
   return { of, queue };
@@ -209,6 +209,16 @@ async function standing(
   }
 }
 
+/** Of a task that is not there, a claim does not hold. */
+async function heldTask(port: Port, params: Record<string, unknown>): Promise<TaskRecord> {
+  const { id, fence } = refOf(params);
+  try {
+    return await port.task(id);
+  } catch (error) {
+    throw isDibsError(error) && error.code === "TASK_NOT_FOUND" ? claimLost(id, fence) : error;
+  }
+}
+
 function refOf(params: Record<string, unknown>): { id: string; fence: number } {
   const { id, fence } = params as { id: string; fence: number };
   return { id, fence };
@@ -219,7 +229,7 @@ async function say(port: Port, params: Record<string, unknown>, word: Word): Pro
   const ref = refOf(params);
   if (word.kind !== "nack" && word.kind !== "hold")
     return port.settle({ ...ref, queue: "", attempt: 1 }, { ...word });
-  const { queue, attempt } = await port.task(ref.id);
+  const { queue, attempt } = await heldTask(port, params);
   return port.settle({ ...ref, queue, attempt }, word);
 }
 

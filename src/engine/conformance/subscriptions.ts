@@ -41,6 +41,14 @@ function lifetime(start: Start): void {
       expect((await port.queues()).map(({ name }) => name)).toEqual([queueOf("a")]);
     });
 
+    test("is made, and its policy not changed, by who may only create", async () => {
+      const { port } = await start();
+      const create = { create: true };
+      expect(await port.subscribe(TOPIC, "a", { maxDepth: 5 }, create)).toMatchObject({ maxDepth: 5 });
+      expect(await port.subscribe(TOPIC, "a", { maxDepth: 1 }, create)).toMatchObject({ maxDepth: 5 });
+      expect(await port.subscriptions()).toHaveLength(1);
+    });
+
     test("is listed in the order they were made, all or those that a topic reaches", async () => {
       const { port } = await start();
       for (const [pattern, group] of [

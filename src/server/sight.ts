@@ -1,0 +1,86 @@
+import { claimLost, type DibsError, isDibsError } from "../core/errors.ts";
+import type { Port } from "../core/port.ts";
+import { type Stage, stageQueue } from "../core/run.ts";
+import { taskNotFound } from "../core/task-not-found.ts";
+import type { ClaimedTask, ClaimRef } from "../core/task.ts";
+import { checkClaim } from "../broker/check.ts";
+import type { Grant, Kind } from "./scopes.ts";
+
+/** Queues of tasks that were claimed through here, so that a settlement need not look its task up. */
+const REMEMBERED = 10_000;
+
+/**
+ * What a token can see of the store, for the guard. A task or a run is judged by the queue that the store has it in, never
+ * by what the caller says. A token with no scope at all on that queue gets the answer for an id that does not exist; one
+ * with another scope than the verb needs gets FORBIDDEN.
+ */
+export class Sight {
+  readonly #port: Port;
+  readonly #grant: Grant;
+  readonly #queues = new Map<string, string>();
+
+  constructor(port: Port, grant: Grant) {
+    this.#port = port;
+    this.#grant = grant;
+  }
+
+  /** A task that was handed out to this caller. */
+  remember({ id, queue }: ClaimedTask): void {
+    this.#queues.set(id, queue);
+    if (this.#queues.size > REMEMBERED) this.#queues.delete(this.#queues.keys().next().value!);
+  }
+
+  /**
+   * Passes the task's queue to `run`; undefined where the token covers all queues, and nobody looks. Waits only where the
+   * task has to be looked up: otherwise calls take effect in the order they are made.
+   */
+  async onTask<T>(
+    kinds: readonly Kind[],
+    id: string,
+    run: (queue: string | undefined) => Promise<T>,
+    absent = () => taskNotFound(id),
+  ): Promise<T> {
+    if (kinds.some((kind) => this.#grant.allowsAll(kind))) return run(undefined);
+    const known = this.#queues.get(id);
+    const queue = known ?? (await this.#find(id, absent));
+    this.#grant.need(kinds, [queue]);
+    return run(queue);
+  }
+
+  async onClaim<T>(claim: ClaimRef, run: (queue: string | undefined) => Promise<T>): Promise<T> {
+    const { id, fence } = checkClaim(claim);
+    return this.onTask(["work"], id, run, () => claimLost(id, fence));
+  }
+
+  /** A run belongs to its first queue. */
+  async onRun<T>(kinds: readonly Kind[], id: string, run: () => Promise<T>): Promise<T> {
+    if (kinds.some((kind) => this.#grant.allowsAll(kind))) return run();
+    const { pipeline, stages } = (await this.#port.run(id, { limit: 1 })).run;
+    const queue = firstQueue(pipeline, stages);
+    if (!this.#grant.sees(queue)) throw taskNotFound(id);
+    this.#grant.need(kinds, [queue]);
+    return run();
+  }
+
+  async #find(id: string, absent: () => DibsError): Promise<string> {
+    try {
+      const { queue } = await this.#port.task(id);
+      if (this.#grant.sees(queue)) return queue;
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+    }
+    throw absent();
+  }
+}
+
+export function isMissing(error: unknown): boolean {
+  return isDibsError(error) && error.code === "TASK_NOT_FOUND";
+}
+
+export function queuesOf(pipeline: string, stages: readonly Stage[]): string[] {
+  return stages.map((stage) => stageQueue(pipeline, stage?.name));
+}
+
+export function firstQueue(pipeline: string, stages: readonly Stage[]): string {
+  return stageQueue(pipeline, stages[0]!.name);
+}

@@ -1,0 +1,30 @@
+import { describe, expect, test } from "vitest";
+import { setUp, task, wish } from "./guarded.ts";
+
+/** What a caller says about a task (its queue, its run) is not taken for true. */
+describe("a server does not trust", () => {
+  test("the queue that a caller names with a claim: the backoff is that of the task's own", async () => {
+    const { openAs, store } = await setUp();
+    const fixed = (delay: number) => ({ type: "fixed", delay, max: 3_600_000, jitter: 0 }) as const;
+    await store.declare("own", { backoff: fixed(0), elsewhere: 0 });
+    await store.declare("foreign", { backoff: fixed(3_600_000) });
+    await store.add([task("own")]);
+    const port = await openAs("work:own");
+    const [held] = (await port.claim(wish("own"))).tasks;
+    const error = { name: "Error", message: "no", stack: null };
+    await port.settle({ ...held!, queue: "foreign" }, { kind: "nack", error });
+    expect((await port.claim({ ...wish("own"), wait: 10_000 })).tasks).toHaveLength(1);
+  });
+
+  test("a run that a caller adds to, or a stage that it names", async () => {
+    const { openAs, store } = await setUp();
+    const stages = [{ name: "a", joins: false }];
+    const [first] = await store.add([{ ...task("foreign/a"), run: { pipeline: "foreign", stages } }]);
+    const port = await openAs("add:own*", "work:own*");
+    const run = { id: first!.id, pipeline: "foreign", stages };
+    for (const queue of ["own/a", "foreign/a"])
+      await expect(port.add([{ ...task(queue), run }])).rejects.toMatchObject({ code: "FORBIDDEN" });
+    await port.add([{ ...task("own/a"), run: { ...run, pipeline: "own" } }]);
+    expect((await store.run(first!.id)).parts).toHaveLength(1);
+  });
+});
