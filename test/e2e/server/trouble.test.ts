@@ -130,7 +130,10 @@ describe("what a server logs", () => {
         .split("\n")
         .filter((line) => line.includes('"audit"'))
         .map((line) => (JSON.parse(line) as { audit: object }).audit);
-    expect(audit(loud.program.stderr)).toEqual([{ by: "ada", verb: "pause", queue: "work" }]);
+    expect(audit(loud.program.stderr)).toEqual([
+      { by: "ada", verb: "declare", queue: "work" },
+      { by: "ada", verb: "pause", queue: "work" },
+    ]);
     expect(loud.program.stderr).not.toContain(SECRET);
     expect(loud.program.stderr).not.toContain(token.slice("dibs_000000000000_".length));
     // And the quiet one has its trail too.
