@@ -51,6 +51,16 @@ export class Stream {
     return this.#unackedSize - (this.#unacked[0]?.items.length ?? 0);
   }
 
+  /** Characters that the other side has not acknowledged, sent or not. */
+  get unread(): number {
+    return this.#waitingSize + this.#unackedSize;
+  }
+
+  /** The number of the oldest frame that is not acknowledged; undefined where all are. */
+  get oldest(): number | undefined {
+    return this.#unacked[0]?.seq;
+  }
+
   /** The other side takes no frame of more bytes: one that is too long would be sent again and again. */
   limit(bytes: number): void {
     this.#enough = Math.min(ENOUGH, Math.floor((bytes - FRAME_BYTES) / CHARACTER_BYTES));

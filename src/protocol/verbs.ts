@@ -1,3 +1,4 @@
+import type { AnswerKind } from "../core/answer-budget.ts";
 import type { Port } from "../core/port.ts";
 import type { NewTask } from "../core/task.ts";
 
@@ -17,6 +18,8 @@ export interface Traits {
   reads?: boolean;
   /** May take any time to be answered: an outage is waited out. */
   patient?: boolean;
+  /** Its answer may be large: room for it is reserved before the call is carried out. */
+  answers?: AnswerKind;
 }
 
 /** The port's verbs on the wire: a new one is a line here. */
@@ -25,43 +28,43 @@ export const VERBS: Record<WireVerb, Traits> = {
   pause: { args: 3, again: "safe" },
   // Whoever asks again is told that nothing is held.
   unhold: { args: 2, again: "never" },
-  queues: { args: 1, again: "safe", reads: true },
+  queues: { args: 1, again: "safe", reads: true, answers: "page" },
   stats: { args: 1, again: "safe", reads: true },
   purge: { args: 1, again: "never" },
   drop: { args: 1, again: "never" },
   add: { args: 1, again: ([tasks]) => Array.isArray(tasks) && tasks.every(hasKey) },
   subscribe: { args: 4, again: "safe" },
   unsubscribe: { args: 2, again: "never" },
-  subscriptions: { args: 1, again: "safe", reads: true },
+  subscriptions: { args: 1, again: "safe", reads: true, answers: "page" },
   publish: { args: 1, again: ([message]) => hasKey(message) },
   schedule: { args: 3, again: "safe" },
   pauseSchedule: { args: 2, again: "safe" },
   unschedule: { args: 1, again: "never" },
-  schedules: { args: 1, again: "safe", reads: true },
+  schedules: { args: 1, again: "safe", reads: true, answers: "page" },
   // What an unanswered one brought goes back before it is asked again: a worker's by rejoining, others by their lease.
-  claim: { args: 1, again: "safe" },
+  claim: { args: 1, again: "safe", answers: "later" },
   settle: { args: 2, again: "ledger" },
   extend: { args: 2, again: "safe" },
   progress: { args: 3, again: "safe" },
   step: { args: 3, again: "safe" },
-  steps: { args: 1, again: "safe", reads: true },
+  steps: { args: 1, again: "safe", reads: true, answers: "page" },
   // Kept once: whoever asks again is told that it came before.
   signal: { args: 3, again: "never" },
-  verifying: { args: 1, again: "safe", reads: true },
-  task: { args: 1, again: "safe", reads: true },
-  history: { args: 1, again: "safe", reads: true },
+  verifying: { args: 1, again: "safe", reads: true, answers: "row" },
+  task: { args: 1, again: "safe", reads: true, answers: "row" },
+  history: { args: 1, again: "safe", reads: true, answers: "page" },
   cancel: { args: 1, again: "safe" },
-  end: { args: 2, again: "safe", reads: true, patient: true },
-  list: { args: 1, again: "safe", reads: true },
+  end: { args: 2, again: "safe", reads: true, patient: true, answers: "later" },
+  list: { args: 1, again: "safe", reads: true, answers: "page" },
   definePipeline: { args: 2, again: "safe" },
-  pipelines: { args: 1, again: "safe", reads: true },
-  run: { args: 2, again: "safe", reads: true },
+  pipelines: { args: 1, again: "safe", reads: true, answers: "page" },
+  run: { args: 2, again: "safe", reads: true, answers: "page" },
   cancelRun: { args: 1, again: "safe" },
-  patterns: { args: 3, again: "safe", reads: true },
+  patterns: { args: 3, again: "safe", reads: true, answers: "page" },
   redrive: { args: 4, again: "never" },
   discard: { args: 2, again: "never" },
   // A move asks all of these again after a crash; the stores take care of that.
-  depart: { args: 3, again: "safe" },
+  depart: { args: 3, again: "safe", answers: "page" },
   arrive: { args: 1, again: "safe" },
   gone: { args: 1, again: "safe" },
   // One that nobody knows of ends with its lease.
@@ -70,7 +73,7 @@ export const VERBS: Record<WireVerb, Traits> = {
   rejoin: { args: 3, again: "never" },
   retire: { args: 1, again: "safe" },
   leave: { args: 2, again: "safe" },
-  workers: { args: 1, again: "safe", reads: true },
+  workers: { args: 1, again: "safe", reads: true, answers: "page" },
 };
 
 function hasKey(given: unknown): boolean {

@@ -8,6 +8,7 @@ import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { getRequestListener } from "@hono/node-server";
+import { AnswerBudget } from "../core/answer-budget.ts";
 import { type Clock, startTimer } from "../core/clock.ts";
 import type { Commit } from "../core/commit.ts";
 import { DibsError, invalid } from "../core/errors.ts";
@@ -21,6 +22,7 @@ import type { Access } from "./access.ts";
 import { bearerOf, type CallerRules, checkCaller, isLoopback, rulesOf, shareWithOrigin } from "./callers.ts";
 import { Connections } from "./connections.ts";
 import { type AdminAction, guardPort } from "./guard.ts";
+import { HttpAnswers } from "./http-answers.ts";
 import { Metrics } from "./metrics.ts";
 import { cutSlowReader, refuse, send, sendProblem } from "./send.ts";
 import type { Grant } from "./scopes.ts";
@@ -92,6 +94,7 @@ export class Server {
   readonly #callers: CallerRules;
   readonly #audit: (action: AdminAction) => void;
   readonly #metrics: Metrics;
+  readonly #httpAnswers: HttpAnswers;
   /** The store, with what goes through here counted. */
   readonly #store: Port;
   /** Requests that are being answered, and by whose leave. */
@@ -127,7 +130,9 @@ export class Server {
         errorHandler: () => respondProblem(problemOf(new HttpRefusal(400, "The path or the host is none."))),
       },
     );
-    this.#native = new NativeDoor({ ...options.native, clock, logger });
+    const budget = new AnswerBudget();
+    this.#httpAnswers = new HttpAnswers(budget);
+    this.#native = new NativeDoor({ ...options.native, clock, logger, budget });
     const limits = {
       ...{ headersTimeout: headersMs, requestTimeout: requestMs, maxHeaderSize: HEADER_BYTES },
       connectionsCheckingInterval: Math.min(LOOK_EVERY_MS, headersMs),
@@ -331,14 +336,16 @@ export class Server {
     outgoing: ServerResponse,
   ): Promise<Response> | Response {
     const stops = { draining: this.#draining.signal, closing: this.#closing.signal };
+    const fetch = (port: Port, client: string): Promise<Response> | Response =>
+      this.#door.fetch(request, { port, ...stops, reserve: this.#httpAnswers.reserverFor(client, outgoing) });
     try {
       if (OPEN_PATHS.has(pathOf(incoming))) {
         checkCaller(incoming.headers, this.#callers);
-        return this.#door.fetch(request, { port: this.#options.store, ...stops });
+        return fetch(this.#options.store, "");
       }
       const { port, owner } = this.#admit(incoming);
       this.#underWay.set(outgoing, owner);
-      return this.#door.fetch(request, { port, ...stops });
+      return fetch(port, `${owner}@${incoming.socket.remoteAddress}`);
     } catch (error) {
       return respondProblem(problemOf(error));
     }

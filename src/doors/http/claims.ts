@@ -36,6 +36,7 @@ export function claims(app: App): void {
         summary: "Claim tasks, waiting up to `wait` for the first",
       },
       ...{ params: inQueue, body: claimWish, answer: z.object({ claims: z.array(claim) }), claims: true },
+      answers: "later",
     },
     async ({ port, params, body, signal }) => {
       const wish = body as { max: number; wait: number; lease?: number; worker: string };

@@ -1,4 +1,5 @@
 import { createRoute, type OpenAPIHono, z } from "@hono/zod-openapi";
+import { type AnswerKind, type Room, ROOM_FOR } from "../../core/answer-budget.ts";
 import { ERROR_CODES, invalid } from "../../core/errors.ts";
 import type { Port } from "../../core/port.ts";
 
@@ -10,6 +11,8 @@ export interface Env {
     draining: AbortSignal;
     /** Aborted when it closes: whoever still waits is told. */
     closing: AbortSignal;
+    /** Room for an answer, held until that has been read or its caller is gone. */
+    reserve: (bytes: number, signal: () => AbortSignal) => Promise<Room>;
   };
 }
 
@@ -41,6 +44,8 @@ export interface Operation {
   claims?: boolean;
   /** May be sent again with the same Idempotency-Key. */
   keyed?: boolean;
+  /** Its answer may be large: room for it is reserved before the call is carried out. */
+  answers?: AnswerKind;
 }
 
 /** What a handler returns in place of its answer: there is none yet. Sent with 202, which nobody repeats by itself. */
@@ -74,7 +79,7 @@ export const PROBLEM_RESPONSE: { description: string; content: Record<string, { 
 /** One line of the interface: its path and shapes, checked and described, and the call of the port that it stands for. */
 export function define(app: App, operation: Operation, carryOut: (given: Given) => Promise<unknown>): void {
   const { method, path, summary, params, query, body, answer, status = 200, pending } = operation;
-  const { claims = false, keyed = false } = operation;
+  const { claims = false, keyed = false, answers } = operation;
   // As in a body: a name that is not known was meant to say something.
   const known: { query?: z.ZodObject } = { query: (query ?? z.object({})).strict() };
   const route = createRoute({
@@ -111,25 +116,29 @@ export function define(app: App, operation: Operation, carryOut: (given: Given) 
         raw: Request;
       };
       env: Env["Bindings"];
-      json(value: unknown, status: number): Response;
-      body(value: null, status: number): Response;
+      body(value: string | null, status: number, headers?: Record<string, string>): Response;
     }) => {
       const { req, env } = context;
       const stops = claims ? env.draining : env.closing;
       stops.throwIfAborted();
+      // Made where somebody waits: it costs more than the rest of a small request.
+      const signal = (): AbortSignal => AbortSignal.any([req.raw.signal, stops]);
+      const room = answers && (await env.reserve(ROOM_FOR[answers], signal));
       const value = await carryOut({
         params: params ? req.valid("param") : {},
         query: query ? req.valid("query") : {},
         body: body ? req.valid("json") : (undefined as never),
         header: (name) => req.header(name),
         port: env.port,
-        // Made where somebody waits: it costs more than the rest of a small request.
         get signal() {
-          return AbortSignal.any([req.raw.signal, stops]);
+          return signal();
         },
       });
-      if (value instanceof Pending) return context.json(value.value, 202);
-      return answer ? context.json(value, status) : context.body(null, 204);
+      if (!answer) return context.body(null, 204);
+      const isPending = value instanceof Pending;
+      const text = JSON.stringify(isPending ? value.value : value);
+      room?.resize(text.length);
+      return context.body(text, isPending ? 202 : status, { "content-type": "application/json" });
     },
   );
 }

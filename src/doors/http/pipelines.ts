@@ -16,7 +16,12 @@ export function pipelines(app: App): void {
   define(
     app,
     {
-      ...{ method: "get", path: "/v1/pipelines", summary: "All pipelines that somebody has defined" },
+      ...{
+        method: "get",
+        answers: "page",
+        path: "/v1/pipelines",
+        summary: "All pipelines that somebody has defined",
+      },
       answer: z.object({ pipelines: z.array(z.object({ name: z.string(), stages: z.array(stage) })) }),
     },
     async ({ port }) => ({ pipelines: await port.pipelines() }),
@@ -51,7 +56,7 @@ function runs(app: App): void {
   define(
     app,
     {
-      ...{ method: "get", path: "/v1/runs/{id}", summary: "How far a run is, task by task" },
+      ...{ method: "get", answers: "page", path: "/v1/runs/{id}", summary: "How far a run is, task by task" },
       ...{ params: ofRun, answer: runPage },
       query: z.object({
         after: wholeNumber(0).optional(),
@@ -63,7 +68,12 @@ function runs(app: App): void {
   define(
     app,
     {
-      ...{ method: "get", path: "/v1/runs/{id}/result", summary: "Wait for a run's end, and its result" },
+      ...{
+        method: "get",
+        answers: "later",
+        path: "/v1/runs/{id}/result",
+        summary: "Wait for a run's end, and its result",
+      },
       ...{ params: ofRun, query: z.object({ timeout: duration.default(0) }), answer: ending },
       pending: z.object({ id: z.string(), state: z.literal("running") }).openapi("PendingRun"),
     },

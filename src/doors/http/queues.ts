@@ -26,6 +26,7 @@ export function queues(app: App): void {
     app,
     {
       method: "get",
+      answers: "page",
       path: "/v1/queues",
       summary: "All queues",
       answer: z.object({ queues: z.array(queue) }),
@@ -97,7 +98,7 @@ export function queues(app: App): void {
   define(
     app,
     {
-      ...{ method: "get", path: "/v1/workers", summary: "Workers that give signs of life" },
+      ...{ method: "get", answers: "page", path: "/v1/workers", summary: "Workers that give signs of life" },
       query: z.object({ queue: z.string().optional() }),
       answer: z.object({ workers: z.array(worker) }),
     },
@@ -111,6 +112,7 @@ function deadLetters(app: App): void {
     {
       ...{
         method: "get",
+        answers: "page",
         path: "/v1/queues/{queue}/dead/patterns",
         summary: "What the dead letters died of",
       },

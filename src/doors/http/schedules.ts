@@ -49,7 +49,12 @@ export function schedules(app: App): void {
   define(
     app,
     {
-      ...{ method: "get", path: "/v1/schedules", summary: "All schedules, with their next times" },
+      ...{
+        method: "get",
+        answers: "page",
+        path: "/v1/schedules",
+        summary: "All schedules, with their next times",
+      },
       answer: z.object({ schedules: z.array(record) }),
     },
     async ({ port }) => ({ schedules: (await port.schedules()).map(shown) }),
@@ -57,7 +62,7 @@ export function schedules(app: App): void {
   define(
     app,
     {
-      ...{ method: "get", path: "/v1/schedules/{name}", summary: "A schedule" },
+      ...{ method: "get", answers: "page", path: "/v1/schedules/{name}", summary: "A schedule" },
       ...{ params: ofSchedule, answer: record },
     },
     async ({ port, params }) => {

@@ -64,7 +64,12 @@ export function tasks(app: App): void {
   define(
     app,
     {
-      ...{ method: "get", path: "/v1/queues/{queue}/tasks", summary: "Tasks of one state, page by page" },
+      ...{
+        method: "get",
+        answers: "page",
+        path: "/v1/queues/{queue}/tasks",
+        summary: "Tasks of one state, page by page",
+      },
       params: inQueue,
       query: z.object({
         state,
@@ -84,13 +89,25 @@ export function tasks(app: App): void {
   );
   define(
     app,
-    { method: "get", path: "/v1/tasks/{id}", summary: "A task", params: ofTask, answer: task },
+    {
+      method: "get",
+      answers: "row",
+      path: "/v1/tasks/{id}",
+      summary: "A task",
+      params: ofTask,
+      answer: task,
+    },
     async ({ port, params }) => shown(await port.task(params["id"]!)),
   );
   define(
     app,
     {
-      ...{ method: "get", path: "/v1/tasks/{id}/history", summary: "Every attempt at a task" },
+      ...{
+        method: "get",
+        answers: "page",
+        path: "/v1/tasks/{id}/history",
+        summary: "Every attempt at a task",
+      },
       ...{ params: ofTask, answer: z.object({ attempts: z.array(attempt) }) },
     },
     async ({ port, params }) => ({ attempts: await port.history(params["id"]!) }),
@@ -98,7 +115,12 @@ export function tasks(app: App): void {
   define(
     app,
     {
-      ...{ method: "get", path: "/v1/tasks/{id}/result", summary: "Wait for a task's end, and its result" },
+      ...{
+        method: "get",
+        answers: "later",
+        path: "/v1/tasks/{id}/result",
+        summary: "Wait for a task's end, and its result",
+      },
       ...{ params: ofTask, query: z.object({ timeout: duration.default(0) }), answer: ending },
       pending: pendingTask,
     },
@@ -143,6 +165,7 @@ function flows(app: App): void {
     {
       ...{
         method: "get",
+        answers: "page",
         path: "/v1/tasks/{id}/steps",
         summary: "What its attempts have left, and its signals",
       },
@@ -158,6 +181,7 @@ function flows(app: App): void {
     {
       ...{
         method: "get",
+        answers: "row",
         path: "/v1/verifying/{id}/{fence}",
         summary: "What a verifier is asked to judge; its claim's `data` says which",
       },
@@ -191,7 +215,12 @@ function topics(app: App): void {
   define(
     app,
     {
-      ...{ method: "get", path: "/v1/subscriptions", summary: "Subscriptions, of all topics or one" },
+      ...{
+        method: "get",
+        answers: "page",
+        path: "/v1/subscriptions",
+        summary: "Subscriptions, of all topics or one",
+      },
       query: z.object({ topic: z.string().optional() }),
       answer: z.object({ subscriptions: z.array(subscription) }),
     },

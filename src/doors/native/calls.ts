@@ -1,4 +1,5 @@
 import { timingSafeEqual } from "node:crypto";
+import { type ClientAnswers, type Room, ROOM_FOR } from "../../core/answer-budget.ts";
 import { DibsError, type ErrorData, invalid, isDibsError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import type {
@@ -15,6 +16,8 @@ import type { WorkerInfo } from "../../core/task.ts";
 import { isWireVerb, VERBS } from "../../protocol/verbs.ts";
 import { Holdings } from "./holdings.ts";
 
+/** Characters of calls of one connection that may wait for room for their answers. */
+const MOST_IN_LINE = 32 * 1024 * 1024;
 /** Calls of one connection that may wait for something at the same time; others are not bounded here, for they end soon. */
 const MOST_WAITING = 10_000;
 
@@ -37,20 +40,25 @@ export class Calls {
   readonly #waiting = new Map<number, AbortController>();
   /** Those of them that wait for a task. */
   readonly #claiming = new Set<number>();
+  readonly #room: ClientAnswers;
+  /** Those that wait until earlier answers were read. */
+  readonly #inLine = new Map<number, AbortController>();
+  #inLineSize = 0;
   #underWay = 0;
   #isDraining = false;
   #onSettled: () => void = () => {};
 
-  constructor(port: Port, answers: Answers, logger: Logger, ticketOf: (session: number) => string) {
+  constructor({ port, answers, logger, ticketOf, room }: CallsOptions) {
+    this.#room = room;
     this.#ticketOf = ticketOf;
     this.#port = port;
     this.#answers = answers;
     this.#logger = logger;
   }
 
-  /** Calls that are not answered yet, but for those that wait. */
+  /** Calls that are not answered yet, but for those that wait. Those in line wait for the client, who must be heard then. */
   get underWay(): number {
-    return this.#underWay - this.#waiting.size;
+    return this.#underWay - this.#waiting.size - this.#inLine.size;
   }
 
   /** Something is held, or about to be answered. */
@@ -58,20 +66,56 @@ export class Calls {
     return !this.holdings.isEmpty || this.underWay > 0;
   }
 
-  start(id: number, verb: unknown, args: unknown): void {
+  /** @param size characters that the call has taken on the wire, about */
+  start(id: number, verb: unknown, args: unknown, size = 0): void {
     this.#underWay++;
-    this.#run(id, verb, args).then(
-      (value) => this.#settled(id, verb, () => this.#answer(id, value)),
+    const kind = isWireVerb(verb) ? VERBS[verb].answers : undefined;
+    if (kind === undefined) return this.#carryOut(id, verb, args);
+    const room = this.#room.reserveNow(ROOM_FOR[kind]);
+    if (room) return this.#carryOut(id, verb, args, room);
+    this.#standInLine(id, ROOM_FOR[kind], size).then(
+      (given) => this.#carryOut(id, verb, args, given),
       (error: unknown) => this.#settled(id, verb, () => this.#refuse(id, verb, error)),
     );
   }
 
-  #settled(id: number, verb: unknown, answer: () => void): void {
+  /** Until there is room. Later calls that need none go on meanwhile: nobody waits for an answer that is not read. */
+  async #standInLine(id: number, bytes: number, size: number): Promise<Room> {
+    if (this.#inLine.has(id))
+      throw invalid(`Call ${id} is waiting already; every call has a number of its own.`);
+    if (this.#inLineSize + size > MOST_IN_LINE || this.#inLine.size >= MOST_WAITING) {
+      throw new DibsError(
+        "UNAVAILABLE",
+        "Too many calls of this connection wait until earlier answers are read. Read those, or ask for less at once.",
+      );
+    }
+    const stop = new AbortController();
+    this.#inLine.set(id, stop);
+    this.#inLineSize += size;
+    try {
+      return await this.#room.reserve(bytes, stop.signal);
+    } finally {
+      this.#inLine.delete(id);
+      this.#inLineSize -= size;
+    }
+  }
+
+  #carryOut(id: number, verb: unknown, args: unknown, room?: Room): void {
+    this.#run(id, verb, args).then(
+      (value) => this.#settled(id, verb, () => this.#answer(id, value), room),
+      (error: unknown) => this.#settled(id, verb, () => this.#refuse(id, verb, error), room),
+    );
+  }
+
+  #settled(id: number, verb: unknown, answer: () => void, room?: Room): void {
     this.#underWay--;
     try {
       this.#answerOrRefuse(id, verb, answer);
+      // By now it counts as unread.
+      room?.giveBack();
       this.#onSettled();
     } catch (error) {
+      room?.giveBack();
       this.#answers.failed(error);
     }
   }
@@ -111,11 +155,13 @@ export class Calls {
   }
 
   abort(id: number): void {
-    this.#waiting.get(id)?.abort(new DibsError("CLOSED", "Nobody waits for this any more."));
+    const nobody = new DibsError("CLOSED", "Nobody waits for this any more.");
+    this.#waiting.get(id)?.abort(nobody);
+    this.#inLine.get(id)?.abort(nobody);
   }
 
   abortAll(): void {
-    for (const id of this.#waiting.keys()) this.abort(id);
+    for (const id of [...this.#waiting.keys(), ...this.#inLine.keys()]) this.abort(id);
   }
 
   /** Hands out nothing more. Claims that wait go on waiting, and their client asks the next server. */
@@ -308,6 +354,14 @@ export class Calls {
     this.#logger.warn(`A call of ${show(verb)} could not be carried out: ${reason}`);
     return { code: "INVALID", message: `The arguments of ${show(verb)} are not of the shape it takes.` };
   }
+}
+
+export interface CallsOptions {
+  port: Port;
+  answers: Answers;
+  logger: Logger;
+  ticketOf: (session: number) => string;
+  room: ClientAnswers;
 }
 
 /** What a client says of a session that it had before: how it goes on calling it, and that it is its own. */

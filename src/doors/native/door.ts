@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { type WebSocket, WebSocketServer } from "ws";
+import { AnswerBudget } from "../../core/answer-budget.ts";
 import { type Clock, startTimer } from "../../core/clock.ts";
 import type { ErrorData } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
@@ -26,6 +27,8 @@ export interface NativeOptions {
   helloMs?: number;
   /** A client that does not answer the close frame in this time is cut off, in milliseconds. */
   farewellMs?: number;
+  /** What answers in progress may take of the memory; one of its own unless it is shared with another door. */
+  budget?: AnswerBudget;
 }
 
 /** Who is let in: the port as far as it may use it. */
@@ -56,7 +59,8 @@ interface Greeting {
 
 /** The native protocol: one WebSocket a client. */
 export class NativeDoor {
-  readonly #options: Required<NativeOptions>;
+  readonly #options: Required<Omit<NativeOptions, "budget">>;
+  readonly #budget: AnswerBudget;
   readonly #server: WebSocketServer;
   readonly #sessions = new Map<string, Session>();
   #isDraining = false;
@@ -66,6 +70,7 @@ export class NativeDoor {
 
   constructor(options: NativeOptions) {
     this.#options = { ...NATIVE_DEFAULTS, ...options };
+    this.#budget = options.budget ?? new AnswerBudget();
     this.#server = new WebSocketServer({
       noServer: true,
       perMessageDeflate: false,
@@ -173,7 +178,8 @@ export class NativeDoor {
       this.#sessions.delete(ended.id);
       this.#look();
     };
-    const session = new Session({ port, owner, ticketOf, clock, logger, resumeMs, maxBacklog, onEnd });
+    const room = this.#budget.client();
+    const session = new Session({ port, owner, ticketOf, clock, logger, resumeMs, maxBacklog, room, onEnd });
     session.calls.onSettled(() => this.#look());
     if (this.#isDraining) session.calls.drain();
     this.#sessions.set(session.id, session);

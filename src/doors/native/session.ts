@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { WebSocket } from "ws";
+import type { ClientAnswers } from "../../core/answer-budget.ts";
 import type { Clock } from "../../core/clock.ts";
 import { DibsError, isDibsError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
@@ -21,6 +22,7 @@ export interface SessionOptions {
   resumeMs: number;
   /** Characters that a client may leave unread. */
   maxBacklog: number;
+  room: ClientAnswers;
   onEnd: (session: Session) => void;
 }
 
@@ -28,6 +30,8 @@ export interface SessionOptions {
 const ENOUGH_CALLS = 10_000;
 /** Beats without a word from the client, after which its connection is taken for dead. */
 const MISSED_BEATS = 3;
+/** Beats in which it has read nothing of what it was sent, after which it is cut off: its answers take room from others. */
+const UNREAD_BEATS = 6;
 
 const texts = new WeakMap<object, string>();
 
@@ -57,27 +61,28 @@ export class Session {
   #isPaused = false;
   #isHeard = true;
   #missed = 0;
+  #unreadBeats = 0;
+  /** What was unread at the last beat. */
+  #unreadBefore: { frame: number; buffered: number } | undefined;
   #saidBye = false;
   #isEnded = false;
   #stopTimer: () => void = () => {};
 
   constructor(options: SessionOptions) {
-    const { port, clock, logger, owner, ticketOf } = options;
+    const { port, clock, logger, owner, ticketOf, room } = options;
     this.owner = owner;
     this.#options = options;
     this.#stream = new Stream(clock);
-    this.calls = new Calls(
-      port,
-      {
+    this.calls = new Calls({
+      ...{ port, logger, ticketOf, room },
+      answers: {
         ok: (id, value) =>
           this.#sendText(value === undefined ? `["ok",${id}]` : `["ok",${id},${textOf(value)}]`),
         error: (id, error) => this.#send(["error", id, error]),
         notice: (session, notice) => this.#send(["notice", session, notice]),
         failed: (error) => this.#fail(error),
       },
-      logger,
-      ticketOf,
-    );
+    });
     this.#listeners = new Listeners(port, (id, events) => this.#send(["events", id, events]));
   }
 
@@ -110,10 +115,27 @@ export class Session {
     if (!this.#socket) return;
     this.#missed = this.#isHeard || this.#isPaused ? 0 : this.#missed + 1;
     this.#isHeard = false;
+    if (this.#readsNothing()) return this.#cut(`read nothing for ${UNREAD_BEATS} beats`);
     if (this.#missed < MISSED_BEATS) return;
     const socket = this.#socket;
     this.#lost(socket);
     socket.terminate();
+  }
+
+  /** Whether neither an acknowledgement has come nor anything gone out since so many beats, though there is something to read. */
+  #readsNothing(): boolean {
+    const frame = this.#stream.oldest;
+    const before = this.#unreadBefore;
+    if (frame === undefined || this.#isPaused) {
+      this.#unreadBefore = undefined;
+      this.#unreadBeats = 0;
+      return false;
+    }
+    const now = { frame, buffered: this.#socket!.bufferedAmount };
+    const isStuck = before?.frame === frame && now.buffered >= before.buffered;
+    this.#unreadBefore = now;
+    this.#unreadBeats = isStuck ? this.#unreadBeats + 1 : 0;
+    return this.#unreadBeats >= UNREAD_BEATS;
   }
 
   /** The server stops. What is held stays held: the next server goes on with it. */
@@ -123,6 +145,7 @@ export class Session {
     this.calls.abortAll();
     this.#listeners.closeAll();
     this.#stream.detach();
+    this.#options.room.unread = 0;
     this.#socket?.close(CLOSE.goingAway, "the server stops");
     this.#socket = undefined;
   }
@@ -156,11 +179,13 @@ export class Session {
       socket.close(CLOSE.protocol, "no frame of this protocol");
       return;
     }
-    for (const item of this.#stream.receive(frame)) this.#carryOut(item);
+    const items = this.#stream.receive(frame);
+    this.#options.room.unread = this.#stream.unread;
+    for (const item of items) this.#carryOut(item, text.length / items.length);
     if (this.calls.underWay > ENOUGH_CALLS) this.#pause(socket);
   }
 
-  #carryOut(item: unknown): void {
+  #carryOut(item: unknown, size: number): void {
     if (!Array.isArray(item)) return;
     // By place: taken apart as a list it would cost more than all that follows, until the compiler has seen enough of it.
     const call = item as unknown[];
@@ -170,7 +195,7 @@ export class Session {
     if (typeof id !== "number" || !Number.isSafeInteger(id)) return;
     switch (kind) {
       case "call":
-        return this.calls.start(id, call[2], call[3]);
+        return this.calls.start(id, call[2], call[3], size);
       case "abort":
         return this.calls.abort(id);
       case "listen":
@@ -206,8 +231,10 @@ export class Session {
   #sendText(item: string): void {
     if (this.#isEnded) return;
     this.#stream.send(item);
+    this.#options.room.unread = this.#stream.unread;
     if (this.#isPaused && this.calls.underWay < ENOUGH_CALLS / 2) this.#goOn();
-    if (this.#stream.backlog > this.#options.maxBacklog) this.#cut();
+    if (this.#stream.backlog > this.#options.maxBacklog)
+      this.#cut(`left more than ${this.#options.maxBacklog} characters unread`);
   }
 
   #pause(socket: WebSocket): void {
@@ -221,10 +248,8 @@ export class Session {
   }
 
   /** It reads nothing, and what it should have read must not pile up here. */
-  #cut(): void {
-    this.#options.logger.warn(
-      `A client left more than ${this.#options.maxBacklog} characters unread and was cut off.`,
-    );
+  #cut(why: string): void {
+    this.#options.logger.warn(`A client ${why} and was cut off.`);
     this.end();
   }
 
@@ -262,6 +287,7 @@ export class Session {
     this.calls.abortAll();
     this.#listeners.closeAll();
     this.#stream.detach();
+    this.#options.room.unread = 0;
     const { port } = this.#options;
     const { holdings } = this.calls;
     for (const session of holdings.sessions) port.leave(session, { lost: true }).catch(() => {});

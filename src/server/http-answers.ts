@@ -1,0 +1,42 @@
+import type { ServerResponse } from "node:http";
+import type { AnswerBudget, ClientAnswers, Room } from "../core/answer-budget.ts";
+
+/**
+ * Answers over HTTP, as far as they take memory. A client is a token at an address: it may open as many connections as it
+ * likes, and has no more room for that.
+ */
+export class HttpAnswers {
+  readonly #budget: AnswerBudget;
+  readonly #clients = new Map<string, ClientAnswers>();
+
+  constructor(budget: AnswerBudget) {
+    this.#budget = budget;
+  }
+
+  /** For one request. What is reserved is held until its answer has been handed over to the network, or its client is gone. */
+  reserverFor(
+    name: string,
+    response: ServerResponse,
+  ): (bytes: number, signal: () => AbortSignal) => Promise<Room> {
+    return async (bytes, signal) => {
+      const client = this.#clients.get(name) ?? this.#budget.client();
+      this.#clients.set(name, client);
+      const forget = (): void => {
+        if (client.isIdle) this.#clients.delete(name);
+      };
+      try {
+        const room = client.reserveNow(bytes) ?? (await client.reserve(bytes, signal()));
+        const giveBack = (): void => {
+          room.giveBack();
+          forget();
+        };
+        if (response.closed) giveBack();
+        else response.once("close", giveBack);
+        return room;
+      } catch (error) {
+        forget();
+        throw error;
+      }
+    };
+  }
+}
