@@ -1,6 +1,6 @@
 // First: see the comment there.
 import "./core/supported-node.ts";
-export { type AddOptions } from "./api/add-options.ts";
+export { type AddManyOptions, type AddOptions, type Item, type PartOptions } from "./api/add-options.ts";
 export { type DeadLetters, type DeadPatternInfo, type DeadSelection } from "./api/dead-letters.ts";
 export { defineQueue, type QueueDefinition, type QueueOptions } from "./api/definition.ts";
 export { type Dibs, type QueueInfo, type WorkerSummary } from "./api/dibs.ts";

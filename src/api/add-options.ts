@@ -28,6 +28,31 @@ export interface AddOptions {
   tx?: unknown;
 }
 
+/** Of what is added later, or with others: the transaction is not its own. */
+export type PartOptions = Omit<AddOptions, "tx">;
+
+/** One of several that are added together. */
+export type Item<In> = { data: In } & PartOptions;
+
+export interface AddManyOptions {
+  /** A transaction of the caller's own that adds all of them, where the store can share one. */
+  tx?: unknown;
+}
+
+export function checkManyOptions(options: AddManyOptions): void {
+  checkObject(options, "The options of addMany");
+  checkNames(options, ["tx"], "addMany");
+}
+
+/** The transaction is the batch's, or that of the ack which it is added with. */
+export function refuseTx(options: AddOptions | undefined, instead: string): void {
+  if (options?.tx === undefined) return;
+  throw invalid(`tx cannot be given here: ${instead}.`);
+}
+
+export const TX_OF_MANY = "all tasks of a batch share one transaction, as in addMany(items, { tx })";
+export const TX_OF_ACK = "what a handler adds commits with its ack, as in task.ack(result, { tx })";
+
 const NAMES = [
   "priority",
   "delay",

@@ -12,7 +12,17 @@ import type { AddTarget } from "../worker/claim.ts";
 import { resolveWork, type WorkOptions } from "../worker/options.ts";
 import type { Handler, Task } from "../worker/task.ts";
 import type { Worker } from "../worker/worker.ts";
-import { type AddOptions, parseAddOptions } from "./add-options.ts";
+import {
+  type AddManyOptions,
+  type AddOptions,
+  checkManyOptions,
+  type Item,
+  parseAddOptions,
+  type PartOptions,
+  refuseTx,
+  TX_OF_ACK,
+  TX_OF_MANY,
+} from "./add-options.ts";
 import { type Encode, type QueueOptions, splitOptions } from "./definition.ts";
 import { PipelineWorker } from "./pipeline-worker.ts";
 import { checkHandler, type Owner, Queue } from "./queue.ts";
@@ -52,7 +62,7 @@ interface DefinedStage extends Stage {
  */
 export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> implements AddTarget<
   In,
-  RunOptions
+  PartOptions
 > {
   readonly name: string;
   readonly #owner: Owner;
@@ -132,18 +142,23 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
   }
 
   /** All of them or none. */
-  async addMany(inputs: ({ data: In } & RunOptions)[]): Promise<AddedRun<ResultOf<Data, Parted>>[]> {
+  async addMany(
+    inputs: Item<In>[],
+    options: AddManyOptions = {},
+  ): Promise<AddedRun<ResultOf<Data, Parted>>[]> {
+    checkManyOptions(options);
     if (!Array.isArray(inputs))
       throw invalid(`addMany() takes an array of { data, …options }; got ${show(inputs)}.`);
     const tasks = await Promise.all(
       inputs.map((input, index) => {
         if (typeof input !== "object" || input === null)
           throw invalid(`Run ${index} of addMany() must be { data, …options }; got ${show(input)}.`);
-        const { data, ...options } = input;
-        return this.prepare(data, options);
+        const { data, ...own } = input;
+        refuseTx(own, TX_OF_MANY);
+        return this.#begin(data, own);
       }),
     );
-    const [, added] = await Promise.all([this.declare(), this.#owner.port.add(tasks)]);
+    const [, added] = await Promise.all([this.declare(), this.#owner.port.add(tasks, { tx: options.tx })]);
     return added.map((task) => new AddedRun(this.#owner.port, this.name, task));
   }
 
@@ -153,9 +168,8 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
   }
 
   /** @internal Checks and encodes, and stores nothing: for `task.add`. */
-  async prepare(input: In, options: RunOptions = {}): Promise<NewTask> {
-    if (options?.tx !== undefined)
-      throw invalid("tx: a run cannot begin within a transaction of yours. Add it when that has committed.");
+  async prepare(input: In, options: PartOptions = {}): Promise<NewTask> {
+    refuseTx(options, TX_OF_ACK);
     return this.#begin(input, options);
   }
 

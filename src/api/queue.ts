@@ -1,5 +1,5 @@
 import { type Duration, parseDuration } from "../core/duration.ts";
-import { invalid, isDibsError, noTx } from "../core/errors.ts";
+import { invalid, isDibsError } from "../core/errors.ts";
 import { checkNames, checkNumber, checkObject } from "../core/options.ts";
 import {
   mismatches,
@@ -27,7 +27,17 @@ import { resolveWork, resolveWorkBatch, type WorkBatchOptions, type WorkOptions 
 import type { BatchHandler, Handler } from "../worker/task.ts";
 import { type Verdict, verifierOf } from "../worker/verify.ts";
 import type { Worker, WorkerQueue } from "../worker/worker.ts";
-import { type AddOptions, parseAddOptions } from "./add-options.ts";
+import {
+  type AddManyOptions,
+  type AddOptions,
+  checkManyOptions,
+  type Item,
+  parseAddOptions,
+  type PartOptions,
+  refuseTx,
+  TX_OF_ACK,
+  TX_OF_MANY,
+} from "./add-options.ts";
 import { DeadLetters } from "./dead-letters.ts";
 import { type QueueOptions, type SplitOptions, splitOptions } from "./definition.ts";
 import { AddedTaskHandle, describe, resultFrom, type TaskInfo } from "./task-handle.ts";
@@ -84,7 +94,9 @@ export interface Lifecycle {
 }
 
 /** A named line of tasks. The handle is made at once; its policy reaches the store with its first operation. */
-export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<In, AddOptions>, WorkerQueue {
+export class Queue<In = unknown, Out = unknown, Data = In>
+  implements AddTarget<In, PartOptions>, WorkerQueue
+{
   readonly name: string;
   readonly dead: DeadLetters;
   readonly #owner: Owner;
@@ -153,7 +165,8 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
   }
 
   /** All of them or none. */
-  async addMany(tasks: ({ data: In } & AddOptions)[]): Promise<AddedTaskHandle<Out>[]> {
+  async addMany(tasks: Item<In>[], options: AddManyOptions = NO_OPTIONS): Promise<AddedTaskHandle<Out>[]> {
+    checkManyOptions(options);
     if (!Array.isArray(tasks))
       throw invalid(`addMany() takes an array of { data, …options }; got ${show(tasks)}.`);
     const encoded = tasks.map((task, index) => {
@@ -162,9 +175,9 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
         if (!("data" in task)) {
           throw invalid(`A task of addMany is an object with its payload in \`data\`; got ${show(task)}.`);
         }
-        const { data, ...options } = task;
-        refuseTx(options);
-        return this.#encode(data, options);
+        const { data, ...own } = task;
+        refuseTx(own, TX_OF_MANY);
+        return this.#encode(data, own);
       } catch (error) {
         throw atIndex(error, index);
       }
@@ -172,13 +185,13 @@ export class Queue<In = unknown, Out = unknown, Data = In> implements AddTarget<
     const named = encoded.map((task, index) =>
       task instanceof Promise ? task.catch((error: unknown) => Promise.reject(atIndex(error, index))) : task,
     );
-    const added = await this.#addAll(named);
+    const added = await this.#addAll(named, options.tx);
     return added.map((task) => new AddedTaskHandle(this.#port, task));
   }
 
   /** @internal Checks and encodes, and stores nothing: for `task.add`. */
-  async prepare(data: In, options: AddOptions = {}): Promise<NewTask> {
-    refuseTx(options);
+  async prepare(data: In, options: PartOptions = {}): Promise<NewTask> {
+    refuseTx(options, TX_OF_ACK);
     return carryTrace(await this.#encode(data, options));
   }
 
@@ -357,10 +370,6 @@ export function checkHandler(handler: unknown, verb = "work", place = "first"): 
 
 function isPromise(value: unknown): boolean {
   return value instanceof Promise;
-}
-
-function refuseTx(options: AddOptions): void {
-  if (options?.tx !== undefined) throw noTx();
 }
 
 function atIndex(error: unknown, index: number): unknown {

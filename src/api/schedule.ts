@@ -12,7 +12,7 @@ import {
 } from "../core/schedule.ts";
 import { show } from "../core/show.ts";
 import type { AddTarget } from "../worker/claim.ts";
-import { type AddOptions, parseAddOptions } from "./add-options.ts";
+import { type AddOptions, parseAddOptions, type PartOptions } from "./add-options.ts";
 import type { QueueDefinition } from "./definition.ts";
 import { type Owner, Queue } from "./queue.ts";
 import { Turns } from "./turns.ts";
@@ -39,7 +39,7 @@ export type ScheduleTimes = (
 
 /** What: the task that each firing adds. */
 export interface ScheduleTask<In = unknown> extends Omit<AddOptions, "runAt" | "idempotencyKey" | "tx"> {
-  queue: string | AddTarget<In, AddOptions> | QueueDefinition<In, unknown, unknown>;
+  queue: string | AddTarget<In, PartOptions> | QueueDefinition<In, unknown, unknown>;
   /** null unless set. */
   data?: In | undefined;
 }

@@ -1,4 +1,3 @@
-import { noTx } from "../core/errors.ts";
 import type { Port } from "../core/port.ts";
 import type { AddedTask, NewMessage } from "../core/task.ts";
 import { checkTopic } from "../core/topic.ts";
@@ -6,7 +5,7 @@ import type { PublishTarget } from "../worker/claim.ts";
 import { resolveWork } from "../worker/options.ts";
 import type { Handler } from "../worker/task.ts";
 import type { Worker } from "../worker/worker.ts";
-import { type AddOptions, parseAddOptions } from "./add-options.ts";
+import { type AddOptions, parseAddOptions, type PartOptions, refuseTx, TX_OF_ACK } from "./add-options.ts";
 import { type Encode, splitOptions } from "./definition.ts";
 import { checkHandler, type Owner } from "./queue.ts";
 import {
@@ -32,7 +31,7 @@ export interface Published {
 }
 
 /** What is published to it goes to every group that subscribed, to all or to none. */
-export class Topic<In = unknown, Data = In> implements PublishTarget<In, PublishOptions> {
+export class Topic<In = unknown, Data = In> implements PublishTarget<In, PartOptions> {
   readonly name: string;
   readonly #owner: Owner;
   readonly #port: Port;
@@ -59,8 +58,8 @@ export class Topic<In = unknown, Data = In> implements PublishTarget<In, Publish
   }
 
   /** @internal Checks and encodes, and stores nothing: for `task.publish`. */
-  async prepareMessage(data: In, options: PublishOptions = {}): Promise<NewMessage> {
-    if (options?.tx !== undefined) throw noTx();
+  async prepareMessage(data: In, options: PartOptions = {}): Promise<NewMessage> {
+    refuseTx(options, TX_OF_ACK);
     return carryTrace(await this.#message(data, options));
   }
 

@@ -51,6 +51,67 @@ test("an order and what is published of it are there together, or neither is", a
   }
 });
 
+test("an order and a batch of tasks are added together, or neither is", async () => {
+  const { dibs, client, orders } = await setUp();
+  const queue = dibs.queue<number>("orders", { maxAttempts: 3 });
+  for (const [id, word] of [
+    [1, "ROLLBACK"],
+    [2, "COMMIT"],
+  ] as const) {
+    await client.query("BEGIN");
+    await client.query(`INSERT INTO ${orders} VALUES ($1)`, [id]);
+    const added = await queue.addMany([{ data: id, priority: 1 }, { data: -id }], { tx: client });
+    expect(added).toHaveLength(2);
+    await client.query(word);
+  }
+  const claims = await queue.claim({ max: 10 });
+  expect(claims.map((claim) => claim.data)).toEqual([2, -2]);
+});
+
+test("an order and the runs that it begins are there together, or neither is", async () => {
+  const { dibs, client, orders } = await setUp();
+  const double = dibs.pipeline<number>("double").stage("twice", (task) => task.data * 2);
+  double.work();
+  const ids: string[] = [];
+  for (const [id, word] of [
+    [1, "ROLLBACK"],
+    [2, "COMMIT"],
+  ] as const) {
+    await client.query("BEGIN");
+    await client.query(`INSERT INTO ${orders} VALUES ($1)`, [id]);
+    const run = await double.add(id, { tx: client });
+    const more = await double.addMany([{ data: id * 10 }, { data: id * 100 }], { tx: client });
+    await client.query(word);
+    ids.push(...[run, ...more].map((each) => each.id));
+  }
+  const results = ids.map((id) => double.run(id).result({ timeout: "20s" }));
+  const outcomes = await Promise.allSettled(results);
+  expect(outcomes.slice(0, 3).map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
+  expect(outcomes.slice(3)).toMatchObject([{ value: 4 }, { value: 40 }, { value: 400 }]);
+});
+
+test("tx of one task of a batch, or of what a handler adds, is refused and the right place named", async () => {
+  const { dibs, client } = await setUp();
+  const queue = dibs.queue<number>("orders");
+  const pipeline = dibs.pipeline<number>("double").stage("twice", (task) => task.data * 2);
+  await client.query("BEGIN");
+  const items = [{ data: 1, tx: client }] as never;
+  const refusal = (message: RegExp) => expect.objectContaining({ code: "INVALID", message: match(message) });
+  await expect(queue.addMany(items)).rejects.toEqual(refusal(/^Task 0 .*addMany\(items, \{ tx \}\)/));
+  await expect(pipeline.addMany(items)).rejects.toEqual(refusal(/addMany\(items, \{ tx \}\)/));
+  await queue.add(1);
+  const [claim] = await queue.claim();
+  for (const target of [queue, pipeline])
+    await expect(claim!.add(target, 1, { tx: client } as never)).rejects.toEqual(
+      refusal(/task\.ack\(result/),
+    );
+  await client.query("ROLLBACK");
+});
+
+function match(pattern: RegExp): unknown {
+  return expect.stringMatching(pattern);
+}
+
 test("what is given as tx and is not inside a transaction is refused, and nothing is left behind", async () => {
   const { dibs, client, pool } = await setUp();
   const queue = dibs.queue<number>("orders");

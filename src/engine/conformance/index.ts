@@ -40,6 +40,7 @@ import { steps } from "./steps.ts";
 import { subscriptions } from "./subscriptions.ts";
 import { topics } from "./topics.ts";
 import { noTransactions, transactions } from "./transactions.ts";
+import { runTransactions } from "./run-transactions.ts";
 import { ttl } from "./ttl.ts";
 import { turns } from "./turns.ts";
 import { unhold } from "./unhold.ts";
@@ -101,7 +102,7 @@ const THEMES = {
 const SHARED_THEMES = { severalOpeners, sharedSchedules } satisfies Record<string, Theme>;
 
 /** For stores that can take part in a transaction of the caller's, and for those that cannot. */
-const WITH_TRANSACTIONS = { transactions } satisfies Record<string, Theme>;
+const WITH_TRANSACTIONS = { transactions, runTransactions } satisfies Record<string, Theme>;
 const WITHOUT_TRANSACTIONS = { noTransactions } satisfies Record<string, Theme>;
 
 type ThemeName = keyof typeof THEMES | keyof typeof SHARED_THEMES | keyof typeof WITH_TRANSACTIONS;

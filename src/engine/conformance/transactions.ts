@@ -26,6 +26,14 @@ export function noTransactions(start: Start): void {
       expect(await claim(port)).toEqual([]);
     });
 
+    test("is refused by the add of a run, which does not begin", async () => {
+      const { port } = await start();
+      const run = { pipeline: "report", stages: [{ name: "first", joins: false }] };
+      const task = newTask({ queue: "report/first", run });
+      await refused(() => port.add([task], { tx: {} }), "UNSUPPORTED", "tx");
+      expect(await claim(port, { queues: ["report/first"] })).toEqual([]);
+    });
+
     test("is refused by a publish, which reaches nobody", async () => {
       const { port } = await start();
       const [queue] = await subscribed(port, "a");

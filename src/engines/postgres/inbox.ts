@@ -5,9 +5,10 @@ import { correctCost } from "./gates.ts";
 import { freeGroups } from "./free-groups.ts";
 import type { Lane } from "./lanes.ts";
 import { freeGroup } from "./line.ts";
-import { TASK_OF } from "./look-up.ts";
+import { rowsBy, TASK_OF } from "./look-up.ts";
 import { DROP_NOTES_FLOOR, notes } from "./notes.ts";
 import { RANK } from "./rank.ts";
+import { callOff, losePartsOf } from "./runs.ts";
 import type { Tx } from "./tx.ts";
 
 interface InboxRow {
@@ -23,6 +24,7 @@ interface InboxRow {
   started_at: number | null;
   expires_at: number | null;
   idempotency_key: string | null;
+  of_run: boolean;
 }
 
 /** Rows that one batch takes up: the next one goes on. */
@@ -40,7 +42,8 @@ const takeUpRows = (mine: string): string => `
     RETURNING n, task, due, queue, group_key, cost, spent, started_at)
   SELECT taken.n, task.seq, taken.due, taken.queue, coalesce(task.group_key, taken.group_key) AS group_key,
     task.created_at, ${RANK} AS rank, coalesce(task.cost, taken.cost) AS cost, taken.spent, taken.started_at,
-    task.expires_at, task.idempotency_key
+    task.expires_at, task.idempotency_key,
+    EXISTS ${rowsBy("run_part", { task: "taken.task" }, { columns: "1" })} AS of_run
   FROM taken LEFT JOIN ${TASK_OF("taken")} ON true ORDER BY taken.n`;
 /** What others are about to take up is left to them, and with it what came to one of its groups after it. */
 const TAKE_UP = takeUpRows(`
@@ -141,8 +144,11 @@ async function takeUpSome(tx: Tx, sql: string, queues: readonly number[]): Promi
   await tx.queues.learn(rows.map(({ queue }) => queue));
   const known = rows.filter((row) => tx.queues.ifAny(row.queue));
   const lost = rows.filter((row) => !tx.queues.ifAny(row.queue)).flatMap((row) => row.seq ?? []);
-  // Their queue was dropped before they came.
-  if (lost.length > 0) tx.send(DELETE_TASKS, lost);
+  // Their queue was dropped before they came, and the runs that they begin are over.
+  if (lost.length > 0) {
+    await callOff(tx, await losePartsOf(tx, lost));
+    tx.send(DELETE_TASKS, lost);
+  }
   await lineUpAdded(
     tx,
     known.filter((row) => row.seq !== null),
@@ -177,6 +183,7 @@ async function lineUpAdded(tx: Tx, rows: InboxRow[]): Promise<void> {
       groupKey: row.group_key,
       key: row.idempotency_key,
       expiresAt: row.expires_at,
+      ...(row.of_run && { stepped: true }),
     };
   });
   if (newcomers.length > 0) await takePlaces(tx, newcomers);

@@ -209,7 +209,10 @@ export function keepEnds(tx: Tx, seqs: readonly number[]): void {
 
 /** Tasks are removed, and their ledgers still there. Answers the runs that can have no result any more. */
 export async function loseParts(tx: Tx, tasks: readonly Found[]): Promise<number[]> {
-  const lost = await tx.take<{ run: number }>(LOSE, numbers(tasks.map(({ seq }) => seq)), tx.now);
+  const lost = await losePartsOf(
+    tx,
+    tasks.map(({ seq }) => seq),
+  );
   if (lost.length === 0) return [];
   revive(
     tx,
@@ -217,6 +220,12 @@ export async function loseParts(tx: Tx, tasks: readonly Found[]): Promise<number
       .filter(({ place }) => (place.state === "leaving" ? place.was : place.state) === "dead")
       .map(({ seq }) => seq),
   );
+  return lost;
+}
+
+/** The same of tasks that have no place yet, which none of them died in. */
+export async function losePartsOf(tx: Tx, seqs: readonly number[]): Promise<number[]> {
+  const lost = await tx.take<{ run: number }>(LOSE, numbers(seqs), tx.now);
   return [...new Set(lost.map(({ run }) => run))].sort((a, b) => a - b);
 }
 

@@ -7,7 +7,7 @@ import { BOUNDS, type Settlement } from "../../engine/engine.ts";
 import { tooOld } from "./caller-failure.ts";
 import { STEPS } from "./own-look.ts";
 import { toColumns } from "./text.ts";
-import { BEGAN, noRunWithin, type Within } from "./within.ts";
+import { BEGAN, noStageWithin, type Within } from "./within.ts";
 
 type Done = Settlement & { kind: "done" };
 
@@ -23,7 +23,7 @@ export async function settleWithin(
   const { link, around, now } = within;
   const held = await find(within, id, fence);
   within.checkBegun(held);
-  if (held.of_run) throw noRunWithin();
+  if (held.of_run) throw noStageWithin(id);
   const { result, adds = [] } = settlement;
   const { policy } = (await around.queues([held.queue_name])).get(held.queue_name)!;
   if (!held.cancelled && result !== null && isLarger(result, policy.maxPayload)) {

@@ -94,7 +94,6 @@ export class Within {
   // ── Add ─────────────────────────────────────────────────────────────────────────────────────────────────
 
   async add(tasks: NewTask[]): Promise<AddedTask[]> {
-    if (tasks.some(({ run }) => run)) throw noRunWithin();
     const queues = await this.queuesOf(tasks);
     await this.check(tasks, queues);
     return this.addChecked(tasks, queues);
@@ -225,11 +224,11 @@ export class Within {
 
 const MOST_TRIES = 3;
 
-/** A run's row would be locked until the caller commits, and with it all of its parts. */
-export function noRunWithin(): DibsError {
+/** The ack would lock the run's row until the caller commits, and all parts of the run would wait for it. */
+export function noStageWithin(id: string): DibsError {
   return new DibsError(
     "UNSUPPORTED",
-    "tx: a run of a pipeline cannot begin or go on within a transaction of yours. Add it after your commit.",
+    `tx: task ${id} is a stage of a run, which a transaction of yours cannot take on. Ack it without tx.`,
   );
 }
 
@@ -273,7 +272,13 @@ const INSERT_TASKS = `
   WITH given AS (
     SELECT * FROM json_to_recordset($1::text::json) AS each (seq int8, queue int4, due int8, expires_at int8, priority int2,
       max_attempts int4, cost int8, urgent bool, group_key text, idempotency_key text, content_type text, headers text,
-      data text, bytes text)
+      data text, bytes text, run_queue text, pipeline text, stages text, stage text)
+  ), begun AS (
+    INSERT INTO dibs.run (id, created_at, queue, pipeline, stages, under_way, dead)
+    SELECT seq, $2::int8, run_queue, pipeline, stages, 1, 0 FROM given WHERE pipeline IS NOT NULL
+  ), parts AS (
+    INSERT INTO dibs.run_part (task, run, created_at, stage, part)
+    SELECT seq, seq, $2::int8, stage, '' FROM given WHERE pipeline IS NOT NULL
   ), added AS (
     INSERT INTO dibs.task (seq, queue, created_at, priority, group_key, expires_at, max_attempts, cost, urgent,
       idempotency_key, content_type, headers, data, bytes)
@@ -296,5 +301,11 @@ function rowOf(task: NewTask, more: object): object {
     headers: headersOf(task),
     data,
     bytes: bytes && Buffer.from(bytes).toString("base64"),
+    ...(task.run && {
+      run_queue: task.queue,
+      pipeline: task.run.pipeline,
+      stages: JSON.stringify(task.run.stages),
+      stage: task.run.stages[0]!.name,
+    }),
   };
 }
