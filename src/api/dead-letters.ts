@@ -1,3 +1,4 @@
+import { refuseSurplus } from "../core/arguments.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
 import { checkNames, checkNumber, checkObject } from "../core/options.ts";
@@ -108,3 +109,7 @@ function parseRate(rate: { max: number; per: Duration }): number {
   checkNames(rate, ["max", "per"], "rate");
   return parseDuration(rate.per, "rate.per", 1) / checkNumber(rate.max, "rate.max", 1, 1e9);
 }
+
+refuseSurplus(DeadLetters, "queue.dead", {
+  promises: { list: "options", patterns: "options", redrive: "options", discard: "options" },
+});

@@ -1,5 +1,7 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { checkCount } from "../core/arguments.ts";
 import { invalid } from "../core/errors.ts";
+import { checkNames } from "../core/options.ts";
 import { encodeJson } from "../core/json.ts";
 import { type NamedPolicy, parsePolicy, type QueuePolicyOptions } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
@@ -36,9 +38,15 @@ export function defineQueue<In = unknown, Out = unknown>(
   options?: QueueOptions,
 ): QueueDefinition<In, Out>;
 export function defineQueue(name: string, options: QueueOptions = {}): QueueDefinition {
+  checkCount(arguments, "defineQueue(name, options)");
   checkQueueName(name);
   splitOptions(options);
   return Object.freeze({ name, options });
+}
+
+/** What `defineQueue` made, and nothing beside it: a policy that is written next to the name would be ignored. */
+export function checkDefinition(definition: object): asserts definition is QueueDefinition {
+  checkNames(definition, ["name", "options", "types"], "definition");
 }
 
 export interface SplitOptions {

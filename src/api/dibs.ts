@@ -1,3 +1,4 @@
+import { refuseSurplus } from "../core/arguments.ts";
 import { randomBytes } from "node:crypto";
 import { invalid } from "../core/errors.ts";
 import type { DibsEvent } from "../core/events.ts";
@@ -10,7 +11,7 @@ import type { WorkerRecord } from "../core/task.ts";
 import { resolveWork, type ResolvedWork, type WorkOptions } from "../worker/options.ts";
 import type { Handler, Task } from "../worker/task.ts";
 import { Worker, type WorkerQueue } from "../worker/worker.ts";
-import type { QueueDefinition, QueueOptions } from "./definition.ts";
+import { checkDefinition, type QueueDefinition, type QueueOptions } from "./definition.ts";
 import { Pipeline } from "./pipeline.ts";
 import { checkHandler, type Owner, Queue } from "./queue.ts";
 import { RunHandle } from "./run-handle.ts";
@@ -24,7 +25,7 @@ import {
 import { describe, Schedule, type ScheduleInfo, type ScheduleTask, type ScheduleTimes } from "./schedule.ts";
 import { traceHandler } from "./trace.ts";
 import { Topic } from "./topic.ts";
-import type { TopicDefinition, TopicOptions } from "./topic-definition.ts";
+import { checkTopicDefinition, type TopicDefinition, type TopicOptions } from "./topic-definition.ts";
 import { TaskHandle } from "./task-handle.ts";
 
 export interface WorkerSummary extends Omit<WorkerRecord, "joinedAt"> {
@@ -63,6 +64,8 @@ export class Dibs implements Owner, AsyncDisposable {
   queue<In = unknown, Out = unknown>(name: string, options?: QueueOptions): Queue<In, Out>;
   queue(nameOrDefinition: string | QueueDefinition, options?: QueueOptions): Queue {
     if (typeof nameOrDefinition === "object" && nameOrDefinition !== null) {
+      checkDefinition(nameOrDefinition);
+      if (options !== undefined) throw hasOptions("queue");
       return new Queue(this, nameOrDefinition.name, nameOrDefinition.options);
     }
     return new Queue(this, nameOrDefinition, options);
@@ -72,6 +75,8 @@ export class Dibs implements Owner, AsyncDisposable {
   topic<In = unknown>(name: string, options?: TopicOptions): Topic<In>;
   topic(nameOrDefinition: string | TopicDefinition, options?: TopicOptions): Topic {
     if (typeof nameOrDefinition === "object" && nameOrDefinition !== null) {
+      checkTopicDefinition(nameOrDefinition);
+      if (options !== undefined) throw hasOptions("topic");
       return new Topic(this, nameOrDefinition.topic, nameOrDefinition.options);
     }
     return new Topic(this, nameOrDefinition, options);
@@ -259,3 +264,30 @@ export class Dibs implements Owner, AsyncDisposable {
     return this.close();
   }
 }
+
+function hasOptions(of: "queue" | "topic"): Error {
+  return invalid(`dibs.${of}() takes options with a name; a definition has its own. Leave them out here.`);
+}
+
+refuseSurplus(Dibs, "dibs", {
+  calls: {
+    queue: "name, options",
+    topic: "name, options",
+    subscribe: "pattern, group, handler, options",
+    subscription: "pattern, group, options",
+    pipeline: "name",
+    run: "id",
+    schedule: "name, when, what",
+    task: "id",
+    work: "queues, handler, options",
+    events: "options",
+  },
+  promises: {
+    unsubscribe: "pattern, group",
+    subscriptions: "options",
+    schedules: "",
+    queues: "",
+    workers: "options",
+    close: "",
+  },
+});

@@ -1,3 +1,4 @@
+import { checkCount } from "../core/arguments.ts";
 import { type DibsError, invalid } from "../core/errors.ts";
 import { checkNames, checkObject } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
@@ -59,6 +60,7 @@ export async function move(
   to: string | Dibs,
   options: MoveOptions = {},
 ): Promise<Moved> {
+  checkCount(arguments, "move(from, to, options)");
   checkOptions(options);
   checkStore(from, options.from, "from");
   checkStore(to, options.to, "to");

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { checkCount } from "../core/arguments.ts";
 import { createBroker } from "../broker/broker.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Commit } from "../core/commit.ts";
@@ -46,6 +47,7 @@ export interface OpenOptions {
  * server (`"http://127.0.0.1:7411"`), or `":memory:"` for tests. Without an address: DIBS_URL, or ./dibs.db.
  */
 export async function open(url?: string, options: OpenOptions = {}): Promise<Dibs> {
+  checkCount(arguments, "open(url, options)");
   checkObject(options, "The options of open");
   const known = ["durability", "logger", "poll", "schema", "listen", "create", "token", "clock"];
   checkNames(options, known, "open");

@@ -1,3 +1,4 @@
+import { refuseSurplus } from "../core/arguments.ts";
 import type { StopOptions } from "../worker/options.ts";
 import type { Worker } from "../worker/worker.ts";
 
@@ -32,3 +33,5 @@ export class PipelineWorker implements AsyncDisposable {
     return this.stop();
   }
 }
+
+refuseSurplus(PipelineWorker, "worker", { promises: { stop: "options" } });

@@ -1,3 +1,4 @@
+import { refuseSurplus } from "../core/arguments.ts";
 import type { Each } from "../core/each.ts";
 import { type DibsError, invalid, isDibsError } from "../core/errors.ts";
 import { encodeJson } from "../core/json.ts";
@@ -274,3 +275,14 @@ function otherwise(pipeline: string, { name, joins }: Stage, run: string): Error
 }
 
 const NAMES = [...Object.keys(DEFAULT_POLICY), "schema", "result", "concurrency", "prefetch", "name"];
+
+refuseSurplus(Pipeline, "pipeline", {
+  calls: {
+    stage: "name, handler, options",
+    join: "name, handler, options",
+    queue: "stage",
+    run: "id",
+    work: "options",
+  },
+  promises: { add: "input, options", addMany: "inputs, options" },
+});

@@ -1,3 +1,4 @@
+import { refuseSurplus } from "../core/arguments.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { invalid, isDibsError } from "../core/errors.ts";
 import { checkNames, checkNumber, checkObject } from "../core/options.ts";
@@ -376,3 +377,20 @@ function atIndex(error: unknown, index: number): unknown {
   if (isDibsError(error)) error.message = `Task ${index} of the batch: ${error.message}`;
   return error;
 }
+
+refuseSurplus(Queue, "queue", {
+  calls: { work: "handler, options", workBatch: "handler, options", verify: "check, options" },
+  promises: {
+    add: "data, options",
+    addMany: "tasks, options",
+    claim: "options",
+    stats: "",
+    configure: "options",
+    pause: "",
+    resume: "",
+    unhold: "groupKey",
+    purge: "",
+    delete: "",
+    tasks: "options",
+  },
+});

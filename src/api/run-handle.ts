@@ -1,3 +1,4 @@
+import { refuseSurplus } from "../core/arguments.ts";
 import type { Port } from "../core/port.ts";
 import type { RunPart, RunRecord, RunState, Stage } from "../core/run.ts";
 import { isEnd } from "../core/task.ts";
@@ -126,3 +127,5 @@ function extreme(
 function date(time: number | null): Date | null {
   return time === null ? null : new Date(time);
 }
+
+refuseSurplus(RunHandle, "run", { promises: { result: "options", status: "", cancel: "" } });

@@ -1,3 +1,4 @@
+import { refuseSurplus } from "../core/arguments.ts";
 import type { Duration } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
 import { checkNames, checkObject } from "../core/options.ts";
@@ -13,7 +14,7 @@ import {
 import { show } from "../core/show.ts";
 import type { AddTarget } from "../worker/claim.ts";
 import { type AddOptions, parseAddOptions, type PartOptions } from "./add-options.ts";
-import type { QueueDefinition } from "./definition.ts";
+import { checkDefinition, type QueueDefinition } from "./definition.ts";
 import { type Owner, Queue } from "./queue.ts";
 import { Turns } from "./turns.ts";
 
@@ -149,7 +150,10 @@ function queueOf(owner: Owner, target: ScheduleTask["queue"]): Queue {
   if (target instanceof Queue) return target;
   if (typeof target === "string") return new Queue(owner, target);
   checkObject(target, "The queue of a schedule");
-  if ("options" in target) return new Queue(owner, target.name, target.options);
+  if ("options" in target) {
+    checkDefinition(target);
+    return new Queue(owner, target.name, target.options);
+  }
   throw invalid(`A schedule takes the name of a queue, its handle or its definition; got ${show(target)}.`);
 }
 
@@ -162,3 +166,5 @@ export function describe({ task, next, lastAt, createdAt, ...rest }: ScheduleRec
     createdAt: new Date(createdAt),
   };
 }
+
+refuseSurplus(Schedule, "schedule", { promises: { info: "", pause: "", resume: "", delete: "" } });

@@ -1,3 +1,4 @@
+import { refuseSurplus } from "../core/arguments.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { DibsError, isDibsError } from "../core/errors.ts";
 import { decodeBody, encodeJson } from "../core/json.ts";
@@ -151,3 +152,7 @@ export function runResultOf(end: TaskEnd): unknown {
 export function resultFrom(result: Body | null): unknown {
   return result === null ? undefined : decodeBody(result, JSON_TYPE);
 }
+
+refuseSurplus(TaskHandle, "task", {
+  promises: { result: "options", info: "", history: "", signal: "name, data", cancel: "" },
+});

@@ -1,4 +1,5 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { checkCount } from "../core/arguments.ts";
 import { checkNames, checkObject } from "../core/options.ts";
 import { checkTopic } from "../core/topic.ts";
 import { splitOptions } from "./definition.ts";
@@ -25,9 +26,15 @@ export function defineTopic<const S extends StandardSchemaV1>(
 ): TopicDefinition<StandardSchemaV1.InferInput<S>, StandardSchemaV1.InferOutput<S>>;
 export function defineTopic<In = unknown>(topic: string, options?: TopicOptions): TopicDefinition<In>;
 export function defineTopic(topic: string, options: TopicOptions = {}): TopicDefinition {
+  checkCount(arguments, "defineTopic(topic, options)");
   checkTopic(topic);
   checkTopicOptions(options);
   return Object.freeze({ topic, options });
+}
+
+/** What `defineTopic` made, and nothing beside it. */
+export function checkTopicDefinition(definition: object): asserts definition is TopicDefinition {
+  checkNames(definition, ["topic", "options", "types"], "definition");
 }
 
 export function checkTopicOptions(options: TopicOptions): void {

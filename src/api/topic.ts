@@ -1,3 +1,4 @@
+import { refuseSurplus } from "../core/arguments.ts";
 import type { Port } from "../core/port.ts";
 import type { AddedTask, NewMessage } from "../core/task.ts";
 import { checkTopic } from "../core/topic.ts";
@@ -93,3 +94,8 @@ export class Topic<In = unknown, Data = In> implements PublishTarget<In, PartOpt
     return this.#port.unsubscribe(this.name, group);
   }
 }
+
+refuseSurplus(Topic, "topic", {
+  calls: { subscribe: "group, handler, options", subscription: "group, options" },
+  promises: { publish: "data, options", unsubscribe: "group" },
+});

@@ -1,3 +1,4 @@
+import { checkCount } from "./arguments.ts";
 import { type Duration, parseDuration } from "./duration.ts";
 import { invalid } from "./errors.ts";
 import { checkNames } from "./options.ts";
@@ -18,6 +19,7 @@ export class Retry extends Error {
   readonly key: boolean;
 
   constructor(message = "retry", options: { delay?: Duration; key?: boolean; cause?: unknown } = {}) {
+    checkCount(arguments, "Retry(message, options)");
     checkNames(options, ["delay", "key", "cause"], "Retry");
     super(message, "cause" in options ? { cause: options.cause } : undefined);
     this.delay = options.delay === undefined ? undefined : parseDuration(options.delay, "Retry's delay");
@@ -39,6 +41,12 @@ function parseKey(key: unknown): boolean {
 /** Trying again is useless: straight to the dead letters. */
 export class Reject extends Error {
   readonly code = "REJECT";
+
+  constructor(message = "rejected", options: { cause?: unknown } = {}) {
+    checkCount(arguments, "Reject(message, options)");
+    checkNames(options, ["cause"], "Reject");
+    super(message, "cause" in options ? { cause: options.cause } : undefined);
+  }
 
   override get name(): string {
     return "Reject";

@@ -1,3 +1,4 @@
+import { checkCount } from "./arguments.ts";
 import { invalid } from "./errors.ts";
 import { show } from "./show.ts";
 
@@ -11,6 +12,7 @@ export interface Each<Item = unknown> {
 
 /** In a pipeline: one part of the run for each item, from the next stage on, until a stage joins them. */
 export function each<Item>(items: readonly Item[]): Each<Item> {
+  checkCount(arguments, "each(items)");
   if (!Array.isArray(items)) throw invalid(`each() takes an array; got ${show(items)}.`);
   return Object.freeze({ items: [...(items as Item[])], [MARK]: true });
 }

@@ -1,3 +1,4 @@
+import { refuseSurplus } from "../core/arguments.ts";
 import type { Clock, Reading } from "../core/clock.ts";
 
 /**
@@ -82,3 +83,5 @@ export class ManualClock implements Clock {
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
+
+refuseSurplus(ManualClock, "clock", { calls: { sleep: "ms", step: "ms" }, promises: { advance: "ms" } });

@@ -1,3 +1,4 @@
+import { refuseSurplus } from "../core/arguments.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { isEach } from "../core/each.ts";
 import { claimLost, invalid } from "../core/errors.ts";
@@ -279,3 +280,18 @@ interface PendingAdd {
 export function encodeAsJson(result: unknown): string | null {
   return result === undefined ? null : encodeJson(result, "the result");
 }
+
+refuseSurplus(Claim, "claim", {
+  calls: { spend: "spent" },
+  promises: {
+    ack: "result, options",
+    nack: "error, options",
+    hold: "error, options",
+    reject: "error",
+    release: "",
+    extend: "lease",
+    progress: "value, note",
+    add: "queue, data, options",
+    publish: "topic, data, options",
+  },
+});

@@ -1,3 +1,4 @@
+import { refuseSurplus } from "../core/arguments.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { Claim } from "./claim.ts";
 import { Steps } from "./steps.ts";
@@ -70,3 +71,5 @@ export type Handler<Data = unknown, Result = unknown> = (
 export type BatchHandler<Data = unknown, Result = unknown> = (
   tasks: Task<Data, Result>[],
 ) => Promise<Result[] | void> | Result[] | void;
+
+refuseSurplus(Task, "task", { promises: { step: "name, take", waitFor: "name, options", extend: "lease" } });

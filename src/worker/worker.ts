@@ -1,3 +1,4 @@
+import { refuseSurplus } from "../core/arguments.ts";
 import { claimLost, DibsError, isDibsError } from "../core/errors.ts";
 import { KeepAlive } from "../core/keep-alive.ts";
 import { LIMITS } from "../core/limits.ts";
@@ -471,3 +472,5 @@ function outOfTime({ claimed, policy }: Held): DibsError {
     `Task ${claimed.id} took longer than its queue's timeout of ${policy.timeout} ms.`,
   );
 }
+
+refuseSurplus(Worker, "worker", { promises: { stop: "options" } });
