@@ -8,6 +8,7 @@ export { move, type Moved, type MovedQueue, type MoveOptions, type MoveWait } fr
 export { open, type OpenOptions } from "./api/open.ts";
 export { type PipelineWorker } from "./api/pipeline-worker.ts";
 export {
+  type JoinOptions,
   type Passed,
   type Pipeline,
   type PipelineWorkOptions,
@@ -42,7 +43,7 @@ export { type AddedTaskHandle, type AttemptInfo, type TaskHandle, type TaskInfo 
 export { type Clock } from "./core/clock.ts";
 export { Reject, Retry } from "./core/control.ts";
 export { type Duration } from "./core/duration.ts";
-export { type Each, each } from "./core/each.ts";
+export { type Each, each, type EachOptions } from "./core/each.ts";
 export { ClaimLostError, DibsError, type ErrorCode } from "./core/errors.ts";
 export { type DibsEvent } from "./core/events.ts";
 export { type Logger } from "./core/logger.ts";

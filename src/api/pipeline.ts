@@ -7,6 +7,7 @@ import { checkNames, checkObject } from "../core/options.ts";
 import { DEFAULT_POLICY } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { checkStages, type RunStart, type Stage, stageQueue } from "../core/run.ts";
+import { BY_INPUT, costFrom, withFirstCost } from "../core/stage-cost.ts";
 import { show } from "../core/show.ts";
 import type { NewTask } from "../core/task.ts";
 import type { AddTarget } from "../worker/claim.ts";
@@ -30,7 +31,18 @@ import { checkHandler, type Owner, Queue } from "./queue.ts";
 import { AddedRun, RunHandle } from "./run-handle.ts";
 
 /** The policy of the stage's queue, and how its worker works. */
-export interface StageOptions extends QueueOptions, Omit<WorkOptions, "order"> {}
+export interface StageOptions<Data = unknown> extends Omit<JoinOptions, "cost"> {
+  /**
+   * What a task of it takes of limits that have a unit: a number, or a function of its input. That runs in the process that acks
+   * the stage before, or begins the run.
+   */
+  cost?: number | ((input: Data) => number) | undefined;
+}
+
+/** The same of a stage that joins: its input is put together by the store, so that its cost is a number. */
+export interface JoinOptions extends QueueOptions, Omit<WorkOptions, "order"> {
+  cost?: number | undefined;
+}
 
 /** As those of a task: priority and headers travel with the run, the rest is its first task's. */
 export type RunOptions = AddOptions;
@@ -51,6 +63,7 @@ type IsParted<Out, Parted extends boolean> = [Extract<Out, Each>] extends [never
 type ResultOf<Data, Parted extends boolean> = Parted extends true ? Data[] : Data;
 
 interface DefinedStage extends Stage {
+  costOf: ((input: unknown) => number) | undefined;
   handler: Handler<never>;
   work: WorkOptions;
   queue: Queue;
@@ -81,7 +94,7 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
   stage<Out>(
     name: string,
     handler: StageHandler<Data, Out>,
-    options: StageOptions = {},
+    options: StageOptions<Data> = {},
   ): Pipeline<In, Passed<Out>, IsParted<Out, Parted>> {
     return this.#define(name, false, handler, options) as never;
   }
@@ -90,20 +103,22 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
   join<Out>(
     name: string,
     handler: StageHandler<Data[], Out>,
-    options: StageOptions = {},
+    options: JoinOptions = {},
   ): Pipeline<In, Passed<Out>, IsParted<Out, false>> {
     return this.#define(name, true, handler, options) as never;
   }
 
-  #define(name: string, joins: boolean, handler: Handler<never>, options: StageOptions): this {
+  #define(name: string, joins: boolean, handler: Handler<never>, options: StageOptions<never>): this {
     if (this.#defined) {
       throw invalid(`Pipeline "${this.name}" is in use: define its stages before its first add() or work().`);
     }
     checkHandler(handler, joins ? "join" : "stage", "second");
-    checkStages(this.name, [...this.#stages, { name, joins }]);
     checkObject(options, "The options of a stage");
     checkNames(options, NAMES, `stage "${name}"`);
-    const { concurrency, prefetch, name: label, ...rest } = options;
+    const { concurrency, prefetch, name: label, cost: given, ...rest } = options;
+    const cost = typeof given === "function" ? BY_INPUT : given;
+    const stage: Stage = { name, joins, ...(cost !== undefined && { cost }) };
+    checkStages(this.name, [...this.#stages, stage]);
     if (rest.schema !== undefined && this.#stages.length > 0) {
       throw invalid(
         `schema: only the first stage takes data from outside; let the stage before "${name}" have a \`result\` instead.`,
@@ -112,12 +127,23 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
     const work = { concurrency, prefetch, name: label };
     resolveWork(work);
     const queue = new Queue(this.#owner, stageQueue(this.name, name), rest);
-    this.#stages.push({ name, joins, handler, work, queue, encode: splitOptions(rest).encodeData });
+    const costOf =
+      typeof given === "function"
+        ? (input: unknown) =>
+            costFrom(given as (input: unknown) => number, input, `The cost of stage "${name}"`)
+        : undefined;
+    const before = this.#stages.at(-1);
+    if (before && costOf) before.queue.nextCost = { stage: name, of: costOf };
+    this.#stages.push({ ...stage, costOf, handler, work, queue, encode: splitOptions(rest).encodeData });
     return this;
   }
 
   get stages(): Stage[] {
-    return this.#stages.map(({ name, joins }) => ({ name, joins }));
+    return this.#stages.map(({ name, joins, cost }) => ({
+      name,
+      joins,
+      ...(cost !== undefined && { cost }),
+    }));
   }
 
   /** The queue of a stage: its statistics, its dead letters, its verifier. */
@@ -179,7 +205,9 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
     const encode: Encode = this.#stages[0]?.encode ?? ((value) => encodeJson(value, "data"));
     const data = await encode(input);
     const run = await this.#start();
-    return { ...rest, queue: stageQueue(this.name, run.stages[0]!.name), data, run };
+    const costOf = rest.cost === undefined ? this.#stages[0]?.costOf : undefined;
+    const cost = costOf && { cost: costOf(JSON.parse(data)) };
+    return withFirstCost({ ...rest, ...cost, queue: stageQueue(this.name, run.stages[0]!.name), data, run });
   }
 
   /** Its own stages; a handle that has none takes those that some process has defined. */
@@ -274,7 +302,7 @@ function otherwise(pipeline: string, { name, joins }: Stage, run: string): Error
   );
 }
 
-const NAMES = [...Object.keys(DEFAULT_POLICY), "schema", "result", "concurrency", "prefetch", "name"];
+const NAMES = [...Object.keys(DEFAULT_POLICY), "schema", "result", "concurrency", "prefetch", "name", "cost"];
 
 refuseSurplus(Pipeline, "pipeline", {
   calls: {

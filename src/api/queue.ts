@@ -23,7 +23,7 @@ import {
   type TaskState,
 } from "../core/task.ts";
 import { verificationQueue } from "../core/verification.ts";
-import { type AddTarget, Claim, type EncodeResult } from "../worker/claim.ts";
+import { type AddTarget, Claim, type EncodeResult, type NextCost } from "../worker/claim.ts";
 import { resolveWork, resolveWorkBatch, type WorkBatchOptions, type WorkOptions } from "../worker/options.ts";
 import type { BatchHandler, Handler } from "../worker/task.ts";
 import { type Verdict, verifierOf } from "../worker/verify.ts";
@@ -293,8 +293,11 @@ export class Queue<In = unknown, Out = unknown, Data = In>
       signal: options.signal,
     };
     const { tasks } = await this.#withPolicy(() => this.#port.claim(wish));
-    return tasks.map((task) => new Claim<Data, Out>(this.#port, task, this.encodeResult));
+    return tasks.map((task) => new Claim<Data, Out>(this.#port, task, this.encodeResult, this.nextCost));
   }
+
+  /** @internal Of a stage whose next one computes its cost from its input. */
+  nextCost: NextCost | undefined;
 
   /** @internal */
   readonly encodeResult: EncodeResult = (result) =>

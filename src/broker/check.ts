@@ -62,7 +62,7 @@ function checkTask(task: NewTask): void {
   checkObject(task, "A task");
   checkQueueName(task.queue);
   checkContent(task);
-  if (task.run !== undefined) checkRunStart(task.run, task.queue);
+  if (task.run !== undefined) checkRunStart(task.run, task);
 }
 
 export function checkMessage(message: NewMessage): void {

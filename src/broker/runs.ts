@@ -17,7 +17,7 @@ export async function definePipeline(
   { judge = () => true, told }: Judged<Stage[] | null> = {},
 ): Promise<Stage[] | null> {
   checkStages(name, stages);
-  const value = JSON.stringify(stages.map(({ name: stage, joins }) => ({ name: stage, joins })));
+  const value = JSON.stringify(stages.map(({ name: stage, joins, cost }) => ({ name: stage, joins, cost })));
   for (;;) {
     const [found] = await context.run({ verb: "documents", kind: KIND, name });
     const expect = found?.value ?? null;

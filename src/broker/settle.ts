@@ -8,6 +8,7 @@ import type { SettleRef, WithinOptions, Word } from "../core/port.ts";
 import { backoffDelay } from "../core/retry.ts";
 import { show } from "../core/show.ts";
 import type { ClaimRef, TaskState } from "../core/task.ts";
+import { checkNextCosts } from "../core/stage-cost.ts";
 import { refusal } from "../core/verification.ts";
 import type { Settlement } from "../engine/engine.ts";
 import { expectTasks } from "./add.ts";
@@ -71,8 +72,13 @@ function settlementOf(
   switch (word.kind) {
     case "ack":
       if (word.result !== null) checkBody(word.result, "A result");
-      if (word.each) return { ...doneWith(context, word), each: true };
-      return doneWith(context, word);
+      if (!word.each && word.next === undefined) return doneWith(context, word);
+      if (word.next !== undefined) checkNextCosts(word.next);
+      return {
+        ...doneWith(context, word),
+        ...(word.each && { each: true }),
+        ...(word.next !== undefined && { next: word.next }),
+      };
     case "accept":
       return { kind: "verdict", of: checkClaim(word.of), accepted: true };
     case "reject":

@@ -5,6 +5,7 @@ import type { DeclareOutcome, NamedPolicy, QueuePolicy } from "./policy.ts";
 import type { Payloads } from "./preview.ts";
 import type { RunPart, RunRecord, RunState, Stage } from "./run.ts";
 import type { ScheduleDefinition, ScheduleRecord } from "./schedule.ts";
+import type { NextCosts } from "./stage-cost.ts";
 import type { Verified } from "./verification.ts";
 import type {
   AddedTask,
@@ -220,8 +221,11 @@ export type Word = Saying & {
 };
 
 type Saying =
-  /** With `each` the result is a JSON array, and its items are parts of the task's run from here on. */
-  | { kind: "ack"; result: Body | null; adds?: Addition[]; each?: boolean }
+  /**
+   * With `each` the result is a JSON array, and its items are parts of the task's run from here on. `next`: what the tasks cost
+   * that follow in its run.
+   */
+  | { kind: "ack"; result: Body | null; adds?: Addition[]; each?: boolean; next?: NextCosts }
   /** Without `delay` the queue's backoff decides. */
   | { kind: "nack"; error: TaskError; delay?: number | undefined; outcome?: "failed" | "timeout" }
   /** Somebody else's limit was met: no attempt is used up, and its group, or its queue, waits for `delay` or the backoff. */

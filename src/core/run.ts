@@ -3,6 +3,14 @@ import { byteLength, isLarger, LIMITS, tooMuchGathered } from "./limits.ts";
 import { checkObject } from "./options.ts";
 import { checkQueueName, LONGEST_NAME } from "./queue-name.ts";
 import { show } from "./show.ts";
+import {
+  BY_INPUT,
+  checkStageCost,
+  costNotSaid,
+  type NextCosts,
+  type StageCost,
+  withCosts,
+} from "./stage-cost.ts";
 import type { Body, EndState, NewTask, TaskState } from "./task.ts";
 
 /**
@@ -14,6 +22,8 @@ export interface Stage {
   name: string;
   /** Starts once, when all parts of a run are in, with what they brought. */
   joins: boolean;
+  /** What its tasks take of limits that have a unit: stage-cost.ts. 1 unless set. */
+  cost?: StageCost;
 }
 
 /** What a task begins: it is of the first stage. */
@@ -69,7 +79,9 @@ export function checkStages(pipeline: string, stages: Stage[]): void {
     throw invalid(`Pipeline ${show(pipeline)} needs 1 to ${MOST_STAGES} stages.`);
   }
   const names = new Set<string>();
-  for (const { name } of stages) {
+  for (const stage of stages) {
+    checkObject(stage, "A stage");
+    const { name } = stage;
     if (typeof name !== "string" || name.length > LONGEST_NAME || !STAGE_NAME.test(name)) {
       throw invalid(
         `A stage's name has 1 to ${LONGEST_NAME} letters and digits, and _ . - between them; got ${show(name)} in pipeline "${pipeline}".`,
@@ -79,6 +91,7 @@ export function checkStages(pipeline: string, stages: Stage[]): void {
     if (name === "verify") throw invalid(`A stage cannot be called "verify"; that is where verdicts wait.`);
     if (names.has(name)) throw invalid(`Pipeline "${pipeline}" has two stages called "${name}".`);
     names.add(name);
+    checkStageCost(stage, pipeline);
     checkQueueName(stageQueue(pipeline, name));
   }
   if (stages[0]!.joins) {
@@ -94,6 +107,7 @@ export interface NextTask {
   stage: string;
   part: number[];
   data: Body;
+  cost?: number;
 }
 
 /** What the success of a stage leads to. Without tasks it has arrived, and waits for the others if there are any. */
@@ -105,8 +119,22 @@ export interface Onward {
 
 type At = Pick<RunPlace, "stage" | "part">;
 
+/** What a holder says of a task of a run that succeeded. */
+export interface Success {
+  result: Body | null;
+  /** The result is a JSON array, and each of its items a part from here on. */
+  each?: boolean;
+  next?: NextCosts;
+}
+
+function costsOfNothing(stage: string): Error {
+  return invalid(
+    `Costs were given with the ack of stage "${stage}", and no task follows that could have them.`,
+  );
+}
+
 /** The rule by which runs go on. Throws INVALID where the stage returned what its pipeline has no place for. */
-export function onwardFrom(run: RunStart, at: At, result: Body | null, each: boolean): Onward {
+function onwardFrom(run: RunStart, at: At, { result, each = false, next: costs }: Success): Onward {
   const next = run.stages[run.stages.findIndex(({ name }) => name === at.stage) + 1];
   if (each) {
     if (!next || next.joins) throw noStageForParts(run, at.stage, next);
@@ -114,11 +142,14 @@ export function onwardFrom(run: RunStart, at: At, result: Body | null, each: boo
       ...{ queue: stageQueue(run.pipeline, next.name), stage: next.name },
       ...{ part: [...at.part, index], data: item },
     }));
-    return { tasks, brings: false };
+    return { tasks: withCosts(run, next, tasks, costs), brings: false };
   }
-  if (!next || next.joins) return { tasks: [], brings: true };
+  if (!next || next.joins) {
+    if (costs && costs.stage === undefined) throw costsOfNothing(at.stage);
+    return { tasks: [], brings: true };
+  }
   const task = { queue: stageQueue(run.pipeline, next.name), stage: next.name, part: at.part };
-  return { tasks: [{ ...task, data: result ?? "null" }], brings: true };
+  return { tasks: withCosts(run, next, [{ ...task, data: result ?? "null" }], costs), brings: true };
 }
 
 function noStageForParts({ pipeline }: RunStart, stage: string, next: Stage | undefined): Error {
@@ -209,13 +240,9 @@ export interface Plan {
 /** Priority and headers travel with the run; what else was said of its first task does not. */
 type Carried = Pick<NewTask, "priority" | "headers">;
 
-export function planOnward(
-  run: RunUnderWay,
-  at: At,
-  carried: Carried,
-  { result, each = false }: { result: Body | null; each?: boolean },
-): Plan {
-  const onward = onwardFrom(run, at, result, each);
+export function planOnward(run: RunUnderWay, at: At, carried: Carried, success: Success): Plan {
+  const { result, each = false } = success;
+  const onward = onwardFrom(run, at, success);
   const tasks = onward.tasks.map((next) => runTask(run, next, false, carried));
   const underWay = run.underWay + tasks.length - 1;
   const goingOn = { tasks, underWay, gathers: false, end: null };
@@ -233,16 +260,17 @@ export function planOnward(
   );
   if (isLarger(all, LIMITS.gatheredBytes)) throw tooMuchGathered(byteLength(all));
   if (!join) return { ...goingOn, brings: false, gathers: true, end: { result: all } };
-  const next = { queue: stageQueue(pipeline, join.name), stage: join.name, part: [], data: all };
+  const joined = { queue: stageQueue(pipeline, join.name), stage: join.name, part: [], data: all };
+  const [next] = withCosts(run, join, [joined], undefined);
   return {
-    tasks: [runTask(run, next, true, carried)],
+    tasks: [runTask(run, next!, true, carried)],
     ...{ underWay: 1, brings: false, gathers: true, end: null },
   };
 }
 
 function runTask(
   { id }: RunUnderWay,
-  { queue, stage, part, data }: NextTask,
+  { queue, stage, part, data, cost }: NextTask,
   joins: boolean,
   { priority, headers }: Carried,
 ): RunTask {
@@ -251,6 +279,7 @@ function runTask(
     ...(typeof data !== "string" && { contentType: "application/octet-stream" }),
     ...(priority !== undefined && priority !== 0 && { priority }),
     ...(headers !== undefined && { headers }),
+    ...(cost !== undefined && { cost }),
   };
 }
 
@@ -264,8 +293,12 @@ export function mostBytes(maxPayload: number, each: boolean): number {
   return each ? LIMITS.gatheredBytes : maxPayload;
 }
 
-export function eachWithoutRun(id: string): Error {
-  return invalid(`Task ${id} is of no pipeline's run, so that there is nothing for each() to make parts of.`);
+export function notOfRun(id: string, { each }: { each?: boolean }): Error {
+  return invalid(
+    each
+      ? `Task ${id} is of no pipeline's run, so that there is nothing for each() to make parts of.`
+      : `Task ${id} is of no pipeline's run: nothing follows that the given costs could be of.`,
+  );
 }
 
 /** It would end a stage, and nothing would follow. */
@@ -292,10 +325,12 @@ export function stagesPrefix(queue: string): string {
 }
 
 /** Of a task that is to begin a run. */
-export function checkRunStart(run: RunStart, queue: string): void {
+export function checkRunStart(run: RunStart, { queue, cost }: NewTask): void {
   checkObject(run, "A run");
   checkStages(run.pipeline, run.stages);
   const first = stageQueue(run.pipeline, run.stages[0]!.name);
   if (queue !== first)
     throw invalid(`A run of pipeline "${run.pipeline}" begins in queue "${first}", not in "${queue}".`);
+  const [{ name, cost: its }] = run.stages as [Stage];
+  if (its === BY_INPUT && cost === undefined) throw costNotSaid(run.pipeline, name);
 }

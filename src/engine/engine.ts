@@ -4,6 +4,7 @@ import type { DibsEvent, ScheduleEventType } from "../core/events.ts";
 import type { DeclareOutcome, NamedPolicy, QueuePolicy } from "../core/policy.ts";
 import type { Payloads } from "../core/preview.ts";
 import type { RunPart, RunRecord, RunState } from "../core/run.ts";
+import type { NextCosts } from "../core/stage-cost.ts";
 import type { Verified } from "../core/verification.ts";
 import type {
   AddedTask,
@@ -99,9 +100,9 @@ export type Notice =
 export type Settlement =
   /**
    * Of a task of a run it also adds what comes next in that: core/run.ts. With `each` the result is a JSON array, and each
-   * of its items a part of the run from here on; INVALID for other tasks.
+   * of its items a part of the run from here on. `next` says what the tasks cost that follow. INVALID for other tasks.
    */
-  | { kind: "done"; result: Body | null; adds?: Addition[]; each?: true }
+  | { kind: "done"; result: Body | null; adds?: Addition[]; each?: true; next?: NextCosts }
   /** A failure: scheduled again after `delay`, or dead when it was the last attempt. */
   | { kind: "fail"; error: TaskError; delay: number; outcome?: "failed" | "timeout" }
   /** Dead at once. */

@@ -1,6 +1,6 @@
 import { refuseSurplus } from "../core/arguments.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
-import { isEach } from "../core/each.ts";
+import { type Each, isEach } from "../core/each.ts";
 import { claimLost, invalid } from "../core/errors.ts";
 import { decodeBody, encodeJson } from "../core/json.ts";
 import { minded } from "../core/minded.ts";
@@ -8,6 +8,7 @@ import { LIMITS } from "../core/limits.ts";
 import { checkNames, checkNumber } from "../core/options.ts";
 import type { Port, SettleRef, Word } from "../core/port.ts";
 import type { RunPlace } from "../core/run.ts";
+import type { NextCosts } from "../core/stage-cost.ts";
 import { describeError } from "../core/task-error.ts";
 import type { Addition, ClaimedTask, Headers, NewMessage, NewTask } from "../core/task.ts";
 import { TOPIC_HEADER } from "../core/topic.ts";
@@ -29,6 +30,12 @@ export interface PublishTarget<In, Options> {
 /** Checks and encodes what a handler returned. */
 export type EncodeResult = (result: unknown) => string | null | Promise<string | null>;
 
+/** Of the stage after a task's own: what its task costs, as a function of its input. */
+export interface NextCost {
+  stage: string;
+  of: (input: unknown) => number;
+}
+
 /** A task held under a fence, until it is settled or its lease ends. */
 export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   readonly id: string;
@@ -46,6 +53,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   /** @internal */
   protected readonly port: Port;
   readonly #encodeResult: EncodeResult;
+  readonly #nextCost: NextCost | undefined;
   /** @internal */
   protected readonly claimed: ClaimedTask;
   #data: { decoded: Data } | undefined;
@@ -55,8 +63,9 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   #setback: unknown;
   #spent: number | undefined;
 
-  constructor(port: Port, task: ClaimedTask, encodeResult: EncodeResult = encodeAsJson) {
+  constructor(port: Port, task: ClaimedTask, encodeResult: EncodeResult = encodeAsJson, nextCost?: NextCost) {
     this.port = port;
+    this.#nextCost = nextCost;
     this.#encodeResult = encodeResult;
     this.claimed = task;
     this.id = task.id;
@@ -128,21 +137,34 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
    */
   ackAs(result: unknown, tx?: unknown): Promise<void> {
     this.#checkOpen();
-    const isParted = isEach(result);
-    const encoded = this.#encodeResult(isParted ? result.items : result);
-    if (encoded instanceof Promise || this.#adds) return this.#ackWithAll(encoded, isParted, tx);
-    return this.#say(
-      isParted ? { kind: "ack", result: encoded, each: true } : { kind: "ack", result: encoded },
-      tx,
-    );
+    const parted = isEach(result) ? result : undefined;
+    const encoded = this.#encodeResult(parted ? parted.items : result);
+    if (encoded instanceof Promise || this.#adds) return this.#ackWithAll(encoded, parted, tx);
+    if (!parted && !this.#nextCost) return this.#say({ kind: "ack", result: encoded }, tx);
+    return this.#say(this.#stageAck(encoded, parted), tx);
+  }
+
+  /** In a run: with what the tasks cost that follow. */
+  #stageAck(result: string | null, parted: Each | undefined): Word & { kind: "ack" } {
+    const next = parted?.costs ? { costs: [...parted.costs] } : this.#costsOf(result, parted !== undefined);
+    return { kind: "ack", result, ...(parted && { each: true }), ...(next && { next }) };
+  }
+
+  #costsOf(result: string | null, isParted: boolean): NextCosts | undefined {
+    if (!this.#nextCost || !this.run) return undefined;
+    const { stage, of } = this.#nextCost;
+    // As the next stage gets it, after JSON and a validator.
+    const value: unknown = result === null ? null : JSON.parse(result);
+    const costs = (isParted ? (value as unknown[]) : [value]).map(of);
+    return { stage, costs };
   }
 
   async #ackWithAll(
     encoding: string | null | Promise<string | null>,
-    isParted: boolean,
+    parted: Each | undefined,
     tx: unknown,
   ): Promise<void> {
-    const said = { kind: "ack", result: await encoding, ...(isParted && { each: true }) } as const;
+    const said = this.#stageAck(await encoding, parted);
     if (!this.#adds) return this.#say(said, tx);
     // Those that are refused have taken themselves off the list by then.
     await Promise.allSettled([...this.#adds].map(({ prepared }) => prepared));

@@ -4,7 +4,7 @@ import { KeepAlive } from "../core/keep-alive.ts";
 import { LIMITS } from "../core/limits.ts";
 import type { Logger } from "../core/logger.ts";
 import type { ClaimNotice, Port } from "../core/port.ts";
-import type { EncodeResult } from "./claim.ts";
+import type { EncodeResult, NextCost } from "./claim.ts";
 import { Deadlines } from "./deadlines.ts";
 import { type Answer, ackAtOnce, answersOfBatch, runHandler, settle } from "./handle.ts";
 import { type Held, suffer } from "./held.ts";
@@ -17,6 +17,8 @@ export interface WorkerQueue {
   name: string;
   declare(): Promise<void>;
   encodeResult: EncodeResult;
+  /** Of a stage: what the task of the next one costs. */
+  nextCost?: NextCost | undefined;
 }
 
 /**
@@ -349,7 +351,8 @@ export class Worker implements AsyncDisposable {
 
   #begin(held: Held, now: number): void {
     const { claimed, policy } = held;
-    held.task = new Task(this.#port, claimed, this.#queues.get(claimed.queue)!.encodeResult);
+    const { encodeResult, nextCost } = this.#queues.get(claimed.queue)!;
+    held.task = new Task(this.#port, claimed, encodeResult, nextCost);
     held.task.onExtended = (lease) => {
       const extendedAt = this.#now();
       this.#deadlines.set(held, extendedAt + lease, extendedAt);

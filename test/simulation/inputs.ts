@@ -1,6 +1,7 @@
 import type { NamedPolicy } from "../../src/core/policy.ts";
 import type { Addition, Body, NewMessage, NewTask, TaskError } from "../../src/core/task.ts";
 import { stageQueue } from "../../src/core/run.ts";
+import type { NextCosts, StageCost } from "../../src/core/stage-cost.ts";
 import type { RateLimit } from "../../src/core/rate.ts";
 import type { Settlement } from "../../src/engine/engine.ts";
 import type { Random } from "./random.ts";
@@ -157,8 +158,23 @@ export class Inputs {
     const stages = this.#random
       .pick(DEFINITIONS)
       .split(" ")
-      .map((name) => ({ name: name.replace("+", ""), joins: name.endsWith("+") }));
+      .map((name) => ({ name: name.replace("+", ""), joins: name.endsWith("+"), ...this.#stageCost(name) }));
     return { queue: STAGE_QUEUES[0]!, ...this.#content(), run: { pipeline: PIPELINE, stages } };
+  }
+
+  #stageCost(name: string): { cost?: StageCost } {
+    const { pick, maybe } = this.#random;
+    if (!this.#habits.limited) return {};
+    return maybe(0.3, () => ({ cost: pick(name.endsWith("+") ? [0, 2] : [0, 2, 5, "input" as const]) }));
+  }
+
+  /** What the next tasks cost, as often as not as many as there are. */
+  #nextCosts(): { next?: NextCosts } {
+    const { pick, maybe } = this.#random;
+    if (!this.#habits.limited) return {};
+    const costs = pick([[3], [1, 2], [0, 1, 2], [], [1, 2, 3, 4, 5]]);
+    const named = maybe(0.3, () => ({ stage: pick(DEFINITIONS).split(" ").at(-1)!.replace("+", "") }));
+    return maybe(0.3, () => ({ next: { costs, ...named } }));
   }
 
   additions(): Addition[] {
@@ -218,12 +234,14 @@ export class Inputs {
             kind,
             result: pick(["[]", "[1]", "[1,2]", '["a",null,{"b":[2]}]', "[1,2,3,4,5]", '"x"', "[", null]),
             each: true,
+            ...this.#nextCosts(),
           };
         }
         return {
           kind,
           result: pick([null, '"ok"', `"${"x".repeat(60)}"`, new Uint8Array([1, 2])]),
           ...maybe(0.3, () => ({ adds: this.additions() })),
+          ...(this.#habits.runs > 0 && this.#nextCosts()),
         };
       case "fail":
         return {

@@ -54,13 +54,18 @@ export function claims(app: App): void {
       body: z.strictObject({
         result: anyJson.optional(),
         each: z.boolean().optional().openapi({ description: "of a stage: each item of `result` is a part" }),
+        costs: z
+          .array(z.number())
+          .optional()
+          .openapi({ description: "of a stage: what each task of the next one costs, in order" }),
         spent,
       }),
     },
     ({ port, params, body }) => {
-      const { result, each = false, ...more } = body as { result?: unknown; each?: boolean; spent?: number };
+      const { result, each = false, costs, ...more } = body as AckBody;
       const kept = result === undefined ? null : toBody(result);
-      return say(port, params, { kind: "ack", result: kept, ...(each && { each }), ...more });
+      const next = costs && { next: { costs } };
+      return say(port, params, { kind: "ack", result: kept, ...(each && { each }), ...next, ...more });
     },
   );
   define(
@@ -236,4 +241,11 @@ async function say(port: Port, params: Record<string, unknown>, word: Word): Pro
 
 function shown({ data, contentType, ...rest }: ClaimedTask): object {
   return { ...rest, contentType, ...fromBody(data, contentType) };
+}
+
+interface AckBody {
+  result?: unknown;
+  each?: boolean;
+  costs?: number[];
+  spent?: number;
 }

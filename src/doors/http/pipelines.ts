@@ -3,6 +3,7 @@ import { invalid } from "../../core/errors.ts";
 import { LIMITS } from "../../core/limits.ts";
 import type { Port } from "../../core/port.ts";
 import { type RunStart, type Stage, stageQueue } from "../../core/run.ts";
+import { withFirstCost } from "../../core/stage-cost.ts";
 import { type App, define } from "./define.ts";
 import { duration, ending, newStage, newTask, runPage, runState, stage, wholeNumber } from "./schemas.ts";
 import { endOf, payloadOf } from "./tasks.ts";
@@ -45,7 +46,7 @@ export function pipelines(app: App): void {
     async ({ port, params, body, header }) => {
       const run = await definedBy(port, params["pipeline"]!);
       const queue = stageQueue(run.pipeline, run.stages[0]!.name);
-      const [added] = await port.add([{ queue, ...payloadOf(body, header), run }]);
+      const [added] = await port.add([withFirstCost({ queue, ...payloadOf(body, header), run })]);
       return { id: added!.id, existing: added!.existing };
     },
   );

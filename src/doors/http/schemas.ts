@@ -76,8 +76,14 @@ export const claimWish = z
   })
   .openapi("ClaimWish");
 
-export const newStage = z.object({ name: z.string(), joins: z.boolean().default(false) }).openapi("NewStage");
-export const stage = z.object({ name: z.string(), joins: z.boolean() }).openapi("Stage");
+const stageCost = z
+  .union([z.number(), z.literal("input")])
+  .optional()
+  .openapi({ description: 'of its tasks; "input": whoever acks the stage before gives it as `costs`' });
+export const newStage = z
+  .object({ name: z.string(), joins: z.boolean().default(false), cost: stageCost })
+  .openapi("NewStage");
+export const stage = z.object({ name: z.string(), joins: z.boolean(), cost: stageCost }).openapi("Stage");
 
 /** Which run of a pipeline a task is of, and where in it. */
 const runPlace = z

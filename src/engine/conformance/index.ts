@@ -40,6 +40,7 @@ import { steps } from "./steps.ts";
 import { subscriptions } from "./subscriptions.ts";
 import { topics } from "./topics.ts";
 import { noTransactions, transactions } from "./transactions.ts";
+import { stageCosts } from "./stage-costs.ts";
 import { runTransactions } from "./run-transactions.ts";
 import { ttl } from "./ttl.ts";
 import { turns } from "./turns.ts";
@@ -89,6 +90,7 @@ const THEMES = {
   steps,
   verification,
   runs,
+  stageCosts,
   topics,
   subscriptions,
   schedules,

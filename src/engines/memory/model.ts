@@ -4,6 +4,7 @@ import type { DibsEvent } from "../../core/events.ts";
 import { type Flow, noFlow } from "../../core/flow.ts";
 import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import type { RunStart } from "../../core/run.ts";
+import type { NextCosts } from "../../core/stage-cost.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import {
   type Addition,
@@ -210,6 +211,7 @@ export interface ModelTask {
         result: Body | null;
         adds: Addition[];
         each: boolean;
+        next?: NextCosts | undefined;
       })
     | null;
   /** Why the last result was refused. */

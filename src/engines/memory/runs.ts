@@ -9,6 +9,7 @@ import {
   type RunStart,
   type RunState,
   type RunTask,
+  type Success,
 } from "../../core/run.ts";
 import type { Body, EndState, TaskEnd } from "../../core/task.ts";
 import type { Model, ModelPart, ModelRun, ModelTask } from "./model.ts";
@@ -54,7 +55,7 @@ export function placeOf({ run: known }: ModelTask): RunPlace | null {
 }
 
 /** Checks before anything is written. */
-export function plan(task: ModelTask, said: { result: Body | null; each?: boolean }): Plan | null {
+export function plan(task: ModelTask, said: Success): Plan | null {
   if (!task.run) return null;
   const { run, part } = task.run;
   const brought = () =>

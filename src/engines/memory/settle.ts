@@ -1,5 +1,5 @@
 import { isLarger, tooLarge } from "../../core/limits.ts";
-import { eachWithoutRun, mostBytes } from "../../core/run.ts";
+import { notOfRun, mostBytes } from "../../core/run.ts";
 import type { TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
@@ -76,7 +76,7 @@ function settleDone(model: Model, task: ModelTask, settlement: Settlement & { ki
   const most = mostBytes(model.policy(task.queue).maxPayload, each);
   if (result !== null && isLarger(result, most)) throw tooLarge("The result", result, most, task.queue);
   const next = plan(task, settlement);
-  if (each && !next) throw eachWithoutRun(task.id);
+  if ((each || settlement.next) && !next) throw notOfRun(task.id, settlement);
   const adds = [...fanOut(model, settlement.adds ?? []), ...(next?.tasks ?? [])];
   checkAdds(model, adds);
   if (model.policy(task.queue).verified) return askForVerdict(model, task, settlement);

@@ -11,11 +11,11 @@ import { fanOut } from "./topics.ts";
 export function askForVerdict(
   model: Model,
   task: ModelTask,
-  { result, adds, each }: Settlement & { kind: "done" },
+  { result, adds, each, next }: Settlement & { kind: "done" },
 ): void {
   const { fence, worker, startedAt } = task.claim!;
   dropClaim(model, task);
-  wait(model, task, { fence, worker, startedAt, result, adds: adds ?? [], each: each ?? false });
+  wait(model, task, { fence, worker, startedAt, result, adds: adds ?? [], each: each ?? false, next });
 }
 
 /** For a verdict on this, which is asked for. */
@@ -46,8 +46,8 @@ export function settleVerdict(
 }
 
 function accept(model: Model, task: ModelTask): void {
-  const { result, adds: kept, each } = task.pending!;
-  const next = plan(task, { result, each });
+  const { result, adds: kept, each, next: costs } = task.pending!;
+  const next = plan(task, { result, each, ...(costs && { next: costs }) });
   // Those who subscribe by now.
   const adds = [...fanOut(model, kept), ...(next?.tasks ?? [])];
   // Checked when they were said, but a queue may have filled up since.

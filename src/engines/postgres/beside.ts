@@ -23,7 +23,8 @@ function isPlainSuccess(op: Op): op is Op<"settle"> {
     op.settlement.kind === "done" &&
     op.spent === undefined &&
     !op.settlement.adds?.length &&
-    !op.settlement.each
+    !op.settlement.each &&
+    !op.settlement.next
   );
 }
 

@@ -12,6 +12,7 @@ interface JudgedRow {
   worker: string;
   adds: string | null;
   each: boolean;
+  next: string | null;
   result: string | null;
   result_bytes: Uint8Array | null;
   queue: number;
@@ -28,11 +29,13 @@ interface JudgedRow {
 }
 
 /** A task whose result waits for a verdict, in nobody else's hands until the commit. */
-export type Judged = Held & { pending: Pick<JudgedRow, "adds" | "each" | "result" | "result_bytes"> };
+export type Judged = Held & {
+  pending: Pick<JudgedRow, "adds" | "each" | "next" | "result" | "result_bytes">;
+};
 
 const SELECT = (verifying: string): string => `
   SELECT verifying.task, verifying.fence, verifying.started_at, verifying.failures, verifying.worker, verifying.adds,
-    verifying."each", verifying.result, verifying.result_bytes, verifying.queue, task.created_at, ${RANK} AS rank,
+    verifying."each", verifying.next, verifying.result, verifying.result_bytes, verifying.queue, task.created_at, ${RANK} AS rank,
     coalesce(task.pos, task.seq) AS pos, task.group_key, task.expires_at, task.max_attempts, task.cost,
     task.idempotency_key, EXISTS (SELECT 1 FROM dibs.aside WHERE aside.task = verifying.task OFFSET 0) AS aside
   FROM ${verifying} CROSS JOIN ${TASK_OF("verifying")}`;

@@ -576,6 +576,10 @@ export const MIGRATIONS: readonly string[] = [
 
   ${["gate", "event"].map(clearSoon).join("")}
   `,
+  `
+  -- JSON: what the tasks cost that follow in its run.
+  ALTER TABLE dibs.verifying ADD COLUMN next text;
+  `,
 ];
 
 /** To be asked before anything is read or written by what this process knows of the schema. */

@@ -6,6 +6,7 @@ import {
   type RunState,
   type RunTask,
   type Stage,
+  type Success,
 } from "../../core/run.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import { type Body, type EndState, fromRank, type Headers, type NewTask } from "../../core/task.ts";
@@ -109,11 +110,7 @@ const BROUGHT = `SELECT part, result, result_bytes FROM dibs.run_part WHERE run 
 export type Planned = Plan & { run: KnownPart };
 
 /** Checks before anything is written. `over`: nothing is to follow. */
-export async function plan(
-  tx: Tx,
-  task: Held,
-  said: { result: Body | null; each?: boolean },
-): Promise<Planned | "over" | undefined> {
+export async function plan(tx: Tx, task: Held, said: Success): Promise<Planned | "over" | undefined> {
   const run = await runOf(tx, task, OF_RUN_LOCKED);
   if (!run) return undefined;
   if (run.state !== null) return "over";

@@ -49,9 +49,16 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
   for (let i = from; i < ops.length; i++) {
     const op = ops[i]!;
     if (op.verb !== "settle" || op.settlement.kind !== "done" || op.spent !== undefined) break;
-    const { result, adds, each } = op.settlement;
+    const { result, adds, each, next } = op.settlement;
     const place = tx.place(op.id);
-    if (!place || seen.has(place.seq) || each || (adds && adds.length > 0) || !Number.isSafeInteger(op.fence))
+    if (
+      !place ||
+      seen.has(place.seq) ||
+      each ||
+      next ||
+      (adds && adds.length > 0) ||
+      !Number.isSafeInteger(op.fence)
+    )
       break;
     if (result !== null && isLarger(result, most)) break;
     seen.add(place.seq);

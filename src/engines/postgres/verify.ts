@@ -1,4 +1,5 @@
 import { verdictOfStage } from "../../core/run.ts";
+import type { NextCosts } from "../../core/stage-cost.ts";
 import type { Addition, Body, TaskState } from "../../core/task.ts";
 import { decodeAdds, encodeAdds, verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
@@ -23,8 +24,8 @@ import { fromColumns, toColumns } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
 const INSERT = `
-  INSERT INTO dibs.verifying (task, asked, fence, started_at, queue, failures, worker, adds, "each", result, result_bytes)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`;
+  INSERT INTO dibs.verifying (task, asked, fence, started_at, queue, failures, worker, adds, "each", next, result, result_bytes)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`;
 
 const STEP_ASIDE = `INSERT INTO dibs.aside (task) VALUES ($1)`;
 
@@ -32,10 +33,10 @@ const STEP_ASIDE = `INSERT INTO dibs.aside (task) VALUES ($1)`;
 export async function askForVerdict(
   tx: Tx,
   task: Held,
-  { result, adds, each }: Settlement & { kind: "done" },
+  { result, adds, each, next }: Settlement & { kind: "done" },
 ): Promise<TaskState> {
   await dropClaim(tx, task);
-  await insertVerifying(tx, task, result, adds ?? [], each);
+  await insertVerifying(tx, task, result, adds ?? [], { each, next });
   return "verifying";
 }
 
@@ -47,7 +48,7 @@ export async function insertVerifying(
   task: Attempted,
   result: Body | null,
   adds: readonly Addition[],
-  each = false,
+  { each = false, next }: { each?: boolean | undefined; next?: NextCosts | undefined } = {},
 ): Promise<void> {
   const { seq, queue, failures, fence, startedAt, worker } = task;
   announceTask(tx, "task.verifying", task, { worker });
@@ -60,7 +61,9 @@ export async function insertVerifying(
   const [asking] = await addChecked(tx, [verificationTask(queue.name, of)]);
   const asked = tx.place(asking!.id)!.seq;
   const kept = adds.length > 0 ? encodeAdds(adds) : null;
-  tx.send(INSERT, seq, asked, fence, startedAt, queue.id, failures, worker, kept, each, ...toColumns(result));
+  const costs = next ? JSON.stringify(next) : null;
+  const attempt = [fence, startedAt, queue.id, failures, worker] as const;
+  tx.send(INSERT, seq, asked, ...attempt, kept, each, costs, ...toColumns(result));
   tx.counters.count(queue, "verifying", 1);
 }
 
@@ -81,9 +84,12 @@ export async function settleVerdict(
 }
 
 async function accept(tx: Tx, task: Judged): Promise<void> {
-  const { adds: text, each } = task.pending;
+  const { adds: text, each, next: costs } = task.pending;
   const result = fromColumns(task.pending.result, task.pending.result_bytes);
-  const next = await plan(tx, task, { result, each });
+  const next = await plan(tx, task, {
+    ...{ result, each },
+    ...(costs !== null && { next: JSON.parse(costs) as NextCosts }),
+  });
   // Cancelled in this very moment.
   if (next === "over") return void (await endCancelled(tx, task));
   // Those who subscribe by now.

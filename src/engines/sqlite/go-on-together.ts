@@ -88,7 +88,14 @@ export function bringsUp(queue: Queue, special: number): boolean {
 function nextStep(tx: Tx, claim: Claimed, result: Body | null): NextStep | undefined {
   const stages = tx.stages.parse(claim.stages);
   const next = stages[stages.findIndex(({ name }) => name === claim.stage) + 1];
-  if (!next || next.joins || claim.state !== null || claim.priority !== 0 || claim.special & TOLD)
+  if (
+    !next ||
+    next.joins ||
+    next.cost !== undefined ||
+    claim.state !== null ||
+    claim.priority !== 0 ||
+    claim.special & TOLD
+  )
     return undefined;
   if (result !== null && typeof result !== "string") return undefined;
   const queue = tx.queueNamed(`${claim.pipeline}/${next.name}`);

@@ -84,6 +84,7 @@ export interface VerifyingRow {
   worker: string;
   adds: string | null;
   each: number;
+  next: string | null;
   result: Body | null;
   holds_group: number;
 }

@@ -417,6 +417,10 @@ export const MIGRATIONS: readonly string[] = [
   -- The urgent ones: where groups do not run strictly in order they come first.
   CREATE INDEX waiting_urgent ON waiting (queue, group_key, pos) WHERE rank < -5000;
   `,
+  `
+  -- JSON: what the tasks cost that follow in its run.
+  ALTER TABLE verifying ADD COLUMN next TEXT;
+  `,
 ];
 
 /** Brings the schema up to date. To be called inside a transaction: of ten processes one does it. */

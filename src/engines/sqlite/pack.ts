@@ -120,8 +120,8 @@ function isPlainSuccess(op: Op): op is Op<"settle"> & { settlement: { kind: "don
   );
 }
 
-function hasOnlyResult({ adds, each }: { adds?: unknown; each?: unknown }): boolean {
-  return adds === undefined && each === undefined;
+function hasOnlyResult({ adds, each, next }: { adds?: unknown; each?: unknown; next?: unknown }): boolean {
+  return adds === undefined && each === undefined && next === undefined;
 }
 
 /** The ids of tasks that were added by operations that follow each other, and are all ready. */

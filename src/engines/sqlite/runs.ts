@@ -9,6 +9,7 @@ import {
   type RunState,
   type RunTask,
   type Stage,
+  type Success,
 } from "../../core/run.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import { type Body, type EndState, fromRank, type Headers, isEnd, type NewTask } from "../../core/task.ts";
@@ -128,7 +129,7 @@ const HEADERS = `SELECT headers FROM task WHERE seq = ?`;
 export type Planned = Plan & { run: KnownPart };
 
 /** Checks before anything is written. */
-export function plan(tx: Tx, task: Held, said: { result: Body | null; each?: boolean }): Planned | undefined {
+export function plan(tx: Tx, task: Held, said: Success): Planned | undefined {
   const run = runOf(tx, task);
   if (!run) return undefined;
   const { headers } = tx.get<{ headers: string | null }>(HEADERS, task.seq)!;

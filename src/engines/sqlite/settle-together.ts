@@ -51,9 +51,10 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
   for (let i = from; i < ops.length; i++) {
     const op = ops[i]!;
     if (op.verb !== "settle" || op.settlement.kind !== "done") break;
-    const { result, adds, each } = op.settlement;
+    const { result, adds, each, next } = op.settlement;
     const place = tx.place(op.id);
-    if (!place || seen.has(place.seq) || each || op.spent !== undefined || (adds && adds.length > 0)) break;
+    if (!place || seen.has(place.seq) || each || next || op.spent !== undefined || (adds && adds.length > 0))
+      break;
     if (result !== null && isLarger(result, tx.traits.leastPayload)) break;
     seen.add(place.seq);
     successes.push({ op, seq: place.seq, fence: op.fence, result, settled: false });

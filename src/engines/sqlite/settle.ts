@@ -1,5 +1,5 @@
 import { isLarger, tooLarge } from "../../core/limits.ts";
-import { eachWithoutRun, mostBytes } from "../../core/run.ts";
+import { notOfRun, mostBytes } from "../../core/run.ts";
 import type { TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
@@ -65,7 +65,7 @@ function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "done" 
   const most = mostBytes(task.queue.policy.maxPayload, each);
   if (result !== null && isLarger(result, most)) throw tooLarge("The result", result, most, task.queue.name);
   const next = plan(tx, task, settlement);
-  if (each && !next) throw eachWithoutRun(tx.id(task.createdAt, task.seq));
+  if ((each || settlement.next) && !next) throw notOfRun(tx.id(task.createdAt, task.seq), settlement);
   const added = [...(adds ? fanOut(tx, adds) : []), ...(next?.tasks ?? [])];
   if (added.length > 0) checkAdds(tx, added);
   if (task.queue.policy.verified) return askForVerdict(tx, task, settlement);

@@ -1,4 +1,5 @@
 import { verdictOfStage } from "../../core/run.ts";
+import type { NextCosts } from "../../core/stage-cost.ts";
 import type { Addition, Body, TaskState } from "../../core/task.ts";
 import { decodeAdds, encodeAdds, verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
@@ -23,17 +24,17 @@ import { SPECIAL } from "./special.ts";
 import type { Tx } from "./tx.ts";
 
 const INSERT = `
-  INSERT INTO verifying (task, queue, failures, special, fence, started_at, worker, adds, each, holds_group, result)
-  SELECT seq, queue, ?, ${SPECIAL}, ?, ?, ?, ?, ?, ?, ? FROM task WHERE seq = ?`;
+  INSERT INTO verifying (task, queue, failures, special, fence, started_at, worker, adds, each, next, holds_group, result)
+  SELECT seq, queue, ?, ${SPECIAL}, ?, ?, ?, ?, ?, ?, ?, ? FROM task WHERE seq = ?`;
 
 /** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group. */
 export function askForVerdict(
   tx: Tx,
   task: Held,
-  { result, adds, each }: Settlement & { kind: "done" },
+  { result, adds, each, next }: Settlement & { kind: "done" },
 ): TaskState {
   dropClaim(tx, task);
-  insertVerifying(tx, task, result, adds ?? [], each);
+  insertVerifying(tx, task, result, adds ?? [], { each, next });
   return "verifying";
 }
 
@@ -45,12 +46,13 @@ export function insertVerifying(
   task: Attempted,
   result: Body | null,
   adds: readonly Addition[],
-  each = false,
+  { each = false, next }: { each?: boolean | undefined; next?: NextCosts | undefined } = {},
 ): void {
   const { seq, failures, fence, startedAt, worker } = task;
   const kept = adds.length > 0 ? encodeAdds(adds) : null;
   const holds = task.holdsGroup && !willStepAside(task);
-  tx.run(INSERT, failures, fence, startedAt, worker, kept, each ? 1 : 0, holds ? 1 : 0, result, seq);
+  const costs = next ? JSON.stringify(next) : null;
+  tx.run(INSERT, failures, fence, startedAt, worker, kept, each ? 1 : 0, costs, holds ? 1 : 0, result, seq);
   tx.count(task.queue, "verifying", 1);
   announceTask(tx, "task.verifying", task, { worker });
   if (willStepAside(task)) freeGroup(tx, task.queue, task.groupKey!);
@@ -70,9 +72,12 @@ export function settleVerdict(tx: Tx, task: Held, verdict: Settlement & { kind: 
 }
 
 function accept(tx: Tx, task: Held & { row: VerifyingRow }): void {
-  const { adds: text, each } = task.row;
+  const { adds: text, each, next: costs } = task.row;
   const result = bodyFrom(task.row.result);
-  const next = plan(tx, task, { result, each: each === 1 });
+  const next = plan(tx, task, {
+    ...{ result, each: each === 1 },
+    ...(costs !== null && { next: JSON.parse(costs) as NextCosts }),
+  });
   // Those who subscribe by now.
   const adds = [...(text === null ? [] : fanOut(tx, decodeAdds(text))), ...(next?.tasks ?? [])];
   // Checked when they were said, but a queue may have filled up since.
