@@ -42,7 +42,7 @@ async function work(store: string, provider: string): Promise<void> {
       // The others would be refused too: nobody asks again before then, and no attempt is used up.
       if (answer.status === 429)
         throw new Retry("the provider is busy", {
-          delay: `${Number(answer.headers.get("retry-after") ?? 1)}s`,
+          delay: 1_000 * Number(answer.headers.get("retry-after") ?? 1),
           key: true,
         });
       const { text, used } = (await answer.json()) as { text: string; used: number };

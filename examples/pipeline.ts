@@ -27,7 +27,7 @@ function sum(sections: { words: number }[]): number {
 }
 
 report.queue("analyse").verify((_, result) => {
-  const { section, words } = result as { section: string; words: number };
+  const { section, words } = result;
   return words === section.split(" ").length || { refuse: "count again" };
 });
 await using worker = report.work();

@@ -43,6 +43,7 @@ export { type AddedTaskHandle, type AttemptInfo, type TaskHandle, type TaskInfo 
 export { type Clock } from "./core/clock.ts";
 export { Reject, Retry } from "./core/control.ts";
 export { type Duration } from "./core/duration.ts";
+export { type Json } from "./core/json-type.ts";
 export { type Each, each, type EachOptions } from "./core/each.ts";
 export { ClaimLostError, DibsError, type ErrorCode } from "./core/errors.ts";
 export { type DibsEvent } from "./core/events.ts";

@@ -1,5 +1,6 @@
 import { type Duration, LONGEST_MS, parseDuration } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
+import type { Payload } from "../core/json-type.ts";
 import { checkNames, checkObject } from "../core/options.ts";
 import { show } from "../core/show.ts";
 import type { Headers, NewTask } from "../core/task.ts";
@@ -32,7 +33,7 @@ export interface AddOptions {
 export type PartOptions = Omit<AddOptions, "tx">;
 
 /** One of several that are added together. */
-export type Item<In> = { data: In } & PartOptions;
+export type Item<In> = { data: Payload<In> } & PartOptions;
 
 export interface AddManyOptions {
   /** A transaction of the caller's own that adds all of them, where the store can share one. */

@@ -3,6 +3,7 @@ import { checkCount } from "../core/arguments.ts";
 import { invalid } from "../core/errors.ts";
 import { checkNames } from "../core/options.ts";
 import { encodeJson } from "../core/json.ts";
+import type { Json } from "../core/json-type.ts";
 import { type NamedPolicy, parsePolicy, type QueuePolicyOptions } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
@@ -19,7 +20,7 @@ export interface QueueOptions extends QueuePolicyOptions {
  * A queue's name, policy and types, to be shared by producers and workers.
  * `In` is what is added, `Out` the result, `Data` what a handler sees: the schema may have changed it.
  */
-export interface QueueDefinition<In = unknown, Out = unknown, Data = In> {
+export interface QueueDefinition<In = unknown, Out = unknown, Data = Json<In>> {
   readonly name: string;
   readonly options: QueueOptions;
   /** Carries the types; there is nothing in it. */
@@ -32,7 +33,7 @@ type Out<S> = S extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<S> : unk
 export function defineQueue<const O extends QueueOptions & { schema: StandardSchemaV1 }>(
   name: string,
   options: O,
-): QueueDefinition<In<O["schema"]>, Out<O["result"]>, Out<O["schema"]>>;
+): QueueDefinition<In<O["schema"]>, Out<O["result"]>, Json<Out<O["schema"]>>>;
 export function defineQueue<In = unknown, Out = unknown>(
   name: string,
   options?: QueueOptions,

@@ -2,6 +2,7 @@ import { refuseSurplus } from "../core/arguments.ts";
 import { randomBytes } from "node:crypto";
 import { invalid } from "../core/errors.ts";
 import type { DibsEvent } from "../core/events.ts";
+import type { Json } from "../core/json-type.ts";
 import { KeepAlive } from "../core/keep-alive.ts";
 import type { Logger } from "../core/logger.ts";
 import { checkNames } from "../core/options.ts";
@@ -86,7 +87,7 @@ export class Dibs implements Owner, AsyncDisposable {
   subscribe<Data = unknown, Out = unknown>(
     pattern: string,
     group: string,
-    handler: Handler<Data, Out>,
+    handler: Handler<Json<Data>, Out>,
     options?: SubscribeOptions,
   ): Worker {
     checkHandler(handler, "subscribe", "third");
@@ -122,7 +123,7 @@ export class Dibs implements Owner, AsyncDisposable {
   }
 
   /** A run of any pipeline. */
-  run<Result = unknown>(id: string): RunHandle<Result> {
+  run<Result = unknown>(id: string): RunHandle<Json<Result>> {
     return new RunHandle(this.port, id);
   }
 
@@ -153,7 +154,7 @@ export class Dibs implements Owner, AsyncDisposable {
     return (await this.port.schedules()).map(describe);
   }
 
-  task<Result = unknown>(id: string): TaskHandle<Result> {
+  task<Result = unknown>(id: string): TaskHandle<Json<Result>> {
     return new TaskHandle(this.port, id);
   }
 

@@ -2,6 +2,7 @@ import { refuseSurplus } from "../core/arguments.ts";
 import type { Each } from "../core/each.ts";
 import { type DibsError, invalid, isDibsError } from "../core/errors.ts";
 import { encodeJson } from "../core/json.ts";
+import type { Json, Payload } from "../core/json-type.ts";
 import type { Logger } from "../core/logger.ts";
 import { checkNames, checkObject } from "../core/options.ts";
 import { DEFAULT_POLICY } from "../core/policy.ts";
@@ -47,9 +48,9 @@ export interface JoinOptions extends QueueOptions, Omit<WorkOptions, "order"> {
 /** As those of a task: priority and headers travel with the run, the rest is its first task's. */
 export type RunOptions = AddOptions;
 
-export interface PipelineWorkOptions {
+export interface PipelineWorkOptions<Name extends string = string> {
   /** All unless set. */
-  stages?: string[] | undefined;
+  stages?: Name[] | undefined;
   /** A label for people, in the ledger and in lists. */
   name?: string | undefined;
 }
@@ -61,6 +62,9 @@ export type StageHandler<Data, Out> = (task: Task<Data>) => Promise<Out> | Out;
 export type Passed<Out> = Out extends Each<infer Item> ? Item : Out;
 type IsParted<Out, Parted extends boolean> = [Extract<Out, Each>] extends [never] ? Parted : true;
 type ResultOf<Data, Parted extends boolean> = Parted extends true ? Data[] : Data;
+
+/** What a stage is given and what it returns, by its name. */
+type StageTypes = Record<string, [data: unknown, out: unknown]>;
 
 interface DefinedStage extends Stage {
   costOf: ((input: unknown) => number) | undefined;
@@ -74,10 +78,12 @@ interface DefinedStage extends Stage {
  * Stages that follow each other, each with a queue of its own. `In` is what a run is given, `Data` what the last stage
  * returned, and `Parted` whether a run is in parts by then.
  */
-export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> implements AddTarget<
-  In,
-  PartOptions
-> {
+export class Pipeline<
+  In = unknown,
+  Data = Json<In>,
+  Parted extends boolean = false,
+  Stages extends StageTypes = {},
+> implements AddTarget<In, PartOptions> {
   readonly name: string;
   readonly #owner: Owner;
   readonly #logger: Logger;
@@ -91,20 +97,20 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
   }
 
   /** The next stage. What it returns is the next one's `task.data`; `each(items)` makes a part of every item. */
-  stage<Out>(
-    name: string,
+  stage<Out, const Name extends string = string>(
+    name: Name,
     handler: StageHandler<Data, Out>,
     options: StageOptions<Data> = {},
-  ): Pipeline<In, Passed<Out>, IsParted<Out, Parted>> {
+  ): Pipeline<In, Json<Passed<Out>>, IsParted<Out, Parted>, Stages & Record<Name, [Data, Out]>> {
     return this.#define(name, false, handler, options) as never;
   }
 
   /** A stage that starts once, when all parts of a run are in: `task.data` lists what they came to, in order. */
-  join<Out>(
-    name: string,
+  join<Out, const Name extends string = string>(
+    name: Name,
     handler: StageHandler<Data[], Out>,
     options: JoinOptions = {},
-  ): Pipeline<In, Passed<Out>, IsParted<Out, false>> {
+  ): Pipeline<In, Json<Passed<Out>>, IsParted<Out, false>, Stages & Record<Name, [Data[], Out]>> {
     return this.#define(name, true, handler, options) as never;
   }
 
@@ -147,7 +153,9 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
   }
 
   /** The queue of a stage: its statistics, its dead letters, its verifier. */
-  queue(stage: string): Queue {
+  queue<Name extends keyof Stages & string>(
+    stage: Name,
+  ): Queue<Stages[Name][0], Stages[Name][1], Stages[Name][0]> {
     return this.#stage(stage).queue;
   }
 
@@ -162,7 +170,7 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
 
   // ── Runs ────────────────────────────────────────────────────────────────────────────────────────────────
 
-  async add(input: In, options: RunOptions = {}): Promise<AddedRun<ResultOf<Data, Parted>>> {
+  async add(input: Payload<In>, options: RunOptions = {}): Promise<AddedRun<ResultOf<Data, Parted>>> {
     const task = await this.#begin(input, options);
     const [, [added]] = await Promise.all([this.declare(), this.#owner.port.add([task], { tx: options.tx })]);
     return new AddedRun(this.#owner.port, this.name, added!);
@@ -260,7 +268,7 @@ export class Pipeline<In = unknown, Data = In, Parted extends boolean = false> i
   // ── Work ────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** Works on all stages, or on those named: several processes may share them out. */
-  work(options: PipelineWorkOptions = {}): PipelineWorker {
+  work(options: PipelineWorkOptions<keyof Stages & string> = {}): PipelineWorker {
     checkObject(options, "The options of work");
     checkNames(options, ["stages", "name"], "work");
     if (this.#stages.length === 0)

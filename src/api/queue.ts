@@ -1,6 +1,7 @@
 import { refuseSurplus } from "../core/arguments.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { invalid, isDibsError } from "../core/errors.ts";
+import type { Json, Payload } from "../core/json-type.ts";
 import { checkNames, checkNumber, checkObject } from "../core/options.ts";
 import {
   mismatches,
@@ -95,7 +96,7 @@ export interface Lifecycle {
 }
 
 /** A named line of tasks. The handle is made at once; its policy reaches the store with its first operation. */
-export class Queue<In = unknown, Out = unknown, Data = In>
+export class Queue<In = unknown, Out = unknown, Data = Json<In>>
   implements AddTarget<In, PartOptions>, WorkerQueue
 {
   readonly name: string;
@@ -159,14 +160,17 @@ export class Queue<In = unknown, Out = unknown, Data = In>
 
   // ── Add work ────────────────────────────────────────────────────────────────────────────────────────────
 
-  async add(data: In, options: AddOptions = NO_OPTIONS): Promise<AddedTaskHandle<Out>> {
+  async add(data: Payload<In>, options: AddOptions = NO_OPTIONS): Promise<AddedTaskHandle<Json<Out>>> {
     // By its index: to take an array apart makes an iterator, for each task.
     const added = await this.#addAll([this.#encode(data, options)], options.tx);
     return new AddedTaskHandle(this.#port, added[0]!);
   }
 
   /** All of them or none. */
-  async addMany(tasks: Item<In>[], options: AddManyOptions = NO_OPTIONS): Promise<AddedTaskHandle<Out>[]> {
+  async addMany(
+    tasks: Item<In>[],
+    options: AddManyOptions = NO_OPTIONS,
+  ): Promise<AddedTaskHandle<Json<Out>>[]> {
     checkManyOptions(options);
     if (!Array.isArray(tasks))
       throw invalid(`addMany() takes an array of { data, …options }; got ${show(tasks)}.`);
@@ -257,10 +261,10 @@ export class Queue<In = unknown, Out = unknown, Data = In>
    * Checks results before they count. From now on, in whichever process, what a handler of this queue returns is kept back
    * until a verifier has accepted it, with what it added; `queue.configure({ verified: false })` ends that.
    */
-  verify(check: Verifier<Data, Out>, options?: WorkOptions): Worker {
+  verify(check: Verifier<Data, Json<Out>>, options?: WorkOptions): Worker {
     if (typeof check !== "function") throw invalid(`verify() takes a function first; got ${show(check)}.`);
     const verify = verifierOf(this.#port, (task, result) =>
-      check(describe(task) as VerifiedTask<Data>, resultFrom(result) as Out),
+      check(describe(task) as VerifiedTask<Data>, resultFrom(result) as Json<Out>),
     );
     const queue = {
       name: verificationQueue(this.name),

@@ -39,11 +39,12 @@ export type ScheduleTimes = (
 };
 
 /** What: the task that each firing adds. */
-export interface ScheduleTask<In = unknown> extends Omit<AddOptions, "runAt" | "idempotencyKey" | "tx"> {
+export type ScheduleTask<In = unknown> = Omit<AddOptions, "runAt" | "idempotencyKey" | "tx"> & {
   queue: string | AddTarget<In, PartOptions> | QueueDefinition<In, unknown, unknown>;
-  /** null unless set. */
-  data?: In | undefined;
-}
+} & ScheduleData<In>;
+
+/** Null unless set, where the queue takes that. */
+type ScheduleData<In> = null extends In ? { data?: In | undefined } : { data: In };
 
 /** A schedule as it is listed. */
 export interface ScheduleInfo extends Omit<ScheduleRecord, "task" | "next" | "lastAt" | "createdAt"> {

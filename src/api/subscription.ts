@@ -1,3 +1,4 @@
+import type { Json } from "../core/json-type.ts";
 import { checkNames, checkObject } from "../core/options.ts";
 import { DEFAULT_POLICY, type QueuePolicyOptions } from "../core/policy.ts";
 import type { SubscriptionRecord } from "../core/task.ts";
@@ -22,7 +23,7 @@ export interface SubscriptionInfo extends Omit<SubscriptionRecord, "createdAt"> 
  * A consumer group: a queue that gets a copy of everything published to the topics that match its pattern. The handle
  * is made at once; the subscription reaches the store with its first operation, and lasts until it is removed.
  */
-export class Subscription<In = unknown, Out = unknown, Data = In> extends Queue<In, Out, Data> {
+export class Subscription<In = unknown, Out = unknown, Data = Json<In>> extends Queue<In, Out, Data> {
   readonly pattern: string;
   /** Workers of one group compete; another group gets its own copy. */
   readonly group: string;

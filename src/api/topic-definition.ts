@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { checkCount } from "../core/arguments.ts";
+import type { Json } from "../core/json-type.ts";
 import { checkNames, checkObject } from "../core/options.ts";
 import { checkTopic } from "../core/topic.ts";
 import { splitOptions } from "./definition.ts";
@@ -13,7 +14,7 @@ export interface TopicOptions {
  * A topic's name and types, to be shared by publishers and subscribers.
  * `In` is what is published, `Data` what a handler sees: the schema may have changed it.
  */
-export interface TopicDefinition<In = unknown, Data = In> {
+export interface TopicDefinition<In = unknown, Data = Json<In>> {
   readonly topic: string;
   readonly options: TopicOptions;
   /** Carries the types; there is nothing in it. */
@@ -23,7 +24,7 @@ export interface TopicDefinition<In = unknown, Data = In> {
 export function defineTopic<const S extends StandardSchemaV1>(
   topic: string,
   options: { schema: S },
-): TopicDefinition<StandardSchemaV1.InferInput<S>, StandardSchemaV1.InferOutput<S>>;
+): TopicDefinition<StandardSchemaV1.InferInput<S>, Json<StandardSchemaV1.InferOutput<S>>>;
 export function defineTopic<In = unknown>(topic: string, options?: TopicOptions): TopicDefinition<In>;
 export function defineTopic(topic: string, options: TopicOptions = {}): TopicDefinition {
   checkCount(arguments, "defineTopic(topic, options)");

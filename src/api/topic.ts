@@ -1,4 +1,5 @@
 import { refuseSurplus } from "../core/arguments.ts";
+import type { Json, Payload } from "../core/json-type.ts";
 import type { Port } from "../core/port.ts";
 import type { AddedTask, NewMessage } from "../core/task.ts";
 import { checkTopic } from "../core/topic.ts";
@@ -32,7 +33,7 @@ export interface Published {
 }
 
 /** What is published to it goes to every group that subscribed, to all or to none. */
-export class Topic<In = unknown, Data = In> implements PublishTarget<In, PartOptions> {
+export class Topic<In = unknown, Data = Json<In>> implements PublishTarget<In, PartOptions> {
   readonly name: string;
   readonly #owner: Owner;
   readonly #port: Port;
@@ -50,7 +51,7 @@ export class Topic<In = unknown, Data = In> implements PublishTarget<In, PartOpt
   }
 
   /** Resolves when every group has its task on disk. */
-  async publish(data: In, options: PublishOptions = {}): Promise<Published> {
+  async publish(data: Payload<In>, options: PublishOptions = {}): Promise<Published> {
     const message = this.#message(data, options);
     const send = (ready: NewMessage): Promise<AddedTask[]> => this.#port.publish(ready, { tx: options.tx });
     const isAsync = message instanceof Promise || this.#turns.isBusy;

@@ -1,8 +1,13 @@
 import { invalid } from "./errors.ts";
 import { show } from "./show.ts";
 
-/** `"250ms"`, `"30s"`, `"5m"`, `"2h"`, `"1d"`, or a number of milliseconds. */
-export type Duration = number | `${number}${"ms" | "s" | "m" | "h" | "d"}`;
+type Unit = "ms" | "s" | "m" | "h" | "d";
+
+/**
+ * `"250ms"`, `"1.5s"`, `"5m"`, `"2h"`, `"1d"`, or a number of milliseconds. Of digits, and not of `${number}`: that would be "5 m" and "1e3s",
+ * too. What is computed is given in milliseconds.
+ */
+export type Duration = number | `${bigint}${Unit}` | `${bigint}.${bigint}${Unit}`;
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 

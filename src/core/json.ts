@@ -41,7 +41,7 @@ function checkObject(value: object, path: string, depth: number): void {
     if (value instanceof Date && Number.isNaN(value.getTime())) throw cannotCarry(value, path);
     if (!ArrayBuffer.isView(value)) return checkJson(value.toJSON(""), path, depth + 1);
   }
-  if (isOpaque(value)) throw cannotCarry(value, path);
+  if (!isPlain(value)) throw cannotCarry(value, path);
   for (const key in value) {
     const part = (value as Record<string, unknown>)[key];
     // An absent property and one that is undefined mean the same in every JSON API.
@@ -54,24 +54,18 @@ function isScalar(value: unknown): boolean {
   return typeof value === "string" || typeof value === "boolean" || Number.isFinite(value);
 }
 
-/** Objects whose contents JSON.stringify does not see. */
-function isOpaque(value: object): boolean {
-  return (
-    value instanceof Map ||
-    value instanceof Set ||
-    value instanceof WeakMap ||
-    value instanceof WeakSet ||
-    value instanceof Promise ||
-    value instanceof RegExp ||
-    value instanceof Error ||
-    value instanceof ArrayBuffer ||
-    ArrayBuffer.isView(value)
-  );
+/**
+ * Made by `{}`, or without a prototype; of any realm, whose Object.prototype has none itself. An instance of a class comes back
+ * as another thing: without its methods, or, as a Map does, without its contents.
+ */
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 function cannotCarry(value: unknown, path: string) {
   return invalid(
-    `JSON cannot carry ${clip(path)}: ${show(value)}. Use texts, finite numbers, booleans, null, arrays and plain objects.`,
+    `JSON cannot carry ${clip(path)}: ${show(value)}. Use texts, finite numbers, booleans, null, arrays and plain objects, or give a class toJSON().`,
   );
 }
 

@@ -3,6 +3,7 @@ import { type Duration, parseDuration } from "../core/duration.ts";
 import { type Each, isEach } from "../core/each.ts";
 import { claimLost, invalid } from "../core/errors.ts";
 import { decodeBody, encodeJson } from "../core/json.ts";
+import type { Payload } from "../core/json-type.ts";
 import { minded } from "../core/minded.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkNames, checkNumber } from "../core/options.ts";
@@ -234,7 +235,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   }
 
   /** Adds a task when this one is acked: both commit together, or neither does. */
-  async add<In, Options>(queue: AddTarget<In, Options>, data: In, options?: Options): Promise<void> {
+  async add<In, Options>(queue: AddTarget<In, Options>, data: Payload<In>, options?: Options): Promise<void> {
     this.#checkOpen();
     if (typeof queue?.prepare !== "function") {
       throw invalid(`task.add() takes a queue handle first, as in task.add(dibs.queue("next"), data).`);
@@ -243,7 +244,11 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   }
 
   /** Publishes when this one is acked: both commit together, or neither does. */
-  async publish<In, Options>(topic: PublishTarget<In, Options>, data: In, options?: Options): Promise<void> {
+  async publish<In, Options>(
+    topic: PublishTarget<In, Options>,
+    data: Payload<In>,
+    options?: Options,
+  ): Promise<void> {
     this.#checkOpen();
     if (typeof topic?.prepareMessage !== "function") {
       throw invalid(

@@ -1,5 +1,6 @@
 import { refuseSurplus } from "../core/arguments.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
+import type { Json } from "../core/json-type.ts";
 import { Claim } from "./claim.ts";
 import { Steps } from "./steps.ts";
 
@@ -24,8 +25,8 @@ export class Task<Data = unknown, Result = unknown> extends Claim<Data, Result> 
    * Runs `take` once for this task, and keeps what it returned: a handler that runs again, because it failed, was lost or
    * parked, gets that in place of running it. By JSON, so that both runs see the same.
    */
-  step<T>(name: string, take: () => Promise<T> | T): Promise<T> {
-    return this.#stepping().step(name, take) as Promise<T>;
+  step<T>(name: string, take: () => Promise<T> | T): Promise<Json<T>> {
+    return this.#stepping().step(name, take) as Promise<Json<T>>;
   }
 
   /**
@@ -33,8 +34,8 @@ export class Task<Data = unknown, Result = unknown> extends Claim<Data, Result> 
    * handler ends here, nobody is held, and the handler runs again from the top when it comes. Throws TIMEOUT where it
    * does not come in time.
    */
-  waitFor<T = unknown>(name: string, options: { timeout?: Duration | undefined } = {}): Promise<T> {
-    return this.#stepping().waitFor(name, options) as Promise<T>;
+  waitFor<T = unknown>(name: string, options: { timeout?: Duration | undefined } = {}): Promise<Json<T>> {
+    return this.#stepping().waitFor(name, options) as Promise<Json<T>>;
   }
 
   #stepping(): Steps {

@@ -6,6 +6,10 @@ import {
   defineQueue,
   defineTopic,
   type Dibs,
+  type Duration,
+  each,
+  type Json,
+  type Queue,
   type Subscription,
   type Task,
 } from "../../src/index.ts";
@@ -135,4 +139,134 @@ export function patterns(): void {
   dibs.subscribe("order.*", "audit", ({ data }) => expectTypeOf(data).toEqualTypeOf<unknown>());
   dibs.subscribe<Order>("order.*", "audit", ({ data }) => expectTypeOf(data).toEqualTypeOf<Order>());
   expectTypeOf(dibs.subscription<Order>("order.*", "audit")).toEqualTypeOf<Subscription<Order>>();
+}
+
+class Money {
+  cents = 1;
+  add(): void {}
+}
+
+export async function comesBackAsJson(task: Task<Email>): Promise<void> {
+  interface Visit {
+    at: Date;
+    tags: readonly string[];
+    place: [number, number];
+    note?: string;
+  }
+  interface StoredVisit {
+    at: string;
+    tags: readonly string[];
+    place: [number, number];
+    note?: string;
+  }
+  const visits = dibs.queue<Visit, { seen: Date }>("visits");
+  const added = await visits.add({ at: new Date(), tags: [], place: [1, 2] });
+  expectTypeOf(await added.result()).toEqualTypeOf<{ seen: string }>();
+  visits.work(({ data }) => {
+    expectTypeOf(data).toEqualTypeOf<StoredVisit>();
+    return { seen: new Date() };
+  });
+  visits.verify((_, result) => result.seen === "");
+  const [claim] = await visits.claim();
+  expectTypeOf(claim!.data.at).toEqualTypeOf<string>();
+  expectTypeOf(await task.step("when", () => new Date())).toEqualTypeOf<string>();
+  expectTypeOf(await task.step("map", () => ({ a: new Map<string, string>() }))).toEqualTypeOf<{
+    a: never;
+  }>();
+  expectTypeOf(await task.step("class", () => new Money())).toEqualTypeOf<{ cents: number; add: never }>();
+  expectTypeOf(await task.step("nothing", () => {})).toEqualTypeOf<void>();
+  expectTypeOf(await dibs.task<{ at: Date }>("id").result()).toEqualTypeOf<{ at: string }>();
+  dibs.topic<Visit>("seen").subscribe("g", ({ data }) => expectTypeOf(data).toEqualTypeOf<StoredVisit>());
+  dibs.queue(defineQueue("d", { schema: z.object({ at: z.date() }) })).work(({ data }) => {
+    expectTypeOf(data).toEqualTypeOf<{ at: string }>();
+  });
+  // What JSON carries as it is keeps its own type.
+  expectTypeOf<Json<Email>>().toEqualTypeOf<Email>();
+  expectTypeOf<Json<unknown>>().toEqualTypeOf<unknown>();
+  expectTypeOf<Json<"a" | 1 | null>>().toEqualTypeOf<"a" | 1 | null>();
+  interface Tree {
+    name: string;
+    children: Tree[];
+  }
+  expectTypeOf<Json<Tree>>().toEqualTypeOf<Tree>();
+}
+
+export async function payloads(task: Task<Email>, anything: unknown): Promise<void> {
+  await dibs.queue<null>("ticks").add(null);
+  await dibs.queue("anything").add(anything);
+  // @ts-expect-error there is no JSON for undefined
+  await dibs.queue<void>("ticks").add();
+  // @ts-expect-error the same of a topic
+  await dibs.topic<void>("ticks").publish();
+  // @ts-expect-error the same of a pipeline
+  await dibs.pipeline<void>("ticks").add();
+  // @ts-expect-error the same of what a handler adds
+  await task.add(dibs.queue<void>("ticks"));
+  // @ts-expect-error the same of a batch
+  await dibs.queue<string | undefined>("ticks").addMany([{ data: undefined }]);
+  // @ts-expect-error a batch has one transaction
+  await dibs.queue<number>("n").addMany([{ data: 1, tx: {} }]);
+  await dibs.queue<number>("n").addMany([{ data: 1 }], { tx: {} });
+  // @ts-expect-error what a handler adds commits with its ack
+  await task.add(dibs.queue<number>("n"), 1, { tx: {} });
+}
+
+export function generic<T extends {} | null>(queue: Queue<T>, data: T): unknown {
+  return queue.add(data);
+}
+
+export function scheduled(): void {
+  const when = { every: "1h" } as const;
+  const emails = dibs.queue<Email>("emails");
+  dibs.schedule("nightly", when, { queue: emails, data: { to: "ada" } });
+  dibs.schedule("nightly", when, { queue: "emails" });
+  dibs.schedule("nightly", when, { queue: dibs.queue<null>("ticks") });
+  dibs.schedule("nightly", when, { queue: defineQueue<Email>("emails"), data: { to: "ada" } });
+  // @ts-expect-error its handler would get null
+  dibs.schedule("nightly", when, { queue: emails });
+  // @ts-expect-error its handler would get null
+  dibs.schedule("nightly", when, { queue: defineQueue<Email>("emails") });
+  // @ts-expect-error the payload has another shape
+  dibs.schedule("nightly", when, { queue: emails, data: { from: "ada" } });
+}
+
+export function durations(): void {
+  const good: Duration[] = [250, "250ms", "30s", "1.5h", "0s"];
+  // @ts-expect-error a blank
+  const blank: Duration = "5 m";
+  // @ts-expect-error an exponent
+  const exponent: Duration = "1e3s";
+  // @ts-expect-error no number
+  const empty: Duration = "s";
+  void [good, blank, exponent, empty];
+}
+
+export async function stages(): Promise<void> {
+  const report = dibs
+    .pipeline<{ pages: string[]; at: Date }>("report")
+    .stage("extract", (task) => {
+      expectTypeOf(task.data.at).toEqualTypeOf<string>();
+      return each(task.data.pages.map((page) => ({ page, read: new Date() })));
+    })
+    .stage("count", (task) => task.data.page.length, {
+      cost: (input) => {
+        expectTypeOf(input).toEqualTypeOf<{ page: string; read: string }>();
+        return input.page.length;
+      },
+    })
+    .join("sum", (task) => task.data.reduce((a, b) => a + b, 0), { cost: 3 });
+  report.work({ stages: ["extract", "sum"] });
+  // @ts-expect-error no such stage
+  report.work({ stages: ["typo"] });
+  const [claim] = await report.queue("count").claim();
+  expectTypeOf(claim!.data).toEqualTypeOf<{ page: string; read: string }>();
+  await claim!.ack(3);
+  // @ts-expect-error the stage returns a number
+  await claim!.ack("three");
+  expectTypeOf((await report.queue("sum").claim())[0]!.data).toEqualTypeOf<number[]>();
+  // @ts-expect-error no such stage
+  report.queue("typo");
+  // @ts-expect-error a stage that joins has a number
+  report.join("again", () => 1, { cost: (input: number) => input });
+  expectTypeOf(await (await report.add({ pages: [], at: new Date() })).result()).toEqualTypeOf<number>();
 }

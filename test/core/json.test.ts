@@ -1,3 +1,4 @@
+import { runInNewContext } from "node:vm";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { decodeBody, encodeJson } from "../../src/core/json.ts";
@@ -17,6 +18,26 @@ test("bytes of JSON are read too; another type is left as it came", () => {
   expect(decodeBody(bytes, "application/octet-stream")).toBe(bytes);
   expect(decodeBody("plain", "text/plain")).toBe("plain");
 });
+
+class Money {
+  cents = 1;
+}
+
+test("an object of another realm, without a prototype, or with toJSON is carried", () => {
+  const foreign: unknown = runInNewContext("({ a: [1] })");
+  expect(encodeJson(foreign, "data")).toBe('{"a":[1]}');
+  expect(encodeJson(Object.assign(Object.create(null), { a: 1 }), "data")).toBe('{"a":1}');
+  const at = new Date(0);
+  expect(encodeJson({ at, price: new Priced() }, "data")).toBe(
+    '{"at":"1970-01-01T00:00:00.000Z","price":{"cents":2}}',
+  );
+});
+
+class Priced extends Money {
+  toJSON(): object {
+    return { cents: 2 };
+  }
+}
 
 test("a property that is undefined is one that is not there", () => {
   expect(encodeJson({ a: undefined, b: 1 }, "data")).toBe('{"b":1}');
@@ -39,6 +60,10 @@ describe("refused, with the place", () => {
     [{ at: new Date(Number.NaN) }, "data.at: an invalid Date"],
     [new Error("x"), "data: an instance of Error"],
     [circle, "contains itself"],
+    [new Money(), "data: an instance of Money"],
+    [{ price: [new Money()] }, "data.price[0]: an instance of Money"],
+    [new String("text"), "data: an instance of String"],
+    [/a/, "data: an instance of RegExp"],
     [{ toJSON: () => undefined }, "JSON cannot carry data"],
   ])("%o", (value, message) => {
     expect(() => encodeJson(value, "data")).toThrow(message);
