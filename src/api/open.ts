@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { checkCount } from "../core/arguments.ts";
 import { createBroker } from "../broker/broker.ts";
 import type { Clock } from "../core/clock.ts";
-import type { Commit } from "../core/commit.ts";
+import type { Measured } from "../core/commit.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
 import { DibsError, invalid } from "../core/errors.ts";
 import { type Logger, SILENT } from "../core/logger.ts";
@@ -62,7 +62,7 @@ export async function open(url?: string, options: OpenOptions = {}): Promise<Dib
 export async function openPort(
   address: string,
   options: OpenOptions,
-  measure?: (commit: Commit) => void,
+  measure?: (measured: Measured) => void,
 ): Promise<Port> {
   const scheme = typeof address === "string" ? schemeOf(address) : undefined;
   if (scheme !== undefined && SERVER_SCHEMES.has(scheme)) return openServer(address, options);

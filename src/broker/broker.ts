@@ -1,5 +1,5 @@
 import type { Clock } from "../core/clock.ts";
-import type { Commit } from "../core/commit.ts";
+import type { Measured } from "../core/commit.ts";
 import { type ErrorData, errorFrom, noTx } from "../core/errors.ts";
 import { KeepAlive } from "../core/keep-alive.ts";
 import { LIMITS } from "../core/limits.ts";
@@ -36,8 +36,8 @@ export interface BrokerOptions {
   random?: () => number;
   /** How often to look for what no hint told of, in milliseconds. */
   pollEvery?: number | undefined;
-  /** Told of every batch that was committed. */
-  measure?: ((commit: Commit) => void) | undefined;
+  /** Told of every batch that was committed, and of what was added beside the calls. */
+  measure?: ((measured: Measured) => void) | undefined;
   /** Told of what no caller is told. */
   logger?: Logger | undefined;
 }
@@ -92,6 +92,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
   let closing: Promise<void> | undefined;
 
   engine.onHint((hint) => {
+    if (hint.added) options.measure?.({ added: hint.added });
     if (hint.notices) sessions.hear(hint.notices);
     if (hint.ready) line.wake(hint.ready);
     if (hint.due !== undefined) keeper.expect(hint.due);

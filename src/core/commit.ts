@@ -5,3 +5,10 @@ export interface Commit {
   /** From when it was sent to the engine until it was on disk, in milliseconds. */
   ms: number;
 }
+
+/** Tasks that were added beside those that a caller is told of, by queue: what follows a success, and what schedules add. */
+export interface Followers {
+  added: Record<string, number>;
+}
+
+export type Measured = Commit | Followers;

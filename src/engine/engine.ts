@@ -72,6 +72,11 @@ export interface Store {
 }
 
 export interface Hint {
+  /**
+   * Tasks that a commit of this process added without telling a caller their ids, by queue: with a success, by a schedule, or
+   * in a transaction of a caller's that it took up. Told once, with the commit.
+   */
+  added?: Record<string, number>;
   /** How many tasks became ready, by queue; without those that the same batch claimed. */
   ready?: Record<string, number>;
   /** A task ended otherwise than by a settle of this process: who waits for results should look. */

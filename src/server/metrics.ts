@@ -1,4 +1,4 @@
-import type { Commit } from "../core/commit.ts";
+import type { Measured } from "../core/commit.ts";
 import type { ClaimResult, Port, SettleRef, Word } from "../core/port.ts";
 import type { AddedTask, TaskState } from "../core/task.ts";
 import { Counter, Gauge, Histogram } from "./series.ts";
@@ -20,7 +20,11 @@ export class Metrics {
   /** Queues that have series of their own. */
   readonly #counted = new Set<string>();
   readonly #claimedAt = new Map<number, { queue: string; at: number }>();
-  readonly #added = this.#counter("dibs_tasks_added_total", "Tasks added through this server.", ["queue"]);
+  readonly #added = this.#counter(
+    "dibs_tasks_added_total",
+    "Tasks added through this server: by calls, with successes and by schedules.",
+    ["queue"],
+  );
   readonly #claimed = this.#counter("dibs_tasks_claimed_total", "Tasks claimed through it.", ["queue"]);
   readonly #settled = this.#counter(
     "dibs_tasks_settled_total",
@@ -76,8 +80,14 @@ export class Metrics {
     };
   }
 
-  /** Of the store, which tells of its commits. */
-  noteCommit({ operations, ms }: Commit): void {
+  /** Of the store, which tells of its commits, and of what they added beside the calls. */
+  note(measured: Measured): void {
+    if ("added" in measured) {
+      for (const [queue, count] of Object.entries(measured.added))
+        this.#added.inc({ queue: this.#labelOf(queue) }, count);
+      return;
+    }
+    const { operations, ms } = measured;
     this.#commits.observe({}, ms / 1_000);
     this.#operations.observe({}, operations);
   }

@@ -57,8 +57,8 @@ export class Counter<Label extends string> {
     this.#series = new Series(name, help, "counter", labelNames, () => ({ count: 0 }));
   }
 
-  inc(labels: Labels<Label>): void {
-    this.#series.at(labels).count++;
+  inc(labels: Labels<Label>, by = 1): void {
+    this.#series.at(labels).count += by;
   }
 
   toText(): string {

@@ -3,7 +3,7 @@ import { createSecureContext } from "node:tls";
 import { pino } from "pino";
 import { openPort } from "../api/open.ts";
 import { tracePort } from "../api/trace.ts";
-import type { Commit } from "../core/commit.ts";
+import type { Measured } from "../core/commit.ts";
 import { invalid } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Port } from "../core/port.ts";
@@ -34,7 +34,7 @@ export async function serve(config: Config): Promise<Serving> {
   const access = new Access(new Tokens(tokensPathOf(config)), { letAnyoneIn: config.letAnyoneIn });
   // Read before anything is opened: what is wrong with their file is said now, and not to the first who comes.
   const { asksForTokens } = access;
-  let tellCommit: (commit: Commit) => void = () => {};
+  let tellCommit: (measured: Measured) => void = () => {};
   const options = {
     logger,
     ...(config.schema !== null && { schema: config.schema }),

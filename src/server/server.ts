@@ -10,7 +10,7 @@ import type { Duplex } from "node:stream";
 import { getRequestListener } from "@hono/node-server";
 import { AnswerBudget } from "../core/answer-budget.ts";
 import { type Clock, startTimer } from "../core/clock.ts";
-import type { Commit } from "../core/commit.ts";
+import type { Measured } from "../core/commit.ts";
 import { DibsError, invalid } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Port } from "../core/port.ts";
@@ -45,7 +45,7 @@ export interface ServerOptions {
   logger: Logger;
   audit?: (action: AdminAction) => void;
   /** Takes who wants to be told of the store's commits. */
-  onCommits?: (listener: (commit: Commit) => void) => void;
+  onCommits?: (listener: (measured: Measured) => void) => void;
   /** A client that sends no whole head of a request in this time is cut off; in milliseconds, as the others. */
   headersMs?: number;
   /** A client that sends no whole request in this time is cut off. */
@@ -113,7 +113,7 @@ export class Server {
     this.#callers = rulesOf(host, allowHosts, allowOrigins);
     this.#metrics = new Metrics(options.store);
     this.#store = this.#metrics.measure(options.store);
-    options.onCommits?.((commit) => this.#metrics.noteCommit(commit));
+    options.onCommits?.((commit) => this.#metrics.note(commit));
     const { headersMs = HEADERS_MS, requestMs = REQUEST_MS } = options;
     const { readMs = READ_MS, farewellMs = FAREWELL_MS } = options;
     this.#door = createHttpDoor({

@@ -2,7 +2,7 @@ import { request } from "node:http";
 import { connect } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openPort } from "../../src/api/open.ts";
-import type { Commit } from "../../src/core/commit.ts";
+import type { Measured } from "../../src/core/commit.ts";
 import { open } from "../../src/index.ts";
 import type { Server, ServerOptions } from "../../src/server/server.ts";
 import { startServer } from "./start.ts";
@@ -10,7 +10,7 @@ import { Proxy } from "../proxy.ts";
 import { latch } from "../stores.ts";
 
 async function setUp(options: Partial<ServerOptions> = {}) {
-  let tell: (commit: Commit) => void = () => {};
+  let tell: (measured: Measured) => void = () => {};
   const store = await openPort(":memory:", {}, (commit) => tell(commit));
   const server = await startServer(store, { onCommits: (listener) => (tell = listener), ...options });
   onTestFinished(async () => {

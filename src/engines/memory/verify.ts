@@ -1,6 +1,7 @@
 import { verdictOfStage } from "../../core/run.ts";
 import { verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
+import { tellAdded } from "../../engine/followers.ts";
 import { addChecked, checkAdds } from "./add.ts";
 import { closeAttempt, dropClaim, end, endCancelled, findJudged, refuse, stepAside } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
@@ -27,7 +28,7 @@ export function wait(model: Model, task: ModelTask, pending: NonNullable<ModelTa
   model.announce({ type: "task.verifying", at: model.now, queue, taskId: id, worker });
   stepAside(model, task);
   // It is ours, and no limit turns it away: the result was brought, and somebody is to judge it.
-  addChecked(model, [verificationTask(queue, { id, fence })]);
+  tellAdded(model.hint, addChecked(model, [verificationTask(queue, { id, fence })]));
 }
 
 /** The verifier's own task ends with it; the one it judged, if it still waits for this. */
@@ -56,5 +57,5 @@ function accept(model: Model, task: ModelTask): void {
   closeAttempt(model, task, "done", null);
   end(model, task, "done");
   goOn(model, task, result, next);
-  addChecked(model, adds);
+  tellAdded(model.hint, addChecked(model, adds));
 }

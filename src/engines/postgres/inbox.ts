@@ -1,5 +1,6 @@
 import type { Addition } from "../../core/task.ts";
 import type { Op } from "../../engine/engine.ts";
+import { tellAdded } from "../../engine/followers.ts";
 import { type Newcomer, takePlaces } from "./add.ts";
 import { correctCost } from "./gates.ts";
 import { freeGroups } from "./free-groups.ts";
@@ -170,6 +171,7 @@ async function lineUpAdded(tx: Tx, rows: InboxRow[]): Promise<void> {
   const newcomers = rows.map((row): Newcomer => {
     const queue = tx.queues.of(row.queue);
     tx.counters.flow(queue).added++;
+    tellAdded(tx.hint, [{ queue: queue.name, existing: false }]);
     const taskId = tx.id(row.created_at, row.seq!);
     tx.events.announce({ type: "task.added", at: tx.now, queue: queue.name, taskId });
     return {

@@ -3,6 +3,7 @@ import type { NextCosts } from "../../core/stage-cost.ts";
 import type { Addition, Body, TaskState } from "../../core/task.ts";
 import { decodeAdds, encodeAdds, verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
+import { tellAdded } from "../../engine/followers.ts";
 import { addChecked, checkAdds } from "./add.ts";
 import {
   announceTask,
@@ -58,8 +59,9 @@ export async function insertVerifying(
   }
   // It is ours, and no limit turns it away: the result was brought, and somebody is to judge it.
   const of = { id: tx.id(task.createdAt, seq), fence };
-  const [asking] = await addChecked(tx, [verificationTask(queue.name, of)]);
-  const asked = tx.place(asking!.id)!.seq;
+  const asking = await addChecked(tx, [verificationTask(queue.name, of)]);
+  tellAdded(tx.hint, asking);
+  const asked = tx.place(asking[0]!.id)!.seq;
   const kept = adds.length > 0 ? encodeAdds(adds) : null;
   const costs = next ? JSON.stringify(next) : null;
   const attempt = [fence, startedAt, queue.id, failures, worker] as const;
@@ -99,5 +101,5 @@ async function accept(tx: Tx, task: Judged): Promise<void> {
   dropVerifying(tx, task);
   await endDone(tx, task, result);
   await goOn(tx, task, result, next);
-  await addChecked(tx, adds);
+  tellAdded(tx.hint, await addChecked(tx, adds));
 }

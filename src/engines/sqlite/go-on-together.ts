@@ -1,5 +1,6 @@
 import { parsePart } from "../../core/run.ts";
 import type { Body } from "../../core/task.ts";
+import { tellAdded } from "../../engine/followers.ts";
 import { chunks, sized } from "./chunks.ts";
 import { GROUPED, TOLD } from "./special.ts";
 import { HEADS, isVerified, type Queue, type Tx } from "./tx.ts";
@@ -108,5 +109,6 @@ export function goOnTogether(tx: Tx, steps: readonly NextStep[]): void {
   for (const { queue, result, at } of steps) {
     tx.newcomers.take(queue, { queue: queue.name, data: result ?? "null", at });
     tx.flow(queue).added++;
+    tellAdded(tx.hint, [{ queue: queue.name, existing: false }]);
   }
 }

@@ -3,6 +3,7 @@ import type { NextCosts } from "../../core/stage-cost.ts";
 import type { Addition, Body, TaskState } from "../../core/task.ts";
 import { decodeAdds, encodeAdds, verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
+import { tellAdded } from "../../engine/followers.ts";
 import { addChecked, checkAdds } from "./add.ts";
 import { bodyFrom } from "./body.ts";
 import { findJudged, type VerifyingRow } from "./held.ts";
@@ -57,7 +58,8 @@ export function insertVerifying(
   announceTask(tx, "task.verifying", task, { worker });
   if (willStepAside(task)) freeGroup(tx, task.queue, task.groupKey!);
   // It is ours, and no limit turns it away: the result was brought, and somebody is to judge it.
-  addChecked(tx, [verificationTask(task.queue.name, { id: tx.id(task.createdAt, seq), fence })]);
+  const asking = verificationTask(task.queue.name, { id: tx.id(task.createdAt, seq), fence });
+  tellAdded(tx.hint, addChecked(tx, [asking]));
 }
 
 /** The verifier's own task ends with it; the one it judged, if it still waits for this. */
@@ -85,5 +87,5 @@ function accept(tx: Tx, task: Held & { row: VerifyingRow }): void {
   dropVerifying(tx, task);
   endDone(tx, task, result);
   goOn(tx, task, result, next);
-  addChecked(tx, adds);
+  tellAdded(tx.hint, addChecked(tx, adds));
 }
