@@ -1,4 +1,5 @@
 import { type Command, CommanderError } from "commander";
+import { escapeControls } from "../core/show.ts";
 import { EXIT, exitCodeOf } from "./exit.ts";
 
 /** Carries out what the command line says; a failure is a sentence on standard error and an exit code. */
@@ -18,7 +19,7 @@ export async function runCommand(program: Command): Promise<void> {
     if (error instanceof CommanderError) {
       process.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage;
     } else {
-      process.stderr.write(`dibs: ${(error as Error).message}\n`);
+      process.stderr.write(`dibs: ${escapeControls((error as Error).message)}\n`);
       process.exitCode = exitCodeOf(error);
     }
   }

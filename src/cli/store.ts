@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import type { Dibs } from "../api/dibs.ts";
 import { open } from "../api/open.ts";
 import { invalid } from "../core/errors.ts";
+import { escapeControls } from "../core/show.ts";
 
 export interface StoreFlags {
   url?: string;
@@ -32,13 +33,14 @@ export function checkStore({ url = process.env["DIBS_URL"] || "./dibs.db" }: Sto
   throw invalid(`There is no store ${url}. Name one with --url or DIBS_URL; an add makes it.`);
 }
 
+/** What is printed may come from a hostile server: a terminal must show its control characters, not obey them. */
 export function print(line: string): void {
-  process.stdout.write(`${line}\n`);
+  process.stdout.write(`${escapeControls(line)}\n`);
 }
 
 /** Columns, for people: numbers to the right. */
 export function printTable(head: string[], rows: (string | number)[][]): void {
-  const all = [head, ...rows.map((row) => row.map(String))];
+  const all = [head, ...rows.map((row) => row.map((cell) => escapeControls(String(cell))))];
   const widths = head.map((_, column) => Math.max(...all.map((row) => row[column]!.length)));
   const isNumber = head.map((_, column) => typeof rows[0]?.[column] === "number");
   for (const row of all) {

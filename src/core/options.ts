@@ -53,4 +53,4 @@ function isPlain(text: string): boolean {
 }
 
 // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
-const CONTROL = /[\u0000-\u001f\u007f]/;
+const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;

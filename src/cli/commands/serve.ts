@@ -42,7 +42,7 @@ type Flags = Partial<Record<SettingName, unknown>> & { config?: string; printCon
 async function run(given: Flags, surroundings?: Surroundings): Promise<void> {
   const { config: file, printConfig: isPrinted, ...flags } = given;
   const resolved = resolveConfig(flags, process.env, file ?? (process.env["DIBS_CONFIG"] || undefined));
-  if (isPrinted) return print(printConfig(resolved));
+  if (isPrinted) return printConfig(resolved).split("\n").forEach(print);
   // Loaded when it is needed: other commands start faster without it.
   const { serve } = await import("../../server/serve.ts");
   const serving = await serve(resolved.config);

@@ -33,6 +33,7 @@ export function badInput(start: Start): void {
       ["a groupKey that is too long", { groupKey: "g".repeat(513) }, ["groupKey", "512"]],
       ["a groupKey that no encoding can hold", { groupKey: HALF }, ["groupKey"]],
       ["a groupKey with a control character", { groupKey: "a\nb" }, ["groupKey", "control"]],
+      ["a groupKey with a C1 control character", { groupKey: "a\u009bb" }, ["groupKey", "control"]],
       ["an idempotencyKey that is no text", { idempotencyKey: no(5) }, ["idempotencyKey", "5"]],
       ["an idempotencyKey that is too long", { idempotencyKey: "k".repeat(513) }, ["idempotencyKey", "512"]],
       ["a content type that is none", { contentType: "" }, ["contentType"]],
