@@ -1,5 +1,6 @@
 import type { Commit } from "../core/commit.ts";
 import { DibsError, errorFrom } from "../core/errors.ts";
+import { markStoreFault } from "../core/store-fault.ts";
 import { BOUNDS, type Engine, type Op, READING_VERBS, type VerbName, type Verbs } from "../engine/engine.ts";
 
 interface Waiting {
@@ -107,6 +108,7 @@ export class Gatherer {
           return answer(batch, outcomes);
         },
         (error: unknown) => {
+          markStoreFault(error, this.#engine.place);
           for (const waiting of batch) waiting.reject(error);
         },
       )

@@ -57,6 +57,9 @@ export interface Engine {
   /** Batches that may be under way at once; above that, calls are better gathered into the next one. */
   readonly depth: number;
 
+  /** Where the store is, as its failures name it: a file's path, or an address. Clients of a server are not told. */
+  readonly place?: string;
+
   /** It will be closed when what is under way has ended: what cannot be reached is not tried for much longer. */
   hurry?(): void;
 

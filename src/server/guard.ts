@@ -335,7 +335,13 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     leave: async (session, options) => port.leave(session, options),
     workers: async (queue) => {
       if (queue !== undefined) grant.need(["read"], [queue]);
-      return visible(await port.workers(queue), (worker) => worker.queues);
+      const workers = visible(await port.workers(queue), (worker) => worker.queues);
+      if (grant.allowsAll("read")) return workers;
+      // One that is shared serves other queues, too, which are nobody's business here.
+      return workers.map((worker) => ({
+        ...worker,
+        queues: worker.queues.filter((each) => grant.allows("read", each)),
+      }));
     },
     events: (signal) => visibleEvents(port.events(signal), grant),
     close: () => port.close(),

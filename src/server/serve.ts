@@ -55,6 +55,10 @@ export async function serve(config: Config): Promise<Serving> {
     onCommits: (listener) => (tellCommit = listener),
   });
   log.info({ url: server.url, store: withoutPassword(config.url) }, "listening");
+  if (config.letAnyoneIn)
+    logger.warn(
+      `--let-anyone-in: whoever reaches ${server.url} may read and change everything, with a token or without one.`,
+    );
   return {
     url: server.url,
     asksForTokens,

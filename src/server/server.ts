@@ -15,10 +15,12 @@ import { DibsError, invalid } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Port } from "../core/port.ts";
 import { show } from "../core/show.ts";
+import { isStoreFault } from "../core/store-fault.ts";
 import { createHttpDoor, type HttpDoor, respondProblem } from "../doors/http/door.ts";
 import { type Admitted, NATIVE_DEFAULTS, NativeDoor, type NativeOptions } from "../doors/native/door.ts";
 import { PATH } from "../protocol/messages.ts";
 import type { Access } from "./access.ts";
+import { boundEntry } from "./audit.ts";
 import { bearerOf, type CallerRules, checkCaller, isLoopback, rulesOf, shareWithOrigin } from "./callers.ts";
 import { Connections } from "./connections.ts";
 import { type AdminAction, guardPort } from "./guard.ts";
@@ -26,6 +28,7 @@ import { HttpAnswers } from "./http-answers.ts";
 import { Metrics } from "./metrics.ts";
 import { cutSlowReader, refuse, send, sendProblem } from "./send.ts";
 import type { Grant } from "./scopes.ts";
+import { throttleLogger } from "./throttled-logger.ts";
 import { withoutRepeats } from "./trail.ts";
 import { HttpRefusal, NotFound, problemOf } from "../doors/http/problem.ts";
 
@@ -107,9 +110,11 @@ export class Server {
   #stopLooking: () => void = () => {};
 
   private constructor(options: ServerOptions) {
-    this.#options = options;
-    const { clock, logger, host, allowHosts = [], allowOrigins = [] } = options;
-    this.#audit = withoutRepeats(options.audit ?? (() => {}));
+    const logger = throttleLogger(options.logger);
+    this.#options = { ...options, logger };
+    const { clock, host, allowHosts = [], allowOrigins = [] } = options;
+    const trail = withoutRepeats(options.audit ?? (() => {}));
+    this.#audit = (action) => trail(boundEntry(action));
     this.#callers = rulesOf(host, allowHosts, allowOrigins);
     this.#metrics = new Metrics(options.store);
     this.#store = this.#metrics.measure(options.store);
@@ -319,6 +324,7 @@ export class Server {
       const body = path === "/healthz" ? { status: "alive" } : await this.#readiness();
       send(response, 200, { "content-type": "application/json" }, JSON.stringify(body));
     } catch (error) {
+      if (isStoreFault(error)) this.#options.logger.error(`The store failed: ${(error as Error).message}`);
       sendProblem(response, error);
     }
   }

@@ -59,6 +59,18 @@ test("dibs says which one it is", async () => {
 });
 
 describe("dibs serve", () => {
+  test("warns that --let-anyone-in lets anyone in", async () => {
+    const child = start(makeFolder(), ["serve", "--port", "0", "--url", ":memory:", "--let-anyone-in"]);
+    const logged: string[] = [];
+    for await (const line of createInterface({ input: child.stderr })) {
+      logged.push(line);
+      if (line.includes("may read and change everything")) break;
+      // It has begun, and stops; the warning did not come.
+      if (line.includes("listening")) setTimeout(() => child.kill("SIGTERM"), 500);
+    }
+    expect(logged.at(-1)).toContain("--let-anyone-in: whoever reaches http://127.0.0.1:");
+  });
+
   test("serves a file to commands and programs, and stops when it is told to", async () => {
     const folder = makeFolder();
     const { child, url } = await serve(folder, "--url", "work.db");

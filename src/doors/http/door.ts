@@ -4,6 +4,7 @@ import { streamSSE } from "hono/streaming";
 import { startTimer } from "../../core/clock.ts";
 import { DibsError, invalid, isDibsError } from "../../core/errors.ts";
 import { show } from "../../core/show.ts";
+import { isStoreFault } from "../../core/store-fault.ts";
 import { claims } from "./claims.ts";
 import { type App, type Env, PROBLEM_RESPONSE, refuseInvalid } from "./define.ts";
 import { describePage } from "./page.ts";
@@ -34,7 +35,7 @@ export function createHttpDoor(options: DoorOptions): HttpDoor {
   });
   app.onError((error) => {
     const problem = problemOf(error);
-    if (problem.status === 500) options.onFailure(error);
+    if (problem.status === 500 || isStoreFault(error)) options.onFailure(error);
     return respondProblem(problem);
   });
   app.notFound((context) => respondProblem(problemOf(new NotFound(context.req.method, context.req.path))));

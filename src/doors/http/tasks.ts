@@ -52,12 +52,11 @@ export function tasks(app: App): void {
     async ({ port, params, body, header }) => {
       const given = (body as { tasks: Payload[] }).tasks;
       const queue: string = params["queue"]!;
-      const key = header("idempotency-key");
+      const key = keyOf(header);
       // Each task has a key of its own: that of the request, and its place in it.
-      const keyAt = (at: number) => (name: string) =>
-        name === "idempotency-key" && key !== undefined ? `${key}/${at}` : header(name);
+      const keyAt = (at: number) => (key === undefined ? undefined : `${key}/${at}`);
       return {
-        tasks: await port.add(given.map((each, at) => ({ queue, ...payloadOf(each, keyAt(at)) }))),
+        tasks: await port.add(given.map((each, at) => ({ queue, ...payloadOf(each, header, keyAt(at)) }))),
       };
     },
   );
@@ -260,15 +259,33 @@ export async function endOf(port: Port, id: string, wait: WaitOptions): Promise<
   }
 }
 
-export function payloadOf(body: unknown, header: Given["header"]): Omit<NewTask, "queue"> {
+export function payloadOf(
+  body: unknown,
+  header: Given["header"],
+  keyInHeader = keyOf(header),
+): Omit<NewTask, "queue"> {
   const { data, headers, ...options } = body as Payload;
-  const key = options.idempotencyKey ?? header("idempotency-key");
+  const key = options.idempotencyKey ?? keyInHeader;
   const traced = traceOf(header);
   return {
     ...{ ...options, data: toBody(data) },
     ...((traced || headers) && { headers: { ...traced, ...headers } }),
     ...(key !== undefined && { idempotencyKey: key }),
   };
+}
+
+/**
+ * The key of the request's head, as the same text that it would be in a body. HTTP knows bytes there, and hands them
+ * over one character each: most clients send UTF-8, browsers send Latin-1.
+ */
+function keyOf(header: Given["header"]): string | undefined {
+  const given = header("idempotency-key");
+  if (given === undefined) return undefined;
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(Buffer.from(given, "latin1"));
+  } catch {
+    return given;
+  }
 }
 
 /** A request that is part of a trace (W3C Trace Context) adds tasks that are; what is none is left out. */

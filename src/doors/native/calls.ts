@@ -12,6 +12,7 @@ import type {
   Word,
 } from "../../core/port.ts";
 import { show } from "../../core/show.ts";
+import { isStoreFault, tellClients } from "../../core/store-fault.ts";
 import type { WorkerInfo } from "../../core/task.ts";
 import { isWireVerb, VERBS } from "../../protocol/verbs.ts";
 import { Holdings } from "./holdings.ts";
@@ -348,7 +349,10 @@ export class Calls {
   }
 
   #dataOf(error: unknown, verb: unknown): ErrorData {
-    if (isDibsError(error)) return { code: error.code, message: error.message, retryable: error.retryable };
+    if (isDibsError(error)) {
+      if (isStoreFault(error)) this.#logger.error(`The store failed: ${error.message}`);
+      return tellClients(error);
+    }
     // Checks stand behind the port; what breaks before them was of no shape that a client of ours sends.
     const reason = error instanceof Error ? error.message : show(error);
     this.#logger.warn(`A call of ${show(verb)} could not be carried out: ${reason}`);

@@ -5,6 +5,7 @@ import type { Clock } from "../../core/clock.ts";
 import { DibsError, isDibsError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { Port } from "../../core/port.ts";
+import { tellClients } from "../../core/store-fault.ts";
 import { decode, encode } from "../../protocol/codec.ts";
 import { CLOSE, type ServerItem } from "../../protocol/messages.ts";
 import { isFrame, Stream } from "../../protocol/stream.ts";
@@ -215,10 +216,8 @@ export class Session {
 
   #listen(id: number): void {
     const fail = (error: unknown): void => {
-      const { code, message } = isDibsError(error)
-        ? error
-        : new DibsError("UNAVAILABLE", "The events ended.");
-      this.#send(["error", id, { code, message }]);
+      const known = isDibsError(error) ? error : new DibsError("UNAVAILABLE", "The events ended.");
+      this.#send(["error", id, tellClients(known)]);
     };
     if (this.#listeners.areMany) fail(new DibsError("UNAVAILABLE", "Too many listeners on one connection."));
     else this.#listeners.open(id, fail);

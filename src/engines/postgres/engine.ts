@@ -110,6 +110,7 @@ function runVerb(within: Within, op: Op<VerbWithin>): Promise<Verbs[VerbWithin][
 class PostgresEngine implements Engine {
   /** Whatever comes is taken at once: what has to wait gathers where its connection is known (sender.ts). */
   readonly depth = Number.POSITIVE_INFINITY;
+  readonly place: string;
   readonly #link: LinkOptions;
   readonly #clock: Clock | undefined;
   readonly #logger: Logger;
@@ -143,6 +144,7 @@ class PostgresEngine implements Engine {
     this.#logger = logger;
     const connect = (): Promise<Link> => Link.open(link);
     const where = describeUrl(link.url);
+    this.place = where;
     const reach = { connect, tx, where, patience };
     const writing = new Reach(reach, first);
     const settling = new Reach(reach);

@@ -34,6 +34,7 @@ export async function openSqlite(options: SqliteOptions): Promise<Engine> {
 class SqliteEngine implements Engine {
   /** One batch on its way to the disk; the thread joins those that wait for it. */
   readonly depth = 16;
+  readonly place: string;
   readonly #writer: Remote;
   readonly #hints: Hints;
   readonly #data: ThreadData;
@@ -49,6 +50,7 @@ class SqliteEngine implements Engine {
     this.#writer = writer;
     this.#hints = hints;
     this.#data = data;
+    this.place = data.path;
     this.#clock = clock;
     if (!clock) return;
     const beat = (request: { beat: number[] } | { notices: true }): Promise<boolean> =>

@@ -1,0 +1,18 @@
+import { escapeControls } from "../core/show.ts";
+
+/** Longer than any name there can be. */
+const LONGEST = 300;
+
+/**
+ * An entry of the audit trail, with texts that a client sent cut to a size that names can have: whoever may call a verb
+ * must not be able to fill the log with one call.
+ */
+export function boundEntry<Entry extends object>(entry: Entry): Entry {
+  const fields = Object.entries(entry).map(([name, value]) => [name, bound(value)] as const);
+  return Object.fromEntries(fields) as Entry;
+}
+
+function bound(value: unknown): unknown {
+  if (typeof value !== "string") return value;
+  return escapeControls(value.length > LONGEST ? `${value.slice(0, LONGEST - 1)}…` : value);
+}
