@@ -1,4 +1,6 @@
 import { defineConfig } from "vitest/config";
+import { LongestFirst } from "./test/run/longest-first.ts";
+import { Progress } from "./test/run/progress.ts";
 
 export default defineConfig({
   test: {
@@ -13,10 +15,14 @@ export default defineConfig({
     // sources run so; what is published is JavaScript.
     execArgv: ["--wasm-wrapper-tiering-budget=1000000000"],
     fileParallelism: true,
+    // The suite spends half its time waiting for timers, kills and restarts. One worker more than two cores uses that time.
+    maxWorkers: 3,
+    sequence: { sequencer: LongestFirst },
+    reporters: ["default", new Progress()],
     // A test waits for a signal, so this is only reached by one that hangs.
     testTimeout: 30_000,
     hookTimeout: 30_000,
-    // The same of what is looked at until it is so: a second is not much on a machine that does other things.
+    // `expect.poll` retries this long: its default of a second is too short on a busy machine.
     expect: { poll: { timeout: 20_000 } },
     // A test that passes on the second try has failed.
     retry: 0,
