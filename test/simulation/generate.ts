@@ -147,7 +147,7 @@ export class Generator {
       verb: "declare",
       queue: this.#queue(),
       policy: this.#inputs.policy(),
-      ...this.#random.maybe(0.2, () => ({ force: true })),
+      ...this.#random.maybe(0.4, () => (this.#random.chance(0.5) ? { force: true } : { create: true })),
     }),
     pause: () => ({ verb: "pause", queue: this.#queue(), paused: this.#random.chance(0.35) }),
     unhold: () => ({

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Reading } from "../../../src/core/clock.ts";
-import { layOver } from "../../../src/core/policy.ts";
+import { differs, layOver } from "../../../src/core/policy.ts";
 import { type Attempt, isEnd } from "../../../src/core/task.ts";
 import {
   type Op,
@@ -116,16 +116,20 @@ const nothing = () => {};
 const JUDGES: Judges = {
   declare: (turn, op, outcome) => {
     const { books } = turn;
+    const isNew = !books.queues.has(op.queue);
     const queue = books.queue(op.queue);
     const before = books.policy(op.queue);
     const text = JSON.stringify(op.policy);
-    // Skipped when it was the last one applied; an operator's word is not a declaration.
-    if (op.force || (text !== queue.declared && text !== "{}")) queue.named = layOver(queue.named, op.policy);
-    if (!op.force && text !== "{}") queue.declared = text;
-    const expected = {
-      policy: books.policy(op.queue),
-      changed: !isDeepStrictEqual(books.policy(op.queue), before),
-    };
+    const isRefused = op.create === true && !isNew && differs(queue.named, op.policy);
+    if (!op.create || isNew) {
+      // A declaration that was the last one applied is skipped; an operator's change is not a declaration.
+      if (op.force || (text !== queue.declared && text !== "{}"))
+        queue.named = layOver(queue.named, op.policy);
+      if (!op.force && text !== "{}") queue.declared = text;
+    }
+    const policy = books.policy(op.queue);
+    const changed = isDeepStrictEqual(policy, before) ? "unchanged" : "changed";
+    const expected = { policy, outcome: isRefused ? "refused" : isNew ? "created" : changed };
     check(
       isDeepStrictEqual(answer<"declare">(outcome), expected),
       () => `declare answered ${JSON.stringify(outcome)}; it should be ${JSON.stringify(expected)}`,
