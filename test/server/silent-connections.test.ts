@@ -142,9 +142,11 @@ describe("a client that never closes its connection is cut off when it", () => {
   test("reads none of its answers on a WebSocket, and keeps asking", async () => {
     const { server, store } = await setUp({ native: { ...TIMEOUTS.native, beatMs: 60_000 } });
     const data = JSON.stringify("x".repeat(200_000));
-    await store.add(Array.from({ length: 200 }, () => ({ queue: "q", data })));
-    const list = '["call",1,"list",[{"queue":"q","state":"ready","limit":200}]]';
-    const socket = await dial(server, UPGRADE, HELLO, textFrame(`{"seq":1,"ack":0,"items":[${list}]}`));
+    const tasks = await store.add(Array.from({ length: 200 }, () => ({ queue: "q", data })));
+    const calls = tasks.map(
+      ({ id }, n) => `{"seq":${n + 1},"ack":0,"items":[["call",${n},"task",["${id}"]]]}`,
+    );
+    const socket = await dial(server, UPGRADE, HELLO, ...calls.map(textFrame));
     await once(socket, "readable");
     const asking = setInterval(() => socket.write(textFrame('{"ack":0}')), 20);
     onTestFinished(() => clearInterval(asking));
