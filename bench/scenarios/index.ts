@@ -22,6 +22,7 @@ import { postgresStatistics } from "./postgres-statistics.ts";
 import { priorities } from "./priorities.ts";
 import { processes } from "./processes.ts";
 import { queues } from "./queues.ts";
+import { readers } from "./readers.ts";
 import { scaling } from "./scaling.ts";
 import { stampede } from "./stampede.ts";
 import { startUp } from "./start-up.ts";
@@ -52,6 +53,7 @@ export const SCENARIOS: readonly Scenario[] = [
   pipeline,
   stampede,
   connected,
+  readers,
   postgresDepth,
   postgresStatistics,
   postgresMany,

@@ -224,7 +224,9 @@ export class Dibs implements Owner, AsyncDisposable {
     const stopNow = () => stop.abort();
     options.signal?.addEventListener("abort", stopNow, { once: true });
     if (options.signal?.aborted) stopNow();
-    const events = this.port.events(stop.signal);
+    const pages = this.port.events(stop.signal);
+    let events: readonly DibsEvent[] = [];
+    let at = 0;
     this.#listening.add(stop);
     const end = () => {
       stopNow();
@@ -234,14 +236,21 @@ export class Dibs implements Owner, AsyncDisposable {
     const keepAlive = this.#keepAlive;
     return {
       async next() {
-        const result = await keepAlive.during(events.next());
-        if (result.done) end();
-        return result;
+        while (at >= events.length || stop.signal.aborted) {
+          const { done, value } = await keepAlive.during(pages.next());
+          if (done) {
+            end();
+            return { done, value: undefined };
+          }
+          events = value.events;
+          at = 0;
+        }
+        return { done: false, value: events[at++]! };
       },
       // Ends the wait that a pending next() may be in, which the generator's own return() would sit out.
       async return() {
         end();
-        await events.return?.();
+        await pages.return?.();
         return { done: true, value: undefined };
       },
       [Symbol.asyncIterator]() {

@@ -9,10 +9,11 @@ import type { Port } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import type { ClaimOutcome, Engine, Op, Verbs, VerbWithin } from "../engine/engine.ts";
 import { add } from "./add.ts";
+import { Bell, makesEvents } from "./bell.ts";
 import { checkFilter, checkListQuery, checkPatternKey, checkSpacing, checkTaskId } from "./check.ts";
 import { claim } from "./claim.ts";
 import type { Context } from "./context.ts";
-import { Bell, events, makesEvents } from "./events.ts";
+import { Feed } from "./events.ts";
 import { Gatherer } from "./gather.ts";
 import { extend, progress, step } from "./hold.ts";
 import { fireDue } from "./housekeeping/fire.ts";
@@ -89,6 +90,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     policies: new Map(),
   };
   const sessions = new Sessions(context);
+  const feed = new Feed(context, bell);
   let closing: Promise<void> | undefined;
 
   engine.onHint((hint) => {
@@ -203,7 +205,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     leave: (session, how) => sessions.leave(session, how),
     workers: async (queue) =>
       run({ verb: "workers", ...(queue !== undefined && { queue: checkQueueName(queue) }) }),
-    events: (signal) => events(context, bell, signal),
+    events: (signal) => feed.open(signal),
     close: () => (closing ??= close()),
   };
 

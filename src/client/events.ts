@@ -1,5 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import type { DibsError } from "../core/errors.ts";
+import { EventPage } from "../core/event-page.ts";
 import type { DibsEvent } from "../core/events.ts";
 import { encode } from "../protocol/codec.ts";
 
@@ -17,7 +18,7 @@ export class Listeners {
     this.#send = send;
   }
 
-  open(id: number, signal: AbortSignal): AsyncIterableIterator<DibsEvent> {
+  open(id: number, signal: AbortSignal): AsyncIterableIterator<EventPage> {
     const listener = new Listener(id, this.#send, () => this.#listeners.delete(id));
     this.#listeners.set(id, listener);
     listener.start();
@@ -52,11 +53,11 @@ export class Listeners {
   }
 }
 
-class Listener implements AsyncIterableIterator<DibsEvent> {
+class Listener implements AsyncIterableIterator<EventPage> {
   readonly #id: number;
   readonly #send: Send;
   readonly #onEnd: () => void;
-  #events: DibsEvent[] = [];
+  #pages: EventPage[] = [];
   #waiting: (() => void)[] = [];
   #isAsking = false;
   #isOver = false;
@@ -74,17 +75,17 @@ class Listener implements AsyncIterableIterator<DibsEvent> {
     if (this.#waiting.length > 0) this.#ask();
   }
 
-  async next(): Promise<IteratorResult<DibsEvent>> {
-    while (this.#events.length === 0 && !this.#isOver) {
+  async next(): Promise<IteratorResult<EventPage>> {
+    while (this.#pages.length === 0 && !this.#isOver) {
       this.#ask();
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     }
     if (this.#error) throw this.#error;
-    const event = this.#isOver ? undefined : this.#events.shift();
-    return event ? { done: false, value: event } : { done: true, value: undefined };
+    const page = this.#isOver ? undefined : this.#pages.shift();
+    return page ? { done: false, value: page } : { done: true, value: undefined };
   }
 
-  async return(): Promise<IteratorResult<DibsEvent>> {
+  async return(): Promise<IteratorResult<EventPage>> {
     this.end();
     return { done: true, value: undefined };
   }
@@ -95,7 +96,7 @@ class Listener implements AsyncIterableIterator<DibsEvent> {
 
   arrived(events: DibsEvent[]): void {
     this.#isAsking = false;
-    this.#events = this.#events.length === 0 ? events : [...this.#events, ...events];
+    this.#pages.push(new EventPage(events));
     this.#wake();
   }
 

@@ -1,6 +1,6 @@
 import type { Clock } from "./clock.ts";
 import { DibsError } from "./errors.ts";
-import type { DibsEvent } from "./events.ts";
+import type { EventPage } from "./event-page.ts";
 import type { DeclareOutcome, NamedPolicy, QueuePolicy } from "./policy.ts";
 import type { Payloads } from "./preview.ts";
 import type { RunPart, RunRecord, RunState, Stage } from "./run.ts";
@@ -134,7 +134,7 @@ export interface Port {
   leave(session: number, options?: { lost?: boolean }): Promise<void>;
   workers(queue?: string): Promise<WorkerRecord[]>;
 
-  events(signal: AbortSignal): AsyncIterableIterator<DibsEvent>;
+  events(signal: AbortSignal): AsyncIterableIterator<EventPage>;
   close(): Promise<void>;
 }
 

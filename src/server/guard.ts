@@ -1,4 +1,5 @@
 import { DibsError } from "../core/errors.ts";
+import { EventPage } from "../core/event-page.ts";
 import type { DibsEvent } from "../core/events.ts";
 import type { DeclareOutcome, NamedPolicy } from "../core/policy.ts";
 import type { ClaimWish, ListQuery, Port, Word } from "../core/port.ts";
@@ -371,18 +372,24 @@ const topicOf = ({ topic }: Added): unknown =>
 const eitherOf = (add: Added): unknown => ("topic" in add ? topicOf(add) : queueOf(add));
 
 function visibleEvents(
-  events: AsyncIterableIterator<DibsEvent>,
+  pages: AsyncIterableIterator<EventPage>,
   grant: Grant,
-): AsyncIterableIterator<DibsEvent> {
-  return grant.allowsAll("read") ? events : filterEvents(events, grant);
+): AsyncIterableIterator<EventPage> {
+  return grant.allowsAll("read") ? pages : visiblePages(pages, grant);
 }
 
-/** Workers serve several queues, so that their coming and going is told to those who may see all. */
-async function* filterEvents(
-  events: AsyncIterableIterator<DibsEvent>,
+/** Made once for all whose tokens have the same scopes. */
+async function* visiblePages(
+  pages: AsyncIterableIterator<EventPage>,
   grant: Grant,
-): AsyncGenerator<DibsEvent, void, void> {
-  for await (const event of events) {
-    if (event.type === "gap" || ("queue" in event && grant.allows("read", event.queue))) yield event;
+): AsyncGenerator<EventPage, void, void> {
+  for await (const page of pages) {
+    const visible = page.derive(grant.scopes, () => new EventPage(page.events.filter(isVisible)));
+    if (visible.events.length > 0) yield visible;
+  }
+
+  /** Workers serve several queues, so that their coming and going is told to those who may see all. */
+  function isVisible(event: DibsEvent): boolean {
+    return event.type === "gap" || ("queue" in event && grant.allows("read", event.queue));
   }
 }

@@ -29,11 +29,14 @@ export function parseScope(text: string): Scope {
 export class Grant {
   /** For the audit trail and for people: a token's name. */
   readonly name: string;
+  /** The same text for all that allow the same. */
+  readonly scopes: string;
   readonly #rules: { kind: Kind; matches: (name: string) => boolean; isAll: boolean }[];
   readonly #allowedOnAll: ReadonlySet<Kind>;
 
   constructor(name: string, scopes: readonly Scope[]) {
     this.name = name;
+    this.scopes = scopes.toSorted().join(" ");
     this.#rules = scopes.map((scope) => {
       const [kind, ...rest] = scope.split(":");
       const pattern = rest.join(":");

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { eachEvent } from "../../src/core/event-page.ts";
 import type { ClaimNotice, Port } from "../../src/core/port.ts";
 import type { ClaimedTask } from "../../src/core/task.ts";
 import { Served } from "./served.ts";
@@ -70,7 +71,7 @@ describe("a connection that is lost and resumed in time", () => {
     const served = await Served.start();
     const port = await served.open();
     const stop = new AbortController();
-    const events = port.events(stop.signal);
+    const events = eachEvent(port.events(stop.signal));
     await port.declare(QUEUE, {});
     expect((await events.next()).value).toMatchObject({ type: "queue.created" });
     served.proxy.cut();
@@ -124,7 +125,7 @@ describe("a connection that is not resumed in time", () => {
     const served = await Served.start();
     const port = await served.open();
     const stop = new AbortController();
-    const events = port.events(stop.signal);
+    const events = eachEvent(port.events(stop.signal));
     await port.declare(QUEUE, {});
     expect((await events.next()).value).toMatchObject({ type: "queue.created" });
     await served.restart();

@@ -1,6 +1,7 @@
 import { chownSync, existsSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { eachEvent } from "../../src/core/event-page.ts";
 import { openPort } from "../../src/api/open.ts";
 import { Tokens } from "../../src/server/tokens.ts";
 import { forbidden, makeTokens, setUp, task, wish } from "./guarded.ts";
@@ -324,7 +325,7 @@ describe("a token's scopes", () => {
   test("read shows what it names, and nothing else", async () => {
     const { openAs, store } = await setUp();
     const port = await openAs("read:a*");
-    const events = port.events(new AbortController().signal);
+    const events = eachEvent(port.events(new AbortController().signal));
     await port.stats("a1");
     const [, other] = await store.add([task("a1"), task("b1")]);
     expect((await port.queues()).map(({ name }) => name)).toEqual(["a1"]);

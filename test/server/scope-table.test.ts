@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { eachEvent } from "../../src/core/event-page.ts";
 import type { Port } from "../../src/core/port.ts";
 import { VERBS, type WireVerb } from "../../src/protocol/verbs.ts";
 import { setUp } from "./guarded.ts";
@@ -204,7 +205,8 @@ describe("lists over HTTP, and events", () => {
     const { store, openAs } = await setUp();
     const seen: string[] = [];
     const stop = new AbortController();
-    const events = (await openAs("read:own-*", "add:foreign-*", "work:foreign-*")).events(stop.signal);
+    const reader = await openAs("read:own-*", "add:foreign-*", "work:foreign-*");
+    const events = eachEvent(reader.events(stop.signal));
     const first = events.next();
     await makeSubject(store, "foreign-1");
     await makeSubject(store, "own-1");

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openPort } from "../../src/api/open.ts";
-import type { DibsEvent } from "../../src/core/events.ts";
+import type { EventPage } from "../../src/core/event-page.ts";
 import type { Port } from "../../src/core/port.ts";
 import type { ServerOptions } from "../../src/server/server.ts";
 import { startServer } from "./start.ts";
@@ -15,11 +15,11 @@ async function setUp(options: Partial<ServerOptions>) {
   /** Counts the events that somebody has taken over. */
   const counted: Port = {
     ...store,
-    async *events(signal): AsyncGenerator<DibsEvent, void, void> {
+    async *events(signal): AsyncGenerator<EventPage, void, void> {
       try {
-        for await (const event of store.events(signal)) {
-          taken++;
-          yield event;
+        for await (const page of store.events(signal)) {
+          taken += page.events.length;
+          yield page;
         }
       } finally {
         isOver = true;

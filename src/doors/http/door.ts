@@ -1,7 +1,7 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { HTTPException } from "hono/http-exception";
 import { streamSSE } from "hono/streaming";
-import { startTimer } from "../../core/clock.ts";
+import type { EventPage } from "../../core/event-page.ts";
 import { DibsError, invalid, isDibsError } from "../../core/errors.ts";
 import { show } from "../../core/show.ts";
 import { isStoreFault } from "../../core/store-fault.ts";
@@ -21,7 +21,7 @@ export interface HttpDoor {
 export interface DoorOptions {
   /** Bytes of a request. */
   maxBody: number;
-  /** Who follows the events and does not read one in this time is cut off; in milliseconds. A sign of life comes twice in it. */
+  /** The server cuts off a client that reads nothing for this long; in milliseconds. Who follows the events gets a sign of life twice in it. */
   readMs: number;
   onFailure: (error: unknown) => void;
 }
@@ -87,18 +87,13 @@ function events(app: App, { readMs, onFailure }: DoorOptions): void {
     const happened = context.env.port.events(AbortSignal.any([stop.signal, context.env.closing]));
     return streamSSE(context, async (stream) => {
       stream.onAbort(() => stop.abort());
-      const inTime = async (written: Promise<unknown>): Promise<void> => {
-        const stopTimer = startTimer(readMs, () => stream.abort());
-        await written;
-        stopTimer();
-      };
       // A stream that is silent for a minute is cut by many a proxy, and a client that is gone is noticed by writing.
-      const beat = setInterval(() => void inTime(stream.write(":\n\n")), readMs / 2).unref();
+      const beat = setInterval(() => void stream.write(":\n\n"), readMs / 2).unref();
       try {
         // Sent at once, so that a client knows that it listens.
-        await inTime(stream.write(": listening\n\n"));
-        for await (const event of happened) {
-          await inTime(stream.writeSSE({ event: event.type, data: JSON.stringify(event) }));
+        await stream.write(": listening\n\n");
+        for await (const page of happened) {
+          await stream.write(page.derive(sentEvents, sentEvents));
           if (stream.aborted) break;
         }
       } catch (error) {
@@ -110,6 +105,13 @@ function events(app: App, { readMs, onFailure }: DoorOptions): void {
       }
     });
   });
+}
+
+/** Each event of a page as a server-sent one. */
+function sentEvents({ events }: EventPage): Uint8Array {
+  return Buffer.from(
+    events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join(""),
+  );
 }
 
 function describe(app: App): void {

@@ -1,27 +1,27 @@
-import type { DibsEvent } from "../../core/events.ts";
+import type { EventPage } from "../../core/event-page.ts";
 import type { Port } from "../../core/port.ts";
 
-/** Events that are kept here for a listener that has not asked for them. The rest stays with the store, which tells gaps. */
-const KEPT = 1_000;
 /** On one connection. */
 const MOST = 100;
 
 interface Listener {
   stop: AbortController;
-  events: DibsEvent[];
+  pages: AsyncIterator<EventPage>;
+  /** The client waits for a page. */
   isAsked: boolean;
-  isOver: boolean;
-  /** Goes on reading. */
-  wake: (() => void) | undefined;
 }
 
-/** Follows the events for a client, which asks for them page by page. */
+/**
+ * Follows the events for a client, which asks for them page by page. What it has not asked for is not kept here but by
+ * the port, for all who listen, which tells gaps.
+ */
 export class Listeners {
   readonly #port: Port;
-  readonly #send: (id: number, events: DibsEvent[] | null) => void;
+  readonly #send: (id: number, events: string) => void;
   readonly #listeners = new Map<number, Listener>();
 
-  constructor(port: Port, send: (id: number, events: DibsEvent[] | null) => void) {
+  /** @param send takes a page as JSON; null in JSON when there are no more */
+  constructor(port: Port, send: (id: number, events: string) => void) {
     this.#port = port;
     this.#send = send;
   }
@@ -30,58 +30,30 @@ export class Listeners {
     return this.#listeners.size >= MOST;
   }
 
-  open(id: number, onError: (error: unknown) => void): void {
-    const listener: Listener = {
-      stop: new AbortController(),
-      events: [],
-      isAsked: false,
-      isOver: false,
-      wake: undefined,
-    };
+  open(id: number): void {
     // One that nobody could end any more would be followed for ever.
     this.close(id);
-    this.#listeners.set(id, listener);
+    const stop = new AbortController();
     // Begun at once: what the client calls next is seen.
-    const events = this.#port.events(listener.stop.signal);
-    this.#follow(id, listener, events).catch(onError);
+    this.#listeners.set(id, { stop, pages: this.#port.events(stop.signal), isAsked: false });
   }
 
-  next(id: number): void {
+  async next(id: number): Promise<void> {
     const listener = this.#listeners.get(id);
-    if (!listener) return;
+    if (!listener || listener.isAsked) return;
     listener.isAsked = true;
-    this.#pass(id, listener);
+    const { done, value } = await listener.pages.next();
+    listener.isAsked = false;
+    if (this.#listeners.get(id) === listener) this.#send(id, done ? "null" : value.text);
   }
 
   close(id: number): void {
     const listener = this.#listeners.get(id);
     this.#listeners.delete(id);
     listener?.stop.abort();
-    listener?.wake?.();
   }
 
   closeAll(): void {
     for (const id of [...this.#listeners.keys()]) this.close(id);
-  }
-
-  async #follow(id: number, listener: Listener, events: AsyncIterable<DibsEvent>): Promise<void> {
-    for await (const event of events) {
-      listener.events.push(event);
-      this.#pass(id, listener);
-      while (listener.events.length >= KEPT && !listener.stop.signal.aborted)
-        await new Promise<void>((resolve) => (listener.wake = resolve));
-      if (listener.stop.signal.aborted) break;
-    }
-    listener.isOver = true;
-    this.#pass(id, listener);
-  }
-
-  #pass(id: number, listener: Listener): void {
-    if (!listener.isAsked || (listener.events.length === 0 && !listener.isOver)) return;
-    if (this.#listeners.get(id) !== listener) return;
-    listener.isAsked = false;
-    if (listener.events.length > 0) this.#send(id, listener.events.splice(0));
-    else this.#send(id, null);
-    listener.wake?.();
   }
 }

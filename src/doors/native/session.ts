@@ -84,7 +84,7 @@ export class Session {
         failed: (error) => this.#fail(error),
       },
     });
-    this.#listeners = new Listeners(port, (id, events) => this.#send(["events", id, events]));
+    this.#listeners = new Listeners(port, (id, events) => this.#sendText(`["events",${id},${events}]`));
   }
 
   get received(): number {
@@ -202,7 +202,7 @@ export class Session {
       case "listen":
         return this.#listen(id);
       case "next":
-        return this.#listeners.next(id);
+        return this.#next(id);
       case "unlisten":
         return this.#listeners.close(id);
       default:
@@ -215,12 +215,18 @@ export class Session {
   }
 
   #listen(id: number): void {
-    const fail = (error: unknown): void => {
-      const known = isDibsError(error) ? error : new DibsError("UNAVAILABLE", "The events ended.");
-      this.#send(["error", id, tellClients(known)]);
-    };
-    if (this.#listeners.areMany) fail(new DibsError("UNAVAILABLE", "Too many listeners on one connection."));
-    else this.#listeners.open(id, fail);
+    if (this.#listeners.areMany)
+      this.#failListener(id, new DibsError("UNAVAILABLE", "Too many listeners on one connection."));
+    else this.#listeners.open(id);
+  }
+
+  #next(id: number): void {
+    this.#listeners.next(id).catch((error: unknown) => this.#failListener(id, error));
+  }
+
+  #failListener(id: number, error: unknown): void {
+    const known = isDibsError(error) ? error : new DibsError("UNAVAILABLE", "The events ended.");
+    this.#send(["error", id, tellClients(known)]);
   }
 
   #send(item: ServerItem): void {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { eachEvent } from "../../core/event-page.ts";
 import type { DibsEvent } from "../../core/events.ts";
 import {
   ack,
@@ -159,7 +160,7 @@ export function events(start: Start): void {
     test("end when the signal says so", async () => {
       const { port } = await start();
       const stop = new AbortController();
-      const heard = port.events(stop.signal);
+      const heard = eachEvent(port.events(stop.signal));
       const next = heard.next();
       stop.abort();
       expect((await next).done).toBe(true);

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, onTestFinished, TestRunner } from "vitest";
 import type { Reading } from "../../core/clock.ts";
 import type { ErrorCode } from "../../core/errors.ts";
+import { eachEvent } from "../../core/event-page.ts";
 import type { DibsEvent } from "../../core/events.ts";
 import type { ClaimNotice, ClaimWish, Port } from "../../core/port.ts";
 import type { AddedTask, Body, ClaimedTask, NewTask, TaskError, TaskState } from "../../core/task.ts";
@@ -318,7 +319,7 @@ export async function joinWorker(
 export function listen(port: Port): AsyncIterableIterator<DibsEvent> {
   const stop = new AbortController();
   onTestFinished(() => stop.abort());
-  return port.events(stop.signal);
+  return eachEvent(port.events(stop.signal));
 }
 
 /** The events up to the first of the given type. */

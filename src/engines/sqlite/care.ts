@@ -110,13 +110,13 @@ const FORGET_LISTENERS = `DELETE FROM listener WHERE until <= ?`;
 const DELETE_EVENTS = `DELETE FROM event WHERE n <= ?`;
 
 function pruneEvents(tx: Tx): void {
+  tx.events.write();
   tx.listeners -= tx.run(FORGET_LISTENERS, tx.awake);
   tx.run(DELETE_EVENTS, tx.listeners === 0 ? tx.event : tx.event - BOUNDS.events);
 }
 
 const LISTENER = `SELECT until FROM listener WHERE name = ?`;
 const SET_LISTENER = `INSERT OR REPLACE INTO listener (name, until) VALUES (?, ?)`;
-const EVENTS = `SELECT n, body FROM event WHERE n > ? ORDER BY n LIMIT 0 + ?`;
 
 /** The answer, where the listener's lease is fresh: it takes no lock. Undefined where it is not. */
 export function listenOnly(
@@ -126,7 +126,7 @@ export function listenOnly(
   limit: number,
 ): { events: DibsEvent[]; cursor: number; missed: number } | undefined {
   const row = tx.get<{ until: number }>(LISTENER, listener);
-  return row && isFresh(tx, row.until) ? eventsAfter(tx, after, limit) : undefined;
+  return row && isFresh(tx, row.until) ? tx.events.after(after ?? tx.event, limit) : undefined;
 }
 
 /** Written down now and then only: every commit wakes the other processes, and their listeners. */
@@ -143,24 +143,9 @@ export function listen(
   const row = tx.get<{ until: number }>(LISTENER, listener);
   if (!row) tx.listeners++;
   if (!row || !isFresh(tx, row.until)) tx.run(SET_LISTENER, listener, tx.awake + BOUNDS.listenerLease);
-  const page = eventsAfter(tx, after, limit);
+  const page = tx.events.after(after ?? tx.event, limit);
   // Forgotten, so that nobody counted what happened meanwhile: it must not look as if nothing had.
   return !row && after !== null ? { ...page, missed: Math.max(page.missed, 1) } : page;
-}
-
-function eventsAfter(
-  tx: Tx,
-  after: number | null,
-  limit: number,
-): { events: DibsEvent[]; cursor: number; missed: number } {
-  const from = after ?? tx.event;
-  const page = tx.all<{ n: number; body: string }>(EVENTS, from, limit);
-  const cursor = page.at(-1)?.n ?? tx.event;
-  return {
-    events: page.map(({ body }) => JSON.parse(body) as DibsEvent),
-    cursor,
-    missed: cursor - from - page.length,
-  };
 }
 
 const UNLISTEN = `DELETE FROM listener WHERE name = ?`;

@@ -7,6 +7,7 @@ import { isVerificationQueue } from "../../core/verification.ts";
 import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
 import { type DepthByState, NO_DEPTH, type TaskState } from "../../core/task.ts";
 import { BOUNDS, type Hint } from "../../engine/engine.ts";
+import { Events } from "./events.ts";
 import { Newcomers } from "./newcomers.ts";
 import { type RunRow, StageLists } from "./runs.ts";
 import { Statements } from "./statements.ts";
@@ -66,7 +67,6 @@ const ADD_FLOW = `
     failed = failed + excluded.failed, wait_ms = wait_ms + excluded.wait_ms,
     service_ms = service_ms + excluded.service_ms`;
 const LAST_RUN = `SELECT max(id) AS id FROM run`;
-const INSERT_EVENT = `INSERT INTO event (n, body) VALUES (?, ?)`;
 
 /**
  * What the verbs work in: the open transaction, with the engine's clock, the numbers to give out, the queues
@@ -87,6 +87,8 @@ export class Tx extends Statements {
   hint: Hint = {};
   /** Notices were left for sessions, and nobody has asked which. */
   noticed = false;
+  /** What is told to those who listen, and not written yet. */
+  readonly events = new Events(this);
   /** Tasks that were added and are not written yet. */
   readonly newcomers = new Newcomers(this);
   /** Who gets what is published. */
@@ -139,6 +141,7 @@ export class Tx extends Statements {
   /** Before the commit. */
   finish(): void {
     this.newcomers.write();
+    this.events.write();
     this.flush();
     if (!this.changed) return;
     const { now, awake, boot, elapsedAt, awakeAt } = this.time;
@@ -192,6 +195,7 @@ export class Tx extends Statements {
     this.dropping.clear();
     this.lostRuns.length = 0;
     this.newcomers.forget();
+    this.events.forget();
     this.topics.forget();
   }
 
@@ -424,7 +428,7 @@ export class Tx extends Statements {
 
   /** Written only while somebody listens. */
   announce(event: DibsEvent): void {
-    if (this.listeners > 0) this.run(INSERT_EVENT, ++this.event, JSON.stringify(event));
+    if (this.listeners > 0) this.events.announce(event);
   }
 }
 

@@ -1,0 +1,31 @@
+import type { DibsEvent } from "./events.ts";
+
+/**
+ * Events that readers get together, in their order. One page is shared by all readers: its events are frozen, and
+ * whatever is made of it (its text, what a token may see of it) is made once.
+ */
+export class EventPage {
+  readonly events: readonly DibsEvent[];
+  readonly #derived = new Map<unknown, unknown>();
+
+  constructor(events: readonly DibsEvent[]) {
+    this.events = events;
+    for (const event of events) Object.freeze(event);
+  }
+
+  /** The events as a JSON list. */
+  get text(): string {
+    return this.derive("text", () => JSON.stringify(this.events));
+  }
+
+  /** What `make` makes of the page, made once for each key. */
+  derive<T>(key: unknown, make: (page: EventPage) => T): T {
+    if (!this.#derived.has(key)) this.#derived.set(key, make(this));
+    return this.#derived.get(key) as T;
+  }
+}
+
+/** The events of pages, one by one. */
+export async function* eachEvent(pages: AsyncIterable<EventPage>): AsyncGenerator<DibsEvent, void, void> {
+  for await (const { events } of pages) yield* events;
+}

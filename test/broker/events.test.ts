@@ -1,0 +1,133 @@
+// One process reads its store's events once, however many follow them, and all readers share what was read.
+
+import { describe, expect, onTestFinished, test } from "vitest";
+import { createBroker } from "../../src/broker/broker.ts";
+import { KeptEvents } from "../../src/broker/kept-events.ts";
+import type { EventPage } from "../../src/core/event-page.ts";
+import type { DibsEvent } from "../../src/core/events.ts";
+import type { Engine, Op } from "../../src/engine/engine.ts";
+import { systemClock } from "../../src/engine/system-clock.ts";
+import { openMemory } from "../../src/engines/memory/engine.ts";
+
+/** A broker whose questions for events are counted. */
+function setUp() {
+  const engine = openMemory({ clock: systemClock });
+  const asked: Op<"listen">[] = [];
+  const counted: Engine = new Proxy(engine, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value !== "function") return value;
+      if (name !== "run") return (value as () => unknown).bind(target);
+      return (ops: readonly Op[]) => {
+        asked.push(...ops.filter((op): op is Op<"listen"> => op.verb === "listen"));
+        return engine.run(ops);
+      };
+    },
+  });
+  const port = createBroker(counted, { clock: systemClock, pollEvery: 60_000 });
+  onTestFinished(() => port.close());
+  const stop = new AbortController();
+  onTestFinished(() => stop.abort());
+  const open = () => port.events(stop.signal);
+  return { port, open, asked };
+}
+
+const tasks = (count: number) => Array.from({ length: count }, () => ({ queue: "q", data: "1" }));
+
+describe("the events of a store", () => {
+  test("are read once for all readers, who get the same page", async () => {
+    const { port, open, asked } = setUp();
+    const readers = Array.from({ length: 50 }, open);
+    const first = readers.map((reader) => reader.next());
+    await port.add(tasks(3));
+    const pages = (await Promise.all(first)).map(({ value }) => value as EventPage);
+    expect(pages[0]!.events.map(({ type }) => type)).toEqual([
+      "queue.created",
+      ...["task.added", "task.added", "task.added"],
+    ]);
+    for (const page of pages) expect(page).toBe(pages[0]);
+    // One question each tells where a reader begins; those for news are the process's own.
+    expect(asked.filter(({ after }) => after === null)).toHaveLength(50);
+    expect(asked.filter(({ after }) => after !== null).length).toBeLessThan(10);
+  });
+
+  test("are not asked for again by those who do not read", async () => {
+    const { port, open, asked } = setUp();
+    const silent = Array.from({ length: 50 }, open);
+    const reader = open();
+    for (let round = 0; round < 3; round++) {
+      await port.add(tasks(1));
+      await reader.next();
+    }
+    expect(silent).toHaveLength(50);
+    expect(asked.filter(({ after }) => after !== null).length).toBeLessThan(10);
+  });
+
+  test("begin for each reader where it began to listen", async () => {
+    const { port, open } = setUp();
+    const early = open();
+    await port.add(tasks(2));
+    const late = open();
+    await port.add(tasks(1));
+    const seen = async (reader: AsyncIterator<EventPage>, count: number): Promise<DibsEvent[]> => {
+      const events: DibsEvent[] = [];
+      while (events.length < count) events.push(...((await reader.next()).value as EventPage).events);
+      return events;
+    };
+    expect(await seen(early, 4)).toHaveLength(4);
+    expect(await seen(late, 1)).toHaveLength(1);
+  });
+
+  test("are frozen, since readers share them", async () => {
+    const { port, open } = setUp();
+    const reader = open();
+    await port.add(tasks(1));
+    const { events } = (await reader.next()).value as EventPage;
+    expect(events.every((event) => Object.isFrozen(event))).toBe(true);
+  });
+});
+
+describe("kept events", () => {
+  const numbered = (first: number, last: number): DibsEvent[] =>
+    Array.from({ length: last - first + 1 }, (_, i) => ({
+      ...{ type: "task.added", at: 0, queue: "q" },
+      taskId: `${first + i}`,
+    }));
+  const idsOf = (page: EventPage | undefined) =>
+    page?.events.map((event) => Number("taskId" in event && event.taskId));
+
+  test("come in order, joined up to a limit", () => {
+    const kept = new KeptEvents(0, 100);
+    kept.append(numbered(1, 2), 2);
+    kept.append(numbered(3, 4), 4);
+    kept.append(numbered(5, 6), 6);
+    const taken = kept.after(0, 4)!;
+    expect([taken.missed, taken.cursor, idsOf(taken.page)]).toEqual([0, 4, [1, 2, 3, 4]]);
+    expect(kept.after(0, 4)!.page).toBe(taken.page);
+    expect(idsOf(kept.after(4, 4)!.page)).toEqual([5, 6]);
+    expect(kept.after(6, 4)).toBeUndefined();
+  });
+
+  test("tell what is missing where it is missing", () => {
+    const kept = new KeptEvents(0, 100);
+    kept.append(numbered(1, 2), 2);
+    kept.append(numbered(6, 7), 7);
+    kept.append([], 10);
+    expect(idsOf(kept.after(0, 100)!.page)).toEqual([1, 2]);
+    expect(kept.after(2, 100)).toMatchObject({ missed: 3, cursor: 7 });
+    expect(kept.after(7, 100)).toEqual({ missed: 3, cursor: 10, page: undefined });
+  });
+
+  test("are bounded, and tell how many are gone", () => {
+    const kept = new KeptEvents(0, 10);
+    for (let n = 1; n <= 100; n += 5) kept.append(numbered(n, n + 4), n + 4);
+    const taken = kept.after(0, 1_000)!;
+    expect([taken.missed, taken.cursor, idsOf(taken.page)!.length]).toEqual([90, 100, 10]);
+  });
+
+  test("can be read from the middle of a page", () => {
+    const kept = new KeptEvents(0, 100);
+    kept.append(numbered(1, 5), 5);
+    expect(idsOf(kept.after(3, 100)!.page)).toEqual([4, 5]);
+  });
+});
