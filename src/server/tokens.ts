@@ -1,10 +1,11 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
-import { chownSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chownSync, lstatSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { DibsError, invalid } from "../core/errors.ts";
 import { checkText } from "../core/options.ts";
 import { show } from "../core/show.ts";
+import { checkRegular, realPathOf } from "../engine/real-file.ts";
 import { Grant, parseScope, type Scope } from "./scopes.ts";
 
 /** A token at rest: nothing in it lets anybody in. */
@@ -31,7 +32,7 @@ export class Tokens {
   #readAt = "";
 
   constructor(path: string) {
-    this.path = path;
+    this.path = realPathOf(path, "tokens");
   }
 
   list(): TokenRecord[] {
@@ -123,6 +124,9 @@ export class Tokens {
 
   /** One at a time: of two that read the same and write, one would have shown a token that nobody knows. */
   #change(change: (records: TokenRecord[]) => TokenRecord[]): void {
+    // The draft takes its place: a device would be gone, and a link's other names would keep tokens that were revoked.
+    const found = lstatSync(this.path, { throwIfNoEntry: false });
+    if (found) checkRegular(this.path, found, "tokens");
     const draft = `${this.path}.new`;
     this.#begin(draft);
     try {

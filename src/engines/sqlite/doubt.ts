@@ -1,9 +1,12 @@
-import { readFileSync, readSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, constants, openSync, readFileSync, readSync, rmSync, writeFileSync } from "node:fs";
 
 /**
  * A failed sync is told by the kernel to those who have the journal open, once. Whoever opens it later learns of it by
  * a mark beside the store: a small file that names the journal, which gets another name whenever it starts over.
  */
+
+/** A link of that name is not followed: it could lead to any file. Windows has no such flag. */
+const NO_LINK = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | (constants.O_NOFOLLOW ?? 0);
 
 /** To be asked after the journal was opened: whoever has it open by then is told by the kernel. */
 export function isMarked(path: string, journal: number): boolean {
@@ -18,7 +21,12 @@ export function isMarked(path: string, journal: number): boolean {
 /** As good as it can be done on a disk that fails: who marks remembers it anyway. */
 export function mark(path: string, journal: number): void {
   try {
-    writeFileSync(markOf(path), nameOf(journal), { mode: 0o600 });
+    const file = openSync(markOf(path), NO_LINK, 0o600);
+    try {
+      writeFileSync(file, nameOf(journal));
+    } finally {
+      closeSync(file);
+    }
   } catch {}
 }
 

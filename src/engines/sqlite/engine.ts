@@ -1,4 +1,3 @@
-import { resolve } from "node:path";
 import type { Clock } from "../../core/clock.ts";
 import {
   type Engine,
@@ -8,6 +7,7 @@ import {
   type Outcomes,
   READING_VERBS,
 } from "../../engine/engine.ts";
+import { realPathOf } from "../../engine/real-file.ts";
 import { Heart } from "../../engine/heart.ts";
 import type { ThreadData } from "./messages.ts";
 import type { Durability } from "./journal.ts";
@@ -25,7 +25,7 @@ export interface SqliteOptions {
 /** Opens a store's file, or makes it unless told not to. Any number of processes may have one open. */
 export async function openSqlite(options: SqliteOptions): Promise<Engine> {
   const { clock, durability = "full", create = true } = options;
-  const path = options.path === ":memory:" ? options.path : resolve(options.path);
+  const path = options.path === ":memory:" ? options.path : realPathOf(options.path);
   const data: ThreadData = { path, durability, create, role: "writer", reading: clock?.read() ?? null };
   const hints = new Hints();
   return new SqliteEngine(await Remote.open(data, hints.deliver), hints, data, clock);

@@ -1,10 +1,11 @@
-import { accessSync, chmodSync, constants, statSync, writeFileSync } from "node:fs";
+import { accessSync, chmodSync, constants, lstatSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
 import type { Reading } from "../../core/clock.ts";
 import { startTime } from "../../core/engine-time.ts";
 import { DibsError, invalid } from "../../core/errors.ts";
 import { STORE_LIMIT } from "../../core/task-id.ts";
+import { checkRegular } from "../../engine/real-file.ts";
 import { isOlder } from "../../core/version.ts";
 import { failureFrom } from "./failure.ts";
 import { migrate, MIGRATIONS } from "./migrations.ts";
@@ -68,10 +69,9 @@ function checkThere(path: string): void {
 /** Made before SQLite opens it, so that its -wal and -shm inherit the mode: payloads may be secret. */
 function makeFile(path: string): void {
   try {
-    const found = statSync(path, { throwIfNoEntry: false });
-    if (found?.isDirectory()) {
-      throw invalid(`${path} is a folder. Name a file in it, as in ${path}/dibs.db.`);
-    }
+    // Not a link: its path is the real one (engine.ts). One that was put there since is not followed.
+    const found = lstatSync(path, { throwIfNoEntry: false });
+    if (found) checkRegular(path, found);
     // One that is there is not opened: to close it again would take away the locks of every connection of this process.
     if (found) accessSync(path, constants.R_OK | constants.W_OK);
     else writeFileSync(path, "", { flag: "wx", mode: 0o600 });

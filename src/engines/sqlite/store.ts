@@ -26,6 +26,7 @@ import { ends, get, history, stats, verifying } from "./inspect.ts";
 import { list } from "./list.ts";
 import { endsOfRuns, inspectRun } from "./inspect-runs.ts";
 import { openDatabase } from "./open.ts";
+import { OpenFiles } from "./open-files.ts";
 import { signal, step, steps } from "./park.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { publish } from "./publish.ts";
@@ -134,6 +135,7 @@ export class SqliteStore implements Store {
   readonly #readonly: boolean;
   readonly #tx: Tx;
   readonly #journal: Journal | undefined;
+  readonly #files: OpenFiles | undefined;
   #dataVersion = 0;
 
   constructor(options: SqliteStoreOptions, reading: Reading) {
@@ -144,14 +146,19 @@ export class SqliteStore implements Store {
     this.#db.pragma("busy_timeout = 0");
     this.#tx = new Tx(this.#db);
     this.#tx.cancelPending = (seq) => cancelPending(this.#tx, seq);
-    if (!this.#db.memory) this.#journal = new Journal(this.#db, options.path, options.durability ?? "full");
+    if (this.#db.memory) return;
+    this.#journal = new Journal(this.#db, options.path, options.durability ?? "full");
+    this.#files = new OpenFiles(options.path);
   }
 
   run<const Ops extends readonly Op[]>(ops: Ops, reading: Reading): { outcomes: Outcomes<Ops>; hint: Hint } {
+    if (this.#files?.loss) throw this.#files.loss;
     this.#journal?.settleDoubt();
     const done = ops.every((op) => READING_VERBS.has(op.verb))
       ? this.#within(READING, ops, reading)
       : (this.#idle(ops, reading) ?? this.#within(WRITING, ops, reading));
+    // After the commit and before its answer: what is acknowledged is in the file that the next open finds.
+    this.#files?.check();
     return done as { outcomes: Outcomes<Ops>; hint: Hint };
   }
 

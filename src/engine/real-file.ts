@@ -1,0 +1,47 @@
+import { lstatSync, readlinkSync, realpathSync, type Stats } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import { invalid } from "../core/errors.ts";
+
+/** Where a file of ours really is, and whether it may be one: for a store, and for the tokens of a server. */
+
+const MOST_LINKS = 40;
+
+/**
+ * The path without symbolic links. SQLite puts -wal and -shm beside the real file, and every name of a store has to lead to
+ * the same ones. A link to nothing leads to where its file would be made.
+ */
+export function realPathOf(path: string, what = "store"): string {
+  let at = resolve(path);
+  for (let links = 0; links < MOST_LINKS; links++) {
+    const folder = realFolderOf(dirname(at));
+    if (folder === undefined) return at;
+    at = join(folder, basename(at));
+    if (!lstatSync(at, { throwIfNoEntry: false })?.isSymbolicLink()) return at;
+    at = resolve(folder, readlinkSync(at));
+  }
+  throw invalid(`${path} is a symbolic link that leads to itself. Name another file for the ${what}.`);
+}
+
+/** Undefined where there is no such folder: whoever then writes there says so. */
+function realFolderOf(folder: string): string | undefined {
+  try {
+    return realpathSync(folder);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ELOOP") throw invalid(`${folder} is a symbolic link that leads to itself.`);
+    if (code === "ENOENT" || code === "ENOTDIR") return undefined;
+    throw error;
+  }
+}
+
+/** A device is no store, and a file with a second name has a second -wal under it: both would be lost or damaged. */
+export function checkRegular(path: string, found: Stats, what = "store"): void {
+  if (found.isDirectory()) throw invalid(`${path} is a folder. Name a file in it, as in ${path}/dibs.db.`);
+  if (!found.isFile())
+    throw invalid(`${path} is not a regular file. It was left as it is; name another file for the ${what}.`);
+  if (found.nlink > 1)
+    throw invalid(
+      `${path} has ${found.nlink} names (hard links), and the file of a ${what} has one: whoever uses another name ` +
+        `would see, or damage, what is in it. Remove the other names, or copy the file.`,
+    );
+}

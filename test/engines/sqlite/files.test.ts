@@ -1,0 +1,179 @@
+import { execFileSync } from "node:child_process";
+import {
+  copyFileSync,
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import type { Op } from "../../../src/engine/engine.ts";
+import { Tokens } from "../../../src/server/tokens.ts";
+import { ask, call, newTask, now, openEngine, openStore, QUEUE, tempFolder, tempPath } from "./kit.ts";
+
+const LOST = { code: "UNAVAILABLE", retryable: false };
+const add: Op<"add"> = { verb: "add", tasks: [newTask()] };
+
+describe("an open store refuses every call, and says why, once", () => {
+  const changes: [string, (path: string) => void, string][] = [
+    ["its file was deleted", (path) => rmSync(path), "work.db was deleted"],
+    [
+      "all its files were deleted",
+      (path) => ["", "-wal", "-shm"].forEach((end) => rmSync(path + end)),
+      "work.db was deleted",
+    ],
+    ["its file was moved away", (path) => renameSync(path, `${path}.old`), "work.db was deleted or moved"],
+    [
+      "its file was replaced by a copy",
+      (path) => (copyFileSync(path, `${path}.copy`), renameSync(`${path}.copy`, path)),
+      "work.db was replaced",
+    ],
+    [
+      "its folder was moved",
+      (path) => renameSync(join(path, ".."), join(path, "../../moved")),
+      "was deleted or moved",
+    ],
+    ["its -wal was deleted", (path) => rmSync(`${path}-wal`), "work.db-wal was deleted"],
+    [
+      "its -wal was replaced",
+      (path) => (rmSync(`${path}-wal`), writeFileSync(`${path}-wal`, "")),
+      "work.db-wal was replaced",
+    ],
+    ["its -shm was deleted", (path) => rmSync(`${path}-shm`), "work.db-shm was deleted"],
+  ];
+
+  test.each(changes)("%s", async (_, change, words) => {
+    const folder = join(tempFolder(), "folder");
+    mkdirSync(folder);
+    const path = join(folder, "work.db");
+    // Two connections stand for two processes: to SQLite they are the same. The engine has a thread for reading, too.
+    const engine = await openEngine({ path });
+    const other = openStore(path);
+    await call(engine, add);
+    await call(engine, { verb: "stats", queue: QUEUE });
+    ask(other, add);
+    change(path);
+    const refusal = { ...LOST, message: expect.stringContaining(words) };
+    await expect(engine.run([add])).rejects.toMatchObject(refusal);
+    await expect(engine.run([{ verb: "stats", queue: QUEUE }])).rejects.toMatchObject(refusal);
+    await expect(engine.run([{ verb: "tend" }])).rejects.toMatchObject(refusal);
+    expect(() => other.run([add], now())).toThrow(expect.objectContaining(refusal));
+  });
+
+  test("another process made a new store in its place", async () => {
+    const path = tempPath();
+    const engine = await openEngine({ path });
+    await call(engine, add);
+    for (const end of ["", "-wal", "-shm"]) rmSync(path + end);
+    const next = await openEngine({ path });
+    await expect(engine.run([add])).rejects.toMatchObject(LOST);
+    expect(await call(next, add)).toMatchObject([{ state: "ready" }]);
+    expect((await call(next, { verb: "stats", queue: QUEUE })).depth.ready).toBe(1);
+  });
+});
+
+describe("a store by a symbolic link", () => {
+  test("is the one that the link leads to", async () => {
+    const folder = tempFolder();
+    const path = join(folder, "work.db");
+    const first = await openEngine({ path });
+    await call(first, add);
+    symlinkSync(path, join(folder, "link.db"));
+    symlinkSync(folder, join(folder, "to-folder"));
+    for (const name of ["link.db", "to-folder/work.db", "to-folder/link.db"]) {
+      const engine = await openEngine({ path: join(folder, name) });
+      expect((await call(engine, { verb: "stats", queue: QUEUE })).depth.ready).toBe(1);
+      await engine.close();
+    }
+    expect(existsSync(join(folder, "link.db-wal"))).toBe(false);
+  });
+
+  test("that leads to nothing is made where it leads to, for its owner alone", async () => {
+    const folder = tempFolder();
+    mkdirSync(join(folder, "data"));
+    symlinkSync("data/real.db", join(folder, "link.db"));
+    const engine = await openEngine({ path: join(folder, "link.db") });
+    await call(engine, add);
+    for (const end of ["", "-wal", "-shm"])
+      expect(statSync(join(folder, `data/real.db${end}`)).mode & 0o777).toBe(0o600);
+    expect(lstatSync(join(folder, "link.db")).isSymbolicLink()).toBe(true);
+  });
+
+  test("that leads into a folder that is not there is refused in words", async () => {
+    const folder = tempFolder();
+    symlinkSync("missing/real.db", join(folder, "link.db"));
+    await expect(openEngine({ path: join(folder, "link.db") })).rejects.toMatchObject({
+      ...{ code: "INVALID", message: expect.stringContaining("no folder") },
+    });
+  });
+
+  test("that leads to itself is refused in words", async () => {
+    const path = tempPath();
+    symlinkSync(path, path);
+    await expect(openEngine({ path })).rejects.toMatchObject({
+      ...{ code: "INVALID", message: expect.stringContaining("leads to itself") },
+    });
+  });
+});
+
+describe("what is no regular file of one name is refused, and left as it is:", () => {
+  // A device of its own: code that fails this test would change the mode of the machine's.
+  test.runIf(process.getuid?.() === 0)("a device", async () => {
+    const path = tempPath();
+    execFileSync("mknod", ["-m", "666", path, "c", "1", "3"]);
+    await expect(openEngine({ path })).rejects.toMatchObject({
+      ...{ code: "INVALID", message: expect.stringContaining("not a regular file") },
+    });
+    expect(statSync(path).mode & 0o777).toBe(0o666);
+  });
+
+  test("a named pipe", async () => {
+    const path = tempPath();
+    execFileSync("mkfifo", [path]);
+    await expect(openEngine({ path })).rejects.toMatchObject({ code: "INVALID" });
+  });
+
+  test("a file with two names", async () => {
+    const path = tempPath();
+    writeFileSync(path, "");
+    linkSync(path, `${path}.other`);
+    await expect(openEngine({ path: `${path}.other` })).rejects.toMatchObject({
+      ...{ code: "INVALID", message: expect.stringContaining("2 names (hard links)") },
+    });
+    expect(statSync(path)).toMatchObject({ size: 0 });
+  });
+});
+
+describe("the tokens of a server", () => {
+  test("by a symbolic link are in the file that the link leads to", () => {
+    const folder = tempFolder();
+    mkdirSync(join(folder, "secret"));
+    const link = join(folder, "tokens.json");
+    symlinkSync("secret/tokens.json", link);
+    new Tokens(link).add("ada", ["admin:*"]);
+    expect(lstatSync(link).isSymbolicLink()).toBe(true);
+    expect(statSync(join(folder, "secret/tokens.json")).mode & 0o777).toBe(0o600);
+    expect(new Tokens(link).list()).toMatchObject([{ name: "ada" }]);
+  });
+
+  test("are not written over a device, or a file with two names", () => {
+    const folder = tempFolder();
+    const path = join(folder, "tokens.json");
+    execFileSync("mkfifo", [path]);
+    expect(() => new Tokens(path).add("ada", ["admin:*"])).toThrow(/not a regular file/);
+    expect(lstatSync(path).isFIFO()).toBe(true);
+    const linked = join(folder, "linked.json");
+    new Tokens(linked).add("ada", ["admin:*"]);
+    linkSync(linked, `${linked}.other`);
+    const before = readFileSync(linked, "utf8");
+    expect(() => new Tokens(linked).revoke("ada")).toThrow(/hard links/);
+    expect(readFileSync(linked, "utf8")).toBe(before);
+  });
+});
