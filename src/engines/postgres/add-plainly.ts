@@ -1,6 +1,5 @@
 import type { AddedTask, NewTask } from "../../core/task.ts";
 import type { RunTask } from "../../core/run.ts";
-import { BOUNDS } from "../../engine/engine.ts";
 import {
   bodiesOf,
   column,
@@ -11,15 +10,12 @@ import {
   textsSql,
 } from "./add-columns.ts";
 import { MOMENT } from "./clock.ts";
-import { countSql } from "./counters.ts";
-import { channelOf } from "./herald.ts";
-import { type CommitMark, LIFE } from "./life.ts";
+import { asKnown } from "./known-queues.ts";
 import type { Value } from "./link.ts";
 import { isOfRun } from "./runs.ts";
 import type { Foreseen } from "./statements.ts";
 import { numbers } from "./text.ts";
 import type { Tx } from "./tx.ts";
-import { asKnown, asUsual } from "./usual.ts";
 
 const NOW = MOMENT("$1");
 
@@ -29,37 +25,22 @@ const NOW = MOMENT("$1");
  * are known by (foresee.ts). Numbers are mostly in one piece, and then told by their ends: thousands of rows would take as
  * long to be read as the tasks to be written.
  */
-const addPlainlySql = (
-  payloads: Payloads,
-  { when = `$2::int8 IS NULL OR ${asKnown("$2", "$3")}`, also = "", told = "" } = {},
-): string => `
+const addPlainlySql = (payloads: Payloads): string => `
   WITH added AS (
     INSERT INTO dibs.task (created_at, seq, queue, priority, max_attempts, content_type, headers, data, bytes)
     SELECT (SELECT ${NOW}), nextval('dibs.seq'), coalesce(queue, $4), coalesce(priority, 0), max_attempts, content_type, headers, data, bytes
     FROM ROWS FROM (unnest($5::int4[], $6::int2[], $7::int4[], $8::text[]), ${headersSql("$9")}, ${textsSql("$10", payloads)}, unnest($11::bytea[]))
       AS each (queue, priority, max_attempts, content_type, headers, data, bytes)
-    WHERE ${when}
+    WHERE $2::int8 IS NULL OR ${asKnown("$2", "$3")}
     RETURNING seq, queue, priority, created_at
   ), placed AS (
     INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
-    SELECT queue, -priority, seq, seq, 0, false FROM added)${also}
-  SELECT min(created_at), min(seq), CASE WHEN max(seq) - min(seq) >= count(*) THEN (SELECT array_agg(seq ORDER BY seq) FROM added) END${told}
+    SELECT queue, -priority, seq, seq, 0, false FROM added)
+  SELECT min(created_at), min(seq), CASE WHEN max(seq) - min(seq) >= count(*) THEN (SELECT array_agg(seq ORDER BY seq) FROM added) END
   FROM added`;
 const ADD_PLAINLY = { joined: addPlainlySql("joined"), listed: addPlainlySql("listed") };
 
-/** With all that would be asked before it and written after it, and told by the commit (at-once.ts): $12 and $13; $14 and $15 are counts. */
-const addAtOnceSql = (payloads: Payloads): string =>
-  addPlainlySql(payloads, {
-    when: asUsual("$2", "$3", "$16"),
-    also: `, counted AS (
-    ${countSql({ queue: "queue", slot: `${NOW} / ${BOUNDS.rateSlot}`, ready: "count", added: "count" })}
-    FROM unnest($14::int4[], $15::int8[]) AS each (queue, count) WHERE EXISTS (SELECT 1 FROM added))`,
-    told: `, pg_current_xact_id()::text, ${LIFE}, CASE WHEN count(*) > 0 AND $13::text IS NOT NULL THEN pg_notify($12, $13) END`,
-  });
-const ADD_AT_ONCE = { joined: addAtOnceSql("joined"), listed: addAtOnceSql("listed") };
-
 type Row = [now: number, first: number | null, seqs: string[] | null];
-type OnceRow = [...Row, xid: string, life: string];
 
 /** Whether each needs no more than a row and a place in line: no key, no group, no time, no cost. */
 export function areAllPlain(tx: Tx, tasks: readonly (NewTask | RunTask)[]): tasks is NewTask[] {
@@ -86,27 +67,6 @@ export function addAhead(tx: Tx, op: object, adds: NewTask[][]): boolean {
   const { payloads, values } = valuesFor(tx, tasks, tx.queues.knownBy);
   tx.foresee(op, adds, ADD_PLAINLY[payloads], ...values);
   return true;
-}
-
-/** All of which are plain. Undefined: the store was not as expected, and nothing has happened. `word`: for others, with the commit. */
-export async function addAtOnce(
-  tx: Tx,
-  tasks: NewTask[],
-  { word, counts }: { word: string | undefined; counts: Map<string, number> },
-): Promise<{ added: () => AddedTask[]; mark: CommitMark } | undefined> {
-  const { payloads, values } = valuesFor(tx, tasks, tx.queues.knownBy);
-  const also = [
-    channelOf(tx.link.schema),
-    word ?? null,
-    [...counts.keys()].map((name) => tx.queues.named(name)!.id),
-    [...counts.values()],
-    tx.salt,
-  ];
-  const [row] = await tx.uncommitted<OnceRow>(ADD_AT_ONCE[payloads], ...values, ...also);
-  const [now, first, seqs, xid, life] = row!;
-  return first === null
-    ? undefined
-    : { added: () => numbered(tx, tasks, { now, first, seqs }), mark: { xid, life } };
 }
 
 /** Undefined: nothing has happened, the store was not as expected, or nothing was sent. */
@@ -169,7 +129,7 @@ function addedBy(tx: Tx, tasks: NewTask[], [row]: Row[]): AddedTask[] | undefine
   return added;
 }
 
-export function countByQueue(tasks: readonly NewTask[]): Map<string, number> {
+function countByQueue(tasks: readonly NewTask[]): Map<string, number> {
   const counts = new Map<string, number>();
   for (const { queue } of tasks) counts.set(queue, (counts.get(queue) ?? 0) + 1);
   return counts;

@@ -1,7 +1,7 @@
 import { isLarger } from "../../core/limits.ts";
 import type { AddedTask, NewMessage, NewTask } from "../../core/task.ts";
 import type { Op, Outcome } from "../../engine/engine.ts";
-import { type Adds, addAhead, addedAhead, areAllPlain } from "./add-plainly.ts";
+import { type Adds, addAhead, addedAhead } from "./add-plainly.ts";
 import { add } from "./add.ts";
 import { fanOut, rememberedCopies } from "./publish.ts";
 import type { Tx } from "./tx.ts";
@@ -18,7 +18,7 @@ export async function addTogether(tx: Tx, ops: readonly Op[], from: number): Pro
 }
 
 /** For each operation. */
-export function outcomesOf({ adds, added }: Adds): Outcome[] {
+function outcomesOf({ adds, added }: Adds): Outcome[] {
   let first = 0;
   return adds.map((tasks): { ok: AddedTask[] } => ({ ok: added.slice(first, (first += tasks.length)) }));
 }
@@ -73,18 +73,4 @@ export function addsAhead(tx: Tx, ops: readonly Op[]): number {
     if (op.verb === "add" && adds.length === index) adds.push(tasks);
   }
   return addAhead(tx, ops[0]!, adds) ? 0 : count;
-}
-
-/** The tasks of each operation of a batch that only adds, and only what is plain and comes last in line; undefined for any other. */
-export function plainAdds(tx: Tx, ops: readonly Op[]): NewTask[][] | undefined {
-  if (tx.queues.hasLimits) return undefined;
-  const adds: NewTask[][] = [];
-  let count = 0;
-  for (const op of ops) {
-    if (op.verb !== "add" || !areAllPlain(tx, op.tasks)) return undefined;
-    if (!op.tasks.every((task) => !(task.priority! > 0) && fits(tx, task))) return undefined;
-    count += op.tasks.length;
-    adds.push(op.tasks);
-  }
-  return count > MOST ? undefined : adds;
 }

@@ -1,20 +1,16 @@
 import { type ClaimedTask, type Headers, JSON_TYPE, rankOf } from "../../core/task.ts";
-import { BOUNDS, type ClaimRequest, type Op, type Outcome } from "../../engine/engine.ts";
+import type { ClaimRequest, Op } from "../../engine/engine.ts";
 import { MOMENT, STARTED } from "./clock.ts";
-import { countSql } from "./counters.ts";
 import { aboveFloor, sinceFloor } from "./floors.ts";
-import type { Queue } from "./known-queues.ts";
+import { asKnown, type Queue } from "./known-queues.ts";
 import { unwatchTtl } from "./line.ts";
 import type { Value } from "./link.ts";
 import { TASK_OF } from "./look-up.ts";
 import { isFresh, newest } from "./newest.ts";
-import { refusal } from "./refusal.ts";
-import { sessionGone } from "./session-gone.ts";
 import type { Foreseen } from "./statements.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromText } from "./text.ts";
 import type { Tx } from "./tx.ts";
-import { asKnown, asUsual } from "./usual.ts";
 
 const AWAKE = MOMENT("$1");
 const NOW = MOMENT("$2");
@@ -36,11 +32,7 @@ const OURS = newest("session", "$5");
  * To begin and end a plan costs as much as a claim of one task: each part counts.
  */
 const TASK = TASK_OF("held");
-const holdHeadSql = ({
-  known = `($10::int8 IS NULL OR ${asKnown("$10", "$11")})`,
-  calm = "",
-  also = "",
-} = {}): string => `
+const holdHeadSql = ({ calm = "" } = {}): string => `
   WITH calm AS MATERIALIZED (
     SELECT NOT EXISTS (
         SELECT 1 FROM dibs.session WHERE beat_at + lease <= ${AWAKE} AND ${sinceFloor("session", "beat_at + lease")})
@@ -51,7 +43,7 @@ const holdHeadSql = ({
       AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE until <= ${NOW} AND ${sinceFloor("kept", "until")})
       AND NOT EXISTS (SELECT 1 FROM dibs.ttl WHERE expires_at <= ${NOW} AND ${sinceFloor("ttl", "expires_at")})
       AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $3 AND ${aboveFloor("$3", "kept")}) ${calm}
-      AND ${known} AS yes,
+      AND ($10::int8 IS NULL OR ${asKnown("$10", "$11")}) AS yes,
       $5::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.session WHERE ${OURS} AND beat_at + lease > ${AWAKE}) AS lives
   ), head AS MATERIALIZED (
     SELECT ctid, task, failures, special FROM dibs.ready
@@ -81,7 +73,6 @@ const holdHeadSql = ({
     SELECT nextval('dibs.fence'), (SELECT ${STARTED("$2")}), lease, deadline, $5, $6, $3, task, failures, special, false
     FROM terms, head
     RETURNING task, fence, failures, special)
-    ${also}
   SELECT CASE WHEN held.fence IS NULL THEN CASE WHEN NOT calm.lives THEN 'gone' WHEN calm.yes THEN 'calm' ELSE 'busy' END END,
     held.fence, coalesce(held.failures, (SELECT count(*)::int4 FROM head)), task.seq, task.created_at, task.priority, task.data,
     CASE WHEN task.data IS NULL OR coalesce(task.pos, task.expires_at, task.max_attempts) IS NOT NULL
@@ -98,25 +89,6 @@ const HOLD_HEAD_BESIDE_LIMITS = holdHeadSql({
       AND NOT EXISTS (SELECT 1 FROM dibs.lane WHERE wake_at <= ${NOW} AND ${sinceFloor("lane", "wake_at")})
       AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE wake_at <= ${NOW} AND ${sinceFloor("gate", "wake_at")})`,
 });
-/** With all that would be asked before it and written after it (at-once.ts). */
-const HOLD_HEAD_AT_ONCE = holdHeadSql({
-  known: asUsual("$10", "$11", "$12"),
-  also: `, lasting AS (
-    DELETE FROM dibs.ttl WHERE ctid = ANY (ARRAY (
-      SELECT old.ctid FROM held CROSS JOIN ${TASK} CROSS JOIN LATERAL (
-        SELECT ctid FROM dibs.ttl WHERE expires_at = task.expires_at AND ttl.task = task.seq OFFSET 0) AS old))
-  ), counted AS (
-    ${countSql({
-      slot: `${NOW} / ${BOUNDS.rateSlot}`,
-      queue: "$3",
-      ready: "-count(*)",
-      claimed: "count(*)",
-      started: "count(*)",
-      wait_ms: `greatest(0, count(*) * ${NOW} - sum(task.created_at))`,
-    })}
-    FROM held CROSS JOIN ${TASK} HAVING count(*) > 0)`,
-});
-
 function holdHead(tx: Tx): string {
   return tx.queues.hasLimits ? HOLD_HEAD_BESIDE_LIMITS : HOLD_HEAD;
 }
@@ -210,24 +182,6 @@ export function claimTogether(tx: Tx, ops: readonly Op[], from: number): void {
     if (!queue) return;
     tx.foresee(op, queue, holdHead(tx), ...valuesFor(tx, op, queue, { room: op.max }));
   }
-}
-
-/** A worker's: it may be carried out at once. */
-export function isUsualClaim(tx: Tx, op: Op<"claim">): boolean {
-  return op.session !== undefined && onlyQueue(tx, op) !== undefined && !tx.queues.hasLimits;
-}
-
-/** One such that is all of its batch. Undefined: it has taken nothing, something is to be done first. */
-export async function claimAtOnce(tx: Tx, op: Op<"claim">): Promise<Outcome | undefined> {
-  const queue = onlyQueue(tx, op)!;
-  const values = valuesFor(tx, op, queue, { room: op.max, known: tx.queues.knownBy });
-  const taken = takenFrom(tx, queue, await tx.whole<Row>(HOLD_HEAD_AT_ONCE, ...values, tx.salt));
-  if (taken === "busy") return undefined;
-  if (taken === "gone") return refusal(sessionGone(op.session!));
-  const tasks = taken.map((each) => handOver(tx, queue, op.worker, each));
-  tx.changed = tasks.length > 0;
-  const policies = tx.changed ? { [queue.name]: queue.policy } : {};
-  return { ok: { tasks, policies, passed: false, more: false } };
 }
 
 /** The same of one that is among many: it asks for them one by one, and finds what was sent by its queue. */

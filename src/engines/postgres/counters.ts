@@ -15,11 +15,6 @@ const COLUMNS = [
   ...["added", "started", "succeeded", "failed", "wait_ms", "service_ms", "parked", "verifying"],
 ];
 
-/** The same as part of a statement that knows its differences: the beginning of an INSERT, whose FROM is to follow. */
-export function countSql(values: Partial<Record<string, string>>): string {
-  return `INSERT INTO dibs.delta (${COLUMNS.join(", ")}) SELECT ${COLUMNS.map((name) => values[name] ?? "0").join(", ")}`;
-}
-
 // OFFSET 0: a subquery that is merged into the outer one would take each line apart eighteen times.
 const INSERT = `
   INSERT INTO dibs.delta (${COLUMNS.join(", ")}) SELECT ${COLUMNS.map((_, i) => `d[${i + 1}]`).join(", ")}

@@ -1,4 +1,5 @@
 import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
+import { HAS_NOTES } from "./notes.ts";
 import type { Tx } from "./tx.ts";
 
 export interface Queue {
@@ -37,6 +38,13 @@ export interface Version {
   /** How often a queue was dropped: then all are read anew. */
   epoch: number;
 }
+
+/**
+ * Condition for a statement that is sent along with the header (foresee.ts): the queues are as the sender knows them, and no
+ * notes of other transactions wait.
+ */
+export const asKnown = (revision: string, epoch: string): string =>
+  `EXISTS (SELECT 1 FROM dibs.store WHERE one = 1 AND revision = ${revision} AND epoch = ${epoch} AND NOT ${HAS_NOTES})`;
 
 interface QueueRow {
   id: number;

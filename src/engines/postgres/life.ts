@@ -12,7 +12,6 @@ import { Overtaken } from "./overtaken.ts";
  */
 const COUNTS = `life.xmin = life.born::xid`;
 export const LIFE = `(SELECT life.token FROM dibs.life WHERE life.one = 1 AND ${COUNTS})`;
-export const IS_ALIVE = `EXISTS (SELECT 1 FROM dibs.life WHERE life.one = 1 AND ${COUNTS})`;
 
 /**
  * Above all that was given out before. So many may not have reached the log, or the standby. Since a dump was made more may have

@@ -1,8 +1,6 @@
 import type { Duplex } from "node:stream";
 import { Client, type QueryConfig, type QueryResult, types } from "pg";
-import { BACKEND, type Backend } from "./backend.ts";
 import { notConnected } from "./failure.ts";
-import { LedQuery, Preparation } from "./led.ts";
 import { inSchema } from "./text.ts";
 
 export type Value =
@@ -73,9 +71,7 @@ export class Link {
   readonly #client: Client;
   readonly #prepare: boolean;
   readonly #texts = new Map<string, string>();
-  /** Statements that were prepared before they were used. */
-  readonly #prepared = new Set<string>();
-  #backend: Backend | undefined;
+  #pid: number | undefined;
   #asked = 0;
   #heardAt = 0;
   #collecting = false;
@@ -117,8 +113,11 @@ export class Link {
   async #introduce(settings: [name: string, value: string][]): Promise<void> {
     if (settings.length === 0) return;
     const calls = settings.map((_, i) => `set_config($${i * 2 + 1}, $${i * 2 + 2}, false)`);
-    const [row] = await this.all<Backend>(`SELECT ${BACKEND}, ${calls.join(", ")}`, ...settings.flat());
-    this.#backend = { pid: row!.pid, startedAt: row!.startedAt };
+    const [row] = await this.all<{ pid: number }>(
+      `SELECT pg_backend_pid() AS pid, ${calls.join(", ")}`,
+      ...settings.flat(),
+    );
+    this.#pid = row!.pid;
   }
 
   /** Why it is of no use any more; undefined while it is. */
@@ -131,14 +130,9 @@ export class Link {
     return this.#asked === 0 ? 0 : performance.now() - this.#heardAt;
   }
 
-  /** By which the server's process can be ended; undefined where it may serve others too, or is not known well enough. */
-  get backend(): Backend | undefined {
-    return this.isDirect && this.#backend?.startedAt != null ? this.#backend : undefined;
-  }
-
   /** Of the server's process; undefined where it may be another one with each transaction. */
   get pid(): number | undefined {
-    return this.#backend?.pid;
+    return this.#pid;
   }
 
   /** Nobody stands between who would tell another number than the server's. */
@@ -195,37 +189,6 @@ export class Link {
     const name = this.#prepare ? { name: nameOf(text) } : {};
     const { rows } = await this.#ask({ text, values: values as unknown[], rowMode: "array", ...name });
     return rows as unknown[][];
-  }
-
-  /** Rows of a statement before which others are carried out, all answered together (led.ts). */
-  async led(leaders: readonly string[], sql: string, values: readonly Value[]): Promise<unknown[][]> {
-    for (const each of [...leaders, sql]) await this.prepare(each);
-    const text = this.#text(sql);
-    const config = { text, values: values as unknown[], rowMode: "array" as const, name: nameOf(text) };
-    const query = new LedQuery(
-      config,
-      leaders.map((each) => nameOf(this.#text(each))),
-    );
-    return (await this.#submit(query)).rows as unknown[][];
-  }
-
-  /** Once a connection, without carrying it out: then it is one message less, of which a transaction cannot be in the midst. */
-  async prepare(sql: string): Promise<void> {
-    const text = this.#text(sql);
-    if (this.#prepared.has(text)) return;
-    await this.#submit(new Preparation({ name: nameOf(text), text }));
-    this.#prepared.add(text);
-  }
-
-  /** A query of a kind of our own, which pg answers by a callback only. */
-  #submit(query: LedQuery | Preparation): Promise<QueryResult> {
-    return this.#during(
-      () =>
-        new Promise((resolve, reject) => {
-          query.callback = (error, result) => (error ? reject(error) : resolve(result));
-          this.#client.query(query);
-        }),
-    );
   }
 
   #ask(query: QueryConfig & { rowMode?: "array" }): Promise<QueryResult> {

@@ -22,7 +22,7 @@ const clearSoon = (table: string): string => `
 /**
  * Part of a step that a process which does not know it cannot live with, with the step's number. Most can be lived with: a table
  * more, an index, a column that has a default. Processes at work read it with every batch, and end with words where they do not
- * know so many; what their headers and usual.ts read is never removed.
+ * know so many; what their headers and `asKnown` read is never removed.
  */
 export const needed = (number: number): string => `
   ALTER TABLE dibs.store ALTER COLUMN needs SET DEFAULT ${number};

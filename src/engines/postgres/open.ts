@@ -35,9 +35,10 @@ export function checkOneHost(url: string): void {
   );
 }
 
+// The epoch begins with the salt: a store that was dropped and made again is not taken for the one before (known-queues.ts).
 const INSERT_STORE = `
   INSERT INTO dibs.store (one, salt, revision, epoch, event, now, awake, boot, elapsed_at, awake_at)
-  VALUES (1, $1, 0, 0, 0, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`;
+  VALUES (1, $1::int4, 0, $1::int4, 0, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`;
 
 export interface MakeOptions {
   link: LinkOptions;

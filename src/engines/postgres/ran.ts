@@ -1,5 +1,4 @@
 import type { Hint, Outcome } from "../../engine/engine.ts";
-import type { Backend } from "./backend.ts";
 import type { CommitMark } from "./life.ts";
 
 /** What became of a batch. */
@@ -24,19 +23,6 @@ export interface Ran {
   told: boolean;
 }
 
-export const NOTHING: Ran = {
-  outcomes: [],
-  special: 0,
-  hint: {},
-  changed: false,
-  noticed: false,
-  stirred: [],
-  listened: false,
-  hasInbox: false,
-  leftNotes: false,
-  told: false,
-};
-
 export interface RunOptions {
   /** Called when all has been sent and cannot meet anybody's lock: the next batch may begin, behind it. */
   onSent?: () => void;
@@ -46,21 +32,15 @@ export interface RunOptions {
 
 /** The commit was under way when the connection was lost. */
 export class CommitLost extends Error {
-  /** What would have been answered; undefined where that was lost with the connection. */
-  readonly ran: Ran | undefined;
-  /** By which the server can be asked what became of it; null where it was not known yet: then nobody can say. */
-  readonly mark: CommitMark | null;
-  /** Where it may yet be carried out, if nobody can say. */
-  readonly backend: Backend | undefined;
+  /** What would have been answered. */
+  readonly ran: Ran;
+  /** By which the server can be asked what became of it. */
+  readonly mark: CommitMark;
 
-  constructor(
-    cause: unknown,
-    { ran, mark, backend }: { ran?: Ran; mark: CommitMark | null; backend?: Backend | undefined },
-  ) {
+  constructor(cause: unknown, { ran, mark }: { ran: Ran; mark: CommitMark }) {
     super("The connection was lost during a commit.", { cause });
     this.ran = ran;
     this.mark = mark;
-    this.backend = backend;
   }
 
   override get name(): string {

@@ -2,7 +2,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Reading } from "../../core/clock.ts";
 import { DibsError } from "../../core/errors.ts";
 import type { Op } from "../../engine/engine.ts";
-import { type Backend, endBackend } from "./backend.ts";
 import { type Fate, failureFrom, fateOf, outcomeUnknown } from "./failure.ts";
 import { fateOfCommit } from "./life.ts";
 import type { Link } from "./link.ts";
@@ -39,8 +38,6 @@ export class Reach {
   #isLost = false;
   /** Batches that failed on the way, and are tried again or asked about. */
   #inTrouble = 0;
-  /** Processes of the server's that may yet carry out what nobody will hear of. */
-  readonly #leftBehind = new Set<Backend>();
   /** What the last batch was sent to. */
   #used: PostgresStore | undefined;
   #hurriedUntil = Number.POSITIVE_INFINITY;
@@ -98,7 +95,6 @@ export class Reach {
           if (!isInTrouble) this.#inTrouble++;
           isInTrouble = true;
           if (error instanceof CommitLost) {
-            if (error.backend) this.#leftBehind.add(error.backend);
             this.#drop(store);
             await before;
             const ran = await this.#resolve(error, until);
@@ -136,7 +132,6 @@ export class Reach {
 
   /** What it would have answered, where it did commit; undefined where it certainly did not. */
   async #resolve(lost: CommitLost, until: number): Promise<Ran | undefined> {
-    if (lost.mark === null) throw outcomeUnknown(this.#options.where, lost.cause);
     for (
       let pause = FIRST_PAUSE_MS;
       !this.#isTooLate(until, pause);
@@ -146,7 +141,7 @@ export class Reach {
       try {
         const fate = await fateOfCommit((await this.connected()).link, lost.mark);
         if (fate === "aborted") return undefined;
-        if (fate === "committed" && lost.ran) return lost.ran;
+        if (fate === "committed") return lost.ran;
         if (fate !== "in progress") break;
       } catch (error) {
         if (fateOf(error) !== "reconnect") break;
@@ -170,26 +165,12 @@ export class Reach {
 
   async #connect(): Promise<PostgresStore> {
     const link = await this.#options.connect();
-    await this.#endWhatIsLeft(link);
     this.#store = this.#storeOn(link);
     if (this.#closing.signal.aborted) {
       link.destroy();
       throw closed();
     }
     return this.#store;
-  }
-
-  /** A claim that was carried out after its worker had told which it has would be nobody's. */
-  async #endWhatIsLeft(link: Link): Promise<void> {
-    try {
-      for (const backend of this.#leftBehind) {
-        await endBackend(link, backend);
-        this.#leftBehind.delete(backend);
-      }
-    } catch (error) {
-      link.destroy();
-      throw error;
-    }
   }
 
   #storeOn(link: Link): PostgresStore {

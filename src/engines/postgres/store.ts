@@ -3,7 +3,6 @@ import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/po
 import { type Hint, type Op, type Outcome, type Outcomes, READING_VERBS } from "../../engine/engine.ts";
 import { addTogether } from "./add-together.ts";
 import { bringLimits, hasToBeAlone } from "./alone.ts";
-import { atOnce } from "./at-once.ts";
 import { cancelTask } from "./cancel.ts";
 import { claimTogether } from "./claim-head.ts";
 import { fateOf } from "./failure.ts";
@@ -94,10 +93,7 @@ export class PostgresStore {
     };
     for (let tries = 1; ; tries++) {
       try {
-        const isUsual = reading === null && tries === 1 && course.notes === "first";
-        const given = { ...options, onSent };
-        const ran = isUsual ? await atOnce(this.#tx, ops, given) : undefined;
-        return ran ?? (await this.#once(ops, reading, given, { ...course, gates }));
+        return await this.#once(ops, reading, { ...options, onSent }, { ...course, gates });
       } catch (error) {
         // The next batch has begun: to carry this one out now would be in the midst of that.
         if (isFollowed) throw error;

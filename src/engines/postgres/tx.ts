@@ -9,7 +9,7 @@ import { KnownQueues, type Queue, type Version } from "./known-queues.ts";
 import { catalogueLock, gateLock } from "./locks.ts";
 import type { Lane } from "./lanes.ts";
 import { LIFE, NoLife } from "./life.ts";
-import { BEGIN, type Link, type Value } from "./link.ts";
+import { BEGIN, type Link } from "./link.ts";
 import { Limits } from "./limits.ts";
 import { checkKnown } from "./migrations.ts";
 import { HAS_NOTES } from "./notes.ts";
@@ -146,33 +146,6 @@ export class Tx extends Statements {
     this.clock.begin(row, reading);
     this.#xid = row.xid;
     if (!this.queues.isCurrent(row)) await this.queues.follow(row);
-  }
-
-  /**
-   * Whether a batch can do without the header, because its one statement asks itself for what that would tell (at-once.ts). Not
-   * where nothing may be kept on the connection, nor where there is more to do than the statement does.
-   */
-  get canBeAtOnce(): boolean {
-    return this.#options.session && this.queues.areKnown && this.events.listeners === 0 && !this.hasInbox;
-  }
-
-  /** Such a batch begins. */
-  beginAtOnce(): void {
-    this.#reset("writing", { reading: null, alone: false, gates: [] });
-  }
-
-  /** All of its transaction in one message. */
-  async whole<Row extends unknown[]>(sql: string, ...values: Value[]): Promise<Row[]> {
-    return (await this.link.led([`SELECT ${this.#shared}`], sql, values)) as Row[];
-  }
-
-  /** The same but for its commit. */
-  async uncommitted<Row extends unknown[]>(sql: string, ...values: Value[]): Promise<Row[]> {
-    const lock = `SELECT ${this.#shared}`;
-    if (isSmall(values)) return (await this.link.led([BEGIN, lock], sql, values)) as Row[];
-    await this.link.prepare(sql);
-    this.keep(this.link.exec(`${BEGIN}; ${lock}`));
-    return this.rows<Row>(sql, ...values);
   }
 
   /** What everybody has who uses queues. */
@@ -337,25 +310,6 @@ export class Tx extends Statements {
 }
 
 const ALONE_MS = 500;
-
-/** What goes over a network in one piece. */
-const ONE_PIECE = 1_000;
-
-/**
- * Of a larger message the first part may get there and the rest never: the server would have the lock, be at work by its own
- * account, and wait. Between two messages it waits for ten seconds only (settings.ts).
- */
-function isSmall(values: readonly Value[]): boolean {
-  const sizeOf = (value: Value): number =>
-    typeof value === "string"
-      ? Buffer.byteLength(value)
-      : value instanceof Uint8Array
-        ? value.length
-        : Array.isArray(value)
-          ? value.reduce<number>((sum, each: Value) => sum + sizeOf(each), 0)
-          : 8;
-  return sizeOf(values as Value) <= ONE_PIECE;
-}
 
 interface HeaderRow extends Version, Subscribing, ClockRow {
   xid?: string;

@@ -3,7 +3,7 @@ import type { Op } from "../../../src/engine/engine.ts";
 import type { Link } from "../../../src/engines/postgres/link.ts";
 import { Reach } from "../../../src/engines/postgres/reach.ts";
 import { Sender } from "../../../src/engines/postgres/sender.ts";
-import { CommitLost, type Ran, type RunOptions } from "../../../src/engines/postgres/ran.ts";
+import type { Ran, RunOptions } from "../../../src/engines/postgres/ran.ts";
 import { PostgresStore } from "../../../src/engines/postgres/store.ts";
 
 const read = (queue: string): Op => ({ verb: "stats", queue });
@@ -84,33 +84,4 @@ test("what was lost with a connection goes first on the next one, one after the 
   }
   expect(calls.map(({ queue }) => queue)).toEqual(["a", "b", "a", "b", "c"]);
   await Promise.all([first, second, third]);
-});
-
-test("where nobody can say what became of a batch, its process is ended before anything else is asked of the server", async () => {
-  const asked: unknown[] = [];
-  const link = (): Link =>
-    Object.assign(fakeLink(), {
-      all: async (...given: unknown[]) => {
-        asked.push(given.slice(1));
-        // It takes its time to end.
-        return asked.length === 1 ? [{ ended: false }] : [];
-      },
-    });
-  const backend = { pid: 7, startedAt: 1 };
-  const run = vi.spyOn(PostgresStore.prototype, "run");
-  onTestFinished(() => run.mockRestore());
-  run.mockImplementationOnce(async () => {
-    throw new CommitLost(new Error("connection reset"), { mark: null, backend });
-  });
-  run.mockImplementation(async () => {
-    asked.push("ran");
-    return { outcomes: [] } as unknown as never;
-  });
-  // No time is left to ask what became of it.
-  const options = { tx: { session: true, durability: "full" } as const, where: "here", patience: 0 };
-  const reach = new Reach({ connect: async () => link(), ...options });
-  onTestFinished(() => reach.close());
-  await expect(reach.run([read("a")], null)).rejects.toMatchObject({ code: "OUTCOME_UNKNOWN" });
-  await reach.run([read("b")], null);
-  expect(asked).toEqual([[7, 1], [7, 1], "ran"]);
 });
