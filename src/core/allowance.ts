@@ -10,11 +10,6 @@ export interface Allowance {
   until: number | null;
 }
 
-/** Only what is urgent may start. */
-export function isClosedAt({ window }: QueuePolicy, now: number): boolean {
-  return window !== null && !openingAt(window, now).open;
-}
-
 /** `running`: how many are claimed; asked for only where that matters. */
 export function allowanceOf(
   { maxConcurrency, window }: QueuePolicy,

@@ -105,10 +105,9 @@ export async function takeSlowly(
   { session, outcome, left }: Pick<Turn, "session" | "outcome" | "left">,
   queue: Queue,
   { room, urgentOnly }: Pick<Allowance, "room" | "urgentOnly">,
-  seen?: Seen,
 ): Promise<{ taken: number; more: boolean; next: number }> {
   const { risen } = tx.limits;
-  const line = seen ?? (await lookAtLine(tx, request, queue, room, urgentOnly));
+  const line = await lookAtLine(tx, request, queue, room, urgentOnly);
   outcome.passed ||= line.passed;
   const { taken, next } = queue.limited
     ? await withinRates(tx, queue, line.rows, room)
@@ -152,14 +151,14 @@ export async function takeSlowly(
 }
 
 /** What stands in line for a worker. */
-export interface Seen {
+interface Seen {
   rows: Standing[];
   /** Some are kept for other workers. */
   passed: boolean;
 }
 
 /** The first `room` of it; one more where rates decide: when that may start is to be known. */
-export async function lookAtLine(
+async function lookAtLine(
   tx: Tx,
   request: ClaimRequest,
   queue: Queue,

@@ -1,11 +1,10 @@
-import { isClosedAt } from "../../core/allowance.ts";
 import { governsGroups } from "../../core/policy.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../engine/engine.ts";
 import { handOut } from "../../engine/hand-out.ts";
 import { allAnswered } from "./all-answered.ts";
 import { claimHead } from "./claim-head.ts";
 import { FEW, shareAhead, withTasks } from "./claim-many.ts";
-import { leaseOf, lookAtLine, type SessionRow, takeSlowly, type Turn } from "./claim-slowly.ts";
+import { leaseOf, type SessionRow, takeSlowly, type Turn } from "./claim-slowly.ts";
 import { allowanceFor, isAnyReady, isWideOpen } from "./gates.ts";
 import type { Queue } from "./known-queues.ts";
 import { isFresh, newest } from "./newest.ts";
@@ -75,11 +74,10 @@ async function lookFirst(tx: Tx, request: ClaimRequest, turn: Turn): Promise<Hor
   return first;
 }
 
-/** Answers whether there was something to do. */
-async function sweepAfter(tx: Tx, turn: Turn, first: Horizon | undefined): Promise<boolean> {
-  if (turn.swept) return false;
+async function sweepAfter(tx: Tx, turn: Turn, first: Horizon | undefined): Promise<void> {
+  if (turn.swept) return;
   turn.swept = true;
-  return sweep(tx, first);
+  await sweep(tx, first);
 }
 
 /** Up to `count` tasks from one queue, in its order. */
@@ -104,9 +102,6 @@ async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, cou
   outcome.policies[name] = queue.policy;
 }
 
-/** So many are looked at before it is known how many may start: their payloads may have come for nothing. */
-const FEW_TASKS = 16;
-
 /** The same as far as its limits go. */
 async function takeWithinLimits(
   tx: Tx,
@@ -115,18 +110,10 @@ async function takeWithinLimits(
   queue: Queue,
   wanted: number,
 ): Promise<void> {
-  // Asked together, each would be a round trip; what time brings may make it worthless.
-  const isOurs = tx.limits.isOurs(queue);
-  const most = Math.min(wanted, queue.policy.maxConcurrency ?? wanted);
-  const [first, early, line] = await allAnswered([
-    lookFirst(tx, request, turn),
-    isOurs ? allowanceFor(tx, queue) : undefined,
-    isOurs && most <= FEW_TASKS
-      ? lookAtLine(tx, request, queue, most, isClosedAt(queue.policy, tx.now))
-      : undefined,
-  ]);
-  const wasSwept = await sweepAfter(tx, turn, first);
-  const { gate, allowance } = early && !wasSwept ? early : await allowanceFor(tx, queue);
+  // Asked together: each would be a round trip.
+  const [first] = await allAnswered([lookFirst(tx, request, turn), tx.limits.hold(queue)]);
+  await sweepAfter(tx, turn, first);
+  const { gate, allowance } = await allowanceFor(tx, queue);
   if (gate.reviewed !== null) {
     turn.outcome.more = true;
     return;
@@ -134,10 +121,8 @@ async function takeWithinLimits(
   const { urgentOnly, until } = allowance;
   const opens = until !== null && (await isAnyReady(tx, queue)) ? [until] : [];
   let room = Math.min(wanted, allowance.room);
-  let seen = wasSwept ? undefined : line;
   while (room > 0) {
-    const { taken, more, next } = await takeSlowly(tx, request, turn, queue, { room, urgentOnly }, seen);
-    seen = undefined;
+    const { taken, more, next } = await takeSlowly(tx, request, turn, queue, { room, urgentOnly });
     room -= taken;
     if (next > tx.now) opens.push(next);
     // Where groups have so many in line and no more, others may have come up behind those that were taken.

@@ -131,10 +131,6 @@ export class Limits {
     if (!(await this.tryToHold(queue))) throw new GateTaken([...this.#ours, queue.id]);
   }
 
-  isOurs({ id }: Queue): boolean {
-    return this.#ours.has(id);
-  }
-
   /** False where somebody else has it. Never waited for by who has something that others wait for: so no two wait for each other. */
   async tryToHold({ id }: Queue): Promise<boolean> {
     if (this.#ours.has(id)) return true;

@@ -7,8 +7,8 @@ import { cancelTask } from "./cancel.ts";
 import { claimTogether } from "./claim-head.ts";
 import { fateOf } from "./failure.ts";
 import { forgetIdleLanes } from "./free-groups.ts";
-import { ForeseenGates } from "./foresee-gates.ts";
 import { sendAhead } from "./foresee.ts";
+import { gatesOf } from "./gates.ts";
 import { beginLife, type CommitMark, NoLife } from "./life.ts";
 import { GateTaken } from "./limits.ts";
 import { Crowded, HeldUp } from "./overtaken.ts";
@@ -40,7 +40,6 @@ const NOTICED = `SELECT DISTINCT session FROM dibs.notice WHERE session = ANY ($
 export class PostgresStore {
   readonly link: Link;
   readonly #tx: Tx;
-  readonly #foreseenGates = new ForeseenGates();
 
   constructor(link: Link, options: TxOptions) {
     this.link = link;
@@ -128,7 +127,7 @@ export class PostgresStore {
       await tx.begin(isReading ? "reading" : "writing", reading, {
         writes: notes === "only" || ops.some((op) => op.verb in WRITES),
         alone,
-        gates: isReading ? [] : [...new Set([...gates, ...this.#foreseenGates.of(tx, ops)])],
+        gates: isReading ? [] : [...new Set([...gates, ...gatesOf(tx, ops)])],
         ahead: () => sendAhead(tx, ops),
       });
       tx.noticed = false;
@@ -138,7 +137,6 @@ export class PostgresStore {
       const { outcomes, special } = await runAll(tx, ops);
       await forgetIdleLanes(tx);
       const xid = await tx.finish();
-      this.#foreseenGates.note(tx, ops, outcomes);
       const { hint, changed, noticed } = tx;
       const ran: Ran = {
         outcomes,

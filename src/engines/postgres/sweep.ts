@@ -57,14 +57,14 @@ function isAhead(tx: Tx, { session, hand, due, kept, ttl, wake = null }: Horizon
 
 /**
  * What time brings, a bounded amount of each kind. Any number of processes may do so at once: what one has its hands
- * on, the others pass over. Answers whether there was something to do. `first`: where somebody has looked already.
+ * on, the others pass over. `first`: where somebody has looked already.
  */
-export async function sweep(tx: Tx, first?: Horizon): Promise<boolean> {
+export async function sweep(tx: Tx, first?: Horizon): Promise<void> {
   tx.hasMoreDue = false;
-  if (tx.swept) return false;
+  if (tx.swept) return;
   if (isAhead(tx, first ?? (await horizon(tx)))) {
     tx.swept = true;
-    return false;
+    return;
   }
   await lapseSessions(tx);
   await lapseHandClaims(tx);
@@ -75,7 +75,6 @@ export async function sweep(tx: Tx, first?: Horizon): Promise<boolean> {
     await openGates(tx);
   }
   await expire(tx);
-  return true;
 }
 
 interface SilentSession {
