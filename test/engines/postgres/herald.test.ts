@@ -30,60 +30,60 @@ async function setUp() {
     hints,
     hearWord: (word: string) => hear(word),
     tell: (queue: string) => herald.tell({ ready: { [queue]: 1 } }, QUIET),
+    word: (queue: string) => herald.wordFor({ ready: { [queue]: 1 } }, QUIET),
     hear: (queue: string) => hear(JSON.stringify({ from: "another", ready: { [queue]: 1 } })),
   };
 }
 
-type Given = Awaited<ReturnType<typeof setUp>>;
+const GAP_MS = 5;
 
-/** For so many milliseconds others speak of the queue every second one, and we have something to tell of it every fifth. */
-function beInCrowd({ tell, hear }: Given, ms: number): void {
-  for (let at = 0; at < ms; at++) {
-    if (at % 2 === 0) hear("busy");
-    if (at % 5 === 0) tell("busy");
+test("hints of one moment become one message each gap, and none is lost", async () => {
+  const { said, tell } = await setUp();
+  for (let at = 0; at < 100; at++) {
+    tell("busy");
     vi.advanceTimersByTime(1);
   }
-}
-
-test("what many others say, too, is said seldom, and nothing of it is lost", async () => {
-  const given = await setUp();
-  beInCrowd(given, 1_000);
-  expect(given.said.length).toBeLessThan(25);
-  vi.advanceTimersByTime(100);
-  expect(given.said.reduce((sum, ready) => sum + ready["busy"]!, 0)).toBe(200);
+  vi.advanceTimersByTime(GAP_MS);
+  expect(said.length).toBeLessThanOrEqual(100 / GAP_MS + 1);
+  expect(said.reduce((sum, ready) => sum + ready["busy"]!, 0)).toBe(100);
 });
 
-test("what nobody else has spoken of is said at once, also in a crowd", async () => {
-  const given = await setUp();
-  beInCrowd(given, 1_000);
-  given.tell("rare");
-  vi.advanceTimersByTime(10);
-  expect(given.said.at(-1)).toHaveProperty("rare", 1);
-});
-
-test("when the others fall silent all is said at once again", async () => {
-  const given = await setUp();
-  beInCrowd(given, 1_000);
-  vi.advanceTimersByTime(1_000);
-  const { length } = given.said;
-  for (let n = 1; n <= 3; n++) {
-    given.tell("busy");
-    vi.advanceTimersByTime(20);
-    expect(given.said).toHaveLength(length + n);
-  }
-});
-
-test("one that speaks by itself is not held up by what it has said before", async () => {
-  const given = await setUp();
+test("a hint after a silent gap is sent without a delay", async () => {
+  const { said, tell } = await setUp();
   for (let n = 1; n <= 100; n++) {
-    given.tell("busy");
-    vi.advanceTimersByTime(10);
-    expect(given.said).toHaveLength(n);
+    tell("busy");
+    expect(said).toHaveLength(n);
+    vi.advanceTimersByTime(GAP_MS);
   }
+});
+
+test("a commit carries its hint only after a gap", async () => {
+  const { word, tell } = await setUp();
+  expect(word("work")).toContain("work");
+  expect(word("work")).toBeUndefined();
+  vi.advanceTimersByTime(GAP_MS);
+  expect(word("work")).toContain("work");
+  tell("waits for the gap");
+  vi.advanceTimersByTime(GAP_MS - 1);
+  expect(word("work")).toBeUndefined();
+});
+
+test("the gap grows with the messages of others, up to 50 ms, and shrinks when they fall silent", async () => {
+  const { said, hear, tell } = await setUp();
+  tell("busy");
+  for (let n = 0; n < 100; n++) hear("busy");
+  tell("busy");
+  vi.advanceTimersByTime(49);
+  expect(said).toHaveLength(1);
+  vi.advanceTimersByTime(1);
+  expect(said).toHaveLength(2);
+  tell("busy");
+  vi.advanceTimersByTime(GAP_MS);
+  expect(said).toHaveLength(3);
 });
 
 test.each(["", "anything", "null", "1", '"word"', "[]", '{"ready":null}'])(
-  "what somebody else says on the channel, such as %j, makes everybody look",
+  "a message of another program on the channel, such as %j, makes every process look",
   async (word) => {
     const { hints, hearWord } = await setUp();
     hearWord(word);
