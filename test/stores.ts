@@ -2,10 +2,17 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { freshSchema } from "./postgres/shared.ts";
+import { Client } from "pg";
+import { installClock, openByServerClock, ServerClock } from "./postgres/moved-clock.ts";
+import { freshDatabase, freshSchema } from "./postgres/shared.ts";
+import { Dibs } from "../src/api/dibs.ts";
 import { openPort } from "../src/api/open.ts";
+import { createBroker } from "../src/broker/broker.ts";
+import { parseDuration } from "../src/core/duration.ts";
+import { SILENT } from "../src/core/logger.ts";
 import { systemClock } from "../src/engine/system-clock.ts";
-import { type Dibs, open, type OpenOptions } from "../src/index.ts";
+import { open, type OpenOptions } from "../src/index.ts";
+import type { ManualClock } from "../src/testing/manual-clock.ts";
 import { startServer } from "./server/start.ts";
 
 /** The stores that the library's own tests run on. */
@@ -21,7 +28,7 @@ export async function openStore(store: StoreName, options?: OpenOptions): Promis
 
 /** The same for more than one test: `remove` is the caller's to call. */
 export async function makeStore(store: StoreName, options?: OpenOptions) {
-  if (store === "postgres") return makeSchema(options);
+  if (store === "postgres") return options?.clock ? makeTimed(options) : makeSchema(options);
   if (store === "server") return makeServer(options);
   const folder = mkdtempSync(join(tmpdir(), "dibs-test-"));
   const dibs = await open(store === "memory" ? ":memory:" : join(folder, "work.db"), options);
@@ -39,6 +46,28 @@ async function makeSchema(options?: OpenOptions) {
   const remove = async (): Promise<void> => {
     await dibs.close();
     await drop();
+  };
+  return { dibs, remove };
+}
+
+/** A database whose server's clock is the test's. */
+async function makeTimed({ clock, poll, logger = SILENT }: OpenOptions) {
+  const undoing: (() => Promise<unknown>)[] = [];
+  const url = await freshDatabase((undo) => undoing.unshift(undo));
+  const admin = new Client({ connectionString: url });
+  await admin.connect();
+  undoing.unshift(() => admin.end());
+  await installClock(admin);
+  const hands = clock as ManualClock;
+  const engine = await openByServerClock({ url, logger }, new ServerClock(admin, hands), {
+    clock: hands,
+    beats: hands,
+  });
+  const pollEvery = poll === undefined ? undefined : parseDuration(poll, "poll");
+  const dibs = new Dibs(createBroker(engine, { clock: hands, logger, pollEvery }), logger);
+  const remove = async (): Promise<void> => {
+    await dibs.close();
+    for (const undo of undoing) await undo();
   };
   return { dibs, remove };
 }

@@ -38,7 +38,7 @@ export interface OpenOptions {
   listen?: boolean | undefined;
   /** A dibs server: the token that it knows this client by; DIBS_TOKEN unless set. */
   token?: string | undefined;
-  /** For tests: see ManualClock in "dibs/testing". */
+  /** For tests: see ManualClock in "dibs/testing". Not with PostgreSQL, whose time is its server's. */
   clock?: Clock | undefined;
 }
 
@@ -121,8 +121,9 @@ async function openEngine(address: string, options: OpenOptions) {
   checkBoolean(create, "create");
   const scheme = schemeOf(address);
   if (scheme === "postgres" || scheme === "postgresql") {
+    if (clock)
+      throw invalid("clock is for the other stores: the time of a store on PostgreSQL is its server's.");
     const given = {
-      ...(clock && { clock }),
       ...(schema !== undefined && { schema }),
       ...(listen !== undefined && { listen }),
       ...(logger && { logger }),

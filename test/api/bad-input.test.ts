@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { type AddOptions, type Dibs, open, type QueueOptions } from "../../src/index.ts";
+import { ManualClock } from "../../src/testing/manual-clock.ts";
 import { makeStore, openStore, STORES } from "../stores.ts";
 
 /** What a user without a type checker, or with a typing slip, may write. */
@@ -186,6 +187,10 @@ describe("open", () => {
   it("says which addresses and options it knows", async () => {
     await expect(open("redis://localhost")).rejects.toMatchObject({ code: "UNSUPPORTED" });
     await expect(open("")).rejects.toMatchObject({ code: "INVALID" });
+    await expect(open("postgres://localhost/none", { clock: new ManualClock() })).rejects.toMatchObject({
+      code: "INVALID",
+      message: expect.stringContaining("its server's"),
+    });
     await expect(open(":memory:", { durable: true } as never)).rejects.toThrow(
       /Unknown open option "durable"/,
     );

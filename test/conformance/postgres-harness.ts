@@ -2,57 +2,51 @@ import { Client } from "pg";
 import { afterAll } from "vitest";
 import { createBroker } from "../../src/broker/broker.ts";
 import type { CallersTransaction, CleanUp, Harness, Opened } from "../../src/engine/conformance/harness.ts";
-import { systemClock } from "../../src/engine/system-clock.ts";
-import { openPostgres, type PostgresOptions } from "../../src/engines/postgres/engine.ts";
+import { openPostgres } from "../../src/engines/postgres/engine.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";
 import { LIBRARIES } from "../postgres/libraries.ts";
-import { dropSchema, emptied, freshSchema } from "../postgres/shared.ts";
+import { installClock, openByServerClock, ServerClock } from "../postgres/moved-clock.ts";
+import { emptied, freshDatabase } from "../postgres/shared.ts";
 import { Heart } from "./heart.ts";
 
+/** A database with a clock of its own, and a store in it. */
 interface Ground {
   url: string;
-  schema: string;
+  admin: Client;
 }
 
-/** A schema of its own for each store. To make one takes longer than a case: it is emptied, and serves the next. */
+/** To make one takes longer than a case: it is emptied, and serves the next. */
 const free: Ground[] = [];
-const made: Ground[] = [];
-let admin: Client | undefined;
+const undoing: (() => Promise<void>)[] = [];
 
 async function take(cleanUp: CleanUp): Promise<Ground> {
   const ground = free.pop() ?? (await make());
   cleanUp(async () => {
-    await admin!.query(`${emptied(ground.schema)}; ${AS_MADE.replaceAll("@", ground.schema)}`);
+    await ground.admin.query(`${emptied("dibs")}; ${AS_MADE}`);
     free.push(ground);
   });
   return ground;
 }
 
 const AS_MADE = `
-  UPDATE @.store SET revision = 0, epoch = 0, event = 0, now = NULL, awake = NULL, boot = NULL, elapsed_at = NULL,
-    awake_at = NULL, subscribed = 0, unsubscribed = 0`;
+  UPDATE dibs.store SET revision = 0, epoch = 0, event = 0, subscribed = 0, unsubscribed = 0`;
 
 async function make(): Promise<Ground> {
-  const ground = await freshSchema(() => {});
-  made.push(ground);
-  await (await openPostgres(ground)).close();
-  admin ??= await connect(ground.url);
-  return ground;
-}
-
-async function connect(url: string): Promise<Client> {
-  const client = new Client({ connectionString: url });
-  await client.connect();
+  const url = await freshDatabase((undo) => undoing.unshift(undo));
+  const admin = new Client({ connectionString: url });
+  await admin.connect();
+  undoing.unshift(() => admin.end());
   // What a case has left open must not hold up all that follow.
-  await client.query(`SET lock_timeout = '10s'`);
-  return client;
+  await admin.query(`SET lock_timeout = '10s'`);
+  await installClock(admin);
+  await (await openPostgres({ url })).close();
+  return { url, admin };
 }
 
 /** To be called by the file that runs the suite. */
 export function dropAfterAll(): void {
   afterAll(async () => {
-    await admin?.end();
-    for (const { url, schema } of made) await dropSchema(url, schema);
+    for (const undo of undoing) await undo();
   });
 }
 
@@ -61,19 +55,20 @@ type Begin = (url: string) => Promise<CallersTransaction>;
 interface Way {
   /** A transaction of the caller's own, by whichever library. */
   begin: Begin;
-  /** By another address than the server's own, through something that keeps nothing between transactions. */
-  pooled?: (ground: Ground) => Promise<string>;
-  /** By the server's own time, as it is everywhere but in tests. */
-  realTime?: boolean;
+  /** The port of something that keeps nothing between transactions, by which the store is reached. */
+  pooler?: (url: string) => Promise<string>;
 }
 
 function harnessBy(way: Way): Harness {
   return {
     shared: true,
     transactions: true,
-    realTime: way.realTime ?? false,
-    isDeaf: way.pooled !== undefined,
-    open: async (clock, cleanUp) => openSchema(await take(cleanUp), clock, way),
+    serverTime: true,
+    isDeaf: way.pooler !== undefined,
+    open: async (clock, cleanUp) => {
+      const ground = await take(cleanUp);
+      return openStore(ground, { clock, server: new ServerClock(ground.admin, clock) }, way);
+    },
   };
 }
 
@@ -83,50 +78,30 @@ export function postgresWith(begin: Begin): Harness {
 
 export const postgres: Harness = postgresWith(LIBRARIES["pg"]!);
 
-/**
- * Without a clock: what is settled beside the writer, the claim that is carried out at once, the thread that beats and the
- * server's own time come into play only so.
- */
-export const postgresInRealTime: Harness = harnessBy({ begin: LIBRARIES["pg"]!, realTime: true });
-
 /** Started with the first case, for all of them. */
 export function postgresThrough(start: (url: string, cleanUp: CleanUp) => Promise<string>): Harness {
   let pooler: Promise<string> | undefined;
-  const undoing: (() => Promise<void>)[] = [];
-  afterAll(async () => {
-    for (const undo of undoing) await undo();
-  });
   return harnessBy({
     begin: LIBRARIES["pg"]!,
-    pooled: ({ url }) => (pooler ??= start(url, (undo) => undoing.unshift(undo))),
+    pooler: async (url) => new URL(await (pooler ??= start(url, (undo) => undoing.unshift(undo)))).port,
   });
 }
 
-async function openSchema(ground: Ground, clock: ManualClock, way: Way): Promise<Opened> {
-  const url = (await way.pooled?.(ground)) ?? ground.url;
-  const options = { url, schema: ground.schema, listen: way.pooled === undefined };
-  return {
-    ...(await (way.realTime ? openInRealTime(options, clock) : openByHand(options, clock))),
-    begin: () => way.begin(url),
-    another: () => openSchema(ground, clock, way),
-  };
-}
-
-async function openByHand(options: PostgresOptions, clock: ManualClock): Promise<Opened> {
+async function openStore(
+  ground: Ground,
+  time: { clock: ManualClock; server: ServerClock },
+  way: Way,
+): Promise<Opened> {
+  const url = new URL(ground.url);
+  if (way.pooler) url.port = await way.pooler(ground.url);
+  const { clock, server } = time;
   const heart = new Heart(clock);
-  const engine = await openPostgres({ ...options, clock: heart });
-  return { port: createBroker(engine, { clock }), hang: () => heart.stop() };
-}
-
-async function openInRealTime(options: PostgresOptions, clock: ManualClock): Promise<Opened> {
-  const engine = await openPostgres(options);
-  const told = { ...systemClock, standStill: (work: Promise<unknown>) => clock.standStill(work) };
+  const options = { url: url.href, listen: way.pooler === undefined };
+  const engine = await openByServerClock(options, server, { clock, beats: heart });
   return {
-    port: createBroker(engine, { clock: told }),
-    hang: () => {
-      // A thread cannot be held: cases that have to are those that let time pass after it.
-      void clock.advance(1);
-      return () => {};
-    },
+    port: createBroker(engine, { clock }),
+    hang: () => heart.stop(),
+    begin: () => way.begin(url.href),
+    another: () => openStore(ground, time, way),
   };
 }

@@ -11,6 +11,7 @@ import { startServer } from "../server/start.ts";
 export function remote(store: Harness): Harness {
   return {
     shared: store.shared,
+    serverTime: store.serverTime ?? false,
     open: async (clock, cleanUp) => serve(await store.open(clock, cleanUp), clock),
   };
 }

@@ -1,12 +1,13 @@
 import { randomBytes } from "node:crypto";
 import type { Reading } from "../../src/core/clock.ts";
 import type { Hint, Op, Outcome } from "../../src/engine/engine.ts";
-import { TxClock } from "../../src/engines/postgres/clock.ts";
 import { BELOW_FLOORS, raiseFloors } from "../../src/engines/postgres/floors.ts";
 import { Link, type LinkOptions } from "../../src/engines/postgres/link.ts";
+import { SIGN_OF_LIFE } from "../../src/engines/postgres/newest.ts";
 import { openLink } from "../../src/engines/postgres/open.ts";
 import { PostgresStore } from "../../src/engines/postgres/store.ts";
 import { settingsFor } from "../../src/engines/postgres/settings.ts";
+import { clockIn, setClock } from "../postgres/moved-clock.ts";
 import { dropSchema, emptied, sharedServer } from "../postgres/shared.ts";
 import { FAILURE, NOT_THERE, type Subject, trap } from "./subject.ts";
 
@@ -24,23 +25,13 @@ async function prepare(): Promise<{ options: LinkOptions; link: Link }> {
     settings: { ...settingsFor("full"), search_path: `${schema}_clock, pg_catalog` },
     connectMs: 10_000,
   };
-  const link = await openLink({ link: options, reading: null });
-  await link.exec(clockOf(schema));
+  const link = await openLink({ link: options });
+  await link.exec(clockIn(`${schema}_clock`));
   return { options, link };
 }
 
-/** What the server takes for its clock on these connections: functions that are found before its own. */
-const clockOf = (schema: string): string => `
-  CREATE SCHEMA ${schema}_clock;
-  CREATE FUNCTION ${schema}_clock.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql AS $$
-    SELECT to_timestamp(0) + coalesce(current_setting('simulated.now', true), '0')::int8 * interval '1 millisecond' $$;
-  CREATE FUNCTION ${schema}_clock.statement_timestamp() RETURNS timestamptz STABLE LANGUAGE sql AS $$
-    SELECT to_timestamp(0) + coalesce(current_setting('simulated.now', true), '0')::int8 * interval '1 millisecond' $$`;
-
-const SET_CLOCK = `SELECT set_config('simulated.now', $1, false)`;
-
-// The model takes each sign of life down to the millisecond: so does a store with an injected clock, but not by its own.
-Object.defineProperty(TxClock.prototype, "freshness", { get: () => 0 });
+// The model counts each sign of life.
+SIGN_OF_LIFE.fresh = 0;
 
 /** When a process has run its seeds. */
 export async function endSubjects(): Promise<void> {
@@ -57,20 +48,17 @@ export async function endSubjects(): Promise<void> {
  */
 export class PostgresSubject implements Subject {
   readonly #salt: number;
-  readonly #first: Reading;
-  readonly #ownClock: boolean;
   #link: Link | undefined;
   #store: PostgresStore | undefined;
 
-  /** `ownClock`: its time is the server's, on the paths that only this takes (at-once.ts, foresee.ts). */
-  constructor(salt: number, reading: Reading, { ownClock = false } = {}) {
+  constructor(salt: number) {
     this.#salt = salt;
-    this.#first = reading;
-    this.#ownClock = ownClock;
   }
 
   async run(ops: Op[], reading: Reading): Promise<{ outcomes: Outcome[]; hint: Hint }> {
-    const { outcomes, hint } = await (await this.#open()).run(ops, await this.#tell(reading));
+    const store = await this.#open();
+    await this.#tell(reading);
+    const { outcomes, hint } = await store.run(ops);
     await this.#tryFloors();
     return { outcomes, hint };
   }
@@ -100,15 +88,9 @@ export class PostgresSubject implements Subject {
     prepared ??= prepare();
     const { options, link } = await prepared;
     await link.exec(emptied(options.schema));
-    const { wall, boot, elapsed, awake } = this.#first;
     await link.all(
-      `UPDATE dibs.store SET salt = $1, revision = 0, epoch = epoch + 1, event = 0, now = $2, awake = 0, boot = $3,
-        elapsed_at = $4, awake_at = $5 WHERE one = 1`,
+      `UPDATE dibs.store SET salt = $1, revision = 0, epoch = epoch + 1, event = 0 WHERE one = 1`,
       this.#salt,
-      Math.floor(wall),
-      boot,
-      Math.floor(elapsed),
-      Math.floor(awake),
     );
     return this.#connect();
   }
@@ -125,11 +107,9 @@ export class PostgresSubject implements Subject {
     );
   }
 
-  /** What is injected: nothing, where the server is told. */
-  async #tell(reading: Reading): Promise<Reading | null> {
-    if (!this.#ownClock) return reading;
-    await this.#link!.all(SET_CLOCK, `${reading.wall}`);
-    return null;
+  async #tell({ wall }: Reading): Promise<void> {
+    const { options, link } = await prepared!;
+    await link.all(setClock(`${options.schema}_clock`), Math.floor(wall));
   }
 
   async #connect(): Promise<PostgresStore> {
@@ -158,10 +138,8 @@ export class PostgresSubject implements Subject {
       throw new Error(FAILURE);
     });
     try {
-      await store.run(
-        [...ops, { verb: "add", tasks: [{ queue: NOT_THERE, data: "1" }, task] }],
-        await this.#tell(reading),
-      );
+      await this.#tell(reading);
+      await store.run([...ops, { verb: "add", tasks: [{ queue: NOT_THERE, data: "1" }, task] }]);
     } catch (error) {
       if (!(error instanceof Error && error.message.includes(FAILURE))) throw error;
       await resetNumbers((await prepared!).link, numbers);

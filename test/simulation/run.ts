@@ -2,7 +2,6 @@
 // Many, in silence, until one fails:                  npm run simulate -- --seeds 100000 --from 1
 // Processes that fire schedules:                      npm run simulate -- --schedules --seeds 10000
 // On PostgreSQL, started for it:                      npm run simulate -- --seed 123 --engine postgres
-// The same by the server's own clock:                 npm run simulate -- --seed 123 --engine postgres-own-clock
 // Flows whose processes die at every call (flows/):   npm run simulate -- --flows --seeds 1000 --engine memory
 // The same with runs of a pipeline:                   npm run simulate -- --pipelines --seeds 1000 --engine memory
 
@@ -10,7 +9,7 @@ import { parseArgs } from "node:util";
 import { PostgresServer, QUICK } from "../postgres/server.ts";
 import { crashEverywhere } from "./flows/crashes.ts";
 import { crashPipelines } from "./flows/pipelines.ts";
-import { FLOW_ENGINES, type FlowEngine } from "./flows/world.ts";
+import { FLOW_ENGINES } from "./flows/world.ts";
 import { endSubjects } from "./postgres.ts";
 import { simulateSchedules } from "./schedules.ts";
 import { simulate } from "./simulation.ts";
@@ -66,7 +65,7 @@ async function runFlows(from: number, count: number): Promise<void> {
   const crash = values.pipelines ? crashPipelines : crashEverywhere;
   let runs = 0;
   for (let seed = from; seed < from + count; seed++) {
-    runs += (await crash({ seed, engine: engine as FlowEngine, ...most })).runs;
+    runs += (await crash({ seed, engine, ...most })).runs;
     if ((seed - from + 1) % 100 === 0 || seed === from + count - 1)
       console.log(
         `${seed - from + 1} seeds, ${runs} runs, ${((performance.now() - started) / 1_000).toFixed(0)} s`,

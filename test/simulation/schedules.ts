@@ -83,6 +83,7 @@ class ScheduleSimulation {
   readonly #stretches = new Map<string, Stretch[]>(NAMES.map((name) => [name, []]));
   /** Every task there should be: schedule and planned time, in the order of their commits. */
   readonly #expected: string[] = [];
+  readonly #engine: EngineName;
 
   constructor({ seed, engine = "sqlite", trace }: ScheduleSimulationOptions) {
     this.#random = new Random(seed);
@@ -91,15 +92,14 @@ class ScheduleSimulation {
     const salt = this.#random.between(2, 60_000_000);
     const reading = this.#machine.read();
     this.#subject =
-      engine === "sqlite"
-        ? new SqliteSubject(salt, reading, { file: true })
-        : new PostgresSubject(salt, reading);
+      engine === "sqlite" ? new SqliteSubject(salt, reading, { file: true }) : new PostgresSubject(salt);
+    this.#engine = engine;
     this.#processes = Array.from({ length: this.#random.between(1, 4) }, () => []);
   }
 
   async run(): Promise<{ fired: number }> {
     const steps = this.#random.between(20, 120);
-    const weather = this.#random.pick(["calm", "rough"] as const);
+    const weather = this.#engine === "postgres" ? "server" : this.#random.pick(["calm", "rough"] as const);
     for (let i = 0; i < steps; i++) {
       const what = await passTime(this.#machine, this.#random, weather, () => this.#write());
       if (what !== null) this.#note(what);

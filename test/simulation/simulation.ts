@@ -98,7 +98,7 @@ class Simulation {
     this.#machine = new Machine(this.#random);
     this.#batches = batches ?? this.#random.pick([5, 10, 18, 32]);
     const weather = this.#random.pick(["calm", "rough"] as const);
-    this.#weather = engine === "postgres-own-clock" ? "server" : weather;
+    this.#weather = engine === "postgres" ? "server" : weather;
     this.#trace = trace;
     const salt = this.#random.between(2, 60_000_000);
     const reading = this.#machine.read();
@@ -113,9 +113,7 @@ class Simulation {
     const file = this.#random.chance(0.12);
     this.#engine = engine;
     this.#subject =
-      engine === "sqlite"
-        ? new SqliteSubject(salt, reading, { file })
-        : new PostgresSubject(salt, reading, { ownClock: engine === "postgres-own-clock" });
+      engine === "sqlite" ? new SqliteSubject(salt, reading, { file }) : new PostgresSubject(salt);
   }
 
   async run(): Promise<{ operations: number }> {
@@ -123,7 +121,7 @@ class Simulation {
       await this.#passTime();
       await this.#strike();
       await this.#batch(this.#generator.batch());
-      if (this.#engine === "postgres-own-clock") await this.#plainly();
+      if (this.#engine === "postgres") await this.#plainly();
     }
     if (this.#random.chance(0.3)) await this.#compareAll();
     await this.#drain();
@@ -132,7 +130,7 @@ class Simulation {
     return { operations: this.#operations };
   }
 
-  /** What is carried out without a header (at-once.ts) is rare among what careless clients send. */
+  /** Batches whose first statement is sent ahead of the header (foresee.ts) are rare among what careless clients send. */
   async #plainly(): Promise<void> {
     for (let i = this.#random.between(0, 5); i > 0; i--) {
       await this.#passTime();

@@ -2,8 +2,7 @@ import type { Reading } from "../../src/core/clock.ts";
 import type { NewTask } from "../../src/core/task.ts";
 import type { Hint, Op, Outcome } from "../../src/engine/engine.ts";
 
-/** `postgres-own-clock`: by the time of its server, as in production, and on the paths that only that takes. */
-export const ENGINES = ["sqlite", "postgres", "postgres-own-clock"] as const;
+export const ENGINES = ["sqlite", "postgres"] as const;
 export type EngineName = (typeof ENGINES)[number];
 
 /** A store under simulation, and what may befall it. */

@@ -8,6 +8,7 @@ import {
   HOUR,
   joinWorker,
   MINUTE,
+  refused,
   SAFETY_POLL,
   SECOND,
   type Start,
@@ -17,24 +18,35 @@ import {
 
 export function clock(start: Start): void {
   describe("when the machine sleeps", () => {
-    test("a lease goes on where it was", async () => {
-      const { port, clock } = await start();
+    test("a lease goes on where it was, and runs out by a server's clock", async () => {
+      const { port, clock, serverTime } = await start();
       await addOne(port);
       const held = await claimOne(port);
       await clock.advance(20 * SECOND);
       clock.sleep(8 * HOUR);
+      if (serverTime) {
+        expect(await claimOne(port)).toMatchObject({ id: held.id, attempt: 2 });
+        return;
+      }
       await clock.advance(10 * SECOND - 1);
       expect(await claim(port)).toEqual([]);
       await clock.advance(1);
       expect(await claimOne(port)).toMatchObject({ id: held.id, attempt: 2 });
     });
 
-    test("a worker keeps what it holds", async () => {
-      const { port, clock } = await start();
+    test("a worker keeps what it holds, and loses it by a server's clock", async () => {
+      const { port, clock, serverTime } = await start();
       const worker = await joinWorker(port, "w");
       await addOne(port);
       const held = await worker.claimOne();
       clock.sleep(8 * HOUR);
+      if (serverTime) {
+        expect(await claimOne(port)).toMatchObject({ id: held.id, attempt: 2 });
+        await refused(() => ack(port, held), "CLAIM_LOST");
+        await clock.advance(10 * SECOND);
+        expect(await worker.notices.next()).toMatchObject({ kind: "gone" });
+        return;
+      }
       expect(await claim(port)).toEqual([]);
       await clock.advance(5 * MINUTE);
       expect(await ack(port, held)).toBe("done");

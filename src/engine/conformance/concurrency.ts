@@ -139,9 +139,10 @@ export function concurrency(start: Start): void {
       const { port, clock } = await start();
       await govern(port, { concurrency: 2 });
       await addNamed(port, numbered(3), { groupKey: "g" });
-      const [first] = await claim(port, { max: 2 });
+      const lease = 2 * HOUR;
+      const [first] = await claim(port, { max: 2, lease });
       await nack(port, first!, HOUR);
-      const third = await claimOne(port);
+      const third = await claimOne(port, { lease });
       expect(third.data).toBe("2");
       await addNamed(port, ["3"], { groupKey: "g" });
       await passLong(clock, HOUR);

@@ -5,11 +5,8 @@ import type { ManualClock } from "../../testing/manual-clock.ts";
 export interface Harness {
   /** Opens a fresh store, whose time is `clock`'s. What it makes beside the port is undone by `cleanUp`. */
   open(clock: ManualClock, cleanUp: CleanUp): Promise<Opened>;
-  /**
-   * The store goes by a time that nobody here can move, such as its server's. It is given the clock only for what it says
-   * of calls under way; cases that would let time pass, or know what time it is, are left out.
-   */
-  realTime?: boolean;
+  /** The store goes by the clock of a server, which does not sleep when a worker's machine does. */
+  serverTime?: boolean;
   /** Nobody tells this store of what others have committed: it finds that when it looks again. */
   isDeaf?: boolean;
   /** Whether several may open one store: then those cases run too. */

@@ -1,5 +1,4 @@
-import { afterAll, beforeAll, expect, onTestFinished, TestRunner } from "vitest";
-import type { Reading } from "../../core/clock.ts";
+import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import type { ErrorCode } from "../../core/errors.ts";
 import { eachEvent } from "../../core/event-page.ts";
 import type { DibsEvent } from "../../core/events.ts";
@@ -26,6 +25,8 @@ export interface World {
   clock: ManualClock;
   /** When the clock was started: the engine's now, as long as no time has passed. */
   startedAt: number;
+  /** The store's time is a server's: see Harness. */
+  serverTime: boolean;
   /** From now on the workers of this opener give no sign of life; the answer ends that. */
   hang: () => () => void;
   /** A transaction of the caller's own. */
@@ -61,67 +62,22 @@ function startTogether(harness: Harness): () => World {
 }
 
 async function openWorld(harness: Harness, cleanUp: CleanUp): Promise<World> {
-  const clock = harness.realTime ? new ClockOfOthers() : new ManualClock();
-  mayBeLeftOut = harness.realTime ?? false;
+  const clock = new ManualClock();
   return worldOf(harness, await harness.open(clock, cleanUp), clock, cleanUp);
-}
-
-/** A case that is left out half-way has asked for answers that nobody waits for: the end of the store is no failure of theirs. */
-let mayBeLeftOut = false;
-
-function unlessLeftOut<T>(answer: T): T {
-  if (mayBeLeftOut && answer instanceof Promise) answer.catch(() => {});
-  return answer;
-}
-
-function whoseAnswersMayBeLeft(port: Port): Port {
-  return new Proxy(port, {
-    get(target, name) {
-      const value = Reflect.get(target, name, target) as unknown;
-      if (typeof value !== "function") return value;
-      return (...given: unknown[]) => unlessLeftOut(Reflect.apply(value, target, given));
-    },
-  });
 }
 
 function worldOf(harness: Harness, opened: Opened, clock: ManualClock, cleanUp: CleanUp): World {
   cleanUp(() => opened.port.close());
-  let startedAt: number | undefined;
-  if (!(clock instanceof ClockOfOthers)) startedAt = clock.read().wall;
   return {
-    port: mayBeLeftOut ? whoseAnswersMayBeLeft(opened.port) : opened.port,
+    port: opened.port,
     clock,
-    get startedAt() {
-      return startedAt ?? leaveOut();
-    },
+    startedAt: clock.read().wall,
+    serverTime: harness.serverTime ?? false,
     hang: () => opened.hang(),
     begin: () => opened.begin!(),
     heard: () => (harness.isDeaf ? clock.advance(SAFETY_POLL) : Promise.resolve()),
     another: async () => worldOf(harness, await opened.another!(), clock, cleanUp),
   };
-}
-
-/** Stands in where time is not ours to move: it can still tell when all that is under way is done. */
-class ClockOfOthers extends ManualClock {
-  override advance(ms: number): Promise<void> {
-    return ms > 0 ? leaveOut() : super.advance(0);
-  }
-
-  override read(): Reading {
-    return leaveOut();
-  }
-
-  override sleep(): void {
-    leaveOut();
-  }
-
-  override step(): void {
-    leaveOut();
-  }
-}
-
-function leaveOut(): never {
-  return TestRunner.getCurrentTest()!.context.skip("it needs a clock that can be moved");
 }
 
 // ── Tasks and claims ──────────────────────────────────────────────────────────────────────────────────────
@@ -234,14 +190,10 @@ export async function depths(port: Port, queue = QUEUE): Promise<Partial<Record<
 // ── What is refused, and what is not yet answered ─────────────────────────────────────────────────────────
 
 /** The call is answered with an error of this code, whose text contains the words. A port never throws. */
-export function refused(call: () => Promise<unknown>, code: ErrorCode, ...words: string[]): Promise<void> {
-  return unlessLeftOut(checkRefusal(call, code, words));
-}
-
-async function checkRefusal(
+export async function refused(
   call: () => Promise<unknown>,
   code: ErrorCode,
-  words: readonly string[],
+  ...words: string[]
 ): Promise<void> {
   const error = await call().then(
     (value) => expect.fail(`expected ${code}, got ${JSON.stringify(value)}`),
@@ -262,7 +214,7 @@ export async function isPending(clock: ManualClock, answer: Promise<unknown>): P
   return pending;
 }
 
-/** A long time, most of it asleep: for what does not count awake time, at a fraction of the cost. */
+/** A long time, most of it asleep, at a fraction of the cost. Leases run out meanwhile by a server's clock, and not by others. */
 export async function passLong(clock: ManualClock, ms: number): Promise<void> {
   clock.sleep(ms - HOUSEKEEPING);
   await clock.advance(HOUSEKEEPING);

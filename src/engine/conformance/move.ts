@@ -18,6 +18,7 @@ import {
   nack,
   namesOf,
   numbered,
+  passLong,
   QUEUE,
   refused,
   SECOND,
@@ -296,7 +297,7 @@ export function move(start: Start): void {
       await ack(from, await claimOne(from, { worker: "w" }), `"sent"`);
       const other = await addOne(from);
       await from.cancel(other.id);
-      await here.clock.advance(HOUR);
+      await passLong(here.clock, HOUR);
       await addNamed(from, ["pending"]);
       expect((await depart(from, to)).map(({ state }) => state)).toEqual(["ready", "done", "cancelled"]);
       await moveAll(from, to);

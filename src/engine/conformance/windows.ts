@@ -39,9 +39,9 @@ export function windows(start: Start): void {
       await addNamed(port, numbered(3));
       expect(await claim(port)).toEqual([]);
       await until(world, 22);
-      expect(await claimNames(port, { max: 1 })).toEqual(["0"]);
+      expect(await claimNames(port, { max: 1, lease: DAY })).toEqual(["0"]);
       await until(world, 5);
-      expect(await claimNames(port, { max: 1 })).toEqual(["1"]);
+      expect(await claimNames(port, { max: 1, lease: DAY })).toEqual(["1"]);
       await until(world, 6);
       expect(await claim(port)).toEqual([]);
     });

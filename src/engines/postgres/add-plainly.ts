@@ -9,7 +9,7 @@ import {
   type Payloads,
   textsSql,
 } from "./add-columns.ts";
-import { MOMENT } from "./clock.ts";
+import { STATEMENT_BEGAN } from "./clock.ts";
 import { asKnown } from "./known-queues.ts";
 import type { Value } from "./link.ts";
 import { isOfRun } from "./runs.ts";
@@ -17,21 +17,19 @@ import type { Foreseen } from "./statements.ts";
 import { numbers } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
-const NOW = MOMENT("$1");
-
 /**
  * Tasks and their places in line in one statement, which also gives them their numbers: where all are ready at once and need
- * no row beside these two. It may be sent before anybody knows whether the queues are as they were: $2 and $3 say what they
+ * no row beside these two. It may be sent before anybody knows whether the queues are as they were: $1 and $2 say what they
  * are known by (foresee.ts). Numbers are mostly in one piece, and then told by their ends: thousands of rows would take as
  * long to be read as the tasks to be written.
  */
 const addPlainlySql = (payloads: Payloads): string => `
   WITH added AS (
     INSERT INTO dibs.task (created_at, seq, queue, priority, max_attempts, content_type, headers, data, bytes)
-    SELECT (SELECT ${NOW}), nextval('dibs.seq'), coalesce(queue, $4), coalesce(priority, 0), max_attempts, content_type, headers, data, bytes
-    FROM ROWS FROM (unnest($5::int4[], $6::int2[], $7::int4[], $8::text[]), ${headersSql("$9")}, ${textsSql("$10", payloads)}, unnest($11::bytea[]))
+    SELECT (SELECT ${STATEMENT_BEGAN}), nextval('dibs.seq'), coalesce(queue, $3), coalesce(priority, 0), max_attempts, content_type, headers, data, bytes
+    FROM ROWS FROM (unnest($4::int4[], $5::int2[], $6::int4[], $7::text[]), ${headersSql("$8")}, ${textsSql("$9", payloads)}, unnest($10::bytea[]))
       AS each (queue, priority, max_attempts, content_type, headers, data, bytes)
-    WHERE $2::int8 IS NULL OR ${asKnown("$2", "$3")}
+    WHERE $1::int8 IS NULL OR ${asKnown("$1", "$2")}
     RETURNING seq, queue, priority, created_at
   ), placed AS (
     INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
@@ -93,7 +91,6 @@ function valuesFor(
   const { payloads, texts, bytes } = bodiesOf(tasks);
   const isOneQueue = tasks.every((task) => task.queue === tasks[0]!.queue);
   const values = [
-    tx.clock.startedAt,
     known?.revision ?? null,
     known?.epoch ?? null,
     queue,

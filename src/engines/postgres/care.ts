@@ -40,7 +40,7 @@ async function outlook(tx: Tx): Promise<Verbs["tend"]["out"]> {
   const documents = await dueDocuments(tx, first.document);
   const waits = [
     ...[due, kept, ttl, wake, documents.next].filter((at) => at !== null).map((at) => at - tx.now),
-    ...[hand, first.session].filter((at) => at !== null).map((at) => at - tx.awake),
+    ...[hand, first.session].filter((at) => at !== null).map((at) => at - tx.now),
   ].map((wait) => (wait > 0 ? wait : tx.hasMoreDue ? 0 : OTHERS_MS));
   const next = waits.length === 0 ? null : Math.min(...waits);
   return { next, now: tx.now, due: documents.due };
@@ -177,7 +177,7 @@ const FORGET_LISTENERS = `DELETE FROM dibs.listener WHERE until <= $1`;
 const DELETE_EVENTS = `DELETE FROM dibs.event WHERE n <= $1`;
 
 async function pruneEvents(tx: Tx): Promise<void> {
-  tx.events.listeners -= await tx.run(FORGET_LISTENERS, tx.awake);
+  tx.events.listeners -= await tx.run(FORGET_LISTENERS, tx.now);
   const last = await tx.events.last();
   // The last one stays: the next goes by its number.
   await tx.run(DELETE_EVENTS, tx.events.listeners === 0 ? last - 1 : last - BOUNDS.events);
@@ -190,7 +190,7 @@ const EVENTS = `SELECT n, body FROM dibs.event WHERE n > $1 ORDER BY n LIMIT $2`
 
 /** Written down now and then only. */
 function isFresh(tx: Tx, until: number): boolean {
-  return until - tx.awake > (BOUNDS.listenerLease * 2) / 3;
+  return until - tx.now > (BOUNDS.listenerLease * 2) / 3;
 }
 
 export async function listen(
@@ -201,7 +201,7 @@ export async function listen(
 ): Promise<{ events: DibsEvent[]; cursor: number; missed: number }> {
   const row = await tx.get<{ until: number }>(LISTENER, listener);
   if (!row) tx.events.listeners++;
-  if (!row || !isFresh(tx, row.until)) tx.send(SET_LISTENER, listener, tx.awake + BOUNDS.listenerLease);
+  if (!row || !isFresh(tx, row.until)) tx.send(SET_LISTENER, listener, tx.now + BOUNDS.listenerLease);
   const page = await eventsAfter(tx, after, limit);
   // Forgotten, so that nobody counted what happened meanwhile: it must not look as if nothing had.
   return !row && after !== null ? { ...page, missed: Math.max(page.missed, 1) } : page;

@@ -1,20 +1,18 @@
 import { type ClaimedTask, type Headers, JSON_TYPE, rankOf } from "../../core/task.ts";
 import type { ClaimRequest, Op } from "../../engine/engine.ts";
-import { MOMENT, STARTED } from "./clock.ts";
+import { STATEMENT_BEGAN as NOW, THIS_MOMENT } from "./clock.ts";
 import { aboveFloor, sinceFloor } from "./floors.ts";
 import { asKnown, type Queue } from "./known-queues.ts";
 import { unwatchTtl } from "./line.ts";
 import type { Value } from "./link.ts";
 import { TASK_OF } from "./look-up.ts";
-import { isFresh, newest } from "./newest.ts";
+import { isFresh, newest, SIGN_OF_LIFE } from "./newest.ts";
 import type { Foreseen } from "./statements.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "./steps.ts";
 import { fromText } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
-const AWAKE = MOMENT("$1");
-const NOW = MOMENT("$2");
-const OURS = newest("session", "$5");
+const OURS = newest("session", "$3");
 
 /**
  * The usual claim in one statement: takes the head of the line, where nothing that time brings is to be done first
@@ -26,8 +24,8 @@ const OURS = newest("session", "$5");
  *
  * What other transactions are about to claim is passed over. Fences follow each other in the order of the line.
  *
- * Its time is that of the moment, and it may be sent before anybody knows whether the queues are as they were: $10 and
- * $11 say what they are known by (foresee.ts).
+ * Its time is that of the moment, and it may be sent before anybody knows whether the queues are as they were: $8 and
+ * $9 say what they are known by (foresee.ts).
  *
  * To begin and end a plan costs as much as a claim of one task: each part counts.
  */
@@ -35,42 +33,42 @@ const TASK = TASK_OF("held");
 const holdHeadSql = ({ calm = "" } = {}): string => `
   WITH calm AS MATERIALIZED (
     SELECT NOT EXISTS (
-        SELECT 1 FROM dibs.session WHERE beat_at + lease <= ${AWAKE} AND ${sinceFloor("session", "beat_at + lease")})
+        SELECT 1 FROM dibs.session WHERE beat_at + lease <= ${NOW} AND ${sinceFloor("session", "beat_at + lease")})
       AND NOT EXISTS (
-        SELECT 1 FROM dibs.claim WHERE session IS NULL AND deadline <= ${AWAKE} AND ${sinceFloor("hand", "deadline")})
+        SELECT 1 FROM dibs.claim WHERE session IS NULL AND deadline <= ${NOW} AND ${sinceFloor("hand", "deadline")})
       AND NOT EXISTS (
         SELECT 1 FROM dibs.scheduled WHERE due <= ${NOW} AND ${sinceFloor("scheduled", "due")} ORDER BY due OFFSET 0)
       AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE until <= ${NOW} AND ${sinceFloor("kept", "until")})
       AND NOT EXISTS (SELECT 1 FROM dibs.ttl WHERE expires_at <= ${NOW} AND ${sinceFloor("ttl", "expires_at")})
-      AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $3 AND ${aboveFloor("$3", "kept")}) ${calm}
-      AND ($10::int8 IS NULL OR ${asKnown("$10", "$11")}) AS yes,
-      $5::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.session WHERE ${OURS} AND beat_at + lease > ${AWAKE}) AS lives
+      AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $1 AND ${aboveFloor("$1", "kept")}) ${calm}
+      AND ($8::int8 IS NULL OR ${asKnown("$8", "$9")}) AS yes,
+      $3::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.session WHERE ${OURS} AND beat_at + lease > ${NOW}) AS lives
   ), head AS MATERIALIZED (
     SELECT ctid, task, failures, special FROM dibs.ready
-    WHERE queue = $3 AND ${aboveFloor("$3")} AND (SELECT yes AND lives FROM calm)
-    ORDER BY rank, pos LIMIT $4 FOR UPDATE SKIP LOCKED
+    WHERE queue = $1 AND ${aboveFloor("$1")} AND (SELECT yes AND lives FROM calm)
+    ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED
   ), fresh AS MATERIALIZED (
     SELECT lease FROM dibs.session
-    WHERE ${OURS} AND ${isFresh(AWAKE, "$9")} AND lease >= $7
-      AND overdue_at <= ${AWAKE} + $8::int8
-      AND beat_at + lease > ${AWAKE} AND EXISTS (SELECT 1 FROM head)
+    WHERE ${OURS} AND ${isFresh(NOW, "$7")} AND lease >= $5
+      AND overdue_at <= ${NOW} + $6::int8
+      AND beat_at + lease > ${NOW} AND EXISTS (SELECT 1 FROM head)
     FOR KEY SHARE
   ), alive AS MATERIALIZED (
     UPDATE dibs.session
-    SET beat_at = greatest(beat_at, ${AWAKE}), mixed = mixed OR lease < $7,
-      overdue_at = least(overdue_at, ${AWAKE} + $8::int8), n = n + 1
-    WHERE ${OURS} AND beat_at + lease > ${AWAKE} AND EXISTS (SELECT 1 FROM head) AND NOT EXISTS (SELECT 1 FROM fresh)
-    RETURNING greatest(lease, $7) AS lease, ${AWAKE} + $8::int8 AS deadline
+    SET beat_at = greatest(beat_at, ${NOW}), mixed = mixed OR lease < $5,
+      overdue_at = least(overdue_at, ${NOW} + $6::int8), n = n + 1
+    WHERE ${OURS} AND beat_at + lease > ${NOW} AND EXISTS (SELECT 1 FROM head) AND NOT EXISTS (SELECT 1 FROM fresh)
+    RETURNING greatest(lease, $5) AS lease, ${NOW} + $6::int8 AS deadline
   ), terms AS MATERIALIZED (
     SELECT lease, deadline FROM alive
-    UNION ALL SELECT lease, ${AWAKE} + $8::int8 FROM fresh
-    UNION ALL SELECT $7, ${AWAKE} + $7 WHERE $5::int8 IS NULL
+    UNION ALL SELECT lease, ${NOW} + $6::int8 FROM fresh
+    UNION ALL SELECT $5, ${NOW} + $5 WHERE $3::int8 IS NULL
   ), gone AS (
     DELETE FROM dibs.ready WHERE ctid = ANY (ARRAY (SELECT head.ctid FROM head, terms))
   ), held AS (
     INSERT INTO dibs.claim
       (fence, started_at, lease, deadline, session, worker, queue, task, failures, special, cancelled)
-    SELECT nextval('dibs.fence'), (SELECT ${STARTED("$2")}), lease, deadline, $5, $6, $3, task, failures, special, false
+    SELECT nextval('dibs.fence'), (SELECT ${THIS_MOMENT}), lease, deadline, $3, $4, $1, task, failures, special, false
     FROM terms, head
     RETURNING task, fence, failures, special)
   SELECT CASE WHEN held.fence IS NULL THEN CASE WHEN NOT calm.lives THEN 'gone' WHEN calm.yes THEN 'calm' ELSE 'busy' END END,
@@ -85,7 +83,7 @@ const HOLD_HEAD = holdHeadSql();
 /** Where some queue has limits: time brings more, and this one may have been held back since it was found to be open. */
 const HOLD_HEAD_BESIDE_LIMITS = holdHeadSql({
   calm: `
-      AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE ${newest("gate", "$3")} AND held_until > ${NOW})
+      AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE ${newest("gate", "$1")} AND held_until > ${NOW})
       AND NOT EXISTS (SELECT 1 FROM dibs.lane WHERE wake_at <= ${NOW} AND ${sinceFloor("lane", "wake_at")})
       AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE wake_at <= ${NOW} AND ${sinceFloor("gate", "wake_at")})`,
 });
@@ -135,7 +133,6 @@ export type HeadOutcome =
 
 /** The values of HOLD_HEAD. `known`: by what the queue is known, where that has not been compared with the store. */
 function valuesFor(
-  tx: Tx,
   { worker, session, lease }: ClaimRequest,
   { id, policy }: Queue,
   { room, known }: { room: number; known?: { revision: number; epoch: number } },
@@ -147,21 +144,16 @@ function valuesFor(
     worker,
     lease ?? policy.lease,
     policy.timeout,
-    tx.clock.freshness,
+    SIGN_OF_LIFE.fresh,
   ];
-  return [tx.clock.startedAwake, tx.clock.startedAt, ...terms, known?.revision ?? null, known?.epoch ?? null];
+  return [...terms, known?.revision ?? null, known?.epoch ?? null];
 }
 
 /** Sends a claim on its way that is the first of its batch: one on one queue, which is known and open. */
 export function claimAhead(tx: Tx, op: Op<"claim">): void {
   const queue = onlyQueue(tx, op);
   if (!queue) return;
-  tx.foresee(
-    op,
-    queue,
-    holdHead(tx),
-    ...valuesFor(tx, op, queue, { room: op.max, known: tx.queues.knownBy }),
-  );
+  tx.foresee(op, queue, holdHead(tx), ...valuesFor(op, queue, { room: op.max, known: tx.queues.knownBy }));
 }
 
 function onlyQueue(tx: Tx, { queues, share, max }: ClaimRequest): Queue | undefined {
@@ -180,13 +172,13 @@ export function claimTogether(tx: Tx, ops: readonly Op[], from: number): void {
     if (op.verb !== "claim" || tx.foreseen.has(op)) return;
     const queue = onlyQueue(tx, op);
     if (!queue) return;
-    tx.foresee(op, queue, holdHead(tx), ...valuesFor(tx, op, queue, { room: op.max }));
+    tx.foresee(op, queue, holdHead(tx), ...valuesFor(op, queue, { room: op.max }));
   }
 }
 
 /** The same of one that is among many: it asks for them one by one, and finds what was sent by its queue. */
 export function holdAhead(tx: Tx, request: ClaimRequest, queue: Queue, room: number): void {
-  tx.foresee(queue, queue, holdHead(tx), ...valuesFor(tx, request, queue, { room }));
+  tx.foresee(queue, queue, holdHead(tx), ...valuesFor(request, queue, { room }));
 }
 
 export async function claimHead(
@@ -203,7 +195,7 @@ export async function claimHead(
     // What was to be done first may be done by now: the header has told of it, or a claim before this one has met it.
     if (outcome !== "busy" || tx.busyLines.has(queue)) return outcome;
   }
-  const rows = await tx.rows<Row>(holdHead(tx), ...valuesFor(tx, request, queue, { room }));
+  const rows = await tx.rows<Row>(holdHead(tx), ...valuesFor(request, queue, { room }));
   const outcome = takeHead(tx, request, queue, rows);
   if (outcome === "busy") tx.busyLines.add(queue);
   return outcome;
@@ -216,7 +208,7 @@ function takeHead(tx: Tx, { worker, session }: ClaimRequest, queue: Queue, found
   tx.changed = true;
   if (session !== undefined) tx.serving.clear();
   // By the header's time, which is before the moment of the claim, and a whole lease before its deadline.
-  else tx.floors.lowerTime("hand", tx.awake);
+  else tx.floors.lowerTime("hand", tx.now);
   for (const { row, special } of taken) unwatchTtl(tx, row[3], special[1]);
   const tasks = taken.map((each) => handOver(tx, queue, worker, each));
   tx.counters.count(queue, "ready", -tasks.length);

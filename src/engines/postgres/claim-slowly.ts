@@ -4,7 +4,7 @@ import { spend } from "../../core/rate.ts";
 import { type ClaimedTask, FIRST_RANK, fromRank, type Headers, JSON_TYPE } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
 import { allAnswered } from "./all-answered.ts";
-import { STARTED } from "./clock.ts";
+import { THIS_MOMENT } from "./clock.ts";
 import { aboveFloor } from "./floors.ts";
 import { isLimitedNow, withinRates } from "./gates.ts";
 import { type HeadRow, moverFrom } from "./held.ts";
@@ -269,7 +269,7 @@ interface Terms {
 
 function termsOf(tx: Tx, request: ClaimRequest, session: SessionRow | null, queue: Queue): Terms {
   const lease = leaseOf(request, session, queue.policy);
-  const deadline = tx.awake + (session === null ? lease : queue.policy.timeout);
+  const deadline = tx.now + (session === null ? lease : queue.policy.timeout);
   if (session === null && lease <= 0) tx.swept = false;
   return { queue, worker: request.worker, session: session && session.id, lease, deadline };
 }
@@ -283,7 +283,7 @@ export function leaseOf(request: ClaimRequest, session: SessionRow | null, polic
 // Fences follow each other in the order of the line.
 const HOLD = `
   INSERT INTO dibs.claim (fence, started_at, lease, deadline, session, worker, queue, task, failures, special, cancelled, counted)
-  SELECT nextval('dibs.fence'), ${STARTED("$1")}, $2, $3, $4, $5, $6, task, failures, special, false, $10
+  SELECT nextval('dibs.fence'), coalesce($1::int8, ${THIS_MOMENT}), $2, $3, $4, $5, $6, task, failures, special, false, $10
   FROM unnest($7::int8[], $8::int2[], $9::bool[]) AS each (task, failures, special)
   RETURNING task, fence`;
 
@@ -294,7 +294,7 @@ async function hold(tx: Tx, terms: Terms, rows: LineRow[]): Promise<Map<number, 
   const held = await tx.take<{ task: number; fence: number }>(
     HOLD,
     // What is charged to a span of time has started in it.
-    queue.limited ? tx.now : tx.clock.startedAt,
+    queue.limited ? tx.now : null,
     lease,
     deadline,
     session,

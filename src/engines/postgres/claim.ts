@@ -7,7 +7,7 @@ import { FEW, shareAhead, withTasks } from "./claim-many.ts";
 import { leaseOf, type SessionRow, takeSlowly, type Turn } from "./claim-slowly.ts";
 import { allowanceFor, isAnyReady, isWideOpen } from "./gates.ts";
 import type { Queue } from "./known-queues.ts";
-import { isFresh, newest } from "./newest.ts";
+import { isFresh, newest, SIGN_OF_LIFE } from "./newest.ts";
 import { sessionGone } from "./session-gone.ts";
 import { type Horizon, horizon, sweep } from "./sweep.ts";
 import type { Tx } from "./tx.ts";
@@ -136,12 +136,12 @@ const SESSION = `SELECT id, lease, beat_at, mixed, overdue_at FROM dibs.session 
 /** One past its lease is refused even before a sweep has found it: its new claims would hang on nothing. */
 async function liveSession(tx: Tx, id: number): Promise<SessionRow> {
   const session = await tx.get<SessionRow>(SESSION, id);
-  if (!session || session.beat_at + session.lease <= tx.awake) throw sessionGone(id);
+  if (!session || session.beat_at + session.lease <= tx.now) throw sessionGone(id);
   return session;
 }
 
 // As in claim-head.ts.
-const SIGN_OF_LIFE = `
+const GIVE_SIGN_OF_LIFE = `
   WITH fresh AS MATERIALIZED (
     SELECT id FROM dibs.session
     WHERE ${newest("session", "$1")} AND beat_at + lease > $2 AND ${isFresh("$2", "$5")} AND (mixed OR NOT $3) AND overdue_at <= $4
@@ -156,9 +156,9 @@ function signOfLife(tx: Tx, session: SessionRow, request: ClaimRequest, outcome:
   if (outcome.tasks.length === 0) return;
   const policies = Object.values(outcome.policies);
   const mixed = policies.some((policy) => leaseOf(request, session, policy) !== session.lease);
-  const overdueAt = tx.awake + Math.min(...policies.map((policy) => policy.timeout));
+  const overdueAt = tx.now + Math.min(...policies.map((policy) => policy.timeout));
   tx.serving.clear();
   // Locks the session's row: from here to the commit nobody ends it, and the claims hang on something. One that
   // ended since the claim began has lost them already.
-  tx.sendToFind(SIGN_OF_LIFE, session.id, tx.awake, mixed, overdueAt, tx.clock.freshness);
+  tx.sendToFind(GIVE_SIGN_OF_LIFE, session.id, tx.now, mixed, overdueAt, SIGN_OF_LIFE.fresh);
 }

@@ -19,7 +19,7 @@ export async function keptFrom(
   if (failures === 0 || queue.policy.elsewhere <= 0) return null;
   let workers = tx.serving.get(queue.name);
   if (!workers) {
-    const live = await tx.all<{ worker: string }>(LIVE_WORKERS, queue.name, tx.awake);
+    const live = await tx.all<{ worker: string }>(LIVE_WORKERS, queue.name, tx.now);
     workers = live.map((row) => row.worker);
     tx.serving.set(queue.name, workers);
   }

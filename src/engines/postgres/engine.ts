@@ -1,4 +1,3 @@
-import type { Clock } from "../../core/clock.ts";
 import { type ErrorData, errorFrom, invalid } from "../../core/errors.ts";
 import { type Logger, SILENT } from "../../core/logger.ts";
 import { show } from "../../core/show.ts";
@@ -14,7 +13,6 @@ import {
   type Verbs,
   type VerbWithin,
 } from "../../engine/engine.ts";
-import { Heart } from "../../engine/heart.ts";
 import { systemClock } from "../../engine/system-clock.ts";
 import { Beside, isFree } from "./beside.ts";
 import { failureFrom } from "./failure.ts";
@@ -24,7 +22,7 @@ import { identityOf } from "./identity.ts";
 import { Link, type LinkOptions } from "./link.ts";
 import { ownLook } from "./own-look.ts";
 import { checkOneHost, checkSchemaName, describeUrl, openLink, whileFull } from "./open.ts";
-import { Pulse, type PulseData } from "./pulse.ts";
+import { Pulse, type PulseData, type StartHeartbeats } from "./pulse.ts";
 import { closed, Reach } from "./reach.ts";
 import { Sender } from "./sender.ts";
 import { type Durability, settingsFor } from "./settings.ts";
@@ -48,8 +46,6 @@ export interface PostgresOptions {
   patience?: number;
   /** Told of what no caller is told. */
   logger?: Logger;
-  /** For tests. Otherwise the server's clock is the only one. */
-  clock?: Clock;
 }
 
 const CONNECT_MS = 10_000;
@@ -59,10 +55,16 @@ const PATIENCE_MS = 15_000;
 const FIRST_NOTES_MS = 2;
 const LONGEST_NOTES_MS = 1_000;
 
-/** Opens a store in a PostgreSQL database, or makes it unless told not to. Any number of processes, on any machines, may have it open. */
-export async function openPostgres(options: PostgresOptions): Promise<Engine> {
+/**
+ * Opens a store in a PostgreSQL database, or makes it unless told not to. Any number of processes, on any machines, may have it open.
+ * `heartbeats`: who beats for the sessions; a thread of its own, but for tests that move the server's clock.
+ */
+export async function openPostgres(
+  options: PostgresOptions,
+  heartbeats: StartHeartbeats = (...given) => new Pulse(...given),
+): Promise<Engine> {
   const { url, durability = "full", create = true, listen = true } = options;
-  const { patience = PATIENCE_MS, logger = SILENT, clock } = options;
+  const { patience = PATIENCE_MS, logger = SILENT } = options;
   const schema = checkSchemaName(options.schema ?? "dibs");
   if (typeof listen !== "boolean") throw invalid(`listen must be true or false, not ${show(listen)}.`);
   checkOneHost(url);
@@ -74,9 +76,9 @@ export async function openPostgres(options: PostgresOptions): Promise<Engine> {
     connectMs: CONNECT_MS,
   };
   const until = performance.now() + patience;
-  const first = await openLink({ link, reading: clock?.read() ?? null, until, create });
+  const first = await openLink({ link, until, create });
   const tx: TxOptions = { session: listen, durability };
-  const engine = new PostgresEngine(first, { link, tx, patience }, logger, clock);
+  const engine = new PostgresEngine(first, { link, tx, patience }, logger, heartbeats);
   try {
     await whileFull(until, () => engine.start(listen));
   } catch (error) {
@@ -112,14 +114,13 @@ class PostgresEngine implements Engine {
   readonly depth = Number.POSITIVE_INFINITY;
   readonly place: string;
   readonly #link: LinkOptions;
-  readonly #clock: Clock | undefined;
   readonly #logger: Logger;
   readonly #writer: Sender;
   /** For successes by the hundred: see beside.ts. */
   readonly #settler: Sender;
   readonly #reader: Sender;
   readonly #reaches: readonly Reach[];
-  readonly #heart: Heart | Pulse;
+  readonly #heart: ReturnType<StartHeartbeats>;
   readonly #beside = new Beside();
   readonly #sessions = new Set<number>();
   readonly #raising = new Raising();
@@ -136,11 +137,10 @@ class PostgresEngine implements Engine {
     first: Link,
     given: Pick<PulseData, "link" | "tx" | "patience">,
     logger: Logger,
-    clock: Clock | undefined,
+    heartbeats: StartHeartbeats,
   ) {
     const { link, tx, patience } = given;
     this.#link = link;
-    this.#clock = clock;
     this.#logger = logger;
     const connect = (): Promise<Link> => Link.open(link);
     const where = describeUrl(link.url);
@@ -153,17 +153,14 @@ class PostgresEngine implements Engine {
     const looking = new Reach(reach);
     this.#reader = new Sender(looking);
     this.#reaches = [writing, settling, looking];
-    this.#heart = clock
-      ? new Heart(clock.after.bind(clock), (sessions) => this.#beat(sessions))
-      : new Pulse(
-          { link, tx, where, patience },
-          (report) => {
-            if ("ran" in report) this.#heard(report.ran);
-            else this.#lost(report.lost);
-          },
-          (error) =>
-            logger.error(`The thread of the heartbeats ended, and is started again: ${error.message}`),
-        );
+    this.#heart = heartbeats(
+      { link, tx, where, patience },
+      (report) => {
+        if ("ran" in report) this.#heard(report.ran);
+        else this.#lost(report.lost);
+      },
+      (error) => logger.error(`The thread of the heartbeats ended, and is started again: ${error.message}`),
+    );
   }
 
   async start(listen: boolean): Promise<void> {
@@ -218,11 +215,8 @@ class PostgresEngine implements Engine {
 
   /** One after the other, on one connection; but for successes by the hundred. */
   async #inTurn(ops: readonly Op[]): Promise<Ran> {
-    const reading = this.#clock?.read() ?? null;
-    if (reading !== null || !isFree(ops)) {
-      return this.#during(
-        this.#beside.without(this.#writer.run(ops, reading, { after: this.#settler.answered })),
-      );
+    if (!isFree(ops)) {
+      return this.#during(this.#beside.without(this.#writer.run(ops, { after: this.#settler.answered })));
     }
     if (!this.#beside.suits(ops, this.#settler.isBusy)) return this.#during(this.#writer.runTogether(ops));
     const ran = await this.#during(this.#settler.runTogether(ops));
@@ -261,14 +255,13 @@ class PostgresEngine implements Engine {
 
   /** Beside the writer, and after what was asked of it before: a caller sees its own writes. */
   async #read(ops: readonly Op[]): Promise<Outcome[]> {
-    const reading = this.#clock?.read() ?? null;
     const written = this.#written;
     const askedAt = performance.now();
-    const ran = await this.#during(written.then(() => this.#reader.run(ops, reading, { askedAt })));
+    const ran = await this.#during(written.then(() => this.#reader.run(ops, { askedAt })));
     if (!ran.hasInbox) return ran.outcomes;
     // Somebody's own transaction has committed: what it brought is to be seen too.
     await this.#write([{ verb: "tend" }]);
-    return (await this.#during(this.#reader.run(ops, reading))).outcomes;
+    return (await this.#during(this.#reader.run(ops))).outcomes;
   }
 
   async runWithin<V extends VerbWithin>(tx: unknown, op: Op<V>): Promise<Outcome<V>> {
@@ -284,7 +277,6 @@ class PostgresEngine implements Engine {
       schema: this.#link.schema,
       where: describeUrl(this.#link.url),
       identity: (how) => this.#askBeside((link) => identityOf(link, how)),
-      reading: this.#clock?.read() ?? null,
       queues: (names) => this.#knownQueues(names),
       depth: async (queue) => {
         const { ready, waiting, scheduled } = okOf(await this.#look({ verb: "stats", queue })).depth;
@@ -320,7 +312,7 @@ class PostgresEngine implements Engine {
    * transaction, which would then wait for itself.
    */
   async #look<V extends VerbName>(op: Op<V>): Promise<Outcome<V>> {
-    const ask = (): Promise<Ran> => this.#during(this.#reader.run([op], this.#clock?.read() ?? null));
+    const ask = (): Promise<Ran> => this.#during(this.#reader.run([op]));
     let ran = await ask();
     if (ran.hasInbox) {
       await this.#doNow([{ verb: "tend" }]);
@@ -331,7 +323,7 @@ class PostgresEngine implements Engine {
 
   /** The same for what is written: on the connection that reads. */
   async #doNow(ops: readonly Op[]): Promise<void> {
-    const ran = await this.#during(this.#reader.run(ops, this.#clock?.read() ?? null));
+    const ran = await this.#during(this.#reader.run(ops));
     this.#tell(ops, ran);
   }
 

@@ -206,7 +206,7 @@ async function ownersAmong(tx: Tx, queue: Queue, risers: readonly Riser[]): Prom
   if (!queue.policy.groups.sticky) return new Set();
   const sessions = [...new Set(risers.flatMap(({ lane }) => lane.session ?? []))];
   if (sessions.length === 0) return new Set();
-  const rows = await tx.all<{ id: number }>(LIVE_OWNERS, queue.name, numbers(sessions), tx.awake);
+  const rows = await tx.all<{ id: number }>(LIVE_OWNERS, queue.name, numbers(sessions), tx.now);
   return new Set(rows.map(({ id }) => id));
 }
 

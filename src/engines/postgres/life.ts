@@ -7,8 +7,7 @@ import { Overtaken } from "./overtaken.ts";
  * the one it says. What was given out last in a life that has ended, the numbers of transactions and the fences, may be given
  * out again.
  *
- * Each transaction that writes asks for it, with its header or in its one statement: behind a pooler a connection outlives the
- * server's crash.
+ * Each transaction that writes asks for it with its header: behind a pooler a connection outlives the server's crash.
  */
 const COUNTS = `life.xmin = life.born::xid`;
 export const LIFE = `(SELECT life.token FROM dibs.life WHERE life.one = 1 AND ${COUNTS})`;

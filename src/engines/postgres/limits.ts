@@ -186,8 +186,7 @@ export class Limits {
    * meanwhile: a span that has begun by then has begun for it, too, or what was counted would be lost.
    */
   timeFor(limits: readonly RateLimit[], meter: Meter): number {
-    const { now, clock } = this.#tx;
-    if (clock.isInjected) return now;
+    const { now } = this.#tx;
     const began = limits.flatMap((limit) => {
       const at = beganAt(limit, meter);
       return at % limit.per === 0 && at < now + LONGEST_LAG_MS ? at : [];

@@ -42,12 +42,7 @@ export const MIGRATIONS: readonly string[] = [
     salt        int4   NOT NULL,   -- part of every task's id
     revision    int8   NOT NULL,   -- of the table queue, for those who keep a copy
     epoch       int8   NOT NULL,   -- changes when a queue is dropped: a copy is then read anew
-    event       int8   NOT NULL,   -- the last number given out
-    now         int8,              -- of an injected clock only: core/engine-time.ts
-    awake       int8,
-    boot        text,
-    elapsed_at  int8,
-    awake_at    int8
+    event       int8   NOT NULL    -- the last number given out
   );
   CREATE SEQUENCE dibs.seq;
   CREATE SEQUENCE dibs.fence;

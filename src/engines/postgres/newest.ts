@@ -14,6 +14,12 @@ export const newest = (table: keyof typeof KEYS, key: string, from = newestOf(ta
 export const newestOf = (table: keyof typeof KEYS, key: string): string => `(
       SELECT newest.n FROM dibs.${table} AS newest WHERE newest.${KEYS[table]} = ${key} ORDER BY newest.n DESC LIMIT 1)`;
 
+/**
+ * For this share of a lease a sign of life counts as fresh, and a claim does not write another one: heartbeats come every third of
+ * a lease. The simulation sets it to 0, because its model counts each one.
+ */
+export const SIGN_OF_LIFE = { fresh: 0.5 };
+
 /** Of a session that gave a sign of life within that share of its lease. */
 export const isFresh = (awake: string, share: string): string =>
   `beat_at > ${awake} - lease * ${share}::float8`;

@@ -1,6 +1,4 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Reading } from "../../core/clock.ts";
-import { startTime } from "../../core/engine-time.ts";
 import { DibsError, invalid } from "../../core/errors.ts";
 import { show } from "../../core/show.ts";
 import { STORE_LIMIT } from "../../core/task-id.ts";
@@ -37,8 +35,7 @@ export function checkOneHost(url: string): void {
 
 // The epoch begins with the salt: a store that was dropped and made again is not taken for the one before (known-queues.ts).
 const INSERT_STORE = `
-  INSERT INTO dibs.store (one, salt, revision, epoch, event, now, awake, boot, elapsed_at, awake_at)
-  VALUES (1, $1::int4, 0, $1::int4, 0, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`;
+  INSERT INTO dibs.store (one, salt, revision, epoch, event) VALUES (1, $1::int4, 0, $1::int4, 0) ON CONFLICT DO NOTHING`;
 
 export interface MakeOptions {
   link: LinkOptions;
@@ -46,8 +43,6 @@ export interface MakeOptions {
   store?: number;
   /** False: a schema that is not there is not made. */
   create?: boolean;
-  /** Of an injected clock, which the store then keeps. */
-  reading: Reading | null;
   /** Until then a server that is full, or starting up, is waited for; not at all unless it is said. */
   until?: number;
 }
@@ -185,7 +180,7 @@ function inTheWay(schema: string, where: string, cause: unknown): DibsError {
 }
 
 /** In one transaction, under a lock: of ten processes that start at once, one makes it and nine find it made. */
-async function makeStoreOnce(link: Link, { store, reading }: MakeOptions, where: string): Promise<void> {
+async function makeStoreOnce(link: Link, { store }: MakeOptions, where: string): Promise<void> {
   await link.exec("BEGIN");
   try {
     await link.exec(`SELECT pg_advisory_xact_lock(${migrationLock(link.schema)})`);
@@ -193,9 +188,7 @@ async function makeStoreOnce(link: Link, { store, reading }: MakeOptions, where:
     if (!(await isUpToDate(link, where))) {
       await migrate(link, (await version(link)) ?? 0);
       const salt = store ?? Math.floor(Math.random() * STORE_LIMIT);
-      const time = reading && startTime(reading);
-      const { now = null, awake = null, boot = null, elapsedAt = null, awakeAt = null } = time ?? {};
-      await link.all(INSERT_STORE, salt, now, awake, boot, elapsedAt, awakeAt);
+      await link.all(INSERT_STORE, salt);
     }
     await link.exec("COMMIT");
   } catch (error) {

@@ -20,7 +20,7 @@ function serve(port: MessagePort, { link, tx, where, patience }: PulseData): voi
   const beat = async (sessions: number[]): Promise<boolean> => {
     const sentAt = systemClock.read().awake;
     try {
-      const ran = await sender.run([{ verb: "beat", sessions }], null);
+      const ran = await sender.run([{ verb: "beat", sessions }]);
       signs.given(sessions, sentAt);
       port.postMessage({ ran } satisfies PulseReport);
       return true;

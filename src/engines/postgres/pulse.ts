@@ -20,6 +20,20 @@ export type PulseRequest =
 /** A beat that came through, with what it brought; or sessions of which none did for a whole lease. */
 export type PulseReport = { ran: Ran } | { lost: number[] };
 
+/** Gives the signs of life of the sessions that joined through a process. */
+export interface Heartbeats {
+  /** `sentAt`: when it was asked to join, awake. The store counts from no later, and a thread may take long to start. */
+  join(session: number, lease: number, sentAt: number): void;
+  leave(session: number): void;
+  stop(): Promise<void>;
+}
+
+export type StartHeartbeats = (
+  data: PulseData,
+  onReport: (report: PulseReport) => void,
+  onFailure: (error: Error) => void,
+) => Heartbeats;
+
 interface Joined {
   lease: number;
   /** When it gave its last sign of life, as far as that is known here. */
@@ -35,7 +49,7 @@ const LONGEST_PAUSE_MS = 5_000;
  * event loop must not lose its claims. Started with the first session, and anew if it ended, later each time
  * that it did not come to beat.
  */
-export class Pulse {
+export class Pulse implements Heartbeats {
   readonly #data: PulseData;
   readonly #onReport: (report: PulseReport) => void;
   readonly #onFailure: (error: Error) => void;
@@ -52,7 +66,6 @@ export class Pulse {
     this.#onFailure = onFailure;
   }
 
-  /** `sentAt`: when it was asked to join, awake. The store counts from no later, and the thread may take long to start. */
   join(session: number, lease: number, sentAt: number): void {
     this.#joined.set(session, { lease, sentAt });
     if (!this.#thread && !this.#restart) this.#start();

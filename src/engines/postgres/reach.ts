@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Reading } from "../../core/clock.ts";
 import { DibsError } from "../../core/errors.ts";
 import type { Op } from "../../engine/engine.ts";
 import { type Fate, failureFrom, fateOf, outcomeUnknown } from "./failure.ts";
@@ -58,10 +57,9 @@ export class Reach {
    */
   async run(
     ops: readonly Op[],
-    reading: Reading | null,
     { before, askedAt, ...options }: RunOptions & { before?: Promise<unknown>; askedAt?: number } = {},
   ): Promise<Ran> {
-    return this.#persist(async (store) => store.run(ops, reading, options), before, askedAt);
+    return this.#persist(async (store) => store.run(ops, options), before, askedAt);
   }
 
   /** A question that may be asked any number of times. */

@@ -1,4 +1,3 @@
-import type { Reading } from "../../core/clock.ts";
 import type { Op } from "../../engine/engine.ts";
 import { Party } from "./party.ts";
 import type { Reach } from "./reach.ts";
@@ -37,7 +36,6 @@ export class Sender {
   /** `after`: it is not sent before that has settled. `askedAt`: where its caller asked earlier than now. */
   run(
     ops: readonly Op[],
-    reading: Reading | null,
     { after, askedAt = performance.now() }: { after?: Promise<unknown>; askedAt?: number } = {},
   ): Promise<Ran> {
     const before = this.#answered;
@@ -47,7 +45,7 @@ export class Sender {
     this.#last = undefined;
     const ran = turn.then(() => {
       if (this.#last?.ops === ops) this.#last = undefined;
-      return this.#reach.run(ops, reading, { onSent: sent.resolve, before, askedAt, ...wordFor });
+      return this.#reach.run(ops, { onSent: sent.resolve, before, askedAt, ...wordFor });
     });
     this.#underWay++;
     const end = (): void => void this.#underWay--;
@@ -65,7 +63,7 @@ export class Sender {
     const joined = this.#reach.isLost ? undefined : this.#last?.join(ops);
     if (joined) return joined;
     const party = new Party(ops);
-    const ran = party.lead(this.run(party.ops, null));
+    const ran = party.lead(this.run(party.ops));
     this.#last = party;
     return ran;
   }

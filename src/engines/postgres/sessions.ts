@@ -15,9 +15,9 @@ const INSERT_SERVING = `
 
 export async function join(tx: Tx, worker: WorkerInfo, lease: number): Promise<{ session: number }> {
   const [session] = await tx.numbers("session", 1);
-  tx.send(INSERT_SESSION, session!, worker.id, JSON.stringify(worker), lease, tx.now, tx.awake);
+  tx.send(INSERT_SESSION, session!, worker.id, JSON.stringify(worker), lease, tx.now, tx.now);
   tx.send(INSERT_SERVING, worker.queues, session!);
-  tx.floors.lowerTime("session", tx.awake + lease);
+  tx.floors.lowerTime("session", tx.now + lease);
   tx.serving.clear();
   if (lease <= 0) tx.swept = false;
   tx.events.announce({ type: "worker.joined", at: tx.now, worker: worker.id });
@@ -65,10 +65,10 @@ export async function beat(tx: Tx, sessions: number[]): Promise<{ notices: Notic
     tx.send(
       BEAT,
       live.map(({ id }) => id),
-      tx.awake,
+      tx.now,
     );
     // Later than before, unless somebody has put the clock back.
-    tx.floors.lowerTime("session", tx.awake + Math.min(...live.map(({ lease }) => lease)));
+    tx.floors.lowerTime("session", tx.now + Math.min(...live.map(({ lease }) => lease)));
   }
   for (const { id, mixed } of live) if (mixed && (await isQuiet(tx, id))) tx.send(SET_MIXED, id);
   tx.serving.clear();
@@ -108,7 +108,7 @@ async function isQuiet(tx: Tx, session: number): Promise<boolean> {
 /** Ends the claims that passed their timeout. */
 async function overdueOf(tx: Tx, session: BeatingSession): Promise<Notice[]> {
   const { id } = session;
-  if (session.overdue_at === null || session.overdue_at > tx.awake) return [];
+  if (session.overdue_at === null || session.overdue_at > tx.now) return [];
   if (!(await isQuiet(tx, id))) return [];
   const { ended, next } = await endOverdue(tx, id);
   session.overdue_at = next;
@@ -147,8 +147,8 @@ export async function rejoin(
   const [session = 0] = await tx.numbers("session", 1);
   // Claims are locked in one order, like everywhere, before they are changed.
   const held = new Set((await tx.all<ClaimRow>(HELD, old)).map(({ fence }) => fence));
-  tx.send(RENUMBER, session, old, tx.awake);
-  tx.floors.lowerTime("session", tx.awake + row.lease);
+  tx.send(RENUMBER, session, old, tx.now);
+  tx.floors.lowerTime("session", tx.now + row.lease);
   tx.send(RENUMBER_SERVING, session, old);
   tx.send(RENUMBER_CLAIMS, session, old);
   tx.send(RENUMBER_NOTICES, session, old);
@@ -219,12 +219,12 @@ const HELD_BY_SESSION = `
 
 /** Those that gave a sign of life within their lease. */
 export async function workers(tx: Tx, queue: string | undefined): Promise<WorkerRecord[]> {
-  const rows = await tx.all<WorkerRow>(HELD_BY_SESSION + LIVE, tx.awake);
+  const rows = await tx.all<WorkerRow>(HELD_BY_SESSION + LIVE, tx.now);
   return rows
     .map((row) => ({
       ...(JSON.parse(row.info) as WorkerInfo),
       joinedAt: row.joined_at,
-      silentFor: tx.awake - row.beat_at,
+      silentFor: tx.now - row.beat_at,
       claims: row.claims,
     }))
     .filter((worker) => queue === undefined || worker.queues.includes(queue));

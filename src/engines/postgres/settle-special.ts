@@ -1,5 +1,5 @@
 import { BOUNDS } from "../../engine/engine.ts";
-import { STARTED } from "./clock.ts";
+import { THIS_MOMENT } from "./clock.ts";
 import { freeGroups } from "./free-groups.ts";
 import type { Lane } from "./lanes.ts";
 import type { Value } from "./link.ts";
@@ -10,7 +10,7 @@ import type { Tx } from "./tx.ts";
 
 const SUCCESSES = withPlaces(
   "claim",
-  `unnest($2::int8[], $3::int8[], $4::text[], $5::bytea[]) AS success (task, fence, result, bytes)`,
+  `unnest($1::int8[], $2::int8[], $3::text[], $4::bytea[]) AS success (task, fence, result, bytes)`,
   `claim.task = success.task AND claim.fence = success.fence`,
 );
 
@@ -31,7 +31,7 @@ export const endClaims = (where: string, { bringing }: { bringing: "results" | "
           `NULL AS result, NULL::bytea AS bytes`,
         ];
   return `
-  WITH moment AS MATERIALIZED (SELECT ${STARTED("$1")} AS now), settled AS (
+  WITH moment AS MATERIALIZED (SELECT ${THIS_MOMENT} AS now), settled AS (
     DELETE FROM dibs.claim ${which} AND NOT claim.cancelled AND ${where}
       AND NOT EXISTS (SELECT 1 FROM dibs.listener)
       AND claim.queue <> ALL (ARRAY (SELECT id FROM dibs.queue WHERE judged))
@@ -43,10 +43,10 @@ export const endClaims = (where: string, { bringing }: { bringing: "results" | "
 
 // Of a group, with a key or with steps. Not those of a run, which goes on with them, nor those of queues with limits, whose
 // books are kept one by one.
-const IS_SPECIAL = `claim.special AND claim.queue <> ALL ($6::int4[])
+const IS_SPECIAL = `claim.special AND claim.queue <> ALL ($5::int4[])
       AND NOT EXISTS ${rowsBy("run_part", { task: "claim.task" }, { columns: "1" })}`;
 const END_SPECIAL = `${endClaims(IS_SPECIAL, { bringing: "results" })}, keyed AS (
-    UPDATE dibs.idempotency SET forget_at = (SELECT now FROM moment) + $7::int8, state = 'done'
+    UPDATE dibs.idempotency SET forget_at = (SELECT now FROM moment) + $6::int8, state = 'done'
     FROM settled CROSS JOIN ${TASK_OF("settled", "seq, queue, idempotency_key")}
     WHERE idempotency.queue = task.queue AND idempotency.key = task.idempotency_key AND idempotency.task = task.seq)
   SELECT settled.task, settled.queue, (SELECT now FROM moment) - settled.started_at, task.group_key
@@ -59,7 +59,7 @@ export async function endSpecial(tx: Tx, columns: readonly Value[]): Promise<num
   const limited = tx.queues.hasLimits
     ? [...tx.queues.all].filter((queue) => queue.limited).map(({ id }) => id)
     : [];
-  const values = [tx.clock.startedAt, ...columns, numbers(limited), BOUNDS.keyAfterEnd];
+  const values = [...columns, numbers(limited), BOUNDS.keyAfterEnd];
   const rows = await tx.rows<Row>(END_SPECIAL, ...values);
   if (rows.length === 0) return [];
   // By itself: a signal that was kept while the claim was waited for is seen only now. Nobody can have their steps locked,

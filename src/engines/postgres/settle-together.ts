@@ -70,16 +70,16 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
 const endAllSql = (bringing: "results" | "nothing"): string => `
   ${endClaims("NOT claim.special", { bringing })}
   SELECT queue, count(*)::int4, sum((SELECT now FROM moment) - started_at)::int8,
-    CASE WHEN (SELECT count(*) FROM settled) < $6::int8 THEN array_agg(task) END
+    CASE WHEN (SELECT count(*) FROM settled) < $5::int8 THEN array_agg(task) END
   FROM settled GROUP BY queue`;
 const END_ALL = { results: endAllSql("results"), nothing: endAllSql("nothing") };
 
 type Row = [queue: number, count: number, serviceMs: number, tasks: string[] | null];
 
 /** The statement that ends them, and its values. */
-function ending(tx: Tx, successes: readonly Success[]): [sql: string, ...values: Value[]] {
+function ending(successes: readonly Success[]): [sql: string, ...values: Value[]] {
   const bringing = successes.some(({ result }) => result !== null) ? "results" : "nothing";
-  return [END_ALL[bringing], tx.clock.startedAt, ...columnsOf(successes), successes.length];
+  return [END_ALL[bringing], ...columnsOf(successes), successes.length];
 }
 
 function columnsOf(successes: readonly Success[]): Value[] {
@@ -97,7 +97,7 @@ function columnsOf(successes: readonly Success[]): Value[] {
 /** Sends the first operations of a batch on their way, if they are successes. */
 export function settleAhead(tx: Tx, ops: readonly Op[]): void {
   const successes = successesFrom(tx, ops, 0);
-  if (successes.length > 0) tx.foresee(ops[0]!, successes, ...ending(tx, successes));
+  if (successes.length > 0) tx.foresee(ops[0]!, successes, ...ending(successes));
 }
 
 /** Those whose claim holds, and that need nothing else; answers them. */
@@ -106,7 +106,7 @@ async function endAll(
   successes: readonly Success[],
   foreseen: Promise<Row[]> | undefined,
 ): Promise<Set<number>> {
-  const rows = await (foreseen ?? tx.rows<Row>(...ending(tx, successes)));
+  const rows = await (foreseen ?? tx.rows<Row>(...ending(successes)));
   if (rows.length > 0) tx.changed = true;
   let total = 0;
   for (const [id, count, serviceMs] of rows) {

@@ -131,7 +131,7 @@ const SOONER = `
 /** Fenced. From now: the lease of a claim by hand, the timeout of one by a session. */
 export async function extend(tx: Tx, id: string, fence: number, lease: number): Promise<null> {
   const task = await heldTask(tx, id, fence);
-  const deadline = tx.awake + lease;
+  const deadline = tx.now + lease;
   tx.send(EXTEND, deadline, task.seq);
   if (task.session !== null) tx.send(SOONER, deadline, task.session);
   else {

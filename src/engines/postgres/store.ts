@@ -1,4 +1,3 @@
-import type { Reading } from "../../core/clock.ts";
 import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import { type Hint, type Op, type Outcome, type Outcomes, READING_VERBS } from "../../engine/engine.ts";
 import { addTogether } from "./add-together.ts";
@@ -49,28 +48,27 @@ export class PostgresStore {
     this.#tx.takeUpFromFront = (queues) => takeUpFromFront(this.#tx, queues);
   }
 
-  /** `reading`: of an injected clock; null: the server's own. On an error nothing of the batch has happened. */
+  /** On an error nothing of the batch has happened. */
   async run<const Ops extends readonly Op[]>(
     ops: Ops,
-    reading: Reading | null,
     options: RunOptions = {},
   ): Promise<Ran & { outcomes: Outcomes<Ops> }> {
     type Done = Ran & { outcomes: Outcomes<Ops> };
     const unlessHeldUp = (error: unknown): undefined => {
       if (!(error instanceof HeldUp)) throw error;
     };
-    const ran = await this.#persist(ops, reading, options, { notes: "first" }).catch(unlessHeldUp);
+    const ran = await this.#persist(ops, options, { notes: "first" }).catch(unlessHeldUp);
     if (ran) return ran as Done;
-    const before = await this.#takeUpOnly(ops, reading).catch(unlessHeldUp);
+    const before = await this.#takeUpOnly(ops).catch(unlessHeldUp);
     // Where even that was held up, the notes are left to others, who see them again.
-    const after = await this.#persist(ops, reading, options, { notes: "left", hint: before?.hint });
+    const after = await this.#persist(ops, options, { notes: "left", hint: before?.hint });
     return { ...after, changed: after.changed || (before?.changed ?? false) } as Done;
   }
 
   /** What others' transactions have left, in a transaction of its own. */
-  async #takeUpOnly(ops: readonly Op[], reading: Reading | null): Promise<Ran> {
+  async #takeUpOnly(ops: readonly Op[]): Promise<Ran> {
     try {
-      return await this.#persist(ops, reading, {}, { notes: "only" });
+      return await this.#persist(ops, {}, { notes: "only" });
     } catch (error) {
       // Whatever became of that: of the batch itself nothing has happened.
       throw error instanceof CommitLost ? error.cause : error;
@@ -78,12 +76,7 @@ export class PostgresStore {
   }
 
   /** Once more where others were in its way. */
-  async #persist(
-    ops: readonly Op[],
-    reading: Reading | null,
-    options: RunOptions,
-    course: Course,
-  ): Promise<Ran> {
+  async #persist(ops: readonly Op[], options: RunOptions, course: Course): Promise<Ran> {
     let gates: readonly number[] = [];
     let isFollowed = false;
     const onSent = (): void => {
@@ -92,7 +85,7 @@ export class PostgresStore {
     };
     for (let tries = 1; ; tries++) {
       try {
-        return await this.#once(ops, reading, { ...options, onSent }, { ...course, gates });
+        return await this.#once(ops, { ...options, onSent }, { ...course, gates });
       } catch (error) {
         // The next batch has begun: to carry this one out now would be in the midst of that.
         if (isFollowed) throw error;
@@ -113,7 +106,6 @@ export class PostgresStore {
   /** `gates`: those that it was found to need. */
   async #once(
     all: readonly Op[],
-    reading: Reading | null,
     { onSent, wordFor }: RunOptions,
     { notes, hint: before, gates }: Course & { gates: readonly number[] },
   ): Promise<Ran> {
@@ -124,7 +116,7 @@ export class PostgresStore {
     let isFollowed = false;
     try {
       const alone = ops.some((op) => hasToBeAlone(tx, op)) || (await bringLimits(tx, ops));
-      await tx.begin(isReading ? "reading" : "writing", reading, {
+      await tx.begin(isReading ? "reading" : "writing", {
         writes: notes === "only" || ops.some((op) => op.verb in WRITES),
         alone,
         gates: isReading ? [] : [...new Set([...gates, ...gatesOf(tx, ops)])],
@@ -132,7 +124,6 @@ export class PostgresStore {
       });
       tx.noticed = false;
       if (before) tx.hint = structuredClone(before);
-      if (!isReading && tx.clock.rebooted) tx.changed = true;
       if (!isReading && tx.hasInbox && notes !== "left") await takeUp(tx, all);
       const { outcomes, special } = await runAll(tx, ops);
       await forgetIdleLanes(tx);

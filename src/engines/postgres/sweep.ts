@@ -14,7 +14,7 @@ import { openGates } from "./review.ts";
 import { takePending } from "./take-out.ts";
 import type { Tx } from "./tx.ts";
 
-/** The earliest of everything that time brings. Times of `hand` and `session` are awake, the others the calendar's. */
+/** The earliest of everything that time brings. */
 export interface Horizon {
   session: number | null;
   hand: number | null;
@@ -43,16 +43,8 @@ export async function horizon(tx: Tx): Promise<Horizon> {
   return (await tx.get<Horizon>(tx.queues.hasLimits ? HORIZON_WITH_LIMITS : HORIZON))!;
 }
 
-function isAhead(tx: Tx, { session, hand, due, kept, ttl, wake = null }: Horizon): boolean {
-  const { now, awake } = tx;
-  return (
-    (session === null || session > awake) &&
-    (hand === null || hand > awake) &&
-    (due === null || due > now) &&
-    (kept === null || kept > now) &&
-    (ttl === null || ttl > now) &&
-    (wake === null || wake > now)
-  );
+function isAhead(tx: Tx, horizon: Horizon): boolean {
+  return Object.values(horizon).every((at: number | null) => at === null || at > tx.now);
 }
 
 /**
@@ -96,8 +88,8 @@ const HOLDS = `SELECT 1 FROM dibs.claim WHERE session = $1 LIMIT 1`;
 
 /** Claims of sessions that fell silent; the session itself once it holds nothing, and nobody is about to keep something for it. */
 async function lapseSessions(tx: Tx): Promise<void> {
-  for (const session of await tx.all<SilentSession>(SILENT, tx.awake)) {
-    const silentFor = tx.awake - session.beat_at;
+  for (const session of await tx.all<SilentSession>(SILENT, tx.now)) {
+    const silentFor = tx.now - session.beat_at;
     const lost = await firstFree(tx, (busy) =>
       tx.all<ClaimRow>(LOST, session.id, silentFor, busy, BOUNDS.sweep),
     );
@@ -193,8 +185,7 @@ const LAPSED_BY_HAND = selectClaims(
 );
 
 async function lapseHandClaims(tx: Tx): Promise<void> {
-  for (const row of await firstDue<ClaimRow>(tx, LAPSED_BY_HAND, tx.awake))
-    await lapse(tx, heldFrom(tx, row));
+  for (const row of await firstDue<ClaimRow>(tx, LAPSED_BY_HAND, tx.now)) await lapse(tx, heldFrom(tx, row));
 }
 
 const OVERDUE = selectClaims(
@@ -209,7 +200,7 @@ const NEXT_OVERDUE = `SELECT min(deadline) AS deadline FROM dibs.claim WHERE ses
  */
 export async function endOverdue(tx: Tx, session: number): Promise<{ ended: Held[]; next: number | null }> {
   // A sign of life must not have to wait for a gate: what is left is ended by the next one.
-  const rows = await withGates(tx, await tx.all<ClaimRow>(OVERDUE, session, tx.awake));
+  const rows = await withGates(tx, await tx.all<ClaimRow>(OVERDUE, session, tx.now));
   const ended = rows.map((row) => heldFrom(tx, row));
   for (const task of ended) await fail(tx, task, "timeout", timeoutError(), 0);
   return { ended, next: (await tx.get<{ deadline: number | null }>(NEXT_OVERDUE, session))!.deadline };

@@ -1,7 +1,6 @@
-import type { Reading } from "../../core/clock.ts";
 import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
 import type { Hint } from "../../engine/engine.ts";
-import { type ClockRow, TxClock } from "./clock.ts";
+import { THIS_MOMENT } from "./clock.ts";
 import { Counters } from "./counters.ts";
 import { Events } from "./events.ts";
 import { Floors } from "./floors.ts";
@@ -27,15 +26,11 @@ const HEADER_OF = (...also: string[]): string => `
   SELECT needs, salt, revision, epoch, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
     ${HAS_NOTES} AS inbox, ${also.join(", ")}
   FROM dibs.store WHERE one = 1`;
-// The server's clock, and no other. Several processes read it: each transaction has one time.
-const CLOCK = `floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 AS clock`;
-const INJECTED = `now, awake, boot, elapsed_at, awake_at`;
+const CLOCK = `${THIS_MOMENT} AS clock`;
 const OWN_LIFE = `${LIFE} AS life`;
 const HEADER_TO_READ = HEADER_OF(CLOCK);
 const HEADER = HEADER_OF(CLOCK, OWN_LIFE);
 const HEADER_WITH_XID = HEADER_OF(`pg_current_xact_id()::text AS xid`, CLOCK, OWN_LIFE);
-const HEADER_OF_INJECTED_TO_READ = HEADER_OF(INJECTED);
-const HEADER_OF_INJECTED = `${HEADER_OF(INJECTED, OWN_LIFE)} FOR UPDATE`;
 const NUMBERS = {
   seq: `SELECT nextval('dibs.seq')::int8 AS n FROM generate_series(1, $1::int4)`,
   fence: `SELECT nextval('dibs.fence')::int8 AS n FROM generate_series(1, $1::int4)`,
@@ -55,17 +50,16 @@ export interface Foresight {
   /** Queues whose gates it will need, and waits for before it has anything that others could wait for. */
   gates?: readonly number[];
   /** Sends what need not wait for the header, along with it (foresee.ts), where queues are known; answers how many tasks' numbers
-   * will certainly be asked for. Not with an injected clock. */
+   * will certainly be asked for. */
   ahead?: () => number;
 }
 
 /**
- * What the verbs work in: the open transaction, with the engine's clock, the queues and the counters. There is one for each
+ * What the verbs work in: the open transaction, with its time, the queues and the counters. There is one for each
  * connection, which begins again and again, and remembers some things in between.
  */
 export class Tx extends Statements {
   readonly #options: TxOptions;
-  readonly clock = new TxClock();
   readonly queues = new KnownQueues(this);
   /** Who gets what is published. */
   readonly topics = new Topics(this);
@@ -75,6 +69,8 @@ export class Tx extends Statements {
   /** What is known of groups and gates, and to be written. */
   readonly limits = new Limits(this);
   salt = 0;
+  /** By the server's clock, when the transaction began: its one time. */
+  now = 0;
   /** Others' transactions have left something to be taken up: inbox.ts. */
   hasInbox = false;
   hint: Hint = {};
@@ -122,15 +118,14 @@ export class Tx extends Statements {
 
   async begin(
     mode: Mode,
-    reading: Reading | null,
     { writes = false, alone = false, gates = [], ahead }: Foresight = {},
   ): Promise<void> {
-    this.#reset(mode, { reading, alone, gates });
+    this.#reset(mode, { alone, gates });
     this.#sendBegin(mode, { alone, gates });
     const header = this.get<HeaderRow>(this.#header(mode, writes));
     this.foreseen.clear();
     this.busyLines.clear();
-    const canForesee = mode === "writing" && !this.clock.isInjected && this.queues.areKnown;
+    const canForesee = mode === "writing" && this.queues.areKnown;
     const numbers = canForesee && ahead ? ahead() : 0;
     const fetched = numbers > 0 ? this.#fetch("seq", numbers) : undefined;
     const [row, given] = await Promise.all([header, fetched]);
@@ -143,7 +138,7 @@ export class Tx extends Statements {
     this.events.listeners = row.listeners;
     this.topics.latest = row;
     this.hasInbox = row.inbox;
-    this.clock.begin(row, reading);
+    this.now = row.clock;
     this.#xid = row.xid;
     if (!this.queues.isCurrent(row)) await this.queues.follow(row);
   }
@@ -153,10 +148,7 @@ export class Tx extends Statements {
     return `pg_advisory_xact_lock_shared(${catalogueLock(this.link.schema)})`;
   }
 
-  #reset(
-    mode: Mode,
-    { reading, alone, gates }: { reading: Reading | null; alone: boolean; gates: readonly number[] },
-  ): void {
+  #reset(mode: Mode, { alone, gates }: { alone: boolean; gates: readonly number[] }): void {
     this.hint = {};
     this.changed = false;
     this.tangled = false;
@@ -168,7 +160,6 @@ export class Tx extends Statements {
     this.serving.clear();
     this.floors.begin();
     this.events.forget();
-    this.clock.isInjected = reading !== null;
     this.#isAlone = alone;
     this.#isReading = mode === "reading";
     this.limits.begin(gates);
@@ -187,8 +178,7 @@ export class Tx extends Statements {
   }
 
   #header(mode: Mode, writes: boolean): string {
-    if (mode === "reading") return this.clock.isInjected ? HEADER_OF_INJECTED_TO_READ : HEADER_TO_READ;
-    if (this.clock.isInjected) return HEADER_OF_INJECTED;
+    if (mode === "reading") return HEADER_TO_READ;
     return writes ? HEADER_WITH_XID : HEADER;
   }
 
@@ -218,7 +208,6 @@ export class Tx extends Statements {
     this.limits.flush();
     this.counters.flush();
     this.events.flush();
-    if (this.changed) this.clock.write(this);
     if (!this.changed || this.#xid !== undefined) return this.#xid ?? null;
     return (await this.get<{ xid: string | null }>(XID))!.xid;
   }
@@ -232,7 +221,6 @@ export class Tx extends Statements {
   /** After a rollback: what is remembered may be of the transaction that never was. */
   forget(): void {
     this.queues.forget();
-    this.clock.forget();
     this.forgetSent();
     this.events.forget();
     this.counters.forget();
@@ -264,14 +252,6 @@ export class Tx extends Statements {
    */
   get #lockAlone(): string {
     return `SET LOCAL lock_timeout = ${ALONE_MS}; SELECT pg_advisory_xact_lock(${catalogueLock(this.link.schema)})`;
-  }
-
-  get now(): number {
-    return this.clock.time.now;
-  }
-
-  get awake(): number {
-    return this.clock.time.awake;
   }
 
   // ── Ids and numbers ─────────────────────────────────────────────────────────────────────────────────────
@@ -311,7 +291,8 @@ export class Tx extends Statements {
 
 const ALONE_MS = 500;
 
-interface HeaderRow extends Version, Subscribing, ClockRow {
+interface HeaderRow extends Version, Subscribing {
+  clock: number;
   xid?: string;
   /** Null: the one before has ended, and none has begun. */
   life?: string | null;

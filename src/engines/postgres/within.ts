@@ -1,5 +1,3 @@
-import type { Reading } from "../../core/clock.ts";
-import { advanceTime, type EngineTime, startTime } from "../../core/engine-time.ts";
 import { DibsError, invalid } from "../../core/errors.ts";
 import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
 import type { QueuePolicy } from "../../core/policy.ts";
@@ -9,6 +7,7 @@ import type { AddedTask, Addition, NewMessage, NewTask, TaskState } from "../../
 import { contentTypeOf, headersOf } from "./add-columns.ts";
 import { CallersLink } from "./caller.ts";
 import { readOnly, tooOld } from "./caller-failure.ts";
+import { THIS_MOMENT } from "./clock.ts";
 import { channelOf } from "./herald.ts";
 import { elsewhere, IDENTITY, type Identity, isSame } from "./identity.ts";
 import { checkKnown } from "./migrations.ts";
@@ -20,8 +19,6 @@ export interface Surroundings {
   schema: string;
   /** For messages; nothing secret. */
   where: string;
-  /** Of an injected clock; null: the server's own. */
-  reading: Reading | null;
   /** Which store this is, as it was last asked or anew. */
   identity(how?: { anew: true }): Promise<Identity>;
   /** Made if they are new, and kept even if the caller rolls back. */
@@ -68,10 +65,9 @@ export class Within {
   async #readHeader(): Promise<void> {
     const [row] = await this.link.all<HeaderRow>(HEADER);
     if (!row) throw tooOld("the store was made");
-    const { reading, schema } = this.around;
-    checkKnown(schema, row.needs);
+    checkKnown(this.around.schema, row.needs);
     this.#header = row;
-    this.now = reading === null ? Number(row.clock) : timeOf(row, reading).now;
+    this.now = Number(row.clock);
   }
 
   /** The names of its tables are those of any store. */
@@ -232,33 +228,19 @@ export function noStageWithin(id: string): DibsError {
   );
 }
 
-/** Of an injected clock: see clock.ts. */
-function timeOf(row: HeaderRow, reading: Reading): EngineTime {
-  if (row.now === null) return startTime(reading);
-  const [now, awake] = [Number(row.now), Number(row.awake)];
-  const [elapsedAt, awakeAt] = [Number(row.elapsed_at), Number(row.awake_at)];
-  return advanceTime({ now, awake, boot: row.boot, elapsedAt, awakeAt }, reading);
-}
-
 interface HeaderRow extends Identity {
   needs: number;
   began: string;
   isolation: string;
   read_only: "on" | "off";
   clock: string;
-  now: string | null;
-  awake: string;
-  boot: string;
-  elapsed_at: string;
-  awake_at: string;
 }
 
 export const BEGAN = `transaction_timestamp()::text AS began`;
 const HEADER = `
   SELECT needs, ${IDENTITY}, ${BEGAN}, current_setting('transaction_isolation') AS isolation,
     current_setting('transaction_read_only') AS read_only,
-    floor(extract(epoch FROM clock_timestamp()) * 1000)::int8::text AS clock, now::text, awake::text, boot,
-    elapsed_at::text, awake_at::text
+    (${THIS_MOMENT})::text AS clock
   FROM dibs.store WHERE one = 1`;
 const NEXT = `SELECT nextval('dibs.seq')::text AS n, ${BEGAN} FROM generate_series(1, $1::int4)`;
 const TELL = `SELECT pg_notify($1, $2)::text AS told, pg_current_xact_id()::text AS xid`;

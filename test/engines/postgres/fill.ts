@@ -7,7 +7,7 @@ import { newTask, QUEUE, worker } from "../sqlite/kit.ts";
 export type Run = <V extends VerbName>(...ops: Op<V>[]) => Promise<Verbs[V]["out"][]>;
 export function asker(store: PostgresStore): Run {
   return async <V extends VerbName>(...ops: Op<V>[]) =>
-    (await store.run(ops as Op[], null)).outcomes.map((outcome) => {
+    (await store.run(ops as Op[])).outcomes.map((outcome) => {
       if ("refused" in outcome) throw new Error(outcome.refused.message);
       return outcome.ok;
     });

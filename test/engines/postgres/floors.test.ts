@@ -71,10 +71,10 @@ test("a look at the line begins above what was claimed, while a transaction keep
   const look = async (): Promise<number> => {
     const link = await connect(place);
     const store = new PostgresStore(link, { session: true, durability: "full" });
-    await store.run([{ verb: "add", tasks: [{ queue: QUEUE, data: "1" }] }], null);
+    await store.run([{ verb: "add", tasks: [{ queue: QUEUE, data: "1" }] }]);
     return pagesDuring(place, async () => {
-      await store.run([{ verb: "claim", queues: [QUEUE], max: 1, worker: "w" }], null);
-      await store.run([{ verb: "stats", queue: QUEUE }], null);
+      await store.run([{ verb: "claim", queues: [QUEUE], max: 1, worker: "w" }]);
+      await store.run([{ verb: "stats", queue: QUEUE }]);
       await link.all(`SELECT pg_stat_force_next_flush()`);
     });
   };
@@ -113,22 +113,22 @@ const REWRITING: [what: string, begin: (store: Store, place: Ground) => Promise<
       const sessions: number[] = [];
       for (let i = 0; i < 5; i++) sessions.push(await join(store));
       const beat: Op = { verb: "beat", sessions };
-      return () => store.run([beat, beat], null);
+      return () => store.run([beat, beat]);
     },
   ],
   [
     "many events",
     async (store) => {
-      await store.run([{ verb: "listen", listener: "board", after: null, limit: 1 }], null);
-      return () => store.run([addOne], null);
+      await store.run([{ verb: "listen", listener: "board", after: null, limit: 1 }]);
+      return () => store.run([addOne]);
     },
   ],
   [
     "much was counted of a limit",
     async (store) => {
       const rateLimit = [{ max: 1_000_000, per: 60_000, unit: null, pace: false }];
-      await store.run([{ verb: "declare", queue: QUEUE, policy: { rateLimit } }], null);
-      return () => store.run([addOne, claimByHand], null);
+      await store.run([{ verb: "declare", queue: QUEUE, policy: { rateLimit } }]);
+      return () => store.run([addOne, claimByHand]);
     },
   ],
   [
@@ -140,7 +140,7 @@ const REWRITING: [what: string, begin: (store: Store, place: Ground) => Promise<
         await client.query("BEGIN");
         await engine.runWithin!(client, addOne);
         await client.query("COMMIT");
-        await store.run([claimByHand], null);
+        await store.run([claimByHand]);
       };
     },
   ],
@@ -151,7 +151,7 @@ const claimByHand: Op<"claim"> = { verb: "claim", queues: [QUEUE], max: 1, worke
 
 async function join(store: Store): Promise<number> {
   const worker = { id: "w", queues: [QUEUE] } as WorkerInfo;
-  const { outcomes } = await store.run([{ verb: "join", worker, lease: LEASE }], null);
+  const { outcomes } = await store.run([{ verb: "join", worker, lease: LEASE }]);
   return (outcomes[0] as { ok: { session: number } }).ok.session;
 }
 
@@ -164,21 +164,18 @@ test.each(REWRITING)(
     await stopVacuum(place);
     const link = await connect(place);
     const store = new PostgresStore(link, { session: true, durability: "full" });
-    await store.run([addOne], null);
+    await store.run([addOne]);
     const session = await join(store);
     const rewrite = await begin(store, place);
     const holder = await place.client();
     await holder.query(`BEGIN ISOLATION LEVEL REPEATABLE READ`);
     await holder.query(`SELECT pg_current_xact_id()`);
     const claim = (): Promise<unknown> =>
-      store.run([{ verb: "claim", queues: [QUEUE], max: 1, worker: "w", session }], null);
+      store.run([{ verb: "claim", queues: [QUEUE], max: 1, worker: "w", session }]);
     const tellCounts = (): Promise<unknown> => link.all(`SELECT pg_stat_force_next_flush()`);
     const costAfter = async (times: number): Promise<number> => {
       for (let i = 0; i < times; i++) await rewrite();
-      await store.run(
-        [...Array.from({ length: 11 }, () => addOne), { verb: "beat", sessions: [session] }],
-        null,
-      );
+      await store.run([...Array.from({ length: 11 }, () => addOne), { verb: "beat", sessions: [session] }]);
       await raiseFloors(link, [QUEUE]);
       await claim();
       await tellCounts();

@@ -21,20 +21,20 @@ function add(data: string): Op<"add"> {
 test("none is sent behind a claim that is refused, while something that it asked has not been answered", async () => {
   const { link, store } = await setUp();
   const rateLimit = [{ max: 5, per: 3_600_000, unit: null, pace: false }];
-  await store.run([{ verb: "declare", queue: "work", policy: { rateLimit } }, add("1")], null);
-  await store.run([{ verb: "tend" }], null);
+  await store.run([{ verb: "declare", queue: "work", policy: { rateLimit } }, add("1")]);
+  await store.run([{ verb: "tend" }]);
   const [asked, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const query = link.query.bind(link);
   link.query = async (sql, values) => {
-    const isGate = sql.includes("SELECT meter, held_until, wake_at, reviewed");
-    if (isGate) asked.resolve();
+    const isHorizon = sql.includes("min(beat_at + lease)");
+    if (isHorizon) asked.resolve();
     const answered = await query(sql, values);
-    if (isGate) await answer.promise;
+    if (isHorizon) await answer.promise;
     return answered;
   };
   const course: string[] = [];
   const claim: Op<"claim"> = { verb: "claim", queues: ["work"], max: 1, worker: "w", session: 999_999 };
-  const claiming = store.run([claim], null, { onSent: () => course.push("followed") });
+  const claiming = store.run([claim], { onSent: () => course.push("followed") });
   await asked.promise;
   // By then it has been told that there is no such session.
   for (let i = 0; i < 2; i++) await link.exec("SELECT 1");
@@ -48,7 +48,7 @@ test("one whose commit fails is not carried out again in the midst of the next",
   const { place, store } = await setUp();
   const { schema } = place;
   const client = await place.client();
-  await store.run([add("0")], null);
+  await store.run([add("0")]);
   await client.query(`
     CREATE SEQUENCE ${schema}.refused;
     CREATE FUNCTION ${schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -59,10 +59,10 @@ test("one whose commit fails is not carried out again in the midst of the next",
     CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON ${schema}.task DEFERRABLE INITIALLY DEFERRED
       FOR EACH ROW WHEN (NEW.data = 'bad') EXECUTE FUNCTION ${schema}.refuse()`);
   const sent = Promise.withResolvers<void>();
-  const first = store.run([add("bad")], null, { onSent: sent.resolve });
+  const first = store.run([add("bad")], { onSent: sent.resolve });
   const failure = first.catch((error: unknown) => error);
   await sent.promise;
-  const next = store.run([add("good"), { verb: "claim", queues: ["work"], max: 9, worker: "w" }], null);
+  const next = store.run([add("good"), { verb: "claim", queues: ["work"], max: 9, worker: "w" }]);
   expect(await failure).toMatchObject({ code: "40001" });
   const [, claimed] = (await next).outcomes;
   expect((claimed as { ok: { tasks: { data: string }[] } }).ok.tasks.map(({ data }) => data)).toEqual([
@@ -75,7 +75,7 @@ test("one whose commit fails is not carried out again in the midst of the next",
 
 test("a commit is carried out while the next batch is being written down", async () => {
   const { place, store } = await setUp();
-  await store.run([add("0")], null);
+  await store.run([add("0")]);
   const look = `
     import { Client } from "pg";
     const client = new Client({ connectionString: process.argv[1] });
@@ -86,5 +86,5 @@ test("a commit is carried out while the next batch is being written down", async
   // Until another process has seen it, this one does nothing else.
   const onSent = (): void =>
     void execFileSync(process.execPath, ["--input-type=module", "-e", look, place.url], { timeout: 20_000 });
-  await store.run([add("1")], null, { onSent });
+  await store.run([add("1")], { onSent });
 });

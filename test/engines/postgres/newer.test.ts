@@ -192,19 +192,16 @@ test("what meets a changed table before it has asked says so too", async () => {
   await place.engine();
   const store = new PostgresStore(await connect(place), { session: true, durability: "full" });
   const tasks = [{ queue: "work", data: "1" }];
-  const { outcomes } = await store.run(
-    [
-      { verb: "add", tasks },
-      { verb: "claim", queues: ["work"], max: 1, worker: "w" },
-    ],
-    null,
-  );
+  const { outcomes } = await store.run([
+    { verb: "add", tasks },
+    { verb: "claim", queues: ["work"], max: 1, worker: "w" },
+  ]);
   const { id, fence } = (outcomes[1] as { ok: ClaimOutcome }).ok.tasks[0]!;
   const client = await place.client();
   await client.query(`ALTER TABLE ${place.schema}.gate RENAME TO door`);
   const error = { name: "Error", message: "429", stack: null };
   const hold = { verb: "settle", id, fence, settlement: { kind: "hold", error, delay: 1_000 } } as const;
-  await expect(store.run([hold], null)).rejects.toMatchObject({ code: "42P01" });
+  await expect(store.run([hold])).rejects.toMatchObject({ code: "42P01" });
   await client.query(`UPDATE ${place.schema}.store SET needs = ${NEXT}`);
-  await expect(store.run([hold], null)).rejects.toMatchObject({ code: "UNSUPPORTED" });
+  await expect(store.run([hold])).rejects.toMatchObject({ code: "UNSUPPORTED" });
 });

@@ -141,5 +141,5 @@ test("nothing of such a batch has happened where the connection is lost while no
   };
   const store = new PostgresStore(link, { session: true, durability: "full" });
   // As of one that did not come to its commit: it is simply run again.
-  await expect(store.run([{ verb: "add", tasks }], null)).rejects.toThrow("It was lost");
+  await expect(store.run([{ verb: "add", tasks }])).rejects.toThrow("It was lost");
 });

@@ -190,7 +190,7 @@ describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : "
     onTestFinished(() => link.close());
     const store = new PostgresStore(link, { session: false, durability: "full" });
     const run = async <V extends VerbName>(op: Op<V>): Promise<Verbs[V]["out"]> => {
-      const [outcome] = (await store.run([op], null)).outcomes;
+      const [outcome] = (await store.run([op])).outcomes;
       return (outcome as { ok: Verbs[V]["out"] }).ok;
     };
     const joining = { id: "w", queues: ["work"] } as unknown as WorkerInfo;

@@ -1,10 +1,12 @@
 import type { Client } from "pg";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import type { Engine, Op } from "../../../src/engine/engine.ts";
 import { checkFloors, raiseFloors } from "../../../src/engines/postgres/floors.ts";
 import type { Link } from "../../../src/engines/postgres/link.ts";
 import { PostgresStore } from "../../../src/engines/postgres/store.ts";
 import { inSchema } from "../../../src/engines/postgres/text.ts";
+import { clockIn, setClock } from "../../postgres/moved-clock.ts";
+import { dropSchema } from "../../postgres/shared.ts";
 import { newTask, QUEUE, worker } from "../sqlite/kit.ts";
 import { tour } from "../tour.ts";
 import { asker, fill } from "./fill.ts";
@@ -80,7 +82,19 @@ async function takeTour(): Promise<Toured> {
   // Statistics are only what a test asks for.
   for (const table of tables) await link.exec(`ALTER TABLE dibs.${table} SET (autovacuum_enabled = false)`);
   const store = new PostgresStore(link, { session: true, durability: "full" });
-  await tour(store);
+  const clock = `${place.schema}_clock`;
+  const admin = await place.client();
+  await admin.query(clockIn(clock));
+  await link.exec(`SET search_path = ${clock}, pg_catalog`);
+  onTestFinished(() => dropSchema(place.url, clock));
+  await tour({
+    run: async (ops, { wall }) => {
+      await admin.query(setClock(clock), [Math.floor(wall)]);
+      return store.run(ops);
+    },
+  });
+  // The plans are those of the server's own functions.
+  await link.exec(`RESET search_path`);
   await leaveNotes(engine, await place.client());
   await work(link, store);
   return { link, store, tables, indexes: await readIndexes(link), statements: await readStatements(link) };

@@ -34,7 +34,6 @@ function watchRuns(): Call[] {
   const run = vi.spyOn(PostgresStore.prototype, "run").mockImplementation(async function (
     this: PostgresStore,
     ops: readonly Op[],
-    _: unknown,
     { onSent }: RunOptions = {},
   ) {
     const { promise, resolve, reject } = Promise.withResolvers<Ran>();
@@ -64,16 +63,16 @@ test("what was lost with a connection goes first on the next one, one after the 
   const sender = new Sender(reach);
   const called = (count: number): Promise<void> =>
     vi.waitFor(() => expect(calls).toHaveLength(count), { interval: 1 });
-  const first = sender.run([read("a")], null);
+  const first = sender.run([read("a")]);
   await called(1);
   calls[0]!.onSent();
-  const second = sender.run([read("b")], null);
+  const second = sender.run([read("b")]);
   await called(2);
   calls[1]!.onSent();
   for (const call of calls) call.lose();
   await new Promise((resolve) => setImmediate(resolve));
   // Its turn has come: the one before it was sent.
-  const third = sender.run([read("c")], null);
+  const third = sender.run([read("c")]);
   for (let count = 3; count <= 5; count++) {
     await called(count);
     expect(calls.at(-1)!.link).not.toBe(calls[0]!.link);

@@ -23,7 +23,7 @@ function makeSender({ isLost = false } = {}) {
   }[] = [];
   const reach = {
     isLost,
-    run: (ops: readonly Op[], _: null, { onSent }: RunOptions) =>
+    run: (ops: readonly Op[], { onSent }: RunOptions) =>
       new Promise((resolve, reject) => {
         const outcomes = ops.map((op) => ({ ok: op }));
         sent.push({
@@ -77,7 +77,7 @@ test("a claim for many goes by itself, and so does what waits for others", async
   void sender.runTogether([settle("a")]);
   void sender.runTogether([claim(500)]);
   void sender.runTogether([claim(500)]);
-  void sender.run([settle("b")], null, { after: Promise.resolve() });
+  void sender.run([settle("b")], { after: Promise.resolve() });
   void sender.runTogether([settle("c")]);
   for (let i = 0; i < 5; i++) {
     await turn();

@@ -59,7 +59,7 @@ export class World {
 }
 
 function storeFor(engine: FlowEngine, reading: Reading): SharedStore {
-  if (engine === "postgres") return new PostgresSubject(STORE, reading);
+  if (engine === "postgres") return new PostgresSubject(STORE);
   if (engine === "sqlite") return new SqliteSubject(STORE, reading, { file: false });
   const store = new MemoryStore(STORE, reading);
   return { run: (ops, at) => store.run(ops, at), end: () => {} };
