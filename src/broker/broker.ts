@@ -10,7 +10,7 @@ import { checkQueueName } from "../core/queue-name.ts";
 import type { ClaimOutcome, Engine, Op, Verbs, VerbWithin } from "../engine/engine.ts";
 import { add } from "./add.ts";
 import { Bell, makesEvents } from "./bell.ts";
-import { checkFilter, checkListQuery, checkPatternKey, checkSpacing, checkTaskId } from "./check.ts";
+import { checkFilter, checkListQuery, checkPatternKey, checkSpacing, checkClaim } from "./check.ts";
 import { claim } from "./claim.ts";
 import type { Context } from "./context.ts";
 import { Feed } from "./events.ts";
@@ -149,7 +149,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     step: (held, name, value) => step(context, held, name, value),
     steps: async (id) => byAnyId(context, id, (known) => run({ verb: "steps", id: known })),
     signal: async (id, name, value) => byAnyId(context, id, (known) => signal(context, known, name, value)),
-    verifying: async ({ id, fence }) => run({ verb: "verifying", id: checkTaskId(id), fence }),
+    verifying: async (of) => run({ verb: "verifying", ...checkClaim(of) }),
     task: async (id) => byAnyId(context, id, (known) => run({ verb: "get", id: known })),
     history: async (id) => byAnyId(context, id, (known) => run({ verb: "history", id: known })),
     cancel: async (id) =>

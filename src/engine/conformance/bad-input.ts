@@ -112,6 +112,18 @@ export function badInput(start: Start): void {
     });
   });
 
+  describe("what a verifier is asked to judge is refused for", () => {
+    const together = start.together();
+
+    test.each([undefined, null, "1", -1, 0.5])("a fence that is %j", async (fence) => {
+      const { port } = together();
+      const [added] = await port.add([{ queue: QUEUE, data: "1" }]);
+      const asked = { id: added!.id, fence: no(fence) };
+      await refused(() => port.verifying(asked), "INVALID", "fence");
+      await port.drop(QUEUE);
+    });
+  });
+
   describe("a policy is refused for", () => {
     const cases: [string, Partial<QueuePolicy>, string[]][] = [
       ["a lease that is too short", { lease: 99 }, ["lease", "100"]],

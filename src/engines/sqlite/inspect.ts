@@ -113,8 +113,8 @@ export function record(tx: Tx, task: Found, payloads: Payloads = "full"): TaskRe
 export function verifying(tx: Tx, { id, fence }: Verified): { task: TaskRecord; result: Body | null } {
   const task = findTask(tx, id);
   const held = task && findVerifying(tx, task.seq);
-  if (held?.fence !== fence) throw taskNotFound(id);
-  return { task: record(tx, task!), result: bodyFrom(held.row.result) };
+  if (!held || held.fence !== fence) throw taskNotFound(id);
+  return { task: record(tx, task), result: bodyFrom(held.row.result) };
 }
 
 interface EndsRow {
