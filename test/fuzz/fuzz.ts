@@ -1,78 +1,161 @@
-import { openPort } from "../../src/api/open.ts";
-import { SILENT } from "../../src/core/logger.ts";
-import type { Port } from "../../src/core/port.ts";
-import { startServer } from "../server/start.ts";
+import { type ChildProcess, fork } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { Random } from "../simulation/random.ts";
+import { type Canaries, Watch } from "./canaries.ts";
 import { fuzzBytes, fuzzRequests } from "./http.ts";
 import { fuzzFrames, fuzzMessages } from "./native.ts";
 
-export interface Found {
-  inputs: number;
-  byKind: Record<string, number>;
+/** Where the attacked server keeps its store; `schema` for PostgreSQL. Without an address it is a file of its own. */
+export interface Store {
+  url?: string;
+  schema?: string;
+}
+
+/** What target.ts is told when it is started. */
+export interface Asked extends Store {
+  url: string;
+  folder: string;
+}
+
+interface Attacker {
+  name: string;
+  token: string;
+  isLimited: boolean;
+}
+
+export interface Started {
+  url: string;
+  attackers: Attacker[];
+  canaries: Canaries;
+}
+
+export interface Told {
+  clients: number;
   /** What the server logged as a failure of its own. */
   failures: string[];
+  peakRss: number;
+}
+
+/** One who attacks, and what it knows. */
+export interface Attack {
+  url: string;
+  random: Random;
+  token: string;
+  canaries: Canaries;
+  watch: () => Watch;
+}
+
+export interface Found {
+  inputs: number;
+  byKind: Record<Kind, number>;
+  /** The most memory that the server ever had. */
+  peakRss: number;
 }
 
 /** So many inputs a round, by kind: connections of their own take longest. */
 const ROUND = { requests: 400, messages: 400, bytes: 60, frames: 60 } as const;
-type Kind = keyof typeof ROUND;
-const FUZZERS: Record<Kind, (url: string, random: Random, count: number) => Promise<number>> = {
+export type Kind = keyof typeof ROUND;
+const FUZZERS: Record<Kind, (attack: Attack, count: number) => Promise<number>> = {
   ...{ requests: fuzzRequests, messages: fuzzMessages, bytes: fuzzBytes, frames: fuzzFrames },
 };
+const WEIGHTS: Record<Kind, number> = { requests: 10, messages: 12, bytes: 2, frames: 1 };
+const MOST_RSS = 500 * 2 ** 20;
+const NO_CANARIES: Canaries = { queue: "work", ids: ["01980000-0000-7000-8000-000000000000"] };
 
 /**
- * A server on a store in memory, and whoever means no good. Each round has a seed of its own, `from` the first one's, and can
- * be repeated alone. Fails with the seed of a round in which something was answered that should not have been.
+ * A server in a process of its own, and whoever means no good. Each round has a seed and can be repeated alone. Fails with
+ * the seed of a round in which the server crashed, logged a failure, answered what it should not have, told a canary to
+ * somebody who may not see it, failed somebody who behaves, or took too much memory.
  */
 export class Fuzz {
-  readonly found: Found = { inputs: 0, byKind: {}, failures: [] };
-  readonly #store: Port;
-  readonly #server: Awaited<ReturnType<typeof startServer>>;
+  readonly found: Found = {
+    ...{ inputs: 0, peakRss: 0, byKind: { requests: 0, messages: 0, bytes: 0, frames: 0 } },
+  };
+  readonly #folder: string;
+  readonly #target: ChildProcess;
+  readonly #started: Started;
+  #crash: Error | undefined;
 
-  private constructor(store: Port, server: Awaited<ReturnType<typeof startServer>>) {
-    this.#store = store;
-    this.#server = server;
+  private constructor(folder: string, target: ChildProcess, started: Started) {
+    this.#folder = folder;
+    this.#target = target;
+    this.#started = started;
+    target.on("exit", (code, signal) => (this.#crash = new Error(`The server ended: ${code ?? signal}.`)));
   }
 
-  static async start(): Promise<Fuzz> {
-    const store = await openPort(":memory:", {});
-    const failures: string[] = [];
-    const logger = { ...SILENT, error: (message: string) => failures.push(message) };
-    const server = await startServer(store, { logger, native: { resumeMs: 20, maxFrame: 100_000 } });
-    const fuzz = new Fuzz(store, server);
-    fuzz.found.failures = failures;
-    return fuzz;
+  static async start(store: Store = {}): Promise<Fuzz> {
+    const folder = mkdtempSync(join(tmpdir(), "dibs-fuzz-"));
+    const asked: Asked = { url: join(folder, "work.db"), ...store, folder };
+    const target = fork(fileURLToPath(new URL("target.ts", import.meta.url)), [JSON.stringify(asked)], {
+      execArgv: [],
+    });
+    return new Fuzz(folder, target, (await heardOf(target)) as Started);
   }
 
-  async round(seed: number): Promise<void> {
+  /** @param kinds those that may be drawn; all unless given */
+  async round(seed: number, kinds: readonly Kind[] = Object.keys(ROUND) as Kind[]): Promise<void> {
     const random = new Random(seed);
-    const kind = random.weighted({ requests: 10, messages: 12, bytes: 2, frames: 1 });
+    const weights = Object.fromEntries(kinds.map((each) => [each, WEIGHTS[each]])) as Record<Kind, number>;
+    const kind = random.weighted(weights);
+    const { url, attackers, canaries: planted } = this.#started;
+    const { name, token, isLimited } = random.pick(attackers);
+    const canaries = isLimited ? planted : NO_CANARIES;
+    const watch = (): Watch => new Watch(planted, isLimited);
     try {
-      const sent = await FUZZERS[kind](this.#server.url, random, ROUND[kind]);
+      const sent = await FUZZERS[kind]({ url, random, token, canaries, watch }, ROUND[kind]);
       this.found.inputs += sent;
-      this.found.byKind[kind] = (this.found.byKind[kind] ?? 0) + sent;
+      this.found.byKind[kind] += sent;
+      await this.#tidyUp();
     } catch (error) {
-      throw new Error(`Round ${seed} (${kind}) failed: ${(error as Error).message}`, { cause: error });
+      // A crash explains all that fails beside it.
+      const { message } = this.#crash ?? (error as Error);
+      throw new Error(`Round ${seed} (${kind} of ${name}) failed: ${message}`, { cause: error });
     }
-    if (this.found.failures.length > 0)
-      throw new Error(`Round ${seed} (${kind}): ${this.found.failures.join("; ")}`);
-    await this.#tidyUp();
   }
 
   /** It still works, nobody is connected any more, and what was added is gone. */
   async #tidyUp(): Promise<void> {
-    const ready = await fetch(`${this.#server.url}/readyz`);
-    if (ready.status !== 200) throw new Error(`Afterwards it was not ready: ${await ready.text()}`);
+    if (this.#crash) throw this.#crash;
     const end = performance.now() + 10_000;
-    while (this.#server.clients > 0) {
-      if (performance.now() > end) throw new Error(`${this.#server.clients} clients never left.`);
+    for (;;) {
+      const told = await this.#ask("tidy");
+      this.found.peakRss = told.peakRss;
+      if (told.failures.length > 0) throw new Error(told.failures.join("; "));
+      if (told.peakRss > MOST_RSS) throw new Error(`The server took ${told.peakRss} bytes of memory.`);
+      if (told.clients === 0) break;
+      if (performance.now() > end) throw new Error(`${told.clients} clients never left.`);
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
-    for (const { name } of await this.#store.queues()) await this.#store.drop(name);
+    const ready = await fetch(`${this.#started.url}/readyz`);
+    if (ready.status !== 200) throw new Error(`Afterwards it was not ready: ${await ready.text()}`);
+  }
+
+  #ask(word: "tidy"): Promise<Told> {
+    const heard = heardOf(this.#target) as Promise<Told>;
+    this.#target.send(word);
+    return heard;
   }
 
   async stop(): Promise<void> {
-    await this.#server.close();
-    await this.#store.close();
+    if (!this.#crash) {
+      const ended = new Promise((resolve) => this.#target.once("exit", resolve));
+      this.#target.send("stop");
+      await ended;
+    }
+    rmSync(this.#folder, { recursive: true, force: true });
   }
+}
+
+function heardOf(target: ChildProcess): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const end = (code: number | null): void => reject(new Error(`The server ended: ${code}.`));
+    target.once("exit", end);
+    target.once("message", (message) => {
+      target.off("exit", end);
+      resolve(message);
+    });
+  });
 }

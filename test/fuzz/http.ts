@@ -2,6 +2,7 @@ import { Agent, request } from "node:http";
 import { connect } from "node:net";
 import { ERROR_CODES } from "../../src/core/errors.ts";
 import type { Random } from "../simulation/random.ts";
+import type { Attack } from "./fuzz.ts";
 import { anyBytes, anyValue, bend, scratch } from "./values.ts";
 
 /** Requests as they should be; durations that would keep the test waiting are short. */
@@ -43,6 +44,28 @@ const REQUESTS: readonly [method: string, path: string, body?: unknown][] = [
   ["PUT", "/v1/subscriptions/order.*/audit"],
   ["DELETE", "/v1/subscriptions/order.*/audit"],
   ["GET", "/v1/workers?queue=work"],
+  ["GET", "/v1/workers"],
+  ["GET", "/v1/subscriptions"],
+  ["POST", "/v1/claims/ID/1/hold", { error: { message: "limit" }, delay: "1s" }],
+  ["POST", "/v1/claims/ID/1/park", { signal: "s", timeout: "1s" }],
+  ["PUT", "/v1/claims/ID/1/steps/s", { value: 1 }],
+  ["POST", "/v1/claims/ID/1/accept"],
+  ["POST", "/v1/claims/ID/1/refuse", { feedback: "no" }],
+  ["GET", "/v1/verifying/ID/1"],
+  ["GET", "/v1/tasks/ID/steps"],
+  ["POST", "/v1/tasks/ID/signals/s", { data: 1 }],
+  ["POST", "/v1/queues/work/unhold", { groupKey: "g" }],
+  ["GET", "/v1/pipelines"],
+  ["PUT", "/v1/pipelines/report", { stages: [{ name: "a", joins: false }, { name: "b" }] }],
+  ["POST", "/v1/pipelines/report/runs", { data: 1 }],
+  ["GET", "/v1/runs/ID"],
+  ["GET", "/v1/runs/ID/result?timeout=5ms"],
+  ["POST", "/v1/runs/ID/cancel"],
+  ["GET", "/v1/schedules"],
+  ["GET", "/v1/schedules/s"],
+  ["PUT", "/v1/schedules/s", { queue: "work", every: "1h", data: 1 }],
+  ["DELETE", "/v1/schedules/s"],
+  ["POST", "/v1/schedules/s/pause"],
   ["GET", "/metrics"],
   ["GET", "/readyz"],
   ["GET", "/openapi.json"],
@@ -71,21 +94,24 @@ export interface Answer {
 }
 
 /** Well-formed HTTP whose paths, headers and bodies are not what they should be. */
-export async function fuzzRequests(url: string, random: Random, count: number): Promise<number> {
+export async function fuzzRequests(attack: Attack, count: number): Promise<number> {
   const agent = new Agent({ keepAlive: true, maxSockets: 16 });
   try {
-    await Promise.all(Array.from({ length: count }, () => ask(url, agent, random)));
+    await Promise.all(Array.from({ length: count }, () => ask(attack, agent)));
   } finally {
     agent.destroy();
   }
   return count;
 }
 
-function ask(url: string, agent: Agent, random: Random): Promise<void> {
+function ask(attack: Attack, agent: Agent): Promise<void> {
+  const { url, random, token, watch: makeWatch } = attack;
   const [method, path, body] = random.pick(REQUESTS);
-  const given = pathOf(random, path);
-  const text = body === undefined && random.chance(0.8) ? undefined : bodyOf(random, body);
-  const headers = headersOf(random, text);
+  const given = pathOf(attack, path);
+  const text = body === undefined && random.chance(0.8) ? undefined : bodyOf(attack, body);
+  const headers = { authorization: `Bearer ${token}`, ...headersOf(random, text) };
+  const watch = makeWatch();
+  watch.sent(`${given} ${text}`);
   const { hostname, port } = new URL(url);
   return new Promise((resolve, reject) => {
     const fail = (why: string): void =>
@@ -98,7 +124,13 @@ function ask(url: string, agent: Agent, random: Random): Promise<void> {
         response.setEncoding("utf8").on("data", (part: string) => (all += part));
         response.on("end", () => {
           const answer = { status: response.statusCode!, type: response.headers["content-type"], body: all };
-          const trouble = verb === "HEAD" ? undefined : troubleWith(answer);
+          const leak = watch.leakIn(all);
+          const trouble =
+            leak === undefined
+              ? verb === "HEAD"
+                ? undefined
+                : troubleWith(answer)
+              : `told ${leak}: ${all.slice(0, 500)}`;
           if (trouble === undefined) resolve();
           else fail(trouble);
         });
@@ -129,9 +161,12 @@ function troubleWith({ status, type, body }: Answer): string | undefined {
   return isProper ? undefined : `is no problem document: ${body}`;
 }
 
-function pathOf(random: Random, path: string): string {
-  const known = path.replace("ID", random.chance(0.5) ? KNOWN_ID : "x");
-  if (!random.chance(0.4)) return known;
+function pathOf({ random, canaries }: Attack, path: string): string {
+  const id = random.weighted({ some: 4, foreign: 4, none: 1 });
+  const known = path
+    .replace("ID", { some: KNOWN_ID, foreign: random.pick(canaries.ids), none: "x" }[id])
+    .replace("work", random.chance(0.2) ? canaries.queue : "work");
+  if (!random.chance(0.3)) return known;
   const parts = known.split("/");
   const at = random.between(1, parts.length - 1);
   parts[at] = random.pick([
@@ -153,8 +188,9 @@ function pathOf(random: Random, path: string): string {
   return encodeURI(parts.join("/")).replaceAll("%25", "%");
 }
 
-function bodyOf(random: Random, body: unknown): string {
-  const text = JSON.stringify(random.chance(0.15) ? anyValue(random) : bend(random, body ?? {})) ?? "null";
+function bodyOf({ random, canaries }: Attack, body: unknown): string {
+  const value = random.chance(0.15) ? anyValue(random) : bend(random, body ?? {});
+  const text = (JSON.stringify(value) ?? "null").replace('"ID"', JSON.stringify(random.pick(canaries.ids)));
   return random.chance(0.2) ? scratch(random, text) : text;
 }
 
@@ -191,7 +227,7 @@ const BASES = REQUESTS.map(([method, path, body]) => {
 });
 
 /** Bytes that are not quite HTTP, each on a connection of its own. */
-export async function fuzzBytes(url: string, random: Random, count: number): Promise<number> {
+export async function fuzzBytes({ url, random, watch: makeWatch }: Attack, count: number): Promise<number> {
   const { port } = new URL(url);
   await Promise.all(
     Array.from({ length: count }, () => {
@@ -199,6 +235,9 @@ export async function fuzzBytes(url: string, random: Random, count: number): Pro
       const bytes = random.chance(0.1) ? anyBytes(random, 300) : Buffer.from(scratch(random, base), "latin1");
       return sendBytes(Number(port), bytes).then((answer) => {
         // Cut off without a word, or told in HTTP what is wrong.
+        const leak = makeWatch().leakIn(answer);
+        if (leak !== undefined)
+          throw new Error(`${JSON.stringify(bytes.toString("latin1"))} was told ${leak}`);
         const status = /^HTTP\/1\.1 (\d{3}) /.exec(answer)?.[1];
         if (answer === "" || (status !== undefined && status !== "500")) return;
         throw new Error(`${JSON.stringify(bytes.toString("latin1"))} was answered ${answer}`);

@@ -4,9 +4,13 @@ import { ERROR_CODES } from "../../src/core/errors.ts";
 import { PATH } from "../../src/protocol/messages.ts";
 import { VERBS } from "../../src/protocol/verbs.ts";
 import type { Random } from "../simulation/random.ts";
+import type { Canaries } from "./canaries.ts";
+import type { Attack } from "./fuzz.ts";
 import { anyBytes, anyValue, bend, scratch } from "./values.ts";
 
-const ID = "01980000-0000-7000-8000-000000000000";
+/** Stands for the id of somebody else's task, or one that nobody has. */
+const ID = "ID";
+const NOBODYS_ID = "01980000-0000-7000-8000-000000000000";
 const HELD = { id: ID, fence: 1, queue: "work", attempt: 1 };
 const WORKER = { id: "w", name: "w", queues: ["work"], concurrency: 1, host: "h", pid: 1 };
 
@@ -50,15 +54,31 @@ const CALLS: Record<string, unknown[]> = {
   retire: [1],
   leave: [1, { lost: true }],
   workers: ["work"],
+  schedule: ["s", { every: 3_600_000, missed: "once", task: { queue: "work", data: "1" } }, { force: true }],
+  pauseSchedule: ["s", true],
+  unschedule: ["s"],
+  schedules: ["s"],
+  step: [HELD, "s", "1"],
+  steps: [ID],
+  signal: [ID, "s", "1"],
+  verifying: [{ id: ID, fence: 1 }],
+  definePipeline: ["report", [{ name: "a", joins: false }]],
+  pipelines: ["report"],
+  run: [ID, { limit: 5 }],
+  cancelRun: [ID],
 };
+/** Those that name nothing, and list all there is to see. */
+const LISTS = ["queues", "workers", "schedules", "pipelines", "subscriptions"];
 
-function itemOf(random: Random, id: number): unknown {
+function itemOf({ random, canaries }: Attack, id: number): unknown {
   switch (random.weighted({ call: 12, abort: 1, listen: 1, next: 1, unlisten: 1, bye: 0.05, any: 1 })) {
     case "call": {
       const verb = random.chance(0.97)
         ? random.pick(Object.keys(VERBS))
         : random.pick(["close", "clock", "events", "__proto__", "", "toString"]);
-      return ["call", id, random.chance(0.02) ? anyValue(random) : verb, bend(random, CALLS[verb] ?? [])];
+      if (random.chance(0.05)) return ["call", id, random.pick(LISTS), []];
+      const args = aim(random, CALLS[verb] ?? [], canaries);
+      return ["call", id, random.chance(0.02) ? anyValue(random) : verb, bend(random, args)];
     }
     case "abort":
       return ["abort", random.between(1, id)];
@@ -75,20 +95,33 @@ function itemOf(random: Random, id: number): unknown {
   }
 }
 
+/** The same call, of tasks and queues that are somebody else's, or that nobody has. */
+function aim(random: Random, value: unknown, canaries: Canaries): unknown {
+  if (value === ID) return random.chance(0.7) ? random.pick(canaries.ids) : NOBODYS_ID;
+  if (value === "work" && random.chance(0.1)) return canaries.queue;
+  if (Array.isArray(value)) return value.map((part) => aim(random, part, canaries));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, aim(random, part, canaries)]));
+}
+
 /** Messages on one WebSocket after another: frames that are not what they should be, and what is no frame at all. */
-export async function fuzzMessages(url: string, random: Random, count: number): Promise<number> {
+export async function fuzzMessages(attack: Attack, count: number): Promise<number> {
   let sent = 0;
-  while (sent < count) sent += await converse(url, random, count - sent);
+  while (sent < count) sent += await converse(attack, count - sent);
   return sent;
 }
 
-async function converse(url: string, random: Random, most: number): Promise<number> {
-  const socket = new WebSocket(url.replace("http", "ws") + PATH);
+async function converse(attack: Attack, most: number): Promise<number> {
+  const { url, random, token } = attack;
+  const watch = attack.watch();
+  const headers = { authorization: `Bearer ${token}` };
+  const socket = new WebSocket(url.replace("http", "ws") + PATH, { headers });
   const troubles: string[] = [];
   socket.on("error", () => {});
   socket.on("message", (data) => {
     const text = (data as Buffer).toString();
-    const trouble = troubleWith(text);
+    const leak = watch.leakIn(text);
+    const trouble = leak === undefined ? troubleWith(text) : `told ${leak}: ${text.slice(0, 500)}`;
     if (trouble !== undefined) troubles.push(trouble);
   });
   const closed = new Promise((resolve) => socket.on("close", resolve));
@@ -100,11 +133,12 @@ async function converse(url: string, random: Random, most: number): Promise<numb
   socket.send(isProper ? JSON.stringify(hello) : scratch(random, JSON.stringify(bend(random, hello))));
   while (sent < most && socket.readyState === WebSocket.OPEN && troubles.length === 0) {
     const items = Array.from({ length: random.between(0, 2) }, (_, index) =>
-      itemOf(random, seq * 10 + index + 1),
+      itemOf(attack, seq * 10 + index + 1),
     );
     const frame = { seq: ++seq, ack: random.between(0, 3), items };
     const isBent = random.chance(0.04);
     const text = JSON.stringify(isBent ? bend(random, frame) : frame) ?? "";
+    watch.sent(text);
     socket.send(
       random.chance(0.01) ? scratch(random, text) : random.chance(0.005) ? anyBytes(random, 50) : text,
     );
@@ -138,12 +172,13 @@ function troubleWith(text: string): string | undefined {
   return undefined;
 }
 
-const UPGRADE = `GET ${PATH} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`;
+const upgrade = (token: string): string =>
+  `GET ${PATH} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`;
 
 /** Bytes that are not quite a WebSocket's, each on a connection of its own. */
-export async function fuzzFrames(url: string, random: Random, count: number): Promise<number> {
+export async function fuzzFrames({ url, random, token }: Attack, count: number): Promise<number> {
   const port = Number(new URL(url).port);
-  await Promise.all(Array.from({ length: count }, () => sendFrames(port, framesOf(random))));
+  await Promise.all(Array.from({ length: count }, () => sendFrames(port, token, framesOf(random))));
   return count;
 }
 
@@ -170,7 +205,7 @@ function framesOf(random: Random): Buffer {
   ]);
 }
 
-function sendFrames(port: number, bytes: Buffer): Promise<void> {
+function sendFrames(port: number, token: string, bytes: Buffer): Promise<void> {
   return new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1");
     socket.setTimeout(100, () => socket.destroy());
@@ -178,6 +213,6 @@ function sendFrames(port: number, bytes: Buffer): Promise<void> {
     socket.on("close", () => resolve());
     socket.once("data", () => socket.write(bytes));
     socket.resume();
-    socket.write(UPGRADE);
+    socket.write(upgrade(token));
   });
 }

@@ -1,47 +1,58 @@
-// The fuzzer by hand.  A million inputs:   npm run fuzz -- --inputs 1000000
-// One round again, by its seed:            npm run fuzz -- --from 123 --rounds 1
+// The fuzzer by hand.  A million frames and a million requests, on each store:   npm run fuzz
+// On one of them:                            npm run fuzz -- --engine postgres
+// Fewer:                                     npm run fuzz -- --inputs 100000
+// One round again, by its seed:              npm run fuzz -- --engine sqlite --from 123 --rounds 1
 
 import { parseArgs } from "node:util";
-import { Fuzz } from "./fuzz.ts";
+import { PostgresServer, QUICK } from "../postgres/server.ts";
+import { Fuzz, type Kind, type Store } from "./fuzz.ts";
 
 const { values } = parseArgs({
   options: {
+    engine: { type: "string", default: "sqlite,postgres" },
     from: { type: "string", default: "1" },
     rounds: { type: "string" },
+    /** Frames, and as many requests. */
     inputs: { type: "string", default: "1000000" },
-    /** Stops by then, and says with which seed to go on. */
-    seconds: { type: "string", default: "3600" },
   },
 });
+const from = Number(values.from);
+const most = Number(values.inputs);
 
-const fuzz = await Fuzz.start();
-const [began, from] = [performance.now(), Number(values.from)];
-const isOver = (round: number): boolean =>
-  values.rounds === undefined ? fuzz.found.inputs >= Number(values.inputs) : round >= Number(values.rounds);
-const isLate = (): boolean => performance.now() - began > Number(values.seconds) * 1_000;
-
-process.on("uncaughtException", (error) => {
-  console.error(`A crash in round ${from + round}:`, error);
-  process.exit(1);
-});
-
-let round = 0;
-try {
-  for (; !isOver(round) && !isLate(); round++) {
-    await fuzz.round(from + round);
-    if (round % 250 === 249) report();
-  }
-} finally {
-  await fuzz.stop();
+for (const engine of values.engine.split(",")) {
+  if (engine === "postgres") {
+    const server = await PostgresServer.start({ settings: QUICK });
+    try {
+      await attack(engine, { url: server.url, schema: "fuzz" });
+    } finally {
+      await server.remove();
+    }
+  } else if (engine === "sqlite") await attack(engine, {});
+  else throw new Error("--engine is sqlite, postgres, or both with a comma between them.");
 }
-report();
-console.log(`The next round is ${from + round}.`);
 
-/** With --expose-gc the memory is what is held, and should not grow. */
-function report(): void {
-  globalThis.gc?.();
-  const { heapUsed, rss } = process.memoryUsage();
-  const mb = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(0)} MB`;
-  const seconds = ((performance.now() - began) / 1_000).toFixed(0);
-  console.log(seconds, "s", JSON.stringify(fuzz.found), `heap ${mb(heapUsed)}, rss ${mb(rss)}`);
+async function attack(engine: string, store: Store): Promise<void> {
+  const fuzz = await Fuzz.start(store);
+  const began = performance.now();
+  const { byKind } = fuzz.found;
+  /** What of the frames and requests is still to be sent; what is not quite HTTP comes beside them. */
+  const missing = (): Kind[] => (["requests", "messages"] as const).filter((kind) => byKind[kind] < most);
+  const isOver = (done: number): boolean =>
+    values.rounds === undefined ? missing().length === 0 : done >= Number(values.rounds);
+  const report = (): void => {
+    const seconds = ((performance.now() - began) / 1_000).toFixed(0);
+    const memory = `at most ${(fuzz.found.peakRss / 2 ** 20).toFixed(0)} MB`;
+    console.log(`${engine}: ${seconds} s, ${JSON.stringify(byKind)}, ${memory}`);
+  };
+  let round = 0;
+  try {
+    for (; !isOver(round); round++) {
+      await fuzz.round(from + round);
+      if (round % 250 === 249) report();
+    }
+  } finally {
+    await fuzz.stop();
+    report();
+    console.log(`${engine}: the next round is ${from + round}.`);
+  }
 }

@@ -1,0 +1,85 @@
+// The server that is attacked, in a process of its own: a crash is seen, and its memory is its own. Started by fuzz.ts.
+
+import { join } from "node:path";
+import { openPort } from "../../src/api/open.ts";
+import type { Port } from "../../src/core/port.ts";
+import { Access } from "../../src/server/access.ts";
+import { Tokens } from "../../src/server/tokens.ts";
+import { startServer } from "../server/start.ts";
+import { isCanary, plantCanaries } from "./canaries.ts";
+import type { Asked, Started, Told } from "./fuzz.ts";
+
+const { url, schema, folder } = JSON.parse(process.argv[2]!) as Asked;
+
+/** Queues that limited tokens may use; all others are somebody else's. */
+const OWN = ["work*", "other", "topic/order*", "report*"];
+const on = (...kinds: string[]): string[] => kinds.flatMap((kind) => OWN.map((queue) => `${kind}:${queue}`));
+const SCOPES: Record<string, string[]> = {
+  everything: ["admin:*"],
+  owner: on("add", "work", "read", "admin"),
+  producer: on("add"),
+  worker: on("work"),
+  reader: on("read"),
+  agent: on("add", "work", "read"),
+};
+
+const store = await openPort(url, schema === undefined ? {} : { schema });
+const canaries = await plantCanaries(store);
+const tokens = new Tokens(join(folder, "tokens.json"));
+const attackers = Object.entries(SCOPES).map(([name, scopes]) => ({
+  ...{ name, token: tokens.add(name, scopes).token, isLimited: name !== "everything" },
+}));
+const failures: string[] = [];
+const server = await startServer(store, {
+  access: new Access(tokens, { letAnyoneIn: false }),
+  logger: { warn() {}, error: (message) => void failures.push(message) },
+  audit: () => {},
+  native: { resumeMs: 20, maxFrame: 100_000 },
+});
+
+const tell = (told: Told | Started): void => void process.send!(told);
+process.on("message", (word: "tidy" | "stop") => {
+  if (word === "tidy") tidyUp().then(() => tell(state()), fail);
+  else stop().catch(fail);
+});
+process.on("disconnect", () => process.exit());
+tell({ url: server.url, attackers, canaries });
+
+/** Somebody else, who works beside the attackers: none of its calls may fail. */
+const over = new AbortController();
+const witness = witnessFor(store).catch(fail);
+
+async function witnessFor(port: Port): Promise<void> {
+  const queue = "CANARY-witness-0";
+  while (!over.signal.aborted) {
+    await port.add([{ queue, data: "1" }]);
+    const { tasks } = await port.claim({ queues: [queue], max: 10, worker: "witness", wait: 0 });
+    for (const task of tasks) await port.settle(task, { kind: "ack", result: null });
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+function fail(error: unknown): void {
+  failures.push(`Somebody who behaves met ${(error as Error).stack}`);
+}
+
+function state(): Told {
+  // In KiB: the most that it ever was.
+  return { clients: server.clients, failures, peakRss: process.resourceUsage().maxRSS * 1_024 };
+}
+
+/** What attackers left is removed, and nobody else's. */
+async function tidyUp(): Promise<void> {
+  for (const { name } of await store.schedules()) if (!isCanary(name)) await store.unschedule(name);
+  for (const { pattern, group, queue } of await store.subscriptions())
+    if (!isCanary(queue)) await store.unsubscribe(pattern, group);
+  for (const { name } of await store.queues()) if (!isCanary(name)) await store.drop(name).catch(() => {});
+}
+
+async function stop(): Promise<void> {
+  over.abort();
+  await witness;
+  await server.close();
+  await store.close();
+  process.disconnect();
+}
