@@ -89,10 +89,8 @@ function unpack(value: unknown, depth: number): unknown {
 }
 
 function unpackParts(value: Record<string, unknown>, depth: number): object {
-  for (const key of Object.keys(value)) {
-    // Assigned to, it would change what the object is.
-    if (key !== "__proto__") value[key] = unpack(value[key], depth + 1);
-  }
+  // JSON.parse makes "__proto__" a property of the object's own, so the assignment does not reach its prototype.
+  for (const key of Object.keys(value)) value[key] = unpack(value[key], depth + 1);
   return value;
 }
 

@@ -48,6 +48,7 @@ describe("what crosses the wire", () => {
     ["an object with the key of a tag", { $: ["bytes", "AA=="] }],
     ["text that looks like a tag", '{"$":["undefined"]}'],
     ["half of a surrogate pair", "a\ud83db"],
+    ["bytes under the key __proto__", { ["__proto__"]: new Uint8Array([1]) }],
   ])("keeps %s", (_, value) => {
     expect(decode(encode(value))).toEqual(value);
   });
