@@ -13,12 +13,10 @@ interface Message {
 }
 
 /**
- * The gap between two messages of a process: so long for itself, and for each message that it heard since its last one. A commit that
- * notifies takes a lock of the whole server, and every process hears every message. With a gap of 5 ms whatever the others say, 16
- * stores that each added one task at a time did so at 0.63 of the speed.
+ * A process sends at most one message in this time: a commit that notifies takes a lock of the whole server, and every process hears
+ * every message (docs/decisions/0024).
  */
 const GAP_MS = 5;
-const LONGEST_GAP_MS = 50;
 /** NOTIFY takes less than 8,000 bytes. */
 const LONGEST = 7_000;
 const RETRY_MS = [50, 200, 500, 1_000, 2_000];
@@ -47,8 +45,6 @@ export class Herald {
   #link: Link | undefined;
   #pending: Message | undefined;
   #sentAt = Number.NEGATIVE_INFINITY;
-  /** How many messages of others told of ready tasks since the last one was sent. */
-  #heard = 0;
   #timer: NodeJS.Timeout | undefined;
   #failures = 0;
   #closed = false;
@@ -69,27 +65,18 @@ export class Herald {
    */
   wordFor(hint: Hint, told: Told): string | undefined {
     const now = performance.now();
-    if (!hint.ready || this.#pending || now < this.#nextAt) return undefined;
+    if (!hint.ready || this.#pending || now < this.#sentAt + GAP_MS) return undefined;
     const message: Message = { from: this.#id };
     put(message, hint, told);
-    this.#sent(now);
-    return this.#textOf(message);
-  }
-
-  get #nextAt(): number {
-    return this.#sentAt + Math.min(GAP_MS * (this.#heard + 1), LONGEST_GAP_MS);
-  }
-
-  #sent(now: number): void {
     this.#sentAt = now;
-    this.#heard = 0;
+    return this.#textOf(message);
   }
 
   tell(hint: Hint, told: Told): void {
     const { noticed, listened, ended } = told;
     if (!hint.ready && !hint.ended && !hint.runs && !ended && !noticed && !listened) return;
     put((this.#pending ??= { from: this.#id }), hint, told);
-    const wait = this.#nextAt - performance.now();
+    const wait = this.#sentAt + GAP_MS - performance.now();
     if (wait <= 0) this.#send();
     else this.#timer ??= setTimeout(() => this.#send(), wait).unref();
   }
@@ -100,7 +87,7 @@ export class Herald {
     const message = this.#pending;
     if (!message || !this.#link || this.#link.ended) return;
     this.#pending = undefined;
-    this.#sent(performance.now());
+    this.#sentAt = performance.now();
     this.#link.query(NOTIFY, [channelOf(this.#link.schema), this.#textOf(message)]).catch(() => {});
   }
 
@@ -113,7 +100,6 @@ export class Herald {
     const message = messageFrom(payload);
     if (message.from === this.#id) return;
     const { ready, ended, foreign, noticed } = message;
-    if (ready) this.#heard++;
     const hint: Hint = { ...(ready && { ready }), ...(ended && { ended }), ...(foreign && { foreign }) };
     this.#options.onHint(hint, noticed === true);
   }
