@@ -3,7 +3,7 @@ import { simulate } from "./simulation.ts";
 import type { EngineName } from "./subject.ts";
 
 /** Seeds of one test: a failure names its own, so that this only sets how much is reported as one line. */
-const STEP: Record<EngineName, number> = { sqlite: 100, postgres: 20 };
+const STEP: Record<EngineName, number> = { sqlite: 100, postgres: 10 };
 
 /** Declares the tests of one file. There are several files so that vitest can run them side by side. */
 export function simulateSeeds(from: number, to: number, engine: EngineName = "sqlite"): void {
