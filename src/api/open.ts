@@ -70,7 +70,7 @@ export async function openPort(
     throw invalid(`token is for a dibs server; ${show(address)} is a store that is opened directly.`);
   }
   const pollEvery = options.poll === undefined ? undefined : parseDuration(options.poll, "poll", 100);
-  const engine = await openEngine(address, options);
+  const engine = await openEngine(address, options, measure);
   const { clock = systemClock, logger } = options;
   return createBroker(engine, { clock, logger, pollEvery, measure });
 }
@@ -108,7 +108,7 @@ function schemeOf(address: string): string | undefined {
   return /^([a-z][a-z0-9+]*):\/\//i.exec(address)?.[1]?.toLowerCase();
 }
 
-async function openEngine(address: string, options: OpenOptions) {
+async function openEngine(address: string, options: OpenOptions, measure?: (measured: Measured) => void) {
   const { clock, durability = "full", schema, listen, create = true, logger } = options;
   if (typeof address !== "string" || address === "") {
     throw invalid(
@@ -127,6 +127,7 @@ async function openEngine(address: string, options: OpenOptions) {
       ...(schema !== undefined && { schema }),
       ...(listen !== undefined && { listen }),
       ...(logger && { logger }),
+      ...(measure && { onConflict: measure }),
     };
     const { openPostgres } = await import("../engines/postgres/engine.ts");
     return openPostgres({ url: address, durability, create, ...given });

@@ -11,4 +11,9 @@ export interface Followers {
   added: Record<string, number>;
 }
 
-export type Measured = Commit | Followers;
+/** A batch that PostgreSQL rolled back because of others' transactions, and that is tried again. */
+export interface Conflict {
+  conflict: "deadlock" | "serialization";
+}
+
+export type Measured = Commit | Followers | Conflict;

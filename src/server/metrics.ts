@@ -45,6 +45,11 @@ export class Metrics {
     [],
     OPERATIONS,
   );
+  readonly #conflicts = this.#counter(
+    "dibs_store_conflicts_total",
+    "Batches that PostgreSQL rolled back because of others' transactions, and that were tried again.",
+    ["kind"],
+  );
   readonly #depth = this.#gauge("dibs_queue_depth", "Tasks in the store, by state.", ["queue", "state"]);
   readonly #oldest = this.#gauge("dibs_queue_oldest_seconds", "Age of the oldest task that is ready.", [
     "queue",
@@ -80,13 +85,14 @@ export class Metrics {
     };
   }
 
-  /** Of the store, which tells of its commits, and of what they added beside the calls. */
+  /** Of the store, which tells of its commits, of what they added beside the calls, and of conflicts. */
   note(measured: Measured): void {
     if ("added" in measured) {
       for (const [queue, count] of Object.entries(measured.added))
         this.#added.inc({ queue: this.#labelOf(queue) }, count);
       return;
     }
+    if ("conflict" in measured) return this.#conflicts.inc({ kind: measured.conflict });
     const { operations, ms } = measured;
     this.#commits.observe({}, ms / 1_000);
     this.#operations.observe({}, operations);

@@ -34,13 +34,13 @@ export async function serve(config: Config): Promise<Serving> {
   const access = new Access(new Tokens(tokensPathOf(config)), { letAnyoneIn: config.letAnyoneIn });
   // Read before anything is opened: what is wrong with their file is said now, and not to the first who comes.
   const { asksForTokens } = access;
-  let tellCommit: (measured: Measured) => void = () => {};
+  let measure: (measured: Measured) => void = () => {};
   const options = {
     logger,
     ...(config.schema !== null && { schema: config.schema }),
     ...(config.pooler && { listen: false }),
   };
-  const store = tracePort(await openPort(config.url, options, (commit) => tellCommit(commit)), "SERVER");
+  const store = tracePort(await openPort(config.url, options, (measured) => measure(measured)), "SERVER");
   // A trail that somebody could silence by asking for less to be logged would be none.
   const trail = log.child({}, { level: config.logLevel === "silent" ? "silent" : "info" });
   const server = await start(config, store, access, {
@@ -52,7 +52,7 @@ export async function serve(config: Config): Promise<Serving> {
           ? "a declaration that differs from what is stored, and was not applied"
           : "an administrator's action, or a declaration",
       ),
-    onCommits: (listener) => (tellCommit = listener),
+    onMeasured: (listener) => (measure = listener),
   });
   log.info({ url: server.url, store: withoutPassword(config.url) }, "listening");
   if (config.letAnyoneIn)
@@ -76,7 +76,7 @@ async function start(
   config: Config,
   store: Port,
   access: Access,
-  tellers: Pick<ServerOptions, "logger" | "audit" | "onCommits">,
+  tellers: Pick<ServerOptions, "logger" | "audit" | "onMeasured">,
 ): Promise<Server> {
   const { host, port, letAnyoneIn, allowHost, allowOrigin, maxConnections, maxFrame } = config;
   try {

@@ -48,7 +48,7 @@ export interface ServerOptions {
   logger: Logger;
   audit?: (action: AdminAction) => void;
   /** Takes who wants to be told of the store's commits. */
-  onCommits?: (listener: (measured: Measured) => void) => void;
+  onMeasured?: (listener: (measured: Measured) => void) => void;
   /** A client that sends no whole head of a request in this time is cut off; in milliseconds, as the others. */
   headersMs?: number;
   /** A client that sends no whole request in this time is cut off. */
@@ -118,7 +118,7 @@ export class Server {
     this.#callers = rulesOf(host, allowHosts, allowOrigins);
     this.#metrics = new Metrics(options.store);
     this.#store = this.#metrics.measure(options.store);
-    options.onCommits?.((commit) => this.#metrics.note(commit));
+    options.onMeasured?.((measured) => this.#metrics.note(measured));
     const { headersMs = HEADERS_MS, requestMs = REQUEST_MS } = options;
     const { readMs = READ_MS, farewellMs = FAREWELL_MS } = options;
     this.#door = createHttpDoor({

@@ -28,7 +28,7 @@ test.each(["memory", "sqlite", "postgres"] as const)(
     const { url, options } = await addressOf(store);
     let tell: (measured: Measured) => void = () => {};
     const port = await openPort(url, options, (measured) => tell(measured));
-    const server = await startServer(port, { onCommits: (listener) => (tell = listener) });
+    const server = await startServer(port, { onMeasured: (listener) => (tell = listener) });
     onTestFinished(async () => {
       await server.close();
       await port.close();

@@ -11,13 +11,13 @@ import { latch } from "../stores.ts";
 
 async function setUp(options: Partial<ServerOptions> = {}) {
   let tell: (measured: Measured) => void = () => {};
-  const store = await openPort(":memory:", {}, (commit) => tell(commit));
-  const server = await startServer(store, { onCommits: (listener) => (tell = listener), ...options });
+  const store = await openPort(":memory:", {}, (measured) => tell(measured));
+  const server = await startServer(store, { onMeasured: (listener) => (tell = listener), ...options });
   onTestFinished(async () => {
     await server.close();
     await store.close();
   });
-  return { store, server };
+  return { store, server, tell: (measured: Measured) => tell(measured) };
 }
 
 function get(
@@ -120,6 +120,14 @@ describe("/metrics", () => {
     expect(valueOf("dibs_commit_operations_count")).toBe(valueOf("dibs_commit_seconds_count"));
     expect(valueOf("dibs_commit_operations_sum")).toBeGreaterThanOrEqual(4);
   });
+});
+
+test("/metrics count the batches that the store rolled back and tried again", async () => {
+  const { server, tell } = await setUp();
+  for (const conflict of ["deadlock", "deadlock", "serialization"] as const) tell({ conflict });
+  const lines = (await (await fetch(`${server.url}/metrics`)).text()).split("\n");
+  expect(lines).toContain('dibs_store_conflicts_total{kind="deadlock"} 2');
+  expect(lines).toContain('dibs_store_conflicts_total{kind="serialization"} 1');
 });
 
 test("/metrics do not grow with every name that a queue ever had", async () => {

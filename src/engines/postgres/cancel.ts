@@ -4,10 +4,9 @@ import { end, endCancelled } from "./line.ts";
 import { findBySeq, findTask } from "./place.ts";
 import { cancelItsRun } from "./runs.ts";
 import { notify } from "./sweep.ts";
-import { lockPlace, takeOut } from "./take-out.ts";
+import { lockPlace, takeOut, tryClaim } from "./take-out.ts";
 import type { Tx } from "./tx.ts";
 
-const LOCK_CLAIM = `SELECT cancelled FROM dibs.claim WHERE task = $1 AND fence = $2 FOR UPDATE`;
 const SET_CANCELLED = `UPDATE dibs.claim SET cancelled = true WHERE task = $1`;
 // Whoever moves it carries the wish along.
 const CANCEL_LEAVING = `UPDATE dibs.leaving SET cancelled = true WHERE task = $1`;
@@ -28,7 +27,7 @@ export async function cancelTask(tx: Tx, seq: number): Promise<{ state: TaskStat
     if (!task) return { state: "cancelled" };
     const { place } = task;
     if (place.state === "claimed") {
-      const claim = await tx.get<{ cancelled: boolean }>(LOCK_CLAIM, task.seq, place.held.fence);
+      const claim = await tryClaim(tx, task.seq, place.held.fence);
       // It was settled between the two statements: it is elsewhere now.
       if (!claim) continue;
       if (!claim.cancelled) {

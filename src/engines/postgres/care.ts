@@ -4,6 +4,7 @@ import { isOver, type Meter, NO_METER } from "../../core/rate.ts";
 import { BOUNDS, type Verbs } from "../../engine/engine.ts";
 import { fold } from "./counters.ts";
 import { dueDocuments } from "./documents.ts";
+import { withRuns } from "./first-due.ts";
 import { sinceFloor } from "./floors.ts";
 import type { Queue } from "./known-queues.ts";
 import { NEVER } from "./line.ts";
@@ -157,7 +158,10 @@ async function pastRetention(tx: Tx, queue: Queue, kept: number, limit: number):
   const { age, count } = queue.policy.retention;
   const beyond = kept - count;
   const rows = await tx.all<EndedRow>(ENDED, queue.id, limit);
-  return rows.filter((row, index) => row.ended_at + age <= tx.now || index < beyond);
+  return withRuns(
+    tx,
+    rows.filter((row, index) => row.ended_at + age <= tx.now || index < beyond),
+  );
 }
 
 const DELETE_LEDGERS = `DELETE FROM dibs.attempt WHERE task = ANY ($1::int8[])`;

@@ -116,6 +116,8 @@ export async function takeSlowly(
   if (!isLimitedNow(queue) && line.rows.length > taken.length)
     left.set(queue, line.rows.length - taken.length);
   if (taken.length === 0) return { taken: 0, more: false, next };
+  // Those end here, and with them their runs.
+  await tx.runs.hold(taken.flatMap((row) => (isOutlived(tx, row.expires_at) ? row.task : [])));
 
   for (const table of ["ready", "kept", "own"] as const) {
     const rows = taken.filter((row) => row.table === table);

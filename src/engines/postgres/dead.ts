@@ -309,9 +309,7 @@ export async function discard(tx: Tx, name: string, filter: DeadFilter): Promise
 /** Those that are dead still: another process may have redriven some between two statements. */
 async function lettersToMove(tx: Tx, name: string, filter: DeadFilter): Promise<Found[]> {
   const letters = await deadLetters(tx, tx.queues.named(name), filter);
-  const found = await findMany(
-    tx,
-    letters.map(({ task }) => task),
-  );
-  return found.filter((task) => task.place.state === "dead");
+  const seqs = letters.map(({ task }) => task);
+  await tx.runs.hold(seqs);
+  return (await findMany(tx, seqs)).filter((task) => task.place.state === "dead");
 }

@@ -1,3 +1,4 @@
+import type { Conflict } from "../../core/commit.ts";
 import { type ErrorData, errorFrom, invalid } from "../../core/errors.ts";
 import { type Logger, SILENT } from "../../core/logger.ts";
 import { show } from "../../core/show.ts";
@@ -28,6 +29,7 @@ import { Sender } from "./sender.ts";
 import { type Durability, settingsFor } from "./settings.ts";
 import { watchSilence } from "./silence.ts";
 import type { Ran } from "./ran.ts";
+import type { OnConflict } from "./store.ts";
 import type { TxOptions } from "./tx.ts";
 import { CommitWatch } from "./watch-commits.ts";
 import { type KnownQueue, type Surroundings, Within } from "./within.ts";
@@ -46,6 +48,8 @@ export interface PostgresOptions {
   patience?: number;
   /** Told of what no caller is told. */
   logger?: Logger;
+  /** Told of every batch that is tried again because the server undid it. */
+  onConflict?: OnConflict;
 }
 
 const CONNECT_MS = 10_000;
@@ -64,7 +68,7 @@ export async function openPostgres(
   heartbeats: StartHeartbeats = (...given) => new Pulse(...given),
 ): Promise<Engine> {
   const { url, durability = "full", create = true, listen = true } = options;
-  const { patience = PATIENCE_MS, logger = SILENT } = options;
+  const { patience = PATIENCE_MS, logger = SILENT, onConflict = () => {} } = options;
   const schema = checkSchemaName(options.schema ?? "dibs");
   if (typeof listen !== "boolean") throw invalid(`listen must be true or false, not ${show(listen)}.`);
   checkOneHost(url);
@@ -78,7 +82,7 @@ export async function openPostgres(
   const until = performance.now() + patience;
   const first = await openLink({ link, until, create });
   const tx: TxOptions = { session: listen, durability };
-  const engine = new PostgresEngine(first, { link, tx, patience }, logger, heartbeats);
+  const engine = new PostgresEngine(first, { link, tx, patience, onConflict }, logger, heartbeats);
   try {
     await whileFull(until, () => engine.start(listen));
   } catch (error) {
@@ -91,6 +95,12 @@ export async function openPostgres(
 function okOf<T>(outcome: { ok: T } | { refused: ErrorData }): T {
   if ("refused" in outcome) throw errorFrom(outcome.refused);
   return outcome.ok;
+}
+
+const CONFLICTS = { deadlock: "a deadlock", serialization: "a serialization failure" };
+
+function triedAgain({ conflict }: Conflict, where: string): string {
+  return `PostgreSQL at ${where} rolled a batch back because of ${CONFLICTS[conflict]}. It is tried again.`;
 }
 
 function notChecked(error: unknown): string {
@@ -135,7 +145,7 @@ class PostgresEngine implements Engine {
 
   constructor(
     first: Link,
-    given: Pick<PulseData, "link" | "tx" | "patience">,
+    given: Pick<PulseData, "link" | "tx" | "patience"> & { onConflict: OnConflict },
     logger: Logger,
     heartbeats: StartHeartbeats,
   ) {
@@ -145,7 +155,11 @@ class PostgresEngine implements Engine {
     const connect = (): Promise<Link> => Link.open(link);
     const where = describeUrl(link.url);
     this.place = where;
-    const reach = { connect, tx, where, patience };
+    const onConflict: OnConflict = (conflict) => {
+      logger.warn(triedAgain(conflict, where));
+      given.onConflict(conflict);
+    };
+    const reach = { connect, tx, where, patience, onConflict };
     const writing = new Reach(reach, first);
     const settling = new Reach(reach);
     this.#writer = new Sender(writing, (ran) => this.#herald?.wordFor(ran.hint, { ...ran, ended: false }));
@@ -157,6 +171,7 @@ class PostgresEngine implements Engine {
       { link, tx, where, patience },
       (report) => {
         if ("ran" in report) this.#heard(report.ran);
+        else if ("conflict" in report) onConflict(report);
         else this.#lost(report.lost);
       },
       (error) => logger.error(`The thread of the heartbeats ended, and is started again: ${error.message}`),

@@ -1,3 +1,4 @@
+import type { Conflict } from "../../core/commit.ts";
 import { DibsError, invalid, isDibsError } from "../../core/errors.ts";
 import { Crowded, Overtaken } from "./overtaken.ts";
 
@@ -32,9 +33,15 @@ export function fateOf(error: unknown): Fate {
   if (error instanceof Overtaken) return "again";
   if (error instanceof Crowded) return "later";
   if (isDibsError(error)) return "tell";
-  const { code } = error as Met;
-  if (code === "40001" || code === "40P01") return "again";
+  if (conflictOf(error)) return "again";
   return error instanceof NotConnected || isConnectionTrouble(error) ? "reconnect" : "tell";
+}
+
+const CONFLICTS: Record<string, Conflict["conflict"]> = { "40001": "serialization", "40P01": "deadlock" };
+
+/** What the server undid a transaction for; undefined for other errors. */
+export function conflictOf(error: unknown): Conflict["conflict"] | undefined {
+  return CONFLICTS[(error as Met).code ?? ""];
 }
 
 /** What pg's errors, and the system's, may have. */

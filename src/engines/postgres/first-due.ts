@@ -12,9 +12,14 @@ interface OfQueue {
 export const butForBusy = (queue: string, groupKey: string): string =>
   `(${groupKey} IS NULL OR ${queue} <> ALL ($3::int4[]))`;
 
-/** Of a statement that is given the time, how many, and what it is to leave out. */
-export async function firstDue<Row extends OfQueue>(tx: Tx, sql: string, at: number): Promise<Row[]> {
-  const rows = await firstFree<Row>(tx, (busy) => tx.all<Row>(sql, at, BOUNDS.sweep, busy));
+/** Of a statement that is given the time, how many, and what it is to leave out; `among` picks those that are free in other ways. */
+export async function firstDue<Row extends OfQueue>(
+  tx: Tx,
+  sql: string,
+  at: number,
+  among: (rows: Row[]) => Promise<Row[]> | Row[] = (rows) => rows,
+): Promise<Row[]> {
+  const rows = await among(await firstFree<Row>(tx, (busy) => tx.all<Row>(sql, at, BOUNDS.sweep, busy)));
   noteMoreDue(tx, rows);
   return rows;
 }
@@ -59,4 +64,10 @@ export async function withGates<Row extends OfQueue>(tx: Tx, rows: Row[]): Promi
     free.set(id, await tx.limits.tryToHold(queue));
   }
   return known.filter(({ queue, group_key: key }) => key === null || free.get(queue) !== false);
+}
+
+/** Those that are of no run that somebody else holds: to end a task takes its run. */
+export async function withRuns<Row extends { task: number }>(tx: Tx, rows: Row[]): Promise<Row[]> {
+  const busy = await tx.runs.tryToHold(rows.map(({ task }) => task));
+  return busy.size === 0 ? rows : rows.filter(({ task }) => !busy.has(task));
 }

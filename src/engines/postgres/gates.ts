@@ -108,7 +108,7 @@ const NEW_REVISION = `UPDATE dibs.queue SET revision = $1 WHERE id = $2`;
 export async function makeLimited(tx: Tx, queue: Queue): Promise<void> {
   if (queue.limited) return;
   // Seldom news: that it comes to this shows before the batch begins, see alone.ts.
-  await tx.alone();
+  tx.needAlone();
   tx.send(NEW_REVISION, await tx.queues.nextRevision(), queue.id);
   putGate(tx, queue);
 }
@@ -133,7 +133,7 @@ export async function adoptLimits(tx: Tx, queue: Queue, before: Queue["policy"])
   const caps = policy.maxConcurrency !== null && before.maxConcurrency === null;
   const isFirst = !queue.limited && (governsGroups(policy) || isGated(policy));
   // Foreseen (alone.ts), but for a queue that is another one by now: others go by its having no limits until their commits.
-  if (isFirst || caps || changesGroups(before, policy)) await tx.alone();
+  if (isFirst || caps || changesGroups(before, policy)) tx.needAlone();
   tx.limits.reread();
   if (isFirst) putGate(tx, queue);
   if (governs) for (const table of ["ready", "kept"]) tx.send(NAME_GROUPS(table), queue.id);

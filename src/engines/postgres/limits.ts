@@ -4,7 +4,7 @@ import { lookUp, withPlaces } from "./look-up.ts";
 import { DELETE_LANES, IS_LISTED } from "./lanes.ts";
 import { gateLock, tryLock } from "./locks.ts";
 import { newest } from "./newest.ts";
-import { Overtaken } from "./overtaken.ts";
+import { LocksNeeded } from "./overtaken.ts";
 import { numbers } from "./text.ts";
 import type { Tx } from "./tx.ts";
 
@@ -41,21 +41,6 @@ export interface Lane extends Gate {
   line: number;
   /** Of the worker that had the last one, where groups are sticky. */
   session: number | null;
-}
-
-/** Somebody else has a queue's gate: the batch is carried out once more, and waits for it before it begins. */
-export class GateTaken extends Overtaken {
-  /** All that it needs, as far as is known: the ids of the queues. */
-  readonly gates: readonly number[];
-
-  constructor(gates: readonly number[]) {
-    super("Another transaction has the gate of a queue.");
-    this.gates = gates;
-  }
-
-  override get name(): string {
-    return "GateTaken";
-  }
 }
 
 /** More than a transaction lasts: what is further ahead was counted before somebody put the clock back. */
@@ -128,7 +113,7 @@ export class Limits {
 
   /** From here to the commit nobody else has it. */
   async hold(queue: Queue): Promise<void> {
-    if (!(await this.tryToHold(queue))) throw new GateTaken([...this.#ours, queue.id]);
+    if (!(await this.tryToHold(queue))) throw new LocksNeeded({ gates: [...this.#ours, queue.id] });
   }
 
   /** False where somebody else has it. Never waited for by who has something that others wait for: so no two wait for each other. */

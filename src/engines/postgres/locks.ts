@@ -2,6 +2,20 @@ import { createHash } from "node:crypto";
 import type { Tx } from "./tx.ts";
 
 /**
+ * The lock order of every transaction that writes:
+ *
+ * 1. gates of queues with limits, by queue (`gateLock`)
+ * 2. the catalogue, shared or alone (`catalogueLock`)
+ * 3. rows of `dibs.run`, by id (run-locks.ts)
+ * 4. the claim of one task that somebody else settles (take-out.ts)
+ * 5. rows of sessions, groups (`dibs.lane`), tasks and keys, each set in the order of its key
+ *
+ * The first four are waited for only when a transaction begins. Later they are only tried: where another transaction has
+ * one, the batch is rolled back and starts again with a wait for it (`LocksNeeded`), and a sweep passes over the task. A
+ * transaction that moves a task of a run holds the run before it waits for a row of the task.
+ */
+
+/**
  * Advisory locks are numbers that all programs of a database share: ours are hashes of what they are for, so that
  * nobody else's meet them. `int8` in decimal, since a number of JavaScript does not hold 64 bits.
  */

@@ -101,6 +101,7 @@ export async function signal(
   name: string,
   value: Body | null,
 ): Promise<{ kept: boolean; state: TaskState }> {
+  await tx.runs.hold([tx.place(id)?.seq ?? 0]);
   for (;;) {
     const [task, heard] = await allAnswered([findTask(tx, id), hasHeard(tx, tx.place(id)?.seq ?? 0, name)]);
     if (!task) throw taskNotFound(id);

@@ -2,6 +2,7 @@
 import "../../core/supported-node.ts";
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { startTimer } from "../../core/clock.ts";
+import type { Conflict } from "../../core/commit.ts";
 import { Heart } from "../../engine/heart.ts";
 import { systemClock } from "../../engine/system-clock.ts";
 import { Link } from "./link.ts";
@@ -12,7 +13,8 @@ import { Sender } from "./sender.ts";
 
 function serve(port: MessagePort, { link, tx, where, patience }: PulseData): void {
   // Two beats may be due at once, and a slow one is followed by the next.
-  const sender = new Sender(new Reach({ connect: () => Link.open(link), tx, where, patience }));
+  const onConflict = (conflict: Conflict): void => port.postMessage(conflict satisfies PulseReport);
+  const sender = new Sender(new Reach({ connect: () => Link.open(link), tx, where, patience, onConflict }));
   const signs = new SignsOfLife((sessions) => {
     for (const session of sessions) heart.leave(session);
     port.postMessage({ lost: sessions } satisfies PulseReport);

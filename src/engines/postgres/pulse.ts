@@ -1,4 +1,5 @@
 import { Worker } from "node:worker_threads";
+import type { Conflict } from "../../core/commit.ts";
 import { systemClock } from "../../engine/system-clock.ts";
 import type { LinkOptions } from "./link.ts";
 import type { Ran } from "./ran.ts";
@@ -17,8 +18,8 @@ export type PulseRequest =
   | { leave: number }
   | { close: true };
 
-/** A beat that came through, with what it brought; or sessions of which none did for a whole lease. */
-export type PulseReport = { ran: Ran } | { lost: number[] };
+/** A beat that came through, with what it brought; sessions of which none did for a whole lease; or a beat that is tried again. */
+export type PulseReport = { ran: Ran } | { lost: number[] } | Conflict;
 
 /** Gives the signs of life of the sessions that joined through a process. */
 export interface Heartbeats {

@@ -115,6 +115,7 @@ export async function purge(
   const doomed = await nextToPurge(tx, queue, last, limit + 1);
   const more = doomed.length > limit;
   if (more) doomed.pop();
+  await tx.runs.hold(doomed);
   const pending = (await findMany(tx, doomed)).filter(isPending);
   // With limits each removal may make another one ready: those go one by one.
   const isApart = ({ queue: of, groupKey }: Found): boolean => of.limited && groupKey !== null;
@@ -173,13 +174,14 @@ export async function drop(tx: Tx, name: string, limit: number): Promise<{ remov
   let next = await nextToDrop(tx, queue, limit);
   // What others were adding while we looked would be left behind: the last look is made with nobody else about.
   if (!next.more) {
-    await tx.alone();
+    tx.needAlone();
     await unsubscribeQueue(tx, queue);
     await tx.takeUpAll([queue.id]);
     next = await nextToDrop(tx, queue, limit);
     if (!next.more) next = await lastToDrop(tx, queue, next.doomed, limit);
   }
   const { doomed, more } = next;
+  await tx.runs.hold(doomed);
   const found = await findMany(tx, doomed);
   // Each removal of a group's head makes the next one ready: those go one by one.
   const { taken, missed } = await takeTogether(

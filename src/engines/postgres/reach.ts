@@ -6,7 +6,7 @@ import { fateOfCommit } from "./life.ts";
 import type { Link } from "./link.ts";
 import { watchSilence } from "./silence.ts";
 import { CommitLost, type Ran, type RunOptions } from "./ran.ts";
-import { PostgresStore } from "./store.ts";
+import { type OnConflict, PostgresStore } from "./store.ts";
 import type { TxOptions } from "./tx.ts";
 
 const FIRST_PAUSE_MS = 20;
@@ -23,6 +23,7 @@ export interface ReachOptions {
   where: string;
   /** What was certainly not carried out is tried again for so many milliseconds, before its caller is told. */
   patience: number;
+  onConflict?: OnConflict | undefined;
 }
 
 /**
@@ -172,9 +173,9 @@ export class Reach {
   }
 
   #storeOn(link: Link): PostgresStore {
-    const { connect, tx } = this.#options;
+    const { connect, tx, onConflict } = this.#options;
     watchSilence(link, { connect });
-    return new PostgresStore(link, tx);
+    return new PostgresStore(link, tx, onConflict);
   }
 
   /** It may be in the midst of something: it is not used again. */

@@ -10,7 +10,6 @@ import {
 } from "../../core/run.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import { type Body, type EndState, fromRank, type Headers, type NewTask } from "../../core/task.ts";
-import type { Op } from "../../engine/engine.ts";
 import type { Held, Mover } from "./line.ts";
 import { isAmong, isRowBy, lookUp, rowsBy, rowsOf, TASK_OF } from "./look-up.ts";
 import type { Found } from "./place.ts";
@@ -19,7 +18,7 @@ import type { Tx } from "./tx.ts";
 
 /**
  * How a run begins, goes on and ends. What its tasks' own tables say is not written a second time. Whoever goes on with a
- * run, or ends it, has its row locked: so of several parts that come in at once, one is the last.
+ * run, or ends it, has its row locked: run-locks.ts.
  */
 
 export interface RunRow {
@@ -76,33 +75,18 @@ export function joinRuns(tx: Tx, newcomers: { seq: number; task: NewTask | RunTa
   );
 }
 
-const ofRun = (lock?: "FOR UPDATE"): string => `
+const OF_RUN = `
   SELECT run_part.stage, run_part.part, run.*, task.headers
   FROM ${rowsBy("run_part", { task: "$1::int8" })} AS run_part
-  CROSS JOIN ${lookUp("run", `run.id = run_part.run`, lock ? { lock } : {})} CROSS JOIN ${TASK_OF("run_part")}`;
-const OF_RUN = ofRun();
-const OF_RUN_LOCKED = ofRun("FOR UPDATE");
+  CROSS JOIN ${lookUp("run", `run.id = run_part.run`)} CROSS JOIN ${TASK_OF("run_part")}`;
 
 type KnownPart = RunRow & { stage: string; part: string; headers: string | null };
 
-async function runOf(tx: Tx, task: Mover, sql = OF_RUN): Promise<KnownPart | undefined> {
-  const run = task.stepped === false ? undefined : await tx.get<KnownPart>(sql, task.seq);
-  if (run) tx.meetsRuns = true;
-  return run;
-}
-
-const LOCK_ALL = `
-  SELECT 1 FROM dibs.run WHERE id = ANY (ARRAY ${rowsOf("run_part", "$1::int8[]", "run")})
-  ORDER BY id FOR UPDATE`;
-
-/**
- * Those of all the tasks that a batch settles, before the first claim of one is touched: in one order everywhere, and runs
- * before claims as where one is cancelled, so that no two wait for each other. Where no runs are known nothing is asked.
- */
-export async function lockRuns(tx: Tx, ops: readonly Op[]): Promise<void> {
-  if (!tx.meetsRuns) return;
-  const places = ops.flatMap((op) => (op.verb === "settle" ? (tx.place(op.id) ?? []) : []));
-  await tx.all(LOCK_ALL, numbers(places.map(({ seq }) => seq)));
+/** The run that a task is of, locked: see run-locks.ts. */
+async function runOf(tx: Tx, task: Mover): Promise<KnownPart | undefined> {
+  if (task.stepped === false) return undefined;
+  await tx.runs.hold([task.seq]);
+  return tx.get<KnownPart>(OF_RUN, task.seq);
 }
 
 const BROUGHT = `SELECT part, result, result_bytes FROM dibs.run_part WHERE run = $1 AND brought`;
@@ -111,7 +95,7 @@ export type Planned = Plan & { run: KnownPart };
 
 /** Checks before anything is written. `over`: nothing is to follow. */
 export async function plan(tx: Tx, task: Held, said: Success): Promise<Planned | "over" | undefined> {
-  const run = await runOf(tx, task, OF_RUN_LOCKED);
+  const run = await runOf(tx, task);
   if (!run) return undefined;
   if (run.state !== null) return "over";
   // Parts have a name; where there are none, nobody has brought anything.
@@ -168,6 +152,7 @@ const DEATH = `
 export async function endPart(tx: Tx, task: Mover, state: EndState): Promise<void> {
   if (state === "done" || task.stepped === false) return;
   if (state === "dead") {
+    await tx.runs.hold([task.seq]);
     const [run] = await tx.take<RunRow>(DEATH, task.seq);
     if (run?.state === null) hintRun(tx, run);
     return;
@@ -222,6 +207,7 @@ export async function loseParts(tx: Tx, tasks: readonly Found[]): Promise<number
 
 /** The same of tasks that have no place yet, which none of them died in. */
 export async function losePartsOf(tx: Tx, seqs: readonly number[]): Promise<number[]> {
+  await tx.runs.hold(seqs);
   const lost = await tx.take<{ run: number }>(LOSE, numbers(seqs), tx.now);
   return [...new Set(lost.map(({ run }) => run))].sort((a, b) => a - b);
 }
@@ -243,6 +229,7 @@ const OVER = `
  * locked: whoever ends one after that finds the tasks back in line, and takes them out.
  */
 export async function reviveParts(tx: Tx, seqs: readonly number[]): Promise<Map<number, boolean>> {
+  await tx.runs.hold(seqs);
   revive(tx, seqs);
   const rows = await tx.all<{ task: number; over: boolean }>(OVER, numbers(seqs));
   return new Map(rows.map(({ task, over }) => [task, over]));
@@ -264,6 +251,7 @@ async function endRun(
   state: Exclude<EndState, "dead">,
   result: Body | null,
 ): Promise<void> {
+  await tx.runs.holdRun(id);
   const [run] = await tx.take<RunRow>(END_RUN, id, state, tx.now, ...toColumns(result));
   if (!run) return;
   hintRun(tx, run);

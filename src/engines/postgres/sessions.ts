@@ -122,10 +122,18 @@ async function overdueOf(tx: Tx, session: BeatingSession): Promise<Notice[]> {
 }
 
 const SESSION = `SELECT worker, info FROM dibs.session WHERE ${newest("session", "$1")} FOR UPDATE`;
+const TASKS_HELD = `SELECT task FROM dibs.claim WHERE session = $1`;
 const HELD = selectClaims(`claim.session = $1 ORDER BY claim.task`, "FOR UPDATE OF claim");
 
+/** Its claims, locked; with the runs of their tasks, which come first in the lock order. */
+async function heldBy(tx: Tx, session: number): Promise<ClaimRow[]> {
+  const tasks = await tx.all<{ task: number }>(TASKS_HELD, session);
+  await tx.runs.hold(tasks.map(({ task }) => task));
+  return tx.all<ClaimRow>(HELD, session);
+}
+
 export async function reconcile(tx: Tx, session: number, fences: number[]): Promise<{ released: number }> {
-  const held = await tx.all<ClaimRow>(HELD, session);
+  const held = await heldBy(tx, session);
   const unknown = held.filter((row) => !fences.includes(row.fence));
   for (const row of unknown) await settleRelease(tx, heldFrom(tx, row), false);
   return { released: unknown.length };
@@ -146,7 +154,7 @@ export async function rejoin(
   if (!row) throw sessionGone(old);
   const [session = 0] = await tx.numbers("session", 1);
   // Claims are locked in one order, like everywhere, before they are changed.
-  const held = new Set((await tx.all<ClaimRow>(HELD, old)).map(({ fence }) => fence));
+  const held = new Set((await heldBy(tx, old)).map(({ fence }) => fence));
   tx.send(RENUMBER, session, old, tx.now);
   tx.floors.lowerTime("session", tx.now + row.lease);
   tx.send(RENUMBER_SERVING, session, old);
@@ -192,7 +200,7 @@ export async function leave(tx: Tx, id: number, lost: boolean): Promise<{ releas
   await holdStickyGates(tx, session.info);
   // The session goes first: a worker that stops is no longer one that could take a task over.
   forgetSession(tx, id, session.info);
-  const held = await tx.all<ClaimRow>(HELD, id);
+  const held = await heldBy(tx, id);
   for (const row of held) {
     if (lost) await lapse(tx, { ...heldFrom(tx, row), session: null });
     else await settleRelease(tx, heldFrom(tx, row), true);

@@ -1,28 +1,31 @@
+import type { Conflict } from "../../core/commit.ts";
 import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import { type Hint, type Op, type Outcome, type Outcomes, READING_VERBS } from "../../engine/engine.ts";
 import { addTogether } from "./add-together.ts";
 import { bringLimits, hasToBeAlone } from "./alone.ts";
 import { cancelTask } from "./cancel.ts";
 import { claimTogether } from "./claim-head.ts";
-import { fateOf } from "./failure.ts";
+import { conflictOf, fateOf } from "./failure.ts";
 import { forgetIdleLanes } from "./free-groups.ts";
 import { sendAhead } from "./foresee.ts";
 import { gatesOf } from "./gates.ts";
 import { beginLife, type CommitMark, NoLife } from "./life.ts";
-import { GateTaken } from "./limits.ts";
-import { Crowded, HeldUp } from "./overtaken.ts";
+import { Crowded, HeldUp, type Locks, LocksNeeded } from "./overtaken.ts";
 import { channelOf } from "./herald.ts";
 import { takeUp, takeUpAll, takeUpFromFront } from "./inbox.ts";
 import type { Link } from "./link.ts";
 import { checkKnown, readNeeds } from "./migrations.ts";
 import { CommitLost, type Ran, type RunOptions } from "./ran.ts";
-import { lockRuns } from "./runs.ts";
+import { NO_RUNS, runsNeeded, settledBy } from "./run-locks.ts";
 import { settleTogether } from "./settle-together.ts";
 import { Tx, type TxOptions } from "./tx.ts";
 import { runOne, WRITES } from "./verbs.ts";
 
 /** Deadlocks and lost races are gone at the next try; more often than this it is something else. */
 const TRIES = 10;
+
+/** Told of every batch that is tried again because the server undid it. */
+export type OnConflict = (conflict: Conflict) => void;
 
 interface Course {
   /** What others' transactions have left is taken up first, or only that, or it is left. */
@@ -40,8 +43,11 @@ export class PostgresStore {
   readonly link: Link;
   readonly #tx: Tx;
 
-  constructor(link: Link, options: TxOptions) {
+  readonly #onConflict: OnConflict;
+
+  constructor(link: Link, options: TxOptions, onConflict: OnConflict = () => {}) {
     this.link = link;
+    this.#onConflict = onConflict;
     this.#tx = new Tx(link, options);
     this.#tx.cancelPending = (seq) => cancelTask(this.#tx, seq);
     this.#tx.takeUpAll = (queues) => takeUpAll(this.#tx, queues);
@@ -77,7 +83,7 @@ export class PostgresStore {
 
   /** Once more where others were in its way. */
   async #persist(ops: readonly Op[], options: RunOptions, course: Course): Promise<Ran> {
-    let gates: readonly number[] = [];
+    const locks: Locks = { gates: [], runs: [], claim: null, alone: false };
     let isFollowed = false;
     const onSent = (): void => {
       isFollowed = true;
@@ -85,29 +91,32 @@ export class PostgresStore {
     };
     for (let tries = 1; ; tries++) {
       try {
-        return await this.#once(ops, { ...options, onSent }, { ...course, gates });
+        return await this.#once(ops, { ...options, onSent }, { ...course, locks });
       } catch (error) {
         // The next batch has begun: to carry this one out now would be in the midst of that.
         if (isFollowed) throw error;
-        if (error instanceof GateTaken) {
+        if (error instanceof LocksNeeded) {
           // With each try it waits for one more: that comes to an end.
-          gates = error.gates;
+          Object.assign(locks, error.locks);
           tries = 0;
         } else if (error instanceof NoLife && tries < TRIES) {
           await beginLife(this.link);
         } else if (tries === TRIES || fateOf(error) !== "again") {
           await this.#checkSchema(error);
           throw error;
+        } else {
+          const conflict = conflictOf(error);
+          if (conflict) this.#onConflict({ conflict });
         }
       }
     }
   }
 
-  /** `gates`: those that it was found to need. */
+  /** `locks`: those that it was found to need. */
   async #once(
     all: readonly Op[],
     { onSent, wordFor }: RunOptions,
-    { notes, hint: before, gates }: Course & { gates: readonly number[] },
+    { notes, hint: before, locks }: Course & { locks: Locks },
   ): Promise<Ran> {
     const tx = this.#tx;
     const isReading = all.every((op) => READING_VERBS.has(op.verb));
@@ -115,11 +124,13 @@ export class PostgresStore {
     let commit: { ran: Ran; mark: CommitMark } | undefined;
     let isFollowed = false;
     try {
-      const alone = ops.some((op) => hasToBeAlone(tx, op)) || (await bringLimits(tx, ops));
+      const alone = locks.alone || ops.some((op) => hasToBeAlone(tx, op)) || (await bringLimits(tx, ops));
       await tx.begin(isReading ? "reading" : "writing", {
         writes: notes === "only" || ops.some((op) => op.verb in WRITES),
         alone,
-        gates: isReading ? [] : [...new Set([...gates, ...gatesOf(tx, ops)])],
+        gates: isReading ? [] : [...new Set([...locks.gates, ...gatesOf(tx, ops)])],
+        runs: isReading ? NO_RUNS : runsNeeded(tx, ops, locks.runs),
+        claim: locks.claim,
         ahead: () => sendAhead(tx, ops),
       });
       tx.noticed = false;
@@ -205,7 +216,7 @@ async function runAll(tx: Tx, ops: readonly Op[]): Promise<{ outcomes: Outcome[]
     special++;
     if (op.verb === "settle" && !hasRuns) {
       hasRuns = true;
-      await lockRuns(tx, ops);
+      await tx.runs.hold(settledBy(tx, ops));
     }
     // It may bring limits, which count who has groups.
     if (op.verb === "declare") await forgetIdleLanes(tx);

@@ -1,6 +1,6 @@
 import { lostError, timeoutError } from "../../core/lapse.ts";
 import { BOUNDS } from "../../engine/engine.ts";
-import { butForBusy, firstDue, firstFree, noteMoreDue, withGates } from "./first-due.ts";
+import { butForBusy, firstDue, firstFree, noteMoreDue, withGates, withRuns } from "./first-due.ts";
 import { sinceFloor } from "./floors.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "./held.ts";
 import type { Queue } from "./known-queues.ts";
@@ -11,7 +11,7 @@ import { newest } from "./newest.ts";
 import { findMany } from "./place.ts";
 import { DUE, type DueRow, promote } from "./promote.ts";
 import { openGates } from "./review.ts";
-import { takePending } from "./take-out.ts";
+import { takeFree } from "./take-out.ts";
 import type { Tx } from "./tx.ts";
 
 /** The earliest of everything that time brings. */
@@ -90,9 +90,10 @@ const HOLDS = `SELECT 1 FROM dibs.claim WHERE session = $1 LIMIT 1`;
 async function lapseSessions(tx: Tx): Promise<void> {
   for (const session of await tx.all<SilentSession>(SILENT, tx.now)) {
     const silentFor = tx.now - session.beat_at;
-    const lost = await firstFree(tx, (busy) =>
+    const found = await firstFree(tx, (busy) =>
       tx.all<ClaimRow>(LOST, session.id, silentFor, busy, BOUNDS.sweep),
     );
+    const lost = await withRuns(tx, found);
     for (const row of lost) await lapse(tx, heldFrom(tx, row));
     if (lost.length === BOUNDS.sweep) tx.hasMoreDue = true;
     if (await tx.get(HOLDS, session.id)) continue;
@@ -185,7 +186,8 @@ const LAPSED_BY_HAND = selectClaims(
 );
 
 async function lapseHandClaims(tx: Tx): Promise<void> {
-  for (const row of await firstDue<ClaimRow>(tx, LAPSED_BY_HAND, tx.now)) await lapse(tx, heldFrom(tx, row));
+  for (const row of await firstDue<ClaimRow>(tx, LAPSED_BY_HAND, tx.now, (rows) => withRuns(tx, rows)))
+    await lapse(tx, heldFrom(tx, row));
 }
 
 const OVERDUE = selectClaims(
@@ -199,8 +201,9 @@ const NEXT_OVERDUE = `SELECT min(deadline) AS deadline FROM dibs.claim WHERE ses
  * Answers those that ended, and when the next could be overdue.
  */
 export async function endOverdue(tx: Tx, session: number): Promise<{ ended: Held[]; next: number | null }> {
-  // A sign of life must not have to wait for a gate: what is left is ended by the next one.
-  const rows = await withGates(tx, await tx.all<ClaimRow>(OVERDUE, session, tx.now));
+  // A sign of life must not have to wait for a gate or a run: what is left is ended by the next one.
+  const free = await withGates(tx, await tx.all<ClaimRow>(OVERDUE, session, tx.now));
+  const rows = await withRuns(tx, free);
   const ended = rows.map((row) => heldFrom(tx, row));
   for (const task of ended) await fail(tx, task, "timeout", timeoutError(), 0);
   return { ended, next: (await tx.get<{ deadline: number | null }>(NEXT_OVERDUE, session))!.deadline };
@@ -263,13 +266,14 @@ async function expire(tx: Tx): Promise<void> {
     tx,
     OUTLIVED,
     tx.now,
+    (outlived) => withRuns(tx, outlived),
   );
   const outlived = await findMany(
     tx,
     rows.map((row) => row.task),
   );
   for (const found of outlived) {
-    const task = await takePending(tx, found);
+    const task = await takeFree(tx, found);
     if (task) await end(tx, task, "expired");
   }
 }

@@ -131,7 +131,7 @@ export async function unsubscribeQueue(tx: Tx, queue: Queue): Promise<void> {
 async function remove(tx: Tx, sql: string, ...values: (string | number)[]): Promise<number> {
   // Nobody who knows the subscriptions of before is still at work when this is committed. Asked for before the store's
   // row: whoever has to be waited for may be waiting for that.
-  await tx.alone();
+  tx.needAlone();
   await count(tx, UNSUBSCRIBED);
   const rows = await tx.take<Omit<SubscriptionRow, "queue"> & { queue: number }>(sql, ...values);
   for (const row of rows.sort((a, b) => a.id - b.id)) {

@@ -1,5 +1,6 @@
 import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
 import type { Hint } from "../../engine/engine.ts";
+import { allAnswered } from "./all-answered.ts";
 import { THIS_MOMENT } from "./clock.ts";
 import { Counters } from "./counters.ts";
 import { Events } from "./events.ts";
@@ -11,6 +12,8 @@ import { LIFE, NoLife } from "./life.ts";
 import { BEGIN, type Link } from "./link.ts";
 import { Limits } from "./limits.ts";
 import { checkKnown } from "./migrations.ts";
+import { LocksNeeded } from "./overtaken.ts";
+import { NO_RUNS, RunLocks, type RunsNeeded } from "./run-locks.ts";
 import { HAS_NOTES } from "./notes.ts";
 import { type Durability, setLocally, settingsFor } from "./settings.ts";
 import { Statements } from "./statements.ts";
@@ -37,6 +40,7 @@ const NUMBERS = {
   session: `SELECT nextval('dibs.session_id')::int8 AS n FROM generate_series(1, $1::int4)`,
 } as const;
 const LAST_SEQ = `SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS n FROM dibs.seq`;
+const LOCK_CLAIM = `SELECT 1 FROM dibs.claim WHERE task = $1 FOR UPDATE`;
 const XID = `SELECT pg_current_xact_id_if_assigned()::text AS xid`;
 
 export type Mode = "reading" | "writing";
@@ -49,6 +53,10 @@ export interface Foresight {
   alone?: boolean;
   /** Queues whose gates it will need, and waits for before it has anything that others could wait for. */
   gates?: readonly number[];
+  /** The same for runs. */
+  runs?: RunsNeeded;
+  /** A task whose claim it waits for. */
+  claim?: number | null;
   /** Sends what need not wait for the header, along with it (foresee.ts), where queues are known; answers how many tasks' numbers
    * will certainly be asked for. */
   ahead?: () => number;
@@ -68,6 +76,7 @@ export class Tx extends Statements {
   readonly floors = new Floors(this);
   /** What is known of groups and gates, and to be written. */
   readonly limits = new Limits(this);
+  readonly runs = new RunLocks(this);
   salt = 0;
   /** By the server's clock, when the transaction began: its one time. */
   now = 0;
@@ -100,6 +109,8 @@ export class Tx extends Statements {
   prunedTo = { queue: 0, key: "" };
   /** The queues that are being dropped, and how far: see queues.ts. */
   readonly dropping = new Map<number, number>();
+  /** The same before this transaction. */
+  #droppingBefore = new Map<number, number>();
   #xid: string | undefined;
   #life: string | undefined;
   /** Where claims had something to do first when they were asked in their turn: retried tasks wait beside these lines. */
@@ -118,17 +129,22 @@ export class Tx extends Statements {
 
   async begin(
     mode: Mode,
-    { writes = false, alone = false, gates = [], ahead }: Foresight = {},
+    { writes = false, alone = false, gates = [], runs = NO_RUNS, claim = null, ahead }: Foresight = {},
   ): Promise<void> {
     this.#reset(mode, { alone, gates });
     this.#sendBegin(mode, { alone, gates });
+    // What it meets makes what is sent behind it fail, in words that do not tell why.
+    const locked = this.runs.begin(runs).catch((error: unknown) => {
+      this.failure ??= error;
+    });
+    if (claim !== null) this.keep(this.link.query(LOCK_CLAIM, [claim]));
     const header = this.get<HeaderRow>(this.#header(mode, writes));
     this.foreseen.clear();
     this.busyLines.clear();
     const canForesee = mode === "writing" && this.queues.areKnown;
     const numbers = canForesee && ahead ? ahead() : 0;
     const fetched = numbers > 0 ? this.#fetch("seq", numbers) : undefined;
-    const [row, given] = await Promise.all([header, fetched]);
+    const [row, given] = await allAnswered([header, fetched, locked]);
     this.#numbers = given ?? [];
     if (row === undefined) throw new Error("the store's row is missing");
     checkKnown(this.link.schema, row.needs);
@@ -159,6 +175,8 @@ export class Tx extends Statements {
     this.leftNotes = false;
     this.serving.clear();
     this.floors.begin();
+    this.runs.forget();
+    this.#droppingBefore = new Map(this.dropping);
     this.events.forget();
     this.#isAlone = alone;
     this.#isReading = mode === "reading";
@@ -225,15 +243,17 @@ export class Tx extends Statements {
     this.events.forget();
     this.counters.forget();
     this.dropping.clear();
+    for (const [queue, seq] of this.#droppingBefore) this.dropping.set(queue, seq);
     this.topics.forget();
     this.limits.begin([]);
   }
 
-  /** From here to the commit nobody else's transaction is open that may use a queue. */
-  async alone(): Promise<void> {
-    if (this.#isAlone) return;
-    this.#isAlone = true;
-    await this.link.exec(this.#lockAlone);
+  /**
+   * From here to the commit nobody else's transaction is open that may use a queue. A batch that did not begin so starts again:
+   * two that already share the catalogue would wait for each other.
+   */
+  needAlone(): void {
+    if (!this.#isAlone) throw new LocksNeeded({ alone: true });
   }
 
   /** From here to its end it fails where it would have to wait longer than that for a lock of somebody's. */
