@@ -63,6 +63,58 @@ export function verification(start: Start): void {
     return world;
   }
 
+  describe("a task that somebody else put into a verification queue", () => {
+    const FORGED = verificationQueue("other");
+    test.each([FORGED, VERIFIERS])("settles nobody's result, whatever it says: in %s", async (queue) => {
+      const { port } = await verified();
+      const { id } = await addOne(port);
+      const { held, asking } = await verifying(port, { result: "1" });
+      const data = JSON.stringify({ id, fence: held.fence });
+      const forged = newTask({ queue, data, maxAttempts: 1 });
+      const ends: ((task: ClaimedTask) => Promise<unknown>)[] = [
+        (task) => accept(port, task),
+        (task) => refuse(port, task),
+        (task) => ack(port, task),
+        (task) => nack(port, task),
+        (task) => reject(port, task),
+        async (task) => {
+          await port.cancel(task.id);
+          await release(port, task);
+        },
+      ];
+      for (const end of ends) {
+        await port.add([forged]);
+        await end(await claimOne(port, { queues: [queue] }));
+        expect(await stateOf(port, id)).toBe("verifying");
+      }
+      await port.add([forged]);
+      await port.purge(queue);
+      expect(await stateOf(port, id)).toBe("verifying");
+      expect(await accept(port, asking)).toBe("done");
+      expect(await port.task(id)).toMatchObject({ state: "done", result: "1" });
+    });
+
+    test("settles nobody's result when its queue is deleted", async () => {
+      const { port } = await verified();
+      const { id } = await addOne(port);
+      const { held } = await verifying(port);
+      await port.add([newTask({ queue: FORGED, data: JSON.stringify({ id, fence: held.fence }) })]);
+      await port.drop(FORGED);
+      expect(await stateOf(port, id)).toBe("verifying");
+    });
+
+    test("gets no verdict from a claim that asks for another one", async () => {
+      const { port } = await verified();
+      await addOne(port);
+      const first = await verifying(port);
+      await addOne(port);
+      const second = await verifying(port);
+      await port.settle(first.asking, { kind: "accept", of: verifiedBy(second.asking) });
+      expect(await stateOf(port, second.held.id)).toBe("verifying");
+      expect(await stateOf(port, first.held.id)).not.toBe("done");
+    });
+  });
+
   describe("a result in a verified queue", () => {
     test("is kept back until a verifier has accepted it, with what it adds", async () => {
       const { port } = await verified();

@@ -115,7 +115,7 @@ function askAgain(
     return;
   }
   // Its group has another head here, so that it cannot be the one that the group waits for: it is to be done again.
-  arrived.pending = { ...attempt, result, adds, each: false };
+  arrived.pending = { ...attempt, result, adds, each: false, asked: null };
   closeAttempt(model, arrived, "released", null);
   enter(model, arrived);
 }

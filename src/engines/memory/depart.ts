@@ -2,10 +2,9 @@ import { onItsWay, ontoItself } from "../../core/errors.ts";
 import { isEnd, rankOf, type TravellingTask } from "../../core/task.ts";
 import { hasRuns } from "../../core/run.ts";
 import { asAges } from "../../core/travel.ts";
-import { isVerificationQueue, verifiedBy } from "../../core/verification.ts";
 import { deadLetters } from "./dead.ts";
 import { inOrder } from "./inspect.ts";
-import { findJudged, remove } from "./line.ts";
+import { findAsked, remove } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 
 export function depart(model: Model, queue: string, to: number, limit: number): TravellingTask[] {
@@ -65,8 +64,7 @@ function dead(model: Model, queue: string): ModelTask[] {
 
 /** It asks for a verdict on what is still here, and stays with it: the other store asks for its own. */
 function asksHere(model: Model, task: ModelTask): boolean {
-  const of = isVerificationQueue(task.queue) ? verifiedBy(task.data) : undefined;
-  return of !== undefined && findJudged(model, of) !== undefined;
+  return findAsked(model, task) !== undefined;
 }
 
 function hold(model: Model, task: ModelTask, to: number): void {

@@ -2,13 +2,7 @@ import { claimLost } from "../../core/errors.ts";
 import { fingerprint } from "../../core/fingerprint.ts";
 import { isExhausted } from "../../core/retry.ts";
 import type { AttemptOutcome, EndState, TaskError } from "../../core/task.ts";
-import {
-  isVerificationQueue,
-  NO_VERDICT,
-  refusal,
-  type Verified,
-  verifiedBy,
-} from "../../core/verification.ts";
+import { NO_VERDICT, refusal, type Verified } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { correctCost, fill, holders, isGoverned, laneOf, ownerOf } from "./lanes.ts";
 import type { Model, ModelTask } from "./model.ts";
@@ -229,12 +223,16 @@ function freeKey(model: Model, { id, queue, idempotencyKey }: ModelTask): void {
 
 /** Nothing is ever stuck: a result that nobody will judge has failed. */
 function missVerdict(model: Model, task: ModelTask): void {
-  const of = isVerificationQueue(task.queue) ? verifiedBy(task.data) : undefined;
-  const judged = of && findJudged(model, of);
+  const judged = findAsked(model, task);
   if (judged) refuse(model, judged, NO_VERDICT, 0);
 }
 
-/** The task that a verdict is about, if it still waits for it here: another store asks for its own. */
+/** The task on which this one asks for a verdict; never by its payload, which anybody could have written. */
+export function findAsked(model: Model, asking: ModelTask): ModelTask | undefined {
+  return [...model.tasks.values()].find((task) => task.pending?.asked === asking.id && !task.leaving);
+}
+
+/** The attempt whose result waits for a verdict here: another store asks for its own. */
 export function findJudged(model: Model, { id, fence }: Verified): ModelTask | undefined {
   const task = model.tasks.get(id);
   return task?.pending?.fence === fence && !task.leaving ? task : undefined;

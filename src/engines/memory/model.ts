@@ -212,6 +212,8 @@ export interface ModelTask {
         adds: Addition[];
         each: boolean;
         next?: NextCosts | undefined;
+        /** The task that asks for the verdict; null where none does. */
+        asked: string | null;
       })
     | null;
   /** Why the last result was refused. */

@@ -1,9 +1,9 @@
 import { verdictOfStage } from "../../core/run.ts";
-import { verificationTask } from "../../core/verification.ts";
+import { type Verified, verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { tellAdded } from "../../engine/followers.ts";
 import { addChecked, checkAdds } from "./add.ts";
-import { closeAttempt, dropClaim, end, endCancelled, findJudged, refuse, stepAside } from "./line.ts";
+import { closeAttempt, dropClaim, end, endCancelled, findAsked, refuse, stepAside } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { goOn, plan } from "./runs.ts";
 import { fanOut } from "./topics.ts";
@@ -19,16 +19,19 @@ export function askForVerdict(
   wait(model, task, { fence, worker, startedAt, result, adds: adds ?? [], each: each ?? false, next });
 }
 
+type Pending = NonNullable<ModelTask["pending"]>;
+
 /** For a verdict on this, which is asked for. */
-export function wait(model: Model, task: ModelTask, pending: NonNullable<ModelTask["pending"]>): void {
+export function wait(model: Model, task: ModelTask, pending: Omit<Pending, "asked">): void {
   task.state = "verifying";
-  task.pending = pending;
   const { id, queue } = task;
   const { fence, worker } = pending;
   model.announce({ type: "task.verifying", at: model.now, queue, taskId: id, worker });
   stepAside(model, task);
   // It is ours, and no limit turns it away: the result was brought, and somebody is to judge it.
-  tellAdded(model.hint, addChecked(model, [verificationTask(queue, { id, fence })]));
+  const added = addChecked(model, [verificationTask(queue, { id, fence })]);
+  tellAdded(model.hint, added);
+  task.pending = { ...pending, asked: added[0]!.id };
 }
 
 /** The verifier's own task ends with it; the one it judged, if it still waits for this. */
@@ -39,11 +42,17 @@ export function settleVerdict(
 ): void {
   if (task.claim!.cancelled) return endCancelled(model, task);
   if (task.run) throw verdictOfStage(task.id);
-  const judged = findJudged(model, verdict.of);
+  const judged = judgedUnder(model, task, verdict.of);
   if (judged && verdict.accepted) accept(model, judged);
   if (judged && !verdict.accepted) refuse(model, judged, verdict.feedback, verdict.delay);
   closeAttempt(model, task, "done", null);
   end(model, task, "done");
+}
+
+/** What the claim's own task asks about, where that is what the verifier speaks of. */
+function judgedUnder(model: Model, asking: ModelTask, { id, fence }: Verified): ModelTask | undefined {
+  const judged = findAsked(model, asking);
+  return judged?.id === id && judged.pending?.fence === fence ? judged : undefined;
 }
 
 function accept(model: Model, task: ModelTask): void {

@@ -1,6 +1,5 @@
-import type { Verified } from "../../core/verification.ts";
 import type { Held } from "./line.ts";
-import { lookUp, rowsBy, TASK_OF } from "./look-up.ts";
+import { lookUp, TASK_OF } from "./look-up.ts";
 import { RANK } from "./rank.ts";
 import type { Tx } from "./tx.ts";
 
@@ -39,24 +38,13 @@ const SELECT = (verifying: string): string => `
     coalesce(task.pos, task.seq) AS pos, task.group_key, task.expires_at, task.max_attempts, task.cost,
     task.idempotency_key, EXISTS (SELECT 1 FROM dibs.aside WHERE aside.task = verifying.task OFFSET 0) AS aside
   FROM ${verifying} CROSS JOIN ${TASK_OF("verifying")}`;
-const BY_ATTEMPT = SELECT(
-  `${rowsBy("verifying", { task: "$1::int8" }, { also: "fence = $2", lock: "FOR UPDATE" })} AS verifying`,
-);
 // Locked in one order everywhere.
 const ASKED_BY = SELECT(`(
     SELECT verifying.task FROM unnest($1::int8[]) AS asking (task)
     CROSS JOIN ${lookUp("verifying", "verifying.asked = asking.task")} ORDER BY verifying.task) AS judged
   CROSS JOIN ${lookUp("verifying", { task: "judged.task" }, { lock: "FOR UPDATE" })}`);
 
-/** The task that a verdict is about, if it still waits for it. */
-export async function findJudged(tx: Tx, { id, fence }: Verified): Promise<Judged | undefined> {
-  const place = tx.place(id);
-  if (!place || !Number.isSafeInteger(fence)) return undefined;
-  const row = await tx.get<JudgedRow>(BY_ATTEMPT, place.seq, fence);
-  return row && row.created_at === place.createdAt ? judgedFrom(tx, row) : undefined;
-}
-
-/** Those that these tasks ask for verdicts on. */
+/** Those that these tasks ask for verdicts on; never by their payloads, which anybody could have written. */
 export async function askedBy(tx: Tx, seqs: readonly number[]): Promise<Judged[]> {
   const rows = await tx.all<JudgedRow>(ASKED_BY, [...seqs]);
   await tx.queues.learn(rows.map(({ queue }) => queue));

@@ -1,7 +1,7 @@
 import { verdictOfStage } from "../../core/run.ts";
 import type { NextCosts } from "../../core/stage-cost.ts";
 import type { Addition, Body, TaskState } from "../../core/task.ts";
-import { decodeAdds, encodeAdds, verificationTask } from "../../core/verification.ts";
+import { decodeAdds, encodeAdds, type Verified, verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { tellAdded } from "../../engine/followers.ts";
 import { addChecked, checkAdds } from "./add.ts";
@@ -17,7 +17,7 @@ import {
   refuse,
   stepsAside,
 } from "./line.ts";
-import { findJudged, type Judged } from "./judged.ts";
+import { askedBy, type Judged } from "./judged.ts";
 import { fanOut } from "./publish.ts";
 import { placesOf } from "./run-place.ts";
 import { goOn, plan } from "./runs.ts";
@@ -78,11 +78,17 @@ export async function settleVerdict(
   if (task.cancelled) return endCancelled(tx, task);
   if ((await placesOf(tx, task.stepped ? [task.seq] : [])).size > 0)
     throw verdictOfStage(tx.id(task.createdAt, task.seq));
-  const judged = await findJudged(tx, verdict.of);
+  const judged = await judgedUnder(tx, task, verdict.of);
   if (judged && verdict.accepted) await accept(tx, judged);
   if (judged && !verdict.accepted) await refuse(tx, judged, verdict.feedback, verdict.delay);
   await dropClaim(tx, task);
   return endDone(tx, task, null);
+}
+
+/** What the claim's own task asks about, where that is what the verifier speaks of. */
+async function judgedUnder(tx: Tx, asking: Held, { id, fence }: Verified): Promise<Judged | undefined> {
+  const [judged] = await askedBy(tx, [asking.seq]);
+  return judged && judged.fence === fence && tx.id(judged.createdAt, judged.seq) === id ? judged : undefined;
 }
 
 async function accept(tx: Tx, task: Judged): Promise<void> {

@@ -11,7 +11,7 @@ import { hasRuns } from "../../core/run.ts";
 import { asAges } from "../../core/travel.ts";
 import { decodeAdds, isVerificationQueue } from "../../core/verification.ts";
 import { bodyFrom } from "./body.ts";
-import { asked, findJudged, type VerifyingRow } from "./held.ts";
+import { findAsked, type VerifyingRow } from "./held.ts";
 import { END, type EndRow, ledger, PAYLOAD, type PayloadRow } from "./inspect.ts";
 import { holdLane } from "./move-lanes.ts";
 import { NEVER } from "./line.ts";
@@ -86,8 +86,7 @@ function held(tx: Tx, queue: Queue, limit: number): { task: number }[] {
 
 /** It asks for a verdict on what is still here, and stays with it: the other store asks for its own. */
 function asksHere(tx: Tx, queue: Queue, seq: number): boolean {
-  const of = isVerificationQueue(queue.name) ? asked(tx, seq) : undefined;
-  return of !== undefined && findJudged(tx, of) !== undefined;
+  return isVerificationQueue(queue.name) && findAsked(tx, seq) !== undefined;
 }
 
 /** It counts as what it was, until it is gone. */

@@ -1,7 +1,6 @@
 import { claimLost } from "../../core/errors.ts";
 import type { Body } from "../../core/task.ts";
-import { type Verified, verifiedBy } from "../../core/verification.ts";
-import { bodyFrom } from "./body.ts";
+import type { Verified } from "../../core/verification.ts";
 import type { Held, Mover } from "./line.ts";
 import { OF_RUN, STEPPED } from "./special.ts";
 import type { Tx } from "./tx.ts";
@@ -87,12 +86,27 @@ export interface VerifyingRow {
   next: string | null;
   result: Body | null;
   holds_group: number;
+  asked: number;
 }
 
+/** A task whose result waits for a verdict. */
+export type Judged = Held & { row: VerifyingRow };
+
 /** With the result that waits for a verdict, and what would be added. */
-export function findVerifying(tx: Tx, seq: number): (Held & { row: VerifyingRow }) | undefined {
+export function findVerifying(tx: Tx, seq: number): Judged | undefined {
   const row = tx.get<VerifyingRow>(VERIFYING, seq);
-  if (!row) return undefined;
+  return row && judgedFrom(tx, row);
+}
+
+const ASKED = `SELECT * FROM verifying WHERE asked = ?`;
+
+/** The task on which this one asks for a verdict; never by its payload, which anybody could have written. */
+export function findAsked(tx: Tx, asking: number): Judged | undefined {
+  const row = tx.get<VerifyingRow>(ASKED, asking);
+  return row && judgedFrom(tx, row);
+}
+
+function judgedFrom(tx: Tx, row: VerifyingRow): Judged {
   const held = heldFrom(tx, { ...row, session: null, cancelled: 0 });
   return { ...held, holdsGroup: held.holdsGroup && row.holds_group === 1, isVerifying: true, row };
 }
@@ -126,16 +140,9 @@ export function heldTask(tx: Tx, id: string, fence: number): Held {
   return heldFrom(tx, row);
 }
 
-/** The task that a verdict is about, if it still waits for it. */
-export function findJudged(tx: Tx, { id, fence }: Verified): (Held & { row: VerifyingRow }) | undefined {
+/** The attempt whose result waits for a verdict. */
+export function findJudged(tx: Tx, { id, fence }: Verified): Judged | undefined {
   const place = tx.place(id);
   const judged = place && findVerifying(tx, place.seq);
   return judged?.fence === fence ? judged : undefined;
-}
-
-const DATA = `SELECT data FROM task WHERE seq = ?`;
-
-/** What a task of a verification queue asks for. */
-export function asked(tx: Tx, seq: number): Verified | undefined {
-  return verifiedBy(bodyFrom(tx.get<{ data: Body }>(DATA, seq)!.data));
 }

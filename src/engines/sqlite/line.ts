@@ -1,10 +1,10 @@
 import { fingerprint } from "../../core/fingerprint.ts";
 import { isExhausted } from "../../core/retry.ts";
 import type { AttemptOutcome, EndState, TaskError, TaskState } from "../../core/task.ts";
-import { isVerificationQueue, NO_VERDICT, refusal, type Verified } from "../../core/verification.ts";
+import { isVerificationQueue, NO_VERDICT, refusal } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { correctCost } from "./costs.ts";
-import { asked, findJudged } from "./held.ts";
+import { findAsked } from "./held.ts";
 import { wait } from "./lanes.ts";
 import { enterLane, freeLanes, takeEmptyLane } from "./move-lanes.ts";
 import { becomeReady } from "./ready.ts";
@@ -255,7 +255,7 @@ function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): void {
     });
   }
   if (task.holdsGroup) freeGroup(tx, task.queue, task.groupKey!);
-  if (isVerificationQueue(task.queue.name)) missVerdict(tx, asked(tx, task.seq));
+  if (isVerificationQueue(task.queue.name)) missVerdict(tx, task.seq);
   endPart(tx, task, state);
 }
 
@@ -296,8 +296,8 @@ export function announceTask(
 }
 
 /** Nothing is ever stuck: a result that nobody will judge has failed. */
-export function missVerdict(tx: Tx, of: Verified | undefined): void {
-  const judged = of && findJudged(tx, of);
+export function missVerdict(tx: Tx, asking: number): void {
+  const judged = findAsked(tx, asking);
   if (judged) refuse(tx, judged, NO_VERDICT, 0);
 }
 

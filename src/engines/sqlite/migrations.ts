@@ -421,6 +421,17 @@ export const MIGRATIONS: readonly string[] = [
   -- JSON: what the tasks cost that follow in its run.
   ALTER TABLE verifying ADD COLUMN next TEXT;
   `,
+  `
+  -- The task that asks for the verdict.
+  ALTER TABLE verifying ADD COLUMN asked INTEGER;
+  CREATE INDEX verifying_asked ON verifying (asked);
+  -- Fences are unique, so that a fence alone names the attempt. Of several such tasks the first is the store's own.
+  UPDATE verifying SET asked = (
+    SELECT min(task.seq) FROM queue AS judged
+    JOIN queue AS asks ON asks.name = judged.name || '/verify' JOIN task ON task.queue = asks.id
+    WHERE judged.id = verifying.queue AND typeof(task.data) = 'text' AND json_valid(task.data)
+      AND json_extract(task.data, '$.fence') = verifying.fence);
+  `,
 ];
 
 /** Brings the schema up to date. To be called inside a transaction: of ten processes one does it. */

@@ -1,6 +1,6 @@
 import type { EndState, TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
-import { asked, findHeld, findVerifying, type Known, taskBySeq } from "./held.ts";
+import { findHeld, findVerifying, type Known, taskBySeq } from "./held.ts";
 import { leaveLine } from "./move-lanes.ts";
 import { dropVerifying, forgetClaim, freeGroup, type Held, missVerdict, unwatchTtl } from "./line.ts";
 import { callOff, losePart } from "./runs.ts";
@@ -214,13 +214,12 @@ const DELETE_KEY = `DELETE FROM idempotency WHERE queue = ? AND key = ? AND task
 export function remove(tx: Tx, task: Found): void {
   losePart(tx, task);
   takeOut(tx, task);
-  const verdict = isVerificationQueue(task.queue.name) ? asked(tx, task.seq) : undefined;
   tx.run(DELETE_TASK, task.seq);
   tx.run(DELETE_LEDGER, task.seq);
   tx.run(DELETE_STEPS, task.seq);
   if (task.holdsGroup && !isFollowed(tx, task)) freeGroup(tx, task.queue, task.groupKey!);
   if (task.key !== null) tx.run(DELETE_KEY, task.queue.id, task.key, task.seq);
-  missVerdict(tx, verdict);
+  if (isVerificationQueue(task.queue.name)) missVerdict(tx, task.seq);
   callOff(tx);
 }
 

@@ -1,12 +1,12 @@
 import { verdictOfStage } from "../../core/run.ts";
 import type { NextCosts } from "../../core/stage-cost.ts";
 import type { Addition, Body, TaskState } from "../../core/task.ts";
-import { decodeAdds, encodeAdds, verificationTask } from "../../core/verification.ts";
+import { decodeAdds, encodeAdds, type Verified, verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
 import { tellAdded } from "../../engine/followers.ts";
 import { addChecked, checkAdds } from "./add.ts";
 import { bodyFrom } from "./body.ts";
-import { findJudged, type VerifyingRow } from "./held.ts";
+import { findAsked, type Judged } from "./held.ts";
 import {
   announceTask,
   dropClaim,
@@ -25,8 +25,9 @@ import { SPECIAL } from "./special.ts";
 import type { Tx } from "./tx.ts";
 
 const INSERT = `
-  INSERT INTO verifying (task, queue, failures, special, fence, started_at, worker, adds, each, next, holds_group, result)
-  SELECT seq, queue, ?, ${SPECIAL}, ?, ?, ?, ?, ?, ?, ?, ? FROM task WHERE seq = ?`;
+  INSERT INTO verifying (task, queue, failures, special, fence, started_at, worker, adds, each, next, holds_group, result,
+    asked)
+  SELECT seq, queue, ?, ${SPECIAL}, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM task WHERE seq = ?`;
 
 /** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group. */
 export function askForVerdict(
@@ -52,28 +53,37 @@ export function insertVerifying(
   const { seq, failures, fence, startedAt, worker } = task;
   const kept = adds.length > 0 ? encodeAdds(adds) : null;
   const holds = task.holdsGroup && !willStepAside(task);
-  const costs = next ? JSON.stringify(next) : null;
-  tx.run(INSERT, failures, fence, startedAt, worker, kept, each ? 1 : 0, costs, holds ? 1 : 0, result, seq);
-  tx.count(task.queue, "verifying", 1);
   announceTask(tx, "task.verifying", task, { worker });
   if (willStepAside(task)) freeGroup(tx, task.queue, task.groupKey!);
   // It is ours, and no limit turns it away: the result was brought, and somebody is to judge it.
-  const asking = verificationTask(task.queue.name, { id: tx.id(task.createdAt, seq), fence });
-  tellAdded(tx.hint, addChecked(tx, [asking]));
+  const of = { id: tx.id(task.createdAt, seq), fence };
+  const added = addChecked(tx, [verificationTask(task.queue.name, of)]);
+  tellAdded(tx.hint, added);
+  const asked = tx.place(added[0]!.id)!.seq;
+  const attempt = [failures, fence, startedAt, worker];
+  const costs = next ? JSON.stringify(next) : null;
+  tx.run(INSERT, ...attempt, kept, each ? 1 : 0, costs, holds ? 1 : 0, result, asked, seq);
+  tx.count(task.queue, "verifying", 1);
 }
 
 /** The verifier's own task ends with it; the one it judged, if it still waits for this. */
 export function settleVerdict(tx: Tx, task: Held, verdict: Settlement & { kind: "verdict" }): TaskState {
   if (task.cancelled) return endCancelled(tx, task);
   if (placeOf(tx, task)) throw verdictOfStage(tx.id(task.createdAt, task.seq));
-  const judged = findJudged(tx, verdict.of);
+  const judged = judgedUnder(tx, task, verdict.of);
   if (judged && verdict.accepted) accept(tx, judged);
   if (judged && !verdict.accepted) refuse(tx, judged, verdict.feedback, verdict.delay);
   dropClaim(tx, task);
   return endDone(tx, task, null);
 }
 
-function accept(tx: Tx, task: Held & { row: VerifyingRow }): void {
+/** What the claim's own task asks about, where that is what the verifier speaks of. */
+function judgedUnder(tx: Tx, asking: Held, { id, fence }: Verified): Judged | undefined {
+  const judged = findAsked(tx, asking.seq);
+  return judged && judged.fence === fence && tx.id(judged.createdAt, judged.seq) === id ? judged : undefined;
+}
+
+function accept(tx: Tx, task: Judged): void {
   const { adds: text, each, next: costs } = task.row;
   const result = bodyFrom(task.row.result);
   const next = plan(tx, task, {
