@@ -270,13 +270,13 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
       name: verificationQueue(this.name),
       // Said in this very moment: what is added next is verified.
       declare: async () => {
+        const { policy } = this.#options;
         const verified = { verified: true };
-        const [, inForce] = await Promise.all([
-          // A new queue gets both at once: whoever may not change it could not add the second.
-          this.#port.declare(this.name, { ...this.#options.policy, ...verified }, { create: true }),
-          this.#port.declare(this.name, verified, { force: true }),
-          this.declareIfNeeded(),
-        ]);
+        // A new queue gets both at once: whoever may not change it could not add the second.
+        const created = this.#port.declare(this.name, { ...policy, ...verified }, { create: true });
+        // A declaration as any other: an operator who has ended verification since is not overruled.
+        const declared = policy.verified === true ? created : this.#port.declare(this.name, verified);
+        const [, inForce] = await Promise.all([created, declared, this.declareIfNeeded()]);
         this.#compare(verified, inForce);
       },
       encodeResult: () => null,

@@ -176,6 +176,27 @@ export function mismatches(named: NamedPolicy, policy: QueuePolicy): string[] {
   return [...names, ...ofGroups.map((name) => `groups.${name}`)];
 }
 
+/**
+ * Whether a declaration is one of those last applied, as `declared` has them: so that a restart does not undo what an operator
+ * changed since. One that names no field of the last one stands beside it, such as that of `verify()`.
+ */
+export function isDeclared(declared: string | null, policy: NamedPolicy): boolean {
+  const text = JSON.stringify(policy);
+  return lastDeclared(declared).some((each) => JSON.stringify(each) === text);
+}
+
+/** The same list with this one, without those that name one of its fields. */
+export function withDeclared(declared: string | null, policy: NamedPolicy): string {
+  const others = lastDeclared(declared).filter((each) => !Object.keys(each).some((name) => name in policy));
+  return JSON.stringify([...others, policy]);
+}
+
+/** A store that was made before there were several has the one. */
+function lastDeclared(declared: string | null): NamedPolicy[] {
+  const last = JSON.parse(declared ?? "[]") as NamedPolicy | NamedPolicy[];
+  return Array.isArray(last) ? last : [last];
+}
+
 /** What is named now lies over what was named before, field by field. */
 export function layOver(before: NamedPolicy, named: NamedPolicy): NamedPolicy {
   if (!before.groups || !named.groups) return { ...before, ...named };

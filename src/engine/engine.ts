@@ -141,8 +141,9 @@ export interface Verbs {
   // ── Queues ──────────────────────────────────────────────────────────────────────────────────────────────
   /**
    * Makes the queue if it is new, and lays the named fields over its policy. Skipped when the same declaration
-   * was the last one applied, so that a restart does not undo what an operator changed since; `force` is that
-   * operator. `create` leaves a queue that exists as it is; the answer has the policy that is in force.
+   * was the last one applied that names one of its fields, so that a restart does not undo what an operator changed
+   * since; `force` is that operator. `create` leaves a queue that exists as it is; the answer has the policy that is in
+   * force.
    */
   declare: Verb<{ queue: string; policy: NamedPolicy } & DeclareMode, Declared>;
   /** A paused queue takes tasks and hands none out. Makes the queue if it is new. */

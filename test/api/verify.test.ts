@@ -38,6 +38,27 @@ describe.each(STORES)("a verified queue on %s", (store) => {
     expect((await dibs.queues()).find(({ name }) => name === "letters")!.policy.verified).toBe(true);
   });
 
+  it("stays unverified where an operator has ended that, when its verifier starts again", async () => {
+    const dibs = await openStore(store);
+    const verified = async () =>
+      (await dibs.queues()).find(({ name }) => name === "letters")!.policy.verified;
+    const start = async (options: object) => {
+      const worker = dibs.queue("letters", options).verify(() => true);
+      await worker.ready;
+      await worker.stop();
+    };
+    await start(policy);
+    expect(await verified()).toBe(true);
+    await dibs.queue("letters").configure({ verified: false });
+    await start(policy);
+    expect(await verified()).toBe(false);
+    await dibs.queue("letters").configure({ verified: true });
+    await start({ ...policy, verified: true });
+    await dibs.queue("letters").configure({ verified: false });
+    await start({ ...policy, verified: true });
+    expect(await verified()).toBe(false);
+  });
+
   it("is told why it was refused, also by a verifier that says nothing, or rejects", async () => {
     const dibs = await openStore(store);
     const letters = dibs.queue<number>("letters", { ...policy, elsewhere: 0 });

@@ -80,6 +80,16 @@ export function policies(start: Start): void {
       });
     });
 
+    test("is left alone by declarations of other fields that were applied before", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { lease: 5_000 });
+      await port.declare(QUEUE, { verified: true });
+      await port.declare(QUEUE, { lease: 60_000, verified: false }, { force: true });
+      await port.declare(QUEUE, { lease: 5_000 });
+      expect(await port.declare(QUEUE, { verified: true })).toMatchObject({ lease: 60_000, verified: false });
+      expect(await port.declare(QUEUE, { verified: true, lease: 5_000 })).toMatchObject({ verified: true });
+    });
+
     test("is that of the last of two that differ", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { lease: 5_000 });

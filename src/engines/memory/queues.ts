@@ -1,4 +1,11 @@
-import { differs, layOver, type NamedPolicy, resolvePolicy } from "../../core/policy.ts";
+import {
+  differs,
+  isDeclared,
+  layOver,
+  type NamedPolicy,
+  resolvePolicy,
+  withDeclared,
+} from "../../core/policy.ts";
 import { rankOf } from "../../core/task.ts";
 import type { Declared, DeclareMode, QueueRecord } from "../../engine/engine.ts";
 import { remove } from "./line.ts";
@@ -19,13 +26,12 @@ export function declare(
       policy: resolvePolicy(queue.named),
       outcome: differs(queue.named, policy) ? "refused" : "unchanged",
     };
-  const declared = JSON.stringify(policy);
-  const apply = force || (queue.declared !== declared && Object.keys(policy).length > 0);
+  const apply = force || (Object.keys(policy).length > 0 && !isDeclared(queue.declared, policy));
   const named = apply ? layOver(queue.named, policy) : queue.named;
   const before = resolvePolicy(queue.named);
   const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(before);
   queue.named = named;
-  if (apply && !force) queue.declared = declared;
+  if (apply && !force) queue.declared = withDeclared(queue.declared, policy);
   if (changed) {
     model.announce({ type: "queue.updated", at: model.now, queue: name });
     adoptPolicy(model, queue, before);

@@ -1,4 +1,11 @@
-import { differs, layOver, type NamedPolicy, resolvePolicy } from "../../core/policy.ts";
+import {
+  differs,
+  isDeclared,
+  layOver,
+  type NamedPolicy,
+  resolvePolicy,
+  withDeclared,
+} from "../../core/policy.ts";
 import type { Declared, DeclareMode, QueueRecord } from "../../engine/engine.ts";
 import { allAnswered } from "./all-answered.ts";
 import type { Queue } from "./known-queues.ts";
@@ -33,7 +40,7 @@ export function isNews(
   { force = false, create = false }: DeclareMode,
 ): boolean {
   if (create && queue) return false;
-  return force || (Object.keys(policy).length > 0 && queue?.declared !== JSON.stringify(policy));
+  return force || (Object.keys(policy).length > 0 && !isDeclared(queue?.declared ?? null, policy));
 }
 
 export async function declare(
@@ -54,7 +61,7 @@ export async function declare(
   const before = queue.policy;
   queue.named = named;
   queue.policy = resolvePolicy(named);
-  if (!force) queue.declared = JSON.stringify(policy);
+  if (!force) queue.declared = withDeclared(queue.declared, policy);
   store(tx, queue, revision);
   if (changed) {
     tx.events.announce({ type: "queue.updated", at: tx.now, queue: name });

@@ -1,4 +1,11 @@
-import { differs, layOver, type NamedPolicy, resolvePolicy } from "../../core/policy.ts";
+import {
+  differs,
+  isDeclared,
+  layOver,
+  type NamedPolicy,
+  resolvePolicy,
+  withDeclared,
+} from "../../core/policy.ts";
 import type { Declared, DeclareMode, QueueRecord } from "../../engine/engine.ts";
 import { hintLine } from "./gates.ts";
 import { findBySeq, remove } from "./place.ts";
@@ -17,15 +24,14 @@ export function declare(
   const queue = tx.queue(name);
   if (create && !isNew)
     return { policy: queue.policy, outcome: differs(queue.named, policy) ? "refused" : "unchanged" };
-  const declared = JSON.stringify(policy);
-  const apply = force || (queue.declared !== declared && Object.keys(policy).length > 0);
+  const apply = force || (Object.keys(policy).length > 0 && !isDeclared(queue.declared, policy));
   if (!apply) return { policy: queue.policy, outcome: isNew ? "created" : "unchanged" };
   const named = layOver(queue.named, policy);
   const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(queue.policy);
   const before = queue.policy;
   queue.named = named;
   queue.policy = resolvePolicy(named);
-  if (!force) queue.declared = declared;
+  if (!force) queue.declared = withDeclared(queue.declared, policy);
   tx.storeQueue(queue);
   if (changed) {
     tx.announce({ type: "queue.updated", at: tx.now, queue: name });
