@@ -104,6 +104,16 @@ export async function purge(context: Context, queue: string): Promise<number> {
 /** `first`: how many tasks the first commit may take. */
 export async function drop(context: Context, queue: string, first = PAGE): Promise<void> {
   checkQueueName(queue);
+  // Calls of one moment.
+  const [[known]] = await Promise.all([
+    context.run({ verb: "queues", queue }),
+    dropOne(context, queue, first),
+  ]);
+  // Only then: a result whose verdict is gone would go back to a worker. What asks for verdicts on nothing is of no use.
+  if (known?.policy.verified) await dropOne(context, verificationQueue(queue), PAGE);
+}
+
+async function dropOne(context: Context, queue: string, first: number): Promise<void> {
   let page = await context.run({ verb: "drop", queue, limit: first });
   while (page.more) page = await context.run({ verb: "drop", queue, limit: PAGE });
   context.policies.delete(queue);

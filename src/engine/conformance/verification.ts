@@ -115,6 +115,19 @@ export function verification(start: Start): void {
     });
   });
 
+  test("deleting a verified queue deletes the queue that asks for its verdicts", async () => {
+    const { port } = await verified();
+    await addOne(port);
+    await verifying(port);
+    await port.drop(QUEUE);
+    expect(await port.queues()).toEqual([]);
+    // One that only has such a name is somebody else's.
+    await port.declare(QUEUE, {});
+    await port.declare(VERIFIERS, {});
+    await port.drop(QUEUE);
+    expect((await port.queues()).map(({ name }) => name)).toEqual([VERIFIERS]);
+  });
+
   describe("a result in a verified queue", () => {
     test("is kept back until a verifier has accepted it, with what it adds", async () => {
       const { port } = await verified();
@@ -280,7 +293,8 @@ export function verification(start: Start): void {
       const { tasks } = await port.list({ queue: QUEUE, state: "verifying", limit: 10 });
       expect(tasks.map((task) => task.id)).toEqual([id]);
       await port.drop(QUEUE);
-      expect(await accept(port, asking)).toBe("done");
+      // What asked for the verdict went with it.
+      await refused(() => accept(port, asking), "CLAIM_LOST");
       await refused(() => port.task(id!), "TASK_NOT_FOUND");
     });
 
