@@ -166,14 +166,19 @@ export async function rejoin(
   return { session, lease: row.lease, lost: fences.filter((fence) => !held.has(fence)) };
 }
 
-const LANES_OF = `SELECT DISTINCT queue FROM dibs.lane WHERE session = $1`;
+// Tasks may be kept for it in a queue whose groups are no longer sticky: their lanes have forgotten it.
+const QUEUES_OF = `
+  SELECT queue FROM dibs.lane WHERE session = $1 UNION SELECT queue FROM dibs.own WHERE session = $1 ORDER BY queue`;
 const RENUMBER_LANES = `UPDATE dibs.lane SET session = $1 WHERE session = $2`;
 const RENUMBER_OWN = `UPDATE dibs.own SET session = $1 WHERE session = $2`;
 
-/** Its groups, and what is kept for it, stay its own. */
+/**
+ * Its groups, and what is kept for it, stay its own. Under the gates: whoever moves a task out of the line under a gate finds it
+ * by where its row stands (lane-line.ts), and would miss a row that is rewritten meanwhile.
+ */
 async function renumberLanes(tx: Tx, session: number, old: number): Promise<void> {
   tx.limits.reread();
-  const queues = (await tx.all<{ queue: number }>(LANES_OF, old)).map(({ queue }) => queue);
+  const queues = (await tx.all<{ queue: number }>(QUEUES_OF, old)).map(({ queue }) => queue);
   await tx.queues.learn(queues);
   for (const queue of queues.flatMap((id) => tx.queues.ifAny(id) ?? [])) await tx.limits.hold(queue);
   tx.send(RENUMBER_LANES, session, old);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { AddedTask } from "../../../src/core/task.ts";
 import type { Engine, Op } from "../../../src/engine/engine.ts";
-import { catalogueLock } from "../../../src/engines/postgres/locks.ts";
+import { catalogueLock, gateLock } from "../../../src/engines/postgres/locks.ts";
 import { ground, pauseIn, untilOneWaits } from "./kit.ts";
 import { claimAll, done, ERROR, failed, heldBy, joinAs, named, run, setUp, signalled } from "./verbs.ts";
 
@@ -36,6 +36,29 @@ test("what is added to a worker's group while that worker is found to be dead is
   expect((await claimAll(here)).map(({ data }) => data)).toEqual(["2"]);
   // While somebody has the gate it is looked at again, but not without a pause.
   expect(next).toBeGreaterThan(0);
+});
+
+test("a worker that rejoins waits for the gate of a queue that keeps tasks for it and is no longer sticky", async () => {
+  const { engine, client, schema } = await ground();
+  const [here, locking, looking] = [await engine(), await client(), await client()];
+  await run(here, { verb: "declare", queue: "work", policy: { groups: { sticky: true } } });
+  const session = await joinAs(here, "w");
+  await run(here, { verb: "add", tasks: [named("1", "g")] });
+  await run(here, done((await claimAll(here, { session }))[0]!));
+  await run(here, { verb: "add", tasks: [named("2", "g")] });
+  const { rows } = await looking.query<{ queue: number }>(`SELECT queue FROM ${schema}.own`);
+  // As where a policy that is not sticky has been adopted meanwhile.
+  await looking.query(`UPDATE ${schema}.lane SET session = NULL`);
+  // As whoever pulls tasks of a group back, which its policy no longer lets start.
+  const gate = `pg_advisory_xact_lock(${gateLock(schema, rows[0]!.queue)})`;
+  await locking.query(`BEGIN; SELECT ${gate}`);
+  const rejoining = run(here, { verb: "rejoin", session, fences: [] });
+  const rejoined = rejoining.then(() => "rejoined");
+  expect(await Promise.race([rejoined, untilOneWaits(looking, gate).then(() => "waits")])).toBe("waits");
+  await locking.query("COMMIT");
+  const moved = await rejoining;
+  const { rows: own } = await looking.query(`SELECT session::int4 FROM ${schema}.own`);
+  expect(own).toEqual([{ session: moved.session }]);
 });
 
 test("as many ended tasks and runs are kept as is promised, also where two processes see to it", async () => {
