@@ -10,6 +10,8 @@ import { KeptEvents } from "./kept-events.ts";
 const PAGE = 1_000;
 /** The store is asked for news at most this often, so that what many commits bring is one page. The first comes at once. */
 const ASK_EVERY_MS = 20;
+/** The same while the store only counts events: there is nothing to see but how many were missed. */
+const ASK_COUNT_EVERY_MS = 100;
 /** All readers of a process together get about so many events a second, and a page each so many milliseconds. */
 const EVENTS_A_SECOND = 200_000;
 const PAGE_EVERY_MS = 2;
@@ -37,7 +39,10 @@ export class Feed {
   }
 }
 
-/** Follows the store from the first reader to the last one. */
+/**
+ * Follows the store from the first reader to the last one. It asks the store only while a reader waits for a page; the store
+ * keeps the events meanwhile, as long as the listener's lease is renewed.
+ */
 class Follower {
   readonly #context: Context;
   readonly #bell: Bell;
@@ -48,6 +53,8 @@ class Follower {
   #kept: KeptEvents | undefined;
   #error: unknown;
   #isOver = false;
+  /** Ends the rest while nobody waits for a page. */
+  #onWanted: () => void = () => {};
 
   constructor(context: Context, bell: Bell, onEnd: () => void) {
     this.#context = context;
@@ -89,6 +96,11 @@ class Follower {
     return count;
   }
 
+  /** A reader has read all that is kept. */
+  want(): void {
+    this.#onWanted();
+  }
+
   close(reader: Reader): void {
     this.#readers.delete(reader);
     if (this.#readers.size > 0 || this.#isOver) return;
@@ -99,7 +111,10 @@ class Follower {
   async #follow(start: Promise<number>): Promise<void> {
     try {
       this.#kept = new KeptEvents(await start, BOUNDS.events);
-      while (!this.#isOver) await this.#ask(this.#kept);
+      while (!this.#isOver) {
+        await this.#ask(this.#kept);
+        if (this.asking === 0) await this.#rest();
+      }
     } catch (error) {
       this.#error = error;
       this.#end();
@@ -120,13 +135,28 @@ class Follower {
     const uncounted = missed - (cursor - before - events.length);
     for (const reader of this.#readers) reader.hear(uncounted);
     if (events.length >= PAGE) return;
-    await this.#bell.wait(context, heard, context.pollEvery, signal);
-    if (cursor > before) await pause(asked + ASK_EVERY_MS - performance.now(), signal);
+    // A page ends where events are missing too: only an empty one says that there are no more.
+    if (events.length === 0) await this.#bell.wait(context, heard, context.pollEvery, signal);
+    const every = events.length > 0 ? ASK_EVERY_MS : ASK_COUNT_EVERY_MS;
+    if (cursor > before) await pause(asked + every - performance.now(), signal);
+  }
+
+  /** Until a reader waits for a page, or the listener's lease is to be renewed. */
+  async #rest(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const stopTimer = this.#context.clock.after(BOUNDS.listenerLease / 3, resolve);
+      this.#onWanted = () => {
+        stopTimer();
+        resolve();
+      };
+    });
+    this.#onWanted = () => {};
   }
 
   #end(): void {
     this.#isOver = true;
     this.#stop.abort();
+    this.#onWanted();
     this.#onEnd();
     for (const reader of this.#readers) reader.hear(0);
   }
@@ -222,6 +252,7 @@ class Reader implements AsyncIterableIterator<EventPage> {
     await new Promise<void>((resolve) => {
       if (ms === undefined) {
         this.#wake.push(resolve);
+        this.#follower.want();
         return;
       }
       const stopTimer = startTimer(ms, resolve);

@@ -63,6 +63,24 @@ describe("the events of a store", () => {
     expect(asked.filter(({ after }) => after !== null).length).toBeLessThan(10);
   });
 
+  test("are not asked for while no reader waits for a page", async () => {
+    const { port, open, asked } = setUp();
+    const reader = open();
+    await port.add(tasks(1));
+    await reader.next();
+    const before = asked.length;
+    // Longer apart than the questions for news would be.
+    for (let round = 0; round < 8; round++) {
+      await port.add(tasks(1));
+      await new Promise((resolve) => setTimeout(resolve, 30));
+    }
+    // One was under way.
+    expect(asked.length - before).toBeLessThanOrEqual(1);
+    let seen = 0;
+    while (seen < 8) seen += ((await reader.next()).value as EventPage).events.length;
+    expect(seen).toBe(8);
+  });
+
   test("begin for each reader where it began to listen", async () => {
     const { port, open } = setUp();
     const early = open();
