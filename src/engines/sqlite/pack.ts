@@ -1,5 +1,6 @@
+import type { DibsEvent } from "../../core/events.ts";
 import { type AddedTask, type Body, type ClaimedTask, type Headers, JSON_TYPE } from "../../core/task.ts";
-import type { ClaimOutcome, Op, Outcome } from "../../engine/engine.ts";
+import type { ClaimOutcome, Op, Outcome, Verbs } from "../../engine/engine.ts";
 
 /**
  * Batches as they cross between threads. Copying an object costs about as much as all that SQLite does with it,
@@ -7,7 +8,7 @@ import type { ClaimOutcome, Op, Outcome } from "../../engine/engine.ts";
  * columns, and the others as they are. What is unpacked equals what was packed.
  */
 export type PackedOps = (Adds | AddMany | Publishes | Successes | { op: Op })[];
-export type PackedOutcomes = (Added | Published | Done | ClaimColumns | { outcome: Outcome })[];
+export type PackedOutcomes = (Added | Published | Done | ClaimColumns | Told | { outcome: Outcome })[];
 
 /** Operations that follow each other, each the add of one task of which nothing but the payload is said. */
 interface Adds {
@@ -142,6 +143,11 @@ interface Done {
   done: number;
 }
 
+/** Events as a JSON list: to copy their objects costs several times what to write and parse the text costs. */
+interface Told extends Omit<Verbs["listen"]["out"], "events"> {
+  events: string;
+}
+
 interface ClaimColumns extends Omit<ClaimOutcome, "tasks"> {
   queues: string[];
   ids: string[];
@@ -186,6 +192,9 @@ export function packOutcomes(outcomes: readonly Outcome[], ops: readonly Op[]): 
       for (const { id } of ok) last.copies.push(id);
     } else if (op.verb === "claim" && "ok" in outcome) {
       packed.push((last = packClaim(outcome.ok as ClaimOutcome)));
+    } else if (op.verb === "listen" && "ok" in outcome) {
+      const told = outcome.ok as Verbs["listen"]["out"];
+      packed.push((last = { ...told, events: JSON.stringify(told.events) }));
     } else {
       packed.push((last = { outcome }));
     }
@@ -203,6 +212,8 @@ export function unpackOutcomes(packed: PackedOutcomes, ops: readonly Op[]): Outc
       for (let i = 0; i < piece.done; i++) outcomes.push(DONE);
     } else if ("fences" in piece) {
       outcomes.push({ ok: unpackClaim(piece) });
+    } else if ("events" in piece) {
+      outcomes.push({ ok: { ...piece, events: JSON.parse(piece.events) as DibsEvent[] } });
     } else if ("copies" in piece) {
       const { count, reached, copies } = piece;
       for (let i = 0; i < count; i++) {

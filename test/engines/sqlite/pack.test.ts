@@ -50,6 +50,7 @@ const op: fc.Arbitrary<Op> = fc.oneof(
     worker: fc.string(),
   }),
   fc.constant<Op>({ verb: "tend" }),
+  fc.constant<Op>({ verb: "listen", listener: "l", after: 1, limit: 10 }),
 );
 
 const refused = fc.constant<Outcome>({ refused: { code: "CLAIM_LOST", message: "gone" } });
@@ -105,6 +106,16 @@ function outcomeOf(of: Op): fc.Arbitrary<Outcome> {
       passed: fc.boolean(),
       more: fc.boolean(),
     });
+    return fc.oneof(fc.record({ ok }), refused);
+  }
+  if (of.verb === "listen") {
+    const event = fc.record({
+      type: fc.constant("task.added" as const),
+      at: fc.nat(),
+      queue,
+      taskId: fc.uuid(),
+    });
+    const ok = fc.record({ events: fc.array(event), cursor: fc.nat(), missed: fc.nat() });
     return fc.oneof(fc.record({ ok }), refused);
   }
   return fc.constant<Outcome>({ ok: { next: null, now: 1, due: [] } });
