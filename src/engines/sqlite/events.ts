@@ -1,5 +1,5 @@
 import type { DibsEvent } from "../../core/events.ts";
-import { BOUNDS } from "../../engine/engine.ts";
+import { EventAllowance } from "../../engine/event-allowance.ts";
 import type { Tx } from "./tx.ts";
 
 /** Events of one row. */
@@ -13,17 +13,15 @@ const INSERT_EVENTS = `INSERT INTO event (n, body) VALUES (?, ?)`;
 const EVENTS = `SELECT n, body FROM event WHERE n > ? ORDER BY n LIMIT ${ROWS}`;
 
 /**
- * What a transaction tells those who listen. Every event gets a number. Above BOUNDS.eventRate events are numbered and not
- * written: readers see the numbers that are missing, and tell a gap.
+ * What a transaction tells those who listen. Every event gets a number. Above what EventAllowance grants events are
+ * numbered and not written: readers see the numbers that are missing, and tell a gap.
  */
 export class Events {
   readonly #tx: Tx;
   #bodies: string[] = [];
   /** The number of the last of them. */
   #last = 0;
-  /** Events that may be written now, and when that was last reckoned (awake milliseconds). */
-  #allowance: number = BOUNDS.events;
-  #reckonedAt: number | undefined;
+  readonly #allowance = new EventAllowance();
 
   constructor(tx: Tx) {
     this.#tx = tx;
@@ -32,11 +30,18 @@ export class Events {
   announce(event: DibsEvent): void {
     const tx = this.#tx;
     const n = ++tx.event;
-    this.#reckonedAt ??= tx.awake;
-    if (!this.#mayWrite()) return;
+    if (!this.#allowance.take(tx.awake)) return;
     if (this.#bodies.length === ROW || n !== this.#last + 1) this.write();
     this.#bodies.push(JSON.stringify(event));
     this.#last = n;
+  }
+
+  /** Counts so many events where the next one would not be written; answers whether. Who announces many asks before making them. */
+  skip(count: number): boolean {
+    if (this.#allowance.isOpen(this.#tx.awake)) return false;
+    this.#allowance.skip(count);
+    this.#tx.event += count;
+    return true;
   }
 
   write(): void {
@@ -72,19 +77,5 @@ export class Events {
     }
     if (events.length > 0) return { events, cursor, missed };
     return { events, cursor: this.#tx.event, missed: this.#tx.event - after };
-  }
-
-  #mayWrite(): boolean {
-    if (this.#allowance < 1) this.#refill();
-    if (this.#allowance < 1) return false;
-    this.#allowance--;
-    return true;
-  }
-
-  #refill(): void {
-    const { awake } = this.#tx;
-    const earned = ((awake - (this.#reckonedAt ?? awake)) * BOUNDS.eventRate) / 1_000;
-    this.#allowance = Math.min(BOUNDS.events, this.#allowance + Math.max(0, earned));
-    this.#reckonedAt = awake;
   }
 }

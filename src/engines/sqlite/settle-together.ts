@@ -27,8 +27,7 @@ export function settleTogether(
   from: number,
   alone: (op: Op<"settle">) => Outcome,
 ): Outcome[] {
-  // Events tell of each in its order.
-  const successes = tx.listeners > 0 ? [] : successesFrom(tx, ops, from);
+  const successes = successesFrom(tx, ops, from);
   // Plain tasks first, whatever stands between them: those of runs are none, and plain ones need not look for any.
   for (const run of runsOf(successes)) endRun(tx, run);
   const rest = successes.filter(({ settled }) => !settled);
@@ -87,6 +86,32 @@ function settleInTurn(
 
 function endTogether(tx: Tx, successes: readonly Success[]): void {
   if (!endStretch(tx, successes)) for (const chunk of chunks(successes)) endAll(tx, chunk);
+  announceDone(
+    tx,
+    successes.filter(({ settled }) => settled),
+  );
+}
+
+type EndedRow = [task: number, queue: number, worker: string, attempt: number, createdAt: number];
+
+const ENDED = sized(
+  `SELECT ended.task, ended.queue, ended.worker, ended.attempt, task.created_at FROM (VALUES `,
+  () => `(?)`,
+  `) CROSS JOIN ended ON ended.task = column1 CROSS JOIN task ON task.seq = column1`,
+);
+
+/** In the order in which they were settled. */
+function announceDone(tx: Tx, successes: readonly Success[]): void {
+  if (tx.listeners === 0 || tx.events.skip(successes.length)) return;
+  for (const chunk of chunks(successes)) {
+    const seqs = chunk.map(({ seq }) => seq);
+    const ends = new Map(tx.rows<EndedRow>(ENDED(chunk.length), ...seqs).map((row) => [row[0], row]));
+    for (const seq of seqs) {
+      const [, queue, worker, attempt, createdAt] = ends.get(seq)!;
+      const about = { queue: tx.queueOf(queue).name, taskId: tx.id(createdAt, seq), worker, attempt };
+      tx.announce({ type: "task.done", at: tx.now, ...about });
+    }
+  }
 }
 
 /** Fewer than this are not worth three statements of their own. */
@@ -135,6 +160,7 @@ function endRun(tx: Tx, run: readonly Success[]): void {
   tx.run(DELETE_RUN, seq, last);
   countDone(tx, found.first, run.length, found.service);
   for (const each of run) each.settled = true;
+  announceDone(tx, run);
 }
 
 const STRETCH = `FROM claim WHERE task BETWEEN ? AND ? AND fence BETWEEN ? AND ? AND special <= ${TOLD} AND cancelled = 0`;

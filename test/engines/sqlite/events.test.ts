@@ -3,7 +3,7 @@
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
 import { BOUNDS, type Op, type Verbs } from "../../../src/engine/engine.ts";
-import { newTask, now, openStore, tempPath } from "./kit.ts";
+import { newTask, now, openStore, QUEUE, tempPath } from "./kit.ts";
 
 function rowsIn(path: string): number {
   const db = new Database(path, { readonly: true });
@@ -14,17 +14,33 @@ function rowsIn(path: string): number {
   }
 }
 
-/** A store that somebody listens to, in a moment that does not pass. */
+/** A store that somebody listens to, in a moment that passes only where a test says so. */
 function listening() {
   const path = tempPath();
   const store = openStore(path);
-  const reading = now();
-  const ask = <V extends "add" | "listen">(op: Op<V>): Verbs[V]["out"] =>
-    (store.run([op], reading).outcomes[0] as { ok: Verbs[V]["out"] }).ok;
+  let reading = now();
+  const run = <const Ops extends readonly Op[]>(ops: Ops) => store.run(ops, reading).outcomes;
+  const ask = <V extends "add" | "claim" | "listen">(op: Op<V>): Verbs[V]["out"] =>
+    (run([op])[0] as { ok: Verbs[V]["out"] }).ok;
   const { cursor: start } = ask({ verb: "listen", listener: "l", after: null, limit: 1 });
   const add = (count: number) => ask({ verb: "add", tasks: Array.from({ length: count }, () => newTask()) });
   const listen = (after: number, limit = 100_000) => ask({ verb: "listen", listener: "l", after, limit });
-  return { path, start, add, listen };
+  /** What is told and missed after event `cursor`, up to the end. */
+  const all = (cursor: number) => {
+    const seen = { told: 0, missed: 0, cursor };
+    for (;;) {
+      const page = listen(seen.cursor, 1_000);
+      if (page.cursor === seen.cursor) return seen;
+      seen.told += page.events.length;
+      seen.missed += page.missed;
+      seen.cursor = page.cursor;
+    }
+  };
+  const advance = (ms: number) => {
+    const { wall, elapsed, awake } = reading;
+    reading = { ...reading, wall: wall + ms, elapsed: elapsed + ms, awake: awake + ms };
+  };
+  return { path, start, run, ask, add, listen, all, advance };
 }
 
 test("the events of a commit share a row", () => {
@@ -47,17 +63,49 @@ test("a page ends within a row, and the next one goes on there", () => {
 });
 
 test("events above the rate are counted and not written", () => {
-  const { start, add, listen } = listening();
+  const { start, add, all } = listening();
   const rounds = 3;
   for (let round = 0; round < rounds; round++) add(10_000);
-  let [told, missed, cursor] = [0, 0, start];
-  for (;;) {
-    const page = listen(cursor, 1_000);
-    if (page.cursor === cursor) break;
-    told += page.events.length;
-    missed += page.missed;
-    cursor = page.cursor;
-  }
+  const { told, missed } = all(start);
   expect(told + missed).toBe(rounds * 10_000 + 1);
+  expect(told).toBe(BOUNDS.events);
+});
+
+test("events at the rate are all written", () => {
+  const { start, add, all, advance } = listening();
+  let seen = { told: 0, missed: 0, cursor: start };
+  for (let tenth = 0; tenth < 30; tenth++) {
+    add(BOUNDS.eventRate / 10);
+    seen = all(seen.cursor);
+    expect(seen.missed).toBe(0);
+    advance(100);
+  }
+});
+
+test("events far above the rate are only counted after the first, until the rate falls", () => {
+  const { start, add, all, advance } = listening();
+  let seen = { told: 0, missed: 0, cursor: start };
+  let later = 0;
+  for (let tenth = 0; tenth < 30; tenth++) {
+    add(BOUNDS.eventRate / 2);
+    seen = all(seen.cursor);
+    if (tenth >= 10) later += seen.told;
+    advance(100);
+  }
+  expect(later).toBe(0);
+  advance(1_000);
+  add(5_000);
+  expect(all(seen.cursor)).toMatchObject({ told: 5_000, missed: 0 });
+});
+
+test("events of successes above the rate are counted", () => {
+  const { run, ask, add, all, start } = listening();
+  add(9_900);
+  const { tasks } = ask({ verb: "claim", queues: [QUEUE], max: 300, worker: "w" });
+  const done = { kind: "done", result: null } as const;
+  run(tasks.map(({ id, fence }): Op => ({ verb: "settle", id, fence, settlement: done })));
+  const { told, missed } = all(start);
+  // One of the queue, one of each task, and two more of each that was handled.
+  expect(told + missed).toBe(1 + 9_900 + 2 * tasks.length);
   expect(told).toBe(BOUNDS.events);
 });

@@ -1,4 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
+import type { DibsEvent } from "../../../src/core/events.ts";
 import type { Op } from "../../../src/engine/engine.ts";
 import { SqliteStore } from "../../../src/engines/sqlite/store.ts";
 import { newTask, now, QUEUE, tempPath } from "./kit.ts";
@@ -11,19 +12,21 @@ test.each([
   { what: "whose fences were exchanged", claimAndSettle: claimAndExchange },
   { what: "of groups that take turns", claimAndSettle: claimAndSettleTurns },
   { what: "of groups that take turns, one of them cancelled,", claimAndSettle: claimAndCancelTurns },
+  { what: "of runs", claimAndSettle: claimAndSettleRuns },
 ])("successes $what settled together come to the same as one by one", ({ claimAndSettle }) => {
   const reading = now();
-  const [together, oneByOne] = [false, true].map((listening) => {
+  const [together, oneByOne] = [false, true].map((isAlone) => {
     const store = new SqliteStore({ path: tempPath(), durability: "relaxed", store: 7 }, reading);
     onTestFinished(() => store.close());
     const run = (...ops: Op[]) => store.run(ops, reading).outcomes;
-    // Whoever listens is told of each.
-    if (listening) run({ verb: "listen", listener: "l", after: null, limit: 1 });
-    const settlements = claimAndSettle(run);
+    run({ verb: "listen", listener: "l", after: null, limit: 1 });
+    // What says how much was spent is settled by itself; in these queues it changes nothing.
+    const settlements = claimAndSettle(run).map((op) => (isAlone ? { ...op, spent: 1 } : op));
     return {
       settled: run(...settlements),
       again: run(...settlements),
-      after: [QUEUE, OTHER].flatMap((queue) =>
+      events: eventsByTask(run({ verb: "listen", listener: "l", after: 0, limit: 10_000 })[0]),
+      after: [QUEUE, OTHER, "p/then"].flatMap((queue) =>
         run(
           { verb: "stats", queue },
           { verb: "list", queue, state: "ready", limit: 500 },
@@ -37,6 +40,13 @@ test.each([
   }) as [unknown, unknown];
   expect(together).toEqual(oneByOne);
 });
+
+/** In their order for each task; tasks are in no order. */
+function eventsByTask(outcome: unknown): [string, DibsEvent[]][] {
+  const { events } = (outcome as { ok: { events: DibsEvent[] } }).ok;
+  const keyOf = (event: DibsEvent): string => ("taskId" in event ? event.taskId : "");
+  return [...Map.groupBy(events, keyOf)].toSorted(([a], [b]) => (a < b ? -1 : 1));
+}
 
 /** Runs of plain tasks, with everything among them that ends a run or does not belong to it. */
 function claimAndSettle(run: (...ops: Op[]) => unknown[]): Op<"settle">[] {
@@ -100,6 +110,28 @@ function claimAndCancelTurns(run: (...ops: Op[]) => unknown[]): Op<"settle">[] {
   const settlements = claimAndSettleTurns(run);
   run({ verb: "cancel", id: settlements[20]!.id });
   return settlements;
+}
+
+/** Of the first of two stages, between plain tasks. */
+function claimAndSettleRuns(run: (...ops: Op[]) => unknown[]): Op<"settle">[] {
+  const stages = [
+    { name: QUEUE, joins: false },
+    { name: "then", joins: false },
+  ];
+  run({ verb: "declare", queue: "p/then", policy: {} });
+  const tasks = Array.from({ length: 40 }, (_, i) =>
+    i % 4 === 0 ? newTask() : newTask({ queue: `p/${QUEUE}`, run: { pipeline: "p", stages } }),
+  );
+  run({ verb: "add", tasks });
+  const [claimed] = run({ verb: "claim", queues: [QUEUE, `p/${QUEUE}`], max: 30, worker: "w" }) as [
+    { ok: { tasks: { id: string; fence: number }[] } },
+  ];
+  return claimed.ok.tasks.map(({ id, fence }) => ({
+    verb: "settle",
+    id,
+    fence,
+    settlement: { kind: "done", result: "1" },
+  }));
 }
 
 function claimAndExchange(run: (...ops: Op[]) => unknown[]): Op<"settle">[] {
