@@ -1,15 +1,16 @@
 import { readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
-import { checkCount } from "../core/arguments.ts";
 import { createBroker } from "../broker/broker.ts";
+import { kindOf, showAddress } from "../core/address.ts";
+import { checkCount } from "../core/arguments.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Measured } from "../core/commit.ts";
 import { type Duration, parseDuration } from "../core/duration.ts";
-import { DibsError, invalid } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { type Logger, SILENT } from "../core/logger.ts";
 import { checkBoolean, checkNames, checkObject } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import { show } from "../core/show.ts";
+import { codeOf, filePathOf } from "../engine/real-file.ts";
 import { systemClock } from "../engine/system-clock.ts";
 import { Dibs } from "./dibs.ts";
 import { tracePort } from "./trace.ts";
@@ -64,10 +65,9 @@ export async function openPort(
   options: OpenOptions,
   measure?: (measured: Measured) => void,
 ): Promise<Port> {
-  const scheme = typeof address === "string" ? schemeOf(address) : undefined;
-  if (scheme !== undefined && SERVER_SCHEMES.has(scheme)) return openServer(address, options);
+  if (kindOf(address) === "server") return openServer(address, options);
   if (options.token !== undefined) {
-    throw invalid(`token is for a dibs server; ${show(address)} is a store that is opened directly.`);
+    throw invalid(`token is for a dibs server; ${showAddress(address)} is a store that is opened directly.`);
   }
   const pollEvery = options.poll === undefined ? undefined : parseDuration(options.poll, "poll", 100);
   const engine = await openEngine(address, options, measure);
@@ -75,7 +75,6 @@ export async function openPort(
   return createBroker(engine, { clock, logger, pollEvery, measure });
 }
 
-const SERVER_SCHEMES = new Set(["http", "https", "ws", "wss"]);
 /** What the server decides, and its clients cannot. */
 const OF_STORES = ["durability", "poll", "schema", "listen"] as const;
 
@@ -84,7 +83,8 @@ async function openServer(url: string, options: OpenOptions): Promise<Port> {
   if (misplaced) {
     throw invalid(`${misplaced} is for a store that is opened directly; a dibs server has set its own.`);
   }
-  if (!URL.canParse(url)) throw invalid(`${show(url)} is no address of a server. Write http://host:7411.`);
+  if (!URL.canParse(url))
+    throw invalid(`${showAddress(url)} is no address of a server. Write http://host:7411.`);
   const token = options.token ?? (process.env["DIBS_TOKEN"] || tokenFromFile());
   if (token !== undefined && (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token))) {
     throw invalid("token is a text without blanks, as `dibs tokens add` printed it.");
@@ -100,27 +100,19 @@ function tokenFromFile(): string | undefined {
   try {
     return readFileSync(path, "utf8").trim();
   } catch (error) {
-    throw invalid(`DIBS_TOKEN_FILE names a file that cannot be read: ${(error as Error).message}.`);
+    // Not its name: whoever mixes it up with DIBS_TOKEN has put the token there.
+    throw invalid(`DIBS_TOKEN_FILE names a file that cannot be read (${codeOf(error)}).`);
   }
-}
-
-function schemeOf(address: string): string | undefined {
-  return /^([a-z][a-z0-9+]*):\/\//i.exec(address)?.[1]?.toLowerCase();
 }
 
 async function openEngine(address: string, options: OpenOptions, measure?: (measured: Measured) => void) {
   const { clock, durability = "full", schema, listen, create = true, logger } = options;
-  if (typeof address !== "string" || address === "") {
-    throw invalid(
-      `open() takes the path of a file, a postgres:// or http:// address, or ":memory:"; got ${show(address)}.`,
-    );
-  }
   if (durability !== "full" && durability !== "relaxed") {
     throw invalid(`durability must be "full" or "relaxed"; got ${show(durability)}.`);
   }
   checkBoolean(create, "create");
-  const scheme = schemeOf(address);
-  if (scheme === "postgres" || scheme === "postgresql") {
+  const kind = kindOf(address);
+  if (kind === "postgres") {
     if (clock)
       throw invalid("clock is for the other stores: the time of a store on PostgreSQL is its server's.");
     const given = {
@@ -133,33 +125,13 @@ async function openEngine(address: string, options: OpenOptions, measure?: (meas
     return openPostgres({ url: address, durability, create, ...given });
   }
   if (schema !== undefined || listen !== undefined) {
-    throw invalid(`schema and listen are for PostgreSQL; ${show(address)} is another kind of store.`);
+    throw invalid(`schema and listen are for PostgreSQL; ${showAddress(address)} is another kind of store.`);
   }
-  if (address === ":memory:") {
+  if (kind === "memory") {
     if (!create) throw invalid(`There is no store ":memory:": it is made by whoever opens it, with create.`);
     const { openMemory } = await import("../engines/memory/engine.ts");
     return openMemory({ clock: clock ?? systemClock });
   }
-  if (scheme !== undefined && scheme !== "file") {
-    throw new DibsError(
-      "UNSUPPORTED",
-      `open() cannot open ${scheme}:// addresses in this version. Give the path of a file, such as "work.db", a postgres:// or http:// address, or ":memory:".`,
-    );
-  }
-  const path = scheme === "file" ? pathOf(address) : address;
-  if (path !== path.trim() || path.includes("\0")) {
-    throw invalid(`The path of a store has no blanks at its ends and no NUL; got ${show(path)}.`);
-  }
   const { openSqlite } = await import("../engines/sqlite/engine.ts");
-  return openSqlite({ path, durability, create, ...(clock && { clock }) });
-}
-
-function pathOf(url: string): string {
-  try {
-    return fileURLToPath(url);
-  } catch (error) {
-    throw invalid(
-      `${show(url)} names no file (${(error as Error).message}). Write file:///folder/work.db, or the plain path.`,
-    );
-  }
+  return openSqlite({ path: filePathOf(address), durability, create, ...(clock && { clock }) });
 }

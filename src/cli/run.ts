@@ -1,4 +1,5 @@
 import { type Command, CommanderError } from "commander";
+import { withoutSecrets } from "../core/address.ts";
 import { escapeControls } from "../core/show.ts";
 import { EXIT, exitCodeOf } from "./exit.ts";
 
@@ -10,6 +11,8 @@ export async function runCommand(program: Command): Promise<void> {
     ...program.commands.flatMap((each) => each.commands),
   ]) {
     command.exitOverride();
+    // Its errors quote arguments, and one of them may be an address in the wrong place.
+    command.configureOutput({ outputError: (text, write) => write(escapeArguments(text)) });
   }
   // Whoever reads what is printed may leave, as `head` does: what a command was told to do is done all the same.
   process.stdout.on("error", () => {});
@@ -23,6 +26,12 @@ export async function runCommand(program: Command): Promise<void> {
       process.exitCode = exitCodeOf(error);
     }
   }
+}
+
+function escapeArguments(text: string): string {
+  return process.argv
+    .slice(2)
+    .reduce((shown, each) => shown.replaceAll(each, () => withoutSecrets(each)), text);
 }
 
 export function describeExits(): string {

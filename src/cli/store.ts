@@ -2,8 +2,10 @@ import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import type { Dibs } from "../api/dibs.ts";
 import { open } from "../api/open.ts";
+import { kindOf, showAddress } from "../core/address.ts";
 import { invalid } from "../core/errors.ts";
 import { escapeControls } from "../core/show.ts";
+import { filePathOf } from "../engine/real-file.ts";
 
 export interface StoreFlags {
   url?: string;
@@ -17,9 +19,14 @@ export function withStore(command: Command): Command {
     .option("--json", "print for programs");
 }
 
+/** The store or server that a command is about. */
+export function addressOf(url: string | undefined): string {
+  return url ?? (process.env["DIBS_URL"] || "./dibs.db");
+}
+
 /** Opens it for the time of `work`. */
 export async function useStore<T>(flags: StoreFlags, work: (dibs: Dibs) => Promise<T>): Promise<T> {
-  const dibs = await open(flags.url);
+  const dibs = await open(addressOf(flags.url));
   try {
     return await work(dibs);
   } finally {
@@ -28,9 +35,10 @@ export async function useStore<T>(flags: StoreFlags, work: (dibs: Dibs) => Promi
 }
 
 /** To look at a store that is not there is a slip of the pen, and must not make one. */
-export function checkStore({ url = process.env["DIBS_URL"] || "./dibs.db" }: StoreFlags): void {
-  if (url === ":memory:" || /^[a-z][a-z0-9+]*:\/\//i.test(url) || existsSync(url)) return;
-  throw invalid(`There is no store ${url}. Name one with --url or DIBS_URL; an add makes it.`);
+export function checkStore(flags: StoreFlags): void {
+  const url = addressOf(flags.url);
+  if (kindOf(url) !== "file" || existsSync(filePathOf(url))) return;
+  throw invalid(`There is no store ${showAddress(url)}. Name one with --url or DIBS_URL; an add makes it.`);
 }
 
 /** What is printed may come from a hostile server: a terminal must show its control characters, not obey them. */

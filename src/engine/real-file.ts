@@ -1,8 +1,31 @@
 import { lstatSync, readlinkSync, realpathSync, type Stats } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { showAddress } from "../core/address.ts";
 import { invalid } from "../core/errors.ts";
+import { show } from "../core/show.ts";
 
 /** Where a file of ours really is, and whether it may be one: for a store, and for the tokens of a server. */
+
+/** The path that an address of the kind "file" names: a path, or file:///… */
+export function filePathOf(address: string): string {
+  if (!/^file:\/\//i.test(address)) return address;
+  let path: string;
+  try {
+    path = fileURLToPath(address);
+  } catch (error) {
+    throw invalid(
+      `${showAddress(address)} names no file (${codeOf(error)}). Write file:///folder/work.db, or the plain path.`,
+    );
+  }
+  if (path === path.trim() && !path.includes("\0")) return path;
+  throw invalid(`The path of a store has no blanks at its ends and no NUL; got ${show(path)}.`);
+}
+
+/** Why a file cannot be read, without its name and what is in it. */
+export function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? (error as Error).name;
+}
 
 const MOST_LINKS = 40;
 

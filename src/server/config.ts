@@ -1,7 +1,9 @@
 import { readFileSync } from "node:fs";
+import { withoutSecrets } from "../core/address.ts";
 import { parseDuration } from "../core/duration.ts";
-import { DibsError, invalid } from "../core/errors.ts";
+import { invalid } from "../core/errors.ts";
 import { show } from "../core/show.ts";
+import { codeOf } from "../engine/real-file.ts";
 
 /** What a server can be told, in one place: as a flag, as a variable of the environment, in a file, or not at all. */
 export interface Setting {
@@ -166,7 +168,9 @@ function readConfigFile(path: string): Record<string, unknown> {
   try {
     given = JSON.parse(readFileSync(path, "utf8"));
   } catch (error) {
-    throw invalid(`The configuration in ${path} cannot be read: ${(error as Error).message}.`);
+    // What the parser says quotes the file, which may hold a password.
+    const reason = error instanceof SyntaxError ? `it is not JSON${positionIn(error)}` : codeOf(error);
+    throw invalid(`The configuration in ${path} cannot be read: ${reason}.`);
   }
   if (typeof given !== "object" || given === null || Array.isArray(given))
     throw invalid(`The configuration in ${path} is an object, such as { "port": 7411 }; got ${show(given)}.`);
@@ -179,37 +183,28 @@ function readConfigFile(path: string): Record<string, unknown> {
   return given as Record<string, unknown>;
 }
 
+function positionIn({ message }: SyntaxError): string {
+  const found = / \(line \d+ column \d+\)/.exec(message);
+  return found ? found[0] : "";
+}
+
 function readSecret(path: string, variable: string): string {
   try {
     return readFileSync(path, "utf8").trim();
   } catch (error) {
-    throw new DibsError(
-      "INVALID",
-      `${variable} names a file that cannot be read: ${(error as Error).message}.`,
-    );
+    // Not its name: whoever mixes the two variables up has put the secret there.
+    throw invalid(`${variable} names a file that cannot be read (${codeOf(error)}).`);
   }
 }
 
 /** Every value and where it came from, for people; passwords left out. */
 export function printConfig({ config, sources }: Resolved): string {
   const rows = (Object.keys(SETTINGS) as SettingName[]).map((name) => {
-    const value = name === "url" ? withoutPassword(config.url) : config[name];
+    const value = name === "url" ? withoutSecrets(config.url) : config[name];
     return [name, JSON.stringify(value), sources[name]] as const;
   });
   const width = (column: 0 | 1): number => Math.max(...rows.map((row) => row[column].length));
   return rows
     .map(([name, value, source]) => `${name.padEnd(width(0))}  ${value.padEnd(width(1))}  ${source}`)
     .join("\n");
-}
-
-export function withoutPassword(url: string): string {
-  if (!/^[a-z][a-z0-9+]*:\/\//i.test(url)) return url;
-  // A password with a sign that should have been escaped makes it no address: the password is all the same none to show.
-  if (!URL.canParse(url))
-    return url.replace(/:\/\/.*@/s, "://***@").replaceAll(/(password=)[^&]*/gi, "$1***");
-  const parsed = new URL(url);
-  if (parsed.password === "" && parsed.search === "") return url;
-  if (parsed.password !== "") parsed.password = "***";
-  if (parsed.searchParams.has("password")) parsed.searchParams.set("password", "***");
-  return parsed.href;
 }

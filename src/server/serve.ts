@@ -3,13 +3,14 @@ import { createSecureContext } from "node:tls";
 import { pino } from "pino";
 import { openPort } from "../api/open.ts";
 import { tracePort } from "../api/trace.ts";
+import { kindOf, showAddress, withoutSecrets } from "../core/address.ts";
 import type { Measured } from "../core/commit.ts";
 import { invalid } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Port } from "../core/port.ts";
 import { systemClock } from "../engine/system-clock.ts";
 import { Access } from "./access.ts";
-import { type Config, withoutPassword } from "./config.ts";
+import type { Config } from "./config.ts";
 import { Server, type ServerOptions } from "./server.ts";
 import { Tokens, tokensPathOf } from "./tokens.ts";
 
@@ -22,9 +23,9 @@ export interface Serving {
 
 /** A server as its configuration says: the store, who may come in, the address. */
 export async function serve(config: Config): Promise<Serving> {
-  if (/^(https?|wss?):/i.test(config.url))
+  if (kindOf(config.url) === "server")
     throw invalid(
-      `--url names the store to serve, a file or postgres://…; ${config.url} is a server itself.`,
+      `--url names the store to serve, a file or postgres://…; ${showAddress(config.url)} is a server itself.`,
     );
   const log = pino({ level: config.logLevel, base: { name: "dibs" } }, pino.destination(2));
   const logger: Logger = {
@@ -54,7 +55,7 @@ export async function serve(config: Config): Promise<Serving> {
       ),
     onMeasured: (listener) => (measure = listener),
   });
-  log.info({ url: server.url, store: withoutPassword(config.url) }, "listening");
+  log.info({ url: server.url, store: withoutSecrets(config.url) }, "listening");
   if (config.letAnyoneIn)
     logger.warn(
       `--let-anyone-in: whoever reaches ${server.url} may read and change everything, with a token or without one.`,

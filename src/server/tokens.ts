@@ -1,11 +1,11 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { chownSync, lstatSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { fileURLToPath } from "node:url";
+import { kindOf, showAddress } from "../core/address.ts";
 import { DibsError, invalid } from "../core/errors.ts";
 import { checkText } from "../core/options.ts";
 import { show } from "../core/show.ts";
-import { checkRegular, realPathOf } from "../engine/real-file.ts";
+import { checkRegular, filePathOf, realPathOf } from "../engine/real-file.ts";
 import { Grant, parseScope, type Scope } from "./scopes.ts";
 
 /** A token at rest: nothing in it lets anybody in. */
@@ -186,11 +186,10 @@ function unwritable(path: string, reason: string): DibsError {
 /** Beside the store's file; in the working directory for stores that are elsewhere. */
 export function tokensPathOf({ tokens, url }: { tokens: string | null; url: string }): string {
   if (tokens !== null) return tokens;
-  if (/^(https?|wss?):/i.test(url))
+  const kind = kindOf(url);
+  if (kind === "server")
     throw invalid(
-      `${url} is a server, and its tokens are in a file where it runs: make them there, or name that file with --tokens.`,
+      `${showAddress(url)} is a server, and its tokens are in a file where it runs: make them there, or name that file with --tokens.`,
     );
-  if (/^file:\/\//i.test(url)) return `${fileURLToPath(url)}.tokens.json`;
-  const isFile = url !== ":memory:" && !/^[a-z][a-z0-9+]*:\/\//i.test(url);
-  return isFile ? `${url}.tokens.json` : "dibs.tokens.json";
+  return kind === "file" ? `${filePathOf(url)}.tokens.json` : "dibs.tokens.json";
 }

@@ -1,7 +1,7 @@
 import { Command } from "commander";
 import { KINDS } from "../../server/scopes.ts";
 import { Tokens, tokensPathOf } from "../../server/tokens.ts";
-import { print, printTable } from "../store.ts";
+import { addressOf, print, printTable } from "../store.ts";
 
 interface Flags {
   url?: string;
@@ -56,6 +56,7 @@ function withFile(command: Command): Command {
 }
 
 function open({ url, tokens }: Flags): Tokens {
-  const store = url ?? (process.env["DIBS_URL"] || "./dibs.db");
-  return new Tokens(tokensPathOf({ url: store, tokens: tokens ?? (process.env["DIBS_TOKENS"] || null) }));
+  return new Tokens(
+    tokensPathOf({ url: addressOf(url), tokens: tokens ?? (process.env["DIBS_TOKENS"] || null) }),
+  );
 }

@@ -1,3 +1,4 @@
+import { placeOf } from "../../core/address.ts";
 import type { Conflict } from "../../core/commit.ts";
 import { type ErrorData, errorFrom, invalid } from "../../core/errors.ts";
 import { type Logger, SILENT } from "../../core/logger.ts";
@@ -22,7 +23,7 @@ import { Herald } from "./herald.ts";
 import { identityOf } from "./identity.ts";
 import { Link, type LinkOptions } from "./link.ts";
 import { ownLook } from "./own-look.ts";
-import { checkOneHost, checkSchemaName, describeUrl, openLink, whileFull } from "./open.ts";
+import { checkOneHost, checkSchemaName, openLink, whileFull } from "./open.ts";
 import { Pulse, type PulseData, type StartHeartbeats } from "./pulse.ts";
 import { closed, Reach } from "./reach.ts";
 import { Sender } from "./sender.ts";
@@ -87,7 +88,7 @@ export async function openPostgres(
     await whileFull(until, () => engine.start(listen));
   } catch (error) {
     await engine.close();
-    throw failureFrom(error, describeUrl(url));
+    throw failureFrom(error, placeOf(url));
   }
   return engine;
 }
@@ -153,7 +154,7 @@ class PostgresEngine implements Engine {
     this.#link = link;
     this.#logger = logger;
     const connect = (): Promise<Link> => Link.open(link);
-    const where = describeUrl(link.url);
+    const where = placeOf(link.url);
     this.place = where;
     const onConflict: OnConflict = (conflict) => {
       logger.warn(triedAgain(conflict, where));
@@ -290,7 +291,7 @@ class PostgresEngine implements Engine {
   #surroundings(): Surroundings {
     return {
       schema: this.#link.schema,
-      where: describeUrl(this.#link.url),
+      where: placeOf(this.#link.url),
       identity: (how) => this.#askBeside((link) => identityOf(link, how)),
       queues: (names) => this.#knownQueues(names),
       depth: async (queue) => {

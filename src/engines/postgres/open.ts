@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { placeOf } from "../../core/address.ts";
 import { DibsError, invalid } from "../../core/errors.ts";
 import { show } from "../../core/show.ts";
 import { STORE_LIMIT } from "../../core/task-id.ts";
@@ -66,7 +67,7 @@ export async function whileFull<T>(until: number, connect: () => Promise<T>): Pr
 
 /** Connects, and makes the schema or brings it up to date. What cannot be used is refused in words. */
 export async function openLink(options: MakeOptions): Promise<Link> {
-  const where = describeUrl(options.link.url);
+  const where = placeOf(options.link.url);
   let link: Link | undefined;
   try {
     link = await whileFull(options.until ?? 0, () => Link.open(options.link));
@@ -194,15 +195,5 @@ async function makeStoreOnce(link: Link, { store }: MakeOptions, where: string):
   } catch (error) {
     await link.exec("ROLLBACK").catch(() => {});
     throw error;
-  }
-}
-
-/** Without what is secret. */
-export function describeUrl(url: string): string {
-  try {
-    const { hostname, port, pathname } = new URL(url);
-    return `${hostname || "localhost"}${port && `:${port}`}${pathname}`;
-  } catch {
-    return "the given address";
   }
 }

@@ -1,0 +1,132 @@
+import { DibsError, invalid } from "./errors.ts";
+import { escapeControls, show } from "./show.ts";
+
+/**
+ * Addresses of stores and servers: what kind of store one names, and how it is shown to people. Everything that prints an
+ * address, in errors, logs and `--print-config`, prints it through here: an address may hold a password.
+ */
+
+export type AddressKind = "memory" | "file" | "postgres" | "server";
+
+const KINDS = new Map<string, AddressKind>([
+  ["file", "file"],
+  ["postgres", "postgres"],
+  ["postgresql", "postgres"],
+  ["http", "server"],
+  ["https", "server"],
+  ["ws", "server"],
+  ["wss", "server"],
+]);
+
+const SCHEME = /^([a-z][a-z0-9+.-]*):\/\//i;
+
+/** Refuses what is no address. A text that could be an address and a file is refused too: ./ makes it a file. */
+export function kindOf(address: unknown): AddressKind {
+  if (typeof address !== "string" || address === "") {
+    throw invalid(
+      `open() takes the path of a file, a postgres:// or http:// address, or ":memory:"; got ${show(address)}.`,
+    );
+  }
+  if (address !== address.trim() || address.includes("\0")) {
+    throw invalid(
+      `An address, or the path of a store, has no blanks at its ends and no NUL; got ${showAddress(address)} with one.`,
+    );
+  }
+  if (address === ":memory:") return "memory";
+  const scheme = SCHEME.exec(address)?.[1]?.toLowerCase();
+  if (scheme === undefined) {
+    checkPath(address);
+    return "file";
+  }
+  const kind = KINDS.get(scheme);
+  if (kind) return kind;
+  throw new DibsError(
+    "UNSUPPORTED",
+    `open() cannot open ${scheme}:// addresses in this version. Give the path of a file, such as "work.db", a postgres:// or http:// address, or ":memory:".`,
+  );
+}
+
+/** Begins as only a path does: /, ./, ../ or a drive of Windows. */
+const CLEAR_PATH = /^(?:\.{0,2}[/\\](?![/\\])|[a-z]:[/\\])/i;
+/** A scheme, a host with its port, or a user with a password: all have a colon before the first slash. */
+const COLON = /^[^/\\]*(?::|%3a)/i;
+const NETWORK_USER = /^[/\\]{2}[^/\\]*(?:@|%40)/i;
+/** host=db password=…, and Server=db;Password=… */
+const KEYWORDS =
+  /(?:^|[\s;])(?:host|hostaddr|server|port|user|username|dbname|database|\w*password|pwd)\s*=/i;
+const HOST_AND_PORT = /^(?:\[[\da-f:.]+\]|[\w.-]+):\d{1,5}$/i;
+
+function isPath(text: string): boolean {
+  if (CLEAR_PATH.test(text)) return true;
+  return ![COLON, NETWORK_USER, KEYWORDS].some((pattern) => pattern.test(text));
+}
+
+function checkPath(text: string): void {
+  if (isPath(text)) return;
+  if (HOST_AND_PORT.test(text)) {
+    throw invalid(
+      `"${text}" is a host and a port. Write http://${text} for a dibs server, postgres://${text}/database for PostgreSQL, ` +
+        `or ./${text} for a file of that name.`,
+    );
+  }
+  throw invalid(
+    `The address ${showAddress(text)} is neither a path nor a URL. Write http://host:7411 for a dibs server, ` +
+      `postgres://user:password@host:5432/database for PostgreSQL, and ./ before the name of a file that looks like an address.`,
+  );
+}
+
+const HIDDEN = "***";
+
+/** An address as error messages show it: quoted, short, and without secrets. */
+export function showAddress(address: unknown): string {
+  return show(typeof address === "string" ? withoutSecrets(address) : address);
+}
+
+/**
+ * An address without user, password and unknown parameters. It is put together from the parts that are known to be no
+ * secret; whatever else is in it, or cannot be told apart, is left out.
+ */
+export function withoutSecrets(address: string): string {
+  const text = address.trim();
+  const scheme = SCHEME.exec(text)?.[0];
+  if (scheme === undefined) return isPath(text) || HOST_AND_PORT.test(text) ? escapeControls(text) : HIDDEN;
+  const rest = text.slice(scheme.length);
+  if (/^file:/i.test(scheme) && rest.startsWith("/"))
+    return escapeControls(scheme + rest.replace(/[?#].*/s, ""));
+  const user = rest.includes("@") ? `${HIDDEN}@` : "";
+  const parts = partsOf(rest);
+  if (!parts) return `${scheme}${user}…`;
+  return `${scheme}${user}${parts.hosts}${parts.path}${parts.query && `?${showQuery(parts.query)}`}`;
+}
+
+/** The host, port and database of a PostgreSQL address, for messages that name the store. */
+export function placeOf(url: string): string {
+  const parts = partsOf(url.trim().replace(SCHEME, ""));
+  if (!parts) return "the given address";
+  const { hosts, path } = parts;
+  return `${hosts === "" || hosts.startsWith(":") ? `localhost${hosts}` : hosts}${path}`;
+}
+
+const HOST = /(?:\[[\da-f:.]+\]|[\w.-]*)(?::\d{1,5})?/.source;
+const PARTS = new RegExp(`^(${HOST}(?:,${HOST})*)(/[\\w./~+-]*)?(?:\\?([^#]*))?$`, "i");
+
+/**
+ * What follows the user and the password. Undefined where it has signs that it should not have: then some of it may belong
+ * to a password whose @, /, ? or # was not escaped.
+ */
+function partsOf(rest: string): { hosts: string; path: string; query: string } | undefined {
+  const at = rest.lastIndexOf("@");
+  if (/[/?#\\]/.test(rest.slice(0, at + 1))) return undefined;
+  const found = PARTS.exec(rest.slice(at + 1));
+  return found ? { hosts: found[1]!, path: found[2] ?? "", query: found[3] ?? "" } : undefined;
+}
+
+/** Parameters that are no secret, with values that can have none in them. */
+const SHOWN = /^(?:sslmode|host|port)=[\w./-]*$/;
+
+function showQuery(query: string): string {
+  return query
+    .split("&")
+    .map((each) => (SHOWN.test(each) ? each : HIDDEN))
+    .join("&");
+}

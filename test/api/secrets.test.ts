@@ -1,0 +1,144 @@
+// No password of an address is in what dibs says of it: errors with their causes, logs, the configuration.
+
+import { execFile } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { inspect } from "node:util";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { checkStore } from "../../src/cli/store.ts";
+import { move, open, type OpenOptions } from "../../src/index.ts";
+import { printConfig, resolveConfig } from "../../src/server/config.ts";
+import { serve } from "../../src/server/serve.ts";
+import { tokensPathOf } from "../../src/server/tokens.ts";
+import { addressesWith, CANARY } from "../core/secret-addresses.ts";
+import { sharedServer } from "../postgres/shared.ts";
+
+const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
+
+function makeFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "dibs-secrets-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** All that an error has, its causes and their fields too, as a log may print it. */
+async function told(work: () => unknown): Promise<string> {
+  try {
+    await work();
+  } catch (error) {
+    return inspect(error, { depth: 10, showHidden: true, maxStringLength: null });
+  }
+  throw new Error("It was not refused.");
+}
+
+const OPTIONS: OpenOptions[] = [
+  {},
+  { token: "t" },
+  { schema: "dibs" },
+  { listen: false },
+  { create: false },
+  { schema: "no schema" },
+  { durability: "none" as never },
+  { poll: "1s" },
+];
+
+describe("no password is in the error of", () => {
+  // An address that is taken for the path of a file would make it here.
+  afterAll(() => expect(readdirSync(".").filter((name) => name.includes(CANARY))).toEqual([]));
+
+  test.each(OPTIONS)("open(url, %j)", async (options) => {
+    await Promise.all(
+      addressesWith(CANARY).map(async (address) =>
+        expect(await told(() => open(address, options))).not.toContain(CANARY),
+      ),
+    );
+  });
+
+  test("open() with DIBS_URL, and move()", async () => {
+    onTestFinished(() => void delete process.env["DIBS_URL"]);
+    for (const address of addressesWith(CANARY).filter((each) => !each.includes("\0"))) {
+      process.env["DIBS_URL"] = address;
+      expect(await told(() => open())).not.toContain(CANARY);
+      expect(await told(() => move(address, ":memory:"))).not.toContain(CANARY);
+    }
+  });
+
+  test("serve, and in --print-config", async () => {
+    for (const url of addressesWith(CANARY)) {
+      const resolved = resolveConfig({ url, logLevel: "silent" }, {});
+      expect(printConfig(resolved)).not.toContain(CANARY);
+      expect(await told(() => serve(resolved.config))).not.toContain(CANARY);
+    }
+  });
+
+  test("the commands that look at a store, and those for tokens", async () => {
+    for (const url of addressesWith(CANARY)) {
+      const look = await told(() => {
+        checkStore({ url });
+        tokensPathOf({ url, tokens: null });
+        throw new Error("accepted");
+      });
+      expect(look).not.toContain(CANARY);
+    }
+  });
+
+  test("a PostgreSQL server that does not let the user in, or has no such database", async () => {
+    const { hostname, port } = new URL(await sharedServer());
+    const url = `postgres://nobody_known:${CANARY}@${hostname}:${port}/no_such_database?sslpassword=${CANARY}`;
+    expect(await told(() => open(url))).not.toContain(CANARY);
+  });
+
+  test("a server that hangs up", async () => {
+    const silent = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1");
+    onTestFinished(() => void silent.close());
+    await new Promise((resolve) => silent.once("listening", resolve));
+    const { port } = silent.address() as { port: number };
+    for (const scheme of ["postgres", "http"])
+      expect(await told(() => open(`${scheme}://u:${CANARY}@127.0.0.1:${port}`))).not.toContain(CANARY);
+  });
+});
+
+test("a configuration file that is not JSON is not quoted", async () => {
+  const path = join(makeFolder(), "dibs.json");
+  for (const text of [`{ "url": "postgres://u:${CANARY}@h" x`, `"${CANARY}`, CANARY, `{"${CANARY}": x}`]) {
+    writeFileSync(path, text);
+    expect(await told(() => resolveConfig({}, {}, path))).not.toContain(CANARY);
+  }
+});
+
+test("a secret in place of the name of its file is not shown", async () => {
+  const variables = { DIBS_URL_FILE: `postgres://u:${CANARY}@h` };
+  expect(await told(() => resolveConfig({}, variables))).not.toContain(CANARY);
+  process.env["DIBS_TOKEN_FILE"] = CANARY;
+  onTestFinished(() => void delete process.env["DIBS_TOKEN_FILE"]);
+  expect(await told(() => open("http://127.0.0.1:9"))).not.toContain(CANARY);
+});
+
+describe("dibs prints no password", () => {
+  const bad = `postgres://u:${CANARY}@127.0.0.1:x/db`;
+  test.each([
+    [["add", "q", "1"], ` postgres://u:${CANARY}@127.0.0.1/db`],
+    [["queues"], `http://u:${CANARY}@127.0.0.1:9`],
+    [["queues"], `u:${CANARY}@127.0.0.1/db`],
+    [["tokens", "ls"], `http://u:${CANARY}@127.0.0.1`],
+    [["serve"], `http://u:${CANARY}@127.0.0.1`],
+    [["serve"], bad],
+    [["serve", "--print-config"], ` postgres://u:${CANARY}@127.0.0.1/db`],
+    [["serve", `--ur=${bad}`], undefined],
+    [[bad], undefined],
+  ])("for %j with DIBS_URL=%s", async (args, url) => {
+    const env = { PATH: process.env["PATH"], ...(url !== undefined && { DIBS_URL: url }) };
+    const cwd = makeFolder();
+    const said = await new Promise<string>((resolve) =>
+      execFile(process.execPath, [MAIN, ...args], { cwd, env }, (_, stdout, stderr) =>
+        resolve(stdout + stderr),
+      ),
+    );
+    expect(said).not.toBe("");
+    expect(said).not.toContain(CANARY);
+    expect(readdirSync(cwd)).toEqual([]);
+  });
+});

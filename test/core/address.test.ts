@@ -1,0 +1,74 @@
+import { describe, expect, test } from "vitest";
+import { kindOf, placeOf, showAddress, withoutSecrets } from "../../src/core/address.ts";
+import { addressesWith, CANARY } from "./secret-addresses.ts";
+
+describe("the kind of an address", () => {
+  test.each([
+    [":memory:", "memory"],
+    ["work.db", "file"],
+    ["data/work:1.db", "file"],
+    ["/data/a@b:1/work.db", "file"],
+    ["./127.0.0.1:7411", "file"],
+    ["../localhost:7411", "file"],
+    ["C:\\data\\work.db", "file"],
+    ["file:///data/work.db", "file"],
+    ["POSTGRES://db/dibs", "postgres"],
+    ["postgresql://db", "postgres"],
+    ["http://db:7411", "server"],
+    ["WSS://db", "server"],
+  ])("%s is %s", (address, kind) => expect(kindOf(address)).toBe(kind));
+
+  test.each(["127.0.0.1:7411", "localhost:7411", "[::1]:7411", "example.com:5432"])(
+    "%s is refused, and the error gives the address of a server",
+    (address) => {
+      const said = { code: "INVALID", message: expect.stringContaining(`http://${address} `) };
+      expect(() => kindOf(address)).toThrow(expect.objectContaining(said));
+    },
+  );
+
+  test.each([
+    ...["", " work.db", "work.db\n", "a\0b", "::1", "localhost:7411/x", "localhost:", "work:1.db"],
+    ...[
+      "http:/db:7411",
+      "http:db",
+      "postgres:/db",
+      "jdbc:postgresql://db/dibs",
+      "file:work.db",
+      "mailto:a@b",
+    ],
+    ...["host=db user=ada", "Server=db;Database=dibs", "//ada@db/dibs", "postgres%3A%2F%2Fdb"],
+  ])("%j is refused", (address) =>
+    expect(() => kindOf(address)).toThrow(expect.objectContaining({ code: "INVALID" })),
+  );
+
+  test("of an unknown scheme is unsupported", () => {
+    expect(() => kindOf("redis://db")).toThrow(expect.objectContaining({ code: "UNSUPPORTED" }));
+  });
+});
+
+describe("an address is shown", () => {
+  test.each([
+    ["work.db", "work.db"],
+    ["/data/a@b.db", "/data/a@b.db"],
+    ["file:///data/a@b.db", "file:///data/a@b.db"],
+    ["postgres://ada:pw@db:5432/dibs", "postgres://***@db:5432/dibs"],
+    [
+      "postgres:///dibs?host=/run/pg&password=pw&sslmode=require",
+      "postgres:///dibs?host=/run/pg&***&sslmode=require",
+    ],
+    ["postgres://a:pw@one:1,[::1]:2/dibs", "postgres://***@one:1,[::1]:2/dibs"],
+    ["http://pw@db:7411/base", "http://***@db:7411/base"],
+    ["127.0.0.1:7411", "127.0.0.1:7411"],
+  ])("%s as %s", (address, shown) => expect(withoutSecrets(address)).toBe(shown));
+
+  test.each(addressesWith(CANARY))("without the password of %j", (address) => {
+    expect(withoutSecrets(address)).not.toContain(CANARY);
+    expect(showAddress(address)).not.toContain(CANARY);
+    expect(placeOf(address)).not.toContain(CANARY);
+  });
+
+  test("in time that does not grow with a power of its length", () => {
+    const long = `postgres://${"a,".repeat(200_000)}\0`;
+    expect(withoutSecrets(long)).toBe("postgres://…");
+  });
+});
