@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { EXIT } from "../../src/cli/exit.ts";
 import { open } from "../../src/index.ts";
-import { freshSchema } from "../postgres/shared.ts";
+import { freshDatabase, freshSchema } from "../postgres/shared.ts";
 
 const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
 
@@ -254,6 +254,29 @@ test("dibs unhold lifts a hold, and says whether there was one", async () => {
 });
 
 describe("dibs add", () => {
+  test.each([
+    [["numbers", "{"], ""],
+    [["no name!", "1"], ""],
+    [["numbers", "1", "--delay", "soon"], ""],
+    [["numbers", "1", "--max-attempts", "0"], ""],
+    [["numbers", "1", "--cost", "-1"], ""],
+    [["numbers", "1", "--url", "localhost:7411"], ""],
+    [["numbers", "-"], "1\n{"],
+    [["no name!", "-"], ""],
+    [["numbers", "-", "--ttl", "soon"], "1\n2\n"],
+  ])("with %j on the command line and %j as input makes no store", async (args, input) => {
+    const folder = makeFolder();
+    expect(await dibs(folder, ["add", ...args], { input })).toMatchObject({ code: EXIT.usage, stdout: "" });
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test("that is refused makes no schema in PostgreSQL", async () => {
+    const url = await freshDatabase(onTestFinished);
+    const env = { DIBS_URL: url };
+    expect(await dibs(makeFolder(), ["add", "no name!", "1"], { env })).toMatchObject({ code: EXIT.usage });
+    await expect(open(url, { create: false })).rejects.toMatchObject({ code: "INVALID" });
+  });
+
   test("adds all the same when nobody reads what it prints", async () => {
     const folder = makeFolder();
     const child = start(folder, ["add", "numbers", "-"]);

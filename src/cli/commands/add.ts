@@ -1,12 +1,14 @@
 import { createInterface } from "node:readline";
 import { Command, InvalidArgumentError } from "commander";
 import type { AddOptions } from "../../api/add-options.ts";
+import type { Dibs } from "../../api/dibs.ts";
 import type { Queue } from "../../api/queue.ts";
 import type { AddedTaskHandle } from "../../api/task-handle.ts";
+import { kindOf } from "../../core/address.ts";
 import type { Duration } from "../../core/duration.ts";
 import { invalid } from "../../core/errors.ts";
 import { show } from "../../core/show.ts";
-import { print, type StoreFlags, useStore, withStore } from "../store.ts";
+import { addressOf, print, type StoreFlags, useStore, withStore } from "../store.ts";
 
 /** Lines that share a commit, and a frame on the wire. */
 const BATCH = 500;
@@ -44,29 +46,44 @@ async function run(name: string, json: string, flags: Flags): Promise<void> {
   const options = optionsOf(flags);
   if (json === "-" && flags.key !== undefined)
     throw invalid("--key names one task; every line of standard input would be that one.");
-  const one = json === "-" ? undefined : { data: parse(json, "The payload") };
+  const batches = json === "-" ? readBatches() : oneBatch(parse(json, "The payload"));
+  const first = (await batches.next()).value ?? [];
+  await rehearse(flags, (dibs) => addAll(dibs.queue(name), first, options));
   await useStore(flags, async (dibs) => {
     const queue = dibs.queue(name);
-    if (one) report([await queue.add(one.data, options)], flags);
-    else await addLines(queue, options, flags);
+    report(await addAll(queue, first, options), flags);
+    for await (const batch of batches) report(await addAll(queue, batch, options), flags);
   });
 }
 
-async function addLines(queue: Queue, options: AddOptions, flags: Flags): Promise<void> {
-  let batch: { data: unknown }[] = [];
+/** Does it in memory first: what is refused there must not have made a store, or a schema in PostgreSQL. */
+async function rehearse({ url }: Flags, work: (dibs: Dibs) => Promise<unknown>): Promise<void> {
+  // A server's store is there, and the server checks.
+  if (kindOf(addressOf(url)) !== "server") await useStore({ url: ":memory:" }, work);
+}
+
+/** The error for a single payload does not say which of many it is. */
+async function addAll(queue: Queue, batch: unknown[], options: AddOptions): Promise<AddedTaskHandle[]> {
+  if (batch.length === 1) return [await queue.add(batch[0], options)];
+  return batch.length === 0 ? [] : queue.addMany(batch.map((data) => ({ data, ...options })));
+}
+
+async function* oneBatch(data: unknown): AsyncGenerator<unknown[], void> {
+  yield [data];
+}
+
+async function* readBatches(): AsyncGenerator<unknown[], void> {
+  let batch: unknown[] = [];
   let line = 0;
-  const flush = async (): Promise<void> => {
-    const tasks = batch.map((each) => ({ ...each, ...options }));
-    batch = [];
-    if (tasks.length > 0) report(await queue.addMany(tasks), flags);
-  };
   for await (const text of createInterface({ input: process.stdin })) {
     line++;
     if (text.trim() === "") continue;
-    batch.push({ data: parse(text, `Line ${line}`) });
-    if (batch.length >= BATCH) await flush();
+    batch.push(parse(text, `Line ${line}`));
+    if (batch.length < BATCH) continue;
+    yield batch;
+    batch = [];
   }
-  await flush();
+  if (batch.length > 0) yield batch;
 }
 
 function report(tasks: AddedTaskHandle[], { json = false }: Flags): void {
