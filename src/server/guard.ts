@@ -17,9 +17,16 @@ import { firstQueue, isMissing, queuesOf, Sight } from "./sight.ts";
 export interface AdminAction {
   by: string;
   verb: string;
-  queue: string;
+  /** A star: all queues. Absent of what is named by an id, and of tokens. */
+  queue?: string;
+  /** An id. */
+  task?: string;
+  /** An id. */
+  run?: string;
   schedule?: string;
   pipeline?: string;
+  /** The name of a token that was made or revoked. */
+  token?: string;
   /** A declaration that differs from what is stored, by who may not change it: nothing was done. */
   refused?: true;
 }
@@ -225,7 +232,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
         return adminsSchedule(before);
       };
       await port.pauseSchedule(name, paused, { judge });
-      audit({ by: grant.name, verb: paused ? "pause" : "resume", queue: `${queue} by schedule ${name}` });
+      audit({ by: grant.name, verb: paused ? "pause" : "resume", queue, schedule: name });
     },
     unschedule: async (name) => {
       let queue = "";
@@ -234,7 +241,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
         return adminsSchedule(before);
       };
       const removed = await port.unschedule(name, { judge });
-      if (removed) audit({ by: grant.name, verb: "unschedule", queue: `${queue} by schedule ${name}` });
+      if (removed) audit({ by: grant.name, verb: "unschedule", queue, schedule: name });
       return removed;
     },
     schedules: async (name) => visible(await port.schedules(name), ({ task }) => [task.queue]),
@@ -269,7 +276,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     history: async (id) => sight.onTask(["read", "work"], id, () => port.history(id)),
     cancel: async (id) =>
       sight.onTask(["admin"], id, () => {
-        audit({ by: grant.name, verb: "cancel", queue: `of task ${id}` });
+        audit({ by: grant.name, verb: "cancel", task: id });
         return port.cancel(id);
       }),
     // Whoever added a task may learn what became of it.
@@ -293,7 +300,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     run: async (id, page) => sight.onRun(["read", "add"], id, () => port.run(id, page)),
     cancelRun: async (id) =>
       sight.onRun(["admin"], id, () => {
-        audit({ by: grant.name, verb: "cancel", queue: `of run ${id}` });
+        audit({ by: grant.name, verb: "cancel", run: id });
         return port.cancelRun(id);
       }),
     list: async (query: ListQuery) => {

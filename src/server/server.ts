@@ -270,7 +270,7 @@ export class Server {
   /** They are made and revoked beside the server, which is told by their file. */
   #auditTokens(): void {
     for (const { verb, name } of this.#options.access.changes())
-      this.#audit({ by: "dibs tokens", verb, queue: `of token ${name}` });
+      this.#audit({ by: "dibs tokens", verb, token: name });
   }
 
   /** Many have the same owner: each is asked about once. */

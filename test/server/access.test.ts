@@ -187,7 +187,7 @@ describe("a token's scopes", () => {
     expect(await (await openAs("admin:report/*")).cancelRun(added!.id)).toBe("cancelled");
     expect(actions.filter(({ by }) => by !== "dibs tokens")).toMatchObject([
       { by: "t0", verb: "define", queue: "report/a", pipeline: "report" },
-      { verb: "cancel" },
+      { verb: "cancel", run: added!.id },
     ]);
     expect(await producer.end(added!.id, { of: "runs" })).toMatchObject({ state: "cancelled" });
   });
@@ -365,7 +365,7 @@ describe("a token's scopes", () => {
   test("leave a trail when they are made and revoked", async () => {
     const { tokens, actions } = await setUp();
     tokens.add("ada", ["admin:*"]);
-    const made = { by: "dibs tokens", verb: "add token", queue: "of token ada" };
+    const made = { by: "dibs tokens", verb: "add token", token: "ada" };
     await expect.poll(() => actions, { timeout: 10_000 }).toEqual([made]);
     tokens.revoke("ada");
     await expect.poll(() => actions, { timeout: 10_000 }).toEqual([made, { ...made, verb: "revoke token" }]);
@@ -425,9 +425,9 @@ describe("a schedule is where its queue is", () => {
     expect(await admin.unschedule("s")).toBe(true);
     expect(await admin.unschedule("s")).toBe(false);
     const theirs = actions.filter(({ by }) => by !== "dibs tokens");
-    expect(theirs.map(({ verb, queue }) => `${verb} ${queue}`)).toEqual([
-      "pause mine by schedule s",
-      "unschedule mine by schedule s",
+    expect(theirs).toEqual([
+      { by: "t1", verb: "pause", queue: "mine", schedule: "s" },
+      { by: "t1", verb: "unschedule", queue: "mine", schedule: "s" },
     ]);
   });
 });

@@ -63,6 +63,18 @@ test("a long name leaves a short entry in the audit trail, or none", async () =>
   expect(JSON.stringify(actions)).not.toContain("\u009b");
 });
 
+test("an entry of the audit trail for a cancel has the id in a field of its own", async () => {
+  const { open, store, actions } = await setUp();
+  const [task] = await store.add([{ queue: "q", data: new Uint8Array([49]) }]);
+  const port = await open("admin:*");
+  await port.cancel(task!.id);
+  await port.cancelRun(task!.id).catch(() => {});
+  expect(actions.filter(({ verb }) => verb === "cancel")).toEqual([
+    { by: "t0", verb: "cancel", task: task!.id },
+    { by: "t0", verb: "cancel", run: task!.id },
+  ]);
+});
+
 test("workers() shows only those queues of a shared worker that the token may read", async () => {
   const { open, store } = await setUp();
   const shared = { id: "w", name: "w", queues: ["mine", "theirs"], concurrency: 1, host: "h", pid: 1 };
