@@ -24,7 +24,7 @@ const TABLE: Record<string, Row> = {
   "core/calendar.ts": { folders: [], node: false, packages: ["croner"] },
   engine: { folders: ["core"], node: true },
   "engine/conformance": {
-    folders: ["core", "engine", "testing"],
+    folders: ["core", "engine", "testing", "transfer"],
     node: true,
     packages: ["vitest", "fast-check"],
   },
@@ -53,6 +53,9 @@ const TABLE: Record<string, Row> = {
   },
   // The one file of the library that turns an address into an engine behind a broker, or into a client.
   "api/open.ts": { folders: ["core", "worker", "broker", "engine", "engines/*", "client"], node: true },
+  transfer: { folders: ["core", "engine"], node: true },
+  // The file of it that turns an address into a store.
+  "transfer/open.ts": { folders: ["core", "engine", "engines/*"], node: true },
   testing: { folders: ["core", "api"], node: true },
   server: { folders: "anything", node: true, packages: "anything" },
   cli: { folders: "anything", node: true, packages: "anything" },

@@ -2,6 +2,9 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "commander";
 import { addCommand } from "./commands/add.ts";
+import { exportCommand } from "./commands/export.ts";
+import { importCommand } from "./commands/import.ts";
+import { moveCommand } from "./commands/move.ts";
 import { queuesCommand } from "./commands/queues.ts";
 import { serveCommand } from "./commands/serve.ts";
 import { tokensCommand } from "./commands/tokens.ts";
@@ -18,7 +21,16 @@ const program = new Command("dibs")
   .showHelpAfterError("(--help says more)")
   .addHelpText("after", `\nExit codes: ${describeExits()}`);
 
-for (const command of [serveCommand(), addCommand(), queuesCommand(), unholdCommand(), tokensCommand()]) {
+for (const command of [
+  serveCommand(),
+  addCommand(),
+  queuesCommand(),
+  unholdCommand(),
+  exportCommand(),
+  importCommand(),
+  moveCommand(),
+  tokensCommand(),
+]) {
   program.addCommand(command);
 }
 await runCommand(program);

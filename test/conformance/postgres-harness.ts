@@ -3,6 +3,7 @@ import { afterAll } from "vitest";
 import { createBroker } from "../../src/broker/broker.ts";
 import type { CallersTransaction, CleanUp, Harness, Opened } from "../../src/engine/conformance/harness.ts";
 import { openPostgres } from "../../src/engines/postgres/engine.ts";
+import { openPostgresTransfer } from "../../src/engines/postgres/transfer/transfer.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";
 import { LIBRARIES } from "../postgres/libraries.ts";
 import { installClock, openByServerClock, ServerClock } from "../postgres/moved-clock.ts";
@@ -29,7 +30,8 @@ async function take(cleanUp: CleanUp): Promise<Ground> {
 }
 
 const AS_MADE = `
-  UPDATE dibs.store SET revision = 0, epoch = 0, event = 0, subscribed = 0, unsubscribed = 0`;
+  UPDATE dibs.store SET revision = 0, epoch = 0, event = 0, subscribed = 0, unsubscribed = 0,
+    transfer = NULL, closed = false`;
 
 async function make(): Promise<Ground> {
   const url = await freshDatabase((undo) => undoing.unshift(undo));
@@ -100,6 +102,7 @@ async function openStore(
   const engine = await openByServerClock(options, server, { clock, beats: heart });
   return {
     port: createBroker(engine, { clock }),
+    transfer: () => openPostgresTransfer({ url: ground.url }),
     hang: () => heart.stop(),
     begin: () => way.begin(url.href),
     another: () => openStore(ground, time, way),

@@ -16,7 +16,7 @@ export function remote(store: Harness): Harness {
   };
 }
 
-async function serve({ port: broker, hang, another }: Opened, clock: ManualClock): Promise<Opened> {
+async function serve({ port: broker, transfer, hang, another }: Opened, clock: ManualClock): Promise<Opened> {
   const server = await startServer(broker, { clock });
   const client = await openRemote({ url: server.url, clock, logger: SILENT });
   let closed: Promise<void> | undefined;
@@ -27,6 +27,7 @@ async function serve({ port: broker, hang, another }: Opened, clock: ManualClock
   };
   return {
     port: { ...client, close: () => (closed ??= close()) },
+    transfer,
     hang,
     ...(another && { another: async () => serve(await another(), clock) }),
   };

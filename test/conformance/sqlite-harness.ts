@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { createBroker } from "../../src/broker/broker.ts";
 import type { Harness, Opened } from "../../src/engine/conformance/harness.ts";
 import { openSqlite } from "../../src/engines/sqlite/engine.ts";
+import { SqliteTransfer } from "../../src/engines/sqlite/transfer/transfer.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";
 import { Heart } from "./heart.ts";
 
@@ -23,6 +24,7 @@ async function openFile(path: string, clock: ManualClock): Promise<Opened> {
   return {
     port: createBroker(engine, { clock }),
     hang: () => heart.stop(),
+    transfer: async () => new SqliteTransfer({ path, clock }),
     another: () => openFile(path, clock),
   };
 }

@@ -1,4 +1,5 @@
 import type { Port } from "../../core/port.ts";
+import type { TransferStore } from "../transfer.ts";
 import type { ManualClock } from "../../testing/manual-clock.ts";
 
 /** What a store has to offer for the suite to run on it. */
@@ -32,6 +33,8 @@ export interface Opened {
   hang: () => () => void;
   /** Begins a transaction of the caller's own, where the store can take part in one. */
   begin?: () => Promise<CallersTransaction>;
+  /** The same store for export, import and move. */
+  transfer: () => Promise<TransferStore>;
   /** Opens the same store once more, as another process would. */
   another?: () => Promise<Opened>;
 }

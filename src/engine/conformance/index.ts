@@ -42,6 +42,7 @@ import { topics } from "./topics.ts";
 import { noTransactions, transactions } from "./transactions.ts";
 import { stageCosts } from "./stage-costs.ts";
 import { runTransactions } from "./run-transactions.ts";
+import { transfer } from "./transfer.ts";
 import { ttl } from "./ttl.ts";
 import { turns } from "./turns.ts";
 import { unhold } from "./unhold.ts";
@@ -85,6 +86,7 @@ const THEMES = {
   redrive,
   move,
   moveFlows,
+  transfer,
   results,
   cancel,
   steps,

@@ -5,6 +5,7 @@ import type { DibsEvent } from "../../core/events.ts";
 import type { ClaimNotice, ClaimWish, Port } from "../../core/port.ts";
 import type { AddedTask, Body, ClaimedTask, NewTask, TaskError, TaskState } from "../../core/task.ts";
 import { ManualClock } from "../../testing/manual-clock.ts";
+import type { TransferStore } from "../transfer.ts";
 import type { CallersTransaction, CleanUp, Harness, Opened } from "./harness.ts";
 
 /** The words the cases are written in. Nothing here waits for real time: cases await what they wait for. */
@@ -33,6 +34,8 @@ export interface World {
   begin: () => Promise<CallersTransaction>;
   /** Until what others have committed is known here, where it is not told. */
   heard: () => Promise<void>;
+  /** The same store for export, import and move. */
+  transfer: () => Promise<TransferStore>;
   /** The same store, opened once more. */
   another: () => Promise<World>;
 }
@@ -75,6 +78,11 @@ function worldOf(harness: Harness, opened: Opened, clock: ManualClock, cleanUp: 
     serverTime: harness.serverTime ?? false,
     hang: () => opened.hang(),
     begin: () => opened.begin!(),
+    transfer: async () => {
+      const transfer = await opened.transfer();
+      cleanUp(() => transfer.close());
+      return transfer;
+    },
     heard: () => (harness.isDeaf ? clock.advance(SAFETY_POLL) : Promise.resolve()),
     another: async () => worldOf(harness, await opened.another!(), clock, cleanUp),
   };

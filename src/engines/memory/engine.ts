@@ -2,14 +2,15 @@ import type { Clock } from "../../core/clock.ts";
 import { DibsError } from "../../core/errors.ts";
 import { STORE_LIMIT } from "../../core/task-id.ts";
 import type { Engine, Hint, Op, Outcome, Outcomes } from "../../engine/engine.ts";
+import type { TransferStore } from "../../engine/transfer.ts";
 import { MemoryStore } from "./store.ts";
 
 /** The reference model with a clock and heartbeats: for tests, and for work that may be forgotten. */
-export function openMemory({ clock }: { clock: Clock }): Engine {
+export function openMemory({ clock }: { clock: Clock }): MemoryEngine {
   return new MemoryEngine(clock);
 }
 
-class MemoryEngine implements Engine {
+export class MemoryEngine implements Engine {
   readonly depth = 2;
   readonly #clock: Clock;
   readonly #store: MemoryStore;
@@ -34,6 +35,11 @@ class MemoryEngine implements Engine {
     this.#listener(hint);
     if (this.#store.hasNotices) this.#listener(this.#beat([...this.#beats.keys()]));
     return outcomes;
+  }
+
+  /** Its store, for exports and imports: nobody else can open it. */
+  get transfer(): TransferStore {
+    return this.#store.transfer;
   }
 
   async close(): Promise<void> {

@@ -21,12 +21,17 @@ import {
   type WorkerInfo,
 } from "../../core/task.ts";
 import { BOUNDS, type Hint, type Notice } from "../../engine/engine.ts";
+import { NO_TRANSFER, type TransferState } from "../../engine/transfer.ts";
 import { type Gate, type Lane, newGate } from "./lanes.ts";
 
 /** The reference model's data: plain objects, searched from end to end. Read this to learn what an engine is. */
 export class Model {
   /** Part of every task's id. */
-  readonly store: number;
+  store: number;
+  /** Which one it is, in messages: no two stores of a process have the same. */
+  readonly label: string;
+  /** What exports, imports and moves have left: engine/transfer.ts. */
+  transfer: TransferState = NO_TRANSFER;
   time: EngineTime;
   seq = 0;
   fence = 0;
@@ -53,6 +58,7 @@ export class Model {
 
   constructor(store: number, reading: Reading) {
     this.store = store;
+    this.label = `:memory: (${store})`;
     this.time = startTime(reading);
   }
 

@@ -1,6 +1,7 @@
 import { isDibsError } from "../../core/errors.ts";
 import type { Reading } from "../../core/clock.ts";
 import type { Hint, Op, Outcomes, Store, VerbName, Verbs } from "../../engine/engine.ts";
+import { closedError, isClosed, type TransferStore } from "../../engine/transfer.ts";
 import { add } from "./add.ts";
 import { arrive, origins } from "./arrive.ts";
 import { cancel, cancelTask } from "./cancel.ts";
@@ -18,6 +19,7 @@ import { cancelRun, inspectRun } from "./runs.ts";
 import { beat, join, leave, reconcile, rejoin, retire, workers } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { publish, subscribe, subscriptions, unsubscribe } from "./topics.ts";
+import { MemoryTransfer } from "./transfer/transfer.ts";
 import { unhold } from "./unhold.ts";
 
 type Handlers = { [V in VerbName]: (model: Model, op: Verbs[V]["in"]) => Verbs[V]["out"] };
@@ -105,7 +107,14 @@ export class MemoryStore implements Store {
     return this.#model.notices.length > 0;
   }
 
+  /** For exports and imports. */
+  get transfer(): TransferStore {
+    return new MemoryTransfer(this.#model);
+  }
+
   run<const Ops extends readonly Op[]>(ops: Ops, reading: Reading): { outcomes: Outcomes<Ops>; hint: Hint } {
+    const { transfer, label } = this.#model;
+    if (isClosed(transfer)) throw closedError(JSON.stringify(transfer), label);
     this.#model.begin(reading);
     const outcomes = ops.map((op) => this.#runOne(op));
     return { outcomes: outcomes as unknown as Outcomes<Ops>, hint: this.#model.hint };

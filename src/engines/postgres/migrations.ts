@@ -575,6 +575,12 @@ export const MIGRATIONS: readonly string[] = [
   -- JSON: what the tasks cost that follow in its run.
   ALTER TABLE dibs.verifying ADD COLUMN next text;
   `,
+  `
+  -- What an export, an import or a move has left: engine/transfer.ts. A closed store is for nobody else.
+  ALTER TABLE dibs.store ADD COLUMN transfer text;  -- JSON: TransferState
+  ALTER TABLE dibs.store ADD COLUMN closed   bool NOT NULL DEFAULT false;
+  ${needed(14)}
+  `,
 ];
 
 /** To be asked before anything is read or written by what this process knows of the schema. */
@@ -586,6 +592,14 @@ export function checkKnown(schema: string, needs: number): void {
       `Nothing was changed. Restart it with the newer one.`,
   );
 }
+
+/** As messages name a store of which only the connection is known. */
+export function describeSchema(schema: string): string {
+  return `in schema "${schema}"`;
+}
+
+/** Part of every header: why nobody may use the store, or null. */
+export const CLOSED = `CASE WHEN closed THEN transfer END AS closed`;
 
 const NEEDS = `SELECT needs FROM dibs.store WHERE one = 1`;
 

@@ -3,6 +3,7 @@ import { placeOf } from "../../core/address.ts";
 import { DibsError, invalid } from "../../core/errors.ts";
 import { show } from "../../core/show.ts";
 import { STORE_LIMIT } from "../../core/task-id.ts";
+import { closedError } from "../../engine/transfer.ts";
 import { NotConnected, refusalFrom } from "./failure.ts";
 import { Link, type LinkOptions } from "./link.ts";
 import { migrationLock } from "./locks.ts";
@@ -44,6 +45,8 @@ export interface MakeOptions {
   store?: number;
   /** False: a schema that is not there is not made. */
   create?: boolean;
+  /** A store that was moved, or is being moved or filled, is opened too: for whoever does that. */
+  closedToo?: boolean;
   /** Until then a server that is full, or starting up, is waited for; not at all unless it is said. */
   until?: number;
 }
@@ -75,11 +78,24 @@ export async function openLink(options: MakeOptions): Promise<Link> {
     await checkServer(link, where);
     if (options.create === false) await checkThere(link, where);
     if (!(await isUpToDate(link, where))) await makeStore(link, options, where);
+    if (!options.closedToo) await checkOpen(link, where);
     return link;
   } catch (error) {
     link?.destroy();
     throw refusalFrom(error, where);
   }
+}
+
+const CLOSED = `SELECT transfer FROM dibs.store WHERE closed`;
+
+async function checkOpen(link: Link, where: string): Promise<void> {
+  const [row] = await link.all<{ transfer: string }>(CLOSED);
+  if (row) throw closedError(row.transfer, labelOf(where, link.schema));
+}
+
+/** A store, as messages and moves name it. */
+export function labelOf(where: string, schema: string): string {
+  return `postgres://${where}${schema === "dibs" ? "" : ` (schema "${schema}")`}`;
 }
 
 const PID = `SELECT pg_backend_pid() AS pid`;

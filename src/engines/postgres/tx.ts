@@ -1,5 +1,6 @@
 import { formatTaskId, parseTaskId, type TaskPlace } from "../../core/task-id.ts";
 import type { Hint } from "../../engine/engine.ts";
+import { closedError } from "../../engine/transfer.ts";
 import { allAnswered } from "./all-answered.ts";
 import { THIS_MOMENT } from "./clock.ts";
 import { Counters } from "./counters.ts";
@@ -11,7 +12,7 @@ import type { Lane } from "./lanes.ts";
 import { LIFE, NoLife } from "./life.ts";
 import { BEGIN, type Link } from "./link.ts";
 import { Limits } from "./limits.ts";
-import { checkKnown } from "./migrations.ts";
+import { checkKnown, CLOSED, describeSchema } from "./migrations.ts";
 import { LocksNeeded } from "./overtaken.ts";
 import { NO_RUNS, RunLocks, type RunsNeeded } from "./run-locks.ts";
 import { HAS_NOTES } from "./notes.ts";
@@ -26,7 +27,7 @@ export interface TxOptions {
 }
 
 const HEADER_OF = (...also: string[]): string => `
-  SELECT needs, salt, revision, epoch, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
+  SELECT needs, ${CLOSED}, salt, revision, epoch, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
     ${HAS_NOTES} AS inbox, ${also.join(", ")}
   FROM dibs.store WHERE one = 1`;
 const CLOCK = `${THIS_MOMENT} AS clock`;
@@ -148,6 +149,7 @@ export class Tx extends Statements {
     this.#numbers = given ?? [];
     if (row === undefined) throw new Error("the store's row is missing");
     checkKnown(this.link.schema, row.needs);
+    if (row.closed !== null) throw closedError(row.closed, describeSchema(this.link.schema));
     if (row.life === null) throw new NoLife();
     this.#life = row.life;
     this.salt = row.salt;
@@ -318,6 +320,7 @@ interface HeaderRow extends Version, Subscribing {
   life?: string | null;
   /** How many steps of the schema a process must know. */
   needs: number;
+  closed: string | null;
   salt: number;
   listeners: number;
   inbox: boolean;

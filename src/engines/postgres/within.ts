@@ -1,3 +1,4 @@
+import { closedError } from "../../engine/transfer.ts";
 import { DibsError, invalid } from "../../core/errors.ts";
 import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
 import type { QueuePolicy } from "../../core/policy.ts";
@@ -10,7 +11,7 @@ import { readOnly, tooOld } from "./caller-failure.ts";
 import { THIS_MOMENT } from "./clock.ts";
 import { channelOf } from "./herald.ts";
 import { elsewhere, IDENTITY, type Identity, isSame } from "./identity.ts";
-import { checkKnown } from "./migrations.ts";
+import { checkKnown, CLOSED, describeSchema } from "./migrations.ts";
 import { KEY, type KeyRow, type OwnLook } from "./own-look.ts";
 import { toColumns } from "./text.ts";
 
@@ -66,6 +67,7 @@ export class Within {
     const [row] = await this.link.all<HeaderRow>(HEADER);
     if (!row) throw tooOld("the store was made");
     checkKnown(this.around.schema, row.needs);
+    if (row.closed !== null) throw closedError(row.closed, describeSchema(this.around.schema));
     this.#header = row;
     this.now = Number(row.clock);
   }
@@ -230,6 +232,7 @@ export function noStageWithin(id: string): DibsError {
 
 interface HeaderRow extends Identity {
   needs: number;
+  closed: string | null;
   began: string;
   isolation: string;
   read_only: "on" | "off";
@@ -238,7 +241,7 @@ interface HeaderRow extends Identity {
 
 export const BEGAN = `transaction_timestamp()::text AS began`;
 const HEADER = `
-  SELECT needs, ${IDENTITY}, ${BEGAN}, current_setting('transaction_isolation') AS isolation,
+  SELECT needs, ${CLOSED}, ${IDENTITY}, ${BEGAN}, current_setting('transaction_isolation') AS isolation,
     current_setting('transaction_read_only') AS read_only,
     (${THIS_MOMENT})::text AS clock
   FROM dibs.store WHERE one = 1`;

@@ -432,6 +432,11 @@ export const MIGRATIONS: readonly string[] = [
     WHERE judged.id = verifying.queue AND typeof(task.data) = 'text' AND json_valid(task.data)
       AND json_extract(task.data, '$.fence') = verifying.fence);
   `,
+  `
+  -- What an export, an import or a move has left: engine/transfer.ts. A closed store is for nobody else.
+  ALTER TABLE store ADD COLUMN transfer TEXT;  -- JSON: TransferState
+  ALTER TABLE store ADD COLUMN closed   INTEGER NOT NULL DEFAULT 0;
+  `,
 ];
 
 /** Brings the schema up to date. To be called inside a transaction: of ten processes one does it. */

@@ -11,6 +11,7 @@ import {
   type VerbName,
   type Verbs,
 } from "../../engine/engine.ts";
+import { closedError } from "../../engine/transfer.ts";
 import { add } from "./add.ts";
 import { arrive, origins } from "./arrive.ts";
 import { cancel, cancelPending } from "./cancel.ts";
@@ -100,6 +101,7 @@ const IDLE: { [V in VerbName]?: (tx: Tx, op: Verbs[V]["in"]) => Verbs[V]["out"] 
 const READING = "BEGIN";
 const WRITING = "BEGIN IMMEDIATE";
 
+const CLOSED = `SELECT transfer FROM store WHERE closed = 1`;
 const NOTICED = `SELECT DISTINCT session FROM notice`;
 
 export interface SqliteStoreOptions {
@@ -142,6 +144,7 @@ export class SqliteStore implements Store {
     this.#path = options.path;
     this.#readonly = options.readonly ?? false;
     this.#db = openDatabase(options, reading);
+    this.#checkOpen();
     // From here on whoever finds the store locked waits in lock.ts.
     this.#db.pragma("busy_timeout = 0");
     this.#tx = new Tx(this.#db);
@@ -149,6 +152,14 @@ export class SqliteStore implements Store {
     if (this.#db.memory) return;
     this.#journal = new Journal(this.#db, options.path, options.durability ?? "full");
     this.#files = new OpenFiles(options.path);
+  }
+
+  /** A store that was moved, or is being moved or filled, is refused at once. */
+  #checkOpen(): void {
+    const closed = this.#db.prepare(CLOSED).pluck().get() as string | undefined;
+    if (closed === undefined) return;
+    this.#db.close();
+    throw closedError(closed, this.#path);
   }
 
   run<const Ops extends readonly Op[]>(ops: Ops, reading: Reading): { outcomes: Outcomes<Ops>; hint: Hint } {
@@ -225,6 +236,7 @@ export class SqliteStore implements Store {
       this.#tx.exec(begin);
       try {
         this.#tx.begin(reading);
+        if (this.#tx.closed !== null) throw closedError(this.#tx.closed, this.#path);
       } catch (error) {
         this.#undo();
         throw error;

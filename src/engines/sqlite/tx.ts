@@ -84,6 +84,8 @@ export class Tx extends Statements {
   /** The last number that a subscription got, and how often some were removed: see topics.ts. */
   subscribed = 0;
   unsubscribed = 0;
+  /** Why nobody may use the store; null: everybody may. */
+  closed: string | null = null;
   hint: Hint = {};
   /** Notices were left for sessions, and nobody has asked which. */
   noticed = false;
@@ -129,6 +131,7 @@ export class Tx extends Statements {
     this.listeners = row.listeners;
     this.subscribed = row.subscribed;
     this.unsubscribed = row.unsubscribed;
+    this.closed = row.closed === 1 ? row.transfer : null;
     if (row.revision !== this.#revision) this.#readQueues(row.revision);
     this.#stored = row;
     this.hint = {};
@@ -481,6 +484,8 @@ interface StoreRow {
   listeners: number;
   subscribed: number;
   unsubscribed: number;
+  transfer: string | null;
+  closed: number;
 }
 
 interface QueueRow {

@@ -1,0 +1,41 @@
+import { Command } from "commander";
+import { formatRecord } from "../../core/record-lines.ts";
+import { exportRecords } from "../../transfer/move.ts";
+import { addressOf, checkNotClosed, describe, say, watch, withTransfer, writeOut } from "../transfer.ts";
+
+interface Flags {
+  url?: string;
+  schema?: string;
+}
+
+export function exportCommand(): Command {
+  return new Command("export")
+    .description(
+      "write all that a store holds to standard output, as lines of JSON: dibs export STORE > FILE",
+    )
+    .argument("[store]", "a file or a postgres:// address")
+    .option("--url <url>", "the same (DIBS_URL)")
+    .option("--schema <name>", "PostgreSQL: the schema that holds the tables", undefined)
+    .action(run);
+}
+
+async function run(given: string | undefined, { url, schema }: Flags): Promise<void> {
+  const options = { ...(schema !== undefined && { schema }) };
+  await withTransfer(addressOf(given, url), options, async (store) => {
+    await checkNotClosed(store);
+    const watched = watch("exported", "What was written is not whole: export again.");
+    let progress = { records: 0, tasks: 0 };
+    try {
+      const onProgress = (now: typeof progress): void => {
+        progress = now;
+        // A terminal has the records themselves.
+        if (!process.stdout.isTTY) watched.hooks.onProgress?.(now);
+      };
+      for await (const page of exportRecords(store, { ...watched.hooks, onProgress }))
+        await writeOut(page.map((record) => `${formatRecord(record)}\n`).join(""));
+    } finally {
+      watched.end();
+    }
+    say(`Exported ${describe(progress)} from ${store.label}.`);
+  });
+}

@@ -1,0 +1,48 @@
+import { Command } from "commander";
+import { invalid } from "../../core/errors.ts";
+import { importRecords } from "../../transfer/run.ts";
+import { addressOf, describe, readRecords, say, watch, withTransfer } from "../transfer.ts";
+
+interface Flags {
+  url?: string;
+  schema?: string;
+}
+
+export function importCommand(): Command {
+  return new Command("import")
+    .description("fill a new store with an export from standard input: dibs import STORE < FILE")
+    .argument("[store]", "a file or a postgres:// address; it is made if it is not there")
+    .option("--url <url>", "the same (DIBS_URL)")
+    .option("--schema <name>", "PostgreSQL: the schema that holds the tables")
+    .action(run);
+}
+
+async function run(given: string | undefined, { url, schema }: Flags): Promise<void> {
+  const address = addressOf(given, url);
+  if (process.stdin.isTTY)
+    throw invalid(
+      "dibs import reads an export from standard input, and that is a terminal. Write: dibs import STORE < FILE",
+    );
+  const pages = readRecords(process.stdin);
+  // Before a store is made for it: it may be no export at all.
+  const first = await pages.next();
+  await withTransfer(address, { create: true, ...(schema !== undefined && { schema }) }, async (store) => {
+    const watched = watch(
+      "imported",
+      `The store ${store.label} stays closed. Run the same command with the same file to go on, or delete the store.`,
+    );
+    try {
+      const progress = await importRecords(following(first, pages), store, watched.hooks);
+      watched.end();
+      say(`Imported ${describe(progress)} into ${store.label}.`);
+    } finally {
+      watched.end();
+      process.stdin.destroy();
+    }
+  });
+}
+
+async function* following<T>(first: IteratorResult<T, unknown>, rest: AsyncGenerator<T>): AsyncGenerator<T> {
+  if (!first.done) yield first.value;
+  yield* rest;
+}

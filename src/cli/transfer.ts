@@ -1,0 +1,119 @@
+import { DibsError, invalid } from "../core/errors.ts";
+import type { StoreRecord } from "../core/record.ts";
+import { parseRecord } from "../core/record-lines.ts";
+import { Pages } from "../engine/pages.ts";
+import { closedError, isClosed, type TransferStore } from "../engine/transfer.ts";
+import { openTransfer, type OpenOptions } from "../transfer/open.ts";
+import type { Progress, TransferHooks } from "../transfer/run.ts";
+
+/** What export, import and move share: addresses, progress, and how they are stopped. */
+
+/** The store that is meant: what was given, or --url, or DIBS_URL. */
+export function addressOf(given: string | undefined, url: string | undefined): string {
+  if (given !== undefined && url !== undefined)
+    throw invalid(`Two stores are named, as an argument and by --url. Name the one that is meant.`);
+  const address = given ?? url ?? process.env["DIBS_URL"];
+  if (address) return address;
+  throw invalid("No store is named. Name a file or a postgres:// address, as in ./dibs.db, or set DIBS_URL.");
+}
+
+/** Opens it for the time of `work`. */
+export async function withTransfer<T>(
+  address: string,
+  options: OpenOptions,
+  work: (store: TransferStore) => Promise<T>,
+): Promise<T> {
+  const store = await openTransfer(address, options);
+  try {
+    return await work(store);
+  } finally {
+    await store.close();
+  }
+}
+
+export async function checkNotClosed(store: TransferStore): Promise<void> {
+  const state = await store.state();
+  if (isClosed(state)) throw closedError(JSON.stringify(state), store.label);
+}
+
+const REPORT_EVERY_MS = 200;
+
+/** Says on a terminal how far it is, and stops between two pages when Ctrl-C is pressed. */
+export function watch(doing: string, ifStopped: string): { hooks: TransferHooks; end: () => void } {
+  const { isTTY } = process.stderr;
+  let stopped = false;
+  let reportedAt = 0;
+  const stop = (): void => void (stopped = true);
+  process.once("SIGINT", stop).once("SIGTERM", stop);
+  const clear = (): void => void (isTTY && reportedAt > 0 && process.stderr.write("\r\u001b[K"));
+  return {
+    hooks: {
+      checkStop: () => {
+        if (!stopped) return;
+        throw new DibsError("UNAVAILABLE", `Stopped. ${ifStopped}`, { retryable: true });
+      },
+      onProgress: ({ tasks }) => {
+        const now = performance.now();
+        if (!isTTY || now - reportedAt < REPORT_EVERY_MS) return;
+        reportedAt = now;
+        process.stderr.write(`\r\u001b[K${doing} ${tasks.toLocaleString("en")} tasks …`);
+      },
+    },
+    end: () => {
+      clear();
+      process.off("SIGINT", stop).off("SIGTERM", stop);
+    },
+  };
+}
+
+export function describe({ tasks, records }: Progress): string {
+  return `${count(tasks, "task")} (${count(records, "record")})`;
+}
+
+export function count(number: number, what: string): string {
+  return `${number.toLocaleString("en")} ${what}${number === 1 ? "" : "s"}`;
+}
+
+/** To standard error: what is on standard output is for programs. */
+export function say(line: string): void {
+  process.stderr.write(`${line}\n`);
+}
+
+/** Lets its reader keep up: no more than a page is in memory. */
+export function writeOut(text: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    process.stdout.write(text, (error) => (error ? reject(error) : resolve()));
+  });
+}
+
+/** Records from lines of JSON, page by page. */
+export async function* readRecords(input: AsyncIterable<Uint8Array>): AsyncGenerator<StoreRecord[]> {
+  const pages = new Pages();
+  let line = 0;
+  for await (const text of linesOf(input)) {
+    line++;
+    if (text.trim() === "") continue;
+    const page = pages.add(parseRecord(text, line));
+    if (page) yield page;
+  }
+  yield pages.rest();
+}
+
+const NEWLINE = 10;
+
+/** One at a time, however many there are. */
+async function* linesOf(input: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+  let begun: Buffer[] = [];
+  for await (const chunk of input) {
+    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+    let from = 0;
+    for (let at = bytes.indexOf(NEWLINE); at >= 0; at = bytes.indexOf(NEWLINE, from)) {
+      begun.push(bytes.subarray(from, at));
+      yield Buffer.concat(begun).toString("utf8");
+      begun = [];
+      from = at + 1;
+    }
+    if (from < bytes.length) begun.push(Buffer.from(bytes.subarray(from)));
+  }
+  if (begun.length > 0) yield Buffer.concat(begun).toString("utf8");
+}

@@ -1,0 +1,276 @@
+import type { Flow } from "./flow.ts";
+import type { NamedPolicy } from "./policy.ts";
+import type { Meter } from "./rate.ts";
+import type { Stage } from "./run.ts";
+import type { NextCosts } from "./stage-cost.ts";
+import type { Attempt, Body, DepthByState, EndState, Headers, Step, TaskState } from "./task.ts";
+
+/**
+ * The records of an export: what a store holds, in words that no engine owns. An export is a list of them, in the order of
+ * `RECORD_TYPES`; docs/reference/export-format.md describes each field. Times are instants of the store's clock.
+ */
+export const EXPORT_FORMAT = 1;
+
+export const RECORD_TYPES = [
+  "store",
+  "queue",
+  "group",
+  "subscription",
+  "document",
+  "run",
+  "part",
+  "task",
+  "key",
+  "end",
+] as const;
+
+export type StoreRecord =
+  | StoreHeader
+  | QueueEntry
+  | GroupEntry
+  | SubscriptionEntry
+  | DocumentEntry
+  | RunEntry
+  | PartEntry
+  | TaskEntry
+  | KeyEntry
+  | StoreEnd;
+
+export type RecordType = StoreRecord["type"];
+
+/** The first record. */
+export interface StoreHeader {
+  type: "store";
+  format: number;
+  /** Tells this export from others: an interrupted import goes on with the same one only. */
+  export: string;
+  /** The number that is part of every task's id. */
+  store: number;
+  /** The store's clock when the export began. */
+  now: number;
+  /** The last number of a task, and of a claim. */
+  seq: number;
+  fence: number;
+}
+
+/** What is remembered of limits, of a queue or of a group. */
+export interface GateState {
+  meter?: Meter;
+  /** Nothing starts before. */
+  heldUntil?: number;
+  /** When somebody has to look whether more may start. */
+  wakeAt?: number;
+}
+
+export interface QueueEntry extends GateState {
+  type: "queue";
+  name: string;
+  /** The fields of the policy that somebody named. */
+  policy: NamedPolicy;
+  /** The last declaration applied, as JSON. */
+  declared?: string;
+  paused?: true;
+  createdAt: number;
+  /** The groups up to this one have been looked at since the policy of groups was changed. */
+  reviewed?: string;
+  /** What passed through it lately, by slot of time. */
+  flow?: (Flow & { slot: number })[];
+}
+
+/** Only groups of which something is remembered beside their tasks. */
+export interface GroupEntry extends GateState {
+  type: "group";
+  queue: string;
+  key: string;
+}
+
+/** In the order in which they were made. */
+export interface SubscriptionEntry {
+  type: "subscription";
+  pattern: string;
+  group: string;
+  queue: string;
+  createdAt: number;
+}
+
+export interface DocumentEntry {
+  type: "document";
+  kind: string;
+  name: string;
+  value: string;
+  dueAt?: number;
+}
+
+export interface RunEntry {
+  type: "run";
+  /** That of its first task. */
+  id: string;
+  queue: string;
+  pipeline: string;
+  stages: Stage[];
+  underWay: number;
+  state?: Exclude<EndState, "dead">;
+  endedAt?: number;
+  result?: Body;
+}
+
+/** One task of a run. */
+export interface PartEntry {
+  type: "part";
+  id: string;
+  run: string;
+  stage: string;
+  part: number[];
+  /** How it ended, where the task itself is gone. */
+  state?: EndState;
+  startedAt?: number;
+  endedAt?: number;
+  /** Its result waits for the other parts. */
+  brought?: { result: Body | null };
+}
+
+export interface TaskEntry {
+  type: "task";
+  id: string;
+  queue: string;
+  /** One that is claimed is exported as ready, at its place and without its claim. */
+  state: Exclude<TaskState, "claimed">;
+  data: Body;
+  contentType?: string;
+  headers?: Headers;
+  priority?: number;
+  urgent?: true;
+  cost?: number;
+  groupKey?: string;
+  idempotencyKey?: string;
+  maxAttempts?: number;
+  expiresAt?: number;
+  /** Its place in the order of arrival, where that is not the number in its id: after a redrive. */
+  pos?: number;
+  failures?: number;
+  /** ready: its place in line, where that is not its place in the order of arrival. */
+  place?: number;
+  /** ready: kept for other workers than these until then. */
+  elsewhere?: { until: number; avoid: string[] };
+  /** scheduled, parked: when it is due. */
+  dueAt?: number;
+  /** parked: the signal. */
+  waitsFor?: string;
+  /** scheduled, parked, verifying: the others of its group wait for it. */
+  holdsGroup?: true;
+  verifying?: PendingResult;
+  endedAt?: number;
+  result?: Body;
+  steps?: Step[];
+  feedback?: string;
+  attempts?: Attempt[];
+}
+
+/** A result that waits for a verdict. */
+export interface PendingResult {
+  fence: number;
+  worker: string;
+  startedAt: number;
+  /** The task that asks for the verdict; left out where it is gone. */
+  asked?: string;
+  result: Body | null;
+  /** What an acceptance adds, as core/verification.ts writes it. */
+  adds?: string;
+  each?: true;
+  /** What the tasks cost that follow in its run. */
+  next?: NextCosts;
+}
+
+/** An idempotency key: it may outlive its task. */
+export interface KeyEntry {
+  type: "key";
+  queue: string;
+  key: string;
+  task: string;
+  forgetAt?: number;
+  state?: EndState;
+}
+
+/** The last record: without it the export is not whole. */
+export interface StoreEnd {
+  type: "end";
+  counts: Counts;
+}
+
+/** How many of each there are. */
+export interface Counts {
+  queues: number;
+  subscriptions: number;
+  documents: number;
+  runs: number;
+  parts: number;
+  keys: number;
+  attempts: number;
+  steps: number;
+  /** By queue; states that have none are left out. */
+  tasks: Record<string, Partial<DepthByState>>;
+}
+
+export function noCounts(): Counts {
+  return {
+    ...{ queues: 0, subscriptions: 0, documents: 0, runs: 0, parts: 0, keys: 0, attempts: 0, steps: 0 },
+    tasks: {},
+  };
+}
+
+const COUNTED = {
+  queue: "queues",
+  subscription: "subscriptions",
+  document: "documents",
+  run: "runs",
+  part: "parts",
+  key: "keys",
+} as const;
+
+/** Adds a record to the counts. */
+export function countRecord(counts: Counts, record: StoreRecord): void {
+  if (record.type in COUNTED) counts[COUNTED[record.type as keyof typeof COUNTED]]++;
+  if (record.type !== "task") return;
+  const { queue, state, attempts = [], steps = [], feedback } = record;
+  // A queue may be called "constructor".
+  if (!Object.hasOwn(counts.tasks, queue)) {
+    Object.defineProperty(counts.tasks, queue, {
+      value: {},
+      enumerable: true,
+      writable: true,
+      configurable: true,
+    });
+  }
+  const depth = counts.tasks[queue]!;
+  depth[state] = (depth[state] ?? 0) + 1;
+  counts.attempts += attempts.length;
+  counts.steps += steps.length + (feedback === undefined ? 0 : 1);
+}
+
+/** The first difference, in words; undefined where there is none. */
+export function differenceOf(expected: Counts, found: Counts): string | undefined {
+  for (const name of [...Object.values(COUNTED), "attempts", "steps"] as const) {
+    if (expected[name] !== found[name])
+      return `${expected[name]} ${name} were read and ${found[name]} arrived`;
+  }
+  const queues = new Set([...Object.keys(expected.tasks), ...Object.keys(found.tasks)]);
+  for (const queue of queues) {
+    const [read, arrived] = [depthOf(expected, queue), depthOf(found, queue)];
+    for (const state of new Set([...Object.keys(read), ...Object.keys(arrived)]) as Set<TaskState>) {
+      const [one, other] = [read[state] ?? 0, arrived[state] ?? 0];
+      if (one !== other) return `of queue "${queue}" ${one} tasks ${state} were read and ${other} arrived`;
+    }
+  }
+  return undefined;
+}
+
+function depthOf({ tasks }: Counts, queue: string): Partial<DepthByState> {
+  return Object.hasOwn(tasks, queue) ? tasks[queue]! : {};
+}
+
+/** Tasks of all states. */
+export function tasksOf({ tasks }: Counts): number {
+  return Object.values(tasks)
+    .flatMap((depth) => Object.values(depth))
+    .reduce((sum, count) => sum + count, 0);
+}

@@ -1,0 +1,47 @@
+import type { StoreRecord, TaskEntry } from "../core/record.ts";
+import { PAGE } from "./transfer.ts";
+
+/** Gathers records into pages of bounded size. */
+export class Pages {
+  #page: StoreRecord[] = [];
+  #bytes = 0;
+
+  /** Answers the page that is full with it. */
+  add(record: StoreRecord): StoreRecord[] | undefined {
+    this.#page.push(record);
+    this.#bytes += sizeOf(record);
+    if (this.#bytes < PAGE.bytes && this.#page.length < PAGE.records) return undefined;
+    return this.rest();
+  }
+
+  /** What is left. */
+  rest(): StoreRecord[] {
+    const page = this.#page;
+    this.#page = [];
+    this.#bytes = 0;
+    return page;
+  }
+}
+
+/** About: what may be large is counted, the rest is small. */
+export function sizeOf(record: StoreRecord): number {
+  if (record.type === "document") return record.value.length;
+  if (record.type === "run") return 500 + (record.result?.length ?? 0);
+  if (record.type === "part") return 500 + (record.brought?.result?.length ?? 0);
+  return record.type === "task" ? sizeOfTask(record) : 500;
+}
+
+function sizeOfTask({ data, result, verifying, steps = [], attempts = [] }: TaskEntry): number {
+  return (
+    500 +
+    data.length +
+    (result?.length ?? 0) +
+    (verifying?.result?.length ?? 0) +
+    (verifying?.adds?.length ?? 0) +
+    steps.reduce((sum, { name, value }) => sum + name.length + (value?.length ?? 0), 0) +
+    attempts.reduce(
+      (sum, { error }) => sum + 200 + (error ? error.message.length + (error.stack?.length ?? 0) : 0),
+      0,
+    )
+  );
+}

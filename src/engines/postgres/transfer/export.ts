@@ -1,0 +1,236 @@
+import { randomUUID } from "node:crypto";
+import type { Flow } from "../../../core/flow.ts";
+import type { NamedPolicy } from "../../../core/policy.ts";
+import type { Meter } from "../../../core/rate.ts";
+import { EXPORT_FORMAT, type GateState, type StoreHeader, type StoreRecord } from "../../../core/record.ts";
+import { parsePart, type Stage } from "../../../core/run.ts";
+import { formatTaskId } from "../../../core/task-id.ts";
+import type { EndState } from "../../../core/task.ts";
+import { THIS_MOMENT } from "../clock.ts";
+import type { Link } from "../link.ts";
+import { fromColumns, fromText } from "../text.ts";
+import { exportTasks } from "./export-tasks.ts";
+import { walk } from "./rows.ts";
+
+/** What the records need to know of the store. */
+export interface Source {
+  link: Link;
+  header: StoreHeader;
+  /** Names by number. */
+  queues: Map<number, string>;
+  id: (createdAt: number, seq: number) => string;
+}
+
+const lastOf = (sequence: string): string =>
+  `(SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM dibs.${sequence})`;
+const HEADER = `
+  SELECT salt AS store, ${THIS_MOMENT} AS now,
+    ${lastOf("seq")} AS seq, ${lastOf("fence")} AS fence
+  FROM dibs.store WHERE one = 1`;
+
+/** All that the store holds, within a transaction that sees one moment; but for the end. `paused`: the queues that a move has paused. */
+export async function* exportStore(
+  link: Link,
+  id: string | null,
+  paused: readonly string[],
+): AsyncGenerator<StoreRecord> {
+  const [row] = await link.all<Pick<StoreHeader, "store" | "now" | "seq" | "fence">>(HEADER);
+  const header: StoreHeader = {
+    ...{ type: "store", format: EXPORT_FORMAT, export: id ?? randomUUID() },
+    ...row!,
+  };
+  const source: Source = {
+    ...{ link, header, queues: new Map<number, string>() },
+    id: (createdAt, seq) => formatTaskId(createdAt, seq, header.store),
+  };
+  yield header;
+  yield* exportQueues(source, new Set(paused));
+  yield* exportGroups(source);
+  yield* exportSubscriptions(source);
+  yield* exportDocuments(source);
+  yield* exportRuns(source);
+  yield* exportParts(source);
+  yield* exportTasks(source);
+  yield* exportKeys(source);
+}
+
+/** Rows at a time of what is small. */
+const SOME = 1_000;
+/** Of what may have a result of 16 MiB. */
+const FEW = 4;
+
+interface GateRow {
+  meter: string | null;
+  held_until: number | null;
+  wake_at: number | null;
+}
+
+function gateState({ meter, held_until: heldUntil, wake_at: wakeAt }: GateRow): GateState {
+  return {
+    ...(meter !== null && { meter: JSON.parse(meter) as Meter }),
+    ...(heldUntil !== null && { heldUntil }),
+    ...(wakeAt !== null && { wakeAt }),
+  };
+}
+
+const QUEUES = `
+  SELECT queue.id, name, named, declared, paused, created_at, gate.meter, gate.held_until, gate.wake_at, gate.reviewed
+  FROM dibs.queue LEFT JOIN LATERAL (
+    SELECT * FROM dibs.gate WHERE gate.queue = queue.id ORDER BY n DESC LIMIT 1) AS gate ON true
+  ORDER BY queue.id`;
+const FLOWS = `
+  SELECT queue, slot, sum(added)::int8 AS added, sum(started)::int8 AS claimed, sum(succeeded)::int8 AS done,
+    sum(failed)::int8 AS failed, sum(wait_ms)::int8 AS "waitMs", sum(service_ms)::int8 AS "serviceMs"
+  FROM (
+    SELECT queue, slot, added, started, succeeded, failed, wait_ms, service_ms FROM dibs.flow
+    UNION ALL SELECT queue, slot, added, started, succeeded, failed, wait_ms, service_ms FROM dibs.delta) AS part
+  WHERE added + started + succeeded + failed + wait_ms + service_ms > 0 GROUP BY queue, slot ORDER BY queue, slot`;
+
+interface QueueRow extends GateRow {
+  id: number;
+  name: string;
+  named: string;
+  declared: string | null;
+  paused: boolean;
+  created_at: number;
+  reviewed: string | null;
+}
+
+async function* exportQueues(source: Source, byMove: ReadonlySet<string>): AsyncGenerator<StoreRecord> {
+  const flows = await source.link.all<Flow & { queue: number; slot: number }>(FLOWS);
+  const byQueue = Map.groupBy(flows, ({ queue }) => queue);
+  for await (const rows of walk<QueueRow>(source.link, QUEUES, SOME)) {
+    for (const row of rows) {
+      const { id, name, declared, created_at: createdAt, reviewed } = row;
+      source.queues.set(id, name);
+      const flow = byQueue.get(id)?.map(({ slot, added, claimed, done, failed, waitMs, serviceMs }) => ({
+        ...{ slot, added, claimed, done, failed, waitMs, serviceMs },
+      }));
+      yield {
+        ...{ type: "queue", name, policy: JSON.parse(row.named) as NamedPolicy },
+        ...(declared !== null && { declared }),
+        ...(row.paused && !byMove.has(name) && { paused: true as const }),
+        ...{ createdAt, ...gateState(row) },
+        ...(reviewed !== null && { reviewed }),
+        ...(flow && { flow }),
+      };
+    }
+  }
+}
+
+const LANES = `
+  SELECT queue, group_key, meter, held_until, wake_at FROM dibs.lane
+  WHERE meter IS NOT NULL OR held_until IS NOT NULL OR wake_at IS NOT NULL ORDER BY queue, group_key`;
+
+async function* exportGroups({ link, queues }: Source): AsyncGenerator<StoreRecord> {
+  type Row = GateRow & { queue: number; group_key: string };
+  for await (const rows of walk<Row>(link, LANES, SOME))
+    for (const row of rows)
+      yield { type: "group", queue: queues.get(row.queue)!, key: row.group_key, ...gateState(row) };
+}
+
+const SUBSCRIPTIONS = `SELECT pattern, group_name, queue, created_at FROM dibs.subscription ORDER BY id`;
+
+async function* exportSubscriptions({ link, queues }: Source): AsyncGenerator<StoreRecord> {
+  type Row = { pattern: string; group_name: string; queue: number; created_at: number };
+  for await (const rows of walk<Row>(link, SUBSCRIPTIONS, SOME))
+    for (const { pattern, group_name: group, queue, created_at: createdAt } of rows)
+      yield { type: "subscription", pattern, group, queue: queues.get(queue)!, createdAt };
+}
+
+const DOCUMENTS = `SELECT kind, name, value, due_at FROM dibs.document ORDER BY kind, name`;
+
+async function* exportDocuments({ link }: Source): AsyncGenerator<StoreRecord> {
+  type Row = { kind: string; name: string; value: string; due_at: number | null };
+  for await (const rows of walk<Row>(link, DOCUMENTS, FEW))
+    for (const { kind, name, value, due_at: dueAt } of rows)
+      yield { type: "document", kind, name, value: fromText(value), ...(dueAt !== null && { dueAt }) };
+}
+
+const RUNS = `SELECT * FROM dibs.run ORDER BY id`;
+
+interface RunRow {
+  id: number;
+  created_at: number;
+  queue: string;
+  pipeline: string;
+  stages: string;
+  under_way: number;
+  state: Exclude<EndState, "dead"> | null;
+  ended_at: number | null;
+  result: string | null;
+  result_bytes: Uint8Array | null;
+}
+
+async function* exportRuns(source: Source): AsyncGenerator<StoreRecord> {
+  for await (const rows of walk<RunRow>(source.link, RUNS, FEW)) {
+    for (const row of rows) {
+      const { queue, pipeline, state, ended_at: endedAt } = row;
+      const result = fromColumns(row.result, row.result_bytes);
+      yield {
+        ...{ type: "run", id: source.id(row.created_at, row.id), queue, pipeline },
+        stages: JSON.parse(row.stages) as Stage[],
+        underWay: row.under_way,
+        ...(state !== null && { state }),
+        ...(endedAt !== null && { endedAt }),
+        ...(result !== null && { result }),
+      };
+    }
+  }
+}
+
+const PARTS = `
+  SELECT run_part.*, run.created_at AS began_at FROM dibs.run_part JOIN dibs.run ON run.id = run_part.run
+  ORDER BY run_part.task`;
+
+interface PartRow {
+  task: number;
+  run: number;
+  created_at: number;
+  began_at: number;
+  stage: string;
+  part: string;
+  state: EndState | null;
+  started_at: number | null;
+  ended_at: number | null;
+  brought: boolean;
+  result: string | null;
+  result_bytes: Uint8Array | null;
+}
+
+async function* exportParts(source: Source): AsyncGenerator<StoreRecord> {
+  for await (const rows of walk<PartRow>(source.link, PARTS, FEW)) {
+    for (const row of rows) {
+      const { stage, state, started_at: startedAt, ended_at: endedAt } = row;
+      yield {
+        ...{ type: "part", id: source.id(row.created_at, row.task), run: source.id(row.began_at, row.run) },
+        ...{ stage, part: parsePart(row.part) },
+        ...(state !== null && { state }),
+        ...(startedAt !== null && { startedAt }),
+        ...(endedAt !== null && { endedAt }),
+        ...(row.brought && { brought: { result: fromColumns(row.result, row.result_bytes) } }),
+      };
+    }
+  }
+}
+
+const KEYS = `SELECT * FROM dibs.idempotency ORDER BY queue, key`;
+
+interface KeyRow {
+  queue: number;
+  key: string;
+  task: number;
+  created_at: number;
+  forget_at: number | null;
+  state: EndState | null;
+}
+
+async function* exportKeys({ link, queues, id }: Source): AsyncGenerator<StoreRecord> {
+  for await (const rows of walk<KeyRow>(link, KEYS, SOME))
+    for (const { queue, key, task, created_at: createdAt, forget_at: forgetAt, state } of rows)
+      yield {
+        ...{ type: "key", queue: queues.get(queue)!, key, task: id(createdAt, task) },
+        ...(forgetAt !== null && { forgetAt }),
+        ...(state !== null && { state }),
+      };
+}

@@ -1,0 +1,173 @@
+import { governsGroups, isGated, resolvePolicy } from "../../../core/policy.ts";
+import type {
+  DocumentEntry,
+  GateState,
+  GroupEntry,
+  KeyEntry,
+  PartEntry,
+  QueueEntry,
+  RunEntry,
+  StoreRecord,
+  SubscriptionEntry,
+} from "../../../core/record.ts";
+import { formatPart } from "../../../core/run.ts";
+import { importTasks } from "./import-tasks.ts";
+import { bodyCells, insertRows, safeText } from "./rows.ts";
+import { placeIn, type Target } from "./target.ts";
+
+/** Writes records of an export, in their order, into an empty store or one that is being filled. */
+export async function importRecords(target: Target, records: readonly StoreRecord[]): Promise<void> {
+  const of = <T extends StoreRecord["type"]>(type: T) =>
+    records.filter((record): record is StoreRecord & { type: T } => record.type === type);
+  for (const record of of("queue")) await importQueue(target, record);
+  await importGroups(target, of("group"));
+  for (const record of of("subscription")) await importSubscription(target, record);
+  await importDocuments(target, of("document"));
+  await importRuns(target, of("run"));
+  await importParts(target, of("part"));
+  await importTasks(target, of("task"));
+  await importKeys(target, of("key"));
+}
+
+const INSERT_QUEUE = `
+  INSERT INTO dibs.queue (name, named, declared, paused, created_at, revision)
+  SELECT $1, $2, $3, $4, $5, revision FROM dibs.store WHERE one = 1 RETURNING id`;
+const INSERT_GATE = `
+  INSERT INTO dibs.gate (queue, meter, held_until, wake_at, reviewed) VALUES ($1, $2, $3, $4, $5)`;
+
+async function importQueue({ link, queues }: Target, record: QueueEntry): Promise<void> {
+  const { name, policy, declared = null, paused = false, createdAt, flow = [], reviewed = null } = record;
+  const [row] = await link.all<{ id: number }>(
+    ...([INSERT_QUEUE, name, JSON.stringify(policy), declared, paused, createdAt] as const),
+  );
+  const { id } = row!;
+  const resolved = resolvePolicy(policy);
+  const gate = gateCells(record);
+  const isRemembered = reviewed !== null || Object.values(gate).some((value) => value !== null);
+  const limited = isRemembered || isGated(resolved) || governsGroups(resolved);
+  if (limited) await link.all(INSERT_GATE, id, gate.meter, gate.held_until, gate.wake_at, reviewed);
+  queues.set(name, { id, limited });
+  await insertRows(
+    link,
+    "flow",
+    {
+      ...{ queue: "int4", slot: "int8", added: "int8", started: "int8", succeeded: "int8", failed: "int8" },
+      ...{ wait_ms: "int8", service_ms: "int8" },
+    },
+    flow.map(({ slot, added, claimed, done, failed, waitMs, serviceMs }) => ({
+      ...{ queue: id, slot, added, started: claimed, succeeded: done, failed },
+      ...{ wait_ms: waitMs, service_ms: serviceMs },
+    })),
+  );
+}
+
+function gateCells({ meter, heldUntil, wakeAt }: GateState) {
+  return {
+    meter: meter ? JSON.stringify(meter) : null,
+    held_until: heldUntil ?? null,
+    wake_at: wakeAt ?? null,
+  };
+}
+
+/** Before their tasks: who holds them is counted with those. */
+async function importGroups({ link, queues }: Target, records: readonly GroupEntry[]): Promise<void> {
+  for (const { queue: name } of records) {
+    const queue = queues.get(name)!;
+    if (queue.limited) continue;
+    await link.all(INSERT_GATE, queue.id, null, null, null, null);
+    queue.limited = true;
+  }
+  await insertRows(
+    link,
+    "lane",
+    {
+      ...{ queue: "int4", group_key: "text", holders: "int4", meter: "text", held_until: "int8" },
+      wake_at: "int8",
+    },
+    records.map((record) => ({
+      ...{ queue: queues.get(record.queue)!.id, group_key: record.key, holders: 0 },
+      ...gateCells(record),
+    })),
+  );
+}
+
+const INSERT_SUBSCRIPTION = `
+  INSERT INTO dibs.subscription (id, created_at, queue, pattern, group_name)
+  SELECT subscribed + 1, $1, $2, $3, $4 FROM dibs.store WHERE one = 1`;
+const COUNT_SUBSCRIPTION = `UPDATE dibs.store SET subscribed = subscribed + 1 WHERE one = 1`;
+
+async function importSubscription({ link, queues }: Target, record: SubscriptionEntry): Promise<void> {
+  const { pattern, group, queue, createdAt } = record;
+  await link.all(INSERT_SUBSCRIPTION, createdAt, queues.get(queue)!.id, pattern, group);
+  await link.all(COUNT_SUBSCRIPTION);
+}
+
+function importDocuments({ link }: Target, records: readonly DocumentEntry[]): Promise<void> {
+  return insertRows(
+    ...([link, "document", { kind: "text", name: "text", value: "text", due_at: "int8" }] as const),
+    records.map(({ kind, name, value, dueAt = null }) => ({
+      ...{ kind, name, value: safeText(value), due_at: dueAt ?? null },
+    })),
+  );
+}
+
+/** How many of one are dead is counted with its tasks. */
+function importRuns(target: Target, records: readonly RunEntry[]): Promise<void> {
+  return insertRows(
+    target.link,
+    "run",
+    {
+      ...{ id: "int8", created_at: "int8", queue: "text", pipeline: "text", stages: "text" },
+      ...{ under_way: "int4", dead: "int4", state: "text", ended_at: "int8", result: "text" },
+      result_bytes: "bytea",
+    },
+    records.map((record) => {
+      const { queue, pipeline, stages, underWay, state, endedAt, result } = record;
+      const { seq, createdAt } = placeIn(target, record.id);
+      const [text, bytes] = bodyCells(result);
+      return {
+        ...{ id: seq, created_at: createdAt, queue, pipeline, stages: JSON.stringify(stages) },
+        ...{ under_way: underWay, dead: 0, state: state ?? null, ended_at: endedAt ?? null, result: text },
+        result_bytes: bytes,
+      };
+    }),
+  );
+}
+
+function importParts(target: Target, records: readonly PartEntry[]): Promise<void> {
+  return insertRows(
+    target.link,
+    "run_part",
+    {
+      ...{ task: "int8", run: "int8", created_at: "int8", stage: "text", part: "text", state: "text" },
+      ...{ started_at: "int8", ended_at: "int8", brought: "bool", result: "text", result_bytes: "bytea" },
+    },
+    records.map((record) => {
+      const { stage, part, state, startedAt, endedAt, brought } = record;
+      const { seq, createdAt } = placeIn(target, record.id);
+      const [text, bytes] = bodyCells(brought?.result);
+      return {
+        ...{ task: seq, run: placeIn(target, record.run).seq, created_at: createdAt, stage },
+        ...{ part: formatPart(part), state: state ?? null, started_at: startedAt ?? null },
+        ...{ ended_at: endedAt ?? null, brought: brought !== undefined, result: text, result_bytes: bytes },
+      };
+    }),
+  );
+}
+
+function importKeys(target: Target, records: readonly KeyEntry[]): Promise<void> {
+  return insertRows(
+    target.link,
+    "idempotency",
+    {
+      ...{ queue: "int4", key: "text", task: "int8", created_at: "int8", forget_at: "int8", state: "text" },
+    },
+    records.map(({ queue, key, task, forgetAt, state }) => {
+      const { seq, createdAt } = placeIn(target, task);
+      return {
+        ...{ queue: target.queues.get(queue)!.id, key, task: seq, created_at: createdAt },
+        ...{ forget_at: forgetAt ?? null, state: state ?? null },
+      };
+    }),
+  );
+}

@@ -1,0 +1,31 @@
+import { parseTaskId, type TaskPlace } from "../../../core/task-id.ts";
+import type { Link } from "../link.ts";
+
+/** What the records need to know of the store that they are written to. */
+export interface Target {
+  link: Link;
+  /** The store's number. */
+  salt: number;
+  queues: Map<string, TargetQueue>;
+}
+
+export interface TargetQueue {
+  id: number;
+  /** It has a row in `gate`. */
+  limited: boolean;
+}
+
+export function placeIn({ salt }: Target, id: string): TaskPlace {
+  return parseTaskId(id, salt)!;
+}
+
+const QUEUES = `
+  SELECT id, name, EXISTS (SELECT 1 FROM dibs.gate WHERE gate.queue = queue.id) AS limited FROM dibs.queue`;
+
+/** Within a transaction: what is in so far. */
+export async function openTarget(link: Link): Promise<Target> {
+  const [store] = await link.all<{ salt: number }>(`SELECT salt FROM dibs.store WHERE one = 1`);
+  const rows = await link.all<TargetQueue & { name: string }>(QUEUES);
+  const queues = new Map(rows.map(({ id, name, limited }) => [name, { id, limited }]));
+  return { link, salt: store!.salt, queues };
+}

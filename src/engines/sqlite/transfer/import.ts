@@ -1,0 +1,131 @@
+import { governsGroups, resolvePolicy } from "../../../core/policy.ts";
+import type {
+  GroupEntry,
+  KeyEntry,
+  PartEntry,
+  QueueEntry,
+  RunEntry,
+  StoreRecord,
+  SubscriptionEntry,
+} from "../../../core/record.ts";
+import { formatPart } from "../../../core/run.ts";
+import type { LaneState } from "../lanes.ts";
+import { raiseLanes } from "../move-lanes.ts";
+import { COUNTED, HEADS, LOOSE, type Tx } from "../tx.ts";
+import { importTask } from "./import-task.ts";
+
+/** Writes one record of an export into an empty store, or one that is being filled. */
+export function importRecord(tx: Tx, record: StoreRecord): void {
+  switch (record.type) {
+    case "queue":
+      return importQueue(tx, record);
+    case "group":
+      return importGroup(tx, record);
+    case "subscription":
+      return importSubscription(tx, record);
+    case "document":
+      tx.run(INSERT_DOCUMENT, record.kind, record.name, record.value, record.dueAt ?? null);
+      return;
+    case "run":
+      return importRun(tx, record);
+    case "part":
+      return importPart(tx, record);
+    case "task":
+      return importTask(tx, record);
+    case "key":
+      return importKey(tx, record);
+    case "store":
+    case "end":
+  }
+}
+
+const INSERT_DOCUMENT = `INSERT INTO document (kind, name, value, due_at) VALUES (?, ?, ?, ?)`;
+const SET_CREATED = `UPDATE queue SET created_at = ? WHERE id = ?`;
+const INSERT_GATE = `INSERT INTO gate (queue, meter, held_until, wake_at, reviewed) VALUES (?, ?, ?, ?, ?)`;
+const INSERT_FLOW = `
+  INSERT INTO flow (queue, slot, added, claimed, done, failed, wait_ms, service_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
+
+function importQueue(tx: Tx, record: QueueEntry): void {
+  const { name, policy, createdAt, meter, heldUntil, wakeAt, reviewed, flow = [] } = record;
+  const queue = tx.queue(name);
+  const hasGate = [meter, heldUntil, wakeAt, reviewed].some((value) => value !== undefined);
+  Object.assign(queue, {
+    ...{ named: policy, policy: resolvePolicy(policy), declared: record.declared ?? null, createdAt },
+    ...{ paused: record.paused ?? false, gate: hasGate },
+    lanes: governsGroups(resolvePolicy(policy)) ? COUNTED : HEADS,
+  });
+  tx.storeQueue(queue);
+  tx.run(SET_CREATED, createdAt, queue.id);
+  const tallies = meter ? JSON.stringify(meter) : null;
+  if (hasGate) tx.run(INSERT_GATE, queue.id, tallies, heldUntil ?? null, wakeAt ?? null, reviewed ?? null);
+  for (const { slot, added, claimed, done, failed, waitMs, serviceMs } of flow)
+    tx.run(INSERT_FLOW, queue.id, slot, added, claimed, done, failed, waitMs, serviceMs);
+}
+
+const INSERT_LANE = `INSERT INTO lane (queue, group_key, state) VALUES (?, ?, ?)`;
+const INSERT_WAKE = `INSERT INTO wake (at, queue, group_key) VALUES (?, ?, ?)`;
+
+/** Before its tasks: who holds it is counted with them. */
+function importGroup(tx: Tx, { queue: name, key, meter, heldUntil, wakeAt }: GroupEntry): void {
+  const queue = tx.queue(name);
+  raiseLanes(tx, queue, LOOSE);
+  const state: LaneState = {
+    holders: 0,
+    ...(meter && { meter }),
+    ...(heldUntil !== undefined && { heldUntil }),
+    ...(wakeAt !== undefined && { wakeAt }),
+  };
+  tx.run(INSERT_LANE, queue.id, key, JSON.stringify(state));
+  if (wakeAt !== undefined) tx.run(INSERT_WAKE, wakeAt, queue.id, key);
+}
+
+const INSERT_SUBSCRIPTION = `
+  INSERT INTO subscription (id, pattern, group_name, queue, created_at)
+  SELECT subscribed + 1, ?, ?, ?, ? FROM store`;
+const COUNT_SUBSCRIPTION = `UPDATE store SET subscribed = subscribed + 1`;
+
+function importSubscription(tx: Tx, { pattern, group, queue, createdAt }: SubscriptionEntry): void {
+  tx.run(INSERT_SUBSCRIPTION, pattern, group, tx.queue(queue).id, createdAt);
+  tx.run(COUNT_SUBSCRIPTION);
+}
+
+const INSERT_RUN = `
+  INSERT INTO run (id, created_at, queue, pipeline, stages, under_way, dead, state, ended_at, result)
+  VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?)`;
+
+/** How many of it are dead is counted with its tasks. */
+function importRun(tx: Tx, record: RunEntry): void {
+  const { queue, pipeline, stages, underWay, state, endedAt, result } = record;
+  const { seq, createdAt } = tx.place(record.id)!;
+  tx.run(
+    ...([INSERT_RUN, seq, createdAt, queue, pipeline, JSON.stringify(stages), underWay] as const),
+    ...([state ?? null, endedAt ?? null, result ?? null] as const),
+  );
+}
+
+const INSERT_PART = `
+  INSERT INTO run_part (task, run, created_at, stage, part, state, started_at, ended_at, brought, result)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+
+function importPart(tx: Tx, record: PartEntry): void {
+  const { stage, part, state, startedAt, endedAt, brought } = record;
+  const { seq, createdAt } = tx.place(record.id)!;
+  tx.run(
+    ...([INSERT_PART, seq, tx.place(record.run)!.seq, createdAt, stage, formatPart(part)] as const),
+    ...([
+      state ?? null,
+      startedAt ?? null,
+      endedAt ?? null,
+      brought ? 1 : 0,
+      brought?.result ?? null,
+    ] as const),
+  );
+}
+
+const INSERT_KEY = `
+  INSERT INTO idempotency (queue, key, task, created_at, forget_at, state) VALUES (?, ?, ?, ?, ?, ?)`;
+
+function importKey(tx: Tx, { queue, key, task, forgetAt, state }: KeyEntry): void {
+  const { seq, createdAt } = tx.place(task)!;
+  tx.run(INSERT_KEY, tx.queue(queue).id, key, seq, createdAt, forgetAt ?? null, state ?? null);
+}

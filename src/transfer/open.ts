@@ -1,0 +1,36 @@
+import { fileURLToPath } from "node:url";
+import { kindOf, showAddress } from "../core/address.ts";
+import { DibsError, invalid } from "../core/errors.ts";
+import type { TransferStore } from "../engine/transfer.ts";
+
+export interface OpenOptions {
+  /** PostgreSQL: the schema that holds the tables, "dibs" unless set. */
+  schema?: string;
+  /** A store that is not there is made. */
+  create?: boolean;
+}
+
+/** Opens a store for export, import or move: past its engine, also where it is closed to everybody else. */
+export async function openTransfer(address: string, options: OpenOptions = {}): Promise<TransferStore> {
+  const { schema, create = false } = options;
+  const kind = kindOf(address);
+  if (kind === "postgres") {
+    const { openPostgresTransfer } = await import("../engines/postgres/transfer/transfer.ts");
+    return openPostgresTransfer({ url: address, create, ...(schema !== undefined && { schema }) });
+  }
+  if (schema !== undefined)
+    throw invalid(`A schema is for PostgreSQL; ${showAddress(address)} is another kind of store.`);
+  if (kind === "server")
+    throw new DibsError(
+      "UNSUPPORTED",
+      `The server ${showAddress(address)} cannot be exported, imported or moved. Name the store itself: a file, such as ./work.db, or a ` +
+        `postgres:// address. It is the one that dibs serve was given.`,
+    );
+  if (kind === "memory")
+    throw invalid(
+      `":memory:" is no store that lasts. Name a file, such as ./work.db, or a postgres:// address.`,
+    );
+  const path = address.startsWith("file:") ? fileURLToPath(address) : address;
+  const { SqliteTransfer } = await import("../engines/sqlite/transfer/transfer.ts");
+  return new SqliteTransfer({ path, create });
+}

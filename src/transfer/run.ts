@@ -1,0 +1,72 @@
+import { setImmediate } from "node:timers/promises";
+import { invalid } from "../core/errors.ts";
+import { differenceOf, type RecordType, type StoreRecord, tasksOf } from "../core/record.ts";
+import type { TransferStore } from "../engine/transfer.ts";
+
+/** Told after each page: records so far, and tasks among them. */
+export interface Progress {
+  records: number;
+  tasks: number;
+}
+
+export interface TransferHooks {
+  onProgress?: (progress: Progress) => void;
+  /** Between two pages: throws where it is to stop. What was written stays, and the same call goes on from there. */
+  checkStop?: () => void;
+}
+
+/**
+ * Fills a store with the records of an export: from a file, or from another store. An import that was interrupted goes on
+ * where it stopped, with the same export: what is in already is read and left out. The store opens when all records are in and
+ * their numbers are right.
+ */
+export async function importRecords(
+  pages: AsyncIterable<StoreRecord[]>,
+  into: TransferStore,
+  { onProgress, checkStop }: TransferHooks = {},
+): Promise<Progress> {
+  const progress = { records: 0, tasks: 0 };
+  let done: number | undefined;
+  let last: RecordType | undefined;
+  for await (const page of pages) {
+    const [first] = page;
+    if (!first) continue;
+    if (last === "end") throw notWhole("it goes on after its end");
+    if (done === undefined) {
+      if (first.type !== "store") throw notWhole("it does not begin with a store record");
+      done = await into.beginImport(first);
+    }
+    // A file is read and written without a turn of the event loop, in which a signal would be heard.
+    await setImmediate();
+    checkStop?.();
+    const seen = progress.records;
+    progress.records += page.length;
+    progress.tasks += page.filter(({ type }) => type === "task").length;
+    const fresh = page.slice(Math.max(0, done - seen));
+    last = page.at(-1)!.type;
+    const end = page.find((record) => record.type === "end");
+    if (end && last !== "end") throw notWhole("it goes on after its end");
+    if (fresh.length > 0) await into.write(fresh, progress.records);
+    onProgress?.(progress);
+    if (end?.type === "end") await verify(end, into);
+  }
+  if (last !== "end") throw notWhole("its end is missing");
+  await into.finishImport();
+  return progress;
+}
+
+async function verify({ counts }: StoreRecord & { type: "end" }, into: TransferStore): Promise<void> {
+  const found = await into.count();
+  const difference = differenceOf(counts, found);
+  if (difference === undefined) return;
+  throw invalid(
+    `What arrived in ${into.label} is not what was exported: ${difference} (${tasksOf(counts)} and ${tasksOf(found)} tasks in all). ` +
+      `The store stays closed. Delete it, and import into a new one.`,
+  );
+}
+
+function notWhole(why: string): Error {
+  return invalid(
+    `The export is not whole: ${why}. The store stays closed. Delete it, export again, and import that into a new one.`,
+  );
+}

@@ -1,0 +1,31 @@
+import { describe, vi } from "vitest";
+import type { Harness } from "../../src/engine/conformance/harness.ts";
+import { starter } from "../../src/engine/conformance/kit.ts";
+import { roundTrip } from "../../src/engine/conformance/transfer.ts";
+import { InProcessWorker } from "./in-process-worker.ts";
+import { memory } from "./memory-harness.ts";
+import { dropAfterAll, postgres } from "./postgres-harness.ts";
+import { sqlite } from "./sqlite-harness.ts";
+
+// Starting two threads a case takes longer than the case.
+const threads = vi.hoisted(() => ({ Worker: undefined as unknown as new (...args: unknown[]) => object }));
+vi.mock("node:worker_threads", async (original) => ({
+  ...(await original<object>()),
+  Worker: function Worker(...args: unknown[]) {
+    return new threads.Worker(...args);
+  },
+}));
+threads.Worker = InProcessWorker as never;
+
+// From each engine to each other one; from one to its own kind is part of the suite.
+const ENGINES: Record<string, Harness> = { memory, sqlite, postgres };
+
+dropAfterAll();
+for (const [from, source] of Object.entries(ENGINES)) {
+  for (const [to, target] of Object.entries(ENGINES)) {
+    if (from !== to)
+      describe(`from ${from} to ${to}:`, () => {
+        roundTrip(starter(source), starter(target));
+      });
+  }
+}
