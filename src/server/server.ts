@@ -11,7 +11,7 @@ import { getRequestListener } from "@hono/node-server";
 import { AnswerBudget } from "../core/answer-budget.ts";
 import { type Clock, startTimer } from "../core/clock.ts";
 import type { Measured } from "../core/commit.ts";
-import { DibsError, invalid } from "../core/errors.ts";
+import { DibsError } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Port } from "../core/port.ts";
 import { show } from "../core/show.ts";
@@ -20,8 +20,9 @@ import { createHttpDoor, type HttpDoor, respondProblem } from "../doors/http/doo
 import { type Admitted, NATIVE_DEFAULTS, NativeDoor, type NativeOptions } from "../doors/native/door.ts";
 import { PATH } from "../protocol/messages.ts";
 import type { Access } from "./access.ts";
+import { checkAddress, listenAt } from "./address.ts";
 import { boundEntry } from "./audit.ts";
-import { bearerOf, type CallerRules, checkCaller, isLoopback, rulesOf, shareWithOrigin } from "./callers.ts";
+import { bearerOf, type CallerRules, checkCaller, rulesOf, shareWithOrigin } from "./callers.ts";
 import { Connections } from "./connections.ts";
 import { type AdminAction, guardPort } from "./guard.ts";
 import { HttpAnswers } from "./http-answers.ts";
@@ -169,7 +170,9 @@ export class Server {
     const server = new Server(options);
     // What there is by now is no news.
     options.access.changes();
-    await server.#listen();
+    await listenAt(server.#http, options, (error) =>
+      server.#options.logger.error(`The server's socket failed: ${error.message}`),
+    );
     server.#lookAtTokens();
     return server;
   }
@@ -232,21 +235,6 @@ export class Server {
     response.once("close", () => {
       this.#underWay.delete(response);
       served();
-    });
-  }
-
-  async #listen(): Promise<void> {
-    const { host, port } = this.#options;
-    await new Promise<void>((resolve, reject) => {
-      const fail = (error: NodeJS.ErrnoException): void => reject(cannotListen(host, port, error));
-      this.#http.once("error", fail);
-      this.#http.listen(port, host, () => {
-        this.#http.off("error", fail);
-        this.#http.on("error", (error) =>
-          this.#options.logger.error(`The server's socket failed: ${error.message}`),
-        );
-        resolve();
-      });
     });
   }
 
@@ -374,22 +362,6 @@ export class Server {
     }
     return { status: "ready" };
   }
-}
-
-function checkAddress({ host, letAnyoneIn, access }: ServerOptions): void {
-  if (isLoopback(host) || letAnyoneIn || access.asksForTokens) return;
-  throw invalid(
-    `--host ${host} lets others than this machine in, and there are no tokens yet: anybody could read and change ` +
-      `everything. Make one with \`dibs tokens add NAME --scope admin:*\`, or say --let-anyone-in if that is what you want.`,
-  );
-}
-
-function cannotListen(host: string, port: number, error: NodeJS.ErrnoException): DibsError {
-  const advice =
-    error.code === "EADDRINUSE"
-      ? "Something listens there already; take another --port, or stop it."
-      : "Check --host and --port.";
-  return new DibsError("INVALID", `dibs cannot listen on ${host} port ${port}: ${error.message}. ${advice}`);
 }
 
 function pathOf({ url = "/" }: IncomingMessage): string {
