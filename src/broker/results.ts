@@ -94,13 +94,16 @@ export class Results {
   }
 
   async #askFor(ids: string[]): Promise<void> {
-    const once = ids.flatMap((id) =>
+    let once = ids.flatMap((id) =>
       [...(this.#waiting.get(id) ?? [])].filter((waiter) => waiter.once).map((waiter) => ({ id, waiter })),
     );
     try {
       const ends = await this.#ask(ids);
-      for (const [index, id] of ids.entries()) {
-        const end = ends[index]!;
+      const left = new Set(ids.slice(ends.length));
+      once = once.filter(({ id }) => !left.has(id));
+      for (const id of left) if (this.#waiting.has(id)) this.#suspected.add(id);
+      for (const [index, end] of ends.entries()) {
+        const id = ids[index]!;
         if (end === "pending") continue;
         for (const waiter of [...(this.#waiting.get(id) ?? [])]) {
           if (end === "missing") waiter.reject(taskNotFound(id));

@@ -164,7 +164,8 @@ export class WaitingLine {
     if (found || !isWaiting) {
       if (!found && outcome.more) return this.#start(waiter, spread);
       this.#leave(waiter, outcome);
-      if (waiter.again) this.#wakeNext(waiter.request.queues, Math.max(spread, 1));
+      // Woken for all that it asked for, and it got less: the rest is for others.
+      if (waiter.again || outcome.more) this.#wakeNext(waiter.request.queues, Math.max(spread, 1));
       else if (outcome.tasks.length === waiter.request.max) this.#wakeNext(waiter.request.queues, spread);
       if (isWaiting && outcome.passed) this.#wakeAfter(waiter);
     } else if (waiter.again || outcome.more) {

@@ -1,5 +1,5 @@
 import { LIMITS } from "./limits.ts";
-import type { Body, TaskRecord } from "./task.ts";
+import type { Attempt, Body, Headers, TaskEnd, TaskError, TaskRecord } from "./task.ts";
 
 /**
  * How many bytes an answer may have. Every answer with rows ends here as well as at its limit of rows; what is left comes
@@ -8,6 +8,7 @@ import type { Body, TaskRecord } from "./task.ts";
 export class AnswerSize {
   #bytes: number;
   #rows: number;
+  #isFull = false;
 
   constructor(bytes = 0, rows = 0) {
     this.#bytes = bytes;
@@ -15,6 +16,7 @@ export class AnswerSize {
   }
 
   fits(bytes: number): boolean {
+    if (this.#isFull) return false;
     return this.#rows === 0 || this.#bytes + bytes <= LIMITS.answerBytes;
   }
 
@@ -23,23 +25,54 @@ export class AnswerSize {
     this.#rows++;
   }
 
+  /** A row did not fit: nothing else comes after it, or rows would overtake each other. */
+  close(): void {
+    this.#isFull = true;
+  }
+
+  get isFull(): boolean {
+    return this.#isFull;
+  }
+
   /** To look ahead with: what is added to it does not count here. */
   copy(): AnswerSize {
-    return new AnswerSize(this.#bytes, this.#rows);
+    const copy = new AnswerSize(this.#bytes, this.#rows);
+    copy.#isFull = this.#isFull;
+    return copy;
   }
 }
 
 /** The first items that fit into one answer. */
 export function fitting<T>(items: readonly T[], sizeOf: (item: T) => number): T[] {
-  const size = new AnswerSize();
-  const fit: T[] = [];
-  for (const item of items) {
-    const bytes = sizeOf(item);
-    if (!size.fits(bytes)) break;
+  return items.slice(0, countFitting(items, sizeOf, new AnswerSize()));
+}
+
+/** The last items that fit into one answer, in their order. */
+export function fittingLast<T>(items: readonly T[], sizeOf: (item: T) => number): T[] {
+  return fitting(items.toReversed(), sizeOf).toReversed();
+}
+
+/** How many of the first items fit behind what an answer has already. They are not added to it. */
+export function countFitting<T>(
+  items: readonly T[],
+  sizeOf: (item: T, index: number) => number,
+  answer: AnswerSize,
+): number {
+  const size = answer.copy();
+  for (const [index, item] of items.entries()) {
+    const bytes = sizeOf(item, index);
+    if (!size.fits(bytes)) return index;
     size.add(bytes);
-    fit.push(item);
   }
-  return fit;
+  return items.length;
+}
+
+/**
+ * So large a payload may be to be read together with its row, by a claim of at most `max` tasks: if all are this large, the
+ * answer is full. Of larger ones a claim reads the size first, and the payload only if the task fits.
+ */
+export function readAtOnce(max: number): number {
+  return Math.floor(LIMITS.answerBytes / max);
 }
 
 /** What a row takes beside its texts. */
@@ -59,12 +92,37 @@ export function sizeOfRow(row: object): number {
   return ROW_BYTES + JSON.stringify(row).length;
 }
 
+/**
+ * A task as a claim hands it out, by the lengths of its payload and headers. Not counted, for it is bounded: the feedback of a
+ * verifier (LIMITS.errorMessage).
+ */
+export function sizeOfClaimed(data: number, headers: number): number {
+  return ROW_BYTES + data + headers;
+}
+
+/** What whoever waits for the end of a task is told. */
+export function sizeOfEnd(end: TaskEnd | string): number {
+  return typeof end === "string" ? end.length : ROW_BYTES + sizeOfBody(end.result) + sizeOfError(end.error);
+}
+
+export function sizeOfAttempt({ error }: Pick<Attempt, "error">): number {
+  return ROW_BYTES + sizeOfError(error);
+}
+
+function sizeOfError(error: TaskError | null): number {
+  return error ? error.message.length + (error.stack?.length ?? 0) : 0;
+}
+
+export function sizeOfHeaders(headers: Headers): number {
+  let bytes = 0;
+  for (const name in headers) bytes += name.length + headers[name]!.length;
+  return bytes;
+}
+
 function sizeOfRest({
   headers,
   error,
   progress,
 }: Pick<TaskRecord, "headers" | "error" | "progress">): number {
-  let bytes = (error ? error.message.length + (error.stack?.length ?? 0) : 0) + (progress?.note?.length ?? 0);
-  for (const name in headers) bytes += name.length + headers[name]!.length;
-  return bytes;
+  return sizeOfError(error) + (progress?.note?.length ?? 0) + sizeOfHeaders(headers);
 }

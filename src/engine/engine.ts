@@ -195,7 +195,8 @@ export interface Verbs {
    * session beats, and at most the queue's timeout; one without has a lease of its own. To get a task is a
    * sign of life too; a session that gave none for its whole lease is refused with CLAIM_LOST.
    * Expired leases and due tasks are dealt with first. Of a queue with limits no more than these allow: what its policy
-   * says of concurrency, rates and hours holds for all workers together.
+   * says of concurrency, rates and hours holds for all workers together. Its tasks have about LIMITS.answerBytes together, or
+   * are one: `more` says that others would not fit.
    */
   claim: Verb<ClaimRequest, ClaimOutcome>;
   /** Fenced: refused with CLAIM_LOST unless this claim holds. A cancelled task ends cancelled whatever is said. */
@@ -219,9 +220,15 @@ export interface Verbs {
   /** Ends a pending task; asks the holder of a claimed one to stop, and makes sure it ends cancelled. */
   cancel: Verb<{ id: string }, { state: TaskState }>;
   get: Verb<{ id: string }, TaskRecord>;
-  /** For those who wait: one answer an id. Light, and asked often. A run some of which is dead has ended so. */
+  /**
+   * For those who wait: one answer an id. Light, and asked often. A run some of which is dead has ended so. Answers are
+   * given for as many of the first as fit into LIMITS.answerBytes, for one at least: ask again for the others.
+   */
   ends: Verb<{ ids: string[]; of?: "runs" }, (TaskEnd | "pending" | "missing")[]>;
-  /** The ledger, oldest first. */
+  /**
+   * The ledger, oldest first. Redrives make it longer without end: of a long one the latest LIMITS.page attempts, and of these
+   * as many as fit into LIMITS.answerBytes. With errors of the largest size that is 170.
+   */
   history: Verb<{ id: string }, Attempt[]>;
   /**
    * Tasks of one state, oldest first (the dead: latest death last). `after` is the `next` of the page before.
@@ -247,6 +254,10 @@ export interface Verbs {
   cancelRun: Verb<{ id: string }, { state: RunState }>;
 
   // ── Dead letters ────────────────────────────────────────────────────────────────────────────────────────
+  /**
+   * The most frequent first, each with its latest error; at most `limit`, and as many as fit into LIMITS.answerBytes. With the
+   * largest errors and patterns that is 100.
+   */
   patterns: Verb<{ queue: string; by: PatternKey; limit: number }, DeadPattern[]>;
   /**
    * Back to life, the n-th after n × spacing milliseconds: failures reset, ledger kept, at the tail. Its steps are kept
@@ -369,7 +380,7 @@ export interface ClaimOutcome {
   policies: Record<string, QueuePolicy>;
   /** Tasks kept for other workers, because this one failed them. */
   passed: boolean;
-  /** The bound on the work of one call was met before `max` was: ask again. */
+  /** The bound on the work of one call, or on the size of its answer, was met before `max` was: ask again. */
   more: boolean;
 }
 

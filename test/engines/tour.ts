@@ -146,6 +146,7 @@ export async function tour(store: Toured): Promise<void> {
   await ask({ verb: "drop", queue: "t/a", limit: 10_000 });
   await runs(ask, runTogether);
   await limits(ask, pass);
+  await large(ask);
   await verdicts(ask);
   await moves(ask);
   await elsewhere(ask, pass);
@@ -185,6 +186,20 @@ async function runs(ask: Ask, runTogether: RunTogether): Promise<void> {
   await ask({ verb: "documents", kind: "k" });
   await ask({ verb: "purge", queue: "p/c", limit: 2 });
   await ask({ verb: "drop", queue: "p/a", limit: 10_000 });
+}
+
+/** Payloads and results that do not all fit into one answer. */
+async function large(ask: Ask): Promise<void> {
+  const queue = "large";
+  const data = JSON.stringify("x".repeat(1024 * 1024));
+  await ask({ verb: "declare", queue, policy: { maxPayload: 2 * data.length } });
+  const tasks = Array.from({ length: 8 }, () => ({ queue, data }));
+  const added = await ask({ verb: "add", tasks });
+  const { tasks: held } = await ask({ verb: "claim", queues: [queue], max: 100, worker: "w" });
+  for (const task of held)
+    await ask({ verb: "settle", ...ref(task), settlement: { kind: "done", result: data } });
+  await ask({ verb: "ends", ids: added.map(({ id }) => id) });
+  await ask({ verb: "drop", queue, limit: 10_000 });
 }
 
 /** A queue with limits to all that can be limited, and then with none. */

@@ -5,6 +5,7 @@ import { callOrder } from "./call-order.ts";
 import { cancel } from "./cancel.ts";
 import { changingLimits } from "./changing-limits.ts";
 import { claims } from "./claim.ts";
+import { claimSizes } from "./claim-sizes.ts";
 import { clock } from "./clock.ts";
 import { concurrency } from "./concurrency.ts";
 import { deadLetters } from "./dead-letters.ts";
@@ -60,6 +61,7 @@ const THEMES = {
   limits,
   badInput,
   claims,
+  claimSizes,
   waitingClaims,
   callOrder,
   fences,

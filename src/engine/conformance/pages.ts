@@ -2,7 +2,19 @@ import { describe, expect, test } from "vitest";
 import { LIMITS } from "../../core/limits.ts";
 import type { ListQuery, Port } from "../../core/port.ts";
 import type { Body, TaskRecord } from "../../core/task.ts";
-import { ack, claim, claimOne, idsOf, makeDead, newTask, QUEUE, reject, type Start } from "./kit.ts";
+import {
+  ack,
+  addOne,
+  claim,
+  claimOne,
+  idsOf,
+  makeDead,
+  nack,
+  newTask,
+  QUEUE,
+  reject,
+  type Start,
+} from "./kit.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -77,6 +89,47 @@ export function pages(start: Start): void {
       const pages = await readPages(port, query, 200 * KIB);
       expect(pages.length).toBeGreaterThan(1);
       expect(idsOf(pages.flat()).sort()).toEqual(ids.sort());
+    });
+  });
+
+  describe("an answer without pages", () => {
+    test("that is a history has the latest attempts that fit", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { maxAttempts: 1_000 });
+      const { id } = await addOne(port);
+      const error = { name: "Error", message: "m".repeat(8 * KIB), stack: "s".repeat(16 * KIB) };
+      for (let i = 0; i < 200; i++) await nack(port, await claimOne(port), 0, error);
+      const history = await port.history(id);
+      expect(JSON.stringify(history).length).toBeLessThan(LIMITS.answerBytes + 200 * KIB);
+      const first = 201 - history.length;
+      expect(first).toBeGreaterThan(1);
+      expect(history.map(({ attempt }) => attempt)).toEqual(history.map((_, i) => first + i));
+    });
+
+    test("that is a list of patterns has the most frequent that fit", async () => {
+      const { port } = await start();
+      const header = (i: number): string => `${i}`.padEnd(15_000, "x");
+      await port.add(Array.from({ length: 320 }, (_, i) => newTask({ headers: { kind: header(i % 300) } })));
+      for (let left = 320; left > 0;) {
+        const held = await claim(port, { max: 1_000 });
+        await Promise.all(held.map((each) => reject(port, each)));
+        left -= held.length;
+      }
+      const patterns = await port.patterns(QUEUE, "header:kind", 1_000);
+      expect(JSON.stringify(patterns).length).toBeLessThan(LIMITS.answerBytes);
+      expect(patterns.length).toBeGreaterThan(200);
+      expect(patterns.slice(0, 20).map(({ count }) => count)).toEqual(Array(20).fill(2));
+    });
+
+    test("that many wait for comes to all of them, however large their results", async () => {
+      const { port } = await start();
+      const ids = idsOf(await port.add(Array.from({ length: 45 }, () => newTask())));
+      const waiting = ids.map((id) => port.end(id));
+      const result = JSON.stringify("r".repeat(200 * KIB));
+      await Promise.all((await claim(port, { max: 100 })).map((held) => ack(port, held, result)));
+      for (const end of await Promise.all(waiting)) expect(end).toMatchObject({ state: "done", result });
+      const now = await Promise.all(ids.map((id) => port.end(id, { timeout: 0 })));
+      expect(now.map(({ result: each }) => each === result)).toEqual(ids.map(() => true));
     });
   });
 

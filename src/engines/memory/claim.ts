@@ -1,3 +1,10 @@
+import {
+  AnswerSize,
+  countFitting,
+  sizeOfBody,
+  sizeOfClaimed,
+  sizeOfHeaders,
+} from "../../core/answer-size.ts";
 import { DibsError } from "../../core/errors.ts";
 import { type ClaimedTask, rankOf } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
@@ -12,14 +19,23 @@ export function claim(model: Model, request: ClaimRequest): ClaimOutcome {
   const session = request.session === undefined ? null : liveSession(model, request.session);
   sweep(model);
   const outcome: ClaimOutcome = { tasks: [], policies: {}, passed: false, more: false };
+  const turn: Turn = { request, session, outcome, size: new AnswerSize() };
   if (request.share !== undefined)
-    for (const queue of request.queues) take(model, request, session, queue, request.share, outcome);
-  for (const queue of request.queues) take(model, request, session, queue, request.max, outcome);
+    for (const queue of request.queues) take(model, turn, queue, request.share);
+  for (const queue of request.queues) take(model, turn, queue, request.max);
   // A sign of life: a queue's lease may be shorter than the time since the last beat, and counts from here.
   // Only where there was something to take, so that an idle worker that asks again and again writes nothing.
   if (session && outcome.tasks.length > 0) session.beatAt = model.awake;
   handOut(outcome, model.hint);
   return outcome;
+}
+
+/** One call, and what it has got so far. */
+interface Turn {
+  request: ClaimRequest;
+  session: ModelSession | null;
+  outcome: ClaimOutcome;
+  size: AnswerSize;
 }
 
 /** One past its lease is refused even before a sweep has found it: its new claims would hang on nothing. */
@@ -37,16 +53,11 @@ export function sessionGone(session: number): DibsError {
 }
 
 /** Up to `count` tasks from one queue, in its order, as far as its limits go. */
-function take(
-  model: Model,
-  request: ClaimRequest,
-  session: ModelSession | null,
-  name: string,
-  count: number,
-  outcome: ClaimOutcome,
-): void {
+function take(model: Model, turn: Turn, name: string, count: number): void {
+  const { request, outcome, size } = turn;
   const queue = model.queues.get(name);
   if (Math.min(count, request.max - outcome.tasks.length) <= 0 || !queue || queue.paused) return;
+  if (size.isFull) return;
   if (queue.reviewed !== null) {
     outcome.more = true;
     return;
@@ -55,11 +66,11 @@ function take(
   const opens = until !== null && model.tasksOf(name, "ready").length > 0 ? [until] : [];
   let room = Math.min(count, request.max - outcome.tasks.length, allowed);
   while (room > 0) {
-    const { taken, next } = takeLine(model, request, session, queue, { room, urgentOnly }, outcome);
+    const { taken, next } = takeLine(model, turn, queue, { room, urgentOnly });
     room -= taken;
     if (next > model.now) opens.push(next);
     // Where groups have so many in line and no more, others have come up behind those that were taken.
-    if (taken === 0 || !isGoverned(model, name)) break;
+    if (taken === 0 || size.isFull || !isGoverned(model, name)) break;
   }
   if (opens.length > 0) wakeAt(model, queue.gate, Math.min(...opens, queue.gate.wakeAt ?? opens[0]!));
 }
@@ -67,11 +78,9 @@ function take(
 /** What stands in line now. Answers how many left it, and from when on the next one may. */
 function takeLine(
   model: Model,
-  request: ClaimRequest,
-  session: ModelSession | null,
+  { request, session, outcome, size }: Turn,
   queue: ModelQueue,
   { room, urgentOnly }: { room: number; urgentOnly: boolean },
-  outcome: ClaimOutcome,
 ): { taken: number; next: number } {
   const line = model
     .tasksOf(queue.name, "ready")
@@ -82,7 +91,12 @@ function takeLine(
   const isOthers = (task: ModelTask) => task.owner !== null && task.owner !== request.session;
   outcome.passed ||= allowed.length < kept.length || line.some(isOthers);
   const open = line.filter((task) => (!task.elsewhere || allowed.includes(task)) && !isOthers(task));
-  const { taken, next } = withinRates(model, queue, open, room);
+  const fit = countFitting(open.slice(0, room), sizeOf, size);
+  const { taken, next } = withinRates(model, queue, open, Math.min(room, fit));
+  if (taken.length === fit && fit < Math.min(room, open.length)) {
+    size.close();
+    outcome.more = true;
+  }
   // All are held before one of them ends: with a run the others would be cancelled.
   for (const task of taken) if (!isOutlived(model, task)) hold(model, request, session, task);
   const held = taken.filter((task) => task.claim);
@@ -91,12 +105,17 @@ function takeLine(
       end(model, task, "expired");
       outcome.more = true;
     } else {
+      size.add(sizeOf(task));
       outcome.tasks.push(handOver(model, task));
       outcome.policies[queue.name] = model.policy(queue.name);
     }
   }
   if (isGoverned(model, queue.name)) comeUp(model, session, held);
   return { taken: taken.length, next };
+}
+
+function sizeOf({ data, headers }: ModelTask): number {
+  return sizeOfClaimed(sizeOfBody(data), sizeOfHeaders(headers));
 }
 
 /** As many of the first as the rates of their queue let start, and when the next may. What is past its time does not start. */

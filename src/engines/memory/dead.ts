@@ -1,3 +1,4 @@
+import { fitting, sizeOfRow } from "../../core/answer-size.ts";
 import type { DeadFilter, DeadPattern, PatternKey } from "../../core/task.ts";
 import { comeBack, remove } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
@@ -23,7 +24,7 @@ function matches(task: ModelTask, filter: DeadFilter): boolean {
 export function patterns(model: Model, queue: string, by: PatternKey, limit: number): DeadPattern[] {
   const all = deadLetters(model, queue, {});
   const groups = Map.groupBy(all, (task) => patternOf(task, by));
-  return [...groups]
+  const found = [...groups]
     .map(([pattern, tasks]) => {
       const { id, error } = tasks.at(-1)!;
       return {
@@ -37,6 +38,7 @@ export function patterns(model: Model, queue: string, by: PatternKey, limit: num
     })
     .sort((a, b) => b.count - a.count || (a.pattern < b.pattern ? -1 : 1))
     .slice(0, limit);
+  return fitting(found, sizeOfRow);
 }
 
 function patternOf(task: ModelTask, by: PatternKey): string {

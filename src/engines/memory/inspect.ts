@@ -1,6 +1,7 @@
-import { fitting, sizeOfTask } from "../../core/answer-size.ts";
+import { fitting, fittingLast, sizeOfAttempt, sizeOfEnd, sizeOfTask } from "../../core/answer-size.ts";
 import { invalid } from "../../core/errors.ts";
 import { describeFlow, noFlow } from "../../core/flow.ts";
+import { LIMITS } from "../../core/limits.ts";
 import { heldBackBy, heldBackByGroups } from "../../core/held-back.ts";
 import { previewTask } from "../../core/preview.ts";
 import { show } from "../../core/show.ts";
@@ -73,12 +74,17 @@ export function ends(
   ids: string[],
   of: "runs" | undefined,
 ): (TaskEnd | "pending" | "missing")[] {
-  if (of === "runs") return ids.map((id) => endOfRun(model, id));
-  return ids.map((id) => {
-    const task = model.tasks.get(id);
-    if (!task) return "missing";
-    return isEnd(task.state) ? { id, state: task.state, result: task.result, error: task.error } : "pending";
-  });
+  const endOf = of === "runs" ? endOfRun : endOfTask;
+  return fitting(
+    ids.map((id) => endOf(model, id)),
+    sizeOfEnd,
+  );
+}
+
+function endOfTask(model: Model, id: string): TaskEnd | "pending" | "missing" {
+  const task = model.tasks.get(id);
+  if (!task) return "missing";
+  return isEnd(task.state) ? { id, state: task.state, result: task.result, error: task.error } : "pending";
 }
 
 export function steps(model: Model, id: string): Step[] {
@@ -91,7 +97,7 @@ export function inOrder(steps: readonly Step[]): Step[] {
 }
 
 export function history(model: Model, id: string): Attempt[] {
-  return model.task(id).ledger;
+  return fittingLast(model.task(id).ledger.slice(-LIMITS.page), sizeOfAttempt);
 }
 
 /** A page, in the order of service (ready), due time (scheduled, parked), group (waiting), arrival (claimed, verifying) or end. */

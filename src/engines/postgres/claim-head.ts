@@ -1,6 +1,8 @@
-import { type ClaimedTask, type Headers, JSON_TYPE, rankOf } from "../../core/task.ts";
+import { type AnswerSize, countFitting, sizeOfClaimed } from "../../core/answer-size.ts";
+import { type Body, type ClaimedTask, type Headers, JSON_TYPE, rankOf } from "../../core/task.ts";
 import type { ClaimRequest, Op } from "../../engine/engine.ts";
 import { STATEMENT_BEGAN as NOW, THIS_MOMENT } from "./clock.ts";
+import { AT_ONCE, DATA_SIZE, putBack, readLarge } from "./claim-size.ts";
 import { aboveFloor, sinceFloor } from "./floors.ts";
 import { asKnown, type Queue } from "./known-queues.ts";
 import { unwatchTtl } from "./line.ts";
@@ -72,12 +74,14 @@ const holdHeadSql = ({ calm = "" } = {}): string => `
     FROM terms, head
     RETURNING task, fence, failures, special)
   SELECT CASE WHEN held.fence IS NULL THEN CASE WHEN NOT calm.lives THEN 'gone' WHEN calm.yes THEN 'calm' ELSE 'busy' END END,
-    held.fence, coalesce(held.failures, (SELECT count(*)::int4 FROM head)), task.seq, task.created_at, task.priority, task.data,
-    CASE WHEN task.data IS NULL OR coalesce(task.pos, task.expires_at, task.max_attempts) IS NOT NULL
+    held.fence, coalesce(held.failures, (SELECT count(*)::int4 FROM head)), task.seq, task.created_at, task.priority,
+    CASE WHEN octet_length(task.data) <= ${AT_ONCE("$2")} THEN task.data END,
+    CASE WHEN (octet_length(task.data) <= ${AT_ONCE("$2")}) IS NOT TRUE OR coalesce(task.pos, task.expires_at, task.max_attempts) IS NOT NULL
       OR coalesce(task.group_key, task.content_type, task.headers) IS NOT NULL OR held.special
       OR task.cost IS NOT NULL OR task.urgent
     THEN json_build_array(task.pos, task.expires_at, task.max_attempts, task.group_key, task.content_type, task.headers,
-      encode(task.bytes, 'base64'), ${LEFT_BEHIND("held.special", "task.seq")}, task.cost, task.urgent)::text END
+      CASE WHEN ${DATA_SIZE} <= ${AT_ONCE("$2")} THEN encode(task.bytes, 'base64') END, ${LEFT_BEHIND("held.special", "task.seq")}, task.cost, task.urgent,
+      CASE WHEN ${DATA_SIZE} > ${AT_ONCE("$2")} THEN ${DATA_SIZE} END)::text END
   FROM calm LEFT JOIN (held CROSS JOIN ${TASK}) ON true`;
 const HOLD_HEAD = holdHeadSql();
 /** Where some queue has limits: time brings more, and this one may have been held back since it was found to be open. */
@@ -116,16 +120,19 @@ type Special = [
   left: Left | null,
   cost: number | null,
   urgent: boolean | null,
+  /** The size of a large payload, which has not been read. */
+  large: number | null,
 ];
 
-const PLAIN: Special = [null, null, null, null, null, null, null, null, null, null];
+const PLAIN: Special = [null, null, null, null, null, null, null, null, null, null, null];
 
 function specialOf([, , , , , , , special]: Row): Special {
   return special === null ? PLAIN : (JSON.parse(special) as Special);
 }
 
 export type HeadOutcome =
-  | { tasks: ClaimedTask[] }
+  /** `left`: so many did not fit into the answer. */
+  | { tasks: ClaimedTask[]; left: number }
   /** Something is to be done first: nothing was taken. */
   | "busy"
   /** The session has ended: nothing was taken. */
@@ -185,44 +192,91 @@ export async function claimHead(
   tx: Tx,
   request: ClaimRequest,
   queue: Queue,
-  room: number,
+  { room, size }: { room: number; size: AnswerSize },
 ): Promise<HeadOutcome> {
   const key = tx.foreseen.has(queue) ? queue : request;
   const foreseen = tx.foreseen.get(key) as Foreseen<Queue, Row> | undefined;
   tx.foreseen.delete(key);
   if (foreseen) {
-    const outcome = takeHead(tx, request, queue, await foreseen.answer);
+    const outcome = tx.cutLines.has(queue)
+      ? takeNone(tx, queue, await foreseen.answer)
+      : await takeHead(tx, request, queue, await foreseen.answer, size);
     // What was to be done first may be done by now: the header has told of it, or a claim before this one has met it.
     if (outcome !== "busy" || tx.busyLines.has(queue)) return outcome;
   }
   const rows = await tx.rows<Row>(holdHead(tx), ...valuesFor(request, queue, { room }));
-  const outcome = takeHead(tx, request, queue, rows);
+  const outcome = await takeHead(tx, request, queue, rows, size);
   if (outcome === "busy") tx.busyLines.add(queue);
   return outcome;
 }
 
-function takeHead(tx: Tx, { worker, session }: ClaimRequest, queue: Queue, found: Row[]): HeadOutcome {
+/** What was put back meanwhile comes first: the claim gives back what it took, and is to be sent again. */
+function takeNone(tx: Tx, queue: Queue, found: Row[]): "busy" | "gone" {
   const taken = takenFrom(tx, queue, found);
   if (!Array.isArray(taken)) return taken;
-  if (taken.length === 0) return { tasks: [] };
+  leave(tx, queue, taken);
+  return "busy";
+}
+
+function leave(tx: Tx, queue: Queue, taken: Taken[]): void {
+  if (taken.length === 0) return;
+  tx.changed = true;
+  tx.cutLines.add(queue);
+  const seqs = taken.map(({ row }) => row[3]);
+  putBack(tx, queue, seqs);
+}
+
+async function takeHead(
+  tx: Tx,
+  { worker, session }: ClaimRequest,
+  queue: Queue,
+  found: Row[],
+  size: AnswerSize,
+): Promise<HeadOutcome> {
+  const all = takenFrom(tx, queue, found);
+  if (!Array.isArray(all)) return all;
+  const fit = countFitting(all, sizeOf, size);
+  const left = all.length - fit;
+  if (left > 0) leave(tx, queue, all.slice(fit));
+  const taken = left > 0 ? all.slice(0, fit) : all;
+  if (taken.length === 0) return { tasks: [], left };
   tx.changed = true;
   if (session !== undefined) tx.serving.clear();
   // By the header's time, which is before the moment of the claim, and a whole lease before its deadline.
   else tx.floors.lowerTime("hand", tx.now);
   for (const { row, special } of taken) unwatchTtl(tx, row[3], special[1]);
-  const tasks = taken.map((each) => handOver(tx, queue, worker, each));
+  const large = taken.filter(({ special }) => special[10] !== null);
+  const payloads =
+    large.length > 0
+      ? await readLarge(
+          tx,
+          large.map(({ row }) => row[3]),
+        )
+      : NONE_LARGE;
+  for (const each of taken) size.add(sizeOf(each));
+  const tasks = taken.map((each) => handOver(tx, queue, worker, each, payloads));
   tx.counters.count(queue, "ready", -tasks.length);
   tx.counters.count(queue, "claimed", tasks.length);
   const flow = tx.counters.flow(queue);
   flow.claimed += tasks.length;
   // One that was added in this batch is younger than the batch.
   for (const { createdAt } of tasks) flow.waitMs += Math.max(0, tx.now - createdAt);
-  return { tasks };
+  return { tasks, left };
 }
 
 interface Taken {
   row: Row;
   special: Special;
+}
+
+const NONE_LARGE: ReadonlyMap<number, Body> = new Map();
+
+/** What it adds to the answer. */
+function sizeOf({ row, special }: Taken): number {
+  const [, , , , , , data] = row;
+  const [, , , , , headers, bytes] = special;
+  const size = data?.length ?? special[10] ?? bytes!.length;
+  return sizeOfClaimed(size, headers?.length ?? 0);
 }
 
 /** What a claim got, in the order of the line; or why it got nothing. */
@@ -245,7 +299,13 @@ function inLine(rows: Row[]): Row[] {
 }
 
 /** What the worker gets. */
-function handOver(tx: Tx, queue: Queue, worker: string, { row, special }: Taken): ClaimedTask {
+function handOver(
+  tx: Tx,
+  queue: Queue,
+  worker: string,
+  { row, special }: Taken,
+  payloads: ReadonlyMap<number, Body>,
+): ClaimedTask {
   const [, fence, failures, seq, createdAt, priority, data] = row;
   const [, , maxAttempts, groupKey, contentType, headers, bytes, left, cost] = special;
   const attempt = failures + 1;
@@ -262,7 +322,7 @@ function handOver(tx: Tx, queue: Queue, worker: string, { row, special }: Taken)
     id,
     fence,
     queue: queue.name,
-    data: data === null ? new Uint8Array(Buffer.from(bytes!, "base64")) : fromText(data),
+    data: payloads.get(seq) ?? bodyFrom(data, bytes),
     contentType: contentType ?? JSON_TYPE,
     headers: headers === null ? {} : (JSON.parse(headers) as Headers),
     attempt,
@@ -273,4 +333,8 @@ function handOver(tx: Tx, queue: Queue, worker: string, { row, special }: Taken)
     ...(cost !== null && { cost }),
     ...leftFrom(tx, left),
   };
+}
+
+function bodyFrom(text: string | null, base64: string | null): Body {
+  return text === null ? new Uint8Array(Buffer.from(base64!, "base64")) : fromText(text);
 }

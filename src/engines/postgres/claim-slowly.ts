@@ -1,10 +1,19 @@
 import type { Allowance } from "../../core/allowance.ts";
+import { type AnswerSize, countFitting, readAtOnce, sizeOfClaimed } from "../../core/answer-size.ts";
 import { governsGroups, type QueuePolicy } from "../../core/policy.ts";
 import { spend } from "../../core/rate.ts";
-import { type ClaimedTask, FIRST_RANK, fromRank, type Headers, JSON_TYPE } from "../../core/task.ts";
+import {
+  type Body,
+  type ClaimedTask,
+  FIRST_RANK,
+  fromRank,
+  type Headers,
+  JSON_TYPE,
+} from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
 import { allAnswered } from "./all-answered.ts";
 import { THIS_MOMENT } from "./clock.ts";
+import { LARGE_APART, readLarge } from "./claim-size.ts";
 import { aboveFloor } from "./floors.ts";
 import { isLimitedNow, withinRates } from "./gates.ts";
 import { type HeadRow, moverFrom } from "./held.ts";
@@ -34,6 +43,8 @@ interface LineRow extends HeadRow {
   headers: string | null;
   data: string | null;
   bytes: Uint8Array | null;
+  /** The size of a large payload, which has not been read. */
+  large: number | null;
   left: Left | null;
 }
 
@@ -44,22 +55,22 @@ interface KeptRow extends Omit<LineRow, "place"> {
 
 type Standing = LineRow & { table: Line };
 
-const COLUMNS = `
+const COLUMNS = (atOnce: string): string => `
   task.created_at, task.group_key, task.expires_at, task.max_attempts, task.cost, task.idempotency_key,
-  task.content_type, task.headers, task.data, task.bytes, ${LEFT_BEHIND("head.special", "task.seq")} AS "left"`;
+  task.content_type, task.headers, ${LARGE_APART(atOnce)}, ${LEFT_BEHIND("head.special", "task.seq")} AS "left"`;
 // What other transactions are about to claim is passed over. The payloads are fetched for the chosen ones only.
 const HEAD_OF_LINE = `
   WITH head AS MATERIALIZED (
     SELECT ctid AS place, rank, pos, task, failures, special FROM dibs.ready
     WHERE queue = $1 AND rank < $3::int2 AND ${aboveFloor("$1")}
     ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED)
-  SELECT place, rank, head.pos, head.task, failures, special, ${COLUMNS}
+  SELECT place, rank, head.pos, head.task, failures, special, ${COLUMNS("$4")}
   FROM head CROSS JOIN ${TASK_OF("head")} ORDER BY rank, head.pos`;
 const KEPT = `
   WITH head AS MATERIALIZED (
     SELECT rank, pos, task, failures, special, avoid FROM dibs.kept
     WHERE queue = $1 AND rank < $3::int2 AND ${aboveFloor("$1", "kept")} ORDER BY rank, pos LIMIT $2)
-  SELECT rank, head.pos, head.task, failures, special, avoid, ${COLUMNS}
+  SELECT rank, head.pos, head.task, failures, special, avoid, ${COLUMNS("$4")}
   FROM head CROSS JOIN ${TASK_OF("head")} ORDER BY rank, head.pos`;
 // As they were seen: one that failed once more since then, or got a signal, stands at the same place.
 const LOCK_KEPT = `
@@ -75,7 +86,7 @@ const OWN = `
   WITH head AS MATERIALIZED (
     SELECT ctid AS place, rank, pos, task, failures, special FROM dibs.own
     WHERE session = $4 AND queue = $1 AND rank < $3::int2 ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED)
-  SELECT place, rank, head.pos, head.task, failures, special, ${COLUMNS}
+  SELECT place, rank, head.pos, head.task, failures, special, ${COLUMNS("$5")}
   FROM head CROSS JOIN ${TASK_OF("head")} ORDER BY rank, head.pos`;
 const OTHERS = `
   SELECT 1 FROM dibs.own WHERE queue = $1 AND rank < $2::int2 AND session IS DISTINCT FROM $3::int8 LIMIT 1`;
@@ -93,6 +104,7 @@ export interface Turn {
   outcome: ClaimOutcome;
   /** How many were found and left in line: until the commit nobody else sees them. */
   left: Map<Queue, number>;
+  size: AnswerSize;
 }
 
 /**
@@ -102,16 +114,22 @@ export interface Turn {
 export async function takeSlowly(
   tx: Tx,
   request: ClaimRequest,
-  { session, outcome, left }: Pick<Turn, "session" | "outcome" | "left">,
+  { session, outcome, left, size }: Pick<Turn, "session" | "outcome" | "left" | "size">,
   queue: Queue,
   { room, urgentOnly }: Pick<Allowance, "room" | "urgentOnly">,
 ): Promise<{ taken: number; more: boolean; next: number }> {
   const { risen } = tx.limits;
   const line = await lookAtLine(tx, request, queue, room, urgentOnly);
   outcome.passed ||= line.passed;
+  const fit = countFitting(line.rows.slice(0, room), sizeOf, size);
   const { taken, next } = queue.limited
-    ? await withinRates(tx, queue, line.rows, room)
-    : { taken: line.rows.slice(0, room), next: tx.now };
+    ? await withinRates(tx, queue, line.rows, fit)
+    : { taken: line.rows.slice(0, fit), next: tx.now };
+  const isCut = taken.length === fit && fit < Math.min(room, line.rows.length);
+  if (isCut) {
+    size.close();
+    outcome.more = true;
+  }
   // Within limits nobody else looks meanwhile; where these are things of the past, others do.
   if (!isLimitedNow(queue) && line.rows.length > taken.length)
     left.set(queue, line.rows.length - taken.length);
@@ -129,8 +147,10 @@ export async function takeSlowly(
   const alive = taken.filter((row) => !isOutlived(tx, row.expires_at));
   const terms = termsOf(tx, request, session, queue);
   const isGoverned = queue.limited && governsGroups(queue.policy);
-  const [fences] = await allAnswered([
+  const large = alive.filter((row) => row.large !== null).map(({ task }) => task);
+  const [fences, payloads] = await allAnswered([
     hold(tx, terms, alive),
+    readLarge(tx, large),
     isGoverned ? tx.limits.lanes(queue, keysOf(alive)) : undefined,
   ]);
 
@@ -142,13 +162,14 @@ export async function takeSlowly(
       await end(tx, moverFrom(queue, row), "expired");
       outcome.more = true;
     } else {
-      outcome.tasks.push(handOver(tx, terms, row, fence));
+      size.add(sizeOf(row));
+      outcome.tasks.push(handOver(tx, terms, row, fence, payloads.get(row.task)));
     }
   }
   countClaimed(tx, queue, outcome.tasks, count);
   if (outcome.tasks.length > count) outcome.policies[queue.name] = queue.policy;
   if (isGoverned) await comeUp(tx, queue, session, alive);
-  const more = tx.limits.risen > risen || taken.some((row) => row.table === "kept");
+  const more = !isCut && (tx.limits.risen > risen || taken.some((row) => row.table === "kept"));
   return { taken: taken.length, more, next };
 }
 
@@ -171,8 +192,8 @@ async function lookAtLine(
   const before = urgentOnly ? FIRST_RANK : LAST_RANK;
   // Asked together: each would be a round trip.
   const [kept, ready, own] = await allAnswered([
-    lookAtKept(tx, queue, request.worker, before),
-    tx.all<LineRow>(HEAD_OF_LINE, queue.id, most, before),
+    lookAtKept(tx, queue, request, before),
+    tx.all<LineRow>(HEAD_OF_LINE, queue.id, most, before, readAtOnce(request.max)),
     queue.limited ? lookAtOwn(tx, queue, request, most, before) : NONE,
   ]);
   const rows = [
@@ -181,6 +202,11 @@ async function lookAtLine(
     ...standing("own", own.allowed),
   ];
   return { rows: rows.sort(inLine), passed: kept.passed || own.passed };
+}
+
+/** What it adds to the answer. */
+function sizeOf({ data, bytes, large, headers }: LineRow): number {
+  return sizeOfClaimed(large ?? (data ?? bytes!).length, headers?.length ?? 0);
 }
 
 function keysOf(rows: readonly LineRow[]): string[] {
@@ -218,10 +244,10 @@ function countClaimed(tx: Tx, queue: Queue, tasks: readonly ClaimedTask[], from:
 async function lookAtKept(
   tx: Tx,
   queue: Queue,
-  worker: string,
+  { worker, max }: ClaimRequest,
   before: number,
 ): Promise<{ allowed: LineRow[]; passed: boolean }> {
-  const kept = await tx.all<KeptRow>(KEPT, queue.id, BOUNDS.retryLook, before);
+  const kept = await tx.all<KeptRow>(KEPT, queue.id, BOUNDS.retryLook, before, readAtOnce(max));
   const allowed = kept.filter((row) => !(JSON.parse(row.avoid) as string[]).includes(worker));
   const passed = allowed.length < kept.length;
   if (allowed.length === 0) return { allowed: [], passed };
@@ -245,13 +271,13 @@ async function lookAtKept(
 async function lookAtOwn(
   tx: Tx,
   queue: Queue,
-  { session }: ClaimRequest,
+  { session, max }: ClaimRequest,
   room: number,
   before: number,
 ): Promise<{ allowed: LineRow[]; passed: boolean }> {
   const [others, allowed] = await allAnswered([
     tx.get(OTHERS, queue.id, before, session ?? null),
-    session === undefined ? [] : tx.all<LineRow>(OWN, queue.id, room, before, session),
+    session === undefined ? [] : tx.all<LineRow>(OWN, queue.id, room, before, session, readAtOnce(max)),
   ]);
   return { allowed, passed: others !== undefined };
 }
@@ -311,7 +337,13 @@ async function hold(tx: Tx, terms: Terms, rows: LineRow[]): Promise<Map<number, 
 }
 
 /** What the worker gets. */
-function handOver(tx: Tx, { queue, worker }: Terms, row: LineRow, fence: number): ClaimedTask {
+function handOver(
+  tx: Tx,
+  { queue, worker }: Terms,
+  row: LineRow,
+  fence: number,
+  payload: Body | undefined,
+): ClaimedTask {
   const attempt = row.failures + 1;
   const id = tx.id(row.created_at, row.task);
   tx.floors.tookFromLine(queue, { ...row, groupKey: row.group_key });
@@ -322,7 +354,7 @@ function handOver(tx: Tx, { queue, worker }: Terms, row: LineRow, fence: number)
     id,
     fence,
     queue: queue.name,
-    data: fromColumns(row.data, row.bytes)!,
+    data: payload ?? fromColumns(row.data, row.bytes)!,
     contentType: row.content_type ?? JSON_TYPE,
     headers: row.headers === null ? {} : (JSON.parse(row.headers) as Headers),
     attempt,

@@ -1,3 +1,4 @@
+import { AnswerSize } from "../../core/answer-size.ts";
 import { governsGroups } from "../../core/policy.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../engine/engine.ts";
 import { handOut } from "../../engine/hand-out.ts";
@@ -14,7 +15,7 @@ import type { Tx } from "./tx.ts";
 
 export async function claim(tx: Tx, request: ClaimRequest): Promise<ClaimOutcome> {
   const outcome: ClaimOutcome = { tasks: [], policies: {}, passed: false, more: false };
-  const turn: Turn = { swept: tx.swept, session: null, outcome, left: new Map() };
+  const turn: Turn = { swept: tx.swept, session: null, outcome, left: new Map(), size: new AnswerSize() };
   if (request.max <= 0 || !request.queues.some((name) => isOpen(tx, name)))
     await sweepFirst(tx, request, turn);
   else if (request.queues.length > FEW) await takeFromMany(tx, request, turn);
@@ -82,13 +83,15 @@ async function sweepAfter(tx: Tx, turn: Turn, first: Horizon | undefined): Promi
 
 /** Up to `count` tasks from one queue, in its order. */
 async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, count: number): Promise<void> {
-  const { outcome } = turn;
+  const { outcome, size } = turn;
   const room = Math.min(count, request.max - outcome.tasks.length);
   const queue = tx.queues.named(name);
   if (room <= 0 || !queue || queue.paused) return;
+  // What was sent ahead has taken something: that is to go back.
+  if (size.isFull && !tx.foreseen.has(queue)) return;
   if (queue.limited && !(await isWideOpen(tx, queue)))
     return takeWithinLimits(tx, request, turn, queue, room);
-  const head = await claimHead(tx, request, queue, room);
+  const head = await claimHead(tx, request, queue, { room, size });
   if (head === "gone") throw sessionGone(request.session!);
   if (head === "busy") {
     // What is to be done first may be to wait: somebody has held it back meanwhile.
@@ -97,6 +100,11 @@ async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, cou
     return void (await takeSlowly(tx, request, turn, queue, { room, urgentOnly: false }));
   }
   turn.swept = true;
+  if (head.left > 0) {
+    size.close();
+    outcome.more = true;
+    turn.left.set(queue, head.left);
+  }
   if (head.tasks.length === 0) return;
   outcome.tasks.push(...head.tasks);
   outcome.policies[name] = queue.policy;

@@ -1,3 +1,4 @@
+import { fitting, sizeOfRow } from "../../core/answer-size.ts";
 import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../core/task.ts";
 import { type Newcomer, takePlaces } from "./add.ts";
 import type { Queue } from "./known-queues.ts";
@@ -156,11 +157,12 @@ export async function patterns(tx: Tx, name: string, by: PatternKey, limit: numb
     .sort((a, b) => b.count - a.count || (a.pattern < b.pattern ? -1 : 1))
     .slice(0, limit);
   const samples = await samplesOf(tx, most);
-  return most.flatMap(({ pattern, count, firstAt, lastAt, last }) => {
+  const found = most.flatMap(({ pattern, count, firstAt, lastAt, last }) => {
     const sample = samples.get(last);
     // Beside writes somebody may have redriven or discarded it between two statements: the others are told of next time.
     return sample ? { pattern, count, share: count / total, firstAt, lastAt, sample } : [];
   });
+  return fitting(found, sizeOfRow);
 }
 
 async function* deaths(

@@ -1,3 +1,4 @@
+import { fitting, sizeOfEnd } from "../../core/answer-size.ts";
 import { parsePart, type RunPart, type RunRecord, type Stage, stageQueue } from "../../core/run.ts";
 import type { EndState, TaskEnd, TaskRecord } from "../../core/task.ts";
 import { lastAttemptsOf, records } from "./inspect.ts";
@@ -64,7 +65,22 @@ const DEAD = `
   FROM dibs.run_part CROSS JOIN ${lookUp("dead", { task: "run_part.task" })}
   WHERE run = ANY ($1::int8[]) ORDER BY run, part, run_part.task`;
 
+/** Their results come with them: so many at a time, until the answer is full. */
+const AT_ONCE = 64;
+
 export async function endsOfRuns(tx: Tx, ids: string[]): Promise<(TaskEnd | "pending" | "missing")[]> {
+  const ends: (TaskEnd | "pending" | "missing")[] = [];
+  while (ends.length < ids.length) {
+    const next = await someEndsOfRuns(tx, ids.slice(ends.length, ends.length + AT_ONCE));
+    const fit = fitting([...ends, ...next], sizeOfEnd);
+    const isFull = fit.length < ends.length + next.length;
+    ends.push(...fit.slice(ends.length));
+    if (isFull) break;
+  }
+  return ends;
+}
+
+async function someEndsOfRuns(tx: Tx, ids: string[]): Promise<(TaskEnd | "pending" | "missing")[]> {
   const runs = await findRuns(tx, ids);
   const dead = [...runs.values()].filter((run) => stateOfRun(run) === "dead").map(({ id }) => id);
   // The first in order, of several.

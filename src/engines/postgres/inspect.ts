@@ -1,4 +1,11 @@
-import { ROW_BYTES } from "../../core/answer-size.ts";
+import {
+  fitting,
+  fittingLast,
+  readAtOnce,
+  ROW_BYTES,
+  sizeOfAttempt,
+  sizeOfEnd,
+} from "../../core/answer-size.ts";
 import { LIMITS } from "../../core/limits.ts";
 import { type Payloads, truncatedFrom } from "../../core/preview.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
@@ -180,36 +187,58 @@ interface EndsRow {
   state: Exclude<EndState, "dead"> | null;
   result: string | null;
   result_bytes: Uint8Array | null;
+  size: number;
   fence: number | null;
 }
 
+// Of a large result only the size, until it is known whether it fits into the answer.
+const IS_SMALL = `${SIZE("ended.result", "ended.result_bytes")} <= $2`;
 const ENDS = `
-  SELECT task.seq, task.created_at, ended.state, ended.result, ended.result_bytes, dead.fence
+  SELECT task.seq, task.created_at, ended.state, CASE WHEN ${IS_SMALL} THEN ended.result END AS result,
+    CASE WHEN ${IS_SMALL} THEN ended.result_bytes END AS result_bytes,
+    CASE WHEN ${IS_SMALL} THEN 0 ELSE ${SIZE("ended.result", "ended.result_bytes")} END AS size, dead.fence
   FROM ${TASKS_AND_ENDS}`;
+const RESULTS = `
+  SELECT task AS seq, result, result_bytes FROM ${rowsOf("ended", "$1::int8[]", "task, result, result_bytes")} AS ended`;
 
 export async function ends(tx: Tx, ids: string[]): Promise<(TaskEnd | "pending" | "missing")[]> {
   const places = ids.map((id) => tx.place(id));
   const seqs = places.flatMap((place) => (place ? [place.seq] : []));
-  const rows = new Map((await tx.all<EndsRow>(ENDS, seqs)).map((row) => [row.seq, row]));
+  const found = await tx.all<EndsRow>(ENDS, seqs, readAtOnce(Math.max(ids.length, 1)));
+  const rows = new Map(found.map((row) => [row.seq, row]));
   const dead = [...rows.values()].filter((row) => row.fence !== null).map((row) => row.seq);
   const attempts = await lastAttemptsOf(tx, dead);
-  return ids.map((id, index) => {
+  const ends = ids.map((id, index): { end: TaskEnd | "pending" | "missing"; row?: EndsRow } => {
     const place = places[index];
     const row = place && rows.get(place.seq);
-    if (!row || row.created_at !== place.createdAt) return "missing";
+    if (!row || row.created_at !== place.createdAt) return { end: "missing" };
     if (row.state !== null) {
-      return { id, state: row.state, result: fromColumns(row.result, row.result_bytes), error: null };
+      const result = fromColumns(row.result, row.result_bytes);
+      return { end: { id, state: row.state, result, error: null }, row };
     }
-    if (row.fence === null) return "pending";
+    if (row.fence === null) return { end: "pending" };
     // None where it was discarded between the two statements.
     const last = attempts.get(row.seq);
-    return last ? { id, state: "dead", result: null, error: last.error } : "missing";
+    return { end: last ? { id, state: "dead", result: null, error: last.error } : "missing" };
+  });
+  const fit = fitting(ends, ({ end, row }) => sizeOfEnd(end) + (row?.size ?? 0));
+  const large = fit.flatMap(({ row }) => (row && row.size > 0 ? [row.seq] : []));
+  const results = large.length === 0 ? [] : await tx.all<ResultRow>(RESULTS, large);
+  const bySeq = new Map(results.map((row) => [row.seq, fromColumns(row.result, row.result_bytes)]));
+  return fit.map(({ end, row }) => {
+    if (typeof end === "string" || !row || row.size === 0) return end;
+    // None where it was removed between the two statements.
+    return bySeq.has(row.seq) ? { ...end, result: bySeq.get(row.seq)! } : "missing";
   });
 }
 
+type ResultRow = Pick<EndsRow, "seq" | "result" | "result_bytes">;
+
 export async function history(tx: Tx, id: string): Promise<Attempt[]> {
   const { seq } = await knownTask(tx, id);
-  return (await ledgersOf(tx, [seq])).get(seq) ?? [];
+  const rows = await tx.all<AttemptRow>(LATEST, [seq]);
+  rows.sort((a, b) => a.fence - b.fence);
+  return fittingLast(rows.slice(-LIMITS.page).map(attemptFrom), sizeOfAttempt);
 }
 
 interface AttemptRow {
@@ -234,6 +263,10 @@ const SUCCESSES = `
   FROM ${rowsOf("ended", "$1::int8[]")} AS ended WHERE state = 'done'`;
 const LEDGERS = `
   SELECT ${COLUMNS} FROM dibs.attempt WHERE task = ANY ($1::int8[]) UNION ALL ${SUCCESSES}`;
+const LATEST = `
+  SELECT latest.* FROM unnest($1::int8[]) AS wanted (seq) CROSS JOIN LATERAL (
+    SELECT ${COLUMNS} FROM dibs.attempt WHERE task = wanted.seq ORDER BY fence DESC LIMIT ${LIMITS.page}) AS latest
+  UNION ALL ${SUCCESSES}`;
 const LAST_ATTEMPTS = `
   SELECT last.* FROM unnest($1::int8[]) AS wanted (seq) CROSS JOIN LATERAL (
     SELECT ${COLUMNS} FROM dibs.attempt WHERE task = wanted.seq ORDER BY fence DESC LIMIT 1) AS last

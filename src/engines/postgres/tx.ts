@@ -116,6 +116,8 @@ export class Tx extends Statements {
   #life: string | undefined;
   /** Where claims had something to do first when they were asked in their turn: retried tasks wait beside these lines. */
   readonly busyLines = new Set<Queue>();
+  /** Queues to whose lines a claim of this batch has put back what did not fit into its answer. */
+  readonly cutLines = new Set<Queue>();
   /** Numbers for tasks, fetched ahead. */
   #numbers: number[] = [];
   #isAlone = false;
@@ -142,6 +144,7 @@ export class Tx extends Statements {
     const header = this.get<HeaderRow>(this.#header(mode, writes));
     this.foreseen.clear();
     this.busyLines.clear();
+    this.cutLines.clear();
     const canForesee = mode === "writing" && this.queues.areKnown;
     const numbers = canForesee && ahead ? ahead() : 0;
     const fetched = numbers > 0 ? this.#fetch("seq", numbers) : undefined;

@@ -1,3 +1,4 @@
+import { type AnswerSize, countFitting } from "../../core/answer-size.ts";
 import { governsGroups } from "../../core/policy.ts";
 import { isEmpty, roomFor } from "../../core/rate.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../engine/engine.ts";
@@ -11,7 +12,7 @@ import {
   saveGate,
   wakeGate,
 } from "./gates.ts";
-import { type Line, type LineRow, lookAtLine, type Special, specialsOf } from "./in-line.ts";
+import { type Line, type LineRow, lookAtLine, sizeOf, type Special, specialsOf } from "./in-line.ts";
 import { comeUp, type Started } from "./move-lanes.ts";
 import { isOutlived } from "./line.ts";
 import { takeLine, type Terms } from "./take.ts";
@@ -27,7 +28,7 @@ export function takeLimited(
   count: number,
   outcome: ClaimOutcome,
 ): void {
-  const { queue } = terms;
+  const { queue, size } = terms;
   const gate = gateOf(tx, queue);
   if (gate.reviewed !== null) {
     outcome.more = true;
@@ -37,16 +38,20 @@ export function takeLimited(
   const opens = until !== null && isAnyReady(tx, queue) ? [until] : [];
   let room = Math.min(count, allowed);
   while (room > 0) {
-    const line = lookWithin(tx, gate, request, room, urgentOnly);
+    const line = lookWithin(tx, gate, request, size, { room, urgentOnly });
     outcome.passed ||= line.passed;
-    const { rows, specials, next } = line;
+    const { rows, specials, next, isCut } = line;
+    if (isCut) {
+      size.close();
+      outcome.more = true;
+    }
     if (next > tx.now) opens.push(next);
     if (rows.length === 0) break;
     takeLine(tx, terms, line, specials, outcome);
     if (queue.lanes === COUNTED) comeUp(tx, queue, terms.session, startedOf(tx, rows, specials));
     room -= rows.length;
     // Where groups have so many in line and no more, others have come up behind those that were taken.
-    if (!governsGroups(queue.policy)) break;
+    if (isCut || !governsGroups(queue.policy)) break;
   }
   if (opens.length > 0) wakeGate(tx, gate, Math.min(...opens, gate.wakeAt ?? opens[0]!));
   saveGate(tx, gate);
@@ -66,6 +71,8 @@ interface Seen extends Line {
 interface LineWithin extends Seen {
   /** From when on the one behind them may start. */
   next: number;
+  /** It ends where the answer is full. */
+  isCut: boolean;
 }
 
 /** What stands in line now, as far as the rates of the queue let it start; that counts. */
@@ -73,8 +80,8 @@ function lookWithin(
   tx: Tx,
   gate: Gate,
   request: ClaimRequest,
-  room: number,
-  urgentOnly: boolean,
+  size: AnswerSize,
+  { room, urgentOnly }: { room: number; urgentOnly: boolean },
 ): LineWithin {
   const { queue } = gate;
   const { rateLimit } = queue.policy;
@@ -83,10 +90,17 @@ function lookWithin(
   const most = Math.min(all, roomFor(rateLimit, gate.meter, tx.now) + 1);
   const first = look(tx, queue, request, most, urgentOnly);
   // What is past its time does not start, and leaves its place to others.
-  const isCut = most < all && first.specials.some((special) => isOutlived(tx, special.expires_at));
-  const line = isCut ? look(tx, queue, request, all, urgentOnly) : first;
-  const { count, next } = countWithin(tx, gate, line, room);
-  return { ...line, rows: line.rows.slice(0, count), specials: line.specials.slice(0, count), next };
+  const isShort = most < all && first.specials.some((special) => isOutlived(tx, special.expires_at));
+  const line = isShort ? look(tx, queue, request, all, urgentOnly) : first;
+  const fit = countFitting(line.rows, (row, i) => sizeOf(row, line.specials[i]!), size);
+  const { count, next } = countWithin(tx, gate, line, Math.min(room, fit));
+  return {
+    ...line,
+    rows: line.rows.slice(0, count),
+    specials: line.specials.slice(0, count),
+    next,
+    isCut: count === fit && fit < Math.min(room, line.rows.length),
+  };
 }
 
 function look(tx: Tx, queue: Queue, request: ClaimRequest, most: number, urgentOnly: boolean): Seen {

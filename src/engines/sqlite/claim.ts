@@ -1,9 +1,10 @@
+import { AnswerSize, countFitting } from "../../core/answer-size.ts";
 import { DibsError } from "../../core/errors.ts";
 import type { QueuePolicy } from "../../core/policy.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../engine/engine.ts";
 import { handOut } from "../../engine/hand-out.ts";
 import { lookAtLimited, takeLimited } from "./claim-limited.ts";
-import { lookAtKept, lookAtLine, specialsOf } from "./in-line.ts";
+import { lookAtKept, lookAtLine, sizeOf, specialsOf } from "./in-line.ts";
 import { sweep, sweepIsDue } from "./sweep.ts";
 import { takeLine, type Terms } from "./take.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -12,10 +13,11 @@ export function claim(tx: Tx, request: ClaimRequest): ClaimOutcome {
   const session = request.session === undefined ? null : liveSession(tx, request.session);
   sweep(tx);
   const outcome: ClaimOutcome = { tasks: [], policies: {}, passed: false, more: false };
+  const turn: Turn = { request, session, outcome, size: new AnswerSize() };
   if (request.share !== undefined) {
-    for (const name of request.queues) take(tx, request, session, name, request.share, outcome);
+    for (const name of request.queues) take(tx, turn, name, request.share);
   }
-  for (const name of request.queues) take(tx, request, session, name, request.max, outcome);
+  for (const name of request.queues) take(tx, turn, name, request.max);
   if (session) signOfLife(tx, session, request, outcome);
   handOut(outcome, tx.hint);
   return outcome;
@@ -85,29 +87,40 @@ function signOfLife(tx: Tx, session: SessionRow, request: ClaimRequest, outcome:
   tx.serving.clear();
 }
 
+/** One call, and what it has got so far. */
+interface Turn {
+  request: ClaimRequest;
+  session: SessionRow | null;
+  outcome: ClaimOutcome;
+  size: AnswerSize;
+}
+
 /** Up to `count` tasks from one queue, in its order. */
-function take(
-  tx: Tx,
-  request: ClaimRequest,
-  session: SessionRow | null,
-  name: string,
-  count: number,
-  outcome: ClaimOutcome,
-): void {
+function take(tx: Tx, turn: Turn, name: string, count: number): void {
+  const { request, outcome, size } = turn;
   const room = Math.min(count, request.max - outcome.tasks.length);
   const queue = tx.queueNamed(name);
-  if (room <= 0 || !queue || queue.paused) return;
-  const terms = termsOf(tx, request, session, queue);
+  if (room <= 0 || size.isFull || !queue || queue.paused) return;
+  const terms = termsOf(tx, turn, queue);
   if (queue.limited) return takeLimited(tx, request, terms, room, outcome);
   const line = lookAtLine(tx, queue, request, room);
   outcome.passed ||= line.passed;
-  if (line.rows.length > 0) takeLine(tx, terms, line, specialsOf(tx, line.rows), outcome);
+  if (line.rows.length === 0) return;
+  let specials = specialsOf(tx, line.rows);
+  const fit = countFitting(line.rows, (row, i) => sizeOf(row, specials[i]!), size);
+  if (fit < line.rows.length) {
+    size.close();
+    outcome.more = true;
+    line.rows = line.rows.slice(0, fit);
+    specials = specials.slice(0, fit);
+  }
+  if (fit > 0) takeLine(tx, terms, line, specials, outcome);
 }
 
-function termsOf(tx: Tx, request: ClaimRequest, session: SessionRow | null, queue: Queue): Terms {
+function termsOf(tx: Tx, { request, session, size }: Turn, queue: Queue): Terms {
   const lease = leaseOf(request, session, queue.policy);
   const deadline = tx.awake + (session === null ? lease : queue.policy.timeout);
-  return { queue, worker: request.worker, session: session && session.id, lease, deadline };
+  return { queue, worker: request.worker, session: session && session.id, lease, deadline, size };
 }
 
 /** A session beats in the rhythm of its own lease: a shorter one would be lost between two signs of life. */

@@ -1,3 +1,4 @@
+import { fitting, sizeOfRow } from "../../core/answer-size.ts";
 import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../core/task.ts";
 import { announceTask, comeBack } from "./line.ts";
 import { type Found, findBySeq, remove, takeOut } from "./place.ts";
@@ -110,7 +111,7 @@ export function patterns(tx: Tx, name: string, by: PatternKey, limit: number): D
     if (kind) Object.assign(kind, { count: kind.count + 1, lastAt: at, last: task });
     else kinds.set(pattern, { pattern, count: 1, firstAt: at, lastAt: at, last: task });
   }
-  return [...kinds.values()]
+  const found = [...kinds.values()]
     .sort((a, b) => b.count - a.count || (a.pattern < b.pattern ? -1 : 1))
     .slice(0, limit)
     .map(({ pattern, count, firstAt, lastAt, last }) => {
@@ -124,6 +125,7 @@ export function patterns(tx: Tx, name: string, by: PatternKey, limit: number): D
         sample: { id: tx.id(createdAt, last), error },
       };
     });
+  return fitting(found, sizeOfRow);
 }
 
 function* deaths(tx: Tx, queue: Queue, by: PatternKey): Iterable<DeadRow & { pattern: string }> {

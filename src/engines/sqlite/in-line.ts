@@ -1,3 +1,4 @@
+import { readAtOnce, sizeOfClaimed } from "../../core/answer-size.ts";
 import { type Body, FIRST_RANK } from "../../core/task.ts";
 import { BOUNDS, type ClaimRequest } from "../../engine/engine.ts";
 import { chunks, sized } from "./chunks.ts";
@@ -23,7 +24,8 @@ export type LineRow = [
   /** What it has that most tasks have not: see special.ts. */
   special: number,
   createdAt: number,
-  data: Body,
+  /** The size of a large one: only of tasks that are handed out the payload is read then. */
+  data: Body | number,
 ];
 
 interface KeptRow {
@@ -35,19 +37,22 @@ interface KeptRow {
   avoid: string;
 }
 
+// SQLite knows a value's size without reading the value.
+const DATA = `iif(octet_length(task.data) > ?, octet_length(task.data), task.data) AS data`;
+
 /** Of all that is in line, or of what is urgent. */
 function looks(where: string) {
   return {
     // Every column read costs; what few tasks have is asked for those alone.
     // CROSS JOIN fixes the order: the line first, then its tasks by number.
     ready: `
-  SELECT rank, ready.pos, task, failures, special, task.created_at, task.data
+  SELECT rank, ready.pos, task, failures, special, task.created_at, ${DATA}
   FROM ready CROSS JOIN task ON task.seq = ready.task
   WHERE ready.queue = ?${where} ORDER BY rank, ready.pos LIMIT 0 + ?`,
     kept: `
   SELECT rank, pos, task, failures, special, avoid FROM kept WHERE queue = ?${where} ORDER BY rank, pos LIMIT 0 + ?`,
     own: `
-  SELECT rank, own.pos, task, failures, special, task.created_at, task.data
+  SELECT rank, own.pos, task, failures, special, task.created_at, ${DATA}
   FROM own CROSS JOIN task ON task.seq = own.task
   WHERE own.queue = ? AND own.session = ?${where} ORDER BY rank, own.pos LIMIT 0 + ?`,
     others: [
@@ -59,7 +64,8 @@ function looks(where: string) {
 
 const ALL = looks("");
 const URGENT = looks(` AND rank < ${FIRST_RANK}`);
-const KEPT_TASK = `SELECT created_at, data FROM task WHERE seq = ?`;
+const KEPT_TASK = `SELECT created_at, ${DATA} FROM task WHERE seq = ?`;
+const LARGE = `SELECT data FROM task WHERE seq = ?`;
 
 /** Sessions are numbered from 1 on. */
 const NO_SESSION = 0;
@@ -68,18 +74,19 @@ const NO_SESSION = 0;
 export function lookAtLine(
   tx: Tx,
   queue: Queue,
-  { worker, session = NO_SESSION }: ClaimRequest,
+  { worker, session = NO_SESSION, max }: ClaimRequest,
   most: number,
   urgentOnly = false,
 ): Line {
   const sql = urgentOnly ? URGENT : ALL;
   const { allowed, passed } = lookAtKept(tx, queue, worker, sql.kept);
-  const ready = tx.rows<LineRow>(sql.ready, queue.id, most);
+  const atOnce = readAtOnce(max);
+  const ready = tx.rows<LineRow>(sql.ready, atOnce, queue.id, most);
   const asides = new Map<LineRow, "kept" | "own">();
-  for (const row of allowed) asides.set(lineRowFrom(tx, row), "kept");
+  for (const row of allowed) asides.set(lineRowFrom(tx, row, atOnce), "kept");
   let isOthers = false;
   if (queue.lanes === COUNTED) {
-    for (const row of tx.rows<LineRow>(sql.own, queue.id, session, most)) asides.set(row, "own");
+    for (const row of tx.rows<LineRow>(sql.own, atOnce, queue.id, session, most)) asides.set(row, "own");
     isOthers = sql.others.some((other) => tx.get(other, queue.id, session) !== undefined);
   }
   const rows = asides.size === 0 ? ready : [...ready, ...asides.keys()].sort(inOrder).slice(0, most);
@@ -98,9 +105,20 @@ export function lookAtKept(
   return { allowed, passed: allowed.length < kept.length };
 }
 
-function lineRowFrom(tx: Tx, { rank, pos, task, failures, special }: KeptRow): LineRow {
-  const { created_at: createdAt, data } = tx.get<{ created_at: number; data: Body }>(KEPT_TASK, task)!;
+function lineRowFrom(tx: Tx, { rank, pos, task, failures, special }: KeptRow, atOnce: number): LineRow {
+  const found = tx.get<{ created_at: number; data: Body | number }>(KEPT_TASK, atOnce, task)!;
+  const { created_at: createdAt, data } = found;
   return [rank, pos, task, failures, special, createdAt, data];
+}
+
+/** Its payload, which may not have been read yet. */
+export function dataOf(tx: Tx, [, , seq, , , , data]: LineRow): Body {
+  return typeof data === "number" ? tx.get<{ data: Body }>(LARGE, seq)!.data : data;
+}
+
+/** What it adds to the answer of a claim. */
+export function sizeOf([, , , , , , data]: LineRow, { headers }: Special): number {
+  return sizeOfClaimed(typeof data === "number" ? data : data.length, headers === null ? 0 : headers.length);
 }
 
 function inOrder(a: LineRow, b: LineRow): number {

@@ -1,7 +1,7 @@
 import { parsePart, type RunPart, type RunRecord, stageQueue } from "../../core/run.ts";
 import type { EndState, TaskEnd } from "../../core/task.ts";
 import { bodyFrom } from "./body.ts";
-import { lastAttempt, record } from "./inspect.ts";
+import { lastAttempt, readEnds, record } from "./inspect.ts";
 import { findBySeq } from "./place.ts";
 import { findRun, knownRun, type RunRow, stateOfRun } from "./runs.ts";
 import type { Tx } from "./tx.ts";
@@ -54,7 +54,7 @@ const DEAD = `
   WHERE run = ? ORDER BY part, run_part.task LIMIT 1`;
 
 export function endsOfRuns(tx: Tx, ids: string[]): (TaskEnd | "pending" | "missing")[] {
-  return ids.map((id) => {
+  return readEnds(ids, (id) => {
     const run = findRun(tx, id);
     if (!run) return "missing";
     const state = stateOfRun(run);

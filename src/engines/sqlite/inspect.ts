@@ -1,3 +1,4 @@
+import { AnswerSize, fitting, sizeOfAttempt, sizeOfEnd } from "../../core/answer-size.ts";
 import { describeFlow, type Flow, noFlow } from "../../core/flow.ts";
 import { LIMITS } from "../../core/limits.ts";
 import { type Payloads, truncatedFrom } from "../../core/preview.ts";
@@ -128,8 +129,8 @@ const ENDS = `
   FROM task LEFT JOIN ended ON ended.task = task.seq LEFT JOIN dead ON dead.task = task.seq
   WHERE task.seq = ? AND task.created_at = ?`;
 
-export function ends(tx: Tx, ids: string[]): (TaskEnd | "pending" | "missing")[] {
-  return ids.map((id) => {
+export function ends(tx: Tx, ids: string[]): End[] {
+  return readEnds(ids, (id) => {
     const place = tx.place(id);
     const row = place && tx.get<EndsRow>(ENDS, place.seq, place.createdAt);
     if (!row) return "missing";
@@ -139,8 +140,28 @@ export function ends(tx: Tx, ids: string[]): (TaskEnd | "pending" | "missing")[]
   });
 }
 
+type End = TaskEnd | "pending" | "missing";
+
+/** One after the other, until the answer is full: the one that no longer fits is the most that is read in vain. */
+export function readEnds(ids: string[], read: (id: string) => End): End[] {
+  const size = new AnswerSize();
+  const ends: End[] = [];
+  for (const id of ids) {
+    const end = read(id);
+    const bytes = sizeOfEnd(end);
+    if (!size.fits(bytes)) break;
+    size.add(bytes);
+    ends.push(end);
+  }
+  return ends;
+}
+
+const LATEST = `SELECT * FROM attempt WHERE task = ? ORDER BY fence DESC LIMIT ${LIMITS.page}`;
+
 export function history(tx: Tx, id: string): Attempt[] {
-  return ledger(tx, knownTask(tx, id).seq);
+  const { seq } = knownTask(tx, id);
+  const attempts = [...tx.all<AttemptRow>(SUCCESS, seq), ...tx.all<AttemptRow>(LATEST, seq)].map(attemptFrom);
+  return fitting(attempts.slice(0, LIMITS.page), sizeOfAttempt).toReversed();
 }
 
 interface AttemptRow {

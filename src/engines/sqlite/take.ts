@@ -1,9 +1,10 @@
+import type { AnswerSize } from "../../core/answer-size.ts";
 import { type ClaimedTask, fromRank, type Headers, JSON_TYPE } from "../../core/task.ts";
 import type { ClaimOutcome } from "../../engine/engine.ts";
 import { bodyFrom } from "./body.ts";
 import { chunks, sized } from "./chunks.ts";
 import { taskBySeq } from "./held.ts";
-import type { Line, LineRow, Special } from "./in-line.ts";
+import { dataOf, type Line, type LineRow, sizeOf, type Special } from "./in-line.ts";
 import { leaveLine } from "./move-lanes.ts";
 import { end, isOutlived, type Mover, unwatchTtl } from "./line.ts";
 import { type OfRunRow, placeFrom } from "./runs.ts";
@@ -19,6 +20,8 @@ export interface Terms {
   session: number | null;
   lease: number;
   deadline: number;
+  /** Of the whole call's answer. */
+  size: AnswerSize;
 }
 
 /** The first of the line, all that are given: those that are past their time end, the others are claimed. */
@@ -47,6 +50,7 @@ export function takeLine(
       end(tx, moverFrom(tx, row), "expired");
       outcome.more = true;
     } else {
+      terms.size.add(sizeOf(row, special));
       outcome.tasks.push(handOver(tx, terms, row, special, runs.get(row[2])));
     }
   }
@@ -202,7 +206,7 @@ function handOver(
   special: Special,
   run: OfRunRow | undefined,
 ): ClaimedTask {
-  const [rank, , seq, failures, bits, createdAt, data] = row;
+  const [rank, , seq, failures, bits, createdAt] = row;
   const attempt = failures + 1;
   const id = tx.id(createdAt, seq);
   if (tx.listeners > 0) {
@@ -212,7 +216,7 @@ function handOver(
     id,
     fence: ++tx.fence,
     queue: queue.name,
-    data: bodyFrom(data),
+    data: bodyFrom(dataOf(tx, row)),
     contentType: special.content_type ?? JSON_TYPE,
     headers: special.headers === null ? {} : (JSON.parse(special.headers) as Headers),
     attempt,
