@@ -1,11 +1,18 @@
 import { statSync } from "node:fs";
 import { DibsError } from "../../core/errors.ts";
 
+/**
+ * Three stats after every batch took 3.5 % of the time of an add that is alone in its commit (medians, ext4), and even one took 2.2 %;
+ * one check in this time takes 0.3 %. What is acknowledged until the check is lost with the file, like everything before it.
+ */
+const CHECK_EVERY_MS = 5;
+
 /** The files of an open store, by name. One that is deleted keeps its number for as long as somebody has it open. */
 export class OpenFiles {
   readonly #path: string;
   readonly #known: { name: string; dev: number; ino: number }[];
   #loss: DibsError | undefined;
+  #nextCheck = 0;
 
   constructor(path: string) {
     this.#path = path;
@@ -20,8 +27,14 @@ export class OpenFiles {
     return this.#loss;
   }
 
-  /** Throws where one of the files was deleted or replaced: what is written to it is gone at the next open. */
+  /**
+   * Throws where one of the files was deleted or replaced: what is written to it is gone at the next open. Looks at most
+   * every few milliseconds; a store that was idle looks at once.
+   */
   check(): void {
+    const now = performance.now();
+    if (now < this.#nextCheck) return;
+    this.#nextCheck = now + CHECK_EVERY_MS;
     for (const { name, dev, ino } of this.#known) {
       const found = statSync(name, { throwIfNoEntry: false });
       if (found?.ino === ino && found.dev === dev) continue;

@@ -168,7 +168,7 @@ export class SqliteStore implements Store {
     const done = ops.every((op) => READING_VERBS.has(op.verb))
       ? this.#within(READING, ops, reading)
       : (this.#idle(ops, reading) ?? this.#within(WRITING, ops, reading));
-    // After the commit and before its answer: what is acknowledged is in the file that the next open finds.
+    // After the commit and before its answer: from the check that notices a loss on, nothing is acknowledged.
     this.#files?.check();
     return done as { outcomes: Outcomes<Ops>; hint: Hint };
   }
