@@ -71,19 +71,19 @@ export function isClosed({ kind }: TransferState): boolean {
   return kind === "held" || kind === "moved" || kind === "importing";
 }
 
-/** Why a store cannot be used; `text` is its state as engines keep it. */
+/** Why a store cannot be used; `text` is its state as engines keep it. Where it goes is in parentheses, which a server's clients are not told. */
 export function closedError(text: string, label: string): DibsError {
   const state = JSON.parse(text) as TransferState;
   if (state.kind === "moved")
     return new DibsError(
       "UNAVAILABLE",
-      `The store ${label} was moved to ${state.to}. Nothing was changed. Open that one; this one is kept as it was.`,
+      `The store ${label} was moved to another store (${state.to}). Nothing was changed. Open that one; this one is kept as it was.`,
       { retryable: false },
     );
   if (state.kind === "held")
     return new DibsError(
       "UNAVAILABLE",
-      `The store ${label} is being moved to ${state.to}, and cannot be used meanwhile. Nothing was changed. If no dibs move is ` +
+      `The store ${label} is being moved to another store (${state.to}), and cannot be used meanwhile. Nothing was changed. If no dibs move is ` +
         `running, run it again to go on, or with --cancel to give it up.`,
     );
   return new DibsError(

@@ -80,7 +80,7 @@ describe("dibs move", () => {
     expect(await depthOf(to)).toEqual({ ready: 1, done: 1 });
     // Who had it open is told, and so is who opens it.
     await expect(queue.add(3)).rejects.toMatchObject({ code: "UNAVAILABLE", retryable: false });
-    await expect(open(from)).rejects.toThrow(`was moved to ${to}`);
+    await expect(open(from)).rejects.toThrow(`was moved to another store (${to})`);
   });
 
   test("names no password of where a store went", async () => {
