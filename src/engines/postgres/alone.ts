@@ -24,6 +24,22 @@ export function hasToBeAlone(tx: Tx, op: Op): boolean {
   }
 }
 
+/**
+ * The same of the last call that drops a queue, after which nothing of it is left. To find that out once the batch has begun
+ * would make it start again.
+ */
+export async function endsQueues(tx: Tx, ops: readonly Op[]): Promise<boolean> {
+  for (const op of ops) {
+    if (op.verb !== "drop") continue;
+    const queue = tx.queues.named(op.queue);
+    // Made by this very batch, or by others since this connection looked.
+    if (!queue) return true;
+    const depth = Object.values(await tx.counters.depth(queue)) as number[];
+    if (depth.reduce((sum, count) => sum + count, 0) <= op.limit) return true;
+  }
+  return false;
+}
+
 const NOT_LIMITED = `
   SELECT 1 FROM dibs.claim
   WHERE task = ANY ($1::int8[]) AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE ${newest("gate", "claim.queue")}) LIMIT 1`;

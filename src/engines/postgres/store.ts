@@ -2,7 +2,7 @@ import type { Conflict } from "../../core/commit.ts";
 import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../core/policy.ts";
 import { type Hint, type Op, type Outcome, type Outcomes, READING_VERBS } from "../../engine/engine.ts";
 import { addTogether } from "./add-together.ts";
-import { bringLimits, hasToBeAlone } from "./alone.ts";
+import { bringLimits, endsQueues, hasToBeAlone } from "./alone.ts";
 import { cancelTask } from "./cancel.ts";
 import { claimTogether } from "./claim-head.ts";
 import { conflictOf, fateOf } from "./failure.ts";
@@ -124,7 +124,11 @@ export class PostgresStore {
     let commit: { ran: Ran; mark: CommitMark } | undefined;
     let isFollowed = false;
     try {
-      const alone = locks.alone || ops.some((op) => hasToBeAlone(tx, op)) || (await bringLimits(tx, ops));
+      const alone =
+        locks.alone ||
+        ops.some((op) => hasToBeAlone(tx, op)) ||
+        (await bringLimits(tx, ops)) ||
+        (await endsQueues(tx, ops));
       await tx.begin(isReading ? "reading" : "writing", {
         writes: notes === "only" || ops.some((op) => op.verb in WRITES),
         alone,
