@@ -1,6 +1,7 @@
 import type { WorkerInfo, WorkerRecord } from "../../core/task.ts";
 import type { Notice } from "../../engine/engine.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "./held.ts";
+import { rowsBy } from "./look-up.ts";
 import { newest } from "./newest.ts";
 import { sessionGone } from "./session-gone.ts";
 import { settleRelease } from "./settle.ts";
@@ -168,7 +169,8 @@ export async function rejoin(
 
 // Tasks may be kept for it in a queue whose groups are no longer sticky: their lanes have forgotten it.
 const QUEUES_OF = `
-  SELECT queue FROM dibs.lane WHERE session = $1 UNION SELECT queue FROM dibs.own WHERE session = $1 ORDER BY queue`;
+  SELECT queue FROM dibs.lane WHERE session = $1
+  UNION ALL SELECT queue FROM ${rowsBy("own", { session: "$1::int8" }, { columns: "queue" })} AS own`;
 const RENUMBER_LANES = `UPDATE dibs.lane SET session = $1 WHERE session = $2`;
 const RENUMBER_OWN = `UPDATE dibs.own SET session = $1 WHERE session = $2`;
 
