@@ -430,7 +430,8 @@ export const BOUNDS = {
   retryLook: 32,
   /** Events kept for listeners that lag. */
   events: 10_000,
-  /** Events a second that an engine need tell, beside as many at once as it keeps. Of more it may tell that they were missed: event-allowance.ts. */
+  /** Events that an engine writes at once, and a second. Above that it may only count them: event-allowance.ts. */
+  eventBurst: 10_000,
   eventRate: 20_000,
   /** A listener is forgotten after this long (awake milliseconds); asking renews that once a third of it has passed. */
   listenerLease: 30_000,

@@ -6,12 +6,12 @@ const PRICE_OF_SKIPPED = 0.5;
 const RESUME_AT = 1_000;
 
 /**
- * Which events a process writes while somebody listens: BOUNDS.events at once and BOUNDS.eventRate a second. Nobody reads
+ * Which events a process writes while somebody listens: BOUNDS.eventBurst at once and BOUNDS.eventRate a second. Nobody reads
  * more than that, so above it events are only counted, which costs next to nothing. Skipped events use the allowance up
  * too: the further the rate is above the bound, the fewer are written.
  */
 export class EventAllowance {
-  #left: number = BOUNDS.events;
+  #left: number = BOUNDS.eventBurst;
   #isTelling = true;
   #refilledAt: number | undefined;
 
@@ -32,13 +32,13 @@ export class EventAllowance {
   /** So many events are only counted. */
   skip(count: number): void {
     this.#isTelling = false;
-    this.#left = Math.max(-BOUNDS.events, this.#left - PRICE_OF_SKIPPED * count);
+    this.#left = Math.max(-BOUNDS.eventBurst, this.#left - PRICE_OF_SKIPPED * count);
   }
 
   #refill(awake: number): void {
     const earned = ((awake - (this.#refilledAt ?? awake)) * BOUNDS.eventRate) / 1_000;
     this.#refilledAt = awake;
-    this.#left = Math.min(BOUNDS.events, this.#left + Math.max(0, earned));
+    this.#left = Math.min(BOUNDS.eventBurst, this.#left + Math.max(0, earned));
     this.#isTelling ||= this.#left >= RESUME_AT;
   }
 }
