@@ -12,7 +12,7 @@ export interface Entry {
 /** Who is let in: with tokens, who has one; without any, everybody, which is for this machine alone. */
 export class Access {
   readonly #tokens: Tokens;
-  readonly #everybody: Entry = { owner: "everybody", grant: new Grant("everybody", EVERYTHING) };
+  readonly #everybody: Entry = { owner: "everybody", grant: new Grant("everybody", EVERYTHING, false) };
   readonly #letsAnyoneIn: boolean;
   #hasAsked = false;
   /** As they were when somebody last asked what became of them. */

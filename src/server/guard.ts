@@ -51,7 +51,8 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
   const auditOutcome =
     (action: Omit<AdminAction, "by">) =>
     (outcome: DeclareOutcome): void => {
-      if (outcome === "unchanged") return;
+      // Where nobody has a token, a program that makes its own queues is no news.
+      if (outcome === "unchanged" || (outcome === "created" && !grant.isToken)) return;
       audit({ by: grant.name, ...action, ...(outcome === "refused" && { refused: true }) });
     };
 

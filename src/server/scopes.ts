@@ -29,13 +29,16 @@ export function parseScope(text: string): Scope {
 export class Grant {
   /** For the audit trail and for people: a token's name. */
   readonly name: string;
+  /** False for everybody on a server without tokens: an audit trail cannot say who that was. */
+  readonly isToken: boolean;
   /** The same text for all that allow the same. */
   readonly scopes: string;
   readonly #rules: { kind: Kind; matches: (name: string) => boolean; isAll: boolean }[];
   readonly #allowedOnAll: ReadonlySet<Kind>;
 
-  constructor(name: string, scopes: readonly Scope[]) {
+  constructor(name: string, scopes: readonly Scope[], isToken = true) {
     this.name = name;
+    this.isToken = isToken;
     this.scopes = scopes.toSorted().join(" ");
     this.#rules = scopes.map((scope) => {
       const [kind, ...rest] = scope.split(":");
