@@ -2,6 +2,7 @@ import { claimLost } from "../../core/errors.ts";
 import type { Queue } from "./known-queues.ts";
 import type { Held, Mover } from "./line.ts";
 import { TASK_OF } from "./look-up.ts";
+import { LocksNeeded } from "./overtaken.ts";
 import { RANK } from "./rank.ts";
 import type { Tx } from "./tx.ts";
 
@@ -75,14 +76,21 @@ export function heldFrom(tx: Tx, row: ClaimRow): Held {
 }
 
 // No fence is given out twice, so that it alone tells that the claim holds. Locked: until the commit nobody takes
-// the claim away.
-const HELD = selectClaims(`claim.task = $1 AND claim.fence = $2`, "FOR UPDATE OF claim");
+// the claim away. Never waited for: the batch may hold rows for which the other transaction waits (locks.ts).
+const HELD = selectClaims(`claim.task = $1 AND claim.fence = $2`, "FOR UPDATE OF claim SKIP LOCKED");
+const IS_CLAIMED = `SELECT 1 FROM dibs.claim WHERE task = $1 AND fence = $2`;
 
 /** The guard in front of everything a holder may do. */
 export async function heldTask(tx: Tx, id: string, fence: number): Promise<Held> {
   const place = tx.place(id);
-  const row =
-    place && Number.isSafeInteger(fence) ? await tx.get<ClaimRow>(HELD, place.seq, fence) : undefined;
-  if (!row) throw claimLost(id, fence);
-  return heldFrom(tx, row);
+  if (!place || !Number.isSafeInteger(fence)) throw claimLost(id, fence);
+  const row = await tx.get<ClaimRow>(HELD, place.seq, fence);
+  if (row) return heldFrom(tx, row);
+  await checkNotLocked(tx, place.seq, fence);
+  throw claimLost(id, fence);
+}
+
+/** For a claim that could not be locked: if it is there, another transaction has it, and the batch waits for that first. */
+export async function checkNotLocked(tx: Tx, seq: number, fence: number): Promise<void> {
+  if (await tx.get(IS_CLAIMED, seq, fence)) throw new LocksNeeded({ claim: seq });
 }

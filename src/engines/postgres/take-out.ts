@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
+import { checkNotLocked } from "./held.ts";
 import { DELETE_ASIDE, removeClaim, unwatchTtl } from "./line.ts";
 import { isRowBy, rowsBy } from "./look-up.ts";
-import { LocksNeeded } from "./overtaken.ts";
 import { findBySeq, type Found, isPending, type Line, type Place, stateOf } from "./place.ts";
 import { keepEnds } from "./runs.ts";
 import { toText } from "./text.ts";
@@ -35,7 +35,6 @@ const TAKE_DEAD = `${DELETE_DEAD} AND NOT leaving`;
 const DELETE_LEAVING = `DELETE FROM dibs.leaving WHERE task = $1`;
 const TAKE_VERIFYING = `DELETE FROM dibs.verifying WHERE ${isRowBy("verifying", { task: "$1::int8" })} AND fence = $2`;
 const TRY_CLAIM = `SELECT cancelled FROM dibs.claim WHERE task = $1 AND fence = $2 FOR UPDATE SKIP LOCKED`;
-const IS_CLAIMED = `SELECT 1 FROM dibs.claim WHERE task = $1 AND fence = $2`;
 const LOCK_VERIFYING = rowsBy(
   "verifying",
   { task: "$1::int8" },
@@ -55,7 +54,7 @@ export async function tryClaim(
   fence: number,
 ): Promise<{ cancelled: boolean } | undefined> {
   const claim = await tx.get<{ cancelled: boolean }>(TRY_CLAIM, seq, fence);
-  if (!claim && (await tx.get(IS_CLAIMED, seq, fence))) throw new LocksNeeded({ claim: seq });
+  if (!claim) await checkNotLocked(tx, seq, fence);
   return claim;
 }
 
