@@ -40,7 +40,7 @@ export interface StageOptions<Data = unknown> extends Omit<JoinOptions, "cost"> 
   cost?: number | ((input: Data) => number) | undefined;
 }
 
-/** The same of a stage that joins: its input is put together by the store, so that its cost is a number. */
+/** Options of a stage that joins. The store puts its input together, so its cost is a number and no function of the input. */
 export interface JoinOptions extends QueueOptions, Omit<WorkOptions, "order"> {
   cost?: number | undefined;
 }

@@ -10,7 +10,7 @@ import { KeptEvents } from "./kept-events.ts";
 const PAGE = 1_000;
 /** The store is asked for news at most this often, so that what many commits bring is one page. The first comes at once. */
 const ASK_EVERY_MS = 20;
-/** The same while the store only counts events: there is nothing to see but how many were missed. */
+/** The store is asked at most this often while it only counts events: all it can tell is how many were missed. */
 const ASK_COUNT_EVERY_MS = 100;
 /** All readers of a process together get about so many events a second, and a page each so many milliseconds. */
 const EVENTS_A_SECOND = 200_000;

@@ -119,7 +119,7 @@ export class ClientAnswers {
     return this.#budget.admits(this, bytes) ? this.#take(bytes) : undefined;
   }
 
-  /** The same, when others have been read. Rejects when the signal aborts first. */
+  /** Waits until other answers have been read and there is room for this one. Rejects when the signal aborts first. */
   async reserve(bytes: number, signal?: AbortSignal): Promise<Room> {
     const room = this.reserveNow(bytes);
     if (room) return room;

@@ -185,7 +185,7 @@ export function isDeclared(declared: string | null, policy: NamedPolicy): boolea
   return lastDeclared(declared).some((each) => JSON.stringify(each) === text);
 }
 
-/** The same list with this one, without those that name one of its fields. */
+/** The declarations last applied, with this one added. Those that name one of its fields are replaced by it. */
 export function withDeclared(declared: string | null, policy: NamedPolicy): string {
   const others = lastDeclared(declared).filter((each) => !Object.keys(each).some((name) => name in policy));
   return JSON.stringify([...others, policy]);

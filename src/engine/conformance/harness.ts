@@ -33,7 +33,7 @@ export interface Opened {
   hang: () => () => void;
   /** Begins a transaction of the caller's own, where the store can take part in one. */
   begin?: () => Promise<CallersTransaction>;
-  /** The same store for export, import and move. */
+  /** The store of this harness, opened for export, import and move. */
   transfer: () => Promise<TransferStore>;
   /** Opens the same store once more, as another process would. */
   another?: () => Promise<Opened>;

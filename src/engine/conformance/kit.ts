@@ -34,7 +34,7 @@ export interface World {
   begin: () => Promise<CallersTransaction>;
   /** Until what others have committed is known here, where it is not told. */
   heard: () => Promise<void>;
-  /** The same store for export, import and move. */
+  /** The store of this case, opened for export, import and move. */
   transfer: () => Promise<TransferStore>;
   /** The same store, opened once more. */
   another: () => Promise<World>;

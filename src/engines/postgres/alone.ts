@@ -25,7 +25,7 @@ export function hasToBeAlone(tx: Tx, op: Op): boolean {
 }
 
 /**
- * The same of the last call that drops a queue, after which nothing of it is left. To find that out once the batch has begun
+ * Whether it is the last call that drops a queue, after which nothing of it is left. To find that out once the batch has begun
  * would make it start again.
  */
 export async function endsQueues(tx: Tx, ops: readonly Op[]): Promise<boolean> {
