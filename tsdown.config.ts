@@ -19,7 +19,7 @@ const threads: Rolldown.Plugin = {
 };
 
 export default defineConfig({
-  // What these do not reach, the tests and the conformance suite, is not in the package.
+  // What these do not reach, the tests, is not in the package.
   entry: ["src/index.ts", "src/testing/index.ts", "src/cli/main.ts"],
   root: "src",
   format: "esm",

@@ -1,5 +1,5 @@
 import { createBroker } from "../../src/broker/broker.ts";
-import type { Harness } from "../../src/engine/conformance/harness.ts";
+import type { Harness } from "./suite/harness.ts";
 import { openMemory } from "../../src/engines/memory/engine.ts";
 import { Heart } from "./heart.ts";
 

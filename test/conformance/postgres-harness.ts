@@ -1,7 +1,7 @@
 import { Client } from "pg";
 import { afterAll } from "vitest";
 import { createBroker } from "../../src/broker/broker.ts";
-import type { CallersTransaction, CleanUp, Harness, Opened } from "../../src/engine/conformance/harness.ts";
+import type { CallersTransaction, CleanUp, Harness, Opened } from "./suite/harness.ts";
 import { openPostgres } from "../../src/engines/postgres/engine.ts";
 import { openPostgresTransfer } from "../../src/engines/postgres/transfer/transfer.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";

@@ -1,6 +1,6 @@
 // Transactions of the caller's own, with each library that people use to talk to PostgreSQL.
 
-import { conformance } from "../../src/engine/conformance/index.ts";
+import { conformance } from "./suite/index.ts";
 import { LIBRARIES } from "../postgres/libraries.ts";
 import { dropAfterAll, postgresWith } from "./postgres-harness.ts";
 

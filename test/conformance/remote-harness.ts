@@ -1,6 +1,6 @@
 import { openRemote } from "../../src/client/remote.ts";
 import { SILENT } from "../../src/core/logger.ts";
-import type { Harness, Opened } from "../../src/engine/conformance/harness.ts";
+import type { Harness, Opened } from "./suite/harness.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";
 import { startServer } from "../server/start.ts";
 

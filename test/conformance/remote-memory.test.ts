@@ -1,4 +1,4 @@
-import { conformance } from "../../src/engine/conformance/index.ts";
+import { conformance } from "./suite/index.ts";
 import { memory } from "./memory-harness.ts";
 import { remote } from "./remote-harness.ts";
 

@@ -1,4 +1,4 @@
-import { conformance } from "../../src/engine/conformance/index.ts";
+import { conformance } from "./suite/index.ts";
 import { dropAfterAll, postgres } from "./postgres-harness.ts";
 import { remote } from "./remote-harness.ts";
 

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createBroker } from "../../src/broker/broker.ts";
-import type { Harness, Opened } from "../../src/engine/conformance/harness.ts";
+import type { Harness, Opened } from "./suite/harness.ts";
 import { openSqlite } from "../../src/engines/sqlite/engine.ts";
 import { SqliteTransfer } from "../../src/engines/sqlite/transfer/transfer.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";

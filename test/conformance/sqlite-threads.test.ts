@@ -1,4 +1,4 @@
-import { conformance } from "../../src/engine/conformance/index.ts";
+import { conformance } from "./suite/index.ts";
 import { sqlite } from "./sqlite-harness.ts";
 
 // The themes in which it matters that a store lives in threads of its own.

@@ -1,5 +1,5 @@
 import { vi } from "vitest";
-import { conformance } from "../../src/engine/conformance/index.ts";
+import { conformance } from "./suite/index.ts";
 import { InProcessWorker } from "./in-process-worker.ts";
 import { sqlite } from "./sqlite-harness.ts";
 

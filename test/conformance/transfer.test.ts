@@ -1,7 +1,7 @@
 import { describe, vi } from "vitest";
-import type { Harness } from "../../src/engine/conformance/harness.ts";
-import { starter } from "../../src/engine/conformance/kit.ts";
-import { roundTrip } from "../../src/engine/conformance/transfer.ts";
+import type { Harness } from "./suite/harness.ts";
+import { starter } from "./suite/kit.ts";
+import { roundTrip } from "./suite/transfer.ts";
 import { InProcessWorker } from "./in-process-worker.ts";
 import { memory } from "./memory-harness.ts";
 import { dropAfterAll, postgres } from "./postgres-harness.ts";

@@ -6,7 +6,7 @@ import knex from "knex";
 import { CompiledQuery, Kysely, PostgresDialect } from "kysely";
 import { Client, Pool } from "pg";
 import postgres from "postgres";
-import type { CallersTransaction } from "../../src/engine/conformance/harness.ts";
+import type { CallersTransaction } from "../conformance/suite/harness.ts";
 import { openPrisma } from "./prisma.ts";
 
 type Adapter = Pick<CallersTransaction, "query">;

@@ -10,10 +10,6 @@ describe("the import table allows", () => {
     ["src/core/task.ts", `import { now } from "./clock.ts"`],
     ["src/core/schema.ts", `import type { StandardSchemaV1 } from "@standard-schema/spec"`],
     ["src/engine/engine.ts", `import { Task } from "../core/task.ts"`],
-    [
-      "src/engine/conformance/order.ts",
-      `import { test } from "vitest"; import { Engine } from "../engine.ts"`,
-    ],
     ["src/engines/sqlite/store.ts", `import Database from "better-sqlite3"; import { add } from "./add.ts"`],
     ["src/engines/sqlite/sql/claim.ts", `import { Engine } from "../../../engine/engine.ts"`],
     ["src/engines/sqlite/client.ts", `new Worker(new URL("./thread.ts", import.meta.url))`],
@@ -56,12 +52,7 @@ describe("the import table refuses", () => {
     ["api in worker", "src/worker/worker.ts", `export * from "../api/task.ts"`, "not api"],
     ["a broker at the front door", "src/index.ts", `export * from "./broker/add.ts"`, "not broker"],
     ["a thread elsewhere", "src/api/a.ts", `new URL("../broker/thread.ts", import.meta.url)`, "not broker"],
-    [
-      "what is not published",
-      "src/engine/engine.ts",
-      `import "./conformance/all.ts"`,
-      "not in the published",
-    ],
+    ["what is not published", "src/engine/engine.ts", `import "./engine.test.ts"`, "not in the published"],
     ["what lies outside", "src/api/version.ts", `import p from "../../package.json"`, "outside src"],
     ["a path that Node cannot run", "src/api/queue.ts", `import "../core/task.js"`, "end in .ts"],
   ])("%s", (_, file, source, problem) => {

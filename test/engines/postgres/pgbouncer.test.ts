@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { WorkerInfo } from "../../../src/core/task.ts";
-import { conformance } from "../../../src/engine/conformance/index.ts";
+import { conformance } from "../../conformance/suite/index.ts";
 import type { Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
 import { Link } from "../../../src/engines/postgres/link.ts";
 import { PostgresStore } from "../../../src/engines/postgres/store.ts";

@@ -1,0 +1,134 @@
+import { describe, expect, test } from "vitest";
+import type { Port } from "../../../src/core/port.ts";
+import type { ClaimedTask } from "../../../src/core/task.ts";
+import {
+  ack,
+  addNamed,
+  addOne,
+  claim,
+  claimNames,
+  claimOne,
+  depths,
+  HOUR,
+  joinWorker,
+  makeDead,
+  nack,
+  newTask,
+  passLong,
+  refused,
+  reject,
+  release,
+  SECOND,
+  type Start,
+  stateOf,
+} from "./kit.ts";
+
+const WORDS: [string, (port: Port, held: ClaimedTask) => Promise<unknown>, string][] = [
+  ["ack", (port, held) => ack(port, held, "result", [newTask({ queue: "next" })]), "cancelled"],
+  ["nack", (port, held) => nack(port, held), "failed"],
+  ["nack with a delay", (port, held) => nack(port, held, HOUR), "failed"],
+  ["reject", (port, held) => reject(port, held), "cancelled"],
+  ["release", (port, held) => release(port, held), "cancelled"],
+];
+
+export function cancel(start: Start): void {
+  describe("a cancelled task", () => {
+    test("ends at once when it is ready", async () => {
+      const { port, startedAt } = await start();
+      const { id } = await addOne(port);
+      expect(await port.cancel(id)).toBe("cancelled");
+      expect(await port.task(id)).toMatchObject({ state: "cancelled", endedAt: startedAt, attempt: 0 });
+      expect(await claim(port)).toEqual([]);
+    });
+
+    test("ends at once when it is scheduled", async () => {
+      const { port, clock } = await start();
+      const { id } = await addOne(port, { delay: HOUR });
+      expect(await port.cancel(id)).toBe("cancelled");
+      await passLong(clock, HOUR);
+      expect(await claim(port)).toEqual([]);
+    });
+
+    test("ends at once when it waits in its group", async () => {
+      const { port } = await start();
+      const [, second] = await addNamed(port, ["1", "2", "3"], { groupKey: "g" });
+      expect(await port.cancel(second!)).toBe("cancelled");
+      await ack(port, await claimOne(port));
+      expect(await claimNames(port)).toEqual(["3"]);
+    });
+
+    test("stays as it was when it has ended", async () => {
+      const { port } = await start();
+      const dead = await makeDead(port);
+      expect(await port.cancel(dead)).toBe("dead");
+      const { id } = await addOne(port);
+      await ack(port, await claimOne(port), "r");
+      expect(await port.cancel(id)).toBe("done");
+      expect(await port.task(id)).toMatchObject({ state: "done", result: "r", cancelRequested: false });
+    });
+
+    test("must be there", async () => {
+      const { port } = await start();
+      const nobody = "01980000-0000-7000-8000-000000000000";
+      await refused(() => port.cancel(nobody), "TASK_NOT_FOUND", nobody);
+    });
+  });
+
+  describe("a task that is cancelled while it is claimed", () => {
+    test("stays with its holder, who is told once", async () => {
+      const { port } = await start();
+      const worker = await joinWorker(port, "w");
+      const { id } = await addOne(port);
+      const held = await worker.claimOne();
+      expect(await port.cancel(id)).toBe("claimed");
+      expect(await worker.notices.next()).toMatchObject({ kind: "cancel", id, fence: held.fence });
+      expect(await port.cancel(id)).toBe("claimed");
+      expect(await port.task(id)).toMatchObject({ state: "claimed", cancelRequested: true });
+      await port.progress(held, 0.5, "tidying up");
+      await port.extend(held, 60 * SECOND);
+      expect(worker.notices.all).toHaveLength(1);
+    });
+
+    test.each(WORDS)("ends cancelled, whatever its holder says: %s", async (_, say, outcome) => {
+      const { port } = await start();
+      const { id } = await addOne(port);
+      const held = await claimOne(port, { worker: "w" });
+      await port.cancel(id);
+      expect(await say(port, held)).toBe("cancelled");
+      expect(await port.task(id)).toMatchObject({ state: "cancelled", result: null, error: null });
+      expect(await port.end(id)).toMatchObject({ state: "cancelled", result: null });
+      expect(await port.history(id)).toMatchObject([{ worker: "w", attempt: 1, outcome }]);
+      expect(await depths(port, "next")).toEqual({});
+    });
+
+    test("ends cancelled when its lease is lost", async () => {
+      const { port, clock } = await start();
+      const { id } = await addOne(port);
+      await claimOne(port);
+      await port.cancel(id);
+      await clock.advance(30 * SECOND);
+      expect(await stateOf(port, id)).toBe("cancelled");
+      expect(await port.history(id)).toMatchObject([{ outcome: "lost" }]);
+    });
+
+    test("ends cancelled when its worker leaves", async () => {
+      const { port } = await start();
+      const worker = await joinWorker(port, "w");
+      const { id } = await addOne(port);
+      await worker.claimOne();
+      await port.cancel(id);
+      await port.leave(worker.session);
+      expect(await stateOf(port, id)).toBe("cancelled");
+    });
+
+    test("holds its group until then", async () => {
+      const { port } = await start();
+      const [first] = await addNamed(port, ["1", "2"], { groupKey: "g" });
+      const held = await claimOne(port);
+      await port.cancel(first!);
+      expect(await claim(port)).toEqual([]);
+      await release(port, held);
+      expect(await claimNames(port)).toEqual(["2"]);
+    });
+  });
+}

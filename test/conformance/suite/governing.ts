@@ -1,0 +1,31 @@
+import { DEFAULT_POLICY, type GroupPolicy } from "../../../src/core/policy.ts";
+import type { Port } from "../../../src/core/port.ts";
+import type { RateLimit } from "../../../src/core/rate.ts";
+import { ack, claim, claimOne, QUEUE } from "./kit.ts";
+
+/** The words of the cases about limits. */
+
+export function rate(max: number, per: number, more: Partial<RateLimit> = {}): RateLimit {
+  return { max, per, pace: false, unit: null, ...more };
+}
+
+/** Says what holds for the groups of the queue; the rest is as usual. */
+export async function govern(port: Port, groups: Partial<GroupPolicy>): Promise<void> {
+  await port.declare(QUEUE, { groups: { ...DEFAULT_POLICY.groups, ...groups } });
+}
+
+/** Does one task after the other, and answers their payloads. */
+export async function workOff(port: Port, count: number): Promise<string[]> {
+  const seen: string[] = [];
+  for (let i = 0; i < count; i++) {
+    const held = await claimOne(port);
+    seen.push(held.data as string);
+    await ack(port, held);
+  }
+  return seen;
+}
+
+/** How many can be claimed now; they stay claimed. */
+export async function countClaimed(port: Port): Promise<number> {
+  return (await claim(port, { max: 1_000, lease: 86_400_000 })).length;
+}

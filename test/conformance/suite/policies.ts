@@ -1,0 +1,185 @@
+import { describe, expect, test } from "vitest";
+import { DEFAULT_POLICY } from "../../../src/core/policy.ts";
+import { addOne, claimOne, eventsUntil, listen, nack, QUEUE, SECOND, type Start } from "./kit.ts";
+
+export function policies(start: Start): void {
+  describe("a policy", () => {
+    test("is the default where nothing was named", async () => {
+      const { port } = await start();
+      expect(await port.declare(QUEUE, {})).toEqual(DEFAULT_POLICY);
+    });
+
+    test("has every field that a declaration can name", async () => {
+      const { port } = await start();
+      const policy = {
+        lease: 10 * SECOND,
+        timeout: 20 * SECOND,
+        maxAttempts: 3,
+        backoff: { type: "fixed" as const, delay: 5, max: 7, jitter: 0 },
+        elsewhere: 0,
+        maxDepth: 10,
+        maxPayload: 100,
+        retention: { age: 1, count: 2 },
+        ttl: 30 * SECOND,
+        verified: true,
+        maxConcurrency: 4,
+        rateLimit: [{ max: 5, per: 6, pace: true, unit: "tokens" }],
+        groups: {
+          concurrency: 3,
+          rateLimit: [],
+          fair: true,
+          weight: { big: 3 },
+          sticky: true,
+        },
+        window: { hours: "22:00-06:00", tz: "Asia/Tokyo" },
+      };
+      expect(await port.declare(QUEUE, policy)).toEqual(policy);
+      expect((await port.queues())[0]!.policy).toEqual(policy);
+    });
+
+    test("changes in the named fields only", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { lease: 5_000 });
+      expect(await port.declare(QUEUE, { maxAttempts: 2 })).toEqual({
+        ...DEFAULT_POLICY,
+        lease: 5_000,
+        maxAttempts: 2,
+      });
+    });
+
+    test("changes in the named fields of its groups only, and null takes all of them back", async () => {
+      const { port } = await start();
+      const policyOf = async () => (await port.queues(QUEUE))[0]!.policy.groups;
+      await port.declare(QUEUE, { groups: { concurrency: 3, fair: true } });
+      const groups = { ...DEFAULT_POLICY.groups, concurrency: 3, fair: true, sticky: true };
+      const configured = await port.declare(QUEUE, { groups: { sticky: true } }, { force: true });
+      expect(configured.groups).toEqual(groups);
+      expect(await policyOf()).toEqual(groups);
+      await port.declare(QUEUE, { groups: { concurrency: 4 } });
+      expect(await policyOf()).toEqual({ ...groups, concurrency: 4 });
+      await port.declare(QUEUE, { groups: null as never }, { force: true });
+      expect(await policyOf()).toEqual(DEFAULT_POLICY.groups);
+    });
+
+    test("is not undone by the declaration that was last applied", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { lease: 5_000, maxAttempts: 2 });
+      await port.declare(QUEUE, { lease: 60_000 }, { force: true });
+      expect((await port.declare(QUEUE, { lease: 5_000, maxAttempts: 2 })).lease).toBe(60_000);
+      // The same one, however its fields are ordered.
+      expect((await port.declare(QUEUE, { maxAttempts: 2, lease: 5_000 })).lease).toBe(60_000);
+    });
+
+    test("follows a declaration that is another than the last", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { lease: 5_000 });
+      await port.declare(QUEUE, { lease: 60_000 }, { force: true });
+      expect(await port.declare(QUEUE, { lease: 5_000, maxAttempts: 2 })).toMatchObject({
+        lease: 5_000,
+        maxAttempts: 2,
+      });
+    });
+
+    test("is left alone by declarations of other fields that were applied before", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { lease: 5_000 });
+      await port.declare(QUEUE, { verified: true });
+      await port.declare(QUEUE, { lease: 60_000, verified: false }, { force: true });
+      await port.declare(QUEUE, { lease: 5_000 });
+      expect(await port.declare(QUEUE, { verified: true })).toMatchObject({ lease: 60_000, verified: false });
+      expect(await port.declare(QUEUE, { verified: true, lease: 5_000 })).toMatchObject({ verified: true });
+    });
+
+    test("is that of the last of two that differ", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { lease: 5_000 });
+      await port.declare(QUEUE, { lease: 6_000 });
+      expect((await port.declare(QUEUE, { lease: 5_000 })).lease).toBe(5_000);
+    });
+
+    test("follows force even when the same was declared before", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { lease: 5_000 });
+      await port.declare(QUEUE, { lease: 60_000 }, { force: true });
+      expect((await port.declare(QUEUE, { lease: 5_000 }, { force: true })).lease).toBe(5_000);
+    });
+
+    test("is left alone by a declaration that names nothing", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { lease: 5_000 });
+      await port.declare(QUEUE, { lease: 60_000 }, { force: true });
+      expect((await port.declare(QUEUE, {})).lease).toBe(60_000);
+      expect((await port.declare(QUEUE, { lease: 5_000 })).lease).toBe(60_000);
+    });
+
+    test("is made by a declaration that may only create", async () => {
+      const { port } = await start();
+      expect(await port.declare(QUEUE, { lease: 5_000 }, { create: true })).toMatchObject({ lease: 5_000 });
+      expect(await port.declare(QUEUE, { lease: 6_000 })).toMatchObject({ lease: 6_000 });
+    });
+
+    test("is not changed by a declaration that may only create", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { lease: 5_000, verified: false }, { force: true });
+      const events = listen(port);
+      const other = { lease: 6_000, verified: true, maxDepth: 1, groups: { fair: true } };
+      for (const policy of [other, other, { lease: 5_000 }, {}]) {
+        expect(await port.declare(QUEUE, policy, { create: true })).toEqual({
+          ...DEFAULT_POLICY,
+          lease: 5_000,
+        });
+      }
+      expect((await port.queues(QUEUE))[0]!.policy).toEqual({ ...DEFAULT_POLICY, lease: 5_000 });
+      await port.pause(QUEUE, true);
+      expect((await eventsUntil(events, "queue.paused")).map(({ type }) => type)).toEqual(["queue.paused"]);
+      // What was refused is not remembered as declared.
+      expect(await port.declare(QUEUE, { lease: 6_000 })).toMatchObject({ lease: 6_000 });
+    });
+
+    test("of a queue that its first task made is not changed by a declaration that may only create", async () => {
+      const { port } = await start();
+      const [, policy] = await Promise.all([
+        port.add([{ queue: QUEUE, data: "{}" }]),
+        port.declare(QUEUE, { lease: 5_000 }, { create: true }),
+      ]);
+      expect(policy).toEqual(DEFAULT_POLICY);
+    });
+
+    test("holds from the first task where it is declared before it, by who may only create", async () => {
+      const { port } = await start();
+      const [, added] = await Promise.allSettled([
+        port.declare(QUEUE, { maxDepth: 0 }, { create: true }),
+        port.add([{ queue: QUEUE, data: "{}" }]),
+      ]);
+      expect(added).toMatchObject({ status: "rejected", reason: { code: "QUEUE_FULL" } });
+    });
+
+    test("holds for tasks that are already there", async () => {
+      const { port } = await start();
+      await addOne(port);
+      await port.declare(QUEUE, { maxAttempts: 1 });
+      const held = await claimOne(port);
+      expect(held.maxAttempts).toBe(1);
+      expect(await nack(port, held)).toBe("dead");
+    });
+
+    test("comes with the claim", async () => {
+      const { port } = await start();
+      const policy = await port.declare(QUEUE, { timeout: 5_000 });
+      await addOne(port);
+      const { policies: found } = await port.claim({ queues: ["a", QUEUE], max: 1, worker: "w", wait: 0 });
+      expect(found).toEqual({ [QUEUE]: policy });
+    });
+
+    test("announces a change, and only a change", async () => {
+      const { port } = await start();
+      const events = listen(port);
+      await port.declare(QUEUE, { lease: 5_000 });
+      await port.declare(QUEUE, { lease: 5_000 });
+      await port.declare(QUEUE, { lease: 5_000 }, { force: true });
+      await port.pause(QUEUE, true);
+      const seen = await eventsUntil(events, "queue.paused");
+      expect(seen.map(({ type }) => type)).toEqual(["queue.created", "queue.updated", "queue.paused"]);
+    });
+  });
+}

@@ -1,0 +1,255 @@
+import { describe, expect, test } from "vitest";
+import type { QueueSummary } from "../../../src/core/port.ts";
+import {
+  ack,
+  addNamed,
+  addOne,
+  claim,
+  claimNames,
+  claimOne,
+  depths,
+  HOUR,
+  isPending,
+  joinWorker,
+  makeDead,
+  newTask,
+  numbered,
+  QUEUE,
+  refused,
+  SAFETY_POLL,
+  type Start,
+  stateOf,
+  waiting,
+  passLong,
+} from "./kit.ts";
+
+export function queues(start: Start): void {
+  describe("a queue", () => {
+    test("is made by its first task", async () => {
+      const { port, startedAt } = await start();
+      expect(await port.queues()).toEqual([]);
+      await addOne(port);
+      expect(await port.queues()).toEqual([
+        { name: QUEUE, paused: false, createdAt: startedAt, policy: await port.declare(QUEUE, {}) },
+      ]);
+    });
+
+    test("is not made by asking for it", async () => {
+      const { port } = await start();
+      expect(await claim(port)).toEqual([]);
+      expect(await port.purge(QUEUE)).toBe(0);
+      await port.drop(QUEUE);
+      expect((await port.stats(QUEUE)).depth.ready).toBe(0);
+      expect((await port.list({ queue: QUEUE, state: "dead", limit: 1 })).tasks).toEqual([]);
+      expect(await port.queues()).toEqual([]);
+    });
+
+    test("is listed by name, or alone", async () => {
+      const { port } = await start();
+      await port.add(["b", "c", "a"].map((queue) => newTask({ queue })));
+      expect((await port.queues()).map(({ name }) => name)).toEqual(["a", "b", "c"]);
+      expect((await port.queues("b")).map(({ name }) => name)).toEqual(["b"]);
+      expect(await port.queues("d")).toEqual([]);
+    });
+  });
+
+  describe("a paused queue", () => {
+    test("takes tasks and hands none out", async () => {
+      const { port } = await start();
+      await port.pause(QUEUE, true);
+      await addOne(port);
+      expect(await claim(port)).toEqual([]);
+      expect((await port.queues())[0]!.paused).toBe(true);
+      expect((await port.stats(QUEUE)).paused).toBe(true);
+      await port.pause(QUEUE, false);
+      expect(await claim(port)).toHaveLength(1);
+    });
+
+    test("lets what is claimed go on", async () => {
+      const { port } = await start();
+      await addOne(port);
+      const held = await claimOne(port);
+      await port.pause(QUEUE, true);
+      expect(await ack(port, held)).toBe("done");
+    });
+
+    test("leaves other queues alone", async () => {
+      const { port } = await start();
+      await port.pause("a", true);
+      await port.add([newTask({ queue: "a" }), newTask({ queue: "b" })]);
+      expect((await claim(port, { queues: ["a", "b"], max: 9 })).map(({ queue }) => queue)).toEqual(["b"]);
+    });
+
+    test("knows whether a move has paused it, until an operator says something", async () => {
+      const { port } = await start();
+      const paused = async () => {
+        const [{ paused, movedTo }] = (await port.queues(QUEUE)) as [QueueSummary];
+        return { paused, movedTo };
+      };
+      await port.pause(QUEUE, true, { movedTo: 7 });
+      expect(await paused()).toEqual({ paused: true, movedTo: 7 });
+      expect((await port.queues())[0]).toMatchObject({ movedTo: 7 });
+      // Its own now, also where nothing changes by it.
+      await port.pause(QUEUE, true);
+      expect(await paused()).toEqual({ paused: true, movedTo: undefined });
+      await port.pause(QUEUE, true, { movedTo: 7 });
+      await port.pause(QUEUE, false);
+      expect(await paused()).toEqual({ paused: false, movedTo: undefined });
+      await port.pause(QUEUE, true);
+      expect(await paused()).toEqual({ paused: true, movedTo: undefined });
+    });
+
+    test("is another one when it was dropped", async () => {
+      const { port } = await start();
+      await port.pause(QUEUE, true, { movedTo: 7 });
+      await port.drop(QUEUE);
+      await addOne(port);
+      expect((await port.queues())[0]).not.toHaveProperty("movedTo");
+      await refused(() => port.pause(QUEUE, false, { movedTo: 7 }), "INVALID", "resume");
+      await refused(() => port.pause(QUEUE, true, { movedTo: -1 }), "INVALID", "movedTo");
+    });
+
+    test("wakes waiting claims when it is resumed", async () => {
+      const { port, clock } = await start();
+      await port.pause(QUEUE, true);
+      const answers = [waiting(port), waiting(port)];
+      await addNamed(port, ["a", "b"]);
+      expect(await isPending(clock, Promise.race(answers))).toBe(true);
+      await port.pause(QUEUE, false);
+      expect((await Promise.all(answers)).flat()).toHaveLength(2);
+    });
+
+    test("promotes what is due, to be handed out later", async () => {
+      const { port, clock } = await start();
+      await port.pause(QUEUE, true);
+      const { id } = await addOne(port, { delay: HOUR });
+      await passLong(clock, HOUR + SAFETY_POLL);
+      expect(await stateOf(port, id)).toBe("ready");
+    });
+  });
+
+  describe("a purge", () => {
+    test("removes what is ready, waiting or scheduled, and nothing else", async () => {
+      const { port } = await start();
+      await makeDead(port);
+      await addOne(port);
+      await ack(port, await claimOne(port));
+      const claimed = await addOne(port);
+      await claimOne(port);
+      await addOne(port, { groupKey: "g" });
+      await addOne(port, { groupKey: "g" });
+      await addOne(port, { delay: HOUR });
+      expect(await depths(port)).toEqual({
+        ready: 1,
+        waiting: 1,
+        scheduled: 1,
+        claimed: 1,
+        done: 1,
+        dead: 1,
+      });
+      expect(await port.purge(QUEUE)).toBe(3);
+      expect(await depths(port)).toEqual({ claimed: 1, done: 1, dead: 1 });
+      expect(await stateOf(port, claimed.id)).toBe("claimed");
+    });
+
+    test("leaves no trace of a task", async () => {
+      const { port } = await start();
+      const { id } = await addOne(port);
+      await port.purge(QUEUE);
+      await refused(() => port.task(id), "TASK_NOT_FOUND", id);
+    });
+
+    test("leaves what is added while it goes on", async () => {
+      const { port } = await start();
+      await addNamed(port, numbered(5_000));
+      const purging = port.purge(QUEUE);
+      const adding = addOne(port, { data: "later" });
+      expect(await purging).toBe(5_000);
+      await adding;
+      expect(await claimNames(port)).toEqual(["later"]);
+    });
+
+    test("leaves other queues alone", async () => {
+      const { port } = await start();
+      await port.add([newTask({ queue: "a" }), newTask({ queue: "b" })]);
+      expect(await port.purge("a")).toBe(1);
+      expect(await depths(port, "b")).toEqual({ ready: 1 });
+    });
+
+    test("frees groups that nobody holds", async () => {
+      const { port } = await start();
+      await addNamed(port, ["1", "2", "3"], { groupKey: "g" });
+      await port.purge(QUEUE);
+      expect((await addOne(port, { groupKey: "g" })).state).toBe("ready");
+    });
+
+    test("keeps a group held by what is claimed", async () => {
+      const { port } = await start();
+      await addNamed(port, ["1", "2"], { groupKey: "g" });
+      const held = await claimOne(port);
+      await port.purge(QUEUE);
+      expect((await addOne(port, { groupKey: "g", data: "3" })).state).toBe("waiting");
+      await ack(port, held);
+      expect(await claimNames(port)).toEqual(["3"]);
+    });
+
+    test("tells those who wait for a result", async () => {
+      const { port, clock } = await start();
+      const { id } = await addOne(port);
+      const end = port.end(id);
+      const told = refused(() => end, "TASK_NOT_FOUND", id);
+      expect(await isPending(clock, end)).toBe(true);
+      await port.purge(QUEUE);
+      await clock.advance(SAFETY_POLL);
+      await told;
+    });
+  });
+
+  describe("dropping a queue", () => {
+    test("removes all it holds, its policy too", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { maxAttempts: 2 });
+      const dead = await makeDead(port);
+      const { id } = await addOne(port);
+      await port.drop(QUEUE);
+      expect(await port.queues()).toEqual([]);
+      expect(await depths(port)).toEqual({});
+      await refused(() => port.task(id), "TASK_NOT_FOUND");
+      await refused(() => port.history(dead), "TASK_NOT_FOUND");
+      expect((await port.declare(QUEUE, {})).maxAttempts).toBe(5);
+    });
+
+    test("takes claims from their holders, and tells them", async () => {
+      const { port } = await start();
+      const worker = await joinWorker(port, "w");
+      await addOne(port);
+      const held = await worker.claimOne();
+      await port.drop(QUEUE);
+      expect(await worker.notices.next()).toMatchObject({ kind: "lost", id: held.id, fence: held.fence });
+      await refused(() => ack(port, held), "CLAIM_LOST");
+    });
+
+    test("tells those who wait for a result", async () => {
+      const { port } = await start();
+      const { id } = await addOne(port);
+      const end = refused(() => port.end(id), "TASK_NOT_FOUND", id);
+      await port.drop(QUEUE);
+      await end;
+    });
+
+    test("leaves other queues alone", async () => {
+      const { port } = await start();
+      await port.add([newTask({ queue: "a", groupKey: "g" }), newTask({ queue: "b", groupKey: "g" })]);
+      await port.drop("a");
+      expect(await claim(port, { queues: ["a", "b"], max: 9 })).toHaveLength(1);
+    });
+
+    test("removes more than one commit's worth", async () => {
+      const { port } = await start();
+      await addNamed(port, numbered(5_000));
+      await port.drop(QUEUE);
+      expect(await depths(port)).toEqual({});
+      expect(await port.queues()).toEqual([]);
+    });
+  });
+}

@@ -1,0 +1,130 @@
+import { describe, expect, test } from "vitest";
+import type { QueuePolicy } from "../../../src/core/policy.ts";
+import type { Port } from "../../../src/core/port.ts";
+import type { ManualClock } from "../../../src/testing/manual-clock.ts";
+import {
+  addNamed,
+  addOne,
+  claimNames,
+  claimOne,
+  failure,
+  HOUR,
+  MINUTE,
+  nack,
+  nackWithBackoff,
+  QUEUE,
+  release,
+  SECOND,
+  type Start,
+  stateOf,
+} from "./kit.ts";
+
+export function retry(start: Start): void {
+  describe("the wait before the next attempt", () => {
+    /** The waits after each failure, one after another. */
+    async function waits(port: Port, clock: ManualClock, backoff: QueuePolicy["backoff"], failures: number) {
+      await port.declare(QUEUE, { backoff, maxAttempts: failures + 1 });
+      const { id } = await addOne(port);
+      const seen: number[] = [];
+      for (let count = 0; count < failures; count++) {
+        await nackWithBackoff(port, await claimOne(port));
+        const now = (await port.history(id)).at(-1)!.endedAt;
+        const wait = (await port.task(id)).dueAt! - now;
+        seen.push(wait);
+        await clock.advance(wait);
+      }
+      return seen;
+    }
+
+    test("doubles up to its ceiling", async () => {
+      const { port, clock } = await start();
+      const backoff = { type: "exponential", delay: SECOND, max: 5 * SECOND, jitter: 0 } as const;
+      expect(await waits(port, clock, backoff, 5)).toEqual([1_000, 2_000, 4_000, 5_000, 5_000]);
+    });
+
+    test("stays the same where it is fixed", async () => {
+      const { port, clock } = await start();
+      const backoff = { type: "fixed", delay: 3 * SECOND, max: HOUR, jitter: 0 } as const;
+      expect(await waits(port, clock, backoff, 4)).toEqual([3_000, 3_000, 3_000, 3_000]);
+    });
+
+    test("varies within its jitter", async () => {
+      const { port, clock } = await start();
+      const backoff = { type: "fixed", delay: 100 * SECOND, max: HOUR, jitter: 0.5 } as const;
+      const seen = await waits(port, clock, backoff, 20);
+      for (const wait of seen) {
+        expect(wait).toBeGreaterThanOrEqual(50 * SECOND);
+        expect(wait).toBeLessThanOrEqual(150 * SECOND);
+      }
+      expect(new Set(seen).size).toBeGreaterThan(1);
+    });
+
+    test("is the one a worker asks for, where it does", async () => {
+      const { port, startedAt } = await start();
+      const { id } = await addOne(port);
+      await nack(port, await claimOne(port), 7 * MINUTE);
+      expect((await port.task(id)).dueAt).toBe(startedAt + 7 * MINUTE);
+    });
+
+    test("follows a policy that was changed since", async () => {
+      const { port, startedAt } = await start();
+      const { id } = await addOne(port);
+      const held = await claimOne(port);
+      await port.declare(QUEUE, { backoff: { type: "fixed", delay: HOUR, max: HOUR, jitter: 0 } });
+      await nackWithBackoff(port, held);
+      expect((await port.task(id)).dueAt).toBe(startedAt + HOUR);
+    });
+
+    test("holds nobody else up", async () => {
+      const { port } = await start();
+      await addNamed(port, ["1", "2"]);
+      await nack(port, await claimOne(port), HOUR);
+      expect(await claimNames(port)).toEqual(["2"]);
+    });
+  });
+
+  describe("attempts", () => {
+    test("are counted from one, by failures", async () => {
+      const { port } = await start();
+      await addOne(port);
+      const seen: number[] = [];
+      for (const word of ["nack", "release", "nack", "release", "release", "nack"]) {
+        const held = await claimOne(port);
+        seen.push(held.attempt);
+        await (word === "nack" ? nack(port, held) : release(port, held));
+      }
+      expect(seen).toEqual([1, 2, 2, 3, 3, 3]);
+    });
+
+    test("end at the queue's maxAttempts", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { maxAttempts: 3 });
+      const { id } = await addOne(port);
+      const states = [];
+      for (let count = 0; count < 3; count++) states.push(await nack(port, await claimOne(port)));
+      expect(states).toEqual(["ready", "ready", "dead"]);
+      expect((await port.task(id)).attempt).toBe(3);
+      expect(await claimNames(port)).toEqual([]);
+    });
+
+    test("end at the task's own maxAttempts, where it has one", async () => {
+      const { port } = await start();
+      await port.declare(QUEUE, { maxAttempts: 1 });
+      const { id } = await addOne(port, { maxAttempts: 2 });
+      expect(await nack(port, await claimOne(port))).toBe("ready");
+      const second = await claimOne(port);
+      expect(second).toMatchObject({ attempt: 2, maxAttempts: 2 });
+      expect(await nack(port, second)).toBe("dead");
+      expect(await stateOf(port, id)).toBe("dead");
+    });
+
+    test("that a worker gave up for time are told apart", async () => {
+      const { port } = await start();
+      const { id } = await addOne(port);
+      const held = await claimOne(port);
+      await port.settle(held, { kind: "nack", error: failure("slow"), delay: 0, outcome: "timeout" });
+      expect(await port.history(id)).toMatchObject([{ outcome: "timeout", error: { message: "slow" } }]);
+      expect((await port.task(id)).attempt).toBe(2);
+    });
+  });
+}

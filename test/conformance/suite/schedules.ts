@@ -1,0 +1,398 @@
+import { describe, expect, test } from "vitest";
+import type { Port } from "../../../src/core/port.ts";
+import {
+  PLANNED_HEADER,
+  SCHEDULE_HEADER,
+  type ScheduleDefinition,
+  type ScheduleRecord,
+} from "../../../src/core/schedule.ts";
+import type { TaskRecord } from "../../../src/core/task.ts";
+import type { ManualClock } from "../../../src/testing/manual-clock.ts";
+import {
+  addOne,
+  claimNames,
+  DAY,
+  depths,
+  eventsUntil,
+  HOUR,
+  listen,
+  MINUTE,
+  passLong,
+  QUEUE,
+  refused,
+  SECOND,
+  type Start,
+} from "./kit.ts";
+
+const no = (value: unknown): never => value as never;
+
+type Fields = Partial<{ cron: string; tz: string; every: number }> &
+  Partial<Pick<ScheduleDefinition, "missed" | "task">>;
+
+function definition(fields: Fields): ScheduleDefinition {
+  return { missed: "once", task: { queue: QUEUE, data: "{}" }, ...fields } as ScheduleDefinition;
+}
+
+function define(port: Port, fields: Fields, name = "s"): Promise<ScheduleRecord> {
+  return port.schedule(name, definition(fields));
+}
+
+/** The tasks that are ready, as they were added. */
+async function added(port: Port, queue = QUEUE): Promise<TaskRecord[]> {
+  return (await port.list({ queue, state: "ready", limit: 1_000 })).tasks;
+}
+
+/** What they were planned for. */
+async function planned(port: Port): Promise<string[]> {
+  return (await added(port)).map(({ headers }) => headers[PLANNED_HEADER]!.slice(0, 16));
+}
+
+async function one(port: Port, name = "s"): Promise<ScheduleRecord> {
+  const [found] = await port.schedules(name);
+  return found!;
+}
+
+export function schedules(start: Start): void {
+  firing(start);
+  calendar(start);
+  missing(start);
+  changing(start);
+  refusing(start);
+}
+
+function firing(start: Start): void {
+  describe("a schedule", () => {
+    test("adds a task at each of its times, counted from its definition", async () => {
+      const { port, clock, startedAt } = await start();
+      await clock.advance(7 * SECOND);
+      const { next } = await define(port, { every: MINUTE });
+      const from = startedAt + 7 * SECOND;
+      expect(next).toEqual([1, 2, 3, 4, 5].map((n) => from + n * MINUTE));
+      await clock.advance(MINUTE - 1);
+      expect(await added(port)).toEqual([]);
+      await clock.advance(1);
+      await clock.advance(2 * MINUTE);
+      const tasks = await added(port);
+      expect(tasks.map(({ createdAt }) => createdAt - from)).toEqual([1, 2, 3].map((n) => n * MINUTE));
+      expect(await one(port)).toMatchObject({ lastAt: from + 3 * MINUTE, error: null });
+    });
+
+    test("says with each task which schedule it is of, and what it was planned for", async () => {
+      const { port, clock, startedAt } = await start();
+      const task = { queue: QUEUE, data: '"x"', headers: { kind: "report" }, priority: 3, maxAttempts: 2 };
+      await define(port, { every: MINUTE, task }, "nightly/report");
+      await clock.advance(MINUTE);
+      const headers = {
+        kind: "report",
+        [SCHEDULE_HEADER]: "nightly/report",
+        [PLANNED_HEADER]: new Date(startedAt + MINUTE).toISOString(),
+      };
+      expect(await added(port)).toMatchObject([{ data: '"x"', headers, priority: 3, maxAttempts: 2 }]);
+    });
+
+    test("is listed by name, with all that it is", async () => {
+      const { port, startedAt } = await start();
+      await define(port, { cron: "0 3 * * *", tz: "Europe/London", missed: "all" }, "b");
+      await define(port, { every: HOUR }, "a");
+      const first = Date.parse("2026-01-01T03:00:00Z");
+      expect(await port.schedules()).toMatchObject([
+        { name: "a", cron: null, tz: null, every: HOUR, missed: "once" },
+        {
+          ...{ name: "b", cron: "0 3 * * *", tz: "Europe/London", every: null, missed: "all" },
+          ...{ next: [0, 1, 2, 3, 4].map((n) => first + n * DAY), task: { queue: QUEUE, data: "{}" } },
+          ...{ paused: false, lastAt: null, createdAt: startedAt, error: null },
+        },
+      ]);
+      expect(await port.schedules("nobody")).toEqual([]);
+    });
+
+    test("wakes whoever waits for a task", async () => {
+      const { port, clock } = await start();
+      await define(port, { every: 10 * SECOND });
+      const waiting = port.claim({ queues: [QUEUE], max: 1, worker: "w", wait: MINUTE });
+      await clock.advance(10 * SECOND);
+      expect((await waiting).tasks).toHaveLength(1);
+    });
+
+    test("is told of in the events", async () => {
+      const { port, clock, startedAt: at } = await start();
+      const heard = listen(port);
+      await define(port, { every: MINUTE });
+      await port.pauseSchedule("s", true);
+      await port.pauseSchedule("s", false);
+      await define(port, { every: 2 * SECOND });
+      await clock.advance(2 * SECOND);
+      await port.unschedule("s");
+      const told = await eventsUntil(heard, "schedule.deleted");
+      const of = { queue: QUEUE, schedule: "s" };
+      expect(told.filter(({ type }) => type.startsWith("schedule."))).toEqual([
+        ...["created", "paused", "resumed", "updated"].map((what) => ({
+          ...{ type: `schedule.${what}`, at },
+          ...of,
+        })),
+        { type: "schedule.fired", at: at + 2 * SECOND, ...of },
+        { type: "schedule.deleted", at: at + 2 * SECOND, ...of },
+      ]);
+      expect(told.filter(({ type }) => type === "task.added")).toHaveLength(1);
+    });
+  });
+}
+
+/** Europe/London: at 01:00 on 29 March 2026 it is 02:00; at 02:00 on 25 October it is 01:00 once more. */
+function calendar(start: Start): void {
+  describe("by the calendar a schedule", () => {
+    const cases: [string, string, string, number, string[]][] = [
+      [
+        "keeps to the time of day across the change in spring",
+        "0 3 * * *",
+        "2026-03-28T00:00:00Z",
+        2,
+        ["2026-03-28T03:00", "2026-03-29T02:00"],
+      ],
+      [
+        "comes when the hour has been skipped, where its time is in that hour",
+        "30 1 * * *",
+        "2026-03-28T00:00:00Z",
+        2,
+        ["2026-03-28T01:30", "2026-03-29T01:00"],
+      ],
+      [
+        "comes the first time only, where its time is there twice",
+        "30 1 * * *",
+        "2026-10-24T00:00:00Z",
+        3,
+        ["2026-10-24T00:30", "2026-10-25T00:30", "2026-10-26T01:30"],
+      ],
+      [
+        "comes in both hours, where it comes every hour",
+        "30 * * * *",
+        "2026-10-24T23:00:00Z",
+        4 / 24,
+        ["2026-10-24T23:30", "2026-10-25T00:30", "2026-10-25T01:30", "2026-10-25T02:30"],
+      ],
+    ];
+    test.each(cases)("%s", async (_, cron, from, days, times) => {
+      const { port, clock, startedAt } = await start();
+      await passLong(clock, Date.parse(from) - startedAt);
+      await define(port, { cron, tz: "Europe/London", missed: "all" });
+      await passLong(clock, days * DAY);
+      expect(await planned(port)).toEqual(times);
+    });
+
+    test("goes by UTC unless it names a time zone, and by seconds if it names them", async () => {
+      const { port, clock } = await start();
+      expect(await define(port, { cron: "*/20 * * * * *" })).toMatchObject({ tz: "UTC" });
+      await clock.advance(MINUTE);
+      expect(await depths(port)).toEqual({ ready: 3 });
+    });
+  });
+}
+
+/** Nobody is there: the machine sleeps. */
+async function sleepThrough(clock: ManualClock, ms: number): Promise<void> {
+  clock.sleep(ms);
+  await clock.advance(2 * SECOND);
+}
+
+function missing(start: Start): void {
+  describe("firings that nobody was there for", () => {
+    test("are made up for by one task, unless said otherwise", async () => {
+      const { port, clock, startedAt } = await start();
+      await define(port, { every: HOUR });
+      await sleepThrough(clock, 5.5 * HOUR);
+      expect(await planned(port)).toEqual(["2026-01-01T05:00"]);
+      expect((await one(port)).next[0]).toBe(startedAt + 6 * HOUR);
+    });
+
+    test("are dropped by choice; one that is a little late is not one of them", async () => {
+      const { port, clock, startedAt } = await start();
+      await define(port, { every: HOUR, missed: "skip" });
+      await sleepThrough(clock, 5.5 * HOUR);
+      expect(await planned(port)).toEqual([]);
+      expect(await one(port)).toMatchObject({ lastAt: null });
+      await sleepThrough(clock, 30 * MINUTE + 20 * SECOND);
+      expect(await planned(port)).toEqual(["2026-01-01T06:00"]);
+      expect((await one(port)).next[0]).toBe(startedAt + 7 * HOUR);
+    });
+
+    test("are all made up for by choice, the earliest first", async () => {
+      const { port, clock } = await start();
+      await define(port, { every: HOUR, missed: "all" });
+      await sleepThrough(clock, 5.5 * HOUR);
+      expect(await planned(port)).toEqual([1, 2, 3, 4, 5].map((n) => `2026-01-01T0${n}:00`));
+    });
+
+    test("are bounded: of too many the latest thousand come", async () => {
+      const { port, clock, startedAt } = await start();
+      await define(port, { every: MINUTE, missed: "all" });
+      await sleepThrough(clock, 1_500 * MINUTE);
+      const tasks = await added(port);
+      expect(tasks).toHaveLength(1_000);
+      const times = tasks.map(({ headers }) => Date.parse(headers[PLANNED_HEADER]!));
+      expect(times).toEqual(Array.from({ length: 1_000 }, (_, n) => startedAt + (501 + n) * MINUTE));
+    });
+
+    test("of a paused schedule are none", async () => {
+      const { port, clock, startedAt } = await start();
+      await define(port, { every: HOUR, missed: "all" });
+      await port.pauseSchedule("s", true);
+      await port.pauseSchedule("s", true);
+      expect(await one(port)).toMatchObject({ paused: true, next: [] });
+      await sleepThrough(clock, 5.5 * HOUR);
+      await port.pauseSchedule("s", false);
+      await clock.advance(2 * SECOND);
+      expect(await planned(port)).toEqual([]);
+      expect(await one(port)).toMatchObject({ paused: false });
+      expect((await one(port)).next[0]).toBe(startedAt + 6 * HOUR);
+    });
+  });
+}
+
+function changing(start: Start): void {
+  describe("a schedule that is defined again", () => {
+    test("changes nothing where it is the same", async () => {
+      const { port, clock, startedAt } = await start();
+      await define(port, { every: MINUTE });
+      await clock.advance(40 * SECOND);
+      const { next } = await define(port, { every: MINUTE });
+      expect(next[0]).toBe(startedAt + MINUTE);
+    });
+
+    test("plans anew where its times are others, and only then", async () => {
+      const { port, clock, startedAt } = await start();
+      await define(port, { every: MINUTE });
+      await clock.advance(40 * SECOND);
+      const other = await define(port, { every: MINUTE, task: { queue: QUEUE, data: '"other"' } });
+      expect(other.next[0]).toBe(startedAt + MINUTE);
+      const slower = await define(port, { every: 2 * MINUTE, task: { queue: QUEUE, data: '"other"' } });
+      expect(slower.next[0]).toBe(startedAt + 40 * SECOND + 2 * MINUTE);
+      await clock.advance(2 * MINUTE);
+      expect(await claimNames(port)).toEqual(['"other"']);
+    });
+
+    test("stays paused, and stays as an operator made it while the program says the same", async () => {
+      const { port } = await start();
+      await define(port, { every: MINUTE });
+      await port.pauseSchedule("s", true);
+      await port.schedule("s", definition({ every: HOUR }), { force: true });
+      await define(port, { every: MINUTE });
+      expect(await one(port)).toMatchObject({ every: HOUR, paused: true });
+      await define(port, { every: 5 * MINUTE });
+      expect(await one(port)).toMatchObject({ every: 5 * MINUTE, paused: true });
+    });
+
+    test("is gone when it is deleted, and its tasks stay", async () => {
+      const { port, clock } = await start();
+      await define(port, { every: MINUTE });
+      await clock.advance(MINUTE);
+      expect(await port.unschedule("s")).toBe(true);
+      expect(await port.unschedule("s")).toBe(false);
+      await clock.advance(3 * MINUTE);
+      expect(await depths(port)).toEqual({ ready: 1 });
+      expect(await port.schedules()).toEqual([]);
+      await refused(() => port.pauseSchedule("s", true), "INVALID", "no schedule");
+    });
+
+    test("by many at once is one schedule", async () => {
+      const { port, clock } = await start();
+      const every = [MINUTE, 2 * MINUTE, MINUTE, 2 * MINUTE];
+      await Promise.all(every.map((ms) => define(port, { every: ms })));
+      expect(await port.schedules()).toHaveLength(1);
+      await define(port, { every: MINUTE });
+      await clock.advance(MINUTE);
+      expect(await depths(port)).toEqual({ ready: 1 });
+    });
+  });
+}
+
+function refusing(start: Start): void {
+  describe("a schedule whose queue takes no task", () => {
+    test("fires late where it is full, and says why", async () => {
+      const { port, clock } = await start();
+      await port.declare(QUEUE, { maxDepth: 1 });
+      await addOne(port, { data: '"first"' });
+      await define(port, { every: MINUTE });
+      await clock.advance(MINUTE + 20 * SECOND);
+      expect(await one(port)).toMatchObject({ lastAt: null, error: { code: "QUEUE_FULL" } });
+      expect(await claimNames(port)).toEqual(['"first"']);
+      await clock.advance(6 * SECOND);
+      expect(await planned(port)).toEqual(["2026-01-01T00:01"]);
+      expect(await one(port)).toMatchObject({ error: null });
+    });
+
+    test("leaves a firing out that is too large, and says why", async () => {
+      const { port, clock, startedAt } = await start();
+      await define(port, { every: MINUTE, task: { queue: QUEUE, data: '"large"' } });
+      await port.declare(QUEUE, { maxPayload: 3 });
+      await clock.advance(MINUTE);
+      const { next, error } = await one(port);
+      expect(error).toMatchObject({ code: "PAYLOAD_TOO_LARGE", at: startedAt + MINUTE });
+      expect(next[0]).toBe(startedAt + 2 * MINUTE);
+    });
+  });
+
+  describe("of schedules", () => {
+    const together = start.together();
+    const bad: [string, unknown, string][] = [
+      ["no times", {}, "cron or every"],
+      ["both kinds of times", { cron: "* * * * *", every: MINUTE }, "cron or every"],
+      ["too short an interval", { every: 999 }, "every"],
+      ["a pattern with too few fields", { cron: "* * *" }, "cron"],
+      ["a pattern that is none", { cron: "61 * * * *" }, "minute"],
+      ["a pattern that never happens", { cron: "0 0 30 2 *" }, "never"],
+      ["a pattern that is a number", { cron: 5 }, "cron"],
+      ["an unknown time zone", { cron: "* * * * *", tz: "Mars/Base" }, "tz"],
+      ["a time zone for an interval", { every: MINUTE, tz: "UTC" }, "tz"],
+      ["an unknown choice for the missed", { every: MINUTE, missed: "some" }, "missed"],
+      ["an unknown option", { every: MINUTE, jitter: 1 }, "jitter"],
+      ["no task", { every: MINUTE, task: null }, "task"],
+      ["a task without a queue", { every: MINUTE, task: { data: "" } }, "queue"],
+      ["a payload that is no text", { every: MINUTE, task: { queue: QUEUE, data: 7 } }, "payload"],
+      ["a key", { every: MINUTE, task: { queue: QUEUE, data: "", idempotencyKey: "k" } }, "idempotencyKey"],
+      [
+        "a payload beyond all bounds",
+        { every: MINUTE, task: { queue: QUEUE, data: "x".repeat(1 << 20) } },
+        "bytes",
+      ],
+    ];
+    test.each(bad)("one is refused for %s", async (_, fields, word) => {
+      const { port } = together();
+      await refused(() => define(port, no(fields)), "INVALID", word);
+      expect(await port.schedules()).toEqual([]);
+    });
+
+    test.each(["", "a b", "-a", "x".repeat(129), 7, null])("the name %j is refused", async (name) => {
+      const { port } = together();
+      await refused(() => define(port, { every: MINUTE }, no(name)), "INVALID", "nightly");
+      await refused(() => port.unschedule(no(name)), "INVALID", "nightly");
+      await refused(() => port.pauseSchedule(no(name), true), "INVALID", "nightly");
+    });
+  });
+}
+
+/** For stores that several may open at once. */
+export function sharedSchedules(start: Start): void {
+  describe("of several that have a store open", () => {
+    test("one fires, each time, also those that know nothing of the schedule", async () => {
+      const { port, clock, another } = await start();
+      const others = [await another(), await another()];
+      await define(port, { every: 10 * SECOND });
+      await clock.advance(2 * MINUTE);
+      const times = (await added(port)).map(({ headers }) => headers[PLANNED_HEADER]);
+      expect(times).toHaveLength(12);
+      expect(new Set(times).size).toBe(12);
+      await port.close();
+      await clock.advance(MINUTE);
+      expect(await depths(others[0]!.port)).toEqual({ ready: 18 });
+    });
+
+    test("all may define it at once, and it is one", async () => {
+      const { port, clock, another } = await start();
+      const ports = [port, (await another()).port, (await another()).port];
+      await Promise.all(ports.map((each) => define(each, { every: MINUTE })));
+      await clock.advance(MINUTE);
+      expect(await depths(port)).toEqual({ ready: 1 });
+      expect(await ports[2]!.schedules()).toHaveLength(1);
+    });
+  });
+}
