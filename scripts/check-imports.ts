@@ -55,6 +55,33 @@ const TABLE: Record<string, Row> = {
   "index.ts": { folders: ["api", "core", "worker"], node: false },
 };
 
+/**
+ * The folders inside `engines/postgres` and `engines/sqlite`, and which of their neighbours each may import values from.
+ * Types may come from any of them: `Tx` names what it holds, and what it holds names `Tx`.
+ */
+const ENGINE_PARTS: Record<string, string[]> = {
+  schema: [],
+  connection: ["schema", "statements"],
+  statements: ["connection"],
+  transaction: ["schema", "connection", "statements", "line", "limits", "flows"],
+  line: ["connection", "statements", "transaction", "limits", "flows"],
+  limits: ["connection", "statements", "transaction", "line"],
+  flows: ["connection", "statements", "transaction", "line", "verbs"],
+  verbs: ["connection", "statements", "transaction", "line", "limits", "flows"],
+  // PostgreSQL only: adds and acks inside a transaction of the caller's.
+  caller: ["schema", "connection", "statements", "line", "limits", "flows", "verbs"],
+  batch: ["schema", "connection", "statements", "transaction", "line", "limits", "flows", "verbs", "caller"],
+  // PostgreSQL only: heartbeats from a thread of their own.
+  heartbeat: ["connection", "batch"],
+  // SQLite only: the thread that runs the store.
+  thread: ["connection", "batch"],
+  // Reads and writes whole stores, and so may use everything.
+  transfer: ["", "schema", "connection", "statements", "transaction", "line", "limits", "flows", "verbs"],
+  // The engine itself.
+  "": ["connection", "line", "caller", "batch", "heartbeat", "thread"],
+};
+const ENGINES_IN_PARTS = new Set(["engines/postgres", "engines/sqlite"]);
+
 /** Files that are left out of the published package, so nothing in it may import them. */
 const UNPUBLISHED = /\.test(-d)?\.ts$/;
 
@@ -87,7 +114,7 @@ export function describeViolation({ file, line, imported, problem }: Violation):
 
 function judge(path: string, name: string, imported: string, typeOnly: boolean): string | undefined {
   const row = TABLE[name] as Row;
-  if (imported.startsWith(".")) return judgeFile(path, name, row, imported);
+  if (imported.startsWith(".")) return judgeFile(path, name, row, imported, typeOnly);
   if (isBuiltin(imported)) return row.node ? undefined : `${name} may not import Node's own modules`;
   const packageName = imported.split("/", imported.startsWith("@") ? 2 : 1).join("/");
   if (row.packages === "anything" || row.packages?.includes(packageName)) return undefined;
@@ -98,7 +125,13 @@ function judge(path: string, name: string, imported: string, typeOnly: boolean):
   return `of npm packages, ${name} may import ${list(allowed)}`;
 }
 
-function judgeFile(path: string, name: string, row: Row, imported: string): string | undefined {
+function judgeFile(
+  path: string,
+  name: string,
+  row: Row,
+  imported: string,
+  typeOnly: boolean,
+): string | undefined {
   const target = posix.join(posix.dirname(path), imported);
   if (target.startsWith("..")) return "it lies outside src and is not in the published package";
   if (!/\.(ts|json)$/.test(target)) return "Node runs the sources as they are, so the path must end in .ts";
@@ -106,8 +139,24 @@ function judgeFile(path: string, name: string, row: Row, imported: string): stri
   if (row.folders === "anything") return undefined;
   const own = folderOf(path);
   const folder = folderOf(target);
+  if (folder === own && ENGINES_IN_PARTS.has(own)) return typeOnly ? undefined : judgePart(own, path, target);
   if (folder === own || row.folders.some((each) => matches(each, folder))) return undefined;
   return `${name} may import ${list(row.folders)}${own === "" ? "" : " and its own files"}, not ${folder || target}`;
+}
+
+/** Both files are in the same engine. */
+function judgePart(engine: string, path: string, target: string): string | undefined {
+  const own = partOf(engine, path);
+  const part = partOf(engine, target);
+  const allowed = ENGINE_PARTS[own];
+  if (allowed === undefined) return `${engine}/${own} has no row in ENGINE_PARTS of scripts/check-imports.ts`;
+  if (part === own || allowed.includes(part)) return undefined;
+  return `${own || engine} may import values from ${list(allowed)}, not ${part || target}`;
+}
+
+/** The first folder below the engine's own; empty for the engine's own files. */
+function partOf(engine: string, path: string): string {
+  return posix.relative(engine, posix.dirname(path)).split("/")[0] ?? "";
 }
 
 function rowName(path: string): string | undefined {
@@ -152,7 +201,7 @@ function findImports(file: string, source: string): Import[] {
     found.push({ imported: node.value, line: source.slice(0, node.start).split("\n").length, typeOnly });
   };
   new Visitor({
-    ImportDeclaration: (node) => note(node.source, node.importKind === "type"),
+    ImportDeclaration: (node) => note(node.source, importsOnlyTypes(node)),
     ExportNamedDeclaration: (node) => note(node.source, node.exportKind === "type"),
     ExportAllDeclaration: (node) => note(node.source, node.exportKind === "type"),
     ImportExpression: (node) => note(node.source, false),
@@ -165,6 +214,16 @@ function findImports(file: string, source: string): Import[] {
   }).visit(program);
   return found;
 }
+
+/** `import type { A }`, or `import { type A, type B }`. */
+function importsOnlyTypes({ importKind, specifiers }: ImportDeclaration): boolean {
+  if (importKind === "type") return true;
+  const areTypes = specifiers.map((each) => each.type === "ImportSpecifier" && each.importKind === "type");
+  return areTypes.length > 0 && areTypes.every(Boolean);
+}
+
+type ImportDeclaration = Parameters<NonNullable<VisitorObject["ImportDeclaration"]>>[0];
+type VisitorObject = ConstructorParameters<typeof Visitor>[0];
 
 if (import.meta.main) {
   const files = globSync("src/**/*.ts").map((file) => file.replaceAll("\\", "/"));

@@ -1,6 +1,6 @@
 import { EventEmitter } from "node:events";
-import type { ThreadData } from "../../src/engines/sqlite/messages.ts";
-import { serve } from "../../src/engines/sqlite/thread.ts";
+import type { ThreadData } from "../../src/engines/sqlite/thread/messages.ts";
+import { serve } from "../../src/engines/sqlite/thread/thread.ts";
 
 /** Stands in for a store's thread: the same messages, copied the same way, without the time a thread takes to start. */
 export class InProcessWorker extends EventEmitter {

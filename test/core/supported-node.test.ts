@@ -26,8 +26,8 @@ test("package.json asks for the Node that the check asks for", () => {
 test.each([
   "src/index.ts",
   "src/testing/index.ts",
-  "src/engines/sqlite/thread.ts",
-  "src/engines/postgres/pulse-thread.ts",
+  "src/engines/sqlite/thread/thread.ts",
+  "src/engines/postgres/heartbeat/pulse-thread.ts",
 ])("%s checks Node's version before it imports anything else", (file) => {
   const [first] = readFileSync(file, "utf8").match(/^(import|export) .*$/m)!;
   expect(first).toMatch(/^import "[./]+\/core\/supported-node\.ts";$/);

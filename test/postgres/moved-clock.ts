@@ -3,10 +3,10 @@ import type { Clock } from "../../src/core/clock.ts";
 import type { Engine, Op, Outcome, Outcomes, VerbWithin } from "../../src/engine/engine.ts";
 import { Heart } from "../../src/engine/heart.ts";
 import { openPostgres, type PostgresOptions } from "../../src/engines/postgres/engine.ts";
-import { Link } from "../../src/engines/postgres/link.ts";
-import type { Heartbeats, PulseData, PulseReport } from "../../src/engines/postgres/pulse.ts";
-import { Reach } from "../../src/engines/postgres/reach.ts";
-import { Sender } from "../../src/engines/postgres/sender.ts";
+import { Link } from "../../src/engines/postgres/connection/link.ts";
+import type { Heartbeats, PulseData, PulseReport } from "../../src/engines/postgres/heartbeat/pulse.ts";
+import { Reach } from "../../src/engines/postgres/batch/reach.ts";
+import { Sender } from "../../src/engines/postgres/batch/sender.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";
 
 /**

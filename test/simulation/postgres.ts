@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import type { Reading } from "../../src/core/clock.ts";
 import type { Hint, Op, Outcome } from "../../src/engine/engine.ts";
-import { BELOW_FLOORS, raiseFloors } from "../../src/engines/postgres/floors.ts";
-import { Link, type LinkOptions } from "../../src/engines/postgres/link.ts";
-import { SIGN_OF_LIFE } from "../../src/engines/postgres/newest.ts";
-import { openLink } from "../../src/engines/postgres/open.ts";
-import { PostgresStore } from "../../src/engines/postgres/store.ts";
-import { settingsFor } from "../../src/engines/postgres/settings.ts";
+import { BELOW_FLOORS, raiseFloors } from "../../src/engines/postgres/line/floors.ts";
+import { Link, type LinkOptions } from "../../src/engines/postgres/connection/link.ts";
+import { SIGN_OF_LIFE } from "../../src/engines/postgres/statements/newest.ts";
+import { openLink } from "../../src/engines/postgres/connection/open.ts";
+import { PostgresStore } from "../../src/engines/postgres/batch/store.ts";
+import { settingsFor } from "../../src/engines/postgres/connection/settings.ts";
 import { clockIn, setClock } from "../postgres/moved-clock.ts";
 import { dropSchema, emptied, sharedServer } from "../postgres/shared.ts";
 import { FAILURE, NOT_THERE, type Subject, trap } from "./subject.ts";

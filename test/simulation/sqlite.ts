@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Reading } from "../../src/core/clock.ts";
 import type { Hint, Op, Outcome } from "../../src/engine/engine.ts";
-import { SqliteStore } from "../../src/engines/sqlite/store.ts";
+import { SqliteStore } from "../../src/engines/sqlite/batch/store.ts";
 import { FAILURE, NOT_THERE, type Subject, trap } from "./subject.ts";
 
 /**

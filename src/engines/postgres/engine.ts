@@ -16,25 +16,25 @@ import {
   type VerbWithin,
 } from "../../engine/engine.ts";
 import { systemClock } from "../../engine/system-clock.ts";
-import { Beside, isFree } from "./beside.ts";
-import { failureFrom } from "./failure.ts";
-import { checkFloors, raiseFloors, Raising } from "./floors.ts";
-import { Herald } from "./herald.ts";
-import { identityOf } from "./identity.ts";
-import { Link, type LinkOptions } from "./link.ts";
-import { ownLook } from "./own-look.ts";
-import { checkOneHost, checkSchemaName, openLink, whileFull } from "./open.ts";
-import { Pulse, type PulseData, type StartHeartbeats } from "./pulse.ts";
-import { closed, Reach } from "./reach.ts";
-import { Sender } from "./sender.ts";
-import { type Durability, settingsFor } from "./settings.ts";
-import { watchSilence } from "./silence.ts";
-import type { Ran } from "./ran.ts";
-import type { OnConflict } from "./store.ts";
-import type { TxOptions } from "./tx.ts";
-import { CommitWatch } from "./watch-commits.ts";
-import { type KnownQueue, type Surroundings, Within } from "./within.ts";
-import { settleWithin } from "./within-ack.ts";
+import { Beside, isFree } from "./batch/beside.ts";
+import { failureFrom } from "./connection/failure.ts";
+import { checkFloors, raiseFloors, Raising } from "./line/floors.ts";
+import { Herald } from "./connection/herald.ts";
+import { identityOf } from "./connection/identity.ts";
+import { Link, type LinkOptions } from "./connection/link.ts";
+import { ownLook } from "./caller/own-look.ts";
+import { checkOneHost, checkSchemaName, openLink, whileFull } from "./connection/open.ts";
+import { Pulse, type PulseData, type StartHeartbeats } from "./heartbeat/pulse.ts";
+import { closed, Reach } from "./batch/reach.ts";
+import { Sender } from "./batch/sender.ts";
+import { type Durability, settingsFor } from "./connection/settings.ts";
+import { watchSilence } from "./connection/silence.ts";
+import type { Ran } from "./batch/ran.ts";
+import type { OnConflict } from "./batch/store.ts";
+import type { TxOptions } from "./transaction/tx.ts";
+import { CommitWatch } from "./connection/watch-commits.ts";
+import { type KnownQueue, type Surroundings, Within } from "./caller/within.ts";
+import { settleWithin } from "./caller/within-ack.ts";
 
 export interface PostgresOptions {
   url: string;

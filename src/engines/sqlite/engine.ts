@@ -9,9 +9,9 @@ import {
 } from "../../engine/engine.ts";
 import { realPathOf } from "../../engine/real-file.ts";
 import { Heart } from "../../engine/heart.ts";
-import type { ThreadData } from "./messages.ts";
-import type { Durability } from "./journal.ts";
-import { closed, Remote } from "./remote.ts";
+import type { ThreadData } from "./thread/messages.ts";
+import type { Durability } from "./connection/journal.ts";
+import { closed, Remote } from "./thread/remote.ts";
 
 export interface SqliteOptions {
   path: string;

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { BOUNDS } from "../../../src/engine/engine.ts";
-import { gateLock } from "../../../src/engines/postgres/locks.ts";
+import { gateLock } from "../../../src/engines/postgres/connection/locks.ts";
 import { changeTimes, ground } from "./kit.ts";
 import { claimAll, joinAs, named, run } from "./verbs.ts";
 

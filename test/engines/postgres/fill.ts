@@ -1,5 +1,5 @@
 import type { Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
-import type { PostgresStore } from "../../../src/engines/postgres/store.ts";
+import type { PostgresStore } from "../../../src/engines/postgres/batch/store.ts";
 import { newTask, QUEUE, worker } from "../sqlite/kit.ts";
 
 /** A store with tasks in all states, by the thousand. */

@@ -3,10 +3,15 @@ import { Retry } from "../../../src/index.ts";
 import type { WorkerInfo } from "../../../src/core/task.ts";
 import type { Op } from "../../../src/engine/engine.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
-import { BELOW_FLOORS, checkFloors, Raising, raiseFloors } from "../../../src/engines/postgres/floors.ts";
-import type { Link } from "../../../src/engines/postgres/link.ts";
-import { catalogueLock } from "../../../src/engines/postgres/locks.ts";
-import { PostgresStore } from "../../../src/engines/postgres/store.ts";
+import {
+  BELOW_FLOORS,
+  checkFloors,
+  Raising,
+  raiseFloors,
+} from "../../../src/engines/postgres/line/floors.ts";
+import type { Link } from "../../../src/engines/postgres/connection/link.ts";
+import { catalogueLock } from "../../../src/engines/postgres/connection/locks.ts";
+import { PostgresStore } from "../../../src/engines/postgres/batch/store.ts";
 import { connect, type Ground, ground } from "./kit.ts";
 
 const QUEUE = "work";

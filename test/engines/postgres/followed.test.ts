@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
 import type { Op } from "../../../src/engine/engine.ts";
-import { PostgresStore } from "../../../src/engines/postgres/store.ts";
+import { PostgresStore } from "../../../src/engines/postgres/batch/store.ts";
 import { connect, ground } from "./kit.ts";
 
 /** Batches on one connection: the next one is sent behind one whose commit is under way. */

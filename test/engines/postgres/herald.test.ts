@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { Hint } from "../../../src/engine/engine.ts";
-import { Herald } from "../../../src/engines/postgres/herald.ts";
-import type { Link } from "../../../src/engines/postgres/link.ts";
+import { Herald } from "../../../src/engines/postgres/connection/herald.ts";
+import type { Link } from "../../../src/engines/postgres/connection/link.ts";
 
 const QUIET = { noticed: false, listened: false, ended: false };
 

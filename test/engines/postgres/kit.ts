@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { onTestFinished } from "vitest";
-import { raiseFloors } from "../../../src/engines/postgres/floors.ts";
+import { raiseFloors } from "../../../src/engines/postgres/line/floors.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
-import { Link } from "../../../src/engines/postgres/link.ts";
-import { catalogueLock } from "../../../src/engines/postgres/locks.ts";
-import { settingsFor } from "../../../src/engines/postgres/settings.ts";
+import { Link } from "../../../src/engines/postgres/connection/link.ts";
+import { catalogueLock } from "../../../src/engines/postgres/connection/locks.ts";
+import { settingsFor } from "../../../src/engines/postgres/connection/settings.ts";
 import { type Dibs, open, type OpenOptions } from "../../../src/index.ts";
 import { freshSchema } from "../../postgres/shared.ts";
 import { Proxy } from "../../proxy.ts";

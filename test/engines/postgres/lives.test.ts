@@ -6,7 +6,7 @@ import { createBroker } from "../../../src/broker/broker.ts";
 import type { WorkerInfo } from "../../../src/core/task.ts";
 import { systemClock } from "../../../src/engine/system-clock.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
-import { beginLife, LIFE } from "../../../src/engines/postgres/life.ts";
+import { beginLife, LIFE } from "../../../src/engines/postgres/connection/life.ts";
 import { open } from "../../../src/index.ts";
 import { PostgresServer, QUICK } from "../../postgres/server.ts";
 import { Proxy } from "../../proxy.ts";

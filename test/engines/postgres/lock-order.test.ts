@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from "vitest";
 import type { Conflict } from "../../../src/core/commit.ts";
 import type { AddedTask } from "../../../src/core/task.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
-import { catalogueLock } from "../../../src/engines/postgres/locks.ts";
+import { catalogueLock } from "../../../src/engines/postgres/connection/locks.ts";
 import { ground } from "./kit.ts";
 import { PostgresServer, QUICK } from "../../postgres/server.ts";
 

@@ -4,8 +4,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { DibsEvent } from "../../../src/core/events.ts";
 import type { ClaimOutcome } from "../../../src/engine/engine.ts";
-import { MIGRATIONS, needed } from "../../../src/engines/postgres/migrations.ts";
-import { PostgresStore } from "../../../src/engines/postgres/store.ts";
+import { MIGRATIONS, needed } from "../../../src/engines/postgres/schema/migrations.ts";
+import { PostgresStore } from "../../../src/engines/postgres/batch/store.ts";
 import type { Dibs } from "../../../src/index.ts";
 import { connect, type Ground, ground } from "./kit.ts";
 
@@ -14,7 +14,7 @@ const NEXT = MIGRATIONS.length + 1;
 /** The same program with these steps more, opened; closed when the test is over. */
 async function openNewer({ url, schema }: Ground, ...steps: string[]): Promise<Dibs> {
   vi.resetModules();
-  const { MIGRATIONS: known } = await import("../../../src/engines/postgres/migrations.ts");
+  const { MIGRATIONS: known } = await import("../../../src/engines/postgres/schema/migrations.ts");
   expect(known).not.toBe(MIGRATIONS);
   (known as string[]).push(...steps);
   const { open } = await import("../../../src/index.ts");

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { AddedTask } from "../../../src/core/task.ts";
 import type { Engine, Op } from "../../../src/engine/engine.ts";
-import { raiseFloors } from "../../../src/engines/postgres/floors.ts";
-import { PostgresStore } from "../../../src/engines/postgres/store.ts";
+import { raiseFloors } from "../../../src/engines/postgres/line/floors.ts";
+import { PostgresStore } from "../../../src/engines/postgres/batch/store.ts";
 import { connect, type Ground, untilOneWaits } from "./kit.ts";
 import { claimAll, done, named, run, setUp, signalled } from "./verbs.ts";
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
-import { raiseFloors } from "../../../src/engines/postgres/floors.ts";
+import { raiseFloors } from "../../../src/engines/postgres/line/floors.ts";
 import { open as openDibs } from "../../../src/index.ts";
 import { PostgresServer, QUICK } from "../../postgres/server.ts";
 import { freshDatabase } from "../../postgres/shared.ts";

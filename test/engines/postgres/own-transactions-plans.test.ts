@@ -1,7 +1,7 @@
 import type { Client } from "pg";
 import { expect, test } from "vitest";
 import type { Op, VerbWithin } from "../../../src/engine/engine.ts";
-import { PostgresStore } from "../../../src/engines/postgres/store.ts";
+import { PostgresStore } from "../../../src/engines/postgres/batch/store.ts";
 import { newTask, QUEUE } from "../sqlite/kit.ts";
 import { asker, fill } from "./fill.ts";
 import { connect, ground } from "./kit.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Engine, Op } from "../../../src/engine/engine.ts";
-import { gateLock } from "../../../src/engines/postgres/locks.ts";
+import { gateLock } from "../../../src/engines/postgres/connection/locks.ts";
 import { type Ground, ground, untilOneWaits } from "./kit.ts";
 import { claimAll, done, joinAs, named, run, setUp } from "./verbs.ts";
 

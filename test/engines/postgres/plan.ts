@@ -1,4 +1,4 @@
-import type { Link } from "../../../src/engines/postgres/link.ts";
+import type { Link } from "../../../src/engines/postgres/connection/link.ts";
 
 /** What plans of statements are read by. */
 

@@ -1,10 +1,10 @@
 import type { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import type { Engine, Op } from "../../../src/engine/engine.ts";
-import { checkFloors, raiseFloors } from "../../../src/engines/postgres/floors.ts";
-import type { Link } from "../../../src/engines/postgres/link.ts";
-import { PostgresStore } from "../../../src/engines/postgres/store.ts";
-import { inSchema } from "../../../src/engines/postgres/text.ts";
+import { checkFloors, raiseFloors } from "../../../src/engines/postgres/line/floors.ts";
+import type { Link } from "../../../src/engines/postgres/connection/link.ts";
+import { PostgresStore } from "../../../src/engines/postgres/batch/store.ts";
+import { inSchema } from "../../../src/engines/postgres/statements/text.ts";
 import { clockIn, setClock } from "../../postgres/moved-clock.ts";
 import { dropSchema } from "../../postgres/shared.ts";
 import { newTask, QUEUE, worker } from "../sqlite/kit.ts";

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { Pulse } from "../../../src/engines/postgres/pulse.ts";
+import { Pulse } from "../../../src/engines/postgres/heartbeat/pulse.ts";
 
 test("a thread that ends as soon as it is started is started again after longer and longer, and that is told", async () => {
   const told: { error: Error; at: number }[] = [];

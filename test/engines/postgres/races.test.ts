@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { AddedTask } from "../../../src/core/task.ts";
 import type { Engine, Op } from "../../../src/engine/engine.ts";
-import { catalogueLock, gateLock } from "../../../src/engines/postgres/locks.ts";
+import { catalogueLock, gateLock } from "../../../src/engines/postgres/connection/locks.ts";
 import { ground, pauseIn, untilOneWaits } from "./kit.ts";
 import { claimAll, done, ERROR, failed, heldBy, joinAs, named, run, setUp, signalled } from "./verbs.ts";
 

@@ -1,10 +1,10 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { Op } from "../../../src/engine/engine.ts";
-import type { Link } from "../../../src/engines/postgres/link.ts";
-import { Reach } from "../../../src/engines/postgres/reach.ts";
-import { Sender } from "../../../src/engines/postgres/sender.ts";
-import type { Ran, RunOptions } from "../../../src/engines/postgres/ran.ts";
-import { PostgresStore } from "../../../src/engines/postgres/store.ts";
+import type { Link } from "../../../src/engines/postgres/connection/link.ts";
+import { Reach } from "../../../src/engines/postgres/batch/reach.ts";
+import { Sender } from "../../../src/engines/postgres/batch/sender.ts";
+import type { Ran, RunOptions } from "../../../src/engines/postgres/batch/ran.ts";
+import { PostgresStore } from "../../../src/engines/postgres/batch/store.ts";
 
 const read = (queue: string): Op => ({ verb: "stats", queue });
 

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { Op } from "../../../src/engine/engine.ts";
-import type { Reach } from "../../../src/engines/postgres/reach.ts";
-import { Sender } from "../../../src/engines/postgres/sender.ts";
-import type { Ran, RunOptions } from "../../../src/engines/postgres/ran.ts";
+import type { Reach } from "../../../src/engines/postgres/batch/reach.ts";
+import { Sender } from "../../../src/engines/postgres/batch/sender.ts";
+import type { Ran, RunOptions } from "../../../src/engines/postgres/batch/ran.ts";
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const settle = (id: string): Op => ({

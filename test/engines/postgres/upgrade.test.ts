@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { formatTaskId } from "../../../src/core/task-id.ts";
-import { BELOW_FLOORS } from "../../../src/engines/postgres/floors.ts";
-import { MIGRATIONS } from "../../../src/engines/postgres/migrations.ts";
+import { BELOW_FLOORS } from "../../../src/engines/postgres/line/floors.ts";
+import { MIGRATIONS } from "../../../src/engines/postgres/schema/migrations.ts";
 import { connect, ground, untilOneWaits } from "./kit.ts";
 
 const SALT = 7;

@@ -1,7 +1,7 @@
 import { statSync } from "node:fs";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
-import { JOURNAL_LIMIT } from "../../../src/engines/sqlite/open.ts";
+import { JOURNAL_LIMIT } from "../../../src/engines/sqlite/connection/open.ts";
 import { ask, newTask, openStore, tempPath } from "./kit.ts";
 
 const MB = 1_024 * 1_024;

@@ -8,7 +8,7 @@ import type { NewTask, WorkerInfo } from "../../../src/core/task.ts";
 import type { Engine, Hint, Op, Outcome, VerbName, Verbs } from "../../../src/engine/engine.ts";
 import { systemClock } from "../../../src/engine/system-clock.ts";
 import { openSqlite, type SqliteOptions } from "../../../src/engines/sqlite/engine.ts";
-import { SqliteStore } from "../../../src/engines/sqlite/store.ts";
+import { SqliteStore } from "../../../src/engines/sqlite/batch/store.ts";
 
 export const QUEUE = "q";
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { openDatabase } from "../../../src/engines/sqlite/open.ts";
+import { openDatabase } from "../../../src/engines/sqlite/connection/open.ts";
 import { call, codeOf, newTask, now, openEngine, QUEUE, tempFolder, tempPath } from "./kit.ts";
 
 async function refusal(path: string): Promise<{ code: string; message: string; retryable: boolean }> {

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { DEFAULT_POLICY } from "../../../src/core/policy.ts";
 import { JSON_TYPE } from "../../../src/core/task.ts";
 import type { Op, Outcome } from "../../../src/engine/engine.ts";
-import { packOps, packOutcomes, unpackOps, unpackOutcomes } from "../../../src/engines/sqlite/pack.ts";
+import { packOps, packOutcomes, unpackOps, unpackOutcomes } from "../../../src/engines/sqlite/thread/pack.ts";
 
 const body = fc.oneof(fc.string(), fc.uint8Array());
 const queue = fc.constantFrom("a", "b");

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import type { DibsEvent } from "../../../src/core/events.ts";
 import type { Op } from "../../../src/engine/engine.ts";
-import { SqliteStore } from "../../../src/engines/sqlite/store.ts";
+import { SqliteStore } from "../../../src/engines/sqlite/batch/store.ts";
 import { newTask, now, QUEUE, tempPath } from "./kit.ts";
 
 const OTHER = "other";

@@ -1,8 +1,8 @@
 import * as fs from "node:fs";
 import Database from "better-sqlite3";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import type { Durability } from "../../../src/engines/sqlite/journal.ts";
-import { SqliteStore } from "../../../src/engines/sqlite/store.ts";
+import type { Durability } from "../../../src/engines/sqlite/connection/journal.ts";
+import { SqliteStore } from "../../../src/engines/sqlite/batch/store.ts";
 import { ask, newTask, now, QUEUE, tempPath, worker } from "./kit.ts";
 
 vi.mock("node:fs", async (original) => {

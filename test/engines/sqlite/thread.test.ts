@@ -4,16 +4,16 @@ import { MessageChannel, type MessagePort } from "node:worker_threads";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { Op, Verbs } from "../../../src/engine/engine.ts";
-import type { Answer, Report, Request } from "../../../src/engines/sqlite/messages.ts";
-import * as pack from "../../../src/engines/sqlite/pack.ts";
-import { serve } from "../../../src/engines/sqlite/thread.ts";
+import type { Answer, Report, Request } from "../../../src/engines/sqlite/thread/messages.ts";
+import * as pack from "../../../src/engines/sqlite/thread/pack.ts";
+import { serve } from "../../../src/engines/sqlite/thread/thread.ts";
 import { ask, newTask, now, openStore, QUEUE, tempPath, worker } from "./kit.ts";
 
 vi.mock("node:fs", async (original) => {
   const actual = await original<typeof fs>();
   return { ...actual, fdatasyncSync: vi.fn(actual.fdatasyncSync) };
 });
-vi.mock("../../../src/engines/sqlite/pack.ts", async (original) => {
+vi.mock("../../../src/engines/sqlite/thread/pack.ts", async (original) => {
   const actual = await original<typeof pack>();
   return { ...actual, packOutcomes: vi.fn(actual.packOutcomes) };
 });

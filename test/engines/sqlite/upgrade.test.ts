@@ -1,6 +1,6 @@
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
-import { MIGRATIONS } from "../../../src/engines/sqlite/migrations.ts";
+import { MIGRATIONS } from "../../../src/engines/sqlite/schema/migrations.ts";
 import { call, now, openEngine, QUEUE, tempPath } from "./kit.ts";
 
 /** A store as the dibs of that many steps left it, with a task that is ready. */

@@ -1,6 +1,6 @@
 import { type Counts, noCounts } from "../../../core/record.ts";
 import type { TaskState } from "../../../core/task.ts";
-import type { Link } from "../link.ts";
+import type { Link } from "../connection/link.ts";
 
 const of = (table: string, state: string): string => `SELECT queue, ${state} AS state FROM dibs.${table}`;
 const TASKS = `

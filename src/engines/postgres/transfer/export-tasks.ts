@@ -9,9 +9,9 @@ import {
   type Step,
 } from "../../../core/task.ts";
 import { PAGE } from "../../../engine/transfer.ts";
-import { NEVER } from "../line.ts";
-import type { Link } from "../link.ts";
-import { fromColumns, fromText, numbers } from "../text.ts";
+import { NEVER } from "../line/line.ts";
+import type { Link } from "../connection/link.ts";
+import { fromColumns, fromText, numbers } from "../statements/text.ts";
 import type { Source } from "./export.ts";
 import { walk } from "./rows.ts";
 

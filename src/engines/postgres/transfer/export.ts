@@ -6,9 +6,9 @@ import { EXPORT_FORMAT, type GateState, type StoreHeader, type StoreRecord } fro
 import { parsePart, type Stage } from "../../../core/run.ts";
 import { formatTaskId } from "../../../core/task-id.ts";
 import type { EndState } from "../../../core/task.ts";
-import { THIS_MOMENT } from "../clock.ts";
-import type { Link } from "../link.ts";
-import { fromColumns, fromText } from "../text.ts";
+import { THIS_MOMENT } from "../statements/clock.ts";
+import type { Link } from "../connection/link.ts";
+import { fromColumns, fromText } from "../statements/text.ts";
 import { exportTasks } from "./export-tasks.ts";
 import { walk } from "./rows.ts";
 

@@ -1,4 +1,4 @@
-import type { Link } from "../link.ts";
+import type { Link } from "../connection/link.ts";
 import { insertRows } from "./rows.ts";
 
 const HEADLESS = `

@@ -1,7 +1,7 @@
 import type { TaskEntry } from "../../../core/record.ts";
 import { type DepthByState, NO_DEPTH, rankOf } from "../../../core/task.ts";
-import { NEVER } from "../line.ts";
-import { numbers } from "../text.ts";
+import { NEVER } from "../line/line.ts";
+import { numbers } from "../statements/text.ts";
 import { bodyCells, insertRows, safeText } from "./rows.ts";
 import { placeIn, type Target, type TargetQueue } from "./target.ts";
 

@@ -1,5 +1,5 @@
-import type { Link } from "../link.ts";
-import { toText } from "../text.ts";
+import type { Link } from "../connection/link.ts";
+import { toText } from "../statements/text.ts";
 
 /** Many rows in one statement, as JSON: columns by name and type. */
 export async function insertRows<Row extends Record<string, Cell>>(

@@ -1,5 +1,5 @@
 import { parseTaskId, type TaskPlace } from "../../../core/task-id.ts";
-import type { Link } from "../link.ts";
+import type { Link } from "../connection/link.ts";
 
 /** What the records need to know of the store that they are written to. */
 export interface Target {

@@ -20,9 +20,9 @@ import {
   wroteUpTo,
 } from "../../../engine/transfer.ts";
 import { openPostgres } from "../engine.ts";
-import { failureFrom } from "../failure.ts";
-import { BEGIN, type Link, type LinkOptions } from "../link.ts";
-import { checkOneHost, checkSchemaName, labelOf, openLink } from "../open.ts";
+import { failureFrom } from "../connection/failure.ts";
+import { BEGIN, type Link, type LinkOptions } from "../connection/link.ts";
+import { checkOneHost, checkSchemaName, labelOf, openLink } from "../connection/open.ts";
 import { countStore } from "./count.ts";
 import { exportStore } from "./export.ts";
 import { finishGroups } from "./finish.ts";

@@ -1,6 +1,6 @@
 import { type Counts, noCounts } from "../../../core/record.ts";
 import type { TaskState } from "../../../core/task.ts";
-import type { Tx } from "../tx.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 const of = (table: string, state: string): string =>
   `SELECT queue, ${state} AS state, count(*) AS count FROM ${table} GROUP BY 1, 2`;

@@ -1,11 +1,11 @@
 import type { PendingResult, TaskEntry } from "../../../core/record.ts";
 import type { NextCosts } from "../../../core/stage-cost.ts";
 import { type Body, type EndState, fromRank, type Headers, isEnd, type Step } from "../../../core/task.ts";
-import { bodyFrom } from "../body.ts";
-import type { VerifyingRow } from "../held.ts";
-import { ledger } from "../inspect.ts";
-import { NEVER } from "../line.ts";
-import type { Tx } from "../tx.ts";
+import { bodyFrom } from "../statements/body.ts";
+import type { VerifyingRow } from "../line/held.ts";
+import { ledger } from "../verbs/inspect.ts";
+import { NEVER } from "../line/line.ts";
+import type { Tx } from "../transaction/tx.ts";
 
 /** A state is a table: each is walked from end to end, in the order of its key. */
 export function* exportTasks(tx: Tx): Generator<TaskEntry> {

@@ -11,10 +11,10 @@ import {
 } from "../../../core/record.ts";
 import { parsePart, type Stage } from "../../../core/run.ts";
 import type { Body, EndState } from "../../../core/task.ts";
-import { bodyFrom } from "../body.ts";
-import { stateFrom } from "../lanes.ts";
-import type { RunRow } from "../runs.ts";
-import type { Queue, Tx } from "../tx.ts";
+import { bodyFrom } from "../statements/body.ts";
+import { stateFrom } from "../limits/lanes.ts";
+import type { RunRow } from "../flows/runs.ts";
+import type { Queue, Tx } from "../transaction/tx.ts";
 import { exportTasks } from "./export-tasks.ts";
 
 /** All that the store holds, within a transaction that reads; but for the end. `paused`: the queues that a move has paused. */

@@ -1,10 +1,10 @@
 import type { TaskEntry } from "../../../core/record.ts";
 import { type Attempt, rankOf } from "../../../core/task.ts";
-import { INSERT_ATTEMPT, INSERT_DEAD, NEVER } from "../line.ts";
-import { changeLane } from "../move-lanes.ts";
-import { SPECIAL } from "../special.ts";
-import { keepStep } from "../steps.ts";
-import { COUNTED, HEADS, type Queue, type Tx } from "../tx.ts";
+import { INSERT_ATTEMPT, INSERT_DEAD, NEVER } from "../line/line.ts";
+import { changeLane } from "../limits/move-lanes.ts";
+import { SPECIAL } from "../statements/special.ts";
+import { keepStep } from "../flows/steps.ts";
+import { COUNTED, HEADS, type Queue, type Tx } from "../transaction/tx.ts";
 
 const INSERT_TASK = `
   INSERT INTO task (seq, queue, created_at, priority, pos, group_key, expires_at, max_attempts, idempotency_key,

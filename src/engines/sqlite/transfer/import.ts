@@ -9,9 +9,9 @@ import type {
   SubscriptionEntry,
 } from "../../../core/record.ts";
 import { formatPart } from "../../../core/run.ts";
-import type { LaneState } from "../lanes.ts";
-import { raiseLanes } from "../move-lanes.ts";
-import { COUNTED, HEADS, LOOSE, type Tx } from "../tx.ts";
+import type { LaneState } from "../limits/lanes.ts";
+import { raiseLanes } from "../limits/move-lanes.ts";
+import { COUNTED, HEADS, LOOSE, type Tx } from "../transaction/tx.ts";
 import { importTask } from "./import-task.ts";
 
 /** Writes one record of an export into an empty store, or one that is being filled. */

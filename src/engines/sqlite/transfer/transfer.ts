@@ -20,10 +20,10 @@ import {
   type TransferStore,
   wroteUpTo,
 } from "../../../engine/transfer.ts";
-import { failureFrom } from "../failure.ts";
-import { fillLane } from "../move-lanes.ts";
-import { openDatabase } from "../open.ts";
-import { Tx } from "../tx.ts";
+import { failureFrom } from "../connection/failure.ts";
+import { fillLane } from "../limits/move-lanes.ts";
+import { openDatabase } from "../connection/open.ts";
+import { Tx } from "../transaction/tx.ts";
 import { countStore } from "./count.ts";
 import { exportStore } from "./export.ts";
 import { importRecord } from "./import.ts";

@@ -1,0 +1,94 @@
+import type { Op } from "../../../engine/engine.ts";
+import { Party } from "./party.ts";
+import type { Reach } from "./reach.ts";
+import type { Ran, RunOptions } from "./ran.ts";
+import type { PostgresStore } from "./store.ts";
+
+/**
+ * Sends batches over one connection, one transaction after the other: they take effect in the order of the calls. Those that
+ * come while the one before them waits for its turn go with it: many callers, one commit.
+ */
+export class Sender {
+  readonly #reach: Reach;
+  readonly #wordFor: RunOptions["wordFor"] | undefined;
+  /** Settles when the next batch may be sent. */
+  #turn: Promise<unknown> = Promise.resolve();
+  /** Settles when every batch so far has its answer. */
+  #answered: Promise<unknown> = Promise.resolve();
+  /** The last batch, while it waits for its turn. */
+  #last: Party | undefined;
+  #underWay = 0;
+
+  constructor(reach: Reach, wordFor?: (ran: Ran) => string | undefined) {
+    this.#reach = reach;
+    this.#wordFor = wordFor;
+  }
+
+  /** Some batch has no answer yet. */
+  get isBusy(): boolean {
+    return this.#underWay > 0;
+  }
+
+  get answered(): Promise<unknown> {
+    return this.#answered;
+  }
+
+  /** `after`: it is not sent before that has settled. `askedAt`: where its caller asked earlier than now. */
+  run(
+    ops: readonly Op[],
+    { after, askedAt = performance.now() }: { after?: Promise<unknown>; askedAt?: number } = {},
+  ): Promise<Ran> {
+    const before = this.#answered;
+    const sent = Promise.withResolvers<void>();
+    const turn = after ? Promise.all([this.#turn, after]) : this.#turn;
+    const wordFor = this.#wordFor && { wordFor: this.#wordFor };
+    this.#last = undefined;
+    const ran = turn.then(() => {
+      if (this.#last?.ops === ops) this.#last = undefined;
+      return this.#reach.run(ops, { onSent: sent.resolve, before, askedAt, ...wordFor });
+    });
+    this.#underWay++;
+    const end = (): void => void this.#underWay--;
+    const answered = ran.then(end, end);
+    this.#turn = Promise.race([sent.promise, answered]);
+    this.#answered = Promise.all([before, answered]);
+    return ran;
+  }
+
+  /**
+   * The same for what may share a commit with others. While the server is away nothing is gained by that, and each caller's
+   * patience counts from its own call.
+   */
+  runTogether(ops: readonly Op[]): Promise<Ran> {
+    const joined = this.#reach.isLost ? undefined : this.#last?.join(ops);
+    if (joined) return joined;
+    const party = new Party(ops);
+    const ran = party.lead(this.run(party.ops));
+    this.#last = party;
+    return ran;
+  }
+
+  /** A question that may be asked any number of times, in its turn among them. */
+  async ask<T>(question: (store: PostgresStore) => Promise<T>): Promise<T> {
+    return this.#next((reach) => reach.ask(question));
+  }
+
+  /** The same, once: for what is not worth waiting for a server that is away. */
+  async askOnce<T>(question: (store: PostgresStore) => Promise<T>): Promise<T> {
+    return this.#next((reach) => reach.askOnce(question));
+  }
+
+  #next<T>(work: (reach: Reach) => Promise<T>): Promise<T> {
+    // It may be a transaction by itself: nothing else is under way meanwhile, nor tried again.
+    const asked = Promise.all([this.#turn, this.#answered]).then(() => work(this.#reach));
+    const over = asked.catch(() => {});
+    this.#last = undefined;
+    this.#turn = over;
+    this.#answered = Promise.all([this.#answered, over]);
+    return asked;
+  }
+
+  close(): Promise<void> {
+    return this.#reach.close();
+  }
+}

@@ -1,0 +1,32 @@
+import { parsePart, type RunPlace, type Stage } from "../../../core/run.ts";
+import { lookUp, rowsBy } from "../statements/look-up.ts";
+import { numbers } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+/** For a claim's statement, and for others that tell of a task: its run, as JSON. */
+export const RUN_OF = (task: string): string => `
+  (SELECT json_build_array(run.id, run.created_at, run.pipeline, run.stages, run_part.stage, run_part.part)
+   FROM ${rowsBy("run_part", { task })} AS run_part CROSS JOIN ${lookUp("run", `run.id = run_part.run`)})`;
+
+export type OfRun = [
+  run: number,
+  createdAt: number,
+  pipeline: string,
+  stages: string,
+  stage: string,
+  part: string,
+];
+
+export function placeFrom(tx: Tx, [run, createdAt, pipeline, stages, stage, part]: OfRun): RunPlace {
+  tx.meetsRuns = true;
+  const { joins } = (JSON.parse(stages) as Stage[]).find(({ name }) => name === stage)!;
+  return { id: tx.id(createdAt, run), pipeline, stage, part: parsePart(part), joins };
+}
+
+const PLACES = `
+  SELECT wanted.seq, ${RUN_OF("wanted.seq")} AS run FROM unnest($1::int8[]) AS wanted (seq)`;
+
+export async function placesOf(tx: Tx, seqs: readonly number[]): Promise<Map<number, RunPlace>> {
+  const rows = await tx.all<{ seq: number; run: OfRun | null }>(PLACES, numbers(seqs));
+  return new Map(rows.flatMap(({ seq, run }) => (run ? [[seq, placeFrom(tx, run)] as const] : [])));
+}

@@ -1,0 +1,337 @@
+import {
+  formatPart,
+  parsePart,
+  type Plan,
+  planOnward,
+  type RunState,
+  type RunTask,
+  type Stage,
+  type Success,
+} from "../../../core/run.ts";
+import { taskNotFound } from "../../../core/task-not-found.ts";
+import { type Body, type EndState, fromRank, type Headers, type NewTask } from "../../../core/task.ts";
+import type { Held, Mover } from "../line/line.ts";
+import { isAmong, isRowBy, lookUp, rowsBy, rowsOf, TASK_OF } from "../statements/look-up.ts";
+import type { Found } from "../line/place.ts";
+import { fromColumns, numbers, toColumns } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+/**
+ * How a run begins, goes on and ends. What its tasks' own tables say is not written a second time. Whoever goes on with a
+ * run, or ends it, has its row locked: run-locks.ts.
+ */
+
+export interface RunRow {
+  id: number;
+  created_at: number;
+  queue: string;
+  pipeline: string;
+  stages: string;
+  under_way: number;
+  dead: number;
+  state: Exclude<EndState, "dead"> | null;
+  ended_at: number | null;
+  result: string | null;
+  result_bytes: Uint8Array | null;
+}
+
+export function isOfRun(task: Pick<NewTask, "queue"> | RunTask): boolean {
+  return "at" in task || (task as NewTask).run !== undefined;
+}
+
+const BEGIN = `
+  INSERT INTO dibs.run (id, created_at, queue, pipeline, stages, under_way, dead)
+  SELECT id, $1, queue, pipeline, stages, 1, 0
+  FROM unnest($2::int8[], $3::text[], $4::text[], $5::text[]) AS each (id, queue, pipeline, stages)`;
+const JOIN = `
+  INSERT INTO dibs.run_part (task, run, created_at, stage, part)
+  SELECT task, run, $1, stage, part
+  FROM unnest($2::int8[], $3::int8[], $4::text[], $5::text[]) AS each (task, run, stage, part)`;
+
+/** Tasks were added that begin a run, or go on with one. */
+export function joinRuns(tx: Tx, newcomers: { seq: number; task: NewTask | RunTask }[]): void {
+  const tasks = newcomers.filter(({ task }) => isOfRun(task));
+  if (tasks.length === 0) return;
+  const begun = tasks.flatMap(({ seq, task }) =>
+    "at" in task ? [] : [{ seq, queue: task.queue, ...task.run! }],
+  );
+  if (begun.length > 0) {
+    tx.put(
+      BEGIN,
+      tx.now,
+      numbers(begun.map(({ seq }) => seq)),
+      begun.map(({ queue }) => queue),
+      begun.map(({ pipeline }) => pipeline),
+      begun.map(({ stages }) => JSON.stringify(stages)),
+    );
+  }
+  tx.put(
+    JOIN,
+    tx.now,
+    numbers(tasks.map(({ seq }) => seq)),
+    numbers(tasks.map(({ seq, task }) => ("at" in task ? tx.place(task.at.id)!.seq : seq))),
+    tasks.map(({ task }) => ("at" in task ? task.at.stage : task.run!.stages[0]!.name)),
+    tasks.map(({ task }) => ("at" in task ? formatPart(task.at.part) : "")),
+  );
+}
+
+const OF_RUN = `
+  SELECT run_part.stage, run_part.part, run.*, task.headers
+  FROM ${rowsBy("run_part", { task: "$1::int8" })} AS run_part
+  CROSS JOIN ${lookUp("run", `run.id = run_part.run`)} CROSS JOIN ${TASK_OF("run_part")}`;
+
+type KnownPart = RunRow & { stage: string; part: string; headers: string | null };
+
+/** The run that a task is of, locked: see run-locks.ts. */
+async function runOf(tx: Tx, task: Mover): Promise<KnownPart | undefined> {
+  if (task.stepped === false) return undefined;
+  await tx.runs.hold([task.seq]);
+  return tx.get<KnownPart>(OF_RUN, task.seq);
+}
+
+const BROUGHT = `SELECT part, result, result_bytes FROM dibs.run_part WHERE run = $1 AND brought`;
+
+export type Planned = Plan & { run: KnownPart };
+
+/** Checks before anything is written. `over`: nothing is to follow. */
+export async function plan(tx: Tx, task: Held, said: Success): Promise<Planned | "over" | undefined> {
+  const run = await runOf(tx, task);
+  if (!run) return undefined;
+  if (run.state !== null) return "over";
+  // Parts have a name; where there are none, nobody has brought anything.
+  const others = run.part !== "" && run.under_way === 1 ? await broughtTo(tx, run.id) : [];
+  const underWay = {
+    ...{ id: tx.id(run.created_at, run.id), pipeline: run.pipeline },
+    ...{ stages: JSON.parse(run.stages) as Stage[], underWay: run.under_way, brought: () => others },
+  };
+  const at = { stage: run.stage, part: parsePart(run.part) };
+  const carried = {
+    priority: fromRank(task.rank).priority,
+    ...(run.headers !== null && { headers: JSON.parse(run.headers) as Headers }),
+  };
+  return { ...planOnward(underWay, at, carried, said), run };
+}
+
+async function broughtTo(tx: Tx, run: number) {
+  const rows = await tx.all<{ part: string; result: string | null; result_bytes: Uint8Array | null }>(
+    BROUGHT,
+    run,
+  );
+  return rows.map((row) => ({
+    part: parsePart(row.part),
+    result: fromColumns(row.result, row.result_bytes),
+  }));
+}
+
+const UNDER_WAY = `UPDATE dibs.run SET under_way = $1 WHERE id = $2`;
+const BRING = `
+  UPDATE dibs.run_part SET brought = true, result = $1, result_bytes = $2 WHERE ${isRowBy("run_part", { task: "$3::int8" })}`;
+const GATHER = `
+  UPDATE dibs.run_part SET brought = false, result = NULL, result_bytes = NULL WHERE run = $1 AND brought`;
+
+/** After the task's own end, and before what comes next is added. */
+export async function goOn(
+  tx: Tx,
+  task: Held,
+  result: Body | null,
+  planned: Planned | undefined,
+): Promise<void> {
+  if (!planned) return;
+  const { run, underWay } = planned;
+  if (underWay !== run.under_way) tx.send(UNDER_WAY, underWay, run.id);
+  if (planned.brings) tx.send(BRING, ...toColumns(result), task.seq);
+  if (planned.gathers) tx.send(GATHER, run.id);
+  if (planned.end) await endRun(tx, run.id, "done", planned.end.result);
+}
+
+const DEATH = `
+  UPDATE dibs.run SET dead = dead + 1 WHERE id = ${rowsBy("run_part", { task: "$1::int8" }, { columns: "run" })}
+  RETURNING id, created_at, state`;
+
+/** It has ended, or died. That it is done is told by its own row. */
+export async function endPart(tx: Tx, task: Mover, state: EndState): Promise<void> {
+  if (state === "done" || task.stepped === false) return;
+  if (state === "dead") {
+    await tx.runs.hold([task.seq]);
+    const [run] = await tx.take<RunRow>(DEATH, task.seq);
+    if (run?.state === null) hintRun(tx, run);
+    return;
+  }
+  const run = await runOf(tx, task);
+  // It can have no result any more.
+  if (run?.state === null) await endRun(tx, run.id, state, null);
+}
+
+const LAST_START = `
+  (SELECT started_at FROM dibs.attempt WHERE attempt.task = run_part.task ORDER BY fence DESC LIMIT 1)`;
+const LOSE = `
+  UPDATE dibs.run_part SET state = 'cancelled', started_at = ${LAST_START}, ended_at = $2
+  WHERE ${isAmong("run_part", "$1::int8[]")} AND state IS NULL RETURNING run`;
+// Whoever gathers what was brought changes these rows, too: one that was found before that would be passed over.
+const LOCK_PARTS = `
+  SELECT 1 FROM (SELECT task FROM unnest($1::int8[]) AS listed (task) ORDER BY task) AS wanted
+  CROSS JOIN ${lookUp("run_part", { task: "wanted.task" }, { columns: "1", lock: "FOR UPDATE" })}`;
+/** Of ended tasks that are about to be removed: what is known of their ends stays on their runs' records. */
+const KEEP_ENDS = `
+  UPDATE dibs.run_part SET state = ended.state, started_at = coalesce(ended.started_at, ${LAST_START}),
+    ended_at = ended.ended_at
+  FROM ${rowsOf("ended", "$1::int8[]", "task, state, started_at, ended_at")} AS ended CROSS JOIN LATERAL ${rowsBy("run_part", { task: "ended.task" }, { columns: "ctid AS place" })} AS part
+  WHERE run_part.ctid = part.place`;
+// Others may be about to change a run: so it is by its number, and not by where it stands.
+const REVIVALS = `
+  WITH gone AS MATERIALIZED (
+    SELECT run, count(*)::int4 AS count FROM ${rowsOf("run_part", "$1::int8[]")} AS part GROUP BY run)
+  UPDATE dibs.run SET dead = dead - gone.count FROM gone
+  WHERE run.id = gone.run AND run.id = ANY (ARRAY (SELECT run FROM gone))`;
+
+/** Before their ends are removed. */
+export function keepEnds(tx: Tx, seqs: readonly number[]): void {
+  if (seqs.length > 0) for (const sql of [LOCK_PARTS, KEEP_ENDS]) tx.send(sql, numbers(seqs));
+}
+
+/** Tasks are removed, and their ledgers still there. Answers the runs that can have no result any more. */
+export async function loseParts(tx: Tx, tasks: readonly Found[]): Promise<number[]> {
+  const lost = await losePartsOf(
+    tx,
+    tasks.map(({ seq }) => seq),
+  );
+  if (lost.length === 0) return [];
+  revive(
+    tx,
+    tasks
+      .filter(({ place }) => (place.state === "leaving" ? place.was : place.state) === "dead")
+      .map(({ seq }) => seq),
+  );
+  return lost;
+}
+
+/** The same of tasks that have no place yet, which none of them died in. */
+export async function losePartsOf(tx: Tx, seqs: readonly number[]): Promise<number[]> {
+  await tx.runs.hold(seqs);
+  const lost = await tx.take<{ run: number }>(LOSE, numbers(seqs), tx.now);
+  return [...new Set(lost.map(({ run }) => run))].sort((a, b) => a - b);
+}
+
+export async function callOff(tx: Tx, runs: readonly number[]): Promise<void> {
+  for (const run of runs) await endRun(tx, run, "cancelled", null);
+}
+
+function revive(tx: Tx, seqs: readonly number[]): void {
+  if (seqs.length > 0) tx.send(REVIVALS, numbers(seqs));
+}
+
+const OVER = `
+  SELECT run_part.task, run.state IS NOT NULL AS over
+  FROM ${rowsOf("run_part", "$1::int8[]")} AS run_part CROSS JOIN ${lookUp("run", `run.id = run_part.run`)}`;
+
+/**
+ * Those of dead tasks that get another chance which are of runs, and whether their run is over. Asked once the runs are
+ * locked: whoever ends one after that finds the tasks back in line, and takes them out.
+ */
+export async function reviveParts(tx: Tx, seqs: readonly number[]): Promise<Map<number, boolean>> {
+  await tx.runs.hold(seqs);
+  revive(tx, seqs);
+  const rows = await tx.all<{ task: number; over: boolean }>(OVER, numbers(seqs));
+  return new Map(rows.map(({ task, over }) => [task, over]));
+}
+
+/** Its run is over: whatever is left of that has nothing to go on with. */
+export async function isCalledOff(tx: Tx, task: Mover): Promise<boolean> {
+  return ((await runOf(tx, task))?.state ?? null) !== null;
+}
+
+const END_RUN = `
+  UPDATE dibs.run SET state = $2, ended_at = $3, result = $4, result_bytes = $5 WHERE id = $1 AND state IS NULL
+  RETURNING id, created_at`;
+const PENDING = `SELECT task FROM dibs.run_part WHERE run = $1 AND state IS NULL ORDER BY task`;
+
+async function endRun(
+  tx: Tx,
+  id: number,
+  state: Exclude<EndState, "dead">,
+  result: Body | null,
+): Promise<void> {
+  await tx.runs.holdRun(id);
+  const [run] = await tx.take<RunRow>(END_RUN, id, state, tx.now, ...toColumns(result));
+  if (!run) return;
+  hintRun(tx, run);
+  if (state === "done") return;
+  tx.send(GATHER, id);
+  const pending = await tx.all<{ task: number }>(PENDING, id);
+  for (const { task } of pending) await tx.cancelPending(task);
+}
+
+function hintRun(tx: Tx, { id, created_at: createdAt }: RunRow): void {
+  (tx.hint.runs ??= []).push(tx.id(createdAt, id));
+}
+
+export async function cancelRun(tx: Tx, id: string): Promise<{ state: RunState }> {
+  const run = await knownRun(tx, id);
+  await endRun(tx, run.id, "cancelled", null);
+  return { state: stateOfRun(await knownRun(tx, id)) };
+}
+
+/** With all its tasks; answers false for one that is of none. */
+export async function cancelItsRun(tx: Tx, task: Found): Promise<boolean> {
+  const run = await runOf(tx, task);
+  if (run?.state === null) await endRun(tx, run.id, "cancelled", null);
+  return run !== undefined;
+}
+
+const RUNS = `SELECT * FROM dibs.run WHERE id = ANY ($1::int8[])`;
+
+/** By their ids; those that there are. */
+export async function findRuns(tx: Tx, ids: readonly string[]): Promise<Map<string, RunRow>> {
+  const places = ids.flatMap((id) => tx.place(id) ?? []);
+  const rows = await tx.all<RunRow>(RUNS, numbers(places.map(({ seq }) => seq)));
+  return new Map(rows.map((row) => [tx.id(row.created_at, row.id), row]));
+}
+
+export async function knownRun(tx: Tx, id: string): Promise<RunRow> {
+  const run = (await findRuns(tx, [id])).get(id);
+  if (!run) throw taskNotFound(id);
+  return run;
+}
+
+export function stateOfRun({ state, dead }: RunRow): RunState {
+  return state ?? (dead > 0 ? "dead" : "running");
+}
+
+const UNDER_WAY_IN = `
+  SELECT 1 FROM dibs.run
+  CROSS JOIN LATERAL (SELECT run_part.task FROM dibs.run_part WHERE run_part.run = run.id OFFSET 0) AS part
+  CROSS JOIN ${TASK_OF("part")}
+  WHERE run.state IS NULL AND task.queue = $1
+    AND NOT EXISTS (SELECT 1 FROM dibs.ended WHERE ended.task = part.task) LIMIT 1`;
+
+/** Looks at every task of a run: for what happens rarely. */
+export async function hasRunsUnderWay(tx: Tx, queue: number): Promise<boolean> {
+  return (await tx.get(UNDER_WAY_IN, queue)) !== undefined;
+}
+
+const ENDED_RUNS = `
+  SELECT queue, count(*)::int8 AS count FROM dibs.run WHERE ended_at IS NOT NULL GROUP BY queue ORDER BY queue`;
+const OLDEST = `
+  SELECT id, ended_at FROM dibs.run WHERE queue = $1 AND ended_at IS NOT NULL ORDER BY ended_at, id LIMIT $2
+  FOR UPDATE SKIP LOCKED`;
+const FORGET = [
+  `DELETE FROM dibs.run_part WHERE run = ANY ($1::int8[])`,
+  `DELETE FROM dibs.run WHERE id = ANY ($1::int8[])`,
+] as const;
+
+/** Ended ones, as long as ended tasks of their first queue are kept. Answers whether there are more. */
+export async function pruneRuns(tx: Tx, limit: number): Promise<boolean> {
+  let left = limit;
+  for (const { queue, count } of await tx.all<{ queue: string; count: number }>(ENDED_RUNS)) {
+    const { retention } = tx.queues.policyOf(queue);
+    const rows = await tx.all<{ id: number; ended_at: number }>(OLDEST, queue, left + 1);
+    const doomed = rows.filter(
+      (run, index) => run.ended_at + retention.age <= tx.now || index < count - retention.count,
+    );
+    const going = doomed.slice(0, left).map(({ id }) => id);
+    if (going.length > 0) for (const sql of FORGET) tx.send(sql, numbers(going));
+    if (doomed.length > left) return true;
+    left -= doomed.length;
+  }
+  return false;
+}

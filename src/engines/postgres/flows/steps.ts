@@ -1,0 +1,87 @@
+import type { Body, Step } from "../../../core/task.ts";
+import type { RunPlace } from "../../../core/run.ts";
+import { rowsOf } from "../statements/look-up.ts";
+import { type OfRun, placeFrom, RUN_OF } from "./run-place.ts";
+import { fromColumns, fromText, toColumns, toText } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+export const DELETE_STEPS = `DELETE FROM dibs.step WHERE task = $1`;
+/** Those that its handler took; what came from outside stays. */
+export const DELETE_TAKEN = `DELETE FROM dibs.step WHERE task = $1 AND kind = 'step'`;
+export const DELETE_ALL_LAPSED = `DELETE FROM dibs.step WHERE task = ANY ($1::int8[]) AND kind = 'lapsed'`;
+export const DELETE_ALL_STEPS = `DELETE FROM dibs.step WHERE task = ANY ($1::int8[])`;
+
+const KEEP = `
+  INSERT INTO dibs.step (task, kind, name, value, bytes) VALUES ($1, $2, $3, $4, $5)
+  ON CONFLICT (task, kind, name) DO UPDATE SET value = excluded.value, bytes = excluded.bytes`;
+
+/** Whoever has its task's place locked may. */
+export function keepStep(
+  tx: Tx,
+  seq: number,
+  kind: Step["kind"] | "feedback",
+  name: string,
+  value: Body | null,
+): void {
+  tx.send(KEEP, seq, kind, toText(name), ...toColumns(value));
+}
+
+interface StepRow {
+  task: number;
+  kind: Step["kind"] | "feedback";
+  name: string;
+  value: string | null;
+  bytes: Uint8Array | null;
+}
+
+const STEPS = `SELECT task, kind, name, value, bytes FROM dibs.step WHERE task = ANY ($1::int8[])`;
+
+export interface LeftBehind {
+  steps: Step[];
+  feedback: string | null;
+}
+
+/** By kind and name; tasks that have none are left out. */
+export async function leftBehindBy(tx: Tx, seqs: readonly number[]): Promise<Map<number, LeftBehind>> {
+  const rows = await tx.all<StepRow>(STEPS, [...seqs]);
+  const left = new Map<number, LeftBehind>();
+  for (const { task, kind, name, value, bytes } of rows) {
+    const each = left.get(task) ?? { steps: [], feedback: null };
+    left.set(task, each);
+    if (kind === "feedback") each.feedback = fromText(value!);
+    else each.steps.push({ kind, name: fromText(name), value: fromColumns(value, bytes) });
+  }
+  const order = ({ kind, name }: Step): string => `${kind} ${name}`;
+  for (const { steps } of left.values()) steps.sort((a, b) => (order(a) < order(b) ? -1 : 1));
+  return left;
+}
+
+const STEPPED = `
+  SELECT task FROM dibs.step WHERE task = ANY ($1::int8[])
+  UNION SELECT task FROM ${rowsOf("run_part", "$1::int8[]")} AS run_part`;
+
+/** Those of the tasks for which something is kept, or that are of a run. */
+export async function withSteps(tx: Tx, seqs: readonly number[]): Promise<Set<number>> {
+  return new Set((await tx.all<{ task: number }>(STEPPED, [...seqs])).map(({ task }) => task));
+}
+
+/**
+ * For a claim's statement: what earlier attempts at a task mean for this one, and the run that it is of, as JSON, and null
+ * for most. Only special tasks are looked up.
+ */
+export const LEFT_BEHIND = (special: string, task: string): string => `
+  CASE WHEN ${special} THEN (
+    SELECT json_build_array(bool_or(kind <> 'feedback'), max(value) FILTER (WHERE kind = 'feedback'), ${RUN_OF(task)})
+    FROM dibs.step WHERE step.task = ${task}) END`;
+
+export type Left = [stepped: boolean | null, feedback: string | null, run: OfRun | null];
+
+export function leftFrom(tx: Tx, left: Left | null): { stepped?: true; feedback?: string; run?: RunPlace } {
+  if (left === null) return {};
+  const [stepped, feedback, run] = left;
+  return {
+    ...(stepped && { stepped: true as const }),
+    ...(feedback !== null && { feedback: fromText(feedback) }),
+    ...(run && { run: placeFrom(tx, run) }),
+  };
+}

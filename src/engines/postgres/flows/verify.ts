@@ -1,0 +1,111 @@
+import { verdictOfStage } from "../../../core/run.ts";
+import type { NextCosts } from "../../../core/stage-cost.ts";
+import type { Addition, Body, TaskState } from "../../../core/task.ts";
+import { decodeAdds, encodeAdds, type Verified, verificationTask } from "../../../core/verification.ts";
+import type { Settlement } from "../../../engine/engine.ts";
+import { tellAdded } from "../../../engine/followers.ts";
+import { addChecked, checkAdds } from "../verbs/add.ts";
+import {
+  announceTask,
+  dropClaim,
+  dropVerifying,
+  endCancelled,
+  endDone,
+  freeGroup,
+  type Held,
+  type Mover,
+  refuse,
+  stepsAside,
+} from "../line/line.ts";
+import { askedBy, type Judged } from "../line/judged.ts";
+import { fanOut } from "../verbs/publish.ts";
+import { placesOf } from "./run-place.ts";
+import { goOn, plan } from "./runs.ts";
+import { fromColumns, toColumns } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+const INSERT = `
+  INSERT INTO dibs.verifying (task, asked, fence, started_at, queue, failures, worker, adds, "each", next, result, result_bytes)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`;
+
+const STEP_ASIDE = `INSERT INTO dibs.aside (task) VALUES ($1)`;
+
+/** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group, if it is an order. */
+export async function askForVerdict(
+  tx: Tx,
+  task: Held,
+  { result, adds, each, next }: Settlement & { kind: "done" },
+): Promise<TaskState> {
+  await dropClaim(tx, task);
+  await insertVerifying(tx, task, result, adds ?? [], { each, next });
+  return "verifying";
+}
+
+type Attempted = Mover & Pick<Held, "fence" | "startedAt" | "worker">;
+
+/** Waits for a verdict on this, which is asked for. */
+export async function insertVerifying(
+  tx: Tx,
+  task: Attempted,
+  result: Body | null,
+  adds: readonly Addition[],
+  { each = false, next }: { each?: boolean | undefined; next?: NextCosts | undefined } = {},
+): Promise<void> {
+  const { seq, queue, failures, fence, startedAt, worker } = task;
+  announceTask(tx, "task.verifying", task, { worker });
+  if (stepsAside(task)) {
+    tx.send(STEP_ASIDE, seq);
+    await freeGroup(tx, queue, task.groupKey!);
+  }
+  // It is ours, and no limit turns it away: the result was brought, and somebody is to judge it.
+  const of = { id: tx.id(task.createdAt, seq), fence };
+  const asking = await addChecked(tx, [verificationTask(queue.name, of)]);
+  tellAdded(tx.hint, asking);
+  const asked = tx.place(asking[0]!.id)!.seq;
+  const kept = adds.length > 0 ? encodeAdds(adds) : null;
+  const costs = next ? JSON.stringify(next) : null;
+  const attempt = [fence, startedAt, queue.id, failures, worker] as const;
+  tx.send(INSERT, seq, asked, ...attempt, kept, each, costs, ...toColumns(result));
+  tx.counters.count(queue, "verifying", 1);
+}
+
+/** The verifier's own task ends with it; the one it judged, if it still waits for this. */
+export async function settleVerdict(
+  tx: Tx,
+  task: Held,
+  verdict: Settlement & { kind: "verdict" },
+): Promise<TaskState> {
+  if (task.cancelled) return endCancelled(tx, task);
+  if ((await placesOf(tx, task.stepped ? [task.seq] : [])).size > 0)
+    throw verdictOfStage(tx.id(task.createdAt, task.seq));
+  const judged = await judgedUnder(tx, task, verdict.of);
+  if (judged && verdict.accepted) await accept(tx, judged);
+  if (judged && !verdict.accepted) await refuse(tx, judged, verdict.feedback, verdict.delay);
+  await dropClaim(tx, task);
+  return endDone(tx, task, null);
+}
+
+/** What the claim's own task asks about, where that is what the verifier speaks of. */
+async function judgedUnder(tx: Tx, asking: Held, { id, fence }: Verified): Promise<Judged | undefined> {
+  const [judged] = await askedBy(tx, [asking.seq]);
+  return judged && judged.fence === fence && tx.id(judged.createdAt, judged.seq) === id ? judged : undefined;
+}
+
+async function accept(tx: Tx, task: Judged): Promise<void> {
+  const { adds: text, each, next: costs } = task.pending;
+  const result = fromColumns(task.pending.result, task.pending.result_bytes);
+  const next = await plan(tx, task, {
+    ...{ result, each },
+    ...(costs !== null && { next: JSON.parse(costs) as NextCosts }),
+  });
+  // Cancelled in this very moment.
+  if (next === "over") return void (await endCancelled(tx, task));
+  // Those who subscribe by now.
+  const adds = [...(text === null ? [] : await fanOut(tx, decodeAdds(text))), ...(next?.tasks ?? [])];
+  // Checked when they were said, but a queue may have filled up since.
+  await checkAdds(tx, adds);
+  dropVerifying(tx, task);
+  await endDone(tx, task, result);
+  await goOn(tx, task, result, next);
+  tellAdded(tx.hint, await addChecked(tx, adds));
+}

@@ -1,0 +1,78 @@
+import type { RunTask } from "../../../core/run.ts";
+import { type NewTask, rankOf } from "../../../core/task.ts";
+import type { Newcomer } from "../verbs/add.ts";
+import type { Queue } from "../transaction/known-queues.ts";
+import { givePlaces, joinLanes, type Riser, type Waiter } from "./lane-line.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+/** How tasks that are added join groups with limits. */
+
+/** One that joins, and who takes a place in line because of it. */
+export interface Join {
+  waiter: Waiter;
+  risers: Riser[];
+}
+
+/** Those that join groups with limits. They have no numbers yet, for who comes up because of one is numbered before the next. */
+export async function joinNew(
+  tx: Tx,
+  adding: [index: number, task: NewTask | RunTask][],
+): Promise<Map<number, Join>> {
+  const joiners = adding.flatMap(([index, task]) => {
+    const queue = tx.queues.named(task.queue);
+    const isLater = task.delay !== undefined && task.delay > 0;
+    if (!queue?.limited || task.groupKey === undefined || isLater) return [];
+    return [
+      {
+        index,
+        queue,
+        waiter: waiterOf(task.groupKey, Number.POSITIVE_INFINITY, rankOf(task), task.cost ?? null),
+      },
+    ];
+  });
+  const joins = await joinAll(tx, joiners);
+  return new Map(joins.map((join, i) => [joiners[i]!.index, join]));
+}
+
+function waiterOf(key: string, pos: number, rank: number, cost: number | null): Waiter {
+  return { key, task: pos, pos, rank, failures: 0, cost, waits: false, rises: false };
+}
+
+/** In their order. */
+async function joinAll(tx: Tx, joiners: readonly { queue: Queue; waiter: Waiter }[]): Promise<Join[]> {
+  const risers = new Map<Waiter, Riser[]>();
+  for (const [queue, its] of Map.groupBy(joiners, (joiner) => joiner.queue)) {
+    const waiters = its.map(({ waiter }) => waiter);
+    for (const [i, up] of (await joinLanes(tx, queue, waiters)).entries()) risers.set(waiters[i]!, up);
+  }
+  return joiners.map(({ waiter }) => ({ waiter, risers: risers.get(waiter)! }));
+}
+
+export function takesTurns({ risers }: Join): boolean {
+  return risers[0]?.lane.queue.policy.groups.fair ?? false;
+}
+
+/** Those that have not joined theirs yet, where it has limits. */
+export async function joinGroups(tx: Tx, newcomers: Newcomer[]): Promise<void> {
+  const joining = newcomers.filter(
+    ({ queue, groupKey, due, joining: done }) => queue.limited && groupKey !== null && due === null && !done,
+  );
+  const waiters = joining.map(({ queue, groupKey, seq, pos, rank, cost }) => ({
+    queue,
+    waiter: { ...waiterOf(groupKey!, pos, rank, cost), task: seq },
+  }));
+  for (const [i, join] of (await joinAll(tx, waiters)).entries()) {
+    const newcomer = joining[i]!;
+    newcomer.joining = join;
+    await givePlaces(tx, newcomer.queue, join.risers);
+  }
+}
+
+/** Tasks that were waiting and took their places because of others, and because of which of the given ones. */
+export function risenBy(newcomers: readonly Newcomer[]): Map<number, number> {
+  return new Map(
+    newcomers.flatMap(({ index, joining }) =>
+      (joining?.risers ?? []).flatMap(({ waiter }) => (waiter.waits ? [[waiter.task, index] as const] : [])),
+    ),
+  );
+}

@@ -1,0 +1,369 @@
+import { governsGroups, inTurn, putsUrgentFirst } from "../../../core/policy.ts";
+import { opensAt } from "../../../core/rate.ts";
+import { FIRST_RANK } from "../../../core/task.ts";
+import { keptFrom } from "../line/elsewhere.ts";
+import type { Queue } from "../transaction/known-queues.ts";
+import type { Lane } from "./limits.ts";
+import { deleteEach, lookUp, TASK_OF } from "../statements/look-up.ts";
+import { newest } from "../statements/newest.ts";
+import type { Line } from "../line/place.ts";
+import { numbers } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+/** Who of a group stands in line, in a queue with limits. The queue's gate is ours (limits.ts). */
+
+/** One that waits behind others of its group, or comes to. */
+export interface Waiter {
+  key: string;
+  task: number;
+  pos: number;
+  rank: number;
+  failures: number;
+  cost: number | null;
+  /** It has a row among those that wait. */
+  waits: boolean;
+  /** It takes its place in line. */
+  rises: boolean;
+}
+
+/** One that takes a place in line: its own, but for queues whose groups take turns. */
+export interface Riser {
+  lane: Lane;
+  waiter: Waiter;
+  place: number;
+}
+
+/** How many more of a group may stand in line, as far as others of it decide. */
+function roomIn({ queue, key, holders, line }: Lane): number {
+  const { concurrency, rateLimit, fair, weight } = queue.policy.groups;
+  let room = concurrency - holders;
+  // With a rate one at a time: what stands in line has not been counted yet.
+  if (rateLimit.length > 0) room = Math.min(room, 1 - line);
+  if (fair) room = Math.min(room, (Object.hasOwn(weight, key) ? weight[key]! : 1) - line);
+  return Math.max(0, room);
+}
+
+const OF_LANE = (where = ""): string => `
+    SELECT task, pos, rank, failures FROM dibs.waiting
+    WHERE queue = $1 AND group_key = wanted.key COLLATE "C" ${where} ORDER BY pos LIMIT wanted.most FOR UPDATE`;
+const FIRST = (waiting: string): string => `
+  SELECT wanted.key, waiting.task, waiting.pos, waiting.rank, waiting.failures, task.cost, true AS waits, false AS rises
+  FROM unnest($2::text[], $3::int4[]) AS wanted (key, most)
+  CROSS JOIN LATERAL (${waiting}) AS waiting
+  CROSS JOIN ${TASK_OF("waiting")}`;
+const FIRST_WAITING = FIRST(OF_LANE());
+const FIRST_URGENT_WAITING = FIRST(`
+  SELECT * FROM (${OF_LANE(`AND rank < ${FIRST_RANK}`)}) AS urgent
+  UNION ALL SELECT * FROM (${OF_LANE(`AND rank >= ${FIRST_RANK}`)}) AS other`);
+
+/** The first that wait of each lane, as many as may rise: the others need not be looked at. */
+async function firstWaiting(tx: Tx, queue: Queue, lanes: readonly Lane[]): Promise<Map<string, Waiter[]>> {
+  const open = lanes.filter((lane) => roomIn(lane) > 0);
+  if (open.length === 0) return new Map();
+  const rows = await tx.all<Waiter>(
+    putsUrgentFirst(queue.policy) ? FIRST_URGENT_WAITING : FIRST_WAITING,
+    queue.id,
+    open.map(({ key }) => key),
+    numbers(open.map(roomIn)),
+  );
+  rows.sort(inTurn(queue.policy));
+  return Map.groupBy(rows, ({ key }) => key);
+}
+
+/** Those that take their places, the first ones first. Where only time can help, somebody looks again then. */
+function rising(tx: Tx, lane: Lane, waiting: Waiter[]): Riser[] {
+  const { rateLimit } = lane.queue.policy.groups;
+  const time = tx.limits.timeFor(rateLimit, lane.meter);
+  const risers: Riser[] = [];
+  for (;;) {
+    const [next] = waiting;
+    const at =
+      next && roomIn(lane) > 0
+        ? Math.max(lane.heldUntil, opensAt(rateLimit, lane.meter, next.cost ?? 1, time))
+        : null;
+    if (!next || at === null || at > tx.now) {
+      tx.limits.wakeAt(lane, at);
+      return risers;
+    }
+    waiting.shift();
+    lane.holders++;
+    lane.line++;
+    lane.changed = true;
+    next.rises = true;
+    risers.push({ lane, waiter: next, place: next.pos });
+  }
+}
+
+/** Groups of which something has moved: their next ones take their places, lane after lane. */
+export async function fillLanes(tx: Tx, queue: Queue, keys: readonly string[]): Promise<void> {
+  const lanes = await tx.limits.lanes(queue, [...new Set(keys)]);
+  const waiting = await firstWaiting(tx, queue, lanes);
+  const risers = lanes.flatMap((lane) => rising(tx, lane, waiting.get(lane.key) ?? []));
+  await givePlaces(tx, queue, risers);
+  await standInLine(tx, queue, risers);
+}
+
+/** Where groups take turns each goes to the tail. */
+export async function givePlaces(tx: Tx, queue: Queue, risers: readonly Riser[]): Promise<void> {
+  if (!queue.policy.groups.fair) return;
+  const places = await tx.numbers("seq", risers.length);
+  for (const [index, riser] of risers.entries()) riser.place = places[index]!;
+}
+
+/**
+ * Tasks join their groups one after the other; answers for each who takes a place because of it. They have no rows
+ * yet, and where they are new they may be without their numbers: then they come last.
+ */
+export async function joinLanes(tx: Tx, queue: Queue, joiners: readonly Waiter[]): Promise<Riser[][]> {
+  const keys = [...new Set(joiners.map(({ key }) => key))];
+  const lanes = new Map((await tx.limits.lanes(queue, keys)).map((lane) => [lane.key, lane]));
+  const waiting = await firstWaiting(tx, queue, [...lanes.values()]);
+  const order = inTurn(queue.policy);
+  return joiners.map((joiner) => {
+    const others = waiting.get(joiner.key) ?? [];
+    waiting.set(joiner.key, others);
+    const behind = others.findIndex((other) => order(other, joiner) > 0);
+    others.splice(behind < 0 ? others.length : behind, 0, joiner);
+    return rising(tx, lanes.get(joiner.key)!, others);
+  });
+}
+
+const TAKE_WAITING = deleteEach(
+  "waiting",
+  `unnest($2::text[], $3::int8[]) AS old (group_key, pos)`,
+  `waiting.queue = $1 AND waiting.group_key = old.group_key COLLATE "C" AND waiting.pos = old.pos`,
+);
+const INSERT_READY = `
+  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special, group_key)
+  SELECT $1, rank, pos, task, failures, true, group_key
+  FROM unnest($2::int2[], $3::int8[], $4::int8[], $5::int2[], $6::text[]) AS each (rank, pos, task, failures, group_key)`;
+const INSERT_OWN = `
+  INSERT INTO dibs.own (queue, rank, pos, task, failures, special, group_key, session)
+  SELECT $1, rank, pos, task, failures, true, group_key, session
+  FROM unnest($2::int2[], $3::int8[], $4::int8[], $5::int2[], $6::text[], $7::int8[])
+    AS each (rank, pos, task, failures, group_key, session)`;
+const INSERT_KEPT = `
+  INSERT INTO dibs.kept (queue, rank, pos, task, failures, special, group_key, until, avoid)
+  VALUES ($1, $2, $3, $4, $5, true, $6, $7, $8)`;
+
+/** Those that have a row among those that wait are taken from there. */
+export async function standInLine(tx: Tx, queue: Queue, risers: readonly Riser[]): Promise<void> {
+  if (risers.length === 0) return;
+  tx.limits.risen += risers.length;
+  const stored = risers.filter(({ waiter }) => waiter.waits).map(({ waiter }) => waiter);
+  if (stored.length > 0) {
+    tx.send(
+      TAKE_WAITING,
+      queue.id,
+      stored.map(({ key }) => key),
+      numbers(stored.map(({ pos }) => pos)),
+    );
+    tx.counters.count(queue, "waiting", -stored.length);
+  }
+  const owners = await ownersAmong(tx, queue, risers);
+  const open: Riser[] = [];
+  const owned: Riser[] = [];
+  for (const riser of risers) {
+    const { waiter, place } = riser;
+    const avoid = await keptFrom(tx, queue, waiter.task, waiter.failures);
+    if (avoid) {
+      const until = tx.now + queue.policy.elsewhere;
+      const { rank, task, failures, key } = waiter;
+      tx.send(INSERT_KEPT, queue.id, rank, place, task, failures, key, until, JSON.stringify(avoid));
+      tx.floors.lowerTime("kept", until);
+      tx.floors.lower(queue, rank, place);
+    } else if (riser.lane.session !== null && owners.has(riser.lane.session)) owned.push(riser);
+    else {
+      open.push(riser);
+      tx.floors.lower(queue, waiter.rank, place);
+    }
+  }
+  if (open.length > 0) tx.send(INSERT_READY, queue.id, ...columnsOf(open));
+  if (owned.length > 0) {
+    const sessions = numbers(owned.map(({ lane }) => lane.session!));
+    tx.send(INSERT_OWN, queue.id, ...columnsOf(owned), sessions);
+  }
+  tx.counters.count(queue, "ready", risers.length);
+  tx.hintReady(queue, risers.length);
+}
+
+function columnsOf(risers: Riser[]): [string, string, string, string, string[]] {
+  return [
+    numbers(risers.map(({ waiter }) => waiter.rank)),
+    numbers(risers.map(({ place }) => place)),
+    numbers(risers.map(({ waiter }) => waiter.task)),
+    numbers(risers.map(({ waiter }) => waiter.failures)),
+    risers.map(({ waiter }) => waiter.key),
+  ];
+}
+
+const LIVE_OWNERS = `
+  SELECT session.id FROM dibs.serving JOIN dibs.session ON ${newest("session", "serving.session")}
+  WHERE serving.queue = $1 AND serving.session = ANY ($2::int8[]) AND session.beat_at + session.lease > $3`;
+
+/** The sessions of the lanes that live, and serve the queue. */
+async function ownersAmong(tx: Tx, queue: Queue, risers: readonly Riser[]): Promise<Set<number>> {
+  if (!queue.policy.groups.sticky) return new Set();
+  const sessions = [...new Set(risers.flatMap(({ lane }) => lane.session ?? []))];
+  if (sessions.length === 0) return new Set();
+  const rows = await tx.all<{ id: number }>(LIVE_OWNERS, queue.name, numbers(sessions), tx.now);
+  return new Set(rows.map(({ id }) => id));
+}
+
+const INSERT_WAITING = `
+  INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures) VALUES ($1, $2, $3, $4, $5, $6)`;
+
+/** What a task brings along that joins its group. */
+export interface Joining {
+  seq: number;
+  queue: Queue;
+  groupKey: string | null;
+  pos: number;
+  rank: number;
+  failures: number;
+  cost: number | null;
+  holdsGroup: boolean;
+}
+
+/** Joins the line, or those of its group that wait. One that holds its group gives that up, and asks again. */
+export async function enterLane(tx: Tx, task: Joining): Promise<"ready" | "waiting"> {
+  const { queue, groupKey, seq, pos, rank, failures, cost } = task;
+  const lane = await tx.limits.lane(queue, groupKey!);
+  const waiter = { key: groupKey!, task: seq, pos, rank, failures, cost, waits: false, rises: false };
+  // One of several heads has to ask again.
+  if (task.holdsGroup && lane.holders === 1 && !governsGroups(queue.policy)) {
+    lane.line++;
+    await standInLine(tx, queue, [{ lane, waiter, place: pos }]);
+    return "ready";
+  }
+  if (task.holdsGroup) giveUp(lane);
+  task.holdsGroup = false;
+  const risers = (await joinLanes(tx, queue, [waiter])).flat();
+  if (!waiter.rises) {
+    tx.send(INSERT_WAITING, queue.id, groupKey, pos, seq, rank, failures);
+    tx.counters.count(queue, "waiting", 1);
+  } else task.holdsGroup = true;
+  await givePlaces(tx, queue, risers);
+  await standInLine(tx, queue, risers);
+  return waiter.rises ? "ready" : "waiting";
+}
+
+function giveUp(lane: Lane): void {
+  lane.holders--;
+  lane.changed = true;
+}
+
+/** One that held its group does not any more. */
+export async function giveUpLane(tx: Tx, queue: Queue, key: string): Promise<void> {
+  giveUp(await tx.limits.lane(queue, key));
+}
+
+/** The same, and the next ones take their places. */
+export async function leaveLane(tx: Tx, queue: Queue, key: string): Promise<void> {
+  await giveUpLane(tx, queue, key);
+  await fillLanes(tx, queue, [key]);
+}
+
+/** Becomes the one that its group waits for, without standing in line, if there is none. */
+export async function takeFreeLane(tx: Tx, queue: Queue, key: string): Promise<boolean> {
+  const lane = await tx.limits.lane(queue, key);
+  if (lane.holders > 0) return false;
+  lane.holders = 1;
+  lane.changed = true;
+  return true;
+}
+
+const OUT_OF_LINE = (table: string): string => `
+  DELETE FROM dibs.${table} WHERE queue = $1 AND group_key = $2 RETURNING task, rank, failures`;
+const WAIT_AGAIN = `
+  INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures)
+  SELECT $1, $2, coalesce(task.pos, task.seq), each.task, each.rank, each.failures
+  FROM unnest($3::int8[], $4::int2[], $5::int2[]) AS each (task, rank, failures)
+  CROSS JOIN ${TASK_OF("each")}`;
+
+/** For `delay` none of the group starts, and none that stands in line either. */
+export async function holdLane(tx: Tx, queue: Queue, key: string, delay: number): Promise<void> {
+  const lane = await tx.limits.lane(queue, key);
+  lane.heldUntil = Math.max(lane.heldUntil, tx.now + delay);
+  lane.changed = true;
+  const rows: { task: number; rank: number; failures: number }[] = [];
+  // The line of all last: what is kept for some comes to stand there without the gate, and is met there then.
+  for (const table of ["kept", "own", "ready"])
+    rows.push(...(await tx.take<(typeof rows)[0]>(OUT_OF_LINE(table), queue.id, key)));
+  if (rows.length === 0) return;
+  tx.send(
+    WAIT_AGAIN,
+    queue.id,
+    key,
+    numbers(rows.map(({ task }) => task)),
+    numbers(rows.map(({ rank }) => rank)),
+    numbers(rows.map(({ failures }) => failures)),
+  );
+  lane.holders -= rows.length;
+  lane.line = 0;
+  tx.counters.count(queue, "ready", -rows.length);
+  tx.counters.count(queue, "waiting", rows.length);
+}
+
+/** One of a group that stands in line. */
+export interface InLine {
+  table: Line;
+  key: string;
+  rank: number;
+  place: number;
+  task: number;
+  pos: number;
+  cost: number | null;
+}
+
+const IN_LINE = (["ready", "kept", "own"] as const)
+  .map(
+    (table) => `
+  SELECT '${table}' AS "table", wanted.key, ${table}.rank, ${table}.pos AS place, ${table}.task,
+    coalesce(task.pos, task.seq) AS pos, task.cost
+  FROM unnest($2::text[]) AS wanted (key)
+  CROSS JOIN ${lookUp(table, `${table}.queue = $1 AND ${table}.group_key = wanted.key COLLATE "C"`)}
+  CROSS JOIN ${TASK_OF(table)}`,
+  )
+  .join(" UNION ALL");
+
+export async function inLineOf(tx: Tx, queue: Queue, keys: readonly string[]): Promise<InLine[]> {
+  return tx.all<InLine>(IN_LINE, queue.id, [...keys]);
+}
+
+const PULL_BACK = (table: Line): string => `
+  WITH old AS (
+    ${deleteEach(table, `unnest($2::int2[], $3::int8[]) AS wanted (rank, pos)`, {
+      queue: "$1",
+      rank: "wanted.rank",
+      pos: "wanted.pos",
+    })}
+    RETURNING group_key, task, rank, failures)
+  INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures)
+  SELECT $1, old.group_key, coalesce(task.pos, task.seq), old.task, old.rank, old.failures
+  FROM old CROSS JOIN ${TASK_OF("old")} RETURNING group_key, task`;
+
+/** Out of the line again: they wait for their turn. */
+export async function pullBack(tx: Tx, queue: Queue, rows: readonly InLine[]): Promise<void> {
+  const left = new Map(rows.map((row) => [row.task, row]));
+  // The line of all last, and for all that are left: what is kept for some comes to stand there without the gate.
+  for (const table of ["kept", "own", "ready"] as const) {
+    const its = [...left.values()].filter((row) => table === "ready" || row.table === table);
+    if (its.length === 0) continue;
+    const ranks = numbers(its.map(({ rank }) => rank));
+    const places = numbers(its.map(({ place }) => place));
+    const back = await tx.take<{ group_key: string; task: number }>(
+      PULL_BACK(table),
+      queue.id,
+      ranks,
+      places,
+    );
+    for (const { group_key: key, task } of back) {
+      left.delete(task);
+      giveUp(await tx.limits.lane(queue, key));
+      tx.limits.movedInLine(queue, key, -1);
+    }
+    tx.counters.count(queue, "ready", -back.length);
+    tx.counters.count(queue, "waiting", back.length);
+  }
+}

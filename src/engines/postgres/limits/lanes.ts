@@ -1,0 +1,69 @@
+import { deleteEach, lookUp } from "../statements/look-up.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+export interface Lane {
+  queue: number;
+  groupKey: string;
+}
+
+/** By laneColumns, in one order everywhere. */
+export const LISTED_LANES = `
+    SELECT queue, group_key FROM unnest($1::int4[], $2::text[]) AS lane (queue, group_key)
+    ORDER BY queue, group_key COLLATE "C"`;
+/** To be said of the row of such a lane, where the list is `wanted`. */
+export const IS_LISTED = `lane.queue = wanted.queue AND lane.group_key = wanted.group_key COLLATE "C"`;
+
+// Takes those that are free, and stands behind the heads of the others. In one order everywhere, so that two transactions do not
+// wait for each other.
+const TAKE = `
+  WITH wanted AS MATERIALIZED (${LISTED_LANES}
+  ), taken AS (
+    INSERT INTO dibs.lane (queue, group_key) SELECT queue, group_key FROM wanted
+    ON CONFLICT DO NOTHING RETURNING queue, group_key
+  ), behind AS (
+    SELECT lane.queue, lane.group_key FROM wanted CROSS JOIN LATERAL (
+      SELECT queue, group_key FROM dibs.lane WHERE ${IS_LISTED} OFFSET 0 FOR SHARE) AS lane)
+  SELECT queue, group_key, true AS taken FROM taken UNION ALL SELECT queue, group_key, false FROM behind`;
+
+/** The rows of such lanes, as far as there are some: locked, if so, in the order of the list. */
+export const lanesListed = (lock?: "FOR UPDATE" | "FOR UPDATE SKIP LOCKED"): string =>
+  `(${LISTED_LANES}) AS wanted CROSS JOIN ${lookUp("lane", IS_LISTED, lock ? { lock } : {})}`;
+
+/** Of which the caller has all rows to himself. */
+export const DELETE_LANES = deleteEach("lane", `(${LISTED_LANES}) AS wanted`, IS_LISTED);
+
+export interface LaneRow {
+  queue: number;
+  group_key: string;
+}
+
+/**
+ * Takes the groups that have no head; the heads of the others stay until the commit, so that whoever comes to stand
+ * behind one is not overlooked when it ends. Each group is given once.
+ */
+export async function takeLanes(tx: Tx, lanes: Lane[]): Promise<{ taken: Lane[] }> {
+  // Their heads have ended in this batch, and nobody was waiting.
+  const taken = lanes.filter((lane) => tx.idleLanes.delete(laneName(lane)));
+  let open = taken.length > 0 ? lanes.filter((lane) => !taken.includes(lane)) : lanes;
+  while (open.length > 0) {
+    const rows = await tx.all<LaneRow & { taken: boolean }>(TAKE, ...laneColumns(open));
+    for (const row of rows) if (row.taken) taken.push(laneFrom(row));
+    // One that somebody else took or gave up meanwhile is neither.
+    const known = new Set(rows.map((row) => laneName(laneFrom(row))));
+    open = open.filter((lane) => !known.has(laneName(lane)));
+  }
+  if (taken.length > 0) tx.changed = true;
+  return { taken };
+}
+
+export function laneName({ queue, groupKey }: Lane): string {
+  return `${queue} ${groupKey}`;
+}
+
+export function laneFrom(row: LaneRow): Lane {
+  return { queue: row.queue, groupKey: row.group_key };
+}
+
+export function laneColumns(lanes: readonly Lane[]): [number[], string[]] {
+  return [lanes.map(({ queue }) => queue), lanes.map(({ groupKey }) => groupKey)];
+}

@@ -1,0 +1,268 @@
+import { beganAt, isEmpty, type Meter, NO_METER, type RateLimit } from "../../../core/rate.ts";
+import type { Queue } from "../transaction/known-queues.ts";
+import { lookUp, withPlaces } from "../statements/look-up.ts";
+import { DELETE_LANES, IS_LISTED } from "./lanes.ts";
+import { gateLock, tryLock } from "../connection/locks.ts";
+import { newest } from "../statements/newest.ts";
+import { LocksNeeded } from "../connection/overtaken.ts";
+import { numbers } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+/**
+ * What a transaction knows of the limits that it works under. Whoever changes the groups of a queue with limits, or claims
+ * from it, has the queue's gate to himself until the commit: so what was read of it stays true, is changed here, and is
+ * written at the end.
+ */
+
+/** What is counted of a group, or of a whole queue. */
+export interface Gate {
+  meter: Meter;
+  /** Nothing starts before: somebody met a limit of somebody else's. */
+  heldUntil: number;
+  /** When somebody has to look whether more may start; null: other things will tell. */
+  wakeAt: number | null;
+  /** It is to be written. */
+  changed: boolean;
+}
+
+/** What is remembered of a whole queue. */
+export interface QueueGate extends Gate {
+  /** Up to which group they have been looked at since their policy was changed; null: all of them. See review.ts. */
+  reviewed: string | null;
+}
+
+/** A group of a queue with limits. */
+export interface Lane extends Gate {
+  queue: Queue;
+  key: string;
+  /** Those that the others wait for. */
+  holders: number;
+  /** Those of them that stand in line; counted only where that matters. */
+  line: number;
+  /** Of the worker that had the last one, where groups are sticky. */
+  session: number | null;
+}
+
+/** More than a transaction lasts: what is further ahead was counted before somebody put the clock back. */
+const LONGEST_LAG_MS = 60_000;
+
+interface GateRow {
+  meter: string | null;
+  held_until: number | null;
+  wake_at: number | null;
+}
+
+interface QueueGateRow extends GateRow {
+  reviewed: string | null;
+}
+
+interface LaneRow extends GateRow {
+  group_key: string;
+  holders: number;
+  session: number | null;
+  line: number;
+}
+
+const GATE = `SELECT meter, held_until, wake_at, reviewed FROM dibs.gate WHERE ${newest("gate", "$1")}`;
+const WRITE_GATE = `
+  UPDATE dibs.gate SET meter = $2, held_until = $3, wake_at = $4, reviewed = $5, n = n + 1 WHERE ${newest("gate", "$1")}`;
+const NO_GATE: QueueGateRow = { meter: null, held_until: null, wake_at: null, reviewed: null };
+
+const MAKE_LANES = `
+  INSERT INTO dibs.lane (queue, group_key, holders)
+  SELECT $1, key, 0 FROM unnest($2::text[]) AS wanted (key) ORDER BY key COLLATE "C" ON CONFLICT DO NOTHING`;
+const IN_LINE = (table: string): string => `
+  (SELECT count(*) FROM dibs.${table} WHERE ${table}.queue = $1 AND ${table}.group_key = lane.group_key)`;
+// Locked too, for those who began before the queue had limits.
+const LANES = `
+  SELECT lane.group_key, holders, session, meter, held_until, wake_at,
+    CASE WHEN $3::bool THEN ${["ready", "kept", "own"].map(IN_LINE).join(" + ")} ELSE 0 END::int4 AS line
+  FROM (SELECT key FROM unnest($2::text[]) AS listed (key) ORDER BY key COLLATE "C") AS wanted
+  CROSS JOIN ${lookUp("lane", `lane.queue = $1 AND lane.group_key = wanted.key COLLATE "C"`, { lock: "FOR UPDATE" })}`;
+const WRITE_LANES = `
+  UPDATE dibs.lane SET holders = each.holders, session = each.session, meter = each.meter, held_until = each.held_until,
+    wake_at = each.wake_at
+  FROM ${withPlaces(
+    "lane",
+    `unnest($1::int4[], $2::text[], $3::int4[], $4::int8[], $5::text[], $6::int8[], $7::int8[])
+      AS wanted (queue, group_key, holders, session, meter, held_until, wake_at)`,
+    IS_LISTED,
+  )} AS each
+  WHERE lane.ctid = each.place`;
+
+export class Limits {
+  /** How many tasks of groups have taken places in line. */
+  risen = 0;
+  readonly #tx: Tx;
+  /** The queues whose gates are ours. */
+  readonly #ours = new Set<number>();
+  readonly #gates = new Map<Queue, QueueGate>();
+  readonly #lanes = new Map<Queue, Map<string, Lane>>();
+
+  constructor(tx: Tx) {
+    this.#tx = tx;
+  }
+
+  /** `ours`: the gates that the transaction has waited for. */
+  begin(ours: readonly number[]): void {
+    this.#ours.clear();
+    this.#gates.clear();
+    this.#lanes.clear();
+    for (const queue of ours) this.#ours.add(queue);
+  }
+
+  /** From here to the commit nobody else has it. */
+  async hold(queue: Queue): Promise<void> {
+    if (!(await this.tryToHold(queue))) throw new LocksNeeded({ gates: [...this.#ours, queue.id] });
+  }
+
+  /** False where somebody else has it. Never waited for by who has something that others wait for: so no two wait for each other. */
+  async tryToHold({ id }: Queue): Promise<boolean> {
+    if (this.#ours.has(id)) return true;
+    const mine = await tryLock(this.#tx, gateLock(this.#tx.link.schema, id));
+    if (mine) this.#ours.add(id);
+    return mine;
+  }
+
+  /** What is remembered of a whole queue. */
+  async gate(queue: Queue): Promise<QueueGate> {
+    const known = this.#gates.get(queue);
+    if (known) return known;
+    await this.hold(queue);
+    const row = (await this.#tx.get<QueueGateRow>(GATE, queue.id)) ?? NO_GATE;
+    const gate = { ...gateFrom(row), reviewed: row.reviewed };
+    this.#gates.set(queue, gate);
+    return gate;
+  }
+
+  async lane(queue: Queue, key: string): Promise<Lane> {
+    return (await this.lanes(queue, [key]))[0]!;
+  }
+
+  /** In the given order, each given once. */
+  async lanes(queue: Queue, keys: readonly string[]): Promise<Lane[]> {
+    let known = this.#lanes.get(queue);
+    if (!known) this.#lanes.set(queue, (known = new Map()));
+    const missing = keys.filter((key) => !known.has(key));
+    if (missing.length > 0) {
+      await this.hold(queue);
+      this.#tx.send(MAKE_LANES, queue.id, missing);
+      for (const row of await this.#tx.all<LaneRow>(LANES, queue.id, missing, countsLine(queue))) {
+        const lane: Lane = {
+          ...gateFrom(row),
+          ...{ queue, key: row.group_key, holders: row.holders, line: row.line, session: row.session },
+        };
+        // One that was made just now goes again, unless it comes to remember something.
+        lane.changed = isBlank(this.#tx, lane);
+        known.set(lane.key, lane);
+      }
+    }
+    return keys.map((key) => known.get(key)!);
+  }
+
+  /** A task of the group has left the line, or joined it: a lane that is read later on is counted then. */
+  movedInLine(queue: Queue, key: string | null, by: 1 | -1): void {
+    const lane = key === null ? undefined : this.#lanes.get(queue)?.get(key);
+    if (lane) lane.line += by;
+  }
+
+  /**
+   * The time by which a meter is read. A transaction that got the gate late may be older than what another one counted
+   * meanwhile: a span that has begun by then has begun for it, too, or what was counted would be lost.
+   */
+  timeFor(limits: readonly RateLimit[], meter: Meter): number {
+    const { now } = this.#tx;
+    const began = limits.flatMap((limit) => {
+      const at = beganAt(limit, meter);
+      return at % limit.per === 0 && at < now + LONGEST_LAG_MS ? at : [];
+    });
+    return Math.max(now, ...began);
+  }
+
+  /** Somebody has to look again then: the keeper of this process is told. */
+  wakeAt(gate: Gate, at: number | null): void {
+    if (gate.wakeAt === at) return;
+    gate.wakeAt = at;
+    gate.changed = true;
+    const { hint, now } = this.#tx;
+    if (at !== null) hint.due = Math.min(hint.due ?? Number.POSITIVE_INFINITY, at - now);
+  }
+
+  /** Writes what has changed: before the commit, and before somebody looks for it in the tables. */
+  flush(): void {
+    for (const [queue, gate] of this.#gates) {
+      if (!gate.changed) continue;
+      this.#tx.send(WRITE_GATE, queue.id, ...columnsOf(gate), gate.reviewed);
+      if (gate.wakeAt !== null) this.#tx.floors.lowerTime("gate", gate.wakeAt);
+      gate.changed = false;
+    }
+    const changed = [...this.#lanes.values()].flatMap((lanes) =>
+      [...lanes.values()].filter((lane) => lane.changed),
+    );
+    this.#deleteLanes(changed.filter((lane) => isBlank(this.#tx, lane)));
+    this.#writeLanes(changed.filter((lane) => !isBlank(this.#tx, lane)));
+  }
+
+  #deleteLanes(lanes: Lane[]): void {
+    if (lanes.length === 0) return;
+    this.#tx.send(DELETE_LANES, queuesOf(lanes), keysOf(lanes));
+    for (const { queue, key } of lanes) this.#lanes.get(queue)!.delete(key);
+  }
+
+  #writeLanes(lanes: Lane[]): void {
+    if (lanes.length === 0) return;
+    const columns = lanes.map(columnsOf);
+    this.#tx.send(
+      WRITE_LANES,
+      queuesOf(lanes),
+      keysOf(lanes),
+      numbers(lanes.map(({ holders }) => holders)),
+      lanes.map(({ session }) => session),
+      columns.map(([meter]) => meter),
+      columns.map(([, heldUntil]) => heldUntil),
+      columns.map(([, , wakeAt]) => wakeAt),
+    );
+    for (const lane of lanes) {
+      if (lane.wakeAt !== null) this.#tx.floors.lowerTime("lane", lane.wakeAt);
+      lane.changed = false;
+    }
+  }
+
+  /** What is remembered is written, and read again by who needs it: something else changes it. */
+  reread(): void {
+    this.flush();
+    this.#gates.clear();
+    this.#lanes.clear();
+  }
+}
+
+function gateFrom({ meter, held_until: heldUntil, wake_at: wakeAt }: GateRow): Gate {
+  return {
+    meter: meter === null ? NO_METER : (JSON.parse(meter) as Meter),
+    heldUntil: heldUntil ?? 0,
+    wakeAt,
+    changed: false,
+  };
+}
+
+function columnsOf({ meter, heldUntil, wakeAt }: Gate): [string | null, number | null, number | null] {
+  return [isEmpty(meter) ? null : JSON.stringify(meter), heldUntil === 0 ? null : heldUntil, wakeAt];
+}
+
+/** Where a rate counts what starts, or groups take turns, it matters how many of a group stand in line. */
+function countsLine({ policy: { groups } }: Queue): boolean {
+  return groups.fair || groups.rateLimit.length > 0;
+}
+
+/** Nobody holds it, so that nobody waits behind it either, and nothing is remembered of it. */
+function isBlank({ now }: Tx, { holders, meter, heldUntil, wakeAt, session }: Lane): boolean {
+  return holders === 0 && isEmpty(meter) && heldUntil <= now && wakeAt === null && session === null;
+}
+
+function queuesOf(lanes: Lane[]): string {
+  return numbers(lanes.map(({ queue }) => queue.id));
+}
+
+function keysOf(lanes: Lane[]): string[] {
+  return lanes.map(({ key }) => key);
+}

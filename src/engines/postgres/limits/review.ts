@@ -1,0 +1,95 @@
+import { changesGate, changesGroups, inTurn, placesInLine, type QueuePolicy } from "../../../core/policy.ts";
+import { opensAt } from "../../../core/rate.ts";
+import { BOUNDS } from "../../../engine/engine.ts";
+import { allAnswered } from "../statements/all-answered.ts";
+import { adoptLimits, roomOf } from "./gates.ts";
+import { sinceFloor } from "../line/floors.ts";
+import type { Queue } from "../transaction/known-queues.ts";
+import { fillLanes, type InLine, inLineOf, pullBack } from "./lane-line.ts";
+import type { Lane, QueueGate } from "./limits.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+/** What becomes of the tasks of a queue whose policy is another one now. */
+
+/**
+ * Each of its groups is looked at, in as many pieces of work as it takes: until the last of them has been, nothing of the
+ * queue starts. So nothing starts by the old policy.
+ */
+export async function adoptPolicy(tx: Tx, queue: Queue, before: QueuePolicy): Promise<void> {
+  await adoptLimits(tx, queue, before);
+  const regroups = changesGroups(before, queue.policy);
+  if (!regroups && !changesGate(before, queue.policy)) return;
+  const gate = await tx.limits.gate(queue);
+  if (regroups) gate.reviewed = "";
+  await openGate(tx, queue, gate);
+}
+
+const DUE_GATES = `
+  SELECT queue FROM dibs.gate WHERE wake_at <= $1 AND ${sinceFloor("gate", "wake_at")} ORDER BY queue`;
+
+/**
+ * Those of which more may start by now, or whose groups are to be looked at. What others have their hands on they look at
+ * themselves.
+ */
+export async function openGates(tx: Tx): Promise<void> {
+  for (const { queue: id } of await tx.all<{ queue: number }>(DUE_GATES, tx.now)) {
+    const queue = tx.queues.ifAny(id);
+    if (!queue || !(await tx.limits.tryToHold(queue))) continue;
+    const gate = await tx.limits.gate(queue);
+    // Somebody else has opened it since we looked, and may have closed it again.
+    if (gate.wakeAt !== null && gate.wakeAt <= tx.now) await openGate(tx, queue, gate);
+  }
+}
+
+/** Who waits is told, but no more than may start. One at least: who finds the gate closed leaves word when to look again. */
+async function openGate(tx: Tx, queue: Queue, gate: QueueGate): Promise<void> {
+  if (gate.reviewed !== null) {
+    gate.reviewed = await review(tx, queue, gate.reviewed);
+    gate.changed = true;
+  }
+  if (gate.reviewed !== null) {
+    tx.limits.wakeAt(gate, tx.now);
+    tx.swept = false;
+    tx.hasMoreDue = true;
+    return;
+  }
+  tx.limits.wakeAt(gate, null);
+  const { ready } = await tx.counters.depth(queue);
+  if (ready > 0) tx.hintReady(queue, Math.min(ready, Math.max(1, await roomOf(tx, queue))));
+}
+
+const NEXT_LANES = `
+  SELECT group_key FROM dibs.lane
+  WHERE queue = $1 AND group_key > $2::text COLLATE "C" AND (holders > 0 OR EXISTS (
+    SELECT 1 FROM dibs.waiting WHERE waiting.queue = lane.queue AND waiting.group_key = lane.group_key OFFSET 0))
+  ORDER BY group_key LIMIT $3`;
+
+/** The next groups, in their order: those that somebody holds or waits in. Answers up to which it has come. */
+async function review(tx: Tx, queue: Queue, after: string): Promise<string | null> {
+  tx.limits.flush();
+  const page = await tx.all<{ group_key: string }>(NEXT_LANES, queue.id, after, BOUNDS.sweep);
+  const keys = page.map((row) => row.group_key);
+  if (keys.length > 0) {
+    const [lanes, rows] = await allAnswered([tx.limits.lanes(queue, keys), inLineOf(tx, queue, keys)]);
+    const inLine = Map.groupBy(rows, ({ key }) => key);
+    await pullBack(
+      tx,
+      queue,
+      lanes.flatMap((lane) => excessOf(tx, lane, inLine.get(lane.key) ?? [])),
+    );
+    await fillLanes(tx, queue, keys);
+  }
+  return page.length < BOUNDS.sweep ? null : keys.at(-1)!;
+}
+
+/** Those that would not have come up by the policy. */
+function excessOf(tx: Tx, lane: Lane, inLine: InLine[]): InLine[] {
+  const [first] = inLine.sort(inTurn(lane.queue.policy));
+  if (!first) return [];
+  const { rateLimit } = lane.queue.policy.groups;
+  const time = tx.limits.timeFor(rateLimit, lane.meter);
+  const at = Math.max(lane.heldUntil, opensAt(rateLimit, lane.meter, first.cost ?? 1, time));
+  return inLine.slice(
+    at > tx.now ? 0 : placesInLine(lane.queue.policy, lane.key, lane.holders - inLine.length),
+  );
+}

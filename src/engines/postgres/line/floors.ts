@@ -1,0 +1,267 @@
+import type { Queue } from "../transaction/known-queues.ts";
+import { BEGIN, type Link, type Value } from "../connection/link.ts";
+import { catalogueLock } from "../connection/locks.ts";
+import { DROP_NOTES_FLOOR, RAISE_NOTES } from "./notes.ts";
+import { PLANNING, setLocally } from "../connection/settings.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+/**
+ * Where a look at a line begins. While somebody's transaction stays open, PostgreSQL keeps the index entries of all that
+ * was taken since, and even without one until they are cleared away: whoever begins at the front walks over them, more of
+ * them each time. So each line has a floor below which nothing stands (docs/decisions/0012).
+ *
+ * It is raised while no batch is open, so that nobody is about to put something below it; and whoever puts something there
+ * later lowers it in the same transaction. A statement sees line and floor as they were at one moment, so it misses nothing.
+ */
+export interface Place {
+  rank: number;
+  pos: number;
+}
+
+/** A queue's line is known by the queue's number; these are of the whole store, in the order of time. */
+export const TIMES = { scheduled: -1, kept: -2, ttl: -3, hand: -4, session: -5, gate: -6, lane: -7 } as const;
+
+export type TimeLine = keyof typeof TIMES;
+
+// The lowest of the newest: of the older ones, which are gone, none is walked over.
+const floorOf = (line: string, columns: string): string =>
+  `SELECT ${columns} FROM dibs.floor WHERE floor.line = ${line} ORDER BY n DESC, floor.rank, floor.pos LIMIT 1`;
+
+const valueOf = (line: string, column: "rank" | "pos"): string => `(${floorOf(line, `floor.${column}`)})`;
+
+/** To be said in a look at one queue's line, and at those that are kept beside it. No rank is as low as the lowest there is. */
+export const aboveFloor = (queue: string, table: "ready" | "kept" = "ready"): string =>
+  `(${table}.rank, ${table}.pos) >= (coalesce(${valueOf(queue, "rank")}, '-32768'::int2), coalesce(${valueOf(queue, "pos")}, 0))`;
+
+/** To be said of the column by which such a line is ordered. */
+export const sinceFloor = (line: TimeLine, column: string): string =>
+  `${column} >= coalesce(${valueOf(`${TIMES[line]}`, "pos")}, '-9223372036854775808'::int8)`;
+
+// A row of its own, beside those of others who lower it at the same time: nobody waits for anybody.
+const LOWER = `
+  INSERT INTO dibs.floor (line, n, rank, pos) SELECT $1::int4, n, $2::int2, $3::int8
+  FROM (${floorOf("$1", "n, rank, pos")}) AS floor WHERE (floor.rank, floor.pos) > ($2::int2, $3::int8)`;
+
+/** The floors as a batch changes them. */
+export class Floors {
+  /** Queues from which something was taken that had lowered their floors. */
+  readonly stirred = new Set<string>();
+  readonly #tx: Tx;
+  /** The lowest places at which it has put something where claims may no longer look. */
+  readonly #lowered = new Map<number, Place>();
+
+  constructor(tx: Tx) {
+    this.#tx = tx;
+  }
+
+  begin(): void {
+    this.#lowered.clear();
+    this.stirred.clear();
+  }
+
+  /** Something comes to stand at a place where claims may no longer look: one that it had before, or of a higher priority. */
+  lower(queue: Queue, rank: number, pos: number): void {
+    this.#lowerTo(queue.id, { rank, pos });
+  }
+
+  /** The same of what is ordered by time. */
+  lowerTime(line: TimeLine, at: number): void {
+    this.#lowerTo(TIMES[line], { rank: 0, pos: at });
+  }
+
+  /** Somebody has it now: if it came to its place out of turn, the floor was lowered for it and may be raised again. */
+  tookFromLine(queue: Queue, task: { rank: number; failures: number; groupKey: string | null }): void {
+    if (task.failures > 0 || task.rank < 0 || task.groupKey !== null) this.stirred.add(queue.name);
+  }
+
+  #lowerTo(line: number, place: Place): void {
+    const known = this.#lowered.get(line);
+    if (known && !isBelow(place, known)) return;
+    this.#lowered.set(line, place);
+    this.#tx.put(LOWER, line, place.rank, place.pos);
+  }
+}
+
+function isBelow(a: Place, b: Place): boolean {
+  return a.rank < b.rank || (a.rank === b.rank && a.pos < b.pos);
+}
+
+/** By what these are ordered. */
+const ORDER: Record<TimeLine, { table: string; column: string; only?: string }> = {
+  scheduled: { table: "scheduled", column: "due" },
+  kept: { table: "kept", column: "until" },
+  ttl: { table: "ttl", column: "expires_at" },
+  hand: { table: "claim", column: "deadline", only: "session IS NULL" },
+  session: { table: "session", column: "(beat_at + lease)" },
+  gate: { table: "gate", column: "wake_at", only: "wake_at IS NOT NULL" },
+  lane: { table: "lane", column: "wake_at", only: "wake_at IS NOT NULL" },
+};
+
+const times = (select: (line: TimeLine, order: { column: string; from: string }) => string): string =>
+  Object.entries(ORDER)
+    .map(([line, { table, column, only = "true" }]) =>
+      select(line as TimeLine, { column, from: `dibs.${table} WHERE ${only}` }),
+    )
+    .join(" UNION ALL ");
+
+const headOf = (table: "ready" | "kept", queue: string, from = aboveFloor(queue, table)): string =>
+  `(SELECT rank, pos FROM dibs.${table} WHERE ${table}.queue = ${queue} AND ${from} ORDER BY rank, pos LIMIT 1)`;
+
+// New tasks come last and lower nothing, unless their priority is a high one: the floor stays below what they may get.
+const RAISE = `
+  WITH found AS MATERIALIZED (
+    SELECT queue.id AS line,
+      CASE WHEN (head.rank, head.pos) <= (0, last.n) THEN head.rank ELSE 0 END AS rank,
+      CASE WHEN (head.rank, head.pos) <= (0, last.n) THEN head.pos ELSE last.n + 1 END AS pos
+    FROM unnest($1::text[]) AS wanted (name) JOIN dibs.queue ON queue.name = wanted.name COLLATE "C"
+    CROSS JOIN (SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS n FROM dibs.seq) AS last
+    LEFT JOIN LATERAL (
+      ${headOf("ready", "queue.id")} UNION ALL ${headOf("kept", "queue.id")} ORDER BY rank, pos LIMIT 1) AS head ON true
+    UNION ALL ${times(
+      (line, { column, from }) => `
+    SELECT ${TIMES[line]}, 0,
+      coalesce((SELECT min(${column}) FROM ${from} AND ${sinceFloor(line, column)}), 9223372036854775807)`,
+    )}
+  ), risen AS MATERIALIZED (
+    SELECT found.line, found.rank, found.pos, floor.n FROM found
+    LEFT JOIN LATERAL (${floorOf("found.line", "n, rank, pos")}) AS floor ON true
+    WHERE (found.rank, found.pos) IS DISTINCT FROM (floor.rank, floor.pos)
+  ), old AS (
+    DELETE FROM dibs.floor USING risen WHERE floor.line = risen.line AND floor.n = risen.n
+  ), ${RAISE_NOTES}
+  INSERT INTO dibs.floor (line, n, rank, pos) SELECT line, coalesce(n, 0) + 1, rank, pos FROM risen`;
+
+/** A server that is slow, or a client that dies on the way, must not keep everybody waiting. */
+const LONGEST_MS = 2_000;
+
+/**
+ * A transaction by itself. Whatever goes wrong, its last word ends it: the connection is as it was. Nothing is lost with
+ * it, so that its commit need not reach the disk.
+ */
+async function apart(link: Link, first: string, sql: string, values: Value[] = []): Promise<void> {
+  const settings = setLocally({
+    ...PLANNING,
+    synchronous_commit: "off",
+    statement_timeout: `${LONGEST_MS}`,
+    idle_in_transaction_session_timeout: `${LONGEST_MS}`,
+  });
+  const steps = await Promise.allSettled([
+    link.exec(`${BEGIN}; ${settings}; ${first}`),
+    link.query(sql, values),
+    link.exec("COMMIT"),
+  ]);
+  for (const step of steps) if (step.status === "rejected") throw step.reason;
+}
+
+/**
+ * Of these queues, and of what is ordered by time. All others wait while it waits for those whose batches are open. Where
+ * that takes longer than `patience` it fails.
+ */
+export async function raiseFloors(
+  link: Link,
+  queues: readonly string[],
+  patience = SHORTEST_MS,
+): Promise<void> {
+  const alone = `SELECT pg_advisory_xact_lock(${catalogueLock(link.schema)})`;
+  await apart(link, `${setLocally({ lock_timeout: `${patience}` })}; ${alone}`, RAISE, [queues]);
+}
+
+/** What stands below the floors, which are to have nothing there: looked for from the very front. */
+export const BELOW_FLOORS = `
+  WITH floor AS MATERIALIZED (
+    SELECT DISTINCT ON (line) line, rank, pos FROM dibs.floor ORDER BY line, n DESC, rank, pos)
+  SELECT floor.line, head.rank, head.pos FROM floor CROSS JOIN LATERAL (
+    ${headOf("ready", "floor.line", "true")} UNION ALL ${headOf("kept", "floor.line", "true")} ORDER BY rank, pos LIMIT 1) AS head
+  WHERE floor.line > 0 AND (head.rank, head.pos) < (floor.rank, floor.pos)
+  UNION ALL
+  SELECT floor.line, 0, head.pos FROM floor JOIN (${times(
+    (line, { column, from }) => `SELECT ${TIMES[line]} AS line, (SELECT min(${column}) FROM ${from}) AS pos`,
+  )}) AS head ON head.line = floor.line WHERE head.pos < floor.pos`;
+
+const DROP_FLOORS = `
+  WITH notes AS (${DROP_NOTES_FLOOR})
+  DELETE FROM dibs.floor USING (${BELOW_FLOORS}) AS below WHERE floor.line = below.line`;
+
+/**
+ * A net below a mistake of ours, or of a process older than floors: what nobody sees is never worked on. Without a floor
+ * every look begins at the front again, which is always right.
+ */
+export async function checkFloors(link: Link): Promise<void> {
+  await apart(link, "", DROP_FLOORS);
+}
+
+/** So many are claimed from a queue between two raises of its floor, and left to be walked over. */
+const ENOUGH = 2_000;
+const SOONEST_MS = 200;
+const LATEST_MS = 60_000;
+/** So long all others wait, at most: more only where that was tried, and more and more seldom. */
+const SHORTEST_MS = 50;
+const LONGEST_PATIENCE_MS = 1_000;
+/** What is ordered by time moves on by itself: sessions give signs of life also where nobody claims. */
+const AT_LEAST_EVERY_MS = 60_000;
+const CHECK_EVERY_MS = 300_000;
+/** Where it could not be seen to. */
+const CHECK_AGAIN_MS = 30_000;
+
+/** When floors are to be raised. By chance, so that many processes that claim a few each raise them as often as one. */
+export class Raising {
+  readonly #now: () => number;
+  readonly #random: () => number;
+  readonly #due = new Set<string>();
+  #from = Number.NEGATIVE_INFINITY;
+  #pause = SOONEST_MS;
+  #raisedAt: number;
+  #checkFrom: number;
+
+  constructor({ now = () => performance.now(), random = Math.random } = {}) {
+    this.#now = now;
+    this.#random = random;
+    this.#raisedAt = now();
+    this.#checkFrom = now() + CHECK_EVERY_MS;
+  }
+
+  /** These were claimed. */
+  note(tasks: readonly { queue: string }[]): void {
+    for (const { queue } of tasks) if (this.#random() < 1 / ENOUGH) this.#due.add(queue);
+  }
+
+  /** From these something was taken that had lowered their floors. */
+  noteStirred(queues: Iterable<string>): void {
+    for (const queue of queues) this.#due.add(queue);
+  }
+
+  /** The queues whose floors are to be raised now, with those of all queues, if any are; whoever asks reports what became of it. */
+  take(): { queues: string[]; patience: number } | undefined {
+    const now = this.#now();
+    const isDue = this.#due.size > 0 || now - this.#raisedAt >= AT_LEAST_EVERY_MS;
+    if (!isDue || now < this.#from) return undefined;
+    const queues = [...this.#due];
+    this.#due.clear();
+    this.#from = Number.POSITIVE_INFINITY;
+    const patience = Math.min(Math.max(this.#pause / 20, SHORTEST_MS), LONGEST_PATIENCE_MS);
+    return { queues, patience };
+  }
+
+  raised(): void {
+    this.#pause = SOONEST_MS;
+    this.#raisedAt = this.#now();
+    this.#from = this.#raisedAt + this.#pause;
+  }
+
+  failed(queues: Iterable<string>): void {
+    this.noteStirred(queues);
+    this.#pause = Math.min(this.#pause * 4, LATEST_MS);
+    this.#from = this.#now() + this.#pause;
+  }
+
+  /** Whether it is time to see that nothing stands below them; whoever asks reports what became of it. */
+  isToCheck(): boolean {
+    if (this.#now() < this.#checkFrom) return false;
+    this.#checkFrom = Number.POSITIVE_INFINITY;
+    return true;
+  }
+
+  checked(isDone: boolean): void {
+    this.#checkFrom = this.#now() + (isDone ? CHECK_EVERY_MS : CHECK_AGAIN_MS);
+  }
+}

@@ -1,0 +1,96 @@
+import { claimLost } from "../../../core/errors.ts";
+import type { Queue } from "../transaction/known-queues.ts";
+import type { Held, Mover } from "./line.ts";
+import { TASK_OF } from "../statements/look-up.ts";
+import { LocksNeeded } from "../connection/overtaken.ts";
+import { RANK } from "../statements/rank.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+/** What a move needs to know of a task that stands in line or is claimed. */
+export interface HeadRow {
+  task: number;
+  failures: number;
+  created_at: number;
+  rank: number;
+  pos: number;
+  group_key: string | null;
+  expires_at: number | null;
+  max_attempts: number | null;
+  cost: number | null;
+  idempotency_key: string | null;
+  special: boolean;
+}
+
+/** A claim's row with what of its task a move needs; locked. */
+export interface ClaimRow extends HeadRow {
+  queue: number;
+  fence: number;
+  started_at: number;
+  cancelled: boolean;
+  session: number | null;
+  worker: string;
+}
+
+const OF_TASK = `seq, created_at, urgent, priority, pos, group_key, expires_at, max_attempts, cost, idempotency_key`;
+
+/** A claim and its task. Others' locks are waited for, or passed over: `lock` says so. */
+export function selectClaims(
+  where: string,
+  lock: "FOR UPDATE OF claim" | "FOR UPDATE OF claim SKIP LOCKED",
+): string {
+  return `
+  SELECT claim.task, claim.queue, claim.failures, claim.fence, claim.started_at, claim.cancelled, claim.session,
+    claim.worker, task.created_at, ${RANK} AS rank, coalesce(task.pos, task.seq) AS pos, task.group_key,
+    task.expires_at, task.max_attempts, task.cost, task.idempotency_key, claim.special
+  FROM dibs.claim CROSS JOIN ${TASK_OF("claim", OF_TASK)}
+  WHERE ${where} ${lock}`;
+}
+
+export function moverFrom(queue: Queue, row: HeadRow): Mover {
+  return {
+    seq: row.task,
+    queue,
+    createdAt: row.created_at,
+    rank: row.rank,
+    pos: row.pos,
+    groupKey: row.group_key,
+    holdsGroup: row.group_key !== null,
+    expiresAt: row.expires_at,
+    maxAttempts: row.max_attempts,
+    cost: row.cost,
+    key: row.idempotency_key,
+    failures: row.failures,
+    stepped: row.special,
+  };
+}
+
+export function heldFrom(tx: Tx, row: ClaimRow): Held {
+  return {
+    ...moverFrom(tx.queues.of(row.queue), row),
+    fence: row.fence,
+    worker: row.worker,
+    session: row.session,
+    startedAt: row.started_at,
+    cancelled: row.cancelled,
+  };
+}
+
+// No fence is given out twice, so that it alone tells that the claim holds. Locked: until the commit nobody takes
+// the claim away. Never waited for: the batch may hold rows for which the other transaction waits (locks.ts).
+const HELD = selectClaims(`claim.task = $1 AND claim.fence = $2`, "FOR UPDATE OF claim SKIP LOCKED");
+const IS_CLAIMED = `SELECT 1 FROM dibs.claim WHERE task = $1 AND fence = $2`;
+
+/** The guard in front of everything a holder may do. */
+export async function heldTask(tx: Tx, id: string, fence: number): Promise<Held> {
+  const place = tx.place(id);
+  if (!place || !Number.isSafeInteger(fence)) throw claimLost(id, fence);
+  const row = await tx.get<ClaimRow>(HELD, place.seq, fence);
+  if (row) return heldFrom(tx, row);
+  await checkNotLocked(tx, place.seq, fence);
+  throw claimLost(id, fence);
+}
+
+/** For a claim that could not be locked: if it is there, another transaction has it, and the batch waits for that first. */
+export async function checkNotLocked(tx: Tx, seq: number, fence: number): Promise<void> {
+  if (await tx.get(IS_CLAIMED, seq, fence)) throw new LocksNeeded({ claim: seq });
+}

@@ -1,0 +1,76 @@
+import type { Held } from "./line.ts";
+import { lookUp, TASK_OF } from "../statements/look-up.ts";
+import { RANK } from "../statements/rank.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+interface JudgedRow {
+  task: number;
+  fence: number;
+  started_at: number;
+  failures: number;
+  worker: string;
+  adds: string | null;
+  each: boolean;
+  next: string | null;
+  result: string | null;
+  result_bytes: Uint8Array | null;
+  queue: number;
+  created_at: number;
+  rank: number;
+  pos: number;
+  group_key: string | null;
+  expires_at: number | null;
+  max_attempts: number | null;
+  cost: number | null;
+  idempotency_key: string | null;
+  /** Its group goes on meanwhile. */
+  aside: boolean;
+}
+
+/** A task whose result waits for a verdict, in nobody else's hands until the commit. */
+export type Judged = Held & {
+  pending: Pick<JudgedRow, "adds" | "each" | "next" | "result" | "result_bytes">;
+};
+
+const SELECT = (verifying: string): string => `
+  SELECT verifying.task, verifying.fence, verifying.started_at, verifying.failures, verifying.worker, verifying.adds,
+    verifying."each", verifying.next, verifying.result, verifying.result_bytes, verifying.queue, task.created_at, ${RANK} AS rank,
+    coalesce(task.pos, task.seq) AS pos, task.group_key, task.expires_at, task.max_attempts, task.cost,
+    task.idempotency_key, EXISTS (SELECT 1 FROM dibs.aside WHERE aside.task = verifying.task OFFSET 0) AS aside
+  FROM ${verifying} CROSS JOIN ${TASK_OF("verifying")}`;
+// Locked in one order everywhere.
+const ASKED_BY = SELECT(`(
+    SELECT verifying.task FROM unnest($1::int8[]) AS asking (task)
+    CROSS JOIN ${lookUp("verifying", "verifying.asked = asking.task")} ORDER BY verifying.task) AS judged
+  CROSS JOIN ${lookUp("verifying", { task: "judged.task" }, { lock: "FOR UPDATE" })}`);
+
+/** Those that these tasks ask for verdicts on; never by their payloads, which anybody could have written. */
+export async function askedBy(tx: Tx, seqs: readonly number[]): Promise<Judged[]> {
+  const rows = await tx.all<JudgedRow>(ASKED_BY, [...seqs]);
+  await tx.queues.learn(rows.map(({ queue }) => queue));
+  return rows.map((row) => judgedFrom(tx, row));
+}
+
+function judgedFrom(tx: Tx, row: JudgedRow): Judged {
+  return {
+    seq: row.task,
+    queue: tx.queues.of(row.queue),
+    createdAt: row.created_at,
+    rank: row.rank,
+    pos: row.pos,
+    groupKey: row.group_key,
+    holdsGroup: row.group_key !== null && !row.aside,
+    expiresAt: row.expires_at,
+    maxAttempts: row.max_attempts,
+    cost: row.cost,
+    key: row.idempotency_key,
+    failures: row.failures,
+    fence: row.fence,
+    worker: row.worker,
+    session: null,
+    startedAt: row.started_at,
+    cancelled: false,
+    isVerifying: true,
+    pending: row,
+  };
+}

@@ -1,0 +1,349 @@
+import type { DibsEvent } from "../../../core/events.ts";
+import { fingerprint } from "../../../core/fingerprint.ts";
+import { isExhausted } from "../../../core/retry.ts";
+import type { AttemptOutcome, Body, EndState, TaskError, TaskState } from "../../../core/task.ts";
+import { isVerificationQueue, NO_VERDICT, refusal } from "../../../core/verification.ts";
+import { BOUNDS } from "../../../engine/engine.ts";
+import { becomeReady } from "./become-ready.ts";
+import { freeGroups } from "./free-groups.ts";
+import { correctCost } from "../limits/gates.ts";
+import { askedBy } from "./judged.ts";
+import type { Queue } from "../transaction/known-queues.ts";
+import { enterLane, leaveLane, takeFreeLane } from "../limits/lane-line.ts";
+import { takeLanes } from "../limits/lanes.ts";
+import { isRowBy, rowsBy } from "../statements/look-up.ts";
+import { endPart, isCalledOff } from "../flows/runs.ts";
+import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "../flows/steps.ts";
+import { toColumns, toText } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+/**
+ * How a task moves between the states. Each verb is written in these words. A mover is in nobody else's hands: its
+ * row was taken out of the state that it leaves, or is locked there.
+ */
+
+/** What a move needs to know of a task, wherever it comes from. */
+export interface Mover {
+  seq: number;
+  queue: Queue;
+  createdAt: number;
+  rank: number;
+  pos: number;
+  groupKey: string | null;
+  /** It is the head of its group: the others wait behind it. */
+  holdsGroup: boolean;
+  expiresAt: number | null;
+  maxAttempts: number | null;
+  /** What it takes of limits that have a unit, where that was named. */
+  cost: number | null;
+  /** Its idempotency key. */
+  key: string | null;
+  failures: number;
+  /** Something is kept for its next run, or it is of a run of a pipeline; false where it is known that neither is so. */
+  stepped?: boolean;
+}
+
+/** A task that is claimed. */
+export interface Held extends Mover {
+  fence: number;
+  worker: string;
+  session: number | null;
+  startedAt: number;
+  cancelled: boolean;
+  /** Nobody holds it any more: its result waits for a verdict. */
+  isVerifying?: boolean;
+  /** What whoever settles it says that it cost. */
+  spent?: number | undefined;
+}
+
+/** Its success needs more than its own row: it has a group, a key, or steps, or is of a run. */
+export function isSpecial(task: Pick<Mover, "groupKey" | "key" | "stepped">): boolean {
+  return task.groupKey !== null || task.key !== null || task.stepped === true;
+}
+
+const INSERT_SCHEDULED = `
+  INSERT INTO dibs.scheduled (queue, pos, task, due, failures, holds_group, signal)
+  VALUES ($1, $2, $3, $4, $5, $6, $7)`;
+const INSERT_WAITING = `
+  INSERT INTO dibs.waiting (queue, group_key, pos, task, rank, failures) VALUES ($1, $2, $3, $4, $5, $6)`;
+const INSERT_TTL = `INSERT INTO dibs.ttl (expires_at, task) VALUES ($1, $2) ON CONFLICT DO NOTHING`;
+const DELETE_TTL = `DELETE FROM dibs.ttl WHERE expires_at = $1 AND task = $2`;
+
+/** Becomes the head of its group, if there is none. */
+export async function takeLane(tx: Tx, task: Mover): Promise<boolean> {
+  if (task.queue.limited) {
+    task.holdsGroup = await takeFreeLane(tx, task.queue, task.groupKey!);
+    return task.holdsGroup;
+  }
+  const { taken } = await takeLanes(tx, [{ queue: task.queue.id, groupKey: task.groupKey! }]);
+  task.holdsGroup = taken.length > 0;
+  return task.holdsGroup;
+}
+
+/** Joins the line, or its group's: a due task, new or redriven. */
+export async function enter(tx: Tx, task: Mover): Promise<"ready" | "waiting"> {
+  if (task.groupKey !== null && task.queue.limited) return enterLane(tx, task);
+  if (task.groupKey !== null && !task.holdsGroup) {
+    if (!(await takeLane(tx, task))) return standBehind(tx, task);
+  }
+  await becomeReady(tx, { ...task, special: isSpecial(task) });
+  return "ready";
+}
+
+/** Behind the head of its group, whose lane is locked. */
+export function standBehind(tx: Tx, task: Mover): "waiting" {
+  tx.send(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank, task.failures);
+  tx.counters.count(task.queue, "waiting", 1);
+  return "waiting";
+}
+
+/** Due long after every clock has stopped. */
+export const NEVER = Number.MAX_SAFE_INTEGER;
+
+/** With a `signal` it is parked: that may come first. */
+export function schedule(tx: Tx, task: Mover, due: number, signal?: string): "scheduled" | "parked" {
+  const { queue, pos, seq, failures, holdsGroup } = task;
+  const name = signal === undefined ? null : toText(signal);
+  tx.send(INSERT_SCHEDULED, queue.id, pos, seq, due, failures, holdsGroup, name);
+  tx.floors.lowerTime("scheduled", due);
+  const state = signal === undefined ? "scheduled" : "parked";
+  tx.counters.count(queue, state, 1);
+  if (due <= tx.now) tx.swept = false;
+  return state;
+}
+
+/** From here on its time to live is watched. */
+export function watchTtl(tx: Tx, task: Mover): void {
+  if (task.expiresAt === null) return;
+  tx.send(INSERT_TTL, task.expiresAt, task.seq);
+  tx.floors.lowerTime("ttl", task.expiresAt);
+  if (task.expiresAt <= tx.now) tx.swept = false;
+}
+
+export function unwatchTtl(tx: Tx, seq: number, expiresAt: number | null): void {
+  if (expiresAt !== null) tx.send(DELETE_TTL, expiresAt, seq);
+}
+
+const DELETE_CLAIM = `DELETE FROM dibs.claim WHERE task = $1`;
+const INSERT_ATTEMPT = `
+  INSERT INTO dibs.attempt (task, fence, attempt, worker, started_at, ended_at, outcome, name, message, stack, fingerprint)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`;
+
+/** Its row is locked. */
+export function removeClaim(tx: Tx, task: Mover): void {
+  tx.send(DELETE_CLAIM, task.seq);
+  tx.counters.count(task.queue, "claimed", -1);
+}
+
+/** Nobody works at it any more: another of its queue may be. */
+export async function dropClaim(tx: Tx, task: Held): Promise<void> {
+  const { queue, groupKey, spent, startedAt } = task;
+  if (spent !== undefined) await correctCost(tx, queue, groupKey, { cost: task.cost ?? 1, spent, startedAt });
+  if (queue.policy.maxConcurrency !== null) tx.hintReady(queue);
+  removeClaim(tx, task);
+}
+
+const DELETE_VERIFYING = `DELETE FROM dibs.verifying WHERE ${isRowBy("verifying", { task: "$1::int8" })}`;
+export const DELETE_ASIDE = `DELETE FROM dibs.aside WHERE task = $1`;
+
+/** Its row is locked. */
+export function dropVerifying(tx: Tx, task: Mover): void {
+  tx.send(DELETE_VERIFYING, task.seq);
+  if (task.groupKey !== null && !task.holdsGroup) tx.send(DELETE_ASIDE, task.seq);
+  tx.counters.count(task.queue, "verifying", -1);
+}
+
+/** Writes the ledger's row for the claim that ends, and takes the claim off. A success is written by `endDone`. */
+export async function closeAttempt(
+  tx: Tx,
+  task: Held,
+  outcome: Exclude<AttemptOutcome, "done">,
+  error: TaskError | null,
+): Promise<void> {
+  if (task.isVerifying) dropVerifying(tx, task);
+  else await dropClaim(tx, task);
+  tx.send(
+    INSERT_ATTEMPT,
+    task.seq,
+    task.fence,
+    task.failures + 1,
+    task.worker,
+    task.startedAt,
+    tx.now,
+    outcome,
+    error && toText(error.name),
+    error && toText(error.message),
+    error && error.stack !== null ? toText(error.stack) : null,
+    error && toText(fingerprint(error)),
+  );
+  if (DID_NOT_FAIL.has(outcome)) return;
+  const flow = tx.counters.flow(task.queue);
+  flow.failed++;
+  flow.serviceMs += tx.now - task.startedAt;
+}
+
+const DID_NOT_FAIL: ReadonlySet<AttemptOutcome> = new Set(["released", "limited", "parked", "cancelled"]);
+
+/** A failed attempt: another one after `delay`, or dead when it was the last. */
+export async function fail(
+  tx: Tx,
+  task: Held,
+  outcome: "failed" | "timeout" | "lost" | "refused",
+  error: TaskError,
+  delay: number,
+): Promise<TaskState> {
+  await closeAttempt(tx, task, outcome, error);
+  const attempt = ++task.failures;
+  if (task.cancelled || (await isCalledOff(tx, task))) return end(tx, task, "cancelled");
+  if (isExhausted(attempt, task.maxAttempts ?? task.queue.policy.maxAttempts)) return die(tx, task, error);
+  announceTask(tx, "task.failed", task, {
+    worker: task.worker,
+    attempt,
+    detail: `${error.name}: ${error.message}`,
+  });
+  return comeBack(tx, task, delay);
+}
+
+/** Back in line at its old place, now or later, or when a signal comes. */
+export async function comeBack(tx: Tx, task: Mover, delay: number, signal?: string): Promise<TaskState> {
+  if (await isCalledOff(tx, task)) return end(tx, task, "cancelled");
+  if (isOutlived(tx, task.expiresAt)) return end(tx, task, "expired");
+  watchTtl(tx, task);
+  if (signal === undefined && delay <= 0) return enter(tx, task);
+  const frees = stepsAside(task);
+  if (frees) task.holdsGroup = false;
+  const state = schedule(tx, task, Math.min(tx.now + delay, NEVER), signal);
+  if (frees) await freeGroup(tx, task.queue, task.groupKey!);
+  return state;
+}
+
+/** While it waits for something, others of its group go on; not where they run in order. */
+export function stepsAside({ holdsGroup, queue }: Mover): boolean {
+  return holdsGroup && queue.policy.groups.concurrency > 1;
+}
+
+export function isOutlived(tx: Tx, expiresAt: number | null): boolean {
+  return expiresAt !== null && expiresAt <= tx.now;
+}
+
+const INSERT_DEAD = `
+  INSERT INTO dibs.dead (task, queue, died_at, fence, worker, fingerprint) VALUES ($1, $2, $3, $4, $5, $6)`;
+
+/** After the attempt that it dies of was closed. */
+export async function die(tx: Tx, task: Held, error: TaskError): Promise<"dead"> {
+  const kind = toText(fingerprint(error));
+  tx.send(INSERT_DEAD, task.seq, task.queue.id, tx.now, task.fence, task.worker, kind);
+  await reachEnd(tx, task, "dead", `${error.name}: ${error.message}`);
+  return "dead";
+}
+
+const INSERT_ENDED = `INSERT INTO dibs.ended (task, queue, state, ended_at) VALUES ($1, $2, $3, $4)`;
+
+export async function end<S extends "cancelled" | "expired">(tx: Tx, task: Mover, state: S): Promise<S> {
+  tx.send(INSERT_ENDED, task.seq, task.queue.id, state, tx.now);
+  await reachEnd(tx, task, state);
+  return state;
+}
+
+const INSERT_DONE = `
+  INSERT INTO dibs.ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result, result_bytes)
+  VALUES ($1, $2, 'done', $3, $4, $5, $6, $7, $8, $9)`;
+
+/** A success: its attempt is folded into the row of its end. */
+export async function endDone(tx: Tx, task: Held, result: Body | null): Promise<"done"> {
+  const { seq, queue, startedAt, fence, worker } = task;
+  tx.send(
+    INSERT_DONE,
+    seq,
+    queue.id,
+    tx.now,
+    startedAt,
+    task.failures + 1,
+    fence,
+    worker,
+    ...toColumns(result),
+  );
+  const flow = tx.counters.flow(queue);
+  flow.done++;
+  flow.serviceMs += tx.now - startedAt;
+  await reachEnd(tx, task, "done");
+  return "done";
+}
+
+const END_KEY = `
+  UPDATE dibs.idempotency SET forget_at = $1, state = $2 WHERE queue = $3 AND key = $4 AND task = $5`;
+
+/** The group's next task takes its turn, and the idempotency window starts. */
+async function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): Promise<void> {
+  tx.counters.count(task.queue, state, 1);
+  // What steps are for is to go on from there: the dead may.
+  if (state !== "dead" && task.stepped !== false) tx.send(DELETE_STEPS, task.seq);
+  if (task.key !== null) {
+    tx.send(END_KEY, tx.now + BOUNDS.keyAfterEnd, state, task.queue.id, task.key, task.seq);
+  }
+  tx.hint.ended = true;
+  if (tx.events.listeners > 0) {
+    announceTask(tx, `task.${state}`, task, {
+      ...(await lastAttempt(tx, task.seq)),
+      ...(detail !== undefined && { detail }),
+    });
+  }
+  if (task.holdsGroup) await freeGroup(tx, task.queue, task.groupKey!);
+  if (isVerificationQueue(task.queue.name)) await missVerdicts(tx, [task.seq]);
+  await endPart(tx, task, state);
+}
+
+const LAST_ATTEMPT = `
+  SELECT worker, attempt FROM ${rowsBy("ended", { task: "$1::int8" })} AS ended WHERE attempt IS NOT NULL
+  UNION ALL
+  SELECT * FROM (SELECT worker, attempt FROM dibs.attempt WHERE task = $1 ORDER BY fence DESC LIMIT 1) AS last
+  LIMIT 1`;
+
+async function lastAttempt(tx: Tx, seq: number): Promise<{ worker: string; attempt: number } | undefined> {
+  return tx.get(LAST_ATTEMPT, seq);
+}
+
+/** One that held it is gone. */
+export async function freeGroup(tx: Tx, queue: Queue, groupKey: string): Promise<void> {
+  if (queue.limited) await leaveLane(tx, queue, groupKey);
+  else await freeGroups(tx, [{ queue: queue.id, groupKey }]);
+}
+
+/** An event about a task. */
+export function announceTask(
+  tx: Tx,
+  type: Extract<DibsEvent, { taskId: string }>["type"],
+  task: Mover,
+  more: { worker?: string; attempt?: number; detail?: string },
+): void {
+  if (tx.events.listeners === 0) return;
+  tx.events.announce({
+    type,
+    at: tx.now,
+    queue: task.queue.name,
+    taskId: tx.id(task.createdAt, task.seq),
+    ...more,
+  });
+}
+
+/** Nothing is ever stuck: a result that nobody will judge has failed. */
+export async function missVerdicts(tx: Tx, seqs: readonly number[]): Promise<void> {
+  for (const judged of await askedBy(tx, seqs)) await refuse(tx, judged, NO_VERDICT, 0);
+}
+
+/**
+ * A failed attempt of the worker whose result it is; the next one starts over, and knows why. What came from outside stays:
+ * nobody will say it again.
+ */
+export async function refuse(tx: Tx, task: Held, feedback: string, delay: number): Promise<void> {
+  tx.send(DELETE_TAKEN, task.seq);
+  keepStep(tx, task.seq, "feedback", "", feedback);
+  task.stepped = true;
+  await fail(tx, task, "refused", refusal(feedback), delay);
+}
+
+/** Whatever was said of it. */
+export async function endCancelled(tx: Tx, task: Held): Promise<TaskState> {
+  await closeAttempt(tx, task, "cancelled", null);
+  return end(tx, task, "cancelled");
+}

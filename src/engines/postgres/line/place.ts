@@ -1,0 +1,286 @@
+import type { EndState, TaskState } from "../../../core/task.ts";
+import type { Held, Mover } from "./line.ts";
+import { lookUp } from "../statements/look-up.ts";
+import { Overtaken } from "../connection/overtaken.ts";
+import { RANK } from "../statements/rank.ts";
+import { fromText } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+/** Where a task stands: which of the states' tables has it. */
+export type Place =
+  | { state: "claimed"; held: Held; progress: { value: number; note: string | null } | null }
+  | { state: "verifying"; held: Held }
+  | { state: "ready"; table: Line; pos: number }
+  | { state: "scheduled"; due: number }
+  | { state: "parked"; due: number; signal: string }
+  | { state: "waiting" }
+  | Leaving
+  | { state: EndState };
+
+/** Where ready tasks stand: in the line of all, or beside it for those who may have them. */
+export type Line = "ready" | "kept" | "own";
+
+/** What a task on its way to another store was, and is told to be. */
+type Was = "ready" | "scheduled" | "parked" | "verifying" | "waiting" | "dead";
+
+interface Leaving {
+  state: "leaving";
+  was: Was;
+  due: number | null;
+  cancelled: boolean;
+  signal: string | null;
+  worker: string | null;
+  startedAt: number | null;
+}
+
+/** As it is told. */
+export function stateOf(place: Place): TaskState {
+  return place.state === "leaving" ? place.was : place.state;
+}
+
+/** A task and where it stands; what a move needs is filled in from there. */
+export interface Found extends Mover {
+  place: Place;
+}
+
+const IN_PLACE = (table: string): string =>
+  `${table}.queue = task.queue AND ${table}.rank = ${RANK} AND ${table}.pos = coalesce(task.pos, task.seq)`;
+
+// One statement sees one moment: a task is in exactly one of these.
+const FIND = (more: { columns: string; joins: string }): string => `
+  SELECT task.seq, task.queue, task.created_at, ${RANK} AS rank, coalesce(task.pos, task.seq) AS pos, task.group_key,
+    task.expires_at, task.max_attempts, task.cost, task.idempotency_key,
+    claim.fence, claim.failures AS claim_failures, claim.worker, claim.session, claim.started_at, claim.cancelled,
+    claim.progress, claim.note, claim.special,
+    verifying.fence AS verifying, verifying.failures AS verifying_failures, verifying.worker AS verifying_worker,
+    verifying.started_at AS verifying_started_at,
+    ended.state AS ended, dead.task AS dead,
+    ready.failures AS ready_failures, kept.failures AS kept_failures,
+    scheduled.due, scheduled.failures AS scheduled_failures, scheduled.holds_group, scheduled.signal,
+    waiting.failures AS waiting_failures,
+    leaving.state AS leaving, leaving.due AS leaving_due, leaving.failures AS leaving_failures,
+    leaving.holds_group AS leaving_holds_group, leaving.cancelled AS leaving_cancelled,
+    leaving.signal AS leaving_signal, leaving.worker AS leaving_worker, leaving.started_at AS leaving_started_at
+    ${more.columns}
+  FROM unnest($1::int8[]) WITH ORDINALITY AS wanted (seq, i)
+  CROSS JOIN ${lookUp("task", "task.seq = wanted.seq")}
+  LEFT JOIN ${lookUp("claim", "claim.task = task.seq")} ON true
+  LEFT JOIN ${lookUp("verifying", { task: "task.seq" })} ON true
+  LEFT JOIN ${lookUp("ended", { task: "task.seq" })} ON true
+  LEFT JOIN ${lookUp("dead", { task: "task.seq" })} ON true
+  LEFT JOIN ${lookUp("ready", IN_PLACE("ready"))} ON true
+  LEFT JOIN ${lookUp("kept", IN_PLACE("kept"))} ON true
+  LEFT JOIN ${lookUp("scheduled", { queue: "task.queue", pos: "coalesce(task.pos, task.seq)" })} ON true
+  LEFT JOIN ${lookUp(
+    "waiting",
+    `waiting.queue = task.queue AND waiting.group_key = task.group_key AND waiting.pos = coalesce(task.pos, task.seq)`,
+  )} ON true
+  LEFT JOIN ${lookUp("leaving", "leaving.task = task.seq")} ON true
+  ${more.joins}
+  ORDER BY i`;
+const FIND_PLAIN = FIND({ columns: "", joins: "" });
+/** In queues with limits the place of a ready task need not be its own: it is found by its group. */
+const BY_GROUP = (name: string, table: Line): string => `
+  LEFT JOIN ${lookUp(
+    table,
+    { queue: "task.queue", group_key: "task.group_key", task: "task.seq" },
+    { as: name },
+  )} ON true`;
+const FIND_LIMITED = FIND({
+  columns: `,
+    turn.pos AS turn_pos, turn.failures AS turn_failures, kept_turn.pos AS kept_turn_pos,
+    kept_turn.failures AS kept_turn_failures, own.pos AS own_pos, own.failures AS own_failures, aside.task AS aside`,
+  joins: `${BY_GROUP("turn", "ready")} ${BY_GROUP("kept_turn", "kept")} ${BY_GROUP("own", "own")}
+  LEFT JOIN ${lookUp("aside", `aside.task = task.seq`)} ON true`,
+});
+
+interface FoundRow {
+  seq: number;
+  queue: number;
+  created_at: number;
+  rank: number;
+  pos: number;
+  group_key: string | null;
+  expires_at: number | null;
+  max_attempts: number | null;
+  cost: number | null;
+  idempotency_key: string | null;
+  fence: number | null;
+  claim_failures: number;
+  worker: string;
+  session: number | null;
+  started_at: number;
+  cancelled: boolean;
+  progress: number | null;
+  note: string | null;
+  special: boolean;
+  verifying: number | null;
+  verifying_failures: number;
+  verifying_worker: string;
+  verifying_started_at: number;
+  ended: Exclude<EndState, "dead"> | null;
+  dead: number | null;
+  ready_failures: number | null;
+  kept_failures: number | null;
+  due: number | null;
+  scheduled_failures: number;
+  holds_group: boolean;
+  signal: string | null;
+  waiting_failures: number | null;
+  leaving: Was | null;
+  leaving_due: number | null;
+  leaving_failures: number;
+  leaving_holds_group: boolean;
+  leaving_cancelled: boolean;
+  leaving_signal: string | null;
+  leaving_worker: string | null;
+  leaving_started_at: number | null;
+  turn_pos?: number | null;
+  turn_failures?: number | null;
+  kept_turn_pos?: number | null;
+  kept_turn_failures?: number | null;
+  own_pos?: number | null;
+  own_failures?: number | null;
+  aside?: number | null;
+}
+
+export async function findTask(tx: Tx, id: string): Promise<Found | undefined> {
+  const known = tx.place(id);
+  if (!known) return undefined;
+  const found = await findBySeq(tx, known.seq);
+  return found?.createdAt === known.createdAt ? found : undefined;
+}
+
+export async function findBySeq(tx: Tx, seq: number): Promise<Found | undefined> {
+  return (await findMany(tx, [seq]))[0];
+}
+
+/** In the given order; those that are not there are left out. */
+export async function findMany(tx: Tx, seqs: readonly number[]): Promise<Found[]> {
+  if (seqs.length === 0) return [];
+  const find = async (): Promise<FoundRow[]> => {
+    const found = await tx.all<FoundRow>(tx.queues.hasLimits ? FIND_LIMITED : FIND_PLAIN, seqs);
+    await tx.queues.learn(found.map((row) => row.queue));
+    return found.filter((row) => tx.queues.ifAny(row.queue));
+  };
+  let rows = await find();
+  // What a transaction of others has just brought has no place yet, and whoever wants to move it would look for it for ever.
+  for (const takeUp of tx.isReading ? [] : [tx.takeUpAll, tx.takeUpFromFront]) {
+    const queues = queuesOfUnplaced(rows);
+    if (queues.length === 0) break;
+    await takeUp(queues);
+    rows = await find();
+  }
+  if (!tx.isReading && queuesOfUnplaced(rows).length > 0)
+    throw new Overtaken("A task is in none of the states.");
+  return rows.map((row) => foundFrom(tx, row));
+}
+
+function queuesOfUnplaced(rows: FoundRow[]): number[] {
+  return [...new Set(rows.filter(isUnplaced).map(({ queue }) => queue))];
+}
+
+function isUnplaced(row: FoundRow): boolean {
+  const { fence, verifying, ended, leaving, dead, due, waiting_failures: waiting } = row;
+  return [fence, verifying, ended, leaving, dead, due, waiting].every((at) => at === null) && !lineOf(row);
+}
+
+function foundFrom(tx: Tx, row: FoundRow): Found {
+  const task: Mover = {
+    seq: row.seq,
+    queue: tx.queues.of(row.queue),
+    createdAt: row.created_at,
+    rank: row.rank,
+    pos: row.pos,
+    groupKey: row.group_key,
+    holdsGroup: false,
+    expiresAt: row.expires_at,
+    maxAttempts: row.max_attempts,
+    cost: row.cost,
+    key: row.idempotency_key,
+    failures: 0,
+  };
+  const holdsGroup = task.groupKey !== null;
+  if (row.fence !== null) {
+    const held: Held = {
+      ...task,
+      holdsGroup,
+      failures: row.claim_failures,
+      fence: row.fence,
+      worker: row.worker,
+      session: row.session,
+      startedAt: row.started_at,
+      cancelled: row.cancelled,
+      stepped: row.special,
+    };
+    const progress = row.progress === null ? null : { value: row.progress, note: row.note };
+    return { ...held, place: { state: "claimed", held, progress } };
+  }
+  if (row.verifying !== null) {
+    const held: Held = {
+      ...task,
+      holdsGroup: holdsGroup && row.aside == null,
+      failures: row.verifying_failures,
+      fence: row.verifying,
+      worker: row.verifying_worker,
+      session: null,
+      startedAt: row.verifying_started_at,
+      cancelled: false,
+      isVerifying: true,
+    };
+    return { ...held, place: { state: "verifying", held } };
+  }
+  if (row.ended !== null) return { ...task, place: { state: row.ended } };
+  if (row.leaving !== null) {
+    return {
+      ...task,
+      holdsGroup: row.leaving_holds_group,
+      failures: row.leaving_failures,
+      place: {
+        state: "leaving",
+        was: row.leaving,
+        due: row.leaving_due,
+        cancelled: row.leaving_cancelled,
+        signal: row.leaving_signal && fromText(row.leaving_signal),
+        worker: row.leaving_worker,
+        startedAt: row.leaving_started_at,
+      },
+    };
+  }
+  if (row.dead !== null) return { ...task, place: { state: "dead" } };
+  const line = lineOf(row);
+  if (line) {
+    const { table, pos, failures } = line;
+    return { ...task, holdsGroup, failures, place: { state: "ready", table, pos } };
+  }
+  if (row.due !== null) {
+    const { due } = row;
+    return {
+      ...task,
+      holdsGroup: row.holds_group,
+      failures: row.scheduled_failures,
+      place:
+        row.signal === null
+          ? { state: "scheduled", due }
+          : { state: "parked", due, signal: fromText(row.signal) },
+    };
+  }
+  return { ...task, failures: row.waiting_failures ?? 0, place: { state: "waiting" } };
+}
+
+function lineOf(row: FoundRow): { table: Line; pos: number; failures: number } | undefined {
+  if (row.ready_failures !== null) return { table: "ready", pos: row.pos, failures: row.ready_failures };
+  if (row.kept_failures !== null) return { table: "kept", pos: row.pos, failures: row.kept_failures };
+  if (row.turn_pos != null) return { table: "ready", pos: row.turn_pos, failures: row.turn_failures! };
+  if (row.kept_turn_pos != null)
+    return { table: "kept", pos: row.kept_turn_pos, failures: row.kept_turn_failures! };
+  if (row.own_pos != null) return { table: "own", pos: row.own_pos, failures: row.own_failures! };
+  return undefined;
+}
+
+const PENDING: ReadonlySet<string> = new Set(["ready", "waiting", "scheduled", "parked"]);
+
+/** In line, or behind its group's head. */
+export function isPending({ place }: Found): boolean {
+  return PENDING.has(place.state);
+}

@@ -1,0 +1,114 @@
+import { butForBusy } from "./first-due.ts";
+import { sinceFloor } from "./floors.ts";
+import type { Queue } from "../transaction/known-queues.ts";
+import { type Lane, laneName, takeLanes } from "../limits/lanes.ts";
+import { enter, type Mover, standBehind } from "./line.ts";
+import { deleteEach, rowsBy, TASK_OF } from "../statements/look-up.ts";
+import { RANK } from "../statements/rank.ts";
+import { keepStep } from "../flows/steps.ts";
+import { fromText } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+export interface DueRow {
+  queue: number;
+  pos: number;
+  task: number;
+  failures: number;
+  holds_group: boolean;
+  rank: number;
+  group_key: string | null;
+  cost: number | null;
+  idempotency_key: string | null;
+  created_at: number;
+  signal: string | null;
+  stepped: boolean;
+}
+
+/** What is scheduled, and due by then; so many at most. */
+export const DUE = `
+  SELECT scheduled.queue, scheduled.pos, task, failures, holds_group, ${RANK} AS rank, group_key, cost, idempotency_key,
+    created_at, signal, EXISTS (SELECT 1 FROM dibs.step WHERE step.task = scheduled.task OFFSET 0)
+      OR EXISTS ${rowsBy("run_part", { task: "scheduled.task" }, { columns: "1" })} AS stepped
+  FROM dibs.scheduled CROSS JOIN ${TASK_OF("scheduled", "urgent, priority, group_key, cost, idempotency_key, created_at")}
+  WHERE due <= $1 AND ${sinceFloor("scheduled", "due")} AND ${butForBusy("scheduled.queue", "task.group_key")}
+  ORDER BY due, task LIMIT $2 FOR UPDATE OF scheduled SKIP LOCKED`;
+const DELETE_SCHEDULED = deleteEach("scheduled", `unnest($1::int4[], $2::int8[]) AS wanted (queue, pos)`, {
+  queue: "wanted.queue",
+  pos: "wanted.pos",
+});
+const MOVE = `UPDATE dibs.task SET pos = $1 WHERE seq = $2`;
+
+/** Whose time has come takes its place in line, or behind its group. */
+export async function promote(tx: Tx, rows: readonly DueRow[]): Promise<void> {
+  if (rows.length === 0) return;
+  tx.send(
+    DELETE_SCHEDULED,
+    rows.map((row) => row.queue),
+    rows.map((row) => row.pos),
+  );
+  // Where groups take turns numbers are given out with their places, too: one task after the other.
+  if (rows.some((row) => row.group_key !== null && tx.queues.of(row.queue).limited)) {
+    for (const row of rows) {
+      const task = leaveSchedule(tx, row);
+      if (isNewToGroup(row)) moveTo(tx, task, (await tx.numbers("seq", 1))[0]!);
+      await enter(tx, task);
+    }
+    return;
+  }
+  const joining = rows.filter((row) => row.group_key !== null && !row.holds_group);
+  const places = await tx.numbers("seq", joining.filter(isNewToGroup).length);
+  const lanes = new Map(joining.map((row) => [laneName(laneOf(row)), laneOf(row)]));
+  const free = new Set((await takeLanes(tx, [...lanes.values()])).taken.map(laneName));
+  for (const row of rows) {
+    const task = leaveSchedule(tx, row);
+    if (isNewToGroup(row)) moveTo(tx, task, places.shift()!);
+    if (joining.includes(row)) {
+      task.holdsGroup = free.delete(laneName(laneOf(row)));
+      if (!task.holdsGroup) {
+        standBehind(tx, task);
+        continue;
+      }
+    }
+    await enter(tx, task);
+  }
+}
+
+/** A delayed task joins its group when it is due: behind those that are there by then. */
+function isNewToGroup(row: DueRow): boolean {
+  return row.group_key !== null && !row.holds_group && row.failures === 0 && row.signal === null;
+}
+
+function moveTo(tx: Tx, task: Mover, pos: number): void {
+  task.pos = pos;
+  tx.send(MOVE, pos, task.seq);
+}
+
+function leaveSchedule(tx: Tx, row: DueRow): Mover {
+  const queue = tx.queues.of(row.queue);
+  tx.counters.count(queue, row.signal === null ? "scheduled" : "parked", -1);
+  if (row.signal !== null) keepStep(tx, row.task, "lapsed", fromText(row.signal), null);
+  return promoted(queue, row);
+}
+
+function laneOf({ queue, group_key: groupKey }: DueRow): Lane {
+  return { queue, groupKey: groupKey! };
+}
+
+/** It stays pending, so that its time to live is not looked at. */
+function promoted(queue: Queue, row: DueRow): Mover {
+  return {
+    seq: row.task,
+    queue,
+    createdAt: row.created_at,
+    rank: row.rank,
+    pos: row.pos,
+    groupKey: row.group_key,
+    holdsGroup: row.holds_group,
+    expiresAt: null,
+    maxAttempts: null,
+    cost: row.cost,
+    key: row.idempotency_key,
+    failures: row.failures,
+    stepped: row.stepped || row.signal !== null,
+  };
+}

@@ -1,0 +1,41 @@
+import { isVerificationQueue } from "../../../core/verification.ts";
+import { leftByAll } from "./leaving-groups.ts";
+import { freeGroup, missVerdicts } from "./line.ts";
+import type { Found } from "./place.ts";
+import { callOff, loseParts } from "../flows/runs.ts";
+import { DELETE_STEPS } from "../flows/steps.ts";
+import { takeOut } from "./take-out.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+const DELETE_TASK = `DELETE FROM dibs.task WHERE seq = $1`;
+const DELETE_LEDGER = `DELETE FROM dibs.attempt WHERE task = $1`;
+const DELETE_KEY = `DELETE FROM dibs.idempotency WHERE queue = $1 AND key = $2 AND task = $3`;
+
+/**
+ * Gone without a trace: purged, discarded or dropped. Its key is free. (Those past their retention: care.ts.)
+ * Answers whether it was still where it was found.
+ */
+export async function remove(tx: Tx, task: Found): Promise<boolean> {
+  if (!(await takeOut(tx, task))) return false;
+  await removeTaken(tx, task);
+  return true;
+}
+
+/** The same, of one that was taken out of its place. */
+export async function removeTaken(tx: Tx, task: Found): Promise<void> {
+  const runs = await loseParts(tx, [task]);
+  tx.send(DELETE_TASK, task.seq);
+  tx.send(DELETE_LEDGER, task.seq);
+  tx.send(DELETE_STEPS, task.seq);
+  if (task.key !== null) tx.send(DELETE_KEY, task.queue.id, task.key, task.seq);
+  if (task.holdsGroup && (task.queue.limited || (await isLast(tx, task))))
+    await freeGroup(tx, task.queue, task.groupKey!);
+  if (isVerificationQueue(task.queue.name)) await missVerdicts(tx, [task.seq]);
+  await callOff(tx, runs);
+}
+
+/** No others of its group are leaving, too. */
+async function isLast(tx: Tx, { place, queue, groupKey }: Found): Promise<boolean> {
+  if (place.state !== "leaving") return true;
+  return (await leftByAll(tx, [{ queue: queue.id, groupKey: groupKey! }])).length > 0;
+}

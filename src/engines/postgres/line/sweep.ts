@@ -1,0 +1,279 @@
+import { lostError, timeoutError } from "../../../core/lapse.ts";
+import { BOUNDS } from "../../../engine/engine.ts";
+import { butForBusy, firstDue, firstFree, noteMoreDue, withGates, withRuns } from "./first-due.ts";
+import { sinceFloor } from "./floors.ts";
+import { type ClaimRow, heldFrom, selectClaims } from "./held.ts";
+import type { Queue } from "../transaction/known-queues.ts";
+import { fillLanes } from "../limits/lane-line.ts";
+import { end, fail, type Held } from "./line.ts";
+import { deleteEach, TASK_OF } from "../statements/look-up.ts";
+import { newest } from "../statements/newest.ts";
+import { findMany } from "./place.ts";
+import { DUE, type DueRow, promote } from "./promote.ts";
+import { openGates } from "../limits/review.ts";
+import { takeFree } from "./take-out.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+/** The earliest of everything that time brings. */
+export interface Horizon {
+  session: number | null;
+  hand: number | null;
+  due: number | null;
+  kept: number | null;
+  ttl: number | null;
+  /** Groups and queues of which more may start. */
+  wake?: number | null;
+}
+
+// Each is the first entry of an index.
+const HORIZON_WITH = (more: string): string => `
+  SELECT ${more}
+    (SELECT min(beat_at + lease) FROM dibs.session WHERE ${sinceFloor("session", "beat_at + lease")}) AS session,
+    (SELECT min(deadline) FROM dibs.claim WHERE session IS NULL AND ${sinceFloor("hand", "deadline")}) AS hand,
+    (SELECT min(due) FROM dibs.scheduled WHERE ${sinceFloor("scheduled", "due")}) AS due,
+    (SELECT min(until) FROM dibs.kept WHERE ${sinceFloor("kept", "until")}) AS kept,
+    (SELECT min(expires_at) FROM dibs.ttl WHERE ${sinceFloor("ttl", "expires_at")}) AS ttl`;
+const HORIZON = HORIZON_WITH("");
+const HORIZON_WITH_LIMITS = HORIZON_WITH(`
+    least((SELECT min(wake_at) FROM dibs.lane WHERE wake_at IS NOT NULL AND ${sinceFloor("lane", "wake_at")}),
+      (SELECT min(wake_at) FROM dibs.gate WHERE wake_at IS NOT NULL AND ${sinceFloor("gate", "wake_at")})) AS wake,`);
+
+export async function horizon(tx: Tx): Promise<Horizon> {
+  tx.limits.flush();
+  return (await tx.get<Horizon>(tx.queues.hasLimits ? HORIZON_WITH_LIMITS : HORIZON))!;
+}
+
+function isAhead(tx: Tx, horizon: Horizon): boolean {
+  return Object.values(horizon).every((at: number | null) => at === null || at > tx.now);
+}
+
+/**
+ * What time brings, a bounded amount of each kind. Any number of processes may do so at once: what one has its hands
+ * on, the others pass over. `first`: where somebody has looked already.
+ */
+export async function sweep(tx: Tx, first?: Horizon): Promise<void> {
+  tx.hasMoreDue = false;
+  if (tx.swept) return;
+  if (isAhead(tx, first ?? (await horizon(tx)))) {
+    tx.swept = true;
+    return;
+  }
+  await lapseSessions(tx);
+  await lapseHandClaims(tx);
+  await promote(tx, await firstDue<DueRow>(tx, DUE, tx.now));
+  await openAllKept(tx);
+  if (tx.queues.hasLimits) {
+    await fillDueLanes(tx);
+    await openGates(tx);
+  }
+  await expire(tx);
+}
+
+interface SilentSession {
+  id: number;
+  worker: string;
+  info: string;
+  beat_at: number;
+}
+
+const SILENT = `
+  SELECT id, worker, info, beat_at FROM dibs.session
+  WHERE beat_at + lease <= $1 AND ${sinceFloor("session", "beat_at + lease")} ORDER BY id FOR UPDATE SKIP LOCKED`;
+// Scans the claims in flight, which are few beside the tasks, rather than have every claim keep an index.
+const LOST = selectClaims(
+  `claim.session = $1 AND claim.lease <= $2 AND ${butForBusy("claim.queue", "task.group_key")} ORDER BY claim.task LIMIT $4`,
+  "FOR UPDATE OF claim SKIP LOCKED",
+);
+const HOLDS = `SELECT 1 FROM dibs.claim WHERE session = $1 LIMIT 1`;
+
+/** Claims of sessions that fell silent; the session itself once it holds nothing, and nobody is about to keep something for it. */
+async function lapseSessions(tx: Tx): Promise<void> {
+  for (const session of await tx.all<SilentSession>(SILENT, tx.now)) {
+    const silentFor = tx.now - session.beat_at;
+    const found = await firstFree(tx, (busy) =>
+      tx.all<ClaimRow>(LOST, session.id, silentFor, busy, BOUNDS.sweep),
+    );
+    const lost = await withRuns(tx, found);
+    for (const row of lost) await lapse(tx, heldFrom(tx, row));
+    if (lost.length === BOUNDS.sweep) tx.hasMoreDue = true;
+    if (await tx.get(HOLDS, session.id)) continue;
+    if (!(await tryToHoldAll(tx, stickyQueues(tx, session.info)))) continue;
+    forgetSession(tx, session.id, session.info);
+    await disown(tx, session.id);
+    tx.events.announce({ type: "worker.lost", at: tx.now, worker: session.worker });
+  }
+}
+
+/**
+ * Where something may be kept for a session's worker. Whoever does so at this moment has the queue's gate: to end the
+ * session without it would leave a task behind that nobody else may have.
+ */
+export function stickyQueues(tx: Tx, info: string): Queue[] {
+  if (!tx.queues.hasLimits) return [];
+  const { queues } = JSON.parse(info) as { queues: string[] };
+  return queues.flatMap((name) => tx.queues.named(name) ?? []).filter(({ policy }) => policy.groups.sticky);
+}
+
+async function tryToHoldAll(tx: Tx, queues: Queue[]): Promise<boolean> {
+  for (const queue of queues) if (!(await tx.limits.tryToHold(queue))) return false;
+  return true;
+}
+
+const DELETE_SESSION = `DELETE FROM dibs.session WHERE ${newest("session", "$1")}`;
+const DELETE_SERVING = `DELETE FROM dibs.serving WHERE queue = ANY ($1::text[]) AND session = $2`;
+const DELETE_NOTICES = `DELETE FROM dibs.notice WHERE session = $1`;
+
+/** `info`: what it joined with. */
+export function forgetSession(tx: Tx, id: number, info: string): void {
+  stopServing(tx, id, info);
+  tx.send(DELETE_SESSION, id);
+  tx.send(DELETE_NOTICES, id);
+}
+
+/** Its worker takes no more. */
+export function stopServing(tx: Tx, id: number, info: string): void {
+  const { queues } = JSON.parse(info) as { queues: string[] };
+  tx.send(DELETE_SERVING, queues, id);
+  tx.serving.clear();
+}
+
+const DISOWN = `
+  WITH gone AS (
+    DELETE FROM dibs.own WHERE session = $1 RETURNING queue, rank, pos, task, failures, special, group_key)
+  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special, group_key) SELECT * FROM gone RETURNING queue, rank, pos`;
+
+/** What was kept for the worker that had the groups is anybody's now. */
+export async function disown(tx: Tx, session: number): Promise<void> {
+  if (!tx.queues.hasLimits) return;
+  await hintAll(tx, await tx.take<PlaceRow>(DISOWN, session));
+}
+
+interface PlaceRow {
+  queue: number;
+  rank: number;
+  pos: number;
+}
+
+async function hintAll(tx: Tx, rows: PlaceRow[]): Promise<void> {
+  await tx.queues.learn(rows.map(({ queue }) => queue));
+  for (const row of rows) {
+    const queue = tx.queues.ifAny(row.queue);
+    if (!queue) continue;
+    tx.hintReady(queue);
+    tx.floors.lower(queue, row.rank, row.pos);
+  }
+}
+
+const INSERT_NOTICE = `
+  INSERT INTO dibs.notice (session, kind, task, created_at, fence) VALUES ($1, $2, $3, $4, $5)`;
+
+/** Waits for the session's next beat. */
+export function notify(tx: Tx, kind: "lost" | "cancel", task: Held): void {
+  if (task.session === null) return;
+  tx.noticed = true;
+  tx.send(INSERT_NOTICE, task.session, kind, task.seq, task.createdAt, task.fence);
+}
+
+export async function lapse(tx: Tx, task: Held): Promise<void> {
+  notify(tx, "lost", task);
+  await fail(tx, task, "lost", lostError(task.worker), 0);
+}
+
+const LAPSED_BY_HAND = selectClaims(
+  `claim.session IS NULL AND claim.deadline <= $1 AND ${sinceFloor("hand", "claim.deadline")}
+    AND ${butForBusy("claim.queue", "task.group_key")} ORDER BY claim.deadline, claim.task LIMIT $2`,
+  "FOR UPDATE OF claim SKIP LOCKED",
+);
+
+async function lapseHandClaims(tx: Tx): Promise<void> {
+  for (const row of await firstDue<ClaimRow>(tx, LAPSED_BY_HAND, tx.now, (rows) => withRuns(tx, rows)))
+    await lapse(tx, heldFrom(tx, row));
+}
+
+const OVERDUE = selectClaims(
+  `claim.session = $1 AND claim.deadline <= $2 ORDER BY claim.task`,
+  "FOR UPDATE OF claim SKIP LOCKED",
+);
+const NEXT_OVERDUE = `SELECT min(deadline) AS deadline FROM dibs.claim WHERE session = $1`;
+
+/**
+ * Only its own beat ends a session's overdue claims: a live worker is asked first, a dead one loses all.
+ * Answers those that ended, and when the next could be overdue.
+ */
+export async function endOverdue(tx: Tx, session: number): Promise<{ ended: Held[]; next: number | null }> {
+  // A sign of life must not have to wait for a gate or a run: what is left is ended by the next one.
+  const free = await withGates(tx, await tx.all<ClaimRow>(OVERDUE, session, tx.now));
+  const rows = await withRuns(tx, free);
+  const ended = rows.map((row) => heldFrom(tx, row));
+  for (const task of ended) await fail(tx, task, "timeout", timeoutError(), 0);
+  return { ended, next: (await tx.get<{ deadline: number | null }>(NEXT_OVERDUE, session))!.deadline };
+}
+
+const KEPT_LONG_ENOUGH = `
+  SELECT queue, rank, pos FROM dibs.kept WHERE until <= $1 AND ${sinceFloor("kept", "until")} ORDER BY until, task LIMIT $2 FOR UPDATE SKIP LOCKED`;
+const OPEN = `
+  WITH opened AS (
+    ${deleteEach(
+      "kept",
+      `unnest($1::int4[], $2::int2[], $3::int8[]) AS wanted (queue, rank, pos)`,
+      `kept.queue = wanted.queue AND kept.rank = wanted.rank AND kept.pos = wanted.pos`,
+    )}
+    RETURNING queue, rank, pos, task, failures, special, group_key)
+  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special, group_key) SELECT * FROM opened`;
+
+/** Nobody else took them in time: now any worker may. */
+async function openAllKept(tx: Tx): Promise<void> {
+  const rows = await tx.all<PlaceRow>(KEPT_LONG_ENOUGH, tx.now, BOUNDS.sweep);
+  noteMoreDue(tx, rows);
+  if (rows.length === 0) return;
+  tx.send(
+    OPEN,
+    rows.map((row) => row.queue),
+    rows.map((row) => row.rank),
+    rows.map((row) => row.pos),
+  );
+  await hintAll(tx, rows);
+}
+
+const DUE_LANES = `
+  SELECT lane.queue, lane.group_key FROM dibs.lane JOIN dibs.queue ON queue.id = lane.queue
+  WHERE wake_at <= $1 AND ${sinceFloor("lane", "wake_at")} AND ${butForBusy("lane.queue", "lane.group_key")}
+  ORDER BY wake_at, queue.name, group_key LIMIT $2`;
+
+/** Groups of which more may start by now. */
+async function fillDueLanes(tx: Tx): Promise<void> {
+  tx.limits.flush();
+  const rows = await firstDue<{ queue: number; group_key: string }>(tx, DUE_LANES, tx.now);
+  while (rows.length > 0) {
+    const { queue } = rows[0]!;
+    const end = rows.findIndex((row) => row.queue !== queue);
+    const next = rows.splice(0, end < 0 ? rows.length : end);
+    await fillLanes(
+      tx,
+      tx.queues.of(queue),
+      next.map((row) => row.group_key),
+    );
+  }
+}
+
+const OUTLIVED = `
+  SELECT ttl.task, task.queue, task.group_key FROM dibs.ttl CROSS JOIN ${TASK_OF("ttl")}
+  WHERE ttl.expires_at <= $1 AND ${sinceFloor("ttl", "ttl.expires_at")} AND ${butForBusy("task.queue", "task.group_key")}
+  ORDER BY ttl.expires_at, ttl.task LIMIT $2`;
+
+async function expire(tx: Tx): Promise<void> {
+  const rows = await firstDue<{ task: number; queue: number; group_key: string | null }>(
+    tx,
+    OUTLIVED,
+    tx.now,
+    (outlived) => withRuns(tx, outlived),
+  );
+  const outlived = await findMany(
+    tx,
+    rows.map((row) => row.task),
+  );
+  for (const found of outlived) {
+    const task = await takeFree(tx, found);
+    if (task) await end(tx, task, "expired");
+  }
+}

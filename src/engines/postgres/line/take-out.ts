@@ -1,0 +1,175 @@
+import { isDeepStrictEqual } from "node:util";
+import { checkNotLocked } from "./held.ts";
+import { DELETE_ASIDE, removeClaim, unwatchTtl } from "./line.ts";
+import { isRowBy, rowsBy } from "../statements/look-up.ts";
+import { findBySeq, type Found, isPending, type Line, type Place, stateOf } from "./place.ts";
+import { keepEnds } from "../flows/runs.ts";
+import { toText } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+const IN_LINE = (words: (table: Line) => string): Record<Line, string> => ({
+  ready: words("ready"),
+  kept: words("kept"),
+  own: words("own"),
+});
+export const IN_PLACE = { queue: "$1", rank: "$2", pos: "$3::int8" };
+const DELETE_IN_LINE = IN_LINE((table) => `DELETE FROM dibs.${table} WHERE ${isRowBy(table, IN_PLACE)}`);
+// As it was found: once it has been claimed, it may wait at the same place for something else.
+const AS_FOUND = "due IS NOT DISTINCT FROM $3 AND signal IS NOT DISTINCT FROM $4";
+export const IN_SCHEDULE = { queue: "$1", pos: "$2::int8" };
+const FREE = { columns: "ctid", lock: "FOR UPDATE SKIP LOCKED" } as const;
+const FREE_IN_LINE = IN_LINE(
+  (table) => `DELETE FROM dibs.${table} WHERE ctid = ANY (ARRAY ${rowsBy(table, IN_PLACE, FREE)})`,
+);
+const FREE_SCHEDULED = `
+  DELETE FROM dibs.scheduled WHERE ctid = ANY (ARRAY ${rowsBy("scheduled", IN_SCHEDULE, { ...FREE, also: AS_FOUND })})`;
+const FREE_WAITING = `
+  DELETE FROM dibs.waiting WHERE ctid = ANY (ARRAY (
+    SELECT ctid FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3 FOR UPDATE SKIP LOCKED))`;
+const DELETE_SCHEDULED = `DELETE FROM dibs.scheduled WHERE ${isRowBy("scheduled", IN_SCHEDULE, AS_FOUND)}`;
+const DELETE_WAITING = `DELETE FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3`;
+const DELETE_ENDED = `DELETE FROM dibs.ended WHERE ${isRowBy("ended", { task: "$1::int8" })}`;
+const DELETE_DEAD = `DELETE FROM dibs.dead WHERE ${isRowBy("dead", { task: "$1::int8" })}`;
+// What is on its way to another store is not moved here, too: found before that, it is looked at again.
+const TAKE_DEAD = `${DELETE_DEAD} AND NOT leaving`;
+const DELETE_LEAVING = `DELETE FROM dibs.leaving WHERE task = $1`;
+const TAKE_VERIFYING = `DELETE FROM dibs.verifying WHERE ${isRowBy("verifying", { task: "$1::int8" })} AND fence = $2`;
+const TRY_CLAIM = `SELECT cancelled FROM dibs.claim WHERE task = $1 AND fence = $2 FOR UPDATE SKIP LOCKED`;
+const LOCK_VERIFYING = rowsBy(
+  "verifying",
+  { task: "$1::int8" },
+  { columns: "1", also: "fence = $2", lock: "FOR UPDATE" },
+);
+const LOCK_IN_LINE = IN_LINE((table) => rowsBy(table, IN_PLACE, { columns: "1", lock: "FOR UPDATE" }));
+const LOCK_SCHEDULED = rowsBy("scheduled", IN_SCHEDULE, { columns: "1", also: AS_FOUND, lock: "FOR UPDATE" });
+const LOCK_WAITING = `SELECT 1 FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3 FOR UPDATE`;
+
+/**
+ * Locks the claim of a task that somebody else may be about to settle; undefined where that is gone. Never waited for by who
+ * holds others: the batch starts again, and waits for it first (locks.ts).
+ */
+export async function tryClaim(
+  tx: Tx,
+  seq: number,
+  fence: number,
+): Promise<{ cancelled: boolean } | undefined> {
+  const claim = await tx.get<{ cancelled: boolean }>(TRY_CLAIM, seq, fence);
+  if (!claim) await checkNotLocked(tx, seq, fence);
+  return claim;
+}
+
+/** What it waits for, as the table has it. */
+export function signalOf(place: Place): string | null {
+  return place.state === "parked" ? toText(place.signal) : null;
+}
+
+/** Of a pending task: until the commit it stays where it is. False where somebody has moved it since it was found. */
+export async function lockPlace(tx: Tx, task: Found): Promise<boolean> {
+  return (await lockedRow(tx, task)) !== undefined;
+}
+
+function lockedRow(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): Promise<unknown> {
+  switch (place.state) {
+    case "claimed":
+      return tryClaim(tx, seq, place.held.fence);
+    case "verifying":
+      return tx.get(LOCK_VERIFYING, seq, place.held.fence);
+    case "ready":
+      return tx.get(LOCK_IN_LINE[place.table], queue.id, rank, place.pos);
+    case "scheduled":
+    case "parked":
+      return tx.get(LOCK_SCHEDULED, queue.id, pos, place.due, signalOf(place));
+    case "waiting":
+      return tx.get(LOCK_WAITING, queue.id, groupKey, pos);
+    default:
+      return Promise.resolve(undefined);
+  }
+}
+
+/**
+ * Takes a task out of the state it is in, unless somebody else did so first: then it answers false. Its group, if
+ * it holds one, is not freed by this.
+ */
+export async function takeOut(tx: Tx, task: Found): Promise<boolean> {
+  const { place } = task;
+  if (place.state === "claimed") {
+    if (!(await tryClaim(tx, task.seq, place.held.fence))) return false;
+    removeClaim(tx, task);
+    return true;
+  }
+  if ((await deleteFrom(tx, task)) === 0) return false;
+  noteTakenOut(tx, task);
+  return true;
+}
+
+function noteTakenOut(tx: Tx, task: Found): void {
+  const { place } = task;
+  if (place.state === "ready") tx.limits.movedInLine(task.queue, task.groupKey, -1);
+  if (place.state === "verifying" && task.groupKey !== null && !task.holdsGroup)
+    tx.send(DELETE_ASIDE, task.seq);
+  if (place.state === "leaving" && place.was === "dead") tx.send(DELETE_DEAD, task.seq);
+  tx.counters.count(task.queue, stateOf(place), -1);
+  if (isPending(task)) unwatchTtl(tx, task.seq, task.expiresAt);
+}
+
+function deleteFrom(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): Promise<number> {
+  switch (place.state) {
+    case "ready":
+      return tx.run(DELETE_IN_LINE[place.table], queue.id, rank, place.pos);
+    case "scheduled":
+    case "parked":
+      return tx.run(DELETE_SCHEDULED, queue.id, pos, place.due, signalOf(place));
+    case "verifying":
+      return tx.run(TAKE_VERIFYING, seq, place.held.fence);
+    case "waiting":
+      return tx.run(DELETE_WAITING, queue.id, groupKey, pos);
+    case "dead":
+      return tx.run(TAKE_DEAD, seq);
+    case "leaving":
+      return tx.run(DELETE_LEAVING, seq);
+    default:
+      keepEnds(tx, [seq]);
+      return tx.run(DELETE_ENDED, seq);
+  }
+}
+
+/**
+ * The task, taken out of its place in line or behind its group's head, wherever that is by now: the end of one may
+ * have made it the next head. Undefined where somebody holds it, or it has ended.
+ */
+export async function takePending(tx: Tx, found: Found): Promise<Found | undefined> {
+  let task: Found | undefined = found;
+  while (task && isPending(task)) {
+    if (await takeOut(tx, task)) return task;
+    task = await findBySeq(tx, task.seq);
+  }
+  return undefined;
+}
+
+/** The same for a sweep, which waits for nobody: undefined also where another transaction has the task in hand. */
+export async function takeFree(tx: Tx, found: Found): Promise<Found | undefined> {
+  let task: Found | undefined = found;
+  while (task && isPending(task)) {
+    if ((await deleteFree(tx, task)) > 0) {
+      noteTakenOut(tx, task);
+      return task;
+    }
+    const now: Found | undefined = await findBySeq(tx, task.seq);
+    // It has not moved, so that somebody has it.
+    if (now && isDeepStrictEqual(now.place, task.place)) return undefined;
+    task = now;
+  }
+  return undefined;
+}
+
+function deleteFree(tx: Tx, { queue, rank, pos, groupKey, place }: Found): Promise<number> {
+  switch (place.state) {
+    case "ready":
+      return tx.run(FREE_IN_LINE[place.table], queue.id, rank, place.pos);
+    case "scheduled":
+    case "parked":
+      return tx.run(FREE_SCHEDULED, queue.id, pos, place.due, signalOf(place));
+    default:
+      return tx.run(FREE_WAITING, queue.id, groupKey, pos);
+  }
+}

@@ -1,0 +1,175 @@
+import { isVerificationQueue } from "../../../core/verification.ts";
+import { freeGroups } from "./free-groups.ts";
+import { type Lane, laneName } from "../limits/lanes.ts";
+import { leftByAll } from "./leaving-groups.ts";
+import { freeGroup, missVerdicts } from "./line.ts";
+import { deleteEach, isAmong, withPlaces } from "../statements/look-up.ts";
+import { type Found, isPending, type Line, stateOf } from "./place.ts";
+import { callOff, keepEnds, loseParts } from "../flows/runs.ts";
+import { DELETE_ALL_STEPS } from "../flows/steps.ts";
+import { signalOf } from "./take-out.ts";
+import { numbers } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+/** A place in which a task can be found and taken out of with others, by set statements. */
+type Spot = Line | "scheduled" | "waiting" | "verifying" | "dead" | "leaving" | "ended";
+
+const takeEach = (...words: Parameters<typeof deleteEach>): string =>
+  `${deleteEach(...words)} RETURNING task`;
+const BY_PLACE = (table: string): string =>
+  takeEach(table, `unnest($1::int4[], $2::int2[], $3::int8[]) AS wanted (queue, rank, pos)`, {
+    queue: "wanted.queue",
+    rank: "wanted.rank",
+    pos: "wanted.pos",
+  });
+const TAKE: Record<Spot, string> = {
+  ready: BY_PLACE("ready"),
+  kept: BY_PLACE("kept"),
+  own: BY_PLACE("own"),
+  scheduled: takeEach(
+    "scheduled",
+    `unnest($1::int4[], $2::int8[], $3::int8[], $4::text[]) AS wanted (queue, pos, due, signal)`,
+    { queue: "wanted.queue", pos: "wanted.pos" },
+    `scheduled.due IS NOT DISTINCT FROM wanted.due AND scheduled.signal IS NOT DISTINCT FROM wanted.signal`,
+  ),
+  waiting: takeEach(
+    "waiting",
+    `unnest($1::int4[], $2::text[], $3::int8[]) AS wanted (queue, group_key, pos)`,
+    `waiting.queue = wanted.queue AND waiting.group_key = wanted.group_key COLLATE "C" AND waiting.pos = wanted.pos`,
+  ),
+  verifying: `DELETE FROM dibs.verifying WHERE ${isAmong("verifying", "$1::int8[]")} RETURNING task`,
+  dead: `DELETE FROM dibs.dead WHERE ${isAmong("dead", "$1::int8[]")} AND NOT leaving RETURNING task`,
+  leaving: `DELETE FROM dibs.leaving WHERE task = ANY ($1::int8[]) RETURNING task`,
+  ended: `DELETE FROM dibs.ended WHERE ${isAmong("ended", "$1::int8[]")} RETURNING task`,
+};
+const DELETE_DEAD = `DELETE FROM dibs.dead WHERE ${isAmong("dead", "$1::int8[]")}`;
+const DELETE_ASIDE = `DELETE FROM dibs.aside WHERE task = ANY ($1::int8[])`;
+const UNWATCH = deleteEach(
+  "ttl",
+  `unnest($1::int8[], $2::int8[]) AS wanted (expires_at, task)`,
+  `ttl.expires_at = wanted.expires_at AND ttl.task = wanted.task`,
+);
+
+function spotOf({ place }: Found): Spot | undefined {
+  switch (place.state) {
+    case "claimed":
+      return undefined;
+    case "ready":
+      return place.table;
+    case "parked":
+      return "scheduled";
+    case "done":
+    case "cancelled":
+    case "expired":
+      return "ended";
+    default:
+      return place.state;
+  }
+}
+
+/**
+ * Takes tasks out of the states they are in: a statement for each state. Those that somebody else has moved meanwhile,
+ * and those that are claimed, are `missed`. Groups are not freed by this. Both are answered in the given order.
+ */
+export async function takeTogether(tx: Tx, found: Found[]): Promise<{ taken: Found[]; missed: Found[] }> {
+  const seqs = new Set<number>();
+  for (const [spot, tasks] of Map.groupBy(found, spotOf)) {
+    if (spot === undefined) continue;
+    if (spot === "ended")
+      keepEnds(
+        tx,
+        tasks.map(({ seq }) => seq),
+      );
+    for (const { task } of await tx.take<{ task: number }>(TAKE[spot], ...keysOf(spot, tasks)))
+      seqs.add(task);
+  }
+  const taken = found.filter(({ seq }) => seqs.has(seq));
+  for (const { queue, place, groupKey } of taken) {
+    tx.counters.count(queue, stateOf(place), -1);
+    if (place.state === "ready") tx.limits.movedInLine(queue, groupKey, -1);
+  }
+  const aside = taken.filter(
+    ({ place, groupKey, holdsGroup }) => place.state === "verifying" && groupKey !== null && !holdsGroup,
+  );
+  if (aside.length > 0) tx.send(DELETE_ASIDE, seqsOf(aside));
+  const mortal = taken.filter((task) => task.expiresAt !== null && isPending(task));
+  if (mortal.length > 0) tx.send(UNWATCH, numbers(mortal.map((task) => task.expiresAt!)), seqsOf(mortal));
+  const leaving = taken.filter(({ place }) => place.state === "leaving" && place.was === "dead");
+  if (leaving.length > 0) tx.send(DELETE_DEAD, seqsOf(leaving));
+  return { taken, missed: found.filter(({ seq }) => !seqs.has(seq)) };
+}
+
+function keysOf(spot: Spot, tasks: Found[]): (string | (string | null)[])[] {
+  const queues = numbers(tasks.map(({ queue }) => queue.id));
+  const places = numbers(tasks.map(({ pos }) => pos));
+  switch (spot) {
+    case "ready":
+    case "kept":
+    case "own":
+      return [queues, numbers(tasks.map(({ rank }) => rank)), numbers(tasks.map(placeInLine))];
+    case "scheduled":
+      return [queues, places, numbers(tasks.map(dueOf)), tasks.map(({ place }) => signalOf(place))];
+    case "waiting":
+      return [queues, tasks.map(({ groupKey }) => groupKey!), places];
+    default:
+      return [seqsOf(tasks)];
+  }
+}
+
+function dueOf({ place }: Found): number {
+  return "due" in place && place.due !== null ? place.due : 0;
+}
+
+function placeInLine({ place, pos }: Found): number {
+  return place.state === "ready" ? place.pos : pos;
+}
+
+function seqsOf(tasks: Found[]): string {
+  return numbers(tasks.map(({ seq }) => seq));
+}
+
+function isLeaving({ place }: Found): boolean {
+  return place.state === "leaving";
+}
+
+/** Each once. */
+function lanesOf(tasks: Found[]): Lane[] {
+  const lanes = tasks.map(({ queue, groupKey }) => ({ queue: queue.id, groupKey: groupKey! }));
+  return [...new Map(lanes.map((lane) => [laneName(lane), lane])).values()];
+}
+
+const REMOVE = [
+  `DELETE FROM dibs.attempt WHERE task = ANY ($1::int8[])`,
+  DELETE_ALL_STEPS,
+  // One that a newer task takes over meanwhile is no longer its own.
+  `
+  DELETE FROM dibs.idempotency
+  USING ${withPlaces(
+    "idempotency",
+    `(SELECT seq, queue, idempotency_key FROM dibs.task WHERE seq = ANY ($1::int8[]) OFFSET 0) AS old`,
+    `idempotency.queue = old.queue AND idempotency.key = old.idempotency_key AND idempotency.task = old.seq`,
+  )} AS old
+  WHERE idempotency.ctid = old.place AND idempotency.task = old.seq`,
+  `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`,
+] as const;
+
+/** Gone without a trace, those that were taken out of their places. Their keys and groups are free. */
+export async function removeTogether(tx: Tx, tasks: Found[]): Promise<void> {
+  if (tasks.length === 0) return;
+  const runs = await loseParts(tx, tasks);
+  for (const sql of REMOVE) tx.send(sql, seqsOf(tasks));
+  for (const task of tasks)
+    if (task.holdsGroup && task.queue.limited) await freeGroup(tx, task.queue, task.groupKey!);
+  const heads = tasks.filter((task) => task.holdsGroup && !task.queue.limited);
+  const [left, ended] = [true, false].map((leaves) =>
+    lanesOf(heads.filter((task) => leaves === isLeaving(task))),
+  );
+  await freeGroups(tx, [...ended!, ...(await leftByAll(tx, left!))]);
+  const asking = tasks.filter(({ queue }) => isVerificationQueue(queue.name));
+  if (asking.length > 0)
+    await missVerdicts(
+      tx,
+      asking.map(({ seq }) => seq),
+    );
+  await callOff(tx, runs);
+}

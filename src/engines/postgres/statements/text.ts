@@ -1,0 +1,48 @@
+import type { Body } from "../../../core/task.ts";
+
+/**
+ * PostgreSQL's text cannot hold NUL. Where one may come from outside (payloads, results, errors, notes), it is
+ * written as two characters, and so is the one that announces it.
+ */
+const ESCAPE = "\u0001";
+// oxlint-disable-next-line no-control-regex -- these two are what is looked for
+const TO_ESCAPE = /[\u0000\u0001]/;
+// oxlint-disable-next-line no-control-regex
+const ALL_TO_ESCAPE = /[\u0000\u0001]/g;
+// oxlint-disable-next-line no-control-regex
+const ESCAPED = /\u0001([01]?)/g;
+
+export function toText(text: string): string {
+  return TO_ESCAPE.test(text)
+    ? text.replace(ALL_TO_ESCAPE, (sign) => ESCAPE + (sign === ESCAPE ? "1" : "0"))
+    : text;
+}
+
+/** Of a text that was cut, the last character may be half of two: that is left out. */
+export function fromText(text: string): string {
+  return text.includes(ESCAPE) ? text.replace(ESCAPED, (_, digit: string) => UNESCAPED[digit]!) : text;
+}
+
+const UNESCAPED: Record<string, string> = { 0: "\0", 1: ESCAPE, "": "" };
+
+/** A body in its two columns. */
+export function toColumns(body: Body | null): [text: string | null, bytes: Uint8Array | null] {
+  if (body === null) return [null, null];
+  return typeof body === "string" ? [toText(body), null] : [null, body];
+}
+
+export function fromColumns(text: string | null, bytes: Uint8Array | null): Body | null {
+  if (text !== null) return fromText(text);
+  // Node's Buffer is a view on a pool that it shares; what is handed out is the caller's own.
+  return bytes === null ? null : new Uint8Array(bytes);
+}
+
+/** An array of numbers as PostgreSQL reads it: what pg makes of one takes ten times as long. */
+export function numbers(values: readonly number[]): string {
+  return `{${values.join(",")}}`;
+}
+
+/** In the statements of this folder `dibs.` stands for the schema. Quoted: it may be called "order". */
+export function inSchema(sql: string, schema: string): string {
+  return schema === "dibs" ? sql : sql.replaceAll("dibs.", `"${schema}".`);
+}

@@ -1,0 +1,149 @@
+import { type Flow, noFlow } from "../../../core/flow.ts";
+import { type DepthByState, NO_DEPTH, type TaskState } from "../../../core/task.ts";
+import { BOUNDS } from "../../../engine/engine.ts";
+import type { Queue } from "./known-queues.ts";
+import { foldingLock, tryLock } from "../connection/locks.ts";
+import type { Tx } from "./tx.ts";
+
+/**
+ * Counters without a row that everybody writes: each transaction adds its differences, a reader sums them up, and
+ * housekeeping folds them into one row a queue now and then.
+ */
+
+const COLUMNS = [
+  ...["queue", "slot", "ready", "waiting", "scheduled", "claimed", "done", "dead", "cancelled", "expired"],
+  ...["added", "started", "succeeded", "failed", "wait_ms", "service_ms", "parked", "verifying"],
+];
+
+// OFFSET 0: a subquery that is merged into the outer one would take each line apart eighteen times.
+const INSERT = `
+  INSERT INTO dibs.delta (${COLUMNS.join(", ")}) SELECT ${COLUMNS.map((_, i) => `d[${i + 1}]`).join(", ")}
+  FROM (SELECT string_to_array(line, ',')::int8[] AS d FROM unnest($1::text[]) AS line OFFSET 0) AS each`;
+
+const DEPTH = `
+  SELECT sum(ready)::int8 AS ready, sum(waiting)::int8 AS waiting, sum(scheduled)::int8 AS scheduled,
+    sum(claimed)::int8 AS claimed, sum(done)::int8 AS done, sum(dead)::int8 AS dead,
+    sum(cancelled)::int8 AS cancelled, sum(expired)::int8 AS expired, sum(parked)::int8 AS parked,
+    sum(verifying)::int8 AS verifying
+  FROM (
+    SELECT ready, waiting, scheduled, claimed, done, dead, cancelled, expired, parked, verifying
+    FROM dibs.depth WHERE queue = $1
+    UNION ALL
+    SELECT ready, waiting, scheduled, claimed, done, dead, cancelled, expired, parked, verifying
+    FROM dibs.delta WHERE queue = $1
+    UNION ALL
+    SELECT 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+  ) AS part`;
+
+/** What a transaction has counted, and not yet written. */
+export class Counters {
+  readonly #tx: Tx;
+  readonly #depths = new Map<Queue, DepthByState>();
+  readonly #flows = new Map<Queue, Flow>();
+
+  constructor(tx: Tx) {
+    this.#tx = tx;
+  }
+
+  count(queue: Queue, state: TaskState, by: number): void {
+    let depth = this.#depths.get(queue);
+    if (!depth) {
+      depth = { ...NO_DEPTH };
+      this.#depths.set(queue, depth);
+    }
+    depth[state] += by;
+  }
+
+  flow(queue: Queue): Flow {
+    let flow = this.#flows.get(queue);
+    if (!flow) {
+      flow = noFlow();
+      this.#flows.set(queue, flow);
+    }
+    return flow;
+  }
+
+  async depth(queue: Queue): Promise<DepthByState> {
+    this.flush();
+    return (await this.#tx.get<DepthByState>(DEPTH, queue.id))!;
+  }
+
+  /** Brings what was counted so far into the table. */
+  flush(): void {
+    const queues = new Set([...this.#depths.keys(), ...this.#flows.keys()]);
+    if (queues.size === 0) return;
+    const slot = Math.floor(this.#tx.now / BOUNDS.rateSlot);
+    this.#tx.put(
+      INSERT,
+      [...queues].map((queue) => this.#line(queue, slot)),
+    );
+    this.forget();
+  }
+
+  #line(queue: Queue, slot: number): string {
+    const d = this.#depths.get(queue) ?? NO_DEPTH;
+    const f = this.#flows.get(queue) ?? noFlow();
+    return [
+      [queue.id, slot, d.ready, d.waiting, d.scheduled, d.claimed, d.done, d.dead, d.cancelled, d.expired],
+      [f.added, f.claimed, f.done, f.failed, f.waitMs, f.serviceMs, d.parked, d.verifying],
+    ]
+      .flat()
+      .join(",");
+  }
+
+  forget(): void {
+    this.#depths.clear();
+    this.#flows.clear();
+  }
+}
+
+const FLOW = `
+  SELECT coalesce(sum(added), 0)::int8 AS added, coalesce(sum(started), 0)::int8 AS claimed,
+    coalesce(sum(succeeded), 0)::int8 AS done, coalesce(sum(failed), 0)::int8 AS failed,
+    coalesce(sum(wait_ms), 0)::int8 AS "waitMs", coalesce(sum(service_ms), 0)::int8 AS "serviceMs"
+  FROM (
+    SELECT added, started, succeeded, failed, wait_ms, service_ms FROM dibs.flow WHERE queue = $1 AND slot > $2
+    UNION ALL
+    SELECT added, started, succeeded, failed, wait_ms, service_ms FROM dibs.delta WHERE queue = $1 AND slot > $2
+  ) AS part`;
+
+export async function readFlow(tx: Tx, queue: number, since: number): Promise<Flow> {
+  return (await tx.get<Flow>(FLOW, queue, since))!;
+}
+
+/** Fewer are not worth a write: readers sum them up as they are. */
+const ENOUGH = 200;
+/** More than a busy store makes between two rounds of housekeeping. */
+const MOST = 20_000;
+
+const COUNT = `SELECT count(*)::int4 AS count FROM (SELECT 1 FROM dibs.delta LIMIT $1::int4) AS part`;
+const FOLD = `
+  WITH gone AS (
+    DELETE FROM dibs.delta WHERE ctid = ANY (ARRAY (SELECT ctid FROM dibs.delta LIMIT $1::int4)) RETURNING *
+  ), depths AS (
+    INSERT INTO dibs.depth
+      (queue, ready, waiting, scheduled, claimed, done, dead, cancelled, expired, parked, verifying)
+    SELECT queue, sum(ready), sum(waiting), sum(scheduled), sum(claimed), sum(done), sum(dead), sum(cancelled),
+      sum(expired), sum(parked), sum(verifying)
+    FROM gone GROUP BY queue ORDER BY queue
+    ON CONFLICT (queue) DO UPDATE SET
+      ready = depth.ready + excluded.ready, waiting = depth.waiting + excluded.waiting,
+      scheduled = depth.scheduled + excluded.scheduled, claimed = depth.claimed + excluded.claimed,
+      done = depth.done + excluded.done, dead = depth.dead + excluded.dead,
+      cancelled = depth.cancelled + excluded.cancelled, expired = depth.expired + excluded.expired,
+      parked = depth.parked + excluded.parked, verifying = depth.verifying + excluded.verifying
+  )
+  INSERT INTO dibs.flow (queue, slot, added, started, succeeded, failed, wait_ms, service_ms)
+  SELECT queue, slot, sum(added), sum(started), sum(succeeded), sum(failed), sum(wait_ms), sum(service_ms)
+  FROM gone GROUP BY queue, slot ORDER BY queue, slot
+  ON CONFLICT (queue, slot) DO UPDATE SET
+    added = flow.added + excluded.added, started = flow.started + excluded.started,
+    succeeded = flow.succeeded + excluded.succeeded, failed = flow.failed + excluded.failed,
+    wait_ms = flow.wait_ms + excluded.wait_ms, service_ms = flow.service_ms + excluded.service_ms`;
+
+/** One at a time does it; who finds another at work leaves it to that one. */
+export async function fold(tx: Tx): Promise<void> {
+  const { count } = (await tx.get<{ count: number }>(COUNT, ENOUGH))!;
+  if (count < ENOUGH) return;
+  if (await tryLock(tx, foldingLock(tx.link.schema))) await tx.run(FOLD, MOST);
+}

@@ -1,0 +1,53 @@
+import type { DibsEvent } from "../../../core/events.ts";
+import { eventLock } from "../connection/locks.ts";
+import type { Tx } from "./tx.ts";
+
+const LOCK = `SELECT pg_advisory_xact_lock($1::int8)`;
+// Of a store whose events were counted in its own row the first goes on from there: every batch reads that row, and would
+// walk over each version of it.
+const LAST_EVENT = `
+  SELECT greatest((SELECT max(n) FROM dibs.event), (SELECT event FROM dibs.store WHERE one = 1)) AS n`;
+const INSERT_EVENTS = `
+  INSERT INTO dibs.event (n, body) SELECT last.n + i, body
+  FROM (${LAST_EVENT}) AS last, unnest($1::text[]) WITH ORDINALITY AS each (body, i)`;
+
+/** What a transaction has to tell those who listen. */
+export class Events {
+  /** How many listen. */
+  listeners = 0;
+  readonly #tx: Tx;
+  #events: DibsEvent[] = [];
+
+  constructor(tx: Tx) {
+    this.#tx = tx;
+  }
+
+  /** Kept only while somebody listens. */
+  announce(event: DibsEvent): void {
+    if (this.listeners > 0) this.#events.push(event);
+  }
+
+  /**
+   * Numbers of events are given out under a lock that lasts until the commit, late in the transaction: so whoever has
+   * read up to a number has missed none before it.
+   */
+  flush(): void {
+    const events = this.#events;
+    if (events.length === 0) return;
+    this.#events = [];
+    this.#tx.send(LOCK, eventLock(this.#tx.link.schema));
+    this.#tx.send(
+      INSERT_EVENTS,
+      events.map((event) => JSON.stringify(event)),
+    );
+  }
+
+  async last(): Promise<number> {
+    this.flush();
+    return (await this.#tx.get<{ n: number }>(LAST_EVENT))!.n;
+  }
+
+  forget(): void {
+    this.#events = [];
+  }
+}

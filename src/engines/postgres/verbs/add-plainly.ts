@@ -1,0 +1,153 @@
+import type { AddedTask, NewTask } from "../../../core/task.ts";
+import type { RunTask } from "../../../core/run.ts";
+import {
+  bodiesOf,
+  column,
+  contentTypeOf,
+  headersColumn,
+  headersSql,
+  type Payloads,
+  textsSql,
+} from "./add-columns.ts";
+import { STATEMENT_BEGAN } from "../statements/clock.ts";
+import { asKnown } from "../transaction/known-queues.ts";
+import type { Value } from "../connection/link.ts";
+import { isOfRun } from "../flows/runs.ts";
+import type { Foreseen } from "../statements/statements.ts";
+import { numbers } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+/**
+ * Tasks and their places in line in one statement, which also gives them their numbers: where all are ready at once and need
+ * no row beside these two. It may be sent before anybody knows whether the queues are as they were: $1 and $2 say what they
+ * are known by (foresee.ts). Numbers are mostly in one piece, and then told by their ends: thousands of rows would take as
+ * long to be read as the tasks to be written.
+ */
+const addPlainlySql = (payloads: Payloads): string => `
+  WITH added AS (
+    INSERT INTO dibs.task (created_at, seq, queue, priority, max_attempts, content_type, headers, data, bytes)
+    SELECT (SELECT ${STATEMENT_BEGAN}), nextval('dibs.seq'), coalesce(queue, $3), coalesce(priority, 0), max_attempts, content_type, headers, data, bytes
+    FROM ROWS FROM (unnest($4::int4[], $5::int2[], $6::int4[], $7::text[]), ${headersSql("$8")}, ${textsSql("$9", payloads)}, unnest($10::bytea[]))
+      AS each (queue, priority, max_attempts, content_type, headers, data, bytes)
+    WHERE $1::int8 IS NULL OR ${asKnown("$1", "$2")}
+    RETURNING seq, queue, priority, created_at
+  ), placed AS (
+    INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
+    SELECT queue, -priority, seq, seq, 0, false FROM added)
+  SELECT min(created_at), min(seq), CASE WHEN max(seq) - min(seq) >= count(*) THEN (SELECT array_agg(seq ORDER BY seq) FROM added) END
+  FROM added`;
+const ADD_PLAINLY = { joined: addPlainlySql("joined"), listed: addPlainlySql("listed") };
+
+type Row = [now: number, first: number | null, seqs: string[] | null];
+
+/** Whether each needs no more than a row and a place in line: no key, no group, no time, no cost. */
+export function areAllPlain(tx: Tx, tasks: readonly (NewTask | RunTask)[]): tasks is NewTask[] {
+  return tasks.length > 0 && tasks.every((task) => isPlain(tx, task));
+}
+
+function isPlain(tx: Tx, task: NewTask | RunTask): boolean {
+  if (task.idempotencyKey !== undefined || task.groupKey !== undefined || task.ttl !== undefined)
+    return false;
+  if (task.delay || task.cost !== undefined || task.urgent || isOfRun(task)) return false;
+  return tx.queues.named(task.queue)?.policy.ttl === null;
+}
+
+/** The tasks of operations that follow each other, and what became of all of them. */
+export interface Adds {
+  adds: NewTask[][];
+  added: AddedTask[];
+}
+
+/** Sends them on their way with the header of their batch, if all are plain; whoever adds them finds the answer under `op`. */
+export function addAhead(tx: Tx, op: object, adds: NewTask[][]): boolean {
+  const tasks = adds.flat();
+  if (!areAllPlain(tx, tasks)) return false;
+  const { payloads, values } = valuesFor(tx, tasks, tx.queues.knownBy);
+  tx.foresee(op, adds, ADD_PLAINLY[payloads], ...values);
+  return true;
+}
+
+/** Undefined: nothing has happened, the store was not as expected, or nothing was sent. */
+export async function addedAhead(tx: Tx, op: object): Promise<Adds | undefined> {
+  const foreseen = tx.foreseen.get(op) as Foreseen<NewTask[][], Row> | undefined;
+  if (!foreseen) return undefined;
+  tx.foreseen.delete(op);
+  const added = addedBy(tx, foreseen.what.flat(), await foreseen.answer);
+  return added && { adds: foreseen.what, added };
+}
+
+/** All of which are plain. */
+export async function addPlainly(tx: Tx, tasks: NewTask[]): Promise<AddedTask[]> {
+  const { payloads, values } = valuesFor(tx, tasks);
+  return addedBy(tx, tasks, await tx.rows<Row>(ADD_PLAINLY[payloads], ...values))!;
+}
+
+function valuesFor(
+  tx: Tx,
+  tasks: NewTask[],
+  known?: { revision: number; epoch: number },
+): { payloads: Payloads; values: Value[] } {
+  const queue = tx.queues.named(tasks[0]!.queue)!.id;
+  const { payloads, texts, bytes } = bodiesOf(tasks);
+  const isOneQueue = tasks.every((task) => task.queue === tasks[0]!.queue);
+  const values = [
+    known?.revision ?? null,
+    known?.epoch ?? null,
+    queue,
+    isOneQueue ? null : numbers(tasks.map((task) => tx.queues.named(task.queue)!.id)),
+    column(tasks.map(({ priority }) => priority || null)),
+    column(tasks.map(({ maxAttempts }) => maxAttempts ?? null)),
+    column(tasks.map(contentTypeOf)),
+    headersColumn(tasks),
+    texts,
+    bytes,
+  ];
+  return { payloads, values };
+}
+
+/** In the order of the tasks. */
+function addedBy(tx: Tx, tasks: NewTask[], [row]: Row[]): AddedTask[] | undefined {
+  const [now, first, seqs] = row!;
+  if (first === null) return undefined;
+  tx.changed = true;
+  const added = numbered(tx, tasks, { now, first, seqs });
+  for (const [index, { queue, priority = 0 }] of tasks.entries()) {
+    const { id } = added[index]!;
+    // A new task comes last, but for those of a higher priority.
+    if (priority > 0) tx.floors.lower(tx.queues.named(queue)!, -priority, seqOf({ first, seqs }, index));
+    if (tx.events.listeners > 0) tx.events.announce({ type: "task.added", at: now, queue, taskId: id });
+  }
+  for (const [name, count] of countByQueue(tasks)) {
+    const queue = tx.queues.named(name)!;
+    tx.counters.count(queue, "ready", count);
+    tx.counters.flow(queue).added += count;
+    tx.hintReady(queue, count);
+  }
+  return added;
+}
+
+function countByQueue(tasks: readonly NewTask[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { queue } of tasks) counts.set(queue, (counts.get(queue) ?? 0) + 1);
+  return counts;
+}
+
+interface Numbers {
+  now: number;
+  first: number;
+  /** Where they are not in one piece. */
+  seqs: string[] | null;
+}
+
+function seqOf({ first, seqs }: Omit<Numbers, "now">, index: number): number {
+  return seqs ? Number(seqs[index]) : first + index;
+}
+
+function numbered(tx: Tx, tasks: NewTask[], { now, first, seqs }: Numbers): AddedTask[] {
+  return tasks.map(({ queue }, index) => ({
+    id: tx.id(now, seqOf({ first, seqs }, index)),
+    queue,
+    state: "ready",
+    existing: false,
+  }));
+}

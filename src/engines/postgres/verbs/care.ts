@@ -1,0 +1,236 @@
+import type { DibsEvent } from "../../../core/events.ts";
+import type { EndState } from "../../../core/task.ts";
+import { isOver, type Meter, NO_METER } from "../../../core/rate.ts";
+import { BOUNDS, type Verbs } from "../../../engine/engine.ts";
+import { fold } from "../transaction/counters.ts";
+import { dueDocuments } from "./documents.ts";
+import { withRuns } from "../line/first-due.ts";
+import { sinceFloor } from "../line/floors.ts";
+import type { Queue } from "../transaction/known-queues.ts";
+import { NEVER } from "../line/line.ts";
+import { pruningLock, tryLock } from "../connection/locks.ts";
+import { DELETE_LANES } from "../limits/lanes.ts";
+import { isAmong } from "../statements/look-up.ts";
+import { newest } from "../statements/newest.ts";
+import { keepEnds, pruneRuns } from "../flows/runs.ts";
+import { horizon, sweep } from "../line/sweep.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+export async function tend(tx: Tx): Promise<Verbs["tend"]["out"]> {
+  await sweep(tx);
+  await fold(tx);
+  return outlook(tx);
+}
+
+// A session does not end while it holds something, however long it has been silent. The claims in flight are looked
+// at only where some have a lease that is not their session's.
+const FIRST = `
+  SELECT min(beat_at + CASE WHEN mixed
+    THEN coalesce((SELECT min(claim.lease) FROM dibs.claim WHERE claim.session = session.id), lease)
+    ELSE lease END) AS session,
+    (SELECT min(due_at) FROM dibs.document WHERE due_at IS NOT NULL) AS document
+  FROM dibs.session WHERE ${sinceFloor("session", "beat_at + lease")}`;
+
+/** What is past its time after a sweep is in somebody else's hands, or a gate that it needs is: for about as long as a batch. */
+const OTHERS_MS = 10;
+
+async function outlook(tx: Tx): Promise<Verbs["tend"]["out"]> {
+  const { hand, due: firstDue, kept, ttl, wake = null } = await horizon(tx);
+  const due = firstDue === NEVER ? null : firstDue;
+  const first = (await tx.get<{ session: number | null; document: number | null }>(FIRST))!;
+  const documents = await dueDocuments(tx, first.document);
+  const waits = [
+    ...[due, kept, ttl, wake, documents.next].filter((at) => at !== null).map((at) => at - tx.now),
+    ...[hand, first.session].filter((at) => at !== null).map((at) => at - tx.now),
+  ].map((wait) => (wait > 0 ? wait : tx.hasMoreDue ? 0 : OTHERS_MS));
+  const next = waits.length === 0 ? null : Math.min(...waits);
+  return { next, now: tx.now, due: documents.due };
+}
+
+const FORGET_KEYS = `
+  DELETE FROM dibs.idempotency WHERE ctid = ANY (ARRAY (
+    SELECT ctid FROM dibs.idempotency WHERE forget_at <= $1 ORDER BY forget_at LIMIT $2 FOR UPDATE SKIP LOCKED))`;
+const DELETE_FLOW = `DELETE FROM dibs.flow WHERE slot <= $1`;
+
+/** Keys that one call forgets: a key past its time is free whether its row is gone or not. */
+const KEYS = 10_000;
+
+/** One at a time does it; who finds another at work leaves it to that one. */
+export async function prune(tx: Tx, limit: number): Promise<{ removed: number; more: boolean }> {
+  if (!(await tryLock(tx, pruningLock(tx.link.schema)))) return { removed: 0, more: false };
+  let removed = 0;
+  let more = false;
+  for (const [queue, kept] of await withEndsToGo(tx)) {
+    const doomed = await pastRetention(tx, queue, kept, limit - removed + 1);
+    if (doomed.length > limit - removed) {
+      more = true;
+      doomed.pop();
+    }
+    await removeEnded(tx, queue, doomed);
+    removed += doomed.length;
+  }
+  await tx.run(FORGET_KEYS, tx.now, KEYS);
+  await tx.run(DELETE_FLOW, Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot));
+  await pruneEvents(tx);
+  more = (await pruneRuns(tx, limit)) || more;
+  if (tx.queues.hasLimits) await pruneLanes(tx);
+  return { removed, more };
+}
+
+// Nobody holds them, and nobody waits for time to pass.
+const IDLE_LANES = `
+  SELECT queue, group_key, meter FROM dibs.lane
+  WHERE (queue, group_key) > ($1, $2::text) AND holders = 0 AND wake_at IS NULL AND coalesce(held_until, 0) <= $3
+    AND NOT EXISTS (SELECT 1 FROM dibs.session WHERE ${newest("session", "lane.session")})
+  ORDER BY queue, group_key LIMIT $4 FOR UPDATE SKIP LOCKED`;
+
+/** Lanes that one call looks at. */
+const LANES = 10_000;
+
+/** Groups that remember nothing any more: their last spans of time are over, and the worker of the last task is gone. */
+async function pruneLanes(tx: Tx): Promise<void> {
+  tx.limits.reread();
+  const rows = await tx.all<{ queue: number; group_key: string; meter: string | null }>(
+    IDLE_LANES,
+    ...[tx.prunedTo.queue, tx.prunedTo.key],
+    tx.now,
+    LANES,
+  );
+  await tx.queues.learn(rows.map(({ queue }) => queue));
+  const last = rows.length < LANES ? undefined : rows.at(-1)!;
+  tx.prunedTo = last ? { queue: last.queue, key: last.group_key } : { queue: 0, key: "" };
+  const held = new Map<number, boolean>();
+  const doomed: typeof rows = [];
+  for (const row of rows) {
+    const queue = tx.queues.ifAny(row.queue);
+    if (!queue) continue;
+    if (!held.has(row.queue)) held.set(row.queue, await tx.limits.tryToHold(queue));
+    const meter = row.meter === null ? NO_METER : (JSON.parse(row.meter) as Meter);
+    if (held.get(row.queue) && isOver(meter, tx.now)) doomed.push(row);
+  }
+  if (doomed.length === 0) return;
+  tx.send(
+    DELETE_LANES,
+    doomed.map((row) => row.queue),
+    doomed.map((row) => row.group_key),
+  );
+}
+
+interface EndedRow {
+  ended_at: number;
+  task: number;
+  state: Exclude<EndState, "dead">;
+}
+
+// What is about to be removed because it has moved to another store is passed over.
+const ENDED = `
+  SELECT ended_at, task, state FROM dibs.ended WHERE queue = $1 ORDER BY ended_at, task LIMIT $2
+  FOR UPDATE SKIP LOCKED`;
+
+// One question for all queues: there may be ten thousand, and few have something to go.
+const FIRST_ENDS = `
+  SELECT kept.queue, kept.count, first.ended_at
+  FROM (
+    SELECT queue, sum(done + cancelled + expired)::int8 AS count
+    FROM (SELECT queue, done, cancelled, expired FROM dibs.depth
+      UNION ALL SELECT queue, done, cancelled, expired FROM dibs.delta) AS part
+    GROUP BY queue HAVING sum(done + cancelled + expired) > 0
+  ) AS kept
+  CROSS JOIN LATERAL (
+    SELECT ended_at FROM dibs.ended WHERE ended.queue = kept.queue ORDER BY ended_at, task LIMIT 1) AS first`;
+
+/** The queues whose first end is older than its age, or that keep too many; and how many they keep. */
+async function withEndsToGo(tx: Tx): Promise<Map<Queue, number>> {
+  tx.counters.flush();
+  const rows = await tx.all<{ queue: number; count: number; ended_at: number }>(FIRST_ENDS);
+  const byQueue = new Map(rows.map((row) => [row.queue, row]));
+  const found = new Map<Queue, number>();
+  for (const queue of tx.queues.all) {
+    const row = byQueue.get(queue.id);
+    const { age, count } = queue.policy.retention;
+    if (row && (row.ended_at + age <= tx.now || row.count > count)) found.set(queue, row.count);
+  }
+  return found;
+}
+
+/** Older than its age, or beyond the last `count`: the earliest end first. */
+async function pastRetention(tx: Tx, queue: Queue, kept: number, limit: number): Promise<EndedRow[]> {
+  const { age, count } = queue.policy.retention;
+  const beyond = kept - count;
+  const rows = await tx.all<EndedRow>(ENDED, queue.id, limit);
+  return withRuns(
+    tx,
+    rows.filter((row, index) => row.ended_at + age <= tx.now || index < beyond),
+  );
+}
+
+const DELETE_LEDGERS = `DELETE FROM dibs.attempt WHERE task = ANY ($1::int8[])`;
+const DELETE_TASKS = `DELETE FROM dibs.task WHERE seq = ANY ($1::int8[])`;
+const DELETE_ENDED = `DELETE FROM dibs.ended WHERE ${isAmong("ended", "$1::int8[]")}`;
+
+/** All at once: as many end as are added, so that this has to keep up with them. Their keys outlive them. */
+async function removeEnded(tx: Tx, queue: Queue, doomed: EndedRow[]): Promise<void> {
+  if (doomed.length === 0) return;
+  const seqs = doomed.map((row) => row.task);
+  keepEnds(tx, seqs);
+  for (const sql of [DELETE_LEDGERS, DELETE_TASKS, DELETE_ENDED]) tx.send(sql, seqs);
+  for (const row of doomed) tx.counters.count(queue, row.state, -1);
+}
+
+const FORGET_LISTENERS = `DELETE FROM dibs.listener WHERE until <= $1`;
+const DELETE_EVENTS = `DELETE FROM dibs.event WHERE n <= $1`;
+
+async function pruneEvents(tx: Tx): Promise<void> {
+  tx.events.listeners -= await tx.run(FORGET_LISTENERS, tx.now);
+  const last = await tx.events.last();
+  // The last one stays: the next goes by its number.
+  await tx.run(DELETE_EVENTS, tx.events.listeners === 0 ? last - 1 : last - BOUNDS.events);
+}
+
+const LISTENER = `SELECT until FROM dibs.listener WHERE name = $1`;
+const SET_LISTENER = `
+  INSERT INTO dibs.listener (name, until) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET until = excluded.until`;
+const EVENTS = `SELECT n, body FROM dibs.event WHERE n > $1 ORDER BY n LIMIT $2`;
+
+/** Written down now and then only. */
+function isFresh(tx: Tx, until: number): boolean {
+  return until - tx.now > (BOUNDS.listenerLease * 2) / 3;
+}
+
+export async function listen(
+  tx: Tx,
+  listener: string,
+  after: number | null,
+  limit: number,
+): Promise<{ events: DibsEvent[]; cursor: number; missed: number }> {
+  const row = await tx.get<{ until: number }>(LISTENER, listener);
+  if (!row) tx.events.listeners++;
+  if (!row || !isFresh(tx, row.until)) tx.send(SET_LISTENER, listener, tx.now + BOUNDS.listenerLease);
+  const page = await eventsAfter(tx, after, limit);
+  // Forgotten, so that nobody counted what happened meanwhile: it must not look as if nothing had.
+  return !row && after !== null ? { ...page, missed: Math.max(page.missed, 1) } : page;
+}
+
+async function eventsAfter(
+  tx: Tx,
+  after: number | null,
+  limit: number,
+): Promise<{ events: DibsEvent[]; cursor: number; missed: number }> {
+  const last = await tx.events.last();
+  const from = after ?? last;
+  const page = await tx.all<{ n: number; body: string }>(EVENTS, from, limit);
+  // Events that were committed between the two statements are on the page, and count.
+  const cursor = page.at(-1)?.n ?? last;
+  return {
+    events: page.map(({ body }) => JSON.parse(body) as DibsEvent),
+    cursor,
+    missed: cursor - from - page.length,
+  };
+}
+
+const UNLISTEN = `DELETE FROM dibs.listener WHERE name = $1`;
+
+export async function unlisten(tx: Tx, listener: string): Promise<null> {
+  tx.events.listeners -= await tx.run(UNLISTEN, listener);
+  return null;
+}

@@ -1,0 +1,340 @@
+import { type AnswerSize, countFitting, sizeOfClaimed } from "../../../core/answer-size.ts";
+import { type Body, type ClaimedTask, type Headers, JSON_TYPE, rankOf } from "../../../core/task.ts";
+import type { ClaimRequest, Op } from "../../../engine/engine.ts";
+import { STATEMENT_BEGAN as NOW, THIS_MOMENT } from "../statements/clock.ts";
+import { AT_ONCE, DATA_SIZE, putBack, readLarge } from "./claim-size.ts";
+import { aboveFloor, sinceFloor } from "../line/floors.ts";
+import { asKnown, type Queue } from "../transaction/known-queues.ts";
+import { unwatchTtl } from "../line/line.ts";
+import type { Value } from "../connection/link.ts";
+import { TASK_OF } from "../statements/look-up.ts";
+import { isFresh, newest, SIGN_OF_LIFE } from "../statements/newest.ts";
+import type { Foreseen } from "../statements/statements.ts";
+import { LEFT_BEHIND, type Left, leftFrom } from "../flows/steps.ts";
+import { fromText } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+const OURS = newest("session", "$3");
+
+/**
+ * The usual claim in one statement: takes the head of the line, where nothing that time brings is to be done first
+ * and no retried task waits beside the line. It also gives the session's sign of life, and takes nothing for one that
+ * is gone: from that update to the commit nobody ends the session.
+ *
+ * A session that gave a sign of life not long ago is only locked, against being ended: to write it again for each claim would
+ * cost more than that, and its next sign of life would wait for this commit, which may take long.
+ *
+ * What other transactions are about to claim is passed over. Fences follow each other in the order of the line.
+ *
+ * Its time is that of the moment, and it may be sent before anybody knows whether the queues are as they were: $8 and
+ * $9 say what they are known by (foresee.ts).
+ *
+ * To begin and end a plan costs as much as a claim of one task: each part counts.
+ */
+const TASK = TASK_OF("held");
+const holdHeadSql = ({ calm = "" } = {}): string => `
+  WITH calm AS MATERIALIZED (
+    SELECT NOT EXISTS (
+        SELECT 1 FROM dibs.session WHERE beat_at + lease <= ${NOW} AND ${sinceFloor("session", "beat_at + lease")})
+      AND NOT EXISTS (
+        SELECT 1 FROM dibs.claim WHERE session IS NULL AND deadline <= ${NOW} AND ${sinceFloor("hand", "deadline")})
+      AND NOT EXISTS (
+        SELECT 1 FROM dibs.scheduled WHERE due <= ${NOW} AND ${sinceFloor("scheduled", "due")} ORDER BY due OFFSET 0)
+      AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE until <= ${NOW} AND ${sinceFloor("kept", "until")})
+      AND NOT EXISTS (SELECT 1 FROM dibs.ttl WHERE expires_at <= ${NOW} AND ${sinceFloor("ttl", "expires_at")})
+      AND NOT EXISTS (SELECT 1 FROM dibs.kept WHERE queue = $1 AND ${aboveFloor("$1", "kept")}) ${calm}
+      AND ($8::int8 IS NULL OR ${asKnown("$8", "$9")}) AS yes,
+      $3::int8 IS NULL OR EXISTS (SELECT 1 FROM dibs.session WHERE ${OURS} AND beat_at + lease > ${NOW}) AS lives
+  ), head AS MATERIALIZED (
+    SELECT ctid, task, failures, special FROM dibs.ready
+    WHERE queue = $1 AND ${aboveFloor("$1")} AND (SELECT yes AND lives FROM calm)
+    ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED
+  ), fresh AS MATERIALIZED (
+    SELECT lease FROM dibs.session
+    WHERE ${OURS} AND ${isFresh(NOW, "$7")} AND lease >= $5
+      AND overdue_at <= ${NOW} + $6::int8
+      AND beat_at + lease > ${NOW} AND EXISTS (SELECT 1 FROM head)
+    FOR KEY SHARE
+  ), alive AS MATERIALIZED (
+    UPDATE dibs.session
+    SET beat_at = greatest(beat_at, ${NOW}), mixed = mixed OR lease < $5,
+      overdue_at = least(overdue_at, ${NOW} + $6::int8), n = n + 1
+    WHERE ${OURS} AND beat_at + lease > ${NOW} AND EXISTS (SELECT 1 FROM head) AND NOT EXISTS (SELECT 1 FROM fresh)
+    RETURNING greatest(lease, $5) AS lease, ${NOW} + $6::int8 AS deadline
+  ), terms AS MATERIALIZED (
+    SELECT lease, deadline FROM alive
+    UNION ALL SELECT lease, ${NOW} + $6::int8 FROM fresh
+    UNION ALL SELECT $5, ${NOW} + $5 WHERE $3::int8 IS NULL
+  ), gone AS (
+    DELETE FROM dibs.ready WHERE ctid = ANY (ARRAY (SELECT head.ctid FROM head, terms))
+  ), held AS (
+    INSERT INTO dibs.claim
+      (fence, started_at, lease, deadline, session, worker, queue, task, failures, special, cancelled)
+    SELECT nextval('dibs.fence'), (SELECT ${THIS_MOMENT}), lease, deadline, $3, $4, $1, task, failures, special, false
+    FROM terms, head
+    RETURNING task, fence, failures, special)
+  SELECT CASE WHEN held.fence IS NULL THEN CASE WHEN NOT calm.lives THEN 'gone' WHEN calm.yes THEN 'calm' ELSE 'busy' END END,
+    held.fence, coalesce(held.failures, (SELECT count(*)::int4 FROM head)), task.seq, task.created_at, task.priority,
+    CASE WHEN octet_length(task.data) <= ${AT_ONCE("$2")} THEN task.data END,
+    CASE WHEN (octet_length(task.data) <= ${AT_ONCE("$2")}) IS NOT TRUE OR coalesce(task.pos, task.expires_at, task.max_attempts) IS NOT NULL
+      OR coalesce(task.group_key, task.content_type, task.headers) IS NOT NULL OR held.special
+      OR task.cost IS NOT NULL OR task.urgent
+    THEN json_build_array(task.pos, task.expires_at, task.max_attempts, task.group_key, task.content_type, task.headers,
+      CASE WHEN ${DATA_SIZE} <= ${AT_ONCE("$2")} THEN encode(task.bytes, 'base64') END, ${LEFT_BEHIND("held.special", "task.seq")}, task.cost, task.urgent,
+      CASE WHEN ${DATA_SIZE} > ${AT_ONCE("$2")} THEN ${DATA_SIZE} END)::text END
+  FROM calm LEFT JOIN (held CROSS JOIN ${TASK}) ON true`;
+const HOLD_HEAD = holdHeadSql();
+/** Where some queue has limits: time brings more, and this one may have been held back since it was found to be open. */
+const HOLD_HEAD_BESIDE_LIMITS = holdHeadSql({
+  calm: `
+      AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE ${newest("gate", "$1")} AND held_until > ${NOW})
+      AND NOT EXISTS (SELECT 1 FROM dibs.lane WHERE wake_at <= ${NOW} AND ${sinceFloor("lane", "wake_at")})
+      AND NOT EXISTS (SELECT 1 FROM dibs.gate WHERE wake_at <= ${NOW} AND ${sinceFloor("gate", "wake_at")})`,
+});
+function holdHead(tx: Tx): string {
+  return tx.queues.hasLimits ? HOLD_HEAD_BESIDE_LIMITS : HOLD_HEAD;
+}
+
+/** Each column that is read costs as much as a part of the work on the task: what few tasks have comes as one. */
+type Row = [
+  /** Of a claim that took nothing. */
+  why: "calm" | "busy" | "gone" | null,
+  fence: number,
+  /** Of a claim that took nothing: how many it had found, before its session proved to have ended since. */
+  failures: number,
+  seq: number,
+  createdAt: number,
+  priority: number,
+  data: string | null,
+  special: string | null,
+];
+
+type Special = [
+  pos: number | null,
+  expiresAt: number | null,
+  maxAttempts: number | null,
+  groupKey: string | null,
+  contentType: string | null,
+  headers: string | null,
+  bytes: string | null,
+  left: Left | null,
+  cost: number | null,
+  urgent: boolean | null,
+  /** The size of a large payload, which has not been read. */
+  large: number | null,
+];
+
+const PLAIN: Special = [null, null, null, null, null, null, null, null, null, null, null];
+
+function specialOf([, , , , , , , special]: Row): Special {
+  return special === null ? PLAIN : (JSON.parse(special) as Special);
+}
+
+export type HeadOutcome =
+  /** `left`: so many did not fit into the answer. */
+  | { tasks: ClaimedTask[]; left: number }
+  /** Something is to be done first: nothing was taken. */
+  | "busy"
+  /** The session has ended: nothing was taken. */
+  | "gone";
+
+/** The values of HOLD_HEAD. `known`: by what the queue is known, where that has not been compared with the store. */
+function valuesFor(
+  { worker, session, lease }: ClaimRequest,
+  { id, policy }: Queue,
+  { room, known }: { room: number; known?: { revision: number; epoch: number } },
+): Value[] {
+  const terms: Value[] = [
+    id,
+    room,
+    session ?? null,
+    worker,
+    lease ?? policy.lease,
+    policy.timeout,
+    SIGN_OF_LIFE.fresh,
+  ];
+  return [...terms, known?.revision ?? null, known?.epoch ?? null];
+}
+
+/** Sends a claim on its way that is the first of its batch: one on one queue, which is known and open. */
+export function claimAhead(tx: Tx, op: Op<"claim">): void {
+  const queue = onlyQueue(tx, op);
+  if (!queue) return;
+  tx.foresee(op, queue, holdHead(tx), ...valuesFor(op, queue, { room: op.max, known: tx.queues.knownBy }));
+}
+
+function onlyQueue(tx: Tx, { queues, share, max }: ClaimRequest): Queue | undefined {
+  const queue = tx.queues.named(queues[0]!);
+  const isUsual = queues.length === 1 && share === undefined && max > 0;
+  return isUsual && queue && !queue.paused && !queue.limited ? queue : undefined;
+}
+
+/**
+ * Claims that follow each other are sent one behind the other, those that are as usual: a round trip for all of them. One that
+ * went out with the header may have to be sent again, and comes first all the same: the others wait for its answer.
+ */
+export function claimTogether(tx: Tx, ops: readonly Op[], from: number): void {
+  for (let i = from; i < ops.length; i++) {
+    const op = ops[i]!;
+    if (op.verb !== "claim" || tx.foreseen.has(op)) return;
+    const queue = onlyQueue(tx, op);
+    if (!queue) return;
+    tx.foresee(op, queue, holdHead(tx), ...valuesFor(op, queue, { room: op.max }));
+  }
+}
+
+/** The same of one that is among many: it asks for them one by one, and finds what was sent by its queue. */
+export function holdAhead(tx: Tx, request: ClaimRequest, queue: Queue, room: number): void {
+  tx.foresee(queue, queue, holdHead(tx), ...valuesFor(request, queue, { room }));
+}
+
+export async function claimHead(
+  tx: Tx,
+  request: ClaimRequest,
+  queue: Queue,
+  { room, size }: { room: number; size: AnswerSize },
+): Promise<HeadOutcome> {
+  const key = tx.foreseen.has(queue) ? queue : request;
+  const foreseen = tx.foreseen.get(key) as Foreseen<Queue, Row> | undefined;
+  tx.foreseen.delete(key);
+  if (foreseen) {
+    const outcome = tx.cutLines.has(queue)
+      ? takeNone(tx, queue, await foreseen.answer)
+      : await takeHead(tx, request, queue, await foreseen.answer, size);
+    // What was to be done first may be done by now: the header has told of it, or a claim before this one has met it.
+    if (outcome !== "busy" || tx.busyLines.has(queue)) return outcome;
+  }
+  const rows = await tx.rows<Row>(holdHead(tx), ...valuesFor(request, queue, { room }));
+  const outcome = await takeHead(tx, request, queue, rows, size);
+  if (outcome === "busy") tx.busyLines.add(queue);
+  return outcome;
+}
+
+/** What was put back meanwhile comes first: the claim gives back what it took, and is to be sent again. */
+function takeNone(tx: Tx, queue: Queue, found: Row[]): "busy" | "gone" {
+  const taken = takenFrom(tx, queue, found);
+  if (!Array.isArray(taken)) return taken;
+  leave(tx, queue, taken);
+  return "busy";
+}
+
+function leave(tx: Tx, queue: Queue, taken: Taken[]): void {
+  if (taken.length === 0) return;
+  tx.changed = true;
+  tx.cutLines.add(queue);
+  const seqs = taken.map(({ row }) => row[3]);
+  putBack(tx, queue, seqs);
+}
+
+async function takeHead(
+  tx: Tx,
+  { worker, session }: ClaimRequest,
+  queue: Queue,
+  found: Row[],
+  size: AnswerSize,
+): Promise<HeadOutcome> {
+  const all = takenFrom(tx, queue, found);
+  if (!Array.isArray(all)) return all;
+  const fit = countFitting(all, sizeOf, size);
+  const left = all.length - fit;
+  if (left > 0) leave(tx, queue, all.slice(fit));
+  const taken = left > 0 ? all.slice(0, fit) : all;
+  if (taken.length === 0) return { tasks: [], left };
+  tx.changed = true;
+  if (session !== undefined) tx.serving.clear();
+  // By the header's time, which is before the moment of the claim, and a whole lease before its deadline.
+  else tx.floors.lowerTime("hand", tx.now);
+  for (const { row, special } of taken) unwatchTtl(tx, row[3], special[1]);
+  const large = taken.filter(({ special }) => special[10] !== null);
+  const payloads =
+    large.length > 0
+      ? await readLarge(
+          tx,
+          large.map(({ row }) => row[3]),
+        )
+      : NONE_LARGE;
+  for (const each of taken) size.add(sizeOf(each));
+  const tasks = taken.map((each) => handOver(tx, queue, worker, each, payloads));
+  tx.counters.count(queue, "ready", -tasks.length);
+  tx.counters.count(queue, "claimed", tasks.length);
+  const flow = tx.counters.flow(queue);
+  flow.claimed += tasks.length;
+  // One that was added in this batch is younger than the batch.
+  for (const { createdAt } of tasks) flow.waitMs += Math.max(0, tx.now - createdAt);
+  return { tasks, left };
+}
+
+interface Taken {
+  row: Row;
+  special: Special;
+}
+
+const NONE_LARGE: ReadonlyMap<number, Body> = new Map();
+
+/** What it adds to the answer. */
+function sizeOf({ row, special }: Taken): number {
+  const [, , , , , , data] = row;
+  const [, , , , , headers, bytes] = special;
+  const size = data?.length ?? special[10] ?? bytes!.length;
+  return sizeOfClaimed(size, headers?.length ?? 0);
+}
+
+/** What a claim got, in the order of the line; or why it got nothing. */
+function takenFrom(tx: Tx, queue: Queue, found: Row[]): Taken[] | "busy" | "gone" {
+  const rows = inLine(found);
+  const [why, , left] = rows[0]!;
+  if (why === "gone" || why === "busy") return why;
+  if (why === null) return rows.map((row) => ({ row, special: specialOf(row) }));
+  if (left === 0) return [];
+  // It had them locked, and others have passed them over.
+  tx.changed = true;
+  tx.hintReady(queue, left);
+  return "gone";
+}
+
+/** Their fences say the order of the line. They come in it by themselves, but for plans that begin with the tasks. */
+function inLine(rows: Row[]): Row[] {
+  const isInLine = rows.every((row, i) => i === 0 || row[1] > rows[i - 1]![1]);
+  return isInLine ? rows : rows.toSorted((a, b) => a[1] - b[1]);
+}
+
+/** What the worker gets. */
+function handOver(
+  tx: Tx,
+  queue: Queue,
+  worker: string,
+  { row, special }: Taken,
+  payloads: ReadonlyMap<number, Body>,
+): ClaimedTask {
+  const [, fence, failures, seq, createdAt, priority, data] = row;
+  const [, , maxAttempts, groupKey, contentType, headers, bytes, left, cost] = special;
+  const attempt = failures + 1;
+  const id = tx.id(createdAt, seq);
+  tx.floors.tookFromLine(queue, {
+    rank: rankOf({ priority, urgent: special[9] === true }),
+    failures,
+    groupKey,
+  });
+  if (tx.events.listeners > 0) {
+    tx.events.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
+  }
+  return {
+    id,
+    fence,
+    queue: queue.name,
+    data: payloads.get(seq) ?? bodyFrom(data, bytes),
+    contentType: contentType ?? JSON_TYPE,
+    headers: headers === null ? {} : (JSON.parse(headers) as Headers),
+    attempt,
+    maxAttempts: maxAttempts ?? queue.policy.maxAttempts,
+    priority,
+    groupKey,
+    createdAt,
+    ...(cost !== null && { cost }),
+    ...leftFrom(tx, left),
+  };
+}
+
+function bodyFrom(text: string | null, base64: string | null): Body {
+  return text === null ? new Uint8Array(Buffer.from(base64!, "base64")) : fromText(text);
+}

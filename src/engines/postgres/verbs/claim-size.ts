@@ -1,0 +1,54 @@
+import { LIMITS } from "../../../core/limits.ts";
+import type { Body } from "../../../core/task.ts";
+import type { Queue } from "../transaction/known-queues.ts";
+import { lookUp, TASK_OF } from "../statements/look-up.ts";
+import { RANK } from "../statements/rank.ts";
+import { fromColumns, numbers } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+/**
+ * What bounds the answer of a claim in bytes. Its statements read payloads together with their tasks, unless they are so large
+ * that the answer may become too large: of those only the size. Once it is known how many fit, the large ones are read.
+ */
+
+/** The largest payload that a claim of so many tasks reads at once: core/answer-size.ts. */
+export const AT_ONCE = (most: string): string => `${LIMITS.answerBytes} / ${most}`;
+
+/** Of a row of `task`. PostgreSQL knows a value's size without reading the value. */
+export const DATA_SIZE = `coalesce(octet_length(task.data), octet_length(task.bytes))`;
+
+/** The columns of a payload, where `atOnce` is the largest that is read: `large` is the size of a larger one. */
+export const LARGE_APART = (atOnce: string): string => `
+  CASE WHEN ${DATA_SIZE} <= ${atOnce} THEN task.data END AS data,
+  CASE WHEN ${DATA_SIZE} <= ${atOnce} THEN task.bytes END AS bytes,
+  CASE WHEN ${DATA_SIZE} > ${atOnce} THEN ${DATA_SIZE} END AS large`;
+
+const LARGE = `
+  SELECT task.seq, task.data, task.bytes FROM unnest($1::int8[]) AS wanted (task)
+  CROSS JOIN ${TASK_OF("wanted", "seq, data, bytes")}`;
+
+/** The payloads of these tasks. */
+export async function readLarge(tx: Tx, seqs: readonly number[]): Promise<Map<number, Body>> {
+  if (seqs.length === 0) return new Map();
+  const rows = await tx.all<{ seq: number; data: string | null; bytes: Uint8Array | null }>(
+    LARGE,
+    numbers(seqs),
+  );
+  return new Map(rows.map(({ seq, data, bytes }) => [seq, fromColumns(data, bytes)!]));
+}
+
+// At the places where they were: in this transaction nobody else has seen that they left.
+const PUT_BACK = `
+  WITH back AS (
+    DELETE FROM dibs.claim WHERE ctid = ANY (ARRAY (
+      SELECT claim.ctid FROM unnest($2::int8[]) AS wanted (task)
+      CROSS JOIN ${lookUp("claim", "claim.task = wanted.task", { columns: "ctid" })}))
+    RETURNING task, failures, special)
+  INSERT INTO dibs.ready (queue, rank, pos, task, failures, special)
+  SELECT $1::int4, ${RANK}, coalesce(task.pos, task.seq), back.task, back.failures, back.special
+  FROM back CROSS JOIN ${TASK_OF("back", "seq, pos, urgent, priority")}`;
+
+/** They were taken from the head of the line, and do not fit. They have not been counted. */
+export function putBack(tx: Tx, queue: Queue, seqs: readonly number[]): void {
+  tx.send(PUT_BACK, queue.id, numbers(seqs));
+}

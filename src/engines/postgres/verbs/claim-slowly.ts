@@ -1,0 +1,368 @@
+import type { Allowance } from "../../../core/allowance.ts";
+import { type AnswerSize, countFitting, readAtOnce, sizeOfClaimed } from "../../../core/answer-size.ts";
+import { governsGroups, type QueuePolicy } from "../../../core/policy.ts";
+import { spend } from "../../../core/rate.ts";
+import {
+  type Body,
+  type ClaimedTask,
+  FIRST_RANK,
+  fromRank,
+  type Headers,
+  JSON_TYPE,
+} from "../../../core/task.ts";
+import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../../engine/engine.ts";
+import { allAnswered } from "../statements/all-answered.ts";
+import { THIS_MOMENT } from "../statements/clock.ts";
+import { LARGE_APART, readLarge } from "./claim-size.ts";
+import { aboveFloor } from "../line/floors.ts";
+import { isLimitedNow, withinRates } from "../limits/gates.ts";
+import { type HeadRow, moverFrom } from "../line/held.ts";
+import type { Queue } from "../transaction/known-queues.ts";
+import { fillLanes } from "../limits/lane-line.ts";
+import { end, isOutlived, unwatchTtl } from "../line/line.ts";
+import { lookUp, TASK_OF } from "../statements/look-up.ts";
+import type { Line } from "../line/place.ts";
+import { LEFT_BEHIND, type Left, leftFrom } from "../flows/steps.ts";
+import { fromColumns } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+/** A claim on a queue where some are retried ones, or have outlived their time, or that has limits. */
+
+export interface SessionRow {
+  id: number;
+  lease: number;
+  beat_at: number;
+  mixed: boolean;
+  overdue_at: number | null;
+}
+
+interface LineRow extends HeadRow {
+  /** Where its row stands. Nobody replaces it while it is locked. */
+  place: string;
+  content_type: string | null;
+  headers: string | null;
+  data: string | null;
+  bytes: Uint8Array | null;
+  /** The size of a large payload, which has not been read. */
+  large: number | null;
+  left: Left | null;
+}
+
+/** As it is seen before it is locked. */
+interface KeptRow extends Omit<LineRow, "place"> {
+  avoid: string;
+}
+
+type Standing = LineRow & { table: Line };
+
+const COLUMNS = (atOnce: string): string => `
+  task.created_at, task.group_key, task.expires_at, task.max_attempts, task.cost, task.idempotency_key,
+  task.content_type, task.headers, ${LARGE_APART(atOnce)}, ${LEFT_BEHIND("head.special", "task.seq")} AS "left"`;
+// What other transactions are about to claim is passed over. The payloads are fetched for the chosen ones only.
+const HEAD_OF_LINE = `
+  WITH head AS MATERIALIZED (
+    SELECT ctid AS place, rank, pos, task, failures, special FROM dibs.ready
+    WHERE queue = $1 AND rank < $3::int2 AND ${aboveFloor("$1")}
+    ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED)
+  SELECT place, rank, head.pos, head.task, failures, special, ${COLUMNS("$4")}
+  FROM head CROSS JOIN ${TASK_OF("head")} ORDER BY rank, head.pos`;
+const KEPT = `
+  WITH head AS MATERIALIZED (
+    SELECT rank, pos, task, failures, special, avoid FROM dibs.kept
+    WHERE queue = $1 AND rank < $3::int2 AND ${aboveFloor("$1", "kept")} ORDER BY rank, pos LIMIT $2)
+  SELECT rank, head.pos, head.task, failures, special, avoid, ${COLUMNS("$4")}
+  FROM head CROSS JOIN ${TASK_OF("head")} ORDER BY rank, head.pos`;
+// As they were seen: one that failed once more since then, or got a signal, stands at the same place.
+const LOCK_KEPT = `
+  SELECT kept.task, kept.place FROM unnest($2::int2[], $3::int8[], $4::int2[], $5::bool[]) AS seen (rank, pos, failures, special)
+  CROSS JOIN ${lookUp(
+    "kept",
+    `kept.queue = $1 AND kept.rank = seen.rank AND kept.pos = seen.pos
+      AND kept.failures = seen.failures AND kept.special = seen.special`,
+    { columns: "task, ctid AS place", lock: "FOR UPDATE SKIP LOCKED" },
+  )}`;
+// For the worker that has their groups.
+const OWN = `
+  WITH head AS MATERIALIZED (
+    SELECT ctid AS place, rank, pos, task, failures, special FROM dibs.own
+    WHERE session = $4 AND queue = $1 AND rank < $3::int2 ORDER BY rank, pos LIMIT $2 FOR UPDATE SKIP LOCKED)
+  SELECT place, rank, head.pos, head.task, failures, special, ${COLUMNS("$5")}
+  FROM head CROSS JOIN ${TASK_OF("head")} ORDER BY rank, head.pos`;
+const OTHERS = `
+  SELECT 1 FROM dibs.own WHERE queue = $1 AND rank < $2::int2 AND session IS DISTINCT FROM $3::int8 LIMIT 1`;
+const DELETE_FROM = (table: Line): string => `DELETE FROM dibs.${table} WHERE ctid = ANY ($1::tid[])`;
+const NONE = { allowed: [], passed: false };
+/** Above every rank. */
+const LAST_RANK = 32_767;
+
+/** How far one call has come. */
+export interface Turn {
+  /** What time brings has been dealt with, or there was nothing. */
+  swept: boolean;
+  /** Looked up where more than one statement is needed. */
+  session: SessionRow | null;
+  outcome: ClaimOutcome;
+  /** How many were found and left in line: until the commit nobody else sees them. */
+  left: Map<Queue, number>;
+  size: AnswerSize;
+}
+
+/**
+ * What stands in line now, as much as is allowed. Answers how many left it, from when on the next may start, and whether
+ * another look may find more: others have come up behind them, or more of the retried ones can be looked at.
+ */
+export async function takeSlowly(
+  tx: Tx,
+  request: ClaimRequest,
+  { session, outcome, left, size }: Pick<Turn, "session" | "outcome" | "left" | "size">,
+  queue: Queue,
+  { room, urgentOnly }: Pick<Allowance, "room" | "urgentOnly">,
+): Promise<{ taken: number; more: boolean; next: number }> {
+  const { risen } = tx.limits;
+  const line = await lookAtLine(tx, request, queue, room, urgentOnly);
+  outcome.passed ||= line.passed;
+  const fit = countFitting(line.rows.slice(0, room), sizeOf, size);
+  const { taken, next } = queue.limited
+    ? await withinRates(tx, queue, line.rows, fit)
+    : { taken: line.rows.slice(0, fit), next: tx.now };
+  const isCut = taken.length === fit && fit < Math.min(room, line.rows.length);
+  if (isCut) {
+    size.close();
+    outcome.more = true;
+  }
+  // Within limits nobody else looks meanwhile; where these are things of the past, others do.
+  if (!isLimitedNow(queue) && line.rows.length > taken.length)
+    left.set(queue, line.rows.length - taken.length);
+  if (taken.length === 0) return { taken: 0, more: false, next };
+  // Those end here, and with them their runs.
+  await tx.runs.hold(taken.flatMap((row) => (isOutlived(tx, row.expires_at) ? row.task : [])));
+
+  for (const table of ["ready", "kept", "own"] as const) {
+    const rows = taken.filter((row) => row.table === table);
+    const places = rows.map(({ place }) => place);
+    if (places.length > 0) tx.send(DELETE_FROM(table), places);
+    for (const { group_key: key } of rows) tx.limits.movedInLine(queue, key, -1);
+  }
+  tx.counters.count(queue, "ready", -taken.length);
+  const alive = taken.filter((row) => !isOutlived(tx, row.expires_at));
+  const terms = termsOf(tx, request, session, queue);
+  const isGoverned = queue.limited && governsGroups(queue.policy);
+  const large = alive.filter((row) => row.large !== null).map(({ task }) => task);
+  const [fences, payloads] = await allAnswered([
+    hold(tx, terms, alive),
+    readLarge(tx, large),
+    isGoverned ? tx.limits.lanes(queue, keysOf(alive)) : undefined,
+  ]);
+
+  const count = outcome.tasks.length;
+  for (const row of taken) {
+    unwatchTtl(tx, row.task, row.expires_at);
+    const fence = fences.get(row.task);
+    if (fence === undefined) {
+      await end(tx, moverFrom(queue, row), "expired");
+      outcome.more = true;
+    } else {
+      size.add(sizeOf(row));
+      outcome.tasks.push(handOver(tx, terms, row, fence, payloads.get(row.task)));
+    }
+  }
+  countClaimed(tx, queue, outcome.tasks, count);
+  if (outcome.tasks.length > count) outcome.policies[queue.name] = queue.policy;
+  if (isGoverned) await comeUp(tx, queue, session, alive);
+  const more = !isCut && (tx.limits.risen > risen || taken.some((row) => row.table === "kept"));
+  return { taken: taken.length, more, next };
+}
+
+/** What stands in line for a worker. */
+interface Seen {
+  rows: Standing[];
+  /** Some are kept for other workers. */
+  passed: boolean;
+}
+
+/** The first `room` of it; one more where rates decide: when that may start is to be known. */
+async function lookAtLine(
+  tx: Tx,
+  request: ClaimRequest,
+  queue: Queue,
+  room: number,
+  urgentOnly: boolean,
+): Promise<Seen> {
+  const most = queue.limited && queue.policy.rateLimit.length > 0 ? room + 1 : room;
+  const before = urgentOnly ? FIRST_RANK : LAST_RANK;
+  // Asked together: each would be a round trip.
+  const [kept, ready, own] = await allAnswered([
+    lookAtKept(tx, queue, request, before),
+    tx.all<LineRow>(HEAD_OF_LINE, queue.id, most, before, readAtOnce(request.max)),
+    queue.limited ? lookAtOwn(tx, queue, request, most, before) : NONE,
+  ]);
+  const rows = [
+    ...standing("ready", ready),
+    ...standing("kept", kept.allowed),
+    ...standing("own", own.allowed),
+  ];
+  return { rows: rows.sort(inLine), passed: kept.passed || own.passed };
+}
+
+/** What it adds to the answer. */
+function sizeOf({ data, bytes, large, headers }: LineRow): number {
+  return sizeOfClaimed(large ?? (data ?? bytes!).length, headers?.length ?? 0);
+}
+
+function keysOf(rows: readonly LineRow[]): string[] {
+  return [...new Set(rows.flatMap((row) => row.group_key ?? []))];
+}
+
+function standing(table: Line, rows: LineRow[]): Standing[] {
+  return rows.map((row) => ({ ...row, table }));
+}
+
+/** Each start counts for its group, and leaves a place in line. */
+async function comeUp(tx: Tx, queue: Queue, session: SessionRow | null, rows: LineRow[]): Promise<void> {
+  const grouped = rows.filter((row) => row.group_key !== null);
+  if (grouped.length === 0) return;
+  const { rateLimit, sticky } = queue.policy.groups;
+  const keys = keysOf(grouped);
+  const lanes = new Map((await tx.limits.lanes(queue, keys)).map((lane) => [lane.key, lane]));
+  for (const { group_key: key, cost } of grouped) {
+    const lane = lanes.get(key!)!;
+    lane.meter = spend(rateLimit, lane.meter, cost ?? 1, tx.limits.timeFor(rateLimit, lane.meter));
+    lane.session = sticky && session ? session.id : null;
+    lane.changed = true;
+  }
+  await fillLanes(tx, queue, keys);
+}
+
+function countClaimed(tx: Tx, queue: Queue, tasks: readonly ClaimedTask[], from: number): void {
+  tx.counters.count(queue, "claimed", tasks.length - from);
+  const flow = tx.counters.flow(queue);
+  flow.claimed += tasks.length - from;
+  for (let i = from; i < tasks.length; i++) flow.waitMs += Math.max(0, tx.now - tasks[i]!.createdAt);
+}
+
+/** The first of the retried tasks: those this worker may have, and whether there are some it may not. */
+async function lookAtKept(
+  tx: Tx,
+  queue: Queue,
+  { worker, max }: ClaimRequest,
+  before: number,
+): Promise<{ allowed: LineRow[]; passed: boolean }> {
+  const kept = await tx.all<KeptRow>(KEPT, queue.id, BOUNDS.retryLook, before, readAtOnce(max));
+  const allowed = kept.filter((row) => !(JSON.parse(row.avoid) as string[]).includes(worker));
+  const passed = allowed.length < kept.length;
+  if (allowed.length === 0) return { allowed: [], passed };
+  const locked = await tx.all<{ task: number; place: string }>(
+    LOCK_KEPT,
+    queue.id,
+    allowed.map((row) => row.rank),
+    allowed.map((row) => row.pos),
+    allowed.map((row) => row.failures),
+    allowed.map((row) => row.special),
+  );
+  const places = new Map(locked.map((row) => [row.task, row.place]));
+  const free = allowed.flatMap((row) => {
+    const place = places.get(row.task);
+    return place === undefined ? [] : [{ ...row, place }];
+  });
+  return { allowed: free, passed };
+}
+
+/** Those that are kept for this worker, and whether there are some for others. */
+async function lookAtOwn(
+  tx: Tx,
+  queue: Queue,
+  { session, max }: ClaimRequest,
+  room: number,
+  before: number,
+): Promise<{ allowed: LineRow[]; passed: boolean }> {
+  const [others, allowed] = await allAnswered([
+    tx.get(OTHERS, queue.id, before, session ?? null),
+    session === undefined ? [] : tx.all<LineRow>(OWN, queue.id, room, before, session, readAtOnce(max)),
+  ]);
+  return { allowed, passed: others !== undefined };
+}
+
+function inLine(a: LineRow, b: LineRow): number {
+  return a.rank - b.rank || a.pos - b.pos;
+}
+
+/** What all the claims of one call on one queue share. */
+interface Terms {
+  queue: Queue;
+  worker: string;
+  session: number | null;
+  lease: number;
+  deadline: number;
+}
+
+function termsOf(tx: Tx, request: ClaimRequest, session: SessionRow | null, queue: Queue): Terms {
+  const lease = leaseOf(request, session, queue.policy);
+  const deadline = tx.now + (session === null ? lease : queue.policy.timeout);
+  if (session === null && lease <= 0) tx.swept = false;
+  return { queue, worker: request.worker, session: session && session.id, lease, deadline };
+}
+
+/** A session beats in the rhythm of its own lease: a shorter one would be lost between two signs of life. */
+export function leaseOf(request: ClaimRequest, session: SessionRow | null, policy: QueuePolicy): number {
+  const named = request.lease ?? policy.lease;
+  return session === null ? named : Math.max(named, session.lease);
+}
+
+// Fences follow each other in the order of the line.
+const HOLD = `
+  INSERT INTO dibs.claim (fence, started_at, lease, deadline, session, worker, queue, task, failures, special, cancelled, counted)
+  SELECT nextval('dibs.fence'), coalesce($1::int8, ${THIS_MOMENT}), $2, $3, $4, $5, $6, task, failures, special, false, $10
+  FROM unnest($7::int8[], $8::int2[], $9::bool[]) AS each (task, failures, special)
+  RETURNING task, fence`;
+
+async function hold(tx: Tx, terms: Terms, rows: LineRow[]): Promise<Map<number, number>> {
+  if (rows.length === 0) return new Map();
+  const { lease, deadline, session, worker, queue } = terms;
+  if (session === null) tx.floors.lowerTime("hand", deadline);
+  const held = await tx.take<{ task: number; fence: number }>(
+    HOLD,
+    // What is charged to a span of time has started in it.
+    queue.limited ? tx.now : null,
+    lease,
+    deadline,
+    session,
+    worker,
+    queue.id,
+    rows.map((row) => row.task),
+    rows.map((row) => row.failures),
+    rows.map((row) => row.special),
+    queue.policy.maxConcurrency !== null,
+  );
+  return new Map(held.map((row) => [row.task, row.fence]));
+}
+
+/** What the worker gets. */
+function handOver(
+  tx: Tx,
+  { queue, worker }: Terms,
+  row: LineRow,
+  fence: number,
+  payload: Body | undefined,
+): ClaimedTask {
+  const attempt = row.failures + 1;
+  const id = tx.id(row.created_at, row.task);
+  tx.floors.tookFromLine(queue, { ...row, groupKey: row.group_key });
+  if (tx.events.listeners > 0) {
+    tx.events.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
+  }
+  return {
+    id,
+    fence,
+    queue: queue.name,
+    data: payload ?? fromColumns(row.data, row.bytes)!,
+    contentType: row.content_type ?? JSON_TYPE,
+    headers: row.headers === null ? {} : (JSON.parse(row.headers) as Headers),
+    attempt,
+    maxAttempts: row.max_attempts ?? queue.policy.maxAttempts,
+    priority: fromRank(row.rank).priority,
+    groupKey: row.group_key,
+    createdAt: row.created_at,
+    ...(row.cost !== null && { cost: row.cost }),
+    ...leftFrom(tx, row.left),
+  };
+}

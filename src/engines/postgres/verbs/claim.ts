@@ -1,0 +1,172 @@
+import { AnswerSize } from "../../../core/answer-size.ts";
+import { governsGroups } from "../../../core/policy.ts";
+import type { ClaimOutcome, ClaimRequest } from "../../../engine/engine.ts";
+import { handOut } from "../../../engine/hand-out.ts";
+import { allAnswered } from "../statements/all-answered.ts";
+import { claimHead } from "./claim-head.ts";
+import { FEW, shareAhead, withTasks } from "./claim-many.ts";
+import { leaseOf, type SessionRow, takeSlowly, type Turn } from "./claim-slowly.ts";
+import { allowanceFor, isAnyReady, isWideOpen } from "../limits/gates.ts";
+import type { Queue } from "../transaction/known-queues.ts";
+import { isFresh, newest, SIGN_OF_LIFE } from "../statements/newest.ts";
+import { sessionGone } from "./session-gone.ts";
+import { type Horizon, horizon, sweep } from "../line/sweep.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+export async function claim(tx: Tx, request: ClaimRequest): Promise<ClaimOutcome> {
+  const outcome: ClaimOutcome = { tasks: [], policies: {}, passed: false, more: false };
+  const turn: Turn = { swept: tx.swept, session: null, outcome, left: new Map(), size: new AnswerSize() };
+  if (request.max <= 0 || !request.queues.some((name) => isOpen(tx, name)))
+    await sweepFirst(tx, request, turn);
+  else if (request.queues.length > FEW) await takeFromMany(tx, request, turn);
+  else await takeFromFew(tx, request, turn);
+  if (turn.session) signOfLife(tx, turn.session, request, outcome);
+  handOut(outcome, tx.hint);
+  for (const [queue, count] of turn.left) tx.hintReady(queue, count);
+  return outcome;
+}
+
+async function takeFromFew(tx: Tx, request: ClaimRequest, turn: Turn): Promise<void> {
+  if (request.share !== undefined) {
+    for (const name of request.queues) await take(tx, request, turn, name, request.share);
+  }
+  for (const name of request.queues) await take(tx, request, turn, name, request.max);
+}
+
+/** The same where most may be empty: what time brings comes first, for it may fill some. */
+async function takeFromMany(tx: Tx, request: ClaimRequest, turn: Turn): Promise<void> {
+  // A claim that is refused changes nothing, not even what time would have brought.
+  if (request.session !== undefined) await liveSession(tx, request.session);
+  await sweep(tx);
+  turn.swept = true;
+  if (request.share !== undefined) await takeInPages(tx, request, turn, request.share);
+  await takeInPages(tx, request, turn, request.max);
+}
+
+/** Up to `count` from each that has something. What one has may be kept from this worker, or in others' hands: then it goes on behind. */
+async function takeInPages(tx: Tx, request: ClaimRequest, turn: Turn, count: number): Promise<void> {
+  let behind = request.queues;
+  while (behind.length > 0) {
+    const room = request.max - turn.outcome.tasks.length;
+    if (room <= 0) return;
+    const page = await withTasks(tx, { ...request, queues: behind, max: room });
+    if (count < request.max) shareAhead(tx, { ...request, max: room }, page.queues, count);
+    for (const { name } of page.queues) await take(tx, request, turn, name, count);
+    behind = page.behind;
+  }
+}
+
+function isOpen(tx: Tx, name: string): boolean {
+  const queue = tx.queues.named(name);
+  return queue !== undefined && !queue.paused;
+}
+
+async function sweepFirst(tx: Tx, request: ClaimRequest, turn: Turn): Promise<void> {
+  await sweepAfter(tx, turn, await lookFirst(tx, request, turn));
+}
+
+/** What a claim has to know before it may change anything: whether its session lives, and what time brings. */
+async function lookFirst(tx: Tx, request: ClaimRequest, turn: Turn): Promise<Horizon | undefined> {
+  const [session, first] = await allAnswered([
+    request.session === undefined || turn.session ? turn.session : liveSession(tx, request.session),
+    turn.swept || tx.swept ? undefined : horizon(tx),
+  ]);
+  turn.session = session;
+  return first;
+}
+
+async function sweepAfter(tx: Tx, turn: Turn, first: Horizon | undefined): Promise<void> {
+  if (turn.swept) return;
+  turn.swept = true;
+  await sweep(tx, first);
+}
+
+/** Up to `count` tasks from one queue, in its order. */
+async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, count: number): Promise<void> {
+  const { outcome, size } = turn;
+  const room = Math.min(count, request.max - outcome.tasks.length);
+  const queue = tx.queues.named(name);
+  if (room <= 0 || !queue || queue.paused) return;
+  // What was sent ahead has taken something: that is to go back.
+  if (size.isFull && !tx.foreseen.has(queue)) return;
+  if (queue.limited && !(await isWideOpen(tx, queue)))
+    return takeWithinLimits(tx, request, turn, queue, room);
+  const head = await claimHead(tx, request, queue, { room, size });
+  if (head === "gone") throw sessionGone(request.session!);
+  if (head === "busy") {
+    // What is to be done first may be to wait: somebody has held it back meanwhile.
+    if (queue.limited) return takeWithinLimits(tx, request, turn, queue, room);
+    await sweepFirst(tx, request, turn);
+    return void (await takeSlowly(tx, request, turn, queue, { room, urgentOnly: false }));
+  }
+  turn.swept = true;
+  if (head.left > 0) {
+    size.close();
+    outcome.more = true;
+    turn.left.set(queue, head.left);
+  }
+  if (head.tasks.length === 0) return;
+  outcome.tasks.push(...head.tasks);
+  outcome.policies[name] = queue.policy;
+}
+
+/** The same as far as its limits go. */
+async function takeWithinLimits(
+  tx: Tx,
+  request: ClaimRequest,
+  turn: Turn,
+  queue: Queue,
+  wanted: number,
+): Promise<void> {
+  // Asked together: each would be a round trip.
+  const [first] = await allAnswered([lookFirst(tx, request, turn), tx.limits.hold(queue)]);
+  await sweepAfter(tx, turn, first);
+  const { gate, allowance } = await allowanceFor(tx, queue);
+  if (gate.reviewed !== null) {
+    turn.outcome.more = true;
+    return;
+  }
+  const { urgentOnly, until } = allowance;
+  const opens = until !== null && (await isAnyReady(tx, queue)) ? [until] : [];
+  let room = Math.min(wanted, allowance.room);
+  while (room > 0) {
+    const { taken, more, next } = await takeSlowly(tx, request, turn, queue, { room, urgentOnly });
+    room -= taken;
+    if (next > tx.now) opens.push(next);
+    // Where groups have so many in line and no more, others may have come up behind those that were taken.
+    if (!more || !governsGroups(queue.policy)) break;
+  }
+  if (opens.length > 0) tx.limits.wakeAt(gate, Math.min(...opens, gate.wakeAt ?? opens[0]!));
+}
+
+const SESSION = `SELECT id, lease, beat_at, mixed, overdue_at FROM dibs.session WHERE ${newest("session", "$1")}`;
+
+/** One past its lease is refused even before a sweep has found it: its new claims would hang on nothing. */
+async function liveSession(tx: Tx, id: number): Promise<SessionRow> {
+  const session = await tx.get<SessionRow>(SESSION, id);
+  if (!session || session.beat_at + session.lease <= tx.now) throw sessionGone(id);
+  return session;
+}
+
+// As in claim-head.ts.
+const GIVE_SIGN_OF_LIFE = `
+  WITH fresh AS MATERIALIZED (
+    SELECT id FROM dibs.session
+    WHERE ${newest("session", "$1")} AND beat_at + lease > $2 AND ${isFresh("$2", "$5")} AND (mixed OR NOT $3) AND overdue_at <= $4
+    FOR KEY SHARE
+  ), alive AS (
+    UPDATE dibs.session SET beat_at = greatest(beat_at, $2), mixed = mixed OR $3, overdue_at = least(overdue_at, $4), n = n + 1
+    WHERE ${newest("session", "$1")} AND beat_at + lease > $2 AND NOT EXISTS (SELECT 1 FROM fresh) RETURNING id)
+  SELECT id FROM fresh UNION ALL SELECT id FROM alive`;
+
+/** A queue's lease may be shorter than the time since the last beat, and counts from here. */
+function signOfLife(tx: Tx, session: SessionRow, request: ClaimRequest, outcome: ClaimOutcome): void {
+  if (outcome.tasks.length === 0) return;
+  const policies = Object.values(outcome.policies);
+  const mixed = policies.some((policy) => leaseOf(request, session, policy) !== session.lease);
+  const overdueAt = tx.now + Math.min(...policies.map((policy) => policy.timeout));
+  tx.serving.clear();
+  // Locks the session's row: from here to the commit nobody ends it, and the claims hang on something. One that
+  // ended since the claim began has lost them already.
+  tx.sendToFind(GIVE_SIGN_OF_LIFE, session.id, tx.now, mixed, overdueAt, SIGN_OF_LIFE.fresh);
+}

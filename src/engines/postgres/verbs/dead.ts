@@ -1,0 +1,317 @@
+import { fitting, sizeOfRow } from "../../../core/answer-size.ts";
+import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../../core/task.ts";
+import { type Newcomer, takePlaces } from "./add.ts";
+import type { Queue } from "../transaction/known-queues.ts";
+import { announceTask, end } from "../line/line.ts";
+import { lookUp, rowsOf, TASK_OF } from "../statements/look-up.ts";
+import { type Found, findMany } from "../line/place.ts";
+import { removeTogether, takeTogether } from "../line/take-together.ts";
+import { reviveParts } from "../flows/runs.ts";
+import { DELETE_ALL_LAPSED, DELETE_ALL_STEPS, withSteps } from "../flows/steps.ts";
+import { fromText, numbers, toText } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+export interface DeadRow {
+  task: number;
+  died_at: number;
+}
+
+// After the given one, the earliest death first.
+const ALL = `
+  SELECT task, died_at FROM dibs.dead WHERE queue = $1 AND (died_at, task) > ($2, $3)
+  ORDER BY died_at, task LIMIT $4`;
+const OF_KIND = `
+  SELECT task, died_at FROM dibs.dead WHERE queue = $1 AND fingerprint = $5 AND (died_at, task) > ($2, $3)
+  ORDER BY died_at, task LIMIT $4`;
+const LAST_WORDS = lookUp("attempt", `attempt.task = dead.task AND attempt.fence = dead.fence`);
+const WITH_WORDS = `
+  SELECT dead.task, died_at, dead.fingerprint, attempt.name, attempt.message
+  FROM dibs.dead CROSS JOIN ${LAST_WORDS}
+  WHERE queue = $1 AND (died_at, dead.task) > ($2, $3)
+  ORDER BY died_at, dead.task LIMIT $4`;
+const BY_ID = `
+  SELECT dead.task, died_at, dead.fingerprint, attempt.name, attempt.message
+  FROM unnest($2::int8[], $3::int8[]) AS wanted (seq, created_at)
+  CROSS JOIN ${lookUp("task", `task.seq = wanted.seq AND task.created_at = wanted.created_at`)}
+  CROSS JOIN ${lookUp("dead", { task: "task.seq" })}
+  CROSS JOIN ${LAST_WORDS} WHERE dead.queue = $1`;
+
+interface Letter extends DeadRow {
+  fingerprint: string;
+  name: string;
+  message: string;
+}
+
+type After = [diedAt: number, task: number];
+
+/** Letters looked at in one round trip. */
+const PAGE = 1_000;
+
+/** Those the filter names, the earliest death first; at most `limit` after the given one. */
+export async function deadLetters(
+  tx: Tx,
+  queue: Queue | undefined,
+  filter: DeadFilter,
+  after: After = [Number.MIN_SAFE_INTEGER, 0],
+  limit = Number.POSITIVE_INFINITY,
+): Promise<DeadRow[]> {
+  if (!queue) return [];
+  const found: DeadRow[] = [];
+  for await (const row of candidates(tx, queue, filter, after)) {
+    if ("message" in row && !matches(row as Letter, filter)) continue;
+    found.push({ task: row.task, died_at: row.died_at });
+    if (found.length >= limit) break;
+  }
+  return found;
+}
+
+/** In order, and not yet looked at more closely where there are words to compare. */
+async function* candidates(
+  tx: Tx,
+  queue: Queue,
+  filter: DeadFilter,
+  after: After,
+): AsyncIterableIterator<DeadRow> {
+  if (filter.ids) {
+    yield* await named(tx, queue, filter.ids, after);
+    return;
+  }
+  const ofKind = filter.error === undefined && filter.pattern !== undefined;
+  const sql = filter.error !== undefined ? WITH_WORDS : ofKind ? OF_KIND : ALL;
+  const more = ofKind ? [toText(filter.pattern!)] : [];
+  yield* pages<DeadRow>(tx, sql, queue, after, more);
+}
+
+async function* pages<Row extends DeadRow>(
+  tx: Tx,
+  sql: string,
+  queue: Queue,
+  after: After,
+  more: string[],
+): AsyncIterableIterator<Row> {
+  for (let from = after; ;) {
+    const rows = await tx.all<Row>(sql, queue.id, ...from, PAGE, ...more);
+    yield* rows;
+    const last = rows.at(-1);
+    if (!last || rows.length < PAGE) return;
+    from = [last.died_at, last.task];
+  }
+}
+
+async function named(tx: Tx, queue: Queue, ids: string[], [diedAt, last]: After): Promise<Letter[]> {
+  const places = [...new Set(ids)].flatMap((id) => tx.place(id) ?? []);
+  const seqs = places.map(({ seq }) => seq);
+  const letters = await tx.all<Letter>(
+    BY_ID,
+    queue.id,
+    seqs,
+    places.map(({ createdAt }) => createdAt),
+  );
+  return letters
+    .filter((row) => row.died_at > diedAt || (row.died_at === diedAt && row.task > last))
+    .sort((a, b) => a.died_at - b.died_at || a.task - b.task);
+}
+
+/** The words are compared here: what lower() makes of them depends on the database's locale. */
+function matches({ fingerprint, name, message }: Letter, { pattern, error }: DeadFilter): boolean {
+  return (
+    (pattern === undefined || fromText(fingerprint) === pattern) &&
+    (error === undefined ||
+      `${fromText(name)}: ${fromText(message)}`.toLowerCase().includes(error.toLowerCase()))
+  );
+}
+
+const KINDS = `
+  SELECT task, died_at, fingerprint AS pattern FROM dibs.dead WHERE queue = $1 AND (died_at, task) > ($2, $3)
+  ORDER BY died_at, task LIMIT $4`;
+const WORKERS = `
+  SELECT task, died_at, worker AS pattern FROM dibs.dead WHERE queue = $1 AND (died_at, task) > ($2, $3)
+  ORDER BY died_at, task LIMIT $4`;
+const HEADERS = `
+  SELECT dead.task, died_at, task.headers AS pattern FROM dibs.dead CROSS JOIN ${TASK_OF("dead")}
+  WHERE dead.queue = $1 AND (died_at, dead.task) > ($2, $3) ORDER BY died_at, dead.task LIMIT $4`;
+const SAMPLES = `
+  SELECT dead.task, task.created_at, attempt.name, attempt.message, attempt.stack
+  FROM ${rowsOf("dead", "$1::int8[]")} AS dead CROSS JOIN ${TASK_OF("dead")} CROSS JOIN ${LAST_WORDS}`;
+
+interface Kind {
+  pattern: string;
+  count: number;
+  firstAt: number;
+  lastAt: number;
+  last: number;
+}
+
+export async function patterns(tx: Tx, name: string, by: PatternKey, limit: number): Promise<DeadPattern[]> {
+  const queue = tx.queues.named(name);
+  if (!queue) return [];
+  const kinds = new Map<string, Kind>();
+  let total = 0;
+  for await (const { pattern, died_at: at, task } of deaths(tx, queue, by)) {
+    total++;
+    const kind = kinds.get(pattern);
+    if (kind) Object.assign(kind, { count: kind.count + 1, lastAt: at, last: task });
+    else kinds.set(pattern, { pattern, count: 1, firstAt: at, lastAt: at, last: task });
+  }
+  const most = [...kinds.values()]
+    .sort((a, b) => b.count - a.count || (a.pattern < b.pattern ? -1 : 1))
+    .slice(0, limit);
+  const samples = await samplesOf(tx, most);
+  const found = most.flatMap(({ pattern, count, firstAt, lastAt, last }) => {
+    const sample = samples.get(last);
+    // Beside writes somebody may have redriven or discarded it between two statements: the others are told of next time.
+    return sample ? { pattern, count, share: count / total, firstAt, lastAt, sample } : [];
+  });
+  return fitting(found, sizeOfRow);
+}
+
+async function* deaths(
+  tx: Tx,
+  queue: Queue,
+  by: PatternKey,
+): AsyncIterableIterator<DeadRow & { pattern: string }> {
+  const sql = by === "fingerprint" ? KINDS : by === "worker" ? WORKERS : HEADERS;
+  const header = by.slice("header:".length);
+  const start: After = [Number.MIN_SAFE_INTEGER, 0];
+  for await (const row of pages<DeadRow & { pattern: string | null }>(tx, sql, queue, start, [])) {
+    if (sql !== HEADERS) {
+      yield { ...row, pattern: fromText(row.pattern!) };
+      continue;
+    }
+    const headers = row.pattern === null ? {} : (JSON.parse(row.pattern) as Headers);
+    yield { ...row, pattern: Object.hasOwn(headers, header) ? headers[header]! : "" };
+  }
+}
+
+async function samplesOf(tx: Tx, kinds: Kind[]): Promise<Map<number, DeadPattern["sample"]>> {
+  const rows = await tx.all<TaskError & { task: number; created_at: number }>(
+    SAMPLES,
+    kinds.map(({ last }) => last),
+  );
+  return new Map(
+    rows.map(({ task, created_at: createdAt, name, message, stack }) => [
+      task,
+      {
+        id: tx.id(createdAt, task),
+        error: {
+          name: fromText(name),
+          message: fromText(message),
+          stack: stack === null ? null : fromText(stack),
+        },
+      },
+    ]),
+  );
+}
+
+// The rows are rewritten, payload and all: the one thing that is worth it.
+const REDRIVE = `
+  UPDATE dibs.task SET pos = each.pos, expires_at = NULL
+  FROM unnest($1::int8[], $2::int8[]) AS each (seq, pos) WHERE task.seq = each.seq`;
+// Their keys stand for them again, unless a newer task has taken one meanwhile.
+const REVIVE_KEYS = `
+  INSERT INTO dibs.idempotency (queue, key, task, created_at)
+  SELECT * FROM unnest($1::int4[], $2::text[], $3::int8[], $4::int8[]) AS each (queue, key, task, created_at)
+  ORDER BY queue, key COLLATE "C"
+  ON CONFLICT (queue, key) DO UPDATE
+  SET task = excluded.task, created_at = excluded.created_at, forget_at = NULL, state = NULL
+  WHERE idempotency.task = excluded.task OR idempotency.forget_at <= $5`;
+
+export async function redrive(
+  tx: Tx,
+  name: string,
+  filter: DeadFilter,
+  spacing: number,
+  fresh: boolean,
+): Promise<{ count: number }> {
+  const { taken } = await takeTogether(tx, await lettersToMove(tx, name, filter));
+  if (taken.length === 0) return { count: 0 };
+  // Where groups take turns numbers are given out with their places, too: one task after the other.
+  if (taken.length > 1 && taken.some(takesTurns)) {
+    for (const [index, task] of taken.entries())
+      await bringBack(tx, [task], { delayOf: () => Math.floor(index * spacing), fresh });
+  } else await bringBack(tx, taken, { delayOf: (index) => Math.floor(index * spacing), fresh });
+  return { count: taken.length };
+}
+
+function takesTurns({ queue, groupKey }: Found): boolean {
+  return groupKey !== null && queue.policy.groups.fair;
+}
+
+/** Tasks that were taken from among the dead. */
+async function bringBack(
+  tx: Tx,
+  taken: Found[],
+  { delayOf, fresh }: { delayOf: (index: number) => number; fresh: boolean },
+): Promise<void> {
+  const places = await tx.numbers("seq", taken.length);
+  tx.send(REDRIVE, numbers(taken.map(({ seq }) => seq)), numbers(places));
+  reviveKeys(tx, taken);
+  const seqs = taken.map(({ seq }) => seq);
+  // What did not come in time may come now.
+  tx.send(fresh ? DELETE_ALL_STEPS : DELETE_ALL_LAPSED, numbers(seqs));
+  const stepped = fresh ? new Set<number>() : await withSteps(tx, seqs);
+  const isOver = await reviveParts(tx, seqs);
+  for (const task of taken) announceTask(tx, "task.redriven", task, {});
+  await takePlaces(
+    tx,
+    taken.flatMap((task, index) =>
+      isOver.get(task.seq)
+        ? []
+        : {
+            ...redriven(tx, task, places[index]!, delayOf(index)),
+            stepped: stepped.has(task.seq) || isOver.has(task.seq),
+          },
+    ),
+  );
+  for (const task of taken) if (isOver.get(task.seq)) await end(tx, task, "cancelled");
+}
+
+/** Of several dead letters that had the same key the first gets it: for the others it is taken then. */
+function reviveKeys(tx: Tx, taken: Found[]): void {
+  const keyed = taken.filter(({ key }) => key !== null);
+  // One statement cannot write a row twice: each round takes the next that wants a key.
+  for (let rest = keyed; rest.length > 0;) {
+    const round = new Map(rest.toReversed().map((task) => [task.key!, task]));
+    const tasks = [...round.values()];
+    tx.send(
+      REVIVE_KEYS,
+      numbers(tasks.map(({ queue }) => queue.id)),
+      tasks.map(({ key }) => key!),
+      numbers(tasks.map(({ seq }) => seq)),
+      numbers(tasks.map(({ createdAt }) => createdAt)),
+      tx.now,
+    );
+    rest = rest.filter((task) => !tasks.includes(task));
+  }
+}
+
+function redriven(tx: Tx, task: Found, pos: number, delay: number): Newcomer {
+  const { seq, queue, groupKey, key, rank, cost } = task;
+  return {
+    index: -1,
+    rank,
+    cost,
+    seq,
+    pos,
+    due: delay > 0 ? tx.now + delay : null,
+    queue,
+    groupKey,
+    key,
+    // Whoever redrives it wants it done, however late.
+    expiresAt: null,
+  };
+}
+
+export async function discard(tx: Tx, name: string, filter: DeadFilter): Promise<{ count: number }> {
+  const { taken } = await takeTogether(tx, await lettersToMove(tx, name, filter));
+  await removeTogether(tx, taken);
+  return { count: taken.length };
+}
+
+/** Those that are dead still: another process may have redriven some between two statements. */
+async function lettersToMove(tx: Tx, name: string, filter: DeadFilter): Promise<Found[]> {
+  const letters = await deadLetters(tx, tx.queues.named(name), filter);
+  const seqs = letters.map(({ task }) => task);
+  await tx.runs.hold(seqs);
+  return (await findMany(tx, seqs)).filter((task) => task.place.state === "dead");
+}

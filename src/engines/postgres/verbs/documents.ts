@@ -1,0 +1,69 @@
+import { BOUNDS, type DocumentChange, type DueDocument, type Verbs } from "../../../engine/engine.ts";
+import { tellAdded } from "../../../engine/followers.ts";
+import { add } from "./add.ts";
+import { Overtaken } from "../connection/overtaken.ts";
+import { fanOut } from "./publish.ts";
+import { fromText, toText } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+interface DocumentRow {
+  value: string;
+  due_at: number | null;
+}
+
+// Whoever comes second waits here for the first one's commit, and then sees what that has put.
+const FIND = `SELECT value, due_at FROM dibs.document WHERE kind = $1 AND name = $2 FOR UPDATE`;
+const INSERT = `
+  INSERT INTO dibs.document (kind, name, value, due_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`;
+const UPDATE = `UPDATE dibs.document SET value = $3, due_at = $4 WHERE kind = $1 AND name = $2`;
+const DELETE = `DELETE FROM dibs.document WHERE kind = $1 AND name = $2`;
+
+export async function put(tx: Tx, change: DocumentChange): Promise<{ before: string | null }> {
+  const { kind, name, value, expect, dueAt = null, adds, event } = change;
+  const row = await tx.get<DocumentRow>(FIND, kind, name);
+  const before = row ? fromText(row.value) : null;
+  if (expect !== undefined && expect !== before) return { before };
+  // First: what is refused must leave nothing behind.
+  if (adds) tellAdded(tx.hint, await add(tx, await fanOut(tx, adds)));
+  if (row) {
+    if (value === null) tx.send(DELETE, kind, name);
+    else if (value !== before || dueAt !== row.due_at) tx.send(UPDATE, kind, name, toText(value), dueAt);
+  } else if (value !== null && (await tx.run(INSERT, kind, name, toText(value), dueAt)) === 0) {
+    // There was no row to wait at, and somebody else has made one since.
+    throw new Overtaken();
+  }
+  if (event) tx.events.announce({ ...event, at: tx.now });
+  return { before };
+}
+
+const ONE = `SELECT name, value FROM dibs.document WHERE kind = $1 AND name = $2`;
+const ALL = `SELECT name, value FROM dibs.document WHERE kind = $1 ORDER BY name`;
+
+export async function documents(
+  tx: Tx,
+  kind: string,
+  name: string | undefined,
+): Promise<Verbs["documents"]["out"]> {
+  const rows = await (name === undefined
+    ? tx.all<{ name: string; value: string }>(ALL, kind)
+    : tx.all<{ name: string; value: string }>(ONE, kind, name));
+  return rows.map((row) => ({ name: row.name, value: fromText(row.value) }));
+}
+
+const DUE = `SELECT kind, name, value FROM dibs.document WHERE due_at <= $1 ORDER BY due_at, kind, name LIMIT $2`;
+const NEXT = `SELECT min(due_at) AS at FROM dibs.document WHERE due_at > $1`;
+
+/** Those whose time has come, and when that of the next does. `first`: of all of them, as the horizon has it. */
+export async function dueDocuments(
+  tx: Tx,
+  first: number | null,
+): Promise<{ due: DueDocument[]; next: number | null }> {
+  if (first === null || first > tx.now) return { due: [], next: first };
+  return {
+    due: (await tx.all<DueDocument>(DUE, tx.now, BOUNDS.due)).map((each) => ({
+      ...each,
+      value: fromText(each.value),
+    })),
+    next: (await tx.get<{ at: number | null }>(NEXT, tx.now))!.at,
+  };
+}

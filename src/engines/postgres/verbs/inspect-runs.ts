@@ -1,0 +1,104 @@
+import { fitting, sizeOfEnd } from "../../../core/answer-size.ts";
+import { parsePart, type RunPart, type RunRecord, type Stage, stageQueue } from "../../../core/run.ts";
+import type { EndState, TaskEnd, TaskRecord } from "../../../core/task.ts";
+import { lastAttemptsOf, records } from "./inspect.ts";
+import { lookUp } from "../statements/look-up.ts";
+import { findMany } from "../line/place.ts";
+import { findRuns, knownRun, type RunRow, stateOfRun } from "../flows/runs.ts";
+import { fromColumns, numbers } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+interface PartRow {
+  task: number;
+  created_at: number;
+  stage: string;
+  part: string;
+  state: EndState | null;
+  started_at: number | null;
+  ended_at: number | null;
+}
+
+const PARTS = `
+  SELECT task, created_at, stage, part, state, started_at, ended_at FROM dibs.run_part
+  WHERE run = $1 AND task > $2 ORDER BY task LIMIT $3`;
+
+export async function inspectRun(
+  tx: Tx,
+  id: string,
+  after: number | undefined,
+  limit: number,
+): Promise<{ run: RunRecord; parts: RunPart[]; next: number | null }> {
+  const run = await knownRun(tx, id);
+  const rows = await tx.all<PartRow>(PARTS, run.id, after ?? 0, limit + 1);
+  const page = rows.slice(0, limit);
+  const pending = page.filter(({ state }) => state === null).map(({ task }) => task);
+  const tasks = new Map(
+    (await records(tx, await findMany(tx, pending), "preview")).map((task) => [task.id, task]),
+  );
+  const { pipeline, created_at: createdAt, ended_at: endedAt } = run;
+  const stages = JSON.parse(run.stages) as Stage[];
+  return {
+    run: { id, pipeline, stages, state: stateOfRun(run), createdAt, endedAt },
+    parts: page.flatMap((row) => describe(tx, run, row, tasks) ?? []),
+    next: rows.length > limit ? page.at(-1)!.task : null,
+  };
+}
+
+/** Undefined where it was removed between two statements. */
+function describe(
+  tx: Tx,
+  { pipeline }: RunRow,
+  row: PartRow,
+  tasks: Map<string, TaskRecord>,
+): RunPart | undefined {
+  const { stage, created_at: createdAt } = row;
+  const id = tx.id(createdAt, row.task);
+  const told = { id, queue: stageQueue(pipeline, stage), stage, part: parsePart(row.part), createdAt };
+  if (row.state !== null)
+    return { ...told, state: row.state, startedAt: row.started_at, endedAt: row.ended_at };
+  const task = tasks.get(id);
+  return task && { ...told, state: task.state, startedAt: task.startedAt, endedAt: task.endedAt };
+}
+
+const DEAD = `
+  SELECT DISTINCT ON (run) run, run_part.task
+  FROM dibs.run_part CROSS JOIN ${lookUp("dead", { task: "run_part.task" })}
+  WHERE run = ANY ($1::int8[]) ORDER BY run, part, run_part.task`;
+
+/** Their results come with them: so many at a time, until the answer is full. */
+const AT_ONCE = 64;
+
+export async function endsOfRuns(tx: Tx, ids: string[]): Promise<(TaskEnd | "pending" | "missing")[]> {
+  const ends: (TaskEnd | "pending" | "missing")[] = [];
+  while (ends.length < ids.length) {
+    const next = await someEndsOfRuns(tx, ids.slice(ends.length, ends.length + AT_ONCE));
+    const fit = fitting([...ends, ...next], sizeOfEnd);
+    const isFull = fit.length < ends.length + next.length;
+    ends.push(...fit.slice(ends.length));
+    if (isFull) break;
+  }
+  return ends;
+}
+
+async function someEndsOfRuns(tx: Tx, ids: string[]): Promise<(TaskEnd | "pending" | "missing")[]> {
+  const runs = await findRuns(tx, ids);
+  const dead = [...runs.values()].filter((run) => stateOfRun(run) === "dead").map(({ id }) => id);
+  // The first in order, of several.
+  const firsts = dead.length === 0 ? [] : await tx.all<{ run: number; task: number }>(DEAD, numbers(dead));
+  const attempts = await lastAttemptsOf(
+    tx,
+    firsts.map(({ task }) => task),
+  );
+  return ids.map((id) => {
+    const run = runs.get(id);
+    if (!run) return "missing";
+    const state = stateOfRun(run);
+    if (state === "running") return "pending";
+    const result = fromColumns(run.result, run.result_bytes);
+    if (state !== "dead") return { id, state, result, error: null };
+    const first = firsts.find((each) => each.run === run.id);
+    const last = first && attempts.get(first.task);
+    // None where its dead were redriven, or discarded, between two statements: it goes on, or ends.
+    return last ? { id, state, result, error: last.error } : "pending";
+  });
+}

@@ -1,0 +1,317 @@
+import {
+  fitting,
+  fittingLast,
+  readAtOnce,
+  ROW_BYTES,
+  sizeOfAttempt,
+  sizeOfEnd,
+} from "../../../core/answer-size.ts";
+import { LIMITS } from "../../../core/limits.ts";
+import { type Payloads, truncatedFrom } from "../../../core/preview.ts";
+import { taskNotFound } from "../../../core/task-not-found.ts";
+import {
+  type Attempt,
+  type AttemptOutcome,
+  type Body,
+  type EndState,
+  fromRank,
+  type Headers,
+  isEnd,
+  JSON_TYPE,
+  type TaskEnd,
+  type TaskRecord,
+} from "../../../core/task.ts";
+import type { Verified } from "../../../core/verification.ts";
+import { allAnswered } from "../statements/all-answered.ts";
+import { NEVER } from "../line/line.ts";
+import { lookUp, rowsBy, rowsOf } from "../statements/look-up.ts";
+import { type Found, findTask, stateOf } from "../line/place.ts";
+import { placesOf } from "../flows/run-place.ts";
+import { fromColumns, fromText } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+export async function get(tx: Tx, id: string): Promise<TaskRecord> {
+  const [found] = await records(tx, [await knownTask(tx, id)]);
+  if (!found) throw taskNotFound(id);
+  return found;
+}
+
+async function knownTask(tx: Tx, id: string): Promise<Found> {
+  const task = await findTask(tx, id);
+  if (!task) throw taskNotFound(id);
+  return task;
+}
+
+const RESULT = rowsBy(
+  "verifying",
+  { task: "$1::int8" },
+  { columns: "result, result_bytes", also: "fence = $2" },
+);
+
+/** To be judged: only the result of the attempt that is named. */
+export async function verifying(
+  tx: Tx,
+  { id, fence }: Verified,
+): Promise<{ task: TaskRecord; result: Body | null }> {
+  const place = tx.place(id);
+  const row =
+    place && Number.isSafeInteger(fence)
+      ? await tx.get<{ result: string | null; result_bytes: Uint8Array | null }>(RESULT, place.seq, fence)
+      : undefined;
+  if (!row) throw taskNotFound(id);
+  return { task: await get(tx, id), result: fromColumns(row.result, row.result_bytes) };
+}
+
+export interface PayloadRow {
+  seq: number;
+  data: string | null;
+  bytes: Uint8Array | null;
+  content_type: string | null;
+  headers: string | null;
+  ended_at: number | null;
+  result: string | null;
+  result_bytes: Uint8Array | null;
+  /** Of a preview: the bytes of the whole payload, and of the whole result. */
+  size?: number;
+  result_size?: number;
+}
+
+const TASKS_AND_ENDS = `unnest($1::int8[]) AS wanted (seq)
+  CROSS JOIN ${lookUp("task", "task.seq = wanted.seq")}
+  LEFT JOIN ${lookUp("ended", { task: "task.seq" })} ON true
+  LEFT JOIN ${lookUp("dead", { task: "task.seq" })} ON true`;
+export const PAYLOADS = `
+  SELECT task.seq, data, bytes, content_type, headers, coalesce(ended.ended_at, dead.died_at) AS ended_at,
+    ended.result, ended.result_bytes
+  FROM ${TASKS_AND_ENDS}`;
+
+// The length of a large value is known without reading it, and so is its beginning.
+const SIZE = (text: string, bytes: string): string =>
+  `coalesce(octet_length(${text}), octet_length(${bytes}), 0)`;
+const beginningOf = (column: string, cut: "left" | "substr"): string => `
+  CASE WHEN octet_length(${column}) > ${LIMITS.previewAbove}
+    THEN ${cut}(${column}, ${cut === "left" ? "" : "1, "}${LIMITS.preview}) ELSE ${column} END`;
+const PREVIEWS = `
+  SELECT task.seq, ${beginningOf("data", "left")} AS data, ${beginningOf("bytes", "substr")} AS bytes, content_type, headers,
+    coalesce(ended.ended_at, dead.died_at) AS ended_at, ${beginningOf("ended.result", "left")} AS result,
+    ${beginningOf("ended.result_bytes", "substr")} AS result_bytes, ${SIZE("data", "bytes")} AS size,
+    ${SIZE("ended.result", "ended.result_bytes")} AS result_size
+  FROM ${TASKS_AND_ENDS}`;
+const SIZES = `
+  SELECT task.seq, ${SIZE("data", "bytes")} AS data, ${SIZE("ended.result", "ended.result_bytes")} AS result,
+    ${SIZE("headers", "''::bytea")} + coalesce(octet_length(attempt.message), 0) + coalesce(octet_length(attempt.stack), 0) AS rest
+  FROM ${TASKS_AND_ENDS}
+  LEFT JOIN ${lookUp("attempt", "attempt.task = dead.task AND attempt.fence = dead.fence")} ON true`;
+
+/** How many bytes each of them takes in a list, before any of that is read. */
+export async function sizesOf(tx: Tx, seqs: number[], payloads: Payloads): Promise<Map<number, number>> {
+  if (seqs.length === 0) return new Map();
+  const rows = await tx.all<{ seq: number; data: number; result: number; rest: number }>(SIZES, seqs);
+  const shown = (bytes: number) =>
+    payloads === "preview" && bytes > LIMITS.previewAbove ? LIMITS.preview : bytes;
+  return new Map(
+    rows.map(({ seq, data, result, rest }) => [seq, ROW_BYTES + shown(data) + shown(result) + rest]),
+  );
+}
+
+/**
+ * In the given order. Beside writes each statement sees its own moment: those that somebody has removed since they were
+ * found are left out. The payloads are read last, so that nothing is missing of a task that has its own.
+ */
+export async function records(tx: Tx, tasks: Found[], payloads: Payloads = "full"): Promise<TaskRecord[]> {
+  if (tasks.length === 0) return [];
+  const seqs = tasks.map((task) => task.seq);
+  const [attempts, runs, rows] = await allAnswered([
+    lastAttemptsOf(tx, seqs),
+    placesOf(tx, seqs),
+    tx.all<PayloadRow>(payloads === "full" ? PAYLOADS : PREVIEWS, seqs),
+  ]);
+  const found = new Map(rows.map((row) => [row.seq, row]));
+  return tasks.flatMap((task) => {
+    const payload = found.get(task.seq);
+    if (!payload) return [];
+    return {
+      ...record(tx, task, payload, attempts.get(task.seq)),
+      run: runs.get(task.seq) ?? null,
+      ...(payload.size !== undefined && truncatedFrom(payload.size, payload.result_size!)),
+    };
+  });
+}
+
+function record(
+  tx: Tx,
+  task: Found,
+  payload: PayloadRow,
+  latest: Attempt | undefined,
+): Omit<TaskRecord, "run"> {
+  const { place } = task;
+  const state = stateOf(place);
+  const held = "held" in place ? place.held : undefined;
+  const attempt = held ?? (place.state === "leaving" ? place : undefined);
+  const ended = isEnd(state);
+  const last = ended ? latest : undefined;
+  return {
+    id: tx.id(task.createdAt, task.seq),
+    queue: task.queue.name,
+    state,
+    data: fromColumns(payload.data, payload.bytes)!,
+    contentType: payload.content_type ?? JSON_TYPE,
+    headers: payload.headers === null ? {} : (JSON.parse(payload.headers) as Headers),
+    ...fromRank(task.rank),
+    groupKey: task.groupKey,
+    idempotencyKey: task.key,
+    cost: task.cost ?? 1,
+    attempt: ended ? (last?.attempt ?? 0) : task.failures + 1,
+    maxAttempts: task.maxAttempts ?? task.queue.policy.maxAttempts,
+    createdAt: task.createdAt,
+    dueAt: "due" in place && place.due !== NEVER ? place.due : null,
+    waitsFor: "signal" in place ? place.signal : null,
+    expiresAt: task.expiresAt,
+    worker: attempt?.worker ?? last?.worker ?? null,
+    startedAt: attempt?.startedAt ?? last?.startedAt ?? null,
+    endedAt: ended ? payload.ended_at : null,
+    progress: place.state === "claimed" ? progressFrom(place.progress) : null,
+    cancelRequested: held?.cancelled ?? (place.state === "leaving" && place.cancelled),
+    result: ended ? fromColumns(payload.result, payload.result_bytes) : null,
+    error: state === "dead" ? last!.error : null,
+  };
+}
+
+function progressFrom(progress: TaskRecord["progress"]): TaskRecord["progress"] {
+  return progress && { value: progress.value, note: progress.note === null ? null : fromText(progress.note) };
+}
+
+interface EndsRow {
+  seq: number;
+  created_at: number;
+  state: Exclude<EndState, "dead"> | null;
+  result: string | null;
+  result_bytes: Uint8Array | null;
+  size: number;
+  fence: number | null;
+}
+
+// Of a large result only the size, until it is known whether it fits into the answer.
+const IS_SMALL = `${SIZE("ended.result", "ended.result_bytes")} <= $2`;
+const ENDS = `
+  SELECT task.seq, task.created_at, ended.state, CASE WHEN ${IS_SMALL} THEN ended.result END AS result,
+    CASE WHEN ${IS_SMALL} THEN ended.result_bytes END AS result_bytes,
+    CASE WHEN ${IS_SMALL} THEN 0 ELSE ${SIZE("ended.result", "ended.result_bytes")} END AS size, dead.fence
+  FROM ${TASKS_AND_ENDS}`;
+const RESULTS = `
+  SELECT task AS seq, result, result_bytes FROM ${rowsOf("ended", "$1::int8[]", "task, result, result_bytes")} AS ended`;
+
+export async function ends(tx: Tx, ids: string[]): Promise<(TaskEnd | "pending" | "missing")[]> {
+  const places = ids.map((id) => tx.place(id));
+  const seqs = places.flatMap((place) => (place ? [place.seq] : []));
+  const found = await tx.all<EndsRow>(ENDS, seqs, readAtOnce(Math.max(ids.length, 1)));
+  const rows = new Map(found.map((row) => [row.seq, row]));
+  const dead = [...rows.values()].filter((row) => row.fence !== null).map((row) => row.seq);
+  const attempts = await lastAttemptsOf(tx, dead);
+  const ends = ids.map((id, index): { end: TaskEnd | "pending" | "missing"; row?: EndsRow } => {
+    const place = places[index];
+    const row = place && rows.get(place.seq);
+    if (!row || row.created_at !== place.createdAt) return { end: "missing" };
+    if (row.state !== null) {
+      const result = fromColumns(row.result, row.result_bytes);
+      return { end: { id, state: row.state, result, error: null }, row };
+    }
+    if (row.fence === null) return { end: "pending" };
+    // None where it was discarded between the two statements.
+    const last = attempts.get(row.seq);
+    return { end: last ? { id, state: "dead", result: null, error: last.error } : "missing" };
+  });
+  const fit = fitting(ends, ({ end, row }) => sizeOfEnd(end) + (row?.size ?? 0));
+  const large = fit.flatMap(({ row }) => (row && row.size > 0 ? [row.seq] : []));
+  const results = large.length === 0 ? [] : await tx.all<ResultRow>(RESULTS, large);
+  const bySeq = new Map(results.map((row) => [row.seq, fromColumns(row.result, row.result_bytes)]));
+  return fit.map(({ end, row }) => {
+    if (typeof end === "string" || !row || row.size === 0) return end;
+    // None where it was removed between the two statements.
+    return bySeq.has(row.seq) ? { ...end, result: bySeq.get(row.seq)! } : "missing";
+  });
+}
+
+type ResultRow = Pick<EndsRow, "seq" | "result" | "result_bytes">;
+
+export async function history(tx: Tx, id: string): Promise<Attempt[]> {
+  const { seq } = await knownTask(tx, id);
+  const rows = await tx.all<AttemptRow>(LATEST, [seq]);
+  rows.sort((a, b) => a.fence - b.fence);
+  return fittingLast(rows.slice(-LIMITS.page).map(attemptFrom), sizeOfAttempt);
+}
+
+interface AttemptRow {
+  task: number;
+  attempt: number;
+  fence: number;
+  worker: string;
+  started_at: number;
+  ended_at: number;
+  outcome: AttemptOutcome;
+  name: string | null;
+  message: string;
+  stack: string | null;
+  fingerprint: string;
+}
+
+const COLUMNS =
+  "task, attempt, fence, worker, started_at, ended_at, outcome, name, message, stack, fingerprint";
+// A success is in the row of the task's end.
+const SUCCESSES = `
+  SELECT task, attempt, fence, worker, started_at, ended_at, 'done', NULL, NULL, NULL, NULL
+  FROM ${rowsOf("ended", "$1::int8[]")} AS ended WHERE state = 'done'`;
+const LEDGERS = `
+  SELECT ${COLUMNS} FROM dibs.attempt WHERE task = ANY ($1::int8[]) UNION ALL ${SUCCESSES}`;
+const LATEST = `
+  SELECT latest.* FROM unnest($1::int8[]) AS wanted (seq) CROSS JOIN LATERAL (
+    SELECT ${COLUMNS} FROM dibs.attempt WHERE task = wanted.seq ORDER BY fence DESC LIMIT ${LIMITS.page}) AS latest
+  UNION ALL ${SUCCESSES}`;
+const LAST_ATTEMPTS = `
+  SELECT last.* FROM unnest($1::int8[]) AS wanted (seq) CROSS JOIN LATERAL (
+    SELECT ${COLUMNS} FROM dibs.attempt WHERE task = wanted.seq ORDER BY fence DESC LIMIT 1) AS last
+  UNION ALL ${SUCCESSES}`;
+
+/** Oldest first. */
+export async function ledgersOf(tx: Tx, seqs: number[]): Promise<Map<number, Attempt[]>> {
+  if (seqs.length === 0) return new Map();
+  const rows = await tx.all<AttemptRow>(LEDGERS, seqs);
+  rows.sort((a, b) => a.fence - b.fence);
+  const ledgers = new Map<number, Attempt[]>();
+  for (const row of rows) {
+    const ledger = ledgers.get(row.task) ?? [];
+    ledgers.set(row.task, ledger);
+    ledger.push(attemptFrom(row));
+  }
+  return ledgers;
+}
+
+/** Of each task the attempt that came last. */
+export async function lastAttemptsOf(tx: Tx, seqs: number[]): Promise<Map<number, Attempt>> {
+  if (seqs.length === 0) return new Map();
+  const rows = await tx.all<AttemptRow>(LAST_ATTEMPTS, seqs);
+  rows.sort((a, b) => a.fence - b.fence);
+  return new Map(rows.map((row) => [row.task, attemptFrom(row)]));
+}
+
+function attemptFrom(row: AttemptRow): Attempt {
+  return {
+    attempt: row.attempt,
+    fence: row.fence,
+    worker: row.worker,
+    startedAt: row.started_at,
+    endedAt: row.ended_at,
+    outcome: row.outcome,
+    error: errorFrom(row),
+  };
+}
+
+function errorFrom({ name, message, stack, fingerprint }: AttemptRow): Attempt["error"] {
+  if (name === null) return null;
+  return {
+    name: fromText(name),
+    message: fromText(message),
+    stack: stack === null ? null : fromText(stack),
+    fingerprint: fromText(fingerprint),
+  };
+}

@@ -1,0 +1,136 @@
+import { hasDeparted } from "../../../core/errors.ts";
+import { byteLength, LIMITS, tooManySteps } from "../../../core/limits.ts";
+import { taskNotFound } from "../../../core/task-not-found.ts";
+import { type Body, isEnd, type Step, type TaskState } from "../../../core/task.ts";
+import type { Settlement } from "../../../engine/engine.ts";
+import { allAnswered } from "../statements/all-answered.ts";
+import { heldTask } from "../line/held.ts";
+import { announceTask, closeAttempt, comeBack, endCancelled, type Held, NEVER } from "../line/line.ts";
+import { isRowBy } from "../statements/look-up.ts";
+import { findTask, type Found, type Line, stateOf } from "../line/place.ts";
+import { keepStep, leftBehindBy } from "../flows/steps.ts";
+import { IN_PLACE, IN_SCHEDULE, lockPlace, takeOut } from "../line/take-out.ts";
+import { toText } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+/**
+ * What a handler leaves for its next run, and how a task waits for a word from outside. Who keeps something for a task
+ * holds its place until the commit: so a signal that comes while the task is about to be parked, or to be claimed, is
+ * seen by whoever does that.
+ */
+
+const MARK_CLAIM = `UPDATE dibs.claim SET special = true WHERE task = $1 AND NOT special`;
+// In line a row is replaced, and never changed: a claim that found it before takes away what it found by where that stood,
+// and the changed one would be left in line beside its claim.
+const markInLine = (table: Line, own = ""): string => `
+  WITH old AS (
+    DELETE FROM dibs.${table} WHERE ${isRowBy(table, IN_PLACE, "NOT special")} RETURNING *)
+  INSERT INTO dibs.${table} (queue, rank, pos, task, failures, special, group_key${own})
+  SELECT queue, rank, pos, task, failures, true, group_key${own} FROM old`;
+const MARK_IN_LINE: Record<Line, string> = {
+  ready: markInLine("ready"),
+  kept: markInLine("kept", ", until, avoid"),
+  own: markInLine("own", ", session"),
+};
+// The same of one that is about to be due: whoever has found it looks again, and sees what is kept for it.
+const REPLACE_SCHEDULED = `
+  WITH old AS (
+    DELETE FROM dibs.scheduled WHERE ${isRowBy("scheduled", IN_SCHEDULE)} RETURNING *)
+  INSERT INTO dibs.scheduled SELECT * FROM old`;
+
+export async function step(
+  tx: Tx,
+  id: string,
+  fence: number,
+  name: string,
+  value: Body | null,
+): Promise<null> {
+  const task = await heldTask(tx, id, fence);
+  await checkRoom(tx, task.seq, "step", name, value);
+  keepStep(tx, task.seq, "step", name, value);
+  tx.send(MARK_CLAIM, task.seq);
+  return null;
+}
+
+const SIZE = `
+  SELECT count(*)::int4 AS count, coalesce(sum(octet_length(value)), 0)::int8 + coalesce(sum(octet_length(bytes)), 0)::int8 AS bytes
+  FROM dibs.step WHERE task = $1 AND kind <> 'feedback' AND (kind, name) <> ($2, $3)`;
+
+/** Beside all the others; one of the same kind and name is replaced. */
+async function checkRoom(
+  tx: Tx,
+  seq: number,
+  kind: Step["kind"],
+  name: string,
+  value: Body | null,
+): Promise<void> {
+  const others = (await tx.get<{ count: number; bytes: number }>(SIZE, seq, kind, toText(name)))!;
+  const count = others.count + 1;
+  const bytes = others.bytes + (value === null ? 0 : byteLength(value));
+  if (count > LIMITS.steps || bytes > LIMITS.allStepBytes) throw tooManySteps(count, bytes);
+}
+
+export async function steps(tx: Tx, id: string): Promise<Step[]> {
+  const task = await findTask(tx, id);
+  if (!task) throw taskNotFound(id);
+  return (await leftBehindBy(tx, [task.seq])).get(task.seq)?.steps ?? [];
+}
+
+export async function park(
+  tx: Tx,
+  task: Held,
+  { signal, timeout }: Settlement & { kind: "park" },
+): Promise<TaskState> {
+  if (task.cancelled) return endCancelled(tx, task);
+  await closeAttempt(tx, task, "parked", null);
+  announceTask(tx, "task.parked", task, { worker: task.worker, detail: signal });
+  if (await hasHeard(tx, task.seq, signal)) return comeBack(tx, { ...task, stepped: true }, 0);
+  return comeBack(tx, task, timeout ?? NEVER, signal);
+}
+
+const HEARD = `SELECT 1 FROM dibs.step WHERE task = $1 AND kind IN ('signal', 'lapsed') AND name = $2`;
+
+/** Of the signal: that it came, or that it did not come in time. */
+async function hasHeard(tx: Tx, seq: number, name: string): Promise<boolean> {
+  return (await tx.get(HEARD, seq, toText(name))) !== undefined;
+}
+
+export async function signal(
+  tx: Tx,
+  id: string,
+  name: string,
+  value: Body | null,
+): Promise<{ kept: boolean; state: TaskState }> {
+  await tx.runs.hold([tx.place(id)?.seq ?? 0]);
+  for (;;) {
+    const [task, heard] = await allAnswered([findTask(tx, id), hasHeard(tx, tx.place(id)?.seq ?? 0, name)]);
+    if (!task) throw taskNotFound(id);
+    const { place } = task;
+    const state = stateOf(place);
+    if (place.state === "leaving" && !isEnd(state)) throw hasDeparted(id);
+    if (isEnd(state) || heard) return { kept: false, state };
+    // It moved between the two statements: it is elsewhere now.
+    if (!(await lockPlace(tx, task))) continue;
+    if (await hasHeard(tx, task.seq, name)) return { kept: false, state };
+    await checkRoom(tx, task.seq, "signal", name, value);
+    keepStep(tx, task.seq, "signal", name, value);
+    announceTask(tx, "task.signalled", task, { detail: name });
+    return { kept: true, state: await wake(tx, task, name) };
+  }
+}
+
+async function wake(tx: Tx, task: Found, name: string): Promise<TaskState> {
+  const { place, seq, queue, rank, pos } = task;
+  if (place.state === "parked" && place.signal === name) {
+    await takeOut(tx, task);
+    return comeBack(tx, { ...task, stepped: true }, 0);
+  }
+  if (place.state === "claimed") tx.send(MARK_CLAIM, seq);
+  if (place.state === "scheduled") tx.send(REPLACE_SCHEDULED, queue.id, pos);
+  if (place.state === "ready") {
+    tx.send(MARK_IN_LINE[place.table], queue.id, rank, place.pos);
+    // Whoever looked meanwhile has passed it over.
+    tx.hintReady(queue);
+  }
+  return stateOf(place);
+}

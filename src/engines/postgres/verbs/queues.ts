@@ -1,0 +1,261 @@
+import {
+  differs,
+  isDeclared,
+  layOver,
+  type NamedPolicy,
+  resolvePolicy,
+  withDeclared,
+} from "../../../core/policy.ts";
+import type { Declared, DeclareMode, QueueRecord } from "../../../engine/engine.ts";
+import { allAnswered } from "../statements/all-answered.ts";
+import type { Queue } from "../transaction/known-queues.ts";
+import { TASK_OF } from "../statements/look-up.ts";
+import { type Found, findMany, isPending } from "../line/place.ts";
+import { remove, removeTaken } from "../line/remove.ts";
+import { adoptPolicy } from "../limits/review.ts";
+import { notify } from "../line/sweep.ts";
+import { takePending } from "../line/take-out.ts";
+import { removeTogether, takeTogether } from "../line/take-together.ts";
+import { unsubscribeQueue } from "../transaction/topics.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+const UPDATE_QUEUE = `
+  UPDATE dibs.queue SET named = $1, declared = $2, paused = $3, revision = $4 WHERE id = $5`;
+
+/** As it is now, with a revision for the change that follows: until the commit nobody else changes a queue. */
+async function toBeChanged(tx: Tx, name: string): Promise<{ queue: Queue; revision: number }> {
+  await tx.queues.getOrMake(name);
+  const revision = await tx.queues.nextRevision();
+  return { queue: (await tx.queues.fresh(name)) ?? (await tx.queues.getOrMake(name)), revision };
+}
+
+function store(tx: Tx, { id, named, declared, paused }: Queue, revision: number): void {
+  tx.send(UPDATE_QUEUE, JSON.stringify(named), declared, paused, revision, id);
+}
+
+/** Whether a declaration says something that its queue has not heard. */
+export function isNews(
+  queue: Queue | undefined,
+  policy: NamedPolicy,
+  { force = false, create = false }: DeclareMode,
+): boolean {
+  if (create && queue) return false;
+  return force || (Object.keys(policy).length > 0 && !isDeclared(queue?.declared ?? null, policy));
+}
+
+export async function declare(
+  tx: Tx,
+  name: string,
+  policy: NamedPolicy,
+  { force = false, create = false }: DeclareMode,
+): Promise<Declared> {
+  const { queue: known, isNew } = await tx.queues.ensure(name);
+  if (create && !isNew)
+    return { policy: known.policy, outcome: differs(known.named, policy) ? "refused" : "unchanged" };
+  const same = isNew ? "created" : "unchanged";
+  if (!isNews(known, policy, { force })) return { policy: known.policy, outcome: same };
+  const { queue, revision } = await toBeChanged(tx, name);
+  if (!isNews(queue, policy, { force })) return { policy: queue.policy, outcome: same };
+  const named = layOver(queue.named, policy);
+  const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(queue.policy);
+  const before = queue.policy;
+  queue.named = named;
+  queue.policy = resolvePolicy(named);
+  if (!force) queue.declared = withDeclared(queue.declared, policy);
+  store(tx, queue, revision);
+  if (changed) {
+    tx.events.announce({ type: "queue.updated", at: tx.now, queue: name });
+    await adoptPolicy(tx, queue, before);
+  }
+  return { policy: queue.policy, outcome: isNew ? "created" : changed ? "changed" : "unchanged" };
+}
+
+export async function pause(tx: Tx, name: string, paused: boolean): Promise<{ changed: boolean }> {
+  const { queue, revision } = await toBeChanged(tx, name);
+  if (queue.paused === paused) return { changed: false };
+  queue.paused = paused;
+  store(tx, queue, revision);
+  tx.events.announce({ type: paused ? "queue.paused" : "queue.resumed", at: tx.now, queue: name });
+  const { ready } = await tx.counters.depth(queue);
+  if (!paused && ready > 0) tx.hintReady(queue, ready);
+  return { changed: true };
+}
+
+export function queues(tx: Tx, name: string | undefined): QueueRecord[] {
+  return [...tx.queues.all]
+    .filter((queue) => name === undefined || queue.name === name)
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+    .map(({ name, policy, paused, createdAt }) => ({ name, policy, paused, createdAt }));
+}
+
+// Those behind a head go first: removing a head would only make the next one ready.
+const PENDING = [
+  `SELECT task FROM dibs.waiting WHERE queue = $1 AND pos <= $2 ORDER BY group_key, pos LIMIT $3`,
+  `SELECT task FROM dibs.scheduled WHERE queue = $1 AND pos <= $2 ORDER BY pos LIMIT $3`,
+  `
+  SELECT task FROM (
+    (SELECT task, rank, pos FROM dibs.ready WHERE queue = $1 AND pos <= $2 ORDER BY rank, pos LIMIT $3)
+    UNION ALL
+    (SELECT task, rank, pos FROM dibs.kept WHERE queue = $1 AND pos <= $2 ORDER BY rank, pos LIMIT $3)
+  ) AS line ORDER BY rank, pos LIMIT $3`,
+] as const;
+// Where groups take turns, a place in line is not that of the task.
+const LINE_OF = (table: string): string => `
+  SELECT ${table}.task, rank, ${table}.pos FROM dibs.${table} CROSS JOIN ${TASK_OF(table)}
+  WHERE ${table}.queue = $1 AND coalesce(task.pos, task.seq) <= $2`;
+const PENDING_WITH_LIMITS = [
+  PENDING[0],
+  PENDING[1],
+  `
+  SELECT task FROM (${["ready", "kept", "own"].map(LINE_OF).join(" UNION ALL ")}) AS line ORDER BY rank, pos LIMIT $3`,
+] as const;
+
+export async function purge(
+  tx: Tx,
+  name: string,
+  upTo: number | undefined,
+  limit: number,
+): Promise<{ removed: number; upTo: number; more: boolean }> {
+  const last = upTo ?? (await tx.lastSeq());
+  const queue = tx.queues.named(name);
+  if (!queue) return { removed: 0, upTo: last, more: false };
+  const doomed = await nextToPurge(tx, queue, last, limit + 1);
+  const more = doomed.length > limit;
+  if (more) doomed.pop();
+  await tx.runs.hold(doomed);
+  const pending = (await findMany(tx, doomed)).filter(isPending);
+  // With limits each removal may make another one ready: those go one by one.
+  const isApart = ({ queue: of, groupKey }: Found): boolean => of.limited && groupKey !== null;
+  const { taken, missed } = await takeTogether(
+    tx,
+    pending.filter((task) => !isApart(task)),
+  );
+  await removeTogether(tx, taken);
+  let removed = taken.length;
+  // Others have moved these meanwhile: the end of one may have made it the next head.
+  for (const found of [...missed, ...pending.filter(isApart)]) {
+    const task = await takePending(tx, found);
+    if (!task) continue;
+    await removeTaken(tx, task);
+    removed++;
+  }
+  if (removed > 0) tx.hint.ended = true;
+  tx.floors.stirred.add(name);
+  if (!more) tx.events.announce({ type: "queue.purged", at: tx.now, queue: name });
+  return { removed, upTo: last, more };
+}
+
+async function nextToPurge(tx: Tx, { id, limited }: Queue, last: number, limit: number): Promise<number[]> {
+  const doomed: number[] = [];
+  for (const sql of limited ? PENDING_WITH_LIMITS : PENDING) {
+    const rows = await tx.all<{ task: number }>(sql, id, last, limit - doomed.length);
+    doomed.push(...rows.map((row) => row.task));
+  }
+  return doomed;
+}
+
+/** Tasks, of any queue, that one call of drop looks at: tasks have no index by queue, which every add would pay for. */
+const LOOK = 50_000;
+
+const TASKS_FROM = `
+  SELECT seq FROM (SELECT seq, queue FROM dibs.task WHERE seq > $1 ORDER BY seq LIMIT $2) AS part
+  WHERE queue = $3 LIMIT $4`;
+const LOOKED_UP_TO = `
+  SELECT max(seq) AS seq, count(*)::int4 AS count
+  FROM (SELECT seq FROM dibs.task WHERE seq > $1 ORDER BY seq LIMIT $2) AS part`;
+const DELETE_QUEUE = [
+  `DELETE FROM dibs.queue WHERE id = $1`,
+  `DELETE FROM dibs.depth WHERE queue = $1`,
+  `DELETE FROM dibs.delta WHERE queue = $1`,
+  `DELETE FROM dibs.flow WHERE queue = $1`,
+  `DELETE FROM dibs.idempotency WHERE queue = $1`,
+  `DELETE FROM dibs.lane WHERE queue = $1`,
+  `DELETE FROM dibs.gate WHERE queue = $1`,
+  `DELETE FROM dibs.floor WHERE line = $1`,
+] as const;
+
+export async function drop(tx: Tx, name: string, limit: number): Promise<{ removed: number; more: boolean }> {
+  const queue = tx.queues.named(name);
+  if (!queue) return { removed: 0, more: false };
+  await unsubscribeQueue(tx, queue);
+  let next = await nextToDrop(tx, queue, limit);
+  // What others were adding while we looked would be left behind: the last look is made with nobody else about.
+  if (!next.more) {
+    tx.needAlone();
+    await unsubscribeQueue(tx, queue);
+    await tx.takeUpAll([queue.id]);
+    next = await nextToDrop(tx, queue, limit);
+    if (!next.more) next = await lastToDrop(tx, queue, next.doomed, limit);
+  }
+  const { doomed, more } = next;
+  await tx.runs.hold(doomed);
+  const found = await findMany(tx, doomed);
+  // Each removal of a group's head makes the next one ready: those go one by one.
+  const { taken, missed } = await takeTogether(
+    tx,
+    found.filter((task) => task.groupKey === null),
+  );
+  await removeTogether(tx, taken);
+  const grouped = found.filter((task) => task.groupKey !== null);
+  for (const { seq } of [...missed, ...grouped]) await dropTask(tx, seq);
+  if (doomed.length > 0) tx.hint.ended = true;
+  if (!more) {
+    tx.counters.flush();
+    tx.limits.reread();
+    for (const sql of DELETE_QUEUE) tx.send(sql, queue.id);
+    tx.dropping.delete(queue.id);
+    tx.queues.remove(queue);
+    tx.events.announce({ type: "queue.deleted", at: tx.now, queue: name });
+  }
+  return { removed: doomed.length, more };
+}
+
+// Of claims there are few, and no index by queue, which every claim would pay for.
+const LEFT = [
+  "ready",
+  "kept",
+  "own",
+  "scheduled",
+  "waiting",
+  "claim",
+  "verifying",
+  "dead",
+  "leaving",
+  "ended",
+].map((table) => `SELECT task FROM dibs.${table} WHERE queue = $1 LIMIT $2`);
+
+/** With what a transaction of others brought below where we were looking by then: its numbers are as old as its beginning. */
+async function lastToDrop(
+  tx: Tx,
+  queue: Queue,
+  known: readonly number[],
+  limit: number,
+): Promise<{ doomed: number[]; more: boolean }> {
+  const left = await allAnswered(LEFT.map((sql) => tx.all<{ task: number }>(sql, queue.id, limit)));
+  const doomed = new Set([...known, ...left.flat().map(({ task }) => task)]);
+  return { doomed: [...doomed].slice(0, limit), more: doomed.size > limit };
+}
+
+/** One that is claimed, or that others have moved: wherever it is by now. */
+async function dropTask(tx: Tx, seq: number): Promise<void> {
+  for (;;) {
+    const [task] = await findMany(tx, [seq]);
+    if (!task) return;
+    if (task.place.state === "claimed") notify(tx, "lost", task.place.held);
+    if (await remove(tx, task)) return;
+  }
+}
+
+/** The first tasks of the queue, in order of arrival; where the last call stopped looking is remembered. */
+async function nextToDrop(tx: Tx, queue: Queue, limit: number): Promise<{ doomed: number[]; more: boolean }> {
+  const from = tx.dropping.get(queue.id) ?? 0;
+  const rows = await tx.all<{ seq: number }>(TASKS_FROM, from, LOOK, queue.id, limit + 1);
+  const doomed = rows.map((row) => row.seq);
+  if (doomed.length > limit) {
+    doomed.pop();
+    return { doomed, more: true };
+  }
+  const looked = (await tx.get<{ seq: number | null; count: number }>(LOOKED_UP_TO, from, LOOK))!;
+  if (looked.count === LOOK) tx.dropping.set(queue.id, looked.seq!);
+  return { doomed, more: looked.count === LOOK };
+}

@@ -1,0 +1,246 @@
+import type { WorkerInfo, WorkerRecord } from "../../../core/task.ts";
+import type { Notice } from "../../../engine/engine.ts";
+import { type ClaimRow, heldFrom, selectClaims } from "../line/held.ts";
+import { rowsBy } from "../statements/look-up.ts";
+import { newest } from "../statements/newest.ts";
+import { sessionGone } from "./session-gone.ts";
+import { settleRelease } from "./settle.ts";
+import { disown, endOverdue, forgetSession, lapse, stickyQueues, stopServing } from "../line/sweep.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+const INSERT_SESSION = `
+  INSERT INTO dibs.session (id, worker, info, lease, joined_at, beat_at, mixed)
+  VALUES ($1, $2, $3, $4, $5, $6, false)`;
+const INSERT_SERVING = `
+  INSERT INTO dibs.serving (queue, session) SELECT queue, $2 FROM unnest($1::text[]) AS queue ON CONFLICT DO NOTHING`;
+
+export async function join(tx: Tx, worker: WorkerInfo, lease: number): Promise<{ session: number }> {
+  const [session] = await tx.numbers("session", 1);
+  tx.send(INSERT_SESSION, session!, worker.id, JSON.stringify(worker), lease, tx.now, tx.now);
+  tx.send(INSERT_SERVING, worker.queues, session!);
+  tx.floors.lowerTime("session", tx.now + lease);
+  tx.serving.clear();
+  if (lease <= 0) tx.swept = false;
+  tx.events.announce({ type: "worker.joined", at: tx.now, worker: worker.id });
+  return { session: session! };
+}
+
+interface BeatingSession {
+  id: number;
+  mixed: boolean;
+  lease: number;
+  overdue_at: number | null;
+}
+
+interface NoticeRow {
+  n: number;
+  session: number;
+  kind: "lost" | "timeout" | "cancel";
+  task: number;
+  created_at: number;
+  fence: number;
+}
+
+// In one order everywhere, so that two transactions do not wait for each other. Not for a claim, which only wants that the
+// session stays: its commit may be held up, and a sign of life must not be.
+const LOCK_SESSIONS = `
+  SELECT session.id, mixed, lease, overdue_at FROM unnest($1::int8[]) AS beating (id)
+  JOIN dibs.session ON ${newest("session", "beating.id")} ORDER BY session.id FOR NO KEY UPDATE OF session`;
+const BEAT = `
+  UPDATE dibs.session SET beat_at = $2, n = session.n + 1 FROM unnest($1::int8[]) AS beating (id)
+  WHERE ${newest("session", "beating.id")}`;
+// Scans the claims in flight: only for a session that has taken claims of a longer lease than its own.
+const SET_MIXED = `
+  UPDATE dibs.session SET n = n + 1, mixed = EXISTS (
+    SELECT 1 FROM dibs.claim WHERE claim.session = session.id AND claim.lease > session.lease)
+  WHERE ${newest("session", "$1")}`;
+const FETCH_NOTICES = `
+  DELETE FROM dibs.notice WHERE session = ANY ($1::int8[]) RETURNING n, session, kind, task, created_at, fence`;
+const SET_OVERDUE = `UPDATE dibs.session SET overdue_at = $2, n = n + 1 WHERE ${newest("session", "$1")}`;
+
+export async function beat(tx: Tx, sessions: number[]): Promise<{ notices: Notice[] }> {
+  const live = await tx.all<BeatingSession>(LOCK_SESSIONS, sessions);
+  const notices = await fetchNotices(tx, sessions);
+  // All of them first, so that each counts among the live ones when the overdue tasks of another look for a worker.
+  if (live.length > 0) {
+    tx.send(
+      BEAT,
+      live.map(({ id }) => id),
+      tx.now,
+    );
+    // Later than before, unless somebody has put the clock back.
+    tx.floors.lowerTime("session", tx.now + Math.min(...live.map(({ lease }) => lease)));
+  }
+  for (const { id, mixed } of live) if (mixed && (await isQuiet(tx, id))) tx.send(SET_MIXED, id);
+  tx.serving.clear();
+  for (const session of sessions) {
+    if (!live.some(({ id }) => id === session)) notices.push({ session, kind: "gone" });
+  }
+  const byId = new Map(live.map((session) => [session.id, session]));
+  for (const id of sessions) {
+    const session = byId.get(id);
+    if (session) notices.push(...(await overdueOf(tx, session)));
+  }
+  return { notices };
+}
+
+async function fetchNotices(tx: Tx, sessions: number[]): Promise<Notice[]> {
+  const rows = await tx.take<NoticeRow>(FETCH_NOTICES, sessions);
+  return rows
+    .sort((a, b) => a.n - b.n)
+    .map(({ session, kind, task, created_at: createdAt, fence }) => ({
+      session,
+      kind,
+      id: tx.id(createdAt, task),
+      fence,
+    }));
+}
+
+const TAKE_SESSION = `SELECT 1 FROM dibs.session WHERE ${newest("session", "$1")} FOR UPDATE SKIP LOCKED`;
+
+/**
+ * Until the commit. What is asked of the session's claims overlooks those that are not committed: where there are some, the
+ * next sign of life asks.
+ */
+async function isQuiet(tx: Tx, session: number): Promise<boolean> {
+  return (await tx.get(TAKE_SESSION, session)) !== undefined;
+}
+
+/** Ends the claims that passed their timeout. */
+async function overdueOf(tx: Tx, session: BeatingSession): Promise<Notice[]> {
+  const { id } = session;
+  if (session.overdue_at === null || session.overdue_at > tx.now) return [];
+  if (!(await isQuiet(tx, id))) return [];
+  const { ended, next } = await endOverdue(tx, id);
+  session.overdue_at = next;
+  tx.send(SET_OVERDUE, id, next);
+  return ended.map(({ createdAt, seq, fence }) => ({
+    session: id,
+    kind: "timeout",
+    id: tx.id(createdAt, seq),
+    fence,
+  }));
+}
+
+const SESSION = `SELECT worker, info FROM dibs.session WHERE ${newest("session", "$1")} FOR UPDATE`;
+const TASKS_HELD = `SELECT task FROM dibs.claim WHERE session = $1`;
+const HELD = selectClaims(`claim.session = $1 ORDER BY claim.task`, "FOR UPDATE OF claim");
+
+/** Its claims, locked; with the runs of their tasks, which come first in the lock order. */
+async function heldBy(tx: Tx, session: number): Promise<ClaimRow[]> {
+  const tasks = await tx.all<{ task: number }>(TASKS_HELD, session);
+  await tx.runs.hold(tasks.map(({ task }) => task));
+  return tx.all<ClaimRow>(HELD, session);
+}
+
+export async function reconcile(tx: Tx, session: number, fences: number[]): Promise<{ released: number }> {
+  const held = await heldBy(tx, session);
+  const unknown = held.filter((row) => !fences.includes(row.fence));
+  for (const row of unknown) await settleRelease(tx, heldFrom(tx, row), false);
+  return { released: unknown.length };
+}
+
+const LEASE = `SELECT lease FROM dibs.session WHERE ${newest("session", "$1")} FOR UPDATE`;
+const RENUMBER = `UPDATE dibs.session SET id = $1, beat_at = $3, n = n + 1 WHERE ${newest("session", "$2")}`;
+const RENUMBER_SERVING = `UPDATE dibs.serving SET session = $1 WHERE session = $2`;
+const RENUMBER_CLAIMS = `UPDATE dibs.claim SET session = $1 WHERE session = $2`;
+const RENUMBER_NOTICES = `UPDATE dibs.notice SET session = $1 WHERE session = $2`;
+
+export async function rejoin(
+  tx: Tx,
+  old: number,
+  fences: number[],
+): Promise<{ session: number; lease: number; lost: number[] }> {
+  const row = await tx.get<{ lease: number }>(LEASE, old);
+  if (!row) throw sessionGone(old);
+  const [session = 0] = await tx.numbers("session", 1);
+  // Claims are locked in one order, like everywhere, before they are changed.
+  const held = new Set((await heldBy(tx, old)).map(({ fence }) => fence));
+  tx.send(RENUMBER, session, old, tx.now);
+  tx.floors.lowerTime("session", tx.now + row.lease);
+  tx.send(RENUMBER_SERVING, session, old);
+  tx.send(RENUMBER_CLAIMS, session, old);
+  tx.send(RENUMBER_NOTICES, session, old);
+  if (tx.queues.hasLimits) await renumberLanes(tx, session, old);
+  tx.serving.clear();
+  await reconcile(tx, session, fences);
+  return { session, lease: row.lease, lost: fences.filter((fence) => !held.has(fence)) };
+}
+
+// Tasks may be kept for it in a queue whose groups are no longer sticky: their lanes have forgotten it.
+const QUEUES_OF = `
+  SELECT queue FROM dibs.lane WHERE session = $1
+  UNION ALL SELECT queue FROM ${rowsBy("own", { session: "$1::int8" }, { columns: "queue" })} AS own`;
+const RENUMBER_LANES = `UPDATE dibs.lane SET session = $1 WHERE session = $2`;
+const RENUMBER_OWN = `UPDATE dibs.own SET session = $1 WHERE session = $2`;
+
+/**
+ * Its groups, and what is kept for it, stay its own. Under the gates: whoever moves a task out of the line under a gate finds it
+ * by where its row stands (lane-line.ts), and would miss a row that is rewritten meanwhile.
+ */
+async function renumberLanes(tx: Tx, session: number, old: number): Promise<void> {
+  tx.limits.reread();
+  const queues = (await tx.all<{ queue: number }>(QUEUES_OF, old)).map(({ queue }) => queue);
+  await tx.queues.learn(queues);
+  for (const queue of queues.flatMap((id) => tx.queues.ifAny(id) ?? [])) await tx.limits.hold(queue);
+  tx.send(RENUMBER_LANES, session, old);
+  tx.send(RENUMBER_OWN, session, old);
+}
+
+export async function retire(tx: Tx, id: number): Promise<null> {
+  const session = await tx.get<{ worker: string; info: string }>(SESSION, id);
+  if (!session) return null;
+  await holdStickyGates(tx, session.info);
+  stopServing(tx, id, session.info);
+  await disown(tx, id);
+  return null;
+}
+
+/** What comes after it finds that the worker serves no more. */
+async function holdStickyGates(tx: Tx, info: string): Promise<void> {
+  for (const queue of stickyQueues(tx, info)) await tx.limits.hold(queue);
+}
+
+export async function leave(tx: Tx, id: number, lost: boolean): Promise<{ released: number }> {
+  const session = await tx.get<{ worker: string; info: string }>(SESSION, id);
+  if (!session) return { released: 0 };
+  await holdStickyGates(tx, session.info);
+  // The session goes first: a worker that stops is no longer one that could take a task over.
+  forgetSession(tx, id, session.info);
+  const held = await heldBy(tx, id);
+  for (const row of held) {
+    if (lost) await lapse(tx, { ...heldFrom(tx, row), session: null });
+    else await settleRelease(tx, heldFrom(tx, row), true);
+  }
+  await disown(tx, id);
+  tx.events.announce({ type: lost ? "worker.lost" : "worker.left", at: tx.now, worker: session.worker });
+  return { released: held.length };
+}
+
+interface WorkerRow {
+  info: string;
+  joined_at: number;
+  beat_at: number;
+  claims: number;
+}
+
+const LIVE = `
+  SELECT info, joined_at, beat_at,
+    coalesce((SELECT count FROM held WHERE held.session = session.id), 0)::int4 AS claims
+  FROM dibs.session WHERE beat_at + lease > $1 ORDER BY id`;
+const HELD_BY_SESSION = `
+  WITH held AS MATERIALIZED (
+    SELECT session, count(*) AS count FROM dibs.claim WHERE session IS NOT NULL GROUP BY session)`;
+
+/** Those that gave a sign of life within their lease. */
+export async function workers(tx: Tx, queue: string | undefined): Promise<WorkerRecord[]> {
+  const rows = await tx.all<WorkerRow>(HELD_BY_SESSION + LIVE, tx.now);
+  return rows
+    .map((row) => ({
+      ...(JSON.parse(row.info) as WorkerInfo),
+      joinedAt: row.joined_at,
+      silentFor: tx.now - row.beat_at,
+      claims: row.claims,
+    }))
+    .filter((worker) => queue === undefined || worker.queues.includes(queue));
+}

@@ -1,0 +1,80 @@
+import { BOUNDS } from "../../../engine/engine.ts";
+import { THIS_MOMENT } from "../statements/clock.ts";
+import { freeGroups } from "../line/free-groups.ts";
+import type { Lane } from "../limits/lanes.ts";
+import type { Value } from "../connection/link.ts";
+import { rowsBy, TASK_OF, withPlaces } from "../statements/look-up.ts";
+import { DELETE_ALL_STEPS } from "../flows/steps.ts";
+import { numbers } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+const SUCCESSES = withPlaces(
+  "claim",
+  `unnest($1::int8[], $2::int8[], $3::text[], $4::bytea[]) AS success (task, fence, result, bytes)`,
+  `claim.task = success.task AND claim.fence = success.fence`,
+);
+
+/**
+ * The beginning of a statement that ends the claims of successes, by their numbers and fences, of which each is given out once:
+ * `settled`, those of which also `where` holds. Where somebody listens, events tell of each: then none is settled like this. Nor
+ * are those that wait for a verdict or are one; which these are is asked of the table, since the statement may be sent before the
+ * queues are known.
+ *
+ * To bring each claim together with its result takes a fifth longer: that is for those who have one.
+ */
+export const endClaims = (where: string, { bringing }: { bringing: "results" | "nothing" }): string => {
+  const [which, result] =
+    bringing === "results"
+      ? [`USING ${SUCCESSES} AS word WHERE claim.ctid = word.place`, `word.result, word.bytes`]
+      : [
+          `WHERE ctid = ANY (ARRAY (SELECT place FROM ${SUCCESSES} AS word))`,
+          `NULL AS result, NULL::bytea AS bytes`,
+        ];
+  return `
+  WITH moment AS MATERIALIZED (SELECT ${THIS_MOMENT} AS now), settled AS (
+    DELETE FROM dibs.claim ${which} AND NOT claim.cancelled AND ${where}
+      AND NOT EXISTS (SELECT 1 FROM dibs.listener)
+      AND claim.queue <> ALL (ARRAY (SELECT id FROM dibs.queue WHERE judged))
+    RETURNING claim.task, claim.queue, claim.started_at, claim.failures, claim.fence, claim.worker, ${result}
+  ), done AS (
+    INSERT INTO dibs.ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result, result_bytes)
+    SELECT task, queue, 'done', (SELECT now FROM moment), started_at, failures + 1, fence, worker, result, bytes FROM settled)`;
+};
+
+// Of a group, with a key or with steps. Not those of a run, which goes on with them, nor those of queues with limits, whose
+// books are kept one by one.
+const IS_SPECIAL = `claim.special AND claim.queue <> ALL ($5::int4[])
+      AND NOT EXISTS ${rowsBy("run_part", { task: "claim.task" }, { columns: "1" })}`;
+const END_SPECIAL = `${endClaims(IS_SPECIAL, { bringing: "results" })}, keyed AS (
+    UPDATE dibs.idempotency SET forget_at = (SELECT now FROM moment) + $6::int8, state = 'done'
+    FROM settled CROSS JOIN ${TASK_OF("settled", "seq, queue, idempotency_key")}
+    WHERE idempotency.queue = task.queue AND idempotency.key = task.idempotency_key AND idempotency.task = task.seq)
+  SELECT settled.task, settled.queue, (SELECT now FROM moment) - settled.started_at, task.group_key
+  FROM settled CROSS JOIN ${TASK_OF("settled")}`;
+
+type Row = [task: number, queue: number, serviceMs: number, groupKey: string | null];
+
+/** `columns`: numbers, fences, results. Answers those that it settled; the others need more yet, or their claims are lost. */
+export async function endSpecial(tx: Tx, columns: readonly Value[]): Promise<number[]> {
+  const limited = tx.queues.hasLimits
+    ? [...tx.queues.all].filter((queue) => queue.limited).map(({ id }) => id)
+    : [];
+  const values = [...columns, numbers(limited), BOUNDS.keyAfterEnd];
+  const rows = await tx.rows<Row>(END_SPECIAL, ...values);
+  if (rows.length === 0) return [];
+  // By itself: a signal that was kept while the claim was waited for is seen only now. Nobody can have their steps locked,
+  // who would need the claim first.
+  tx.put(DELETE_ALL_STEPS, numbers(rows.map(([task]) => task)));
+  const lanes: Lane[] = [];
+  for (const [, id, serviceMs, groupKey] of rows) {
+    const queue = tx.queues.of(id);
+    tx.counters.count(queue, "claimed", -1);
+    tx.counters.count(queue, "done", 1);
+    const flow = tx.counters.flow(queue);
+    flow.done++;
+    flow.serviceMs += serviceMs;
+    if (groupKey !== null) lanes.push({ queue: id, groupKey });
+  }
+  await freeGroups(tx, lanes);
+  return rows.map(([task]) => task);
+}

@@ -1,0 +1,157 @@
+import { isLarger, tooLarge } from "../../../core/limits.ts";
+import { notOfRun, mostBytes } from "../../../core/run.ts";
+import type { TaskState } from "../../../core/task.ts";
+import { isVerificationQueue } from "../../../core/verification.ts";
+import type { Settlement } from "../../../engine/engine.ts";
+import { tellAdded } from "../../../engine/followers.ts";
+import { addChecked, checkAdds } from "./add.ts";
+import { heldTask } from "../line/held.ts";
+import {
+  announceTask,
+  closeAttempt,
+  comeBack,
+  die,
+  dropClaim,
+  endCancelled,
+  endDone,
+  fail,
+  type Held,
+} from "../line/line.ts";
+import { newest } from "../statements/newest.ts";
+import { forgetIdleLanes } from "../line/free-groups.ts";
+import { holdQueue, makeLimited } from "../limits/gates.ts";
+import { fillLanes, giveUpLane, holdLane } from "../limits/lane-line.ts";
+import { park } from "./park.ts";
+import { fanOut } from "./publish.ts";
+import { goOn, plan } from "../flows/runs.ts";
+import { toText } from "../statements/text.ts";
+import type { Tx } from "../transaction/tx.ts";
+import { askForVerdict, settleVerdict } from "../flows/verify.ts";
+
+export async function settle(
+  tx: Tx,
+  id: string,
+  fence: number,
+  settlement: Settlement,
+  spent: number | undefined,
+): Promise<{ state: TaskState }> {
+  const task: Held = { ...(await heldTask(tx, id, fence)), spent };
+  const { ended } = tx.hint;
+  const state = await settleAs(tx, task, settlement);
+  // Whoever settles a task is told its state, and need not be hinted at it. One that asks for a verdict may end another one.
+  if (!ended && settlement.kind !== "verdict" && !isVerificationQueue(task.queue.name)) delete tx.hint.ended;
+  return { state };
+}
+
+async function settleAs(tx: Tx, task: Held, settlement: Settlement): Promise<TaskState> {
+  switch (settlement.kind) {
+    case "done":
+      return settleDone(tx, task, settlement);
+    case "fail":
+      return fail(tx, task, settlement.outcome ?? "failed", settlement.error, settlement.delay);
+    case "reject":
+      return settleReject(tx, task, settlement);
+    case "hold":
+      return settleHold(tx, task, settlement);
+    case "release":
+      return settleRelease(tx, task, settlement.started);
+    case "park":
+      return park(tx, task, settlement);
+    case "verdict":
+      return settleVerdict(tx, task, settlement);
+  }
+}
+
+async function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "done" }): Promise<TaskState> {
+  if (task.cancelled) return endCancelled(tx, task);
+  const { result, adds, each = false } = settlement;
+  const most = mostBytes(task.queue.policy.maxPayload, each);
+  if (result !== null && isLarger(result, most)) throw tooLarge("The result", result, most, task.queue.name);
+  const next = await plan(tx, task, settlement);
+  if (next === "over") return endCancelled(tx, task);
+  if ((each || settlement.next) && !next) throw notOfRun(tx.id(task.createdAt, task.seq), settlement);
+  const added = [...(adds ? await fanOut(tx, adds) : []), ...(next?.tasks ?? [])];
+  if (added.length > 0) await checkAdds(tx, added);
+  if (task.queue.policy.verified) return askForVerdict(tx, task, settlement);
+  await dropClaim(tx, task);
+  await endDone(tx, task, result);
+  await goOn(tx, task, result, next);
+  if (added.length > 0) tellAdded(tx.hint, await addChecked(tx, added));
+  return "done";
+}
+
+async function settleReject(
+  tx: Tx,
+  task: Held,
+  settlement: Settlement & { kind: "reject" },
+): Promise<TaskState> {
+  if (task.cancelled) return endCancelled(tx, task);
+  await closeAttempt(tx, task, "rejected", settlement.error);
+  return die(tx, task, settlement.error);
+}
+
+async function settleHold(
+  tx: Tx,
+  task: Held,
+  { error, delay }: Settlement & { kind: "hold" },
+): Promise<TaskState> {
+  if (task.cancelled) return endCancelled(tx, task);
+  const { queue, groupKey } = task;
+  await forgetIdleLanes(tx);
+  await makeLimited(tx, queue);
+  await closeAttempt(tx, task, "limited", error);
+  announceTask(tx, "task.released", task, {
+    worker: task.worker,
+    detail: `${error.name}: ${error.message}`,
+  });
+  if (groupKey === null) {
+    await holdQueue(tx, queue, delay);
+    return comeBack(tx, task, 0);
+  }
+  await holdLane(tx, queue, groupKey, delay);
+  // It asks for its place again, also where groups are an order and no more.
+  await giveUpLane(tx, queue, groupKey);
+  const state = await comeBack(tx, { ...task, holdsGroup: false }, 0);
+  await fillLanes(tx, queue, [groupKey]);
+  return state;
+}
+
+export async function settleRelease(tx: Tx, task: Held, started: boolean): Promise<TaskState> {
+  if (task.cancelled) return endCancelled(tx, task);
+  if (started) await closeAttempt(tx, task, "released", null);
+  else await dropClaim(tx, task);
+  announceTask(tx, "task.released", task, { worker: task.worker });
+  return comeBack(tx, task, 0);
+}
+
+const EXTEND = `UPDATE dibs.claim SET deadline = $1 WHERE task = $2`;
+const SOONER = `
+  UPDATE dibs.session SET overdue_at = $1, n = n + 1 WHERE ${newest("session", "$2")} AND (overdue_at IS NULL OR overdue_at > $1)`;
+
+/** Fenced. From now: the lease of a claim by hand, the timeout of one by a session. */
+export async function extend(tx: Tx, id: string, fence: number, lease: number): Promise<null> {
+  const task = await heldTask(tx, id, fence);
+  const deadline = tx.now + lease;
+  tx.send(EXTEND, deadline, task.seq);
+  if (task.session !== null) tx.send(SOONER, deadline, task.session);
+  else {
+    tx.floors.lowerTime("hand", deadline);
+    if (lease <= 0) tx.swept = false;
+  }
+  return null;
+}
+
+const PROGRESS = `UPDATE dibs.claim SET progress = $1, note = $2 WHERE task = $3`;
+
+export async function progress(
+  tx: Tx,
+  id: string,
+  fence: number,
+  value: number,
+  note: string | null,
+): Promise<null> {
+  const task = await heldTask(tx, id, fence);
+  tx.send(PROGRESS, value, note && toText(note), task.seq);
+  announceTask(tx, "task.progress", task, { detail: note ?? `${value}` });
+  return null;
+}

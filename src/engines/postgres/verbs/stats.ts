@@ -1,0 +1,47 @@
+import { describeFlow, noFlow } from "../../../core/flow.ts";
+import { NO_DEPTH, type QueueStats } from "../../../core/task.ts";
+import { BOUNDS } from "../../../engine/engine.ts";
+import { readFlow } from "../transaction/counters.ts";
+import { aboveFloor } from "../line/floors.ts";
+import { heldBack } from "../line/held-back.ts";
+import type { Queue } from "../transaction/known-queues.ts";
+import { workers } from "./sessions.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+export async function stats(tx: Tx, name: string): Promise<QueueStats> {
+  const queue = tx.queues.named(name);
+  const depth = queue ? await tx.counters.depth(queue) : NO_DEPTH;
+  const since = Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);
+  const flow = queue ? await readFlow(tx, queue.id, since) : noFlow();
+  return {
+    queue: name,
+    paused: queue?.paused ?? false,
+    depth: { ...depth },
+    oldestAge: queue ? await oldestAge(tx, queue) : null,
+    ...describeFlow(flow, BOUNDS.rateWindow),
+    workers: (await workers(tx, name)).length,
+    heldBack: queue ? await heldBack(tx, queue) : null,
+  };
+}
+
+// Steps from rank to rank, so that its cost is that of the priorities in use and not of the depth.
+const OLDEST_WITH = (more: string): string => `
+  WITH RECURSIVE first AS (
+    (SELECT rank, task FROM dibs.ready WHERE queue = $1 AND ${aboveFloor("$1")} ORDER BY rank, pos LIMIT 1)
+    UNION ALL
+    SELECT next.rank, next.task FROM first CROSS JOIN LATERAL (
+      SELECT rank, task FROM dibs.ready WHERE queue = $1 AND rank > first.rank ORDER BY rank, pos LIMIT 1) AS next
+  ), oldest AS (
+    SELECT least(
+      (SELECT min(task) FROM first),
+      (SELECT min(task) FROM dibs.ready WHERE queue = $1 AND pos <> task),
+      (SELECT min(task) FROM dibs.kept WHERE queue = $1)${more}) AS seq)
+  SELECT created_at FROM oldest JOIN dibs.task ON task.seq = oldest.seq`;
+const OLDEST = OLDEST_WITH("");
+const OLDEST_WITH_LIMITS = OLDEST_WITH(`, (SELECT min(task) FROM dibs.own WHERE queue = $1)`);
+
+async function oldestAge(tx: Tx, queue: Queue): Promise<number | null> {
+  const sql = queue.limited ? OLDEST_WITH_LIMITS : OLDEST;
+  const oldest = await tx.get<{ created_at: number }>(sql, queue.id);
+  return oldest ? tx.now - oldest.created_at : null;
+}

@@ -1,0 +1,28 @@
+import type { Queue } from "../transaction/known-queues.ts";
+import { fillLanes } from "../limits/lane-line.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+export async function unhold(tx: Tx, name: string, key: string | undefined): Promise<{ lifted: boolean }> {
+  const queue = tx.queues.named(name);
+  if (!queue?.limited) return { lifted: false };
+  return { lifted: await (key === undefined ? unholdQueue(tx, queue) : unholdLane(tx, queue, key)) };
+}
+
+async function unholdQueue(tx: Tx, queue: Queue): Promise<boolean> {
+  const gate = await tx.limits.gate(queue);
+  if (gate.heldUntil <= tx.now) return false;
+  gate.heldUntil = 0;
+  gate.changed = true;
+  const { ready } = await tx.counters.depth(queue);
+  if (ready > 0) tx.hintReady(queue, ready);
+  return true;
+}
+
+async function unholdLane(tx: Tx, queue: Queue, key: string): Promise<boolean> {
+  const lane = await tx.limits.lane(queue, key);
+  if (lane.heldUntil <= tx.now) return false;
+  lane.heldUntil = 0;
+  lane.changed = true;
+  await fillLanes(tx, queue, [key]);
+  return true;
+}

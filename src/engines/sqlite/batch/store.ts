@@ -1,0 +1,319 @@
+import Database from "better-sqlite3";
+import type { Reading } from "../../../core/clock.ts";
+import { DibsError, isDibsError } from "../../../core/errors.ts";
+import {
+  type Hint,
+  type Op,
+  type Outcome,
+  type Outcomes,
+  READING_VERBS,
+  type Store,
+  type VerbName,
+  type Verbs,
+} from "../../../engine/engine.ts";
+import { closedError } from "../../../engine/transfer.ts";
+import { add } from "../verbs/add.ts";
+import { arrive, origins } from "../verbs/arrive.ts";
+import { cancel, cancelPending } from "../verbs/cancel.ts";
+import { listen, listenOnly, prune, tend, tendNothing, unlisten } from "../verbs/care.ts";
+import { claim, claimNothing } from "../verbs/claim.ts";
+import { depart, gone } from "../verbs/depart.ts";
+import { discard, patterns, redrive } from "../verbs/dead.ts";
+import { documents, put } from "../verbs/documents.ts";
+import { failureFrom } from "../connection/failure.ts";
+import { type Durability, Journal } from "../connection/journal.ts";
+import { whenFree } from "../connection/lock.ts";
+import { ends, get, history, stats, verifying } from "../verbs/inspect.ts";
+import { list } from "../verbs/list.ts";
+import { endsOfRuns, inspectRun } from "../verbs/inspect-runs.ts";
+import { openDatabase } from "../connection/open.ts";
+import { OpenFiles } from "../connection/open-files.ts";
+import { signal, step, steps } from "../verbs/park.ts";
+import { declare, drop, pause, purge, queues } from "../verbs/queues.ts";
+import { publish } from "../verbs/publish.ts";
+import { cancelRun } from "../flows/runs.ts";
+import { beat, join, leave, reconcile, rejoin, retire, workers } from "../verbs/sessions.ts";
+import { settleTogether } from "../verbs/settle-together.ts";
+import { extend, progress, settle } from "../verbs/settle.ts";
+import { subscribe, subscriptions, unsubscribe } from "../transaction/topics.ts";
+import { Tx } from "../transaction/tx.ts";
+import { unhold } from "../verbs/unhold.ts";
+
+type Handlers = { [V in VerbName]: (tx: Tx, op: Verbs[V]["in"]) => Verbs[V]["out"] };
+
+const HANDLERS: Handlers = {
+  declare: (tx, op) => declare(tx, op.queue, op.policy, op),
+  pause: (tx, op) => pause(tx, op.queue, op.paused),
+  unhold: (tx, op) => unhold(tx, op.queue, op.groupKey),
+  queues: (tx, op) => queues(tx, op.queue),
+  purge: (tx, op) => purge(tx, op.queue, op.upTo, op.limit),
+  drop: (tx, op) => drop(tx, op.queue, op.limit),
+  subscribe: (tx, op) => subscribe(tx, op.pattern, op.group, op.queue),
+  unsubscribe: (tx, op) => unsubscribe(tx, op.pattern, op.group),
+  subscriptions: (tx, op) => subscriptions(tx, op.topic),
+  publish: (tx, op) => publish(tx, op.message),
+  add: (tx, op) => add(tx, op.tasks),
+  claim,
+  settle: (tx, op) => settle(tx, op.id, op.fence, op.settlement, op.spent),
+  extend: (tx, op) => extend(tx, op.id, op.fence, op.lease),
+  progress: (tx, op) => progress(tx, op.id, op.fence, op.value, op.note),
+  step: (tx, op) => step(tx, op.id, op.fence, op.name, op.value),
+  steps: (tx, op) => steps(tx, op.id),
+  signal: (tx, op) => signal(tx, op.id, op.name, op.value),
+  verifying: (tx, op) => verifying(tx, op),
+  cancel: (tx, op) => cancel(tx, op.id),
+  get: (tx, op) => get(tx, op.id),
+  ends: (tx, op) => (op.of === "runs" ? endsOfRuns(tx, op.ids) : ends(tx, op.ids)),
+  history: (tx, op) => history(tx, op.id),
+  list,
+  run: (tx, op) => inspectRun(tx, op.id, op.after, op.limit),
+  cancelRun: (tx, op) => cancelRun(tx, op.id),
+  patterns: (tx, op) => patterns(tx, op.queue, op.by, op.limit),
+  redrive: (tx, op) => redrive(tx, op.queue, op.filter, op.spacing, op.fresh ?? false),
+  discard: (tx, op) => discard(tx, op.queue, op.filter),
+  depart: (tx, op) => depart(tx, op.queue, op.to, op.limit),
+  arrive: (tx, op) => arrive(tx, op.tasks),
+  gone: (tx, op) => gone(tx, op.tasks),
+  origins: (tx, op) => origins(tx, op.ids),
+  join: (tx, op) => join(tx, op.worker, op.lease),
+  beat: (tx, op) => beat(tx, op.sessions),
+  reconcile: (tx, op) => reconcile(tx, op.session, op.fences),
+  rejoin: (tx, op) => rejoin(tx, op.session, op.fences),
+  retire: (tx, op) => retire(tx, op.session),
+  leave: (tx, op) => leave(tx, op.session, op.lost ?? false),
+  workers: (tx, op) => workers(tx, op.queue),
+  put,
+  documents: (tx, op) => documents(tx, op.kind, op.name),
+  tend,
+  prune: (tx, op) => prune(tx, op.limit),
+  stats: (tx, op) => stats(tx, op.queue),
+  listen: (tx, op) => listen(tx, op.listener, op.after, op.limit),
+  unlisten: (tx, op) => unlisten(tx, op.listener),
+};
+
+/** Verbs that often find nothing to do, and can tell so by reading: then they answer, else undefined. */
+const IDLE: { [V in VerbName]?: (tx: Tx, op: Verbs[V]["in"]) => Verbs[V]["out"] | undefined } = {
+  claim: claimNothing,
+  tend: tendNothing,
+  listen: (tx, op) => listenOnly(tx, op.listener, op.after, op.limit),
+};
+
+const READING = "BEGIN";
+const WRITING = "BEGIN IMMEDIATE";
+
+const CLOSED = `SELECT transfer FROM store WHERE closed = 1`;
+const NOTICED = `SELECT DISTINCT session FROM notice`;
+
+export interface SqliteStoreOptions {
+  path: string;
+  durability?: Durability;
+  /** Part of every task's id; drawn at random for a new store unless a test names it. */
+  store?: number;
+  /** False: a file that is not there is not made. */
+  create?: boolean;
+  /** For reading verbs only. */
+  readonly?: boolean;
+}
+
+interface Ran {
+  outcomes: Outcome[];
+  hint: Hint;
+}
+
+/** A batch that was carried out, and may not survive a power cut. */
+export class Unkept extends DibsError {
+  readonly ran: Ran;
+
+  constructor({ code, message, cause }: DibsError, ran: Ran) {
+    super(code, message, { cause });
+    this.ran = ran;
+  }
+}
+
+/** One connection to a store file. Synchronous: it belongs in a thread of its own (thread.ts). */
+export class SqliteStore implements Store {
+  readonly #db: Database.Database;
+  readonly #path: string;
+  readonly #readonly: boolean;
+  readonly #tx: Tx;
+  readonly #journal: Journal | undefined;
+  readonly #files: OpenFiles | undefined;
+  #dataVersion = 0;
+
+  constructor(options: SqliteStoreOptions, reading: Reading) {
+    this.#path = options.path;
+    this.#readonly = options.readonly ?? false;
+    this.#db = openDatabase(options, reading);
+    this.#checkOpen();
+    // From here on whoever finds the store locked waits in lock.ts.
+    this.#db.pragma("busy_timeout = 0");
+    this.#tx = new Tx(this.#db);
+    this.#tx.cancelPending = (seq) => cancelPending(this.#tx, seq);
+    if (this.#db.memory) return;
+    this.#journal = new Journal(this.#db, options.path, options.durability ?? "full");
+    this.#files = new OpenFiles(options.path);
+  }
+
+  /** A store that was moved, or is being moved or filled, is refused at once. */
+  #checkOpen(): void {
+    const closed = this.#db.prepare(CLOSED).pluck().get() as string | undefined;
+    if (closed === undefined) return;
+    this.#db.close();
+    throw closedError(closed, this.#path);
+  }
+
+  run<const Ops extends readonly Op[]>(ops: Ops, reading: Reading): { outcomes: Outcomes<Ops>; hint: Hint } {
+    if (this.#files?.loss) throw this.#files.loss;
+    this.#journal?.settleDoubt();
+    const done = ops.every((op) => READING_VERBS.has(op.verb))
+      ? this.#within(READING, ops, reading)
+      : (this.#idle(ops, reading) ?? this.#within(WRITING, ops, reading));
+    // After the commit and before its answer: from the check that notices a loss on, nothing is acknowledged.
+    this.#files?.check();
+    return done as { outcomes: Outcomes<Ops>; hint: Hint };
+  }
+
+  /** All operations in one transaction, in order. On an error of SQLite's nothing of them has happened. */
+  #within(begin: string, ops: readonly Op[], reading: Reading): Ran {
+    const ran = this.#commit(begin, ops, reading);
+    if (!this.#tx.changed) {
+      this.#journal?.syncSeen();
+      return ran;
+    }
+    const failure = this.#journal?.sync();
+    if (failure) throw new Unkept(failure, ran);
+    return ran;
+  }
+
+  #commit(begin: string, ops: readonly Op[], reading: Reading): Ran {
+    const tx = this.#tx;
+    let committing = false;
+    try {
+      this.#begin(begin, reading);
+      if (begin === WRITING && tx.rebooted) tx.changed = true;
+      const outcomes = runAll(tx, ops);
+      tx.finish();
+      committing = tx.changed;
+      tx.exec("COMMIT");
+      return { outcomes, hint: tx.hint };
+    } catch (error) {
+      this.#undo();
+      throw failureFrom(error, this.#path, committing);
+    }
+  }
+
+  /** Answers a batch that has nothing to do without the write lock; undefined where there is something. */
+  #idle(ops: readonly Op[], reading: Reading): Ran | undefined {
+    if (!ops.every((op) => op.verb in IDLE)) return undefined;
+    const tx = this.#tx;
+    const answer = this.#reading(reading, () => {
+      const outcomes = ops.map((op) => runOne(IDLE as Handlers, tx, op));
+      const idle =
+        !tx.rebooted && outcomes.every((outcome) => !("ok" in outcome) || outcome.ok !== undefined);
+      return idle ? { outcomes, hint: {} } : undefined;
+    });
+    // That there is nothing to do need not be on disk; events and refusals are told to somebody.
+    if (answer?.outcomes.some((outcome, index) => ops[index]!.verb === "listen" || "refused" in outcome)) {
+      this.#journal?.syncSeen();
+    }
+    return answer;
+  }
+
+  #reading<T>(reading: Reading, look: () => T): T {
+    try {
+      this.#begin(READING, reading);
+      const seen = look();
+      this.#tx.exec("COMMIT");
+      return seen;
+    } catch (error) {
+      this.#undo();
+      throw failureFrom(error, this.#path);
+    }
+  }
+
+  #begin(begin: string, reading: Reading): void {
+    whenFree(() => {
+      this.#tx.exec(begin);
+      try {
+        this.#tx.begin(reading);
+        if (this.#tx.closed !== null) throw closedError(this.#tx.closed, this.#path);
+      } catch (error) {
+        this.#undo();
+        throw error;
+      }
+    });
+  }
+
+  /** A failed commit may have rolled back already. What was cached of the transaction goes too. */
+  #undo(): void {
+    if (this.#db.inTransaction) this.#tx.exec("ROLLBACK");
+    this.#tx.forget();
+  }
+
+  /** Every statement used so far, for whoever checks their plans. */
+  get statements(): Iterable<string> {
+    return this.#tx.statements;
+  }
+
+  /** The last batch changed something. */
+  get committed(): boolean {
+    return this.#tx.changed;
+  }
+
+  /** The last batch left notices for sessions. */
+  get hasNotices(): boolean {
+    return this.#tx.noticed;
+  }
+
+  /** The sessions that notices wait for. */
+  noticedSessions(reading: Reading): number[] {
+    this.#tx.noticed = false;
+    return this.#reading(reading, () => this.#tx.all<{ session: number }>(NOTICED).map((row) => row.session));
+  }
+
+  limitJournal(): void {
+    if (!this.#readonly) this.#journal?.limit();
+  }
+
+  /** Changes when another connection has committed. */
+  dataVersion(): number {
+    try {
+      this.#dataVersion = this.#db.pragma("data_version", { simple: true }) as number;
+    } catch (error) {
+      // A store in trouble tells so to those who use it; whoever only watches looks again later.
+      if (!(error instanceof Database.SqliteError)) throw error;
+    }
+    return this.#dataVersion;
+  }
+
+  close(): void {
+    this.#journal?.close();
+    this.#db.close();
+  }
+}
+
+/** One after the other; settlements that follow each other together, where that comes to the same. */
+function runAll(tx: Tx, ops: readonly Op[]): Outcome[] {
+  const outcomes: Outcome[] = [];
+  while (outcomes.length < ops.length) {
+    const op = ops[outcomes.length]!;
+    if (op.verb !== "add" && op.verb !== "publish") tx.newcomers.write();
+    const settled =
+      op.verb === "settle"
+        ? settleTogether(tx, ops, outcomes.length, (each) => runOne(HANDLERS, tx, each))
+        : [];
+    outcomes.push(...(settled.length > 0 ? settled : [runOne(HANDLERS, tx, op)]));
+  }
+  return outcomes;
+}
+
+/** Verbs check before they write, so a refusal leaves nothing half done. */
+function runOne<V extends VerbName>(handlers: Handlers, tx: Tx, op: Op<V>): Outcome {
+  try {
+    const handler = handlers[op.verb as V] as (tx: Tx, op: unknown) => Verbs[V]["out"];
+    return { ok: handler(tx, op) } as Outcome;
+  } catch (error) {
+    if (!isDibsError(error)) throw error;
+    return { refused: { code: error.code, message: error.message, retryable: error.retryable } };
+  }
+}

@@ -1,0 +1,172 @@
+import { accessSync, chmodSync, constants, lstatSync, statSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import Database from "better-sqlite3";
+import type { Reading } from "../../../core/clock.ts";
+import { startTime } from "../../../core/engine-time.ts";
+import { DibsError, invalid } from "../../../core/errors.ts";
+import { STORE_LIMIT } from "../../../core/task-id.ts";
+import { checkRegular } from "../../../engine/real-file.ts";
+import { isOlder } from "../../../core/version.ts";
+import { failureFrom } from "./failure.ts";
+import { migrate, MIGRATIONS } from "../schema/migrations.ts";
+
+export interface OpenOptions {
+  path: string;
+  store?: number;
+  /** False: what is not there is not made. */
+  create?: boolean;
+  readonly?: boolean;
+}
+
+/** "dibs", in the file's header. */
+const APPLICATION_ID = 0x64_69_62_73;
+/** Before it, a checkpoint at an unlucky moment could lose what was written to the WAL. */
+const OLDEST_SQLITE = "3.51.3";
+export const BUSY_MS = 5_000;
+const CHECKPOINT_PAGES = 4_000;
+export const JOURNAL_LIMIT = 64 * 1024 * 1024;
+
+/** Opens a store's file, or makes it; whatever else is found there is refused in words and left alone. */
+export function openDatabase(options: OpenOptions, reading: Reading): Database.Database {
+  checkSqlite();
+  const { path } = options;
+  const memory = path === ":memory:";
+  if (!memory && options.create === false) checkThere(path);
+  if (!memory && !options.readonly) makeFile(path);
+  let db: Database.Database | undefined;
+  try {
+    db = new Database(path, { timeout: BUSY_MS, fileMustExist: options.readonly ?? false });
+    if (!options.readonly) makeStore(db, options, reading);
+    if (!memory) setUp(db, options);
+    return db;
+  } catch (error) {
+    db?.close();
+    throw refusal(error, path);
+  }
+}
+
+function checkSqlite(): void {
+  const db = new Database(":memory:");
+  const sqlite = db.prepare("SELECT sqlite_version()").pluck().get() as string;
+  db.close();
+  if (isOlder(sqlite, OLDEST_SQLITE)) {
+    throw unsupported(
+      `dibs needs SQLite ${OLDEST_SQLITE} or newer, and better-sqlite3 brought ${sqlite}. Update better-sqlite3.`,
+    );
+  }
+}
+
+function unsupported(message: string): DibsError {
+  return new DibsError("UNSUPPORTED", message);
+}
+
+/** A file without a byte is no store yet: one is at once more than that. */
+function checkThere(path: string): void {
+  if (statSync(path, { throwIfNoEntry: false })?.size) return;
+  throw invalid(`There is no store ${path}. Look at its name; nothing was made.`);
+}
+
+/** Made before SQLite opens it, so that its -wal and -shm inherit the mode: payloads may be secret. */
+function makeFile(path: string): void {
+  try {
+    // Not a link: its path is the real one (engine.ts). One that was put there since is not followed.
+    const found = lstatSync(path, { throwIfNoEntry: false });
+    if (found) checkRegular(path, found);
+    // One that is there is not opened: to close it again would take away the locks of every connection of this process.
+    if (found) accessSync(path, constants.R_OK | constants.W_OK);
+    else writeFileSync(path, "", { flag: "wx", mode: 0o600 });
+    // An empty file that somebody made becomes ours, and as private as one of our own.
+    if (found?.size === 0) chmodSync(path, 0o600);
+  } catch (error) {
+    const { code } = error as { code?: string };
+    // Another process was faster.
+    if (code === "EEXIST") return;
+    if (code === "ENOENT" || code === "ENOTDIR") {
+      throw invalid(
+        `There is no folder ${dirname(path)} for the store ${path}. Make it first, or name another file.`,
+      );
+    }
+    if (code === "EACCES" || code === "EPERM" || code === "EROFS") {
+      throw invalid(
+        `This user may not write ${path} (${code}). A store's file and its folder must be writable; name another, or mend its permissions.`,
+      );
+    }
+    throw error;
+  }
+}
+
+/** In one transaction: of ten processes that open a new file at once, one makes it and nine find it made. */
+function makeStore(db: Database.Database, options: OpenOptions, reading: Reading): void {
+  checkOwner(db, options);
+  if (options.path !== ":memory:") {
+    // Not inside a transaction; harmless where it is so already.
+    if (db.pragma("journal_mode", { simple: true }) !== "wal") db.pragma("journal_mode = WAL");
+  }
+  if (db.pragma("user_version", { simple: true }) === MIGRATIONS.length) return;
+  db.transaction(() => {
+    checkOwner(db, options);
+    db.pragma(`application_id = ${APPLICATION_ID}`);
+    migrate(db);
+    const time = startTime(reading);
+    const salt = options.store ?? Math.floor(Math.random() * STORE_LIMIT);
+    db.prepare(
+      `INSERT INTO store (one, salt, now, awake, boot, elapsed_at, awake_at, seq, fence, session, event, revision, listeners)
+       VALUES (1, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0) ON CONFLICT DO NOTHING`,
+    ).run(salt, time.now, time.awake, time.boot, time.elapsedAt, time.awakeAt);
+  }).immediate();
+}
+
+function checkOwner(db: Database.Database, { path, create = true }: OpenOptions): void {
+  const { owner, version, tables } = readOwner(db);
+  if (owner === APPLICATION_ID) {
+    if (version <= MIGRATIONS.length) return;
+    throw unsupported(
+      `${path} was made by a newer dibs (schema ${version}; this one knows ${MIGRATIONS.length}). Update dibs, or name another file.`,
+    );
+  }
+  if (create && owner === 0 && version === 0 && tables === 0) return;
+  throw invalid(
+    `${path} is an SQLite database of another program. It was left as it is; name another file for the store.`,
+  );
+}
+
+/** In one transaction: another process may be making the store right now, and half of it belongs to nobody. */
+function readOwner(db: Database.Database): { owner: number; version: number; tables: number } {
+  return db.transaction(() => ({
+    owner: db.pragma("application_id", { simple: true }) as number,
+    version: db.pragma("user_version", { simple: true }) as number,
+    tables: db.prepare("SELECT count(*) FROM sqlite_schema").pluck().get() as number,
+  }))();
+}
+
+function setUp(db: Database.Database, options: OpenOptions): void {
+  if (options.readonly) {
+    // A connection that SQLite itself calls read-only could not settle a doubt about the journal.
+    db.pragma("query_only = ON");
+  }
+  // Checkpoints are synced, so that the file stays sound; commits are left to journal.ts.
+  db.pragma("synchronous = NORMAL");
+  if (db.pragma("synchronous", { simple: true }) !== 1) {
+    throw new DibsError("UNAVAILABLE", `SQLite would not set synchronous=NORMAL on ${options.path}.`, {
+      retryable: false,
+    });
+  }
+  if (db.pragma("journal_mode", { simple: true }) !== "wal") {
+    throw new DibsError(
+      "UNAVAILABLE",
+      `${options.path} cannot be used in WAL mode: its file system does not support it (network drives do not). Name a file on a local disk.`,
+      { retryable: false },
+    );
+  }
+  db.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+  db.pragma(`journal_size_limit = ${JOURNAL_LIMIT}`);
+}
+
+function refusal(error: unknown, path: string): unknown {
+  if (error instanceof Database.SqliteError && error.code === "SQLITE_NOTADB") {
+    return invalid(
+      `${path} is not an SQLite database. It was left as it is; name another file for the store.`,
+    );
+  }
+  return failureFrom(error, path);
+}

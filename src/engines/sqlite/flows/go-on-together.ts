@@ -1,0 +1,116 @@
+import { parsePart } from "../../../core/run.ts";
+import type { Body } from "../../../core/task.ts";
+import { tellAdded } from "../../../engine/followers.ts";
+import { chunks, sized } from "../statements/chunks.ts";
+import { GROUPED, TOLD } from "../statements/special.ts";
+import { HEADS, isVerified, type Queue, type Tx } from "../transaction/tx.ts";
+
+/** The usual way of a run, many at a time: the result of one stage is the payload of the next. */
+
+interface Claimed {
+  task: number;
+  queue: number;
+  fence: number;
+  cancelled: number;
+  special: number;
+  priority: number;
+  run: number | null;
+  stage: string;
+  part: string;
+  created_at: number;
+  pipeline: string;
+  stages: string;
+  state: string | null;
+}
+
+const CLAIMED = sized(
+  `SELECT claim.task, claim.queue, claim.fence, claim.cancelled, claim.special, task.priority,
+     run_part.stage, run_part.part, run.id AS run, run.created_at, run.pipeline, run.stages, run.state
+   FROM (VALUES `,
+  () => `(?)`,
+  `) CROSS JOIN claim ON claim.task = column1 CROSS JOIN task ON task.seq = claim.task
+   LEFT JOIN run_part ON run_part.task = claim.task LEFT JOIN run ON run.id = run_part.run`,
+);
+
+interface Settled {
+  seq: number;
+  fence: number;
+  result: Body | null;
+}
+
+/** A task that comes next. */
+interface NextStep {
+  queue: Queue;
+  result: Body | null;
+  at: { id: string; stage: string; part: number[]; joins: false };
+}
+
+interface Turn<S> {
+  together: boolean;
+  successes: S[];
+  /** Some of them may bring others of their groups up. */
+  bringsUp: boolean;
+  /** What those of runs lead to, in order. */
+  steps: NextStep[];
+}
+
+/** Cuts successes into those that can be settled together and those that cannot, in order. */
+export function turnsOf<S extends Settled>(tx: Tx, successes: readonly S[]): Turn<S>[] {
+  const claims = new Map<number, Claimed>();
+  for (const chunk of chunks(successes.map(({ seq }) => seq))) {
+    for (const row of tx.all<Claimed>(CLAIMED(chunk.length), ...chunk)) claims.set(row.task, row);
+  }
+  const turns: Turn<S>[] = [];
+  for (const success of successes) {
+    const claim = claims.get(success.seq);
+    const holds = claim?.fence === success.fence && claim.cancelled === 0;
+    const step = holds && claim.run !== null ? nextStep(tx, claim, success.result) : undefined;
+    const isUsual = holds && !isVerified(tx.queueOf(claim.queue));
+    const brings = isUsual && bringsUp(tx.queueOf(claim.queue), claim.special);
+    const together = isUsual && (claim.run === null || (step !== undefined && !brings));
+    let turn = turns.at(-1);
+    // Steps get their numbers in order, and so do those that come up: in one turn there is only the one or the other.
+    const isOver = (brings && turn !== undefined && turn.steps.length > 0) || (step && turn?.bringsUp);
+    if (turn?.together !== together || isOver)
+      turns.push((turn = { together, successes: [], bringsUp: false, steps: [] }));
+    turn.successes.push(success);
+    turn.bringsUp ||= brings;
+    if (together && step) turn.steps.push(step);
+  }
+  return turns;
+}
+
+/** Its end may bring others of its group up to places at the tail. */
+export function bringsUp(queue: Queue, special: number): boolean {
+  return queue.lanes !== HEADS && (special & GROUPED) !== 0;
+}
+
+/** Undefined where more is to be done than to add one plain task to a queue that takes any. */
+function nextStep(tx: Tx, claim: Claimed, result: Body | null): NextStep | undefined {
+  const stages = tx.stages.parse(claim.stages);
+  const next = stages[stages.findIndex(({ name }) => name === claim.stage) + 1];
+  if (
+    !next ||
+    next.joins ||
+    next.cost !== undefined ||
+    claim.state !== null ||
+    claim.priority !== 0 ||
+    claim.special & TOLD
+  )
+    return undefined;
+  if (result !== null && typeof result !== "string") return undefined;
+  const queue = tx.queueNamed(`${claim.pipeline}/${next.name}`);
+  if (!queue || queue.policy.maxDepth !== null || queue.policy.ttl !== null) return undefined;
+  const id = tx.id(claim.created_at, claim.run!);
+  return { queue, result, at: { id, stage: next.name, part: parsePart(claim.part), joins: false } };
+}
+
+export function goOnTogether(tx: Tx, steps: readonly NextStep[]): void {
+  for (const { queue, result, at } of steps) {
+    const seq = tx.newcomers.take(queue, { queue: queue.name, data: result ?? "null", at })!;
+    tx.flow(queue).added++;
+    if (tx.listeners > 0)
+      tx.announce({ type: "task.added", at: tx.now, queue: queue.name, taskId: tx.id(tx.now, seq) });
+    tellAdded(tx.hint, [{ queue: queue.name, existing: false }]);
+  }
+}

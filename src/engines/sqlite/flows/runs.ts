@@ -1,0 +1,309 @@
+import {
+  type Brought,
+  formatPart,
+  parsePart,
+  type Plan,
+  planOnward,
+  type RunPlace,
+  type RunStart,
+  type RunState,
+  type RunTask,
+  type Stage,
+  type Success,
+} from "../../../core/run.ts";
+import { taskNotFound } from "../../../core/task-not-found.ts";
+import { type Body, type EndState, fromRank, type Headers, isEnd, type NewTask } from "../../../core/task.ts";
+import { bodyFrom } from "../statements/body.ts";
+import type { Held, Mover } from "../line/line.ts";
+import type { Found } from "../line/place.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+/** How a run begins, goes on and ends. What its tasks' own tables say is not written a second time. */
+
+export interface RunRow {
+  id: number;
+  created_at: number;
+  queue: string;
+  pipeline: string;
+  stages: string;
+  under_way: number;
+  dead: number;
+  state: Exclude<EndState, "dead"> | null;
+  ended_at: number | null;
+  result: Body | null;
+}
+
+export const BEGIN = `
+  INSERT INTO run (id, created_at, queue, pipeline, stages, under_way, dead) VALUES (?, ?, ?, ?, ?, 1, 0)`;
+export const JOIN = `INSERT INTO run_part (task, run, created_at, stage, part) VALUES (?, ?, ?, ?, ?)`;
+
+/** A task was added that begins a run, or goes on with one. Written before its place in line, which says so. */
+export function joinRun(tx: Tx, seq: number, task: RunBeginning | RunTask): void {
+  tx.hasRuns = true;
+  if (!("at" in task)) tx.run(BEGIN, ...beginning(tx, seq, task));
+  tx.run(JOIN, ...joining(tx, seq, task));
+}
+
+export interface RunBeginning extends NewTask {
+  run: RunStart;
+}
+
+export function isOfRun(task: NewTask | RunTask): task is RunBeginning | RunTask {
+  return "at" in task || task.run !== undefined;
+}
+
+export function beginning(
+  tx: Tx,
+  seq: number,
+  { queue, run }: RunBeginning,
+): [number, number, string, string, string] {
+  return [seq, tx.now, queue, run.pipeline, tx.stages.format(run.stages)];
+}
+
+export function joining(
+  tx: Tx,
+  seq: number,
+  task: RunBeginning | RunTask,
+): [number, number, number, string, string] {
+  if (!("at" in task)) return [seq, seq, tx.now, task.run.stages[0]!.name, ""];
+  const { id, stage, part } = task.at;
+  return [seq, tx.place(id)!.seq, tx.now, stage, formatPart(part)];
+}
+
+/** The lists of stages that runs began with, as they are stored: a few, each of many runs. */
+export class StageLists {
+  readonly #parsed = new Map<string, Stage[]>();
+  readonly #texts = new WeakMap<Stage[], string>();
+
+  format(stages: Stage[]): string {
+    let text = this.#texts.get(stages);
+    if (text === undefined) this.#texts.set(stages, (text = JSON.stringify(stages)));
+    return text;
+  }
+
+  parse(text: string): Stage[] {
+    let stages = this.#parsed.get(text);
+    if (!stages) {
+      if (this.#parsed.size > MOST_LISTS) this.#parsed.clear();
+      this.#parsed.set(text, (stages = JSON.parse(text) as Stage[]));
+    }
+    return stages;
+  }
+}
+
+const MOST_LISTS = 1_000;
+
+export interface OfRunRow {
+  run: number;
+  created_at: number;
+  pipeline: string;
+  stages: string;
+  stage: string;
+  part: string;
+}
+
+const OF_RUN = `
+  SELECT run_part.stage, run_part.part, run.* FROM run_part CROSS JOIN run ON run.id = run_part.run
+  WHERE run_part.task = ?`;
+
+type KnownPart = RunRow & { stage: string; part: string };
+
+function runOf(tx: Tx, { seq, ofRun }: Pick<Mover, "seq" | "ofRun">): KnownPart | undefined {
+  return ofRun === false || !tx.hasRuns ? undefined : tx.get<KnownPart>(OF_RUN, seq);
+}
+
+export function placeOf(tx: Tx, task: Mover): RunPlace | null {
+  const row = runOf(tx, task);
+  return row ? placeFrom(tx, { ...row, run: row.id }) : null;
+}
+
+export function placeFrom(tx: Tx, row: OfRunRow): RunPlace {
+  const { pipeline, stage } = row;
+  const { joins } = tx.stages.parse(row.stages).find(({ name }) => name === stage)!;
+  return { id: tx.id(row.created_at, row.run), pipeline, stage, part: parsePart(row.part), joins };
+}
+
+const BROUGHT = `SELECT part, result FROM run_part WHERE run = ? AND brought = 1`;
+const HEADERS = `SELECT headers FROM task WHERE seq = ?`;
+
+export type Planned = Plan & { run: KnownPart };
+
+/** Checks before anything is written. */
+export function plan(tx: Tx, task: Held, said: Success): Planned | undefined {
+  const run = runOf(tx, task);
+  if (!run) return undefined;
+  const { headers } = tx.get<{ headers: string | null }>(HEADERS, task.seq)!;
+  const underWay = {
+    ...{ id: tx.id(run.created_at, run.id), pipeline: run.pipeline, stages: tx.stages.parse(run.stages) },
+    underWay: run.under_way,
+    brought: () =>
+      tx
+        .all<{ part: string; result: Body | null }>(BROUGHT, run.id)
+        .map((row): Brought => ({ part: parsePart(row.part), result: bodyFrom(row.result) })),
+  };
+  const at = { stage: run.stage, part: parsePart(run.part) };
+  const carried = {
+    priority: fromRank(task.rank).priority,
+    ...(headers !== null && { headers: JSON.parse(headers) as Headers }),
+  };
+  return { ...planOnward(underWay, at, carried, said), run };
+}
+
+const UNDER_WAY = `UPDATE run SET under_way = ? WHERE id = ?`;
+const BRING = `UPDATE run_part SET brought = 1, result = ? WHERE task = ?`;
+const GATHER = `UPDATE run_part SET brought = 0, result = NULL WHERE run = ? AND brought = 1`;
+
+/** After the task's own end, and before what comes next is added. */
+export function goOn(tx: Tx, task: Held, result: Body | null, planned: Planned | undefined): void {
+  if (!planned) return;
+  const { run, underWay } = planned;
+  if (underWay !== run.under_way) tx.run(UNDER_WAY, underWay, run.id);
+  if (planned.brings) tx.run(BRING, result, task.seq);
+  if (planned.gathers) tx.run(GATHER, run.id);
+  if (planned.end) endRun(tx, run, "done", planned.end.result);
+}
+
+const DEATH = `UPDATE run SET dead = dead + 1 WHERE id = (SELECT run FROM run_part WHERE task = ?)`;
+const REVIVAL = `UPDATE run SET dead = dead - 1 WHERE id = (SELECT run FROM run_part WHERE task = ?)`;
+
+/** It has ended, or died. That it is done is told by its own row. */
+export function endPart(tx: Tx, task: Mover, state: EndState): void {
+  const run = state === "done" ? undefined : runOf(tx, task);
+  if (!run) return;
+  if (state === "dead") tx.run(DEATH, task.seq);
+  if (run.state !== null) return;
+  if (state === "dead") hintRun(tx, run);
+  // It can have no result any more.
+  else endRun(tx, run, state, null);
+}
+
+const LAST_START = `(SELECT started_at FROM attempt WHERE attempt.task = run_part.task ORDER BY fence DESC LIMIT 1)`;
+const LOSE = `
+  UPDATE run_part SET state = 'cancelled', started_at = ${LAST_START}, ended_at = ?
+  WHERE task = ?`;
+const KEEP_END = `
+  UPDATE run_part SET (state, started_at, ended_at) = (
+    SELECT state, coalesce(started_at, ${LAST_START}), ended_at FROM ended WHERE ended.task = run_part.task)`;
+const KEEP_ONE_END = `${KEEP_END} WHERE task = ?`;
+const KEEP_ENDS = `${KEEP_END} WHERE task IN (
+  SELECT task FROM ended WHERE queue = ? AND (ended_at, task) <= (?, ?))`;
+
+/** A task is about to be removed; what is known of its end stays on the run's record. */
+export function losePart(tx: Tx, task: Found): void {
+  const run = runOf(tx, task);
+  if (!run) return;
+  const { place } = task;
+  const state = place.state === "leaving" ? place.was : place.state;
+  if (isEnd(state) && state !== "dead") {
+    tx.run(KEEP_ONE_END, task.seq);
+    return;
+  }
+  tx.run(LOSE, tx.now, task.seq);
+  if (state === "dead") tx.run(REVIVAL, task.seq);
+  tx.lostRuns.push(run);
+}
+
+/** After it was removed: its run can have no result any more. */
+export function callOff(tx: Tx): void {
+  for (let lost = tx.lostRuns.shift(); lost; lost = tx.lostRuns.shift()) {
+    const run = tx.get<RunRow>(RUN_BY_SEQ, lost.id)!;
+    if (run.state === null) endRun(tx, run, "cancelled", null);
+  }
+}
+
+/** The same for all that end with the given one, past their retention. */
+export function keepEnds(tx: Tx, queue: number, endedAt: number, last: number): void {
+  if (tx.hasRuns) tx.run(KEEP_ENDS, queue, endedAt, last);
+}
+
+/** It was dead, and has another chance. */
+export function revivePart(tx: Tx, seq: number): void {
+  if (tx.hasRuns) tx.run(REVIVAL, seq);
+}
+
+/** Its run is over: whatever is left of that has nothing to go on with. */
+export function isCalledOff(tx: Tx, task: Mover): boolean {
+  return (runOf(tx, task)?.state ?? null) !== null;
+}
+
+const END_RUN = `UPDATE run SET state = ?, ended_at = ?, result = ? WHERE id = ?`;
+const PENDING = `SELECT task FROM run_part WHERE run = ? AND state IS NULL ORDER BY task`;
+
+function endRun(tx: Tx, run: RunRow, state: Exclude<EndState, "dead">, result: Body | null): void {
+  tx.run(END_RUN, state, tx.now, result, run.id);
+  run.state = state;
+  hintRun(tx, run);
+  if (state === "done") return;
+  tx.run(GATHER, run.id);
+  for (const { task } of tx.all<{ task: number }>(PENDING, run.id)) tx.cancelPending(task);
+}
+
+function hintRun(tx: Tx, { id, created_at: createdAt }: RunRow): void {
+  (tx.hint.runs ??= []).push(tx.id(createdAt, id));
+}
+
+export function cancelRun(tx: Tx, id: string): { state: RunState } {
+  const run = knownRun(tx, id);
+  if (run.state === null) endRun(tx, run, "cancelled", null);
+  return { state: stateOfRun(run) };
+}
+
+/** With all its tasks; answers false for one that is of none. */
+export function cancelItsRun(tx: Tx, task: Found): boolean {
+  const run = runOf(tx, task);
+  if (run?.state === null) endRun(tx, run, "cancelled", null);
+  return run !== undefined;
+}
+
+const RUN = `SELECT * FROM run WHERE id = ? AND created_at = ?`;
+const RUN_BY_SEQ = `SELECT * FROM run WHERE id = ?`;
+
+export function findRun(tx: Tx, id: string): RunRow | undefined {
+  const place = tx.place(id);
+  return place && tx.get<RunRow>(RUN, place.seq, place.createdAt);
+}
+
+export function knownRun(tx: Tx, id: string): RunRow {
+  const run = findRun(tx, id);
+  if (!run) throw taskNotFound(id);
+  return run;
+}
+
+export function stateOfRun({ state, dead }: RunRow): RunState {
+  return state ?? (dead > 0 ? "dead" : "running");
+}
+
+const UNDER_WAY_IN = `
+  SELECT 1 FROM run_part CROSS JOIN run ON run.id = run_part.run CROSS JOIN task ON task.seq = run_part.task
+  WHERE run.state IS NULL AND task.queue = ? AND NOT EXISTS (SELECT 1 FROM ended WHERE ended.task = task.seq) LIMIT 1`;
+
+/** Looks at every task of a run: for what happens rarely. */
+export function hasRunsUnderWay(tx: Tx, queue: number): boolean {
+  return tx.hasRuns && tx.get(UNDER_WAY_IN, queue) !== undefined;
+}
+
+const ENDED_RUNS = `
+  SELECT queue, count(*) AS count FROM run WHERE ended_at IS NOT NULL GROUP BY queue ORDER BY queue`;
+const OLDEST = `
+  SELECT id, ended_at FROM run WHERE queue = ? AND ended_at IS NOT NULL ORDER BY ended_at, id LIMIT 0 + ?`;
+const DOOMED = `SELECT id FROM run WHERE queue = ? AND ended_at IS NOT NULL AND (ended_at, id) <= (?, ?)`;
+const DELETE_PARTS = `DELETE FROM run_part WHERE run IN (${DOOMED})`;
+const DELETE_RUNS = `DELETE FROM run WHERE queue = ? AND ended_at IS NOT NULL AND (ended_at, id) <= (?, ?)`;
+
+/** Ended ones, as long as ended tasks of their first queue are kept. Answers whether there are more. */
+export function pruneRuns(tx: Tx, limit: number): boolean {
+  if (!tx.hasRuns) return false;
+  let left = limit;
+  for (const { queue, count } of tx.all<{ queue: string; count: number }>(ENDED_RUNS)) {
+    const { retention } = tx.policy(queue);
+    const doomed = tx
+      .all<{ id: number; ended_at: number }>(OLDEST, queue, left + 1)
+      .filter((run, index) => run.ended_at + retention.age <= tx.now || index < count - retention.count);
+    const isMore = doomed.length > left;
+    const last = doomed.slice(0, left).at(-1);
+    if (last) for (const sql of [DELETE_PARTS, DELETE_RUNS]) tx.run(sql, queue, last.ended_at, last.id);
+    left -= Math.min(left, doomed.length);
+    if (isMore) return true;
+  }
+  return false;
+}

@@ -1,0 +1,129 @@
+import { governsGroups } from "../../../core/policy.ts";
+import { spend } from "../../../core/rate.ts";
+import { isFull, type Lane, LaneBook, type LaneName } from "./lanes.ts";
+import type { Mover } from "../line/line.ts";
+import { COUNTED, HEADS, type Lanes, type Queue, type Tx } from "../transaction/tx.ts";
+
+/** What happens to lanes, in queues where they are more than heads. */
+
+/** See `enter` in line.ts. Where its group is more than an order, its head too has to ask again: another start counts. So has one of several heads. */
+export function enterLane(tx: Tx, task: Mover): "ready" | "waiting" {
+  const { queue, groupKey, holdsGroup, seq, rank, pos, failures } = task;
+  const book = new LaneBook(tx);
+  const lane = book.lane(queue, groupKey!);
+  if (holdsGroup && lane.holders === 1 && !governsGroups(queue.policy)) {
+    if (queue.lanes === COUNTED) lane.line.push(seq);
+    book.becomeReady({ queue, rank, pos, task: seq, failures, session: null });
+  } else {
+    if (holdsGroup) lane.holders--;
+    task.holdsGroup = book.fill(lane, task);
+  }
+  book.save();
+  return task.holdsGroup ? "ready" : "waiting";
+}
+
+/** Becomes the head, if there is none. */
+export function takeEmptyLane(tx: Tx, queue: Queue, key: string): boolean {
+  return changeLane(tx, queue, key, (lane) => {
+    if (lane.holders > 0) return false;
+    lane.holders = 1;
+    return true;
+  });
+}
+
+/** One that waited holds it from now on, wherever it is. */
+export function holdLane(tx: Tx, queue: Queue, key: string): void {
+  changeLane(tx, queue, key, (lane) => lane.holders++);
+}
+
+/** It stands in line no longer, though it may still hold its lane. */
+export function leaveLine(tx: Tx, queue: Queue, key: string, seq: number): void {
+  changeLane(tx, queue, key, (lane) => (lane.line = lane.line.filter((other) => other !== seq)));
+}
+
+/** And nobody comes up by that. */
+export function changeLane<T>(tx: Tx, queue: Queue, key: string, change: (lane: Lane) => T): T {
+  const book = new LaneBook(tx);
+  const answer = change(book.lane(queue, key));
+  book.save();
+  return answer;
+}
+
+export function fillLane(tx: Tx, queue: Queue, key: string): void {
+  const book = new LaneBook(tx);
+  book.fill(book.lane(queue, key));
+  book.save();
+}
+
+/** Some that held these do no longer, one after the other. */
+export function freeLanes(tx: Tx, names: readonly LaneName[]): void {
+  const book = new LaneBook(tx);
+  if (names.length > 1) {
+    book.open(names);
+    const freed = Map.groupBy(names, ({ queue, key }) => book.lane(queue, key));
+    book.lookAhead(
+      [...freed]
+        .filter(([lane, ends]) => !isFull({ ...lane, holders: lane.holders - ends.length }))
+        .map(([lane]) => lane),
+    );
+  }
+  for (const { queue, key } of names) {
+    const lane = book.lane(queue, key);
+    lane.holders--;
+    book.fill(lane);
+  }
+  book.save();
+}
+
+export interface Started {
+  seq: number;
+  key: string;
+  cost: number;
+}
+
+/** Tasks were claimed. Each start counts for its group, and leaves a place in line for the next. */
+export function comeUp(tx: Tx, queue: Queue, session: number | null, started: readonly Started[]): void {
+  const { rateLimit, sticky } = queue.policy.groups;
+  const governs = governsGroups(queue.policy);
+  const book = new LaneBook(tx);
+  book.open(started.map(({ key }) => ({ queue, key })));
+  const lanes = new Set<Lane>();
+  for (const { seq, key, cost } of started) {
+    const lane = book.lane(queue, key);
+    lanes.add(lane);
+    lane.line = lane.line.filter((other) => other !== seq);
+    if (!governs) continue;
+    lane.meter = spend(rateLimit, lane.meter, cost, tx.now);
+    lane.session = sticky ? session : null;
+  }
+  if (governs) {
+    book.lookAhead([...lanes].filter((lane) => !isFull(lane)));
+    for (const lane of lanes) book.fill(lane);
+  }
+  book.save();
+}
+
+const COUNT_LEAVING = `
+  UPDATE lane SET state = json_object('holders', leaving.count)
+  FROM (SELECT group_key, count(*) AS count FROM leaving WHERE queue = :queue AND holds_group = 1 GROUP BY group_key) AS leaving
+  WHERE lane.queue = :queue AND lane.group_key = leaving.group_key`;
+const inLine = (table: "ready" | "kept"): string => `
+  UPDATE lane SET state = json_set(coalesce(state, '{"holders":1}'), '$.line', json_array(head.task))
+  FROM (
+    SELECT task.seq AS task, task.group_key FROM ${table} CROSS JOIN task ON task.seq = ${table}.task
+    WHERE ${table}.queue = :queue AND task.group_key IS NOT NULL
+  ) AS head
+  WHERE lane.queue = :queue AND lane.group_key = head.group_key`;
+const COUNT_LINES = [inLine("ready"), inLine("kept")];
+
+/** From here on the lanes of a queue say as much; once for a queue, since its lanes are looked at. */
+export function raiseLanes(tx: Tx, queue: Queue, lanes: Lanes): void {
+  if (queue.lanes >= lanes) return;
+  const counts = [
+    ...(queue.lanes === HEADS ? [COUNT_LEAVING] : []),
+    ...(lanes === COUNTED ? COUNT_LINES : []),
+  ];
+  for (const sql of counts) tx.runMany(sql, [], { queue: queue.id });
+  queue.lanes = lanes;
+  tx.storeQueue(queue);
+}

@@ -1,0 +1,69 @@
+import { governsGroups } from "../../../core/policy.ts";
+import { isOver, NO_METER } from "../../../core/rate.ts";
+import { stateFrom } from "./lanes.ts";
+import { HEADS, type Queue, type Tx } from "../transaction/tx.ts";
+
+/** Lanes that one call looks at: one that remembers nothing costs a row, and no more. */
+const LOOK = 10_000;
+
+interface LaneRow {
+  group_key: string;
+  state: string | null;
+}
+
+const PAGE = `
+  SELECT group_key, state FROM lane WHERE queue = ? AND group_key > ? ORDER BY group_key LIMIT 0 + ?`;
+const LIVES = `SELECT 1 FROM session WHERE id = ?`;
+const DELETE_LANE = `
+  DELETE FROM lane WHERE queue = ? AND group_key = ?
+    AND NOT EXISTS (SELECT 1 FROM waiting WHERE waiting.queue = lane.queue AND waiting.group_key = lane.group_key)`;
+
+/** Lanes that were kept for what they remember, and remember nothing any more. */
+export function pruneLanes(tx: Tx): void {
+  for (const queue of tx.queues) {
+    if (queue.lanes === HEADS) continue;
+    pruneLanesOf(tx, queue);
+    if (!governsGroups(queue.policy) && isPlain(tx, queue)) lowerLanes(tx, queue);
+  }
+}
+
+/** From where the last call stopped. */
+function pruneLanesOf(tx: Tx, queue: Queue): void {
+  const page = tx.all<LaneRow>(PAGE, queue.id, tx.prunedLanes.get(queue.id) ?? "", LOOK);
+  for (const { group_key: key, state } of page) if (isEmpty(tx, state)) tx.run(DELETE_LANE, queue.id, key);
+  if (page.length === LOOK) tx.prunedLanes.set(queue.id, page.at(-1)!.group_key);
+  else tx.prunedLanes.delete(queue.id);
+}
+
+/** Nobody holds it or waits in it, and there is nothing to be known of it. */
+function isEmpty(tx: Tx, state: string | null): boolean {
+  const { holders, session, meter = NO_METER, heldUntil = 0, wakeAt } = stateFrom(state);
+  if (holders > 0 || wakeAt !== undefined || heldUntil > tx.now) return false;
+  if (!isOver(meter, tx.now)) return false;
+  return session === undefined || tx.get(LIVES, session) === undefined;
+}
+
+const ODD = [
+  `
+  SELECT 1 FROM lane
+  WHERE queue = ? AND state IS NOT NULL AND json_remove(state, '$.line') <> '{"holders":1}' LIMIT 1`,
+  `SELECT 1 FROM own WHERE queue = ? LIMIT 1`,
+  ...["ready", "kept"].map(
+    (table) => `
+  SELECT 1 FROM ${table} INDEXED BY ${table}_moved CROSS JOIN task ON task.seq = ${table}.task
+  WHERE ${table}.queue = ? AND ${table}.pos <> ${table}.task AND ${table}.pos <> coalesce(task.pos, task.seq) LIMIT 1`,
+  ),
+];
+
+/** Nothing is left of when groups were more than an order: the queue need not be slower than others. */
+function isPlain(tx: Tx, queue: Queue): boolean {
+  return ODD.every((sql) => tx.get(sql, queue.id) === undefined);
+}
+
+const FORGET = `UPDATE lane SET state = NULL WHERE queue = ? AND state IS NOT NULL`;
+
+function lowerLanes(tx: Tx, queue: Queue): void {
+  tx.run(FORGET, queue.id);
+  queue.lanes = HEADS;
+  tx.storeQueue(queue);
+}

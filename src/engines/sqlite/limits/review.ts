@@ -1,0 +1,91 @@
+import {
+  changesGate,
+  changesGroups,
+  governsGroups,
+  inTurn,
+  placesInLine,
+  type QueuePolicy,
+} from "../../../core/policy.ts";
+import { BOUNDS } from "../../../engine/engine.ts";
+import { type Gate, gateOf, hintLine, roomOf, saveGate, wakeGate } from "./gates.ts";
+import { pullBack } from "./hold-back.ts";
+import { type Lane, LaneBook, mayStartAt } from "./lanes.ts";
+import { raiseLanes } from "./move-lanes.ts";
+import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
+
+/** What becomes of the tasks of a queue whose policy is another one now. */
+
+/**
+ * Each of its groups is looked at, in as many pieces of work as it takes: until the last of them has been, nothing of the
+ * queue starts. So nothing starts by the old policy.
+ */
+export function adoptPolicy(tx: Tx, queue: Queue, before: QueuePolicy): void {
+  if (governsGroups(queue.policy)) raiseLanes(tx, queue, COUNTED);
+  const regroups = changesGroups(before, queue.policy);
+  if (!regroups && !changesGate(before, queue.policy)) return;
+  const gate = gateOf(tx, queue);
+  if (regroups) gate.reviewed = "";
+  openGate(tx, gate);
+}
+
+const OPENED = `SELECT queue FROM gate WHERE wake_at <= ? ORDER BY queue`;
+
+/** Those of which more may start by now, or whose groups are to be looked at. */
+export function openGates(tx: Tx): void {
+  for (const { queue } of tx.all<{ queue: number }>(OPENED, tx.now))
+    openGate(tx, gateOf(tx, tx.queueOf(queue)));
+}
+
+/** Who waits is told, but no more than may start. One at least: who finds the gate closed leaves word when to look again. */
+function openGate(tx: Tx, gate: Gate): void {
+  if (gate.reviewed !== null) gate.reviewed = review(tx, gate.queue, gate.reviewed);
+  if (gate.reviewed === null) {
+    gate.wakeAt = null;
+    hintLine(tx, gate.queue, Math.max(1, roomOf(tx, gate)));
+  } else {
+    wakeGate(tx, gate, tx.now);
+    tx.swept = false;
+  }
+  saveGate(tx, gate);
+}
+
+const NEXT_LANES = `
+  SELECT group_key FROM lane
+  WHERE queue = ? AND group_key > ? AND (coalesce(json_extract(state, '$.holders'), 1) > 0 OR EXISTS (
+    SELECT 1 FROM waiting WHERE waiting.queue = lane.queue AND waiting.group_key = lane.group_key))
+  ORDER BY group_key LIMIT 0 + ?`;
+
+/** The next groups, in their order: those that somebody holds or waits in. Answers up to which it has come. */
+function review(tx: Tx, queue: Queue, after: string): string | null {
+  const page = tx.all<{ group_key: string }>(NEXT_LANES, queue.id, after, BOUNDS.sweep);
+  const names = page.map(({ group_key: key }) => ({ queue, key }));
+  const book = new LaneBook(tx);
+  book.open(names);
+  const lanes = names.map(({ key }) => book.lane(queue, key));
+  const excess = lanes.flatMap((lane) => excessOf(tx, lane));
+  book.save();
+  for (const seq of excess) pullBack(tx, seq);
+  book.open(names);
+  const opened = names.map(({ key }) => book.lane(queue, key));
+  book.lookAhead(opened);
+  for (const lane of opened) book.fill(lane);
+  book.save();
+  return page.length < BOUNDS.sweep ? null : page.at(-1)!.group_key;
+}
+
+const PLACE = `SELECT coalesce(pos, seq) AS pos, 0 - priority AS rank, cost FROM task WHERE seq = ?`;
+
+/** Those that would not have come up by the policy: they hold their group no longer, and have yet to leave the line. */
+function excessOf(tx: Tx, lane: Lane): number[] {
+  const { queue, key, holders, line } = lane;
+  const places = placesInLine(queue.policy, key, holders - line.length);
+  const isTimed = queue.policy.groups.rateLimit.length > 0 || lane.heldUntil > tx.now;
+  if (line.length === 0 || (line.length <= places && !isTimed)) return [];
+  const inLine = line
+    .map((seq) => ({ seq, ...tx.get<{ pos: number; rank: number; cost: number | null }>(PLACE, seq)! }))
+    .sort(inTurn(queue.policy));
+  const isOpen = mayStartAt(tx, lane, inLine[0]!.cost ?? 1) <= tx.now;
+  const excess = inLine.slice(isOpen ? places : 0).map(({ seq }) => seq);
+  lane.holders -= excess.length;
+  return excess;
+}

@@ -1,0 +1,110 @@
+import { BOUNDS } from "../../../engine/engine.ts";
+import { chunks, sized } from "../statements/chunks.ts";
+import type { LaneName } from "../limits/lanes.ts";
+import { freeGroup } from "./line.ts";
+import { freeLanes } from "../limits/move-lanes.ts";
+import { SPECIAL } from "../statements/special.ts";
+import { HEADS, type Tx } from "../transaction/tx.ts";
+
+/** What the end of a task brings about, for many at a time: see `reachEnd` in line.ts. */
+
+type NextRow = [
+  queue: number,
+  groupKey: string,
+  pos: number | null,
+  task: number | null,
+  rank: number | null,
+  failures: number | null,
+];
+
+const NEXT_OF_GROUPS = sized(
+  `SELECT task.queue, task.group_key, next.pos, next.task, next.rank, next.failures
+   FROM (VALUES `,
+  () => `(?)`,
+  `) CROSS JOIN task ON task.seq = column1
+   LEFT JOIN waiting AS next ON next.queue = task.queue AND next.group_key = task.group_key AND next.pos = (
+     SELECT min(pos) FROM waiting WHERE queue = task.queue AND group_key = task.group_key)`,
+);
+const INSERT_READY = sized(
+  `INSERT INTO ready (queue, rank, pos, task, failures, special)
+   SELECT column1, column2, column3, seq, 0, ${SPECIAL}
+   FROM (VALUES `,
+  () => `(?, ?, ?, ?)`,
+  `) CROSS JOIN task ON task.seq = column4`,
+);
+const DELETE_WAITING = sized(
+  `DELETE FROM waiting WHERE (queue, group_key, pos) IN (VALUES `,
+  () => `(?, ?, ?)`,
+  `)`,
+);
+const FREE_LANES = sized(`DELETE FROM lane WHERE (queue, group_key) IN (VALUES `, () => `(?, ?)`, `)`);
+
+const GROUPS = sized(
+  `SELECT seq, queue, group_key FROM (VALUES `,
+  () => `(?)`,
+  `) CROSS JOIN task ON task.seq = column1`,
+);
+
+/** Those that held these groups have ended, in this order. */
+export function freeGroups(tx: Tx, ended: readonly { seq: number; queue: number }[]): void {
+  const [heads, others]: [number[], number[]] = [[], []];
+  for (const { seq, queue } of ended) (tx.queueOf(queue).lanes === HEADS ? heads : others).push(seq);
+  if (heads.length > 0) freeHeads(tx, heads);
+  if (others.length === 0) return;
+  const groups = new Map<number, LaneName>();
+  for (const chunk of chunks(others)) {
+    for (const [seq, queue, key] of tx.rows<[number, number, string]>(GROUPS(chunk.length), ...chunk))
+      groups.set(seq, { queue: tx.queueOf(queue), key });
+  }
+  freeLanes(
+    tx,
+    others.map((seq) => groups.get(seq)!),
+  );
+}
+
+/** No two are of the same group: only its head is ever claimed. */
+function freeHeads(tx: Tx, seqs: readonly number[]): void {
+  const rows = [...chunks(seqs)].flatMap((chunk) => tx.rows<NextRow>(NEXT_OF_GROUPS(chunk.length), ...chunk));
+  for (const chunk of chunks(rows.filter(([, , pos]) => pos === null))) {
+    tx.runMany(
+      FREE_LANES(chunk.length),
+      chunk.flatMap(([queue, groupKey]) => [queue, groupKey]),
+      {},
+    );
+  }
+  // One that came from another store may have failed there: it may be kept for some workers.
+  const failed = rows.filter(([, , , , , failures]) => failures !== null && failures > 0);
+  for (const [queue, groupKey] of failed) freeGroup(tx, tx.queueOf(queue), groupKey);
+  for (const chunk of chunks(rows.filter(([, , , , , failures]) => failures === 0))) {
+    tx.runMany(
+      DELETE_WAITING(chunk.length),
+      chunk.flatMap(([queue, groupKey, pos]) => [queue, groupKey, pos]),
+      {},
+    );
+    tx.runMany(
+      INSERT_READY(chunk.length),
+      chunk.flatMap(([queue, , pos, task, rank]) => [queue, rank, pos, task]),
+      {},
+    );
+    for (const [id] of chunk) {
+      const queue = tx.queueOf(id);
+      tx.count(queue, "waiting", -1);
+      tx.count(queue, "ready", 1);
+      tx.hintReady(queue);
+    }
+  }
+}
+
+const END_KEYS = sized(
+  `UPDATE idempotency SET forget_at = :forget, state = 'done'
+   WHERE (queue, key, task) IN (
+     SELECT task.queue, task.idempotency_key, task.seq FROM (VALUES `,
+  () => `(?)`,
+  `) CROSS JOIN task ON task.seq = column1)`,
+);
+
+/** Tasks with an idempotency key have succeeded: from now on the key's days are counted. */
+export function startKeyWindows(tx: Tx, seqs: readonly number[]): void {
+  for (const chunk of chunks(seqs))
+    tx.runMany(END_KEYS(chunk.length), chunk, { forget: tx.now + BOUNDS.keyAfterEnd });
+}

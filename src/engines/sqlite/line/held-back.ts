@@ -1,0 +1,32 @@
+import { heldBackBy, heldBackByGroups } from "../../../core/held-back.ts";
+import { isGated } from "../../../core/policy.ts";
+import { fromRank, type HeldBack } from "../../../core/task.ts";
+import { gateOf } from "../limits/gates.ts";
+import { costOf } from "../limits/lanes.ts";
+import { HEADS, type Queue, type Tx } from "../transaction/tx.ts";
+
+// Those that anybody may have, those kept from some, those of one worker: whoever is first decides for all.
+const FIRST = [
+  `SELECT task, rank FROM ready WHERE queue = ? ORDER BY rank, pos LIMIT 1`,
+  `SELECT task, rank FROM kept WHERE queue = ? ORDER BY rank, pos LIMIT 1`,
+  `SELECT task, rank FROM own WHERE queue = ? ORDER BY rank, pos LIMIT 1`,
+] as const;
+const WAKE = `SELECT at FROM wake WHERE queue = ? ORDER BY at LIMIT 1`;
+
+/** Why nothing of a queue starts. One that has no limits is not looked at. */
+export function heldBack(tx: Tx, queue: Queue): HeldBack | null {
+  if (queue.lanes === HEADS && !queue.gate && !isGated(queue.policy)) return null;
+  const first = firstInLine(tx, queue);
+  if (!first) return heldBackByGroups(tx.get<{ at: number }>(WAKE, queue.id)?.at ?? null, tx.now);
+  const counted = { ...gateOf(tx, queue), running: tx.claimedOf(queue) };
+  const { urgent } = fromRank(first.rank);
+  return heldBackBy(queue.policy, counted, { urgent, cost: costOf(tx, first.task) }, tx.now);
+}
+
+function firstInLine(tx: Tx, queue: Queue): { task: number; rank: number } | undefined {
+  for (const sql of FIRST) {
+    const first = tx.get<{ task: number; rank: number }>(sql, queue.id);
+    if (first) return first;
+  }
+  return undefined;
+}

@@ -1,0 +1,148 @@
+import { claimLost } from "../../../core/errors.ts";
+import type { Body } from "../../../core/task.ts";
+import type { Verified } from "../../../core/verification.ts";
+import type { Held, Mover } from "./line.ts";
+import { OF_RUN, STEPPED } from "../statements/special.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+/** Tasks that somebody holds, or whose result waits for a verdict. */
+
+const TASK = `
+  SELECT queue, created_at, priority, pos, group_key, expires_at, max_attempts, idempotency_key
+  FROM task WHERE seq = ?`;
+
+interface TaskRow {
+  queue: number;
+  created_at: number;
+  priority: number;
+  pos: number | null;
+  group_key: string | null;
+  expires_at: number | null;
+  max_attempts: number | null;
+  idempotency_key: string | null;
+}
+
+/** A task as it is known without where it stands. */
+export interface Known extends Mover {
+  key: string | null;
+}
+
+/** The task alone: whether it holds its group, and how often it failed, is known where it stands. */
+export function taskBySeq(tx: Tx, seq: number): Known | undefined {
+  const row = tx.get<TaskRow>(TASK, seq);
+  return (
+    row && {
+      seq,
+      queue: tx.queueOf(row.queue),
+      createdAt: row.created_at,
+      rank: 0 - row.priority,
+      pos: row.pos ?? seq,
+      groupKey: row.group_key,
+      holdsGroup: false,
+      expiresAt: row.expires_at,
+      maxAttempts: row.max_attempts,
+      keyed: row.idempotency_key !== null,
+      key: row.idempotency_key,
+      failures: 0,
+    }
+  );
+}
+
+const CLAIM = `SELECT * FROM claim WHERE task = ?`;
+
+export interface ClaimRow {
+  task: number;
+  queue: number;
+  failures: number;
+  special: number;
+  fence: number;
+  started_at: number;
+  lease: number;
+  deadline: number;
+  cancelled: number;
+  session: number | null;
+  progress: number | null;
+  note: string | null;
+  worker: string;
+}
+
+export function findHeld(tx: Tx, seq: number): Held | undefined {
+  const row = tx.get<ClaimRow>(CLAIM, seq);
+  return row && heldFrom(tx, row);
+}
+
+const VERIFYING = `SELECT * FROM verifying WHERE task = ?`;
+
+export interface VerifyingRow {
+  task: number;
+  queue: number;
+  failures: number;
+  special: number;
+  fence: number;
+  started_at: number;
+  worker: string;
+  adds: string | null;
+  each: number;
+  next: string | null;
+  result: Body | null;
+  holds_group: number;
+  asked: number;
+}
+
+/** A task whose result waits for a verdict. */
+export type Judged = Held & { row: VerifyingRow };
+
+/** With the result that waits for a verdict, and what would be added. */
+export function findVerifying(tx: Tx, seq: number): Judged | undefined {
+  const row = tx.get<VerifyingRow>(VERIFYING, seq);
+  return row && judgedFrom(tx, row);
+}
+
+const ASKED = `SELECT * FROM verifying WHERE asked = ?`;
+
+/** The task on which this one asks for a verdict; never by its payload, which anybody could have written. */
+export function findAsked(tx: Tx, asking: number): Judged | undefined {
+  const row = tx.get<VerifyingRow>(ASKED, asking);
+  return row && judgedFrom(tx, row);
+}
+
+function judgedFrom(tx: Tx, row: VerifyingRow): Judged {
+  const held = heldFrom(tx, { ...row, session: null, cancelled: 0 });
+  return { ...held, holdsGroup: held.holdsGroup && row.holds_group === 1, isVerifying: true, row };
+}
+
+type Claimed = Omit<ClaimRow, "lease" | "deadline" | "progress" | "note">;
+
+export function heldFrom(tx: Tx, row: Claimed): Held {
+  const task = taskBySeq(tx, row.task)!;
+  return {
+    ...task,
+    holdsGroup: task.groupKey !== null,
+    failures: row.failures,
+    fence: row.fence,
+    worker: row.worker,
+    session: row.session,
+    startedAt: row.started_at,
+    cancelled: row.cancelled === 1,
+    stepped: (row.special & STEPPED) !== 0,
+    ofRun: (row.special & OF_RUN) !== 0,
+  };
+}
+
+// No fence is given out twice, so that it alone tells that the claim holds.
+const HELD = `SELECT * FROM claim WHERE task = ? AND fence = ?`;
+
+/** The guard in front of everything a holder may do. */
+export function heldTask(tx: Tx, id: string, fence: number): Held {
+  const place = tx.place(id);
+  const row = place && tx.get<ClaimRow>(HELD, place.seq, fence);
+  if (!row) throw claimLost(id, fence);
+  return heldFrom(tx, row);
+}
+
+/** The attempt whose result waits for a verdict. */
+export function findJudged(tx: Tx, { id, fence }: Verified): Judged | undefined {
+  const place = tx.place(id);
+  const judged = place && findVerifying(tx, place.seq);
+  return judged?.fence === fence ? judged : undefined;
+}

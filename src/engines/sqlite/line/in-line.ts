@@ -1,0 +1,161 @@
+import { readAtOnce, sizeOfClaimed } from "../../../core/answer-size.ts";
+import { type Body, FIRST_RANK } from "../../../core/task.ts";
+import { BOUNDS, type ClaimRequest } from "../../../engine/engine.ts";
+import { chunks, sized } from "../statements/chunks.ts";
+import { GROUPED, TOLD } from "../statements/special.ts";
+import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
+
+/** What stands in line for a worker. */
+export interface Line {
+  /** In the order of service. */
+  rows: LineRow[];
+  /** Those of them that are not in the table of what is for all. */
+  asides: ReadonlyMap<LineRow, "kept" | "own">;
+  /** Some are kept for other workers. */
+  passed: boolean;
+}
+
+/** A task in line: as an array, which is read faster than an object. */
+export type LineRow = [
+  rank: number,
+  pos: number,
+  task: number,
+  failures: number,
+  /** What it has that most tasks have not: see special.ts. */
+  special: number,
+  createdAt: number,
+  /** The size of a large one: only of tasks that are handed out the payload is read then. */
+  data: Body | number,
+];
+
+interface KeptRow {
+  rank: number;
+  pos: number;
+  task: number;
+  failures: number;
+  special: number;
+  avoid: string;
+}
+
+// SQLite knows a value's size without reading the value.
+const DATA = `iif(octet_length(task.data) > ?, octet_length(task.data), task.data) AS data`;
+
+/** Of all that is in line, or of what is urgent. */
+function looks(where: string) {
+  return {
+    // Every column read costs; what few tasks have is asked for those alone.
+    // CROSS JOIN fixes the order: the line first, then its tasks by number.
+    ready: `
+  SELECT rank, ready.pos, task, failures, special, task.created_at, ${DATA}
+  FROM ready CROSS JOIN task ON task.seq = ready.task
+  WHERE ready.queue = ?${where} ORDER BY rank, ready.pos LIMIT 0 + ?`,
+    kept: `
+  SELECT rank, pos, task, failures, special, avoid FROM kept WHERE queue = ?${where} ORDER BY rank, pos LIMIT 0 + ?`,
+    own: `
+  SELECT rank, own.pos, task, failures, special, task.created_at, ${DATA}
+  FROM own CROSS JOIN task ON task.seq = own.task
+  WHERE own.queue = ? AND own.session = ?${where} ORDER BY rank, own.pos LIMIT 0 + ?`,
+    others: [
+      `SELECT 1 FROM own WHERE queue = ? AND session < ?${where} LIMIT 1`,
+      `SELECT 1 FROM own WHERE queue = ? AND session > ?${where} LIMIT 1`,
+    ],
+  };
+}
+
+const ALL = looks("");
+const URGENT = looks(` AND rank < ${FIRST_RANK}`);
+const KEPT_TASK = `SELECT created_at, ${DATA} FROM task WHERE seq = ?`;
+const LARGE = `SELECT data FROM task WHERE seq = ?`;
+
+/** Sessions are numbered from 1 on. */
+const NO_SESSION = 0;
+
+/** The first of a queue's line that this worker may have, at most `most`. */
+export function lookAtLine(
+  tx: Tx,
+  queue: Queue,
+  { worker, session = NO_SESSION, max }: ClaimRequest,
+  most: number,
+  urgentOnly = false,
+): Line {
+  const sql = urgentOnly ? URGENT : ALL;
+  const { allowed, passed } = lookAtKept(tx, queue, worker, sql.kept);
+  const atOnce = readAtOnce(max);
+  const ready = tx.rows<LineRow>(sql.ready, atOnce, queue.id, most);
+  const asides = new Map<LineRow, "kept" | "own">();
+  for (const row of allowed) asides.set(lineRowFrom(tx, row, atOnce), "kept");
+  let isOthers = false;
+  if (queue.lanes === COUNTED) {
+    for (const row of tx.rows<LineRow>(sql.own, atOnce, queue.id, session, most)) asides.set(row, "own");
+    isOthers = sql.others.some((other) => tx.get(other, queue.id, session) !== undefined);
+  }
+  const rows = asides.size === 0 ? ready : [...ready, ...asides.keys()].sort(inOrder).slice(0, most);
+  return { rows, asides, passed: passed || isOthers };
+}
+
+/** The first of the retried tasks: those this worker may have, and whether there are some it may not. */
+export function lookAtKept(
+  tx: Tx,
+  queue: Queue,
+  worker: string,
+  sql = ALL.kept,
+): { allowed: KeptRow[]; passed: boolean } {
+  const kept = tx.all<KeptRow>(sql, queue.id, BOUNDS.retryLook);
+  const allowed = kept.filter((row) => !(JSON.parse(row.avoid) as string[]).includes(worker));
+  return { allowed, passed: allowed.length < kept.length };
+}
+
+function lineRowFrom(tx: Tx, { rank, pos, task, failures, special }: KeptRow, atOnce: number): LineRow {
+  const found = tx.get<{ created_at: number; data: Body | number }>(KEPT_TASK, atOnce, task)!;
+  const { created_at: createdAt, data } = found;
+  return [rank, pos, task, failures, special, createdAt, data];
+}
+
+/** Its payload, which may not have been read yet. */
+export function dataOf(tx: Tx, [, , seq, , , , data]: LineRow): Body {
+  return typeof data === "number" ? tx.get<{ data: Body }>(LARGE, seq)!.data : data;
+}
+
+/** What it adds to the answer of a claim. */
+export function sizeOf([, , , , , , data]: LineRow, { headers }: Special): number {
+  return sizeOfClaimed(typeof data === "number" ? data : data.length, headers === null ? 0 : headers.length);
+}
+
+function inOrder(a: LineRow, b: LineRow): number {
+  return a[0] - b[0] || a[1] - b[1];
+}
+
+export interface Special {
+  group_key: string | null;
+  expires_at: number | null;
+  max_attempts: number | null;
+  content_type: string | null;
+  headers: string | null;
+  cost: number | null;
+}
+
+const SPECIALS = sized(
+  `SELECT seq, group_key, expires_at, max_attempts, content_type, headers, cost
+   FROM (VALUES `,
+  () => `(?)`,
+  `) CROSS JOIN task ON task.seq = column1`,
+);
+const PLAIN: Special = {
+  group_key: null,
+  expires_at: null,
+  max_attempts: null,
+  content_type: null,
+  headers: null,
+  cost: null,
+};
+
+/** What is special about each of them. */
+export function specialsOf(tx: Tx, rows: readonly LineRow[]): Special[] {
+  const found = new Map<number, Special>();
+  const special = rows.filter((row) => row[4] & (TOLD | GROUPED)).map((row) => row[2]);
+  for (const chunk of chunks(special)) {
+    for (const row of tx.all<Special & { seq: number }>(SPECIALS(chunk.length), ...chunk))
+      found.set(row.seq, row);
+  }
+  return rows.map((row) => found.get(row[2]) ?? PLAIN);
+}

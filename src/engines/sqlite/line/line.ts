@@ -1,0 +1,318 @@
+import { fingerprint } from "../../../core/fingerprint.ts";
+import { isExhausted } from "../../../core/retry.ts";
+import type { AttemptOutcome, EndState, TaskError, TaskState } from "../../../core/task.ts";
+import { isVerificationQueue, NO_VERDICT, refusal } from "../../../core/verification.ts";
+import { BOUNDS } from "../../../engine/engine.ts";
+import { correctCost } from "../limits/costs.ts";
+import { findAsked } from "./held.ts";
+import { wait } from "../limits/lanes.ts";
+import { enterLane, freeLanes, takeEmptyLane } from "../limits/move-lanes.ts";
+import { becomeReady } from "./ready.ts";
+import { endPart, isCalledOff } from "../flows/runs.ts";
+import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "../flows/steps.ts";
+import { HEADS, type Queue, type Tx } from "../transaction/tx.ts";
+
+/** How a task moves between the states. Each verb is written in these words. */
+
+/** What a move needs to know of a task, wherever it comes from. */
+export interface Mover {
+  seq: number;
+  queue: Queue;
+  createdAt: number;
+  rank: number;
+  pos: number;
+  groupKey: string | null;
+  /** It is the head of its group, or one of several: the others wait behind it. */
+  holdsGroup: boolean;
+  expiresAt: number | null;
+  maxAttempts: number | null;
+  /** It has an idempotency key. */
+  keyed: boolean;
+  failures: number;
+  /** False where it is known to have no steps, or to be of no run. */
+  stepped?: boolean;
+  ofRun?: boolean;
+}
+
+/** A task that is claimed. */
+export interface Held extends Mover {
+  fence: number;
+  worker: string;
+  session: number | null;
+  startedAt: number;
+  cancelled: boolean;
+  /** What whoever settles it says that it cost. */
+  spent?: number;
+  /** Nobody holds it any more: its result waits for a verdict. */
+  isVerifying?: boolean;
+}
+
+const INSERT_SCHEDULED = `
+  INSERT INTO scheduled (queue, pos, task, due, failures, holds_group, signal) VALUES (?, ?, ?, ?, ?, ?, ?)`;
+const TAKE_LANE = `INSERT INTO lane (queue, group_key) VALUES (?, ?) ON CONFLICT DO NOTHING`;
+const FREE_LANE = `DELETE FROM lane WHERE queue = ? AND group_key = ?`;
+const NEXT_OF_GROUP = `
+  DELETE FROM waiting WHERE (queue, group_key, pos) IN (
+    SELECT queue, group_key, pos FROM waiting WHERE queue = ? AND group_key = ? ORDER BY pos LIMIT 1)
+  RETURNING pos, task, rank, failures`;
+const INSERT_TTL = `INSERT INTO ttl (expires_at, task) VALUES (?, ?)`;
+const DELETE_TTL = `DELETE FROM ttl WHERE expires_at = ? AND task = ?`;
+
+/** Becomes the head of its group, if there is none. */
+export function takeLane(tx: Tx, task: Mover): boolean {
+  const { queue, groupKey } = task;
+  task.holdsGroup =
+    queue.lanes === HEADS ? tx.run(TAKE_LANE, queue.id, groupKey) > 0 : takeEmptyLane(tx, queue, groupKey!);
+  return task.holdsGroup;
+}
+
+/** Joins the line, or its group's: a due task, new or redriven. */
+export function enter(tx: Tx, task: Mover): "ready" | "waiting" {
+  const { queue, groupKey } = task;
+  if (groupKey !== null) {
+    if (queue.lanes !== HEADS) return enterLane(tx, task);
+    if (!task.holdsGroup && !takeLane(tx, task)) {
+      wait(tx, task);
+      return "waiting";
+    }
+  }
+  becomeReady(tx, queue, task.rank, task.pos, task.seq, task.failures);
+  return "ready";
+}
+
+/** Due long after every clock has stopped. */
+export const NEVER = Number.MAX_SAFE_INTEGER;
+
+/** With a `signal` it is parked: that may come first. */
+export function schedule(tx: Tx, task: Mover, due: number, signal?: string): "scheduled" | "parked" {
+  const { queue, pos, seq, failures } = task;
+  tx.run(INSERT_SCHEDULED, queue.id, pos, seq, due, failures, task.holdsGroup ? 1 : 0, signal ?? null);
+  const state = signal === undefined ? "scheduled" : "parked";
+  tx.count(queue, state, 1);
+  if (due <= tx.now) tx.swept = false;
+  return state;
+}
+
+/** From here on its time to live is watched. */
+export function watchTtl(tx: Tx, task: Mover): void {
+  if (task.expiresAt === null) return;
+  tx.run(INSERT_TTL, task.expiresAt, task.seq);
+  if (task.expiresAt <= tx.now) tx.swept = false;
+}
+
+export function unwatchTtl(tx: Tx, seq: number, expiresAt: number | null): void {
+  if (expiresAt !== null) tx.run(DELETE_TTL, expiresAt, seq);
+}
+
+const DELETE_CLAIM = `DELETE FROM claim WHERE task = ?`;
+export const INSERT_ATTEMPT = `
+  INSERT INTO attempt (task, fence, attempt, worker, started_at, ended_at, outcome, name, message, stack, fingerprint)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+
+/** Nobody works at it any more: another of its queue may be. */
+export function dropClaim(tx: Tx, task: Held): void {
+  forgetClaim(tx, task);
+  if (task.spent !== undefined) correctCost(tx, task, task.spent);
+  if (task.queue.policy.maxConcurrency !== null) tx.hintReady(task.queue);
+}
+
+/** With the task itself. */
+export function forgetClaim(tx: Tx, task: Mover): void {
+  tx.run(DELETE_CLAIM, task.seq);
+  tx.count(task.queue, "claimed", -1);
+}
+
+const DELETE_VERIFYING = `DELETE FROM verifying WHERE task = ?`;
+
+export function dropVerifying(tx: Tx, task: Mover): void {
+  tx.run(DELETE_VERIFYING, task.seq);
+  tx.count(task.queue, "verifying", -1);
+}
+
+/** Writes the ledger's row for the claim that ends, and takes it off. A success is written by `endDone`. */
+export function closeAttempt(
+  tx: Tx,
+  task: Held,
+  outcome: Exclude<AttemptOutcome, "done">,
+  error: TaskError | null,
+): void {
+  if (task.isVerifying) dropVerifying(tx, task);
+  else dropClaim(tx, task);
+  tx.run(
+    INSERT_ATTEMPT,
+    task.seq,
+    task.fence,
+    task.failures + 1,
+    task.worker,
+    task.startedAt,
+    tx.now,
+    outcome,
+    error && error.name,
+    error && error.message,
+    error && error.stack,
+    error && fingerprint(error),
+  );
+  if (NOT_COUNTED.has(outcome)) return;
+  const flow = tx.flow(task.queue);
+  flow.failed++;
+  flow.serviceMs += tx.now - task.startedAt;
+}
+
+/** Neither a failure, nor a service. */
+const NOT_COUNTED: ReadonlySet<AttemptOutcome> = new Set(["released", "limited", "parked", "cancelled"]);
+
+/** A failed attempt: another one after `delay`, or dead when it was the last. */
+export function fail(
+  tx: Tx,
+  task: Held,
+  outcome: "failed" | "timeout" | "lost" | "refused",
+  error: TaskError,
+  delay: number,
+): TaskState {
+  closeAttempt(tx, task, outcome, error);
+  const attempt = ++task.failures;
+  if (task.cancelled || isCalledOff(tx, task)) return end(tx, task, "cancelled");
+  if (isExhausted(attempt, task.maxAttempts ?? task.queue.policy.maxAttempts)) return die(tx, task, error);
+  announceTask(tx, "task.failed", task, {
+    worker: task.worker,
+    attempt,
+    detail: `${error.name}: ${error.message}`,
+  });
+  return comeBack(tx, task, delay);
+}
+
+/** Back in line at its old place, now or later, or when a signal comes; its group waits for it. */
+export function comeBack(tx: Tx, task: Mover, delay: number, signal?: string): TaskState {
+  if (isCalledOff(tx, task)) return end(tx, task, "cancelled");
+  if (isOutlived(tx, task.expiresAt)) return end(tx, task, "expired");
+  watchTtl(tx, task);
+  if (signal === undefined && delay <= 0) return enter(tx, task);
+  const stepsAside = willStepAside(task);
+  if (stepsAside) task.holdsGroup = false;
+  const state = schedule(tx, task, Math.min(tx.now + delay, NEVER), signal);
+  if (stepsAside) freeGroup(tx, task.queue, task.groupKey!);
+  return state;
+}
+
+/** While it waits for something, others of its group may go on; not where they run in order. */
+export function willStepAside({ holdsGroup, queue }: Mover): boolean {
+  return holdsGroup && queue.policy.groups.concurrency > 1;
+}
+
+export function isOutlived(tx: Tx, expiresAt: number | null): boolean {
+  return expiresAt !== null && expiresAt <= tx.now;
+}
+
+export const INSERT_DEAD = `
+  INSERT INTO dead (task, queue, died_at, fence, worker, fingerprint) VALUES (?, ?, ?, ?, ?, ?)`;
+
+/** After the attempt that it dies of was closed. */
+export function die(tx: Tx, task: Held, error: TaskError): "dead" {
+  tx.run(INSERT_DEAD, task.seq, task.queue.id, tx.now, task.fence, task.worker, fingerprint(error));
+  reachEnd(tx, task, "dead", `${error.name}: ${error.message}`);
+  return "dead";
+}
+
+const INSERT_ENDED = `INSERT INTO ended (task, queue, state, ended_at) VALUES (?, ?, ?, ?)`;
+
+export function end<S extends "cancelled" | "expired">(tx: Tx, task: Mover, state: S): S {
+  tx.run(INSERT_ENDED, task.seq, task.queue.id, state, tx.now);
+  reachEnd(tx, task, state);
+  return state;
+}
+
+const INSERT_DONE = `
+  INSERT INTO ended (task, queue, state, ended_at, started_at, attempt, fence, worker, result)
+  VALUES (?, ?, 'done', ?, ?, ?, ?, ?, ?)`;
+
+/** A success: its attempt is folded into the row of its end. */
+export function endDone(tx: Tx, task: Held, result: string | Uint8Array | null): "done" {
+  const attempt = task.failures + 1;
+  const { now } = tx;
+  tx.run(INSERT_DONE, task.seq, task.queue.id, now, task.startedAt, attempt, task.fence, task.worker, result);
+  const flow = tx.flow(task.queue);
+  flow.done++;
+  flow.serviceMs += now - task.startedAt;
+  reachEnd(tx, task, "done");
+  return "done";
+}
+
+const END_KEY = `
+  UPDATE idempotency SET forget_at = ?, state = ?
+  WHERE queue = ? AND key = (SELECT idempotency_key FROM task WHERE seq = ?) AND task = ?`;
+
+/** The group's next task takes its turn, and the idempotency window starts. */
+function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): void {
+  tx.count(task.queue, state, 1);
+  // What steps are for is to go on from there: the dead may.
+  if (state !== "dead" && task.stepped !== false) tx.run(DELETE_STEPS, task.seq);
+  if (task.keyed) tx.run(END_KEY, tx.now + BOUNDS.keyAfterEnd, state, task.queue.id, task.seq, task.seq);
+  tx.hint.ended = true;
+  if (tx.listeners > 0) {
+    announceTask(tx, `task.${state}`, task, {
+      ...lastAttempt(tx, task.seq),
+      ...(detail !== undefined && { detail }),
+    });
+  }
+  if (task.holdsGroup) freeGroup(tx, task.queue, task.groupKey!);
+  if (isVerificationQueue(task.queue.name)) missVerdict(tx, task.seq);
+  endPart(tx, task, state);
+}
+
+const LAST_ATTEMPT = `
+  SELECT worker, attempt FROM ended WHERE task = ? AND attempt IS NOT NULL
+  UNION ALL
+  SELECT * FROM (SELECT worker, attempt FROM attempt WHERE task = ? ORDER BY fence DESC LIMIT 1)
+  LIMIT 1`;
+
+function lastAttempt(tx: Tx, seq: number): { worker: string; attempt: number } | undefined {
+  return tx.get(LAST_ATTEMPT, seq, seq);
+}
+
+export function freeGroup(tx: Tx, queue: Queue, groupKey: string): void {
+  if (queue.lanes !== HEADS) return freeLanes(tx, [{ queue, key: groupKey }]);
+  const next = tx.take<{ pos: number; task: number; rank: number; failures: number }>(
+    NEXT_OF_GROUP,
+    queue.id,
+    groupKey,
+  );
+  if (!next) {
+    tx.run(FREE_LANE, queue.id, groupKey);
+    return;
+  }
+  tx.count(queue, "waiting", -1);
+  becomeReady(tx, queue, next.rank, next.pos, next.task, next.failures);
+}
+
+/** An event about a task. */
+export function announceTask(
+  tx: Tx,
+  type: Extract<Parameters<Tx["announce"]>[0], { taskId: string }>["type"],
+  task: Mover,
+  more: { worker?: string; attempt?: number; detail?: string },
+): void {
+  if (tx.listeners === 0) return;
+  tx.announce({ type, at: tx.now, queue: task.queue.name, taskId: tx.id(task.createdAt, task.seq), ...more });
+}
+
+/** Nothing is ever stuck: a result that nobody will judge has failed. */
+export function missVerdict(tx: Tx, asking: number): void {
+  const judged = findAsked(tx, asking);
+  if (judged) refuse(tx, judged, NO_VERDICT, 0);
+}
+
+/**
+ * A failed attempt of the worker whose result it is; the next one starts over, and knows why. What came from outside stays:
+ * nobody will say it again.
+ */
+export function refuse(tx: Tx, task: Held, feedback: string, delay: number): void {
+  tx.run(DELETE_TAKEN, task.seq);
+  keepStep(tx, task.seq, "feedback", "", feedback);
+  fail(tx, task, "refused", refusal(feedback), delay);
+}
+
+/** Whatever was said of it. */
+export function endCancelled(tx: Tx, task: Held): TaskState {
+  closeAttempt(tx, task, "cancelled", null);
+  return end(tx, task, "cancelled");
+}

@@ -1,0 +1,232 @@
+import type { EndState, TaskState } from "../../../core/task.ts";
+import { isVerificationQueue } from "../../../core/verification.ts";
+import { findHeld, findVerifying, type Known, taskBySeq } from "./held.ts";
+import { leaveLine } from "../limits/move-lanes.ts";
+import { dropVerifying, forgetClaim, freeGroup, type Held, missVerdict, unwatchTtl } from "./line.ts";
+import { callOff, losePart } from "../flows/runs.ts";
+import { DELETE_STEPS } from "../flows/steps.ts";
+import { COUNTED, HEADS, type Tx } from "../transaction/tx.ts";
+
+/** Where a task stands: which of the states' tables has it. */
+export type Place =
+  | { state: "claimed" | "verifying"; held: Held }
+  | { state: "ready"; line: InLine; failures: number }
+  | { state: "scheduled"; due: number; failures: number; holdsGroup: boolean }
+  | { state: "parked"; due: number; failures: number; holdsGroup: boolean; signal: string }
+  | { state: "waiting"; failures: number }
+  | Leaving
+  | { state: EndState };
+
+/** Its place in line, in the table of those that are for all, for some workers, or for one. */
+export type InLine =
+  | { table: "ready" | "kept"; pos: number }
+  | { table: "own"; pos: number; session: number };
+
+/** On its way to another store. Whoever asks is told the state it was in. */
+export interface Leaving {
+  state: "leaving";
+  was: "ready" | "scheduled" | "parked" | "verifying" | "waiting" | "dead";
+  due: number | null;
+  signal: string | null;
+  worker: string | null;
+  startedAt: number | null;
+  failures: number;
+  holdsGroup: boolean;
+  cancelled: boolean;
+}
+
+/** As it is told. */
+export function stateOf(place: Place): TaskState {
+  return place.state === "leaving" ? place.was : place.state;
+}
+
+/** A task and where it stands; what a move needs is filled in from there. */
+export interface Found extends Known {
+  place: Place;
+}
+
+export function findTask(tx: Tx, id: string): Found | undefined {
+  const known = tx.place(id);
+  const found = known && findBySeq(tx, known.seq);
+  return found?.createdAt === known?.createdAt ? found : undefined;
+}
+
+export function findBySeq(tx: Tx, seq: number): Found | undefined {
+  const task = taskBySeq(tx, seq);
+  if (!task) return undefined;
+  const place = findPlace(tx, task);
+  const holdsGroup =
+    task.groupKey !== null &&
+    ("held" in place
+      ? place.held.holdsGroup
+      : place.state === "ready" || ("holdsGroup" in place && place.holdsGroup));
+  const failures = "held" in place ? place.held.failures : "failures" in place ? place.failures : 0;
+  return { ...task, place, holdsGroup, failures };
+}
+
+const READY = `SELECT failures FROM ready WHERE queue = ? AND rank = ? AND pos = ?`;
+const KEPT = `SELECT failures FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
+const SCHEDULED = `SELECT due, failures, holds_group, signal FROM scheduled WHERE queue = ? AND pos = ?`;
+const WAITING = `SELECT failures FROM waiting WHERE queue = ? AND group_key = ? AND pos = ?`;
+const LEAVING = `SELECT state, due, failures, holds_group, cancelled, signal, worker, started_at FROM leaving WHERE task = ?`;
+const ENDED = `SELECT state FROM ended WHERE task = ?`;
+
+interface ScheduledRow {
+  due: number;
+  failures: number;
+  holds_group: number;
+  signal: string | null;
+}
+
+function findPlace(tx: Tx, task: Known): Place {
+  const queue = task.queue.id;
+  const held = findHeld(tx, task.seq);
+  if (held) return { state: "claimed", held };
+  const verifying = findVerifying(tx, task.seq);
+  if (verifying) return { state: "verifying", held: verifying };
+  const ended = tx.get<{ state: EndState }>(ENDED, task.seq);
+  if (ended) return { state: ended.state };
+  const ready = tx.get<{ failures: number }>(READY, queue, task.rank, task.pos);
+  if (ready) return { state: "ready", line: { table: "ready", pos: task.pos }, failures: ready.failures };
+  const scheduled = tx.get<ScheduledRow>(SCHEDULED, queue, task.pos);
+  if (scheduled) {
+    const { due, failures, signal } = scheduled;
+    const waits = { due, failures, holdsGroup: scheduled.holds_group === 1 };
+    return signal === null ? { state: "scheduled", ...waits } : { state: "parked", signal, ...waits };
+  }
+  const kept = tx.get<{ failures: number }>(KEPT, queue, task.rank, task.pos);
+  if (kept) return { state: "ready", line: { table: "kept", pos: task.pos }, failures: kept.failures };
+  if (task.groupKey !== null) {
+    const turn = task.queue.lanes === COUNTED && findTurn(tx, task);
+    if (turn) return turn;
+    const waiting = tx.get<{ failures: number }>(WAITING, queue, task.groupKey, task.pos);
+    if (waiting) return { state: "waiting", failures: waiting.failures };
+  }
+  const leaving = tx.get<LeavingRow>(LEAVING, task.seq);
+  return leaving ? leavingFrom(leaving) : { state: "dead" };
+}
+
+const READY_MOVED = `
+  SELECT pos, failures FROM ready INDEXED BY ready_moved WHERE queue = ? AND task = ? AND pos <> task`;
+const KEPT_MOVED = `
+  SELECT pos, failures FROM kept INDEXED BY kept_moved WHERE queue = ? AND task = ? AND pos <> task`;
+const OWN = `SELECT pos, session, failures FROM own WHERE task = ?`;
+
+/** Where groups take turns, or are kept for their worker. */
+function findTurn(tx: Tx, { queue, seq }: Known): Place | undefined {
+  const own = tx.get<{ pos: number; session: number; failures: number }>(OWN, seq);
+  if (own) {
+    const { pos, session, failures } = own;
+    return { state: "ready", line: { table: "own", pos, session }, failures };
+  }
+  for (const [table, sql] of [["ready", READY_MOVED] as const, ["kept", KEPT_MOVED] as const]) {
+    const moved = tx.get<{ pos: number; failures: number }>(sql, queue.id, seq);
+    if (moved) return { state: "ready", line: { table, pos: moved.pos }, failures: moved.failures };
+  }
+  return undefined;
+}
+
+interface LeavingRow {
+  state: Leaving["was"];
+  due: number | null;
+  failures: number;
+  holds_group: number;
+  cancelled: number;
+  signal: string | null;
+  worker: string | null;
+  started_at: number | null;
+}
+
+function leavingFrom(row: LeavingRow): Leaving {
+  const { state: was, due, failures, signal, worker } = row;
+  return {
+    state: "leaving",
+    was,
+    due,
+    signal,
+    worker,
+    startedAt: row.started_at,
+    failures,
+    holdsGroup: row.holds_group === 1,
+    cancelled: row.cancelled === 1,
+  };
+}
+
+const DELETE_READY = `DELETE FROM ready WHERE queue = ? AND rank = ? AND pos = ?`;
+const DELETE_KEPT = `DELETE FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
+const DELETE_OWN = `DELETE FROM own WHERE task = ?`;
+const DELETE_SCHEDULED = `DELETE FROM scheduled WHERE queue = ? AND pos = ?`;
+const DELETE_WAITING = `DELETE FROM waiting WHERE queue = ? AND group_key = ? AND pos = ?`;
+const DELETE_ENDED = `DELETE FROM ended WHERE task = ?`;
+const DELETE_DEAD = `DELETE FROM dead WHERE task = ?`;
+const DELETE_LEAVING = `DELETE FROM leaving WHERE task = ?`;
+
+/** Takes a task out of the state it is in. Its group, if it holds one, is not freed by this. */
+export function takeOut(tx: Tx, task: Found): void {
+  const queue = task.queue.id;
+  switch (task.place.state) {
+    case "claimed":
+      forgetClaim(tx, task);
+      return;
+    case "verifying":
+      dropVerifying(tx, task);
+      return;
+    case "ready":
+      leaveTable(tx, task, task.place.line);
+      if (task.groupKey !== null && task.queue.lanes === COUNTED)
+        leaveLine(tx, task.queue, task.groupKey, task.seq);
+      break;
+    case "scheduled":
+    case "parked":
+      tx.run(DELETE_SCHEDULED, queue, task.pos);
+      break;
+    case "waiting":
+      tx.run(DELETE_WAITING, queue, task.groupKey, task.pos);
+      break;
+    case "dead":
+      tx.run(DELETE_DEAD, task.seq);
+      break;
+    case "done":
+    case "cancelled":
+    case "expired":
+      tx.run(DELETE_ENDED, task.seq);
+      break;
+    case "leaving":
+      tx.run(DELETE_LEAVING, task.seq);
+      if (task.place.was === "dead") tx.run(DELETE_DEAD, task.seq);
+      break;
+  }
+  tx.count(task.queue, stateOf(task.place), -1);
+  if (["ready", "scheduled", "parked", "waiting"].includes(task.place.state))
+    unwatchTtl(tx, task.seq, task.expiresAt);
+}
+
+function leaveTable(tx: Tx, { queue, rank, seq }: Found, { table, pos }: InLine): void {
+  if (table === "own") tx.run(DELETE_OWN, seq);
+  else tx.run(table === "kept" ? DELETE_KEPT : DELETE_READY, queue.id, rank, pos);
+}
+
+const DELETE_TASK = `DELETE FROM task WHERE seq = ?`;
+const DELETE_LEDGER = `DELETE FROM attempt WHERE task = ?`;
+const DELETE_KEY = `DELETE FROM idempotency WHERE queue = ? AND key = ? AND task = ?`;
+
+/** Gone without a trace: purged, discarded or dropped. Its key is free. (Those past their retention: care.ts.) */
+export function remove(tx: Tx, task: Found): void {
+  losePart(tx, task);
+  takeOut(tx, task);
+  tx.run(DELETE_TASK, task.seq);
+  tx.run(DELETE_LEDGER, task.seq);
+  tx.run(DELETE_STEPS, task.seq);
+  if (task.holdsGroup && !isFollowed(tx, task)) freeGroup(tx, task.queue, task.groupKey!);
+  if (task.key !== null) tx.run(DELETE_KEY, task.queue.id, task.key, task.seq);
+  if (isVerificationQueue(task.queue.name)) missVerdict(tx, task.seq);
+  callOff(tx);
+}
+
+const LEAVING_BEHIND = `SELECT 1 FROM leaving WHERE queue = ? AND group_key = ? AND holds_group = 1 LIMIT 1`;
+
+/** Others of its group are leaving too: it waits for the last of them. Where holders are counted, it does so anyway. */
+function isFollowed(tx: Tx, { place, queue, groupKey }: Found): boolean {
+  if (place.state !== "leaving" || queue.lanes !== HEADS) return false;
+  return tx.get(LEAVING_BEHIND, queue.id, groupKey) !== undefined;
+}

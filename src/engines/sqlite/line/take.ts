@@ -1,0 +1,231 @@
+import type { AnswerSize } from "../../../core/answer-size.ts";
+import { type ClaimedTask, fromRank, type Headers, JSON_TYPE } from "../../../core/task.ts";
+import type { ClaimOutcome } from "../../../engine/engine.ts";
+import { bodyFrom } from "../statements/body.ts";
+import { chunks, sized } from "../statements/chunks.ts";
+import { taskBySeq } from "./held.ts";
+import { dataOf, type Line, type LineRow, sizeOf, type Special } from "./in-line.ts";
+import { leaveLine } from "../limits/move-lanes.ts";
+import { end, isOutlived, type Mover, unwatchTtl } from "./line.ts";
+import { type OfRunRow, placeFrom } from "../flows/runs.ts";
+import { OF_RUN, STEPPED } from "../statements/special.ts";
+import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
+
+/** How tasks are taken out of the line, and handed to a worker. */
+
+/** What all the claims of one call on one queue share. */
+export interface Terms {
+  queue: Queue;
+  worker: string;
+  session: number | null;
+  lease: number;
+  deadline: number;
+  /** Of the whole call's answer. */
+  size: AnswerSize;
+}
+
+/** The first of the line, all that are given: those that are past their time end, the others are claimed. */
+export function takeLine(
+  tx: Tx,
+  terms: Terms,
+  { rows, asides }: Line,
+  specials: readonly Special[],
+  outcome: ClaimOutcome,
+): void {
+  const { queue } = terms;
+  if (terms.session === null && terms.lease <= 0) tx.swept = false;
+  const outlived = specials.some((special) => isOutlived(tx, special.expires_at));
+  if (outlived || hasKept(asides)) holdEach(tx, terms, rows, specials, asides);
+  else if (asides.size > 0) holdBothHeads(tx, terms, rows);
+  else holdHead(tx, terms, rows);
+  tx.count(queue, "ready", -rows.length);
+  if (outlived && queue.lanes === COUNTED) leaveLines(tx, queue, rows, specials);
+
+  const runs = runsOf(tx, rows);
+  const before = outcome.tasks.length;
+  for (const [index, row] of rows.entries()) {
+    const special = specials[index]!;
+    unwatchTtl(tx, row[2], special.expires_at);
+    if (isOutlived(tx, special.expires_at)) {
+      end(tx, moverFrom(tx, row), "expired");
+      outcome.more = true;
+    } else {
+      terms.size.add(sizeOf(row, special));
+      outcome.tasks.push(handOver(tx, terms, row, special, runs.get(row[2])));
+    }
+  }
+  countClaimed(tx, queue, outcome.tasks, before);
+  if (outcome.tasks.length > before) outcome.policies[queue.name] = queue.policy;
+}
+
+/** Before one of them ends: whoever of its group comes up then is to find how things stand. */
+function leaveLines(tx: Tx, queue: Queue, rows: readonly LineRow[], specials: readonly Special[]): void {
+  for (const [index, row] of rows.entries()) {
+    const { group_key: key } = specials[index]!;
+    if (key !== null) leaveLine(tx, queue, key, row[2]);
+  }
+}
+
+function countClaimed(tx: Tx, queue: Queue, tasks: readonly ClaimedTask[], from: number): void {
+  tx.count(queue, "claimed", tasks.length - from);
+  const flow = tx.flow(queue);
+  flow.claimed += tasks.length - from;
+  for (let i = from; i < tasks.length; i++) flow.waitMs += tx.now - tasks[i]!.createdAt;
+}
+
+const RUNS = sized(
+  `SELECT run_part.task, run_part.stage, run_part.part, run.id AS run, run.created_at, run.pipeline, run.stages
+   FROM (VALUES `,
+  () => `(?)`,
+  `) CROSS JOIN run_part ON run_part.task = column1 CROSS JOIN run ON run.id = run_part.run`,
+);
+
+/** The runs that some of them are of. */
+function runsOf(tx: Tx, rows: readonly LineRow[]): Map<number, OfRunRow> {
+  const found = new Map<number, OfRunRow>();
+  for (const chunk of chunks(rows.filter((row) => row[4] & OF_RUN).map((row) => row[2]))) {
+    for (const row of tx.all<OfRunRow & { task: number }>(RUNS(chunk.length), ...chunk))
+      found.set(row.task, row);
+  }
+  return found;
+}
+
+function moverFrom(tx: Tx, [, , seq, failures]: LineRow): Mover {
+  const task = taskBySeq(tx, seq)!;
+  return { ...task, holdsGroup: task.groupKey !== null, failures };
+}
+
+/** Fences follow each other in the order of the line. Numbering rows costs as much again as writing them. */
+const NUMBERED = `? + row_number() OVER (ORDER BY rank, pos)`;
+/** Where places follow each other, a fence is its place and a number: the usual case. */
+const BY_PLACE = `? + pos`;
+
+function insertClaims(fence: string, table: "ready" | "kept" | "own", where: string): string {
+  return `
+  INSERT INTO claim (fence, started_at, lease, deadline, session, worker,
+    task, queue, failures, special, cancelled)
+  SELECT ${fence}, ?, ?, ?, ?, ?, task, queue, failures, special, 0
+  FROM ${table} WHERE queue = ? AND ${where} ORDER BY rank, pos`;
+}
+
+const UP_TO = `(rank, pos) <= (?, ?)`;
+const HOLD_HEAD = insertClaims(NUMBERED, "ready", UP_TO);
+const HOLD_RUN = insertClaims(BY_PLACE, "ready", UP_TO);
+const DELETE_HEAD = `DELETE FROM ready WHERE queue = ? AND (rank, pos) <= (?, ?)`;
+
+/** Holds the whole head of the line: in SQL, since every value that is passed costs as much as a row. */
+function holdHead(tx: Tx, terms: Terms, rows: readonly LineRow[]): void {
+  const [firstRank, firstPos] = rows[0]!;
+  const [rank, pos] = rows.at(-1)!;
+  const isRun = rank === firstRank && pos - firstPos === rows.length - 1;
+  const values = [...claimValues(tx, terms), terms.queue.id, rank, pos] as const;
+  if (isRun) tx.run(HOLD_RUN, tx.fence + 1 - firstPos, ...values);
+  else tx.run(HOLD_HEAD, tx.fence, ...values);
+  tx.run(DELETE_HEAD, terms.queue.id, rank, pos);
+}
+
+function hasKept(asides: Line["asides"]): boolean {
+  for (const table of asides.values()) if (table === "kept") return true;
+  return false;
+}
+
+const BOTH_UP_TO = `
+  SELECT rank, pos, task, queue, failures, special FROM ready WHERE queue = ? AND ${UP_TO}
+  UNION ALL
+  SELECT rank, pos, task, queue, failures, special FROM own WHERE queue = ? AND session = ? AND ${UP_TO}`;
+const HOLD_BOTH = `
+  INSERT INTO claim (fence, started_at, lease, deadline, session, worker,
+    task, queue, failures, special, cancelled)
+  SELECT ${NUMBERED}, ?, ?, ?, ?, ?, task, queue, failures, special, 0
+  FROM (${BOTH_UP_TO}) ORDER BY rank, pos`;
+const DELETE_OWN_HEAD = `DELETE FROM own WHERE queue = ? AND session = ? AND ${UP_TO}`;
+
+/** The same of what is for all and what is for this worker alone. */
+function holdBothHeads(tx: Tx, terms: Terms, rows: readonly LineRow[]): void {
+  const { queue, session } = terms;
+  const [rank, pos] = rows.at(-1)!;
+  const values = claimValues(tx, terms);
+  tx.run(HOLD_BOTH, tx.fence, ...values, queue.id, rank, pos, queue.id, session, rank, pos);
+  tx.run(DELETE_HEAD, queue.id, rank, pos);
+  tx.run(DELETE_OWN_HEAD, queue.id, session, rank, pos);
+}
+
+function claimValues(
+  tx: Tx,
+  { lease, deadline, session, worker }: Terms,
+): [number, number, number, number | null, string] {
+  return [tx.now, lease, deadline, session, worker];
+}
+
+const AT = `rank = ? AND pos = ?`;
+const OF_SESSION_AT = `rank = ? AND pos = ? AND session = ?`;
+const HOLD = {
+  ready: insertClaims(NUMBERED, "ready", AT),
+  kept: insertClaims(NUMBERED, "kept", AT),
+  own: insertClaims(NUMBERED, "own", OF_SESSION_AT),
+};
+const DELETE = {
+  ready: `DELETE FROM ready WHERE queue = ? AND ${AT}`,
+  kept: `DELETE FROM kept WHERE queue = ? AND ${AT}`,
+  own: `DELETE FROM own WHERE queue = ? AND ${OF_SESSION_AT}`,
+};
+
+/** One by one, where some are not for all, or have outlived their time: those are only taken out of the line. */
+function holdEach(
+  tx: Tx,
+  terms: Terms,
+  rows: readonly LineRow[],
+  specials: readonly Special[],
+  asides: Line["asides"],
+): void {
+  const values = claimValues(tx, terms);
+  let { fence } = tx;
+  for (const [index, row] of rows.entries()) {
+    const table = asides.get(row) ?? "ready";
+    const place = [terms.queue.id, row[0], row[1], ...(table === "own" ? [terms.session] : [])];
+    if (!isOutlived(tx, specials[index]!.expires_at)) tx.run(HOLD[table], fence++, ...values, ...place);
+    tx.run(DELETE[table], ...place);
+  }
+}
+
+const LEFT = `
+  SELECT max(kind <> 'feedback') AS stepped, max(CASE kind WHEN 'feedback' THEN value END) AS feedback
+  FROM step WHERE task = ?`;
+
+/** What earlier attempts mean for this one. */
+function leftBehind(tx: Tx, seq: number): { stepped?: true; feedback?: string } {
+  const { stepped, feedback } = tx.get<{ stepped: number; feedback: string | null }>(LEFT, seq)!;
+  return { ...(stepped === 1 && { stepped: true as const }), ...(feedback !== null && { feedback }) };
+}
+
+/** What the worker gets. The fences were given out in the same order. */
+function handOver(
+  tx: Tx,
+  { queue, worker }: Terms,
+  row: LineRow,
+  special: Special,
+  run: OfRunRow | undefined,
+): ClaimedTask {
+  const [rank, , seq, failures, bits, createdAt] = row;
+  const attempt = failures + 1;
+  const id = tx.id(createdAt, seq);
+  if (tx.listeners > 0) {
+    tx.announce({ type: "task.claimed", at: tx.now, queue: queue.name, taskId: id, worker, attempt });
+  }
+  return {
+    id,
+    fence: ++tx.fence,
+    queue: queue.name,
+    data: bodyFrom(dataOf(tx, row)),
+    contentType: special.content_type ?? JSON_TYPE,
+    headers: special.headers === null ? {} : (JSON.parse(special.headers) as Headers),
+    attempt,
+    maxAttempts: special.max_attempts ?? queue.policy.maxAttempts,
+    priority: rank === 0 ? 0 : fromRank(rank).priority,
+    groupKey: special.group_key,
+    createdAt,
+    ...(special.cost !== null && { cost: special.cost }),
+    ...(bits & STEPPED && leftBehind(tx, seq)),
+    ...(run && { run: placeFrom(tx, run) }),
+  };
+}

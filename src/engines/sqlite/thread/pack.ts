@@ -1,0 +1,334 @@
+import type { DibsEvent } from "../../../core/events.ts";
+import { type AddedTask, type Body, type ClaimedTask, type Headers, JSON_TYPE } from "../../../core/task.ts";
+import type { ClaimOutcome, Op, Outcome, Verbs } from "../../../engine/engine.ts";
+
+/**
+ * Batches as they cross between threads. Copying an object costs about as much as all that SQLite does with it,
+ * copying a list of texts or numbers next to nothing: so the operations and outcomes of every day travel as
+ * columns, and the others as they are. What is unpacked equals what was packed.
+ */
+export type PackedOps = (Adds | AddMany | Publishes | Successes | { op: Op })[];
+export type PackedOutcomes = (Added | Published | Done | ClaimColumns | Told | { outcome: Outcome })[];
+
+/** Operations that follow each other, each the add of one task of which nothing but the payload is said. */
+interface Adds {
+  queue: string;
+  data: Body[];
+}
+
+/** One operation that adds many such tasks to one queue. */
+interface AddMany {
+  into: string;
+  all: Body[];
+}
+
+/** Like the adds, of what is published to one topic. */
+interface Publishes {
+  topic: string;
+  messages: Body[];
+}
+
+/** Settlements that follow each other, each a success that adds nothing. */
+interface Successes {
+  ids: string[];
+  fences: number[];
+  results: (Body | null)[];
+}
+
+export function packOps(ops: readonly Op[]): PackedOps {
+  const packed: PackedOps = [];
+  let last: PackedOps[number] | undefined;
+  for (const op of ops) {
+    if (isPlainAdd(op) && op.tasks.length > 1) {
+      packed.push((last = { into: op.tasks[0]!.queue, all: op.tasks.map(({ data }) => data) }));
+    } else if (isPlainAdd(op)) {
+      const { queue, data } = op.tasks[0]!;
+      if (!last || !("queue" in last) || last.queue !== queue) packed.push((last = { queue, data: [] }));
+      last.data.push(data);
+    } else if (isPlainPublish(op)) {
+      const { topic, data } = op.message;
+      if (!last || !("topic" in last) || last.topic !== topic) packed.push((last = { topic, messages: [] }));
+      last.messages.push(data);
+    } else if (isPlainSuccess(op)) {
+      if (!last || !("fences" in last)) packed.push((last = { ids: [], fences: [], results: [] }));
+      last.ids.push(op.id);
+      last.fences.push(op.fence);
+      last.results.push(op.settlement.result);
+    } else {
+      packed.push((last = { op }));
+    }
+  }
+  return packed;
+}
+
+/** How many operations, or tasks that one of them adds. */
+export function sizeOf(packed: PackedOps): number {
+  return packed.reduce((size, piece) => size + sizeOfPiece(piece), 0);
+}
+
+function sizeOfPiece(piece: PackedOps[number]): number {
+  if ("op" in piece) return piece.op.verb === "add" ? piece.op.tasks.length : 1;
+  if ("queue" in piece) return piece.data.length;
+  if ("into" in piece) return piece.all.length;
+  return "topic" in piece ? piece.messages.length : piece.ids.length;
+}
+
+export function unpackOps(packed: PackedOps): Op[] {
+  const ops: Op[] = [];
+  for (const piece of packed) {
+    if ("op" in piece) {
+      ops.push(piece.op);
+    } else if ("queue" in piece) {
+      for (const data of piece.data) ops.push({ verb: "add", tasks: [{ queue: piece.queue, data }] });
+    } else if ("into" in piece) {
+      const { into: queue } = piece;
+      ops.push({ verb: "add", tasks: piece.all.map((data) => ({ queue, data })) });
+    } else if ("topic" in piece) {
+      const { topic } = piece;
+      for (const data of piece.messages) ops.push({ verb: "publish", message: { topic, data } });
+    } else {
+      for (const [i, id] of piece.ids.entries()) {
+        const settlement = { kind: "done" as const, result: piece.results[i]! };
+        ops.push({ verb: "settle", id, fence: piece.fences[i]!, settlement });
+      }
+    }
+  }
+  return ops;
+}
+
+function isPlainAdd(op: Op): op is Op<"add"> {
+  if (op.verb !== "add" || op.tasks.length === 0) return false;
+  const { queue } = op.tasks[0]!;
+  for (const task of op.tasks) if (task.queue !== queue || !hasOnlyPayload(task)) return false;
+  return true;
+}
+
+function isPlainPublish(op: Op): op is Op<"publish"> {
+  return op.verb === "publish" && hasOnlyPayload(op.message);
+}
+
+function hasOnlyPayload(task: object): boolean {
+  for (const name in task) if (name !== "queue" && name !== "topic" && name !== "data") return false;
+  return true;
+}
+
+function isPlainSuccess(op: Op): op is Op<"settle"> & { settlement: { kind: "done" } } {
+  return (
+    op.verb === "settle" &&
+    op.settlement.kind === "done" &&
+    op.spent === undefined &&
+    hasOnlyResult(op.settlement)
+  );
+}
+
+function hasOnlyResult({ adds, each, next }: { adds?: unknown; each?: unknown; next?: unknown }): boolean {
+  return adds === undefined && each === undefined && next === undefined;
+}
+
+/** The ids of tasks that were added by operations that follow each other, and are all ready. */
+interface Added {
+  ids: string[];
+}
+
+/** So many publishes that follow each other, each with a task that is ready in each of these queues. */
+interface Published {
+  count: number;
+  reached: string[];
+  /** Of one publish after the other. */
+  copies: string[];
+}
+
+/** So many successes that follow each other. */
+interface Done {
+  done: number;
+}
+
+/** Events as a JSON list: to copy their objects costs several times what to write and parse the text costs. */
+interface Told extends Omit<Verbs["listen"]["out"], "events"> {
+  events: string;
+}
+
+interface ClaimColumns extends Omit<ClaimOutcome, "tasks"> {
+  queues: string[];
+  ids: string[];
+  fences: number[];
+  attempts: number[];
+  createdAt: number[];
+  data: Body[];
+  /** What few tasks have, by their place in the columns. */
+  special: [number, Special][];
+}
+
+type Special = Pick<
+  ClaimedTask,
+  | "contentType"
+  | "headers"
+  | "maxAttempts"
+  | "priority"
+  | "groupKey"
+  | "cost"
+  | "stepped"
+  | "feedback"
+  | "run"
+>;
+
+export function packOutcomes(outcomes: readonly Outcome[], ops: readonly Op[]): PackedOutcomes {
+  const packed: PackedOutcomes = [];
+  let last: PackedOutcomes[number] | undefined;
+  for (const [i, outcome] of outcomes.entries()) {
+    const op = ops[i]!;
+    if (op.verb === "settle" && "ok" in outcome && (outcome.ok as { state: string }).state === "done") {
+      if (!last || !("done" in last)) packed.push((last = { done: 0 }));
+      last.done++;
+    } else if (op.verb === "add" && op.tasks.length > 0 && areReady(outcome)) {
+      if (!last || !("ids" in last) || "fences" in last) packed.push((last = { ids: [] }));
+      for (const { id } of outcome.ok) last.ids.push(id);
+    } else if (isPlainPublish(op) && areReady(outcome)) {
+      const { ok } = outcome;
+      if (!last || !("copies" in last) || !isSameReach(last.reached, ok)) {
+        packed.push((last = { count: 0, reached: ok.map(({ queue }) => queue), copies: [] }));
+      }
+      last.count++;
+      for (const { id } of ok) last.copies.push(id);
+    } else if (op.verb === "claim" && "ok" in outcome) {
+      packed.push((last = packClaim(outcome.ok as ClaimOutcome)));
+    } else if (op.verb === "listen" && "ok" in outcome) {
+      const told = outcome.ok as Verbs["listen"]["out"];
+      packed.push((last = { ...told, events: JSON.stringify(told.events) }));
+    } else {
+      packed.push((last = { outcome }));
+    }
+  }
+  return packed;
+}
+
+/** `ops` are those that the outcomes answer. */
+export function unpackOutcomes(packed: PackedOutcomes, ops: readonly Op[]): Outcome[] {
+  const outcomes: Outcome[] = [];
+  for (const piece of packed) {
+    if ("outcome" in piece) {
+      outcomes.push(piece.outcome);
+    } else if ("done" in piece) {
+      for (let i = 0; i < piece.done; i++) outcomes.push(DONE);
+    } else if ("fences" in piece) {
+      outcomes.push({ ok: unpackClaim(piece) });
+    } else if ("events" in piece) {
+      outcomes.push({ ok: { ...piece, events: JSON.parse(piece.events) as DibsEvent[] } });
+    } else if ("copies" in piece) {
+      const { count, reached, copies } = piece;
+      for (let i = 0; i < count; i++) {
+        const from = i * reached.length;
+        outcomes.push({
+          ok: reached.map((queue, n) => ({ id: copies[from + n]!, queue, state: "ready", existing: false })),
+        });
+      }
+    } else {
+      const { ids } = piece;
+      for (let from = 0; from < ids.length;) {
+        const ok: AddedTask[] = [];
+        for (const { queue } of (ops[outcomes.length] as Op<"add">).tasks)
+          ok.push({ id: ids[from++]!, queue, state: "ready", existing: false });
+        outcomes.push({ ok });
+      }
+    }
+  }
+  return outcomes;
+}
+
+/** One for all: nobody changes an outcome. */
+const DONE: Outcome<"settle"> = Object.freeze({ ok: Object.freeze({ state: "done" as const }) });
+const NO_HEADERS: Headers = Object.freeze({});
+
+/** All that were added, or published, are new and ready. */
+function areReady(outcome: Outcome): outcome is { ok: AddedTask[] } {
+  if (!("ok" in outcome)) return false;
+  return (outcome.ok as AddedTask[]).every(({ state, existing }) => state === "ready" && !existing);
+}
+
+function isSameReach(reached: string[], added: AddedTask[]): boolean {
+  return reached.length === added.length && added.every(({ queue }, i) => queue === reached[i]);
+}
+
+function packClaim({ tasks, ...rest }: ClaimOutcome): ClaimColumns {
+  const columns: ClaimColumns = {
+    ...rest,
+    queues: [],
+    ids: [],
+    fences: [],
+    attempts: [],
+    createdAt: [],
+    data: [],
+    special: [],
+  };
+  for (const [i, task] of tasks.entries()) {
+    columns.queues.push(task.queue);
+    columns.ids.push(task.id);
+    columns.fences.push(task.fence);
+    columns.attempts.push(task.attempt);
+    columns.createdAt.push(task.createdAt);
+    columns.data.push(task.data);
+    if (!isUsual(task, rest.policies[task.queue]!.maxAttempts)) {
+      const { contentType, headers, maxAttempts, priority, groupKey, cost, stepped, feedback, run } = task;
+      columns.special.push([
+        i,
+        {
+          contentType,
+          headers,
+          maxAttempts,
+          priority,
+          groupKey,
+          ...(cost !== undefined && { cost }),
+          ...(stepped && { stepped }),
+          ...(feedback !== undefined && { feedback }),
+          ...(run && { run }),
+        },
+      ]);
+    }
+  }
+  return columns;
+}
+
+function isUsual(task: ClaimedTask, maxAttempts: number): boolean {
+  if (
+    task.stepped ||
+    task.run ||
+    task.cost !== undefined ||
+    task.feedback !== undefined ||
+    task.contentType !== JSON_TYPE ||
+    task.groupKey !== null ||
+    task.priority !== 0
+  )
+    return false;
+  for (const _ in task.headers) return false;
+  return task.maxAttempts === maxAttempts;
+}
+
+function unpackClaim({
+  queues,
+  ids,
+  fences,
+  attempts,
+  createdAt,
+  data,
+  special,
+  ...rest
+}: ClaimColumns): ClaimOutcome {
+  const tasks = ids.map((id, i): ClaimedTask => {
+    const queue = queues[i]!;
+    return {
+      id,
+      fence: fences[i]!,
+      queue,
+      data: data[i]!,
+      contentType: JSON_TYPE,
+      headers: NO_HEADERS,
+      attempt: attempts[i]!,
+      maxAttempts: rest.policies[queue]!.maxAttempts,
+      priority: 0,
+      groupKey: null,
+      createdAt: createdAt[i]!,
+    };
+  });
+  for (const [i, fields] of special) Object.assign(tasks[i]!, fields);
+  return { tasks, ...rest };
+}

@@ -1,0 +1,152 @@
+import { Worker } from "node:worker_threads";
+import type { Reading } from "../../../core/clock.ts";
+import { DibsError, errorFrom } from "../../../core/errors.ts";
+import type { ClaimOutcome, Hint, Op, Outcome, Stood } from "../../../engine/engine.ts";
+import { systemClock } from "../../../engine/system-clock.ts";
+import { errorOf, type News, type Report, type Request, type ThreadData } from "./messages.ts";
+import { packOps, unpackOutcomes } from "./pack.ts";
+
+interface Call {
+  ops: readonly Op[];
+  resolve: (outcomes: Outcome[]) => void;
+  reject: (error: Error) => void;
+}
+
+/**
+ * The caller's end of a store's thread.
+ *
+ *   opening ──▶ open ──▶ closing ──▶ ended
+ *      └──────────┴─────────┴──▶ ended, when the thread dies: then every call is told so, and none hangs
+ *
+ * The thread keeps the process alive only while a call is under way.
+ */
+export class Remote {
+  readonly #worker: Worker;
+  readonly #path: string;
+  readonly #onHint: (hint: Hint) => void;
+  readonly #calls = new Map<number, Call>();
+  readonly #ended: Promise<void>;
+  #lastId = 0;
+  #closing = false;
+  #death: DibsError | undefined;
+
+  private constructor(data: ThreadData, onHint: (hint: Hint) => void) {
+    this.#path = data.path;
+    this.#onHint = onHint;
+    // Flags of the program's own, such as --input-type, are not for this thread.
+    this.#worker = new Worker(new URL("./thread.ts", import.meta.url), {
+      workerData: data,
+      execArgv: [],
+      name: `dibs ${data.role}`,
+    });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#ended = promise;
+    this.#worker.once("exit", () => {
+      this.#die();
+      resolve();
+    });
+  }
+
+  /** Resolves when the store is open, or rejects with the words why not. */
+  static async open(data: ThreadData, onHint: (hint: Hint) => void): Promise<Remote> {
+    const remote = new Remote(data, onHint);
+    await remote.#opened();
+    return remote;
+  }
+
+  #opened(): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const worker = this.#worker;
+    worker.once("message", (report: Report) => {
+      if ("failure" in report) {
+        this.#closing = true;
+        reject(errorOf(report.failure));
+        return;
+      }
+      worker.on("message", (news: News) => this.#receive(news));
+      worker.unref();
+      resolve();
+    });
+    worker.on("error", (error: Error) => {
+      this.#die(error);
+      reject(this.#death!);
+    });
+    void this.#ended.then(() => reject(this.#death ?? closed()));
+    return promise;
+  }
+
+  /** Why no call can be made any more. */
+  get ended(): DibsError | undefined {
+    return this.#closing ? closed() : this.#death;
+  }
+
+  run(ops: readonly Op[], reading: Reading | null): Promise<Outcome[]> {
+    const sentAt = reading === null ? systemClock.read().awake : null;
+    return this.#call({ ops: packOps(ops), sentAt }, reading, ops);
+  }
+
+  /** What a caller with a clock of its own asks for beside its batches. */
+  async care(request: { beat: number[] } | { notices: true }, reading: Reading): Promise<void> {
+    await this.#call(request, reading, []);
+  }
+
+  #call(request: object, reading: Reading | null, ops: readonly Op[]): Promise<Outcome[]> {
+    if (this.ended) return Promise.reject(this.ended);
+    const id = ++this.#lastId;
+    const { promise, resolve, reject } = Promise.withResolvers<Outcome[]>();
+    // Cloned first: a batch that cannot be sent was never under way.
+    this.#worker.postMessage({ id, ...request, reading });
+    if (this.#calls.size === 0) this.#worker.ref();
+    this.#calls.set(id, { ops, resolve, reject });
+    return promise;
+  }
+
+  #receive({ answers, hint, stood }: News): void {
+    if (hint && !this.#closing) this.#onHint(stood ? { ...hint, stood: stoodFrom(stood) } : hint);
+    for (const { id, outcomes, failure } of answers) {
+      const call = this.#calls.get(id)!;
+      this.#calls.delete(id);
+      if (failure) call.reject(errorOf(failure));
+      else call.resolve(unpackOutcomes(outcomes!, call.ops));
+    }
+    if (this.#calls.size === 0 && !this.#closing) this.#worker.unref();
+  }
+
+  /** Finishes what was asked before. */
+  async close(): Promise<void> {
+    if (!this.#closing && !this.#death) {
+      this.#closing = true;
+      this.#worker.ref();
+      this.#worker.postMessage({ close: true } satisfies Request);
+    }
+    await this.#ended;
+  }
+
+  #die(cause?: Error): void {
+    if (!this.#closing) {
+      this.#death ??= new DibsError(
+        "UNAVAILABLE",
+        `The thread of the store ${this.#path} ended unexpectedly${cause ? ` (${cause.message})` : ""}. Open the store again.`,
+        { retryable: false, ...(cause && { cause }) },
+      );
+    }
+    const unknown = new DibsError(
+      "OUTCOME_UNKNOWN",
+      `The thread of the store ${this.#path} ended before it answered: what was asked may or may not have happened. ` +
+        `Open the store again, and look before repeating it, or repeat it with an idempotencyKey.`,
+    );
+    for (const call of this.#calls.values()) call.reject(unknown);
+    this.#calls.clear();
+  }
+}
+
+function stoodFrom({ op, outcomes, failure }: NonNullable<News["stood"]>): Stood {
+  if (failure) return { request: op, error: errorOf(failure) };
+  const [outcome] = unpackOutcomes(outcomes!, [op]);
+  if ("refused" in outcome!) return { request: op, error: errorFrom(outcome.refused) };
+  return { request: op, outcome: outcome!.ok as ClaimOutcome };
+}
+
+export function closed(): DibsError {
+  return new DibsError("CLOSED", "The store was closed.");
+}

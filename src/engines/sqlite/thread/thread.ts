@@ -1,0 +1,304 @@
+// First: see the comment there.
+import "../../../core/supported-node.ts";
+import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { type Reading, startTimer } from "../../../core/clock.ts";
+import { isDibsError } from "../../../core/errors.ts";
+import { BOUNDS, type Hint, type Op, type Outcome } from "../../../engine/engine.ts";
+import { systemClock } from "../../../engine/system-clock.ts";
+import { Heart } from "../../../engine/heart.ts";
+import { type Answer, failureOf, type Report, type Request, type ThreadData } from "./messages.ts";
+import { type PackedOps, packOutcomes, sizeOf, unpackOps } from "./pack.ts";
+import { SqliteStore, Unkept } from "../batch/store.ts";
+import { Watch } from "../connection/watch.ts";
+
+/**
+ * A thread for SQLite, which blocks the one it runs on. While a commit reaches the disk the next requests
+ * gather in the port; all that are there by then go into one transaction.
+ *
+ * The writer also beats the sessions that joined through it, so that a handler that blocks the event loop
+ * does not lose its claims, and watches for what other processes commit.
+ */
+class StoreThread {
+  readonly #port: MessagePort;
+  readonly #data: ThreadData;
+  readonly #store: SqliteStore;
+  readonly #sessions = new Set<number>();
+  /** Claims that found nothing and go on waiting, by session; the one that has waited longest first. */
+  readonly #standing = new Map<number, Op<"claim">>();
+  readonly #heart: Heart;
+  readonly #watch: Watch | undefined;
+  /** Requests that are not served yet. */
+  readonly #arrived: Request[] = [];
+
+  constructor(port: MessagePort, data: ThreadData) {
+    this.#port = port;
+    this.#data = data;
+    const { path, durability, create = true, role } = data;
+    const reading = data.reading ?? systemClock.read();
+    this.#store = new SqliteStore({ path, durability, create, readonly: role === "reader" }, reading);
+    this.#heart = new Heart(startTimer, (sessions) => this.#beat(sessions, systemClock.read()));
+    if (role === "writer" && path !== ":memory:") {
+      this.#watch = new Watch(
+        path,
+        () => this.#store.dataVersion(),
+        () => this.#foreign(),
+      );
+    }
+    port.on("message", (request: Request) => this.#arrive(request));
+  }
+
+  #post(report: Report): void {
+    this.#port.postMessage(report);
+  }
+
+  /**
+   * Served in a turn of its own. The port would hand out the next one right after this one, a thousand of them if they come
+   * fast enough, and the timers of heartbeats and of the watch would wait for all of them.
+   */
+  #arrive(request: Request): void {
+    if (this.#arrived.push(request) === 1) this.#serveSoon();
+  }
+
+  #serveSoon(): void {
+    setImmediate(() => this.#serve());
+  }
+
+  /** All requests of the moment, as many as one commit takes. Those that carry a reading of their own are served one by one. */
+  #serve(): void {
+    const batch: Batch[] = [];
+    let size = 0;
+    for (let request = this.#next(); request; request = size < BOUNDS.commit ? this.#next() : undefined) {
+      if ("ops" in request && request.reading === null) {
+        batch.push(request);
+        size += sizeOf(request.ops);
+        continue;
+      }
+      this.#runAll(batch.splice(0), null);
+      size = 0;
+      if ("close" in request) return this.#close();
+      if ("ops" in request) this.#runAll([request], request.reading);
+      else this.#answer(request);
+    }
+    this.#runAll(batch, null);
+    this.#store.limitJournal();
+    if (this.#arrived.length > 0) this.#serveSoon();
+  }
+
+  #next(): Request | undefined {
+    return this.#arrived.shift() ?? (receiveMessageOnPort(this.#port)?.message as Request | undefined);
+  }
+
+  #runAll(batch: Batch[], given: Reading | null): void {
+    if (batch.length === 0) return;
+    const reading = given ?? systemClock.read();
+    let done: { parts: Op[][]; ops: Op[]; outcomes: Outcome[]; hint: Hint };
+    try {
+      const parts = batch.map(({ ops, sentAt }) =>
+        sentAt === null ? unpackOps(ops) : catchUp(unpackOps(ops), reading.awake - sentAt),
+      );
+      const ops = parts.length === 1 ? parts[0]! : parts.flat();
+      // Whatever becomes of it: who asked to leave gives no more signs of life.
+      for (const op of ops) if (op.verb === "leave") this.#forget(op.session);
+      done = { parts, ops, ...this.#store.run(ops, reading) };
+    } catch (error) {
+      // What is not an answer of the store's is a mistake in one of the batches: the others must not suffer.
+      if (batch.length > 1 && !isDibsError(error)) {
+        for (const request of batch) this.#runAll([request], given);
+        return;
+      }
+      return this.#fail(batch, error);
+    }
+    // It stands from here on: whatever goes wrong now, it must not be run again.
+    if (this.#store.committed) this.#watch?.committed();
+    try {
+      this.#follow(done.ops, done.outcomes);
+      this.#post({ answers: pack(batch, done), hint: isEmpty(done.hint) ? null : done.hint });
+    } catch (error) {
+      this.#fail(batch, error);
+    }
+    if (this.#store.hasNotices) this.#fetchNotices(reading);
+  }
+
+  #fail(batch: Batch[], error: unknown): void {
+    const failure = failureOf(error);
+    // It may have been carried out, and what it did concerns others: they are to look for themselves.
+    const isUnknown = failure.code === "OUTCOME_UNKNOWN";
+    if (isUnknown) this.#watch?.committed();
+    this.#post({
+      answers: batch.map(({ id }): Answer => ({ id, failure })),
+      hint: isUnknown ? { foreign: true } : null,
+    });
+  }
+
+  #follow(ops: readonly Op[], outcomes: readonly Outcome[]): void {
+    for (const [index, op] of ops.entries()) {
+      const outcome = outcomes[index]!;
+      if (op.verb === "join" && "ok" in outcome) {
+        const { session } = outcome.ok as { session: number };
+        this.#sessions.add(session);
+        if (this.#data.reading === null) this.#heart.join(session, op.lease);
+      } else if (op.verb === "rejoin" && "ok" in outcome) {
+        const { session, lease } = outcome.ok as { session: number; lease: number };
+        this.#forget(op.session);
+        this.#sessions.add(session);
+        if (this.#data.reading === null) this.#heart.join(session, lease);
+      } else if (op.verb === "claim") {
+        this.#followClaim(op, outcome as Outcome<"claim">);
+      } else if (op.verb === "retire") {
+        this.#standing.delete(op.session);
+      }
+    }
+  }
+
+  #followClaim(op: Op<"claim">, outcome: Outcome<"claim">): void {
+    const { session, stands } = op;
+    const found = "ok" in outcome && outcome.ok.tasks.length > 0;
+    if (found) this.#watch?.useful();
+    if (session === undefined) return;
+    if ("ok" in outcome && !found && stands !== undefined) this.#standing.set(session, op);
+    else this.#standing.delete(session);
+  }
+
+  #forget(session: number): void {
+    this.#sessions.delete(session);
+    this.#standing.delete(session);
+    this.#heart.leave(session);
+  }
+
+  /** Answers whether it came through. */
+  #beat(sessions: number[], reading: Reading): boolean {
+    try {
+      this.#tell(this.#runBeat(sessions, reading));
+      return true;
+    } catch (error) {
+      if (!isDibsError(error)) throw error;
+      return false;
+    }
+  }
+
+  /** A beat ends what is overdue, so it has more to tell than notices. */
+  #runBeat(sessions: number[], reading: Reading): Hint {
+    try {
+      const ran = this.#store.run([{ verb: "beat", sessions }], reading);
+      if (this.#store.committed) this.#watch?.committed();
+      return this.#heard(ran);
+    } catch (error) {
+      // What it brought is nowhere else any more.
+      if (error instanceof Unkept) this.#tell(this.#heard(error.ran));
+      throw error;
+    }
+  }
+
+  #heard({ outcomes, hint }: { outcomes: readonly Outcome[]; hint: Hint }): Hint {
+    const { notices } = (outcomes[0] as Extract<Outcome<"beat">, { ok: unknown }>).ok;
+    for (const notice of notices) if (notice.kind === "gone") this.#forget(notice.session);
+    return notices.length > 0 ? { ...hint, notices } : hint;
+  }
+
+  /** What the caller asks for by an injected clock. */
+  #answer(request: Exclude<Request, Batch | { close: true }>): void {
+    const { id, reading } = request;
+    try {
+      const sessions = "beat" in request ? request.beat : this.#noticed(reading);
+      const hint = sessions.length > 0 ? this.#runBeat(sessions, reading) : {};
+      this.#post({ answers: [{ id, outcomes: [] }], hint });
+    } catch (error) {
+      this.#post({ answers: [{ id, failure: failureOf(error) }], hint: null });
+    }
+  }
+
+  #tell(hint: Hint): void {
+    if (!isEmpty(hint)) this.#post({ answers: [], hint });
+  }
+
+  #fetchNotices(reading: Reading): void {
+    const sessions = this.#noticed(reading);
+    if (sessions.length > 0) this.#beat(sessions, reading);
+  }
+
+  /** Those of the sessions that beat here; others wait for their own process. */
+  #noticed(reading: Reading): number[] {
+    return this.#store.noticedSessions(reading).filter((session) => this.#sessions.has(session));
+  }
+
+  /** Another process has committed. A store that cannot be read now is asked again by the next commit or beat. */
+  #foreign(): void {
+    // By an injected clock the caller asks for what follows.
+    if (this.#data.reading !== null) return this.#tell({ foreign: true });
+    const [standing] = this.#standing.values();
+    if (standing) this.#claimFor(standing);
+    else this.#tell({ foreign: true });
+    if (this.#sessions.size === 0) return;
+    try {
+      this.#fetchNotices(systemClock.read());
+    } catch (error) {
+      if (!isDibsError(error)) throw error;
+    }
+  }
+
+  /**
+   * What was committed is most often a task, and somebody here waits for one: to be told, and to ask, would take two more
+   * threads' turns.
+   */
+  #claimFor(op: Op<"claim">): void {
+    try {
+      const { outcomes, hint } = this.#store.run([op], systemClock.read());
+      if (this.#store.committed) this.#watch?.committed();
+      this.#follow([op], outcomes);
+      const stood = { op, outcomes: packOutcomes(outcomes, [op]) };
+      this.#post({ answers: [], hint: { ...hint, foreign: true }, stood });
+    } catch (error) {
+      this.#standing.delete(op.session!);
+      this.#post({ answers: [], hint: { foreign: true }, stood: { op, failure: failureOf(error) } });
+    }
+  }
+
+  #close(): void {
+    this.#heart.stop();
+    this.#watch?.close();
+    this.#store.close();
+    this.#port.close();
+  }
+}
+
+type Batch = Extract<Request, { ops: PackedOps }>;
+
+function pack(batch: Batch[], { parts, outcomes }: { parts: Op[][]; outcomes: Outcome[] }): Answer[] {
+  let from = 0;
+  return batch.map(({ id }, index) => {
+    const part = parts[index]!;
+    return { id, outcomes: packOutcomes(outcomes.slice(from, (from += part.length)), part) };
+  });
+}
+
+/**
+ * A delay counts from the call, not from when its turn came: it has waited `ms` of it already. The request stays as it came,
+ * for it may be run again by itself.
+ */
+function catchUp(ops: Op[], ms: number): Op[] {
+  return ops.map((op) => {
+    if (op.verb !== "add" || !op.tasks.some(({ delay }) => delay !== undefined)) return op;
+    const tasks = op.tasks.map((task) =>
+      task.delay === undefined ? task : { ...task, delay: Math.max(0, Math.ceil(task.delay - ms)) },
+    );
+    return { ...op, tasks };
+  });
+}
+
+function isEmpty(hint: Hint): boolean {
+  for (const _ in hint) return false;
+  return true;
+}
+
+/** Opens a store and serves it, as long as the port is open. */
+export function serve(port: MessagePort, data: ThreadData): void {
+  try {
+    void new StoreThread(port, data);
+    port.postMessage({ opened: true } satisfies Report);
+  } catch (error) {
+    port.postMessage({ failure: failureOf(error) } satisfies Report);
+    port.close();
+  }
+}
+
+if (parentPort) serve(parentPort, workerData as ThreadData);

@@ -1,0 +1,172 @@
+import { type Body, type Headers, JSON_TYPE, type NewTask, rankOf } from "../../../core/task.ts";
+import type { RunTask } from "../../../core/run.ts";
+import { chunks, sized } from "../statements/chunks.ts";
+import { beginning, isOfRun, joining } from "../flows/runs.ts";
+import { OF_RUN, SPECIAL_OF_NEW } from "../statements/special.ts";
+import type { Queue, Tx } from "./tx.ts";
+
+/**
+ * Most tasks that are added are ready at once, and only their payload tells them apart. They are written many at
+ * a time: before anything else of the transaction looks, or at its end. Their numbers follow each other. Those of one
+ * queue need not be told its number each; what is published goes to several in turn.
+ */
+export class Newcomers {
+  readonly #tx: Tx;
+  /** Of each task. */
+  #queues: Queue[] = [];
+  #mixed = false;
+  #kind: Kind = "plain";
+  #first = 0;
+  #tasks: (NewTask | RunTask)[] = [];
+
+  constructor(tx: Tx) {
+    this.#tx = tx;
+  }
+
+  /** The number it gets; undefined for a task that needs more than a place in line. */
+  take(queue: Queue, task: NewTask | RunTask): number | undefined {
+    if (!isUsual(queue, task)) {
+      this.write();
+      return undefined;
+    }
+    const kind = kindOf(task);
+    if (kind !== this.#kind) this.write();
+    const seq = ++this.#tx.seq;
+    if (this.#tasks.length === 0) {
+      this.#kind = kind;
+      this.#first = seq;
+    } else if (queue !== this.#queues[0]) {
+      this.#mixed = true;
+    }
+    this.#tasks.push(task);
+    this.#queues.push(queue);
+    // Counted at once: the next add of the same batch may be the one that does not fit.
+    this.#tx.count(queue, "ready", 1);
+    return seq;
+  }
+
+  write(): void {
+    const count = this.#tasks.length;
+    if (count === 0) return;
+    const tx = this.#tx;
+    const isWhole = this.#kind === "whole";
+    const kind = `${this.#mixed ? "mixed" : "single"}${isWhole ? "Whole" : "Plain"}` as const;
+    const queue = this.#queues[0]!.id;
+    let from = 0;
+    for (const tasks of chunks(this.#tasks)) {
+      const first = this.#first + from;
+      const shared = this.#mixed ? { first, now: tx.now } : { first, now: tx.now, queue };
+      tx.runMany(INSERT[kind](tasks.length), this.#values(tasks, from), shared);
+      from += tasks.length;
+    }
+    if (this.#kind === "ofRun") this.#joinRuns();
+    tx.run(LINE_UP[this.#kind], this.#first, this.#first + count - 1);
+    if (this.#mixed) for (const queue of this.#queues) tx.hintReady(queue);
+    else tx.hintReady(this.#queues[0]!, count);
+    this.forget();
+  }
+
+  #joinRuns(): void {
+    const tx = this.#tx;
+    const tasks = this.#tasks.filter((task) => isOfRun(task));
+    const begun = tasks.flatMap((task, i) => ("at" in task ? [] : [beginning(tx, this.#first + i, task)]));
+    for (const rows of chunks(begun)) tx.runMany(BEGIN_RUNS(rows.length), rows.flat(), {});
+    const joined = tasks.map((task, i) => joining(tx, this.#first + i, task));
+    for (const rows of chunks(joined)) tx.runMany(JOIN_RUNS(rows.length), rows.flat(), {});
+    tx.hasRuns = true;
+  }
+
+  #values(tasks: readonly NewTask[], from: number): (Body | number | null)[] {
+    const isWhole = this.#kind === "whole";
+    if (this.#mixed) {
+      const rest = isWhole ? wholeRow : plainRow;
+      return tasks.flatMap((task, i) => [this.#queues[from + i]!.id, ...rest(task)]);
+    }
+    return isWhole ? tasks.flatMap(wholeRow) : tasks.map(({ data }) => data);
+  }
+
+  forget(): void {
+    this.#queues = [];
+    this.#mixed = false;
+    this.#tasks = [];
+  }
+}
+
+const INTO_PLAIN = `INSERT INTO task (seq, queue, created_at, priority, data) VALUES `;
+const INTO_WHOLE = `INSERT INTO task (seq, queue, created_at, priority, max_attempts, content_type, headers, data) VALUES `;
+const INSERT = {
+  singlePlain: sized(INTO_PLAIN, (i) => `(:first + ${i}, :queue, :now, 0, ?)`),
+  mixedPlain: sized(INTO_PLAIN, (i) => `(:first + ${i}, ?, :now, 0, ?)`),
+  singleWhole: sized(INTO_WHOLE, (i) => `(:first + ${i}, :queue, :now, ?, ?, ?, ?, ?)`),
+  mixedWhole: sized(INTO_WHOLE, (i) => `(:first + ${i}, ?, :now, ?, ?, ?, ?, ?)`),
+};
+/** `ofRun`: of a pipeline's run, and plain but for that. */
+type Kind = "plain" | "whole" | "ofRun";
+
+const lineUp = (rank: string, special: string | number): string => `
+  INSERT INTO ready (queue, rank, pos, task, failures, special)
+  SELECT queue, ${rank}, seq, seq, 0, ${special} FROM task WHERE seq BETWEEN ? AND ?`;
+const LINE_UP: Record<Kind, string> = {
+  plain: lineUp("0", 0),
+  whole: lineUp("0 - priority", SPECIAL_OF_NEW),
+  ofRun: lineUp("0", OF_RUN),
+};
+const BEGIN_RUNS = sized(
+  `INSERT INTO run (id, created_at, queue, pipeline, stages, under_way, dead) VALUES `,
+  () => `(?, ?, ?, ?, ?, 1, 0)`,
+);
+const JOIN_RUNS = sized(
+  `INSERT INTO run_part (task, run, created_at, stage, part) VALUES `,
+  () => `(?, ?, ?, ?, ?)`,
+);
+
+function kindOf(task: NewTask): Kind {
+  if (!isPlain(task)) return "whole";
+  return isOfRun(task) ? "ofRun" : "plain";
+}
+
+/** Ready at once, with nothing to be written beside the task and its place. */
+function isUsual(queue: Queue, task: NewTask): boolean {
+  return (
+    task.idempotencyKey === undefined &&
+    task.groupKey === undefined &&
+    task.ttl === undefined &&
+    task.cost === undefined &&
+    queue.policy.ttl === null &&
+    // One that is more than its payload is written by itself, since its place in line has more to say.
+    (!isOfRun(task) || isPlain(task)) &&
+    !(task.delay !== undefined && task.delay > 0)
+  );
+}
+
+function isPlain(task: NewTask): boolean {
+  return (
+    task.priority === undefined &&
+    task.urgent === undefined &&
+    task.headers === undefined &&
+    task.contentType === undefined &&
+    task.maxAttempts === undefined
+  );
+}
+
+function plainRow(task: NewTask): (Body | number | null)[] {
+  return [task.data];
+}
+
+function wholeRow(task: NewTask): (Body | number | null)[] {
+  return [0 - rankOf(task), task.maxAttempts ?? null, contentTypeOf(task), headersOf(task), task.data];
+}
+
+/** As they are stored: null for what is the default. */
+export function contentTypeOf({ contentType }: Pick<NewTask, "contentType">): string | null {
+  return contentType === undefined || contentType === JSON_TYPE ? null : contentType;
+}
+
+export function headersOf({ headers }: Pick<NewTask, "headers">): string | null {
+  if (headers === undefined) return null;
+  // The copies of what is published share theirs; those of another batch are other objects.
+  if (headers !== lastHeaders.headers) lastHeaders = { headers, text: JSON.stringify(headers) };
+  return lastHeaders.text === "{}" ? null : lastHeaders.text;
+}
+
+let lastHeaders: { headers: Headers | undefined; text: string } = { headers: undefined, text: "" };

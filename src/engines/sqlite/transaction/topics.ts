@@ -1,0 +1,101 @@
+import { Subscribed } from "../../../core/topic-tree.ts";
+import type { SubscriptionRecord } from "../../../core/task.ts";
+import type { Queue, Tx } from "./tx.ts";
+
+interface SubscriptionRow {
+  id: number;
+  pattern: string;
+  group_name: string;
+  queue: number;
+  created_at: number;
+}
+
+const ALL = `SELECT * FROM subscription ORDER BY id`;
+const SINCE = `SELECT * FROM subscription WHERE id > ? ORDER BY id`;
+
+/**
+ * A copy of the subscriptions, by the words of their patterns. It is brought up to date within the transaction that
+ * publishes, and only there: whoever only adds does not pay for it.
+ */
+export class Topics {
+  #rows = new Subscribed<SubscriptionRow>();
+  #subscribed = 0;
+  #unsubscribed = -1;
+
+  /** Those that a topic reaches, in the order they were made. */
+  reachedBy(tx: Tx, topic: string): readonly SubscriptionRow[] {
+    this.#follow(tx);
+    return this.#rows.reachedBy(topic);
+  }
+
+  #follow(tx: Tx): void {
+    if (this.#unsubscribed !== tx.unsubscribed) {
+      this.forget();
+      this.#unsubscribed = tx.unsubscribed;
+    }
+    if (this.#subscribed === tx.subscribed) return;
+    for (const row of tx.all<SubscriptionRow>(SINCE, this.#subscribed)) this.#rows.add(row);
+    this.#subscribed = tx.subscribed;
+  }
+
+  /** After a rollback: what is remembered may be of the transaction that never was. */
+  forget(): void {
+    this.#rows = new Subscribed();
+    this.#subscribed = 0;
+    this.#unsubscribed = -1;
+  }
+}
+
+const FIND = `SELECT 1 FROM subscription WHERE pattern = ? AND group_name = ?`;
+const INSERT = `INSERT INTO subscription (id, pattern, group_name, queue, created_at) VALUES (?, ?, ?, ?, ?)`;
+const COUNT = `UPDATE store SET subscribed = ?, unsubscribed = ?`;
+
+export function subscribe(tx: Tx, pattern: string, group: string, name: string): { created: boolean } {
+  if (tx.get(FIND, pattern, group)) return { created: false };
+  const queue = tx.queue(name);
+  tx.run(INSERT, ++tx.subscribed, pattern, group, queue.id, tx.now);
+  tx.run(COUNT, tx.subscribed, tx.unsubscribed);
+  tx.announce({ type: "subscription.created", at: tx.now, queue: name, pattern, group });
+  return { created: true };
+}
+
+const NAMED = `SELECT * FROM subscription WHERE pattern = ? AND group_name = ?`;
+const OF_QUEUE = `SELECT * FROM subscription WHERE queue = ? ORDER BY id`;
+
+export function unsubscribe(tx: Tx, pattern: string, group: string): { removed: boolean } {
+  const doomed = tx.all<SubscriptionRow>(NAMED, pattern, group);
+  remove(tx, doomed);
+  return { removed: doomed.length > 0 };
+}
+
+/** A queue that goes takes its subscriptions with it. */
+export function unsubscribeQueue(tx: Tx, queue: Queue): void {
+  remove(tx, tx.all<SubscriptionRow>(OF_QUEUE, queue.id));
+}
+
+const DELETE = `DELETE FROM subscription WHERE id = ?`;
+
+function remove(tx: Tx, doomed: SubscriptionRow[]): void {
+  for (const row of doomed) {
+    tx.run(DELETE, row.id);
+    const { name } = tx.queueOf(row.queue);
+    tx.announce({
+      type: "subscription.removed",
+      at: tx.now,
+      queue: name,
+      pattern: row.pattern,
+      group: row.group_name,
+    });
+  }
+  if (doomed.length > 0) tx.run(COUNT, tx.subscribed, ++tx.unsubscribed);
+}
+
+export function subscriptions(tx: Tx, topic: string | undefined): SubscriptionRecord[] {
+  const rows = topic === undefined ? tx.all<SubscriptionRow>(ALL) : tx.topics.reachedBy(tx, topic);
+  return rows.map((row) => ({
+    pattern: row.pattern,
+    group: row.group_name,
+    queue: tx.queueOf(row.queue).name,
+    createdAt: row.created_at,
+  }));
+}

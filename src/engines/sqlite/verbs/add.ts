@@ -1,0 +1,130 @@
+import { isLarger, queueFull, tooLarge } from "../../../core/limits.ts";
+import { type AddedTask, type EndState, type NewTask, rankOf } from "../../../core/task.ts";
+import { isGathered, type RunTask } from "../../../core/run.ts";
+import { enter, type Mover, schedule, watchTtl } from "../line/line.ts";
+import { contentTypeOf, headersOf } from "../transaction/newcomers.ts";
+import { findBySeq, stateOf } from "../line/place.ts";
+import { isOfRun, joinRun } from "../flows/runs.ts";
+import type { Queue, Tx } from "../transaction/tx.ts";
+
+/** All or none: everything is checked before anything is written. */
+export function add(tx: Tx, tasks: (NewTask | RunTask)[]): AddedTask[] {
+  checkAdds(tx, tasks);
+  return addChecked(tx, tasks);
+}
+
+/** After what they are added with, which must not change any more whether they fit. */
+export function addChecked(tx: Tx, tasks: (NewTask | RunTask)[]): AddedTask[] {
+  return tasks.map((task) => addOne(tx, task));
+}
+
+export function checkAdds(tx: Tx, tasks: (NewTask | RunTask)[]): void {
+  const adding = new Map<string, number>();
+  const seen = new Set<string>();
+  for (const [index, task] of tasks.entries()) {
+    const { maxPayload } = tx.policy(task.queue);
+    if (!isGathered(task) && isLarger(task.data, maxPayload)) {
+      const what = tasks.length > 1 ? `The payload of task ${index}` : "The payload";
+      throw tooLarge(what, task.data, maxPayload, task.queue);
+    }
+    if (task.idempotencyKey !== undefined) {
+      const name = JSON.stringify([task.queue, task.idempotencyKey]);
+      if (seen.has(name) || takenKey(tx, task)) continue;
+      seen.add(name);
+    }
+    adding.set(task.queue, (adding.get(task.queue) ?? 0) + 1);
+  }
+  for (const [name, count] of adding) checkDepth(tx, name, count);
+}
+
+function checkDepth(tx: Tx, name: string, count: number): void {
+  const queue = tx.queueNamed(name);
+  const maxDepth = queue?.policy.maxDepth ?? null;
+  if (!queue || maxDepth === null) return;
+  const { ready, waiting, scheduled } = tx.depth(queue);
+  const depth = ready + waiting + scheduled;
+  if (depth + count > maxDepth) throw queueFull(name, depth, count, maxDepth);
+}
+
+const KEY = `
+  SELECT task, created_at, state FROM idempotency
+  WHERE queue = ? AND key = ? AND (forget_at IS NULL OR forget_at > ?)`;
+// A key whose time has passed gives way to the new task's.
+export const INSERT_KEY = `INSERT OR REPLACE INTO idempotency (queue, key, task, created_at) VALUES (?, ?, ?, ?)`;
+export const INSERT_TASK = `
+  INSERT INTO task (seq, queue, created_at, priority, group_key, expires_at, max_attempts,
+    idempotency_key, content_type, headers, data, cost)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+
+interface KeyRow {
+  task: number;
+  created_at: number;
+  state: EndState | null;
+}
+
+export function takenKey(tx: Tx, task: Pick<NewTask, "queue" | "idempotencyKey">): KeyRow | undefined {
+  const queue = tx.queueNamed(task.queue);
+  return queue && tx.get<KeyRow>(KEY, queue.id, task.idempotencyKey!, tx.now);
+}
+
+function addOne(tx: Tx, task: NewTask): AddedTask {
+  const queue = tx.queue(task.queue);
+  const usual = tx.newcomers.take(queue, task);
+  const added = usual === undefined ? addUnusual(tx, queue, task) : undefined;
+  if (added && "id" in added) return added;
+  const seq = usual ?? added!.seq;
+  const { now } = tx;
+  const id = tx.id(now, seq);
+  tx.flow(queue).added++;
+  tx.announce({ type: "task.added", at: now, queue: task.queue, taskId: id });
+  if (!added) return { id, queue: task.queue, state: "ready", existing: false };
+  watchTtl(tx, added);
+  const later = task.delay !== undefined && task.delay > 0;
+  const state = later ? schedule(tx, added, now + task.delay!) : enter(tx, added);
+  return { id, queue: task.queue, state, existing: false };
+}
+
+/** One that has a key, a group, a time to live, a delay or a cost: the task that has its key, or a row of its own. */
+function addUnusual(tx: Tx, queue: Queue, task: NewTask): AddedTask | Mover {
+  const keyed = task.idempotencyKey !== undefined;
+  const taken = keyed && takenKey(tx, task);
+  if (taken) {
+    const found = findBySeq(tx, taken.task);
+    const state = found ? stateOf(found.place) : taken.state!;
+    return { id: tx.id(taken.created_at, taken.task), queue: task.queue, state, existing: true };
+  }
+  const { now } = tx;
+  const seq = ++tx.seq;
+  const ttl = task.ttl ?? queue.policy.ttl;
+  const added: Mover = {
+    seq,
+    queue,
+    createdAt: now,
+    rank: rankOf(task),
+    pos: seq,
+    groupKey: task.groupKey ?? null,
+    holdsGroup: false,
+    expiresAt: ttl === null ? null : now + ttl,
+    maxAttempts: task.maxAttempts ?? null,
+    keyed,
+    failures: 0,
+  };
+  tx.run(
+    INSERT_TASK,
+    seq,
+    queue.id,
+    now,
+    0 - added.rank,
+    added.groupKey,
+    added.expiresAt,
+    added.maxAttempts,
+    task.idempotencyKey ?? null,
+    contentTypeOf(task),
+    headersOf(task),
+    task.data,
+    task.cost ?? null,
+  );
+  if (keyed) tx.run(INSERT_KEY, queue.id, task.idempotencyKey!, seq, now);
+  if (isOfRun(task)) joinRun(tx, seq, task);
+  return added;
+}

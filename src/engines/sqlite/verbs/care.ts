@@ -1,0 +1,156 @@
+import type { DibsEvent } from "../../../core/events.ts";
+import type { EndState } from "../../../core/task.ts";
+import { BOUNDS, type Verbs } from "../../../engine/engine.ts";
+import { dueDocuments } from "./documents.ts";
+import { pruneGates } from "../limits/gates.ts";
+import { NEVER } from "../line/line.ts";
+import { pruneLanes } from "../limits/prune-lanes.ts";
+import { keepEnds, pruneRuns } from "../flows/runs.ts";
+import { horizon, sweep, sweepIsDue } from "../line/sweep.ts";
+import type { Queue, Tx } from "../transaction/tx.ts";
+
+export function tend(tx: Tx): Verbs["tend"]["out"] {
+  sweep(tx);
+  return outlook(tx);
+}
+
+/** The answer, where there is nothing to do: it takes no lock. Undefined where there is. */
+export function tendNothing(tx: Tx): Verbs["tend"]["out"] | undefined {
+  return sweepIsDue(tx) ? undefined : outlook(tx);
+}
+
+const MIXED = `SELECT 1 FROM session WHERE mixed = 1 LIMIT 1`;
+// A session does not end while it holds something, however long it has been silent.
+const FIRST_OF_SESSION = `
+  SELECT min(beat_at + coalesce((SELECT min(claim.lease) FROM claim WHERE claim.session = session.id), lease)) AS at
+  FROM session`;
+const FIRST_SESSION = `SELECT min(beat_at + lease) AS at FROM session`;
+
+function outlook(tx: Tx): Verbs["tend"]["out"] {
+  const { due, next } = dueDocuments(tx);
+  return { next: untilNext(tx, next), now: tx.now, due };
+}
+
+function untilNext(tx: Tx, document: number | null): number | null {
+  const { hand, due: firstDue, kept, ttl, wake } = horizon(tx);
+  const due = firstDue === NEVER ? null : firstDue;
+  // The claims in flight are looked at only where some have a lease that is not their session's.
+  const first = tx.get<{ at: number | null }>(tx.get(MIXED) ? FIRST_OF_SESSION : FIRST_SESSION)!;
+  const waits = [
+    ...[due, kept, ttl, wake, document].filter((at) => at !== null).map((at) => at - tx.now),
+    ...[hand, first.at].filter((at) => at !== null).map((at) => at - tx.awake),
+  ];
+  return waits.length === 0 ? null : Math.max(0, Math.min(...waits));
+}
+
+const FORGET_KEYS = `
+  DELETE FROM idempotency WHERE (queue, key) IN (
+    SELECT queue, key FROM idempotency WHERE forget_at <= ? ORDER BY forget_at LIMIT 0 + ?)`;
+const DELETE_FLOW = `DELETE FROM flow WHERE slot <= ?`;
+
+/** Keys that one call forgets: a key past its time is free whether its row is gone or not. */
+const KEYS = 10_000;
+
+export function prune(tx: Tx, limit: number): { removed: number; more: boolean } {
+  let removed = 0;
+  let more = false;
+  for (const queue of tx.queues) {
+    const doomed = pastRetention(tx, queue, limit - removed + 1);
+    if (doomed.length > limit - removed) {
+      more = true;
+      doomed.pop();
+    }
+    removeEnded(tx, queue, doomed);
+    removed += doomed.length;
+  }
+  tx.run(FORGET_KEYS, tx.now, KEYS);
+  tx.run(DELETE_FLOW, Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot));
+  pruneEvents(tx);
+  pruneLanes(tx);
+  pruneGates(tx);
+  more = pruneRuns(tx, limit) || more;
+  return { removed, more };
+}
+
+interface EndedRow {
+  ended_at: number;
+  task: number;
+  state: Exclude<EndState, "dead">;
+}
+
+const ENDED = `SELECT ended_at, task, state FROM ended WHERE queue = ? ORDER BY ended_at, task LIMIT 0 + ?`;
+
+/** Older than its age, or beyond the last `count`: the earliest end first. */
+function pastRetention(tx: Tx, queue: Queue, limit: number): EndedRow[] {
+  const { age, count } = queue.policy.retention;
+  const depth = tx.depth(queue);
+  const beyond = depth.done + depth.cancelled + depth.expired - count;
+  return tx
+    .all<EndedRow>(ENDED, queue.id, limit)
+    .filter((row, index) => row.ended_at + age <= tx.now || index < beyond);
+}
+
+const DOOMED = `SELECT task FROM ended WHERE queue = ? AND (ended_at, task) <= (?, ?)`;
+const DELETE_LEDGERS = `DELETE FROM attempt WHERE task IN (${DOOMED})`;
+const DELETE_TASKS = `DELETE FROM task WHERE seq IN (${DOOMED})`;
+const DELETE_ENDED = `DELETE FROM ended WHERE queue = ? AND (ended_at, task) <= (?, ?)`;
+
+/** All at once: as many end as are added, so that this has to keep up with them. Their keys outlive them. */
+function removeEnded(tx: Tx, queue: Queue, doomed: EndedRow[]): void {
+  const last = doomed.at(-1);
+  if (!last) return;
+  keepEnds(tx, queue.id, last.ended_at, last.task);
+  for (const sql of [DELETE_LEDGERS, DELETE_TASKS, DELETE_ENDED]) {
+    tx.run(sql, queue.id, last.ended_at, last.task);
+  }
+  for (const row of doomed) tx.count(queue, row.state, -1);
+}
+
+const FORGET_LISTENERS = `DELETE FROM listener WHERE until <= ?`;
+const DELETE_EVENTS = `DELETE FROM event WHERE n <= ?`;
+
+function pruneEvents(tx: Tx): void {
+  tx.events.write();
+  tx.listeners -= tx.run(FORGET_LISTENERS, tx.awake);
+  tx.run(DELETE_EVENTS, tx.listeners === 0 ? tx.event : tx.event - BOUNDS.events);
+}
+
+const LISTENER = `SELECT until FROM listener WHERE name = ?`;
+const SET_LISTENER = `INSERT OR REPLACE INTO listener (name, until) VALUES (?, ?)`;
+
+/** The answer, where the listener's lease is fresh: it takes no lock. Undefined where it is not. */
+export function listenOnly(
+  tx: Tx,
+  listener: string,
+  after: number | null,
+  limit: number,
+): { events: DibsEvent[]; cursor: number; missed: number } | undefined {
+  const row = tx.get<{ until: number }>(LISTENER, listener);
+  return row && isFresh(tx, row.until) ? tx.events.after(after ?? tx.event, limit) : undefined;
+}
+
+/** Written down now and then only: every commit wakes the other processes, and their listeners. */
+function isFresh(tx: Tx, until: number): boolean {
+  return until - tx.awake > (BOUNDS.listenerLease * 2) / 3;
+}
+
+export function listen(
+  tx: Tx,
+  listener: string,
+  after: number | null,
+  limit: number,
+): { events: DibsEvent[]; cursor: number; missed: number } {
+  const row = tx.get<{ until: number }>(LISTENER, listener);
+  if (!row) tx.listeners++;
+  if (!row || !isFresh(tx, row.until)) tx.run(SET_LISTENER, listener, tx.awake + BOUNDS.listenerLease);
+  const page = tx.events.after(after ?? tx.event, limit);
+  // Forgotten, so that nobody counted what happened meanwhile: it must not look as if nothing had.
+  return !row && after !== null ? { ...page, missed: Math.max(page.missed, 1) } : page;
+}
+
+const UNLISTEN = `DELETE FROM listener WHERE name = ?`;
+
+export function unlisten(tx: Tx, listener: string): null {
+  tx.listeners -= tx.run(UNLISTEN, listener);
+  return null;
+}

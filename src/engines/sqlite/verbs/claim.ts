@@ -1,0 +1,130 @@
+import { AnswerSize, countFitting } from "../../../core/answer-size.ts";
+import { DibsError } from "../../../core/errors.ts";
+import type { QueuePolicy } from "../../../core/policy.ts";
+import type { ClaimOutcome, ClaimRequest } from "../../../engine/engine.ts";
+import { handOut } from "../../../engine/hand-out.ts";
+import { lookAtLimited, takeLimited } from "./claim-limited.ts";
+import { lookAtKept, lookAtLine, sizeOf, specialsOf } from "../line/in-line.ts";
+import { sweep, sweepIsDue } from "../line/sweep.ts";
+import { takeLine, type Terms } from "../line/take.ts";
+import type { Queue, Tx } from "../transaction/tx.ts";
+
+export function claim(tx: Tx, request: ClaimRequest): ClaimOutcome {
+  const session = request.session === undefined ? null : liveSession(tx, request.session);
+  sweep(tx);
+  const outcome: ClaimOutcome = { tasks: [], policies: {}, passed: false, more: false };
+  const turn: Turn = { request, session, outcome, size: new AnswerSize() };
+  if (request.share !== undefined) {
+    for (const name of request.queues) take(tx, turn, name, request.share);
+  }
+  for (const name of request.queues) take(tx, turn, name, request.max);
+  if (session) signOfLife(tx, session, request, outcome);
+  handOut(outcome, tx.hint);
+  return outcome;
+}
+
+/** The answer, where there is nothing to do: it takes no lock. Undefined where there is. */
+export function claimNothing(tx: Tx, request: ClaimRequest): ClaimOutcome | undefined {
+  if (request.session !== undefined) liveSession(tx, request.session);
+  if (sweepIsDue(tx)) return undefined;
+  let passed = false;
+  for (const name of request.queues) {
+    const queue = tx.queueNamed(name);
+    if (request.max <= 0 || !queue || queue.paused) continue;
+    const line = queue.limited ? lookAtLimited(tx, queue, request) : lookAtNothing(tx, queue, request);
+    if (!line) return undefined;
+    passed ||= line.passed;
+  }
+  return { tasks: [], policies: {}, passed, more: false };
+}
+
+const READY_EXISTS = `SELECT 1 FROM ready WHERE queue = ? LIMIT 1`;
+
+/** Undefined where there is something to take. */
+function lookAtNothing(tx: Tx, queue: Queue, { worker }: ClaimRequest): { passed: boolean } | undefined {
+  if (tx.get(READY_EXISTS, queue.id)) return undefined;
+  const { allowed, passed } = lookAtKept(tx, queue, worker);
+  return allowed.length > 0 ? undefined : { passed };
+}
+
+interface SessionRow {
+  id: number;
+  lease: number;
+  beat_at: number;
+  mixed: number;
+  overdue_at: number | null;
+}
+
+const SESSION = `SELECT id, lease, beat_at, mixed, overdue_at FROM session WHERE id = ?`;
+
+/** One past its lease is refused even before a sweep has found it: its new claims would hang on nothing. */
+function liveSession(tx: Tx, id: number): SessionRow {
+  const session = tx.get<SessionRow>(SESSION, id);
+  if (!session || session.beat_at + session.lease <= tx.awake) throw sessionGone(id);
+  return session;
+}
+
+export function sessionGone(session: number): DibsError {
+  return new DibsError(
+    "CLAIM_LOST",
+    `Session ${session} has ended: it gave no sign of life for a whole lease, and what it held went to others. Join again.`,
+  );
+}
+
+const SIGN_OF_LIFE = `UPDATE session SET beat_at = ?, mixed = ?, overdue_at = ? WHERE id = ?`;
+
+/** A queue's lease may be shorter than the time since the last beat, and counts from here. */
+function signOfLife(tx: Tx, session: SessionRow, request: ClaimRequest, outcome: ClaimOutcome): void {
+  if (outcome.tasks.length === 0) return;
+  let { mixed, overdue_at: overdueAt } = session;
+  for (const policy of Object.values(outcome.policies)) {
+    if (leaseOf(request, session, policy) !== session.lease) mixed = 1;
+    overdueAt = Math.min(overdueAt ?? Number.POSITIVE_INFINITY, tx.awake + policy.timeout);
+  }
+  const same = session.beat_at === tx.awake && session.mixed === mixed && session.overdue_at === overdueAt;
+  if (same) return;
+  tx.run(SIGN_OF_LIFE, tx.awake, mixed, overdueAt, session.id);
+  tx.serving.clear();
+}
+
+/** One call, and what it has got so far. */
+interface Turn {
+  request: ClaimRequest;
+  session: SessionRow | null;
+  outcome: ClaimOutcome;
+  size: AnswerSize;
+}
+
+/** Up to `count` tasks from one queue, in its order. */
+function take(tx: Tx, turn: Turn, name: string, count: number): void {
+  const { request, outcome, size } = turn;
+  const room = Math.min(count, request.max - outcome.tasks.length);
+  const queue = tx.queueNamed(name);
+  if (room <= 0 || size.isFull || !queue || queue.paused) return;
+  const terms = termsOf(tx, turn, queue);
+  if (queue.limited) return takeLimited(tx, request, terms, room, outcome);
+  const line = lookAtLine(tx, queue, request, room);
+  outcome.passed ||= line.passed;
+  if (line.rows.length === 0) return;
+  let specials = specialsOf(tx, line.rows);
+  const fit = countFitting(line.rows, (row, i) => sizeOf(row, specials[i]!), size);
+  if (fit < line.rows.length) {
+    size.close();
+    outcome.more = true;
+    line.rows = line.rows.slice(0, fit);
+    specials = specials.slice(0, fit);
+  }
+  if (fit > 0) takeLine(tx, terms, line, specials, outcome);
+}
+
+function termsOf(tx: Tx, { request, session, size }: Turn, queue: Queue): Terms {
+  const lease = leaseOf(request, session, queue.policy);
+  const deadline = tx.awake + (session === null ? lease : queue.policy.timeout);
+  return { queue, worker: request.worker, session: session && session.id, lease, deadline, size };
+}
+
+/** A session beats in the rhythm of its own lease: a shorter one would be lost between two signs of life. */
+function leaseOf(request: ClaimRequest, session: SessionRow | null, policy: QueuePolicy): number {
+  const named = request.lease ?? policy.lease;
+  return session === null ? named : Math.max(named, session.lease);
+}

@@ -1,0 +1,187 @@
+import { fitting, sizeOfRow } from "../../../core/answer-size.ts";
+import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../../core/task.ts";
+import { announceTask, comeBack } from "../line/line.ts";
+import { type Found, findBySeq, remove, takeOut } from "../line/place.ts";
+import { revivePart } from "../flows/runs.ts";
+import { DELETE_LAPSED, DELETE_STEPS } from "../flows/steps.ts";
+import type { Queue, Tx } from "../transaction/tx.ts";
+
+export interface DeadRow {
+  task: number;
+  died_at: number;
+}
+
+// From the given one on, the earliest death first.
+const ALL = `SELECT task, died_at FROM dead WHERE queue = ? AND (died_at, task) > (?, ?) ORDER BY died_at, task`;
+const OF_KIND = `
+  SELECT task, died_at FROM dead WHERE queue = ? AND fingerprint = ? AND (died_at, task) > (?, ?)
+  ORDER BY died_at, task`;
+const WITH_WORDS = `
+  SELECT dead.task, died_at, dead.fingerprint, attempt.name, attempt.message
+  FROM dead CROSS JOIN attempt ON attempt.task = dead.task AND attempt.fence = dead.fence
+  WHERE queue = ? AND (died_at, dead.task) > (?, ?)
+  ORDER BY died_at, dead.task`;
+const BY_ID = `
+  SELECT dead.task, died_at, dead.fingerprint, attempt.name, attempt.message
+  FROM dead
+  CROSS JOIN attempt ON attempt.task = dead.task AND attempt.fence = dead.fence
+  CROSS JOIN task ON task.seq = dead.task
+  WHERE dead.task = ? AND dead.queue = ? AND task.created_at = ?`;
+
+interface Letter extends DeadRow {
+  fingerprint: string;
+  name: string;
+  message: string;
+}
+
+type After = [diedAt: number, task: number];
+
+/** Those the filter names, the earliest death first; at most `limit` after the given one. */
+export function deadLetters(
+  tx: Tx,
+  queue: Queue | undefined,
+  filter: DeadFilter,
+  after: After = [Number.MIN_SAFE_INTEGER, 0],
+  limit = Number.POSITIVE_INFINITY,
+): DeadRow[] {
+  if (!queue) return [];
+  const found: DeadRow[] = [];
+  for (const row of candidates(tx, queue, filter, after)) {
+    if ("message" in row && !matches(row as Letter, filter)) continue;
+    found.push({ task: row.task, died_at: row.died_at });
+    if (found.length >= limit) break;
+  }
+  return found;
+}
+
+/** In order, and not yet looked at more closely where there are words to compare. */
+function candidates(tx: Tx, queue: Queue, filter: DeadFilter, after: After): Iterable<DeadRow> {
+  if (filter.ids) return named(tx, queue, filter.ids, after);
+  if (filter.error !== undefined) return tx.each<Letter>(WITH_WORDS, queue.id, ...after);
+  if (filter.pattern !== undefined) return tx.each<DeadRow>(OF_KIND, queue.id, filter.pattern, ...after);
+  return tx.each<DeadRow>(ALL, queue.id, ...after);
+}
+
+function named(tx: Tx, queue: Queue, ids: string[], [diedAt, last]: After): Letter[] {
+  const letters = [...new Set(ids)].flatMap((id) => {
+    const place = tx.place(id);
+    return place ? tx.all<Letter>(BY_ID, place.seq, queue.id, place.createdAt) : [];
+  });
+  return letters
+    .filter((row) => row.died_at > diedAt || (row.died_at === diedAt && row.task > last))
+    .sort((a, b) => a.died_at - b.died_at || a.task - b.task);
+}
+
+/** The words are compared here: SQLite's lower() knows ASCII only. */
+function matches({ fingerprint, name, message }: Letter, { pattern, error }: DeadFilter): boolean {
+  return (
+    (pattern === undefined || fingerprint === pattern) &&
+    (error === undefined || `${name}: ${message}`.toLowerCase().includes(error.toLowerCase()))
+  );
+}
+
+const KINDS = `SELECT task, died_at, fingerprint AS pattern FROM dead WHERE queue = ? ORDER BY died_at, task`;
+const WORKERS = `SELECT task, died_at, worker AS pattern FROM dead WHERE queue = ? ORDER BY died_at, task`;
+const HEADERS = `
+  SELECT dead.task, died_at, task.headers AS pattern FROM dead CROSS JOIN task ON task.seq = dead.task
+  WHERE dead.queue = ? ORDER BY died_at, dead.task`;
+const SAMPLE = `
+  SELECT task.created_at, attempt.name, attempt.message, attempt.stack
+  FROM dead
+  CROSS JOIN task ON task.seq = dead.task
+  CROSS JOIN attempt ON attempt.task = dead.task AND attempt.fence = dead.fence
+  WHERE dead.task = ?`;
+
+interface Kind {
+  pattern: string;
+  count: number;
+  firstAt: number;
+  lastAt: number;
+  last: number;
+}
+
+export function patterns(tx: Tx, name: string, by: PatternKey, limit: number): DeadPattern[] {
+  const queue = tx.queueNamed(name);
+  if (!queue) return [];
+  const kinds = new Map<string, Kind>();
+  let total = 0;
+  for (const { pattern, died_at: at, task } of deaths(tx, queue, by)) {
+    total++;
+    const kind = kinds.get(pattern);
+    if (kind) Object.assign(kind, { count: kind.count + 1, lastAt: at, last: task });
+    else kinds.set(pattern, { pattern, count: 1, firstAt: at, lastAt: at, last: task });
+  }
+  const found = [...kinds.values()]
+    .sort((a, b) => b.count - a.count || (a.pattern < b.pattern ? -1 : 1))
+    .slice(0, limit)
+    .map(({ pattern, count, firstAt, lastAt, last }) => {
+      const { created_at: createdAt, ...error } = tx.get<TaskError & { created_at: number }>(SAMPLE, last)!;
+      return {
+        pattern,
+        count,
+        share: count / total,
+        firstAt,
+        lastAt,
+        sample: { id: tx.id(createdAt, last), error },
+      };
+    });
+  return fitting(found, sizeOfRow);
+}
+
+function* deaths(tx: Tx, queue: Queue, by: PatternKey): Iterable<DeadRow & { pattern: string }> {
+  if (by === "fingerprint") yield* tx.each<DeadRow & { pattern: string }>(KINDS, queue.id);
+  else if (by === "worker") yield* tx.each<DeadRow & { pattern: string }>(WORKERS, queue.id);
+  else {
+    const header = by.slice("header:".length);
+    for (const row of tx.each<DeadRow & { pattern: string | null }>(HEADERS, queue.id)) {
+      const headers = row.pattern === null ? {} : (JSON.parse(row.pattern) as Headers);
+      yield { ...row, pattern: Object.hasOwn(headers, header) ? headers[header]! : "" };
+    }
+  }
+}
+
+// The row is rewritten, payload and all: the one thing that is worth it.
+const REDRIVE = `UPDATE task SET pos = ?, expires_at = NULL WHERE seq = ?`;
+// Its key stands for it again, unless a newer task has taken that meanwhile.
+const REVIVE_KEY = `
+  INSERT INTO idempotency (queue, key, task, created_at) VALUES (?, ?, ?, ?)
+  ON CONFLICT (queue, key) DO UPDATE
+  SET task = excluded.task, created_at = excluded.created_at, forget_at = NULL, state = NULL
+  WHERE task = excluded.task OR forget_at <= ?`;
+
+export function redrive(
+  tx: Tx,
+  name: string,
+  filter: DeadFilter,
+  spacing: number,
+  fresh: boolean,
+): { count: number } {
+  const letters = lettersToMove(tx, name, filter);
+  for (const [index, task] of letters.entries()) {
+    const { seq } = task;
+    takeOut(tx, task);
+    task.pos = ++tx.seq;
+    // Whoever redrives it wants it done, however late.
+    task.expiresAt = null;
+    tx.run(REDRIVE, task.pos, seq);
+    if (task.key !== null) tx.run(REVIVE_KEY, task.queue.id, task.key, seq, task.createdAt, tx.now);
+    // What did not come in time may come now.
+    tx.run(fresh ? DELETE_STEPS : DELETE_LAPSED, seq);
+    revivePart(tx, seq);
+    announceTask(tx, "task.redriven", task, {});
+    comeBack(tx, task, Math.floor(index * spacing));
+  }
+  return { count: letters.length };
+}
+
+export function discard(tx: Tx, name: string, filter: DeadFilter): { count: number } {
+  const letters = lettersToMove(tx, name, filter);
+  for (const task of letters) remove(tx, task);
+  return { count: letters.length };
+}
+
+/** But for those that are on their way to another store. */
+function lettersToMove(tx: Tx, name: string, filter: DeadFilter): Found[] {
+  const letters = deadLetters(tx, tx.queueNamed(name), filter);
+  return letters.map(({ task }) => findBySeq(tx, task)!).filter(({ place }) => place.state === "dead");
+}

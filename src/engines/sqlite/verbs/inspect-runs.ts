@@ -1,0 +1,67 @@
+import { parsePart, type RunPart, type RunRecord, stageQueue } from "../../../core/run.ts";
+import type { EndState, TaskEnd } from "../../../core/task.ts";
+import { bodyFrom } from "../statements/body.ts";
+import { lastAttempt, readEnds, record } from "./inspect.ts";
+import { findBySeq } from "../line/place.ts";
+import { findRun, knownRun, type RunRow, stateOfRun } from "../flows/runs.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+interface PartRow {
+  task: number;
+  created_at: number;
+  stage: string;
+  part: string;
+  state: EndState | null;
+  started_at: number | null;
+  ended_at: number | null;
+}
+
+const PARTS = `
+  SELECT task, created_at, stage, part, state, started_at, ended_at FROM run_part
+  WHERE run = ? AND task > ? ORDER BY task LIMIT 0 + ?`;
+
+export function inspectRun(
+  tx: Tx,
+  id: string,
+  after: number | undefined,
+  limit: number,
+): { run: RunRecord; parts: RunPart[]; next: number | null } {
+  const run = knownRun(tx, id);
+  const rows = tx.all<PartRow>(PARTS, run.id, after ?? 0, limit + 1);
+  const page = rows.slice(0, limit);
+  const { pipeline, created_at: createdAt, ended_at: endedAt } = run;
+  return {
+    run: { id, pipeline, stages: tx.stages.parse(run.stages), state: stateOfRun(run), createdAt, endedAt },
+    parts: page.map((row) => describe(tx, run, row)),
+    next: rows.length > limit ? page.at(-1)!.task : null,
+  };
+}
+
+function describe(tx: Tx, { pipeline }: RunRow, row: PartRow): RunPart {
+  const { stage, created_at: createdAt } = row;
+  const told = {
+    ...{ id: tx.id(createdAt, row.task), queue: stageQueue(pipeline, stage), stage },
+    ...{ part: parsePart(row.part), createdAt },
+  };
+  if (row.state !== null)
+    return { ...told, state: row.state, startedAt: row.started_at, endedAt: row.ended_at };
+  const { state, startedAt, endedAt } = record(tx, findBySeq(tx, row.task)!, "preview");
+  return { ...told, state, startedAt, endedAt };
+}
+
+const DEAD = `
+  SELECT run_part.task FROM run_part CROSS JOIN dead ON dead.task = run_part.task
+  WHERE run = ? ORDER BY part, run_part.task LIMIT 1`;
+
+export function endsOfRuns(tx: Tx, ids: string[]): (TaskEnd | "pending" | "missing")[] {
+  return readEnds(ids, (id) => {
+    const run = findRun(tx, id);
+    if (!run) return "missing";
+    const state = stateOfRun(run);
+    if (state === "running") return "pending";
+    // The first in order, of several.
+    const dead = state === "dead" ? tx.get<{ task: number }>(DEAD, run.id) : undefined;
+    const error = dead ? lastAttempt(tx, dead.task)!.error : null;
+    return { id, state, result: bodyFrom(run.result), error };
+  });
+}

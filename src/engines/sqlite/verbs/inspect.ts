@@ -1,0 +1,263 @@
+import { AnswerSize, fitting, sizeOfAttempt, sizeOfEnd } from "../../../core/answer-size.ts";
+import { describeFlow, type Flow, noFlow } from "../../../core/flow.ts";
+import { LIMITS } from "../../../core/limits.ts";
+import { type Payloads, truncatedFrom } from "../../../core/preview.ts";
+import { taskNotFound } from "../../../core/task-not-found.ts";
+import {
+  type Attempt,
+  type AttemptOutcome,
+  type Body,
+  type EndState,
+  fromRank,
+  type Headers,
+  isEnd,
+  JSON_TYPE,
+  NO_DEPTH,
+  type QueueStats,
+  type TaskEnd,
+  type TaskError,
+  type TaskRecord,
+} from "../../../core/task.ts";
+import type { Verified } from "../../../core/verification.ts";
+import { BOUNDS } from "../../../engine/engine.ts";
+import { bodyFrom } from "../statements/body.ts";
+import { findVerifying } from "../line/held.ts";
+import { heldBack } from "../line/held-back.ts";
+import { NEVER } from "../line/line.ts";
+import { findTask, type Found, stateOf } from "../line/place.ts";
+import { placeOf } from "../flows/runs.ts";
+import { workers } from "./sessions.ts";
+import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
+
+export function get(tx: Tx, id: string): TaskRecord {
+  return record(tx, knownTask(tx, id));
+}
+
+function knownTask(tx: Tx, id: string): Found {
+  const task = findTask(tx, id);
+  if (!task) throw taskNotFound(id);
+  return task;
+}
+
+export interface PayloadRow {
+  data: Body;
+  content_type: string | null;
+  headers: string | null;
+  cost: number | null;
+  /** Of a preview: the bytes of the whole. */
+  size?: number;
+}
+
+export interface EndRow {
+  ended_at: number;
+  result: Body | null;
+  size?: number | null;
+}
+
+export const PAYLOAD = `SELECT data, content_type, headers, cost FROM task WHERE seq = ?`;
+export const END = `
+  SELECT ended_at, result FROM ended WHERE task = ?
+  UNION ALL
+  SELECT died_at, NULL FROM dead WHERE task = ?`;
+// The length is in the row's header: what is not shown of a large value need not be read for that.
+const beginningOf = (column: string): string => `
+  CASE WHEN octet_length(${column}) > ${LIMITS.previewAbove} THEN substr(${column}, 1, ${LIMITS.preview}) ELSE ${column} END AS ${column},
+  octet_length(${column}) AS size`;
+const PAYLOAD_PREVIEW = PAYLOAD.replace("data", beginningOf("data"));
+const END_PREVIEW = END.replace("result", beginningOf("result")).replace("NULL", "NULL, NULL");
+const PROGRESS = `SELECT progress, note FROM claim WHERE task = ?`;
+
+/** As a list shows it, payloads and results come as their beginning where they are large. */
+export function record(tx: Tx, task: Found, payloads: Payloads = "full"): TaskRecord {
+  const { place } = task;
+  const state = stateOf(place);
+  const held = "held" in place ? place.held : undefined;
+  const attempt = held ?? (place.state === "leaving" ? place : undefined);
+  const isFull = payloads === "full";
+  const ended = isEnd(state) ? tx.get<EndRow>(isFull ? END : END_PREVIEW, task.seq, task.seq)! : undefined;
+  const last = ended && lastAttempt(tx, task.seq);
+  const payload = tx.get<PayloadRow>(isFull ? PAYLOAD : PAYLOAD_PREVIEW, task.seq)!;
+  const progress =
+    place.state === "claimed" &&
+    tx.get<{ progress: number | null; note: string | null }>(PROGRESS, task.seq)!;
+  return {
+    id: tx.id(task.createdAt, task.seq),
+    queue: task.queue.name,
+    state,
+    data: bodyFrom(payload.data),
+    contentType: payload.content_type ?? JSON_TYPE,
+    headers: payload.headers === null ? {} : (JSON.parse(payload.headers) as Headers),
+    ...fromRank(task.rank),
+    groupKey: task.groupKey,
+    idempotencyKey: task.key,
+    cost: payload.cost ?? 1,
+    attempt: ended ? (last?.attempt ?? 0) : task.failures + 1,
+    maxAttempts: task.maxAttempts ?? task.queue.policy.maxAttempts,
+    createdAt: task.createdAt,
+    dueAt: "due" in place && place.due !== NEVER ? place.due : null,
+    waitsFor: "signal" in place ? place.signal : null,
+    expiresAt: task.expiresAt,
+    worker: attempt?.worker ?? last?.worker ?? null,
+    startedAt: attempt?.startedAt ?? last?.startedAt ?? null,
+    endedAt: ended?.ended_at ?? null,
+    progress:
+      progress && progress.progress !== null ? { value: progress.progress, note: progress.note } : null,
+    cancelRequested: held?.cancelled ?? (place.state === "leaving" && place.cancelled),
+    result: bodyFrom(ended?.result ?? null),
+    error: state === "dead" ? last!.error : null,
+    run: placeOf(tx, task),
+    ...(!isFull && truncatedFrom(payload.size!, ended?.size ?? 0)),
+  };
+}
+
+/** To be judged: only the result of the attempt that is named. */
+export function verifying(tx: Tx, { id, fence }: Verified): { task: TaskRecord; result: Body | null } {
+  const task = findTask(tx, id);
+  const held = task && findVerifying(tx, task.seq);
+  if (!held || held.fence !== fence) throw taskNotFound(id);
+  return { task: record(tx, task), result: bodyFrom(held.row.result) };
+}
+
+interface EndsRow {
+  state: Exclude<EndState, "dead"> | null;
+  result: Body | null;
+  fence: number | null;
+}
+
+const ENDS = `
+  SELECT ended.state, ended.result, dead.fence
+  FROM task LEFT JOIN ended ON ended.task = task.seq LEFT JOIN dead ON dead.task = task.seq
+  WHERE task.seq = ? AND task.created_at = ?`;
+
+export function ends(tx: Tx, ids: string[]): End[] {
+  return readEnds(ids, (id) => {
+    const place = tx.place(id);
+    const row = place && tx.get<EndsRow>(ENDS, place.seq, place.createdAt);
+    if (!row) return "missing";
+    if (row.state !== null) return { id, state: row.state, result: bodyFrom(row.result), error: null };
+    if (row.fence === null) return "pending";
+    return { id, state: "dead", result: null, error: lastAttempt(tx, place.seq)!.error };
+  });
+}
+
+type End = TaskEnd | "pending" | "missing";
+
+/** One after the other, until the answer is full: the one that no longer fits is the most that is read in vain. */
+export function readEnds(ids: string[], read: (id: string) => End): End[] {
+  const size = new AnswerSize();
+  const ends: End[] = [];
+  for (const id of ids) {
+    const end = read(id);
+    const bytes = sizeOfEnd(end);
+    if (!size.fits(bytes)) break;
+    size.add(bytes);
+    ends.push(end);
+  }
+  return ends;
+}
+
+const LATEST = `SELECT * FROM attempt WHERE task = ? ORDER BY fence DESC LIMIT ${LIMITS.page}`;
+
+export function history(tx: Tx, id: string): Attempt[] {
+  const { seq } = knownTask(tx, id);
+  const attempts = [...tx.all<AttemptRow>(SUCCESS, seq), ...tx.all<AttemptRow>(LATEST, seq)].map(attemptFrom);
+  return fitting(attempts.slice(0, LIMITS.page), sizeOfAttempt).toReversed();
+}
+
+interface AttemptRow {
+  attempt: number;
+  fence: number;
+  worker: string;
+  started_at: number;
+  ended_at: number;
+  outcome: AttemptOutcome;
+  name: string | null;
+  message: string;
+  stack: string | null;
+  fingerprint: string;
+}
+
+const LEDGER = `SELECT * FROM attempt WHERE task = ? ORDER BY fence`;
+const SUCCESS = `
+  SELECT attempt, fence, worker, started_at, ended_at, 'done' AS outcome, NULL AS name
+  FROM ended WHERE task = ? AND state = 'done'`;
+
+/** Oldest first; a success is in the row of the task's end. */
+export function ledger(tx: Tx, seq: number): Attempt[] {
+  return [...tx.all<AttemptRow>(LEDGER, seq), ...tx.all<AttemptRow>(SUCCESS, seq)].map(attemptFrom);
+}
+
+const LAST_FAILURE = `SELECT * FROM attempt WHERE task = ? ORDER BY fence DESC LIMIT 1`;
+
+export function lastAttempt(tx: Tx, seq: number): Attempt | undefined {
+  const row = tx.get<AttemptRow>(SUCCESS, seq) ?? tx.get<AttemptRow>(LAST_FAILURE, seq);
+  return row && attemptFrom(row);
+}
+
+function attemptFrom(row: AttemptRow): Attempt {
+  return {
+    attempt: row.attempt,
+    fence: row.fence,
+    worker: row.worker,
+    startedAt: row.started_at,
+    endedAt: row.ended_at,
+    outcome: row.outcome,
+    error: errorFrom(row),
+  };
+}
+
+function errorFrom({
+  name,
+  message,
+  stack,
+  fingerprint,
+}: AttemptRow): (TaskError & { fingerprint: string }) | null {
+  return name === null ? null : { name, message, stack, fingerprint };
+}
+
+/** Below every rank. */
+const FIRST = Number.MIN_SAFE_INTEGER;
+
+const FLOW = `
+  SELECT coalesce(sum(added), 0) AS added, coalesce(sum(claimed), 0) AS claimed, coalesce(sum(done), 0) AS done,
+    coalesce(sum(failed), 0) AS failed, coalesce(sum(wait_ms), 0) AS waitMs, coalesce(sum(service_ms), 0) AS serviceMs
+  FROM flow WHERE queue = ? AND slot > ?`;
+
+export function stats(tx: Tx, name: string): QueueStats {
+  const queue = tx.queueNamed(name);
+  const depth = queue ? tx.depth(queue) : NO_DEPTH;
+  const since = Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);
+  const flow = queue ? tx.get<Flow>(FLOW, queue.id, since)! : noFlow();
+  return {
+    queue: name,
+    paused: queue?.paused ?? false,
+    depth,
+    oldestAge: queue ? oldestAge(tx, queue) : null,
+    ...describeFlow(flow, BOUNDS.rateWindow),
+    workers: workers(tx, name).length,
+    heldBack: queue ? heldBack(tx, queue) : null,
+  };
+}
+
+const FIRST_OF_RANK = `
+  SELECT rank, task FROM ready WHERE queue = ? AND rank > ? ORDER BY rank, pos LIMIT 1`;
+const FIRST_MOVED = `
+  SELECT min(task) AS task FROM ready INDEXED BY ready_moved WHERE queue = ? AND pos <> task`;
+const FIRST_KEPT = `SELECT min(task) AS task FROM kept WHERE queue = ?`;
+const FIRST_OWN = `SELECT min(task) AS task FROM own WHERE queue = ?`;
+const CREATED_AT = `SELECT created_at FROM task WHERE seq = ?`;
+
+/** Steps from rank to rank, so that its cost is that of the priorities in use and not of the depth. */
+function oldestAge(tx: Tx, queue: Queue): number | null {
+  const moved = tx.get<{ task: number | null }>(FIRST_MOVED, queue.id)!.task;
+  const kept = tx.get<{ task: number | null }>(FIRST_KEPT, queue.id)!.task;
+  const own = queue.lanes === COUNTED ? tx.get<{ task: number | null }>(FIRST_OWN, queue.id)!.task : null;
+  let oldest = Math.min(...[moved, kept, own].map((task) => task ?? Number.POSITIVE_INFINITY));
+  let first = tx.get<{ rank: number; task: number }>(FIRST_OF_RANK, queue.id, FIRST);
+  while (first) {
+    oldest = Math.min(oldest, first.task);
+    first = tx.get(FIRST_OF_RANK, queue.id, first.rank);
+  }
+  if (oldest === Number.POSITIVE_INFINITY) return null;
+  return tx.now - tx.get<{ created_at: number }>(CREATED_AT, oldest)!.created_at;
+}

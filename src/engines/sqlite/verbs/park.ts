@@ -1,0 +1,99 @@
+import { hasDeparted } from "../../../core/errors.ts";
+import { byteLength, LIMITS, tooManySteps } from "../../../core/limits.ts";
+import { taskNotFound } from "../../../core/task-not-found.ts";
+import { type Body, isEnd, type Step, type TaskState } from "../../../core/task.ts";
+import type { Settlement } from "../../../engine/engine.ts";
+import { bodyFrom } from "../statements/body.ts";
+import { heldTask } from "../line/held.ts";
+import { announceTask, closeAttempt, comeBack, endCancelled, type Held, NEVER } from "../line/line.ts";
+import { findTask, type Found, stateOf, takeOut } from "../line/place.ts";
+import { STEPPED } from "../statements/special.ts";
+import { keepStep } from "../flows/steps.ts";
+import type { Tx } from "../transaction/tx.ts";
+
+/** What a handler leaves for its next run, and how a task waits for a word from outside. */
+
+const MARK_CLAIM = `UPDATE claim SET special = special | ${STEPPED} WHERE task = ?`;
+const MARK_VERIFYING = `UPDATE verifying SET special = special | ${STEPPED} WHERE task = ?`;
+const MARK_READY = `UPDATE ready SET special = special | ${STEPPED} WHERE queue = ? AND rank = ? AND pos = ?`;
+const MARK_KEPT = `UPDATE kept SET special = special | ${STEPPED} WHERE queue = ? AND rank = ? AND pos = ?`;
+const MARK_OWN = `UPDATE own SET special = special | ${STEPPED} WHERE task = ?`;
+
+export function step(tx: Tx, id: string, fence: number, name: string, value: Body | null): null {
+  const task = heldTask(tx, id, fence);
+  checkRoom(tx, task.seq, name, value);
+  keepStep(tx, task.seq, "step", name, value);
+  tx.run(MARK_CLAIM, task.seq);
+  return null;
+}
+
+const SIZE = `
+  SELECT count(*) AS count, coalesce(sum(octet_length(value)), 0) AS bytes FROM step
+  WHERE task = ? AND kind <> 'feedback' AND (kind, name) <> (?, ?)`;
+
+/** Beside all the others; one of the same kind and name is replaced. */
+function checkRoom(tx: Tx, seq: number, name: string, value: Body | null, kind: Step["kind"] = "step"): void {
+  const others = tx.get<{ count: number; bytes: number }>(SIZE, seq, kind, name)!;
+  const count = others.count + 1;
+  const bytes = others.bytes + (value === null ? 0 : byteLength(value));
+  if (count > LIMITS.steps || bytes > LIMITS.allStepBytes) throw tooManySteps(count, bytes);
+}
+
+const STEPS = `SELECT kind, name, value FROM step WHERE task = ? AND kind <> 'feedback' ORDER BY kind || ' ' || name`;
+
+export function steps(tx: Tx, id: string): Step[] {
+  return stepsOf(tx, knownTask(tx, id).seq);
+}
+
+export function stepsOf(tx: Tx, seq: number): Step[] {
+  return tx.all<Step>(STEPS, seq).map((row) => ({ ...row, value: bodyFrom(row.value) }));
+}
+
+function knownTask(tx: Tx, id: string): Found {
+  const task = findTask(tx, id);
+  if (!task) throw taskNotFound(id);
+  return task;
+}
+
+export function park(tx: Tx, task: Held, { signal, timeout }: Settlement & { kind: "park" }): TaskState {
+  if (task.cancelled) return endCancelled(tx, task);
+  closeAttempt(tx, task, "parked", null);
+  announceTask(tx, "task.parked", task, { worker: task.worker, detail: signal });
+  if (hasHeard(tx, task.seq, signal)) return comeBack(tx, task, 0);
+  return comeBack(tx, task, timeout ?? NEVER, signal);
+}
+
+const HEARD = `SELECT 1 FROM step WHERE task = ? AND kind IN ('signal', 'lapsed') AND name = ?`;
+
+/** Of the signal: that it came, or that it did not come in time. */
+function hasHeard(tx: Tx, seq: number, name: string): boolean {
+  return tx.get(HEARD, seq, name) !== undefined;
+}
+
+export function signal(
+  tx: Tx,
+  id: string,
+  name: string,
+  value: Body | null,
+): { kept: boolean; state: TaskState } {
+  const task = knownTask(tx, id);
+  const { place } = task;
+  const state = stateOf(place);
+  if (place.state === "leaving" && !isEnd(state)) throw hasDeparted(id);
+  if (isEnd(state) || hasHeard(tx, task.seq, name)) return { kept: false, state };
+  checkRoom(tx, task.seq, name, value, "signal");
+  keepStep(tx, task.seq, "signal", name, value);
+  announceTask(tx, "task.signalled", task, { detail: name });
+  if (place.state === "parked" && place.signal === name) {
+    takeOut(tx, task);
+    return { kept: true, state: comeBack(tx, task, 0) };
+  }
+  if (place.state === "claimed") tx.run(MARK_CLAIM, task.seq);
+  if (place.state === "verifying") tx.run(MARK_VERIFYING, task.seq);
+  if (place.state === "ready") {
+    const { table, pos } = place.line;
+    if (table === "own") tx.run(MARK_OWN, task.seq);
+    else tx.run(table === "kept" ? MARK_KEPT : MARK_READY, task.queue.id, task.rank, pos);
+  }
+  return { kept: true, state };
+}

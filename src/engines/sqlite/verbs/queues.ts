@@ -1,0 +1,159 @@
+import {
+  differs,
+  isDeclared,
+  layOver,
+  type NamedPolicy,
+  resolvePolicy,
+  withDeclared,
+} from "../../../core/policy.ts";
+import type { Declared, DeclareMode, QueueRecord } from "../../../engine/engine.ts";
+import { hintLine } from "../limits/gates.ts";
+import { findBySeq, remove } from "../line/place.ts";
+import { adoptPolicy } from "../limits/review.ts";
+import { notify } from "../line/sweep.ts";
+import { unsubscribeQueue } from "../transaction/topics.ts";
+import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
+
+export function declare(
+  tx: Tx,
+  name: string,
+  policy: NamedPolicy,
+  { force = false, create = false }: DeclareMode,
+): Declared {
+  const isNew = tx.queueNamed(name) === undefined;
+  const queue = tx.queue(name);
+  if (create && !isNew)
+    return { policy: queue.policy, outcome: differs(queue.named, policy) ? "refused" : "unchanged" };
+  const apply = force || (Object.keys(policy).length > 0 && !isDeclared(queue.declared, policy));
+  if (!apply) return { policy: queue.policy, outcome: isNew ? "created" : "unchanged" };
+  const named = layOver(queue.named, policy);
+  const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(queue.policy);
+  const before = queue.policy;
+  queue.named = named;
+  queue.policy = resolvePolicy(named);
+  if (!force) queue.declared = withDeclared(queue.declared, policy);
+  tx.storeQueue(queue);
+  if (changed) {
+    tx.announce({ type: "queue.updated", at: tx.now, queue: name });
+    adoptPolicy(tx, queue, before);
+  }
+  return { policy: queue.policy, outcome: isNew ? "created" : changed ? "changed" : "unchanged" };
+}
+
+export function pause(tx: Tx, name: string, paused: boolean): { changed: boolean } {
+  const queue = tx.queue(name);
+  if (queue.paused === paused) return { changed: false };
+  queue.paused = paused;
+  tx.storeQueue(queue);
+  tx.announce({ type: paused ? "queue.paused" : "queue.resumed", at: tx.now, queue: name });
+  if (!paused) hintLine(tx, queue);
+  return { changed: true };
+}
+
+export function queues(tx: Tx, name: string | undefined): QueueRecord[] {
+  return [...tx.queues]
+    .filter((queue) => name === undefined || queue.name === name)
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+    .map(({ name, policy, paused, createdAt }) => ({ name, policy, paused, createdAt }));
+}
+
+// Those behind a head go first: removing a head would only make the next one ready.
+const PENDING = [
+  `SELECT task FROM waiting WHERE queue = ? AND pos <= ? ORDER BY group_key, pos LIMIT 0 + ?`,
+  `SELECT task FROM scheduled WHERE queue = ? AND pos <= ? ORDER BY pos LIMIT 0 + ?`,
+] as const;
+const PENDING_READY = `
+  SELECT task, rank, pos FROM ready WHERE queue = ? AND pos <= ?
+  UNION ALL
+  SELECT task, rank, pos FROM kept WHERE queue = ? AND pos <= ?
+  ORDER BY rank, pos LIMIT 0 + ?`;
+const cameBefore = (table: "ready" | "kept" | "own"): string => `
+    SELECT task, rank, ${table}.pos AS pos FROM ${table} CROSS JOIN task ON task.seq = ${table}.task
+    WHERE ${table}.queue = :queue AND coalesce(task.pos, task.seq) <= :last`;
+// Where groups take turns, a place in line does not say when its task came.
+const PENDING_TURNS = `
+  SELECT task FROM (${cameBefore("ready")}
+    UNION ALL ${cameBefore("kept")}
+    UNION ALL ${cameBefore("own")})
+  ORDER BY rank, pos LIMIT 0 + :limit`;
+
+export function purge(
+  tx: Tx,
+  name: string,
+  upTo: number | undefined,
+  limit: number,
+): { removed: number; upTo: number; more: boolean } {
+  const last = upTo ?? tx.seq;
+  const queue = tx.queueNamed(name);
+  if (!queue) return { removed: 0, upTo: last, more: false };
+  const doomed = nextToPurge(tx, queue, last, limit + 1);
+  const more = doomed.length > limit;
+  if (more) doomed.pop();
+  for (const seq of doomed) remove(tx, findBySeq(tx, seq)!);
+  if (doomed.length > 0) tx.hint.ended = true;
+  if (!more) tx.announce({ type: "queue.purged", at: tx.now, queue: name });
+  return { removed: doomed.length, upTo: last, more };
+}
+
+function nextToPurge(tx: Tx, { id, lanes }: Queue, last: number, limit: number): number[] {
+  const rows: { task: number }[] = [];
+  for (const sql of PENDING) rows.push(...tx.all<{ task: number }>(sql, id, last, limit - rows.length));
+  const left = limit - rows.length;
+  rows.push(
+    ...(lanes === COUNTED
+      ? tx.allNamed<{ task: number }>(PENDING_TURNS, { queue: id, last, limit: left })
+      : tx.all<{ task: number }>(PENDING_READY, id, last, id, last, left)),
+  );
+  return rows.map((row) => row.task);
+}
+
+/** Tasks, of any queue, that one call of drop looks at: tasks have no index by queue, which every add would pay for. */
+const LOOK = 50_000;
+
+const TASKS_FROM = `
+  SELECT seq FROM (SELECT seq, queue FROM task WHERE seq > ? ORDER BY seq LIMIT 0 + ?) WHERE queue = ? LIMIT 0 + ?`;
+const LOOKED_UP_TO = `SELECT max(seq) AS seq, count(*) AS count FROM (SELECT seq FROM task WHERE seq > ? ORDER BY seq LIMIT 0 + ?)`;
+const DELETE_QUEUE = [
+  `DELETE FROM queue WHERE id = ?`,
+  `DELETE FROM depth WHERE queue = ?`,
+  `DELETE FROM flow WHERE queue = ?`,
+  `DELETE FROM idempotency WHERE queue = ?`,
+  `DELETE FROM lane WHERE queue = ?`,
+  `DELETE FROM wake WHERE queue = ?`,
+  `DELETE FROM gate WHERE queue = ?`,
+] as const;
+
+export function drop(tx: Tx, name: string, limit: number): { removed: number; more: boolean } {
+  const queue = tx.queueNamed(name);
+  if (!queue) return { removed: 0, more: false };
+  unsubscribeQueue(tx, queue);
+  const { doomed, more } = nextToDrop(tx, queue, limit);
+  for (const seq of doomed) {
+    const task = findBySeq(tx, seq)!;
+    if (task.place.state === "claimed") notify(tx, "lost", task.place.held);
+    remove(tx, task);
+  }
+  if (doomed.length > 0) tx.hint.ended = true;
+  if (!more) {
+    tx.flush();
+    for (const sql of DELETE_QUEUE) tx.run(sql, queue.id);
+    tx.dropping.delete(queue.id);
+    tx.prunedLanes.delete(queue.id);
+    tx.forgetQueue(queue);
+    tx.announce({ type: "queue.deleted", at: tx.now, queue: name });
+  }
+  return { removed: doomed.length, more };
+}
+
+/** The first tasks of the queue, in order of arrival; where the last call stopped looking is remembered. */
+function nextToDrop(tx: Tx, queue: Queue, limit: number): { doomed: number[]; more: boolean } {
+  const from = tx.dropping.get(queue.id) ?? 0;
+  const doomed = tx.all<{ seq: number }>(TASKS_FROM, from, LOOK, queue.id, limit + 1).map((row) => row.seq);
+  if (doomed.length > limit) {
+    doomed.pop();
+    return { doomed, more: true };
+  }
+  const looked = tx.get<{ seq: number | null; count: number }>(LOOKED_UP_TO, from, LOOK)!;
+  if (looked.count === LOOK) tx.dropping.set(queue.id, looked.seq!);
+  return { doomed, more: looked.count === LOOK };
+}

@@ -1,0 +1,185 @@
+import type { WorkerInfo, WorkerRecord } from "../../../core/task.ts";
+import type { Notice } from "../../../engine/engine.ts";
+import { type ClaimRow, heldFrom } from "../line/held.ts";
+import { sessionGone } from "./claim.ts";
+import { settleRelease } from "./settle.ts";
+import { disownAll, endOverdue, forgetSession, lapse, stopServing } from "../line/sweep.ts";
+import { COUNTED, type Tx } from "../transaction/tx.ts";
+
+const INSERT_SESSION = `
+  INSERT INTO session (id, worker, info, lease, joined_at, beat_at, mixed) VALUES (?, ?, ?, ?, ?, ?, 0)`;
+const INSERT_SERVING = `INSERT INTO serving (queue, session) VALUES (?, ?) ON CONFLICT DO NOTHING`;
+
+export function join(tx: Tx, worker: WorkerInfo, lease: number): { session: number } {
+  const session = ++tx.session;
+  tx.run(INSERT_SESSION, session, worker.id, JSON.stringify(worker), lease, tx.now, tx.awake);
+  for (const queue of worker.queues) tx.run(INSERT_SERVING, queue, session);
+  tx.serving.clear();
+  if (lease <= 0) tx.swept = false;
+  tx.announce({ type: "worker.joined", at: tx.now, worker: worker.id });
+  return { session };
+}
+
+interface BeatingSession {
+  lease: number;
+  beat_at: number;
+  mixed: number;
+  overdue_at: number | null;
+}
+
+interface NoticeRow {
+  session: number;
+  kind: "lost" | "timeout" | "cancel";
+  task: number;
+  created_at: number;
+  fence: number;
+}
+
+const SESSION = `SELECT lease, beat_at, mixed, overdue_at FROM session WHERE id = ?`;
+const BEAT = `UPDATE session SET beat_at = ?, mixed = ?, overdue_at = ? WHERE id = ?`;
+const NOTICES = `SELECT n, session, kind, task, created_at, fence FROM notice WHERE session = ?`;
+const DELETE_NOTICES = `DELETE FROM notice WHERE session = ?`;
+
+export function beat(tx: Tx, sessions: number[]): { notices: Notice[] } {
+  const notices = fetchNotices(tx, sessions);
+  // All of them first, so that each counts among the live ones when the overdue tasks of another look for a worker.
+  const live = sessions.filter((id) => beatOne(tx, id));
+  for (const id of sessions) if (!live.includes(id)) notices.push({ session: id, kind: "gone" });
+  for (const id of live) notices.push(...overdueOf(tx, id));
+  return { notices };
+}
+
+function fetchNotices(tx: Tx, sessions: number[]): Notice[] {
+  const rows = [...new Set(sessions)].flatMap((id) => tx.all<NoticeRow & { n: number }>(NOTICES, id));
+  if (rows.length > 0) for (const id of sessions) tx.run(DELETE_NOTICES, id);
+  return rows
+    .sort((a, b) => a.n - b.n)
+    .map(({ session, kind, task, created_at: createdAt, fence }) => ({
+      session,
+      kind,
+      id: tx.id(createdAt, task),
+      fence,
+    }));
+}
+
+/** Answers whether there is such a session. */
+function beatOne(tx: Tx, id: number): boolean {
+  const session = tx.get<BeatingSession>(SESSION, id);
+  if (!session) return false;
+  const mixed = session.mixed === 1 && tx.get(LONGER, id, session.lease) ? 1 : 0;
+  write(tx, id, session, { ...session, beat_at: tx.awake, mixed });
+  return true;
+}
+
+// Scans the claims in flight: only for a session that has taken claims of a longer lease than its own.
+const LONGER = `SELECT 1 FROM claim WHERE session = ? AND lease > ? LIMIT 1`;
+
+/** Ends the claims that passed their timeout. */
+function overdueOf(tx: Tx, id: number): Notice[] {
+  const session = tx.get<BeatingSession>(SESSION, id)!;
+  if (session.overdue_at === null || session.overdue_at > tx.awake) return [];
+  const { ended, next } = endOverdue(tx, id);
+  write(tx, id, session, { ...session, overdue_at: next });
+  return ended.map(({ createdAt, seq, fence }) => ({
+    session: id,
+    kind: "timeout",
+    id: tx.id(createdAt, seq),
+    fence,
+  }));
+}
+
+function write(tx: Tx, id: number, from: BeatingSession, to: BeatingSession): void {
+  tx.serving.clear();
+  const { beat_at: beatAt, mixed, overdue_at: overdueAt } = to;
+  if (from.beat_at === beatAt && from.mixed === mixed && from.overdue_at === overdueAt) return;
+  tx.run(BEAT, beatAt, mixed, overdueAt, id);
+}
+
+const WORKER = `SELECT worker FROM session WHERE id = ?`;
+const HELD = `SELECT * FROM claim WHERE session = ? ORDER BY task`;
+
+export function reconcile(tx: Tx, session: number, fences: number[]): { released: number } {
+  const unknown = tx.all<ClaimRow>(HELD, session).filter((row) => !fences.includes(row.fence));
+  for (const row of unknown) settleRelease(tx, heldFrom(tx, row), false);
+  return { released: unknown.length };
+}
+
+const LEASE = `SELECT lease, info FROM session WHERE id = ?`;
+const RENUMBER = `UPDATE session SET id = ?, beat_at = ? WHERE id = ?`;
+const RENUMBER_SERVING = `UPDATE serving SET session = ? WHERE session = ?`;
+const RENUMBER_CLAIMS = `UPDATE claim SET session = ? WHERE session = ?`;
+const RENUMBER_NOTICES = `UPDATE notice SET session = ? WHERE session = ?`;
+const RENUMBER_LANES = `
+  UPDATE lane SET state = json_set(state, '$.session', ?)
+  WHERE queue = ? AND json_extract(state, '$.session') = ?`;
+const RENUMBER_OWN = `UPDATE own SET session = ? WHERE queue = ? AND session = ?`;
+
+export function rejoin(
+  tx: Tx,
+  old: number,
+  fences: number[],
+): { session: number; lease: number; lost: number[] } {
+  const row = tx.get<{ lease: number; info: string }>(LEASE, old);
+  if (!row) throw sessionGone(old);
+  const session = ++tx.session;
+  tx.run(RENUMBER, session, tx.awake, old);
+  tx.run(RENUMBER_SERVING, session, old);
+  tx.run(RENUMBER_CLAIMS, session, old);
+  tx.run(RENUMBER_NOTICES, session, old);
+  for (const name of (JSON.parse(row.info) as WorkerInfo).queues) {
+    const queue = tx.queueNamed(name);
+    if (queue?.lanes !== COUNTED) continue;
+    tx.run(RENUMBER_LANES, session, queue.id, old);
+    tx.run(RENUMBER_OWN, session, queue.id, old);
+  }
+  tx.serving.clear();
+  const held = new Set(tx.all<ClaimRow>(HELD, session).map(({ fence }) => fence));
+  reconcile(tx, session, fences);
+  return { session, lease: row.lease, lost: fences.filter((fence) => !held.has(fence)) };
+}
+
+export function retire(tx: Tx, id: number): null {
+  if (tx.get(WORKER, id)) disownAll(tx, id, stopServing(tx, id));
+  return null;
+}
+
+export function leave(tx: Tx, id: number, lost: boolean): { released: number } {
+  const session = tx.get<{ worker: string }>(WORKER, id);
+  if (!session) return { released: 0 };
+  // The session goes first: a worker that stops is no longer one that could take a task over.
+  const queues = forgetSession(tx, id);
+  const held = tx.all<ClaimRow>(HELD, id);
+  for (const row of held) {
+    if (lost) lapse(tx, { ...heldFrom(tx, row), session: null });
+    else settleRelease(tx, heldFrom(tx, row), true);
+  }
+  disownAll(tx, id, queues);
+  tx.announce({ type: lost ? "worker.lost" : "worker.left", at: tx.now, worker: session.worker });
+  return { released: held.length };
+}
+
+interface WorkerRow {
+  id: number;
+  info: string;
+  joined_at: number;
+  beat_at: number;
+}
+
+const LIVE = `SELECT id, info, joined_at, beat_at FROM session WHERE beat_at + lease > ? ORDER BY id`;
+const HELD_BY_SESSION = `SELECT session, count(*) AS claims FROM claim WHERE session IS NOT NULL GROUP BY session`;
+
+/** Those that gave a sign of life within their lease. */
+export function workers(tx: Tx, queue: string | undefined): WorkerRecord[] {
+  const held = new Map(
+    tx.all<{ session: number; claims: number }>(HELD_BY_SESSION).map((row) => [row.session, row.claims]),
+  );
+  return tx
+    .all<WorkerRow>(LIVE, tx.awake)
+    .map((row) => ({
+      ...(JSON.parse(row.info) as WorkerInfo),
+      joinedAt: row.joined_at,
+      silentFor: tx.awake - row.beat_at,
+      claims: held.get(row.id) ?? 0,
+    }))
+    .filter((worker) => queue === undefined || worker.queues.includes(queue));
+}

@@ -1,0 +1,125 @@
+import { isLarger, tooLarge } from "../../../core/limits.ts";
+import { notOfRun, mostBytes } from "../../../core/run.ts";
+import type { TaskState } from "../../../core/task.ts";
+import { isVerificationQueue } from "../../../core/verification.ts";
+import type { Settlement } from "../../../engine/engine.ts";
+import { tellAdded } from "../../../engine/followers.ts";
+import { addChecked, checkAdds } from "./add.ts";
+import { heldTask } from "../line/held.ts";
+import { holdBack } from "../limits/hold-back.ts";
+import { fillLane } from "../limits/move-lanes.ts";
+import {
+  announceTask,
+  closeAttempt,
+  comeBack,
+  die,
+  dropClaim,
+  endCancelled,
+  endDone,
+  fail,
+  type Held,
+} from "../line/line.ts";
+import { park } from "./park.ts";
+import { fanOut } from "./publish.ts";
+import { goOn, plan } from "../flows/runs.ts";
+import type { Tx } from "../transaction/tx.ts";
+import { askForVerdict, settleVerdict } from "../flows/verify.ts";
+
+export function settle(
+  tx: Tx,
+  id: string,
+  fence: number,
+  settlement: Settlement,
+  spent?: number,
+): { state: TaskState } {
+  const task = heldTask(tx, id, fence);
+  if (spent !== undefined) task.spent = spent;
+  const { ended } = tx.hint;
+  const state = settleAs(tx, task, settlement);
+  // Whoever settles a task is told its state, and need not be hinted at it. One that asks for a verdict may end another one.
+  if (!ended && settlement.kind !== "verdict" && !isVerificationQueue(task.queue.name)) delete tx.hint.ended;
+  return { state };
+}
+
+function settleAs(tx: Tx, task: Held, settlement: Settlement): TaskState {
+  switch (settlement.kind) {
+    case "done":
+      return settleDone(tx, task, settlement);
+    case "fail":
+      return fail(tx, task, settlement.outcome ?? "failed", settlement.error, settlement.delay);
+    case "reject":
+      return settleReject(tx, task, settlement);
+    case "hold":
+      return settleHold(tx, task, settlement);
+    case "release":
+      return settleRelease(tx, task, settlement.started);
+    case "park":
+      return park(tx, task, settlement);
+    case "verdict":
+      return settleVerdict(tx, task, settlement);
+  }
+}
+
+function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "done" }): TaskState {
+  if (task.cancelled) return endCancelled(tx, task);
+  const { result, adds, each = false } = settlement;
+  const most = mostBytes(task.queue.policy.maxPayload, each);
+  if (result !== null && isLarger(result, most)) throw tooLarge("The result", result, most, task.queue.name);
+  const next = plan(tx, task, settlement);
+  if ((each || settlement.next) && !next) throw notOfRun(tx.id(task.createdAt, task.seq), settlement);
+  const added = [...(adds ? fanOut(tx, adds) : []), ...(next?.tasks ?? [])];
+  if (added.length > 0) checkAdds(tx, added);
+  if (task.queue.policy.verified) return askForVerdict(tx, task, settlement);
+  dropClaim(tx, task);
+  endDone(tx, task, result);
+  goOn(tx, task, result, next);
+  if (added.length > 0) tellAdded(tx.hint, addChecked(tx, added));
+  return "done";
+}
+
+function settleReject(tx: Tx, task: Held, settlement: Settlement & { kind: "reject" }): TaskState {
+  if (task.cancelled) return endCancelled(tx, task);
+  closeAttempt(tx, task, "rejected", settlement.error);
+  return die(tx, task, settlement.error);
+}
+
+function settleHold(tx: Tx, task: Held, { error, delay }: Settlement & { kind: "hold" }): TaskState {
+  if (task.cancelled) return endCancelled(tx, task);
+  const { queue, groupKey, worker } = task;
+  closeAttempt(tx, task, "limited", error);
+  announceTask(tx, "task.released", task, { worker, detail: `${error.name}: ${error.message}` });
+  holdBack(tx, task, delay);
+  const state = comeBack(tx, task, 0);
+  if (groupKey !== null) fillLane(tx, queue, groupKey);
+  return state;
+}
+
+export function settleRelease(tx: Tx, task: Held, started: boolean): TaskState {
+  if (task.cancelled) return endCancelled(tx, task);
+  if (started) closeAttempt(tx, task, "released", null);
+  else dropClaim(tx, task);
+  announceTask(tx, "task.released", task, { worker: task.worker });
+  return comeBack(tx, task, 0);
+}
+
+const EXTEND = `UPDATE claim SET deadline = ? WHERE task = ?`;
+const SOONER = `UPDATE session SET overdue_at = ? WHERE id = ? AND (overdue_at IS NULL OR overdue_at > ?)`;
+
+/** Fenced. From now: the lease of a claim by hand, the timeout of one by a session. */
+export function extend(tx: Tx, id: string, fence: number, lease: number): null {
+  const task = heldTask(tx, id, fence);
+  const deadline = tx.awake + lease;
+  tx.run(EXTEND, deadline, task.seq);
+  if (task.session !== null) tx.run(SOONER, deadline, task.session, deadline);
+  else if (lease <= 0) tx.swept = false;
+  return null;
+}
+
+const PROGRESS = `UPDATE claim SET progress = ?, note = ? WHERE task = ?`;
+
+export function progress(tx: Tx, id: string, fence: number, value: number, note: string | null): null {
+  const task = heldTask(tx, id, fence);
+  tx.run(PROGRESS, value, note, task.seq);
+  announceTask(tx, "task.progress", task, { detail: note ?? `${value}` });
+  return null;
+}

@@ -1,0 +1,29 @@
+import { gateOf, hintLine, saveGate } from "../limits/gates.ts";
+import { LaneBook } from "../limits/lanes.ts";
+import { HEADS, type Queue, type Tx } from "../transaction/tx.ts";
+
+export function unhold(tx: Tx, name: string, key: string | undefined): { lifted: boolean } {
+  const queue = tx.queueNamed(name);
+  if (!queue) return { lifted: false };
+  return { lifted: key === undefined ? unholdQueue(tx, queue) : unholdLane(tx, queue, key) };
+}
+
+function unholdQueue(tx: Tx, queue: Queue): boolean {
+  const gate = gateOf(tx, queue);
+  if (gate.heldUntil <= tx.now) return false;
+  gate.heldUntil = 0;
+  saveGate(tx, gate);
+  hintLine(tx, queue);
+  return true;
+}
+
+function unholdLane(tx: Tx, queue: Queue, key: string): boolean {
+  if (queue.lanes === HEADS) return false;
+  const book = new LaneBook(tx);
+  const lane = book.lane(queue, key);
+  if (lane.heldUntil <= tx.now) return false;
+  lane.heldUntil = 0;
+  book.fill(lane);
+  book.save();
+  return true;
+}
