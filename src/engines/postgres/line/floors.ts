@@ -8,7 +8,7 @@ import type { Tx } from "../transaction/tx.ts";
 /**
  * Where a look at a line begins. While somebody's transaction stays open, PostgreSQL keeps the index entries of all that
  * was taken since, and even without one until they are cleared away: whoever begins at the front walks over them, more of
- * them each time. So each line has a floor below which nothing stands (docs/decisions/0012).
+ * them each time. So each line has a floor below which nothing stands (docs/decisions/0029).
  *
  * It is raised while no batch is open, so that nobody is about to put something below it; and whoever puts something there
  * later lowers it in the same transaction. A statement sees line and floor as they were at one moment, so it misses nothing.
