@@ -158,6 +158,36 @@ test("one who is woken while asking asks again", async () => {
   expect(asked).toEqual([]);
 });
 
+test("a claim that asked before a full answer came asks again, when nobody else is left to wake", async () => {
+  const { line, lineUp, asked, next } = makeLine();
+  for (const worker of ["a", "b", "c"]) await lineUp(worker);
+  line.wake({ q: 3 });
+  const [a, b, c] = [next(), next(), next()];
+  // The answer is as long as it may be, so there may be more. The others read the store perhaps before that was added.
+  await a.answer(1);
+  await b.answer(0);
+  expect(asked.map(({ op }) => op.worker)).toEqual(["b"]);
+  // One of them is enough: if it finds a task, it wakes the next.
+  await c.answer(0);
+  expect(asked.map(({ op }) => op.worker)).toEqual(["b"]);
+});
+
+test("a claim that finds something after a full answer of another wakes the next", async () => {
+  const { line, lineUp, asked, next } = makeLine();
+  const b = await lineUp("a").then(() => lineUp("b"));
+  await lineUp("c", { queues: ["q", "x"] });
+  line.wake({ q: 2 });
+  const [first, second] = [next(), next()];
+  line.wake({ x: 1 });
+  const third = next();
+  await first.answer(1);
+  await second.answer(1);
+  expect(b.tasks).toBe(1);
+  // The full answer of b is news for c, which is asking too.
+  await third.answer(0);
+  expect(asked.map(({ op }) => op.worker)).toEqual(["c"]);
+});
+
 test("what woke one who stops waiting while asking goes to the next", async () => {
   const { line, lineUp, asked, next } = makeLine();
   const stop = new AbortController();
