@@ -41,9 +41,9 @@ export const stampede: Scenario = {
 function countClaims(engine: Engine): { engine: Engine; count: () => number } {
   let count = 0;
   const counted: Engine = {
-    run(ops) {
+    execute(ops) {
       count += ops.filter(({ verb }) => verb === "claim").length;
-      return engine.run(ops);
+      return engine.execute(ops);
     },
     onHint: (listener) => engine.onHint(listener),
     depth: engine.depth,

@@ -1,10 +1,10 @@
-import type { WithinOptions } from "../core/port.ts";
+import type { TransactionOptions } from "../core/port.ts";
 import type { AddedTask, Addition, NewTask } from "../core/task.ts";
 import { checkTasks } from "./check.ts";
 import type { Context } from "./context.ts";
 
 /** Not async: it would be one more promise for each task. */
-export function add(context: Context, tasks: NewTask[], within?: WithinOptions): Promise<AddedTask[]> {
+export function add(context: Context, tasks: NewTask[], within?: TransactionOptions): Promise<AddedTask[]> {
   try {
     checkTasks(tasks);
   } catch (error) {

@@ -7,7 +7,7 @@ import { type Logger, SILENT } from "../core/logger.ts";
 import { checkBoolean, checkNumber } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
-import type { ClaimOutcome, Engine, Op, Verbs, VerbWithin } from "../engine/engine.ts";
+import type { ClaimOutcome, Engine, Op, Verbs, TransactionVerb } from "../engine/engine.ts";
 import { add } from "./add.ts";
 import { Bell, makesEvents } from "./bell.ts";
 import { checkFilter, checkListQuery, checkPatternKey, checkSpacing, checkClaim } from "./check.ts";
@@ -104,15 +104,17 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     }
     if (hint.runs) runResults.lookAt(hint.runs);
     if (hint.foreign) {
-      line.wakeAny({ stood: hint.stood });
+      line.wakeAny({ stood: hint.retriedClaim });
       keeper.lookAgain();
       bell.ring();
     }
   });
 
-  async function runWithin<V extends VerbWithin>(tx: unknown, op: Op<V>): Promise<Verbs[V]["out"]> {
-    if (!engine.runWithin) throw noTx();
-    const outcome = (await engine.runWithin(tx, op)) as { ok: Verbs[V]["out"] } | { refused: ErrorData };
+  async function runWithin<V extends TransactionVerb>(tx: unknown, op: Op<V>): Promise<Verbs[V]["out"]> {
+    if (!engine.executeInTransaction) throw noTx();
+    const outcome = (await engine.executeInTransaction(tx, op)) as
+      | { ok: Verbs[V]["out"] }
+      | { refused: ErrorData };
     if ("refused" in outcome) throw errorFrom(outcome.refused);
     return outcome.ok;
   }
@@ -211,7 +213,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
 
   async function close(): Promise<void> {
     keeper.close();
-    engine.hurry?.();
+    engine.stopRetrying?.();
     await line.close();
     results.close();
     runResults.close();

@@ -2,12 +2,12 @@ import { LONGEST_MS } from "../core/duration.ts";
 import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkNumber, checkText } from "../core/options.ts";
-import type { ClaimResult, ClaimWish } from "../core/port.ts";
+import type { ClaimResult, ClaimCall } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import type { Context } from "./context.ts";
 import type { WaitingLine } from "./waiting-line.ts";
 
-export async function claim(context: Context, line: WaitingLine, wish: ClaimWish): Promise<ClaimResult> {
+export async function claim(context: Context, line: WaitingLine, wish: ClaimCall): Promise<ClaimResult> {
   checkWish(wish);
   wish.signal?.throwIfAborted();
   const outcome = await context.keepAlive.during(line.claim(wish));
@@ -18,7 +18,7 @@ export async function claim(context: Context, line: WaitingLine, wish: ClaimWish
   return outcome;
 }
 
-function checkWish(wish: ClaimWish): void {
+function checkWish(wish: ClaimCall): void {
   if (!Array.isArray(wish.queues) || wish.queues.length === 0)
     throw invalid("Name at least one queue to claim from.");
   wish.queues.forEach(checkQueueName);

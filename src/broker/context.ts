@@ -1,7 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { KeepAlive } from "../core/keep-alive.ts";
 import type { QueuePolicy } from "../core/policy.ts";
-import type { Op, VerbName, Verbs, VerbWithin } from "../engine/engine.ts";
+import type { Op, VerbName, Verbs, TransactionVerb } from "../engine/engine.ts";
 import type { Keeper } from "./housekeeping/keeper.ts";
 
 /** What the verbs share. */
@@ -13,7 +13,7 @@ export interface Context {
   /** One operation, gathered with those of the moment. */
   run<V extends VerbName>(op: Op<V>): Promise<Verbs[V]["out"]>;
   /** One operation within a transaction of the caller's. */
-  runWithin<V extends VerbWithin>(tx: unknown, op: Op<V>): Promise<Verbs[V]["out"]>;
+  runWithin<V extends TransactionVerb>(tx: unknown, op: Op<V>): Promise<Verbs[V]["out"]>;
   keeper: Keeper;
   /** Held by whoever waits. */
   keepAlive: KeepAlive;

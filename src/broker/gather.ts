@@ -101,14 +101,14 @@ export class Gatherer {
     this.#underWay++;
     const began = performance.now();
     this.#engine
-      .run(ops)
+      .execute(ops)
       .then(
         (outcomes) => {
           this.#note(ops, began);
           return answer(batch, outcomes);
         },
         (error: unknown) => {
-          markStoreFault(error, this.#engine.place);
+          markStoreFault(error, this.#engine.address);
           for (const waiting of batch) waiting.reject(error);
         },
       )

@@ -20,7 +20,7 @@ export async function declare(
   options: DeclareOptions = {},
 ): Promise<QueuePolicy> {
   const { policy: inForce, outcome } = await declareQueue(context, queue, policy, options);
-  options?.told?.(outcome);
+  options?.onOutcome?.(outcome);
   return inForce;
 }
 

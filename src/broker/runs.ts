@@ -1,7 +1,7 @@
 import { LIMITS } from "../core/limits.ts";
 import { checkNumber } from "../core/options.ts";
 import type { DeclareOutcome } from "../core/policy.ts";
-import type { Judged, PipelineRecord, RunPage } from "../core/port.ts";
+import type { GuardedChange, PipelineRecord, RunPage } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { checkStages, type RunState, type Stage } from "../core/run.ts";
 import { checkTaskId } from "./check.ts";
@@ -14,7 +14,7 @@ export async function definePipeline(
   context: Context,
   name: string,
   stages: Stage[],
-  { judge = () => true, told }: Judged<Stage[] | null> = {},
+  { mayChange: judge = () => true, onOutcome: told }: GuardedChange<Stage[] | null> = {},
 ): Promise<Stage[] | null> {
   checkStages(name, stages);
   const value = JSON.stringify(stages.map(({ name: stage, joins, cost }) => ({ name: stage, joins, cost })));

@@ -3,12 +3,12 @@ import { invalid } from "../core/errors.ts";
 import { byteLength, LIMITS } from "../core/limits.ts";
 import { checkNames, checkObject } from "../core/options.ts";
 import type { DeclareOutcome } from "../core/policy.ts";
-import type { Judged } from "../core/port.ts";
+import type { GuardedChange } from "../core/port.ts";
 import {
   checkScheduleName,
   define,
   describeSchedule,
-  hold,
+  setPaused,
   parseTiming,
   SCHEDULE_KIND,
   type ScheduleDefinition,
@@ -27,7 +27,7 @@ export async function schedule(
   context: Context,
   name: string,
   given: ScheduleDefinition,
-  options: { force?: boolean } & Judged<ScheduleRecord> = {},
+  options: { force?: boolean } & GuardedChange<ScheduleRecord> = {},
 ): Promise<ScheduleRecord> {
   checkScheduleName(name);
   const definition = parseDefinition(name, given);
@@ -36,14 +36,14 @@ export async function schedule(
   const change = (before: ScheduleState | null, now: number) => {
     const after = define(before, definition, now, force);
     const isSame = JSON.stringify(before?.definition) === JSON.stringify(definition);
-    const mayChange = before === null || (options?.judge?.(describeSchedule(name, before)) ?? true);
+    const mayChange = before === null || (options?.mayChange?.(describeSchedule(name, before)) ?? true);
     if (isSame) outcome = "unchanged";
     else if (!mayChange) outcome = "refused";
     else outcome = before === null ? "created" : after ? "changed" : "unchanged";
     return mayChange ? after : undefined;
   };
   const state = await changeSchedule(context, name, change, eventOfDefinition);
-  options?.told?.(outcome);
+  options?.onOutcome?.(outcome);
   return describeSchedule(name, state);
 }
 
@@ -54,13 +54,13 @@ export async function pauseSchedule(
   context: Context,
   name: string,
   paused: boolean,
-  { judge }: Judged<ScheduleRecord> = {},
+  { mayChange: judge }: GuardedChange<ScheduleRecord> = {},
 ): Promise<void> {
   checkScheduleName(name);
   const change = (before: ScheduleState | null, now: number) => {
     if (!before || judge?.(describeSchedule(name, before)) === false)
       throw invalid(`There is no schedule ${show(name)}.`);
-    return hold(before, paused, now);
+    return setPaused(before, paused, now);
   };
   await changeSchedule(context, name, change, () => (paused ? "schedule.paused" : "schedule.resumed"));
 }
@@ -68,7 +68,7 @@ export async function pauseSchedule(
 export async function unschedule(
   context: Context,
   name: string,
-  { judge }: Judged<ScheduleRecord> = {},
+  { mayChange: judge }: GuardedChange<ScheduleRecord> = {},
 ): Promise<boolean> {
   checkScheduleName(name);
   for (;;) {
@@ -101,7 +101,7 @@ async function changeSchedule(
     // Both are calls of one moment: planning needs the engine's time.
     const [[found], { now }] = await Promise.all([
       context.run({ verb: "documents", kind: SCHEDULE_KIND, name }),
-      context.run({ verb: "tend" }),
+      context.run({ verb: "housekeep" }),
     ]);
     const before = found ? parseState(found.value) : null;
     const after = change(before, now);

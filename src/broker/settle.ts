@@ -4,7 +4,7 @@ import { LIMITS } from "../core/limits.ts";
 import { checkNumber, checkText } from "../core/options.ts";
 import { type QueuePolicy, resolvePolicy } from "../core/policy.ts";
 import { checkQueueName } from "../core/queue-name.ts";
-import type { SettleRef, WithinOptions, Word } from "../core/port.ts";
+import type { SettleRef, TransactionOptions, SettleCall } from "../core/port.ts";
 import { backoffDelay } from "../core/retry.ts";
 import { show } from "../core/show.ts";
 import type { ClaimRef, TaskState } from "../core/task.ts";
@@ -19,8 +19,8 @@ import type { Context } from "./context.ts";
 export function settle(
   context: Context,
   claim: SettleRef,
-  word: Word,
-  within?: WithinOptions,
+  word: SettleCall,
+  within?: TransactionOptions,
 ): Promise<{ state: TaskState }> {
   if (word?.kind !== "ack" || within !== undefined) return settleElse(context, claim, word, within);
   try {
@@ -33,8 +33,8 @@ export function settle(
 async function settleElse(
   context: Context,
   claim: SettleRef,
-  word: Word,
-  { tx }: WithinOptions = {},
+  word: SettleCall,
+  { tx }: TransactionOptions = {},
 ): Promise<{ state: TaskState }> {
   const { id, fence } = checkClaim(claim);
   if (tx !== undefined) {
@@ -55,19 +55,19 @@ function send(
   context: Context,
   { id, fence }: ClaimRef,
   settlement: Settlement,
-  word: Word,
+  word: SettleCall,
 ): Promise<{ state: TaskState }> {
   if (word.spent === undefined) return context.run({ verb: "settle", id, fence, settlement });
   return context.run({ verb: "settle", id, fence, settlement, ...spentBy(word) });
 }
 
-function spentBy({ spent }: Word): { spent?: number } {
+function spentBy({ spent }: SettleCall): { spent?: number } {
   return spent === undefined ? {} : { spent: checkNumber(spent, "spent", 0, LIMITS.cost) };
 }
 
 function settlementOf(
   context: Context,
-  word: Exclude<Word, { kind: "nack" | "hold" | "refuse" }>,
+  word: Exclude<SettleCall, { kind: "nack" | "hold" | "refuse" }>,
 ): Settlement {
   switch (word.kind) {
     case "ack":
@@ -96,12 +96,15 @@ function settlementOf(
       return { kind: "park", signal: word.signal, timeout: word.timeout };
     default:
       throw invalid(
-        `A claim is settled by ack, nack, hold, reject, release or park; got ${show((word as Word).kind)}.`,
+        `A claim is settled by ack, nack, hold, reject, release or park; got ${show((word as SettleCall).kind)}.`,
       );
   }
 }
 
-function doneWith(context: Context, { result, adds }: Word & { kind: "ack" }): Settlement & { kind: "done" } {
+function doneWith(
+  context: Context,
+  { result, adds }: SettleCall & { kind: "ack" },
+): Settlement & { kind: "done" } {
   if (!adds?.length) return { kind: "done", result };
   checkAdditions(adds);
   expectTasks(context, adds);
@@ -112,7 +115,7 @@ function doneWith(context: Context, { result, adds }: Word & { kind: "ack" }): S
 function settlementOfNack(
   context: Context,
   claim: SettleRef,
-  word: Word & { kind: "nack" | "hold" },
+  word: SettleCall & { kind: "nack" | "hold" },
   policy: QueuePolicy,
 ): Settlement {
   if (word.delay !== undefined) checkNumber(word.delay, "delay", 0, LONGEST_MS);
@@ -130,7 +133,7 @@ function settlementOfNack(
 /** As if its worker had failed it, by the policy of its own queue. */
 async function settlementOfRefusal(
   context: Context,
-  { of, feedback }: Word & { kind: "refuse" },
+  { of, feedback }: SettleCall & { kind: "refuse" },
 ): Promise<Settlement> {
   const { queue, attempt } = of;
   const judged = checkClaim(of);

@@ -7,19 +7,19 @@ export function standStillDuring(engine: Engine, clock: Clock): Engine {
   return {
     depth: engine.depth,
     onHint: (listener) => engine.onHint(listener),
-    run<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
-      const answer = engine.run(ops);
+    execute<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
+      const answer = engine.execute(ops);
       clock.standStill!(answer);
       return answer;
     },
-    ...(engine.runWithin && {
-      runWithin: (tx, op) => {
-        const answer = engine.runWithin!(tx, op);
+    ...(engine.executeInTransaction && {
+      executeInTransaction: (tx, op) => {
+        const answer = engine.executeInTransaction!(tx, op);
         clock.standStill!(answer);
         return answer;
       },
     }),
-    hurry: () => engine.hurry?.(),
+    stopRetrying: () => engine.stopRetrying?.(),
     close: () => engine.close(),
   };
 }

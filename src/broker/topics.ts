@@ -1,5 +1,5 @@
 import { type NamedPolicy, parsePolicy, type QueuePolicy } from "../core/policy.ts";
-import type { DeclareOptions, WithinOptions } from "../core/port.ts";
+import type { DeclareOptions, TransactionOptions } from "../core/port.ts";
 import type { AddedTask, NewMessage, SubscriptionRecord } from "../core/task.ts";
 import { checkTopic, subscriptionQueue } from "../core/topic.ts";
 import { expectTasks } from "./add.ts";
@@ -22,7 +22,7 @@ export async function subscribe(
     context.run({ verb: "subscribe", pattern, group, queue }),
   ]);
   const { policy: inForce, outcome } = declared;
-  options?.told?.(created && outcome === "unchanged" ? "created" : outcome);
+  options?.onOutcome?.(created && outcome === "unchanged" ? "created" : outcome);
   return inForce;
 }
 
@@ -46,7 +46,7 @@ export async function subscriptions(context: Context, topic?: string): Promise<S
 export async function publish(
   context: Context,
   message: NewMessage,
-  { tx }: WithinOptions = {},
+  { tx }: TransactionOptions = {},
 ): Promise<AddedTask[]> {
   checkMessage(message);
   if (tx !== undefined) return context.runWithin(tx, { verb: "publish", message });

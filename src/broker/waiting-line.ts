@@ -1,6 +1,6 @@
 import type { Clock } from "../core/clock.ts";
-import type { ClaimWish } from "../core/port.ts";
-import type { ClaimOutcome, ClaimRequest, Op, Stood } from "../engine/engine.ts";
+import type { ClaimCall } from "../core/port.ts";
+import type { ClaimOutcome, ClaimRequest, Op, RetriedClaim } from "../engine/engine.ts";
 
 /**
  * Claims that wait. A waiting claim costs nothing until something tells that there may be a task for it; then
@@ -35,7 +35,7 @@ export class WaitingLine {
     return this.#line.size === 0;
   }
 
-  claim(wish: ClaimWish): Promise<ClaimOutcome> {
+  claim(wish: ClaimCall): Promise<ClaimOutcome> {
     const request = requestOf(wish, ++this.#lastNumber);
     return new Promise((resolve, reject) => {
       const waiter: Waiter = {
@@ -64,7 +64,7 @@ export class WaitingLine {
   wakeAny({
     most = Number.POSITIVE_INFINITY,
     stood,
-  }: { most?: number; stood?: Stood | undefined } = {}): void {
+  }: { most?: number; stood?: RetriedClaim | undefined } = {}): void {
     const looked = new Set<string>();
     if (stood && this.#answerFor(stood)) looked.add(setOf(stood.request));
     for (const waiter of this.#line) {
@@ -77,8 +77,8 @@ export class WaitingLine {
   }
 
   /** False where nobody waits for it any more, and others are to look. */
-  #answerFor(stood: Stood): boolean {
-    const waiter = this.#line.values().find(({ request }) => request.stands === stood.request.stands);
+  #answerFor(stood: RetriedClaim): boolean {
+    const waiter = this.#line.values().find(({ request }) => request.waitingId === stood.request.waitingId);
     if ("error" in stood) {
       if (waiter) this.#fail(waiter, stood.error);
       return false;
@@ -95,7 +95,7 @@ export class WaitingLine {
     await Promise.all(this.#underWay);
   }
 
-  #lineUp(waiter: Waiter, wish: ClaimWish): void {
+  #lineUp(waiter: Waiter, wish: ClaimCall): void {
     // Whoever waited longer for the same queues asks first; nothing is taken from under their hands.
     for (const other of this.#line) {
       if (!other.request.queues.some((queue) => wish.queues.includes(queue))) continue;
@@ -234,7 +234,7 @@ function setOf({ queues }: ClaimRequest): string {
   return queues.join("\n");
 }
 
-function requestOf(wish: ClaimWish, number: number): ClaimRequest {
+function requestOf(wish: ClaimCall, number: number): ClaimRequest {
   const { queues, max, worker } = wish;
   return {
     queues,
@@ -244,6 +244,6 @@ function requestOf(wish: ClaimWish, number: number): ClaimRequest {
     ...(wish.session !== undefined && { session: wish.session }),
     ...(wish.lease !== undefined && { lease: wish.lease }),
     // What is claimed for somebody who has stopped waiting is given back: a worker's is taken away when it leaves.
-    ...(wish.wait > 0 && wish.session !== undefined && { stands: number }),
+    ...(wish.wait > 0 && wish.session !== undefined && { waitingId: number }),
   };
 }

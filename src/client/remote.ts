@@ -2,7 +2,7 @@ import type { Clock } from "../core/clock.ts";
 import { DibsError, errorFrom } from "../core/errors.ts";
 import { KeepAlive } from "../core/keep-alive.ts";
 import type { Logger } from "../core/logger.ts";
-import type { ClaimNotice, ClaimResult, ClaimWish, Port, SettleRef, Word } from "../core/port.ts";
+import type { ClaimNotice, ClaimResult, ClaimCall, Port, SettleRef, SettleCall } from "../core/port.ts";
 import type { ClaimedTask, TaskState, WorkerInfo } from "../core/task.ts";
 import { encode } from "../protocol/codec.ts";
 import { VERBS, type WireVerb } from "../protocol/verbs.ts";
@@ -110,7 +110,7 @@ class Remote {
     );
   }
 
-  async #claim({ signal, ...wish }: ClaimWish): Promise<ClaimResult> {
+  async #claim({ signal, ...wish }: ClaimCall): Promise<ClaimResult> {
     signal?.throwIfAborted();
     try {
       return await this.#calls.run<ClaimResult>("claim", [wish], {
@@ -130,7 +130,7 @@ class Remote {
     for (const task of tasks) this.#settle(task, { kind: "release", started: false }, true).catch(() => {});
   }
 
-  #settle(held: SettleRef, word: Word, isLast = false): Promise<{ state: TaskState }> {
+  #settle(held: SettleRef, word: SettleCall, isLast = false): Promise<{ state: TaskState }> {
     const { id, fence, queue, attempt } = held;
     // Where it came from, and how often it was tried, matters to what is tried again.
     const claim = word.kind === "ack" ? { id, fence } : { id, fence, queue, attempt };

@@ -1,10 +1,10 @@
 import { type DibsError, isDibsError } from "../core/errors.ts";
-import type { Port, SettleRef, Word } from "../core/port.ts";
+import type { Port, SettleRef, SettleCall } from "../core/port.ts";
 import type { AttemptOutcome, TaskState } from "../core/task.ts";
 import type { Verified } from "../core/verification.ts";
 
 /** What the ledger says of a claim that ended by this word. A cancelled task ends with that, whatever is said. */
-const OUTCOMES: Record<Word["kind"], AttemptOutcome[]> = {
+const OUTCOMES: Record<SettleCall["kind"], AttemptOutcome[]> = {
   // Refused by a verifier since, it was said all the same.
   ack: ["done", "refused", "cancelled"],
   nack: ["failed", "timeout", "cancelled"],
@@ -24,7 +24,7 @@ const OUTCOMES: Record<Word["kind"], AttemptOutcome[]> = {
 export async function settledBefore(
   port: Pick<Port, "history" | "task" | "verifying">,
   { id, fence }: SettleRef,
-  word: Word,
+  word: SettleCall,
   refusal: DibsError,
 ): Promise<{ state: TaskState }> {
   if (refusal.code !== "CLAIM_LOST") throw refusal;

@@ -100,7 +100,7 @@ export function withoutSecrets(address: string): string {
 }
 
 /** The host, port and database of a PostgreSQL address, for messages that name the store. */
-export function placeOf(url: string): string {
+export function hostAndDatabaseOf(url: string): string {
   const parts = partsOf(url.trim().replace(SCHEME, ""));
   if (!parts) return "the given address";
   const { hosts, path } = parts;

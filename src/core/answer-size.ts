@@ -71,7 +71,7 @@ export function countFitting<T>(
  * So large a payload may be to be read together with its row, by a claim of at most `max` tasks: if all are this large, the
  * answer is full. Of larger ones a claim reads the size first, and the payload only if the task fits.
  */
-export function readAtOnce(max: number): number {
+export function inlineBytes(max: number): number {
   return Math.floor(LIMITS.answerBytes / max);
 }
 

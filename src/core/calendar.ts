@@ -10,7 +10,7 @@ import { show } from "./show.ts";
 export type Timing = { cron: string; tz: string } | { every: number };
 
 /** The moments of a timing. They are a rule of the timing alone: every process reckons the same ones. */
-export interface Moments {
+export interface FiringTimes {
   /** The first one later than `at`; null where there is none. */
   after: (at: number) => number | null;
   /** The last `count` up to and with `at`, the earliest first. */
@@ -21,11 +21,11 @@ export const UTC = "UTC";
 const LONGEST_PATTERN = 256;
 
 /** `from`: when the timing began, which is what every interval is counted from. */
-export function momentsOf(timing: Timing, from: number): Moments {
-  return "cron" in timing ? calendarMoments(timing.cron, timing.tz) : evenMoments(timing.every, from);
+export function firingTimesOf(timing: Timing, from: number): FiringTimes {
+  return "cron" in timing ? cronTimes(timing.cron, timing.tz) : intervalTimes(timing.every, from);
 }
 
-function evenMoments(every: number, from: number): Moments {
+function intervalTimes(every: number, from: number): FiringTimes {
   const nth = (n: number): number => from + n * every;
   const passed = (at: number): number => Math.max(0, Math.floor((at - from) / every));
   return {
@@ -45,7 +45,7 @@ const SECOND_MS = 1_000;
  * skipped; one that is there twice comes the first time. What is repeated through the hours goes by the time that passes:
  * it is not made up for where an hour is skipped, and comes in both hours where one is doubled.
  */
-function calendarMoments(pattern: string, timezone: string): Moments {
+function cronTimes(pattern: string, timezone: string): FiringTimes {
   const cron = parsed(pattern, timezone);
   return {
     after: (at) => cron.nextRun(new Date(at))?.getTime() ?? null,

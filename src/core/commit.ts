@@ -7,7 +7,7 @@ export interface Commit {
 }
 
 /** Tasks that were added beside those that a caller is told of, by queue: what follows a success, and what schedules add. */
-export interface Followers {
+export interface FollowUpAdds {
   added: Record<string, number>;
 }
 
@@ -16,4 +16,4 @@ export interface Conflict {
   conflict: "deadlock" | "serialization";
 }
 
-export type Measured = Commit | Followers | Conflict;
+export type Measured = Commit | FollowUpAdds | Conflict;

@@ -58,7 +58,7 @@ export function isReject(error: unknown): boolean {
 }
 
 /** A thrown Retry asks for its whole key to be held back. */
-export function holdsKey(error: unknown): boolean {
+export function isKeyHold(error: unknown): boolean {
   const retry = error as { code?: unknown; key?: unknown } | null | undefined;
   return retry?.code === "RETRY" && retry.key === true;
 }

@@ -1,6 +1,6 @@
 import { allowanceOf } from "./allowance.ts";
 import type { QueuePolicy } from "./policy.ts";
-import { type Meter, opensAt } from "./rate.ts";
+import { type Meter, earliestStart } from "./rate.ts";
 import type { HeldBack } from "./task.ts";
 
 /** What is counted of a queue that has limits. */
@@ -21,7 +21,7 @@ export function heldBackBy(
   const { room, urgentOnly, until } = allowanceOf(policy, heldUntil, () => running, now);
   if (urgentOnly && !first.urgent) return { by: "window", until };
   if (room === 0) return { by: "concurrency", until: null };
-  const opens = opensAt(policy.rateLimit, meter, first.cost, now);
+  const opens = earliestStart(policy.rateLimit, meter, first.cost, now);
   return opens > now ? { by: "rate", until: opens } : null;
 }
 

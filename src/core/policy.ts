@@ -160,7 +160,7 @@ export type DeclareOutcome = "created" | "changed" | "unchanged" | "refused";
 
 /** Whether a declaration would change the policy that these fields make. */
 export function differs(before: NamedPolicy, named: NamedPolicy): boolean {
-  return JSON.stringify(resolvePolicy(layOver(before, named))) !== JSON.stringify(resolvePolicy(before));
+  return JSON.stringify(resolvePolicy(mergePolicy(before, named))) !== JSON.stringify(resolvePolicy(before));
 }
 
 /** The fields of a declaration that a policy in force does not have, such as `lease` or `groups.fair`. */
@@ -198,7 +198,7 @@ function lastDeclared(declared: string | null): NamedPolicy[] {
 }
 
 /** What is named now lies over what was named before, field by field. */
-export function layOver(before: NamedPolicy, named: NamedPolicy): NamedPolicy {
+export function mergePolicy(before: NamedPolicy, named: NamedPolicy): NamedPolicy {
   if (!before.groups || !named.groups) return { ...before, ...named };
   return { ...before, ...named, groups: { ...before.groups, ...named.groups } };
 }
@@ -233,13 +233,13 @@ export function putsUrgentFirst({ groups }: QueuePolicy): boolean {
 }
 
 /** The order in which those of a group get in line. */
-export function inTurn(policy: QueuePolicy): (a: InGroup, b: InGroup) => number {
+export function groupOrder(policy: QueuePolicy): (a: InGroup, b: InGroup) => number {
   if (!putsUrgentFirst(policy)) return (a, b) => a.pos - b.pos;
   return (a, b) => Number(isUrgent(b.rank)) - Number(isUrgent(a.rank)) || a.pos - b.pos;
 }
 
 /** How many of a group may stand in line, where so many of it hold it without standing there. */
-export function placesInLine({ groups }: QueuePolicy, key: string, away: number): number {
+export function maxInLine({ groups }: QueuePolicy, key: string, away: number): number {
   const { concurrency, rateLimit, fair, weight } = groups;
   let places = concurrency - away;
   // With a rate one at a time: what stands in line has not been counted yet.

@@ -60,7 +60,7 @@ export interface Port {
   /** Removes the subscription, and its queue with all it holds; answers whether there was one. */
   unsubscribe(pattern: string, group: string): Promise<boolean>;
   subscriptions(topic?: string): Promise<SubscriptionRecord[]>;
-  publish(message: NewMessage, options?: WithinOptions): Promise<AddedTask[]>;
+  publish(message: NewMessage, options?: TransactionOptions): Promise<AddedTask[]>;
 
   /**
    * Makes the schedule, or lays the definition over it. Skipped when the same definition was the last one declared, so that
@@ -69,17 +69,17 @@ export interface Port {
   schedule(
     name: string,
     definition: ScheduleDefinition,
-    options?: { force?: boolean } & Judged<ScheduleRecord>,
+    options?: { force?: boolean } & GuardedChange<ScheduleRecord>,
   ): Promise<ScheduleRecord>;
   /** While it is paused nothing fires, and nothing is missed. */
-  pauseSchedule(name: string, paused: boolean, options?: Judged<ScheduleRecord>): Promise<void>;
+  pauseSchedule(name: string, paused: boolean, options?: GuardedChange<ScheduleRecord>): Promise<void>;
   /** Answers whether there was one. The tasks it has added stay. */
-  unschedule(name: string, options?: Judged<ScheduleRecord>): Promise<boolean>;
+  unschedule(name: string, options?: GuardedChange<ScheduleRecord>): Promise<boolean>;
   schedules(name?: string): Promise<ScheduleRecord[]>;
 
-  add(tasks: NewTask[], options?: WithinOptions): Promise<AddedTask[]>;
-  claim(wish: ClaimWish): Promise<ClaimResult>;
-  settle(claim: SettleRef, word: Word, options?: WithinOptions): Promise<{ state: TaskState }>;
+  add(tasks: NewTask[], options?: TransactionOptions): Promise<AddedTask[]>;
+  claim(wish: ClaimCall): Promise<ClaimResult>;
+  settle(claim: SettleRef, word: SettleCall, options?: TransactionOptions): Promise<{ state: TaskState }>;
   extend(claim: ClaimRef, lease: number): Promise<void>;
   progress(claim: ClaimRef, value: number, note: string | null): Promise<void>;
   step(claim: ClaimRef, name: string, value: Body | null): Promise<void>;
@@ -100,7 +100,11 @@ export interface Port {
   list(query: ListQuery): Promise<Page>;
 
   /** Makes the definition known to all, in place of the last one; runs go on by the one they began with. Answers the last. */
-  definePipeline(name: string, stages: Stage[], options?: Judged<Stage[] | null>): Promise<Stage[] | null>;
+  definePipeline(
+    name: string,
+    stages: Stage[],
+    options?: GuardedChange<Stage[] | null>,
+  ): Promise<Stage[] | null>;
   pipelines(name?: string): Promise<PipelineRecord[]>;
   /** A run, and a page of its tasks. */
   run(id: string, page?: { after?: number | undefined; limit?: number | undefined }): Promise<RunPage>;
@@ -144,17 +148,17 @@ export interface DeclareOptions {
   /** Makes a queue that is new, and leaves one that exists as it is. */
   create?: boolean;
   /** Is told what came of it. Does not cross the wire. */
-  told?: (outcome: DeclareOutcome) => void;
+  onOutcome?: (outcome: DeclareOutcome) => void;
 }
 
 /** For a caller that may change some of what is in the store, and not all. Does not cross the wire. */
-export interface Judged<Before> {
+export interface GuardedChange<Before> {
   /** Asked about what is there, within the change: false leaves it as it is. What it throws, the caller is told. */
-  judge?: (before: Before) => boolean;
-  told?: (outcome: DeclareOutcome) => void;
+  mayChange?: (before: Before) => boolean;
+  onOutcome?: (outcome: DeclareOutcome) => void;
 }
 
-export interface WithinOptions {
+export interface TransactionOptions {
   /** A transaction of the caller's: it happens when that commits, or not at all. */
   tx?: unknown;
 }
@@ -190,7 +194,7 @@ export interface RunPage {
   next: number | null;
 }
 
-export interface ClaimWish {
+export interface ClaimCall {
   queues: string[];
   max: number;
   worker: string;
@@ -215,12 +219,12 @@ export interface SettleRef extends ClaimRef {
 }
 
 /** What a holder says of its claim. */
-export type Word = Saying & {
+export type SettleCall = SettleOutcome & {
   /** What it really took of limits that have a unit, where that is not its cost. */
   spent?: number;
 };
 
-type Saying =
+type SettleOutcome =
   /**
    * With `each` the result is a JSON array, and its items are parts of the task's run from here on. `next`: what the tasks cost
    * that follow in its run.

@@ -62,7 +62,7 @@ export function isEmpty(meter: Meter): boolean {
 }
 
 /** From when on a task of this cost may start: now, or later. What costs more than a window has starts alone in one. */
-export function opensAt(limits: readonly RateLimit[], meter: Meter, cost: number, now: number): number {
+export function earliestStart(limits: readonly RateLimit[], meter: Meter, cost: number, now: number): number {
   let opens = now;
   for (const limit of limits) {
     const tally = tallyOf(limit, meter);

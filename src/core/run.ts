@@ -6,7 +6,7 @@ import { show } from "./show.ts";
 import {
   BY_INPUT,
   checkStageCost,
-  costNotSaid,
+  missingCost,
   type NextCosts,
   type StageCost,
   withCosts,
@@ -111,7 +111,7 @@ export interface NextTask {
 }
 
 /** What the success of a stage leads to. Without tasks it has arrived, and waits for the others if there are any. */
-export interface Onward {
+export interface NextStage {
   tasks: NextTask[];
   /** Its result is one of those that are gathered; not where it was made into parts. */
   brings: boolean;
@@ -134,7 +134,7 @@ function costsOfNothing(stage: string): Error {
 }
 
 /** The rule by which runs go on. Throws INVALID where the stage returned what its pipeline has no place for. */
-function onwardFrom(run: RunStart, at: At, { result, each = false, next: costs }: Success): Onward {
+function nextStageAfter(run: RunStart, at: At, { result, each = false, next: costs }: Success): NextStage {
   const next = run.stages[run.stages.findIndex(({ name }) => name === at.stage) + 1];
   if (each) {
     if (!next || next.joins) throw noStageForParts(run, at.stage, next);
@@ -217,10 +217,10 @@ export interface RunUnderWay extends RunStart {
   /** Tasks of it that are not done. */
   underWay: number;
   /** What its parts have brought since the last stage that joined. */
-  brought(): Brought[];
+  partResults(): PartResult[];
 }
 
-export interface Brought {
+export interface PartResult {
   part: number[];
   result: Body | null;
 }
@@ -240,9 +240,9 @@ export interface Plan {
 /** Priority and headers travel with the run; what else was said of its first task does not. */
 type Carried = Pick<NewTask, "priority" | "headers">;
 
-export function planOnward(run: RunUnderWay, at: At, carried: Carried, success: Success): Plan {
+export function planNextStage(run: RunUnderWay, at: At, carried: Carried, success: Success): Plan {
   const { result, each = false } = success;
-  const onward = onwardFrom(run, at, success);
+  const onward = nextStageAfter(run, at, success);
   const tasks = onward.tasks.map((next) => runTask(run, next, false, carried));
   const underWay = run.underWay + tasks.length - 1;
   const goingOn = { tasks, underWay, gathers: false, end: null };
@@ -253,7 +253,7 @@ export function planOnward(run: RunUnderWay, at: At, carried: Carried, success: 
   if (!join && !each && at.part.length === 0) return { ...goingOn, brings: false, end: { result } };
   const own = onward.brings ? [{ part: at.part, result }] : [];
   const all = gather(
-    [...run.brought(), ...own]
+    [...run.partResults(), ...own]
       .map(({ part, result: brought }) => ({ key: formatPart(part), brought }))
       .sort((a, b) => (a.key < b.key ? -1 : 1))
       .map(({ brought }) => brought),
@@ -332,5 +332,5 @@ export function checkRunStart(run: RunStart, { queue, cost }: NewTask): void {
   if (queue !== first)
     throw invalid(`A run of pipeline "${run.pipeline}" begins in queue "${first}", not in "${queue}".`);
   const [{ name, cost: its }] = run.stages as [Stage];
-  if (its === BY_INPUT && cost === undefined) throw costNotSaid(run.pipeline, name);
+  if (its === BY_INPUT && cost === undefined) throw missingCost(run.pipeline, name);
 }

@@ -1,4 +1,11 @@
-import { checkPattern, checkTimeZone, type Moments, momentsOf, type Timing, UTC } from "./calendar.ts";
+import {
+  checkPattern,
+  checkTimeZone,
+  type FiringTimes,
+  firingTimesOf,
+  type Timing,
+  UTC,
+} from "./calendar.ts";
 import { parseDuration } from "./duration.ts";
 import { type ErrorCode, invalid } from "./errors.ts";
 import { checkNames, checkObject } from "./options.ts";
@@ -135,13 +142,13 @@ export function define(
     lastAt: before?.lastAt ?? null,
     error: before?.error ?? null,
   };
-  return keepsTime || state.paused ? state : { ...state, planned: moments(state).after(now) };
+  return keepsTime || state.paused ? state : { ...state, planned: firingTimes(state).after(now) };
 }
 
 /** What would have fired while it is paused is not missed: nobody wanted it. Undefined where it is so already. */
-export function hold(before: ScheduleState, paused: boolean, now: number): ScheduleState | undefined {
+export function setPaused(before: ScheduleState, paused: boolean, now: number): ScheduleState | undefined {
   if (before.paused === paused) return undefined;
-  return { ...before, paused, planned: paused ? null : moments(before).after(now) };
+  return { ...before, paused, planned: paused ? null : firingTimes(before).after(now) };
 }
 
 export interface Firing {
@@ -159,7 +166,7 @@ export function fire(before: ScheduleState, now: number): Firing {
     times: wanted,
     after: {
       ...before,
-      planned: moments(before).after(last),
+      planned: firingTimes(before).after(last),
       lastAt: wanted.at(-1) ?? before.lastAt,
       error: wanted.length > 0 ? null : before.error,
     },
@@ -169,7 +176,7 @@ export function fire(before: ScheduleState, now: number): Firing {
 /** The firings that have come due, the earliest first: one, unless each is wanted. */
 function due({ definition, from, planned }: ScheduleState, now: number): number[] {
   const first = planned!;
-  const { after, upTo } = momentsOf(definition, from);
+  const { after, upTo } = firingTimesOf(definition, from);
   if (definition.missed !== "all") return [Math.max(first, upTo(now, 1)[0] ?? first)];
   const times = [first];
   while (times.length < BATCH) {
@@ -181,8 +188,8 @@ function due({ definition, from, planned }: ScheduleState, now: number): number[
   return latest[0]! > first ? latest.slice(0, BATCH) : times;
 }
 
-function moments({ definition, from }: ScheduleState): Moments {
-  return momentsOf(definition, from);
+function firingTimes({ definition, from }: ScheduleState): FiringTimes {
+  return firingTimesOf(definition, from);
 }
 
 export function taskAt(name: string, { task }: ScheduleDefinition, planned: number): NewTask {
@@ -214,7 +221,7 @@ export function describeSchedule(name: string, state: ScheduleState): ScheduleRe
 
 function nextTimes(state: ScheduleState): number[] {
   const times: number[] = [];
-  const { after } = moments(state);
+  const { after } = firingTimes(state);
   for (let at = state.planned; at !== null && times.length < SHOWN; at = after(at)) times.push(at);
   return times;
 }

@@ -66,7 +66,7 @@ export function withCosts(
       `${tasks.length} tasks follow in stage "${stage.name}" of pipeline "${pipeline}", and ${said.length} costs were given.`,
     );
   }
-  if (stage.cost === BY_INPUT && tasks.length > 0) throw costNotSaid(pipeline, stage.name);
+  if (stage.cost === BY_INPUT && tasks.length > 0) throw missingCost(pipeline, stage.name);
   const { cost } = stage;
   return typeof cost === "number" ? tasks.map((task) => ({ ...task, cost })) : tasks;
 }
@@ -78,7 +78,7 @@ export function withFirstCost(task: NewTask): NewTask {
 }
 
 /** A guess would break the limit that the cost is for. */
-export function costNotSaid(pipeline: string, stage: string): Error {
+export function missingCost(pipeline: string, stage: string): Error {
   return invalid(
     `Stage "${stage}" of pipeline "${pipeline}" computes its cost from its input, and no cost was given. Work on the stage before ` +
       `it, and begin runs, with the pipeline's definition; over HTTP give the cost.`,

@@ -15,7 +15,7 @@ export function isStoreFault(error: unknown): boolean {
 }
 
 /** An error as the clients of a server are told of it: what happened and what to do, not where. */
-export function tellClients(error: DibsError): ErrorData {
+export function errorForClients(error: DibsError): ErrorData {
   const { code, message, retryable } = error;
   if (!isStoreFault(error)) return { code, message, retryable };
   const place = faults.get(error);

@@ -6,7 +6,7 @@
  *
  * `store` is a number drawn at random when a store is made: ids of different stores do not meet.
  */
-export interface TaskPlace {
+export interface TaskIdParts {
   seq: number;
   createdAt: number;
 }
@@ -46,7 +46,7 @@ function hex48(n: number): string {
 const UUID7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
 /** Undefined when the text is no task id, or one of another store. */
-export function parseTaskId(id: string, store: number): TaskPlace | undefined {
+export function parseTaskId(id: string, store: number): TaskIdParts | undefined {
   if (!UUID7.test(id)) return undefined;
   const group5 = Number.parseInt(id.slice(24), 16);
   if (group5 % STORE_LIMIT !== store) return undefined;

@@ -44,7 +44,7 @@ export class TopicTree<Value> {
 const MOST_REMEMBERED = 1_000;
 
 /** Subscriptions by their patterns. Most publish to a few topics again and again: what those reach is remembered. */
-export class Subscribed<Row extends { id: number; pattern: string }> {
+export class SubscriptionIndex<Row extends { id: number; pattern: string }> {
   readonly #tree = new TopicTree<Row>();
   readonly #found = new Map<string, readonly Row[]>();
 

@@ -1,4 +1,4 @@
-import { checkTimeZone, momentsOf, UTC } from "./calendar.ts";
+import { checkTimeZone, firingTimesOf, UTC } from "./calendar.ts";
 import { invalid } from "./errors.ts";
 import { checkNames } from "./options.ts";
 import { show } from "./show.ts";
@@ -64,5 +64,5 @@ const MOST_KNOWN = 1_000;
 
 function nextTime(time: string, tz: string, now: number): number {
   const [hour, minute] = time.split(":").map(Number);
-  return momentsOf({ cron: `${minute} ${hour! % 24} * * *`, tz }, 0).after(now)!;
+  return firingTimesOf({ cron: `${minute} ${hour! % 24} * * *`, tz }, 0).after(now)!;
 }

@@ -39,7 +39,7 @@ import type {
  * Durations, not instants, cross the contract: the engine adds its own now (core/engine-time.ts).
  */
 export interface Engine {
-  run<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>>;
+  execute<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>>;
 
   /**
    * Tells what commits made possible, here or in other processes. Hints may be late, doubled or missing; a
@@ -52,16 +52,16 @@ export interface Engine {
    * committed it is told to those who wait. Of settlements only `done` can be had so. Absent where the store cannot
    * take part in others' transactions.
    */
-  runWithin?<V extends VerbWithin>(tx: unknown, op: Op<V>): Promise<Outcome<V>>;
+  executeInTransaction?<V extends TransactionVerb>(tx: unknown, op: Op<V>): Promise<Outcome<V>>;
 
   /** Batches that may be under way at once; above that, calls are better gathered into the next one. */
   readonly depth: number;
 
   /** Where the store is, as its failures name it: a file's path, or an address. Clients of a server are not told. */
-  readonly place?: string;
+  readonly address?: string;
 
   /** It will be closed when what is under way has ended: what cannot be reached is not tried for much longer. */
-  hurry?(): void;
+  stopRetrying?(): void;
 
   close(): Promise<void>;
 }
@@ -71,7 +71,10 @@ export interface Engine {
  * directly; an engine wraps it with a thread, heartbeats and hints.
  */
 export interface Store {
-  run<const Ops extends readonly Op[]>(ops: Ops, reading: Reading): { outcomes: Outcomes<Ops>; hint: Hint };
+  execute<const Ops extends readonly Op[]>(
+    ops: Ops,
+    reading: Reading,
+  ): { outcomes: Outcomes<Ops>; hint: Hint };
 }
 
 export interface Hint {
@@ -93,11 +96,11 @@ export interface Hint {
   /** Another process changed the store: anything may be different. */
   foreign?: boolean;
   /** The engine has asked anew for a claim that stands, before anybody asked it to. */
-  stood?: Stood;
+  retriedClaim?: RetriedClaim;
 }
 
 /** What a claim that stands got, or why it got nothing. */
-export type Stood = { request: ClaimRequest } & ({ outcome: ClaimOutcome } | { error: Error });
+export type RetriedClaim = { request: ClaimRequest } & ({ outcome: ClaimOutcome } | { error: Error });
 
 /** Tells a worker what happened to a claim it holds, or (`gone`) that its session ended and all are lost. */
 export type Notice =
@@ -294,7 +297,7 @@ export interface Verbs {
   /** A worker starts. The engine beats the session from here on, off the event loop, until it leaves. */
   join: Verb<{ worker: WorkerInfo; lease: number }, { session: number }>;
   /** Signs of life. Also ends claims that passed their timeout, and fetches notices. */
-  beat: Verb<{ sessions: number[] }, { notices: Notice[] }>;
+  heartbeat: Verb<{ sessions: number[] }, { notices: Notice[] }>;
   /**
    * What a session's worker knows it holds. Claims of others, handed out by an answer that was lost, go back as if never
    * claimed.
@@ -332,7 +335,7 @@ export interface Verbs {
    * `due`: documents whose time has come, a bounded number. They stay so until they are put again: what is to happen with
    * them the engine does not know.
    */
-  tend: Verb<Record<never, never>, { next: number | null; now: number; due: DueDocument[] }>;
+  housekeep: Verb<Record<never, never>, { next: number | null; now: number; due: DueDocument[] }>;
   /** Removes up to `limit` ended tasks past their retention, as many runs, and forgets keys, events and rates out of date. */
   prune: Verb<{ limit: number }, { removed: number; more: boolean }>;
   stats: Verb<{ queue: string }, QueueStats>;
@@ -371,7 +374,7 @@ export interface ClaimRequest {
    * Whoever asks goes on waiting where nothing is found; a number that tells it from others. An engine that learns of
    * others' commits sooner than its caller may ask in its stead, and says so by a hint (`stood`).
    */
-  stands?: number;
+  waitingId?: number;
 }
 
 export interface ClaimOutcome {
@@ -427,7 +430,7 @@ export const BOUNDS = {
   /** Documents that one call hands out because their time has come. */
   due: 16,
   /** Retried tasks that a claim looks at to find those it may take. */
-  retryLook: 32,
+  retryScan: 32,
   /** Events kept for listeners that lag. */
   events: 10_000,
   /** Events that an engine writes at once, and a second. Above that it may only count them: event-allowance.ts. */
@@ -449,7 +452,7 @@ interface Verb<In, Out> {
 
 export type VerbName = keyof Verbs;
 /** Those that can be part of a transaction of the caller's. */
-export type VerbWithin = "add" | "publish" | "settle";
+export type TransactionVerb = "add" | "publish" | "settle";
 export type Op<V extends VerbName = VerbName> = V extends VerbName ? { verb: V } & Verbs[V]["in"] : never;
 export type Outcome<V extends VerbName = VerbName> = V extends VerbName
   ? { ok: Verbs[V]["out"] } | { refused: ErrorData }

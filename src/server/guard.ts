@@ -2,7 +2,7 @@ import { DibsError } from "../core/errors.ts";
 import { EventPage } from "../core/event-page.ts";
 import type { DibsEvent } from "../core/events.ts";
 import type { DeclareOutcome, NamedPolicy } from "../core/policy.ts";
-import type { ClaimWish, ListQuery, Port, Word } from "../core/port.ts";
+import type { ClaimCall, ListQuery, Port, SettleCall } from "../core/port.ts";
 import type { ScheduleRecord } from "../core/schedule.ts";
 import { show } from "../core/show.ts";
 import type { ClaimRef, NewMessage, NewTask, WorkerInfo } from "../core/task.ts";
@@ -121,7 +121,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
   };
 
   /** A verdict is given under a claim in one queue, on what another holds. On what the token does not see, nothing comes of it. */
-  const withinSight = async (word: Word & { kind: "accept" | "refuse" }): Promise<Word> => {
+  const withinSight = async (word: SettleCall & { kind: "accept" | "refuse" }): Promise<SettleCall> => {
     if (grant.allowsAll("work")) return word;
     const judged = await port.task(word.of.id).catch((error: unknown) => {
       if (isMissing(error)) return undefined;
@@ -169,7 +169,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
         return port.declare(queue, policy, { force: true });
       }
       const told = isEmpty(policy) ? () => {} : auditOutcome({ verb: "declare", queue });
-      return port.declare(queue, policy, { create: !isAdmin || options?.create === true, told });
+      return port.declare(queue, policy, { create: !isAdmin || options?.create === true, onOutcome: told });
     },
     pause: async (queue, paused, why) => {
       admin(paused ? "pause" : "resume", queue);
@@ -202,7 +202,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       const create = !grant.allows("admin", queue) || options?.create === true;
       return port.subscribe(pattern, group, policy, {
         create,
-        told: auditOutcome({ verb: "subscribe", queue }),
+        onOutcome: auditOutcome({ verb: "subscribe", queue }),
       });
     },
     unsubscribe: async (pattern, group) => {
@@ -222,8 +222,8 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       grant.need([force ? "admin" : "add"], [queue]);
       return port.schedule(name, definition, {
         force,
-        judge: (before) => maySchedule(name, before, force) && grant.allows("admin", queue),
-        told: auditOutcome({ verb: "schedule", queue, schedule: name }),
+        mayChange: (before) => maySchedule(name, before, force) && grant.allows("admin", queue),
+        onOutcome: auditOutcome({ verb: "schedule", queue, schedule: name }),
       });
     },
     pauseSchedule: async (name, paused) => {
@@ -232,7 +232,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
         queue = before.task.queue;
         return adminsSchedule(before);
       };
-      await port.pauseSchedule(name, paused, { judge });
+      await port.pauseSchedule(name, paused, { mayChange: judge });
       audit({ by: grant.name, verb: paused ? "pause" : "resume", queue, schedule: name });
     },
     unschedule: async (name) => {
@@ -241,12 +241,12 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
         queue = before.task.queue;
         return adminsSchedule(before);
       };
-      const removed = await port.unschedule(name, { judge });
+      const removed = await port.unschedule(name, { mayChange: judge });
       if (removed) audit({ by: grant.name, verb: "unschedule", queue, schedule: name });
       return removed;
     },
     schedules: async (name) => visible(await port.schedules(name), ({ task }) => [task.queue]),
-    claim: async (wish: ClaimWish) => {
+    claim: async (wish: ClaimCall) => {
       grant.need(["work"], wish.queues);
       const result = await port.claim(wish);
       if (!grant.allowsAll("work")) result.tasks.forEach((task) => sight.remember(task));
@@ -289,8 +289,8 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     definePipeline: async (name, stages) => {
       if (Array.isArray(stages)) needForStages(name, stages);
       return port.definePipeline(name, stages, {
-        judge: (before) => needToDefine(name, before, stages),
-        told: (outcome) =>
+        mayChange: (before) => needToDefine(name, before, stages),
+        onOutcome: (outcome) =>
           auditOutcome({ verb: "define", queue: firstQueue(name, stages), pipeline: name })(outcome),
       });
     },

@@ -1,5 +1,5 @@
 import type { Measured } from "../core/commit.ts";
-import type { ClaimResult, Port, SettleRef, Word } from "../core/port.ts";
+import type { ClaimResult, Port, SettleRef, SettleCall } from "../core/port.ts";
 import type { AddedTask, TaskState } from "../core/task.ts";
 import { Counter, Gauge, Histogram } from "./series.ts";
 
@@ -148,7 +148,7 @@ export class Metrics {
   }
 
   /** A claim of before a restart is nobody's here; what its holder calls its queue is not taken for a label. */
-  #noteSettled({ fence }: SettleRef, { kind }: Word, state: TaskState): void {
+  #noteSettled({ fence }: SettleRef, { kind }: SettleCall, state: TaskState): void {
     const claimed = this.#claimedAt.get(fence);
     const queue = claimed?.queue ?? "unknown";
     this.#settled.inc({ queue, word: kind, state });

@@ -4,10 +4,10 @@ import { type Each, isEach } from "../core/each.ts";
 import { claimLost, invalid } from "../core/errors.ts";
 import { decodeBody, encodeJson } from "../core/json.ts";
 import type { Payload } from "../core/json-type.ts";
-import { minded } from "../core/minded.ts";
+import { suppressUnhandled } from "../core/suppress-unhandled.ts";
 import { LIMITS } from "../core/limits.ts";
 import { checkNames, checkNumber } from "../core/options.ts";
-import type { Port, SettleRef, Word } from "../core/port.ts";
+import type { Port, SettleRef, SettleCall } from "../core/port.ts";
 import type { RunPlace } from "../core/run.ts";
 import type { NextCosts } from "../core/stage-cost.ts";
 import { describeError } from "../core/task-error.ts";
@@ -146,7 +146,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   }
 
   /** In a run: with what the tasks cost that follow. */
-  #stageAck(result: string | null, parted: Each | undefined): Word & { kind: "ack" } {
+  #stageAck(result: string | null, parted: Each | undefined): SettleCall & { kind: "ack" } {
     const next = parted?.costs ? { costs: [...parted.costs] } : this.#costsOf(result, parted !== undefined);
     return { kind: "ack", result, ...(parted && { each: true }), ...(next && { next }) };
   }
@@ -176,12 +176,12 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     await Promise.all([...declared, settled]);
   }
 
-  #say(word: Word & { kind: "ack" }, tx: unknown): Promise<void> {
+  #say(word: SettleCall & { kind: "ack" }, tx: unknown): Promise<void> {
     return tx === undefined ? this.settleAs(word) : this.#ackWithin(word, tx);
   }
 
   /** Within a transaction it stays open: that may be rolled back, and what was said then was never said. */
-  async #ackWithin(word: Word & { kind: "ack" }, tx: unknown): Promise<void> {
+  async #ackWithin(word: SettleCall & { kind: "ack" }, tx: unknown): Promise<void> {
     await this.port.settle(this, this.#withSpent(word), { tx });
     this.#isAckedWithin = true;
   }
@@ -226,7 +226,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
 
   /** Most who tell it do not wait for it: that the claim was lost is no reason to end their process. */
   progress(value: number, note?: string): Promise<void> {
-    return minded(this.#progress(value, note ?? null));
+    return suppressUnhandled(this.#progress(value, note ?? null));
   }
 
   async #progress(value: number, note: string | null): Promise<void> {
@@ -273,13 +273,13 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
    * One settlement counts. If the store refused it or could not be reached, another may be tried.
    * @internal
    */
-  settleAs(word: Word): Promise<void> {
+  settleAs(word: SettleCall): Promise<void> {
     this.#checkOpen();
     this.#settlement = this.#send(word);
     return this.#settlement;
   }
 
-  async #send(word: Word): Promise<void> {
+  async #send(word: SettleCall): Promise<void> {
     try {
       await this.port.settle(this, this.#withSpent(word));
     } catch (error) {
@@ -289,7 +289,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     }
   }
 
-  #withSpent(word: Word): Word {
+  #withSpent(word: SettleCall): SettleCall {
     return this.#spent === undefined ? word : { ...word, spent: this.#spent };
   }
 

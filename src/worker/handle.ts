@@ -1,7 +1,7 @@
-import { holdsKey, isReject, requestedDelay } from "../core/control.ts";
+import { isKeyHold, isReject, requestedDelay } from "../core/control.ts";
 import { isDibsError } from "../core/errors.ts";
-import { timeoutError } from "../core/lapse.ts";
-import type { Word } from "../core/port.ts";
+import { timeoutError } from "../core/attempt-errors.ts";
+import type { SettleCall } from "../core/port.ts";
 import { describeError } from "../core/task-error.ts";
 import type { Held } from "./held.ts";
 import type { Task } from "./task.ts";
@@ -79,7 +79,7 @@ async function answerAfter(task: Task, answer: Answer): Promise<Answer> {
   }
 }
 
-function wordFor(held: Held, answer: Answer): Word {
+function wordFor(held: Held, answer: Answer): SettleCall {
   if (held.fate === "timedOut") return { kind: "nack", error: timeoutError(), outcome: "timeout" };
   const thrown = "threw" in answer ? answer.threw : undefined;
   const { waiting } = held.task!;
@@ -90,7 +90,7 @@ function wordFor(held: Held, answer: Answer): Word {
   // Who was asked to stop, and stops, has not failed. A cancelled task ends with that, also by a release.
   if (held.fate === "stopped" || held.fate === "cancelled") return { kind: "release", started: true };
   if (isReject(thrown)) return { kind: "reject", error: describeError(thrown) };
-  const kind = holdsKey(thrown) ? "hold" : "nack";
+  const kind = isKeyHold(thrown) ? "hold" : "nack";
   return { kind, error: describeError(thrown), delay: requestedDelay(thrown) };
 }
 

@@ -2,7 +2,7 @@ import { type Duration, parseDuration } from "../core/duration.ts";
 import { DibsError, invalid } from "../core/errors.ts";
 import { decodeBody, encodeJson } from "../core/json.ts";
 import { LIMITS } from "../core/limits.ts";
-import { minded } from "../core/minded.ts";
+import { suppressUnhandled } from "../core/suppress-unhandled.ts";
 import { checkNames, checkText } from "../core/options.ts";
 import type { Port } from "../core/port.ts";
 import { show } from "../core/show.ts";
@@ -56,7 +56,7 @@ export class Steps {
 
   /** A handler may ask for several before it awaits the first, and leave the others when that parks it. */
   waitFor(name: string, options: { timeout?: Duration | undefined }): Promise<unknown> {
-    return minded(this.#waitFor(name, options));
+    return suppressUnhandled(this.#waitFor(name, options));
   }
 
   async #waitFor(name: string, options: { timeout?: Duration | undefined }): Promise<unknown> {

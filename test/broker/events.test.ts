@@ -17,10 +17,10 @@ function setUp() {
     get(target, name) {
       const value: unknown = Reflect.get(target, name, target);
       if (typeof value !== "function") return value;
-      if (name !== "run") return (value as () => unknown).bind(target);
+      if (name !== "execute") return (value as () => unknown).bind(target);
       return (ops: readonly Op[]) => {
         asked.push(...ops.filter((op): op is Op<"listen"> => op.verb === "listen"));
-        return engine.run(ops);
+        return engine.execute(ops);
       };
     },
   });

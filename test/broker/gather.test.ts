@@ -17,7 +17,7 @@ function makeGatherer(depth = 2, onSend: GathererListener["onSend"] = () => {}) 
     depth,
     onHint: () => {},
     close: async () => {},
-    run: (ops: readonly Op[]) =>
+    execute: (ops: readonly Op[]) =>
       new Promise((resolve, reject) => {
         const answer = (outcomes = ops.map((op) => ({ ok: op }) as unknown as Outcome)): Promise<void> => {
           resolve(outcomes);

@@ -1,13 +1,13 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { createBroker } from "../../src/broker/broker.ts";
 import { WaitingLine } from "../../src/broker/waiting-line.ts";
-import type { ClaimWish } from "../../src/core/port.ts";
+import type { ClaimCall } from "../../src/core/port.ts";
 import type { ClaimedTask } from "../../src/core/task.ts";
 import type { ClaimOutcome, ClaimRequest, Op } from "../../src/engine/engine.ts";
 import { openMemory } from "../../src/engines/memory/engine.ts";
 import { ManualClock } from "../../src/testing/manual-clock.ts";
 
-const WISH: ClaimWish = { queues: ["q"], max: 1, worker: "w", wait: 60_000 };
+const WISH: ClaimCall = { queues: ["q"], max: 1, worker: "w", wait: 60_000 };
 
 /** A line in front of a store that answers when the test says so. */
 function makeLine() {
@@ -33,7 +33,7 @@ function makeLine() {
   /** Asks that nobody has answered yet, oldest first. */
   const next = () => asked.shift() ?? expect.fail("nobody asks");
   /** Waits, after having found nothing. */
-  const lineUp = async (worker: string, wish: Partial<ClaimWish> = {}): Promise<{ tasks: number | null }> => {
+  const lineUp = async (worker: string, wish: Partial<ClaimCall> = {}): Promise<{ tasks: number | null }> => {
     const state: { tasks: number | null } = { tasks: null };
     line.claim({ ...WISH, worker, ...wish }).then(
       ({ tasks }) => (state.tasks = tasks.length),
@@ -53,9 +53,9 @@ test("a task is handed out by the commit that adds it, to the one that waited lo
     {
       depth: engine.depth,
       onHint: (listener) => engine.onHint(listener),
-      run: (ops) => {
+      execute: (ops) => {
         batches.push(ops.map(({ verb }) => verb));
-        return engine.run(ops);
+        return engine.execute(ops);
       },
       close: () => engine.close(),
     },
@@ -86,9 +86,9 @@ test("one task for a thousand waiting claims brings at most two of them to the e
     {
       depth: engine.depth,
       onHint: (listener) => engine.onHint(listener),
-      run: (ops) => {
+      execute: (ops) => {
         claims += ops.filter(({ verb }) => verb === "claim").length;
-        return engine.run(ops);
+        return engine.execute(ops);
       },
       close: () => engine.close(),
     },
@@ -259,7 +259,7 @@ describe("a claim that the engine has asked for in somebody's stead", () => {
     const made = makeLine();
     const stop = new AbortController();
     const requests: ClaimRequest[] = [];
-    const standing = async (worker: string, wish: Partial<ClaimWish> = {}) => {
+    const standing = async (worker: string, wish: Partial<ClaimCall> = {}) => {
       const state = made.lineUp(worker, { session: requests.length + 1, ...wish });
       requests.push(made.last()!);
       return state;

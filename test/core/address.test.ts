@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { kindOf, placeOf, showAddress, withoutSecrets } from "../../src/core/address.ts";
+import { kindOf, hostAndDatabaseOf, showAddress, withoutSecrets } from "../../src/core/address.ts";
 import { addressesWith, CANARY } from "./secret-addresses.ts";
 
 describe("the kind of an address", () => {
@@ -64,7 +64,7 @@ describe("an address is shown", () => {
   test.each(addressesWith(CANARY))("without the password of %j", (address) => {
     expect(withoutSecrets(address)).not.toContain(CANARY);
     expect(showAddress(address)).not.toContain(CANARY);
-    expect(placeOf(address)).not.toContain(CANARY);
+    expect(hostAndDatabaseOf(address)).not.toContain(CANARY);
   });
 
   test("in time that does not grow with a power of its length", () => {

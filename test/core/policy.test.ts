@@ -4,7 +4,7 @@ import {
   DEFAULT_POLICY,
   parsePolicy,
   type QueuePolicyOptions,
-  layOver,
+  mergePolicy,
   resolvePolicy,
 } from "../../src/core/policy.ts";
 
@@ -80,12 +80,12 @@ describe("a policy", () => {
 
   test("is laid over another field by field", () => {
     const before = { lease: 1_000, maxAttempts: 2, groups: { concurrency: 3, fair: true } };
-    expect(layOver(before, { lease: 2_000 })).toEqual({ ...before, lease: 2_000 });
-    expect(layOver(before, { groups: { fair: false } })).toEqual({
+    expect(mergePolicy(before, { lease: 2_000 })).toEqual({ ...before, lease: 2_000 });
+    expect(mergePolicy(before, { groups: { fair: false } })).toEqual({
       ...before,
       groups: { concurrency: 3, fair: false },
     });
-    expect(layOver({}, { groups: { fair: true } })).toEqual({ groups: { fair: true } });
+    expect(mergePolicy({}, { groups: { fair: true } })).toEqual({ groups: { fair: true } });
   });
 
   test("lets a long delay raise the ceiling that nobody named", () => {

@@ -3,7 +3,7 @@ import {
   correct,
   isOver,
   NO_METER,
-  opensAt,
+  earliestStart,
   parseRateLimits,
   type RateLimit,
   roomFor,
@@ -23,7 +23,7 @@ function starts(limits: RateLimit[], moments: number[], cost = 1): number[] {
   let meter = NO_METER;
   return moments.map((now) => {
     let count = 0;
-    while (count < 1_000 && opensAt(limits, meter, cost, now) <= now) {
+    while (count < 1_000 && earliestStart(limits, meter, cost, now) <= now) {
       meter = spend(limits, meter, cost, now);
       count++;
     }
@@ -38,7 +38,7 @@ describe("a rate limit", () => {
 
   test("says when the next may start", () => {
     const limits = [limit(1, 100)];
-    expect(opensAt(limits, spend(limits, NO_METER, 1, 130), 1, 150)).toBe(200);
+    expect(earliestStart(limits, spend(limits, NO_METER, 1, 130), 1, 150)).toBe(200);
   });
 
   test("of several, the last to open decides", () => {
@@ -71,7 +71,7 @@ describe("a rate limit", () => {
         const now = 1_005 + late;
         const room = roomFor(limits, meter, now);
         let count = 0;
-        for (; opensAt(limits, meter, 1, now) <= now; count++) meter = spend(limits, meter, 1, now);
+        for (; earliestStart(limits, meter, 1, now) <= now; count++) meter = spend(limits, meter, 1, now);
         expect(count).toBe(room);
       }
     }
@@ -83,10 +83,10 @@ describe("a rate limit", () => {
     for (const one of [tokens, pace, span]) {
       const alone = spend([one], NO_METER, 5, 20);
       for (const now of [20, 40, 110])
-        expect(opensAt([one], meter, 5, now)).toBe(opensAt([one], alone, 5, now));
+        expect(earliestStart([one], meter, 5, now)).toBe(earliestStart([one], alone, 5, now));
     }
-    expect(opensAt([limit(1, 100), tokens], meter, 1, 20)).toBe(100);
-    expect(opensAt([limit(1, 50)], meter, 1, 20)).toBe(20);
+    expect(earliestStart([limit(1, 100), tokens], meter, 1, 20)).toBe(100);
+    expect(earliestStart([limit(1, 50)], meter, 1, 20)).toBe(20);
   });
 
   test("that stands in a list twice is the one that allows less", () => {

@@ -8,7 +8,7 @@ import { newTask, now, QUEUE, worker } from "./sqlite/kit.ts";
 const ERROR = { name: "Error", message: "no", stack: null };
 
 interface Toured {
-  run(ops: Op[], reading: Reading): { outcomes: Outcome[] } | Promise<{ outcomes: Outcome[] }>;
+  execute(ops: Op[], reading: Reading): { outcomes: Outcome[] } | Promise<{ outcomes: Outcome[] }>;
 }
 
 type Ask = <V extends VerbName>(op: Op<V>) => Promise<Verbs[V]["out"]>;
@@ -26,12 +26,12 @@ export async function tour(store: Toured): Promise<void> {
     reading = { boot, wall: wall + ms, elapsed: elapsed + ms, awake: awake + ms };
   };
   const ask: Ask = async <V extends VerbName>(op: Op<V>) => {
-    const { outcomes } = await store.run([op], reading);
+    const { outcomes } = await store.execute([op], reading);
     const outcome = outcomes[0] as Outcome<V>;
     if ("refused" in outcome) throw new Error(`${op.verb}: ${outcome.refused.message}`);
     return outcome.ok;
   };
-  const runTogether: RunTogether = async (ops) => store.run(ops, reading);
+  const runTogether: RunTogether = async (ops) => store.execute(ops, reading);
   const claim = async (max: number, session?: number) => {
     const by = { worker: "w", ...(session !== undefined && { session }) };
     return (await ask({ verb: "claim", queues: [QUEUE], max, ...by })).tasks;
@@ -61,7 +61,7 @@ export async function tour(store: Toured): Promise<void> {
   const [cancelled] = await ask({ verb: "add", tasks: [newTask()] });
   await ask({ verb: "cancel", id: cancelled!.id });
   pass(2_000);
-  await ask({ verb: "tend" });
+  await ask({ verb: "housekeep" });
   await ask({ verb: "unlisten", listener: "l" });
 
   const held = await claim(12, session);
@@ -73,7 +73,7 @@ export async function tour(store: Toured): Promise<void> {
   await ask({ verb: "progress", id: held[4]!.id, fence: held[4]!.fence, value: 0.5, note: "half" });
   await ask({ verb: "cancel", id: held[5]!.id });
   pass(5_000);
-  await ask({ verb: "beat", sessions: [session, other.session] });
+  await ask({ verb: "heartbeat", sessions: [session, other.session] });
   const settleTogether = (tasks: Claimed[]) => {
     const settlement = { kind: "done", result: null } as const;
     return runTogether(tasks.map((task): Op<"settle"> => ({ verb: "settle", ...ref(task), settlement })));
@@ -89,9 +89,9 @@ export async function tour(store: Toured): Promise<void> {
   await settle(kept[1]!, { kind: "fail", error: ERROR, delay: 0 });
   await claim(1);
   pass(10_000);
-  await ask({ verb: "tend" });
+  await ask({ verb: "housekeep" });
   pass(40_000);
-  await ask({ verb: "tend" });
+  await ask({ verb: "housekeep" });
 
   // Groups with one waiting and with none, and keys.
   const marked = Array.from({ length: 36 }, (_, i) =>
@@ -137,7 +137,7 @@ export async function tour(store: Toured): Promise<void> {
   await ask({ verb: "add", tasks: plain });
   await ask({ verb: "subscriptions" });
   await ask({ verb: "put", kind: "k", name: "n", value: "1", dueAt: 0 });
-  await ask({ verb: "tend" });
+  await ask({ verb: "housekeep" });
   await ask({ verb: "documents", kind: "k" });
   await ask({ verb: "documents", kind: "k", name: "n" });
   await ask({ verb: "put", kind: "k", name: "n", value: null });
@@ -248,13 +248,13 @@ async function limits(ask: Ask, pass: (ms: number) => void): Promise<void> {
     await ask({ verb: "cancel", id });
   }
   pass(2_000);
-  await ask({ verb: "tend" });
+  await ask({ verb: "housekeep" });
   await claim(100, { session: again });
   await ask({ verb: "declare", queue, policy: { window: { hours: "22:00-06:00", tz: "UTC" } } });
   await claim(100, { session: again });
   pass(43_200_000);
   await claim(100, { session: again });
-  await ask({ verb: "tend" });
+  await ask({ verb: "housekeep" });
   await ask({ verb: "purge", queue, limit: 3 });
   await ask({ verb: "leave", session: again });
   await ask({ verb: "prune", limit: 10 });
@@ -351,7 +351,7 @@ async function elsewhere(ask: Ask, pass: (ms: number) => void): Promise<void> {
   await ask({ verb: "reconcile", session, fences: [] });
   await ask({ verb: "retire", session });
   pass(1_500);
-  await ask({ verb: "tend" });
+  await ask({ verb: "housekeep" });
   for (const each of [session, other.session]) await ask({ verb: "leave", session: each, lost: true });
   await ask({ verb: "drop", queue, limit: 100 });
 }
@@ -415,7 +415,7 @@ async function everyPlace(ask: Ask): Promise<void> {
   await touch(await add({}));
   // Fewer of a group may be in line from here on, and then none.
   await ask({ verb: "declare", queue, policy: { groups: { ...groups, concurrency: 1 } } });
-  await ask({ verb: "tend" });
+  await ask({ verb: "housekeep" });
   await settleAll({ kind: "hold", error: ERROR, delay: 60_000 });
   await ask({ verb: "purge", queue, limit: 100 });
   for (const name of [queue, verificationQueue(queue)]) await ask({ verb: "drop", queue: name, limit: 100 });

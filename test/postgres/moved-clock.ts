@@ -1,7 +1,7 @@
 import type { Client } from "pg";
 import type { Clock } from "../../src/core/clock.ts";
-import type { Engine, Op, Outcome, Outcomes, VerbWithin } from "../../src/engine/engine.ts";
-import { Heart } from "../../src/engine/heart.ts";
+import type { Engine, Op, Outcome, Outcomes, TransactionVerb } from "../../src/engine/engine.ts";
+import { HeartbeatTimer } from "../../src/engine/heartbeat-timer.ts";
 import { openPostgres, type PostgresOptions } from "../../src/engines/postgres/engine.ts";
 import { Link } from "../../src/engines/postgres/connection/link.ts";
 import type { Heartbeats, PulseData, PulseReport } from "../../src/engines/postgres/heartbeat/pulse.ts";
@@ -97,12 +97,12 @@ class TimedEngine implements Engine {
     this.depth = engine.depth;
   }
 
-  run<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
-    return this.#inTime(() => this.#engine.run(ops));
+  execute<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
+    return this.#inTime(() => this.#engine.execute(ops));
   }
 
-  runWithin<V extends VerbWithin>(tx: unknown, op: Op<V>): Promise<Outcome<V>> {
-    return this.#inTime(() => this.#engine.runWithin!(tx, op));
+  executeInTransaction<V extends TransactionVerb>(tx: unknown, op: Op<V>): Promise<Outcome<V>> {
+    return this.#inTime(() => this.#engine.executeInTransaction!(tx, op));
   }
 
   #inTime<T>(ask: () => Promise<T>): Promise<T> {
@@ -113,8 +113,8 @@ class TimedEngine implements Engine {
     this.#engine.onHint(listener);
   }
 
-  hurry(): void {
-    this.#engine.hurry?.();
+  stopRetrying(): void {
+    this.#engine.stopRetrying?.();
   }
 
   close(): Promise<void> {
@@ -125,7 +125,7 @@ class TimedEngine implements Engine {
 /** Beats as the thread does, on a connection of its own, but by the timers of a manual clock. */
 class ManualHeartbeats implements Heartbeats {
   readonly #sender: Sender;
-  readonly #heart: Heart;
+  readonly #heart: HeartbeatTimer;
   readonly #underWay = new Set<Promise<unknown>>();
 
   constructor(
@@ -134,7 +134,7 @@ class ManualHeartbeats implements Heartbeats {
     { server, clock, beats }: { server: ServerClock; clock: ManualClock; beats: Clock },
   ) {
     this.#sender = new Sender(new Reach({ connect: () => Link.open(link), ...reach }));
-    this.#heart = new Heart(beats.after.bind(beats), (sessions) => {
+    this.#heart = new HeartbeatTimer(beats.after.bind(beats), (sessions) => {
       const beating = this.#beat(sessions, server, onReport);
       this.#underWay.add(beating);
       clock.standStill(beating);
@@ -148,7 +148,7 @@ class ManualHeartbeats implements Heartbeats {
     onReport: (report: PulseReport) => void,
   ): Promise<boolean> {
     await server.tell();
-    onReport({ ran: await this.#sender.run([{ verb: "beat", sessions }]) });
+    onReport({ ran: await this.#sender.run([{ verb: "heartbeat", sessions }]) });
     return true;
   }
 

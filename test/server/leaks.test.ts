@@ -10,7 +10,7 @@ import { openRemote } from "../../src/client/remote.ts";
 import { DibsError } from "../../src/core/errors.ts";
 import { SILENT } from "../../src/core/logger.ts";
 import type { Port } from "../../src/core/port.ts";
-import { markStoreFault, tellClients } from "../../src/core/store-fault.ts";
+import { markStoreFault, errorForClients } from "../../src/core/store-fault.ts";
 import { Gatherer } from "../../src/broker/gather.ts";
 import { systemClock } from "../../src/engine/system-clock.ts";
 import { Access } from "../../src/server/access.ts";
@@ -152,9 +152,9 @@ describe("a failure of the store", () => {
 
   test("is known as one where a batch as a whole fails", async () => {
     const error = new DibsError("UNAVAILABLE", PLACE);
-    const engine = { depth: 1, place: PLACE, run: () => Promise.reject(error) };
+    const engine = { depth: 1, address: PLACE, execute: () => Promise.reject(error) };
     const gatherer = new Gatherer(engine as never, { onSend() {}, onCommit() {}, measure: undefined });
-    await expect(gatherer.run({ verb: "tend" } as never)).rejects.toBe(error);
-    expect(tellClients(error).message).toBe("*** The log of the server says more.");
+    await expect(gatherer.run({ verb: "housekeep" } as never)).rejects.toBe(error);
+    expect(errorForClients(error).message).toBe("*** The log of the server says more.");
   });
 });

@@ -68,8 +68,8 @@ export class Known {
         if (op.value === null) this.documents.delete(op.name);
         else this.documents.set(op.name, op.value);
         break;
-      case "tend":
-        this.now = answer<"tend">(outcome).now;
+      case "housekeep":
+        this.now = answer<"housekeep">(outcome).now;
         break;
       case "listen":
         this.cursors.set(op.listener, answer<"listen">(outcome).cursor);

@@ -1,7 +1,7 @@
 import {
   define,
   fire,
-  hold,
+  setPaused,
   PLANNED_HEADER,
   SCHEDULE_HEADER,
   SCHEDULE_KIND,
@@ -145,7 +145,7 @@ class ScheduleSimulation {
 
   /** Finds out what is due, and decides. */
   async #look(process: Intent[]): Promise<void> {
-    const { due, now } = answer<"tend">(await this.#ask({ verb: "tend" }));
+    const { due, now } = answer<"housekeep">(await this.#ask({ verb: "housekeep" }));
     for (const { name, value } of due) {
       const before = JSON.parse(value) as ScheduleState;
       const { times, after } = fire(before, now);
@@ -195,7 +195,7 @@ class ScheduleSimulation {
     const { pick, chance } = this.#random;
     const name = pick(NAMES);
     const found = answer<"documents">(await this.#ask({ verb: "documents", kind: SCHEDULE_KIND, name }))[0];
-    const { now } = answer<"tend">(await this.#ask({ verb: "tend" }));
+    const { now } = answer<"housekeep">(await this.#ask({ verb: "housekeep" }));
     const before = found ? (JSON.parse(found.value) as ScheduleState) : null;
     const kind = before ? pick(["define", "pause", "resume", "delete"] as const) : "define";
     const after =
@@ -203,7 +203,7 @@ class ScheduleSimulation {
         ? define(before, this.#definition(), now, chance(0.2))
         : kind === "delete"
           ? null
-          : hold(before!, kind === "pause", now);
+          : setPaused(before!, kind === "pause", now);
     if (after !== undefined) process.push(this.#intend(name, found?.value ?? null, after, { now }));
   }
 
@@ -262,7 +262,7 @@ class ScheduleSimulation {
     if (new Set(seen).size < seen.length) throw new Error(`a time was fired twice: ${seen.join(", ")}`);
     if (seen.join() !== this.#expected.join())
       throw new Error(`there are ${seen.join(", ")}; there should be ${this.#expected.join(", ")}`);
-    const { now } = answer<"tend">(await this.#ask({ verb: "tend" }));
+    const { now } = answer<"housekeep">(await this.#ask({ verb: "housekeep" }));
     for (const [name, stretches] of this.#stretches) {
       const all = stretches.flatMap(({ fired }) => fired);
       if (all.some((at, n) => n > 0 && at <= all[n - 1]!)) throw new Error(`${name} was fired out of order`);

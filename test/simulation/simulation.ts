@@ -150,7 +150,7 @@ class Simulation {
     const what = await passTime(this.#machine, this.#random, this.#weather, () => this.#write());
     if (what === null) return;
     this.#note(what);
-    if (this.#machine.read().boot !== boot) await this.#batch([{ verb: "tend" }]);
+    if (this.#machine.read().boot !== boot) await this.#batch([{ verb: "housekeep" }]);
   }
 
   /** A batch that certainly commits something. */
@@ -182,7 +182,7 @@ class Simulation {
     const reading = this.#machine.read();
     for (const op of ops) this.#note(show(op));
     this.#operations += ops.length;
-    const model = this.#model.run(ops, reading);
+    const model = this.#model.execute(ops, reading);
     const store = await this.#subject.run(ops, reading);
     for (const [index, op] of ops.entries()) {
       const outcome = model.outcomes[index]!;
@@ -200,7 +200,7 @@ class Simulation {
 
   /** By what the model shows; that the store shows the same is compared. */
   #judge(ops: readonly Op[], outcomes: readonly Outcome[]): void {
-    const ask = (given: Op[]): Outcome[] => [...this.#model.run(given, this.#machine.read()).outcomes];
+    const ask = (given: Op[]): Outcome[] => [...this.#model.execute(given, this.#machine.read()).outcomes];
     this.#runs?.judge(ops, outcomes, ask);
     this.#limits?.judge(ops, outcomes, this.#model.now, ask);
   }
@@ -232,7 +232,7 @@ class Simulation {
       { verb: "documents", kind: "pipeline" },
     ];
     const reading = this.#machine.read();
-    const [model, store] = [this.#model.run(ops, reading), await this.#subject.run(ops, reading)];
+    const [model, store] = [this.#model.execute(ops, reading), await this.#subject.run(ops, reading)];
     for (const [index, op] of ops.entries())
       compare("memory", model.outcomes[index]!, this.#engine, store.outcomes[index]!, op);
   }
@@ -244,7 +244,7 @@ class Simulation {
     for (let round = 0; round < DRAIN_ROUNDS && this.#pending().length > 0; round++) {
       const [claim, tend] = await this.#batch([
         { verb: "claim", queues: NAMES, max: 1_000, worker: "drain", lease: 600_000 },
-        { verb: "tend" },
+        { verb: "housekeep" },
       ]);
       const { tasks } = answer<"claim">(claim!);
       if (tasks.length > 0) {
@@ -264,7 +264,7 @@ class Simulation {
         continue;
       }
       await this.#signalAll();
-      this.#machine.advance(answer<"tend">(tend!).next ?? 1);
+      this.#machine.advance(answer<"housekeep">(tend!).next ?? 1);
     }
     const stuck = this.#pending();
     if (stuck.length > 0) throw new Error(`stuck: ${stuck.join(", ")}`);
@@ -275,7 +275,7 @@ class Simulation {
   async #signalAll(): Promise<void> {
     const lists = NAMES.map((queue): Op => ({ verb: "list", queue, state: "parked", limit: 1_000 }));
     const parked = this.#model
-      .run(lists, this.#machine.read())
+      .execute(lists, this.#machine.read())
       .outcomes.flatMap((outcome) => answer<"list">(outcome).tasks);
     await this.#batch(
       parked.map(({ id, waitsFor }): Op => ({ verb: "signal", id, name: waitsFor!, value: null })),
@@ -286,7 +286,7 @@ class Simulation {
     const ops = NAMES.flatMap((queue) =>
       PENDING_STATES.map((state): Op => ({ verb: "list", queue, state, limit: 1_000 })),
     );
-    const { outcomes } = this.#model.run(ops, this.#machine.read());
+    const { outcomes } = this.#model.execute(ops, this.#machine.read());
     return outcomes.flatMap((outcome) => answer<"list">(outcome).tasks.map(({ id }) => id));
   }
 

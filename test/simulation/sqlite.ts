@@ -26,7 +26,7 @@ export class SqliteSubject implements Subject {
   }
 
   run(ops: Op[], reading: Reading): { outcomes: Outcome[]; hint: Hint } {
-    return this.#store.run(ops, reading);
+    return this.#store.execute(ops, reading);
   }
 
   get canCrash(): boolean {
@@ -61,7 +61,7 @@ export class SqliteSubject implements Subject {
       throw new Error(FAILURE);
     });
     try {
-      this.#store.run([...ops, { verb: "add", tasks: [{ queue: NOT_THERE, data: "1" }, task] }], reading);
+      this.#store.execute([...ops, { verb: "add", tasks: [{ queue: NOT_THERE, data: "1" }, task] }], reading);
     } catch (error) {
       if (!(error instanceof Error && error.message.includes(FAILURE))) throw error;
       return;

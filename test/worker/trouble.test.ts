@@ -18,12 +18,12 @@ function openLossy() {
     depth: engine.depth,
     onHint: (listener) => engine.onHint(listener),
     close: () => engine.close(),
-    async run<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
+    async execute<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
       if (breaks(ops, [])) {
         breaks = () => false;
         throw new TypeError("a fault in the store");
       }
-      const outcomes = await engine.run(ops);
+      const outcomes = await engine.execute(ops);
       if (!isLost(ops, outcomes)) return outcomes;
       isLost = () => false;
       throw new DibsError("OUTCOME_UNKNOWN", "The answer was lost.");

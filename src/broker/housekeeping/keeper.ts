@@ -87,7 +87,7 @@ export class Keeper {
     let next = this.#pollEvery;
     const askedAt = this.#now();
     try {
-      const tended = this.#run({ verb: "tend" });
+      const tended = this.#run({ verb: "housekeep" });
       // In the same batch: an idle process is woken once for both.
       if (this.#now() - this.#polledAt >= this.#pollEvery / 2) this.#poll();
       // So does a claim that waits for what is due: it need not be told, and saves a commit.

@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { claimLost, DibsError, invalid, isDibsError } from "../../core/errors.ts";
 import { LIMITS } from "../../core/limits.ts";
-import type { Port, Word } from "../../core/port.ts";
+import type { Port, SettleCall } from "../../core/port.ts";
 import type { ClaimedTask, TaskError, TaskRecord } from "../../core/task.ts";
 import { type Verified, verifiedBy } from "../../core/verification.ts";
 import { fromBody, toBody } from "./bodies.ts";
@@ -231,7 +231,7 @@ function refOf(params: Record<string, unknown>): { id: string; fence: number } {
 }
 
 /** Only a backoff is reckoned from the queue and the attempt, so only there are they looked up. */
-async function say(port: Port, params: Record<string, unknown>, word: Word): Promise<unknown> {
+async function say(port: Port, params: Record<string, unknown>, word: SettleCall): Promise<unknown> {
   const ref = refOf(params);
   if (word.kind !== "nack" && word.kind !== "hold")
     return port.settle({ ...ref, queue: "", attempt: 1 }, { ...word });

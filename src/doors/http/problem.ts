@@ -1,7 +1,7 @@
 import { STATUS_CODES } from "node:http";
 import { HTTPException } from "hono/http-exception";
 import { DibsError, type ErrorCode, isDibsError } from "../../core/errors.ts";
-import { tellClients } from "../../core/store-fault.ts";
+import { errorForClients } from "../../core/store-fault.ts";
 
 /** The statuses of HTTP, by the library's codes: the one place where they meet. */
 const STATUS: Record<ErrorCode, number> = {
@@ -73,7 +73,7 @@ export function problemOf(error: unknown): Problem {
     return { type: "about:blank", title, status, detail, code: "INVALID", retryable: false };
   }
   if (isDibsError(error)) {
-    const { code, message } = tellClients(error);
+    const { code, message } = errorForClients(error);
     const status = error instanceof NotKnown ? 401 : STATUS[code];
     return { type: "about:blank", title: code, status, detail: message, code, retryable: error.retryable };
   }

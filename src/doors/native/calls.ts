@@ -5,14 +5,14 @@ import type { Logger } from "../../core/logger.ts";
 import type {
   ClaimNotice,
   ClaimResult,
-  ClaimWish,
+  ClaimCall,
   Port,
   SettleRef,
   WaitOptions,
-  Word,
+  SettleCall,
 } from "../../core/port.ts";
 import { show } from "../../core/show.ts";
-import { isStoreFault, tellClients } from "../../core/store-fault.ts";
+import { isStoreFault, errorForClients } from "../../core/store-fault.ts";
 import type { WorkerInfo } from "../../core/task.ts";
 import { isWireVerb, VERBS } from "../../protocol/verbs.ts";
 import { Holdings } from "./holdings.ts";
@@ -197,9 +197,9 @@ export class Calls {
     const given = (args.length > most ? args.slice(0, most) : args) as never[];
     switch (verb) {
       case "claim":
-        return this.#claim(id, ...(given as unknown as [ClaimWish]));
+        return this.#claim(id, ...(given as unknown as [ClaimCall]));
       case "settle":
-        return this.#settle(...(given as unknown as [SettleRef, Word]));
+        return this.#settle(...(given as unknown as [SettleRef, SettleCall]));
       case "end":
         return this.#end(id, ...(given as unknown as [string, WaitOptions?]));
       case "join":
@@ -217,7 +217,7 @@ export class Calls {
     }
   }
 
-  async #claim(id: number, given: ClaimWish): Promise<unknown> {
+  async #claim(id: number, given: ClaimCall): Promise<unknown> {
     const wish = { ...given, signal: undefined };
     if (wish.session !== undefined) wish.session = this.#sessionOf(wish.session);
     if (this.#isDraining) return this.#claimNothing(id, wish.wait);
@@ -258,7 +258,7 @@ export class Calls {
     );
   }
 
-  #settle(held: SettleRef, word: Word): Promise<unknown> {
+  #settle(held: SettleRef, word: SettleCall): Promise<unknown> {
     return this.#port.settle(held, word).then(
       (answer) => {
         this.holdings.settled(held.fence);
@@ -351,7 +351,7 @@ export class Calls {
   #dataOf(error: unknown, verb: unknown): ErrorData {
     if (isDibsError(error)) {
       if (isStoreFault(error)) this.#logger.error(`The store failed: ${error.message}`);
-      return tellClients(error);
+      return errorForClients(error);
     }
     // Checks stand behind the port; what breaks before them was of no shape that a client of ours sends.
     const reason = error instanceof Error ? error.message : show(error);

@@ -5,7 +5,7 @@ import type { Clock } from "../../core/clock.ts";
 import { DibsError, isDibsError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { Port } from "../../core/port.ts";
-import { tellClients } from "../../core/store-fault.ts";
+import { errorForClients } from "../../core/store-fault.ts";
 import { decode, encode } from "../../protocol/codec.ts";
 import { CLOSE, type ServerItem } from "../../protocol/messages.ts";
 import { isFrame, Stream } from "../../protocol/stream.ts";
@@ -226,7 +226,7 @@ export class Session {
 
   #failListener(id: number, error: unknown): void {
     const known = isDibsError(error) ? error : new DibsError("UNAVAILABLE", "The events ended.");
-    this.#send(["error", id, tellClients(known)]);
+    this.#send(["error", id, errorForClients(known)]);
   }
 
   #send(item: ServerItem): void {

@@ -7,7 +7,7 @@ import type { Model, ModelQueue } from "./model.ts";
 import { pruneRuns } from "./runs.ts";
 import { claimsOf, sweep } from "./sweep.ts";
 
-export function tend(model: Model): Verbs["tend"]["out"] {
+export function housekeep(model: Model): Verbs["housekeep"]["out"] {
   sweep(model);
   const times: number[] = [];
   for (const task of model.tasks.values()) {

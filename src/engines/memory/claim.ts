@@ -8,7 +8,7 @@ import {
 import { DibsError } from "../../core/errors.ts";
 import { type ClaimedTask, rankOf } from "../../core/task.ts";
 import { BOUNDS, type ClaimOutcome, type ClaimRequest } from "../../engine/engine.ts";
-import { handOut } from "../../engine/hand-out.ts";
+import { subtractClaimed } from "../../engine/subtract-claimed.ts";
 import { allowanceFor, countStart, isGoverned, start, startsAt, wakeAt } from "./lanes.ts";
 import { end, fillLane, isOutlived } from "./line.ts";
 import type { Model, ModelQueue, ModelSession, ModelTask } from "./model.ts";
@@ -26,7 +26,7 @@ export function claim(model: Model, request: ClaimRequest): ClaimOutcome {
   // A sign of life: a queue's lease may be shorter than the time since the last beat, and counts from here.
   // Only where there was something to take, so that an idle worker that asks again and again writes nothing.
   if (session && outcome.tasks.length > 0) session.beatAt = model.awake;
-  handOut(outcome, model.hint);
+  subtractClaimed(outcome, model.hint);
   return outcome;
 }
 
@@ -86,7 +86,7 @@ function takeLine(
     .tasksOf(queue.name, "ready")
     .filter((task) => task.urgent || !urgentOnly)
     .sort((a, b) => rankOf(a) - rankOf(b) || a.place - b.place);
-  const kept = line.filter((task) => task.elsewhere).slice(0, BOUNDS.retryLook);
+  const kept = line.filter((task) => task.elsewhere).slice(0, BOUNDS.retryScan);
   const allowed = kept.filter((task) => !task.elsewhere!.avoid.includes(request.worker));
   const isOthers = (task: ModelTask) => task.owner !== null && task.owner !== request.session;
   outcome.passed ||= allowed.length < kept.length || line.some(isOthers);

@@ -27,10 +27,10 @@ export class MemoryEngine implements Engine {
     this.#listener = listener;
   }
 
-  async run<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
+  async execute<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
     if (this.#closed) throw new DibsError("CLOSED", "The store was closed.");
     // A copy, as any other store makes one: what the caller does with its objects later does not matter.
-    const { outcomes, hint } = this.#store.run(structuredClone(ops), this.#clock.read());
+    const { outcomes, hint } = this.#store.execute(structuredClone(ops), this.#clock.read());
     ops.forEach((op, index) => this.#followSession(op, outcomes[index]!));
     this.#listener(hint);
     if (this.#store.hasNotices) this.#listener(this.#beat([...this.#beats.keys()]));
@@ -70,7 +70,7 @@ export class MemoryEngine implements Engine {
 
   /** A beat ends what is overdue, so it has more to tell than notices. */
   #beat(sessions: number[]): Hint {
-    const { outcomes, hint } = this.#store.run([{ verb: "beat", sessions }], this.#clock.read());
+    const { outcomes, hint } = this.#store.execute([{ verb: "heartbeat", sessions }], this.#clock.read());
     const notices = "ok" in outcomes[0] ? outcomes[0].ok.notices : [];
     for (const notice of notices) if (notice.kind === "gone") this.#forget(notice.session);
     return { ...hint, notices };

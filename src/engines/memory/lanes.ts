@@ -1,6 +1,6 @@
 import { type Allowance, allowanceOf } from "../../core/allowance.ts";
-import { governsGroups, inTurn, placesInLine } from "../../core/policy.ts";
-import { correct, givesBack, type Meter, NO_METER, opensAt, spend } from "../../core/rate.ts";
+import { governsGroups, groupOrder, maxInLine } from "../../core/policy.ts";
+import { correct, givesBack, type Meter, NO_METER, earliestStart, spend } from "../../core/rate.ts";
 import { rankOf } from "../../core/task.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import type { Model, ModelQueue, ModelSession, ModelTask } from "./model.ts";
@@ -55,7 +55,7 @@ export function fill(model: Model, queue: string, key: string, lineUp: (task: Mo
 
 /** Tasks of a group, in the order in which they get in line. */
 export function inOrder(model: Model, queue: string, tasks: ModelTask[]): ModelTask[] {
-  const compared = inTurn(model.policy(queue));
+  const compared = groupOrder(model.policy(queue));
   return tasks.toSorted((a, b) => compared({ rank: rankOf(a), pos: a.pos }, { rank: rankOf(b), pos: b.pos }));
 }
 
@@ -63,14 +63,14 @@ export function inOrder(model: Model, queue: string, tasks: ModelTask[]): ModelT
 function linesUpAt(model: Model, lane: Lane, task: ModelTask): number | null {
   const held = holders(model, task.queue, task.groupKey!);
   const inLine = held.filter(isInLine).length;
-  const places = placesInLine(model.policy(task.queue), task.groupKey!, held.length - inLine);
+  const places = maxInLine(model.policy(task.queue), task.groupKey!, held.length - inLine);
   return inLine < places ? mayStartAt(model, lane, task) : null;
 }
 
 /** As far as time decides. */
 export function mayStartAt(model: Model, lane: Lane, task: ModelTask): number {
   const { rateLimit } = model.policy(task.queue).groups;
-  return Math.max(lane.heldUntil, opensAt(rateLimit, lane.meter, costOf(task), model.now));
+  return Math.max(lane.heldUntil, earliestStart(rateLimit, lane.meter, costOf(task), model.now));
 }
 
 export function isInLine({ state, leaving }: ModelTask): boolean {
@@ -114,7 +114,7 @@ export function runningOf(model: Model, queue: string): number {
 
 /** From when on it may start by the rates of its queue. */
 export function startsAt(model: Model, { name, gate }: ModelQueue, task: ModelTask): number {
-  return opensAt(model.policy(name).rateLimit, gate.meter, costOf(task), model.now);
+  return earliestStart(model.policy(name).rateLimit, gate.meter, costOf(task), model.now);
 }
 
 export function countStart(model: Model, { name, gate }: ModelQueue, task: ModelTask): void {

@@ -1,7 +1,7 @@
 import {
   differs,
   isDeclared,
-  layOver,
+  mergePolicy,
   type NamedPolicy,
   resolvePolicy,
   withDeclared,
@@ -27,7 +27,7 @@ export function declare(
       outcome: differs(queue.named, policy) ? "refused" : "unchanged",
     };
   const apply = force || (Object.keys(policy).length > 0 && !isDeclared(queue.declared, policy));
-  const named = apply ? layOver(queue.named, policy) : queue.named;
+  const named = apply ? mergePolicy(queue.named, policy) : queue.named;
   const before = resolvePolicy(queue.named);
   const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(before);
   queue.named = named;

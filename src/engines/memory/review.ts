@@ -1,4 +1,4 @@
-import { changesGate, changesGroups, placesInLine, type QueuePolicy } from "../../core/policy.ts";
+import { changesGate, changesGroups, maxInLine, type QueuePolicy } from "../../core/policy.ts";
 import { roomFor } from "../../core/rate.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { allowanceFor, compare, holders, inOrder, isInLine, laneOf, mayStartAt, wakeAt } from "./lanes.ts";
@@ -55,7 +55,7 @@ function review(model: Model, queue: ModelQueue, after: string): void {
 function pullBackExcess(model: Model, queue: string, key: string): void {
   const held = holders(model, queue, key);
   const inLine = inOrder(model, queue, held.filter(isInLine));
-  const places = placesInLine(model.policy(queue), key, held.length - inLine.length);
+  const places = maxInLine(model.policy(queue), key, held.length - inLine.length);
   const [first] = inLine;
   const isOpen = first && mayStartAt(model, laneOf(model, queue, key), first) <= model.now;
   for (const task of inLine.slice(isOpen ? places : 0)) pullBack(task);

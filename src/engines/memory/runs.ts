@@ -2,7 +2,7 @@ import { taskNotFound } from "../../core/task-not-found.ts";
 import {
   formatPart,
   type Plan,
-  planOnward,
+  planNextStage,
   type RunPart,
   type RunPlace,
   type RunRecord,
@@ -60,7 +60,7 @@ export function plan(task: ModelTask, said: Success): Plan | null {
   const { run, part } = task.run;
   const brought = () =>
     run.parts.filter((other) => other.brought).map((other) => ({ part: other.part, ...other.brought! }));
-  return planOnward({ ...run, brought }, part, task, said);
+  return planNextStage({ ...run, partResults: brought }, part, task, said);
 }
 
 /** After the task's own end, and before what comes next is added. */

@@ -12,7 +12,7 @@ export function join(model: Model, worker: WorkerInfo, lease: number): { session
   return { session: id };
 }
 
-export function beat(model: Model, sessions: number[]): { notices: Notice[] } {
+export function heartbeat(model: Model, sessions: number[]): { notices: Notice[] } {
   // All of them first, so that each counts among the live ones when the overdue tasks of another look for a worker.
   for (const id of sessions) {
     const session = model.sessions.get(id);

@@ -3,7 +3,7 @@ import { notOfRun, mostBytes } from "../../core/run.ts";
 import type { TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
-import { tellAdded } from "../../engine/followers.ts";
+import { reportAdded } from "../../engine/follow-up-adds.ts";
 import { addChecked, checkAdds } from "./add.ts";
 import {
   closeAttempt,
@@ -85,7 +85,7 @@ function settleDone(model: Model, task: ModelTask, settlement: Settlement & { ki
   closeAttempt(model, task, "done", null);
   end(model, task, "done");
   goOn(model, task, result, next);
-  tellAdded(model.hint, addChecked(model, adds));
+  reportAdded(model.hint, addChecked(model, adds));
 }
 
 function settleReject(model: Model, task: ModelTask, settlement: Settlement & { kind: "reject" }): void {

@@ -5,7 +5,7 @@ import { closedError, isClosed, type TransferStore } from "../../engine/transfer
 import { add } from "./add.ts";
 import { arrive, origins } from "./arrive.ts";
 import { cancel, cancelTask } from "./cancel.ts";
-import { listen, prune, tend, unlisten } from "./care.ts";
+import { listen, prune, housekeep, unlisten } from "./care.ts";
 import { claim } from "./claim.ts";
 import { depart, gone } from "./depart.ts";
 import { discard, patterns, redrive } from "./dead.ts";
@@ -16,7 +16,7 @@ import { signal, step } from "./park.ts";
 import { documents, put } from "./documents.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { cancelRun, inspectRun } from "./runs.ts";
-import { beat, join, leave, reconcile, rejoin, retire, workers } from "./sessions.ts";
+import { heartbeat, join, leave, reconcile, rejoin, retire, workers } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { publish, subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { MemoryTransfer } from "./transfer/transfer.ts";
@@ -74,7 +74,7 @@ const HANDLERS: Handlers = {
   gone: (model, op) => gone(model, op.tasks),
   origins: (model, op) => origins(model, op.ids),
   join: (model, op) => join(model, op.worker, op.lease),
-  beat: (model, op) => beat(model, op.sessions),
+  heartbeat: (model, op) => heartbeat(model, op.sessions),
   reconcile: (model, op) => reconcile(model, op.session, op.fences),
   rejoin: (model, op) => rejoin(model, op.session, op.fences),
   retire: (model, op) => retire(model, op.session),
@@ -82,7 +82,7 @@ const HANDLERS: Handlers = {
   workers: (model, op) => workers(model, op.queue),
   put,
   documents: (model, op) => documents(model, op.kind, op.name),
-  tend,
+  housekeep,
   prune: (model, op) => prune(model, op.limit),
   stats: (model, op) => stats(model, op.queue),
   listen: (model, op) => listen(model, op.listener, op.after, op.limit),
@@ -112,7 +112,10 @@ export class MemoryStore implements Store {
     return new MemoryTransfer(this.#model);
   }
 
-  run<const Ops extends readonly Op[]>(ops: Ops, reading: Reading): { outcomes: Outcomes<Ops>; hint: Hint } {
+  execute<const Ops extends readonly Op[]>(
+    ops: Ops,
+    reading: Reading,
+  ): { outcomes: Outcomes<Ops>; hint: Hint } {
     const { transfer, label } = this.#model;
     if (isClosed(transfer)) throw closedError(JSON.stringify(transfer), label);
     this.#model.begin(reading);

@@ -1,4 +1,4 @@
-import { lostError, timeoutError } from "../../core/lapse.ts";
+import { lostError, timeoutError } from "../../core/attempt-errors.ts";
 import { isEnd } from "../../core/task.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { end, enter, fail, fillLane, isOutlived } from "./line.ts";

@@ -1,7 +1,7 @@
 import { verdictOfStage } from "../../core/run.ts";
 import { type Verified, verificationTask } from "../../core/verification.ts";
 import type { Settlement } from "../../engine/engine.ts";
-import { tellAdded } from "../../engine/followers.ts";
+import { reportAdded } from "../../engine/follow-up-adds.ts";
 import { addChecked, checkAdds } from "./add.ts";
 import { closeAttempt, dropClaim, end, endCancelled, findAsked, refuse, stepAside } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
@@ -30,7 +30,7 @@ export function wait(model: Model, task: ModelTask, pending: Omit<Pending, "aske
   stepAside(model, task);
   // It is ours, and no limit turns it away: the result was brought, and somebody is to judge it.
   const added = addChecked(model, [verificationTask(queue, { id, fence })]);
-  tellAdded(model.hint, added);
+  reportAdded(model.hint, added);
   task.pending = { ...pending, asked: added[0]!.id };
 }
 
@@ -66,5 +66,5 @@ function accept(model: Model, task: ModelTask): void {
   closeAttempt(model, task, "done", null);
   end(model, task, "done");
   goOn(model, task, result, next);
-  tellAdded(model.hint, addChecked(model, adds));
+  reportAdded(model.hint, addChecked(model, adds));
 }

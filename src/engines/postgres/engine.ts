@@ -1,4 +1,4 @@
-import { placeOf } from "../../core/address.ts";
+import { hostAndDatabaseOf } from "../../core/address.ts";
 import type { Conflict } from "../../core/commit.ts";
 import { type ErrorData, errorFrom, invalid } from "../../core/errors.ts";
 import { type Logger, SILENT } from "../../core/logger.ts";
@@ -13,7 +13,7 @@ import {
   READING_VERBS,
   type VerbName,
   type Verbs,
-  type VerbWithin,
+  type TransactionVerb,
 } from "../../engine/engine.ts";
 import { systemClock } from "../../engine/system-clock.ts";
 import { Beside, isFree } from "./batch/beside.ts";
@@ -88,7 +88,7 @@ export async function openPostgres(
     await whileFull(until, () => engine.start(listen));
   } catch (error) {
     await engine.close();
-    throw failureFrom(error, placeOf(url));
+    throw failureFrom(error, hostAndDatabaseOf(url));
   }
   return engine;
 }
@@ -109,7 +109,7 @@ function notChecked(error: unknown): string {
   return `It could not be seen whether tasks stand where claims no longer look (${words}). It is tried again in half a minute.`;
 }
 
-function runVerb(within: Within, op: Op<VerbWithin>): Promise<Verbs[VerbWithin]["out"]> {
+function runVerb(within: Within, op: Op<TransactionVerb>): Promise<Verbs[TransactionVerb]["out"]> {
   switch (op.verb) {
     case "add":
       return within.add(op.tasks);
@@ -123,7 +123,7 @@ function runVerb(within: Within, op: Op<VerbWithin>): Promise<Verbs[VerbWithin][
 class PostgresEngine implements Engine {
   /** Whatever comes is taken at once: what has to wait gathers where its connection is known (sender.ts). */
   readonly depth = Number.POSITIVE_INFINITY;
-  readonly place: string;
+  readonly address: string;
   readonly #link: LinkOptions;
   readonly #logger: Logger;
   readonly #writer: Sender;
@@ -154,8 +154,8 @@ class PostgresEngine implements Engine {
     this.#link = link;
     this.#logger = logger;
     const connect = (): Promise<Link> => Link.open(link);
-    const where = placeOf(link.url);
-    this.place = where;
+    const where = hostAndDatabaseOf(link.url);
+    this.address = where;
     const onConflict: OnConflict = (conflict) => {
       logger.warn(triedAgain(conflict, where));
       given.onConflict(conflict);
@@ -208,7 +208,7 @@ class PostgresEngine implements Engine {
     this.#listener = listener;
   }
 
-  async run<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
+  async execute<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
     if (this.#closed) throw closed();
     const isReading = ops.every((op) => READING_VERBS.has(op.verb));
     const outcomes = await (isReading ? this.#read(ops) : this.#write(ops));
@@ -276,11 +276,11 @@ class PostgresEngine implements Engine {
     const ran = await this.#during(written.then(() => this.#reader.run(ops, { askedAt })));
     if (!ran.hasInbox) return ran.outcomes;
     // Somebody's own transaction has committed: what it brought is to be seen too.
-    await this.#write([{ verb: "tend" }]);
+    await this.#write([{ verb: "housekeep" }]);
     return (await this.#during(this.#reader.run(ops))).outcomes;
   }
 
-  async runWithin<V extends VerbWithin>(tx: unknown, op: Op<V>): Promise<Outcome<V>> {
+  async executeInTransaction<V extends TransactionVerb>(tx: unknown, op: Op<V>): Promise<Outcome<V>> {
     if (this.#closed) throw closed();
     const within = await Within.begin(tx, this.#surroundings());
     const answer = await runVerb(within, op);
@@ -291,7 +291,7 @@ class PostgresEngine implements Engine {
   #surroundings(): Surroundings {
     return {
       schema: this.#link.schema,
-      where: placeOf(this.#link.url),
+      where: hostAndDatabaseOf(this.#link.url),
       identity: (how) => this.#askBeside((link) => identityOf(link, how)),
       queues: (names) => this.#knownQueues(names),
       depth: async (queue) => {
@@ -331,7 +331,7 @@ class PostgresEngine implements Engine {
     const ask = (): Promise<Ran> => this.#during(this.#reader.run([op]));
     let ran = await ask();
     if (ran.hasInbox) {
-      await this.#doNow([{ verb: "tend" }]);
+      await this.#doNow([{ verb: "housekeep" }]);
       ran = await ask();
     }
     return ran.outcomes[0] as Outcome<V>;
@@ -367,7 +367,7 @@ class PostgresEngine implements Engine {
   #takeUpLater(): void {
     this.#notes ??= setTimeout(() => {
       this.#notes = undefined;
-      if (!this.#closed) void this.#write([{ verb: "tend" }]).catch(() => {});
+      if (!this.#closed) void this.#write([{ verb: "housekeep" }]).catch(() => {});
     }, this.#notesPause).unref();
     this.#notesPause = Math.min(this.#notesPause * 2, LONGEST_NOTES_MS);
   }
@@ -405,7 +405,7 @@ class PostgresEngine implements Engine {
   /** Answers whether it came through. */
   async #beat(sessions: number[]): Promise<boolean> {
     if (this.#closed) return true;
-    const ops: Op[] = [{ verb: "beat", sessions }];
+    const ops: Op[] = [{ verb: "heartbeat", sessions }];
     try {
       this.#heard(await this.#inTurn(ops));
       return true;
@@ -418,7 +418,7 @@ class PostgresEngine implements Engine {
   /** What a beat brought: it ends what is overdue, so it has more to tell than notices. */
   #heard(ran: Ran): void {
     if (this.#closed) return;
-    const { notices } = (ran.outcomes[0] as Extract<Outcome<"beat">, { ok: unknown }>).ok;
+    const { notices } = (ran.outcomes[0] as Extract<Outcome<"heartbeat">, { ok: unknown }>).ok;
     for (const notice of notices) if (notice.kind === "gone") this.#forget(notice.session);
     this.#tell([], notices.length > 0 ? { ...ran, hint: { ...ran.hint, notices } } : ran);
   }
@@ -442,12 +442,12 @@ class PostgresEngine implements Engine {
     }
   }
 
-  hurry(): void {
+  stopRetrying(): void {
     for (const reach of this.#reaches) reach.hurry();
   }
 
   async close(): Promise<void> {
-    this.hurry();
+    this.stopRetrying();
     this.#closed = true;
     clearTimeout(this.#notes);
     this.#commits?.close();

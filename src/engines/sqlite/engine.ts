@@ -8,7 +8,7 @@ import {
   READING_VERBS,
 } from "../../engine/engine.ts";
 import { realPathOf } from "../../engine/real-file.ts";
-import { Heart } from "../../engine/heart.ts";
+import { HeartbeatTimer } from "../../engine/heartbeat-timer.ts";
 import type { ThreadData } from "./thread/messages.ts";
 import type { Durability } from "./connection/journal.ts";
 import { closed, Remote } from "./thread/remote.ts";
@@ -34,12 +34,12 @@ export async function openSqlite(options: SqliteOptions): Promise<Engine> {
 class SqliteEngine implements Engine {
   /** One batch on its way to the disk; the thread joins those that wait for it. */
   readonly depth = 16;
-  readonly place: string;
+  readonly address: string;
   readonly #writer: Remote;
   readonly #hints: Hints;
   readonly #data: ThreadData;
   readonly #clock: Clock | undefined;
-  readonly #heart: Heart | undefined;
+  readonly #heart: HeartbeatTimer | undefined;
   /** Settles when every batch sent to the writer so far is answered. */
   #written: Promise<unknown> = Promise.resolve();
   #reader: Promise<Remote> | undefined;
@@ -50,7 +50,7 @@ class SqliteEngine implements Engine {
     this.#writer = writer;
     this.#hints = hints;
     this.#data = data;
-    this.place = data.path;
+    this.address = data.path;
     this.#clock = clock;
     if (!clock) return;
     const beat = (request: { beat: number[] } | { notices: true }): Promise<boolean> =>
@@ -58,7 +58,7 @@ class SqliteEngine implements Engine {
         () => true,
         () => this.#closed,
       );
-    this.#heart = new Heart(clock.after.bind(clock), (sessions) => beat({ beat: sessions }));
+    this.#heart = new HeartbeatTimer(clock.after.bind(clock), (sessions) => beat({ beat: sessions }));
     hints.onForeign = () => void beat({ notices: true });
   }
 
@@ -66,7 +66,7 @@ class SqliteEngine implements Engine {
     this.#hints.listener = listener;
   }
 
-  async run<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
+  async execute<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>> {
     if (this.#closed) throw closed();
     const outcomes = await (this.#isSlowReading(ops) ? this.#read(ops) : this.#write(ops));
     return outcomes as unknown as Outcomes<Ops>;
@@ -120,7 +120,7 @@ class SqliteEngine implements Engine {
   }
 
   /** The writer does this where the clock is the machine's. */
-  #follow(heart: Heart, ops: readonly Op[], outcomes: Outcome[]): void {
+  #follow(heart: HeartbeatTimer, ops: readonly Op[], outcomes: Outcome[]): void {
     for (const [index, op] of ops.entries()) {
       const outcome = outcomes[index]!;
       if (op.verb === "join" && "ok" in outcome && !this.#closed) {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { QueuePolicy } from "../../../src/core/policy.ts";
-import type { ClaimWish, Port } from "../../../src/core/port.ts";
+import type { ClaimCall, Port } from "../../../src/core/port.ts";
 import type { NewTask } from "../../../src/core/task.ts";
 import { ack, addOne, claimOne, failure, joinWorker, newTask, QUEUE, refused, type Start } from "./kit.ts";
 
@@ -77,7 +77,7 @@ export function badInput(start: Start): void {
   });
 
   describe("a claim is refused for", () => {
-    const cases: [string, Partial<ClaimWish>, string[]][] = [
+    const cases: [string, Partial<ClaimCall>, string[]][] = [
       ["no queue", { queues: [] }, ["at least one queue"]],
       ["a queue name that is none", { queues: [QUEUE, "a b"] }, ['"a b"']],
       ["no tasks", { max: 0 }, ["max", "1 to 1000", "0"]],

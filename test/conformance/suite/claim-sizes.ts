@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { LIMITS } from "../../../src/core/limits.ts";
-import type { ClaimWish, Port } from "../../../src/core/port.ts";
+import type { ClaimCall, Port } from "../../../src/core/port.ts";
 import type { Body, ClaimedTask, NewTask } from "../../../src/core/task.ts";
 import { claim, depths, HOUR, idsOf, joinWorker, nack, newTask, QUEUE, type Start, waiting } from "./kit.ts";
 
@@ -23,7 +23,7 @@ function large(bytes = LARGE): string {
 }
 
 /** Claims until nothing comes. No answer has more than an answer may have, and one task. */
-async function claimAll(port: Port, wish: Partial<ClaimWish> = {}): Promise<ClaimedTask[][]> {
+async function claimAll(port: Port, wish: Partial<ClaimCall> = {}): Promise<ClaimedTask[][]> {
   const claims: ClaimedTask[][] = [];
   for (;;) {
     const tasks = await claim(port, { max: 100, ...wish });

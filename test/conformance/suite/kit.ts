@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import type { ErrorCode } from "../../../src/core/errors.ts";
 import { eachEvent } from "../../../src/core/event-page.ts";
 import type { DibsEvent } from "../../../src/core/events.ts";
-import type { ClaimNotice, ClaimWish, Port } from "../../../src/core/port.ts";
+import type { ClaimNotice, ClaimCall, Port } from "../../../src/core/port.ts";
 import type { AddedTask, Body, ClaimedTask, NewTask, TaskError, TaskState } from "../../../src/core/task.ts";
 import { ManualClock } from "../../../src/testing/manual-clock.ts";
 import type { TransferStore } from "../../../src/engine/transfer.ts";
@@ -113,24 +113,24 @@ export function numbered(count: number, prefix = ""): string[] {
   return Array.from({ length: count }, (_, index) => `${prefix}${index}`);
 }
 
-export async function claim(port: Port, wish: Partial<ClaimWish> = {}): Promise<ClaimedTask[]> {
+export async function claim(port: Port, wish: Partial<ClaimCall> = {}): Promise<ClaimedTask[]> {
   const { tasks } = await port.claim({ queues: [QUEUE], max: 1, worker: "hand", wait: 0, ...wish });
   return tasks;
 }
 
-export async function claimOne(port: Port, wish: Partial<ClaimWish> = {}): Promise<ClaimedTask> {
+export async function claimOne(port: Port, wish: Partial<ClaimCall> = {}): Promise<ClaimedTask> {
   const tasks = await claim(port, wish);
   expect(tasks).toHaveLength(1);
   return tasks[0]!;
 }
 
 /** A claim that waits as long as it may. */
-export function waiting(port: Port, wish: Partial<ClaimWish> = {}): Promise<ClaimedTask[]> {
+export function waiting(port: Port, wish: Partial<ClaimCall> = {}): Promise<ClaimedTask[]> {
   return claim(port, { wait: MINUTE, ...wish });
 }
 
 /** The payloads of what can be claimed now, in the order it is handed out. */
-export async function claimNames(port: Port, wish: Partial<ClaimWish> = {}): Promise<string[]> {
+export async function claimNames(port: Port, wish: Partial<ClaimCall> = {}): Promise<string[]> {
   return namesOf(await claim(port, { max: 1_000, ...wish }));
 }
 
@@ -252,8 +252,8 @@ export interface Joined {
   session: number;
   notices: Inbox<ClaimNotice>;
   /** Its claims hang on its session. */
-  claim(wish?: Partial<ClaimWish>): Promise<ClaimedTask[]>;
-  claimOne(wish?: Partial<ClaimWish>): Promise<ClaimedTask>;
+  claim(wish?: Partial<ClaimCall>): Promise<ClaimedTask[]>;
+  claimOne(wish?: Partial<ClaimCall>): Promise<ClaimedTask>;
 }
 
 export async function joinWorker(

@@ -86,7 +86,7 @@ async function withBusyGate(bring: (engine: Engine) => Promise<string>, due: str
 test.each(KINDS)("where %s", async (_, bring, due) => {
   const { here } = await withBusyGate(bring, due);
   // Not without a pause: nothing is left that it could deal with.
-  expect((await run(here, { verb: "tend" })).next).toBeGreaterThan(0);
+  expect((await run(here, { verb: "housekeep" })).next).toBeGreaterThan(0);
   expect(await claimAll(here)).toHaveLength(1);
 });
 
@@ -96,10 +96,10 @@ test("where tasks outlive their time", async () => {
       UPDATE dibs.task SET expires_at = CASE WHEN queue = $1 THEN 1 ELSE 2 END RETURNING seq, expires_at)
     UPDATE dibs.ttl SET expires_at = early.expires_at FROM early WHERE ttl.task = early.seq`;
   const { here, id, free } = await withBusyGate((engine) => addAll(engine, { ttl: 60_000 }), due);
-  expect((await run(here, { verb: "tend" })).next).toBeGreaterThan(0);
+  expect((await run(here, { verb: "housekeep" })).next).toBeGreaterThan(0);
   expect(await run(here, { verb: "get", id })).toMatchObject({ state: "expired" });
   await free();
-  await run(here, { verb: "tend" });
+  await run(here, { verb: "housekeep" });
   const { depth } = await run(here, { verb: "stats", queue: BUSY });
   expect(depth).toMatchObject({ expired: BOUNDS.sweep, ready: 0 });
 });

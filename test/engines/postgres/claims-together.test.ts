@@ -16,7 +16,7 @@ async function prepare() {
     });
   /** What each of them got, in one batch. */
   const claim = async (ops = claims): Promise<unknown[]> => {
-    const outcomes = await here.run(ops);
+    const outcomes = await here.execute(ops);
     return outcomes.map((each) => ("ok" in each ? each.ok.tasks[0]?.data : each.refused.code));
   };
   return { place, here, there, claims, claim };
@@ -42,7 +42,7 @@ test("the first is served first, also where another's transaction has brought th
   const { place, there, claim } = await prepare();
   const client = await place.client();
   await client.query("BEGIN");
-  await there.runWithin!(client, { verb: "add", tasks: [named("1")] });
+  await there.executeInTransaction!(client, { verb: "add", tasks: [named("1")] });
   await client.query("COMMIT");
   expect(await claim()).toEqual(["1", undefined, undefined]);
 });
@@ -86,7 +86,7 @@ test("what was settled and given back before them in the same batch is there for
     ...heldBy(two!),
     settlement: { kind: "release", started: false },
   };
-  const outcomes = await here.run([done(one!), release, ...claims]);
+  const outcomes = await here.execute([done(one!), release, ...claims]);
   expect(outcomes.slice(2)).toMatchObject([
     { ok: { tasks: [{ data: "2" }] } },
     { ok: { tasks: [] } },

@@ -257,7 +257,7 @@ test("what other processes say is heard again after the connection that listens 
   );
   expect(rowCount).toBe(2);
   await again.promise;
-  await far.run([{ verb: "add", tasks: [{ queue: "work", data: "1" }] }]);
+  await far.execute([{ verb: "add", tasks: [{ queue: "work", data: "1" }] }]);
   expect((await word.promise).ready).toEqual({ work: 1 });
 });
 

@@ -117,7 +117,7 @@ const REWRITING: [what: string, begin: (store: Store, place: Ground) => Promise<
     async (store) => {
       const sessions: number[] = [];
       for (let i = 0; i < 5; i++) sessions.push(await join(store));
-      const beat: Op = { verb: "beat", sessions };
+      const beat: Op = { verb: "heartbeat", sessions };
       return () => store.run([beat, beat]);
     },
   ],
@@ -143,7 +143,7 @@ const REWRITING: [what: string, begin: (store: Store, place: Ground) => Promise<
       const client = await place.client();
       return async () => {
         await client.query("BEGIN");
-        await engine.runWithin!(client, addOne);
+        await engine.executeInTransaction!(client, addOne);
         await client.query("COMMIT");
         await store.run([claimByHand]);
       };
@@ -180,7 +180,10 @@ test.each(REWRITING)(
     const tellCounts = (): Promise<unknown> => link.all(`SELECT pg_stat_force_next_flush()`);
     const costAfter = async (times: number): Promise<number> => {
       for (let i = 0; i < times; i++) await rewrite();
-      await store.run([...Array.from({ length: 11 }, () => addOne), { verb: "beat", sessions: [session] }]);
+      await store.run([
+        ...Array.from({ length: 11 }, () => addOne),
+        { verb: "heartbeat", sessions: [session] },
+      ]);
       await raiseFloors(link, [QUEUE]);
       await claim();
       await tellCounts();
@@ -239,15 +242,15 @@ test("sessions have a floor, and one that comes to be silent sooner is found bel
   const engine = await place.engine();
   const worker = { id: "w", queues: [QUEUE] } as WorkerInfo;
   const sessionOf = async (lease: number): Promise<number> => {
-    const [joined] = await engine.run([{ verb: "join", worker, lease }]);
+    const [joined] = await engine.execute([{ verb: "join", worker, lease }]);
     return (joined as { ok: { session: number } }).ok.session;
   };
   const last = await sessionOf(60_000);
   await raise();
   const first = await sessionOf(300);
   expect(await link.all(BELOW_FLOORS)).toEqual([]);
-  await engine.run([{ verb: "beat", sessions: [first, last] }]);
-  await engine.run([{ verb: "claim", queues: [QUEUE], max: 1, worker: "w", session: first, lease: 300 }]);
+  await engine.execute([{ verb: "heartbeat", sessions: [first, last] }]);
+  await engine.execute([{ verb: "claim", queues: [QUEUE], max: 1, worker: "w", session: first, lease: 300 }]);
   await raise();
   expect(await link.all(BELOW_FLOORS)).toEqual([]);
   // Its beats go with it.
@@ -479,7 +482,7 @@ test("who runs the store is told where that could not be done", async () => {
   const warn = vi.fn<(message: string) => void>();
   const engine = await openPostgres({ ...place, logger: { warn, error: warn } });
   onTestFinished(() => engine.close());
-  await engine.run([addOne]);
+  await engine.execute([addOne]);
   const client = await place.client();
   await client.query(`
     CREATE FUNCTION ${place.schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -489,6 +492,6 @@ test("who runs the store is told where that could not be done", async () => {
   const now = performance.now.bind(performance);
   const later = vi.spyOn(performance, "now").mockImplementation(() => now() + 300_000);
   onTestFinished(() => later.mockRestore());
-  await engine.run([addOne]);
+  await engine.execute([addOne]);
   await expect.poll(() => warn.mock.calls.flat().join()).toContain("it takes too long");
 });

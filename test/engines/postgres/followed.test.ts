@@ -22,7 +22,7 @@ test("none is sent behind a claim that is refused, while something that it asked
   const { link, store } = await setUp();
   const rateLimit = [{ max: 5, per: 3_600_000, unit: null, pace: false }];
   await store.run([{ verb: "declare", queue: "work", policy: { rateLimit } }, add("1")]);
-  await store.run([{ verb: "tend" }]);
+  await store.run([{ verb: "housekeep" }]);
   const [asked, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const query = link.query.bind(link);
   link.query = async (sql, values) => {

@@ -12,7 +12,7 @@ async function bare(): Promise<{ engine: Engine; other: Engine; client: Client; 
 const grouped = (data: string) => ({ queue: "work", data, groupKey: "g" });
 
 async function claimAll(engine: Engine): Promise<{ id: string; fence: number; data: unknown }[]> {
-  const [claimed] = await engine.run([
+  const [claimed] = await engine.execute([
     { verb: "claim", queues: ["work"], max: 10, worker: "w", lease: 60_000 },
   ]);
   return (claimed as { ok: { tasks: { id: string; fence: number; data: unknown }[] } }).ok.tasks;
@@ -24,7 +24,7 @@ function done({ id, fence }: { id: string; fence: number }) {
 
 test("whoever ends the last of a group does not wait for those who are about to add to it, and they are not forgotten", async () => {
   const { engine, client, schema } = await bare();
-  await engine.run([{ verb: "add", tasks: [grouped('"first"')] }]);
+  await engine.execute([{ verb: "add", tasks: [grouped('"first"')] }]);
   const [first] = await claimAll(engine);
   // Another process's add, which has found a head in front of it and not committed.
   await client.query("BEGIN");
@@ -36,13 +36,13 @@ test("whoever ends the last of a group does not wait for those who are about to 
   );
   const told = Promise.withResolvers<void>();
   engine.onHint((hint) => hint.ready && told.resolve());
-  expect(await engine.run([done(first!)])).toEqual([{ ok: { state: "done" } }]);
+  expect(await engine.execute([done(first!)])).toEqual([{ ok: { state: "done" } }]);
   expect(await claimAll(engine)).toEqual([]);
   await client.query("COMMIT");
   await told.promise;
   const [second] = await claimAll(engine);
   expect(second).toMatchObject({ data: '"second"' });
-  await engine.run([done(second!)]);
+  await engine.execute([done(second!)]);
   const { rows } = await client.query(
     `SELECT (SELECT count(*)::int4 FROM ${schema}.lane) AS lanes, (SELECT count(*)::int4 FROM ${schema}.inbox) AS notes`,
   );
@@ -51,9 +51,9 @@ test("whoever ends the last of a group does not wait for those who are about to 
 
 test("what is added in one batch with the end of its group's last task is the next head", async () => {
   const { engine } = await bare();
-  await engine.run([{ verb: "add", tasks: [grouped('"first"')] }]);
+  await engine.execute([{ verb: "add", tasks: [grouped('"first"')] }]);
   const [first] = await claimAll(engine);
-  const outcomes = await engine.run([
+  const outcomes = await engine.execute([
     done(first!),
     { verb: "add", tasks: [grouped('"second"'), grouped('"third"')] },
     { verb: "claim", queues: ["work"], max: 10, worker: "w", lease: 60_000 },
@@ -67,14 +67,14 @@ test("what is added in one batch with the end of its group's last task is the ne
 
 test("what is added to a group comes behind what a transaction brought to it before, also while another process takes that up", async () => {
   const { engine, other, client, schema } = await bare();
-  await engine.run([{ verb: "declare", queue: "work", policy: {} }]);
+  await engine.execute([{ verb: "declare", queue: "work", policy: {} }]);
   await client.query("BEGIN");
-  await other.runWithin!(client, { verb: "add", tasks: [grouped('"first"')] });
+  await other.executeInTransaction!(client, { verb: "add", tasks: [grouped('"first"')] });
   await client.query("COMMIT");
   // As another process that has the note in its hands does.
   await client.query("BEGIN");
   expect((await client.query(`SELECT n FROM ${schema}.inbox FOR UPDATE`)).rowCount).toBe(1);
-  const adding = engine.run([{ verb: "add", tasks: [grouped('"second"')] }]);
+  const adding = engine.execute([{ verb: "add", tasks: [grouped('"second"')] }]);
   await untilOneWaits(client, schema);
   await client.query("ROLLBACK");
   expect(await adding).toMatchObject([{ ok: [{ state: "waiting" }] }]);

@@ -145,12 +145,14 @@ test("a store that was restored from a dump gives out no fence and no session ag
   const engine = await openEngine();
   const claim = async (): Promise<{ fence: number; session: number }> => {
     const worker = { id: "w", queues: ["work"] } as unknown as WorkerInfo;
-    const [joined] = await engine.run([
+    const [joined] = await engine.execute([
       { verb: "join", worker, lease: 60_000 },
       { verb: "add", tasks: [{ queue: "work", data: "1" }] },
     ]);
     const { session } = (joined as { ok: { session: number } }).ok;
-    const [claimed] = await engine.run([{ verb: "claim", queues: ["work"], max: 1, worker: "w", session }]);
+    const [claimed] = await engine.execute([
+      { verb: "claim", queues: ["work"], max: 1, worker: "w", session },
+    ]);
     const { tasks } = (claimed as { ok: { tasks: { fence: number }[] } }).ok;
     return { fence: tasks[0]!.fence, session };
   };

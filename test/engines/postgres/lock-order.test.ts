@@ -51,11 +51,11 @@ test("a batch that the server rolls back because of a deadlock is tried again, c
   });
   onTestFinished(() => engine.close());
   const run = { pipeline: "p", stages: [{ name: "only", joins: false }] };
-  const [added] = await engine.run([{ verb: "add", tasks: [{ queue: "p/only", data: "1", run }] }]);
+  const [added] = await engine.execute([{ verb: "add", tasks: [{ queue: "p/only", data: "1", run }] }]);
   const { id } = (added as { ok: AddedTask[] }).ok[0]!;
   const other = await client();
   await other.query(`SET deadlock_timeout = '300s'; BEGIN; SELECT 1 FROM ${schema}.run FOR UPDATE`);
-  const cancelling = engine.run([{ verb: "cancelRun", id }]);
+  const cancelling = engine.execute([{ verb: "cancelRun", id }]);
   await untilBlockedBy(await client(), other);
   // The batch waits for the run, and shares the catalogue: now each waits for the other.
   await other.query(`SELECT pg_advisory_xact_lock(${catalogueLock(schema)}); COMMIT`);

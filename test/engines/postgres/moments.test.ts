@@ -16,7 +16,7 @@ import { changeTimes, ground, type Ground, untilOneWaits } from "./kit.ts";
 /** A batch that writes sees the store anew with each statement: what another one does between two of them. */
 
 async function run<V extends VerbName>(engine: Engine, op: Op<V>): Promise<Verbs[V]["out"]> {
-  const [outcome] = await engine.run([op]);
+  const [outcome] = await engine.execute([op]);
   expect(outcome).toHaveProperty("ok");
   return (outcome as { ok: Verbs[V]["out"] }).ok;
 }
@@ -65,7 +65,7 @@ async function begun({ schema, here, client }: Awaited<ReturnType<typeof setUp>>
   const [{ id, fence }] = (await claimAll(here, { queues: ["held"] })) as [ClaimedTask];
   await client.query("BEGIN");
   await client.query(`SELECT 1 FROM ${schema}.claim FOR UPDATE`);
-  const running = here.run([{ verb: "progress", id, fence, value: 0.5, note: null }, ...ops]);
+  const running = here.execute([{ verb: "progress", id, fence, value: 0.5, note: null }, ...ops]);
   await untilOneWaits(client, schema);
   return { outcomes: async () => (await running).slice(1) };
 }
@@ -73,7 +73,7 @@ async function begun({ schema, here, client }: Awaited<ReturnType<typeof setUp>>
 test("what time brings to queues that were made since the batch began is dealt with", async () => {
   const set = await setUp();
   const { schema, here, there, client } = set;
-  const { outcomes } = await begun(set, [{ verb: "tend" }]);
+  const { outcomes } = await begun(set, [{ verb: "housekeep" }]);
   const tasks = [
     { queue: "due", data: "1", delay: 60_000 },
     { queue: "due", data: "2", delay: 60_000, groupKey: "g" },
@@ -166,7 +166,7 @@ test.each(LOOKS)("$verb beside writes does without what is removed meanwhile", a
   const [{ id, fence }] = (await claimAll(here)) as [ClaimedTask];
   if (look.settlement) await run(here, { verb: "settle", id, fence, settlement: look.settlement });
   const pause = await pauseAt(place, look.first.table, look.first.words);
-  const looking = here.run([look.op(added!.id), { verb: "prune", limit: 1 }]);
+  const looking = here.execute([look.op(added!.id), { verb: "prune", limit: 1 }]);
   await pause.reached();
   // As another process does that removes it.
   for (const table of ["task", "claim", "ended", "dead", "attempt"]) {
@@ -204,7 +204,7 @@ test("a signal wakes the task that comes to wait for it while it is sent", async
 
 test.each<{ op: Op; expired: number }>([
   { op: { verb: "purge", queue: "work", limit: 10 }, expired: 0 },
-  { op: { verb: "tend" }, expired: 1 },
+  { op: { verb: "housekeep" }, expired: 1 },
 ])("$op.verb counts a task as what it has become", async ({ op, expired }) => {
   const { place, here, client } = await setUp();
   const { schema } = place;
@@ -273,7 +273,7 @@ test("two that settle tasks of the same runs in opposite order do not wait for e
   // Each has come to its second task before the other one goes on.
   await lockClaim(client, schema, c);
   await client.query(`SELECT 1 FROM ${schema}.claim WHERE fence = $1 FOR UPDATE`, [b.fence]);
-  const settling = Promise.all([here.run([done(a), done(c)]), there.run([done(d), done(b)])]);
+  const settling = Promise.all([here.execute([done(a), done(c)]), there.execute([done(d), done(b)])]);
   await untilSoManyWait(client, schema, 2);
   await client.query("COMMIT");
   expect((await settling).flat()).toEqual(Array.from({ length: 4 }, () => ({ ok: { state: "done" } })));
@@ -393,8 +393,8 @@ test("what somebody else has hands on is looked at again, but not without a paus
   const [first, second] = await claimAll(here);
   await changeTimes(client, schema, `UPDATE dibs.claim SET deadline = 1 WHERE fence = $1`, [first!.fence]);
   await client.query("BEGIN");
-  await here.runWithin!(client, done(first!));
-  expect((await run(there, { verb: "tend" })).next).toBeGreaterThan(0);
+  await here.executeInTransaction!(client, done(first!));
+  expect((await run(there, { verb: "housekeep" })).next).toBeGreaterThan(0);
   await client.query("COMMIT");
   expect(await run(there, { verb: "get", id: first!.id })).toMatchObject({ state: "done" });
   expect(await run(there, done(second!))).toEqual({ state: "done" });
@@ -405,6 +405,6 @@ test("what is too much for one sweep is gone on with at once", async () => {
   const tasks = Array.from({ length: BOUNDS.sweep + 1 }, () => ({ queue: "work", data: "1", delay: 60_000 }));
   await run(here, { verb: "add", tasks });
   await changeTimes(client, schema, `UPDATE dibs.scheduled SET due = 1`);
-  expect(await run(here, { verb: "tend" })).toMatchObject({ next: 0 });
-  expect(await run(here, { verb: "tend" })).toMatchObject({ next: null });
+  expect(await run(here, { verb: "housekeep" })).toMatchObject({ next: 0 });
+  expect(await run(here, { verb: "housekeep" })).toMatchObject({ next: null });
 });

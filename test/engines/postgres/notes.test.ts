@@ -15,7 +15,7 @@ function other(data: string) {
 async function addWithin(place: Ground, engine: Engine, tasks: Op<"add">["tasks"]) {
   const client = await place.client();
   await client.query("BEGIN");
-  const added = await engine.runWithin!(client, { verb: "add", tasks });
+  const added = await engine.executeInTransaction!(client, { verb: "add", tasks });
   const [first] = (added as { ok: AddedTask[] }).ok;
   return { id: first!.id, commit: () => client.query("COMMIT") };
 }
@@ -32,7 +32,7 @@ test("a note is found behind more than a thousand of another transaction, whenev
   await one.commit();
   await raiseFloors(await connect(place), []);
   // A batch takes up a thousand.
-  for (let i = 0; i < 2; i++) await run(here, { verb: "tend" });
+  for (let i = 0; i < 2; i++) await run(here, { verb: "housekeep" });
   expect((await claimAll(here)).map(({ data }) => data)).toEqual(["1"]);
 });
 
@@ -67,7 +67,7 @@ test.each<[verb: string, op: (id: string) => Op, outcome: object]>([
 test("of a task that is nowhere its caller is told, and nobody else waits", async () => {
   const { here, link, id } = await overlooked();
   await link.exec(`DELETE FROM dibs.inbox`);
-  const cancelling = here.run([{ verb: "cancel", id }]);
+  const cancelling = here.execute([{ verb: "cancel", id }]);
   const adding = run(here, { verb: "add", tasks: [named("3")] });
   await expect(cancelling).rejects.toMatchObject({ code: "UNAVAILABLE" });
   expect(await adding).toHaveLength(1);
@@ -89,7 +89,7 @@ test.each<[what: string, wait: (set: Awaited<ReturnType<typeof setUp>>) => Promi
       const client = await place.client();
       const [task] = await claimAll(here);
       await client.query("BEGIN");
-      await here.runWithin!(client, done(task!));
+      await here.executeInTransaction!(client, done(task!));
       return { op: { verb: "cancel", id }, commit: () => client.query("COMMIT"), outcome: { state: "done" } };
     },
   ],

@@ -72,12 +72,12 @@ test("where a publication is for all tables, housekeeping goes on", async () => 
   await link.exec("CREATE PUBLICATION everything FOR ALL TABLES");
   // So many differences are folded into the counters.
   for (let i = 0; i < 250; i++) {
-    await engine.run([{ verb: "add", tasks: [{ queue: "work", data: "1" }] }]);
-    await engine.run([{ verb: "claim", queues: ["work"], max: 1, worker: "w" }]);
+    await engine.execute([{ verb: "add", tasks: [{ queue: "work", data: "1" }] }]);
+    await engine.execute([{ verb: "claim", queues: ["work"], max: 1, worker: "w" }]);
   }
   await raiseFloors(link, ["work"]);
   await raiseFloors(link, ["work"]);
-  await engine.run([{ verb: "tend" }, { verb: "prune", limit: 100 }]);
+  await engine.execute([{ verb: "housekeep" }, { verb: "prune", limit: 100 }]);
   expect(await link.all("SELECT claimed FROM dibs.depth")).toEqual([{ claimed: 250 }]);
 });
 

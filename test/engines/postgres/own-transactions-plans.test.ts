@@ -1,6 +1,6 @@
 import type { Client } from "pg";
 import { expect, test } from "vitest";
-import type { Op, VerbWithin } from "../../../src/engine/engine.ts";
+import type { Op, TransactionVerb } from "../../../src/engine/engine.ts";
 import { PostgresStore } from "../../../src/engines/postgres/batch/store.ts";
 import { newTask, QUEUE } from "../sqlite/kit.ts";
 import { asker, fill } from "./fill.ts";
@@ -82,7 +82,7 @@ test.each([
         return client.query(sql, params);
       },
     };
-    const ops: Op<VerbWithin>[] = [
+    const ops: Op<TransactionVerb>[] = [
       { verb: "add", tasks: [newTask({ groupKey: "g", idempotencyKey: "new" }), newTask({ delay: 1_000 })] },
       { verb: "add", tasks: [newTask({ idempotencyKey: "f1" })] },
       { verb: "publish", message: { topic: "order.placed", data: "x", idempotencyKey: "m" } },
@@ -92,12 +92,12 @@ test.each([
     ];
     for (const level of ["READ COMMITTED", "REPEATABLE READ"]) {
       await client.query(`BEGIN ISOLATION LEVEL ${level}`);
-      for (const op of ops) expect(await engine.runWithin!(tx, op)).toHaveProperty("ok");
+      for (const op of ops) expect(await engine.executeInTransaction!(tx, op)).toHaveProperty("ok");
       await client.query("ROLLBACK");
     }
     await client.query(`BEGIN ISOLATION LEVEL REPEATABLE READ`);
-    await engine.runWithin!(tx, done(one));
-    await expect(engine.runWithin!(tx, done(one))).rejects.toMatchObject({ code: "CLAIM_LOST" });
+    await engine.executeInTransaction!(tx, done(one));
+    await expect(engine.executeInTransaction!(tx, done(one))).rejects.toMatchObject({ code: "CLAIM_LOST" });
     await client.query("ROLLBACK");
     expect(plans.size).toBeGreaterThan(17);
     const costs = [...plans].flatMap(([sql, each]) =>

@@ -11,7 +11,7 @@ async function waitingForSomebody(place: Ground, engine: Engine) {
   const [tx, looking] = [await place.client(), await place.client()];
   await tx.query("BEGIN");
   const keyed: Op<"add"> = { verb: "add", tasks: [{ ...named("1"), idempotencyKey: "k" }] };
-  await engine.runWithin!(tx, keyed);
+  await engine.executeInTransaction!(tx, keyed);
   const waiting = run(engine, keyed);
   await untilOneWaits(looking, place.schema);
   return { tx, waiting };
@@ -24,8 +24,8 @@ test("a transaction of the caller's goes on while something of its own process w
   const [held] = await run(here, { verb: "add", tasks: [named("0")] });
   const [claimed] = await claimAll(here);
   const { tx, waiting } = await waitingForSomebody(place, here);
-  await here.runWithin!(tx, { verb: "add", tasks: [named("2"), { queue: "new", data: "3" }] });
-  await here.runWithin!(tx, done(claimed!));
+  await here.executeInTransaction!(tx, { verb: "add", tasks: [named("2"), { queue: "new", data: "3" }] });
+  await here.executeInTransaction!(tx, done(claimed!));
   await tx.query("COMMIT");
   expect(await waiting).toMatchObject([{ existing: true }]);
   expect(await run(here, { verb: "get", id: held!.id })).toMatchObject({ state: "done" });
@@ -47,7 +47,7 @@ test("others go on while one that has to be alone waits for a transaction that s
 async function commitWithin(place: Ground, engine: Engine, op: Op<"add">): Promise<void> {
   const tx = await place.client();
   await tx.query("BEGIN");
-  await engine.runWithin!(tx, op);
+  await engine.executeInTransaction!(tx, op);
   await tx.query("COMMIT");
 }
 
@@ -77,7 +77,7 @@ test("what has come to a queue whose gate somebody has keeps nobody else waiting
   await locking.query(`SELECT pg_advisory_lock(${gate})`);
   await commitWithin(place, here, { verb: "add", tasks: [{ queue: "limited", data: "1", groupKey: "g" }] });
   await run(here, { verb: "add", tasks: [named("2")] });
-  expect(await run(here, { verb: "beat", sessions: [session] })).toEqual({ notices: [] });
+  expect(await run(here, { verb: "heartbeat", sessions: [session] })).toEqual({ notices: [] });
   expect(await claimAll(here)).toMatchObject([{ data: "2" }]);
   await locking.query(`SELECT pg_advisory_unlock(${gate})`);
   expect(await claimAll(here, { queues: ["limited"] })).toMatchObject([{ data: "1" }]);
@@ -89,7 +89,7 @@ test("others go on while one that is alone waits for what a caller's transaction
   await run(here, { verb: "add", tasks: [named("1")] });
   const [claimed] = await claimAll(here);
   await tx.query("BEGIN");
-  await here.runWithin!(tx, done(claimed!));
+  await here.executeInTransaction!(tx, done(claimed!));
   const declaring = run(there, { verb: "declare", queue: "work", policy: { maxConcurrency: 1 } });
   for (let n = 0; n < 20; n++) await run(here, { verb: "add", tasks: [named("2")] });
   await tx.query("COMMIT");
@@ -116,7 +116,9 @@ test("a task can end while a transaction is open that came with its key", async 
   const [added] = await run(here, keyed);
   const [claimed] = await claimAll(here);
   await tx.query("BEGIN");
-  expect(await here.runWithin!(tx, keyed)).toMatchObject({ ok: [{ id: added!.id, existing: true }] });
+  expect(await here.executeInTransaction!(tx, keyed)).toMatchObject({
+    ok: [{ id: added!.id, existing: true }],
+  });
   expect(await run(here, done(claimed!))).toEqual({ state: "done" });
   await tx.query("COMMIT");
 });
@@ -129,11 +131,11 @@ test("a worker gives its signs of life while a claim of its own waits to be comm
   await claimAll(here, { session, max: 1 });
   await tx.query("BEGIN");
   const keyed: Op<"add"> = { verb: "add", tasks: [{ ...named("3"), idempotencyKey: "k" }] };
-  await there.runWithin!(tx, keyed);
+  await there.executeInTransaction!(tx, keyed);
   const claim: Op<"claim"> = { verb: "claim", queues: ["work"], max: 1, worker: "w", lease: 60_000, session };
-  const claiming = here.run([claim, keyed]);
+  const claiming = here.execute([claim, keyed]);
   await untilOneWaits(tx, place.schema);
-  expect(await run(there, { verb: "beat", sessions: [session] })).toEqual({ notices: [] });
+  expect(await run(there, { verb: "heartbeat", sessions: [session] })).toEqual({ notices: [] });
   await tx.query("COMMIT");
   const [claimed] = await claiming;
   expect(claimed).toMatchObject({ ok: { tasks: [{ data: "2" }] } });

@@ -88,7 +88,7 @@ async function takeTour(): Promise<Toured> {
   await link.exec(`SET search_path = ${clock}, pg_catalog`);
   onTestFinished(() => dropSchema(place.url, clock));
   await tour({
-    run: async (ops, { wall }) => {
+    execute: async (ops, { wall }) => {
       await admin.query(setClock(clock), [Math.floor(wall)]);
       return store.run(ops);
     },
@@ -218,7 +218,10 @@ async function explain(link: Link, statements: Map<string, string>): Promise<Map
 async function leaveNotes(engine: Engine, client: Client): Promise<void> {
   await client.query("BEGIN");
   for (const groupKey of ["g0", "other"])
-    await engine.runWithin!(client, { verb: "add", tasks: [newTask({ groupKey }), newTask({ delay: 5 })] });
+    await engine.executeInTransaction!(client, {
+      verb: "add",
+      tasks: [newTask({ groupKey }), newTask({ delay: 5 })],
+    });
   await client.query("COMMIT");
 }
 
@@ -240,7 +243,7 @@ async function work(link: Link, store: PostgresStore): Promise<void> {
       ...claimed!.tasks.map(({ id, fence }): Op<"settle"> => ({ verb: "settle", id, fence, settlement })),
     );
   }
-  await run<"tend">({ verb: "tend" });
+  await run<"housekeep">({ verb: "housekeep" });
   await run<"prune">({ verb: "prune", limit: 10 });
   await store.noticed([session]);
   await store.queues([QUEUE]);

@@ -28,10 +28,10 @@ test("what is added to a worker's group while that worker is found to be dead is
   await untilOneWaits(locking, schema);
   // It was alive when the other one looked.
   await looking.query(`UPDATE ${schema}.session SET beat_at = 0; DELETE FROM ${schema}.floor`);
-  const { next } = await run(here, { verb: "tend" });
+  const { next } = await run(here, { verb: "housekeep" });
   await locking.query("COMMIT");
   await adding;
-  await run(here, { verb: "tend" });
+  await run(here, { verb: "housekeep" });
   expect((await looking.query(`SELECT 1 FROM ${schema}.session`)).rowCount).toBe(0);
   expect((await claimAll(here)).map(({ data }) => data)).toEqual(["2"]);
   // While somebody has the gate it is looked at again, but not without a pause.
@@ -181,7 +181,7 @@ test("successes are settled also where their claims are changed while they are",
     await locking.query(`UPDATE ${schema}.claim SET deadline = deadline + 1`);
     await locking.query(`UPDATE ${schema}.claim SET cancelled = true WHERE fence = $1`, [tasks[3]!.fence]);
     const settlement = { kind: "done", result } as const;
-    const settling = here.run(tasks.map((task) => ({ verb: "settle", ...heldBy(task), settlement })));
+    const settling = here.execute(tasks.map((task) => ({ verb: "settle", ...heldBy(task), settlement })));
     await untilOneWaits(locking, schema);
     await locking.query("COMMIT");
     const states = ["done", "done", "done", "cancelled"];
@@ -256,10 +256,10 @@ test("a task that another's transaction has just brought can be cancelled and ge
     const client = await place.client();
     await client.query("BEGIN");
     await client.query(`SELECT 1 FROM ${schema}.claim FOR UPDATE`);
-    const added = await there.runWithin!(client, { verb: "add", tasks: [named("new")] });
+    const added = await there.executeInTransaction!(client, { verb: "add", tasks: [named("new")] });
     const { id } = (added as { ok: AddedTask[] }).ok[0]!;
     // It has begun before that commit, and comes to the task after it.
-    const running = here.run([{ verb: "progress", ...heldBy(held!), value: 0.5, note: null }, end(id)]);
+    const running = here.execute([{ verb: "progress", ...heldBy(held!), value: 0.5, note: null }, end(id)]);
     await untilOneWaits(client, schema);
     await client.query("COMMIT");
     expect((await running)[1]).toEqual({ ok: outcome });
@@ -271,7 +271,10 @@ test("a queue is dropped with all that others' transactions have brought, and ha
   const { place, here, there } = await setUp();
   const client = await place.client();
   await client.query("BEGIN");
-  await there.runWithin!(client, { verb: "add", tasks: Array.from({ length: 1_500 }, () => named("0")) });
+  await there.executeInTransaction!(client, {
+    verb: "add",
+    tasks: Array.from({ length: 1_500 }, () => named("0")),
+  });
   await client.query("COMMIT");
   const { removed, more } = await run(here, { verb: "drop", queue: "work", limit: 2_000 });
   expect([removed, more]).toEqual([1_502, false]);
@@ -282,13 +285,13 @@ test("and with what one brought whose numbers are older than where the drop was 
   const { place, here, there } = await setUp();
   const client = await place.client();
   await client.query("BEGIN");
-  await there.runWithin!(client, { verb: "add", tasks: [{ ...named("0"), delay: 600_000 }] });
+  await there.executeInTransaction!(client, { verb: "add", tasks: [{ ...named("0"), delay: 600_000 }] });
   const others = Array.from({ length: 10_000 }, () => ({ queue: "other", data: "0" }));
   for (let i = 0; i < 6; i++) await run(here, { verb: "add", tasks: others });
   const drop = { verb: "drop", queue: "work", limit: 2_000 } as const;
   expect(await run(here, drop)).toMatchObject({ more: true });
   await client.query("COMMIT");
-  await run(there, { verb: "tend" });
+  await run(there, { verb: "housekeep" });
   while ((await run(here, drop)).more);
   expect((await client.query(`SELECT 1 FROM ${place.schema}.scheduled`)).rowCount).toBe(0);
 });
@@ -334,7 +337,7 @@ test("a queue that was made anew gets its first limits while nobody else's batch
   await client.query("BEGIN");
   await client.query(`SELECT 1 FROM ${schema}.claim FOR UPDATE`);
   const claim: Op<"claim"> = { verb: "claim", queues: ["work"], max: 2, worker: "w", lease: 60_000 };
-  const claiming = third.run([{ verb: "progress", ...heldBy(held!), value: 0.5, note: null }, claim]);
+  const claiming = third.execute([{ verb: "progress", ...heldBy(held!), value: 0.5, note: null }, claim]);
   await untilOneWaits(client, schema);
   const course: string[] = [];
   const declaring = run(here, declare).then(() => course.push("declared"));
@@ -383,7 +386,7 @@ test("each batch that reads sees one moment, also where several are read at once
   })();
   const looks: Op<"stats">[] = Array.from({ length: 20 }, () => ({ verb: "stats", queue: "work" }));
   for (let n = 0; n < 5; n++) {
-    const batches = await Promise.all([here.run(looks), here.run(looks), here.run(looks)]);
+    const batches = await Promise.all([here.execute(looks), here.execute(looks), here.execute(looks)]);
     for (const seen of batches) expect(new Set(seen.map((each) => JSON.stringify(each))).size).toBe(1);
   }
   isOver.abort();

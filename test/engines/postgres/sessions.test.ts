@@ -18,16 +18,16 @@ test("a session is known to hold claims of a longer lease, also where one of the
   // The next claim shares a commit with an add that waits for somebody's key.
   const add: Op<"add"> = { verb: "add", tasks: [{ queue: "other", data: "1", idempotencyKey: "k" }] };
   await client.query("BEGIN");
-  await here.runWithin!(client, add);
-  const claiming = here.run([claim, add]);
+  await here.executeInTransaction!(client, add);
+  const claiming = here.execute([claim, add]);
   await untilOneWaits(client, schema);
-  await run(there, { verb: "beat", sessions: [session] });
+  await run(there, { verb: "heartbeat", sessions: [session] });
   await client.query("ROLLBACK");
   expect((await claiming)[0]).toMatchObject({ ok: { tasks: [{ data: "2" }] } });
   expect((await client.query(`SELECT mixed FROM ${schema}.session`)).rows).toEqual([{ mixed: true }]);
   // It is forgotten when it is over.
   await run(here, { verb: "reconcile", session, fences: [] });
-  await run(there, { verb: "beat", sessions: [session] });
+  await run(there, { verb: "heartbeat", sessions: [session] });
   expect((await client.query(`SELECT mixed FROM ${schema}.session`)).rows).toEqual([{ mixed: false }]);
 });
 
@@ -45,7 +45,7 @@ test.each(BATCHES)(
     const first = await before(here);
     const pause = await pauseIn(place, "WITH calm");
     const claim: Op<"claim"> = { verb: "claim", queues: ["work"], max: 2, worker: "w", session };
-    const claiming = here.run([...first, claim]);
+    const claiming = here.execute([...first, claim]);
     await pause.reached();
     await run(there, { verb: "leave", session });
     const hints: unknown[] = [];

@@ -47,12 +47,12 @@ test("what is published behind an add reaches those who have subscribed elsewher
   const add: Op<"add"> = { verb: "add", tasks: [{ queue: "work", data: "1" }] };
   const publish: Op<"publish"> = { verb: "publish", message: { topic: "news", data: "2" } };
   const subscribe = (group: string): Promise<unknown> =>
-    far.run([{ verb: "subscribe", pattern: "news", group, queue: group }]);
-  await far.run([{ verb: "declare", queue: "late", policy: {} }]);
+    far.execute([{ verb: "subscribe", pattern: "news", group, queue: group }]);
+  await far.execute([{ verb: "declare", queue: "late", policy: {} }]);
   await subscribe("early");
   // It knows all queues by then, and remembers who is reached.
-  for (const op of [add, publish, add]) await near.run([op]);
+  for (const op of [add, publish, add]) await near.execute([op]);
   await subscribe("late");
-  const [, published] = await near.run([add, publish]);
+  const [, published] = await near.execute([add, publish]);
   expect(published).toMatchObject({ ok: [{ queue: "early" }, { queue: "late" }] });
 });

@@ -124,7 +124,7 @@ test.each(OLDER)("a store of schema %i is brought up to date with all that it he
   const [dibs, engine] = [await open(), await openEngine()];
   const ack = async (task: keyof typeof TASKS, fence: number): Promise<void> => {
     const settlement = { kind: "done", result: null } as const;
-    const [settled] = await engine.run([{ verb: "settle", id: idOf(task), fence, settlement }]);
+    const [settled] = await engine.execute([{ verb: "settle", id: idOf(task), fence, settlement }]);
     expect(settled).toEqual({ ok: { state: "done" } });
   };
   const claim = async (queue: string): Promise<unknown[]> =>
@@ -132,7 +132,7 @@ test.each(OLDER)("a store of schema %i is brought up to date with all that it he
   const depthOf = async (queue: string) => (await dibs.queue(queue).stats()).depth;
 
   // A note of a transaction of a caller's is taken up. Who listened is told of it, by the number that follows.
-  const [heard] = await engine.run([{ verb: "listen", listener: "board", after: LAST_EVENT, limit: 9 }]);
+  const [heard] = await engine.execute([{ verb: "listen", listener: "board", after: LAST_EVENT, limit: 9 }]);
   const added = { type: "task.added", taskId: idOf("noted") };
   expect(heard).toMatchObject({ ok: { events: [added], cursor: LAST_EVENT + 1, missed: 0 } });
   expect(await claim("noted")).toEqual(["noted"]);
@@ -142,7 +142,7 @@ test.each(OLDER)("a store of schema %i is brought up to date with all that it he
   expect(await claim("grouped")).toEqual(["behind"]);
   expect(await depthOf("grouped")).toMatchObject({ done: 1, claimed: 1, waiting: 0, ready: 0 });
   // A session lives, with what it holds.
-  const [beaten] = await engine.run([{ verb: "beat", sessions: [1] }]);
+  const [beaten] = await engine.execute([{ verb: "heartbeat", sessions: [1] }]);
   expect(beaten).toEqual({ ok: { notices: [] } });
   expect(await dibs.workers()).toMatchObject([{ id: "w" }]);
   await ack("held", JOINED);

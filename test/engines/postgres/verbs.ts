@@ -8,7 +8,7 @@ import { ground } from "./kit.ts";
 export const ERROR = { name: "Error", message: "it broke", stack: null };
 
 export async function run<V extends VerbName>(engine: Engine, op: Op<V>): Promise<Verbs[V]["out"]> {
-  const [outcome] = await engine.run([op]);
+  const [outcome] = await engine.execute([op]);
   expect(outcome).toHaveProperty("ok");
   return (outcome as { ok: Verbs[V]["out"] }).ok;
 }

@@ -46,7 +46,7 @@ describe("an engine", () => {
 
   test("does not let a mistake in one call spoil those that are gathered with it", async () => {
     const engine = await openEngine();
-    const bad = engine.run([{ verb: "add", tasks: null } as never]);
+    const bad = engine.execute([{ verb: "add", tasks: null } as never]);
     const good = call(engine, { verb: "add", tasks: [newTask()] });
     await expect(bad).rejects.toThrow(TypeError.prototype.message);
     expect(await good).toHaveLength(1);
@@ -93,9 +93,9 @@ describe("an engine", () => {
     engine.onHint((hint) => hints.push(JSON.stringify(hint)));
     const add: Op = { verb: "add", tasks: [newTask(), newTask()] };
     const claim = (max: number): Op => ({ verb: "claim", queues: [QUEUE], max, worker: "w" });
-    await engine.run([add, claim(5)]);
+    await engine.execute([add, claim(5)]);
     expect(hints).toEqual([]);
-    await engine.run([add, claim(1), claim(0)]);
+    await engine.execute([add, claim(1), claim(0)]);
     expect(hints).toEqual([`{"ready":{"${QUEUE}":1}}`]);
   });
 
@@ -125,8 +125,8 @@ describe("when its thread dies, an engine", () => {
     );
     await threads[0]!.terminate();
     expect(await adding).toEqual(Array(3).fill("OUTCOME_UNKNOWN"));
-    expect(await codeOf(() => engine.run([{ verb: "tend" }]))).toBe("UNAVAILABLE");
-    expect(await codeOf(() => engine.run([{ verb: "queues" }]))).toBe("UNAVAILABLE");
+    expect(await codeOf(() => engine.execute([{ verb: "housekeep" }]))).toBe("UNAVAILABLE");
+    expect(await codeOf(() => engine.execute([{ verb: "queues" }]))).toBe("UNAVAILABLE");
     await engine.close();
   });
 

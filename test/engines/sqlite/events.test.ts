@@ -19,7 +19,7 @@ function listening() {
   const path = tempPath();
   const store = openStore(path);
   let reading = now();
-  const run = <const Ops extends readonly Op[]>(ops: Ops) => store.run(ops, reading).outcomes;
+  const run = <const Ops extends readonly Op[]>(ops: Ops) => store.execute(ops, reading).outcomes;
   const ask = <V extends "add" | "claim" | "listen">(op: Op<V>): Verbs[V]["out"] =>
     (run([op])[0] as { ok: Verbs[V]["out"] }).ok;
   const { cursor: start } = ask({ verb: "listen", listener: "l", after: null, limit: 1 });

@@ -72,15 +72,15 @@ describe("an open store refuses every call, and says why, once", () => {
     ask(other, add);
     change(path);
     const refusal = { ...LOST, message: expect.stringContaining(words) };
-    expect(await refusalOf(() => engine.run([add]))).toMatchObject(refusal);
-    await expect(engine.run([add])).rejects.toMatchObject(refusal);
-    await expect(engine.run([{ verb: "tend" }])).rejects.toMatchObject(refusal);
+    expect(await refusalOf(() => engine.execute([add]))).toMatchObject(refusal);
+    await expect(engine.execute([add])).rejects.toMatchObject(refusal);
+    await expect(engine.execute([{ verb: "housekeep" }])).rejects.toMatchObject(refusal);
     // These are answered by a thread of their own.
-    const look = () => engine.run([{ verb: "stats", queue: QUEUE }]);
+    const look = () => engine.execute([{ verb: "stats", queue: QUEUE }]);
     expect(await refusalOf(look)).toMatchObject(refusal);
     await expect(look()).rejects.toMatchObject(refusal);
-    expect(await refusalOf(() => other.run([add], now()))).toMatchObject(refusal);
-    expect(() => other.run([add], now())).toThrow(expect.objectContaining(refusal));
+    expect(await refusalOf(() => other.execute([add], now()))).toMatchObject(refusal);
+    expect(() => other.execute([add], now())).toThrow(expect.objectContaining(refusal));
   });
 
   test("another process made a new store in its place", async () => {
@@ -89,7 +89,7 @@ describe("an open store refuses every call, and says why, once", () => {
     await call(engine, add);
     for (const end of ["", "-wal", "-shm"]) rmSync(path + end);
     const next = await openEngine({ path });
-    expect(await refusalOf(() => engine.run([add]))).toMatchObject(LOST);
+    expect(await refusalOf(() => engine.execute([add]))).toMatchObject(LOST);
     expect(await call(next, add)).toMatchObject([{ state: "ready" }]);
     expect((await call(next, { verb: "stats", queue: QUEUE })).depth.ready).toBe(1);
   });

@@ -26,7 +26,14 @@ describe("what another process commits", () => {
     const other = openStore(path);
     const stand = async (name: string, stands: number) => {
       const { session } = await call(engine, { verb: "join", worker: worker(name), lease: 60_000 });
-      await call(engine, { verb: "claim", queues: [QUEUE], max: 1, worker: name, session, stands });
+      await call(engine, {
+        verb: "claim",
+        queues: [QUEUE],
+        max: 1,
+        worker: name,
+        session,
+        waitingId: stands,
+      });
       return session;
     };
     const first = await stand("first", 1);
@@ -35,16 +42,16 @@ describe("what another process commits", () => {
       if (leave !== undefined) await call(engine, { verb: "leave", session: leave });
       const told = nextHint(engine, (hint) => hint.foreign === true);
       ask(other, { verb: "add", tasks: [newTask()] });
-      return (await told).stood;
+      return (await told).retriedClaim;
     };
     expect(await stood()).toMatchObject({
-      request: { worker: "first", stands: 1 },
+      request: { worker: "first", waitingId: 1 },
       outcome: { tasks: [{ queue: QUEUE, attempt: 1 }] },
     });
     await stand("first again", 3);
-    expect(await stood()).toMatchObject({ request: { stands: 2 }, outcome: { tasks: [{}] } });
+    expect(await stood()).toMatchObject({ request: { waitingId: 2 }, outcome: { tasks: [{}] } });
     const last = await stand("last", 4);
-    expect(await stood(first)).toMatchObject({ request: { stands: 3 }, outcome: { tasks: [{}] } });
+    expect(await stood(first)).toMatchObject({ request: { waitingId: 3 }, outcome: { tasks: [{}] } });
     // Nobody waits any more.
     expect(await stood(last)).toBeUndefined();
     expect((await call(engine, { verb: "stats", queue: QUEUE })).depth).toMatchObject({
@@ -85,12 +92,12 @@ describe("a batch that changes nothing", () => {
     const version = other.dataVersion();
     for (let i = 0; i < 3; i++) {
       ask(store, { verb: "claim", queues: [QUEUE, "nowhere"], max: 5, worker: "w", session });
-      ask(store, { verb: "tend" });
+      ask(store, { verb: "housekeep" });
       ask(store, { verb: "prune", limit: 100 });
       ask(store, { verb: "listen", listener: "l", after: null, limit: 1 });
       ask(store, { verb: "declare", queue: QUEUE, policy: {} });
       ask(store, { verb: "stats", queue: QUEUE });
-      store.run(
+      store.execute(
         [{ verb: "settle", id: "none", fence: 1, settlement: { kind: "release", started: true } }],
         now(),
       );

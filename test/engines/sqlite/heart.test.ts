@@ -36,7 +36,7 @@ describe("a session", () => {
     try {
       for (let beats = 0, silentFor = 0; beats < 2;) {
         await call(engine, { verb: "add", tasks });
-        ask(other, { verb: "tend" });
+        ask(other, { verb: "housekeep" });
         const [found] = ask(other, { verb: "workers" });
         expect(found).toMatchObject({ id: "busy" });
         if (found!.silentFor < silentFor) beats++;
@@ -57,7 +57,7 @@ describe("a session", () => {
     expect(ask(other, { verb: "workers" })).toHaveLength(1);
     await engine.close();
     block(310);
-    ask(other, { verb: "tend" });
+    ask(other, { verb: "housekeep" });
     expect(ask(other, { verb: "workers" })).toEqual([]);
   });
 

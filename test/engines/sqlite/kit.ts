@@ -46,11 +46,11 @@ export function now(): Reading {
 
 /** One operation; throws where it is refused. */
 export function ask<V extends VerbName>(store: SqliteStore, op: Op<V>): Verbs[V]["out"] {
-  return accepted(store.run([op], now()).outcomes[0]) as Verbs[V]["out"];
+  return accepted(store.execute([op], now()).outcomes[0]) as Verbs[V]["out"];
 }
 
 export async function call<V extends VerbName>(engine: Engine, op: Op<V>): Promise<Verbs[V]["out"]> {
-  return accepted((await engine.run([op]))[0]) as Verbs[V]["out"];
+  return accepted((await engine.execute([op]))[0]) as Verbs[V]["out"];
 }
 
 function accepted(outcome: Outcome): unknown {

@@ -18,7 +18,7 @@ function world() {
   const db = new Database(path, { readonly: true });
   onTestFinished(() => void db.close());
   const ask = <V extends VerbName>(op: Op<V>): Verbs[V]["out"] => {
-    const outcome = store.run([op], reading).outcomes[0];
+    const outcome = store.execute([op], reading).outcomes[0];
     if ("refused" in outcome) throw new Error(outcome.refused.message);
     return outcome.ok;
   };

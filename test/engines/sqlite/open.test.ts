@@ -170,11 +170,11 @@ test("ten processes may open a new file at the same moment", async () => {
 
 test("calls after closing are refused", async () => {
   const engine = await openEngine();
-  const adding = engine.run([{ verb: "add", tasks: [newTask()] }]);
+  const adding = engine.execute([{ verb: "add", tasks: [newTask()] }]);
   const closing = engine.close();
   expect((await adding)[0]).toMatchObject({ ok: [{ state: "ready" }] });
   await closing;
-  expect(await codeOf(() => engine.run([{ verb: "tend" }]))).toBe("CLOSED");
-  expect(await codeOf(() => engine.run([{ verb: "queues" }]))).toBe("CLOSED");
+  expect(await codeOf(() => engine.execute([{ verb: "housekeep" }]))).toBe("CLOSED");
+  expect(await codeOf(() => engine.execute([{ verb: "queues" }]))).toBe("CLOSED");
   await engine.close();
 });

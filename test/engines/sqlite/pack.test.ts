@@ -49,7 +49,7 @@ const op: fc.Arbitrary<Op> = fc.oneof(
     max: fc.nat(),
     worker: fc.string(),
   }),
-  fc.constant<Op>({ verb: "tend" }),
+  fc.constant<Op>({ verb: "housekeep" }),
   fc.constant<Op>({ verb: "listen", listener: "l", after: 1, limit: 10 }),
 );
 

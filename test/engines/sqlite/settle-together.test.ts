@@ -18,7 +18,7 @@ test.each([
   const [together, oneByOne] = [false, true].map((isAlone) => {
     const store = new SqliteStore({ path: tempPath(), durability: "relaxed", store: 7 }, reading);
     onTestFinished(() => store.close());
-    const run = (...ops: Op[]) => store.run(ops, reading).outcomes;
+    const run = (...ops: Op[]) => store.execute(ops, reading).outcomes;
     run({ verb: "listen", listener: "l", after: null, limit: 1 });
     // What says how much was spent is settled by itself; in these queues it changes nothing.
     const settlements = claimAndSettle(run).map((op) => (isAlone ? { ...op, spent: 1 } : op));

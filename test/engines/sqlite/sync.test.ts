@@ -45,7 +45,7 @@ test("what changes nothing is not synced", () => {
   ask(store, { verb: "get", id });
   ask(store, { verb: "stats", queue: QUEUE });
   ask(store, { verb: "claim", queues: ["empty"], max: 1, worker: "w" });
-  ask(store, { verb: "tend" });
+  ask(store, { verb: "housekeep" });
   expect(sync).not.toHaveBeenCalled();
 });
 
@@ -128,7 +128,7 @@ describe("after a sync that failed", () => {
       () => ask(store, { verb: "ends", ids: [id] }),
       () => ask(store, { verb: "stats", queue: QUEUE }),
       () => ask(store, { verb: "claim", queues: ["empty"], max: 1, worker: "w" }),
-      () => ask(store, { verb: "tend" }),
+      () => ask(store, { verb: "housekeep" }),
       () => ask(store, { verb: "listen", listener: "me", after: null, limit: 1 }),
     ])
       expect(attempt).toThrow(inDoubt);

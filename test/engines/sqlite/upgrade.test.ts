@@ -39,7 +39,7 @@ test.each(MIGRATIONS.slice(1).map((_, index) => index + 1))(
     const [copy] = await call(engine, { verb: "publish", message: { topic: "a.b", data: "1" } });
     expect(copy).toMatchObject({ queue: QUEUE, state: "ready" });
     await call(engine, { verb: "put", kind: "k", name: "n", value: "1", expect: null, dueAt: 1 });
-    expect((await call(engine, { verb: "tend" })).due).toEqual([{ kind: "k", name: "n", value: "1" }]);
+    expect((await call(engine, { verb: "housekeep" })).due).toEqual([{ kind: "k", name: "n", value: "1" }]);
     expect((await call(engine, { verb: "stats", queue: QUEUE })).depth).toMatchObject({ ready: 1, done: 1 });
   },
 );

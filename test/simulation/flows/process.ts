@@ -60,7 +60,7 @@ export class Process {
     return {
       depth: 2,
       onHint: (listener) => (this.#listener = listener),
-      run: <const Ops extends readonly Op[]>(ops: Ops) => this.#run(ops) as Promise<Outcomes<Ops>>,
+      execute: <const Ops extends readonly Op[]>(ops: Ops) => this.#run(ops) as Promise<Outcomes<Ops>>,
       close: async () => {},
     };
   }
@@ -88,7 +88,7 @@ export class Process {
     const beat = (): void => {
       if (this.isDead) return;
       this.#keepBeating(session, every);
-      const ran = this.#world.run([{ verb: "beat", sessions: [session] }], this);
+      const ran = this.#world.run([{ verb: "heartbeat", sessions: [session] }], this);
       this.#world.clock.standStill(ran);
       void this.#hearOf(ran);
     };
@@ -97,7 +97,7 @@ export class Process {
 
   async #hearOf(beat: ReturnType<World["run"]>): Promise<void> {
     const { outcomes, hint } = await beat;
-    const [outcome] = outcomes as Outcomes<[Op<"beat">]>;
+    const [outcome] = outcomes as Outcomes<[Op<"heartbeat">]>;
     this.hear({ ...hint, notices: "ok" in outcome ? outcome.ok.notices : [] });
   }
 }

@@ -62,5 +62,5 @@ function storeFor(engine: FlowEngine, reading: Reading): SharedStore {
   if (engine === "postgres") return new PostgresSubject(STORE);
   if (engine === "sqlite") return new SqliteSubject(STORE, reading, { file: false });
   const store = new MemoryStore(STORE, reading);
-  return { run: (ops, at) => store.run(ops, at), end: () => {} };
+  return { run: (ops, at) => store.execute(ops, at), end: () => {} };
 }

@@ -73,7 +73,7 @@ function choose(turn: Turn, op: Op<"claim">): { picks: Entry[]; passed: boolean 
     if (room <= 0 || turn.books.queues.get(queue)?.paused !== false) return;
     const line = lineOf(turn, queue).filter((entry) => !picks.includes(entry));
     // Of the tasks that are kept from somebody, a claim looks at a bounded number.
-    const kept = line.filter((entry) => isKept(turn, entry)).slice(0, BOUNDS.retryLook);
+    const kept = line.filter((entry) => isKept(turn, entry)).slice(0, BOUNDS.retryScan);
     const allowed = kept.filter((entry) => !entry.failedBy.includes(op.worker));
     const open = line.filter((entry) => !isKept(turn, entry) || allowed.includes(entry));
     passed ||= allowed.length < kept.length;

@@ -8,7 +8,7 @@ import type { Change, Turn } from "./turn.ts";
 import { check } from "./violation.ts";
 
 /** What time brings: nothing before its time, and nothing left over after it. */
-export function checkTend(turn: Turn, outcome: Outcome<"tend">): void {
+export function checkTend(turn: Turn, outcome: Outcome<"housekeep">): void {
   const { books } = turn;
   const promoted: Entry[] = [];
   for (const change of turn.left) passOne(turn, change, promoted);
@@ -31,7 +31,7 @@ export function checkTend(turn: Turn, outcome: Outcome<"tend">): void {
     if (!books.isAlive(session) && books.heldBy(id).length === 0) endSession(books, id);
   }
   checkDue(books, outcome);
-  checkNext(turn, answer<"tend">(outcome).next);
+  checkNext(turn, answer<"housekeep">(outcome).next);
 }
 
 function passOne(turn: Turn, { id, before, after }: Change, promoted: Entry[]): void {
@@ -84,12 +84,12 @@ function checkNext(turn: Turn, next: number | null): void {
   const first = Math.min(...times.filter((time) => time > 0));
   check(
     first === Infinity || (next !== null && next <= first),
-    `tend says ${next}; something happens in ${first} ms`,
+    `housekeep says ${next}; something happens in ${first} ms`,
   );
-  check(next === null || next > 0, "tend asks to be called again at once, and nothing is left to do");
+  check(next === null || next > 0, "housekeep asks to be called again at once, and nothing is left to do");
 }
 
-export function checkBeat(turn: Turn, op: Op<"beat">, outcome: Outcome<"beat">): void {
+export function checkHeartbeat(turn: Turn, op: Op<"heartbeat">, outcome: Outcome<"heartbeat">): void {
   const { books } = turn;
   for (const id of op.sessions) {
     const session = books.sessions.get(id);
@@ -106,10 +106,10 @@ export function checkBeat(turn: Turn, op: Op<"beat">, outcome: Outcome<"beat">):
   }
   const mine = books.notices.filter((notice) => op.sessions.includes(notice.session));
   books.notices = books.notices.filter((notice) => !op.sessions.includes(notice.session));
-  const { notices } = answer<"beat">(outcome);
+  const { notices } = answer<"heartbeat">(outcome);
   check(
     isDeepStrictEqual(sorted(notices), sorted(mine)),
-    () => `beat brought ${JSON.stringify(notices)}; it should be ${JSON.stringify(mine)}`,
+    () => `heartbeat brought ${JSON.stringify(notices)}; it should be ${JSON.stringify(mine)}`,
   );
 }
 

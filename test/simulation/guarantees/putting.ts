@@ -37,13 +37,13 @@ export function checkDocuments(books: Books, op: Op<"documents">, outcome: Outco
 }
 
 /** Handed out when their time has come, and not before. */
-export function checkDue(books: Books, outcome: Outcome<"tend">): void {
-  const { due, now } = answer<"tend">(outcome);
+export function checkDue(books: Books, outcome: Outcome<"housekeep">): void {
+  const { due, now } = answer<"housekeep">(outcome);
   const expected = [...books.documents.values()]
     .filter(({ dueAt }) => dueAt !== null && dueAt <= books.now)
     .sort((a, b) => a.dueAt! - b.dueAt! || (a.name < b.name ? -1 : 1))
     .map(({ kind, name, value }) => ({ kind, name, value }));
-  check(now === books.now, `tend says that it is ${now}; it is ${books.now}`);
+  check(now === books.now, `housekeep says that it is ${now}; it is ${books.now}`);
   check(
     isDeepStrictEqual(due, expected),
     () => `due are ${JSON.stringify(due)}; they should be ${JSON.stringify(expected)}`,

@@ -24,13 +24,13 @@ const STATES: readonly TaskState[] = [...PENDING_STATES, ...END_STATES];
 export const EMPTY: Snapshot = { tasks: new Map(), queues: [], stats: [], workers: [] };
 
 export function takeSnapshot(store: Store, reading: Reading): Snapshot {
-  const [queues, workers] = store.run([{ verb: "queues" }, { verb: "workers" }], reading).outcomes;
+  const [queues, workers] = store.execute([{ verb: "queues" }, { verb: "workers" }], reading).outcomes;
   const names = answer<"queues">(queues).map(({ name }) => name);
   const lists = names.flatMap((queue) =>
     STATES.map((state): Op<"list"> => ({ verb: "list", queue, state, limit: 100_000 })),
   );
   const stats = names.map((queue): Op<"stats"> => ({ verb: "stats", queue }));
-  const { outcomes } = store.run<Op[]>([...stats, ...lists], reading);
+  const { outcomes } = store.execute<Op[]>([...stats, ...lists], reading);
   const tasks = new Map<string, TaskRecord>();
   for (const [index, list] of lists.entries()) {
     for (const record of answer<"list">(outcomes[stats.length + index]!).tasks) {

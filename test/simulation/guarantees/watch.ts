@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Reading } from "../../../src/core/clock.ts";
-import { differs, layOver } from "../../../src/core/policy.ts";
+import { differs, mergePolicy } from "../../../src/core/policy.ts";
 import { type Attempt, isEnd } from "../../../src/core/task.ts";
 import {
   type Op,
@@ -15,7 +15,13 @@ import { checkAdded, refusalOfAdds } from "./adding.ts";
 import { Books, type Holder, type Row } from "./books.ts";
 import { checkClaim } from "./claiming.ts";
 import { close } from "./closing.ts";
-import { checkBeat, checkLeave, checkReconcile, checkRejoin, checkTend } from "./passing.ts";
+import {
+  checkHeartbeat,
+  checkLeave,
+  checkReconcile,
+  checkRejoin,
+  checkTend as checkHousekeep,
+} from "./passing.ts";
 import { checkPublish, checkSubscribe, checkSubscriptions, checkUnsubscribe } from "./publishing.ts";
 import { checkDocuments, checkPut } from "./putting.ts";
 import { checkDiscard, checkDrop, checkPrune, checkPurge, checkRedrive } from "./removing.ts";
@@ -44,12 +50,12 @@ export class Watch {
   run(op: Op, reading: Reading, refused: boolean): Outcome {
     this.books.time.observe(reading);
     // A claim deals with what time brought before it takes anything: here that is watched as a step of its own.
-    if (op.verb === "claim" && !refused) this.#runOne({ verb: "tend" }, reading);
+    if (op.verb === "claim" && !refused) this.#runOne({ verb: "housekeep" }, reading);
     return this.#runOne(op, reading);
   }
 
   #runOne(op: Op, reading: Reading): Outcome {
-    const outcome = this.#store.run([op], reading).outcomes[0];
+    const outcome = this.#store.execute([op], reading).outcomes[0];
     if (READING_VERBS.has(op.verb)) {
       this.#checkReading(op, outcome);
       return outcome;
@@ -90,7 +96,7 @@ export class Watch {
   /** The whole ledger of every task there is. */
   checkLedgers(reading: Reading): void {
     const ops = [...this.books.entries.keys()].map((id): Op<"history"> => ({ verb: "history", id }));
-    for (const [index, outcome] of this.#store.run(ops, reading).outcomes.entries())
+    for (const [index, outcome] of this.#store.execute(ops, reading).outcomes.entries())
       this.#checkReading(ops[index]!, outcome);
   }
 }
@@ -124,7 +130,7 @@ const JUDGES: Judges = {
     if (!op.create || isNew) {
       // A declaration that was the last one applied is skipped; an operator's change is not a declaration.
       if (op.force || (text !== queue.declared && text !== "{}"))
-        queue.named = layOver(queue.named, op.policy);
+        queue.named = mergePolicy(queue.named, op.policy);
       if (!op.force && text !== "{}") queue.declared = text;
     }
     const policy = books.policy(op.queue);
@@ -212,7 +218,7 @@ const JUDGES: Judges = {
       retired: false,
     });
   },
-  beat: checkBeat,
+  heartbeat: checkHeartbeat,
   rejoin: checkRejoin,
   retire: ({ books }, op) => {
     const session = books.sessions.get(op.session);
@@ -222,7 +228,7 @@ const JUDGES: Judges = {
   reconcile: checkReconcile,
   put: checkPut,
   documents: nothing,
-  tend: (turn, _, outcome) => checkTend(turn, outcome),
+  housekeep: (turn, _, outcome) => checkHousekeep(turn, outcome),
   depart: nothing,
   arrive: nothing,
   gone: nothing,

@@ -3,7 +3,7 @@ import type { Op, Outcome, VerbName, Verbs } from "../../../engine/engine.ts";
 import { add } from "../verbs/add.ts";
 import { arrive, origins } from "../verbs/arrive.ts";
 import { cancel } from "../verbs/cancel.ts";
-import { listen, prune, tend, unlisten } from "../verbs/care.ts";
+import { listen, prune, housekeep, unlisten } from "../verbs/care.ts";
 import { claim } from "../verbs/claim.ts";
 import { depart, gone } from "../verbs/depart.ts";
 import { discard, patterns, redrive } from "../verbs/dead.ts";
@@ -15,7 +15,7 @@ import { signal, step, steps } from "../verbs/park.ts";
 import { publish } from "../verbs/publish.ts";
 import { declare, drop, pause, purge, queues } from "../verbs/queues.ts";
 import { refusal } from "../verbs/refusal.ts";
-import { beat, join, leave, reconcile, rejoin, retire, workers } from "../verbs/sessions.ts";
+import { heartbeat, join, leave, reconcile, rejoin, retire, workers } from "../verbs/sessions.ts";
 import { cancelRun } from "../flows/runs.ts";
 import { extend, progress, settle } from "../verbs/settle.ts";
 import { stats } from "../verbs/stats.ts";
@@ -61,7 +61,7 @@ const HANDLERS: Handlers = {
   gone: (tx, op) => gone(tx, op.tasks),
   origins: (tx, op) => origins(tx, op.ids),
   join: (tx, op) => join(tx, op.worker, op.lease),
-  beat: (tx, op) => beat(tx, op.sessions),
+  heartbeat: (tx, op) => heartbeat(tx, op.sessions),
   reconcile: (tx, op) => reconcile(tx, op.session, op.fences),
   rejoin: (tx, op) => rejoin(tx, op.session, op.fences),
   retire: (tx, op) => retire(tx, op.session),
@@ -69,7 +69,7 @@ const HANDLERS: Handlers = {
   workers: (tx, op) => workers(tx, op.queue),
   put,
   documents: (tx, op) => documents(tx, op.kind, op.name),
-  tend,
+  housekeep,
   prune: (tx, op) => prune(tx, op.limit),
   stats: (tx, op) => stats(tx, op.queue),
   listen: (tx, op) => listen(tx, op.listener, op.after, op.limit),

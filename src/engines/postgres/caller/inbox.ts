@@ -1,6 +1,6 @@
 import type { Addition } from "../../../core/task.ts";
 import type { Op } from "../../../engine/engine.ts";
-import { tellAdded } from "../../../engine/followers.ts";
+import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { type Newcomer, takePlaces } from "../verbs/add.ts";
 import { correctCost } from "../limits/gates.ts";
 import { freeGroups } from "../line/free-groups.ts";
@@ -84,7 +84,7 @@ const LONGEST_WAIT_MS = 100;
  */
 export async function takeUp(tx: Tx, ops: readonly Op[]): Promise<void> {
   // A sign of life waits for nobody.
-  if (ops.every(({ verb }) => verb === "beat")) return;
+  if (ops.every(({ verb }) => verb === "heartbeat")) return;
   if (!tx.isAlone) tx.waitNoLongerThan(LONGEST_WAIT_MS);
   const grouped = ops.flatMap(additions).filter(({ groupKey }) => groupKey !== undefined);
   if (grouped.length > 0) await takeUpAll(tx, await queuesOf(tx, grouped));
@@ -171,7 +171,7 @@ async function lineUpAdded(tx: Tx, rows: InboxRow[]): Promise<void> {
   const newcomers = rows.map((row): Newcomer => {
     const queue = tx.queues.of(row.queue);
     tx.counters.flow(queue).added++;
-    tellAdded(tx.hint, [{ queue: queue.name, existing: false }]);
+    reportAdded(tx.hint, [{ queue: queue.name, existing: false }]);
     const taskId = tx.id(row.created_at, row.seq!);
     tx.events.announce({ type: "task.added", at: tx.now, queue: queue.name, taskId });
     return {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { placeOf } from "../../../core/address.ts";
+import { hostAndDatabaseOf } from "../../../core/address.ts";
 import { DibsError, invalid } from "../../../core/errors.ts";
 import { show } from "../../../core/show.ts";
 import { STORE_LIMIT } from "../../../core/task-id.ts";
@@ -70,7 +70,7 @@ export async function whileFull<T>(until: number, connect: () => Promise<T>): Pr
 
 /** Connects, and makes the schema or brings it up to date. What cannot be used is refused in words. */
 export async function openLink(options: MakeOptions): Promise<Link> {
-  const where = placeOf(options.link.url);
+  const where = hostAndDatabaseOf(options.link.url);
   let link: Link | undefined;
   try {
     link = await whileFull(options.until ?? 0, () => Link.open(options.link));

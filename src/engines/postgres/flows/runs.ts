@@ -2,7 +2,7 @@ import {
   formatPart,
   parsePart,
   type Plan,
-  planOnward,
+  planNextStage,
   type RunState,
   type RunTask,
   type Stage,
@@ -102,14 +102,14 @@ export async function plan(tx: Tx, task: Held, said: Success): Promise<Planned |
   const others = run.part !== "" && run.under_way === 1 ? await broughtTo(tx, run.id) : [];
   const underWay = {
     ...{ id: tx.id(run.created_at, run.id), pipeline: run.pipeline },
-    ...{ stages: JSON.parse(run.stages) as Stage[], underWay: run.under_way, brought: () => others },
+    ...{ stages: JSON.parse(run.stages) as Stage[], underWay: run.under_way, partResults: () => others },
   };
   const at = { stage: run.stage, part: parsePart(run.part) };
   const carried = {
     priority: fromRank(task.rank).priority,
     ...(run.headers !== null && { headers: JSON.parse(run.headers) as Headers }),
   };
-  return { ...planOnward(underWay, at, carried, said), run };
+  return { ...planNextStage(underWay, at, carried, said), run };
 }
 
 async function broughtTo(tx: Tx, run: number) {

@@ -3,7 +3,7 @@ import type { NextCosts } from "../../../core/stage-cost.ts";
 import type { Addition, Body, TaskState } from "../../../core/task.ts";
 import { decodeAdds, encodeAdds, type Verified, verificationTask } from "../../../core/verification.ts";
 import type { Settlement } from "../../../engine/engine.ts";
-import { tellAdded } from "../../../engine/followers.ts";
+import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { addChecked, checkAdds } from "../verbs/add.ts";
 import {
   announceTask,
@@ -60,7 +60,7 @@ export async function insertVerifying(
   // It is ours, and no limit turns it away: the result was brought, and somebody is to judge it.
   const of = { id: tx.id(task.createdAt, seq), fence };
   const asking = await addChecked(tx, [verificationTask(queue.name, of)]);
-  tellAdded(tx.hint, asking);
+  reportAdded(tx.hint, asking);
   const asked = tx.place(asking[0]!.id)!.seq;
   const kept = adds.length > 0 ? encodeAdds(adds) : null;
   const costs = next ? JSON.stringify(next) : null;
@@ -107,5 +107,5 @@ async function accept(tx: Tx, task: Judged): Promise<void> {
   dropVerifying(tx, task);
   await endDone(tx, task, result);
   await goOn(tx, task, result, next);
-  tellAdded(tx.hint, await addChecked(tx, adds));
+  reportAdded(tx.hint, await addChecked(tx, adds));
 }

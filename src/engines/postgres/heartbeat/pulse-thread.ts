@@ -3,7 +3,7 @@ import "../../../core/supported-node.ts";
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { startTimer } from "../../../core/clock.ts";
 import type { Conflict } from "../../../core/commit.ts";
-import { Heart } from "../../../engine/heart.ts";
+import { HeartbeatTimer } from "../../../engine/heartbeat-timer.ts";
 import { systemClock } from "../../../engine/system-clock.ts";
 import { Link } from "../connection/link.ts";
 import type { PulseData, PulseReport, PulseRequest } from "./pulse.ts";
@@ -22,7 +22,7 @@ function serve(port: MessagePort, { link, tx, where, patience }: PulseData): voi
   const beat = async (sessions: number[]): Promise<boolean> => {
     const sentAt = systemClock.read().awake;
     try {
-      const ran = await sender.run([{ verb: "beat", sessions }]);
+      const ran = await sender.run([{ verb: "heartbeat", sessions }]);
       signs.given(sessions, sentAt);
       port.postMessage({ ran } satisfies PulseReport);
       return true;
@@ -31,7 +31,7 @@ function serve(port: MessagePort, { link, tx, where, patience }: PulseData): voi
       return false;
     }
   };
-  const heart = new Heart(startTimer, beat);
+  const heart = new HeartbeatTimer(startTimer, beat);
   const join = (session: number, lease: number, sentAt: number): void => {
     heart.join(session, lease);
     const now = systemClock.read().awake;

@@ -1,6 +1,14 @@
 import { type Allowance, allowanceOf } from "../../../core/allowance.ts";
 import { changesGroups, governsGroups, isGated } from "../../../core/policy.ts";
-import { type Charge, correct, givesBack, isEmpty, opensAt, roomFor, spend } from "../../../core/rate.ts";
+import {
+  type Charge,
+  correct,
+  givesBack,
+  isEmpty,
+  earliestStart,
+  roomFor,
+  spend,
+} from "../../../core/rate.ts";
 import type { Op } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { aboveFloor } from "../line/floors.ts";
@@ -56,13 +64,13 @@ export async function withinRates<Row extends { cost: number | null; expires_at:
   const time = tx.limits.timeFor(rateLimit, gate.meter);
   for (const [index, { cost, expires_at: expiresAt }] of first.entries()) {
     if (expiresAt !== null && expiresAt <= tx.now) continue;
-    const at = opensAt(rateLimit, gate.meter, cost ?? 1, time);
+    const at = earliestStart(rateLimit, gate.meter, cost ?? 1, time);
     if (at > tx.now) return { taken: line.slice(0, index), next: at };
     gate.meter = spend(rateLimit, gate.meter, cost ?? 1, time);
     gate.changed = true;
   }
   const after = line[room];
-  return { taken: first, next: after ? opensAt(rateLimit, gate.meter, after.cost ?? 1, time) : tx.now };
+  return { taken: first, next: after ? earliestStart(rateLimit, gate.meter, after.cost ?? 1, time) : tx.now };
 }
 
 export async function correctCost(

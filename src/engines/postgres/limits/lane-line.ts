@@ -1,5 +1,5 @@
-import { governsGroups, inTurn, putsUrgentFirst } from "../../../core/policy.ts";
-import { opensAt } from "../../../core/rate.ts";
+import { governsGroups, groupOrder, putsUrgentFirst } from "../../../core/policy.ts";
+import { earliestStart } from "../../../core/rate.ts";
 import { FIRST_RANK } from "../../../core/task.ts";
 import { keptFrom } from "../line/elsewhere.ts";
 import type { Queue } from "../transaction/known-queues.ts";
@@ -66,7 +66,7 @@ async function firstWaiting(tx: Tx, queue: Queue, lanes: readonly Lane[]): Promi
     open.map(({ key }) => key),
     numbers(open.map(roomIn)),
   );
-  rows.sort(inTurn(queue.policy));
+  rows.sort(groupOrder(queue.policy));
   return Map.groupBy(rows, ({ key }) => key);
 }
 
@@ -79,7 +79,7 @@ function rising(tx: Tx, lane: Lane, waiting: Waiter[]): Riser[] {
     const [next] = waiting;
     const at =
       next && roomIn(lane) > 0
-        ? Math.max(lane.heldUntil, opensAt(rateLimit, lane.meter, next.cost ?? 1, time))
+        ? Math.max(lane.heldUntil, earliestStart(rateLimit, lane.meter, next.cost ?? 1, time))
         : null;
     if (!next || at === null || at > tx.now) {
       tx.limits.wakeAt(lane, at);
@@ -118,7 +118,7 @@ export async function joinLanes(tx: Tx, queue: Queue, joiners: readonly Waiter[]
   const keys = [...new Set(joiners.map(({ key }) => key))];
   const lanes = new Map((await tx.limits.lanes(queue, keys)).map((lane) => [lane.key, lane]));
   const waiting = await firstWaiting(tx, queue, [...lanes.values()]);
-  const order = inTurn(queue.policy);
+  const order = groupOrder(queue.policy);
   return joiners.map((joiner) => {
     const others = waiting.get(joiner.key) ?? [];
     waiting.set(joiner.key, others);

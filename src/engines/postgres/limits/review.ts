@@ -1,5 +1,5 @@
-import { changesGate, changesGroups, inTurn, placesInLine, type QueuePolicy } from "../../../core/policy.ts";
-import { opensAt } from "../../../core/rate.ts";
+import { changesGate, changesGroups, groupOrder, maxInLine, type QueuePolicy } from "../../../core/policy.ts";
+import { earliestStart } from "../../../core/rate.ts";
 import { BOUNDS } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { adoptLimits, roomOf } from "./gates.ts";
@@ -84,12 +84,10 @@ async function review(tx: Tx, queue: Queue, after: string): Promise<string | nul
 
 /** Those that would not have come up by the policy. */
 function excessOf(tx: Tx, lane: Lane, inLine: InLine[]): InLine[] {
-  const [first] = inLine.sort(inTurn(lane.queue.policy));
+  const [first] = inLine.sort(groupOrder(lane.queue.policy));
   if (!first) return [];
   const { rateLimit } = lane.queue.policy.groups;
   const time = tx.limits.timeFor(rateLimit, lane.meter);
-  const at = Math.max(lane.heldUntil, opensAt(rateLimit, lane.meter, first.cost ?? 1, time));
-  return inLine.slice(
-    at > tx.now ? 0 : placesInLine(lane.queue.policy, lane.key, lane.holders - inLine.length),
-  );
+  const at = Math.max(lane.heldUntil, earliestStart(rateLimit, lane.meter, first.cost ?? 1, time));
+  return inLine.slice(at > tx.now ? 0 : maxInLine(lane.queue.policy, lane.key, lane.holders - inLine.length));
 }

@@ -1,4 +1,4 @@
-import { lostError, timeoutError } from "../../../core/lapse.ts";
+import { lostError, timeoutError } from "../../../core/attempt-errors.ts";
 import { BOUNDS } from "../../../engine/engine.ts";
 import { butForBusy, firstDue, firstFree, noteMoreDue, withGates, withRuns } from "./first-due.ts";
 import { sinceFloor } from "./floors.ts";

@@ -1,4 +1,4 @@
-import { Subscribed } from "../../../core/topic-tree.ts";
+import { SubscriptionIndex } from "../../../core/topic-tree.ts";
 import type { SubscriptionRecord } from "../../../core/task.ts";
 import type { Queue } from "./known-queues.ts";
 import type { Tx } from "./tx.ts";
@@ -34,7 +34,7 @@ export class Topics {
   /** What the transaction read when it began, or gave out itself. */
   latest: Subscribing = { subscribed: 0, unsubscribed: 0 };
   readonly #tx: Tx;
-  #rows = new Subscribed<SubscriptionRow>();
+  #rows = new SubscriptionIndex<SubscriptionRow>();
   #subscribed = 0;
   #unsubscribed = -1;
 
@@ -76,7 +76,7 @@ export class Topics {
 
   /** After a rollback: what is remembered may be of the transaction that never was. */
   forget(): void {
-    this.#rows = new Subscribed();
+    this.#rows = new SubscriptionIndex();
     this.#subscribed = 0;
     this.#unsubscribed = -1;
   }

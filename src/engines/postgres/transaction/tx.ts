@@ -1,4 +1,4 @@
-import { formatTaskId, parseTaskId, type TaskPlace } from "../../../core/task-id.ts";
+import { formatTaskId, parseTaskId, type TaskIdParts } from "../../../core/task-id.ts";
 import type { Hint } from "../../../engine/engine.ts";
 import { closedError } from "../../../engine/transfer.ts";
 import { allAnswered } from "../statements/all-answered.ts";
@@ -285,7 +285,7 @@ export class Tx extends Statements {
     return formatTaskId(createdAt, seq, this.salt);
   }
 
-  place(id: string): TaskPlace | undefined {
+  place(id: string): TaskIdParts | undefined {
     return parseTaskId(id, this.salt);
   }
 

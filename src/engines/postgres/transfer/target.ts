@@ -1,4 +1,4 @@
-import { parseTaskId, type TaskPlace } from "../../../core/task-id.ts";
+import { parseTaskId, type TaskIdParts } from "../../../core/task-id.ts";
 import type { Link } from "../connection/link.ts";
 
 /** What the records need to know of the store that they are written to. */
@@ -15,7 +15,7 @@ export interface TargetQueue {
   limited: boolean;
 }
 
-export function placeIn({ salt }: Target, id: string): TaskPlace {
+export function placeIn({ salt }: Target, id: string): TaskIdParts {
   return parseTaskId(id, salt)!;
 }
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { placeOf } from "../../../core/address.ts";
+import { hostAndDatabaseOf } from "../../../core/address.ts";
 import { DibsError } from "../../../core/errors.ts";
 import {
   type Counts,
@@ -86,7 +86,7 @@ class PostgresTransfer implements TransferStore {
   constructor(link: Link, url: string) {
     this.#link = link;
     this.#url = url;
-    this.label = labelOf(placeOf(url), link.schema);
+    this.label = labelOf(hostAndDatabaseOf(url), link.schema);
   }
 
   async *read(): AsyncGenerator<StoreRecord[]> {
@@ -193,7 +193,7 @@ class PostgresTransfer implements TransferStore {
       listen: false,
     });
     try {
-      await engine.run([{ verb: "tend" }]);
+      await engine.execute([{ verb: "housekeep" }]);
     } finally {
       await engine.close();
     }

@@ -16,7 +16,7 @@ import { keepEnds, pruneRuns } from "../flows/runs.ts";
 import { horizon, sweep } from "../line/sweep.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-export async function tend(tx: Tx): Promise<Verbs["tend"]["out"]> {
+export async function housekeep(tx: Tx): Promise<Verbs["housekeep"]["out"]> {
   await sweep(tx);
   await fold(tx);
   return outlook(tx);
@@ -34,7 +34,7 @@ const FIRST = `
 /** What is past its time after a sweep is in somebody else's hands, or a gate that it needs is: for about as long as a batch. */
 const OTHERS_MS = 10;
 
-async function outlook(tx: Tx): Promise<Verbs["tend"]["out"]> {
+async function outlook(tx: Tx): Promise<Verbs["housekeep"]["out"]> {
   const { hand, due: firstDue, kept, ttl, wake = null } = await horizon(tx);
   const due = firstDue === NEVER ? null : firstDue;
   const first = (await tx.get<{ session: number | null; document: number | null }>(FIRST))!;

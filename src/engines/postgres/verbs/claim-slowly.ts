@@ -1,5 +1,5 @@
 import type { Allowance } from "../../../core/allowance.ts";
-import { type AnswerSize, countFitting, readAtOnce, sizeOfClaimed } from "../../../core/answer-size.ts";
+import { type AnswerSize, countFitting, inlineBytes, sizeOfClaimed } from "../../../core/answer-size.ts";
 import { governsGroups, type QueuePolicy } from "../../../core/policy.ts";
 import { spend } from "../../../core/rate.ts";
 import {
@@ -193,7 +193,7 @@ async function lookAtLine(
   // Asked together: each would be a round trip.
   const [kept, ready, own] = await allAnswered([
     lookAtKept(tx, queue, request, before),
-    tx.all<LineRow>(HEAD_OF_LINE, queue.id, most, before, readAtOnce(request.max)),
+    tx.all<LineRow>(HEAD_OF_LINE, queue.id, most, before, inlineBytes(request.max)),
     queue.limited ? lookAtOwn(tx, queue, request, most, before) : NONE,
   ]);
   const rows = [
@@ -247,7 +247,7 @@ async function lookAtKept(
   { worker, max }: ClaimRequest,
   before: number,
 ): Promise<{ allowed: LineRow[]; passed: boolean }> {
-  const kept = await tx.all<KeptRow>(KEPT, queue.id, BOUNDS.retryLook, before, readAtOnce(max));
+  const kept = await tx.all<KeptRow>(KEPT, queue.id, BOUNDS.retryScan, before, inlineBytes(max));
   const allowed = kept.filter((row) => !(JSON.parse(row.avoid) as string[]).includes(worker));
   const passed = allowed.length < kept.length;
   if (allowed.length === 0) return { allowed: [], passed };
@@ -277,7 +277,7 @@ async function lookAtOwn(
 ): Promise<{ allowed: LineRow[]; passed: boolean }> {
   const [others, allowed] = await allAnswered([
     tx.get(OTHERS, queue.id, before, session ?? null),
-    session === undefined ? [] : tx.all<LineRow>(OWN, queue.id, room, before, session, readAtOnce(max)),
+    session === undefined ? [] : tx.all<LineRow>(OWN, queue.id, room, before, session, inlineBytes(max)),
   ]);
   return { allowed, passed: others !== undefined };
 }

@@ -1,7 +1,7 @@
 import { AnswerSize } from "../../../core/answer-size.ts";
 import { governsGroups } from "../../../core/policy.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../../engine/engine.ts";
-import { handOut } from "../../../engine/hand-out.ts";
+import { subtractClaimed } from "../../../engine/subtract-claimed.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { claimHead } from "./claim-head.ts";
 import { FEW, shareAhead, withTasks } from "./claim-many.ts";
@@ -21,7 +21,7 @@ export async function claim(tx: Tx, request: ClaimRequest): Promise<ClaimOutcome
   else if (request.queues.length > FEW) await takeFromMany(tx, request, turn);
   else await takeFromFew(tx, request, turn);
   if (turn.session) signOfLife(tx, turn.session, request, outcome);
-  handOut(outcome, tx.hint);
+  subtractClaimed(outcome, tx.hint);
   for (const [queue, count] of turn.left) tx.hintReady(queue, count);
   return outcome;
 }

@@ -1,5 +1,5 @@
 import { BOUNDS, type DocumentChange, type DueDocument, type Verbs } from "../../../engine/engine.ts";
-import { tellAdded } from "../../../engine/followers.ts";
+import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { add } from "./add.ts";
 import { Overtaken } from "../connection/overtaken.ts";
 import { fanOut } from "./publish.ts";
@@ -24,7 +24,7 @@ export async function put(tx: Tx, change: DocumentChange): Promise<{ before: str
   const before = row ? fromText(row.value) : null;
   if (expect !== undefined && expect !== before) return { before };
   // First: what is refused must leave nothing behind.
-  if (adds) tellAdded(tx.hint, await add(tx, await fanOut(tx, adds)));
+  if (adds) reportAdded(tx.hint, await add(tx, await fanOut(tx, adds)));
   if (row) {
     if (value === null) tx.send(DELETE, kind, name);
     else if (value !== before || dueAt !== row.due_at) tx.send(UPDATE, kind, name, toText(value), dueAt);

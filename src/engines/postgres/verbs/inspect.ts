@@ -1,7 +1,7 @@
 import {
   fitting,
   fittingLast,
-  readAtOnce,
+  inlineBytes,
   ROW_BYTES,
   sizeOfAttempt,
   sizeOfEnd,
@@ -204,7 +204,7 @@ const RESULTS = `
 export async function ends(tx: Tx, ids: string[]): Promise<(TaskEnd | "pending" | "missing")[]> {
   const places = ids.map((id) => tx.place(id));
   const seqs = places.flatMap((place) => (place ? [place.seq] : []));
-  const found = await tx.all<EndsRow>(ENDS, seqs, readAtOnce(Math.max(ids.length, 1)));
+  const found = await tx.all<EndsRow>(ENDS, seqs, inlineBytes(Math.max(ids.length, 1)));
   const rows = new Map(found.map((row) => [row.seq, row]));
   const dead = [...rows.values()].filter((row) => row.fence !== null).map((row) => row.seq);
   const attempts = await lastAttemptsOf(tx, dead);

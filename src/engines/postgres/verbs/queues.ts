@@ -1,7 +1,7 @@
 import {
   differs,
   isDeclared,
-  layOver,
+  mergePolicy,
   type NamedPolicy,
   resolvePolicy,
   withDeclared,
@@ -56,7 +56,7 @@ export async function declare(
   if (!isNews(known, policy, { force })) return { policy: known.policy, outcome: same };
   const { queue, revision } = await toBeChanged(tx, name);
   if (!isNews(queue, policy, { force })) return { policy: queue.policy, outcome: same };
-  const named = layOver(queue.named, policy);
+  const named = mergePolicy(queue.named, policy);
   const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(queue.policy);
   const before = queue.policy;
   queue.named = named;

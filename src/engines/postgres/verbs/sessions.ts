@@ -58,7 +58,7 @@ const FETCH_NOTICES = `
   DELETE FROM dibs.notice WHERE session = ANY ($1::int8[]) RETURNING n, session, kind, task, created_at, fence`;
 const SET_OVERDUE = `UPDATE dibs.session SET overdue_at = $2, n = n + 1 WHERE ${newest("session", "$1")}`;
 
-export async function beat(tx: Tx, sessions: number[]): Promise<{ notices: Notice[] }> {
+export async function heartbeat(tx: Tx, sessions: number[]): Promise<{ notices: Notice[] }> {
   const live = await tx.all<BeatingSession>(LOCK_SESSIONS, sessions);
   const notices = await fetchNotices(tx, sessions);
   // All of them first, so that each counts among the live ones when the overdue tasks of another look for a worker.

@@ -3,7 +3,7 @@ import { notOfRun, mostBytes } from "../../../core/run.ts";
 import type { TaskState } from "../../../core/task.ts";
 import { isVerificationQueue } from "../../../core/verification.ts";
 import type { Settlement } from "../../../engine/engine.ts";
-import { tellAdded } from "../../../engine/followers.ts";
+import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { addChecked, checkAdds } from "./add.ts";
 import { heldTask } from "../line/held.ts";
 import {
@@ -76,7 +76,7 @@ async function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "
   await dropClaim(tx, task);
   await endDone(tx, task, result);
   await goOn(tx, task, result, next);
-  if (added.length > 0) tellAdded(tx.hint, await addChecked(tx, added));
+  if (added.length > 0) reportAdded(tx.hint, await addChecked(tx, added));
   return "done";
 }
 

@@ -15,7 +15,7 @@ import { closedError } from "../../../engine/transfer.ts";
 import { add } from "../verbs/add.ts";
 import { arrive, origins } from "../verbs/arrive.ts";
 import { cancel, cancelPending } from "../verbs/cancel.ts";
-import { listen, listenOnly, prune, tend, tendNothing, unlisten } from "../verbs/care.ts";
+import { listen, listenOnly, prune, housekeep, nothingToHousekeep, unlisten } from "../verbs/care.ts";
 import { claim, claimNothing } from "../verbs/claim.ts";
 import { depart, gone } from "../verbs/depart.ts";
 import { discard, patterns, redrive } from "../verbs/dead.ts";
@@ -32,7 +32,7 @@ import { signal, step, steps } from "../verbs/park.ts";
 import { declare, drop, pause, purge, queues } from "../verbs/queues.ts";
 import { publish } from "../verbs/publish.ts";
 import { cancelRun } from "../flows/runs.ts";
-import { beat, join, leave, reconcile, rejoin, retire, workers } from "../verbs/sessions.ts";
+import { heartbeat, join, leave, reconcile, rejoin, retire, workers } from "../verbs/sessions.ts";
 import { settleTogether } from "../verbs/settle-together.ts";
 import { extend, progress, settle } from "../verbs/settle.ts";
 import { subscribe, subscriptions, unsubscribe } from "../transaction/topics.ts";
@@ -76,7 +76,7 @@ const HANDLERS: Handlers = {
   gone: (tx, op) => gone(tx, op.tasks),
   origins: (tx, op) => origins(tx, op.ids),
   join: (tx, op) => join(tx, op.worker, op.lease),
-  beat: (tx, op) => beat(tx, op.sessions),
+  heartbeat: (tx, op) => heartbeat(tx, op.sessions),
   reconcile: (tx, op) => reconcile(tx, op.session, op.fences),
   rejoin: (tx, op) => rejoin(tx, op.session, op.fences),
   retire: (tx, op) => retire(tx, op.session),
@@ -84,7 +84,7 @@ const HANDLERS: Handlers = {
   workers: (tx, op) => workers(tx, op.queue),
   put,
   documents: (tx, op) => documents(tx, op.kind, op.name),
-  tend,
+  housekeep,
   prune: (tx, op) => prune(tx, op.limit),
   stats: (tx, op) => stats(tx, op.queue),
   listen: (tx, op) => listen(tx, op.listener, op.after, op.limit),
@@ -94,7 +94,7 @@ const HANDLERS: Handlers = {
 /** Verbs that often find nothing to do, and can tell so by reading: then they answer, else undefined. */
 const IDLE: { [V in VerbName]?: (tx: Tx, op: Verbs[V]["in"]) => Verbs[V]["out"] | undefined } = {
   claim: claimNothing,
-  tend: tendNothing,
+  housekeep: nothingToHousekeep,
   listen: (tx, op) => listenOnly(tx, op.listener, op.after, op.limit),
 };
 
@@ -162,7 +162,10 @@ export class SqliteStore implements Store {
     throw closedError(closed, this.#path);
   }
 
-  run<const Ops extends readonly Op[]>(ops: Ops, reading: Reading): { outcomes: Outcomes<Ops>; hint: Hint } {
+  execute<const Ops extends readonly Op[]>(
+    ops: Ops,
+    reading: Reading,
+  ): { outcomes: Outcomes<Ops>; hint: Hint } {
     if (this.#files?.loss) throw this.#files.loss;
     this.#journal?.settleDoubt();
     const done = ops.every((op) => READING_VERBS.has(op.verb))

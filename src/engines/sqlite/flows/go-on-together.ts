@@ -1,6 +1,6 @@
 import { parsePart } from "../../../core/run.ts";
 import type { Body } from "../../../core/task.ts";
-import { tellAdded } from "../../../engine/followers.ts";
+import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import { GROUPED, TOLD } from "../statements/special.ts";
 import { HEADS, isVerified, type Queue, type Tx } from "../transaction/tx.ts";
@@ -111,6 +111,6 @@ export function goOnTogether(tx: Tx, steps: readonly NextStep[]): void {
     tx.flow(queue).added++;
     if (tx.listeners > 0)
       tx.announce({ type: "task.added", at: tx.now, queue: queue.name, taskId: tx.id(tx.now, seq) });
-    tellAdded(tx.hint, [{ queue: queue.name, existing: false }]);
+    reportAdded(tx.hint, [{ queue: queue.name, existing: false }]);
   }
 }

@@ -1,9 +1,9 @@
 import {
-  type Brought,
+  type PartResult,
   formatPart,
   parsePart,
   type Plan,
-  planOnward,
+  planNextStage,
   type RunPlace,
   type RunStart,
   type RunState,
@@ -136,17 +136,17 @@ export function plan(tx: Tx, task: Held, said: Success): Planned | undefined {
   const underWay = {
     ...{ id: tx.id(run.created_at, run.id), pipeline: run.pipeline, stages: tx.stages.parse(run.stages) },
     underWay: run.under_way,
-    brought: () =>
+    partResults: () =>
       tx
         .all<{ part: string; result: Body | null }>(BROUGHT, run.id)
-        .map((row): Brought => ({ part: parsePart(row.part), result: bodyFrom(row.result) })),
+        .map((row): PartResult => ({ part: parsePart(row.part), result: bodyFrom(row.result) })),
   };
   const at = { stage: run.stage, part: parsePart(run.part) };
   const carried = {
     priority: fromRank(task.rank).priority,
     ...(headers !== null && { headers: JSON.parse(headers) as Headers }),
   };
-  return { ...planOnward(underWay, at, carried, said), run };
+  return { ...planNextStage(underWay, at, carried, said), run };
 }
 
 const UNDER_WAY = `UPDATE run SET under_way = ? WHERE id = ?`;

@@ -3,7 +3,7 @@ import type { NextCosts } from "../../../core/stage-cost.ts";
 import type { Addition, Body, TaskState } from "../../../core/task.ts";
 import { decodeAdds, encodeAdds, type Verified, verificationTask } from "../../../core/verification.ts";
 import type { Settlement } from "../../../engine/engine.ts";
-import { tellAdded } from "../../../engine/followers.ts";
+import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { addChecked, checkAdds } from "../verbs/add.ts";
 import { bodyFrom } from "../statements/body.ts";
 import { findAsked, type Judged } from "../line/held.ts";
@@ -58,7 +58,7 @@ export function insertVerifying(
   // It is ours, and no limit turns it away: the result was brought, and somebody is to judge it.
   const of = { id: tx.id(task.createdAt, seq), fence };
   const added = addChecked(tx, [verificationTask(task.queue.name, of)]);
-  tellAdded(tx.hint, added);
+  reportAdded(tx.hint, added);
   const asked = tx.place(added[0]!.id)!.seq;
   const attempt = [failures, fence, startedAt, worker];
   const costs = next ? JSON.stringify(next) : null;
@@ -97,5 +97,5 @@ function accept(tx: Tx, task: Judged): void {
   dropVerifying(tx, task);
   endDone(tx, task, result);
   goOn(tx, task, result, next);
-  tellAdded(tx.hint, addChecked(tx, adds));
+  reportAdded(tx.hint, addChecked(tx, adds));
 }

@@ -6,7 +6,7 @@ import {
   isEmpty,
   type Meter,
   NO_METER,
-  opensAt,
+  earliestStart,
   roomFor,
   spend,
 } from "../../../core/rate.ts";
@@ -80,7 +80,7 @@ export function allowanceFor(tx: Tx, { queue, heldUntil }: Gate): Allowance {
 
 /** From when on it may start by the rates of its queue. */
 export function opensFor(tx: Tx, { queue, meter }: Gate, cost: number): number {
-  return opensAt(queue.policy.rateLimit, meter, cost, tx.now);
+  return earliestStart(queue.policy.rateLimit, meter, cost, tx.now);
 }
 
 export function countStart(tx: Tx, gate: Gate, cost: number): void {

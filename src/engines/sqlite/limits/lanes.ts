@@ -1,5 +1,5 @@
-import { inTurn, placesInLine, putsUrgentFirst } from "../../../core/policy.ts";
-import { isEmpty, isOver, type Meter, NO_METER, opensAt } from "../../../core/rate.ts";
+import { groupOrder, maxInLine, putsUrgentFirst } from "../../../core/policy.ts";
+import { isEmpty, isOver, type Meter, NO_METER, earliestStart } from "../../../core/rate.ts";
 import { FIRST_RANK, isUrgent } from "../../../core/task.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import type { Mover } from "../line/line.ts";
@@ -150,7 +150,7 @@ export class LaneBook {
   fill(lane: Lane, newcomer?: Mover): boolean {
     let behind = newcomer;
     let at: number | null = null;
-    const order = inTurn(lane.queue.policy);
+    const order = groupOrder(lane.queue.policy);
     while (!isFull(lane)) {
       const first = this.#next(lane);
       const comes = behind && (!first || order(behind, first) < 0) ? behind : undefined;
@@ -300,7 +300,7 @@ function stateText(tx: Tx, { holders, line, session, meter, heldUntil, wakeAt }:
 
 /** From when on the next of it may stand in line, as far as time decides. */
 export function mayStartAt(tx: Tx, { queue, meter, heldUntil }: Lane, cost: number): number {
-  return Math.max(heldUntil, opensAt(queue.policy.groups.rateLimit, meter, cost, tx.now));
+  return Math.max(heldUntil, earliestStart(queue.policy.groups.rateLimit, meter, cost, tx.now));
 }
 
 /** None may come up before another one of it has moved. */
@@ -310,7 +310,7 @@ export function isFull({
   holders,
   line,
 }: Pick<Lane, keyof LaneName | "holders" | "line">): boolean {
-  return line.length >= placesInLine(queue.policy, key, holders - line.length);
+  return line.length >= maxInLine(queue.policy, key, holders - line.length);
 }
 
 const COST = `SELECT cost FROM task WHERE seq = ?`;

@@ -2,8 +2,8 @@ import {
   changesGate,
   changesGroups,
   governsGroups,
-  inTurn,
-  placesInLine,
+  groupOrder,
+  maxInLine,
   type QueuePolicy,
 } from "../../../core/policy.ts";
 import { BOUNDS } from "../../../engine/engine.ts";
@@ -78,12 +78,12 @@ const PLACE = `SELECT coalesce(pos, seq) AS pos, 0 - priority AS rank, cost FROM
 /** Those that would not have come up by the policy: they hold their group no longer, and have yet to leave the line. */
 function excessOf(tx: Tx, lane: Lane): number[] {
   const { queue, key, holders, line } = lane;
-  const places = placesInLine(queue.policy, key, holders - line.length);
+  const places = maxInLine(queue.policy, key, holders - line.length);
   const isTimed = queue.policy.groups.rateLimit.length > 0 || lane.heldUntil > tx.now;
   if (line.length === 0 || (line.length <= places && !isTimed)) return [];
   const inLine = line
     .map((seq) => ({ seq, ...tx.get<{ pos: number; rank: number; cost: number | null }>(PLACE, seq)! }))
-    .sort(inTurn(queue.policy));
+    .sort(groupOrder(queue.policy));
   const isOpen = mayStartAt(tx, lane, inLine[0]!.cost ?? 1) <= tx.now;
   const excess = inLine.slice(isOpen ? places : 0).map(({ seq }) => seq);
   lane.holders -= excess.length;

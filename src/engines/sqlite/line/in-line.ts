@@ -1,4 +1,4 @@
-import { readAtOnce, sizeOfClaimed } from "../../../core/answer-size.ts";
+import { inlineBytes, sizeOfClaimed } from "../../../core/answer-size.ts";
 import { type Body, FIRST_RANK } from "../../../core/task.ts";
 import { BOUNDS, type ClaimRequest } from "../../../engine/engine.ts";
 import { chunks, sized } from "../statements/chunks.ts";
@@ -80,7 +80,7 @@ export function lookAtLine(
 ): Line {
   const sql = urgentOnly ? URGENT : ALL;
   const { allowed, passed } = lookAtKept(tx, queue, worker, sql.kept);
-  const atOnce = readAtOnce(max);
+  const atOnce = inlineBytes(max);
   const ready = tx.rows<LineRow>(sql.ready, atOnce, queue.id, most);
   const asides = new Map<LineRow, "kept" | "own">();
   for (const row of allowed) asides.set(lineRowFrom(tx, row, atOnce), "kept");
@@ -100,7 +100,7 @@ export function lookAtKept(
   worker: string,
   sql = ALL.kept,
 ): { allowed: KeptRow[]; passed: boolean } {
-  const kept = tx.all<KeptRow>(sql, queue.id, BOUNDS.retryLook);
+  const kept = tx.all<KeptRow>(sql, queue.id, BOUNDS.retryScan);
   const allowed = kept.filter((row) => !(JSON.parse(row.avoid) as string[]).includes(worker));
   return { allowed, passed: allowed.length < kept.length };
 }

@@ -1,4 +1,4 @@
-import { lostError, timeoutError } from "../../../core/lapse.ts";
+import { lostError, timeoutError } from "../../../core/attempt-errors.ts";
 import { isEnd } from "../../../core/task.ts";
 import { BOUNDS } from "../../../engine/engine.ts";
 import { type ClaimRow, heldFrom } from "./held.ts";

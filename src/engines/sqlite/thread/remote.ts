@@ -1,7 +1,7 @@
 import { Worker } from "node:worker_threads";
 import type { Reading } from "../../../core/clock.ts";
 import { DibsError, errorFrom } from "../../../core/errors.ts";
-import type { ClaimOutcome, Hint, Op, Outcome, Stood } from "../../../engine/engine.ts";
+import type { ClaimOutcome, Hint, Op, Outcome, RetriedClaim } from "../../../engine/engine.ts";
 import { systemClock } from "../../../engine/system-clock.ts";
 import { errorOf, type News, type Report, type Request, type ThreadData } from "./messages.ts";
 import { packOps, unpackOutcomes } from "./pack.ts";
@@ -102,7 +102,7 @@ export class Remote {
   }
 
   #receive({ answers, hint, stood }: News): void {
-    if (hint && !this.#closing) this.#onHint(stood ? { ...hint, stood: stoodFrom(stood) } : hint);
+    if (hint && !this.#closing) this.#onHint(stood ? { ...hint, retriedClaim: stoodFrom(stood) } : hint);
     for (const { id, outcomes, failure } of answers) {
       const call = this.#calls.get(id)!;
       this.#calls.delete(id);
@@ -140,7 +140,7 @@ export class Remote {
   }
 }
 
-function stoodFrom({ op, outcomes, failure }: NonNullable<News["stood"]>): Stood {
+function stoodFrom({ op, outcomes, failure }: NonNullable<News["stood"]>): RetriedClaim {
   if (failure) return { request: op, error: errorOf(failure) };
   const [outcome] = unpackOutcomes(outcomes!, [op]);
   if ("refused" in outcome!) return { request: op, error: errorFrom(outcome.refused) };

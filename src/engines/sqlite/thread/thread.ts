@@ -5,7 +5,7 @@ import { type Reading, startTimer } from "../../../core/clock.ts";
 import { isDibsError } from "../../../core/errors.ts";
 import { BOUNDS, type Hint, type Op, type Outcome } from "../../../engine/engine.ts";
 import { systemClock } from "../../../engine/system-clock.ts";
-import { Heart } from "../../../engine/heart.ts";
+import { HeartbeatTimer } from "../../../engine/heartbeat-timer.ts";
 import { type Answer, failureOf, type Report, type Request, type ThreadData } from "./messages.ts";
 import { type PackedOps, packOutcomes, sizeOf, unpackOps } from "./pack.ts";
 import { SqliteStore, Unkept } from "../batch/store.ts";
@@ -25,7 +25,7 @@ class StoreThread {
   readonly #sessions = new Set<number>();
   /** Claims that found nothing and go on waiting, by session; the one that has waited longest first. */
   readonly #standing = new Map<number, Op<"claim">>();
-  readonly #heart: Heart;
+  readonly #heart: HeartbeatTimer;
   readonly #watch: Watch | undefined;
   /** Requests that are not served yet. */
   readonly #arrived: Request[] = [];
@@ -36,7 +36,7 @@ class StoreThread {
     const { path, durability, create = true, role } = data;
     const reading = data.reading ?? systemClock.read();
     this.#store = new SqliteStore({ path, durability, create, readonly: role === "reader" }, reading);
-    this.#heart = new Heart(startTimer, (sessions) => this.#beat(sessions, systemClock.read()));
+    this.#heart = new HeartbeatTimer(startTimer, (sessions) => this.#beat(sessions, systemClock.read()));
     if (role === "writer" && path !== ":memory:") {
       this.#watch = new Watch(
         path,
@@ -99,7 +99,7 @@ class StoreThread {
       const ops = parts.length === 1 ? parts[0]! : parts.flat();
       // Whatever becomes of it: who asked to leave gives no more signs of life.
       for (const op of ops) if (op.verb === "leave") this.#forget(op.session);
-      done = { parts, ops, ...this.#store.run(ops, reading) };
+      done = { parts, ops, ...this.#store.execute(ops, reading) };
     } catch (error) {
       // What is not an answer of the store's is a mistake in one of the batches: the others must not suffer.
       if (batch.length > 1 && !isDibsError(error)) {
@@ -151,7 +151,7 @@ class StoreThread {
   }
 
   #followClaim(op: Op<"claim">, outcome: Outcome<"claim">): void {
-    const { session, stands } = op;
+    const { session, waitingId: stands } = op;
     const found = "ok" in outcome && outcome.ok.tasks.length > 0;
     if (found) this.#watch?.useful();
     if (session === undefined) return;
@@ -179,7 +179,7 @@ class StoreThread {
   /** A beat ends what is overdue, so it has more to tell than notices. */
   #runBeat(sessions: number[], reading: Reading): Hint {
     try {
-      const ran = this.#store.run([{ verb: "beat", sessions }], reading);
+      const ran = this.#store.execute([{ verb: "heartbeat", sessions }], reading);
       if (this.#store.committed) this.#watch?.committed();
       return this.#heard(ran);
     } catch (error) {
@@ -190,7 +190,7 @@ class StoreThread {
   }
 
   #heard({ outcomes, hint }: { outcomes: readonly Outcome[]; hint: Hint }): Hint {
-    const { notices } = (outcomes[0] as Extract<Outcome<"beat">, { ok: unknown }>).ok;
+    const { notices } = (outcomes[0] as Extract<Outcome<"heartbeat">, { ok: unknown }>).ok;
     for (const notice of notices) if (notice.kind === "gone") this.#forget(notice.session);
     return notices.length > 0 ? { ...hint, notices } : hint;
   }
@@ -242,7 +242,7 @@ class StoreThread {
    */
   #claimFor(op: Op<"claim">): void {
     try {
-      const { outcomes, hint } = this.#store.run([op], systemClock.read());
+      const { outcomes, hint } = this.#store.execute([op], systemClock.read());
       if (this.#store.committed) this.#watch?.committed();
       this.#follow([op], outcomes);
       const stood = { op, outcomes: packOutcomes(outcomes, [op]) };

@@ -1,4 +1,4 @@
-import { Subscribed } from "../../../core/topic-tree.ts";
+import { SubscriptionIndex } from "../../../core/topic-tree.ts";
 import type { SubscriptionRecord } from "../../../core/task.ts";
 import type { Queue, Tx } from "./tx.ts";
 
@@ -18,7 +18,7 @@ const SINCE = `SELECT * FROM subscription WHERE id > ? ORDER BY id`;
  * publishes, and only there: whoever only adds does not pay for it.
  */
 export class Topics {
-  #rows = new Subscribed<SubscriptionRow>();
+  #rows = new SubscriptionIndex<SubscriptionRow>();
   #subscribed = 0;
   #unsubscribed = -1;
 
@@ -40,7 +40,7 @@ export class Topics {
 
   /** After a rollback: what is remembered may be of the transaction that never was. */
   forget(): void {
-    this.#rows = new Subscribed();
+    this.#rows = new SubscriptionIndex();
     this.#subscribed = 0;
     this.#unsubscribed = -1;
   }

@@ -4,7 +4,7 @@ import { advanceTime, type EngineTime } from "../../../core/engine-time.ts";
 import type { DibsEvent } from "../../../core/events.ts";
 import { isGated, type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../../core/policy.ts";
 import { isVerificationQueue } from "../../../core/verification.ts";
-import { formatTaskId, parseTaskId, type TaskPlace } from "../../../core/task-id.ts";
+import { formatTaskId, parseTaskId, type TaskIdParts } from "../../../core/task-id.ts";
 import { type DepthByState, NO_DEPTH, type TaskState } from "../../../core/task.ts";
 import { BOUNDS, type Hint } from "../../../engine/engine.ts";
 import { Events } from "./events.ts";
@@ -252,7 +252,7 @@ export class Tx extends Statements {
     return formatTaskId(createdAt, seq, this.salt);
   }
 
-  place(id: string): TaskPlace | undefined {
+  place(id: string): TaskIdParts | undefined {
     return parseTaskId(id, this.salt);
   }
 

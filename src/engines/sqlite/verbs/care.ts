@@ -9,13 +9,13 @@ import { keepEnds, pruneRuns } from "../flows/runs.ts";
 import { horizon, sweep, sweepIsDue } from "../line/sweep.ts";
 import type { Queue, Tx } from "../transaction/tx.ts";
 
-export function tend(tx: Tx): Verbs["tend"]["out"] {
+export function housekeep(tx: Tx): Verbs["housekeep"]["out"] {
   sweep(tx);
   return outlook(tx);
 }
 
 /** The answer, where there is nothing to do: it takes no lock. Undefined where there is. */
-export function tendNothing(tx: Tx): Verbs["tend"]["out"] | undefined {
+export function nothingToHousekeep(tx: Tx): Verbs["housekeep"]["out"] | undefined {
   return sweepIsDue(tx) ? undefined : outlook(tx);
 }
 
@@ -26,7 +26,7 @@ const FIRST_OF_SESSION = `
   FROM session`;
 const FIRST_SESSION = `SELECT min(beat_at + lease) AS at FROM session`;
 
-function outlook(tx: Tx): Verbs["tend"]["out"] {
+function outlook(tx: Tx): Verbs["housekeep"]["out"] {
   const { due, next } = dueDocuments(tx);
   return { next: untilNext(tx, next), now: tx.now, due };
 }

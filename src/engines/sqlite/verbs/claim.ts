@@ -2,7 +2,7 @@ import { AnswerSize, countFitting } from "../../../core/answer-size.ts";
 import { DibsError } from "../../../core/errors.ts";
 import type { QueuePolicy } from "../../../core/policy.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../../engine/engine.ts";
-import { handOut } from "../../../engine/hand-out.ts";
+import { subtractClaimed } from "../../../engine/subtract-claimed.ts";
 import { lookAtLimited, takeLimited } from "./claim-limited.ts";
 import { lookAtKept, lookAtLine, sizeOf, specialsOf } from "../line/in-line.ts";
 import { sweep, sweepIsDue } from "../line/sweep.ts";
@@ -19,7 +19,7 @@ export function claim(tx: Tx, request: ClaimRequest): ClaimOutcome {
   }
   for (const name of request.queues) take(tx, turn, name, request.max);
   if (session) signOfLife(tx, session, request, outcome);
-  handOut(outcome, tx.hint);
+  subtractClaimed(outcome, tx.hint);
   return outcome;
 }
 

@@ -1,7 +1,7 @@
 import {
   differs,
   isDeclared,
-  layOver,
+  mergePolicy,
   type NamedPolicy,
   resolvePolicy,
   withDeclared,
@@ -26,7 +26,7 @@ export function declare(
     return { policy: queue.policy, outcome: differs(queue.named, policy) ? "refused" : "unchanged" };
   const apply = force || (Object.keys(policy).length > 0 && !isDeclared(queue.declared, policy));
   if (!apply) return { policy: queue.policy, outcome: isNew ? "created" : "unchanged" };
-  const named = layOver(queue.named, policy);
+  const named = mergePolicy(queue.named, policy);
   const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(queue.policy);
   const before = queue.policy;
   queue.named = named;

@@ -40,7 +40,7 @@ const BEAT = `UPDATE session SET beat_at = ?, mixed = ?, overdue_at = ? WHERE id
 const NOTICES = `SELECT n, session, kind, task, created_at, fence FROM notice WHERE session = ?`;
 const DELETE_NOTICES = `DELETE FROM notice WHERE session = ?`;
 
-export function beat(tx: Tx, sessions: number[]): { notices: Notice[] } {
+export function heartbeat(tx: Tx, sessions: number[]): { notices: Notice[] } {
   const notices = fetchNotices(tx, sessions);
   // All of them first, so that each counts among the live ones when the overdue tasks of another look for a worker.
   const live = sessions.filter((id) => beatOne(tx, id));

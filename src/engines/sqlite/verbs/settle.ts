@@ -3,7 +3,7 @@ import { notOfRun, mostBytes } from "../../../core/run.ts";
 import type { TaskState } from "../../../core/task.ts";
 import { isVerificationQueue } from "../../../core/verification.ts";
 import type { Settlement } from "../../../engine/engine.ts";
-import { tellAdded } from "../../../engine/followers.ts";
+import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { addChecked, checkAdds } from "./add.ts";
 import { heldTask } from "../line/held.ts";
 import { holdBack } from "../limits/hold-back.ts";
@@ -73,7 +73,7 @@ function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "done" 
   dropClaim(tx, task);
   endDone(tx, task, result);
   goOn(tx, task, result, next);
-  if (added.length > 0) tellAdded(tx.hint, addChecked(tx, added));
+  if (added.length > 0) reportAdded(tx.hint, addChecked(tx, added));
   return "done";
 }
 

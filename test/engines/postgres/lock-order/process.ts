@@ -52,7 +52,7 @@ function settlementOf(task: ClaimedTask): Settlement {
 function nextOp(): Op {
   const what = random.weighted({
     ...{ begin: 3, claim: 8, settle: 16, cancelRun: 2, cancel: 1, redrive: 1, discard: 1 },
-    ...{ purge: 0.3, drop: 0.2, tend: 3, signal: 1, plain: 1, prune: 0.3 },
+    ...{ purge: 0.3, drop: 0.2, housekeep: 3, signal: 1, plain: 1, prune: 0.3 },
   });
   switch (what) {
     case "begin": {
@@ -81,17 +81,19 @@ function nextOp(): Op {
     }
     case "settle": {
       const [task] = held.splice(random.between(0, held.length - 1), 1);
-      if (!task) return { verb: "tend" };
+      if (!task) return { verb: "housekeep" };
       return { verb: "settle", id: task.id, fence: task.fence, settlement: settlementOf(task) };
     }
     case "cancelRun":
-      return runs.length > 0 ? { verb: "cancelRun", id: random.pick(runs.slice(-40)) } : { verb: "tend" };
+      return runs.length > 0
+        ? { verb: "cancelRun", id: random.pick(runs.slice(-40)) }
+        : { verb: "housekeep" };
     case "cancel":
-      return held.length > 0 ? { verb: "cancel", id: random.pick(held).id } : { verb: "tend" };
+      return held.length > 0 ? { verb: "cancel", id: random.pick(held).id } : { verb: "housekeep" };
     case "signal":
       return held.length > 0
         ? { verb: "signal", id: random.pick(held).id, name: "go", value: null }
-        : { verb: "tend" };
+        : { verb: "housekeep" };
     case "redrive":
       return { verb: "redrive", queue: random.pick(QUEUES), filter: ANY, spacing: 0 };
     case "discard":
@@ -102,8 +104,8 @@ function nextOp(): Op {
       return { verb: "drop", queue: random.pick([VERIFY, "p/join"]), limit: 100 };
     case "prune":
       return { verb: "prune", limit: 20 };
-    case "tend":
-      return { verb: "tend" };
+    case "housekeep":
+      return { verb: "housekeep" };
   }
 }
 
@@ -111,7 +113,7 @@ const EXPECTED = new Set(["CLAIM_LOST", "TASK_NOT_FOUND", "INVALID"]);
 
 async function step(engine: Engine): Promise<void> {
   const ops = Array.from({ length: random.between(1, 6) }, nextOp);
-  const outcomes = await engine.run(ops);
+  const outcomes = await engine.execute(ops);
   for (const [index, op] of ops.entries()) {
     const outcome = outcomes[index]!;
     if ("refused" in outcome) {
@@ -135,7 +137,7 @@ const logger = {
   error: console.error,
 };
 const engine = await openPostgres({ url, logger });
-await engine.run([{ verb: "declare", queue: "p/check", policy: { verified: true, maxAttempts: 3 } }]);
+await engine.execute([{ verb: "declare", queue: "p/check", policy: { verified: true, maxAttempts: 3 } }]);
 for (let i = 0; i < Number(steps); i++) await step(engine);
 await engine.close();
 console.log(JSON.stringify({ runs: runs.length, warnings }));

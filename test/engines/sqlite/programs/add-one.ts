@@ -3,5 +3,5 @@ import { openSqlite } from "../../../../src/engines/sqlite/engine.ts";
 
 const [path, queue] = process.argv.slice(2) as [string, string];
 const engine = await openSqlite({ path });
-await engine.run([{ verb: "add", tasks: [{ queue, data: "{}" }] }]);
+await engine.execute([{ verb: "add", tasks: [{ queue, data: "{}" }] }]);
 await engine.close();

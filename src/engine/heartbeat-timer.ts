@@ -11,7 +11,7 @@ interface Rhythm {
 }
 
 /** Beats the sessions that joined through here, at least three times a lease, until they leave or are gone. */
-export class Heart {
+export class HeartbeatTimer {
   readonly #after: Clock["after"];
   readonly #beat: (sessions: number[]) => Promise<boolean> | boolean;
   readonly #rhythms = new Map<number, Rhythm>();

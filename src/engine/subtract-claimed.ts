@@ -1,7 +1,7 @@
 import type { ClaimOutcome, Hint } from "./engine.ts";
 
 /** What a batch made ready and then claimed is nobody's to look for: of that its hint says nothing. */
-export function handOut({ tasks }: ClaimOutcome, hint: Hint): void {
+export function subtractClaimed({ tasks }: ClaimOutcome, hint: Hint): void {
   const { ready } = hint;
   if (!ready) return;
   for (const { queue } of tasks) {

@@ -1,5 +1,5 @@
 /** Whoever awaits it learns of its failure; whoever does not is not ended by it. */
-export function minded<T>(promise: Promise<T>): Promise<T> {
+export function suppressUnhandled<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => {});
   return promise;
 }
