@@ -1,4 +1,4 @@
-// First: see the comment there.
+// First: see the comment in supported-node.ts.
 import "./core/supported-node.ts";
 export { type AddManyOptions, type AddOptions, type Item, type PartOptions } from "./api/add-options.ts";
 export { type DeadLetters, type DeadPatternInfo, type DeadSelection } from "./api/dead-letters.ts";

@@ -2,8 +2,9 @@ import { DibsError, invalid } from "./errors.ts";
 import { escapeControls, show } from "./show.ts";
 
 /**
- * Addresses of stores and servers: what kind of store one names, and how it is shown to people. Everything that prints an
- * address, in errors, logs and `--print-config`, prints it through here: an address may hold a password.
+ * Addresses of stores and servers: which kind of store an address names, and how it is shown to people. open(), the
+ * server and the shell call this. Everything that prints an address (errors, logs, `--print-config`) prints it through
+ * this file, because an address may contain a password.
  */
 
 export type AddressKind = "memory" | "file" | "postgres" | "server";
@@ -20,7 +21,10 @@ const KINDS = new Map<string, AddressKind>([
 
 const SCHEME = /^([a-z][a-z0-9+.-]*):\/\//i;
 
-/** Refuses what is no address. A text that could be an address and a file is refused too: ./ makes it a file. */
+/**
+ * Refuses a text that is not an address. Also refuses a text that could be an address or a file name: ./ in front makes
+ * it a file.
+ */
 export function kindOf(address: unknown): AddressKind {
   if (typeof address !== "string" || address === "") {
     throw invalid(
@@ -29,7 +33,7 @@ export function kindOf(address: unknown): AddressKind {
   }
   if (address !== address.trim() || address.includes("\0")) {
     throw invalid(
-      `An address, or the path of a store, has no blanks at its ends and no NUL; got ${showAddress(address)} with one.`,
+      `An address or path must not begin or end with a blank, or contain NUL; got ${showAddress(address)}.`,
     );
   }
   if (address === ":memory:") return "memory";
@@ -46,12 +50,12 @@ export function kindOf(address: unknown): AddressKind {
   );
 }
 
-/** Begins as only a path does: /, ./, ../ or a drive of Windows. */
+/** Starts as only a path can: /, ./, ../ or a Windows drive. */
 const CLEAR_PATH = /^(?:\.{0,2}[/\\](?![/\\])|[a-z]:[/\\])/i;
-/** A scheme, a host with its port, or a user with a password: all have a colon before the first slash. */
+/** A scheme, a host with its port, or a user with a password: each has a colon before the first slash. */
 const COLON = /^[^/\\]*(?::|%3a)/i;
 const NETWORK_USER = /^[/\\]{2}[^/\\]*(?:@|%40)/i;
-/** host=db password=…, and Server=db;Password=… */
+/** Connection strings: host=db password=…, and Server=db;Password=… */
 const KEYWORDS =
   /(?:^|[\s;])(?:host|hostaddr|server|port|user|username|dbname|database|\w*password|pwd)\s*=/i;
 const HOST_AND_PORT = /^(?:\[[\da-f:.]+\]|[\w.-]+):\d{1,5}$/i;
@@ -83,8 +87,8 @@ export function showAddress(address: unknown): string {
 }
 
 /**
- * An address without user, password and unknown parameters. It is put together from the parts that are known to be no
- * secret; whatever else is in it, or cannot be told apart, is left out.
+ * An address without user, password and unknown parameters. The result contains only parts that are known not to be
+ * secret. Everything else is left out.
  */
 export function withoutSecrets(address: string): string {
   const text = address.trim();
@@ -111,8 +115,8 @@ const HOST = /(?:\[[\da-f:.]+\]|[\w.-]*)(?::\d{1,5})?/.source;
 const PARTS = new RegExp(`^(${HOST}(?:,${HOST})*)(/[\\w./~+-]*)?(?:\\?([^#]*))?$`, "i");
 
 /**
- * What follows the user and the password. Undefined where it has signs that it should not have: then some of it may belong
- * to a password whose @, /, ? or # was not escaped.
+ * The part after the user and the password. Undefined if it contains characters that do not belong there: then a part
+ * of it may be a password whose @, /, ? or # was not escaped.
  */
 function partsOf(rest: string): { hosts: string; path: string; query: string } | undefined {
   const at = rest.lastIndexOf("@");
@@ -121,7 +125,7 @@ function partsOf(rest: string): { hosts: string; path: string; query: string } |
   return found ? { hosts: found[1]!, path: found[2] ?? "", query: found[3] ?? "" } : undefined;
 }
 
-/** Parameters that are no secret, with values that can have none in them. */
+/** Parameters that are not secret, with values that cannot contain a secret. */
 const SHOWN = /^(?:sslmode|host|port)=[\w./-]*$/;
 
 function showQuery(query: string): string {

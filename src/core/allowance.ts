@@ -1,16 +1,16 @@
 import type { QueuePolicy } from "./policy.ts";
 import { openingAt } from "./window.ts";
 
-/** What may be taken of a queue's line at this moment. */
+/** How much of a queue's line may start now. The engines compute it for each claim, and stats for `heldBack`. */
 export interface Allowance {
-  /** Claims that its concurrency leaves room for. */
+  /** Claims that maxConcurrency leaves room for. */
   room: number;
   urgentOnly: boolean;
-  /** When that changes by itself; null: it does not. */
+  /** When this changes by itself; null: it does not. */
   until: number | null;
 }
 
-/** `running`: how many are claimed; asked for only where that matters. */
+/** `running` counts the claimed tasks. It is called only if the policy limits concurrency. */
 export function allowanceOf(
   { maxConcurrency, window }: QueuePolicy,
   heldUntil: number,

@@ -1,9 +1,10 @@
 import { LIMITS } from "./limits.ts";
 
 /**
- * The memory that answers in progress may take: from the moment a call is carried out until its answer has been read. For
- * each client, and for all together. Whatever exceeds that waits, the longest-waiting first, and starts when others have
- * been read. A client that waits for its own reading holds up nobody else.
+ * Limits the memory of answers in progress, from the start of a call until the client has read its answer: per client
+ * and in total. The server's doors reserve room here before they make a call. A call that exceeds a limit waits, and
+ * starts when other answers have been read; the longest-waiting call starts first. A client that waits for its own
+ * limit does not delay other clients.
  */
 export const ANSWER_BOUNDS = {
   perClient: 8 * 1024 * 1024,
@@ -11,8 +12,8 @@ export const ANSWER_BOUNDS = {
 };
 
 /**
- * What to reserve before a call is carried out, by what it answers: a page, or one row. `later`: it may wait for long, and
- * holds nothing meanwhile; it only does not start while its client leaves too much unread.
+ * Bytes to reserve before a call starts, by what it answers: a page, or one row. `later`: the call may wait for long
+ * and reserves nothing meanwhile. It only does not start while its client leaves too much unread.
  */
 export const ROOM_FOR = { page: LIMITS.answerBytes, row: 256 * 1024, later: 0 };
 export type AnswerKind = keyof typeof ROOM_FOR;
@@ -43,7 +44,7 @@ export class AnswerBudget {
     return new ClientAnswers(this);
   }
 
-  /** @internal Whether it may start at once. Nobody overtakes a call of the same client. */
+  /** @internal Whether the call may start at once. No call overtakes an earlier one of the same client. */
   admits(client: ClientAnswers, bytes: number): boolean {
     return client.waiting === 0 && this.#hasRoom(client, bytes) && this.#isWithinTotal(client, bytes);
   }
@@ -65,7 +66,7 @@ export class AnswerBudget {
     if (bytes < 0 && this.#line.size > 0) this.#startNext();
   }
 
-  /** One answer is let through, however large, where its client has no other. */
+  /** A client without another answer in progress may have one of any size. */
   #hasRoom(client: ClientAnswers, bytes: number): boolean {
     return client.used === 0 || client.used + bytes <= this.#perClient;
   }
@@ -78,7 +79,7 @@ export class AnswerBudget {
     for (const waiting of this.#line) {
       const { client, bytes, start } = waiting;
       if (!this.#hasRoom(client, bytes)) continue;
-      // Smaller ones behind it must not keep it waiting for ever.
+      // Return instead of continue: smaller calls behind this one must not starve it.
       if (!this.#isWithinTotal(client, bytes)) return;
       this.leave(waiting);
       start();
@@ -107,14 +108,14 @@ export class ClientAnswers {
     return this.#rooms === 0 && this.#unread === 0 && this.waiting === 0;
   }
 
-  /** What has been written for this client, and not been read by it. */
+  /** Bytes written for this client that it has not read. */
   set unread(bytes: number) {
     const change = bytes - this.#unread;
     this.#unread = bytes;
     if (change !== 0) this.#budget.changed(change);
   }
 
-  /** Room for an answer of about so many bytes, held until it is given back. Undefined where there is none now. */
+  /** Reserves room for an answer of about `bytes` bytes, until giveBack(). Undefined if there is no room now. */
   reserveNow(bytes: number): Room | undefined {
     return this.#budget.admits(this, bytes) ? this.#take(bytes) : undefined;
   }
@@ -161,7 +162,7 @@ export class ClientAnswers {
 }
 
 export interface Room {
-  /** Its answer proved to have so many bytes. Nothing once it was given back: its caller is gone. */
+  /** The answer turned out to have `bytes` bytes. No effect after giveBack(): the caller is gone. */
   resize(bytes: number): void;
   giveBack(): void;
 }

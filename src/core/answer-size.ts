@@ -2,8 +2,9 @@ import { LIMITS } from "./limits.ts";
 import type { Attempt, Body, Headers, TaskEnd, TaskError, TaskRecord } from "./task.ts";
 
 /**
- * How many bytes an answer may have. Every answer with rows ends here as well as at its limit of rows; what is left comes
- * with the next page, or the next claim. The first row always fits, so that every page makes progress.
+ * Limits the bytes of one answer. Every engine uses it for pages and claims. An answer ends at this size as well as at
+ * its limit of rows; the next page, or the next claim, returns the rest. The first row always fits, so that every page
+ * makes progress.
  */
 export class AnswerSize {
   #bytes: number;
@@ -25,7 +26,7 @@ export class AnswerSize {
     this.#rows++;
   }
 
-  /** A row did not fit: nothing else comes after it, or rows would overtake each other. */
+  /** A row did not fit. No later row may be added, because rows must not overtake each other. */
   close(): void {
     this.#isFull = true;
   }
@@ -34,7 +35,7 @@ export class AnswerSize {
     return this.#isFull;
   }
 
-  /** To look ahead with: what is added to it does not count here. */
+  /** A copy for looking ahead. Rows added to the copy do not count here. */
   copy(): AnswerSize {
     const copy = new AnswerSize(this.#bytes, this.#rows);
     copy.#isFull = this.#isFull;
@@ -52,7 +53,7 @@ export function fittingLast<T>(items: readonly T[], sizeOf: (item: T) => number)
   return fitting(items.toReversed(), sizeOf).toReversed();
 }
 
-/** How many of the first items fit behind what an answer has already. They are not added to it. */
+/** How many of the first items still fit into `answer`. Does not add them. */
 export function countFitting<T>(
   items: readonly T[],
   sizeOf: (item: T, index: number) => number,
@@ -68,17 +69,17 @@ export function countFitting<T>(
 }
 
 /**
- * So large a payload may be to be read together with its row, by a claim of at most `max` tasks: if all are this large, the
- * answer is full. Of larger ones a claim reads the size first, and the payload only if the task fits.
+ * The largest payload that a claim of at most `max` tasks reads together with its row: if all payloads have this size,
+ * the answer is full. For larger ones a claim reads the size first, and the payload only if the task fits.
  */
 export function inlineBytes(max: number): number {
   return Math.floor(LIMITS.answerBytes / max);
 }
 
-/** What a row takes beside its texts. */
+/** Size of a row without its texts. */
 export const ROW_BYTES = 512;
 
-/** About: a text counts by its length, which costs nothing to ask for. */
+/** Approximate: counts the length of a text in characters, which costs nothing to read. */
 export function sizeOfBody(body: Body | null): number {
   return body === null ? 0 : body.length;
 }
@@ -87,20 +88,20 @@ export function sizeOfTask({ data, result, headers, error, progress }: TaskRecor
   return ROW_BYTES + sizeOfBody(data) + sizeOfBody(result) + sizeOfRest({ headers, error, progress });
 }
 
-/** A row of any other listing, as JSON. */
+/** A row of any other list, as JSON. */
 export function sizeOfRow(row: object): number {
   return ROW_BYTES + JSON.stringify(row).length;
 }
 
 /**
- * A task as a claim hands it out, by the lengths of its payload and headers. Not counted, for it is bounded: the feedback of a
- * verifier (LIMITS.errorMessage).
+ * A task in a claim's answer, by the lengths of its payload and headers. A verifier's feedback is not counted, because
+ * LIMITS.errorMessage bounds it.
  */
 export function sizeOfClaimed(data: number, headers: number): number {
   return ROW_BYTES + data + headers;
 }
 
-/** What whoever waits for the end of a task is told. */
+/** What callers that wait for the end of a task get. */
 export function sizeOfEnd(end: TaskEnd | string): number {
   return typeof end === "string" ? end.length : ROW_BYTES + sizeOfBody(end.result) + sizeOfError(end.error);
 }

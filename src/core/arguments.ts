@@ -2,22 +2,22 @@ import { type DibsError, invalid } from "./errors.ts";
 import { show } from "./show.ts";
 
 /**
- * JavaScript drops arguments that a function does not know. Here they are refused, as unknown options are: whoever gave one
- * meant something by it.
+ * JavaScript ignores arguments that a function does not declare. The public classes and functions refuse them, as they
+ * refuse unknown options: a caller that passes one expects it to do something.
  */
 
-/** The parameters of methods, by name: "data, options". */
+/** Method names, each with its parameters as text: "data, options". */
 type Parameters = Record<string, string>;
 
-/** For a function: `given` is its `arguments`, and `call` says how it is called, as in "each(items)". */
+/** For a function: `given` is its `arguments`, and `call` is its signature, such as "each(items)". */
 export function checkCount(given: ArrayLike<unknown>, call: string): void {
   const most = countOf(call.slice(call.indexOf("(") + 1, -1));
   if (given.length > most) throw tooMany(call, most, given);
 }
 
 /**
- * For the public methods of a class, once it is defined. `of` names what it is called on, as in "queue". A method in
- * `calls` throws; one in `promises` answers with a promise, and that is rejected.
+ * For the public methods of a class, once it is defined. `of` names the instance in error messages, such as "queue". A
+ * method in `calls` throws. A method in `promises` returns a rejected promise.
  */
 export function refuseSurplus(
   held: { readonly prototype: object },

@@ -1,11 +1,11 @@
 import type { TaskError } from "./task.ts";
 
-/** What the ledger says of attempts that did not end by a word of their worker. */
+/** The errors that the ledger gets for attempts that the worker did not settle itself. The engines write them. */
 
 export function lostError(worker: string): TaskError {
   return {
     name: "LeaseLost",
-    message: `Worker "${worker}" gave no sign of life for a whole lease: it crashed, hung or was cut off.`,
+    message: `Worker "${worker}" sent no heartbeat for a whole lease: it crashed, hung or was cut off.`,
     stack: null,
   };
 }

@@ -3,24 +3,25 @@ import { invalid } from "./errors.ts";
 import { show } from "./show.ts";
 
 /**
- * When a schedule fires: by the calendar of a time zone, or every so many milliseconds from a moment on.
+ * When a schedule fires: at the times of a cron pattern in a time zone, or at a fixed interval from a start time.
+ * Schedules (core/schedule.ts) and windows (core/window.ts) use it.
  *
- * This is the one file of the core that stands on a package: cron and time zones are croner's.
+ * This is the only file in core that imports a package: croner does cron and time zones.
  */
 export type Timing = { cron: string; tz: string } | { every: number };
 
-/** The moments of a timing. They are a rule of the timing alone: every process reckons the same ones. */
+/** The firing times of a timing. They depend only on the timing, so every process computes the same ones. */
 export interface FiringTimes {
-  /** The first one later than `at`; null where there is none. */
+  /** The first firing time later than `at`; null if there is none. */
   after: (at: number) => number | null;
-  /** The last `count` up to and with `at`, the earliest first. */
+  /** The last `count` firing times up to and including `at`, the earliest first. */
   upTo: (at: number, count: number) => number[];
 }
 
 export const UTC = "UTC";
 const LONGEST_PATTERN = 256;
 
-/** `from`: when the timing began, which is what every interval is counted from. */
+/** `from`: when the timing began. Intervals are counted from it. */
 export function firingTimesOf(timing: Timing, from: number): FiringTimes {
   return "cron" in timing ? cronTimes(timing.cron, timing.tz) : intervalTimes(timing.every, from);
 }
@@ -41,15 +42,15 @@ function intervalTimes(every: number, from: number): FiringTimes {
 const SECOND_MS = 1_000;
 
 /**
- * Around the change of the clocks, as cron users know it. A time of day that is skipped comes when the hour has been
- * skipped; one that is there twice comes the first time. What is repeated through the hours goes by the time that passes:
- * it is not made up for where an hour is skipped, and comes in both hours where one is doubled.
+ * Daylight saving time works as in cron. A time of day that is skipped fires right after the skipped hour. A time of
+ * day that occurs twice fires the first time. A pattern that repeats within the day follows elapsed time: it does not
+ * make up for a skipped hour, and it fires in both copies of a doubled hour.
  */
 function cronTimes(pattern: string, timezone: string): FiringTimes {
   const cron = parsed(pattern, timezone);
   return {
     after: (at) => cron.nextRun(new Date(at))?.getTime() ?? null,
-    // Those before a moment are without that moment, and cron has whole seconds.
+    // previousRuns excludes its own time, and cron has whole seconds: so ask from the next second.
     upTo: (at, count) =>
       cron
         .previousRuns(count, new Date((Math.floor(at / SECOND_MS) + 1) * SECOND_MS))
@@ -58,7 +59,7 @@ function cronTimes(pattern: string, timezone: string): FiringTimes {
   };
 }
 
-/** A pattern takes longer to be read than to be asked: those of the schedules of a store are few. */
+/** Parsing a pattern takes longer than asking it, and a store has few patterns. */
 const known = new Map<string, Cron>();
 const MOST_KNOWN = 1_000;
 
@@ -78,7 +79,7 @@ export function checkTimeZone(tz: unknown, what = "tz"): string {
     try {
       if (Intl.DateTimeFormat("en", { timeZone: tz })) return tz;
     } catch {
-      // Said below, in words of ours.
+      // The error below explains it better.
     }
   }
   throw invalid(
@@ -86,7 +87,7 @@ export function checkTimeZone(tz: unknown, what = "tz"): string {
   );
 }
 
-/** Also that it ever happens: the 30th of February would be waited for in vain. */
+/** Also refuses a pattern that never fires, such as February 30. */
 export function checkPattern(pattern: unknown, tz: string): string {
   if (typeof pattern !== "string" || pattern.length > LONGEST_PATTERN) throw badPattern(pattern);
   let first: Date | null;

@@ -1,23 +1,25 @@
 /**
- * Time is injected. A reading holds what a machine can tell about time; what the engine makes of it is in
- * engine-time.ts. Nothing else in the product may call Date.now() to decide something.
+ * Time is injected. A reading is what a machine knows about time; engine-time.ts turns readings into the store's time.
+ * No other code in the product may call Date.now() to decide something.
  */
 export interface Reading {
-  /** Names the run of the machine that `elapsed` and `awake` count from. They compare only within one. */
+  /**
+   * Identifies the boot of the machine that `elapsed` and `awake` count from. They are comparable only within one boot.
+   */
   boot: string;
-  /** Milliseconds of the calendar; may be stepped by an administrator or by NTP at any time. */
+  /** Milliseconds since 1970; an administrator or NTP may step it at any time. */
   wall: number;
   /** Milliseconds since boot, sleep included. */
   elapsed: number;
-  /** Milliseconds since boot in which the machine was awake: what leases are measured in. */
+  /** Milliseconds since boot without sleep. Leases are measured in it. */
   awake: number;
 }
 
 export interface Clock {
   read(): Reading;
-  /** Calls `fn` once after `ms`; the returned function takes that back. Must not keep a process alive. */
+  /** Calls `fn` once after `ms`; the returned function cancels it. Must not keep a process alive. */
   after(ms: number, fn: () => void): () => void;
-  /** Of a clock that a test moves: lets no time pass until `work` is done. */
+  /** Only for a clock that a test moves: no time passes until `work` is done. */
   standStill?(work: Promise<unknown>): void;
 }
 

@@ -1,17 +1,22 @@
-/** A batch that changed something, as it reached the store: for those who measure. */
+/** Measurements that the gatherer and the engines report, for the server's metrics and for benchmarks. */
+
+/** A batch that changed something, when it is on disk. */
 export interface Commit {
-  /** Operations that shared it. */
+  /** Operations in this commit. */
   operations: number;
-  /** From when it was sent to the engine until it was on disk, in milliseconds. */
+  /** Milliseconds from sending the batch to the engine until it was on disk. */
   ms: number;
 }
 
-/** Tasks that were added beside those that a caller is told of, by queue: what follows a success, and what schedules add. */
+/**
+ * Tasks, by queue, that a commit added without returning their ids to a caller: the next stage of a run, `task.add()`,
+ * and schedules.
+ */
 export interface FollowUpAdds {
   added: Record<string, number>;
 }
 
-/** A batch that PostgreSQL rolled back because of others' transactions, and that is tried again. */
+/** PostgreSQL rolled a batch back because of another transaction. The batch is retried. */
 export interface Conflict {
   conflict: "deadlock" | "serialization";
 }

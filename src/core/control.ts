@@ -5,13 +5,14 @@ import { checkNames } from "./options.ts";
 import { show } from "./show.ts";
 
 /**
- * Thrown by a handler to say how its failure should be treated. They are known by `code`, not by
- * `instanceof`: a handler may have been bundled with another copy of this file.
+ * What a handler throws to choose how its failure is treated. The worker recognises them by `code`, not by
+ * `instanceof`: a handler may be bundled with another copy of this file.
  */
 
 /**
- * Fail this attempt, and try again after `delay` in place of the queue's backoff. With `key: true` somebody else's limit was
- * met: no attempt is used up, and for that long no task of the same groupKey starts; of the queue, where it has none.
+ * Fails this attempt and retries after `delay` instead of the queue's backoff. With `key: true`, another system's limit
+ * was met: the attempt does not count, and no task with the same groupKey starts during `delay`. Without a groupKey
+ * this applies to the whole queue.
  */
 export class Retry extends Error {
   readonly code = "RETRY";
@@ -34,11 +35,11 @@ export class Retry extends Error {
 function parseKey(key: unknown): boolean {
   if (typeof key === "boolean") return key;
   throw invalid(
-    `Retry's key must be true or false; got ${show(key)}. With true the groupKey that the task was added with is held back.`,
+    `Retry's key must be true or false; got ${show(key)}. With true, the groupKey that the task was added with is held.`,
   );
 }
 
-/** Trying again is useless: straight to the dead letters. */
+/** Retrying is useless: the task goes straight to the dead letters. */
 export class Reject extends Error {
   readonly code = "REJECT";
 
@@ -57,20 +58,20 @@ export function isReject(error: unknown): boolean {
   return (error as { code?: unknown } | null | undefined)?.code === "REJECT";
 }
 
-/** A thrown Retry asks for its whole key to be held back. */
+/** The thrown Retry asks to hold its whole group or queue. */
 export function isKeyHold(error: unknown): boolean {
   const retry = error as { code?: unknown; key?: unknown } | null | undefined;
   return retry?.code === "RETRY" && retry.key === true;
 }
 
-/** The delay a thrown Retry asks for; undefined where the queue's backoff decides. */
+/** The delay that a thrown Retry asks for; undefined: the queue's backoff decides. */
 export function requestedDelay(error: unknown): number | undefined {
   const retry = error as { code?: unknown; delay?: unknown } | null | undefined;
   if (retry?.code !== "RETRY" || retry.delay === undefined) return undefined;
   try {
     return parseDuration(retry.delay, "Retry's delay");
   } catch {
-    // Made elsewhere, and wrong: the failure counts more than its wish.
+    // Created by other code, with an invalid delay. Recording the failure matters more than this delay.
     return undefined;
   }
 }

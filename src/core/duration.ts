@@ -4,17 +4,17 @@ import { show } from "./show.ts";
 type Unit = "ms" | "s" | "m" | "h" | "d";
 
 /**
- * `"250ms"`, `"1.5s"`, `"5m"`, `"2h"`, `"1d"`, or a number of milliseconds. Of digits, and not of `${number}`: that would be "5 m" and "1e3s",
- * too. What is computed is given in milliseconds.
+ * `"250ms"`, `"1.5s"`, `"5m"`, `"2h"`, `"1d"`, or a number of milliseconds. The type uses `bigint`, not `number`,
+ * because `${number}` would also accept "5 m" and "1e3s". Pass a computed duration in milliseconds.
  */
 export type Duration = number | `${bigint}${Unit}` | `${bigint}.${bigint}${Unit}`;
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** Ten years: longer is more likely a mistake of units than a wish. */
+/** Ten years. A longer duration is more likely a mistake of units than intended. */
 export const LONGEST_MS = 3_650 * 86_400_000;
 
-/** A duration in whole milliseconds, within bounds. `what` names it in the error, as in "lease". */
+/** Parses a duration into whole milliseconds and checks its bounds. `what` names it in the error, such as "lease". */
 export function parseDuration(value: unknown, what: string, least = 0, most = LONGEST_MS): number {
   const ms = typeof value === "string" ? fromText(value) : value;
   if (typeof ms !== "number" || !Number.isFinite(ms)) {
@@ -27,7 +27,7 @@ export function parseDuration(value: unknown, what: string, least = 0, most = LO
       `${what} must be between ${least} ms and ${most / UNIT_MS["d"]!} days; got ${show(value)}.`,
     );
   }
-  // "2.007s" is 2007.0000000000002 in binary: what lies that far behind the point is not a wish for one more.
+  // "2.007s" is 2007.0000000000002 ms in binary. Round at the third decimal, so that this does not become 2008 ms.
   return Math.ceil(Number(ms.toFixed(3)));
 }
 

@@ -4,18 +4,18 @@ import { checkNames } from "./options.ts";
 import { costFrom } from "./stage-cost.ts";
 import { show } from "./show.ts";
 
-/** Known by this, not by instanceof: a process may have loaded the library twice. */
+/** Recognised by this mark, not by instanceof: a process may load the library twice. */
 const MARK = Symbol.for("dibs.each");
 
-/** What a stage returns to have each item worked on by the next stage as a part of its own. */
+/** What a stage returns so that the next stage works on each item as a separate part. */
 export interface Each<Item = unknown> {
   readonly items: readonly Item[];
-  /** What each of them takes of limits that have a unit; null: the next stage says it. */
+  /** The cost of each item in rate limits with a unit; null: the next stage defines it. */
   readonly costs: readonly number[] | null;
 }
 
 export interface EachOptions<Item = unknown> {
-  /** What a part takes of limits that have a unit, in place of what the next stage says. */
+  /** The cost of a part in rate limits with a unit. Overrides the cost of the next stage. */
   cost?: number | ((item: Item) => number) | undefined;
 }
 

@@ -1,13 +1,13 @@
 import type { Reading } from "./clock.ts";
 
 /**
- * The engine's clock, kept in the store. It follows the time that passed, not the calendar: stepping the
- * calendar an hour forward expires nothing, stepping it back leaves nothing stuck.
+ * The store's clock, for the engines that have no server clock (SQLite and memory). It follows elapsed time, not the
+ * calendar: stepping the calendar an hour forward expires nothing, and stepping it back leaves nothing stuck.
  */
 export interface EngineTime {
-  /** Milliseconds since 1970, as far as this store knows. Due times and time-to-live are measured in it. */
+  /** Milliseconds since 1970 by this store's clock. Due times and times-to-live are measured in it. */
   now: number;
-  /** Counts only while the machine is awake and this store's clock runs. Leases are measured in it. */
+  /** Advances only while the machine is awake. Leases are measured in it. */
   awake: number;
   boot: string;
   /** The reading that `now` and `awake` belong to. */
@@ -26,8 +26,8 @@ export function startTime(reading: Reading): EngineTime {
 }
 
 /**
- * Never runs backwards. After a reboot nobody knows how long the machine was off, so the calendar is asked,
- * and leases go on from where they were: what is held gets back the time it had left.
+ * Never goes backwards. After a reboot the time that the machine was off is unknown, so the calendar decides. Leases
+ * continue from where they were: a claim keeps the time that it had left.
  */
 export function advanceTime(time: EngineTime, reading: Reading): EngineTime {
   if (reading.boot !== time.boot) {

@@ -1,6 +1,6 @@
 /**
- * Every failure a caller can meet has a stable code. Codes are named by their consequence: what the caller
- * can do next, not which part noticed it.
+ * Every failure that a caller can get has a stable code. A code names the consequence, that is, what the caller can do
+ * next. It does not name the component that failed.
  */
 export const ERROR_CODES = [
   "INVALID",
@@ -21,7 +21,7 @@ export const ERROR_CODES = [
 
 export type ErrorCode = (typeof ERROR_CODES)[number];
 
-/** The same call may succeed later, unchanged. After OUTCOME_UNKNOWN only with an idempotencyKey. */
+/** The same call may succeed later, unchanged. After OUTCOME_UNKNOWN, retry only with an idempotencyKey. */
 const RETRYABLE: ReadonlySet<ErrorCode> = new Set([
   "QUEUE_FULL",
   "TIMEOUT",
@@ -44,7 +44,7 @@ export class DibsError extends Error {
   }
 }
 
-/** The claim was settled, or lost: its lease ended, or the task was taken away. Nothing was changed. */
+/** The claim was settled or lost: its lease ended, or the task was taken away. Nothing was changed. */
 export class ClaimLostError extends DibsError {
   constructor(message: string) {
     super("CLAIM_LOST", message);
@@ -66,12 +66,9 @@ export function claimLost(taskId: string, fence: number): ClaimLostError {
   );
 }
 
-/** A file has one writer at a time: nobody else's transaction can take part in it. */
+/** SQLite has one writer at a time, so it cannot join another transaction. */
 export function noTx(): DibsError {
-  return new DibsError(
-    "UNSUPPORTED",
-    "tx: this store cannot take part in a transaction of yours; PostgreSQL can.",
-  );
+  return new DibsError("UNSUPPORTED", "tx: this store cannot join your transaction; only PostgreSQL can.");
 }
 
 export function ontoItself(): DibsError {
@@ -94,10 +91,7 @@ export function hasDeparted(id: string): DibsError {
   );
 }
 
-/**
- * Plain data in place of an Error, for crossing threads and wires. `instanceof` does not survive either,
- * the code does.
- */
+/** An Error as plain data, for threads and the wire. `instanceof` does not survive either; the code does. */
 export interface ErrorData {
   code: ErrorCode;
   message: string;

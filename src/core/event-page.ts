@@ -1,8 +1,8 @@
 import type { DibsEvent } from "./events.ts";
 
 /**
- * Events that readers get together, in their order. One page is shared by all readers: its events are frozen, and
- * whatever is made of it (its text, what a token may see of it) is made once.
+ * A page of events in their order. All readers of a process share it: its events are frozen, and anything derived from
+ * it (its JSON, what a token may see of it) is computed once.
  */
 export class EventPage {
   readonly events: readonly DibsEvent[];
@@ -18,7 +18,7 @@ export class EventPage {
     return this.derive("text", () => JSON.stringify(this.events));
   }
 
-  /** What `make` makes of the page, made once for each key. */
+  /** Returns what `make` derives from the page, computed once per key. */
   derive<T>(key: unknown, make: (page: EventPage) => T): T {
     if (!this.#derived.has(key)) this.#derived.set(key, make(this));
     return this.#derived.get(key) as T;

@@ -1,6 +1,6 @@
 /**
- * Facts, announced while somebody listens. Ordered per task; not durable. `gap` says that some were missed:
- * the listener was slower than the store keeps them.
+ * The events that the engines write while a reader listens. They are ordered per task, and not durable. `gap` says that
+ * some were missed, because the reader was slower than the store's retention of events.
  */
 export type TaskEventType =
   | "task.added"

@@ -1,6 +1,6 @@
 import type { QueueStats } from "./task.ts";
 
-/** What passed through a queue in some stretch of time. */
+/** What passed through a queue in a span of time. */
 export interface Flow {
   added: number;
   claimed: number;
@@ -14,7 +14,7 @@ export function noFlow(): Flow {
   return { added: 0, claimed: 0, done: 0, failed: 0, waitMs: 0, serviceMs: 0 };
 }
 
-/** The one place where rates and means are reckoned: every engine must tell the same of the same flow. */
+/** Computes rates and means for the stats of every engine, so that all report the same numbers for the same flow. */
 export function describeFlow(
   flow: Flow,
   windowMs: number,

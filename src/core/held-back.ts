@@ -3,14 +3,19 @@ import type { QueuePolicy } from "./policy.ts";
 import { type Meter, earliestStart } from "./rate.ts";
 import type { HeldBack } from "./task.ts";
 
-/** What is counted of a queue that has limits. */
+/** Why a queue that has ready tasks starts none now: `stats().heldBack` of every engine. */
+
+/** What an engine counts for a queue with limits. */
 interface Counted {
   heldUntil: number;
   meter: Meter;
   running: number;
 }
 
-/** Why the first in line may not start; null: it may. Of several reasons the first in this order. */
+/**
+ * Why the first task in the line may not start; null: it may. If several reasons apply, returns the first in this
+ * order.
+ */
 export function heldBackBy(
   policy: QueuePolicy,
   { heldUntil, meter, running }: Counted,
@@ -25,7 +30,10 @@ export function heldBackBy(
   return opens > now ? { by: "rate", until: opens } : null;
 }
 
-/** Nobody stands in line, and of those that wait for their groups the first may come up then; null: nobody waits for time. */
+/**
+ * The line is empty, and tasks wait because of their groups' limits. `wakeAt`: when the first of them may be promoted;
+ * null: time alone promotes none.
+ */
 export function heldBackByGroups(wakeAt: number | null, now: number): HeldBack | null {
   return wakeAt !== null && wakeAt > now ? { by: "groups", until: wakeAt } : null;
 }

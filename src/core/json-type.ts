@@ -1,7 +1,7 @@
 /**
- * What a value of type `T` is when it comes back from the store: payloads, results and steps travel as JSON. A type that JSON
- * carries as it is stays itself, by name. A `Date`, or whatever has `toJSON`, becomes what that answers; what is refused when
- * it is stored, such as a `Map` or a function, is `never`.
+ * The type that a value of type `T` has when it comes back from the store: payloads, results and steps are stored as
+ * JSON. A type that JSON preserves keeps its name. A `Date`, or any type with `toJSON`, becomes the result of that
+ * method. A type that is refused when it is stored, such as a `Map` or a function, becomes `never`.
  */
 export type Json<T> = unknown extends T ? T : [T] extends [Carried<T>] ? T : Carried<T>;
 
@@ -17,7 +17,7 @@ type Carried<T> = unknown extends T
           ? { [Key in keyof T]: Carried<T[Key]> }
           : never;
 
-/** Objects whose contents JSON does not see (core/json.ts). */
+/** Objects whose contents JSON loses (core/json.ts). */
 type Refused =
   | ((...given: never[]) => unknown)
   | ReadonlyMap<unknown, unknown>
@@ -30,5 +30,5 @@ type Refused =
   | ArrayBuffer
   | ArrayBufferView;
 
-/** What may be stored as a payload: there is no JSON for undefined. A queue without data is one of `null`. */
+/** What may be stored as a payload: JSON has no undefined. For a queue without data use `null`. */
 export type Payload<T> = unknown extends T ? T : T & ({} | null);

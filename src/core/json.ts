@@ -2,13 +2,13 @@ import { invalid } from "./errors.ts";
 import { show } from "./show.ts";
 import { type Body, JSON_TYPE } from "./task.ts";
 
-/** JSON is the library's codec. What it would silently change or drop is refused, with the place named. */
+/** JSON is the library's codec. Refuses values that JSON would silently change or drop, and names where they are. */
 export function encodeJson(value: unknown, what: string): string {
   checkJson(value, what, 0);
   return JSON.stringify(value);
 }
 
-/** Deeper than this is a circle, or would overflow somebody's parser. */
+/** A deeper value contains itself, or would overflow a parser. */
 const DEEPEST = 200;
 
 function checkJson(value: unknown, path: string, depth: number): void {
@@ -44,19 +44,20 @@ function checkObject(value: object, path: string, depth: number): void {
   if (!isPlain(value)) throw cannotCarry(value, path);
   for (const key in value) {
     const part = (value as Record<string, unknown>)[key];
-    // An absent property and one that is undefined mean the same in every JSON API.
+    // An absent property and an undefined one mean the same in every JSON API.
     if (part !== undefined && !isScalar(part)) checkJson(part, `${path}.${key}`, depth + 1);
   }
 }
 
-/** Most values are, and JSON carries them: no place need be put into words for those. */
+/** Most values are scalars. Checking them here avoids building their path. */
 function isScalar(value: unknown): boolean {
   return typeof value === "string" || typeof value === "boolean" || Number.isFinite(value);
 }
 
 /**
- * Made by `{}`, or without a prototype; of any realm, whose Object.prototype has none itself. An instance of a class comes back
- * as another thing: without its methods, or, as a Map does, without its contents.
+ * Created by `{}`, or without a prototype. Works for objects of other realms too, because every Object.prototype has a
+ * null prototype. An instance of a class would not come back as the same thing: it would lose its methods or, as a Map
+ * does, its contents.
  */
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -73,7 +74,7 @@ function clip(path: string): string {
   return path.length > 120 ? `${path.slice(0, 117)}…` : path;
 }
 
-/** What a door stored under another type comes as text or bytes, not as a parse error. */
+/** A payload that a door stored under another content type is returned as text or bytes, without parsing. */
 export function decodeBody(body: Body, contentType: string): unknown {
   if (contentType === JSON_TYPE)
     return JSON.parse(typeof body === "string" ? body : new TextDecoder().decode(body));

@@ -1,9 +1,9 @@
-/** Longer than any process lives: the timer is there to be waited for, not to fire. */
+/** Longer than any process lives: the timer only keeps the process alive and never fires. */
 const NEVER_MS = 2_147_483_647;
 
 /**
- * The store's threads and timers do not keep a process alive, so that a script ends when its work is done.
- * Whoever waits for something holds this in the meantime.
+ * Keeps the process alive while an operation waits. The store's threads and timers do not, so that a script ends when
+ * its work is done.
  */
 export class KeepAlive {
   #holders = 0;

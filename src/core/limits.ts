@@ -5,45 +5,47 @@ export const LIMITS = {
   /** Tasks in one addMany, and in one claim. */
   addBatch: 10_000,
   claimBatch: 1_000,
-  /** A claim may wait this long. */
+  /** How long a claim call may wait. */
   claimWaitMs: 60_000,
   /**
-   * And that of a worker so long: whether it is still there its session tells. A thousand idle ones that ask once a minute
-   * cost a server more than their signs of life.
+   * How long a worker's claim call may wait. It can be longer, because the worker's session shows that it is alive.
+   * With one minute, a thousand idle workers would cost a server more than their heartbeats.
    */
   workerWaitMs: 300_000,
   priority: 1_000,
-  /** Of one task, in the unit of its queue's limits. */
+  /** Cost of one task, in the unit of its queue's rate limit. */
   cost: 1e9,
-  /** Characters. */
+  /** Lengths in characters. */
   groupKey: 512,
   idempotencyKey: 512,
   workerName: 256,
   progressNote: 4_096,
   stepName: 256,
-  /** What one step returned, or one signal brought; and all of a task's together. */
+  /**
+   * Bytes of one step's result or one signal's value; below: number and total bytes of all steps and signals of a task.
+   */
   stepBytes: 256 * 1024,
   steps: 1_000,
   allStepBytes: 4 * 1024 * 1024,
-  /** What all parts of a run bring to the stage that joins them, and what each() makes into parts. */
+  /** Bytes of all part results of a run at the stage that joins them, and of the array that each() splits. */
   gatheredBytes: 16 * 1024 * 1024,
   /** Headers of one task, as JSON. */
   headerBytes: 16 * 1024,
   /** A schedule with its task, as JSON. */
   scheduleBytes: 1024 * 1024,
-  /** What is kept of an error; the rest is cut off. */
+  /** Longer error messages and stacks are cut off here. */
   errorMessage: 8 * 1024,
   errorStack: 16 * 1024,
   /** Tasks or patterns on one page. */
   page: 1_000,
-  /** Bytes of one page, and of one claim's tasks, about: core/answer-size.ts. One row may be larger. */
+  /** Approximate bytes of one page, and of one claim's tasks: core/answer-size.ts. A single row may be larger. */
   answerBytes: 4 * 1024 * 1024,
-  /** In lists, a payload or result of more bytes than this comes as its first characters: core/preview.ts. */
+  /** In lists, a payload or result with more bytes than this is shortened to its first characters: core/preview.ts. */
   previewAbove: 1_024,
   preview: 256,
 } as const;
 
-/** Exact size in bytes, counted only where a cheap bound does not settle it: UTF-8 has at most 3 a unit. */
+/** Counts the exact bytes only if the cheap bound does not decide: UTF-8 has at most 3 bytes per UTF-16 unit. */
 export function isLarger(body: Body, most: number): boolean {
   if (typeof body !== "string") return body.byteLength > most;
   return body.length > most || (body.length * 3 > most && byteLength(body) > most);
@@ -78,7 +80,7 @@ export function tooManySteps(count: number, bytes: number): DibsError {
 }
 
 export function queueFull(queue: string, depth: number, adding: number, most: number): DibsError {
-  // A single one that does not fit is kept out on purpose: by a queue that is to take none for a while.
+  // Adding a single task to a queue with maxDepth 0 stays retryable: an operator sets 0 to stop adds for a while.
   if (adding > Math.max(most, 1)) {
     return new DibsError(
       "QUEUE_FULL",

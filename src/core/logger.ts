@@ -1,4 +1,4 @@
-/** Any logger will do: console, pino. Payloads are never logged. */
+/** Any logger works, such as console or pino. Payloads are never logged. */
 export interface Logger {
   warn(message: string, details?: object): void;
   error(message: string, details?: object): void;

@@ -1,7 +1,7 @@
 import { invalid } from "./errors.ts";
 import { show } from "./show.ts";
 
-/** An unknown name is refused: a misspelt option that is ignored does more harm than an error. */
+/** Refuses unknown names: a misspelt option that is ignored does more harm than an error. */
 export function checkNames(options: object, known: readonly string[], what: string): void {
   checkObject(options, `The ${what} options`);
   for (const name of Object.keys(options)) {
@@ -17,7 +17,7 @@ export function checkObject(value: unknown, what: string): asserts value is obje
   }
 }
 
-/** A whole number within bounds. `advice`: what else whoever gave another one may have wanted. */
+/** A whole number within bounds. `advice` is added to the error: what the caller may have meant. */
 export function checkNumber(
   value: unknown,
   what: string,
@@ -47,7 +47,7 @@ export function checkText(value: unknown, what: string, most: number): string {
   return value;
 }
 
-/** Half of a surrogate pair has no encoding: two different keys would become one on disk. */
+/** Half of a surrogate pair has no UTF-8 encoding: two different keys would become equal on disk. */
 function isPlain(text: string): boolean {
   return !CONTROL.test(text) && text.isWellFormed();
 }

@@ -7,50 +7,50 @@ import { show } from "./show.ts";
 import { isUrgent } from "./task.ts";
 import { parseWindow, type Window, type WindowOptions } from "./window.ts";
 
-/** A queue's policy, resolved: every field set, durations in milliseconds. */
+/** A queue's policy, resolved: every field is set, and durations are in milliseconds. */
 export interface QueuePolicy {
-  /** How long a claim lasts without a sign of life. */
+  /** How long a claim lasts without a heartbeat. */
   lease: number;
   /** How long one attempt of a worker may take. */
   timeout: number;
   maxAttempts: number;
   backoff: Backoff;
-  /** How long a failed task is kept for workers that have not failed it, before any worker may have it. */
+  /** How long a failed task is offered only to workers that have not failed it; after that any worker may claim it. */
   elsewhere: number;
   /** Tasks that may wait (ready, waiting or scheduled) before `add` is refused; null: no limit. */
   maxDepth: number | null;
   /** Bytes of a payload, and of a result. */
   maxPayload: number;
-  /** Ended tasks are kept for `age`, and at most the last `count` of a queue. Dead letters are kept. */
+  /** Ended tasks are stored for `age`, and at most the last `count` per queue. Dead letters are not removed. */
   retention: { age: number; count: number };
-  /** Tasks not started by then expire; null: never. */
+  /** A task that has not started by then expires; null: never. */
   ttl: number | null;
-  /** A success counts only when a verifier has accepted its result: see core/verification.ts. */
+  /** A success counts only after a verifier has accepted its result: core/verification.ts. */
   verified: boolean;
   /** Tasks that may be claimed at once, by all workers together; null: no limit. */
   maxConcurrency: number | null;
-  /** How many may start in a span of time; all of them hold. */
+  /** How many tasks may start in a span of time. All limits apply. */
   rateLimit: RateLimit[];
-  /** What holds for the tasks that share a groupKey. */
+  /** Limits for tasks with the same groupKey. */
   groups: GroupPolicy;
-  /** Tasks that are not urgent start within these hours only; null: at any time. */
+  /** Tasks that are not urgent start only within these hours; null: at any time. */
   window: Window | null;
 }
 
 export interface GroupPolicy {
-  /** How many of a group may be ready or claimed at once. With one they run strictly in order. */
+  /** How many tasks of a group may be ready or claimed at once. With 1 they run strictly in order. */
   concurrency: number;
-  /** How many of a group may start in a span of time. */
+  /** How many tasks of a group may start in a span of time. */
   rateLimit: RateLimit[];
-  /** Groups take turns, whatever they have waiting. */
+  /** Groups rotate: each starts one task per turn, however many it has. */
   fair: boolean;
-  /** How many turns a group has where others have one. */
+  /** How many turns a group gets where the others get one. */
   weight: Record<string, number>;
-  /** The tasks of a group go to the worker that had the last one, as long as that lives. */
+  /** The tasks of a group go to the worker that had the last one, while that worker lives. */
   sticky: boolean;
 }
 
-/** The fields of a policy that somebody named; those of its groups one by one, too. */
+/** Only the fields of a policy that a declaration named; its `groups` may be partial too. */
 export type NamedPolicy = Partial<Omit<QueuePolicy, "groups">> & { groups?: Partial<GroupPolicy> };
 
 export interface Backoff {
@@ -79,7 +79,7 @@ export interface QueuePolicyOptions {
   window?: WindowOptions | null;
 }
 
-/** Null takes a field back. */
+/** Null resets a field to its default. */
 export interface GroupPolicyOptions {
   concurrency?: number | null;
   rateLimit?: RateLimitOptions | readonly RateLimitOptions[] | null;
@@ -105,19 +105,19 @@ export const DEFAULT_POLICY: QueuePolicy = {
   window: null,
 };
 
-/** A lease shorter than this would be lost to an ordinary pause of a busy machine. */
+/** An ordinary pause of a busy machine would lose a shorter lease. */
 const SHORTEST_LEASE_MS = 100;
 const LARGEST_PAYLOAD = 64 * 1024 * 1024;
 export const MOST_ATTEMPTS = 1_000;
 const MOST_AT_ONCE = 1_000_000;
-/** So many of a group may stand in line together: to hold the group back, each of them is taken out again. */
+/** Tasks of one group in the line at once. To hold the group, each of them is removed from the line again. */
 const MOST_OF_A_GROUP = 1_000;
 const MOST_WEIGHT = 100;
 const MOST_WEIGHTS = 10_000;
 const LEAST_WEIGHT = "A group that is not named has one turn.";
 const NO_LIMIT = "Null is no limit; to start none for a while, pause the queue.";
 
-/** The fields that were named, checked and in milliseconds; nothing is filled in. */
+/** Checks the named fields and converts durations to milliseconds. Fills in no defaults. */
 export function parsePolicy(options: QueuePolicyOptions): NamedPolicy {
   checkObject(options, "The policy");
   checkNames(options, POLICY_FIELDS, "queue policy");
@@ -154,16 +154,17 @@ export function resolvePolicy(named: NamedPolicy): QueuePolicy {
 }
 
 /**
- * What a declaration did. "refused": it may only create, the queue exists, and its policy differs from what was declared.
+ * What a declaration did. "refused": it was create-only, the queue exists, and its policy differs from the declared
+ * one.
  */
 export type DeclareOutcome = "created" | "changed" | "unchanged" | "refused";
 
-/** Whether a declaration would change the policy that these fields make. */
+/** Whether a declaration would change the policy that these fields make up. */
 export function differs(before: NamedPolicy, named: NamedPolicy): boolean {
   return JSON.stringify(resolvePolicy(mergePolicy(before, named))) !== JSON.stringify(resolvePolicy(before));
 }
 
-/** The fields of a declaration that a policy in force does not have, such as `lease` or `groups.fair`. */
+/** The fields of a declaration in which the current policy differs, such as `lease` or `groups.fair`. */
 export function mismatches(named: NamedPolicy, policy: QueuePolicy): string[] {
   const wanted = resolvePolicy(named);
   const { groups, ...fields } = named;
@@ -177,78 +178,85 @@ export function mismatches(named: NamedPolicy, policy: QueuePolicy): string[] {
 }
 
 /**
- * Whether a declaration is one of those last applied, as `declared` has them: so that a restart does not undo what an operator
- * changed since. One that names no field of the last one stands beside it, such as that of `verify()`.
+ * Whether this declaration was already applied. Then it is skipped, so that a restart does not undo what an operator
+ * has changed since. `declared` can hold several declarations: one that shares no field with the others, such as that
+ * of `verify()`, is stored in addition to them.
  */
 export function isDeclared(declared: string | null, policy: NamedPolicy): boolean {
   const text = JSON.stringify(policy);
   return lastDeclared(declared).some((each) => JSON.stringify(each) === text);
 }
 
-/** The declarations last applied, with this one added. Those that name one of its fields are replaced by it. */
+/** The applied declarations with this one added. It replaces those that name one of its fields. */
 export function withDeclared(declared: string | null, policy: NamedPolicy): string {
   const others = lastDeclared(declared).filter((each) => !Object.keys(each).some((name) => name in policy));
   return JSON.stringify([...others, policy]);
 }
 
-/** A store that was made before there were several has the one. */
+/** Older stores contain a single declaration instead of a list. */
 function lastDeclared(declared: string | null): NamedPolicy[] {
   const last = JSON.parse(declared ?? "[]") as NamedPolicy | NamedPolicy[];
   return Array.isArray(last) ? last : [last];
 }
 
-/** What is named now lies over what was named before, field by field. */
+/** The newly named fields override the earlier ones, field by field. */
 export function mergePolicy(before: NamedPolicy, named: NamedPolicy): NamedPolicy {
   if (!before.groups || !named.groups) return { ...before, ...named };
   return { ...before, ...named, groups: { ...before.groups, ...named.groups } };
 }
 
-/** Its groups are more than an order: who stands in line is decided group by group. */
+/**
+ * The policy limits groups beyond strict order, so the engine decides for each group which of its tasks are in the
+ * line.
+ */
 export function governsGroups({ groups }: QueuePolicy): boolean {
   return groups.concurrency !== 1 || groups.rateLimit.length > 0 || groups.fair || groups.sticky;
 }
 
-/** Who of a group stands in line is to be decided anew. */
+/** After this change of policy, which tasks of each group are in the line must be decided again. */
 export function changesGroups(before: QueuePolicy, after: QueuePolicy): boolean {
   if (!governsGroups(before) && !governsGroups(after)) return false;
   return JSON.stringify(before.groups) !== JSON.stringify(after.groups);
 }
 
-/** More of what is ready may start, or less. */
+/** After this change of policy, more or fewer ready tasks may start. */
 export function changesGate(before: QueuePolicy, after: QueuePolicy): boolean {
   const gateOf = ({ maxConcurrency, rateLimit, window }: QueuePolicy): string =>
     JSON.stringify([maxConcurrency, rateLimit, window]);
   return gateOf(before) !== gateOf(after);
 }
 
-/** One that waits for its turn in a group. */
+/** A task that waits in its group. */
 interface InGroup {
   rank: number;
   pos: number;
 }
 
-/** The urgent ones of a group are the first to get in line, but for groups that run strictly in order. */
+/** Urgent tasks of a group enter the line first, except in groups that run strictly in order. */
 export function putsUrgentFirst({ groups }: QueuePolicy): boolean {
   return groups.concurrency > 1;
 }
 
-/** The order in which those of a group get in line. */
+/** The order in which tasks of a group enter the line. */
 export function groupOrder(policy: QueuePolicy): (a: InGroup, b: InGroup) => number {
   if (!putsUrgentFirst(policy)) return (a, b) => a.pos - b.pos;
   return (a, b) => Number(isUrgent(b.rank)) - Number(isUrgent(a.rank)) || a.pos - b.pos;
 }
 
-/** How many of a group may stand in line, where so many of it hold it without standing there. */
+/**
+ * How many tasks of a group may be in the line. `away`: how many tasks use the group's concurrency without being in the
+ * line.
+ */
 export function maxInLine({ groups }: QueuePolicy, key: string, away: number): number {
   const { concurrency, rateLimit, fair, weight } = groups;
   let places = concurrency - away;
-  // With a rate one at a time: what stands in line has not been counted yet.
+  // One at a time with a rate limit: a task in the line has not been counted yet.
   if (rateLimit.length > 0) places = Math.min(places, 1);
   if (fair) places = Math.min(places, Object.hasOwn(weight, key) ? weight[key]! : 1);
   return Math.max(0, places);
 }
 
-/** Not everything that is ready may start: a claim has to ask. */
+/** Not every ready task may start, so a claim must check the limits. */
 export function isGated({ maxConcurrency, rateLimit, window }: QueuePolicy): boolean {
   return maxConcurrency !== null || rateLimit.length > 0 || window !== null;
 }
@@ -268,7 +276,7 @@ function parseBackoff(options: NonNullable<QueuePolicyOptions["backoff"]>): Back
     throw invalid(`backoff.type must be "fixed" or "exponential"; got ${show(type)}.`);
   }
   const delay = parseDuration(options.delay ?? fallback.delay, "backoff.delay");
-  // The default ceiling must not turn a longer delay, named on purpose, into an error.
+  // Raise the default maximum if the delay is longer: a longer delay was set on purpose.
   const max = parseDuration(options.max ?? Math.max(fallback.max, delay), "backoff.max");
   if (max < delay) throw invalid(`backoff.max (${max} ms) must not be below backoff.delay (${delay} ms).`);
   const jitter = options.jitter ?? fallback.jitter;
@@ -308,7 +316,7 @@ function parseGroups(options: GroupPolicyOptions | null): Partial<GroupPolicy> {
   return groups;
 }
 
-/** Why a weight would be kept and make no difference; null: it makes one. */
+/** Why a weight would have no effect; null: it has one. */
 export function uselessWeight({
   weight = {},
   fair,

@@ -32,48 +32,48 @@ import type {
 } from "./task.ts";
 
 /**
- * What handles and workers are written over: the broker in this process, or a client to one elsewhere.
- * Values are checked behind it. Calls take effect in the order they are made; calls of one moment share
- * commits. Durations are milliseconds.
+ * The interface under handles and workers: the broker in this process, or a client of a server. Implementations check
+ * the values. Calls take effect in the order in which they are made, and calls made at the same moment share commits.
+ * Durations are milliseconds.
  */
 export interface Port {
   readonly clock: Clock;
 
-  /** Answers the policy that is in force. */
+  /** Returns the current policy. */
   declare(queue: string, policy: NamedPolicy, options?: DeclareOptions): Promise<QueuePolicy>;
   /** `movedTo`: not an operator says so but a move, to the store of that number. Whatever an operator says takes that back. */
   pause(queue: string, paused: boolean, options?: { movedTo?: number | undefined }): Promise<void>;
-  /** Ends a hold before its time: a group's, or the queue's own. Answers whether there was one. */
+  /** Ends a hold early: a group's, or the queue's own. Returns whether there was one. */
   unhold(queue: string, groupKey?: string): Promise<boolean>;
   queues(queue?: string): Promise<QueueSummary[]>;
   stats(queue: string): Promise<QueueStats>;
   purge(queue: string): Promise<number>;
   drop(queue: string): Promise<void>;
 
-  /** Makes the subscription if it is new, and declares the policy of its queue. */
+  /** Creates the subscription if it is new, and declares the policy of its queue. */
   subscribe(
     pattern: string,
     group: string,
     policy: NamedPolicy,
     options?: Omit<DeclareOptions, "force">,
   ): Promise<QueuePolicy>;
-  /** Removes the subscription, and its queue with all it holds; answers whether there was one. */
+  /** Removes the subscription, and its queue with all its tasks. Returns whether there was one. */
   unsubscribe(pattern: string, group: string): Promise<boolean>;
   subscriptions(topic?: string): Promise<SubscriptionRecord[]>;
   publish(message: NewMessage, options?: TransactionOptions): Promise<AddedTask[]>;
 
   /**
-   * Makes the schedule, or lays the definition over it. Skipped when the same definition was the last one declared, so that
-   * a restart neither plans anew nor undoes what an operator changed since; `force` is that operator.
+   * Creates the schedule, or changes its definition. Skipped if the same definition was the last one declared, so that
+   * a restart neither plans again nor undoes what an operator has changed since. An operator passes `force`.
    */
   schedule(
     name: string,
     definition: ScheduleDefinition,
     options?: { force?: boolean } & GuardedChange<ScheduleRecord>,
   ): Promise<ScheduleRecord>;
-  /** While it is paused nothing fires, and nothing is missed. */
+  /** While a schedule is paused, nothing fires and nothing counts as missed. */
   pauseSchedule(name: string, paused: boolean, options?: GuardedChange<ScheduleRecord>): Promise<void>;
-  /** Answers whether there was one. The tasks it has added stay. */
+  /** Returns whether there was one. Tasks that it has added stay. */
   unschedule(name: string, options?: GuardedChange<ScheduleRecord>): Promise<boolean>;
   schedules(name?: string): Promise<ScheduleRecord[]>;
 
@@ -85,21 +85,27 @@ export interface Port {
   step(claim: ClaimRef, name: string, value: Body | null): Promise<void>;
   steps(id: string): Promise<Step[]>;
 
-  /** Whether it was kept: not where the task has ended, or one of that name has come, or was waited for in vain. */
+  /**
+   * Returns whether the signal was stored. It is not if the task has ended, or if it already received this signal or
+   * stopped waiting for it.
+   */
   signal(id: string, name: string, value: Body | null): Promise<boolean>;
 
-  /** For a verifier. */
+  /** The task and the result that a verifier decides about. */
   verifying(verified: Verified): Promise<{ task: TaskRecord; result: Body | null }>;
 
-  /** A task that came from another store is known by the id it had there, too. */
+  /** A task that came from another store can also be found by the id that it had there. */
   task(id: string): Promise<TaskRecord>;
   history(id: string): Promise<Attempt[]>;
   cancel(id: string): Promise<TaskState>;
-  /** Resolves when the task has ended; of a run, when that has, or some of it is dead. */
+  /** Resolves when the task has ended. For a run: when it has ended, or a part of it is dead. */
   end(id: string, options?: WaitOptions): Promise<TaskEnd>;
   list(query: ListQuery): Promise<Page>;
 
-  /** Makes the definition known to all, in place of the last one; runs go on by the one they began with. Answers the last. */
+  /**
+   * Publishes the definition to all processes and replaces the last one, which it returns. Runs continue with the
+   * definition they began with.
+   */
   definePipeline(
     name: string,
     stages: Stage[],
@@ -114,27 +120,31 @@ export interface Port {
   redrive(queue: string, filter: DeadFilter, spacing: number, options?: { fresh?: boolean }): Promise<number>;
   discard(queue: string, filter: DeadFilter): Promise<number>;
 
-  /** From one store to another: what these promise is said in engine/engine.ts. */
+  /** From one store to another: engine/engine.ts documents them. */
   depart(queue: string, to: number, limit: number): Promise<TravellingTask[]>;
   arrive(tasks: TravellingTask[]): Promise<{ store: number; tasks: { id: string; existing: boolean }[] }>;
   gone(tasks: { id: string; cancelled: boolean }[]): Promise<{ cancelled: string[] }>;
 
-  /** A worker starts; `listener` hears of claims it loses. Its heartbeat is somebody else's care from here on. */
+  /** A worker starts. `listener` is called when it loses claims. From here on the engine sends its heartbeats. */
   join(worker: WorkerInfo, lease: number, listener: (notice: ClaimNotice) => void): Promise<number>;
-  /** After a claim whose outcome is unknown: gives back what the session holds beside these, and nobody knows of. */
+  /**
+   * After a claim with an unknown outcome: releases the session's claims that are not in `fences`, because no worker
+   * knows of them.
+   */
   reconcile(session: number, fences: number[]): Promise<void>;
   /**
-   * A worker whose opener is gone, a server that was restarted, goes on through this one under a new number. `fences`
-   * are the claims it knows of; others that were made for it go back. CLAIM_LOST where it was given up.
+   * Continues a session through this process after the process that served it is gone (a server was restarted). The
+   * session gets a new number. `fences` are the claims that the worker knows of; its other claims are released.
+   * CLAIM_LOST if the session has expired.
    */
   rejoin(
     session: number,
     fences: number[],
     listener: (notice: ClaimNotice) => void,
   ): Promise<{ session: number; lost: number[] }>;
-  /** A worker takes no more: nothing is kept for it from here on. What it holds stays its own. */
+  /** The worker claims no more: no tasks are reserved for it from here on. It keeps the claims that it holds. */
   retire(session: number): Promise<void>;
-  /** With `lost` it was given up: what it still holds counts as failed. Otherwise that is released. */
+  /** The worker leaves, and its claims are released. With `lost`, it was given up and its claims count as failed. */
   leave(session: number, options?: { lost?: boolean }): Promise<void>;
   workers(queue?: string): Promise<WorkerRecord[]>;
 
@@ -143,36 +153,39 @@ export interface Port {
 }
 
 export interface DeclareOptions {
-  /** An operator says so: it holds whatever was declared before. */
+  /** An operator's change: applied whatever was declared before. */
   force?: boolean;
-  /** Makes a queue that is new, and leaves one that exists as it is. */
+  /** Creates a new queue, and leaves an existing one unchanged. */
   create?: boolean;
-  /** Is told what came of it. Does not cross the wire. */
+  /** Called with the outcome. Does not cross the wire. */
   onOutcome?: (outcome: DeclareOutcome) => void;
 }
 
-/** For a caller that may change some of what is in the store, and not all. Does not cross the wire. */
+/** For a caller that may change only part of the store. Does not cross the wire. */
 export interface GuardedChange<Before> {
-  /** Asked about what is there, within the change: false leaves it as it is. What it throws, the caller is told. */
+  /**
+   * Called with the current value inside the change; false leaves it unchanged. If it throws, the caller gets the
+   * error.
+   */
   mayChange?: (before: Before) => boolean;
   onOutcome?: (outcome: DeclareOutcome) => void;
 }
 
 export interface TransactionOptions {
-  /** A transaction of the caller's: it happens when that commits, or not at all. */
+  /** The caller's transaction: the operation takes effect when it commits, or not at all. */
   tx?: unknown;
 }
 
 export interface WaitOptions {
   timeout?: number | undefined;
   signal?: AbortSignal | undefined;
-  /** The id is a run's. */
+  /** The id is that of a run. */
   of?: "runs" | undefined;
-  /** Where it does not end in time, a StillPending names its state. That takes another look at the store. */
+  /** On timeout, throw StillPending with the state. This needs one more read of the store. */
   tellState?: boolean | undefined;
 }
 
-/** The TIMEOUT of a wait that was asked to tell the state. */
+/** The TIMEOUT error of a wait with `tellState`. */
 export class StillPending extends DibsError {
   readonly state: TaskState | RunState;
 
@@ -189,7 +202,7 @@ export interface PipelineRecord {
 
 export interface RunPage {
   run: RunRecord;
-  /** In the order they were added. */
+  /** In the order in which they were added. */
   parts: RunPart[];
   next: number | null;
 }
@@ -198,11 +211,11 @@ export interface ClaimCall {
   queues: string[];
   max: number;
   worker: string;
-  /** First at most so many from each queue, for fairness among them. */
+  /** First take at most this many from each queue, for fairness among queues. */
   share?: number | undefined;
   session?: number | undefined;
   lease?: number | undefined;
-  /** How long to wait for a first task; 0: not at all. */
+  /** How long to wait for the first task; 0: do not wait. */
   wait: number;
   signal?: AbortSignal | undefined;
 }
@@ -212,33 +225,36 @@ export interface ClaimResult {
   policies: Record<string, QueuePolicy>;
 }
 
-/** A claim, with what its failure's backoff is reckoned from. */
+/** A claim, with what is needed to compute its backoff. */
 export interface SettleRef extends ClaimRef {
   queue: string;
   attempt: number;
 }
 
-/** What a holder says of its claim. */
+/** How a holder settles its claim. */
 export type SettleCall = SettleOutcome & {
-  /** What it really took of limits that have a unit, where that is not its cost. */
+  /** The real cost in rate limits with a unit, if it differs from the task's cost. */
   spent?: number;
 };
 
 type SettleOutcome =
   /**
-   * With `each` the result is a JSON array, and its items are parts of the task's run from here on. `next`: what the tasks cost
-   * that follow in its run.
+   * With `each`, the result is a JSON array, and each item becomes a part of the run. `next`: costs of the tasks that
+   * follow in the run.
    */
   | { kind: "ack"; result: Body | null; adds?: Addition[]; each?: boolean; next?: NextCosts }
-  /** Without `delay` the queue's backoff decides. */
+  /** Without `delay`, the queue's backoff decides. */
   | { kind: "nack"; error: TaskError; delay?: number | undefined; outcome?: "failed" | "timeout" }
-  /** Somebody else's limit was met: no attempt is used up, and its group, or its queue, waits for `delay` or the backoff. */
+  /**
+   * Another system's limit was met: the attempt does not count, and the group, or the queue, waits for `delay` or the
+   * backoff.
+   */
   | { kind: "hold"; error: TaskError; delay?: number | undefined }
   | { kind: "reject"; error: TaskError }
   | { kind: "release"; started: boolean }
-  /** Waits for a signal, for at most `timeout`, and holds nobody meanwhile. */
+  /** Waits for a signal for at most `timeout`, and occupies no worker meanwhile. */
   | { kind: "park"; signal: string; timeout: number | null }
-  /** A verifier's, on the result of another task. */
+  /** A verifier's verdict about the result of another task. */
   | { kind: "accept"; of: Verified }
   | { kind: "refuse"; of: Verified & { queue: string; attempt: number }; feedback: string };
 
@@ -252,11 +268,11 @@ export interface ListQuery {
   filter?: DeadFilter | undefined;
   after?: string | undefined;
   limit: number;
-  /** `"full"`: payloads and results in full. Otherwise large ones come as their beginning, marked by `truncated`. */
+  /** `"full"`: complete payloads and results. Otherwise large ones are shortened and marked by `truncated`. */
   payloads?: Payloads | undefined;
 }
 
-/** It ends at its limit or at about 4 MiB, whichever comes first; where there is more, `next` is not null. */
+/** A page ends at its limit or at about 4 MiB, whichever comes first. `next` is not null if there is more. */
 export interface Page {
   tasks: TaskRecord[];
   next: string | null;

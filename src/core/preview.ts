@@ -1,10 +1,13 @@
 import { byteLength, isLarger, LIMITS } from "./limits.ts";
 import type { Body, TaskRecord } from "./task.ts";
 
-/** How a list shows payloads and results: large ones by their beginning, or all of them in full. */
+/** How a list shows payloads and results: large ones shortened, or all in full. */
 export type Payloads = "preview" | "full";
 
-/** A task as a list shows it. SQLite and PostgreSQL cut in SQL, by the same rule, and never read the rest. */
+/**
+ * A task as a list shows it, for the memory engine. SQLite and PostgreSQL cut in SQL by the same rule, and never read
+ * the rest.
+ */
 export function previewTask(task: TaskRecord): TaskRecord {
   const { data, result } = task;
   return {
@@ -15,7 +18,7 @@ export function previewTask(task: TaskRecord): TaskRecord {
   };
 }
 
-/** The mark of a task whose payload or result was cut: the bytes that the whole has. */
+/** Marks a task whose payload or result was cut, with the full size in bytes. */
 export function truncatedFrom(data: number, result: number): Pick<TaskRecord, "truncated"> {
   const [isData, isResult] = [data > LIMITS.previewAbove, result > LIMITS.previewAbove];
   if (!isData && !isResult) return {};
@@ -29,7 +32,7 @@ function sizeOf(body: Body | null): number {
 function beginningOf(body: Body | null): Body | null {
   if (body === null || !isLarger(body, LIMITS.previewAbove)) return body;
   if (typeof body !== "string") return body.slice(0, LIMITS.preview);
-  // By characters, of which some take two units.
+  // Cut by characters: some take two UTF-16 units.
   return Array.from(body.slice(0, 2 * LIMITS.preview))
     .slice(0, LIMITS.preview)
     .join("");

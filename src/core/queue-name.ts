@@ -4,7 +4,7 @@ import { show } from "./show.ts";
 export const LONGEST_NAME = 128;
 const NAME = /^[A-Za-z0-9](?:[A-Za-z0-9_.:/-]*[A-Za-z0-9])?$/;
 
-/** Names travel in file names, metrics, routing keys and URLs: a small alphabet saves everybody escaping. */
+/** Names appear in file names, metrics, routing keys and URLs: a small alphabet avoids escaping everywhere. */
 export function checkQueueName(name: unknown): string {
   if (typeof name !== "string" || name.length > LONGEST_NAME || !NAME.test(name)) {
     throw invalid(

@@ -4,16 +4,17 @@ import { checkBoolean, checkNames, checkNumber, checkText } from "./options.ts";
 import { show } from "./show.ts";
 
 /**
- * How many starts a span of time may have. Spans are fixed windows on the engine's clock, so that a limit is two numbers
- * however many start: up to twice `max` may straddle a boundary. A paced limit spreads the starts instead.
+ * How many tasks may start in a span of time. Spans are fixed windows on the engine's clock, so that a limit needs only
+ * two numbers however many tasks start. Up to twice `max` may start around a boundary. A paced limit spreads the starts
+ * instead. The engines store the meters.
  */
 export interface RateLimit {
   max: number;
   /** Milliseconds. */
   per: number;
-  /** Each start is followed by its share of `per`, rather than all at the beginning of it. */
+  /** After each start, wait for its share of `per`, instead of starting all at the beginning of the span. */
   pace: boolean;
-  /** What is counted: the cost of a task in this unit; null: each task once. */
+  /** Count the cost of a task in this unit; null: count each task once. */
   unit: string | null;
 }
 
@@ -24,22 +25,25 @@ export interface RateLimitOptions {
   unit?: string | null;
 }
 
-/** What one limit has seen. Of a window: when it began, and what was used of it. Paced: when the next may start. */
+/**
+ * What one limit has counted. For a window: when it began, and how much of it is used. If paced: when the next task may
+ * start.
+ */
 export type Tally = [at: number, used: number];
 
 /**
- * The tallies of several limits, each by what its limit is: so a list of limits may change, and each that stays keeps its own.
- * How much it allows is no part of that.
+ * The tallies of several limits, by the name of the limit. If the list of limits changes, each limit that stays keeps
+ * its tally. `max` is not part of the name.
  */
 export type Meter = Readonly<Record<string, Tally>>;
 
 export const NO_METER: Meter = {};
 
 const UNSEEN: Tally = [0, 0];
-/** A paced start that comes late by no more than this is made up for; what was missed before that is not. */
+/** A paced start that is late by up to this is made up for. Anything before that is not. */
 const CATCH_UP_MS = 50;
 const MOST_LIMITS = 8;
-/** A longer span is no limit to a rate, but a budget that nobody would notice to be spent. */
+/** A longer span is not a rate but a budget, and no one would notice that it is used up. */
 const LONGEST_SPAN_MS = 31 * 86_400_000;
 
 const FEWER = "For fewer than one, make `per` longer; to start none for a while, pause the queue.";
@@ -52,7 +56,7 @@ function tallyOf(limit: RateLimit, meter: Meter): Tally {
   return meter[nameOf(limit)] ?? UNSEEN;
 }
 
-/** When the span began that a limit counts in, as far as the meter knows; 0 where it knows of none. */
+/** When the current span of this limit began, as far as the meter knows; 0: unknown. */
 export function beganAt(limit: RateLimit, meter: Meter): number {
   return limit.pace ? 0 : tallyOf(limit, meter)[0];
 }
@@ -61,7 +65,10 @@ export function isEmpty(meter: Meter): boolean {
   return Object.keys(meter).length === 0;
 }
 
-/** From when on a task of this cost may start: now, or later. What costs more than a window has starts alone in one. */
+/**
+ * The earliest time at which a task of this cost may start. A task that costs more than a whole window starts as the
+ * only one in it.
+ */
 export function earliestStart(limits: readonly RateLimit[], meter: Meter, cost: number, now: number): number {
   let opens = now;
   for (const limit of limits) {
@@ -76,7 +83,7 @@ export function earliestStart(limits: readonly RateLimit[], meter: Meter, cost: 
   return opens;
 }
 
-/** How many may start at this moment at most: what they cost may leave fewer. */
+/** The most tasks that may start now. Their costs may allow fewer. */
 export function roomFor(limits: readonly RateLimit[], meter: Meter, now: number): number {
   let room = Number.POSITIVE_INFINITY;
   for (const limit of limits) {
@@ -89,7 +96,7 @@ export function roomFor(limits: readonly RateLimit[], meter: Meter, now: number)
   return room;
 }
 
-/** Nothing of what it has seen counts any more, whatever the limits are. */
+/** Nothing that the meter has counted still matters, whatever the limits are. */
 export function isOver(meter: Meter, now: number): boolean {
   return Object.entries(meter).every(([name, tally]) => {
     const [kind, per] = name.split(" ", 2) as ["pace" | "span", string];
@@ -115,32 +122,32 @@ function meterOf(limits: readonly RateLimit[], tally: (limit: RateLimit) => Tall
   for (const limit of limits) {
     const name = nameOf(limit);
     const next = tally(limit);
-    // Of two that differ in how much they allow, the one that allows less.
+    // If two limits differ only in `max`, the stricter one counts.
     if (next[0] >= (meter[name]?.[0] ?? 0)) meter[name] = next;
   }
   return meter;
 }
 
-/** When the start was due that comes at this moment: a little ago, so that it does not delay those that follow, or now. */
+/** When this start was due: slightly in the past, so that it does not delay the next ones, or now. */
 function slotAt([at]: Tally, now: number): number {
   return at >= now - CATCH_UP_MS ? at : now;
 }
 
-/** Of an attempt whose real cost is known. */
+/** An attempt whose real cost is known. */
 export interface Charge {
   cost: number;
   spent: number;
   startedAt: number;
 }
 
-/** There may be room for another one now. */
+/** The correction may make room for another task now. */
 export function givesBack(limits: readonly RateLimit[], { cost, spent }: Charge): boolean {
   return spent < cost && limits.some(({ unit }) => unit !== null);
 }
 
 /**
- * The meter after it is known what a start really cost. What a window that is over was charged too much is lost with it;
- * what it was charged too little is charged to the present one.
+ * The meter after the real cost of a start is known. If its window is over, an overcharge is lost with that window, and
+ * an undercharge counts in the current one.
  */
 export function correct(
   limits: readonly RateLimit[],
@@ -154,7 +161,7 @@ export function correct(
     const difference = spent - cost;
     if (limit.pace) {
       if (difference >= 0) return [tally[0] + share(limit, difference), 0];
-      // Of the time that it kept the others waiting, what lies ahead: the rest has passed.
+      // Give back only the part of the reserved time that lies ahead: the rest has passed.
       const reserved = startedAt + share(limit, cost);
       const needed = Math.max(now, startedAt + share(limit, spent));
       return [tally[0] - Math.max(0, reserved - needed), 0];
@@ -165,7 +172,7 @@ export function correct(
   });
 }
 
-/** The window of the moment. */
+/** The window that contains `now`. */
 function windowAt({ per }: Pick<RateLimit, "per">, [at, used]: Tally, now: number): Tally {
   const began = now - (now % per);
   return [began, at === began ? used : 0];
@@ -179,7 +186,7 @@ function share({ per, max }: RateLimit, amount: number): number {
   return (amount * per) / max;
 }
 
-/** One limit, or several at once: requests and tokens a minute. */
+/** One limit, or several at once, such as requests and tokens per minute. */
 export function parseRateLimits(
   options: RateLimitOptions | readonly RateLimitOptions[] | null,
   what: string,
@@ -197,7 +204,7 @@ export function parseRateLimits(
   return limits;
 }
 
-/** Of two that count the same in the same spans one would never be met. */
+/** Two limits with the same spans and unit are a mistake: the higher one would never apply. */
 function checkDiffer(limits: readonly RateLimit[], what: string): void {
   const seen = new Map<string, number>();
   for (const [i, { per, pace, unit }] of limits.entries()) {

@@ -4,7 +4,10 @@ import { show } from "./show.ts";
 import { isTaskId } from "./task-id.ts";
 import { type Body, END_STATES, PENDING_STATES } from "./task.ts";
 
-/** Records as lines of JSON, and back. Bytes are written as {"base64": "…"}. */
+/**
+ * The records of an export as lines of JSON, and back, for `dibs export` and `dibs import`. Bytes are written as
+ * {"base64": "…"}.
+ */
 
 export function formatRecord(record: StoreRecord): string {
   return JSON.stringify(record, (_, value: unknown) =>
@@ -14,7 +17,7 @@ export function formatRecord(record: StoreRecord): string {
   );
 }
 
-/** Refuses in words what is no record; `line` is its number. */
+/** Parses a record, or refuses it with an error that names `line`, its line number. */
 export function parseRecord(text: string, line: number): StoreRecord {
   let value: unknown;
   try {
@@ -26,7 +29,7 @@ export function parseRecord(text: string, line: number): StoreRecord {
   }
   if (!isObject(value) || !RECORD_TYPES.includes(value["type"] as RecordType)) {
     throw invalid(
-      `Line ${line} is no record of an export: its type must be one of ${RECORD_TYPES.join(", ")}. ` +
+      `Line ${line} is not a record of an export: its type must be one of ${RECORD_TYPES.join(", ")}. ` +
         `The import stopped before it. Give a file that dibs export wrote.`,
     );
   }
@@ -160,7 +163,7 @@ const SHAPES: Record<RecordType, Record<string, Check>> = {
   end: { counts: object },
 };
 
-/** Turns what stands for bytes into bytes again, in the fields that have some. */
+/** Decodes the base64 form of bytes in the fields that may have it. */
 function withBodies(value: Fields): Fields {
   for (const name of ["data", "result"]) if (name in value) value[name] = bodyFrom(value[name]);
   for (const name of ["verifying", "brought"]) {

@@ -6,8 +6,9 @@ import type { NextCosts } from "./stage-cost.ts";
 import type { Attempt, Body, DepthByState, EndState, Headers, Step, TaskState } from "./task.ts";
 
 /**
- * The records of an export: what a store holds, in words that no engine owns. An export is a list of them, in the order of
- * `RECORD_TYPES`; docs/reference/export-format.md describes each field. Times are instants of the store's clock.
+ * The records of an export: what a store contains, independent of its engine. An export is a list of records in the
+ * order of `RECORD_TYPES`; docs/reference/export-format.md describes each field. Times are instants of the store's
+ * clock.
  */
 export const EXPORT_FORMAT = 1;
 
@@ -42,42 +43,42 @@ export type RecordType = StoreRecord["type"];
 export interface StoreHeader {
   type: "store";
   format: number;
-  /** Tells this export from others: an interrupted import goes on with the same one only. */
+  /** Identifies this export: an interrupted import continues only with the same one. */
   export: string;
   /** The number that is part of every task's id. */
   store: number;
   /** The store's clock when the export began. */
   now: number;
-  /** The last number of a task, and of a claim. */
+  /** The last task number and the last fence. */
   seq: number;
   fence: number;
 }
 
-/** What is remembered of limits, of a queue or of a group. */
+/** The state of the limits of a queue or a group. */
 export interface GateState {
   meter?: Meter;
-  /** Nothing starts before. */
+  /** Nothing starts before this time. */
   heldUntil?: number;
-  /** When somebody has to look whether more may start. */
+  /** When to check again whether more tasks may start. */
   wakeAt?: number;
 }
 
 export interface QueueEntry extends GateState {
   type: "queue";
   name: string;
-  /** The fields of the policy that somebody named. */
+  /** The fields of the policy that declarations named. */
   policy: NamedPolicy;
   /** The last declaration applied, as JSON. */
   declared?: string;
   paused?: true;
   createdAt: number;
-  /** The groups up to this one have been looked at since the policy of groups was changed. */
+  /** After the group policy changed: all groups up to this one have been checked. */
   reviewed?: string;
-  /** What passed through it lately, by slot of time. */
+  /** What passed through the queue recently, by slot of time. */
   flow?: (Flow & { slot: number })[];
 }
 
-/** Only groups of which something is remembered beside their tasks. */
+/** Only groups with state besides their tasks. */
 export interface GroupEntry extends GateState {
   type: "group";
   queue: string;
@@ -103,7 +104,7 @@ export interface DocumentEntry {
 
 export interface RunEntry {
   type: "run";
-  /** That of its first task. */
+  /** The id of its first task. */
   id: string;
   queue: string;
   pipeline: string;
@@ -121,7 +122,7 @@ export interface PartEntry {
   run: string;
   stage: string;
   part: number[];
-  /** How it ended, where the task itself is gone. */
+  /** How it ended, if the task itself has been removed. */
   state?: EndState;
   startedAt?: number;
   endedAt?: number;
@@ -133,7 +134,7 @@ export interface TaskEntry {
   type: "task";
   id: string;
   queue: string;
-  /** One that is claimed is exported as ready, at its place and without its claim. */
+  /** A claimed task is exported as ready, at its position and without its claim. */
   state: Exclude<TaskState, "claimed">;
   data: Body;
   contentType?: string;
@@ -145,18 +146,18 @@ export interface TaskEntry {
   idempotencyKey?: string;
   maxAttempts?: number;
   expiresAt?: number;
-  /** Its place in the order of arrival, where that is not the number in its id: after a redrive. */
+  /** Its position in the order of arrival, if it is not the number in its id: after a redrive. */
   pos?: number;
   failures?: number;
-  /** ready: its place in line, where that is not its place in the order of arrival. */
+  /** ready: its position in the line, if it differs from its position in the order of arrival. */
   place?: number;
-  /** ready: kept for other workers than these until then. */
+  /** ready: offered only to workers other than `avoid` until this time. */
   elsewhere?: { until: number; avoid: string[] };
   /** scheduled, parked: when it is due. */
   dueAt?: number;
   /** parked: the signal. */
   waitsFor?: string;
-  /** scheduled, parked, verifying: the others of its group wait for it. */
+  /** scheduled, parked, verifying: it blocks the other tasks of its group. */
   holdsGroup?: true;
   verifying?: PendingResult;
   endedAt?: number;
@@ -171,17 +172,17 @@ export interface PendingResult {
   fence: number;
   worker: string;
   startedAt: number;
-  /** The task that asks for the verdict; left out where it is gone. */
+  /** The task that asks for the verdict; absent if it has been removed. */
   asked?: string;
   result: Body | null;
-  /** What an acceptance adds, as core/verification.ts writes it. */
+  /** The tasks that an acceptance adds, as encoded by core/verification.ts. */
   adds?: string;
   each?: true;
-  /** What the tasks cost that follow in its run. */
+  /** Costs of the tasks that follow in its run. */
   next?: NextCosts;
 }
 
-/** An idempotency key: it may outlive its task. */
+/** An idempotency key. It may outlive its task. */
 export interface KeyEntry {
   type: "key";
   queue: string;
@@ -191,13 +192,13 @@ export interface KeyEntry {
   state?: EndState;
 }
 
-/** The last record: without it the export is not whole. */
+/** The last record: without it the export is incomplete. */
 export interface StoreEnd {
   type: "end";
   counts: Counts;
 }
 
-/** How many of each there are. */
+/** How many of each kind there are. */
 export interface Counts {
   queues: number;
   subscriptions: number;
@@ -207,7 +208,7 @@ export interface Counts {
   keys: number;
   attempts: number;
   steps: number;
-  /** By queue; states that have none are left out. */
+  /** By queue; states without tasks are absent. */
   tasks: Record<string, Partial<DepthByState>>;
 }
 
@@ -232,7 +233,7 @@ export function countRecord(counts: Counts, record: StoreRecord): void {
   if (record.type in COUNTED) counts[COUNTED[record.type as keyof typeof COUNTED]]++;
   if (record.type !== "task") return;
   const { queue, state, attempts = [], steps = [], feedback } = record;
-  // A queue may be called "constructor".
+  // A line of an import may name a queue "constructor" or "__proto__".
   if (!Object.hasOwn(counts.tasks, queue)) {
     Object.defineProperty(counts.tasks, queue, {
       value: {},
@@ -247,7 +248,7 @@ export function countRecord(counts: Counts, record: StoreRecord): void {
   counts.steps += steps.length + (feedback === undefined ? 0 : 1);
 }
 
-/** The first difference, in words; undefined where there is none. */
+/** The first difference as text; undefined if there is none. */
 export function differenceOf(expected: Counts, found: Counts): string | undefined {
   for (const name of [...Object.values(COUNTED), "attempts", "steps"] as const) {
     if (expected[name] !== found[name])

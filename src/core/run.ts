@@ -14,36 +14,37 @@ import {
 import type { Body, EndState, NewTask, TaskState } from "./task.ts";
 
 /**
- * A run is one journey through the stages of a pipeline. Each stage has a queue, and each of its tasks knows its run: the
- * success of one adds the next in the same commit, by the list of stages that the run began with.
+ * A run is one input on its way through the stages of a pipeline. Each stage has a queue. When a task of a run
+ * succeeds, the engine adds the next one in the same commit, by the list of stages that the run began with. The engines
+ * call planNextStage.
  */
 
 export interface Stage {
   name: string;
-  /** Starts once, when all parts of a run are in, with what they brought. */
+  /** Starts once, when all parts of a run have arrived, with their results. */
   joins: boolean;
-  /** What its tasks take of limits that have a unit: stage-cost.ts. 1 unless set. */
+  /** What its tasks cost in rate limits with a unit: stage-cost.ts. Default 1. */
   cost?: StageCost;
 }
 
-/** What a task begins: it is of the first stage. */
+/** What a task needs to begin a run. The task belongs to the first stage. */
 export interface RunStart {
   pipeline: string;
   stages: Stage[];
 }
 
-/** Where in which run a task stands. The run's id is that of its first task. */
+/** Where a task is in its run. The run's id is the id of its first task. */
 export interface RunPlace {
   id: string;
   pipeline: string;
   stage: string;
-  /** Which part of the run it is, after `each`: [2, 0] is the first of the parts that the third part was made into. */
+  /** Which part of the run it is, after `each`. [2, 0] is the first part of the third part. */
   part: number[];
-  /** By the definition that the run began with. */
+  /** From the definition that the run began with. */
   joins: boolean;
 }
 
-/** `dead`: some of it is, and may be redriven. */
+/** `dead`: a part is dead, and may be redriven. */
 export type RunState = "running" | EndState;
 
 export interface RunRecord extends RunStart {
@@ -53,7 +54,7 @@ export interface RunRecord extends RunStart {
   endedAt: number | null;
 }
 
-/** One task of a run, told also when its own row is gone. */
+/** One task of a run. Also returned when the task itself has been removed. */
 export interface RunPart {
   id: string;
   queue: string;
@@ -72,7 +73,7 @@ export function stageQueue(pipeline: string, stage: string): string {
 const MOST_STAGES = 100;
 const STAGE_NAME = /^[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?$/;
 
-/** Refuses in words what is no definition of a pipeline. */
+/** Checks the definition of a pipeline. */
 export function checkStages(pipeline: string, stages: Stage[]): void {
   checkQueueName(pipeline);
   if (!Array.isArray(stages) || stages.length === 0 || stages.length > MOST_STAGES) {
@@ -87,8 +88,9 @@ export function checkStages(pipeline: string, stages: Stage[]): void {
         `A stage's name has 1 to ${LONGEST_NAME} letters and digits, and _ . - between them; got ${show(name)} in pipeline "${pipeline}".`,
       );
     }
-    // Its queue would be the one in which verdicts on results of a queue with the pipeline's name are asked for.
-    if (name === "verify") throw invalid(`A stage cannot be called "verify"; that is where verdicts wait.`);
+    // Otherwise its queue would be the verification queue of a queue with the pipeline's name.
+    if (name === "verify")
+      throw invalid(`A stage cannot be called "verify"; that name is reserved for verification queues.`);
     if (names.has(name)) throw invalid(`Pipeline "${pipeline}" has two stages called "${name}".`);
     names.add(name);
     checkStageCost(stage, pipeline);
@@ -101,7 +103,7 @@ export function checkStages(pipeline: string, stages: Stage[]): void {
   }
 }
 
-/** A task that comes next in a run. */
+/** The next task of a run. */
 export interface NextTask {
   queue: string;
   stage: string;
@@ -110,30 +112,30 @@ export interface NextTask {
   cost?: number;
 }
 
-/** What the success of a stage leads to. Without tasks it has arrived, and waits for the others if there are any. */
+/** What follows the success of a task. Without tasks, the part has arrived, and waits for the other parts. */
 export interface NextStage {
   tasks: NextTask[];
-  /** Its result is one of those that are gathered; not where it was made into parts. */
+  /** Its result is one of those that the join gets. False if it was split into parts. */
   brings: boolean;
 }
 
 type At = Pick<RunPlace, "stage" | "part">;
 
-/** What a holder says of a task of a run that succeeded. */
+/** What the holder reports about a task of a run that succeeded. */
 export interface Success {
   result: Body | null;
-  /** The result is a JSON array, and each of its items a part from here on. */
+  /** The result is a JSON array, and each item becomes a part. */
   each?: boolean;
   next?: NextCosts;
 }
 
 function costsOfNothing(stage: string): Error {
   return invalid(
-    `Costs were given with the ack of stage "${stage}", and no task follows that could have them.`,
+    `Costs were given with the ack of stage "${stage}", but no task follows that they could apply to.`,
   );
 }
 
-/** The rule by which runs go on. Throws INVALID where the stage returned what its pipeline has no place for. */
+/** What follows a task. Throws INVALID if the stage returned something that its pipeline cannot continue with. */
 function nextStageAfter(run: RunStart, at: At, { result, each = false, next: costs }: Success): NextStage {
   const next = run.stages[run.stages.findIndex(({ name }) => name === at.stage) + 1];
   if (each) {
@@ -182,13 +184,13 @@ function listFrom(result: Body | null): unknown {
   }
 }
 
-/** Where everything that is in goes: the next stage that joins; undefined: the run is done. */
+/** The next stage that joins the parts; undefined: the run is done. */
 export function joinAfter(run: RunStart, stage: string): Stage | undefined {
   const index = run.stages.findIndex(({ name }) => name === stage);
   return run.stages.slice(index + 1).find(({ joins }) => joins);
 }
 
-/** What the parts brought, in their order, as a list. Bytes are base64 there. */
+/** The results of the parts, in their order, as a JSON array. Bytes become base64. */
 export function gather(results: readonly (Body | null)[]): string {
   const texts = results.map((result) => {
     if (result === null) return "null";
@@ -197,7 +199,7 @@ export function gather(results: readonly (Body | null)[]): string {
   return `[${texts.join(",")}]`;
 }
 
-/** A part as text that sorts as parts do: each() makes fewer than 100,000 at once. */
+/** A part as text that sorts like parts do: each() makes fewer than 100,000 at once. */
 export function formatPart(part: readonly number[]): string {
   return part.map((index) => String(index).padStart(5, "0")).join("/");
 }
@@ -206,17 +208,17 @@ export function parsePart(text: string): number[] {
   return text === "" ? [] : text.split("/").map(Number);
 }
 
-/** A task of a run as an engine adds it. */
+/** A task of a run as the engine adds it. */
 export interface RunTask extends Omit<NewTask, "run"> {
   at: Pick<RunPlace, "id" | "stage" | "part" | "joins">;
 }
 
-/** What an engine knows of a run when a task of it succeeds. */
+/** What an engine knows about a run when one of its tasks succeeds. */
 export interface RunUnderWay extends RunStart {
   id: string;
-  /** Tasks of it that are not done. */
+  /** Tasks of the run that are not done. */
   underWay: number;
-  /** What its parts have brought since the last stage that joined. */
+  /** The results of its parts since the last stage that joined. */
   partResults(): PartResult[];
 }
 
@@ -229,15 +231,15 @@ export interface PartResult {
 export interface Plan {
   tasks: RunTask[];
   underWay: number;
-  /** What this task brings has to be kept for whoever gathers. */
+  /** The result of this task must be stored until the join. */
   brings: boolean;
-  /** What was brought is used up. */
+  /** The join uses the stored results up. */
   gathers: boolean;
-  /** The run is done with this. */
+  /** The run is done with this task. */
   end: { result: Body | null } | null;
 }
 
-/** Priority and headers travel with the run; what else was said of its first task does not. */
+/** Priority and headers are passed on in the run. Other options of its first task are not. */
 type Carried = Pick<NewTask, "priority" | "headers">;
 
 export function planNextStage(run: RunUnderWay, at: At, carried: Carried, success: Success): Plan {
@@ -247,7 +249,7 @@ export function planNextStage(run: RunUnderWay, at: At, carried: Carried, succes
   const underWay = run.underWay + tasks.length - 1;
   const goingOn = { tasks, underWay, gathers: false, end: null };
   if (underWay > 0) return { ...goingOn, brings: tasks.length === 0 && onward.brings };
-  // Nothing but this is left of it: all of its parts are in.
+  // No other task of the run is in progress: all parts have arrived.
   const { pipeline } = run;
   const join = joinAfter(run, at.stage);
   if (!join && !each && at.part.length === 0) return { ...goingOn, brings: false, end: { result } };
@@ -283,12 +285,12 @@ function runTask(
   };
 }
 
-/** What the parts of a run have brought together is limited as a whole. */
+/** Joined results have a size limit of their own. */
 export function isGathered(task: NewTask | RunTask): boolean {
   return "at" in task && task.at.joins;
 }
 
-/** What a task may be settled with: a result that becomes parts is limited as what they bring is. */
+/** The largest result of a task: a result that is split into parts has the limit of joined results. */
 export function mostBytes(maxPayload: number, each: boolean): number {
   return each ? LIMITS.gatheredBytes : maxPayload;
 }
@@ -296,19 +298,19 @@ export function mostBytes(maxPayload: number, each: boolean): number {
 export function notOfRun(id: string, { each }: { each?: boolean }): Error {
   return invalid(
     each
-      ? `Task ${id} is of no pipeline's run, so that there is nothing for each() to make parts of.`
-      : `Task ${id} is of no pipeline's run: nothing follows that the given costs could be of.`,
+      ? `Task ${id} does not belong to a run of a pipeline: each() can make no parts.`
+      : `Task ${id} does not belong to a run of a pipeline: no task follows that the given costs could apply to.`,
   );
 }
 
-/** It would end a stage, and nothing would follow. */
+/** A verdict would end the stage, and nothing would follow. */
 export function verdictOfStage(id: string): Error {
   return invalid(
-    `Task ${id} is a stage of a run, and gives no verdicts: ack it with what the next stage is to get.`,
+    `Task ${id} is a stage of a run and cannot give a verdict. Ack it with the input of the next stage.`,
   );
 }
 
-/** What they know of their runs would be lost on the way to another store. */
+/** What they know about their runs would be lost on the way to another store. */
 export function hasRuns(...queues: string[]): DibsError {
   const names = queues.map((queue) => `"${queue}"`).join(", ");
   return new DibsError(
@@ -319,12 +321,12 @@ export function hasRuns(...queues: string[]): DibsError {
   );
 }
 
-/** Those of all stages of a pipeline begin so; other queues may, too. */
+/** The queues of all stages of a pipeline begin with this. Other queues may, too. */
 export function stagesPrefix(queue: string): string {
   return queue.slice(0, queue.lastIndexOf("/") + 1);
 }
 
-/** Of a task that is to begin a run. */
+/** Checks a task that begins a run. */
 export function checkRunStart(run: RunStart, { queue, cost }: NewTask): void {
   checkObject(run, "A run");
   checkStages(run.pipeline, run.stages);

@@ -13,33 +13,39 @@ import { checkQueueName } from "./queue-name.ts";
 import { show } from "./show.ts";
 import type { NewTask } from "./task.ts";
 
-/** Every task that a schedule adds says which one, and for when it was planned: it may have come late. */
+/**
+ * Headers of every task that a schedule adds: the schedule's name, and the planned time, because the task may be added
+ * late.
+ */
 export const SCHEDULE_HEADER = "dibs-schedule";
 export const PLANNED_HEADER = "dibs-planned-at";
 
 export const MISSED = ["skip", "once", "all"] as const;
-/** What becomes of firings that nobody was there for: dropped, made up for by one task, or by one each. */
+/**
+ * What happens to firings that were missed because no process was running: dropped, replaced by one task, or by one
+ * task each.
+ */
 export type Missed = (typeof MISSED)[number];
 
-/** What a schedule adds each time. Its payload is text: it is kept in a small document. */
+/** What a schedule adds each time. Its payload is text, because it is stored in a document. */
 export type ScheduledTask = Omit<NewTask, "data" | "idempotencyKey"> & { data: string };
 
 export type ScheduleDefinition = Timing & { missed: Missed; task: ScheduledTask };
 
-/** A schedule as it is kept: a document of this kind. Times are the engine's. */
+/** A schedule is stored as a document of this kind. Times are the engine's. */
 export const SCHEDULE_KIND = "schedule";
 
 export interface ScheduleState {
   definition: ScheduleDefinition;
-  /** The last declaration applied, as JSON: a restart does not undo what an operator changed since. */
+  /** The last declaration applied, as JSON: a restart does not undo what an operator has changed since. */
   declared: string | null;
   paused: boolean;
   createdAt: number;
-  /** When the timing began: intervals are counted from here. */
+  /** When the timing began. Intervals are counted from here. */
   from: number;
-  /** The next firing; null while it is paused. */
+  /** The next firing time; null while it is paused. */
   planned: number | null;
-  /** The last firing, as it was planned. */
+  /** The planned time of the last firing. */
   lastAt: number | null;
   /** Why the last firing added nothing; null when it did. */
   error: ScheduleError | null;
@@ -51,7 +57,7 @@ export interface ScheduleError {
   message: string;
 }
 
-/** A schedule as it is told of. */
+/** A schedule as callers see it. */
 export interface ScheduleRecord {
   name: string;
   cron: string | null;
@@ -60,7 +66,7 @@ export interface ScheduleRecord {
   missed: Missed;
   task: ScheduledTask;
   paused: boolean;
-  /** The next firings; none while it is paused. */
+  /** The next firing times; none while it is paused. */
   next: number[];
   lastAt: number | null;
   createdAt: number;
@@ -69,11 +75,13 @@ export interface ScheduleRecord {
 
 const SHOWN = 5;
 const SHORTEST_MS = 1_000;
-/** A firing this late is not a missed one: a process was busy, or just starting. */
+/** A firing that is late by up to this is not missed: a process was busy, or had just started. */
 const ON_TIME_MS = 60_000;
-/** Of missed firings only so many are made up for, the latest: a year of seconds must not drown a queue. */
+/**
+ * Only this many missed firings are made up for, the latest ones: a year of one-second firings must not flood a queue.
+ */
 const MOST_MISSED = 1_000;
-/** Tasks of one commit. */
+/** Tasks per commit. */
 const BATCH = 100;
 
 export function checkScheduleName(name: unknown): string {
@@ -86,7 +94,7 @@ export function checkScheduleName(name: unknown): string {
   }
 }
 
-/** When, as users write it. */
+/** The timing as users write it. */
 export interface TimingOptions {
   cron?: string | undefined;
   tz?: string | undefined;
@@ -119,8 +127,8 @@ export function timingOf(definition: Timing): Timing {
 }
 
 /**
- * The state after a declaration; undefined where that changes nothing. Only another timing plans anew: what was planned,
- * or is overdue, stays so when only the task changes.
+ * The state after a declaration; undefined if nothing changes. Only a new timing plans again: a planned or overdue
+ * firing stays when only the task changes.
  */
 export function define(
   before: ScheduleState | null,
@@ -145,19 +153,19 @@ export function define(
   return keepsTime || state.paused ? state : { ...state, planned: firingTimes(state).after(now) };
 }
 
-/** What would have fired while it is paused is not missed: nobody wanted it. Undefined where it is so already. */
+/** Firings during a pause do not count as missed. Undefined if the schedule is already in that state. */
 export function setPaused(before: ScheduleState, paused: boolean, now: number): ScheduleState | undefined {
   if (before.paused === paused) return undefined;
   return { ...before, paused, planned: paused ? null : firingTimes(before).after(now) };
 }
 
 export interface Firing {
-  /** The planned times that a task is to be added for. */
+  /** The planned times for which a task is added. */
   times: number[];
   after: ScheduleState;
 }
 
-/** What is to happen at a time that the plan has reached. */
+/** What happens at a time that the plan has reached. */
 export function fire(before: ScheduleState, now: number): Firing {
   const times = due(before, now);
   const wanted = before.definition.missed === "skip" ? times.filter((at) => now - at <= ON_TIME_MS) : times;
@@ -173,7 +181,7 @@ export function fire(before: ScheduleState, now: number): Firing {
   };
 }
 
-/** The firings that have come due, the earliest first: one, unless each is wanted. */
+/** The firings that are due, the earliest first: only one, unless `missed` is "all". */
 function due({ definition, from, planned }: ScheduleState, now: number): number[] {
   const first = planned!;
   const { after, upTo } = firingTimesOf(definition, from);

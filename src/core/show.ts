@@ -1,6 +1,6 @@
 /**
- * A value as an error message shows it: short, on one line, and never the whole of a secret payload. It never throws:
- * the value may come from a client, and may lie about itself.
+ * A value as an error message shows it: short, on one line, and never a whole payload, which may be secret. It never
+ * throws, although the value may come from a client and have hostile getters.
  */
 export function show(value: unknown): string {
   try {
@@ -33,7 +33,7 @@ function describeObject(value: object): string {
     const time = Date.prototype.getTime.call(value);
     return Number.isNaN(time) ? "an invalid Date" : new Date(time).toISOString();
   }
-  // The class is known from the prototype: a property `constructor` of the value itself may be anything.
+  // Take the class from the prototype: the value's own `constructor` property may be anything.
   const { constructor } = (Object.getPrototypeOf(value) ?? {}) as { constructor?: unknown };
   const name = typeof constructor === "function" ? (constructor as { name: unknown }).name : undefined;
   if (typeof name !== "string" || name === "" || name === "Object") return "an object";
@@ -51,13 +51,13 @@ function clip(text: string): string {
 }
 
 /**
- * Characters that a terminal obeys instead of showing them: C0, DEL and C1 controls, line separators, and those that
- * change the direction of writing. JSON escapes only the first kind.
+ * Characters that a terminal executes instead of showing them: C0, DEL and C1 controls, line separators, and characters
+ * that change the writing direction. JSON escapes only the first kind.
  */
 // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
 const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
-/** The text with every control character as \uXXXX, so that a terminal or a log shows it and does nothing. */
+/** Writes every control character as \uXXXX, so that a terminal or a log shows it and does not execute it. */
 export function escapeControls(text: string): string {
   return text.replaceAll(CONTROLS, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

@@ -6,23 +6,24 @@ import { show } from "./show.ts";
 import type { NewTask } from "./task.ts";
 
 /**
- * What the tasks of a stage take of limits that have a unit. A number is part of the run's list of stages. A function of the
- * input runs where the input is made: the process that acks the stage before calls it, and sends the costs with its ack.
+ * What the tasks of a stage cost in rate limits with a unit. A number is part of the run's list of stages. A function
+ * of the input runs where the input is created: the process that acks the previous stage calls it, and sends the costs
+ * with its ack.
  */
 
-/** In place of a number: the cost is a function of the input, so that whoever adds the task says it. */
+/** Used instead of a number: the cost is a function of the input, so the caller that adds the task must pass it. */
 export const BY_INPUT = "input";
 
 export type StageCost = number | typeof BY_INPUT;
 
-/** With an ack: what the tasks cost that follow in its run, in order. */
+/** Sent with an ack: the costs of the tasks that follow in the run, in order. */
 export interface NextCosts {
-  /** Only where this stage is the one that follows; absent: whichever does. */
+  /** Apply the costs only if this stage follows; absent: whichever stage follows. */
   stage?: string;
   costs: number[];
 }
 
-/** What a number, or a function of the input, comes to. */
+/** Evaluates a cost that is a number or a function of the input. */
 export function costFrom<Input>(
   cost: number | ((input: Input) => number),
   input: Input,
@@ -31,7 +32,7 @@ export function costFrom<Input>(
   return checkNumber(typeof cost === "function" ? cost(input) : cost, what, 0, LIMITS.cost);
 }
 
-/** Refuses in words what is no cost of a stage. */
+/** Checks the cost of a stage. */
 export function checkStageCost({ name, joins, cost }: Stage, pipeline: string): void {
   if (cost === undefined) return;
   const what = `The cost of stage "${name}" of pipeline "${pipeline}"`;
@@ -52,7 +53,7 @@ export function checkNextCosts(next: NextCosts): void {
   for (const cost of costs) checkNumber(cost, "A cost", 0, LIMITS.cost);
 }
 
-/** Tasks of a stage, with their costs. Throws INVALID where nobody said a cost that has to be said. */
+/** Adds the costs to the tasks of a stage. Throws INVALID if a required cost is missing. */
 export function withCosts(
   { pipeline }: RunStart,
   stage: Stage,
@@ -71,13 +72,13 @@ export function withCosts(
   return typeof cost === "number" ? tasks.map((task) => ({ ...task, cost })) : tasks;
 }
 
-/** The first task of a run, with the cost of its stage where it has none of its own. */
+/** Adds the cost of the first stage to the first task of a run, unless the task has its own. */
 export function withFirstCost(task: NewTask): NewTask {
   const cost = task.run?.stages[0]?.cost;
   return task.cost === undefined && typeof cost === "number" ? { ...task, cost } : task;
 }
 
-/** A guess would break the limit that the cost is for. */
+/** Guessing a cost would break the limit that the cost is for. */
 export function missingCost(pipeline: string, stage: string): Error {
   return invalid(
     `Stage "${stage}" of pipeline "${pipeline}" computes its cost from its input, and no cost was given. Work on the stage before ` +

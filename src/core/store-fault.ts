@@ -1,8 +1,8 @@
 import type { DibsError, ErrorData } from "./errors.ts";
 
 /**
- * Failures of the store itself, such as a full disk, and the place that they name. Their words are for whoever runs the
- * store. The broker marks them, and a server tells its clients less.
+ * Marks failures of the store itself, such as a full disk, together with the address that their messages contain. Their
+ * messages are for the operator of the store: the broker marks them, and a server shows its clients less.
  */
 const faults = new WeakMap<object, string | undefined>();
 
@@ -14,7 +14,7 @@ export function isStoreFault(error: unknown): boolean {
   return typeof error === "object" && error !== null && faults.has(error);
 }
 
-/** An error as the clients of a server are told of it: what happened and what to do, not where. */
+/** The error as the clients of a server get it: what happened and what to do, but not where. */
 export function errorForClients(error: DibsError): ErrorData {
   const { code, message, retryable } = error;
   if (!isStoreFault(error)) return { code, message, retryable };
@@ -25,7 +25,7 @@ export function errorForClients(error: DibsError): ErrorData {
 
 const HIDDEN = "***";
 
-/** Causes are in parentheses, in the words of SQLite, PostgreSQL or the system: these may name files and hosts, too. */
+/** Causes are in parentheses, as SQLite, PostgreSQL or the system report them. They may name files and hosts. */
 function withoutCauses(message: string): string {
   let [kept, depth] = ["", 0];
   for (const sign of message) {

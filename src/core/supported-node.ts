@@ -2,9 +2,9 @@ import { DibsError } from "./errors.ts";
 import { isOlder } from "./version.ts";
 
 /**
- * Refuses a Node that is too old, as soon as this file is imported. Every entry point (library, shell, threads) imports it
- * first: modules run in the order of their imports, and on an old Node the next ones fail with errors that explain nothing.
- * better-sqlite3 even crashes the process.
+ * Refuses a Node that is too old, as soon as this file is imported. Every entry point (library, shell, threads) imports
+ * it first: modules run in the order of their imports, and on an old Node the next ones fail with errors that explain
+ * nothing, or better-sqlite3 crashes the process.
  */
 
 const OLDEST_NODE = "22.14.0";

@@ -1,4 +1,7 @@
-/** Whoever awaits it learns of its failure; whoever does not is not ended by it. */
+/**
+ * Returns the promise and prevents an unhandled rejection: a caller that awaits it still gets the failure, and one that
+ * does not await it does not crash the process.
+ */
 export function suppressUnhandled<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => {});
   return promise;

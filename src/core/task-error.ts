@@ -1,6 +1,6 @@
 import type { TaskError } from "./task.ts";
 
-/** Anything can be thrown; this is what the ledger keeps of it. Causes are listed under the stack. */
+/** What the ledger stores of a thrown value. A handler can throw anything. Causes are listed under the stack. */
 export function describeError(thrown: unknown): TaskError {
   if (!isErrorLike(thrown)) return { name: "Error", message: text(thrown), stack: null };
   try {
@@ -8,12 +8,12 @@ export function describeError(thrown: unknown): TaskError {
     const known = typeof name === "string" && name !== "";
     return { name: known ? name : "Error", message: text(message), stack: stackWithCauses(thrown) };
   } catch {
-    // That it failed must still be told, or the task would never be settled.
-    return { name: "Error", message: "An error was thrown that throws when it is read.", stack: null };
+    // The failure must be recorded even if the error cannot be read. Otherwise the task would never be settled.
+    return { name: "Error", message: "The thrown error cannot be read: its properties throw.", stack: null };
   }
 }
 
-/** By its looks: an error may come from another realm, or have been through JSON. */
+/** Checks the shape: an error may come from another realm, or have been through JSON. */
 function isErrorLike(thrown: unknown): thrown is Error {
   try {
     return thrown instanceof Error || typeof (thrown as Error | null | undefined)?.message === "string";

@@ -1,10 +1,10 @@
 /**
- * A task's public id is a UUIDv7 that can be computed from its place in the store, so that no index is
- * needed to find a task by its id. Ids of one store sort in the order of arrival.
+ * A task's public id is a UUIDv7 that is computed from its sequence number in the store, so that no index is needed to
+ * find a task by its id. The ids of one store sort in the order of arrival.
  *
  *   ms 48 bits | version 4 | sequence, high 12 | variant 2 | sequence, low 36 | store 26
  *
- * `store` is a number drawn at random when a store is made: ids of different stores do not meet.
+ * `store` is a random number that a store gets when it is created, so that ids of different stores differ.
  */
 export interface TaskIdParts {
   seq: number;
@@ -26,7 +26,10 @@ export function formatTaskId(createdAt: number, seq: number, store: number): str
   return `${ms.slice(0, 8)}-${ms.slice(8)}-7${hex12(seqHigh)}-${hex16(0x8000 + top14)}-${hex48(rest22 * STORE_LIMIT + store)}`;
 }
 
-/** Every three hex digits: toString(16) of a number this large takes ten times as long, and ids are made in bulk. */
+/**
+ * All numbers of three hex digits. toString(16) of a 48-bit number takes ten times as long, and ids are created in
+ * bulk.
+ */
 const HEX12 = Array.from({ length: 4096 }, (_, n) => n.toString(16).padStart(3, "0"));
 
 function hex12(n: number): string {
@@ -45,7 +48,7 @@ function hex48(n: number): string {
 
 const UUID7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-/** Undefined when the text is no task id, or one of another store. */
+/** Undefined if the text is not a task id, or an id of another store. */
 export function parseTaskId(id: string, store: number): TaskIdParts | undefined {
   if (!UUID7.test(id)) return undefined;
   const group5 = Number.parseInt(id.slice(24), 16);

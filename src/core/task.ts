@@ -1,6 +1,8 @@
 import type { RunPlace, RunStart } from "./run.ts";
 
-/** The nouns: what a task is, in the words of ARCHITECTURE.md. Plain data, so that it crosses threads and wires. */
+/**
+ * What a task is, in the terms of ARCHITECTURE.md. Plain data, so that it crosses threads and wires. All layers use it.
+ */
 
 export const PENDING_STATES = ["scheduled", "waiting", "ready", "claimed", "parked", "verifying"] as const;
 export const END_STATES = ["done", "dead", "cancelled", "expired"] as const;
@@ -11,15 +13,15 @@ export function isEnd(state: TaskState): state is EndState {
   return (END_STATES as readonly string[]).includes(state);
 }
 
-/** A payload or result: bytes, or text, which is kept as text because most payloads are JSON. */
+/** A payload or result: bytes, or text, which is stored as text because most payloads are JSON. */
 export type Body = string | Uint8Array;
 
-/** Text by default is JSON. A content type is stored only where it differs. */
+/** Text is JSON by default. A content type is stored only if it differs. */
 export const JSON_TYPE = "application/json";
 
 export type Headers = Record<string, string>;
 
-/** A task to be added, resolved: durations in milliseconds, from the engine's now. */
+/** A task to add. Durations are in milliseconds, from the engine's current time. */
 export interface NewTask {
   queue: string;
   data: Body;
@@ -31,36 +33,36 @@ export interface NewTask {
   idempotencyKey?: string;
   ttl?: number;
   maxAttempts?: number;
-  /** What it takes of limits that have a unit; 1 unless set. */
+  /** Its cost in rate limits with a unit; 1 unless set. */
   cost?: number;
-  /** Before all others, and outside of its queue's window too. */
+  /** Starts before all other tasks, and also outside its queue's window. */
   urgent?: boolean;
-  /** It begins a run of a pipeline, of whose first stage it is: core/run.ts. */
+  /** The task begins a run of a pipeline, in its first stage: core/run.ts. */
   run?: RunStart;
 }
 
 /** A task for every subscription whose pattern matches the topic. */
 export type NewMessage = Omit<NewTask, "queue" | "run"> & { topic: string };
 
-/** What is added with a success: to a queue, or to whoever subscribed by then. */
+/** What a success adds: a task for a queue, or a message for all current subscriptions. */
 export type Addition = NewTask | NewMessage;
 
 export interface AddedTask {
   id: string;
   queue: string;
   state: TaskState;
-  /** The idempotencyKey was taken: this is the task that has it, and nothing was added. */
+  /** The idempotencyKey was in use: this is the task that has it, and nothing was added. */
   existing: boolean;
 }
 
-/** Urgent tasks come before all priorities. The smaller the rank, the sooner. */
+/** Urgent tasks come before all priorities. A lower rank is claimed earlier. */
 export function rankOf({ priority, urgent }: { priority?: number; urgent?: boolean }): number {
   return 0 - (priority ?? 0) - (urgent ? URGENT : 0);
 }
 
 export const URGENT = 10_000;
 
-/** The other way round. */
+/** The inverse of rankOf. */
 export function fromRank(rank: number): { priority: number; urgent: boolean } {
   const urgent = isUrgent(rank);
   return { priority: 0 - rank - (urgent ? URGENT : 0), urgent };
@@ -70,10 +72,10 @@ export function isUrgent(rank: number): boolean {
   return rank < FIRST_RANK;
 }
 
-/** Those of this rank and above are not urgent. */
+/** Tasks with this rank or a higher one are not urgent. */
 export const FIRST_RANK = -URGENT / 2;
 
-/** What identifies a claim. Every way to settle or extend checks the fence. */
+/** Identifies a claim. Every way to settle or extend checks the fence. */
 export interface ClaimRef {
   id: string;
   fence: number;
@@ -84,31 +86,31 @@ export interface ClaimedTask extends ClaimRef {
   data: Body;
   contentType: string;
   headers: Headers;
-  /** Failures so far, and one. */
+  /** Failures so far + 1. */
   attempt: number;
   maxAttempts: number;
   priority: number;
   groupKey: string | null;
   createdAt: number;
-  /** Where it was named. */
+  /** Present if the task was added with a cost. */
   cost?: number;
-  /** Earlier runs of its handler left steps, or somebody sent a signal. */
+  /** The task has steps of earlier attempts, or received a signal. */
   stepped?: true;
   /** Why a verifier refused the last result. */
   feedback?: string;
-  /** Of a run of a pipeline. */
+  /** Its run of a pipeline. */
   run?: RunPlace;
 }
 
-/** What a run of a handler leaves for the next one: see docs/concepts/steps-and-signals.md. */
+/** What one execution of a handler leaves for the next one: see docs/concepts/steps-and-signals.md. */
 export interface Step {
-  /** `lapsed`: the signal of that name did not come in time. */
+  /** `lapsed`: the signal of that name did not arrive in time. */
   kind: "step" | "signal" | "lapsed";
   name: string;
   value: Body | null;
 }
 
-/** What is kept of a failure. */
+/** What is stored of a failure. */
 export interface TaskError {
   name: string;
   message: string;
@@ -116,8 +118,8 @@ export interface TaskError {
 }
 
 /**
- * `released` attempts did not fail: the worker gave the task back, or stopped. Nor did `parked` ones, nor those that were
- * `limited`: somebody else's limit was met.
+ * These attempts did not fail: `released` (the worker gave the task back, or stopped), `parked`, and `limited` (another
+ * system's limit was met).
  */
 export const ATTEMPT_OUTCOMES = [
   "done",
@@ -134,7 +136,7 @@ export const ATTEMPT_OUTCOMES = [
 
 export type AttemptOutcome = (typeof ATTEMPT_OUTCOMES)[number];
 
-/** A row of a task's ledger: one claim, once it has ended. Times are the engine's. */
+/** A row of a task's ledger: one claim that has ended. Times are the engine's. */
 export interface Attempt {
   attempt: number;
   fence: number;
@@ -160,12 +162,12 @@ export interface TaskRecord {
   attempt: number;
   maxAttempts: number;
   createdAt: number;
-  /** When a scheduled task is due, or a parked one has waited long enough. */
+  /** When a scheduled task is due, or a parked one stops waiting. */
   dueAt: number | null;
   /** The signal that a parked task waits for. */
   waitsFor: string | null;
   expiresAt: number | null;
-  /** The current claim's, or that of the claim that ended it. */
+  /** The worker of the current claim, or of the claim that ended the task. */
   worker: string | null;
   startedAt: number | null;
   endedAt: number | null;
@@ -174,13 +176,13 @@ export interface TaskRecord {
   result: Body | null;
   /** Why a dead task is dead. */
   error: (TaskError & { fingerprint: string }) | null;
-  /** The run of a pipeline that it is of. */
+  /** The run of a pipeline that it belongs to. */
   run: RunPlace | null;
-  /** In lists: `data` or `result` is only the beginning, and this is how many bytes the whole has. */
+  /** In lists: `data` or `result` is shortened, and this is its full size in bytes. */
   truncated?: { data?: number; result?: number };
 }
 
-/** How a task ended, for those who wait for it. */
+/** How a task ended, for callers that wait for it. */
 export interface TaskEnd {
   id: string;
   state: EndState;
@@ -243,7 +245,7 @@ export interface TravellingAttempt extends Omit<Attempt, "fence" | "startedAt" |
 }
 
 export interface WorkerInfo {
-  /** The instance: what "retry elsewhere" tells apart. */
+  /** Identifies the instance, for "retry elsewhere". */
   id: string;
   /** A label for people; several instances may share it. */
   name: string;
@@ -255,9 +257,9 @@ export interface WorkerInfo {
 
 export interface WorkerRecord extends WorkerInfo {
   joinedAt: number;
-  /** Milliseconds since its last sign of life. */
+  /** Milliseconds since its last heartbeat. */
   silentFor: number;
-  /** Tasks it holds. */
+  /** Tasks that it holds. */
   claims: number;
 }
 
@@ -295,30 +297,33 @@ export interface QueueStats {
   oldestAge: number | null;
   /** Over the last minute. */
   rates: { windowMs: number; addedPerSecond: number; donePerSecond: number; failedPerSecond: number };
-  /** Share of the attempts that ended in the last minute and failed; null when none ended. */
+  /** Share of failed attempts among those that ended in the last minute; null if none ended. */
   failureRate: number | null;
-  /** Mean milliseconds from claim to settle, and from add to claim, over the last minute; null when none. */
+  /** Mean milliseconds from claim to settle, and from add to claim, over the last minute; null if there were none. */
   serviceTime: number | null;
   waitTime: number | null;
   workers: number;
-  /** Why nothing of it starts, though there is something to do and limits allow for it in time; null: nothing holds it back. */
+  /**
+   * Why no task starts although there are tasks and the limits will allow them later; null: nothing holds the queue
+   * back.
+   */
   heldBack: HeldBack | null;
 }
 
 /**
- * Of what is ready: a hold of the queue, its window, its concurrency or its rate. Where nothing is ready, its groups: a
- * hold or a rate of theirs.
+ * If tasks are ready: a hold of the queue, its window, its concurrency or its rate. If none are ready: a hold or a rate
+ * of its groups.
  */
 export interface HeldBack {
   by: "hold" | "window" | "concurrency" | "rate" | "groups";
-  /** When some of it may start; null: when something ends. */
+  /** When the first task may start; null: when a task ends. */
   until: number | null;
 }
 
-/** A consumer group: what is published to a topic that matches its pattern is added to its queue. */
+/** A consumer group: a message published to a topic that matches its pattern is added to its queue. */
 export interface SubscriptionRecord {
   pattern: string;
-  /** The group's name: other names, and other patterns, are other subscriptions. */
+  /** The group's name. Another name or another pattern is another subscription. */
   group: string;
   queue: string;
   createdAt: number;
@@ -328,19 +333,19 @@ export interface SubscriptionRecord {
 export interface DeadPattern {
   pattern: string;
   count: number;
-  /** Of all dead letters of the queue, 0 to 1. */
+  /** Share of all dead letters of the queue, 0 to 1. */
   share: number;
   firstAt: number;
   lastAt: number;
   sample: { id: string; error: TaskError | null };
 }
 
-/** Which dead letters. Several fields narrow each other; none means all of the queue. */
+/** Selects dead letters. All given fields must match; without fields, all of the queue. */
 export interface DeadFilter {
   ids?: string[];
   /** A fingerprint, as `patterns` gives it. */
   pattern?: string;
-  /** Part of the error's name or message, in any case. */
+  /** A part of the error's name or message; case does not matter. */
   error?: string;
 }
 

@@ -1,8 +1,8 @@
 import { ANY_WORDS, ONE_WORD } from "./topic.ts";
 
 /**
- * Patterns by their words, so that a topic is compared with those that can match it and not with all there are: with
- * 10,000 subscriptions a publish walks over as many words as its topic has, and what hangs on them.
+ * A trie of patterns by their words, for the engines' publish: a topic is compared only with patterns that can match
+ * it. With 10,000 subscriptions, a publish visits as many levels as its topic has words.
  */
 export class TopicTree<Value> {
   readonly #root: Node<Value> = newNode();
@@ -17,11 +17,12 @@ export class TopicTree<Value> {
     node.values.push(value);
   }
 
-  /** The values of all patterns that match, in no particular order; each once. */
+  /** The values of all patterns that match, each once, in no particular order. */
   match(topic: string): Value[] {
     const words = topic.split(".");
     const found: Value[] = [];
-    // A level for each word. What several ways lead to is there once, however many # the patterns have.
+    // One level per word. A set, so that a node that several paths lead to is visited once, however many # the patterns
+    // have.
     let level = withAnyWords([this.#root]);
     for (const word of words) {
       const next = new Set<Node<Value>>();
@@ -40,10 +41,13 @@ export class TopicTree<Value> {
   }
 }
 
-/** A topic may have a customer's number in it: they are not all remembered. */
+/** Topics may contain customer numbers, so not all of them are cached. */
 const MOST_REMEMBERED = 1_000;
 
-/** Subscriptions by their patterns. Most publish to a few topics again and again: what those reach is remembered. */
+/**
+ * Subscriptions by their patterns. Most processes publish to a few topics again and again: the result for a topic is
+ * cached.
+ */
 export class SubscriptionIndex<Row extends { id: number; pattern: string }> {
   readonly #tree = new TopicTree<Row>();
   readonly #found = new Map<string, readonly Row[]>();
@@ -53,7 +57,7 @@ export class SubscriptionIndex<Row extends { id: number; pattern: string }> {
     this.#tree.add(row.pattern, row);
   }
 
-  /** In the order they were made. */
+  /** In the order in which the subscriptions were created. */
   reachedBy(topic: string): readonly Row[] {
     let found = this.#found.get(topic);
     if (!found) {
@@ -68,7 +72,7 @@ export class SubscriptionIndex<Row extends { id: number; pattern: string }> {
 interface Node<Value> {
   words: Map<string, Node<Value>>;
   values: Value[];
-  /** Reached by #: it stays where it is, whatever word follows. */
+  /** Reached by #: it matches any further word. */
   isAny: boolean;
 }
 
@@ -76,12 +80,12 @@ function newNode<Value>(isAny = false): Node<Value> {
   return { words: new Map(), values: [], isAny };
 }
 
-/** The nodes, and those that are reached from them by a # that stands for nothing. */
+/** The nodes, and those reached from them by a # that matches no words. */
 function withAnyWords<Value>(nodes: Iterable<Node<Value>>): Set<Node<Value>> {
   const all = new Set(nodes);
   for (const node of all) {
     const any = node.words.get(ANY_WORDS);
-    // A set that grows while it is walked over is walked to its new end.
+    // Iterating a set also visits members that are added meanwhile.
     if (any) all.add(any);
   }
   return all;

@@ -4,10 +4,13 @@ import { show } from "./show.ts";
 import type { Headers, NewMessage, NewTask } from "./task.ts";
 import { isVerificationQueue } from "./verification.ts";
 
-/** Every copy of a published task carries its topic here: who subscribes to a pattern wants to know which it was. */
+/**
+ * Every copy of a published task has its topic in this header: a subscriber to a pattern needs to know which topic it
+ * was.
+ */
 export const TOPIC_HEADER = "dibs-topic";
 
-/** Stands for exactly one word, and for any number of words, none included. */
+/** * matches exactly one word, # any number of words, including none. */
 export const ONE_WORD = "*";
 export const ANY_WORDS = "#";
 
@@ -40,8 +43,8 @@ export function checkPattern(pattern: unknown): string {
 }
 
 /**
- * The queue of a subscription. A name of its own for each pattern and group, in the alphabet of queue names: a colon
- * is in no topic's word, and a slash in no pattern.
+ * The name of a subscription's queue, unique for each pattern and group, in the alphabet of queue names: no topic's
+ * word contains a colon, and no pattern a slash.
  */
 export function subscriptionQueue(pattern: string, group: string): string {
   checkPattern(pattern);
@@ -65,7 +68,7 @@ const WILDCARDS: Record<string, string | undefined> = Object.assign(Object.creat
 function checkGroup(group: unknown): string {
   if (typeof group === "string" && isVerificationQueue(group))
     throw invalid(
-      `A group cannot be called ${show(group)}: that is where the results of another one are verified.`,
+      `A group cannot be called ${show(group)}: names that end in /verify are reserved for verification queues.`,
     );
   try {
     return checkQueueName(group);
@@ -77,7 +80,7 @@ function checkGroup(group: unknown): string {
   }
 }
 
-/** The rule itself, word by word: which places of the topic the pattern can have reached. */
+/** The matching rule, word by word. `reached`: the positions in the topic that the pattern can have reached. */
 export function matchesTopic(pattern: string, topic: string): boolean {
   const words = topic.split(".");
   let reached = new Set([0]);
@@ -92,7 +95,7 @@ export function matchesTopic(pattern: string, topic: string): boolean {
   return reached.has(words.length);
 }
 
-/** What a message becomes: a task for each of the queues, once. */
+/** The tasks that a message becomes: one for each distinct queue. */
 export function copiesOf({ topic, ...task }: NewMessage, queues: readonly string[]): NewTask[] {
   if (queues.length === 0) return [];
   const headers: Headers = { ...task.headers, [TOPIC_HEADER]: topic };

@@ -2,14 +2,15 @@ import { MOST_ATTEMPTS } from "./policy.ts";
 import type { Addition, Body, NewTask, TaskError } from "./task.ts";
 
 /**
- * A success in a verified queue is not an end: the task is `verifying`, its result and what it adds are kept back, and a
- * task of another queue, whose workers are the verifiers, asks for a verdict. So a verifier has what every worker has: a
- * lease, a heartbeat, retries when it crashes, a concurrency.
+ * Rules of verification, used by the broker and the engines. A success in a verified queue is not an end: the task
+ * becomes `verifying`, its result and the tasks that it adds are stored, and a task in another queue asks for a
+ * verdict. The workers of that queue are the verifiers. So a verifier has what every worker has: a lease, heartbeats,
+ * retries after a crash, a concurrency.
  */
 
 const SUFFIX = "/verify";
 
-/** Where the verdicts on a queue's results are asked for. */
+/** The queue in which verdicts on a queue's results are requested. */
 export function verificationQueue(queue: string): string {
   return queue + SUFFIX;
 }
@@ -18,12 +19,12 @@ export function isVerificationQueue(queue: string): boolean {
   return queue.endsWith(SUFFIX);
 }
 
-/** Whose results a queue asks for verdicts on, by its name. */
+/** The queue whose results a verification queue decides about, by its name. */
 export function verifiedQueue(queue: string): string | undefined {
   return isVerificationQueue(queue) ? queue.slice(0, -SUFFIX.length) : undefined;
 }
 
-/** What a task of such a queue asks for; undefined for one that somebody else put there. */
+/** What a task of a verification queue asks for; undefined if another caller added the task. */
 export function verifiedBy(data: Body): Verified | undefined {
   try {
     const { id, fence } = JSON.parse(data as string) as Partial<Verified>;
@@ -33,26 +34,27 @@ export function verifiedBy(data: Body): Verified | undefined {
   }
 }
 
-/** Feedback on a result when the task that asked for a verdict has ended, or is gone, and nobody gave one. */
-export const NO_VERDICT = "Nobody judged the result: the task that asked for a verdict ended without one.";
+/** The feedback if the task that asked for a verdict has ended, or was removed, without one. */
+export const NO_VERDICT =
+  "No verifier decided about the result: the task that asked for a verdict ended without one.";
 
-/** What a verdict is asked for: the attempt that brought the result. */
+/** What a verdict is about: the attempt that returned the result. */
 export interface Verified {
   id: string;
   fence: number;
 }
 
 export function verificationTask(queue: string, { id, fence }: Verified): NewTask {
-  // A verifier that fails is no reason to give up the result that it was to judge.
+  // The most attempts: a failing verifier is no reason to give up the result.
   return { queue: verificationQueue(queue), data: JSON.stringify({ id, fence }), maxAttempts: MOST_ATTEMPTS };
 }
 
-/** A refusal, as the ledger keeps it. */
+/** A refusal as a ledger error. */
 export function refusal(feedback: string): TaskError {
   return { name: "Refused", message: feedback, stack: null };
 }
 
-/** Tasks that are kept back, as text: bytes are not for JSON. */
+/** Stored adds as text. Bytes become base64, because JSON has none. */
 export function encodeAdds(adds: readonly Addition[]): string {
   return JSON.stringify(
     adds.map(({ data, ...task }) =>

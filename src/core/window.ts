@@ -3,9 +3,9 @@ import { invalid } from "./errors.ts";
 import { checkNames } from "./options.ts";
 import { show } from "./show.ts";
 
-/** The hours of a day in which tasks start, by the clocks of a time zone. They may go over midnight. */
+/** The hours of a day in which tasks start, in a time zone. They may span midnight. */
 export interface Window {
-  /** As in "22:00-06:00". */
+  /** Such as "22:00-06:00". */
   hours: string;
   tz: string;
 }
@@ -26,7 +26,7 @@ export function parseWindow(options: WindowOptions): Window {
         `got ${show(hours ?? options)}.`,
     );
   }
-  // The end of a day is the beginning of the next.
+  // 24:00 is 00:00 of the next day.
   if (from === to!.replace("24:00", "00:00")) {
     throw invalid(
       `window must end at another time than it begins; got ${show(hours)}. For the whole day leave it out, or give null.`,
@@ -35,15 +35,15 @@ export function parseWindow(options: WindowOptions): Window {
   return { hours, tz: checkTimeZone(tz, "window.tz") };
 }
 
-/** Until when it stays as it is now, and how that is. */
+/** Whether the window is open, and until when. */
 export interface Opening {
   open: boolean;
   until: number;
 }
 
 /**
- * Where clocks are put forward over one of its ends, that end comes when the hour has been skipped; where they are put back,
- * it comes the first time.
+ * Daylight saving time: if clocks skip the start or end of the window, it takes effect right after the skipped hour. If
+ * that time of day occurs twice, the first one counts.
  */
 export function openingAt(window: Window, now: number): Opening {
   const name = `${window.hours} ${window.tz}`;

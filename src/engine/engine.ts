@@ -32,43 +32,43 @@ import type {
 /**
  * The engine contract: durable, atomic state transitions, and nothing else.
  *
- * An engine is asked in batches of operations. It carries them out in order and commits once; `run` resolves
- * when that commit is on disk. Each operation gets an outcome of its own: one that is refused changes nothing
- * and leaves the others alone. When the commit itself fails, `run` rejects, and nothing of the batch happened.
+ * The broker sends an engine batches of operations. The engine executes them in order and commits once; `execute`
+ * resolves when that commit is on disk. Each operation has its own outcome: a refused one changes nothing and does not
+ * affect the others. If the commit itself fails, `execute` rejects, and nothing of the batch has happened.
  *
- * Durations, not instants, cross the contract: the engine adds its own now (core/engine-time.ts).
+ * Durations, not instants, cross the contract: the engine adds its own current time (core/engine-time.ts).
  */
 export interface Engine {
   execute<const Ops extends readonly Op[]>(ops: Ops): Promise<Outcomes<Ops>>;
 
   /**
-   * Tells what commits made possible, here or in other processes. Hints may be late, doubled or missing; a
-   * slow poll covers for the missing ones. One listener.
+   * Reports what commits made possible, in this process or in others. Hints may be late, repeated or lost; a slow poll
+   * covers the lost ones. There is one listener.
    */
   onHint(listener: (hint: Hint) => void): void;
 
   /**
-   * One operation within a transaction of the caller's, on the caller's own connection: rolled back it was never seen,
-   * committed it is told to those who wait. Of settlements only `done` can be had so. Absent where the store cannot
-   * take part in others' transactions.
+   * Executes one operation in the caller's transaction, on the caller's connection. If that is rolled back, nothing has
+   * happened. If it commits, waiting callers learn of it. The only settlement that is possible here is `done`. Absent
+   * if the store cannot join other transactions.
    */
   executeInTransaction?<V extends TransactionVerb>(tx: unknown, op: Op<V>): Promise<Outcome<V>>;
 
-  /** Batches that may be under way at once; above that, calls are better gathered into the next one. */
+  /** Batches that may be in progress at once. Beyond that, it is better to collect calls for the next batch. */
   readonly depth: number;
 
-  /** Where the store is, as its failures name it: a file's path, or an address. Clients of a server are not told. */
+  /** Where the store is, as its errors name it: a file path or an address. A server does not show it to clients. */
   readonly address?: string;
 
-  /** It will be closed when what is under way has ended: what cannot be reached is not tried for much longer. */
+  /** The engine will be closed after the batches in progress: do not keep retrying a store that cannot be reached. */
   stopRetrying?(): void;
 
   close(): Promise<void>;
 }
 
 /**
- * An engine's heart: the same, but synchronous and without a clock of its own. The simulation drives it
- * directly; an engine wraps it with a thread, heartbeats and hints.
+ * The core of an engine: the same contract, but synchronous and without its own clock. The simulation calls it
+ * directly. An engine adds a thread, heartbeats and hints to it.
  */
 export interface Store {
   execute<const Ops extends readonly Op[]>(
@@ -79,192 +79,202 @@ export interface Store {
 
 export interface Hint {
   /**
-   * Tasks that a commit of this process added without telling a caller their ids, by queue: with a success, by a schedule, or
-   * in a transaction of a caller's that it took up. Told once, with the commit.
+   * Tasks, by queue, that a commit of this process added without returning their ids to a caller: with a success, by a
+   * schedule, or from a caller's transaction that it processed. Reported once, with the commit.
    */
   added?: Record<string, number>;
-  /** How many tasks became ready, by queue; without those that the same batch claimed. */
+  /** How many tasks became ready, by queue, without those that the same batch claimed. */
   ready?: Record<string, number>;
-  /** A task ended otherwise than by a settle of this process: who waits for results should look. */
+  /** A task ended, and not by a settle of this process: callers that wait for results should check. */
   ended?: boolean;
-  /** Runs that ended, or some of which died: who waits for their results should look. */
+  /** Runs that ended or have a dead part: callers that wait for their results should check. */
   runs?: string[];
-  /** Milliseconds until something is due that was not before: more of a limited queue, or group, may start then. */
+  /** Milliseconds until something new is due: more tasks of a limited queue or group may start then. */
   due?: number;
-  /** For claims held here. */
+  /** For claims that workers of this process hold. */
   notices?: Notice[];
   /** Another process changed the store: anything may be different. */
   foreign?: boolean;
-  /** The engine has asked anew for a claim that stands, before anybody asked it to. */
+  /** The engine has retried a waiting claim without being asked. */
   retriedClaim?: RetriedClaim;
 }
 
-/** What a claim that stands got, or why it got nothing. */
+/** The outcome of a retried waiting claim. */
 export type RetriedClaim = { request: ClaimRequest } & ({ outcome: ClaimOutcome } | { error: Error });
 
-/** Tells a worker what happened to a claim it holds, or (`gone`) that its session ended and all are lost. */
+/**
+ * Tells a worker that something happened to one of its claims or, with `gone`, that its session ended and all claims
+ * are lost.
+ */
 export type Notice =
   | { session: number; kind: "lost" | "timeout" | "cancel"; id: string; fence: number }
   | { session: number; kind: "gone" };
 
-/** How a claim ends. `adds` commit with it or not at all; in a verified queue they are kept back until the verdict. */
+/** How a claim ends. `adds` commit with it or not at all. In a verified queue they are stored until the verdict. */
 export type Settlement =
   /**
-   * Of a task of a run it also adds what comes next in that: core/run.ts. With `each` the result is a JSON array, and each
-   * of its items a part of the run from here on. `next` says what the tasks cost that follow. INVALID for other tasks.
+   * In a run, this also adds the task of the next stage: core/run.ts. With `each`, the result is a JSON array, and each
+   * item becomes a part of the run. `next` gives the costs of the tasks that follow. Both are INVALID for a task
+   * without a run.
    */
   | { kind: "done"; result: Body | null; adds?: Addition[]; each?: true; next?: NextCosts }
-  /** A failure: scheduled again after `delay`, or dead when it was the last attempt. */
+  /** A failure: scheduled again after `delay`, or dead if it was the last attempt. */
   | { kind: "fail"; error: TaskError; delay: number; outcome?: "failed" | "timeout" }
   /** Dead at once. */
   | { kind: "reject"; error: TaskError }
   /**
-   * It met a limit of somebody else's: back to its place, no attempt used up, and for `delay` none of its group starts; of
-   * its whole queue, where it has no group.
+   * Another system's limit was met: the task returns to its position, the attempt does not count, and no task of its
+   * group starts during `delay`. Without a group, this applies to the whole queue.
    */
   | { kind: "hold"; error: TaskError; delay: number }
-  /** Back to its place, no attempt used up. A task that was not `started` leaves no row in the ledger. */
+  /**
+   * The task returns to its position, and the attempt does not count. If it was not `started`, the ledger gets no row.
+   */
   | { kind: "release"; started: boolean }
   /**
-   * Waits for a signal, at its place and as the head of its group, until one comes or `timeout` has passed; back at once
-   * where it came before. No attempt used up.
+   * Waits for a signal, at its position and as the head of its group, until the signal arrives or `timeout` has passed.
+   * Returns at once if the signal arrived before. The attempt does not count.
    */
   | { kind: "park"; signal: string; timeout: number | null }
-  /** Of a verifier: on the result that an attempt at another task brought, if that still waits for it. */
+  /** A verifier's verdict on the result of an attempt at another task, if that result still waits for it. */
   | ({ kind: "verdict"; of: Verified } & Verdict);
 
 /**
- * Refused is a failed attempt: scheduled again after `delay`, without its steps but with its signals, or dead when it was
- * the last.
+ * A refusal is a failed attempt: scheduled again after `delay`, without its steps but with its signals, or dead if it
+ * was the last.
  */
 export type Verdict = { accepted: true } | { accepted: false; feedback: string; delay: number };
 
-/** Every verb: what it is given, and what it answers. */
+/** Every verb: its input and its answer. */
 export interface Verbs {
   // ── Queues ──────────────────────────────────────────────────────────────────────────────────────────────
   /**
-   * Makes the queue if it is new, and lays the named fields over its policy. Skipped when the same declaration
-   * was the last one applied that names one of its fields, so that a restart does not undo what an operator changed
-   * since; `force` is that operator. `create` leaves a queue that exists as it is; the answer has the policy that is in
-   * force.
+   * Creates the queue if it is new, and applies the named fields to its policy. Skipped if the same declaration was the
+   * last one applied that names one of its fields, so that a restart does not undo what an operator has changed since.
+   * An operator passes `force`. With `create`, an existing queue is left unchanged; the answer contains its current
+   * policy.
    */
   declare: Verb<{ queue: string; policy: NamedPolicy } & DeclareMode, Declared>;
-  /** A paused queue takes tasks and hands none out. Makes the queue if it is new. */
+  /** A paused queue accepts tasks and hands none out. Creates the queue if it is new. */
   pause: Verb<{ queue: string; paused: boolean }, { changed: boolean }>;
   /**
-   * Ends before its time what a settlement with `hold` began: for a group, or for the queue itself. Answers whether there
-   * was such a hold.
+   * Ends early a hold that a settlement with `hold` began, for a group or for the queue itself. Answers whether there
+   * was one.
    */
   unhold: Verb<{ queue: string; groupKey?: string }, { lifted: boolean }>;
-  /** All queues, by name; their policies resolved. */
+  /** All queues, by name, with resolved policies. */
   queues: Verb<{ queue?: string }, QueueRecord[]>;
   /**
-   * Removes tasks that are not claimed and have not ended, at most `limit`. The first call gives no `upTo` and
-   * is answered with one; repeating the call with it until `more` is false leaves alone what was added since.
+   * Removes tasks that are not claimed and have not ended, at most `limit`. The first call passes no `upTo` and gets
+   * one. Repeating the call with it until `more` is false does not remove tasks that were added since.
    */
   purge: Verb<
     { queue: string; upTo?: number; limit: number },
     { removed: number; upTo: number; more: boolean }
   >;
   /**
-   * Removes a queue with all it holds, dead letters and claims too; at most `limit` tasks a call. Its subscriptions go
-   * with the first call: nothing more is published to it.
+   * Removes a queue with all its tasks, including dead letters and claims; at most `limit` tasks per call. The first
+   * call removes its subscriptions, so that nothing more is published to it.
    */
   drop: Verb<{ queue: string; limit: number }, { removed: number; more: boolean }>;
 
   // ── Topics ──────────────────────────────────────────────────────────────────────────────────────────────
   /**
-   * Makes the subscription if it is new, and its queue. Every publish to a matching topic that begins after this has
-   * resolved, in any process, reaches it.
+   * Creates the subscription if it is new, and its queue. Every publish to a matching topic, in any process, that
+   * begins after this has resolved reaches it.
    */
   subscribe: Verb<{ pattern: string; group: string; queue: string }, { created: boolean }>;
-  /** No publish that begins after this has resolved reaches it. Its queue stays, with what it holds. */
+  /** A publish that begins after this has resolved does not reach it. Its queue stays, with its tasks. */
   unsubscribe: Verb<{ pattern: string; group: string }, { removed: boolean }>;
-  /** All, or those that a topic reaches; in the order they were made. */
+  /** All subscriptions, or those that a topic reaches, in the order in which they were created. */
   subscriptions: Verb<{ topic?: string }, SubscriptionRecord[]>;
   /**
-   * A task for the queue of every subscription whose pattern matches, in the order these were made, with the topic in a
-   * header; none where none matches, and one where several lead to the same queue. All or none, as `add`: one queue that
-   * refuses its copy refuses the publish.
+   * Adds a task to the queue of every subscription whose pattern matches, in the order in which these were created,
+   * with the topic in a header. Adds none if none matches, and only one if several lead to the same queue. All or none,
+   * as with `add`: if one queue refuses its copy, the publish is refused.
    */
   publish: Verb<{ message: NewMessage }, AddedTask[]>;
 
   // ── Tasks ───────────────────────────────────────────────────────────────────────────────────────────────
-  /** All or none. Makes queues that are new. */
+  /** All or none. Creates queues that are new. */
   add: Verb<{ tasks: NewTask[] }, AddedTask[]>;
   /**
-   * Up to `max` tasks from the queues in the given order; with `share`, first at most `share` from each, then
-   * whatever is left. Within a queue: priority, then arrival. A claim with a `session` lives as long as that
-   * session beats, and at most the queue's timeout; one without has a lease of its own. To get a task is a
-   * sign of life too; a session that gave none for its whole lease is refused with CLAIM_LOST.
-   * Expired leases and due tasks are dealt with first. Of a queue with limits no more than these allow: what its policy
-   * says of concurrency, rates and hours holds for all workers together. Its tasks have about LIMITS.answerBytes together, or
-   * are one: `more` says that others would not fit.
+   * Claims up to `max` tasks from the queues in the given order. With `share`, it first takes at most `share` from
+   * each, then the rest. Within a queue: priority, then arrival. A claim with a `session` lives while that session
+   * sends heartbeats, and at most for the queue's timeout; one without has its own lease. Getting a task counts as a
+   * heartbeat. A session without a heartbeat for its whole lease is refused with CLAIM_LOST. Expired leases and due
+   * tasks are processed first. The queue's limits (concurrency, rates, hours) apply to all workers together. The tasks
+   * have about LIMITS.answerBytes in total, or there is only one: `more` says that others did not fit.
    */
   claim: Verb<ClaimRequest, ClaimOutcome>;
-  /** Fenced: refused with CLAIM_LOST unless this claim holds. A cancelled task ends cancelled whatever is said. */
+  /**
+   * Fenced: refused with CLAIM_LOST unless this claim is valid. A task with a requested cancel ends cancelled, whatever
+   * the settlement.
+   */
   settle: Verb<
-    /** `spent`: what it really took of limits that have a unit, where that is not its cost. */
+    /** `spent`: the real cost in rate limits with a unit, if it differs from the task's cost. */
     { id: string; fence: number; settlement: Settlement; spent?: number },
     { state: TaskState }
   >;
-  /** Fenced. From now: the lease of a claim by hand, the timeout of one by a session. */
+  /** Fenced. From now on: the lease of a manual claim, the timeout of a session's claim. */
   extend: Verb<{ id: string; fence: number; lease: number }, null>;
   /** Fenced. */
   progress: Verb<{ id: string; fence: number; value: number; note: string | null }, null>;
-  /** Fenced. Keeps what a step of the handler returned, in place of what one of that name did. */
+  /** Fenced. Stores the result of a step of the handler. Replaces an earlier result of that name. */
   step: Verb<{ id: string; fence: number; name: string; value: Body | null }, null>;
-  /** What a handler that starts anew has to know, by kind and name. */
+  /** What a handler needs when it starts again, by kind and name. */
   steps: Verb<{ id: string }, Step[]>;
-  /** One of each name is kept until the task has ended; later ones, or those that come too late, are not. */
+  /** Stores one signal of each name until the task has ended. A second one, or one that is too late, is not stored. */
   signal: Verb<{ id: string; name: string; value: Body | null }, { kept: boolean; state: TaskState }>;
-  /** What a verifier is to judge: the result, and the task that it is of. TASK_NOT_FOUND where nobody waits for it. */
+  /** What a verifier decides about: the task and its result. TASK_NOT_FOUND if no result waits. */
   verifying: Verb<Verified, { task: TaskRecord; result: Body | null }>;
-  /** Ends a pending task; asks the holder of a claimed one to stop, and makes sure it ends cancelled. */
+  /** Ends a pending task. For a claimed one, asks the holder to stop, and makes sure that it ends cancelled. */
   cancel: Verb<{ id: string }, { state: TaskState }>;
   get: Verb<{ id: string }, TaskRecord>;
   /**
-   * For those who wait: one answer an id. Light, and asked often. A run some of which is dead has ended so. Answers are
-   * given for as many of the first as fit into LIMITS.answerBytes, for one at least: ask again for the others.
+   * For callers that wait: one answer per id. Cheap, because it is called often. A run with a dead part counts as
+   * ended. Answers as many of the first ids as fit into LIMITS.answerBytes, and at least one: call again for the
+   * others.
    */
   ends: Verb<{ ids: string[]; of?: "runs" }, (TaskEnd | "pending" | "missing")[]>;
   /**
-   * The ledger, oldest first. Redrives make it longer without end: of a long one the latest LIMITS.page attempts, and of these
-   * as many as fit into LIMITS.answerBytes. With errors of the largest size that is 170.
+   * The ledger, oldest first. Redrives can make it arbitrarily long: it contains the latest LIMITS.page attempts, and
+   * of these as many as fit into LIMITS.answerBytes. With errors of the largest size that is 170.
    */
   history: Verb<{ id: string }, Attempt[]>;
   /**
-   * Tasks of one state, oldest first (the dead: latest death last). `after` is the `next` of the page before.
-   * A page ends at its limit, or at about LIMITS.answerBytes; it has one task at least where there is one. No more than
-   * that is read into memory for it. Payloads and results above LIMITS.previewAbove come as their first LIMITS.preview
-   * characters, and `truncated` says so, unless they are asked for in full.
+   * Tasks of one state, oldest first (dead tasks in the order of their deaths). `after` is the `next` of the previous
+   * page. A page ends at its limit or at about LIMITS.answerBytes, and has at least one task if there is one. No more
+   * than a page is read into memory. Payloads and results above LIMITS.previewAbove are shortened to their first
+   * LIMITS.preview characters and marked by `truncated`, unless `payloads` asks for them in full.
    */
   list: Verb<ListRequest, { tasks: TaskRecord[]; next: string | null }>;
 
   // ── Runs ────────────────────────────────────────────────────────────────────────────────────────────────
   /**
-   * A run and its tasks, in the order they were added; `after` is the `next` of the page before. Its id is that of
-   * its first task, and so TASK_NOT_FOUND where there is none. Ended runs are kept as long as ended tasks of their first queue.
+   * A run and its tasks, in the order in which they were added; `after` is the `next` of the previous page. Its id is
+   * that of its first task, so an unknown id is TASK_NOT_FOUND. Ended runs are stored as long as ended tasks of their
+   * first queue.
    */
   run: Verb<
     { id: string; after?: number; limit: number },
     { run: RunRecord; parts: RunPart[]; next: number | null }
   >;
   /**
-   * Cancels all tasks of a run that have not ended. So does the cancellation of one of them; and where one expires, is
-   * purged or discarded, the others are cancelled too: such a run can have no result.
+   * Cancels all tasks of a run that have not ended. Cancelling one of them does the same. If one expires, or is purged
+   * or discarded, the others are cancelled too: such a run can have no result.
    */
   cancelRun: Verb<{ id: string }, { state: RunState }>;
 
   // ── Dead letters ────────────────────────────────────────────────────────────────────────────────────────
   /**
-   * The most frequent first, each with its latest error; at most `limit`, and as many as fit into LIMITS.answerBytes. With the
-   * largest errors and patterns that is 100.
+   * The most frequent first, each with its latest error; at most `limit`, and as many as fit into LIMITS.answerBytes.
+   * With the largest errors and patterns that is 100.
    */
   patterns: Verb<{ queue: string; by: PatternKey; limit: number }, DeadPattern[]>;
   /**
-   * Back to life, the n-th after n × spacing milliseconds: failures reset, ledger kept, at the tail. Its steps are kept
-   * too, unless it is to start `fresh`.
+   * Makes dead tasks ready again at the end of the line, the n-th after n × spacing milliseconds. Failures are reset,
+   * and the ledger stays. Steps stay too, unless `fresh` is set.
    */
   redrive: Verb<{ queue: string; filter: DeadFilter; spacing: number; fresh?: boolean }, { count: number }>;
   discard: Verb<{ queue: string; filter: DeadFilter }, { count: number }>;
@@ -294,54 +304,53 @@ export interface Verbs {
   origins: Verb<{ ids: string[] }, (string | null)[]>;
 
   // ── Sessions ────────────────────────────────────────────────────────────────────────────────────────────
-  /** A worker starts. The engine beats the session from here on, off the event loop, until it leaves. */
+  /** A worker starts. The engine sends the session's heartbeats from here on, off the event loop, until it leaves. */
   join: Verb<{ worker: WorkerInfo; lease: number }, { session: number }>;
-  /** Signs of life. Also ends claims that passed their timeout, and fetches notices. */
+  /** Heartbeats. Also ends claims that are past their timeout, and fetches notices. */
   heartbeat: Verb<{ sessions: number[] }, { notices: Notice[] }>;
   /**
-   * What a session's worker knows it holds. Claims of others, handed out by an answer that was lost, go back as if never
-   * claimed.
+   * `fences` are the claims that the session's worker knows of. Its other claims were in an answer that was lost: they
+   * return as if they had never been claimed.
    */
   reconcile: Verb<{ session: number; fences: number[] }, { released: number }>;
   /**
-   * A worker that beat through an opener that is gone, a server that was restarted, goes on through this one. Its
-   * session gets a new number, so that nothing the other still says of it counts, and it is reconciled. `lost`: fences it
-   * names and no longer holds. Refused with CLAIM_LOST where the session is gone.
+   * Continues a session in this process after the process that sent its heartbeats is gone (a server was restarted).
+   * The session gets a new number, so that later operations under the old number are refused, and it is reconciled.
+   * `lost`: the fences that are no longer held. Refused with CLAIM_LOST if the session is gone.
    */
   rejoin: Verb<{ session: number; fences: number[] }, { session: number; lease: number; lost: number[] }>;
   /**
-   * A worker takes no more: nothing is kept for it from here on, neither tasks of sticky groups nor what others failed. It
-   * goes on beating, and what it holds stays its own.
+   * The worker claims no more: from here on no tasks are reserved for it, neither of sticky groups nor those that other
+   * workers failed. Its heartbeats continue, and it keeps its claims.
    */
   retire: Verb<{ session: number }, null>;
-  /** A worker stops; what it still holds is released. With `lost` it was given up: what it holds counts as failed. */
+  /** A worker stops, and its claims are released. With `lost`, it was given up, and its claims count as failed. */
   leave: Verb<{ session: number; lost?: boolean }, { released: number }>;
   workers: Verb<{ queue?: string }, WorkerRecord[]>;
 
   // ── Small documents ─────────────────────────────────────────────────────────────────────────────────────
   /**
-   * What many processes share and few change, by kind and name; null removes it. Answers what was there before. With
-   * `expect` it happens only where that is what was there (null: nothing), and otherwise nothing of it does: of all who
-   * saw the same document one changes it. `adds` commit with it, or not at all.
+   * A value that many processes share and few change, by kind and name; null removes it. Answers the previous value.
+   * With `expect`, the change happens only if that is the previous value (null: none), and otherwise nothing of it
+   * does: of several processes that read the same document, one changes it. `adds` commit with it, or not at all.
    */
   put: Verb<DocumentChange, { before: string | null }>;
-  /** By name. */
+  /** Sorted by name. */
   documents: Verb<{ kind: string; name?: string }, { name: string; value: string }[]>;
 
-  // ── Care ────────────────────────────────────────────────────────────────────────────────────────────────
+  // ── Housekeeping ────────────────────────────────────────────────────────────────────────────────────────
   /**
-   * Deals with a bounded amount of what time brings: expired leases, due tasks, time-to-live.
-   * `next`: milliseconds until there is something to do, 0 when some is left; null when nothing is known.
-   * `due`: documents whose time has come, a bounded number. They stay so until they are put again: what is to happen with
-   * them the engine does not know.
+   * Processes a bounded amount of what is due: expired leases, due tasks, times-to-live. `next`: milliseconds until
+   * there is something to do, 0 if some is left; null if nothing is known. `due`: a bounded number of documents that
+   * are due. They stay due until they are put again, because the engine does not know what to do with them.
    */
   housekeep: Verb<Record<never, never>, { next: number | null; now: number; due: DueDocument[] }>;
-  /** Removes up to `limit` ended tasks past their retention, as many runs, and forgets keys, events and rates out of date. */
+  /** Removes up to `limit` ended tasks past their retention, as many runs, and outdated keys, events and rates. */
   prune: Verb<{ limit: number }, { removed: number; more: boolean }>;
   stats: Verb<{ queue: string }, QueueStats>;
   /**
-   * Registers a listener for a while, and returns what happened since `after` (null: from now on). One that was
-   * forgotten meanwhile has missed something, though nobody knows how much.
+   * Registers a listener for a while, and returns the events since `after` (null: from now on). A listener whose
+   * registration has expired has missed an unknown number of events.
    */
   listen: Verb<
     { listener: string; after: number | null; limit: number },
@@ -364,26 +373,27 @@ export interface Declared {
 export interface ClaimRequest {
   queues: string[];
   max: number;
-  /** The worker instance: a task is first offered to those that have not failed it. */
+  /** The worker instance: a failed task is offered first to workers that have not failed it. */
   worker: string;
   share?: number;
   session?: number;
-  /** Of a claim by hand; the queue's own when absent. */
+  /** For a manual claim; the queue's lease if absent. */
   lease?: number;
   /**
-   * Whoever asks goes on waiting where nothing is found; a number that tells it from others. An engine that learns of
-   * others' commits sooner than its caller may ask in its stead, and says so by a hint (`stood`).
+   * Set if the caller goes on waiting when nothing is found; a number that identifies the waiting claim. An engine that
+   * learns of other processes' commits earlier than its caller may retry the claim itself, and reports that in a hint
+   * (`retriedClaim`).
    */
   waitingId?: number;
 }
 
 export interface ClaimOutcome {
   tasks: ClaimedTask[];
-  /** The policies of the queues that tasks came from: what the worker needs to time and retry them. */
+  /** The policies of the tasks' queues: the worker needs them for timeouts and retries. */
   policies: Record<string, QueuePolicy>;
-  /** Tasks kept for other workers, because this one failed them. */
+  /** There are tasks that only other workers may claim, because this worker failed them. */
   passed: boolean;
-  /** The bound on the work of one call, or on the size of its answer, was met before `max` was: ask again. */
+  /** The call reached its bound of work or of answer size before `max`: call again. */
   more: boolean;
 }
 
@@ -401,10 +411,10 @@ export interface DocumentChange {
   name: string;
   value: string | null;
   expect?: string | null;
-  /** When `tend` is to hand it out, by the engine's clock; never unless set. */
+  /** When `housekeep` returns it, by the engine's clock; never unless set. */
   dueAt?: number;
   adds?: Addition[];
-  /** To be announced where it happens. */
+  /** The event to emit if the change happens. */
   event?: { type: ScheduleEventType; queue: string; schedule: string };
 }
 
@@ -421,26 +431,29 @@ export interface QueueRecord {
   createdAt: number;
 }
 
-/** Bounds that both engines keep, so that no call takes long however much has piled up. */
+/** Bounds of both SQL engines: no call takes long, however many tasks there are. */
 export const BOUNDS = {
-  /** Operations of one commit: more would make it long enough for others to notice. */
+  /** Operations per commit: more would take noticeably long for other processes. */
   commit: 2_000,
-  /** Expired, due or outlived tasks that one call deals with, of each kind. */
+  /** Expired or due tasks that one call processes, per kind. */
   sweep: 1_000,
-  /** Documents that one call hands out because their time has come. */
+  /** Due documents that one call returns. */
   due: 16,
-  /** Retried tasks that a claim looks at to find those it may take. */
+  /** Retried tasks that a claim reads to find those that it may take. */
   retryScan: 32,
-  /** Events kept for listeners that lag. */
+  /** Events stored for slow listeners. */
   events: 10_000,
-  /** Events that an engine writes at once, and a second. Above that it may only count them: event-allowance.ts. */
+  /** Events that an engine writes at once, and per second. Above that it may only count them: event-allowance.ts. */
   eventBurst: 10_000,
   eventRate: 20_000,
-  /** A listener is forgotten after this long (awake milliseconds); asking renews that once a third of it has passed. */
+  /**
+   * A listener's registration expires after this many awake milliseconds. A call renews it once a third of that has
+   * passed.
+   */
   listenerLease: 30_000,
-  /** An idempotencyKey outlives its task's end by this. */
+  /** An idempotencyKey is valid for this long after its task's end. */
   keyAfterEnd: 86_400_000,
-  /** Rates are counted in slots of this many milliseconds, and reported over a window of them. */
+  /** Rates are counted in slots of this many milliseconds, and reported over a window. */
   rateSlot: 10_000,
   rateWindow: 60_000,
 } as const;
@@ -451,7 +464,7 @@ interface Verb<In, Out> {
 }
 
 export type VerbName = keyof Verbs;
-/** Those that can be part of a transaction of the caller's. */
+/** Verbs that can be part of the caller's transaction. */
 export type TransactionVerb = "add" | "publish" | "settle";
 export type Op<V extends VerbName = VerbName> = V extends VerbName ? { verb: V } & Verbs[V]["in"] : never;
 export type Outcome<V extends VerbName = VerbName> = V extends VerbName
@@ -459,7 +472,7 @@ export type Outcome<V extends VerbName = VerbName> = V extends VerbName
   : never;
 export type Outcomes<Ops extends readonly Op[]> = { [I in keyof Ops]: Outcome<Ops[I]["verb"]> };
 
-/** These change nothing, and may be answered beside a commit that is under way. */
+/** These change nothing, and may be answered while a commit is in progress. */
 export const READING_VERBS: ReadonlySet<VerbName> = new Set([
   "queues",
   "subscriptions",

@@ -1,21 +1,23 @@
 import { BOUNDS } from "./engine.ts";
 
-/** What an event that is not told takes from the allowance, against one that is. Above twice the rate none is told. */
+/** What a skipped event takes from the allowance; a written one takes 1. Above twice the rate no event is written. */
 const PRICE_OF_SKIPPED = 0.5;
-/** After some were skipped, telling goes on with at least so many in a row: readers get pages, and not one event a gap. */
+/**
+ * After skipping, writing resumes with at least this many in a row: readers get pages, instead of one event per gap.
+ */
 const RESUME_AT = 1_000;
 
 /**
- * Which events a process writes while somebody listens: BOUNDS.eventBurst at once and BOUNDS.eventRate a second. Nobody reads
- * more than that, so above it events are only counted, which costs next to nothing. Skipped events use the allowance up
- * too: the further the rate is above the bound, the fewer are written.
+ * Which events a process writes while a reader listens: BOUNDS.eventBurst at once and BOUNDS.eventRate per second. No
+ * reader keeps up with more, so above that events are only counted, which costs almost nothing. Skipped events use the
+ * allowance too: the further the rate is above the bound, the fewer are written. Each engine has one.
  */
 export class EventAllowance {
   #left: number = BOUNDS.eventBurst;
   #isTelling = true;
   #refilledAt: number | undefined;
 
-  /** Takes one event, and answers whether it is to be written; `awake` is now, in awake milliseconds. */
+  /** Takes one event and returns whether to write it. `awake` is the current time, in awake milliseconds. */
   take(awake: number): boolean {
     const isGranted = this.isOpen(awake);
     if (isGranted) this.#left--;
@@ -29,7 +31,7 @@ export class EventAllowance {
     return this.#isTelling && this.#left >= 1;
   }
 
-  /** So many events are only counted. */
+  /** `count` events are only counted. */
   skip(count: number): void {
     this.#isTelling = false;
     this.#left = Math.max(-BOUNDS.eventBurst, this.#left - PRICE_OF_SKIPPED * count);

@@ -1,7 +1,10 @@
 import type { AddedTask } from "../core/task.ts";
 import type { Hint } from "./engine.ts";
 
-/** Counts tasks that a commit added beside those that a caller is told of: what follows a success, and what schedules add. */
+/**
+ * Counts, in the hint, the tasks that a commit added without returning their ids to a caller: follow-ups of a success,
+ * and what schedules add. The engines call it.
+ */
 export function reportAdded(hint: Hint, added: readonly Pick<AddedTask, "queue" | "existing">[]): void {
   for (const { queue, existing } of added) {
     if (existing) continue;

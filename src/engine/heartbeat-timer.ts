@@ -1,22 +1,25 @@
 import type { Clock } from "../core/clock.ts";
 
-/** A beat that failed (disk full, store locked) is tried again after this. */
+/** A heartbeat that failed (disk full, store locked) is retried after this. */
 const RETRY_MS = 250;
 
-/** The sessions of one lease beat together: one commit for all of them, however many workers a process has. */
+/** Sessions with the same lease send heartbeats together: one commit for all, however many workers a process has. */
 interface Rhythm {
   every: number;
   sessions: Set<number>;
   stopTimer: () => void;
 }
 
-/** Beats the sessions that joined through here, at least three times a lease, until they leave or are gone. */
+/**
+ * Sends heartbeats for the sessions that joined through this process, at least three per lease, until they leave or are
+ * gone. Used by the SQLite thread and by PostgreSQL's heartbeat thread.
+ */
 export class HeartbeatTimer {
   readonly #after: Clock["after"];
   readonly #beat: (sessions: number[]) => Promise<boolean> | boolean;
   readonly #rhythms = new Map<number, Rhythm>();
 
-  /** `beat` answers whether it came through. */
+  /** `beat` returns whether the heartbeat was committed. */
   constructor(after: Clock["after"], beat: (sessions: number[]) => Promise<boolean> | boolean) {
     this.#after = after;
     this.#beat = beat;
@@ -54,7 +57,7 @@ export class HeartbeatTimer {
   }
 
   async #once(rhythm: Rhythm): Promise<void> {
-    // The next one is set before this one is sent, so that an answer that comes late does not slow the rhythm.
+    // Set the next timer before sending, so that a late answer does not slow the rhythm.
     this.#sleep(rhythm, rhythm.every);
     const through = await this.#beat([...rhythm.sessions]);
     if (through || this.#rhythms.get(rhythm.every) !== rhythm) return;

@@ -1,12 +1,12 @@
 import type { StoreRecord, TaskEntry } from "../core/record.ts";
 import { PAGE } from "./transfer.ts";
 
-/** Gathers records into pages of bounded size. */
+/** Collects the records of an export into pages of bounded size. The engines' transfer code uses it. */
 export class Pages {
   #page: StoreRecord[] = [];
   #bytes = 0;
 
-  /** Answers the page that is full with it. */
+  /** Adds the record, and returns the page if it is full now. */
   add(record: StoreRecord): StoreRecord[] | undefined {
     this.#page.push(record);
     this.#bytes += sizeOf(record);
@@ -14,7 +14,7 @@ export class Pages {
     return this.rest();
   }
 
-  /** What is left. */
+  /** The records since the last full page. */
   rest(): StoreRecord[] {
     const page = this.#page;
     this.#page = [];
@@ -23,7 +23,7 @@ export class Pages {
   }
 }
 
-/** About: what may be large is counted, the rest is small. */
+/** Approximate size: counts the fields that may be large; the rest is small. */
 export function sizeOf(record: StoreRecord): number {
   if (record.type === "document") return record.value.length;
   if (record.type === "run") return 500 + (record.result?.length ?? 0);

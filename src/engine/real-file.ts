@@ -5,9 +5,9 @@ import { showAddress } from "../core/address.ts";
 import { invalid } from "../core/errors.ts";
 import { show } from "../core/show.ts";
 
-/** Where a file of ours really is, and whether it may be one: for a store, and for the tokens of a server. */
+/** Where a file really is, and whether it may be used: for the file of a store, and the token file of a server. */
 
-/** The path that an address of the kind "file" names: a path, or file:///… */
+/** The path in an address of the kind "file": a path, or file:///… */
 export function filePathOf(address: string): string {
   if (!/^file:\/\//i.test(address)) return address;
   let path: string;
@@ -19,10 +19,10 @@ export function filePathOf(address: string): string {
     );
   }
   if (path === path.trim() && !path.includes("\0")) return path;
-  throw invalid(`The path of a store has no blanks at its ends and no NUL; got ${show(path)}.`);
+  throw invalid(`The path of a store must not begin or end with a blank, or contain NUL; got ${show(path)}.`);
 }
 
-/** Why a file cannot be read, without its name and what is in it. */
+/** Why a file cannot be read, without its name and its contents. */
 export function codeOf(error: unknown): string {
   return (error as NodeJS.ErrnoException).code ?? (error as Error).name;
 }
@@ -30,8 +30,8 @@ export function codeOf(error: unknown): string {
 const MOST_LINKS = 40;
 
 /**
- * The path without symbolic links. SQLite puts -wal and -shm beside the real file, and every name of a store has to lead to
- * the same ones. A link to nothing leads to where its file would be made.
+ * The path with symbolic links resolved. SQLite puts -wal and -shm next to the real file, and every name of a store
+ * must lead to the same ones. A dangling link resolves to where its file would be created.
  */
 export function realPathOf(path: string, what = "store"): string {
   let at = resolve(path);
@@ -45,7 +45,7 @@ export function realPathOf(path: string, what = "store"): string {
   throw invalid(`${path} is a symbolic link that leads to itself. Name another file for the ${what}.`);
 }
 
-/** Undefined where there is no such folder: whoever then writes there says so. */
+/** Undefined if there is no such folder: the later write reports that. */
 function realFolderOf(folder: string): string | undefined {
   try {
     return realpathSync(folder);
@@ -57,7 +57,7 @@ function realFolderOf(folder: string): string | undefined {
   }
 }
 
-/** A device is no store, and a file with a second name has a second -wal under it: both would be lost or damaged. */
+/** A device is not a store. A file with two names would have two -wal files, and would lose data or be damaged. */
 export function checkRegular(path: string, found: Stats, what = "store"): void {
   if (found.isDirectory()) throw invalid(`${path} is a folder. Name a file in it, as in ${path}/dibs.db.`);
   if (!found.isFile())

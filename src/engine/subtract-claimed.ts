@@ -1,6 +1,9 @@
 import type { ClaimOutcome, Hint } from "./engine.ts";
 
-/** What a batch made ready and then claimed is nobody's to look for: of that its hint says nothing. */
+/**
+ * Removes from the hint the tasks that the same batch made ready and then claimed: no other claim can find them. The
+ * engines call it.
+ */
 export function subtractClaimed({ tasks }: ClaimOutcome, hint: Hint): void {
   const { ready } = hint;
   if (!ready) return;

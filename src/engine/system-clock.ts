@@ -3,18 +3,18 @@ import { uptime } from "node:os";
 import { type Clock, type Reading, startTimer } from "../core/clock.ts";
 
 /**
- * The machine's own clock.
+ * The machine's own clock, for every engine and worker.
  *
- * On Linux `process.hrtime` is CLOCK_MONOTONIC: the same count in every process, standing still while the
- * machine sleeps. `os.uptime` goes on through sleep but comes in steps of 10 ms, so it is used for one thing
- * only: how much of the time since boot was slept. Elsewhere the two cannot be told apart and the machine has
- * no name for its boot; there the calendar stands in, and sleep counts against leases.
+ * On Linux, `process.hrtime` is CLOCK_MONOTONIC: it is the same in every process, and stops while the machine sleeps.
+ * `os.uptime` continues during sleep but has steps of 10 ms, so it is used only to compute how long the machine slept
+ * since boot. On other systems the two clocks cannot be told apart, and the boot has no name. There the calendar is
+ * used instead, and sleep counts against leases.
  */
 const boot = readBoot();
 
-/** A sleep is looked for this often: reading the uptime costs some ten microseconds. */
+/** How often to check for a sleep: reading the uptime costs some ten microseconds. */
 const LOOK_EVERY_MS = 100;
-/** Below this, a difference between the two clocks is rounding, not sleep. */
+/** A smaller difference between the two clocks is rounding, not sleep. */
 const SHORTEST_SLEEP_MS = 500;
 
 let asleep = 0;

@@ -2,76 +2,80 @@ import { DibsError, invalid } from "../core/errors.ts";
 import type { Counts, StoreHeader, StoreRecord } from "../core/record.ts";
 
 /**
- * A store as export, import and move see it: past the engine, on a connection of its own. An engine's `transfer/` folder
- * implements it; src/transfer carries it out.
+ * The interface of a store for export, import and move. It uses its own connection, without the engine. The engines'
+ * `transfer/` folders implement it, and src/transfer calls it.
  */
 export interface TransferStore {
-  /** Without secrets: for messages, and for what a moved store says of where it went. */
+  /** Without secrets: used in messages, and stored in a moved store as its destination. */
   readonly label: string;
 
   /**
-   * All that the store holds at one moment, from its header to its end. A page has about PAGE bytes, or one record that has more.
-   * Of a store that is held it is the same each time, but for the header's `export`.
+   * Everything that the store contains at one moment, from the header to the end record. A page has about PAGE bytes,
+   * or one record if that is larger. While the store is held, each read returns the same, except for the header's
+   * `export`.
    */
   read(): AsyncIterable<StoreRecord[]>;
 
-  /** What transfers have left in the store. */
+  /** What earlier transfers have recorded in the store. */
   state(): Promise<TransferState>;
 
   /**
-   * Begins an import, or goes on with one of the same `export`; answers how many records are in. The store must be empty
-   * otherwise. Until the import is finished nobody else can use the store.
+   * Begins an import, or continues one of the same `export`. Returns how many records are already in. Otherwise the
+   * store must be empty. Until the import is finished, no other process can use the store.
    */
   beginImport(header: StoreHeader): Promise<number>;
-  /** One commit: the records, and that `done` are in with them. */
+  /** One commit: the records, and the number of records that are in after it. */
   write(records: readonly StoreRecord[], done: number): Promise<void>;
-  /** What is in the store now, row by row. */
+  /** Counts the rows that the store contains now. */
   count(): Promise<Counts>;
-  /** Opens the store to everybody. */
+  /** Opens the store to all processes. */
   finishImport(): Promise<void>;
 
   /**
-   * Closes the store to everybody else, if no task is claimed; answers how many are. With `drain` it then pauses all queues,
-   * so that there will be fewer; they are remembered, and exported as they were.
+   * Closes the store to all other processes if no task is claimed. Returns the number of claims. With `drain` it also
+   * pauses all queues, so that the number falls; which queues it paused is stored, and they are exported as they were.
    */
   hold(hold: Hold, how: { drain: boolean }): Promise<{ claimed: number }>;
-  /** Opens it again, and resumes the queues that `hold` paused. */
+  /** Opens the store again, and resumes the queues that `hold` paused. */
   release(): Promise<void>;
-  /** For good. */
+  /** Permanent. */
   markMoved(): Promise<void>;
 
   close(): Promise<void>;
 }
 
-/** A move, as its source remembers it. */
+/** A move, as its source stores it. */
 export interface Hold {
-  /** The `export` of what is read from the store while it is held. */
+  /** The `export` of all reads while the store is held. */
   id: string;
-  /** Where the store goes. */
+  /** The label of the target store. */
   to: string;
 }
 
 export type TransferState =
   | { kind: "none" }
-  /** Queues are paused for a move, and claims are waited for. */
+  /** Queues are paused for a move, which waits for the claims to end. */
   | ({ kind: "draining"; paused: string[] } & Hold)
   | ({ kind: "held"; paused: string[] } & Hold)
   | ({ kind: "moved" } & Hold)
   | { kind: "importing"; id: string; done: number }
-  /** What the import brought is the store's from then on. */
+  /** The import is finished: the data belongs to the store. */
   | { kind: "imported"; id: string };
 
 export const NO_TRANSFER: TransferState = { kind: "none" };
 
-/** Bytes of a page, about: as much is in memory at a time, on either side. */
+/** Approximate bytes of a page: each side has one page in memory at a time. */
 export const PAGE = { bytes: 256 * 1024, records: 200 } as const;
 
-/** The store is closed to everybody but the transfer. */
+/** The store is closed to all processes except the transfer. */
 export function isClosed({ kind }: TransferState): boolean {
   return kind === "held" || kind === "moved" || kind === "importing";
 }
 
-/** Why a store cannot be used; `text` is its state as engines keep it. Where it goes is in parentheses, which a server's clients are not told. */
+/**
+ * Why a store cannot be used. `text` is its state as the engines store it. The target is in parentheses, which a
+ * server's clients do not see.
+ */
 export function closedError(text: string, label: string): DibsError {
   const state = JSON.parse(text) as TransferState;
   if (state.kind === "moved")
@@ -93,7 +97,7 @@ export function closedError(text: string, label: string): DibsError {
   );
 }
 
-/** What an import may begin with: answers how many records are in. */
+/** Whether an import may begin. Returns how many records are already in. */
 export function checkImport(
   state: TransferState,
   header: StoreHeader,
@@ -118,7 +122,7 @@ export function checkImport(
   );
 }
 
-/** One import at a time: what is written follows what is in. Answers the state with it. */
+/** One import at a time: a write must continue from what is in. Returns the new state. */
 export function wroteUpTo(state: TransferState, from: number, done: number, label: string): TransferState {
   if (state.kind === "importing" && state.done === from) return { ...state, done };
   throw new DibsError(
@@ -127,7 +131,7 @@ export function wroteUpTo(state: TransferState, from: number, done: number, labe
   );
 }
 
-/** What a move may begin with. */
+/** Whether a move may begin. */
 export function checkHold(state: TransferState, hold: Hold, label: string): void {
   if (state.kind === "moved")
     throw invalid(`The store ${label} was moved to ${state.to} before. Nothing was changed.`);

@@ -1,3 +1,3 @@
-// First: see the comment there.
+// First: see the comment in supported-node.ts.
 import "../core/supported-node.ts";
 export { ManualClock } from "./manual-clock.ts";

@@ -2,8 +2,8 @@ import { refuseSurplus } from "../core/arguments.ts";
 import type { Clock, Reading } from "../core/clock.ts";
 
 /**
- * A clock that stands still until it is told. `advance` lets time pass and fires what becomes due on the way,
- * in order, giving promise callbacks a turn after each.
+ * A clock for tests that only advances when told to. `advance` lets time pass and fires the timers that become due, in
+ * order; after each it lets promise callbacks run.
  */
 export class ManualClock implements Clock {
   readonly #timers = new Set<{ at: number; fn: () => void }>();
@@ -42,7 +42,7 @@ export class ManualClock implements Clock {
     await this.#quiet();
   }
 
-  /** Time stands still until `work` is done: for a store that answers from another thread. */
+  /** No time passes until `work` is done: for a store that answers from another thread. */
   standStill(work: Promise<unknown>): void {
     const forget = (): unknown => this.#work.delete(work);
     this.#work.add(work);
@@ -50,18 +50,18 @@ export class ManualClock implements Clock {
     work.then(forget, forget);
   }
 
-  /** The machine sleeps: time goes on, but nothing runs and no lease is used up. */
+  /** The machine sleeps: time passes, but nothing runs, and no lease gets shorter. */
   sleep(ms: number): void {
     this.#elapsed += ms;
     this.#wall += ms;
   }
 
-  /** Somebody sets the calendar, forward or back. */
+  /** The calendar is stepped, forward or back. */
   step(ms: number): void {
     this.#wall += ms;
   }
 
-  /** Nothing is under way, and whoever was answered has had a turn to go on. */
+  /** Waits until no work is in progress, and its callers have continued. */
   async #quiet(): Promise<void> {
     let started: number;
     do {
@@ -69,7 +69,7 @@ export class ManualClock implements Clock {
       await Promise.allSettled(this.#work);
       await nextTurn();
       await nextTurn();
-      // What was started and answered meanwhile may have set off more.
+      // Work that was started and answered meanwhile may have started more.
     } while (this.#work.size > 0 || this.#started > started);
   }
 

@@ -5,20 +5,22 @@ import type { StoreRecord } from "../core/record.ts";
 import type { TransferStore } from "../engine/transfer.ts";
 import { importRecords, type Progress, type TransferHooks } from "./run.ts";
 
+/** `dibs move`, and the export of a store. Both work on TransferStore (engine/transfer.ts), without an engine. */
+
 export interface MoveOptions extends TransferHooks {
-  /** Claims are waited for; otherwise the move is refused while there are some. */
+  /** Wait for claims to end. Otherwise the move is refused while there are claims. */
   wait?: boolean;
-  /** Told when there are claims to wait for, and again when their number changes. */
+  /** Called when there are claims to wait for, and again when their number changes. */
   onWaiting?: (claimed: number) => void;
 }
 
-/** How often it is looked whether claims have ended. */
+/** How often to check whether the claims have ended. */
 const LOOK_EVERY_MS = 250;
 
 /**
- * Moves all that a store holds into an empty one: the source is held, exported into the other, and marked as moved once
- * the other has opened. Interrupted at any point, the same call goes on: the hold has an id, which the other store remembers as that
- * of its import.
+ * Moves everything in a store into an empty one: the source is held, exported into the target, and marked as moved once
+ * the target is open. If it is interrupted at any point, the same call continues: the hold has an id, which the target
+ * stores as the id of its import.
  */
 export async function moveStore(
   from: TransferStore,
@@ -35,7 +37,7 @@ export async function moveStore(
   await hold(from, to, options);
   const state = await from.state();
   if (state.kind !== "held") throw new Error("the store is not held");
-  // The other store has opened, and may have changed since: what is left is to mark this one.
+  // The target is already open and may have changed since: only mark the source.
   if (await hasArrived(to, state.id)) {
     await from.markMoved();
     return { records: 0, tasks: 0 };
@@ -53,7 +55,7 @@ async function hasArrived(to: TransferStore, id: string): Promise<boolean> {
 async function hold(from: TransferStore, to: TransferStore, options: MoveOptions): Promise<void> {
   const { wait = false, onWaiting, checkStop } = options;
   const state = await from.state();
-  // Before anything is changed there. What was interrupted is looked at by the import itself.
+  // Check the target before the source is changed. For an interrupted move, the import itself checks it.
   if (state.kind === "none" || state.kind === "imported") await checkTarget(to);
   let told = 0;
   for (;;) {
@@ -66,7 +68,7 @@ async function hold(from: TransferStore, to: TransferStore, options: MoveOptions
   }
 }
 
-/** A look at what the import would refuse: nothing is held for a move that cannot be. */
+/** Checks what the import would refuse, so that a move that cannot succeed does not hold the source. */
 async function checkTarget(to: TransferStore): Promise<void> {
   const state = await to.state();
   const counts = await to.count();
@@ -93,7 +95,9 @@ function claimsHeld(label: string, claimed: number): DibsError {
   );
 }
 
-/** Gives an interrupted move up: the source opens again. Refused once the other store, if it is still there, has opened. */
+/**
+ * Gives up an interrupted move: the source opens again. Refused if the target, when it still exists, is already open.
+ */
 export async function cancelMove(from: TransferStore, to: TransferStore | undefined): Promise<void> {
   const state = await from.state();
   if (state.kind !== "held" && state.kind !== "draining")

@@ -6,11 +6,13 @@ import type { TransferStore } from "../engine/transfer.ts";
 export interface OpenOptions {
   /** PostgreSQL: the schema that holds the tables, "dibs" unless set. */
   schema?: string;
-  /** A store that is not there is made. */
+  /** Create the store if it does not exist. */
   create?: boolean;
 }
 
-/** Opens a store for export, import or move: past its engine, also where it is closed to everybody else. */
+/**
+ * Opens a store for export, import or move: without its engine, and also if the store is closed to all other processes.
+ */
 export async function openTransfer(address: string, options: OpenOptions = {}): Promise<TransferStore> {
   const { schema, create = false } = options;
   const kind = kindOf(address);
@@ -28,7 +30,7 @@ export async function openTransfer(address: string, options: OpenOptions = {}): 
     );
   if (kind === "memory")
     throw invalid(
-      `":memory:" is no store that lasts. Name a file, such as ./work.db, or a postgres:// address.`,
+      `":memory:" is not a durable store. Name a file, such as ./work.db, or a postgres:// address.`,
     );
   const path = address.startsWith("file:") ? fileURLToPath(address) : address;
   const { SqliteTransfer } = await import("../engines/sqlite/transfer/transfer.ts");

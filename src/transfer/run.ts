@@ -3,7 +3,7 @@ import { invalid } from "../core/errors.ts";
 import { differenceOf, type RecordType, type StoreRecord, tasksOf } from "../core/record.ts";
 import type { TransferStore } from "../engine/transfer.ts";
 
-/** Told after each page: records so far, and tasks among them. */
+/** Reported after each page: records so far, and tasks among them. */
 export interface Progress {
   records: number;
   tasks: number;
@@ -11,14 +11,14 @@ export interface Progress {
 
 export interface TransferHooks {
   onProgress?: (progress: Progress) => void;
-  /** Between two pages: throws where it is to stop. What was written stays, and the same call goes on from there. */
+  /** Called between two pages; throws to stop. What was written stays, and the same call continues from there. */
   checkStop?: () => void;
 }
 
 /**
- * Fills a store with the records of an export: from a file, or from another store. An import that was interrupted goes on
- * where it stopped, with the same export: what is in already is read and left out. The store opens when all records are in and
- * their numbers are right.
+ * Fills a store with the records of an export, from a file or from another store. `dibs import` and moveStore call it.
+ * An interrupted import continues where it stopped, with the same export: records that are already in are read and
+ * skipped. The store opens when all records are in and the counts match.
  */
 export async function importRecords(
   pages: AsyncIterable<StoreRecord[]>,
@@ -36,7 +36,7 @@ export async function importRecords(
       if (first.type !== "store") throw notWhole("it does not begin with a store record");
       done = await into.beginImport(first);
     }
-    // A file is read and written without a turn of the event loop, in which a signal would be heard.
+    // Without this, reading and writing a file would never yield to the event loop, and no signal would be handled.
     await setImmediate();
     checkStop?.();
     const seen = progress.records;

@@ -19,7 +19,7 @@ describe("the kind of an address", () => {
   ])("%s is %s", (address, kind) => expect(kindOf(address)).toBe(kind));
 
   test.each(["127.0.0.1:7411", "localhost:7411", "[::1]:7411", "example.com:5432"])(
-    "%s is refused, and the error gives the address of a server",
+    "the address %s is refused, and the error gives the address of a server",
     (address) => {
       const said = { code: "INVALID", message: expect.stringContaining(`http://${address} `) };
       expect(() => kindOf(address)).toThrow(expect.objectContaining(said));
@@ -37,16 +37,16 @@ describe("the kind of an address", () => {
       "mailto:a@b",
     ],
     ...["host=db user=ada", "Server=db;Database=dibs", "//ada@db/dibs", "postgres%3A%2F%2Fdb"],
-  ])("%j is refused", (address) =>
+  ])("the address %j is refused", (address) =>
     expect(() => kindOf(address)).toThrow(expect.objectContaining({ code: "INVALID" })),
   );
 
-  test("of an unknown scheme is unsupported", () => {
+  test("an address with an unknown scheme is UNSUPPORTED", () => {
     expect(() => kindOf("redis://db")).toThrow(expect.objectContaining({ code: "UNSUPPORTED" }));
   });
 });
 
-describe("an address is shown", () => {
+describe("showing an address", () => {
   test.each([
     ["work.db", "work.db"],
     ["/data/a@b.db", "/data/a@b.db"],
@@ -61,13 +61,13 @@ describe("an address is shown", () => {
     ["127.0.0.1:7411", "127.0.0.1:7411"],
   ])("%s as %s", (address, shown) => expect(withoutSecrets(address)).toBe(shown));
 
-  test.each(addressesWith(CANARY))("without the password of %j", (address) => {
+  test.each(addressesWith(CANARY))("the shown address does not contain the password of %j", (address) => {
     expect(withoutSecrets(address)).not.toContain(CANARY);
     expect(showAddress(address)).not.toContain(CANARY);
     expect(hostAndDatabaseOf(address)).not.toContain(CANARY);
   });
 
-  test("in time that does not grow with a power of its length", () => {
+  test("showing a long address takes linear time", () => {
     const long = `postgres://${"a,".repeat(200_000)}\0`;
     expect(withoutSecrets(long)).toBe("postgres://…");
   });

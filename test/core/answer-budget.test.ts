@@ -3,7 +3,7 @@ import { AnswerBudget, type Room } from "../../src/core/answer-budget.ts";
 
 const bounds = { perClient: 10, inTotal: 25 };
 
-/** The order in which reservations that wait are granted. */
+/** The order in which waiting reservations are granted. */
 function following() {
   const granted: string[] = [];
   const follow = (name: string, room: Promise<Room>): Promise<Room> =>
@@ -16,8 +16,8 @@ function following() {
 
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-describe("room for answers", () => {
-  test("is given at once while there is some, and then when some is given back", async () => {
+describe("answer budget", () => {
+  test("a reservation is granted at once while there is room, and otherwise when room is given back", async () => {
     const client = new AnswerBudget(bounds).client();
     const { granted, follow } = following();
     const first = client.reserveNow(6)!;
@@ -30,13 +30,13 @@ describe("room for answers", () => {
     expect(client.isIdle).toBe(true);
   });
 
-  test("is given for one answer, however large", () => {
+  test("one answer gets room, however large it is", () => {
     const client = new AnswerBudget(bounds).client();
     expect(client.reserveNow(1_000)).toBeDefined();
     expect(client.reserveNow(0)).toBeUndefined();
   });
 
-  test("that a client lacks because it reads nothing is not lacked by others", async () => {
+  test("a client that reads nothing does not use up the room of other clients", async () => {
     const budget = new AnswerBudget(bounds);
     const [silent, other] = [budget.client(), budget.client()];
     silent.unread = 10;
@@ -47,7 +47,7 @@ describe("room for answers", () => {
     expect(budget.used).toBe(18);
   });
 
-  test("is given in order, to those of one client and where the total is what is lacking", async () => {
+  test("reservations of one client, and those that wait for the total, are granted in order", async () => {
     const budget = new AnswerBudget(bounds);
     const { granted, follow } = following();
     const clients = Array.from({ length: 5 }, () => budget.client());
@@ -63,7 +63,7 @@ describe("room for answers", () => {
     expect(granted).toEqual(["large", "small"]);
   });
 
-  test("is not given to who stops waiting, nor held for it", async () => {
+  test("a reservation that is aborted gets no room and blocks none", async () => {
     const budget = new AnswerBudget(bounds);
     const client = budget.client();
     const room = client.reserveNow(10)!;
@@ -76,7 +76,7 @@ describe("room for answers", () => {
     expect(budget.used).toBe(0);
   });
 
-  test("that was given back is not taken again by what its answer proved to be", () => {
+  test("resizing a room after it was given back has no effect", () => {
     const budget = new AnswerBudget(bounds);
     const room = budget.client().reserveNow(5)!;
     room.giveBack();

@@ -18,7 +18,7 @@ test.each([
   expect(parseDuration(text, "lease")).toBe(ms);
 });
 
-test("a part of a millisecond counts as one: nothing is shorter than it was asked to be", () => {
+test("a fraction of a millisecond is rounded up: no duration is shorter than requested", () => {
   expect(parseDuration("0.5ms", "lease")).toBe(1);
   expect(parseDuration(0.2, "lease")).toBe(1);
   expect(parseDuration("0.0001s", "lease", 0)).toBe(1);
@@ -35,7 +35,7 @@ test("decimal fractions are exact", () => {
   );
 });
 
-describe("refused, with what it should have been", () => {
+describe("a bad duration is refused with advice", () => {
   test.each([
     ["30", 'lease must be a duration such as "250ms"'],
     ["30 s", 'got "30 s"'],
@@ -58,7 +58,7 @@ describe("refused, with what it should have been", () => {
     expect((error as Error).message).toContain(message);
   });
 
-  test("below the least that makes sense there", () => {
+  test("a duration below the minimum is refused", () => {
     expect(() => parseDuration("99ms", "lease", 100)).toThrow("lease must be between 100 ms and 3650 days");
     expect(parseDuration("100ms", "lease", 100)).toBe(100);
   });
@@ -73,7 +73,7 @@ test("every whole number of a unit means the same as its milliseconds", () => {
   );
 });
 
-test("whatever is given: a whole number of milliseconds within bounds, or INVALID", () => {
+test("any input is either parsed to whole milliseconds within bounds, or refused with INVALID", () => {
   const anything = fc.oneof(
     fc.anything(),
     fc.double(),

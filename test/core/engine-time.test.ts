@@ -11,12 +11,12 @@ function after(change: Partial<Reading>): Reading {
   return { ...start, ...change };
 }
 
-describe("the engine's clock", () => {
-  test("begins at the calendar's time", () => {
+describe("engine time", () => {
+  test("the engine's clock starts at the calendar's time", () => {
     expect(startTime(start)).toMatchObject({ now: NOON, awake: 0 });
   });
 
-  test("goes on with the time that passed", () => {
+  test("the engine's clock follows elapsed time", () => {
     const time = advanceTime(
       startTime(start),
       after({ elapsed: 11 * HOUR, awake: 5 * HOUR, wall: NOON + HOUR }),
@@ -24,7 +24,7 @@ describe("the engine's clock", () => {
     expect(time).toMatchObject({ now: NOON + HOUR, awake: HOUR });
   });
 
-  test("counts sleep for due times, not for leases", () => {
+  test("sleep counts for due times, not for leases", () => {
     const time = advanceTime(
       startTime(start),
       after({ elapsed: 18 * HOUR, awake: 4 * HOUR + 5, wall: NOON + 8 * HOUR }),
@@ -32,7 +32,7 @@ describe("the engine's clock", () => {
     expect(time).toMatchObject({ now: NOON + 8 * HOUR, awake: 5 });
   });
 
-  test.each([-HOUR, HOUR, 10_000 * HOUR])("ignores a step of the calendar by %d ms", (step) => {
+  test.each([-HOUR, HOUR, 10_000 * HOUR])("the engine's clock ignores a calendar step of %d ms", (step) => {
     const time = advanceTime(
       startTime(start),
       after({ elapsed: 10 * HOUR + 20, awake: 4 * HOUR + 20, wall: NOON + 20 + step }),
@@ -40,7 +40,7 @@ describe("the engine's clock", () => {
     expect(time).toMatchObject({ now: NOON + 20, awake: 20 });
   });
 
-  test("asks the calendar after a reboot, and leases go on from where they were", () => {
+  test("after a reboot the calendar decides, and leases continue from where they were", () => {
     const before = advanceTime(startTime(start), after({ elapsed: 10 * HOUR + 700, awake: 4 * HOUR + 700 }));
     const time = advanceTime(before, {
       boot: "second",
@@ -53,7 +53,7 @@ describe("the engine's clock", () => {
     expect(later).toMatchObject({ now: NOON + 3 * HOUR + 1_000, awake: 1_700 });
   });
 
-  test("stands still after a reboot whose calendar lies behind", () => {
+  test("after a reboot with an older calendar the engine's clock stays where it was", () => {
     const time = advanceTime(startTime(start), {
       boot: "second",
       wall: NOON - 9 * HOUR,
@@ -63,13 +63,13 @@ describe("the engine's clock", () => {
     expect(time).toMatchObject({ now: NOON, awake: 0 });
   });
 
-  test("does not go back for a reading that comes late", () => {
+  test("a late reading does not move the engine's clock back", () => {
     const ahead = advanceTime(startTime(start), after({ elapsed: 10 * HOUR + 100, awake: 4 * HOUR + 100 }));
     const time = advanceTime(ahead, after({ elapsed: 10 * HOUR + 60, awake: 4 * HOUR + 60 }));
     expect(time).toEqual(ahead);
   });
 
-  test("loses no part of a millisecond to rounding", () => {
+  test("rounding loses no fraction of a millisecond", () => {
     let time = startTime(after({ elapsed: 0.4, awake: 0.4 }));
     for (let i = 1; i <= 1_000; i++)
       time = advanceTime(time, after({ elapsed: 0.4 + i * 0.3, awake: 0.4 + i * 0.3 }));
@@ -84,7 +84,7 @@ const reading = fc.record({
   awake: fc.double({ min: 0, max: 1e10, noNaN: true }),
 });
 
-test("never runs backwards, awake never ahead of the rest, in whole milliseconds, whatever the machine says", () => {
+test("with any readings, engine time never goes back, awake time never overtakes it, and both are whole milliseconds", () => {
   fc.assert(
     fc.property(fc.array(reading, { minLength: 2, maxLength: 20 }), ([first, ...rest]) => {
       let time = startTime(first!);
@@ -101,7 +101,7 @@ test("never runs backwards, awake never ahead of the rest, in whole milliseconds
   );
 });
 
-test("many readings come to the same as the last of them", () => {
+test("many readings give the same time as only the last one", () => {
   const steps = fc.array(fc.record({ slept: fc.nat(10_000), awake: fc.nat(10_000) }), {
     minLength: 1,
     maxLength: 20,

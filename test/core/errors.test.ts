@@ -10,8 +10,8 @@ import {
 } from "../../src/core/errors.ts";
 import { describeError } from "../../src/core/task-error.ts";
 
-describe("an error", () => {
-  test.each(ERROR_CODES)("with the code %s comes back from plain data", (code) => {
+describe("DibsError", () => {
+  test.each(ERROR_CODES)("an error with code %s survives the conversion to plain data", (code) => {
     const { message, retryable } = new DibsError(code, "so it is");
     const back = errorFrom(structuredClone({ code, message, retryable }));
     expect(back).toMatchObject({ code, message, retryable });
@@ -19,19 +19,19 @@ describe("an error", () => {
     expect(back instanceof ClaimLostError).toBe(code === "CLAIM_LOST");
   });
 
-  test("may be tried again where that can help", () => {
+  test("an error is retryable if a retry can help", () => {
     const retryable = ERROR_CODES.filter((code) => new DibsError(code, "").retryable);
     expect(retryable).toEqual(["QUEUE_FULL", "TIMEOUT", "UNAVAILABLE", "OUTCOME_UNKNOWN"]);
     expect(new DibsError("UNAVAILABLE", "", { retryable: false }).retryable).toBe(false);
   });
 
-  test("keeps its cause", () => {
+  test("an error keeps its cause", () => {
     const cause = new Error("the disk");
     expect(new DibsError("UNAVAILABLE", "no", { cause }).cause).toBe(cause);
     expect("cause" in new DibsError("UNAVAILABLE", "no")).toBe(false);
   });
 
-  test("is known by its code, not by its class", () => {
+  test("an error is recognised by its code, not by its class", () => {
     expect(isDibsError(Object.assign(new Error("x"), { code: "INVALID" }))).toBe(true);
     expect(isDibsError(Object.assign(new Error("x"), { code: "ENOENT" }))).toBe(false);
     expect(isDibsError(new Error("x"))).toBe(false);
@@ -39,15 +39,15 @@ describe("an error", () => {
     expect(isDibsError(null)).toBe(false);
   });
 
-  test("of a lost claim says what to do", () => {
+  test("the error of a lost claim says what to do", () => {
     expect(claimLost("the-id", 7).message).toMatch(
       /task the-id \(fence 7\) no longer holds.*Nothing was changed/,
     );
   });
 });
 
-describe("a handler's word on its failure", () => {
-  test("is known by its code, so that another copy of the library may throw it", () => {
+describe("Retry and Reject", () => {
+  test("Retry and Reject are recognised by their code, so that another copy of the library may throw them", () => {
     expect(isReject(new Reject("no use"))).toBe(true);
     expect(isReject({ code: "REJECT" })).toBe(true);
     expect(isReject(new Error("no use"))).toBe(false);
@@ -55,7 +55,7 @@ describe("a handler's word on its failure", () => {
     expect(isReject("REJECT")).toBe(false);
   });
 
-  test("may name a delay", () => {
+  test("a Retry may have a delay", () => {
     expect(requestedDelay(new Retry("later", { delay: "5s" }))).toBe(5_000);
     expect(requestedDelay(new Retry("later", { delay: 0 }))).toBe(0);
     expect(requestedDelay(new Retry())).toBeUndefined();
@@ -70,15 +70,15 @@ describe("a handler's word on its failure", () => {
   });
 });
 
-describe("what the ledger keeps of a failure", () => {
-  test("is name, message and stack, with the causes below", () => {
+describe("what the ledger stores of a failure", () => {
+  test("an error is stored as name, message and stack, with its causes below", () => {
     const cause = new TypeError("inner");
     const kept = describeError(new Error("outer", { cause }));
     expect(kept).toMatchObject({ name: "Error", message: "outer" });
     expect(kept.stack).toMatch(/^Error: outer\n[^]*caused by TypeError: inner\n/);
   });
 
-  test("ends, where causes go round in a circle", () => {
+  test("circular causes end", () => {
     const error = new Error("round");
     error.cause = error;
     expect(describeError(error).stack!.match(/caused by/g)).toHaveLength(5);
@@ -91,11 +91,11 @@ describe("what the ledger keeps of a failure", () => {
     [5n, "5"],
     [{ status: 500 }, '{"status":500}'],
     [Symbol("s"), "Symbol(s)"],
-  ])("of a thrown %o is its text", (thrown, message) => {
+  ])("a thrown %o is stored as its text", (thrown, message) => {
     expect(describeError(thrown)).toEqual({ name: "Error", message, stack: null });
   });
 
-  test("is text, whatever was thrown", () => {
+  test("any thrown value is stored as text", () => {
     const circle = Object.create(null) as Record<string, unknown>;
     circle["itself"] = circle;
     const odd = Object.assign(new Error("x"), { message: { code: 5 }, name: 7, stack: 9 });

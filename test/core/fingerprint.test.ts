@@ -6,7 +6,7 @@ function of(message: string, name = "Error"): string {
   return fingerprint({ name, message });
 }
 
-describe("folds what varies", () => {
+describe("a fingerprint replaces what varies", () => {
   test.each([
     ["timeout after 30 ms", "timeout after 45 ms", "Error: timeout after <n> ms"],
     [
@@ -32,7 +32,7 @@ describe("folds what varies", () => {
   });
 });
 
-describe("keeps apart what is different", () => {
+describe("a fingerprint distinguishes different errors", () => {
   test.each([
     ["the words", of("disk full"), of("disk gone")],
     ["the name", of("disk full", "IOError"), of("disk full", "Error")],
@@ -42,12 +42,12 @@ describe("keeps apart what is different", () => {
   });
 });
 
-test("an apostrophe folds nothing up to the next one", () => {
+test("an apostrophe does not start a quoted text", () => {
   expect(of("can't open the file, it doesn't exist")).toBe("Error: can't open the file, it doesn't exist");
   expect(of("can't find 'a.txt'")).toBe("Error: can't find <text>");
 });
 
-test("is short, on one line, and the same again", () => {
+test("a fingerprint is short, has one line, and is stable", () => {
   fc.assert(
     fc.property(fc.string(), fc.string(), (message, name) => {
       const kind = fingerprint({ name, message });
@@ -59,7 +59,7 @@ test("is short, on one line, and the same again", () => {
   expect(of("")).toBe("Error: ");
 });
 
-test("does not depend on a number anywhere in the message", () => {
+test("a fingerprint does not depend on any number in the message", () => {
   fc.assert(
     fc.property(fc.nat(), fc.nat(), fc.constantFrom("row", "line ", "at "), (one, other, word) => {
       expect(of(`${word}${one} is bad`)).toBe(of(`${word}${other} is bad`));
@@ -67,7 +67,7 @@ test("does not depend on a number anywhere in the message", () => {
   );
 });
 
-test("takes no long time over a hostile message", () => {
+test("the fingerprint of a hostile message takes no long time", () => {
   const started = performance.now();
   for (const part of ["'", "a1", "0x", "1.", "http://", "-", "f"]) of(part.repeat(100_000));
   expect(performance.now() - started).toBeLessThan(500);

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { decodeBody, encodeJson } from "../../src/core/json.ts";
 import { JSON_TYPE } from "../../src/core/task.ts";
 
-test("what JSON can carry comes back as it was", () => {
+test("a value that JSON can carry comes back unchanged", () => {
   fc.assert(
     fc.property(fc.jsonValue(), (value) => {
       expect(decodeBody(encodeJson(value, "data"), JSON_TYPE)).toEqual(JSON.parse(JSON.stringify(value)));
@@ -12,7 +12,7 @@ test("what JSON can carry comes back as it was", () => {
   );
 });
 
-test("bytes of JSON are read too; another type is left as it came", () => {
+test("JSON as bytes is decoded; another content type is returned unchanged", () => {
   expect(decodeBody(new TextEncoder().encode('{"é":1}'), JSON_TYPE)).toEqual({ é: 1 });
   const bytes = new Uint8Array([1, 2]);
   expect(decodeBody(bytes, "application/octet-stream")).toBe(bytes);
@@ -23,7 +23,7 @@ class Money {
   cents = 1;
 }
 
-test("an object of another realm, without a prototype, or with toJSON is carried", () => {
+test("an object of another realm, without a prototype, or with toJSON is accepted", () => {
   const foreign: unknown = runInNewContext("({ a: [1] })");
   expect(encodeJson(foreign, "data")).toBe('{"a":[1]}');
   expect(encodeJson(Object.assign(Object.create(null), { a: 1 }), "data")).toBe('{"a":1}');
@@ -39,11 +39,11 @@ class Priced extends Money {
   }
 }
 
-test("a property that is undefined is one that is not there", () => {
+test("an undefined property is dropped", () => {
   expect(encodeJson({ a: undefined, b: 1 }, "data")).toBe('{"b":1}');
 });
 
-describe("refused, with the place", () => {
+describe("a value that JSON cannot carry is refused, and the error names its path", () => {
   const circle: Record<string, unknown> = {};
   circle["itself"] = circle;
   test.each([
@@ -70,7 +70,7 @@ describe("refused, with the place", () => {
   });
 });
 
-test("whatever is given: a text that JSON.parse reads, or INVALID", () => {
+test("any value is either encoded to text that JSON.parse reads, or refused with INVALID", () => {
   fc.assert(
     fc.property(fc.anything({ withBigInt: true, withDate: true, withMap: true, withSet: true }), (value) => {
       let text: string;

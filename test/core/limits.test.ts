@@ -4,7 +4,7 @@ import { byteLength, isLarger, queueFull, tooLarge } from "../../src/core/limits
 
 const body = fc.oneof(fc.string({ unit: "binary" }), fc.string(), fc.uint8Array());
 
-test("the size of a body is that of its bytes", () => {
+test("the size of a body is its size in bytes", () => {
   fc.assert(
     fc.property(body, (data) => {
       expect(byteLength(data)).toBe(Buffer.from(data as string).byteLength);
@@ -12,7 +12,7 @@ test("the size of a body is that of its bytes", () => {
   );
 });
 
-test("a body is larger exactly when it has more bytes, by whichever way that is found out", () => {
+test("isLarger is exact, with and without counting bytes", () => {
   fc.assert(
     fc.property(body, fc.integer({ min: -3, max: 3 }), (data, off) => {
       const most = Math.max(0, byteLength(data) + off);
@@ -24,7 +24,7 @@ test("a body is larger exactly when it has more bytes, by whichever way that is 
   expect(isLarger("", 0)).toBe(false);
 });
 
-test("refusals say how much, of what, and what can be done", () => {
+test("a size error names the size, the limit and what to do", () => {
   const large = tooLarge("The payload", "é", 1, "emails");
   expect(large).toMatchObject({ code: "PAYLOAD_TOO_LARGE", retryable: false });
   expect(large.message).toContain('The payload has 2 bytes; queue "emails" takes at most 1 (maxPayload)');
@@ -33,7 +33,7 @@ test("refusals say how much, of what, and what can be done", () => {
   expect(full.message).toContain('Queue "emails" holds 10 tasks of at most 12 (maxDepth); 3 more do not fit');
 });
 
-test("what never fits is not to be tried again, what does not fit now is", () => {
+test("QUEUE_FULL is retryable, except for a batch that can never fit", () => {
   expect(queueFull("q", 2, 2, 3)).toMatchObject({ code: "QUEUE_FULL", retryable: true });
   expect(queueFull("q", 0, 4, 3)).toMatchObject({ code: "QUEUE_FULL", retryable: false });
 });

@@ -3,15 +3,15 @@ import { describe, expect, test } from "vitest";
 import { checkNames, checkNumber, checkObject, checkText } from "../../src/core/options.ts";
 import { checkQueueName } from "../../src/core/queue-name.ts";
 
-describe("names of options", () => {
-  test("are known, or refused with the list of those that are", () => {
+describe("option names", () => {
+  test("an unknown option is refused with the list of known ones", () => {
     expect(() => checkNames({ delay: 1 }, ["delay", "ttl"], "add")).not.toThrow();
     expect(() => checkNames({ dealy: 1 }, ["delay", "ttl"], "add")).toThrow(
       'Unknown add option "dealy". Known: delay, ttl.',
     );
   });
 
-  test("that every object has are as unknown as any other", () => {
+  test("a name that every object has is an unknown option too", () => {
     expect(() => checkNames({ constructor: 1 }, ["delay"], "add")).toThrow(
       'Unknown add option "constructor"',
     );
@@ -19,22 +19,22 @@ describe("names of options", () => {
   });
 });
 
-test("an object is no array, no null and nothing else", () => {
+test("an object is required: arrays, null and other values are refused", () => {
   expect(() => checkObject({}, "options")).not.toThrow();
   for (const value of [null, [], "text", 5, undefined, () => {}]) {
     expect(() => checkObject(value, "options")).toThrow("options must be an object; got ");
   }
 });
 
-test("a number is whole and within bounds, both included", () => {
+test("a number must be whole and within bounds, bounds included", () => {
   expect([0, 5, 10].map((value) => checkNumber(value, "max", 0, 10))).toEqual([0, 5, 10]);
   for (const value of [-1, 11, 0.5, Number.NaN, Number.POSITIVE_INFINITY, "5", 5n, null]) {
     expect(() => checkNumber(value, "max", 0, 10)).toThrow("max must be a whole number from 0 to 10; got ");
   }
 });
 
-describe("a text", () => {
-  test("has one character or more, none of them a control character", () => {
+describe("text options", () => {
+  test("a text must have at least one character and no control characters", () => {
     expect(checkText("customer-42 / Ω 🙂", "groupKey", 512)).toBe("customer-42 / Ω 🙂");
     expect(checkText("x".repeat(512), "groupKey", 512)).toHaveLength(512);
     for (const value of ["", "x".repeat(513), "a\nb", "a\u0000", "\u007f", 5, null, undefined]) {
@@ -44,7 +44,7 @@ describe("a text", () => {
     }
   });
 
-  test("has no half of a character: on disk it would become another", () => {
+  test("a text with half a surrogate pair is refused, because it would change on disk", () => {
     expect(() => checkText("\ud83d", "groupKey", 512)).toThrow("groupKey");
     fc.assert(
       fc.property(fc.string({ unit: "binary", minLength: 1, maxLength: 20 }), (text) => {
@@ -60,10 +60,13 @@ describe("a text", () => {
   });
 });
 
-describe("a queue's name", () => {
-  test.each(["emails", "a", "order.placed", "a:b/c-d.e_f", "9", "x".repeat(128)])("may be %s", (name) => {
-    expect(checkQueueName(name)).toBe(name);
-  });
+describe("queue names", () => {
+  test.each(["emails", "a", "order.placed", "a:b/c-d.e_f", "9", "x".repeat(128)])(
+    "the queue name %s is accepted",
+    (name) => {
+      expect(checkQueueName(name)).toBe(name);
+    },
+  );
 
   test.each([
     "",
@@ -84,11 +87,11 @@ describe("a queue's name", () => {
     null,
     undefined,
     {},
-  ])("may not be %s", (name) => {
+  ])("the queue name %s is refused", (name) => {
     expect(() => checkQueueName(name)).toThrow("A queue name has 1 to 128 characters");
   });
 
-  test("takes no long time to be refused", () => {
+  test("a bad queue name is refused quickly", () => {
     const started = performance.now();
     expect(() => checkQueueName(`${"a-".repeat(1_000_000)}!`)).toThrow();
     expect(() => checkQueueName(`${"a-".repeat(60)}!`)).toThrow();

@@ -8,8 +8,8 @@ import {
   resolvePolicy,
 } from "../../src/core/policy.ts";
 
-describe("a policy", () => {
-  test("holds only what was named, in milliseconds", () => {
+describe("policy", () => {
+  test("parsing a policy returns only the named fields, in milliseconds", () => {
     expect(parsePolicy({})).toEqual({});
     expect(parsePolicy({ lease: "1m", maxAttempts: 3, ttl: null })).toEqual({
       lease: 60_000,
@@ -19,7 +19,7 @@ describe("a policy", () => {
     expect(parsePolicy({ lease: undefined } as unknown as QueuePolicyOptions)).toEqual({});
   });
 
-  test("takes every field", () => {
+  test("parsing a policy accepts every field", () => {
     const policy = parsePolicy({
       lease: "5s",
       timeout: "10m",
@@ -55,7 +55,7 @@ describe("a policy", () => {
     expect(Object.keys(policy).sort()).toEqual(Object.keys(DEFAULT_POLICY).sort());
   });
 
-  test("fills in the rest of a backoff or a retention that was begun", () => {
+  test("a partial backoff or retention gets the other defaults", () => {
     expect(parsePolicy({ backoff: { delay: "2s" } }).backoff).toEqual({
       ...DEFAULT_POLICY.backoff,
       delay: 2_000,
@@ -67,7 +67,7 @@ describe("a policy", () => {
     expect(parsePolicy({ backoff: {} }).backoff).toEqual(DEFAULT_POLICY.backoff);
   });
 
-  test("names of groups what was named, and null takes that back", () => {
+  test("parsing groups returns only the named fields, and null resets a field", () => {
     expect(parsePolicy({ groups: { fair: true } }).groups).toEqual({ fair: true });
     const lifted = { concurrency: null, rateLimit: null, fair: null, weight: null, sticky: null };
     expect(parsePolicy({ groups: lifted }).groups).toEqual(DEFAULT_POLICY.groups);
@@ -78,7 +78,7 @@ describe("a policy", () => {
     });
   });
 
-  test("is laid over another field by field", () => {
+  test("merging policies overrides field by field", () => {
     const before = { lease: 1_000, maxAttempts: 2, groups: { concurrency: 3, fair: true } };
     expect(mergePolicy(before, { lease: 2_000 })).toEqual({ ...before, lease: 2_000 });
     expect(mergePolicy(before, { groups: { fair: false } })).toEqual({
@@ -88,19 +88,19 @@ describe("a policy", () => {
     expect(mergePolicy({}, { groups: { fair: true } })).toEqual({ groups: { fair: true } });
   });
 
-  test("lets a long delay raise the ceiling that nobody named", () => {
+  test("a long backoff delay raises the default maximum", () => {
     expect(parsePolicy({ backoff: { delay: "1h" } }).backoff).toMatchObject({
       delay: 3_600_000,
       max: 3_600_000,
     });
   });
 
-  test("resolves to the defaults where nothing was named", () => {
+  test("an empty policy resolves to the defaults", () => {
     expect(resolvePolicy({})).toEqual(DEFAULT_POLICY);
     expect(resolvePolicy({ lease: 7_000 })).toEqual({ ...DEFAULT_POLICY, lease: 7_000 });
   });
 
-  test("has the defaults that the documentation gives", () => {
+  test("the defaults are those in the documentation", () => {
     expect(DEFAULT_POLICY).toMatchObject({
       lease: 30_000,
       timeout: 3_600_000,

@@ -18,7 +18,7 @@ const limit = (max: number, per: number, more: Partial<RateLimit> = {}): RateLim
   ...more,
 });
 
-/** Starts as many as may, at each of the moments; answers how many that were. */
+/** Starts as many tasks as possible at each of the times, and returns how many started. */
 function starts(limits: RateLimit[], moments: number[], cost = 1): number[] {
   let meter = NO_METER;
   return moments.map((now) => {
@@ -31,40 +31,40 @@ function starts(limits: RateLimit[], moments: number[], cost = 1): number[] {
   });
 }
 
-describe("a rate limit", () => {
-  test("has windows that begin at multiples of the span", () => {
+describe("rate limits", () => {
+  test("windows begin at multiples of the span", () => {
     expect(starts([limit(3, 100)], [50, 99, 100, 199, 200])).toEqual([3, 0, 3, 0, 3]);
   });
 
-  test("says when the next may start", () => {
+  test("earliestStart says when the next task may start", () => {
     const limits = [limit(1, 100)];
     expect(earliestStart(limits, spend(limits, NO_METER, 1, 130), 1, 150)).toBe(200);
   });
 
-  test("of several, the last to open decides", () => {
+  test("of several limits, the one with the latest start decides", () => {
     expect(starts([limit(2, 10), limit(3, 100)], [0, 10, 20, 100])).toEqual([2, 1, 0, 2]);
   });
 
-  test("that is paced has one start each share of the span", () => {
+  test("a paced limit starts one task per share of the span", () => {
     expect(starts([limit(4, 100, { pace: true })], [0, 24, 25, 60, 74, 85, 500])).toEqual([
       1, 0, 1, 1, 0, 1, 1,
     ]);
   });
 
-  test("that is paced makes up for a start that came a little late, not for more", () => {
+  test("a paced limit makes up for a slightly late start, but not for more", () => {
     const limits = [limit(10, 1_000, { pace: true })];
     expect(starts(limits, [0, 120, 200, 340, 400, 451, 550, 551])).toEqual([1, 1, 1, 1, 1, 0, 1, 0]);
     expect(starts(limits, [0, 160, 200, 259, 260])).toEqual([1, 1, 0, 0, 1]);
   });
 
-  test("that is paced has as many starts as it says, where they are many or do not divide the span", () => {
+  test("a paced limit reaches its rate with many starts and with shares that do not divide the span", () => {
     const times = (every: number): number[] => Array.from({ length: 1_001 }, (_, i) => i * every);
     const sum = (counts: number[]): number => counts.reduce((all, count) => all + count, 0);
     expect(sum(starts([limit(3, 100, { pace: true })], times(1)))).toBeGreaterThanOrEqual(30);
     expect(sum(starts([limit(2_000, 1_000, { pace: true })], times(7)))).toBeGreaterThanOrEqual(14_000);
   });
 
-  test("has room for as many as may start at a moment", () => {
+  test("roomFor counts how many may start now", () => {
     for (const limits of [[limit(4, 100)], [limit(200, 1_000, { pace: true })]]) {
       for (let late = 0; late < 80; late++) {
         let meter = spend(limits, NO_METER, 1, 1_000);
@@ -77,7 +77,7 @@ describe("a rate limit", () => {
     }
   });
 
-  test("keeps its tally wherever it stands in a list", () => {
+  test("a limit keeps its tally when its position in the list changes", () => {
     const [tokens, pace, span] = [limit(9, 100, { unit: "t" }), limit(9, 100, { pace: true }), limit(9, 100)];
     const meter = spend([tokens, pace, span], NO_METER, 5, 20);
     for (const one of [tokens, pace, span]) {
@@ -89,7 +89,7 @@ describe("a rate limit", () => {
     expect(earliestStart([limit(1, 50)], meter, 1, 20)).toBe(20);
   });
 
-  test("that stands in a list twice is the one that allows less", () => {
+  test("of two limits that differ only in max, the lower one applies", () => {
     const twice = [
       limit(9, 100, { pace: true }),
       limit(2, 100, { pace: true }),
@@ -100,7 +100,7 @@ describe("a rate limit", () => {
     expect(starts([limit(4, 100), limit(3, 100)], [0, 100])).toEqual([3, 3]);
   });
 
-  test("has been over for a meter whose spans are", () => {
+  test("isOver is true once all spans of a meter have ended", () => {
     const limits = [limit(3, 100), limit(3, 100, { pace: true })];
     const meter = spend(limits, NO_METER, 1, 1_020);
     expect([1_021, 1_099, 1_100, 1_103, 1_104].map((now) => isOver(meter, now))).toEqual([
@@ -112,18 +112,18 @@ describe("a rate limit", () => {
     ]);
   });
 
-  test("counts costs where it has a unit", () => {
+  test("a limit with a unit counts costs", () => {
     expect(starts([limit(10, 100, { unit: "tokens" })], [0, 100], 4)).toEqual([2, 2]);
     expect(starts([limit(10, 100, { unit: "tokens" })], [0, 100], 50)).toEqual([1, 1]);
   });
 
-  test("of costs that is paced follows each with its share", () => {
+  test("a paced limit with a unit follows each start with its share of the cost", () => {
     expect(starts([limit(100, 1_000, { unit: "tokens", pace: true })], [0, 199, 200, 399, 400], 20)).toEqual([
       1, 0, 1, 0, 1,
     ]);
   });
 
-  test("never has more than max in a window, at random moments", () => {
+  test("no window ever has more than max starts, at random times", () => {
     let state = 11;
     const below = (most: number): number => (state = (state * 48_271) % 2_147_483_647) % most;
     for (let round = 0; round < 200; round++) {
@@ -140,11 +140,11 @@ describe("a rate limit", () => {
   });
 });
 
-describe("a correction", () => {
+describe("corrections of a rate limit", () => {
   const limits = [limit(100, 1_000, { unit: "tokens" })];
   const meter = spend(limits, NO_METER, 60, 500);
 
-  test("gives back what was not spent, while the window lasts", () => {
+  test("a correction gives back what was not spent, while the window lasts", () => {
     expect(Object.values(correct(limits, meter, { cost: 60, spent: 10, startedAt: 500 }, 900))).toEqual([
       [0, 10],
     ]);
@@ -153,7 +153,7 @@ describe("a correction", () => {
     ]);
   });
 
-  test("charges what was spent beyond, to the window of the moment", () => {
+  test("a correction charges what was spent in excess to the current window", () => {
     expect(Object.values(correct(limits, meter, { cost: 60, spent: 90, startedAt: 500 }, 900))).toEqual([
       [0, 90],
     ]);
@@ -162,7 +162,7 @@ describe("a correction", () => {
     ]);
   });
 
-  test("of a paced limit gives back what lies ahead of the time that was reserved, and no more", () => {
+  test("a correction of a paced limit gives back only the reserved time that lies ahead", () => {
     const paced = [limit(10, 5_000, { unit: "tokens", pace: true })];
     const after = spend(paced, NO_METER, 2, 1_000);
     expect(Object.values(after)).toEqual([[2_000, 0]]);
@@ -173,15 +173,15 @@ describe("a correction", () => {
     expect(Object.values(correct(paced, after, { ...spentNothing, spent: 4 }, 1_100))).toEqual([[3_000, 0]]);
   });
 
-  test("is none of a limit on how many start", () => {
+  test("a correction does not change a limit that counts starts", () => {
     const starts = [limit(3, 1_000)];
     const one = spend(starts, NO_METER, 60, 500);
     expect(correct(starts, one, { cost: 60, spent: 0, startedAt: 500 }, 900)).toEqual(one);
   });
 });
 
-describe("rate limits as they are written", () => {
-  test("are one or several, or none", () => {
+describe("parsing rate limits", () => {
+  test("rateLimit accepts one limit, several, or none", () => {
     expect(parseRateLimits({ max: 3, per: "1m" }, "rateLimit")).toEqual([limit(3, 60_000)]);
     expect(
       parseRateLimits(
@@ -204,7 +204,7 @@ describe("rate limits as they are written", () => {
     [{ max: 1, per: "1m", unit: "" }, "rateLimit.unit"],
     [{ max: 1, per: "1m", each: 3 }, "each"],
     ["60/m", "rateLimit"],
-  ])("are refused where they say nothing: %j", (options, word) => {
+  ])("the rate limit %j is refused", (options, word) => {
     expect(() => parseRateLimits(options as never, "rateLimit")).toThrow(word);
   });
 });

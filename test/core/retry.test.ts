@@ -6,17 +6,17 @@ import { backoffDelay, isExhausted } from "../../src/core/retry.ts";
 const plain: Backoff = { type: "exponential", delay: 1_000, max: 600_000, jitter: 0 };
 const middle = () => 0.5;
 
-test("doubles with every failure, up to its ceiling", () => {
+test("the backoff doubles with every failure, up to its maximum", () => {
   const delays = [1, 2, 3, 4, 9, 10, 11, 12, 1_000].map((failures) => backoffDelay(plain, failures, middle));
   expect(delays).toEqual([1_000, 2_000, 4_000, 8_000, 256_000, 512_000, 600_000, 600_000, 600_000]);
 });
 
-test("stays the same where it is fixed", () => {
+test("a fixed backoff stays the same", () => {
   const fixed: Backoff = { ...plain, type: "fixed", delay: 250 };
   expect([1, 2, 50].map((failures) => backoffDelay(fixed, failures, middle))).toEqual([250, 250, 250]);
 });
 
-test("jitter spreads it evenly to both sides", () => {
+test("jitter spreads the backoff evenly to both sides", () => {
   const spread = { ...plain, jitter: 0.2 };
   expect(backoffDelay(spread, 1, () => 0)).toBe(800);
   expect(backoffDelay(spread, 1, middle)).toBe(1_000);
@@ -31,7 +31,7 @@ const backoff = fc.record({
 }) as fc.Arbitrary<Backoff>;
 const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 
-test("is a whole number of milliseconds within its bounds, whatever the failures", () => {
+test("the backoff is a whole number of milliseconds within its bounds, for any number of failures", () => {
   fc.assert(
     fc.property(backoff, fc.integer({ min: 0, max: 100_000 }), random, (policy, failures, draw) => {
       const delay = backoffDelay(policy, failures, () => draw);
@@ -42,7 +42,7 @@ test("is a whole number of milliseconds within its bounds, whatever the failures
   );
 });
 
-test("never shrinks from one failure to the next", () => {
+test("the backoff never shrinks from one failure to the next", () => {
   fc.assert(
     fc.property(backoff, fc.integer({ min: 1, max: 2_000 }), random, (policy, failures, draw) => {
       const delays = [failures, failures + 1].map((count) => backoffDelay(policy, count, () => draw));
@@ -51,7 +51,7 @@ test("never shrinks from one failure to the next", () => {
   );
 });
 
-test("a task is dead at its last attempt, not before and not after", () => {
+test("a task is dead exactly at its last attempt", () => {
   expect([0, 1, 4, 5, 6].map((failures) => isExhausted(failures, DEFAULT_POLICY.maxAttempts))).toEqual([
     false,
     false,

@@ -1,5 +1,5 @@
 export const CANARY = "s3cr3tcanary";
-/** Too long a name: it is not found, and nobody is asked for it. */
+/** Too long to be a host name: it does not resolve, and no DNS server is asked. */
 const HOST = "h".repeat(64);
 
 /** Addresses, most of them malformed, with a password where people put one. */

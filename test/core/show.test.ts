@@ -67,13 +67,13 @@ function revoked(): object {
   return proxy;
 }
 
-test("escapes what a terminal would obey", () => {
+test("show escapes what a terminal would execute", () => {
   expect(show("a\u001b[2J\u009b31m\u007f\u202e\u2028")).toBe(
     String.raw`"a\u001b[2J\u009b31m\u007f\u202e\u2028"`,
   );
 });
 
-test("is short, on one line, and tells no value of an object, whatever it is given", () => {
+test("show is short, has one line, and reveals no value inside an object, for any input", () => {
   fc.assert(
     fc.property(fc.anything(), (value) => {
       const text = show(value);

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { checkNode } from "../../src/core/supported-node.ts";
 import { isOlder } from "../../src/core/version.ts";
 
-test("versions compare by number", () => {
+test("versions are compared by number", () => {
   expect(isOlder("3.51.2", "3.51.3")).toBe(true);
   expect(isOlder("3.51.3", "3.51.3")).toBe(false);
   expect(isOlder("3.100.0", "3.51.3")).toBe(false);
@@ -17,12 +17,12 @@ test("a Node below 22.14 is UNSUPPORTED", () => {
   for (const version of ["22.14.0", "22.20.1", "24.1.0", "100.0.0"]) checkNode(version);
 });
 
-test("package.json asks for the Node that the check asks for", () => {
+test("package.json requires the same Node version as the check", () => {
   const { engines } = JSON.parse(readFileSync("package.json", "utf8")) as { engines: { node: string } };
   expect(engines.node).toBe(">=22.14");
 });
 
-// What this order does under an old Node is tested with one by `npm run test:package`.
+// `npm run test:package` tests what this order does on an old Node.
 test.each([
   "src/index.ts",
   "src/testing/index.ts",
@@ -33,7 +33,7 @@ test.each([
   expect(first).toMatch(/^import "[./]+\/core\/supported-node\.ts";$/);
 });
 
-test("the shell imports nothing that an old Node cannot load before it has checked the version", () => {
+test("the shell checks the Node version before it imports anything that an old Node cannot load", () => {
   const imports = readFileSync("src/cli/main.ts", "utf8").match(/\bimport\b.*"(.*)"/g);
   expect(imports).toEqual([
     'import { EXIT } from "./exit.ts"',

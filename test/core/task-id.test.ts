@@ -9,7 +9,7 @@ const ms = fc.integer({ min: 0, max: LAST_MS });
 const seq = fc.oneof(fc.integer({ min: 1, max: LAST_SEQ }), fc.integer({ min: 1, max: 100_000 }));
 const store = fc.integer({ min: 0, max: STORE_LIMIT - 1 });
 
-test("an id says where its task is", () => {
+test("a task id contains the sequence number and the creation time", () => {
   fc.assert(
     fc.property(ms, seq, store, (createdAt, n, salt) => {
       expect(parseTaskId(formatTaskId(createdAt, n, salt), salt)).toEqual({ seq: n, createdAt });
@@ -17,7 +17,7 @@ test("an id says where its task is", () => {
   );
 });
 
-test("the ends of every part", () => {
+test("a task id can hold the extremes of every part", () => {
   for (const createdAt of [0, LAST_MS]) {
     for (const n of [0, 1, 2 ** 22 - 1, 2 ** 22, 2 ** 36 - 1, 2 ** 36, LAST_SEQ]) {
       for (const salt of [0, STORE_LIMIT - 1]) {
@@ -29,7 +29,7 @@ test("the ends of every part", () => {
   }
 });
 
-test("an id is a UUID of version 7", () => {
+test("a task id is a UUID of version 7", () => {
   fc.assert(
     fc.property(ms, seq, store, (createdAt, n, salt) => {
       const id = formatTaskId(createdAt, n, salt);
@@ -39,10 +39,10 @@ test("an id is a UUID of version 7", () => {
   );
 });
 
-test("ids of one store sort in the order of arrival", () => {
+test("the ids of one store sort in the order of arrival", () => {
   fc.assert(
     fc.property(ms, seq, ms, seq, store, (msA, seqA, msB, seqB, salt) => {
-      // Time and sequence grow together: the engine's clock never runs backwards.
+      // Time and sequence grow together: the engine's clock never goes back.
       const [early, late] = msA <= msB ? [msA, msB] : [msB, msA];
       const [first, second] = seqA <= seqB ? [seqA, seqB] : [seqB, seqA];
       if (first === second) return;
@@ -51,7 +51,7 @@ test("ids of one store sort in the order of arrival", () => {
   );
 });
 
-test("a store does not know the ids of another", () => {
+test("a store does not recognise the ids of another store", () => {
   fc.assert(
     fc.property(ms, seq, store, store, (createdAt, n, salt, other) => {
       if (salt === other) return;
@@ -60,7 +60,7 @@ test("a store does not know the ids of another", () => {
   );
 });
 
-describe("no task id", () => {
+describe("a text that is not a task id is refused", () => {
   const good = formatTaskId(1_768_000_000_000, 7, 5);
   test.each([
     ["", "nothing"],

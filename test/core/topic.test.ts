@@ -10,8 +10,8 @@ const part = fc.oneof({ weight: 3, arbitrary: word }, fc.constantFrom("*", "#"))
 const dotted = (words: fc.Arbitrary<string>) =>
   fc.array(words, { minLength: 1, maxLength: 6 }).map((parts) => parts.join("."));
 
-describe("the tree of patterns", () => {
-  test("finds exactly those that match, each once", () => {
+describe("TopicTree", () => {
+  test("the tree finds exactly the matching patterns, each once", () => {
     const cases = fc.tuple(
       fc.array(dotted(part), { maxLength: 30 }),
       fc.array(dotted(word), { maxLength: 10 }),
@@ -29,7 +29,7 @@ describe("the tree of patterns", () => {
     );
   });
 
-  test("takes no longer for patterns that could match in very many ways", () => {
+  test("the tree takes no longer for patterns that could match in very many ways", () => {
     const tree = new TopicTree<string>();
     const pattern = Array(30).fill("#.a").join(".");
     tree.add(pattern, "unlucky");
@@ -45,15 +45,15 @@ describe("the queue of a subscription", () => {
     ["order.*", "audit", "topic/order.:one/audit"],
     ["#", "everything", "topic/:any/everything"],
     ["*.#.late", "a/b.c", "topic/:one.:any.late/a/b.c"],
-  ])("of %s and %s is %s", (pattern, group, queue) => {
+  ])("the queue of pattern %s and group %s is %s", (pattern, group, queue) => {
     expect(subscriptionQueue(pattern, group)).toBe(queue);
   });
 
-  test("is not the one in which another group's results are verified", () => {
+  test("the queue of a subscription cannot be another group's verification queue", () => {
     expect(() => subscriptionQueue("order.*", "audit/verify")).toThrow(/audit\/verify/);
   });
 
-  test("is a name that queues may have, and no two share one", () => {
+  test("the queue of a subscription has a valid and unique name", () => {
     const group = fc.constantFrom("a", "b", "a/b", "one", "b.a");
     const subscription = fc.tuple(dotted(part), group);
     fc.assert(
@@ -66,7 +66,7 @@ describe("the queue of a subscription", () => {
   });
 });
 
-test("a message becomes a task for each queue, once", () => {
+test("a message becomes one task for each distinct queue", () => {
   const message = { topic: "t", data: "1", priority: 2, headers: { h: "x" } };
   const headers = { h: "x", "dibs-topic": "t" };
   expect(copiesOf(message, ["a", "b", "a"])).toEqual([

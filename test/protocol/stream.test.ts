@@ -16,7 +16,7 @@ function makeStream() {
   return { stream, written, nextWrite };
 }
 
-test("what is sent in a moment shares a frame, and so does the acknowledgement of what came", async () => {
+test("messages sent at the same moment share a frame with the acknowledgement of received ones", async () => {
   const { stream, written } = makeStream();
   expect(stream.receive({ seq: 1, ack: 0, items: ["a", "b"] })).toEqual(["a", "b"]);
   stream.send('"x"');
@@ -25,7 +25,7 @@ test("what is sent in a moment shares a frame, and so does the acknowledgement o
   expect(written).toEqual(['{"seq":1,"ack":1,"items":["x","y"]}']);
 });
 
-test("an acknowledgement with nothing to go with goes alone, soon, and once for all that came", async () => {
+test("an acknowledgement without other messages is sent soon, once for everything received", async () => {
   const { stream, written, nextWrite } = makeStream();
   const acknowledged = nextWrite();
   stream.receive({ seq: 1, ack: 0, items: ["a"] });
@@ -34,14 +34,14 @@ test("an acknowledgement with nothing to go with goes alone, soon, and once for 
   expect(written).toEqual(['{"ack":2}']);
 });
 
-test("who asks for a sign of life is answered at once", async () => {
+test("a ping is answered at once", async () => {
   const { stream, written } = makeStream();
   expect(stream.receive({ seq: 1, ack: 0 })).toEqual([]);
   await turn();
   expect(written).toEqual(['{"ack":1}']);
 });
 
-test("what was not acknowledged is sent again through the next connection, and what came twice is dropped", async () => {
+test("unacknowledged messages are sent again through the next connection, and duplicates are dropped", async () => {
   const { stream } = makeStream();
   stream.send('"x"');
   await turn();

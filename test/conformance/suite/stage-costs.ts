@@ -133,7 +133,7 @@ export function stageCosts(start: Start): void {
       await refused(() => ackWith(port, last, "1", { costs: [1] }), "INVALID", "no task follows");
       await addOne(port);
       const held = await claimOne(port);
-      await refused(() => ackWith(port, held, "1", { costs: [1] }), "INVALID", "no pipeline's run");
+      await refused(() => ackWith(port, held, "1", { costs: [1] }), "INVALID", "does not belong to a run");
       expect(await ack(port, held)).toBe("done");
     });
 

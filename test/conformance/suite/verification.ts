@@ -318,7 +318,7 @@ export function verification(start: Start): void {
       expect((await next)[0]).toMatchObject({
         id,
         attempt: 2,
-        feedback: expect.stringMatching(/Nobody judged/),
+        feedback: expect.stringMatching(/No verifier decided/),
       });
     });
 

@@ -40,7 +40,7 @@ describe("dibs export and dibs import", () => {
     const lines = join(folder, "bad.jsonl");
     writeFileSync(lines, '{"hello":1}\n');
     const bad = await ended(start(folder, "import", "new.db"), { from: lines });
-    expect(bad.stderr).toContain("Line 1 is no record of an export");
+    expect(bad.stderr).toContain("Line 1 is not a record of an export");
     writeFileSync(lines, '{"type":"store","format":99}\n');
     const newer = await ended(start(folder, "import", "new.db"), { from: lines });
     expect(newer.stderr).toContain("names format 99");
