@@ -14,9 +14,9 @@ export function table(results: Results): string {
       return `| ${titleOf(scenario.name, scenario.base)} | ${figure.name} | ${scenario.rounds} | ${own} | ${describe(scenario, figure, peers)} |`;
     }),
   );
-  const durability = results.contenders.map(({ name, durability }) => `- ${name}: ${durability}`);
+  const durability = results.contenders.map(({ name, durability }) => `| ${name} | ${durability} |`);
   return [
-    `${results.day}, ${results.cores} cores, Node ${results.node}; medians of so many rounds. In brackets: how many times better dibs is.`,
+    `${results.day}, ${results.cores} cores, Node ${results.node}; medians of the rounds. In brackets: how many times better dibs is.`,
     "",
     "| scenario | | rounds | dibs | least … most | peers |",
     "|---|---|---|---|---|---|",
@@ -25,6 +25,8 @@ export function table(results: Results): string {
     "",
     "What an acknowledged task survives in these figures:",
     "",
+    "| contender | an acknowledged task |",
+    "|---|---|",
     ...durability,
   ].join("\n");
 }
