@@ -1,4 +1,4 @@
-// Several agents share one queue. One of them keeps giving unusable answers: its tasks go to the others.
+// Several agents share one queue. One of them keeps giving unusable answers, so its tasks go to the others.
 
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -12,7 +12,7 @@ interface Answer {
 await using dibs = await open(process.argv[2] ?? ":memory:");
 const questions = dibs.queue<{ text: string }, Answer>("questions", { maxAttempts: 3 });
 
-/** Stands in for a model that is asked to answer in JSON. */
+/** Replaces a model that is asked to answer in JSON. */
 async function ask(agent: string, text: string): Promise<string> {
   await sleep(5);
   return agent === "bob" ? "Certainly! Here is what you asked for." : JSON.stringify(text.split(" ").length);
@@ -23,7 +23,7 @@ for (const name of ["ada", "bob", "cyd"]) {
     async (task) => {
       if (task.data.text === "") throw new Reject("Nobody can answer an empty question.");
       const said = await ask(name, task.data.text);
-      // Fails this attempt. No pause is needed, because another agent gets the next one.
+      // Fails this attempt. No delay is needed, because another agent gets the next attempt.
       if (!/^\d+$/.test(said)) throw new Retry(`not a number: ${said}`, { delay: 0 });
       return { words: Number(said), by: name };
     },

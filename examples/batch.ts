@@ -1,4 +1,4 @@
-// A handler that gets many tasks at once, as for a bulk insert. Each task still ends on its own.
+// A handler that gets many tasks at once, as for a bulk insert. Each task is still settled separately.
 
 import assert from "node:assert/strict";
 import { open } from "../src/index.ts";
@@ -20,11 +20,11 @@ rows.workBatch(
   async (batch) => {
     sizes.push(batch.length);
     for (const task of batch) {
-      // Settled by hand: the rest of the batch is not affected.
+      // Settled in the handler: the rest of the batch is not affected.
       if (task.data.name === "") await task.reject(new Error("a row needs a name"));
       if (task.data.id === 8 && task.attempt === 1) await task.nack(new Error("locked, try again"));
     }
-    // What is not settled yet is acked, each with its own result. A throw would fail only these.
+    // Tasks that are not settled yet are acked, each with its own result. A throw would fail only these.
     return batch.map((task) => `stored ${task.data.id}`);
   },
   { max: 50 },

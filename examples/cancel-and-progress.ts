@@ -1,4 +1,4 @@
-// A long task says how far it is; whoever has its id can look, and can call it off.
+// A long task reports its progress. Any process that has its id can read the progress and cancel the task.
 
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -32,7 +32,7 @@ await assert.rejects(long.result({ timeout: "30s" }), { code: "TASK_CANCELLED" }
 assert.equal((await long.info()).state, "cancelled");
 console.log("cancelled while it ran");
 
-// One that no worker has yet ends at once.
+// A task that no worker has claimed yet ends at once.
 const later = await videos.add({ minutes: 1 }, { delay: "1h" });
 assert.equal(await later.cancel(), "cancelled");
 console.log("cancelled before it ran");

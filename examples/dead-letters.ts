@@ -1,4 +1,4 @@
-// What failed for good is kept with its errors: look for patterns, mend the cause, send them back, drop the rest.
+// Dead letters are stored with their errors: find patterns, fix the cause, redrive them, discard the rest.
 
 import assert from "node:assert/strict";
 import { open, Reject } from "../src/index.ts";
@@ -20,7 +20,7 @@ const urls = ["http://a.example", "http://ab.example", "http://abc.example", "ft
 const tasks = await pages.addMany(urls.map((url) => ({ data: { url } })));
 for (const task of tasks) await assert.rejects(task.result({ timeout: "30s" }), { code: "TASK_DEAD" });
 
-// Errors that differ only in numbers, ids or quoted texts are one pattern.
+// Errors that differ only in numbers, ids or quoted texts have the same pattern.
 const patterns = await pages.dead.patterns();
 for (const { pattern, count, share } of patterns) console.log(`${count} (${share * 100} %)  ${pattern}`);
 assert.deepEqual(

@@ -1,4 +1,4 @@
-// What is urgent goes first, what is not due yet waits, and what nobody started in time expires.
+// Tasks with a higher priority go first, delayed tasks wait, and tasks that no worker started in time expire.
 
 import assert from "node:assert/strict";
 import { open } from "../src/index.ts";

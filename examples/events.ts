@@ -1,4 +1,4 @@
-// What happens, as it happens, in any process that has the store open.
+// Events report what happens in every process that has the store open.
 
 import assert from "node:assert/strict";
 import { open } from "../src/index.ts";
@@ -6,7 +6,7 @@ import { open } from "../src/index.ts";
 await using dibs = await open(process.argv[2] ?? ":memory:");
 const tea = dibs.queue<string, string>("tea", { backoff: { type: "fixed", delay: "20ms" } });
 
-// Listening starts here, not at the first turn of the loop.
+// Listening starts here, not at the first iteration of the loop.
 const events = dibs.events();
 tea.work(
   async (task) => {

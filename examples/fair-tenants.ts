@@ -1,4 +1,4 @@
-// One tenant adds 500 tasks, another one ten: they take turns. And a conversation stays with the worker that knows it.
+// One tenant adds 500 tasks, another one ten: the two rotate. And a conversation stays with the worker that knows it.
 
 import assert from "node:assert/strict";
 import { open } from "../src/index.ts";
@@ -16,7 +16,7 @@ renders.work(
   { concurrency: 4 },
 );
 await Promise.all(small.map((task) => task.result({ timeout: "30s" })));
-// Turn by turn, but for those that were under way.
+// The tenants alternate, except for tasks that were already running.
 assert.ok(ofLarge <= 40, `${ofLarge} of the large tenant`);
 console.log(`small: all 10 done after at most ${ofLarge} of 500 of the large one`);
 

@@ -1,4 +1,4 @@
-// One order is placed, and three departments hear of it: each has its own copy, its own pace and its own failures.
+// One order is published, and every department gets its own copy, at its own pace and with its own failures.
 
 import assert from "node:assert/strict";
 import { defineTopic, open } from "../src/index.ts";
@@ -25,11 +25,11 @@ for (const name of ["shelf-1", "shelf-2"]) {
   );
 }
 
-// Another name is another group, with a copy of its own. One that may lag sets how far, and for how long.
+// Another name is another group, with its own copy. It limits how many tasks it stores, and for how long.
 let turnover = 0;
 placed.subscribe("analytics", ({ data }) => void (turnover += data.cents), { maxDepth: 10_000, ttl: "1d" });
 
-// What fails here is tried again here, and nowhere else.
+// A failure in this group is retried in this group only.
 const retry = { backoff: { type: "fixed", delay: "20ms" }, maxAttempts: 3 } as const;
 const notify = placed.subscribe<string>(
   "notification",
@@ -46,7 +46,7 @@ const audit = dibs.subscribe("order.#", "audit", (task) => void heard.push(`${ta
 await Promise.all([notify.ready, audit.ready]);
 
 for (const id of [1, 2, 3]) {
-  // To all groups, or to none. With a key, a publisher that is not sure may repeat itself.
+  // To all groups, or to none. With a key, a publisher that is not sure may repeat the call.
   const order = { id, item: "tea", cents: 450 };
   const { reached, tasks } = await placed.publish(order, { idempotencyKey: `${id}` });
   assert.equal(reached, 4);
@@ -62,7 +62,7 @@ assert.deepEqual(heard, ["order.placed", "order.placed", "order.placed"]);
 const { depth } = await placed.subscription("inventory").stats();
 console.log(`${depth.done} orders off the shelf, ${turnover} cents counted, ${heard.length} audited`);
 
-// A group lasts while its workers are gone, and collects; it goes when it is unsubscribed.
+// A group without workers still collects tasks. It is removed when it is unsubscribed.
 await audit.stop();
 const { tasks } = await placed.publish({ id: 4, item: "tea", cents: 450 });
 const waiting = await dibs.subscription("order.#", "audit").stats();

@@ -1,4 +1,4 @@
-// A worker process is told to stop: it finishes what it has begun, hands back the rest, and no attempt is used up.
+// A worker process is told to stop: it finishes what it has started and releases the rest. No attempt is used up.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -23,7 +23,7 @@ async function work(path: string): Promise<void> {
     { concurrency: 2, prefetch: 2 },
   );
   await once(process, "SIGTERM");
-  // Handlers have 6 s; those still at work are asked to stop 5 s before that, through task.signal.
+  // Handlers have 6 s. Those that still run 5 s before the end are asked to stop, through task.signal.
   await worker.stop({ timeout: "6s" });
   await dibs.close();
   if (process.connected) process.disconnect();

@@ -1,4 +1,4 @@
-// Messages of one customer are handled in order, one at a time; different customers side by side.
+// Messages of one customer are handled in order, one at a time. Different customers are handled in parallel.
 
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -24,7 +24,7 @@ messages.work(
     mostAtOnce = Math.max(mostAtOnce, underWay.size);
     await sleep(5 + ((number * 7) % 10));
     underWay.delete(customer);
-    // A failed message holds its group until it is done or dead: the next one does not overtake it.
+    // A failed message blocks its group until it is done or dead: the next one does not overtake it.
     if (number === 2 && task.attempt === 1) throw new Error("the line dropped");
     seen.set(customer, [...(seen.get(customer) ?? []), number]);
   },

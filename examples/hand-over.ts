@@ -1,4 +1,4 @@
-// A handler adds the next step's task: it commits with the handler's own success, or not at all.
+// A handler adds a task to the next queue: it commits together with the handler's own success, or not at all.
 
 import assert from "node:assert/strict";
 import { open } from "../src/index.ts";

@@ -1,4 +1,4 @@
-// A producer that is not sure whether its first try arrived adds again, with the same key.
+// A producer that does not know whether its first call succeeded adds again, with the same key.
 
 import assert from "node:assert/strict";
 import { open } from "../src/index.ts";
@@ -18,7 +18,7 @@ payments.work(async (task) => {
   return `receipt for order ${task.data.order}`;
 });
 
-// Both handles wait for the same end, and the key still answers after it.
+// Both handles wait for the same task, and the key still returns it after its end.
 const receipts = await Promise.all([first.result({ timeout: "30s" }), second.result({ timeout: "30s" })]);
 assert.deepEqual(receipts, ["receipt for order 42", "receipt for order 42"]);
 const third = await payments.add({ order: 42, cents: 1_999 }, { idempotencyKey: "order-42" });

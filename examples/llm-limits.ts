@@ -1,5 +1,5 @@
-// A provider of language models allows so many requests and so many tokens a second. Twenty workers in four processes keep to
-// both: none of them knows of the others, the queue does.
+// A provider of language models limits requests and tokens per second. Twenty workers in four processes respect both
+// limits. The workers do not know each other: the queue counts.
 
 import assert from "node:assert/strict";
 import { fork } from "node:child_process";
@@ -14,7 +14,7 @@ import { defineQueue, open, Retry } from "../src/index.ts";
 
 const REQUESTS = 20;
 const TOKENS = 4_000;
-/** What the provider really allows: a request takes a moment to get there, so the queue keeps a little below that. */
+/** What the provider really allows. A request takes a moment to arrive, so the queue stays a little below that. */
 const ALLOWED = { requests: 26, tokens: 5_200 };
 
 const questions = defineQueue<Question, string>("questions", {
@@ -39,14 +39,14 @@ async function work(store: string, provider: string): Promise<void> {
     async (task) => {
       const body = JSON.stringify(task.data);
       const answer = await fetch(provider, { method: "POST", body, signal: task.signal });
-      // The others would be refused too: nobody asks again before then, and no attempt is used up.
+      // Other requests would be refused too: none is sent before then, and no attempt is used up.
       if (answer.status === 429)
         throw new Retry("the provider is busy", {
           delay: 1_000 * Number(answer.headers.get("retry-after") ?? 1),
           key: true,
         });
       const { text, used } = (await answer.json()) as { text: string; used: number };
-      // An answer shorter than was reserved for it leaves more for the others.
+      // An answer that is shorter than reserved leaves more tokens for other tasks.
       task.spend(used);
       return text;
     },
@@ -55,7 +55,7 @@ async function work(store: string, provider: string): Promise<void> {
   process.once("SIGTERM", () => void dibs.close().then(() => process.disconnect()));
 }
 
-/** Refuses whatever is above its limits within any second. */
+/** Refuses requests above its limits within any second. */
 function startProvider(): {
   listen: () => Promise<string>;
   close: () => void;

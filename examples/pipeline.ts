@@ -1,5 +1,5 @@
-// An agent pipeline: a document is cut into sections, each is analysed on its own, and one review joins them. A verifier
-// sends a bad analysis back, and what one stage has done is not lost when another one fails.
+// An agent pipeline: a document is split into sections, each section is analysed on its own, and one review joins them.
+// A verifier refuses a bad analysis. The work of one stage is not lost when another stage fails.
 
 import assert from "node:assert/strict";
 import { each, open } from "../src/index.ts";
@@ -13,7 +13,7 @@ const report = dibs
   .stage(
     "analyse",
     (task) => {
-      // A model would be given the feedback; this one only needs to be asked twice.
+      // A model would get the feedback as input. This handler only needs a second attempt.
       const words = task.data.split(" ");
       return { section: task.data, words: task.feedback === undefined ? words.length + 1 : words.length };
     },

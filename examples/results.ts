@@ -1,4 +1,4 @@
-// One process adds tasks and waits for their results; another one does the work. They share a file.
+// One process adds tasks and waits for their results. Another process does the work. They share a file.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -17,7 +17,7 @@ async function work(path: string): Promise<void> {
     if (task.data > 1_000) throw new Reject(`${task.data} is too large for me`);
     return task.data ** 2;
   });
-  // The worker keeps this process alive until somebody asks it to stop.
+  // The worker keeps this process alive until it is told to stop.
   process.once("SIGTERM", () => void dibs.close());
 }
 
@@ -30,7 +30,7 @@ async function produce(): Promise<void> {
   try {
     const task = await squares.add(12);
     console.log(`12 squared is ${await task.result({ timeout: "30s" })}`);
-    // An id is enough, in any process and at any time while the result is kept.
+    // An id is enough, in any process, as long as the result is stored.
     assert.equal(await dibs.task<number>(task.id).result(), 144);
     const { worker: name, attempt } = await dibs.task(task.id).info();
     console.log(

@@ -1,11 +1,11 @@
-// Work that comes by the clock: one task for each time, however many processes have the store open.
+// A schedule adds one task for each of its times, however many processes have the store open.
 
 import assert from "node:assert/strict";
 import { open, PLANNED_HEADER } from "../src/index.ts";
 
 const address = process.argv[2] ?? ":memory:";
 await using dibs = await open(address);
-// Three processes would do the same; a store in memory has one opener.
+// Three processes would give the same result. A store in memory can only be opened once.
 const others = address === ":memory:" ? [] : [await open(address), await open(address)];
 
 const nightly = dibs.schedule(

@@ -1,4 +1,4 @@
-// A definition shared by producers and workers: name, policy, and schemas that give it its types.
+// A definition shared by producers and workers: name, policy, and schemas from which the types follow.
 
 import assert from "node:assert/strict";
 import { z } from "zod";
@@ -15,7 +15,7 @@ await using dibs = await open(process.argv[2] ?? ":memory:");
 const queue = dibs.queue(signUps);
 
 queue.work(async (task) => {
-  // task.data is what the schema made of it: its type has a plan, although the producer gave none.
+  // task.data is the output of the schema: it has a plan, although the producer gave none.
   const plan: "free" | "team" = task.data.plan;
   const userId = task.data.email.length + (plan === "team" ? 1_000 : 0);
   // A bad result is a failed attempt.

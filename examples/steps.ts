@@ -1,4 +1,4 @@
-// A handler that goes on where it failed, and waits for a person without keeping a worker busy.
+// A handler that continues where it failed, and waits for a person without occupying a worker.
 
 import assert from "node:assert/strict";
 import { open } from "../src/index.ts";
@@ -15,7 +15,7 @@ letters.work(async (task) => {
     drafts++;
     return `Dear ${task.data.to}`;
   });
-  // The first run ends here, and the worker is free.
+  // The first attempt ends here, and the worker is free.
   const { by } = await task.waitFor<{ by: string }>("approval", { timeout: "1h" });
   await task.step("send", () => {
     if (++sent === 1) throw new Error("the post office is closed");

@@ -1,4 +1,4 @@
-// A result counts when a verifier has accepted it; what it refuses goes to another worker, with the reason.
+// A result counts when a verifier has accepted it. A refused task goes to another worker, with the reason.
 
 import assert from "node:assert/strict";
 import { open } from "../src/index.ts";
@@ -18,7 +18,7 @@ for (const name of ["hasty", "careful"]) {
   summaries.work(
     (task) => {
       writers.push(name);
-      // A model would be given the feedback; these two only differ in what they know.
+      // A model would get the feedback as input. These two handlers only check whether there is any.
       return task.feedback === undefined ? `In short: ${task.data.text}` : task.data.text.slice(0, 5);
     },
     { name },

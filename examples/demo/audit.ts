@@ -1,4 +1,4 @@
-// After the show: every task that `add` was answered for is looked up, and its end counted.
+// At the end, every task that `add` returned is looked up, and its end state is counted.
 
 import type { Queue, TaskInfo, TaskState } from "../../src/index.ts";
 import type { Done, Job } from "./queue.ts";
@@ -7,13 +7,13 @@ export interface Audit {
   done: number;
   dead: number;
   pending: number;
-  /** In no state at all. */
+  /** Not found in any state. */
   lost: number;
   /** With more than one successful attempt in the ledger. */
   doubled: number;
-  /** Done at the second or third try, by a worker that had not failed it. */
+  /** Done at the second or third attempt, by a worker that had not failed it. */
   elsewhere: number;
-  /** Attempts that a crash cut short. */
+  /** Attempts that a crash ended. */
   cutShort: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Aborts when the supervisor says so, or is gone. Ctrl-C reaches every process of a terminal; here it is left to
- * the supervisor, which stops its children in order.
+ * Aborts when the supervisor says so, or is gone. Ctrl-C reaches every process of a terminal. Children ignore it,
+ * because the supervisor stops them in order.
  */
 export function untilToldToStop(): AbortSignal {
   const stop = new AbortController();
@@ -10,7 +10,7 @@ export function untilToldToStop(): AbortSignal {
   return stop.signal;
 }
 
-/** The channel to the supervisor is all that keeps a child alive by now. */
+/** At this point, only the channel to the supervisor keeps a child alive. */
 export function leave(): void {
   if (process.connected) process.disconnect();
 }

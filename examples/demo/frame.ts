@@ -1,4 +1,4 @@
-// One picture of the demo: lines of text that fit the terminal.
+// One frame of the demo: lines of text that fit the terminal.
 
 import {
   bar,
@@ -21,7 +21,7 @@ import type { Supervisor, WorkerProcess, WorkerState } from "./supervisor.ts";
 export interface Scene {
   story: Story;
   supervisor: Supervisor;
-  /** How long it is meant to run. */
+  /** Planned length of the demo. */
   seconds: number;
 }
 
@@ -52,7 +52,7 @@ function title({ story, supervisor, seconds }: Scene, width: number): string[] {
 function flow(story: Story, width: number): string {
   const lineWidth = Math.min(SECONDS_SHOWN, Math.floor((width - 3) / 2) - 11);
   const seconds = Math.floor(story.seconds);
-  // The second that runs is not over yet.
+  // The current second is not over yet.
   const added = lastSeconds(story.added, seconds);
   const done = lastSeconds(story.done, seconds);
   const full = Math.max(10, ...added, ...done);
@@ -92,7 +92,7 @@ const STATE_COLOURS: Record<WorkerState, (text: string) => string> = {
   killed: red,
 };
 
-/** Fixed, so that the picture does not jump when a worker is hired. */
+/** Fixed, so that the frame does not jump when a worker starts. */
 const WORKER_ROWS = 5;
 
 function workers({ story, supervisor }: Scene, width: number): string[] {

@@ -1,6 +1,6 @@
-// npm run demo: processes that add and do work on one file, some of which are stopped and some of which crash.
-// With --url they do so through a server, or on any store: npm start -- --demo.
-// What is shown is measured, not staged: the store is asked, and at the end every task is looked up.
+// npm run demo: processes add and handle tasks on one file. Some are stopped and some crash.
+// With --url they use a server, or any other store: npm start -- --demo.
+// The figures are real: they come from the store, and at the end every task is looked up.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

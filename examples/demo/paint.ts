@@ -15,7 +15,7 @@ export const yellow = colour(33);
 export const blue = colour(34);
 export const cyan = colour(36);
 
-/** Exactly `width` characters: cut with an ellipsis, or filled up. Colours go on afterwards. */
+/** Exactly `width` characters: cut with an ellipsis, or padded. Colours are added afterwards. */
 export function left(text: string, width: number): string {
   if (width <= 0) return "";
   return text.length > width ? `${text.slice(0, width - 1)}…` : text.padEnd(width);
@@ -40,7 +40,7 @@ const EIGHTHS = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 /** `value` of `full`, in eighths of a character. */
 export function bar(value: number, full: number, width: number): string {
   const eighths = Math.round(Math.min(1, full > 0 ? value / full : 0) * width * 8);
-  // Something must not look like nothing.
+  // A value above 0 must be visible.
   const shown = value > 0 ? Math.max(1, eighths) : 0;
   return left("█".repeat(Math.floor(shown / 8)) + EIGHTHS[shown % 8]!, width);
 }

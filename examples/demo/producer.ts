@@ -1,4 +1,4 @@
-// A process that adds jobs, in batches of a moment, until it is told to stop. Its rate is sent to it.
+// A process that adds jobs in small batches until it is told to stop. The supervisor sends it its rate.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { open } from "../../src/index.ts";
@@ -36,7 +36,7 @@ function nextJob(): Job {
   return { kind, number };
 }
 
-/** Chats of one customer stay in order: those behind the first of them are `waiting`. */
+/** Chats of one customer stay in order: those behind the first are `waiting`. */
 function laneOf({ kind, number }: Job): { groupKey?: string } {
   return kind === "chat" ? { groupKey: `customer-${number % 3}` } : {};
 }

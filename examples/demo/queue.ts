@@ -13,7 +13,7 @@ export interface Done {
   pid: number;
 }
 
-/** What the producer, the workers and the screen agree on. The lease is short, so that a crash is soon made good. */
+/** Shared by the producer, the workers and the screen. The lease is short, so that tasks return soon after a crash. */
 export const jobs = defineQueue<Job, Done>("jobs", {
   lease: "2s",
   maxAttempts: 3,

@@ -1,4 +1,4 @@
-// Shows the scene while it plays: redrawn in place on a terminal, as lines anywhere else.
+// Shows the demo while it runs: redrawn in place on a terminal, as lines elsewhere.
 
 import { frame, plainLine, type Scene } from "./frame.ts";
 import { clock, terminal } from "./paint.ts";
@@ -6,7 +6,7 @@ import { clock, terminal } from "./paint.ts";
 const REDRAW_MS = 200;
 const LINE_MS = 2_000;
 
-/** Returns what puts the terminal back as it was. */
+/** Returns a function that restores the terminal. */
 export function show(scene: Scene): () => void {
   const { stdout } = process;
   return stdout.isTTY && process.env["TERM"] !== "dumb" ? redraw(scene, stdout) : printLines(scene);
@@ -19,7 +19,7 @@ function redraw(scene: Scene, stdout: NodeJS.WriteStream): () => void {
     stdout.write(terminal.home + text + terminal.restOfScreen);
   };
   const leave = (): void => void stdout.write(terminal.leave);
-  // Whatever ends this process, the cursor comes back.
+  // However this process ends, the cursor is shown again.
   process.once("exit", leave);
   stdout.write(terminal.enter);
   const timer = setInterval(draw, REDRAW_MS);

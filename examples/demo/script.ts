@@ -1,4 +1,4 @@
-// What happens when, for a run of 45 seconds; another length stretches it.
+// The timetable of the demo, for 45 seconds. Another length scales it.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Dibs } from "../../src/index.ts";
@@ -11,7 +11,7 @@ interface Stage {
   dibs: Dibs;
   supervisor: Supervisor;
   story: Story;
-  /** Aborts when somebody ends the show. */
+  /** Aborts when the user ends the demo. */
   signal: AbortSignal;
 }
 
@@ -73,7 +73,7 @@ async function crash(stage: Stage, name: string): Promise<void> {
   const claims = async () => (await dibs.workers()).find((worker) => worker.pid === pid)?.claims ?? 0;
   await until(stage, async () => (await claims()) > 0);
   await supervisor.kill(name);
-  // They stay until its lease ends, so they can be counted.
+  // Its claims last until its lease ends, so they can be counted.
   const held = await claims();
   story.tell(`worker ${name} was killed while holding ${held} ${held === 1 ? "task" : "tasks"}`);
 }
@@ -83,7 +83,7 @@ async function closeUp({ supervisor, story }: Stage): Promise<void> {
   await supervisor.stopProducer();
 }
 
-/** On a slow machine things take longer than the script says: what is to be seen is waited for, within reason. */
+/** On a slow machine, steps take longer than planned: the demo waits for each effect, up to a limit. */
 async function until({ signal }: Stage, isSo: () => boolean | Promise<boolean>): Promise<void> {
   for (let looks = 0; looks < 200 && !(await isSo()); looks++) await sleep(50, undefined, { signal });
 }

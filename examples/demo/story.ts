@@ -1,4 +1,4 @@
-// Turns what the store announces into what the screen shows: rates, who holds what, and the news in words.
+// Turns the events of the store into what the screen shows: rates, the claims of each worker, and news as text.
 
 import type { Dibs, DibsEvent, QueueStats } from "../../src/index.ts";
 import type { Added, Job } from "./queue.ts";
@@ -11,9 +11,9 @@ export interface Tally {
 }
 
 const NEWS_KEPT = 50;
-/** Seconds that the sparklines look back. */
+/** Seconds shown by the sparklines. */
 export const SECONDS_SHOWN = 24;
-/** News of a sort that comes in floods is told once in so many seconds: the rest is in the numbers. */
+/** Frequent news of one kind is shown once in so many seconds. The figures include the rest. */
 const PAUSE_S = { dead: 8, elsewhere: 3 };
 
 export class Story {
@@ -24,12 +24,12 @@ export class Story {
   readonly added: number[] = [];
   readonly done: number[] = [];
   stats: QueueStats | undefined;
-  /** Of the tasks that `add` was answered for. */
+  /** Of the tasks that `add` returned. */
   readonly known = new Map<string, Job>();
   /** Done more than once. There must be none. */
   doubled = 0;
   readonly #doneIds = new Set<string>();
-  /** Who failed a task last, for those that are on their way to somebody else. */
+  /** The worker that failed a task last, for tasks that wait for another worker. */
   readonly #failedBy = new Map<string, { worker: string; crashed: boolean }>();
   readonly #lastNews = new Map<string, number>();
   #onNews: (text: string) => void = () => {};
@@ -38,7 +38,7 @@ export class Story {
     return (performance.now() - this.#started) / 1_000;
   }
 
-  /** Tasks that `add` was answered for and the store does not have in any state. There must be none. */
+  /** Tasks that `add` returned and that the store does not have in any state. There must be none. */
   get lost(): number {
     if (!this.stats) return 0;
     const stored = Object.values(this.stats.depth).reduce((sum, count) => sum + count, 0);
@@ -85,7 +85,7 @@ export class Story {
     if (event.type === "gap") return this.tell(`${event.missed} events were missed`);
     if (!("taskId" in event)) return;
     const id = event.taskId;
-    // A worker's id is its name and a number of its own.
+    // A worker's id is its name and a number.
     const worker = event.worker?.split("#")[0];
     const tally = worker === undefined ? undefined : this.tally(worker);
     if (event.type === "task.claimed") tally?.holds.add(id);

@@ -1,4 +1,4 @@
-// Starts, stops and kills the demo's processes. All of them share one file, and nothing else.
+// Starts, stops and kills the demo's processes. They share one file and nothing else.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -14,11 +14,11 @@ export interface WorkerProcess {
   process: ChildProcess;
 }
 
-/** A child that does not end by then is not going to. */
+/** A child that has not ended by then is killed. */
 const PATIENCE_MS = 12_000;
 
 export class Supervisor {
-  /** In the order in which their names first came up. */
+  /** In the order in which their names were first used. */
   readonly workers = new Map<string, WorkerProcess>();
   readonly #path: string;
   readonly #producer: ChildProcess;
@@ -55,7 +55,7 @@ export class Supervisor {
     this.workers.set(name, worker);
   }
 
-  /** Its worker finishes what it has begun and gives back the rest. */
+  /** Its worker finishes what it has started and releases the rest. */
   stop(name: string): void {
     const worker = this.#working(name);
     if (!worker) return;
@@ -63,7 +63,7 @@ export class Supervisor {
     worker.process.kill("SIGTERM");
   }
 
-  /** As a crash would end it: it cannot say or do anything more. */
+  /** Ends it like a crash: it cannot do anything more. */
   async kill(name: string): Promise<void> {
     const worker = this.#working(name);
     if (!worker) return;

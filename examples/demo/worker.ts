@@ -1,4 +1,4 @@
-// A process with one worker. Riddles are too hard for everybody; `--clumsy` cannot do images either.
+// A process with one worker. Every worker fails at riddles; with `--clumsy` it fails at images too.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { open } from "../../src/index.ts";

@@ -12,7 +12,6 @@ const examples = join(import.meta.dirname, "../../examples");
 const SAYS: Record<string, RegExp> = {
   agents: /20 answers; \d+ went wrong at bob and right elsewhere\n.*dead letter after 1 attempt\n/,
   batch: /119 stored, 1 refused\n/,
-  "by-hand": /a: acked.*\nb: the lease ended.*\nattempt 1, me: lost\nattempt 2, somebody else: done\n/,
   "cancel-and-progress":
     /claimed by a worker, at minute \d+\ncancelled while it ran\ncancelled before it ran\n/,
   "dead-letters": /3 \(75 %\) {2}Error: connect to port <n> timed out\n[^]*3 sent back.*\n1 discarded\n/,
@@ -28,6 +27,7 @@ const SAYS: Record<string, RegExp> = {
   idempotency: /charged once: 1999 cents\n/,
   "llm-limits":
     /60 answers by \d+ workers\nat most \d+ requests and \d+ tokens within a second; \d+ were too many\n/,
+  "manual-claims": /a: acked.*\nb: the lease ended.*\nattempt 1, me: lost\nattempt 2, somebody else: done\n/,
   pipeline: /extract: 1 done\nanalyse: 3 done\nreview: 1 done\nrefused and done again: 2 attempts\n/,
   results: /12 squared is 144\n.*by another process\n/,
   schedule: /the next report is planned for .*\n\d ticks, each once\nnightly\nticks, paused\n/,

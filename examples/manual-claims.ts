@@ -1,4 +1,4 @@
-// Claims without a worker: for scripts, and for loops of your own.
+// Claims without a worker: for scripts, and for your own loops.
 
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -8,7 +8,7 @@ await using dibs = await open(process.argv[2] ?? ":memory:");
 const letters = dibs.queue<string, string>("letters");
 await letters.addMany([{ data: "a" }, { data: "b" }]);
 
-// Held for a second unless it is extended; `wait` is how long to wait for a first task.
+// The lease is one second unless it is extended. `wait` is how long to wait for a first task.
 const [claim] = await letters.claim({ max: 1, lease: "1s", wait: "5s", worker: "me" });
 assert.ok(claim);
 await claim.extend("1m");
