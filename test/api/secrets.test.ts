@@ -15,6 +15,7 @@ import { serve } from "../../src/server/serve.ts";
 import { tokensPathOf } from "../../src/server/tokens.ts";
 import { addressesWith, CANARY } from "../core/secret-addresses.ts";
 import { sharedServer } from "../postgres/shared.ts";
+import { bareEnvironment } from "../run/compile-cache.ts";
 
 const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
 
@@ -130,7 +131,7 @@ describe("dibs prints no password", () => {
     [["serve", `--ur=${bad}`], undefined],
     [[bad], undefined],
   ])("for %j with DIBS_URL=%s", async (args, url) => {
-    const env = { PATH: process.env["PATH"], ...(url !== undefined && { DIBS_URL: url }) };
+    const env = { ...bareEnvironment(), ...(url !== undefined && { DIBS_URL: url }) };
     const cwd = makeFolder();
     const said = await new Promise<string>((resolve) =>
       execFile(process.execPath, [MAIN, ...args], { cwd, env }, (_, stdout, stderr) =>

@@ -10,6 +10,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { EXIT } from "../../src/cli/exit.ts";
 import { open } from "../../src/index.ts";
 import { freshDatabase, freshSchema } from "../postgres/shared.ts";
+import { bareEnvironment } from "../run/compile-cache.ts";
 
 const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
 
@@ -22,7 +23,7 @@ function makeFolder(): string {
 function start(folder: string, args: string[], env: NodeJS.ProcessEnv = {}) {
   const child = spawn(process.execPath, [MAIN, ...args], {
     cwd: folder,
-    env: { PATH: process.env["PATH"], ...env },
+    env: { ...bareEnvironment(), ...env },
   });
   onTestFinished(() => void child.kill("SIGKILL"));
   return child;

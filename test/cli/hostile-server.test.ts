@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { type WebSocket, WebSocketServer } from "ws";
+import { bareEnvironment } from "../run/compile-cache.ts";
 
 const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
 
@@ -39,7 +40,7 @@ async function serve(answer: (socket: WebSocket, verb: string, id: number) => vo
 }
 
 async function dibs(...args: string[]) {
-  const child = spawn(process.execPath, [MAIN, ...args], { env: { PATH: process.env["PATH"] } });
+  const child = spawn(process.execPath, [MAIN, ...args], { env: bareEnvironment() });
   onTestFinished(() => void child.kill("SIGKILL"));
   const text = { stdout: "", stderr: "" };
   child.stdout.setEncoding("utf8").on("data", (part: string) => (text.stdout += part));

@@ -9,6 +9,7 @@ import { onTestFinished } from "vitest";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { TransferStore } from "../../../src/engine/transfer.ts";
 import { open } from "../../../src/index.ts";
+import { bareEnvironment } from "../../run/compile-cache.ts";
 
 /** The command as a process, and the stores that it is given. */
 
@@ -25,7 +26,7 @@ export function makeFolder(): string {
 export function start(folder: string, ...args: string[]): ChildProcess {
   const child = spawn(process.execPath, ["--import", TELL_MEMORY, MAIN, ...args], {
     cwd: folder,
-    env: { PATH: process.env["PATH"] },
+    env: bareEnvironment(),
   });
   onTestFinished(() => void child.kill("SIGKILL"));
   return child;
