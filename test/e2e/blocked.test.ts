@@ -1,13 +1,11 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect } from "vitest";
-import { actsOf, test } from "./harness/stage.ts";
-
-const LEASE_MS = 500;
+import { actsOf, KEPT_LEASE_MS, test } from "./harness/stage.ts";
 
 describe.concurrent("a handler that blocks the event loop", () => {
-  test("for three leases keeps its task: heartbeats come from the thread", async ({ stage }) => {
-    const policy = { lease: LEASE_MS } as const;
+  test("for longer than its lease keeps its task: heartbeats come from the thread", async ({ stage }) => {
+    const policy = { lease: KEPT_LEASE_MS } as const;
     // The second one lies there, fetched ahead, for as long.
     const blocked = await stage.startWorker({
       policy,
@@ -15,8 +13,8 @@ describe.concurrent("a handler that blocks the event loop", () => {
     });
     const dibs = await stage.open();
     const tasks = await actsOf(dibs).addMany([
-      { data: { do: "block", ms: 3 * LEASE_MS } },
-      { data: { do: "block", ms: 3 * LEASE_MS } },
+      { data: { do: "block", ms: 1.5 * KEPT_LEASE_MS } },
+      { data: { do: "block", ms: 1.5 * KEPT_LEASE_MS } },
     ]);
     await blocked.hears("start");
     const idle = await stage.startWorker({ work: { name: "idle" } });
@@ -31,7 +29,7 @@ describe.concurrent("a handler that blocks the event loop", () => {
   });
 
   test("past its task's timeout loses it all the same", async ({ stage }) => {
-    const policy = { lease: LEASE_MS, timeout: LEASE_MS, backoff: { type: "fixed", delay: 0 } } as const;
+    const policy = { lease: KEPT_LEASE_MS, timeout: 500, backoff: { type: "fixed", delay: 0 } } as const;
     const blocked = await stage.startWorker({ policy, work: { name: "blocked" } });
     const dibs = await stage.open();
     const freed = join(stage.folder, "freed");

@@ -5,28 +5,33 @@ import { describe, expect } from "vitest";
 import { open } from "../../src/index.ts";
 import { ManualClock } from "../../src/testing/manual-clock.ts";
 import { freshDatabase } from "../postgres/shared.ts";
-import { actsOf, pause, type Stage, test, until } from "./harness/stage.ts";
+import { actsOf, KEPT_LEASE_MS, pause, type Stage, test, until } from "./harness/stage.ts";
 
 const HOUR = 3_600_000;
 const MINUTE = 60_000;
+/** No process is helped by a poll: what a step of the calendar holds up stays held up, and the test fails. */
+const NO_POLL = { poll: "1h" } as const;
 
 describe.concurrent("a calendar stepped by an hour, both ways", () => {
   test.for(["a file", "PostgreSQL"])(
     "under running processes on %s: nothing expires early, nothing is stuck",
-    { timeout: 60_000 },
     async (store, { stage }) => {
       if (store === "PostgreSQL") stage.file = await freshDatabase((undo) => stage.onEnd(undo));
-      // Signs of life are commits of a server's there, beside all that other tests do on it.
-      const lease = store === "PostgreSQL" ? 1_500 : 500;
-      const dibs = await stage.open();
-      const queue = actsOf(dibs, { lease });
+      const dibs = await stage.open(NO_POLL);
+      const queue = actsOf(dibs, { lease: KEPT_LEASE_MS });
       await queue.ready;
       const shelf = actsOf(dibs, {}, "shelf");
       const [calendar1, calendar2] = [new Calendar(stage, "one"), new Calendar(stage, "two")];
-      const one = await stage.startWorker({ work: { name: "one", concurrency: 4 } }, calendar1.preload);
+      const one = await stage.startWorker(
+        { ...NO_POLL, work: { name: "one", concurrency: 4 } },
+        calendar1.preload,
+      );
       const held = await queue.add({ do: "pass", gate: "never" });
       await one.hears("start");
-      const two = await stage.startWorker({ work: { name: "two", concurrency: 4 } }, calendar2.preload);
+      const two = await stage.startWorker(
+        { ...NO_POLL, work: { name: "two", concurrency: 4 } },
+        calendar2.preload,
+      );
       const mortal = await shelf.add({ do: "echo" }, { ttl: "30m" });
       const delayed = await shelf.add({ do: "echo" }, { delay: "30m" });
       const byHand = await shelf.add({ do: "echo" }, { priority: 1 });
@@ -41,7 +46,8 @@ describe.concurrent("a calendar stepped by an hour, both ways", () => {
       ] as const) {
         calendar1.set(here);
         calendar2.set(there);
-        await pause(2 * lease);
+        // A process that no longer beats after the step has lost its claim by the end of this.
+        await pause(1.2 * KEPT_LEASE_MS);
         // Both processes see the step, and are at work.
         const probes = await queue.addMany(
           Array.from({ length: 8 }, () => ({ data: { do: "sleep" as const, ms: 50 } })),
@@ -61,9 +67,7 @@ describe.concurrent("a calendar stepped by an hour, both ways", () => {
         const before = performance.now();
         const soon = await queue.add({ do: "echo" }, { delay: "200ms" });
         await soon.result({ timeout: "20s" });
-        const took = performance.now() - before;
-        expect(took).toBeGreaterThanOrEqual(200);
-        expect(took).toBeLessThan(1_500);
+        expect(performance.now() - before).toBeGreaterThanOrEqual(200);
       }
       expect(one.all("abort")).toEqual([]);
       expect(await held.history()).toEqual([]);

@@ -1,19 +1,18 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect } from "vitest";
 import { freeze } from "./harness/freeze.ts";
-import { actsOf, test } from "./harness/stage.ts";
-
-const LEASE_MS = 600;
+import { actsOf, KEPT_LEASE_MS, test } from "./harness/stage.ts";
 
 describe.concurrent("a worker that is frozen past its lease", () => {
   test("can write nothing afterwards, and goes on with new tasks", async ({ stage }) => {
-    const policy = { lease: LEASE_MS, elsewhere: "10m" } as const;
+    const policy = { lease: KEPT_LEASE_MS, elsewhere: "10m" } as const;
     const verbs = ["ack", "nack", "reject", "release", "extend", "progress"] as const;
     const frozen = await stage.startWorker({ policy, work: { name: "frozen", concurrency: verbs.length } });
     const dibs = await stage.open();
     const queue = actsOf(dibs);
-    const tasks = await queue.addMany(
-      verbs.map((verb) => ({ data: { do: "late" as const, ms: LEASE_MS, verb } })),
-    );
+    const file = join(stage.folder, "thawed");
+    const tasks = await queue.addMany(verbs.map((verb) => ({ data: { do: "late" as const, file, verb } })));
     await frozen.hearsTimes("waiting", verbs.length);
 
     await freeze(frozen, stage.file);
@@ -21,6 +20,7 @@ describe.concurrent("a worker that is frozen past its lease", () => {
     await other.hearsTimes("start", verbs.length);
 
     // Now the other one holds them all: only the fences tell their claims apart.
+    writeFileSync(file, "");
     frozen.signal("SIGCONT");
     const late = await frozen.hearsTimes("late", verbs.length);
     for (const verb of verbs) {

@@ -1,14 +1,14 @@
 import { describe, expect } from "vitest";
-import { actsOf, test } from "./harness/stage.ts";
+import { actsOf, KEPT_LEASE_MS, test } from "./harness/stage.ts";
 
 describe.concurrent("tasks that were fetched ahead", () => {
-  test("are kept alive while they lie waiting, for many leases", async ({ stage }) => {
-    const lease = 400;
+  test("are kept alive while they lie waiting, for more than two leases", async ({ stage }) => {
+    const lease = KEPT_LEASE_MS;
     const [concurrency, prefetch] = [4, 20];
     const dibs = await stage.open();
     const tasks = await actsOf(dibs, { lease }).addMany(
       Array.from({ length: concurrency + prefetch }, () => ({
-        data: { do: "sleep" as const, ms: lease * 1.25 },
+        data: { do: "sleep" as const, ms: lease * 0.45 },
       })),
     );
     const slow = await stage.startWorker({ work: { name: "slow", concurrency, prefetch } });

@@ -1,10 +1,10 @@
 import { describe, expect } from "vitest";
-import { actsOf, test } from "./harness/stage.ts";
+import { actsOf, KEPT_LEASE_MS, test } from "./harness/stage.ts";
 
 describe.concurrent("a handler that never ends", () => {
   test("is failed at its queue's timeout, its slot is free, and it is retried", async ({ stage }) => {
     const policy = {
-      lease: "500ms",
+      lease: KEPT_LEASE_MS,
       timeout: "700ms",
       maxAttempts: 3,
       backoff: { type: "fixed", delay: 0 },
@@ -34,7 +34,7 @@ describe.concurrent("a handler that never ends", () => {
   });
 
   test("is dead with that word when it was its last attempt", async ({ stage }) => {
-    const policy = { lease: "500ms", timeout: "300ms", maxAttempts: 1 } as const;
+    const policy = { lease: KEPT_LEASE_MS, timeout: "300ms", maxAttempts: 1 } as const;
     await stage.startWorker({ policy });
     const dibs = await stage.open();
     const queue = actsOf(dibs);

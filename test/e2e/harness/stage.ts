@@ -84,6 +84,12 @@ export function actsOf(dibs: Dibs, policy?: QueuePolicyOptions, name = "work") {
   return dibs.queue<Act>(name, policy);
 }
 
+/**
+ * A lease for processes that must keep what they hold. They beat every second, so two seconds without a turn on the CPU or
+ * the disk are no reason to lose it: shorter leases ended while other tests kept two cores busy.
+ */
+export const KEPT_LEASE_MS = 3_000;
+
 const LOOK_EVERY_MS = 50;
 const PATIENCE_MS = 25_000;
 

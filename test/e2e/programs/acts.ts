@@ -23,10 +23,10 @@ export type Act =
   /** On its first attempt: acks when the test opens the gate, whatever its signal says, and tells what came of it. */
   | { do: "outlive"; gate: string }
   /**
-   * On its first attempt: waits until the process was frozen for longer than `ms`, then does `verb`. On the next
-   * one: ends when the test opens "thawed".
+   * On its first attempt: waits until there is such a file, then does `verb`. The test makes the file while the process is
+   * frozen. On the next attempt: ends when the test opens "thawed".
    */
-  | { do: "late"; ms: number; verb: "ack" | "nack" | "reject" | "release" | "extend" | "progress" };
+  | { do: "late"; file: string; verb: "ack" | "nack" | "reject" | "release" | "extend" | "progress" };
 
 const acts: { [Name in Act["do"]]: (act: Act & { do: Name }, task: Task<Act>, worker: string) => unknown } = {
   echo: ({ value }) => value,
@@ -53,12 +53,13 @@ const acts: { [Name in Act["do"]]: (act: Act & { do: Name }, task: Task<Act>, wo
     say("late", { id: task.id, verb: "ack", code: await codeOf(() => doLate(task, "ack")) });
     return worker;
   },
-  late: async ({ ms, verb }, task, worker) => {
+  late: async ({ file, verb }, task, worker) => {
     if (task.attempt > 1) {
       await opened("thawed");
       return worker;
     }
-    await frozenFor(ms, () => say("waiting"));
+    say("waiting");
+    while (!existsSync(file)) await sleep(5);
     say("late", { id: task.id, verb, code: await codeOf(() => doLate(task, verb)) });
     if (verb === "extend" || verb === "progress") await aborted(task.signal);
     return worker;
@@ -105,15 +106,6 @@ function aborted(signal: AbortSignal): Promise<never> {
     if (signal.aborted) reject(signal.reason);
     signal.addEventListener("abort", () => reject(signal.reason));
   });
-}
-
-async function frozenFor(ms: number, onWatching: () => void): Promise<void> {
-  let last = performance.now();
-  onWatching();
-  for (let now = last; now - last < ms; now = performance.now()) {
-    last = now;
-    await sleep(5);
-  }
 }
 
 const gates = new Set<string>();

@@ -1,11 +1,15 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect } from "vitest";
 import { actsOf, test } from "../harness/stage.ts";
 import { ServedStage } from "./served-stage.ts";
 
+/** A connection counts as dead after three beats without a word: more than a busy machine holds a process up. */
+const BEAT_MS = 1_000;
+
 describe.concurrent("a server that is frozen", () => {
   test("is noticed, and its clients go on with what they hold when it thaws", async ({ stage }) => {
-    // Quick beats: three of them without a word, and the connection is taken for dead.
-    const served = await ServedStage.start(stage, { beat: 200 });
+    const served = await ServedStage.start(stage, { beat: BEAT_MS });
     const worker = await stage.startWorker({ policy: { lease: "30s" }, work: { name: "w" } });
     const dibs = await stage.open();
     const queue = actsOf(dibs);
@@ -27,14 +31,14 @@ describe.concurrent("a server that is frozen", () => {
   });
 
   test("takes nothing from its idle clients for its own silence", async ({ stage }) => {
-    const served = await ServedStage.start(stage, { beat: 200, resume: 200 });
+    const served = await ServedStage.start(stage, { beat: BEAT_MS, resume: BEAT_MS });
     const worker = await stage.startWorker({ policy: { lease: "30s" }, work: { name: "w" } });
     const dibs = await stage.open();
     const task = await actsOf(dibs).add({ do: "pass", gate: "go" });
     await worker.hears("start");
     // Frozen for less than clients take for death, and more than beats would have counted.
     served.program.signal("SIGSTOP");
-    await new Promise((resolve) => setTimeout(resolve, 350));
+    await new Promise((resolve) => setTimeout(resolve, 1.75 * BEAT_MS));
     served.program.signal("SIGCONT");
     worker.tell({ open: "go" });
     expect(await task.result({ timeout: "20s" })).toBe("go");
@@ -61,18 +65,20 @@ describe.concurrent("a client of a server", () => {
   });
 
   test("that is frozen loses its tasks, learns of it, and goes on with new ones", async ({ stage }) => {
-    await ServedStage.start(stage, { resume: 200, beat: 200 });
+    await ServedStage.start(stage, { resume: BEAT_MS, beat: BEAT_MS });
     const frozen = await stage.startWorker({
       policy: { lease: "10m", elsewhere: 0 },
       work: { name: "frozen" },
     });
     const dibs = await stage.open();
     const queue = actsOf(dibs);
-    const task = await queue.add({ do: "late", ms: 500, verb: "ack" });
+    const file = join(stage.folder, "thawed");
+    const task = await queue.add({ do: "late", file, verb: "ack" });
     await frozen.hears("waiting");
     frozen.signal("SIGSTOP");
     const heir = await stage.startWorker({ work: { name: "heir" } });
     await heir.hears("start");
+    writeFileSync(file, "");
     frozen.signal("SIGCONT");
     expect(await frozen.hears("late")).toMatchObject({ code: "CLAIM_LOST" });
     expect(await frozen.hears("abort")).toMatchObject({ code: "CLAIM_LOST", id: task.id });
