@@ -2,12 +2,14 @@ import { defineConfig } from "vitest/config";
 import { LongestFirst } from "./test/run/longest-first.ts";
 import { Progress } from "./test/run/progress.ts";
 
-export default defineConfig({
+export default defineConfig(({ mode }) => ({
   test: {
+    // `npm run test:long`: test/run/long.ts.
+    env: mode === "long" ? { DIBS_LONG: "1" } : {},
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     exclude: ["**/node_modules/**", "dist/**"],
-    // PostgreSQL, for the files that need it: started by the first of them, stopped at the end.
-    globalSetup: ["test/postgres/set-up.ts"],
+    // The first two save time. The third is PostgreSQL: the first file that needs it starts it, the end stops it.
+    globalSetup: ["test/run/temporary.ts", "test/run/compile-cache.ts", "test/postgres/set-up.ts"],
     // A process for each file: tests kill processes, open worker threads and load a native addon.
     pool: "forks",
     // Threads of one process that strip types at the same moment may crash in V8, which throws a wrapper of the
@@ -30,4 +32,4 @@ export default defineConfig({
     // The type tests (*.test-d.ts) are checked with everything else by `npm run types`.
     typecheck: { enabled: false },
   },
-});
+}));

@@ -1,6 +1,7 @@
 import { conformance } from "./suite/index.ts";
 import { dropAfterAll, postgres } from "./postgres-harness.ts";
 import { remote } from "./remote-harness.ts";
+import { isLong } from "../run/long.ts";
 
 /**
  * Everything takes two minutes, and most of it asks PostgreSQL what postgres.test.ts asks it and the client what
@@ -9,9 +10,5 @@ import { remote } from "./remote-harness.ts";
  */
 const BOTH = [...(["waitingClaims", "settle", "sessions", "results", "events", "severalOpeners"] as const)];
 
-conformance(
-  "a server on PostgreSQL, through its client,",
-  remote(postgres),
-  process.env["DIBS_LONG"] ? undefined : [...BOTH],
-);
+conformance("a server on PostgreSQL, through its client,", remote(postgres), isLong ? undefined : [...BOTH]);
 dropAfterAll();

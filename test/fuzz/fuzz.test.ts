@@ -3,8 +3,9 @@
 import { expect, onTestFinished, test } from "vitest";
 import { freshSchema } from "../postgres/shared.ts";
 import { Fuzz, type Store } from "./fuzz.ts";
+import { isLong } from "../run/long.ts";
 
-const rounds = Number(process.env["DIBS_ROUNDS"] ?? (process.env["DIBS_LONG"] ? 4_000 : 15));
+const rounds = Number(process.env["DIBS_ROUNDS"] ?? (isLong ? 4_000 : 15));
 const from = Number(process.env["DIBS_SEED"] ?? Math.floor(Math.random() * 1e6));
 
 test.each<[string, () => Promise<Store>]>([

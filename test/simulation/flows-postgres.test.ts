@@ -2,10 +2,10 @@ import { afterAll, expect, test } from "vitest";
 import { crashEverywhere } from "./flows/crashes.ts";
 import { crashPipelines } from "./flows/pipelines.ts";
 import { endSubjects } from "./postgres.ts";
+import { isLong } from "../run/long.ts";
 
 // As on the other stores (flows.test.ts), where a commit takes longer than there. More by hand:
 // npm run simulate -- --flows --seeds 1000 --engine postgres; and with --pipelines.
-const isLong = Boolean(process.env["DIBS_LONG"]);
 const [seeds, most] = isLong ? [40, 20] : [6, 5];
 
 afterAll(endSubjects);

@@ -1,13 +1,20 @@
 import { expect, test } from "vitest";
+import { isLong } from "../run/long.ts";
 import { simulate } from "./simulation.ts";
 import type { EngineName } from "./subject.ts";
 
 /** Seeds of one test: a failure names its own, so that this only sets how much is reported as one line. */
-const STEP: Record<EngineName, number> = { sqlite: 100, postgres: 10 };
+const STEP: Record<EngineName, number> = { sqlite: 50, postgres: 10 };
 
-/** Declares the tests of one file. There are several files so that vitest can run them side by side. */
-export function simulateSeeds(from: number, to: number, engine: EngineName = "sqlite"): void {
+/** Seeds of one file. More by hand: npm run simulate -- --seeds 10000. */
+const SEEDS: Record<EngineName, number> = isLong
+  ? { sqlite: 5_000, postgres: 1_000 }
+  : { sqlite: 250, postgres: 50 };
+
+/** Declares the tests of one file of several: vitest runs files side by side. Each file has seeds of its own. */
+export function simulateSeeds(file: number, engine: EngineName = "sqlite"): void {
   const step = STEP[engine];
+  const [from, to] = [(file - 1) * SEEDS[engine] + 1, file * SEEDS[engine]];
   for (let first = from; first <= to; first += step) {
     const last = Math.min(first + step - 1, to);
     test(`seeds ${first} to ${last} keep every guarantee`, { timeout: 120_000 }, async () => {

@@ -1,3 +1,3 @@
 import { simulateSeeds } from "./shards.ts";
 
-simulateSeeds(501, 1_000);
+simulateSeeds(2);

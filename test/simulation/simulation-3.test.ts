@@ -1,3 +1,3 @@
 import { simulateSeeds } from "./shards.ts";
 
-simulateSeeds(1_001, 1_500);
+simulateSeeds(3);

@@ -1,3 +1,3 @@
 import { simulateSeeds } from "./shards.ts";
 
-simulateSeeds(1_501, 2_000);
+simulateSeeds(4);

@@ -1,3 +1,3 @@
 import { simulateSeeds } from "./shards.ts";
 
-simulateSeeds(1, 500);
+simulateSeeds(1);

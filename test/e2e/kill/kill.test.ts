@@ -3,9 +3,9 @@ import { describe, expect } from "vitest";
 import { test } from "../harness/stage.ts";
 import { storm } from "./storm.ts";
 import { judge } from "./verdict.ts";
+import { isLong } from "../../run/long.ts";
 
-// 20 kills in CI; 200 and more by DIBS_LONG=1, or as many as DIBS_KILLS says.
-const isLong = Boolean(process.env["DIBS_LONG"]);
+// DIBS_KILLS sets another number.
 const kills = Number(process.env["DIBS_KILLS"] ?? (isLong ? 240 : 20));
 const seed = Number(process.env["DIBS_SEED"] ?? Math.floor(Math.random() * 1e6));
 

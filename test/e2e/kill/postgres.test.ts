@@ -3,9 +3,9 @@ import { PostgresServer, QUICK } from "../../postgres/server.ts";
 import { test } from "../harness/stage.ts";
 import { storm } from "./storm.ts";
 import { judge } from "./verdict.ts";
+import { isLong } from "../../run/long.ts";
 
 // As on the file (kill.test.ts); beside it the server ends now and then, without a word to anybody.
-const isLong = Boolean(process.env["DIBS_LONG"]);
 const kills = Number(process.env["DIBS_KILLS"] ?? (isLong ? 240 : 15));
 const seed = Number(process.env["DIBS_SEED"] ?? Math.floor(Math.random() * 1e6));
 

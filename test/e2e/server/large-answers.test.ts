@@ -9,6 +9,7 @@ import { open } from "../../../src/index.ts";
 import { freshSchema } from "../../postgres/shared.ts";
 import { type Stage, test } from "../harness/stage.ts";
 import { ServedStage } from "./served-stage.ts";
+import { isLong } from "../../run/long.ts";
 
 const MB = 1_000_000;
 /** Resident, at its highest. */
@@ -76,7 +77,7 @@ describe.each(Object.entries(STORES))("a server on %s", (_, openStore) => {
       for (let i = 0; i < 20; i++) expect(await isAlive(served)).toBe(true);
       const bytes = await Promise.all(requests.map((finish) => finish()));
       expect(Math.min(...bytes)).toBeGreaterThan(3 * MB);
-      if (process.env["DIBS_LONG"]) console.log(`${(peakMemory(served) / MB).toFixed(0)} MB`);
+      if (isLong) console.log(`${(peakMemory(served) / MB).toFixed(0)} MB`);
       expect(peakMemory(served)).toBeLessThan(MOST_MEMORY);
     },
   );
@@ -111,7 +112,7 @@ describe.each(Object.entries(STORES))("a server on %s", (_, openStore) => {
       });
       socket.resume();
       await all;
-      if (process.env["DIBS_LONG"]) console.log(`${(peakMemory(served) / MB).toFixed(0)} MB`);
+      if (isLong) console.log(`${(peakMemory(served) / MB).toFixed(0)} MB`);
       expect(peakMemory(served)).toBeLessThan(MOST_MEMORY);
     },
   );

@@ -2,8 +2,8 @@ import { describe, expect } from "vitest";
 import { open } from "../../../src/index.ts";
 import { actsOf, test, until } from "../harness/stage.ts";
 import { ServedStage } from "./served-stage.ts";
+import { isLong } from "../../run/long.ts";
 
-const isLong = Boolean(process.env["DIBS_LONG"]);
 const stops = Number(process.env["DIBS_STOPS"] ?? (isLong ? 100 : 3));
 
 describe("a server that is told to stop", () => {

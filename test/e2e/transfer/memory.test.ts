@@ -2,13 +2,14 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { EXIT } from "../../../src/cli/exit.ts";
 import { ended, fill, makeFolder, start } from "./dibs.ts";
+import { isLong } from "../../run/long.ts";
 
-// A million tasks take minutes: DIBS_LONG=1, or as many as DIBS_TASKS says.
+// A million tasks take minutes: only with `npm run test:long`, or with as many as DIBS_TASKS says.
 const tasks = Number(process.env["DIBS_TASKS"] ?? 1_000_000);
 // Beyond what the process has that does nothing: run from its sources that is 100 MB, and 60 as a package. So it has less than 200 MB.
 const MOST = 125 * 1024 * 1024;
 
-test.runIf(process.env["DIBS_LONG"] || process.env["DIBS_TASKS"])(
+test.runIf(isLong || process.env["DIBS_TASKS"])(
   `export, import and move of ${tasks} tasks take less than 125 MB of memory`,
   { timeout: 120_000 + tasks },
   async () => {

@@ -10,17 +10,18 @@ import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { catalogueLock } from "../../../src/engines/postgres/connection/locks.ts";
 import { ground } from "./kit.ts";
 import { PostgresServer, QUICK } from "../../postgres/server.ts";
+import { isLong } from "../../run/long.ts";
 
 const PROGRAM = join(import.meta.dirname, "lock-order/process.ts");
 const PROCESSES = 4;
-const STEPS = process.env["DIBS_LONG"] ? 2_000 : 250;
-const SEEDS = process.env["DIBS_LONG"] ? 20 : 2;
+const STEPS = isLong ? 2_000 : 250;
+const SEEDS = isLong ? 20 : 2;
 /** A deadlock is found, and counted, after a moment: nothing here waits for a lock for long. */
 const SETTINGS = { ...QUICK, deadlock_timeout: "20ms" };
 
 // In the long mode only: rows of the fifth kind (locks.ts) still meet in about one of eight runs of two seeds. Such a
 // deadlock is retried, counted and logged, as the test below shows.
-test.runIf(process.env["DIBS_LONG"])(
+test.runIf(isLong)(
   "cancel, verdict, ack, redrive, expiry and drop of the same runs from several processes cause no deadlock",
   { timeout: 60_000 * SEEDS },
   async () => {

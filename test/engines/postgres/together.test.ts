@@ -3,12 +3,13 @@ import { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { open } from "../../../src/index.ts";
 import { PostgresServer, QUICK } from "../../postgres/server.ts";
+import { isLong } from "../../run/long.ts";
 
 /** Each a store with connections of its own, as processes have them: calls of one store would be gathered. */
 const PRODUCERS = 32;
 const CONSUMERS = 4;
 /** The plans of all statements, busy ones and rare ones, are in plans.test.ts. */
-const EACH = process.env["DIBS_LONG"] ? 1_000 : 90;
+const EACH = isLong ? 1_000 : 40;
 /** A store has up to five connections. */
 const SETTINGS = { ...QUICK, max_connections: "250", log_lock_waits: "on" };
 
