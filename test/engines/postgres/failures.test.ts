@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,10 +12,11 @@ import { openPostgres } from "../../../src/engines/postgres/engine.ts";
 import { channelOf } from "../../../src/engines/postgres/connection/herald.ts";
 import { LIFE } from "../../../src/engines/postgres/connection/life.ts";
 import { catalogueLock } from "../../../src/engines/postgres/connection/locks.ts";
-import { type AddOptions, open, type Queue } from "../../../src/index.ts";
+import { open, type Queue } from "../../../src/index.ts";
 import type { Proxy } from "../../proxy.ts";
 import { PostgresServer, QUICK, type ServerOptions } from "../../postgres/server.ts";
 import { endConnections, ground, named, proxyTo, roleOf } from "./kit.ts";
+import { isLong } from "../../run/long.ts";
 
 async function server({ settings, ...options }: ServerOptions = {}): Promise<PostgresServer> {
   const started = await PostgresServer.start({ settings: { ...QUICK, ...settings }, ...options });
@@ -24,8 +24,8 @@ async function server({ settings, ...options }: ServerOptions = {}): Promise<Pos
   return started;
 }
 
-/** Of a server under load; more by DIBS_LONG=1. */
-const CRASHES = process.env["DIBS_LONG"] ? 40 : 6;
+/** Crashes of a server under load. */
+const CRASHES = isLong ? 40 : 6;
 
 /** A transaction that begins speaks of it, too: READ COMMITTED. */
 function hasCommit(sent: { toString(): string }): boolean {
@@ -283,33 +283,6 @@ test("a server that is reached by a socket of the system's is used again after a
   await worker.stop();
 }, 60_000);
 
-test(
-  "a program that is asked to end while the server is away does so soon",
-  { timeout: 60_000 },
-  async () => {
-    const postgres = await server();
-    const dibs = await open(postgres.url);
-    const started = Promise.withResolvers<void>();
-    const worker = dibs.queue<number>("work").work((task) => {
-      started.resolve();
-      return once(task.signal, "abort");
-    });
-    await dibs.queue<number>("work").add(1);
-    await started.promise;
-    await postgres.stop("immediate");
-    const asked = performance.now();
-    const adding = dibs
-      .queue<number>("work")
-      .add(2)
-      .catch((error: unknown) => error);
-    await worker.stop({ timeout: 100 });
-    await dibs.close();
-    // Its calls would be tried for 15 seconds, one after the other.
-    expect(performance.now() - asked).toBeLessThan(13_000);
-    await adding;
-  },
-);
-
 test("a commit whose answer was lost is looked up, and told as it happened", async () => {
   const { url, open: openHere } = await ground();
   const direct = await openHere();
@@ -380,33 +353,6 @@ test("what a worker's claim took whose answer was lost goes back at once, and is
   expect(new Set(done)).toEqual(new Set([0, 1, 2, 3, 4]));
   await worker.stop();
   expect((await queue.stats()).depth).toMatchObject({ ready: 0, claimed: 0, done: 5 });
-});
-
-/** How long it took until it was told that the store cannot be reached. */
-async function waitFor(call: Promise<unknown>, askedAt: number): Promise<number> {
-  await expect(call).rejects.toMatchObject({ code: "UNAVAILABLE", retryable: true });
-  return performance.now() - askedAt;
-}
-
-test("who asks while the server is away is told after their own patience, not after that of all who asked before", async () => {
-  const { url, schema } = await ground();
-  const cut = await proxyTo(url);
-  const patience = 3_000;
-  const engine = await openPostgres({ url: cut.url, schema, patience });
-  const port = createBroker(engine, { clock: systemClock });
-  onTestFinished(() => port.close());
-  await port.add([{ queue: "work", data: "{}" }]);
-  cut.proxy.cut();
-  const waits: Promise<number>[] = [];
-  for (let i = 0; i < 6; i++) {
-    const askedAt = performance.now();
-    const call = i % 2 === 0 ? port.add([{ queue: "work", data: "{}" }]) : port.stats("work");
-    waits.push(waitFor(call, askedAt));
-    await sleep(patience / 6);
-  }
-  for (const waited of await Promise.all(waits)) expect(waited).toBeLessThan(patience * 1.6);
-  cut.proxy.mend();
-  await port.add([{ queue: "work", data: "{}" }]);
 });
 
 /** Until the server has said so. */
@@ -590,101 +536,6 @@ test("a worker that is cut off loses its claims, cannot settle them later, and o
   expect((await task.info()).result).toBe("by another");
   expect(await task.history()).toMatchObject([{ outcome: "lost" }, { outcome: "done" }]);
 });
-
-test("a network that swallows everything: the signal aborts, others do the work, the late ack is refused", async () => {
-  const { url, open: openHere } = await ground();
-  const cut = await proxyTo(url);
-  const far = await openHere({}, cut.url);
-  const near = await openHere();
-  const policy = { lease: 600, elsewhere: 0 } as const;
-  const queue = near.queue<string>("work", policy);
-  const held = Promise.withResolvers<void>();
-  const aborted = Promise.withResolvers<unknown>();
-  const mended = Promise.withResolvers<void>();
-  const late = Promise.withResolvers<unknown>();
-  const worker = far.queue<string>("work", policy).work(async (task) => {
-    if (task.data !== "first") return "by the one that is back";
-    task.signal.addEventListener("abort", () => aborted.resolve(task.signal.reason));
-    held.resolve();
-    await mended.promise;
-    await task.ack("too late").then(() => late.resolve("accepted"), late.resolve);
-    return "by the one that was cut off";
-  });
-  const task = await queue.add("first");
-  await held.promise;
-  cut.proxy.mute();
-  // Nothing tells it so but its own clock: the cut is not mended yet.
-  expect(await aborted.promise).toMatchObject({ code: "CLAIM_LOST" });
-  const other = queue.work(() => "by another");
-  expect(await task.result({ timeout: "10s" })).toBe("by another");
-  await other.stop();
-  cut.proxy.mend();
-  mended.resolve();
-  expect(await late.promise).toMatchObject({ code: "CLAIM_LOST" });
-  // Its connections were dead and nobody said so; it found out, and comes back with new ones.
-  const next = await queue.add("second");
-  expect(await next.result({ timeout: "50s" })).toBe("by the one that is back");
-  await worker.stop();
-  expect((await task.info()).result).toBe("by another");
-  expect(await task.history()).toMatchObject([{ outcome: "lost" }, { outcome: "done" }]);
-}, 60_000);
-
-test("an answer that is long in coming because of somebody's lock is waited for", async () => {
-  const { open: openHere, client, schema } = await ground();
-  const dibs = await openHere();
-  const queue = dibs.queue<number>("work");
-  await queue.add(1);
-  const blocker = await client();
-  await blocker.query(`BEGIN; LOCK TABLE ${schema}.task IN ACCESS EXCLUSIVE MODE`);
-  const adding = queue.add(2);
-  // Longer than the silence after which the server is asked.
-  await sleep(16_000);
-  await blocker.query("ROLLBACK");
-  await adding;
-  expect((await queue.stats()).depth.ready).toBe(2);
-}, 60_000);
-
-const HALF_SENT: [what: string, data: unknown, options: AddOptions][] = [
-  ["that was about to add", 3, { idempotencyKey: "three" }],
-  ["of whose add only the beginning got there", "x".repeat(200_000), {}],
-];
-
-test.each(HALF_SENT)(
-  "a transaction of a process %s when its machine was gone is ended after ten seconds, and holds nobody up for longer",
-  async (_, data, options) => {
-    const { url, open: openHere, client, schema } = await ground();
-    const near = await openHere();
-    await near.queue("work").add(1);
-    const cut = await proxyTo(url);
-    const far = await openHere({}, named(cut.url, schema));
-    await far.queue("work").add(2);
-    const sent = Promise.withResolvers<void>();
-    cut.proxy.cutAfter = (message) => {
-      // What begins it gets there, and nothing after that.
-      if (!message.includes("BEGIN ISOLATION LEVEL READ COMMITTED")) return false;
-      cut.proxy.mute();
-      sent.resolve();
-      return false;
-    };
-    const adding = far
-      .queue("work")
-      .add(data, options)
-      .catch(() => {});
-    await sent.promise;
-    const admin = await client();
-    const hanging = `SELECT 1 FROM pg_stat_activity WHERE application_name = $1 AND state = 'idle in transaction'`;
-    await expect.poll(async () => (await admin.query(hanging, [schema])).rowCount).toBe(1);
-    const from = performance.now();
-    // It has to be alone.
-    await near.queue("work").pause();
-    expect(performance.now() - from).toBeGreaterThan(5_000);
-    expect((await admin.query(hanging, [schema])).rowCount).toBe(0);
-    cut.proxy.cutAfter = undefined;
-    cut.proxy.mend();
-    await adding;
-  },
-  60_000,
-);
 
 test("work waits for a standby until it is promoted, and then goes on with a server that has begun another life", async () => {
   const primary = await server();

@@ -22,27 +22,30 @@ export interface Ground {
   client: () => Promise<Client>;
 }
 
+/** Registers what is undone when the test is over. Tests that run at the same time pass that of their own context. */
+export type CleanUp = (undo: () => Promise<void>) => void;
+
 /** A schema of its own on the tests' server. */
-export async function ground(): Promise<Ground> {
-  const { url, schema } = await freshSchema(onTestFinished);
+export async function ground(cleanUp: CleanUp = onTestFinished): Promise<Ground> {
+  const { url, schema } = await freshSchema(cleanUp);
   return {
     url,
     schema,
     open: async (options = {}, address = url) => {
       const dibs = await open(address, { schema, ...options });
-      onTestFinished(() => dibs.close());
+      cleanUp(() => dibs.close());
       return dibs;
     },
     engine: async () => {
       const engine = await openPostgres({ url, schema });
-      onTestFinished(() => engine.close());
+      cleanUp(() => engine.close());
       return engine;
     },
     client: async () => {
       const client = new Client({ connectionString: url });
       client.on("error", () => {});
       await client.connect();
-      onTestFinished(() => client.end());
+      cleanUp(() => client.end());
       return client;
     },
   };
@@ -62,10 +65,13 @@ export async function connect({ url, schema }: Pick<Ground, "url" | "schema">): 
 }
 
 /** A way to the same server that can be cut, closed when the test is over. */
-export async function proxyTo(target: string): Promise<{ proxy: Proxy; url: string }> {
+export async function proxyTo(
+  target: string,
+  cleanUp: CleanUp = onTestFinished,
+): Promise<{ proxy: Proxy; url: string }> {
   const address = new URL(target);
   const proxy = await Proxy.start(Number(address.port));
-  onTestFinished(() => proxy.close());
+  cleanUp(() => proxy.close());
   address.port = `${proxy.port}`;
   return { proxy, url: address.href };
 }

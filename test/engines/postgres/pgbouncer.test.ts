@@ -223,34 +223,6 @@ describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : "
     expect((await admin.query(`SELECT 1 FROM pg_namespace WHERE nspname = 'dibs'`)).rowCount).toBe(0);
   });
 
-  test(
-    "one that lends a connection for the whole session is as good as none",
-    { timeout: 60_000 },
-    async () => {
-      const url = await freshDatabase(onTestFinished);
-      const pooled = await startPgBouncer(url, onTestFinished, { mode: "session", size: 20 });
-      const [one, other] = [await open(pooled), await open(pooled)];
-      onTestFinished(async () => void (await Promise.all([one.close(), other.close()])));
-      const worker = one.queue<number, number>("work").work((task) => task.data + 1);
-      expect(await (await other.queue<number, number>("work").add(1)).result({ timeout: "20s" })).toBe(2);
-      await worker.stop();
-      // What waits for somebody's lock is waited for: the server is asked by the number of its own process.
-      const blocker = new Client({ connectionString: url });
-      await blocker.connect();
-      onTestFinished(() => blocker.end());
-      await blocker.query(`BEGIN; LOCK TABLE dibs.task IN ACCESS EXCLUSIVE MODE`);
-      const waiting = `SELECT pid FROM pg_locks WHERE NOT granted AND relation = 'dibs.task'::regclass`;
-      const adding = other.queue<number>("work").add(2);
-      await expect.poll(async () => (await blocker.query(waiting)).rowCount).toBe(1);
-      const before = (await blocker.query(waiting)).rows;
-      // Longer than the silence after which the server is asked.
-      await sleep(16_000);
-      expect((await blocker.query(waiting)).rows).toEqual(before);
-      await blocker.query("ROLLBACK");
-      await adding;
-    },
-  );
-
   dropAfterAll();
   if (!why) {
     conformance("PostgreSQL through PgBouncer", postgresThrough(startPgBouncer), [
