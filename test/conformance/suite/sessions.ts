@@ -30,7 +30,7 @@ export function sessions(start: Start): void {
       const worker = await joinWorker(port, "w");
       await addNamed(port, ["1", "2", "3"]);
       const held = await worker.claim({ max: 3 });
-      await clock.advance(20 * LEASE);
+      await clock.advance(6 * LEASE);
       expect(await claim(port, { worker: "other" })).toEqual([]);
       for (const each of held) expect(await ack(port, each)).toBe("done");
       expect(worker.notices.all).toEqual([]);
@@ -42,7 +42,7 @@ export function sessions(start: Start): void {
       const worker = await joinWorker(port, "w", { lease: LEASE });
       await addOne(port);
       const held = await worker.claimOne();
-      await clock.advance(10 * LEASE);
+      await clock.advance(4 * LEASE);
       expect(await ack(port, held)).toBe("done");
     });
 
@@ -385,8 +385,8 @@ export function sessions(start: Start): void {
     test("is not one if it was extended", async () => {
       const { port, clock, held } = await overdue(1);
       await clock.advance(4 * MINUTE);
-      await port.extend(held, 10 * MINUTE);
-      await clock.advance(10 * MINUTE - 1);
+      await port.extend(held, 2 * MINUTE);
+      await clock.advance(2 * MINUTE - 1);
       expect(await ack(port, held)).toBe("done");
     });
 
