@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { Client } from "pg";
 import { installClock, openByServerClock, ServerClock } from "./postgres/moved-clock.ts";
-import { freshDatabase, freshSchema } from "./postgres/shared.ts";
+import { freshDatabase, usedSchema } from "./postgres/shared.ts";
 import { Dibs } from "../src/api/dibs.ts";
 import { openPort } from "../src/api/open.ts";
 import { createBroker } from "../src/broker/broker.ts";
@@ -41,7 +41,7 @@ export async function makeStore(store: StoreName, options?: OpenOptions) {
 
 async function makeSchema(options?: OpenOptions) {
   let drop = async (): Promise<void> => {};
-  const { url, schema } = await freshSchema((undo) => (drop = undo));
+  const { url, schema } = await usedSchema((undo) => (drop = undo));
   const dibs = await open(url, { schema, ...options });
   const remove = async (): Promise<void> => {
     await dibs.close();

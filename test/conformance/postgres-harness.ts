@@ -7,7 +7,7 @@ import { openPostgresTransfer } from "../../src/engines/postgres/transfer/transf
 import type { ManualClock } from "../../src/testing/manual-clock.ts";
 import { LIBRARIES } from "../postgres/libraries.ts";
 import { installClock, openByServerClock, ServerClock } from "../postgres/moved-clock.ts";
-import { emptied, freshDatabase } from "../postgres/shared.ts";
+import { asMade, freshDatabase } from "../postgres/shared.ts";
 import { Heart } from "./heart.ts";
 
 /** A database with a clock of its own, and a store in it. */
@@ -23,15 +23,11 @@ const undoing: (() => Promise<void>)[] = [];
 async function take(cleanUp: CleanUp): Promise<Ground> {
   const ground = free.pop() ?? (await make());
   cleanUp(async () => {
-    await ground.admin.query(`${emptied("dibs")}; ${AS_MADE}`);
+    await ground.admin.query(asMade("dibs"));
     free.push(ground);
   });
   return ground;
 }
-
-const AS_MADE = `
-  UPDATE dibs.store SET revision = 0, epoch = 0, event = 0, subscribed = 0, unsubscribed = 0,
-    transfer = NULL, closed = false`;
 
 async function make(): Promise<Ground> {
   const url = await freshDatabase((undo) => undoing.unshift(undo));
