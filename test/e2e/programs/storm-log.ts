@@ -8,6 +8,8 @@ export type Entry =
   | { kind: "added"; id: string; by: string; n: number; key: string | null }
   /** A handler has begun, or a claim by hand was made. */
   | { kind: "began"; id: string; fence: number; attempt: number; by: string }
+  /** A handler is about to throw. */
+  | { kind: "failing"; id: string; fence: number }
   /** `ack` has resolved. */
   | { kind: "acked"; id: string; fence: number }
   /** `ack` was refused: CLAIM_LOST. */

@@ -70,7 +70,9 @@ async function misbehave(task: Claim): Promise<void> {
   if (random.chance(0.1)) await task.progress(random.next()).catch(() => {});
   if (random.chance(0.1)) await task.extend("1m").catch(() => {});
   if (random.chance(0.05)) block(random.between(0, 50));
-  if (random.chance(0.1)) throw new Error("a failure among others");
+  if (!random.chance(0.1)) return;
+  log.write({ kind: "failing", id: task.id, fence: task.fence });
+  throw new Error("a failure among others");
 }
 
 async function ack(claim: Claim): Promise<void> {
