@@ -4,7 +4,6 @@ export { type AddManyOptions, type AddOptions, type Item, type PartOptions } fro
 export { type DeadLetters, type DeadPatternInfo, type DeadSelection } from "./api/dead-letters.ts";
 export { defineQueue, type QueueDefinition, type QueueOptions } from "./api/definition.ts";
 export { type Dibs, type QueueInfo, type WorkerSummary } from "./api/dibs.ts";
-export { move, type Moved, type MovedQueue, type MoveOptions, type MoveWait } from "./api/move.ts";
 export { open, type OpenOptions } from "./api/open.ts";
 export { type PipelineWorker } from "./api/pipeline-worker.ts";
 export {

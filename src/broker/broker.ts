@@ -10,7 +10,14 @@ import { checkQueueName } from "../core/queue-name.ts";
 import type { ClaimOutcome, Engine, Op, Verbs, TransactionVerb } from "../engine/engine.ts";
 import { add } from "./add.ts";
 import { Bell, makesEvents } from "./bell.ts";
-import { checkFilter, checkListQuery, checkPatternKey, checkSpacing, checkClaim } from "./check.ts";
+import {
+  checkFilter,
+  checkListQuery,
+  checkPatternKey,
+  checkSpacing,
+  checkClaim,
+  checkTaskId,
+} from "./check.ts";
 import { claim } from "./claim.ts";
 import type { Context } from "./context.ts";
 import { Feed } from "./events.ts";
@@ -18,7 +25,6 @@ import { Gatherer } from "./gather.ts";
 import { extend, progress, step } from "./hold.ts";
 import { fireDue } from "./housekeeping/fire.ts";
 import { Keeper } from "./housekeeping/keeper.ts";
-import { arrive, byAnyId, depart, gone } from "./move.ts";
 import { declare, drop, pause, purge, queues, unhold } from "./queues.ts";
 import { endOrState, Results } from "./results.ts";
 import { cancelRun, definePipeline, pipelines, run as inspectRun } from "./runs.ts";
@@ -129,7 +135,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
   return {
     clock,
     declare: (queue, policy, how) => declare(context, queue, policy, how),
-    pause: (queue, paused, why) => pause(context, queue, paused, why),
+    pause: (queue, paused) => pause(context, queue, paused),
     unhold: (queue, groupKey) => unhold(context, queue, groupKey),
     queues: (queue) => queues(context, queue),
     stats: async (queue) => run({ verb: "stats", queue: checkQueueName(queue) }),
@@ -149,13 +155,12 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     extend: (held, lease) => extend(context, held, lease),
     progress: (held, value, note) => progress(context, held, value, note),
     step: (held, name, value) => step(context, held, name, value),
-    steps: async (id) => byAnyId(context, id, (known) => run({ verb: "steps", id: known })),
-    signal: async (id, name, value) => byAnyId(context, id, (known) => signal(context, known, name, value)),
+    steps: async (id) => run({ verb: "steps", id: checkTaskId(id) }),
+    signal: (id, name, value) => signal(context, id, name, value),
     verifying: async (of) => run({ verb: "verifying", ...checkClaim(of) }),
-    task: async (id) => byAnyId(context, id, (known) => run({ verb: "get", id: known })),
-    history: async (id) => byAnyId(context, id, (known) => run({ verb: "history", id: known })),
-    cancel: async (id) =>
-      byAnyId(context, id, async (known) => (await run({ verb: "cancel", id: known })).state),
+    task: async (id) => run({ verb: "get", id: checkTaskId(id) }),
+    history: async (id) => run({ verb: "history", id: checkTaskId(id) }),
+    cancel: async (id) => (await run({ verb: "cancel", id: checkTaskId(id) })).state,
     end: async (id, wait) =>
       context.keepAlive.during(
         wait?.of === "runs"
@@ -164,12 +169,10 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
               async () => (await inspectRun(context, id, { limit: 1 })).run.state,
               wait,
             )
-          : byAnyId(context, id, (known) =>
-              endOrState(
-                (options) => results.end(known, options),
-                async () => (await run({ verb: "get", id: known })).state,
-                wait,
-              ),
+          : endOrState(
+              (options) => results.end(id, options),
+              async () => (await run({ verb: "get", id })).state,
+              wait,
             ),
       ),
     definePipeline: (name, stages, how) => definePipeline(context, name, stages, how),
@@ -197,9 +200,6 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     },
     discard: async (queue, filter) =>
       (await run({ verb: "discard", queue: checkQueueName(queue), filter: checkFilter(filter) })).count,
-    depart: (queue, to, limit) => depart(context, queue, to, limit),
-    arrive: (tasks) => arrive(context, tasks),
-    gone: (tasks) => gone(context, tasks),
     join: (worker, lease, listener) => sessions.join(worker, lease, listener),
     reconcile: (session, fences) => sessions.reconcile(session, fences),
     rejoin: (session, fences, listener) => sessions.rejoin(session, fences, listener),

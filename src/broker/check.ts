@@ -104,7 +104,7 @@ export function checkStepValue(value: Body | null, what: string): void {
   }
 }
 
-export function checkHeaders(headers: unknown): void {
+function checkHeaders(headers: unknown): void {
   checkObject(headers, "headers");
   for (const [name, value] of Object.entries(headers)) {
     if (typeof value !== "string") throw invalid(`Header ${show(name)} must be a text; got ${show(value)}.`);

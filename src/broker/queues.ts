@@ -1,11 +1,10 @@
 import { invalid } from "../core/errors.ts";
 import { LIMITS } from "../core/limits.ts";
-import { checkNumber, checkText } from "../core/options.ts";
+import { checkText } from "../core/options.ts";
 import { type NamedPolicy, parsePolicy, type QueuePolicy } from "../core/policy.ts";
 import type { DeclareOptions, QueueSummary } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
-import { STORE_LIMIT } from "../core/task-id.ts";
 import { verificationQueue } from "../core/verification.ts";
 import type { Declared } from "../engine/engine.ts";
 import type { Context } from "./context.ts";
@@ -44,43 +43,14 @@ export async function declareQueue(
   return declared;
 }
 
-/**
- * Which pause is a move's, and not an operator's: a document of this kind says so, by the queue's name, with the number of the
- * store that it moves to. Without a pause it means nothing, so that nobody need remove it when a queue is dropped.
- */
-const MOVED_KIND = "moved";
-
-/** Both are calls of one moment. The mark comes first, and goes last: a pause that has none is taken for an operator's. */
-export async function pause(
-  context: Context,
-  queue: string,
-  paused: boolean,
-  options: { movedTo?: number | undefined } = {},
-): Promise<void> {
+export async function pause(context: Context, queue: string, paused: boolean): Promise<void> {
   checkQueueName(queue);
   if (typeof paused !== "boolean") throw invalid(`paused is true or false; got ${show(paused)}.`);
-  const movedTo = options?.movedTo;
-  const mark = { verb: "put", kind: MOVED_KIND, name: queue } as const;
-  if (movedTo === undefined) {
-    await Promise.all([context.run({ verb: "pause", queue, paused }), context.run({ ...mark, value: null })]);
-    return;
-  }
-  if (!paused) throw invalid("movedTo says why a queue is paused; this is to resume it.");
-  const value = `${checkNumber(movedTo, "movedTo", 0, STORE_LIMIT - 1)}`;
-  await Promise.all([context.run({ ...mark, value }), context.run({ verb: "pause", queue, paused })]);
+  await context.run({ verb: "pause", queue, paused });
 }
 
 export async function queues(context: Context, queue?: string): Promise<QueueSummary[]> {
-  const only = queue === undefined ? {} : { queue: checkQueueName(queue) };
-  const [found, marks] = await Promise.all([
-    context.run({ verb: "queues", ...only }),
-    context.run({ verb: "documents", kind: MOVED_KIND, ...(queue !== undefined && { name: queue }) }),
-  ]);
-  const moved = new Map(marks.map(({ name, value }) => [name, Number(value)]));
-  return found.map((each) => {
-    const movedTo = each.paused ? moved.get(each.name) : undefined;
-    return movedTo === undefined ? each : { ...each, movedTo };
-  });
+  return context.run({ verb: "queues", ...(queue !== undefined && { queue: checkQueueName(queue) }) });
 }
 
 export async function unhold(context: Context, queue: string, groupKey?: string): Promise<boolean> {

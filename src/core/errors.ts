@@ -71,26 +71,6 @@ export function noTx(): DibsError {
   return new DibsError("UNSUPPORTED", "tx: this store cannot join your transaction; only PostgreSQL can.");
 }
 
-export function ontoItself(): DibsError {
-  return invalid("A store cannot be moved into itself. Name another one to move to.");
-}
-
-/** What it holds may have arrived there: to hand it out again would double it. */
-export function onItsWay(queue: string, there: number, asked: number): DibsError {
-  return invalid(
-    `Tasks of queue "${queue}" are on their way to another store (number ${there}, not ${asked}): a move was interrupted. ` +
-      `Run that move again to its end, then this one.`,
-  );
-}
-
-/** What it would be told has been handed out already. */
-export function hasDeparted(id: string): DibsError {
-  return new DibsError(
-    "UNAVAILABLE",
-    `Task ${id} is on its way to another store, and cannot be told anything until it has arrived. Signal it there, by the same id.`,
-  );
-}
-
 /** An Error as plain data, for threads and the wire. `instanceof` does not survive either; the code does. */
 export interface ErrorData {
   code: ErrorCode;

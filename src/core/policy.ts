@@ -317,7 +317,7 @@ function parseGroups(options: GroupPolicyOptions | null): Partial<GroupPolicy> {
 }
 
 /** Why a weight would have no effect; null: it has one. */
-export function uselessWeight({
+function uselessWeight({
   weight = {},
   fair,
   concurrency,

@@ -26,7 +26,6 @@ import type {
   TaskError,
   TaskRecord,
   TaskState,
-  TravellingTask,
   WorkerInfo,
   WorkerRecord,
 } from "./task.ts";
@@ -41,8 +40,7 @@ export interface Port {
 
   /** Returns the current policy. */
   declare(queue: string, policy: NamedPolicy, options?: DeclareOptions): Promise<QueuePolicy>;
-  /** `movedTo`: not an operator says so but a move, to the store of that number. Whatever an operator says takes that back. */
-  pause(queue: string, paused: boolean, options?: { movedTo?: number | undefined }): Promise<void>;
+  pause(queue: string, paused: boolean): Promise<void>;
   /** Ends a hold early: a group's, or the queue's own. Returns whether there was one. */
   unhold(queue: string, groupKey?: string): Promise<boolean>;
   queues(queue?: string): Promise<QueueSummary[]>;
@@ -94,7 +92,6 @@ export interface Port {
   /** The task and the result that a verifier decides about. */
   verifying(verified: Verified): Promise<{ task: TaskRecord; result: Body | null }>;
 
-  /** A task that came from another store can also be found by the id that it had there. */
   task(id: string): Promise<TaskRecord>;
   history(id: string): Promise<Attempt[]>;
   cancel(id: string): Promise<TaskState>;
@@ -119,11 +116,6 @@ export interface Port {
   patterns(queue: string, by: PatternKey, limit: number): Promise<DeadPattern[]>;
   redrive(queue: string, filter: DeadFilter, spacing: number, options?: { fresh?: boolean }): Promise<number>;
   discard(queue: string, filter: DeadFilter): Promise<number>;
-
-  /** From one store to another: engine/engine.ts documents them. */
-  depart(queue: string, to: number, limit: number): Promise<TravellingTask[]>;
-  arrive(tasks: TravellingTask[]): Promise<{ store: number; tasks: { id: string; existing: boolean }[] }>;
-  gone(tasks: { id: string; cancelled: boolean }[]): Promise<{ cancelled: string[] }>;
 
   /** A worker starts. `listener` is called when it loses claims. From here on the engine sends its heartbeats. */
   join(worker: WorkerInfo, lease: number, listener: (notice: ClaimNotice) => void): Promise<number>;
@@ -282,7 +274,5 @@ export interface QueueSummary {
   name: string;
   policy: QueuePolicy;
   paused: boolean;
-  /** It is paused by a move, to the store of this number; absent otherwise. */
-  movedTo?: number;
   createdAt: number;
 }

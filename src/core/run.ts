@@ -1,4 +1,4 @@
-import { DibsError, invalid } from "./errors.ts";
+import { invalid } from "./errors.ts";
 import { byteLength, isLarger, LIMITS, tooMuchGathered } from "./limits.ts";
 import { checkObject } from "./options.ts";
 import { checkQueueName, LONGEST_NAME } from "./queue-name.ts";
@@ -308,22 +308,6 @@ export function verdictOfStage(id: string): Error {
   return invalid(
     `Task ${id} is a stage of a run and cannot give a verdict. Ack it with the input of the next stage.`,
   );
-}
-
-/** What they know about their runs would be lost on the way to another store. */
-export function hasRuns(...queues: string[]): DibsError {
-  const names = queues.map((queue) => `"${queue}"`).join(", ");
-  return new DibsError(
-    "UNSUPPORTED",
-    `${queues.length === 1 ? `Queue ${names} holds` : `Queues ${names} hold`} tasks of runs that are under way, and those ` +
-      `cannot be moved to another store. Begin no more runs here and let these end, or cancel them; redrive or discard what ` +
-      `is dead of them. Then move again.`,
-  );
-}
-
-/** The queues of all stages of a pipeline begin with this. Other queues may, too. */
-export function stagesPrefix(queue: string): string {
-  return queue.slice(0, queue.lastIndexOf("/") + 1);
 }
 
 /** Checks a task that begins a run. */

@@ -190,60 +190,6 @@ export interface TaskEnd {
   error: (TaskError & { fingerprint: string }) | null;
 }
 
-/**
- * A task on its way from one store to another, with all that is known of it. Times are distances from the store's
- * now, in milliseconds: two stores have two clocks.
- */
-export interface TravellingTask {
-  /** The id it has in the store that it leaves. */
-  origin: string;
-  queue: string;
-  state: Exclude<TaskState, "claimed">;
-  data: Body;
-  contentType: string;
-  headers: Headers;
-  priority: number;
-  groupKey: string | null;
-  /** Of a scheduled or parked task: its group waits for it. */
-  holdsGroup: boolean;
-  idempotencyKey: string | null;
-  /** Whether the key stands for this task; a newer one may have taken it. */
-  holdsKey: boolean;
-  /** For how long after its end the key is still taken. */
-  keyFor: number | null;
-  maxAttempts: number | null;
-  cost: number | null;
-  urgent: boolean;
-  failures: number;
-  age: number;
-  dueIn: number | null;
-  expiresIn: number | null;
-  endedAgo: number | null;
-  result: Body | null;
-  /** Of a parked task: the signal that it waits for. */
-  waitsFor: string | null;
-  steps: Step[];
-  /** Why a verifier refused its last result. */
-  feedback: string | null;
-  /** Of one whose result waits for a verdict: that is asked for anew where it arrives. */
-  pending: TravellingResult | null;
-  ledger: TravellingAttempt[];
-  /** Somebody asked for its end while it was on its way. */
-  cancelRequested: boolean;
-}
-
-export interface TravellingResult {
-  worker: string;
-  startedAgo: number;
-  result: Body | null;
-  adds: Addition[];
-}
-
-export interface TravellingAttempt extends Omit<Attempt, "fence" | "startedAt" | "endedAt"> {
-  startedAgo: number;
-  endedAgo: number;
-}
-
 export interface WorkerInfo {
   /** Identifies the instance, for "retry elsewhere". */
   id: string;

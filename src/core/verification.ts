@@ -19,11 +19,6 @@ export function isVerificationQueue(queue: string): boolean {
   return queue.endsWith(SUFFIX);
 }
 
-/** The queue whose results a verification queue decides about, by its name. */
-export function verifiedQueue(queue: string): string | undefined {
-  return isVerificationQueue(queue) ? queue.slice(0, -SUFFIX.length) : undefined;
-}
-
 /** What a task of a verification queue asks for; undefined if another caller added the task. */
 export function verifiedBy(data: Body): Verified | undefined {
   try {

@@ -2,6 +2,7 @@ import type { Reading } from "../core/clock.ts";
 import type { ErrorData } from "../core/errors.ts";
 import type { DibsEvent, ScheduleEventType } from "../core/events.ts";
 import type { DeclareOutcome, NamedPolicy, QueuePolicy } from "../core/policy.ts";
+import type { QueueSummary } from "../core/port.ts";
 import type { Payloads } from "../core/preview.ts";
 import type { RunPart, RunRecord, RunState } from "../core/run.ts";
 import type { NextCosts } from "../core/stage-cost.ts";
@@ -24,7 +25,6 @@ import type {
   TaskError,
   TaskRecord,
   TaskState,
-  TravellingTask,
   WorkerInfo,
   WorkerRecord,
 } from "../core/task.ts";
@@ -163,7 +163,7 @@ export interface Verbs {
    */
   unhold: Verb<{ queue: string; groupKey?: string }, { lifted: boolean }>;
   /** All queues, by name, with resolved policies. */
-  queues: Verb<{ queue?: string }, QueueRecord[]>;
+  queues: Verb<{ queue?: string }, QueueSummary[]>;
   /**
    * Removes tasks that are not claimed and have not ended, at most `limit`. The first call passes no `upTo` and gets
    * one. Repeating the call with it until `more` is false does not remove tasks that were added since.
@@ -278,30 +278,6 @@ export interface Verbs {
    */
   redrive: Verb<{ queue: string; filter: DeadFilter; spacing: number; fresh?: boolean }, { count: number }>;
   discard: Verb<{ queue: string; filter: DeadFilter }, { count: number }>;
-
-  // ── From one store to another ───────────────────────────────────────────────────────────────────────────
-  /**
-   * Hands out up to `limit` tasks that are to go to the store `to`, and holds them: from here on nobody claims, purges
-   * or redrives them, they do not expire, and they stay so until they are `gone`. What was held before comes first, so
-   * that a move that was interrupted goes on where it stopped. Those behind the head of a group come after it; while
-   * the head is claimed, they do not. Claimed tasks are not handed out. Ended ones come last, and are not held.
-   * Refused while tasks of the queue are on their way to another store; and with UNSUPPORTED while it holds tasks of runs
-   * that are under way. A limit of 0 only looks whether it would be.
-   */
-  depart: Verb<{ queue: string; to: number; limit: number }, TravellingTask[]>;
-  /**
-   * Takes tasks in that another store has handed out, in the given order. One that came before is known by the id that
-   * it had there, and not taken in again; one whose key is taken is the task that has it. No limit is kept to: they
-   * were accepted once. The answer says which store this is, also when there are none.
-   */
-  arrive: Verb<{ tasks: TravellingTask[] }, { store: number; tasks: { id: string; existing: boolean }[] }>;
-  /**
-   * They have arrived: removes what `depart` handed out. One that somebody cancelled meanwhile is kept and answered,
-   * unless `cancelled` says that the other store knows.
-   */
-  gone: Verb<{ tasks: { id: string; cancelled: boolean }[] }, { cancelled: string[] }>;
-  /** The ids here of tasks that had these in the store they came from; null: no such task came. */
-  origins: Verb<{ ids: string[] }, (string | null)[]>;
 
   // ── Sessions ────────────────────────────────────────────────────────────────────────────────────────────
   /** A worker starts. The engine sends the session's heartbeats from here on, off the event loop, until it leaves. */
@@ -424,13 +400,6 @@ export interface DueDocument {
   value: string;
 }
 
-export interface QueueRecord {
-  name: string;
-  policy: QueuePolicy;
-  paused: boolean;
-  createdAt: number;
-}
-
 /** Bounds of both SQL engines: no call takes long, however many tasks there are. */
 export const BOUNDS = {
   /** Operations per commit: more would take noticeably long for other processes. */
@@ -485,7 +454,6 @@ export const READING_VERBS: ReadonlySet<VerbName> = new Set([
   "patterns",
   "workers",
   "stats",
-  "origins",
   "run",
   "documents",
 ]);

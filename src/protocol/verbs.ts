@@ -25,7 +25,7 @@ export interface Traits {
 /** The port's verbs on the wire: a new one is a line here. */
 export const VERBS: Record<WireVerb, Traits> = {
   declare: { args: 3, again: "safe" },
-  pause: { args: 3, again: "safe" },
+  pause: { args: 2, again: "safe" },
   // Whoever asks again is told that nothing is held.
   unhold: { args: 2, again: "never" },
   queues: { args: 1, again: "safe", reads: true, answers: "page" },
@@ -63,10 +63,6 @@ export const VERBS: Record<WireVerb, Traits> = {
   patterns: { args: 3, again: "safe", reads: true, answers: "page" },
   redrive: { args: 4, again: "never" },
   discard: { args: 2, again: "never" },
-  // A move asks all of these again after a crash; the stores take care of that.
-  depart: { args: 3, again: "safe", answers: "page" },
-  arrive: { args: 1, again: "safe" },
-  gone: { args: 1, again: "safe" },
   // One that nobody knows of ends with its lease.
   join: { args: 2, again: "safe" },
   reconcile: { args: 2, again: "safe" },

@@ -43,7 +43,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
 
   /** A star: every queue there is. */
   const admin = (verb: string, queue: string): void => {
-    if (queue !== "*" || !grant.allowsAll("admin")) grant.need(["admin"], [queue]);
+    grant.need(["admin"], [queue]);
     audit({ by: grant.name, verb, queue });
   };
 
@@ -171,9 +171,9 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       const told = isEmpty(policy) ? () => {} : auditOutcome({ verb: "declare", queue });
       return port.declare(queue, policy, { create: !isAdmin || options?.create === true, onOutcome: told });
     },
-    pause: async (queue, paused, why) => {
+    pause: async (queue, paused) => {
       admin(paused ? "pause" : "resume", queue);
-      return port.pause(queue, paused, why);
+      return port.pause(queue, paused);
     },
     unhold: async (queue, groupKey) => {
       admin("unhold", queue);
@@ -319,19 +319,6 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     discard: async (queue, filter) => {
       admin("discard", queue);
       return port.discard(queue, filter);
-    },
-    // Tasks that move from store to store may come from and go to any queue.
-    depart: async (queue, to, limit) => {
-      admin("move", "*");
-      return port.depart(queue, to, limit);
-    },
-    arrive: async (travelling) => {
-      admin("move", "*");
-      return port.arrive(travelling);
-    },
-    gone: async (travelling) => {
-      admin("move", "*");
-      return port.gone(travelling);
     },
     join: async (worker: WorkerInfo, lease, listener) => {
       grant.need(["work"], worker.queues);

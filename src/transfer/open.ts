@@ -1,6 +1,6 @@
-import { fileURLToPath } from "node:url";
 import { kindOf, showAddress } from "../core/address.ts";
 import { DibsError, invalid } from "../core/errors.ts";
+import { filePathOf } from "../engine/real-file.ts";
 import type { TransferStore } from "../engine/transfer.ts";
 
 export interface OpenOptions {
@@ -32,7 +32,6 @@ export async function openTransfer(address: string, options: OpenOptions = {}): 
     throw invalid(
       `":memory:" is not a durable store. Name a file, such as ./work.db, or a postgres:// address.`,
     );
-  const path = address.startsWith("file:") ? fileURLToPath(address) : address;
   const { SqliteTransfer } = await import("../engines/sqlite/transfer/transfer.ts");
-  return new SqliteTransfer({ path, create });
+  return new SqliteTransfer({ path: filePathOf(address), create });
 }

@@ -108,7 +108,6 @@ const METHODS: Record<string, Record<string, Call>> = {
 
 const FUNCTIONS: Record<string, Call> = {
   open: [[":memory:", {}], 1],
-  move: [["from.db", "to.db", {}], 2],
   defineQueue: [["q", {}], 1],
   defineTopic: [["t", {}], 1],
   each: [[[1], {}], 1],

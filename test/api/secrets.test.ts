@@ -9,10 +9,11 @@ import { fileURLToPath } from "node:url";
 import { inspect } from "node:util";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { checkStore } from "../../src/cli/store.ts";
-import { move, open, type OpenOptions } from "../../src/index.ts";
+import { open, type OpenOptions } from "../../src/index.ts";
 import { printConfig, resolveConfig } from "../../src/server/config.ts";
 import { serve } from "../../src/server/serve.ts";
 import { tokensPathOf } from "../../src/server/tokens.ts";
+import { openTransfer } from "../../src/transfer/open.ts";
 import { addressesWith, CANARY } from "../core/secret-addresses.ts";
 import { sharedServer } from "../postgres/shared.ts";
 import { bareEnvironment } from "../run/compile-cache.ts";
@@ -58,12 +59,12 @@ describe("no password is in the error of", () => {
     );
   });
 
-  test("open() with DIBS_URL, and move()", async () => {
+  test("open() with DIBS_URL, and a store that is opened for a transfer", async () => {
     onTestFinished(() => void delete process.env["DIBS_URL"]);
     for (const address of addressesWith(CANARY).filter((each) => !each.includes("\0"))) {
       process.env["DIBS_URL"] = address;
       expect(await told(() => open())).not.toContain(CANARY);
-      expect(await told(() => move(address, ":memory:"))).not.toContain(CANARY);
+      expect(await told(() => openTransfer(address))).not.toContain(CANARY);
     }
   });
 

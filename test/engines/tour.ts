@@ -148,7 +148,6 @@ export async function tour(store: Toured): Promise<void> {
   await limits(ask, pass);
   await large(ask);
   await verdicts(ask);
-  await moves(ask);
   await elsewhere(ask, pass);
   await manyQueues(ask);
   await everyPlace(ask);
@@ -300,38 +299,6 @@ async function verdicts(ask: Ask): Promise<void> {
   await ask({ verb: "purge", queue: verificationQueue(queue), limit: 100 });
   await ask({ verb: "purge", queue, limit: 100 });
   await ask({ verb: "drop", queue, limit: 100 });
-}
-
-/** To another store, which is the same one, and by other names. */
-async function moves(ask: Ask): Promise<void> {
-  const queue = "leaving";
-  const { store } = await ask({ verb: "arrive", tasks: [] });
-  await ask({
-    verb: "add",
-    tasks: [
-      newTask({ queue, groupKey: "g", idempotencyKey: "k" }),
-      newTask({ queue, groupKey: "g" }),
-      newTask({ queue, delay: 86_400_000 }),
-      ...Array.from({ length: 8 }, () => newTask({ queue, ttl: 86_400_000 })),
-    ],
-  });
-  const { tasks } = await ask({ verb: "claim", queues: [queue], max: 4, worker: "w" });
-  await ask({ verb: "settle", ...ref(tasks[1]!), settlement: { kind: "reject", error: ERROR } });
-  await ask({ verb: "settle", ...ref(tasks[2]!), settlement: { kind: "done", result: "1" } });
-  await ask({ verb: "step", ...ref(tasks[3]!), name: "s", value: "1" });
-  await ask({ verb: "settle", ...ref(tasks[3]!), settlement: { kind: "fail", error: ERROR, delay: 0 } });
-  await ask({ verb: "settle", ...ref(tasks[0]!), settlement: { kind: "release", started: true } });
-  const travelling = await ask({ verb: "depart", queue, to: store + 1, limit: 100 });
-  await ask({ verb: "depart", queue, to: store + 1, limit: 100 });
-  const cancelled = travelling.find(({ state }) => state === "ready");
-  await ask({ verb: "cancel", id: cancelled!.origin });
-  await ask({ verb: "list", queue, state: "ready", limit: 5 });
-  await ask({ verb: "arrive", tasks: travelling.map((task) => ({ ...task, queue: "arrived" })) });
-  await ask({ verb: "arrive", tasks: travelling.map((task) => ({ ...task, queue: "arrived" })) });
-  await ask({ verb: "origins", ids: travelling.map(({ origin }) => origin) });
-  await ask({ verb: "gone", tasks: travelling.map(({ origin: id }) => ({ id, cancelled: false })) });
-  await ask({ verb: "gone", tasks: travelling.map(({ origin: id }) => ({ id, cancelled: true })) });
-  for (const name of [queue, "arrived"]) await ask({ verb: "drop", queue: name, limit: 100 });
 }
 
 /** What a worker failed is kept from it as long as there is another one, and then no longer. */

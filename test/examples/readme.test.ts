@@ -17,14 +17,14 @@ const source = (path: string): string => join(root, "src", path);
 
 const PRELUDE = `
 import type { Claim, Dibs, Queue, Topic, Worker } from "dibs";
-import { defineQueue, each, move, open, Reject, Retry } from "dibs";
+import { defineQueue, each, open, Reject, Retry } from "dibs";
 declare const dibs: Dibs;
 declare const emails: Queue<{ to: string }, { sent: boolean }>;
 declare const placed: Topic<{ id: number }>;
 declare const worker: Worker;
 declare const client: { query(sql: string, params?: unknown[]): Promise<unknown> };
 declare const claim: Claim<{ to: string }, { sent: boolean }>;
-export { defineQueue, each, move, open, Reject, Retry };
+export { defineQueue, each, open, Reject, Retry };
 `;
 
 interface Block {

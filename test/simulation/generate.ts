@@ -43,11 +43,6 @@ const WEIGHTS: Record<VerbName, number> = {
   patterns: 1.5,
   redrive: 3,
   discard: 1,
-  // Between two stores: the conformance cases and test/e2e/move are about those.
-  depart: 0,
-  arrive: 0,
-  gone: 0,
-  origins: 0.3,
   join: 4,
   heartbeat: 8,
   rejoin: 1.5,
@@ -211,10 +206,6 @@ export class Generator {
       ...this.#random.maybe(0.3, () => ({ fresh: this.#random.chance(0.7) })),
     }),
     discard: () => ({ verb: "discard", queue: this.#queue(), filter: this.#filter() }),
-    depart: () => ({ verb: "depart", queue: this.#queue(), to: 1, limit: 3 }),
-    arrive: () => ({ verb: "arrive", tasks: [] }),
-    gone: () => ({ verb: "gone", tasks: [{ id: this.#id(), cancelled: false }] }),
-    origins: () => ({ verb: "origins", ids: [this.#id()] }),
     join: () => ({
       verb: "join",
       worker: {

@@ -19,7 +19,6 @@ export function queues(app: App): void {
   const queue = z
     .object({
       ...{ name: z.string(), policy, paused: z.boolean(), createdAt: z.number() },
-      movedTo: z.number().optional(),
     })
     .openapi("Queue");
   define(

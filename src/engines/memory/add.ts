@@ -88,7 +88,6 @@ function addOne(model: Model, task: NewTask | RunTask): AddedTask {
     claim: null,
     pending: null,
     feedback: null,
-    leaving: null,
     run: null,
     ledger: [],
     endedAt: null,

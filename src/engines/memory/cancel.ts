@@ -17,8 +17,6 @@ export function cancelTask(model: Model, task: ModelTask): void {
     const { cancelled, session, fence } = task.claim;
     task.claim.cancelled = true;
     if (!cancelled && session !== null) model.notices.push({ session, kind: "cancel", id, fence });
-  } else if (task.leaving) {
-    if (!isEnd(task.state)) task.leaving.cancelled = true;
   } else if (!isEnd(task.state)) {
     if (task.pending) closeAttempt(model, task, "cancelled", null);
     end(model, task, "cancelled");

@@ -11,7 +11,6 @@ export function housekeep(model: Model): Verbs["housekeep"]["out"] {
   sweep(model);
   const times: number[] = [];
   for (const task of model.tasks.values()) {
-    if (task.leaving) continue;
     if (task.dueAt !== null) times.push(task.dueAt - model.now);
     if (task.elsewhere) times.push(task.elsewhere.until - model.now);
     if (task.expiresAt !== null && ["ready", "waiting", "scheduled", "parked"].includes(task.state)) {

@@ -55,7 +55,7 @@ function record(model: Model, task: ModelTask): TaskRecord {
       (task.claim ?? task.pending)?.startedAt ?? (isEnd(task.state) ? (last?.startedAt ?? null) : null),
     endedAt: task.endedAt,
     progress: task.claim?.progress ?? null,
-    cancelRequested: task.claim?.cancelled ?? task.leaving?.cancelled ?? false,
+    cancelRequested: task.claim?.cancelled ?? false,
     result: task.result,
     error: task.error,
     run: placeOf(task),

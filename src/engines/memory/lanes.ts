@@ -73,8 +73,8 @@ export function mayStartAt(model: Model, lane: Lane, task: ModelTask): number {
   return Math.max(lane.heldUntil, earliestStart(rateLimit, lane.meter, costOf(task), model.now));
 }
 
-export function isInLine({ state, leaving }: ModelTask): boolean {
-  return state === "ready" && !leaving;
+export function isInLine({ state }: ModelTask): boolean {
+  return state === "ready";
 }
 
 /** Somebody has to look again then: the keeper of this process is told. */

@@ -32,12 +32,6 @@ export function fillLane(model: Model, queue: string, key: string): void {
   fill(model, queue, key, (task) => becomeReady(model, task));
 }
 
-export function groupHead(model: Model, task: ModelTask): ModelTask | undefined {
-  return [...model.tasks.values()].find(
-    (other) => other.queue === task.queue && other.groupKey === task.groupKey && other.holdsGroup,
-  );
-}
-
 function becomeReady(model: Model, task: ModelTask): void {
   task.state = "ready";
   task.elsewhere = keptFor(model, task);
@@ -229,13 +223,13 @@ function missVerdict(model: Model, task: ModelTask): void {
 
 /** The task on which this one asks for a verdict; never by its payload, which anybody could have written. */
 export function findAsked(model: Model, asking: ModelTask): ModelTask | undefined {
-  return [...model.tasks.values()].find((task) => task.pending?.asked === asking.id && !task.leaving);
+  return [...model.tasks.values()].find((task) => task.pending?.asked === asking.id);
 }
 
-/** The attempt whose result waits for a verdict here: another store asks for its own. */
+/** The attempt whose result waits for a verdict. */
 export function findJudged(model: Model, { id, fence }: Verified): ModelTask | undefined {
   const task = model.tasks.get(id);
-  return task?.pending?.fence === fence && !task.leaving ? task : undefined;
+  return task?.pending?.fence === fence ? task : undefined;
 }
 
 /**

@@ -46,9 +46,6 @@ export class Model {
   readonly listeners = new Map<string, number>();
   eventSeq = 0;
   events: { n: number; event: DibsEvent }[] = [];
-  /** The ids here of tasks that came from other stores, by those they had there. */
-  readonly origins = new Map<string, string>();
-  departures = 0;
   readonly runs = new Map<string, ModelRun>();
   /** How a task is cancelled; set by the store, for runs and tasks end each other. */
   cancelTask: (task: ModelTask) => void = () => {};
@@ -110,11 +107,8 @@ export class Model {
     return task;
   }
 
-  /** But for those that are leaving: they are counted, and nobody else's to move. */
   tasksOf(queue: string, ...states: TaskState[]): ModelTask[] {
-    return [...this.tasks.values()].filter(
-      (task) => task.queue === queue && states.includes(task.state) && !task.leaving,
-    );
+    return [...this.tasks.values()].filter((task) => task.queue === queue && states.includes(task.state));
   }
 
   depth(queue: string): DepthByState {
@@ -224,8 +218,6 @@ export interface ModelTask {
     | null;
   /** Why the last result was refused. */
   feedback: string | null;
-  /** On its way to another store. */
-  leaving: { n: number; to: number; cancelled: boolean } | null;
   run: { run: ModelRun; part: ModelPart } | null;
   ledger: Attempt[];
   endedAt: number | null;

@@ -1,4 +1,3 @@
-import { hasDeparted } from "../../core/errors.ts";
 import { byteLength, LIMITS, tooManySteps } from "../../core/limits.ts";
 import { type Body, isEnd, type TaskState } from "../../core/task.ts";
 import type { Settlement } from "../../engine/engine.ts";
@@ -57,7 +56,6 @@ export function signal(
   value: Body | null,
 ): { kept: boolean; state: TaskState } {
   const task = model.task(id);
-  if (task.leaving && !isEnd(task.state)) throw hasDeparted(id);
   if (isEnd(task.state) || hasHeard(task, name)) return { kept: false, state: task.state };
   const steps = [...task.steps, { kind: "signal" as const, name, value }];
   checkRoom(steps);

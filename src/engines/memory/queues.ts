@@ -7,7 +7,8 @@ import {
   withDeclared,
 } from "../../core/policy.ts";
 import { rankOf } from "../../core/task.ts";
-import type { Declared, DeclareMode, QueueRecord } from "../../engine/engine.ts";
+import type { QueueSummary } from "../../core/port.ts";
+import type { Declared, DeclareMode } from "../../engine/engine.ts";
 import { remove } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { adoptPolicy } from "./review.ts";
@@ -52,7 +53,7 @@ export function pause(model: Model, name: string, paused: boolean): { changed: b
   return { changed };
 }
 
-export function queues(model: Model, name: string | undefined): QueueRecord[] {
+export function queues(model: Model, name: string | undefined): QueueSummary[] {
   return [...model.queues.values()]
     .filter((queue) => name === undefined || queue.name === name)
     .sort((a, b) => (a.name < b.name ? -1 : 1))

@@ -3,11 +3,9 @@ import type { Reading } from "../../core/clock.ts";
 import type { Hint, Op, Outcomes, Store, VerbName, Verbs } from "../../engine/engine.ts";
 import { closedError, isClosed, type TransferStore } from "../../engine/transfer.ts";
 import { add } from "./add.ts";
-import { arrive, origins } from "./arrive.ts";
 import { cancel, cancelTask } from "./cancel.ts";
 import { listen, prune, housekeep, unlisten } from "./care.ts";
 import { claim } from "./claim.ts";
-import { depart, gone } from "./depart.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { ends, get, history, list, stats, steps, verifying } from "./inspect.ts";
 import { heldTask } from "./line.ts";
@@ -69,10 +67,6 @@ const HANDLERS: Handlers = {
   patterns: (model, op) => patterns(model, op.queue, op.by, op.limit),
   redrive: (model, op) => redrive(model, op.queue, op.filter, op.spacing, op.fresh ?? false),
   discard: (model, op) => discard(model, op.queue, op.filter),
-  depart: (model, op) => depart(model, op.queue, op.to, op.limit),
-  arrive: (model, op) => arrive(model, op.tasks),
-  gone: (model, op) => gone(model, op.tasks),
-  origins: (model, op) => origins(model, op.ids),
   join: (model, op) => join(model, op.worker, op.lease),
   heartbeat: (model, op) => heartbeat(model, op.sessions),
   reconcile: (model, op) => reconcile(model, op.session, op.fences),

@@ -71,9 +71,7 @@ export function claimsOf(model: Model, session: number): ModelTask[] {
 }
 
 function promoteDue(model: Model): void {
-  const due = [...model.tasks.values()].filter(
-    (task) => task.dueAt !== null && !task.leaving && task.dueAt <= model.now,
-  );
+  const due = [...model.tasks.values()].filter((task) => task.dueAt !== null && task.dueAt <= model.now);
   due.sort((a, b) => a.dueAt! - b.dueAt! || bySeq(a, b));
   for (const task of due.slice(0, BOUNDS.sweep)) {
     // A delayed task joins its group when it is due: behind those that are there by then.
@@ -98,10 +96,7 @@ function openKept(model: Model): void {
 
 function expire(model: Model): void {
   const outlived = [...model.tasks.values()].filter(
-    (task) =>
-      ["ready", "waiting", "scheduled", "parked"].includes(task.state) &&
-      !task.leaving &&
-      isOutlived(model, task),
+    (task) => ["ready", "waiting", "scheduled", "parked"].includes(task.state) && isOutlived(model, task),
   );
   outlived.sort((a, b) => a.expiresAt! - b.expiresAt! || bySeq(a, b));
   // Those of a run go together: one that expires has the others cancelled.

@@ -12,26 +12,18 @@ import { fanOut } from "./topics.ts";
 export function askForVerdict(
   model: Model,
   task: ModelTask,
-  { result, adds, each, next }: Settlement & { kind: "done" },
+  { result, adds = [], each, next }: Settlement & { kind: "done" },
 ): void {
+  const { id, queue } = task;
   const { fence, worker, startedAt } = task.claim!;
   dropClaim(model, task);
-  wait(model, task, { fence, worker, startedAt, result, adds: adds ?? [], each: each ?? false, next });
-}
-
-type Pending = NonNullable<ModelTask["pending"]>;
-
-/** For a verdict on this, which is asked for. */
-export function wait(model: Model, task: ModelTask, pending: Omit<Pending, "asked">): void {
   task.state = "verifying";
-  const { id, queue } = task;
-  const { fence, worker } = pending;
   model.announce({ type: "task.verifying", at: model.now, queue, taskId: id, worker });
   stepAside(model, task);
-  // It is ours, and no limit turns it away: the result was brought, and somebody is to judge it.
+  // No limit of the verifiers' queue refuses this task: the result exists, and needs a verdict.
   const added = addChecked(model, [verificationTask(queue, { id, fence })]);
   reportAdded(model.hint, added);
-  task.pending = { ...pending, asked: added[0]!.id };
+  task.pending = { fence, worker, startedAt, result, adds, each: each ?? false, next, asked: added[0]!.id };
 }
 
 /** The verifier's own task ends with it; the one it judged, if it still waits for this. */

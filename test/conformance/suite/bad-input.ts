@@ -244,12 +244,6 @@ export function badInput(start: Start): void {
       ["an id that is none", (port) => port.task("7"), ["task id", '"7"']],
       ["the end of an id that is none", (port) => port.end("7"), ["task id", '"7"']],
       ["a pause that is none", (port) => port.pause(QUEUE, no("yes")), ["paused", '"yes"']],
-      ["what arrives and is no task", (port) => port.arrive([no({ origin: "x" })]), ["task id"]],
-      [
-        "what is gone and was no task",
-        (port) => port.gone([no({ id: 7, cancelled: false })]),
-        ["task id", "7"],
-      ],
       [
         "an end to be waited for in no time at all",
         (port) => port.end("01980000-0000-7000-8000-000000000000", { timeout: Number.NaN }),

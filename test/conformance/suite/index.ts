@@ -19,8 +19,6 @@ import { type Start, starter } from "./kit.ts";
 import { leases } from "./leases.ts";
 import { ledger } from "./ledger.ts";
 import { limits } from "./limits.ts";
-import { move } from "./move.ts";
-import { moveFlows } from "./move-flows.ts";
 import { pages } from "./pages.ts";
 import { policies } from "./policies.ts";
 import { progress } from "./progress.ts";
@@ -86,8 +84,6 @@ const THEMES = {
   deadLetters,
   pages,
   redrive,
-  move,
-  moveFlows,
   transfer,
   results,
   cancel,

@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import type { QueueSummary } from "../../../src/core/port.ts";
 import {
   ack,
   addNamed,
@@ -80,33 +79,13 @@ export function queues(start: Start): void {
       expect((await claim(port, { queues: ["a", "b"], max: 9 })).map(({ queue }) => queue)).toEqual(["b"]);
     });
 
-    test("knows whether a move has paused it, until an operator says something", async () => {
+    test("ends when the queue is dropped: a new queue of that name is not paused", async () => {
       const { port } = await start();
-      const paused = async () => {
-        const [{ paused, movedTo }] = (await port.queues(QUEUE)) as [QueueSummary];
-        return { paused, movedTo };
-      };
-      await port.pause(QUEUE, true, { movedTo: 7 });
-      expect(await paused()).toEqual({ paused: true, movedTo: 7 });
-      expect((await port.queues())[0]).toMatchObject({ movedTo: 7 });
-      // Its own now, also where nothing changes by it.
       await port.pause(QUEUE, true);
-      expect(await paused()).toEqual({ paused: true, movedTo: undefined });
-      await port.pause(QUEUE, true, { movedTo: 7 });
-      await port.pause(QUEUE, false);
-      expect(await paused()).toEqual({ paused: false, movedTo: undefined });
-      await port.pause(QUEUE, true);
-      expect(await paused()).toEqual({ paused: true, movedTo: undefined });
-    });
-
-    test("is another one when it was dropped", async () => {
-      const { port } = await start();
-      await port.pause(QUEUE, true, { movedTo: 7 });
       await port.drop(QUEUE);
-      await addOne(port);
-      expect((await port.queues())[0]).not.toHaveProperty("movedTo");
-      await refused(() => port.pause(QUEUE, false, { movedTo: 7 }), "INVALID", "resume");
-      await refused(() => port.pause(QUEUE, true, { movedTo: -1 }), "INVALID", "movedTo");
+      await addNamed(port, ["a"]);
+      expect(await port.queues()).toMatchObject([{ name: QUEUE, paused: false }]);
+      expect(await claimNames(port)).toEqual(["a"]);
     });
 
     test("wakes waiting claims when it is resumed", async () => {

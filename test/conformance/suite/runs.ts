@@ -550,14 +550,5 @@ export function runs(start: Start): void {
       const elsewhere = { queue: queueOf("b"), data: "1", run: startOf("a", "b") };
       await refused(() => port.add([elsewhere]), "INVALID", "begins in");
     });
-
-    test("cannot be moved to another store while a run is under way", async () => {
-      const { port } = await start();
-      const { id } = await begin(port, startOf("a", "b"));
-      for (const limit of [10, 0])
-        await refused(() => port.depart(queueOf("a"), 1, limit), "UNSUPPORTED", "under way");
-      await port.cancelRun(id);
-      expect(await port.depart(queueOf("a"), 1, 10)).toMatchObject([{ origin: id, state: "cancelled" }]);
-    });
   });
 }

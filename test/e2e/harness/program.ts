@@ -13,7 +13,7 @@ export interface Saying {
   [detail: string]: unknown;
 }
 
-export interface Exit {
+interface Exit {
   code: number | null;
   signal: NodeJS.Signals | null;
 }

@@ -30,7 +30,7 @@ export async function fill(store: PostgresStore): Promise<void> {
     () => ({ ttl: 86_400_000 }),
     () => ({ delay: 86_400_000 }),
     () => ({}),
-    (i: number) => ({ queue: ["judged", "leaving"][i % 2]! }),
+    () => ({ queue: "judged" }),
     (i: number) => ({ queue: "sticky", groupKey: `s${i % 100}` }),
   ];
   const tasks = Array.from({ length: 21_000 }, (_, i) => newTask(traits[i % traits.length]!(i)));
@@ -59,5 +59,4 @@ export async function fill(store: PostgresStore): Promise<void> {
       ...claimed.map(({ id, fence }): Op<"settle"> => ({ verb: "settle", id, fence, settlement })),
     );
   }
-  await run<"depart">({ verb: "depart", queue: "leaving", to: 1, limit: 500 });
 }

@@ -125,13 +125,6 @@ const LOOKS: Look[] = [
     outcome: { refused: { code: "TASK_NOT_FOUND" } },
   },
   {
-    verb: "depart",
-    op: () => ({ verb: "depart", queue: "work", to: 1, limit: 10 }),
-    settlement: DONE,
-    first: FIND,
-    outcome: { ok: [] },
-  },
-  {
     verb: "ends",
     op: (id) => ({ verb: "ends", ids: [id] }),
     settlement: REJECTED,

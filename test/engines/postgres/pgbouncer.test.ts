@@ -238,7 +238,6 @@ describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : "
       "topics",
       "events",
       "transactions",
-      "move",
     ]);
   }
 });

@@ -27,7 +27,6 @@ const EXCEPTIONS: [table: string, sql: RegExp, reason: string][] = [
   ["kept", /min\(task\) FROM dibs\.kept/, "stats looks for the oldest of those that are kept from a worker"],
   ["own", /min\(task\) FROM dibs\.own/, "stats looks for the oldest of those that are kept for a worker"],
   ["run", /GROUP BY queue/, "prune counts the ended runs, which are few beside the tasks"],
-  ["run", /run\.state IS NULL AND task\.queue/, "a move looks at all runs, once"],
   ["idempotency", /DELETE FROM dibs\.idempotency WHERE queue/, "drop"],
   ["lane", /DELETE FROM dibs\.lane WHERE queue/, "drop"],
   ["ready", /SET group_key = named\.group_key/, "a queue gets its first limits"],
@@ -37,8 +36,6 @@ const EXCEPTIONS: [table: string, sql: RegExp, reason: string][] = [
     /ORDER BY wake_at LIMIT 1/,
     "past the lanes of other queues that wake: an index by both is missing",
   ],
-  ["verifying", /INSERT INTO dibs\.leaving/, "a move goes past the verified tasks of other queues"],
-  ["leaving", /INSERT INTO dibs\.gate/, "a queue gets its first limits"],
 ];
 
 /** Whose plans depend on statistics, and what is known of it. */

@@ -296,32 +296,6 @@ test("and with what one brought whose numbers are older than where the drop was 
   expect((await client.query(`SELECT 1 FROM ${place.schema}.scheduled`)).rowCount).toBe(0);
 });
 
-test("a group that is moved away while its queue is held back for the first time goes on in order", async () => {
-  const { engine, client, schema } = await ground();
-  const [here, there, locking, looking] = [await engine(), await engine(), await client(), await client()];
-  const tasks = [named("held", "g"), ...["1", "2", "3"].map((name) => named(name, "h"))];
-  await run(here, { verb: "add", tasks });
-  const [held] = await claimAll(here, { max: 1 });
-  await locking.query("BEGIN");
-  await locking.query(`LOCK TABLE ${schema}.aside IN SHARE MODE`);
-  const departing = run(there, { verb: "depart", queue: "work", to: 1, limit: 10 });
-  await untilOneWaits(locking, schema);
-  const holding = run(here, {
-    ...{ verb: "settle", ...heldBy(held!) },
-    settlement: { kind: "hold", error: ERROR, delay: 60_000 },
-  });
-  // It waits for the others before it begins.
-  await Promise.race([holding, untilOneWaits(looking, `pg_advisory_xact_lock(${catalogueLock(schema)})`)]);
-  await locking.query("COMMIT");
-  const departed = await departing;
-  await holding;
-  expect(departed.map(({ data }) => data)).toEqual(["1", "2", "3"]);
-  const gone = departed.map(({ origin }) => ({ id: origin, cancelled: false }));
-  await run(there, { verb: "gone", tasks: gone });
-  await run(here, { verb: "add", tasks: ["4", "5"].map((name) => named(name, "h")) });
-  expect((await claimAll(here)).map(({ data }) => data)).toEqual(["4"]);
-});
-
 test("a queue that was made anew gets its first limits while nobody else's batch is open", async () => {
   const { place, here, there } = await setUp();
   const third = await place.engine();
@@ -347,35 +321,6 @@ test("a queue that was made anew gets its first limits while nobody else's batch
   await claiming;
   await declaring;
   expect(course).toEqual(["claimed", "declared"]);
-});
-
-test("a group goes on when all that leave it are gone, also where two processes move it", async () => {
-  const { place, here, there } = await setUp();
-  const { schema } = place;
-  const [locking, looking] = [await place.client(), await place.client()];
-  await run(here, { verb: "add", tasks: ["1", "2", "3"].map((name) => named(name, "g")) });
-  const depart = (limit: number): Op<"depart"> => ({ verb: "depart", queue: "work", to: 1, limit });
-  const gone = (tasks: { origin: string }[]): Op<"gone"> => ({
-    verb: "gone",
-    tasks: tasks.map(({ origin }) => ({ id: origin, cancelled: false })),
-  });
-  const head = (await run(here, depart(1))).filter(({ data }) => data === "1");
-  await locking.query("BEGIN");
-  await locking.query(`LOCK TABLE ${schema}.aside IN SHARE MODE`);
-  const departing = run(there, depart(10));
-  await untilOneWaits(looking, schema);
-  const going = run(here, gone(head));
-  await expect
-    .poll(async () => (await looking.query(`SELECT 1 FROM pg_locks WHERE NOT granted`)).rowCount)
-    .toBeGreaterThan(1);
-  await locking.query("COMMIT");
-  const departed = (await departing).filter(({ data }) => data !== "0");
-  await going;
-  expect(departed.map(({ data }) => data)).toEqual(["1", "2", "3"]);
-  await run(here, { verb: "add", tasks: [named("4", "g")] });
-  expect(await claimAll(here)).toEqual([]);
-  await run(there, gone(departed));
-  expect((await claimAll(here)).map(({ data }) => data)).toEqual(["4"]);
 });
 
 test("each batch that reads sees one moment, also where several are read at once", async () => {

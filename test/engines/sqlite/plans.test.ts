@@ -33,7 +33,6 @@ const EXCEPTIONS: [sql: RegExp, reason: string][] = [
     /FROM run WHERE ended_at IS NOT NULL GROUP BY/,
     "prune counts the ended runs, which are few beside the tasks",
   ],
-  [/run\.state IS NULL AND task\.queue/, "a move looks at all runs, once"],
   [/run_part CROSS JOIN dead/, "the dead parts of one run, in their order, when somebody asks for its end"],
   [
     /FROM own WHERE queue = \? AND \(rank, pos\)/,
@@ -43,9 +42,6 @@ const EXCEPTIONS: [sql: RegExp, reason: string][] = [
   [/ORDER BY at, queue\.name/, "lanes that wake at the same moment, in the order of their names"],
   [/DELETE FROM wake WHERE queue = \?/, "drop looks for what wakes the lanes of a queue, once"],
   [/FROM step WHERE task = \?.*ORDER BY/s, "the steps of one task"],
-  [/FROM own WHERE queue = :queue\s+ORDER BY/, "a move sorts what is kept for single workers"],
-  [/FROM verifying WHERE queue = :queue/, "a move goes past the verified tasks of other queues"],
-  [/AS heads\s+CROSS JOIN waiting/, "a move sorts the groups whose heads are on their way"],
   [/FROM task WHERE seq > \?/, "drop walks over the tasks a bounded number at a time"],
 ];
 

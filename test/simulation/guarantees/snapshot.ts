@@ -1,4 +1,5 @@
 import type { Reading } from "../../../src/core/clock.ts";
+import type { QueueSummary } from "../../../src/core/port.ts";
 import {
   END_STATES,
   PENDING_STATES,
@@ -7,14 +8,14 @@ import {
   type TaskState,
   type WorkerRecord,
 } from "../../../src/core/task.ts";
-import type { Op, QueueRecord, Store } from "../../../src/engine/engine.ts";
+import type { Op, Store } from "../../../src/engine/engine.ts";
 import { answer } from "../known.ts";
 import { check } from "./violation.ts";
 
 /** All that the reading verbs show of a store at one moment. */
 export interface Snapshot {
   tasks: Map<string, TaskRecord>;
-  queues: QueueRecord[];
+  queues: QueueSummary[];
   stats: QueueStats[];
   workers: WorkerRecord[];
 }

@@ -112,7 +112,6 @@ function importTask(model: Model, record: TaskEntry): void {
     claim: null,
     pending: pendingFrom(record),
     feedback: record.feedback ?? null,
-    leaving: null,
     run,
     ledger: attempts,
     endedAt: record.endedAt ?? null,

@@ -1,11 +1,9 @@
 import { isDibsError } from "../../../core/errors.ts";
 import type { Op, Outcome, VerbName, Verbs } from "../../../engine/engine.ts";
 import { add } from "../verbs/add.ts";
-import { arrive, origins } from "../verbs/arrive.ts";
 import { cancel } from "../verbs/cancel.ts";
 import { listen, prune, housekeep, unlisten } from "../verbs/care.ts";
 import { claim } from "../verbs/claim.ts";
-import { depart, gone } from "../verbs/depart.ts";
 import { discard, patterns, redrive } from "../verbs/dead.ts";
 import { documents, put } from "../verbs/documents.ts";
 import { ends, get, history, verifying } from "../verbs/inspect.ts";
@@ -56,10 +54,6 @@ const HANDLERS: Handlers = {
   patterns: (tx, op) => patterns(tx, op.queue, op.by, op.limit),
   redrive: (tx, op) => redrive(tx, op.queue, op.filter, op.spacing, op.fresh ?? false),
   discard: (tx, op) => discard(tx, op.queue, op.filter),
-  depart: (tx, op) => depart(tx, op.queue, op.to, op.limit),
-  arrive: (tx, op) => arrive(tx, op.tasks),
-  gone: (tx, op) => gone(tx, op.tasks),
-  origins: (tx, op) => origins(tx, op.ids),
   join: (tx, op) => join(tx, op.worker, op.lease),
   heartbeat: (tx, op) => heartbeat(tx, op.sessions),
   reconcile: (tx, op) => reconcile(tx, op.session, op.fences),

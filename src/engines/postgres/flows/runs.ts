@@ -198,9 +198,7 @@ export async function loseParts(tx: Tx, tasks: readonly Found[]): Promise<number
   if (lost.length === 0) return [];
   revive(
     tx,
-    tasks
-      .filter(({ place }) => (place.state === "leaving" ? place.was : place.state) === "dead")
-      .map(({ seq }) => seq),
+    tasks.filter(({ place }) => place.state === "dead").map(({ seq }) => seq),
   );
   return lost;
 }
@@ -295,18 +293,6 @@ export async function knownRun(tx: Tx, id: string): Promise<RunRow> {
 
 export function stateOfRun({ state, dead }: RunRow): RunState {
   return state ?? (dead > 0 ? "dead" : "running");
-}
-
-const UNDER_WAY_IN = `
-  SELECT 1 FROM dibs.run
-  CROSS JOIN LATERAL (SELECT run_part.task FROM dibs.run_part WHERE run_part.run = run.id OFFSET 0) AS part
-  CROSS JOIN ${TASK_OF("part")}
-  WHERE run.state IS NULL AND task.queue = $1
-    AND NOT EXISTS (SELECT 1 FROM dibs.ended WHERE ended.task = part.task) LIMIT 1`;
-
-/** Looks at every task of a run: for what happens rarely. */
-export async function hasRunsUnderWay(tx: Tx, queue: number): Promise<boolean> {
-  return (await tx.get(UNDER_WAY_IN, queue)) !== undefined;
 }
 
 const ENDED_RUNS = `

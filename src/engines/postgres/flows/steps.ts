@@ -27,33 +27,24 @@ export function keepStep(
 }
 
 interface StepRow {
-  task: number;
-  kind: Step["kind"] | "feedback";
+  kind: Step["kind"];
   name: string;
   value: string | null;
   bytes: Uint8Array | null;
 }
 
-const STEPS = `SELECT task, kind, name, value, bytes FROM dibs.step WHERE task = ANY ($1::int8[])`;
+const STEPS = `SELECT kind, name, value, bytes FROM dibs.step WHERE task = $1 AND kind <> 'feedback'`;
 
-export interface LeftBehind {
-  steps: Step[];
-  feedback: string | null;
-}
-
-/** By kind and name; tasks that have none are left out. */
-export async function leftBehindBy(tx: Tx, seqs: readonly number[]): Promise<Map<number, LeftBehind>> {
-  const rows = await tx.all<StepRow>(STEPS, [...seqs]);
-  const left = new Map<number, LeftBehind>();
-  for (const { task, kind, name, value, bytes } of rows) {
-    const each = left.get(task) ?? { steps: [], feedback: null };
-    left.set(task, each);
-    if (kind === "feedback") each.feedback = fromText(value!);
-    else each.steps.push({ kind, name: fromText(name), value: fromColumns(value, bytes) });
-  }
+/** Sorted by kind, then by name. */
+export async function stepsOf(tx: Tx, seq: number): Promise<Step[]> {
+  const rows = await tx.all<StepRow>(STEPS, seq);
+  const steps = rows.map(({ kind, name, value, bytes }) => ({
+    kind,
+    name: fromText(name),
+    value: fromColumns(value, bytes),
+  }));
   const order = ({ kind, name }: Step): string => `${kind} ${name}`;
-  for (const { steps } of left.values()) steps.sort((a, b) => (order(a) < order(b) ? -1 : 1));
-  return left;
+  return steps.sort((a, b) => (order(a) < order(b) ? -1 : 1));
 }
 
 const STEPPED = `

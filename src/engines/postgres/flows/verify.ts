@@ -1,6 +1,6 @@
 import { verdictOfStage } from "../../../core/run.ts";
 import type { NextCosts } from "../../../core/stage-cost.ts";
-import type { Addition, Body, TaskState } from "../../../core/task.ts";
+import type { TaskState } from "../../../core/task.ts";
 import { decodeAdds, encodeAdds, type Verified, verificationTask } from "../../../core/verification.ts";
 import type { Settlement } from "../../../engine/engine.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
@@ -13,7 +13,6 @@ import {
   endDone,
   freeGroup,
   type Held,
-  type Mover,
   refuse,
   stepsAside,
 } from "../line/line.ts";
@@ -34,23 +33,9 @@ const STEP_ASIDE = `INSERT INTO dibs.aside (task) VALUES ($1)`;
 export async function askForVerdict(
   tx: Tx,
   task: Held,
-  { result, adds, each, next }: Settlement & { kind: "done" },
+  { result, adds = [], each, next }: Settlement & { kind: "done" },
 ): Promise<TaskState> {
   await dropClaim(tx, task);
-  await insertVerifying(tx, task, result, adds ?? [], { each, next });
-  return "verifying";
-}
-
-type Attempted = Mover & Pick<Held, "fence" | "startedAt" | "worker">;
-
-/** Waits for a verdict on this, which is asked for. */
-export async function insertVerifying(
-  tx: Tx,
-  task: Attempted,
-  result: Body | null,
-  adds: readonly Addition[],
-  { each = false, next }: { each?: boolean | undefined; next?: NextCosts | undefined } = {},
-): Promise<void> {
   const { seq, queue, failures, fence, startedAt, worker } = task;
   announceTask(tx, "task.verifying", task, { worker });
   if (stepsAside(task)) {
@@ -65,8 +50,9 @@ export async function insertVerifying(
   const kept = adds.length > 0 ? encodeAdds(adds) : null;
   const costs = next ? JSON.stringify(next) : null;
   const attempt = [fence, startedAt, queue.id, failures, worker] as const;
-  tx.send(INSERT, seq, asked, ...attempt, kept, each, costs, ...toColumns(result));
+  tx.send(INSERT, seq, asked, ...attempt, kept, each ?? false, costs, ...toColumns(result));
   tx.counters.count(queue, "verifying", 1);
+  return "verifying";
 }
 
 /** The verifier's own task ends with it; the one it judged, if it still waits for this. */

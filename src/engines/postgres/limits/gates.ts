@@ -13,7 +13,7 @@ import type { Op } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { aboveFloor } from "../line/floors.ts";
 import type { Queue } from "../transaction/known-queues.ts";
-import { TASK_OF, withPlaces } from "../statements/look-up.ts";
+import { TASK_OF } from "../statements/look-up.ts";
 import { newest } from "../statements/newest.ts";
 import type { QueueGate } from "./limits.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -98,18 +98,7 @@ export async function holdQueue(tx: Tx, queue: Queue, delay: number): Promise<vo
   gate.changed = true;
 }
 
-// Of a group whose head is leaving all that leave with it hold it; without limits nobody counts them.
-const INSERT_GATE = `
-  WITH made AS (
-    INSERT INTO dibs.gate (queue) SELECT $1 WHERE NOT EXISTS (SELECT 1 FROM dibs.gate WHERE queue = $1) RETURNING queue)
-  UPDATE dibs.lane SET holders = heads.count
-  FROM made, ${withPlaces(
-    "lane",
-    `(
-    SELECT group_key, count(*)::int4 AS count FROM dibs.leaving WHERE queue = $1 AND holds_group GROUP BY group_key) AS leaving`,
-    `lane.queue = $1 AND lane.group_key = leaving.group_key`,
-  )} AS heads
-  WHERE lane.ctid = heads.place`;
+const INSERT_GATE = `INSERT INTO dibs.gate (queue) SELECT $1 WHERE NOT EXISTS (SELECT 1 FROM dibs.gate WHERE queue = $1)`;
 const NEW_REVISION = `UPDATE dibs.queue SET revision = $1 WHERE id = $2`;
 
 /** It is held back, and had no limits until now: from here on whoever claims from it, or touches its groups, has to ask. */

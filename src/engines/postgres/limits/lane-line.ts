@@ -264,15 +264,6 @@ export async function leaveLane(tx: Tx, queue: Queue, key: string): Promise<void
   await fillLanes(tx, queue, [key]);
 }
 
-/** Becomes the one that its group waits for, without standing in line, if there is none. */
-export async function takeFreeLane(tx: Tx, queue: Queue, key: string): Promise<boolean> {
-  const lane = await tx.limits.lane(queue, key);
-  if (lane.holders > 0) return false;
-  lane.holders = 1;
-  lane.changed = true;
-  return true;
-}
-
 const OUT_OF_LINE = (table: string): string => `
   DELETE FROM dibs.${table} WHERE queue = $1 AND group_key = $2 RETURNING task, rank, failures`;
 const WAIT_AGAIN = `

@@ -26,7 +26,7 @@ const TAKE = `
   SELECT queue, group_key, true AS taken FROM taken UNION ALL SELECT queue, group_key, false FROM behind`;
 
 /** The rows of such lanes, as far as there are some: locked, if so, in the order of the list. */
-export const lanesListed = (lock?: "FOR UPDATE" | "FOR UPDATE SKIP LOCKED"): string =>
+export const lanesListed = (lock?: "FOR UPDATE SKIP LOCKED"): string =>
   `(${LISTED_LANES}) AS wanted CROSS JOIN ${lookUp("lane", IS_LISTED, lock ? { lock } : {})}`;
 
 /** Of which the caller has all rows to himself. */

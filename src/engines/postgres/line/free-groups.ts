@@ -31,8 +31,8 @@ interface RisenRow extends LaneRow {
   failures: number;
 }
 
-// In one order everywhere, as those are locked that are purged or moved. One that has failed came from another store, and is
-// perhaps kept from some workers.
+// Rows are locked in one order everywhere, as those that are purged. A task that has failed may belong into the
+// retry-elsewhere line: it stepped aside, or was imported.
 const RISE = `
   WITH next AS MATERIALIZED (
     SELECT first.place

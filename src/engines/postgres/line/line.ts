@@ -9,7 +9,7 @@ import { freeGroups } from "./free-groups.ts";
 import { correctCost } from "../limits/gates.ts";
 import { askedBy } from "./judged.ts";
 import type { Queue } from "../transaction/known-queues.ts";
-import { enterLane, leaveLane, takeFreeLane } from "../limits/lane-line.ts";
+import { enterLane, leaveLane } from "../limits/lane-line.ts";
 import { takeLanes } from "../limits/lanes.ts";
 import { isRowBy, rowsBy } from "../statements/look-up.ts";
 import { endPart, isCalledOff } from "../flows/runs.ts";
@@ -69,12 +69,8 @@ const INSERT_WAITING = `
 const INSERT_TTL = `INSERT INTO dibs.ttl (expires_at, task) VALUES ($1, $2) ON CONFLICT DO NOTHING`;
 const DELETE_TTL = `DELETE FROM dibs.ttl WHERE expires_at = $1 AND task = $2`;
 
-/** Becomes the head of its group, if there is none. */
-export async function takeLane(tx: Tx, task: Mover): Promise<boolean> {
-  if (task.queue.limited) {
-    task.holdsGroup = await takeFreeLane(tx, task.queue, task.groupKey!);
-    return task.holdsGroup;
-  }
+/** Becomes the head of its group, if there is none. In a queue without limits. */
+async function takeLane(tx: Tx, task: Mover): Promise<boolean> {
   const { taken } = await takeLanes(tx, [{ queue: task.queue.id, groupKey: task.groupKey! }]);
   task.holdsGroup = taken.length > 0;
   return task.holdsGroup;
@@ -101,7 +97,7 @@ export function standBehind(tx: Tx, task: Mover): "waiting" {
 export const NEVER = Number.MAX_SAFE_INTEGER;
 
 /** With a `signal` it is parked: that may come first. */
-export function schedule(tx: Tx, task: Mover, due: number, signal?: string): "scheduled" | "parked" {
+function schedule(tx: Tx, task: Mover, due: number, signal?: string): "scheduled" | "parked" {
   const { queue, pos, seq, failures, holdsGroup } = task;
   const name = signal === undefined ? null : toText(signal);
   tx.send(INSERT_SCHEDULED, queue.id, pos, seq, due, failures, holdsGroup, name);
@@ -113,7 +109,7 @@ export function schedule(tx: Tx, task: Mover, due: number, signal?: string): "sc
 }
 
 /** From here on its time to live is watched. */
-export function watchTtl(tx: Tx, task: Mover): void {
+function watchTtl(tx: Tx, task: Mover): void {
   if (task.expiresAt === null) return;
   tx.send(INSERT_TTL, task.expiresAt, task.seq);
   tx.floors.lowerTime("ttl", task.expiresAt);

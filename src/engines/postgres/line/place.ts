@@ -1,4 +1,4 @@
-import type { EndState, TaskState } from "../../../core/task.ts";
+import type { EndState } from "../../../core/task.ts";
 import type { Held, Mover } from "./line.ts";
 import { lookUp } from "../statements/look-up.ts";
 import { Overtaken } from "../connection/overtaken.ts";
@@ -14,29 +14,10 @@ export type Place =
   | { state: "scheduled"; due: number }
   | { state: "parked"; due: number; signal: string }
   | { state: "waiting" }
-  | Leaving
   | { state: EndState };
 
 /** Where ready tasks stand: in the line of all, or beside it for those who may have them. */
 export type Line = "ready" | "kept" | "own";
-
-/** What a task on its way to another store was, and is told to be. */
-type Was = "ready" | "scheduled" | "parked" | "verifying" | "waiting" | "dead";
-
-interface Leaving {
-  state: "leaving";
-  was: Was;
-  due: number | null;
-  cancelled: boolean;
-  signal: string | null;
-  worker: string | null;
-  startedAt: number | null;
-}
-
-/** As it is told. */
-export function stateOf(place: Place): TaskState {
-  return place.state === "leaving" ? place.was : place.state;
-}
 
 /** A task and where it stands; what a move needs is filled in from there. */
 export interface Found extends Mover {
@@ -57,11 +38,7 @@ const FIND = (more: { columns: string; joins: string }): string => `
     ended.state AS ended, dead.task AS dead,
     ready.failures AS ready_failures, kept.failures AS kept_failures,
     scheduled.due, scheduled.failures AS scheduled_failures, scheduled.holds_group, scheduled.signal,
-    waiting.failures AS waiting_failures,
-    leaving.state AS leaving, leaving.due AS leaving_due, leaving.failures AS leaving_failures,
-    leaving.holds_group AS leaving_holds_group, leaving.cancelled AS leaving_cancelled,
-    leaving.signal AS leaving_signal, leaving.worker AS leaving_worker, leaving.started_at AS leaving_started_at
-    ${more.columns}
+    waiting.failures AS waiting_failures${more.columns}
   FROM unnest($1::int8[]) WITH ORDINALITY AS wanted (seq, i)
   CROSS JOIN ${lookUp("task", "task.seq = wanted.seq")}
   LEFT JOIN ${lookUp("claim", "claim.task = task.seq")} ON true
@@ -75,7 +52,6 @@ const FIND = (more: { columns: string; joins: string }): string => `
     "waiting",
     `waiting.queue = task.queue AND waiting.group_key = task.group_key AND waiting.pos = coalesce(task.pos, task.seq)`,
   )} ON true
-  LEFT JOIN ${lookUp("leaving", "leaving.task = task.seq")} ON true
   ${more.joins}
   ORDER BY i`;
 const FIND_PLAIN = FIND({ columns: "", joins: "" });
@@ -127,14 +103,6 @@ interface FoundRow {
   holds_group: boolean;
   signal: string | null;
   waiting_failures: number | null;
-  leaving: Was | null;
-  leaving_due: number | null;
-  leaving_failures: number;
-  leaving_holds_group: boolean;
-  leaving_cancelled: boolean;
-  leaving_signal: string | null;
-  leaving_worker: string | null;
-  leaving_started_at: number | null;
   turn_pos?: number | null;
   turn_failures?: number | null;
   kept_turn_pos?: number | null;
@@ -181,8 +149,8 @@ function queuesOfUnplaced(rows: FoundRow[]): number[] {
 }
 
 function isUnplaced(row: FoundRow): boolean {
-  const { fence, verifying, ended, leaving, dead, due, waiting_failures: waiting } = row;
-  return [fence, verifying, ended, leaving, dead, due, waiting].every((at) => at === null) && !lineOf(row);
+  const { fence, verifying, ended, dead, due, waiting_failures: waiting } = row;
+  return [fence, verifying, ended, dead, due, waiting].every((at) => at === null) && !lineOf(row);
 }
 
 function foundFrom(tx: Tx, row: FoundRow): Found {
@@ -231,22 +199,6 @@ function foundFrom(tx: Tx, row: FoundRow): Found {
     return { ...held, place: { state: "verifying", held } };
   }
   if (row.ended !== null) return { ...task, place: { state: row.ended } };
-  if (row.leaving !== null) {
-    return {
-      ...task,
-      holdsGroup: row.leaving_holds_group,
-      failures: row.leaving_failures,
-      place: {
-        state: "leaving",
-        was: row.leaving,
-        due: row.leaving_due,
-        cancelled: row.leaving_cancelled,
-        signal: row.leaving_signal && fromText(row.leaving_signal),
-        worker: row.leaving_worker,
-        startedAt: row.leaving_started_at,
-      },
-    };
-  }
   if (row.dead !== null) return { ...task, place: { state: "dead" } };
   const line = lineOf(row);
   if (line) {

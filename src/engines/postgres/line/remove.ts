@@ -1,5 +1,4 @@
 import { isVerificationQueue } from "../../../core/verification.ts";
-import { leftByAll } from "./leaving-groups.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
 import type { Found } from "./place.ts";
 import { callOff, loseParts } from "../flows/runs.ts";
@@ -28,14 +27,7 @@ export async function removeTaken(tx: Tx, task: Found): Promise<void> {
   tx.send(DELETE_LEDGER, task.seq);
   tx.send(DELETE_STEPS, task.seq);
   if (task.key !== null) tx.send(DELETE_KEY, task.queue.id, task.key, task.seq);
-  if (task.holdsGroup && (task.queue.limited || (await isLast(tx, task))))
-    await freeGroup(tx, task.queue, task.groupKey!);
+  if (task.holdsGroup) await freeGroup(tx, task.queue, task.groupKey!);
   if (isVerificationQueue(task.queue.name)) await missVerdicts(tx, [task.seq]);
   await callOff(tx, runs);
-}
-
-/** No others of its group are leaving, too. */
-async function isLast(tx: Tx, { place, queue, groupKey }: Found): Promise<boolean> {
-  if (place.state !== "leaving") return true;
-  return (await leftByAll(tx, [{ queue: queue.id, groupKey: groupKey! }])).length > 0;
 }

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { checkNotLocked } from "./held.ts";
 import { DELETE_ASIDE, removeClaim, unwatchTtl } from "./line.ts";
 import { isRowBy, rowsBy } from "../statements/look-up.ts";
-import { findBySeq, type Found, isPending, type Line, type Place, stateOf } from "./place.ts";
+import { findBySeq, type Found, isPending, type Line, type Place } from "./place.ts";
 import { keepEnds } from "../flows/runs.ts";
 import { toText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -30,9 +30,6 @@ const DELETE_SCHEDULED = `DELETE FROM dibs.scheduled WHERE ${isRowBy("scheduled"
 const DELETE_WAITING = `DELETE FROM dibs.waiting WHERE queue = $1 AND group_key = $2 AND pos = $3`;
 const DELETE_ENDED = `DELETE FROM dibs.ended WHERE ${isRowBy("ended", { task: "$1::int8" })}`;
 const DELETE_DEAD = `DELETE FROM dibs.dead WHERE ${isRowBy("dead", { task: "$1::int8" })}`;
-// What is on its way to another store is not moved here, too: found before that, it is looked at again.
-const TAKE_DEAD = `${DELETE_DEAD} AND NOT leaving`;
-const DELETE_LEAVING = `DELETE FROM dibs.leaving WHERE task = $1`;
 const TAKE_VERIFYING = `DELETE FROM dibs.verifying WHERE ${isRowBy("verifying", { task: "$1::int8" })} AND fence = $2`;
 const TRY_CLAIM = `SELECT cancelled FROM dibs.claim WHERE task = $1 AND fence = $2 FOR UPDATE SKIP LOCKED`;
 const LOCK_VERIFYING = rowsBy(
@@ -107,8 +104,7 @@ function noteTakenOut(tx: Tx, task: Found): void {
   if (place.state === "ready") tx.limits.movedInLine(task.queue, task.groupKey, -1);
   if (place.state === "verifying" && task.groupKey !== null && !task.holdsGroup)
     tx.send(DELETE_ASIDE, task.seq);
-  if (place.state === "leaving" && place.was === "dead") tx.send(DELETE_DEAD, task.seq);
-  tx.counters.count(task.queue, stateOf(place), -1);
+  tx.counters.count(task.queue, place.state, -1);
   if (isPending(task)) unwatchTtl(tx, task.seq, task.expiresAt);
 }
 
@@ -124,9 +120,7 @@ function deleteFrom(tx: Tx, { seq, queue, rank, pos, groupKey, place }: Found): 
     case "waiting":
       return tx.run(DELETE_WAITING, queue.id, groupKey, pos);
     case "dead":
-      return tx.run(TAKE_DEAD, seq);
-    case "leaving":
-      return tx.run(DELETE_LEAVING, seq);
+      return tx.run(DELETE_DEAD, seq);
     default:
       keepEnds(tx, [seq]);
       return tx.run(DELETE_ENDED, seq);

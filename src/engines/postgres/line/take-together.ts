@@ -1,10 +1,9 @@
 import { isVerificationQueue } from "../../../core/verification.ts";
 import { freeGroups } from "./free-groups.ts";
 import { type Lane, laneName } from "../limits/lanes.ts";
-import { leftByAll } from "./leaving-groups.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
 import { deleteEach, isAmong, withPlaces } from "../statements/look-up.ts";
-import { type Found, isPending, type Line, stateOf } from "./place.ts";
+import { type Found, isPending, type Line } from "./place.ts";
 import { callOff, keepEnds, loseParts } from "../flows/runs.ts";
 import { DELETE_ALL_STEPS } from "../flows/steps.ts";
 import { signalOf } from "./take-out.ts";
@@ -12,7 +11,7 @@ import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /** A place in which a task can be found and taken out of with others, by set statements. */
-type Spot = Line | "scheduled" | "waiting" | "verifying" | "dead" | "leaving" | "ended";
+type Spot = Line | "scheduled" | "waiting" | "verifying" | "dead" | "ended";
 
 const takeEach = (...words: Parameters<typeof deleteEach>): string =>
   `${deleteEach(...words)} RETURNING task`;
@@ -38,11 +37,9 @@ const TAKE: Record<Spot, string> = {
     `waiting.queue = wanted.queue AND waiting.group_key = wanted.group_key COLLATE "C" AND waiting.pos = wanted.pos`,
   ),
   verifying: `DELETE FROM dibs.verifying WHERE ${isAmong("verifying", "$1::int8[]")} RETURNING task`,
-  dead: `DELETE FROM dibs.dead WHERE ${isAmong("dead", "$1::int8[]")} AND NOT leaving RETURNING task`,
-  leaving: `DELETE FROM dibs.leaving WHERE task = ANY ($1::int8[]) RETURNING task`,
+  dead: `DELETE FROM dibs.dead WHERE ${isAmong("dead", "$1::int8[]")} RETURNING task`,
   ended: `DELETE FROM dibs.ended WHERE ${isAmong("ended", "$1::int8[]")} RETURNING task`,
 };
-const DELETE_DEAD = `DELETE FROM dibs.dead WHERE ${isAmong("dead", "$1::int8[]")}`;
 const DELETE_ASIDE = `DELETE FROM dibs.aside WHERE task = ANY ($1::int8[])`;
 const UNWATCH = deleteEach(
   "ttl",
@@ -85,7 +82,7 @@ export async function takeTogether(tx: Tx, found: Found[]): Promise<{ taken: Fou
   }
   const taken = found.filter(({ seq }) => seqs.has(seq));
   for (const { queue, place, groupKey } of taken) {
-    tx.counters.count(queue, stateOf(place), -1);
+    tx.counters.count(queue, place.state, -1);
     if (place.state === "ready") tx.limits.movedInLine(queue, groupKey, -1);
   }
   const aside = taken.filter(
@@ -94,8 +91,6 @@ export async function takeTogether(tx: Tx, found: Found[]): Promise<{ taken: Fou
   if (aside.length > 0) tx.send(DELETE_ASIDE, seqsOf(aside));
   const mortal = taken.filter((task) => task.expiresAt !== null && isPending(task));
   if (mortal.length > 0) tx.send(UNWATCH, numbers(mortal.map((task) => task.expiresAt!)), seqsOf(mortal));
-  const leaving = taken.filter(({ place }) => place.state === "leaving" && place.was === "dead");
-  if (leaving.length > 0) tx.send(DELETE_DEAD, seqsOf(leaving));
   return { taken, missed: found.filter(({ seq }) => !seqs.has(seq)) };
 }
 
@@ -117,7 +112,7 @@ function keysOf(spot: Spot, tasks: Found[]): (string | (string | null)[])[] {
 }
 
 function dueOf({ place }: Found): number {
-  return "due" in place && place.due !== null ? place.due : 0;
+  return "due" in place ? place.due : 0;
 }
 
 function placeInLine({ place, pos }: Found): number {
@@ -126,10 +121,6 @@ function placeInLine({ place, pos }: Found): number {
 
 function seqsOf(tasks: Found[]): string {
   return numbers(tasks.map(({ seq }) => seq));
-}
-
-function isLeaving({ place }: Found): boolean {
-  return place.state === "leaving";
 }
 
 /** Each once. */
@@ -161,10 +152,7 @@ export async function removeTogether(tx: Tx, tasks: Found[]): Promise<void> {
   for (const task of tasks)
     if (task.holdsGroup && task.queue.limited) await freeGroup(tx, task.queue, task.groupKey!);
   const heads = tasks.filter((task) => task.holdsGroup && !task.queue.limited);
-  const [left, ended] = [true, false].map((leaves) =>
-    lanesOf(heads.filter((task) => leaves === isLeaving(task))),
-  );
-  await freeGroups(tx, [...ended!, ...(await leftByAll(tx, left!))]);
+  await freeGroups(tx, lanesOf(heads));
   const asking = tasks.filter(({ queue }) => isVerificationQueue(queue.name));
   if (asking.length > 0)
     await missVerdicts(

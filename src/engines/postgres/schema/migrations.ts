@@ -317,33 +317,8 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE dibs.store ADD COLUMN unsubscribed int8 NOT NULL DEFAULT 0;  -- grows when some are removed
   `,
   `
-  -- On their way to another store: out of the tables of their states, but for the dead. They count as what they were.
-  CREATE TABLE dibs.leaving (
-    task        int8 PRIMARY KEY,
-    n           int8 GENERATED ALWAYS AS IDENTITY,
-    due         int8,
-    queue       int4 NOT NULL,
-    destination int4 NOT NULL,     -- the other store's salt
-    failures    int2 NOT NULL,
-    holds_group bool NOT NULL,     -- the head, and those that leave behind it: until the last is gone its group waits
-    cancelled   bool NOT NULL,
-    state       text NOT NULL,
-    group_key   text COLLATE "C"
-  );
-  CREATE INDEX leaving_queue ON dibs.leaving (queue, n);
-  CREATE INDEX leaving_group ON dibs.leaving (queue, group_key) WHERE holds_group;
-
-  -- Those that came from other stores. Never forgotten: a move that was interrupted may be run again at any time.
-  CREATE TABLE dibs.origin (
-    id          text COLLATE "C" PRIMARY KEY,  -- what it had there
-    task        int8 NOT NULL,
-    created_at  int8 NOT NULL
-  );
-
-  -- Of one that came from another store; others that failed are the head.
+  -- A failed task waits behind the head where its group went on without it meanwhile.
   ALTER TABLE dibs.waiting ADD COLUMN failures int2 NOT NULL DEFAULT 0;
-  -- On its way to another store: nobody redrives or discards it.
-  ALTER TABLE dibs.dead ADD COLUMN leaving bool NOT NULL DEFAULT false;
   `,
   `
   -- What a handler leaves for its next run, and what others had to say to it. Its task is special wherever it stands.
@@ -385,14 +360,6 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE dibs.delta ADD COLUMN verifying int4 NOT NULL DEFAULT 0;
   ALTER TABLE dibs.depth ADD COLUMN parked    int8 NOT NULL DEFAULT 0;
   ALTER TABLE dibs.depth ADD COLUMN verifying int8 NOT NULL DEFAULT 0;
-
-  -- Of parked tasks on their way, and of those whose results wait for a verdict.
-  ALTER TABLE dibs.leaving ADD COLUMN signal       text;
-  ALTER TABLE dibs.leaving ADD COLUMN started_at   int8;
-  ALTER TABLE dibs.leaving ADD COLUMN worker       text;
-  ALTER TABLE dibs.leaving ADD COLUMN adds         text;
-  ALTER TABLE dibs.leaving ADD COLUMN result       text;
-  ALTER TABLE dibs.leaving ADD COLUMN result_bytes bytea;
   `,
   `
   -- A journey through the stages of a pipeline: core/run.ts. Its number is that of its first task. Whoever goes on with it

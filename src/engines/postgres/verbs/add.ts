@@ -16,7 +16,7 @@ import type { Queue } from "../transaction/known-queues.ts";
 import { standInLine } from "../limits/lane-line.ts";
 import { type Lane, laneName, takeLanes } from "../limits/lanes.ts";
 import { isSpecial } from "../line/line.ts";
-import { findMany, stateOf } from "../line/place.ts";
+import { findMany } from "../line/place.ts";
 import { Overtaken } from "../connection/overtaken.ts";
 import { isOfRun, joinRuns } from "../flows/runs.ts";
 import { numbers } from "../statements/text.ts";
@@ -118,11 +118,11 @@ const KEYS = `
     SELECT * FROM dibs.idempotency WHERE queue = wanted.queue AND key = wanted.key COLLATE "C" OFFSET 0) AS idempotency
   WHERE forget_at IS NULL OR forget_at > $3`;
 
-export function keyName({ queue, idempotencyKey }: Keyed): string {
+function keyName({ queue, idempotencyKey }: Keyed): string {
   return `${queue}\n${idempotencyKey}`;
 }
 
-export async function takenKeys(tx: Tx, tasks: Keyed[]): Promise<Map<string, KeyRow>> {
+async function takenKeys(tx: Tx, tasks: Keyed[]): Promise<Map<string, KeyRow>> {
   const wanted = tasks.filter((task) => task.idempotencyKey !== undefined && tx.queues.named(task.queue));
   if (wanted.length === 0) return new Map();
   const rows = await tx.all<KeyRow>(
@@ -140,7 +140,7 @@ async function stateOfTaken(tx: Tx, taken: Map<string, KeyRow>): Promise<Map<num
     tx,
     rows.map((row) => row.task),
   );
-  const states = new Map(found.map((task) => [task.seq, stateOf(task.place)]));
+  const states = new Map(found.map((task) => [task.seq, task.place.state]));
   return new Map(rows.map((row) => [row.task, states.get(row.task) ?? row.state!]));
 }
 

@@ -8,14 +8,12 @@ import { lockPlace, takeOut, tryClaim } from "../line/take-out.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 const SET_CANCELLED = `UPDATE dibs.claim SET cancelled = true WHERE task = $1`;
-// Whoever moves it carries the wish along.
-const CANCEL_LEAVING = `UPDATE dibs.leaving SET cancelled = true WHERE task = $1`;
 
 export async function cancel(tx: Tx, id: string): Promise<{ state: TaskState }> {
   const task = await findTask(tx, id);
   if (!task) throw taskNotFound(id);
   const { state } = task.place;
-  if (state !== "leaving" && !isEnd(state) && (await cancelItsRun(tx, task)))
+  if (!isEnd(state) && (await cancelItsRun(tx, task)))
     return { state: state === "claimed" ? "claimed" : "cancelled" };
   return cancelTask(tx, task.seq);
 }
@@ -35,12 +33,6 @@ export async function cancelTask(tx: Tx, seq: number): Promise<{ state: TaskStat
         notify(tx, "cancel", place.held);
       }
       return { state: "claimed" };
-    }
-    if (place.state === "leaving") {
-      if (place.was === "dead") return { state: "dead" };
-      // None where it is gone between the two statements.
-      if ((await tx.run(CANCEL_LEAVING, task.seq)) > 0) return { state: place.was };
-      continue;
     }
     if (isEnd(place.state)) return { state: place.state };
     if (place.state === "verifying") {

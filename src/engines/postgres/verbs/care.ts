@@ -122,7 +122,7 @@ interface EndedRow {
   state: Exclude<EndState, "dead">;
 }
 
-// What is about to be removed because it has moved to another store is passed over.
+// Rows that another transaction is about to remove are passed over: another process prunes, or drops the queue.
 const ENDED = `
   SELECT ended_at, task, state FROM dibs.ended WHERE queue = $1 ORDER BY ended_at, task LIMIT $2
   FOR UPDATE SKIP LOCKED`;

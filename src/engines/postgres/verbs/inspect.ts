@@ -25,7 +25,7 @@ import type { Verified } from "../../../core/verification.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { NEVER } from "../line/line.ts";
 import { lookUp, rowsBy, rowsOf } from "../statements/look-up.ts";
-import { type Found, findTask, stateOf } from "../line/place.ts";
+import { type Found, findTask } from "../line/place.ts";
 import { placesOf } from "../flows/run-place.ts";
 import { fromColumns, fromText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -62,7 +62,7 @@ export async function verifying(
   return { task: await get(tx, id), result: fromColumns(row.result, row.result_bytes) };
 }
 
-export interface PayloadRow {
+interface PayloadRow {
   seq: number;
   data: string | null;
   bytes: Uint8Array | null;
@@ -80,7 +80,7 @@ const TASKS_AND_ENDS = `unnest($1::int8[]) AS wanted (seq)
   CROSS JOIN ${lookUp("task", "task.seq = wanted.seq")}
   LEFT JOIN ${lookUp("ended", { task: "task.seq" })} ON true
   LEFT JOIN ${lookUp("dead", { task: "task.seq" })} ON true`;
-export const PAYLOADS = `
+const PAYLOADS = `
   SELECT task.seq, data, bytes, content_type, headers, coalesce(ended.ended_at, dead.died_at) AS ended_at,
     ended.result, ended.result_bytes
   FROM ${TASKS_AND_ENDS}`;
@@ -145,9 +145,8 @@ function record(
   latest: Attempt | undefined,
 ): Omit<TaskRecord, "run"> {
   const { place } = task;
-  const state = stateOf(place);
+  const { state } = place;
   const held = "held" in place ? place.held : undefined;
-  const attempt = held ?? (place.state === "leaving" ? place : undefined);
   const ended = isEnd(state);
   const last = ended ? latest : undefined;
   return {
@@ -167,11 +166,11 @@ function record(
     dueAt: "due" in place && place.due !== NEVER ? place.due : null,
     waitsFor: "signal" in place ? place.signal : null,
     expiresAt: task.expiresAt,
-    worker: attempt?.worker ?? last?.worker ?? null,
-    startedAt: attempt?.startedAt ?? last?.startedAt ?? null,
+    worker: held?.worker ?? last?.worker ?? null,
+    startedAt: held?.startedAt ?? last?.startedAt ?? null,
     endedAt: ended ? payload.ended_at : null,
     progress: place.state === "claimed" ? progressFrom(place.progress) : null,
-    cancelRequested: held?.cancelled ?? (place.state === "leaving" && place.cancelled),
+    cancelRequested: held?.cancelled ?? false,
     result: ended ? fromColumns(payload.result, payload.result_bytes) : null,
     error: state === "dead" ? last!.error : null,
   };
@@ -261,8 +260,6 @@ const COLUMNS =
 const SUCCESSES = `
   SELECT task, attempt, fence, worker, started_at, ended_at, 'done', NULL, NULL, NULL, NULL
   FROM ${rowsOf("ended", "$1::int8[]")} AS ended WHERE state = 'done'`;
-const LEDGERS = `
-  SELECT ${COLUMNS} FROM dibs.attempt WHERE task = ANY ($1::int8[]) UNION ALL ${SUCCESSES}`;
 const LATEST = `
   SELECT latest.* FROM unnest($1::int8[]) AS wanted (seq) CROSS JOIN LATERAL (
     SELECT ${COLUMNS} FROM dibs.attempt WHERE task = wanted.seq ORDER BY fence DESC LIMIT ${LIMITS.page}) AS latest
@@ -271,20 +268,6 @@ const LAST_ATTEMPTS = `
   SELECT last.* FROM unnest($1::int8[]) AS wanted (seq) CROSS JOIN LATERAL (
     SELECT ${COLUMNS} FROM dibs.attempt WHERE task = wanted.seq ORDER BY fence DESC LIMIT 1) AS last
   UNION ALL ${SUCCESSES}`;
-
-/** Oldest first. */
-export async function ledgersOf(tx: Tx, seqs: number[]): Promise<Map<number, Attempt[]>> {
-  if (seqs.length === 0) return new Map();
-  const rows = await tx.all<AttemptRow>(LEDGERS, seqs);
-  rows.sort((a, b) => a.fence - b.fence);
-  const ledgers = new Map<number, Attempt[]>();
-  for (const row of rows) {
-    const ledger = ledgers.get(row.task) ?? [];
-    ledgers.set(row.task, ledger);
-    ledger.push(attemptFrom(row));
-  }
-  return ledgers;
-}
 
 /** Of each task the attempt that came last. */
 export async function lastAttemptsOf(tx: Tx, seqs: number[]): Promise<Map<number, Attempt>> {

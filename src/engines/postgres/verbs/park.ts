@@ -1,4 +1,3 @@
-import { hasDeparted } from "../../../core/errors.ts";
 import { byteLength, LIMITS, tooManySteps } from "../../../core/limits.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import { type Body, isEnd, type Step, type TaskState } from "../../../core/task.ts";
@@ -7,8 +6,8 @@ import { allAnswered } from "../statements/all-answered.ts";
 import { heldTask } from "../line/held.ts";
 import { announceTask, closeAttempt, comeBack, endCancelled, type Held, NEVER } from "../line/line.ts";
 import { isRowBy } from "../statements/look-up.ts";
-import { findTask, type Found, type Line, stateOf } from "../line/place.ts";
-import { keepStep, leftBehindBy } from "../flows/steps.ts";
+import { findTask, type Found, type Line } from "../line/place.ts";
+import { keepStep, stepsOf } from "../flows/steps.ts";
 import { IN_PLACE, IN_SCHEDULE, lockPlace, takeOut } from "../line/take-out.ts";
 import { toText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -73,7 +72,7 @@ async function checkRoom(
 export async function steps(tx: Tx, id: string): Promise<Step[]> {
   const task = await findTask(tx, id);
   if (!task) throw taskNotFound(id);
-  return (await leftBehindBy(tx, [task.seq])).get(task.seq)?.steps ?? [];
+  return stepsOf(tx, task.seq);
 }
 
 export async function park(
@@ -106,8 +105,7 @@ export async function signal(
     const [task, heard] = await allAnswered([findTask(tx, id), hasHeard(tx, tx.place(id)?.seq ?? 0, name)]);
     if (!task) throw taskNotFound(id);
     const { place } = task;
-    const state = stateOf(place);
-    if (place.state === "leaving" && !isEnd(state)) throw hasDeparted(id);
+    const { state } = place;
     if (isEnd(state) || heard) return { kept: false, state };
     // It moved between the two statements: it is elsewhere now.
     if (!(await lockPlace(tx, task))) continue;
@@ -132,5 +130,5 @@ async function wake(tx: Tx, task: Found, name: string): Promise<TaskState> {
     // Whoever looked meanwhile has passed it over.
     tx.hintReady(queue);
   }
-  return stateOf(place);
+  return place.state;
 }

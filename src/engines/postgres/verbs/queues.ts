@@ -6,7 +6,8 @@ import {
   resolvePolicy,
   withDeclared,
 } from "../../../core/policy.ts";
-import type { Declared, DeclareMode, QueueRecord } from "../../../engine/engine.ts";
+import type { QueueSummary } from "../../../core/port.ts";
+import type { Declared, DeclareMode } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import type { Queue } from "../transaction/known-queues.ts";
 import { TASK_OF } from "../statements/look-up.ts";
@@ -81,7 +82,7 @@ export async function pause(tx: Tx, name: string, paused: boolean): Promise<{ ch
   return { changed: true };
 }
 
-export function queues(tx: Tx, name: string | undefined): QueueRecord[] {
+export function queues(tx: Tx, name: string | undefined): QueueSummary[] {
   return [...tx.queues.all]
     .filter((queue) => name === undefined || queue.name === name)
     .sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -211,18 +212,9 @@ export async function drop(tx: Tx, name: string, limit: number): Promise<{ remov
 }
 
 // Of claims there are few, and no index by queue, which every claim would pay for.
-const LEFT = [
-  "ready",
-  "kept",
-  "own",
-  "scheduled",
-  "waiting",
-  "claim",
-  "verifying",
-  "dead",
-  "leaving",
-  "ended",
-].map((table) => `SELECT task FROM dibs.${table} WHERE queue = $1 LIMIT $2`);
+const LEFT = ["ready", "kept", "own", "scheduled", "waiting", "claim", "verifying", "dead", "ended"].map(
+  (table) => `SELECT task FROM dibs.${table} WHERE queue = $1 LIMIT $2`,
+);
 
 /** With what a transaction of others brought below where we were looking by then: its numbers are as old as its beginning. */
 async function lastToDrop(

@@ -192,8 +192,7 @@ const KEEP_ENDS = `${KEEP_END} WHERE task IN (
 export function losePart(tx: Tx, task: Found): void {
   const run = runOf(tx, task);
   if (!run) return;
-  const { place } = task;
-  const state = place.state === "leaving" ? place.was : place.state;
+  const { state } = task.place;
   if (isEnd(state) && state !== "dead") {
     tx.run(KEEP_ONE_END, task.seq);
     return;
@@ -271,15 +270,6 @@ export function knownRun(tx: Tx, id: string): RunRow {
 
 export function stateOfRun({ state, dead }: RunRow): RunState {
   return state ?? (dead > 0 ? "dead" : "running");
-}
-
-const UNDER_WAY_IN = `
-  SELECT 1 FROM run_part CROSS JOIN run ON run.id = run_part.run CROSS JOIN task ON task.seq = run_part.task
-  WHERE run.state IS NULL AND task.queue = ? AND NOT EXISTS (SELECT 1 FROM ended WHERE ended.task = task.seq) LIMIT 1`;
-
-/** Looks at every task of a run: for what happens rarely. */
-export function hasRunsUnderWay(tx: Tx, queue: number): boolean {
-  return tx.hasRuns && tx.get(UNDER_WAY_IN, queue) !== undefined;
 }
 
 const ENDED_RUNS = `

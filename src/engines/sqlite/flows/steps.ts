@@ -6,7 +6,6 @@ export const DELETE_STEPS = `DELETE FROM step WHERE task = ?`;
 /** Those that its handler took; what came from outside stays. */
 export const DELETE_LAPSED = `DELETE FROM step WHERE task = ? AND kind = 'lapsed'`;
 export const DELETE_TAKEN = `DELETE FROM step WHERE task = ? AND kind = 'step'`;
-export const FEEDBACK = `SELECT value FROM step WHERE task = ? AND kind = 'feedback'`;
 
 const KEEP = `INSERT OR REPLACE INTO step (task, kind, name, value) VALUES (?, ?, ?, ?)`;
 

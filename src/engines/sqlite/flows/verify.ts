@@ -1,6 +1,6 @@
 import { verdictOfStage } from "../../../core/run.ts";
 import type { NextCosts } from "../../../core/stage-cost.ts";
-import type { Addition, Body, TaskState } from "../../../core/task.ts";
+import type { TaskState } from "../../../core/task.ts";
 import { decodeAdds, encodeAdds, type Verified, verificationTask } from "../../../core/verification.ts";
 import type { Settlement } from "../../../engine/engine.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
@@ -15,7 +15,6 @@ import {
   endDone,
   freeGroup,
   type Held,
-  type Mover,
   refuse,
   willStepAside,
 } from "../line/line.ts";
@@ -33,23 +32,9 @@ const INSERT = `
 export function askForVerdict(
   tx: Tx,
   task: Held,
-  { result, adds, each, next }: Settlement & { kind: "done" },
+  { result, adds = [], each, next }: Settlement & { kind: "done" },
 ): TaskState {
   dropClaim(tx, task);
-  insertVerifying(tx, task, result, adds ?? [], { each, next });
-  return "verifying";
-}
-
-type Attempted = Mover & Pick<Held, "fence" | "startedAt" | "worker">;
-
-/** Waits for a verdict on this, which is asked for. */
-export function insertVerifying(
-  tx: Tx,
-  task: Attempted,
-  result: Body | null,
-  adds: readonly Addition[],
-  { each = false, next }: { each?: boolean | undefined; next?: NextCosts | undefined } = {},
-): void {
   const { seq, failures, fence, startedAt, worker } = task;
   const kept = adds.length > 0 ? encodeAdds(adds) : null;
   const holds = task.holdsGroup && !willStepAside(task);
@@ -64,6 +49,7 @@ export function insertVerifying(
   const costs = next ? JSON.stringify(next) : null;
   tx.run(INSERT, ...attempt, kept, each ? 1 : 0, costs, holds ? 1 : 0, result, asked, seq);
   tx.count(task.queue, "verifying", 1);
+  return "verifying";
 }
 
 /** The verifier's own task ends with it; the one it judged, if it still waits for this. */

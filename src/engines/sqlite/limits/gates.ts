@@ -106,11 +106,9 @@ export function isAnyReady(tx: Tx, queue: Queue): boolean {
   return READY.some((sql) => tx.get(sql, queue.id) !== undefined);
 }
 
-const LEAVING = `SELECT count(*) AS count FROM leaving WHERE queue = ? AND state = 'ready'`;
-
 /** Somebody is told of what stands in line: of no more than may start, for all that is known. */
 export function hintLine(tx: Tx, queue: Queue, most = Number.POSITIVE_INFINITY): void {
-  const ready = tx.depth(queue).ready - tx.get<{ count: number }>(LEAVING, queue.id)!.count;
+  const { ready } = tx.depth(queue);
   if (ready > 0) tx.hintReady(queue, Math.min(ready, most));
 }
 

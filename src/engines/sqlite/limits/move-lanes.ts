@@ -2,7 +2,7 @@ import { governsGroups } from "../../../core/policy.ts";
 import { spend } from "../../../core/rate.ts";
 import { isFull, type Lane, LaneBook, type LaneName } from "./lanes.ts";
 import type { Mover } from "../line/line.ts";
-import { COUNTED, HEADS, type Lanes, type Queue, type Tx } from "../transaction/tx.ts";
+import { COUNTED, type Lanes, type Queue, type Tx } from "../transaction/tx.ts";
 
 /** What happens to lanes, in queues where they are more than heads. */
 
@@ -20,20 +20,6 @@ export function enterLane(tx: Tx, task: Mover): "ready" | "waiting" {
   }
   book.save();
   return task.holdsGroup ? "ready" : "waiting";
-}
-
-/** Becomes the head, if there is none. */
-export function takeEmptyLane(tx: Tx, queue: Queue, key: string): boolean {
-  return changeLane(tx, queue, key, (lane) => {
-    if (lane.holders > 0) return false;
-    lane.holders = 1;
-    return true;
-  });
-}
-
-/** One that waited holds it from now on, wherever it is. */
-export function holdLane(tx: Tx, queue: Queue, key: string): void {
-  changeLane(tx, queue, key, (lane) => lane.holders++);
 }
 
 /** It stands in line no longer, though it may still hold its lane. */
@@ -103,10 +89,6 @@ export function comeUp(tx: Tx, queue: Queue, session: number | null, started: re
   book.save();
 }
 
-const COUNT_LEAVING = `
-  UPDATE lane SET state = json_object('holders', leaving.count)
-  FROM (SELECT group_key, count(*) AS count FROM leaving WHERE queue = :queue AND holds_group = 1 GROUP BY group_key) AS leaving
-  WHERE lane.queue = :queue AND lane.group_key = leaving.group_key`;
 const inLine = (table: "ready" | "kept"): string => `
   UPDATE lane SET state = json_set(coalesce(state, '{"holders":1}'), '$.line', json_array(head.task))
   FROM (
@@ -119,11 +101,7 @@ const COUNT_LINES = [inLine("ready"), inLine("kept")];
 /** From here on the lanes of a queue say as much; once for a queue, since its lanes are looked at. */
 export function raiseLanes(tx: Tx, queue: Queue, lanes: Lanes): void {
   if (queue.lanes >= lanes) return;
-  const counts = [
-    ...(queue.lanes === HEADS ? [COUNT_LEAVING] : []),
-    ...(lanes === COUNTED ? COUNT_LINES : []),
-  ];
-  for (const sql of counts) tx.runMany(sql, [], { queue: queue.id });
+  if (lanes === COUNTED) for (const sql of COUNT_LINES) tx.runMany(sql, [], { queue: queue.id });
   queue.lanes = lanes;
   tx.storeQueue(queue);
 }

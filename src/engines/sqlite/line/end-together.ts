@@ -72,7 +72,7 @@ function freeHeads(tx: Tx, seqs: readonly number[]): void {
       {},
     );
   }
-  // One that came from another store may have failed there: it may be kept for some workers.
+  // A task that has failed may belong into the retry-elsewhere line: it stepped aside, or was imported.
   const failed = rows.filter(([, , , , , failures]) => failures !== null && failures > 0);
   for (const [queue, groupKey] of failed) freeGroup(tx, tx.queueOf(queue), groupKey);
   for (const chunk of chunks(rows.filter(([, , , , , failures]) => failures === 0))) {

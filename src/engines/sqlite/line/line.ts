@@ -6,7 +6,7 @@ import { BOUNDS } from "../../../engine/engine.ts";
 import { correctCost } from "../limits/costs.ts";
 import { findAsked } from "./held.ts";
 import { wait } from "../limits/lanes.ts";
-import { enterLane, freeLanes, takeEmptyLane } from "../limits/move-lanes.ts";
+import { enterLane, freeLanes } from "../limits/move-lanes.ts";
 import { becomeReady } from "./ready.ts";
 import { endPart, isCalledOff } from "../flows/runs.ts";
 import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "../flows/steps.ts";
@@ -58,23 +58,16 @@ const NEXT_OF_GROUP = `
 const INSERT_TTL = `INSERT INTO ttl (expires_at, task) VALUES (?, ?)`;
 const DELETE_TTL = `DELETE FROM ttl WHERE expires_at = ? AND task = ?`;
 
-/** Becomes the head of its group, if there is none. */
-export function takeLane(tx: Tx, task: Mover): boolean {
-  const { queue, groupKey } = task;
-  task.holdsGroup =
-    queue.lanes === HEADS ? tx.run(TAKE_LANE, queue.id, groupKey) > 0 : takeEmptyLane(tx, queue, groupKey!);
-  return task.holdsGroup;
-}
-
 /** Joins the line, or its group's: a due task, new or redriven. */
 export function enter(tx: Tx, task: Mover): "ready" | "waiting" {
   const { queue, groupKey } = task;
   if (groupKey !== null) {
     if (queue.lanes !== HEADS) return enterLane(tx, task);
-    if (!task.holdsGroup && !takeLane(tx, task)) {
+    if (!task.holdsGroup && tx.run(TAKE_LANE, queue.id, groupKey) === 0) {
       wait(tx, task);
       return "waiting";
     }
+    task.holdsGroup = true;
   }
   becomeReady(tx, queue, task.rank, task.pos, task.seq, task.failures);
   return "ready";

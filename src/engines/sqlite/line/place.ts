@@ -1,11 +1,11 @@
-import type { EndState, TaskState } from "../../../core/task.ts";
+import type { EndState } from "../../../core/task.ts";
 import { isVerificationQueue } from "../../../core/verification.ts";
 import { findHeld, findVerifying, type Known, taskBySeq } from "./held.ts";
 import { leaveLine } from "../limits/move-lanes.ts";
 import { dropVerifying, forgetClaim, freeGroup, type Held, missVerdict, unwatchTtl } from "./line.ts";
 import { callOff, losePart } from "../flows/runs.ts";
 import { DELETE_STEPS } from "../flows/steps.ts";
-import { COUNTED, HEADS, type Tx } from "../transaction/tx.ts";
+import { COUNTED, type Tx } from "../transaction/tx.ts";
 
 /** Where a task stands: which of the states' tables has it. */
 export type Place =
@@ -14,31 +14,12 @@ export type Place =
   | { state: "scheduled"; due: number; failures: number; holdsGroup: boolean }
   | { state: "parked"; due: number; failures: number; holdsGroup: boolean; signal: string }
   | { state: "waiting"; failures: number }
-  | Leaving
   | { state: EndState };
 
 /** Its place in line, in the table of those that are for all, for some workers, or for one. */
 export type InLine =
   | { table: "ready" | "kept"; pos: number }
   | { table: "own"; pos: number; session: number };
-
-/** On its way to another store. Whoever asks is told the state it was in. */
-export interface Leaving {
-  state: "leaving";
-  was: "ready" | "scheduled" | "parked" | "verifying" | "waiting" | "dead";
-  due: number | null;
-  signal: string | null;
-  worker: string | null;
-  startedAt: number | null;
-  failures: number;
-  holdsGroup: boolean;
-  cancelled: boolean;
-}
-
-/** As it is told. */
-export function stateOf(place: Place): TaskState {
-  return place.state === "leaving" ? place.was : place.state;
-}
 
 /** A task and where it stands; what a move needs is filled in from there. */
 export interface Found extends Known {
@@ -68,7 +49,6 @@ const READY = `SELECT failures FROM ready WHERE queue = ? AND rank = ? AND pos =
 const KEPT = `SELECT failures FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
 const SCHEDULED = `SELECT due, failures, holds_group, signal FROM scheduled WHERE queue = ? AND pos = ?`;
 const WAITING = `SELECT failures FROM waiting WHERE queue = ? AND group_key = ? AND pos = ?`;
-const LEAVING = `SELECT state, due, failures, holds_group, cancelled, signal, worker, started_at FROM leaving WHERE task = ?`;
 const ENDED = `SELECT state FROM ended WHERE task = ?`;
 
 interface ScheduledRow {
@@ -102,8 +82,7 @@ function findPlace(tx: Tx, task: Known): Place {
     const waiting = tx.get<{ failures: number }>(WAITING, queue, task.groupKey, task.pos);
     if (waiting) return { state: "waiting", failures: waiting.failures };
   }
-  const leaving = tx.get<LeavingRow>(LEAVING, task.seq);
-  return leaving ? leavingFrom(leaving) : { state: "dead" };
+  return { state: "dead" };
 }
 
 const READY_MOVED = `
@@ -126,32 +105,6 @@ function findTurn(tx: Tx, { queue, seq }: Known): Place | undefined {
   return undefined;
 }
 
-interface LeavingRow {
-  state: Leaving["was"];
-  due: number | null;
-  failures: number;
-  holds_group: number;
-  cancelled: number;
-  signal: string | null;
-  worker: string | null;
-  started_at: number | null;
-}
-
-function leavingFrom(row: LeavingRow): Leaving {
-  const { state: was, due, failures, signal, worker } = row;
-  return {
-    state: "leaving",
-    was,
-    due,
-    signal,
-    worker,
-    startedAt: row.started_at,
-    failures,
-    holdsGroup: row.holds_group === 1,
-    cancelled: row.cancelled === 1,
-  };
-}
-
 const DELETE_READY = `DELETE FROM ready WHERE queue = ? AND rank = ? AND pos = ?`;
 const DELETE_KEPT = `DELETE FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
 const DELETE_OWN = `DELETE FROM own WHERE task = ?`;
@@ -159,7 +112,6 @@ const DELETE_SCHEDULED = `DELETE FROM scheduled WHERE queue = ? AND pos = ?`;
 const DELETE_WAITING = `DELETE FROM waiting WHERE queue = ? AND group_key = ? AND pos = ?`;
 const DELETE_ENDED = `DELETE FROM ended WHERE task = ?`;
 const DELETE_DEAD = `DELETE FROM dead WHERE task = ?`;
-const DELETE_LEAVING = `DELETE FROM leaving WHERE task = ?`;
 
 /** Takes a task out of the state it is in. Its group, if it holds one, is not freed by this. */
 export function takeOut(tx: Tx, task: Found): void {
@@ -191,12 +143,8 @@ export function takeOut(tx: Tx, task: Found): void {
     case "expired":
       tx.run(DELETE_ENDED, task.seq);
       break;
-    case "leaving":
-      tx.run(DELETE_LEAVING, task.seq);
-      if (task.place.was === "dead") tx.run(DELETE_DEAD, task.seq);
-      break;
   }
-  tx.count(task.queue, stateOf(task.place), -1);
+  tx.count(task.queue, task.place.state, -1);
   if (["ready", "scheduled", "parked", "waiting"].includes(task.place.state))
     unwatchTtl(tx, task.seq, task.expiresAt);
 }
@@ -217,16 +165,8 @@ export function remove(tx: Tx, task: Found): void {
   tx.run(DELETE_TASK, task.seq);
   tx.run(DELETE_LEDGER, task.seq);
   tx.run(DELETE_STEPS, task.seq);
-  if (task.holdsGroup && !isFollowed(tx, task)) freeGroup(tx, task.queue, task.groupKey!);
+  if (task.holdsGroup) freeGroup(tx, task.queue, task.groupKey!);
   if (task.key !== null) tx.run(DELETE_KEY, task.queue.id, task.key, task.seq);
   if (isVerificationQueue(task.queue.name)) missVerdict(tx, task.seq);
   callOff(tx);
-}
-
-const LEAVING_BEHIND = `SELECT 1 FROM leaving WHERE queue = ? AND group_key = ? AND holds_group = 1 LIMIT 1`;
-
-/** Others of its group are leaving too: it waits for the last of them. Where holders are counted, it does so anyway. */
-function isFollowed(tx: Tx, { place, queue, groupKey }: Found): boolean {
-  if (place.state !== "leaving" || queue.lanes !== HEADS) return false;
-  return tx.get(LEAVING_BEHIND, queue.id, groupKey) !== undefined;
 }

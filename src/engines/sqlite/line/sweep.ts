@@ -4,7 +4,7 @@ import { BOUNDS } from "../../../engine/engine.ts";
 import { type ClaimRow, heldFrom } from "./held.ts";
 import { fillLane } from "../limits/move-lanes.ts";
 import { end, enter, fail, type Held, type Mover } from "./line.ts";
-import { findBySeq, stateOf, takeOut } from "./place.ts";
+import { findBySeq, takeOut } from "./place.ts";
 import { disown, openKept } from "./ready.ts";
 import { openGates } from "../limits/review.ts";
 import { keepStep } from "../flows/steps.ts";
@@ -247,7 +247,7 @@ function expire(tx: Tx): void {
   for (const row of tx.all<{ task: number }>(OUTLIVED, tx.now, BOUNDS.sweep)) {
     const task = findBySeq(tx, row.task)!;
     // Those of a run go together: one that expires has the others cancelled.
-    if (isEnd(stateOf(task.place))) continue;
+    if (isEnd(task.place.state)) continue;
     takeOut(tx, task);
     end(tx, task, "expired");
   }

@@ -257,30 +257,7 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE store ADD COLUMN unsubscribed INTEGER NOT NULL DEFAULT 0;  -- grows when some are removed
   `,
   `
-  -- On their way to another store: out of the tables of their states, but for the dead. They count as what they were.
-  CREATE TABLE leaving (
-    n           INTEGER PRIMARY KEY,
-    task        INTEGER NOT NULL UNIQUE,
-    queue       INTEGER NOT NULL,
-    destination INTEGER NOT NULL,  -- the other store's salt
-    state       TEXT    NOT NULL,
-    due         INTEGER,
-    failures    INTEGER NOT NULL,
-    group_key   TEXT,
-    holds_group INTEGER NOT NULL,  -- the head, and those that leave behind it: until the last is gone its group waits
-    cancelled   INTEGER NOT NULL
-  );
-  CREATE INDEX leaving_queue ON leaving (queue, n);
-  CREATE INDEX leaving_group ON leaving (queue, group_key) WHERE holds_group = 1;
-
-  -- Those that came from other stores. Never forgotten: a move that was interrupted may be run again at any time.
-  CREATE TABLE origin (
-    id          TEXT PRIMARY KEY,  -- what it had there
-    task        INTEGER NOT NULL,
-    created_at  INTEGER NOT NULL
-  ) WITHOUT ROWID;
-
-  -- Of one that came from another store; others that failed are the head.
+  -- A failed task waits behind the head where its group went on without it meanwhile.
   ALTER TABLE waiting ADD COLUMN failures INTEGER NOT NULL DEFAULT 0;
   `,
   `
@@ -310,13 +287,6 @@ export const MIGRATIONS: readonly string[] = [
     result
   );
   ALTER TABLE depth ADD COLUMN verifying INTEGER NOT NULL DEFAULT 0;
-
-  -- Of parked tasks on their way, and of those whose results wait for a verdict.
-  ALTER TABLE leaving ADD COLUMN signal TEXT;
-  ALTER TABLE leaving ADD COLUMN started_at INTEGER;
-  ALTER TABLE leaving ADD COLUMN worker TEXT;
-  ALTER TABLE leaving ADD COLUMN adds TEXT;
-  ALTER TABLE leaving ADD COLUMN result;
   `,
   `
   -- A journey through the stages of a pipeline: core/run.ts. Its number is that of its first task.

@@ -3,7 +3,7 @@ import { type AddedTask, type EndState, type NewTask, rankOf } from "../../../co
 import { isGathered, type RunTask } from "../../../core/run.ts";
 import { enter, type Mover, schedule, watchTtl } from "../line/line.ts";
 import { contentTypeOf, headersOf } from "../transaction/newcomers.ts";
-import { findBySeq, stateOf } from "../line/place.ts";
+import { findBySeq } from "../line/place.ts";
 import { isOfRun, joinRun } from "../flows/runs.ts";
 import type { Queue, Tx } from "../transaction/tx.ts";
 
@@ -50,8 +50,8 @@ const KEY = `
   SELECT task, created_at, state FROM idempotency
   WHERE queue = ? AND key = ? AND (forget_at IS NULL OR forget_at > ?)`;
 // A key whose time has passed gives way to the new task's.
-export const INSERT_KEY = `INSERT OR REPLACE INTO idempotency (queue, key, task, created_at) VALUES (?, ?, ?, ?)`;
-export const INSERT_TASK = `
+const INSERT_KEY = `INSERT OR REPLACE INTO idempotency (queue, key, task, created_at) VALUES (?, ?, ?, ?)`;
+const INSERT_TASK = `
   INSERT INTO task (seq, queue, created_at, priority, group_key, expires_at, max_attempts,
     idempotency_key, content_type, headers, data, cost)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
@@ -62,7 +62,7 @@ interface KeyRow {
   state: EndState | null;
 }
 
-export function takenKey(tx: Tx, task: Pick<NewTask, "queue" | "idempotencyKey">): KeyRow | undefined {
+function takenKey(tx: Tx, task: Pick<NewTask, "queue" | "idempotencyKey">): KeyRow | undefined {
   const queue = tx.queueNamed(task.queue);
   return queue && tx.get<KeyRow>(KEY, queue.id, task.idempotencyKey!, tx.now);
 }
@@ -90,7 +90,7 @@ function addUnusual(tx: Tx, queue: Queue, task: NewTask): AddedTask | Mover {
   const taken = keyed && takenKey(tx, task);
   if (taken) {
     const found = findBySeq(tx, taken.task);
-    const state = found ? stateOf(found.place) : taken.state!;
+    const state = found ? found.place.state : taken.state!;
     return { id: tx.id(taken.created_at, taken.task), queue: task.queue, state, existing: true };
   }
   const { now } = tx;

@@ -1,20 +1,18 @@
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import { isEnd, type TaskState } from "../../../core/task.ts";
 import { closeAttempt, end } from "../line/line.ts";
-import { findBySeq, findTask, type Found, stateOf, takeOut } from "../line/place.ts";
+import { findBySeq, findTask, type Found, takeOut } from "../line/place.ts";
 import { cancelItsRun } from "../flows/runs.ts";
 import { notify } from "../line/sweep.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 const CANCEL_CLAIM = `UPDATE claim SET cancelled = 1 WHERE task = ? AND cancelled = 0`;
-// Whoever moves it carries the wish along.
-const CANCEL_LEAVING = `UPDATE leaving SET cancelled = 1 WHERE task = ? AND cancelled = 0`;
 
 export function cancel(tx: Tx, id: string): { state: TaskState } {
   const task = findTask(tx, id);
   if (!task) throw taskNotFound(id);
   const { place } = task;
-  if (place.state !== "leaving" && isEnd(place.state)) return { state: place.state };
+  if (isEnd(place.state)) return { state: place.state };
   if (!cancelItsRun(tx, task)) return { state: cancelTask(tx, task) };
   return { state: place.state === "claimed" ? "claimed" : "cancelled" };
 }
@@ -26,10 +24,6 @@ export function cancelTask(tx: Tx, task: Found): TaskState {
     if (tx.run(CANCEL_CLAIM, task.seq) > 0) notify(tx, "cancel", place.held);
     return "claimed";
   }
-  if (place.state === "leaving") {
-    if (place.was !== "dead") tx.run(CANCEL_LEAVING, task.seq);
-    return place.was;
-  }
   if (place.state === "verifying") closeAttempt(tx, place.held, "cancelled", null);
   else takeOut(tx, task);
   return end(tx, task, "cancelled");
@@ -38,5 +32,5 @@ export function cancelTask(tx: Tx, task: Found): TaskState {
 /** With its run, which is over. */
 export function cancelPending(tx: Tx, seq: number): void {
   const task = findBySeq(tx, seq);
-  if (task && !isEnd(stateOf(task.place))) cancelTask(tx, task);
+  if (task && !isEnd(task.place.state)) cancelTask(tx, task);
 }

@@ -180,8 +180,7 @@ export function discard(tx: Tx, name: string, filter: DeadFilter): { count: numb
   return { count: letters.length };
 }
 
-/** But for those that are on their way to another store. */
 function lettersToMove(tx: Tx, name: string, filter: DeadFilter): Found[] {
   const letters = deadLetters(tx, tx.queueNamed(name), filter);
-  return letters.map(({ task }) => findBySeq(tx, task)!).filter(({ place }) => place.state === "dead");
+  return letters.map(({ task }) => findBySeq(tx, task)!);
 }

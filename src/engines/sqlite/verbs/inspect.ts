@@ -24,7 +24,7 @@ import { bodyFrom } from "../statements/body.ts";
 import { findVerifying } from "../line/held.ts";
 import { heldBack } from "../line/held-back.ts";
 import { NEVER } from "../line/line.ts";
-import { findTask, type Found, stateOf } from "../line/place.ts";
+import { findTask, type Found } from "../line/place.ts";
 import { placeOf } from "../flows/runs.ts";
 import { workers } from "./sessions.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
@@ -39,7 +39,7 @@ function knownTask(tx: Tx, id: string): Found {
   return task;
 }
 
-export interface PayloadRow {
+interface PayloadRow {
   data: Body;
   content_type: string | null;
   headers: string | null;
@@ -48,14 +48,14 @@ export interface PayloadRow {
   size?: number;
 }
 
-export interface EndRow {
+interface EndRow {
   ended_at: number;
   result: Body | null;
   size?: number | null;
 }
 
-export const PAYLOAD = `SELECT data, content_type, headers, cost FROM task WHERE seq = ?`;
-export const END = `
+const PAYLOAD = `SELECT data, content_type, headers, cost FROM task WHERE seq = ?`;
+const END = `
   SELECT ended_at, result FROM ended WHERE task = ?
   UNION ALL
   SELECT died_at, NULL FROM dead WHERE task = ?`;
@@ -70,9 +70,8 @@ const PROGRESS = `SELECT progress, note FROM claim WHERE task = ?`;
 /** As a list shows it, payloads and results come as their beginning where they are large. */
 export function record(tx: Tx, task: Found, payloads: Payloads = "full"): TaskRecord {
   const { place } = task;
-  const state = stateOf(place);
+  const { state } = place;
   const held = "held" in place ? place.held : undefined;
-  const attempt = held ?? (place.state === "leaving" ? place : undefined);
   const isFull = payloads === "full";
   const ended = isEnd(state) ? tx.get<EndRow>(isFull ? END : END_PREVIEW, task.seq, task.seq)! : undefined;
   const last = ended && lastAttempt(tx, task.seq);
@@ -97,12 +96,12 @@ export function record(tx: Tx, task: Found, payloads: Payloads = "full"): TaskRe
     dueAt: "due" in place && place.due !== NEVER ? place.due : null,
     waitsFor: "signal" in place ? place.signal : null,
     expiresAt: task.expiresAt,
-    worker: attempt?.worker ?? last?.worker ?? null,
-    startedAt: attempt?.startedAt ?? last?.startedAt ?? null,
+    worker: held?.worker ?? last?.worker ?? null,
+    startedAt: held?.startedAt ?? last?.startedAt ?? null,
     endedAt: ended?.ended_at ?? null,
     progress:
       progress && progress.progress !== null ? { value: progress.progress, note: progress.note } : null,
-    cancelRequested: held?.cancelled ?? (place.state === "leaving" && place.cancelled),
+    cancelRequested: held?.cancelled ?? false,
     result: bodyFrom(ended?.result ?? null),
     error: state === "dead" ? last!.error : null,
     run: placeOf(tx, task),

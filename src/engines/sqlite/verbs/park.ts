@@ -1,4 +1,3 @@
-import { hasDeparted } from "../../../core/errors.ts";
 import { byteLength, LIMITS, tooManySteps } from "../../../core/limits.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import { type Body, isEnd, type Step, type TaskState } from "../../../core/task.ts";
@@ -6,7 +5,7 @@ import type { Settlement } from "../../../engine/engine.ts";
 import { bodyFrom } from "../statements/body.ts";
 import { heldTask } from "../line/held.ts";
 import { announceTask, closeAttempt, comeBack, endCancelled, type Held, NEVER } from "../line/line.ts";
-import { findTask, type Found, stateOf, takeOut } from "../line/place.ts";
+import { findTask, type Found, takeOut } from "../line/place.ts";
 import { STEPPED } from "../statements/special.ts";
 import { keepStep } from "../flows/steps.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -42,10 +41,7 @@ function checkRoom(tx: Tx, seq: number, name: string, value: Body | null, kind: 
 const STEPS = `SELECT kind, name, value FROM step WHERE task = ? AND kind <> 'feedback' ORDER BY kind || ' ' || name`;
 
 export function steps(tx: Tx, id: string): Step[] {
-  return stepsOf(tx, knownTask(tx, id).seq);
-}
-
-export function stepsOf(tx: Tx, seq: number): Step[] {
+  const { seq } = knownTask(tx, id);
   return tx.all<Step>(STEPS, seq).map((row) => ({ ...row, value: bodyFrom(row.value) }));
 }
 
@@ -78,8 +74,7 @@ export function signal(
 ): { kept: boolean; state: TaskState } {
   const task = knownTask(tx, id);
   const { place } = task;
-  const state = stateOf(place);
-  if (place.state === "leaving" && !isEnd(state)) throw hasDeparted(id);
+  const { state } = place;
   if (isEnd(state) || hasHeard(tx, task.seq, name)) return { kept: false, state };
   checkRoom(tx, task.seq, name, value, "signal");
   keepStep(tx, task.seq, "signal", name, value);

@@ -6,7 +6,8 @@ import {
   resolvePolicy,
   withDeclared,
 } from "../../../core/policy.ts";
-import type { Declared, DeclareMode, QueueRecord } from "../../../engine/engine.ts";
+import type { QueueSummary } from "../../../core/port.ts";
+import type { Declared, DeclareMode } from "../../../engine/engine.ts";
 import { hintLine } from "../limits/gates.ts";
 import { findBySeq, remove } from "../line/place.ts";
 import { adoptPolicy } from "../limits/review.ts";
@@ -50,7 +51,7 @@ export function pause(tx: Tx, name: string, paused: boolean): { changed: boolean
   return { changed: true };
 }
 
-export function queues(tx: Tx, name: string | undefined): QueueRecord[] {
+export function queues(tx: Tx, name: string | undefined): QueueSummary[] {
   return [...tx.queues]
     .filter((queue) => name === undefined || queue.name === name)
     .sort((a, b) => (a.name < b.name ? -1 : 1))
