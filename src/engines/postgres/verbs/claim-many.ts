@@ -13,7 +13,7 @@ const hasTasks = (table: "ready" | "kept"): string =>
   `EXISTS (SELECT 1 FROM dibs.${table} WHERE ${table}.queue = wanted.queue AND ${aboveFloor("wanted.queue", table)})`;
 // In the order of the array.
 const WITH_TASKS = `
-  SELECT queue FROM unnest($1::int4[]) AS wanted (queue) WHERE ${hasTasks("ready")} OR ${hasTasks("kept")} LIMIT $2`;
+  SELECT queue, ${hasTasks("kept")} FROM unnest($1::int4[]) AS wanted (queue) WHERE ${hasTasks("ready")} OR ${hasTasks("kept")} LIMIT $2`;
 // Of those with limits any may be closed: each that has something is asked.
 const LIMITED_WITH_TASKS = `
   SELECT queue FROM unnest($1::int4[]) AS wanted (queue)
@@ -21,33 +21,53 @@ const LIMITED_WITH_TASKS = `
     OR EXISTS (SELECT 1 FROM dibs.own WHERE own.queue = wanted.queue OFFSET 0)
     OR EXISTS (SELECT 1 FROM dibs.gate WHERE ${newest("gate", "wanted.queue")} AND gate.reviewed IS NOT NULL)`;
 
-/** The first of the queues that have something, in the order of the request and as many as it could take from; and those behind them. */
-export async function withTasks(
-  tx: Tx,
-  { queues, max }: ClaimRequest,
-): Promise<{ queues: Queue[]; behind: string[] }> {
+/** Queues that have tasks, in the order of the request. */
+interface QueuesWithTasks {
+  /** As many as the request could take from. */
+  queues: Queue[];
+  /** The names behind these in the request. */
+  behind: string[];
+  /** Those of them with tasks in the retry-elsewhere line. */
+  retrying: ReadonlySet<Queue>;
+}
+
+/** The first queues of the request that have tasks. */
+export async function withTasks(tx: Tx, { queues, max }: ClaimRequest): Promise<QueuesWithTasks> {
   const open = queues.flatMap((name) => tx.queues.named(name) ?? []).filter((queue) => !queue.paused);
   const plain = open.filter(({ limited }) => !limited);
-  const rows = await tx.rows<[queue: number]>(WITH_TASKS, numbers(plain.map(({ id }) => id)), max);
+  const rows = await tx.rows<[queue: number, retrying: boolean]>(
+    WITH_TASKS,
+    numbers(plain.map(({ id }) => id)),
+    max,
+  );
   const last = rows.length < max ? undefined : tx.queues.of(rows.at(-1)![0]);
+  const retrying = new Set(rows.filter(([, has]) => has).map(([id]) => tx.queues.of(id)));
+  const found = new Set(rows.map(([id]) => id));
   const reach = last ? open.slice(0, open.indexOf(last) + 1) : open;
   const limited = reach.filter((queue) => queue.limited);
-  if (limited.length > 0)
-    rows.push(...(await tx.rows<[queue: number]>(LIMITED_WITH_TASKS, numbers(limited.map(({ id }) => id)))));
-  const found = new Set(rows.map(([id]) => id));
+  if (limited.length > 0) {
+    const more = await tx.rows<[queue: number]>(LIMITED_WITH_TASKS, numbers(limited.map(({ id }) => id)));
+    for (const [id] of more) found.add(id);
+  }
   return {
     queues: reach.filter(({ id }) => found.has(id)),
     behind: last ? queues.slice(queues.indexOf(last.name) + 1) : [],
+    retrying,
   };
 }
 
 /**
- * Sends the claims on the first queues on their way: as many as certainly get their whole share, and not beyond one with
- * limits, which has to be asked first.
+ * Sends the claims on the first queues ahead: as many as certainly get their whole share. It stops at a queue that takes the
+ * general path, because it has limits or a retry-elsewhere line: what is claimed behind it would get lower fences.
  */
-export function shareAhead(tx: Tx, request: ClaimRequest, queues: readonly Queue[], share: number): void {
+export function shareAhead(
+  tx: Tx,
+  request: ClaimRequest,
+  { queues, retrying }: QueuesWithTasks,
+  share: number,
+): void {
   for (const queue of queues.slice(0, Math.floor(request.max / share))) {
-    if (queue.limited) return;
+    if (queue.limited || retrying.has(queue)) return;
     holdAhead(tx, request, queue, share);
   }
 }

@@ -50,7 +50,7 @@ async function takeInPages(tx: Tx, request: ClaimRequest, turn: Turn, count: num
     const room = request.max - turn.outcome.tasks.length;
     if (room <= 0) return;
     const page = await withTasks(tx, { ...request, queues: behind, max: room });
-    if (count < request.max) shareAhead(tx, { ...request, max: room }, page.queues, count);
+    if (count < request.max) shareAhead(tx, { ...request, max: room }, page, count);
     for (const { name } of page.queues) await take(tx, request, turn, name, count);
     behind = page.behind;
   }
