@@ -187,7 +187,7 @@ class Simulation {
     for (const [index, op] of ops.entries()) {
       const outcome = model.outcomes[index]!;
       this.#trace?.(`    → ${show(outcome)}`);
-      compare("memory", outcome, this.#engine, butForTheLast(op, store.outcomes[index]!, outcome), op);
+      compare("memory", outcome, this.#engine, withoutOlderEvents(op, store.outcomes[index]!, outcome), op);
       const alone = this.#watch?.run(op, reading, "refused" in outcome) ?? outcome;
       compare("in a batch", outcome, "alone", alone, op);
       this.#known.learn(op, outcome);
@@ -315,14 +315,21 @@ function leastOf(hint: Hint, model: Hint): Hint {
 }
 
 /**
- * Without an event that the model has forgotten: PostgreSQL keeps the last one when nobody listens, since the next goes by its
- * number, and who listens again is told of it.
+ * The model's page of events, where the store's differs only by older events that it still has. The model forgets single
+ * events. SQLite forgets rows, and a row has the events of a commit. PostgreSQL keeps the last event when nobody listens,
+ * since the number of the next one goes by it.
  */
-function butForTheLast(op: Op, store: Outcome, model: Outcome): Outcome {
+function withoutOlderEvents(op: Op, store: Outcome, model: Outcome): Outcome {
   if (op.verb !== "listen" || "refused" in store || "refused" in model) return store;
   const [told, known] = [answer<"listen">(store), answer<"listen">(model)];
-  const isKept = known.events.length === 0 && told.events.length === 1 && told.missed === known.missed - 1;
-  return isKept ? { ok: { ...told, events: [], missed: known.missed } } : store;
+  const older = known.missed - told.missed;
+  if (older <= 0 || told.events.length < older) return store;
+  const events = told.events.slice(older);
+  // What is older takes room in a page, so that it may end earlier.
+  const cut = known.events.length - events.length;
+  const isSame = isDeepStrictEqual(events, known.events.slice(0, events.length));
+  const endsEarlier = cut === 0 || (cut > 0 && told.events.length === op.limit);
+  return isSame && endsEarlier && told.cursor === known.cursor - cut ? model : store;
 }
 
 function compare(
