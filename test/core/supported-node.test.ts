@@ -27,7 +27,7 @@ test.each([
   "src/index.ts",
   "src/testing/index.ts",
   "src/engines/sqlite/thread/thread.ts",
-  "src/engines/postgres/heartbeat/pulse-thread.ts",
+  "src/engines/postgres/heartbeat/heartbeat-thread.ts",
 ])("%s checks Node's version before it imports anything else", (file) => {
   const [first] = readFileSync(file, "utf8").match(/^(import|export) .*$/m)!;
   expect(first).toMatch(/^import "[./]+\/core\/supported-node\.ts";$/);

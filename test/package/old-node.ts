@@ -38,7 +38,7 @@ export function checkRefusals(node: string, version: string, project: string): v
     [["-e", IMPORT("dibs/testing")], { status: 0, stdout: `UNSUPPORTED ${sentence}` }],
     [["-e", THREAD(join(dist, "engines/sqlite/thread/thread.js"))], { stdout: `UNSUPPORTED ${sentence}` }],
     [
-      ["-e", THREAD(join(dist, "engines/postgres/heartbeat/pulse-thread.js"))],
+      ["-e", THREAD(join(dist, "engines/postgres/heartbeat/heartbeat-thread.js"))],
       { stdout: `UNSUPPORTED ${sentence}` },
     ],
     ...[["--version"], ["queues"], ["serve"]].map((args): [string[], Partial<ReturnType<typeof run>>] => [

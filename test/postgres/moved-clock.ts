@@ -3,9 +3,9 @@ import type { Clock } from "../../src/core/clock.ts";
 import type { Engine, Op, Outcome, Outcomes, TransactionVerb } from "../../src/engine/engine.ts";
 import { HeartbeatTimer } from "../../src/engine/heartbeat-timer.ts";
 import { openPostgres, type PostgresOptions } from "../../src/engines/postgres/engine.ts";
-import { Link } from "../../src/engines/postgres/connection/link.ts";
-import type { Heartbeats, PulseData, PulseReport } from "../../src/engines/postgres/heartbeat/pulse.ts";
-import { Reach } from "../../src/engines/postgres/batch/reach.ts";
+import { Connection } from "../../src/engines/postgres/connection/connection.ts";
+import type { Heartbeats, PulseData, PulseReport } from "../../src/engines/postgres/heartbeat/heartbeats.ts";
+import { ReconnectingStore } from "../../src/engines/postgres/batch/reconnecting-store.ts";
 import { Sender } from "../../src/engines/postgres/batch/sender.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";
 
@@ -133,7 +133,7 @@ class ManualHeartbeats implements Heartbeats {
     onReport: (report: PulseReport) => void,
     { server, clock, beats }: { server: ServerClock; clock: ManualClock; beats: Clock },
   ) {
-    this.#sender = new Sender(new Reach({ connect: () => Link.open(link), ...reach }));
+    this.#sender = new Sender(new ReconnectingStore({ connect: () => Connection.open(link), ...reach }));
     this.#heart = new HeartbeatTimer(beats.after.bind(beats), (sessions) => {
       const beating = this.#beat(sessions, server, onReport);
       this.#underWay.add(beating);

@@ -2,9 +2,9 @@ import { randomBytes } from "node:crypto";
 import type { Reading } from "../../src/core/clock.ts";
 import type { Hint, Op, Outcome } from "../../src/engine/engine.ts";
 import { BELOW_FLOORS, raiseFloors } from "../../src/engines/postgres/line/floors.ts";
-import { Link, type LinkOptions } from "../../src/engines/postgres/connection/link.ts";
+import { Connection, type ConnectionOptions } from "../../src/engines/postgres/connection/connection.ts";
 import { SIGN_OF_LIFE } from "../../src/engines/postgres/statements/newest.ts";
-import { openLink } from "../../src/engines/postgres/connection/open.ts";
+import { openConnection } from "../../src/engines/postgres/connection/open.ts";
 import { PostgresStore } from "../../src/engines/postgres/batch/store.ts";
 import { settingsFor } from "../../src/engines/postgres/connection/settings.ts";
 import { clockIn, setClock } from "../postgres/moved-clock.ts";
@@ -14,18 +14,18 @@ import { FAILURE, NOT_THERE, type Subject, trap } from "./subject.ts";
 const TX = { session: true, durability: "full" } as const;
 
 /** One schema for all seeds of a process, emptied before each: to make one takes longer than a seed. */
-let prepared: Promise<{ options: LinkOptions; link: Link }> | undefined;
+let prepared: Promise<{ options: ConnectionOptions; link: Connection }> | undefined;
 
-async function prepare(): Promise<{ options: LinkOptions; link: Link }> {
+async function prepare(): Promise<{ options: ConnectionOptions; link: Connection }> {
   const schema = `simulation_${randomBytes(6).toString("hex")}`;
-  const options: LinkOptions = {
+  const options: ConnectionOptions = {
     url: await sharedServer(),
     schema,
     prepare: true,
     settings: { ...settingsFor("full"), search_path: `${schema}_clock, pg_catalog` },
     connectMs: 10_000,
   };
-  const link = await openLink({ link: options });
+  const link = await openConnection({ link: options });
   await link.exec(clockIn(`${schema}_clock`));
   return { options, link };
 }
@@ -48,7 +48,7 @@ export async function endSubjects(): Promise<void> {
  */
 export class PostgresSubject implements Subject {
   readonly #salt: number;
-  #link: Link | undefined;
+  #link: Connection | undefined;
   #store: PostgresStore | undefined;
 
   constructor(salt: number) {
@@ -114,7 +114,7 @@ export class PostgresSubject implements Subject {
 
   async #connect(): Promise<PostgresStore> {
     const { options } = await prepared!;
-    this.#link = await Link.open(options);
+    this.#link = await Connection.open(options);
     this.#store = new PostgresStore(this.#link, TX);
     return this.#store;
   }
@@ -156,7 +156,7 @@ interface Numbers {
   called: boolean;
 }
 
-async function readNumbers(link: Link): Promise<Numbers[]> {
+async function readNumbers(link: Connection): Promise<Numbers[]> {
   return Promise.all(
     SEQUENCES.map(async (name) => {
       const [row] = await link.all<Numbers>(
@@ -167,7 +167,7 @@ async function readNumbers(link: Link): Promise<Numbers[]> {
   );
 }
 
-async function resetNumbers(link: Link, numbers: Numbers[]): Promise<void> {
+async function resetNumbers(link: Connection, numbers: Numbers[]): Promise<void> {
   for (const [index, { last, called }] of numbers.entries()) {
     await link.all(`SELECT setval('dibs.${SEQUENCES[index]}', $1, $2)`, last, called);
   }

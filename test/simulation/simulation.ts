@@ -130,7 +130,7 @@ class Simulation {
     return { operations: this.#operations };
   }
 
-  /** Batches whose first statement is sent ahead of the header (foresee.ts) are rare among what careless clients send. */
+  /** Batches whose first statement is sent ahead of the header (send-ahead.ts) are rare among what careless clients send. */
   async #plainly(): Promise<void> {
     for (let i = this.#random.between(0, 5); i > 0; i--) {
       await this.#passTime();

@@ -110,7 +110,7 @@ function takeLine(
       outcome.policies[queue.name] = model.policy(queue.name);
     }
   }
-  if (isGoverned(model, queue.name)) comeUp(model, session, held);
+  if (isGoverned(model, queue.name)) promoteNext(model, session, held);
   return { taken: taken.length, next };
 }
 
@@ -137,7 +137,7 @@ function withinRates(
 }
 
 /** Each start counts for its group, and leaves a place in line. */
-function comeUp(model: Model, session: ModelSession | null, held: ModelTask[]): void {
+function promoteNext(model: Model, session: ModelSession | null, held: ModelTask[]): void {
   const grouped = held.filter(({ groupKey }) => groupKey !== null);
   for (const task of grouped) start(model, task, session);
   for (const { queue, groupKey } of grouped) fillLane(model, queue, groupKey!);

@@ -1,6 +1,6 @@
 import { fitting, sizeOfRow } from "../../core/answer-size.ts";
 import type { DeadFilter, DeadPattern, PatternKey } from "../../core/task.ts";
-import { comeBack, remove } from "./line.ts";
+import { returnToLine, remove } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { revivePart } from "./runs.ts";
 
@@ -69,7 +69,7 @@ export function redrive(
     revivePart(task);
     reviveKey(model, task);
     model.announce({ type: "task.redriven", at: model.now, queue, taskId: task.id });
-    comeBack(model, task, Math.floor(index * spacing));
+    returnToLine(model, task, Math.floor(index * spacing));
   }
   return { count: tasks.length };
 }

@@ -6,7 +6,7 @@ import { NO_VERDICT, refusal, type Verified } from "../../core/verification.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { correctCost, fill, holders, isGoverned, laneOf, ownerOf } from "./lanes.ts";
 import type { Model, ModelTask } from "./model.ts";
-import { endPart, isCalledOff, losePart } from "./runs.ts";
+import { endPart, isBeingCancelled, losePart } from "./runs.ts";
 
 /** How a task moves between the states. Each verb is written in these words. */
 
@@ -44,11 +44,11 @@ export function holdBack(model: Model, { queue, groupKey }: ModelTask, delay: nu
   const gate = groupKey === null ? model.queue(queue).gate : laneOf(model, queue, groupKey);
   gate.heldUntil = Math.max(gate.heldUntil, model.now + delay);
   if (groupKey === null) return;
-  for (const task of model.tasksOf(queue, "ready")) if (task.groupKey === groupKey) pullBack(task);
+  for (const task of model.tasksOf(queue, "ready")) if (task.groupKey === groupKey) removeFromLine(task);
 }
 
 /** Out of the line again: it waits for its turn. */
-export function pullBack(task: ModelTask): void {
+export function removeFromLine(task: ModelTask): void {
   task.state = "waiting";
   task.holdsGroup = false;
   task.elsewhere = null;
@@ -127,7 +127,7 @@ export function fail(
   delay: number,
 ): void {
   const { worker } = task.claim ?? task.pending!;
-  const cancelled = (task.claim?.cancelled ?? false) || isCalledOff(task);
+  const cancelled = (task.claim?.cancelled ?? false) || isBeingCancelled(task);
   closeAttempt(model, task, outcome, error);
   const attempt = ++task.failures;
   if (cancelled) return end(model, task, "cancelled");
@@ -141,12 +141,12 @@ export function fail(
     attempt,
     detail: `${error.name}: ${error.message}`,
   });
-  comeBack(model, task, delay);
+  returnToLine(model, task, delay);
 }
 
 /** Back in line at its old place, now or later; its group waits for it. */
-export function comeBack(model: Model, task: ModelTask, delay: number): void {
-  if (isCalledOff(task)) return end(model, task, "cancelled");
+export function returnToLine(model: Model, task: ModelTask, delay: number): void {
+  if (isBeingCancelled(task)) return end(model, task, "cancelled");
   if (isOutlived(model, task)) return end(model, task, "expired");
   if (delay <= 0) return enter(model, task);
   schedule(task, model.now + delay);

@@ -1,7 +1,7 @@
 import { byteLength, LIMITS, tooManySteps } from "../../core/limits.ts";
 import { type Body, isEnd, type TaskState } from "../../core/task.ts";
 import type { Settlement } from "../../engine/engine.ts";
-import { closeAttempt, comeBack, end, endCancelled, heldTask, isOutlived, stepAside } from "./line.ts";
+import { closeAttempt, returnToLine, end, endCancelled, heldTask, isOutlived, stepAside } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 
 /** What a handler leaves for its next run, and how a task waits for a word from outside. */
@@ -36,7 +36,7 @@ export function park(
     worker,
     detail: signal,
   });
-  if (hasHeard(task, signal)) return comeBack(model, task, 0);
+  if (hasHeard(task, signal)) return returnToLine(model, task, 0);
   if (isOutlived(model, task)) return end(model, task, "expired");
   task.state = "parked";
   task.waitsFor = signal;
@@ -61,6 +61,6 @@ export function signal(
   checkRoom(steps);
   task.steps = steps;
   model.announce({ type: "task.signalled", at: model.now, queue: task.queue, taskId: id, detail: name });
-  if (task.waitsFor === name) comeBack(model, task, 0);
+  if (task.waitsFor === name) returnToLine(model, task, 0);
   return { kept: true, state: task.state };
 }

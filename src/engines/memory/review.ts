@@ -2,7 +2,7 @@ import { changesGate, changesGroups, maxInLine, type QueuePolicy } from "../../c
 import { roomFor } from "../../core/rate.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { allowanceFor, compare, holders, inOrder, isInLine, laneOf, mayStartAt, wakeAt } from "./lanes.ts";
-import { fillLane, pullBack } from "./line.ts";
+import { fillLane, removeFromLine } from "./line.ts";
 import type { Model, ModelQueue } from "./model.ts";
 
 /** What becomes of the tasks of a queue whose policy is another one now. */
@@ -58,5 +58,5 @@ function pullBackExcess(model: Model, queue: string, key: string): void {
   const places = maxInLine(model.policy(queue), key, held.length - inLine.length);
   const [first] = inLine;
   const isOpen = first && mayStartAt(model, laneOf(model, queue, key), first) <= model.now;
-  for (const task of inLine.slice(isOpen ? places : 0)) pullBack(task);
+  for (const task of inLine.slice(isOpen ? places : 0)) removeFromLine(task);
 }

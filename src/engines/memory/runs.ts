@@ -64,7 +64,7 @@ export function plan(task: ModelTask, said: Success): Plan | null {
 }
 
 /** After the task's own end, and before what comes next is added. */
-export function goOn(model: Model, task: ModelTask, result: Body | null, planned: Plan | null): void {
+export function continueRun(model: Model, task: ModelTask, result: Body | null, planned: Plan | null): void {
   if (!planned) return;
   const { run, part } = task.run!;
   run.underWay = planned.underWay;
@@ -98,7 +98,7 @@ export function revivePart({ run }: ModelTask): void {
 }
 
 /** Its run is over: whatever is left of that has nothing to go on with. */
-export function isCalledOff({ run }: ModelTask): boolean {
+export function isBeingCancelled({ run }: ModelTask): boolean {
   return run !== null && run.run.state !== null;
 }
 

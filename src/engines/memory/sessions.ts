@@ -3,7 +3,7 @@ import type { Notice } from "../../engine/engine.ts";
 import { sessionGone } from "./claim.ts";
 import type { Model } from "./model.ts";
 import { settleRelease } from "./settle.ts";
-import { claimsOf, disown, endOverdue, lapse } from "./sweep.ts";
+import { claimsOf, releaseSticky, endOverdue, lapse } from "./sweep.ts";
 
 export function join(model: Model, worker: WorkerInfo, lease: number): { session: number } {
   const id = ++model.session;
@@ -60,7 +60,7 @@ export function retire(model: Model, id: number): null {
   const session = model.sessions.get(id);
   if (!session) return null;
   session.retired = true;
-  disown(model, id);
+  releaseSticky(model, id);
   return null;
 }
 
@@ -74,7 +74,7 @@ export function leave(model: Model, id: number, lost: boolean): { released: numb
     if (lost) lapse(model, task);
     else settleRelease(model, task, true);
   }
-  disown(model, id);
+  releaseSticky(model, id);
   model.notices = model.notices.filter((notice) => notice.session !== id);
   model.announce({ type: lost ? "worker.lost" : "worker.left", at: model.now, worker: session.worker.id });
   return { released: held.length };

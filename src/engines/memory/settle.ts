@@ -7,7 +7,7 @@ import { reportAdded } from "../../engine/follow-up-adds.ts";
 import { addChecked, checkAdds } from "./add.ts";
 import {
   closeAttempt,
-  comeBack,
+  returnToLine,
   die,
   dropClaim,
   end,
@@ -19,7 +19,7 @@ import {
 } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { park } from "./park.ts";
-import { goOn, plan } from "./runs.ts";
+import { continueRun, plan } from "./runs.ts";
 import { askForVerdict, settleVerdict } from "./verify.ts";
 import { fanOut } from "./topics.ts";
 
@@ -84,7 +84,7 @@ function settleDone(model: Model, task: ModelTask, settlement: Settlement & { ki
   task.result = result;
   closeAttempt(model, task, "done", null);
   end(model, task, "done");
-  goOn(model, task, result, next);
+  continueRun(model, task, result, next);
   reportAdded(model.hint, addChecked(model, adds));
 }
 
@@ -110,7 +110,7 @@ function settleHold(model: Model, task: ModelTask, { error, delay }: Settlement 
   holdBack(model, task, delay);
   // It asks for its place again, also where groups are an order and no more.
   task.holdsGroup = false;
-  comeBack(model, task, 0);
+  returnToLine(model, task, 0);
   if (task.groupKey !== null) fillLane(model, task.queue, task.groupKey);
 }
 
@@ -120,5 +120,5 @@ export function settleRelease(model: Model, task: ModelTask, started: boolean): 
   if (started) closeAttempt(model, task, "released", null);
   else dropClaim(model, task);
   model.announce({ type: "task.released", at: model.now, queue: task.queue, taskId: task.id, worker });
-  comeBack(model, task, 0);
+  returnToLine(model, task, 0);
 }

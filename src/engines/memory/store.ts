@@ -4,7 +4,7 @@ import type { Hint, Op, Outcomes, Store, VerbName, Verbs } from "../../engine/en
 import { closedError, isClosed, type TransferStore } from "../../engine/transfer.ts";
 import { add } from "./add.ts";
 import { cancel, cancelTask } from "./cancel.ts";
-import { listen, prune, housekeep, unlisten } from "./care.ts";
+import { listen, prune, housekeep, unlisten } from "./housekeeping.ts";
 import { claim } from "./claim.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { ends, get, history, list, stats, steps, verifying } from "./inspect.ts";

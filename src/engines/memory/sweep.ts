@@ -27,7 +27,7 @@ function lapseSessions(model: Model): void {
     for (const task of lost.sort(bySeq).slice(0, BOUNDS.sweep)) lapse(model, task);
     if (session.beatAt + session.lease <= model.awake && claimsOf(model, session.id).length === 0) {
       model.sessions.delete(session.id);
-      disown(model, session.id);
+      releaseSticky(model, session.id);
       model.notices = model.notices.filter((notice) => notice.session !== session.id);
       model.announce({ type: "worker.lost", at: model.now, worker: session.worker.id });
     }
@@ -35,7 +35,7 @@ function lapseSessions(model: Model): void {
 }
 
 /** What was kept for the worker that had the groups is anybody's now. */
-export function disown(model: Model, session: number): void {
+export function releaseSticky(model: Model, session: number): void {
   for (const task of model.tasks.values()) {
     if (task.owner !== session) continue;
     task.owner = null;

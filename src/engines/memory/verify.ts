@@ -5,7 +5,7 @@ import { reportAdded } from "../../engine/follow-up-adds.ts";
 import { addChecked, checkAdds } from "./add.ts";
 import { closeAttempt, dropClaim, end, endCancelled, findAsked, refuse, stepAside } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
-import { goOn, plan } from "./runs.ts";
+import { continueRun, plan } from "./runs.ts";
 import { fanOut } from "./topics.ts";
 
 /** A success in a verified queue: the result and what it adds wait for a verdict, and so does its group. */
@@ -57,6 +57,6 @@ function accept(model: Model, task: ModelTask): void {
   task.result = result;
   closeAttempt(model, task, "done", null);
   end(model, task, "done");
-  goOn(model, task, result, next);
+  continueRun(model, task, result, next);
   reportAdded(model.hint, addChecked(model, adds));
 }

@@ -16,25 +16,25 @@ import {
   type TransactionVerb,
 } from "../../engine/engine.ts";
 import { systemClock } from "../../engine/system-clock.ts";
-import { Beside, isFree } from "./batch/beside.ts";
+import { SettleConnection, isFree } from "./batch/settle-connection.ts";
 import { failureFrom } from "./connection/failure.ts";
 import { checkFloors, raiseFloors, Raising } from "./line/floors.ts";
-import { Herald } from "./connection/herald.ts";
+import { Notifier } from "./connection/notifier.ts";
 import { identityOf } from "./connection/identity.ts";
-import { Link, type LinkOptions } from "./connection/link.ts";
-import { ownLook } from "./caller/own-look.ts";
-import { checkOneHost, checkSchemaName, openLink, whileFull } from "./connection/open.ts";
-import { Pulse, type PulseData, type StartHeartbeats } from "./heartbeat/pulse.ts";
-import { closed, Reach } from "./batch/reach.ts";
+import { Connection, type ConnectionOptions } from "./connection/connection.ts";
+import { ownLook } from "./caller/read-latest.ts";
+import { checkOneHost, checkSchemaName, openConnection, whileFull } from "./connection/open.ts";
+import { HeartbeatThread, type PulseData, type StartHeartbeats } from "./heartbeat/heartbeats.ts";
+import { closed, ReconnectingStore } from "./batch/reconnecting-store.ts";
 import { Sender } from "./batch/sender.ts";
 import { type Durability, settingsFor } from "./connection/settings.ts";
-import { watchSilence } from "./connection/silence.ts";
-import type { Ran } from "./batch/ran.ts";
+import { watchForStall } from "./connection/stall-check.ts";
+import type { BatchResult } from "./batch/batch-result.ts";
 import type { OnConflict } from "./batch/store.ts";
 import type { TxOptions } from "./transaction/tx.ts";
 import { CommitWatch } from "./connection/watch-commits.ts";
-import { type KnownQueue, type Surroundings, Within } from "./caller/within.ts";
-import { settleWithin } from "./caller/within-ack.ts";
+import { type KnownQueue, type StoreLookups, CallerTransaction } from "./caller/caller-transaction.ts";
+import { settleWithin } from "./caller/caller-ack.ts";
 
 export interface PostgresOptions {
   url: string;
@@ -66,14 +66,14 @@ const LONGEST_NOTES_MS = 1_000;
  */
 export async function openPostgres(
   options: PostgresOptions,
-  heartbeats: StartHeartbeats = (...given) => new Pulse(...given),
+  heartbeats: StartHeartbeats = (...given) => new HeartbeatThread(...given),
 ): Promise<Engine> {
   const { url, durability = "full", create = true, listen = true } = options;
   const { patience = PATIENCE_MS, logger = SILENT, onConflict = () => {} } = options;
   const schema = checkSchemaName(options.schema ?? "dibs");
   if (typeof listen !== "boolean") throw invalid(`listen must be true or false, not ${show(listen)}.`);
   checkOneHost(url);
-  const link: LinkOptions = {
+  const link: ConnectionOptions = {
     url,
     schema,
     prepare: listen,
@@ -81,7 +81,7 @@ export async function openPostgres(
     connectMs: CONNECT_MS,
   };
   const until = performance.now() + patience;
-  const first = await openLink({ link, until, create });
+  const first = await openConnection({ link, until, create });
   const tx: TxOptions = { session: listen, durability };
   const engine = new PostgresEngine(first, { link, tx, patience, onConflict }, logger, heartbeats);
   try {
@@ -109,7 +109,7 @@ function notChecked(error: unknown): string {
   return `It could not be seen whether tasks stand where claims no longer look (${words}). It is tried again in half a minute.`;
 }
 
-function runVerb(within: Within, op: Op<TransactionVerb>): Promise<Verbs[TransactionVerb]["out"]> {
+function runVerb(within: CallerTransaction, op: Op<TransactionVerb>): Promise<Verbs[TransactionVerb]["out"]> {
   switch (op.verb) {
     case "add":
       return within.add(op.tasks);
@@ -124,18 +124,18 @@ class PostgresEngine implements Engine {
   /** Whatever comes is taken at once: what has to wait gathers where its connection is known (sender.ts). */
   readonly depth = Number.POSITIVE_INFINITY;
   readonly address: string;
-  readonly #link: LinkOptions;
+  readonly #link: ConnectionOptions;
   readonly #logger: Logger;
   readonly #writer: Sender;
-  /** For successes by the hundred: see beside.ts. */
+  /** For successes by the hundred: see settle-connection.ts. */
   readonly #settler: Sender;
   readonly #reader: Sender;
-  readonly #reaches: readonly Reach[];
+  readonly #reaches: readonly ReconnectingStore[];
   readonly #heart: ReturnType<StartHeartbeats>;
-  readonly #beside = new Beside();
+  readonly #beside = new SettleConnection();
   readonly #sessions = new Set<number>();
   readonly #raising = new Raising();
-  #herald: Herald | undefined;
+  #herald: Notifier | undefined;
   /** Of callers' transactions, where no notification tells of them. */
   #commits: CommitWatch | undefined;
   #listener: (hint: Hint) => void = () => {};
@@ -145,7 +145,7 @@ class PostgresEngine implements Engine {
   #closed = false;
 
   constructor(
-    first: Link,
+    first: Connection,
     given: Pick<PulseData, "link" | "tx" | "patience"> & { onConflict: OnConflict },
     logger: Logger,
     heartbeats: StartHeartbeats,
@@ -153,7 +153,7 @@ class PostgresEngine implements Engine {
     const { link, tx, patience } = given;
     this.#link = link;
     this.#logger = logger;
-    const connect = (): Promise<Link> => Link.open(link);
+    const connect = (): Promise<Connection> => Connection.open(link);
     const where = hostAndDatabaseOf(link.url);
     this.address = where;
     const onConflict: OnConflict = (conflict) => {
@@ -161,11 +161,11 @@ class PostgresEngine implements Engine {
       given.onConflict(conflict);
     };
     const reach = { connect, tx, where, patience, onConflict };
-    const writing = new Reach(reach, first);
-    const settling = new Reach(reach);
-    this.#writer = new Sender(writing, (ran) => this.#herald?.wordFor(ran.hint, { ...ran, ended: false }));
+    const writing = new ReconnectingStore(reach, first);
+    const settling = new ReconnectingStore(reach);
+    this.#writer = new Sender(writing, (ran) => this.#herald?.messageFor(ran.hint, { ...ran, ended: false }));
     this.#settler = new Sender(settling);
-    const looking = new Reach(reach);
+    const looking = new ReconnectingStore(reach);
     this.#reader = new Sender(looking);
     this.#reaches = [writing, settling, looking];
     this.#heart = heartbeats(
@@ -180,11 +180,11 @@ class PostgresEngine implements Engine {
   }
 
   async start(listen: boolean): Promise<void> {
-    const connect = (): Promise<Link> => Link.open(this.#link);
-    this.#herald = new Herald({
+    const connect = (): Promise<Connection> => Connection.open(this.#link);
+    this.#herald = new Notifier({
       connect: async () => {
         const link = await connect();
-        watchSilence(link, { connect });
+        watchForStall(link, { connect });
         return link;
       },
       listen,
@@ -230,7 +230,7 @@ class PostgresEngine implements Engine {
   }
 
   /** One after the other, on one connection; but for successes by the hundred. */
-  async #inTurn(ops: readonly Op[]): Promise<Ran> {
+  async #inTurn(ops: readonly Op[]): Promise<BatchResult> {
     if (!isFree(ops)) {
       return this.#during(this.#beside.without(this.#writer.run(ops, { after: this.#settler.answered })));
     }
@@ -282,13 +282,13 @@ class PostgresEngine implements Engine {
 
   async executeInTransaction<V extends TransactionVerb>(tx: unknown, op: Op<V>): Promise<Outcome<V>> {
     if (this.#closed) throw closed();
-    const within = await Within.begin(tx, this.#surroundings());
+    const within = await CallerTransaction.begin(tx, this.#surroundings());
     const answer = await runVerb(within, op);
     if (within.xid !== undefined) this.#commits?.watch(within.xid);
     return { ok: answer } as Outcome<V>;
   }
 
-  #surroundings(): Surroundings {
+  #surroundings(): StoreLookups {
     return {
       schema: this.#link.schema,
       where: hostAndDatabaseOf(this.#link.url),
@@ -309,7 +309,7 @@ class PostgresEngine implements Engine {
   }
 
   /** A question that may be asked any number of times, on the connection that reads. */
-  #askBeside<T>(question: (link: Link) => Promise<T>): Promise<T> {
+  #askBeside<T>(question: (link: Connection) => Promise<T>): Promise<T> {
     return this.#during(this.#reader.ask(({ link }) => question(link)));
   }
 
@@ -328,7 +328,7 @@ class PostgresEngine implements Engine {
    * transaction, which would then wait for itself.
    */
   async #look<V extends VerbName>(op: Op<V>): Promise<Outcome<V>> {
-    const ask = (): Promise<Ran> => this.#during(this.#reader.run([op]));
+    const ask = (): Promise<BatchResult> => this.#during(this.#reader.run([op]));
     let ran = await ask();
     if (ran.hasInbox) {
       await this.#doNow([{ verb: "housekeep" }]);
@@ -352,9 +352,9 @@ class PostgresEngine implements Engine {
     }
   }
 
-  #tell(ops: readonly Op[], ran: Ran): void {
+  #tell(ops: readonly Op[], ran: BatchResult): void {
     this.#listener(ran.hint);
-    if (ran.leftNotes) this.#takeUpLater();
+    if (ran.leftInboxEntries) this.#takeUpLater();
     else this.#notesPause = FIRST_NOTES_MS;
     if (!ran.changed) return;
     // Whoever waits for a result may be in another process.
@@ -416,7 +416,7 @@ class PostgresEngine implements Engine {
   }
 
   /** What a beat brought: it ends what is overdue, so it has more to tell than notices. */
-  #heard(ran: Ran): void {
+  #heard(ran: BatchResult): void {
     if (this.#closed) return;
     const { notices } = (ran.outcomes[0] as Extract<Outcome<"heartbeat">, { ok: unknown }>).ok;
     for (const notice of notices) if (notice.kind === "gone") this.#forget(notice.session);

@@ -9,8 +9,8 @@ import { createBroker } from "../../../src/broker/broker.ts";
 import type { Hint } from "../../../src/engine/engine.ts";
 import { systemClock } from "../../../src/engine/system-clock.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
-import { channelOf } from "../../../src/engines/postgres/connection/herald.ts";
-import { LIFE } from "../../../src/engines/postgres/connection/life.ts";
+import { channelOf } from "../../../src/engines/postgres/connection/notifier.ts";
+import { LIFE } from "../../../src/engines/postgres/connection/incarnation.ts";
 import { catalogueLock } from "../../../src/engines/postgres/connection/locks.ts";
 import { open, type Queue } from "../../../src/index.ts";
 import type { Proxy } from "../../proxy.ts";
@@ -122,13 +122,13 @@ test("a server that ends and comes back is used again, and workers go on", { tim
 });
 
 /** What was added without keys: by number, what its caller was told. */
-type Told = Map<number, "added" | "unknown">;
+type CommitEffects = Map<number, "added" | "unknown">;
 
 const ADDERS = 8;
 
 /** Several at once, so that their calls are gathered; what is unavailable was not added, and is added again. */
 class AddersWithoutKeys {
-  readonly told: Told = new Map();
+  readonly told: CommitEffects = new Map();
   readonly #queue: Queue<number>;
   readonly #adding: Promise<unknown>;
   #last = 0;
@@ -172,7 +172,7 @@ class AddersWithoutKeys {
 }
 
 /** Each that was told as added is there once, each that nobody knows of at most once, and nothing else. */
-async function expectAsTold(dibs: Dibs, told: Told): Promise<void> {
+async function expectAsTold(dibs: Dibs, told: CommitEffects): Promise<void> {
   const times = new Map<number, number>();
   for (let after: string | undefined; ;) {
     const { tasks, next } = await dibs.queue<number>("work").tasks({ state: "ready", after, limit: 1_000 });

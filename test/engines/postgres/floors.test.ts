@@ -9,7 +9,7 @@ import {
   Raising,
   raiseFloors,
 } from "../../../src/engines/postgres/line/floors.ts";
-import type { Link } from "../../../src/engines/postgres/connection/link.ts";
+import type { Connection } from "../../../src/engines/postgres/connection/connection.ts";
 import { catalogueLock } from "../../../src/engines/postgres/connection/locks.ts";
 import { PostgresStore } from "../../../src/engines/postgres/batch/store.ts";
 import { connect, type Ground, ground } from "./kit.ts";
@@ -37,7 +37,7 @@ async function drain(queue: Queue): Promise<number[]> {
   }
 }
 
-async function floorsOf(link: Link): Promise<{ line: number; rank: number; pos: number }[]> {
+async function floorsOf(link: Connection): Promise<{ line: number; rank: number; pos: number }[]> {
   return link.all(`
     SELECT DISTINCT ON (line) line, rank, pos FROM dibs.floor WHERE line > 0 ORDER BY line, n DESC, rank, pos`);
 }

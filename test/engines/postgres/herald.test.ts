@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { Hint } from "../../../src/engine/engine.ts";
-import { Herald } from "../../../src/engines/postgres/connection/herald.ts";
-import type { Link } from "../../../src/engines/postgres/connection/link.ts";
+import { Notifier } from "../../../src/engines/postgres/connection/notifier.ts";
+import type { Connection } from "../../../src/engines/postgres/connection/connection.ts";
 
 const QUIET = { noticed: false, listened: false, ended: false };
 
@@ -20,17 +20,17 @@ async function setUp() {
     onNotification: (listener: typeof hear) => (hear = listener),
     onEnd: () => {},
     close: async () => {},
-  } as unknown as Link;
+  } as unknown as Connection;
   const hints: Hint[] = [];
   const onHint = (hint: Hint): void => void hints.push(hint);
-  const herald = new Herald({ connect: async () => link, listen: true, onHint });
+  const herald = new Notifier({ connect: async () => link, listen: true, onHint });
   await herald.start();
   return {
     said,
     hints,
     hearWord: (word: string) => hear(word),
     tell: (queue: string) => herald.tell({ ready: { [queue]: 1 } }, QUIET),
-    word: (queue: string) => herald.wordFor({ ready: { [queue]: 1 } }, QUIET),
+    word: (queue: string) => herald.messageFor({ ready: { [queue]: 1 } }, QUIET),
   };
 }
 

@@ -4,7 +4,7 @@ import { onTestFinished } from "vitest";
 import { raiseFloors } from "../../../src/engines/postgres/line/floors.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
-import { Link } from "../../../src/engines/postgres/connection/link.ts";
+import { Connection } from "../../../src/engines/postgres/connection/connection.ts";
 import { catalogueLock } from "../../../src/engines/postgres/connection/locks.ts";
 import { settingsFor } from "../../../src/engines/postgres/connection/settings.ts";
 import { type Dibs, open, type OpenOptions } from "../../../src/index.ts";
@@ -52,8 +52,8 @@ export async function ground(cleanUp: CleanUp = onTestFinished): Promise<Ground>
 }
 
 /** A connection as a store has it, to look behind the store. Closed when the test is over. */
-export async function connect({ url, schema }: Pick<Ground, "url" | "schema">): Promise<Link> {
-  const opened = await Link.open({
+export async function connect({ url, schema }: Pick<Ground, "url" | "schema">): Promise<Connection> {
+  const opened = await Connection.open({
     url,
     schema,
     prepare: true,
@@ -161,7 +161,7 @@ const PAUSE = 4_711;
 export async function pauseIn(
   place: Ground,
   words: string,
-): Promise<{ reached: () => Promise<void>; goOn: () => Promise<void> }> {
+): Promise<{ reached: () => Promise<void>; continueRun: () => Promise<void> }> {
   const { schema } = place;
   await raiseFloors(await connect(place), ["work"]);
   const client = await place.client();
@@ -176,6 +176,6 @@ export async function pauseIn(
   await client.query(`SELECT pg_advisory_lock(${PAUSE})`);
   return {
     reached: () => untilOneWaits(client, schema),
-    goOn: async () => void (await client.query(`SELECT pg_advisory_unlock(${PAUSE})`)),
+    continueRun: async () => void (await client.query(`SELECT pg_advisory_unlock(${PAUSE})`)),
   };
 }

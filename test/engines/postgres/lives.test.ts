@@ -6,7 +6,7 @@ import { createBroker } from "../../../src/broker/broker.ts";
 import type { WorkerInfo } from "../../../src/core/task.ts";
 import { systemClock } from "../../../src/engine/system-clock.ts";
 import { openPostgres } from "../../../src/engines/postgres/engine.ts";
-import { beginLife, LIFE } from "../../../src/engines/postgres/connection/life.ts";
+import { beginIncarnation, LIFE } from "../../../src/engines/postgres/connection/incarnation.ts";
 import { open } from "../../../src/index.ts";
 import { PostgresServer, QUICK } from "../../postgres/server.ts";
 import { Proxy } from "../../proxy.ts";
@@ -136,7 +136,7 @@ test("a life lasts when a server is stopped and started, and while many ask for 
   const links = await Promise.all(
     Array.from({ length: 5 }, () => connect({ url: postgres.url, schema: "dibs" })),
   );
-  await Promise.all(links.map((link) => beginLife(link)));
+  await Promise.all(links.map((link) => beginIncarnation(link)));
   expect(await lifeOf()).toEqual(before);
 });
 

@@ -55,7 +55,7 @@ async function pauseAt({ schema, client }: Ground, table: string, words: string)
       const sql = `SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = ${PAUSE} AND NOT granted`;
       while ((await locking.query(sql)).rowCount === 0) await sleep(5);
     },
-    goOn: async () => void (await locking.query(`SELECT pg_advisory_unlock(${PAUSE})`)),
+    continueRun: async () => void (await locking.query(`SELECT pg_advisory_unlock(${PAUSE})`)),
   };
 }
 
@@ -166,7 +166,7 @@ test.each(LOOKS)("$verb beside writes does without what is removed meanwhile", a
     const name = table === look.first.table ? `real_${table}` : table;
     await client.query(`DELETE FROM ${place.schema}.${name}`);
   }
-  await pause.goOn();
+  await pause.continueRun();
   expect((await looking)[0]).toMatchObject(look.outcome as object);
 });
 
@@ -210,7 +210,7 @@ test.each<{ op: Op; expired: number }>([
   // As others do that send the signal, claim the task, and fail it.
   await client.query(`UPDATE ${schema}.scheduled SET signal = NULL, failures = 1`);
   await client.query(`UPDATE ${schema}.delta SET scheduled = parked, parked = 0`);
-  await pause.goOn();
+  await pause.continueRun();
   await running;
   const { depth } = await run(here, { verb: "stats", queue: "work" });
   expect(depth).toMatchObject({ parked: 0, scheduled: 0, expired });
@@ -330,7 +330,7 @@ test("nothing of a queue starts that is held back while a claim has found it ope
   const claiming = claimAll(there);
   await pause.reached();
   await held(here, task, 60_000);
-  await pause.goOn();
+  await pause.continueRun();
   expect(await claiming).toEqual([]);
 });
 
@@ -341,7 +341,7 @@ test("nor where a task of it that was retried stands beside the line", async () 
   const claiming = claimAll(there, { worker: "other" });
   await pause.reached();
   await held(here, task, 60_000);
-  await pause.goOn();
+  await pause.continueRun();
   expect(await claiming).toEqual([]);
 });
 

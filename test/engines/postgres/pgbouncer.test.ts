@@ -6,7 +6,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { WorkerInfo } from "../../../src/core/task.ts";
 import { conformance } from "../../conformance/suite/index.ts";
 import type { Op, VerbName, Verbs } from "../../../src/engine/engine.ts";
-import { Link } from "../../../src/engines/postgres/connection/link.ts";
+import { Connection } from "../../../src/engines/postgres/connection/connection.ts";
 import { PostgresStore } from "../../../src/engines/postgres/batch/store.ts";
 import { open } from "../../../src/index.ts";
 import { dropAfterAll, postgresThrough } from "../../conformance/postgres-harness.ts";
@@ -180,7 +180,7 @@ describe.skipIf(why)(`through PgBouncer${why ? `, which is not here: ${why}` : "
     onTestFinished(() => server.remove());
     const pooled = await startPgBouncer(server.url, onTestFinished);
     await (await open(pooled, { listen: false })).close();
-    const link = await Link.open({
+    const link = await Connection.open({
       url: pooled,
       schema: "dibs",
       prepare: false,

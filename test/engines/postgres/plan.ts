@@ -1,4 +1,4 @@
-import type { Link } from "../../../src/engines/postgres/connection/link.ts";
+import type { Connection } from "../../../src/engines/postgres/connection/connection.ts";
 
 /** What plans of statements are read by. */
 
@@ -36,12 +36,12 @@ export interface Node {
 /** By name: the columns that it is ordered by. */
 export type Indexes = Map<string, string[]>;
 
-export async function readTables(link: Link): Promise<string[]> {
+export async function readTables(link: Connection): Promise<string[]> {
   const sql = `SELECT tablename AS name FROM pg_tables WHERE schemaname = $1`;
   return (await link.all<{ name: string }>(sql, link.schema)).map(({ name }) => name);
 }
 
-export async function readIndexes(link: Link): Promise<Indexes> {
+export async function readIndexes(link: Connection): Promise<Indexes> {
   const rows = await link.all<{ name: string; columns: string[] }>(
     `SELECT relname AS name, ARRAY (
        SELECT attname::text FROM pg_attribute WHERE attrelid = indexrelid ORDER BY attnum) AS columns

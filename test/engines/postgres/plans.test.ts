@@ -2,7 +2,7 @@ import type { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import type { Engine, Op } from "../../../src/engine/engine.ts";
 import { checkFloors, raiseFloors } from "../../../src/engines/postgres/line/floors.ts";
-import type { Link } from "../../../src/engines/postgres/connection/link.ts";
+import type { Connection } from "../../../src/engines/postgres/connection/connection.ts";
 import { PostgresStore } from "../../../src/engines/postgres/batch/store.ts";
 import { inSchema } from "../../../src/engines/postgres/statements/text.ts";
 import { clockIn, setClock } from "../../postgres/moved-clock.ts";
@@ -63,7 +63,7 @@ const SEEN: [table: string, sql: RegExp][] = [
 
 /** Statements after a tour of the store, and the tables that they are about. */
 interface Toured {
-  link: Link;
+  link: Connection;
   store: PostgresStore;
   tables: string[];
   indexes: Indexes;
@@ -186,7 +186,7 @@ test("no statement that locks or writes to rows copies payloads or results of wh
 });
 
 /** What asks for its plan, by the statement. */
-async function readStatements(link: Link): Promise<Map<string, string>> {
+async function readStatements(link: Connection): Promise<Map<string, string>> {
   const rows = await link.all<{ name: string; statement: string; count: number }>(
     `SELECT name, statement, cardinality(parameter_types) AS count FROM pg_prepared_statements`,
   );
@@ -202,7 +202,7 @@ async function readStatements(link: Link): Promise<Map<string, string>> {
 }
 
 /** As they are planned now, and then for as long as the connection lasts or until somebody has an index made or ANALYZE run. */
-async function explain(link: Link, statements: Map<string, string>): Promise<Map<string, Node>> {
+async function explain(link: Connection, statements: Map<string, string>): Promise<Map<string, Node>> {
   await link.exec("DISCARD PLANS");
   const plans = [...statements].map(async ([sql, question]) => {
     const [row] = await link.all<{ "QUERY PLAN": [{ Plan: Node }] }>(question);
@@ -222,7 +222,7 @@ async function leaveNotes(engine: Engine, client: Client): Promise<void> {
   await client.query("COMMIT");
 }
 
-async function work(link: Link, store: PostgresStore): Promise<void> {
+async function work(link: Connection, store: PostgresStore): Promise<void> {
   const run = asker(store);
   const { session } = (await run<"join">({ verb: "join", worker: worker("w"), lease: 60_000 }))[0]!;
   const tasks = Array.from({ length: 200 }, (_, i) =>

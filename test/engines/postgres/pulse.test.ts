@@ -1,11 +1,11 @@
 import { expect, onTestFinished, test } from "vitest";
-import { Pulse } from "../../../src/engines/postgres/heartbeat/pulse.ts";
+import { HeartbeatThread } from "../../../src/engines/postgres/heartbeat/heartbeats.ts";
 
 test("a thread that ends as soon as it is started is started again after longer and longer, and that is told", async () => {
   const told: { error: Error; at: number }[] = [];
   const enough = Promise.withResolvers<void>();
   // Without its data it cannot begin.
-  const pulse = new Pulse(
+  const pulse = new HeartbeatThread(
     null as never,
     () => {},
     (error) => {

@@ -198,7 +198,7 @@ test("a task is claimed once, also where it gets a signal while a claim has foun
   const claiming = claimAll(here);
   await pause.reached();
   expect(await run(there, signalled(first!.id))).toEqual({ kept: true, state: "ready" });
-  await pause.goOn();
+  await pause.continueRun();
   const tasks = [...(await claiming), ...(await claimAll(here))];
   expect(tasks).toMatchObject([{ id: second!.id }, { id: first!.id, stepped: true }]);
   for (const task of tasks) await run(here, done(task));
@@ -215,7 +215,7 @@ test("a retried task keeps the signal that it gets while a claim has found it an
   const claiming = claimAll(here, { worker: "other" });
   await pause.reached();
   expect(await run(there, signalled(added!.id))).toEqual({ kept: true, state: "ready" });
-  await pause.goOn();
+  await pause.continueRun();
   const tasks = [...(await claiming), ...(await claimAll(here, { worker: "other" }))];
   expect(tasks).toMatchObject([{ id: added!.id, attempt: 2, stepped: true }]);
 });
@@ -228,7 +228,7 @@ test("a task keeps the signal that it gets while it becomes due", async () => {
   const claiming = claimAll(here);
   await pause.reached();
   expect(await run(there, signalled(added!.id))).toEqual({ kept: true, state: "scheduled" });
-  await pause.goOn();
+  await pause.continueRun();
   const tasks = [...(await claiming), ...(await claimAll(here))];
   expect(tasks).toMatchObject([{ id: added!.id, attempt: 2, stepped: true }]);
 });

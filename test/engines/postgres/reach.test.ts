@@ -1,15 +1,15 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { Op } from "../../../src/engine/engine.ts";
-import type { Link } from "../../../src/engines/postgres/connection/link.ts";
-import { Reach } from "../../../src/engines/postgres/batch/reach.ts";
+import type { Connection } from "../../../src/engines/postgres/connection/connection.ts";
+import { ReconnectingStore } from "../../../src/engines/postgres/batch/reconnecting-store.ts";
 import { Sender } from "../../../src/engines/postgres/batch/sender.ts";
-import type { Ran, RunOptions } from "../../../src/engines/postgres/batch/ran.ts";
+import type { BatchResult, RunOptions } from "../../../src/engines/postgres/batch/batch-result.ts";
 import { PostgresStore } from "../../../src/engines/postgres/batch/store.ts";
 
 const read = (queue: string): Op => ({ verb: "stats", queue });
 
 /** A connection that nothing comes through by itself. */
-function fakeLink(): Link {
+function fakeLink(): Connection {
   const link = {
     ended: undefined as Error | undefined,
     silentFor: 0,
@@ -17,12 +17,12 @@ function fakeLink(): Link {
     destroy: () => (link.ended ??= new Error("given up")),
     close: async () => {},
   };
-  return link as unknown as Link;
+  return link as unknown as Connection;
 }
 
 interface Call {
   queue: string;
-  link: Link;
+  link: Connection;
   onSent: () => void;
   answer: () => void;
   lose: () => void;
@@ -36,13 +36,13 @@ function watchRuns(): Call[] {
     ops: readonly Op[],
     { onSent }: RunOptions = {},
   ) {
-    const { promise, resolve, reject } = Promise.withResolvers<Ran>();
+    const { promise, resolve, reject } = Promise.withResolvers<BatchResult>();
     const { queue } = ops[0] as Op<"stats">;
     calls.push({
       queue,
       link: this.link,
       onSent: onSent!,
-      answer: () => resolve({ outcomes: [{ ok: queue }] } as unknown as Ran),
+      answer: () => resolve({ outcomes: [{ ok: queue }] } as unknown as BatchResult),
       lose: () => reject(Object.assign(new Error("connection reset"), { code: "ECONNRESET" })),
     });
     return promise;
@@ -53,7 +53,7 @@ function watchRuns(): Call[] {
 
 test("what was lost with a connection goes first on the next one, one after the other", async () => {
   const calls = watchRuns();
-  const reach = new Reach({
+  const reach = new ReconnectingStore({
     connect: async () => fakeLink(),
     tx: { session: true, durability: "full" },
     where: "here",

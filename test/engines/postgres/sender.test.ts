@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { Op } from "../../../src/engine/engine.ts";
-import type { Reach } from "../../../src/engines/postgres/batch/reach.ts";
+import type { ReconnectingStore } from "../../../src/engines/postgres/batch/reconnecting-store.ts";
 import { Sender } from "../../../src/engines/postgres/batch/sender.ts";
-import type { Ran, RunOptions } from "../../../src/engines/postgres/batch/ran.ts";
+import type { BatchResult, RunOptions } from "../../../src/engines/postgres/batch/batch-result.ts";
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const settle = (id: string): Op => ({
@@ -18,7 +18,7 @@ function makeSender({ isLost = false } = {}) {
   const sent: {
     ops: readonly Op[];
     onSent: () => void;
-    answer: (ran?: Partial<Ran>) => Promise<void>;
+    answer: (ran?: Partial<BatchResult>) => Promise<void>;
     fail: () => Promise<void>;
   }[] = [];
   const reach = {
@@ -39,11 +39,12 @@ function makeSender({ isLost = false } = {}) {
           },
         });
       }),
-  } as unknown as Reach;
+  } as unknown as ReconnectingStore;
   return { sender: new Sender(reach), sent };
 }
 
-const okOf = ({ outcomes }: Ran): unknown[] => outcomes.map((outcome) => (outcome as { ok: unknown }).ok);
+const okOf = ({ outcomes }: BatchResult): unknown[] =>
+  outcomes.map((outcome) => (outcome as { ok: unknown }).ok);
 
 test("batches that come while others are under way share the next transaction", async () => {
   const { sender, sent } = makeSender();

@@ -55,7 +55,7 @@ test.each(BATCHES)(
         if (ready?.["work"] !== undefined) resolve();
       }),
     );
-    await pause.goOn();
+    await pause.continueRun();
     expect((await claiming).at(-1)).toMatchObject({ refused: { code: "CLAIM_LOST" } });
     await told;
     expect(hints).toContain(2);

@@ -1,7 +1,7 @@
 import type { Op } from "../../../engine/engine.ts";
-import { Party } from "./party.ts";
-import type { Reach } from "./reach.ts";
-import type { Ran, RunOptions } from "./ran.ts";
+import { CoalescedBatch } from "./coalesced-batch.ts";
+import type { ReconnectingStore } from "./reconnecting-store.ts";
+import type { BatchResult, RunOptions } from "./batch-result.ts";
 import type { PostgresStore } from "./store.ts";
 
 /**
@@ -9,19 +9,19 @@ import type { PostgresStore } from "./store.ts";
  * come while the one before them waits for its turn go with it: many callers, one commit.
  */
 export class Sender {
-  readonly #reach: Reach;
-  readonly #wordFor: RunOptions["wordFor"] | undefined;
+  readonly #reach: ReconnectingStore;
+  readonly #wordFor: RunOptions["messageFor"] | undefined;
   /** Settles when the next batch may be sent. */
   #turn: Promise<unknown> = Promise.resolve();
   /** Settles when every batch so far has its answer. */
   #answered: Promise<unknown> = Promise.resolve();
   /** The last batch, while it waits for its turn. */
-  #last: Party | undefined;
+  #last: CoalescedBatch | undefined;
   #underWay = 0;
 
-  constructor(reach: Reach, wordFor?: (ran: Ran) => string | undefined) {
+  constructor(reach: ReconnectingStore, messageFor?: (ran: BatchResult) => string | undefined) {
     this.#reach = reach;
-    this.#wordFor = wordFor;
+    this.#wordFor = messageFor;
   }
 
   /** Some batch has no answer yet. */
@@ -37,15 +37,15 @@ export class Sender {
   run(
     ops: readonly Op[],
     { after, askedAt = performance.now() }: { after?: Promise<unknown>; askedAt?: number } = {},
-  ): Promise<Ran> {
+  ): Promise<BatchResult> {
     const before = this.#answered;
     const sent = Promise.withResolvers<void>();
     const turn = after ? Promise.all([this.#turn, after]) : this.#turn;
-    const wordFor = this.#wordFor && { wordFor: this.#wordFor };
+    const messageFor = this.#wordFor && { messageFor: this.#wordFor };
     this.#last = undefined;
     const ran = turn.then(() => {
       if (this.#last?.ops === ops) this.#last = undefined;
-      return this.#reach.run(ops, { onSent: sent.resolve, before, askedAt, ...wordFor });
+      return this.#reach.run(ops, { onSent: sent.resolve, before, askedAt, ...messageFor });
     });
     this.#underWay++;
     const end = (): void => void this.#underWay--;
@@ -59,10 +59,10 @@ export class Sender {
    * The same for what may share a commit with others. While the server is away nothing is gained by that, and each caller's
    * patience counts from its own call.
    */
-  runTogether(ops: readonly Op[]): Promise<Ran> {
+  runTogether(ops: readonly Op[]): Promise<BatchResult> {
     const joined = this.#reach.isLost ? undefined : this.#last?.join(ops);
     if (joined) return joined;
-    const party = new Party(ops);
+    const party = new CoalescedBatch(ops);
     const ran = party.lead(this.run(party.ops));
     this.#last = party;
     return ran;
@@ -78,7 +78,7 @@ export class Sender {
     return this.#next((reach) => reach.askOnce(question));
   }
 
-  #next<T>(work: (reach: Reach) => Promise<T>): Promise<T> {
+  #next<T>(work: (reach: ReconnectingStore) => Promise<T>): Promise<T> {
     // It may be a transaction by itself: nothing else is under way meanwhile, nor tried again.
     const asked = Promise.all([this.#turn, this.#answered]).then(() => work(this.#reach));
     const over = asked.catch(() => {});

@@ -2,20 +2,20 @@ import type { Conflict } from "../../../core/commit.ts";
 import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../../core/policy.ts";
 import { type Hint, type Op, type Outcome, type Outcomes, READING_VERBS } from "../../../engine/engine.ts";
 import { addTogether } from "../verbs/add-together.ts";
-import { bringLimits, endsQueues, hasToBeAlone } from "./alone.ts";
+import { bringLimits, endsQueues, needsExclusive } from "./exclusive.ts";
 import { cancelTask } from "../verbs/cancel.ts";
-import { claimTogether } from "../verbs/claim-head.ts";
-import { conflictOf, fateOf } from "../connection/failure.ts";
+import { claimTogether } from "../verbs/claim-fast.ts";
+import { conflictOf, classifyFailure } from "../connection/failure.ts";
 import { forgetIdleLanes } from "../line/free-groups.ts";
-import { sendAhead } from "./foresee.ts";
+import { sendAhead } from "./send-ahead.ts";
 import { gatesOf } from "../limits/gates.ts";
-import { beginLife, type CommitMark, NoLife } from "../connection/life.ts";
-import { Crowded, HeldUp, type Locks, LocksNeeded } from "../connection/overtaken.ts";
-import { channelOf } from "../connection/herald.ts";
+import { beginIncarnation, type CommitMark, NoIncarnation } from "../connection/incarnation.ts";
+import { ExclusiveTimeout, BlockedByLock, type Locks, LocksNeeded } from "../connection/batch-conflicts.ts";
+import { channelOf } from "../connection/notifier.ts";
 import { takeUp, takeUpAll, takeUpFromFront } from "../caller/inbox.ts";
-import type { Link } from "../connection/link.ts";
+import type { Connection } from "../connection/connection.ts";
 import { checkKnown, readNeeds } from "../schema/migrations.ts";
-import { CommitLost, type Ran, type RunOptions } from "./ran.ts";
+import { CommitLost, type BatchResult, type RunOptions } from "./batch-result.ts";
 import { NO_RUNS, runsNeeded, settledBy } from "../flows/run-locks.ts";
 import { settleTogether } from "../verbs/settle-together.ts";
 import { Tx, type TxOptions } from "../transaction/tx.ts";
@@ -40,12 +40,12 @@ const NOTICED = `SELECT DISTINCT session FROM dibs.notice WHERE session = ANY ($
 
 /** The verbs on one connection: one batch at a time, each in a transaction. */
 export class PostgresStore {
-  readonly link: Link;
+  readonly link: Connection;
   readonly #tx: Tx;
 
   readonly #onConflict: OnConflict;
 
-  constructor(link: Link, options: TxOptions, onConflict: OnConflict = () => {}) {
+  constructor(link: Connection, options: TxOptions, onConflict: OnConflict = () => {}) {
     this.link = link;
     this.#onConflict = onConflict;
     this.#tx = new Tx(link, options);
@@ -58,10 +58,10 @@ export class PostgresStore {
   async run<const Ops extends readonly Op[]>(
     ops: Ops,
     options: RunOptions = {},
-  ): Promise<Ran & { outcomes: Outcomes<Ops> }> {
-    type Done = Ran & { outcomes: Outcomes<Ops> };
+  ): Promise<BatchResult & { outcomes: Outcomes<Ops> }> {
+    type Done = BatchResult & { outcomes: Outcomes<Ops> };
     const unlessHeldUp = (error: unknown): undefined => {
-      if (!(error instanceof HeldUp)) throw error;
+      if (!(error instanceof BlockedByLock)) throw error;
     };
     const ran = await this.#persist(ops, options, { notes: "first" }).catch(unlessHeldUp);
     if (ran) return ran as Done;
@@ -72,7 +72,7 @@ export class PostgresStore {
   }
 
   /** What others' transactions have left, in a transaction of its own. */
-  async #takeUpOnly(ops: readonly Op[]): Promise<Ran> {
+  async #takeUpOnly(ops: readonly Op[]): Promise<BatchResult> {
     try {
       return await this.#persist(ops, {}, { notes: "only" });
     } catch (error) {
@@ -82,7 +82,7 @@ export class PostgresStore {
   }
 
   /** Once more where others were in its way. */
-  async #persist(ops: readonly Op[], options: RunOptions, course: Course): Promise<Ran> {
+  async #persist(ops: readonly Op[], options: RunOptions, course: Course): Promise<BatchResult> {
     const locks: Locks = { gates: [], runs: [], claim: null, alone: false };
     let isFollowed = false;
     const onSent = (): void => {
@@ -99,9 +99,9 @@ export class PostgresStore {
           // With each try it waits for one more: that comes to an end.
           Object.assign(locks, error.locks);
           tries = 0;
-        } else if (error instanceof NoLife && tries < TRIES) {
-          await beginLife(this.link);
-        } else if (tries === TRIES || fateOf(error) !== "again") {
+        } else if (error instanceof NoIncarnation && tries < TRIES) {
+          await beginIncarnation(this.link);
+        } else if (tries === TRIES || classifyFailure(error) !== "again") {
           await this.#checkSchema(error);
           throw error;
         } else {
@@ -115,18 +115,18 @@ export class PostgresStore {
   /** `locks`: those that it was found to need. */
   async #once(
     all: readonly Op[],
-    { onSent, wordFor }: RunOptions,
+    { onSent, messageFor }: RunOptions,
     { notes, hint: before, locks }: Course & { locks: Locks },
-  ): Promise<Ran> {
+  ): Promise<BatchResult> {
     const tx = this.#tx;
     const isReading = all.every((op) => READING_VERBS.has(op.verb));
     const ops = notes === "only" ? [] : all;
-    let commit: { ran: Ran; mark: CommitMark } | undefined;
+    let commit: { ran: BatchResult; mark: CommitMark } | undefined;
     let isFollowed = false;
     try {
       const alone =
         locks.alone ||
-        ops.some((op) => hasToBeAlone(tx, op)) ||
+        ops.some((op) => needsExclusive(tx, op)) ||
         (await bringLimits(tx, ops)) ||
         (await endsQueues(tx, ops));
       await tx.begin(isReading ? "reading" : "writing", {
@@ -144,7 +144,7 @@ export class PostgresStore {
       await forgetIdleLanes(tx);
       const xid = await tx.finish();
       const { hint, changed, noticed } = tx;
-      const ran: Ran = {
+      const ran: BatchResult = {
         outcomes,
         special,
         hint,
@@ -153,10 +153,10 @@ export class PostgresStore {
         stirred: [...tx.floors.stirred],
         listened: tx.events.listeners > 0,
         hasInbox: isReading && tx.hasInbox,
-        leftNotes: tx.leftNotes || (notes === "left" && tx.hasInbox),
+        leftInboxEntries: tx.leftInboxEntries || (notes === "left" && tx.hasInbox),
         told: false,
       };
-      const word = changed ? wordFor?.(ran) : undefined;
+      const word = changed ? messageFor?.(ran) : undefined;
       if (word !== undefined) {
         tx.put(NOTIFY, channelOf(this.link.schema), word);
         ran.told = true;
@@ -171,7 +171,7 @@ export class PostgresStore {
     } catch (thrown) {
       const hasNotes = !isFollowed && !isReading && tx.hasInbox && notes !== "left";
       const error = failureOf(tx, thrown, { hasNotes });
-      if (commit && fateOf(error) === "reconnect") throw new CommitLost(error, commit);
+      if (commit && classifyFailure(error) === "reconnect") throw new CommitLost(error, commit);
       // With its commit the transaction has ended, one way or the other, and the next one may be under way here.
       if (isFollowed) throw error;
       return tx.undo(error);
@@ -207,8 +207,8 @@ function failureOf(tx: Tx, thrown: unknown, { hasNotes }: { hasNotes: boolean })
   const first = tx.firstFailure(thrown);
   if ((first as { code?: string }).code !== "55P03") return first;
   const [words, cause] = ["Somebody's transaction stays open", { cause: first }] as const;
-  if (tx.isAlone) return new Crowded(words, cause);
-  return hasNotes ? new HeldUp(words, cause) : first;
+  if (tx.isAlone) return new ExclusiveTimeout(words, cause);
+  return hasNotes ? new BlockedByLock(words, cause) : first;
 }
 
 /** One after the other; those of a kind that follow each other together, where that comes to the same. */

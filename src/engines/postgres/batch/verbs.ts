@@ -2,7 +2,7 @@ import { isDibsError } from "../../../core/errors.ts";
 import type { Op, Outcome, VerbName, Verbs } from "../../../engine/engine.ts";
 import { add } from "../verbs/add.ts";
 import { cancel } from "../verbs/cancel.ts";
-import { listen, prune, housekeep, unlisten } from "../verbs/care.ts";
+import { listen, prune, housekeep, unlisten } from "../verbs/housekeeping.ts";
 import { claim } from "../verbs/claim.ts";
 import { discard, patterns, redrive } from "../verbs/dead.ts";
 import { documents, put } from "../verbs/documents.ts";

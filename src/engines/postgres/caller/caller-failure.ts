@@ -1,5 +1,5 @@
 import { DibsError, isDibsError } from "../../../core/errors.ts";
-import { fateOf, wordsOf } from "../connection/failure.ts";
+import { classifyFailure, wordsOf } from "../connection/failure.ts";
 
 /** The store that a caller's transaction is to take part in. */
 export interface Place {
@@ -55,7 +55,7 @@ export function failureWithin(error: unknown, { schema, where }: Place): DibsErr
     );
   }
   // The second: on a standby nobody may look into a table that is not logged, which the first look does.
-  if (code === "25006" || (code === "0A000" && fateOf(met) === "tell")) return readOnly(error);
+  if (code === "25006" || (code === "0A000" && classifyFailure(met) === "tell")) return readOnly(error);
   if (code === "42P01" || code === "3F000") {
     return refuse(
       `tx leads to a database without this store (${words}), which is in schema "${schema}" at ${where}. ${UNDONE}, and give ` +
@@ -72,7 +72,7 @@ export function failureWithin(error: unknown, { schema, where }: Place): DibsErr
     );
   }
   if (code === "08P01") return notUnderstood(words, error);
-  if (fateOf(met) === "reconnect") {
+  if (classifyFailure(met) === "reconnect") {
     return unavailable(
       `The connection of tx is of no use any more (${words}). ${UNDONE}, and run it again on another.`,
       error,

@@ -1,15 +1,15 @@
 import type { Addition } from "../../../core/task.ts";
 import type { Op } from "../../../engine/engine.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
-import { type Newcomer, takePlaces } from "../verbs/add.ts";
+import { type NewTaskRow, takePlaces } from "../verbs/add.ts";
 import { correctCost } from "../limits/gates.ts";
 import { freeGroups } from "../line/free-groups.ts";
 import type { Lane } from "../limits/lanes.ts";
 import { freeGroup } from "../line/line.ts";
 import { rowsBy, TASK_OF } from "../statements/look-up.ts";
-import { DROP_NOTES_FLOOR, notes } from "../line/notes.ts";
+import { DROP_NOTES_FLOOR, notes } from "../line/inbox-floor.ts";
 import { RANK } from "../statements/rank.ts";
-import { callOff, losePartsOf } from "../flows/runs.ts";
+import { cancelRest, losePartsOf } from "../flows/runs.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 interface InboxRow {
@@ -133,7 +133,7 @@ async function busyQueues(tx: Tx): Promise<number[]> {
     const isThere = there.has(queue.id);
     if (isThere && (await tx.limits.tryToHold(queue))) continue;
     busy.push(queue.id);
-    if (isThere) tx.leftNotes = true;
+    if (isThere) tx.leftInboxEntries = true;
   }
   return busy;
 }
@@ -147,7 +147,7 @@ async function takeUpSome(tx: Tx, sql: string, queues: readonly number[]): Promi
   const lost = rows.filter((row) => !tx.queues.ifAny(row.queue)).flatMap((row) => row.seq ?? []);
   // Their queue was dropped before they came, and the runs that they begin are over.
   if (lost.length > 0) {
-    await callOff(tx, await losePartsOf(tx, lost));
+    await cancelRest(tx, await losePartsOf(tx, lost));
     tx.send(DELETE_TASKS, lost);
   }
   await lineUpAdded(
@@ -168,7 +168,7 @@ async function takeUpSome(tx: Tx, sql: string, queues: readonly number[]): Promi
 }
 
 async function lineUpAdded(tx: Tx, rows: InboxRow[]): Promise<void> {
-  const newcomers = rows.map((row): Newcomer => {
+  const newcomers = rows.map((row): NewTaskRow => {
     const queue = tx.queues.of(row.queue);
     tx.counters.flow(queue).added++;
     reportAdded(tx.hint, [{ queue: queue.name, existing: false }]);

@@ -1,9 +1,9 @@
 import type { Conflict } from "../../../core/commit.ts";
 import { DibsError, invalid, isDibsError } from "../../../core/errors.ts";
-import { Crowded, Overtaken } from "./overtaken.ts";
+import { ExclusiveTimeout, StaleRead } from "./batch-conflicts.ts";
 
 /** What an error of PostgreSQL, or of the way to it, means for the batch that met it. */
-export type Fate =
+export type FailureClass =
   /** The server undid the transaction and would have it once more: a deadlock, or somebody was faster. */
   | "again"
   /** The connection is gone or leads to a server that cannot write: another one may do better. */
@@ -29,9 +29,9 @@ export function notConnected(met: unknown): unknown {
   return isFault(met) ? met : new NotConnected(met);
 }
 
-export function fateOf(error: unknown): Fate {
-  if (error instanceof Overtaken) return "again";
-  if (error instanceof Crowded) return "later";
+export function classifyFailure(error: unknown): FailureClass {
+  if (error instanceof StaleRead) return "again";
+  if (error instanceof ExclusiveTimeout) return "later";
   if (isDibsError(error)) return "tell";
   if (conflictOf(error)) return "again";
   return error instanceof NotConnected || isConnectionTrouble(error) ? "reconnect" : "tell";
@@ -122,7 +122,7 @@ export function failureFrom(error: unknown, where: string): unknown {
   if (isUnreadable(met)) return unreadable(met);
   if (NOT_LET_IN.has(code)) return notLetIn(met, where, true);
   if (MIXED_UP.has(code)) return mixedUp(met, where);
-  const fate = fateOf(error);
+  const fate = classifyFailure(error);
   if (fate === "reconnect") {
     return failure(
       `PostgreSQL at ${where} cannot be reached or written to (${wordsOf(met)}). Nothing was changed. Try again later.`,

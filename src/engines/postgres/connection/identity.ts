@@ -1,11 +1,11 @@
 import { DibsError } from "../../../core/errors.ts";
-import { LIFE } from "./life.ts";
-import type { Link } from "./link.ts";
+import { LIFE } from "./incarnation.ts";
+import type { Connection } from "./connection.ts";
 
 /**
  * Which store it is, of all that have tables of these names. A copy has the same salt: where it was restored from a dump its
  * tables have other numbers, a database that was made after the template of another has another name, and a copy of the
- * whole server, which takes over or is started beside it, another life (life.ts). All of this anybody may ask.
+ * whole server, which takes over or is started beside it, another life (incarnation.ts). All of this anybody may ask.
  */
 export const IDENTITY = `
   salt, tableoid::text || ' ' || current_database() AS place, ${LIFE} AS life`;
@@ -19,14 +19,14 @@ export interface Identity {
 }
 
 /** As it was last asked: each connection leads to one server, but for those that a pooler moves. */
-const KNOWN = new WeakMap<Link, Identity>();
+const KNOWN = new WeakMap<Connection, Identity>();
 
-export async function identityOf(link: Link, how?: { anew: true }): Promise<Identity> {
+export async function identityOf(link: Connection, how?: { anew: true }): Promise<Identity> {
   const known = how?.anew ? undefined : KNOWN.get(link);
   return known ?? readIdentity(link);
 }
 
-async function readIdentity(link: Link): Promise<Identity> {
+async function readIdentity(link: Connection): Promise<Identity> {
   const [row] = await link.all<Identity>(READ);
   if (!row) throw new Error("the store's row is missing");
   KNOWN.set(link, row);

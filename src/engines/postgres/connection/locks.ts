@@ -39,7 +39,7 @@ export function migrationLock(schema: string): string {
 
 /**
  * Held shared by every transaction that writes; alone by the one that removes a queue, or changes what others go by
- * (alone.ts), or raises floors (floors.ts).
+ * (exclusive.ts), or raises floors (floors.ts).
  */
 export function catalogueLock(schema: string): string {
   return remembered(schema, "catalogue");

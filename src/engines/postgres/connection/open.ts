@@ -5,7 +5,7 @@ import { show } from "../../../core/show.ts";
 import { STORE_LIMIT } from "../../../core/task-id.ts";
 import { closedError } from "../../../engine/transfer.ts";
 import { NotConnected, refusalFrom } from "./failure.ts";
-import { Link, type LinkOptions } from "./link.ts";
+import { Connection, type ConnectionOptions } from "./connection.ts";
 import { migrationLock } from "./locks.ts";
 import { migrate, MIGRATIONS, readNeeds, version } from "../schema/migrations.ts";
 
@@ -35,12 +35,12 @@ export function checkOneHost(url: string): void {
   );
 }
 
-// The epoch begins with the salt: a store that was dropped and made again is not taken for the one before (known-queues.ts).
+// The epoch begins with the salt: a store that was dropped and made again is not taken for the one before (queue-cache.ts).
 const INSERT_STORE = `
   INSERT INTO dibs.store (one, salt, revision, epoch, event) VALUES (1, $1::int4, 0, $1::int4, 0) ON CONFLICT DO NOTHING`;
 
 export interface MakeOptions {
-  link: LinkOptions;
+  link: ConnectionOptions;
   /** Part of every task's id; drawn at random for a new store unless a test names it. */
   store?: number;
   /** False: a schema that is not there is not made. */
@@ -69,11 +69,11 @@ export async function whileFull<T>(until: number, connect: () => Promise<T>): Pr
 }
 
 /** Connects, and makes the schema or brings it up to date. What cannot be used is refused in words. */
-export async function openLink(options: MakeOptions): Promise<Link> {
+export async function openConnection(options: MakeOptions): Promise<Connection> {
   const where = hostAndDatabaseOf(options.link.url);
-  let link: Link | undefined;
+  let link: Connection | undefined;
   try {
-    link = await whileFull(options.until ?? 0, () => Link.open(options.link));
+    link = await whileFull(options.until ?? 0, () => Connection.open(options.link));
     await checkSession(link, options, where);
     await checkServer(link, where);
     if (options.create === false) await checkThere(link, where);
@@ -88,7 +88,7 @@ export async function openLink(options: MakeOptions): Promise<Link> {
 
 const CLOSED = `SELECT transfer FROM dibs.store WHERE closed`;
 
-async function checkOpen(link: Link, where: string): Promise<void> {
+async function checkOpen(link: Connection, where: string): Promise<void> {
   const [row] = await link.all<{ transfer: string }>(CLOSED);
   if (row) throw closedError(row.transfer, labelOf(where, link.schema));
 }
@@ -105,10 +105,10 @@ const PID = `SELECT pg_backend_pid() AS pid`;
  * that. One that lends it for the whole session does neither. The other one prepares nothing: what is there already is refused,
  * for a reason that does not tell.
  */
-async function checkSession(link: Link, options: MakeOptions, where: string): Promise<void> {
+async function checkSession(link: Connection, options: MakeOptions, where: string): Promise<void> {
   if (link.pid === undefined || link.isDirect) return;
   const other = await whileFull(options.until ?? 0, () =>
-    Link.open({ ...options.link, prepare: false, settings: {} }),
+    Connection.open({ ...options.link, prepare: false, settings: {} }),
   );
   try {
     for (const each of [link, other, link]) {
@@ -127,7 +127,7 @@ function pooled(where: string): DibsError {
   );
 }
 
-async function checkServer(link: Link, where: string): Promise<void> {
+async function checkServer(link: Connection, where: string): Promise<void> {
   const [row] = await link.all<{ version: number; utf8: boolean }>(
     `SELECT current_setting('server_version_num')::int4 AS version, current_setting('server_encoding') = 'UTF8' AS utf8`,
   );
@@ -145,14 +145,14 @@ async function checkServer(link: Link, where: string): Promise<void> {
   }
 }
 
-async function checkThere(link: Link, where: string): Promise<void> {
+async function checkThere(link: Connection, where: string): Promise<void> {
   if ((await version(link)) !== undefined) return;
   throw invalid(
     `There is no store in the schema "${link.schema}" at ${where}. Look at the database and the schema; nothing was made.`,
   );
 }
 
-async function isUpToDate(link: Link, where: string): Promise<boolean> {
+async function isUpToDate(link: Connection, where: string): Promise<boolean> {
   const found = (await version(link)) ?? 0;
   const needs = found > MIGRATIONS.length ? await readNeeds(link) : 0;
   if (needs > MIGRATIONS.length) {
@@ -175,7 +175,7 @@ const PATIENCE_MS = 30_000;
 /** It waited for too long, or was waited for by one that it waited for. */
 const IN_THE_WAY = new Set(["55P03", "40P01"]);
 
-async function makeStore(link: Link, options: MakeOptions, where: string): Promise<void> {
+async function makeStore(link: Connection, options: MakeOptions, where: string): Promise<void> {
   for (const until = performance.now() + PATIENCE_MS; ;) {
     try {
       return await makeStoreOnce(link, options, where);
@@ -197,7 +197,7 @@ function inTheWay(schema: string, where: string, cause: unknown): DibsError {
 }
 
 /** In one transaction, under a lock: of ten processes that start at once, one makes it and nine find it made. */
-async function makeStoreOnce(link: Link, { store }: MakeOptions, where: string): Promise<void> {
+async function makeStoreOnce(link: Connection, { store }: MakeOptions, where: string): Promise<void> {
   await link.exec("BEGIN");
   try {
     await link.exec(`SELECT pg_advisory_xact_lock(${migrationLock(link.schema)})`);

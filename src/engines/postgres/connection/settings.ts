@@ -31,7 +31,7 @@ const IDLE_MS = 10_000;
 export function settingsFor(durability: Durability): Record<string, string> {
   return {
     ...PLANNING,
-    // As BEGIN says it (link.ts): some transactions begin without that word.
+    // As BEGIN says it (connection.ts): some transactions begin without that word.
     default_transaction_isolation: "read committed",
     idle_in_transaction_session_timeout: `${IDLE_MS}`,
     // A server may be set to acknowledge before the disk does; what `add` returned must survive a power cut.

@@ -1,4 +1,4 @@
-import type { Link } from "./link.ts";
+import type { Connection } from "./connection.ts";
 
 /** Most transactions are over as soon as they have added something. */
 const FIRST_MS = 4;
@@ -9,7 +9,7 @@ const GIVE_UP_MS = 60_000;
 const STATUS = `SELECT xid::text, pg_xact_status(xid) AS status FROM unnest($1::xid8[]) AS xid`;
 
 export interface WatchOptions {
-  ask: <T>(question: (link: Link) => Promise<T>) => Promise<T>;
+  ask: <T>(question: (link: Connection) => Promise<T>) => Promise<T>;
   onCommit: () => void;
 }
 
@@ -61,7 +61,7 @@ export class CommitWatch {
   async #hasCommitted(): Promise<boolean> {
     const xids = [...this.#open.keys()];
     try {
-      const ask = (link: Link) => link.all<{ xid: string; status: string | null }>(STATUS, xids);
+      const ask = (link: Connection) => link.all<{ xid: string; status: string | null }>(STATUS, xids);
       const over = (await this.#options.ask(ask)).filter(({ status }) => status !== "in progress");
       for (const { xid } of over) this.#open.delete(xid);
       return over.some(({ status }) => status === "committed");

@@ -1,6 +1,6 @@
 import type { Op } from "../../../engine/engine.ts";
 import { lookUp } from "../statements/look-up.ts";
-import { LocksNeeded } from "../connection/overtaken.ts";
+import { LocksNeeded } from "../connection/batch-conflicts.ts";
 import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 

@@ -10,9 +10,9 @@ import {
 } from "../../../core/run.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import { type Body, type EndState, fromRank, type Headers, type NewTask } from "../../../core/task.ts";
-import type { Held, Mover } from "../line/line.ts";
+import type { Held, TransitionTask } from "../line/line.ts";
 import { isAmong, isRowBy, lookUp, rowsBy, rowsOf, TASK_OF } from "../statements/look-up.ts";
-import type { Found } from "../line/place.ts";
+import type { Found } from "../line/find-task.ts";
 import { fromColumns, numbers, toColumns } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -83,7 +83,7 @@ const OF_RUN = `
 type KnownPart = RunRow & { stage: string; part: string; headers: string | null };
 
 /** The run that a task is of, locked: see run-locks.ts. */
-async function runOf(tx: Tx, task: Mover): Promise<KnownPart | undefined> {
+async function runOf(tx: Tx, task: TransitionTask): Promise<KnownPart | undefined> {
   if (task.stepped === false) return undefined;
   await tx.runs.hold([task.seq]);
   return tx.get<KnownPart>(OF_RUN, task.seq);
@@ -130,7 +130,7 @@ const GATHER = `
   UPDATE dibs.run_part SET brought = false, result = NULL, result_bytes = NULL WHERE run = $1 AND brought`;
 
 /** After the task's own end, and before what comes next is added. */
-export async function goOn(
+export async function continueRun(
   tx: Tx,
   task: Held,
   result: Body | null,
@@ -149,7 +149,7 @@ const DEATH = `
   RETURNING id, created_at, state`;
 
 /** It has ended, or died. That it is done is told by its own row. */
-export async function endPart(tx: Tx, task: Mover, state: EndState): Promise<void> {
+export async function endPart(tx: Tx, task: TransitionTask, state: EndState): Promise<void> {
   if (state === "done" || task.stepped === false) return;
   if (state === "dead") {
     await tx.runs.hold([task.seq]);
@@ -210,7 +210,7 @@ export async function losePartsOf(tx: Tx, seqs: readonly number[]): Promise<numb
   return [...new Set(lost.map(({ run }) => run))].sort((a, b) => a - b);
 }
 
-export async function callOff(tx: Tx, runs: readonly number[]): Promise<void> {
+export async function cancelRest(tx: Tx, runs: readonly number[]): Promise<void> {
   for (const run of runs) await endRun(tx, run, "cancelled", null);
 }
 
@@ -234,7 +234,7 @@ export async function reviveParts(tx: Tx, seqs: readonly number[]): Promise<Map<
 }
 
 /** Its run is over: whatever is left of that has nothing to go on with. */
-export async function isCalledOff(tx: Tx, task: Mover): Promise<boolean> {
+export async function isBeingCancelled(tx: Tx, task: TransitionTask): Promise<boolean> {
   return ((await runOf(tx, task))?.state ?? null) !== null;
 }
 

@@ -16,10 +16,10 @@ import {
   refuse,
   stepsAside,
 } from "../line/line.ts";
-import { askedBy, type Judged } from "../line/judged.ts";
+import { askedBy, type VerifyingTask } from "../line/verifying-tasks.ts";
 import { fanOut } from "../verbs/publish.ts";
 import { placesOf } from "./run-place.ts";
-import { goOn, plan } from "./runs.ts";
+import { continueRun, plan } from "./runs.ts";
 import { fromColumns, toColumns } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -72,12 +72,16 @@ export async function settleVerdict(
 }
 
 /** What the claim's own task asks about, where that is what the verifier speaks of. */
-async function judgedUnder(tx: Tx, asking: Held, { id, fence }: Verified): Promise<Judged | undefined> {
+async function judgedUnder(
+  tx: Tx,
+  asking: Held,
+  { id, fence }: Verified,
+): Promise<VerifyingTask | undefined> {
   const [judged] = await askedBy(tx, [asking.seq]);
   return judged && judged.fence === fence && tx.id(judged.createdAt, judged.seq) === id ? judged : undefined;
 }
 
-async function accept(tx: Tx, task: Judged): Promise<void> {
+async function accept(tx: Tx, task: VerifyingTask): Promise<void> {
   const { adds: text, each, next: costs } = task.pending;
   const result = fromColumns(task.pending.result, task.pending.result_bytes);
   const next = await plan(tx, task, {
@@ -92,6 +96,6 @@ async function accept(tx: Tx, task: Judged): Promise<void> {
   await checkAdds(tx, adds);
   dropVerifying(tx, task);
   await endDone(tx, task, result);
-  await goOn(tx, task, result, next);
+  await continueRun(tx, task, result, next);
   reportAdded(tx.hint, await addChecked(tx, adds));
 }

@@ -1,8 +1,8 @@
 import type { RunTask } from "../../../core/run.ts";
 import { type NewTask, rankOf } from "../../../core/task.ts";
-import type { Newcomer } from "../verbs/add.ts";
-import type { Queue } from "../transaction/known-queues.ts";
-import { givePlaces, joinLanes, type Riser, type Waiter } from "./lane-line.ts";
+import type { NewTaskRow } from "../verbs/add.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
+import { givePlaces, joinLanes, type PromotedTask, type Waiter } from "./lane-line.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /** How tasks that are added join groups with limits. */
@@ -10,7 +10,7 @@ import type { Tx } from "../transaction/tx.ts";
 /** One that joins, and who takes a place in line because of it. */
 export interface Join {
   waiter: Waiter;
-  risers: Riser[];
+  risers: PromotedTask[];
 }
 
 /** Those that join groups with limits. They have no numbers yet, for who comes up because of one is numbered before the next. */
@@ -40,7 +40,7 @@ function waiterOf(key: string, pos: number, rank: number, cost: number | null): 
 
 /** In their order. */
 async function joinAll(tx: Tx, joiners: readonly { queue: Queue; waiter: Waiter }[]): Promise<Join[]> {
-  const risers = new Map<Waiter, Riser[]>();
+  const risers = new Map<Waiter, PromotedTask[]>();
   for (const [queue, its] of Map.groupBy(joiners, (joiner) => joiner.queue)) {
     const waiters = its.map(({ waiter }) => waiter);
     for (const [i, up] of (await joinLanes(tx, queue, waiters)).entries()) risers.set(waiters[i]!, up);
@@ -53,7 +53,7 @@ export function takesTurns({ risers }: Join): boolean {
 }
 
 /** Those that have not joined theirs yet, where it has limits. */
-export async function joinGroups(tx: Tx, newcomers: Newcomer[]): Promise<void> {
+export async function joinGroups(tx: Tx, newcomers: NewTaskRow[]): Promise<void> {
   const joining = newcomers.filter(
     ({ queue, groupKey, due, joining: done }) => queue.limited && groupKey !== null && due === null && !done,
   );
@@ -69,7 +69,7 @@ export async function joinGroups(tx: Tx, newcomers: Newcomer[]): Promise<void> {
 }
 
 /** Tasks that were waiting and took their places because of others, and because of which of the given ones. */
-export function risenBy(newcomers: readonly Newcomer[]): Map<number, number> {
+export function risenBy(newcomers: readonly NewTaskRow[]): Map<number, number> {
   return new Map(
     newcomers.flatMap(({ index, joining }) =>
       (joining?.risers ?? []).flatMap(({ waiter }) => (waiter.waits ? [[waiter.task, index] as const] : [])),

@@ -12,7 +12,7 @@ import {
 import type { Op } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { aboveFloor } from "../line/floors.ts";
-import type { Queue } from "../transaction/known-queues.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
 import { TASK_OF } from "../statements/look-up.ts";
 import { newest } from "../statements/newest.ts";
 import type { QueueGate } from "./limits.ts";
@@ -104,7 +104,7 @@ const NEW_REVISION = `UPDATE dibs.queue SET revision = $1 WHERE id = $2`;
 /** It is held back, and had no limits until now: from here on whoever claims from it, or touches its groups, has to ask. */
 export async function makeLimited(tx: Tx, queue: Queue): Promise<void> {
   if (queue.limited) return;
-  // Seldom news: that it comes to this shows before the batch begins, see alone.ts.
+  // Seldom news: that it comes to this shows before the batch begins, see exclusive.ts.
   tx.needAlone();
   tx.send(NEW_REVISION, await tx.queues.nextRevision(), queue.id);
   putGate(tx, queue);
@@ -129,7 +129,7 @@ export async function adoptLimits(tx: Tx, queue: Queue, before: Queue["policy"])
   const governs = governsGroups(policy) && !governsGroups(before);
   const caps = policy.maxConcurrency !== null && before.maxConcurrency === null;
   const isFirst = !queue.limited && (governsGroups(policy) || isGated(policy));
-  // Foreseen (alone.ts), but for a queue that is another one by now: others go by its having no limits until their commits.
+  // Foreseen (exclusive.ts), but for a queue that is another one by now: others go by its having no limits until their commits.
   if (isFirst || caps || changesGroups(before, policy)) tx.needAlone();
   tx.limits.reread();
   if (isFirst) putGate(tx, queue);
@@ -162,7 +162,7 @@ const IS_OPEN = `
     AND NOT EXISTS (SELECT 1 FROM dibs.own WHERE own.queue = gate.queue OFFSET 0)`;
 
 /** Its limits are things of the past: whoever claims from it need not ask any further. */
-export async function isWideOpen(tx: Tx, queue: Queue): Promise<boolean> {
+export async function hasNoLimits(tx: Tx, queue: Queue): Promise<boolean> {
   if (isLimitedNow(queue)) return false;
   tx.limits.flush();
   return (await tx.get(IS_OPEN, queue.id, tx.now)) !== undefined;

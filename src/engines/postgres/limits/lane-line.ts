@@ -2,11 +2,11 @@ import { governsGroups, groupOrder, putsUrgentFirst } from "../../../core/policy
 import { earliestStart } from "../../../core/rate.ts";
 import { FIRST_RANK } from "../../../core/task.ts";
 import { keptFrom } from "../line/elsewhere.ts";
-import type { Queue } from "../transaction/known-queues.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
 import type { Lane } from "./limits.ts";
 import { deleteEach, lookUp, TASK_OF } from "../statements/look-up.ts";
 import { newest } from "../statements/newest.ts";
-import type { Line } from "../line/place.ts";
+import type { Line } from "../line/find-task.ts";
 import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -27,7 +27,7 @@ export interface Waiter {
 }
 
 /** One that takes a place in line: its own, but for queues whose groups take turns. */
-export interface Riser {
+export interface PromotedTask {
   lane: Lane;
   waiter: Waiter;
   place: number;
@@ -71,10 +71,10 @@ async function firstWaiting(tx: Tx, queue: Queue, lanes: readonly Lane[]): Promi
 }
 
 /** Those that take their places, the first ones first. Where only time can help, somebody looks again then. */
-function rising(tx: Tx, lane: Lane, waiting: Waiter[]): Riser[] {
+function rising(tx: Tx, lane: Lane, waiting: Waiter[]): PromotedTask[] {
   const { rateLimit } = lane.queue.policy.groups;
   const time = tx.limits.timeFor(rateLimit, lane.meter);
-  const risers: Riser[] = [];
+  const risers: PromotedTask[] = [];
   for (;;) {
     const [next] = waiting;
     const at =
@@ -100,11 +100,11 @@ export async function fillLanes(tx: Tx, queue: Queue, keys: readonly string[]): 
   const waiting = await firstWaiting(tx, queue, lanes);
   const risers = lanes.flatMap((lane) => rising(tx, lane, waiting.get(lane.key) ?? []));
   await givePlaces(tx, queue, risers);
-  await standInLine(tx, queue, risers);
+  await enterLine(tx, queue, risers);
 }
 
 /** Where groups take turns each goes to the tail. */
-export async function givePlaces(tx: Tx, queue: Queue, risers: readonly Riser[]): Promise<void> {
+export async function givePlaces(tx: Tx, queue: Queue, risers: readonly PromotedTask[]): Promise<void> {
   if (!queue.policy.groups.fair) return;
   const places = await tx.numbers("seq", risers.length);
   for (const [index, riser] of risers.entries()) riser.place = places[index]!;
@@ -114,7 +114,7 @@ export async function givePlaces(tx: Tx, queue: Queue, risers: readonly Riser[])
  * Tasks join their groups one after the other; answers for each who takes a place because of it. They have no rows
  * yet, and where they are new they may be without their numbers: then they come last.
  */
-export async function joinLanes(tx: Tx, queue: Queue, joiners: readonly Waiter[]): Promise<Riser[][]> {
+export async function joinLanes(tx: Tx, queue: Queue, joiners: readonly Waiter[]): Promise<PromotedTask[][]> {
   const keys = [...new Set(joiners.map(({ key }) => key))];
   const lanes = new Map((await tx.limits.lanes(queue, keys)).map((lane) => [lane.key, lane]));
   const waiting = await firstWaiting(tx, queue, [...lanes.values()]);
@@ -147,7 +147,7 @@ const INSERT_KEPT = `
   VALUES ($1, $2, $3, $4, $5, true, $6, $7, $8)`;
 
 /** Those that have a row among those that wait are taken from there. */
-export async function standInLine(tx: Tx, queue: Queue, risers: readonly Riser[]): Promise<void> {
+export async function enterLine(tx: Tx, queue: Queue, risers: readonly PromotedTask[]): Promise<void> {
   if (risers.length === 0) return;
   tx.limits.risen += risers.length;
   const stored = risers.filter(({ waiter }) => waiter.waits).map(({ waiter }) => waiter);
@@ -161,8 +161,8 @@ export async function standInLine(tx: Tx, queue: Queue, risers: readonly Riser[]
     tx.counters.count(queue, "waiting", -stored.length);
   }
   const owners = await ownersAmong(tx, queue, risers);
-  const open: Riser[] = [];
-  const owned: Riser[] = [];
+  const open: PromotedTask[] = [];
+  const owned: PromotedTask[] = [];
   for (const riser of risers) {
     const { waiter, place } = riser;
     const avoid = await keptFrom(tx, queue, waiter.task, waiter.failures);
@@ -187,7 +187,7 @@ export async function standInLine(tx: Tx, queue: Queue, risers: readonly Riser[]
   tx.hintReady(queue, risers.length);
 }
 
-function columnsOf(risers: Riser[]): [string, string, string, string, string[]] {
+function columnsOf(risers: PromotedTask[]): [string, string, string, string, string[]] {
   return [
     numbers(risers.map(({ waiter }) => waiter.rank)),
     numbers(risers.map(({ place }) => place)),
@@ -202,7 +202,7 @@ const LIVE_OWNERS = `
   WHERE serving.queue = $1 AND serving.session = ANY ($2::int8[]) AND session.beat_at + session.lease > $3`;
 
 /** The sessions of the lanes that live, and serve the queue. */
-async function ownersAmong(tx: Tx, queue: Queue, risers: readonly Riser[]): Promise<Set<number>> {
+async function ownersAmong(tx: Tx, queue: Queue, risers: readonly PromotedTask[]): Promise<Set<number>> {
   if (!queue.policy.groups.sticky) return new Set();
   const sessions = [...new Set(risers.flatMap(({ lane }) => lane.session ?? []))];
   if (sessions.length === 0) return new Set();
@@ -233,7 +233,7 @@ export async function enterLane(tx: Tx, task: Joining): Promise<"ready" | "waiti
   // One of several heads has to ask again.
   if (task.holdsGroup && lane.holders === 1 && !governsGroups(queue.policy)) {
     lane.line++;
-    await standInLine(tx, queue, [{ lane, waiter, place: pos }]);
+    await enterLine(tx, queue, [{ lane, waiter, place: pos }]);
     return "ready";
   }
   if (task.holdsGroup) giveUp(lane);
@@ -244,7 +244,7 @@ export async function enterLane(tx: Tx, task: Joining): Promise<"ready" | "waiti
     tx.counters.count(queue, "waiting", 1);
   } else task.holdsGroup = true;
   await givePlaces(tx, queue, risers);
-  await standInLine(tx, queue, risers);
+  await enterLine(tx, queue, risers);
   return waiter.rises ? "ready" : "waiting";
 }
 
@@ -335,7 +335,7 @@ const PULL_BACK = (table: Line): string => `
   FROM old CROSS JOIN ${TASK_OF("old")} RETURNING group_key, task`;
 
 /** Out of the line again: they wait for their turn. */
-export async function pullBack(tx: Tx, queue: Queue, rows: readonly InLine[]): Promise<void> {
+export async function removeFromLine(tx: Tx, queue: Queue, rows: readonly InLine[]): Promise<void> {
   const left = new Map(rows.map((row) => [row.task, row]));
   // The line of all last, and for all that are left: what is kept for some comes to stand there without the gate.
   for (const table of ["kept", "own", "ready"] as const) {

@@ -1,10 +1,10 @@
 import { beganAt, isEmpty, type Meter, NO_METER, type RateLimit } from "../../../core/rate.ts";
-import type { Queue } from "../transaction/known-queues.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
 import { lookUp, withPlaces } from "../statements/look-up.ts";
 import { DELETE_LANES, IS_LISTED } from "./lanes.ts";
 import { gateLock, tryLock } from "../connection/locks.ts";
 import { newest } from "../statements/newest.ts";
-import { LocksNeeded } from "../connection/overtaken.ts";
+import { LocksNeeded } from "../connection/batch-conflicts.ts";
 import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 

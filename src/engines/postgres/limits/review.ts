@@ -4,8 +4,8 @@ import { BOUNDS } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { adoptLimits, roomOf } from "./gates.ts";
 import { sinceFloor } from "../line/floors.ts";
-import type { Queue } from "../transaction/known-queues.ts";
-import { fillLanes, type InLine, inLineOf, pullBack } from "./lane-line.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
+import { fillLanes, type InLine, inLineOf, removeFromLine } from "./lane-line.ts";
 import type { Lane, QueueGate } from "./limits.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -72,7 +72,7 @@ async function review(tx: Tx, queue: Queue, after: string): Promise<string | nul
   if (keys.length > 0) {
     const [lanes, rows] = await allAnswered([tx.limits.lanes(queue, keys), inLineOf(tx, queue, keys)]);
     const inLine = Map.groupBy(rows, ({ key }) => key);
-    await pullBack(
+    await removeFromLine(
       tx,
       queue,
       lanes.flatMap((lane) => excessOf(tx, lane, inLine.get(lane.key) ?? [])),

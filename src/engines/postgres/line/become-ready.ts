@@ -1,5 +1,5 @@
 import { keptFrom } from "./elsewhere.ts";
-import type { Queue } from "../transaction/known-queues.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 const INSERT_READY = `
@@ -9,7 +9,7 @@ const INSERT_KEPT = `
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`;
 
 /** One that takes its place in line. */
-export interface Comer {
+export interface ReadyTask {
   seq: number;
   queue: Queue;
   rank: number;
@@ -19,7 +19,7 @@ export interface Comer {
 }
 
 /** In line, or kept for a while from those who failed it. */
-export async function becomeReady(tx: Tx, task: Comer): Promise<void> {
+export async function becomeReady(tx: Tx, task: ReadyTask): Promise<void> {
   const { queue, rank, pos, seq, failures, special } = task;
   const avoid = await keptFrom(tx, queue, seq, failures);
   if (avoid) {

@@ -1,4 +1,4 @@
-import type { Queue } from "../transaction/known-queues.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
 import { newest } from "../statements/newest.ts";
 import type { Tx } from "../transaction/tx.ts";
 

@@ -1,7 +1,7 @@
-import type { Queue } from "../transaction/known-queues.ts";
-import { BEGIN, type Link, type Value } from "../connection/link.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
+import { BEGIN, type Connection, type Value } from "../connection/connection.ts";
 import { catalogueLock } from "../connection/locks.ts";
-import { DROP_NOTES_FLOOR, RAISE_NOTES } from "./notes.ts";
+import { DROP_NOTES_FLOOR, RAISE_NOTES } from "./inbox-floor.ts";
 import { PLANNING, setLocally } from "../connection/settings.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -138,7 +138,7 @@ const LONGEST_MS = 2_000;
  * A transaction by itself. Whatever goes wrong, its last word ends it: the connection is as it was. Nothing is lost with
  * it, so that its commit need not reach the disk.
  */
-async function apart(link: Link, first: string, sql: string, values: Value[] = []): Promise<void> {
+async function apart(link: Connection, first: string, sql: string, values: Value[] = []): Promise<void> {
   const settings = setLocally({
     ...PLANNING,
     synchronous_commit: "off",
@@ -158,7 +158,7 @@ async function apart(link: Link, first: string, sql: string, values: Value[] = [
  * that takes longer than `patience` it fails.
  */
 export async function raiseFloors(
-  link: Link,
+  link: Connection,
   queues: readonly string[],
   patience = SHORTEST_MS,
 ): Promise<void> {
@@ -186,7 +186,7 @@ const DROP_FLOORS = `
  * A net below a mistake of ours, or of a process older than floors: what nobody sees is never worked on. Without a floor
  * every look begins at the front again, which is always right.
  */
-export async function checkFloors(link: Link): Promise<void> {
+export async function checkFloors(link: Connection): Promise<void> {
   await apart(link, "", DROP_FLOORS);
 }
 

@@ -96,5 +96,5 @@ export async function forgetIdleLanes(tx: Tx): Promise<void> {
   const busy = lanes.filter((lane) => !ours.has(laneName(lane)));
   if (busy.length === 0) return;
   tx.put(FREE_LATER, ...laneColumns(busy));
-  tx.leftNotes = true;
+  tx.leftInboxEntries = true;
 }

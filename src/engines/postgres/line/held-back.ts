@@ -2,7 +2,7 @@ import { heldBackBy, heldBackByGroups } from "../../../core/held-back.ts";
 import { fromRank, type HeldBack } from "../../../core/task.ts";
 import { type Meter, NO_METER } from "../../../core/rate.ts";
 import { aboveFloor } from "./floors.ts";
-import type { Queue } from "../transaction/known-queues.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
 import { newest } from "../statements/newest.ts";
 import type { Tx } from "../transaction/tx.ts";
 

@@ -1,8 +1,8 @@
 import { claimLost } from "../../../core/errors.ts";
-import type { Queue } from "../transaction/known-queues.ts";
-import type { Held, Mover } from "./line.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
+import type { Held, TransitionTask } from "./line.ts";
 import { TASK_OF } from "../statements/look-up.ts";
-import { LocksNeeded } from "../connection/overtaken.ts";
+import { LocksNeeded } from "../connection/batch-conflicts.ts";
 import { RANK } from "../statements/rank.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -46,7 +46,7 @@ export function selectClaims(
   WHERE ${where} ${lock}`;
 }
 
-export function moverFrom(queue: Queue, row: HeadRow): Mover {
+export function moverFrom(queue: Queue, row: HeadRow): TransitionTask {
   return {
     seq: row.task,
     queue,

@@ -7,12 +7,12 @@ import { BOUNDS } from "../../../engine/engine.ts";
 import { becomeReady } from "./become-ready.ts";
 import { freeGroups } from "./free-groups.ts";
 import { correctCost } from "../limits/gates.ts";
-import { askedBy } from "./judged.ts";
-import type { Queue } from "../transaction/known-queues.ts";
+import { askedBy } from "./verifying-tasks.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
 import { enterLane, leaveLane } from "../limits/lane-line.ts";
 import { takeLanes } from "../limits/lanes.ts";
 import { isRowBy, rowsBy } from "../statements/look-up.ts";
-import { endPart, isCalledOff } from "../flows/runs.ts";
+import { endPart, isBeingCancelled } from "../flows/runs.ts";
 import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "../flows/steps.ts";
 import { toColumns, toText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -23,7 +23,7 @@ import type { Tx } from "../transaction/tx.ts";
  */
 
 /** What a move needs to know of a task, wherever it comes from. */
-export interface Mover {
+export interface TransitionTask {
   seq: number;
   queue: Queue;
   createdAt: number;
@@ -44,7 +44,7 @@ export interface Mover {
 }
 
 /** A task that is claimed. */
-export interface Held extends Mover {
+export interface Held extends TransitionTask {
   fence: number;
   worker: string;
   session: number | null;
@@ -57,7 +57,7 @@ export interface Held extends Mover {
 }
 
 /** Its success needs more than its own row: it has a group, a key, or steps, or is of a run. */
-export function isSpecial(task: Pick<Mover, "groupKey" | "key" | "stepped">): boolean {
+export function isSpecial(task: Pick<TransitionTask, "groupKey" | "key" | "stepped">): boolean {
   return task.groupKey !== null || task.key !== null || task.stepped === true;
 }
 
@@ -70,24 +70,24 @@ const INSERT_TTL = `INSERT INTO dibs.ttl (expires_at, task) VALUES ($1, $2) ON C
 const DELETE_TTL = `DELETE FROM dibs.ttl WHERE expires_at = $1 AND task = $2`;
 
 /** Becomes the head of its group, if there is none. In a queue without limits. */
-async function takeLane(tx: Tx, task: Mover): Promise<boolean> {
+async function takeLane(tx: Tx, task: TransitionTask): Promise<boolean> {
   const { taken } = await takeLanes(tx, [{ queue: task.queue.id, groupKey: task.groupKey! }]);
   task.holdsGroup = taken.length > 0;
   return task.holdsGroup;
 }
 
 /** Joins the line, or its group's: a due task, new or redriven. */
-export async function enter(tx: Tx, task: Mover): Promise<"ready" | "waiting"> {
+export async function enter(tx: Tx, task: TransitionTask): Promise<"ready" | "waiting"> {
   if (task.groupKey !== null && task.queue.limited) return enterLane(tx, task);
   if (task.groupKey !== null && !task.holdsGroup) {
-    if (!(await takeLane(tx, task))) return standBehind(tx, task);
+    if (!(await takeLane(tx, task))) return waitBehindHead(tx, task);
   }
   await becomeReady(tx, { ...task, special: isSpecial(task) });
   return "ready";
 }
 
 /** Behind the head of its group, whose lane is locked. */
-export function standBehind(tx: Tx, task: Mover): "waiting" {
+export function waitBehindHead(tx: Tx, task: TransitionTask): "waiting" {
   tx.send(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank, task.failures);
   tx.counters.count(task.queue, "waiting", 1);
   return "waiting";
@@ -97,7 +97,7 @@ export function standBehind(tx: Tx, task: Mover): "waiting" {
 export const NEVER = Number.MAX_SAFE_INTEGER;
 
 /** With a `signal` it is parked: that may come first. */
-function schedule(tx: Tx, task: Mover, due: number, signal?: string): "scheduled" | "parked" {
+function schedule(tx: Tx, task: TransitionTask, due: number, signal?: string): "scheduled" | "parked" {
   const { queue, pos, seq, failures, holdsGroup } = task;
   const name = signal === undefined ? null : toText(signal);
   tx.send(INSERT_SCHEDULED, queue.id, pos, seq, due, failures, holdsGroup, name);
@@ -109,7 +109,7 @@ function schedule(tx: Tx, task: Mover, due: number, signal?: string): "scheduled
 }
 
 /** From here on its time to live is watched. */
-function watchTtl(tx: Tx, task: Mover): void {
+function watchTtl(tx: Tx, task: TransitionTask): void {
   if (task.expiresAt === null) return;
   tx.send(INSERT_TTL, task.expiresAt, task.seq);
   tx.floors.lowerTime("ttl", task.expiresAt);
@@ -126,7 +126,7 @@ const INSERT_ATTEMPT = `
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`;
 
 /** Its row is locked. */
-export function removeClaim(tx: Tx, task: Mover): void {
+export function removeClaim(tx: Tx, task: TransitionTask): void {
   tx.send(DELETE_CLAIM, task.seq);
   tx.counters.count(task.queue, "claimed", -1);
 }
@@ -143,7 +143,7 @@ const DELETE_VERIFYING = `DELETE FROM dibs.verifying WHERE ${isRowBy("verifying"
 export const DELETE_ASIDE = `DELETE FROM dibs.aside WHERE task = $1`;
 
 /** Its row is locked. */
-export function dropVerifying(tx: Tx, task: Mover): void {
+export function dropVerifying(tx: Tx, task: TransitionTask): void {
   tx.send(DELETE_VERIFYING, task.seq);
   if (task.groupKey !== null && !task.holdsGroup) tx.send(DELETE_ASIDE, task.seq);
   tx.counters.count(task.queue, "verifying", -1);
@@ -190,19 +190,24 @@ export async function fail(
 ): Promise<TaskState> {
   await closeAttempt(tx, task, outcome, error);
   const attempt = ++task.failures;
-  if (task.cancelled || (await isCalledOff(tx, task))) return end(tx, task, "cancelled");
+  if (task.cancelled || (await isBeingCancelled(tx, task))) return end(tx, task, "cancelled");
   if (isExhausted(attempt, task.maxAttempts ?? task.queue.policy.maxAttempts)) return die(tx, task, error);
   announceTask(tx, "task.failed", task, {
     worker: task.worker,
     attempt,
     detail: `${error.name}: ${error.message}`,
   });
-  return comeBack(tx, task, delay);
+  return returnToLine(tx, task, delay);
 }
 
 /** Back in line at its old place, now or later, or when a signal comes. */
-export async function comeBack(tx: Tx, task: Mover, delay: number, signal?: string): Promise<TaskState> {
-  if (await isCalledOff(tx, task)) return end(tx, task, "cancelled");
+export async function returnToLine(
+  tx: Tx,
+  task: TransitionTask,
+  delay: number,
+  signal?: string,
+): Promise<TaskState> {
+  if (await isBeingCancelled(tx, task)) return end(tx, task, "cancelled");
   if (isOutlived(tx, task.expiresAt)) return end(tx, task, "expired");
   watchTtl(tx, task);
   if (signal === undefined && delay <= 0) return enter(tx, task);
@@ -214,7 +219,7 @@ export async function comeBack(tx: Tx, task: Mover, delay: number, signal?: stri
 }
 
 /** While it waits for something, others of its group go on; not where they run in order. */
-export function stepsAside({ holdsGroup, queue }: Mover): boolean {
+export function stepsAside({ holdsGroup, queue }: TransitionTask): boolean {
   return holdsGroup && queue.policy.groups.concurrency > 1;
 }
 
@@ -235,7 +240,11 @@ export async function die(tx: Tx, task: Held, error: TaskError): Promise<"dead">
 
 const INSERT_ENDED = `INSERT INTO dibs.ended (task, queue, state, ended_at) VALUES ($1, $2, $3, $4)`;
 
-export async function end<S extends "cancelled" | "expired">(tx: Tx, task: Mover, state: S): Promise<S> {
+export async function end<S extends "cancelled" | "expired">(
+  tx: Tx,
+  task: TransitionTask,
+  state: S,
+): Promise<S> {
   tx.send(INSERT_ENDED, task.seq, task.queue.id, state, tx.now);
   await reachEnd(tx, task, state);
   return state;
@@ -270,7 +279,7 @@ const END_KEY = `
   UPDATE dibs.idempotency SET forget_at = $1, state = $2 WHERE queue = $3 AND key = $4 AND task = $5`;
 
 /** The group's next task takes its turn, and the idempotency window starts. */
-async function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): Promise<void> {
+async function reachEnd(tx: Tx, task: TransitionTask, state: EndState, detail?: string): Promise<void> {
   tx.counters.count(task.queue, state, 1);
   // What steps are for is to go on from there: the dead may.
   if (state !== "dead" && task.stepped !== false) tx.send(DELETE_STEPS, task.seq);
@@ -309,7 +318,7 @@ export async function freeGroup(tx: Tx, queue: Queue, groupKey: string): Promise
 export function announceTask(
   tx: Tx,
   type: Extract<DibsEvent, { taskId: string }>["type"],
-  task: Mover,
+  task: TransitionTask,
   more: { worker?: string; attempt?: number; detail?: string },
 ): void {
   if (tx.events.listeners === 0) return;

@@ -1,8 +1,8 @@
 import { butForBusy } from "./first-due.ts";
 import { sinceFloor } from "./floors.ts";
-import type { Queue } from "../transaction/known-queues.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
 import { type Lane, laneName, takeLanes } from "../limits/lanes.ts";
-import { enter, type Mover, standBehind } from "./line.ts";
+import { enter, type TransitionTask, waitBehindHead } from "./line.ts";
 import { deleteEach, rowsBy, TASK_OF } from "../statements/look-up.ts";
 import { RANK } from "../statements/rank.ts";
 import { keepStep } from "../flows/steps.ts";
@@ -65,7 +65,7 @@ export async function promote(tx: Tx, rows: readonly DueRow[]): Promise<void> {
     if (joining.includes(row)) {
       task.holdsGroup = free.delete(laneName(laneOf(row)));
       if (!task.holdsGroup) {
-        standBehind(tx, task);
+        waitBehindHead(tx, task);
         continue;
       }
     }
@@ -78,12 +78,12 @@ function isNewToGroup(row: DueRow): boolean {
   return row.group_key !== null && !row.holds_group && row.failures === 0 && row.signal === null;
 }
 
-function moveTo(tx: Tx, task: Mover, pos: number): void {
+function moveTo(tx: Tx, task: TransitionTask, pos: number): void {
   task.pos = pos;
   tx.send(MOVE, pos, task.seq);
 }
 
-function leaveSchedule(tx: Tx, row: DueRow): Mover {
+function leaveSchedule(tx: Tx, row: DueRow): TransitionTask {
   const queue = tx.queues.of(row.queue);
   tx.counters.count(queue, row.signal === null ? "scheduled" : "parked", -1);
   if (row.signal !== null) keepStep(tx, row.task, "lapsed", fromText(row.signal), null);
@@ -95,7 +95,7 @@ function laneOf({ queue, group_key: groupKey }: DueRow): Lane {
 }
 
 /** It stays pending, so that its time to live is not looked at. */
-function promoted(queue: Queue, row: DueRow): Mover {
+function promoted(queue: Queue, row: DueRow): TransitionTask {
   return {
     seq: row.task,
     queue,

@@ -1,7 +1,7 @@
 import { isVerificationQueue } from "../../../core/verification.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
-import type { Found } from "./place.ts";
-import { callOff, loseParts } from "../flows/runs.ts";
+import type { Found } from "./find-task.ts";
+import { cancelRest, loseParts } from "../flows/runs.ts";
 import { DELETE_STEPS } from "../flows/steps.ts";
 import { takeOut } from "./take-out.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -11,7 +11,7 @@ const DELETE_LEDGER = `DELETE FROM dibs.attempt WHERE task = $1`;
 const DELETE_KEY = `DELETE FROM dibs.idempotency WHERE queue = $1 AND key = $2 AND task = $3`;
 
 /**
- * Gone without a trace: purged, discarded or dropped. Its key is free. (Those past their retention: care.ts.)
+ * Gone without a trace: purged, discarded or dropped. Its key is free. (Those past their retention: housekeeping.ts.)
  * Answers whether it was still where it was found.
  */
 export async function remove(tx: Tx, task: Found): Promise<boolean> {
@@ -29,5 +29,5 @@ export async function removeTaken(tx: Tx, task: Found): Promise<void> {
   if (task.key !== null) tx.send(DELETE_KEY, task.queue.id, task.key, task.seq);
   if (task.holdsGroup) await freeGroup(tx, task.queue, task.groupKey!);
   if (isVerificationQueue(task.queue.name)) await missVerdicts(tx, [task.seq]);
-  await callOff(tx, runs);
+  await cancelRest(tx, runs);
 }

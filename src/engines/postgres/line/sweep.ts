@@ -3,19 +3,19 @@ import { BOUNDS } from "../../../engine/engine.ts";
 import { butForBusy, firstDue, firstFree, noteMoreDue, withGates, withRuns } from "./first-due.ts";
 import { sinceFloor } from "./floors.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "./held.ts";
-import type { Queue } from "../transaction/known-queues.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
 import { fillLanes } from "../limits/lane-line.ts";
 import { end, fail, type Held } from "./line.ts";
 import { deleteEach, TASK_OF } from "../statements/look-up.ts";
 import { newest } from "../statements/newest.ts";
-import { findMany } from "./place.ts";
+import { findMany } from "./find-task.ts";
 import { DUE, type DueRow, promote } from "./promote.ts";
 import { openGates } from "../limits/review.ts";
 import { takeFree } from "./take-out.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /** The earliest of everything that time brings. */
-export interface Horizon {
+export interface NextDue {
   session: number | null;
   hand: number | null;
   due: number | null;
@@ -38,23 +38,23 @@ const HORIZON_WITH_LIMITS = HORIZON_WITH(`
     least((SELECT min(wake_at) FROM dibs.lane WHERE wake_at IS NOT NULL AND ${sinceFloor("lane", "wake_at")}),
       (SELECT min(wake_at) FROM dibs.gate WHERE wake_at IS NOT NULL AND ${sinceFloor("gate", "wake_at")})) AS wake,`);
 
-export async function horizon(tx: Tx): Promise<Horizon> {
+export async function nextDue(tx: Tx): Promise<NextDue> {
   tx.limits.flush();
-  return (await tx.get<Horizon>(tx.queues.hasLimits ? HORIZON_WITH_LIMITS : HORIZON))!;
+  return (await tx.get<NextDue>(tx.queues.hasLimits ? HORIZON_WITH_LIMITS : HORIZON))!;
 }
 
-function isAhead(tx: Tx, horizon: Horizon): boolean {
-  return Object.values(horizon).every((at: number | null) => at === null || at > tx.now);
+function isAhead(tx: Tx, nextDue: NextDue): boolean {
+  return Object.values(nextDue).every((at: number | null) => at === null || at > tx.now);
 }
 
 /**
  * What time brings, a bounded amount of each kind. Any number of processes may do so at once: what one has its hands
  * on, the others pass over. `first`: where somebody has looked already.
  */
-export async function sweep(tx: Tx, first?: Horizon): Promise<void> {
+export async function sweep(tx: Tx, first?: NextDue): Promise<void> {
   tx.hasMoreDue = false;
   if (tx.swept) return;
-  if (isAhead(tx, first ?? (await horizon(tx)))) {
+  if (isAhead(tx, first ?? (await nextDue(tx)))) {
     tx.swept = true;
     return;
   }
@@ -99,7 +99,7 @@ async function lapseSessions(tx: Tx): Promise<void> {
     if (await tx.get(HOLDS, session.id)) continue;
     if (!(await tryToHoldAll(tx, stickyQueues(tx, session.info)))) continue;
     forgetSession(tx, session.id, session.info);
-    await disown(tx, session.id);
+    await releaseSticky(tx, session.id);
     tx.events.announce({ type: "worker.lost", at: tx.now, worker: session.worker });
   }
 }
@@ -143,7 +143,7 @@ const DISOWN = `
   INSERT INTO dibs.ready (queue, rank, pos, task, failures, special, group_key) SELECT * FROM gone RETURNING queue, rank, pos`;
 
 /** What was kept for the worker that had the groups is anybody's now. */
-export async function disown(tx: Tx, session: number): Promise<void> {
+export async function releaseSticky(tx: Tx, session: number): Promise<void> {
   if (!tx.queues.hasLimits) return;
   await hintAll(tx, await tx.take<PlaceRow>(DISOWN, session));
 }

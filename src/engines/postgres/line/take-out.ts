@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { checkNotLocked } from "./held.ts";
 import { DELETE_ASIDE, removeClaim, unwatchTtl } from "./line.ts";
 import { isRowBy, rowsBy } from "../statements/look-up.ts";
-import { findBySeq, type Found, isPending, type Line, type Place } from "./place.ts";
+import { findBySeq, type Found, isPending, type Line, type Place } from "./find-task.ts";
 import { keepEnds } from "../flows/runs.ts";
 import { toText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";

@@ -3,8 +3,8 @@ import { freeGroups } from "./free-groups.ts";
 import { type Lane, laneName } from "../limits/lanes.ts";
 import { freeGroup, missVerdicts } from "./line.ts";
 import { deleteEach, isAmong, withPlaces } from "../statements/look-up.ts";
-import { type Found, isPending, type Line } from "./place.ts";
-import { callOff, keepEnds, loseParts } from "../flows/runs.ts";
+import { type Found, isPending, type Line } from "./find-task.ts";
+import { cancelRest, keepEnds, loseParts } from "../flows/runs.ts";
 import { DELETE_ALL_STEPS } from "../flows/steps.ts";
 import { signalOf } from "./take-out.ts";
 import { numbers } from "../statements/text.ts";
@@ -159,5 +159,5 @@ export async function removeTogether(tx: Tx, tasks: Found[]): Promise<void> {
       tx,
       asking.map(({ seq }) => seq),
     );
-  await callOff(tx, runs);
+  await cancelRest(tx, runs);
 }

@@ -1,5 +1,5 @@
 import { DibsError } from "../../../core/errors.ts";
-import type { Link } from "../connection/link.ts";
+import type { Connection } from "../connection/connection.ts";
 
 /** Rows come and go here by the thousand a second: dead ones are cleared away long before a fifth of the table is. */
 const HOT = [
@@ -31,7 +31,7 @@ export const needed = (number: number): string => `
 /**
  * The schema, by number. As on SQLite a state is a table: a task moves by one delete and one insert of a small row,
  * and its payload, in `task`, is never rewritten. What differs: numbers come from sequences and counters are deltas,
- * since many write at once; `dibs.` stands for the schema's name (link.ts).
+ * since many write at once; `dibs.` stands for the schema's name (connection.ts).
  *
  * Names of columns: `pos` is a place in line, `rank` the negative of a priority (core/task.ts), times are the engine's.
  */
@@ -570,7 +570,7 @@ export const CLOSED = `CASE WHEN closed THEN transfer END AS closed`;
 
 const NEEDS = `SELECT needs FROM dibs.store WHERE one = 1`;
 
-export async function readNeeds(link: Link): Promise<number> {
+export async function readNeeds(link: Connection): Promise<number> {
   return (await link.all<{ needs: number }>(NEEDS))[0]?.needs ?? 0;
 }
 
@@ -580,7 +580,7 @@ const SCHEMA = `SELECT 1 FROM pg_namespace WHERE nspname = $1`;
 const APPLIED = `SELECT coalesce(max(number), 0)::int4 AS number FROM dibs.migration`;
 
 /** How many steps the schema has behind it; undefined where there is none. */
-export async function version(link: Link): Promise<number | undefined> {
+export async function version(link: Connection): Promise<number | undefined> {
   const found = await link.all(MADE, link.schema);
   if (found.length === 0) return undefined;
   const [row] = await link.all<{ number: number }>(APPLIED);
@@ -588,7 +588,7 @@ export async function version(link: Link): Promise<number | undefined> {
 }
 
 /** Brings the schema up to date, in the open transaction. Of ten processes one does it: the lock is the caller's. */
-export async function migrate(link: Link, from: number): Promise<void> {
+export async function migrate(link: Connection, from: number): Promise<void> {
   // Asked first: to make a schema that is there takes a right which a careful administrator does not give.
   const there = await link.all(SCHEMA, link.schema);
   if (there.length === 0) await link.exec(`CREATE SCHEMA "${link.schema}"`);

@@ -1,8 +1,8 @@
-import type { Link, Value } from "../connection/link.ts";
-import { Overtaken } from "../connection/overtaken.ts";
+import type { Connection, Value } from "../connection/connection.ts";
+import { StaleRead } from "../connection/batch-conflicts.ts";
 
 /** An answer that was asked for before its time, and what it is about. */
-export interface Foreseen<What, Row extends unknown[]> {
+export interface SentAhead<What, Row extends unknown[]> {
   what: What;
   answer: Promise<Row[]>;
 }
@@ -12,7 +12,7 @@ export interface Foreseen<What, Row extends unknown[]> {
  * when nothing is committed yet.
  */
 export class Statements {
-  readonly link: Link;
+  readonly link: Connection;
   /** Something was written. */
   changed = false;
   /** Something was sent that may yet meet another transaction's lock. */
@@ -20,10 +20,10 @@ export class Statements {
   /** The first thing that went wrong with what was sent. */
   failure: unknown;
   /** What was sent along with the header, or before its turn, by the operation that will ask for it. */
-  readonly foreseen = new Map<object, Foreseen<unknown, unknown[]>>();
+  readonly foreseen = new Map<object, SentAhead<unknown, unknown[]>>();
   #sent: Promise<unknown>[] = [];
 
-  constructor(link: Link) {
+  constructor(link: Connection) {
     this.link = link;
   }
 
@@ -83,7 +83,7 @@ export class Statements {
 
   async #find(sql: string, values: Value[]): Promise<void> {
     const { rowCount } = await this.link.query(sql, values);
-    if (rowCount === 0) throw new Overtaken();
+    if (rowCount === 0) throw new StaleRead();
   }
 
   protected keep(answer: Promise<unknown>): void {

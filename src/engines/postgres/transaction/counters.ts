@@ -1,7 +1,7 @@
 import { type Flow, noFlow } from "../../../core/flow.ts";
 import { type DepthByState, NO_DEPTH, type TaskState } from "../../../core/task.ts";
 import { BOUNDS } from "../../../engine/engine.ts";
-import type { Queue } from "./known-queues.ts";
+import type { Queue } from "./queue-cache.ts";
 import { foldingLock, tryLock } from "../connection/locks.ts";
 import type { Tx } from "./tx.ts";
 

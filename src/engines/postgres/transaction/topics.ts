@@ -1,6 +1,6 @@
 import { SubscriptionIndex } from "../../../core/topic-tree.ts";
 import type { SubscriptionRecord } from "../../../core/task.ts";
-import type { Queue } from "./known-queues.ts";
+import type { Queue } from "./queue-cache.ts";
 import type { Tx } from "./tx.ts";
 
 interface SubscriptionRow {

@@ -6,16 +6,16 @@ import { THIS_MOMENT } from "../statements/clock.ts";
 import { Counters } from "./counters.ts";
 import { Events } from "./events.ts";
 import { Floors } from "../line/floors.ts";
-import { KnownQueues, type Queue, type Version } from "./known-queues.ts";
+import { QueueCache, type Queue, type Version } from "./queue-cache.ts";
 import { catalogueLock, gateLock } from "../connection/locks.ts";
 import type { Lane } from "../limits/lanes.ts";
-import { LIFE, NoLife } from "../connection/life.ts";
-import { BEGIN, type Link } from "../connection/link.ts";
+import { LIFE, NoIncarnation } from "../connection/incarnation.ts";
+import { BEGIN, type Connection } from "../connection/connection.ts";
 import { Limits } from "../limits/limits.ts";
 import { checkKnown, CLOSED, describeSchema } from "../schema/migrations.ts";
-import { LocksNeeded } from "../connection/overtaken.ts";
+import { LocksNeeded } from "../connection/batch-conflicts.ts";
 import { NO_RUNS, RunLocks, type RunsNeeded } from "../flows/run-locks.ts";
-import { HAS_NOTES } from "../line/notes.ts";
+import { HAS_INBOX_ENTRIES } from "../line/inbox-floor.ts";
 import { type Durability, setLocally, settingsFor } from "../connection/settings.ts";
 import { Statements } from "../statements/statements.ts";
 import { type Subscribing, Topics } from "./topics.ts";
@@ -28,7 +28,7 @@ export interface TxOptions {
 
 const HEADER_OF = (...also: string[]): string => `
   SELECT needs, ${CLOSED}, salt, revision, epoch, subscribed, unsubscribed, (SELECT count(*)::int4 FROM dibs.listener) AS listeners,
-    ${HAS_NOTES} AS inbox, ${also.join(", ")}
+    ${HAS_INBOX_ENTRIES} AS inbox, ${also.join(", ")}
   FROM dibs.store WHERE one = 1`;
 const CLOCK = `${THIS_MOMENT} AS clock`;
 const OWN_LIFE = `${LIFE} AS life`;
@@ -47,7 +47,7 @@ const XID = `SELECT pg_current_xact_id_if_assigned()::text AS xid`;
 export type Mode = "reading" | "writing";
 
 /** What is known of a batch before it begins. */
-export interface Foresight {
+export interface BatchPlan {
   /** Something will most likely be written. */
   writes?: boolean;
   /** It has to be alone: asked for at once, it cannot end in two that wait for each other to let go. */
@@ -58,7 +58,7 @@ export interface Foresight {
   runs?: RunsNeeded;
   /** A task whose claim it waits for. */
   claim?: number | null;
-  /** Sends what need not wait for the header, along with it (foresee.ts), where queues are known; answers how many tasks' numbers
+  /** Sends what need not wait for the header, along with it (send-ahead.ts), where queues are known; answers how many tasks' numbers
    * will certainly be asked for. */
   ahead?: () => number;
 }
@@ -69,7 +69,7 @@ export interface Foresight {
  */
 export class Tx extends Statements {
   readonly #options: TxOptions;
-  readonly queues = new KnownQueues(this);
+  readonly queues = new QueueCache(this);
   /** Who gets what is published. */
   readonly topics = new Topics(this);
   readonly counters = new Counters(this);
@@ -97,7 +97,7 @@ export class Tx extends Statements {
   /** Groups whose heads have ended, and behind whom nobody was waiting: see free-groups.ts. */
   readonly idleLanes = new Map<string, Lane>();
   /** Something was left for a later batch, in the inbox. */
-  leftNotes = false;
+  leftInboxEntries = false;
   /** Live workers by queue, while nobody joins, leaves or beats: see elsewhere.ts. */
   readonly serving = new Map<string, string[]>();
   /** How a task is cancelled that has not ended; set by the store, for runs and tasks end each other. */
@@ -106,7 +106,7 @@ export class Tx extends Statements {
   takeUpAll: (queues: readonly number[]) => Promise<void> = async () => {};
   /** The same of those that were overlooked. */
   takeUpFromFront: (queues: readonly number[]) => Promise<void> = async () => {};
-  /** How far groups were looked at that may remember nothing any more: see care.ts. */
+  /** How far groups were looked at that may remember nothing any more: see housekeeping.ts. */
   prunedTo = { queue: 0, key: "" };
   /** The queues that are being dropped, and how far: see queues.ts. */
   readonly dropping = new Map<number, number>();
@@ -123,7 +123,7 @@ export class Tx extends Statements {
   #isAlone = false;
   #isReading = false;
 
-  constructor(link: Link, options: TxOptions) {
+  constructor(link: Connection, options: TxOptions) {
     super(link);
     this.#options = options;
   }
@@ -132,7 +132,7 @@ export class Tx extends Statements {
 
   async begin(
     mode: Mode,
-    { writes = false, alone = false, gates = [], runs = NO_RUNS, claim = null, ahead }: Foresight = {},
+    { writes = false, alone = false, gates = [], runs = NO_RUNS, claim = null, ahead }: BatchPlan = {},
   ): Promise<void> {
     this.#reset(mode, { alone, gates });
     this.#sendBegin(mode, { alone, gates });
@@ -153,7 +153,7 @@ export class Tx extends Statements {
     if (row === undefined) throw new Error("the store's row is missing");
     checkKnown(this.link.schema, row.needs);
     if (row.closed !== null) throw closedError(row.closed, describeSchema(this.link.schema));
-    if (row.life === null) throw new NoLife();
+    if (row.life === null) throw new NoIncarnation();
     this.#life = row.life;
     this.salt = row.salt;
     this.events.listeners = row.listeners;
@@ -177,7 +177,7 @@ export class Tx extends Statements {
     this.failure = undefined;
     this.swept = false;
     this.idleLanes.clear();
-    this.leftNotes = false;
+    this.leftInboxEntries = false;
     this.serving.clear();
     this.floors.begin();
     this.runs.forget();

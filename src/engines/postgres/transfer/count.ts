@@ -1,6 +1,6 @@
 import { type Counts, noCounts } from "../../../core/record.ts";
 import type { TaskState } from "../../../core/task.ts";
-import type { Link } from "../connection/link.ts";
+import type { Connection } from "../connection/connection.ts";
 
 const of = (table: string, state: string): string => `SELECT queue, ${state} AS state FROM dibs.${table}`;
 const TASKS = `
@@ -21,7 +21,7 @@ const ROWS = `
     (SELECT count(*) FROM dibs.step) AS steps`;
 
 /** What is in the store, by its rows and not by its counters. */
-export async function countStore(link: Link): Promise<Counts> {
+export async function countStore(link: Connection): Promise<Counts> {
   const [counted] = await link.all<Omit<Counts, "tasks">>(ROWS);
   const rows = await link.all<{ name: string; state: TaskState; count: number }>(TASKS);
   const tasks = Object.fromEntries(

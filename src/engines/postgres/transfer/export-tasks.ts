@@ -10,7 +10,7 @@ import {
 } from "../../../core/task.ts";
 import { PAGE } from "../../../engine/transfer.ts";
 import { NEVER } from "../line/line.ts";
-import type { Link } from "../connection/link.ts";
+import type { Connection } from "../connection/connection.ts";
 import { fromColumns, fromText, numbers } from "../statements/text.ts";
 import type { Source } from "./export.ts";
 import { walk } from "./rows.ts";
@@ -146,7 +146,7 @@ const SIZES = `
   FROM unnest($1::int8[]) AS wanted (seq)`;
 
 /** As many at a time as a page has bytes. */
-async function pieces(link: Link, standings: Standing[]): Promise<Standing[][]> {
+async function pieces(link: Connection, standings: Standing[]): Promise<Standing[][]> {
   const rows = await link.all<{ seq: number; size: number }>(
     SIZES,
     numbers(standings.map(({ task }) => task)),

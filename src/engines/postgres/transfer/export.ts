@@ -7,14 +7,14 @@ import { parsePart, type Stage } from "../../../core/run.ts";
 import { formatTaskId } from "../../../core/task-id.ts";
 import type { EndState } from "../../../core/task.ts";
 import { THIS_MOMENT } from "../statements/clock.ts";
-import type { Link } from "../connection/link.ts";
+import type { Connection } from "../connection/connection.ts";
 import { fromColumns, fromText } from "../statements/text.ts";
 import { exportTasks } from "./export-tasks.ts";
 import { walk } from "./rows.ts";
 
 /** What the records need to know of the store. */
 export interface Source {
-  link: Link;
+  link: Connection;
   header: StoreHeader;
   /** Names by number. */
   queues: Map<number, string>;
@@ -30,7 +30,7 @@ const HEADER = `
 
 /** All that the store holds, within a transaction that sees one moment; but for the end. `paused`: the queues that a move has paused. */
 export async function* exportStore(
-  link: Link,
+  link: Connection,
   id: string | null,
   paused: readonly string[],
 ): AsyncGenerator<StoreRecord> {

@@ -1,4 +1,4 @@
-import type { Link } from "../connection/link.ts";
+import type { Connection } from "../connection/connection.ts";
 import { insertRows } from "./rows.ts";
 
 const HEADLESS = `
@@ -28,7 +28,7 @@ interface HeadlessRow {
  * Groups whose heads have ended, where nobody has looked since: the next of each takes its place, or in a queue with limits is
  * looked at by the next sweep. What is ready stands where no floor is above it.
  */
-export async function finishGroups(link: Link): Promise<void> {
+export async function finishGroups(link: Connection): Promise<void> {
   const rows = await link.all<HeadlessRow>(HEADLESS);
   for (const { queue, group_key: key, pos, limited } of rows)
     if (!limited) await link.all(RISE, queue, key, pos);

@@ -1,9 +1,9 @@
-import type { Link } from "../connection/link.ts";
+import type { Connection } from "../connection/connection.ts";
 import { toText } from "../statements/text.ts";
 
 /** Many rows in one statement, as JSON: columns by name and type. */
 export async function insertRows<Row extends Record<string, Cell>>(
-  link: Link,
+  link: Connection,
   table: string,
   columns: Partial<Record<keyof Row & string, string>>,
   rows: readonly Row[],
@@ -39,7 +39,7 @@ export function bodyCells(
 }
 
 /** The rows of a statement, some at a time, within a transaction. */
-export async function* walk<Row>(link: Link, sql: string, some: number): AsyncGenerator<Row[]> {
+export async function* walk<Row>(link: Connection, sql: string, some: number): AsyncGenerator<Row[]> {
   await link.exec(`DECLARE walk NO SCROLL CURSOR FOR ${sql}`);
   for (;;) {
     const rows = await link.all<Row>(`FETCH ${some} FROM walk`);

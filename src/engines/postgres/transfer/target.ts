@@ -1,9 +1,9 @@
 import { parseTaskId, type TaskIdParts } from "../../../core/task-id.ts";
-import type { Link } from "../connection/link.ts";
+import type { Connection } from "../connection/connection.ts";
 
 /** What the records need to know of the store that they are written to. */
 export interface Target {
-  link: Link;
+  link: Connection;
   /** The store's number. */
   salt: number;
   queues: Map<string, TargetQueue>;
@@ -23,7 +23,7 @@ const QUEUES = `
   SELECT id, name, EXISTS (SELECT 1 FROM dibs.gate WHERE gate.queue = queue.id) AS limited FROM dibs.queue`;
 
 /** Within a transaction: what is in so far. */
-export async function openTarget(link: Link): Promise<Target> {
+export async function openTarget(link: Connection): Promise<Target> {
   const [store] = await link.all<{ salt: number }>(`SELECT salt FROM dibs.store WHERE one = 1`);
   const rows = await link.all<TargetQueue & { name: string }>(QUEUES);
   const queues = new Map(rows.map(({ id, name, limited }) => [name, { id, limited }]));

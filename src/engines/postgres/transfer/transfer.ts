@@ -21,8 +21,8 @@ import {
 } from "../../../engine/transfer.ts";
 import { openPostgres } from "../engine.ts";
 import { failureFrom } from "../connection/failure.ts";
-import { BEGIN, type Link, type LinkOptions } from "../connection/link.ts";
-import { checkOneHost, checkSchemaName, labelOf, openLink } from "../connection/open.ts";
+import { BEGIN, type Connection, type ConnectionOptions } from "../connection/connection.ts";
+import { checkOneHost, checkSchemaName, labelOf, openConnection } from "../connection/open.ts";
 import { countStore } from "./count.ts";
 import { exportStore } from "./export.ts";
 import { finishGroups } from "./finish.ts";
@@ -44,8 +44,8 @@ export async function openPostgresTransfer(options: TransferOptions): Promise<Po
   const schema = checkSchemaName(options.schema ?? "dibs");
   checkOneHost(url);
   // Nothing is kept on the connection between transactions, and long ones are not cut short.
-  const link: LinkOptions = { url, schema, prepare: false, settings: {}, connectMs: CONNECT_MS };
-  return new PostgresTransfer(await openLink({ link, create, closedToo: true }), url);
+  const link: ConnectionOptions = { url, schema, prepare: false, settings: {}, connectMs: CONNECT_MS };
+  return new PostgresTransfer(await openConnection({ link, create, closedToo: true }), url);
 }
 
 const STATE = `SELECT transfer FROM dibs.store WHERE one = 1`;
@@ -60,7 +60,7 @@ const raise = (sequence: string): string =>
   `setval('dibs.${sequence}', greatest((SELECT last_value FROM dibs.${sequence}), $1::int8, 1))`;
 const FORGET_COPIES = `UPDATE dibs.store SET epoch = epoch + 1, unsubscribed = unsubscribed + 1 WHERE one = 1`;
 const CLAIMED = `SELECT count(*)::int4 AS count FROM dibs.claim`;
-const HAS_NOTES = `SELECT EXISTS (SELECT 1 FROM dibs.inbox) AS notes`;
+const HAS_INBOX_ENTRIES = `SELECT EXISTS (SELECT 1 FROM dibs.inbox) AS notes`;
 const NEXT_REVISION = `UPDATE dibs.store SET revision = revision + 1 WHERE one = 1`;
 const PAUSE = `
   UPDATE dibs.queue SET paused = true, revision = (SELECT revision FROM dibs.store WHERE one = 1)
@@ -80,10 +80,10 @@ class NotesLeft extends Error {}
 
 class PostgresTransfer implements TransferStore {
   readonly label: string;
-  readonly #link: Link;
+  readonly #link: Connection;
   readonly #url: string;
 
-  constructor(link: Link, url: string) {
+  constructor(link: Connection, url: string) {
     this.#link = link;
     this.#url = url;
     this.label = labelOf(hostAndDatabaseOf(url), link.schema);
@@ -165,7 +165,7 @@ class PostgresTransfer implements TransferStore {
     }
   }
 
-  async #holdOnce(link: Link, { id, to }: Hold, drain: boolean): Promise<{ claimed: number }> {
+  async #holdOnce(link: Connection, { id, to }: Hold, drain: boolean): Promise<{ claimed: number }> {
     const before = await this.state();
     checkHold(before, { id, to }, this.label);
     if (before.kind === "held") return { claimed: 0 };
@@ -173,7 +173,7 @@ class PostgresTransfer implements TransferStore {
     const known = { id: draining?.id ?? id, to, paused: draining?.paused ?? [] };
     const [{ count: claimed } = { count: 0 }] = await link.all<{ count: number }>(CLAIMED);
     if (claimed === 0) {
-      const [row] = await link.all<{ notes: boolean }>(HAS_NOTES);
+      const [row] = await link.all<{ notes: boolean }>(HAS_INBOX_ENTRIES);
       if (row!.notes) throw new NotesLeft();
       await this.#setState({ kind: "held", ...known });
     } else if (drain) {
@@ -220,7 +220,7 @@ class PostgresTransfer implements TransferStore {
     return this.#link.close();
   }
 
-  async #commit<T>(work: (link: Link) => Promise<T>): Promise<T> {
+  async #commit<T>(work: (link: Connection) => Promise<T>): Promise<T> {
     const link = this.#link;
     try {
       await link.exec(`${BEGIN}; SET LOCAL synchronous_commit = on`);
@@ -237,7 +237,7 @@ class PostgresTransfer implements TransferStore {
    * Every transaction of ours has read the store's row, and so has every one of a caller's that has used us: with its table locked none
    * is under way, and those that wait will read what this one writes.
    */
-  async #alone<T>(work: (link: Link) => Promise<T>): Promise<T> {
+  async #alone<T>(work: (link: Connection) => Promise<T>): Promise<T> {
     for (const until = performance.now() + PATIENCE_MS; ;) {
       let isLocked = false;
       try {

@@ -1,7 +1,7 @@
 import { isLarger } from "../../../core/limits.ts";
 import type { AddedTask, NewMessage, NewTask } from "../../../core/task.ts";
 import type { Op, Outcome } from "../../../engine/engine.ts";
-import { type Adds, addAhead, addedAhead } from "./add-plainly.ts";
+import { type Adds, addAhead, addedAhead } from "./add-fast.ts";
 import { add } from "./add.ts";
 import { fanOut, rememberedCopies } from "./publish.ts";
 import type { Tx } from "../transaction/tx.ts";

@@ -10,14 +10,14 @@ import {
   type Payloads,
   textsSql,
 } from "./add-columns.ts";
-import { addPlainly, areAllPlain } from "./add-plainly.ts";
+import { addPlainly, areAllPlain } from "./add-fast.ts";
 import { type Join, joinGroups, joinNew, risenBy, takesTurns } from "../limits/add-to-lanes.ts";
-import type { Queue } from "../transaction/known-queues.ts";
-import { standInLine } from "../limits/lane-line.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
+import { enterLine } from "../limits/lane-line.ts";
 import { type Lane, laneName, takeLanes } from "../limits/lanes.ts";
 import { isSpecial } from "../line/line.ts";
-import { findMany } from "../line/place.ts";
-import { Overtaken } from "../connection/overtaken.ts";
+import { findMany } from "../line/find-task.ts";
+import { StaleRead } from "../connection/batch-conflicts.ts";
 import { isOfRun, joinRuns } from "../flows/runs.ts";
 import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -145,7 +145,7 @@ async function stateOfTaken(tx: Tx, taken: Map<string, KeyRow>): Promise<Map<num
 }
 
 /** A task that is to be added, with its number. */
-export interface Newcomer {
+export interface NewTaskRow {
   /** Which of the given it is; -1: it was given earlier. */
   index: number;
   rank: number;
@@ -165,7 +165,7 @@ export interface Newcomer {
   joining?: Join;
 }
 
-type Added = Newcomer & { task: NewTask | RunTask };
+type Added = NewTaskRow & { task: NewTask | RunTask };
 
 async function giveNumbers(
   tx: Tx,
@@ -249,7 +249,7 @@ const INSERT_KEYS = `
   WHERE idempotency.forget_at <= $1`;
 
 /** Writes them all, each into the state it begins in. */
-async function lineUp(tx: Tx, newcomers: Added[]): Promise<Map<Newcomer, TaskState>> {
+async function lineUp(tx: Tx, newcomers: Added[]): Promise<Map<NewTaskRow, TaskState>> {
   if (newcomers.length === 0) return new Map();
   await writeKeys(tx, newcomers);
   writeTasks(tx, newcomers);
@@ -258,7 +258,7 @@ async function lineUp(tx: Tx, newcomers: Added[]): Promise<Map<Newcomer, TaskSta
 }
 
 /** Of tasks whose rows are written. */
-export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer, TaskState>> {
+export async function takePlaces(tx: Tx, newcomers: NewTaskRow[]): Promise<Map<NewTaskRow, TaskState>> {
   if (tx.queues.hasLimits) await joinGroups(tx, newcomers);
   const states = await chooseStates(tx, newcomers);
   const inState = (state: TaskState) => newcomers.filter((each) => states.get(each) === state);
@@ -308,7 +308,7 @@ export async function takePlaces(tx: Tx, newcomers: Newcomer[]): Promise<Map<New
   }
   // Those that wait are written by now: some of them may be among these.
   const risers = newcomers.flatMap(({ joining }) => joining?.risers ?? []);
-  for (const [queue, its] of Map.groupBy(risers, ({ lane }) => lane.queue)) await standInLine(tx, queue, its);
+  for (const [queue, its] of Map.groupBy(risers, ({ lane }) => lane.queue)) await enterLine(tx, queue, its);
   return states;
 }
 
@@ -322,11 +322,11 @@ function isCostly({ task }: Added): boolean {
 }
 
 /** A new task comes last, but for those of a higher priority, and those whose number is old (inbox.ts). */
-function comeBefore(tx: Tx, { rank, queue, pos, index }: Newcomer): void {
+function comeBefore(tx: Tx, { rank, queue, pos, index }: NewTaskRow): void {
   if (rank < 0 || index < 0) tx.floors.lower(queue, rank, pos);
 }
 
-async function writeKeys(tx: Tx, newcomers: Newcomer[]): Promise<void> {
+async function writeKeys(tx: Tx, newcomers: NewTaskRow[]): Promise<void> {
   const keyed = newcomers.filter((each) => each.key !== null);
   if (keyed.length === 0) return;
   const written = await tx.run(
@@ -337,7 +337,7 @@ async function writeKeys(tx: Tx, newcomers: Newcomer[]): Promise<void> {
     numbersOf(keyed),
   );
   // Somebody else's commit has taken one of them since we looked.
-  if (written < keyed.length) throw new Overtaken();
+  if (written < keyed.length) throw new StaleRead();
 }
 
 function writeTasks(tx: Tx, newcomers: Added[]): void {
@@ -372,7 +372,7 @@ function urgentOf(newcomers: Added[]): (boolean | null)[] {
 }
 
 /** Of those that share a group the first becomes its head, where there is none. */
-async function chooseStates(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer, TaskState>> {
+async function chooseStates(tx: Tx, newcomers: NewTaskRow[]): Promise<Map<NewTaskRow, TaskState>> {
   const lanes = new Map<string, Lane>();
   for (const each of newcomers) {
     if (each.groupKey === null || each.due !== null || each.joining) continue;
@@ -392,18 +392,18 @@ async function chooseStates(tx: Tx, newcomers: Newcomer[]): Promise<Map<Newcomer
   );
 }
 
-function queuesOf(newcomers: Newcomer[]): string {
+function queuesOf(newcomers: NewTaskRow[]): string {
   return numbers(newcomers.map(({ queue }) => queue.id));
 }
 
-function numbersOf(newcomers: Newcomer[]): string {
+function numbersOf(newcomers: NewTaskRow[]): string {
   return numbers(newcomers.map(({ seq }) => seq));
 }
 
-function placesOf(newcomers: Newcomer[]): string {
+function placesOf(newcomers: NewTaskRow[]): string {
   return numbers(newcomers.map(({ pos }) => pos));
 }
 
-function ranksOf(newcomers: Newcomer[]): string {
+function ranksOf(newcomers: NewTaskRow[]): string {
   return numbers(newcomers.map(({ rank }) => rank));
 }

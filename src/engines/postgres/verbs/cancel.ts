@@ -1,7 +1,7 @@
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import { isEnd, type TaskState } from "../../../core/task.ts";
 import { end, endCancelled } from "../line/line.ts";
-import { findBySeq, findTask } from "../line/place.ts";
+import { findBySeq, findTask } from "../line/find-task.ts";
 import { cancelItsRun } from "../flows/runs.ts";
 import { notify } from "../line/sweep.ts";
 import { lockPlace, takeOut, tryClaim } from "../line/take-out.ts";

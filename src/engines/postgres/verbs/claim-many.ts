@@ -1,7 +1,7 @@
 import type { ClaimRequest } from "../../../engine/engine.ts";
-import { holdAhead } from "./claim-head.ts";
+import { holdAhead } from "./claim-fast.ts";
 import { aboveFloor } from "../line/floors.ts";
-import type { Queue } from "../transaction/known-queues.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
 import { newest } from "../statements/newest.ts";
 import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";

@@ -1,6 +1,6 @@
 import { LIMITS } from "../../../core/limits.ts";
 import type { Body } from "../../../core/task.ts";
-import type { Queue } from "../transaction/known-queues.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
 import { lookUp, TASK_OF } from "../statements/look-up.ts";
 import { RANK } from "../statements/rank.ts";
 import { fromColumns, numbers } from "../statements/text.ts";

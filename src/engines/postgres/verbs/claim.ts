@@ -3,14 +3,14 @@ import { governsGroups } from "../../../core/policy.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../../engine/engine.ts";
 import { subtractClaimed } from "../../../engine/subtract-claimed.ts";
 import { allAnswered } from "../statements/all-answered.ts";
-import { claimHead } from "./claim-head.ts";
+import { claimHead } from "./claim-fast.ts";
 import { FEW, shareAhead, withTasks } from "./claim-many.ts";
-import { leaseOf, type SessionRow, takeSlowly, type Turn } from "./claim-slowly.ts";
-import { allowanceFor, isAnyReady, isWideOpen } from "../limits/gates.ts";
-import type { Queue } from "../transaction/known-queues.ts";
+import { leaseOf, type SessionRow, takeSlowly, type Turn } from "./claim-general.ts";
+import { allowanceFor, isAnyReady, hasNoLimits } from "../limits/gates.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
 import { isFresh, newest, SIGN_OF_LIFE } from "../statements/newest.ts";
 import { sessionGone } from "./session-gone.ts";
-import { type Horizon, horizon, sweep } from "../line/sweep.ts";
+import { type NextDue, nextDue, sweep } from "../line/sweep.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 export async function claim(tx: Tx, request: ClaimRequest): Promise<ClaimOutcome> {
@@ -66,16 +66,16 @@ async function sweepFirst(tx: Tx, request: ClaimRequest, turn: Turn): Promise<vo
 }
 
 /** What a claim has to know before it may change anything: whether its session lives, and what time brings. */
-async function lookFirst(tx: Tx, request: ClaimRequest, turn: Turn): Promise<Horizon | undefined> {
+async function lookFirst(tx: Tx, request: ClaimRequest, turn: Turn): Promise<NextDue | undefined> {
   const [session, first] = await allAnswered([
     request.session === undefined || turn.session ? turn.session : liveSession(tx, request.session),
-    turn.swept || tx.swept ? undefined : horizon(tx),
+    turn.swept || tx.swept ? undefined : nextDue(tx),
   ]);
   turn.session = session;
   return first;
 }
 
-async function sweepAfter(tx: Tx, turn: Turn, first: Horizon | undefined): Promise<void> {
+async function sweepAfter(tx: Tx, turn: Turn, first: NextDue | undefined): Promise<void> {
   if (turn.swept) return;
   turn.swept = true;
   await sweep(tx, first);
@@ -89,7 +89,7 @@ async function take(tx: Tx, request: ClaimRequest, turn: Turn, name: string, cou
   if (room <= 0 || !queue || queue.paused) return;
   // What was sent ahead has taken something: that is to go back.
   if (size.isFull && !tx.foreseen.has(queue)) return;
-  if (queue.limited && !(await isWideOpen(tx, queue)))
+  if (queue.limited && !(await hasNoLimits(tx, queue)))
     return takeWithinLimits(tx, request, turn, queue, room);
   const head = await claimHead(tx, request, queue, { room, size });
   if (head === "gone") throw sessionGone(request.session!);
@@ -148,7 +148,7 @@ async function liveSession(tx: Tx, id: number): Promise<SessionRow> {
   return session;
 }
 
-// As in claim-head.ts.
+// As in claim-fast.ts.
 const GIVE_SIGN_OF_LIFE = `
   WITH fresh AS MATERIALIZED (
     SELECT id FROM dibs.session

@@ -1,10 +1,10 @@
 import { fitting, sizeOfRow } from "../../../core/answer-size.ts";
 import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../../core/task.ts";
-import { type Newcomer, takePlaces } from "./add.ts";
-import type { Queue } from "../transaction/known-queues.ts";
+import { type NewTaskRow, takePlaces } from "./add.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
 import { announceTask, end } from "../line/line.ts";
 import { lookUp, rowsOf, TASK_OF } from "../statements/look-up.ts";
-import { type Found, findMany } from "../line/place.ts";
+import { type Found, findMany } from "../line/find-task.ts";
 import { removeTogether, takeTogether } from "../line/take-together.ts";
 import { reviveParts } from "../flows/runs.ts";
 import { DELETE_ALL_LAPSED, DELETE_ALL_STEPS, withSteps } from "../flows/steps.ts";
@@ -285,7 +285,7 @@ function reviveKeys(tx: Tx, taken: Found[]): void {
   }
 }
 
-function redriven(tx: Tx, task: Found, pos: number, delay: number): Newcomer {
+function redriven(tx: Tx, task: Found, pos: number, delay: number): NewTaskRow {
   const { seq, queue, groupKey, key, rank, cost } = task;
   return {
     index: -1,

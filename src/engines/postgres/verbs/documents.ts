@@ -1,7 +1,7 @@
 import { BOUNDS, type DocumentChange, type DueDocument, type Verbs } from "../../../engine/engine.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { add } from "./add.ts";
-import { Overtaken } from "../connection/overtaken.ts";
+import { StaleRead } from "../connection/batch-conflicts.ts";
 import { fanOut } from "./publish.ts";
 import { fromText, toText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -30,7 +30,7 @@ export async function put(tx: Tx, change: DocumentChange): Promise<{ before: str
     else if (value !== before || dueAt !== row.due_at) tx.send(UPDATE, kind, name, toText(value), dueAt);
   } else if (value !== null && (await tx.run(INSERT, kind, name, toText(value), dueAt)) === 0) {
     // There was no row to wait at, and somebody else has made one since.
-    throw new Overtaken();
+    throw new StaleRead();
   }
   if (event) tx.events.announce({ ...event, at: tx.now });
   return { before };

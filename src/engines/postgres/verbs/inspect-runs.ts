@@ -3,7 +3,7 @@ import { parsePart, type RunPart, type RunRecord, type Stage, stageQueue } from 
 import type { EndState, TaskEnd, TaskRecord } from "../../../core/task.ts";
 import { lastAttemptsOf, records } from "./inspect.ts";
 import { lookUp } from "../statements/look-up.ts";
-import { findMany } from "../line/place.ts";
+import { findMany } from "../line/find-task.ts";
 import { findRuns, knownRun, type RunRow, stateOfRun } from "../flows/runs.ts";
 import { fromColumns, numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";

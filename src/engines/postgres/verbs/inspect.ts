@@ -25,7 +25,7 @@ import type { Verified } from "../../../core/verification.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { NEVER } from "../line/line.ts";
 import { lookUp, rowsBy, rowsOf } from "../statements/look-up.ts";
-import { type Found, findTask } from "../line/place.ts";
+import { type Found, findTask } from "../line/find-task.ts";
 import { placesOf } from "../flows/run-place.ts";
 import { fromColumns, fromText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";

@@ -6,8 +6,8 @@ import type { ListRequest } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { deadLetters } from "./dead.ts";
 import { records, sizesOf } from "./inspect.ts";
-import type { Queue } from "../transaction/known-queues.ts";
-import { findMany } from "../line/place.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
+import { findMany } from "../line/find-task.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 type SortKey = (number | string)[];

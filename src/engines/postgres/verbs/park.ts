@@ -4,9 +4,9 @@ import { type Body, isEnd, type Step, type TaskState } from "../../../core/task.
 import type { Settlement } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { heldTask } from "../line/held.ts";
-import { announceTask, closeAttempt, comeBack, endCancelled, type Held, NEVER } from "../line/line.ts";
+import { announceTask, closeAttempt, returnToLine, endCancelled, type Held, NEVER } from "../line/line.ts";
 import { isRowBy } from "../statements/look-up.ts";
-import { findTask, type Found, type Line } from "../line/place.ts";
+import { findTask, type Found, type Line } from "../line/find-task.ts";
 import { keepStep, stepsOf } from "../flows/steps.ts";
 import { IN_PLACE, IN_SCHEDULE, lockPlace, takeOut } from "../line/take-out.ts";
 import { toText } from "../statements/text.ts";
@@ -83,8 +83,8 @@ export async function park(
   if (task.cancelled) return endCancelled(tx, task);
   await closeAttempt(tx, task, "parked", null);
   announceTask(tx, "task.parked", task, { worker: task.worker, detail: signal });
-  if (await hasHeard(tx, task.seq, signal)) return comeBack(tx, { ...task, stepped: true }, 0);
-  return comeBack(tx, task, timeout ?? NEVER, signal);
+  if (await hasHeard(tx, task.seq, signal)) return returnToLine(tx, { ...task, stepped: true }, 0);
+  return returnToLine(tx, task, timeout ?? NEVER, signal);
 }
 
 const HEARD = `SELECT 1 FROM dibs.step WHERE task = $1 AND kind IN ('signal', 'lapsed') AND name = $2`;
@@ -121,7 +121,7 @@ async function wake(tx: Tx, task: Found, name: string): Promise<TaskState> {
   const { place, seq, queue, rank, pos } = task;
   if (place.state === "parked" && place.signal === name) {
     await takeOut(tx, task);
-    return comeBack(tx, { ...task, stepped: true }, 0);
+    return returnToLine(tx, { ...task, stepped: true }, 0);
   }
   if (place.state === "claimed") tx.send(MARK_CLAIM, seq);
   if (place.state === "scheduled") tx.send(REPLACE_SCHEDULED, queue.id, pos);

@@ -9,9 +9,9 @@ import {
 import type { QueueSummary } from "../../../core/port.ts";
 import type { Declared, DeclareMode } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";
-import type { Queue } from "../transaction/known-queues.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
 import { TASK_OF } from "../statements/look-up.ts";
-import { type Found, findMany, isPending } from "../line/place.ts";
+import { type Found, findMany, isPending } from "../line/find-task.ts";
 import { remove, removeTaken } from "../line/remove.ts";
 import { adoptPolicy } from "../limits/review.ts";
 import { notify } from "../line/sweep.ts";
@@ -35,7 +35,7 @@ function store(tx: Tx, { id, named, declared, paused }: Queue, revision: number)
 }
 
 /** Whether a declaration says something that its queue has not heard. */
-export function isNews(
+export function changesPolicy(
   queue: Queue | undefined,
   policy: NamedPolicy,
   { force = false, create = false }: DeclareMode,
@@ -54,9 +54,9 @@ export async function declare(
   if (create && !isNew)
     return { policy: known.policy, outcome: differs(known.named, policy) ? "refused" : "unchanged" };
   const same = isNew ? "created" : "unchanged";
-  if (!isNews(known, policy, { force })) return { policy: known.policy, outcome: same };
+  if (!changesPolicy(known, policy, { force })) return { policy: known.policy, outcome: same };
   const { queue, revision } = await toBeChanged(tx, name);
-  if (!isNews(queue, policy, { force })) return { policy: queue.policy, outcome: same };
+  if (!changesPolicy(queue, policy, { force })) return { policy: queue.policy, outcome: same };
   const named = mergePolicy(queue.named, policy);
   const changed = JSON.stringify(resolvePolicy(named)) !== JSON.stringify(queue.policy);
   const before = queue.policy;

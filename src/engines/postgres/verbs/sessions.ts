@@ -5,7 +5,7 @@ import { rowsBy } from "../statements/look-up.ts";
 import { newest } from "../statements/newest.ts";
 import { sessionGone } from "./session-gone.ts";
 import { settleRelease } from "./settle.ts";
-import { disown, endOverdue, forgetSession, lapse, stickyQueues, stopServing } from "../line/sweep.ts";
+import { releaseSticky, endOverdue, forgetSession, lapse, stickyQueues, stopServing } from "../line/sweep.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 const INSERT_SESSION = `
@@ -192,7 +192,7 @@ export async function retire(tx: Tx, id: number): Promise<null> {
   if (!session) return null;
   await holdStickyGates(tx, session.info);
   stopServing(tx, id, session.info);
-  await disown(tx, id);
+  await releaseSticky(tx, id);
   return null;
 }
 
@@ -212,7 +212,7 @@ export async function leave(tx: Tx, id: number, lost: boolean): Promise<{ releas
     if (lost) await lapse(tx, { ...heldFrom(tx, row), session: null });
     else await settleRelease(tx, heldFrom(tx, row), true);
   }
-  await disown(tx, id);
+  await releaseSticky(tx, id);
   tx.events.announce({ type: lost ? "worker.lost" : "worker.left", at: tx.now, worker: session.worker });
   return { released: held.length };
 }

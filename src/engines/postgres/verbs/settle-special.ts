@@ -2,7 +2,7 @@ import { BOUNDS } from "../../../engine/engine.ts";
 import { THIS_MOMENT } from "../statements/clock.ts";
 import { freeGroups } from "../line/free-groups.ts";
 import type { Lane } from "../limits/lanes.ts";
-import type { Value } from "../connection/link.ts";
+import type { Value } from "../connection/connection.ts";
 import { rowsBy, TASK_OF, withPlaces } from "../statements/look-up.ts";
 import { DELETE_ALL_STEPS } from "../flows/steps.ts";
 import { numbers } from "../statements/text.ts";

@@ -2,9 +2,9 @@ import { isLarger } from "../../../core/limits.ts";
 import type { Body } from "../../../core/task.ts";
 import type { Op, Outcome } from "../../../engine/engine.ts";
 import { endClaims, endSpecial } from "./settle-special.ts";
-import type { Foreseen } from "../statements/statements.ts";
+import type { SentAhead } from "../statements/statements.ts";
 import { numbers, toColumns } from "../statements/text.ts";
-import type { Value } from "../connection/link.ts";
+import type { Value } from "../connection/connection.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 interface Success {
@@ -25,7 +25,7 @@ export async function settleTogether(
   { alone, onSpecial }: { alone: (op: Op<"settle">) => Promise<Outcome>; onSpecial: () => void },
 ): Promise<Outcome[]> {
   // Events tell of each in its order.
-  const foreseen = tx.foreseen.get(ops[from]!) as Foreseen<Success[], Row> | undefined;
+  const foreseen = tx.foreseen.get(ops[from]!) as SentAhead<Success[], Row> | undefined;
   const successes = foreseen?.what ?? (tx.events.listeners > 0 ? [] : successesFrom(tx, ops, from));
   if (successes.length === 0) return [];
   const settled = await endAll(tx, successes, foreseen?.answer);

@@ -9,7 +9,7 @@ import { heldTask } from "../line/held.ts";
 import {
   announceTask,
   closeAttempt,
-  comeBack,
+  returnToLine,
   die,
   dropClaim,
   endCancelled,
@@ -23,7 +23,7 @@ import { holdQueue, makeLimited } from "../limits/gates.ts";
 import { fillLanes, giveUpLane, holdLane } from "../limits/lane-line.ts";
 import { park } from "./park.ts";
 import { fanOut } from "./publish.ts";
-import { goOn, plan } from "../flows/runs.ts";
+import { continueRun, plan } from "../flows/runs.ts";
 import { toText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 import { askForVerdict, settleVerdict } from "../flows/verify.ts";
@@ -75,7 +75,7 @@ async function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "
   if (task.queue.policy.verified) return askForVerdict(tx, task, settlement);
   await dropClaim(tx, task);
   await endDone(tx, task, result);
-  await goOn(tx, task, result, next);
+  await continueRun(tx, task, result, next);
   if (added.length > 0) reportAdded(tx.hint, await addChecked(tx, added));
   return "done";
 }
@@ -106,12 +106,12 @@ async function settleHold(
   });
   if (groupKey === null) {
     await holdQueue(tx, queue, delay);
-    return comeBack(tx, task, 0);
+    return returnToLine(tx, task, 0);
   }
   await holdLane(tx, queue, groupKey, delay);
   // It asks for its place again, also where groups are an order and no more.
   await giveUpLane(tx, queue, groupKey);
-  const state = await comeBack(tx, { ...task, holdsGroup: false }, 0);
+  const state = await returnToLine(tx, { ...task, holdsGroup: false }, 0);
   await fillLanes(tx, queue, [groupKey]);
   return state;
 }
@@ -121,7 +121,7 @@ export async function settleRelease(tx: Tx, task: Held, started: boolean): Promi
   if (started) await closeAttempt(tx, task, "released", null);
   else await dropClaim(tx, task);
   announceTask(tx, "task.released", task, { worker: task.worker });
-  return comeBack(tx, task, 0);
+  return returnToLine(tx, task, 0);
 }
 
 const EXTEND = `UPDATE dibs.claim SET deadline = $1 WHERE task = $2`;

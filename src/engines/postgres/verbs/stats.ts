@@ -4,7 +4,7 @@ import { BOUNDS } from "../../../engine/engine.ts";
 import { readFlow } from "../transaction/counters.ts";
 import { aboveFloor } from "../line/floors.ts";
 import { heldBack } from "../line/held-back.ts";
-import type { Queue } from "../transaction/known-queues.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
 import { workers } from "./sessions.ts";
 import type { Tx } from "../transaction/tx.ts";
 

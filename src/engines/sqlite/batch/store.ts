@@ -14,7 +14,7 @@ import {
 import { closedError } from "../../../engine/transfer.ts";
 import { add } from "../verbs/add.ts";
 import { cancel, cancelPending } from "../verbs/cancel.ts";
-import { listen, listenOnly, prune, housekeep, nothingToHousekeep, unlisten } from "../verbs/care.ts";
+import { listen, listenOnly, prune, housekeep, nothingToHousekeep, unlisten } from "../verbs/housekeeping.ts";
 import { claim, claimNothing } from "../verbs/claim.ts";
 import { discard, patterns, redrive } from "../verbs/dead.ts";
 import { documents, put } from "../verbs/documents.ts";
@@ -109,16 +109,16 @@ export interface SqliteStoreOptions {
   readonly?: boolean;
 }
 
-interface Ran {
+interface BatchResult {
   outcomes: Outcome[];
   hint: Hint;
 }
 
 /** A batch that was carried out, and may not survive a power cut. */
-export class Unkept extends DibsError {
-  readonly ran: Ran;
+export class CommittedNotSynced extends DibsError {
+  readonly ran: BatchResult;
 
-  constructor({ code, message, cause }: DibsError, ran: Ran) {
+  constructor({ code, message, cause }: DibsError, ran: BatchResult) {
     super(code, message, { cause });
     this.ran = ran;
   }
@@ -171,18 +171,18 @@ export class SqliteStore implements Store {
   }
 
   /** All operations in one transaction, in order. On an error of SQLite's nothing of them has happened. */
-  #within(begin: string, ops: readonly Op[], reading: Reading): Ran {
+  #within(begin: string, ops: readonly Op[], reading: Reading): BatchResult {
     const ran = this.#commit(begin, ops, reading);
     if (!this.#tx.changed) {
       this.#journal?.syncSeen();
       return ran;
     }
     const failure = this.#journal?.sync();
-    if (failure) throw new Unkept(failure, ran);
+    if (failure) throw new CommittedNotSynced(failure, ran);
     return ran;
   }
 
-  #commit(begin: string, ops: readonly Op[], reading: Reading): Ran {
+  #commit(begin: string, ops: readonly Op[], reading: Reading): BatchResult {
     const tx = this.#tx;
     let committing = false;
     try {
@@ -200,7 +200,7 @@ export class SqliteStore implements Store {
   }
 
   /** Answers a batch that has nothing to do without the write lock; undefined where there is something. */
-  #idle(ops: readonly Op[], reading: Reading): Ran | undefined {
+  #idle(ops: readonly Op[], reading: Reading): BatchResult | undefined {
     if (!ops.every((op) => op.verb in IDLE)) return undefined;
     const tx = this.#tx;
     const answer = this.#reading(reading, () => {

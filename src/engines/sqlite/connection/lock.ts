@@ -1,5 +1,5 @@
 import Database from "better-sqlite3";
-import { nap } from "./nap.ts";
+import { nap } from "./block-thread.ts";
 import { BUSY_MS } from "./open.ts";
 
 /** Pauses between two tries: short while a commit of another process may just be ending, longer after that. */

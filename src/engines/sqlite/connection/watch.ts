@@ -1,5 +1,5 @@
 import { type FSWatcher, watch } from "node:fs";
-import { nap } from "./nap.ts";
+import { nap } from "./block-thread.ts";
 
 /** Where the file system tells of no changes, the store is asked this often. */
 const POLL_MS = 250;

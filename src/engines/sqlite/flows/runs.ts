@@ -14,8 +14,8 @@ import {
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import { type Body, type EndState, fromRank, type Headers, isEnd, type NewTask } from "../../../core/task.ts";
 import { bodyFrom } from "../statements/body.ts";
-import type { Held, Mover } from "../line/line.ts";
-import type { Found } from "../line/place.ts";
+import type { Held, TransitionTask } from "../line/line.ts";
+import type { Found } from "../line/find-task.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /** How a run begins, goes on and ends. What its tasks' own tables say is not written a second time. */
@@ -108,11 +108,11 @@ const OF_RUN = `
 
 type KnownPart = RunRow & { stage: string; part: string };
 
-function runOf(tx: Tx, { seq, ofRun }: Pick<Mover, "seq" | "ofRun">): KnownPart | undefined {
+function runOf(tx: Tx, { seq, ofRun }: Pick<TransitionTask, "seq" | "ofRun">): KnownPart | undefined {
   return ofRun === false || !tx.hasRuns ? undefined : tx.get<KnownPart>(OF_RUN, seq);
 }
 
-export function placeOf(tx: Tx, task: Mover): RunPlace | null {
+export function placeOf(tx: Tx, task: TransitionTask): RunPlace | null {
   const row = runOf(tx, task);
   return row ? placeFrom(tx, { ...row, run: row.id }) : null;
 }
@@ -154,7 +154,7 @@ const BRING = `UPDATE run_part SET brought = 1, result = ? WHERE task = ?`;
 const GATHER = `UPDATE run_part SET brought = 0, result = NULL WHERE run = ? AND brought = 1`;
 
 /** After the task's own end, and before what comes next is added. */
-export function goOn(tx: Tx, task: Held, result: Body | null, planned: Planned | undefined): void {
+export function continueRun(tx: Tx, task: Held, result: Body | null, planned: Planned | undefined): void {
   if (!planned) return;
   const { run, underWay } = planned;
   if (underWay !== run.under_way) tx.run(UNDER_WAY, underWay, run.id);
@@ -167,7 +167,7 @@ const DEATH = `UPDATE run SET dead = dead + 1 WHERE id = (SELECT run FROM run_pa
 const REVIVAL = `UPDATE run SET dead = dead - 1 WHERE id = (SELECT run FROM run_part WHERE task = ?)`;
 
 /** It has ended, or died. That it is done is told by its own row. */
-export function endPart(tx: Tx, task: Mover, state: EndState): void {
+export function endPart(tx: Tx, task: TransitionTask, state: EndState): void {
   const run = state === "done" ? undefined : runOf(tx, task);
   if (!run) return;
   if (state === "dead") tx.run(DEATH, task.seq);
@@ -203,7 +203,7 @@ export function losePart(tx: Tx, task: Found): void {
 }
 
 /** After it was removed: its run can have no result any more. */
-export function callOff(tx: Tx): void {
+export function cancelRest(tx: Tx): void {
   for (let lost = tx.lostRuns.shift(); lost; lost = tx.lostRuns.shift()) {
     const run = tx.get<RunRow>(RUN_BY_SEQ, lost.id)!;
     if (run.state === null) endRun(tx, run, "cancelled", null);
@@ -221,7 +221,7 @@ export function revivePart(tx: Tx, seq: number): void {
 }
 
 /** Its run is over: whatever is left of that has nothing to go on with. */
-export function isCalledOff(tx: Tx, task: Mover): boolean {
+export function isBeingCancelled(tx: Tx, task: TransitionTask): boolean {
   return (runOf(tx, task)?.state ?? null) !== null;
 }
 

@@ -6,7 +6,7 @@ import type { Settlement } from "../../../engine/engine.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { addChecked, checkAdds } from "../verbs/add.ts";
 import { bodyFrom } from "../statements/body.ts";
-import { findAsked, type Judged } from "../line/held.ts";
+import { findAsked, type VerifyingTask } from "../line/held.ts";
 import {
   announceTask,
   dropClaim,
@@ -19,7 +19,7 @@ import {
   willStepAside,
 } from "../line/line.ts";
 import { fanOut } from "../verbs/publish.ts";
-import { goOn, placeOf, plan } from "./runs.ts";
+import { continueRun, placeOf, plan } from "./runs.ts";
 import { SPECIAL } from "../statements/special.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -64,12 +64,12 @@ export function settleVerdict(tx: Tx, task: Held, verdict: Settlement & { kind: 
 }
 
 /** What the claim's own task asks about, where that is what the verifier speaks of. */
-function judgedUnder(tx: Tx, asking: Held, { id, fence }: Verified): Judged | undefined {
+function judgedUnder(tx: Tx, asking: Held, { id, fence }: Verified): VerifyingTask | undefined {
   const judged = findAsked(tx, asking.seq);
   return judged && judged.fence === fence && tx.id(judged.createdAt, judged.seq) === id ? judged : undefined;
 }
 
-function accept(tx: Tx, task: Judged): void {
+function accept(tx: Tx, task: VerifyingTask): void {
   const { adds: text, each, next: costs } = task.row;
   const result = bodyFrom(task.row.result);
   const next = plan(tx, task, {
@@ -82,6 +82,6 @@ function accept(tx: Tx, task: Judged): void {
   checkAdds(tx, adds);
   dropVerifying(tx, task);
   endDone(tx, task, result);
-  goOn(tx, task, result, next);
+  continueRun(tx, task, result, next);
   reportAdded(tx.hint, addChecked(tx, adds));
 }

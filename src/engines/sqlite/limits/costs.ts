@@ -3,13 +3,13 @@ import { correctGate } from "./gates.ts";
 import { costOf } from "./lanes.ts";
 import type { Held } from "../line/line.ts";
 import { changeLane } from "./move-lanes.ts";
-import { HEADS, type Tx } from "../transaction/tx.ts";
+import { HEAD_ONLY, type Tx } from "../transaction/tx.ts";
 
 /** What an attempt really cost is known now. */
 export function correctCost(tx: Tx, { seq, queue, groupKey, startedAt }: Held, spent: number): void {
   const charge = { cost: costOf(tx, seq), spent, startedAt };
   correctGate(tx, queue, charge);
-  if (groupKey === null || queue.lanes === HEADS) return;
+  if (groupKey === null || queue.lanes === HEAD_ONLY) return;
   changeLane(tx, queue, groupKey, (lane) => {
     lane.meter = correct(queue.policy.groups.rateLimit, lane.meter, charge, tx.now);
   });

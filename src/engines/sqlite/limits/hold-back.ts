@@ -2,8 +2,8 @@ import { holdGate } from "./gates.ts";
 import { wait } from "./lanes.ts";
 import { type Held, watchTtl } from "../line/line.ts";
 import { changeLane, raiseLanes } from "./move-lanes.ts";
-import { findBySeq, takeOut } from "../line/place.ts";
-import { LOOSE, type Tx } from "../transaction/tx.ts";
+import { findBySeq, takeOut } from "../line/find-task.ts";
+import { HEADLESS, type Tx } from "../transaction/tx.ts";
 
 /**
  * For `delay` none of its group starts, and none that stands in line either; of its whole queue, where it has no group. The
@@ -12,18 +12,18 @@ import { LOOSE, type Tx } from "../transaction/tx.ts";
 export function holdBack(tx: Tx, task: Held, delay: number): void {
   const { queue, groupKey } = task;
   if (groupKey === null) return holdGate(tx, queue, delay);
-  raiseLanes(tx, queue, LOOSE);
+  raiseLanes(tx, queue, HEADLESS);
   const inLine = changeLane(tx, queue, groupKey, (lane) => {
     lane.holders -= lane.line.length + 1;
     lane.heldUntil = Math.max(lane.heldUntil, tx.now + delay);
     return lane.line;
   });
-  for (const seq of inLine) pullBack(tx, seq);
+  for (const seq of inLine) removeFromLine(tx, seq);
   task.holdsGroup = false;
 }
 
 /** Out of the line again: it waits for its turn. */
-export function pullBack(tx: Tx, seq: number): void {
+export function removeFromLine(tx: Tx, seq: number): void {
   const task = findBySeq(tx, seq)!;
   takeOut(tx, task);
   wait(tx, task);

@@ -2,8 +2,8 @@ import { groupOrder, maxInLine, putsUrgentFirst } from "../../../core/policy.ts"
 import { isEmpty, isOver, type Meter, NO_METER, earliestStart } from "../../../core/rate.ts";
 import { FIRST_RANK, isUrgent } from "../../../core/task.ts";
 import { chunks, sized } from "../statements/chunks.ts";
-import type { Mover } from "../line/line.ts";
-import { becomeReadyTogether, type Comer } from "../line/ready.ts";
+import type { TransitionTask } from "../line/line.ts";
+import { becomeReadyTogether, type ReadyTask } from "../line/ready.ts";
 import type { Value } from "../statements/statements.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
 
@@ -91,16 +91,16 @@ const INSERT_WAITING = `
   INSERT INTO waiting (queue, group_key, pos, task, rank, failures) VALUES (?, ?, ?, ?, ?, ?)`;
 
 /** Stands behind the head of its group. */
-export function wait(tx: Tx, task: Mover): void {
+export function wait(tx: Tx, task: TransitionTask): void {
   tx.run(INSERT_WAITING, task.queue.id, task.groupKey, task.pos, task.seq, task.rank, task.failures);
   tx.count(task.queue, "waiting", 1);
 }
 
 /** The lanes that one piece of work moves: read together, and written together when it is done. */
-export class LaneBook {
+export class LaneChanges {
   readonly #tx: Tx;
   readonly #lanes = new Map<string, Lane>();
-  readonly #comers: Comer[] = [];
+  readonly #comers: ReadyTask[] = [];
   readonly #left: Value[][] = [];
 
   constructor(tx: Tx) {
@@ -147,7 +147,7 @@ export class LaneBook {
    * The first of a group that wait take their places in line, as many as may. With a `newcomer` among them, which waits
    * nowhere yet; answers whether that has come up.
    */
-  fill(lane: Lane, newcomer?: Mover): boolean {
+  fill(lane: Lane, newcomer?: TransitionTask): boolean {
     let behind = newcomer;
     let at: number | null = null;
     const order = groupOrder(lane.queue.policy);
@@ -196,7 +196,7 @@ export class LaneBook {
     this.becomeReady({ queue, rank, pos: place, task, failures, session: sticky ? lane.session : null });
   }
 
-  becomeReady(comer: Comer): void {
+  becomeReady(comer: ReadyTask): void {
     this.#comers.push(comer);
   }
 

@@ -1,15 +1,15 @@
 import { governsGroups } from "../../../core/policy.ts";
 import { spend } from "../../../core/rate.ts";
-import { isFull, type Lane, LaneBook, type LaneName } from "./lanes.ts";
-import type { Mover } from "../line/line.ts";
+import { isFull, type Lane, LaneChanges, type LaneName } from "./lanes.ts";
+import type { TransitionTask } from "../line/line.ts";
 import { COUNTED, type Lanes, type Queue, type Tx } from "../transaction/tx.ts";
 
 /** What happens to lanes, in queues where they are more than heads. */
 
 /** See `enter` in line.ts. Where its group is more than an order, its head too has to ask again: another start counts. So has one of several heads. */
-export function enterLane(tx: Tx, task: Mover): "ready" | "waiting" {
+export function enterLane(tx: Tx, task: TransitionTask): "ready" | "waiting" {
   const { queue, groupKey, holdsGroup, seq, rank, pos, failures } = task;
-  const book = new LaneBook(tx);
+  const book = new LaneChanges(tx);
   const lane = book.lane(queue, groupKey!);
   if (holdsGroup && lane.holders === 1 && !governsGroups(queue.policy)) {
     if (queue.lanes === COUNTED) lane.line.push(seq);
@@ -29,21 +29,21 @@ export function leaveLine(tx: Tx, queue: Queue, key: string, seq: number): void 
 
 /** And nobody comes up by that. */
 export function changeLane<T>(tx: Tx, queue: Queue, key: string, change: (lane: Lane) => T): T {
-  const book = new LaneBook(tx);
+  const book = new LaneChanges(tx);
   const answer = change(book.lane(queue, key));
   book.save();
   return answer;
 }
 
 export function fillLane(tx: Tx, queue: Queue, key: string): void {
-  const book = new LaneBook(tx);
+  const book = new LaneChanges(tx);
   book.fill(book.lane(queue, key));
   book.save();
 }
 
 /** Some that held these do no longer, one after the other. */
 export function freeLanes(tx: Tx, names: readonly LaneName[]): void {
-  const book = new LaneBook(tx);
+  const book = new LaneChanges(tx);
   if (names.length > 1) {
     book.open(names);
     const freed = Map.groupBy(names, ({ queue, key }) => book.lane(queue, key));
@@ -68,10 +68,10 @@ export interface Started {
 }
 
 /** Tasks were claimed. Each start counts for its group, and leaves a place in line for the next. */
-export function comeUp(tx: Tx, queue: Queue, session: number | null, started: readonly Started[]): void {
+export function promoteNext(tx: Tx, queue: Queue, session: number | null, started: readonly Started[]): void {
   const { rateLimit, sticky } = queue.policy.groups;
   const governs = governsGroups(queue.policy);
-  const book = new LaneBook(tx);
+  const book = new LaneChanges(tx);
   book.open(started.map(({ key }) => ({ queue, key })));
   const lanes = new Set<Lane>();
   for (const { seq, key, cost } of started) {

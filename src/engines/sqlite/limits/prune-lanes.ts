@@ -1,7 +1,7 @@
 import { governsGroups } from "../../../core/policy.ts";
 import { isOver, NO_METER } from "../../../core/rate.ts";
 import { stateFrom } from "./lanes.ts";
-import { HEADS, type Queue, type Tx } from "../transaction/tx.ts";
+import { HEAD_ONLY, type Queue, type Tx } from "../transaction/tx.ts";
 
 /** Lanes that one call looks at: one that remembers nothing costs a row, and no more. */
 const LOOK = 10_000;
@@ -21,7 +21,7 @@ const DELETE_LANE = `
 /** Lanes that were kept for what they remember, and remember nothing any more. */
 export function pruneLanes(tx: Tx): void {
   for (const queue of tx.queues) {
-    if (queue.lanes === HEADS) continue;
+    if (queue.lanes === HEAD_ONLY) continue;
     pruneLanesOf(tx, queue);
     if (!governsGroups(queue.policy) && isPlain(tx, queue)) lowerLanes(tx, queue);
   }
@@ -64,6 +64,6 @@ const FORGET = `UPDATE lane SET state = NULL WHERE queue = ? AND state IS NOT NU
 
 function lowerLanes(tx: Tx, queue: Queue): void {
   tx.run(FORGET, queue.id);
-  queue.lanes = HEADS;
+  queue.lanes = HEAD_ONLY;
   tx.storeQueue(queue);
 }

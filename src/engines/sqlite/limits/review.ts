@@ -8,8 +8,8 @@ import {
 } from "../../../core/policy.ts";
 import { BOUNDS } from "../../../engine/engine.ts";
 import { type Gate, gateOf, hintLine, roomOf, saveGate, wakeGate } from "./gates.ts";
-import { pullBack } from "./hold-back.ts";
-import { type Lane, LaneBook, mayStartAt } from "./lanes.ts";
+import { removeFromLine } from "./hold-back.ts";
+import { type Lane, LaneChanges, mayStartAt } from "./lanes.ts";
 import { raiseLanes } from "./move-lanes.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
 
@@ -59,12 +59,12 @@ const NEXT_LANES = `
 function review(tx: Tx, queue: Queue, after: string): string | null {
   const page = tx.all<{ group_key: string }>(NEXT_LANES, queue.id, after, BOUNDS.sweep);
   const names = page.map(({ group_key: key }) => ({ queue, key }));
-  const book = new LaneBook(tx);
+  const book = new LaneChanges(tx);
   book.open(names);
   const lanes = names.map(({ key }) => book.lane(queue, key));
   const excess = lanes.flatMap((lane) => excessOf(tx, lane));
   book.save();
-  for (const seq of excess) pullBack(tx, seq);
+  for (const seq of excess) removeFromLine(tx, seq);
   book.open(names);
   const opened = names.map(({ key }) => book.lane(queue, key));
   book.lookAhead(opened);

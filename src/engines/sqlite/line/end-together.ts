@@ -4,7 +4,7 @@ import type { LaneName } from "../limits/lanes.ts";
 import { freeGroup } from "./line.ts";
 import { freeLanes } from "../limits/move-lanes.ts";
 import { SPECIAL } from "../statements/special.ts";
-import { HEADS, type Tx } from "../transaction/tx.ts";
+import { HEAD_ONLY, type Tx } from "../transaction/tx.ts";
 
 /** What the end of a task brings about, for many at a time: see `reachEnd` in line.ts. */
 
@@ -48,7 +48,7 @@ const GROUPS = sized(
 /** Those that held these groups have ended, in this order. */
 export function freeGroups(tx: Tx, ended: readonly { seq: number; queue: number }[]): void {
   const [heads, others]: [number[], number[]] = [[], []];
-  for (const { seq, queue } of ended) (tx.queueOf(queue).lanes === HEADS ? heads : others).push(seq);
+  for (const { seq, queue } of ended) (tx.queueOf(queue).lanes === HEAD_ONLY ? heads : others).push(seq);
   if (heads.length > 0) freeHeads(tx, heads);
   if (others.length === 0) return;
   const groups = new Map<number, LaneName>();

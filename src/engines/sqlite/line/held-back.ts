@@ -3,7 +3,7 @@ import { isGated } from "../../../core/policy.ts";
 import { fromRank, type HeldBack } from "../../../core/task.ts";
 import { gateOf } from "../limits/gates.ts";
 import { costOf } from "../limits/lanes.ts";
-import { HEADS, type Queue, type Tx } from "../transaction/tx.ts";
+import { HEAD_ONLY, type Queue, type Tx } from "../transaction/tx.ts";
 
 // Those that anybody may have, those kept from some, those of one worker: whoever is first decides for all.
 const FIRST = [
@@ -15,7 +15,7 @@ const WAKE = `SELECT at FROM wake WHERE queue = ? ORDER BY at LIMIT 1`;
 
 /** Why nothing of a queue starts. One that has no limits is not looked at. */
 export function heldBack(tx: Tx, queue: Queue): HeldBack | null {
-  if (queue.lanes === HEADS && !queue.gate && !isGated(queue.policy)) return null;
+  if (queue.lanes === HEAD_ONLY && !queue.gate && !isGated(queue.policy)) return null;
   const first = firstInLine(tx, queue);
   if (!first) return heldBackByGroups(tx.get<{ at: number }>(WAKE, queue.id)?.at ?? null, tx.now);
   const counted = { ...gateOf(tx, queue), running: tx.claimedOf(queue) };

@@ -1,7 +1,7 @@
 import { claimLost } from "../../../core/errors.ts";
 import type { Body } from "../../../core/task.ts";
 import type { Verified } from "../../../core/verification.ts";
-import type { Held, Mover } from "./line.ts";
+import type { Held, TransitionTask } from "./line.ts";
 import { OF_RUN, STEPPED } from "../statements/special.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -23,7 +23,7 @@ interface TaskRow {
 }
 
 /** A task as it is known without where it stands. */
-export interface Known extends Mover {
+export interface Known extends TransitionTask {
   key: string | null;
 }
 
@@ -90,10 +90,10 @@ export interface VerifyingRow {
 }
 
 /** A task whose result waits for a verdict. */
-export type Judged = Held & { row: VerifyingRow };
+export type VerifyingTask = Held & { row: VerifyingRow };
 
 /** With the result that waits for a verdict, and what would be added. */
-export function findVerifying(tx: Tx, seq: number): Judged | undefined {
+export function findVerifying(tx: Tx, seq: number): VerifyingTask | undefined {
   const row = tx.get<VerifyingRow>(VERIFYING, seq);
   return row && judgedFrom(tx, row);
 }
@@ -101,12 +101,12 @@ export function findVerifying(tx: Tx, seq: number): Judged | undefined {
 const ASKED = `SELECT * FROM verifying WHERE asked = ?`;
 
 /** The task on which this one asks for a verdict; never by its payload, which anybody could have written. */
-export function findAsked(tx: Tx, asking: number): Judged | undefined {
+export function findAsked(tx: Tx, asking: number): VerifyingTask | undefined {
   const row = tx.get<VerifyingRow>(ASKED, asking);
   return row && judgedFrom(tx, row);
 }
 
-function judgedFrom(tx: Tx, row: VerifyingRow): Judged {
+function judgedFrom(tx: Tx, row: VerifyingRow): VerifyingTask {
   const held = heldFrom(tx, { ...row, session: null, cancelled: 0 });
   return { ...held, holdsGroup: held.holdsGroup && row.holds_group === 1, isVerifying: true, row };
 }
@@ -141,7 +141,7 @@ export function heldTask(tx: Tx, id: string, fence: number): Held {
 }
 
 /** The attempt whose result waits for a verdict. */
-export function findJudged(tx: Tx, { id, fence }: Verified): Judged | undefined {
+export function findJudged(tx: Tx, { id, fence }: Verified): VerifyingTask | undefined {
   const place = tx.place(id);
   const judged = place && findVerifying(tx, place.seq);
   return judged?.fence === fence ? judged : undefined;

@@ -71,7 +71,7 @@ const LARGE = `SELECT data FROM task WHERE seq = ?`;
 const NO_SESSION = 0;
 
 /** The first of a queue's line that this worker may have, at most `most`. */
-export function lookAtLine(
+export function readLine(
   tx: Tx,
   queue: Queue,
   { worker, session = NO_SESSION, max }: ClaimRequest,

@@ -8,14 +8,14 @@ import { findAsked } from "./held.ts";
 import { wait } from "../limits/lanes.ts";
 import { enterLane, freeLanes } from "../limits/move-lanes.ts";
 import { becomeReady } from "./ready.ts";
-import { endPart, isCalledOff } from "../flows/runs.ts";
+import { endPart, isBeingCancelled } from "../flows/runs.ts";
 import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "../flows/steps.ts";
-import { HEADS, type Queue, type Tx } from "../transaction/tx.ts";
+import { HEAD_ONLY, type Queue, type Tx } from "../transaction/tx.ts";
 
 /** How a task moves between the states. Each verb is written in these words. */
 
 /** What a move needs to know of a task, wherever it comes from. */
-export interface Mover {
+export interface TransitionTask {
   seq: number;
   queue: Queue;
   createdAt: number;
@@ -35,7 +35,7 @@ export interface Mover {
 }
 
 /** A task that is claimed. */
-export interface Held extends Mover {
+export interface Held extends TransitionTask {
   fence: number;
   worker: string;
   session: number | null;
@@ -59,10 +59,10 @@ const INSERT_TTL = `INSERT INTO ttl (expires_at, task) VALUES (?, ?)`;
 const DELETE_TTL = `DELETE FROM ttl WHERE expires_at = ? AND task = ?`;
 
 /** Joins the line, or its group's: a due task, new or redriven. */
-export function enter(tx: Tx, task: Mover): "ready" | "waiting" {
+export function enter(tx: Tx, task: TransitionTask): "ready" | "waiting" {
   const { queue, groupKey } = task;
   if (groupKey !== null) {
-    if (queue.lanes !== HEADS) return enterLane(tx, task);
+    if (queue.lanes !== HEAD_ONLY) return enterLane(tx, task);
     if (!task.holdsGroup && tx.run(TAKE_LANE, queue.id, groupKey) === 0) {
       wait(tx, task);
       return "waiting";
@@ -77,7 +77,7 @@ export function enter(tx: Tx, task: Mover): "ready" | "waiting" {
 export const NEVER = Number.MAX_SAFE_INTEGER;
 
 /** With a `signal` it is parked: that may come first. */
-export function schedule(tx: Tx, task: Mover, due: number, signal?: string): "scheduled" | "parked" {
+export function schedule(tx: Tx, task: TransitionTask, due: number, signal?: string): "scheduled" | "parked" {
   const { queue, pos, seq, failures } = task;
   tx.run(INSERT_SCHEDULED, queue.id, pos, seq, due, failures, task.holdsGroup ? 1 : 0, signal ?? null);
   const state = signal === undefined ? "scheduled" : "parked";
@@ -87,7 +87,7 @@ export function schedule(tx: Tx, task: Mover, due: number, signal?: string): "sc
 }
 
 /** From here on its time to live is watched. */
-export function watchTtl(tx: Tx, task: Mover): void {
+export function watchTtl(tx: Tx, task: TransitionTask): void {
   if (task.expiresAt === null) return;
   tx.run(INSERT_TTL, task.expiresAt, task.seq);
   if (task.expiresAt <= tx.now) tx.swept = false;
@@ -110,14 +110,14 @@ export function dropClaim(tx: Tx, task: Held): void {
 }
 
 /** With the task itself. */
-export function forgetClaim(tx: Tx, task: Mover): void {
+export function forgetClaim(tx: Tx, task: TransitionTask): void {
   tx.run(DELETE_CLAIM, task.seq);
   tx.count(task.queue, "claimed", -1);
 }
 
 const DELETE_VERIFYING = `DELETE FROM verifying WHERE task = ?`;
 
-export function dropVerifying(tx: Tx, task: Mover): void {
+export function dropVerifying(tx: Tx, task: TransitionTask): void {
   tx.run(DELETE_VERIFYING, task.seq);
   tx.count(task.queue, "verifying", -1);
 }
@@ -164,19 +164,19 @@ export function fail(
 ): TaskState {
   closeAttempt(tx, task, outcome, error);
   const attempt = ++task.failures;
-  if (task.cancelled || isCalledOff(tx, task)) return end(tx, task, "cancelled");
+  if (task.cancelled || isBeingCancelled(tx, task)) return end(tx, task, "cancelled");
   if (isExhausted(attempt, task.maxAttempts ?? task.queue.policy.maxAttempts)) return die(tx, task, error);
   announceTask(tx, "task.failed", task, {
     worker: task.worker,
     attempt,
     detail: `${error.name}: ${error.message}`,
   });
-  return comeBack(tx, task, delay);
+  return returnToLine(tx, task, delay);
 }
 
 /** Back in line at its old place, now or later, or when a signal comes; its group waits for it. */
-export function comeBack(tx: Tx, task: Mover, delay: number, signal?: string): TaskState {
-  if (isCalledOff(tx, task)) return end(tx, task, "cancelled");
+export function returnToLine(tx: Tx, task: TransitionTask, delay: number, signal?: string): TaskState {
+  if (isBeingCancelled(tx, task)) return end(tx, task, "cancelled");
   if (isOutlived(tx, task.expiresAt)) return end(tx, task, "expired");
   watchTtl(tx, task);
   if (signal === undefined && delay <= 0) return enter(tx, task);
@@ -188,7 +188,7 @@ export function comeBack(tx: Tx, task: Mover, delay: number, signal?: string): T
 }
 
 /** While it waits for something, others of its group may go on; not where they run in order. */
-export function willStepAside({ holdsGroup, queue }: Mover): boolean {
+export function willStepAside({ holdsGroup, queue }: TransitionTask): boolean {
   return holdsGroup && queue.policy.groups.concurrency > 1;
 }
 
@@ -208,7 +208,7 @@ export function die(tx: Tx, task: Held, error: TaskError): "dead" {
 
 const INSERT_ENDED = `INSERT INTO ended (task, queue, state, ended_at) VALUES (?, ?, ?, ?)`;
 
-export function end<S extends "cancelled" | "expired">(tx: Tx, task: Mover, state: S): S {
+export function end<S extends "cancelled" | "expired">(tx: Tx, task: TransitionTask, state: S): S {
   tx.run(INSERT_ENDED, task.seq, task.queue.id, state, tx.now);
   reachEnd(tx, task, state);
   return state;
@@ -235,7 +235,7 @@ const END_KEY = `
   WHERE queue = ? AND key = (SELECT idempotency_key FROM task WHERE seq = ?) AND task = ?`;
 
 /** The group's next task takes its turn, and the idempotency window starts. */
-function reachEnd(tx: Tx, task: Mover, state: EndState, detail?: string): void {
+function reachEnd(tx: Tx, task: TransitionTask, state: EndState, detail?: string): void {
   tx.count(task.queue, state, 1);
   // What steps are for is to go on from there: the dead may.
   if (state !== "dead" && task.stepped !== false) tx.run(DELETE_STEPS, task.seq);
@@ -263,7 +263,7 @@ function lastAttempt(tx: Tx, seq: number): { worker: string; attempt: number } |
 }
 
 export function freeGroup(tx: Tx, queue: Queue, groupKey: string): void {
-  if (queue.lanes !== HEADS) return freeLanes(tx, [{ queue, key: groupKey }]);
+  if (queue.lanes !== HEAD_ONLY) return freeLanes(tx, [{ queue, key: groupKey }]);
   const next = tx.take<{ pos: number; task: number; rank: number; failures: number }>(
     NEXT_OF_GROUP,
     queue.id,
@@ -281,7 +281,7 @@ export function freeGroup(tx: Tx, queue: Queue, groupKey: string): void {
 export function announceTask(
   tx: Tx,
   type: Extract<Parameters<Tx["announce"]>[0], { taskId: string }>["type"],
-  task: Mover,
+  task: TransitionTask,
   more: { worker?: string; attempt?: number; detail?: string },
 ): void {
   if (tx.listeners === 0) return;

@@ -24,7 +24,7 @@ const INSERT_OWN = sized(
 );
 
 /** A task that takes its place in line. */
-export interface Comer {
+export interface ReadyTask {
   queue: Queue;
   rank: number;
   pos: number;
@@ -53,7 +53,7 @@ export function becomeReady(
 }
 
 /** The same for many. */
-export function becomeReadyTogether(tx: Tx, comers: readonly Comer[]): void {
+export function becomeReadyTogether(tx: Tx, comers: readonly ReadyTask[]): void {
   const [ready, own]: [Value[][], Value[][]] = [[], []];
   for (const { queue, rank, pos, task, failures, session } of comers) {
     if (failures > 0 && keep(tx, queue, rank, pos, task, failures)) continue;
@@ -96,7 +96,7 @@ const OPEN_OWN = `
 const DELETE_OWN = `DELETE FROM own WHERE queue = ? AND session = ?`;
 
 /** What was kept for the worker that had the groups is anybody's now. */
-export function disown(tx: Tx, queue: Queue, session: number): void {
+export function releaseSticky(tx: Tx, queue: Queue, session: number): void {
   const opened = tx.run(OPEN_OWN, queue.id, session);
   if (opened === 0) return;
   tx.run(DELETE_OWN, queue.id, session);

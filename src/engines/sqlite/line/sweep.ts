@@ -3,15 +3,15 @@ import { isEnd } from "../../../core/task.ts";
 import { BOUNDS } from "../../../engine/engine.ts";
 import { type ClaimRow, heldFrom } from "./held.ts";
 import { fillLane } from "../limits/move-lanes.ts";
-import { end, enter, fail, type Held, type Mover } from "./line.ts";
-import { findBySeq, takeOut } from "./place.ts";
-import { disown, openKept } from "./ready.ts";
+import { end, enter, fail, type Held, type TransitionTask } from "./line.ts";
+import { findBySeq, takeOut } from "./find-task.ts";
+import { releaseSticky, openKept } from "./ready.ts";
 import { openGates } from "../limits/review.ts";
 import { keepStep } from "../flows/steps.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
 
 /** The earliest of everything that time brings. Times of `hand` and `session` are awake, the others the calendar's. */
-export interface Horizon {
+export interface NextDue {
   session: number | null;
   hand: number | null;
   due: number | null;
@@ -34,8 +34,8 @@ const WAKE = `
     (SELECT min(at) FROM wake) AS lane,
     (SELECT min(wake_at) FROM gate) AS gate`;
 
-export function horizon(tx: Tx): Horizon {
-  const first = tx.get<Horizon>(HORIZON)!;
+export function nextDue(tx: Tx): NextDue {
+  const first = tx.get<NextDue>(HORIZON)!;
   first.wake = tx.traits.hasLimits ? firstWake(tx) : null;
   return first;
 }
@@ -46,10 +46,10 @@ function firstWake(tx: Tx): number | null {
 }
 
 export function sweepIsDue(tx: Tx): boolean {
-  return !tx.swept && !isAhead(tx, horizon(tx));
+  return !tx.swept && !isAhead(tx, nextDue(tx));
 }
 
-function isAhead(tx: Tx, { session, hand, due, kept, ttl, wake }: Horizon): boolean {
+function isAhead(tx: Tx, { session, hand, due, kept, ttl, wake }: NextDue): boolean {
   const { now, awake } = tx;
   return (
     (session === null || session > awake) &&
@@ -124,7 +124,7 @@ export function stopServing(tx: Tx, id: number): string[] {
 export function disownAll(tx: Tx, session: number, queues: readonly string[]): void {
   for (const name of new Set(queues)) {
     const queue = tx.queueNamed(name);
-    if (queue?.lanes === COUNTED) disown(tx, queue, session);
+    if (queue?.lanes === COUNTED) releaseSticky(tx, queue, session);
   }
 }
 
@@ -200,7 +200,7 @@ function promoteDue(tx: Tx): void {
 }
 
 /** It stays pending, so that neither its key nor its time to live is looked at. */
-function promoted(queue: Queue, row: DueRow): Mover {
+function promoted(queue: Queue, row: DueRow): TransitionTask {
   return {
     seq: row.task,
     queue,

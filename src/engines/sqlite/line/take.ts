@@ -6,7 +6,7 @@ import { chunks, sized } from "../statements/chunks.ts";
 import { taskBySeq } from "./held.ts";
 import { dataOf, type Line, type LineRow, sizeOf, type Special } from "./in-line.ts";
 import { leaveLine } from "../limits/move-lanes.ts";
-import { end, isOutlived, type Mover, unwatchTtl } from "./line.ts";
+import { end, isOutlived, type TransitionTask, unwatchTtl } from "./line.ts";
 import { type OfRunRow, placeFrom } from "../flows/runs.ts";
 import { OF_RUN, STEPPED } from "../statements/special.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
@@ -90,7 +90,7 @@ function runsOf(tx: Tx, rows: readonly LineRow[]): Map<number, OfRunRow> {
   return found;
 }
 
-function moverFrom(tx: Tx, [, , seq, failures]: LineRow): Mover {
+function moverFrom(tx: Tx, [, , seq, failures]: LineRow): TransitionTask {
   const task = taskBySeq(tx, seq)!;
   return { ...task, holdsGroup: task.groupKey !== null, failures };
 }

@@ -33,9 +33,9 @@ export interface Answer {
   failure?: Failure;
 }
 
-export type Report = { opened: true } | { failure: Failure } | News;
+export type Report = { opened: true } | { failure: Failure } | ThreadReport;
 
-export interface News {
+export interface ThreadReport {
   answers: Answer[];
   hint: Hint | null;
   /** What became of a claim that stands, when others had committed. */

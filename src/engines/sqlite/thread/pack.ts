@@ -8,7 +8,14 @@ import type { ClaimOutcome, Op, Outcome, Verbs } from "../../../engine/engine.ts
  * columns, and the others as they are. What is unpacked equals what was packed.
  */
 export type PackedOps = (Adds | AddMany | Publishes | Successes | { op: Op })[];
-export type PackedOutcomes = (Added | Published | Done | ClaimColumns | Told | { outcome: Outcome })[];
+export type PackedOutcomes = (
+  | Added
+  | Published
+  | Done
+  | ClaimColumns
+  | CommitEffects
+  | { outcome: Outcome }
+)[];
 
 /** Operations that follow each other, each the add of one task of which nothing but the payload is said. */
 interface Adds {
@@ -144,7 +151,7 @@ interface Done {
 }
 
 /** Events as a JSON list: to copy their objects costs several times what to write and parse the text costs. */
-interface Told extends Omit<Verbs["listen"]["out"], "events"> {
+interface CommitEffects extends Omit<Verbs["listen"]["out"], "events"> {
   events: string;
 }
 

@@ -3,7 +3,7 @@ import type { Reading } from "../../../core/clock.ts";
 import { DibsError, errorFrom } from "../../../core/errors.ts";
 import type { ClaimOutcome, Hint, Op, Outcome, RetriedClaim } from "../../../engine/engine.ts";
 import { systemClock } from "../../../engine/system-clock.ts";
-import { errorOf, type News, type Report, type Request, type ThreadData } from "./messages.ts";
+import { errorOf, type ThreadReport, type Report, type Request, type ThreadData } from "./messages.ts";
 import { packOps, unpackOutcomes } from "./pack.ts";
 
 interface Call {
@@ -63,7 +63,7 @@ export class Remote {
         reject(errorOf(report.failure));
         return;
       }
-      worker.on("message", (news: News) => this.#receive(news));
+      worker.on("message", (news: ThreadReport) => this.#receive(news));
       worker.unref();
       resolve();
     });
@@ -101,7 +101,7 @@ export class Remote {
     return promise;
   }
 
-  #receive({ answers, hint, stood }: News): void {
+  #receive({ answers, hint, stood }: ThreadReport): void {
     if (hint && !this.#closing) this.#onHint(stood ? { ...hint, retriedClaim: stoodFrom(stood) } : hint);
     for (const { id, outcomes, failure } of answers) {
       const call = this.#calls.get(id)!;
@@ -140,7 +140,7 @@ export class Remote {
   }
 }
 
-function stoodFrom({ op, outcomes, failure }: NonNullable<News["stood"]>): RetriedClaim {
+function stoodFrom({ op, outcomes, failure }: NonNullable<ThreadReport["stood"]>): RetriedClaim {
   if (failure) return { request: op, error: errorOf(failure) };
   const [outcome] = unpackOutcomes(outcomes!, [op]);
   if ("refused" in outcome!) return { request: op, error: errorFrom(outcome.refused) };

@@ -8,7 +8,7 @@ import { systemClock } from "../../../engine/system-clock.ts";
 import { HeartbeatTimer } from "../../../engine/heartbeat-timer.ts";
 import { type Answer, failureOf, type Report, type Request, type ThreadData } from "./messages.ts";
 import { type PackedOps, packOutcomes, sizeOf, unpackOps } from "./pack.ts";
-import { SqliteStore, Unkept } from "../batch/store.ts";
+import { SqliteStore, CommittedNotSynced } from "../batch/store.ts";
 import { Watch } from "../connection/watch.ts";
 
 /**
@@ -184,7 +184,7 @@ class StoreThread {
       return this.#heard(ran);
     } catch (error) {
       // What it brought is nowhere else any more.
-      if (error instanceof Unkept) this.#tell(this.#heard(error.ran));
+      if (error instanceof CommittedNotSynced) this.#tell(this.#heard(error.ran));
       throw error;
     }
   }

@@ -8,7 +8,7 @@ import { formatTaskId, parseTaskId, type TaskIdParts } from "../../../core/task-
 import { type DepthByState, NO_DEPTH, type TaskState } from "../../../core/task.ts";
 import { BOUNDS, type Hint } from "../../../engine/engine.ts";
 import { Events } from "./events.ts";
-import { Newcomers } from "./newcomers.ts";
+import { AddBuffer } from "./add-buffer.ts";
 import { type RunRow, StageLists } from "../flows/runs.ts";
 import { Statements } from "../statements/statements.ts";
 import { Topics } from "./topics.ts";
@@ -37,11 +37,11 @@ export interface Server {
 }
 
 /** How much the lanes of a queue say. */
-export type Lanes = typeof HEADS | typeof LOOSE | typeof COUNTED;
+export type Lanes = typeof HEAD_ONLY | typeof HEADLESS | typeof COUNTED;
 /** A lane is a head, and goes with it: groups are an order and no more. */
-export const HEADS = 0;
+export const HEAD_ONLY = 0;
 /** Some may have no head, because somebody's limit was met. */
-export const LOOSE = 1;
+export const HEADLESS = 1;
 /** Groups are more than an order, or were: how many hold each lane is counted, and who of them stands in line. */
 export const COUNTED = 2;
 
@@ -92,7 +92,7 @@ export class Tx extends Statements {
   /** What is told to those who listen, and not written yet. */
   readonly events = new Events(this);
   /** Tasks that were added and are not written yet. */
-  readonly newcomers = new Newcomers(this);
+  readonly newcomers = new AddBuffer(this);
   /** Who gets what is published. */
   readonly topics = new Topics();
   /** Nothing that time brings is left to be done at this moment: see sweep.ts. */
@@ -286,7 +286,7 @@ export class Tx extends Statements {
       declared: null,
       paused: false,
       createdAt: this.now,
-      lanes: HEADS,
+      lanes: HEAD_ONLY,
       gate: false,
       limited: false,
     };
@@ -454,7 +454,7 @@ function traitsOf(queues: readonly Queue[]): Traits {
       Number.POSITIVE_INFINITY,
     ),
     hasVerified: queues.some(isVerified),
-    hasLimits: queues.some(({ limited, lanes }) => limited || lanes !== HEADS),
+    hasLimits: queues.some(({ limited, lanes }) => limited || lanes !== HEAD_ONLY),
     hasTurns: queues.some(({ policy }) => policy.groups.fair),
   };
 }

@@ -4,7 +4,7 @@ import { INSERT_ATTEMPT, INSERT_DEAD, NEVER } from "../line/line.ts";
 import { changeLane } from "../limits/move-lanes.ts";
 import { SPECIAL } from "../statements/special.ts";
 import { keepStep } from "../flows/steps.ts";
-import { COUNTED, HEADS, type Queue, type Tx } from "../transaction/tx.ts";
+import { COUNTED, HEAD_ONLY, type Queue, type Tx } from "../transaction/tx.ts";
 
 const INSERT_TASK = `
   INSERT INTO task (seq, queue, created_at, priority, pos, group_key, expires_at, max_attempts, idempotency_key,
@@ -129,7 +129,7 @@ const TAKE_LANE = `INSERT INTO lane (queue, group_key) VALUES (?, ?) ON CONFLICT
 
 /** The others of its group wait for it. `inLine`: it stands in line. */
 function holdLane(tx: Tx, queue: Queue, key: string, inLine?: number): void {
-  if (queue.lanes === HEADS) {
+  if (queue.lanes === HEAD_ONLY) {
     tx.run(TAKE_LANE, queue.id, key);
     return;
   }

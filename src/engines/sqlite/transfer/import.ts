@@ -11,7 +11,7 @@ import type {
 import { formatPart } from "../../../core/run.ts";
 import type { LaneState } from "../limits/lanes.ts";
 import { raiseLanes } from "../limits/move-lanes.ts";
-import { COUNTED, HEADS, LOOSE, type Tx } from "../transaction/tx.ts";
+import { COUNTED, HEAD_ONLY, HEADLESS, type Tx } from "../transaction/tx.ts";
 import { importTask } from "./import-task.ts";
 
 /** Writes one record of an export into an empty store, or one that is being filled. */
@@ -52,7 +52,7 @@ function importQueue(tx: Tx, record: QueueEntry): void {
   Object.assign(queue, {
     ...{ named: policy, policy: resolvePolicy(policy), declared: record.declared ?? null, createdAt },
     ...{ paused: record.paused ?? false, gate: hasGate },
-    lanes: governsGroups(resolvePolicy(policy)) ? COUNTED : HEADS,
+    lanes: governsGroups(resolvePolicy(policy)) ? COUNTED : HEAD_ONLY,
   });
   tx.storeQueue(queue);
   tx.run(SET_CREATED, createdAt, queue.id);
@@ -68,7 +68,7 @@ const INSERT_WAKE = `INSERT INTO wake (at, queue, group_key) VALUES (?, ?, ?)`;
 /** Before its tasks: who holds it is counted with them. */
 function importGroup(tx: Tx, { queue: name, key, meter, heldUntil, wakeAt }: GroupEntry): void {
   const queue = tx.queue(name);
-  raiseLanes(tx, queue, LOOSE);
+  raiseLanes(tx, queue, HEADLESS);
   const state: LaneState = {
     holders: 0,
     ...(meter && { meter }),

@@ -1,9 +1,9 @@
 import { isLarger, queueFull, tooLarge } from "../../../core/limits.ts";
 import { type AddedTask, type EndState, type NewTask, rankOf } from "../../../core/task.ts";
 import { isGathered, type RunTask } from "../../../core/run.ts";
-import { enter, type Mover, schedule, watchTtl } from "../line/line.ts";
-import { contentTypeOf, headersOf } from "../transaction/newcomers.ts";
-import { findBySeq } from "../line/place.ts";
+import { enter, type TransitionTask, schedule, watchTtl } from "../line/line.ts";
+import { contentTypeOf, headersOf } from "../transaction/add-buffer.ts";
+import { findBySeq } from "../line/find-task.ts";
 import { isOfRun, joinRun } from "../flows/runs.ts";
 import type { Queue, Tx } from "../transaction/tx.ts";
 
@@ -85,7 +85,7 @@ function addOne(tx: Tx, task: NewTask): AddedTask {
 }
 
 /** One that has a key, a group, a time to live, a delay or a cost: the task that has its key, or a row of its own. */
-function addUnusual(tx: Tx, queue: Queue, task: NewTask): AddedTask | Mover {
+function addUnusual(tx: Tx, queue: Queue, task: NewTask): AddedTask | TransitionTask {
   const keyed = task.idempotencyKey !== undefined;
   const taken = keyed && takenKey(tx, task);
   if (taken) {
@@ -96,7 +96,7 @@ function addUnusual(tx: Tx, queue: Queue, task: NewTask): AddedTask | Mover {
   const { now } = tx;
   const seq = ++tx.seq;
   const ttl = task.ttl ?? queue.policy.ttl;
-  const added: Mover = {
+  const added: TransitionTask = {
     seq,
     queue,
     createdAt: now,

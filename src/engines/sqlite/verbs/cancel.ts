@@ -1,7 +1,7 @@
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import { isEnd, type TaskState } from "../../../core/task.ts";
 import { closeAttempt, end } from "../line/line.ts";
-import { findBySeq, findTask, type Found, takeOut } from "../line/place.ts";
+import { findBySeq, findTask, type Found, takeOut } from "../line/find-task.ts";
 import { cancelItsRun } from "../flows/runs.ts";
 import { notify } from "../line/sweep.ts";
 import type { Tx } from "../transaction/tx.ts";

@@ -12,8 +12,8 @@ import {
   saveGate,
   wakeGate,
 } from "../limits/gates.ts";
-import { type Line, type LineRow, lookAtLine, sizeOf, type Special, specialsOf } from "../line/in-line.ts";
-import { comeUp, type Started } from "../limits/move-lanes.ts";
+import { type Line, type LineRow, readLine, sizeOf, type Special, specialsOf } from "../line/in-line.ts";
+import { promoteNext, type Started } from "../limits/move-lanes.ts";
 import { isOutlived } from "../line/line.ts";
 import { takeLine, type Terms } from "../line/take.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
@@ -48,7 +48,7 @@ export function takeLimited(
     if (next > tx.now) opens.push(next);
     if (rows.length === 0) break;
     takeLine(tx, terms, line, specials, outcome);
-    if (queue.lanes === COUNTED) comeUp(tx, queue, terms.session, startedOf(tx, rows, specials));
+    if (queue.lanes === COUNTED) promoteNext(tx, queue, terms.session, startedOf(tx, rows, specials));
     room -= rows.length;
     // Where groups have so many in line and no more, others have come up behind those that were taken.
     if (isCut || !governsGroups(queue.policy)) break;
@@ -104,7 +104,7 @@ function lookWithin(
 }
 
 function look(tx: Tx, queue: Queue, request: ClaimRequest, most: number, urgentOnly: boolean): Seen {
-  const line = lookAtLine(tx, queue, request, most, urgentOnly);
+  const line = readLine(tx, queue, request, most, urgentOnly);
   return { ...line, specials: specialsOf(tx, line.rows) };
 }
 

@@ -4,7 +4,7 @@ import type { QueuePolicy } from "../../../core/policy.ts";
 import type { ClaimOutcome, ClaimRequest } from "../../../engine/engine.ts";
 import { subtractClaimed } from "../../../engine/subtract-claimed.ts";
 import { lookAtLimited, takeLimited } from "./claim-limited.ts";
-import { lookAtKept, lookAtLine, sizeOf, specialsOf } from "../line/in-line.ts";
+import { lookAtKept, readLine, sizeOf, specialsOf } from "../line/in-line.ts";
 import { sweep, sweepIsDue } from "../line/sweep.ts";
 import { takeLine, type Terms } from "../line/take.ts";
 import type { Queue, Tx } from "../transaction/tx.ts";
@@ -103,7 +103,7 @@ function take(tx: Tx, turn: Turn, name: string, count: number): void {
   if (room <= 0 || size.isFull || !queue || queue.paused) return;
   const terms = termsOf(tx, turn, queue);
   if (queue.limited) return takeLimited(tx, request, terms, room, outcome);
-  const line = lookAtLine(tx, queue, request, room);
+  const line = readLine(tx, queue, request, room);
   outcome.passed ||= line.passed;
   if (line.rows.length === 0) return;
   let specials = specialsOf(tx, line.rows);

@@ -1,7 +1,7 @@
 import { fitting, sizeOfRow } from "../../../core/answer-size.ts";
 import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../../core/task.ts";
-import { announceTask, comeBack } from "../line/line.ts";
-import { type Found, findBySeq, remove, takeOut } from "../line/place.ts";
+import { announceTask, returnToLine } from "../line/line.ts";
+import { type Found, findBySeq, remove, takeOut } from "../line/find-task.ts";
 import { revivePart } from "../flows/runs.ts";
 import { DELETE_LAPSED, DELETE_STEPS } from "../flows/steps.ts";
 import type { Queue, Tx } from "../transaction/tx.ts";
@@ -169,7 +169,7 @@ export function redrive(
     tx.run(fresh ? DELETE_STEPS : DELETE_LAPSED, seq);
     revivePart(tx, seq);
     announceTask(tx, "task.redriven", task, {});
-    comeBack(tx, task, Math.floor(index * spacing));
+    returnToLine(tx, task, Math.floor(index * spacing));
   }
   return { count: letters.length };
 }

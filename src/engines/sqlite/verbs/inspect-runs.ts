@@ -2,7 +2,7 @@ import { parsePart, type RunPart, type RunRecord, stageQueue } from "../../../co
 import type { EndState, TaskEnd } from "../../../core/task.ts";
 import { bodyFrom } from "../statements/body.ts";
 import { lastAttempt, readEnds, record } from "./inspect.ts";
-import { findBySeq } from "../line/place.ts";
+import { findBySeq } from "../line/find-task.ts";
 import { findRun, knownRun, type RunRow, stateOfRun } from "../flows/runs.ts";
 import type { Tx } from "../transaction/tx.ts";
 

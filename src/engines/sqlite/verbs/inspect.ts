@@ -24,7 +24,7 @@ import { bodyFrom } from "../statements/body.ts";
 import { findVerifying } from "../line/held.ts";
 import { heldBack } from "../line/held-back.ts";
 import { NEVER } from "../line/line.ts";
-import { findTask, type Found } from "../line/place.ts";
+import { findTask, type Found } from "../line/find-task.ts";
 import { placeOf } from "../flows/runs.ts";
 import { workers } from "./sessions.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";

@@ -6,7 +6,7 @@ import type { DeadFilter, EndState, TaskRecord, TaskState } from "../../../core/
 import type { ListRequest } from "../../../engine/engine.ts";
 import { deadLetters } from "./dead.ts";
 import { record } from "./inspect.ts";
-import { findBySeq } from "../line/place.ts";
+import { findBySeq } from "../line/find-task.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
 
 /** Tasks of one state, page by page. */

@@ -4,8 +4,8 @@ import { type Body, isEnd, type Step, type TaskState } from "../../../core/task.
 import type { Settlement } from "../../../engine/engine.ts";
 import { bodyFrom } from "../statements/body.ts";
 import { heldTask } from "../line/held.ts";
-import { announceTask, closeAttempt, comeBack, endCancelled, type Held, NEVER } from "../line/line.ts";
-import { findTask, type Found, takeOut } from "../line/place.ts";
+import { announceTask, closeAttempt, returnToLine, endCancelled, type Held, NEVER } from "../line/line.ts";
+import { findTask, type Found, takeOut } from "../line/find-task.ts";
 import { STEPPED } from "../statements/special.ts";
 import { keepStep } from "../flows/steps.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -55,8 +55,8 @@ export function park(tx: Tx, task: Held, { signal, timeout }: Settlement & { kin
   if (task.cancelled) return endCancelled(tx, task);
   closeAttempt(tx, task, "parked", null);
   announceTask(tx, "task.parked", task, { worker: task.worker, detail: signal });
-  if (hasHeard(tx, task.seq, signal)) return comeBack(tx, task, 0);
-  return comeBack(tx, task, timeout ?? NEVER, signal);
+  if (hasHeard(tx, task.seq, signal)) return returnToLine(tx, task, 0);
+  return returnToLine(tx, task, timeout ?? NEVER, signal);
 }
 
 const HEARD = `SELECT 1 FROM step WHERE task = ? AND kind IN ('signal', 'lapsed') AND name = ?`;
@@ -81,7 +81,7 @@ export function signal(
   announceTask(tx, "task.signalled", task, { detail: name });
   if (place.state === "parked" && place.signal === name) {
     takeOut(tx, task);
-    return { kept: true, state: comeBack(tx, task, 0) };
+    return { kept: true, state: returnToLine(tx, task, 0) };
   }
   if (place.state === "claimed") tx.run(MARK_CLAIM, task.seq);
   if (place.state === "verifying") tx.run(MARK_VERIFYING, task.seq);

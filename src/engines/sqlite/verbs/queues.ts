@@ -9,7 +9,7 @@ import {
 import type { QueueSummary } from "../../../core/port.ts";
 import type { Declared, DeclareMode } from "../../../engine/engine.ts";
 import { hintLine } from "../limits/gates.ts";
-import { findBySeq, remove } from "../line/place.ts";
+import { findBySeq, remove } from "../line/find-task.ts";
 import { adoptPolicy } from "../limits/review.ts";
 import { notify } from "../line/sweep.ts";
 import { unsubscribeQueue } from "../transaction/topics.ts";

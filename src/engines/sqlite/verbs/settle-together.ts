@@ -3,7 +3,7 @@ import type { Body } from "../../../core/task.ts";
 import type { Op, Outcome } from "../../../engine/engine.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import { freeGroups, startKeyWindows } from "../line/end-together.ts";
-import { bringsUp, goOnTogether, turnsOf } from "../flows/go-on-together.ts";
+import { bringsUp, goOnTogether, turnsOf } from "../flows/continue-runs.ts";
 import { GROUPED, KEYED, STEPPED, TOLD } from "../statements/special.ts";
 import { DELETE_STEPS } from "../flows/steps.ts";
 import { isVerified, type Tx } from "../transaction/tx.ts";

@@ -11,7 +11,7 @@ import { fillLane } from "../limits/move-lanes.ts";
 import {
   announceTask,
   closeAttempt,
-  comeBack,
+  returnToLine,
   die,
   dropClaim,
   endCancelled,
@@ -21,7 +21,7 @@ import {
 } from "../line/line.ts";
 import { park } from "./park.ts";
 import { fanOut } from "./publish.ts";
-import { goOn, plan } from "../flows/runs.ts";
+import { continueRun, plan } from "../flows/runs.ts";
 import type { Tx } from "../transaction/tx.ts";
 import { askForVerdict, settleVerdict } from "../flows/verify.ts";
 
@@ -72,7 +72,7 @@ function settleDone(tx: Tx, task: Held, settlement: Settlement & { kind: "done" 
   if (task.queue.policy.verified) return askForVerdict(tx, task, settlement);
   dropClaim(tx, task);
   endDone(tx, task, result);
-  goOn(tx, task, result, next);
+  continueRun(tx, task, result, next);
   if (added.length > 0) reportAdded(tx.hint, addChecked(tx, added));
   return "done";
 }
@@ -89,7 +89,7 @@ function settleHold(tx: Tx, task: Held, { error, delay }: Settlement & { kind: "
   closeAttempt(tx, task, "limited", error);
   announceTask(tx, "task.released", task, { worker, detail: `${error.name}: ${error.message}` });
   holdBack(tx, task, delay);
-  const state = comeBack(tx, task, 0);
+  const state = returnToLine(tx, task, 0);
   if (groupKey !== null) fillLane(tx, queue, groupKey);
   return state;
 }
@@ -99,7 +99,7 @@ export function settleRelease(tx: Tx, task: Held, started: boolean): TaskState {
   if (started) closeAttempt(tx, task, "released", null);
   else dropClaim(tx, task);
   announceTask(tx, "task.released", task, { worker: task.worker });
-  return comeBack(tx, task, 0);
+  return returnToLine(tx, task, 0);
 }
 
 const EXTEND = `UPDATE claim SET deadline = ? WHERE task = ?`;

@@ -1,6 +1,6 @@
 import { gateOf, hintLine, saveGate } from "../limits/gates.ts";
-import { LaneBook } from "../limits/lanes.ts";
-import { HEADS, type Queue, type Tx } from "../transaction/tx.ts";
+import { LaneChanges } from "../limits/lanes.ts";
+import { HEAD_ONLY, type Queue, type Tx } from "../transaction/tx.ts";
 
 export function unhold(tx: Tx, name: string, key: string | undefined): { lifted: boolean } {
   const queue = tx.queueNamed(name);
@@ -18,8 +18,8 @@ function unholdQueue(tx: Tx, queue: Queue): boolean {
 }
 
 function unholdLane(tx: Tx, queue: Queue, key: string): boolean {
-  if (queue.lanes === HEADS) return false;
-  const book = new LaneBook(tx);
+  if (queue.lanes === HEAD_ONLY) return false;
+  const book = new LaneChanges(tx);
   const lane = book.lane(queue, key);
   if (lane.heldUntil <= tx.now) return false;
   lane.heldUntil = 0;

@@ -35,7 +35,7 @@ function isPlainSuccess(op: Op): op is Op<"settle"> {
 const REST_MS = 1_000;
 
 /** When to settle beside. */
-export class Beside {
+export class SettleConnection {
   #others = 0;
   /** Fences only grow: the last one under which a task was claimed here whose end makes another one ready. */
   #lastWithNext = 0;

@@ -4,12 +4,12 @@ import type { ClaimRequest, Op } from "../../../engine/engine.ts";
 import { STATEMENT_BEGAN as NOW, THIS_MOMENT } from "../statements/clock.ts";
 import { AT_ONCE, DATA_SIZE, putBack, readLarge } from "./claim-size.ts";
 import { aboveFloor, sinceFloor } from "../line/floors.ts";
-import { asKnown, type Queue } from "../transaction/known-queues.ts";
+import { asKnown, type Queue } from "../transaction/queue-cache.ts";
 import { unwatchTtl } from "../line/line.ts";
-import type { Value } from "../connection/link.ts";
+import type { Value } from "../connection/connection.ts";
 import { TASK_OF } from "../statements/look-up.ts";
 import { isFresh, newest, SIGN_OF_LIFE } from "../statements/newest.ts";
-import type { Foreseen } from "../statements/statements.ts";
+import type { SentAhead } from "../statements/statements.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "../flows/steps.ts";
 import { fromText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -27,7 +27,7 @@ const OURS = newest("session", "$3");
  * What other transactions are about to claim is passed over. Fences follow each other in the order of the line.
  *
  * Its time is that of the moment, and it may be sent before anybody knows whether the queues are as they were: $8 and
- * $9 say what they are known by (foresee.ts).
+ * $9 say what they are known by (send-ahead.ts).
  *
  * To begin and end a plan costs as much as a claim of one task: each part counts.
  */
@@ -195,7 +195,7 @@ export async function claimHead(
   { room, size }: { room: number; size: AnswerSize },
 ): Promise<HeadOutcome> {
   const key = tx.foreseen.has(queue) ? queue : request;
-  const foreseen = tx.foreseen.get(key) as Foreseen<Queue, Row> | undefined;
+  const foreseen = tx.foreseen.get(key) as SentAhead<Queue, Row> | undefined;
   tx.foreseen.delete(key);
   if (foreseen) {
     const outcome = tx.cutLines.has(queue)

@@ -1,7 +1,7 @@
 /** Another transaction's commit made what was read untrue: the whole batch is carried out once more. */
-export class Overtaken extends Error {
+export class StaleRead extends Error {
   override get name(): string {
-    return "Overtaken";
+    return "StaleRead";
   }
 }
 
@@ -18,7 +18,7 @@ export interface Locks {
 }
 
 /** A lock that is only tried once the batch has begun is another transaction's: the batch starts again and waits for it first. */
-export class LocksNeeded extends Overtaken {
+export class LocksNeeded extends StaleRead {
   /** All of the named kinds that it needs, as far as is known. */
   readonly locks: Partial<Locks>;
 
@@ -33,15 +33,15 @@ export class LocksNeeded extends Overtaken {
 }
 
 /** It has others' notes in its hands, which nobody else sees meanwhile, and would have to wait for somebody's lock. */
-export class HeldUp extends Error {
+export class BlockedByLock extends Error {
   override get name(): string {
-    return "HeldUp";
+    return "BlockedByLock";
   }
 }
 
 /** It has to be alone, and somebody's transaction has been open for long: it gives way, and asks again later. */
-export class Crowded extends Error {
+export class ExclusiveTimeout extends Error {
   override get name(): string {
-    return "Crowded";
+    return "ExclusiveTimeout";
   }
 }

@@ -1,13 +1,13 @@
 import { Worker } from "node:worker_threads";
 import type { Conflict } from "../../../core/commit.ts";
 import { systemClock } from "../../../engine/system-clock.ts";
-import type { LinkOptions } from "../connection/link.ts";
-import type { Ran } from "../batch/ran.ts";
+import type { ConnectionOptions } from "../connection/connection.ts";
+import type { BatchResult } from "../batch/batch-result.ts";
 import type { TxOptions } from "../transaction/tx.ts";
 
 /** What the thread is started with. */
 export interface PulseData {
-  link: LinkOptions;
+  link: ConnectionOptions;
   tx: TxOptions;
   where: string;
   patience: number;
@@ -19,7 +19,7 @@ export type PulseRequest =
   | { close: true };
 
 /** A beat that came through, with what it brought; sessions of which none did for a whole lease; or a beat that is tried again. */
-export type PulseReport = { ran: Ran } | { lost: number[] } | Conflict;
+export type PulseReport = { ran: BatchResult } | { lost: number[] } | Conflict;
 
 /** Gives the signs of life of the sessions that joined through a process. */
 export interface Heartbeats {
@@ -50,7 +50,7 @@ const LONGEST_PAUSE_MS = 5_000;
  * event loop must not lose its claims. Started with the first session, and anew if it ended, later each time
  * that it did not come to beat.
  */
-export class Pulse implements Heartbeats {
+export class HeartbeatThread implements Heartbeats {
   readonly #data: PulseData;
   readonly #onReport: (report: PulseReport) => void;
   readonly #onFailure: (error: Error) => void;
@@ -93,7 +93,7 @@ export class Pulse implements Heartbeats {
   }
 
   #start(): void {
-    const thread = new Worker(new URL("./pulse-thread.ts", import.meta.url), {
+    const thread = new Worker(new URL("./heartbeat-thread.ts", import.meta.url), {
       workerData: this.#data,
       // Flags of the program's own, such as --input-type, are not for this thread.
       execArgv: [],

@@ -5,15 +5,15 @@ import type { Body, TaskState } from "../../../core/task.ts";
 import { encodeAdds, isVerificationQueue, verificationTask } from "../../../core/verification.ts";
 import { BOUNDS, type Settlement } from "../../../engine/engine.ts";
 import { tooOld } from "./caller-failure.ts";
-import { STEPS } from "./own-look.ts";
+import { STEPS } from "./read-latest.ts";
 import { toColumns } from "../statements/text.ts";
-import { BEGAN, noStageWithin, type Within } from "./within.ts";
+import { BEGAN, noStageWithin, type CallerTransaction } from "./caller-transaction.ts";
 
 type Done = Settlement & { kind: "done" };
 
-/** An ack within a transaction of the caller's: see within.ts. */
+/** An ack within a transaction of the caller's: see caller-transaction.ts. */
 export async function settleWithin(
-  within: Within,
+  within: CallerTransaction,
   id: string,
   fence: number,
   settlement: Settlement,
@@ -55,7 +55,7 @@ export async function settleWithin(
 }
 
 /** The claim, locked. What a transaction that sees one moment only cannot see of it is not taken for lost. */
-async function find(within: Within, id: string, fence: number): Promise<HeldRow> {
+async function find(within: CallerTransaction, id: string, fence: number): Promise<HeldRow> {
   const { link, seesOneMoment } = within;
   const { look } = within.around;
   const seq = within.seqOf(id);
@@ -80,7 +80,7 @@ async function find(within: Within, id: string, fence: number): Promise<HeldRow>
 
 /** In a verified queue the result and what it adds are kept back: see verify.ts. */
 async function askForVerdict(
-  within: Within,
+  within: CallerTransaction,
   id: string,
   held: HeldRow,
   { result, adds = [] }: Done,
@@ -107,7 +107,11 @@ async function askForVerdict(
 }
 
 /** After all that may refuse it. */
-async function correctLater({ link }: Within, held: HeldRow, spent: number | undefined): Promise<void> {
+async function correctLater(
+  { link }: CallerTransaction,
+  held: HeldRow,
+  spent: number | undefined,
+): Promise<void> {
   if (spent === undefined) return;
   await link.run(CORRECT_LATER, held.queue, held.group_key, held.cost, spent, held.started_at);
 }

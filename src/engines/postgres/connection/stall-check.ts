@@ -1,4 +1,4 @@
-import type { Link } from "./link.ts";
+import type { Connection } from "./connection.ts";
 
 /** So long an answer may take before anybody asks what became of it. */
 const SILENT_MS = 10_000;
@@ -10,7 +10,7 @@ const BUSY = `
   WHERE pid = $1 AND (state IS NULL OR state = 'active' AND wait_event IS DISTINCT FROM 'ClientRead')`;
 
 export interface SilenceOptions {
-  connect: () => Promise<Link>;
+  connect: () => Promise<Connection>;
 }
 
 /**
@@ -19,7 +19,7 @@ export interface SilenceOptions {
  * on it. Where it is, as behind somebody's lock, it is waited for; where it is not, or cannot be asked, the
  * connection is given up, and the batch is run again on a new one.
  */
-export function watchSilence(link: Link, { connect }: SilenceOptions): void {
+export function watchForStall(link: Connection, { connect }: SilenceOptions): void {
   let isAsking = false;
   const timer = setInterval(() => {
     if (!isAsking && link.silentFor >= SILENT_MS) void look();
@@ -36,7 +36,7 @@ export function watchSilence(link: Link, { connect }: SilenceOptions): void {
   }
 
   async function isAtWork(): Promise<boolean> {
-    let other: Link | undefined;
+    let other: Connection | undefined;
     try {
       other = await connect();
       // Behind a transaction pooler nobody knows which of the server's processes it is.
@@ -54,7 +54,7 @@ export function watchSilence(link: Link, { connect }: SilenceOptions): void {
   }
 }
 
-async function withinReason<T>(link: Link, answer: Promise<T>): Promise<T> {
+async function withinReason<T>(link: Connection, answer: Promise<T>): Promise<T> {
   const timer = setTimeout(() => link.destroy(), SILENT_MS);
   timer.unref();
   try {

@@ -6,7 +6,7 @@ import { pruneGates } from "../limits/gates.ts";
 import { NEVER } from "../line/line.ts";
 import { pruneLanes } from "../limits/prune-lanes.ts";
 import { keepEnds, pruneRuns } from "../flows/runs.ts";
-import { horizon, sweep, sweepIsDue } from "../line/sweep.ts";
+import { nextDue, sweep, sweepIsDue } from "../line/sweep.ts";
 import type { Queue, Tx } from "../transaction/tx.ts";
 
 export function housekeep(tx: Tx): Verbs["housekeep"]["out"] {
@@ -32,7 +32,7 @@ function outlook(tx: Tx): Verbs["housekeep"]["out"] {
 }
 
 function untilNext(tx: Tx, document: number | null): number | null {
-  const { hand, due: firstDue, kept, ttl, wake } = horizon(tx);
+  const { hand, due: firstDue, kept, ttl, wake } = nextDue(tx);
   const due = firstDue === NEVER ? null : firstDue;
   // The claims in flight are looked at only where some have a lease that is not their session's.
   const first = tx.get<{ at: number | null }>(tx.get(MIXED) ? FIRST_OF_SESSION : FIRST_SESSION)!;

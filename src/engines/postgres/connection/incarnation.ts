@@ -1,5 +1,5 @@
-import type { Link } from "./link.ts";
-import { Overtaken } from "./overtaken.ts";
+import type { Connection } from "./connection.ts";
+import { StaleRead } from "./batch-conflicts.ts";
 
 /**
  * The server's life, by its name. It ends with a crash and where a standby takes over, for the table is not logged and then
@@ -30,14 +30,14 @@ const NEXT_LIFE = `
   SELECT set_config('synchronous_commit', 'on', true), ${above("dibs.fence")}, ${above("dibs.session_id")} FROM next`;
 
 /** The transaction's header found that the life before has ended. */
-export class NoLife extends Overtaken {
+export class NoIncarnation extends StaleRead {
   override get name(): string {
-    return "NoLife";
+    return "NoIncarnation";
   }
 }
 
 /** Before anything is claimed: no two claims have the same fence. */
-export async function beginLife(link: Link): Promise<void> {
+export async function beginIncarnation(link: Connection): Promise<void> {
   await link.all(NEXT_LIFE);
 }
 
@@ -52,8 +52,8 @@ const STATUS = `
   SELECT pg_xact_status($1::xid8) AS status FROM dibs.life WHERE life.one = 1 AND life.token = $2 AND ${COUNTS}`;
 
 /** What became of a commit whose answer was lost. */
-export async function fateOfCommit(
-  link: Link,
+export async function commitOutcome(
+  link: Connection,
   { xid, life }: CommitMark,
 ): Promise<"committed" | "aborted" | "in progress" | "unknown"> {
   if (xid === null || life === null) return "unknown";

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { DibsError } from "../../../core/errors.ts";
 import type { Op } from "../../../engine/engine.ts";
-import { type Fate, failureFrom, fateOf, outcomeUnknown } from "../connection/failure.ts";
-import { fateOfCommit } from "../connection/life.ts";
-import type { Link } from "../connection/link.ts";
-import { watchSilence } from "../connection/silence.ts";
-import { CommitLost, type Ran, type RunOptions } from "./ran.ts";
+import { type FailureClass, failureFrom, classifyFailure, outcomeUnknown } from "../connection/failure.ts";
+import { commitOutcome } from "../connection/incarnation.ts";
+import type { Connection } from "../connection/connection.ts";
+import { watchForStall } from "../connection/stall-check.ts";
+import { CommitLost, type BatchResult, type RunOptions } from "./batch-result.ts";
 import { type OnConflict, PostgresStore } from "./store.ts";
 import type { TxOptions } from "../transaction/tx.ts";
 
@@ -14,10 +14,10 @@ const LONGEST_PAUSE_MS = 1_000;
 /** A program that was asked to end is killed when it takes long. */
 const HURRY_MS = 2_000;
 
-const MAY_PASS: ReadonlySet<Fate> = new Set(["reconnect", "later"]);
+const MAY_PASS: ReadonlySet<FailureClass> = new Set(["reconnect", "later"]);
 
 export interface ReachOptions {
-  connect: () => Promise<Link>;
+  connect: () => Promise<Connection>;
   tx: TxOptions;
   /** For messages; nothing secret. */
   where: string;
@@ -30,7 +30,7 @@ export interface ReachOptions {
  * A store behind a connection that may be lost: made anew when it is needed. A batch that did not reach its commit is
  * simply run again. Of one that did the server is asked what became of it.
  */
-export class Reach {
+export class ReconnectingStore {
   readonly #options: ReachOptions;
   readonly #closing = new AbortController();
   #store: PostgresStore | undefined;
@@ -42,7 +42,7 @@ export class Reach {
   #used: PostgresStore | undefined;
   #hurriedUntil = Number.POSITIVE_INFINITY;
 
-  constructor(options: ReachOptions, link?: Link) {
+  constructor(options: ReachOptions, link?: Connection) {
     this.#options = options;
     if (link) this.#store = this.#storeOn(link);
   }
@@ -59,7 +59,7 @@ export class Reach {
   async run(
     ops: readonly Op[],
     { before, askedAt, ...options }: RunOptions & { before?: Promise<unknown>; askedAt?: number } = {},
-  ): Promise<Ran> {
+  ): Promise<BatchResult> {
     return this.#persist(async (store) => store.run(ops, options), before, askedAt);
   }
 
@@ -90,7 +90,7 @@ export class Reach {
           this.#isLost = false;
           return done;
         } catch (error) {
-          this.#isLost = error instanceof CommitLost || fateOf(error) === "reconnect";
+          this.#isLost = error instanceof CommitLost || classifyFailure(error) === "reconnect";
           if (!isInTrouble) this.#inTrouble++;
           isInTrouble = true;
           if (error instanceof CommitLost) {
@@ -98,10 +98,10 @@ export class Reach {
             await before;
             const ran = await this.#resolve(error, until);
             if (ran) return ran as T;
-          } else if (!MAY_PASS.has(fateOf(error)) || this.#isTooLate(until, pause)) {
+          } else if (!MAY_PASS.has(classifyFailure(error)) || this.#isTooLate(until, pause)) {
             throw failureFrom(error, where);
           }
-          if (fateOf(error) !== "later") this.#drop(store);
+          if (classifyFailure(error) !== "later") this.#drop(store);
         }
         await before;
         await this.#rest(pause);
@@ -130,7 +130,7 @@ export class Reach {
   }
 
   /** What it would have answered, where it did commit; undefined where it certainly did not. */
-  async #resolve(lost: CommitLost, until: number): Promise<Ran | undefined> {
+  async #resolve(lost: CommitLost, until: number): Promise<BatchResult | undefined> {
     for (
       let pause = FIRST_PAUSE_MS;
       !this.#isTooLate(until, pause);
@@ -138,12 +138,12 @@ export class Reach {
     ) {
       await this.#rest(pause);
       try {
-        const fate = await fateOfCommit((await this.connected()).link, lost.mark);
+        const fate = await commitOutcome((await this.connected()).link, lost.mark);
         if (fate === "aborted") return undefined;
         if (fate === "committed") return lost.ran;
         if (fate !== "in progress") break;
       } catch (error) {
-        if (fateOf(error) !== "reconnect") break;
+        if (classifyFailure(error) !== "reconnect") break;
         this.#drop(this.#store);
       }
     }
@@ -172,9 +172,9 @@ export class Reach {
     return this.#store;
   }
 
-  #storeOn(link: Link): PostgresStore {
+  #storeOn(link: Connection): PostgresStore {
     const { connect, tx, onConflict } = this.#options;
-    watchSilence(link, { connect });
+    watchForStall(link, { connect });
     return new PostgresStore(link, tx, onConflict);
   }
 

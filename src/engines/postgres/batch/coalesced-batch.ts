@@ -1,5 +1,5 @@
 import { BOUNDS, type Op } from "../../../engine/engine.ts";
-import type { Ran } from "./ran.ts";
+import type { BatchResult } from "./batch-result.ts";
 
 /** A claim for so many is long under way: whoever shared its transaction would wait for it. */
 const LARGE_CLAIM = 64;
@@ -11,10 +11,10 @@ const LARGE_ADD = 1_000;
  * Batches that wait for their turn together and share a transaction. The first is answered with all that follows from the
  * commit (hints, notices), the others with their own outcomes.
  */
-export class Party {
+export class CoalescedBatch {
   readonly ops: Op[];
   readonly #size: number;
-  #ran!: Promise<Ran>;
+  #ran!: Promise<BatchResult>;
 
   constructor(ops: readonly Op[]) {
     this.ops = [...ops];
@@ -22,13 +22,13 @@ export class Party {
   }
 
   /** Before anybody joins. */
-  lead(ran: Promise<Ran>): Promise<Ran> {
+  lead(ran: Promise<BatchResult>): Promise<BatchResult> {
     this.#ran = ran;
     return ran.then((all) => ({ ...all, outcomes: all.outcomes.slice(0, this.#size) }));
   }
 
   /** Undefined where they have to go by themselves. */
-  join(ops: readonly Op[]): Promise<Ran> | undefined {
+  join(ops: readonly Op[]): Promise<BatchResult> | undefined {
     if (this.ops.length + ops.length > BOUNDS.commit || this.ops.some(isLargeClaim)) return undefined;
     if (tasksIn(this.ops) + tasksIn(ops) > LARGE_ADD) return undefined;
     const from = this.ops.length;
@@ -39,7 +39,7 @@ export class Party {
       hint: {},
       noticed: false,
       stirred: [],
-      leftNotes: false,
+      leftInboxEntries: false,
     }));
   }
 }

@@ -3,7 +3,7 @@ import type { Body } from "../../../core/task.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import { GROUPED, TOLD } from "../statements/special.ts";
-import { HEADS, isVerified, type Queue, type Tx } from "../transaction/tx.ts";
+import { HEAD_ONLY, isVerified, type Queue, type Tx } from "../transaction/tx.ts";
 
 /** The usual way of a run, many at a time: the result of one stage is the payload of the next. */
 
@@ -82,7 +82,7 @@ export function turnsOf<S extends Settled>(tx: Tx, successes: readonly S[]): Tur
 
 /** Its end may bring others of its group up to places at the tail. */
 export function bringsUp(queue: Queue, special: number): boolean {
-  return queue.lanes !== HEADS && (special & GROUPED) !== 0;
+  return queue.lanes !== HEAD_ONLY && (special & GROUPED) !== 0;
 }
 
 /** Undefined where more is to be done than to add one plain task to a queue that takes any. */

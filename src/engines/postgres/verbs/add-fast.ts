@@ -10,17 +10,17 @@ import {
   textsSql,
 } from "./add-columns.ts";
 import { STATEMENT_BEGAN } from "../statements/clock.ts";
-import { asKnown } from "../transaction/known-queues.ts";
-import type { Value } from "../connection/link.ts";
+import { asKnown } from "../transaction/queue-cache.ts";
+import type { Value } from "../connection/connection.ts";
 import { isOfRun } from "../flows/runs.ts";
-import type { Foreseen } from "../statements/statements.ts";
+import type { SentAhead } from "../statements/statements.ts";
 import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
  * Tasks and their places in line in one statement, which also gives them their numbers: where all are ready at once and need
  * no row beside these two. It may be sent before anybody knows whether the queues are as they were: $1 and $2 say what they
- * are known by (foresee.ts). Numbers are mostly in one piece, and then told by their ends: thousands of rows would take as
+ * are known by (send-ahead.ts). Numbers are mostly in one piece, and then told by their ends: thousands of rows would take as
  * long to be read as the tasks to be written.
  */
 const addPlainlySql = (payloads: Payloads): string => `
@@ -69,7 +69,7 @@ export function addAhead(tx: Tx, op: object, adds: NewTask[][]): boolean {
 
 /** Undefined: nothing has happened, the store was not as expected, or nothing was sent. */
 export async function addedAhead(tx: Tx, op: object): Promise<Adds | undefined> {
-  const foreseen = tx.foreseen.get(op) as Foreseen<NewTask[][], Row> | undefined;
+  const foreseen = tx.foreseen.get(op) as SentAhead<NewTask[][], Row> | undefined;
   if (!foreseen) return undefined;
   tx.foreseen.delete(op);
   const added = addedBy(tx, foreseen.what.flat(), await foreseen.answer);

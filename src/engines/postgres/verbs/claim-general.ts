@@ -17,11 +17,11 @@ import { LARGE_APART, readLarge } from "./claim-size.ts";
 import { aboveFloor } from "../line/floors.ts";
 import { isLimitedNow, withinRates } from "../limits/gates.ts";
 import { type HeadRow, moverFrom } from "../line/held.ts";
-import type { Queue } from "../transaction/known-queues.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
 import { fillLanes } from "../limits/lane-line.ts";
 import { end, isOutlived, unwatchTtl } from "../line/line.ts";
 import { lookUp, TASK_OF } from "../statements/look-up.ts";
-import type { Line } from "../line/place.ts";
+import type { Line } from "../line/find-task.ts";
 import { LEFT_BEHIND, type Left, leftFrom } from "../flows/steps.ts";
 import { fromColumns } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -119,7 +119,7 @@ export async function takeSlowly(
   { room, urgentOnly }: Pick<Allowance, "room" | "urgentOnly">,
 ): Promise<{ taken: number; more: boolean; next: number }> {
   const { risen } = tx.limits;
-  const line = await lookAtLine(tx, request, queue, room, urgentOnly);
+  const line = await readLine(tx, request, queue, room, urgentOnly);
   outcome.passed ||= line.passed;
   const fit = countFitting(line.rows.slice(0, room), sizeOf, size);
   const { taken, next } = queue.limited
@@ -168,7 +168,7 @@ export async function takeSlowly(
   }
   countClaimed(tx, queue, outcome.tasks, count);
   if (outcome.tasks.length > count) outcome.policies[queue.name] = queue.policy;
-  if (isGoverned) await comeUp(tx, queue, session, alive);
+  if (isGoverned) await promoteNext(tx, queue, session, alive);
   const more = !isCut && (tx.limits.risen > risen || taken.some((row) => row.table === "kept"));
   return { taken: taken.length, more, next };
 }
@@ -181,7 +181,7 @@ interface Seen {
 }
 
 /** The first `room` of it; one more where rates decide: when that may start is to be known. */
-async function lookAtLine(
+async function readLine(
   tx: Tx,
   request: ClaimRequest,
   queue: Queue,
@@ -218,7 +218,7 @@ function standing(table: Line, rows: LineRow[]): Standing[] {
 }
 
 /** Each start counts for its group, and leaves a place in line. */
-async function comeUp(tx: Tx, queue: Queue, session: SessionRow | null, rows: LineRow[]): Promise<void> {
+async function promoteNext(tx: Tx, queue: Queue, session: SessionRow | null, rows: LineRow[]): Promise<void> {
   const grouped = rows.filter((row) => row.group_key !== null);
   if (grouped.length === 0) return;
   const { rateLimit, sticky } = queue.policy.groups;

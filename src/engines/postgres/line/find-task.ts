@@ -1,7 +1,7 @@
 import type { EndState } from "../../../core/task.ts";
-import type { Held, Mover } from "./line.ts";
+import type { Held, TransitionTask } from "./line.ts";
 import { lookUp } from "../statements/look-up.ts";
-import { Overtaken } from "../connection/overtaken.ts";
+import { StaleRead } from "../connection/batch-conflicts.ts";
 import { RANK } from "../statements/rank.ts";
 import { fromText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
@@ -20,7 +20,7 @@ export type Place =
 export type Line = "ready" | "kept" | "own";
 
 /** A task and where it stands; what a move needs is filled in from there. */
-export interface Found extends Mover {
+export interface Found extends TransitionTask {
   place: Place;
 }
 
@@ -140,7 +140,7 @@ export async function findMany(tx: Tx, seqs: readonly number[]): Promise<Found[]
     rows = await find();
   }
   if (!tx.isReading && queuesOfUnplaced(rows).length > 0)
-    throw new Overtaken("A task is in none of the states.");
+    throw new StaleRead("A task is in none of the states.");
   return rows.map((row) => foundFrom(tx, row));
 }
 
@@ -154,7 +154,7 @@ function isUnplaced(row: FoundRow): boolean {
 }
 
 function foundFrom(tx: Tx, row: FoundRow): Found {
-  const task: Mover = {
+  const task: TransitionTask = {
     seq: row.seq,
     queue: tx.queues.of(row.queue),
     createdAt: row.created_at,

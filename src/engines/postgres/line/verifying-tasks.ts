@@ -28,7 +28,7 @@ interface JudgedRow {
 }
 
 /** A task whose result waits for a verdict, in nobody else's hands until the commit. */
-export type Judged = Held & {
+export type VerifyingTask = Held & {
   pending: Pick<JudgedRow, "adds" | "each" | "next" | "result" | "result_bytes">;
 };
 
@@ -45,13 +45,13 @@ const ASKED_BY = SELECT(`(
   CROSS JOIN ${lookUp("verifying", { task: "judged.task" }, { lock: "FOR UPDATE" })}`);
 
 /** Those that these tasks ask for verdicts on; never by their payloads, which anybody could have written. */
-export async function askedBy(tx: Tx, seqs: readonly number[]): Promise<Judged[]> {
+export async function askedBy(tx: Tx, seqs: readonly number[]): Promise<VerifyingTask[]> {
   const rows = await tx.all<JudgedRow>(ASKED_BY, [...seqs]);
   await tx.queues.learn(rows.map(({ queue }) => queue));
   return rows.map((row) => judgedFrom(tx, row));
 }
 
-function judgedFrom(tx: Tx, row: JudgedRow): Judged {
+function judgedFrom(tx: Tx, row: JudgedRow): VerifyingTask {
   return {
     seq: row.task,
     queue: tx.queues.of(row.queue),

@@ -9,14 +9,14 @@ import { contentTypeOf, headersOf } from "../verbs/add-columns.ts";
 import { CallersLink } from "./caller.ts";
 import { readOnly, tooOld } from "./caller-failure.ts";
 import { THIS_MOMENT } from "../statements/clock.ts";
-import { channelOf } from "../connection/herald.ts";
+import { channelOf } from "../connection/notifier.ts";
 import { elsewhere, IDENTITY, type Identity, isSame } from "../connection/identity.ts";
 import { checkKnown, CLOSED, describeSchema } from "../schema/migrations.ts";
-import { KEY, type KeyRow, type OwnLook } from "./own-look.ts";
+import { KEY, type KeyRow, type ReadLatest } from "./read-latest.ts";
 import { toColumns } from "../statements/text.ts";
 
 /** What of the store is looked up on our own connection: the caller's may see an older moment. */
-export interface Surroundings {
+export interface StoreLookups {
   schema: string;
   /** For messages; nothing secret. */
   where: string;
@@ -29,7 +29,7 @@ export interface Surroundings {
   stateOf(id: string): Promise<TaskState | undefined>;
   /** The queues of the subscriptions that a topic reaches. */
   reachedBy(topic: string): Promise<string[]>;
-  look: OwnLook;
+  look: ReadLatest;
 }
 
 export interface KnownQueue {
@@ -38,25 +38,25 @@ export interface KnownQueue {
 }
 
 /**
- * Adds and acks (within-ack.ts) within a transaction of the caller's. It writes rows that nobody else knows of yet, and leaves
+ * Adds and acks (caller-ack.ts) within a transaction of the caller's. It writes rows that nobody else knows of yet, and leaves
  * a note in the inbox; what would need others' rows is done by the batch that takes the note up after the commit (inbox.ts).
  * Values travel as JSON, and as a text, which every library passes on alike: of a parameter that is json some make JSON.
  */
-export class Within {
+export class CallerTransaction {
   readonly link: CallersLink;
-  readonly around: Surroundings;
+  readonly around: StoreLookups;
   #header!: HeaderRow;
   now = 0;
   /** Of the transaction, once it has left something for after its commit. */
   xid: string | undefined;
 
-  private constructor(link: CallersLink, around: Surroundings) {
+  private constructor(link: CallersLink, around: StoreLookups) {
     this.link = link;
     this.around = around;
   }
 
-  static async begin(tx: unknown, around: Surroundings): Promise<Within> {
-    const within = new Within(new CallersLink(tx, around), around);
+  static async begin(tx: unknown, around: StoreLookups): Promise<CallerTransaction> {
+    const within = new CallerTransaction(new CallersLink(tx, around), around);
     await within.#readHeader();
     await within.#checkStore();
     if (within.#header.read_only === "on") throw readOnly();

@@ -10,7 +10,7 @@ import type { Queue, Tx } from "./tx.ts";
  * a time: before anything else of the transaction looks, or at its end. Their numbers follow each other. Those of one
  * queue need not be told its number each; what is published goes to several in turn.
  */
-export class Newcomers {
+export class AddBuffer {
   readonly #tx: Tx;
   /** Of each task. */
   #queues: Queue[] = [];

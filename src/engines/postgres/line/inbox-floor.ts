@@ -18,7 +18,7 @@ export const notes = (columns: string): string =>
   `SELECT ${columns} FROM dibs.inbox WHERE ${SINCE} UNION ALL SELECT ${columns} FROM dibs.inbox WHERE ${OPEN}`;
 
 /** Others' transactions have left something to be taken up. */
-export const HAS_NOTES = `(
+export const HAS_INBOX_ENTRIES = `(
     EXISTS (SELECT 1 FROM dibs.inbox WHERE ${SINCE}) OR EXISTS (SELECT 1 FROM dibs.inbox WHERE ${OPEN}))`;
 
 /**

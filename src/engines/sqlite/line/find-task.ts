@@ -3,7 +3,7 @@ import { isVerificationQueue } from "../../../core/verification.ts";
 import { findHeld, findVerifying, type Known, taskBySeq } from "./held.ts";
 import { leaveLine } from "../limits/move-lanes.ts";
 import { dropVerifying, forgetClaim, freeGroup, type Held, missVerdict, unwatchTtl } from "./line.ts";
-import { callOff, losePart } from "../flows/runs.ts";
+import { cancelRest, losePart } from "../flows/runs.ts";
 import { DELETE_STEPS } from "../flows/steps.ts";
 import { COUNTED, type Tx } from "../transaction/tx.ts";
 
@@ -158,7 +158,7 @@ const DELETE_TASK = `DELETE FROM task WHERE seq = ?`;
 const DELETE_LEDGER = `DELETE FROM attempt WHERE task = ?`;
 const DELETE_KEY = `DELETE FROM idempotency WHERE queue = ? AND key = ? AND task = ?`;
 
-/** Gone without a trace: purged, discarded or dropped. Its key is free. (Those past their retention: care.ts.) */
+/** Gone without a trace: purged, discarded or dropped. Its key is free. (Those past their retention: housekeeping.ts.) */
 export function remove(tx: Tx, task: Found): void {
   losePart(tx, task);
   takeOut(tx, task);
@@ -168,5 +168,5 @@ export function remove(tx: Tx, task: Found): void {
   if (task.holdsGroup) freeGroup(tx, task.queue, task.groupKey!);
   if (task.key !== null) tx.run(DELETE_KEY, task.queue.id, task.key, task.seq);
   if (isVerificationQueue(task.queue.name)) missVerdict(tx, task.seq);
-  callOff(tx);
+  cancelRest(tx);
 }

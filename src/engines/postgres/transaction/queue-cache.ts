@@ -1,5 +1,5 @@
 import { type NamedPolicy, type QueuePolicy, resolvePolicy } from "../../../core/policy.ts";
-import { HAS_NOTES } from "../line/notes.ts";
+import { HAS_INBOX_ENTRIES } from "../line/inbox-floor.ts";
 import type { Tx } from "./tx.ts";
 
 export interface Queue {
@@ -40,11 +40,11 @@ export interface Version {
 }
 
 /**
- * Condition for a statement that is sent along with the header (foresee.ts): the queues are as the sender knows them, and no
+ * Condition for a statement that is sent along with the header (send-ahead.ts): the queues are as the sender knows them, and no
  * notes of other transactions wait.
  */
 export const asKnown = (revision: string, epoch: string): string =>
-  `EXISTS (SELECT 1 FROM dibs.store WHERE one = 1 AND revision = ${revision} AND epoch = ${epoch} AND NOT ${HAS_NOTES})`;
+  `EXISTS (SELECT 1 FROM dibs.store WHERE one = 1 AND revision = ${revision} AND epoch = ${epoch} AND NOT ${HAS_INBOX_ENTRIES})`;
 
 interface QueueRow {
   id: number;
@@ -60,7 +60,7 @@ interface QueueRow {
  * A copy of the queues, which the connection keeps from one transaction to the next. It is brought up to date when one begins
  * and the store's row says that something has changed.
  */
-export class KnownQueues {
+export class QueueCache {
   readonly #tx: Tx;
   #revision = -1;
   #epoch = -1;

@@ -5,17 +5,19 @@ import { startTimer } from "../../../core/clock.ts";
 import type { Conflict } from "../../../core/commit.ts";
 import { HeartbeatTimer } from "../../../engine/heartbeat-timer.ts";
 import { systemClock } from "../../../engine/system-clock.ts";
-import { Link } from "../connection/link.ts";
-import type { PulseData, PulseReport, PulseRequest } from "./pulse.ts";
-import { SignsOfLife } from "./signs-of-life.ts";
-import { Reach } from "../batch/reach.ts";
+import { Connection } from "../connection/connection.ts";
+import type { PulseData, PulseReport, PulseRequest } from "./heartbeats.ts";
+import { HeartbeatAges } from "./heartbeat-ages.ts";
+import { ReconnectingStore } from "../batch/reconnecting-store.ts";
 import { Sender } from "../batch/sender.ts";
 
 function serve(port: MessagePort, { link, tx, where, patience }: PulseData): void {
   // Two beats may be due at once, and a slow one is followed by the next.
   const onConflict = (conflict: Conflict): void => port.postMessage(conflict satisfies PulseReport);
-  const sender = new Sender(new Reach({ connect: () => Link.open(link), tx, where, patience, onConflict }));
-  const signs = new SignsOfLife((sessions) => {
+  const sender = new Sender(
+    new ReconnectingStore({ connect: () => Connection.open(link), tx, where, patience, onConflict }),
+  );
+  const signs = new HeartbeatAges((sessions) => {
     for (const session of sessions) heart.leave(session);
     port.postMessage({ lost: sessions } satisfies PulseReport);
   });

@@ -1,11 +1,11 @@
 import type { EndState } from "../../../core/task.ts";
-import type { Link } from "../connection/link.ts";
+import type { Connection } from "../connection/connection.ts";
 
 /**
  * What a transaction of the caller's that sees one moment only (REPEATABLE READ, SERIALIZABLE) cannot know: how it is now. Asked
  * on a connection of ours, which sees nothing of what that transaction has written.
  */
-export interface OwnLook {
+export interface ReadLatest {
   key(queue: number, key: string, now: number): Promise<KeyRow | undefined>;
   isHeld(task: number, fence: number): Promise<boolean>;
   /** How many steps and signals are kept for it. */
@@ -24,7 +24,7 @@ export const KEY = `
 export const STEPS = `SELECT count(*)::int4 AS count FROM dibs.step WHERE task = $1::int8`;
 const IS_HELD = `SELECT 1 FROM dibs.claim WHERE task = $1::int8 AND fence = $2::int8`;
 
-export function ownLook(ask: <T>(question: (link: Link) => Promise<T>) => Promise<T>): OwnLook {
+export function ownLook(ask: <T>(question: (link: Connection) => Promise<T>) => Promise<T>): ReadLatest {
   return {
     key: async (queue, key, now) => (await ask((link) => link.all<KeyRow>(KEY, queue, key, now)))[0],
     isHeld: async (task, fence) => (await ask((link) => link.all(IS_HELD, task, fence))).length > 0,

@@ -1,6 +1,6 @@
 import type { Op } from "../../../engine/engine.ts";
 import { newest } from "../statements/newest.ts";
-import { isNews } from "../verbs/queues.ts";
+import { changesPolicy } from "../verbs/queues.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
@@ -10,7 +10,7 @@ import type { Tx } from "../transaction/tx.ts";
  *
  * Asked for when the transaction begins, it cannot end in two that wait for each other to let go.
  */
-export function hasToBeAlone(tx: Tx, op: Op): boolean {
+export function needsExclusive(tx: Tx, op: Op): boolean {
   switch (op.verb) {
     case "pause":
     case "unsubscribe":
@@ -18,7 +18,7 @@ export function hasToBeAlone(tx: Tx, op: Op): boolean {
     case "listen":
       return op.after === null;
     case "declare":
-      return isNews(tx.queues.named(op.queue), op.policy, op);
+      return changesPolicy(tx.queues.named(op.queue), op.policy, op);
     default:
       return false;
   }

@@ -6,14 +6,14 @@ import { fold } from "../transaction/counters.ts";
 import { dueDocuments } from "./documents.ts";
 import { withRuns } from "../line/first-due.ts";
 import { sinceFloor } from "../line/floors.ts";
-import type { Queue } from "../transaction/known-queues.ts";
+import type { Queue } from "../transaction/queue-cache.ts";
 import { NEVER } from "../line/line.ts";
 import { pruningLock, tryLock } from "../connection/locks.ts";
 import { DELETE_LANES } from "../limits/lanes.ts";
 import { isAmong } from "../statements/look-up.ts";
 import { newest } from "../statements/newest.ts";
 import { keepEnds, pruneRuns } from "../flows/runs.ts";
-import { horizon, sweep } from "../line/sweep.ts";
+import { nextDue, sweep } from "../line/sweep.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 export async function housekeep(tx: Tx): Promise<Verbs["housekeep"]["out"]> {
@@ -35,7 +35,7 @@ const FIRST = `
 const OTHERS_MS = 10;
 
 async function outlook(tx: Tx): Promise<Verbs["housekeep"]["out"]> {
-  const { hand, due: firstDue, kept, ttl, wake = null } = await horizon(tx);
+  const { hand, due: firstDue, kept, ttl, wake = null } = await nextDue(tx);
   const due = firstDue === NEVER ? null : firstDue;
   const first = (await tx.get<{ session: number | null; document: number | null }>(FIRST))!;
   const documents = await dueDocuments(tx, first.document);

@@ -5,7 +5,7 @@ import { systemClock } from "../../../engine/system-clock.ts";
  * that its claims are lost: when its lease has passed it has to assume so, or it would go on beside whoever has them now.
  * Times are of the machine's waking hours: every thread counts them alike.
  */
-export class SignsOfLife {
+export class HeartbeatAges {
   readonly #onSilence: (sessions: number[]) => void;
   readonly #sessions = new Map<number, { lease: number; sentAt: number }>();
   #timer: NodeJS.Timeout | undefined;

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Hint } from "../../../engine/engine.ts";
-import type { Link } from "./link.ts";
+import type { Connection } from "./connection.ts";
 
 /** What one process tells the others of its commits. */
 interface Message {
@@ -22,14 +22,14 @@ const LONGEST = 7_000;
 const RETRY_MS = [50, 200, 500, 1_000, 2_000];
 
 /** Of a commit, beside its hint. */
-export interface Told {
+export interface CommitEffects {
   noticed: boolean;
   listened: boolean;
   ended: boolean;
 }
 
 export interface HeraldOptions {
-  connect: () => Promise<Link>;
+  connect: () => Promise<Connection>;
   /** False: it only tells, and what others tell is found by the slow poll. */
   listen: boolean;
   onHint: (hint: Hint, noticed: boolean) => void;
@@ -39,10 +39,10 @@ export interface HeraldOptions {
  * Tells other processes what commits made possible, and hears what they tell. A hint only: the messages of a moment
  * become one, sent beside the commits; what is lost with a connection or a process the slow poll finds.
  */
-export class Herald {
+export class Notifier {
   readonly #options: HeraldOptions;
   readonly #id = randomUUID();
-  #link: Link | undefined;
+  #link: Connection | undefined;
   #pending: Message | undefined;
   #sentAt = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
@@ -63,7 +63,7 @@ export class Herald {
    * The message that a commit which makes tasks ready sends itself: who waits for them hears of it with the commit, and not a round
    * trip later. Such a commit holds the server's lock while it is flushed. Undefined where messages are frequent: `tell` sends it.
    */
-  wordFor(hint: Hint, told: Told): string | undefined {
+  messageFor(hint: Hint, told: CommitEffects): string | undefined {
     const now = performance.now();
     if (!hint.ready || this.#pending || now < this.#sentAt + GAP_MS) return undefined;
     const message: Message = { from: this.#id };
@@ -72,7 +72,7 @@ export class Herald {
     return this.#textOf(message);
   }
 
-  tell(hint: Hint, told: Told): void {
+  tell(hint: Hint, told: CommitEffects): void {
     const { noticed, listened, ended } = told;
     if (!hint.ready && !hint.ended && !hint.runs && !ended && !noticed && !listened) return;
     put((this.#pending ??= { from: this.#id }), hint, told);
@@ -120,7 +120,7 @@ export class Herald {
   }
 
   /** A standby lets everybody in and refuses this: what is not used any more must not stay open. */
-  async #listen(link: Link): Promise<void> {
+  async #listen(link: Connection): Promise<void> {
     link.onNotification((payload) => this.#hear(payload));
     try {
       await link.exec(`LISTEN ${channelOf(link.schema)}`);
@@ -163,7 +163,7 @@ function messageFrom(payload: string): Message {
   return { from: "", foreign: true, noticed: true };
 }
 
-function put(message: Message, hint: Hint, { noticed, listened, ended }: Told): void {
+function put(message: Message, hint: Hint, { noticed, listened, ended }: CommitEffects): void {
   for (const [queue, count] of Object.entries(hint.ready ?? {})) {
     const ready = (message.ready ??= Object.create(null) as Record<string, number>);
     ready[queue] = (ready[queue] ?? 0) + count;

@@ -11,7 +11,7 @@ export type Value =
   | Uint8Array
   | readonly (string | number | boolean | null | Uint8Array)[];
 
-export interface LinkOptions {
+export interface ConnectionOptions {
   url: string;
   schema: string;
   /** False behind a transaction pooler: then nothing may be kept on a connection from one transaction to the next. */
@@ -66,7 +66,7 @@ interface Inner {
 }
 
 /** One connection. What is sent goes out at once and is answered in order, so that a batch needs few round trips. */
-export class Link {
+export class Connection {
   readonly schema: string;
   readonly #client: Client;
   readonly #prepare: boolean;
@@ -79,7 +79,7 @@ export class Link {
   #ended: Error | undefined;
   readonly #onEnd: ((error: Error) => void)[] = [];
 
-  private constructor(client: Client, { schema, prepare }: LinkOptions) {
+  private constructor(client: Client, { schema, prepare }: ConnectionOptions) {
     this.#client = client;
     this.schema = schema;
     this.#prepare = prepare;
@@ -87,7 +87,7 @@ export class Link {
     client.on("end", () => this.#end(new Error("Connection terminated")));
   }
 
-  static async open(options: LinkOptions): Promise<Link> {
+  static async open(options: ConnectionOptions): Promise<Connection> {
     const client = new Client({
       connectionString: options.url,
       connectionTimeoutMillis: options.connectMs,
@@ -97,7 +97,7 @@ export class Link {
       types: TYPES,
       pipeline: true,
     });
-    const link = new Link(client, options);
+    const link = new Connection(client, options);
     try {
       await connect(client);
       await link.#introduce(Object.entries(options.settings));
