@@ -79,7 +79,7 @@ export function emptied(schema: string): string {
 export function asMade(schema: string): string {
   return `
     ${emptied(schema)};
-    UPDATE ${schema}.store SET revision = 0, epoch = 0, event = 0, subscribed = 0, unsubscribed = 0,
+    UPDATE ${schema}.store SET revision = 0, epoch = 0, subscribed = 0, unsubscribed = 0,
       transfer = NULL, closed = false`;
 }
 

@@ -4,12 +4,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { DibsEvent } from "../../../src/core/events.ts";
 import type { ClaimOutcome } from "../../../src/engine/engine.ts";
-import { MIGRATIONS, needed } from "../../../src/engines/postgres/schema/migrations.ts";
+import { latestVersion, MIGRATIONS, needed } from "../../../src/engines/postgres/schema/migrations.ts";
 import { PostgresStore } from "../../../src/engines/postgres/batch/store.ts";
 import type { Dibs } from "../../../src/index.ts";
 import { connect, type Ground, ground } from "./kit.ts";
 
-const NEXT = MIGRATIONS.length + 1;
+const NEXT = latestVersion() + 1;
 
 /** The same program with these steps more, opened; closed when the test is over. */
 async function openNewer({ url, schema }: Ground, ...steps: string[]): Promise<Dibs> {
@@ -140,7 +140,7 @@ test(
 
     const newer = await openNewer(place, `ALTER TABLE dibs.ready RENAME TO line; ${needed(NEXT)}`);
     const words = new RegExp(
-      `"${place.schema}" has been brought to version ${NEXT} by a newer dibs.*this process knows ${MIGRATIONS.length}.*Restart`,
+      `"${place.schema}" has been brought to version ${NEXT} by a newer dibs.*this process knows ${latestVersion()}.*Restart`,
     );
     const outgrown = { code: "UNSUPPORTED", retryable: false, message: expect.stringMatching(words) };
     await expect(queue.add(2)).rejects.toMatchObject(outgrown);

@@ -64,7 +64,7 @@ describe("opening refuses, and says what to do:", () => {
     const path = tempPath();
     openDatabase({ path }, now()).close();
     const db = new Database(path);
-    db.pragma("user_version = 99");
+    db.pragma("user_version = 9999");
     db.close();
     expect(await refusal(path)).toMatchObject({
       code: "UNSUPPORTED",

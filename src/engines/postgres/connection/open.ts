@@ -7,7 +7,8 @@ import { closedError } from "../../../engine/transfer.ts";
 import { NotConnected, refusalFrom } from "./failure.ts";
 import { Connection, type ConnectionOptions } from "./connection.ts";
 import { migrationLock } from "./locks.ts";
-import { migrate, MIGRATIONS, readNeeds, version } from "../schema/migrations.ts";
+import { latestVersion, migrate, readNeeds, version } from "../schema/migrations.ts";
+import { FIRST_VERSION } from "../schema/schema.ts";
 
 /** SKIP LOCKED with all that is used beside it is older; what is older than this is no longer looked after. */
 const OLDEST_SERVER = 150_000;
@@ -37,7 +38,7 @@ export function checkOneHost(url: string): void {
 
 // The epoch begins with the salt: a store that was dropped and made again is not taken for the one before (queue-cache.ts).
 const INSERT_STORE = `
-  INSERT INTO dibs.store (one, salt, revision, epoch, event) VALUES (1, $1::int4, 0, $1::int4, 0) ON CONFLICT DO NOTHING`;
+  INSERT INTO dibs.store (one, salt, revision, epoch) VALUES (1, $1::int4, 0, $1::int4) ON CONFLICT DO NOTHING`;
 
 export interface MakeOptions {
   link: ConnectionOptions;
@@ -153,16 +154,25 @@ async function checkThere(link: Connection, where: string): Promise<void> {
 }
 
 async function isUpToDate(link: Connection, where: string): Promise<boolean> {
-  const found = (await version(link)) ?? 0;
-  const needs = found > MIGRATIONS.length ? await readNeeds(link) : 0;
-  if (needs > MIGRATIONS.length) {
+  const found = await version(link);
+  if (found === undefined) return false;
+  if (found < FIRST_VERSION) {
     throw new DibsError(
       "UNSUPPORTED",
-      `The schema "${link.schema}" at ${where} was made by a newer dibs (${needs}; this one knows ${MIGRATIONS.length}). ` +
+      `The schema "${link.schema}" at ${where} was made by a dibs before its first release (version ${found}; this one ` +
+        `reads ${FIRST_VERSION} and later). It was left as it is. Export it with the dibs that made it and import the ` +
+        `file, or name another schema.`,
+    );
+  }
+  const needs = found > latestVersion() ? await readNeeds(link) : 0;
+  if (needs > latestVersion()) {
+    throw new DibsError(
+      "UNSUPPORTED",
+      `The schema "${link.schema}" at ${where} was made by a newer dibs (${needs}; this one knows ${latestVersion()}). ` +
         `Update dibs, or name another schema.`,
     );
   }
-  return found >= MIGRATIONS.length;
+  return found >= latestVersion();
 }
 
 /**
@@ -203,7 +213,7 @@ async function makeStoreOnce(link: Connection, { store }: MakeOptions, where: st
     await link.exec(`SELECT pg_advisory_xact_lock(${migrationLock(link.schema)})`);
     await link.exec(`SET LOCAL lock_timeout = ${LOCK_MS}`);
     if (!(await isUpToDate(link, where))) {
-      await migrate(link, (await version(link)) ?? 0);
+      await migrate(link, await version(link));
       const salt = store ?? Math.floor(Math.random() * STORE_LIMIT);
       await link.all(INSERT_STORE, salt);
     }

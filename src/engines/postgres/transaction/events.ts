@@ -3,10 +3,8 @@ import { eventLock } from "../connection/locks.ts";
 import type { Tx } from "./tx.ts";
 
 const LOCK = `SELECT pg_advisory_xact_lock($1::int8)`;
-// Of a store whose events were counted in its own row the first goes on from there: every batch reads that row, and would
-// walk over each version of it.
-const LAST_EVENT = `
-  SELECT greatest((SELECT max(n) FROM dibs.event), (SELECT event FROM dibs.store WHERE one = 1)) AS n`;
+// Not counted in the store's row: every batch reads that row, and would walk over each version of it.
+const LAST_EVENT = `SELECT coalesce(max(n), 0) AS n FROM dibs.event`;
 const INSERT_EVENTS = `
   INSERT INTO dibs.event (n, body) SELECT last.n + i, body
   FROM (${LAST_EVENT}) AS last, unnest($1::text[]) WITH ORDINALITY AS each (body, i)`;

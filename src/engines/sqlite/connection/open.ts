@@ -8,7 +8,8 @@ import { STORE_LIMIT } from "../../../core/task-id.ts";
 import { checkRegular } from "../../../engine/real-file.ts";
 import { isOlder } from "../../../core/version.ts";
 import { failureFrom } from "./failure.ts";
-import { migrate, MIGRATIONS } from "../schema/migrations.ts";
+import { latestVersion, migrate } from "../schema/migrations.ts";
+import { FIRST_VERSION } from "../schema/schema.ts";
 
 export interface OpenOptions {
   path: string;
@@ -102,7 +103,7 @@ function makeStore(db: Database.Database, options: OpenOptions, reading: Reading
     // Not inside a transaction; harmless where it is so already.
     if (db.pragma("journal_mode", { simple: true }) !== "wal") db.pragma("journal_mode = WAL");
   }
-  if (db.pragma("user_version", { simple: true }) === MIGRATIONS.length) return;
+  if (db.pragma("user_version", { simple: true }) === latestVersion()) return;
   db.transaction(() => {
     checkOwner(db, options);
     db.pragma(`application_id = ${APPLICATION_ID}`);
@@ -119,9 +120,15 @@ function makeStore(db: Database.Database, options: OpenOptions, reading: Reading
 function checkOwner(db: Database.Database, { path, create = true }: OpenOptions): void {
   const { owner, version, tables } = readOwner(db);
   if (owner === APPLICATION_ID) {
-    if (version <= MIGRATIONS.length) return;
+    if (version < FIRST_VERSION) {
+      throw unsupported(
+        `${path} was made by a dibs before its first release (schema ${version}; this one reads ${FIRST_VERSION} and later). ` +
+          `It was left as it is. Export it with the dibs that made it and import the file, or name another file.`,
+      );
+    }
+    if (version <= latestVersion()) return;
     throw unsupported(
-      `${path} was made by a newer dibs (schema ${version}; this one knows ${MIGRATIONS.length}). Update dibs, or name another file.`,
+      `${path} was made by a newer dibs (schema ${version}; this one knows ${latestVersion()}). Update dibs, or name another file.`,
     );
   }
   if (create && owner === 0 && version === 0 && tables === 0) return;
