@@ -1,6 +1,6 @@
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { type Dibs, Reject } from "../../src/index.ts";
-import { latch, openStore, STORES } from "../stores.ts";
+import { latch, makeStore, openStore, STORES } from "../stores.ts";
 
 const policy = { backoff: { type: "fixed", delay: 0, jitter: 0 }, elsewhere: 0 } as const;
 
@@ -186,8 +186,22 @@ describe.each(STORES)("waiting for a signal on %s", (store) => {
     expect(await tasks[0]!.result({ timeout: "20s" })).toBe(1);
   });
 
-  it("is parked also by a worker that stops", async () => {
-    const dibs = await openStore(store);
+  it("has types", async () => {
+    const dibs = await openStore("memory");
+    dibs.queue<number>("work").work(async (task) => {
+      expectTypeOf(task.step("a", () => 1)).resolves.toBeNumber();
+      expectTypeOf(task.step("b", async () => "x")).resolves.toBeString();
+      expectTypeOf(task.waitFor<{ by: string }>("go")).resolves.toEqualTypeOf<{ by: string }>();
+      expectTypeOf(task.waitFor("go")).resolves.toBeUnknown();
+    });
+  });
+});
+
+/** At the same time: a worker asks its handlers to stop when 80 % of its timeout are over, and they have two seconds. */
+describe.concurrent("waiting for a signal while its worker stops", () => {
+  it.for(STORES)("parks the task on %s", async (store, { onTestFinished }) => {
+    const { dibs, remove } = await makeStore(store);
+    onTestFinished(remove);
     const queue = dibs.queue<number>("work");
     const started = latch();
     const worker = queue.work(async (held) => {
@@ -197,17 +211,7 @@ describe.each(STORES)("waiting for a signal on %s", (store) => {
     });
     const task = await queue.add(1);
     await started.promise;
-    await worker.stop({ timeout: "6s" });
+    await worker.stop({ timeout: "10s" });
     expect((await task.info()).state).toBe("parked");
-  });
-
-  it("has types", async () => {
-    const dibs = await openStore("memory");
-    dibs.queue<number>("work").work(async (task) => {
-      expectTypeOf(task.step("a", () => 1)).resolves.toBeNumber();
-      expectTypeOf(task.step("b", async () => "x")).resolves.toBeString();
-      expectTypeOf(task.waitFor<{ by: string }>("go")).resolves.toEqualTypeOf<{ by: string }>();
-      expectTypeOf(task.waitFor("go")).resolves.toBeUnknown();
-    });
   });
 });

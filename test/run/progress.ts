@@ -44,7 +44,8 @@ export class Progress implements Reporter {
   }
 
   #say(): void {
-    const running = [...this.#running.keys()].map(nameOf).join(", ");
+    // Nothing runs while a process for the next file starts.
+    const running = [...this.#running.keys()].map(nameOf).join(", ") || "none yet";
     const done = this.#files - this.#left.size;
     this.#vitest?.logger.log(
       `${done} of ${this.#files} files done, ${this.#estimate()}; running: ${running}`,
@@ -57,7 +58,8 @@ export class Progress implements Reporter {
     const left = this.#secondsLeft();
     const behind = this.#recorded - left;
     if (behind < 20) return `${Math.round(elapsed)} s so far`;
-    return `about ${Math.max(1, Math.round((left * elapsed) / behind / 60))} min left`;
+    const seconds = (left * elapsed) / behind;
+    return seconds < 90 ? `about ${Math.ceil(seconds)} s left` : `about ${Math.round(seconds / 60)} min left`;
   }
 
   /** A running file counts with what is left of its recorded time. */

@@ -5,7 +5,7 @@ import { storm } from "./storm.ts";
 import { judge } from "./verdict.ts";
 import { isLong } from "../../run/long.ts";
 
-// As on the file (kill.test.ts); beside it the server ends now and then, without a word to anybody.
+// As on the file (sqlite.test.ts); beside it the server ends now and then, without a word to anybody.
 const kills = Number(process.env["DIBS_KILLS"] ?? (isLong ? 240 : 15));
 const seed = Number(process.env["DIBS_SEED"] ?? Math.floor(Math.random() * 1e6));
 

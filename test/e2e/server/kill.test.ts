@@ -7,7 +7,7 @@ import { judge } from "../kill/verdict.ts";
 import { ServedStage } from "./served-stage.ts";
 import { isLong } from "../../run/long.ts";
 
-// As on the file (kill.test.ts), but all clients share a server, which is killed too: as often as this says, and its clients
+// As on the file (e2e/kill/sqlite.test.ts), but all clients share a server, which is killed too: as often as this says, and its clients
 // a few times beside it.
 const serverKills = Number(process.env["DIBS_KILLS"] ?? (isLong ? 50 : 4));
 const seed = Number(process.env["DIBS_SEED"] ?? Math.floor(Math.random() * 1e6));
