@@ -476,7 +476,7 @@ export function runs(start: Start): void {
       expect(await stateOf(port, last.id)).toBe("claimed");
       await port.add([{ queue: "other", data: "1" }]);
       const other = await claimOne(port, { queues: ["other"] });
-      await refused(() => port.settle(other, fan), "INVALID", "no pipeline");
+      await refused(() => port.settle(other, fan), "INVALID", "does not belong to a run of a pipeline");
       const next = await begin(port, startOf("a", "b"));
       const again = await claimAt(port, "a");
       await refused(() => port.settle(again, { ...fan, result: '"x"' }), "INVALID", "array");
@@ -540,7 +540,7 @@ export function runs(start: Start): void {
         [stagesOf("a", "a"), "two stages"],
         [stagesOf("a+"), "cannot join"],
         [stagesOf("a/b"), "letters"],
-        [stagesOf("a", "verify"), "verdicts"],
+        [stagesOf("a", "verify"), "verification"],
       ];
       for (const [stages, word] of bad) {
         await refused(() => port.definePipeline(PIPELINE, stages), "INVALID", word);
