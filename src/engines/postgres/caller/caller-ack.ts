@@ -166,13 +166,13 @@ const END_KEY = `
   UPDATE dibs.idempotency SET forget_at = $1::int8, state = $2
   WHERE queue = $3::int4 AND key = $4 AND task = $5::int8`;
 const DELTA = `
-  INSERT INTO dibs.delta (queue, slot, ready, waiting, scheduled, claimed, done, dead, cancelled, expired,
-    added, started, succeeded, failed, wait_ms, service_ms)
-  VALUES ($1::int4, $2::int8, 0, 0, 0, -1, $3::int4, 0, $4::int4, 0, 0, 0, $3::int4, 0, 0, $5::int8)`;
+  INSERT INTO dibs.delta (queue, slot, ready, waiting, scheduled, claimed, parked, verifying, done, dead, cancelled,
+    expired, added, started, succeeded, failed, wait_ms, service_ms)
+  VALUES ($1::int4, $2::int8, 0, 0, 0, -1, 0, 0, $3::int4, 0, $4::int4, 0, 0, 0, $3::int4, 0, 0, $5::int8)`;
 const DELTA_VERIFYING = `
-  INSERT INTO dibs.delta (queue, slot, ready, waiting, scheduled, claimed, done, dead, cancelled, expired,
-    added, started, succeeded, failed, wait_ms, service_ms, verifying)
-  VALUES ($1::int4, $2::int8, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1)`;
+  INSERT INTO dibs.delta (queue, slot, ready, waiting, scheduled, claimed, parked, verifying, done, dead, cancelled,
+    expired, added, started, succeeded, failed, wait_ms, service_ms)
+  VALUES ($1::int4, $2::int8, 0, 0, 0, -1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)`;
 const STEP_ASIDE = `INSERT INTO dibs.aside (task) VALUES ($1::int8)`;
 // The books are the queue's, whose gate would be ours until the caller commits.
 const CORRECT_LATER = `
