@@ -1,3 +1,4 @@
+import type { Verbs } from "../../engine/engine.ts";
 import { isLarger, queueFull, tooLarge } from "../../core/limits.ts";
 import { formatTaskId } from "../../core/task-id.ts";
 import { type AddedTask, JSON_TYPE, type NewTask } from "../../core/task.ts";
@@ -6,8 +7,12 @@ import { enter, schedule } from "./line.ts";
 import type { Model, ModelKey, ModelTask } from "./model.ts";
 import { joinRun } from "./runs.ts";
 
-/** All or none: everything is checked before anything is written. */
-export function add(model: Model, tasks: (NewTask | RunTask)[]): AddedTask[] {
+export function add(model: Model, { tasks }: Verbs["add"]["in"]): AddedTask[] {
+  return addTasks(model, tasks);
+}
+
+/** Adds all or none: everything is checked before anything is written. */
+export function addTasks(model: Model, tasks: (NewTask | RunTask)[]): AddedTask[] {
   checkAdds(model, tasks);
   return addChecked(model, tasks);
 }

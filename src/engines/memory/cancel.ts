@@ -1,11 +1,12 @@
+import type { Verbs } from "../../engine/engine.ts";
 import { isEnd, type TaskState } from "../../core/task.ts";
 import { closeAttempt, end } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { cancelRun } from "./runs.ts";
 
-export function cancel(model: Model, id: string): { state: TaskState } {
+export function cancel(model: Model, { id }: Verbs["cancel"]["in"]): { state: TaskState } {
   const task = model.task(id);
-  if (task.run && !isEnd(task.state)) cancelRun(model, task.run.run.id);
+  if (task.run && !isEnd(task.state)) cancelRun(model, { id: task.run.run.id });
   else cancelTask(model, task);
   return { state: task.state };
 }

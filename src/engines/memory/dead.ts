@@ -1,3 +1,4 @@
+import type { Verbs } from "../../engine/engine.ts";
 import { fitting, sizeOfRow } from "../../core/answer-size.ts";
 import type { DeadFilter, DeadPattern, PatternKey } from "../../core/task.ts";
 import { returnToLine, remove } from "./line.ts";
@@ -21,7 +22,7 @@ function matches(task: ModelTask, filter: DeadFilter): boolean {
   );
 }
 
-export function patterns(model: Model, queue: string, by: PatternKey, limit: number): DeadPattern[] {
+export function patterns(model: Model, { queue, by, limit }: Verbs["patterns"]["in"]): DeadPattern[] {
   const all = deadLetters(model, queue, {});
   const groups = Map.groupBy(all, (task) => patternOf(task, by));
   const found = [...groups]
@@ -50,10 +51,7 @@ function patternOf(task: ModelTask, by: PatternKey): string {
 
 export function redrive(
   model: Model,
-  queue: string,
-  filter: DeadFilter,
-  spacing: number,
-  fresh: boolean,
+  { queue, filter, spacing, fresh = false }: Verbs["redrive"]["in"],
 ): { count: number } {
   const tasks = deadLetters(model, queue, filter);
   for (const [index, task] of tasks.entries()) {
@@ -83,7 +81,7 @@ function reviveKey(model: Model, { id, queue, idempotencyKey }: ModelTask): void
   if (isFree) keys.set(idempotencyKey, { id, forgetAt: null, state: null });
 }
 
-export function discard(model: Model, queue: string, filter: DeadFilter): { count: number } {
+export function discard(model: Model, { queue, filter }: Verbs["discard"]["in"]): { count: number } {
   const tasks = deadLetters(model, queue, filter);
   for (const task of tasks) remove(model, task, { keepKey: false });
   return { count: tasks.length };

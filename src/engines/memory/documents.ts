@@ -1,7 +1,7 @@
 import type { DocumentChange, DueDocument, Verbs } from "../../engine/engine.ts";
 import { BOUNDS } from "../../engine/engine.ts";
 import { reportAdded } from "../../engine/follow-up-adds.ts";
-import { add } from "./add.ts";
+import { addTasks } from "./add.ts";
 import type { Model } from "./model.ts";
 import { fanOut } from "./topics.ts";
 
@@ -10,7 +10,7 @@ export function put(model: Model, change: DocumentChange): { before: string | nu
   const ofKind = model.documents.get(kind) ?? new Map();
   const before: string | null = ofKind.get(name)?.value ?? null;
   if (expect !== undefined && expect !== before) return { before };
-  if (adds) reportAdded(model.hint, add(model, fanOut(model, adds)));
+  if (adds) reportAdded(model.hint, addTasks(model, fanOut(model, adds)));
   if (value === null) ofKind.delete(name);
   else ofKind.set(name, { value, dueAt });
   model.documents.set(kind, ofKind);

@@ -30,7 +30,7 @@ export function housekeep(model: Model): Verbs["housekeep"]["out"] {
   return { next: times.length === 0 ? null : Math.max(0, Math.min(...times)), now: model.now, due };
 }
 
-export function prune(model: Model, limit: number): { removed: number; more: boolean } {
+export function prune(model: Model, { limit }: Verbs["prune"]["in"]): { removed: number; more: boolean } {
   let removed = 0;
   let more = false;
   for (const queue of model.queues.values()) {
@@ -65,9 +65,7 @@ function pruneEvents(model: Model): void {
 
 export function listen(
   model: Model,
-  listener: string,
-  after: number | null,
-  limit: number,
+  { listener, after, limit }: Verbs["listen"]["in"],
 ): { events: DibsEvent[]; cursor: number; missed: number } {
   const until = model.listeners.get(listener);
   // Renewed now and then only: a store's every write wakes the other processes, and their listeners.
@@ -87,7 +85,7 @@ export function listen(
   };
 }
 
-export function unlisten(model: Model, listener: string): null {
+export function unlisten(model: Model, { listener }: Verbs["unlisten"]["in"]): null {
   model.listeners.delete(listener);
   return null;
 }

@@ -18,7 +18,7 @@ import {
   type TaskRecord,
 } from "../../core/task.ts";
 import type { Verified } from "../../core/verification.ts";
-import { BOUNDS, type ListRequest } from "../../engine/engine.ts";
+import { BOUNDS, type ListRequest, type Verbs } from "../../engine/engine.ts";
 import { deadLetters } from "./dead.ts";
 import { findJudged } from "./line.ts";
 import { costOf, runningOf } from "./lanes.ts";
@@ -26,7 +26,7 @@ import type { Model, ModelTask } from "./model.ts";
 import { endOfRun, placeOf } from "./runs.ts";
 import { workers } from "./sessions.ts";
 
-export function get(model: Model, id: string): TaskRecord {
+export function get(model: Model, { id }: Verbs["get"]["in"]): TaskRecord {
   return record(model, model.task(id));
 }
 
@@ -69,11 +69,7 @@ export function verifying(model: Model, { id, fence }: Verified): { task: TaskRe
   return { task: record(model, task), result: task.pending!.result };
 }
 
-export function ends(
-  model: Model,
-  ids: string[],
-  of: "runs" | undefined,
-): (TaskEnd | "pending" | "missing")[] {
+export function ends(model: Model, { ids, of }: Verbs["ends"]["in"]): Verbs["ends"]["out"] {
   const endOf = of === "runs" ? endOfRun : endOfTask;
   return fitting(
     ids.map((id) => endOf(model, id)),
@@ -87,7 +83,7 @@ function endOfTask(model: Model, id: string): TaskEnd | "pending" | "missing" {
   return isEnd(task.state) ? { id, state: task.state, result: task.result, error: task.error } : "pending";
 }
 
-export function steps(model: Model, id: string): Step[] {
+export function steps(model: Model, { id }: Verbs["steps"]["in"]): Step[] {
   return inOrder(model.task(id).steps);
 }
 
@@ -96,7 +92,7 @@ export function inOrder(steps: readonly Step[]): Step[] {
   return steps.toSorted((a, b) => (order(a) < order(b) ? -1 : 1));
 }
 
-export function history(model: Model, id: string): Attempt[] {
+export function history(model: Model, { id }: Verbs["history"]["in"]): Attempt[] {
   return fittingLast(model.task(id).ledger.slice(-LIMITS.page), sizeOfAttempt);
 }
 
@@ -147,7 +143,7 @@ function compare(a: SortKey, b: SortKey): number {
   return i < 0 ? 0 : a[i]! < b[i]! ? -1 : 1;
 }
 
-export function stats(model: Model, queue: string): QueueStats {
+export function stats(model: Model, { queue }: Verbs["stats"]["in"]): QueueStats {
   const ready = model.tasksOf(queue, "ready");
   const since = Math.floor((model.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);
   const flow = noFlow();

@@ -1,12 +1,12 @@
 import { byteLength, LIMITS, tooManySteps } from "../../core/limits.ts";
-import { type Body, isEnd, type TaskState } from "../../core/task.ts";
-import type { Settlement } from "../../engine/engine.ts";
+import { isEnd, type TaskState } from "../../core/task.ts";
+import type { Settlement, Verbs } from "../../engine/engine.ts";
 import { closeAttempt, returnToLine, end, endCancelled, heldTask, isOutlived, stepAside } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 
 /** What a handler leaves for its next run, and how a task waits for a word from outside. */
 
-export function step(model: Model, id: string, fence: number, name: string, value: Body | null): null {
+export function step(model: Model, { id, fence, name, value }: Verbs["step"]["in"]): null {
   const task = heldTask(model, id, fence);
   const others = task.steps.filter((other) => other.kind !== "step" || other.name !== name);
   const steps = [...others, { kind: "step" as const, name, value }];
@@ -51,9 +51,7 @@ function hasHeard(task: ModelTask, signal: string): boolean {
 
 export function signal(
   model: Model,
-  id: string,
-  name: string,
-  value: Body | null,
+  { id, name, value }: Verbs["signal"]["in"],
 ): { kept: boolean; state: TaskState } {
   const task = model.task(id);
   if (isEnd(task.state) || hasHeard(task, name)) return { kept: false, state: task.state };

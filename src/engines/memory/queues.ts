@@ -1,14 +1,7 @@
-import {
-  differs,
-  isDeclared,
-  mergePolicy,
-  type NamedPolicy,
-  resolvePolicy,
-  withDeclared,
-} from "../../core/policy.ts";
+import { differs, isDeclared, mergePolicy, resolvePolicy, withDeclared } from "../../core/policy.ts";
 import { rankOf } from "../../core/task.ts";
 import type { QueueSummary } from "../../core/port.ts";
-import type { Declared, DeclareMode } from "../../engine/engine.ts";
+import type { Declared, Verbs } from "../../engine/engine.ts";
 import { remove } from "./line.ts";
 import type { Model, ModelTask } from "./model.ts";
 import { adoptPolicy } from "./review.ts";
@@ -16,9 +9,7 @@ import { removeSubscriptions } from "./topics.ts";
 
 export function declare(
   model: Model,
-  name: string,
-  policy: NamedPolicy,
-  { force = false, create = false }: DeclareMode,
+  { queue: name, policy, force = false, create = false }: Verbs["declare"]["in"],
 ): Declared {
   const isNew = !model.queues.has(name);
   const queue = model.queue(name);
@@ -43,7 +34,7 @@ export function declare(
   };
 }
 
-export function pause(model: Model, name: string, paused: boolean): { changed: boolean } {
+export function pause(model: Model, { queue: name, paused }: Verbs["pause"]["in"]): { changed: boolean } {
   const queue = model.queue(name);
   const changed = queue.paused !== paused;
   queue.paused = paused;
@@ -67,9 +58,7 @@ export function queues(model: Model, name: string | undefined): QueueSummary[] {
 
 export function purge(
   model: Model,
-  queue: string,
-  upTo: number | undefined,
-  limit: number,
+  { queue, upTo, limit }: Verbs["purge"]["in"],
 ): { removed: number; upTo: number; more: boolean } {
   const last = upTo ?? model.seq;
   // Those behind a head go first: removing a head would only make the next one ready.
@@ -93,7 +82,10 @@ function inTurn(a: ModelTask, b: ModelTask): number {
   return a.pos - b.pos;
 }
 
-export function drop(model: Model, queue: string, limit: number): { removed: number; more: boolean } {
+export function drop(
+  model: Model,
+  { queue, limit }: Verbs["drop"]["in"],
+): { removed: number; more: boolean } {
   if (!model.queues.has(queue)) return { removed: 0, more: false };
   removeSubscriptions(model, (subscription) => subscription.queue === queue);
   const doomed = [...model.tasks.values()].filter((task) => task.queue === queue);

@@ -1,3 +1,4 @@
+import type { Verbs } from "../../engine/engine.ts";
 import { taskNotFound } from "../../core/task-not-found.ts";
 import {
   formatPart,
@@ -117,7 +118,7 @@ function hintRun(model: Model, { id }: ModelRun): void {
   model.hint.runs = [...(model.hint.runs ?? []), id];
 }
 
-export function cancelRun(model: Model, id: string): { state: RunState } {
+export function cancelRun(model: Model, { id }: Verbs["cancelRun"]["in"]): { state: RunState } {
   const run = knownRun(model, id);
   if (run.state === null) endRun(model, run, "cancelled", null);
   return { state: stateOf(run) };
@@ -135,9 +136,7 @@ function stateOf(run: ModelRun): RunState {
 
 export function inspectRun(
   model: Model,
-  id: string,
-  after: number | undefined,
-  limit: number,
+  { id, after, limit }: Verbs["run"]["in"],
 ): { run: RunRecord; parts: RunPart[]; next: number | null } {
   const run = knownRun(model, id);
   const rest = run.parts.filter(({ seq }) => after === undefined || seq > after);

@@ -1,18 +1,18 @@
-import type { WorkerInfo, WorkerRecord } from "../../core/task.ts";
-import type { Notice } from "../../engine/engine.ts";
+import type { WorkerRecord } from "../../core/task.ts";
+import type { Notice, Verbs } from "../../engine/engine.ts";
 import { sessionGone } from "./claim.ts";
 import type { Model } from "./model.ts";
 import { settleRelease } from "./settle.ts";
 import { claimsOf, releaseSticky, endOverdue, lapse } from "./sweep.ts";
 
-export function join(model: Model, worker: WorkerInfo, lease: number): { session: number } {
+export function join(model: Model, { worker, lease }: Verbs["join"]["in"]): { session: number } {
   const id = ++model.session;
   model.sessions.set(id, { id, worker, lease, joinedAt: model.now, beatAt: model.awake, retired: false });
   model.announce({ type: "worker.joined", at: model.now, worker: worker.id });
   return { session: id };
 }
 
-export function heartbeat(model: Model, sessions: number[]): { notices: Notice[] } {
+export function heartbeat(model: Model, { sessions }: Verbs["heartbeat"]["in"]): { notices: Notice[] } {
   // All of them first, so that each counts among the live ones when the overdue tasks of another look for a worker.
   for (const id of sessions) {
     const session = model.sessions.get(id);
@@ -28,7 +28,7 @@ export function heartbeat(model: Model, sessions: number[]): { notices: Notice[]
   return { notices };
 }
 
-export function reconcile(model: Model, session: number, fences: number[]): { released: number } {
+export function reconcile(model: Model, { session, fences }: Verbs["reconcile"]["in"]): { released: number } {
   const unknown = claimsOf(model, session)
     .filter((task) => !fences.includes(task.claim!.fence))
     .sort((a, b) => a.seq - b.seq);
@@ -38,8 +38,7 @@ export function reconcile(model: Model, session: number, fences: number[]): { re
 
 export function rejoin(
   model: Model,
-  old: number,
-  fences: number[],
+  { session: old, fences }: Verbs["rejoin"]["in"],
 ): { session: number; lease: number; lost: number[] } {
   const session = model.sessions.get(old);
   if (!session) throw sessionGone(old);
@@ -52,11 +51,11 @@ export function rejoin(
   for (const { lanes } of model.queues.values())
     for (const lane of lanes.values()) if (lane.session === old) lane.session = id;
   const held = new Set(claimsOf(model, id).map((task) => task.claim!.fence));
-  reconcile(model, id, fences);
+  reconcile(model, { session: id, fences });
   return { session: id, lease: session.lease, lost: fences.filter((fence) => !held.has(fence)) };
 }
 
-export function retire(model: Model, id: number): null {
+export function retire(model: Model, { session: id }: Verbs["retire"]["in"]): null {
   const session = model.sessions.get(id);
   if (!session) return null;
   session.retired = true;
@@ -64,7 +63,10 @@ export function retire(model: Model, id: number): null {
   return null;
 }
 
-export function leave(model: Model, id: number, lost: boolean): { released: number } {
+export function leave(
+  model: Model,
+  { session: id, lost = false }: Verbs["leave"]["in"],
+): { released: number } {
   const session = model.sessions.get(id);
   if (!session) return { released: 0 };
   // The session goes first: a worker that stops is no longer one that could take a task over.

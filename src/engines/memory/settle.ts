@@ -2,7 +2,7 @@ import { isLarger, tooLarge } from "../../core/limits.ts";
 import { notOfRun, mostBytes } from "../../core/run.ts";
 import type { TaskState } from "../../core/task.ts";
 import { isVerificationQueue } from "../../core/verification.ts";
-import type { Settlement } from "../../engine/engine.ts";
+import type { Settlement, Verbs } from "../../engine/engine.ts";
 import { reportAdded } from "../../engine/follow-up-adds.ts";
 import { addChecked, checkAdds } from "./add.ts";
 import {
@@ -25,15 +25,12 @@ import { fanOut } from "./topics.ts";
 
 export function settle(
   model: Model,
-  id: string,
-  fence: number,
-  settlement: Settlement,
-  spent: number | null,
+  { id, fence, settlement, spent }: Verbs["settle"]["in"],
 ): { state: TaskState } {
   const task = heldTask(model, id, fence);
   const { ended } = model.hint;
   const claim = task.claim!;
-  claim.spent = spent;
+  claim.spent = spent ?? null;
   try {
     settleAs(model, task, settlement);
   } finally {
@@ -121,4 +118,22 @@ export function settleRelease(model: Model, task: ModelTask, started: boolean): 
   else dropClaim(model, task);
   model.announce({ type: "task.released", at: model.now, queue: task.queue, taskId: task.id, worker });
   returnToLine(model, task, 0);
+}
+
+export function extend(model: Model, { id, fence, lease }: Verbs["extend"]["in"]): null {
+  heldTask(model, id, fence).claim!.deadline = model.awake + lease;
+  return null;
+}
+
+export function progress(model: Model, { id, fence, value, note }: Verbs["progress"]["in"]): null {
+  const task = heldTask(model, id, fence);
+  task.claim!.progress = { value, note };
+  model.announce({
+    type: "task.progress",
+    at: model.now,
+    queue: task.queue,
+    taskId: task.id,
+    detail: note ?? `${value}`,
+  });
+  return null;
 }

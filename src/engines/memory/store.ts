@@ -8,14 +8,13 @@ import { listen, prune, housekeep, unlisten } from "./housekeeping.ts";
 import { claim } from "./claim.ts";
 import { discard, patterns, redrive } from "./dead.ts";
 import { ends, get, history, list, stats, steps, verifying } from "./inspect.ts";
-import { heldTask } from "./line.ts";
 import { Model } from "./model.ts";
 import { signal, step } from "./park.ts";
 import { documents, put } from "./documents.ts";
 import { declare, drop, pause, purge, queues } from "./queues.ts";
 import { cancelRun, inspectRun } from "./runs.ts";
 import { heartbeat, join, leave, reconcile, rejoin, retire, workers } from "./sessions.ts";
-import { settle } from "./settle.ts";
+import { extend, progress, settle } from "./settle.ts";
 import { publish, subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { MemoryTransfer } from "./transfer/transfer.ts";
 import { unhold } from "./unhold.ts";
@@ -23,64 +22,49 @@ import { unhold } from "./unhold.ts";
 type Handlers = { [V in VerbName]: (model: Model, op: Verbs[V]["in"]) => Verbs[V]["out"] };
 
 const HANDLERS: Handlers = {
-  declare: (model, op) => declare(model, op.queue, op.policy, op),
-  pause: (model, op) => pause(model, op.queue, op.paused),
-  unhold: (model, op) => unhold(model, op.queue, op.groupKey),
+  declare,
+  pause,
+  unhold,
   queues: (model, op) => queues(model, op.queue),
-  purge: (model, op) => purge(model, op.queue, op.upTo, op.limit),
-  drop: (model, op) => drop(model, op.queue, op.limit),
-  subscribe: (model, op) => subscribe(model, op.pattern, op.group, op.queue),
-  unsubscribe: (model, op) => unsubscribe(model, op.pattern, op.group),
+  purge,
+  drop,
+  subscribe,
+  unsubscribe,
   subscriptions: (model, op) => subscriptions(model, op.topic),
-  publish: (model, op) => publish(model, op.message),
-  add: (model, op) => add(model, op.tasks),
+  publish,
+  add,
   claim,
-  settle: (model, op) => settle(model, op.id, op.fence, op.settlement, op.spent ?? null),
-  extend: (model, op) => {
-    const { claim: held } = heldTask(model, op.id, op.fence);
-    held!.deadline = model.awake + op.lease;
-    return null;
-  },
-  progress: (model, op) => {
-    const task = heldTask(model, op.id, op.fence);
-    task.claim!.progress = { value: op.value, note: op.note };
-    model.announce({
-      type: "task.progress",
-      at: model.now,
-      queue: task.queue,
-      taskId: task.id,
-      detail: op.note ?? `${op.value}`,
-    });
-    return null;
-  },
-  step: (model, op) => step(model, op.id, op.fence, op.name, op.value),
-  steps: (model, op) => steps(model, op.id),
-  signal: (model, op) => signal(model, op.id, op.name, op.value),
-  verifying: (model, op) => verifying(model, op),
-  cancel: (model, op) => cancel(model, op.id),
-  get: (model, op) => get(model, op.id),
-  ends: (model, op) => ends(model, op.ids, op.of),
-  history: (model, op) => history(model, op.id),
+  settle,
+  extend,
+  progress,
+  step,
+  steps,
+  signal,
+  verifying,
+  cancel,
+  get,
+  ends,
+  history,
   list,
-  run: (model, op) => inspectRun(model, op.id, op.after, op.limit),
-  cancelRun: (model, op) => cancelRun(model, op.id),
-  patterns: (model, op) => patterns(model, op.queue, op.by, op.limit),
-  redrive: (model, op) => redrive(model, op.queue, op.filter, op.spacing, op.fresh ?? false),
-  discard: (model, op) => discard(model, op.queue, op.filter),
-  join: (model, op) => join(model, op.worker, op.lease),
-  heartbeat: (model, op) => heartbeat(model, op.sessions),
-  reconcile: (model, op) => reconcile(model, op.session, op.fences),
-  rejoin: (model, op) => rejoin(model, op.session, op.fences),
-  retire: (model, op) => retire(model, op.session),
-  leave: (model, op) => leave(model, op.session, op.lost ?? false),
+  run: inspectRun,
+  cancelRun,
+  patterns,
+  redrive,
+  discard,
+  join,
+  heartbeat,
+  reconcile,
+  rejoin,
+  retire,
+  leave,
   workers: (model, op) => workers(model, op.queue),
   put,
   documents: (model, op) => documents(model, op.kind, op.name),
   housekeep,
-  prune: (model, op) => prune(model, op.limit),
-  stats: (model, op) => stats(model, op.queue),
-  listen: (model, op) => listen(model, op.listener, op.after, op.limit),
-  unlisten: (model, op) => unlisten(model, op.listener),
+  prune,
+  stats,
+  listen,
+  unlisten,
 };
 
 export class MemoryStore implements Store {

@@ -1,9 +1,13 @@
+import type { Verbs } from "../../engine/engine.ts";
 import { copiesOf, matchesTopic } from "../../core/topic.ts";
-import type { AddedTask, Addition, NewMessage, NewTask, SubscriptionRecord } from "../../core/task.ts";
-import { add } from "./add.ts";
+import type { AddedTask, Addition, NewTask, SubscriptionRecord } from "../../core/task.ts";
+import { addTasks } from "./add.ts";
 import type { Model } from "./model.ts";
 
-export function subscribe(model: Model, pattern: string, group: string, queue: string): { created: boolean } {
+export function subscribe(
+  model: Model,
+  { pattern, group, queue }: Verbs["subscribe"]["in"],
+): { created: boolean } {
   if (model.subscriptions.some((known) => known.pattern === pattern && known.group === group))
     return { created: false };
   model.queue(queue);
@@ -12,7 +16,10 @@ export function subscribe(model: Model, pattern: string, group: string, queue: s
   return { created: true };
 }
 
-export function unsubscribe(model: Model, pattern: string, group: string): { removed: boolean } {
+export function unsubscribe(
+  model: Model,
+  { pattern, group }: Verbs["unsubscribe"]["in"],
+): { removed: boolean } {
   const removed = removeSubscriptions(model, (known) => known.pattern === pattern && known.group === group);
   return { removed: removed > 0 };
 }
@@ -32,8 +39,8 @@ export function subscriptions(model: Model, topic: string | undefined): Subscrip
   return model.subscriptions.filter(({ pattern }) => topic === undefined || matchesTopic(pattern, topic));
 }
 
-export function publish(model: Model, message: NewMessage): AddedTask[] {
-  return add(model, fanOut(model, [message]));
+export function publish(model: Model, { message }: Verbs["publish"]["in"]): AddedTask[] {
+  return addTasks(model, fanOut(model, [message]));
 }
 
 /** The tasks that are to be added: a message becomes one for each subscription. */

@@ -1,7 +1,11 @@
+import type { Verbs } from "../../engine/engine.ts";
 import { fillLane } from "./line.ts";
 import type { Model } from "./model.ts";
 
-export function unhold(model: Model, name: string, key: string | undefined): { lifted: boolean } {
+export function unhold(
+  model: Model,
+  { queue: name, groupKey: key }: Verbs["unhold"]["in"],
+): { lifted: boolean } {
   const queue = model.queues.get(name);
   const gate = key === undefined ? queue?.gate : queue?.lanes.get(key);
   if (!gate || gate.heldUntil <= model.now) return { lifted: false };

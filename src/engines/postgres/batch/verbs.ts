@@ -6,8 +6,9 @@ import { listen, prune, housekeep, unlisten } from "../verbs/housekeeping.ts";
 import { claim } from "../verbs/claim.ts";
 import { discard, patterns, redrive } from "../verbs/dead.ts";
 import { documents, put } from "../verbs/documents.ts";
-import { ends, get, history, verifying } from "../verbs/inspect.ts";
-import { endsOfRuns, inspectRun } from "../verbs/inspect-runs.ts";
+import { ends } from "../verbs/ends.ts";
+import { get, history, verifying } from "../verbs/inspect.ts";
+import { inspectRun } from "../verbs/inspect-runs.ts";
 import { list } from "../verbs/list.ts";
 import { signal, step, steps } from "../verbs/park.ts";
 import { publish } from "../verbs/publish.ts";
@@ -25,49 +26,49 @@ type Answer<V extends VerbName> = Verbs[V]["out"] | Promise<Verbs[V]["out"]>;
 type Handlers = { [V in VerbName]: (tx: Tx, op: Verbs[V]["in"]) => Answer<V> };
 
 const HANDLERS: Handlers = {
-  declare: (tx, op) => declare(tx, op.queue, op.policy, op),
-  pause: (tx, op) => pause(tx, op.queue, op.paused),
-  unhold: (tx, op) => unhold(tx, op.queue, op.groupKey),
+  declare,
+  pause,
+  unhold,
   queues: (tx, op) => queues(tx, op.queue),
-  purge: (tx, op) => purge(tx, op.queue, op.upTo, op.limit),
-  drop: (tx, op) => drop(tx, op.queue, op.limit),
-  subscribe: (tx, op) => subscribe(tx, op.pattern, op.group, op.queue),
-  unsubscribe: (tx, op) => unsubscribe(tx, op.pattern, op.group),
+  purge,
+  drop,
+  subscribe,
+  unsubscribe,
   subscriptions: (tx, op) => subscriptions(tx, op.topic),
-  publish: (tx, op) => publish(tx, op.message),
-  add: (tx, op) => add(tx, op.tasks),
+  publish,
+  add,
   claim,
-  settle: (tx, op) => settle(tx, op.id, op.fence, op.settlement, op.spent),
-  extend: (tx, op) => extend(tx, op.id, op.fence, op.lease),
-  progress: (tx, op) => progress(tx, op.id, op.fence, op.value, op.note),
-  step: (tx, op) => step(tx, op.id, op.fence, op.name, op.value),
-  steps: (tx, op) => steps(tx, op.id),
-  signal: (tx, op) => signal(tx, op.id, op.name, op.value),
-  verifying: (tx, op) => verifying(tx, op),
-  cancel: (tx, op) => cancel(tx, op.id),
-  get: (tx, op) => get(tx, op.id),
-  ends: (tx, op) => (op.of === "runs" ? endsOfRuns(tx, op.ids) : ends(tx, op.ids)),
-  history: (tx, op) => history(tx, op.id),
+  settle,
+  extend,
+  progress,
+  step,
+  steps,
+  signal,
+  verifying,
+  cancel,
+  get,
+  ends,
+  history,
   list,
-  run: (tx, op) => inspectRun(tx, op.id, op.after, op.limit),
-  cancelRun: (tx, op) => cancelRun(tx, op.id),
-  patterns: (tx, op) => patterns(tx, op.queue, op.by, op.limit),
-  redrive: (tx, op) => redrive(tx, op.queue, op.filter, op.spacing, op.fresh ?? false),
-  discard: (tx, op) => discard(tx, op.queue, op.filter),
-  join: (tx, op) => join(tx, op.worker, op.lease),
-  heartbeat: (tx, op) => heartbeat(tx, op.sessions),
-  reconcile: (tx, op) => reconcile(tx, op.session, op.fences),
-  rejoin: (tx, op) => rejoin(tx, op.session, op.fences),
-  retire: (tx, op) => retire(tx, op.session),
-  leave: (tx, op) => leave(tx, op.session, op.lost ?? false),
+  run: inspectRun,
+  cancelRun,
+  patterns,
+  redrive,
+  discard,
+  join,
+  heartbeat,
+  reconcile,
+  rejoin,
+  retire,
+  leave,
   workers: (tx, op) => workers(tx, op.queue),
   put,
   documents: (tx, op) => documents(tx, op.kind, op.name),
   housekeep,
-  prune: (tx, op) => prune(tx, op.limit),
-  stats: (tx, op) => stats(tx, op.queue),
-  listen: (tx, op) => listen(tx, op.listener, op.after, op.limit),
-  unlisten: (tx, op) => unlisten(tx, op.listener),
+  prune,
+  stats,
+  listen,
+  unlisten,
 };
 
 /** Verbs check before they write, so a refusal leaves nothing half done. */

@@ -1,3 +1,4 @@
+import type { Verbs } from "../../../engine/engine.ts";
 import {
   formatPart,
   parsePart,
@@ -263,7 +264,7 @@ function hintRun(tx: Tx, { id, created_at: createdAt }: RunRow): void {
   (tx.hint.runs ??= []).push(tx.id(createdAt, id));
 }
 
-export async function cancelRun(tx: Tx, id: string): Promise<{ state: RunState }> {
+export async function cancelRun(tx: Tx, { id }: Verbs["cancelRun"]["in"]): Promise<{ state: RunState }> {
   const run = await knownRun(tx, id);
   await endRun(tx, run.id, "cancelled", null);
   return { state: stateOfRun(await knownRun(tx, id)) };

@@ -1,3 +1,4 @@
+import type { Verbs } from "../../../engine/engine.ts";
 import { SubscriptionIndex } from "../../../core/topic-tree.ts";
 import type { SubscriptionRecord } from "../../../core/task.ts";
 import type { Queue } from "./queue-cache.ts";
@@ -92,9 +93,7 @@ const INSERT = `
 
 export async function subscribe(
   tx: Tx,
-  pattern: string,
-  group: string,
-  name: string,
+  { pattern, group, queue: name }: Verbs["subscribe"]["in"],
 ): Promise<{ created: boolean }> {
   if (await tx.get(FIND, pattern, group)) return { created: false };
   // From here on nobody else subscribes before the commit; somebody may have done so since we looked.
@@ -116,7 +115,10 @@ async function count(tx: Tx, sql: string): Promise<void> {
 const DELETE_NAMED = `DELETE FROM dibs.subscription WHERE pattern = $1 AND group_name = $2 RETURNING id, queue, pattern, group_name`;
 const DELETE_OF_QUEUE = `DELETE FROM dibs.subscription WHERE queue = $1 RETURNING id, queue, pattern, group_name`;
 
-export async function unsubscribe(tx: Tx, pattern: string, group: string): Promise<{ removed: boolean }> {
+export async function unsubscribe(
+  tx: Tx,
+  { pattern, group }: Verbs["unsubscribe"]["in"],
+): Promise<{ removed: boolean }> {
   if (!(await tx.get(FIND, pattern, group))) return { removed: false };
   return { removed: (await remove(tx, DELETE_NAMED, pattern, group)) > 0 };
 }

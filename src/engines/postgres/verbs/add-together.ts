@@ -2,7 +2,7 @@ import { isLarger } from "../../../core/limits.ts";
 import type { AddedTask, NewMessage, NewTask } from "../../../core/task.ts";
 import type { Op, Outcome } from "../../../engine/engine.ts";
 import { type Adds, addAhead, addedAhead } from "./add-fast.ts";
-import { add } from "./add.ts";
+import { addTasks } from "./add.ts";
 import { fanOut, rememberedCopies } from "./publish.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -25,7 +25,7 @@ function outcomesOf({ adds, added }: Adds): Outcome[] {
 
 async function addNow(tx: Tx, ops: readonly Op[], from: number): Promise<Adds> {
   const adds = await addsFrom(tx, ops, from);
-  return { adds, added: adds.length > 0 ? await add(tx, adds.flat()) : [] };
+  return { adds, added: adds.length > 0 ? await addTasks(tx, adds.flat()) : [] };
 }
 
 /** The tasks of each operation. */

@@ -1,3 +1,4 @@
+import type { Verbs } from "../../../engine/engine.ts";
 import { isLarger, queueFull, tooLarge } from "../../../core/limits.ts";
 import { type AddedTask, type EndState, type NewTask, rankOf, type TaskState } from "../../../core/task.ts";
 import { isGathered, type RunTask } from "../../../core/run.ts";
@@ -22,8 +23,12 @@ import { isOfRun, joinRuns } from "../flows/runs.ts";
 import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** All or none: everything is checked before anything is written. */
-export async function add(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<AddedTask[]> {
+export function add(tx: Tx, { tasks }: Verbs["add"]["in"]): Promise<AddedTask[]> {
+  return addTasks(tx, tasks);
+}
+
+/** Adds all or none: everything is checked before anything is written. */
+export async function addTasks(tx: Tx, tasks: (NewTask | RunTask)[]): Promise<AddedTask[]> {
   return addAll(tx, tasks, await checkAdds(tx, tasks));
 }
 

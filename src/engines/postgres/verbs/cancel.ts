@@ -1,3 +1,4 @@
+import type { Verbs } from "../../../engine/engine.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import { isEnd, type TaskState } from "../../../core/task.ts";
 import { end, endCancelled } from "../line/line.ts";
@@ -9,7 +10,7 @@ import type { Tx } from "../transaction/tx.ts";
 
 const SET_CANCELLED = `UPDATE dibs.claim SET cancelled = true WHERE task = $1`;
 
-export async function cancel(tx: Tx, id: string): Promise<{ state: TaskState }> {
+export async function cancel(tx: Tx, { id }: Verbs["cancel"]["in"]): Promise<{ state: TaskState }> {
   const task = await findTask(tx, id);
   if (!task) throw taskNotFound(id);
   const { state } = task.place;

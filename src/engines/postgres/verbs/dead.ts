@@ -1,3 +1,4 @@
+import type { Verbs } from "../../../engine/engine.ts";
 import { fitting, sizeOfRow } from "../../../core/answer-size.ts";
 import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../../core/task.ts";
 import { type NewTaskRow, takePlaces } from "./add.ts";
@@ -142,7 +143,10 @@ interface Kind {
   last: number;
 }
 
-export async function patterns(tx: Tx, name: string, by: PatternKey, limit: number): Promise<DeadPattern[]> {
+export async function patterns(
+  tx: Tx,
+  { queue: name, by, limit }: Verbs["patterns"]["in"],
+): Promise<DeadPattern[]> {
   const queue = tx.queues.named(name);
   if (!queue) return [];
   const kinds = new Map<string, Kind>();
@@ -218,10 +222,7 @@ const REVIVE_KEYS = `
 
 export async function redrive(
   tx: Tx,
-  name: string,
-  filter: DeadFilter,
-  spacing: number,
-  fresh: boolean,
+  { queue: name, filter, spacing, fresh = false }: Verbs["redrive"]["in"],
 ): Promise<{ count: number }> {
   const { taken } = await takeTogether(tx, await lettersToMove(tx, name, filter));
   if (taken.length === 0) return { count: 0 };
@@ -302,7 +303,10 @@ function redriven(tx: Tx, task: Found, pos: number, delay: number): NewTaskRow {
   };
 }
 
-export async function discard(tx: Tx, name: string, filter: DeadFilter): Promise<{ count: number }> {
+export async function discard(
+  tx: Tx,
+  { queue: name, filter }: Verbs["discard"]["in"],
+): Promise<{ count: number }> {
   const { taken } = await takeTogether(tx, await lettersToMove(tx, name, filter));
   await removeTogether(tx, taken);
   return { count: taken.length };

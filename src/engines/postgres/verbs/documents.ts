@@ -1,6 +1,6 @@
 import { BOUNDS, type DocumentChange, type DueDocument, type Verbs } from "../../../engine/engine.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
-import { add } from "./add.ts";
+import { addTasks } from "./add.ts";
 import { StaleRead } from "../connection/batch-conflicts.ts";
 import { fanOut } from "./publish.ts";
 import { fromText, toText } from "../statements/text.ts";
@@ -24,7 +24,7 @@ export async function put(tx: Tx, change: DocumentChange): Promise<{ before: str
   const before = row ? fromText(row.value) : null;
   if (expect !== undefined && expect !== before) return { before };
   // First: what is refused must leave nothing behind.
-  if (adds) reportAdded(tx.hint, await add(tx, await fanOut(tx, adds)));
+  if (adds) reportAdded(tx.hint, await addTasks(tx, await fanOut(tx, adds)));
   if (row) {
     if (value === null) tx.send(DELETE, kind, name);
     else if (value !== before || dueAt !== row.due_at) tx.send(UPDATE, kind, name, toText(value), dueAt);

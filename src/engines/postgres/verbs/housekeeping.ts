@@ -56,7 +56,10 @@ const DELETE_FLOW = `DELETE FROM dibs.flow WHERE slot <= $1`;
 const KEYS = 10_000;
 
 /** One at a time does it; who finds another at work leaves it to that one. */
-export async function prune(tx: Tx, limit: number): Promise<{ removed: number; more: boolean }> {
+export async function prune(
+  tx: Tx,
+  { limit }: Verbs["prune"]["in"],
+): Promise<{ removed: number; more: boolean }> {
   if (!(await tryLock(tx, pruningLock(tx.link.schema)))) return { removed: 0, more: false };
   let removed = 0;
   let more = false;
@@ -199,9 +202,7 @@ function isFresh(tx: Tx, until: number): boolean {
 
 export async function listen(
   tx: Tx,
-  listener: string,
-  after: number | null,
-  limit: number,
+  { listener, after, limit }: Verbs["listen"]["in"],
 ): Promise<{ events: DibsEvent[]; cursor: number; missed: number }> {
   const row = await tx.get<{ until: number }>(LISTENER, listener);
   if (!row) tx.events.listeners++;
@@ -230,7 +231,7 @@ async function eventsAfter(
 
 const UNLISTEN = `DELETE FROM dibs.listener WHERE name = $1`;
 
-export async function unlisten(tx: Tx, listener: string): Promise<null> {
+export async function unlisten(tx: Tx, { listener }: Verbs["unlisten"]["in"]): Promise<null> {
   tx.events.listeners -= await tx.run(UNLISTEN, listener);
   return null;
 }

@@ -1,3 +1,4 @@
+import type { Verbs } from "../../../engine/engine.ts";
 import { fitting, sizeOfEnd } from "../../../core/answer-size.ts";
 import { parsePart, type RunPart, type RunRecord, type Stage, stageQueue } from "../../../core/run.ts";
 import type { EndState, TaskEnd, TaskRecord } from "../../../core/task.ts";
@@ -24,9 +25,7 @@ const PARTS = `
 
 export async function inspectRun(
   tx: Tx,
-  id: string,
-  after: number | undefined,
-  limit: number,
+  { id, after, limit }: Verbs["run"]["in"],
 ): Promise<{ run: RunRecord; parts: RunPart[]; next: number | null }> {
   const run = await knownRun(tx, id);
   const rows = await tx.all<PartRow>(PARTS, run.id, after ?? 0, limit + 1);

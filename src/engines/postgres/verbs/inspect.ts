@@ -1,3 +1,4 @@
+import type { Verbs } from "../../../engine/engine.ts";
 import {
   fitting,
   fittingLast,
@@ -30,7 +31,7 @@ import { placesOf } from "../flows/run-place.ts";
 import { fromColumns, fromText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-export async function get(tx: Tx, id: string): Promise<TaskRecord> {
+export async function get(tx: Tx, { id }: Verbs["get"]["in"]): Promise<TaskRecord> {
   const [found] = await records(tx, [await knownTask(tx, id)]);
   if (!found) throw taskNotFound(id);
   return found;
@@ -59,7 +60,7 @@ export async function verifying(
       ? await tx.get<{ result: string | null; result_bytes: Uint8Array | null }>(RESULT, place.seq, fence)
       : undefined;
   if (!row) throw taskNotFound(id);
-  return { task: await get(tx, id), result: fromColumns(row.result, row.result_bytes) };
+  return { task: await get(tx, { id }), result: fromColumns(row.result, row.result_bytes) };
 }
 
 interface PayloadRow {
@@ -200,7 +201,7 @@ const ENDS = `
 const RESULTS = `
   SELECT task AS seq, result, result_bytes FROM ${rowsOf("ended", "$1::int8[]", "task, result, result_bytes")} AS ended`;
 
-export async function ends(tx: Tx, ids: string[]): Promise<(TaskEnd | "pending" | "missing")[]> {
+export async function endsOfTasks(tx: Tx, ids: string[]): Promise<(TaskEnd | "pending" | "missing")[]> {
   const places = ids.map((id) => tx.place(id));
   const seqs = places.flatMap((place) => (place ? [place.seq] : []));
   const found = await tx.all<EndsRow>(ENDS, seqs, inlineBytes(Math.max(ids.length, 1)));
@@ -233,7 +234,7 @@ export async function ends(tx: Tx, ids: string[]): Promise<(TaskEnd | "pending" 
 
 type ResultRow = Pick<EndsRow, "seq" | "result" | "result_bytes">;
 
-export async function history(tx: Tx, id: string): Promise<Attempt[]> {
+export async function history(tx: Tx, { id }: Verbs["history"]["in"]): Promise<Attempt[]> {
   const { seq } = await knownTask(tx, id);
   const rows = await tx.all<AttemptRow>(LATEST, [seq]);
   rows.sort((a, b) => a.fence - b.fence);

@@ -1,7 +1,7 @@
 import { byteLength, LIMITS, tooManySteps } from "../../../core/limits.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import { type Body, isEnd, type Step, type TaskState } from "../../../core/task.ts";
-import type { Settlement } from "../../../engine/engine.ts";
+import type { Settlement, Verbs } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import { heldTask } from "../line/held.ts";
 import { announceTask, closeAttempt, returnToLine, endCancelled, type Held, NEVER } from "../line/line.ts";
@@ -37,13 +37,7 @@ const REPLACE_SCHEDULED = `
     DELETE FROM dibs.scheduled WHERE ${isRowBy("scheduled", IN_SCHEDULE)} RETURNING *)
   INSERT INTO dibs.scheduled SELECT * FROM old`;
 
-export async function step(
-  tx: Tx,
-  id: string,
-  fence: number,
-  name: string,
-  value: Body | null,
-): Promise<null> {
+export async function step(tx: Tx, { id, fence, name, value }: Verbs["step"]["in"]): Promise<null> {
   const task = await heldTask(tx, id, fence);
   await checkRoom(tx, task.seq, "step", name, value);
   keepStep(tx, task.seq, "step", name, value);
@@ -69,7 +63,7 @@ async function checkRoom(
   if (count > LIMITS.steps || bytes > LIMITS.allStepBytes) throw tooManySteps(count, bytes);
 }
 
-export async function steps(tx: Tx, id: string): Promise<Step[]> {
+export async function steps(tx: Tx, { id }: Verbs["steps"]["in"]): Promise<Step[]> {
   const task = await findTask(tx, id);
   if (!task) throw taskNotFound(id);
   return stepsOf(tx, task.seq);
@@ -96,9 +90,7 @@ async function hasHeard(tx: Tx, seq: number, name: string): Promise<boolean> {
 
 export async function signal(
   tx: Tx,
-  id: string,
-  name: string,
-  value: Body | null,
+  { id, name, value }: Verbs["signal"]["in"],
 ): Promise<{ kept: boolean; state: TaskState }> {
   await tx.runs.hold([tx.place(id)?.seq ?? 0]);
   for (;;) {

@@ -1,10 +1,11 @@
+import type { Verbs } from "../../../engine/engine.ts";
 import { copiesOf } from "../../../core/topic.ts";
 import type { AddedTask, Addition, NewMessage, NewTask } from "../../../core/task.ts";
-import { add } from "./add.ts";
+import { addTasks } from "./add.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-export async function publish(tx: Tx, message: NewMessage): Promise<AddedTask[]> {
-  return add(tx, await fanOut(tx, [message]));
+export async function publish(tx: Tx, { message }: Verbs["publish"]["in"]): Promise<AddedTask[]> {
+  return addTasks(tx, await fanOut(tx, [message]));
 }
 
 /** The tasks that are to be added: a message becomes one for each subscription. */

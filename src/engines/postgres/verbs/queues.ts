@@ -7,7 +7,7 @@ import {
   withDeclared,
 } from "../../../core/policy.ts";
 import type { QueueSummary } from "../../../core/port.ts";
-import type { Declared, DeclareMode } from "../../../engine/engine.ts";
+import type { Declared, DeclareMode, Verbs } from "../../../engine/engine.ts";
 import { allAnswered } from "../statements/all-answered.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { TASK_OF } from "../statements/look-up.ts";
@@ -46,9 +46,7 @@ export function changesPolicy(
 
 export async function declare(
   tx: Tx,
-  name: string,
-  policy: NamedPolicy,
-  { force = false, create = false }: DeclareMode,
+  { queue: name, policy, force = false, create = false }: Verbs["declare"]["in"],
 ): Promise<Declared> {
   const { queue: known, isNew } = await tx.queues.ensure(name);
   if (create && !isNew)
@@ -71,7 +69,10 @@ export async function declare(
   return { policy: queue.policy, outcome: isNew ? "created" : changed ? "changed" : "unchanged" };
 }
 
-export async function pause(tx: Tx, name: string, paused: boolean): Promise<{ changed: boolean }> {
+export async function pause(
+  tx: Tx,
+  { queue: name, paused }: Verbs["pause"]["in"],
+): Promise<{ changed: boolean }> {
   const { queue, revision } = await toBeChanged(tx, name);
   if (queue.paused === paused) return { changed: false };
   queue.paused = paused;
@@ -113,9 +114,7 @@ const PENDING_WITH_LIMITS = [
 
 export async function purge(
   tx: Tx,
-  name: string,
-  upTo: number | undefined,
-  limit: number,
+  { queue: name, upTo, limit }: Verbs["purge"]["in"],
 ): Promise<{ removed: number; upTo: number; more: boolean }> {
   const last = upTo ?? (await tx.lastSeq());
   const queue = tx.queues.named(name);
@@ -175,7 +174,10 @@ const DELETE_QUEUE = [
   `DELETE FROM dibs.floor WHERE line = $1`,
 ] as const;
 
-export async function drop(tx: Tx, name: string, limit: number): Promise<{ removed: number; more: boolean }> {
+export async function drop(
+  tx: Tx,
+  { queue: name, limit }: Verbs["drop"]["in"],
+): Promise<{ removed: number; more: boolean }> {
   const queue = tx.queues.named(name);
   if (!queue) return { removed: 0, more: false };
   await unsubscribeQueue(tx, queue);

@@ -1,5 +1,5 @@
 import type { WorkerInfo, WorkerRecord } from "../../../core/task.ts";
-import type { Notice } from "../../../engine/engine.ts";
+import type { Notice, Verbs } from "../../../engine/engine.ts";
 import { type ClaimRow, heldFrom, selectClaims } from "../line/held.ts";
 import { rowsBy } from "../statements/look-up.ts";
 import { newest } from "../statements/newest.ts";
@@ -14,7 +14,7 @@ const INSERT_SESSION = `
 const INSERT_SERVING = `
   INSERT INTO dibs.serving (queue, session) SELECT queue, $2 FROM unnest($1::text[]) AS queue ON CONFLICT DO NOTHING`;
 
-export async function join(tx: Tx, worker: WorkerInfo, lease: number): Promise<{ session: number }> {
+export async function join(tx: Tx, { worker, lease }: Verbs["join"]["in"]): Promise<{ session: number }> {
   const [session] = await tx.numbers("session", 1);
   tx.send(INSERT_SESSION, session!, worker.id, JSON.stringify(worker), lease, tx.now, tx.now);
   tx.send(INSERT_SERVING, worker.queues, session!);
@@ -58,7 +58,10 @@ const FETCH_NOTICES = `
   DELETE FROM dibs.notice WHERE session = ANY ($1::int8[]) RETURNING n, session, kind, task, created_at, fence`;
 const SET_OVERDUE = `UPDATE dibs.session SET overdue_at = $2, n = n + 1 WHERE ${newest("session", "$1")}`;
 
-export async function heartbeat(tx: Tx, sessions: number[]): Promise<{ notices: Notice[] }> {
+export async function heartbeat(
+  tx: Tx,
+  { sessions }: Verbs["heartbeat"]["in"],
+): Promise<{ notices: Notice[] }> {
   const live = await tx.all<BeatingSession>(LOCK_SESSIONS, sessions);
   const notices = await fetchNotices(tx, sessions);
   // All of them first, so that each counts among the live ones when the overdue tasks of another look for a worker.
@@ -133,7 +136,10 @@ async function heldBy(tx: Tx, session: number): Promise<ClaimRow[]> {
   return tx.all<ClaimRow>(HELD, session);
 }
 
-export async function reconcile(tx: Tx, session: number, fences: number[]): Promise<{ released: number }> {
+export async function reconcile(
+  tx: Tx,
+  { session, fences }: Verbs["reconcile"]["in"],
+): Promise<{ released: number }> {
   const held = await heldBy(tx, session);
   const unknown = held.filter((row) => !fences.includes(row.fence));
   for (const row of unknown) await settleRelease(tx, heldFrom(tx, row), false);
@@ -148,8 +154,7 @@ const RENUMBER_NOTICES = `UPDATE dibs.notice SET session = $1 WHERE session = $2
 
 export async function rejoin(
   tx: Tx,
-  old: number,
-  fences: number[],
+  { session: old, fences }: Verbs["rejoin"]["in"],
 ): Promise<{ session: number; lease: number; lost: number[] }> {
   const row = await tx.get<{ lease: number }>(LEASE, old);
   if (!row) throw sessionGone(old);
@@ -163,7 +168,7 @@ export async function rejoin(
   tx.send(RENUMBER_NOTICES, session, old);
   if (tx.queues.hasLimits) await renumberLanes(tx, session, old);
   tx.serving.clear();
-  await reconcile(tx, session, fences);
+  await reconcile(tx, { session, fences });
   return { session, lease: row.lease, lost: fences.filter((fence) => !held.has(fence)) };
 }
 
@@ -187,7 +192,7 @@ async function renumberLanes(tx: Tx, session: number, old: number): Promise<void
   tx.send(RENUMBER_OWN, session, old);
 }
 
-export async function retire(tx: Tx, id: number): Promise<null> {
+export async function retire(tx: Tx, { session: id }: Verbs["retire"]["in"]): Promise<null> {
   const session = await tx.get<{ worker: string; info: string }>(SESSION, id);
   if (!session) return null;
   await holdStickyGates(tx, session.info);
@@ -201,7 +206,10 @@ async function holdStickyGates(tx: Tx, info: string): Promise<void> {
   for (const queue of stickyQueues(tx, info)) await tx.limits.hold(queue);
 }
 
-export async function leave(tx: Tx, id: number, lost: boolean): Promise<{ released: number }> {
+export async function leave(
+  tx: Tx,
+  { session: id, lost = false }: Verbs["leave"]["in"],
+): Promise<{ released: number }> {
   const session = await tx.get<{ worker: string; info: string }>(SESSION, id);
   if (!session) return { released: 0 };
   await holdStickyGates(tx, session.info);

@@ -2,7 +2,7 @@ import { isLarger, tooLarge } from "../../../core/limits.ts";
 import { notOfRun, mostBytes } from "../../../core/run.ts";
 import type { TaskState } from "../../../core/task.ts";
 import { isVerificationQueue } from "../../../core/verification.ts";
-import type { Settlement } from "../../../engine/engine.ts";
+import type { Settlement, Verbs } from "../../../engine/engine.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { addChecked, checkAdds } from "./add.ts";
 import { heldTask } from "../line/held.ts";
@@ -30,10 +30,7 @@ import { askForVerdict, settleVerdict } from "../flows/verify.ts";
 
 export async function settle(
   tx: Tx,
-  id: string,
-  fence: number,
-  settlement: Settlement,
-  spent: number | undefined,
+  { id, fence, settlement, spent }: Verbs["settle"]["in"],
 ): Promise<{ state: TaskState }> {
   const task: Held = { ...(await heldTask(tx, id, fence)), spent };
   const { ended } = tx.hint;
@@ -129,7 +126,7 @@ const SOONER = `
   UPDATE dibs.session SET overdue_at = $1, n = n + 1 WHERE ${newest("session", "$2")} AND (overdue_at IS NULL OR overdue_at > $1)`;
 
 /** Fenced. From now: the lease of a claim by hand, the timeout of one by a session. */
-export async function extend(tx: Tx, id: string, fence: number, lease: number): Promise<null> {
+export async function extend(tx: Tx, { id, fence, lease }: Verbs["extend"]["in"]): Promise<null> {
   const task = await heldTask(tx, id, fence);
   const deadline = tx.now + lease;
   tx.send(EXTEND, deadline, task.seq);
@@ -143,13 +140,7 @@ export async function extend(tx: Tx, id: string, fence: number, lease: number): 
 
 const PROGRESS = `UPDATE dibs.claim SET progress = $1, note = $2 WHERE task = $3`;
 
-export async function progress(
-  tx: Tx,
-  id: string,
-  fence: number,
-  value: number,
-  note: string | null,
-): Promise<null> {
+export async function progress(tx: Tx, { id, fence, value, note }: Verbs["progress"]["in"]): Promise<null> {
   const task = await heldTask(tx, id, fence);
   tx.send(PROGRESS, value, note && toText(note), task.seq);
   announceTask(tx, "task.progress", task, { detail: note ?? `${value}` });

@@ -1,6 +1,6 @@
 import { describeFlow, noFlow } from "../../../core/flow.ts";
 import { NO_DEPTH, type QueueStats } from "../../../core/task.ts";
-import { BOUNDS } from "../../../engine/engine.ts";
+import { BOUNDS, type Verbs } from "../../../engine/engine.ts";
 import { readFlow } from "../transaction/counters.ts";
 import { aboveFloor } from "../line/floors.ts";
 import { heldBack } from "../line/held-back.ts";
@@ -8,7 +8,7 @@ import type { Queue } from "../transaction/queue-cache.ts";
 import { workers } from "./sessions.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-export async function stats(tx: Tx, name: string): Promise<QueueStats> {
+export async function stats(tx: Tx, { queue: name }: Verbs["stats"]["in"]): Promise<QueueStats> {
   const queue = tx.queues.named(name);
   const depth = queue ? await tx.counters.depth(queue) : NO_DEPTH;
   const since = Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);

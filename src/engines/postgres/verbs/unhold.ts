@@ -1,8 +1,12 @@
+import type { Verbs } from "../../../engine/engine.ts";
 import type { Queue } from "../transaction/queue-cache.ts";
 import { fillLanes } from "../limits/lane-line.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-export async function unhold(tx: Tx, name: string, key: string | undefined): Promise<{ lifted: boolean }> {
+export async function unhold(
+  tx: Tx,
+  { queue: name, groupKey: key }: Verbs["unhold"]["in"],
+): Promise<{ lifted: boolean }> {
   const queue = tx.queues.named(name);
   if (!queue?.limited) return { lifted: false };
   return { lifted: await (key === undefined ? unholdQueue(tx, queue) : unholdLane(tx, queue, key)) };

@@ -1,3 +1,4 @@
+import type { Verbs } from "../../../engine/engine.ts";
 import {
   type PartResult,
   formatPart,
@@ -241,7 +242,7 @@ function hintRun(tx: Tx, { id, created_at: createdAt }: RunRow): void {
   (tx.hint.runs ??= []).push(tx.id(createdAt, id));
 }
 
-export function cancelRun(tx: Tx, id: string): { state: RunState } {
+export function cancelRun(tx: Tx, { id }: Verbs["cancelRun"]["in"]): { state: RunState } {
   const run = knownRun(tx, id);
   if (run.state === null) endRun(tx, run, "cancelled", null);
   return { state: stateOfRun(run) };

@@ -1,3 +1,4 @@
+import type { Verbs } from "../../../engine/engine.ts";
 import { SubscriptionIndex } from "../../../core/topic-tree.ts";
 import type { SubscriptionRecord } from "../../../core/task.ts";
 import type { Queue, Tx } from "./tx.ts";
@@ -50,7 +51,10 @@ const FIND = `SELECT 1 FROM subscription WHERE pattern = ? AND group_name = ?`;
 const INSERT = `INSERT INTO subscription (id, pattern, group_name, queue, created_at) VALUES (?, ?, ?, ?, ?)`;
 const COUNT = `UPDATE store SET subscribed = ?, unsubscribed = ?`;
 
-export function subscribe(tx: Tx, pattern: string, group: string, name: string): { created: boolean } {
+export function subscribe(
+  tx: Tx,
+  { pattern, group, queue: name }: Verbs["subscribe"]["in"],
+): { created: boolean } {
   if (tx.get(FIND, pattern, group)) return { created: false };
   const queue = tx.queue(name);
   tx.run(INSERT, ++tx.subscribed, pattern, group, queue.id, tx.now);
@@ -62,7 +66,7 @@ export function subscribe(tx: Tx, pattern: string, group: string, name: string):
 const NAMED = `SELECT * FROM subscription WHERE pattern = ? AND group_name = ?`;
 const OF_QUEUE = `SELECT * FROM subscription WHERE queue = ? ORDER BY id`;
 
-export function unsubscribe(tx: Tx, pattern: string, group: string): { removed: boolean } {
+export function unsubscribe(tx: Tx, { pattern, group }: Verbs["unsubscribe"]["in"]): { removed: boolean } {
   const doomed = tx.all<SubscriptionRow>(NAMED, pattern, group);
   remove(tx, doomed);
   return { removed: doomed.length > 0 };

@@ -1,3 +1,4 @@
+import type { Verbs } from "../../../engine/engine.ts";
 import { isLarger, queueFull, tooLarge } from "../../../core/limits.ts";
 import { type AddedTask, type EndState, type NewTask, rankOf } from "../../../core/task.ts";
 import { isGathered, type RunTask } from "../../../core/run.ts";
@@ -7,8 +8,12 @@ import { findBySeq } from "../line/find-task.ts";
 import { isOfRun, joinRun } from "../flows/runs.ts";
 import type { Queue, Tx } from "../transaction/tx.ts";
 
-/** All or none: everything is checked before anything is written. */
-export function add(tx: Tx, tasks: (NewTask | RunTask)[]): AddedTask[] {
+export function add(tx: Tx, { tasks }: Verbs["add"]["in"]): AddedTask[] {
+  return addTasks(tx, tasks);
+}
+
+/** Adds all or none: everything is checked before anything is written. */
+export function addTasks(tx: Tx, tasks: (NewTask | RunTask)[]): AddedTask[] {
   checkAdds(tx, tasks);
   return addChecked(tx, tasks);
 }

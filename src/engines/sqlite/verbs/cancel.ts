@@ -1,3 +1,4 @@
+import type { Verbs } from "../../../engine/engine.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import { isEnd, type TaskState } from "../../../core/task.ts";
 import { closeAttempt, end } from "../line/line.ts";
@@ -8,7 +9,7 @@ import type { Tx } from "../transaction/tx.ts";
 
 const CANCEL_CLAIM = `UPDATE claim SET cancelled = 1 WHERE task = ? AND cancelled = 0`;
 
-export function cancel(tx: Tx, id: string): { state: TaskState } {
+export function cancel(tx: Tx, { id }: Verbs["cancel"]["in"]): { state: TaskState } {
   const task = findTask(tx, id);
   if (!task) throw taskNotFound(id);
   const { place } = task;

@@ -1,3 +1,4 @@
+import type { Verbs } from "../../../engine/engine.ts";
 import { fitting, sizeOfRow } from "../../../core/answer-size.ts";
 import type { DeadFilter, DeadPattern, Headers, PatternKey, TaskError } from "../../../core/task.ts";
 import { announceTask, returnToLine } from "../line/line.ts";
@@ -100,7 +101,7 @@ interface Kind {
   last: number;
 }
 
-export function patterns(tx: Tx, name: string, by: PatternKey, limit: number): DeadPattern[] {
+export function patterns(tx: Tx, { queue: name, by, limit }: Verbs["patterns"]["in"]): DeadPattern[] {
   const queue = tx.queueNamed(name);
   if (!queue) return [];
   const kinds = new Map<string, Kind>();
@@ -151,10 +152,7 @@ const REVIVE_KEY = `
 
 export function redrive(
   tx: Tx,
-  name: string,
-  filter: DeadFilter,
-  spacing: number,
-  fresh: boolean,
+  { queue: name, filter, spacing, fresh = false }: Verbs["redrive"]["in"],
 ): { count: number } {
   const letters = lettersToMove(tx, name, filter);
   for (const [index, task] of letters.entries()) {
@@ -174,7 +172,7 @@ export function redrive(
   return { count: letters.length };
 }
 
-export function discard(tx: Tx, name: string, filter: DeadFilter): { count: number } {
+export function discard(tx: Tx, { queue: name, filter }: Verbs["discard"]["in"]): { count: number } {
   const letters = lettersToMove(tx, name, filter);
   for (const task of letters) remove(tx, task);
   return { count: letters.length };

@@ -1,6 +1,6 @@
 import { BOUNDS, type DocumentChange, type DueDocument, type Verbs } from "../../../engine/engine.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
-import { add } from "./add.ts";
+import { addTasks } from "./add.ts";
 import { fanOut } from "./publish.ts";
 import type { Tx } from "../transaction/tx.ts";
 
@@ -19,7 +19,7 @@ export function put(tx: Tx, change: DocumentChange): { before: string | null } {
   const before = row?.value ?? null;
   if (expect !== undefined && expect !== before) return { before };
   // First: what is refused must leave nothing behind.
-  if (adds) reportAdded(tx.hint, add(tx, fanOut(tx, adds)));
+  if (adds) reportAdded(tx.hint, addTasks(tx, fanOut(tx, adds)));
   if (value === null) tx.run(DELETE, kind, name);
   // The same again is not written: every commit wakes the other processes.
   else if (value !== before || dueAt !== row!.due_at) tx.run(PUT, kind, name, value, dueAt);

@@ -51,7 +51,7 @@ const DELETE_FLOW = `DELETE FROM flow WHERE slot <= ?`;
 /** Keys that one call forgets: a key past its time is free whether its row is gone or not. */
 const KEYS = 10_000;
 
-export function prune(tx: Tx, limit: number): { removed: number; more: boolean } {
+export function prune(tx: Tx, { limit }: Verbs["prune"]["in"]): { removed: number; more: boolean } {
   let removed = 0;
   let more = false;
   for (const queue of tx.queues) {
@@ -121,9 +121,7 @@ const SET_LISTENER = `INSERT OR REPLACE INTO listener (name, until) VALUES (?, ?
 /** The answer, where the listener's lease is fresh: it takes no lock. Undefined where it is not. */
 export function listenOnly(
   tx: Tx,
-  listener: string,
-  after: number | null,
-  limit: number,
+  { listener, after, limit }: Verbs["listen"]["in"],
 ): { events: DibsEvent[]; cursor: number; missed: number } | undefined {
   const row = tx.get<{ until: number }>(LISTENER, listener);
   return row && isFresh(tx, row.until) ? tx.events.after(after ?? tx.event, limit) : undefined;
@@ -136,9 +134,7 @@ function isFresh(tx: Tx, until: number): boolean {
 
 export function listen(
   tx: Tx,
-  listener: string,
-  after: number | null,
-  limit: number,
+  { listener, after, limit }: Verbs["listen"]["in"],
 ): { events: DibsEvent[]; cursor: number; missed: number } {
   const row = tx.get<{ until: number }>(LISTENER, listener);
   if (!row) tx.listeners++;
@@ -150,7 +146,7 @@ export function listen(
 
 const UNLISTEN = `DELETE FROM listener WHERE name = ?`;
 
-export function unlisten(tx: Tx, listener: string): null {
+export function unlisten(tx: Tx, { listener }: Verbs["unlisten"]["in"]): null {
   tx.listeners -= tx.run(UNLISTEN, listener);
   return null;
 }

@@ -1,3 +1,4 @@
+import type { Verbs } from "../../../engine/engine.ts";
 import { parsePart, type RunPart, type RunRecord, stageQueue } from "../../../core/run.ts";
 import type { EndState, TaskEnd } from "../../../core/task.ts";
 import { bodyFrom } from "../statements/body.ts";
@@ -22,9 +23,7 @@ const PARTS = `
 
 export function inspectRun(
   tx: Tx,
-  id: string,
-  after: number | undefined,
-  limit: number,
+  { id, after, limit }: Verbs["run"]["in"],
 ): { run: RunRecord; parts: RunPart[]; next: number | null } {
   const run = knownRun(tx, id);
   const rows = tx.all<PartRow>(PARTS, run.id, after ?? 0, limit + 1);

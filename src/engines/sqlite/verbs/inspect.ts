@@ -19,7 +19,7 @@ import {
   type TaskRecord,
 } from "../../../core/task.ts";
 import type { Verified } from "../../../core/verification.ts";
-import { BOUNDS } from "../../../engine/engine.ts";
+import { BOUNDS, type Verbs } from "../../../engine/engine.ts";
 import { bodyFrom } from "../statements/body.ts";
 import { findVerifying } from "../line/held.ts";
 import { heldBack } from "../line/held-back.ts";
@@ -29,7 +29,7 @@ import { placeOf } from "../flows/runs.ts";
 import { workers } from "./sessions.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
 
-export function get(tx: Tx, id: string): TaskRecord {
+export function get(tx: Tx, { id }: Verbs["get"]["in"]): TaskRecord {
   return record(tx, knownTask(tx, id));
 }
 
@@ -128,7 +128,7 @@ const ENDS = `
   FROM task LEFT JOIN ended ON ended.task = task.seq LEFT JOIN dead ON dead.task = task.seq
   WHERE task.seq = ? AND task.created_at = ?`;
 
-export function ends(tx: Tx, ids: string[]): End[] {
+export function endsOfTasks(tx: Tx, ids: string[]): End[] {
   return readEnds(ids, (id) => {
     const place = tx.place(id);
     const row = place && tx.get<EndsRow>(ENDS, place.seq, place.createdAt);
@@ -157,7 +157,7 @@ export function readEnds(ids: string[], read: (id: string) => End): End[] {
 
 const LATEST = `SELECT * FROM attempt WHERE task = ? ORDER BY fence DESC LIMIT ${LIMITS.page}`;
 
-export function history(tx: Tx, id: string): Attempt[] {
+export function history(tx: Tx, { id }: Verbs["history"]["in"]): Attempt[] {
   const { seq } = knownTask(tx, id);
   const attempts = [...tx.all<AttemptRow>(SUCCESS, seq), ...tx.all<AttemptRow>(LATEST, seq)].map(attemptFrom);
   return fitting(attempts.slice(0, LIMITS.page), sizeOfAttempt).toReversed();
@@ -222,7 +222,7 @@ const FLOW = `
     coalesce(sum(failed), 0) AS failed, coalesce(sum(wait_ms), 0) AS waitMs, coalesce(sum(service_ms), 0) AS serviceMs
   FROM flow WHERE queue = ? AND slot > ?`;
 
-export function stats(tx: Tx, name: string): QueueStats {
+export function stats(tx: Tx, { queue: name }: Verbs["stats"]["in"]): QueueStats {
   const queue = tx.queueNamed(name);
   const depth = queue ? tx.depth(queue) : NO_DEPTH;
   const since = Math.floor((tx.now - BOUNDS.rateWindow) / BOUNDS.rateSlot);

@@ -1,7 +1,7 @@
 import { byteLength, LIMITS, tooManySteps } from "../../../core/limits.ts";
 import { taskNotFound } from "../../../core/task-not-found.ts";
 import { type Body, isEnd, type Step, type TaskState } from "../../../core/task.ts";
-import type { Settlement } from "../../../engine/engine.ts";
+import type { Settlement, Verbs } from "../../../engine/engine.ts";
 import { bodyFrom } from "../statements/body.ts";
 import { heldTask } from "../line/held.ts";
 import { announceTask, closeAttempt, returnToLine, endCancelled, type Held, NEVER } from "../line/line.ts";
@@ -18,7 +18,7 @@ const MARK_READY = `UPDATE ready SET special = special | ${STEPPED} WHERE queue 
 const MARK_KEPT = `UPDATE kept SET special = special | ${STEPPED} WHERE queue = ? AND rank = ? AND pos = ?`;
 const MARK_OWN = `UPDATE own SET special = special | ${STEPPED} WHERE task = ?`;
 
-export function step(tx: Tx, id: string, fence: number, name: string, value: Body | null): null {
+export function step(tx: Tx, { id, fence, name, value }: Verbs["step"]["in"]): null {
   const task = heldTask(tx, id, fence);
   checkRoom(tx, task.seq, name, value);
   keepStep(tx, task.seq, "step", name, value);
@@ -40,7 +40,7 @@ function checkRoom(tx: Tx, seq: number, name: string, value: Body | null, kind: 
 
 const STEPS = `SELECT kind, name, value FROM step WHERE task = ? AND kind <> 'feedback' ORDER BY kind || ' ' || name`;
 
-export function steps(tx: Tx, id: string): Step[] {
+export function steps(tx: Tx, { id }: Verbs["steps"]["in"]): Step[] {
   const { seq } = knownTask(tx, id);
   return tx.all<Step>(STEPS, seq).map((row) => ({ ...row, value: bodyFrom(row.value) }));
 }
@@ -68,9 +68,7 @@ function hasHeard(tx: Tx, seq: number, name: string): boolean {
 
 export function signal(
   tx: Tx,
-  id: string,
-  name: string,
-  value: Body | null,
+  { id, name, value }: Verbs["signal"]["in"],
 ): { kept: boolean; state: TaskState } {
   const task = knownTask(tx, id);
   const { place } = task;

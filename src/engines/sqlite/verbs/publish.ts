@@ -1,10 +1,11 @@
+import type { Verbs } from "../../../engine/engine.ts";
 import { copiesOf } from "../../../core/topic.ts";
-import type { AddedTask, Addition, NewMessage, NewTask } from "../../../core/task.ts";
-import { add } from "./add.ts";
+import type { AddedTask, Addition, NewTask } from "../../../core/task.ts";
+import { addTasks } from "./add.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-export function publish(tx: Tx, message: NewMessage): AddedTask[] {
-  return add(tx, fanOut(tx, [message]));
+export function publish(tx: Tx, { message }: Verbs["publish"]["in"]): AddedTask[] {
+  return addTasks(tx, fanOut(tx, [message]));
 }
 
 /** The tasks that are to be added: a message becomes one for each subscription. */

@@ -1,13 +1,6 @@
-import {
-  differs,
-  isDeclared,
-  mergePolicy,
-  type NamedPolicy,
-  resolvePolicy,
-  withDeclared,
-} from "../../../core/policy.ts";
+import { differs, isDeclared, mergePolicy, resolvePolicy, withDeclared } from "../../../core/policy.ts";
 import type { QueueSummary } from "../../../core/port.ts";
-import type { Declared, DeclareMode } from "../../../engine/engine.ts";
+import type { Declared, Verbs } from "../../../engine/engine.ts";
 import { hintLine } from "../limits/gates.ts";
 import { findBySeq, remove } from "../line/find-task.ts";
 import { adoptPolicy } from "../limits/review.ts";
@@ -17,9 +10,7 @@ import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
 
 export function declare(
   tx: Tx,
-  name: string,
-  policy: NamedPolicy,
-  { force = false, create = false }: DeclareMode,
+  { queue: name, policy, force = false, create = false }: Verbs["declare"]["in"],
 ): Declared {
   const isNew = tx.queueNamed(name) === undefined;
   const queue = tx.queue(name);
@@ -41,7 +32,7 @@ export function declare(
   return { policy: queue.policy, outcome: isNew ? "created" : changed ? "changed" : "unchanged" };
 }
 
-export function pause(tx: Tx, name: string, paused: boolean): { changed: boolean } {
+export function pause(tx: Tx, { queue: name, paused }: Verbs["pause"]["in"]): { changed: boolean } {
   const queue = tx.queue(name);
   if (queue.paused === paused) return { changed: false };
   queue.paused = paused;
@@ -80,9 +71,7 @@ const PENDING_TURNS = `
 
 export function purge(
   tx: Tx,
-  name: string,
-  upTo: number | undefined,
-  limit: number,
+  { queue: name, upTo, limit }: Verbs["purge"]["in"],
 ): { removed: number; upTo: number; more: boolean } {
   const last = upTo ?? tx.seq;
   const queue = tx.queueNamed(name);
@@ -124,7 +113,10 @@ const DELETE_QUEUE = [
   `DELETE FROM gate WHERE queue = ?`,
 ] as const;
 
-export function drop(tx: Tx, name: string, limit: number): { removed: number; more: boolean } {
+export function drop(
+  tx: Tx,
+  { queue: name, limit }: Verbs["drop"]["in"],
+): { removed: number; more: boolean } {
   const queue = tx.queueNamed(name);
   if (!queue) return { removed: 0, more: false };
   unsubscribeQueue(tx, queue);

@@ -1,5 +1,5 @@
 import type { WorkerInfo, WorkerRecord } from "../../../core/task.ts";
-import type { Notice } from "../../../engine/engine.ts";
+import type { Notice, Verbs } from "../../../engine/engine.ts";
 import { type ClaimRow, heldFrom } from "../line/held.ts";
 import { sessionGone } from "./claim.ts";
 import { settleRelease } from "./settle.ts";
@@ -10,7 +10,7 @@ const INSERT_SESSION = `
   INSERT INTO session (id, worker, info, lease, joined_at, beat_at, mixed) VALUES (?, ?, ?, ?, ?, ?, 0)`;
 const INSERT_SERVING = `INSERT INTO serving (queue, session) VALUES (?, ?) ON CONFLICT DO NOTHING`;
 
-export function join(tx: Tx, worker: WorkerInfo, lease: number): { session: number } {
+export function join(tx: Tx, { worker, lease }: Verbs["join"]["in"]): { session: number } {
   const session = ++tx.session;
   tx.run(INSERT_SESSION, session, worker.id, JSON.stringify(worker), lease, tx.now, tx.awake);
   for (const queue of worker.queues) tx.run(INSERT_SERVING, queue, session);
@@ -40,7 +40,7 @@ const BEAT = `UPDATE session SET beat_at = ?, mixed = ?, overdue_at = ? WHERE id
 const NOTICES = `SELECT n, session, kind, task, created_at, fence FROM notice WHERE session = ?`;
 const DELETE_NOTICES = `DELETE FROM notice WHERE session = ?`;
 
-export function heartbeat(tx: Tx, sessions: number[]): { notices: Notice[] } {
+export function heartbeat(tx: Tx, { sessions }: Verbs["heartbeat"]["in"]): { notices: Notice[] } {
   const notices = fetchNotices(tx, sessions);
   // All of them first, so that each counts among the live ones when the overdue tasks of another look for a worker.
   const live = sessions.filter((id) => beatOne(tx, id));
@@ -98,7 +98,7 @@ function write(tx: Tx, id: number, from: BeatingSession, to: BeatingSession): vo
 const WORKER = `SELECT worker FROM session WHERE id = ?`;
 const HELD = `SELECT * FROM claim WHERE session = ? ORDER BY task`;
 
-export function reconcile(tx: Tx, session: number, fences: number[]): { released: number } {
+export function reconcile(tx: Tx, { session, fences }: Verbs["reconcile"]["in"]): { released: number } {
   const unknown = tx.all<ClaimRow>(HELD, session).filter((row) => !fences.includes(row.fence));
   for (const row of unknown) settleRelease(tx, heldFrom(tx, row), false);
   return { released: unknown.length };
@@ -116,8 +116,7 @@ const RENUMBER_OWN = `UPDATE own SET session = ? WHERE queue = ? AND session = ?
 
 export function rejoin(
   tx: Tx,
-  old: number,
-  fences: number[],
+  { session: old, fences }: Verbs["rejoin"]["in"],
 ): { session: number; lease: number; lost: number[] } {
   const row = tx.get<{ lease: number; info: string }>(LEASE, old);
   if (!row) throw sessionGone(old);
@@ -134,16 +133,16 @@ export function rejoin(
   }
   tx.serving.clear();
   const held = new Set(tx.all<ClaimRow>(HELD, session).map(({ fence }) => fence));
-  reconcile(tx, session, fences);
+  reconcile(tx, { session, fences });
   return { session, lease: row.lease, lost: fences.filter((fence) => !held.has(fence)) };
 }
 
-export function retire(tx: Tx, id: number): null {
+export function retire(tx: Tx, { session: id }: Verbs["retire"]["in"]): null {
   if (tx.get(WORKER, id)) disownAll(tx, id, stopServing(tx, id));
   return null;
 }
 
-export function leave(tx: Tx, id: number, lost: boolean): { released: number } {
+export function leave(tx: Tx, { session: id, lost = false }: Verbs["leave"]["in"]): { released: number } {
   const session = tx.get<{ worker: string }>(WORKER, id);
   if (!session) return { released: 0 };
   // The session goes first: a worker that stops is no longer one that could take a task over.

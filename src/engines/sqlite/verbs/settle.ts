@@ -2,7 +2,7 @@ import { isLarger, tooLarge } from "../../../core/limits.ts";
 import { notOfRun, mostBytes } from "../../../core/run.ts";
 import type { TaskState } from "../../../core/task.ts";
 import { isVerificationQueue } from "../../../core/verification.ts";
-import type { Settlement } from "../../../engine/engine.ts";
+import type { Settlement, Verbs } from "../../../engine/engine.ts";
 import { reportAdded } from "../../../engine/follow-up-adds.ts";
 import { addChecked, checkAdds } from "./add.ts";
 import { heldTask } from "../line/held.ts";
@@ -27,10 +27,7 @@ import { askForVerdict, settleVerdict } from "../flows/verify.ts";
 
 export function settle(
   tx: Tx,
-  id: string,
-  fence: number,
-  settlement: Settlement,
-  spent?: number,
+  { id, fence, settlement, spent }: Verbs["settle"]["in"],
 ): { state: TaskState } {
   const task = heldTask(tx, id, fence);
   if (spent !== undefined) task.spent = spent;
@@ -106,7 +103,7 @@ const EXTEND = `UPDATE claim SET deadline = ? WHERE task = ?`;
 const SOONER = `UPDATE session SET overdue_at = ? WHERE id = ? AND (overdue_at IS NULL OR overdue_at > ?)`;
 
 /** Fenced. From now: the lease of a claim by hand, the timeout of one by a session. */
-export function extend(tx: Tx, id: string, fence: number, lease: number): null {
+export function extend(tx: Tx, { id, fence, lease }: Verbs["extend"]["in"]): null {
   const task = heldTask(tx, id, fence);
   const deadline = tx.awake + lease;
   tx.run(EXTEND, deadline, task.seq);
@@ -117,7 +114,7 @@ export function extend(tx: Tx, id: string, fence: number, lease: number): null {
 
 const PROGRESS = `UPDATE claim SET progress = ?, note = ? WHERE task = ?`;
 
-export function progress(tx: Tx, id: string, fence: number, value: number, note: string | null): null {
+export function progress(tx: Tx, { id, fence, value, note }: Verbs["progress"]["in"]): null {
   const task = heldTask(tx, id, fence);
   tx.run(PROGRESS, value, note, task.seq);
   announceTask(tx, "task.progress", task, { detail: note ?? `${value}` });

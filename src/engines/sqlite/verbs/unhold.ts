@@ -1,8 +1,9 @@
+import type { Verbs } from "../../../engine/engine.ts";
 import { gateOf, hintLine, saveGate } from "../limits/gates.ts";
 import { LaneChanges } from "../limits/lanes.ts";
 import { HEAD_ONLY, type Queue, type Tx } from "../transaction/tx.ts";
 
-export function unhold(tx: Tx, name: string, key: string | undefined): { lifted: boolean } {
+export function unhold(tx: Tx, { queue: name, groupKey: key }: Verbs["unhold"]["in"]): { lifted: boolean } {
   const queue = tx.queueNamed(name);
   if (!queue) return { lifted: false };
   return { lifted: key === undefined ? unholdQueue(tx, queue) : unholdLane(tx, queue, key) };

@@ -1,0 +1,8 @@
+import type { Verbs } from "../../../engine/engine.ts";
+import type { Tx } from "../transaction/tx.ts";
+import { endsOfRuns } from "./inspect-runs.ts";
+import { endsOfTasks } from "./inspect.ts";
+
+export function ends(tx: Tx, { ids, of }: Verbs["ends"]["in"]): Verbs["ends"]["out"] {
+  return of === "runs" ? endsOfRuns(tx, ids) : endsOfTasks(tx, ids);
+}
