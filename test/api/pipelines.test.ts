@@ -195,7 +195,9 @@ describe.each(STORES)("a pipeline on %s", (store) => {
     await expect((await checked.add(1)).result({ timeout: "20s" })).rejects.toThrow(/number/);
     const other = dibs.queue("other", { maxAttempts: 1 });
     other.work(() => each([1]));
-    await expect((await other.add(1)).result({ timeout: "20s" })).rejects.toThrow(/nothing for each\(\)/);
+    await expect((await other.add(1)).result({ timeout: "20s" })).rejects.toThrow(
+      /does not belong to a run of a pipeline/,
+    );
   });
 });
 
