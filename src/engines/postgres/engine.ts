@@ -176,6 +176,7 @@ class PostgresEngine implements Engine {
         else this.#lost(report.lost);
       },
       (error) => logger.error(`The thread of the heartbeats ended, and is started again: ${error.message}`),
+      (sessions) => this.#beat(sessions),
     );
   }
 

@@ -6,7 +6,7 @@ import type { Conflict } from "../../../core/commit.ts";
 import { HeartbeatTimer } from "../../../engine/heartbeat-timer.ts";
 import { systemClock } from "../../../engine/system-clock.ts";
 import { Connection } from "../connection/connection.ts";
-import type { PulseData, PulseReport, PulseRequest } from "./heartbeats.ts";
+import { type PulseData, type PulseReport, type PulseRequest, STARTED } from "./heartbeats.ts";
 import { HeartbeatAges } from "./heartbeat-ages.ts";
 import { ReconnectingStore } from "../batch/reconnecting-store.ts";
 import { Sender } from "../batch/sender.ts";
@@ -54,6 +54,7 @@ function serve(port: MessagePort, { link, tx, where, patience }: PulseData): voi
       void sender.close().then(() => port.close());
     }
   });
+  port.postMessage(STARTED);
 }
 
 if (parentPort) serve(parentPort, workerData as PulseData);
