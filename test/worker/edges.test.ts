@@ -32,11 +32,13 @@ describe.each(STORES)("a worker on %s, at the edges,", (store) => {
 
   it("gives an attempt the time that task.extend asks for", async () => {
     const dibs = await openStore(store);
-    const queue = dibs.queue("work", { timeout: 100, maxAttempts: 1 });
+    // Long enough for a busy machine to get the extension through before it ends.
+    const timeout = 1_500;
+    const queue = dibs.queue("work", { timeout, maxAttempts: 1 });
     const task = await queue.add(1);
     queue.work(async (held) => {
       await held.extend("20s");
-      await new Promise((resolve) => setTimeout(resolve, 250));
+      await new Promise((resolve) => setTimeout(resolve, 1.2 * timeout));
       return "in time";
     });
     expect(await task.result()).toBe("in time");
