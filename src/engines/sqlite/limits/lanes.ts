@@ -3,7 +3,7 @@ import { isEmpty, isOver, type Meter, NO_METER, earliestStart } from "../../../c
 import { FIRST_RANK, isUrgent } from "../../../core/task.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import type { TransitionTask } from "../line/line.ts";
-import { becomeReadyTogether, type ReadyTask } from "../line/ready.ts";
+import { enterLines, type ReadyTask } from "../line/enter-line.ts";
 import type { Value } from "../statements/statements.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
 
@@ -100,7 +100,7 @@ export function wait(tx: Tx, task: TransitionTask): void {
 export class LaneChanges {
   readonly #tx: Tx;
   readonly #lanes = new Map<string, Lane>();
-  readonly #comers: ReadyTask[] = [];
+  readonly #entering: ReadyTask[] = [];
   readonly #left: Value[][] = [];
 
   constructor(tx: Tx) {
@@ -193,11 +193,11 @@ export class LaneChanges {
     lane.holders++;
     if (queue.lanes === COUNTED) lane.line.push(task);
     const place = fair ? this.#freshPlace() : pos;
-    this.becomeReady({ queue, rank, pos: place, task, failures, session: sticky ? lane.session : null });
+    this.enterLine({ queue, rank, pos: place, task, failures, session: sticky ? lane.session : null });
   }
 
-  becomeReady(comer: ReadyTask): void {
-    this.#comers.push(comer);
+  enterLine(task: ReadyTask): void {
+    this.#entering.push(task);
   }
 
   /** At the tail. Those that were added before get their numbers first: they follow each other. */
@@ -225,7 +225,7 @@ export class LaneChanges {
   save(): void {
     const tx = this.#tx;
     for (const chunk of chunks(this.#left)) tx.runMany(DELETE_WAITING(chunk.length), chunk.flat(), {});
-    becomeReadyTogether(tx, this.#comers);
+    enterLines(tx, this.#entering);
     const [forgotten, changed]: [Value[][], Value[][]] = [[], []];
     for (const lane of this.#lanes.values()) {
       const { queue, key, row, woken, wakeAt } = lane;
@@ -240,7 +240,7 @@ export class LaneChanges {
     for (const chunk of chunks(changed)) tx.runMany(SAVE_LANES(chunk.length), chunk.flat(), {});
     this.#lanes.clear();
     this.#left.length = 0;
-    this.#comers.length = 0;
+    this.#entering.length = 0;
   }
 }
 

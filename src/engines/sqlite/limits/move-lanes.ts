@@ -13,7 +13,7 @@ export function enterLane(tx: Tx, task: TransitionTask): "ready" | "waiting" {
   const lane = book.lane(queue, groupKey!);
   if (holdsGroup && lane.holders === 1 && !governsGroups(queue.policy)) {
     if (queue.lanes === COUNTED) lane.line.push(seq);
-    book.becomeReady({ queue, rank, pos, task: seq, failures, session: null });
+    book.enterLine({ queue, rank, pos, task: seq, failures, session: null });
   } else {
     if (holdsGroup) lane.holders--;
     task.holdsGroup = book.fill(lane, task);

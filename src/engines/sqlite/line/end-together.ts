@@ -1,9 +1,9 @@
 import { BOUNDS } from "../../../engine/engine.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import type { LaneName } from "../limits/lanes.ts";
+import { enterLines } from "./enter-line.ts";
 import { freeGroup } from "./line.ts";
 import { freeLanes } from "../limits/move-lanes.ts";
-import { SPECIAL } from "../statements/special.ts";
 import { HEAD_ONLY, type Tx } from "../transaction/tx.ts";
 
 /** What the end of a task brings about, for many at a time: see `reachEnd` in line.ts. */
@@ -24,13 +24,6 @@ const NEXT_OF_GROUPS = sized(
   `) CROSS JOIN task ON task.seq = column1
    LEFT JOIN waiting AS next ON next.queue = task.queue AND next.group_key = task.group_key AND next.pos = (
      SELECT min(pos) FROM waiting WHERE queue = task.queue AND group_key = task.group_key)`,
-);
-const INSERT_READY = sized(
-  `INSERT INTO ready (queue, rank, pos, task, failures, special)
-   SELECT column1, column2, column3, seq, 0, ${SPECIAL}
-   FROM (VALUES `,
-  () => `(?, ?, ?, ?)`,
-  `) CROSS JOIN task ON task.seq = column4`,
 );
 const DELETE_WAITING = sized(
   `DELETE FROM waiting WHERE (queue, group_key, pos) IN (VALUES `,
@@ -81,17 +74,11 @@ function freeHeads(tx: Tx, seqs: readonly number[]): void {
       chunk.flatMap(([queue, groupKey, pos]) => [queue, groupKey, pos]),
       {},
     );
-    tx.runMany(
-      INSERT_READY(chunk.length),
-      chunk.flatMap(([queue, , pos, task, rank]) => [queue, rank, pos, task]),
-      {},
-    );
-    for (const [id] of chunk) {
-      const queue = tx.queueOf(id);
-      tx.count(queue, "waiting", -1);
-      tx.count(queue, "ready", 1);
-      tx.hintReady(queue);
-    }
+    const promoted = chunk.map(([queue, , pos, task, rank]) => {
+      return { queue: tx.queueOf(queue), rank: rank!, pos: pos!, task: task!, failures: 0, session: null };
+    });
+    for (const { queue } of promoted) tx.count(queue, "waiting", -1);
+    enterLines(tx, promoted);
   }
 }
 

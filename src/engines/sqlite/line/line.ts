@@ -7,7 +7,7 @@ import { correctCost } from "../limits/costs.ts";
 import { findAsked } from "./held.ts";
 import { wait } from "../limits/lanes.ts";
 import { enterLane, freeLanes } from "../limits/move-lanes.ts";
-import { becomeReady } from "./ready.ts";
+import { enterLine } from "./enter-line.ts";
 import { endPart, isBeingCancelled } from "../flows/runs.ts";
 import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "../flows/steps.ts";
 import { HEAD_ONLY, type Queue, type Tx } from "../transaction/tx.ts";
@@ -69,7 +69,8 @@ export function enter(tx: Tx, task: TransitionTask): "ready" | "waiting" {
     }
     task.holdsGroup = true;
   }
-  becomeReady(tx, queue, task.rank, task.pos, task.seq, task.failures);
+  const { rank, pos, seq, failures } = task;
+  enterLine(tx, { queue, rank, pos, task: seq, failures });
   return "ready";
 }
 
@@ -274,7 +275,7 @@ export function freeGroup(tx: Tx, queue: Queue, groupKey: string): void {
     return;
   }
   tx.count(queue, "waiting", -1);
-  becomeReady(tx, queue, next.rank, next.pos, next.task, next.failures);
+  enterLine(tx, { queue, ...next });
 }
 
 /** An event about a task. */

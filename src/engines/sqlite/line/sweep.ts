@@ -5,7 +5,7 @@ import { type ClaimRow, heldFrom } from "./held.ts";
 import { fillLane } from "../limits/move-lanes.ts";
 import { end, enter, fail, type Held, type TransitionTask } from "./line.ts";
 import { findBySeq, takeOut } from "./find-task.ts";
-import { releaseSticky, openKept } from "./ready.ts";
+import { endRetryElsewhere, releaseSticky } from "./enter-line.ts";
 import { openGates } from "../limits/review.ts";
 import { keepStep } from "../flows/steps.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
@@ -227,7 +227,7 @@ const KEPT_LONG_ENOUGH = `
 
 function openAllKept(tx: Tx): void {
   for (const row of tx.all<KeptRow>(KEPT_LONG_ENOUGH, tx.now, BOUNDS.sweep)) {
-    openKept(tx, tx.queueOf(row.queue), row.rank, row.pos);
+    endRetryElsewhere(tx, tx.queueOf(row.queue), row.rank, row.pos);
   }
 }
 

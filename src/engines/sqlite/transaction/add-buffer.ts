@@ -2,7 +2,7 @@ import { type Body, type Headers, JSON_TYPE, type NewTask, rankOf } from "../../
 import type { RunTask } from "../../../core/run.ts";
 import { chunks, sized } from "../statements/chunks.ts";
 import { beginning, isOfRun, joining } from "../flows/runs.ts";
-import { OF_RUN, SPECIAL_OF_NEW } from "../statements/special.ts";
+import { enterLinesAsNew, type NewKind } from "../line/enter-line.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /**
@@ -15,7 +15,7 @@ export class AddBuffer {
   /** Of each task. */
   #queues: Queue[] = [];
   #mixed = false;
-  #kind: Kind = "plain";
+  #kind: NewKind = "plain";
   #first = 0;
   #tasks: (NewTask | RunTask)[] = [];
 
@@ -46,8 +46,7 @@ export class AddBuffer {
   }
 
   write(): void {
-    const count = this.#tasks.length;
-    if (count === 0) return;
+    if (this.#tasks.length === 0) return;
     const tx = this.#tx;
     const isWhole = this.#kind === "whole";
     const kind = `${this.#mixed ? "mixed" : "single"}${isWhole ? "Whole" : "Plain"}` as const;
@@ -60,9 +59,7 @@ export class AddBuffer {
       from += tasks.length;
     }
     if (this.#kind === "ofRun") this.#joinRuns();
-    tx.run(LINE_UP[this.#kind], this.#first, this.#first + count - 1);
-    if (this.#mixed) for (const queue of this.#queues) tx.hintReady(queue);
-    else tx.hintReady(this.#queues[0]!, count);
+    enterLinesAsNew(tx, this.#kind, this.#first, this.#queues);
     this.forget();
   }
 
@@ -100,17 +97,6 @@ const INSERT = {
   singleWhole: sized(INTO_WHOLE, (i) => `(:first + ${i}, :queue, :now, ?, ?, ?, ?, ?)`),
   mixedWhole: sized(INTO_WHOLE, (i) => `(:first + ${i}, ?, :now, ?, ?, ?, ?, ?)`),
 };
-/** `ofRun`: of a pipeline's run, and plain but for that. */
-type Kind = "plain" | "whole" | "ofRun";
-
-const lineUp = (rank: string, special: string | number): string => `
-  INSERT INTO ready (queue, rank, pos, task, failures, special)
-  SELECT queue, ${rank}, seq, seq, 0, ${special} FROM task WHERE seq BETWEEN ? AND ?`;
-const LINE_UP: Record<Kind, string> = {
-  plain: lineUp("0", 0),
-  whole: lineUp("0 - priority", SPECIAL_OF_NEW),
-  ofRun: lineUp("0", OF_RUN),
-};
 const BEGIN_RUNS = sized(
   `INSERT INTO run (id, created_at, queue, pipeline, stages, under_way, dead) VALUES `,
   () => `(?, ?, ?, ?, ?, 1, 0)`,
@@ -120,7 +106,7 @@ const JOIN_RUNS = sized(
   () => `(?, ?, ?, ?, ?)`,
 );
 
-function kindOf(task: NewTask): Kind {
+function kindOf(task: NewTask): NewKind {
   if (!isPlain(task)) return "whole";
   return isOfRun(task) ? "ofRun" : "plain";
 }

@@ -1,4 +1,5 @@
 import type { TaskEntry } from "../../../core/record.ts";
+import { enterLineAsImported } from "../line/enter-line.ts";
 import { type Attempt, rankOf } from "../../../core/task.ts";
 import { INSERT_ATTEMPT, INSERT_DEAD, NEVER } from "../line/line.ts";
 import { changeLane } from "../limits/move-lanes.ts";
@@ -47,11 +48,6 @@ function writeAttempt(tx: Tx, seq: number, row: Attempt): void {
   );
 }
 
-const INSERT_READY = `
-  INSERT INTO ready (queue, rank, pos, task, failures, special) SELECT queue, ?, ?, seq, ?, ${SPECIAL} FROM task WHERE seq = ?`;
-const INSERT_KEPT = `
-  INSERT INTO kept (queue, rank, pos, task, failures, special, until, avoid)
-  SELECT queue, ?, ?, seq, ?, ${SPECIAL}, ?, ? FROM task WHERE seq = ?`;
 const INSERT_WAITING = `
   INSERT INTO waiting (queue, group_key, pos, task, rank, failures) VALUES (?, ?, ?, ?, ?, ?)`;
 const INSERT_SCHEDULED = `
@@ -76,9 +72,8 @@ function stand(tx: Tx, record: TaskEntry, { seq, queue, rank, pos }: Standing): 
   const { failures = 0, groupKey, holdsGroup = false, result = null } = record;
   switch (record.state) {
     case "ready": {
-      const { elsewhere, place = pos } = record;
-      if (!elsewhere) tx.run(INSERT_READY, rank, place, failures, seq);
-      else tx.run(INSERT_KEPT, rank, place, failures, elsewhere.until, JSON.stringify(elsewhere.avoid), seq);
+      const { elsewhere = null, place = pos } = record;
+      enterLineAsImported(tx, { queue, rank, pos: place, task: seq, failures }, elsewhere);
       if (groupKey !== undefined) holdLane(tx, queue, groupKey, seq);
       return;
     }

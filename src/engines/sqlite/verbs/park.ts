@@ -3,6 +3,7 @@ import { taskNotFound } from "../../../core/task-not-found.ts";
 import { type Body, isEnd, type Step, type TaskState } from "../../../core/task.ts";
 import type { Settlement, Verbs } from "../../../engine/engine.ts";
 import { bodyFrom } from "../statements/body.ts";
+import { markStepped } from "../line/enter-line.ts";
 import { heldTask } from "../line/held.ts";
 import { announceTask, closeAttempt, returnToLine, endCancelled, type Held, NEVER } from "../line/line.ts";
 import { findTask, type Found, takeOut } from "../line/find-task.ts";
@@ -14,9 +15,6 @@ import type { Tx } from "../transaction/tx.ts";
 
 const MARK_CLAIM = `UPDATE claim SET special = special | ${STEPPED} WHERE task = ?`;
 const MARK_VERIFYING = `UPDATE verifying SET special = special | ${STEPPED} WHERE task = ?`;
-const MARK_READY = `UPDATE ready SET special = special | ${STEPPED} WHERE queue = ? AND rank = ? AND pos = ?`;
-const MARK_KEPT = `UPDATE kept SET special = special | ${STEPPED} WHERE queue = ? AND rank = ? AND pos = ?`;
-const MARK_OWN = `UPDATE own SET special = special | ${STEPPED} WHERE task = ?`;
 
 export function step(tx: Tx, { id, fence, name, value }: Verbs["step"]["in"]): null {
   const task = heldTask(tx, id, fence);
@@ -83,10 +81,6 @@ export function signal(
   }
   if (place.state === "claimed") tx.run(MARK_CLAIM, task.seq);
   if (place.state === "verifying") tx.run(MARK_VERIFYING, task.seq);
-  if (place.state === "ready") {
-    const { table, pos } = place.line;
-    if (table === "own") tx.run(MARK_OWN, task.seq);
-    else tx.run(table === "kept" ? MARK_KEPT : MARK_READY, task.queue.id, task.rank, pos);
-  }
+  if (place.state === "ready") markStepped(tx, place.line.table, { ...task, pos: place.line.pos });
   return { kept: true, state };
 }

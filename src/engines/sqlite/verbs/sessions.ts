@@ -1,5 +1,6 @@
 import type { WorkerInfo, WorkerRecord } from "../../../core/task.ts";
 import type { Notice, Verbs } from "../../../engine/engine.ts";
+import { renumberSticky } from "../line/enter-line.ts";
 import { type ClaimRow, heldFrom } from "../line/held.ts";
 import { sessionGone } from "./claim.ts";
 import { settleRelease } from "./settle.ts";
@@ -112,7 +113,6 @@ const RENUMBER_NOTICES = `UPDATE notice SET session = ? WHERE session = ?`;
 const RENUMBER_LANES = `
   UPDATE lane SET state = json_set(state, '$.session', ?)
   WHERE queue = ? AND json_extract(state, '$.session') = ?`;
-const RENUMBER_OWN = `UPDATE own SET session = ? WHERE queue = ? AND session = ?`;
 
 export function rejoin(
   tx: Tx,
@@ -129,7 +129,7 @@ export function rejoin(
     const queue = tx.queueNamed(name);
     if (queue?.lanes !== COUNTED) continue;
     tx.run(RENUMBER_LANES, session, queue.id, old);
-    tx.run(RENUMBER_OWN, session, queue.id, old);
+    renumberSticky(tx, queue, old, session);
   }
   tx.serving.clear();
   const held = new Set(tx.all<ClaimRow>(HELD, session).map(({ fence }) => fence));

@@ -1,0 +1,164 @@
+import { chunks, sized } from "../statements/chunks.ts";
+import { OF_RUN, SPECIAL, SPECIAL_OF_NEW, STEPPED } from "../statements/special.ts";
+import type { Value } from "../statements/statements.ts";
+import type { Queue, Tx } from "../transaction/tx.ts";
+import { serves, workersToAvoid } from "./elsewhere.ts";
+
+/**
+ * The only code that writes to the three tables of a line: `ready` for every worker, `kept` for workers that have not
+ * failed the task (retry elsewhere), `own` for the worker to which a group sticks. Each way in also counts the tasks and
+ * hints at them, so that no caller can forget it. A test reads all statements of the engine and finds no other writer.
+ */
+
+/** A task that enters the line. */
+export interface ReadyTask {
+  queue: Queue;
+  rank: number;
+  pos: number;
+  task: number;
+  failures: number;
+  /** The session to which its group sticks. */
+  session: number | null;
+}
+
+const INSERT_READY = `
+  INSERT INTO ready (queue, rank, pos, task, failures, special)
+  SELECT ?, ?, ?, seq, ?, ${SPECIAL} FROM task WHERE seq = ?`;
+const INSERT_KEPT = `
+  INSERT INTO kept (queue, rank, pos, task, failures, special, until, avoid)
+  SELECT ?, ?, ?, seq, ?, ${SPECIAL}, ?, ? FROM task WHERE seq = ?`;
+
+/** One task enters the line of a queue whose groups are not sticky. */
+export function enterLine(tx: Tx, task: Omit<ReadyTask, "session">): void {
+  const { queue, rank, pos, task: seq, failures } = task;
+  if (!enterKept(tx, task)) tx.run(INSERT_READY, queue.id, rank, pos, failures, seq);
+  tx.count(queue, "ready", 1);
+  tx.hintReady(queue);
+}
+
+const INSERT_MANY_READY = sized(
+  `INSERT INTO ready (queue, rank, pos, task, failures, special)
+   SELECT column1, column2, column3, seq, column5, ${SPECIAL}
+   FROM (VALUES `,
+  () => `(?, ?, ?, ?, ?)`,
+  `) CROSS JOIN task ON task.seq = column4`,
+);
+const INSERT_MANY_OWN = sized(
+  `INSERT INTO own (queue, session, rank, pos, task, failures, special)
+   SELECT column1, column6, column2, column3, seq, column5, ${SPECIAL}
+   FROM (VALUES `,
+  () => `(?, ?, ?, ?, ?, ?)`,
+  `) CROSS JOIN task ON task.seq = column4`,
+);
+
+/** Tasks of any queues enter their lines in bulk. */
+export function enterLines(tx: Tx, tasks: readonly ReadyTask[]): void {
+  const [ready, own]: [Value[][], Value[][]] = [[], []];
+  for (const each of tasks) {
+    if (enterKept(tx, each)) continue;
+    const { queue, rank, pos, task, failures, session } = each;
+    const row = [queue.id, rank, pos, task, failures];
+    if (session !== null && serves(tx, queue, session)) own.push([...row, session]);
+    else ready.push(row);
+  }
+  for (const chunk of chunks(ready)) tx.runMany(INSERT_MANY_READY(chunk.length), chunk.flat(), {});
+  for (const chunk of chunks(own)) tx.runMany(INSERT_MANY_OWN(chunk.length), chunk.flat(), {});
+  for (const { queue } of tasks) {
+    tx.count(queue, "ready", 1);
+    tx.hintReady(queue);
+  }
+}
+
+/** A failed task is first offered to other workers. Answers false if it may go to any worker. */
+function enterKept(tx: Tx, { queue, rank, pos, task, failures }: Omit<ReadyTask, "session">): boolean {
+  if (failures === 0) return false;
+  const avoid = workersToAvoid(tx, queue, task, failures);
+  if (!avoid) return false;
+  const until = tx.now + queue.policy.elsewhere;
+  tx.run(INSERT_KEPT, queue.id, rank, pos, failures, until, JSON.stringify(avoid), task);
+  return true;
+}
+
+/** What new tasks have beyond a payload: nothing, options that are columns of `task`, or a place in a run. */
+export type NewKind = "plain" | "whole" | "ofRun";
+
+const insertNew = (rank: string, special: string | number): string => `
+  INSERT INTO ready (queue, rank, pos, task, failures, special)
+  SELECT queue, ${rank}, seq, seq, 0, ${special} FROM task WHERE seq BETWEEN ? AND ?`;
+const INSERT_NEW: Record<NewKind, string> = {
+  plain: insertNew("0", 0),
+  whole: insertNew("0 - priority", SPECIAL_OF_NEW),
+  ofRun: insertNew("0", OF_RUN),
+};
+
+/**
+ * New tasks with consecutive numbers enter their lines; `queues` has the queue of each. Only for the add buffer, which has
+ * counted them already: the next add of the batch may exceed a queue's maxDepth.
+ */
+export function enterLinesAsNew(tx: Tx, kind: NewKind, first: number, queues: readonly Queue[]): void {
+  tx.run(INSERT_NEW[kind], first, first + queues.length - 1);
+  const single = queues[0]!;
+  if (queues.every((queue) => queue === single)) tx.hintReady(single, queues.length);
+  else for (const queue of queues) tx.hintReady(queue);
+}
+
+const KEPT_TO_READY = `
+  INSERT INTO ready (queue, rank, pos, task, failures, special)
+  SELECT queue, rank, pos, task, failures, special FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
+const DELETE_KEPT = `DELETE FROM kept WHERE queue = ? AND rank = ? AND pos = ?`;
+
+/** No other worker took the failed task in time: from now on any worker may. */
+export function endRetryElsewhere(tx: Tx, queue: Queue, rank: number, pos: number): void {
+  tx.run(KEPT_TO_READY, queue.id, rank, pos);
+  tx.run(DELETE_KEPT, queue.id, rank, pos);
+  tx.hintReady(queue);
+}
+
+const OWN_TO_READY = `
+  INSERT INTO ready (queue, rank, pos, task, failures, special)
+  SELECT queue, rank, pos, task, failures, special FROM own WHERE queue = ? AND session = ?`;
+const DELETE_OWN = `DELETE FROM own WHERE queue = ? AND session = ?`;
+
+/** The worker to which groups stuck is gone: any worker may claim their tasks. */
+export function releaseSticky(tx: Tx, queue: Queue, session: number): void {
+  const released = tx.run(OWN_TO_READY, queue.id, session);
+  if (released === 0) return;
+  tx.run(DELETE_OWN, queue.id, session);
+  tx.hintReady(queue, released);
+}
+
+const RENUMBER_OWN = `UPDATE own SET session = ? WHERE queue = ? AND session = ?`;
+
+/** A worker goes on under a new session: the tasks that stick to it follow. */
+export function renumberSticky(tx: Tx, queue: Queue, from: number, to: number): void {
+  tx.run(RENUMBER_OWN, to, queue.id, from);
+}
+
+const MARK_STEPPED = {
+  ready: `UPDATE ready SET special = special | ${STEPPED} WHERE queue = ? AND rank = ? AND pos = ?`,
+  kept: `UPDATE kept SET special = special | ${STEPPED} WHERE queue = ? AND rank = ? AND pos = ?`,
+  own: `UPDATE own SET special = special | ${STEPPED} WHERE task = ?`,
+};
+
+/** A step or a signal was stored for a task that is in the line. */
+export function markStepped(
+  tx: Tx,
+  line: keyof typeof MARK_STEPPED,
+  at: { queue: Queue; rank: number; pos: number; seq: number },
+): void {
+  if (line === "own") tx.run(MARK_STEPPED.own, at.seq);
+  else tx.run(MARK_STEPPED[line], at.queue.id, at.rank, at.pos);
+}
+
+/**
+ * An imported task enters the line at the position that it had. `kept`: the time until which it avoids these workers. The
+ * import counts it, like tasks of all other states.
+ */
+export function enterLineAsImported(
+  tx: Tx,
+  { queue, rank, pos, task, failures }: Omit<ReadyTask, "session">,
+  kept: { until: number; avoid: readonly string[] } | null,
+): void {
+  if (kept === null) tx.run(INSERT_READY, queue.id, rank, pos, failures, task);
+  else tx.run(INSERT_KEPT, queue.id, rank, pos, failures, kept.until, JSON.stringify(kept.avoid), task);
+}

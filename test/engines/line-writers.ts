@@ -1,0 +1,17 @@
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** A statement that puts rows into a table of a line, or changes them there. Deletes take tasks out, and may be anywhere. */
+const WRITES = /\b(?:INSERT\s+INTO|UPDATE|MERGE\s+INTO|COPY)\s+(?:dibs\.)?(?:ready|kept|own)\b/gi;
+
+/** `file: statement` for each statement of an engine, outside the one module that may, that writes to a line. */
+export function strayLineWriters(engine: string, allowed: readonly string[]): string[] {
+  const root = join("src/engines", engine);
+  const files = globSync("**/*.ts", { cwd: root }).map((file) => file.replaceAll("\\", "/"));
+  return files
+    .filter((file) => !allowed.includes(file))
+    .flatMap((file) => {
+      const found = readFileSync(join(root, file), "utf8").match(WRITES) ?? [];
+      return found.map((statement) => `${file}: ${statement.replaceAll(/\s+/g, " ")}`);
+    });
+}
