@@ -2,7 +2,7 @@ import { EventEmitter } from "node:events";
 import type { ThreadData } from "../../src/engines/sqlite/thread/messages.ts";
 import { serve } from "../../src/engines/sqlite/thread/thread.ts";
 
-/** Stands in for a store's thread: the same messages, copied the same way, without the time a thread takes to start. */
+/** Replaces a store's thread: the same messages, copied in the same way, without the start time of a thread. */
 export class InProcessWorker extends EventEmitter {
   readonly #port: InstanceType<typeof MessagePort>;
 

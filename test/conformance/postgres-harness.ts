@@ -8,40 +8,40 @@ import type { ManualClock } from "../../src/testing/manual-clock.ts";
 import { LIBRARIES } from "../postgres/libraries.ts";
 import { installClock, openByServerClock, ServerClock } from "../postgres/moved-clock.ts";
 import { asMade, freshDatabase } from "../postgres/shared.ts";
-import { Heart } from "./heart.ts";
+import { StoppableClock } from "./stoppable-clock.ts";
 
-/** A database with a clock of its own, and a store in it. */
-interface Ground {
+/** A database with its own clock, and a store in it. */
+interface TestDatabase {
   url: string;
   admin: Client;
 }
 
-/** To make one takes longer than a case: it is emptied, and serves the next. */
-const free: Ground[] = [];
+/** Databases for reuse: creating one takes longer than a case, so it is emptied for the next case. */
+const free: TestDatabase[] = [];
 const undoing: (() => Promise<void>)[] = [];
 
-async function take(cleanUp: CleanUp): Promise<Ground> {
-  const ground = free.pop() ?? (await make());
+async function take(cleanUp: CleanUp): Promise<TestDatabase> {
+  const database = free.pop() ?? (await make());
   cleanUp(async () => {
-    await ground.admin.query(asMade("dibs"));
-    free.push(ground);
+    await database.admin.query(asMade("dibs"));
+    free.push(database);
   });
-  return ground;
+  return database;
 }
 
-async function make(): Promise<Ground> {
+async function make(): Promise<TestDatabase> {
   const url = await freshDatabase((undo) => undoing.unshift(undo));
   const admin = new Client({ connectionString: url });
   await admin.connect();
   undoing.unshift(() => admin.end());
-  // What a case has left open must not hold up all that follow.
+  // A transaction that a case has left open must not block all later cases.
   await admin.query(`SET lock_timeout = '10s'`);
   await installClock(admin);
   await (await openPostgres({ url })).close();
   return { url, admin };
 }
 
-/** To be called by the file that runs the suite. */
+/** The file that runs the suite must call this. */
 export function dropAfterAll(): void {
   afterAll(async () => {
     for (const undo of undoing) await undo();
@@ -50,22 +50,22 @@ export function dropAfterAll(): void {
 
 type Begin = (url: string) => Promise<CallersTransaction>;
 
-interface Way {
-  /** A transaction of the caller's own, by whichever library. */
+interface Access {
+  /** Begins a transaction of the caller, with any library. */
   begin: Begin;
-  /** The port of something that keeps nothing between transactions, by which the store is reached. */
+  /** The port of a connection pooler in transaction mode in front of the server. */
   pooler?: (url: string) => Promise<string>;
 }
 
-function harnessBy(way: Way): Harness {
+function harnessBy(access: Access): Harness {
   return {
     shared: true,
     transactions: true,
     serverTime: true,
-    isDeaf: way.pooler !== undefined,
+    withoutHints: access.pooler !== undefined,
     open: async (clock, cleanUp) => {
-      const ground = await take(cleanUp);
-      return openStore(ground, { clock, server: new ServerClock(ground.admin, clock) }, way);
+      const database = await take(cleanUp);
+      return openStore(database, { clock, server: new ServerClock(database.admin, clock) }, access);
     },
   };
 }
@@ -76,7 +76,7 @@ export function postgresWith(begin: Begin): Harness {
 
 export const postgres: Harness = postgresWith(LIBRARIES["pg"]!);
 
-/** Started with the first case, for all of them. */
+/** Runs the suite through a pooler, which is started with the first case. */
 export function postgresThrough(start: (url: string, cleanUp: CleanUp) => Promise<string>): Harness {
   let pooler: Promise<string> | undefined;
   return harnessBy({
@@ -86,21 +86,21 @@ export function postgresThrough(start: (url: string, cleanUp: CleanUp) => Promis
 }
 
 async function openStore(
-  ground: Ground,
+  database: TestDatabase,
   time: { clock: ManualClock; server: ServerClock },
-  way: Way,
+  access: Access,
 ): Promise<Opened> {
-  const url = new URL(ground.url);
-  if (way.pooler) url.port = await way.pooler(ground.url);
+  const url = new URL(database.url);
+  if (access.pooler) url.port = await access.pooler(database.url);
   const { clock, server } = time;
-  const heart = new Heart(clock);
-  const options = { url: url.href, listen: way.pooler === undefined };
-  const engine = await openByServerClock(options, server, { clock, beats: heart });
+  const timers = new StoppableClock(clock);
+  const options = { url: url.href, listen: access.pooler === undefined };
+  const engine = await openByServerClock(options, server, { clock, beats: timers });
   return {
     port: createBroker(engine, { clock }),
-    transfer: () => openPostgresTransfer({ url: ground.url }),
-    hang: () => heart.stop(),
-    begin: () => way.begin(url.href),
-    another: () => openStore(ground, time, way),
+    transfer: () => openPostgresTransfer({ url: database.url }),
+    hang: () => timers.stop(),
+    begin: () => access.begin(url.href),
+    another: () => openStore(database, time, access),
   };
 }

@@ -1,4 +1,4 @@
-// Transactions of the caller's own, with each library that people use to talk to PostgreSQL.
+// The caller's transactions, with each library that people use for PostgreSQL.
 
 import { conformance } from "./suite/index.ts";
 import { LIBRARIES } from "../postgres/libraries.ts";

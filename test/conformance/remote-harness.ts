@@ -5,8 +5,8 @@ import type { ManualClock } from "../../src/testing/manual-clock.ts";
 import { startServer } from "../server/start.ts";
 
 /**
- * The same store behind a server, asked by the remote client through a real connection. An opener is a server with
- * its client: several servers share one store as several processes do.
+ * The same store behind a server, through the remote client and a real connection. An opener is a server with its
+ * client: several servers share one store as several processes do.
  */
 export function remote(store: Harness): Harness {
   return {

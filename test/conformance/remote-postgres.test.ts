@@ -4,9 +4,8 @@ import { remote } from "./remote-harness.ts";
 import { isLong } from "../run/long.ts";
 
 /**
- * Everything takes two minutes, and most of it asks PostgreSQL what postgres.test.ts asks it and the client what
- * remote-memory.test.ts asks it. In CI the themes run that need both: several servers that share a store, and what one
- * has to tell another.
+ * All themes take two minutes, and most of them repeat what postgres.test.ts and remote-memory.test.ts test. By default
+ * only the themes run that need both: several servers that share a store, and what one reports to another.
  */
 const BOTH = [...(["waitingClaims", "settle", "sessions", "results", "events", "severalOpeners"] as const)];
 

@@ -4,7 +4,7 @@ import { InProcessWorker } from "./in-process-worker.ts";
 import { remote } from "./remote-harness.ts";
 import { sqlite } from "./sqlite-harness.ts";
 
-// As in sqlite.test.ts: starting two threads a case takes most of a minute.
+// As in sqlite.test.ts: starting two threads per case takes most of a minute.
 const threads = vi.hoisted(() => ({ Worker: undefined as unknown as new (...args: unknown[]) => object }));
 vi.mock("node:worker_threads", async (original) => ({
   ...(await original<object>()),

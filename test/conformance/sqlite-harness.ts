@@ -6,9 +6,9 @@ import type { Harness, Opened } from "./suite/harness.ts";
 import { openSqlite } from "../../src/engines/sqlite/engine.ts";
 import { SqliteTransfer } from "../../src/engines/sqlite/transfer/transfer.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";
-import { Heart } from "./heart.ts";
+import { StoppableClock } from "./stoppable-clock.ts";
 
-/** A file of its own for each store, in a folder that goes with it. */
+/** Each store has its own file, in a folder that is removed with it. */
 export const sqlite: Harness = {
   shared: true,
   open: async (clock, cleanUp) => {
@@ -19,11 +19,11 @@ export const sqlite: Harness = {
 };
 
 async function openFile(path: string, clock: ManualClock): Promise<Opened> {
-  const heart = new Heart(clock);
-  const engine = await openSqlite({ path, clock: heart });
+  const timers = new StoppableClock(clock);
+  const engine = await openSqlite({ path, clock: timers });
   return {
     port: createBroker(engine, { clock }),
-    hang: () => heart.stop(),
+    hang: () => timers.stop(),
     transfer: async () => new SqliteTransfer({ path, clock }),
     another: () => openFile(path, clock),
   };

@@ -3,7 +3,7 @@ import { conformance } from "./suite/index.ts";
 import { InProcessWorker } from "./in-process-worker.ts";
 import { sqlite } from "./sqlite-harness.ts";
 
-// Starting two threads a case takes most of a minute. What depends on them runs in sqlite-threads.test.ts.
+// No threads: starting two per case takes most of a minute. sqlite-threads.test.ts tests what depends on threads.
 const threads = vi.hoisted(() => ({ Worker: undefined as unknown as new (...args: unknown[]) => object }));
 vi.mock("node:worker_threads", async (original) => ({
   ...(await original<object>()),

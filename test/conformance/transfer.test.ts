@@ -7,7 +7,7 @@ import { memory } from "./memory-harness.ts";
 import { dropAfterAll, postgres } from "./postgres-harness.ts";
 import { sqlite } from "./sqlite-harness.ts";
 
-// Starting two threads a case takes longer than the case.
+// No threads: starting two per case takes longer than the case.
 const threads = vi.hoisted(() => ({ Worker: undefined as unknown as new (...args: unknown[]) => object }));
 vi.mock("node:worker_threads", async (original) => ({
   ...(await original<object>()),
@@ -17,7 +17,7 @@ vi.mock("node:worker_threads", async (original) => ({
 }));
 threads.Worker = InProcessWorker as never;
 
-// From each engine to each other one; from one to its own kind is part of the suite.
+// From each engine to each other one. The suite tests transfers within one engine.
 const ENGINES: Record<string, Harness> = { memory, sqlite, postgres };
 
 dropAfterAll();

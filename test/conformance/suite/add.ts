@@ -22,8 +22,8 @@ const UUID7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{
 const EVERY_BYTE = Uint8Array.from({ length: 256 }, (_, byte) => byte);
 
 export function add(start: Start): void {
-  describe("an added task", () => {
-    test("has an id that is a UUIDv7 of the engine's time, and sorts by arrival", async () => {
+  describe("added tasks", () => {
+    test("the id of a task is a UUIDv7 with the engine's time, and ids sort by arrival", async () => {
       const { port, clock, startedAt } = await start();
       const ids = await addNamed(port, numbered(50));
       await clock.advance(SECOND);
@@ -34,7 +34,7 @@ export function add(start: Start): void {
       expect(Number.parseInt(ids[0]!.replace("-", "").slice(0, 12), 16)).toBe(startedAt);
     });
 
-    test("is answered with its queue and state", async () => {
+    test("add answers the queue and the state of each task", async () => {
       const { port } = await start();
       const tasks = [
         newTask({ queue: "a" }),
@@ -50,7 +50,7 @@ export function add(start: Start): void {
       ]);
     });
 
-    test("can be looked at, whole", async () => {
+    test("get returns every field of a task", async () => {
       const { port, startedAt } = await start();
       const given = {
         queue: QUEUE,
@@ -86,7 +86,7 @@ export function add(start: Start): void {
       expect(await port.history(id)).toEqual([]);
     });
 
-    test("has defaults where nothing was said", async () => {
+    test("a task gets the defaults for options that were not set", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       expect(await port.task(id)).toMatchObject({
@@ -105,13 +105,13 @@ export function add(start: Start): void {
     });
   });
 
-  describe("what was added is given back exactly:", () => {
+  describe("payloads and options come back unchanged", () => {
     const cases: [string, Partial<NewTask>][] = [
       ["JSON", { data: '{"a":[1,2.5,null,"x"]}' }],
       ["empty text", { data: "" }],
       ["white space", { data: " \t\r\n " }],
       ["text of many scripts", { data: "日本語 ελληνικά עברית 🐝👩‍👩‍👧 e\u0301 \u{10FFFF}" }],
-      ["characters that stores stumble over", { data: "a\u0000b \uFEFF \u2028 ' \" \\ %s $1 ?" }],
+      ["characters that stores often get wrong", { data: "a\u0000b \uFEFF \u2028 ' \" \\ %s $1 ?" }],
       ["bytes", { data: EVERY_BYTE, contentType: "application/octet-stream" }],
       ["no bytes", { data: new Uint8Array(), contentType: "application/octet-stream" }],
       ["a part of a larger buffer", { data: EVERY_BYTE.subarray(10, 20), contentType: "image/png" }],
@@ -124,7 +124,7 @@ export function add(start: Start): void {
     ];
     const together = start.together();
 
-    test.each(cases)("%s", async (_, fields) => {
+    test.each(cases)("a task with %s comes back unchanged", async (_, fields) => {
       const { port } = together();
       const { id } = await addOne(port, fields);
       const record = await port.task(id);
@@ -140,7 +140,7 @@ export function add(start: Start): void {
       });
     });
 
-    test("a payload that is changed after the call keeps what it was", async () => {
+    test("changing a payload after the call does not change the stored one", async () => {
       const { port } = await start();
       const data = Uint8Array.of(1, 2, 3);
       const { id } = await addOne(port, { data });
@@ -149,22 +149,22 @@ export function add(start: Start): void {
     });
   });
 
-  describe("a batch", () => {
-    test("is served in its order, and after those before it", async () => {
+  describe("batches of tasks", () => {
+    test("a batch is claimed in its order, after earlier tasks", async () => {
       const { port } = await start();
       await addNamed(port, ["1", "2", "3"]);
       await addNamed(port, ["4", "5"]);
       expect(await claimNames(port)).toEqual(["1", "2", "3", "4", "5"]);
     });
 
-    test("goes to several queues at once", async () => {
+    test("a batch may go to several queues", async () => {
       const { port } = await start();
       await port.add([newTask({ queue: "a" }), newTask({ queue: "b" }), newTask({ queue: "a" })]);
       expect(await depths(port, "a")).toEqual({ ready: 2 });
       expect(await depths(port, "b")).toEqual({ ready: 1 });
     });
 
-    test("may have 10,000 tasks", async () => {
+    test("a batch may have 10,000 tasks", async () => {
       const { port } = await start();
       const added = await addNamed(port, numbered(10_000));
       expect(new Set(added).size).toBe(10_000);
@@ -172,23 +172,23 @@ export function add(start: Start): void {
     });
   });
 
-  describe("a priority", () => {
-    test("comes before arrival, the higher first", async () => {
+  describe("priority", () => {
+    test("a higher priority is claimed first, then arrival decides", async () => {
       const { port } = await start();
       const priorities = [0, -1_000, 5, 1_000, 5, 0];
       await port.add(priorities.map((priority, index) => newTask({ priority, data: `${index}` })));
       expect(await claimNames(port)).toEqual(["3", "2", "4", "0", "5", "1"]);
     });
 
-    test("of a task that is not due hides nothing", async () => {
+    test("a task that is not due hides no lower priority", async () => {
       const { port } = await start();
       await port.add([newTask({ priority: 1_000, delay: MINUTE, data: "later" }), newTask({ data: "now" })]);
       expect(await claimNames(port)).toEqual(["now"]);
     });
   });
 
-  describe("a delay", () => {
-    test("keeps a task back until it is due, not longer", async () => {
+  describe("delay", () => {
+    test("a delayed task becomes ready exactly when it is due", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port, { delay: MINUTE });
       await clock.advance(MINUTE - 1);
@@ -198,7 +198,7 @@ export function add(start: Start): void {
       expect(await claim(port)).toHaveLength(1);
     });
 
-    test("leaves a task its place by arrival", async () => {
+    test("a delayed task keeps its position by arrival", async () => {
       const { port, clock } = await start();
       await addOne(port, { delay: SECOND, data: "first" });
       await addOne(port, { data: "second" });
@@ -206,7 +206,7 @@ export function add(start: Start): void {
       expect(await claimNames(port)).toEqual(["first", "second"]);
     });
 
-    test("may be any number of different ones", async () => {
+    test("many different delays work", async () => {
       const { port, clock } = await start();
       const delays = [3, 1, 2];
       await port.add(delays.map((seconds) => newTask({ delay: seconds * SECOND, data: `${seconds}` })));
@@ -216,7 +216,7 @@ export function add(start: Start): void {
       }
     });
 
-    test("of zero is none", async () => {
+    test("a delay of zero is no delay", async () => {
       const { port } = await start();
       expect((await addOne(port, { delay: 0 })).state).toBe("ready");
     });

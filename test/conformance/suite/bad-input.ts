@@ -4,48 +4,48 @@ import type { ClaimCall, Port } from "../../../src/core/port.ts";
 import type { NewTask } from "../../../src/core/task.ts";
 import { ack, addOne, claimOne, failure, joinWorker, newTask, QUEUE, refused, type Start } from "./kit.ts";
 
-/** What no type allows, and a door or a plain script may send all the same. */
+/** Passes a value of a type that the compiler refuses: a door or a plain script may send it all the same. */
 const no = (value: unknown): never => value as never;
 
 const HALF = "\ud83d";
 
 export function badInput(start: Start): void {
-  describe("a task is refused for", () => {
+  describe("bad tasks", () => {
     const cases: [string, Partial<NewTask>, string[]][] = [
       ["a queue without a name", { queue: "" }, ["queue name", '""']],
       ["a queue name with a space", { queue: "a b" }, ["letters", "digits", '"a b"']],
       ["a queue name that starts with a dot", { queue: ".a" }, ['".a"']],
       ["a queue name that is too long", { queue: "q".repeat(129) }, ["128"]],
-      ["a queue name that is no text", { queue: no(7) }, ["queue name", "7"]],
+      ["a queue name that is not a text", { queue: no(7) }, ["queue name", "7"]],
       ["a payload that is an object", { data: no({ a: 1 }) }, ["text or bytes", "an object"]],
       ["no payload", { data: no(undefined) }, ["text or bytes", "undefined"]],
-      ["a payload that no encoding can hold", { data: `a${HALF}b` }, ["well-formed"]],
+      ["a payload with half a surrogate pair", { data: `a${HALF}b` }, ["well-formed"]],
       ["a priority that is too high", { priority: 1_001 }, ["priority", "-1000 to 1000", "1001"]],
       ["a priority that is too low", { priority: -1_001 }, ["priority", "-1001"]],
       ["a priority with a fraction", { priority: 0.5 }, ["whole number", "0.5"]],
-      ["a priority that is no number", { priority: Number.NaN }, ["priority", "NaN"]],
+      ["a priority that is not a number", { priority: Number.NaN }, ["priority", "NaN"]],
       ["a delay that is negative", { delay: -1 }, ["delay", "-1"]],
-      ["a delay that never ends", { delay: Number.POSITIVE_INFINITY }, ["delay", "Infinity"]],
-      ["a delay in words", { delay: no("1m") }, ["delay", '"1m"']],
-      ["no time to live at all", { ttl: 0 }, ["ttl", "0"]],
+      ["a delay that is infinite", { delay: Number.POSITIVE_INFINITY }, ["delay", "Infinity"]],
+      ["a delay that is a text", { delay: no("1m") }, ["delay", '"1m"']],
+      ["a time-to-live of zero", { ttl: 0 }, ["ttl", "0"]],
       ["no attempts", { maxAttempts: 0 }, ["maxAttempts", "1 to 1000", "0"]],
       ["an empty groupKey", { groupKey: "" }, ["groupKey", "512"]],
       ["a groupKey that is too long", { groupKey: "g".repeat(513) }, ["groupKey", "512"]],
-      ["a groupKey that no encoding can hold", { groupKey: HALF }, ["groupKey"]],
+      ["a groupKey with half a surrogate pair", { groupKey: HALF }, ["groupKey"]],
       ["a groupKey with a control character", { groupKey: "a\nb" }, ["groupKey", "control"]],
       ["a groupKey with a C1 control character", { groupKey: "a\u009bb" }, ["groupKey", "control"]],
-      ["an idempotencyKey that is no text", { idempotencyKey: no(5) }, ["idempotencyKey", "5"]],
+      ["an idempotencyKey that is not a text", { idempotencyKey: no(5) }, ["idempotencyKey", "5"]],
       ["an idempotencyKey that is too long", { idempotencyKey: "k".repeat(513) }, ["idempotencyKey", "512"]],
-      ["a content type that is none", { contentType: "" }, ["contentType"]],
+      ["an empty content type", { contentType: "" }, ["contentType"]],
       ["headers that are a list", { headers: no(["a"]) }, ["headers", "an array of 1"]],
       ["a header that is a number", { headers: no({ retries: 3 }) }, ['"retries"', "3"]],
       ["headers that are too large", { headers: { h: "x".repeat(16 * 1024 - 7) } }, ["16384", "16385"]],
       ["headers that are too large in bytes", { headers: { h: "é".repeat(8 * 1024) } }, ["16384", "16392"]],
-      ["being nothing", no(null), []],
+      ["being null", no(null), []],
     ];
     const together = start.together();
 
-    test.each(cases)("%s", async (_, fields, words) => {
+    test.each(cases)("a task is refused for %s", async (_, fields, words) => {
       const { port } = together();
       const bad = fields === null ? no(null) : newTask(fields);
       await refused(() => port.add([bad]), "INVALID", ...words);
@@ -53,7 +53,7 @@ export function badInput(start: Start): void {
       expect(await port.queues()).toEqual([]);
     });
 
-    test("being one of none, or of too many", async () => {
+    test("an empty batch and one with too many tasks are refused", async () => {
       const { port } = await start();
       await refused(() => port.add([]), "INVALID", "empty");
       await refused(() => port.add(no(undefined)), "INVALID");
@@ -66,7 +66,7 @@ export function badInput(start: Start): void {
       expect(await port.queues()).toEqual([]);
     });
 
-    test("a payload, without showing the whole of it", async () => {
+    test("the refusal of a payload does not contain the payload", async () => {
       const { port } = await start();
       const secret = "s3cr3t".repeat(100);
       const error = (await port
@@ -76,93 +76,96 @@ export function badInput(start: Start): void {
     });
   });
 
-  describe("a claim is refused for", () => {
+  describe("bad claims", () => {
     const cases: [string, Partial<ClaimCall>, string[]][] = [
       ["no queue", { queues: [] }, ["at least one queue"]],
-      ["a queue name that is none", { queues: [QUEUE, "a b"] }, ['"a b"']],
+      ["an invalid queue name", { queues: [QUEUE, "a b"] }, ['"a b"']],
       ["no tasks", { max: 0 }, ["max", "1 to 1000", "0"]],
       ["too many tasks", { max: 1_001 }, ["max", "1001"]],
-      ["part of a task", { max: 1.5 }, ["max", "1.5"]],
+      ["a fraction of a task", { max: 1.5 }, ["max", "1.5"]],
       ["a wait that is negative", { wait: -1 }, ["wait", "-1"]],
       ["a wait that is too long", { wait: 60_001 }, ["wait", "60000", "60001"]],
       ["a worker without a name", { worker: "" }, ["worker"]],
-      ["a lease of nothing", { lease: 0 }, ["lease", "0"]],
-      ["a share of nothing", { share: 0 }, ["share", "0"]],
+      ["a lease of zero", { lease: 0 }, ["lease", "0"]],
+      ["a share of zero", { share: 0 }, ["share", "0"]],
     ];
     const together = start.together();
 
-    test.each(cases)("%s", async (_, wish, words) => {
+    test.each(cases)("a claim is refused for %s", async (_, request, words) => {
       const { port } = together();
       await addOne(port);
-      const whole = { queues: [QUEUE], max: 1, worker: "w", wait: 0, ...wish };
+      const whole = { queues: [QUEUE], max: 1, worker: "w", wait: 0, ...request };
       await refused(() => port.claim(whole), "INVALID", ...words);
       expect((await port.stats(QUEUE)).depth.claimed).toBe(0);
     });
 
-    test("a wait that is too long for a worker, which may wait longer than others", async () => {
+    test("a worker may wait longer than a manual claim, up to its own limit", async () => {
       const { port } = together();
       const { session } = await joinWorker(port, "patient");
-      const wish = { queues: ["none"], max: 1, worker: "patient", session };
-      await refused(() => port.claim({ ...wish, wait: 300_001 }), "INVALID", "wait", "300000", "300001");
+      const request = { queues: ["none"], max: 1, worker: "patient", session };
+      await refused(() => port.claim({ ...request, wait: 300_001 }), "INVALID", "wait", "300000", "300001");
       const stop = new AbortController();
-      const waiting = port.claim({ ...wish, wait: 300_000, signal: stop.signal });
+      const waiting = port.claim({ ...request, wait: 300_000, signal: stop.signal });
       stop.abort();
       await expect(waiting).rejects.toBe(stop.signal.reason);
       await port.leave(session);
     });
   });
 
-  describe("what a verifier is asked to judge is refused for", () => {
+  describe("bad requests of verifiers", () => {
     const together = start.together();
 
-    test.each([undefined, null, "1", -1, 0.5])("a fence that is %j", async (fence) => {
-      const { port } = together();
-      const [added] = await port.add([{ queue: QUEUE, data: "1" }]);
-      const asked = { id: added!.id, fence: no(fence) };
-      await refused(() => port.verifying(asked), "INVALID", "fence");
-      await port.drop(QUEUE);
-    });
+    test.each([undefined, null, "1", -1, 0.5])(
+      "reading a result to verify is refused for the fence %j",
+      async (fence) => {
+        const { port } = together();
+        const [added] = await port.add([{ queue: QUEUE, data: "1" }]);
+        const asked = { id: added!.id, fence: no(fence) };
+        await refused(() => port.verifying(asked), "INVALID", "fence");
+        await port.drop(QUEUE);
+      },
+    );
   });
 
-  describe("a policy is refused for", () => {
+  describe("bad policies", () => {
     const cases: [string, Partial<QueuePolicy>, string[]][] = [
       ["a lease that is too short", { lease: 99 }, ["lease", "100"]],
-      ["a timeout of nothing", { timeout: 0 }, ["timeout"]],
+      ["a timeout of zero", { timeout: 0 }, ["timeout"]],
       ["no attempts", { maxAttempts: 0 }, ["maxAttempts"]],
-      ["a backoff of another type", { backoff: no({ type: "linear" }) }, ["backoff.type", '"linear"']],
+      ["a backoff of an unknown type", { backoff: no({ type: "linear" }) }, ["backoff.type", '"linear"']],
       ["a jitter above one", { backoff: { type: "fixed", delay: 1, max: 1, jitter: 2 } }, ["jitter", "2"]],
       [
-        "a ceiling below the delay",
+        "a maximum backoff below the delay",
         { backoff: { type: "fixed", delay: 2, max: 1, jitter: 0 } },
         ["backoff.max"],
       ],
       ["a negative elsewhere", { elsewhere: -1 }, ["elsewhere", "-1"]],
       ["a negative depth", { maxDepth: -1 }, ["maxDepth", "-1"]],
-      ["a payload without bounds", { maxPayload: 1e12 }, ["maxPayload"]],
+      ["a maxPayload above the limit", { maxPayload: 1e12 }, ["maxPayload"]],
       ["a retention that is a number", { retention: no(5) }, ["retention", "5"]],
-      ["a ttl of nothing", { ttl: 0 }, ["ttl"]],
-      ["a field that is none", no({ leese: 5 }), ["leese", "lease"]],
+      ["a ttl of zero", { ttl: 0 }, ["ttl"]],
+      ["an unknown field", no({ leese: 5 }), ["leese", "lease"]],
     ];
     const together = start.together();
 
-    test.each(cases)("%s", async (_, policy, words) => {
+    test.each(cases)("a policy is refused for %s", async (_, policy, words) => {
       const { port } = together();
       await refused(() => port.declare(QUEUE, policy), "INVALID", ...words);
       expect(await port.queues()).toEqual([]);
     });
   });
 
-  describe("a holder is refused", () => {
+  describe("bad calls of a holder", () => {
     const cases: [
       string,
       (port: Port, held: Awaited<ReturnType<typeof claimOne>>) => Promise<unknown>,
       string[],
     ][] = [
-      ["a lease of nothing", (port, held) => port.extend(held, 0), ["lease", "0"]],
-      ["a lease that is no number", (port, held) => port.extend(held, no("1m")), ["lease", '"1m"']],
-      ["a fence that is missing", (port, held) => port.extend(no({ id: held.id }), 1_000), ["fence"]],
+      ["a lease of zero", (port, held) => port.extend(held, 0), ["lease", "0"]],
+      ["a lease that is not a number", (port, held) => port.extend(held, no("1m")), ["lease", '"1m"']],
+      ["a missing fence", (port, held) => port.extend(no({ id: held.id }), 1_000), ["fence"]],
       [
-        "a fence that is missing, of a task that is none",
+        "a missing fence with an invalid task id",
         (port) => port.progress(no({ id: "01980000-0000-7000-8000-000000000000" }), 0.5, null),
         ["fence"],
       ],
@@ -172,25 +175,25 @@ export function badInput(start: Start): void {
         ["fence"],
       ],
       [
-        "a stack that is no text",
+        "a stack that is not a text",
         (port, held) => port.settle(held, { kind: "nack", error: no({ ...failure(), stack: 7 }) }),
         ["stack", "7"],
       ],
       ["progress above one", (port, held) => port.progress(held, 1.1, null), ["0 to 1", "1.1"]],
-      ["progress that is no number", (port, held) => port.progress(held, Number.NaN, null), ["NaN"]],
+      ["progress that is not a number", (port, held) => port.progress(held, Number.NaN, null), ["NaN"]],
       ["a note that is too long", (port, held) => port.progress(held, 1, "x".repeat(4_097)), ["4096"]],
       [
-        "a delay that is negative",
+        "a negative delay",
         (port, held) => port.settle(held, { kind: "nack", error: failure(), delay: -1 }),
         ["delay", "-1"],
       ],
       [
-        "an error that is none",
+        "an error that is not an object",
         (port, held) => port.settle(held, { kind: "nack", error: no("oops") }),
         ["error", '"oops"'],
       ],
       [
-        "an error without words",
+        "an error without a message",
         (port, held) => port.settle(held, { kind: "reject", error: no({}) }),
         ["message"],
       ],
@@ -199,37 +202,37 @@ export function badInput(start: Start): void {
         (port, held) => port.settle(held, { kind: "ack", result: no({}) }),
         ["result", "an object"],
       ],
-      ["an ack of an id that is none", (port, held) => ack(port, { ...held, id: "7" }), ["task id", '"7"']],
+      ["an ack with an invalid task id", (port, held) => ack(port, { ...held, id: "7" }), ["task id", '"7"']],
       [
-        "a release of an id that is none",
+        "a release with an invalid task id",
         (port, held) => port.settle({ ...held, id: "" }, { kind: "release", started: true }),
         ["task id", '""'],
       ],
       [
-        "a nack of an id that is none",
+        "a nack with an invalid task id",
         (port, held) => port.settle({ ...held, id: `${held.id}0` }, { kind: "nack", error: failure() }),
         ["task id"],
       ],
       [
-        "a longer lease of an id that is none",
+        "an extension with an invalid task id",
         (port, held) => port.extend({ ...held, id: "7" }, 60_000),
         ["task id"],
       ],
       [
-        "progress of an id that is none",
+        "progress with an invalid task id",
         (port, held) => port.progress({ ...held, id: "7" }, 1, null),
         ["task id"],
       ],
       [
-        "a step of an id that is none",
+        "a step with an invalid task id",
         (port, held) => port.step({ ...held, id: "7" }, "a", null),
         ["task id"],
       ],
-      ["a word that is none", (port, held) => port.settle(held, no({ kind: "maybe" })), ['"maybe"', "ack"]],
+      ["an unknown settlement", (port, held) => port.settle(held, no({ kind: "maybe" })), ['"maybe"', "ack"]],
     ];
     const together = start.together();
 
-    test.each(cases)("%s", async (_, say, words) => {
+    test.each(cases)("a holder's call is refused for %s", async (_, say, words) => {
       const { port } = together();
       const { id } = await addOne(port);
       const held = await claimOne(port);
@@ -239,63 +242,67 @@ export function badInput(start: Start): void {
     });
   });
 
-  describe("a question is refused for", () => {
+  describe("bad queries and operator calls", () => {
     const cases: [string, (port: Port) => Promise<unknown>, string[]][] = [
-      ["an id that is none", (port) => port.task("7"), ["task id", '"7"']],
-      ["the end of an id that is none", (port) => port.end("7"), ["task id", '"7"']],
-      ["a pause that is none", (port) => port.pause(QUEUE, no("yes")), ["paused", '"yes"']],
+      ["an invalid task id", (port) => port.task("7"), ["task id", '"7"']],
+      ["waiting for an invalid task id", (port) => port.end("7"), ["task id", '"7"']],
+      ["a pause that is not a boolean", (port) => port.pause(QUEUE, no("yes")), ["paused", '"yes"']],
       [
-        "an end to be waited for in no time at all",
+        "an invalid timeout of a wait",
         (port) => port.end("01980000-0000-7000-8000-000000000000", { timeout: Number.NaN }),
         ["timeout", "NaN"],
       ],
-      ["the history of an id that is none", (port) => port.history(no(7)), ["task id", "7"]],
-      ["cancelling an id that is none", (port) => port.cancel(""), ["task id"]],
-      ["a queue that cannot be", (port) => port.stats("a b"), ['"a b"']],
-      ["a pause of a queue that cannot be", (port) => port.pause("a b", true), ['"a b"']],
-      ["a purge of a queue that cannot be", (port) => port.purge("a b"), ['"a b"']],
-      ["a page of nothing", (port) => port.list({ queue: QUEUE, state: "dead", limit: 0 }), ["limit", "0"]],
+      ["the history of an invalid task id", (port) => port.history(no(7)), ["task id", "7"]],
+      ["cancelling an invalid task id", (port) => port.cancel(""), ["task id"]],
+      ["an invalid queue name", (port) => port.stats("a b"), ['"a b"']],
+      ["pausing an invalid queue name", (port) => port.pause("a b", true), ['"a b"']],
+      ["purging an invalid queue name", (port) => port.purge("a b"), ['"a b"']],
       [
-        "a page that is too long",
+        "a page limit of zero",
+        (port) => port.list({ queue: QUEUE, state: "dead", limit: 0 }),
+        ["limit", "0"],
+      ],
+      [
+        "a page limit that is too high",
         (port) => port.list({ queue: QUEUE, state: "dead", limit: 1_001 }),
         ["1000"],
       ],
       [
-        "a state that is none",
+        "an unknown state",
         (port) => port.list({ queue: QUEUE, state: no("lost"), limit: 1 }),
         ["state", '"lost"', "ready"],
       ],
       [
-        "a filter of what is not dead",
+        "a filter of tasks that are not dead",
         (port) => port.list({ queue: QUEUE, state: "done", filter: {}, limit: 1 }),
         ["dead", '"done"'],
       ],
       [
-        "a page after nothing",
+        "an invalid page cursor",
         (port) => port.list({ queue: QUEUE, state: "dead", limit: 1, after: "x" }),
         ["after", '"x"'],
       ],
       [
-        "a filter with another field",
+        "a filter with an unknown field",
         (port) => port.discard(QUEUE, no({ worker: "w" })),
         ["worker", "pattern"],
       ],
-      ["ids that are none", (port) => port.redrive(QUEUE, { ids: ["7"] }, 0), ['"7"']],
-      ["ids that are no list", (port) => port.redrive(QUEUE, { ids: no("7") }, 0), ["ids", '"7"']],
+      ["invalid task ids", (port) => port.redrive(QUEUE, { ids: ["7"] }, 0), ['"7"']],
+      ["ids that are not a list", (port) => port.redrive(QUEUE, { ids: no("7") }, 0), ["ids", '"7"']],
       ["a spacing that is negative", (port) => port.redrive(QUEUE, {}, -1), ["spacing", "-1"]],
       [
-        "patterns of another kind",
+        "patterns by an unknown key",
         (port) => port.patterns(QUEUE, no("colour"), 1),
         ['"colour"', "fingerprint"],
       ],
-      ["no patterns at all", (port) => port.patterns(QUEUE, "worker", 0), ["limit"]],
+      ["a limit of zero patterns", (port) => port.patterns(QUEUE, "worker", 0), ["limit"]],
       ["a worker without a name", (port) => joinWorker(port, "", { name: "x" }), ["worker"]],
       ["a worker without queues", (port) => joinWorker(port, "w", { queues: [] }), ["at least one queue"]],
       ["a worker without a lease", (port) => joinWorker(port, "w", { lease: 0 }), ["lease", "0"]],
     ];
     const together = start.together();
 
-    test.each(cases)("%s", async (_, ask, words) => {
+    test.each(cases)("a call is refused for %s", async (_, ask, words) => {
       const { port } = together();
       await refused(() => ask(port), "INVALID", ...words);
     });

@@ -13,8 +13,8 @@ import {
 } from "./kit.ts";
 
 export function callOrder(start: Start): void {
-  describe("calls that nobody awaits in between", () => {
-    test("take effect in the order they are made", async () => {
+  describe("order of calls without awaiting them", () => {
+    test("calls take effect in the order in which they are made", async () => {
       const { port } = await start();
       const calls = [
         port.declare(QUEUE, { maxAttempts: 7 }),
@@ -33,7 +33,7 @@ export function callOrder(start: Start): void {
       expect(stats.depth).toMatchObject({ ready: 0, claimed: 1 });
     });
 
-    test("see what those before them did", async () => {
+    test("a call sees what earlier calls did", async () => {
       const { port } = await start();
       const adding = addOne(port);
       const before = port.stats(QUEUE);
@@ -43,7 +43,7 @@ export function callOrder(start: Start): void {
       expect((await listed).tasks).toHaveLength(1);
     });
 
-    test("are answered each for itself, in any number", async () => {
+    test("many calls at once each get their own answer", async () => {
       const { port } = await start();
       const adds = await Promise.all(numbered(3_000).map((data) => addOne(port, { data })));
       expect(new Set(adds.map(({ id }) => id)).size).toBe(3_000);
@@ -54,7 +54,7 @@ export function callOrder(start: Start): void {
       expect(new Set(states)).toEqual(new Set(["done"]));
     });
 
-    test("hand a task over: the ack of one and the claim of the next", async () => {
+    test("the ack of one task and the claim of the next can be sent together", async () => {
       const { port } = await start();
       await addOne(port);
       const held = await claimOne(port);

@@ -32,8 +32,8 @@ const WORDS: [string, (port: Port, held: ClaimedTask) => Promise<unknown>, strin
 ];
 
 export function cancel(start: Start): void {
-  describe("a cancelled task", () => {
-    test("ends at once when it is ready", async () => {
+  describe("cancelling a task that is not claimed", () => {
+    test("cancelling a ready task ends it at once", async () => {
       const { port, startedAt } = await start();
       const { id } = await addOne(port);
       expect(await port.cancel(id)).toBe("cancelled");
@@ -41,7 +41,7 @@ export function cancel(start: Start): void {
       expect(await claim(port)).toEqual([]);
     });
 
-    test("ends at once when it is scheduled", async () => {
+    test("cancelling a scheduled task ends it at once", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port, { delay: HOUR });
       expect(await port.cancel(id)).toBe("cancelled");
@@ -49,7 +49,7 @@ export function cancel(start: Start): void {
       expect(await claim(port)).toEqual([]);
     });
 
-    test("ends at once when it waits in its group", async () => {
+    test("cancelling a task that waits in its group ends it at once", async () => {
       const { port } = await start();
       const [, second] = await addNamed(port, ["1", "2", "3"], { groupKey: "g" });
       expect(await port.cancel(second!)).toBe("cancelled");
@@ -57,7 +57,7 @@ export function cancel(start: Start): void {
       expect(await claimNames(port)).toEqual(["3"]);
     });
 
-    test("stays as it was when it has ended", async () => {
+    test("cancelling a task that has ended changes nothing", async () => {
       const { port } = await start();
       const dead = await makeDead(port);
       expect(await port.cancel(dead)).toBe("dead");
@@ -67,15 +67,15 @@ export function cancel(start: Start): void {
       expect(await port.task(id)).toMatchObject({ state: "done", result: "r", cancelRequested: false });
     });
 
-    test("must be there", async () => {
+    test("cancelling an unknown task is TASK_NOT_FOUND", async () => {
       const { port } = await start();
       const nobody = "01980000-0000-7000-8000-000000000000";
       await refused(() => port.cancel(nobody), "TASK_NOT_FOUND", nobody);
     });
   });
 
-  describe("a task that is cancelled while it is claimed", () => {
-    test("stays with its holder, who is told once", async () => {
+  describe("cancelling a claimed task", () => {
+    test("a cancelled task stays with its holder, who gets one notice", async () => {
       const { port } = await start();
       const worker = await joinWorker(port, "w");
       const { id } = await addOne(port);
@@ -89,7 +89,7 @@ export function cancel(start: Start): void {
       expect(worker.notices.all).toHaveLength(1);
     });
 
-    test.each(WORDS)("ends cancelled, whatever its holder says: %s", async (_, say, outcome) => {
+    test.each(WORDS)("a cancelled task ends cancelled after its holder's %s", async (_, say, outcome) => {
       const { port } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port, { worker: "w" });
@@ -101,7 +101,7 @@ export function cancel(start: Start): void {
       expect(await depths(port, "next")).toEqual({});
     });
 
-    test("ends cancelled when its lease is lost", async () => {
+    test("a cancelled task ends cancelled when its lease is lost", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port);
       await claimOne(port);
@@ -111,7 +111,7 @@ export function cancel(start: Start): void {
       expect(await port.history(id)).toMatchObject([{ outcome: "lost" }]);
     });
 
-    test("ends cancelled when its worker leaves", async () => {
+    test("a cancelled task ends cancelled when its worker leaves", async () => {
       const { port } = await start();
       const worker = await joinWorker(port, "w");
       const { id } = await addOne(port);
@@ -121,7 +121,7 @@ export function cancel(start: Start): void {
       expect(await stateOf(port, id)).toBe("cancelled");
     });
 
-    test("holds its group until then", async () => {
+    test("a cancelled task blocks its group until its claim ends", async () => {
       const { port } = await start();
       const [first] = await addNamed(port, ["1", "2"], { groupKey: "g" });
       const held = await claimOne(port);

@@ -21,14 +21,14 @@ import {
   type World,
 } from "./kit.ts";
 
-/** More than one piece of work looks at. */
+/** More groups than one sweep processes. */
 const MANY_GROUPS = 1_100;
 
 async function nextWindow({ clock }: World, per: number): Promise<void> {
   await clock.advance(per - (clock.read().wall % per));
 }
 
-/** All that may start. */
+/** Claims everything that may start. */
 async function claimAll(port: Port): Promise<ClaimedTask[]> {
   const all: ClaimedTask[] = [];
   for (;;) {
@@ -39,8 +39,8 @@ async function claimAll(port: Port): Promise<ClaimedTask[]> {
 }
 
 export function changingLimits(start: Start): void {
-  describe("a limit of groups that is raised or lifted", () => {
-    test("lets those that wait start at once", async () => {
+  describe("raising or removing a group limit", () => {
+    test("raising group concurrency lets waiting tasks start at once", async () => {
       const { port } = await start();
       await addNamed(port, numbered(5), { groupKey: "g" });
       await claimOne(port);
@@ -51,7 +51,7 @@ export function changingLimits(start: Start): void {
       expect(await claimNames(port)).toEqual(["3", "4"]);
     });
 
-    test("wakes claims that wait", async () => {
+    test("raising a group limit wakes waiting claims", async () => {
       const { port, clock } = await start();
       await addNamed(port, numbered(2), { groupKey: "g" });
       await claimOne(port);
@@ -61,7 +61,7 @@ export function changingLimits(start: Start): void {
       expect(await next).toMatchObject([{ data: "1" }]);
     });
 
-    test("is the rate", async () => {
+    test("raising or removing a group rate lets waiting tasks start", async () => {
       const { port, clock } = await start();
       await govern(port, { concurrency: 9, rateLimit: [rate(1, HOUR)] });
       await addNamed(port, numbered(5), { groupKey: "g" });
@@ -74,7 +74,7 @@ export function changingLimits(start: Start): void {
       expect(await claimNames(port)).toEqual(["3", "4"]);
     });
 
-    test("is the turns that groups take, and what they weigh", async () => {
+    test("changing weights or ending the fair rotation puts more tasks into the line", async () => {
       const { port } = await start();
       await govern(port, { concurrency: 9, fair: true });
       for (const key of ["a", "b"]) await addNamed(port, numbered(5, key), { groupKey: key });
@@ -85,7 +85,7 @@ export function changingLimits(start: Start): void {
       expect(await depths(port)).toEqual({ ready: 10 });
     });
 
-    test("is brought to more groups than one piece of work looks at", async () => {
+    test("a raised group limit reaches more groups than one sweep processes", async () => {
       const { port } = await start();
       const keys = numbered(MANY_GROUPS, "g");
       for (const data of ["first", "second"])
@@ -100,8 +100,8 @@ export function changingLimits(start: Start): void {
     });
   });
 
-  describe("a limit of groups that is lowered", () => {
-    test("takes back into the group what stands in line beyond it", async () => {
+  describe("lowering a group limit", () => {
+    test("lowering group concurrency removes tasks above it from the line", async () => {
       const { port } = await start();
       await govern(port, { concurrency: 5 });
       await addNamed(port, numbered(6), { groupKey: "g" });
@@ -113,7 +113,7 @@ export function changingLimits(start: Start): void {
       expect(await workOff(port, 5)).toEqual(["1", "2", "3", "4", "5"]);
     });
 
-    test("leaves those in line that may start, in their places", async () => {
+    test("lowering group concurrency leaves tasks that may start at their positions", async () => {
       const { port } = await start();
       await govern(port, { concurrency: 5 });
       await addNamed(port, numbered(5), { groupKey: "g" });
@@ -123,7 +123,7 @@ export function changingLimits(start: Start): void {
       expect(await claimNames(port)).toEqual(["0", "1", "free"]);
     });
 
-    test("holds for those that come back, too", async () => {
+    test("a lowered limit also applies to tasks that return to the line", async () => {
       const { port } = await start();
       await govern(port, { concurrency: 3 });
       await addNamed(port, numbered(4), { groupKey: "g" });
@@ -137,7 +137,7 @@ export function changingLimits(start: Start): void {
       expect(await workOff(port, 3)).toEqual(["0", "1", "3"]);
     });
 
-    test("is the rate", async () => {
+    test("a lowered group rate applies to the current window", async () => {
       const world = await start();
       const { port, clock } = world;
       await govern(port, { concurrency: 9, rateLimit: [rate(5, MINUTE)] });
@@ -150,7 +150,7 @@ export function changingLimits(start: Start): void {
       expect(await claimNames(port)).toEqual(["3", "4"]);
     });
 
-    test("is a rate where there was none", async () => {
+    test("a new group rate limits tasks that are already in the line", async () => {
       const world = await start();
       const { port } = world;
       await govern(port, { concurrency: 9 });
@@ -160,7 +160,7 @@ export function changingLimits(start: Start): void {
       expect(await claimNames(port)).toEqual(["0", "1"]);
     });
 
-    test("is that groups take turns", async () => {
+    test("starting a fair rotation reorders tasks that are already in the line", async () => {
       const { port } = await start();
       await govern(port, { concurrency: 9 });
       for (const key of ["a", "b"]) await addNamed(port, numbered(3, key), { groupKey: key });
@@ -168,7 +168,7 @@ export function changingLimits(start: Start): void {
       expect(await claimNames(port)).toEqual(["a0", "b0", "a1", "b1", "a2", "b2"]);
     });
 
-    test("lets nothing start beyond it, in however many groups", async () => {
+    test("no task starts above a lowered group limit, with any number of groups", async () => {
       const { port } = await start();
       await govern(port, { concurrency: 2 });
       const keys = numbered(MANY_GROUPS, "g");
@@ -181,8 +181,8 @@ export function changingLimits(start: Start): void {
     });
   });
 
-  describe("a limit of the queue that is raised or lifted", () => {
-    test("wakes claims that wait for maxConcurrency", async () => {
+  describe("raising or removing a queue limit", () => {
+    test("raising maxConcurrency wakes waiting claims", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { maxConcurrency: 1 });
       await addNamed(port, numbered(3));
@@ -196,7 +196,7 @@ export function changingLimits(start: Start): void {
       expect(await last).toMatchObject([{ data: "2" }]);
     });
 
-    test("wakes claims that wait for a rate", async () => {
+    test("raising a rate wakes waiting claims", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { rateLimit: [rate(1, HOUR)] });
       await addNamed(port, numbered(3));
@@ -210,7 +210,7 @@ export function changingLimits(start: Start): void {
       expect(await last).toMatchObject([{ data: "2" }]);
     });
 
-    test("wakes claims that wait for a window", async () => {
+    test("removing a window wakes waiting claims", async () => {
       const { port, clock } = await start();
       const hour = new Date(clock.read().wall).getUTCHours();
       const hours = [6, 7].map((ahead) => `${(hour + ahead) % 24}`.padStart(2, "0") + ":00").join("-");
@@ -223,10 +223,10 @@ export function changingLimits(start: Start): void {
     });
   });
 
-  describe("a list of limits that changes", () => {
+  describe("changing a list of rate limits", () => {
     const tokens = rate(100, MINUTE, { unit: "tokens" });
 
-    test("keeps what each of them has counted, wherever it stands", async () => {
+    test("each limit of a queue keeps its count when the list changes", async () => {
       const world = await start();
       const { port } = world;
       await port.declare(QUEUE, { rateLimit: [rate(5, MINUTE), tokens] });
@@ -239,7 +239,7 @@ export function changingLimits(start: Start): void {
       expect(await claimNames(port)).toEqual(["2", "3", "4"]);
     });
 
-    test("keeps what each group has counted", async () => {
+    test("each limit of a group keeps its count when the list changes", async () => {
       const world = await start();
       const { port } = world;
       const groups = { concurrency: 9 };
@@ -253,7 +253,7 @@ export function changingLimits(start: Start): void {
       expect(await claimNames(port)).toEqual(["2"]);
     });
 
-    test("lets one count on whose max is another", async () => {
+    test("a limit keeps its count when its max changes", async () => {
       const world = await start();
       const { port } = world;
       await port.declare(QUEUE, { rateLimit: [rate(5, MINUTE)] });

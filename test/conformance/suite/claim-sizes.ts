@@ -7,14 +7,14 @@ import { claim, depths, HOUR, idsOf, joinWorker, nack, newTask, QUEUE, type Star
 const KIB = 1024;
 const MIB = 1024 * KIB;
 const LARGE = 200 * KIB;
-/** So many of the large ones one claim hands out. */
+/** How many large tasks fit into the answer of one claim. */
 const FULL = 20;
 
 async function addLarge(port: Port, count: number, fields: Partial<NewTask> = {}): Promise<string[]> {
   return idsOf(await port.add(Array.from({ length: count }, () => newTask({ data: large(), ...fields }))));
 }
 
-/** Random enough that no store makes it small by packing it. */
+/** Random, so that no store can compress it. */
 function large(bytes = LARGE): string {
   return JSON.stringify(Array.from({ length: bytes / 8 }, (_, i) => (i * 7919) % 1e7).join("-")).slice(
     0,
@@ -22,11 +22,11 @@ function large(bytes = LARGE): string {
   );
 }
 
-/** Claims until nothing comes. No answer has more than an answer may have, and one task. */
-async function claimAll(port: Port, wish: Partial<ClaimCall> = {}): Promise<ClaimedTask[][]> {
+/** Claims until nothing is left. Checks that no answer exceeds the limit by more than one task. */
+async function claimAll(port: Port, request: Partial<ClaimCall> = {}): Promise<ClaimedTask[][]> {
   const claims: ClaimedTask[][] = [];
   for (;;) {
-    const tasks = await claim(port, { max: 100, ...wish });
+    const tasks = await claim(port, { max: 100, ...request });
     if (tasks.length === 0) return claims;
     const sizes = tasks.map(({ data, headers }) => data.length + JSON.stringify(headers).length);
     const bytes = sizes.reduce((sum, size) => sum + size, 0);
@@ -36,8 +36,8 @@ async function claimAll(port: Port, wish: Partial<ClaimCall> = {}): Promise<Clai
 }
 
 export function claimSizes(start: Start): void {
-  describe("the answer of a claim", () => {
-    test("ends at its size, and the next claim goes on behind it", async () => {
+  describe("size of a claim's answer", () => {
+    test("a claim's answer ends at the size limit, and the next claim continues", async () => {
       const { port } = await start();
       const ids = await addLarge(port, 45);
       const first = await claim(port, { max: 100 });
@@ -50,7 +50,7 @@ export function claimSizes(start: Start): void {
       expect(new Set(rest.flat().map(({ data }) => data))).toEqual(new Set([large()]));
     });
 
-    test("has one task at least, however large that is", async () => {
+    test("a claim returns at least one task, however large it is", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxPayload: 8 * MIB });
       const ids = await addLarge(port, 3, { data: large(5 * MIB) });
@@ -58,7 +58,7 @@ export function claimSizes(start: Start): void {
       expect(claims.map((tasks) => idsOf(tasks))).toEqual(ids.map((id) => [id]));
     });
 
-    test("ends before a large task, and no smaller one behind it comes first", async () => {
+    test("a claim's answer ends before a large task, and no smaller one overtakes it", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxPayload: 8 * MIB });
       const [small] = await addLarge(port, 1, { data: "small" });
@@ -69,7 +69,7 @@ export function claimSizes(start: Start): void {
       expect(claims.map((tasks) => idsOf(tasks))).toEqual([[small], [whole], [last, other]]);
     });
 
-    test("ends at its size where headers are what is large", async () => {
+    test("a claim's answer ends at the size limit when headers are large", async () => {
       const { port } = await start();
       const headers = { long: "h".repeat(16_000) };
       const ids = await addLarge(port, 300, { data: "{}", headers });
@@ -78,7 +78,7 @@ export function claimSizes(start: Start): void {
       expect(idsOf(claims.flat())).toEqual(ids);
     });
 
-    test("ends at its size where payloads are bytes", async () => {
+    test("a claim's answer ends at the size limit when payloads are bytes", async () => {
       const { port } = await start();
       const data: Body = Uint8Array.from({ length: LARGE }, (_, i) => (i * 31) % 251);
       const ids = await addLarge(port, 25, { data, contentType: "application/x" });
@@ -88,7 +88,7 @@ export function claimSizes(start: Start): void {
       expect(claims[1]![4]!.data).toEqual(data);
     });
 
-    test("has the tasks of the highest priority", async () => {
+    test("a claim that is limited by size returns the tasks with the highest priority", async () => {
       const { port } = await start();
       const low = await addLarge(port, 15);
       const high = await addLarge(port, 15, { priority: 5 });
@@ -96,21 +96,24 @@ export function claimSizes(start: Start): void {
       expect(claims.map((tasks) => idsOf(tasks))).toEqual([[...high, ...low.slice(0, 5)], low.slice(5)]);
     });
 
-    test.each([3, 8])("of %i queues ends at its size, and what it left is ready", async (count) => {
-      const { port } = await start();
-      const queues = Array.from({ length: count }, (_, i) => `queue-${i}`);
-      for (const queue of queues) await addLarge(port, 12, { queue });
-      const ids: string[] = [];
-      for (const tasks of await claimAll(port, { queues, share: 10 })) {
-        expect(tasks.length).toBeLessThanOrEqual(FULL);
-        ids.push(...idsOf(tasks));
-      }
-      expect(new Set(ids).size).toBe(12 * count);
-      expect(ids).toHaveLength(12 * count);
-      for (const queue of queues) expect(await depths(port, queue)).toEqual({ claimed: 12 });
-    });
+    test.each([3, 8])(
+      "a claim from %i queues ends at the size limit, and the rest stays ready",
+      async (count) => {
+        const { port } = await start();
+        const queues = Array.from({ length: count }, (_, i) => `queue-${i}`);
+        for (const queue of queues) await addLarge(port, 12, { queue });
+        const ids: string[] = [];
+        for (const tasks of await claimAll(port, { queues, share: 10 })) {
+          expect(tasks.length).toBeLessThanOrEqual(FULL);
+          ids.push(...idsOf(tasks));
+        }
+        expect(new Set(ids).size).toBe(12 * count);
+        expect(ids).toHaveLength(12 * count);
+        for (const queue of queues) expect(await depths(port, queue)).toEqual({ claimed: 12 });
+      },
+    );
 
-    test("has what is next in line, beside another claim of the same moment", async () => {
+    test("two claims at the same moment each get the next tasks in the line", async () => {
       const { port } = await start();
       const ids = await addLarge(port, 45);
       const both = await Promise.all([claim(port, { max: 100 }), claim(port, { max: 100 })]);
@@ -118,7 +121,7 @@ export function claimSizes(start: Start): void {
       expect(idsOf(await claim(port, { max: 100 }))).toEqual(ids.slice(2 * FULL));
     });
 
-    test("wakes other claims that wait for what it left", async () => {
+    test("tasks that did not fit wake other waiting claims", async () => {
       const { port } = await start();
       const answers = [1, 2, 3].map(() => waiting(port, { max: 100 }));
       const ids = await addLarge(port, 45);
@@ -127,7 +130,7 @@ export function claimSizes(start: Start): void {
       expect(idsOf(claims.flat()).sort()).toEqual(ids.sort());
     });
 
-    test("ends at its size where retried tasks wait beside the line", async () => {
+    test("a claim's answer ends at the size limit next to tasks in the retry-elsewhere line", async () => {
       const { port } = await start();
       const [a, b] = [await joinWorker(port, "a"), await joinWorker(port, "b")];
       const ids = await addLarge(port, 30);
@@ -137,7 +140,7 @@ export function claimSizes(start: Start): void {
       expect(next.map(({ attempt }) => attempt)).toEqual([...Array(8).fill(2), ...Array(10).fill(1)]);
     });
 
-    test("ends at its size among retried tasks", async () => {
+    test("a claim's answer ends at the size limit among retried tasks", async () => {
       const { port } = await start();
       const [a, b] = [await joinWorker(port, "a"), await joinWorker(port, "b")];
       const ids = await addLarge(port, 25);
@@ -151,7 +154,7 @@ export function claimSizes(start: Start): void {
       expect(idsOf(await b.claim({ max: 100 }))).toEqual(ids.slice(FULL));
     });
 
-    test("takes from a rate what it hands out, and no more", async () => {
+    test("a claim that is limited by size takes from the rate only what it returns", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { rateLimit: [{ max: 30, per: HOUR, unit: null, pace: false }] });
       await addLarge(port, 45);
@@ -159,7 +162,7 @@ export function claimSizes(start: Start): void {
       expect(claims.map((tasks) => tasks.length)).toEqual([FULL, 10]);
     });
 
-    test("ends at its size where groups have limits", async () => {
+    test("a claim's answer ends at the size limit when groups have limits", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { groups: { concurrency: 15 } });
       const ids = await addLarge(port, 20, { groupKey: "a" });
@@ -169,7 +172,7 @@ export function claimSizes(start: Start): void {
       expect(await depths(port)).toEqual({ claimed: 30, waiting: 10 });
     });
 
-    test("ends at its size by the tasks of a group", async () => {
+    test("a claim's answer ends at the size limit within one group", async () => {
       const { port } = await start();
       const ids = await addLarge(port, 25, { groupKey: "a" });
       for (let i = 0; i < 25; i++) ids.push(...(await addLarge(port, 1, { groupKey: `${i}` })));

@@ -14,8 +14,8 @@ import {
 } from "./kit.ts";
 
 export function claims(start: Start): void {
-  describe("a claim", () => {
-    test("has all a worker needs", async () => {
+  describe("claims", () => {
+    test("a claim returns all that a worker needs", async () => {
       const { port, startedAt } = await start();
       const { id } = await addOne(port, {
         data: "x",
@@ -39,7 +39,7 @@ export function claims(start: Start): void {
       });
     });
 
-    test("shows on the task", async () => {
+    test("a claimed task shows its claim", async () => {
       const { port, clock, startedAt } = await start();
       const { id } = await addOne(port);
       await clock.advance(50);
@@ -52,7 +52,7 @@ export function claims(start: Start): void {
       });
     });
 
-    test("takes at most max", async () => {
+    test("a claim takes at most max tasks", async () => {
       const { port } = await start();
       await addNamed(port, numbered(5));
       expect(namesOf(await claim(port, { max: 3 }))).toEqual(["0", "1", "2"]);
@@ -60,13 +60,13 @@ export function claims(start: Start): void {
       expect(await claim(port, { max: 3 })).toEqual([]);
     });
 
-    test("may take 1,000 at once", async () => {
+    test("a claim may take 1,000 tasks", async () => {
       const { port } = await start();
       await addNamed(port, numbered(1_001));
       expect(namesOf(await claim(port, { max: 1_000 }))).toEqual(numbered(1_000));
     });
 
-    test("finds nothing in a queue that nobody made", async () => {
+    test("a claim on a queue that does not exist returns nothing", async () => {
       const { port } = await start();
       expect(await port.claim({ queues: ["nowhere"], max: 1, worker: "w", wait: 0 })).toMatchObject({
         tasks: [],
@@ -74,7 +74,7 @@ export function claims(start: Start): void {
       });
     });
 
-    test("gives a task to one of many who ask at once", async () => {
+    test("of many concurrent claims exactly one gets a task", async () => {
       const { port } = await start();
       const added = await addNamed(port, numbered(100));
       const answers = await Promise.all(numbered(50).map((worker) => claim(port, { max: 3, worker })));
@@ -83,21 +83,21 @@ export function claims(start: Start): void {
     });
   });
 
-  describe("a claim from several queues", () => {
-    test("empties the first before it looks at the next", async () => {
+  describe("claims from several queues", () => {
+    test("a claim empties the first queue before it reads the next", async () => {
       const { port } = await start();
       await addNamed(port, ["b1", "b2"], { queue: "b", priority: 9 });
       await addNamed(port, ["a1", "a2"], { queue: "a" });
       expect(namesOf(await claim(port, { queues: ["a", "b"], max: 3 }))).toEqual(["a1", "a2", "b1"]);
     });
 
-    test("takes a share from each first, then what is left", async () => {
+    test("a claim with a share first takes that many from each queue, then the rest", async () => {
       const { port } = await start();
       await addNamed(port, numbered(5, "a"), { queue: "a" });
       await addNamed(port, numbered(5, "b"), { queue: "b" });
       await addNamed(port, numbered(1, "c"), { queue: "c" });
-      const wish = { queues: ["a", "b", "c"], share: 2 };
-      expect(namesOf(await claim(port, { ...wish, max: 6 })).toSorted()).toEqual([
+      const request = { queues: ["a", "b", "c"], share: 2 };
+      expect(namesOf(await claim(port, { ...request, max: 6 })).toSorted()).toEqual([
         "a0",
         "a1",
         "a2",
@@ -105,10 +105,10 @@ export function claims(start: Start): void {
         "b1",
         "c0",
       ]);
-      expect(namesOf(await claim(port, { ...wish, max: 3 })).toSorted()).toEqual(["a3", "a4", "b2"]);
+      expect(namesOf(await claim(port, { ...request, max: 3 })).toSorted()).toEqual(["a3", "a4", "b2"]);
     });
 
-    test("is answered with the queues in the order of the claim", async () => {
+    test("a claim returns tasks in the order of its queues", async () => {
       const { port } = await start();
       await port.add([newTask({ queue: "a" }), newTask({ queue: "b" })]);
       expect((await claim(port, { queues: ["b", "a"], max: 2 })).map(({ queue }) => queue)).toEqual([

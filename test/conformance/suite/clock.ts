@@ -18,7 +18,7 @@ import {
 
 export function clock(start: Start): void {
   describe("when the machine sleeps", () => {
-    test("a lease goes on where it was, and runs out by a server's clock", async () => {
+    test("a lease does not get shorter while the machine sleeps, but ends by a server's clock", async () => {
       const { port, clock, serverTime } = await start();
       await addOne(port);
       const held = await claimOne(port);
@@ -34,7 +34,7 @@ export function clock(start: Start): void {
       expect(await claimOne(port)).toMatchObject({ id: held.id, attempt: 2 });
     });
 
-    test("a worker keeps what it holds, and loses it by a server's clock", async () => {
+    test("a worker keeps its claims while the machine sleeps, but loses them by a server's clock", async () => {
       const { port, clock, serverTime } = await start();
       const worker = await joinWorker(port, "w");
       await addOne(port);
@@ -53,7 +53,7 @@ export function clock(start: Start): void {
       expect(worker.notices.all).toEqual([]);
     });
 
-    test("what became due meanwhile is ready", async () => {
+    test("a task that became due during the sleep is ready", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port, { delay: HOUR });
       const next = waiting(port);
@@ -62,7 +62,7 @@ export function clock(start: Start): void {
       expect((await next)[0]!.id).toBe(id);
     });
 
-    test("what outlived its time is expired", async () => {
+    test("a task whose time-to-live ended during the sleep is expired", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port, { ttl: HOUR });
       clock.sleep(2 * HOUR);
@@ -71,7 +71,7 @@ export function clock(start: Start): void {
       expect(await stateOf(port, id)).toBe("expired");
     });
 
-    test("the next due times are met as before", async () => {
+    test("later due times are met as before the sleep", async () => {
       const { port, clock } = await start();
       await clock.advance(SECOND);
       clock.sleep(8 * HOUR);
@@ -86,8 +86,8 @@ export function clock(start: Start): void {
   describe.each([
     ["forward", 30 * DAY],
     ["back", -30 * DAY],
-  ])("when the calendar is set %s", (_, step) => {
-    test("a lease lasts as long as before, and ends", async () => {
+  ])("when the calendar steps %s", (_, step) => {
+    test("a lease lasts as long as before the calendar step", async () => {
       const { port, clock } = await start();
       await addOne(port);
       await claimOne(port);
@@ -98,7 +98,7 @@ export function clock(start: Start): void {
       expect((await claimOne(port)).attempt).toBe(2);
     });
 
-    test("a worker keeps what it holds", async () => {
+    test("a worker keeps its claims after the calendar step", async () => {
       const { port, clock } = await start();
       const worker = await joinWorker(port, "w");
       await addOne(port);
@@ -108,7 +108,7 @@ export function clock(start: Start): void {
       expect(await ack(port, held)).toBe("done");
     });
 
-    test("a delay lasts as long as before, and ends", async () => {
+    test("a delay lasts as long as before the calendar step", async () => {
       const { port, clock } = await start();
       await addOne(port, { delay: MINUTE });
       clock.step(step);
@@ -118,7 +118,7 @@ export function clock(start: Start): void {
       expect(await claim(port)).toHaveLength(1);
     });
 
-    test("a time-to-live lasts as long as before, and ends", async () => {
+    test("a time-to-live lasts as long as before the calendar step", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port, { ttl: MINUTE });
       clock.step(step);
@@ -128,7 +128,7 @@ export function clock(start: Start): void {
       expect(await stateOf(port, id)).toBe("expired");
     });
 
-    test("ids still sort by arrival, and times do not run backwards", async () => {
+    test("ids still sort by arrival and times do not go back after the calendar step", async () => {
       const { port, clock } = await start();
       const before = await addOne(port);
       await clock.advance(10);

@@ -25,8 +25,8 @@ import {
 } from "./kit.ts";
 
 export function concurrency(start: Start): void {
-  describe("a queue's maxConcurrency", () => {
-    test("is never exceeded, by however many claims", async () => {
+  describe("maxConcurrency of a queue", () => {
+    test("maxConcurrency is never exceeded, with any number of claims", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxConcurrency: 3 });
       await addNamed(port, numbered(10));
@@ -37,7 +37,7 @@ export function concurrency(start: Start): void {
       expect(await claimNames(port)).toEqual(["3"]);
     });
 
-    test("lets the next one start however one ended", async () => {
+    test("every way to end a claim lets the next task start", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxConcurrency: 1 });
       await addNamed(port, numbered(6));
@@ -49,7 +49,7 @@ export function concurrency(start: Start): void {
       expect(await countClaimed(port)).toBe(1);
     });
 
-    test("wakes a claim that waits for it", async () => {
+    test("the end of a task wakes a claim that waits for maxConcurrency", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { maxConcurrency: 1 });
       await addNamed(port, ["1", "2"]);
@@ -60,7 +60,7 @@ export function concurrency(start: Start): void {
       expect(await next).toMatchObject([{ data: "2" }]);
     });
 
-    test("is given back when the lease of a holder ends", async () => {
+    test("the end of a lease makes room in maxConcurrency", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { maxConcurrency: 1, elsewhere: 0 });
       await addNamed(port, ["1", "2"]);
@@ -70,7 +70,7 @@ export function concurrency(start: Start): void {
       expect(await next).toMatchObject([{ data: "1", attempt: 2 }]);
     });
 
-    test("is given back when a worker that hangs is given up", async () => {
+    test("giving up a worker that hangs makes room in maxConcurrency", async () => {
       const { port, clock, hang } = await start();
       await port.declare(QUEUE, { maxConcurrency: 2, elsewhere: 0 });
       await addNamed(port, numbered(4));
@@ -82,7 +82,7 @@ export function concurrency(start: Start): void {
       expect(await claimNames(port)).toEqual(["0", "1"]);
     });
 
-    test("is held by a cancelled task until its worker lets go", async () => {
+    test("a cancelled task counts in maxConcurrency until its worker ends the claim", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxConcurrency: 1 });
       await addNamed(port, ["1", "2"]);
@@ -93,7 +93,7 @@ export function concurrency(start: Start): void {
       expect(await claimNames(port)).toEqual(["2"]);
     });
 
-    test("does not keep a claim from other queues", async () => {
+    test("a queue at its maxConcurrency does not keep a claim from other queues", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxConcurrency: 1 });
       await addNamed(port, ["1", "2"]);
@@ -102,7 +102,7 @@ export function concurrency(start: Start): void {
       expect(await claimNames(port, { queues: [QUEUE, "other"] })).toEqual(["other"]);
     });
 
-    test("can be raised, and taken back", async () => {
+    test("maxConcurrency can be raised and removed", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxConcurrency: 1 });
       await addNamed(port, numbered(5));
@@ -114,8 +114,8 @@ export function concurrency(start: Start): void {
     });
   });
 
-  describe("a group's concurrency", () => {
-    test("lets so many of a group run at once, in the order of arrival", async () => {
+  describe("concurrency of a group", () => {
+    test("a group runs as many tasks as its concurrency, in the order of arrival", async () => {
       const { port } = await start();
       await govern(port, { concurrency: 2 });
       await addNamed(port, numbered(5, "a"), { groupKey: "a" });
@@ -124,7 +124,7 @@ export function concurrency(start: Start): void {
       expect(await depths(port)).toEqual({ claimed: 4, waiting: 4 });
     });
 
-    test("brings the next one up when one of them ends", async () => {
+    test("the end of one task promotes the next of its group", async () => {
       const { port } = await start();
       await govern(port, { concurrency: 2 });
       await addNamed(port, numbered(4), { groupKey: "g" });
@@ -135,7 +135,7 @@ export function concurrency(start: Start): void {
       expect(await claimNames(port)).toEqual(["3"]);
     });
 
-    test("is not taken by a task that waits for its next attempt", async () => {
+    test("a task that waits for its next attempt does not count in its group's concurrency", async () => {
       const { port, clock } = await start();
       await govern(port, { concurrency: 2 });
       await addNamed(port, numbered(3), { groupKey: "g" });
@@ -147,11 +147,11 @@ export function concurrency(start: Start): void {
       await addNamed(port, ["3"], { groupKey: "g" });
       await passLong(clock, HOUR);
       await ack(port, third);
-      // A retry keeps its place.
+      // A retry keeps its position.
       expect(await claimNames(port)).toEqual(["0"]);
     });
 
-    test("is not taken by one that is parked, or waits for a verdict", async () => {
+    test("parked and verifying tasks do not count in their group's concurrency", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { verified: true });
       await govern(port, { concurrency: 2 });
@@ -164,7 +164,7 @@ export function concurrency(start: Start): void {
       expect(await depths(port)).toMatchObject({ parked: 1, verifying: 1, claimed: 2 });
     });
 
-    test("has those back that come back, each in its place", async () => {
+    test("tasks that return to their group get their positions back", async () => {
       const { port } = await start();
       await govern(port, { concurrency: 2 });
       const [first] = await addNamed(port, numbered(4), { groupKey: "g" });
@@ -176,7 +176,7 @@ export function concurrency(start: Start): void {
       expect(await claimNames(port)).toEqual(["0", "2"]);
     });
 
-    test("keeps to it while tasks come and go", async () => {
+    test("a group keeps to its concurrency while tasks are added and end", async () => {
       const { port } = await start();
       await govern(port, { concurrency: 3 });
       await addNamed(port, numbered(30), { groupKey: "g" });
@@ -191,7 +191,7 @@ export function concurrency(start: Start): void {
       }
     });
 
-    test("holds for what a delayed task joins, too", async () => {
+    test("a delayed task that becomes due counts in its group's concurrency", async () => {
       const { port, clock } = await start();
       await govern(port, { concurrency: 2 });
       await addOne(port, { groupKey: "g", data: "late", delay: MINUTE });
@@ -201,7 +201,7 @@ export function concurrency(start: Start): void {
       expect(await depths(port)).toEqual({ claimed: 2, waiting: 1 });
     });
 
-    test("of one is the order that groups have anyway, also after it was more", async () => {
+    test("a group with concurrency 1 is strictly ordered, also after the concurrency was higher", async () => {
       const { port } = await start();
       await govern(port, { concurrency: 2 });
       await addNamed(port, numbered(5), { groupKey: "g" });
@@ -214,7 +214,7 @@ export function concurrency(start: Start): void {
       expect((await addOne(port, { groupKey: "g" })).state).toBe("ready");
     });
 
-    test("goes with maxConcurrency", async () => {
+    test("group concurrency and maxConcurrency apply together", async () => {
       const { port } = await start();
       await govern(port, { concurrency: 2 });
       await port.declare(QUEUE, { maxConcurrency: 3 });

@@ -19,7 +19,7 @@ import {
   type Start,
 } from "./kit.ts";
 
-/** Six dead letters, a second apart: which error, whose, and of which kind. */
+/** Six dead letters, a second apart: error, worker and kind of each. */
 const DEATHS = [
   { error: failure("connect timeout after 10 ms", "NetError"), worker: "a", type: "letter" },
   { error: failure("connect timeout after 25 ms", "NetError"), worker: "b", type: "parcel" },
@@ -47,8 +47,8 @@ async function list(port: Port, filter?: DeadFilter): Promise<string[]> {
 }
 
 export function deadLetters(start: Start): void {
-  describe("dead letters are listed", () => {
-    test("whole, the latest death last", async () => {
+  describe("listing dead letters", () => {
+    test("a list of dead letters has all fields, in the order of their deaths", async () => {
       const { port, clock, startedAt } = await start();
       const ids = await populate(port, clock);
       const { tasks, next } = await port.list({ queue: QUEUE, state: "dead", limit: 100 });
@@ -65,7 +65,7 @@ export function deadLetters(start: Start): void {
       });
     });
 
-    test("by their death, not by their arrival", async () => {
+    test("dead letters are sorted by death, not by arrival", async () => {
       const { port, clock } = await start();
       const [first, second] = await addNamed(port, ["1", "2"]);
       const [a, b] = await claim(port, { max: 2 });
@@ -75,7 +75,7 @@ export function deadLetters(start: Start): void {
       expect(await list(port)).toEqual([second, first]);
     });
 
-    test("in pages", async () => {
+    test("dead letters are listed in pages", async () => {
       const { port, clock } = await start();
       const ids = await populate(port, clock);
       const seen: string[] = [];
@@ -89,7 +89,7 @@ export function deadLetters(start: Start): void {
       expect(seen).toEqual(ids);
     });
 
-    test("in pages that neither repeat nor miss one when others die or go meanwhile", async () => {
+    test("pages of dead letters neither repeat nor miss one while others die or are removed", async () => {
       const { port, clock } = await start();
       const ids = await populate(port, clock);
       const first = await port.list({ queue: QUEUE, state: "dead", limit: 2 });
@@ -99,7 +99,7 @@ export function deadLetters(start: Start): void {
       expect(idsOf(rest.tasks)).toEqual([...ids.slice(3), late]);
     });
 
-    test("in pages of a filter", async () => {
+    test("a filtered list of dead letters has pages", async () => {
       const { port, clock } = await start();
       const ids = await populate(port, clock);
       const query = { queue: QUEUE, state: "dead", limit: 2, filter: { pattern: TIMEOUT } } as const;
@@ -110,7 +110,7 @@ export function deadLetters(start: Start): void {
       expect(second.next).toBeNull();
     });
 
-    test("by what they died of", async () => {
+    test("dead letters can be filtered by their error", async () => {
       const { port, clock } = await start();
       const ids = await populate(port, clock);
       const pick = (...indexes: number[]) => indexes.map((index) => ids[index]!);
@@ -126,7 +126,7 @@ export function deadLetters(start: Start): void {
       expect(await list(port, {})).toEqual(ids);
     });
 
-    test("of their own queue only", async () => {
+    test("a list of dead letters contains only its own queue", async () => {
       const { port } = await start();
       const other = await makeDead(port, { queue: "other" });
       await addOne(port);
@@ -136,7 +136,7 @@ export function deadLetters(start: Start): void {
   });
 
   describe("patterns of dead letters", () => {
-    test("go by what they died of, the most frequent first", async () => {
+    test("patterns by fingerprint are sorted by frequency", async () => {
       const { port, clock, startedAt } = await start();
       const ids = await populate(port, clock);
       const found = await port.patterns(QUEUE, "fingerprint", 10);
@@ -161,7 +161,7 @@ export function deadLetters(start: Start): void {
       ]);
     });
 
-    test("go by worker", async () => {
+    test("patterns by worker count dead letters per worker", async () => {
       const { port, clock } = await start();
       await populate(port, clock);
       const found = await port.patterns(QUEUE, "worker", 10);
@@ -172,7 +172,7 @@ export function deadLetters(start: Start): void {
       ]);
     });
 
-    test("go by a header", async () => {
+    test("patterns by header count dead letters per value", async () => {
       const { port, clock } = await start();
       await populate(port, clock);
       const found = await port.patterns(QUEUE, "header:type", 10);
@@ -185,20 +185,20 @@ export function deadLetters(start: Start): void {
       expect(await port.patterns(QUEUE, 'header:"a.b$[0]', 10)).toMatchObject([{ pattern: "", count: 6 }]);
     });
 
-    test("are at most as many as asked for", async () => {
+    test("patterns returns at most the requested number", async () => {
       const { port, clock } = await start();
       await populate(port, clock);
       expect((await port.patterns(QUEUE, "fingerprint", 1)).map(({ pattern }) => pattern)).toEqual([TIMEOUT]);
     });
 
-    test("are none where nothing died", async () => {
+    test("patterns is empty without dead letters", async () => {
       const { port } = await start();
       expect(await port.patterns(QUEUE, "fingerprint", 10)).toEqual([]);
     });
   });
 
   describe("discarding dead letters", () => {
-    test("removes those the filter names, for good", async () => {
+    test("discard removes exactly the dead letters that match the filter", async () => {
       const { port, clock } = await start();
       const ids = await populate(port, clock);
       expect(await port.discard(QUEUE, { pattern: TIMEOUT })).toBe(3);
@@ -210,7 +210,7 @@ export function deadLetters(start: Start): void {
       expect(await depths(port)).toEqual({});
     });
 
-    test("removes nothing that is not dead", async () => {
+    test("discard removes no task that is not dead", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       expect(await port.discard(QUEUE, { ids: [id] })).toBe(0);

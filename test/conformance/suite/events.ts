@@ -26,8 +26,8 @@ function typesOf(events: DibsEvent[]): string[] {
 }
 
 export function events(start: Start): void {
-  describe("the events", () => {
-    test("tell the life of a task, in order", async () => {
+  describe("events", () => {
+    test("events report the life of a task in order", async () => {
       const { port, clock, startedAt } = await start();
       await port.declare(QUEUE, { maxAttempts: 3 });
       const heard = listen(port);
@@ -51,7 +51,7 @@ export function events(start: Start): void {
       ]);
     });
 
-    test("tell of every end, and of a redrive", async () => {
+    test("events report every kind of end, and a redrive", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, {});
       const heard = listen(port);
@@ -74,7 +74,7 @@ export function events(start: Start): void {
       ]);
     });
 
-    test("tell what is done to queues", async () => {
+    test("events report changes of queues", async () => {
       const { port, startedAt } = await start();
       const heard = listen(port);
       await port.declare(QUEUE, { lease: MINUTE });
@@ -89,7 +89,7 @@ export function events(start: Start): void {
       );
     });
 
-    test("tell of workers that join, leave and are lost", async () => {
+    test("events report workers that join, leave and are lost", async () => {
       const { port, clock, hang } = await start();
       const heard = listen(port);
       const worker = await joinWorker(port, "a");
@@ -106,7 +106,7 @@ export function events(start: Start): void {
       ]);
     });
 
-    test("come live: nobody has to wait for the poll", async () => {
+    test("an event arrives without waiting for the poll", async () => {
       const { port } = await start();
       const heard = listen(port);
       const first = heard.next();
@@ -118,7 +118,7 @@ export function events(start: Start): void {
       expect((await next).value).toMatchObject({ type: "task.added", taskId: id });
     });
 
-    test("that happen while a listener is busy are not late", async () => {
+    test("events that happen while a reader is busy arrive without delay", async () => {
       const { port } = await start();
       const heard = listen(port);
       await port.declare(QUEUE, {});
@@ -129,7 +129,7 @@ export function events(start: Start): void {
       }
     });
 
-    test("start with the call: nothing before it, everything after", async () => {
+    test("a reader gets all events from its call on, and none from before", async () => {
       const { port } = await start();
       await makeDead(port);
       const heard = listen(port);
@@ -137,7 +137,7 @@ export function events(start: Start): void {
       expect((await heard.next()).value).toMatchObject({ type: "task.added", taskId: id });
     });
 
-    test("go to everybody who listens, whole", async () => {
+    test("every reader gets all events", async () => {
       const { port } = await start();
       const listeners = [listen(port), listen(port), listen(port)];
       await addNamed(port, numbered(3));
@@ -148,7 +148,7 @@ export function events(start: Start): void {
       }
     });
 
-    test("come in any number", async () => {
+    test("a reader gets any number of events", async () => {
       const { port } = await start();
       const heard = listen(port);
       const ids = await addNamed(port, numbered(2_500));
@@ -157,7 +157,7 @@ export function events(start: Start): void {
       expect(seen.flatMap((event) => ("taskId" in event ? [event.taskId] : []))).toEqual(ids);
     });
 
-    test("end when the signal says so", async () => {
+    test("the events end when the signal aborts", async () => {
       const { port } = await start();
       const stop = new AbortController();
       const heard = eachEvent(port.events(stop.signal));
@@ -167,7 +167,7 @@ export function events(start: Start): void {
       expect((await heard.next()).done).toBe(true);
     });
 
-    test("end when the listener has enough", async () => {
+    test("the events end when the reader stops", async () => {
       const { port } = await start();
       const heard = listen(port);
       await addOne(port);
@@ -179,8 +179,8 @@ export function events(start: Start): void {
     });
   });
 
-  describe("a listener that is too slow", () => {
-    test("is told how many it missed", async () => {
+  describe("a reader that is too slow", () => {
+    test("a reader that is too slow gets the number of missed events", async () => {
       const { port, clock } = await start();
       const heard = listen(port);
       await port.declare(QUEUE, {});
@@ -198,14 +198,14 @@ export function events(start: Start): void {
       expect(seen.at(-2)).toMatchObject({ type: "task.added", taskId: id });
     });
 
-    test("is told that it missed some, when it was taken for gone", async () => {
+    test("a reader whose registration expired learns that it missed events", async () => {
       const { port, clock } = await start();
       const heard = listen(port);
       await port.declare(QUEUE, {});
       expect((await heard.next()).value).toMatchObject({ type: "queue.created" });
       await clock.advance(2 * MINUTE);
       await addNamed(port, numbered(5));
-      // Either it was remembered after all, or it is told.
+      // Either its registration was still there, or it gets a gap.
       expect(["gap", "task.added"]).toContain(((await heard.next()).value as DibsEvent).type);
     });
   });

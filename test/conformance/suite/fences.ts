@@ -21,7 +21,7 @@ import {
   type World,
 } from "./kit.ts";
 
-/** Every verb that a holder has. */
+/** Every call that a holder can make. */
 const VERBS: [string, (port: Port, held: ClaimedTask) => Promise<unknown>][] = [
   ["ack", (port, held) => ack(port, held, "late", [{ queue: "next", data: "late" }])],
   ["nack", (port, held) => nack(port, held, 0, failure("late"))],
@@ -31,19 +31,19 @@ const VERBS: [string, (port: Port, held: ClaimedTask) => Promise<unknown>][] = [
   ["progress", (port, held) => port.progress(held, 0.5, "late")],
 ];
 
-/** Every way in which a claim stops to hold. */
+/** Every way in which a claim becomes invalid. */
 const WAYS: [string, (world: World, held: ClaimedTask) => Promise<unknown>][] = [
   ["was acked", ({ port }, held) => ack(port, held, "first")],
   ["was nacked", ({ port }, held) => nack(port, held, 5 * SECOND)],
   ["was rejected", ({ port }, held) => reject(port, held)],
   ["was released", ({ port }, held) => release(port, held)],
   [
-    "was released and went to another",
+    "was released and claimed by another worker",
     ({ port }, held) => release(port, held).then(() => claimAgain(port, held)),
   ],
   ["lost its lease", ({ clock }) => clock.advance(30 * SECOND)],
   [
-    "lost its lease to another",
+    "lost its lease and was claimed by another worker",
     async ({ port, clock }, held) => {
       await clock.advance(30 * SECOND);
       await claimAgain(port, held);
@@ -59,7 +59,7 @@ export function fences(start: Start): void {
   describe.each(WAYS)("a claim that %s", (_, lose) => {
     const together = start.together();
 
-    test.each(VERBS)("can %s no more, and changes nothing by it", async (verb, say) => {
+    test.each(VERBS)("%s after the claim ended is refused and changes nothing", async (verb, say) => {
       const world = together();
       const { port } = world;
       const { id } = await addOne(port, { queue: verb });
@@ -72,8 +72,8 @@ export function fences(start: Start): void {
     });
   });
 
-  describe("a fence", () => {
-    test("only grows, over all claims of a store", async () => {
+  describe("fences", () => {
+    test("fences only grow, over all claims of a store", async () => {
       const { port, clock } = await start();
       const seen: number[] = [];
       await addNamed(port, numbered(3), { queue: "a" });
@@ -88,7 +88,7 @@ export function fences(start: Start): void {
       expect(new Set(seen).size).toBe(seen.length);
     });
 
-    test("grows within one claim of many, in the order they are handed out", async () => {
+    test("fences grow within one claim of many tasks, in the order of the tasks", async () => {
       const { port } = await start();
       await addNamed(port, numbered(20));
       const held = (await claim(port, { max: 20 })).map(({ fence }) => fence);
@@ -96,7 +96,7 @@ export function fences(start: Start): void {
       expect(new Set(held).size).toBe(20);
     });
 
-    test("is good for its own task only", async () => {
+    test("a fence is valid only for its own task", async () => {
       const { port } = await start();
       await addNamed(port, ["a", "b"]);
       const [a, b] = await claim(port, { max: 2 });
@@ -105,7 +105,7 @@ export function fences(start: Start): void {
       expect(await depths(port)).toEqual({ claimed: 2 });
     });
 
-    test("of a task that is not there is lost", async () => {
+    test("the fence of an unknown task is CLAIM_LOST", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);
@@ -114,7 +114,7 @@ export function fences(start: Start): void {
       await refused(() => ack(port, { ...held, id: "01980000-0000-7000-8000-000000000000" }), "CLAIM_LOST");
     });
 
-    test("of a claim that was lost stays lost when its task is free again", async () => {
+    test("a lost claim stays lost when its task is ready again", async () => {
       const { port, clock } = await start();
       await addOne(port);
       const first = await claimOne(port);
@@ -126,8 +126,8 @@ export function fences(start: Start): void {
     });
   });
 
-  describe("of words said at the same moment", () => {
-    test("exactly one counts", async () => {
+  describe("concurrent settlements", () => {
+    test("of several settlements of one claim at the same moment exactly one counts", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);
@@ -142,7 +142,7 @@ export function fences(start: Start): void {
       expect(await port.history(id)).toHaveLength(1);
     });
 
-    test("one that is refused leaves the others alone", async () => {
+    test("a refused settlement does not affect the others", async () => {
       const { port } = await start();
       const [a, b] = await addNamed(port, ["a", "b"]);
       const [first, second] = await claim(port, { max: 2 });

@@ -3,18 +3,18 @@ import type { Port } from "../../../src/core/port.ts";
 import type { RateLimit } from "../../../src/core/rate.ts";
 import { ack, claim, claimOne, QUEUE } from "./kit.ts";
 
-/** The words of the cases about limits. */
+/** Helpers of the cases about limits. */
 
 export function rate(max: number, per: number, more: Partial<RateLimit> = {}): RateLimit {
   return { max, per, pace: false, unit: null, ...more };
 }
 
-/** Says what holds for the groups of the queue; the rest is as usual. */
+/** Sets the group policy of the queue; the other fields are the defaults. */
 export async function govern(port: Port, groups: Partial<GroupPolicy>): Promise<void> {
   await port.declare(QUEUE, { groups: { ...DEFAULT_POLICY.groups, ...groups } });
 }
 
-/** Does one task after the other, and answers their payloads. */
+/** Claims and acks one task after the other, and returns their payloads. */
 export async function workOff(port: Port, count: number): Promise<string[]> {
   const seen: string[] = [];
   for (let i = 0; i < count; i++) {
@@ -25,7 +25,7 @@ export async function workOff(port: Port, count: number): Promise<string[]> {
   return seen;
 }
 
-/** How many can be claimed now; they stay claimed. */
+/** How many tasks can be claimed now. They stay claimed. */
 export async function countClaimed(port: Port): Promise<number> {
   return (await claim(port, { max: 1_000, lease: 86_400_000 })).length;
 }

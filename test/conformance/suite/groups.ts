@@ -25,8 +25,8 @@ import {
 } from "./kit.ts";
 
 export function groups(start: Start): void {
-  describe("the tasks of a group", () => {
-    test("run one at a time, in the order of arrival", async () => {
+  describe("order within a group", () => {
+    test("tasks of a group run one at a time, in the order of arrival", async () => {
       const { port } = await start();
       await addNamed(port, numbered(5), { groupKey: "g" });
       const seen: string[] = [];
@@ -39,7 +39,7 @@ export function groups(start: Start): void {
       expect(seen).toEqual(numbered(5));
     });
 
-    test("wait behind the one that is claimed", async () => {
+    test("tasks of a group wait behind the claimed one", async () => {
       const { port } = await start();
       await addNamed(port, ["1", "2", "3"], { groupKey: "g" });
       await claimOne(port);
@@ -47,7 +47,7 @@ export function groups(start: Start): void {
       expect(await depths(port)).toEqual({ claimed: 1, waiting: 2 });
     });
 
-    test("hold no other group up, nor tasks without one", async () => {
+    test("a group blocks neither other groups nor tasks without a group", async () => {
       const { port } = await start();
       await addNamed(port, ["a1", "a2"], { groupKey: "a" });
       await addNamed(port, ["b1", "b2"], { groupKey: "b" });
@@ -55,20 +55,20 @@ export function groups(start: Start): void {
       expect(await claimNames(port)).toEqual(["a1", "b1", "free1", "free2"]);
     });
 
-    test("are a group within their queue only", async () => {
+    test("a group exists only within its queue", async () => {
       const { port } = await start();
       await port.add([newTask({ queue: "a", groupKey: "g" }), newTask({ queue: "b", groupKey: "g" })]);
       expect(await claim(port, { queues: ["a", "b"], max: 9 })).toHaveLength(2);
     });
 
-    test("keep their order when the head is tried again", async () => {
+    test("a group keeps its order when its head is retried", async () => {
       const { port } = await start();
       await addNamed(port, ["1", "2"], { groupKey: "g" });
       await nack(port, await claimOne(port));
       expect(namesOf(await claim(port, { max: 9 }))).toEqual(["1"]);
     });
 
-    test("wait while the head waits for its next attempt", async () => {
+    test("a group waits while its head waits for its next attempt", async () => {
       const { port, clock } = await start();
       await addNamed(port, ["1", "2"], { groupKey: "g" });
       await nack(port, await claimOne(port), HOUR);
@@ -81,7 +81,7 @@ export function groups(start: Start): void {
       expect(await claimNames(port)).toEqual(["2"]);
     });
 
-    test("keep their order when the head is released, or its lease is lost", async () => {
+    test("a group keeps its order when its head is released or loses its lease", async () => {
       const { port, clock } = await start();
       await addNamed(port, ["1", "2"], { groupKey: "g" });
       await release(port, await claimOne(port));
@@ -90,7 +90,7 @@ export function groups(start: Start): void {
       expect(await claimNames(port)).toEqual(["1"]);
     });
 
-    test("take part in the queue's order by their arrival", async () => {
+    test("tasks of groups take their position in the queue by arrival", async () => {
       const { port } = await start();
       await addNamed(port, ["g1", "g2"], { groupKey: "g" });
       await addNamed(port, ["free"]);
@@ -99,8 +99,8 @@ export function groups(start: Start): void {
     });
   });
 
-  describe("a group is freed", () => {
-    test("by the death of its head", async () => {
+  describe("what frees a group", () => {
+    test("the death of its head frees a group", async () => {
       const { port } = await start();
       await addNamed(port, ["1", "2", "3"], { groupKey: "g", maxAttempts: 1 });
       await nack(port, await claimOne(port));
@@ -108,7 +108,7 @@ export function groups(start: Start): void {
       expect(await claimNames(port)).toEqual(["3"]);
     });
 
-    test("by a head that is cancelled while it is ready, or scheduled again", async () => {
+    test("cancelling a head that is ready or scheduled again frees its group", async () => {
       const { port } = await start();
       const [first, second] = await addNamed(port, ["1", "2", "3"], { groupKey: "g" });
       await port.cancel(first!);
@@ -117,7 +117,7 @@ export function groups(start: Start): void {
       expect(await claimNames(port)).toEqual(["3"]);
     });
 
-    test("by a head that expires", async () => {
+    test("the expiry of its head frees a group", async () => {
       const { port, clock } = await start();
       await addOne(port, { groupKey: "g", ttl: SECOND });
       await addOne(port, { groupKey: "g", data: "2" });
@@ -125,7 +125,7 @@ export function groups(start: Start): void {
       expect(await claimNames(port)).toEqual(["2"]);
     });
 
-    test("by a claim that finds its head expired", async () => {
+    test("a claim that finds the head expired frees the group", async () => {
       const { port, clock } = await start();
       await addOne(port, { groupKey: "g", ttl: MINUTE });
       await addOne(port, { groupKey: "g", data: "2" });
@@ -134,7 +134,7 @@ export function groups(start: Start): void {
       expect(await claimNames(port)).toEqual(["2"]);
     });
 
-    test("not by one that waits in it", async () => {
+    test("the end of a waiting task does not free its group", async () => {
       const { port } = await start();
       const [, second] = await addNamed(port, ["1", "2", "3"], { groupKey: "g" });
       const head = await claimOne(port);
@@ -144,7 +144,7 @@ export function groups(start: Start): void {
       expect(await claimNames(port)).toEqual(["3"]);
     });
 
-    test("for good when it is empty", async () => {
+    test("a group that became empty is free", async () => {
       const { port } = await start();
       await addNamed(port, ["1"], { groupKey: "g" });
       await ack(port, await claimOne(port));
@@ -152,8 +152,8 @@ export function groups(start: Start): void {
     });
   });
 
-  describe("a group is joined", () => {
-    test("by a delayed task when it is due, behind those that are there by then", async () => {
+  describe("joining a group", () => {
+    test("a delayed task joins its group when it is due, behind the tasks that are there", async () => {
       const { port, clock } = await start();
       await addOne(port, { groupKey: "g", data: "delayed", delay: MINUTE });
       await addNamed(port, ["1", "2"], { groupKey: "g" });
@@ -173,14 +173,14 @@ export function groups(start: Start): void {
       expect(seen).toEqual(["2", "delayed", "3"]);
     });
 
-    test("by no task that is not due: it holds nobody up", async () => {
+    test("a task that is not due does not block its group", async () => {
       const { port } = await start();
       await addOne(port, { groupKey: "g", delay: HOUR });
       await addNamed(port, ["1"], { groupKey: "g" });
       expect(await claimNames(port)).toEqual(["1"]);
     });
 
-    test("at its tail by what is redriven", async () => {
+    test("a redriven task joins the end of its group", async () => {
       const { port } = await start();
       await addNamed(port, ["1", "2", "3"], { groupKey: "g" });
       await reject(port, await claimOne(port));
@@ -194,7 +194,7 @@ export function groups(start: Start): void {
       expect(seen).toEqual(["2", "3", "1"]);
     });
 
-    test("by what is redriven into an empty one", async () => {
+    test("a redriven task joins an empty group as its head", async () => {
       const { port } = await start();
       const { id } = await addOne(port, { groupKey: "g" });
       await reject(port, await claimOne(port));
@@ -204,8 +204,8 @@ export function groups(start: Start): void {
     });
   });
 
-  describe("priority", () => {
-    test("orders groups by their heads", async () => {
+  describe("priority and groups", () => {
+    test("groups are ordered by the priority of their heads", async () => {
       const { port } = await start();
       await addNamed(port, ["a1"], { groupKey: "a" });
       await addNamed(port, ["b1"], { groupKey: "b", priority: 5 });
@@ -213,7 +213,7 @@ export function groups(start: Start): void {
       expect(await claimNames(port)).toEqual(["b1", "free", "a1"]);
     });
 
-    test("changes nothing inside a group", async () => {
+    test("priority does not change the order inside a group", async () => {
       const { port } = await start();
       await addNamed(port, ["1"], { groupKey: "g" });
       await addNamed(port, ["2"], { groupKey: "g", priority: 1_000 });
@@ -224,7 +224,7 @@ export function groups(start: Start): void {
     });
   });
 
-  test("many groups are served side by side, each in order", async () => {
+  test("many groups are served in parallel, each in order", async () => {
     const { port } = await start();
     const keys = numbered(20, "g");
     await port.add(numbered(200).map((data, index) => newTask({ data, groupKey: keys[index % 20]! })));
@@ -233,7 +233,7 @@ export function groups(start: Start): void {
       const held = await claim(port, { max: 1_000 });
       expect(held).toHaveLength(20);
       for (const each of held) seen.get(each.groupKey!)!.push(Number(each.data));
-      // Some fail on the way: that changes nothing about the order.
+      // Some fail once: that must not change the order.
       const [failing, ...others] = held;
       await nack(port, failing!, 0, failure());
       await Promise.all(others.map((each) => ack(port, each)));

@@ -2,39 +2,39 @@ import type { Port } from "../../../src/core/port.ts";
 import type { TransferStore } from "../../../src/engine/transfer.ts";
 import type { ManualClock } from "../../../src/testing/manual-clock.ts";
 
-/** What a store has to offer for the suite to run on it. */
+/** What the suite needs from a store. Each store has a harness in test/conformance. */
 export interface Harness {
-  /** Opens a fresh store, whose time is `clock`'s. What it makes beside the port is undone by `cleanUp`. */
+  /** Opens a new store that uses `clock`. Everything else that it creates is removed through `cleanUp`. */
   open(clock: ManualClock, cleanUp: CleanUp): Promise<Opened>;
-  /** The store goes by the clock of a server, which does not sleep when a worker's machine does. */
+  /** The store uses the clock of a server, which continues while a worker's machine sleeps. */
   serverTime?: boolean;
-  /** Nobody tells this store of what others have committed: it finds that when it looks again. */
-  isDeaf?: boolean;
-  /** Whether several may open one store: then those cases run too. */
+  /** The store does not notify this process of other processes' commits: it finds them by polling. */
+  withoutHints?: boolean;
+  /** Several processes may open one store: the cases about that run too. */
   shared: boolean;
-  /** Whether the store can take part in a transaction of the caller's: otherwise it must say that it cannot. */
+  /** The store can join the caller's transaction; otherwise it must refuse to. */
   transactions?: boolean;
 }
 
-/** To be passed as `tx`. */
+/** Passed as `tx`. */
 export interface CallersTransaction {
   query(sql: string, params: unknown[]): unknown;
   commit(): Promise<void>;
   rollback(): Promise<void>;
 }
 
-/** Registers what is to be done when the case is over; the last one first. */
+/** Registers a clean-up for the end of the case. The last one registered runs first. */
 export type CleanUp = (undo: () => Promise<void>) => void;
 
 export interface Opened {
   /** Closed by the suite. */
   port: Port;
-  /** From now on this opener's workers give no sign of life, as if it hung; the answer ends that. */
+  /** Stops the heartbeats of this opener's workers, as if its process hung. The returned function resumes them. */
   hang: () => () => void;
-  /** Begins a transaction of the caller's own, where the store can take part in one. */
+  /** Begins a transaction of the caller, if the store can join one. */
   begin?: () => Promise<CallersTransaction>;
   /** The store of this harness, opened for export, import and move. */
   transfer: () => Promise<TransferStore>;
-  /** Opens the same store once more, as another process would. */
+  /** Opens the same store again, as another process would. */
   another?: () => Promise<Opened>;
 }

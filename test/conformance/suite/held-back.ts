@@ -19,8 +19,8 @@ import {
 const reason = async (port: Port) => (await port.stats(QUEUE)).heldBack;
 
 export function heldBack(start: Start): void {
-  describe("a queue of which nothing starts says why:", () => {
-    test("not at all, where something may", async () => {
+  describe("stats().heldBack", () => {
+    test("heldBack is null while a task may start", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxConcurrency: 2, rateLimit: [rate(2, MINUTE)] });
       expect(await reason(port)).toBe(null);
@@ -32,7 +32,7 @@ export function heldBack(start: Start): void {
       expect(await reason(port)).toBe(null);
     });
 
-    test("its concurrency, until something ends", async () => {
+    test("heldBack names the concurrency until a task ends", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxConcurrency: 1 });
       await addNamed(port, ["1", "2"]);
@@ -42,7 +42,7 @@ export function heldBack(start: Start): void {
       expect(await reason(port)).toBe(null);
     });
 
-    test("its rate, until the next span", async () => {
+    test("heldBack names the rate until the next span", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { rateLimit: [rate(1, MINUTE)] });
       await addNamed(port, ["1", "2"]);
@@ -53,7 +53,7 @@ export function heldBack(start: Start): void {
       expect(await reason(port)).toBe(null);
     });
 
-    test("its budget, where the first in line does not fit", async () => {
+    test("heldBack names the rate if the first task in the line costs too much", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { rateLimit: [rate(100, HOUR, { unit: "tokens" })] });
       await addOne(port, { cost: 60 });
@@ -64,7 +64,7 @@ export function heldBack(start: Start): void {
       expect(await reason(port)).toBe(null);
     });
 
-    test("its window, but for what is urgent", async () => {
+    test("heldBack names the window, except for urgent tasks", async () => {
       const { port, clock } = await start();
       const { createdAt } = await port.task((await addOne(port)).id);
       const until = createdAt - (createdAt % MINUTE) + 2 * MINUTE;
@@ -80,7 +80,7 @@ export function heldBack(start: Start): void {
       expect(await reason(port)).toBe(null);
     });
 
-    test("a hold, until it is over or lifted", async () => {
+    test("heldBack names a hold until it ends or is lifted", async () => {
       const { port, startedAt } = await start();
       await addOne(port);
       const held = await claimOne(port);
@@ -90,7 +90,7 @@ export function heldBack(start: Start): void {
       expect(await reason(port)).toBe(null);
     });
 
-    test("its groups, where all that wait are held back by theirs", async () => {
+    test("heldBack names the groups if all waiting tasks are held by their groups", async () => {
       const { port, clock, startedAt } = await start();
       await addOne(port, { groupKey: "a" });
       await addOne(port, { groupKey: "b" });
@@ -107,7 +107,7 @@ export function heldBack(start: Start): void {
       expect(await reason(port)).toEqual({ by: "groups", until: startedAt + HOUR });
     });
 
-    test("not its groups, where what waits does so for others of them", async () => {
+    test("heldBack is null if tasks wait only for other tasks of their group", async () => {
       const { port } = await start();
       await govern(port, { concurrency: 1, fair: true });
       await addNamed(port, ["1", "2"], { groupKey: "g" });
@@ -115,7 +115,7 @@ export function heldBack(start: Start): void {
       expect(await reason(port)).toBe(null);
     });
 
-    test("also for what is kept for some", async () => {
+    test("heldBack also counts tasks in the sticky line", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxConcurrency: 1, groups: { sticky: true } });
       const worker = await joinWorker(port, "w");

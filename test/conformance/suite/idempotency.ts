@@ -18,7 +18,7 @@ import {
   passLong,
 } from "./kit.ts";
 
-/** Brings the one task of a case to a state. */
+/** Brings the task of a case into a state. */
 const STATES: [string, (world: World, id: string) => Promise<unknown>][] = [
   ["ready", async () => {}],
   ["claimed", ({ port }) => claimOne(port)],
@@ -29,8 +29,8 @@ const STATES: [string, (world: World, id: string) => Promise<unknown>][] = [
 ];
 
 export function idempotency(start: Start): void {
-  describe("the same key", () => {
-    test.each(STATES)("returns the same task when that is %s", async (state, bring) => {
+  describe("adding with a key that is in use", () => {
+    test.each(STATES)("adding with the key of a task that is %s returns that task", async (state, bring) => {
       const world = await start();
       const { port } = world;
       const { id } = await addOne(port, { idempotencyKey: "k" });
@@ -45,7 +45,7 @@ export function idempotency(start: Start): void {
       expect(await port.task(id)).toEqual(before);
     });
 
-    test("returns the same task when that is waiting, or expired", async () => {
+    test("adding with the key of a waiting or expired task returns that task", async () => {
       const { port, clock } = await start();
       await addOne(port, { groupKey: "g" });
       const { id } = await addOne(port, { groupKey: "g", idempotencyKey: "k", ttl: SECOND });
@@ -62,7 +62,7 @@ export function idempotency(start: Start): void {
       });
     });
 
-    test("adds one task within one batch", async () => {
+    test("a key twice in one batch adds one task", async () => {
       const { port } = await start();
       const tasks = ["a", "b", "a"].map((idempotencyKey) => newTask({ idempotencyKey }));
       const [first, second, third] = await port.add(tasks);
@@ -72,7 +72,7 @@ export function idempotency(start: Start): void {
       expect(await depths(port)).toEqual({ ready: 2 });
     });
 
-    test("adds one task when many add it at once", async () => {
+    test("many concurrent adds with one key add one task", async () => {
       const { port } = await start();
       const answers = await Promise.all(
         Array.from({ length: 50 }, () => addOne(port, { idempotencyKey: "k" })),
@@ -81,7 +81,7 @@ export function idempotency(start: Start): void {
       expect(answers.filter(({ existing }) => !existing)).toHaveLength(1);
     });
 
-    test("is another one in another queue", async () => {
+    test("the same key in another queue is another key", async () => {
       const { port } = await start();
       const a = await addOne(port, { queue: "a", idempotencyKey: "k" });
       const b = await addOne(port, { queue: "b", idempotencyKey: "k" });
@@ -89,14 +89,14 @@ export function idempotency(start: Start): void {
       expect(b.id).not.toBe(a.id);
     });
 
-    test("differs by case, and by every character", async () => {
+    test("keys differ by case and by every character", async () => {
       const { port } = await start();
       const keys = ["k", "K", "k ", "ｋ", "é", "e\u0301"];
       const added = await port.add(keys.map((idempotencyKey) => newTask({ idempotencyKey })));
       expect(added.some(({ existing }) => existing)).toBe(false);
     });
 
-    test("needs no room in a full queue", async () => {
+    test("adding with a key that is in use needs no room in a full queue", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxDepth: 1 });
       const { id } = await addOne(port, { idempotencyKey: "k" });
@@ -105,8 +105,8 @@ export function idempotency(start: Start): void {
     });
   });
 
-  describe("a key is kept", () => {
-    test("for 24 hours after the end of its task, and then free", async () => {
+  describe("how long a key is valid", () => {
+    test("a key is valid for 24 hours after the end of its task", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port, { idempotencyKey: "k" });
       await passLong(clock, DAY);
@@ -119,7 +119,7 @@ export function idempotency(start: Start): void {
       expect(next.id).not.toBe(id);
     });
 
-    test("longer than its task's row", async () => {
+    test("a key outlives the row of its task", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { retention: { age: MINUTE, count: 10 } });
       const { id } = await addOne(port, { idempotencyKey: "k" });
@@ -134,14 +134,14 @@ export function idempotency(start: Start): void {
       });
     });
 
-    test("as long as its task is not at its end", async () => {
+    test("a key is valid while its task has not ended", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port, { idempotencyKey: "k", delay: 30 * DAY });
       await passLong(clock, 29 * DAY);
       expect(await addOne(port, { idempotencyKey: "k" })).toMatchObject({ id, existing: true });
     });
 
-    test("by a task that was redriven", async () => {
+    test("a redriven task keeps its key", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port, { idempotencyKey: "k" });
       await reject(port, await claimOne(port));
@@ -155,7 +155,7 @@ export function idempotency(start: Start): void {
       });
     });
 
-    test("anew by a task that was redriven after its key had been free", async () => {
+    test("a redriven task takes its key again after it was free", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port, { idempotencyKey: "k" });
       await reject(port, await claimOne(port));
@@ -164,7 +164,7 @@ export function idempotency(start: Start): void {
       expect(await addOne(port, { idempotencyKey: "k" })).toMatchObject({ id, existing: true });
     });
 
-    test("by the newer task, when an old one is redriven or discarded", async () => {
+    test("the newer task keeps the key when an older one is redriven or discarded", async () => {
       const { port, clock } = await start();
       const old = await addOne(port, { idempotencyKey: "k" });
       await reject(port, await claimOne(port));
@@ -180,15 +180,15 @@ export function idempotency(start: Start): void {
     });
   });
 
-  describe("a key is freed", () => {
-    test("by a purge", async () => {
+  describe("what frees a key", () => {
+    test("a purge frees the key", async () => {
       const { port } = await start();
       await addOne(port, { idempotencyKey: "k" });
       await port.purge(QUEUE);
       expect((await addOne(port, { idempotencyKey: "k" })).existing).toBe(false);
     });
 
-    test("by discarding its dead letter", async () => {
+    test("discarding the dead letter frees the key", async () => {
       const { port } = await start();
       await addOne(port, { idempotencyKey: "k" });
       await reject(port, await claimOne(port));
@@ -196,7 +196,7 @@ export function idempotency(start: Start): void {
       expect((await addOne(port, { idempotencyKey: "k" })).existing).toBe(false);
     });
 
-    test("by dropping its queue", async () => {
+    test("dropping the queue frees the key", async () => {
       const { port } = await start();
       await addOne(port, { idempotencyKey: "k" });
       await ack(port, await claimOne(port));

@@ -100,16 +100,16 @@ const THEMES = {
   events,
 } satisfies Record<string, Theme>;
 
-/** For stores that several may open at once. */
+/** For stores that several processes may open at once. */
 const SHARED_THEMES = { severalOpeners, sharedSchedules } satisfies Record<string, Theme>;
 
-/** For stores that can take part in a transaction of the caller's, and for those that cannot. */
+/** For stores that can join the caller's transaction, and for those that cannot. */
 const WITH_TRANSACTIONS = { transactions, runTransactions } satisfies Record<string, Theme>;
 const WITHOUT_TRANSACTIONS = { noTransactions } satisfies Record<string, Theme>;
 
 type ThemeName = keyof typeof THEMES | keyof typeof SHARED_THEMES | keyof typeof WITH_TRANSACTIONS;
 
-/** Every promise that a store makes, or those of some themes. A change of what dibs promises starts here. */
+/** Runs every case that a store must pass, or only those of some themes. A change of what dibs promises starts here. */
 export function conformance(name: string, harness: Harness, only?: ThemeName[]): void {
   const start = starter(harness);
   const themes: Record<string, Theme> = {
@@ -117,7 +117,7 @@ export function conformance(name: string, harness: Harness, only?: ThemeName[]):
     ...(harness.transactions ? WITH_TRANSACTIONS : WITHOUT_TRANSACTIONS),
     ...(harness.shared && SHARED_THEMES),
   };
-  describe(`${name} keeps the promises:`, () => {
+  describe(`${name} conforms`, () => {
     for (const theme of only ?? Object.keys(themes)) themes[theme]!(start);
   });
 }

@@ -8,7 +8,7 @@ import { ManualClock } from "../../../src/testing/manual-clock.ts";
 import type { TransferStore } from "../../../src/engine/transfer.ts";
 import type { CallersTransaction, CleanUp, Harness, Opened } from "./harness.ts";
 
-/** The words the cases are written in. Nothing here waits for real time: cases await what they wait for. */
+/** Helpers that the cases are written with. Nothing here waits for real time: cases await what they need. */
 
 /** The queue of a case that needs only one. */
 export const QUEUE = "work";
@@ -16,34 +16,34 @@ export const SECOND = 1_000;
 export const MINUTE = 60 * SECOND;
 export const HOUR = 60 * MINUTE;
 export const DAY = 24 * HOUR;
-/** What a hint does not tell, housekeeping finds within this. */
+/** Housekeeping finds what no hint reported within this time. */
 export const SAFETY_POLL = 2 * SECOND;
-/** Within this, what is past its retention is removed. */
+/** Tasks past their retention are removed within this time. */
 export const HOUSEKEEPING = 20 * SECOND;
 
 export interface World {
   port: Port;
   clock: ManualClock;
-  /** When the clock was started: the engine's now, as long as no time has passed. */
+  /** When the clock started: the engine's time while no time has passed. */
   startedAt: number;
-  /** The store's time is a server's: see Harness. */
+  /** The store uses a server's clock: see Harness. */
   serverTime: boolean;
-  /** From now on the workers of this opener give no sign of life; the answer ends that. */
+  /** Stops the heartbeats of this opener's workers. The returned function resumes them. */
   hang: () => () => void;
-  /** A transaction of the caller's own. */
+  /** Begins a transaction of the caller. */
   begin: () => Promise<CallersTransaction>;
-  /** Until what others have committed is known here, where it is not told. */
-  heard: () => Promise<void>;
+  /** Waits until other processes' commits are known here, if the store does not notify. */
+  awaitHints: () => Promise<void>;
   /** The store of this case, opened for export, import and move. */
   transfer: () => Promise<TransferStore>;
-  /** The same store, opened once more. */
+  /** Opens the same store again. */
   another: () => Promise<World>;
 }
 
 export interface Start {
-  /** Makes a case its own store. */
+  /** Creates a store for one case. */
   (): Promise<World>;
-  /** Makes all cases of the group one store: for those that keep out of each other's way. */
+  /** Creates one store for all cases of a group: for cases that do not affect each other. */
   together(): () => World;
 }
 
@@ -83,7 +83,7 @@ function worldOf(harness: Harness, opened: Opened, clock: ManualClock, cleanUp: 
       cleanUp(() => transfer.close());
       return transfer;
     },
-    heard: () => (harness.isDeaf ? clock.advance(SAFETY_POLL) : Promise.resolve()),
+    awaitHints: () => (harness.withoutHints ? clock.advance(SAFETY_POLL) : Promise.resolve()),
     another: async () => worldOf(harness, await opened.another!(), clock, cleanUp),
   };
 }
@@ -99,7 +99,7 @@ export async function addOne(port: Port, fields: Partial<NewTask> = {}): Promise
   return added!;
 }
 
-/** Their payloads are the names, so that an order can be read. */
+/** The payloads are the names, so that the order is readable. */
 export async function addNamed(
   port: Port,
   names: string[],
@@ -113,25 +113,25 @@ export function numbered(count: number, prefix = ""): string[] {
   return Array.from({ length: count }, (_, index) => `${prefix}${index}`);
 }
 
-export async function claim(port: Port, wish: Partial<ClaimCall> = {}): Promise<ClaimedTask[]> {
-  const { tasks } = await port.claim({ queues: [QUEUE], max: 1, worker: "hand", wait: 0, ...wish });
+export async function claim(port: Port, request: Partial<ClaimCall> = {}): Promise<ClaimedTask[]> {
+  const { tasks } = await port.claim({ queues: [QUEUE], max: 1, worker: "hand", wait: 0, ...request });
   return tasks;
 }
 
-export async function claimOne(port: Port, wish: Partial<ClaimCall> = {}): Promise<ClaimedTask> {
-  const tasks = await claim(port, wish);
+export async function claimOne(port: Port, request: Partial<ClaimCall> = {}): Promise<ClaimedTask> {
+  const tasks = await claim(port, request);
   expect(tasks).toHaveLength(1);
   return tasks[0]!;
 }
 
-/** A claim that waits as long as it may. */
-export function waiting(port: Port, wish: Partial<ClaimCall> = {}): Promise<ClaimedTask[]> {
-  return claim(port, { wait: MINUTE, ...wish });
+/** A claim that waits as long as allowed. */
+export function waiting(port: Port, request: Partial<ClaimCall> = {}): Promise<ClaimedTask[]> {
+  return claim(port, { wait: MINUTE, ...request });
 }
 
-/** The payloads of what can be claimed now, in the order it is handed out. */
-export async function claimNames(port: Port, wish: Partial<ClaimCall> = {}): Promise<string[]> {
-  return namesOf(await claim(port, { max: 1_000, ...wish }));
+/** The payloads of all tasks that can be claimed now, in the order of the claim. */
+export async function claimNames(port: Port, request: Partial<ClaimCall> = {}): Promise<string[]> {
+  return namesOf(await claim(port, { max: 1_000, ...request }));
 }
 
 export function namesOf(tasks: { data: Body }[]): string[] {
@@ -155,7 +155,7 @@ export async function ack(
   return (await port.settle(held, { kind: "ack", result, ...(adds && { adds }) })).state;
 }
 
-/** Without the backoff, unless a delay is named. */
+/** Without backoff, unless a delay is given. */
 export async function nack(port: Port, held: ClaimedTask, delay = 0, error = failure()): Promise<TaskState> {
   return (await port.settle(held, { kind: "nack", error, delay })).state;
 }
@@ -172,7 +172,7 @@ export async function release(port: Port, held: ClaimedTask, started = true): Pr
   return (await port.settle(held, { kind: "release", started })).state;
 }
 
-/** Adds a task and has it rejected. */
+/** Adds a task and rejects it. */
 export async function makeDead(
   port: Port,
   fields: Partial<NewTask> = {},
@@ -189,15 +189,15 @@ export async function stateOf(port: Port, id: string): Promise<TaskState> {
   return (await port.task(id)).state;
 }
 
-/** How many tasks of a queue are in which state; only states that occur. */
+/** The number of tasks per state, for states that occur. */
 export async function depths(port: Port, queue = QUEUE): Promise<Partial<Record<TaskState, number>>> {
   const { depth } = await port.stats(queue);
   return Object.fromEntries(Object.entries(depth).filter(([, count]) => count > 0));
 }
 
-// ── What is refused, and what is not yet answered ─────────────────────────────────────────────────────────
+// ── Refusals and pending answers ──────────────────────────────────────────────────────────────────────
 
-/** The call is answered with an error of this code, whose text contains the words. A port never throws. */
+/** The call fails with this code and a message that contains the words. A port never throws synchronously. */
 export async function refused(
   call: () => Promise<unknown>,
   code: ErrorCode,
@@ -213,7 +213,7 @@ export async function refused(
   for (const word of words) expect(error.message).toContain(word);
 }
 
-/** Whether it is still unanswered once everything under way is done. */
+/** Whether the promise is still pending after all work in progress is done. */
 export async function isPending(clock: ManualClock, answer: Promise<unknown>): Promise<boolean> {
   let pending = true;
   const settled = (): void => void (pending = false);
@@ -222,15 +222,17 @@ export async function isPending(clock: ManualClock, answer: Promise<unknown>): P
   return pending;
 }
 
-/** A long time, most of it asleep, at a fraction of the cost. Leases run out meanwhile by a server's clock, and not by others. */
+/**
+ * Lets a long time pass, most of it asleep, which is cheap to simulate. Leases end meanwhile by a server's clock only.
+ */
 export async function passLong(clock: ManualClock, ms: number): Promise<void> {
   clock.sleep(ms - HOUSEKEEPING);
   await clock.advance(HOUSEKEEPING);
 }
 
-// ── What is told ──────────────────────────────────────────────────────────────────────────────────────────
+// ── Notices and events ────────────────────────────────────────────────────────────────────────────────
 
-/** Takes what is told, and hands it on one by one to whoever awaits it. */
+/** Collects items, and returns them one by one to the case that awaits them. */
 export class Inbox<T> {
   readonly all: T[] = [];
   #read = 0;
@@ -251,9 +253,9 @@ export interface Joined {
   id: string;
   session: number;
   notices: Inbox<ClaimNotice>;
-  /** Its claims hang on its session. */
-  claim(wish?: Partial<ClaimCall>): Promise<ClaimedTask[]>;
-  claimOne(wish?: Partial<ClaimCall>): Promise<ClaimedTask>;
+  /** Claims with its session. */
+  claim(request?: Partial<ClaimCall>): Promise<ClaimedTask[]>;
+  claimOne(request?: Partial<ClaimCall>): Promise<ClaimedTask>;
 }
 
 export async function joinWorker(
@@ -270,8 +272,8 @@ export async function joinWorker(
     id,
     session,
     notices,
-    claim: (wish) => claim(port, { ...own, ...wish }),
-    claimOne: (wish) => claimOne(port, { ...own, ...wish }),
+    claim: (request) => claim(port, { ...own, ...request }),
+    claimOne: (request) => claimOne(port, { ...own, ...request }),
   };
 }
 

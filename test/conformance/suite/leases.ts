@@ -18,8 +18,8 @@ import {
 } from "./kit.ts";
 
 export function leases(start: Start): void {
-  describe("a claim by hand", () => {
-    test("lasts as long as its queue's lease, to the millisecond", async () => {
+  describe("the lease of a manual claim", () => {
+    test("a manual claim lasts exactly as long as its queue's lease", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { lease: 10 * SECOND });
       await addOne(port);
@@ -30,7 +30,7 @@ export function leases(start: Start): void {
       expect(await claimOne(port)).toMatchObject({ id: held.id, attempt: 2 });
     });
 
-    test("may be given a lease of its own", async () => {
+    test("a manual claim may have its own lease", async () => {
       const { port, clock } = await start();
       await addOne(port);
       const held = await claimOne(port, { lease: 2 * MINUTE });
@@ -39,7 +39,7 @@ export function leases(start: Start): void {
       expect(await ack(port, held)).toBe("done");
     });
 
-    test("is lost even if nobody asks", async () => {
+    test("an expired claim is lost even if no call is made", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port);
       await claimOne(port);
@@ -47,7 +47,7 @@ export function leases(start: Start): void {
       expect(await stateOf(port, id)).toBe("ready");
     });
 
-    test("can be extended, counted from then", async () => {
+    test("extending a claim counts from the time of the call", async () => {
       const { port, clock } = await start();
       await addOne(port);
       const held = await claimOne(port);
@@ -59,7 +59,7 @@ export function leases(start: Start): void {
       expect((await claimOne(port)).attempt).toBe(2);
     });
 
-    test("can be made shorter, too", async () => {
+    test("extending a claim may make its lease shorter", async () => {
       const { port, clock } = await start();
       await addOne(port);
       const held = await claimOne(port, { lease: HOUR });
@@ -70,7 +70,7 @@ export function leases(start: Start): void {
       expect(await next).toHaveLength(1);
     });
 
-    test("can be extended any number of times", async () => {
+    test("a claim can be extended any number of times", async () => {
       const { port, clock } = await start();
       await addOne(port);
       const held = await claimOne(port);
@@ -82,8 +82,8 @@ export function leases(start: Start): void {
     });
   });
 
-  describe("a lost lease", () => {
-    test("counts as a failure, and is retried without backoff", async () => {
+  describe("losing a lease", () => {
+    test("a lost lease counts as a failure, and is retried without backoff", async () => {
       const { port, clock, startedAt } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port, { worker: "gone" });
@@ -102,7 +102,7 @@ export function leases(start: Start): void {
       ]);
     });
 
-    test("on the last attempt is the task's death", async () => {
+    test("a lost lease on the last attempt makes the task dead", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port, { maxAttempts: 2 });
       const end = port.end(id);
@@ -113,7 +113,7 @@ export function leases(start: Start): void {
       expect(await end).toMatchObject({ state: "dead", error: { name: "LeaseLost" } });
     });
 
-    test("leaves a task its place", async () => {
+    test("a task keeps its position after a lost lease", async () => {
       const { port, clock } = await start();
       await addNamed(port, ["1", "2"]);
       await claimOne(port);
@@ -121,7 +121,7 @@ export function leases(start: Start): void {
       expect(await claimNames(port)).toEqual(["1", "2"]);
     });
 
-    test("is not mended by a late word", async () => {
+    test("extending or settling after the lease ended is refused", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);
@@ -131,7 +131,7 @@ export function leases(start: Start): void {
       expect(await port.task(id)).toMatchObject({ state: "ready", result: null });
     });
 
-    test("is one of many at once", async () => {
+    test("thousands of leases can be lost at once", async () => {
       const { port, clock } = await start();
       const names = Array.from({ length: 2_500 }, (_, index) => `${index}`);
       await addNamed(port, names);

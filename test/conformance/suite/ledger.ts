@@ -15,8 +15,8 @@ import {
 } from "./kit.ts";
 
 export function ledger(start: Start): void {
-  describe("the ledger", () => {
-    test("has a row for each attempt that ended, oldest first and complete", async () => {
+  describe("ledger", () => {
+    test("the ledger has a complete row for each ended attempt, oldest first", async () => {
       const { port, clock, startedAt } = await start();
       const { id } = await addOne(port);
       const fences: number[] = [];
@@ -52,7 +52,7 @@ export function ledger(start: Start): void {
       expect((await port.task(id)).error).toEqual({ ...error, message: "line 8 of 'x'" });
     });
 
-    test("has a row for a success at the first try, too", async () => {
+    test("the ledger has a row for a success at the first attempt", async () => {
       const { port, clock, startedAt } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port, { worker: "w" });
@@ -71,7 +71,7 @@ export function ledger(start: Start): void {
       ]);
     });
 
-    test("tells a success after failures from them", async () => {
+    test("the ledger distinguishes a success from the failures before it", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       await nack(port, await claimOne(port, { worker: "a" }));
@@ -86,14 +86,14 @@ export function ledger(start: Start): void {
       expect(await port.task(id)).toMatchObject({ attempt: 2, worker: "c" });
     });
 
-    test("has no row for an attempt that is under way", async () => {
+    test("the ledger has no row for an attempt in progress", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       await claimOne(port);
       expect(await port.history(id)).toEqual([]);
     });
 
-    test("keeps errors of any size, cut to a bound", async () => {
+    test("the ledger cuts long errors", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       await reject(port, await claimOne(port), {
@@ -107,7 +107,7 @@ export function ledger(start: Start): void {
       expect(error!.fingerprint.length).toBeLessThanOrEqual(160);
     });
 
-    test("keeps an error without a stack, and one without words", async () => {
+    test("the ledger stores an error without a stack, and one without a message", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       await nack(port, await claimOne(port), 0, { name: "E", message: "m", stack: null });
@@ -117,14 +117,14 @@ export function ledger(start: Start): void {
       expect(rows[1]!.error).toMatchObject({ name: "Error", message: "" });
     });
 
-    test("keeps errors in any script", async () => {
+    test("the ledger stores errors in any script", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       await nack(port, await claimOne(port), 0, failure("失敗 🐝 \u0000 'x'"));
       expect((await port.history(id))[0]!.error!.message).toBe("失敗 🐝 \u0000 'x'");
     });
 
-    test("is kept by many attempts over a long time", async () => {
+    test("the ledger keeps many attempts over a long time", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port, { maxAttempts: 100 });
       for (let count = 0; count < 20; count++) {
@@ -135,7 +135,7 @@ export function ledger(start: Start): void {
       expect(rows.map(({ attempt }) => attempt)).toEqual(Array.from({ length: 20 }, (_, index) => index + 1));
     });
 
-    test("of a task that is not there cannot be asked for", async () => {
+    test("the history of an unknown task is TASK_NOT_FOUND", async () => {
       const { port } = await start();
       await refused(() => port.history("01980000-0000-7000-8000-000000000000"), "TASK_NOT_FOUND");
     });

@@ -15,18 +15,18 @@ import {
   type Start,
 } from "./kit.ts";
 
-/** Three bytes each. */
+/** Three bytes in UTF-8. */
 const WIDE = "語";
 
 export function limits(start: Start): void {
-  describe("a payload", () => {
+  describe("maxPayload", () => {
     test.each([
       ["text", "x".repeat(100), "x".repeat(101)],
       ["text of two bytes a letter", "é".repeat(50), "é".repeat(50) + "x"],
       ["text of three bytes a letter", `${WIDE.repeat(33)}x`, WIDE.repeat(34)],
       ["text of four bytes a letter", "🐝".repeat(25), "🐝".repeat(25) + "x"],
       ["bytes", new Uint8Array(100), new Uint8Array(101)],
-    ])("may have exactly maxPayload bytes: %s", async (_, fits, larger) => {
+    ])("a payload may have exactly maxPayload bytes: %s", async (_, fits, larger) => {
       const { port } = await start();
       await port.declare(QUEUE, { maxPayload: 100 });
       await refused(
@@ -42,7 +42,7 @@ export function limits(start: Start): void {
       expect((await claimOne(port)).data).toEqual(fits);
     });
 
-    test("may have 256 KiB where nothing was said", async () => {
+    test("a payload may have 256 KiB by default", async () => {
       const { port } = await start();
       await addOne(port, { data: "x".repeat(256 * 1024) });
       await refused(
@@ -53,7 +53,7 @@ export function limits(start: Start): void {
       );
     });
 
-    test("that is too large takes its batch with it, and is named", async () => {
+    test("a payload that is too large refuses its whole batch, and the error names the task", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxPayload: 10 });
       const tasks = [newTask({ queue: "other" }), newTask(), newTask({ data: "x".repeat(11) })];
@@ -63,8 +63,8 @@ export function limits(start: Start): void {
     });
   });
 
-  describe("a full queue", () => {
-    test("takes no more than maxDepth, and says so", async () => {
+  describe("maxDepth", () => {
+    test("a full queue refuses tasks above maxDepth", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxDepth: 3 });
       await addNamed(port, ["1", "2"]);
@@ -74,7 +74,7 @@ export function limits(start: Start): void {
       await refused(() => addNamed(port, ["4"]), "QUEUE_FULL");
     });
 
-    test("counts what waits, not what is claimed or has ended", async () => {
+    test("maxDepth counts tasks that wait, not claimed or ended ones", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxDepth: 3 });
       await addNamed(port, ["1", "2"], { groupKey: "g" });
@@ -87,7 +87,7 @@ export function limits(start: Start): void {
       await refused(() => addOne(port), "QUEUE_FULL");
     });
 
-    test("takes what comes back", async () => {
+    test("a full queue takes tasks back", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { maxDepth: 1 });
       await addOne(port);
@@ -97,14 +97,14 @@ export function limits(start: Start): void {
       expect(await depths(port)).toEqual({ ready: 2 });
     });
 
-    test("refuses a batch for several queues whole", async () => {
+    test("a batch for several queues is refused as a whole if one is full", async () => {
       const { port } = await start();
       await port.declare("full", { maxDepth: 0 });
       await refused(() => port.add([newTask(), newTask({ queue: "full" })]), "QUEUE_FULL", '"full"');
       expect((await port.queues()).map(({ name }) => name)).toEqual(["full"]);
     });
 
-    test("may be tried again later", async () => {
+    test("adding to a full queue can be retried later", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxDepth: 0 });
       const error = await addOne(port).catch((error: unknown) => error);
@@ -114,7 +114,7 @@ export function limits(start: Start): void {
     });
   });
 
-  describe("at the very edge", () => {
+  describe("extreme values", () => {
     const edges: [string, Partial<NewTask>][] = [
       ["the highest priority", { priority: 1_000 }],
       ["the lowest priority", { priority: -1_000 }],
@@ -124,19 +124,19 @@ export function limits(start: Start): void {
       ["the most attempts", { maxAttempts: 1_000 }],
       ["the longest groupKey", { groupKey: "🐝".repeat(256) }],
       ["the longest idempotencyKey", { idempotencyKey: WIDE.repeat(512) }],
-      // {"h":"…"} has eight bytes beside the value.
+      // {"h":"…"} has eight bytes besides the value.
       ["the largest headers", { headers: { h: "x".repeat(16 * 1024 - 8) } }],
       ["the longest queue name", { queue: "q".repeat(128) }],
     ];
     const together = start.together();
 
-    test.each(edges)("%s is taken", async (_, fields) => {
+    test.each(edges)("%s is accepted", async (_, fields) => {
       const { port } = together();
       const { id } = await addOne(port, fields);
       expect(await port.task(id)).toMatchObject({ id });
     });
 
-    test("a claim of 1,000 that waits a minute is taken", async () => {
+    test("a claim of 1,000 tasks that waits a minute is accepted", async () => {
       const { port } = await start();
       await addNamed(port, numbered(2));
       expect(await claim(port, { max: 1_000, wait: 60_000, worker: "w".repeat(256) })).toHaveLength(2);

@@ -20,7 +20,7 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 
 async function addLarge(port: Port, count: number, bytes: number): Promise<string[]> {
-  // Random enough that no store makes it small by packing it.
+  // Random, so that no store can compress it.
   const data = JSON.stringify(Array.from({ length: bytes / 8 }, (_, i) => (i * 7919) % 1e7).join("-")).slice(
     0,
     bytes,
@@ -28,7 +28,7 @@ async function addLarge(port: Port, count: number, bytes: number): Promise<strin
   return idsOf(await port.add(Array.from({ length: count }, () => newTask({ data }))));
 }
 
-/** All pages of a list. No page has more than a page may have, and one row. */
+/** All pages of a list. Checks that no page exceeds the limit by more than one row. */
 async function readPages(
   port: Port,
   query: Omit<ListQuery, "queue">,
@@ -47,8 +47,8 @@ async function readPages(
 }
 
 export function pages(start: Start): void {
-  describe("a page of tasks", () => {
-    test("ends at its size, and the next one goes on behind it", async () => {
+  describe("pages of tasks", () => {
+    test("a page ends at the size limit, and the next one continues", async () => {
       const { port } = await start();
       const ids = await addLarge(port, 40, 200 * KIB);
       const pages = await readPages(port, { state: "ready", limit: 100, payloads: "full" }, 200 * KIB);
@@ -57,7 +57,7 @@ export function pages(start: Start): void {
       expect(idsOf(pages.flat())).toEqual(ids);
     });
 
-    test("has one task at least, however large that is", async () => {
+    test("a page has at least one task, however large it is", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxPayload: 8 * MIB });
       const ids = await addLarge(port, 3, 5 * MIB);
@@ -65,7 +65,7 @@ export function pages(start: Start): void {
       expect(pages.map((page) => idsOf(page))).toEqual(ids.map((id) => [id]));
     });
 
-    test("ends at its size where results, headers and errors are what is large", async () => {
+    test("a page ends at the size limit when results, headers and errors are large", async () => {
       const { port } = await start();
       const headers = { long: "h".repeat(16_000) };
       await port.add(Array.from({ length: 300 }, () => newTask({ headers })));
@@ -80,7 +80,7 @@ export function pages(start: Start): void {
       expect(done.flat()).toHaveLength(Math.min(held.length, 240) - 200);
     });
 
-    test("of dead letters that a filter names ends at its size", async () => {
+    test("a filtered page of dead letters ends at the size limit", async () => {
       const { port } = await start();
       const ids = await addLarge(port, 25, 200 * KIB);
       while ((await port.stats(QUEUE)).depth.ready > 0)
@@ -92,8 +92,8 @@ export function pages(start: Start): void {
     });
   });
 
-  describe("an answer without pages", () => {
-    test("that is a history has the latest attempts that fit", async () => {
+  describe("answers without pages", () => {
+    test("a history contains the latest attempts that fit", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxAttempts: 1_000 });
       const { id } = await addOne(port);
@@ -106,7 +106,7 @@ export function pages(start: Start): void {
       expect(history.map(({ attempt }) => attempt)).toEqual(history.map((_, i) => first + i));
     });
 
-    test("that is a list of patterns has the most frequent that fit", async () => {
+    test("a list of patterns contains the most frequent ones that fit", async () => {
       const { port } = await start();
       const header = (i: number): string => `${i}`.padEnd(15_000, "x");
       await port.add(Array.from({ length: 320 }, (_, i) => newTask({ headers: { kind: header(i % 300) } })));
@@ -121,7 +121,7 @@ export function pages(start: Start): void {
       expect(patterns.slice(0, 20).map(({ count }) => count)).toEqual(Array(20).fill(2));
     });
 
-    test("that many wait for comes to all of them, however large their results", async () => {
+    test("every waiting caller gets its result, however large the results are", async () => {
       const { port } = await start();
       const ids = idsOf(await port.add(Array.from({ length: 45 }, () => newTask())));
       const waiting = ids.map((id) => port.end(id));
@@ -133,14 +133,14 @@ export function pages(start: Start): void {
     });
   });
 
-  describe("payloads in a list", () => {
+  describe("payloads in lists", () => {
     async function shown(port: Port, data: Body, payloads?: "preview" | "full"): Promise<TaskRecord> {
       await port.add([newTask({ data, ...(typeof data !== "string" && { contentType: "application/x" }) })]);
       const { tasks } = await port.list({ queue: QUEUE, state: "ready", limit: 1_000, payloads });
       return tasks.at(-1)!;
     }
 
-    test("come whole up to 1 KiB", async () => {
+    test("a list contains whole payloads up to 1 KiB", async () => {
       const { port } = await start();
       const data = "x".repeat(LIMITS.previewAbove);
       const task = await shown(port, data);
@@ -148,7 +148,7 @@ export function pages(start: Start): void {
       expect(task).toEqual(await port.task(task.id));
     });
 
-    test("come as their beginning above that, with the size of the whole", async () => {
+    test("a list shortens larger payloads, and gives their full size", async () => {
       const { port } = await start();
       const data = "x".repeat(LIMITS.previewAbove + 1);
       const task = await shown(port, data);
@@ -157,7 +157,7 @@ export function pages(start: Start): void {
       expect(await port.task(task.id)).toEqual({ ...omitTruncated(task), data });
     });
 
-    test("are cut between characters, and measured in bytes", async () => {
+    test("a shortened payload is cut between characters, and its size is in bytes", async () => {
       const { port } = await start();
       const task = await shown(port, "a😀".repeat(400));
       expect(task.data).toBe("a😀".repeat(LIMITS.preview / 2));
@@ -165,7 +165,7 @@ export function pages(start: Start): void {
       expect(await shown(port, "é".repeat(500))).toMatchObject({ data: "é".repeat(500) });
     });
 
-    test("that are bytes come as their first bytes", async () => {
+    test("a shortened payload of bytes contains the first bytes", async () => {
       const { port } = await start();
       const bytes = Uint8Array.from({ length: 2_000 }, (_, i) => i % 251);
       const task = await shown(port, bytes);
@@ -173,7 +173,7 @@ export function pages(start: Start): void {
       expect(task.truncated).toEqual({ data: 2_000 });
     });
 
-    test("come in full where they are asked for", async () => {
+    test("a list contains full payloads on request", async () => {
       const { port } = await start();
       const data = JSON.stringify("x".repeat(100 * KIB));
       const task = await shown(port, data, "full");
@@ -181,7 +181,7 @@ export function pages(start: Start): void {
       expect(task).toEqual(await port.task(task.id));
     });
 
-    test("that are results are shown the same way", async () => {
+    test("results in lists are shortened in the same way", async () => {
       const { port } = await start();
       await port.add([newTask()]);
       const result = JSON.stringify("r".repeat(2_000));
@@ -194,7 +194,7 @@ export function pages(start: Start): void {
       expect(whole).toEqual(await port.task(task!.id));
     });
 
-    test("that are dead letters are shown the same way", async () => {
+    test("payloads of dead letters are shortened in the same way", async () => {
       const { port } = await start();
       const data = JSON.stringify("d".repeat(2_000));
       await makeDead(port, { data });

@@ -3,13 +3,13 @@ import { DEFAULT_POLICY } from "../../../src/core/policy.ts";
 import { addOne, claimOne, eventsUntil, listen, nack, QUEUE, SECOND, type Start } from "./kit.ts";
 
 export function policies(start: Start): void {
-  describe("a policy", () => {
-    test("is the default where nothing was named", async () => {
+  describe("policy of a queue", () => {
+    test("a policy has the defaults where nothing was named", async () => {
       const { port } = await start();
       expect(await port.declare(QUEUE, {})).toEqual(DEFAULT_POLICY);
     });
 
-    test("has every field that a declaration can name", async () => {
+    test("a declaration can name every field of a policy", async () => {
       const { port } = await start();
       const policy = {
         lease: 10 * SECOND,
@@ -37,7 +37,7 @@ export function policies(start: Start): void {
       expect((await port.queues())[0]!.policy).toEqual(policy);
     });
 
-    test("changes in the named fields only", async () => {
+    test("a declaration changes only the fields that it names", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { lease: 5_000 });
       expect(await port.declare(QUEUE, { maxAttempts: 2 })).toEqual({
@@ -47,7 +47,7 @@ export function policies(start: Start): void {
       });
     });
 
-    test("changes in the named fields of its groups only, and null takes all of them back", async () => {
+    test("a declaration of groups changes only the named fields, and null resets all of them", async () => {
       const { port } = await start();
       const policyOf = async () => (await port.queues(QUEUE))[0]!.policy.groups;
       await port.declare(QUEUE, { groups: { concurrency: 3, fair: true } });
@@ -61,16 +61,16 @@ export function policies(start: Start): void {
       expect(await policyOf()).toEqual(DEFAULT_POLICY.groups);
     });
 
-    test("is not undone by the declaration that was last applied", async () => {
+    test("repeating the last declaration does not undo an operator's change", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { lease: 5_000, maxAttempts: 2 });
       await port.declare(QUEUE, { lease: 60_000 }, { force: true });
       expect((await port.declare(QUEUE, { lease: 5_000, maxAttempts: 2 })).lease).toBe(60_000);
-      // The same one, however its fields are ordered.
+      // The same declaration, with its fields in another order.
       expect((await port.declare(QUEUE, { maxAttempts: 2, lease: 5_000 })).lease).toBe(60_000);
     });
 
-    test("follows a declaration that is another than the last", async () => {
+    test("a declaration that differs from the last one is applied", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { lease: 5_000 });
       await port.declare(QUEUE, { lease: 60_000 }, { force: true });
@@ -80,7 +80,7 @@ export function policies(start: Start): void {
       });
     });
 
-    test("is left alone by declarations of other fields that were applied before", async () => {
+    test("repeating earlier declarations of other fields changes nothing", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { lease: 5_000 });
       await port.declare(QUEUE, { verified: true });
@@ -90,21 +90,21 @@ export function policies(start: Start): void {
       expect(await port.declare(QUEUE, { verified: true, lease: 5_000 })).toMatchObject({ verified: true });
     });
 
-    test("is that of the last of two that differ", async () => {
+    test("of two different declarations the later one counts", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { lease: 5_000 });
       await port.declare(QUEUE, { lease: 6_000 });
       expect((await port.declare(QUEUE, { lease: 5_000 })).lease).toBe(5_000);
     });
 
-    test("follows force even when the same was declared before", async () => {
+    test("force applies a declaration even if it was declared before", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { lease: 5_000 });
       await port.declare(QUEUE, { lease: 60_000 }, { force: true });
       expect((await port.declare(QUEUE, { lease: 5_000 }, { force: true })).lease).toBe(5_000);
     });
 
-    test("is left alone by a declaration that names nothing", async () => {
+    test("an empty declaration changes nothing", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { lease: 5_000 });
       await port.declare(QUEUE, { lease: 60_000 }, { force: true });
@@ -112,13 +112,13 @@ export function policies(start: Start): void {
       expect((await port.declare(QUEUE, { lease: 5_000 })).lease).toBe(60_000);
     });
 
-    test("is made by a declaration that may only create", async () => {
+    test("a create-only declaration creates a queue", async () => {
       const { port } = await start();
       expect(await port.declare(QUEUE, { lease: 5_000 }, { create: true })).toMatchObject({ lease: 5_000 });
       expect(await port.declare(QUEUE, { lease: 6_000 })).toMatchObject({ lease: 6_000 });
     });
 
-    test("is not changed by a declaration that may only create", async () => {
+    test("a create-only declaration does not change an existing queue", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { lease: 5_000, verified: false }, { force: true });
       const events = listen(port);
@@ -132,11 +132,11 @@ export function policies(start: Start): void {
       expect((await port.queues(QUEUE))[0]!.policy).toEqual({ ...DEFAULT_POLICY, lease: 5_000 });
       await port.pause(QUEUE, true);
       expect((await eventsUntil(events, "queue.paused")).map(({ type }) => type)).toEqual(["queue.paused"]);
-      // What was refused is not remembered as declared.
+      // A refused declaration does not count as declared.
       expect(await port.declare(QUEUE, { lease: 6_000 })).toMatchObject({ lease: 6_000 });
     });
 
-    test("of a queue that its first task made is not changed by a declaration that may only create", async () => {
+    test("a create-only declaration does not change a queue that its first task created", async () => {
       const { port } = await start();
       const [, policy] = await Promise.all([
         port.add([{ queue: QUEUE, data: "{}" }]),
@@ -145,7 +145,7 @@ export function policies(start: Start): void {
       expect(policy).toEqual(DEFAULT_POLICY);
     });
 
-    test("holds from the first task where it is declared before it, by who may only create", async () => {
+    test("a create-only declaration before the first task applies to it", async () => {
       const { port } = await start();
       const [, added] = await Promise.allSettled([
         port.declare(QUEUE, { maxDepth: 0 }, { create: true }),
@@ -154,7 +154,7 @@ export function policies(start: Start): void {
       expect(added).toMatchObject({ status: "rejected", reason: { code: "QUEUE_FULL" } });
     });
 
-    test("holds for tasks that are already there", async () => {
+    test("a policy applies to tasks that are already in the queue", async () => {
       const { port } = await start();
       await addOne(port);
       await port.declare(QUEUE, { maxAttempts: 1 });
@@ -163,7 +163,7 @@ export function policies(start: Start): void {
       expect(await nack(port, held)).toBe("dead");
     });
 
-    test("comes with the claim", async () => {
+    test("a claim returns the policies of its tasks", async () => {
       const { port } = await start();
       const policy = await port.declare(QUEUE, { timeout: 5_000 });
       await addOne(port);
@@ -171,7 +171,7 @@ export function policies(start: Start): void {
       expect(found).toEqual({ [QUEUE]: policy });
     });
 
-    test("announces a change, and only a change", async () => {
+    test("a declaration emits an event only if it changes something", async () => {
       const { port } = await start();
       const events = listen(port);
       await port.declare(QUEUE, { lease: 5_000 });

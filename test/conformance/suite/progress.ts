@@ -3,7 +3,7 @@ import { ack, addOne, claimOne, failure, nack, type Start } from "./kit.ts";
 
 export function progress(start: Start): void {
   describe("progress", () => {
-    test("shows on the task, the latest only", async () => {
+    test("a task shows its latest progress", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);
@@ -16,7 +16,7 @@ export function progress(start: Start): void {
       expect((await port.task(id)).progress).toEqual({ value: 0, note: "" });
     });
 
-    test("changes nothing else", async () => {
+    test("progress changes nothing else", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);
@@ -26,7 +26,7 @@ export function progress(start: Start): void {
       expect(await ack(port, held)).toBe("done");
     });
 
-    test("starts anew with the next attempt", async () => {
+    test("the next attempt starts without progress", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);

@@ -23,8 +23,8 @@ import {
 } from "./kit.ts";
 
 export function queues(start: Start): void {
-  describe("a queue", () => {
-    test("is made by its first task", async () => {
+  describe("queues", () => {
+    test("the first task creates its queue", async () => {
       const { port, startedAt } = await start();
       expect(await port.queues()).toEqual([]);
       await addOne(port);
@@ -33,7 +33,7 @@ export function queues(start: Start): void {
       ]);
     });
 
-    test("is not made by asking for it", async () => {
+    test("reading a queue does not create it", async () => {
       const { port } = await start();
       expect(await claim(port)).toEqual([]);
       expect(await port.purge(QUEUE)).toBe(0);
@@ -43,7 +43,7 @@ export function queues(start: Start): void {
       expect(await port.queues()).toEqual([]);
     });
 
-    test("is listed by name, or alone", async () => {
+    test("queues are listed by name, all or one", async () => {
       const { port } = await start();
       await port.add(["b", "c", "a"].map((queue) => newTask({ queue })));
       expect((await port.queues()).map(({ name }) => name)).toEqual(["a", "b", "c"]);
@@ -52,8 +52,8 @@ export function queues(start: Start): void {
     });
   });
 
-  describe("a paused queue", () => {
-    test("takes tasks and hands none out", async () => {
+  describe("paused queues", () => {
+    test("a paused queue accepts tasks and hands none out", async () => {
       const { port } = await start();
       await port.pause(QUEUE, true);
       await addOne(port);
@@ -64,7 +64,7 @@ export function queues(start: Start): void {
       expect(await claim(port)).toHaveLength(1);
     });
 
-    test("lets what is claimed go on", async () => {
+    test("claims of a paused queue continue", async () => {
       const { port } = await start();
       await addOne(port);
       const held = await claimOne(port);
@@ -72,7 +72,7 @@ export function queues(start: Start): void {
       expect(await ack(port, held)).toBe("done");
     });
 
-    test("leaves other queues alone", async () => {
+    test("pausing a queue does not affect other queues", async () => {
       const { port } = await start();
       await port.pause("a", true);
       await port.add([newTask({ queue: "a" }), newTask({ queue: "b" })]);
@@ -88,7 +88,7 @@ export function queues(start: Start): void {
       expect(await claimNames(port)).toEqual(["a"]);
     });
 
-    test("wakes waiting claims when it is resumed", async () => {
+    test("resuming a queue wakes waiting claims", async () => {
       const { port, clock } = await start();
       await port.pause(QUEUE, true);
       const answers = [waiting(port), waiting(port)];
@@ -98,7 +98,7 @@ export function queues(start: Start): void {
       expect((await Promise.all(answers)).flat()).toHaveLength(2);
     });
 
-    test("promotes what is due, to be handed out later", async () => {
+    test("a paused queue promotes due tasks", async () => {
       const { port, clock } = await start();
       await port.pause(QUEUE, true);
       const { id } = await addOne(port, { delay: HOUR });
@@ -107,8 +107,8 @@ export function queues(start: Start): void {
     });
   });
 
-  describe("a purge", () => {
-    test("removes what is ready, waiting or scheduled, and nothing else", async () => {
+  describe("purge", () => {
+    test("a purge removes ready, waiting and scheduled tasks, and nothing else", async () => {
       const { port } = await start();
       await makeDead(port);
       await addOne(port);
@@ -131,14 +131,14 @@ export function queues(start: Start): void {
       expect(await stateOf(port, claimed.id)).toBe("claimed");
     });
 
-    test("leaves no trace of a task", async () => {
+    test("a purged task is gone completely", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       await port.purge(QUEUE);
       await refused(() => port.task(id), "TASK_NOT_FOUND", id);
     });
 
-    test("leaves what is added while it goes on", async () => {
+    test("a purge does not remove tasks that are added during it", async () => {
       const { port } = await start();
       await addNamed(port, numbered(5_000));
       const purging = port.purge(QUEUE);
@@ -148,21 +148,21 @@ export function queues(start: Start): void {
       expect(await claimNames(port)).toEqual(["later"]);
     });
 
-    test("leaves other queues alone", async () => {
+    test("a purge does not affect other queues", async () => {
       const { port } = await start();
       await port.add([newTask({ queue: "a" }), newTask({ queue: "b" })]);
       expect(await port.purge("a")).toBe(1);
       expect(await depths(port, "b")).toEqual({ ready: 1 });
     });
 
-    test("frees groups that nobody holds", async () => {
+    test("a purge frees groups without a claimed head", async () => {
       const { port } = await start();
       await addNamed(port, ["1", "2", "3"], { groupKey: "g" });
       await port.purge(QUEUE);
       expect((await addOne(port, { groupKey: "g" })).state).toBe("ready");
     });
 
-    test("keeps a group held by what is claimed", async () => {
+    test("a group stays blocked by its claimed head after a purge", async () => {
       const { port } = await start();
       await addNamed(port, ["1", "2"], { groupKey: "g" });
       const held = await claimOne(port);
@@ -172,7 +172,7 @@ export function queues(start: Start): void {
       expect(await claimNames(port)).toEqual(["3"]);
     });
 
-    test("tells those who wait for a result", async () => {
+    test("a purge reports to callers that wait for a result", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port);
       const end = port.end(id);
@@ -185,7 +185,7 @@ export function queues(start: Start): void {
   });
 
   describe("dropping a queue", () => {
-    test("removes all it holds, its policy too", async () => {
+    test("dropping a queue removes its tasks and its policy", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxAttempts: 2 });
       const dead = await makeDead(port);
@@ -198,7 +198,7 @@ export function queues(start: Start): void {
       expect((await port.declare(QUEUE, {})).maxAttempts).toBe(5);
     });
 
-    test("takes claims from their holders, and tells them", async () => {
+    test("dropping a queue ends its claims, and their holders get notices", async () => {
       const { port } = await start();
       const worker = await joinWorker(port, "w");
       await addOne(port);
@@ -208,7 +208,7 @@ export function queues(start: Start): void {
       await refused(() => ack(port, held), "CLAIM_LOST");
     });
 
-    test("tells those who wait for a result", async () => {
+    test("dropping a queue reports to callers that wait for a result", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const end = refused(() => port.end(id), "TASK_NOT_FOUND", id);
@@ -216,14 +216,14 @@ export function queues(start: Start): void {
       await end;
     });
 
-    test("leaves other queues alone", async () => {
+    test("dropping a queue does not affect other queues", async () => {
       const { port } = await start();
       await port.add([newTask({ queue: "a", groupKey: "g" }), newTask({ queue: "b", groupKey: "g" })]);
       await port.drop("a");
       expect(await claim(port, { queues: ["a", "b"], max: 9 })).toHaveLength(1);
     });
 
-    test("removes more than one commit's worth", async () => {
+    test("dropping a queue removes more tasks than fit into one commit", async () => {
       const { port } = await start();
       await addNamed(port, numbered(5_000));
       await port.drop(QUEUE);

@@ -23,14 +23,14 @@ import {
 
 const TOKENS = { unit: "tokens" };
 
-/** The rest of the present span, so that a case begins with a whole one. */
+/** Lets the rest of the current span pass, so that a case begins with a whole one. */
 async function nextWindow({ clock }: World, per: number): Promise<void> {
   await clock.advance(per - (clock.read().wall % per));
 }
 
 export function rates(start: Start): void {
-  describe("a queue's rate limit", () => {
-    test("lets so many start in a span of time, and no more", async () => {
+  describe("rate limit of a queue", () => {
+    test("a rate limit lets only its number of tasks start in a span", async () => {
       const world = await start();
       const { port, clock } = world;
       await port.declare(QUEUE, { rateLimit: [rate(3, MINUTE)] });
@@ -43,7 +43,7 @@ export function rates(start: Start): void {
       expect(await claimNames(port, { max: 2 })).toEqual(["0", "1"]);
     });
 
-    test("counts what starts, however it ends", async () => {
+    test("a rate limit counts every start, however the task ends", async () => {
       const world = await start();
       const { port } = world;
       await port.declare(QUEUE, { rateLimit: [rate(3, MINUTE)] });
@@ -53,7 +53,7 @@ export function rates(start: Start): void {
       expect(await claim(port)).toEqual([]);
     });
 
-    test("wakes a claim that waits, when the next span begins", async () => {
+    test("a waiting claim wakes when the next span begins", async () => {
       const world = await start();
       const { port, clock } = world;
       await port.declare(QUEUE, { rateLimit: [rate(1, 10 * SECOND)] });
@@ -67,7 +67,7 @@ export function rates(start: Start): void {
       expect(await next).toMatchObject([{ data: "1" }]);
     });
 
-    test("is exact where several hold at once", async () => {
+    test("several rate limits apply exactly at the same time", async () => {
       const world = await start();
       const { port, clock } = world;
       await port.declare(QUEUE, { rateLimit: [rate(2, SECOND), rate(3, MINUTE)] });
@@ -82,7 +82,7 @@ export function rates(start: Start): void {
       expect(await claimNames(port)).toEqual(["3", "4"]);
     });
 
-    test("that is paced spreads the starts over the span", async () => {
+    test("a paced rate limit spreads the starts over the span", async () => {
       const world = await start();
       const { port, clock } = world;
       await port.declare(QUEUE, { rateLimit: [rate(4, MINUTE, { pace: true })] });
@@ -100,7 +100,7 @@ export function rates(start: Start): void {
       expect(seen).toEqual(numbered(4));
     });
 
-    test("can be lifted", async () => {
+    test("a rate limit can be removed", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { rateLimit: [rate(1, HOUR)] });
       await addNamed(port, numbered(4));
@@ -109,7 +109,7 @@ export function rates(start: Start): void {
       expect(await claimNames(port)).toEqual(["1", "2", "3"]);
     });
 
-    test("costs other queues nothing", async () => {
+    test("a rate limit does not affect other queues", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { rateLimit: [rate(1, HOUR)] });
       await addNamed(port, numbered(4));
@@ -118,7 +118,7 @@ export function rates(start: Start): void {
       expect(await claimNames(port, { queues: [QUEUE, "other"] })).toEqual(["other"]);
     });
 
-    test("does not count what has outlived its time", async () => {
+    test("an expired task does not count in a rate limit", async () => {
       const world = await start();
       const { port, clock } = world;
       await port.declare(QUEUE, { rateLimit: [rate(1, MINUTE)] });
@@ -131,8 +131,8 @@ export function rates(start: Start): void {
     });
   });
 
-  describe("a group's rate limit", () => {
-    test("holds for each group by itself, and for none without", async () => {
+  describe("rate limit of a group", () => {
+    test("a group rate limit applies to each group separately, and not to tasks without a group", async () => {
       const world = await start();
       const { port, clock } = world;
       await govern(port, { concurrency: 9, rateLimit: [rate(2, MINUTE)] });
@@ -146,7 +146,7 @@ export function rates(start: Start): void {
       expect(await claimNames(port)).toEqual(["a2", "b2"]);
     });
 
-    test("wakes a claim that waits, when the group's next span begins", async () => {
+    test("a waiting claim wakes when the group's next span begins", async () => {
       const world = await start();
       const { port, clock } = world;
       await govern(port, { rateLimit: [rate(1, 10 * SECOND)] });
@@ -160,7 +160,7 @@ export function rates(start: Start): void {
       expect(await next).toMatchObject([{ data: "1" }]);
     });
 
-    test("counts another try as another start", async () => {
+    test("a retry counts as another start in the group's rate limit", async () => {
       const world = await start();
       const { port } = world;
       await govern(port, { rateLimit: [rate(1, MINUTE)] });
@@ -171,7 +171,7 @@ export function rates(start: Start): void {
       expect(await depths(port)).toEqual({ waiting: 1 });
     });
 
-    test("is remembered when the group is empty for a while", async () => {
+    test("a group rate limit is remembered while the group is empty", async () => {
       const world = await start();
       const { port } = world;
       await govern(port, { rateLimit: [rate(1, MINUTE)] });
@@ -181,7 +181,7 @@ export function rates(start: Start): void {
       expect((await addOne(port, { groupKey: "g" })).state).toBe("waiting");
     });
 
-    test("that is paced spreads the starts of each group", async () => {
+    test("a paced group rate limit spreads the starts of each group", async () => {
       const { port, clock } = await start();
       await govern(port, { concurrency: 9, rateLimit: [rate(2, MINUTE, { pace: true })] });
       for (const key of ["a", "b"]) await addNamed(port, numbered(2, key), { groupKey: key });
@@ -193,20 +193,20 @@ export function rates(start: Start): void {
     });
   });
 
-  describe("a budget", () => {
-    test("is used up by what tasks cost", async () => {
+  describe("rate limit with a unit", () => {
+    test("the costs of tasks use up a rate limit with a unit", async () => {
       const world = await start();
       const { port, clock } = world;
       await port.declare(QUEUE, { rateLimit: [rate(1_000, MINUTE, TOKENS)] });
       await nextWindow(world, MINUTE);
       await port.add([400, 500, 200, 10].map((cost) => newTask({ data: `${cost}`, cost })));
-      // The third does not fit, and nobody overtakes it: a large one would never have its turn.
+      // The third task does not fit, and no smaller one may overtake it: otherwise a large one would never start.
       expect(await claimNames(port, { lease: HOUR })).toEqual(["400", "500"]);
       await clock.advance(MINUTE);
       expect(await claimNames(port)).toEqual(["200", "10"]);
     });
 
-    test("has room for one that is larger than itself, alone", async () => {
+    test("a task that costs more than the limit starts as the only one in a span", async () => {
       const world = await start();
       const { port, clock } = world;
       await port.declare(QUEUE, { rateLimit: [rate(100, MINUTE, TOKENS)] });
@@ -217,7 +217,7 @@ export function rates(start: Start): void {
       expect(await claimNames(port)).toEqual(["small"]);
     });
 
-    test("gets back what was not spent, and wakes who waits for it", async () => {
+    test("unspent cost is given back, and wakes a waiting claim", async () => {
       const world = await start();
       const { port, clock } = world;
       await port.declare(QUEUE, { rateLimit: [rate(100, MINUTE, TOKENS)] });
@@ -231,7 +231,7 @@ export function rates(start: Start): void {
       expect(await next).toMatchObject([{ data: "2" }]);
     });
 
-    test("is charged for what was spent beyond the cost", async () => {
+    test("cost spent in excess is charged", async () => {
       const world = await start();
       const { port } = world;
       await port.declare(QUEUE, { rateLimit: [rate(100, MINUTE, TOKENS)] });
@@ -241,7 +241,7 @@ export function rates(start: Start): void {
       expect(await claim(port)).toEqual([]);
     });
 
-    test("goes with a limit on how many start", async () => {
+    test("a limit with a unit and a limit of starts apply together", async () => {
       const world = await start();
       const { port } = world;
       await port.declare(QUEUE, { rateLimit: [rate(2, MINUTE), rate(1_000, MINUTE, TOKENS)] });
@@ -250,7 +250,7 @@ export function rates(start: Start): void {
       expect(await claimNames(port)).toEqual(["0", "1"]);
     });
 
-    test("can be each group's own", async () => {
+    test("a group rate limit may have a unit", async () => {
       const world = await start();
       const { port } = world;
       await govern(port, { concurrency: 5, rateLimit: [rate(100, MINUTE, TOKENS)] });
@@ -264,8 +264,8 @@ export function rates(start: Start): void {
     });
   });
 
-  describe("a limit of somebody else's", () => {
-    test("holds a whole group back, and uses up no attempt", async () => {
+  describe("hold: another system's limit was met", () => {
+    test("a hold stops a whole group, and the attempt does not count", async () => {
       const { port, clock } = await start();
       await addNamed(port, ["1", "2"], { groupKey: "g" });
       await addNamed(port, ["free"]);
@@ -283,7 +283,7 @@ export function rates(start: Start): void {
       ]);
     });
 
-    test("takes those of the group out of the line again", async () => {
+    test("a hold removes the tasks of the group from the line", async () => {
       const { port, clock } = await start();
       await govern(port, { concurrency: 3 });
       await addNamed(port, numbered(5), { groupKey: "g" });
@@ -296,7 +296,7 @@ export function rates(start: Start): void {
       expect(await claimNames(port)).toEqual(["0", "1", "2"]);
     });
 
-    test("holds the whole queue back, where it has no group", async () => {
+    test("a hold of a task without a group stops the whole queue", async () => {
       const { port, clock } = await start();
       await addNamed(port, numbered(3));
       await port.settle(await claimOne(port), { kind: "hold", error: failure("429"), delay: 30 * SECOND });
@@ -308,7 +308,7 @@ export function rates(start: Start): void {
       expect((await woken).map(({ data }) => data)).toEqual(["0", "1", "2"]);
     });
 
-    test("wakes a claim that waits, when it is over", async () => {
+    test("the end of a hold wakes a waiting claim", async () => {
       const { port, clock } = await start();
       await addNamed(port, ["1"], { groupKey: "g" });
       await port.settle(await claimOne(port), { kind: "hold", error: failure("429"), delay: 10 * SECOND });
@@ -319,7 +319,7 @@ export function rates(start: Start): void {
       expect(await next).toMatchObject([{ data: "1" }]);
     });
 
-    test("frees the group of a task that was cancelled meanwhile", async () => {
+    test("a hold by a task that was cancelled meanwhile frees its group", async () => {
       const { port, clock } = await start();
       await addNamed(port, ["1", "2"], { groupKey: "g" });
       const held = await claimOne(port);

@@ -19,8 +19,8 @@ import {
 } from "./kit.ts";
 
 export function redrive(start: Start): void {
-  describe("a redrive", () => {
-    test("gives a dead letter all its attempts again, and keeps what it is", async () => {
+  describe("redrive", () => {
+    test("a redriven task gets all its attempts again, and keeps its fields", async () => {
       const { port } = await start();
       const { id } = await addOne(port, { maxAttempts: 1, idempotencyKey: "k", headers: { h: "1" } });
       await nack(port, await claimOne(port));
@@ -39,7 +39,7 @@ export function redrive(start: Start): void {
       expect(await ack(port, held, "now")).toBe("done");
     });
 
-    test("keeps the ledger, and goes on with it", async () => {
+    test("a redriven task keeps its ledger, and continues it", async () => {
       const { port } = await start();
       const { id } = await addOne(port, { maxAttempts: 2 });
       await nack(port, await claimOne(port));
@@ -55,7 +55,7 @@ export function redrive(start: Start): void {
       ]);
     });
 
-    test("can be followed by another death, with as many attempts as the first", async () => {
+    test("a redriven task can die again, after as many attempts as before", async () => {
       const { port } = await start();
       const { id } = await addOne(port, { maxAttempts: 2 });
       for (let life = 0; life < 3; life++) {
@@ -67,7 +67,7 @@ export function redrive(start: Start): void {
       expect(await port.history(id)).toHaveLength(6);
     });
 
-    test("puts them behind what is there, in the order of their death", async () => {
+    test("redriven tasks go behind the others, in the order of their deaths", async () => {
       const { port } = await start();
       await makeDead(port, { data: "1" });
       await makeDead(port, { data: "2" });
@@ -76,7 +76,7 @@ export function redrive(start: Start): void {
       expect(await claimNames(port)).toEqual(["3", "1", "2"]);
     });
 
-    test("takes only those that the filter names", async () => {
+    test("a redrive takes only tasks that match the filter", async () => {
       const { port } = await start();
       const a = await makeDead(port, { data: "a" }, failure("code 7"));
       const b = await makeDead(port, { data: "b" }, failure("other"));
@@ -88,7 +88,7 @@ export function redrive(start: Start): void {
       expect(await claimNames(port)).toEqual(["a", "c", "b"]);
     });
 
-    test("leaves other queues alone", async () => {
+    test("a redrive does not affect other queues", async () => {
       const { port } = await start();
       const id = await makeDead(port, { queue: "other" });
       expect(await port.redrive(QUEUE, {}, 0)).toBe(0);
@@ -96,7 +96,7 @@ export function redrive(start: Start): void {
       expect(await stateOf(port, id)).toBe("dead");
     });
 
-    test("at a rate brings one after another", async () => {
+    test("a redrive with a rate makes the tasks ready one after another", async () => {
       const { port, clock } = await start();
       for (const data of numbered(4)) await makeDead(port, { data });
       expect(await port.redrive(QUEUE, {}, 500)).toBe(4);
@@ -111,7 +111,7 @@ export function redrive(start: Start): void {
       }
     });
 
-    test("brings back any number", async () => {
+    test("a redrive takes any number of tasks", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxAttempts: 1 });
       await addNamed(port, numbered(3_000));
@@ -124,7 +124,7 @@ export function redrive(start: Start): void {
       expect(await depths(port)).toEqual({ ready: 3_000 });
     });
 
-    test("is not held up by a full queue", async () => {
+    test("a full queue does not stop a redrive", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxDepth: 1 });
       await makeDead(port);

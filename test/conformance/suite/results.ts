@@ -21,8 +21,8 @@ import {
 const NOBODY = "01980000-0000-7000-8000-000000000000";
 
 export function results(start: Start): void {
-  describe("who waits for a task", () => {
-    test("is told when it is done, with its result", async () => {
+  describe("waiting for the end of a task", () => {
+    test("a waiting caller gets the result when the task is done", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port);
       const end = port.end(id);
@@ -32,7 +32,7 @@ export function results(start: Start): void {
       expect(await end).toEqual({ id, state: "done", result: "42", error: null });
     });
 
-    test("is told when it is dead, and of what", async () => {
+    test("a waiting caller gets the error when the task is dead", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const end = port.end(id);
@@ -45,7 +45,7 @@ export function results(start: Start): void {
       });
     });
 
-    test("is told when it is cancelled", async () => {
+    test("a waiting caller learns that the task was cancelled", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const end = port.end(id);
@@ -53,7 +53,7 @@ export function results(start: Start): void {
       expect(await end).toEqual({ id, state: "cancelled", result: null, error: null });
     });
 
-    test("is told when it expires", async () => {
+    test("a waiting caller learns that the task expired", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port, { ttl: 700 });
       const end = port.end(id);
@@ -61,25 +61,25 @@ export function results(start: Start): void {
       expect(await end).toMatchObject({ state: "expired" });
     });
 
-    test("is told at once when it has ended before", async () => {
+    test("a caller that waits for an ended task is answered at once", async () => {
       const { port } = await start();
       const id = await makeDead(port);
       expect(await port.end(id)).toMatchObject({ id, state: "dead" });
     });
 
-    test("is told at once that there is none", async () => {
+    test("waiting for an unknown task is TASK_NOT_FOUND at once", async () => {
       const { port } = await start();
       await refused(() => port.end(NOBODY), "TASK_NOT_FOUND", NOBODY);
     });
 
-    test("is told when a dead letter that he waits for no more is discarded", async () => {
+    test("waiting for a discarded dead letter is TASK_NOT_FOUND", async () => {
       const { port } = await start();
       const id = await makeDead(port);
       await port.discard(QUEUE, {});
       await refused(() => port.end(id), "TASK_NOT_FOUND");
     });
 
-    test("waits through failures and retries", async () => {
+    test("a caller waits through failures and retries", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port);
       const end = port.end(id);
@@ -90,7 +90,7 @@ export function results(start: Start): void {
       expect(await end).toMatchObject({ result: "at last" });
     });
 
-    test("waits as long as he said, and no longer", async () => {
+    test("a wait ends with TIMEOUT exactly after its timeout", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port);
       const end = port.end(id, { timeout: 10 * SECOND });
@@ -103,7 +103,7 @@ export function results(start: Start): void {
       expect(await port.end(id, { timeout: 0 })).toMatchObject({ state: "done" });
     });
 
-    test("asks once with a time-out of nothing, and learns what is so by then", async () => {
+    test("a wait with a timeout of zero returns the current state", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       await refused(() => port.end(id, { timeout: 0 }), "TIMEOUT", id);
@@ -111,7 +111,7 @@ export function results(start: Start): void {
       expect(await port.end(id, { timeout: 0 })).toMatchObject({ state: "done", result: "there" });
     });
 
-    test("may stop waiting; the task goes on", async () => {
+    test("a caller may stop waiting, and the task continues", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const stop = new AbortController();
@@ -123,7 +123,7 @@ export function results(start: Start): void {
       expect(await port.end(id)).toMatchObject({ state: "done" });
     });
 
-    test("is one of many, for one task or for many", async () => {
+    test("many callers can wait, for one task or for many", async () => {
       const { port } = await start();
       const ids = await addNamed(port, numbered(1_500));
       const ends = [...ids, ...ids.slice(0, 100)].map((id) => port.end(id));

@@ -22,8 +22,8 @@ import {
 } from "./kit.ts";
 
 export function retention(start: Start): void {
-  describe("what has ended", () => {
-    test("is kept for a day, then removed with its ledger", async () => {
+  describe("retention of ended tasks", () => {
+    test("an ended task is stored for a day, then removed with its ledger", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port);
       await ack(port, await claimOne(port), "r");
@@ -35,7 +35,7 @@ export function retention(start: Start): void {
       await refused(() => port.history(id), "TASK_NOT_FOUND");
     });
 
-    test("is kept as long as its queue's policy says", async () => {
+    test("an ended task is stored as long as its queue's policy says", async () => {
       const { port, clock } = await start();
       await port.declare("short", { retention: { age: MINUTE, count: 1_000 } });
       await port.declare("long", { retention: { age: 3 * DAY, count: 1_000 } });
@@ -50,7 +50,7 @@ export function retention(start: Start): void {
       expect(await stateOf(port, ids[1]!)).toBe("done");
     });
 
-    test("is removed whether done, cancelled or expired", async () => {
+    test("done, cancelled and expired tasks are all removed", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { retention: { age: MINUTE, count: 1_000 } });
       await addOne(port);
@@ -63,7 +63,7 @@ export function retention(start: Start): void {
       expect(await depths(port)).toEqual({});
     });
 
-    test("is at most so many of a queue, the latest", async () => {
+    test("only the latest ended tasks up to the retention count are stored", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { retention: { age: DAY, count: 3 } });
       const ids = await addNamed(port, numbered(6));
@@ -77,7 +77,7 @@ export function retention(start: Start): void {
       for (const id of ids.slice(3)) expect(await stateOf(port, id)).toBe("done");
     });
 
-    test("is not kept at all where the policy says none", async () => {
+    test("no ended task is stored with a retention count of zero", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { retention: { age: DAY, count: 0 } });
       await addOne(port);
@@ -86,7 +86,7 @@ export function retention(start: Start): void {
       expect(await depths(port)).toEqual({});
     });
 
-    test("goes in any number", async () => {
+    test("any number of ended tasks is removed", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { retention: { age: DAY, count: 10 } });
       await addNamed(port, numbered(2_500));
@@ -99,7 +99,7 @@ export function retention(start: Start): void {
     });
   });
 
-  test("dead letters are kept, whatever the retention", async () => {
+  test("dead letters stay, whatever the retention", async () => {
     const { port, clock } = await start();
     await port.declare(QUEUE, { retention: { age: 1, count: 0 } });
     const id = await makeDead(port);
@@ -108,7 +108,7 @@ export function retention(start: Start): void {
     expect(await port.history(id)).toHaveLength(1);
   });
 
-  test("what has not ended is kept, however old", async () => {
+  test("a task that has not ended stays, however old it is", async () => {
     const { port, clock } = await start();
     await port.declare(QUEUE, { retention: { age: 1, count: 0 } });
     await addNamed(port, ["1", "2"], { groupKey: "g" });

@@ -17,7 +17,7 @@ import {
   type Start,
 } from "./kit.ts";
 
-/** The default of a queue's `elsewhere`. */
+/** The default of `elsewhere`. */
 const ELSEWHERE = 5 * SECOND;
 const LEASE = 30 * SECOND;
 
@@ -26,8 +26,8 @@ function joinAll(port: Port, ...ids: string[]): Promise<Joined[]> {
 }
 
 export function retryElsewhere(start: Start): void {
-  describe("a task that failed", () => {
-    test("goes each time to a worker that has not failed it", async () => {
+  describe("retry elsewhere", () => {
+    test("a failed task goes each time to a worker that has not failed it", async () => {
       const { port } = await start();
       const [a, b, c] = await joinAll(port, "a", "b", "c");
       await addOne(port);
@@ -37,11 +37,11 @@ export function retryElsewhere(start: Start): void {
       expect(await a!.claim()).toEqual([]);
       expect(await b!.claim()).toEqual([]);
       await nack(port, await c!.claimOne());
-      // All have failed it: there is no better one to wait for.
+      // All workers have failed it, so no better one exists.
       expect((await b!.claimOne()).attempt).toBe(4);
     });
 
-    test("does not stand before another queue's, of however many its worker asks", async () => {
+    test("a failed task does not keep its worker from tasks of other queues, however many queues it claims from", async () => {
       const { port } = await start();
       const [a] = await joinAll(port, "a", "b");
       await addOne(port);
@@ -52,7 +52,7 @@ export function retryElsewhere(start: Start): void {
       expect(claimed.map(({ queue }) => queue)).toEqual([behind.at(-1)]);
     });
 
-    test("goes back to its worker when nobody else took it in time", async () => {
+    test("a failed task returns to its worker if no other takes it in time", async () => {
       const { port, clock } = await start();
       const [a] = await joinAll(port, "a", "b");
       await addOne(port);
@@ -63,7 +63,7 @@ export function retryElsewhere(start: Start): void {
       expect((await a!.claimOne()).attempt).toBe(2);
     });
 
-    test("wakes its worker then, if that one waits", async () => {
+    test("the worker's waiting claim wakes when the failed task returns to it", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { elsewhere: 3_300 });
       const [a] = await joinAll(port, "a", "b");
@@ -76,7 +76,7 @@ export function retryElsewhere(start: Start): void {
       expect(await answer).toHaveLength(1);
     });
 
-    test("goes to another that waits, though its own waited longer", async () => {
+    test("a failed task goes to another waiting worker, even if its own has waited longer", async () => {
       const { port, clock } = await start();
       const [a, b] = await joinAll(port, "a", "b");
       await addOne(port);
@@ -90,7 +90,7 @@ export function retryElsewhere(start: Start): void {
       expect(await isPending(clock, own)).toBe(true);
     });
 
-    test("wakes another that waits, though its own takes something else at the same moment", async () => {
+    test("a failed task wakes another waiting worker while its own takes another task", async () => {
       const { port, clock } = await start();
       const [a, b] = await joinAll(port, "a", "b");
       const { id } = await addOne(port);
@@ -104,7 +104,7 @@ export function retryElsewhere(start: Start): void {
       expect((await other)[0]!.id).toBe(id);
     });
 
-    test("is kept for others from when it is due, not from its failure", async () => {
+    test("a failed task is offered to other workers from its due time, not from its failure", async () => {
       const { port, clock } = await start();
       const [a, b] = await joinAll(port, "a", "b");
       await addOne(port);
@@ -116,7 +116,7 @@ export function retryElsewhere(start: Start): void {
       expect(await b!.claim()).toHaveLength(1);
     });
 
-    test("may be claimed by hand by somebody else", async () => {
+    test("a manual claim with another worker name may take a failed task", async () => {
       const { port } = await start();
       const [a] = await joinAll(port, "a", "b");
       await addOne(port);
@@ -125,7 +125,7 @@ export function retryElsewhere(start: Start): void {
       expect(await claim(port, { worker: "somebody" })).toHaveLength(1);
     });
 
-    test("holds nothing else up", async () => {
+    test("a failed task blocks no other task", async () => {
       const { port } = await start();
       const [a] = await joinAll(port, "a", "b");
       await addNamed(port, ["1", "2"]);
@@ -133,7 +133,7 @@ export function retryElsewhere(start: Start): void {
       expect(namesOf(await a!.claim({ max: 9 }))).toEqual(["2"]);
     });
 
-    test("goes to another instance of the same name", async () => {
+    test("a failed task goes to another instance with the same name", async () => {
       const { port } = await start();
       const a = await joinWorker(port, "a", { name: "mailer" });
       const b = await joinWorker(port, "b", { name: "mailer" });
@@ -143,7 +143,7 @@ export function retryElsewhere(start: Start): void {
       expect(await b.claim()).toHaveLength(1);
     });
 
-    test("waits for nobody where the queue's policy says so", async () => {
+    test("a failed task returns at once if the policy's elsewhere is zero", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { elsewhere: 0 });
       const [a] = await joinAll(port, "a", "b");
@@ -152,7 +152,7 @@ export function retryElsewhere(start: Start): void {
       expect(await a!.claim()).toHaveLength(1);
     });
 
-    test("is anybody's again after a redrive", async () => {
+    test("a redriven task may go to any worker", async () => {
       const { port } = await start();
       const [a] = await joinAll(port, "a", "b");
       await addOne(port, { maxAttempts: 1 });
@@ -162,8 +162,8 @@ export function retryElsewhere(start: Start): void {
     });
   });
 
-  describe("nobody waits for another worker", () => {
-    test("where there is none", async () => {
+  describe("a failed task does not wait for other workers", () => {
+    test("a failed task returns at once if there is no other worker", async () => {
       const { port } = await start();
       const [a] = await joinAll(port, "a");
       await addOne(port);
@@ -171,7 +171,7 @@ export function retryElsewhere(start: Start): void {
       expect((await a!.claimOne()).attempt).toBe(2);
     });
 
-    test("that serves other queues", async () => {
+    test("a failed task does not wait for a worker of other queues", async () => {
       const { port } = await start();
       const [a] = await joinAll(port, "a");
       await joinWorker(port, "b", { queues: ["other"] });
@@ -180,7 +180,7 @@ export function retryElsewhere(start: Start): void {
       expect(await a!.claim()).toHaveLength(1);
     });
 
-    test("that has left", async () => {
+    test("a failed task does not wait for a worker that has left", async () => {
       const { port } = await start();
       const [a, b] = await joinAll(port, "a", "b");
       await port.leave(b!.session);
@@ -189,7 +189,7 @@ export function retryElsewhere(start: Start): void {
       expect(await a!.claim()).toHaveLength(1);
     });
 
-    test("that gives no sign of life", async () => {
+    test("a failed task does not wait for a worker without heartbeats", async () => {
       const { port, clock, hang } = await start();
       await joinWorker(port, "b");
       const goOn = hang();
@@ -202,8 +202,8 @@ export function retryElsewhere(start: Start): void {
     });
   });
 
-  describe("as a worker's failure counts", () => {
-    test("a lease that it lost", async () => {
+  describe("what counts as a worker's failure", () => {
+    test("a lost lease counts as a worker's failure", async () => {
       const { port, clock } = await start();
       const [a, b] = await joinAll(port, "a", "b");
       await addOne(port);
@@ -213,7 +213,7 @@ export function retryElsewhere(start: Start): void {
       expect(await b!.claim()).toHaveLength(1);
     });
 
-    test("an attempt that took too long", async () => {
+    test("a timeout counts as a worker's failure", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { timeout: 10 * SECOND });
       const [a, b] = await joinAll(port, "a", "b");
@@ -225,7 +225,7 @@ export function retryElsewhere(start: Start): void {
       expect(await b!.claim()).toHaveLength(1);
     });
 
-    test("not a task that it gave back", async () => {
+    test("a release does not count as a worker's failure", async () => {
       const { port } = await start();
       const [a] = await joinAll(port, "a", "b");
       await addOne(port);
@@ -233,7 +233,7 @@ export function retryElsewhere(start: Start): void {
       expect((await a!.claimOne()).attempt).toBe(1);
     });
 
-    test("not a task that another failed and it gave back", async () => {
+    test("releasing a task that another worker failed does not count as a failure", async () => {
       const { port } = await start();
       const [a, b] = await joinAll(port, "a", "b");
       await addOne(port);
@@ -244,7 +244,7 @@ export function retryElsewhere(start: Start): void {
     });
   });
 
-  test("a worker that failed thousands keeps nobody from them, and goes on with others", async () => {
+  test("a worker that failed thousands of tasks continues with others, and other workers get the failed ones", async () => {
     const { port } = await start();
     const [a, b] = await joinAll(port, "a", "b");
     const names = numbered(2_000);

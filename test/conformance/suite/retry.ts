@@ -20,8 +20,8 @@ import {
 } from "./kit.ts";
 
 export function retry(start: Start): void {
-  describe("the wait before the next attempt", () => {
-    /** The waits after each failure, one after another. */
+  describe("backoff", () => {
+    /** The delays after each failure. */
     async function waits(port: Port, clock: ManualClock, backoff: QueuePolicy["backoff"], failures: number) {
       await port.declare(QUEUE, { backoff, maxAttempts: failures + 1 });
       const { id } = await addOne(port);
@@ -36,19 +36,19 @@ export function retry(start: Start): void {
       return seen;
     }
 
-    test("doubles up to its ceiling", async () => {
+    test("the backoff doubles up to its maximum", async () => {
       const { port, clock } = await start();
       const backoff = { type: "exponential", delay: SECOND, max: 5 * SECOND, jitter: 0 } as const;
       expect(await waits(port, clock, backoff, 5)).toEqual([1_000, 2_000, 4_000, 5_000, 5_000]);
     });
 
-    test("stays the same where it is fixed", async () => {
+    test("a fixed backoff stays the same", async () => {
       const { port, clock } = await start();
       const backoff = { type: "fixed", delay: 3 * SECOND, max: HOUR, jitter: 0 } as const;
       expect(await waits(port, clock, backoff, 4)).toEqual([3_000, 3_000, 3_000, 3_000]);
     });
 
-    test("varies within its jitter", async () => {
+    test("the backoff varies within its jitter", async () => {
       const { port, clock } = await start();
       const backoff = { type: "fixed", delay: 100 * SECOND, max: HOUR, jitter: 0.5 } as const;
       const seen = await waits(port, clock, backoff, 20);
@@ -59,14 +59,14 @@ export function retry(start: Start): void {
       expect(new Set(seen).size).toBeGreaterThan(1);
     });
 
-    test("is the one a worker asks for, where it does", async () => {
+    test("a nack may set its own delay", async () => {
       const { port, startedAt } = await start();
       const { id } = await addOne(port);
       await nack(port, await claimOne(port), 7 * MINUTE);
       expect((await port.task(id)).dueAt).toBe(startedAt + 7 * MINUTE);
     });
 
-    test("follows a policy that was changed since", async () => {
+    test("the backoff follows a changed policy", async () => {
       const { port, startedAt } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);
@@ -75,7 +75,7 @@ export function retry(start: Start): void {
       expect((await port.task(id)).dueAt).toBe(startedAt + HOUR);
     });
 
-    test("holds nobody else up", async () => {
+    test("a task in backoff blocks no other task", async () => {
       const { port } = await start();
       await addNamed(port, ["1", "2"]);
       await nack(port, await claimOne(port), HOUR);
@@ -84,7 +84,7 @@ export function retry(start: Start): void {
   });
 
   describe("attempts", () => {
-    test("are counted from one, by failures", async () => {
+    test("attempts are counted from one, by failures", async () => {
       const { port } = await start();
       await addOne(port);
       const seen: number[] = [];
@@ -96,7 +96,7 @@ export function retry(start: Start): void {
       expect(seen).toEqual([1, 2, 2, 3, 3, 3]);
     });
 
-    test("end at the queue's maxAttempts", async () => {
+    test("a task is dead after the queue's maxAttempts", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxAttempts: 3 });
       const { id } = await addOne(port);
@@ -107,7 +107,7 @@ export function retry(start: Start): void {
       expect(await claimNames(port)).toEqual([]);
     });
 
-    test("end at the task's own maxAttempts, where it has one", async () => {
+    test("a task is dead after its own maxAttempts, if it has one", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxAttempts: 1 });
       const { id } = await addOne(port, { maxAttempts: 2 });
@@ -118,7 +118,7 @@ export function retry(start: Start): void {
       expect(await stateOf(port, id)).toBe("dead");
     });
 
-    test("that a worker gave up for time are told apart", async () => {
+    test("the ledger distinguishes an attempt that its worker ended for its timeout", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);

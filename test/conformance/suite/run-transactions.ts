@@ -17,10 +17,10 @@ function runTask(fields: Partial<NewTask> = {}): NewTask {
   return { queue: FIRST, data: '"in"', run: RUN, ...fields };
 }
 
-/** Runs that begin within a transaction of the caller's. */
+/** Runs that begin in the caller's transaction. */
 export function runTransactions(start: Start): void {
-  describe("a run that begins within a transaction of the caller's", () => {
-    test("begins at the commit, and goes on from stage to stage", async () => {
+  describe("a run that begins in the caller's transaction", () => {
+    test("a run begins at the commit of the caller's transaction, and continues stage by stage", async () => {
       const { port, begin } = await start();
       const tx = await begin();
       const [added] = await port.add([runTask({ priority: 3, headers: { a: "b" } })], { tx });
@@ -38,7 +38,7 @@ export function runTransactions(start: Start): void {
       expect(await port.end(id, { of: "runs" })).toMatchObject({ state: "done", result: '"out"' });
     });
 
-    test("never was, when the transaction is rolled back", async () => {
+    test("a run does not exist if the caller's transaction is rolled back", async () => {
       const { port, begin } = await start();
       const tx = await begin();
       const [added] = await port.add([runTask({ idempotencyKey: "k" })], { tx });
@@ -49,7 +49,7 @@ export function runTransactions(start: Start): void {
       expect(again).toMatchObject({ existing: false });
     });
 
-    test("is cancelled with its task right after the commit", async () => {
+    test("a run and its task can be cancelled right after the caller's commit", async () => {
       const { port, begin } = await start();
       const tx = await begin();
       const [added] = await port.add([runTask({ delay: 60_000 })], { tx });
@@ -58,7 +58,7 @@ export function runTransactions(start: Start): void {
       expect(await stateOf(port, added!.id)).toBe("cancelled");
     });
 
-    test("is cancelled where its queue was dropped before the commit", async () => {
+    test("a run is cancelled if its queue was dropped before the caller's commit", async () => {
       const { port, begin } = await start();
       await port.declare(FIRST, {});
       const tx = await begin();
@@ -69,7 +69,7 @@ export function runTransactions(start: Start): void {
       expect((await port.run(added!.id)).run.state).toBe("cancelled");
     });
 
-    test("begins with an ack within the transaction", async () => {
+    test("an ack in the caller's transaction can begin a run", async () => {
       const { port, begin } = await start();
       await addOne(port);
       const held = await claimOne(port);
@@ -82,7 +82,7 @@ export function runTransactions(start: Start): void {
     });
   });
 
-  test("an ack of a stage within a transaction of the caller's is refused", async () => {
+  test("acking a stage in the caller's transaction is refused", async () => {
     const { port, begin } = await start();
     await port.add([runTask()]);
     const held = await claimOne(port, { queues: [FIRST] });

@@ -27,7 +27,7 @@ import {
 
 const PIPELINE = "report";
 
-/** A name that ends with a plus joins. */
+/** A stage whose name ends with a plus joins. */
 function stagesOf(...names: string[]): Stage[] {
   return names.map((name) => ({ name: name.replace("+", ""), joins: name.endsWith("+") }));
 }
@@ -72,8 +72,8 @@ async function partsOf(port: Port, id: string): Promise<string[]> {
 }
 
 export function runs(start: Start): void {
-  describe("a run", () => {
-    test("goes from stage to stage: the success of one adds the next, with its result", async () => {
+  describe("runs", () => {
+    test("the success of each stage adds the task of the next one, with its result as data", async () => {
       const { port, startedAt } = await start();
       const { id } = await begin(port, startOf("extract", "analyse", "review"));
       const first = await claimAt(port, "extract");
@@ -105,7 +105,7 @@ export function runs(start: Start): void {
       });
     });
 
-    test("is waited for, and told to those who wait", async () => {
+    test("callers can wait for the result of a run", async () => {
       const { port, clock } = await start();
       const { id } = await begin(port, startOf("a", "b"));
       const end = endOf(port, id);
@@ -116,7 +116,7 @@ export function runs(start: Start): void {
       await refused(() => port.end(id, { of: "runs", timeout: 0 }).then(() => port.run("no id")), "INVALID");
     });
 
-    test("has a page of its tasks at a time", async () => {
+    test("the tasks of a run are returned in pages", async () => {
       const { port } = await start();
       const { id } = await begin(port, startOf("a", "b", "c"));
       await ack(port, await claimAt(port, "a"));
@@ -128,7 +128,7 @@ export function runs(start: Start): void {
       expect(rest.next).toBeNull();
     });
 
-    test("shows how its tasks stand", async () => {
+    test("a run shows the states of its tasks", async () => {
       const { port, clock, startedAt } = await start();
       const { id } = await begin(port, startOf("a", "b"), { delay: SECOND });
       expect((await port.run(id)).parts).toMatchObject([
@@ -141,7 +141,7 @@ export function runs(start: Start): void {
       expect(await partsOf(port, id)).toEqual(["a done", "b ready"]);
     });
 
-    test("dies with a stage, and goes on from there when that is redriven", async () => {
+    test("a run is dead with its stage, and continues when that is redriven", async () => {
       const { port } = await start();
       await port.declare(queueOf("b"), { maxAttempts: 1 });
       const { id } = await begin(port, startOf("a", "b", "c"));
@@ -163,7 +163,7 @@ export function runs(start: Start): void {
       expect(await endOf(port, id)).toMatchObject({ state: "done", result: "3" });
     });
 
-    test("survives lost leases and failures of its stages", async () => {
+    test("a run survives lost leases and failures of its stages", async () => {
       const { port, clock } = await start();
       const { id } = await begin(port, startOf("a", "b"));
       const lost = await claimOne(port, { queues: [queueOf("a")], lease: SECOND });
@@ -176,7 +176,7 @@ export function runs(start: Start): void {
       expect(await partsOf(port, id)).toEqual(["a done", "b claimed"]);
     });
 
-    test("keeps the stages that it began with", async () => {
+    test("a run keeps the stages that it began with", async () => {
       const { port } = await start();
       await begin(port, startOf("a", "b", "c"));
       await begin(port, startOf("a", "c"));
@@ -187,7 +187,7 @@ export function runs(start: Start): void {
       expect(namesOf(await claimAll(port, "c"))).toEqual(["2"]);
     });
 
-    test("carries priority and headers along", async () => {
+    test("priority and headers are passed from stage to stage", async () => {
       const { port } = await start();
       await begin(port, startOf("a", "b"), {
         ...{ priority: 7, headers: { trace: "x" }, groupKey: "g", ttl: HOUR, maxAttempts: 2 },
@@ -198,7 +198,7 @@ export function runs(start: Start): void {
       });
     });
 
-    test("is the same for the same key", async () => {
+    test("adding a run with the same key returns the same run", async () => {
       const { port } = await start();
       const first = await begin(port, startOf("a", "b"), { idempotencyKey: "k" });
       const second = await begin(port, startOf("a", "b"), { idempotencyKey: "k" });
@@ -206,7 +206,7 @@ export function runs(start: Start): void {
       expect(await partsOf(port, first.id)).toEqual(["a ready"]);
     });
 
-    test("begins with the success of another task", async () => {
+    test("the success of another task can begin a run", async () => {
       const { port } = await start();
       await port.add([{ queue: "other", data: "1" }]);
       const held = await claimOne(port, { queues: ["other"] });
@@ -214,13 +214,13 @@ export function runs(start: Start): void {
       await port.settle(held, { kind: "ack", result: null, adds: [task] });
       const first = await claimAt(port, "a");
       expect(first.run).toMatchObject({ id: first.id, stage: "a" });
-      // A stage may add what it likes besides.
+      // A stage may add other tasks too.
       await port.settle(first, { kind: "ack", result: "3", adds: [{ queue: "other", data: "4" }] });
       expect(namesOf(await claimAll(port, "b"))).toEqual(["3"]);
       expect(namesOf(await claim(port, { queues: ["other"] }))).toEqual(["4"]);
     });
 
-    test("is held up by a full queue, and loses nothing", async () => {
+    test("an ack is refused while the next stage's queue is full, and nothing is lost", async () => {
       const { port } = await start();
       await port.declare(queueOf("b"), { maxDepth: 1 });
       await port.add([{ queue: queueOf("b"), data: '"in the way"' }]);
@@ -233,7 +233,7 @@ export function runs(start: Start): void {
       expect(namesOf(await claimAll(port, "b"))).toEqual(["1"]);
     });
 
-    test("goes on with many at once", async () => {
+    test("many runs can continue at the same moment", async () => {
       const { port } = await start();
       const run = startOf("a", "b", "c");
       const added = await port.add(
@@ -254,8 +254,8 @@ export function runs(start: Start): void {
     });
   });
 
-  describe("a run that is over", () => {
-    test("because it was cancelled has none of its tasks left", async () => {
+  describe("ended runs", () => {
+    test("cancelling a run cancels all its tasks", async () => {
       const { port } = await start();
       const worker = await joinWorker(port, "w", { queues: [queueOf("b")] });
       const { id } = await begin(port, startOf("a", "b", "c"));
@@ -272,7 +272,7 @@ export function runs(start: Start): void {
       expect(await port.cancelRun(id)).toBe("cancelled");
     });
 
-    test("because one of its tasks was cancelled", async () => {
+    test("cancelling one task cancels its run", async () => {
       const { port } = await start();
       const { id } = await begin(port, startOf("a", "b"));
       await fanOut(port, await claimAt(port, "a"), [1, 2]);
@@ -282,7 +282,7 @@ export function runs(start: Start): void {
       expect(await nack(port, first!)).toBe("cancelled");
     });
 
-    test("because one of its tasks expired, was purged or discarded", async () => {
+    test("a run is cancelled if one of its tasks expires, or is purged or discarded", async () => {
       const { port, clock } = await start();
       const ids: string[] = [];
       for (const stage of ["x", "y", "z"]) {
@@ -305,7 +305,7 @@ export function runs(start: Start): void {
       }
     });
 
-    test("takes no dead letter back", async () => {
+    test("a dead letter of an ended run cannot be redriven", async () => {
       const { port } = await start();
       const { id } = await begin(port, startOf("a", "b"));
       await fanOut(port, await claimAt(port, "a"), [1, 2]);
@@ -317,7 +317,7 @@ export function runs(start: Start): void {
       expect(await claimAll(port, "b")).toEqual([]);
     });
 
-    test("is told of as long as ended tasks are kept, also when those of its stages are gone", async () => {
+    test("an ended run is stored as long as ended tasks, also after those of its stages are removed", async () => {
       const { port, clock, startedAt } = await start();
       await port.declare(queueOf("b"), { retention: { age: HOUR, count: 100 } });
       const { id } = await begin(port, startOf("a", "b"));
@@ -337,7 +337,7 @@ export function runs(start: Start): void {
       await refused(() => port.cancelRun(id), "TASK_NOT_FOUND");
     });
 
-    test("is forgotten beyond the last so many", async () => {
+    test("only the latest ended runs up to the retention count are stored", async () => {
       const { port, clock } = await start();
       await port.declare(queueOf("a"), { retention: { age: DAY, count: 2 } });
       const ids: string[] = [];
@@ -352,7 +352,7 @@ export function runs(start: Start): void {
   });
 
   describe("parts of a run", () => {
-    test("go their own ways until a stage joins them, once, in their order", async () => {
+    test("parts continue independently until a stage joins them once, in their order", async () => {
       const { port } = await start();
       const { id } = await begin(port, startOf("split", "work", "check", "merge+", "end"));
       await fanOut(port, await claimAt(port, "split"), [{ n: 0 }, { n: 1 }, { n: 2 }]);
@@ -362,7 +362,7 @@ export function runs(start: Start): void {
         [[1], '{"n":1}'],
         [[2], '{"n":2}'],
       ]);
-      // The last is through before the first has begun.
+      // The last part arrives before the first one starts.
       await ack(port, works[2]!, '"c"');
       await ack(port, await claimAt(port, "check"), '"C"');
       await ack(port, works[0]!, '"a"');
@@ -378,7 +378,7 @@ export function runs(start: Start): void {
       expect(await endOf(port, id)).toMatchObject({ state: "done", result: '"end"' });
     });
 
-    test("that are the last to come in share a moment, and are joined once", async () => {
+    test("the last parts may arrive at the same moment, and are joined once", async () => {
       const { port } = await start();
       const { id } = await begin(port, startOf("split", "work", "merge+"));
       await fanOut(
@@ -395,7 +395,7 @@ export function runs(start: Start): void {
       expect((await port.run(id)).parts).toHaveLength(102);
     });
 
-    test("of which there are none are joined at once", async () => {
+    test("each() without items joins at once", async () => {
       const { port } = await start();
       const joined = await begin(port, startOf("split", "work", "merge+"));
       await fanOut(port, await claimAt(port, "split"), []);
@@ -408,7 +408,7 @@ export function runs(start: Start): void {
       expect(await endOf(port, open.id)).toMatchObject({ state: "done", result: "[]" });
     });
 
-    test("that nobody joins make a list of what they came to", async () => {
+    test("parts without a join become a list of their results", async () => {
       const { port } = await start();
       const { id } = await begin(port, startOf("split", "work"));
       await fanOut(port, await claimAt(port, "split"), [1, 2]);
@@ -419,7 +419,7 @@ export function runs(start: Start): void {
       expect(await endOf(port, id)).toMatchObject({ state: "done", result: '["one","two"]' });
     });
 
-    test("may be made into parts themselves: all are joined, in their order", async () => {
+    test("parts may be split into parts: all are joined, in their order", async () => {
       const { port } = await start();
       const { id } = await begin(
         port,
@@ -442,14 +442,14 @@ export function runs(start: Start): void {
       expect(await stateOfRun(port, id)).toBe("running");
     });
 
-    test("of one alone are joined too", async () => {
+    test("a single part is joined too", async () => {
       const { port } = await start();
       await begin(port, startOf("a", "merge+"));
       await ack(port, await claimAt(port, "a"), '"only"');
       expect((await claimAt(port, "merge")).data).toBe('["only"]');
     });
 
-    test("wait for those that died, and are joined once these are redriven", async () => {
+    test("a join waits for dead parts until they are redriven", async () => {
       const { port } = await start();
       const { id } = await begin(port, startOf("split", "work", "merge+"));
       await fanOut(port, await claimAt(port, "split"), [1, 2]);
@@ -463,7 +463,7 @@ export function runs(start: Start): void {
       expect((await claimAt(port, "merge")).data).toBe('["one","two"]');
     });
 
-    test("are refused where no stage works on them, and the stage is not done", async () => {
+    test("each() is refused if no stage works on the parts, and the claim stays valid", async () => {
       const { port } = await start();
       const { id } = await begin(port, startOf("a", "merge+"));
       const fan = { kind: "ack", result: "[1]", each: true } as const;
@@ -485,8 +485,8 @@ export function runs(start: Start): void {
     });
   });
 
-  describe("a verified stage", () => {
-    test("leads to the next when its result was accepted", async () => {
+  describe("verified stages", () => {
+    test("a verified stage continues when its result is accepted", async () => {
       const { port } = await start();
       await port.declare(queueOf("a"), { verified: true });
       const { id } = await begin(port, startOf("a", "b"));
@@ -508,7 +508,7 @@ export function runs(start: Start): void {
       expect((await port.run(id)).parts).toHaveLength(1);
     });
 
-    test("makes parts when they were accepted", async () => {
+    test("a verified stage makes parts when its result is accepted", async () => {
       const { port } = await start();
       await port.declare(queueOf("a"), { verified: true });
       const { id } = await begin(port, startOf("a", "b"));
@@ -522,8 +522,8 @@ export function runs(start: Start): void {
     });
   });
 
-  describe("a pipeline", () => {
-    test("is known to all by its last definition", async () => {
+  describe("pipelines", () => {
+    test("all processes know the last definition of a pipeline", async () => {
       const { port } = await start();
       expect(await port.pipelines("report")).toEqual([]);
       expect(await port.definePipeline("report", stagesOf("a", "b"))).toBeNull();
@@ -533,7 +533,7 @@ export function runs(start: Start): void {
       expect((await port.pipelines()).map(({ name }) => name)).toEqual(["another", "report"]);
     });
 
-    test("is refused in words where it makes no sense", async () => {
+    test("an invalid definition of a pipeline is refused", async () => {
       const { port } = await start();
       const bad: [Stage[], string][] = [
         [[], "stages"],

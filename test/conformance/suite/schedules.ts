@@ -37,12 +37,12 @@ function define(port: Port, fields: Fields, name = "s"): Promise<ScheduleRecord>
   return port.schedule(name, definition(fields));
 }
 
-/** The tasks that are ready, as they were added. */
+/** The tasks that are ready, in the order in which they were added. */
 async function added(port: Port, queue = QUEUE): Promise<TaskRecord[]> {
   return (await port.list({ queue, state: "ready", limit: 1_000 })).tasks;
 }
 
-/** What they were planned for. */
+/** The planned times of these tasks. */
 async function planned(port: Port): Promise<string[]> {
   return (await added(port)).map(({ headers }) => headers[PLANNED_HEADER]!.slice(0, 16));
 }
@@ -61,8 +61,8 @@ export function schedules(start: Start): void {
 }
 
 function firing(start: Start): void {
-  describe("a schedule", () => {
-    test("adds a task at each of its times, counted from its definition", async () => {
+  describe("schedules", () => {
+    test("a schedule adds a task at each of its times, counted from its definition", async () => {
       const { port, clock, startedAt } = await start();
       await clock.advance(7 * SECOND);
       const { next } = await define(port, { every: MINUTE });
@@ -77,7 +77,7 @@ function firing(start: Start): void {
       expect(await one(port)).toMatchObject({ lastAt: from + 3 * MINUTE, error: null });
     });
 
-    test("says with each task which schedule it is of, and what it was planned for", async () => {
+    test("each task has the schedule's name and its planned time in its headers", async () => {
       const { port, clock, startedAt } = await start();
       const task = { queue: QUEUE, data: '"x"', headers: { kind: "report" }, priority: 3, maxAttempts: 2 };
       await define(port, { every: MINUTE, task }, "nightly/report");
@@ -90,7 +90,7 @@ function firing(start: Start): void {
       expect(await added(port)).toMatchObject([{ data: '"x"', headers, priority: 3, maxAttempts: 2 }]);
     });
 
-    test("is listed by name, with all that it is", async () => {
+    test("schedules are listed by name, with all fields", async () => {
       const { port, startedAt } = await start();
       await define(port, { cron: "0 3 * * *", tz: "Europe/London", missed: "all" }, "b");
       await define(port, { every: HOUR }, "a");
@@ -106,7 +106,7 @@ function firing(start: Start): void {
       expect(await port.schedules("nobody")).toEqual([]);
     });
 
-    test("wakes whoever waits for a task", async () => {
+    test("a firing wakes a waiting claim", async () => {
       const { port, clock } = await start();
       await define(port, { every: 10 * SECOND });
       const waiting = port.claim({ queues: [QUEUE], max: 1, worker: "w", wait: MINUTE });
@@ -114,7 +114,7 @@ function firing(start: Start): void {
       expect((await waiting).tasks).toHaveLength(1);
     });
 
-    test("is told of in the events", async () => {
+    test("events report what happens to a schedule", async () => {
       const { port, clock, startedAt: at } = await start();
       const heard = listen(port);
       await define(port, { every: MINUTE });
@@ -138,33 +138,33 @@ function firing(start: Start): void {
   });
 }
 
-/** Europe/London: at 01:00 on 29 March 2026 it is 02:00; at 02:00 on 25 October it is 01:00 once more. */
+/** Europe/London: at 01:00 on 29 March 2026 clocks go to 02:00; at 02:00 on 25 October they go back to 01:00. */
 function calendar(start: Start): void {
-  describe("by the calendar a schedule", () => {
+  describe("cron schedules and daylight saving time", () => {
     const cases: [string, string, string, number, string[]][] = [
       [
-        "keeps to the time of day across the change in spring",
+        "a daily schedule keeps its time of day across the change in spring",
         "0 3 * * *",
         "2026-03-28T00:00:00Z",
         2,
         ["2026-03-28T03:00", "2026-03-29T02:00"],
       ],
       [
-        "comes when the hour has been skipped, where its time is in that hour",
+        "a time that is skipped fires right after the skipped hour",
         "30 1 * * *",
         "2026-03-28T00:00:00Z",
         2,
         ["2026-03-28T01:30", "2026-03-29T01:00"],
       ],
       [
-        "comes the first time only, where its time is there twice",
+        "a time that occurs twice fires the first time only",
         "30 1 * * *",
         "2026-10-24T00:00:00Z",
         3,
         ["2026-10-24T00:30", "2026-10-25T00:30", "2026-10-26T01:30"],
       ],
       [
-        "comes in both hours, where it comes every hour",
+        "an hourly schedule fires in both hours when one is repeated",
         "30 * * * *",
         "2026-10-24T23:00:00Z",
         4 / 24,
@@ -179,7 +179,7 @@ function calendar(start: Start): void {
       expect(await planned(port)).toEqual(times);
     });
 
-    test("goes by UTC unless it names a time zone, and by seconds if it names them", async () => {
+    test("a cron schedule uses UTC by default, and may have seconds", async () => {
       const { port, clock } = await start();
       expect(await define(port, { cron: "*/20 * * * * *" })).toMatchObject({ tz: "UTC" });
       await clock.advance(MINUTE);
@@ -188,15 +188,15 @@ function calendar(start: Start): void {
   });
 }
 
-/** Nobody is there: the machine sleeps. */
+/** No process is running: the machine sleeps. */
 async function sleepThrough(clock: ManualClock, ms: number): Promise<void> {
   clock.sleep(ms);
   await clock.advance(2 * SECOND);
 }
 
 function missing(start: Start): void {
-  describe("firings that nobody was there for", () => {
-    test("are made up for by one task, unless said otherwise", async () => {
+  describe("missed firings", () => {
+    test("missed firings are replaced by one task by default", async () => {
       const { port, clock, startedAt } = await start();
       await define(port, { every: HOUR });
       await sleepThrough(clock, 5.5 * HOUR);
@@ -204,7 +204,7 @@ function missing(start: Start): void {
       expect((await one(port)).next[0]).toBe(startedAt + 6 * HOUR);
     });
 
-    test("are dropped by choice; one that is a little late is not one of them", async () => {
+    test('missed firings are dropped with "skip"; a slightly late one is not missed', async () => {
       const { port, clock, startedAt } = await start();
       await define(port, { every: HOUR, missed: "skip" });
       await sleepThrough(clock, 5.5 * HOUR);
@@ -215,14 +215,14 @@ function missing(start: Start): void {
       expect((await one(port)).next[0]).toBe(startedAt + 7 * HOUR);
     });
 
-    test("are all made up for by choice, the earliest first", async () => {
+    test('each missed firing gets its task with "all", the earliest first', async () => {
       const { port, clock } = await start();
       await define(port, { every: HOUR, missed: "all" });
       await sleepThrough(clock, 5.5 * HOUR);
       expect(await planned(port)).toEqual([1, 2, 3, 4, 5].map((n) => `2026-01-01T0${n}:00`));
     });
 
-    test("are bounded: of too many the latest thousand come", async () => {
+    test("of too many missed firings the latest thousand get their tasks", async () => {
       const { port, clock, startedAt } = await start();
       await define(port, { every: MINUTE, missed: "all" });
       await sleepThrough(clock, 1_500 * MINUTE);
@@ -232,7 +232,7 @@ function missing(start: Start): void {
       expect(times).toEqual(Array.from({ length: 1_000 }, (_, n) => startedAt + (501 + n) * MINUTE));
     });
 
-    test("of a paused schedule are none", async () => {
+    test("a paused schedule misses no firings", async () => {
       const { port, clock, startedAt } = await start();
       await define(port, { every: HOUR, missed: "all" });
       await port.pauseSchedule("s", true);
@@ -249,8 +249,8 @@ function missing(start: Start): void {
 }
 
 function changing(start: Start): void {
-  describe("a schedule that is defined again", () => {
-    test("changes nothing where it is the same", async () => {
+  describe("changing a schedule", () => {
+    test("repeating a definition changes nothing", async () => {
       const { port, clock, startedAt } = await start();
       await define(port, { every: MINUTE });
       await clock.advance(40 * SECOND);
@@ -258,7 +258,7 @@ function changing(start: Start): void {
       expect(next[0]).toBe(startedAt + MINUTE);
     });
 
-    test("plans anew where its times are others, and only then", async () => {
+    test("a schedule plans again only if its timing changes", async () => {
       const { port, clock, startedAt } = await start();
       await define(port, { every: MINUTE });
       await clock.advance(40 * SECOND);
@@ -270,7 +270,7 @@ function changing(start: Start): void {
       expect(await claimNames(port)).toEqual(['"other"']);
     });
 
-    test("stays paused, and stays as an operator made it while the program says the same", async () => {
+    test("a schedule stays paused and keeps an operator's change while its declaration stays the same", async () => {
       const { port } = await start();
       await define(port, { every: MINUTE });
       await port.pauseSchedule("s", true);
@@ -281,7 +281,7 @@ function changing(start: Start): void {
       expect(await one(port)).toMatchObject({ every: 5 * MINUTE, paused: true });
     });
 
-    test("is gone when it is deleted, and its tasks stay", async () => {
+    test("a deleted schedule fires no more, and its tasks stay", async () => {
       const { port, clock } = await start();
       await define(port, { every: MINUTE });
       await clock.advance(MINUTE);
@@ -293,7 +293,7 @@ function changing(start: Start): void {
       await refused(() => port.pauseSchedule("s", true), "INVALID", "no schedule");
     });
 
-    test("by many at once is one schedule", async () => {
+    test("concurrent definitions make one schedule", async () => {
       const { port, clock } = await start();
       const every = [MINUTE, 2 * MINUTE, MINUTE, 2 * MINUTE];
       await Promise.all(every.map((ms) => define(port, { every: ms })));
@@ -306,8 +306,8 @@ function changing(start: Start): void {
 }
 
 function refusing(start: Start): void {
-  describe("a schedule whose queue takes no task", () => {
-    test("fires late where it is full, and says why", async () => {
+  describe("schedules whose queue refuses the task", () => {
+    test("a firing for a full queue is late, and the schedule shows why", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { maxDepth: 1 });
       await addOne(port, { data: '"first"' });
@@ -320,7 +320,7 @@ function refusing(start: Start): void {
       expect(await one(port)).toMatchObject({ error: null });
     });
 
-    test("leaves a firing out that is too large, and says why", async () => {
+    test("a firing whose task is too large is skipped, and the schedule shows why", async () => {
       const { port, clock, startedAt } = await start();
       await define(port, { every: MINUTE, task: { queue: QUEUE, data: '"large"' } });
       await port.declare(QUEUE, { maxPayload: 3 });
@@ -331,49 +331,52 @@ function refusing(start: Start): void {
     });
   });
 
-  describe("of schedules", () => {
+  describe("bad schedules", () => {
     const together = start.together();
     const bad: [string, unknown, string][] = [
       ["no times", {}, "cron or every"],
       ["both kinds of times", { cron: "* * * * *", every: MINUTE }, "cron or every"],
       ["too short an interval", { every: 999 }, "every"],
       ["a pattern with too few fields", { cron: "* * *" }, "cron"],
-      ["a pattern that is none", { cron: "61 * * * *" }, "minute"],
-      ["a pattern that never happens", { cron: "0 0 30 2 *" }, "never"],
+      ["an invalid pattern", { cron: "61 * * * *" }, "minute"],
+      ["a pattern that never fires", { cron: "0 0 30 2 *" }, "never"],
       ["a pattern that is a number", { cron: 5 }, "cron"],
       ["an unknown time zone", { cron: "* * * * *", tz: "Mars/Base" }, "tz"],
       ["a time zone for an interval", { every: MINUTE, tz: "UTC" }, "tz"],
-      ["an unknown choice for the missed", { every: MINUTE, missed: "some" }, "missed"],
+      ["an unknown value of missed", { every: MINUTE, missed: "some" }, "missed"],
       ["an unknown option", { every: MINUTE, jitter: 1 }, "jitter"],
       ["no task", { every: MINUTE, task: null }, "task"],
       ["a task without a queue", { every: MINUTE, task: { data: "" } }, "queue"],
-      ["a payload that is no text", { every: MINUTE, task: { queue: QUEUE, data: 7 } }, "payload"],
+      ["a payload that is not a text", { every: MINUTE, task: { queue: QUEUE, data: 7 } }, "payload"],
       ["a key", { every: MINUTE, task: { queue: QUEUE, data: "", idempotencyKey: "k" } }, "idempotencyKey"],
       [
-        "a payload beyond all bounds",
+        "a payload above every limit",
         { every: MINUTE, task: { queue: QUEUE, data: "x".repeat(1 << 20) } },
         "bytes",
       ],
     ];
-    test.each(bad)("one is refused for %s", async (_, fields, word) => {
+    test.each(bad)("a schedule is refused for %s", async (_, fields, word) => {
       const { port } = together();
       await refused(() => define(port, no(fields)), "INVALID", word);
       expect(await port.schedules()).toEqual([]);
     });
 
-    test.each(["", "a b", "-a", "x".repeat(129), 7, null])("the name %j is refused", async (name) => {
-      const { port } = together();
-      await refused(() => define(port, { every: MINUTE }, no(name)), "INVALID", "nightly");
-      await refused(() => port.unschedule(no(name)), "INVALID", "nightly");
-      await refused(() => port.pauseSchedule(no(name), true), "INVALID", "nightly");
-    });
+    test.each(["", "a b", "-a", "x".repeat(129), 7, null])(
+      "the schedule name %j is refused",
+      async (name) => {
+        const { port } = together();
+        await refused(() => define(port, { every: MINUTE }, no(name)), "INVALID", "nightly");
+        await refused(() => port.unschedule(no(name)), "INVALID", "nightly");
+        await refused(() => port.pauseSchedule(no(name), true), "INVALID", "nightly");
+      },
+    );
   });
 }
 
-/** For stores that several may open at once. */
+/** For stores that several processes may open at once. */
 export function sharedSchedules(start: Start): void {
-  describe("of several that have a store open", () => {
-    test("one fires, each time, also those that know nothing of the schedule", async () => {
+  describe("schedules of a store with several openers", () => {
+    test("exactly one opener fires each time, also one that did not define the schedule", async () => {
       const { port, clock, another } = await start();
       const others = [await another(), await another()];
       await define(port, { every: 10 * SECOND });
@@ -386,7 +389,7 @@ export function sharedSchedules(start: Start): void {
       expect(await depths(others[0]!.port)).toEqual({ ready: 18 });
     });
 
-    test("all may define it at once, and it is one", async () => {
+    test("all openers may define a schedule at the same moment, and it is one schedule", async () => {
       const { port, clock, another } = await start();
       const ports = [port, (await another()).port, (await another()).port];
       await Promise.all(ports.map((each) => define(each, { every: MINUTE })));

@@ -24,8 +24,8 @@ import {
 const LEASE = 30 * SECOND;
 
 export function sessions(start: Start): void {
-  describe("the claims of a live worker", () => {
-    test("last over any number of leases", async () => {
+  describe("claims of a live worker", () => {
+    test("claims of a live worker last longer than any number of leases", async () => {
       const { port, clock } = await start();
       const worker = await joinWorker(port, "w");
       await addNamed(port, ["1", "2", "3"]);
@@ -36,7 +36,7 @@ export function sessions(start: Start): void {
       expect(worker.notices.all).toEqual([]);
     });
 
-    test("last even where the queue's lease is shorter than the time between two signs of life", async () => {
+    test("claims of a live worker last even if the queue's lease is shorter than the time between two heartbeats", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { lease: SECOND });
       const worker = await joinWorker(port, "w", { lease: LEASE });
@@ -46,7 +46,7 @@ export function sessions(start: Start): void {
       expect(await ack(port, held)).toBe("done");
     });
 
-    test("do not keep alive what somebody claimed by hand", async () => {
+    test("a worker's heartbeats do not keep manual claims alive", async () => {
       const { port, clock } = await start();
       await joinWorker(port, "w");
       const { id } = await addOne(port);
@@ -56,8 +56,8 @@ export function sessions(start: Start): void {
     });
   });
 
-  describe("the claims of a worker that gives no sign of life", () => {
-    test("are lost when its lease ends, and counted as failures", async () => {
+  describe("claims of a worker without heartbeats", () => {
+    test("claims without heartbeats are lost when the lease ends, and count as failures", async () => {
       const { port, clock, hang } = await start();
       const worker = await joinWorker(port, "w");
       const [id] = await addNamed(port, ["1", "2"]);
@@ -70,7 +70,7 @@ export function sessions(start: Start): void {
       expect(await port.history(id!)).toMatchObject([{ worker: "w", outcome: "lost", attempt: 1 }]);
     });
 
-    test("wake those who wait for work", async () => {
+    test("claims that are lost wake waiting claims", async () => {
       const { port, clock, hang } = await start();
       const worker = await joinWorker(port, "w");
       await addOne(port);
@@ -81,7 +81,7 @@ export function sessions(start: Start): void {
       expect((await next)[0]!.attempt).toBe(2);
     });
 
-    test("cannot be settled after that", async () => {
+    test("settling after the session's lease ended is refused", async () => {
       const { port, clock, hang } = await start();
       const worker = await joinWorker(port, "w");
       await addOne(port);
@@ -91,7 +91,7 @@ export function sessions(start: Start): void {
       await refused(() => ack(port, held), "CLAIM_LOST");
     });
 
-    test("last if it comes back in time", async () => {
+    test("claims stay valid if heartbeats resume in time", async () => {
       const { port, clock, hang } = await start();
       const worker = await joinWorker(port, "w");
       await addOne(port);
@@ -104,8 +104,8 @@ export function sessions(start: Start): void {
     });
   });
 
-  describe("a worker that was given up", () => {
-    test("is told that it is gone, once it shows again", async () => {
+  describe("a session that has expired", () => {
+    test("a worker whose session expired is notified when its heartbeats resume", async () => {
       const { port, clock, hang } = await start();
       const worker = await joinWorker(port, "w");
       const goOn = hang();
@@ -114,7 +114,7 @@ export function sessions(start: Start): void {
       expect(await worker.notices.next()).toMatchObject({ kind: "gone" });
     });
 
-    test("gets no more tasks under its old session", async () => {
+    test("an expired session gets no more tasks", async () => {
       const { port, clock, hang } = await start();
       const worker = await joinWorker(port, "w");
       hang();
@@ -124,7 +124,7 @@ export function sessions(start: Start): void {
       expect(await stateOf(port, id)).toBe("ready");
     });
 
-    test("may join again", async () => {
+    test("a worker may join again after its session expired", async () => {
       const { port, clock, hang } = await start();
       const first = await joinWorker(port, "w");
       const goOn = hang();
@@ -140,7 +140,7 @@ export function sessions(start: Start): void {
   });
 
   describe("a worker that leaves", () => {
-    test("releases what it holds, and no attempt is used up", async () => {
+    test("leaving releases the worker's claims without counting an attempt", async () => {
       const { port } = await start();
       const worker = await joinWorker(port, "w");
       const [id] = await addNamed(port, ["1", "2", "3"]);
@@ -152,7 +152,7 @@ export function sessions(start: Start): void {
       expect(await claimNames(port)).toEqual(["1", "2", "3"]);
     });
 
-    test("wakes those who wait for work", async () => {
+    test("leaving wakes waiting claims", async () => {
       const { port } = await start();
       const worker = await joinWorker(port, "w");
       await addNamed(port, ["1", "2"]);
@@ -162,7 +162,7 @@ export function sessions(start: Start): void {
       expect((await Promise.all(next)).flat()).toHaveLength(2);
     });
 
-    test("gives back what it does not know of, as if never claimed", async () => {
+    test("reconcile releases claims that the worker does not know of, as if never claimed", async () => {
       const { port } = await start();
       const worker = await joinWorker(port, "w");
       const other = await joinWorker(port, "other");
@@ -178,7 +178,7 @@ export function sessions(start: Start): void {
       expect(await ack(port, others)).toBe("done");
     });
 
-    test("ends what was cancelled and it does not know of", async () => {
+    test("reconcile ends cancelled tasks that the worker does not know of", async () => {
       const { port } = await start();
       const worker = await joinWorker(port, "w");
       const { id } = await addOne(port);
@@ -188,7 +188,7 @@ export function sessions(start: Start): void {
       expect(await stateOf(port, id)).toBe("cancelled");
     });
 
-    test("may leave twice", async () => {
+    test("a worker may leave twice", async () => {
       const { port } = await start();
       const worker = await joinWorker(port, "w");
       await port.leave(worker.session);
@@ -197,8 +197,8 @@ export function sessions(start: Start): void {
     });
   });
 
-  describe("a worker that takes no more", () => {
-    test("leaves its groups to the others, and keeps what it holds", async () => {
+  describe("a worker that retires", () => {
+    test("a retired worker gives up its sticky groups, and keeps its claims", async () => {
       const { port } = await start();
       await govern(port, { concurrency: 2, sticky: true });
       const worker = await joinWorker(port, "w");
@@ -213,7 +213,7 @@ export function sessions(start: Start): void {
       expect(await ack(port, held!)).toBe("done");
     });
 
-    test("leaves them what comes up later, too", async () => {
+    test("a retired worker gets no tasks of its sticky groups that are promoted later", async () => {
       const { port } = await start();
       await govern(port, { sticky: true });
       const worker = await joinWorker(port, "w");
@@ -226,7 +226,7 @@ export function sessions(start: Start): void {
       expect((await other.claimOne()).data).toBe("2");
     });
 
-    test("is not waited for by what others failed", async () => {
+    test("a failed task does not wait for a retired worker", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { elsewhere: HOUR });
       const worker = await joinWorker(port, "w");
@@ -237,7 +237,7 @@ export function sessions(start: Start): void {
       expect(await worker.claim()).toHaveLength(1);
     });
 
-    test("lives on, and loses what it held when it falls silent", async () => {
+    test("a retired worker stays alive, and loses its claims when its heartbeats stop", async () => {
       const { port, clock, hang } = await start();
       const worker = await joinWorker(port, "w");
       const { id } = await addOne(port);
@@ -252,8 +252,8 @@ export function sessions(start: Start): void {
     });
   });
 
-  describe("a worker that is given up", () => {
-    test("loses what it holds, and that counts as failed", async () => {
+  describe("a worker that leaves as lost", () => {
+    test("leaving as lost makes the worker's claims count as failed", async () => {
       const { port } = await start();
       const worker = await joinWorker(port, "w");
       const [id] = await addNamed(port, ["1", "2", "3"]);
@@ -266,7 +266,7 @@ export function sessions(start: Start): void {
       expect((await claimNames(port)).toSorted()).toEqual(["1", "2", "3"]);
     });
 
-    test("wakes those who wait for work", async () => {
+    test("leaving as lost wakes waiting claims", async () => {
       const { port } = await start();
       const worker = await joinWorker(port, "w");
       await addNamed(port, ["1", "2"]);
@@ -277,8 +277,8 @@ export function sessions(start: Start): void {
     });
   });
 
-  describe("a worker that joins again as the one it was", () => {
-    test("keeps its claims, and its old session is gone", async () => {
+  describe("a worker that rejoins", () => {
+    test("a rejoined worker keeps its claims, and its old session is gone", async () => {
       const { port, clock } = await start();
       const worker = await joinWorker(port, "w");
       await addNamed(port, ["1", "2", "3"]);
@@ -294,7 +294,7 @@ export function sessions(start: Start): void {
       expect(await claim(port, { worker: "w", session })).toHaveLength(1);
     });
 
-    test("gives back what it does not know of, as if never claimed", async () => {
+    test("rejoining releases claims that the worker does not know of, as if never claimed", async () => {
       const { port } = await start();
       const worker = await joinWorker(port, "w");
       const [, id] = await addNamed(port, ["known", "unknown"]);
@@ -306,7 +306,7 @@ export function sessions(start: Start): void {
       expect(await ack(port, known!)).toBe("done");
     });
 
-    test("is told what it lost meanwhile", async () => {
+    test("rejoining returns the claims that were lost meanwhile", async () => {
       const { port } = await start();
       const worker = await joinWorker(port, "w");
       await addNamed(port, ["1", "2"]);
@@ -316,7 +316,7 @@ export function sessions(start: Start): void {
       expect(lost).toEqual([first!.fence]);
     });
 
-    test("hears of its claims as before", async () => {
+    test("a rejoined worker gets notices about its claims as before", async () => {
       const { port, clock } = await start();
       const worker = await joinWorker(port, "w");
       const { id } = await addOne(port);
@@ -328,14 +328,14 @@ export function sessions(start: Start): void {
       expect(await notices.next()).toMatchObject({ kind: "cancel", id, fence });
     });
 
-    test("is refused where it was given up", async () => {
+    test("rejoining is refused if the session has expired", async () => {
       const { port } = await start();
       const worker = await joinWorker(port, "w");
       await port.leave(worker.session);
       await refused(() => port.rejoin(worker.session, [], () => {}), "CLAIM_LOST");
     });
 
-    test("names its claims by numbers", async () => {
+    test("rejoining with fences that are not numbers is refused", async () => {
       const { port } = await start();
       const { session } = await joinWorker(port, "w");
       await refused(() => port.rejoin(session, "1" as never, () => {}), "INVALID", "fences");
@@ -345,7 +345,7 @@ export function sessions(start: Start): void {
     });
   });
 
-  describe("an attempt that takes longer than the queue's timeout", () => {
+  describe("an attempt that exceeds the queue's timeout", () => {
     async function overdue(maxAttempts: number) {
       const world = await start();
       await world.port.declare(QUEUE, { timeout: 5 * MINUTE, maxAttempts });
@@ -354,7 +354,7 @@ export function sessions(start: Start): void {
       return Object.assign(world, { id, worker, held: await worker.claimOne() });
     }
 
-    test("is ended at the next sign of life, and its worker is told", async () => {
+    test("an attempt past its timeout ends at the next heartbeat, and its worker gets a notice", async () => {
       const { port, clock, worker, held } = await overdue(2);
       await clock.advance(5 * MINUTE - 1);
       expect(await stateOf(port, held.id)).toBe("claimed");
@@ -367,7 +367,7 @@ export function sessions(start: Start): void {
       ]);
     });
 
-    test("wakes those who wait for work", async () => {
+    test("an attempt past its timeout wakes waiting claims", async () => {
       const { port, clock } = await overdue(2);
       await clock.advance(5 * MINUTE - SECOND);
       const next = waiting(port);
@@ -375,14 +375,14 @@ export function sessions(start: Start): void {
       expect((await next)[0]!.attempt).toBe(2);
     });
 
-    test("is the task's death if it was the last", async () => {
+    test("a timeout on the last attempt makes the task dead", async () => {
       const { port, clock, id } = await overdue(1);
       const end = port.end(id);
       await clock.advance(5 * MINUTE + LEASE);
       expect(await end).toMatchObject({ state: "dead", error: { name: "TimeoutError" } });
     });
 
-    test("is not one if it was extended", async () => {
+    test("an extended attempt does not time out", async () => {
       const { port, clock, held } = await overdue(1);
       await clock.advance(4 * MINUTE);
       await port.extend(held, 2 * MINUTE);
@@ -390,7 +390,7 @@ export function sessions(start: Start): void {
       expect(await ack(port, held)).toBe("done");
     });
 
-    test("does not end the worker's other claims", async () => {
+    test("a timeout does not end the worker's other claims", async () => {
       const { port, clock, worker } = await overdue(1);
       await clock.advance(4 * MINUTE);
       await addOne(port);

@@ -21,7 +21,7 @@ import {
 } from "./kit.ts";
 
 export function settle(start: Start): void {
-  describe("an ack", () => {
+  describe("ack", () => {
     const results: [string, Body | null][] = [
       ["nothing", null],
       ["text", '{"ok":true}'],
@@ -29,7 +29,7 @@ export function settle(start: Start): void {
       ["text of many scripts", "日本語 🐝 \u0000"],
       ["bytes", Uint8Array.of(0, 255, 128, 10)],
     ];
-    test.each(results)("ends a task with its result: %s", async (_, result) => {
+    test.each(results)("an ack ends a task with its result: %s", async (_, result) => {
       const { port, clock, startedAt } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port, { worker: "me" });
@@ -47,7 +47,7 @@ export function settle(start: Start): void {
       expect(await port.end(id)).toEqual({ id, state: "done", result, error: null });
     });
 
-    test("takes a result of exactly maxPayload, and none that is larger", async () => {
+    test("an ack takes a result of exactly maxPayload bytes, and none that is larger", async () => {
       const { port } = await start();
       await port.declare(QUEUE, { maxPayload: 6 });
       await addOne(port);
@@ -60,7 +60,7 @@ export function settle(start: Start): void {
   });
 
   describe("tasks that an ack adds", () => {
-    test("come with it, in order", async () => {
+    test("an ack adds its tasks in order", async () => {
       const { port } = await start();
       await addOne(port);
       const adds = ["1", "2", "3"].map((data) => newTask({ queue: "next", data, groupKey: data }));
@@ -68,7 +68,7 @@ export function settle(start: Start): void {
       expect(await claimNames(port, { queues: ["next"] })).toEqual(["1", "2", "3"]);
     });
 
-    test("may have options like any other", async () => {
+    test("tasks added by an ack may have options", async () => {
       const { port } = await start();
       await addOne(port);
       const adds = [
@@ -89,12 +89,12 @@ export function settle(start: Start): void {
       ["too many", "QUEUE_FULL", [1, 2, 3].map(() => newTask({ queue: "next" }))],
       ["not well-formed", "INVALID", [newTask({ queue: "next" }), newTask({ queue: "next", priority: 1e9 })]],
       [
-        "too large beside other queues",
+        "too large, and others are for another queue",
         "PAYLOAD_TOO_LARGE",
         [newTask({ queue: "new" }), newTask({ queue: "next", data: "x".repeat(101) })],
       ],
     ];
-    test.each(refusals)("take the ack with them when they are %s", async (_, code, adds) => {
+    test.each(refusals)("an ack is refused if the tasks that it adds are %s", async (_, code, adds) => {
       const { port } = await start();
       await port.declare("next", { maxPayload: 100, maxDepth: 2 });
       const { id } = await addOne(port);
@@ -108,7 +108,7 @@ export function settle(start: Start): void {
       expect(await ack(port, held, "result", adds.slice(0, 1))).toBe("done");
     });
 
-    test("are not added by an ack that comes too late", async () => {
+    test("an ack after the lease ended adds no tasks", async () => {
       const { port, clock } = await start();
       await addOne(port);
       const held = await claimOne(port);
@@ -117,7 +117,7 @@ export function settle(start: Start): void {
       expect(await depths(port, "next")).toEqual({});
     });
 
-    test("may follow their own task in its group", async () => {
+    test("an ack may add a task to its own group", async () => {
       const { port } = await start();
       await addNamed(port, ["1", "2"], { groupKey: "g" });
       await ack(port, await claimOne(port), null, [newTask({ groupKey: "g", data: "3" })]);
@@ -126,8 +126,8 @@ export function settle(start: Start): void {
     });
   });
 
-  describe("a nack", () => {
-    test("without delay makes the task ready at its old place", async () => {
+  describe("nack", () => {
+    test("a nack without delay makes the task ready at its old position", async () => {
       const { port } = await start();
       const [id] = await addNamed(port, ["1", "2"]);
       expect(await nack(port, await claimOne(port))).toBe("ready");
@@ -140,7 +140,7 @@ export function settle(start: Start): void {
       expect(await claimNames(port)).toEqual(["1", "2"]);
     });
 
-    test("with a delay schedules it", async () => {
+    test("a nack with a delay schedules the task", async () => {
       const { port, clock, startedAt } = await start();
       const [id] = await addNamed(port, ["1", "2"]);
       expect(await nack(port, await claimOne(port), MINUTE)).toBe("scheduled");
@@ -149,7 +149,7 @@ export function settle(start: Start): void {
       expect(await claimNames(port)).toEqual(["1", "2"]);
     });
 
-    test("on the last attempt is the task's death", async () => {
+    test("a nack on the last attempt makes the task dead", async () => {
       const { port, startedAt } = await start();
       const { id } = await addOne(port, { maxAttempts: 1 });
       expect(await nack(port, await claimOne(port), MINUTE, failure("no", "TypeError"))).toBe("dead");
@@ -163,15 +163,15 @@ export function settle(start: Start): void {
     });
   });
 
-  test("a reject is the task's death, whatever attempts are left", async () => {
+  test("a reject makes the task dead, whatever attempts are left", async () => {
     const { port } = await start();
     const { id } = await addOne(port);
     expect(await reject(port, await claimOne(port), failure("never"))).toBe("dead");
     expect(await port.task(id)).toMatchObject({ state: "dead", attempt: 1, error: { message: "never" } });
   });
 
-  describe("a release", () => {
-    test("puts the task back to its place and uses up no attempt", async () => {
+  describe("release", () => {
+    test("a release returns the task to its position without counting an attempt", async () => {
       const { port } = await start();
       await port.add([newTask({ data: "a", priority: 1 }), newTask({ data: "b" }), newTask({ data: "c" })]);
       const a = await claimOne(port);
@@ -183,13 +183,13 @@ export function settle(start: Start): void {
       expect(await claimNames(port)).toEqual(["b", "c"]);
     });
 
-    test("never makes a task dead", async () => {
+    test("a release never makes a task dead", async () => {
       const { port } = await start();
       await addOne(port, { maxAttempts: 1 });
       for (let times = 0; times < 5; times++) expect(await release(port, await claimOne(port))).toBe("ready");
     });
 
-    test("leaves a row in the ledger only if work had started", async () => {
+    test("a release adds a row to the ledger only if the work had started", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       await release(port, await claimOne(port), false);

@@ -38,8 +38,8 @@ export function severalOpeners(start: Start): void {
     return Object.assign(world, { a: world.port, b: other.port, other });
   }
 
-  describe("of several openers of one store", () => {
-    test("each sees what the others did", async () => {
+  describe("several openers of one store", () => {
+    test("each opener sees what the others did", async () => {
       const { a, b } = await two();
       await a.declare(QUEUE, { maxAttempts: 7 });
       const { id } = await addOne(a, { data: "x" });
@@ -51,7 +51,7 @@ export function severalOpeners(start: Start): void {
       expect(await depths(a)).toEqual({ done: 1 });
     });
 
-    test("one gets a task, and no other", async () => {
+    test("a task goes to exactly one opener", async () => {
       const { a, b, another } = await two();
       const c = (await another()).port;
       const ids = await addNamed(a, numbered(300));
@@ -63,7 +63,7 @@ export function severalOpeners(start: Start): void {
       expect(new Set(fences).size).toBe(300);
     });
 
-    test("all bring in parts of a run at once, and these are joined once", async () => {
+    test("several openers complete parts of a run at the same moment, and these are joined once", async () => {
       const { a, b, another } = await two();
       const c = (await another()).port;
       const stages = ["split", "work", "merge"].map((name) => ({ name, joins: name === "merge" }));
@@ -80,7 +80,7 @@ export function severalOpeners(start: Start): void {
       expect((await end).result).toBe('"all"');
     });
 
-    test("one cancels a run while others go on with it, and nothing of it is left", async () => {
+    test("one opener cancels a run while others continue it, and nothing of it is left", async () => {
       const { a, b } = await two();
       const stages = ["one", "two", "three"].map((name) => ({ name, joins: false }));
       const run = { pipeline: "p", stages };
@@ -98,7 +98,7 @@ export function severalOpeners(start: Start): void {
       }
     });
 
-    test("all add at once, and nothing is lost or mixed up", async () => {
+    test("concurrent adds of several openers lose and mix up nothing", async () => {
       const { a, b, another } = await two();
       const c = (await another()).port;
       const added = await Promise.all(
@@ -108,7 +108,7 @@ export function severalOpeners(start: Start): void {
       expect((await claimNames(a)).toSorted()).toEqual(numbered(300).toSorted());
     });
 
-    test("one key is one task", async () => {
+    test("a key is one task for all openers", async () => {
       const { a, b } = await two();
       const added = await Promise.all(
         numbered(20).map((_, index) => addOne(index % 2 ? a : b, { idempotencyKey: "k" })),
@@ -117,7 +117,7 @@ export function severalOpeners(start: Start): void {
       expect(added.filter(({ existing }) => !existing)).toHaveLength(1);
     });
 
-    test("a fence holds against all", async () => {
+    test("a fence is valid for all openers", async () => {
       const { a, b, clock } = await two();
       await addOne(a);
       const first = await claimOne(a);
@@ -129,7 +129,7 @@ export function severalOpeners(start: Start): void {
       expect(await ack(a, second)).toBe("done");
     });
 
-    test("a group is one group", async () => {
+    test("a group is one group for all openers", async () => {
       const { a, b } = await two();
       await addNamed(a, ["1"], { groupKey: "g" });
       await addNamed(b, ["2"], { groupKey: "g" });
@@ -140,7 +140,7 @@ export function severalOpeners(start: Start): void {
       expect(await claimNames(a)).toEqual(["2"]);
     });
 
-    test("a full queue is full for all", async () => {
+    test("a full queue is full for all openers", async () => {
       const { a, b } = await two();
       await a.declare(QUEUE, { maxDepth: 2 });
       await addNamed(b, ["1", "2"]);
@@ -149,10 +149,10 @@ export function severalOpeners(start: Start): void {
     });
   });
 
-  describe("of several openers that publish and subscribe", () => {
-    test("what one subscribed reaches what another publishes next", async () => {
+  describe("publishing and subscribing by several openers", () => {
+    test("a subscription of one opener gets what another publishes next", async () => {
       const { a, b } = await two();
-      // Each has published before, and so keeps a copy of the subscriptions.
+      // Each has published before, so each has a cached copy of the subscriptions.
       for (const port of [a, b]) expect(await publish(port)).toEqual([]);
       for (const [index, group] of numbered(6, "g").entries()) {
         const [here, there] = index % 2 ? [a, b] : [b, a];
@@ -167,7 +167,7 @@ export function severalOpeners(start: Start): void {
       expect(await publish(b)).toHaveLength(5);
     });
 
-    test("no publish that begins after a subscribe misses it, while all come and go", async () => {
+    test("no publish that begins after a subscribe misses it, while subscriptions change", async () => {
       const { a, b, another } = await two();
       const c = (await another()).port;
       const busy = new AbortController();
@@ -194,7 +194,7 @@ export function severalOpeners(start: Start): void {
       expect(await b.queues()).toEqual([]);
     });
 
-    test("one subscription is one, however many make it at once", async () => {
+    test("concurrent subscribes of several openers make one subscription", async () => {
       const { a, b } = await two();
       await Promise.all(numbered(10).map((_, i) => subscribed(i % 2 ? a : b, "g")));
       expect(await a.subscriptions()).toHaveLength(1);
@@ -205,8 +205,8 @@ export function severalOpeners(start: Start): void {
     });
   });
 
-  describe("one opener wakes another's waiting claim", () => {
-    test("by an add", async () => {
+  describe("one opener wakes a waiting claim of another", () => {
+    test("an add wakes another opener's claim", async () => {
       const { a, b, clock } = await two();
       const answer = waiting(a);
       expect(await isPending(clock, answer)).toBe(true);
@@ -214,7 +214,7 @@ export function severalOpeners(start: Start): void {
       expect(namesOf(await answer)).toEqual(["x"]);
     });
 
-    test("by a release", async () => {
+    test("a release wakes another opener's claim", async () => {
       const { a, b, clock } = await two();
       await addOne(b);
       const held = await claimOne(b);
@@ -224,7 +224,7 @@ export function severalOpeners(start: Start): void {
       expect(await answer).toHaveLength(1);
     });
 
-    test("by the end of a group's head", async () => {
+    test("the end of a group's head wakes another opener's claim", async () => {
       const { a, b, clock } = await two();
       await addNamed(b, ["1", "2"], { groupKey: "g" });
       const head = await claimOne(b);
@@ -234,7 +234,7 @@ export function severalOpeners(start: Start): void {
       expect(namesOf(await answer)).toEqual(["2"]);
     });
 
-    test("by resuming the queue", async () => {
+    test("resuming a queue wakes another opener's claim", async () => {
       const { a, b, clock } = await two();
       await b.pause(QUEUE, true);
       await addOne(b);
@@ -244,7 +244,7 @@ export function severalOpeners(start: Start): void {
       expect(await answer).toHaveLength(1);
     });
 
-    test("by a task that becomes due", async () => {
+    test("a task that becomes due wakes another opener's claim", async () => {
       const { a, b, clock } = await two();
       const answer = waiting(a);
       expect(await isPending(clock, answer)).toBe(true);
@@ -253,7 +253,7 @@ export function severalOpeners(start: Start): void {
       expect(await answer).toHaveLength(1);
     });
 
-    test("each of several, for each of several tasks", async () => {
+    test("several tasks wake several claims of another opener", async () => {
       const { a, b } = await two();
       const answers = numbered(10).map((worker) => waiting(a, { worker }));
       await addNamed(b, numbered(10));
@@ -261,8 +261,8 @@ export function severalOpeners(start: Start): void {
     });
   });
 
-  describe("one opener learns from another", () => {
-    test("how a task ended that it waits for", async () => {
+  describe("one opener learns what another did", () => {
+    test("an opener learns how a task ended that it waits for", async () => {
       const { a, b, clock } = await two();
       const { id } = await addOne(a);
       const end = a.end(id);
@@ -271,7 +271,7 @@ export function severalOpeners(start: Start): void {
       expect(await end).toMatchObject({ state: "done", result: "done elsewhere" });
     });
 
-    test("that its task was cancelled, while its worker holds it", async () => {
+    test("an opener learns that a task was cancelled while its worker holds it", async () => {
       const { a, b, clock } = await two();
       const worker = await joinWorker(a, "w");
       const { id } = await addOne(a);
@@ -282,7 +282,7 @@ export function severalOpeners(start: Start): void {
       expect(await release(a, held)).toBe("cancelled");
     });
 
-    test("that its queue was dropped, while its worker holds a task of it", async () => {
+    test("an opener learns that a queue was dropped while its worker holds a task of it", async () => {
       const { a, b, clock } = await two();
       const worker = await joinWorker(a, "w");
       await addOne(a);
@@ -293,7 +293,7 @@ export function severalOpeners(start: Start): void {
       await refused(() => ack(a, held), "CLAIM_LOST");
     });
 
-    test("a policy that was changed", async () => {
+    test("an opener learns a changed policy", async () => {
       const { a, b } = await two();
       await a.declare(QUEUE, { maxAttempts: 5, maxPayload: 100 });
       await addOne(a);
@@ -305,7 +305,7 @@ export function severalOpeners(start: Start): void {
       expect((await a.declare(QUEUE, { maxAttempts: 5, maxPayload: 100 })).maxAttempts).toBe(1);
     });
 
-    test("that a queue was paused", async () => {
+    test("an opener learns that a queue was paused", async () => {
       const { a, b } = await two();
       await addOne(a);
       await b.pause(QUEUE, true);
@@ -313,10 +313,10 @@ export function severalOpeners(start: Start): void {
       expect((await a.queues())[0]!.paused).toBe(true);
     });
 
-    test("what happens, as it happens", async () => {
+    test("an opener gets the events of another as they happen", async () => {
       const { a, b } = await two();
       const heard = listen(a);
-      // Whoever writes has to know that somebody listens.
+      // The writing process must know that a reader listens.
       await a.declare(QUEUE, {});
       const { id } = await addOne(b);
       await ack(b, await claimOne(b));
@@ -325,7 +325,7 @@ export function severalOpeners(start: Start): void {
       expect(about.map(({ type }) => type)).toEqual(["task.added", "task.claimed", "task.done"]);
     });
 
-    test("who works, and for whom to keep a failed task", async () => {
+    test("an opener knows the workers of the other, also for retry elsewhere", async () => {
       const { a, b } = await two();
       const here = await joinWorker(a, "here");
       const there = await joinWorker(b, "there");
@@ -338,8 +338,8 @@ export function severalOpeners(start: Start): void {
     });
   });
 
-  describe("what an opener holds that is gone", () => {
-    test("returns when the lease ends, if it hung", async () => {
+  describe("claims of an opener that is gone", () => {
+    test("claims of an opener that hangs return when the lease ends", async () => {
       const { a, other, clock } = await two();
       const worker = await joinWorker(other.port, "w");
       const { id } = await addOne(a);
@@ -351,7 +351,7 @@ export function severalOpeners(start: Start): void {
       expect(await claimOne(a)).toMatchObject({ id, attempt: 2 });
     });
 
-    test("returns when the lease ends, if it closed without a word", async () => {
+    test("claims of an opener that closed without leaving return when the lease ends", async () => {
       const { a, b, clock } = await two();
       const worker = await joinWorker(b, "w");
       await addOne(a);
@@ -364,7 +364,7 @@ export function severalOpeners(start: Start): void {
       expect((await answer)[0]!.attempt).toBe(2);
     });
 
-    test("is not lost: everything is there when the store is opened again", async () => {
+    test("everything is still there when the store is opened again", async () => {
       const { port, another, clock } = await start();
       await port.declare(QUEUE, { lease: LEASE, maxAttempts: 3 });
       const ids = await addNamed(port, ["done", "held", "ready"]);

@@ -28,7 +28,7 @@ async function ackWith(port: Port, held: ClaimedTask, result: string, next?: Nex
   return port.settle(held, { kind: "ack", result, ...(next && { next }), ...(each && { each }) });
 }
 
-/** Of the tasks of a stage, by the store's records and by what their holders are told. */
+/** The costs of the tasks of a stage, from the store's records and from the claims. */
 async function costsAt(port: Port, stage: string): Promise<number[]> {
   const tasks = await claim(port, { queues: [queueOf(stage)], max: 100 });
   const records = await Promise.all(tasks.map(({ id }) => port.task(id)));
@@ -38,7 +38,7 @@ async function costsAt(port: Port, stage: string): Promise<number[]> {
 
 export function stageCosts(start: Start): void {
   describe("the cost of a stage", () => {
-    test("is that of its task, whatever the task before cost", async () => {
+    test("a task gets the cost of its stage, whatever the previous one cost", async () => {
       const { port } = await start();
       const first = await begin(port, stagesWith(undefined, 5, undefined), { cost: 9 });
       await ack(port, first, "1");
@@ -48,14 +48,14 @@ export function stageCosts(start: Start): void {
       expect(await costsAt(port, "c")).toEqual([1]);
     });
 
-    test("is that of each of its parts", async () => {
+    test("each part gets the cost of its stage", async () => {
       const { port } = await start();
       const first = await begin(port, stagesWith(undefined, 4));
       await ackWith(port, first, "[1,2,3]", undefined, true);
       expect(await costsAt(port, "b")).toEqual([4, 4, 4]);
     });
 
-    test("is that of what it joins", async () => {
+    test("the task of a join gets the cost of its stage", async () => {
       const { port } = await start();
       const stages = [...stagesWith(undefined, 2), { name: "sum", joins: true, cost: 7 }];
       await ackWith(port, await begin(port, stages), "[1,2]", undefined, true);
@@ -63,7 +63,7 @@ export function stageCosts(start: Start): void {
       expect(await costsAt(port, "sum")).toEqual([7]);
     });
 
-    test("holds in a rate of its queue that has a unit", async () => {
+    test("the cost of a stage counts in its queue's rate limit with a unit", async () => {
       const { port, clock } = await start();
       await port.declare(queueOf("b"), {
         rateLimit: [{ max: 10, per: SECOND, pace: false, unit: "tokens" }],
@@ -76,7 +76,7 @@ export function stageCosts(start: Start): void {
       expect(await claim(port, { queues: [queueOf("b")], max: 16 })).toHaveLength(2);
     });
 
-    test("that is wrong is refused with the run", async () => {
+    test("a run with an invalid stage cost is refused", async () => {
       const { port } = await start();
       const begun = (cost: unknown, joins = false) => {
         const stages = [...stagesWith(undefined), { name: "b", joins, cost } as Stage];
@@ -89,15 +89,15 @@ export function stageCosts(start: Start): void {
     });
   });
 
-  describe("costs that are given with an ack", () => {
-    test("are those of the parts, in order", async () => {
+  describe("costs given with an ack", () => {
+    test("the costs given with an ack apply to the parts in order", async () => {
       const { port } = await start();
       const first = await begin(port, stagesWith(undefined, 4));
       await ackWith(port, first, "[1,2,3]", { costs: [3, 0, 8] }, true);
       expect(await costsAt(port, "b")).toEqual([3, 0, 8]);
     });
 
-    test("count only for the stage that they name", async () => {
+    test("costs apply only to the stage that they name", async () => {
       const { port } = await start();
       const first = await begin(port, stagesWith(undefined, 4, 2));
       await ackWith(port, first, "1", { stage: "another", costs: [3, 4] });
@@ -107,7 +107,7 @@ export function stageCosts(start: Start): void {
       expect(await costsAt(port, "c")).toEqual([6]);
     });
 
-    test("wait for the verdict with the result", async () => {
+    test("costs are stored with the result until the verdict", async () => {
       const { port } = await start();
       await port.declare(queueOf("a"), { verified: true });
       const first = await begin(port, stagesWith(undefined, "input"));
@@ -117,7 +117,7 @@ export function stageCosts(start: Start): void {
       expect(await costsAt(port, "b")).toEqual([3, 5]);
     });
 
-    test("are refused where they are not as many as the tasks, and the claim holds", async () => {
+    test("an ack with a wrong number of costs is refused, and the claim stays valid", async () => {
       const { port } = await start();
       const first = await begin(port, stagesWith(undefined, 4));
       await refused(() => ackWith(port, first, "[1,2]", { costs: [1] }, true), "INVALID", "1 costs");
@@ -127,7 +127,7 @@ export function stageCosts(start: Start): void {
       expect(await costsAt(port, "b")).toEqual([2]);
     });
 
-    test("are refused where nothing follows, and for tasks of no run", async () => {
+    test("an ack with costs is refused if nothing follows, or the task has no run", async () => {
       const { port } = await start();
       const last = await begin(port, stagesWith(undefined));
       await refused(() => ackWith(port, last, "1", { costs: [1] }), "INVALID", "no task follows");
@@ -137,7 +137,7 @@ export function stageCosts(start: Start): void {
       expect(await ack(port, held)).toBe("done");
     });
 
-    test("are refused where they are no costs", async () => {
+    test("an ack with invalid costs is refused", async () => {
       const { port } = await start();
       const held = await begin(port, stagesWith(undefined, 1));
       for (const next of [{ costs: [-1] }, { costs: [0.5] }, { costs: "1" }, { stage: 1, costs: [1] }, 5])
@@ -147,7 +147,7 @@ export function stageCosts(start: Start): void {
   });
 
   describe("a stage whose cost is a function of its input", () => {
-    test("refuses an ack before it that does not give the cost", async () => {
+    test("an ack without the required cost of the next stage is refused", async () => {
       const { port } = await start();
       const first = await begin(port, stagesWith(undefined, "input"));
       await refused(() => ackWith(port, first, "1"), "INVALID", "computes its cost from its input");
@@ -158,7 +158,7 @@ export function stageCosts(start: Start): void {
       expect(await stateOf(port, first.id)).toBe("done");
     });
 
-    test("is the first of a run only with a cost", async () => {
+    test("a run whose first stage requires a cost is refused without one", async () => {
       const { port } = await start();
       await refused(() => begin(port, stagesWith("input")), "INVALID", "computes its cost");
       expect((await begin(port, stagesWith("input"), { cost: 3 })).cost).toBe(3);

@@ -26,8 +26,8 @@ const NONE = {
 };
 
 export function stats(start: Start): void {
-  describe("the numbers of a queue", () => {
-    test("are all there for one that nobody made", async () => {
+  describe("stats of a queue", () => {
+    test("stats of a queue that does not exist are all zero", async () => {
       const { port } = await start();
       expect(await port.stats(QUEUE)).toEqual({
         queue: QUEUE,
@@ -43,7 +43,7 @@ export function stats(start: Start): void {
       });
     });
 
-    test("count its tasks by state", async () => {
+    test("stats count tasks by state", async () => {
       const { port, clock } = await start();
       await addOne(port, { ttl: 1 });
       await clock.advance(SAFETY_POLL);
@@ -70,7 +70,7 @@ export function stats(start: Start): void {
       expect((await port.stats(QUEUE)).depth).toEqual(depth);
     });
 
-    test("keep up with every way back", async () => {
+    test("stats stay correct when tasks return to earlier states", async () => {
       const { port, clock } = await start();
       await addNamed(port, numbered(6));
       const held = await claim(port, { max: 6 });
@@ -84,14 +84,14 @@ export function stats(start: Start): void {
       expect((await port.stats(QUEUE)).depth).toEqual({ ...NONE, cancelled: 1 });
     });
 
-    test("are those of one queue", async () => {
+    test("stats count only their own queue", async () => {
       const { port } = await start();
       await port.add([newTask({ queue: "a" }), newTask({ queue: "b" }), newTask({ queue: "b" })]);
       expect((await port.stats("a")).depth.ready).toBe(1);
       expect((await port.stats("b")).depth.ready).toBe(2);
     });
 
-    test("tell the age of the oldest that is ready", async () => {
+    test("stats show the age of the oldest ready task", async () => {
       const { port, clock } = await start();
       await addOne(port, { delay: HOUR });
       await addOne(port);
@@ -103,7 +103,7 @@ export function stats(start: Start): void {
       expect((await port.stats(QUEUE)).oldestAge).toBeNull();
     });
 
-    test("tell the rates of the last minute", async () => {
+    test("stats show the rates of the last minute", async () => {
       const { port, clock } = await start();
       await addNamed(port, numbered(60));
       const held = await claim(port, { max: 40 });
@@ -130,7 +130,7 @@ export function stats(start: Start): void {
       expect((await port.stats(QUEUE)).failureRate).toBeNull();
     });
 
-    test("tell how long tasks wait and take", async () => {
+    test("stats show how long tasks wait and how long they take", async () => {
       const { port, clock } = await start();
       await addNamed(port, ["1", "2"]);
       await clock.advance(2 * SECOND);
@@ -143,7 +143,7 @@ export function stats(start: Start): void {
       expect(await port.stats(QUEUE)).toMatchObject({ waitTime: 4 * SECOND, serviceTime: 3 * SECOND });
     });
 
-    test("count lost leases and rejects as failures, releases as nothing", async () => {
+    test("stats count lost leases and rejects as failures, and ignore releases", async () => {
       const { port, clock } = await start();
       await addNamed(port, ["1", "2", "3"], { maxAttempts: 1 });
       const [, second, third] = await claim(port, { max: 3, lease: SECOND });
@@ -156,7 +156,7 @@ export function stats(start: Start): void {
       });
     });
 
-    test("count its live workers", async () => {
+    test("stats count live workers", async () => {
       const { port } = await start();
       await joinWorker(port, "a");
       const b = await joinWorker(port, "b", { queues: ["other", QUEUE] });
@@ -166,7 +166,7 @@ export function stats(start: Start): void {
       expect((await port.stats(QUEUE)).workers).toBe(1);
     });
 
-    test("do not grow wrong when what has ended is removed", async () => {
+    test("stats stay correct when ended tasks are removed", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { retention: { age: MINUTE, count: 1_000 } });
       await addNamed(port, numbered(10));

@@ -37,7 +37,7 @@ async function park(
 
 export function steps(start: Start): void {
   describe("steps", () => {
-    test("are kept for the attempts that follow, by name", async () => {
+    test("steps are stored by name for later attempts", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);
@@ -58,7 +58,7 @@ export function steps(start: Start): void {
       expect(await ack(port, again)).toBe("done");
     });
 
-    test("outlive a release, a lost lease and a death that is redriven", async () => {
+    test("steps survive a release, a lost lease, and a death with redrive", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { maxAttempts: 2 });
       const { id } = await addOne(port);
@@ -75,7 +75,7 @@ export function steps(start: Start): void {
       expect(await port.steps(id)).toEqual([{ kind: "step", name: "a", value: "1" }]);
     });
 
-    test("are gone when a redriven task is to start fresh", async () => {
+    test("a redrive with fresh removes the steps", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);
@@ -86,7 +86,7 @@ export function steps(start: Start): void {
       expect(await port.steps(id)).toEqual([]);
     });
 
-    test("are gone when the task is done, cancelled or expired", async () => {
+    test("steps are removed when the task is done, cancelled or expired", async () => {
       const { port, clock } = await start();
       const [done, cancelled, expired] = await addNamed(port, ["1", "2", "3"], { ttl: MINUTE });
       for (const held of await claim(port, { max: 3 })) {
@@ -100,7 +100,7 @@ export function steps(start: Start): void {
       for (const id of [done!, cancelled!, expired!]) expect(await port.steps(id)).toEqual([]);
     });
 
-    test("are fenced", async () => {
+    test("a step after the claim ended is refused", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);
@@ -111,7 +111,7 @@ export function steps(start: Start): void {
       expect(await port.steps(id)).toEqual([]);
     });
 
-    test("have limits, and what goes beyond them is not kept", async () => {
+    test("steps above the limits are refused and not stored", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);
@@ -123,12 +123,12 @@ export function steps(start: Start): void {
       for (let n = 0; n < room; n++) await port.step(held, `large-${n}`, large);
       await refused(() => port.step(held, "one more", "x"), "PAYLOAD_TOO_LARGE");
       await refused(() => port.signal(id, "one more", "x"), "PAYLOAD_TOO_LARGE");
-      // In place of another one of that name there is room.
+      // Replacing a step of the same name needs no room.
       await port.step(held, "large-0", large);
       expect(await port.steps(id)).toHaveLength(room);
     });
 
-    test("of a task that nobody knows are not found", async () => {
+    test("the steps of an unknown task are TASK_NOT_FOUND", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       await port.drop(QUEUE);
@@ -137,8 +137,8 @@ export function steps(start: Start): void {
     });
   });
 
-  describe("a parked task", () => {
-    test("holds no worker, uses up no attempt, and goes on when its signal comes", async () => {
+  describe("parked tasks", () => {
+    test("a parked task occupies no worker, counts no attempt, and continues when its signal arrives", async () => {
       const { port } = await start();
       const worker = await joinWorker(port, "w");
       const { id } = await addOne(port);
@@ -161,7 +161,7 @@ export function steps(start: Start): void {
       expect(await port.history(id)).toMatchObject([{ outcome: "parked" }, { outcome: "done" }]);
     });
 
-    test("wakes a claim that waits", async () => {
+    test("a signal wakes a waiting claim", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       await park(port, await claimOne(port));
@@ -170,7 +170,7 @@ export function steps(start: Start): void {
       expect((await next)[0]!.id).toBe(id);
     });
 
-    test("goes on when it has waited long enough, and learns that", async () => {
+    test("a parked task continues after its timeout, and learns that no signal arrived", async () => {
       const { port, clock, startedAt } = await start();
       const { id } = await addOne(port);
       await park(port, await claimOne(port), "approval", MINUTE);
@@ -181,11 +181,11 @@ export function steps(start: Start): void {
       await clock.advance(1);
       expect((await next)[0]!.id).toBe(id);
       expect(await port.steps(id)).toEqual([{ kind: "lapsed", name: "approval", value: null }]);
-      // Too late: whoever waited has been told.
+      // Too late: the handler already knows of the timeout.
       expect(await port.signal(id, "approval", null)).toBe(false);
     });
 
-    test("waits for its own signal only, and for ever", async () => {
+    test("a parked task waits only for its own signal, without a time limit", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port);
       await park(port, await claimOne(port));
@@ -197,7 +197,7 @@ export function steps(start: Start): void {
       expect(await stateOf(port, id)).toBe("ready");
     });
 
-    test("does not wait for a signal that has come", async () => {
+    test("a task is not parked if its signal has already arrived", async () => {
       const { port } = await start();
       const [early, running] = await addNamed(port, ["1", "2"]);
       expect(await port.signal(early!, "approval", "1")).toBe(true);
@@ -211,7 +211,7 @@ export function steps(start: Start): void {
       for (const again of await claim(port, { max: 2 })) expect(again.stepped).toBe(true);
     });
 
-    test("keeps its place and its group", async () => {
+    test("a parked task keeps its position and blocks its group", async () => {
       const { port } = await start();
       const [head] = await addNamed(port, ["1", "2"], { groupKey: "g" });
       await addNamed(port, ["other"]);
@@ -222,7 +222,7 @@ export function steps(start: Start): void {
       expect(await claimNames(port)).toEqual(["1", "late"]);
     });
 
-    test("can be cancelled, expires, and is purged", async () => {
+    test("a parked task can be cancelled, expires, and can be purged", async () => {
       const { port, clock } = await start();
       const [cancelled, next] = await addNamed(port, ["1", "2"], { groupKey: "g" });
       await park(port, await claimOne(port));
@@ -239,7 +239,7 @@ export function steps(start: Start): void {
       expect((await port.stats(QUEUE)).depth).toMatchObject({ parked: 0, cancelled: 1, expired: 1 });
     });
 
-    test("waits anew when it died of waiting in vain, and is redriven", async () => {
+    test("a task that died after a signal timeout waits again after a redrive", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);
@@ -253,7 +253,7 @@ export function steps(start: Start): void {
       expect(await port.signal(id, "approval", null)).toBe(true);
     });
 
-    test("that was cancelled while it ran ends cancelled", async () => {
+    test("parking a task that was cancelled ends it cancelled", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);
@@ -261,7 +261,7 @@ export function steps(start: Start): void {
       expect(await park(port, held)).toBe("cancelled");
     });
 
-    test("is listed, by the time it gives up", async () => {
+    test("parked tasks are listed by the time of their timeout", async () => {
       const { port } = await start();
       const ids = await addNamed(port, ["1", "2", "3", "4"]);
       const held = await claim(port, { max: 4 });
@@ -279,7 +279,7 @@ export function steps(start: Start): void {
       expect(scheduled.tasks.map(({ id }) => id)).toEqual([ids[3]]);
     });
 
-    test("is fenced as every settlement is", async () => {
+    test("parking after the claim ended is refused", async () => {
       const { port } = await start();
       await addOne(port);
       const held = await claimOne(port);

@@ -29,8 +29,8 @@ export function subscriptions(start: Start): void {
 }
 
 function lifetime(start: Start): void {
-  describe("a subscription", () => {
-    test("is made once, with its queue and the policy that was named", async () => {
+  describe("subscriptions", () => {
+    test("a subscription is created once, with its queue and the declared policy", async () => {
       const { port, startedAt } = await start();
       expect(await port.subscribe(TOPIC, "a", { maxDepth: 5 })).toMatchObject({ maxDepth: 5 });
       expect(await port.subscribe(TOPIC, "a", {})).toMatchObject({ maxDepth: 5 });
@@ -41,7 +41,7 @@ function lifetime(start: Start): void {
       expect((await port.queues()).map(({ name }) => name)).toEqual([queueOf("a")]);
     });
 
-    test("is made, and its policy not changed, by who may only create", async () => {
+    test("a create-only subscribe creates a subscription, and does not change its policy", async () => {
       const { port } = await start();
       const create = { create: true };
       expect(await port.subscribe(TOPIC, "a", { maxDepth: 5 }, create)).toMatchObject({ maxDepth: 5 });
@@ -49,7 +49,7 @@ function lifetime(start: Start): void {
       expect(await port.subscriptions()).toHaveLength(1);
     });
 
-    test("is listed in the order they were made, all or those that a topic reaches", async () => {
+    test("subscriptions are listed in the order of creation, all or those that a topic reaches", async () => {
       const { port } = await start();
       for (const [pattern, group] of [
         ["z.*", "b"],
@@ -65,7 +65,7 @@ function lifetime(start: Start): void {
       expect(await named("y")).toEqual(["# a"]);
     });
 
-    test("lasts when its workers are gone, and its tasks wait", async () => {
+    test("a subscription stays when its workers are gone, and its tasks wait", async () => {
       const { port, clock } = await start();
       const [queue] = await subscribed(port, "a");
       const worker = await joinWorker(port, "w", { queues: [queue!] });
@@ -79,7 +79,7 @@ function lifetime(start: Start): void {
       expect((await next.claim({ max: 9 })).map(({ data }) => data)).toEqual(["2", "3"]);
     });
 
-    test("without workers takes no more than its depth, and forgets after its time to live", async () => {
+    test("a subscription without workers is bounded by its maxDepth and its ttl", async () => {
       const { port, clock } = await start();
       await port.subscribe(TOPIC, "a", { maxDepth: 2, ttl: SECOND });
       await publish(port);
@@ -90,7 +90,7 @@ function lifetime(start: Start): void {
       expect(await depths(port, queueOf("a"))).toEqual({ ready: 1, expired: 2 });
     });
 
-    test("gets nothing of what was published before", async () => {
+    test("a subscription does not get what was published before", async () => {
       const { port } = await start();
       await subscribed(port, "early");
       await publish(port);
@@ -100,7 +100,7 @@ function lifetime(start: Start): void {
       expect(await depths(port, queueOf("late"))).toEqual({ ready: 1 });
     });
 
-    test("takes effect in the order of the calls", async () => {
+    test("subscribe and publish take effect in the order of the calls", async () => {
       const { port } = await start();
       const [none, , one, , gone] = await Promise.all([
         publish(port),
@@ -112,7 +112,7 @@ function lifetime(start: Start): void {
       expect([none, one, gone].map((tasks) => tasks.length)).toEqual([0, 1, 0]);
     });
 
-    test("is told of in the events, with its tasks", async () => {
+    test("events report subscriptions and their tasks", async () => {
       const { port, startedAt } = await start();
       const heard = listen(port);
       await subscribed(port, "a");
@@ -131,8 +131,8 @@ function lifetime(start: Start): void {
 }
 
 function removal(start: Start): void {
-  describe("unsubscribing", () => {
-    test("removes the group with all it holds, and leaves the others alone", async () => {
+  describe("unsubscribe", () => {
+    test("unsubscribing removes the group with its tasks, and does not affect other groups", async () => {
       const { port } = await start();
       const [a, b] = await subscribed(port, "a", "b");
       const [gone, kept] = await publish(port);
@@ -146,7 +146,7 @@ function removal(start: Start): void {
       expect((await publish(port)).map(({ queue }) => queue)).toEqual([b]);
     });
 
-    test("answers whether there was one", async () => {
+    test("unsubscribe answers whether there was a subscription", async () => {
       const { port } = await start();
       expect(await port.unsubscribe(TOPIC, "a")).toBe(false);
       await subscribed(port, "a");
@@ -155,7 +155,7 @@ function removal(start: Start): void {
       expect(await port.unsubscribe(TOPIC, "a")).toBe(false);
     });
 
-    test("and subscribing again begins anew", async () => {
+    test("subscribing again after an unsubscribe starts with an empty queue", async () => {
       const { port } = await start();
       await port.subscribe(TOPIC, "a", { maxDepth: 1 });
       await publish(port, { idempotencyKey: "k" });
@@ -165,7 +165,7 @@ function removal(start: Start): void {
       expect(await publish(port, { idempotencyKey: "k" })).toMatchObject([{ existing: false }]);
     });
 
-    test("is what dropping its queue comes to", async () => {
+    test("dropping its queue removes a subscription", async () => {
       const { port } = await start();
       const [queue] = await subscribed(port, "a", "b");
       await publish(port);
@@ -174,7 +174,7 @@ function removal(start: Start): void {
       expect(await publish(port)).toHaveLength(1);
     });
 
-    test("among publishes leaves no task behind", async () => {
+    test("unsubscribing between publishes leaves no task behind", async () => {
       const { port } = await start();
       await subscribed(port, "a", "b");
       const answers = await Promise.all([
@@ -193,7 +193,7 @@ function removal(start: Start): void {
 const no = (value: unknown): never => value as never;
 
 function refusals(start: Start): void {
-  describe("of topics and groups", () => {
+  describe("bad topics, patterns, groups and messages", () => {
     const together = start.together();
     const topics = [
       "",
@@ -231,20 +231,20 @@ function refusals(start: Start): void {
       await refused(() => port.subscribe(TOPIC, no(group), {}), "INVALID", "group", "inventory");
     });
 
-    test("a group and a pattern that make too long a name together are refused", async () => {
+    test("a group and a pattern whose queue name would be too long are refused", async () => {
       const { port } = together();
       const call = () => port.subscribe("w".repeat(64), "g".repeat(64), {});
       await refused(call, "INVALID", "128", "135", "Shorten");
     });
 
-    test("a policy that no queue takes is refused, and nothing is made", async () => {
+    test("a subscribe with an invalid policy is refused, and creates nothing", async () => {
       const { port } = together();
       await refused(() => port.subscribe(TOPIC, "a", { maxDepth: -1 }), "INVALID", "maxDepth");
       expect(await port.subscriptions()).toEqual([]);
     });
 
     const messages: [string, Partial<NewMessage>, string][] = [
-      ["a payload that is no text", { data: no({}) }, "text or bytes"],
+      ["a payload that is not a text", { data: no({}) }, "text or bytes"],
       ["a priority that is too high", { priority: 1_001 }, "priority"],
       ["headers that are a list", { headers: no(["a"]) }, "headers"],
       ["an empty idempotencyKey", { idempotencyKey: "" }, "idempotencyKey"],
@@ -257,7 +257,7 @@ function refusals(start: Start): void {
   });
 }
 
-/** Checked before the claim is: what is wrong with it is told first. */
+/** Values are checked before the claim: the error about them comes first. */
 function settleWith(port: Port, fields: Partial<NewMessage>): Promise<unknown> {
   const ref = { id: "01980000-0000-7000-8000-000000000000", fence: 1, queue: "q", attempt: 1 };
   const adds = [{ topic: TOPIC, data: "x", ...fields }];

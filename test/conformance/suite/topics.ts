@@ -32,7 +32,7 @@ export function publish(port: Port, fields: Partial<NewMessage> = {}): Promise<A
   return port.publish({ topic: TOPIC, data: "{}", ...fields });
 }
 
-/** A subscription for each of these groups. */
+/** Subscribes each of these groups. */
 export async function subscribed(port: Port, ...groups: string[]): Promise<string[]> {
   for (const group of groups) await port.subscribe(TOPIC, group, {});
   return groups.map((group) => queueOf(group));
@@ -46,7 +46,7 @@ export function topics(start: Start): void {
 }
 
 function matching(start: Start): void {
-  describe("a pattern", () => {
+  describe("patterns", () => {
     const cases: [pattern: string, reached: string[], missed: string[]][] = [
       ["order", ["order"], ["orders", "order.placed", "ORDER"]],
       ["order.placed", ["order.placed"], ["order", "order.placed.late", "placed"]],
@@ -65,7 +65,7 @@ function matching(start: Start): void {
       ["constructor.*", ["constructor.toString"], ["order.toString"]],
     ];
 
-    test.each(cases)("%s reaches what it says, and nothing else", async (pattern, reached, missed) => {
+    test.each(cases)("the pattern %s matches exactly the right topics", async (pattern, reached, missed) => {
       const { port } = await start();
       await port.subscribe(pattern, "group", {});
       for (const topic of reached) {
@@ -82,8 +82,8 @@ function matching(start: Start): void {
 }
 
 function fanningOut(start: Start): void {
-  describe("publishing", () => {
-    test("gives every group a task of its own, in the order they subscribed", async () => {
+  describe("publish", () => {
+    test("publishing adds a task for every group, in the order of their subscriptions", async () => {
       const { port, startedAt } = await start();
       const queues = await subscribed(port, "inventory", "analytics", "mail");
       const added = await publish(port, { data: "order 1" });
@@ -100,7 +100,7 @@ function fanningOut(start: Start): void {
       }
     });
 
-    test("says that it reached nobody where nobody subscribed, and is no error", async () => {
+    test("publishing without subscribers adds nothing and is not an error", async () => {
       const { port } = await start();
       expect(await publish(port)).toEqual([]);
       await port.subscribe("bill.#", "group", {});
@@ -108,7 +108,7 @@ function fanningOut(start: Start): void {
       expect(await port.queues()).toHaveLength(1);
     });
 
-    test("reaches a group once for each of its patterns: each is a subscription", async () => {
+    test("a group gets one task for each of its patterns that match", async () => {
       const { port } = await start();
       await port.subscribe(TOPIC, "audit", {});
       await port.subscribe("order.*", "audit", {});
@@ -118,7 +118,7 @@ function fanningOut(start: Start): void {
       ]);
     });
 
-    test("is one task for those that compete in a group", async () => {
+    test("workers of one group compete for one task", async () => {
       const { port } = await start();
       const [queue] = await subscribed(port, "inventory");
       await subscribed(port, "inventory");
@@ -129,7 +129,7 @@ function fanningOut(start: Start): void {
       expect(taken.flat().toSorted()).toEqual(numbered(20).toSorted());
     });
 
-    test("keeps everything that a task may have", async () => {
+    test("a published task keeps all its options", async () => {
       const { port, startedAt } = await start();
       await subscribed(port, "a", "b");
       const fields = { priority: 7, groupKey: "g", idempotencyKey: "k", maxAttempts: 2, headers: { h: "1" } };
@@ -146,14 +146,14 @@ function fanningOut(start: Start): void {
       }
     });
 
-    test("tells the topic in a header of its own, whatever headers are given", async () => {
+    test("every published task has its topic in a header, whatever headers are given", async () => {
       const { port } = await start();
       await port.subscribe("order.#", "audit", {});
       const [added] = await publish(port, { headers: { "dibs-topic": "another" } });
       expect((await port.task(added!.id)).headers["dibs-topic"]).toBe(TOPIC);
     });
 
-    test("wakes a claim that waits in each group", async () => {
+    test("publishing wakes a waiting claim in each group", async () => {
       const { port, clock } = await start();
       const queues = await subscribed(port, "a", "b");
       const waits = queues.map((queue) => waiting(port, { queues: [queue] }));
@@ -162,14 +162,14 @@ function fanningOut(start: Start): void {
       for (const wait of waits) expect((await wait)[0]).toMatchObject({ data: "x" });
     });
 
-    test("in the order of the calls is the order in every group", async () => {
+    test("every group gets messages in the order of the calls", async () => {
       const { port } = await start();
       const queues = await subscribed(port, "a", "b");
       await Promise.all(numbered(200).map((data) => publish(port, { data })));
       for (const queue of queues) expect(await claimNames(port, { queues: [queue] })).toEqual(numbered(200));
     });
 
-    test("mixes with adds, and each keeps its place", async () => {
+    test("published and added tasks keep the order of the calls", async () => {
       const { port } = await start();
       const [queue] = await subscribed(port, "a", "b");
       await Promise.all(
@@ -181,7 +181,7 @@ function fanningOut(start: Start): void {
       expect(await depths(port, queueOf("b"))).toEqual({ ready: 30 });
     });
 
-    test("with a delay is due in every group when its time has come", async () => {
+    test("a delayed message becomes due in every group", async () => {
       const { port, clock } = await start();
       const queues = await subscribed(port, "a", "b");
       await publish(port, { delay: SECOND });
@@ -191,20 +191,20 @@ function fanningOut(start: Start): void {
       for (const wait of waits) expect(await wait).toHaveLength(1);
     });
 
-    test("with a groupKey keeps each group's own order", async () => {
+    test("a message with a groupKey keeps the order within each consumer group", async () => {
       const { port } = await start();
       const [a, b] = await subscribed(port, "a", "b");
       for (const data of ["1", "2"]) await publish(port, { data, groupKey: "customer" });
       const first = await claimOne(port, { queues: [a!] });
       expect(await claim(port, { queues: [a!] })).toEqual([]);
-      // What happens in one group does not hold up the other.
+      // A task in one consumer group does not block the other.
       await ack(port, await claimOne(port, { queues: [b!] }));
       expect(await claimNames(port, { queues: [b!] })).toEqual(["2"]);
       await ack(port, first);
       expect(await claimNames(port, { queues: [a!] })).toEqual(["2"]);
     });
 
-    test("the same key again reaches nobody twice", async () => {
+    test("publishing with the same key again adds no second task to any group", async () => {
       const { port } = await start();
       await subscribed(port, "a", "b");
       const first = await publish(port, { idempotencyKey: "k" });
@@ -220,14 +220,14 @@ function fanningOut(start: Start): void {
         expect(await depths(port, queueOf(group))).toEqual({ ready: 1 });
     });
 
-    test("the same key at the same moment reaches everybody once", async () => {
+    test("concurrent publishes with the same key add one task to each group", async () => {
       const { port } = await start();
       await subscribed(port, "a", "b");
       await Promise.all(numbered(20).map(() => publish(port, { idempotencyKey: "k" })));
       for (const group of ["a", "b"]) expect(await depths(port, queueOf(group))).toEqual({ ready: 1 });
     });
 
-    test("is matched with thousands of subscriptions, of which few match", async () => {
+    test("publishing works with thousands of subscriptions of which few match", async () => {
       const { port } = await start();
       await Promise.all(numbered(2_000, "other-").map((word) => port.subscribe(`${word}.*`, "group", {})));
       await subscribed(port, "a", "b", "c");
@@ -237,8 +237,8 @@ function fanningOut(start: Start): void {
 }
 
 function oneOfSeveral(start: Start): void {
-  describe("of several groups", () => {
-    test("one that is full refuses for all: nobody has the task", async () => {
+  describe("several groups", () => {
+    test("one full group refuses the publish for all groups", async () => {
       const { port } = await start();
       await subscribed(port, "before");
       await port.subscribe(TOPIC, "slow", { maxDepth: 2 });
@@ -253,14 +253,14 @@ function oneOfSeveral(start: Start): void {
       expect(await publish(port)).toHaveLength(3);
     });
 
-    test("one that is full does not refuse what it has already", async () => {
+    test("a full group does not refuse a key that it already has", async () => {
       const { port } = await start();
       await port.subscribe(TOPIC, "slow", { maxDepth: 1 });
       await publish(port, { idempotencyKey: "k" });
       expect(await publish(port, { idempotencyKey: "k" })).toMatchObject([{ existing: true }]);
     });
 
-    test("of publishes at one moment those that fit are taken, and the others refused one by one", async () => {
+    test("of concurrent publishes those that fit are accepted, and the others are refused individually", async () => {
       const { port } = await start();
       await subscribed(port, "free");
       await port.subscribe(TOPIC, "slow", { maxDepth: 3 });
@@ -272,7 +272,7 @@ function oneOfSeveral(start: Start): void {
       expect(await claimNames(port, { queues: [queueOf("free")] })).toEqual(numbered(3));
     });
 
-    test("one that takes less refuses a payload for all", async () => {
+    test("a payload that is too large for one group is refused for all groups", async () => {
       const { port } = await start();
       await subscribed(port, "a");
       await port.subscribe(TOPIC, "small", { maxPayload: 10 });
@@ -281,7 +281,7 @@ function oneOfSeveral(start: Start): void {
       expect(await publish(port, { data: "x".repeat(10) })).toHaveLength(2);
     });
 
-    test("one that is paused takes its task and keeps it, the others go on", async () => {
+    test("a paused group stores its task, and the others continue", async () => {
       const { port } = await start();
       const [paused, other] = await subscribed(port, "paused", "other");
       await port.pause(paused!, true);
@@ -292,7 +292,7 @@ function oneOfSeveral(start: Start): void {
       expect(await claim(port, { queues: [paused!] })).toHaveLength(1);
     });
 
-    test("one has a time to live, and only its task expires", async () => {
+    test("a ttl of one group expires only its task", async () => {
       const { port, clock } = await start();
       await port.subscribe(TOPIC, "brief", { ttl: SECOND });
       const [, lasting] = await subscribed(port, "brief", "lasting");
@@ -303,7 +303,7 @@ function oneOfSeveral(start: Start): void {
       expect(await claim(port, { queues: [lasting!] })).toHaveLength(1);
     });
 
-    test("each fails, retries and has dead letters and counts of its own", async () => {
+    test("each group has its own failures, retries, dead letters and counts", async () => {
       const { port } = await start();
       const [bad, good] = await subscribed(port, "bad", "good");
       const [dead] = await publish(port);
@@ -324,8 +324,8 @@ function oneOfSeveral(start: Start): void {
 }
 
 function withASuccess(start: Start): void {
-  describe("what a success publishes", () => {
-    test("commits with it, beside what it adds", async () => {
+  describe("messages published by a success", () => {
+    test("an ack publishes and adds in one commit", async () => {
       const { port } = await start();
       const [a, b] = await subscribed(port, "a", "b");
       await addOne(port);
@@ -338,7 +338,7 @@ function withASuccess(start: Start): void {
       expect(await claimNames(port, { queues: ["next"] })).toEqual(["added"]);
     });
 
-    test("is refused with it where one group is full, and the claim holds", async () => {
+    test("an ack is refused if one group is full, and the claim stays valid", async () => {
       const { port } = await start();
       await port.subscribe(TOPIC, "full", { maxDepth: 0 });
       await subscribed(port, "a");
@@ -354,7 +354,7 @@ function withASuccess(start: Start): void {
       expect(await depths(port, queueOf("a"))).toEqual({ ready: 1 });
     });
 
-    test("is not published by a failure, nor by one whose claim is lost", async () => {
+    test("a failure and a lost claim publish nothing", async () => {
       const { port, clock } = await start();
       await subscribed(port, "a");
       await addOne(port);

@@ -17,16 +17,16 @@ import {
 } from "./kit.ts";
 import { subscribed } from "./topics.ts";
 
-/** Where the store cannot take part in a transaction of the caller's, it says so. */
+/** A store that cannot join the caller's transaction must refuse it. */
 export function noTransactions(start: Start): void {
-  describe("a transaction of the caller's", () => {
-    test("is refused by an add, which adds nothing", async () => {
+  describe("stores without caller's transactions", () => {
+    test("add with tx is refused, and adds nothing", async () => {
       const { port } = await start();
       await refused(() => port.add([newTask()], { tx: {} }), "UNSUPPORTED", "tx");
       expect(await claim(port)).toEqual([]);
     });
 
-    test("is refused by the add of a run, which does not begin", async () => {
+    test("adding a run with tx is refused, and begins no run", async () => {
       const { port } = await start();
       const run = { pipeline: "report", stages: [{ name: "first", joins: false }] };
       const task = newTask({ queue: "report/first", run });
@@ -34,7 +34,7 @@ export function noTransactions(start: Start): void {
       expect(await claim(port, { queues: ["report/first"] })).toEqual([]);
     });
 
-    test("is refused by a publish, which reaches nobody", async () => {
+    test("publish with tx is refused, and adds nothing", async () => {
       const { port } = await start();
       const [queue] = await subscribed(port, "a");
       const message = { topic: "order.placed", data: "x" };
@@ -42,7 +42,7 @@ export function noTransactions(start: Start): void {
       expect(await claim(port, { queues: [queue!] })).toEqual([]);
     });
 
-    test("is refused by an ack, and the claim still holds", async () => {
+    test("ack with tx is refused, and the claim stays valid", async () => {
       const { port } = await start();
       await addOne(port);
       const held = await claimOne(port);
@@ -53,10 +53,10 @@ export function noTransactions(start: Start): void {
 }
 
 export function transactions(start: Start): void {
-  describe("a publish within a transaction of the caller's", () => {
+  describe("publish in the caller's transaction", () => {
     const message = { topic: "order.placed", data: "x", idempotencyKey: "k" };
 
-    test("reaches all groups at the commit", async () => {
+    test("a publish in the caller's transaction reaches all groups at the commit", async () => {
       const { port, begin } = await start();
       const queues = await subscribed(port, "a", "b");
       const tx = await begin();
@@ -70,7 +70,7 @@ export function transactions(start: Start): void {
       }
     });
 
-    test("reaches nobody when it is rolled back, and commits with an ack", async () => {
+    test("a publish in the caller's transaction has no effect after a rollback, and commits together with an ack", async () => {
       const { port, begin } = await start();
       const [queue] = await subscribed(port, "a");
       const first = await begin();
@@ -87,9 +87,9 @@ export function transactions(start: Start): void {
     });
   });
 
-  describe("an add within a transaction of the caller's", () => {
-    test("is not seen before the commit, and wakes who waits then", async () => {
-      const { port, begin, heard } = await start();
+  describe("add in the caller's transaction", () => {
+    test("an add in the caller's transaction becomes visible at the commit, and wakes waiting claims then", async () => {
+      const { port, begin, awaitHints: heard } = await start();
       const next = waiting(port);
       const tx = await begin();
       const [added] = await port.add([newTask({ data: "x" })], { tx });
@@ -100,7 +100,7 @@ export function transactions(start: Start): void {
       expect((await next)[0]).toMatchObject({ id: added!.id, data: "x", attempt: 1 });
     });
 
-    test("never was, when it is rolled back", async () => {
+    test("an add in the caller's transaction has no effect after a rollback", async () => {
       const { port, begin } = await start();
       const tx = await begin();
       const [added] = await port.add([newTask({ idempotencyKey: "k" })], { tx });
@@ -111,7 +111,7 @@ export function transactions(start: Start): void {
       expect(await depths(port)).toEqual({ ready: 1 });
     });
 
-    test("keeps everything that a task may have", async () => {
+    test("a task added in the caller's transaction keeps all its options", async () => {
       const { port, begin, startedAt } = await start();
       const tx = await begin();
       const fields = {
@@ -143,7 +143,7 @@ export function transactions(start: Start): void {
       expect(await depths(port)).toEqual({ ready: 2, scheduled: 1 });
     });
 
-    test("returns the task that has its key", async () => {
+    test("an add in the caller's transaction returns the task that has its key", async () => {
       const { port, begin } = await start();
       const { id } = await addOne(port, { idempotencyKey: "k" });
       const tx = await begin();
@@ -153,7 +153,7 @@ export function transactions(start: Start): void {
       expect(await depths(port)).toEqual({ ready: 1 });
     });
 
-    test("does not hold up its group while the transaction is open", async () => {
+    test("an add in an open transaction does not block its group", async () => {
       const { port, begin } = await start();
       await addOne(port, { data: "1", groupKey: "g" });
       const tx = await begin();
@@ -166,7 +166,7 @@ export function transactions(start: Start): void {
       expect(await depths(port)).toEqual({ waiting: 1, claimed: 1, done: 1 });
     });
 
-    test("is refused whole, where a payload is too large", async () => {
+    test("an add in the caller's transaction is refused as a whole if a payload is too large", async () => {
       const { port, begin } = await start();
       await port.declare("work", { maxPayload: 4 });
       const tx = await begin();
@@ -175,14 +175,14 @@ export function transactions(start: Start): void {
       expect(await claim(port)).toEqual([]);
     });
 
-    test("wants something that can be asked", async () => {
+    test("a tx that has no query method is refused", async () => {
       const { port } = await start();
       await refused(() => port.add([newTask()], { tx: { not: "a client" } }), "INVALID", "query");
     });
   });
 
-  describe("an ack within a transaction of the caller's", () => {
-    test("counts when that commits, with its result and what it adds", async () => {
+  describe("ack in the caller's transaction", () => {
+    test("an ack in the caller's transaction counts at the commit, with its result and the tasks that it adds", async () => {
       const { port, begin } = await start();
       const { id } = await addOne(port, { groupKey: "g" });
       await addOne(port, { data: "next of the group", groupKey: "g" });
@@ -199,7 +199,7 @@ export function transactions(start: Start): void {
       await refused(() => port.settle(held, { kind: "ack", result: null }), "CLAIM_LOST");
     });
 
-    test("never was, when it is rolled back: the claim holds on", async () => {
+    test("an ack in the caller's transaction has no effect after a rollback, and the claim stays valid", async () => {
       const { port, begin } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);
@@ -211,7 +211,7 @@ export function transactions(start: Start): void {
       expect((await port.task(id)).result).toBe("kept");
     });
 
-    test("is fenced", async () => {
+    test("an ack in the caller's transaction after the claim ended is refused", async () => {
       const { port, begin, clock } = await start();
       await addOne(port);
       const held = await claimOne(port, { lease: SECOND });
@@ -223,7 +223,7 @@ export function transactions(start: Start): void {
       expect(await depths(port)).toEqual({ claimed: 1 });
     });
 
-    test("waits for a verdict in a verified queue, with what it adds", async () => {
+    test("an ack in the caller's transaction waits for a verdict in a verified queue, with the tasks that it adds", async () => {
       const { port, begin } = await start();
       await port.declare(QUEUE, { verified: true });
       const { id } = await addOne(port, { groupKey: "g" });
@@ -255,7 +255,7 @@ export function transactions(start: Start): void {
       expect(namesOf([await claimOne(port)])).toEqual(["next of the group"]);
     });
 
-    test("is not turned away by a limit of the verifiers' queue", async () => {
+    test("a limit of the verification queue does not refuse an ack in the caller's transaction", async () => {
       const { port, begin } = await start();
       await port.declare(QUEUE, { verified: true });
       await port.declare(verificationQueue(QUEUE), { maxDepth: 0 });
@@ -267,7 +267,7 @@ export function transactions(start: Start): void {
       await claimOne(port, { queues: [verificationQueue(QUEUE)] });
     });
 
-    test("takes the steps with it", async () => {
+    test("an ack in the caller's transaction removes the steps", async () => {
       const { port, begin } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);
@@ -278,7 +278,7 @@ export function transactions(start: Start): void {
       expect(await port.steps(id)).toEqual([]);
     });
 
-    test("ends cancelled what was cancelled", async () => {
+    test("an ack of a cancelled task in the caller's transaction ends it cancelled", async () => {
       const { port, begin } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);

@@ -26,7 +26,7 @@ import {
   type World,
 } from "./kit.ts";
 
-/** A store with some of everything, and what of it anybody can see. */
+/** Fills a store with some of everything, and takes a snapshot of all that a reader can see. */
 
 export const CHECKED = "checked";
 export const PIPELINE = "report";
@@ -42,7 +42,7 @@ const groups = (more: Partial<typeof DEFAULT_POLICY.groups>): NamedPolicy => ({
   groups: { ...DEFAULT_POLICY.groups, ...more },
 });
 
-/** Tasks of all states but claimed, in all kinds of queues, by every way that leads there. */
+/** Tasks of all states except claimed, in all kinds of queues, by every path that leads there. */
 export async function fillStore({ port, clock }: World): Promise<void> {
   await fillPlainQueue(port);
   await fillKeys(port);
@@ -56,7 +56,7 @@ export async function fillStore({ port, clock }: World): Promise<void> {
   await port.schedule("hourly", { missed: "once", task, every: HOUR });
   await port.declare("declared", { maxDepth: 7, lease: MINUTE });
   await port.pause("declared", true);
-  // What has a time to live expires, and what was delayed for a moment is due.
+  // Tasks with a time-to-live expire, and tasks with a short delay become due.
   await clock.advance(2 * SECOND);
   await claim(port, { queues: ["declared"] });
 }
@@ -80,7 +80,7 @@ async function fillPlainQueue(port: Port): Promise<void> {
   await addNamed(port, ["expires"], { queue: "expiring", ttl: SECOND });
   await addNamed(port, ["lives on"], { queue: "expiring", ttl: HOUR });
   await port.cancel((await addOne(port, { data: "cancelled", groupKey: "g" })).id);
-  // Tried before: the head of its group, which waits for its next try.
+  // The head of its group has failed and waits for its next attempt.
   await addNamed(port, ["failed", "behind it"], { queue: "retried", groupKey: "r" });
   await nack(port, await claimOne(port, { queues: ["retried"] }), HOUR);
   await addNamed(port, ["released"], { queue: "retried" });
@@ -147,7 +147,7 @@ async function fillRuns(port: Port): Promise<void> {
   await reject(port, two!);
 }
 
-/** What every reader sees: the same of two stores that hold the same. */
+/** Everything that a reader can see. Equal for two stores with the same content. */
 export async function snapshotOf(port: Port): Promise<unknown> {
   const queues = await port.queues();
   const tasks: TaskRecord[] = [];
@@ -178,7 +178,7 @@ export async function snapshotOf(port: Port): Promise<unknown> {
   };
 }
 
-/** One store into another, by way of lines of JSON or not; answers how many tasks. */
+/** Copies one store into another, directly or through lines of JSON. Returns the number of tasks. */
 export async function copyStore(
   from: TransferStore,
   to: TransferStore,
@@ -187,7 +187,7 @@ export async function copyStore(
   return (await importRecords(through(from.read()), to)).tasks;
 }
 
-/** All that can be claimed now, queue by queue, in the order in which it is handed out. */
+/** All tasks that can be claimed now, by queue, in the order of the claims. */
 export async function claimAll(port: Port): Promise<Record<string, unknown[]>> {
   const order: Record<string, unknown[]> = {};
   for (const { name } of await port.queues()) {

@@ -24,7 +24,7 @@ import {
 } from "./kit.ts";
 import { CHECKED, claimAll, copyStore, fillStore, snapshotOf, stage } from "./transfer-kit.ts";
 
-/** As a file would have it. */
+/** Converts records to lines and back, as a file does. */
 async function* asLines(pages: AsyncIterable<StoreRecord[]>): AsyncGenerator<StoreRecord[]> {
   let line = 0;
   for await (const page of pages) yield page.map((record) => parseRecord(formatRecord(record), ++line));
@@ -32,10 +32,10 @@ async function* asLines(pages: AsyncIterable<StoreRecord[]>): AsyncGenerator<Sto
 
 class Killed extends Error {}
 
-/** Records of a page where many pages are wanted. */
+/** Records per page, for cases that need many pages. */
 const SMALL_PAGE = 10;
 
-/** Ends as if the process had been killed, after so many records. */
+/** Stops after this many records, as if the process had been killed. */
 async function* killedAfter(
   count: number,
   pages: AsyncIterable<StoreRecord[]>,
@@ -51,12 +51,12 @@ async function openTwo(start: Start, startOther: Start) {
   return { here, there, from: here.port, to: there.port, source, target };
 }
 
-/** Everything arrives: also where another engine is the target. */
+/** Everything arrives, also if the target has another engine. */
 export function roundTrip(start: Start, startOther: Start): void {
   const two = () => openTwo(start, startOther);
 
-  describe("an import of a store with some of everything", () => {
-    test("holds all that the exported store held, and hands it out in the same order", async () => {
+  describe("importing a store with some of everything", () => {
+    test("an imported store contains everything, and hands it out in the same order", async () => {
       const { here, there, from, to, source, target } = await two();
       await fillStore(here);
       await there.clock.advance(here.clock.read().wall - there.clock.read().wall);
@@ -66,12 +66,12 @@ export function roundTrip(start: Start, startOther: Start): void {
       expect(await claimAll(to)).toEqual(await claimAll(from));
     });
 
-    test("goes on by itself: what is due, signalled, accepted or published happens as it would have", async () => {
+    test("an imported store continues: due tasks, signals, verdicts and publishes work as in the source", async () => {
       const { here, there, to, source, target } = await two();
       await fillStore(here);
       await there.clock.advance(here.clock.read().wall - there.clock.read().wall);
       await copyStore(source, target, asLines);
-      // The key of an ended task, and that of a pending one.
+      // The key of an ended task, and of a pending one.
       expect(await addOne(to, { queue: "keyed", idempotencyKey: "ended" })).toMatchObject({
         state: "done",
         existing: true,
@@ -85,7 +85,7 @@ export function roundTrip(start: Start, startOther: Start): void {
       );
       expect(await to.signal(parked!.id, "approval", '"yes"')).toBe(true);
       expect(await claimOne(to, { queues: ["parked"] })).toMatchObject({ id: parked!.id, stepped: true });
-      // A verdict, with what it adds and who waits behind it.
+      // A verdict, with the tasks that it adds and the task that waits behind it.
       const [asking] = await claim(to, { queues: [verificationQueue(CHECKED)], max: 10 });
       await to.settle(asking!, { kind: "accept", of: verifiedBy(asking!.data)! });
       expect(await claimNames(to, { queues: ["added-by"] })).toEqual(["added by accept"]);
@@ -101,13 +101,13 @@ export function roundTrip(start: Start, startOther: Start): void {
       // Subscriptions.
       const published = await to.publish({ topic: "orders.fr.placed", data: "1" });
       expect(published).toHaveLength(2);
-      // What time brings: the schedule, what was delayed, and groups that were held back.
+      // What is due: the schedule, delayed tasks, and held groups.
       await passLong(there.clock, HOUR);
       expect(await depths(to, "scheduled-by")).toEqual({ ready: 1 });
       expect(await claimNames(to, { queues: ["held"] })).toEqual(["held back"]);
       expect(await claimNames(to, { queues: ["rated"] })).toEqual(["rated 1"]);
       expect(await claimNames(to, { queues: ["retried"], worker: "another" })).toContain("failed");
-      // New tasks come behind, with ids of their own.
+      // New tasks come last, with their own ids.
       const { id } = await addOne(to, { data: "new" });
       expect(await stateOf(to, id)).toBe("ready");
     });
@@ -118,8 +118,8 @@ export function transfer(start: Start): void {
   const two = () => openTwo(start, start);
   roundTrip(start, start);
 
-  describe("an import of an export", () => {
-    test("has a task that was claimed ready at its place, and the fence of the old claim does not hold", async () => {
+  describe("importing an export", () => {
+    test("a claimed task is imported as ready at its position, and its old fence is invalid", async () => {
       const { from, to, source, target } = await two();
       await addNamed(from, ["a", "b"]);
       await addNamed(from, ["g1", "g2"], { groupKey: "g" });
@@ -131,7 +131,7 @@ export function transfer(start: Start): void {
       await ack(from, held[0]!);
     });
 
-    test("keeps a failed task for other workers as long as before", async () => {
+    test("an imported failed task is offered to other workers as long as before", async () => {
       const { here, there, from, to, source, target } = await two();
       const [one] = [await joinWorker(from, "one"), await joinWorker(from, "two")];
       await addNamed(from, ["a"]);
@@ -143,7 +143,7 @@ export function transfer(start: Start): void {
       expect(await claimNames(to, { worker: "one" })).toEqual(["a"]);
     });
 
-    test("is refused by a store that is not empty, and changes nothing there", async () => {
+    test("importing into a store that is not empty is refused, and changes nothing", async () => {
       const { from, to, source, target } = await two();
       await addNamed(from, ["a"]);
       await addNamed(to, ["b"]);
@@ -151,7 +151,7 @@ export function transfer(start: Start): void {
       expect(await claimNames(to)).toEqual(["b"]);
     });
 
-    test("of an export that is cut off leaves the store closed", async () => {
+    test("importing a truncated export leaves the store closed", async () => {
       const { from, to, source, target } = await two();
       await addNamed(from, ["a"]);
       const cutOff = async function* (pages: AsyncIterable<StoreRecord[]>) {
@@ -161,7 +161,7 @@ export function transfer(start: Start): void {
       await refused(() => to.stats(QUEUE), "UNAVAILABLE", "import");
     });
 
-    test("of other numbers than the export counted is refused, and leaves the store closed", async () => {
+    test("importing an export with wrong counts is refused, and leaves the store closed", async () => {
       const { from, to, source, target } = await two();
       await addNamed(from, ["a", "b"]);
       const without = async function* (pages: AsyncIterable<StoreRecord[]>) {
@@ -179,8 +179,8 @@ export function transfer(start: Start): void {
     });
   });
 
-  describe("an import that was interrupted", () => {
-    test("goes on with the same export after any record, and doubles nothing", async () => {
+  describe("an interrupted import", () => {
+    test("an interrupted import continues with the same export after any record, without duplicates", async () => {
       const { here, there, from, to, source, target } = await two();
       await fillStore(here);
       await there.clock.advance(here.clock.read().wall - there.clock.read().wall);
@@ -197,7 +197,7 @@ export function transfer(start: Start): void {
       expect(await snapshotOf(to)).toEqual(await snapshotOf(from));
     });
 
-    test("goes on with no other export", async () => {
+    test("an interrupted import does not continue with another export", async () => {
       const { from, source, target } = await two();
       await addNamed(from, numbered(3));
       const cut = (pages: AsyncIterable<StoreRecord[]>) => killedAfter(3, pages);
@@ -205,7 +205,7 @@ export function transfer(start: Start): void {
       await refused(() => copyStore(source, target), "INVALID", "part of another import", "delete the store");
     });
 
-    test("is told of another process that imports the same at the same time", async () => {
+    test("of two processes that import the same export at the same time, one is refused", async () => {
       const { from, source, target } = await two();
       await addNamed(from, numbered(3));
       const records = (await Array.fromAsync(source.read())).flat();
@@ -217,8 +217,8 @@ export function transfer(start: Start): void {
     });
   });
 
-  describe("a move", () => {
-    test("brings everything, and closes the store that it came from", async () => {
+  describe("move", () => {
+    test("a move transfers everything, and closes the source", async () => {
       const { here, there, from, to, source, target } = await two();
       await fillStore(here);
       await there.clock.advance(here.clock.read().wall - there.clock.read().wall);
@@ -229,7 +229,7 @@ export function transfer(start: Start): void {
       await refused(() => moveStore(source, target), "INVALID", "before");
     });
 
-    test("is refused while tasks are claimed, and changes nothing", async () => {
+    test("a move is refused while tasks are claimed, and changes nothing", async () => {
       const { from, to, source, target } = await two();
       await addNamed(from, ["a", "b"]);
       const held = await claimOne(from);
@@ -239,7 +239,7 @@ export function transfer(start: Start): void {
       await ack(from, held);
     });
 
-    test("waits for claims if it is told to, hands out nothing meanwhile, and pauses no queue in the end", async () => {
+    test("a move that waits for claims hands out nothing meanwhile, and leaves no queue paused", async () => {
       const { from, to, source, target } = await two();
       await addNamed(from, ["a", "b"]);
       await addNamed(from, ["paused before"], { queue: "paused" });
@@ -257,7 +257,7 @@ export function transfer(start: Start): void {
       expect((await to.queues()).filter(({ paused }) => paused).map(({ name }) => name)).toEqual(["paused"]);
     });
 
-    test("that was interrupted while it was waiting for claims can be given up", async () => {
+    test("a move that was interrupted while it waited for claims can be cancelled", async () => {
       const { from, source, target } = await two();
       await addNamed(from, ["a", "b"]);
       await claimOne(from);
@@ -268,7 +268,7 @@ export function transfer(start: Start): void {
       await refused(() => cancelMove(source, target), "INVALID", "not being moved");
     });
 
-    test("that was interrupted goes on, or is given up and leaves the store as it was", async () => {
+    test("an interrupted move continues, or is cancelled and leaves the source as it was", async () => {
       const { from, to, source, target } = await two();
       await addNamed(from, numbered(5));
       const isStopped = { checkStop: () => expect.fail("stopped") };
@@ -277,11 +277,11 @@ export function transfer(start: Start): void {
       await cancelMove(source, target);
       expect(await depths(from)).toEqual({ ready: 5 });
       await refused(() => to.queues(), "UNAVAILABLE", "import");
-      // The other one holds part of a move that was given up.
+      // The target contains part of a cancelled move.
       await refused(() => moveStore(source, target), "INVALID", "Nothing was changed");
     });
 
-    test("that was killed before the source was marked only marks it when it is run again", async () => {
+    test("a move that was killed before it marked the source only marks it when it is repeated", async () => {
       const { from, to, source, target } = await two();
       await addNamed(from, numbered(2));
       const unmarked = Object.assign(Object.create(source) as TransferStore, {
@@ -290,7 +290,7 @@ export function transfer(start: Start): void {
         markMoved: () => Promise.reject(new Killed()),
       });
       await expect(moveStore(unmarked, target)).rejects.toThrow(Killed);
-      // The other one is open, and goes on meanwhile.
+      // The target is open, and continues meanwhile.
       await ack(to, await claimOne(to));
       await refused(() => from.queues(), "UNAVAILABLE", "is being moved");
       await refused(() => cancelMove(source, target), "INVALID", "has arrived");
@@ -299,7 +299,7 @@ export function transfer(start: Start): void {
       await refused(() => from.queues(), "UNAVAILABLE", "was moved to");
     });
 
-    test("into a store that is not empty is refused before anything is held", async () => {
+    test("a move into a store that is not empty is refused before the source is held", async () => {
       const { from, to, source, target } = await two();
       await addNamed(from, ["a"]);
       await addNamed(to, ["b"]);

@@ -21,8 +21,8 @@ import {
 } from "./kit.ts";
 
 export function ttl(start: Start): void {
-  describe("a time-to-live", () => {
-    test("ends a task that nobody started in time", async () => {
+  describe("time-to-live", () => {
+    test("a task that does not start in time expires", async () => {
       const { port, clock, startedAt } = await start();
       const { id } = await addOne(port, { ttl: MINUTE });
       const end = port.end(id);
@@ -38,7 +38,7 @@ export function ttl(start: Start): void {
       expect(await port.history(id)).toEqual([]);
     });
 
-    test("is not handed out after its time, and hides nothing behind it", async () => {
+    test("an expired task is not handed out, and hides no other task", async () => {
       const { port, clock } = await start();
       await addNamed(port, numbered(50), { ttl: MINUTE, priority: 9 });
       await addNamed(port, ["fresh"]);
@@ -46,7 +46,7 @@ export function ttl(start: Start): void {
       expect(await claimNames(port)).toEqual(["fresh"]);
     });
 
-    test("is the queue's, where the task has none", async () => {
+    test("a task without a ttl gets that of its queue", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { ttl: MINUTE });
       const short = await addOne(port);
@@ -56,7 +56,7 @@ export function ttl(start: Start): void {
       expect(await stateOf(port, long.id)).toBe("ready");
     });
 
-    test("does not end what has been started", async () => {
+    test("a claimed task does not expire", async () => {
       const { port, clock } = await start();
       await addOne(port, { ttl: SECOND });
       const held = await claimOne(port);
@@ -64,7 +64,7 @@ export function ttl(start: Start): void {
       expect(await ack(port, held)).toBe("done");
     });
 
-    test("leaves no time for another attempt", async () => {
+    test("a task past its ttl gets no further attempt", async () => {
       const { port, clock } = await start();
       await addNamed(port, ["1", "2"], { ttl: SECOND });
       const [first, second] = await claim(port, { max: 2 });
@@ -73,7 +73,7 @@ export function ttl(start: Start): void {
       expect(await release(port, second!)).toBe("expired");
     });
 
-    test("runs on while a failed task waits", async () => {
+    test("the ttl continues while a failed task waits", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port, { ttl: MINUTE });
       expect(await nack(port, await claimOne(port), HOUR)).toBe("scheduled");
@@ -81,7 +81,7 @@ export function ttl(start: Start): void {
       expect(await stateOf(port, id)).toBe("expired");
     });
 
-    test("shorter than the delay ends a task before it is due", async () => {
+    test("a ttl shorter than the delay expires the task before it is due", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port, { ttl: SECOND, delay: MINUTE });
       await clock.advance(SECOND);
@@ -90,7 +90,7 @@ export function ttl(start: Start): void {
       expect(await claim(port)).toEqual([]);
     });
 
-    test("ends tasks that wait in a group", async () => {
+    test("tasks that wait in a group expire", async () => {
       const { port, clock } = await start();
       await addOne(port, { groupKey: "g" });
       await addNamed(port, ["2"], { groupKey: "g", ttl: SECOND });
@@ -102,14 +102,14 @@ export function ttl(start: Start): void {
       expect(await depths(port)).toEqual({ done: 1, expired: 1, claimed: 1 });
     });
 
-    test("ends any number at once", async () => {
+    test("any number of tasks expires at once", async () => {
       const { port, clock } = await start();
       await addNamed(port, numbered(2_500), { ttl: SECOND });
       await clock.advance(SECOND + SAFETY_POLL);
       expect(await depths(port)).toEqual({ expired: 2_500 });
     });
 
-    test("is over for what is redriven", async () => {
+    test("a redriven task has no ttl any more", async () => {
       const { port, clock } = await start();
       const { id } = await addOne(port, { ttl: MINUTE, maxAttempts: 1 });
       await nack(port, await claimOne(port));

@@ -22,7 +22,7 @@ import {
 
 export function turns(start: Start): void {
   describe("fair groups", () => {
-    test("take turns, whatever they have waiting", async () => {
+    test("fair groups rotate, however many tasks each has", async () => {
       const { port } = await start();
       await govern(port, { fair: true, concurrency: 100 });
       await addNamed(port, numbered(50, "a"), { groupKey: "a" });
@@ -31,7 +31,7 @@ export function turns(start: Start): void {
       expect(await workOff(port, 9)).toEqual(["a0", "b0", "c0", "a1", "b1", "c1", "a2", "b2", "a3"]);
     });
 
-    test("take turns within one claim, too", async () => {
+    test("fair groups rotate within one claim", async () => {
       const { port } = await start();
       await govern(port, { fair: true, concurrency: 100 });
       await addNamed(port, numbered(50, "a"), { groupKey: "a" });
@@ -39,7 +39,7 @@ export function turns(start: Start): void {
       expect(await claimNames(port, { max: 7 })).toEqual(["a0", "b0", "a1", "b1", "a2", "b2", "a3"]);
     });
 
-    test("begin at the end of the rotation when they are new", async () => {
+    test("a new group starts at the end of the rotation", async () => {
       const { port } = await start();
       await govern(port, { fair: true, concurrency: 100 });
       await addNamed(port, numbered(9, "a"), { groupKey: "a" });
@@ -49,7 +49,7 @@ export function turns(start: Start): void {
       expect(await workOff(port, 4)).toEqual(["b1", "a2", "c0", "b2"]);
     });
 
-    test("run one at a time unless more are allowed", async () => {
+    test("fair groups run one task at a time unless concurrency is higher", async () => {
       const { port } = await start();
       await govern(port, { fair: true });
       await addNamed(port, numbered(3, "a"), { groupKey: "a" });
@@ -57,7 +57,7 @@ export function turns(start: Start): void {
       expect(await claimNames(port)).toEqual(["a0", "b0"]);
     });
 
-    test("have as many turns in a rotation as they weigh", async () => {
+    test("a group gets as many turns per rotation as its weight", async () => {
       const { port } = await start();
       await govern(port, { fair: true, concurrency: 100, weight: { big: 3 } });
       await addNamed(port, numbered(50, "s"), { groupKey: "small" });
@@ -66,7 +66,7 @@ export function turns(start: Start): void {
       expect(seen).toBe("sbbbsbbbsbbbsbbb");
     });
 
-    test("are served by priority first", async () => {
+    test("priority comes before the rotation", async () => {
       const { port } = await start();
       await govern(port, { fair: true, concurrency: 100 });
       await addNamed(port, numbered(3, "a"), { groupKey: "a" });
@@ -74,7 +74,7 @@ export function turns(start: Start): void {
       expect(await workOff(port, 5)).toEqual(["b0", "b1", "b2", "a0", "a1"]);
     });
 
-    test("keep the order within each", async () => {
+    test("each fair group keeps its order", async () => {
       const { port } = await start();
       await govern(port, { fair: true });
       await addNamed(port, numbered(3, "a"), { groupKey: "a" });
@@ -83,7 +83,7 @@ export function turns(start: Start): void {
       expect(await workOff(port, 6)).toEqual(["b0", "a0", "b1", "a1", "b2", "a2"]);
     });
 
-    test("take turns in a queue that was not fair before", async () => {
+    test("groups rotate in a queue that was not fair before", async () => {
       const { port } = await start();
       await addNamed(port, numbered(3, "a"), { groupKey: "a" });
       await addNamed(port, numbered(3, "b"), { groupKey: "b" });
@@ -91,7 +91,7 @@ export function turns(start: Start): void {
       expect(await workOff(port, 6)).toEqual(["a0", "b0", "a1", "b1", "a2", "b2"]);
     });
 
-    test("lose nothing to those who cancel, purge or look", async () => {
+    test("cancel, purge and list work with fair groups", async () => {
       const { port } = await start();
       await govern(port, { fair: true });
       const [, second] = await addNamed(port, numbered(4, "a"), { groupKey: "a" });
@@ -107,7 +107,7 @@ export function turns(start: Start): void {
       expect((await addOne(port, { groupKey: "a" })).state).toBe("ready");
     });
 
-    test("are served within a rotation, whatever comes and goes", async () => {
+    test("every fair group gets its turn within one rotation, while tasks are added and end", async () => {
       const { port } = await start();
       const weight: Record<string, number> = { g0: 3, g1: 2 };
       await govern(port, { fair: true, concurrency: 100, weight });
@@ -115,7 +115,7 @@ export function turns(start: Start): void {
       const rotation = keys.reduce((sum, key) => sum + (weight[key] ?? 1), 0);
       const pending = new Map(keys.map((key) => [key, 0]));
       const waited = new Map(keys.map((key) => [key, 0]));
-      // The same numbers each time, without a pattern that a rotation could share.
+      // Pseudo-random with a fixed seed, so that the numbers have no period that a rotation could share.
       let state = 7;
       const below = (most: number): number => (state = (state * 48_271) % 2_147_483_647) % most;
       for (let i = 0; i < 150; i++) {
@@ -133,7 +133,7 @@ export function turns(start: Start): void {
       }
     });
 
-    test("go with the rate of each", async () => {
+    test("fair groups and group rate limits apply together", async () => {
       const { port, clock } = await start();
       await govern(port, { fair: true, concurrency: 9, rateLimit: [rate(2, MINUTE, { pace: true })] });
       await addNamed(port, numbered(3, "a"), { groupKey: "a" });
@@ -145,7 +145,7 @@ export function turns(start: Start): void {
   });
 
   describe("sticky groups", () => {
-    test("go to the worker that had the last one, while it lives", async () => {
+    test("a sticky group goes to the worker that had its last task, while that worker lives", async () => {
       const { port } = await start();
       await govern(port, { sticky: true });
       const [a, b] = [await joinWorker(port, "a"), await joinWorker(port, "b")];
@@ -160,7 +160,7 @@ export function turns(start: Start): void {
       expect((await b.claimOne()).data).toBe("2");
     });
 
-    test("wake their worker, and not another one", async () => {
+    test("a task of a sticky group wakes its worker, and no other", async () => {
       const { port, clock } = await start();
       await govern(port, { sticky: true });
       const [a, b] = [await joinWorker(port, "a"), await joinWorker(port, "b")];
@@ -174,7 +174,7 @@ export function turns(start: Start): void {
       expect(await isPending(clock, others)).toBe(true);
     });
 
-    test("keep nobody from the others", async () => {
+    test("a sticky group does not keep workers from other tasks", async () => {
       const { port } = await start();
       await govern(port, { sticky: true });
       const [a, b] = [await joinWorker(port, "a"), await joinWorker(port, "b")];
@@ -186,7 +186,7 @@ export function turns(start: Start): void {
       expect(namesOf(await a.claim({ max: 9 }))).toEqual(["2"]);
     });
 
-    test("are served in the order of the line among what is for all", async () => {
+    test("a worker gets tasks of its sticky groups and other tasks in the order of the line", async () => {
       const { port } = await start();
       await govern(port, { sticky: true });
       const a = await joinWorker(port, "a");
@@ -197,7 +197,7 @@ export function turns(start: Start): void {
       expect(namesOf(await a.claim({ max: 9 }))).toEqual(["first", "g2", "free"]);
     });
 
-    test("go to another worker when theirs has failed", async () => {
+    test("a sticky group goes to another worker after its worker failed a task", async () => {
       const { port } = await start();
       await govern(port, { sticky: true });
       const [a, b] = [await joinWorker(port, "a"), await joinWorker(port, "b")];
@@ -209,7 +209,7 @@ export function turns(start: Start): void {
       expect((await b.claimOne()).data).toBe("2");
     });
 
-    test("are anybody's when their worker falls silent", async () => {
+    test("a sticky group goes to any worker when its worker's heartbeats stop", async () => {
       const { port, clock, hang } = await start();
       await govern(port, { sticky: true });
       const a = await joinWorker(port, "a");
@@ -222,7 +222,7 @@ export function turns(start: Start): void {
       expect(await next).toMatchObject([{ data: "2" }]);
     });
 
-    test("are not for claims by hand: nobody knows whether they live", async () => {
+    test("manual claims get no sticky groups, because they have no heartbeats", async () => {
       const { port } = await start();
       await govern(port, { sticky: true });
       await joinWorker(port, "a");

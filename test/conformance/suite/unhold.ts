@@ -15,14 +15,14 @@ import {
   type Start,
 } from "./kit.ts";
 
-/** Somebody met a limit of somebody else's with the first that is ready. */
+/** Claims the first ready task and settles it with a hold. */
 async function hold(port: Port, delay = HOUR): Promise<void> {
   await port.settle(await claimOne(port), { kind: "hold", error: failure("429"), delay });
 }
 
 export function unhold(start: Start): void {
-  describe("a hold that is lifted", () => {
-    test("lets its group go on at once, and wakes who waits", async () => {
+  describe("unhold", () => {
+    test("unhold lets a group continue at once, and wakes a waiting claim", async () => {
       const { port } = await start();
       await addNamed(port, ["1", "2"], { groupKey: "g" });
       await hold(port);
@@ -33,7 +33,7 @@ export function unhold(start: Start): void {
       expect(await port.unhold(QUEUE, "g")).toBe(false);
     });
 
-    test("lets as many of its group go on as may", async () => {
+    test("unhold promotes as many tasks of the group as its concurrency allows", async () => {
       const { port } = await start();
       await govern(port, { concurrency: 2 });
       await addNamed(port, ["1", "2", "3"], { groupKey: "g" });
@@ -42,7 +42,7 @@ export function unhold(start: Start): void {
       expect(await claimNames(port, { max: 9 })).toEqual(["1", "2"]);
     });
 
-    test("lets its queue go on at once, and wakes who waits", async () => {
+    test("unhold lets a queue continue at once, and wakes a waiting claim", async () => {
       const { port } = await start();
       await addNamed(port, ["1", "2"]);
       await hold(port);
@@ -52,7 +52,7 @@ export function unhold(start: Start): void {
       expect(await port.unhold(QUEUE)).toBe(false);
     });
 
-    test("is that of its group, and no other", async () => {
+    test("unhold of a group does not affect other groups", async () => {
       const { port } = await start();
       await addOne(port, { data: "a", groupKey: "a" });
       await addOne(port, { data: "b", groupKey: "b" });
@@ -66,7 +66,7 @@ export function unhold(start: Start): void {
       expect((await claimNames(port, { max: 9 })).sort()).toEqual(["b", "none"]);
     });
 
-    test("leaves other limits in force", async () => {
+    test("unhold does not affect other limits", async () => {
       const { port, clock } = await start();
       await port.declare(QUEUE, { rateLimit: [{ max: 1, per: MINUTE, pace: false, unit: null }] });
       await addNamed(port, ["1", "2"]);
@@ -77,7 +77,7 @@ export function unhold(start: Start): void {
       expect(await claim(port)).toHaveLength(1);
     });
 
-    test("is none where nothing is held, nor any more", async () => {
+    test("unhold answers false if there is no hold", async () => {
       const { port, clock } = await start();
       expect(await port.unhold(QUEUE)).toBe(false);
       expect(await port.unhold(QUEUE, "g")).toBe(false);
@@ -90,7 +90,7 @@ export function unhold(start: Start): void {
       expect(await claim(port)).toHaveLength(1);
     });
 
-    test("may be followed by another", async () => {
+    test("a group can be held again after unhold", async () => {
       const { port } = await start();
       await addOne(port, { groupKey: "g" });
       await hold(port);

@@ -27,7 +27,7 @@ import {
 
 const VERIFIERS = verificationQueue(QUEUE);
 
-/** A task whose result waits for a verdict, and the one that asks for it. */
+/** A task whose result waits for a verdict, and the task that asks for it. */
 async function verifying(port: Port, options: { result?: string | null; adds?: NewTask[] } = {}) {
   const held = await claimOne(port);
   expect(await ack(port, held, options.result ?? null, options.adds)).toBe("verifying");
@@ -63,38 +63,41 @@ export function verification(start: Start): void {
     return world;
   }
 
-  describe("a task that somebody else put into a verification queue", () => {
+  describe("forged tasks in a verification queue", () => {
     const FORGED = verificationQueue("other");
-    test.each([FORGED, VERIFIERS])("settles nobody's result, whatever it says: in %s", async (queue) => {
-      const { port } = await verified();
-      const { id } = await addOne(port);
-      const { held, asking } = await verifying(port, { result: "1" });
-      const data = JSON.stringify({ id, fence: held.fence });
-      const forged = newTask({ queue, data, maxAttempts: 1 });
-      const ends: ((task: ClaimedTask) => Promise<unknown>)[] = [
-        (task) => accept(port, task),
-        (task) => refuse(port, task),
-        (task) => ack(port, task),
-        (task) => nack(port, task),
-        (task) => reject(port, task),
-        async (task) => {
-          await port.cancel(task.id);
-          await release(port, task);
-        },
-      ];
-      for (const end of ends) {
+    test.each([FORGED, VERIFIERS])(
+      "a task that a caller adds to a verification queue settles no result: in %s",
+      async (queue) => {
+        const { port } = await verified();
+        const { id } = await addOne(port);
+        const { held, asking } = await verifying(port, { result: "1" });
+        const data = JSON.stringify({ id, fence: held.fence });
+        const forged = newTask({ queue, data, maxAttempts: 1 });
+        const ends: ((task: ClaimedTask) => Promise<unknown>)[] = [
+          (task) => accept(port, task),
+          (task) => refuse(port, task),
+          (task) => ack(port, task),
+          (task) => nack(port, task),
+          (task) => reject(port, task),
+          async (task) => {
+            await port.cancel(task.id);
+            await release(port, task);
+          },
+        ];
+        for (const end of ends) {
+          await port.add([forged]);
+          await end(await claimOne(port, { queues: [queue] }));
+          expect(await stateOf(port, id)).toBe("verifying");
+        }
         await port.add([forged]);
-        await end(await claimOne(port, { queues: [queue] }));
+        await port.purge(queue);
         expect(await stateOf(port, id)).toBe("verifying");
-      }
-      await port.add([forged]);
-      await port.purge(queue);
-      expect(await stateOf(port, id)).toBe("verifying");
-      expect(await accept(port, asking)).toBe("done");
-      expect(await port.task(id)).toMatchObject({ state: "done", result: "1" });
-    });
+        expect(await accept(port, asking)).toBe("done");
+        expect(await port.task(id)).toMatchObject({ state: "done", result: "1" });
+      },
+    );
 
-    test("settles nobody's result when its queue is deleted", async () => {
+    test("deleting the queue of a forged verification task settles no result", async () => {
       const { port } = await verified();
       const { id } = await addOne(port);
       const { held } = await verifying(port);
@@ -103,7 +106,7 @@ export function verification(start: Start): void {
       expect(await stateOf(port, id)).toBe("verifying");
     });
 
-    test("gets no verdict from a claim that asks for another one", async () => {
+    test("a verdict for another result than the claim's own has no effect on it", async () => {
       const { port } = await verified();
       await addOne(port);
       const first = await verifying(port);
@@ -115,21 +118,21 @@ export function verification(start: Start): void {
     });
   });
 
-  test("deleting a verified queue deletes the queue that asks for its verdicts", async () => {
+  test("deleting a verified queue deletes its verification queue", async () => {
     const { port } = await verified();
     await addOne(port);
     await verifying(port);
     await port.drop(QUEUE);
     expect(await port.queues()).toEqual([]);
-    // One that only has such a name is somebody else's.
+    // A queue that only has such a name is kept.
     await port.declare(QUEUE, {});
     await port.declare(VERIFIERS, {});
     await port.drop(QUEUE);
     expect((await port.queues()).map(({ name }) => name)).toEqual([VERIFIERS]);
   });
 
-  describe("a result in a verified queue", () => {
-    test("is kept back until a verifier has accepted it, with what it adds", async () => {
+  describe("results in a verified queue", () => {
+    test("a result and the tasks that it adds wait until a verifier accepts them", async () => {
       const { port } = await verified();
       const { id } = await addOne(port);
       const adds = [
@@ -155,7 +158,7 @@ export function verification(start: Start): void {
       await refused(() => port.verifying(of), "TASK_NOT_FOUND");
     });
 
-    test("that is refused is a failed attempt, and the next one learns why", async () => {
+    test("a refused result is a failed attempt, and the next attempt gets the feedback", async () => {
       const { port } = await verified({ maxAttempts: 2 });
       const { id } = await addOne(port);
       const first = await verifying(port, { adds: [newTask({ queue: "next" })] });
@@ -172,7 +175,7 @@ export function verification(start: Start): void {
       expect(await port.task(id)).toMatchObject({ state: "dead", error: { name: "Refused" } });
     });
 
-    test("goes to another worker when it was refused", async () => {
+    test("a refused task goes to another worker", async () => {
       const { port } = await verified();
       const [one, two] = [await joinWorker(port, "one"), await joinWorker(port, "two")];
       await addOne(port);
@@ -182,7 +185,7 @@ export function verification(start: Start): void {
       expect(await two.claimOne()).toMatchObject({ attempt: 2, feedback: "too short" });
     });
 
-    test("clears the steps when it is refused", async () => {
+    test("a refusal removes the steps", async () => {
       const { port } = await verified();
       const { id } = await addOne(port);
       const held = await claimOne(port);
@@ -199,7 +202,7 @@ export function verification(start: Start): void {
       expect(await claimOne(port)).toMatchObject({ stepped: true, feedback: "too short" });
     });
 
-    test("keeps the signals when it is refused: nobody will send them again", async () => {
+    test("a refusal keeps the signals, because they are not sent again", async () => {
       const { port, clock } = await verified();
       const { id } = await addOne(port);
       await port.settle(await claimOne(port), { kind: "park", signal: "payment", timeout: SECOND });
@@ -214,7 +217,7 @@ export function verification(start: Start): void {
       expect(await claimOne(port)).toMatchObject({ stepped: true, feedback: "too short" });
     });
 
-    test("waits for another verifier when one is lost or fails", async () => {
+    test("a result waits for another verifier when one is lost or fails", async () => {
       const { port, clock } = await verified();
       const { id } = await addOne(port);
       await ack(port, await claimOne(port), '"x"');
@@ -226,7 +229,7 @@ export function verification(start: Start): void {
       expect(await port.end(id)).toMatchObject({ state: "done", result: '"x"' });
     });
 
-    test("holds its group", async () => {
+    test("a verifying task blocks its group", async () => {
       const { port } = await verified();
       await addNamed(port, ["1", "2"], { groupKey: "g" });
       const { asking } = await verifying(port);
@@ -236,7 +239,7 @@ export function verification(start: Start): void {
       expect((await next)[0]!.data).toBe("2");
     });
 
-    test("can be cancelled, and then no verdict counts", async () => {
+    test("a verifying task can be cancelled, and then no verdict counts", async () => {
       const { port } = await verified();
       const { id } = await addOne(port);
       const { asking } = await verifying(port, { result: "1", adds: [newTask({ queue: "next" })] });
@@ -247,21 +250,21 @@ export function verification(start: Start): void {
       expect(await claim(port, { queues: ["next"] })).toEqual([]);
     });
 
-    test("is judged by its own verdict only", async () => {
+    test("a result is settled only by its own verdict", async () => {
       const { port } = await verified();
       const [first, second] = await addNamed(port, ["1", "2"]);
       const one = await verifying(port, { result: "1" });
       const two = await verifying(port, { result: "2" });
       const of = { id: first!, fence: two.held.fence };
       expect((await port.settle(one.asking, { kind: "accept", of })).state).toBe("done");
-      // What was said is about nothing; and so nobody has judged the first.
+      // The verdict names another fence and has no effect. So the first result got no verdict.
       expect(await port.task(first!)).toMatchObject({ state: "ready", attempt: 2 });
       expect(await stateOf(port, second!)).toBe("verifying");
       await accept(port, two.asking);
       expect(await stateOf(port, second!)).toBe("done");
     });
 
-    test("waits when what it adds does not fit, and the verifier is told", async () => {
+    test("a result waits while the tasks that it adds do not fit, and the verifier gets the error", async () => {
       const { port } = await verified();
       await port.declare("next", { maxDepth: 1 });
       const { id } = await addOne(port);
@@ -274,7 +277,7 @@ export function verification(start: Start): void {
       expect(await stateOf(port, id)).toBe("done");
     });
 
-    test("is not turned away by a limit of its verifiers' queue", async () => {
+    test("a limit of the verification queue does not refuse a result", async () => {
       const { port } = await verified();
       await port.declare(VERIFIERS, { maxDepth: 1, maxPayload: 1 });
       const ids = await addNamed(port, ["1", "2"]);
@@ -285,7 +288,7 @@ export function verification(start: Start): void {
       for (const id of ids) expect(await stateOf(port, id)).toBe("done");
     });
 
-    test("is listed, left alone by a purge, and gone with its queue", async () => {
+    test("a verifying task is listed, is not purged, and is removed with its queue", async () => {
       const { port } = await verified();
       const [id] = await addNamed(port, ["1"]);
       const { asking } = await verifying(port);
@@ -293,7 +296,7 @@ export function verification(start: Start): void {
       const { tasks } = await port.list({ queue: QUEUE, state: "verifying", limit: 10 });
       expect(tasks.map((task) => task.id)).toEqual([id]);
       await port.drop(QUEUE);
-      // What asked for the verdict went with it.
+      // The task that asked for the verdict was removed with it.
       await refused(() => accept(port, asking), "CLAIM_LOST");
       await refused(() => port.task(id!), "TASK_NOT_FOUND");
     });
@@ -309,7 +312,7 @@ export function verification(start: Start): void {
         },
       ],
       ["dropped", (port: Port) => port.drop(VERIFIERS)],
-    ])("is refused when nobody will judge it: what asked for a verdict was %s", async (_, end) => {
+    ])("a result is refused if the task that asks for its verdict was %s", async (_, end) => {
       const { port } = await verified();
       const { id } = await addOne(port);
       const { asking } = await verifying(port);
@@ -322,7 +325,7 @@ export function verification(start: Start): void {
       });
     });
 
-    test("does not expire while it waits", async () => {
+    test("a verifying task does not expire", async () => {
       const { port, clock } = await verified();
       const { id } = await addOne(port, { ttl: MINUTE });
       const { asking } = await verifying(port);
@@ -333,7 +336,7 @@ export function verification(start: Start): void {
       expect(await stateOf(port, id)).toBe("expired");
     });
 
-    test("waits also where it comes with a hundred others, in one moment", async () => {
+    test("a hundred results at the same moment all wait for verdicts", async () => {
       const { port } = await verified();
       await addNamed(
         port,
@@ -352,7 +355,7 @@ export function verification(start: Start): void {
       expect((await port.stats(QUEUE)).depth).toMatchObject({ verifying: 0, done: 120 });
     });
 
-    test("has failed where its verifiers end without a verdict, in one moment or not", async () => {
+    test("results fail if their verifiers end without a verdict, also at the same moment", async () => {
       const { port } = await verified();
       await addNamed(port, ["a", "b"]);
       for (const held of await claim(port, { max: 2 })) await ack(port, held);
@@ -362,7 +365,7 @@ export function verification(start: Start): void {
       expect(await claimOne(port)).toMatchObject({ attempt: 2, feedback: NO_VERDICT });
     });
 
-    test("that comes back so does not keep out what its verifier adds", async () => {
+    test("a result that fails this way does not refuse the tasks that its verifier adds", async () => {
       const { port } = await verified({ maxDepth: 1 });
       await addOne(port);
       const { asking } = await verifying(port);
@@ -370,7 +373,7 @@ export function verification(start: Start): void {
       expect((await port.stats(QUEUE)).depth).toMatchObject({ ready: 2, verifying: 0 });
     });
 
-    test("that has failed so is told at once to who waits for it", async () => {
+    test("a caller that waits for a result that fails this way is answered at once", async () => {
       const { port, clock } = await verified({ maxAttempts: 1 });
       const { id } = await addOne(port);
       const end = port.end(id);
@@ -380,7 +383,7 @@ export function verification(start: Start): void {
       expect((await end).state).toBe("dead");
     });
 
-    test("is fenced by the verifier's claim", async () => {
+    test("a verdict after the verifier's claim ended is refused", async () => {
       const { port } = await verified();
       const { id } = await addOne(port);
       const { asking } = await verifying(port);
@@ -389,7 +392,7 @@ export function verification(start: Start): void {
       expect(await stateOf(port, id)).toBe("verifying");
     });
 
-    test("needs no verdict any more once the queue is not verified", async () => {
+    test("results need no verdict after the queue is no longer verified", async () => {
       const { port } = await verified();
       const [first, second] = await addNamed(port, ["1", "2"]);
       const { asking } = await verifying(port);
@@ -400,7 +403,7 @@ export function verification(start: Start): void {
       expect(await stateOf(port, first!)).toBe("done");
     });
 
-    test("needs a name with room for that of its verifiers", async () => {
+    test("verifying a queue is refused if the name of its verification queue would be too long", async () => {
       const { port } = await start();
       await refused(() => port.declare("q".repeat(125), { verified: true }), "INVALID");
     });

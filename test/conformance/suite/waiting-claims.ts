@@ -22,8 +22,8 @@ import {
 } from "./kit.ts";
 
 export function waitingClaims(start: Start): void {
-  describe("a waiting claim is woken", () => {
-    test("by an add, to a queue that nobody made before", async () => {
+  describe("what wakes a waiting claim", () => {
+    test("an add wakes a waiting claim, also on a new queue", async () => {
       const { port, clock } = await start();
       const answer = waiting(port);
       expect(await isPending(clock, answer)).toBe(true);
@@ -31,7 +31,7 @@ export function waitingClaims(start: Start): void {
       expect(namesOf(await answer)).toEqual(["x"]);
     });
 
-    test("by a due time", async () => {
+    test("a task that becomes due wakes a waiting claim", async () => {
       const { port, clock } = await start();
       await addOne(port, { delay: 10_500 });
       const answer = waiting(port);
@@ -42,7 +42,7 @@ export function waitingClaims(start: Start): void {
       expect(clock.read().elapsed).toBe(10_500);
     });
 
-    test("by the due time of a task that an ack added", async () => {
+    test("a delayed task that an ack added wakes a waiting claim", async () => {
       const { port, clock } = await start();
       await addOne(port);
       const held = await claimOne(port);
@@ -53,7 +53,7 @@ export function waitingClaims(start: Start): void {
       expect(clock.read().elapsed).toBe(500);
     });
 
-    test("by a retry when its delay is over", async () => {
+    test("a retry wakes a waiting claim when its delay ends", async () => {
       const { port, clock } = await start();
       await addOne(port);
       const held = await claimOne(port);
@@ -64,7 +64,7 @@ export function waitingClaims(start: Start): void {
       expect((await answer)[0]!.attempt).toBe(2);
     });
 
-    test("by a release", async () => {
+    test("a release wakes a waiting claim", async () => {
       const { port } = await start();
       const { id } = await addOne(port);
       const held = await claimOne(port);
@@ -73,7 +73,7 @@ export function waitingClaims(start: Start): void {
       expect((await answer)[0]!.id).toBe(id);
     });
 
-    test("by the end of a group's head", async () => {
+    test("the end of a group's head wakes a waiting claim", async () => {
       const { port } = await start();
       await addNamed(port, ["1", "2"], { groupKey: "g" });
       const held = await claimOne(port);
@@ -82,7 +82,7 @@ export function waitingClaims(start: Start): void {
       expect(namesOf(await answer)).toEqual(["2"]);
     });
 
-    test("by the end of another's lease", async () => {
+    test("the end of another claim's lease wakes a waiting claim", async () => {
       const { port, clock } = await start();
       await addOne(port);
       await claimOne(port, { lease: 5_300 });
@@ -93,7 +93,7 @@ export function waitingClaims(start: Start): void {
       expect((await answer)[0]!.attempt).toBe(2);
     });
 
-    test("by a redrive", async () => {
+    test("a redrive wakes a waiting claim", async () => {
       const { port } = await start();
       const { id } = await addOne(port, { maxAttempts: 1 });
       await nack(port, await claimOne(port));
@@ -102,7 +102,7 @@ export function waitingClaims(start: Start): void {
       expect((await answer)[0]!.id).toBe(id);
     });
 
-    test("by any of its queues, and by no other", async () => {
+    test("a waiting claim wakes for any of its queues, and for no other", async () => {
       const { port, clock } = await start();
       const answer = waiting(port, { queues: ["a", "b"] });
       await addOne(port, { queue: "c" });
@@ -112,8 +112,8 @@ export function waitingClaims(start: Start): void {
     });
   });
 
-  describe("of several waiting claims", () => {
-    test("the longest-waiting is served first", async () => {
+  describe("several waiting claims", () => {
+    test("the longest-waiting claim is served first", async () => {
       const { port, clock } = await start();
       const order: string[] = [];
       const answers = [];
@@ -126,7 +126,7 @@ export function waitingClaims(start: Start): void {
       expect(order).toEqual(["a", "b", "c"]);
     });
 
-    test("one that waits comes before one that begins to wait", async () => {
+    test("a claim that already waits is served before a new one", async () => {
       const { port, clock } = await start();
       const first = waiting(port, { worker: "first" });
       expect(await isPending(clock, first)).toBe(true);
@@ -137,7 +137,7 @@ export function waitingClaims(start: Start): void {
       expect(await isPending(clock, second)).toBe(true);
     });
 
-    test("as many are served as there are tasks", async () => {
+    test("as many waiting claims are served as there are tasks", async () => {
       const { port, clock } = await start();
       const answers = numbered(50).map((worker) => waiting(port, { worker }));
       await addNamed(port, numbered(30));
@@ -146,7 +146,7 @@ export function waitingClaims(start: Start): void {
       expect(await isPending(clock, Promise.race(answers.slice(30)))).toBe(true);
     });
 
-    test("one that takes many leaves the rest to the next", async () => {
+    test("a claim that takes many tasks leaves the rest to the next claim", async () => {
       const { port } = await start();
       const many = waiting(port, { max: 10, worker: "many" });
       const one = waiting(port, { worker: "one" });
@@ -155,7 +155,7 @@ export function waitingClaims(start: Start): void {
       expect(namesOf(await one)).toEqual(["10"]);
     });
 
-    test("each is served when many tasks become due at once", async () => {
+    test("every waiting claim is served when many tasks become due at once", async () => {
       const { port, clock } = await start();
       await addNamed(port, numbered(20), { delay: SECOND });
       const answers = numbered(20).map((worker) => waiting(port, { worker }));
@@ -164,14 +164,14 @@ export function waitingClaims(start: Start): void {
     });
   });
 
-  describe("a waiting claim", () => {
-    test("is answered at once where there is something", async () => {
+  describe("waiting claims", () => {
+    test("a waiting claim is answered at once if there is a task", async () => {
       const { port } = await start();
       await addOne(port);
       expect(await waiting(port, { max: 5 })).toHaveLength(1);
     });
 
-    test("is answered with nothing when its wait is over", async () => {
+    test("a waiting claim is answered with nothing when its wait ends", async () => {
       const { port, clock } = await start();
       const answer = claim(port, { wait: 20 * SECOND });
       await clock.advance(20 * SECOND - 1);
@@ -180,7 +180,7 @@ export function waitingClaims(start: Start): void {
       expect(await answer).toEqual([]);
     });
 
-    test("leaves nothing behind when its wait is over", async () => {
+    test("a waiting claim whose wait ended takes no later task", async () => {
       const { port, clock } = await start();
       const answer = claim(port, { wait: SECOND });
       await clock.advance(SECOND);
@@ -189,7 +189,7 @@ export function waitingClaims(start: Start): void {
       expect(await claimNames(port)).toEqual(["x"]);
     });
 
-    test("ends with the reason of its signal", async () => {
+    test("a waiting claim rejects with the reason of its signal", async () => {
       const { port, clock } = await start();
       const stop = new AbortController();
       const answer = waiting(port, { signal: stop.signal });
@@ -200,7 +200,7 @@ export function waitingClaims(start: Start): void {
       expect(await claimNames(port)).toEqual(["x"]);
     });
 
-    test("asks for nothing under a signal that was aborted before", async () => {
+    test("a claim with an aborted signal claims nothing", async () => {
       const { port } = await start();
       await addOne(port);
       await expect(waiting(port, { signal: AbortSignal.abort(new Error("enough")) })).rejects.toThrow(
@@ -209,7 +209,7 @@ export function waitingClaims(start: Start): void {
       expect(await depths(port)).toEqual({ ready: 1 });
     });
 
-    test("gives back what it gets too late, as if never claimed", async () => {
+    test("a claim that was aborted returns tasks that it gets too late, as if never claimed", async () => {
       const { port, clock } = await start();
       const stop = new AbortController();
       const { id } = await addOne(port);
@@ -221,7 +221,7 @@ export function waitingClaims(start: Start): void {
       expect(await port.history(id)).toEqual([]);
     });
 
-    test("wakes the next one when it gives something back", async () => {
+    test("a claim that returns a task wakes the next one", async () => {
       const { port } = await start();
       const stop = new AbortController();
       const { id } = await addOne(port);
@@ -232,7 +232,7 @@ export function waitingClaims(start: Start): void {
       expect((await second)[0]!.id).toBe(id);
     });
 
-    test("outlives any number of due times for nothing", async () => {
+    test("a waiting claim survives many due times of other queues", async () => {
       const { port, clock } = await start();
       const answer = waiting(port, { queues: ["idle"] });
       await addNamed(port, numbered(20), { delay: 500 });
@@ -242,7 +242,7 @@ export function waitingClaims(start: Start): void {
   });
 
   describe("closing", () => {
-    test("answers waiting claims with nothing, and those who wait for results with CLOSED", async () => {
+    test("closing answers waiting claims with nothing, and waits for results with CLOSED", async () => {
       const { port } = await start();
       const { id } = await addOne(port, { delay: DAY });
       const answer = waiting(port);
@@ -252,7 +252,7 @@ export function waitingClaims(start: Start): void {
       await end;
     });
 
-    test("lets what was asked before take effect, and refuses what comes after", async () => {
+    test("earlier calls take effect before the close, and later ones are refused", async () => {
       const { port } = await start();
       const adding = addOne(port);
       await port.close();
@@ -262,7 +262,7 @@ export function waitingClaims(start: Start): void {
       await port.close();
     });
 
-    test("may be asked for several times at once", async () => {
+    test("close may be called several times at once", async () => {
       const { port } = await start();
       const adding = addOne(port);
       await Promise.all([port.close(), port.close()]);

@@ -23,15 +23,15 @@ import {
 const NIGHT = { hours: "22:00-06:00", tz: "UTC" };
 const DAY = 24 * HOUR;
 
-/** To so many hours past midnight, UTC. */
+/** Advances to this many hours past midnight, UTC. */
 async function until({ clock }: World, hours: number): Promise<void> {
   const at = clock.read().wall % DAY;
   await passLong(clock, (hours * HOUR - at + 2 * DAY) % DAY || DAY);
 }
 
 export function windows(start: Start): void {
-  describe("a queue's window", () => {
-    test("keeps tasks from starting outside of it", async () => {
+  describe("window of a queue", () => {
+    test("tasks start only within the window", async () => {
       const world = await start();
       const { port } = world;
       await port.declare(QUEUE, { window: NIGHT });
@@ -46,7 +46,7 @@ export function windows(start: Start): void {
       expect(await claim(port)).toEqual([]);
     });
 
-    test("wakes a claim that waits, when it opens", async () => {
+    test("the opening of a window wakes a waiting claim", async () => {
       const world = await start();
       const { port, clock } = world;
       await port.declare(QUEUE, { window: NIGHT });
@@ -59,7 +59,7 @@ export function windows(start: Start): void {
       expect(await next).toMatchObject([{ data: "1" }]);
     });
 
-    test("is that of its time zone", async () => {
+    test("a window follows its time zone", async () => {
       const world = await start();
       const { port } = world;
       await port.declare(QUEUE, { window: { ...NIGHT, tz: "Asia/Tokyo" } });
@@ -70,7 +70,7 @@ export function windows(start: Start): void {
       expect(await claimNames(port)).toEqual(["1"]);
     });
 
-    test("does not hold for urgent tasks", async () => {
+    test("urgent tasks ignore the window", async () => {
       const world = await start();
       const { port } = world;
       await port.declare(QUEUE, { window: NIGHT });
@@ -80,7 +80,7 @@ export function windows(start: Start): void {
       expect(await claimNames(port)).toEqual(["now"]);
     });
 
-    test("can be taken back", async () => {
+    test("a window can be removed", async () => {
       const world = await start();
       const { port } = world;
       await port.declare(QUEUE, { window: NIGHT });
@@ -91,7 +91,7 @@ export function windows(start: Start): void {
       expect(await claimNames(port)).toEqual(["1"]);
     });
 
-    test("lets what has started go on", async () => {
+    test("a task that has started continues outside the window", async () => {
       const world = await start();
       const { port, clock } = world;
       await port.declare(QUEUE, { window: NIGHT });
@@ -103,8 +103,8 @@ export function windows(start: Start): void {
     });
   });
 
-  describe("an urgent task", () => {
-    test("comes before all others, and has its priority among its like", async () => {
+  describe("urgent tasks", () => {
+    test("urgent tasks come first, and have priorities among themselves", async () => {
       const { port } = await start();
       await addNamed(port, ["usual"], { priority: 1_000 });
       await addNamed(port, ["urgent"], { urgent: true, priority: -1_000 });
@@ -112,7 +112,7 @@ export function windows(start: Start): void {
       expect(await claimNames(port)).toEqual(["first", "urgent", "usual"]);
     });
 
-    test("is shown as what it is", async () => {
+    test("a task shows that it is urgent", async () => {
       const { port } = await start();
       const { id } = await addOne(port, { urgent: true, priority: 7, cost: 12 });
       expect(await port.task(id)).toMatchObject({ urgent: true, priority: 7, cost: 12 });
@@ -122,14 +122,14 @@ export function windows(start: Start): void {
       expect(await port.task(plain.id)).toMatchObject({ urgent: false, cost: 1 });
     });
 
-    test("waits behind the head of its group", async () => {
+    test("an urgent task waits behind the head of its group", async () => {
       const { port } = await start();
       await addNamed(port, ["1"], { groupKey: "g" });
       await addNamed(port, ["2"], { groupKey: "g", urgent: true });
       expect(await claimNames(port)).toEqual(["1"]);
     });
 
-    test("keeps its place when it is tried again, released, or redriven", async () => {
+    test("an urgent task keeps its position when it is retried, released, or redriven", async () => {
       const { port } = await start();
       await addNamed(port, ["usual"]);
       const [id] = await addNamed(port, ["now"], { urgent: true });
@@ -142,15 +142,15 @@ export function windows(start: Start): void {
       expect((await claimOne(port)).id).toBe(id);
     });
 
-    test("is urgent or not", async () => {
+    test("urgent must be a boolean", async () => {
       const { port } = await start();
       await refused(() => addOne(port, { urgent: "yes" as never }), "INVALID", "urgent");
       await refused(() => addOne(port, { cost: -1 }), "INVALID", "cost");
     });
   });
 
-  describe("an urgent task of a group", () => {
-    test("is the first of it to get in line, where several may run at once", async () => {
+  describe("urgent tasks of a group", () => {
+    test("an urgent task is the first of its group to enter the line if the group's concurrency is higher than 1", async () => {
       const { port } = await start();
       await govern(port, { concurrency: 2 });
       await addNamed(port, numbered(4), { groupKey: "g" });
@@ -165,7 +165,7 @@ export function windows(start: Start): void {
       expect(await claimNames(port)).toEqual(["2"]);
     });
 
-    test("comes up with others, before them", async () => {
+    test("urgent tasks of a group are promoted before the others", async () => {
       const { port } = await start();
       await addNamed(port, numbered(2), { groupKey: "g" });
       await addNamed(port, ["urgent 1"], { groupKey: "g", urgent: true });
@@ -179,7 +179,7 @@ export function windows(start: Start): void {
       expect(await claimNames(port)).toEqual(["3"]);
     });
 
-    test("takes the turn of its group, where groups take turns", async () => {
+    test("an urgent task takes the next turn of its fair group", async () => {
       const { port } = await start();
       await govern(port, { concurrency: 9, fair: true });
       for (const key of ["a", "b"]) await addNamed(port, numbered(3, key), { groupKey: key });
@@ -188,7 +188,7 @@ export function windows(start: Start): void {
       expect(await claimNames(port, { max: 1 })).toEqual(["urgent"]);
     });
 
-    test("waits for those before it, where they run in order, and ignores the window when its turn comes", async () => {
+    test("an urgent task of an ordered group waits for earlier ones, and then ignores the window", async () => {
       const world = await start();
       const { port } = world;
       await until(world, 23);

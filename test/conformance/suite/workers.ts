@@ -4,8 +4,8 @@ import { ack, addNamed, claim, joinWorker, QUEUE, SECOND, type Start } from "./k
 const LEASE = 30 * SECOND;
 
 export function workers(start: Start): void {
-  describe("the list of workers", () => {
-    test("says who they are and what they hold", async () => {
+  describe("list of workers", () => {
+    test("the list of workers shows who they are and how many tasks they hold", async () => {
       const { port, clock, startedAt } = await start();
       const info = {
         id: "id-1",
@@ -26,7 +26,7 @@ export function workers(start: Start): void {
       expect(await port.workers()).toMatchObject([{ claims: 1 }]);
     });
 
-    test("can be that of one queue", async () => {
+    test("the list of workers can be limited to one queue", async () => {
       const { port } = await start();
       await joinWorker(port, "a", { queues: ["x", "y"] });
       await joinWorker(port, "b", { queues: ["y"] });
@@ -36,14 +36,14 @@ export function workers(start: Start): void {
       expect(await port.workers()).toHaveLength(2);
     });
 
-    test("loses those who leave", async () => {
+    test("a worker that leaves disappears from the list", async () => {
       const { port } = await start();
       const worker = await joinWorker(port, "w");
       await port.leave(worker.session);
       expect(await port.workers()).toEqual([]);
     });
 
-    test("keeps those who give signs of life", async () => {
+    test("a worker with heartbeats stays in the list", async () => {
       const { port, clock } = await start();
       await joinWorker(port, "w");
       await clock.advance(10 * LEASE);
@@ -51,7 +51,7 @@ export function workers(start: Start): void {
       expect(worker!.silentFor).toBeLessThanOrEqual(LEASE / 3);
     });
 
-    test("says for how long a worker has been silent, and loses it after its lease", async () => {
+    test("the list shows how long a worker has sent no heartbeat, and drops it after its lease", async () => {
       const { port, clock, hang } = await start();
       await joinWorker(port, "w");
       hang();
@@ -61,7 +61,7 @@ export function workers(start: Start): void {
       expect(await port.workers()).toEqual([]);
     });
 
-    test("may have several instances of one name", async () => {
+    test("several instances may share a name", async () => {
       const { port } = await start();
       await joinWorker(port, "a", { name: "mailer" });
       await joinWorker(port, "b", { name: "mailer" });

@@ -1,7 +1,9 @@
 import type { Clock, Reading } from "../../src/core/clock.ts";
 
-/** The clock of an engine, which uses its timers for heartbeats: they can be stopped, as if the process hung. */
-export class Heart implements Clock {
+/**
+ * The clock of an engine that uses its timers for heartbeats. stop() stops the heartbeats, as if the process hung.
+ */
+export class StoppableClock implements Clock {
   readonly #clock: Clock;
   #held: (() => void)[] | undefined;
 
@@ -25,7 +27,7 @@ export class Heart implements Clock {
     };
   }
 
-  /** The answer lets it beat again, at once where a beat was missed. */
+  /** Stops the timers. The returned function resumes them, and fires at once those that were missed. */
   stop(): () => void {
     const held: (() => void)[] = [];
     this.#held = held;
