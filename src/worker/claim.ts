@@ -14,41 +14,44 @@ import { describeError } from "../core/task-error.ts";
 import type { Addition, ClaimedTask, Headers, NewMessage, NewTask } from "../core/task.ts";
 import { TOPIC_HEADER } from "../core/topic.ts";
 
-/** A queue that a handler can add to: its own handle, or that of any other queue. */
+/** A queue that a handler can add to: the handle of any queue. */
 export interface AddTarget<In, Options> {
-  /** Checks and encodes, and stores nothing. */
+  /** Checks and encodes the data. Stores nothing. */
   prepare(data: In, options?: Options): Promise<NewTask>;
-  /** Sends the policy along, if it was not sent yet. */
+  /** Sends the queue's policy, if it was not sent yet. */
   declare(): Promise<void>;
 }
 
 /** A topic that a handler can publish to. */
 export interface PublishTarget<In, Options> {
-  /** Checks and encodes, and stores nothing. */
+  /** Checks and encodes the data. Stores nothing. */
   prepareMessage(data: In, options?: Options): Promise<NewMessage>;
 }
 
 /** Checks and encodes what a handler returned. */
 export type EncodeResult = (result: unknown) => string | null | Promise<string | null>;
 
-/** Of the stage after a task's own: what its task costs, as a function of its input. */
+/** The cost of the next stage's task, as a function of its input. */
 export interface NextCost {
   stage: string;
   of: (input: unknown) => number;
 }
 
-/** A task held under a fence, until it is settled or its lease ends. */
+/**
+ * A claim as users hold it: a task under a fence, until it is settled or its lease ends. `queue.claim()` returns it;
+ * handlers get its subclass Task.
+ */
 export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   readonly id: string;
   readonly fence: number;
   readonly queue: string;
-  /** 1 for the first try: failures so far, and one. */
+  /** 1 for the first attempt: failures so far + 1. */
   readonly attempt: number;
   readonly maxAttempts: number;
   readonly headers: Readonly<Headers>;
   readonly priority: number;
   readonly groupKey: string | null;
-  /** Why a verifier refused what the last attempt returned. */
+  /** Why a verifier refused the result of the last attempt. */
   readonly feedback: string | undefined;
 
   /** @internal */
@@ -60,8 +63,8 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   #data: { decoded: Data } | undefined;
   #adds: Set<PendingAdd> | undefined;
   #settlement: Promise<void> | undefined;
-  #isAckedWithin = false;
-  #setback: unknown;
+  #isAckedInTransaction = false;
+  #storeError: unknown;
   #spent: number | undefined;
 
   constructor(port: Port, task: ClaimedTask, encodeResult: EncodeResult = encodeAsJson, nextCost?: NextCost) {
@@ -80,28 +83,28 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     this.feedback = task.feedback;
   }
 
-  /** The payload. What a door stored as another type than JSON comes as text or bytes. */
+  /** The payload. A payload that a door stored under another type than JSON is text or bytes. */
   get data(): Data {
     this.#data ??= { decoded: decodeBody(this.claimed.data, this.claimed.contentType) as Data };
     return this.#data.decoded;
   }
 
-  /** What it was published to; null where it was added to its queue. */
+  /** The topic that it was published to; null if it was added to its queue. */
   get topic(): string | null {
     return Object.hasOwn(this.headers, TOPIC_HEADER) ? this.headers[TOPIC_HEADER]! : null;
   }
 
-  /** The run of a pipeline that it is of, and where in it; null for other tasks. */
+  /** Its run of a pipeline, and where in it the task is; null for other tasks. */
   get run(): RunPlace | null {
     return this.claimed.run ?? null;
   }
 
-  /** What it takes of limits that have a unit. */
+  /** Its cost in rate limits with a unit. */
   get cost(): number {
     return this.claimed.cost ?? 1;
   }
 
-  /** What it really took of them, in place of its cost: said with however it is settled. */
+  /** Sets the real cost, instead of `cost`. It is sent with the settlement. */
   spend(spent: number): void {
     this.#spent = checkNumber(spent, "What a task spent", 0, LIMITS.cost);
   }
@@ -110,42 +113,45 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     return new Date(this.claimed.createdAt);
   }
 
-  /** Somebody settled it, or is about to. */
+  /** A settlement was sent. */
   get isSettled(): boolean {
     return this.#settlement !== undefined;
   }
 
-  /** @internal How the settlement under way, or done, came out. */
+  /** @internal The outcome of the settlement. */
   get settlement(): Promise<void> | undefined {
     return this.#settlement;
   }
 
-  /** @internal What the store met in place of taking the last settlement: what is thrown before that is another thing. */
-  get setback(): unknown {
-    return this.#setback;
+  /**
+   * @internal The error with which the store answered the last settlement. Errors that are thrown before that are
+   * different.
+   */
+  get storeError(): unknown {
+    return this.#storeError;
   }
 
-  /** Done, with a result for whoever waits for it. What was added with `add` commits with it. */
+  /** Done, with a result for callers that wait for it. Tasks added with `add` commit with it. */
   async ack(result?: Result, options: { tx?: unknown } = {}): Promise<void> {
     checkNames(options, ["tx"], "ack");
     await this.ackAs(result, options.tx);
   }
 
   /**
-   * The same, for a worker: it acks more often than it does anything else, and every `async` on the way is a promise
-   * more for each task. What is wrong with the result is thrown at once.
+   * As ack(), for the worker. It is not async, because each `async` function costs a promise per task and acks are the
+   * most frequent call. An invalid result is thrown synchronously.
    * @internal
    */
   ackAs(result: unknown, tx?: unknown): Promise<void> {
     this.#checkOpen();
     const parted = isEach(result) ? result : undefined;
     const encoded = this.#encodeResult(parted ? parted.items : result);
-    if (encoded instanceof Promise || this.#adds) return this.#ackWithAll(encoded, parted, tx);
-    if (!parted && !this.#nextCost) return this.#say({ kind: "ack", result: encoded }, tx);
-    return this.#say(this.#stageAck(encoded, parted), tx);
+    if (encoded instanceof Promise || this.#adds) return this.#ackWithAdds(encoded, parted, tx);
+    if (!parted && !this.#nextCost) return this.#sendAck({ kind: "ack", result: encoded }, tx);
+    return this.#sendAck(this.#stageAck(encoded, parted), tx);
   }
 
-  /** In a run: with what the tasks cost that follow. */
+  /** The ack of a task of a run, with the costs of the tasks that follow. */
   #stageAck(result: string | null, parted: Each | undefined): SettleCall & { kind: "ack" } {
     const next = parted?.costs ? { costs: [...parted.costs] } : this.#costsOf(result, parted !== undefined);
     return { kind: "ack", result, ...(parted && { each: true }), ...(next && { next }) };
@@ -154,44 +160,46 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   #costsOf(result: string | null, isParted: boolean): NextCosts | undefined {
     if (!this.#nextCost || !this.run) return undefined;
     const { stage, of } = this.#nextCost;
-    // As the next stage gets it, after JSON and a validator.
+    // The input as the next stage gets it, after JSON and a validator.
     const value: unknown = result === null ? null : JSON.parse(result);
     const costs = (isParted ? (value as unknown[]) : [value]).map(of);
     return { stage, costs };
   }
 
-  async #ackWithAll(
+  async #ackWithAdds(
     encoding: string | null | Promise<string | null>,
     parted: Each | undefined,
     tx: unknown,
   ): Promise<void> {
-    const said = this.#stageAck(await encoding, parted);
-    if (!this.#adds) return this.#say(said, tx);
-    // Those that are refused have taken themselves off the list by then.
+    const acked = this.#stageAck(await encoding, parted);
+    if (!this.#adds) return this.#sendAck(acked, tx);
+    // Adds that are refused remove themselves from the set meanwhile.
     await Promise.allSettled([...this.#adds].map(({ prepared }) => prepared));
     const adds = await Promise.all([...this.#adds].map(({ prepared }) => prepared));
-    // Declared in the same moment, so that a queue's policy commits with its first task.
+    // Declare at the same moment, so that a queue's policy commits with its first task.
     const declared = [...this.#adds].map(({ declare }) => declare());
-    const settled = this.#say({ ...said, ...(adds.length > 0 && { adds }) }, tx);
+    const settled = this.#sendAck({ ...acked, ...(adds.length > 0 && { adds }) }, tx);
     await Promise.all([...declared, settled]);
   }
 
-  #say(word: SettleCall & { kind: "ack" }, tx: unknown): Promise<void> {
-    return tx === undefined ? this.settleAs(word) : this.#ackWithin(word, tx);
+  #sendAck(call: SettleCall & { kind: "ack" }, tx: unknown): Promise<void> {
+    return tx === undefined ? this.settleAs(call) : this.#ackInTransaction(call, tx);
   }
 
-  /** Within a transaction it stays open: that may be rolled back, and what was said then was never said. */
-  async #ackWithin(word: SettleCall & { kind: "ack" }, tx: unknown): Promise<void> {
-    await this.port.settle(this, this.#withSpent(word), { tx });
-    this.#isAckedWithin = true;
+  /** The claim stays open: the caller's transaction may be rolled back, and then the ack has not happened. */
+  async #ackInTransaction(call: SettleCall & { kind: "ack" }, tx: unknown): Promise<void> {
+    await this.port.settle(this, this.#withSpent(call), { tx });
+    this.#isAckedInTransaction = true;
   }
 
-  /** @internal Acked in a transaction of the handler's: a handler that then returns has nothing more to say. */
-  get isAckedWithin(): boolean {
-    return this.#isAckedWithin;
+  /**
+   * @internal Acked in the handler's own transaction: when the handler then returns, there is nothing left to settle.
+   */
+  get isAckedInTransaction(): boolean {
+    return this.#isAckedInTransaction;
   }
 
-  /** Failed: another try after `delay` or the queue's backoff, or dead if this was the last. */
+  /** Failed: retried after `delay` or the queue's backoff, or dead if this was the last attempt. */
   async nack(error: unknown, options: { delay?: Duration } = {}): Promise<void> {
     checkNames(options, ["delay"], "nack");
     const delay = options.delay === undefined ? undefined : parseDuration(options.delay, "delay");
@@ -199,8 +207,8 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   }
 
   /**
-   * Somebody else's limit was met: back to its place without using up an attempt, and no task of its groupKey starts for
-   * `delay` or the queue's backoff; of the queue, where it has none.
+   * Another system's limit was met: the task returns to its position without counting the attempt, and no task of its
+   * groupKey starts during `delay` or the queue's backoff. Without a groupKey this applies to the whole queue.
    */
   async hold(error: unknown, options: { delay?: Duration } = {}): Promise<void> {
     checkNames(options, ["delay"], "hold");
@@ -213,7 +221,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     await this.settleAs({ kind: "reject", error: describeError(error) });
   }
 
-  /** Back to its place, for anybody; no attempt is used up. */
+  /** Returns the task to its position, for any worker. The attempt does not count. */
   async release(): Promise<void> {
     await this.settleAs({ kind: "release", started: true });
   }
@@ -224,7 +232,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     await this.port.extend(this, parseDuration(lease, "lease", 1));
   }
 
-  /** Most who tell it do not wait for it: that the claim was lost is no reason to end their process. */
+  /** Most callers do not await it: a lost claim must not crash their process. */
   progress(value: number, note?: string): Promise<void> {
     return suppressUnhandled(this.#progress(value, note ?? null));
   }
@@ -240,7 +248,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
     if (typeof queue?.prepare !== "function") {
       throw invalid(`task.add() takes a queue handle first, as in task.add(dibs.queue("next"), data).`);
     }
-    await this.#holdBack({ prepared: queue.prepare(data, options), declare: () => queue.declare() });
+    await this.#bufferUntilAck({ prepared: queue.prepare(data, options), declare: () => queue.declare() });
   }
 
   /** Publishes when this one is acked: both commit together, or neither does. */
@@ -255,11 +263,11 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
         `task.publish() takes a topic handle first, as in task.publish(dibs.topic("a.b"), data).`,
       );
     }
-    await this.#holdBack({ prepared: topic.prepareMessage(data, options), declare: async () => {} });
+    await this.#bufferUntilAck({ prepared: topic.prepareMessage(data, options), declare: async () => {} });
   }
 
-  /** On the list at once: a handler may return without having waited for this. */
-  async #holdBack(add: PendingAdd): Promise<void> {
+  /** Adds to the set synchronously: a handler may return without awaiting this. */
+  async #bufferUntilAck(add: PendingAdd): Promise<void> {
     const adds = (this.#adds ??= new Set()).add(add);
     try {
       await add.prepared;
@@ -270,27 +278,27 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   }
 
   /**
-   * One settlement counts. If the store refused it or could not be reached, another may be tried.
+   * One settlement counts. If the store refused it or could not be reached, another one may be sent.
    * @internal
    */
-  settleAs(word: SettleCall): Promise<void> {
+  settleAs(call: SettleCall): Promise<void> {
     this.#checkOpen();
-    this.#settlement = this.#send(word);
+    this.#settlement = this.#send(call);
     return this.#settlement;
   }
 
-  async #send(word: SettleCall): Promise<void> {
+  async #send(call: SettleCall): Promise<void> {
     try {
-      await this.port.settle(this, this.#withSpent(word));
+      await this.port.settle(this, this.#withSpent(call));
     } catch (error) {
       if ((error as { code?: string }).code !== "CLAIM_LOST") this.#settlement = undefined;
-      this.#setback = error;
+      this.#storeError = error;
       throw error;
     }
   }
 
-  #withSpent(word: SettleCall): SettleCall {
-    return this.#spent === undefined ? word : { ...word, spent: this.#spent };
+  #withSpent(call: SettleCall): SettleCall {
+    return this.#spent === undefined ? call : { ...call, spent: this.#spent };
   }
 
   #checkOpen(): void {
@@ -298,7 +306,7 @@ export class Claim<Data = unknown, Result = unknown> implements SettleRef {
   }
 }
 
-/** What is to be added with the ack. */
+/** A task to add with the ack. */
 interface PendingAdd {
   prepared: Promise<Addition>;
   declare: () => Promise<void>;

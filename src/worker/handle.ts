@@ -6,36 +6,41 @@ import { describeError } from "../core/task-error.ts";
 import type { Held } from "./held.ts";
 import type { Task } from "./task.ts";
 
-/** What the handler did, or what was done to it. */
+/** Calls a handler and settles its task, for worker.ts. */
+
+/** What the handler returned or threw. */
 export type Answer = { returned: unknown } | { threw: unknown };
 
-/** What settling needs of its worker. */
+/** What settling needs from its worker. */
 export interface Settling {
   now(): number;
   pause(ms: number): Promise<void>;
   warn(message: string): void;
-  /** A settlement is being repeated; and then no longer. */
+  /** A settlement is being retried; called with false when that ends. */
   onTrouble(isTrouble: boolean): void;
 }
 
-/** How nearly every task ends, without the promises that the other ways need; undefined for those. */
+/**
+ * Acks without the extra promises of the general path: nearly every task ends this way. Undefined if the general path
+ * is needed.
+ */
 export function ackAtOnce(held: Held, answer: Answer): Promise<void> | undefined {
   const task = held.task!;
-  if (!("returned" in answer) || held.fate !== "working" || task.isSettled || task.isAckedWithin)
+  if (!("returned" in answer) || held.fate !== "working" || task.isSettled || task.isAckedInTransaction)
     return undefined;
   // It is parked, whatever its handler returned.
   if (task.waiting) return undefined;
   try {
     return task.ackAs(answer.returned);
   } catch {
-    // A result that cannot be stored is refused again by `settle`, which knows what to do then.
+    // `settle` gets the same error again and handles it.
     return undefined;
   }
 }
 
 /**
- * Says to the store what became of one task, and does not give up while saying it still makes sense. `failure` is what
- * an `ackAtOnce` met.
+ * Settles one task in the store, and retries while that still makes sense. `failure` is the error of an earlier
+ * `ackAtOnce`.
  */
 export async function settle(
   settling: Settling,
@@ -47,11 +52,11 @@ export async function settle(
   if (held.fate === "lost") return;
   const answer = task.isSettled ? await answerAfter(task, given) : given;
   if (task.isSettled && held.fate !== "timedOut") return;
-  // One that was rolled back, and whose handler hides that, is not heard of again before its timeout.
-  if (task.isAckedWithin && "returned" in answer && held.fate !== "timedOut") return;
+  // If that transaction was rolled back and the handler does not say so, the task ends by its timeout.
+  if (task.isAckedInTransaction && "returned" in answer && held.fate !== "timedOut") return;
   const isReturned = "returned" in answer && held.fate !== "timedOut" && !task.waiting;
   const send = (): Promise<void> =>
-    isReturned ? task.ackAs(answer.returned) : task.settleAs(wordFor(held, answer));
+    isReturned ? task.ackAs(answer.returned) : task.settleAs(settleCallFor(held, answer));
   try {
     if (failure) throw failure.error;
     await send();
@@ -60,7 +65,7 @@ export async function settle(
     try {
       const refusal = await repeat(settling, held, error, send);
       if (refusal === undefined) return;
-      // The result, or what it adds, was not accepted: that is the attempt's failure.
+      // The result, or a task that it adds, was refused: that makes the attempt a failure.
       const fail = () => task.settleAs({ kind: "nack", error: describeError(refusal) });
       await repeat(settling, held, RETRY_AT_ONCE, fail);
     } finally {
@@ -69,7 +74,9 @@ export async function settle(
   }
 }
 
-/** The handler settled it by itself, perhaps without waiting whether the store took it. If not, it has failed. */
+/**
+ * The handler has settled the task itself, possibly without awaiting it. If that settlement failed, so did the attempt.
+ */
 async function answerAfter(task: Task, answer: Answer): Promise<Answer> {
   try {
     await task.settlement;
@@ -79,15 +86,15 @@ async function answerAfter(task: Task, answer: Answer): Promise<Answer> {
   }
 }
 
-function wordFor(held: Held, answer: Answer): SettleCall {
+function settleCallFor(held: Held, answer: Answer): SettleCall {
   if (held.fate === "timedOut") return { kind: "nack", error: timeoutError(), outcome: "timeout" };
   const thrown = "threw" in answer ? answer.threw : undefined;
   const { waiting } = held.task!;
   if (waiting) return { kind: "park", ...waiting };
-  // Another task of the batch waits for something: this one has not failed.
+  // Another task of the batch waits for a signal: this one has not failed.
   if ((thrown as { code?: unknown } | undefined)?.code === "PARKED")
     return { kind: "release", started: true };
-  // Who was asked to stop, and stops, has not failed. A cancelled task ends with that, also by a release.
+  // A handler that was asked to stop, and stops, has not failed. A release also ends a cancelled task.
   if (held.fate === "stopped" || held.fate === "cancelled") return { kind: "release", started: true };
   if (isReject(thrown)) return { kind: "reject", error: describeError(thrown) };
   const kind = isKeyHold(thrown) ? "hold" : "nack";
@@ -99,8 +106,8 @@ const LONGEST_PAUSE_MS = 5_000;
 const RETRY_AT_ONCE = undefined;
 
 /**
- * Repeats what failed for want of a working store. Returns the error of a refusal; a lost claim is none: that
- * the task is somebody else's now is the answer.
+ * Retries a settlement that failed because the store did not work. Returns the error if the store refused it. Returns
+ * undefined for a lost claim: the task belongs to another worker now, and nothing is left to do.
  */
 async function repeat(
   settling: Settling,
@@ -132,12 +139,12 @@ function whatFollows(error: unknown, task: Task, isLate: boolean): "again" | "re
     if (error.code === "CLAIM_LOST" || error.code === "CLOSED") return "over";
     return !error.retryable || isLate ? "refused" : "again";
   }
-  // A result that cannot be encoded is refused. A fault in the store says nothing of the result.
-  if (error !== task.setback) return "refused";
+  // A result that cannot be encoded is refused. A fault of the store says nothing about the result.
+  if (error !== task.storeError) return "refused";
   return isLate ? "over" : "again";
 }
 
-/** Runs the handler until it answers, or until its answer no longer matters; then calls `done`, once. */
+/** Calls the handler. Calls `done` once: when the handler ends, or when its answer no longer matters. */
 export function runHandler(held: Held[], run: () => unknown, done: (answer: Answer) => void): void {
   let returned: unknown;
   try {
@@ -145,7 +152,7 @@ export function runHandler(held: Held[], run: () => unknown, done: (answer: Answ
   } catch (threw) {
     return done({ threw });
   }
-  // Handlers that are not asynchronous cost no promise.
+  // A synchronous handler costs no promise.
   if (typeof (returned as PromiseLike<unknown> | undefined)?.then !== "function") return done({ returned });
   let isOver = false;
   const end = (answer: Answer): void => {
@@ -155,8 +162,8 @@ export function runHandler(held: Held[], run: () => unknown, done: (answer: Answ
   };
   let waitedFor = held.length;
   for (const one of held) {
-    one.letGo = () => {
-      if (--waitedFor === 0) end({ threw: new Error("Nobody waits for this handler any more.") });
+    one.stopWaiting = () => {
+      if (--waitedFor === 0) end({ threw: new Error("The answer of this handler no longer matters.") });
     };
   }
   (returned as PromiseLike<unknown>).then(
@@ -165,7 +172,7 @@ export function runHandler(held: Held[], run: () => unknown, done: (answer: Answ
   );
 }
 
-/** A batch's results, task by task: those in the order of the tasks, or none. */
+/** The results of a batch, task by task: an array in the order of the tasks, or nothing. */
 export function answersOfBatch(answer: Answer, tasks: Task[]): Answer[] {
   if ("threw" in answer) return tasks.map(() => answer);
   const { returned } = answer;

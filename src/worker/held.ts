@@ -3,37 +3,37 @@ import type { ClaimedTask } from "../core/task.ts";
 import type { Task } from "./task.ts";
 
 /**
- * What became of a task that a worker holds, other than by its handler.
+ * What happened to a task that a worker holds, other than by its handler.
  *
  *   working ──▶ cancelled   the handler is asked to stop; whatever it answers, the task ends cancelled
  *           ──▶ stopped     the worker stops; a throw from here on is a release, not a failure
  *           ──▶ timedOut    failed by the worker; the handler's answer no longer matters
- *           ──▶ lost        somebody else has it; nothing may be said about it any more
+ *           ──▶ lost        another worker may have it; the claim can no longer be settled
  */
 export type Fate = "working" | "cancelled" | "stopped" | "timedOut" | "lost";
 
-/** A task in a worker's hands: fetched ahead (`task` is null), or being worked on. */
+/** A task that a worker holds: prefetched (`task` is null), or in its handler. */
 export interface Held {
   claimed: ClaimedTask;
   policy: QueuePolicy;
-  /** Of the worker's sessions the one that it was claimed for. */
+  /** The session that it was claimed with; a worker can have had several. */
   session: number | undefined;
-  /** The worker's clock, to know how long it lay before it was started. */
+  /** The worker's clock, to know how long the task waited before it started. */
   claimedAt: number;
-  /** The worker's clock: when its handler is out of time. */
+  /** The worker's clock: when its handler times out. */
   deadline: number;
   task: Task | null;
   fate: Fate;
   /** Ends the wait for the handler. */
-  letGo: (() => void) | null;
+  stopWaiting: (() => void) | null;
 }
 
-/** Later fates override earlier ones only upwards: a lost task stays lost. */
+/** A fate is only replaced by a later one in this order: a lost task stays lost. */
 const ORDER: Fate[] = ["working", "stopped", "cancelled", "timedOut", "lost"];
 
-export function suffer(held: Held, fate: Fate, reason: unknown): void {
+export function setFate(held: Held, fate: Fate, reason: unknown): void {
   if (ORDER.indexOf(fate) <= ORDER.indexOf(held.fate)) return;
   held.fate = fate;
   held.task?.abort(reason);
-  if (fate === "timedOut" || fate === "lost") held.letGo?.();
+  if (fate === "timedOut" || fate === "lost") held.stopWaiting?.();
 }

@@ -15,13 +15,16 @@ export interface Member {
   concurrency: number;
 }
 
-/** A worker's place among the others: its session, joined anew when it is gone, however long the store cannot be reached. */
+/**
+ * The session of a worker. Joins again when the session is gone, and retries for as long as the store cannot be
+ * reached.
+ */
 export class Membership {
   readonly #port: Port;
   readonly #member: Member;
-  readonly #hear: (notice: ClaimNotice, session: number) => void;
+  readonly #onNotice: (notice: ClaimNotice, session: number) => void;
   readonly #logger: Logger;
-  /** Ends all trying. */
+  /** Ends all retries. */
   readonly #stopped: AbortSignal;
   #session: number | undefined;
   #joining: Promise<void> | undefined;
@@ -29,13 +32,13 @@ export class Membership {
   constructor(
     port: Port,
     member: Member,
-    hear: (notice: ClaimNotice, session: number) => void,
+    onNotice: (notice: ClaimNotice, session: number) => void,
     logger: Logger,
     stopped: AbortSignal,
   ) {
     this.#port = port;
     this.#member = member;
-    this.#hear = hear;
+    this.#onNotice = onNotice;
     this.#logger = logger;
     this.#stopped = stopped;
   }
@@ -44,7 +47,7 @@ export class Membership {
     return this.#session;
   }
 
-  /** Resolves once joined. Whoever asks while another join is under way gets that one. */
+  /** Resolves once joined. A call during a join returns that join. */
   join(prepare: () => Promise<unknown> = async () => {}): Promise<void> {
     this.#joining ??= this.#untilReachable(async () => {
       await prepare();
@@ -53,21 +56,25 @@ export class Membership {
     return this.#joining;
   }
 
-  /** Nothing is kept for this worker from now on. A store that does not hear of it learns so when it leaves. */
+  /**
+   * From now on no tasks are reserved for this worker. If the call fails, the store learns it when the worker leaves.
+   */
   retire(): void {
     if (this.#session !== undefined) this.#port.retire(this.#session).catch(() => {});
   }
 
-  /** What the session still holds goes back. A store in trouble for longer than this finds out by the lease. */
+  /**
+   * Releases the session's claims. If the store is unavailable for longer than LEAVE_PATIENCE_MS, the lease ends them.
+   */
   async leave(): Promise<void> {
     await this.#joining?.catch(() => {});
     const session = this.#session;
     if (session === undefined) return;
     let isOver = false;
-    // A store may take its own time until it says that it cannot be reached.
+    // A store may take long to report that it cannot be reached.
     await new Promise<void>((resolve) => {
       const stopTimer = this.#port.clock.after(LEAVE_PATIENCE_MS, resolve);
-      void this.#leaveSurely(session, () => isOver).finally(() => {
+      void this.#leaveWithRetries(session, () => isOver).finally(() => {
         stopTimer();
         resolve();
       });
@@ -75,7 +82,7 @@ export class Membership {
     isOver = true;
   }
 
-  async #leaveSurely(session: number, isOver: () => boolean): Promise<void> {
+  async #leaveWithRetries(session: number, isOver: () => boolean): Promise<void> {
     const { clock } = this.#port;
     for (let ms = FIRST_PAUSE_MS; !isOver(); ms *= 2) {
       try {
@@ -92,11 +99,11 @@ export class Membership {
     const policies = await Promise.all(queues.map((queue) => this.#port.declare(queue, {})));
     const lease = Math.min(...policies.map((policy) => policy.lease));
     const info = { ...this.#member, queues: [...queues], host: hostname(), pid: process.pid };
-    const session = await this.#port.join(info, lease, (notice) => this.#hear(notice, session));
+    const session = await this.#port.join(info, lease, (notice) => this.#onNotice(notice, session));
     this.#session = session;
   }
 
-  /** A store in trouble may recover: try until it answers, or this worker is stopped. */
+  /** Retries until the store answers or this worker is stopped. */
   async #untilReachable(attempt: () => Promise<void>): Promise<void> {
     for (let ms = FIRST_PAUSE_MS; ; ms = Math.min(ms * 2, LONGEST_PAUSE_MS)) {
       try {
@@ -110,7 +117,7 @@ export class Membership {
   }
 }
 
-/** Until the time is over, or no longer needed. */
+/** Waits for `ms`, or until the signal aborts. */
 export function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {

@@ -6,26 +6,29 @@ import { checkNames, checkNumber, checkText } from "../core/options.ts";
 import { show } from "../core/show.ts";
 
 export interface WorkOptions {
-  /** Tasks handled at once; 1 unless set. */
+  /** Tasks handled at once; default 1. */
   concurrency?: number | undefined;
-  /** Tasks fetched ahead, so that the next one is at hand; 0 unless set. */
+  /** Tasks fetched in advance, so that the next one starts at once; default 0. */
   prefetch?: number | undefined;
   /** A label for people, in the ledger and in lists. */
   name?: string | undefined;
-  /** With several queues: the first one that has a task, or each in turn. */
+  /** With several queues: take from the first queue that has a task, or from each in rotation. */
   order?: "strict" | "fair" | undefined;
 }
 
 export interface WorkBatchOptions {
-  /** Tasks in a batch, at most; 100 unless set. */
+  /** Most tasks in a batch; default 100. */
   max?: number | undefined;
-  /** Batches handled at once; 1 unless set. */
+  /** Batches handled at once; default 1. */
   concurrency?: number | undefined;
   name?: string | undefined;
 }
 
 export interface StopOptions {
-  /** How long handlers may take to finish; their signals abort 5 s before the end, and never before four fifths. 30 s unless set. */
+  /**
+   * How long handlers may take to finish; default 30 s. Their signals abort 5 s before the end, but not before four
+   * fifths of it.
+   */
   timeout?: Duration | undefined;
 }
 
@@ -33,17 +36,17 @@ export interface ResolvedWork {
   concurrency: number;
   prefetch: number;
   name: string;
-  /** The instance: what "retry elsewhere" tells apart. */
+  /** The instance, for "retry elsewhere". */
   id: string;
   order: "strict" | "fair";
-  /** Tasks given to one call of the handler; null: one, not as a batch. */
+  /** Tasks per call of the handler; null: one task, not as a batch. */
   batch: number | null;
 }
 
 export const STOP_TIMEOUT_MS = 30_000;
-/** The signals of handlers abort at most this long before the worker leaves them behind, */
+/** The signals of handlers abort at most this long before the worker gives up waiting for them, */
 const ABORT_BEFORE_MS = 5_000;
-/** and for at most this share of the timeout: a short timeout is meant for work, too. */
+/** and at most this share of the timeout: most of a short timeout is for work. */
 const ABORT_SHARE = 1 / 5;
 
 /** How long after stop() the signals of handlers abort. */
@@ -83,7 +86,7 @@ export function resolveStop(options: StopOptions = {}): number {
   return parseDuration(options.timeout ?? STOP_TIMEOUT_MS, "timeout");
 }
 
-/** Two workers may share a name, also in one process; the instance's id is the name and something of its own. */
+/** Several workers may share a name, also in one process. The id is the name and a random part. */
 function identity(given: string | undefined): { name: string; id: string } {
   const name =
     given === undefined ? `worker-${process.pid}` : checkText(given, "name", LIMITS.workerName - 16);

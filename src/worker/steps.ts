@@ -9,17 +9,17 @@ import { show } from "../core/show.ts";
 import { type ClaimedTask, JSON_TYPE, type Step } from "../core/task.ts";
 
 /**
- * What earlier runs of a handler have left, and what this one leaves. A handler that starts anew goes through its steps
- * again, and each that was taken returns what it returned then.
+ * The steps and signals of one task, for Task. A handler that is called again goes through its steps again, and each
+ * one that was stored returns its stored value.
  */
 export class Steps {
   readonly #port: Port;
   readonly #task: ClaimedTask;
-  /** By kind and name; fetched when the first is asked for. */
-  #kept: Promise<Map<string, Step>> | undefined;
-  /** By name: asked for twice, a step is taken once. */
-  readonly #taken = new Map<string, Promise<unknown>>();
-  /** What the handler waits for from now on; whatever it answers, it is parked. */
+  /** By kind and name; fetched for the first step. */
+  #stored: Promise<Map<string, Step>> | undefined;
+  /** By name: a step that is requested twice runs once. */
+  readonly #started = new Map<string, Promise<unknown>>();
+  /** What the handler waits for from now on. Whatever it answers, the task is parked. */
   waiting: { signal: string; timeout: number | null } | undefined;
 
   constructor(port: Port, task: ClaimedTask) {
@@ -34,27 +34,30 @@ export class Steps {
     } catch (error) {
       return Promise.reject(error);
     }
-    let taken = this.#taken.get(name);
-    if (!taken) {
-      taken = this.#take(name, take);
-      this.#taken.set(name, taken);
-      // One that failed may be tried again by the same run.
-      taken.catch(() => this.#taken.delete(name));
+    let started = this.#started.get(name);
+    if (!started) {
+      started = this.#take(name, take);
+      this.#started.set(name, started);
+      // A step that failed may be retried in the same attempt.
+      started.catch(() => this.#started.delete(name));
     }
-    return taken;
+    return started;
   }
 
   async #take(name: string, take: () => unknown): Promise<unknown> {
-    const kept = (await this.#fetch()).get(`step ${name}`);
-    if (kept) return decode(kept);
+    const stored = (await this.#fetch()).get(`step ${name}`);
+    if (stored) return decode(stored);
     const returned = await take();
     const value = returned === undefined ? null : encodeJson(returned, `the step ${show(name)}`);
     await this.#port.step(this.#task, name, value);
-    // As the next run would get it: a Date is a text there, too.
+    // Decoded, so that this attempt gets the same value as a later one: a Date becomes a text.
     return decode({ value });
   }
 
-  /** A handler may ask for several before it awaits the first, and leave the others when that parks it. */
+  /**
+   * A handler may call this several times before it awaits the first one, and never await the others once that parks
+   * it.
+   */
   waitFor(name: string, options: { timeout?: Duration | undefined }): Promise<unknown> {
     return suppressUnhandled(this.#waitFor(name, options));
   }
@@ -63,10 +66,10 @@ export class Steps {
     checkText(name, "A signal's name", LIMITS.stepName);
     checkNames(options, ["timeout"], "waitFor");
     const timeout = options.timeout === undefined ? null : parseDuration(options.timeout, "timeout");
-    const kept = await this.#fetch();
-    const signal = kept.get(`signal ${name}`);
+    const stored = await this.#fetch();
+    const signal = stored.get(`signal ${name}`);
     if (signal) return decode(signal);
-    if (kept.has(`lapsed ${name}`)) {
+    if (stored.has(`lapsed ${name}`)) {
       throw new DibsError("TIMEOUT", `No signal ${show(name)} came for task ${this.#task.id} in time.`);
     }
     this.waiting ??= { signal: name, timeout };
@@ -74,8 +77,8 @@ export class Steps {
   }
 
   #fetch(): Promise<Map<string, Step>> {
-    this.#kept ??= this.#read();
-    return this.#kept;
+    this.#stored ??= this.#read();
+    return this.#stored;
   }
 
   async #read(): Promise<Map<string, Step>> {
@@ -88,7 +91,7 @@ function decode({ value }: { value: Step["value"] }): unknown {
   return value === null ? undefined : decodeBody(value, JSON_TYPE);
 }
 
-/** Ends a run of a handler that has to wait. It is no failure; let it pass. */
+/** Ends a call of a handler that has to wait for a signal. Not a failure: handlers must not catch it. */
 class Parked extends Error {
   readonly code = "PARKED";
 

@@ -6,30 +6,33 @@ import type { Body, TaskRecord } from "../core/task.ts";
 import type { Verified } from "../core/verification.ts";
 import type { Task } from "./task.ts";
 
-/** True accepts. What is refused goes back, to another worker, with the reason as its `task.feedback`. */
+/** True accepts. A refused task goes to another worker, with the reason as its `task.feedback`. */
 export type Verdict = boolean | { refuse: string };
 
-/** The handler of the tasks that ask for a verdict. `judge` gets the task and the result as they are stored. */
+/**
+ * The handler of the tasks that ask for verdicts. `decide` gets the task and the result as they are stored.
+ * `queue.verify()` calls this.
+ */
 export function verifierOf(
   port: Port,
-  judge: (task: TaskRecord, result: Body | null) => Promise<Verdict> | Verdict,
+  decide: (task: TaskRecord, result: Body | null) => Promise<Verdict> | Verdict,
 ): (task: Task<Verified>) => Promise<void> {
   return async (asking) => {
     const of = asking.data;
     const pending = await findPending(port, of);
-    // Cancelled, or judged by somebody else: there is nothing to say.
+    // The task was cancelled, or another verifier decided: nothing is left to do.
     if (!pending) return;
     const { queue, attempt } = pending.task;
     const refuse = (feedback: string) =>
       asking.settleAs({ kind: "refuse", of: { ...of, queue, attempt }, feedback });
-    const feedback = await feedbackOf(() => judge(pending.task, pending.result));
+    const feedback = await feedbackOf(() => decide(pending.task, pending.result));
     if (feedback !== undefined) return refuse(feedback);
     try {
       await asking.settleAs({ kind: "accept", of });
     } catch (error) {
-      // It can never be accepted: more verifiers would not change that.
+      // It can never be accepted. Other verifiers would get the same error.
       if (!isDibsError(error) || error.retryable || NOT_OF_THE_RESULT.has(error.code)) throw error;
-      await refuse(`It was accepted, and cannot count: ${error.message}`);
+      await refuse(`The result was accepted but cannot be stored: ${error.message}`);
     }
   };
 }
@@ -41,10 +44,10 @@ const NOT_OF_THE_RESULT: ReadonlySet<ErrorCode> = new Set([
   "UNAVAILABLE",
 ]);
 
-/** Why it is refused; undefined where it is not. Rejecting a task is a verdict on it, and says why. */
-async function feedbackOf(judge: () => Promise<Verdict> | Verdict): Promise<string | undefined> {
+/** Why the result is refused; undefined if it is not. A thrown Reject is a refusal with its message. */
+async function feedbackOf(decide: () => Promise<Verdict> | Verdict): Promise<string | undefined> {
   try {
-    return feedbackFrom(await judge());
+    return feedbackFrom(await decide());
   } catch (error) {
     if (!isReject(error)) throw error;
     return (error as Error).message || NO_REASON;

@@ -7,32 +7,32 @@ import type { ClaimNotice, Port } from "../core/port.ts";
 import type { EncodeResult, NextCost } from "./claim.ts";
 import { Deadlines } from "./deadlines.ts";
 import { type Answer, ackAtOnce, answersOfBatch, runHandler, settle } from "./handle.ts";
-import { type Held, suffer } from "./held.ts";
+import { type Held, setFate } from "./held.ts";
 import { Membership, pause } from "./membership.ts";
 import { abortAfter, type ResolvedWork, resolveStop, type StopOptions } from "./options.ts";
 import { type BatchHandler, type Handler, Task } from "./task.ts";
 
-/** A queue as a worker needs it. */
+/** What a worker needs from a queue. */
 export interface WorkerQueue {
   name: string;
   declare(): Promise<void>;
   encodeResult: EncodeResult;
-  /** Of a stage: what the task of the next one costs. */
+  /** For a stage: the cost of the next stage's task. */
   nextCost?: NextCost | undefined;
 }
 
 /**
- * Claims tasks and runs a handler on them.
+ * Claims tasks and calls a handler on them.
  *
  *   starting ──joined──▶ working ──stop()──▶ draining ──▶ stopped
  *                          ▲  │
- *                          └──┘ session gone: what it held is lost, it joins again
+ *                          └──┘ session gone: its claims are lost, and it joins again
  */
 type Phase = "starting" | "working" | "draining" | "stopped";
 
-/** Between two tries to claim, while the store is in trouble. */
+/** Pause between two attempts to claim while the store is unavailable. */
 const TROUBLE_PAUSE_MS = 500;
-/** Halves of fewer places are not worth a claim each. */
+/** With less room than this, two claims for half each are not worth it. */
 const WORTH_HALVING = 32;
 
 export class Worker implements AsyncDisposable {
@@ -40,7 +40,7 @@ export class Worker implements AsyncDisposable {
   readonly id: string;
   readonly name: string;
   readonly queues: readonly string[];
-  /** Resolves when the worker has joined and asks for tasks. */
+  /** Resolves when the worker has joined and claims tasks. */
   readonly ready: Promise<void>;
 
   readonly #port: Port;
@@ -49,35 +49,35 @@ export class Worker implements AsyncDisposable {
   readonly #options: ResolvedWork;
   readonly #logger: Logger;
   readonly #onStopped: () => void;
-  /** By fence: no two claims share one. */
+  /** By fence, which is unique. */
   readonly #held = new Map<number, Held>();
   readonly #ahead: Held[] = [];
   #settling = 0;
   readonly #keepAlive = new KeepAlive();
-  /** A process with a worker lives as long as that, also while all it does is wait for a handler. */
+  /** A worker keeps its process alive, also while it only waits for a handler. */
   readonly #letProcessEnd: () => void;
   readonly #stopFetching = new AbortController();
   readonly #membership: Membership;
   readonly #deadlines: Deadlines;
   #phase: Phase = "starting";
-  /** Handlers at work. */
+  /** Handlers in progress. */
   #busy = 0;
-  /** Settlements that the store did not take yet. Each holds a place, or a full queue would slow nobody down. */
+  /** Settlements that are being retried. Each occupies a slot: otherwise a full queue would slow no worker down. */
   #repeating = 0;
-  /** The store may hold something for us that we do not know of. */
-  #isUnsure = false;
-  /** Claims under way. */
+  /** The store may have claims for this worker that it does not know of. */
+  #needsReconcile = false;
+  /** Claims in progress. */
   #fetching = 0;
-  /** Places that they may fill. */
+  /** Slots that they may fill. */
   #expected = 0;
   #justFetched = false;
-  /** The last claim came back with all it asked for: there is probably more. */
-  #isPlenty = false;
-  #fillAsked = false;
-  #turn = 0;
+  /** The last claim got as many tasks as it asked for, so there are probably more. */
+  #isBacklogged = false;
+  #isFillScheduled = false;
+  #rotation = 0;
   #stopped: Promise<void> | undefined;
   #onDrained: (() => void) | undefined;
-  #hurry: ((timeout: number) => void) | undefined;
+  #shortenTimeout: ((timeout: number) => void) | undefined;
 
   constructor(
     port: Port,
@@ -99,18 +99,18 @@ export class Worker implements AsyncDisposable {
     this.#membership = new Membership(
       port,
       { id: this.id, name: this.name, queues: this.queues, concurrency: options.concurrency },
-      (notice, session) => this.#hear(notice, session),
+      (notice, session) => this.#onNotice(notice, session),
       logger,
       this.#stopFetching.signal,
     );
     this.#deadlines = new Deadlines(
       port.clock,
       () => this.#held.values(),
-      (held) => suffer(held, "timedOut", outOfTime(held)),
+      (held) => setFate(held, "timedOut", outOfTime(held)),
     );
     this.#letProcessEnd = this.#keepAlive.hold();
     this.ready = this.#start();
-    // Whoever does not await it learns of a failed start from the log.
+    // If the caller does not await it, the log reports a failed start.
     this.ready.catch((error: unknown) => {
       this.#letProcessEnd();
       if (this.#phase === "starting")
@@ -118,16 +118,16 @@ export class Worker implements AsyncDisposable {
     });
   }
 
-  /** Tasks whose handler is at work. */
+  /** Tasks in their handlers. */
   get active(): number {
     return this.#held.size - this.#ahead.length;
   }
 
-  /** Takes no more tasks, lets handlers finish, and gives back what is left without using up an attempt. */
+  /** Claims no more tasks, lets handlers finish, and releases the rest without counting an attempt. */
   stop(options: StopOptions = {}): Promise<void> {
     const timeout = resolveStop(options);
-    // Whoever asks again is in a hurry.
-    this.#hurry?.(timeout);
+    // A second call may shorten the timeout.
+    this.#shortenTimeout?.(timeout);
     this.#stopped ??= this.#drain(timeout).finally(() => {
       this.#letProcessEnd();
       this.#onStopped();
@@ -147,17 +147,17 @@ export class Worker implements AsyncDisposable {
     );
     if (this.#phase !== "starting") return;
     this.#phase = "working";
-    this.#askFill();
+    this.#scheduleFill();
   }
 
   // ── Fetching ────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** After all promise callbacks of this turn: handlers that end together are refilled by one claim. */
-  #askFill(): void {
-    if (this.#fillAsked) return;
-    this.#fillAsked = true;
+  /** Runs after all promise callbacks of this turn: one claim refills all slots of handlers that end together. */
+  #scheduleFill(): void {
+    if (this.#isFillScheduled) return;
+    this.#isFillScheduled = true;
     process.nextTick(() => {
-      this.#fillAsked = false;
+      this.#isFillScheduled = false;
       this.#fill();
     });
   }
@@ -167,31 +167,31 @@ export class Worker implements AsyncDisposable {
     this.#startAhead();
     const room = this.#room();
     if (room <= 0) return;
-    const part = this.#part();
+    const part = this.#claimSize();
     if (this.#fetching === 0) void this.#fetch(Math.min(room, part), LIMITS.workerWaitMs);
-    else if (this.#mayFetchBeside && room >= part) void this.#fetch(part, 0);
+    else if (this.#mayFetchSecond && room >= part) void this.#fetch(part, 0);
   }
 
-  /** What another claim is about to bring looks like what was lost: while we are unsure there is but one. */
-  get #mayFetchBeside(): boolean {
-    return this.#fetching === 1 && this.#isPlenty && !this.#justFetched && !this.#isUnsure;
+  /** While a reconcile is needed, only one claim may be in progress: the tasks of another would look like lost ones. */
+  get #mayFetchSecond(): boolean {
+    return this.#fetching === 1 && this.#isBacklogged && !this.#justFetched && !this.#needsReconcile;
   }
 
   /**
-   * What one claim asks for. While there is plenty two are under way, each for half: the store looks for the one half
-   * while the other is handled, and neither waits for the other.
+   * How many tasks one claim asks for. With a backlog two claims are in progress, each for half: the store finds one
+   * half while the other is handled, and neither waits for the other.
    */
-  #part(): number {
+  #claimSize(): number {
     const { concurrency, prefetch, batch } = this.#options;
     if (batch !== null) return batch;
     const all = Math.min(concurrency + prefetch, LIMITS.claimBatch);
-    return this.#isPlenty && all >= WORTH_HALVING ? Math.ceil(all / 2) : all;
+    return this.#isBacklogged && all >= WORTH_HALVING ? Math.ceil(all / 2) : all;
   }
 
   #startAhead(): void {
     if (this.#ahead.length === 0) return;
     const now = this.#now();
-    while (this.#taken < this.#options.concurrency && this.#ahead.length > 0)
+    while (this.#occupied < this.#options.concurrency && this.#ahead.length > 0)
       this.#work([this.#ahead.shift()!], now);
   }
 
@@ -201,27 +201,28 @@ export class Worker implements AsyncDisposable {
 
   #room(): number {
     const { concurrency, prefetch, batch } = this.#options;
-    if (batch !== null) return this.#taken < concurrency && this.#fetching === 0 ? batch : 0;
-    const free = concurrency + prefetch - this.#taken - this.#ahead.length - this.#expected;
+    if (batch !== null) return this.#occupied < concurrency && this.#fetching === 0 ? batch : 0;
+    const free = concurrency + prefetch - this.#occupied - this.#ahead.length - this.#expected;
     return Math.min(free, LIMITS.claimBatch);
   }
 
-  get #taken(): number {
+  get #occupied(): number {
     return this.#busy + this.#repeating;
   }
 
   async #fetch(max: number, wait: number): Promise<void> {
     this.#fetching++;
     this.#expected += max;
-    // Two claims in one batch would come back together, and be in step from then on: the next one waits for its own.
+    // Two claims in one batch would return together, and stay in step from then on. So the second one waits for a later
+    // batch.
     this.#justFetched = true;
     setImmediate(() => {
       this.#justFetched = false;
-      this.#askFill();
+      this.#scheduleFill();
     });
     const { session } = this.#membership;
     try {
-      if (this.#isUnsure) await this.#reconcile();
+      if (this.#needsReconcile) await this.#reconcile();
       const { tasks, policies } = await this.#port.claim({
         queues: this.#queuesInOrder(),
         max,
@@ -231,7 +232,7 @@ export class Worker implements AsyncDisposable {
         wait,
         signal: this.#stopFetching.signal,
       });
-      this.#isPlenty = tasks.length === max;
+      this.#isBacklogged = tasks.length === max;
       const claimedAt = this.#now();
       const fetched = tasks.map((claimed): Held => {
         const held: Held = {
@@ -242,12 +243,12 @@ export class Worker implements AsyncDisposable {
           deadline: Number.POSITIVE_INFINITY,
           task: null,
           fate: "working",
-          letGo: null,
+          stopWaiting: null,
         };
         this.#held.set(claimed.fence, held);
         return held;
       });
-      // Under way when the worker was stopped: nobody will start them.
+      // The worker was stopped during the claim: no handler will start.
       if (this.#phase !== "working") for (const held of fetched) this.#track(this.#giveBack(held), held);
       else if (this.#options.batch === null) this.#ahead.push(...fetched);
       else if (fetched.length > 0) this.#work(fetched, claimedAt);
@@ -257,29 +258,29 @@ export class Worker implements AsyncDisposable {
       this.#fetching--;
       this.#expected -= max;
     }
-    this.#askFill();
+    this.#scheduleFill();
   }
 
-  /** A claim's answer was lost: what it brought would stay with us, and nobody would work on it. */
+  /** The answer of a claim was lost. Without this, its tasks would stay claimed by us and no handler would get them. */
   async #reconcile(): Promise<void> {
     await this.#port.reconcile(this.#membership.session!, [...this.#held.keys()]);
-    this.#isUnsure = false;
+    this.#needsReconcile = false;
   }
 
-  /** Fair: each queue is the first to be asked in turn. */
+  /** With "fair", each queue comes first in rotation. */
   #queuesInOrder(): string[] {
     if (this.#options.order === "strict" || this.queues.length === 1) return [...this.queues];
-    const start = this.#turn++ % this.queues.length;
+    const start = this.#rotation++ % this.queues.length;
     return [...this.queues.slice(start), ...this.queues.slice(0, start)];
   }
 
   async #afterFailedFetch(error: unknown, session: number | undefined): Promise<void> {
     if (this.#stopFetching.signal.aborted) return;
     if (isDibsError(error) && error.code === "CLAIM_LOST") {
-      // Two claims may learn that the session is gone; one of them joins anew.
+      // Two claims may learn that the session is gone. Only one of them joins again.
       return this.#membership.session === session ? this.#rejoin() : undefined;
     }
-    if (isDibsError(error) && error.code === "OUTCOME_UNKNOWN") this.#isUnsure = true;
+    if (isDibsError(error) && error.code === "OUTCOME_UNKNOWN") this.#needsReconcile = true;
     if (isDibsError(error) && !error.retryable) {
       if (error.code !== "CLOSED") this.#logger.error(`Worker ${this.id} stops: ${error.message}`);
       return void this.stop();
@@ -288,12 +289,12 @@ export class Worker implements AsyncDisposable {
     await pause(this.#port.clock, TROUBLE_PAUSE_MS, this.#stopFetching.signal);
   }
 
-  // ── What the store tells ────────────────────────────────────────────────────────────────────────────────
+  // ── Notices from the store ─────────────────────────────────────────────────────────────────────────────
 
-  #hear(notice: ClaimNotice, session: number): void {
+  #onNotice(notice: ClaimNotice, session: number): void {
     if (notice.kind === "gone") {
       for (const held of this.#held.values()) if (held.session === session) this.#lose(held);
-      // A refused claim may have told so before, and another session has begun: what that holds is not lost.
+      // A refused claim may have reported this already, and a new session has begun: its claims are not lost.
       if (session === this.#membership.session) void this.#rejoin();
       return;
     }
@@ -305,17 +306,17 @@ export class Worker implements AsyncDisposable {
 
   #lose(held: Held, reason: DibsError = claimLost(held.claimed.id, held.claimed.fence)): void {
     this.#drop(held);
-    suffer(held, "lost", reason);
+    setFate(held, "lost", reason);
   }
 
   #cancel(held: Held): void {
-    suffer(held, "cancelled", new DibsError("TASK_CANCELLED", `Task ${held.claimed.id} was cancelled.`));
+    setFate(held, "cancelled", new DibsError("TASK_CANCELLED", `Task ${held.claimed.id} was cancelled.`));
     if (held.task) return;
     this.#drop(held);
     this.#track(this.#giveBack(held), held);
   }
 
-  /** Out of our hands, if it was fetched ahead. */
+  /** Forgets the task if it was prefetched. */
   #drop(held: Held): void {
     const index = this.#ahead.indexOf(held);
     if (index >= 0) {
@@ -330,10 +331,12 @@ export class Worker implements AsyncDisposable {
       await this.#membership.join();
     } catch (error) {
       if (this.#phase !== "working") return;
-      this.#logger.error(`Worker ${this.id} stops, for it cannot join again: ${(error as Error).message}`);
+      this.#logger.error(
+        `Worker ${this.id} stops, because it cannot join again: ${(error as Error).message}`,
+      );
       return void this.stop();
     }
-    this.#askFill();
+    this.#scheduleFill();
   }
 
   // ── Working ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -357,14 +360,14 @@ export class Worker implements AsyncDisposable {
       const extendedAt = this.#now();
       this.#deadlines.set(held, extendedAt + lease, extendedAt);
     };
-    // The engine counts the timeout from the claim; a task that lay here for long gets its time back.
+    // The engine counts the timeout from the claim. A task that waited long before it started gets its full time.
     const lay = now - held.claimedAt;
     if (lay > policy.timeout / 10) this.#port.extend(claimed, policy.timeout).catch(() => {});
     this.#deadlines.set(held, now + policy.timeout, now);
   }
 
   #answered(job: Held[], tasks: Task[], answer: Answer): void {
-    // The slot is free now; the settlements share a commit with the next claim.
+    // The slot is free now. The settlements share a commit with the next claim.
     this.#busy--;
     if (this.#options.batch === null) {
       this.#finish(job[0]!, answer);
@@ -372,7 +375,7 @@ export class Worker implements AsyncDisposable {
       const answers = answersOfBatch(answer, tasks);
       for (const [index, held] of job.entries()) this.#finish(held, answers[index]!);
     }
-    this.#askFill();
+    this.#scheduleFill();
   }
 
   #callHandler(tasks: Task[]): unknown {
@@ -401,11 +404,11 @@ export class Worker implements AsyncDisposable {
     warn: (message: string) => this.#logger.warn(message),
     onTrouble: (isTrouble: boolean) => {
       this.#repeating += isTrouble ? 1 : -1;
-      if (!isTrouble) this.#askFill();
+      if (!isTrouble) this.#scheduleFill();
     },
   };
 
-  /** Where `work` is over, or what is done about its failure, the task is out of our hands. */
+  /** Forgets the task when `work`, or the handling of its failure, is done. */
   #track(work: Promise<void>, held: Held, otherwise?: (reason: unknown) => Promise<void>): void {
     this.#settling++;
     const over = (): void => {
@@ -423,7 +426,7 @@ export class Worker implements AsyncDisposable {
     const letGo = this.#keepAlive.hold();
     this.#stopFetching.abort(new DibsError("CLOSED", "The worker was stopped."));
     await this.ready.catch(() => {});
-    // First of all: what goes back must not be kept for us again.
+    // Retire first: released tasks must not be reserved for this worker again.
     if (this.#held.size > 0) this.#membership.retire();
     for (const held of this.#ahead.splice(0)) this.#track(this.#giveBack(held), held);
     const stopAborting = this.#port.clock.after(abortAfter(timeout), () => this.#askToStop());
@@ -436,7 +439,7 @@ export class Worker implements AsyncDisposable {
     letGo();
   }
 
-  /** What was fetched ahead and not started goes back as if never claimed. */
+  /** Releases a task that was prefetched and not started, as if never claimed. */
   async #giveBack(held: Held): Promise<void> {
     this.#held.delete(held.claimed.fence);
     await this.#port.settle(held.claimed, { kind: "release", started: false }).catch(() => {});
@@ -444,19 +447,19 @@ export class Worker implements AsyncDisposable {
 
   #askToStop(): void {
     for (const held of this.#held.values())
-      suffer(held, "stopped", new DibsError("CLOSED", "The worker is stopping."));
+      setFate(held, "stopped", new DibsError("CLOSED", "The worker is stopping."));
   }
 
-  /** Its handler did not end in time. Leaving gives the task back; what the handler says later is void. */
+  /** Its handler did not end in time. Leaving releases the task, and what the handler answers later has no effect. */
   #leaveBehind(held: Held): void {
-    suffer(held, "lost", claimLost(held.claimed.id, held.claimed.fence));
+    setFate(held, "lost", claimLost(held.claimed.id, held.claimed.fence));
   }
 
   #drained(timeout: number): Promise<void> {
     if (this.#held.size === 0 && this.#settling === 0) return Promise.resolve();
     return new Promise((resolve) => {
       const timers = [this.#port.clock.after(timeout, resolve)];
-      this.#hurry = (sooner) => {
+      this.#shortenTimeout = (sooner) => {
         timers.push(this.#port.clock.after(sooner, resolve));
         timers.push(this.#port.clock.after(abortAfter(sooner), () => this.#askToStop()));
       };
@@ -468,7 +471,7 @@ export class Worker implements AsyncDisposable {
   }
 }
 
-/** Whoever notices first, this worker's timer or the store's heartbeat: the handler is told the same. */
+/** The handler gets the same error from this worker's timer and from the store's heartbeat, whichever is first. */
 function outOfTime({ claimed, policy }: Held): DibsError {
   return new DibsError(
     "TIMEOUT",

@@ -4,8 +4,8 @@ import { describe, expect, it } from "vitest";
 import { defineQueue } from "../../src/index.ts";
 import { latch, openStore, STORES } from "../stores.ts";
 
-describe.each(STORES)("a worker on %s, at the edges,", (store) => {
-  it("takes no more than it can settle: a full queue behind it slows it down", async () => {
+describe.each(STORES)("edge cases of a worker on %s", (store) => {
+  it("a worker takes no more tasks than it can settle: a full queue behind it slows it down", async () => {
     const dibs = await openStore(store);
     const next = dibs.queue<number>("next", { maxDepth: 1 });
     const queue = dibs.queue<number>("work");
@@ -24,13 +24,13 @@ describe.each(STORES)("a worker on %s, at the edges,", (store) => {
     await claim!.ack();
     await next.claim({ wait: "20s" });
     await expect.poll(async () => (await queue.stats()).depth.done).toBe(3);
-    // Those whose settlement waits for room hold places; as many again were fetched before it was refused.
+    // Tasks whose settlement is retried occupy slots. As many again were claimed before the first refusal.
     expect((await queue.stats()).depth.claimed).toBeLessThanOrEqual(4);
     expect(runs).toBeLessThanOrEqual(3 + 4);
     await worker.stop({ timeout: 0 });
   });
 
-  it("gives an attempt the time that task.extend asks for", async () => {
+  it("task.extend gives an attempt more time", async () => {
     const dibs = await openStore(store);
     // Long enough for a busy machine to get the extension through before it ends.
     const timeout = 1_500;
@@ -44,7 +44,7 @@ describe.each(STORES)("a worker on %s, at the edges,", (store) => {
     expect(await task.result()).toBe("in time");
   });
 
-  it("fails a task whose handler did not wait for an ack that was refused", async () => {
+  it("a task fails if its handler did not await an ack that was refused", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<number, string>("work", { maxAttempts: 1, maxPayload: 100 });
     const task = await queue.add(1);
@@ -58,7 +58,7 @@ describe.each(STORES)("a worker on %s, at the edges,", (store) => {
     });
   });
 
-  it("adds what its handler added, also if that did not wait for it", async () => {
+  it("a worker adds what its handler added, also if the handler did not await it", async () => {
     const dibs = await openStore(store);
     const next = dibs.queue<number>("next");
     const queue = dibs.queue("work");
@@ -70,7 +70,7 @@ describe.each(STORES)("a worker on %s, at the edges,", (store) => {
     expect((await next.stats()).depth.ready).toBe(1);
   });
 
-  it("serves definitions, each queue once, and refuses what is none", async () => {
+  it("a worker serves definitions, each queue once, and refuses anything else", async () => {
     const dibs = await openStore(store);
     const worker = dibs.work([defineQueue("a"), "a", dibs.queue("b")], () => {});
     await worker.ready;
@@ -78,7 +78,7 @@ describe.each(STORES)("a worker on %s, at the edges,", (store) => {
     expect(() => dibs.work([5 as never], () => {})).toThrow(/names, handles or definitions; got 5/);
   });
 
-  it("hurries when it is told to stop again, sooner", async () => {
+  it("a second stop with a shorter timeout stops the worker sooner", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("work");
     await queue.add(1);
@@ -95,7 +95,7 @@ describe.each(STORES)("a worker on %s, at the edges,", (store) => {
     expect((await queue.stats()).depth.ready).toBe(1);
   });
 
-  it("refuses options that are no object, wherever they are taken", async () => {
+  it("options that are not an object are refused everywhere", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("work");
     const task = await queue.add(1);
@@ -111,7 +111,7 @@ describe.each(STORES)("a worker on %s, at the edges,", (store) => {
     });
   });
 
-  it("redrives at any rate", async () => {
+  it("a redrive works at any rate", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("work");
     await queue.addMany([{ data: 1 }, { data: 2 }]);
@@ -120,7 +120,7 @@ describe.each(STORES)("a worker on %s, at the edges,", (store) => {
     expect((await queue.stats()).depth).toMatchObject({ ready: 1, scheduled: 1 });
   });
 
-  it("tells those who wait for a result that the task was purged", async () => {
+  it("a purge answers callers that wait for the result", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("work");
     const result = (await queue.add(1)).result();
@@ -129,7 +129,7 @@ describe.each(STORES)("a worker on %s, at the edges,", (store) => {
   });
 });
 
-it("a process stays alive while its worker waits for a handler that waits for nothing", async () => {
+it("a process stays alive while its worker waits for a handler that has no timer or handle", async () => {
   const program = `
     import { open } from ${JSON.stringify(new URL("../../src/index.ts", import.meta.url).href)};
     const dibs = await open(":memory:");

@@ -4,7 +4,7 @@ import type { ClaimNotice } from "../../src/core/port.ts";
 import { open } from "../../src/index.ts";
 import { latch } from "../stores.ts";
 
-test("when a session is gone, what the worker holds for the next one is not lost", async () => {
+test("when a session is gone, claims of the worker's next session are not lost", async () => {
   const dibs = await open(":memory:");
   onTestFinished(() => dibs.close());
   const { port } = dibs;
@@ -15,7 +15,7 @@ test("when a session is gone, what the worker holds for the next one is not lost
     listeners.push(listener);
     return join(worker, lease, listener);
   };
-  // The second claim learns that the session is gone, before a heartbeat does.
+  // The second claim learns that the session is gone before a heartbeat does.
   let claims = 0;
   port.claim = async (wish) => {
     if (++claims === 2) throw claimLost("none", 0);

@@ -2,7 +2,7 @@ import { describe, expect, it, test } from "vitest";
 import { ManualClock } from "../../src/testing/index.ts";
 import { latch, openStore } from "../stores.ts";
 
-/** A worker whose handler never ends by itself, and the signal that the handler was given. */
+/** A worker whose handler never ends by itself, and the signal that the handler gets. */
 async function workForever() {
   const clock = new ManualClock();
   const dibs = await openStore("memory", { clock });
@@ -24,21 +24,24 @@ describe("worker.stop()", () => {
     { timeout: 25_000, abortsAfter: 20_000 },
     { timeout: 30_000, abortsAfter: 25_000 },
     { timeout: 600_000, abortsAfter: 595_000 },
-  ])("aborts signals after $abortsAfter ms of a timeout of $timeout ms", async ({ timeout, abortsAfter }) => {
-    const { clock, queue, worker, signal } = await workForever();
-    const stopped = worker.stop({ timeout });
-    await clock.advance(abortsAfter - 1);
-    expect(signal.aborted).toBe(false);
-    await clock.advance(1);
-    expect(signal.aborted).toBe(true);
-    await clock.advance(timeout - abortsAfter - 1);
-    expect((await queue.stats()).depth.claimed).toBe(1);
-    await clock.advance(1);
-    await stopped;
-    expect((await queue.stats()).depth).toMatchObject({ claimed: 0, ready: 1 });
-  });
+  ])(
+    "stop with a timeout of $timeout ms aborts signals after $abortsAfter ms",
+    async ({ timeout, abortsAfter }) => {
+      const { clock, queue, worker, signal } = await workForever();
+      const stopped = worker.stop({ timeout });
+      await clock.advance(abortsAfter - 1);
+      expect(signal.aborted).toBe(false);
+      await clock.advance(1);
+      expect(signal.aborted).toBe(true);
+      await clock.advance(timeout - abortsAfter - 1);
+      expect((await queue.stats()).depth.claimed).toBe(1);
+      await clock.advance(1);
+      await stopped;
+      expect((await queue.stats()).depth).toMatchObject({ claimed: 0, ready: 1 });
+    },
+  );
 
-  it("gives handlers four fifths of a shorter timeout that a second call asks for", async () => {
+  it("a second stop with a shorter timeout leaves handlers four fifths of it", async () => {
     const { clock, worker, signal } = await workForever();
     const stopped = worker.stop({ timeout: "10m" });
     await clock.advance(1_000);

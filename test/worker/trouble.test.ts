@@ -9,7 +9,7 @@ import { latch } from "../stores.ts";
 
 type Fault = (ops: readonly Op[], outcomes: readonly Outcome[]) => boolean;
 
-/** A store of which some answers are lost: what was asked has happened. Or it breaks, and nothing has. */
+/** A store that loses some answers after the operation has happened, or fails before anything has happened. */
 function openLossy() {
   const engine = openMemory({ clock: systemClock });
   let isLost: Fault = () => false;
@@ -56,7 +56,7 @@ const isClaimOf =
       );
     });
 
-test("what a lost answer brought is given back, and no attempt is used up", async () => {
+test("tasks of a claim whose answer was lost are released without counting an attempt", async () => {
   const { dibs, warnings, loseOnce } = openLossy();
   const queue = dibs.queue<number, number>("work", { maxAttempts: 1 });
   loseOnce(isClaimOf(1));
@@ -70,7 +70,7 @@ test("what a lost answer brought is given back, and no attempt is used up", asyn
   expect(warnings).toEqual([expect.stringContaining("The answer was lost.")]);
 });
 
-test("what the worker knows of stays with it", async () => {
+test("a reconcile keeps the claims that the worker knows of", async () => {
   const { dibs, loseOnce } = openLossy();
   const queue = dibs.queue<number, number>("work", { maxAttempts: 1 });
   const started = latch();
@@ -93,7 +93,7 @@ test("what the worker knows of stays with it", async () => {
   for (const task of [first, second]) expect(await task.history()).toHaveLength(1);
 });
 
-test("what a fault in the store hinders is said again: a task that is done does not run again", async () => {
+test("a settlement that a fault of the store prevented is retried, so that a done task does not run again", async () => {
   const { dibs, warnings, breakOnce } = openLossy();
   const queue = dibs.queue<number, number>("work");
   breakOnce((ops) => ops.some(({ verb }) => verb === "settle"));
@@ -104,7 +104,7 @@ test("what a fault in the store hinders is said again: a task that is done does 
   expect(warnings[0]).toContain("Could not settle");
 });
 
-test("a result that its own code cannot encode is the attempt's failure", async () => {
+test("a result that its own toJSON cannot encode fails the attempt", async () => {
   const { dibs } = openLossy();
   const queue = dibs.queue<number>("work", { maxAttempts: 1 });
   const task = await queue.add(1);
@@ -115,7 +115,7 @@ test("a result that its own code cannot encode is the attempt's failure", async 
   await expect(task.result({ timeout: "20s" })).rejects.toMatchObject({ code: "TASK_DEAD" });
 });
 
-test("a worker that stops asks to leave until it is heard", async () => {
+test("a worker that stops retries leaving until the store answers", async () => {
   const { dibs, loseOnce } = openLossy();
   const queue = dibs.queue<number>("work");
   const task = await queue.add(1);

@@ -6,7 +6,7 @@ import { latch, openStore, STORES } from "../stores.ts";
 const QUICK = { backoff: { type: "fixed", delay: 0, jitter: 0 } } as const;
 
 describe.each(STORES)("a worker on %s", (store) => {
-  it("acks with what its handler returns, and nothing when it returns nothing", async () => {
+  it("a worker acks with what its handler returns, or with nothing", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<number>("work");
     queue.work(({ data }) => (data === 1 ? { one: true } : undefined));
@@ -15,7 +15,7 @@ describe.each(STORES)("a worker on %s", (store) => {
     expect(await two!.result()).toBeUndefined();
   });
 
-  it("retries what threw, and keeps a row of each attempt", async () => {
+  it("a worker retries a task whose handler threw, and the ledger has a row for each attempt", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("work", QUICK);
     const task = await queue.add(1);
@@ -41,7 +41,7 @@ describe.each(STORES)("a worker on %s", (store) => {
     ]);
   });
 
-  it("puts what Reject says among the dead at once, and waits as long as Retry says", async () => {
+  it("Reject makes a task dead at once, and Retry sets its delay", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<string>("work");
     const [rejected, later] = await queue.addMany([{ data: "reject" }, { data: "retry" }]);
@@ -61,7 +61,7 @@ describe.each(STORES)("a worker on %s", (store) => {
     expect(dueAt!.getTime()).toBeGreaterThan(Date.now() + 3_500_000);
   });
 
-  it("knows Retry and Reject by their code, from whichever copy of the library", async () => {
+  it("Retry and Reject are recognised by their code, from any copy of the library", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("work");
     const task = await queue.add(1);
@@ -72,7 +72,7 @@ describe.each(STORES)("a worker on %s", (store) => {
     expect(await task.history()).toMatchObject([{ outcome: "rejected" }]);
   });
 
-  it("runs as many handlers at once as it may, and no more", async () => {
+  it("a worker calls as many handlers at once as its concurrency", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<number>("work");
     const tasks = await queue.addMany(Array.from({ length: 30 }, (_, data) => ({ data })));
@@ -90,7 +90,7 @@ describe.each(STORES)("a worker on %s", (store) => {
     expect(most).toBe(7);
   });
 
-  it("holds what it fetches ahead, and gives it back when it stops", async () => {
+  it("a worker holds prefetched tasks, and releases them when it stops", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<number>("work");
     await queue.addMany(Array.from({ length: 5 }, (_, data) => ({ data })));
@@ -113,7 +113,7 @@ describe.each(STORES)("a worker on %s", (store) => {
     expect(tasks.map((task) => [task.data, task.attempt])).toEqual([1, 2, 3, 4].map((data) => [data, 1]));
   });
 
-  it("gives back what claims bring that were under way when it stopped", async () => {
+  it("a worker that stops releases tasks of claims that were in progress", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("work");
     const all = 1_000;
@@ -131,7 +131,7 @@ describe.each(STORES)("a worker on %s", (store) => {
     expect((await queue.stats()).depth).toMatchObject({ ready: all - handled, claimed: 0, done: handled });
   });
 
-  it("serves queues strictly in order, or each in turn", async () => {
+  it("a worker serves queues strictly in order, or in rotation", async () => {
     const dibs = await openStore(store);
     for (const name of ["urgent", "routine"]) {
       await dibs.queue(name).addMany(Array.from({ length: 4 }, (_, n) => ({ data: `${name} ${n}` })));
@@ -149,7 +149,7 @@ describe.each(STORES)("a worker on %s", (store) => {
     expect(fair.slice(0, 4).filter((data) => data.startsWith("urgent"))).toHaveLength(2);
   });
 
-  it("gives a batch handler many tasks, each with an outcome of its own", async () => {
+  it("each task of a batch handler has its own outcome", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<number, string>("batch", { maxAttempts: 1 });
     const tasks = await queue.addMany([0, 1, 2, 3].map((data) => ({ data })));
@@ -170,7 +170,7 @@ describe.each(STORES)("a worker on %s", (store) => {
     expect(sizes).toEqual([4]);
   });
 
-  it("takes a batch handler's results in the order of its tasks", async () => {
+  it("a batch handler returns results in the order of its tasks", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<number, number>("batch");
     const tasks = await queue.addMany([1, 2, 3].map((data) => ({ data })));
@@ -178,7 +178,7 @@ describe.each(STORES)("a worker on %s", (store) => {
     expect(await Promise.all(tasks.map((task) => task.result()))).toEqual([10, 20, 30]);
   });
 
-  it("adds with the ack or not at all", async () => {
+  it("tasks added by a handler commit with the ack or not at all", async () => {
     const dibs = await openStore(store);
     const next = dibs.queue<string>("next", { maxAttempts: 7 });
     const queue = dibs.queue<string>("work", { ...QUICK, maxAttempts: 1 });
@@ -194,7 +194,7 @@ describe.each(STORES)("a worker on %s", (store) => {
     ]);
   });
 
-  it("fails an attempt whose result is too large or cannot be carried", async () => {
+  it("an attempt fails if its result is too large or cannot be encoded", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<string>("work", { maxAttempts: 1, maxPayload: 100 });
     queue.work(({ data }) => (data === "large" ? "x".repeat(101) : { data: 1n }));
@@ -203,7 +203,7 @@ describe.each(STORES)("a worker on %s", (store) => {
     await expect(odd!.result()).rejects.toThrow(/cannot carry/);
   });
 
-  it("shows progress while a task runs", async () => {
+  it("a running task shows its progress", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("work");
     const task = await queue.add(1);
@@ -221,7 +221,7 @@ describe.each(STORES)("a worker on %s", (store) => {
     expect((await task.info()).progress).toBeNull();
   });
 
-  it("aborts the signal of a cancelled task, which ends cancelled whatever its handler says", async () => {
+  it("the signal of a cancelled task aborts, and the task ends cancelled whatever its handler answers", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("work");
     const task = await queue.add(1);
@@ -240,7 +240,7 @@ describe.each(STORES)("a worker on %s", (store) => {
     expect(await task.history()).toMatchObject([{ outcome: "cancelled" }]);
   });
 
-  it("fails a handler that never ends at its timeout, and frees its place", async () => {
+  it("a handler that never ends fails at its timeout, and frees its slot", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<string>("work", { ...QUICK, timeout: 50, maxAttempts: 1 });
     const reasons: unknown[] = [];
@@ -258,7 +258,7 @@ describe.each(STORES)("a worker on %s", (store) => {
     expect(reasons).toMatchObject([{ code: "TIMEOUT" }]);
   });
 
-  it("leaves its groups to others when it begins to stop, not when its last handler has ended", async () => {
+  it("a worker gives up its sticky groups when it begins to stop, not when its last handler ends", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<string, string>("work", { groups: { sticky: true } });
     const started = latch();
@@ -284,7 +284,7 @@ describe.each(STORES)("a worker on %s", (store) => {
     expect(await long.history()).toHaveLength(1);
   });
 
-  it("asks handlers to stop before it leaves them behind, and takes a throw from then on as a release", async () => {
+  it("a stopping worker aborts its handlers' signals first, and a throw after that is a release", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<string>("work");
     await queue.addMany([{ data: "polite" }, { data: "deaf" }]);
@@ -310,7 +310,7 @@ describe.each(STORES)("a worker on %s", (store) => {
     });
   });
 
-  it("is listed while it lives", async () => {
+  it("a worker is listed while it lives", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("work");
     const worker = queue.work(() => {}, { name: "ada", concurrency: 3 });
@@ -323,7 +323,7 @@ describe.each(STORES)("a worker on %s", (store) => {
     expect(await dibs.workers({ queue: "work" })).toEqual([]);
   });
 
-  it("stops with its dibs, and with its scope", async () => {
+  it("a worker stops with its dibs handle, and with its scope", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("work");
     {
@@ -336,9 +336,9 @@ describe.each(STORES)("a worker on %s", (store) => {
     await dibs.close();
   });
 
-  it("sleeps for an hour in a moment when the clock is in a test's hands", async () => {
+  it("an hour passes in a moment on a manual clock", async () => {
     const clock = new ManualClock();
-    // A store is looked after in a test's hour as in a real one: every two seconds would be thousands of looks.
+    // Housekeeping runs on the manual clock too: with a poll every two seconds there would be thousands.
     const dibs = await openStore(store, { clock, poll: "5m" });
     const queue = dibs.queue("work");
     const task = await queue.add(1, { delay: "1h" });
