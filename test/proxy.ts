@@ -1,15 +1,15 @@
 import { createServer, type Server, type Socket } from "node:net";
 
-/** Stands between a process and its server, and can be cut: what machines far apart meet. */
+/** A proxy between a process and its server that can be cut, to simulate what happens between distant machines. */
 export class Proxy {
   readonly #server: Server;
   readonly #pairs = new Set<[Socket, Socket]>();
-  /** Where those who connect from now on are led to. */
+  /** Where new connections are forwarded to. */
   target: number;
   #port = 0;
   #cut = false;
   #isMute = false;
-  /** Sees what is sent to the server; true cuts every connection right after it was passed on. */
+  /** Sees what is sent to the server. Returning true cuts every connection right after it was passed on. */
   cutAfter: ((sent: Buffer) => boolean) | undefined;
 
   private constructor(target: number) {
@@ -34,12 +34,12 @@ export class Proxy {
     for (const pair of this.#pairs) for (const socket of pair) socket.destroy();
   }
 
-  /** Swallows everything, in both directions, and tells nobody: what was connected seems so still. */
+  /** Swallows all bytes in both directions without closing: connections seem alive. */
   mute(): void {
     this.#isMute = true;
   }
 
-  /** What was swallowed does not come back: connections from before stay as dead as they are, new ones work. */
+  /** Swallowed bytes do not come back: earlier connections stay dead, and new ones work. */
   mend(): void {
     this.#cut = false;
     this.#isMute = false;
@@ -79,7 +79,7 @@ export class Proxy {
         far.write(data);
         return;
       }
-      // The server hears it all; the answer does not come back.
+      // The server gets everything. The answer does not come back.
       this.#cut = true;
       near.destroy();
       far.end(data);

@@ -19,14 +19,14 @@ import { startServer } from "./server/start.ts";
 export const STORES = ["memory", "sqlite", "postgres", "server"] as const;
 export type StoreName = (typeof STORES)[number];
 
-/** A fresh store, closed and removed when the test is over. */
+/** A new store, closed and removed at the end of the test. */
 export async function openStore(store: StoreName, options?: OpenOptions): Promise<Dibs> {
   const { dibs, remove } = await makeStore(store, options);
   onTestFinished(remove);
   return dibs;
 }
 
-/** The same for more than one test: `remove` is the caller's to call. */
+/** A store for several tests. The caller must call `remove`. */
 export async function makeStore(store: StoreName, options?: OpenOptions) {
   if (store === "postgres") return options?.clock ? makeTimed(options) : makeSchema(options);
   if (store === "server") return makeServer(options);
@@ -50,7 +50,7 @@ async function makeSchema(options?: OpenOptions) {
   return { dibs, remove };
 }
 
-/** A database whose server's clock is the test's. */
+/** A database whose server's clock the test moves. */
 async function makeTimed({ clock, poll, logger = SILENT }: OpenOptions) {
   const undoing: (() => Promise<unknown>)[] = [];
   const url = await freshDatabase((undo) => undoing.unshift(undo));
@@ -72,7 +72,7 @@ async function makeTimed({ clock, poll, logger = SILENT }: OpenOptions) {
   return { dibs, remove };
 }
 
-/** A server on a store in memory, and its client. What only stores can be told is told to that one. */
+/** A server on a store in memory, and its client. Options that a client cannot set go to the store. */
 async function makeServer({ logger, clock = systemClock, ...ofStores }: OpenOptions = {}) {
   const store = await openPort(":memory:", { ...ofStores, clock });
   const server = await startServer(store, { clock });
@@ -85,7 +85,7 @@ async function makeServer({ logger, clock = systemClock, ...ofStores }: OpenOpti
   return { dibs, remove };
 }
 
-/** A promise that a test resolves by hand: how it waits for events instead of time. */
+/** A promise that a test resolves: a way to wait for events instead of time. */
 export function latch<T = void>(): { promise: Promise<T>; open: (value: T) => void } {
   const { promise, resolve } = Promise.withResolvers<T>();
   return { promise, open: resolve };

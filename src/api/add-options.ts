@@ -6,37 +6,37 @@ import { show } from "../core/show.ts";
 import type { Headers, NewTask } from "../core/task.ts";
 
 export interface AddOptions {
-  /** Higher first; 0 unless set, from -1000 to 1000. */
+  /** Higher first; -1000 to 1000, default 0. */
   priority?: number | undefined;
   /** Not before this long from now. */
   delay?: Duration | undefined;
-  /** Not before this moment; in place of `delay`. */
+  /** Not before this time; instead of `delay`. */
   runAt?: Date | undefined;
-  /** Tasks of a queue that share it run in order, one at a time. */
+  /** Tasks of a queue with the same key run in order, one at a time. */
   groupKey?: string | undefined;
   /** The same key returns the same task, until 24 h after its end. */
   idempotencyKey?: string | undefined;
-  /** If no worker has started it by then, it expires. */
+  /** The task expires if no worker has started it by then. */
   ttl?: Duration | undefined;
   headers?: Headers | undefined;
-  /** In place of the queue's. */
+  /** Overrides the queue's maxAttempts. */
   maxAttempts?: number | undefined;
-  /** What it takes of rate limits that have a unit, such as tokens; 1 unless set. */
+  /** Its cost in rate limits with a unit, such as tokens; default 1. */
   cost?: number | undefined;
-  /** Before all others, and outside of its queue's window too. */
+  /** Starts before all other tasks, and also outside its queue's window. */
   urgent?: boolean | undefined;
-  /** A transaction of the caller's own, where the store can share one. */
+  /** PostgreSQL: the caller's transaction. */
   tx?: unknown;
 }
 
-/** Of what is added later, or with others: the transaction is not its own. */
+/** The options of a task that is added with others or later: it shares their transaction. */
 export type PartOptions = Omit<AddOptions, "tx">;
 
-/** One of several that are added together. */
+/** One of several tasks that are added together. */
 export type Item<In> = { data: Payload<In> } & PartOptions;
 
 export interface AddManyOptions {
-  /** A transaction of the caller's own that adds all of them, where the store can share one. */
+  /** PostgreSQL: the caller's transaction, for all of the tasks. */
   tx?: unknown;
 }
 
@@ -45,7 +45,7 @@ export function checkManyOptions(options: AddManyOptions): void {
   checkNames(options, ["tx"], "addMany");
 }
 
-/** The transaction is the batch's, or that of the ack which it is added with. */
+/** Refuses `tx` where the batch, or the ack, has the transaction. */
 export function refuseTx(options: AddOptions | undefined, instead: string): void {
   if (options?.tx === undefined) return;
   throw invalid(`tx cannot be given here: ${instead}.`);
@@ -68,7 +68,9 @@ const NAMES = [
   "tx",
 ] as const satisfies (keyof AddOptions)[];
 
-/** `now` is the caller's own calendar: what crosses to the store is how long from now, so its error cancels out. */
+/**
+ * `now` is the caller's calendar. Only the difference is sent to the store, so an error of that calendar cancels out.
+ */
 export function parseAddOptions(
   options: AddOptions,
   now: () => number,

@@ -8,12 +8,12 @@ import { show } from "../core/show.ts";
 import type { DeadFilter, DeadPattern, PatternKey } from "../core/task.ts";
 import { describe, type TaskInfo } from "./task-handle.ts";
 
-/** Which dead letters: several fields narrow each other, none means all. */
+/** Selects dead letters. All given fields must match; without fields, all. */
 export interface DeadSelection {
   ids?: string[] | undefined;
   /** A fingerprint, as `patterns()` gives it. */
   pattern?: string | undefined;
-  /** Part of the error's name or message, in any case. */
+  /** A part of the error's name or message; case does not matter. */
   error?: string | undefined;
 }
 
@@ -36,9 +36,9 @@ export class DeadLetters {
   }
 
   /**
-   * A page, the earliest death first; `next` goes into `after` for the page that follows. It ends at its limit, or at about
-   * 4 MiB. Payloads come in full, for whoever looks at dead letters wants to know what they were; `payloads: "preview"`
-   * shows the beginning of large ones.
+   * A page, the earliest death first. Pass `next` as `after` to get the following page. A page ends at its limit, or at
+   * about 4 MiB. Payloads are complete, because they are needed to examine a dead letter; `payloads: "preview"`
+   * shortens large ones.
    */
   async list(
     options: DeadSelection & {
@@ -66,11 +66,11 @@ export class DeadLetters {
     return patterns.map((row) => ({ ...row, firstAt: new Date(row.firstAt), lastAt: new Date(row.lastAt) }));
   }
 
-  /** Back to the queue's tail with all attempts ahead of them, at once or spread out at a rate. */
+  /** Puts the dead letters at the end of the line with all their attempts, at once or at a rate. */
   async redrive(
     options: DeadSelection & {
       rate?: { max: number; per: Duration } | undefined;
-      /** Without the steps that earlier attempts left. */
+      /** Without the steps of earlier attempts. */
       fresh?: boolean | undefined;
     } = {},
   ): Promise<{ count: number }> {
@@ -80,7 +80,7 @@ export class DeadLetters {
     return { count: await this.#port.redrive(this.#queue, filter, spacing, fresh) };
   }
 
-  /** Removes them for good. Say which, or `{ all: true }`. */
+  /** Removes the dead letters for good. Requires a selection, or `{ all: true }`. */
   async discard(options: DeadSelection & { all?: boolean | undefined }): Promise<{ count: number }> {
     checkObject(options, "What to discard");
     const { all, ...selection } = options;
@@ -103,7 +103,7 @@ function selectionOf(options: DeadSelection, alsoKnown: string[]): DeadFilter {
   };
 }
 
-/** Milliseconds from one to the next; a fraction is fine, the engine rounds each due time. */
+/** Milliseconds between two tasks. It may be a fraction: the engine rounds each due time. */
 function parseRate(rate: { max: number; per: Duration }): number {
   checkObject(rate, "rate");
   checkNames(rate, ["max", "per"], "rate");

@@ -8,22 +8,22 @@ import { type NamedPolicy, parsePolicy, type QueuePolicyOptions } from "../core/
 import { checkQueueName } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 
-/** A queue's policy, and validators for what goes in and what comes out. */
+/** A queue's policy, and validators for payloads and results. */
 export interface QueueOptions extends QueuePolicyOptions {
   /** Any Standard Schema validator (zod, valibot, arktype…): bad data is refused at `add`. */
   schema?: StandardSchemaV1 | undefined;
-  /** The same for results: a handler that returns a bad one has failed. */
+  /** A validator for results: a handler that returns an invalid result has failed. */
   result?: StandardSchemaV1 | undefined;
 }
 
 /**
- * A queue's name, policy and types, to be shared by producers and workers.
- * `In` is what is added, `Out` the result, `Data` what a handler sees: the schema may have changed it.
+ * A queue's name, policy and types, shared by producers and workers. `In` is what is added, `Out` the result, and
+ * `Data` what a handler gets, which the schema may have changed.
  */
 export interface QueueDefinition<In = unknown, Out = unknown, Data = Json<In>> {
   readonly name: string;
   readonly options: QueueOptions;
-  /** Carries the types; there is nothing in it. */
+  /** Only carries the types; it has no value. */
   readonly types?: { in: In; out: Out; data: Data };
 }
 
@@ -45,7 +45,7 @@ export function defineQueue(name: string, options: QueueOptions = {}): QueueDefi
   return Object.freeze({ name, options });
 }
 
-/** What `defineQueue` made, and nothing beside it: a policy that is written next to the name would be ignored. */
+/** Accepts only what `defineQueue` made: a policy written next to the name would be ignored. */
 export function checkDefinition(definition: object): asserts definition is QueueDefinition {
   checkNames(definition, ["name", "options", "types"], "definition");
 }
@@ -54,11 +54,11 @@ export interface SplitOptions {
   policy: NamedPolicy;
   encodeData: Encode;
   encodeResult: Encode;
-  /** A handler that returns nothing is right unless a validator says otherwise. */
+  /** Without a validator, a handler may return nothing. */
   validatesResult: boolean;
 }
 
-/** Checks a value, and gives it as JSON. Only a validator that is asynchronous makes it so. */
+/** Checks a value and returns it as JSON. Asynchronous only if the validator is. */
 export type Encode = (value: unknown) => string | Promise<string>;
 
 export function splitOptions(options: QueueOptions): SplitOptions {

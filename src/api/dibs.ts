@@ -37,10 +37,10 @@ export interface QueueInfo extends Omit<QueueSummary, "createdAt"> {
   createdAt: Date;
 }
 
-/** Warnings of which each is logged once. */
+/** How many different warnings are logged, each once. */
 const MOST_WARNINGS = 1_000;
 
-/** An open store, and everything one can do with it. */
+/** An open store. open() returns it. */
 export class Dibs implements Owner, AsyncDisposable {
   /** @internal */
   readonly port: Port;
@@ -50,12 +50,12 @@ export class Dibs implements Owner, AsyncDisposable {
   readonly #workers = new Set<Worker>();
   readonly #listening = new Set<AbortController>();
   readonly #keepAlive = new KeepAlive();
-  /** Definitions on their way to the store. */
+  /** Definitions that are being sent to the store. */
   readonly #defining = new Set<Promise<void>>();
   readonly #warned = new Set<string>();
   #closing: Promise<void> | undefined;
 
-  /** @internal Made by open(). */
+  /** @internal Created by open(). */
   constructor(port: Port, logger: Logger) {
     this.port = port;
     this.#logger = logger;
@@ -83,7 +83,7 @@ export class Dibs implements Owner, AsyncDisposable {
     return new Topic(this, nameOrDefinition, options);
   }
 
-  /** A worker of a group that follows a pattern: `*` is one word, `#` any number of words. */
+  /** Starts a worker of a group that follows a pattern: `*` matches one word, `#` any number of words. */
   subscribe<Data = unknown, Out = unknown>(
     pattern: string,
     group: string,
@@ -96,7 +96,7 @@ export class Dibs implements Owner, AsyncDisposable {
     return this.startWorker([queue], handler as never, resolveWork(work));
   }
 
-  /** The group itself: its queue, with statistics and dead letters, whether or not somebody works. */
+  /** The group itself: its queue with statistics and dead letters, whether or not it has workers. */
   subscription<Data = unknown, Out = unknown>(
     pattern: string,
     group: string,
@@ -105,19 +105,22 @@ export class Dibs implements Owner, AsyncDisposable {
     return new Subscription(this, pattern, group, options);
   }
 
-  /** Removes the group with all that waits in it; resolves with whether there was one. */
+  /** Removes the group with all its tasks. Resolves with whether there was one. */
   async unsubscribe(pattern: string, group: string): Promise<boolean> {
     return this.port.unsubscribe(pattern, group);
   }
 
-  /** All, or those that a topic reaches; in the order they were made. */
+  /** All subscriptions, or those that a topic reaches, in the order in which they were created. */
   async subscriptions(options: { topic?: string | undefined } = {}): Promise<SubscriptionInfo[]> {
     checkNames(options, ["topic"], "subscriptions");
     const subscriptions = await this.port.subscriptions(options.topic);
     return subscriptions.map((each) => ({ ...each, createdAt: new Date(each.createdAt) }));
   }
 
-  /** Stages that follow each other: `.stage(name, handler)` defines them, `.add(input)` begins a run, `.work()` works. */
+  /**
+   * Stages that follow each other: `.stage(name, handler)` defines one, `.add(input)` begins a run, `.work()` starts
+   * workers.
+   */
   pipeline<In = unknown>(name: string): Pipeline<In> {
     return new Pipeline<In>(this, this.#logger, name);
   }
@@ -128,9 +131,9 @@ export class Dibs implements Owner, AsyncDisposable {
   }
 
   /**
-   * Adds a task time and again: `when` says at which times, `what` which task. Kept in the store, and fired by whoever has
-   * it open, once each. The same definition again changes nothing; another one takes its place. With the name alone: the
-   * one that is there.
+   * Adds a task repeatedly: `when` gives the times, `what` the task. The schedule is stored, and each time one of the
+   * processes that have the store open fires it. Repeating the same definition changes nothing; another one replaces
+   * it. With only a name, returns the existing schedule.
    */
   schedule(name: string): Schedule;
   schedule<In = unknown>(name: string, when: ScheduleTimes, what: ScheduleTask<In>): Schedule;
@@ -144,7 +147,7 @@ export class Dibs implements Owner, AsyncDisposable {
     const over = (): unknown => this.#defining.delete(ready);
     ready.then(over, (error: unknown) => {
       over();
-      // Whoever does not await it learns of it from the log.
+      // If the caller does not await it, the log reports the failure.
       this.#logger.error(`Schedule ${name} could not be defined: ${(error as Error).message}`);
     });
     return schedule;
@@ -158,7 +161,9 @@ export class Dibs implements Owner, AsyncDisposable {
     return new TaskHandle(this.port, id);
   }
 
-  /** One worker for several queues: the first that has a task ("strict"), or each in turn ("fair"). */
+  /**
+   * One worker for several queues: takes from the first that has a task ("strict"), or from each in rotation ("fair").
+   */
   work<Data = unknown, Result = unknown>(
     queues: (string | WorkerQueue | QueueDefinition<never, never, never>)[],
     handler: Handler<Data, Result>,
@@ -210,14 +215,14 @@ export class Dibs implements Owner, AsyncDisposable {
     return queues.map((queue) => ({ ...queue, createdAt: new Date(queue.createdAt) }));
   }
 
-  /** Workers that gave a sign of life within their lease, in any process. */
+  /** Workers that sent a heartbeat within their lease, in any process. */
   async workers(options: { queue?: string | undefined } = {}): Promise<WorkerSummary[]> {
     checkNames(options, ["queue"], "workers");
     const workers = await this.port.workers(options.queue);
     return workers.map((worker) => ({ ...worker, joinedAt: new Date(worker.joinedAt) }));
   }
 
-  /** What happens from now on, in any process. */
+  /** Events from now on, of all processes. */
   events(options: { signal?: AbortSignal | undefined } = {}): AsyncIterableIterator<DibsEvent> {
     checkNames(options, ["signal"], "events");
     const stop = new AbortController();
@@ -247,7 +252,7 @@ export class Dibs implements Owner, AsyncDisposable {
         }
         return { done: false, value: events[at++]! };
       },
-      // Ends the wait that a pending next() may be in, which the generator's own return() would sit out.
+      // Aborts first, so that a pending next() ends. The generator's own return() would wait for it.
       async return() {
         end();
         await pages.return?.();
@@ -259,7 +264,7 @@ export class Dibs implements Owner, AsyncDisposable {
     };
   }
 
-  /** Stops the workers, lets calls under way finish, and closes the store. */
+  /** Stops the workers, lets calls in progress finish, and closes the store. */
   close(): Promise<void> {
     this.#closing ??= (async () => {
       await Promise.all([...this.#workers].map((worker) => worker.stop()));

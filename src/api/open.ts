@@ -17,29 +17,26 @@ import { tracePort } from "./trace.ts";
 
 export interface OpenOptions {
   /**
-   * "full" (unless set): what `add` returned survives a power cut. "relaxed": it survives a crash of the
-   * process, not of the machine, and commits are faster.
+   * "full" (default): a task that `add` has returned survives a power cut. "relaxed": it survives a crash of the
+   * process but not of the machine, and commits are faster.
    */
   durability?: "full" | "relaxed" | undefined;
-  /**
-   * Told of what no caller is told: a worker that cannot reach the store, a fault in what goes on beside all calls. Nothing is
-   * logged unless set.
-   */
+  /** Gets what no caller gets: a worker cannot reach the store, or background work failed. Default: no logging. */
   logger?: Logger | undefined;
-  /** How often the store is looked at for what no notification told of; 2 s unless set. */
+  /** How often to poll the store for what no notification reported; default 2 s. */
   poll?: Duration | undefined;
-  /** PostgreSQL: the schema that holds the tables, "dibs" unless set. Several stores can share a database. */
+  /** PostgreSQL: the schema that contains the tables, default "dibs". Several stores can share a database. */
   schema?: string | undefined;
-  /** False: only a store that is there is opened, and none is made. A server's is there. */
+  /** False: open only an existing store, and create none. A server's store always exists. */
   create?: boolean | undefined;
   /**
-   * PostgreSQL: false behind a transaction pooler such as PgBouncer, which cannot pass on notifications: what other
-   * processes add is then found by the slow poll, every two seconds.
+   * PostgreSQL: set to false behind a transaction pooler such as PgBouncer, which cannot deliver notifications. Tasks
+   * of other processes are then found by the poll, every two seconds.
    */
   listen?: boolean | undefined;
-  /** A dibs server: the token that it knows this client by; DIBS_TOKEN unless set. */
+  /** A dibs server: the token of this client; default DIBS_TOKEN. */
   token?: string | undefined;
-  /** For tests: see ManualClock in "dibs/testing". Not with PostgreSQL, whose time is its server's. */
+  /** For tests: see ManualClock in "dibs/testing". Not with PostgreSQL, which uses its server's clock. */
   clock?: Clock | undefined;
 }
 
@@ -57,8 +54,8 @@ export async function open(url?: string, options: OpenOptions = {}): Promise<Dib
 }
 
 /**
- * What handles are written over, behind an address: a broker with its engine, or a client of a server. Each is loaded when
- * it is asked for: a process that uses one of them should not start three times as slowly for the others.
+ * The port behind an address: a broker with its engine, or a client of a server. Each engine is loaded only when it is
+ * needed: loading all of them would make a process start three times as slowly.
  */
 export async function openPort(
   address: string,
@@ -75,7 +72,7 @@ export async function openPort(
   return createBroker(engine, { clock, logger, pollEvery, measure });
 }
 
-/** What the server decides, and its clients cannot. */
+/** Options that only the server's operator can set. */
 const OF_STORES = ["durability", "poll", "schema", "listen"] as const;
 
 async function openServer(url: string, options: OpenOptions): Promise<Port> {
@@ -84,7 +81,7 @@ async function openServer(url: string, options: OpenOptions): Promise<Port> {
     throw invalid(`${misplaced} is for a store that is opened directly; a dibs server has set its own.`);
   }
   if (!URL.canParse(url))
-    throw invalid(`${showAddress(url)} is no address of a server. Write http://host:7411.`);
+    throw invalid(`${showAddress(url)} is not the address of a server. Write http://host:7411.`);
   const token = options.token ?? (process.env["DIBS_TOKEN"] || tokenFromFile());
   if (token !== undefined && (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token))) {
     throw invalid("token is a text without blanks, as `dibs tokens add` printed it.");
@@ -100,7 +97,7 @@ function tokenFromFile(): string | undefined {
   try {
     return readFileSync(path, "utf8").trim();
   } catch (error) {
-    // Not its name: whoever mixes it up with DIBS_TOKEN has put the token there.
+    // Do not show the name: someone who confuses it with DIBS_TOKEN has put the token there.
     throw invalid(`DIBS_TOKEN_FILE names a file that cannot be read (${codeOf(error)}).`);
   }
 }
@@ -113,8 +110,7 @@ async function openEngine(address: string, options: OpenOptions, measure?: (meas
   checkBoolean(create, "create");
   const kind = kindOf(address);
   if (kind === "postgres") {
-    if (clock)
-      throw invalid("clock is for the other stores: the time of a store on PostgreSQL is its server's.");
+    if (clock) throw invalid("clock cannot be set for PostgreSQL: the store uses its server's clock.");
     const given = {
       ...(schema !== undefined && { schema }),
       ...(listen !== undefined && { listen }),
@@ -128,7 +124,8 @@ async function openEngine(address: string, options: OpenOptions, measure?: (meas
     throw invalid(`schema and listen are for PostgreSQL; ${showAddress(address)} is another kind of store.`);
   }
   if (kind === "memory") {
-    if (!create) throw invalid(`There is no store ":memory:": it is made by whoever opens it, with create.`);
+    if (!create)
+      throw invalid(`There is no store ":memory:": each open() creates its own, so create cannot be false.`);
     const { openMemory } = await import("../engines/memory/engine.ts");
     return openMemory({ clock: clock ?? systemClock });
   }

@@ -2,17 +2,17 @@ import { refuseSurplus } from "../core/arguments.ts";
 import type { StopOptions } from "../worker/options.ts";
 import type { Worker } from "../worker/worker.ts";
 
-/** The workers of some stages of a pipeline: one for each, so that a slow stage holds no other back. */
+/** The workers of some stages of a pipeline. Each stage has its own, so that a slow stage does not block the others. */
 export class PipelineWorker implements AsyncDisposable {
   /** By the name of their stage. */
   readonly workers: ReadonlyMap<string, Worker>;
-  /** Resolves when all of them have joined and ask for tasks. */
+  /** Resolves when all of them have joined and claim tasks. */
   readonly ready: Promise<void>;
 
   constructor(workers: Map<string, Worker>, defined: Promise<void>) {
     this.workers = workers;
     this.ready = this.#start(defined);
-    // Whoever does not await it learns of a failed start from the log, worker by worker.
+    // If the caller does not await it, each worker logs its failed start.
     this.ready.catch(() => {});
   }
 
@@ -24,7 +24,7 @@ export class PipelineWorker implements AsyncDisposable {
     return [...this.workers.keys()];
   }
 
-  /** As a worker's: takes no more tasks, and lets handlers finish. */
+  /** As with a worker: claims no more tasks, and lets handlers finish. */
   async stop(options: StopOptions = {}): Promise<void> {
     await Promise.all([...this.workers.values()].map((worker) => worker.stop(options)));
   }

@@ -31,39 +31,41 @@ import { PipelineWorker } from "./pipeline-worker.ts";
 import { checkHandler, type Owner, Queue } from "./queue.ts";
 import { AddedRun, RunHandle } from "./run-handle.ts";
 
-/** The policy of the stage's queue, and how its worker works. */
+/** The policy of the stage's queue, and the options of its worker. */
 export interface StageOptions<Data = unknown> extends Omit<JoinOptions, "cost"> {
   /**
-   * What a task of it takes of limits that have a unit: a number, or a function of its input. That runs in the process that acks
-   * the stage before, or begins the run.
+   * The cost of its tasks in rate limits with a unit: a number, or a function of the input. The function runs in the
+   * process that acks the previous stage, or begins the run.
    */
   cost?: number | ((input: Data) => number) | undefined;
 }
 
-/** Options of a stage that joins. The store puts its input together, so its cost is a number and no function of the input. */
+/**
+ * Options of a stage that joins. The store assembles its input, so its cost is a number, not a function of the input.
+ */
 export interface JoinOptions extends QueueOptions, Omit<WorkOptions, "order"> {
   cost?: number | undefined;
 }
 
-/** As those of a task: priority and headers travel with the run, the rest is its first task's. */
+/** As for a task. Priority and headers are passed on in the run; the other options apply to its first task. */
 export type RunOptions = AddOptions;
 
 export interface PipelineWorkOptions<Name extends string = string> {
-  /** All unless set. */
+  /** Default: all stages. */
   stages?: Name[] | undefined;
   /** A label for people, in the ledger and in lists. */
   name?: string | undefined;
 }
 
-/** As a handler; what it returns is what the types of the next stage follow from. */
+/** A handler. The types of the next stage follow from what it returns. */
 export type StageHandler<Data, Out> = (task: Task<Data>) => Promise<Out> | Out;
 
-/** What the next stage gets of what this one returned. */
+/** What the next stage gets from what this one returned. */
 export type Passed<Out> = Out extends Each<infer Item> ? Item : Out;
 type IsParted<Out, Parted extends boolean> = [Extract<Out, Each>] extends [never] ? Parted : true;
 type ResultOf<Data, Parted extends boolean> = Parted extends true ? Data[] : Data;
 
-/** What a stage is given and what it returns, by its name. */
+/** Input and output types of the stages, by name. */
 type StageTypes = Record<string, [data: unknown, out: unknown]>;
 
 interface DefinedStage extends Stage {
@@ -75,8 +77,8 @@ interface DefinedStage extends Stage {
 }
 
 /**
- * Stages that follow each other, each with a queue of its own. `In` is what a run is given, `Data` what the last stage
- * returned, and `Parted` whether a run is in parts by then.
+ * Stages that follow each other, each with its own queue. `In` is the input of a run, `Data` the output of the last
+ * stage, and `Parted` whether the run is split into parts at that point.
  */
 export class Pipeline<
   In = unknown,
@@ -96,7 +98,10 @@ export class Pipeline<
     this.#logger = logger;
   }
 
-  /** The next stage. What it returns is the next one's `task.data`; `each(items)` makes a part of every item. */
+  /**
+   * Adds the next stage. What it returns becomes `task.data` of the following one; `each(items)` makes a part of every
+   * item.
+   */
   stage<Out, const Name extends string = string>(
     name: Name,
     handler: StageHandler<Data, Out>,
@@ -105,7 +110,10 @@ export class Pipeline<
     return this.#define(name, false, handler, options) as never;
   }
 
-  /** A stage that starts once, when all parts of a run are in: `task.data` lists what they came to, in order. */
+  /**
+   * Adds a stage that starts once, when all parts of a run have arrived: `task.data` is the list of their results, in
+   * order.
+   */
   join<Out, const Name extends string = string>(
     name: Name,
     handler: StageHandler<Data[], Out>,
@@ -152,7 +160,7 @@ export class Pipeline<
     }));
   }
 
-  /** The queue of a stage: its statistics, its dead letters, its verifier. */
+  /** The queue of a stage, for its statistics, dead letters and verifier. */
   queue<Name extends keyof Stages & string>(
     stage: Name,
   ): Queue<Stages[Name][0], Stages[Name][1], Stages[Name][0]> {
@@ -197,7 +205,7 @@ export class Pipeline<
     return added.map((task) => new AddedRun(this.#owner.port, this.name, task));
   }
 
-  /** A run that was added before, here or elsewhere. */
+  /** A run that was added before, by any process. */
   run(id: string): RunHandle<ResultOf<Data, Parted>> {
     return new RunHandle(this.#owner.port, id);
   }
@@ -218,17 +226,17 @@ export class Pipeline<
     return withFirstCost({ ...rest, ...cost, queue: stageQueue(this.name, run.stages[0]!.name), data, run });
   }
 
-  /** Its own stages; a handle that has none takes those that some process has defined. */
+  /** The stages of this handle. A handle without stages uses those that another process has defined. */
   async #start(): Promise<RunStart> {
     if (this.#stages.length > 0) return { pipeline: this.name, stages: this.stages };
     const [known] = await this.#owner.port.pipelines(this.name);
     if (known) return { pipeline: this.name, stages: known.stages };
     throw invalid(
-      `Nobody has defined pipeline "${this.name}" yet: give it stages here, or start a process that works on it.`,
+      `Pipeline "${this.name}" has no definition yet: give it stages here, or start a process that works on it.`,
     );
   }
 
-  /** @internal Makes the stages known, and sends their policies, once. */
+  /** @internal Publishes the definition and sends the policies of the stages, once. */
   declare(): Promise<void> {
     this.#defined ??= this.#sendDefinition();
     return this.#defined;
@@ -240,22 +248,22 @@ export class Pipeline<
       const [before] = await Promise.all([
         this.#owner.port.definePipeline(this.name, this.stages).catch((error: unknown) => {
           if (!isForbidden(error)) throw error;
-          this.#owner.warnOnce(`${error.message} Runs that this program adds bring their own stages.`);
+          this.#owner.warnOnce(`${error.message} Runs that this program adds contain their own stages.`);
           return null;
         }),
-        // Those that the token does not cover are declared by who works on them.
+        // Queues that the token does not cover are declared by their workers.
         ...this.#stages.map(({ queue }) => queue.declare().catch(unlessForbidden)),
       ]);
-      if (before) this.#warnOfOthers(before);
+      if (before) this.#warnOfMissingStages(before);
     } catch (error) {
-      // The next operation says it again.
+      // The next operation tries again.
       this.#defined = undefined;
       throw error;
     }
   }
 
-  /** Runs that began by another definition need its stages to the end. */
-  #warnOfOthers(before: Stage[]): void {
+  /** Runs that began with another definition need its stages until they end. */
+  #warnOfMissingStages(before: Stage[]): void {
     const lacking = before.filter(({ name }) => !this.#stages.some((stage) => stage.name === name));
     if (lacking.length === 0) return;
     const names = lacking.map(({ name }) => `"${name}"`).join(", ");
@@ -267,7 +275,7 @@ export class Pipeline<
 
   // ── Work ────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** Works on all stages, or on those named: several processes may share them out. */
+  /** Works on all stages, or on the named ones: several processes may share the stages. */
   work(options: PipelineWorkOptions<keyof Stages & string> = {}): PipelineWorker {
     checkObject(options, "The options of work");
     checkNames(options, ["stages", "name"], "work");
@@ -278,7 +286,7 @@ export class Pipeline<
       throw invalid(`stages must be an array of names, at least one; got ${show(names)}.`);
     const stages = [...new Set(names)].map((name) => this.#stage(name));
     const defined = this.declare();
-    // A worker that cannot start says so itself.
+    // A worker that cannot start logs it.
     defined.catch(() => {});
     const workers = stages.map((stage): [string, Worker] => [stage.name, this.#startStage(stage, options)]);
     return new PipelineWorker(new Map(workers), defined);
@@ -287,7 +295,7 @@ export class Pipeline<
   #startStage(stage: DefinedStage, { name }: PipelineWorkOptions): Worker {
     const work = resolveWork({ ...stage.work, name: stage.work.name ?? name });
     const handler = (task: Task) => {
-      if (task.run && task.run.joins !== stage.joins) throw otherwise(this.name, stage, task.run.id);
+      if (task.run && task.run.joins !== stage.joins) throw joinMismatch(this.name, stage, task.run.id);
       return (stage.handler as Handler)(task);
     };
     return this.#owner.startWorker([stage.queue], handler as never, work);
@@ -303,7 +311,7 @@ function unlessForbidden(error: unknown): void {
 }
 
 /** Another worker may still have the definition that the run began with. */
-function otherwise(pipeline: string, { name, joins }: Stage, run: string): Error {
+function joinMismatch(pipeline: string, { name, joins }: Stage, run: string): Error {
   return new Error(
     `Stage "${name}" of pipeline "${pipeline}" ${joins ? "joins" : "does not join"} by this worker's definition, and ` +
       `${joins ? "did not" : "did"} when run ${run} began. Keep a worker of that definition, or give the stage another name.`,

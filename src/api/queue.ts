@@ -44,29 +44,29 @@ import { DeadLetters } from "./dead-letters.ts";
 import { type QueueOptions, type SplitOptions, splitOptions } from "./definition.ts";
 import { AddedTaskHandle, describe, resultFrom, type TaskInfo } from "./task-handle.ts";
 import { carryTrace } from "./trace.ts";
-import { Turns } from "./turns.ts";
+import { CallOrder } from "./call-order.ts";
 
 export interface ClaimOptions {
-  /** 1 unless set, up to 1,000. */
+  /** Up to 1,000; default 1. */
   max?: number | undefined;
-  /** The queue's unless set. */
+  /** Default: the queue's lease. */
   lease?: Duration | undefined;
-  /** How long to wait for a first task: not at all unless set, up to a minute. */
+  /** How long to wait for the first task, up to a minute; default: do not wait. */
   wait?: Duration | undefined;
-  /** Who claims: a task is first offered to those that have not failed it. */
+  /** The name of the worker: a failed task is offered first to workers that have not failed it. */
   worker?: string | undefined;
   signal?: AbortSignal | undefined;
 }
 
-/** As most tasks are added: there is nothing to look at. */
+/** Most tasks are added without options: then nothing is parsed. */
 const NO_OPTIONS = Object.freeze({});
 
-/** The numbers of a queue, and why nothing of it starts where limits hold it back. */
+/** The statistics of a queue, with the reason if its limits let no task start. */
 export interface QueueStats extends Omit<StoredStats, "heldBack"> {
   heldBack: { by: HeldBack["by"]; until: Date | null } | null;
 }
 
-/** A task as a verifier sees it. */
+/** A task as a verifier gets it. */
 export interface VerifiedTask<Data = unknown> extends Omit<TaskInfo, "data" | "result"> {
   data: Data;
 }
@@ -76,26 +76,26 @@ export type Verifier<Data = unknown, Out = unknown> = (
   result: Out,
 ) => Promise<Verdict> | Verdict;
 
-/** What a handle needs of the dibs it belongs to. */
+/** What a handle needs from its Dibs. */
 export interface Owner {
   readonly port: Port;
-  /** The name of claims made by hand without one. */
+  /** The worker name of manual claims without one. */
   readonly defaultWorker: string;
   startWorker(queues: WorkerQueue[], handler: never, options: ReturnType<typeof resolveWork>): Worker;
-  /** Logs a warning, the first time that it is given. */
+  /** Logs a warning the first time that it is given. */
   warnOnce(message: string): void;
 }
 
-/** How a queue comes to be and goes. A subscription's does both with its subscription. */
+/** How a queue is created and removed. The queue of a subscription is created and removed with it. */
 export interface Lifecycle {
-  /** Resolves with the policy that is in force. */
+  /** Resolves with the current policy. */
   declare(policy: NamedPolicy): Promise<QueuePolicy>;
   drop(): Promise<unknown>;
-  /** Whether it has to be declared before it is used; otherwise its first task makes it. */
+  /** Whether it must be declared before it is used. Otherwise its first task creates it. */
   isNeeded(policy: NamedPolicy): boolean;
 }
 
-/** A named line of tasks. The handle is made at once; its policy reaches the store with its first operation. */
+/** A named line of tasks. Creating the handle makes no call; the first operation sends its policy to the store. */
 export class Queue<In = unknown, Out = unknown, Data = Json<In>>
   implements AddTarget<In, PartOptions>, WorkerQueue
 {
@@ -106,7 +106,7 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
   readonly #options: SplitOptions;
   readonly #lifecycle: Lifecycle;
   #declared: Promise<void> | undefined;
-  readonly #turns = new Turns();
+  readonly #order = new CallOrder();
 
   constructor(owner: Owner, name: string, options: QueueOptions = {}, lifecycle?: Lifecycle) {
     this.name = checkQueueName(name);
@@ -122,7 +122,7 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
     };
   }
 
-  /** Resolves when the queue exists with this policy. Nothing needs to wait for it. */
+  /** Resolves when the queue exists with this policy. No operation needs to wait for it. */
   get ready(): Promise<void> {
     return this.declare();
   }
@@ -133,7 +133,7 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
     return this.#declared;
   }
 
-  /** @internal The same, for whoever adds by another way; a queue without a policy is made by its first task. */
+  /** @internal As declare(), for other ways to add. Without a policy, the first task creates the queue. */
   async declareIfNeeded(): Promise<void> {
     if (this.#lifecycle.isNeeded(this.#options.policy)) await this.declare();
   }
@@ -142,26 +142,26 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
     try {
       this.#compare(this.#options.policy, await this.#lifecycle.declare(this.#options.policy));
     } catch (error) {
-      // The next operation says it again.
+      // The next operation tries again.
       this.#declared = undefined;
       throw error;
     }
   }
 
-  /** A program goes on under the policy that is stored, and says so where that is another than its own. */
+  /** The stored policy applies. Logs a warning if it differs from what this program declared. */
   #compare(declared: NamedPolicy, inForce: QueuePolicy): void {
     const fields = mismatches(declared, inForce);
     if (fields.length === 0) return;
     this.#owner.warnOnce(
-      `Queue "${this.name}" has another policy than this program declares (${fields.join(", ")}): what is stored holds. ` +
-        `An operator set it, or the token that this program uses may not change it. configure() does, with admin.`,
+      `Queue "${this.name}" has another policy than this program declares (${fields.join(", ")}). The stored one applies. ` +
+        `An operator set it, or the token that this program uses may not change it. To change it, call configure() with an admin token.`,
     );
   }
 
   // ── Add work ────────────────────────────────────────────────────────────────────────────────────────────
 
   async add(data: Payload<In>, options: AddOptions = NO_OPTIONS): Promise<AddedTaskHandle<Json<Out>>> {
-    // By its index: to take an array apart makes an iterator, for each task.
+    // Index access: destructuring would create an iterator per task.
     const added = await this.#addAll([this.#encode(data, options)], options.tx);
     return new AddedTaskHandle(this.#port, added[0]!);
   }
@@ -210,32 +210,32 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
     return { queue: this.name, data: encoded, ...rest };
   }
 
-  // Not async, nor what it calls, and without functions of their own: every promise and closure on the way is one more for
-  // each task, and the garbage of a hundred thousand tasks is what holds up a caller's event loop.
+  // This and what it calls are not async and create no closures: each costs a promise or an object per task, and the
+  // garbage of a hundred thousand tasks blocks the caller's event loop.
   #addAll(tasks: (NewTask | Promise<NewTask>)[], tx?: unknown): Promise<AddedTask[]> {
-    if (this.#turns.isBusy || tasks.some(isPromise)) return this.#addInTurn(tasks, tx);
+    if (this.#order.isBusy || tasks.some(isPromise)) return this.#addInOrder(tasks, tx);
     return this.#send(tasks as NewTask[], tx);
   }
 
-  #addInTurn(tasks: (NewTask | Promise<NewTask>)[], tx: unknown): Promise<AddedTask[]> {
-    return this.#turns.take(async () => this.#send(await Promise.all(tasks.map(async (task) => task)), tx));
+  #addInOrder(tasks: (NewTask | Promise<NewTask>)[], tx: unknown): Promise<AddedTask[]> {
+    return this.#order.run(async () => this.#send(await Promise.all(tasks.map(async (task) => task)), tx));
   }
 
   #send(tasks: NewTask[], tx: unknown): Promise<AddedTask[]> {
     const within = tx === undefined ? undefined : { tx };
-    return this.#isPolicySaid ? this.#port.add(tasks, within) : this.#sendWithPolicy(tasks, within);
+    return this.#isPolicySent ? this.#port.add(tasks, within) : this.#sendWithPolicy(tasks, within);
   }
 
   #sendWithPolicy(tasks: NewTask[], within: { tx: unknown } | undefined): Promise<AddedTask[]> {
     return this.#afterPolicy(() => this.#port.add(tasks, within));
   }
 
-  /** The policy commits with the handle's first operation: both are called in the same moment. */
+  /** The policy commits with the handle's first operation, because both calls are made at the same moment. */
   #withPolicy<T>(operation: () => Promise<T>): Promise<T> {
-    return this.#isPolicySaid ? operation() : this.#afterPolicy(operation);
+    return this.#isPolicySent ? operation() : this.#afterPolicy(operation);
   }
 
-  get #isPolicySaid(): boolean {
+  get #isPolicySent(): boolean {
     return this.#declared !== undefined || !this.#lifecycle.isNeeded(this.#options.policy);
   }
 
@@ -251,15 +251,15 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
     return this.#owner.startWorker([this], handler as never, resolveWork(options));
   }
 
-  /** The handler gets up to `max` tasks at a time; each settles on its own. */
+  /** The handler gets up to `max` tasks at a time. Each is settled separately. */
   workBatch(handler: BatchHandler<Data, Out>, options?: WorkBatchOptions): Worker {
     checkHandler(handler);
     return this.#owner.startWorker([this], handler as never, resolveWorkBatch(options));
   }
 
   /**
-   * Checks results before they count. From now on, in whichever process, what a handler of this queue returns is kept back
-   * until a verifier has accepted it, with what it added; `queue.configure({ verified: false })` ends that.
+   * Verifies results before they count. From now on, in all processes, the result of a handler of this queue and the
+   * tasks that it adds are stored until a verifier has accepted them. `queue.configure({ verified: false })` ends that.
    */
   verify(check: Verifier<Data, Json<Out>>, options?: WorkOptions): Worker {
     if (typeof check !== "function") throw invalid(`verify() takes a function first; got ${show(check)}.`);
@@ -268,13 +268,13 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
     );
     const queue = {
       name: verificationQueue(this.name),
-      // Said in this very moment: what is added next is verified.
+      // Declared at this moment, so that the next added task is verified.
       declare: async () => {
         const { policy } = this.#options;
         const verified = { verified: true };
-        // A new queue gets both at once: whoever may not change it could not add the second.
+        // A new queue gets both in one call: a caller that may only create could not add the second.
         const created = this.#port.declare(this.name, { ...policy, ...verified }, { create: true });
-        // A declaration as any other: an operator who has ended verification since is not overruled.
+        // A normal declaration: it does not override an operator who has ended verification since.
         const declared = policy.verified === true ? created : this.#port.declare(this.name, verified);
         const [, inForce] = await Promise.all([created, declared, this.declareIfNeeded()]);
         this.#compare(verified, inForce);
@@ -284,11 +284,11 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
     return this.#owner.startWorker([queue], verify as never, resolveWork(options));
   }
 
-  /** By hand: the claims last for their lease, and are settled one by one. */
+  /** Claims tasks manually. The claims last for their lease, and are settled one by one. */
   async claim(options: ClaimOptions = {}): Promise<Claim<Data, Out>[]> {
     checkObject(options, "The options of claim");
     checkNames(options, ["max", "lease", "wait", "worker", "signal"], "claim");
-    const wish = {
+    const request = {
       queues: [this.name],
       max: options.max ?? 1,
       worker: options.worker ?? this.#owner.defaultWorker,
@@ -296,18 +296,18 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
       lease: options.lease === undefined ? undefined : parseDuration(options.lease, "lease", 1),
       signal: options.signal,
     };
-    const { tasks } = await this.#withPolicy(() => this.#port.claim(wish));
+    const { tasks } = await this.#withPolicy(() => this.#port.claim(request));
     return tasks.map((task) => new Claim<Data, Out>(this.#port, task, this.encodeResult, this.nextCost));
   }
 
-  /** @internal Of a stage whose next one computes its cost from its input. */
+  /** @internal For a stage whose next stage computes its cost from its input. */
   nextCost: NextCost | undefined;
 
   /** @internal */
   readonly encodeResult: EncodeResult = (result) =>
     result === undefined && !this.#options.validatesResult ? null : this.#options.encodeResult(result);
 
-  // ── Look after it ───────────────────────────────────────────────────────────────────────────────────────
+  // ── Operate ─────────────────────────────────────────────────────────────────────────────────────────────
 
   async stats(): Promise<QueueStats> {
     const { heldBack, ...stats } = await this.#withPolicy(() => this.#port.stats(this.name));
@@ -315,7 +315,7 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
     return { ...stats, heldBack: heldBack && { by: heldBack.by, until } };
   }
 
-  /** Changes the policy now, whoever declared what. */
+  /** Changes the policy now, whatever was declared. */
   async configure(options: QueuePolicyOptions): Promise<QueuePolicy> {
     const policy = parsePolicy(options);
     return this.#withPolicy(() => this.#port.declare(this.name, policy, { force: true }));
@@ -330,14 +330,14 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
   }
 
   /**
-   * Lifts what a task held back that met somebody else's limit (`Retry` with its key): its group, or without a `groupKey`
-   * the queue itself. Resolves with whether it was held.
+   * Ends a hold (`Retry` with `key: true`, after another system's limit was met): of a group or, without a `groupKey`,
+   * of the queue. Resolves with whether there was one.
    */
   async unhold(groupKey?: string): Promise<boolean> {
     return this.#withPolicy(() => this.#port.unhold(this.name, groupKey));
   }
 
-  /** Removes all tasks that wait for a worker, their time or a signal. What is claimed, or waits for a verdict, stays. */
+  /** Removes all tasks that wait for a worker, a due time or a signal. Claimed and verifying tasks stay. */
   async purge(): Promise<{ count: number }> {
     return { count: await this.#withPolicy(() => this.#port.purge(this.name)) };
   }
@@ -349,8 +349,8 @@ export class Queue<In = unknown, Out = unknown, Data = Json<In>>
   }
 
   /**
-   * A page of tasks of one state. It ends at its limit, or at about 4 MiB. Of payloads and results above 1 KiB it shows the
-   * beginning, marked by `truncated`; `payloads: "full"` brings all of them.
+   * A page of tasks of one state. It ends at its limit, or at about 4 MiB. Payloads and results above 1 KiB are
+   * shortened and marked by `truncated`; `payloads: "full"` returns them complete.
    */
   async tasks(options: {
     state: TaskState;

@@ -4,9 +4,9 @@ import type { RunPart, RunRecord, RunState, Stage } from "../core/run.ts";
 import { isEnd } from "../core/task.ts";
 import { parseWait, runResultOf, type WaitOptions } from "./task-handle.ts";
 
-/** A journey through a pipeline as its producer, or anybody with its id, holds it. */
+/** A run of a pipeline, for its producer or any caller that has its id. */
 export class RunHandle<Result = unknown> {
-  /** That of its first task. */
+  /** The id of its first task. */
   readonly id: string;
   readonly #port: Port;
 
@@ -16,16 +16,16 @@ export class RunHandle<Result = unknown> {
   }
 
   /**
-   * Resolves with what the last stage returned; where parts were not joined, with a list of what each came to. Throws
-   * TASK_DEAD while a stage of it is a dead letter: redriven, the run goes on, and this may be asked again. Throws
-   * TASK_CANCELLED, TASK_EXPIRED or TIMEOUT as a task's does.
+   * Resolves with what the last stage returned or, if parts were not joined, with a list of their results. Throws
+   * TASK_DEAD while a task of the run is a dead letter: after a redrive the run continues, and this can be called
+   * again. Throws TASK_CANCELLED, TASK_EXPIRED or TIMEOUT, as for a task.
    */
   async result(options: WaitOptions = {}): Promise<Result> {
     const end = await this.#port.end(this.id, { ...parseWait(options), of: "runs" });
     return runResultOf(end) as Result;
   }
 
-  /** How far it is, stage by stage and part by part. */
+  /** How far the run is, by stage and part. */
   async status(): Promise<RunStatus> {
     const page = await this.#port.run(this.id);
     const parts = [...page.parts];
@@ -37,7 +37,7 @@ export class RunHandle<Result = unknown> {
     return describeRun(page.run, parts);
   }
 
-  /** Ends whatever of it waits, and asks the workers of what runs to stop. Resolves with the state it is then in. */
+  /** Cancels tasks that wait, and asks the workers of running ones to stop. Resolves with the state of the run. */
   async cancel(): Promise<RunState> {
     return this.#port.cancelRun(this.id);
   }
@@ -46,7 +46,7 @@ export class RunHandle<Result = unknown> {
 /** A run as `add` returns it. */
 export class AddedRun<Result = unknown> extends RunHandle<Result> {
   readonly pipeline: string;
-  /** The idempotencyKey was taken: this is the run that has it, and none was begun. */
+  /** The idempotencyKey was in use: this is the run that has it, and none was begun. */
   readonly existing: boolean;
 
   constructor(port: Port, pipeline: string, added: { id: string; existing: boolean }) {
@@ -63,9 +63,9 @@ export interface RunStatus extends Omit<RunRecord, "stages" | TimeField> {
 }
 
 export interface StageStatus extends Stage {
-  /** `pending`: nothing of the run has come here. */
+  /** `pending`: no task of the run has reached this stage. */
   state: RunState | "pending";
-  /** When the first of its tasks was last started, and when the last ended. */
+  /** The earliest last start of its tasks, and the latest end. */
   startedAt: Date | null;
   endedAt: Date | null;
   parts: PartStatus[];
@@ -103,7 +103,7 @@ function stateOfStage(parts: RunPart[], isUnderWayBefore: boolean): StageStatus[
   if (parts.some(({ state }) => !isEnd(state))) return "running";
   const unhappy = parts.find(({ state }) => state !== "done");
   if (unhappy) return unhappy.state as RunState;
-  // More of its parts may come.
+  // More parts may still arrive.
   return isUnderWayBefore ? "running" : "done";
 }
 
@@ -114,7 +114,7 @@ function describePart({ id, part, state, createdAt, startedAt, endedAt }: RunPar
   };
 }
 
-/** One by one: a run may have more parts than a call takes arguments. */
+/** Reduces instead of spreading into Math.min: a run may have more parts than a call can have arguments. */
 function extreme(
   parts: readonly RunPart[],
   field: "startedAt" | "endedAt",

@@ -16,42 +16,45 @@ import type { AddTarget } from "../worker/claim.ts";
 import { type AddOptions, parseAddOptions, type PartOptions } from "./add-options.ts";
 import { checkDefinition, type QueueDefinition } from "./definition.ts";
 import { type Owner, Queue } from "./queue.ts";
-import { Turns } from "./turns.ts";
+import { CallOrder } from "./call-order.ts";
 
-/** When: by a cron pattern in a time zone, or at even intervals from the moment it is first defined. */
+/** When a schedule fires: a cron pattern in a time zone, or an interval from its first definition on. */
 export type ScheduleTimes = (
   | {
-      /** Minute, hour, day, month, weekday; six fields begin with the second. */
+      /** Minute, hour, day, month, weekday. With six fields, seconds come first. */
       cron: string;
-      /** The time zone that the pattern is read in; UTC unless set. */
+      /** The time zone of the pattern; default UTC. */
       tz?: string | undefined;
       every?: undefined;
     }
   | {
-      /** At least a second. */
+      /** At least one second. */
       every: Duration;
       cron?: undefined;
       tz?: undefined;
     }
 ) & {
-  /** Firings that nobody was there for: dropped, made up for by one task ("once", unless set), or by one each. */
+  /**
+   * What to do about firings that were missed because no process was running: drop them, add one task for all ("once",
+   * the default), or one task for each.
+   */
   missed?: Missed | undefined;
 };
 
-/** What: the task that each firing adds. */
+/** The task that each firing adds. */
 export type ScheduleTask<In = unknown> = Omit<AddOptions, "runAt" | "idempotencyKey" | "tx"> & {
   queue: string | AddTarget<In, PartOptions> | QueueDefinition<In, unknown, unknown>;
 } & ScheduleData<In>;
 
-/** Null unless set, where the queue takes that. */
+/** Default null, if the queue accepts that. */
 type ScheduleData<In> = null extends In ? { data?: In | undefined } : { data: In };
 
-/** A schedule as it is listed. */
+/** A schedule in a list. */
 export interface ScheduleInfo extends Omit<ScheduleRecord, "task" | "next" | "lastAt" | "createdAt"> {
   queue: string;
-  /** The next five firings; none while it is paused. */
+  /** The next five firing times; none while it is paused. */
   next: Date[];
-  /** What the last firing was planned for. */
+  /** The planned time of the last firing. */
   lastAt: Date | null;
   createdAt: Date;
 }
@@ -70,24 +73,24 @@ const TASK = [
 ];
 
 /**
- * A schedule. With a definition it is sent to the store at once, and lasts there until it is deleted: whoever has the store
- * open fires it, one for all. The operations of one handle take effect in call order.
+ * A schedule. Its definition is sent to the store at once, and stays there until it is deleted: each time one of the
+ * processes that have the store open fires it. Operations of one handle take effect in the order of the calls.
  */
 export class Schedule {
   readonly name: string;
   /** Resolves when the definition is in the store. */
   readonly ready: Promise<void>;
   readonly #port: Port;
-  readonly #turns = new Turns();
+  readonly #order = new CallOrder();
 
-  /** @internal Made by dibs.schedule(). */
+  /** @internal Created by dibs.schedule(). */
   constructor(owner: Owner, name: string, when?: ScheduleTimes, what?: ScheduleTask) {
     this.name = checkScheduleName(name);
     this.#port = owner.port;
     this.ready = when === undefined ? Promise.resolve() : this.#define(owner, when, what!);
   }
 
-  /** Checks at once what can be; only a queue's validator may take its time. */
+  /** Checks synchronously what it can. Only a queue's validator may be asynchronous. */
   #define(owner: Owner, when: ScheduleTimes, what: ScheduleTask): Promise<void> {
     const timing = parseTiming(when);
     checkObject(what, "What a schedule adds");
@@ -95,15 +98,15 @@ export class Schedule {
     const { queue: target, data = null, ...options } = what;
     parseAddOptions(options, () => 0, "schedule");
     const queue = queueOf(owner, target);
-    return this.#turns.take(async () => {
+    return this.#order.run(async () => {
       const task = (await queue.prepare(data, options)) as ScheduledTask;
       const definition: ScheduleDefinition = { ...timing, task };
-      // In one moment: the queue has its policy before the first task comes.
+      // At the same moment, so that the queue has its policy before the first task.
       const [, stored] = await Promise.all([
         queue.declareIfNeeded(),
         this.#port.schedule(this.name, definition),
       ]);
-      if (isOther(definition, stored)) {
+      if (differs(definition, stored)) {
         owner.warnOnce(
           `Schedule "${this.name}" is stored with another definition than this program's, which was not applied. An operator set ` +
             `it, or the token that this program uses may not change it: that takes admin.`,
@@ -113,32 +116,32 @@ export class Schedule {
   }
 
   async info(): Promise<ScheduleInfo> {
-    const [found] = await this.#inTurn(() => this.#port.schedules(this.name));
+    const [found] = await this.#inOrder(() => this.#port.schedules(this.name));
     if (!found) throw invalid(`There is no schedule ${show(this.name)}.`);
     return describe(found);
   }
 
-  /** Nothing fires until it is resumed, and none of that counts as missed. */
+  /** Nothing fires until it is resumed, and nothing of that counts as missed. */
   async pause(): Promise<void> {
-    await this.#inTurn(() => this.#port.pauseSchedule(this.name, true));
+    await this.#inOrder(() => this.#port.pauseSchedule(this.name, true));
   }
 
   async resume(): Promise<void> {
-    await this.#inTurn(() => this.#port.pauseSchedule(this.name, false));
+    await this.#inOrder(() => this.#port.pauseSchedule(this.name, false));
   }
 
-  /** Resolves with whether there was one. The tasks it has added stay. */
+  /** Resolves with whether there was one. Tasks that it has added stay. */
   async delete(): Promise<boolean> {
-    return this.#inTurn(() => this.#port.unschedule(this.name));
+    return this.#inOrder(() => this.#port.unschedule(this.name));
   }
 
-  async #inTurn<T>(operation: () => Promise<T>): Promise<T> {
+  async #inOrder<T>(operation: () => Promise<T>): Promise<T> {
     await this.ready;
-    return this.#turns.take(operation);
+    return this.#order.run(operation);
   }
 }
 
-function isOther({ task, missed, ...timing }: ScheduleDefinition, stored: ScheduleRecord): boolean {
+function differs({ task, missed, ...timing }: ScheduleDefinition, stored: ScheduleRecord): boolean {
   const { cron = null, tz = null, every = null } = timing as Partial<ScheduleRecord>;
   const wanted = { cron, tz, every, missed, ...task };
   const found: Record<string, unknown> = { ...stored, ...stored.task };

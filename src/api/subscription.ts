@@ -10,22 +10,22 @@ import { type Owner, Queue } from "./queue.ts";
 /** The policy of the group's queue, and validators. */
 export type SubscriptionOptions = QueueOptions;
 
-/** The same, and how this worker works. */
+/** The policy of the group's queue, and the options of its worker. */
 export interface SubscribeOptions
   extends QueuePolicyOptions, Pick<QueueOptions, "result">, Omit<WorkOptions, "order"> {}
 
-/** A subscription as it is listed. */
+/** A subscription in a list. */
 export interface SubscriptionInfo extends Omit<SubscriptionRecord, "createdAt"> {
   createdAt: Date;
 }
 
 /**
- * A consumer group: a queue that gets a copy of everything published to the topics that match its pattern. The handle
- * is made at once; the subscription reaches the store with its first operation, and lasts until it is removed.
+ * A consumer group: a queue that gets a copy of everything published to topics that match its pattern. Creating the
+ * handle makes no call; the first operation creates the subscription, which stays until it is removed.
  */
 export class Subscription<In = unknown, Out = unknown, Data = Json<In>> extends Queue<In, Out, Data> {
   readonly pattern: string;
-  /** Workers of one group compete; another group gets its own copy. */
+  /** Workers of one group compete. Another group gets its own copies. */
   readonly group: string;
 
   constructor(owner: Owner, pattern: string, group: string, options: SubscriptionOptions = {}) {

@@ -28,7 +28,7 @@ export function parseWait(options: WaitOptions): {
   return { timeout, signal: options.signal };
 }
 
-/** A task as its producer, or anybody with its id, holds it. */
+/** A task, for its producer or any caller that has its id. */
 export class TaskHandle<Result = unknown> {
   readonly id: string;
   readonly #port: Port;
@@ -58,8 +58,8 @@ export class TaskHandle<Result = unknown> {
   }
 
   /**
-   * A word for a task that waits for it with `task.waitFor(name)`, or will. Answers whether it was kept: not where the task
-   * has ended, where one of that name came before, or where it comes after the wait was over.
+   * Sends a signal to a task that waits for it with `task.waitFor(name)`, now or later. Resolves with whether it was
+   * stored. It is not if the task has ended, has already received a signal of that name, or has stopped waiting for it.
    */
   async signal(name: string, data?: unknown): Promise<boolean> {
     return this.#port.signal(
@@ -69,7 +69,10 @@ export class TaskHandle<Result = unknown> {
     );
   }
 
-  /** Ends it if it waits; asks its worker to stop if it runs, and it ends cancelled whatever that one answers. */
+  /**
+   * Ends the task if it waits. If it runs, asks its worker to stop, and the task ends cancelled whatever its handler
+   * answers.
+   */
   async cancel(): Promise<TaskState> {
     return this.#port.cancel(this.id);
   }
@@ -78,7 +81,7 @@ export class TaskHandle<Result = unknown> {
 /** A task as `add` returns it. */
 export class AddedTaskHandle<Result = unknown> extends TaskHandle<Result> {
   readonly queue: string;
-  /** The idempotencyKey was taken: this is the task that has it, and nothing was added. */
+  /** The idempotencyKey was in use: this is the task that has it, and nothing was added. */
   readonly existing: boolean;
 
   constructor(port: Port, added: { id: string; queue: string; existing: boolean }) {
@@ -88,7 +91,7 @@ export class AddedTaskHandle<Result = unknown> extends TaskHandle<Result> {
   }
 }
 
-/** What can be told of a task. Times are the store's. */
+/** All fields of a task. Times are the store's. */
 export interface TaskInfo extends Omit<TaskRecord, "data" | "result" | TimeField> {
   data: unknown;
   result: unknown;
@@ -111,7 +114,7 @@ export function describe(record: TaskRecord): TaskInfo {
   const { truncated } = record;
   return {
     ...record,
-    // Half of a JSON text is no JSON: it stays the text that it is.
+    // A shortened JSON text is not valid JSON, so it stays text.
     data: truncated?.data === undefined ? decodeBody(record.data, record.contentType) : record.data,
     result: truncated?.result === undefined ? (resultFrom(record.result) ?? null) : record.result,
     createdAt: new Date(record.createdAt),
@@ -138,7 +141,7 @@ function resultOf(end: TaskEnd): unknown {
   }
 }
 
-/** The same of a run: its id is that of its first task. */
+/** As resultOf, for a run: its errors name the run. */
 export function runResultOf(end: TaskEnd): unknown {
   try {
     return resultOf(end);

@@ -11,13 +11,13 @@ export interface TopicOptions {
 }
 
 /**
- * A topic's name and types, to be shared by publishers and subscribers.
- * `In` is what is published, `Data` what a handler sees: the schema may have changed it.
+ * A topic's name and types, shared by publishers and subscribers. `In` is what is published, and `Data` what a handler
+ * gets, which the schema may have changed.
  */
 export interface TopicDefinition<In = unknown, Data = Json<In>> {
   readonly topic: string;
   readonly options: TopicOptions;
-  /** Carries the types; there is nothing in it. */
+  /** Only carries the types; it has no value. */
   readonly types?: { in: In; data: Data };
 }
 
@@ -33,7 +33,7 @@ export function defineTopic(topic: string, options: TopicOptions = {}): TopicDef
   return Object.freeze({ topic, options });
 }
 
-/** What `defineTopic` made, and nothing beside it. */
+/** Accepts only what `defineTopic` made. */
 export function checkTopicDefinition(definition: object): asserts definition is TopicDefinition {
   checkNames(definition, ["topic", "options", "types"], "definition");
 }

@@ -19,27 +19,27 @@ import {
 import { AddedTaskHandle } from "./task-handle.ts";
 import { checkTopicOptions, type TopicOptions } from "./topic-definition.ts";
 import { carryTrace } from "./trace.ts";
-import { Turns } from "./turns.ts";
+import { CallOrder } from "./call-order.ts";
 
-/** As those of `add`: each holds in every group, on its own. */
+/** As for `add`. They apply in every group separately. */
 export type PublishOptions = AddOptions;
 
-/** Whom a publish reached. */
+/** What a publish reached. */
 export interface Published {
-  /** How many groups; 0 is no error. */
+  /** How many groups; 0 is not an error. */
   reached: number;
-  /** A task for each of them, in the order they subscribed. */
+  /** One task per group, in the order of their subscriptions. */
   tasks: AddedTaskHandle[];
 }
 
-/** What is published to it goes to every group that subscribed, to all or to none. */
+/** A topic. A message published to it goes to all groups that subscribed, or to none. */
 export class Topic<In = unknown, Data = Json<In>> implements PublishTarget<In, PartOptions> {
   readonly name: string;
   readonly #owner: Owner;
   readonly #port: Port;
   readonly #options: TopicOptions;
   readonly #encode: Encode;
-  readonly #turns = new Turns();
+  readonly #order = new CallOrder();
 
   constructor(owner: Owner, name: string, options: TopicOptions = {}) {
     this.name = checkTopic(name);
@@ -50,12 +50,12 @@ export class Topic<In = unknown, Data = Json<In>> implements PublishTarget<In, P
     this.#encode = splitOptions(options).encodeData;
   }
 
-  /** Resolves when every group has its task on disk. */
+  /** Resolves when every group's task is on disk. */
   async publish(data: Payload<In>, options: PublishOptions = {}): Promise<Published> {
     const message = this.#message(data, options);
     const send = (ready: NewMessage): Promise<AddedTask[]> => this.#port.publish(ready, { tx: options.tx });
-    const isAsync = message instanceof Promise || this.#turns.isBusy;
-    const added = await (isAsync ? this.#turns.take(async () => send(await message)) : send(message));
+    const isAsync = message instanceof Promise || this.#order.isBusy;
+    const added = await (isAsync ? this.#order.run(async () => send(await message)) : send(message));
     return { reached: added.length, tasks: added.map((task) => new AddedTaskHandle(this.#port, task)) };
   }
 
@@ -73,7 +73,10 @@ export class Topic<In = unknown, Data = Json<In>> implements PublishTarget<In, P
     return { topic: this.name, data: encoded, ...rest };
   }
 
-  /** A worker of a group: those of one name compete, in any process; another name gets its own copy. */
+  /**
+   * Starts a worker of a group. Workers with the same group name compete, in all processes; another group gets its own
+   * copies.
+   */
   subscribe<Out = unknown>(group: string, handler: Handler<Data, Out>, options?: SubscribeOptions): Worker {
     checkHandler(handler, "subscribe", "second");
     const { work, subscription } = splitSubscribe(options);
@@ -84,13 +87,13 @@ export class Topic<In = unknown, Data = Json<In>> implements PublishTarget<In, P
     );
   }
 
-  /** The group itself: its queue, with statistics and dead letters, whether or not somebody works. */
+  /** The group itself: its queue with statistics and dead letters, whether or not it has workers. */
   subscription<Out = unknown>(group: string, options: SubscriptionOptions = {}): Subscription<In, Out, Data> {
     const { schema } = this.#options;
     return new Subscription(this.#owner, this.name, group, schema ? { schema, ...options } : options);
   }
 
-  /** Removes the group with all that waits in it; resolves with whether there was one. */
+  /** Removes the group with all its tasks. Resolves with whether there was one. */
   async unsubscribe(group: string): Promise<boolean> {
     return this.#port.unsubscribe(this.name, group);
   }

@@ -5,14 +5,16 @@ import { LIMITS } from "../core/limits.ts";
 import type { Port } from "../core/port.ts";
 import type { AddedTask, Headers } from "../core/task.ts";
 
-/** What `@opentelemetry/api` keeps its providers under, whichever copy of it a program has. */
+/** Spans for OpenTelemetry: open() wraps its port, and workers wrap their handlers. The server uses tracePort too. */
+
+/** Where `@opentelemetry/api` registers its providers, whichever copy of it a program has. */
 const REGISTERED = Symbol.for("opentelemetry.js.api.1");
 
 let loaded: typeof OpenTelemetry | null | undefined;
 
 /**
- * The API, where somebody has registered a tracer; until then it is not even loaded, and a call costs a look at a
- * global. It is an optional peer: who traces has it.
+ * The OpenTelemetry API, if a tracer is registered. Otherwise it is not even loaded, and a call costs one read of a
+ * global. It is an optional peer dependency.
  */
 function api(): typeof OpenTelemetry | undefined {
   const registered = (globalThis as Record<symbol, { trace?: unknown } | undefined>)[REGISTERED];
@@ -27,7 +29,7 @@ function api(): typeof OpenTelemetry | undefined {
   return loaded ?? undefined;
 }
 
-/** Of the semantic conventions for messaging, 1.45. */
+/** Semantic conventions for messaging, 1.45. */
 function attributesOf(operation: "send" | "process", destination: string) {
   return {
     "messaging.system.name": "dibs",
@@ -42,15 +44,16 @@ interface Carrying {
 }
 
 /**
- * The port, with a span for every add and publish. Its context travels in the tasks' headers (`traceparent`), to
- * whichever process handles them. Where they bring one along, as they do to a server, the span belongs to that one.
+ * The port with a span for every add and publish. The span's context is stored in the tasks' headers (`traceparent`),
+ * for the process that handles them. If the headers already contain a context, as they do at a server, the span becomes
+ * its child.
  */
 export function tracePort(port: Port, kind: "PRODUCER" | "SERVER" = "PRODUCER"): Port {
   return {
     ...port,
     add: (tasks, options) => {
       const otel = api();
-      // What is of no shape at all is the port's to refuse.
+      // The port refuses values of the wrong shape.
       if (!otel || !Array.isArray(tasks) || tasks.length === 0) return port.add(tasks, options);
       return send(otel, kind, String(tasks[0]?.queue), tasks, (given) => port.add(given, options));
     },
@@ -95,7 +98,7 @@ async function send<Given extends Carrying>(
   }
 }
 
-/** What a handler adds to its success belongs to the handler's span. */
+/** Puts the context of the handler's span into a task or message that it adds with its ack. */
 export function carryTrace<Given extends Carrying>(given: Given): Given {
   const otel = api();
   return otel ? carry(otel, given, otel.context.active()) : given;
@@ -108,7 +111,10 @@ interface Handled {
   headers: Readonly<Headers>;
 }
 
-/** The handler, with a span for each run, that belongs to whoever added the task; of a batch, to all of them. */
+/**
+ * The handler with a span per call, which is a child of the span that added the task. A batch links to the spans of all
+ * its tasks.
+ */
 export function traceHandler<Given extends Handled | Handled[], Answer>(
   handler: (given: Given) => Answer,
 ): (given: Given) => Answer {
@@ -138,7 +144,7 @@ export function traceHandler<Given extends Handled | Handled[], Answer>(
   };
 }
 
-/** Ends with what it answers. A handler that is not asynchronous stays so. */
+/** Ends the span when `run` ends. A synchronous handler stays synchronous. */
 function end<Answer>(otel: typeof OpenTelemetry, span: Span, run: () => Answer): Answer {
   let answer: Answer;
   try {
@@ -170,7 +176,10 @@ function extract(otel: typeof OpenTelemetry, headers: Readonly<Headers>): Contex
   return otel.propagation.extract(otel.ROOT_CONTEXT, headers);
 }
 
-/** Left as it is where a context is carried already, or would make the headers too long: a trace is no reason to refuse. */
+/**
+ * Unchanged if it already carries a context, or if the headers would become too long: a trace is no reason to refuse a
+ * task.
+ */
 function carry<Given extends Carrying>(otel: typeof OpenTelemetry, given: Given, context: Context): Given {
   if (given?.headers?.["traceparent"] !== undefined) return given;
   const headers = { ...given?.headers };

@@ -19,10 +19,10 @@ import { latch } from "../stores.ts";
 
 const handler = (): void => {};
 
-/** Arguments that are all right, and which of them are options: `[arguments, index of the options]`. */
+/** Valid arguments, and which of them are the options: `[arguments, index of the options]`. */
 type Call = [given: unknown[], options?: number];
 
-/** By class, every public method. A new method belongs here. */
+/** Every public method, by class. New methods must be added here. */
 const METHODS: Record<string, Record<string, Call>> = {
   Dibs: {
     queue: [["q", {}], 1],
@@ -115,7 +115,7 @@ const FUNCTIONS: Record<string, Call> = {
   Reject: [["no", {}], 1],
 };
 
-/** Errors are made by the library. */
+/** The library creates the errors. */
 const ERRORS = new Set(["DibsError", "ClaimLostError"]);
 
 const CLASSES = {
@@ -123,14 +123,14 @@ const CLASSES = {
   ...{ Claim, Task, Worker, ManualClock },
 };
 
-/** Marked @internal in the sources, or what the library itself calls. */
+/** Marked @internal in the sources, or called only by the library. */
 const INTERNAL = new Set(
   "constructor startWorker warnOnce settleAs ackAs abort declare declareIfNeeded prepare prepareMessage read after standStill".split(
     " ",
   ),
 );
 
-/** Something of each class, on a store in memory. */
+/** An instance of each class, on a store in memory. */
 async function makeAll(): Promise<Record<string, object>> {
   const dibs = await library.open(":memory:");
   onTestFinished(() => dibs.close());
@@ -162,7 +162,7 @@ async function makeAll(): Promise<Record<string, object>> {
   };
 }
 
-/** What a call fails with, whether it throws or answers with a promise. */
+/** The error of a call, whether it throws or rejects. */
 async function failureOf(call: () => unknown): Promise<unknown> {
   try {
     await call();
@@ -177,14 +177,14 @@ const ALL = Object.entries(METHODS).flatMap(([of, methods]) =>
 );
 
 describe("the table of public methods", () => {
-  test.each(Object.entries(CLASSES))("has all of %s", (of, held) => {
+  test.each(Object.entries(CLASSES))("the table contains all public methods of %s", (of, held) => {
     const own = Object.entries(Object.getOwnPropertyDescriptors(held.prototype))
       .filter(([name, { value }]) => typeof value === "function" && !INTERNAL.has(name))
       .map(([name]) => name);
     expect(Object.keys(METHODS[of]!).sort()).toEqual(own.sort());
   });
 
-  test("has all functions of the package", () => {
+  test("the table contains all functions of the package", () => {
     const functions = Object.entries(library)
       .filter(([name, value]) => typeof value === "function" && !ERRORS.has(name))
       .map(([name]) => name);
@@ -252,12 +252,12 @@ describe("options within options", () => {
     { rateLimit: { max: 1, per: "1s", surplus: 1 } },
     { groups: { rateLimit: { max: 1, per: "1s", surplus: 1 } } },
     { window: { hours: "9-17", surplus: 1 } },
-  ])("%j of a queue is refused", async (options) => {
+  ])("the queue option %j is refused", async (options) => {
     const dibs = (await makeAll())["Dibs"] as Dibs;
     expect(await failureOf(() => dibs.queue("q", options as never))).toMatchObject({ code: "INVALID" });
   });
 
-  test("an unknown field of when a schedule fires is refused", async () => {
+  test("an unknown field of a schedule's times is refused", async () => {
     const dibs = (await makeAll())["Dibs"] as Dibs;
     const when = { every: "1h", surplus: 1 } as never;
     expect(await failureOf(() => dibs.schedule("s", when, { queue: "q" }))).toMatchObject(unknownOption);
@@ -278,14 +278,14 @@ describe("options within options", () => {
 });
 
 describe("a definition", () => {
-  test("with options beside it is refused", async () => {
+  test("a definition together with options is refused", async () => {
     const dibs = (await makeAll())["Dibs"] as Dibs;
     const options = { lease: "1m" } as never;
     expect(() => dibs.queue(library.defineQueue("q") as never, options)).toThrow(/a definition has its own/);
     expect(() => dibs.topic(library.defineTopic("t") as never, options)).toThrow(/a definition has its own/);
   });
 
-  test("with an unknown field is refused, wherever one is taken", async () => {
+  test("a definition with an unknown field is refused everywhere", async () => {
     const dibs = (await makeAll())["Dibs"] as Dibs;
     const queue = { name: "q", options: {}, surplus: 1 } as never;
     expect(await failureOf(() => dibs.queue(queue))).toMatchObject(unknownOption);

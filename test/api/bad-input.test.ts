@@ -3,7 +3,7 @@ import { type AddOptions, type Dibs, open, type QueueOptions } from "../../src/i
 import { ManualClock } from "../../src/testing/manual-clock.ts";
 import { makeStore, openStore, STORES } from "../stores.ts";
 
-/** What a user without a type checker, or with a typing slip, may write. */
+/** What a user may write without a type checker, or with a typo. */
 const BAD_ADDS: [string, unknown, object | undefined, RegExp][] = [
   ["no payload", undefined, {}, /cannot carry data: undefined/],
   ["a function", { f() {} }, {}, /data\.f: a function/],
@@ -17,10 +17,10 @@ const BAD_ADDS: [string, unknown, object | undefined, RegExp][] = [
   ["a hole in an array", [1, undefined], {}, /data\[1\]: undefined/],
   ["a circle", circle(), {}, /contains itself/],
   ["an unknown option", 1, { dealy: "1s" }, /Unknown add option "dealy".*delay/],
-  ["options that are no object", 1, "1s" as never, /must be an object; got "1s"/],
+  ["options that are not an object", 1, "1s" as never, /must be an object; got "1s"/],
   ["a duration without unit", 1, { delay: "10" }, /delay must be a duration.*"10"/],
   ["a negative delay", 1, { delay: -1 }, /delay must be between.*-1/],
-  ["an endless delay", 1, { delay: "100000d" }, /3650 days/],
+  ["a delay above the limit", 1, { delay: "100000d" }, /3650 days/],
   ["both delay and runAt", 1, { delay: 1, runAt: new Date() }, /not both/],
   ["runAt as text", 1, { runAt: "tomorrow" }, /runAt must be a valid Date; got "tomorrow"/],
   [
@@ -31,11 +31,11 @@ const BAD_ADDS: [string, unknown, object | undefined, RegExp][] = [
   ],
   ["a fractional priority", 1, { priority: 0.5 }, /got 0.5/],
   ["an empty groupKey", 1, { groupKey: "" }, /groupKey must be a text/],
-  ["a groupKey that is no text", 1, { groupKey: 42 }, /groupKey.*got 42/],
-  ["an endless idempotencyKey", 1, { idempotencyKey: "k".repeat(513) }, /512 characters/],
+  ["a groupKey that is not a text", 1, { groupKey: 42 }, /groupKey.*got 42/],
+  ["an idempotencyKey that is too long", 1, { idempotencyKey: "k".repeat(513) }, /512 characters/],
   ["a control character in a key", 1, { idempotencyKey: "a\nb" }, /control characters/],
-  ["ttl of nothing", 1, { ttl: 0 }, /ttl must be between 1 ms/],
-  ["headers that are no texts", 1, { headers: { n: 1 } }, /Header "n" must be a text; got 1/],
+  ["a ttl of zero", 1, { ttl: 0 }, /ttl must be between 1 ms/],
+  ["headers that are not texts", 1, { headers: { n: 1 } }, /Header "n" must be a text; got 1/],
   ["headers that are too large", 1, { headers: { big: "x".repeat(20_000) } }, /16384 bytes/],
   ["no attempts", 1, { maxAttempts: 0 }, /maxAttempts must be a whole number from 1/],
 ];
@@ -58,7 +58,7 @@ const BAD_POLICIES: [object, RegExp][] = [
 const BAD_NAMES = ["", " ", "a b", ".a", "a-", "ä", "x".repeat(129), "a\n", 42, null, undefined, {}];
 
 describe.each(STORES)("bad input on %s", (store) => {
-  /** One for all that refuse: whatever one of them let through, the next would find. */
+  /** One store for all refusals: if one of them stored something, the next one would find it. */
   let shared: Dibs;
   beforeAll(async () => {
     const made = await makeStore(store);
@@ -66,7 +66,7 @@ describe.each(STORES)("bad input on %s", (store) => {
     return made.remove;
   });
 
-  it.each(BAD_ADDS)("refuses %s", async (_what, data, options, message) => {
+  it.each(BAD_ADDS)("add refuses %s", async (_what, data, options, message) => {
     const dibs = shared;
     const queue = dibs.queue("strict");
     await expect(queue.add(data, options as AddOptions)).rejects.toMatchObject({
@@ -77,7 +77,7 @@ describe.each(STORES)("bad input on %s", (store) => {
     await expectNothingStored(dibs);
   });
 
-  it("refuses a batch of which one task is bad, whole, and names it", async () => {
+  it("a batch with one bad task is refused as a whole, and the error names the task", async () => {
     const dibs = shared;
     const queue = dibs.queue("strict");
     const batch = [{ data: 1 }, { data: 2, priority: 5000 }, { data: 3 }];
@@ -94,7 +94,7 @@ describe.each(STORES)("bad input on %s", (store) => {
     await expectNothingStored(dibs);
   });
 
-  it("refuses an empty batch, one that is too long, and one that is none", async () => {
+  it("an empty batch, one that is too long, and a value that is not a batch are refused", async () => {
     const dibs = shared;
     const queue = dibs.queue("strict");
     await expect(queue.addMany([])).rejects.toThrow(/batch is empty/);
@@ -105,7 +105,7 @@ describe.each(STORES)("bad input on %s", (store) => {
     await expectNothingStored(dibs);
   });
 
-  it("refuses a payload of a byte too many, by bytes and not by characters", async () => {
+  it("a payload with one byte too many is refused, counted in bytes, not in characters", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("small", { maxPayload: 12 });
     await expect(queue.add("ääääää")).rejects.toMatchObject({
@@ -120,7 +120,7 @@ describe.each(STORES)("bad input on %s", (store) => {
     expect((await queue.stats()).depth.ready).toBe(1);
   });
 
-  it("refuses what would make a queue deeper than it may be", async () => {
+  it("adding above maxDepth is refused", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("shallow", { maxDepth: 2 });
     await queue.add(1);
@@ -135,19 +135,19 @@ describe.each(STORES)("bad input on %s", (store) => {
     await queue.add(3);
   });
 
-  it.each(BAD_POLICIES)("refuses the policy %o", async (policy, message) => {
+  it.each(BAD_POLICIES)("the policy %o is refused", async (policy, message) => {
     const dibs = shared;
     expect(() => dibs.queue("q", policy as QueueOptions)).toThrow(
       expect.objectContaining({ code: "INVALID", message: expect.stringMatching(message) }),
     );
   });
 
-  it.each(BAD_NAMES)("refuses the queue name %o", async (name) => {
+  it.each(BAD_NAMES)("the queue name %o is refused", async (name) => {
     const dibs = shared;
     expect(() => dibs.queue(name as string)).toThrow(expect.objectContaining({ code: "INVALID" }));
   });
 
-  it("refuses what makes no sense for the other calls", async () => {
+  it("bad arguments of the other calls are refused", async () => {
     const dibs = shared;
     const queue = dibs.queue("strict");
     const refused = { code: "INVALID" };
@@ -171,7 +171,7 @@ describe.each(STORES)("bad input on %s", (store) => {
     });
   });
 
-  it("refuses calls after it was closed, and says so", async () => {
+  it("calls after close are refused with CLOSED", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("closed");
     await dibs.close();
@@ -184,7 +184,7 @@ describe.each(STORES)("bad input on %s", (store) => {
 });
 
 describe("open", () => {
-  it("says which addresses and options it knows", async () => {
+  it("open names the addresses and options that it accepts", async () => {
     await expect(open("redis://localhost")).rejects.toMatchObject({ code: "UNSUPPORTED" });
     await expect(open("")).rejects.toMatchObject({ code: "INVALID" });
     await expect(open("postgres://localhost/none", { clock: new ManualClock() })).rejects.toMatchObject({

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { openStore, STORES } from "../stores.ts";
 
-describe.each(STORES)("a claim by hand on %s", (store) => {
-  it("is settled once", async () => {
+describe.each(STORES)("a manual claim on %s", (store) => {
+  it("a manual claim is settled once", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<string, number>("hand");
     const task = await queue.add("x", { headers: { type: "letter" } });
@@ -21,7 +21,7 @@ describe.each(STORES)("a claim by hand on %s", (store) => {
     expect(await task.history()).toMatchObject([{ worker: "me", outcome: "done" }]);
   });
 
-  it("waits for a task to come", async () => {
+  it("a manual claim waits for a task", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("hand");
     const waiting = queue.claim({ wait: "20s" });
@@ -30,7 +30,7 @@ describe.each(STORES)("a claim by hand on %s", (store) => {
     expect(await queue.claim({ wait: 1 })).toEqual([]);
   });
 
-  it("gives back what comes after its wait was aborted", async () => {
+  it("a manual claim releases tasks that arrive after its wait was aborted", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("hand");
     const stop = new AbortController();
@@ -41,7 +41,7 @@ describe.each(STORES)("a claim by hand on %s", (store) => {
     expect(await queue.claim({ wait: "5s" })).toHaveLength(1);
   });
 
-  it("can be failed, rejected and released", async () => {
+  it("a manual claim can be nacked, rejected and released", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<string>("hand", { elsewhere: 0 });
     await queue.addMany(["fail", "reject", "release"].map((data) => ({ data })));

@@ -3,7 +3,7 @@ import type { DibsEvent } from "../../src/index.ts";
 import { openStore, STORES } from "../stores.ts";
 
 describe.each(STORES)("events on %s", (store) => {
-  it("tell a task's life in order", async () => {
+  it("events report a task's life in order", async () => {
     const dibs = await openStore(store);
     const events = dibs.events();
     const queue = dibs.queue("told", { backoff: { type: "fixed", delay: 0 } });
@@ -25,7 +25,7 @@ describe.each(STORES)("events on %s", (store) => {
     ]);
   });
 
-  it("end when their signal aborts, when nobody asks on, and when the store closes", async () => {
+  it("events end when the signal aborts, when the reader stops, and when the store closes", async () => {
     const dibs = await openStore(store);
     const stop = new AbortController();
     const first = dibs.events({ signal: stop.signal });

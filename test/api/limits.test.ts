@@ -9,14 +9,14 @@ async function start(options: QueueOptions = {}) {
   return { clock, dibs, queue: dibs.queue<number>("calls", options) };
 }
 
-/** Until nothing happens any more. */
+/** Waits until all work in progress is done. */
 async function calm(clock: ManualClock, ms = 0): Promise<void> {
   await clock.advance(ms);
   for (let i = 0; i < 50; i++) await setImmediate();
 }
 
-describe("limits, as users write them", () => {
-  test("are shown with the policy, in milliseconds", async () => {
+describe("limits in the public API", () => {
+  test("limits are shown with the policy, in milliseconds", async () => {
     const { dibs, queue } = await start({
       maxConcurrency: 3,
       rateLimit: { max: 60, per: "1m" },
@@ -47,14 +47,14 @@ describe("limits, as users write them", () => {
     ["fairness", { groups: { fairness: true } as never }],
     ["window", { window: "at night" }],
     ["rateLimit", { rateLimit: { max: -1, per: "1s" } }],
-  ])("are refused at once where they are wrong: %s", async (word, options) => {
+  ])("a wrong limit is refused at once: %s", async (word, options) => {
     const { dibs } = await start();
     expect(() => dibs.queue("other", options)).toThrow(word);
     await dibs.close();
   });
 });
 
-test("configure changes what it names of the groups, and null takes it back", async () => {
+test("configure changes only the group fields that it names, and null resets them", async () => {
   const { dibs, queue } = await start({ groups: { concurrency: 5, rateLimit: { max: 9, per: "1s" } } });
   const { groups } = await queue.configure({ groups: { fair: true } });
   expect(groups).toMatchObject({ concurrency: 5, rateLimit: [{ max: 9 }], fair: true });
@@ -64,7 +64,7 @@ test("configure changes what it names of the groups, and null takes it back", as
   await dibs.close();
 });
 
-test("stats say why nothing starts, and until when", async () => {
+test("stats say why no task starts, and until when", async () => {
   const { dibs, queue } = await start({ window: "08:00-09:00" });
   const { createdAt } = await (await queue.add(1)).info();
   expect(createdAt.getUTCHours()).toBe(0);
@@ -78,8 +78,8 @@ test("stats say why nothing starts, and until when", async () => {
   await dibs.close();
 });
 
-describe("a handler", () => {
-  test("that throws Retry with its key holds the key back, and uses up no attempt", async () => {
+describe("limits and handlers", () => {
+  test("Retry with key: true holds the groupKey, and the attempt does not count", async () => {
     const { clock, dibs, queue } = await start();
     const seen: number[] = [];
     queue.work((task) => {
@@ -99,7 +99,7 @@ describe("a handler", () => {
     await dibs.close();
   });
 
-  test("says what a task cost, and leaves the rest to the others", async () => {
+  test("task.spend corrects the cost, and leaves the rest to other tasks", async () => {
     const { clock, dibs, queue } = await start({ rateLimit: { max: 100, per: "1h", unit: "tokens" } });
     const seen: number[] = [];
     queue.work((task) => {
@@ -113,7 +113,7 @@ describe("a handler", () => {
     await dibs.close();
   });
 
-  test("cannot have spent less than nothing", async () => {
+  test("task.spend refuses a negative number", async () => {
     const { dibs, queue } = await start();
     await queue.add(1);
     const [claim] = await queue.claim();
@@ -123,7 +123,7 @@ describe("a handler", () => {
   });
 });
 
-test("a hold is lifted before its time", async () => {
+test("unhold ends a hold early", async () => {
   const { dibs, queue } = await start();
   const again = async () => (await queue.claim({ max: 9 })).map(({ data }) => data);
   await queue.add(1, { groupKey: "provider" });
@@ -140,7 +140,7 @@ test("a hold is lifted before its time", async () => {
   await dibs.close();
 });
 
-test("a claim by hand can hold its key back too", async () => {
+test("a manual claim can hold its groupKey", async () => {
   const { clock, dibs, queue } = await start();
   await queue.addMany([1, 2].map((data) => ({ data, groupKey: "provider" })));
   const [claim] = await queue.claim();

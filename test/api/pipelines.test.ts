@@ -17,7 +17,7 @@ function defineReport(dibs: Dibs) {
 }
 
 describe.each(STORES)("a pipeline on %s", (store) => {
-  it("takes a run from stage to stage, and shows how far it is", async () => {
+  it("a run goes through all stages, and shows how far it is", async () => {
     const dibs = await openStore(store);
     const report = defineReport(dibs);
     const worker = report.work();
@@ -42,7 +42,7 @@ describe.each(STORES)("a pipeline on %s", (store) => {
     expect((await dibs.task(status.stages[1]!.parts[0]!.id).info()).headers).toEqual({ trace: "x" });
   });
 
-  it("fans out, joins in order, and does both again", async () => {
+  it("a pipeline fans out, joins in order, and does both again", async () => {
     const dibs = await openStore(store);
     const places: unknown[] = [];
     const sum = dibs
@@ -52,7 +52,7 @@ describe.each(STORES)("a pipeline on %s", (store) => {
         "square",
         async (task) => {
           expectTypeOf(task.data).toBeNumber();
-          // The first are the last to be in.
+          // The first parts are the last to arrive.
           await new Promise((resolve) => setTimeout(resolve, 20 - task.data));
           return task.data ** 2;
         },
@@ -76,7 +76,7 @@ describe.each(STORES)("a pipeline on %s", (store) => {
     expect(await (await sum.add(0)).result({ timeout: "20s" })).toEqual(["is 0", "is 1"]);
   });
 
-  it("stops where a stage dies, and goes on from there when it is redriven", async () => {
+  it("a run stops when a stage dies, and continues from there after a redrive", async () => {
     const dibs = await openStore(store);
     let isBroken = true;
     const extracted: string[] = [];
@@ -109,7 +109,7 @@ describe.each(STORES)("a pipeline on %s", (store) => {
     expect(extracted).toEqual(["hello"]);
   });
 
-  it("is cancelled with all that is under way", async () => {
+  it("cancelling a run cancels everything in progress", async () => {
     const dibs = await openStore(store);
     const started = Promise.withResolvers<void>();
     const aborted: string[] = [];
@@ -142,7 +142,7 @@ describe.each(STORES)("a pipeline on %s", (store) => {
     expect((await run.status()).stages[2]!.state).toBe("pending");
   });
 
-  it("waits for a stage's verifier", async () => {
+  it("a stage with a verifier continues when its result is accepted", async () => {
     const dibs = await openStore(store);
     const report = dibs
       .pipeline<string>("report")
@@ -155,7 +155,7 @@ describe.each(STORES)("a pipeline on %s", (store) => {
     expect((await run.status()).stages.map(({ parts }) => parts.length)).toEqual([1, 1]);
   });
 
-  it("begins with a task's ack, or not at all", async () => {
+  it("a run that an ack adds begins with the ack, or not at all", async () => {
     const dibs = await openStore(store);
     const report = defineReport(dibs);
     report.work();
@@ -174,7 +174,7 @@ describe.each(STORES)("a pipeline on %s", (store) => {
     expect((await report.queue("extract").stats()).depth.done).toBe(1);
   });
 
-  it("refuses in words what makes no sense", async () => {
+  it("invalid pipelines and results are refused with a clear error", async () => {
     const dibs = await openStore(store);
     expect(() => dibs.pipeline("p").join("first", () => 1)).toThrow(/first stage .* cannot join/);
     expect(() => dibs.pipeline("p").stage("a", 7 as never)).toThrow(/handler function second/);
@@ -182,7 +182,7 @@ describe.each(STORES)("a pipeline on %s", (store) => {
     expect(() => twice.stage("a", () => 1)).toThrow(/two stages called "a"/);
     expect(() => twice.work({ stages: ["b"] as never })).toThrow(/no stage "b" in this process; it has "a"/);
     expect(() => dibs.pipeline("p").work()).toThrow(/no stages in this process/);
-    await expect(dibs.pipeline("unknown").add(1)).rejects.toThrow(/Nobody has defined pipeline "unknown"/);
+    await expect(dibs.pipeline("unknown").add(1)).rejects.toThrow(/Pipeline "unknown" has no definition/);
     await twice.add(1);
     expect(() => twice.stage("b", () => 1)).toThrow(/in use/);
     expect(() => each("ab" as never)).toThrow(/each\(\) takes an array/);
@@ -201,7 +201,7 @@ describe.each(STORES)("a pipeline on %s", (store) => {
   });
 });
 
-describe("a pipeline of several processes", () => {
+describe("a pipeline in several processes", () => {
   async function openFile(folder: string): Promise<Dibs> {
     return open(join(folder, "work.db"));
   }
@@ -212,7 +212,7 @@ describe("a pipeline of several processes", () => {
     return folder;
   }
 
-  it("may have each work on some of its stages, and one that only adds", async () => {
+  it("each process may work on some of the stages, and one may only add runs", async () => {
     const folder = folderForTest();
     await using first = await openFile(folder);
     await using second = await openFile(folder);
@@ -224,7 +224,7 @@ describe("a pipeline of several processes", () => {
     expect(await run.result({ timeout: "20s" })).toEqual({ longest: 3 });
   });
 
-  it("goes on where it was when all of them have ended in the midst of it", async () => {
+  it("runs continue after all processes have ended in the middle of them", async () => {
     const folder = folderForTest();
     const begun = await openFile(folder);
     const report = defineReport(begun);
@@ -245,7 +245,7 @@ describe("a pipeline of several processes", () => {
     expect(await later.run(id).result({ timeout: "20s" })).toEqual({ longest: 9 });
   });
 
-  it("ends runs on the stages they began with, and says who lacks them", async () => {
+  it("runs end on the stages they began with, and a process without them logs a warning", async () => {
     const folder = folderForTest();
     const warnings: string[] = [];
     const logger = { info() {}, debug() {}, error() {}, warn: (text: string) => void warnings.push(text) };
@@ -265,7 +265,7 @@ describe("a pipeline of several processes", () => {
     after.work();
     expect(await second.result({ timeout: "20s" })).toBe("new 2");
     expect(warnings.join()).toMatch(/"sum" was defined before with "two", which this process does not have/);
-    // Nobody has taken the stage that only the old definition has.
+    // No worker has the stage that only the old definition contains.
     await expect
       .poll(async () => (await first.status()).stages.map(({ state }) => state), { timeout: 20_000 })
       .toEqual(["done", "running", "pending"]);
@@ -273,7 +273,7 @@ describe("a pipeline of several processes", () => {
     expect(await first.result({ timeout: "20s" })).toBe("new 20");
   });
 
-  it("does not let a stage join that did not when the run began", async () => {
+  it("a stage that joins only in a newer definition fails for older runs", async () => {
     const folder = folderForTest();
     await using dibs = await openFile(folder);
     const run = await dibs

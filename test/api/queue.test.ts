@@ -4,7 +4,7 @@ import { defineQueue } from "../../src/index.ts";
 import { openStore, STORES } from "../stores.ts";
 
 describe.each(STORES)("a queue on %s", (store) => {
-  it("adds a task, whose handle awaits its result", async () => {
+  it("a task's handle resolves with its result", async () => {
     const dibs = await openStore(store);
     const sums = dibs.queue<{ a: number; b: number }, number>("sums");
     const task = await sums.add({ a: 2, b: 3 });
@@ -14,7 +14,7 @@ describe.each(STORES)("a queue on %s", (store) => {
     expect(await dibs.task<number>(task.id).result()).toBe(5);
   });
 
-  it("carries what JSON can carry, unchanged", async () => {
+  it("values that JSON can carry come back unchanged", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("values");
     const values = [
@@ -34,7 +34,7 @@ describe.each(STORES)("a queue on %s", (store) => {
     expect(claims.map((claim) => claim.data)).toEqual(values);
   });
 
-  it("returns the same task for the same idempotencyKey", async () => {
+  it("the same idempotencyKey returns the same task", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("keys");
     const first = await queue.add(1, { idempotencyKey: "k" });
@@ -43,7 +43,7 @@ describe.each(STORES)("a queue on %s", (store) => {
     expect((await queue.stats()).depth.ready).toBe(1);
   });
 
-  it("commits its policy with its first operation", async () => {
+  it("a queue's policy commits with its first operation", async () => {
     const dibs = await openStore(store);
     await dibs.queue("emails", { lease: "10s", maxAttempts: 2 }).add(1);
     expect(await dibs.queues()).toMatchObject([
@@ -51,7 +51,7 @@ describe.each(STORES)("a queue on %s", (store) => {
     ]);
   });
 
-  it("keeps what an operator changed when the same declaration is made again", async () => {
+  it("repeating a declaration keeps an operator's change", async () => {
     const dibs = await openStore(store);
     await dibs.queue("emails", { maxAttempts: 2 }).ready;
     await dibs.queue("emails").configure({ maxAttempts: 9 });
@@ -61,7 +61,7 @@ describe.each(STORES)("a queue on %s", (store) => {
     expect((await dibs.queues())[0]!.policy.maxAttempts).toBe(3);
   });
 
-  it("takes operations of one handle in call order, awaited or not", async () => {
+  it("operations of one handle take effect in the order of the calls, awaited or not", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("order");
     const added = queue.add("purged");
@@ -72,7 +72,7 @@ describe.each(STORES)("a queue on %s", (store) => {
     expect((await queue.claim({ max: 5 })).map((claim) => claim.data)).toEqual(["kept"]);
   });
 
-  it("validates with any Standard Schema, and stores what the validator made of it", async () => {
+  it("any Standard Schema validates, and its output is stored", async () => {
     const dibs = await openStore(store);
     const definition = defineQueue("typed", {
       schema: z.object({ to: z.email(), copies: z.string().transform(Number) }),
@@ -88,7 +88,7 @@ describe.each(STORES)("a queue on %s", (store) => {
     expect(await task.result()).toEqual({ sent: true });
   });
 
-  it("fails the attempt of a handler whose result the schema refuses", async () => {
+  it("an attempt fails if the schema refuses its result", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue(
       defineQueue("bad-results", { schema: z.number(), result: z.string(), maxAttempts: 1 }),
@@ -101,7 +101,7 @@ describe.each(STORES)("a queue on %s", (store) => {
     });
   });
 
-  it("keeps call order when a validator is asynchronous", async () => {
+  it("the order of calls is kept with an asynchronous validator", async () => {
     const dibs = await openStore(store);
     let delay = 20;
     const slow = z.string().refine(async () => {
@@ -113,7 +113,7 @@ describe.each(STORES)("a queue on %s", (store) => {
     expect((await queue.claim({ max: 2 })).map((claim) => claim.data)).toEqual(["first", "second"]);
   });
 
-  it("starts a task no earlier than its delay or runAt", async () => {
+  it("a task does not start before its delay or runAt", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("later");
     await queue.add("in an hour", { delay: "1h" });
@@ -123,7 +123,7 @@ describe.each(STORES)("a queue on %s", (store) => {
     expect((await queue.stats()).depth.scheduled).toBe(2);
   });
 
-  it("pauses, resumes, purges and is deleted", async () => {
+  it("a queue can be paused, resumed, purged and deleted", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("care");
     await queue.addMany([{ data: 1 }, { data: 2 }]);
@@ -138,7 +138,7 @@ describe.each(STORES)("a queue on %s", (store) => {
     await expect(claim!.ack()).rejects.toMatchObject({ code: "CLAIM_LOST" });
   });
 
-  it("lists tasks by state, page by page", async () => {
+  it("tasks are listed by state, page by page", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("pages");
     await queue.addMany([1, 2, 3].map((data) => ({ data })));
@@ -148,7 +148,7 @@ describe.each(STORES)("a queue on %s", (store) => {
     expect(second.next).toBeNull();
   });
 
-  it("says how a task ended when it was not done", async () => {
+  it("result throws the right error for each way to end", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue("ends");
     const [dead, cancelled, expired, slow] = await queue.addMany([

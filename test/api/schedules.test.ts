@@ -20,14 +20,14 @@ async function planned(dibs: Dibs, queue = "reports"): Promise<string[]> {
   return tasks.map(({ headers }) => headers[PLANNED_HEADER]!.slice(0, 16));
 }
 
-/** Nobody was there. */
+/** No process was running. */
 async function sleepThrough(clock: ManualClock, ms: number): Promise<void> {
   clock.sleep(ms);
   await clock.advance(2_000);
 }
 
-describe.each(STORES)("on %s", (store) => {
-  test("a schedule adds its task, with its options and who it is of", async () => {
+describe.each(STORES)("schedules on %s", (store) => {
+  test("a schedule adds its task with its options and the schedule's name", async () => {
     const { dibs, clock } = await setUp(store);
     const when = { cron: "0 3 * * *", tz: "Europe/London" };
     const nightly = dibs.schedule("nightly", when, {
@@ -54,7 +54,7 @@ describe.each(STORES)("on %s", (store) => {
     expect((await nightly.info()).lastAt).toEqual(new Date("2026-01-01T03:00:00Z"));
   });
 
-  test("the operations of one handle take effect in call order", async () => {
+  test("operations of one schedule handle take effect in the order of the calls", async () => {
     const { dibs } = await setUp(store);
     const schedule = dibs.schedule("s", { every: "10m" }, { queue: "reports" });
     const [, info, , again] = await Promise.all([
@@ -71,8 +71,8 @@ describe.each(STORES)("on %s", (store) => {
   });
 });
 
-describe("a schedule", () => {
-  test("goes on without whoever defined it, and is known by its name alone", async () => {
+describe("schedules", () => {
+  test("a schedule continues without the process that defined it, and is found by its name", async () => {
     const { dibs, clock } = await setUp("memory");
     await dibs.schedule("s", { every: "1h" }, { queue: "reports" }).ready;
     await sleepThrough(clock, HOUR);
@@ -84,7 +84,7 @@ describe("a schedule", () => {
     expect(await planned(dibs)).toEqual(["2026-01-01T01:00", "2026-01-01T07:00"]);
   });
 
-  test("defined again by a restart stays as it is; another definition takes its place", async () => {
+  test("repeating a definition after a restart changes nothing; another definition replaces it", async () => {
     const { dibs, clock } = await setUp("sqlite");
     await dibs.schedule("s", { every: "1h" }, { queue: "reports", data: 1 }).ready;
     clock.sleep(HOUR / 2);
@@ -105,20 +105,20 @@ describe("a schedule", () => {
     expect(await planned(dibs)).toEqual(times);
   });
 
-  // In London it is 02:00 after 00:59:59 UTC on 29 March 2026, and 01:00 once more after 00:59:59 UTC on 25 October.
+  // London: clocks go to 02:00 after 00:59:59 UTC on 29 March 2026, and back to 01:00 after 00:59:59 UTC on 25 October.
   test.each([
     ["a time of day in spring", "0 9 * * *", "2026-03-28", ["28T09:00", "29T08:00", "30T08:00"]],
     ["a time that is skipped", "30 1 * * *", "2026-03-28", ["28T01:30", "29T01:00", "30T00:30"]],
     ["a time of day in autumn", "0 9 * * *", "2026-10-24", ["24T08:00", "25T09:00", "26T09:00"]],
     ["a time that comes twice", "30 1 * * *", "2026-10-24", ["24T00:30", "25T00:30", "26T01:30"]],
-  ])("keeps to London's clocks: %s", async (_, cron, from, times) => {
+  ])("a schedule follows London's clocks: %s", async (_, cron, from, times) => {
     const { dibs, clock } = await setUp("sqlite", `${from}T00:00:00Z`);
     await dibs.schedule("s", { cron, tz: "Europe/London", missed: "all" }, { queue: "reports" }).ready;
     await sleepThrough(clock, 3 * DAY);
     expect((await planned(dibs)).map((time) => time.slice(8))).toEqual(times);
   });
 
-  test("every half hour comes in both of the hours that are one on the clock", async () => {
+  test("a half-hourly schedule fires in both hours when one is repeated", async () => {
     const { dibs, clock } = await setUp("memory", "2026-10-24T23:45:00Z");
     const when = { cron: "*/30 * * * *", tz: "Europe/London", missed: "all" } as const;
     await dibs.schedule("s", when, { queue: "reports" }).ready;
@@ -128,7 +128,7 @@ describe("a schedule", () => {
     ]);
   });
 
-  test("takes a queue with its policy and its validator", async () => {
+  test("a schedule uses the policy and the validator of its queue", async () => {
     const { dibs, clock } = await setUp("memory");
     const reports = defineQueue("reports", { schema: z.object({ day: z.number() }), maxAttempts: 2 });
     await dibs.schedule("s", { every: "1h" }, { queue: reports, data: { day: 1 } }).ready;
@@ -140,7 +140,7 @@ describe("a schedule", () => {
     await expect(bad.pause()).rejects.toMatchObject({ code: "INVALID" });
   });
 
-  test("that cannot be defined is told to the log, where nobody waits for it", async () => {
+  test("a schedule that cannot be defined is logged if the caller does not await it", async () => {
     const told: string[] = [];
     const note = (message: string): void => void told.push(message);
     const logger = { error: note, warn: note, info: note, debug: note };
@@ -150,7 +150,7 @@ describe("a schedule", () => {
     await expect.poll(() => told).toEqual([expect.stringContaining("Schedule s could not be defined")]);
   });
 
-  test("reaches the store although the program closes it at once", async () => {
+  test("a schedule reaches the store even if the program closes it at once", async () => {
     const dibs = await openStore("sqlite");
     const { ready } = dibs.schedule("s", { every: "1h" }, { queue: "reports" });
     await dibs.close();

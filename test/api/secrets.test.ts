@@ -1,4 +1,4 @@
-// No password of an address is in what dibs says of it: errors with their causes, logs, the configuration.
+// No message of dibs contains the password of an address: errors with their causes, logs, the configuration.
 
 import { execFile } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
@@ -26,7 +26,7 @@ function makeFolder(): string {
   return folder;
 }
 
-/** All that an error has, its causes and their fields too, as a log may print it. */
+/** Everything in an error, including its causes and their fields, as a log may print it. */
 async function told(work: () => unknown): Promise<string> {
   try {
     await work();
@@ -47,11 +47,11 @@ const OPTIONS: OpenOptions[] = [
   { poll: "1s" },
 ];
 
-describe("no password is in the error of", () => {
-  // An address that is taken for the path of a file would make it here.
+describe("no error contains a password", () => {
+  // An address that is mistaken for a file path would create the file here.
   afterAll(() => expect(readdirSync(".").filter((name) => name.includes(CANARY))).toEqual([]));
 
-  test.each(OPTIONS)("open(url, %j)", async (options) => {
+  test.each(OPTIONS)("open(url, %j) shows no password", async (options) => {
     await Promise.all(
       addressesWith(CANARY).map(async (address) =>
         expect(await told(() => open(address, options))).not.toContain(CANARY),
@@ -59,7 +59,7 @@ describe("no password is in the error of", () => {
     );
   });
 
-  test("open() with DIBS_URL, and a store that is opened for a transfer", async () => {
+  test("open() with DIBS_URL and opening a store for a transfer show no password", async () => {
     onTestFinished(() => void delete process.env["DIBS_URL"]);
     for (const address of addressesWith(CANARY).filter((each) => !each.includes("\0"))) {
       process.env["DIBS_URL"] = address;
@@ -68,7 +68,7 @@ describe("no password is in the error of", () => {
     }
   });
 
-  test("serve, and in --print-config", async () => {
+  test("serve and --print-config show no password", async () => {
     for (const url of addressesWith(CANARY)) {
       const resolved = resolveConfig({ url, logLevel: "silent" }, {});
       expect(printConfig(resolved)).not.toContain(CANARY);
@@ -76,7 +76,7 @@ describe("no password is in the error of", () => {
     }
   });
 
-  test("the commands that look at a store, and those for tokens", async () => {
+  test("commands that open a store, and those for tokens, show no password", async () => {
     for (const url of addressesWith(CANARY)) {
       const look = await told(() => {
         checkStore({ url });
@@ -87,13 +87,13 @@ describe("no password is in the error of", () => {
     }
   });
 
-  test("a PostgreSQL server that does not let the user in, or has no such database", async () => {
+  test("a PostgreSQL server that refuses the user, or has no such database, shows no password", async () => {
     const { hostname, port } = new URL(await sharedServer());
     const url = `postgres://nobody_known:${CANARY}@${hostname}:${port}/no_such_database?sslpassword=${CANARY}`;
     expect(await told(() => open(url))).not.toContain(CANARY);
   });
 
-  test("a server that hangs up", async () => {
+  test("a server that closes the connection shows no password", async () => {
     const silent = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1");
     onTestFinished(() => void silent.close());
     await new Promise((resolve) => silent.once("listening", resolve));
@@ -103,7 +103,7 @@ describe("no password is in the error of", () => {
   });
 });
 
-test("a configuration file that is not JSON is not quoted", async () => {
+test("the error about a configuration file that is not JSON does not quote it", async () => {
   const path = join(makeFolder(), "dibs.json");
   for (const text of [`{ "url": "postgres://u:${CANARY}@h" x`, `"${CANARY}`, CANARY, `{"${CANARY}": x}`]) {
     writeFileSync(path, text);
@@ -111,7 +111,7 @@ test("a configuration file that is not JSON is not quoted", async () => {
   }
 });
 
-test("a secret in place of the name of its file is not shown", async () => {
+test("a secret given as the name of its file is not shown", async () => {
   const variables = { DIBS_URL_FILE: `postgres://u:${CANARY}@h` };
   expect(await told(() => resolveConfig({}, variables))).not.toContain(CANARY);
   process.env["DIBS_TOKEN_FILE"] = CANARY;
@@ -119,7 +119,7 @@ test("a secret in place of the name of its file is not shown", async () => {
   expect(await told(() => open("http://127.0.0.1:9"))).not.toContain(CANARY);
 });
 
-describe("dibs prints no password", () => {
+describe("the shell shows no password", () => {
   const bad = `postgres://u:${CANARY}@127.0.0.1:x/db`;
   test.each([
     [["add", "q", "1"], ` postgres://u:${CANARY}@127.0.0.1/db`],
@@ -131,7 +131,7 @@ describe("dibs prints no password", () => {
     [["serve", "--print-config"], ` postgres://u:${CANARY}@127.0.0.1/db`],
     [["serve", `--ur=${bad}`], undefined],
     [[bad], undefined],
-  ])("for %j with DIBS_URL=%s", async (args, url) => {
+  ])("%j with DIBS_URL=%s shows no password", async (args, url) => {
     const env = { ...bareEnvironment(), ...(url !== undefined && { DIBS_URL: url }) };
     const cwd = makeFolder();
     const said = await new Promise<string>((resolve) =>

@@ -5,7 +5,7 @@ import { openStore, STORES } from "../stores.ts";
 const once = { maxAttempts: 1 } as const;
 
 describe.each(STORES)("the cost of a stage on %s", (store) => {
-  it("is a number or a function of the input that the stage gets", async () => {
+  it("the cost of a stage is a number or a function of its input", async () => {
     const dibs = await openStore(store);
     const seen: [stage: string, cost: number][] = [];
     const note = (task: { cost: number; run: { stage: string } | null }): unknown =>
@@ -70,7 +70,7 @@ describe.each(STORES)("the cost of a stage on %s", (store) => {
     ]);
   });
 
-  it("of the first stage gives way to the cost of add", async () => {
+  it("the cost passed to add overrides the cost of the first stage", async () => {
     const dibs = await openStore(store);
     const pipeline = dibs
       .pipeline<{ tokens: number }>("costly")
@@ -81,7 +81,7 @@ describe.each(STORES)("the cost of a stage on %s", (store) => {
     expect([await own.result(), await given.result()]).toEqual([4, 9]);
   });
 
-  it("holds a budget in a later stage", async () => {
+  it("the cost of a later stage counts in its rate limit", async () => {
     const dibs = await openStore(store);
     const rateLimit = { max: 10, per: "1h", unit: "tokens" } as const;
     const pipeline = dibs
@@ -95,7 +95,7 @@ describe.each(STORES)("the cost of a stage on %s", (store) => {
     await worker.stop();
   });
 
-  it("is known to claims by hand of the pipeline's own queues, and asked of others", async () => {
+  it("manual claims of the pipeline's queues know the cost of the next stage; other claims must pass it", async () => {
     const dibs = await openStore(store);
     const pipeline = dibs
       .pipeline<number>("costly")
@@ -111,7 +111,7 @@ describe.each(STORES)("the cost of a stage on %s", (store) => {
     expect(next!.cost).toBe(6);
   });
 
-  it("fails the stage before where the function answers no cost", async () => {
+  it("a stage fails if the cost function of the next one returns no cost", async () => {
     const dibs = await openStore(store);
     const pipeline = dibs
       .pipeline<number>("costly")

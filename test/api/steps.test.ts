@@ -5,7 +5,7 @@ import { latch, makeStore, openStore, STORES } from "../stores.ts";
 const policy = { backoff: { type: "fixed", delay: 0, jitter: 0 }, elsewhere: 0 } as const;
 
 describe.each(STORES)("steps on %s", (store) => {
-  it("are taken once, whatever happens after them", async () => {
+  it("a step runs once, whatever happens after it", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<number>("work", policy);
     const taken: string[] = [];
@@ -23,12 +23,12 @@ describe.each(STORES)("steps on %s", (store) => {
       return [when, nothing === undefined, both];
     });
     const task = await queue.add(1);
-    // By JSON in every run: a date is a text.
+    // Every attempt gets the value through JSON: a date is a text.
     expect(await task.result({ timeout: "20s" })).toEqual(["1970-01-01T00:00:00.000Z", true, [3, 3]]);
     expect(taken).toEqual(["when", "nothing", "slow"]);
   });
 
-  it("that fail are taken again, also by the same run", async () => {
+  it("a step that fails runs again, also in the same attempt", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<number, number>("work", policy);
     let tries = 0;
@@ -45,7 +45,7 @@ describe.each(STORES)("steps on %s", (store) => {
     expect(await task.history()).toHaveLength(2);
   });
 
-  it("refuse what they cannot keep", async () => {
+  it("a step refuses values that cannot be stored", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<number, string[]>("work");
     queue.work(async (task) => {
@@ -69,7 +69,7 @@ describe.each(STORES)("steps on %s", (store) => {
     ]);
   });
 
-  it("are not taken under a name that cannot be kept", async () => {
+  it("a step with an invalid name does not run", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<number>("work", { ...policy, maxAttempts: 1 });
     let taken = 0;
@@ -78,7 +78,7 @@ describe.each(STORES)("steps on %s", (store) => {
     expect(taken).toBe(0);
   });
 
-  it("may wait for several signals, one after the other, without awaiting the first", async () => {
+  it("a handler may wait for several signals, one after the other, without awaiting the first", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<number, unknown[]>("work", policy);
     queue.work(async (task) => {
@@ -92,7 +92,7 @@ describe.each(STORES)("steps on %s", (store) => {
     expect(await task.result({ timeout: "20s" })).toEqual([1, 2]);
   });
 
-  it("are kept by a dead letter, unless it is to start fresh", async () => {
+  it("a dead letter keeps its steps, unless it is redriven with fresh", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<number, number>("work");
     let taken = 0;
@@ -119,14 +119,14 @@ describe.each(STORES)("waiting for a signal on %s", (store) => {
     await expect.poll(async () => (await dibs.task(id).info()).state).toBe("parked");
   }
 
-  it("parks the task, and frees its worker", async () => {
+  it("waiting for a signal parks the task and frees its worker", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<string>("work", { maxAttempts: 1 });
     let runs = 0;
     queue.work(async (task) => {
       if (task.data === "other") return "done meanwhile";
       runs++;
-      // A handler that hides the error is parked all the same.
+      // A handler that swallows the error is parked all the same.
       const answer = await task.waitFor<{ by: string }>("approval").catch(() => undefined);
       return answer?.by;
     });
@@ -141,7 +141,7 @@ describe.each(STORES)("waiting for a signal on %s", (store) => {
     expect(await waits.signal("approval")).toBe(false);
   });
 
-  it("finds one that came early", async () => {
+  it("waiting for a signal that arrived early returns at once", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<number>("work");
     const task = await queue.add(1);
@@ -155,7 +155,7 @@ describe.each(STORES)("waiting for a signal on %s", (store) => {
     expect(runs).toBe(1);
   });
 
-  it("is over when the time is", async () => {
+  it("waiting for a signal ends with TIMEOUT", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<number, string>("work", { maxAttempts: 1 });
     queue.work(async (held) => {
@@ -169,7 +169,7 @@ describe.each(STORES)("waiting for a signal on %s", (store) => {
     expect(await (await queue.add(1)).result({ timeout: "20s" })).toMatch(/^No signal "go" came for task/);
   });
 
-  it("in a batch parks one, and gives the others back", async () => {
+  it("waiting for a signal in a batch parks one task and releases the others", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<number, number>("work", { maxAttempts: 1 });
     const tasks = await queue.addMany([{ data: 1 }, { data: 2 }]);
@@ -186,7 +186,7 @@ describe.each(STORES)("waiting for a signal on %s", (store) => {
     expect(await tasks[0]!.result({ timeout: "20s" })).toBe(1);
   });
 
-  it("has types", async () => {
+  it("waitFor has types", async () => {
     const dibs = await openStore("memory");
     dibs.queue<number>("work").work(async (task) => {
       expectTypeOf(task.step("a", () => 1)).resolves.toBeNumber();
@@ -197,9 +197,9 @@ describe.each(STORES)("waiting for a signal on %s", (store) => {
   });
 });
 
-/** At the same time: a worker asks its handlers to stop when 80 % of its timeout are over, and they have two seconds. */
+/** Concurrent, because each takes seconds: a stopping worker aborts its handlers after 80 % of its timeout. */
 describe.concurrent("waiting for a signal while its worker stops", () => {
-  it.for(STORES)("parks the task on %s", async (store, { onTestFinished }) => {
+  it.for(STORES)("a stopping worker parks the task on %s", async (store, { onTestFinished }) => {
     const { dibs, remove } = await makeStore(store);
     onTestFinished(remove);
     const queue = dibs.queue<number>("work");

@@ -7,7 +7,7 @@ interface Order {
   id: number;
 }
 
-/** Resolves with what a handler was given, once it was given so many. */
+/** Resolves with the values that `take` got, once there are `count`. */
 function collect<T>(count: number): { all: Promise<T[]>; take: (value: T) => void } {
   const done = latch<T[]>();
   const values: T[] = [];
@@ -20,7 +20,7 @@ function collect<T>(count: number): { all: Promise<T[]>; take: (value: T) => voi
 }
 
 describe.each(STORES)("a topic on %s", (store) => {
-  it("reaches every group once, and one worker of each", async () => {
+  it("a message reaches every group once, and one worker of each", async () => {
     const dibs = await openStore(store);
     const placed = dibs.topic<Order>("order.placed");
     const stock = collect<string>(20);
@@ -31,7 +31,7 @@ describe.each(STORES)("a topic on %s", (store) => {
       placed.subscribe("inventory", handler, { concurrency: 3, name: worker });
     }
     placed.subscribe("analytics", (task) => numbers.take(task.data.id));
-    // Not waited for: what is called later takes effect later.
+    // Not awaited: calls take effect in their order.
     const audit = dibs.subscribe<Order>("order.*", "audit", ({ topic }) => audited.take(topic));
     const ids = Array.from({ length: 20 }, (_, id) => id);
     const published = await Promise.all(ids.map((id) => placed.publish({ id })));
@@ -42,7 +42,7 @@ describe.each(STORES)("a topic on %s", (store) => {
     expect(audit.queues).toEqual(["topic/order.:one/audit"]);
   });
 
-  it("says how many it reached, also where nobody listens, and what became of each task", async () => {
+  it("publish returns how many groups it reached, also none, and the handle of each task", async () => {
     const dibs = await openStore(store);
     const placed = dibs.topic<Order>("order.placed");
     expect(await placed.publish({ id: 1 })).toEqual({ reached: 0, tasks: [] });
@@ -55,7 +55,7 @@ describe.each(STORES)("a topic on %s", (store) => {
     expect(again.tasks.map(({ id, existing }) => [id, existing])).toEqual([[tasks[0]!.id, true]]);
   });
 
-  it("has subscriptions that last and are looked after like any queue", async () => {
+  it("a subscription lasts, and can be operated like any queue", async () => {
     const dibs = await openStore(store);
     const placed = dibs.topic<Order>("order.placed");
     const worker = placed.subscribe("inventory", () => {}, { maxDepth: 2, ttl: "1h", maxAttempts: 1 });
@@ -78,7 +78,7 @@ describe.each(STORES)("a topic on %s", (store) => {
     expect(await dibs.subscriptions({ topic: "order.paid" })).toEqual([]);
   });
 
-  it("forgets a group that is unsubscribed, and begins anew with one that subscribes again", async () => {
+  it("unsubscribing removes a group, and subscribing again starts empty", async () => {
     const dibs = await openStore(store);
     const placed = dibs.topic<Order>("order.placed");
     const inventory = placed.subscription("inventory", { maxDepth: 9 });
@@ -95,7 +95,7 @@ describe.each(STORES)("a topic on %s", (store) => {
     expect(await dibs.subscriptions()).toEqual([]);
   });
 
-  it("is published to by a handler when its task succeeds, and not when it fails", async () => {
+  it("a message that a handler publishes is sent when its task succeeds, and not when it fails", async () => {
     const dibs = await openStore(store);
     const placed = dibs.topic<Order>("order.placed");
     const checkouts = dibs.queue<Order>("checkouts", { backoff: { type: "fixed", delay: 0 }, elsewhere: 0 });
@@ -114,7 +114,7 @@ describe.each(STORES)("a topic on %s", (store) => {
     expect(plain!.headers).toEqual({});
   });
 
-  it("checks what is published with its definition's schema, and keeps the order of the calls", async () => {
+  it("a topic's schema checks messages, and the order of the calls is kept", async () => {
     const dibs = await openStore(store);
     const slow = z.number().transform(async (n) => {
       await new Promise((resolve) => setImmediate(resolve));
@@ -129,7 +129,7 @@ describe.each(STORES)("a topic on %s", (store) => {
     await expect(placed.publish({ id: "x" as never })).rejects.toMatchObject({ code: "INVALID" });
   });
 
-  it("refuses what cannot be meant, before anything is done", async () => {
+  it("bad topics, patterns and messages are refused before anything happens", async () => {
     const dibs = await openStore(store);
     const topic = dibs.topic("a.b");
     const invalid = { code: "INVALID" };

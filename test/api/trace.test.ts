@@ -1,4 +1,5 @@
-// Traces by OpenTelemetry's API: an add and the handler it leads to are one trace, wherever each of them runs.
+// Traces with OpenTelemetry's API: an add and the handler that it leads to are one trace, in whichever processes they
+// run.
 
 import { context, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
 import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-node";
@@ -36,8 +37,8 @@ function spans() {
 
 const find = (name: string) => spans().find((span) => span.name === name)!;
 
-describe.each(STORES)("on %s", (store) => {
-  test("the handler's span is the child of the add's, and what it adds goes on from there", async () => {
+describe.each(STORES)("traces on %s", (store) => {
+  test("the handler's span is the child of the add's, and tasks that it adds continue the trace", async () => {
     const dibs = await openStore(store);
     const [first, second] = [dibs.queue<number>("first"), dibs.queue<number>("second")];
     let inHandler: string | undefined;
@@ -76,8 +77,8 @@ describe.each(STORES)("on %s", (store) => {
   });
 });
 
-describe("a trace", () => {
-  test("tells of failures: of the handler, and of the add", async () => {
+describe("traces", () => {
+  test("spans record failures of the handler and of the add", async () => {
     const dibs = await openStore("memory");
     const queue = dibs.queue("q", { maxAttempts: 1 });
     queue.work(() => {
@@ -92,7 +93,7 @@ describe("a trace", () => {
     ]);
   });
 
-  test("of a batch is linked to all who added to it, and a published one reaches every group", async () => {
+  test("the span of a batch links to all adds, and a published trace reaches every group", async () => {
     const dibs = await openStore("memory");
     const queue = dibs.queue<number>("q");
     await queue.add(1);
@@ -110,7 +111,7 @@ describe("a trace", () => {
     expect(spans().find(({ name }) => name.startsWith("process topic/"))?.parent).toBe(find("send a.b").id);
   });
 
-  test("that a task brings along is left as it is", async () => {
+  test("a trace context in a task's headers is kept", async () => {
     const dibs = await openStore("memory");
     const traceparent = `00-${"a".repeat(32)}-${"b".repeat(16)}-01`;
     const queue = dibs.queue("q");
@@ -119,7 +120,7 @@ describe("a trace", () => {
     expect(find("send q")).toMatchObject({ trace: "a".repeat(32), parent: "b".repeat(16) });
   });
 
-  test("goes through a server, which adds a span of its own; over HTTP too", async () => {
+  test("a trace passes through a server, which adds its own span; over HTTP too", async () => {
     const store = await openPort(":memory:", {});
     const server = await startServer(tracePort(store, "SERVER"));
     const dibs = await open(server.url);
@@ -146,7 +147,7 @@ describe("a trace", () => {
     ]);
   });
 
-  test("is not there, and costs no header, when nobody has registered a tracer", async () => {
+  test("without a registered tracer there are no spans and no headers", async () => {
     trace.disable();
     const dibs = await openStore("memory");
     const queue = dibs.queue("q");

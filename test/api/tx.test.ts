@@ -32,7 +32,7 @@ test("an order and its task are added together, or neither is", async () => {
   expect(claims.map((claim) => claim.data)).toEqual([2]);
 });
 
-test("an order and what is published of it are there together, or neither is", async () => {
+test("an order and a published message are committed together, or neither is", async () => {
   const { dibs, client, orders } = await setUp();
   const placed = dibs.topic<number>("order.placed");
   const groups = [placed.subscription("inventory"), placed.subscription("analytics")];
@@ -68,7 +68,7 @@ test("an order and a batch of tasks are added together, or neither is", async ()
   expect(claims.map((claim) => claim.data)).toEqual([2, -2]);
 });
 
-test("an order and the runs that it begins are there together, or neither is", async () => {
+test("an order and the runs that it begins are committed together, or neither is", async () => {
   const { dibs, client, orders } = await setUp();
   const double = dibs.pipeline<number>("double").stage("twice", (task) => task.data * 2);
   double.work();
@@ -90,7 +90,7 @@ test("an order and the runs that it begins are there together, or neither is", a
   expect(outcomes.slice(3)).toMatchObject([{ value: 4 }, { value: 40 }, { value: 400 }]);
 });
 
-test("tx of one task of a batch, or of what a handler adds, is refused and the right place named", async () => {
+test("tx for one task of a batch, or for a task that a handler adds, is refused, and the error names the right place", async () => {
   const { dibs, client } = await setUp();
   const queue = dibs.queue<number>("orders");
   const pipeline = dibs.pipeline<number>("double").stage("twice", (task) => task.data * 2);
@@ -112,7 +112,7 @@ function match(pattern: RegExp): unknown {
   return expect.stringMatching(pattern);
 }
 
-test("what is given as tx and is not inside a transaction is refused, and nothing is left behind", async () => {
+test("a tx that is not inside a transaction is refused, and nothing is left behind", async () => {
   const { dibs, client, pool } = await setUp();
   const queue = dibs.queue<number>("orders");
   await queue.add(1);
@@ -128,7 +128,7 @@ test("what is given as tx and is not inside a transaction is refused, and nothin
   expect((await queue.add(2, { idempotencyKey: "key" })).existing).toBe(false);
 });
 
-test("another library's transaction takes two lines", async () => {
+test("a transaction of another library takes two lines of code", async () => {
   const { dibs, client } = await setUp();
   const queue = dibs.queue<number>("orders");
   await client.query("BEGIN");
@@ -140,7 +140,7 @@ test("another library's transaction takes two lines", async () => {
   expect((await queue.stats()).depth.ready).toBe(1);
 });
 
-test("a handler's effect and its ack commit together; what is rolled back is tried again", async () => {
+test("a handler's effect and its ack commit together, and are retried after a rollback", async () => {
   const { dibs, client, orders } = await setUp();
   const queue = dibs.queue<number, string>("orders", { backoff: { type: "fixed", delay: 0 } });
   const worker = queue.work(async (task) => {

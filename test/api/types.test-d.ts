@@ -1,4 +1,4 @@
-/** Checked by the compiler (`npm run types`), never run: types reach from a definition to handler and result. */
+/** Checked by the compiler (`npm run types`), never run: types propagate from a definition to handler and result. */
 import { expectTypeOf } from "vitest";
 import { z } from "zod";
 import {
@@ -36,15 +36,15 @@ export async function explicitTypes(): Promise<void> {
     return { sent: true };
   });
   emails.workBatch((held) => held.map(({ data }) => ({ sent: data.to !== "" })));
-  // @ts-expect-error the payload has another shape
+  // @ts-expect-error the payload has the wrong shape
   await emails.add({ from: "ada" });
   // @ts-expect-error a duration has a unit
   await emails.add({ to: "ada" }, { delay: "10" });
   // @ts-expect-error no such option
   await emails.add({ to: "ada" }, { dealy: "10s" });
-  // @ts-expect-error the result has another shape
+  // @ts-expect-error the result has the wrong shape
   emails.work(() => ({ delivered: true }));
-  // @ts-expect-error the result has another shape
+  // @ts-expect-error the result has the wrong shape
   await claim?.ack({ delivered: true });
 }
 
@@ -61,7 +61,7 @@ export async function inferredTypes(): Promise<void> {
     expectTypeOf(data).toEqualTypeOf<{ to: string; copies: number }>();
     return { sent: true };
   });
-  // @ts-expect-error what is added is the schema's input
+  // @ts-expect-error the payload is the schema's input
   await emails.add({ to: "ada", copies: 2 });
   // @ts-expect-error no such policy
   defineQueue("emails", { leese: "30s" });
@@ -75,7 +75,7 @@ export async function namedTypes(): Promise<void> {
 export async function handOver(task: Task<Email>): Promise<void> {
   const next = dibs.queue<{ n: number }>("next");
   await task.add(next, { n: 1 }, { priority: 1 });
-  // @ts-expect-error the other queue takes something else
+  // @ts-expect-error the other queue has another payload type
   await task.add(next, { m: 1 });
 }
 
@@ -104,15 +104,15 @@ export async function topics(task: Task<Email>): Promise<void> {
   expectTypeOf(worker.ready).toEqualTypeOf<Promise<void>>();
   expectTypeOf(placed.subscription<Receipt>("inventory")).toEqualTypeOf<Subscription<Order, Receipt>>();
   await task.publish(placed, { id: 1 }, { priority: 1 });
-  // @ts-expect-error the payload has another shape
+  // @ts-expect-error the payload has the wrong shape
   await placed.publish({ number: 1 });
   // @ts-expect-error no such option
   await placed.publish({ id: 1 }, { dealy: "1s" });
   // @ts-expect-error no such option
   placed.subscribe("inventory", () => {}, { concurency: 3 });
-  // @ts-expect-error a topic takes something else
+  // @ts-expect-error the topic has another payload type
   await task.publish(placed, { number: 1 });
-  // @ts-expect-error a queue is added to
+  // @ts-expect-error add takes a queue, not a topic
   await task.publish(dibs.queue<Order>("orders"), { id: 1 });
 }
 
@@ -127,7 +127,7 @@ export async function inferredTopics(): Promise<void> {
   });
   const [claim] = await placed.subscription("inventory").claim();
   expectTypeOf(claim!.data).toEqualTypeOf<{ id: number; item: string }>();
-  // @ts-expect-error what is published is the schema's input
+  // @ts-expect-error the message is the schema's input
   await placed.publish({ id: 1 });
   // @ts-expect-error a topic has no policy: each of its groups has one
   defineTopic("order.placed", { lease: "30s" });
@@ -180,7 +180,7 @@ export async function comesBackAsJson(task: Task<Email>): Promise<void> {
   dibs.queue(defineQueue("d", { schema: z.object({ at: z.date() }) })).work(({ data }) => {
     expectTypeOf(data).toEqualTypeOf<{ at: string }>();
   });
-  // What JSON carries as it is keeps its own type.
+  // A type that JSON preserves stays the same type.
   expectTypeOf<Json<Email>>().toEqualTypeOf<Email>();
   expectTypeOf<Json<unknown>>().toEqualTypeOf<unknown>();
   expectTypeOf<Json<"a" | 1 | null>>().toEqualTypeOf<"a" | 1 | null>();
@@ -194,20 +194,20 @@ export async function comesBackAsJson(task: Task<Email>): Promise<void> {
 export async function payloads(task: Task<Email>, anything: unknown): Promise<void> {
   await dibs.queue<null>("ticks").add(null);
   await dibs.queue("anything").add(anything);
-  // @ts-expect-error there is no JSON for undefined
+  // @ts-expect-error JSON has no undefined
   await dibs.queue<void>("ticks").add();
-  // @ts-expect-error the same of a topic
+  // @ts-expect-error JSON has no undefined
   await dibs.topic<void>("ticks").publish();
-  // @ts-expect-error the same of a pipeline
+  // @ts-expect-error JSON has no undefined
   await dibs.pipeline<void>("ticks").add();
-  // @ts-expect-error the same of what a handler adds
+  // @ts-expect-error JSON has no undefined
   await task.add(dibs.queue<void>("ticks"));
-  // @ts-expect-error the same of a batch
+  // @ts-expect-error JSON has no undefined
   await dibs.queue<string | undefined>("ticks").addMany([{ data: undefined }]);
   // @ts-expect-error a batch has one transaction
   await dibs.queue<number>("n").addMany([{ data: 1, tx: {} }]);
   await dibs.queue<number>("n").addMany([{ data: 1 }], { tx: {} });
-  // @ts-expect-error what a handler adds commits with its ack
+  // @ts-expect-error a task that a handler adds commits with its ack
   await task.add(dibs.queue<number>("n"), 1, { tx: {} });
 }
 
@@ -226,7 +226,7 @@ export function scheduled(): void {
   dibs.schedule("nightly", when, { queue: emails });
   // @ts-expect-error its handler would get null
   dibs.schedule("nightly", when, { queue: defineQueue<Email>("emails") });
-  // @ts-expect-error the payload has another shape
+  // @ts-expect-error the payload has the wrong shape
   dibs.schedule("nightly", when, { queue: emails, data: { from: "ada" } });
 }
 
@@ -236,7 +236,7 @@ export function durations(): void {
   const blank: Duration = "5 m";
   // @ts-expect-error an exponent
   const exponent: Duration = "1e3s";
-  // @ts-expect-error no number
+  // @ts-expect-error not a number
   const empty: Duration = "s";
   void [good, blank, exponent, empty];
 }

@@ -5,7 +5,7 @@ import { openStore, STORES } from "../stores.ts";
 const policy = { backoff: { type: "fixed", delay: 0, jitter: 0 } } as const;
 
 describe.each(STORES)("a verified queue on %s", (store) => {
-  it("shows a result, and adds what it adds, when a verifier has accepted it", async () => {
+  it("a verified result shows, and its tasks are added, once a verifier has accepted it", async () => {
     const dibs = await openStore(store);
     const next = dibs.queue<string>("next");
     const letters = dibs.queue<{ to: string }, string>("letters", policy);
@@ -38,7 +38,7 @@ describe.each(STORES)("a verified queue on %s", (store) => {
     expect((await dibs.queues()).find(({ name }) => name === "letters")!.policy.verified).toBe(true);
   });
 
-  it("stays unverified where an operator has ended that, when its verifier starts again", async () => {
+  it("a queue stays unverified after an operator has ended verification, when its verifier starts again", async () => {
     const dibs = await openStore(store);
     const verified = async () =>
       (await dibs.queues()).find(({ name }) => name === "letters")!.policy.verified;
@@ -59,7 +59,7 @@ describe.each(STORES)("a verified queue on %s", (store) => {
     expect(await verified()).toBe(false);
   });
 
-  it("is told why it was refused, also by a verifier that says nothing, or rejects", async () => {
+  it("a refused task gets the feedback, also from a verifier that gives none, or rejects", async () => {
     const dibs = await openStore(store);
     const letters = dibs.queue<number>("letters", { ...policy, elsewhere: 0 });
     letters.verify((task) => {
@@ -73,7 +73,7 @@ describe.each(STORES)("a verified queue on %s", (store) => {
     expect(feedback).toEqual([undefined, "The verifier refused it, and did not say why.", "too short"]);
   });
 
-  it("is refused where it was accepted and can never count", async () => {
+  it("an accepted result that can never be stored is refused", async () => {
     const dibs = await openStore(store);
     const letters = dibs.queue<number>("letters", { ...policy, maxAttempts: 1 });
     const small = dibs.queue<string>("small");
@@ -87,7 +87,7 @@ describe.each(STORES)("a verified queue on %s", (store) => {
     );
   });
 
-  it("tries again when a verifier fails, and does not count that against the task", async () => {
+  it("a failing verifier is retried, and its failures do not count against the task", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<number, number>("work", { maxAttempts: 1 });
     await dibs.queue("work/verify", policy).ready;
@@ -108,7 +108,7 @@ describe.each(STORES)("a verified queue on %s", (store) => {
     ]);
   });
 
-  it("lets a verifier pass over what was cancelled meanwhile", async () => {
+  it("a verifier skips a task that was cancelled meanwhile", async () => {
     const dibs = await openStore(store);
     const queue = dibs.queue<number, number>("work");
     await queue.configure({ verified: true });
@@ -123,7 +123,7 @@ describe.each(STORES)("a verified queue on %s", (store) => {
     await expect(task.result()).rejects.toMatchObject({ code: "TASK_CANCELLED" });
   });
 
-  it("refuses what is no verifier", async () => {
+  it("verify refuses an argument that is not a function", async () => {
     const dibs = await openStore(store);
     expect(() => dibs.queue("work").verify(5 as never)).toThrow("verify() takes a function first; got 5.");
   });

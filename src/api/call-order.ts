@@ -1,13 +1,16 @@
-/** While an asynchronous validator is at work, what is called later must take effect later. */
-export class Turns {
+/**
+ * Makes asynchronous calls of one handle take effect in the order in which they are made. Needed while an asynchronous
+ * validator runs.
+ */
+export class CallOrder {
   #last: Promise<unknown> | undefined;
 
-  /** Somebody's turn is not over yet. */
+  /** An earlier call has not ended. */
   get isBusy(): boolean {
     return this.#last !== undefined;
   }
 
-  take<T>(work: () => Promise<T>): Promise<T> {
+  run<T>(work: () => Promise<T>): Promise<T> {
     const before = this.#last;
     const turn = (async () => {
       await before?.catch(() => {});
