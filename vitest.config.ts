@@ -17,9 +17,8 @@ export default defineConfig(({ mode }) => ({
     // sources run so; what is published is JavaScript.
     execArgv: ["--wasm-wrapper-tiering-budget=1000000000"],
     fileParallelism: true,
-    // Three workers take half the time (VITEST_MAX_WORKERS=3), since tests wait for timers, kills and restarts. But
-    // e2e/clock and e2e/frozen, which have leases of a second, fail now and then beside others on two cores.
-    maxWorkers: 1,
+    // For two cores: tests wait for timers, kills and restarts, so that a third file has something to use.
+    maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
     reporters: ["default", new Progress()],
     // Only a test that hangs gets here: tests wait for signals. A busy machine may need a minute for one of two seconds.
