@@ -83,7 +83,7 @@ describe.each(STORES)("a verified queue on %s", (store) => {
     });
     letters.work((task) => task.add(small, "more than three bytes"));
     await expect((await letters.add(1)).result({ timeout: "20s" })).rejects.toThrow(
-      /cannot count: .*maxPayload/,
+      /cannot be stored: .*maxPayload/,
     );
   });
 
