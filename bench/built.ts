@@ -7,8 +7,8 @@ import config from "../tsdown.config.ts";
 const ROOT = join(import.meta.dirname, "..");
 
 /**
- * A program as JavaScript, with dibs as it is published: where Node strips the types of the sources itself, that alone takes
- * some 40 MB of memory. Built once in a run. `program`: its source, from the root.
+ * A program as JavaScript, with dibs as it is published. If Node strips the types of the sources, that alone takes about
+ * 40 MB of memory. Built once per benchmark. `program`: its source, from the root.
  */
 export async function built(program: string, cache: string): Promise<URL> {
   const folder = join(cache, "built", program.replaceAll("/", "-"));

@@ -7,7 +7,7 @@ export interface ConsumerTask {
   queue: string;
   concurrency: number;
   ahead: number;
-  /** "count": how many it has handled. "delay": of each task, the time since the instant in its payload. */
+  /** "count": how many tasks it has handled. "delay": for each task, the time since the instant in its payload. */
   reports: "count" | "delay";
 }
 

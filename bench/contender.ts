@@ -1,4 +1,4 @@
-/** What is measured: dibs, or a peer in one of its modes. Scenarios know nothing else of it. */
+/** What is measured: dibs, or a peer in one of its modes. Scenarios use only this interface. */
 export interface Contender {
   /** As it is shown; a mode that waits for the disk is called "…, synced". */
   name: string;
@@ -6,15 +6,15 @@ export interface Contender {
   durability: string;
   /** Whether that includes a power cut. */
   synced: boolean;
-  /** A tenth of the work tells its rate, and the whole would take minutes; but for these scenarios. */
+  /** It gets a tenth of the work, because the whole would take minutes; except in these scenarios. */
   isSlow?: { but: readonly string[] };
   /** Scenarios that need something else skip this contender. */
   can: readonly Capability[];
-  /** Why it cannot run on this machine, in words; undefined when it can. */
+  /** Why it cannot run on this machine; undefined if it can. */
   missing(): string | undefined;
   /** Starts its server, with the data in `folder`. An embedded queue only chooses a file. */
   serve(folder: string): Promise<Service>;
-  /** Opens a queue that nobody has used, or one that another process has opened. */
+  /** Opens a new queue, or one that another process has opened. */
   connect(address: string, queue: string, traits?: QueueTraits): Promise<Connection>;
 }
 
@@ -25,7 +25,7 @@ export type Capability =
   | "priority"
   /** Delays in milliseconds. */
   | "delay"
-  /** An idle worker is told of a new task, instead of looking from time to time. */
+  /** An idle worker is notified of a new task instead of polling. */
   | "wakes";
 
 export interface Service {
@@ -35,7 +35,7 @@ export interface Service {
 }
 
 export interface QueueTraits {
-  /** Some brokers want to know beforehand. */
+  /** Some brokers must know this when the queue is created. */
   priorities?: boolean;
 }
 
@@ -55,14 +55,14 @@ export interface Payload {
 export interface AddOptions {
   /** 0 to 9, higher first. */
   priority?: number;
-  /** Milliseconds of the calendar. */
+  /** Milliseconds since 1970. */
   runAt?: number;
 }
 
 export interface WorkOptions {
   /** Handlers at once. */
   concurrency: number;
-  /** Tasks fetched ahead, where the contender can do that. */
+  /** Prefetched tasks, if the contender supports it. */
   ahead: number;
 }
 

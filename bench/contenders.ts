@@ -35,5 +35,5 @@ export function findContender(name: string): Contender {
 /** By name on the command line. */
 export const DIBS: Record<string, Contender> = { file: dibs, server: dibsServer, postgres: dibsOnPostgres };
 
-/** They need no client of others. */
+/** They need no third-party client. */
 export const OURS: readonly Contender[] = Object.values(DIBS);

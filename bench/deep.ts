@@ -13,7 +13,7 @@ export interface DrainTask {
   path: string;
   queue: string;
   count: number;
-  /** Tasks of another queue that are drained before it counts. */
+  /** Tasks of another queue that are drained before the measurement. */
   warmUp: number;
   ahead: number;
 }
@@ -23,7 +23,7 @@ export interface DrainReport {
   megabytes: number;
 }
 
-/** A store with a lot in it. */
+/** A store with many tasks. */
 export interface Depth {
   /** For people: "2 million waiting". */
   label: string;
@@ -50,7 +50,7 @@ export async function compareDepths(
   return figures;
 }
 
-/** Drains the same from a queue that holds little of something else, and from one that holds a lot of it. */
+/** Drains the same number of tasks from a queue with few other tasks, and from one with many. */
 export function compareBeside(
   bench: Bench,
   name: string,
@@ -77,7 +77,7 @@ export async function makeStore(path: string, make: (dibs: Dibs) => Promise<void
   await make(dibs);
 }
 
-/** Adds `count` tasks; `options` may give each its own. */
+/** Adds `count` tasks; `options` may return different options for each. */
 export function addTasks(
   dibs: Dibs,
   count: number,

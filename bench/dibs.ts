@@ -32,7 +32,7 @@ export const dibs: Contender = {
   },
 };
 
-/** The same on a server of its own, with its defaults: every commit is flushed. */
+/** The same on its own PostgreSQL server with default settings: every commit is flushed. */
 export const dibsOnPostgres: Contender = {
   ...dibs,
   name: "dibs on PostgreSQL",

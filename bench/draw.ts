@@ -1,5 +1,5 @@
 // Draws what was measured: a plot for docs/, and the table in bench/README.md.
-// By hand: node bench/draw.ts [RESULTS.json]
+// To run it alone: node bench/draw.ts [RESULTS.json]
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";

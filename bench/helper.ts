@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 
-/** A process that works for another one. It says when it is ready, and answers questions one at a time. */
+/** A helper process. It reports when it is ready, and answers requests one at a time. */
 export class Helper implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #unheard: unknown[] = [];
@@ -13,7 +13,7 @@ export class Helper implements AsyncDisposable {
       this.#unheard.push(message);
       this.#onNews?.();
     });
-    // It comes after the last message, which "exit" need not.
+    // "disconnect" comes after the last message; "exit" may come before it.
     child.on("disconnect", () => this.#onNews?.());
   }
 
@@ -23,7 +23,7 @@ export class Helper implements AsyncDisposable {
     return helper;
   }
 
-  /** What it says next. */
+  /** Its next message. */
   async next<T>(): Promise<T> {
     while (this.#unheard.length === 0) {
       if (!this.#child.connected)
@@ -42,7 +42,7 @@ export class Helper implements AsyncDisposable {
     return this.next<T>();
   }
 
-  /** As a crash would end it. */
+  /** Ends it like a crash. */
   async kill(): Promise<void> {
     this.#child.kill("SIGKILL");
     await this.#end();

@@ -4,7 +4,7 @@ import type { Connection, Payload, WorkOptions } from "./contender.ts";
 const BYTES = 200;
 const EMPTY = JSON.stringify({ n: 0, text: "" }).length - 1;
 
-/** As many bytes as JSON as were asked for; 200 unless told otherwise. `n` tells the tasks apart. */
+/** A payload of the given size as JSON, 200 bytes by default. `n` identifies the task. */
 export function payload(n = 0, bytes = BYTES): Payload {
   return { n, text: "x".repeat(Math.max(0, bytes - EMPTY - String(n).length)) };
 }
@@ -13,7 +13,7 @@ export function payloads(count: number, first = 0): Payload[] {
   return Array.from({ length: count }, (_, i) => payload(first + i));
 }
 
-/** Calls `work` for 0 … count-1, `width` of them under way at any time. */
+/** Calls `work` for 0 … count-1, `width` of them at a time. */
 export async function inFlight(
   count: number,
   width: number,
@@ -36,7 +36,7 @@ export async function inBatches(
   for (let first = 0; first < count; first += size) await work(first, Math.min(size, count - first));
 }
 
-/** Adds tasks that a scenario only needs to have, the fastest way there is. */
+/** Adds tasks as fast as possible, for scenarios that do not measure adding. */
 export async function fill(connection: Connection, count: number): Promise<void> {
   if (connection.addMany === undefined) {
     await inFlight(count, 500, (n) => connection.add(payload(n)));
@@ -84,7 +84,7 @@ export function percentile(values: number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]!;
 }
 
-/** Of an even number of values the mean of the middle two: the upper one of two rounds would be the better one. */
+/** For an even number of values, the mean of the middle two. Taking the upper of two rounds would favour the better one. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length >> 1;

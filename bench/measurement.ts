@@ -1,4 +1,4 @@
-// One scenario with one contender, once, in a process of its own: nobody inherits another's heap.
+// One scenario with one contender, once, in its own process, so that no measurement inherits the heap of another.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ if (import.meta.main) {
     await measure({ ...settings, folder, warmUp: true });
   }
   say(await measure(settings));
-  // Some clients keep a timer or a socket; all that counts is said.
+  // Some clients keep a timer or a socket open. All results have been sent.
   process.disconnect();
 
   async function measure(settings: BenchSettings): Promise<Figure[]> {

@@ -11,10 +11,10 @@ const GAP = 4;
 const TITLE = 34;
 const MARGIN = 16;
 const HEADER = 34;
-/** Too short to see would look like none at all. */
+/** A shorter bar would be invisible. */
 const SHORTEST = 2;
 
-/** Follows the reader's light or dark; outside a browser it is light. */
+/** Follows the reader's light or dark mode; outside a browser it is light. */
 const STYLE = `
     svg { background: #ffffff; font: 13px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
     text { fill: #1f2328; } .faint { fill: #59636e; } .peer { fill: #8c959f; } .dibs { fill: #1f6feb; }
@@ -25,7 +25,7 @@ const STYLE = `
       .peer { fill: #6e7681; } .dibs { fill: #4493f8; } .unsynced { fill: #343b44; }
     }`;
 
-/** Bars for each figure in which dibs meets others, the best at the top; without peers, dibs' own rates. */
+/** Bars for each figure with peers, the best at the top; without peers, the rates of dibs. */
 export function plot(results: Results): string {
   const figures = worthDrawing(results);
   const unsynced = new Set(results.contenders.filter(({ synced }) => !synced).map(({ name }) => name));

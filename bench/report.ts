@@ -2,7 +2,7 @@ import { median } from "./measure.ts";
 import type { FigureResult, Results } from "./results.ts";
 import { ahead, show, spread, titleOf } from "./words.ts";
 
-/** Every figure with its spread, and beside each peer how many times better dibs is. */
+/** Every figure with its spread, and for each peer how many times better dibs is. */
 export function report(results: Results): string {
   const lines: string[] = [];
   for (const { name, base, about, rounds, figures } of results.scenarios) {

@@ -5,19 +5,19 @@ import type { Contender } from "./contender.ts";
 import type { Figure, Scenario } from "./scenario.ts";
 import { titleOf } from "./words.ts";
 
-/** What is kept of a day, and drawn. All contenders of a scenario were measured in one go. */
+/** The stored figures of a day. All contenders of a scenario were measured in one interleaved benchmark. */
 export interface Results {
   day: string;
   node: string;
   cores: number;
-  /** What each one promised. */
+  /** The durability of each. */
   contenders: Pick<Contender, "name" | "durability" | "synced">[];
   scenarios: ScenarioResult[];
 }
 
 export interface ScenarioResult {
   name: string;
-  /** Which dibs the others are held against. */
+  /** The dibs that the peers are compared with. */
   base: string;
   about: string;
   measuredAt: string;
@@ -32,7 +32,7 @@ export interface FigureResult extends Omit<Figure, "value"> {
 
 const FOLDER = join(import.meta.dirname, "results");
 
-/** Gathers what the rounds measure. */
+/** Collects the figures of the rounds. */
 export class Gathering {
   readonly #results: Results;
   readonly #rounds: number;
@@ -76,7 +76,7 @@ export class Gathering {
   }
 }
 
-/** Keeps the figures. What was measured earlier that day stays, but for scenarios that the same dibs was measured in again. */
+/** Stores the figures. Figures of earlier that day stay, except for scenarios that were measured again with the same dibs. */
 export function save(results: Results): string {
   mkdirSync(FOLDER, { recursive: true });
   const file = join(FOLDER, `${results.day}.json`);
@@ -103,7 +103,7 @@ function withEarlier(file: string, results: Results): Results {
   return existsSync(file) ? over(load(file), results) : results;
 }
 
-/** What was measured again takes the place of what was there. */
+/** New figures replace the old ones of the same scenario. */
 function over(earlier: Results, results: Results): Results {
   const nameOf = ({ name, base }: ScenarioResult): string => titleOf(name, base);
   const again = new Map(results.scenarios.map((scenario) => [nameOf(scenario), scenario]));

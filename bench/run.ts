@@ -16,12 +16,12 @@ import { SCENARIOS } from "./scenarios/index.ts";
 
 const USAGE = `npm run bench -- [--only NAME,…] [--peers none|all|NAME,…] [--dibs ${Object.keys(DIBS).join("|")}] [--rounds N] [--short] [--long] [--save]
   --only    scenarios: ${SCENARIOS.map(({ name }) => name).join(", ")}
-  --peers   whom to compare with: ${Object.keys(PEERS).join(", ")}; none unless set
-  --dibs    which dibs they are held against: on a file unless set
-  --rounds  how often each is measured, in turns; 5 unless set
-  --short   a quick look: tiny counts, one round; its figures mean nothing
-  --long    also what takes many minutes: 10 million tasks
-  --save    keep the figures in bench/results/, and draw them`;
+  --peers   peers to compare with: ${Object.keys(PEERS).join(", ")}; default: none
+  --dibs    which dibs they are compared with; default: on a file
+  --rounds  how often each is measured, interleaved; default: 5
+  --short   a quick check with tiny counts and one round; its figures mean nothing
+  --long    also scenarios that take many minutes: 10 million tasks
+  --save    store the figures in bench/results/, and draw them`;
 
 const values = readOptions();
 const { short, long } = values;
@@ -30,8 +30,7 @@ if (values.help) {
   console.log(USAGE);
   process.exit(0);
 }
-if (short && values.save)
-  refuse("The figures of a short run are not worth keeping: --save goes without --short.");
+if (short && values.save) refuse("The figures of --short mean nothing: --save cannot be combined with it.");
 const rounds = Number(values.rounds ?? (short ? 1 : 5));
 if (!Number.isInteger(rounds) || rounds < 1) refuse("--rounds takes a whole number above 0.");
 const scenarios = choose(
@@ -42,13 +41,13 @@ const base =
   DIBS[values.dibs] ?? refuse(`There is no dibs "${values.dibs}": ${Object.keys(DIBS).join(", ")}.`);
 const alone = scenarios.filter(({ needs }) => needs === "dibs");
 if (values.only !== undefined && values.dibs !== "file" && alone.length > 0)
-  refuse(`${alone.map(({ name }) => name).join(", ")}: opens what it needs, and goes without --dibs.`);
+  refuse(`${alone.map(({ name }) => name).join(", ")}: opens what it needs and takes no --dibs.`);
 const contenders = [...new Set([base, ...choosePeers(values.peers)])];
 
-/** A lost task must not stop the run: whoever takes longer is killed. */
+/** A lost task must not stop the benchmark: a measurement that takes longer is killed. */
 const limitMs = (long ? 90 : 15) * 60_000;
 
-/** Everything that the run writes to disk. */
+/** Everything that the benchmark writes to disk. */
 const root = mkdtempSync(join(tmpdir(), "dibs-bench-"));
 const cache = join(root, "cache");
 mkdirSync(cache);
@@ -79,7 +78,7 @@ else if (values.save) {
 }
 process.exit();
 
-/** A peer that fails is told of and left out; dibs must not fail. */
+/** A peer that fails is reported and left out; dibs must not fail. */
 async function measure(scenario: Scenario, contender: Contender, round: number): Promise<void> {
   const folder = mkdtempSync(join(root, "run-"));
   console.error(`round ${round + 1} of ${rounds}: ${scenario.name}, ${contender.name}`);
@@ -147,7 +146,7 @@ function readOptions() {
   }
 }
 
-/** Names that nobody has are refused, so that a typing error does not look like a result. */
+/** Unknown names are refused, so that a typing error does not look like a result. */
 function choose<T>(asked: string | undefined, known: readonly (readonly [string, readonly T[]])[]): T[] {
   if (asked === undefined) return known.flatMap(([, things]) => things);
   const names = asked.split(",");

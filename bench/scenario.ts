@@ -4,14 +4,14 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Capability, Connection, Contender, QueueTraits } from "./contender.ts";
 
-/** A measurement that can be repeated. It starts from nothing, in a process of its own. */
+/** A measurement that can be repeated. It starts from scratch, in its own process. */
 export interface Scenario {
   name: string;
   /** What is measured and how, in a sentence for the reader of the figures. */
   about: string;
-  /** Who takes part: everybody who can do this, or dibs alone. */
+  /** All contenders that support it, or dibs alone. */
   needs: readonly Capability[] | "dibs";
-  /** Run once, with a part of the work, before it counts: so that the compiler has seen the code often enough. */
+  /** Run once with a part of the work before the measurement, so that V8 has compiled the code. */
   warmUp?: boolean;
   run(bench: Bench): Promise<Figure[]>;
 }
@@ -55,7 +55,7 @@ export const claims = (name: string, value: number): Figure => ({
   unit: "claims",
   better: "less",
 });
-/** Of 8 KiB, looked at in memory or on disk. */
+/** Pages of 8 KiB, read from memory or from disk. */
 export const pages = (name: string, value: number): Figure => ({
   name,
   value,
@@ -70,20 +70,20 @@ export const connections = (name: string, value: number): Figure => ({
   better: "less",
 });
 
-/** What the run tells the process that measures. */
+/** What the benchmark sends to the measuring process. */
 export interface BenchSettings {
   address: string;
   /** Empty, and removed afterwards. */
   folder: string;
-  /** Kept until the end of the run: for files that take long to make. */
+  /** Stays until the end of the benchmark, for files that take long to make. */
   cache: string;
   short: boolean;
   long: boolean;
-  /** What is done now does not count. */
+  /** This is the warm-up; it does not count. */
   warmUp?: boolean;
 }
 
-/** Of the work, in the warm-up. With a fiftieth the first of several figures was a third below the second. */
+/** Share of the work in the warm-up. With a fiftieth, the first of several figures was a third below the second. */
 const WARM_UP_SHARE = 5;
 const SLOW_SHARE = 10;
 const MEGABYTE = 1 << 20;
@@ -101,14 +101,14 @@ export class Bench {
     this.#isSlow = contender.isSlow !== undefined && !contender.isSlow.but.includes(scenario);
   }
 
-  /** How much work: for figures, or for a quick look. */
+  /** Amount of work: for figures, or for `--short`. */
   size(full: number, short: number): number {
     if (this.settings.short) return short;
     const whole = this.#isSlow ? Math.ceil(full / SLOW_SHARE) : full;
     return this.settings.warmUp ? Math.max(short, Math.ceil(whole / WARM_UP_SHARE)) : whole;
   }
 
-  /** Opens a queue; one name is another queue in the warm-up. Closed when the scenario is over. */
+  /** Opens a queue; in the warm-up, the same name is another queue. Closed when the scenario is over. */
   async connect(queue: string, traits?: QueueTraits): Promise<Connection> {
     const connection = await this.contender.connect(this.settings.address, this.queueName(queue), traits);
     this.#connections.push(connection);
@@ -124,11 +124,11 @@ export class Bench {
     return join(this.settings.folder, `${name}.db`);
   }
 
-  /** A copy of a file that is made once in a run, and is on disk before this resolves. */
+  /** A copy of a file that is made once per benchmark. It is on disk before this resolves. */
   async prepared(name: string, make: (path: string) => Promise<void>): Promise<string> {
     const original = join(this.settings.cache, `${name}.db`);
     if (!existsSync(original)) {
-      // Somebody who is killed while making it leaves nothing that looks finished.
+      // A process that is killed while making it leaves no file that looks finished.
       const unfinished = join(this.settings.cache, "unfinished");
       await mkdir(unfinished, { recursive: true });
       await make(join(unfinished, `${name}.db`));
@@ -141,7 +141,7 @@ export class Bench {
     await file.sync();
     const { size } = await file.stat();
     await file.close();
-    // A disk goes on working at what it has taken: after two gigabytes its syncs took twice as long for a while.
+    // A disk continues to write its cache: after two gigabytes, its syncs took twice as long for a while.
     await sleep((size / MEGABYTE) * REST_MS_A_MEGABYTE);
     return copy;
   }

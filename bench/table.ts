@@ -5,7 +5,7 @@ import { canRun } from "./scenario.ts";
 import { SCENARIOS } from "./scenarios/index.ts";
 import { ahead, show, spread, titleOf } from "./words.ts";
 
-/** Markdown: a row for each figure, the peers beside dibs, best first. */
+/** Markdown: a row for each figure, with dibs and its peers, best first. */
 export function table(results: Results): string {
   const rows = results.scenarios.flatMap((scenario) =>
     scenario.figures.map((figure) => {
@@ -39,14 +39,14 @@ function describe(
   return peers
     .toSorted((a, b) => ahead(figure, a) - ahead(figure, b))
     .map((peer) => {
-      // One that failed in some rounds is compared by the others.
+      // A peer that failed in some rounds is compared by its other rounds.
       const fewer = peer.values.length < rounds ? `, ${peer.values.length} of ${rounds} rounds` : "";
       return `${peer.name} ${show(median(peer.values))} (× ${ahead(figure, peer).toFixed(2)}${fewer})`;
     })
     .join(" · ");
 }
 
-/** Whom a reader would look for in vain: those held against the same dibs that day who could have taken part, and did not. */
+/** Peers that were compared with the same dibs that day, support the scenario, and were not measured in it. */
 function notMeasured(results: Results): string[] {
   const lines = results.scenarios.flatMap(({ name, base, figures }) => {
     const measured = namesIn(figures);

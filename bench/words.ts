@@ -9,12 +9,12 @@ export function show(value: number): string {
   return value >= 100 ? Math.round(value).toLocaleString("en") : value.toFixed(2);
 }
 
-/** Of a scenario: which dibs took part is said where it is not the one on a file. */
+/** Title of a scenario. It names the dibs that took part, unless that is the one on a file. */
 export function titleOf(scenario: string, base: string): string {
   return base === dibs.name ? scenario : `${scenario}, ${base}`;
 }
 
-/** The least and the most of its rounds. */
+/** The lowest and the highest value of its rounds. */
 export function spread({ values }: Measured): string {
   return `${show(Math.min(...values))} … ${show(Math.max(...values))}`;
 }

@@ -1,5 +1,5 @@
-// Folders are the boundaries of this package: which one may import which is the table below, and `npm run lint`
-// fails where a file steps over it. Tests beside the code (*.test.ts) may import what they like.
+// Folders are the boundaries of this package: the table below says which may import which, and `npm run lint`
+// fails if a file violates it. Tests beside the code (*.test.ts) may import what they like.
 
 import { globSync, readFileSync } from "node:fs";
 import { isBuiltin } from "node:module";
@@ -7,7 +7,7 @@ import { posix } from "node:path";
 import { parseSync, Visitor } from "vite";
 
 interface Row {
-  /** What the files of this folder may import beside each other; `doors/*` stands for every folder in doors. */
+  /** What the files of this folder may import besides each other; `doors/*` stands for every folder in doors. */
   folders: string[] | "anything";
   /** Whether Node's own modules may be imported. */
   node: boolean;
@@ -20,7 +20,7 @@ interface Row {
 /** A file's row is the most exact one: its own path before its folder, its folder before `engines/*`. */
 const TABLE: Record<string, Row> = {
   core: { folders: [], node: false, types: ["@standard-schema/spec"] },
-  // Cron and time zones: what producers, brokers and doors check and reckon by the same rule.
+  // Cron and time zones: producers, brokers and doors check and compute them with the same code.
   "core/calendar.ts": { folders: [], node: false, packages: ["croner"] },
   engine: { folders: ["core"], node: true },
   "engines/*": { folders: ["core", "engine"], node: true },
@@ -41,7 +41,7 @@ const TABLE: Record<string, Row> = {
   api: {
     folders: ["core", "worker"],
     node: true,
-    // Of the tracing API only types: trace.ts loads it where somebody has registered a tracer.
+    // Only types of the tracing API: trace.ts loads it if a tracer is registered.
     types: ["@standard-schema/spec", "@opentelemetry/api"],
   },
   // The one file of the library that turns an address into an engine behind a broker, or into a client.
@@ -68,10 +68,10 @@ const ENGINE_PARTS: Record<string, string[]> = {
   limits: ["connection", "statements", "transaction", "line"],
   flows: ["connection", "statements", "transaction", "line", "verbs"],
   verbs: ["connection", "statements", "transaction", "line", "limits", "flows"],
-  // PostgreSQL only: adds and acks inside a transaction of the caller's.
+  // PostgreSQL only: adds and acks inside the caller's transaction.
   caller: ["schema", "connection", "statements", "line", "limits", "flows", "verbs"],
   batch: ["schema", "connection", "statements", "transaction", "line", "limits", "flows", "verbs", "caller"],
-  // PostgreSQL only: heartbeats from a thread of their own.
+  // PostgreSQL only: heartbeats from a separate thread.
   heartbeat: ["connection", "batch"],
   // SQLite only: the thread that runs the store.
   thread: ["connection", "batch"],

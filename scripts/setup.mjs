@@ -23,13 +23,13 @@ const ownerFile = join(lockDir, "owner");
 const takeoverDir = join(lockDir, "takeover");
 
 const pollMs = 200;
-/** No install takes this long: a lock this old was left behind by a process whose id lives on in another. */
+/** No install takes this long: a lock this old was left by a process whose id another process has now. */
 const staleMs = 15 * 60_000;
 /** A lock whose owner is not written after this long never will have one. */
 const ownerlessMs = 10_000;
 
 /**
- * The signal by which somebody asked this process to stop.
+ * The signal that asked this process to stop.
  * @type {NodeJS.Signals | undefined}
  */
 let stopped;
@@ -62,7 +62,7 @@ try {
 async function setUp() {
   await acquireLock();
   try {
-    // Whoever held the lock before may have done the work.
+    // The process that held the lock before may have done the work.
     if (isInstalled()) return;
     if (!npmInstalledTheSame()) await install();
     requireNode();
@@ -83,8 +83,8 @@ function wanted() {
 }
 
 /**
- * True after an `npm install` by hand, which npm notes in a lock file of its own when it is through. Without
- * this the next script would empty node_modules under the feet of whatever runs from it.
+ * True after a manual `npm install`, which npm records in its own lock file when it has finished. Without this check,
+ * the next script would empty node_modules while programs run from it.
  */
 function npmInstalledTheSame() {
   const note = read(join(modules, ".package-lock.json"));
@@ -115,13 +115,13 @@ async function install() {
   if (end.code !== 0) {
     throw new Refusal(`npm ci ended with ${end.signal ?? `exit code ${end.code}`}`, end.code);
   }
-  // npm may finish all the same, depending on what it was at when the signal came.
+  // npm may still finish, depending on what it was doing when the signal came.
   if (stopped !== undefined) throw new Refusal(`stopped by ${stopped}`, exitCodeOf(stopped));
 }
 
 /**
- * Runs a command to its end. A signal sent to this process alone is passed on; Ctrl-C is not, where there is a
- * terminal, because that has sent it to the command already and twice may mean "at once, without cleaning up".
+ * Runs a command to its end. A signal sent to this process alone is passed on. Ctrl-C on a terminal is not, because the
+ * terminal has already sent it to the command, and a second one may mean "at once, without cleaning up".
  * @param {string} command
  * @param {string[]} args
  * @param {import("node:child_process").StdioOptions} stdio
@@ -171,7 +171,7 @@ function npmCommand() {
   return npm?.endsWith("npm-cli.js") && node !== undefined ? [node, npm] : ["npm"];
 }
 
-/** The next command of an npm script is `node something.ts`: say here why that would fail, in words. */
+/** The next command of an npm script is `node something.ts`: explain here why that would fail. */
 function requireNode() {
   if (existsSync(join(modules, ".bin", "node"))) return;
   const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
@@ -208,8 +208,8 @@ function tryLock() {
 }
 
 /**
- * Takes a lock that its owner left behind. Of several that saw the same dead owner, the one that makes the
- * inner directory goes on, and only while the owner is still that one.
+ * Takes over a lock that its owner left. Of several processes that saw the same dead owner, the one that makes the inner
+ * directory continues, and only while the owner is still the same.
  * @param {string | undefined} owner
  */
 function takeOver(owner) {

@@ -1,11 +1,11 @@
-// npm start: the server on a file, as `dibs serve` starts it, and on request the demo's traffic beside it.
+// npm start: a server on a file, as `dibs serve` starts it, and on request the traffic of the demo.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { enableCompileCache, getCompileCacheDir } from "node:module";
 import { fileURLToPath } from "node:url";
 
-// Compiled once and not on every start: it is ready in half the time. Threads are told by the environment.
+// Compiled once and not on every start, which halves the start-up time. Threads get the setting from the environment.
 enableCompileCache();
 process.env["NODE_COMPILE_CACHE"] ??= getCompileCacheDir();
 const { serveCommand } = await import("../src/cli/commands/serve.ts");
@@ -13,7 +13,7 @@ const { runCommand } = await import("../src/cli/run.ts");
 
 const DEMO = fileURLToPath(new URL("../examples/demo/main.ts", import.meta.url));
 
-// Between lines for people there is no room for those of every day.
+// The output is for people, so routine log lines are left out.
 process.env["DIBS_LOG_LEVEL"] ??= "warn";
 
 const command = serveCommand({ dibs: "npx node src/cli/main.ts", start: startDemo })
@@ -22,7 +22,7 @@ const command = serveCommand({ dibs: "npx node src/cli/main.ts", start: startDem
 
 await runCommand(command);
 
-/** A process of its own, a client like any other. The server goes on when it is over. */
+/** A separate process, an ordinary client. The server continues after it ends. */
 function startDemo({ url }: { url: string }, flags: { demo?: string | true }): () => Promise<void> {
   if (flags.demo === undefined) return async () => {};
   const seconds = flags.demo === true ? [] : ["--seconds", flags.demo];

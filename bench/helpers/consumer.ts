@@ -1,4 +1,4 @@
-// A consumer in a process of its own, for any contender.
+// A consumer in its own process, for any contender.
 
 import { findContender } from "../contenders.ts";
 import { helperTask, say } from "../helper.ts";

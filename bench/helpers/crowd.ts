@@ -1,4 +1,4 @@
-// Many clients of a server in one process, that do nothing until they are asked.
+// Many clients of a server in one process. They do nothing until they are asked.
 
 import { WebSocket } from "ws";
 import { open } from "../../src/index.ts";
@@ -6,7 +6,7 @@ import { PATH } from "../../src/protocol/messages.ts";
 import { helperTask, say } from "../helper.ts";
 import type { CrowdTask } from "../scenarios/connected.ts";
 
-/** Connections that are being made at once. */
+/** Connections that are opened at the same time. */
 const AT_ONCE = 50;
 
 const { url, count, kind } = helperTask() as CrowdTask;
@@ -22,7 +22,7 @@ async function startWorker(): Promise<void> {
   await dibs.queue("work").work(() => {}).ready;
 }
 
-/** The server looks for a sign of life every 5 s: each beat is answered, as a client does. */
+/** The server checks every 5 s that a client answers: each check is answered, as a client does. */
 async function connect(): Promise<void> {
   const socket = new WebSocket(url.replace("http", "ws") + PATH, { perMessageDeflate: false });
   const welcomed = new Promise<void>((resolve, reject) => {

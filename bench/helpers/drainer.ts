@@ -1,4 +1,4 @@
-// Drains a part of a store in a process of its own, so that its memory can be told from the scenario's.
+// Drains a part of a store in its own process, so that its memory can be measured separately from the scenario's.
 
 import { readFileSync } from "node:fs";
 import { open } from "../../src/index.ts";
@@ -12,14 +12,14 @@ const { path, queue, count, warmUp, ahead } = helperTask() as DrainTask;
 say("ready");
 
 const dibs = await open(path);
-// So that the compiler has seen the code before it counts.
+// A warm-up, so that V8 has compiled the code before the measurement.
 await dibs.queue(WARM_UP).addMany(payloads(warmUp).map((data) => ({ data })));
 await drain(WARM_UP, warmUp);
 const taken = await drain(queue, count);
 await dibs.close();
 say({ perSecond: (count / taken) * 1_000, megabytes: peakKib() / 1_024 } satisfies DrainReport);
 
-/** The most memory it had at any time. Linux counts that of the one who started it into `maxRSS`, which had filled the store. */
+/** Peak memory of this process. `maxRSS` will not do: Linux includes the parent process, which had filled the store. */
 function peakKib(): number {
   if (process.platform !== "linux") return process.resourceUsage().maxRSS;
   return Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync("/proc/self/status", "utf8"))![1]);

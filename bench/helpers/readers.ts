@@ -1,4 +1,4 @@
-// Many who follow the events of a server over HTTP, in one process.
+// Many readers of the events of a server over HTTP, in one process.
 
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -14,6 +14,6 @@ async function follow(): Promise<void> {
   socket.write("GET /v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n");
   await once(socket, "readable");
   if (kind === "reading") socket.resume();
-  // The server cuts off those who read nothing.
+  // The server disconnects clients that read nothing.
   socket.on("error", () => {});
 }

@@ -1,4 +1,4 @@
-/** Knows when all that was handled is acked, for clients that ack in the background. */
+/** Counts open acks, and resolves when all handled tasks are acked. For clients that ack in the background. */
 export class Acks {
   #open = 0;
   #onSettled: (() => void) | undefined;

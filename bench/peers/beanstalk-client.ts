@@ -7,7 +7,7 @@ interface Job {
 }
 
 interface Pending {
-  /** The word that an answer to this command begins with when all is well. */
+  /** The word with which a successful answer to this command begins. */
   expected: string;
   resolve(reply: { words: string[]; body: string }): void;
   reject(error: Error): void;

@@ -48,7 +48,7 @@ function mode({ name, durability, synced }: Pick<Contender, "name" | "durability
       const producer = await BeanstalkClient.connect(Number(address));
       await producer.use(tube);
       return {
-        // Lower is sooner there.
+        // For this peer, lower is sooner.
         add: (data, { priority = 0 } = {}) => producer.put(JSON.stringify(data), LOWEST_PRIORITY - priority),
         async work(handler, { concurrency }) {
           const acks = new Acks();
@@ -67,8 +67,8 @@ function mode({ name, durability, synced }: Pick<Contender, "name" | "durability
 }
 
 /**
- * A connection for each task at work: a `reserve` that waits holds up whatever comes after it. The next one
- * leaves in the same packet as the delete, so that a task costs one round trip.
+ * One connection per running task: a waiting `reserve` blocks every later command. The next `reserve` is sent in the
+ * same packet as the delete, so that a task costs one round trip.
  */
 async function consume(
   port: number,
@@ -90,7 +90,7 @@ async function consume(
       handler(JSON.parse(body) as Payload);
       const deleted = client.delete(id);
       next = client.reserve();
-      // Whoever closes the connection does not wait for it.
+      // Closing the connection does not wait for it.
       next.catch(() => {});
       await deleted;
       acks.end();

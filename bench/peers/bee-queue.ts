@@ -33,7 +33,7 @@ function mode(redis: RedisMode): Contender {
     serve: (folder) => serveRedis(folder, redis),
     async connect(address, name) {
       const Queue = load("bee-queue") as BeeQueueClass;
-      // What its authors advise for speed: no events between processes, no jobs kept in memory or when done.
+      // What its authors recommend for speed: no events between processes, no jobs stored in memory or after their end.
       const settings = {
         redis: { host: "127.0.0.1", port: Number(address) },
         getEvents: false,

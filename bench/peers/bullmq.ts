@@ -22,7 +22,7 @@ interface BullQueue {
   close(): Promise<void>;
 }
 
-/** What it stores its jobs in, as it is told to it. */
+/** The backend that stores its jobs. */
 type Backing = (address: string) => { connection: object; backend?: object };
 
 const JOB = "job";
@@ -67,7 +67,7 @@ function connectTo(backing: Backing): Contender["connect"] {
     return {
       add: (data, { priority, runAt } = {}) =>
         queue.add(JOB, data, {
-          // Lower is sooner there, and 0 is no priority.
+          // BullMQ: lower is sooner, and 0 is no priority.
           ...(priority !== undefined && { priority: HIGHEST_PRIORITY - priority }),
           ...(runAt !== undefined && { delay: runAt - Date.now() }),
         }),

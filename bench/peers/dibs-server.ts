@@ -5,7 +5,7 @@ import { freePort, startServer } from "./server.ts";
 
 const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
 
-/** `dibs serve` with its defaults, as anybody starts it. */
+/** `dibs serve` with its defaults. */
 export async function serveDibs(folder: string): Promise<Service> {
   const port = await freePort();
   const flags = serverFlags(join(folder, "bench.db"), port);

@@ -30,7 +30,7 @@ interface Utils {
   release(): Promise<void>;
 }
 
-/** Its defaults; and what its manual advises for many quick tasks: fetched ahead, acks collected for a moment. */
+/** Its defaults; and what its manual recommends for many short tasks: prefetch, and acks collected for a moment. */
 export const graphileWorker: readonly Contender[] = [
   mode("graphile-worker", ["add-many"], () => ({})),
   mode("graphile-worker, batching", ["add-many", "drain"], ({ concurrency, ahead }) => ({
@@ -61,7 +61,7 @@ function mode(
       return {
         add: (data, { priority, runAt } = {}) =>
           utils.addJob(task, data, {
-            // Lower is sooner there.
+            // For this peer, lower is sooner.
             ...(priority !== undefined && { priority: 0 - priority }),
             ...(runAt !== undefined && { runAt: new Date(runAt) }),
           }),
@@ -69,7 +69,7 @@ function mode(
         async work(handler, options) {
           const acks = new Acks();
           const events = new EventEmitter();
-          // Told when the store has it, not when the handler returns.
+          // Emitted when the store has it, not when the handler returns.
           events.on("job:complete", () => acks.end());
           const runner = await run({
             ...shared,

@@ -38,7 +38,7 @@ export const nats: readonly Contender[] = [
 ];
 
 /**
- * `answered`: whether each ack is confirmed, as those of most others are; its default is that none is.
+ * `answered`: whether each ack is confirmed, as for most peers. By default none is.
  *
  * Debian's server (2.9) cannot sync each message: `sync_interval: always` came with 2.10.
  */

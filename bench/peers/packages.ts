@@ -7,9 +7,9 @@ const folder = import.meta.dirname;
 const requireHere = createRequire(join(folder, "package.json"));
 
 /**
- * The peers' clients are no dependency of dibs: they have a package.json and a lock file of their own, and are
- * installed when they are first asked for. Not by `npm ci`, which refuses lock files that lack optional packages
- * for other platforms; without scripts, because none of them needs any.
+ * The peers' clients are not dependencies of dibs. They have their own package.json and lock file, and are installed
+ * when they are first needed. `npm ci` is not used, because it refuses lock files that lack optional packages for
+ * other platforms. Install scripts are off, because none of the clients needs them.
  */
 export function installPackages(): void {
   if (changedAt("node_modules/.package-lock.json") > changedAt("package-lock.json")) return;
@@ -23,12 +23,12 @@ function changedAt(name: string): number {
   return statSync(join(folder, name), { throwIfNoEntry: false })?.mtimeMs ?? 0;
 }
 
-/** The types are the caller's word: without the packages there are none, and dibs is checked without them. */
+/** The caller states the types: dibs is type-checked without these packages. */
 export function load(name: string): unknown {
   return requireHere(name);
 }
 
-/** In words, what is missing of these packages. */
+/** Describes which of these packages are missing. */
 export function missingPackage(...names: string[]): string | undefined {
   const missing = names.find((name) => !existsSync(join(folder, "node_modules", name)));
   return missing && `the npm package ${missing} is not installed in bench/peers`;

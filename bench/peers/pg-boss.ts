@@ -21,7 +21,7 @@ interface Boss {
   stop(options: { graceful: boolean }): Promise<void>;
 }
 
-/** A batch is fetched and acked as one there, which is its way to many at once; and it listens. */
+/** pg-boss fetches and acks a batch as one, which is its form of concurrency. It uses LISTEN. */
 export const pgBoss: readonly Contender[] = [
   {
     name: "pg-boss",
@@ -46,12 +46,12 @@ export const pgBoss: readonly Contender[] = [
             batch.map((data) => ({ data })),
           ),
         async work(handler, { concurrency, ahead }) {
-          // One at a time it would look once in two seconds.
+          // One at a time, it would poll every two seconds.
           const batchSize = Math.max(concurrency + ahead, 2);
           await boss.work(queue, { batchSize, burstWhenBatchFull: true }, async (jobs) => {
             for (const { data } of jobs) handler(data);
           });
-          // Waits for the batch at work, and for its ack.
+          // Waits for the current batch and its ack.
           const stop = async (): Promise<void> => void (await boss.offWork(queue, { wait: true }));
           return { settled: stop, stop };
         },

@@ -37,11 +37,11 @@ export const plainjob: readonly Contender[] = [
       const Database = load("better-sqlite3") as new (path: string) => unknown;
       const queue = plainjob.defineQueue({ connection: plainjob.better(new Database(address)), logger: LOG });
       return {
-        // It works in the caller's thread, so that 500 calls under way are 500 in a row.
+        // It works in the caller's thread, so 500 calls in flight are 500 calls in a row.
         add: async (data, { runAt } = {}) =>
           queue.add(type, data, runAt === undefined ? {} : { delay: runAt - Date.now() }),
         addMany: async (batch) => queue.addMany(type, batch),
-        /** One task at a time, whatever concurrency is asked for: it has no such option. */
+        /** One task at a time: it has no option for concurrency. */
         async work(handler) {
           const worker = plainjob.defineWorker(type, ({ data }) => handler(JSON.parse(data) as Payload), {
             queue,

@@ -34,7 +34,7 @@ interface Message {
 }
 
 const LEVELS = 10;
-/** Debian's rabbitmq-server changes to a user of its own; the script behind it runs as whoever calls. */
+/** Debian's rabbitmq-server switches to its own user. The script behind it runs as the caller. */
 const SCRIPTS = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
 export const rabbitmq: readonly Contender[] = [
@@ -47,7 +47,7 @@ function mode(name: string, type: "classic" | "quorum", durability: string): Con
     name,
     durability,
     synced: true,
-    // Quorum queues know no priorities, and neither kind a delay of its own.
+    // Quorum queues have no priorities, and neither kind has delays.
     can: type === "classic" ? ["priority", "wakes"] : ["wakes"],
     missing: () =>
       missingProgram("rabbitmq-server") ?? missingProgram("epmd", "erlang-base") ?? missingPackage("amqplib"),
@@ -75,7 +75,7 @@ function mode(name: string, type: "classic" | "quorum", durability: string): Con
             handler(JSON.parse(message.content.toString()) as Payload);
             channel.ack(message);
           });
-          // Acks are not answered; this question is, after them.
+          // Acks are not answered. This request is, after them.
           const settled = async (): Promise<void> => void (await channel.checkQueue(queue));
           return { settled, stop: async () => void (await channel.cancel(consumerTag)) };
         },
@@ -85,7 +85,7 @@ function mode(name: string, type: "classic" | "quorum", durability: string): Con
   };
 }
 
-/** Erlang's name service would stay behind as a daemon, so it is started and stopped here, on a port of its own. */
+/** Erlang's name service would stay as a daemon, so it is started and stopped here, on its own port. */
 async function serveRabbit(folder: string): Promise<Service> {
   const [port, namePort, nodePort] = (await freePorts(3)) as [number, number, number];
   const home = join(folder, "home");

@@ -32,7 +32,7 @@ export async function serveRedis(folder: string, { synced }: RedisMode): Promise
     appendonly: "yes",
     appendfsync: synced ? "always" : "everysec",
     save: "",
-    // Nothing is dropped to make room: a queue is no cache.
+    // No eviction: a queue is not a cache.
     "maxmemory-policy": "noeviction",
   };
   const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value]);

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const START_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 10_000;
-/** Debian keeps servers where users do not look. */
+/** Debian installs servers outside the usual PATH. */
 const FOLDERS = [...(process.env["PATH"] ?? "").split(delimiter), "/usr/sbin", "/usr/local/sbin"];
 
 const running = new Set<ChildProcess>();
@@ -16,7 +16,7 @@ export function findProgram(name: string): string | undefined {
   return FOLDERS.map((folder) => join(folder, name)).find(isProgram);
 }
 
-/** In words, which program is missing, and where it comes from. */
+/** Describes which program is missing, and how to install it. */
 export function missingProgram(name: string, debianPackage = name): string | undefined {
   if (findProgram(name) !== undefined) return undefined;
   return `${name} is not installed (Debian: apt-get install --no-install-recommends ${debianPackage})`;
@@ -27,7 +27,7 @@ export async function freePort(): Promise<number> {
   return port!;
 }
 
-/** All at once, so that none is given twice. */
+/** All ports in one call, so that none is returned twice. */
 export async function freePorts(count: number): Promise<number[]> {
   const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
   await Promise.all(servers.map((server) => once(server, "listening")));
@@ -37,7 +37,7 @@ export async function freePorts(count: number): Promise<number[]> {
   return ports;
 }
 
-/** Starts a program in a process group of its own, and resolves when it listens on the port. */
+/** Starts a program in its own process group, and resolves when it listens on the port. */
 export async function startServer(
   program: string,
   args: string[],
@@ -48,7 +48,7 @@ export async function startServer(
   return stop;
 }
 
-/** The same, for those who want to look at its process. */
+/** The same, and returns the process id. */
 export async function startProgram(
   program: string,
   args: string[],
@@ -75,7 +75,7 @@ export async function startProgram(
   return { pid: child.pid!, stop: () => stop(child) };
 }
 
-/** What it printed last, for the reader of an error. */
+/** Its last output, for error messages. */
 function listen(child: ChildProcess): () => string {
   let words = "";
   for (const stream of [child.stdout, child.stderr]) {

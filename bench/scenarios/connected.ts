@@ -10,7 +10,7 @@ import { type Bench, type Figure, megabytes, ms, type Scenario } from "../scenar
 export interface CrowdTask {
   url: string;
   count: number;
-  /** Workers that wait for tasks, or connections that have said hello and nothing more. */
+  /** Workers that wait for tasks, or connections that have only sent their hello. */
   kind: "workers" | "connections";
 }
 
@@ -36,7 +36,7 @@ async function crowd(bench: Bench, kind: CrowdTask["kind"], count: number): Prom
   try {
     const task: CrowdTask = { url, count, kind };
     await using helper = await Helper.start(new URL("../helpers/crowd.ts", import.meta.url), task);
-    // Until what their coming has cost is over.
+    // Until the cost of connecting is over.
     await sleep(bench.size(5_000, 100));
     const [before, seconds] = [usageOf(pid), bench.size(20, 1)];
     await sleep(seconds * 1_000);
@@ -52,11 +52,11 @@ async function crowd(bench: Bench, kind: CrowdTask["kind"], count: number): Prom
   }
 }
 
-/** As Linux counts it; nothing elsewhere. */
+/** From /proc on Linux; zeros elsewhere. */
 function usageOf(pid: number): { megabytes: number; cpuMs: number } {
   try {
     const resident = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]!;
-    // Fields 14 and 15, counted from behind the name; in hundredths of a second.
+    // Fields 14 and 15, counted after the name, in hundredths of a second.
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
       .replace(/^.*\) /, "")
       .split(" ");

@@ -1,7 +1,7 @@
 import { drainRate, fill } from "../measure.ts";
 import { rate, type Scenario } from "../scenario.ts";
 
-/** Enough for a batch of some hundred to be on its way while the one before is handled. */
+/** Enough to fetch a batch of some hundred tasks while the batch before is handled. */
 export const AHEAD = 800;
 
 export const drain = drainScenario({

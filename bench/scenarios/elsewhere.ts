@@ -33,7 +33,7 @@ async function drainBehind(bench: Bench, name: string, failures: number): Promis
       queue.addMany(Array.from({ length }, (_, i) => ({ data: { job, ...payload(first + i) } }))),
     );
 
-  // Somebody else is there, who could take what the other fails, and is busy all the time.
+  // Another worker is alive that could take the failed tasks, but it is busy all the time.
   const held = Promise.withResolvers<void>();
   const release = Promise.withResolvers<void>();
   const other = queue.work(async () => {

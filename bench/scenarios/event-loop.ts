@@ -6,14 +6,14 @@ import { ms, rate, type Scenario } from "../scenario.ts";
 
 const PER_SECOND = 50_000;
 const MOST_IN_FLIGHT = 500;
-/** The monitor's timer: what it records is the time between two of its ticks. */
+/** Interval of the monitor's timer. It records the time between two ticks. */
 const TICK_MS = 1;
 
 export const eventLoop: Scenario = {
   name: "event-loop",
   about: `a process adds ${PER_SECOND.toLocaleString("en")} tasks/s, then also handles them (concurrency 100, 200 fetched ahead): how late its timers are meanwhile, and how many pass`,
   needs: "dibs",
-  // Else it would tell how long V8 takes to see what is called often, and to let its heap grow.
+  // Otherwise it would measure how long V8 takes to compile the code and to grow its heap.
   warmUp: true,
   async run(bench) {
     await using dibs = await open(bench.path("event-loop"));
@@ -39,7 +39,7 @@ export const eventLoop: Scenario = {
   },
 };
 
-/** How late timers are, and how much is done a second, while `work` goes on; it says how much that was. */
+/** How late timers are, and how many tasks pass a second, while `work` runs; it returns their number. */
 async function watch(work: () => Promise<number>): Promise<{ delay: number; perSecond: number }> {
   const monitor = monitorEventLoopDelay({ resolution: TICK_MS });
   monitor.enable();
@@ -50,7 +50,7 @@ async function watch(work: () => Promise<number>): Promise<{ delay: number; perS
   return { delay: Math.max(0, monitor.percentile(99) / 1e6 - TICK_MS), perSecond: done / taken };
 }
 
-/** Keeps to the pace as long as the store does: with too many calls under way it waits. */
+/** Keeps the pace as long as the store does: with too many calls in flight it waits. */
 async function addSteadily(forMs: number, add: () => Promise<unknown>): Promise<number> {
   const start = performance.now();
   let added = 0;

@@ -2,7 +2,7 @@ import type { Dibs } from "../../src/index.ts";
 import { addTasks, compareDepths, type Depth } from "../deep.ts";
 import type { Scenario } from "../scenario.ts";
 
-/** Each has its part in what a claim, a settlement or an add has to ask; the queue that is drained has none of them. */
+/** Each adds something that a claim, a settlement or an add must check. The drained queue uses none of them. */
 const FEATURES: readonly { label: string; use: (dibs: Dibs, count: number) => Promise<void> }[] = [
   { label: "topics beside", use: publish },
   { label: "runs of a pipeline beside", use: beginRuns },
@@ -45,7 +45,7 @@ async function beginRuns(dibs: Dibs, count: number): Promise<void> {
   await report.addMany(Array.from({ length: count }, (_, data) => ({ data })));
 }
 
-/** Their results wait, and nobody judges them. */
+/** Their results wait, and no verifier runs. */
 async function waitForVerdicts(dibs: Dibs, count: number): Promise<void> {
   const letters = dibs.queue<number>("letters", { verified: true });
   await letters.addMany(Array.from({ length: count }, (_, data) => ({ data })));

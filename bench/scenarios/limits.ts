@@ -2,7 +2,7 @@ import type { QueueOptions } from "../../src/index.ts";
 import { addTasks, compareDepths, type Depth, QUEUE } from "../deep.ts";
 import type { Scenario } from "../scenario.ts";
 
-/** So high that no limit is ever met: what is measured is what it costs to count. */
+/** So high that no limit is ever reached: this measures the cost of counting. */
 const NEVER = 1_000_000;
 
 const POLICIES: readonly { label: string; keyed: boolean; options: QueueOptions }[] = [

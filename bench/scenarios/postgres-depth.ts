@@ -21,7 +21,7 @@ export const postgresDepth: Scenario = {
   },
 };
 
-/** What is done to a store before it is drained; answers how to undo it. */
+/** Prepares a store before it is drained; returns a function that undoes it. */
 type Preparation = (url: string) => Promise<(() => Promise<void>) | undefined>;
 
 async function compare(bench: Bench, server: string): Promise<Figure[]> {
@@ -48,10 +48,10 @@ async function compare(bench: Bench, server: string): Promise<Figure[]> {
     return { perSecond, perTask };
   };
   const drainNew = (): ReturnType<typeof measure> => measure(async () => undefined);
-  // So that the first of them does not also warm the server up.
+  // So that the first one does not also warm up the server.
   await drainNew();
   const figures: Figure[] = [];
-  // The machine is not the same from one minute to the next: each is held against its neighbours.
+  // The speed of the machine changes from minute to minute: each is compared with its neighbours.
   let former = await drainNew();
   for (const [label, prepare] of cases) {
     const { perSecond, perTask } = await measure(prepare);
@@ -85,7 +85,7 @@ async function passThrough(url: string, count: number): Promise<undefined> {
   await drain(url, count);
 }
 
-/** As a report or a forgotten console does: from then on nothing that is deleted can be cleared away. */
+/** Like a report or a forgotten console: from then on, deleted rows cannot be vacuumed. */
 async function passWhileHeld(url: string, count: number): Promise<() => Promise<void>> {
   const holder = new Client({ connectionString: url });
   await holder.connect();
@@ -102,7 +102,7 @@ async function drain(url: string, count: number, warmUp = 200): Promise<DrainRep
   return await drainer.next<DrainReport>();
 }
 
-// Each connection has told its counts by the time it is closed, or a second later.
+// Each connection reports its counts when it is closed, or a second later.
 const PAGES = `
   SELECT pg_stat_force_next_flush(), sum(heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read)::int8 AS pages
   FROM pg_statio_user_tables WHERE relname = 'ready'`;

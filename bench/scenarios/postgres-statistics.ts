@@ -26,12 +26,12 @@ const LABELS: Record<Analyzed, string> = {
   small: "analyzed when small",
 };
 
-/** One by one, so that the process has made its plans for a small store. */
+/** One by one, so that the process has planned its statements for a small store. */
 const FIRST = 10;
 
 async function compare(bench: Bench, server: string): Promise<Figure[]> {
   const count = bench.size(50_000, 1_000);
-  // Neither the server nor the compiler is warm when the first one counts.
+  // Otherwise server and V8 would not be warm for the first one.
   await drain(await makeDatabase(server, "warm_up"), count, "never");
   const figures: Figure[] = [];
   let first: number | undefined;
@@ -73,7 +73,7 @@ async function passOne(dibs: Dibs): Promise<void> {
   await claim!.ack();
 }
 
-/** Autovacuum would analyze in the midst of it, sooner or later. */
+/** Autovacuum could analyze the tables during the measurement. */
 async function leaveStatisticsAlone(url: string): Promise<void> {
   await ask(
     url,

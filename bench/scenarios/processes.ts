@@ -43,7 +43,7 @@ function countHandled(consumers: Helper[]): () => number {
 
 async function seenBy(consumer: Helper): Promise<number[]> {
   let answer = await consumer.ask<{ seen: number[] } | number>("what did you see?");
-  // A count may have been on its way.
+  // A count may still have been in transit.
   while (typeof answer === "number") answer = await consumer.next();
   return answer.seen;
 }

@@ -12,14 +12,14 @@ import type { Payload } from "../contender.ts";
 const BATCH = 500;
 const READING = 10;
 const SILENT = 100;
-/** Each of them brings three events. */
+/** Each task emits three events. */
 const STEADY = 5_000;
 const EVENTS_OF_A_TASK = 3;
 
 export interface ReadersTask {
   url: string;
   count: number;
-  /** They read all they are sent, or nothing. */
+  /** They read everything, or nothing. */
   kind: "reading" | "silent";
 }
 
@@ -82,7 +82,7 @@ async function compare(
   startReaders: StartReaders,
 ): Promise<Figure[]> {
   const queue = dibs.queue<Payload>("readers");
-  // Never emptied: to purge so many takes longer than to add them.
+  // Never emptied: purging so many tasks takes longer than adding them.
   const full = dibs.queue<Payload>("readers-full");
   const both = [
     ["reading", READING],
@@ -111,7 +111,7 @@ async function compare(
 
 const steadyMs = (bench: Bench): number => bench.size(3_000, 300);
 
-/** Tasks added a second, by calls that go on for so long: the first thousands of events cost more than those after them. */
+/** Tasks added a second, over this time: the first thousands of events cost more than later ones. */
 async function addRate(queue: Queue<Payload>, forMs: number): Promise<number> {
   const batch = payloads(BATCH).map((data) => ({ data }));
   const start = performance.now();
@@ -143,7 +143,7 @@ async function steadyRate(queue: Queue<Payload>, forMs: number): Promise<number>
     added = Math.max(added, due);
   }
   await handled;
-  // So that those who follow have time to see the last.
+  // So that readers have time to get the last event.
   const taken = performance.now() - start;
   await sleep(200);
   return (count * 1_000) / taken;

@@ -5,7 +5,7 @@ import { type Figure, rate, type Scenario, times } from "../scenario.ts";
 
 const HANDLER_MS = 10;
 const MOST_PROCESSES = 4;
-/** One task is at hand when the last one ends: a worker does not wait for the disk in between. */
+/** One task is prefetched, so that a worker does not wait for the disk between two tasks. */
 const PREFETCH = 2;
 
 export interface CrewTask {
@@ -32,7 +32,7 @@ export const scaling: Scenario = {
     let ofOne: number | undefined;
     for (const workers of bench.settings.short ? [1, 4] : [1, 2, 4, 8, 16, 32, 64]) {
       const path = bench.path(`scaling-${workers}`);
-      // What the window can take, twice: some are handled before it begins.
+      // Twice what the window can take: some tasks are handled before it begins.
       const enough = Math.ceil((workers * 2 * (windowMs + 1_000)) / HANDLER_MS);
       await makeStore(path, (dibs) => addTasks(dibs, enough));
       const perSecond = await crewRate(path, workers, windowMs);

@@ -21,7 +21,7 @@ export const stampede: Scenario = {
     const waiting = Array.from({ length: bench.size(1_000, 100) }, () =>
       queue.claim({ wait: "1m", signal: leave.signal }),
     );
-    // By now each has asked once in vain.
+    // By now, each claim has found nothing once.
     await sleep(500);
     const before = counting.count();
     const start = performance.now();

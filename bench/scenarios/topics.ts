@@ -4,7 +4,7 @@ import { rate, type Scenario, times } from "../scenario.ts";
 
 const GROUPS = ["inventory", "analytics", "notification"] as const;
 const IN_FLIGHT = 500;
-/** So many rounds, each way in turn: on a busy machine one alone says little. */
+/** Interleaved rounds: on a busy machine, a single one says little. */
 const ROUNDS = 5;
 
 export const topics: Scenario = {
@@ -44,7 +44,7 @@ async function subscribe(dibs: Dibs): Promise<void> {
   for (const group of GROUPS) await dibs.topic("order.placed").subscription(group).ready;
 }
 
-/** Far from the topic and next to it, with wildcards and without. */
+/** Patterns that are similar to the topic and different from it, with wildcards and without. */
 const OTHERS = [
   (i: number) => `topic-${i}.placed`,
   (i: number) => `order.t${i}`,
