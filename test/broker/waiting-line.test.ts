@@ -125,6 +125,15 @@ test("whoever waits longest asks first", async () => {
   expect(asked.map(({ op }) => op.worker)).toEqual(["a", "b"]);
 });
 
+test("a new claim lets the longest-waiting one that shares a queue with it ask first", async () => {
+  const { line, lineUp, asked } = makeLine();
+  await lineUp("a", { queues: ["other"] });
+  await lineUp("b", { queues: ["other", "q"] });
+  await lineUp("c");
+  void line.claim({ ...WISH, worker: "d", queues: ["q", "x"] });
+  expect(asked.map(({ op }) => op.worker)).toEqual(["b", "d"]);
+});
+
 test("one who takes many is woken instead of many", async () => {
   const { line, lineUp, asked } = makeLine();
   await lineUp("a", { max: 10 });
