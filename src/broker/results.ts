@@ -111,9 +111,8 @@ export class Results {
         }
       }
     } catch (error) {
-      // A store in trouble may recover: who waits goes on waiting, up to its own time-out.
-      if ((error as DibsError).code === "CLOSED") this.close();
-      else if (!(error as DibsError).retryable) this.#rejectAll(error);
+      // A store in trouble may recover: its waiters go on waiting, up to their own timeouts.
+      if (!(error as DibsError).retryable) this.#rejectAll(error);
       else for (const { waiter } of once) waiter.reject(error);
     }
     for (const { id, waiter } of once) waiter.reject(notInTime(id, 0));

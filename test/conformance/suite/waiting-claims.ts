@@ -256,8 +256,10 @@ export function waitingClaims(start: Start): void {
       const { port } = await start();
       const adding = addOne(port);
       await port.close();
-      expect((await adding).state).toBe("ready");
+      const { id, state } = await adding;
+      expect(state).toBe("ready");
       await refused(() => addOne(port), "CLOSED");
+      await refused(() => port.end(id), "CLOSED");
       await refused(() => claim(port), "CLOSED");
       await port.close();
     });
