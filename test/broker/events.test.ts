@@ -3,14 +3,15 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { createBroker } from "../../src/broker/broker.ts";
 import { KeptEvents } from "../../src/broker/kept-events.ts";
+import { DibsError } from "../../src/core/errors.ts";
 import type { EventPage } from "../../src/core/event-page.ts";
 import type { DibsEvent } from "../../src/core/events.ts";
 import type { Engine, Op } from "../../src/engine/engine.ts";
 import { systemClock } from "../../src/engine/system-clock.ts";
 import { openMemory } from "../../src/engines/memory/engine.ts";
 
-/** A broker whose questions for events are counted. */
-function setUp() {
+/** A broker whose questions for events are counted, and fail while there is an `error`. */
+function setUp(error?: Error) {
   const engine = openMemory({ clock: systemClock });
   const asked: Op<"listen">[] = [];
   const counted: Engine = new Proxy(engine, {
@@ -18,8 +19,10 @@ function setUp() {
       const value: unknown = Reflect.get(target, name, target);
       if (typeof value !== "function") return value;
       if (name !== "execute") return (value as () => unknown).bind(target);
-      return (ops: readonly Op[]) => {
-        asked.push(...ops.filter((op): op is Op<"listen"> => op.verb === "listen"));
+      return async (ops: readonly Op[]) => {
+        const questions = ops.filter((op): op is Op<"listen"> => op.verb === "listen");
+        asked.push(...questions);
+        if (error && questions.length > 0) throw error;
         return engine.execute(ops);
       };
     },
@@ -94,6 +97,15 @@ describe("the events of a store", () => {
     };
     expect(await seen(early, 4)).toHaveLength(4);
     expect(await seen(late, 1)).toHaveLength(1);
+  });
+
+  test("that cannot be read are an error for readers that ask, and no unhandled rejection for others", async () => {
+    const { open } = setUp(new DibsError("UNAVAILABLE", "no disk"));
+    const [first, second, silent] = [open(), open(), open()];
+    await expect(first.next()).rejects.toThrow("no disk");
+    await expect(second.next()).rejects.toThrow("no disk");
+    // vitest fails on the rejection of a promise that nobody waits for.
+    expect(silent).toBeDefined();
   });
 
   test("are frozen, since readers share them", async () => {

@@ -5,6 +5,7 @@ import {
   addOne,
   claim,
   claimOne,
+  nackWithBackoff,
   namesOf,
   newTask,
   numbered,
@@ -41,6 +42,15 @@ export function callOrder(start: Start): void {
       await adding;
       expect((await before).depth.ready).toBe(1);
       expect((await listed).tasks).toHaveLength(1);
+    });
+
+    test("a nack takes effect in call order, although its delay depends on the policy of the queue", async () => {
+      const { port } = await start();
+      await addOne(port);
+      const failing = nackWithBackoff(port, await claimOne(port));
+      const after = await port.stats(QUEUE);
+      expect(await failing).toBe("scheduled");
+      expect(after.depth).toMatchObject({ claimed: 0, scheduled: 1 });
     });
 
     test("many calls at once each get their own answer", async () => {

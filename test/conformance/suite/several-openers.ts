@@ -9,11 +9,14 @@ import {
   claimOne,
   depths,
   eventsUntil,
+  HOUR,
   idsOf,
   isPending,
   joinWorker,
   listen,
+  MINUTE,
   nack,
+  nackWithBackoff,
   namesOf,
   numbered,
   QUEUE,
@@ -127,6 +130,19 @@ export function severalOpeners(start: Start): void {
       await refused(() => ack(a, first), "CLAIM_LOST");
       await refused(() => ack(b, first), "CLAIM_LOST");
       expect(await ack(a, second)).toBe("done");
+    });
+
+    test("a nack uses the backoff that another opener has set since", async () => {
+      const { a, b, startedAt } = await two();
+      const fixed = (delay: number) => ({ backoff: { type: "fixed", delay, max: HOUR, jitter: 0 } as const });
+      const waits: number[] = [];
+      for (const delay of [SECOND, MINUTE]) {
+        await a.declare(QUEUE, fixed(delay));
+        const { id } = await addOne(a);
+        await nackWithBackoff(b, await claimOne(b));
+        waits.push((await a.task(id)).dueAt! - startedAt);
+      }
+      expect(waits).toEqual([SECOND, MINUTE]);
     });
 
     test("a group is one group for all openers", async () => {

@@ -1,0 +1,41 @@
+import { describe, expect, test } from "vitest";
+import { endOrState } from "../../src/broker/results.ts";
+import { DibsError } from "../../src/core/errors.ts";
+import type { WaitOptions } from "../../src/core/port.ts";
+import type { TaskEnd } from "../../src/core/task.ts";
+
+const END = { state: "done", result: "1" } as TaskEnd;
+const late = (): Promise<TaskEnd> => Promise.reject(new DibsError("TIMEOUT", "not within 5 ms"));
+
+describe("waiting for an end that should say the state after the timeout", () => {
+  const wait: WaitOptions = { timeout: 5, tellState: true };
+
+  test("names the state of what is still pending", async () => {
+    await expect(endOrState(late, async () => "claimed", wait)).rejects.toMatchObject({
+      ...{ code: "TIMEOUT", message: "not within 5 ms", state: "claimed" },
+    });
+  });
+
+  test("returns the end of what ended just after the timeout", async () => {
+    const waits: (WaitOptions | undefined)[] = [];
+    const end = (given?: WaitOptions): Promise<TaskEnd> => {
+      waits.push(given);
+      return waits.length === 1 ? late() : Promise.resolve(END);
+    };
+    expect(await endOrState(end, async () => "done", wait)).toBe(END);
+    // It has ended, so the second question needs no time.
+    expect(waits).toEqual([wait, { timeout: 0, tellState: true }]);
+  });
+
+  test("passes on errors that are no timeout", async () => {
+    const missing = (): Promise<TaskEnd> => Promise.reject(new DibsError("TASK_NOT_FOUND", "no such task"));
+    await expect(endOrState(missing, async () => "ready", wait)).rejects.toMatchObject({
+      code: "TASK_NOT_FOUND",
+    });
+  });
+});
+
+test("waiting for an end without asking for the state does not look it up", async () => {
+  const never = (): Promise<never> => expect.fail("nobody wants to know the state");
+  await expect(endOrState(late, never, { timeout: 5 })).rejects.toMatchObject({ code: "TIMEOUT" });
+});
