@@ -1,0 +1,37 @@
+import { expect, test } from "vitest";
+import { findMutants } from "../mutation/mutants.ts";
+
+function mutate(source: string): string[] {
+  return findMutants("a.ts", source).map(
+    ({ start, end, replacement }) => source.slice(0, start) + replacement + source.slice(end),
+  );
+}
+
+test.each([
+  ["if (a) b = c;", ["if (!(a)) b = c;", "if (a) {}"]],
+  ["while (a < b) f();", ["while (!(a < b)) f();", "while (a <= b) f();", "while (a < b) {}"]],
+  ["const a = b === c ? d : e", ["const a = b !== c ? d : e"]],
+  ["const a = b && (c || d)", ["const a = b || (c || d)", "const a = b && (c && d)"]],
+  ["const a = b ?? c", ["const a = b"]],
+  ["const a = b + 1 - c", ["const a = b + 1 + c", "const a = b - 1 - c", "const a = b + 2 - c"]],
+  ["const a = 'b' + c", []],
+  ["let a = 60_000; a += b", ["let a = 120000; a += b", "let a = 60_000; {}", "let a = 60_000; a -= b"]],
+  ["type A = true | 1; const a = true", ["type A = true | 1; const a = false"]],
+  ["const a = Math.min(b, c)", ["const a = Math.max(b, c)"]],
+  ["for (const a of b) { continue; }", ["for (const a of b) { {} }"]],
+  ["function f() { return g(); }", []],
+])("%s", (source, mutants) => {
+  expect(mutate(source).toSorted()).toEqual(mutants.toSorted());
+});
+
+test("a function that returns nothing may do nothing", () => {
+  expect(mutate("function f() { a(); b(); }")).toContain("function f() {}");
+});
+
+test("statements lose bounds, conditions and their order, and keep their parameters", () => {
+  expect(mutate('const A = "SELECT a FROM b WHERE c < ? AND d = ? ORDER BY e LIMIT 1"')).toEqual([
+    'const A = "SELECT a FROM b WHERE c <= ? AND d = ? ORDER BY e LIMIT 1"',
+    'const A = "SELECT a FROM b WHERE c < ? AND (d = ? OR 1) ORDER BY e LIMIT 1"',
+    'const A = "SELECT a FROM b WHERE c < ? AND d = ? ORDER BY e DESC LIMIT 1"',
+  ]);
+});
