@@ -122,6 +122,20 @@ test("a queue whose groups were governed is as fast as others when nothing of th
   expect(add(2, "a").map(({ state }) => state)).toEqual(["ready", "waiting"]);
 });
 
+test("a queue that is governed again has forgotten which tasks were in the line before", () => {
+  const { ask, govern, add, claim, flags } = world();
+  govern({ concurrency: 2 });
+  add(1, "g");
+  govern({});
+  ask({ verb: "prune", limit: 10 });
+  expect(flags()).toMatchObject({ lanes: 0 });
+  // Only heads count now, so the lane is not told that its task left the line.
+  expect(claim()).toHaveLength(1);
+  govern({ concurrency: 2, rateLimit: [{ max: 9, per: MINUTE, pace: false, unit: null }] });
+  add(1, "g");
+  expect(claim()).toHaveLength(1);
+});
+
 test("a queue that is dropped takes its lanes and its gate along", () => {
   const { ask, govern, add, claim, settle, count } = world();
   govern({ sticky: true });
