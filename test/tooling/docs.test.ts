@@ -36,18 +36,62 @@ test("each decision has its own number and at most one page (about 450 words)", 
   expect(long).toEqual([]);
 });
 
-test("source files that decisions name exist", () => {
+/** Pages that name source files. The renames in CONTRIBUTING name files that do not exist yet. */
+const namingPages = [...decisions, "ARCHITECTURE.md", "CONTRIBUTING.md"];
+const namingText = (page: string): string => textOf(page).split("### Renames")[0]!;
+const filesIn = (text: string): string[] => [...text.matchAll(/`([\w/.-]+\.ts)`/g)].map((match) => match[1]!);
+
+test("source files that decisions, ARCHITECTURE and CONTRIBUTING name exist", () => {
   const names = new Set(sources.map((path) => basename(path)));
-  const missing = decisions.flatMap((page) =>
-    [...textOf(page).matchAll(/`([\w/.-]+\.ts)`/g)]
-      .map((match) => match[1]!)
+  const missing = namingPages.flatMap((page) =>
+    filesIn(namingText(page))
       .filter((path) => (path.includes("/") ? !exists(path) : !names.has(path)))
       .map((path) => `${page}: ${path}`),
   );
   expect(missing).toEqual([]);
 });
 
-/** A path from the root, or from src/. */
+test("folders and pages that ARCHITECTURE and CONTRIBUTING name exist", () => {
+  const missing = ["ARCHITECTURE.md", "CONTRIBUTING.md"].flatMap((page) =>
+    [...namingText(page).matchAll(/`((?:src|test|docs)\/[\w/.-]*?)\/?`/g)]
+      .map((match) => match[1]!)
+      .filter(
+        (path) => !path.endsWith(".ts") && found(path).length === 0 && found(`${path}.test.ts`).length === 0,
+      )
+      .map((path) => `${page}: ${path}`),
+  );
+  expect(missing).toEqual([]);
+});
+
+/** The steps of a list under a heading of ARCHITECTURE: the name of each, and the files that it names. */
+function stepsOf(heading: string): { name: string; text: string; files: string[] }[] {
+  const section = textOf("ARCHITECTURE.md").split(`### ${heading}\n`)[1]!.split("\n#")[0]!;
+  return [...section.matchAll(/^\d+\. \*\*(.+?)\.\*\*((?:.|\n(?! ?\d+\.|\n))*)/gm)].map(([, name, text]) => ({
+    name: name!,
+    text: text!,
+    files: filesIn(text!),
+  }));
+}
+
+test.each(["add", "claim and ack"])(
+  "the steps of %s in ARCHITECTURE are the same on both SQL engines, with one file each",
+  (path) => {
+    const postgres = stepsOf(`${path} on PostgreSQL`);
+    const sqlite = stepsOf(`${path} on SQLite`);
+    expect(postgres.length).toBeGreaterThan(10);
+    expect(sqlite.map(({ name }) => name)).toEqual(postgres.map(({ name }) => name));
+    const refersElsewhere = (text: string): boolean =>
+      /^ (No such step: |As steps \d+ to \d+ of )/.test(text);
+    const wrong = [...postgres, ...sqlite].filter(
+      ({ text, files }) => files.length !== (refersElsewhere(text) ? 0 : 1),
+    );
+    expect(wrong).toEqual([]);
+  },
+);
+
+/** A path from the root or from src/, or from the folders of both SQL engines: `verbs/claim.ts`. */
 function exists(path: string): boolean {
-  return sources.some((file) => file === path || file === `src/${path}`);
+  const has = (file: string): boolean => sources.includes(file);
+  if (has(path) || has(`src/${path}`)) return true;
+  return ["sqlite", "postgres"].every((engine) => has(`src/engines/${engine}/${path}`));
 }
