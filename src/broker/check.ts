@@ -58,8 +58,35 @@ export function named<T>(prefix: string, check: () => T): T {
   }
 }
 
+const CONTENT_FIELDS = [
+  "data",
+  "contentType",
+  "headers",
+  "priority",
+  "delay",
+  "groupKey",
+  "idempotencyKey",
+  "ttl",
+  "maxAttempts",
+  "cost",
+  "urgent",
+] as const satisfies (keyof NewTask & keyof NewMessage)[];
+const TASK_FIELDS: ReadonlySet<string> = new Set<keyof NewTask>(["queue", ...CONTENT_FIELDS, "run"]);
+const MESSAGE_FIELDS: ReadonlySet<string> = new Set<keyof NewMessage>(["topic", ...CONTENT_FIELDS]);
+
+/**
+ * Refuses unknown fields. Engines add tasks with fields of their own: `at` makes a task a part of a run. A client that
+ * sent it could add results to the runs of other clients.
+ */
+function checkFields(given: object, known: ReadonlySet<string>, what: string): void {
+  for (const field in given)
+    if (!known.has(field))
+      throw invalid(`${what} has no field ${show(field)}. Known: ${[...known].join(", ")}.`);
+}
+
 function checkTask(task: NewTask): void {
   checkObject(task, "A task");
+  checkFields(task, TASK_FIELDS, "A task");
   checkQueueName(task.queue);
   checkContent(task);
   if (task.run !== undefined) checkRunStart(task.run, task);
@@ -67,6 +94,7 @@ function checkTask(task: NewTask): void {
 
 export function checkMessage(message: NewMessage): void {
   checkObject(message, "A message");
+  checkFields(message, MESSAGE_FIELDS, "A message");
   checkTopic(message.topic);
   checkContent(message);
 }

@@ -1,6 +1,6 @@
 import { invalid } from "./errors.ts";
 import { byteLength, isLarger, LIMITS, tooMuchGathered } from "./limits.ts";
-import { checkObject } from "./options.ts";
+import { checkNames, checkObject } from "./options.ts";
 import { checkQueueName, LONGEST_NAME } from "./queue-name.ts";
 import { show } from "./show.ts";
 import {
@@ -313,6 +313,7 @@ export function verdictOfStage(id: string): Error {
 /** Checks a task that begins a run. */
 export function checkRunStart(run: RunStart, { queue, cost }: NewTask): void {
   checkObject(run, "A run");
+  checkNames(run, ["pipeline", "stages"], "run");
   checkStages(run.pipeline, run.stages);
   const first = stageQueue(run.pipeline, run.stages[0]!.name);
   if (queue !== first)

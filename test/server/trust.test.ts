@@ -24,7 +24,34 @@ describe("a server does not trust", () => {
     const run = { id: first!.id, pipeline: "foreign", stages };
     for (const queue of ["own/a", "foreign/a"])
       await expect(port.add([{ ...task(queue), run }])).rejects.toMatchObject({ code: "FORBIDDEN" });
-    await port.add([{ ...task("own/a"), run: { ...run, pipeline: "own" } }]);
+    const ownRun = { ...run, pipeline: "own" };
+    await expect(port.add([{ ...task("own/a"), run: ownRun }])).rejects.toMatchObject({ code: "INVALID" });
+    await port.add([{ ...task("own/a"), run: { pipeline: "own", stages } }]);
+    expect((await store.run(first!.id)).parts).toHaveLength(1);
+  });
+
+  test("the place in a run that a caller gives to a task, a message, or what an ack adds", async () => {
+    const { openAs, store } = await setUp();
+    const stages = [
+      { name: "a", joins: false },
+      { name: "b", joins: true },
+    ];
+    const [first] = await store.add([{ ...task("foreign/a"), run: { pipeline: "foreign", stages } }]);
+    await store.subscribe("own", "group", {});
+    const port = await openAs("add:own*", "work:own*", "add:topic/own");
+    const at = { id: first!.id, stage: "a", part: [7], joins: false };
+    const injected = { ...task("own"), at };
+    const message = { topic: "own", data: "{}", at };
+    await port.add([task("own"), task("own")]);
+    const { tasks } = await port.claim({ ...wish("own"), max: 2 });
+    const calls = [
+      port.add([injected]),
+      port.publish(message),
+      port.settle(tasks[0]!, { kind: "ack", result: null, adds: [injected] }),
+      port.settle(tasks[1]!, { kind: "ack", result: null, adds: [message] }),
+    ];
+    for (const call of await Promise.allSettled(calls))
+      expect(call).toMatchObject({ status: "rejected", reason: { code: "INVALID" } });
     expect((await store.run(first!.id)).parts).toHaveLength(1);
   });
 });

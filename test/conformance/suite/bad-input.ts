@@ -8,6 +8,8 @@ import { ack, addOne, claimOne, failure, joinWorker, newTask, QUEUE, refused, ty
 const no = (value: unknown): never => value as never;
 
 const HALF = "\ud83d";
+const NO_TASK = "01980000-0000-7000-8000-000000000000";
+const RUN = { pipeline: "p", stages: [{ name: "a", joins: false }] };
 
 export function badInput(start: Start): void {
   describe("bad tasks", () => {
@@ -41,6 +43,9 @@ export function badInput(start: Start): void {
       ["a header that is a number", { headers: no({ retries: 3 }) }, ['"retries"', "3"]],
       ["headers that are too large", { headers: { h: "x".repeat(16 * 1024 - 7) } }, ["16384", "16385"]],
       ["headers that are too large in bytes", { headers: { h: "é".repeat(8 * 1024) } }, ["16384", "16392"]],
+      ["a field that does not exist", no({ prio: 1 }), ["no field", '"prio"', "priority"]],
+      ["a place in a run", no({ at: { id: NO_TASK, stage: "a", part: [], joins: false } }), ['"at"']],
+      ["a run with a number of its own", no({ run: { ...RUN, seq: 1 } }), ['"seq"']],
       ["being null", no(null), []],
     ];
     const together = start.together();

@@ -54,7 +54,7 @@ export function joinRuns(tx: Tx, newcomers: { seq: number; task: NewTask | RunTa
   const tasks = newcomers.filter(({ task }) => isOfRun(task));
   if (tasks.length === 0) return;
   const begun = tasks.flatMap(({ seq, task }) =>
-    "at" in task ? [] : [{ seq, queue: task.queue, ...task.run! }],
+    "at" in task ? [] : [{ ...task.run!, seq, queue: task.queue }],
   );
   if (begun.length > 0) {
     tx.put(
