@@ -1,4 +1,4 @@
-import { escapeControls } from "../core/show.ts";
+import { escapeControls, show } from "../core/show.ts";
 
 /** Longer than any name there can be. */
 const LONGEST = 300;
@@ -13,6 +13,8 @@ export function boundEntry<Entry extends object>(entry: Entry): Entry {
 }
 
 function bound(value: unknown): unknown {
-  if (typeof value !== "string") return value;
+  if (typeof value === "boolean") return value;
+  // A client may send an object of any size where a verb takes a name or an id.
+  if (typeof value !== "string") return show(value);
   return escapeControls(value.length > LONGEST ? `${value.slice(0, LONGEST - 1)}…` : value);
 }

@@ -63,6 +63,19 @@ test("a long name leaves a short entry in the audit trail, or none", async () =>
   expect(JSON.stringify(actions)).not.toContain("\u009b");
 });
 
+test("an object in place of a name or an id leaves a short entry in the audit trail, or none", async () => {
+  const { open, actions } = await setUp();
+  const port = await open("admin:*");
+  for (const long of [{ id: "x".repeat(1_000_000) }, ["x".repeat(1_000_000)]] as never[]) {
+    const calls = [
+      ...[port.pause(long, true), port.purge(long), port.drop(long), port.cancel(long), port.cancelRun(long)],
+      ...[port.declare(long, {}, { force: true }), port.unschedule(long), port.redrive(long, {}, 0)],
+    ];
+    for (const { status } of await Promise.allSettled(calls)) expect(status).toBe("rejected");
+  }
+  expect(JSON.stringify(actions).length).toBeLessThan(5_000);
+});
+
 test("an entry of the audit trail for a cancel has the id in a field of its own", async () => {
   const { open, store, actions } = await setUp();
   const [task] = await store.add([{ queue: "q", data: new Uint8Array([49]) }]);
