@@ -55,6 +55,8 @@ const CLEAR_PATH = /^(?:\.{0,2}[/\\](?![/\\])|[a-z]:[/\\])/i;
 /** A scheme, a host with its port, or a user with a password: each has a colon before the first slash. */
 const COLON = /^[^/\\]*(?::|%3a)/i;
 const NETWORK_USER = /^[/\\]{2}[^/\\]*(?:@|%40)/i;
+/** A URL whose colon is missing: postgres//user:password@host. */
+const USER_AFTER_SLASHES = /[/\\]{2}[^/\\]*(?::|%3a).*(?:@|%40)/i;
 /** Connection strings: host=db password=…, and Server=db;Password=… */
 const KEYWORDS =
   /(?:^|[\s;])(?:host|hostaddr|server|port|user|username|dbname|database|\w*password|pwd)\s*=/i;
@@ -62,7 +64,7 @@ const HOST_AND_PORT = /^(?:\[[\da-f:.]+\]|[\w.-]+):\d{1,5}$/i;
 
 function isPath(text: string): boolean {
   if (CLEAR_PATH.test(text)) return true;
-  return ![COLON, NETWORK_USER, KEYWORDS].some((pattern) => pattern.test(text));
+  return ![COLON, NETWORK_USER, USER_AFTER_SLASHES, KEYWORDS].some((pattern) => pattern.test(text));
 }
 
 function checkPath(text: string): void {

@@ -37,6 +37,7 @@ describe("the kind of an address", () => {
       "mailto:a@b",
     ],
     ...["host=db user=ada", "Server=db;Database=dibs", "//ada@db/dibs", "postgres%3A%2F%2Fdb"],
+    ...["postgres//ada:pw@db/dibs", "http//ada%3Apw%40db", "x/postgres//ada:p/w@db"],
   ])("the address %j is refused", (address) =>
     expect(() => kindOf(address)).toThrow(expect.objectContaining({ code: "INVALID" })),
   );

@@ -179,11 +179,13 @@ describe("the tokens of a server", () => {
     expect(new Tokens(link).list()).toMatchObject([{ name: "ada" }]);
   });
 
-  test("are not written over a device, or a file with two names", () => {
+  test("are not read from or written over a device, or written to a file with two names", () => {
     const folder = tempFolder();
     const path = join(folder, "tokens.json");
     execFileSync("mkfifo", [path]);
     expect(() => new Tokens(path).add("ada", ["admin:*"])).toThrow(/not a regular file/);
+    // Reading it would block until somebody writes to it.
+    expect(() => new Tokens(path).list()).toThrow(/not a regular file/);
     expect(lstatSync(path).isFIFO()).toBe(true);
     const linked = join(folder, "linked.json");
     new Tokens(linked).add("ada", ["admin:*"]);
