@@ -46,6 +46,11 @@ import { AddedTaskHandle, describe, resultFrom, type TaskInfo } from "./task-han
 import { carryTrace } from "./trace.ts";
 import { CallOrder } from "./call-order.ts";
 
+/**
+ * The handle of a queue, which `dibs.queue()` returns: add, claim, work, verify, statistics. It encodes and checks
+ * what the user passes, and calls the port (core/port.ts).
+ */
+
 export interface ClaimOptions {
   /** Up to 1,000; default 1. */
   max?: number | undefined;

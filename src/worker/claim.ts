@@ -14,6 +14,11 @@ import { describeError } from "../core/task-error.ts";
 import type { Addition, ClaimedTask, Headers, NewMessage, NewTask } from "../core/task.ts";
 import { TOPIC_HEADER } from "../core/topic.ts";
 
+/**
+ * What a handler can do with its task: ack, nack, reject, release, hold, extend, progress, add. Task (task.ts) extends
+ * it for workers, and `queue.claim()` returns it for manual claims.
+ */
+
 /** A queue that a handler can add to: the handle of any queue. */
 export interface AddTarget<In, Options> {
   /** Checks and encodes the data. Stores nothing. */

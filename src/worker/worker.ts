@@ -12,6 +12,11 @@ import { Membership, pause } from "./membership.ts";
 import { abortAfter, type ResolvedWork, resolveStop, type StopOptions } from "./options.ts";
 import { type BatchHandler, type Handler, Task } from "./task.ts";
 
+/**
+ * The worker that `queue.work()` starts. It claims tasks over the port, has handle.ts call the handler and settle, and
+ * waits for its handlers when it is stopped.
+ */
+
 /** What a worker needs from a queue. */
 export interface WorkerQueue {
   name: string;

@@ -36,6 +36,11 @@ import { CommitWatch } from "./connection/watch-commits.ts";
 import { type KnownQueue, type StoreLookups, CallerTransaction } from "./caller/caller-transaction.ts";
 import { settleWithin } from "./caller/caller-ack.ts";
 
+/**
+ * The engine on PostgreSQL, for api/open.ts. It chooses a connection for each batch (writing, settling or reading),
+ * passes hints to the broker and to the notifier, and registers sessions for heartbeats.
+ */
+
 export interface PostgresOptions {
   url: string;
   /** Where the tables are; several stores can share a database. */

@@ -13,6 +13,10 @@ import type { ThreadData } from "./thread/messages.ts";
 import type { Durability } from "./connection/journal.ts";
 import { closed, Remote } from "./thread/remote.ts";
 
+/**
+ * The engine on SQLite, for api/open.ts. It sends batches to the writing thread, and slow reads to a reading thread.
+ */
+
 export interface SqliteOptions {
   path: string;
   durability?: Durability;

@@ -1,6 +1,8 @@
 import { BOUNDS, type Op } from "../../../engine/engine.ts";
 import type { BatchResult } from "./batch-result.ts";
 
+/** Batches of several calls that share one transaction. Sender (sender.ts) creates one for each turn. */
+
 /** A claim for so many is long under way: whoever shared its transaction would wait for it. */
 const LARGE_CLAIM = 64;
 

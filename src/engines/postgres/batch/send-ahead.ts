@@ -5,13 +5,10 @@ import { settleAhead } from "../verbs/settle-together.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
- * Sends the first operations of a batch along with its header, as if that said what it most likely will: a round trip
- * less. Each statement checks for itself what the header would have told, and does nothing where it is otherwise; then
- * the operation is carried out as if it had never been sent.
- *
- * Only the first: what comes after another operation has to wait for that one's end.
- *
- * Answers how many tasks' numbers will certainly be asked for.
+ * Sends the first operations of a batch together with its header, before the header is answered: one round trip less.
+ * store.ts passes it to Tx.begin. Each statement checks by itself what the header would have said, and does nothing if
+ * that differs; the operation is then executed in its turn. Later operations must wait for the ones before them.
+ * Returns how many task numbers the batch certainly needs.
  */
 export function sendAhead(tx: Tx, ops: readonly Op[]): number {
   const [first] = ops;

@@ -5,8 +5,9 @@ import type { BatchResult, RunOptions } from "./batch-result.ts";
 import type { PostgresStore } from "./store.ts";
 
 /**
- * Sends batches over one connection, one transaction after the other: they take effect in the order of the calls. Those that
- * come while the one before them waits for its turn go with it: many callers, one commit.
+ * Sends batches over one connection, one transaction after the other, in the order of the calls. Batches that arrive
+ * while another one waits for its turn are coalesced with it: many callers, one commit. The engine has one for each
+ * connection, and the heartbeat thread has its own.
  */
 export class Sender {
   readonly #reach: ReconnectingStore;

@@ -3,9 +3,9 @@ import { isVerificationQueue } from "../../../core/verification.ts";
 import type { ClaimOutcome, Op, VerbName } from "../../../engine/engine.ts";
 
 /**
- * Successes by the hundred are settled on a connection of their own, beside the one that claims and adds: one server
- * process would have to do first the one and then the other. They share no row with what is claimed or added, so that
- * their order makes no difference; with what other verbs do it does, and those wait for each other.
+ * Decides, for the engine, which batches of acks use a separate connection. One server process would settle first and
+ * claim afterwards; two do both at the same time. Plain acks share no row with adds and claims, so their order does
+ * not matter. Batches with other verbs wait for the acks, and acks for them.
  */
 const FREE: Partial<Record<VerbName, true>> = { add: true, publish: true, claim: true, settle: true };
 

@@ -21,6 +21,11 @@ import { settleTogether } from "../verbs/settle-together.ts";
 import { Tx, type TxOptions } from "../transaction/tx.ts";
 import { runOne, WRITES } from "./verbs.ts";
 
+/**
+ * Executes the verbs of a batch in one transaction on one connection: locks, begin, verbs, commit, and retries after
+ * conflicts. ReconnectingStore (reconnecting-store.ts) calls it.
+ */
+
 /** Deadlocks and lost races are gone at the next try; more often than this it is something else. */
 const TRIES = 10;
 

@@ -12,6 +12,11 @@ import { RANK } from "../statements/rank.ts";
 import { cancelRest, losePartsOf } from "../flows/runs.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/**
+ * Processes the inbox entries that callers' transactions have left. batch/store.ts calls it when the header reports
+ * entries.
+ */
+
 interface InboxRow {
   n: number;
   seq: number | null;

@@ -2,6 +2,11 @@ import { randomUUID } from "node:crypto";
 import type { Hint } from "../../../engine/engine.ts";
 import type { Connection } from "./connection.ts";
 
+/**
+ * Sends NOTIFY messages about commits to other processes, and receives theirs. The engine has one, on its own
+ * connection.
+ */
+
 /** What one process tells the others of its commits. */
 interface Message {
   from: string;

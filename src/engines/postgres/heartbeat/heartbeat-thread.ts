@@ -11,6 +11,8 @@ import { HeartbeatAges } from "./heartbeat-ages.ts";
 import { ReconnectingStore } from "../batch/reconnecting-store.ts";
 import { Sender } from "../batch/sender.ts";
 
+/** The thread that sends heartbeats on its own connection. HeartbeatThread (heartbeats.ts) starts it. */
+
 function serve(port: MessagePort, { link, tx, where, patience }: PulseData): void {
   // Two beats may be due at once, and a slow one is followed by the next.
   const onConflict = (conflict: Conflict): void => port.postMessage(conflict satisfies PulseReport);

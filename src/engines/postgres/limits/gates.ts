@@ -18,7 +18,7 @@ import { newest } from "../statements/newest.ts";
 import type { QueueGate } from "./limits.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-/** How many of a queue's line may start, and how a queue comes to have a gate. */
+/** How many tasks of a queue may start now, and when a queue gets a gate. Claims and settlements call it. */
 
 const RUNNING = `SELECT count(*)::int4 AS running FROM dibs.claim WHERE queue = $1 AND counted`;
 const HAS_LINE = `

@@ -14,6 +14,11 @@ import { openGates } from "../limits/review.ts";
 import { takeFree } from "./take-out.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/**
+ * The sweep: expires leases, manual claims and tasks, and promotes what is due, a bounded number per call. Claims and
+ * `housekeep` call it.
+ */
+
 /** The earliest of everything that time brings. */
 export interface NextDue {
   session: number | null;

@@ -9,7 +9,10 @@ const INSERT_EVENTS = `
   INSERT INTO dibs.event (n, body) SELECT last.n + i, body
   FROM (${LAST_EVENT}) AS last, unnest($1::text[]) WITH ORDINALITY AS each (body, i)`;
 
-/** What a transaction has to tell those who listen. */
+/**
+ * The events of a transaction. Verbs announce them, and Tx.finish writes them before the commit, while a reader
+ * listens.
+ */
 export class Events {
   /** How many listen. */
   listeners = 0;

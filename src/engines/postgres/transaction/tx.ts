@@ -20,6 +20,11 @@ import { type Durability, setLocally, settingsFor } from "../connection/settings
 import { Statements } from "../statements/statements.ts";
 import { type Subscribing, Topics } from "./topics.ts";
 
+/**
+ * The transaction that every verb gets: it begins with the header, gives out numbers and ids, and holds the state of
+ * the batch. PostgresStore (batch/store.ts) has one for each connection.
+ */
+
 export interface TxOptions {
   /** False behind a transaction pooler: settings then last for one transaction. */
   session: boolean;

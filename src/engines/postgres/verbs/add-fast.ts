@@ -18,6 +18,10 @@ import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
+ * The fast path of `add`: plain tasks in one statement. add.ts uses it in turn, and send-ahead.ts with the header.
+ */
+
+/**
  * Tasks and their places in line in one statement, which also gives them their numbers: where all are ready at once and need
  * no row beside these two. It may be sent before anybody knows whether the queues are as they were: $1 and $2 say what they
  * are known by (send-ahead.ts). Numbers are mostly in one piece, and then told by their ends: thousands of rows would take as

@@ -6,6 +6,8 @@ import { addTasks } from "./add.ts";
 import { fanOut, rememberedCopies } from "./publish.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/** Combines the adds and publishes of a batch that follow each other. batch/store.ts and send-ahead.ts call it. */
+
 /** More tasks in one statement would hold up whoever waits for the connection. */
 const MOST = 10_000;
 

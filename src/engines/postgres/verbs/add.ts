@@ -23,6 +23,11 @@ import { isOfRun, joinRuns } from "../flows/runs.ts";
 import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/**
+ * The verb `add`: the checks of all adds, and the general path (keys, groups, delays, time-to-live, costs, runs).
+ * Plain tasks take the fast path in add-fast.ts.
+ */
+
 export function add(tx: Tx, { tasks }: Verbs["add"]["in"]): Promise<AddedTask[]> {
   return addTasks(tx, tasks);
 }

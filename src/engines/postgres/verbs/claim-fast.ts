@@ -14,6 +14,11 @@ import { LEFT_BEHIND, type Left, leftFrom } from "../flows/steps.ts";
 import { fromText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/**
+ * The fast path of `claim`: one statement takes the head of a line. claim.ts uses it in turn, and send-ahead.ts with
+ * the header.
+ */
+
 const OURS = newest("session", "$3");
 
 /**

@@ -13,6 +13,11 @@ import { sessionGone } from "./session-gone.ts";
 import { type NextDue, nextDue, sweep } from "../line/sweep.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/**
+ * The verb `claim`: goes through the queues of a request, and chooses the fast path (claim-fast.ts) or the general
+ * path (claim-general.ts) for each.
+ */
+
 export async function claim(tx: Tx, request: ClaimRequest): Promise<ClaimOutcome> {
   const outcome: ClaimOutcome = { tasks: [], policies: {}, passed: false, more: false };
   const turn: Turn = { swept: tx.swept, session: null, outcome, left: new Map(), size: new AnswerSize() };

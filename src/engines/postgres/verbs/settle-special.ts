@@ -8,6 +8,11 @@ import { DELETE_ALL_STEPS } from "../flows/steps.ts";
 import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/**
+ * Acks in bulk of tasks that have a group, a key or steps. settle-together.ts calls it for what its own statement
+ * left.
+ */
+
 const SUCCESSES = withPlaces(
   "claim",
   `unnest($1::int8[], $2::int8[], $3::text[], $4::bytea[]) AS success (task, fence, result, bytes)`,

@@ -7,6 +7,11 @@ import { numbers, toColumns } from "../statements/text.ts";
 import type { Value } from "../connection/connection.ts";
 import type { Tx } from "../transaction/tx.ts";
 
+/**
+ * The fast path of `settle`: the acks of a batch that follow each other, in bulk. batch/store.ts and send-ahead.ts
+ * call it.
+ */
+
 interface Success {
   op: Op<"settle">;
   seq: number;

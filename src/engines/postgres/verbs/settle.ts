@@ -28,6 +28,11 @@ import { toText } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 import { askForVerdict, settleVerdict } from "../flows/verify.ts";
 
+/**
+ * The verb `settle`, general path: one claim with its fence, any kind of settlement. The transitions are in
+ * line/line.ts. Also the verbs `extend` and `progress`.
+ */
+
 export async function settle(
   tx: Tx,
   { id, fence, settlement, spent }: Verbs["settle"]["in"],

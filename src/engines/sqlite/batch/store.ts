@@ -38,6 +38,8 @@ import { subscribe, subscriptions, unsubscribe } from "../transaction/topics.ts"
 import { Tx } from "../transaction/tx.ts";
 import { unhold } from "../verbs/unhold.ts";
 
+/** Executes the verbs of a batch in one transaction, on the thread of the store (thread/thread.ts calls it). */
+
 type Handlers = { [V in VerbName]: (tx: Tx, op: Verbs[V]["in"]) => Verbs[V]["out"] };
 
 const HANDLERS: Handlers = {

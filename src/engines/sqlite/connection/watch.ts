@@ -1,6 +1,11 @@
 import { type FSWatcher, watch } from "node:fs";
 import { nap } from "./block-thread.ts";
 
+/**
+ * Watches the -wal file for commits of other processes. thread/thread.ts starts it, and looks for tasks when it
+ * reports.
+ */
+
 /** Where the file system tells of no changes, the store is asked this often. */
 const POLL_MS = 250;
 /**

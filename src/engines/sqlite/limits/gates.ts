@@ -12,6 +12,8 @@ import {
 } from "../../../core/rate.ts";
 import type { Queue, Tx } from "../transaction/tx.ts";
 
+/** Gates: how many tasks of a queue may start now. Claims, settlements and the sweep call it. */
+
 /** How many of a queue's line may start. */
 export interface Gate {
   queue: Queue;

@@ -6,7 +6,10 @@ import { freeGroup } from "./line.ts";
 import { freeLanes } from "../limits/move-lanes.ts";
 import { HEAD_ONLY, type Tx } from "../transaction/tx.ts";
 
-/** What the end of a task brings about, for many at a time: see `reachEnd` in line.ts. */
+/**
+ * The consequences of many ends in bulk: frees groups, and starts the time after which keys expire. settle-together.ts
+ * calls it. `reachEnd` in line.ts does the same for one task.
+ */
 
 type NextRow = [
   queue: number,

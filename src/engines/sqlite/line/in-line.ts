@@ -5,6 +5,8 @@ import { chunks, sized } from "../statements/chunks.ts";
 import { GROUPED, TOLD } from "../statements/special.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
 
+/** Reads the first tasks of a line that a worker may take. Claims call it; take.ts takes what it read. */
+
 /** What stands in line for a worker. */
 export interface Line {
   /** In the order of service. */

@@ -12,7 +12,10 @@ import { endPart, isBeingCancelled } from "../flows/runs.ts";
 import { DELETE_STEPS, DELETE_TAKEN, keepStep } from "../flows/steps.ts";
 import { HEAD_ONLY, type Queue, type Tx } from "../transaction/tx.ts";
 
-/** How a task moves between the states. Each verb is written in these words. */
+/**
+ * The transitions of a task between its states: enter the line, fail, die, end, return to the line. The verbs call
+ * them.
+ */
 
 /** What a move needs to know of a task, wherever it comes from. */
 export interface TransitionTask {

@@ -10,6 +10,11 @@ import { openGates } from "../limits/review.ts";
 import { keepStep } from "../flows/steps.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
 
+/**
+ * The sweep: expires leases, manual claims and tasks, and promotes what is due, a bounded number per call. Claims and
+ * `housekeep` call it.
+ */
+
 /** The earliest of everything that time brings. Times of `hand` and `session` are awake, the others the calendar's. */
 export interface NextDue {
   session: number | null;

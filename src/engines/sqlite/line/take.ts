@@ -11,7 +11,7 @@ import { type OfRunRow, placeFrom } from "../flows/runs.ts";
 import { OF_RUN, STEPPED } from "../statements/special.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
 
-/** How tasks are taken out of the line, and handed to a worker. */
+/** Moves tasks from the line to `claim`, and returns them to the worker. Claims call it with what in-line.ts read. */
 
 /** What all the claims of one call on one queue share. */
 export interface Terms {

@@ -6,9 +6,9 @@ import { enterLinesAsNew, type NewKind } from "../line/enter-line.ts";
 import type { Queue, Tx } from "./tx.ts";
 
 /**
- * Most tasks that are added are ready at once, and only their payload tells them apart. They are written many at
- * a time: before anything else of the transaction looks, or at its end. Their numbers follow each other. Those of one
- * queue need not be told its number each; what is published goes to several in turn.
+ * The fast path of `add`: collects plain tasks, and writes them in bulk before another verb reads, or at the end of
+ * the transaction. verbs/add.ts fills it. The numbers of the tasks are consecutive. If all are in one queue, its
+ * number is passed once.
  */
 export class AddBuffer {
   readonly #tx: Tx;

@@ -2,6 +2,11 @@ import type { DibsEvent } from "../../../core/events.ts";
 import { EventAllowance } from "../../../engine/event-allowance.ts";
 import type { Tx } from "./tx.ts";
 
+/**
+ * The events of a transaction. Verbs announce them, and Tx.finish writes them before the commit, while a reader
+ * listens.
+ */
+
 /** Events of one row. */
 const ROW = 500;
 /** Rows that are read at once. */

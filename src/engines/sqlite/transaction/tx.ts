@@ -13,6 +13,11 @@ import { type RunRow, StageLists } from "../flows/runs.ts";
 import { Statements } from "../statements/statements.ts";
 import { Topics } from "./topics.ts";
 
+/**
+ * The transaction that every verb gets: the clock, the numbers to give out, the queues, counters, hints and events.
+ * SqliteStore (batch/store.ts) has one.
+ */
+
 export interface Queue {
   id: number;
   name: string;

@@ -8,6 +8,11 @@ import { findBySeq } from "../line/find-task.ts";
 import { isOfRun, joinRun } from "../flows/runs.ts";
 import type { Queue, Tx } from "../transaction/tx.ts";
 
+/**
+ * The verb `add`: the checks of all adds, and the general path (keys, groups, delays, time-to-live, costs). Plain
+ * tasks take the fast path in transaction/add-buffer.ts.
+ */
+
 export function add(tx: Tx, { tasks }: Verbs["add"]["in"]): AddedTask[] {
   return addTasks(tx, tasks);
 }

@@ -18,7 +18,7 @@ import { isOutlived } from "../line/line.ts";
 import { takeLine, type Terms } from "../line/take.ts";
 import { COUNTED, type Queue, type Tx } from "../transaction/tx.ts";
 
-/** Claims of a queue that has limits. */
+/** The general path of `claim`: queues with limits. claim.ts calls it. */
 
 /** Up to `count` tasks, in the queue's order, as far as its limits go. */
 export function takeLimited(

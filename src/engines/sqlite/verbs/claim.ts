@@ -9,6 +9,11 @@ import { sweep, sweepIsDue } from "../line/sweep.ts";
 import { takeLine, type Terms } from "../line/take.ts";
 import type { Queue, Tx } from "../transaction/tx.ts";
 
+/**
+ * The verb `claim`: goes through the queues of a request. line/in-line.ts reads the line and line/take.ts takes from
+ * it; claim-limited.ts does that for queues with limits.
+ */
+
 export function claim(tx: Tx, request: ClaimRequest): ClaimOutcome {
   const session = request.session === undefined ? null : liveSession(tx, request.session);
   sweep(tx);

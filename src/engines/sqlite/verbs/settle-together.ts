@@ -8,6 +8,8 @@ import { GROUPED, KEYED, STEPPED, TOLD } from "../statements/special.ts";
 import { DELETE_STEPS } from "../flows/steps.ts";
 import { isVerified, type Tx } from "../transaction/tx.ts";
 
+/** The fast path of `settle`: the acks of a batch that follow each other, in bulk. batch/store.ts calls it. */
+
 export interface Success {
   op: Op<"settle">;
   seq: number;
