@@ -1,18 +1,21 @@
 import { type Counts, noCounts } from "../../../core/record.ts";
-import type { TaskState } from "../../../core/task.ts";
+import type { DepthByState, TaskState } from "../../../core/task.ts";
 import type { Tx } from "../transaction/tx.ts";
 
-const of = (table: string, state: string): string =>
-  `SELECT queue, ${state} AS state, count(*) AS count FROM ${table} GROUP BY 1, 2`;
-const TASKS = `
-  SELECT queue, state, sum(count) AS count FROM (
-    ${["ready", "kept", "own", "claim"].map((table) => of(table, "'ready'")).join(" UNION ALL ")}
-    UNION ALL ${of("scheduled", "CASE WHEN signal IS NULL THEN 'scheduled' ELSE 'parked' END")}
-    UNION ALL ${of("waiting", "'waiting'")}
-    UNION ALL ${of("verifying", "'verifying'")}
-    UNION ALL ${of("ended", "state")}
-    UNION ALL ${of("dead", "'dead'")}
-  ) GROUP BY queue, state`;
+// Grouped by the queue alone, which is the order of the tables' keys. To group by the state too sorts all rows: with 10
+// million tasks that took 25 MB of memory, and temporary files.
+const of = (table: string, states: Partial<Record<TaskState, string>>): string => {
+  const counts = Object.entries(states).map(([state, condition]) => `sum(${condition}) AS ${state}`);
+  return `SELECT queue, ${counts.join(", ")} FROM ${table} GROUP BY queue`;
+};
+const TASKS = [
+  ...["ready", "kept", "own", "claim"].map((table) => of(table, { ready: "1" })),
+  of("scheduled", { scheduled: "signal IS NULL", parked: "signal IS NOT NULL" }),
+  of("waiting", { waiting: "1" }),
+  of("verifying", { verifying: "1" }),
+  of("ended", { done: "state = 'done'", cancelled: "state = 'cancelled'", expired: "state = 'expired'" }),
+  of("dead", { dead: "1" }),
+];
 const ROWS = `
   SELECT (SELECT count(*) FROM queue) AS queues, (SELECT count(*) FROM subscription) AS subscriptions,
     (SELECT count(*) FROM document) AS documents, (SELECT count(*) FROM run) AS runs,
@@ -23,12 +26,15 @@ const ROWS = `
 /** What is in the store, by its rows and not by its counters. */
 export function countStore(tx: Tx): Counts {
   const counts: Counts = { ...noCounts(), ...tx.get<Omit<Counts, "tasks">>(ROWS)! };
-  const rows = tx.all<{ queue: number; state: TaskState; count: number }>(TASKS);
-  counts.tasks = Object.fromEntries(
-    [...Map.groupBy(rows, ({ queue }) => queue)].map(([queue, some]) => [
-      tx.queueOf(queue).name,
-      Object.fromEntries(some.map(({ state, count }) => [state, count])),
-    ]),
-  );
+  const depths = new Map<number, Partial<DepthByState>>();
+  for (const sql of TASKS) {
+    for (const { queue, ...found } of tx.all<{ queue: number } & Partial<DepthByState>>(sql)) {
+      const depth = depths.get(queue) ?? {};
+      depths.set(queue, depth);
+      for (const [state, count] of Object.entries(found) as [TaskState, number][])
+        if (count > 0) depth[state] = (depth[state] ?? 0) + count;
+    }
+  }
+  counts.tasks = Object.fromEntries([...depths].map(([queue, depth]) => [tx.queueOf(queue).name, depth]));
   return counts;
 }
