@@ -1,3 +1,4 @@
+import { setFlagsFromString } from "node:v8";
 import { DibsError, invalid } from "../core/errors.ts";
 import type { StoreRecord } from "../core/record.ts";
 import { parseRecord } from "../core/record-lines.ts";
@@ -17,12 +18,22 @@ export function addressOf(given: string | undefined, url: string | undefined): s
   throw invalid("No store is named. Name a file or a postgres:// address, as in ./dibs.db, or set DIBS_URL.");
 }
 
+/**
+ * Keeps V8's young generation as small as it is when the command starts. A page of records outlives a collection of it, so V8
+ * would let it grow to its limit: an export of 10 million tasks took 212 MB, an import 244 MB. At its first size (1 MB)
+ * neither is slower, and both take less than 160 MB.
+ */
+function boundYoungGeneration(): void {
+  setFlagsFromString("--semi-space-growth-factor=1");
+}
+
 /** Opens it for the time of `work`. */
 export async function withTransfer<T>(
   address: string,
   options: OpenOptions,
   work: (store: TransferStore) => Promise<T>,
 ): Promise<T> {
+  boundYoungGeneration();
   const store = await openTransfer(address, options);
   try {
     return await work(store);
