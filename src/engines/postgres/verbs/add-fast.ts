@@ -18,7 +18,7 @@ import { numbers } from "../statements/text.ts";
 import type { Tx } from "../transaction/tx.ts";
 
 /**
- * The fast path of `add`: plain tasks in one statement. add.ts uses it in turn, and send-ahead.ts with the header.
+ * The fast path of `add`: plain tasks in one statement. add.ts executes it, and add-together.ts sends it ahead.
  */
 
 /**
