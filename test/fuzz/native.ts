@@ -64,6 +64,25 @@ const CALLS: Record<string, unknown[]> = {
   run: [ID, { limit: 5 }],
   cancelRun: [ID],
 };
+/**
+ * Fields that engines write themselves, with ids of another token's tasks: a client that gets one of them accepted could
+ * join another queue's run or answer for another queue's verifier.
+ */
+const ENGINE_FIELDS: Record<string, unknown> = {
+  at: { id: ID, seq: 1, stage: "a", part: "0", joins: [], pipeline: "report" },
+  run: {
+    id: ID,
+    seq: 1,
+    pipeline: "report",
+    stages: [{ name: "a", queue: "work", joins: false }],
+    queue: "work",
+  },
+  asked: ID,
+  seq: 1,
+  session: 1,
+  of: { id: ID, fence: 1 },
+};
+
 /** Those that name nothing, and list all there is to see. */
 const LISTS = ["queues", "workers", "schedules", "pipelines", "subscriptions"];
 
@@ -74,7 +93,8 @@ function itemOf({ random, canaries }: Attack, id: number): unknown {
         ? random.pick(Object.keys(VERBS))
         : random.pick(["close", "clock", "events", "__proto__", "", "toString"]);
       if (random.chance(0.05)) return ["call", id, random.pick(LISTS), []];
-      const args = aim(random, CALLS[verb] ?? [], canaries);
+      const call = CALLS[verb] ?? [];
+      const args = aim(random, random.chance(0.1) ? smuggle(random, call) : call, canaries);
       return ["call", id, random.chance(0.02) ? anyValue(random) : verb, bend(random, args)];
     }
     case "abort":
@@ -90,6 +110,16 @@ function itemOf({ random, canaries }: Attack, id: number): unknown {
     default:
       return anyValue(random);
   }
+}
+
+/** The same call with a field of the engines in one or more of its objects. */
+function smuggle(random: Random, value: unknown): unknown {
+  if (Array.isArray(value)) return value.map((part) => smuggle(random, part));
+  if (typeof value !== "object" || value === null) return value;
+  const parts = Object.entries(value).map(([key, part]) => [key, smuggle(random, part)]);
+  const field = random.pick(Object.keys(ENGINE_FIELDS));
+  if (random.chance(0.6)) parts.push([field, ENGINE_FIELDS[field]]);
+  return Object.fromEntries(parts) as unknown;
 }
 
 /** The same call, of tasks and queues that are somebody else's, or that nobody has. */
