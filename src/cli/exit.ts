@@ -1,6 +1,6 @@
 import { isDibsError } from "../core/errors.ts";
 
-/** What a program that calls this one can tell by. Documented in docs/guides/server.md. */
+/** Exit codes for calling programs. Documented in docs/guides/server.md. */
 export const EXIT = { done: 0, failed: 1, usage: 2, unavailable: 3, forbidden: 4 } as const;
 
 export function exitCodeOf(error: unknown): number {

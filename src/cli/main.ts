@@ -2,8 +2,8 @@
 import { EXIT } from "./exit.ts";
 
 /**
- * The `dibs` command. It loads the rest with import(), after the check of Node's version: a failed static import would end
- * the process with a stack trace.
+ * The `dibs` command. It loads the rest with import(), after the check of Node's version: a failing static import would
+ * end the process with a stack trace.
  */
 try {
   await import("../core/supported-node.ts");

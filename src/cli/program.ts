@@ -11,14 +11,14 @@ import { tokensCommand } from "./commands/tokens.ts";
 import { unholdCommand } from "./commands/unhold.ts";
 import { describeExits, runCommand } from "./run.ts";
 
-/** Beside `src` in a clone, and beside `dist` in the package. */
+/** Next to `src` in a clone, and next to `dist` in the package. */
 const packageFile = join(import.meta.dirname, "../../package.json");
 const { version } = JSON.parse(readFileSync(packageFile, "utf8")) as { version: string };
 
 const program = new Command("dibs")
-  .version(version, "-v, --version", "say which dibs this is")
+  .version(version, "-v, --version", "print the version")
   .description("First to call it gets it: a work queue for agents and background work")
-  .showHelpAfterError("(--help says more)")
+  .showHelpAfterError("(see --help)")
   .addHelpText("after", `\nExit codes: ${describeExits()}`);
 
 for (const command of [

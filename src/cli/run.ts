@@ -3,7 +3,7 @@ import { withoutSecrets } from "../core/address.ts";
 import { escapeControls } from "../core/show.ts";
 import { EXIT, exitCodeOf } from "./exit.ts";
 
-/** Carries out what the command line says; a failure is a sentence on standard error and an exit code. */
+/** Runs the command line. A failure prints one sentence on standard error and sets an exit code. */
 export async function runCommand(program: Command): Promise<void> {
   for (const command of [
     program,
@@ -11,10 +11,10 @@ export async function runCommand(program: Command): Promise<void> {
     ...program.commands.flatMap((each) => each.commands),
   ]) {
     command.exitOverride();
-    // Its errors quote arguments, and one of them may be an address in the wrong place.
+    // Commander's errors quote arguments, and one of them may be an address.
     command.configureOutput({ outputError: (text, write) => write(escapeArguments(text)) });
   }
-  // Whoever reads what is printed may leave, as `head` does: what a command was told to do is done all the same.
+  // The reader of the output may stop early, as `head` does. The command completes all the same.
   process.stdout.on("error", () => {});
   try {
     await program.parseAsync();

@@ -12,7 +12,7 @@ export interface StoreFlags {
   json?: boolean;
 }
 
-/** The flags of every command that looks at a store. A token is no flag: every user of the machine can read those. */
+/** The flags of every command that uses a store. A token is not a flag: every user of the machine can read flags. */
 export function withStore(command: Command): Command {
   return command
     .option("--url <url>", "the store or server: a file, postgres://… or http://… (DIBS_URL, or ./dibs.db)")
@@ -24,7 +24,7 @@ export function addressOf(url: string | undefined): string {
   return url ?? (process.env["DIBS_URL"] || "./dibs.db");
 }
 
-/** Opens it for the time of `work`. */
+/** Opens the store while `work` runs. */
 export async function useStore<T>(flags: StoreFlags, work: (dibs: Dibs) => Promise<T>): Promise<T> {
   const dibs = await open(addressOf(flags.url));
   try {
@@ -34,19 +34,19 @@ export async function useStore<T>(flags: StoreFlags, work: (dibs: Dibs) => Promi
   }
 }
 
-/** To look at a store that is not there is a slip of the pen, and must not make one. */
+/** A command that only reads must not create a store: a missing one is probably a typo. */
 export function checkStore(flags: StoreFlags): void {
   const url = addressOf(flags.url);
   if (kindOf(url) !== "file" || existsSync(filePathOf(url))) return;
-  throw invalid(`There is no store ${showAddress(url)}. Name one with --url or DIBS_URL; an add makes it.`);
+  throw invalid(`There is no store ${showAddress(url)}. Name one with --url or DIBS_URL; an add creates it.`);
 }
 
-/** What is printed may come from a hostile server: a terminal must show its control characters, not obey them. */
+/** The output may come from a hostile server: the terminal must show control characters, not execute them. */
 export function print(line: string): void {
   process.stdout.write(`${escapeControls(line)}\n`);
 }
 
-/** Columns, for people: numbers to the right. */
+/** Columns for people. Numbers are right-aligned. */
 export function printTable(head: string[], rows: (string | number)[][]): void {
   const all = [head, ...rows.map((row) => row.map((cell) => escapeControls(String(cell))))];
   const widths = head.map((_, column) => Math.max(...all.map((row) => row[column]!.length)));

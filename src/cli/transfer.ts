@@ -9,10 +9,10 @@ import type { Progress, TransferHooks } from "../transfer/run.ts";
 
 /** What export, import and move share: addresses, progress, and how they are stopped. */
 
-/** The store that is meant: what was given, or --url, or DIBS_URL. */
+/** The address of the store: the argument, or --url, or DIBS_URL. */
 export function addressOf(given: string | undefined, url: string | undefined): string {
   if (given !== undefined && url !== undefined)
-    throw invalid(`Two stores are named, as an argument and by --url. Name the one that is meant.`);
+    throw invalid(`Two stores are named, as an argument and by --url. Name only one.`);
   const address = given ?? url ?? process.env["DIBS_URL"];
   if (address) return address;
   throw invalid("No store is named. Name a file or a postgres:// address, as in ./dibs.db, or set DIBS_URL.");
@@ -27,7 +27,7 @@ function boundYoungGeneration(): void {
   setFlagsFromString("--semi-space-growth-factor=1");
 }
 
-/** Opens it for the time of `work`. */
+/** Opens the store while `work` runs. */
 export async function withTransfer<T>(
   address: string,
   options: OpenOptions,
@@ -49,7 +49,7 @@ export async function checkNotClosed(store: TransferStore): Promise<void> {
 
 const REPORT_EVERY_MS = 200;
 
-/** Says on a terminal how far it is, and stops between two pages when Ctrl-C is pressed. */
+/** Shows the progress on a terminal, and stops between two pages on Ctrl-C. */
 export function watch(doing: string, ifStopped: string): { hooks: TransferHooks; end: () => void } {
   const { isTTY } = process.stderr;
   let stopped = false;
@@ -85,12 +85,12 @@ export function count(number: number, what: string): string {
   return `${number.toLocaleString("en")} ${what}${number === 1 ? "" : "s"}`;
 }
 
-/** To standard error: what is on standard output is for programs. */
+/** To standard error: standard output is for programs. */
 export function say(line: string): void {
   process.stderr.write(`${line}\n`);
 }
 
-/** Lets its reader keep up: no more than a page is in memory. */
+/** Waits for the reader: no more than a page is in memory. */
 export function writeOut(text: string): Promise<void> {
   return new Promise((resolve, reject) => {
     process.stdout.write(text, (error) => (error ? reject(error) : resolve()));
@@ -112,7 +112,7 @@ export async function* readRecords(input: AsyncIterable<Uint8Array>): AsyncGener
 
 const NEWLINE = 10;
 
-/** One at a time, however many there are. */
+/** One line at a time, so that memory stays bounded. */
 async function* linesOf(input: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   let begun: Buffer[] = [];
   for await (const chunk of input) {

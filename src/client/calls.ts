@@ -5,21 +5,21 @@ import { encode } from "../protocol/codec.ts";
 import { VERBS, type WireVerb } from "../protocol/verbs.ts";
 import type { Link } from "./link.ts";
 
-/** A call waits this long for a connection; then its caller is told. */
+/** A call waits this long for a connection. Then it fails. */
 const PATIENCE_MS = 10_000;
 
 export interface CallOptions {
-  /** In the moment the answer comes, before anything that came behind it is looked at. */
+  /** Called when the answer arrives, before later items are processed. */
   onAnswer?: (value: never) => void;
-  /** Ends the wait: the caller is told at once, the server too. */
+  /** Ends the wait: the caller is answered at once, and the server is notified. */
   signal?: AbortSignal | undefined;
-  /** An answer that comes when nobody waits any more. */
+  /** Called for an answer that arrives when its caller no longer waits. */
   onLate?: (value: never) => void;
-  /** In the moment its caller is told of a failure. */
+  /** Called when the call fails. */
   onFailure?: (error: unknown) => void;
-  /** The server may have carried out an earlier sending of this call, and then refuses it so. */
-  onRefusedAgain?: (error: DibsError) => Promise<unknown>;
-  /** Also while closing: it belongs to a call that was made before. */
+  /** Called when a resent call is refused: the server may have executed the first sending. */
+  onRefusedResend?: (error: DibsError) => Promise<unknown>;
+  /** Also allowed while closing, because it belongs to an earlier call. */
   isLast?: boolean;
 }
 
@@ -30,12 +30,12 @@ interface Call {
   options: CallOptions;
   isSafe: boolean;
   isSent: boolean;
-  isSentAgain: boolean;
+  isResent: boolean;
   /** Sent before all others in a new session, and never in another one. */
   isFirst: boolean;
-  /** Its caller has been told; only the server's answer is still to come. */
-  isLeft: boolean;
-  /** Its caller waits, and keeps the process alive. */
+  /** Its caller has been answered. Only the server's answer is outstanding. */
+  isAbandoned: boolean;
+  /** Its caller waits and keeps the process alive. */
   isHolding: boolean;
   resolve: (value: unknown) => void;
   reject: (error: unknown) => void;
@@ -44,16 +44,19 @@ interface Call {
 
 const NO_OPTIONS: CallOptions = {};
 
-/** Calls under way: sent as they are made, kept until they are answered, and seen to when a connection is lost. */
+/**
+ * The calls in progress: sent when they are made, stored until they are answered, and resent or failed when a
+ * connection is lost.
+ */
 export class Calls {
   readonly #link: Link;
   readonly #clock: Clock;
   readonly #where: string;
   readonly #keepAlive = new KeepAlive();
-  /** Callers that wait, and what they hold together. */
+  /** The number of waiting callers, and what keeps the process alive for them. */
   #holding = 0;
   #letProcessEnd: () => void = () => {};
-  /** In the order they were made. */
+  /** In the order of the calls. */
   readonly #pending = new Map<number, Call>();
   #lastId = 0;
   #isReady = false;
@@ -70,12 +73,12 @@ export class Calls {
     return ++this.#lastId;
   }
 
-  /** Refuses what is called from now on. */
+  /** Refuses all calls from now on. */
   refuse(error: DibsError): void {
     this.#failure ??= error;
   }
 
-  /** Not async, nor what it calls: every promise on the way is one more for each task. */
+  /** This and what it calls are not async: each would cost a promise per task. */
   run<T>(verb: WireVerb, args: unknown[], options: CallOptions = NO_OPTIONS): Promise<T> {
     if (this.#failure && !options.isLast) return Promise.reject(this.#failure);
     if (options.signal?.aborted) return Promise.reject(options.signal.reason);
@@ -110,9 +113,9 @@ export class Calls {
       options,
       isSafe: typeof again === "function" ? again(args) : again !== "never",
       isSent: false,
-      isSentAgain: false,
+      isResent: false,
       isFirst,
-      isLeft: false,
+      isAbandoned: false,
       isHolding: !isFirst,
       resolve,
       reject,
@@ -126,18 +129,18 @@ export class Calls {
   }
 
   #resolve(call: Call, value: unknown): void {
-    this.#letGo(call);
+    this.#stopHolding(call);
     call.resolve(value);
   }
 
   #reject(call: Call, error: unknown): void {
-    this.#letGo(call);
+    this.#stopHolding(call);
     call.options.onFailure?.(error);
     call.reject(error);
   }
 
-  /** Its caller waits no more. */
-  #letGo(call: Call): void {
+  /** Its caller no longer waits. */
+  #stopHolding(call: Call): void {
     if (!call.isHolding) return;
     call.isHolding = false;
     if (--this.#holding === 0) this.#letProcessEnd();
@@ -145,7 +148,7 @@ export class Calls {
 
   #checkSize(verb: WireVerb, text: string): void {
     const { maxFrame } = this.#link;
-    // A frame adds less than a hundred characters; a character takes at most three bytes.
+    // A frame adds fewer than a hundred characters; a character has at most three bytes.
     if (text.length * 3 + 100 <= maxFrame) return;
     const bytes = Buffer.byteLength(text) + 100;
     if (bytes <= maxFrame) return;
@@ -178,11 +181,11 @@ export class Calls {
     this.#link.send(call.text);
   }
 
-  /** Its caller no longer waits. The server is told, and answers all the same. */
+  /** Its caller no longer waits. The server is notified, and answers all the same. */
   abandon(id: number): void {
     const call = this.#pending.get(id);
-    if (!call || call.isLeft) return;
-    call.isLeft = true;
+    if (!call || call.isAbandoned) return;
+    call.isAbandoned = true;
     if (!call.isSent) {
       this.#forget(call);
       this.#checkIdle();
@@ -196,7 +199,7 @@ export class Calls {
     if (!call) return;
     this.#forget(call);
     call.options.onAnswer?.(value as never);
-    if (call.isLeft) call.options.onLate?.(value as never);
+    if (call.isAbandoned) call.options.onLate?.(value as never);
     else this.#resolve(call, value);
     this.#checkIdle();
   }
@@ -206,10 +209,10 @@ export class Calls {
     if (!call) return;
     this.#forget(call);
     this.#checkIdle();
-    if (call.isLeft) return;
+    if (call.isAbandoned) return;
     const error = errorFrom(data);
-    const { onRefusedAgain } = call.options;
-    if (!call.isSentAgain || !onRefusedAgain) return this.#reject(call, error);
+    const { onRefusedResend: onRefusedAgain } = call.options;
+    if (!call.isResent || !onRefusedAgain) return this.#reject(call, error);
     onRefusedAgain(error).then(
       (value) => this.#resolve(call, value),
       (refusal: unknown) => this.#reject(call, refusal),
@@ -221,7 +224,7 @@ export class Calls {
     this.#pending.delete(call.id);
   }
 
-  /** Resolves when nothing is under way. */
+  /** Resolves when no call is in progress. */
   async idle(): Promise<void> {
     await new Promise<void>((resolve) => {
       this.#onIdle = resolve;
@@ -229,54 +232,56 @@ export class Calls {
     });
   }
 
-  /** An answer that nobody waits for is waited for only while there is somebody to give it. */
+  /** While closing, answers without a caller matter only as long as there is a connection. */
   #checkIdle(): void {
     if (!this.#onIdle) return;
-    const isIdle = [...this.#pending.values()].every((call) => call.isLeft && !this.#isReady);
+    const isIdle = [...this.#pending.values()].every((call) => call.isAbandoned && !this.#isReady);
     if (isIdle) this.#onIdle();
   }
 
   // ── Connections ─────────────────────────────────────────────────────────────────────────────────────────
 
-  /** The connection is lost. Whoever waits is told when that lasts too long. */
+  /** The connection is lost. Waiting calls fail if that lasts too long. */
   down(): void {
     this.#isReady = false;
     for (const call of this.#pending.values()) if (!call.isFirst) this.#waitForConnection(call);
     this.#checkIdle();
   }
 
-  /** The session goes on: what was sent is under way as before. */
+  /** The session was resumed: calls that were sent are in progress as before. */
   resumed(): void {
     for (const call of this.#pending.values()) {
       call.stopWaiting?.();
-      if (call.isSent && call.isLeft) this.#link.send(encode(["abort", call.id]));
+      if (call.isSent && call.isAbandoned) this.#link.send(encode(["abort", call.id]));
     }
     this.ready();
   }
 
-  /** Another session began: what was to be first in the one before is not answered any more. */
+  /** A new session began: the first calls of the previous one will not be answered. */
   failFirst(): void {
     for (const call of this.#pending.values()) if (call.isFirst) this.#fail(call);
   }
 
-  /** A new session: what was sent, and may be sent again, is; of the rest nobody knows what became. */
-  again(): void {
+  /**
+   * A new session: calls that were sent are resent if that is safe. The others fail, because their outcome is unknown.
+   */
+  resend(): void {
     for (const call of this.#pending.values()) {
       call.stopWaiting?.();
       if (!call.isSent) continue;
-      if (call.isLeft) this.#forget(call);
-      else if (call.isSafe) this.#sendAgain(call);
+      if (call.isAbandoned) this.#forget(call);
+      else if (call.isSafe) this.#resend(call);
       else this.#fail(call);
     }
     this.ready();
   }
 
-  #sendAgain(call: Call): void {
-    call.isSentAgain = true;
+  #resend(call: Call): void {
+    call.isResent = true;
     this.#link.send(call.text);
   }
 
-  /** What waited for a connection goes, in the order it was called. */
+  /** Sends the calls that waited for a connection, in their order. */
   ready(): void {
     this.#isReady = true;
     for (const call of this.#pending.values()) if (!call.isSent) this.#send(call);
@@ -292,13 +297,13 @@ export class Calls {
 
   #waitForConnection(call: Call): void {
     call.stopWaiting?.();
-    if (VERBS[call.verb].patient || call.isLeft) return;
+    if (VERBS[call.verb].patient || call.isAbandoned) return;
     call.stopWaiting = this.#clock.after(PATIENCE_MS, () => this.#fail(call));
   }
 
   #fail(call: Call): void {
-    // The session may yet be resumed, and what was claimed by then must be given back.
-    if (call.isSent && call.options.onLate) call.isLeft = true;
+    // The session may still be resumed, and tasks that were claimed must be released then.
+    if (call.isSent && call.options.onLate) call.isAbandoned = true;
     else this.#forget(call);
     this.#checkIdle();
     const isUnknown = call.isSent && !VERBS[call.verb].reads;
@@ -308,15 +313,15 @@ export class Calls {
   #unavailable(): DibsError {
     return new DibsError(
       "UNAVAILABLE",
-      `The dibs server at ${this.#where} cannot be reached. Nothing was changed. dibs goes on trying; try again later.`,
+      `The dibs server at ${this.#where} cannot be reached. Nothing was changed. dibs keeps trying to reconnect; try again later.`,
     );
   }
 
   #unknown(verb: string): DibsError {
     return new DibsError(
       "OUTCOME_UNKNOWN",
-      `The connection to the dibs server at ${this.#where} was lost during ${verb}, and so was the answer: it may have been ` +
-        `carried out or not. Look before you try again; an add with an idempotencyKey may be repeated as it is.`,
+      `The connection to the dibs server at ${this.#where} was lost during ${verb}, before the answer arrived: it may or may not ` +
+        `have been executed. Check before you try again; an add with an idempotencyKey can be repeated as it is.`,
     );
   }
 }

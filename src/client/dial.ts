@@ -7,7 +7,7 @@ import { type Hello, PATH, type Refusal, VERSION, type Welcome } from "../protoc
 export interface Address {
   /** ws: or wss:, with the path. */
   url: string;
-  /** For messages: no secrets. */
+  /** For messages: without secrets. */
   where: string;
   token: string | undefined;
 }
@@ -17,9 +17,9 @@ export interface Dialled {
   welcome: Welcome["welcome"];
 }
 
-/** From the first packet to the welcome. A server that is frozen takes connections and says nothing. */
+/** From the first packet to the welcome. A frozen server accepts connections and sends nothing. */
 const PATIENCE_MS = 5_000;
-/** An error page of whoever answered instead of the server. */
+/** Bytes of an error page from another server at this address. */
 const LONGEST_REFUSAL = 16 * 1024;
 
 /** `http://…` and `ws://…` mean the same server. */
@@ -37,8 +37,8 @@ export function addressOf(given: string, token: string | undefined): Address {
 }
 
 /**
- * One connection, welcomed, for `use`, which is called at once: what follows the welcome may be here already.
- * Rejects with UNAVAILABLE where another try may help.
+ * Opens one connection and calls `use` as soon as it is welcomed: frames may already follow the welcome. Rejects with
+ * UNAVAILABLE if a retry may help.
  */
 export function dial(
   { url, where, token }: Address,
@@ -48,7 +48,7 @@ export function dial(
   return new Promise((resolve, reject) => {
     const socket = new WebSocket(url, {
       perMessageDeflate: false,
-      // The server is trusted with what it sends: a thousand claimed tasks may be large.
+      // No limit: a client trusts its server, and the answer of a claim can be large.
       maxPayload: 0,
       handshakeTimeout: PATIENCE_MS,
       ...(token !== undefined && { headers: { authorization: `Bearer ${token}` } }),
@@ -57,12 +57,12 @@ export function dial(
     const fail = (reason: string | DibsError): void => {
       stopTimer();
       socket.removeAllListeners();
-      // What a socket says after it was given up must not end the process.
+      // A late error event of a socket that was given up must not crash the process.
       socket.on("error", () => {});
       socket.terminate();
       reject(isDibsError(reason) ? reason : unreachable(where, reason));
     };
-    // An idle connection does not keep a process alive; whoever waits for an answer does.
+    // An idle connection does not keep a process alive. Waiting calls do.
     socket.on("upgrade", ({ socket: tcp }) => void tcp.unref());
     socket.on("unexpected-response", (_, response) => {
       let body = "";
@@ -95,21 +95,21 @@ function readWelcome(text: string, where: string): Welcome["welcome"] | DibsErro
     if (message.refused) return errorFrom(message.refused);
     if (message.welcome?.version === VERSION) return message.welcome;
   } catch {
-    // Told below.
+    // The error below explains it.
   }
   return new DibsError(
     "UNSUPPORTED",
-    `What answers at ${where} is no dibs server that this version can speak to.`,
+    `The server at ${where} is not a dibs server that this version supports.`,
   );
 }
 
-/** A server refuses with a problem document (RFC 9457); somebody else in its place with anything. */
+/** A dibs server refuses with a problem document (RFC 9457). Another server may answer anything. */
 function refusalFrom(status: number, body: string, where: string): DibsError | string {
   try {
     const { code, detail } = JSON.parse(body) as { code?: ErrorData["code"]; detail?: string };
     if (code !== undefined && detail !== undefined) return errorFrom({ code, message: detail });
   } catch {
-    // No problem document.
+    // Not a problem document.
   }
   if (status === 401 || status === 403)
     return new DibsError("FORBIDDEN", `${where} refused the connection with HTTP status ${status}.`);

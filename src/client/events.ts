@@ -4,10 +4,13 @@ import { EventPage } from "../core/event-page.ts";
 import type { DibsEvent } from "../core/events.ts";
 import { encode } from "../protocol/codec.ts";
 
-/** Sends an item, where there is a connection. */
+/** Sends an item if there is a connection. */
 type Send = (item: string) => void;
 
-/** Those who follow the events, each under a number of its own. They are asked for page by page: who is slow gets a gap. */
+/**
+ * The readers of events of this client, each with its own number. Each requests page by page, so that a slow one gets a
+ * gap.
+ */
 export class Listeners {
   readonly #clock: Clock;
   readonly #send: Send;
@@ -39,7 +42,7 @@ export class Listeners {
     return listener !== undefined;
   }
 
-  /** In a new session: what happened in between nobody knows. */
+  /** After a new session began: it is unknown what happened in between. */
   restart(): void {
     const at = Math.floor(this.#clock.read().wall);
     for (const listener of this.#listeners.values()) {

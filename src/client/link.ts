@@ -9,7 +9,7 @@ import { type Address, dial, type Dialled } from "./dial.ts";
 
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 2_000;
-/** Beats without a word from the server, after which the connection is taken for dead. */
+/** Intervals without a message from the server, after which the connection counts as dead. */
 const MISSED_BEATS = 3;
 
 export interface LinkOptions {
@@ -20,21 +20,21 @@ export interface LinkOptions {
 }
 
 export interface LinkListener {
-  /** In the order they were sent, none twice. */
+  /** In the order in which they were sent, without duplicates. */
   onItem(item: unknown): void;
-  /** A session that is not the one before: nobody knows what became of the calls under way. */
+  /** A new session: the outcome of the calls in progress is unknown. */
   onFresh(): void;
-  /** The same session goes on: nothing was lost. */
+  /** The session was resumed: nothing was lost. */
   onResumed(): void;
   onDown(): void;
-  /** The server will not have this client, now or later. */
+  /** The server refuses this client permanently. */
   onRefused(error: DibsError): void;
 }
 
 /**
- * A connection that is made again whenever it is lost.
+ * A connection that is opened again whenever it is lost.
  *
- *   dialling ──welcome──▶ up ──lost, or silent for three beats──▶ dialling, after a pause that grows …
+ *   dialling ──welcome──▶ up ──lost, or silent for three intervals──▶ dialling, after a growing pause …
  *       └──refused──▶ over ◀──close()── any
  */
 export class Link {
@@ -45,7 +45,7 @@ export class Link {
   #welcome: Welcome["welcome"] | undefined;
   #isOver = false;
   #failures = 0;
-  #isHeard = false;
+  #hasHeard = false;
   #missed = 0;
   #stopTimer: () => void = () => {};
 
@@ -59,12 +59,12 @@ export class Link {
     return this.#socket !== undefined;
   }
 
-  /** The longest frame the server takes. */
+  /** The longest frame that the server accepts. */
   get maxFrame(): number {
     return this.#welcome?.maxFrame ?? Number.POSITIVE_INFINITY;
   }
 
-  /** The first connection: fails where the server cannot be reached, for then an address may be wrong. */
+  /** The first connection. Fails if the server cannot be reached, because the address may be wrong. */
   async open(): Promise<void> {
     await dial(this.#options.address, undefined, (dialled) => this.#use(dialled));
   }
@@ -83,13 +83,13 @@ export class Link {
     if (!socket) return;
     socket.removeAllListeners();
     socket.on("error", () => {});
-    // A server that does not answer the farewell is left to itself.
+    // Do not wait for a server that does not answer the close.
     const stopTimer = this.#options.clock.after(1_000, () => socket.terminate());
     socket.on("close", stopTimer);
     socket.close();
   }
 
-  /** Resolves when what was sent so far has been written. */
+  /** Resolves when everything sent so far has been written. */
   async flushed(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
   }
@@ -106,14 +106,14 @@ export class Link {
     this.#stream.limit(welcome.maxFrame);
     this.#stream.attach((text) => socket.send(text), welcome.resumed?.received ?? 0);
     this.#missed = 0;
-    this.#isHeard = true;
+    this.#hasHeard = true;
     this.#beat(socket, welcome.beatMs);
     if (isResumed) this.#listener.onResumed();
     else this.#listener.onFresh();
   }
 
   #read(socket: WebSocket, text: string): void {
-    this.#isHeard = true;
+    this.#hasHeard = true;
     let frame: unknown;
     try {
       frame = decode(text);
@@ -124,22 +124,20 @@ export class Link {
     for (const item of this.#stream.receive(frame)) this.#listener.onItem(item);
   }
 
-  /** Counts beats, not time: after a sleep of this machine the server has not been silent, nobody listened. */
+  /** Counts intervals, not time: after a sleep of this machine, it was this side that did not listen. */
   #beat(socket: WebSocket, every: number): void {
     this.#stopTimer = this.#options.clock.after(every, () => {
       if (this.#socket !== socket) return;
-      this.#missed = this.#isHeard ? 0 : this.#missed + 1;
+      this.#missed = this.#hasHeard ? 0 : this.#missed + 1;
       if (this.#missed >= MISSED_BEATS) return this.#giveUp(socket);
-      this.#isHeard = false;
+      this.#hasHeard = false;
       this.#stream.ping();
       this.#beat(socket, every);
     });
   }
 
   #giveUp(socket: WebSocket): void {
-    this.#options.logger.warn(
-      `The dibs server at ${this.#options.address.where} is silent; connecting anew.`,
-    );
+    this.#options.logger.warn(`The dibs server at ${this.#options.address.where} is silent; reconnecting.`);
     this.#lost(socket);
     socket.terminate();
   }
@@ -153,7 +151,7 @@ export class Link {
     this.#dialLater();
   }
 
-  /** With jitter: the clients of a server that was restarted must not all come in the same moment. */
+  /** With jitter, so that the clients of a restarted server do not all reconnect at the same moment. */
   #dialLater(): void {
     if (this.#isOver) return;
     const longest = Math.min(FIRST_PAUSE_MS * 2 ** this.#failures++, LONGEST_PAUSE_MS);

@@ -11,7 +11,7 @@ import { addressOf } from "./dial.ts";
 import { Listeners } from "./events.ts";
 import { Link } from "./link.ts";
 import { type Rejoined, Sessions } from "./sessions.ts";
-import { settledBefore } from "./settle-again.ts";
+import { outcomeOfResent } from "./settle-again.ts";
 
 export interface RemoteOptions {
   /** http:, https:, ws: or wss: */
@@ -22,10 +22,10 @@ export interface RemoteOptions {
   random?: () => number;
 }
 
-/** The port to a dibs server elsewhere. */
+/** The port to a dibs server. */
 export async function openRemote(options: RemoteOptions): Promise<Port> {
   const remote = new Remote(options);
-  // Nothing of the connection keeps a process alive; whoever opens it waits for it.
+  // The connection does not keep the process alive. This wait for it does.
   await new KeepAlive().during(remote.open());
   return remote.port;
 }
@@ -49,7 +49,7 @@ class Remote {
     this.#link = new Link(
       { address, clock, logger, random },
       {
-        onItem: (item) => this.#hear(item as [string, number, never]),
+        onItem: (item) => this.#onItem(item as [string, number, never]),
         onFresh: () => void this.#restore(),
         onResumed: () => {
           this.#sessions.up();
@@ -80,9 +80,9 @@ class Remote {
       clock,
       add: (tasks, options) => this.#withoutTx(options, () => this.#calls.run("add", [tasks])),
       publish: (message, options) => this.#withoutTx(options, () => this.#calls.run("publish", [message])),
-      claim: (wish) => this.#claim(wish),
-      settle: (held, word, options) => this.#withoutTx(options, () => this.#settle(held, word)),
-      // Of a claim only what it is known by: what comes here may be a task with all that its handler uses.
+      claim: (request) => this.#claim(request),
+      settle: (held, call, options) => this.#withoutTx(options, () => this.#settle(held, call)),
+      // Sends only what identifies the claim: the object may be a task with everything that its handler uses.
       extend: ({ id, fence }, lease) => this.#calls.run("extend", [{ id, fence }, lease]),
       progress: ({ id, fence }, value, note) => this.#calls.run("progress", [{ id, fence }, value, note]),
       end: (id, options) => this.#end(id, options),
@@ -98,25 +98,25 @@ class Remote {
     await this.#link.open();
   }
 
-  // ── Verbs that carry more than data ─────────────────────────────────────────────────────────────────────
+  // ── Verbs with more than data ──────────────────────────────────────────────────────────────────────────
 
   #withoutTx<T>(options: { tx?: unknown } | undefined, run: () => Promise<T>): Promise<T> {
     if (options?.tx === undefined) return run();
     return Promise.reject(
       new DibsError(
         "UNSUPPORTED",
-        "tx: a transaction of yours cannot reach through a dibs server. Open the PostgreSQL database itself for that.",
+        "tx: your transaction cannot be used through a dibs server. Open the PostgreSQL database directly for that.",
       ),
     );
   }
 
-  async #claim({ signal, ...wish }: ClaimCall): Promise<ClaimResult> {
+  async #claim({ signal, ...request }: ClaimCall): Promise<ClaimResult> {
     signal?.throwIfAborted();
     try {
-      return await this.#calls.run<ClaimResult>("claim", [wish], {
-        // One that does not wait is answered before it could be taken back.
-        ...(wish.wait > 0 && { signal: this.#until(signal) }),
-        onAnswer: (result: ClaimResult) => this.#sessions.claimed(wish.session, result),
+      return await this.#calls.run<ClaimResult>("claim", [request], {
+        // A claim that does not wait is answered before it could be aborted.
+        ...(request.wait > 0 && { signal: this.#until(signal) }),
+        onAnswer: (result: ClaimResult) => this.#sessions.claimed(request.session, result),
         onLate: ({ tasks }: ClaimResult) => this.#giveBack(tasks),
       });
     } catch (error) {
@@ -125,22 +125,22 @@ class Remote {
     }
   }
 
-  /** Nobody wants these any more. */
+  /** Releases tasks that no caller waits for. */
   #giveBack(tasks: ClaimedTask[]): void {
     for (const task of tasks) this.#settle(task, { kind: "release", started: false }, true).catch(() => {});
   }
 
-  #settle(held: SettleRef, word: SettleCall, isLast = false): Promise<{ state: TaskState }> {
+  #settle(held: SettleRef, call: SettleCall, isLast = false): Promise<{ state: TaskState }> {
     const { id, fence, queue, attempt } = held;
-    // Where it came from, and how often it was tried, matters to what is tried again.
-    const claim = word.kind === "ack" ? { id, fence } : { id, fence, queue, attempt };
-    return this.#calls.run("settle", [claim, word], {
+    // Only an ack needs neither queue nor attempt: they are for the backoff of retries.
+    const claim = call.kind === "ack" ? { id, fence } : { id, fence, queue, attempt };
+    return this.#calls.run("settle", [claim, call], {
       isLast,
       onAnswer: () => this.#sessions.settled(fence),
       onFailure: (error) => {
         if ((error as Partial<DibsError>).code === "CLAIM_LOST") this.#sessions.settled(fence);
       },
-      onRefusedAgain: (error) => settledBefore(this.port, held, word, error),
+      onRefusedResend: (error) => outcomeOfResent(this.port, held, call, error),
     });
   }
 
@@ -152,7 +152,7 @@ class Remote {
       return await this.#calls.run("end", args, { signal: this.#until(signal) });
     } catch (error) {
       if (error !== CLOSED_REASON) throw error;
-      throw new DibsError("CLOSED", "Closed while waiting for a result. The task goes on.");
+      throw new DibsError("CLOSED", "Closed while waiting for a result. The task continues.");
     }
   }
 
@@ -183,14 +183,14 @@ class Remote {
     try {
       await this.#calls.run("leave", options ? [session, options] : [session]);
     } finally {
-      // Not before: a restarted server must learn of the session to end it.
+      // Not earlier: a restarted server must know the session to end it.
       this.#sessions.left(session);
     }
   }
 
-  // ── What comes ──────────────────────────────────────────────────────────────────────────────────────────
+  // ── Received items ─────────────────────────────────────────────────────────────────────────────────────
 
-  #hear([kind, id, content]: [string, number, never]): void {
+  #onItem([kind, id, content]: [string, number, never]): void {
     switch (kind) {
       case "ok":
         return this.#calls.answered(id, content);
@@ -198,15 +198,15 @@ class Remote {
         if (!this.#listeners.failed(id, errorFrom(content))) this.#calls.failed(id, content);
         return;
       case "notice":
-        return this.#sessions.hear(id, content);
+        return this.#sessions.onNotice(id, content);
       case "events":
         return this.#listeners.arrived(id, content);
       default:
-      // A later version may say more.
+      // A later version may send more kinds.
     }
   }
 
-  /** In a new session workers come first: what they do next is done under their claims. */
+  /** In a new session workers rejoin first, because their next calls need their claims. */
   async #restore(): Promise<void> {
     const epoch = ++this.#epoch;
     this.#isRestoring = true;
@@ -215,8 +215,8 @@ class Remote {
     if (epoch !== this.#epoch) return;
     this.#isRestoring = false;
     this.#listeners.restart();
-    // Lost once more: the next connection sees to the calls.
-    if (this.#link.isUp) this.#calls.again();
+    // The connection was lost again: the next one handles the calls.
+    if (this.#link.isUp) this.#calls.resend();
   }
 
   async #close(): Promise<void> {
@@ -230,5 +230,5 @@ class Remote {
   }
 }
 
-/** Never seen by a caller. */
+/** Never reaches a caller. */
 const CLOSED_REASON = new DibsError("CLOSED", "closing");

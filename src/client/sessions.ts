@@ -4,12 +4,12 @@ import type { ClaimNotice } from "../core/port.ts";
 import type { ClaimRef } from "../core/task.ts";
 
 interface Session {
-  /** What the store calls it now; whoever joined goes on calling it by the number it was first given. */
+  /** The session's current number in the store. The worker keeps using the number that it got first. */
   current: number;
-  /** Proves to a restarted server that it is ours. */
+  /** Proves to a restarted server that the session belongs to this client. */
   ticket: string;
   lease: number;
-  /** Claims that we know of. */
+  /** The claims that this client knows of. */
   fences: Map<number, string>;
   listener: (notice: ClaimNotice) => void;
   stopTimer: () => void;
@@ -21,14 +21,14 @@ export interface Rejoined {
   ticket: string;
 }
 
-/** `name`: by which it goes on being called. */
+/** `name`: the number that the worker keeps using. */
 export type Rejoin = (
   current: number,
   fences: number[],
   restored: { name: number; ticket: string },
 ) => Promise<Rejoined>;
 
-/** The workers of this client: what they hold, so that they can go on with it when the server was restarted. */
+/** The workers of this client and their claims, so that they can continue after the server was restarted. */
 export class Sessions {
   readonly #clock: Clock;
   readonly #sessions = new Map<number, Session>();
@@ -58,7 +58,7 @@ export class Sessions {
     for (const fence of session.fences.keys()) this.#holders.delete(fence);
   }
 
-  /** Its worker joined again by itself, and calls it by its new number from now on. */
+  /** The worker rejoined by itself, and uses the new number from now on. */
   renamed(
     old: number,
     { session: number, ticket }: Rejoined,
@@ -86,7 +86,7 @@ export class Sessions {
     this.#holders.delete(fence);
   }
 
-  hear(number: number, notice: ClaimNotice): void {
+  onNotice(number: number, notice: ClaimNotice): void {
     const session = this.#sessions.get(number);
     if (!session) return;
     if (notice.kind === "gone") this.left(number);
@@ -94,11 +94,11 @@ export class Sessions {
     session.listener(notice);
   }
 
-  /** Nobody beats for us now. After a lease without a connection, what we held is certainly lost. */
+  /** No heartbeats are sent now. After a lease without a connection, the claims are certainly lost. */
   down(): void {
     for (const [number, session] of this.#sessions) {
       session.stopTimer();
-      session.stopTimer = this.#clock.after(session.lease, () => this.hear(number, { kind: "gone" }));
+      session.stopTimer = this.#clock.after(session.lease, () => this.onNotice(number, { kind: "gone" }));
     }
   }
 
@@ -106,7 +106,7 @@ export class Sessions {
     for (const session of this.#sessions.values()) session.stopTimer();
   }
 
-  /** In a new session of the connection: each goes on with what it holds, or learns that it is gone. */
+  /** In a new session of the connection: each worker continues with its claims, or learns that they are lost. */
   async restore(rejoin: Rejoin): Promise<void> {
     this.up();
     await Promise.all([...this.#sessions].map((entry) => this.#restoreOne(...entry, rejoin)));
@@ -121,11 +121,11 @@ export class Sessions {
       session.ticket = rejoined.ticket;
       for (const fence of lost) {
         const id = session.fences.get(fence);
-        if (id !== undefined) this.hear(number, { kind: "lost", id, fence });
+        if (id !== undefined) this.onNotice(number, { kind: "lost", id, fence });
       }
     } catch (error) {
-      if ((error as { code?: string }).code === "CLAIM_LOST") this.hear(number, { kind: "gone" });
-      // Otherwise the connection was lost again, and it is tried once more with the next one.
+      if ((error as { code?: string }).code === "CLAIM_LOST") this.onNotice(number, { kind: "gone" });
+      // Otherwise the connection was lost again, and the next one retries.
     }
   }
 }

@@ -3,41 +3,43 @@ import type { Port, SettleRef, SettleCall } from "../core/port.ts";
 import type { AttemptOutcome, TaskState } from "../core/task.ts";
 import type { Verified } from "../core/verification.ts";
 
-/** What the ledger says of a claim that ended by this word. A cancelled task ends with that, whatever is said. */
+/**
+ * The ledger outcomes of a claim that this settlement ended. A cancelled task ends cancelled, whatever the settlement.
+ */
 const OUTCOMES: Record<SettleCall["kind"], AttemptOutcome[]> = {
-  // Refused by a verifier since, it was said all the same.
+  // A verifier may have refused the result since.
   ack: ["done", "refused", "cancelled"],
   nack: ["failed", "timeout", "cancelled"],
   hold: ["limited", "cancelled"],
   reject: ["rejected", "cancelled"],
   release: ["released", "cancelled"],
   park: ["parked", "cancelled"],
-  // Of the verifier's own task.
+  // The ledger of the verifier's own task.
   accept: ["done", "cancelled"],
   refuse: ["done", "cancelled"],
 };
 
 /**
- * A settlement whose answer was lost was sent again, and the claim is gone. A fence is one holder's: if the ledger says
- * that the claim ended as we said, it was we who ended it, and the first sending was carried out.
+ * A settlement whose answer was lost was sent again, and the claim is gone. A fence belongs to one holder: if the
+ * ledger says that the claim ended in this way, this client ended it, and the first sending was executed.
  */
-export async function settledBefore(
+export async function outcomeOfResent(
   port: Pick<Port, "history" | "task" | "verifying">,
   { id, fence }: SettleRef,
-  word: SettleCall,
+  call: SettleCall,
   refusal: DibsError,
 ): Promise<{ state: TaskState }> {
   if (refusal.code !== "CLAIM_LOST") throw refusal;
-  // It leaves no row, and whoever gave a task back does not ask where it went.
-  if (word.kind === "release" && !word.started) return { state: "ready" };
-  if (word.kind === "ack" && (await isVerifying(port, { id, fence }))) return { state: "verifying" };
+  // It leaves no row in the ledger, and a caller that releases a task does not need its state.
+  if (call.kind === "release" && !call.started) return { state: "ready" };
+  if (call.kind === "ack" && (await isVerifying(port, { id, fence }))) return { state: "verifying" };
   const attempt = (await port.history(id)).find((row) => row.fence === fence);
-  if (!attempt || !OUTCOMES[word.kind].includes(attempt.outcome)) throw refusal;
-  if (attempt.outcome === "timeout" && !(word.kind === "nack" && word.outcome === "timeout")) throw refusal;
+  if (!attempt || !OUTCOMES[call.kind].includes(attempt.outcome)) throw refusal;
+  if (attempt.outcome === "timeout" && !(call.kind === "nack" && call.outcome === "timeout")) throw refusal;
   return { state: (await port.task(id)).state };
 }
 
-/** Whether this claim's result waits for a verdict: the ledger has no row of it until there is one. */
+/** Whether this claim's result waits for a verdict: until then the ledger has no row for it. */
 async function isVerifying(port: Pick<Port, "verifying">, claim: Verified): Promise<boolean> {
   try {
     await port.verifying(claim);

@@ -2,18 +2,19 @@ import { invalid } from "../core/errors.ts";
 import { show } from "../core/show.ts";
 
 /**
- * The wire carries JSON. What JSON has no word for is an object whose one key is `$`:
+ * The wire carries JSON. Client and server encode what JSON cannot express as an object with the single key `$`:
  *
  *   {"$": ["bytes", "3q2+7w=="]}      a Uint8Array, in base64
- *   {"$": ["number", "NaN"]}          NaN, Infinity, -Infinity: refused behind the wire with the same words as in process
- *   {"$": ["undefined"]}              in a list; as a property it is left out
- *   {"$": ["object", {"$": 1}]}       an object of the caller's that has such a key itself
+ *   {"$": ["number", "NaN"]}          NaN, Infinity, -Infinity: the server refuses them with the same error as in
+ * process
+ *   {"$": ["undefined"]}              in a list; as a property it is omitted
+ *   {"$": ["object", {"$": 1}]}       a caller's object that itself has a key `$`
  *
- * Most values have none of these, and then cost no copy, neither way.
+ * Most values contain none of these, and are then not copied, in either direction.
  */
 const TAG = "$";
 
-/** Deeper than anything a port takes or answers; a frame that is deeper would overflow the stack. */
+/** Deeper than anything a port accepts or returns. A deeper frame would overflow the stack. */
 const DEEPEST = 100;
 
 export function encode(value: unknown): string {
@@ -22,8 +23,8 @@ export function encode(value: unknown): string {
 
 export function decode(text: string): unknown {
   const value: unknown = JSON.parse(text);
-  // Within a text the quote before the colon is escaped: only a key ends like this. Looked for from the rare character on:
-  // quotes are everywhere.
+  // Only a key can end in $": because a quote within a text is escaped. Searching from the rare $ is fast; quotes are
+  // everywhere.
   return text.includes('$":') ? unpack(value, 0) : value;
 }
 
@@ -40,7 +41,7 @@ function isPlain(value: unknown, depth: number): boolean {
       return false;
   }
   if (value === null) return true;
-  if (depth > DEEPEST) throw invalid(`What is nested more than ${DEEPEST} deep cannot be sent to a server.`);
+  if (depth > DEEPEST) throw invalid(`A value nested more than ${DEEPEST} deep cannot be sent to a server.`);
   if (Array.isArray(value)) {
     for (let index = 0; index < value.length; index++) if (!isPlain(value[index], depth + 1)) return false;
     return true;
@@ -48,7 +49,7 @@ function isPlain(value: unknown, depth: number): boolean {
   if (value instanceof Uint8Array || TAG in value) return false;
   for (const key in value) {
     const part = (value as Record<string, unknown>)[key];
-    // Most are texts: a call for each would cost more than the look.
+    // Most values are texts: a call for each would cost more than this check.
     if (typeof part !== "string" && part !== undefined && !isPlain(part, depth + 1)) return false;
   }
   return true;
@@ -89,7 +90,7 @@ function unpack(value: unknown, depth: number): unknown {
 }
 
 function unpackParts(value: Record<string, unknown>, depth: number): object {
-  // JSON.parse makes "__proto__" a property of the object's own, so the assignment does not reach its prototype.
+  // JSON.parse makes "__proto__" an own property, so this assignment does not change the prototype.
   for (const key of Object.keys(value)) value[key] = unpack(value[key], depth + 1);
   return value;
 }
@@ -111,7 +112,7 @@ function toBase64(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
 }
 
-/** A copy in memory of its own, as every store gives one. */
+/** A copy with its own memory, as every store returns it. */
 function fromBase64(text: string): Uint8Array {
   return new Uint8Array(Buffer.from(text, "base64"));
 }

@@ -1,11 +1,13 @@
 import { type Clock, startTimer } from "../core/clock.ts";
 import type { Frame } from "./messages.ts";
 
-/** A frame is sent when it has this many characters, without waiting for the end of the moment. */
-const ENOUGH = 256 * 1024;
-/** An acknowledgement waits this long for a frame to go with: alone it would cost both sides as much as one. */
+/** A frame is sent once it has this many characters, without waiting for the end of the current turn. */
+const FRAME_SIZE = 256 * 1024;
+/**
+ * An acknowledgement waits this long for a frame that it can join: a separate one costs both sides as much as a frame.
+ */
 const ACK_MS = 5;
-/** What a frame has beside its items, in bytes at most; and the most bytes that a character takes. */
+/** Most bytes of a frame besides its items; and most bytes per character. */
 const FRAME_BYTES = 100;
 const CHARACTER_BYTES = 3;
 
@@ -15,38 +17,38 @@ interface Sent {
 }
 
 /**
- * One direction's frames and the other's acknowledgements, on both sides of the wire. Items of one moment share a
- * frame. What is not acknowledged is kept, and sent again through the connection that resumes.
+ * The frames of one direction and the acknowledgements of the other, on both sides of the wire. Items that are sent in
+ * the same turn share a frame. Unacknowledged frames are stored, and sent again through the connection that resumes.
  *
- *   detached ──attach──▶ attached ──detach──▶ detached …     items that come meanwhile wait for the next attach
+ *   detached ──attach──▶ attached ──detach──▶ detached …     items sent while detached wait for the next attach
  */
 export class Stream {
   readonly #clock: Clock;
   #write: ((text: string) => void) | undefined;
-  /** Characters of a frame with several items; a single one may be longer. */
-  #enough = ENOUGH;
+  /** Characters of a frame with several items. A single item may be longer. */
+  #frameSize = FRAME_SIZE;
   #waiting: string[] = [];
   #waitingSize = 0;
   #unacked: Sent[] = [];
   #unackedSize = 0;
   #seq = 0;
   #received = 0;
-  #oweAck = false;
-  #oweFrame = false;
+  #isAckDue = false;
+  #isPingDue = false;
   #isAckTimed = false;
-  #flushAsked = false;
+  #isFlushScheduled = false;
   #inFlight: { done: () => void } | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** The last frame that came through from the other side. */
+  /** The last frame received from the other side. */
   get received(): number {
     return this.#received;
   }
 
-  /** Characters sent and not acknowledged, those of the oldest frame left out: one is let through, however large. */
+  /** Unacknowledged characters without the oldest frame: one frame may be of any size. */
   get backlog(): number {
     return this.#unackedSize - (this.#unacked[0]?.items.length ?? 0);
   }
@@ -56,55 +58,55 @@ export class Stream {
     return this.#waitingSize + this.#unackedSize;
   }
 
-  /** The number of the oldest frame that is not acknowledged; undefined where all are. */
+  /** The number of the oldest unacknowledged frame; undefined if there is none. */
   get oldest(): number | undefined {
     return this.#unacked[0]?.seq;
   }
 
-  /** The other side takes no frame of more bytes: one that is too long would be sent again and again. */
+  /** The other side refuses larger frames: one that is too long would be sent again and again. */
   limit(bytes: number): void {
-    this.#enough = Math.min(ENOUGH, Math.floor((bytes - FRAME_BYTES) / CHARACTER_BYTES));
+    this.#frameSize = Math.min(FRAME_SIZE, Math.floor((bytes - FRAME_BYTES) / CHARACTER_BYTES));
   }
 
   /** @param item encoded */
   send(item: string): void {
     this.#waiting.push(item);
     this.#waitingSize += item.length + 1;
-    if (this.#waitingSize >= this.#enough) this.#flush();
-    else this.#askFlush();
+    if (this.#waitingSize >= this.#frameSize) this.#flush();
+    else this.#scheduleFlush();
   }
 
-  /** Asks for a sign of life. */
+  /** Requests an acknowledgement, to check that the other side is alive. */
   ping(): void {
-    this.#oweFrame = true;
-    this.#askFlush();
+    this.#isPingDue = true;
+    this.#scheduleFlush();
   }
 
-  /** @param through the last frame that the other side says came through: later ones are sent again. */
+  /** @param through the last frame that the other side received: later ones are sent again. */
   attach(write: (text: string) => void, through: number): void {
     this.#acknowledge(through);
     this.#write = write;
     for (const { seq, items } of this.#unacked) write(frame(seq, this.#received, items));
-    this.#askFlush();
+    this.#scheduleFlush();
   }
 
   detach(): void {
     this.#write = undefined;
-    this.#landed();
+    this.#releaseTestClock();
   }
 
-  /** Whether none is missing before it. */
+  /** Whether no frame before it is missing. */
   isNext({ seq = 0 }: Frame): boolean {
     return seq <= this.#received + 1;
   }
 
-  /** Answers what is new in it. */
+  /** Returns the items that are new. */
   receive({ seq, ack, items = [] }: Frame): unknown[] {
     this.#acknowledge(ack);
     if (seq === undefined) return [];
-    this.#oweAck = true;
-    // One without items asks for a sign of life.
-    if (items.length === 0) this.#askFlush();
+    this.#isAckDue = true;
+    // A frame without items is a ping.
+    if (items.length === 0) this.#scheduleFlush();
     else this.#ackSoon();
     if (seq <= this.#received) return [];
     this.#received = seq;
@@ -114,7 +116,8 @@ export class Stream {
   #acknowledge(ack: number): void {
     while (this.#unacked[0] && this.#unacked[0].seq <= ack)
       this.#unackedSize -= this.#unacked.shift()!.items.length;
-    if (this.#unacked.length === 0 && this.#waiting.length === 0 && !this.#oweFrame) this.#landed();
+    if (this.#unacked.length === 0 && this.#waiting.length === 0 && !this.#isPingDue)
+      this.#releaseTestClock();
   }
 
   #ackSoon(): void {
@@ -122,37 +125,39 @@ export class Stream {
     this.#isAckTimed = true;
     startTimer(ACK_MS, () => {
       this.#isAckTimed = false;
-      if (this.#oweAck) this.#flush();
+      if (this.#isAckDue) this.#flush();
     });
   }
 
-  /** After the promise callbacks of this turn: an answer and the acknowledgement of its question share a frame. */
-  #askFlush(): void {
+  /**
+   * Runs after the promise callbacks of this turn, so that an answer and the acknowledgement of its call share a frame.
+   */
+  #scheduleFlush(): void {
     if (!this.#write) return;
-    this.#tookOff();
-    if (this.#flushAsked) return;
-    this.#flushAsked = true;
+    this.#freezeTestClock();
+    if (this.#isFlushScheduled) return;
+    this.#isFlushScheduled = true;
     setImmediate(() => {
-      this.#flushAsked = false;
+      this.#isFlushScheduled = false;
       this.#flush();
     });
   }
 
   #flush(): void {
     if (!this.#write) return;
-    if (this.#waiting.length === 0 && !this.#oweFrame) {
-      if (this.#oweAck) this.#write(`{"ack":${this.#received}}`);
+    if (this.#waiting.length === 0 && !this.#isPingDue) {
+      if (this.#isAckDue) this.#write(`{"ack":${this.#received}}`);
     } else {
       do this.#writeFrame(this.#takeItems());
       while (this.#waiting.length > 0);
     }
-    this.#oweAck = false;
-    if (this.#unacked.length === 0) this.#landed();
+    this.#isAckDue = false;
+    if (this.#unacked.length === 0) this.#releaseTestClock();
   }
 
-  /** As many as a frame may have, and one at least. */
+  /** As many items as a frame may have, and at least one. */
   #takeItems(): string {
-    if (this.#waitingSize <= this.#enough) {
+    if (this.#waitingSize <= this.#frameSize) {
       const all = this.#waiting.join(",");
       this.#waiting = [];
       this.#waitingSize = 0;
@@ -161,7 +166,7 @@ export class Stream {
     let [count, size] = [0, 0];
     for (const item of this.#waiting) {
       size += item.length + 1;
-      if (count > 0 && size > this.#enough) break;
+      if (count > 0 && size > this.#frameSize) break;
       count++;
     }
     const items = this.#waiting.splice(0, count);
@@ -170,22 +175,22 @@ export class Stream {
   }
 
   #writeFrame(items: string): void {
-    this.#oweFrame = false;
+    this.#isPingDue = false;
     this.#unacked.push({ seq: ++this.#seq, items });
     this.#unackedSize += items.length;
-    this.#tookOff();
+    this.#freezeTestClock();
     this.#write?.(frame(this.#seq, this.#received, items));
   }
 
-  /** A test's clock stands still while something is on the wire. */
-  #tookOff(): void {
+  /** A test's clock does not advance while a frame is on the wire. */
+  #freezeTestClock(): void {
     if (!this.#clock.standStill || this.#inFlight) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#inFlight = { done: resolve };
     this.#clock.standStill(promise);
   }
 
-  #landed(): void {
+  #releaseTestClock(): void {
     this.#inFlight?.done();
     this.#inFlight = undefined;
   }
@@ -195,7 +200,7 @@ function frame(seq: number, ack: number, items: string): string {
   return items === "" ? `{"seq":${seq},"ack":${ack}}` : `{"seq":${seq},"ack":${ack},"items":[${items}]}`;
 }
 
-/** Whether it can be taken for one; what its items say is another matter. */
+/** Whether the value has the shape of a frame. Its items are not checked. */
 export function isFrame(value: unknown): value is Frame {
   if (typeof value !== "object" || value === null) return false;
   const { seq, ack, items } = value as Partial<Frame>;

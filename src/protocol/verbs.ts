@@ -2,31 +2,32 @@ import type { AnswerKind } from "../core/answer-budget.ts";
 import type { Port } from "../core/port.ts";
 import type { NewTask } from "../core/task.ts";
 
-/** Events and the two things a port is, beside its verbs, have a way of their own. */
+/** The verbs of the port that are calls. Events, close and the clock are handled separately. */
 export type WireVerb = Exclude<keyof Port, "clock" | "events" | "close">;
 
 export interface Traits {
-  /** How many arguments cross the wire. What comes after them, such as a transaction or a listener, cannot. */
+  /** How many arguments cross the wire. Later ones, such as a transaction or a listener, cannot. */
   args: number;
   /**
-   * After a restart of the server nobody knows whether a call was carried out whose answer is missing. "safe": a second
-   * time does what once would have done, so it is sent again. "never": its caller is told OUTCOME_UNKNOWN.
-   * "ledger": sent again, and if the claim is gone, the task's ledger tells whether that was us.
+   * What to do with a call whose answer is missing after the server restarted, because it may or may not have been
+   * executed. "safe": executing it twice has the same effect as once, so it is sent again. "never": its caller gets
+   * OUTCOME_UNKNOWN. "ledger": it is sent again, and if the claim is gone, the task's ledger tells whether this client
+   * ended it.
    */
   again: "safe" | "never" | "ledger" | ((args: unknown[]) => boolean);
-  /** Changes nothing: an answer that is missing is no more than that. */
+  /** Changes nothing: a missing answer is harmless. */
   reads?: boolean;
-  /** May take any time to be answered: an outage is waited out. */
+  /** May take arbitrarily long: it waits through an outage. */
   patient?: boolean;
-  /** Its answer may be large: room for it is reserved before the call is carried out. */
+  /** Its answer may be large: memory for it is reserved before the call starts. */
   answers?: AnswerKind;
 }
 
-/** The port's verbs on the wire: a new one is a line here. */
+/** The port's verbs on the wire. A new verb needs a line here. */
 export const VERBS: Record<WireVerb, Traits> = {
   declare: { args: 3, again: "safe" },
   pause: { args: 2, again: "safe" },
-  // Whoever asks again is told that nothing is held.
+  // A second call would answer that there is no hold.
   unhold: { args: 2, again: "never" },
   queues: { args: 1, again: "safe", reads: true, answers: "page" },
   stats: { args: 1, again: "safe", reads: true },
@@ -41,14 +42,14 @@ export const VERBS: Record<WireVerb, Traits> = {
   pauseSchedule: { args: 2, again: "safe" },
   unschedule: { args: 1, again: "never" },
   schedules: { args: 1, again: "safe", reads: true, answers: "page" },
-  // What an unanswered one brought goes back before it is asked again: a worker's by rejoining, others by their lease.
+  // Tasks of an unanswered claim are released before it is sent again: a worker's by rejoining, others by their lease.
   claim: { args: 1, again: "safe", answers: "later" },
   settle: { args: 2, again: "ledger" },
   extend: { args: 2, again: "safe" },
   progress: { args: 3, again: "safe" },
   step: { args: 3, again: "safe" },
   steps: { args: 1, again: "safe", reads: true, answers: "page" },
-  // Kept once: whoever asks again is told that it came before.
+  // A second call would answer that the signal was not stored.
   signal: { args: 3, again: "never" },
   verifying: { args: 1, again: "safe", reads: true, answers: "row" },
   task: { args: 1, again: "safe", reads: true, answers: "row" },
@@ -63,7 +64,7 @@ export const VERBS: Record<WireVerb, Traits> = {
   patterns: { args: 3, again: "safe", reads: true, answers: "page" },
   redrive: { args: 4, again: "never" },
   discard: { args: 2, again: "never" },
-  // One that nobody knows of ends with its lease.
+  // An unknown session ends with its lease.
   join: { args: 2, again: "safe" },
   reconcile: { args: 2, again: "safe" },
   rejoin: { args: 3, again: "never" },

@@ -51,7 +51,7 @@ async function serve(folder: string, ...flags: string[]) {
   return { child, url };
 }
 
-test("dibs says which one it is", async () => {
+test("dibs --version prints the version", async () => {
   const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
     version: string;
   };
@@ -60,19 +60,19 @@ test("dibs says which one it is", async () => {
 });
 
 describe("dibs serve", () => {
-  test("warns that --let-anyone-in lets anyone in", async () => {
+  test("dibs serve warns that --let-anyone-in lets anyone in", async () => {
     const child = start(makeFolder(), ["serve", "--port", "0", "--url", ":memory:", "--let-anyone-in"]);
     const logged: string[] = [];
     for await (const line of createInterface({ input: child.stderr })) {
       logged.push(line);
       if (line.includes("may read and change everything")) break;
-      // It has begun, and stops; the warning did not come.
+      // The server has started and stops without having warned.
       if (line.includes("listening")) setTimeout(() => child.kill("SIGTERM"), 500);
     }
     expect(logged.at(-1)).toContain("--let-anyone-in: whoever reaches http://127.0.0.1:");
   });
 
-  test("serves a file to commands and programs, and stops when it is told to", async () => {
+  test("dibs serve serves a file to commands and programs, and stops on a signal", async () => {
     const folder = makeFolder();
     const { child, url } = await serve(folder, "--url", "work.db");
     const added = await dibs(
@@ -103,7 +103,7 @@ describe("dibs serve", () => {
     expect(JSON.parse(stats.stdout)).toMatchObject([{ queue: "emails", depth: { done: 1, ready: 0 } }]);
   });
 
-  test("serves a schema of PostgreSQL, behind a pooler", async () => {
+  test("dibs serve serves a schema of PostgreSQL, behind a pooler", async () => {
     const { url: database, schema } = await freshSchema(onTestFinished);
     const folder = makeFolder();
     const { url } = await serve(folder, "--url", database, "--schema", schema, "--pooler");
@@ -116,7 +116,7 @@ describe("dibs serve", () => {
     });
   });
 
-  test("asks for the tokens that dibs tokens makes", async () => {
+  test("dibs serve requires the tokens that dibs tokens creates", async () => {
     const folder = makeFolder();
     const made = await dibs(folder, ["tokens", "add", "ci", "--scope", "add:emails", "read:*", "--json"]);
     const { token } = JSON.parse(made.stdout) as { token: string };
@@ -132,7 +132,7 @@ describe("dibs serve", () => {
     expect(await dibs(folder, ["add", "emails", "2", "--url", url], { env: inFile })).toMatchObject({
       code: EXIT.done,
     });
-    // It is for servers: a file needs none.
+    // A token is for servers: a file needs none.
     expect(await dibs(folder, ["add", "emails", "2", "--url", "work.db"], { env: inFile })).toMatchObject({
       code: EXIT.done,
     });
@@ -146,7 +146,7 @@ describe("dibs serve", () => {
     expect(await dibs(folder, ["tokens", "revoke", "ci"])).toMatchObject({ code: EXIT.done });
   });
 
-  test("refuses an address that others reach, and prints its configuration", async () => {
+  test("dibs serve refuses a public address without tokens, and prints its configuration", async () => {
     const folder = makeFolder();
     const refused = await dibs(folder, ["serve", "--host", "0.0.0.0"]);
     expect(refused).toMatchObject({ code: EXIT.usage, stderr: expect.stringContaining("--let-anyone-in") });
@@ -157,7 +157,7 @@ describe("dibs serve", () => {
     expect(printed.stdout).toMatch(/^drain +5000 +DIBS_DRAIN$/m);
   });
 
-  test("does not begin with tokens that it cannot read", async () => {
+  test("dibs serve does not start with a token file that it cannot read", async () => {
     const folder = makeFolder();
     writeFileSync(join(folder, "tokens.json"), "half");
     expect(await dibs(folder, ["serve", "--port", "0", "--tokens", "tokens.json"])).toMatchObject({
@@ -167,7 +167,7 @@ describe("dibs serve", () => {
 });
 
 describe("dibs serve --tls-cert --tls-key", () => {
-  test("speaks https, to commands as to curl, and nothing else", async () => {
+  test("dibs serve with TLS speaks https, and nothing else", async () => {
     const folder = makeFolder();
     const run = promisify(execFile);
     const subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"];
@@ -183,12 +183,12 @@ describe("dibs serve --tls-cert --tls-key", () => {
     });
     const { stdout } = await run("curl", ["-sS", "--cacert", "cert.pem", `${url}/readyz`], { cwd: folder });
     expect(JSON.parse(stdout)).toEqual({ status: "ready" });
-    // Whoever does not trust the certificate, or speaks plainly, gets nowhere.
+    // A client that does not trust the certificate, or does not use TLS, is refused.
     expect(await dibs(folder, ["queues", "--url", url])).toMatchObject({ code: EXIT.unavailable });
     await expect(fetch(url.replace("https", "http"))).rejects.toThrow();
   });
 
-  test("wants both, and files that can be read", async () => {
+  test("dibs serve with TLS requires both files, and that they can be read", async () => {
     const folder = makeFolder();
     expect(await dibs(folder, ["serve", "--tls-cert", "cert.pem"])).toMatchObject({
       ...{ code: EXIT.usage, stderr: expect.stringContaining("--tls-key") },
@@ -201,7 +201,7 @@ describe("dibs serve --tls-cert --tls-key", () => {
   });
 });
 
-test("dibs queues says that there is no such store, and makes none", async () => {
+test("dibs queues refuses a store that does not exist, and creates none", async () => {
   const folder = makeFolder();
   expect(await dibs(folder, ["queues", "--url", "tpyo.db"])).toMatchObject({
     ...{ code: EXIT.usage, stdout: "", stderr: expect.stringContaining("tpyo.db") },
@@ -210,7 +210,7 @@ test("dibs queues says that there is no such store, and makes none", async () =>
 });
 
 describe("dibs tokens", () => {
-  test("makes each of several that are made at once", async () => {
+  test("several tokens can be created at the same time", async () => {
     const folder = makeFolder();
     const names = ["a", "b", "c", "d"];
     await Promise.all(names.map((name) => dibs(folder, ["tokens", "add", name, "--scope", "read:*"])));
@@ -221,7 +221,7 @@ describe("dibs tokens", () => {
   test.each([
     [["--url", "http://127.0.0.1:7411"], "where it runs"],
     [["--tokens", "there/is/none.json"], "cannot be written"],
-  ])("says what is wrong with %j, and makes none", async (flags, words) => {
+  ])("dibs tokens refuses %j with an explanation, and creates none", async (flags, words) => {
     const folder = makeFolder();
     const made = await dibs(folder, ["tokens", "add", "ci", "--scope", "read:*", ...flags]);
     expect(made).toMatchObject({ code: EXIT.usage, stdout: "", stderr: expect.stringContaining(words) });
@@ -229,7 +229,7 @@ describe("dibs tokens", () => {
   });
 });
 
-test("dibs queues says what holds a queue back", async () => {
+test("dibs queues shows what holds a queue back", async () => {
   const folder = makeFolder();
   const store = await open(join(folder, "dibs.db"));
   await store.queue("calls", { maxConcurrency: 1 }).addMany([{ data: 1 }, { data: 2 }]);
@@ -241,7 +241,7 @@ test("dibs queues says what holds a queue back", async () => {
   expect(JSON.parse(stdout)).toMatchObject([{ heldBack: { by: "concurrency", until: null } }]);
 });
 
-test("dibs unhold lifts a hold, and says whether there was one", async () => {
+test("dibs unhold ends a hold, and prints whether there was one", async () => {
   const folder = makeFolder();
   const store = await open(join(folder, "dibs.db"));
   await store.queue("calls").add(1, { groupKey: "provider" });
@@ -265,20 +265,20 @@ describe("dibs add", () => {
     [["numbers", "-"], "1\n{"],
     [["no name!", "-"], ""],
     [["numbers", "-", "--ttl", "soon"], "1\n2\n"],
-  ])("with %j on the command line and %j as input makes no store", async (args, input) => {
+  ])("dibs add with %j and the input %j creates no store", async (args, input) => {
     const folder = makeFolder();
     expect(await dibs(folder, ["add", ...args], { input })).toMatchObject({ code: EXIT.usage, stdout: "" });
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test("that is refused makes no schema in PostgreSQL", async () => {
+  test("a refused dibs add creates no schema in PostgreSQL", async () => {
     const url = await freshDatabase(onTestFinished);
     const env = { DIBS_URL: url };
     expect(await dibs(makeFolder(), ["add", "no name!", "1"], { env })).toMatchObject({ code: EXIT.usage });
     await expect(open(url, { create: false })).rejects.toMatchObject({ code: "INVALID" });
   });
 
-  test("adds all the same when nobody reads what it prints", async () => {
+  test("dibs add adds its tasks even if its output is not read", async () => {
     const folder = makeFolder();
     const child = start(folder, ["add", "numbers", "-"]);
     child.stdout.destroy();
@@ -287,7 +287,7 @@ describe("dibs add", () => {
     expect((await dibs(folder, ["queues"])).stdout).toMatch(/numbers +1200 /);
   });
 
-  test("adds a task for every line of standard input", async () => {
+  test("dibs add - adds a task for every line of standard input", async () => {
     const folder = makeFolder();
     const lines = Array.from({ length: 1_200 }, (_, n) => JSON.stringify({ n })).join("\n");
     const { stdout, code } = await dibs(folder, ["add", "numbers", "-"], { input: `${lines}\n\n` });
@@ -305,7 +305,7 @@ describe("dibs add", () => {
     [["add", "emails", "1", "--url", "http://127.0.0.1:1"], EXIT.unavailable, "dibs serve"],
     [["add"], EXIT.usage, "missing required argument"],
     [["ad", "emails"], EXIT.usage, "unknown command"],
-  ])("says what is wrong with %j", async (args, code, words) => {
+  ])("dibs refuses %j with an explanation", async (args, code, words) => {
     expect(await dibs(makeFolder(), args)).toMatchObject({ code, stderr: expect.stringContaining(words) });
   });
 });

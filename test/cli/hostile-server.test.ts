@@ -10,11 +10,11 @@ const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
 
 /** Clears the screen, sets the window's title, writes backwards and breaks the line. */
 const EVIL = "\u001b[2J\u001b]0;owned\u0007\u009b31m\u202e\u0085\nnext";
-/** What a terminal obeys, beside the newline at the end of a line. */
+/** What a terminal executes, except for the newline at the end of a line. */
 // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
 const OBEYED = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/;
 
-/** A server that speaks the protocol and answers with texts of its own. */
+/** A server that speaks the protocol and answers with its own texts. */
 async function serve(answer: (socket: WebSocket, verb: string, id: number) => void): Promise<string> {
   const server = new WebSocketServer({ port: 0, host: "127.0.0.1" });
   onTestFinished(() => server.close());

@@ -33,13 +33,13 @@ async function join(port: Port, lease = 30_000) {
 const ack = { kind: "ack", result: null } as const;
 
 describe("a connection that is lost and resumed in time", () => {
-  test("loses no call and doubles none, however often it is cut", async () => {
+  test("a resumed connection loses no call and repeats none, however often it is cut", async () => {
     const served = await Served.start();
     const port = await served.open();
     const adds: Promise<unknown>[] = [];
     for (let round = 0; round < 20; round++) {
       for (let n = 0; n < 25; n++) adds.push(addNamed(port, `${round}.${n}`));
-      // In the middle of a moment, of a write, or while answers come back.
+      // Between calls, during a write, or while answers arrive.
       if (round % 3 > 0) await new Promise((resolve) => setImmediate(resolve));
       if (round % 3 > 1) await adds.at(-1);
       served.proxy.cut();
@@ -51,7 +51,7 @@ describe("a connection that is lost and resumed in time", () => {
     expect(new Set(names).size).toBe(500);
   });
 
-  test("keeps the claims of its workers, and what waits goes on waiting", async () => {
+  test("a resumed connection keeps the claims of its workers, and waiting calls continue to wait", async () => {
     const served = await Served.start();
     const port = await served.open();
     const { session, notices } = await join(port);
@@ -67,7 +67,7 @@ describe("a connection that is lost and resumed in time", () => {
     expect(notices).toEqual([]);
   });
 
-  test("goes on with the events where they were", async () => {
+  test("a resumed connection continues the events where they were", async () => {
     const served = await Served.start();
     const port = await served.open();
     const stop = new AbortController();
@@ -83,7 +83,7 @@ describe("a connection that is lost and resumed in time", () => {
 });
 
 describe("a connection that is not resumed in time", () => {
-  test("loses its workers' claims at once, as failures, and the worker is told", async () => {
+  test("a connection that is not resumed loses its workers' claims at once, as failures, and the workers get notices", async () => {
     const served = await Served.start({ resumeMs: 50 });
     const port = await served.open();
     const { session, told } = await join(port);
@@ -100,7 +100,7 @@ describe("a connection that is not resumed in time", () => {
     expect((await served.store.history(held!.id))[0]).toMatchObject({ outcome: "lost" });
   });
 
-  test("loses what was claimed by hand, too", async () => {
+  test("a connection that is not resumed loses its manual claims too", async () => {
     const served = await Served.start({ resumeMs: 50 });
     const port = await served.open();
     await addNamed(port, "held");
@@ -110,7 +110,7 @@ describe("a connection that is not resumed in time", () => {
     expect((await next)[0]).toMatchObject({ id: held!.id, attempt: 2 });
   });
 
-  test("asks again for what it waited for", async () => {
+  test("a call that waits is sent again through the new connection", async () => {
     const served = await Served.start({ resumeMs: 0 });
     const port = await served.open();
     const next = waiting(port);
@@ -121,7 +121,7 @@ describe("a connection that is not resumed in time", () => {
     expect(await next).toMatchObject([{ data: "x" }]);
   });
 
-  test("tells whoever listens to the events that some were missed", async () => {
+  test("a reader of events learns that it missed some", async () => {
     const served = await Served.start();
     const port = await served.open();
     const stop = new AbortController();
@@ -137,7 +137,7 @@ describe("a connection that is not resumed in time", () => {
 });
 
 describe("a client that closes", () => {
-  test("keeps what it claimed by hand until the lease ends, whoever settles it", async () => {
+  test("a closed client's manual claims last until their lease ends, and any client may settle them", async () => {
     const served = await Served.start({ resumeMs: 10 });
     const port = await served.open();
     await addNamed(port, "held");
@@ -147,7 +147,7 @@ describe("a client that closes", () => {
     expect(await again.settle(held!, ack)).toEqual({ state: "done" });
   });
 
-  test("is closed in a moment also while there is no server", async () => {
+  test("a client closes at once, also while there is no server", async () => {
     const served = await Served.start();
     const port = await served.open();
     const end = port.end("01980000-0000-7000-8000-000000000000").catch((error: unknown) => error);
@@ -160,7 +160,7 @@ describe("a client that closes", () => {
 });
 
 describe("a server that is restarted", () => {
-  test("finds its workers with their claims", async () => {
+  test("workers keep their claims when the server is restarted", async () => {
     const served = await Served.start();
     const port = await served.open();
     const { session, notices } = await join(port);
@@ -173,7 +173,7 @@ describe("a server that is restarted", () => {
     expect(await port.workers()).toMatchObject([{ id: "w", claims: 1 }]);
   });
 
-  test("gives back what was claimed for a worker that never learnt of it", async () => {
+  test("tasks of a claim that its worker never learnt of are released", async () => {
     const served = await Served.start();
     const port = await served.open();
     const { session } = await join(port);
@@ -181,7 +181,7 @@ describe("a server that is restarted", () => {
     await port.stats(QUEUE);
     served.proxy.mute();
     await addNamed(served.store, "x");
-    // It is claimed, and the answer is swallowed.
+    // The task is claimed, but the answer is swallowed.
     expect(await claimAll(served.store)).toEqual([]);
     served.proxy.cut();
     served.proxy.mend();
@@ -189,12 +189,12 @@ describe("a server that is restarted", () => {
     expect((await next).tasks).toMatchObject([{ data: "x", attempt: 1 }]);
   });
 
-  test("leaves nobody in doubt who can be told", async () => {
+  test("every call gets a certain outcome if there is one", async () => {
     const served = await Served.start();
     const port = await served.open();
     await addNamed(port, "1", "2");
     const [first, second] = await claimAll(port);
-    // Heard by the server; the answers do not come back.
+    // The server gets these calls, but their answers do not come back.
     served.proxy.cutAfter = (sent) => sent.length > 100;
     const lost = [
       port.settle(first!, ack),
@@ -224,7 +224,7 @@ describe("a server that is restarted", () => {
     expect(names.map(String).toSorted()).toEqual(["2", "keyed", "unkeyed"]);
   });
 
-  test("refuses a settlement that was refused before", async () => {
+  test("a settlement that was refused before the restart is refused again", async () => {
     const served = await Served.start({ resumeMs: 10_000 });
     const port = await served.open();
     await addNamed(port, "1");
@@ -241,7 +241,7 @@ describe("a server that is restarted", () => {
 describe("a connection that swallows everything", () => {
   const quick = { beatMs: 50, resumeMs: 500 };
 
-  test("is noticed by the client, which goes on through another", async () => {
+  test("the client notices a dead connection, and continues through another", async () => {
     const served = await Served.start({ ...quick, resumeMs: 10_000 });
     const port = await served.open();
     const { session, notices } = await join(port);
@@ -249,14 +249,14 @@ describe("a connection that swallows everything", () => {
     const [held] = await claimAll(port, session);
     served.proxy.mute();
     const settled = port.settle(held!, ack);
-    // Only the connections of before stay silent.
+    // Only the earlier connections stay silent.
     await new Promise((resolve) => setTimeout(resolve, 20));
     served.proxy.mend();
     expect(await settled).toEqual({ state: "done" });
     expect(notices).toEqual([]);
   });
 
-  test("is noticed by the server, which takes back what its worker holds", async () => {
+  test("the server notices a dead connection, and releases the claims of its worker", async () => {
     const served = await Served.start(quick);
     const port = await served.open();
     const { session, told } = await join(port);
@@ -269,7 +269,7 @@ describe("a connection that swallows everything", () => {
     expect(await told).toEqual({ kind: "gone" });
   });
 
-  test("takes nothing from those who are only idle", async () => {
+  test("an idle connection is not taken for dead", async () => {
     const served = await Served.start(quick);
     const port = await served.open();
     const { session, notices } = await join(port);
@@ -282,7 +282,7 @@ describe("a connection that swallows everything", () => {
 });
 
 describe("a worker without a connection", () => {
-  test("is told after a lease that what it held is gone", async () => {
+  test("a worker without a connection learns after a lease that its claims are lost", async () => {
     const served = await Served.start({ resumeMs: 10 });
     const port = await served.open();
     const { told } = await join(port, 100);

@@ -21,7 +21,7 @@ import { CLOSE, PATH } from "../../src/protocol/messages.ts";
 import { startServer } from "../server/start.ts";
 import { Served } from "./served.ts";
 
-describe("what crosses the wire", () => {
+describe("encoding of values", () => {
   const anything = anyValue({
     withNullPrototype: false,
     values: [
@@ -35,10 +35,10 @@ describe("what crosses the wire", () => {
     key: oneof(string(), constantFrom("$", "$$", '"$":')),
   });
 
-  test("arrives as it was, whatever it is", () => {
+  test("any value arrives unchanged", () => {
     assert(
       property(anything, (value) => {
-        // JSON has no -0, and leaves out what is undefined.
+        // JSON has no -0, and omits undefined properties.
         expect(decode(encode([value]))).toEqual([value]);
       }),
     );
@@ -49,15 +49,18 @@ describe("what crosses the wire", () => {
     ["text that looks like a tag", '{"$":["undefined"]}'],
     ["half of a surrogate pair", "a\ud83db"],
     ["bytes under the key __proto__", { ["__proto__"]: new Uint8Array([1]) }],
-  ])("keeps %s", (_, value) => {
+  ])("the encoding keeps %s", (_, value) => {
     expect(decode(encode(value))).toEqual(value);
   });
 
-  test.each([7n, () => {}, Symbol("s")])("refuses what no message can carry", (value) => {
-    expect(() => encode([value])).toThrow(expect.objectContaining({ code: "INVALID" }));
-  });
+  test.each([7n, () => {}, Symbol("s")])(
+    "the encoding refuses a value that no message can carry",
+    (value) => {
+      expect(() => encode([value])).toThrow(expect.objectContaining({ code: "INVALID" }));
+    },
+  );
 
-  test("refuses what is nested without end, either way", () => {
+  test("the encoding refuses values that are nested too deep, in both directions", () => {
     const circle: unknown[] = [];
     circle.push(circle);
     expect(() => encode(circle)).toThrow(expect.objectContaining({ code: "INVALID" }));
@@ -65,7 +68,7 @@ describe("what crosses the wire", () => {
   });
 });
 
-describe("a client that speaks otherwise", () => {
+describe("a client that does not follow the protocol", () => {
   async function connect(served: Served): Promise<{ socket: WebSocket; closed: Promise<number> }> {
     const socket = new WebSocket(served.url.replace("http", "ws") + PATH);
     onTestFinished(() => socket.terminate());
@@ -85,13 +88,13 @@ describe("a client that speaks otherwise", () => {
     '{"hello":{}}',
     '{"hello":{"versions":1}}',
     '{"hello":null}',
-  ])("is not let in with %j", async (hello) => {
+  ])("a client is refused for the hello %j", async (hello) => {
     const { socket, closed } = await connect(await Served.start());
     socket.send(hello);
     expect(await closed).toBe(CLOSE.protocol);
   });
 
-  test("is told which version the server speaks", async () => {
+  test("a client with another version gets the version of the server", async () => {
     const { socket, closed } = await connect(await Served.start());
     const answer = new Promise<string>((resolve) =>
       socket.once("message", (data) => resolve((data as Buffer).toString())),
@@ -111,14 +114,14 @@ describe("a client that speaks otherwise", () => {
     '{"ack":0,"seq":-1}',
     '{"ack":0,"seq":2}',
     '{"ack":0,"seq":1,"items":5}',
-  ])("is cut off for %j", async (frame) => {
+  ])("a client is disconnected for the frame %j", async (frame) => {
     const { socket, closed } = await connect(await Served.start());
     socket.send(HELLO);
     socket.send(frame);
     expect(await closed).toBe(CLOSE.protocol);
   });
 
-  test("is answered with an error for what cannot be carried out, and goes on", async () => {
+  test("a client gets an error for an invalid call, and can continue", async () => {
     const { socket } = await connect(await Served.start());
     const heard: unknown[] = [];
     const all = new Promise<void>((resolve) =>
@@ -154,17 +157,17 @@ describe("a client that speaks otherwise", () => {
     );
     expect(codes).toEqual({
       ...{ 1: "UNSUPPORTED", 2: "UNSUPPORTED", 3: "UNSUPPORTED", 4: "INVALID", 5: "INVALID" },
-      // What a transaction is cannot cross: it is an add like any other.
+      // A transaction cannot cross the wire: this is a plain add.
       ...{ 6: "ok", 7: "ok", 8: "CLAIM_LOST", 9: "UNSUPPORTED", 99: "ok" },
     });
   });
 });
 
-describe("an answer that cannot be written", () => {
-  test("is refused, ends nothing, and hands nothing out", async () => {
+describe("an answer that cannot be sent", () => {
+  test("an answer that cannot be sent is refused, ends no connection, and hands out no task", async () => {
     const store = await openPort(":memory:", {});
     let isEndless = true;
-    // Stands for one that is longer than any text.
+    // Simulates an answer that is longer than the longest string.
     const endless = <T extends object>(value: T): T => (isEndless ? { ...value, size: 7n } : value);
     const server = await startServer({
       ...store,
@@ -192,14 +195,14 @@ describe("an answer that cannot be written", () => {
 });
 
 describe("calls of one moment", () => {
-  test("share frames, none of which is longer than the server takes", async () => {
+  test("calls of one moment share frames, none of which is longer than the server accepts", async () => {
     const served = await Served.start({ maxFrame: 5_000 });
     const port = await served.open();
     const add = (n: number): Promise<unknown> =>
       port.add([{ queue: "work", data: String(n).padEnd(n % 50 === 0 ? 1_200 : 100, "é") }]);
     const online = Array.from({ length: 300 }, (_, n) => add(n));
     await Promise.all(online);
-    // And those that had to wait for a connection.
+    // Also calls that had to wait for a connection.
     served.proxy.cut();
     await new Promise((resolve) => setImmediate(resolve));
     const offline = Array.from({ length: 300 }, (_, n) => add(n));
@@ -213,7 +216,7 @@ describe("calls of one moment", () => {
 });
 
 describe("a client that reads nothing", () => {
-  test("is cut off, and what it held is given to others", async () => {
+  test("a client that reads nothing is disconnected, and its claims go to other workers", async () => {
     const served = await Served.start({ maxBacklog: 100_000, resumeMs: 60_000 });
     const added = await served.store.add([{ queue: "work", data: "x".repeat(50_000) }]);
     const { id } = added[0]!;

@@ -10,7 +10,7 @@ import type { Server } from "../../src/server/server.ts";
 import { Proxy } from "../proxy.ts";
 import { startServer } from "../server/start.ts";
 
-/** A server on a store in memory, and a proxy before it that can be cut. */
+/** A server on a store in memory, and a proxy in front of it that can be cut. */
 export class Served {
   readonly store: Port;
   readonly #options: Partial<NativeOptions>;
@@ -23,7 +23,7 @@ export class Served {
     this.store = createBroker(openMemory({ clock: systemClock }), { clock: systemClock });
   }
 
-  /** Gone when the test is over. */
+  /** Removed at the end of the test. */
   static async start(options: Partial<NativeOptions> = {}): Promise<Served> {
     const served = new Served(options);
     await served.#listen();
@@ -44,7 +44,7 @@ export class Served {
     return `http://127.0.0.1:${this.proxy.port}`;
   }
 
-  /** Another one takes its place on the same store: nothing of what it kept in memory is left. */
+  /** Replaces the server by another one on the same store: what it kept in memory is lost. */
   async restart(): Promise<void> {
     await this.stop();
     await this.#listen();

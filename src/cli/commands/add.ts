@@ -10,7 +10,7 @@ import { invalid } from "../../core/errors.ts";
 import { show } from "../../core/show.ts";
 import { addressOf, print, type StoreFlags, useStore, withStore } from "../store.ts";
 
-/** Lines that share a commit, and a frame on the wire. */
+/** Lines per commit, and per frame on the wire. */
 const BATCH = 500;
 
 interface Flags extends StoreFlags {
@@ -27,25 +27,25 @@ interface Flags extends StoreFlags {
 
 export function addCommand(): Command {
   const command = new Command("add")
-    .description("add a task, or with - one for each line of JSON on standard input")
+    .description("add a task or, with -, one task for each line of JSON on standard input")
     .argument("<queue>", "the queue's name")
-    .argument("[json]", "the payload; null unless given", "null")
+    .argument("[json]", "the payload; default null", "null")
     .option("--priority <number>", "higher first", wholeNumber)
-    .option("--delay <duration>", "not before, such as 10s")
-    .option("--group <key>", "in order, one at a time")
+    .option("--delay <duration>", "do not start before this, such as 10s")
+    .option("--group <key>", "tasks with the same key run in order, one at a time")
     .option("--key <key>", "an idempotency key: the same one returns the same task")
-    .option("--ttl <duration>", "expires if nobody took it by then")
-    .option("--max-attempts <number>", "then it is a dead letter", wholeNumber)
-    .option("--cost <number>", "what it takes of limits that have a unit", wholeNumber)
-    .option("--urgent", "before all others, and outside of the queue's window")
-    .option("--header <name=value...>", "facts beside the payload", header);
+    .option("--ttl <duration>", "the task expires if no worker has started it by then")
+    .option("--max-attempts <number>", "after this many failures it is a dead letter", wholeNumber)
+    .option("--cost <number>", "its cost in rate limits with a unit", wholeNumber)
+    .option("--urgent", "start before all other tasks, and also outside the queue's window")
+    .option("--header <name=value...>", "a header of the task", header);
   return withStore(command).action(run);
 }
 
 async function run(name: string, json: string, flags: Flags): Promise<void> {
   const options = optionsOf(flags);
   if (json === "-" && flags.key !== undefined)
-    throw invalid("--key names one task; every line of standard input would be that one.");
+    throw invalid("--key cannot be used with -: all lines would be the same task.");
   const batches = json === "-" ? readBatches() : oneBatch(parse(json, "The payload"));
   const first = (await batches.next()).value ?? [];
   await rehearse(flags, (dibs) => addAll(dibs.queue(name), first, options));
@@ -56,13 +56,13 @@ async function run(name: string, json: string, flags: Flags): Promise<void> {
   });
 }
 
-/** Does it in memory first: what is refused there must not have made a store, or a schema in PostgreSQL. */
+/** Adds in memory first: a refused payload must not create a store, or a schema in PostgreSQL. */
 async function rehearse({ url }: Flags, work: (dibs: Dibs) => Promise<unknown>): Promise<void> {
-  // A server's store is there, and the server checks.
+  // A server's store exists, and the server checks the payload.
   if (kindOf(addressOf(url)) !== "server") await useStore({ url: ":memory:" }, work);
 }
 
-/** The error for a single payload does not say which of many it is. */
+/** For a single payload, add() is used: its error does not contain an index. */
 async function addAll(queue: Queue, batch: unknown[], options: AddOptions): Promise<AddedTaskHandle[]> {
   if (batch.length === 1) return [await queue.add(batch[0], options)];
   return batch.length === 0 ? [] : queue.addMany(batch.map((data) => ({ data, ...options })));
@@ -124,11 +124,11 @@ function parse(text: string, what: string): unknown {
 
 function wholeNumber(text: string): number {
   if (/^-?\d+$/.test(text)) return Number(text);
-  throw new InvalidArgumentError("It is a whole number.");
+  throw new InvalidArgumentError("It must be a whole number.");
 }
 
 function header(text: string, before: Record<string, string> = {}): Record<string, string> {
   const at = text.indexOf("=");
-  if (at < 1) throw new InvalidArgumentError("It is a name and a value, such as type=invoice.");
+  if (at < 1) throw new InvalidArgumentError("It must be a name and a value, such as type=invoice.");
   return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
 }

@@ -10,12 +10,10 @@ interface Flags {
 
 export function exportCommand(): Command {
   return new Command("export")
-    .description(
-      "write all that a store holds to standard output, as lines of JSON: dibs export STORE > FILE",
-    )
+    .description("write everything in a store to standard output, as lines of JSON: dibs export STORE > FILE")
     .argument("[store]", "a file or a postgres:// address")
-    .option("--url <url>", "the same (DIBS_URL)")
-    .option("--schema <name>", "PostgreSQL: the schema that holds the tables", undefined)
+    .option("--url <url>", "the store, as an option (DIBS_URL)")
+    .option("--schema <name>", "PostgreSQL: the schema that contains the tables", undefined)
     .action(run);
 }
 
@@ -23,12 +21,12 @@ async function run(given: string | undefined, { url, schema }: Flags): Promise<v
   const options = { ...(schema !== undefined && { schema }) };
   await withTransfer(addressOf(given, url), options, async (store) => {
     await checkNotClosed(store);
-    const watched = watch("exported", "What was written is not whole: export again.");
+    const watched = watch("exported", "The output is incomplete: export again.");
     let progress = { records: 0, tasks: 0 };
     try {
       const onProgress = (now: typeof progress): void => {
         progress = now;
-        // A terminal has the records themselves.
+        // A terminal shows the records themselves.
         if (!process.stdout.isTTY) watched.hooks.onProgress?.(now);
       };
       for await (const page of exportRecords(store, { ...watched.hooks, onProgress }))

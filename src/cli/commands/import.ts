@@ -11,9 +11,9 @@ interface Flags {
 export function importCommand(): Command {
   return new Command("import")
     .description("fill a new store with an export from standard input: dibs import STORE < FILE")
-    .argument("[store]", "a file or a postgres:// address; it is made if it is not there")
-    .option("--url <url>", "the same (DIBS_URL)")
-    .option("--schema <name>", "PostgreSQL: the schema that holds the tables")
+    .argument("[store]", "a file or a postgres:// address; created if it does not exist")
+    .option("--url <url>", "the store, as an option (DIBS_URL)")
+    .option("--schema <name>", "PostgreSQL: the schema that contains the tables")
     .action(run);
 }
 
@@ -21,15 +21,15 @@ async function run(given: string | undefined, { url, schema }: Flags): Promise<v
   const address = addressOf(given, url);
   if (process.stdin.isTTY)
     throw invalid(
-      "dibs import reads an export from standard input, and that is a terminal. Write: dibs import STORE < FILE",
+      "dibs import reads an export from standard input, but standard input is a terminal. Write: dibs import STORE < FILE",
     );
   const pages = readRecords(process.stdin);
-  // Before a store is made for it: it may be no export at all.
+  // Read the first page before a store is created: the input may not be an export.
   const first = await pages.next();
   await withTransfer(address, { create: true, ...(schema !== undefined && { schema }) }, async (store) => {
     const watched = watch(
       "imported",
-      `The store ${store.label} stays closed. Run the same command with the same file to go on, or delete the store.`,
+      `The store ${store.label} stays closed. Run the same command with the same file to continue, or delete the store.`,
     );
     try {
       const progress = await importRecords(following(first, pages), store, watched.hooks);

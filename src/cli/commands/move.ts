@@ -16,13 +16,13 @@ interface Flags {
 
 export function moveCommand(): Command {
   return new Command("move")
-    .description("move all that a store holds to a new one; interrupted, the same command goes on")
+    .description("move everything in a store to a new one; if interrupted, the same command continues")
     .argument("<from>", "a file or a postgres:// address")
-    .argument("<to>", "the same; it is made if it is not there")
-    .option("--wait", "wait for claimed tasks to be settled, and hand out no more meanwhile")
-    .option("--cancel", "give up a move that was interrupted: FROM can be used again")
-    .option("--from-schema <name>", "PostgreSQL: the schema that holds the tables of FROM")
-    .option("--to-schema <name>", "PostgreSQL: the schema that holds the tables of TO")
+    .argument("<to>", "a file or a postgres:// address; created if it does not exist")
+    .option("--wait", "wait until claimed tasks are settled, and hand out no more meanwhile")
+    .option("--cancel", "cancel an interrupted move: FROM can be used again")
+    .option("--from-schema <name>", "PostgreSQL: the schema that contains the tables of FROM")
+    .option("--to-schema <name>", "PostgreSQL: the schema that contains the tables of TO")
     .action(run);
 }
 
@@ -32,7 +32,7 @@ async function run(from: string, to: string, flags: Flags): Promise<void> {
   const ofTarget = { create: !cancel, ...(toSchema !== undefined && { schema: toSchema }) };
   await withTransfer(from, ofSource, async (source) => {
     const target = await openTransfer(to, ofTarget).catch((error: unknown) => {
-      // Given up and deleted.
+      // The target was deleted.
       if (cancel && isDibsError(error) && error.code === "INVALID") return undefined;
       throw error;
     });
@@ -47,11 +47,11 @@ async function run(from: string, to: string, flags: Flags): Promise<void> {
 
 async function giveUp(source: TransferStore, target: TransferStore | undefined): Promise<void> {
   await cancelMove(source, target);
-  say(`Given up. ${source.label} can be used again.`);
-  if (target) say(`Delete ${target.label} if it holds part of the move.`);
+  say(`Cancelled. ${source.label} can be used again.`);
+  if (target) say(`Delete ${target.label} if it contains part of the move.`);
 }
 
-/** `openStore`: while it waits for claims somebody has to end those of workers that are gone. */
+/** `openStore`: while the move waits, an open store ends the claims of workers that are gone. */
 async function moveAll(
   source: TransferStore,
   target: TransferStore,
@@ -60,13 +60,13 @@ async function moveAll(
 ): Promise<void> {
   const watched = watch(
     "moved",
-    `${source.label} stays closed. Run the same command to go on, or with --cancel to give the move up.`,
+    `${source.label} stays closed. Run the same command to continue, or with --cancel to cancel the move.`,
   );
-  let keeper: Promise<Dibs> | undefined;
+  let waitingStore: Promise<Dibs> | undefined;
   const onWaiting = (claimed: number): void => {
     say(`Waiting for ${count(claimed, "claimed task")} …`);
-    keeper ??= openStore();
-    keeper.catch(() => {});
+    waitingStore ??= openStore();
+    waitingStore.catch(() => {});
   };
   try {
     const progress = await moveStore(source, target, { ...watched.hooks, wait, onWaiting });
@@ -74,13 +74,11 @@ async function moveAll(
     say(
       progress.records > 0
         ? `Moved ${describe(progress)} from ${source.label} to ${target.label}.`
-        : `All of ${source.label} had arrived in ${target.label} before.`,
+        : `Everything in ${source.label} had already arrived in ${target.label}.`,
     );
-    say(
-      `${source.label} is kept as it was and cannot be opened any more. Delete it when you do not need it.`,
-    );
+    say(`${source.label} is unchanged and can no longer be opened. Delete it when you do not need it.`);
   } finally {
     watched.end();
-    await (await keeper?.catch(() => undefined))?.close();
+    await (await waitingStore?.catch(() => undefined))?.close();
   }
 }

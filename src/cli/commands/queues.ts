@@ -3,7 +3,9 @@ import type { QueueStats } from "../../api/queue.ts";
 import { checkStore, print, printTable, type StoreFlags, useStore, withStore } from "../store.ts";
 
 export function queuesCommand(): Command {
-  return withStore(new Command("queues").description("every queue, and how many tasks it holds")).action(run);
+  return withStore(
+    new Command("queues").description("list every queue, with the number of its tasks"),
+  ).action(run);
 }
 
 const COLUMNS = ["ready", "waiting", "scheduled", "claimed", "parked", "verifying", "done", "dead"] as const;

@@ -11,15 +11,15 @@ import {
 import type { Serving } from "../../server/serve.ts";
 import { print } from "../store.ts";
 
-/** How the command is started elsewhere than by `dibs`. */
-export interface Surroundings {
-  /** How `dibs` is called there: the lines to try next are printed, also where no terminal reads them. */
+/** How another program, such as the demo, embeds this command. */
+export interface Embedding {
+  /** How `dibs` is called there. The lines to try next are then printed even without a terminal. */
   dibs: string;
-  /** Starts something beside the server; what it answers ends that, before the server stops. */
+  /** Starts something next to the server. The returned function ends it, before the server stops. */
   start(serving: Serving, flags: object): () => Promise<void>;
 }
 
-export function serveCommand(surroundings?: Surroundings): Command {
+export function serveCommand(embedding?: Embedding): Command {
   const command = new Command("serve").description("serve a store to any number of clients");
   for (const [name, setting] of Object.entries(SETTINGS) as [SettingName, Setting][]) {
     const about = `${setting.about} (${variableOf(name)}${describeDefault(setting.unless)})`;
@@ -30,7 +30,7 @@ export function serveCommand(surroundings?: Surroundings): Command {
   return command
     .option("--config <path>", "a JSON file with settings under these names (DIBS_CONFIG)")
     .option("--print-config", "print every setting and where it came from, and end")
-    .action((flags: Flags) => run(flags, surroundings));
+    .action((flags: Flags) => run(flags, embedding));
 }
 
 function describeDefault(unless: Setting["unless"]): string {
@@ -39,18 +39,18 @@ function describeDefault(unless: Setting["unless"]): string {
 
 type Flags = Partial<Record<SettingName, unknown>> & { config?: string; printConfig?: boolean };
 
-async function run(given: Flags, surroundings?: Surroundings): Promise<void> {
+async function run(given: Flags, embedding?: Embedding): Promise<void> {
   const { config: file, printConfig: isPrinted, ...flags } = given;
   const resolved = resolveConfig(flags, process.env, file ?? (process.env["DIBS_CONFIG"] || undefined));
   if (isPrinted) return printConfig(resolved).split("\n").forEach(print);
-  // Loaded when it is needed: other commands start faster without it.
+  // Loaded only here, so that other commands start faster.
   const { serve } = await import("../../server/serve.ts");
   const serving = await serve(resolved.config);
-  // Before it is printed: whoever reads that it listens may stop it in that moment.
-  const signalled = hearSignal();
+  // Before the address is printed: a program that reads it may stop the server at once.
+  const signalled = awaitSignal();
   print(`dibs listens on ${serving.url}`);
-  if (surroundings || process.stdout.isTTY) printFirstSteps(serving, surroundings?.dibs ?? "dibs");
-  const endOther = surroundings?.start(serving, given);
+  if (embedding || process.stdout.isTTY) printFirstSteps(serving, embedding?.dibs ?? "dibs");
+  const endOther = embedding?.start(serving, given);
   await signalled;
   await endOther?.();
   await serving.stop();
@@ -65,7 +65,7 @@ function printFirstSteps({ url, asksForTokens }: Serving, dibs: string): void {
 }
 
 /** Resolves with the first signal to stop. A second one does not wait for clients. */
-function hearSignal(): Promise<void> {
+function awaitSignal(): Promise<void> {
   let isStopping = false;
   return new Promise((resolve) => {
     for (const signal of ["SIGTERM", "SIGINT"] as const)

@@ -9,12 +9,12 @@ interface Flags {
   json?: boolean;
 }
 
-/** They are in a file beside the store: whoever may read that needs no token. */
+/** Tokens are in a file next to the store: anyone who can read that file needs no token. */
 export function tokensCommand(): Command {
-  const tokens = new Command("tokens").description("make, list and revoke the tokens that a server asks for");
+  const tokens = new Command("tokens").description("create, list and revoke the tokens of a server");
   tokens.addCommand(
-    withFile(new Command("add").description("make a token; it is shown this once"))
-      .argument("<name>", "whose it is")
+    withFile(new Command("add").description("create a token; it is shown only once"))
+      .argument("<name>", "the name of its owner")
       .requiredOption(
         "--scope <scope...>",
         `what it allows: ${KINDS.join(", ")} and a pattern of queues, such as work:emails or admin:*`,
@@ -38,7 +38,7 @@ export function tokensCommand(): Command {
     ),
   );
   tokens.addCommand(
-    withFile(new Command("revoke").description("let nobody in by it any more, from this moment on"))
+    withFile(new Command("revoke").description("revoke a token at once"))
       .argument("<name>", "its name or id")
       .action((name: string, flags: Flags) => {
         const { id } = open(flags).revoke(name);
@@ -50,8 +50,8 @@ export function tokensCommand(): Command {
 
 function withFile(command: Command): Command {
   return command
-    .option("--url <url>", "the store they are beside (DIBS_URL, or ./dibs.db)")
-    .option("--tokens <path>", "their file, where the server was told another (DIBS_TOKENS)")
+    .option("--url <url>", "the store that they belong to (DIBS_URL, or ./dibs.db)")
+    .option("--tokens <path>", "their file, if the server uses another one (DIBS_TOKENS)")
     .option("--json", "print for programs");
 }
 

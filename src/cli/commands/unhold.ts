@@ -7,9 +7,9 @@ interface Flags extends StoreFlags {
 
 export function unholdCommand(): Command {
   const command = new Command("unhold")
-    .description("lift what a task held back that met somebody else's limit")
+    .description("end a hold early, of a group or of the whole queue")
     .argument("<queue>", "the queue's name")
-    .option("--group <key>", "its group; without one the queue itself");
+    .option("--group <key>", "the group; without it, the queue itself");
   return withStore(command).action(run);
 }
 

@@ -106,7 +106,7 @@ describe("dibs move", () => {
     await arrived(target, 1);
     moving.kill("SIGINT");
     const first = await ended(moving);
-    expect(first.stderr).toContain("Run the same command to go on");
+    expect(first.stderr).toContain("Run the same command to continue");
     await ended(start(folder, "move", from, to));
     expect(await depthOf(to)).toEqual(before);
   });
