@@ -88,12 +88,12 @@ export function closedError(text: string, label: string): DibsError {
     return new DibsError(
       "UNAVAILABLE",
       `The store ${label} is being moved to another store (${state.to}), and cannot be used meanwhile. Nothing was changed. If no dibs move is ` +
-        `running, run it again to go on, or with --cancel to give it up.`,
+        `running, run it again to continue, or with --cancel to cancel it.`,
     );
   return new DibsError(
     "UNAVAILABLE",
     `The store ${label} is being filled by an import, and cannot be used meanwhile. Nothing was changed. If no dibs import or ` +
-      `dibs move is running, run it again to go on, or delete the store.`,
+      `dibs move is running, run it again to continue, or delete the store.`,
   );
 }
 
