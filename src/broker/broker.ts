@@ -9,7 +9,7 @@ import type { Port } from "../core/port.ts";
 import { checkQueueName } from "../core/queue-name.ts";
 import type { ClaimOutcome, Engine, Op, Verbs, TransactionVerb } from "../engine/engine.ts";
 import { add } from "./add.ts";
-import { Bell, makesEvents } from "./bell.ts";
+import { EventWakeup, makesEvents } from "./event-wakeup.ts";
 import {
   checkFilter,
   checkListQuery,
@@ -22,9 +22,9 @@ import { claim } from "./claim.ts";
 import type { Context } from "./context.ts";
 import { Feed } from "./events.ts";
 import { Gatherer } from "./gather.ts";
-import { extend, progress, step } from "./hold.ts";
+import { extend, progress, step } from "./claim-calls.ts";
 import { fireDue } from "./housekeeping/fire.ts";
-import { Keeper } from "./housekeeping/keeper.ts";
+import { Housekeeper } from "./housekeeping/housekeeper.ts";
 import { declare, drop, pause, purge, queues, unhold } from "./queues.ts";
 import { endOrState, Results } from "./results.ts";
 import { cancelRun, definePipeline, pipelines, run as inspectRun } from "./runs.ts";
@@ -32,7 +32,7 @@ import { pauseSchedule, schedule, schedules, unschedule } from "./schedules.ts";
 import { Sessions } from "./sessions.ts";
 import { settle } from "./settle.ts";
 import { signal } from "./signal.ts";
-import { standStillDuring } from "./stand-still.ts";
+import { freezeClockDuring } from "./freeze-clock.ts";
 import { publish, subscribe, subscriptions, unsubscribe } from "./topics.ts";
 import { WaitingLine } from "./waiting-line.ts";
 
@@ -41,30 +41,32 @@ const DEFAULT_POLL_MS = 2_000;
 export interface BrokerOptions {
   clock: Clock;
   random?: () => number;
-  /** How often to look for what no hint told of, in milliseconds. */
+  /** How often to poll for what no hint reported, in milliseconds. */
   pollEvery?: number | undefined;
-  /** Told of every batch that was committed, and of what was added beside the calls. */
+  /** Gets every committed batch, and what was added without a call. */
   measure?: ((measured: Measured) => void) | undefined;
-  /** Told of what no caller is told. */
+  /** Gets errors that no caller gets. */
   logger?: Logger | undefined;
 }
 
-/** Something is due, most often a task: so many of those who wait for one look at once. The others are told. */
-const LOOK_WHEN_DUE = 4;
+/** When something is due, usually a task, this many waiting claims are retried at once. Hints wake the others. */
+const WAKE_WHEN_DUE = 4;
 
-/** The broker over one engine. All policy lives here; the engine only moves state. */
+/**
+ * The broker over one engine. It decides all policy; the engine only changes state. open() and the server create it.
+ */
 export function createBroker(given: Engine, options: BrokerOptions): Port {
   const { clock, pollEvery = DEFAULT_POLL_MS, logger = SILENT } = options;
-  const engine = standStillDuring(given, clock);
-  const bell = new Bell();
+  const engine = freezeClockDuring(given, clock);
+  const wakeup = new EventWakeup();
   const gatherer = new Gatherer(engine, {
-    // They share a commit with what they wait for, and need not be woken by a hint after it.
+    // Waiting claims join the batch of the adds that they wait for, so that no hint has to wake them after it.
     onSend: (waiting) => {
       if (!line.isEmpty) line.wake(addedBy(waiting));
     },
     onCommit: (ops) => {
-      if (ops.some(({ verb }) => makesEvents(verb))) bell.ring();
-      results.lookAt(settledBy(ops));
+      if (ops.some(({ verb }) => makesEvents(verb))) wakeup.wake();
+      results.check(settledBy(ops));
     },
     measure: options.measure,
   });
@@ -72,51 +74,54 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
   const results = new Results((ids) => run({ verb: "ends", ids }), clock);
   const runResults = new Results((ids) => run({ verb: "ends", ids, of: "runs" }), clock);
   const line = new WaitingLine(run, giveBack, clock);
-  const keeper = new Keeper(
+  const housekeeper = new Housekeeper(
     run,
     clock,
     pollEvery,
     () => {
       line.wakeAny();
-      results.look();
-      runResults.look();
+      results.checkAll();
+      runResults.checkAll();
     },
-    () => line.wakeAny({ most: LOOK_WHEN_DUE }),
+    () => line.wakeAny({ most: WAKE_WHEN_DUE }),
     (due, now) => fireDue(context, due, now),
-    (error) => logger.error(`Housekeeping met a fault, and goes on: ${(error as Error).message}`, { error }),
+    (error) => logger.error(`Housekeeping failed, and continues: ${(error as Error).message}`, { error }),
   );
   const context: Context = {
     clock,
     random: options.random ?? Math.random,
     pollEvery,
     run,
-    runWithin,
-    keeper,
+    runInTransaction,
+    housekeeper,
     keepAlive: new KeepAlive(),
     policies: new Map(),
   };
   const sessions = new Sessions(context);
-  const feed = new Feed(context, bell);
+  const feed = new Feed(context, wakeup);
   let closing: Promise<void> | undefined;
 
   engine.onHint((hint) => {
     if (hint.added) options.measure?.({ added: hint.added });
-    if (hint.notices) sessions.hear(hint.notices);
+    if (hint.notices) sessions.deliver(hint.notices);
     if (hint.ready) line.wake(hint.ready);
-    if (hint.due !== undefined) keeper.expect(hint.due);
+    if (hint.due !== undefined) housekeeper.expect(hint.due);
     if (hint.ended || hint.foreign) {
-      results.look();
-      runResults.look();
+      results.checkAll();
+      runResults.checkAll();
     }
-    if (hint.runs) runResults.lookAt(hint.runs);
+    if (hint.runs) runResults.check(hint.runs);
     if (hint.foreign) {
       line.wakeAny({ stood: hint.retriedClaim });
-      keeper.lookAgain();
-      bell.ring();
+      housekeeper.checkNow();
+      wakeup.wake();
     }
   });
 
-  async function runWithin<V extends TransactionVerb>(tx: unknown, op: Op<V>): Promise<Verbs[V]["out"]> {
+  async function runInTransaction<V extends TransactionVerb>(
+    tx: unknown,
+    op: Op<V>,
+  ): Promise<Verbs[V]["out"]> {
     if (!engine.executeInTransaction) throw noTx();
     const outcome = (await engine.executeInTransaction(tx, op)) as
       | { ok: Verbs[V]["out"] }
@@ -125,7 +130,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     return outcome.ok;
   }
 
-  /** Nobody wants these any more: back to the line they go, as if never claimed. */
+  /** Releases tasks that no caller waits for, as if they had never been claimed. */
   function giveBack(outcome: ClaimOutcome): void {
     for (const task of outcome.tasks) {
       settle(context, task, { kind: "release", started: false }).catch(() => {});
@@ -150,8 +155,8 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
     unschedule: (name, how) => unschedule(context, name, how),
     schedules: (name) => schedules(context, name),
     add: (tasks, within) => add(context, tasks, within),
-    claim: (wish) => claim(context, line, wish),
-    settle: (held, word, within) => settle(context, held, word, within),
+    claim: (call) => claim(context, line, call),
+    settle: (held, call, within) => settle(context, held, call, within),
     extend: (held, lease) => extend(context, held, lease),
     progress: (held, value, note) => progress(context, held, value, note),
     step: (held, name, value) => step(context, held, name, value),
@@ -195,7 +200,7 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
         spacing: checkSpacing(spacing),
         ...(fresh !== undefined && { fresh: checkBoolean(fresh, "fresh") }),
       } as const;
-      keeper.expect(spacing);
+      housekeeper.expect(spacing);
       return (await run(op)).count;
     },
     discard: async (queue, filter) =>
@@ -212,12 +217,12 @@ export function createBroker(given: Engine, options: BrokerOptions): Port {
   };
 
   async function close(): Promise<void> {
-    keeper.close();
+    housekeeper.close();
     engine.stopRetrying?.();
     await line.close();
     results.close();
     runResults.close();
-    bell.ring();
+    wakeup.wake();
     await gatherer.close();
     await engine.close();
   }

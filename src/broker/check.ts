@@ -23,7 +23,7 @@ import {
   type TaskError,
 } from "../core/task.ts";
 
-/** What every door and library must respect is checked here, once, before anything reaches an engine. */
+/** Checks of the values that every door and the library pass, made once here before anything reaches an engine. */
 
 export function checkTasks(tasks: NewTask[]): void {
   checkEach(tasks, checkTask);
@@ -48,7 +48,7 @@ function checkEach<T>(tasks: T[], checkOne: (task: T) => void): void {
   for (const [index, task] of tasks.entries()) named(`Task ${index} of the batch: `, () => checkOne(task));
 }
 
-/** Says which part of a batch an error is about. The whole batch is refused. */
+/** Adds to an error which part of a batch it is about. The whole batch is refused. */
 export function named<T>(prefix: string, check: () => T): T {
   try {
     return check();
@@ -127,7 +127,7 @@ export function checkStepValue(value: Body | null, what: string): void {
   if (isLarger(value, LIMITS.stepBytes)) {
     throw new DibsError(
       "PAYLOAD_TOO_LARGE",
-      `${what} has ${byteLength(value)} bytes; at most ${LIMITS.stepBytes} are kept. Store large data elsewhere and keep a reference.`,
+      `${what} has ${byteLength(value)} bytes; at most ${LIMITS.stepBytes} are stored. Store large data elsewhere and pass a reference.`,
     );
   }
 }
@@ -137,7 +137,7 @@ function checkHeaders(headers: unknown): void {
   for (const [name, value] of Object.entries(headers)) {
     if (typeof value !== "string") throw invalid(`Header ${show(name)} must be a text; got ${show(value)}.`);
   }
-  // As JSON, what is not well-formed is escaped: it comes back as it was.
+  // Text that is not well-formed is allowed: JSON escapes it, so it comes back unchanged.
   const bytes = byteLength(JSON.stringify(headers));
   if (bytes > LIMITS.headerBytes) {
     throw invalid(
@@ -146,7 +146,7 @@ function checkHeaders(headers: unknown): void {
   }
 }
 
-/** Milliseconds from one to the next; a fraction is fine, the engine rounds each due time. */
+/** Milliseconds between two tasks. It may be a fraction: the engine rounds each due time. */
 export function checkSpacing(spacing: unknown): number {
   if (typeof spacing !== "number" || !(spacing >= 0 && spacing <= LONGEST_MS)) {
     throw invalid(`The spacing of redriven tasks must be from 0 to ${LONGEST_MS} ms; got ${show(spacing)}.`);
@@ -161,7 +161,7 @@ export function checkTaskId(id: unknown): string {
   return id;
 }
 
-/** A fence that is missing would be that of a task that nobody holds. */
+/** Without this check a missing fence would match a task without a claim. */
 export function checkClaim({ id, fence }: ClaimRef): ClaimRef {
   return { id: checkTaskId(id), fence: checkNumber(fence, "fence", 0, Number.MAX_SAFE_INTEGER) };
 }
@@ -185,7 +185,7 @@ export function checkListQuery(query: ListQuery): ListRequest {
   if (!states.includes(state))
     throw invalid(`state must be one of ${states.join(", ")}; got ${show(state)}.`);
   if (filter !== undefined && state !== "dead")
-    throw invalid(`Only the dead can be filtered; got state ${show(state)}.`);
+    throw invalid(`Only dead tasks can be filtered; got state ${show(state)}.`);
   if (after !== undefined) checkText(after, "after", 1_024);
   if (payloads !== undefined && payloads !== "preview" && payloads !== "full")
     throw invalid(`payloads must be "preview" or "full"; got ${show(payloads)}.`);
@@ -203,10 +203,10 @@ export function checkPatternKey(by: unknown): PatternKey {
   if (by === "fingerprint" || by === "worker") return by;
   if (typeof by === "string" && by.startsWith("header:") && by.length <= LIMITS.headerBytes)
     return by as PatternKey;
-  throw invalid(`Patterns go by "fingerprint", "worker" or "header:" and a name; got ${show(by)}.`);
+  throw invalid(`Patterns are by "fingerprint", "worker" or "header:" and a name; got ${show(by)}.`);
 }
 
-/** Errors come from anywhere and can be of any size: what is kept of them is bounded. */
+/** Errors can have any size: what is stored of them is bounded. */
 export function clipError(error: TaskError): TaskError {
   checkObject(error, "An error");
   const { stack } = error as { stack?: unknown };

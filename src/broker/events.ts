@@ -2,37 +2,42 @@ import { randomUUID } from "node:crypto";
 import { startTimer } from "../core/clock.ts";
 import { EventPage } from "../core/event-page.ts";
 import { BOUNDS } from "../engine/engine.ts";
-import type { Bell } from "./bell.ts";
+import type { EventWakeup } from "./event-wakeup.ts";
 import type { Context } from "./context.ts";
-import { KeptEvents } from "./kept-events.ts";
+import { RecentEvents } from "./recent-events.ts";
 
-/** Events of one question to the store, and about as many of one page. */
+/** Events per read of the store, and approximately per page. */
 const PAGE = 1_000;
-/** The store is asked for news at most this often, so that what many commits bring is one page. The first comes at once. */
+/**
+ * The store is read at most this often, so that the events of many commits form one page. The first read is immediate.
+ */
 const ASK_EVERY_MS = 20;
-/** The store is asked at most this often while it only counts events: all it can tell is how many were missed. */
+/** The store is read at most this often while it only counts events: it can only return how many were missed. */
 const ASK_COUNT_EVERY_MS = 100;
-/** All readers of a process together get about so many events a second, and a page each so many milliseconds. */
+/**
+ * All readers of a process together get about this many events per second, and a page at most every few milliseconds.
+ */
 const EVENTS_A_SECOND = 200_000;
 const PAGE_EVERY_MS = 2;
 
 /**
- * The events of a store for all readers of this process: read from the store once, and kept for a while. A reader that
- * is slower than that, or than its share of what readers may cost, gets a gap. One that does not ask costs nothing.
+ * The events of a store for all readers of this process: read from the store once, and kept in memory for a while. A
+ * reader that is slower than that, or exceeds its share of what readers may cost, gets a gap. A reader that does not
+ * ask costs nothing.
  */
 export class Feed {
   readonly #context: Context;
-  readonly #bell: Bell;
+  readonly #wakeup: EventWakeup;
   #follower: Follower | undefined;
 
-  constructor(context: Context, bell: Bell) {
+  constructor(context: Context, wakeup: EventWakeup) {
     this.#context = context;
-    this.#bell = bell;
+    this.#wakeup = wakeup;
   }
 
-  /** Starts listening at once: what happens from the call on is seen, even before the first page is asked for. */
+  /** Starts listening at once: a reader gets everything from the call on, even before it asks for the first page. */
   open(signal: AbortSignal): AsyncIterableIterator<EventPage> {
-    const follower = (this.#follower ??= new Follower(this.#context, this.#bell, () => {
+    const follower = (this.#follower ??= new Follower(this.#context, this.#wakeup, () => {
       if (this.#follower === follower) this.#follower = undefined;
     }));
     return follower.open(signal);
@@ -40,25 +45,25 @@ export class Feed {
 }
 
 /**
- * Follows the store from the first reader to the last one. It asks the store only while a reader waits for a page; the store
- * keeps the events meanwhile, as long as the listener's lease is renewed.
+ * Reads the store's events from the first reader to the last one. It reads only while a reader waits for a page.
+ * Meanwhile the store keeps the events, as long as the listener's lease is renewed.
  */
 class Follower {
   readonly #context: Context;
-  readonly #bell: Bell;
+  readonly #wakeup: EventWakeup;
   readonly #onEnd: () => void;
   readonly #listener = randomUUID();
   readonly #readers = new Set<Reader>();
   readonly #stop = new AbortController();
-  #kept: KeptEvents | undefined;
+  #recent: RecentEvents | undefined;
   #error: unknown;
   #isOver = false;
-  /** Ends the rest while nobody waits for a page. */
+  /** Ends the wait in which no reader wants a page. */
   #onWanted: () => void = () => {};
 
-  constructor(context: Context, bell: Bell, onEnd: () => void) {
+  constructor(context: Context, wakeup: EventWakeup, onEnd: () => void) {
     this.#context = context;
-    this.#bell = bell;
+    this.#wakeup = wakeup;
     this.#onEnd = onEnd;
   }
 
@@ -66,7 +71,7 @@ class Follower {
     const { clock } = this.#context;
     const start = this.#context
       .run({ verb: "listen", listener: this.#listener, after: null, limit: 1 })
-      // Those that others committed in this moment are on the page already; they are read again from here.
+      // Events that other processes committed at this moment are already on this page. They are read again from here.
       .then(({ cursor, missed, events }) => cursor - missed - events.length);
     start.catch(() => {});
     const reader = new Reader(this, start, signal, () => Math.floor(clock.read().wall));
@@ -76,27 +81,27 @@ class Follower {
     return reader;
   }
 
-  get kept(): KeptEvents | undefined {
-    return this.#kept;
+  get recent(): RecentEvents | undefined {
+    return this.#recent;
   }
 
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** Why it ended, where that was not for want of readers. */
+  /** Why it ended, if not because all readers left. */
   get error(): unknown {
     return this.#error;
   }
 
-  /** Readers that wait for their next page. */
+  /** How many readers wait for their next page. */
   get asking(): number {
     let count = 0;
     for (const reader of this.#readers) if (reader.isAsking) count++;
     return count;
   }
 
-  /** A reader has read all that is kept. */
+  /** A reader has read everything in memory. */
   want(): void {
     this.#onWanted();
   }
@@ -110,10 +115,10 @@ class Follower {
 
   async #follow(start: Promise<number>): Promise<void> {
     try {
-      this.#kept = new KeptEvents(await start, BOUNDS.events);
+      this.#recent = new RecentEvents(await start, BOUNDS.events);
       while (!this.#isOver) {
-        await this.#ask(this.#kept);
-        if (this.asking === 0) await this.#rest();
+        await this.#ask(this.#recent);
+        if (this.asking === 0) await this.#waitForReader();
       }
     } catch (error) {
       this.#error = error;
@@ -121,28 +126,28 @@ class Follower {
     }
   }
 
-  async #ask(kept: KeptEvents): Promise<void> {
+  async #ask(recent: RecentEvents): Promise<void> {
     const { context, signal } = { context: this.#context, signal: this.#stop.signal };
-    // Read before the question: what is committed while its answer is being used rings once more.
-    const heard = this.#bell.rung;
+    // Read the count before the call: a commit during the call wakes it again.
+    const seen = this.#wakeup.count;
     const asked = performance.now();
-    const before = kept.last;
+    const before = recent.last;
     const { events, cursor, missed } = await context.run({
       ...{ verb: "listen", listener: this.#listener, after: before, limit: PAGE },
     });
-    kept.append(events, cursor);
-    // It was forgotten, and nobody counted what happened meanwhile.
+    recent.append(events, cursor);
+    // The listener's registration had expired, and these events were not counted.
     const uncounted = missed - (cursor - before - events.length);
-    for (const reader of this.#readers) reader.hear(uncounted);
+    for (const reader of this.#readers) reader.notify(uncounted);
     if (events.length >= PAGE) return;
-    // A page ends where events are missing too: only an empty one says that there are no more.
-    if (events.length === 0) await this.#bell.wait(context, heard, context.pollEvery, signal);
+    // A page also ends where events are missing. Only an empty page says that there are no more.
+    if (events.length === 0) await this.#wakeup.wait(context, seen, context.pollEvery, signal);
     const every = events.length > 0 ? ASK_EVERY_MS : ASK_COUNT_EVERY_MS;
     if (cursor > before) await pause(asked + every - performance.now(), signal);
   }
 
-  /** Until a reader waits for a page, or the listener's lease is to be renewed. */
-  async #rest(): Promise<void> {
+  /** Waits until a reader wants a page, or the listener's lease must be renewed. */
+  async #waitForReader(): Promise<void> {
     await new Promise<void>((resolve) => {
       const stopTimer = this.#context.clock.after(BOUNDS.listenerLease / 3, resolve);
       this.#onWanted = () => {
@@ -158,11 +163,11 @@ class Follower {
     this.#stop.abort();
     this.#onWanted();
     this.#onEnd();
-    for (const reader of this.#readers) reader.hear(0);
+    for (const reader of this.#readers) reader.notify(0);
   }
 }
 
-/** One reader's place among the events. */
+/** The position of one reader in the events. */
 class Reader implements AsyncIterableIterator<EventPage> {
   readonly #follower: Follower;
   readonly #start: Promise<number>;
@@ -191,8 +196,8 @@ class Reader implements AsyncIterableIterator<EventPage> {
     return this.#asking > 0;
   }
 
-  /** There is news; `uncounted`: at least so many were missed, and have no numbers. */
-  hear(uncounted: number): void {
+  /** There are new events. `uncounted`: at least this many were missed that have no numbers. */
+  notify(uncounted: number): void {
     this.#uncounted += Math.max(0, uncounted);
     for (const wake of this.#wake.splice(0)) wake();
   }
@@ -227,7 +232,7 @@ class Reader implements AsyncIterableIterator<EventPage> {
   }
 
   #take(): EventPage | undefined {
-    const taken = this.#follower.kept?.after(this.#cursor!, PAGE);
+    const taken = this.#follower.recent?.after(this.#cursor!, PAGE);
     const missed = (taken?.missed ?? 0) + this.#uncounted;
     this.#uncounted = 0;
     if (taken) this.#cursor = taken.cursor;
@@ -239,7 +244,7 @@ class Reader implements AsyncIterableIterator<EventPage> {
     return page;
   }
 
-  /** Readers in step have missed the same, and share this page too. */
+  /** Readers at the same position have missed the same events, and share this page too. */
   #withGap(missed: number, page: EventPage | undefined): EventPage {
     const gap = (at: number) => ({ type: "gap", at, missed }) as const;
     const first = page?.events[0];
@@ -247,7 +252,7 @@ class Reader implements AsyncIterableIterator<EventPage> {
     return page.derive(missed, () => new EventPage([gap(first.at), ...page.events]));
   }
 
-  /** Until there is news, or for so long. */
+  /** Waits for new events, or for `ms`. */
   async #sleep(ms: number | undefined): Promise<void> {
     await new Promise<void>((resolve) => {
       if (ms === undefined) {
@@ -273,7 +278,7 @@ class Reader implements AsyncIterableIterator<EventPage> {
   }
 }
 
-/** By the machine's clock, also where a test moves another one: it only spreads work. */
+/** Uses the machine's clock, even if a test moves another one: it only spreads work. */
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
   if (ms < 1 || signal.aborted) return;
   await new Promise<void>((resolve) => {

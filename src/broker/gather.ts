@@ -10,44 +10,45 @@ interface Waiting {
 }
 
 /**
- * So much is sent at once, while the rest of the moment's calls are still being made: else callers and engine
- * would take turns, each idle while the other works. The engine may join again what was cut here.
+ * A batch is sent once it has this weight, while more calls of the same moment are still being made: otherwise callers
+ * and engine would alternate, each idle while the other works. The engine may coalesce the batches again.
  */
-const ENOUGH = 128;
+const BATCH_WEIGHT = 128;
 
-/** In the like of an operation on one task. */
+/** Weight relative to an operation on one task. */
 function weightOf(op: Op): number {
   return op.verb === "add" ? op.tasks.length : op.verb === "claim" ? op.max : 1;
 }
 
 /**
- * These come from outside to what somebody else holds. In one commit with others of their kind they would hold one task and
- * wait for the next, while its holder has that and waits for the first: a database ends such a deadlock after a second.
+ * These affect tasks that other workers hold, so each is sent as a single batch. In one commit with others of its kind
+ * it could hold one task and wait for the next, while that one's holder waits for the first: a database ends such a
+ * deadlock only after a second.
  */
-const ALONE: ReadonlySet<VerbName> = new Set(["signal", "cancel"]);
+const SINGLE: ReadonlySet<VerbName> = new Set(["signal", "cancel"]);
 
 export interface GathererListener {
-  /** Before what waits is sent: what is called here goes with it, behind it. */
+  /** Called before the waiting calls are sent: calls made in it are added at the end of the batch. */
   onSend(waiting: readonly { op: Op }[]): void;
   onCommit(ops: readonly Op[]): void;
-  /** Told of every batch that was committed. */
+  /** Gets every committed batch. */
   measure?: ((commit: Commit) => void) | undefined;
 }
 
 /**
- * Gathers the calls of a moment into batches: many callers, one commit. While the engine has its fill of
- * batches under way, calls collect here; each caller still gets its own answer. Order is kept, but for workers' claims, which
- * go behind what is settled in the same moment.
+ * Coalesces calls of the same moment into batches: many callers, one commit. While the engine has its maximum of
+ * batches in progress, calls collect here; each caller still gets its own answer. The order is kept, except that
+ * workers' claims go behind settlements of the same moment.
  */
 export class Gatherer {
   readonly #engine: Engine;
   readonly #listener: GathererListener;
   #waiting: Waiting[] = [];
   #weight = 0;
-  /** How many of those that wait go alone. */
-  #alone = 0;
-  #underWay = 0;
-  #flushAsked = false;
+  /** How many of the waiting calls must be single. */
+  #singles = 0;
+  #inProgress = 0;
+  #isFlushScheduled = false;
   #isFlushing = false;
   #closed = false;
   #idle: (() => void) | undefined;
@@ -61,50 +62,51 @@ export class Gatherer {
     if (this.#closed)
       return Promise.reject(new DibsError("CLOSED", "This dibs was closed. Call open() for a new one."));
     const weight = weightOf(op);
-    // What takes long by itself must not hold up the answers to what came before it.
-    if (weight >= ENOUGH && !this.#isFlushing && this.#waiting.at(-1)?.op.verb !== "declare") this.#flush();
+    // A large operation must not delay the answers to earlier ones.
+    if (weight >= BATCH_WEIGHT && !this.#isFlushing && this.#waiting.at(-1)?.op.verb !== "declare")
+      this.#flush();
     return new Promise((resolve, reject) => {
       this.#waiting.push({ op: op, resolve: resolve, reject });
       this.#weight += weight;
-      if (ALONE.has(op.verb)) this.#alone++;
-      // What follows a declaration has to go with it: see #takeBatch.
+      if (SINGLE.has(op.verb)) this.#singles++;
+      // The operation after a declaration must be in the same batch: see #takeBatch.
       if (this.#isFlushing) return;
-      if (this.#weight >= ENOUGH && op.verb !== "declare") this.#flush();
-      else this.#askFlush();
+      if (this.#weight >= BATCH_WEIGHT && op.verb !== "declare") this.#flush();
+      else this.#scheduleFlush();
     });
   }
 
-  /** Refuses what comes from now on, and resolves when what came before is answered. */
+  /** Refuses new calls, and resolves when all earlier ones are answered. */
   async close(): Promise<void> {
     this.#closed = true;
-    if (this.#waiting.length === 0 && this.#underWay === 0) return;
+    if (this.#waiting.length === 0 && this.#inProgress === 0) return;
     await new Promise<void>((resolve) => (this.#idle = resolve));
   }
 
-  #askFlush(): void {
-    if (this.#flushAsked || this.#underWay >= this.#engine.depth) return;
-    this.#flushAsked = true;
-    // After the promise callbacks of this turn: whoever was just answered may call again before it.
+  #scheduleFlush(): void {
+    if (this.#isFlushScheduled || this.#inProgress >= this.#engine.depth) return;
+    this.#isFlushScheduled = true;
+    // After the promise callbacks of this turn: a caller that was just answered may make its next call before that.
     setImmediate(() => {
-      this.#flushAsked = false;
+      this.#isFlushScheduled = false;
       this.#flush();
     });
   }
 
   #flush(): void {
-    if (this.#waiting.length === 0 || this.#underWay >= this.#engine.depth) return;
+    if (this.#waiting.length === 0 || this.#inProgress >= this.#engine.depth) return;
     this.#isFlushing = true;
     this.#listener.onSend(this.#waiting);
     this.#isFlushing = false;
     const batch = this.#takeBatch();
     const ops = batch.map((waiting) => waiting.op);
-    this.#underWay++;
+    this.#inProgress++;
     const began = performance.now();
     this.#engine
       .execute(ops)
       .then(
         (outcomes) => {
-          this.#note(ops, began);
+          this.#measure(ops, began);
           return answer(batch, outcomes);
         },
         (error: unknown) => {
@@ -113,44 +115,44 @@ export class Gatherer {
         },
       )
       .finally(() => {
-        this.#underWay--;
+        this.#inProgress--;
         this.#listener.onCommit(ops);
-        if (this.#waiting.length > 0) this.#askFlush();
-        else if (this.#underWay === 0) this.#idle?.();
+        if (this.#waiting.length > 0) this.#scheduleFlush();
+        else if (this.#inProgress === 0) this.#idle?.();
       });
-    if (this.#waiting.length > 0) this.#askFlush();
+    if (this.#waiting.length > 0) this.#scheduleFlush();
   }
 
-  #note(ops: readonly Op[], began: number): void {
+  #measure(ops: readonly Op[], began: number): void {
     const { measure } = this.#listener;
     if (measure && ops.some(({ verb }) => !READING_VERBS.has(verb)))
       measure({ operations: ops.length, ms: performance.now() - began });
   }
 
-  /** A declaration commits with the operation that follows it, so no batch ends on one. */
+  /** A declaration commits with the operation that follows it, so no batch ends with one. */
   #takeBatch(): Waiting[] {
-    let size = Math.min(this.#waiting.length, BOUNDS.commit, this.#untilAlone());
+    let size = Math.min(this.#waiting.length, BOUNDS.commit, this.#untilSingle());
     while (size > 1 && size < this.#waiting.length && this.#waiting[size - 1]!.op.verb === "declare") size--;
     const batch = this.#waiting.splice(0, size);
     for (const { op } of batch) this.#weight -= weightOf(op);
-    if (batch.length === 1 && ALONE.has(batch[0]!.op.verb)) this.#alone--;
+    if (batch.length === 1 && SINGLE.has(batch[0]!.op.verb)) this.#singles--;
     return settlementsFirst(batch);
   }
 
-  /** How many come before the first that goes alone, or that one by itself. */
-  #untilAlone(): number {
-    if (this.#alone === 0) return Number.POSITIVE_INFINITY;
+  /** The number of calls before the first single one, or 1 for the single one itself. */
+  #untilSingle(): number {
+    if (this.#singles === 0) return Number.POSITIVE_INFINITY;
     return Math.max(
       1,
-      this.#waiting.findIndex(({ op }) => ALONE.has(op.verb)),
+      this.#waiting.findIndex(({ op }) => SINGLE.has(op.verb)),
     );
   }
 }
 
 /**
- * Each of many workers settles its task and claims the next one: settled together, and then claimed, that is two things to
- * do and not two for each. What a worker settled in the same moment may be claimed again by another one then; that is no news,
- * since these have no order among themselves.
+ * Each of many workers settles its task and claims the next one. With all settlements first, the engine does two things
+ * per batch instead of two per worker. A task that one worker settled may then be claimed by another in the same batch;
+ * that is fine, because calls of different workers have no order.
  */
 function settlementsFirst(batch: Waiting[]): Waiting[] {
   const sorted: Waiting[] = [];

@@ -9,7 +9,7 @@ import { verificationQueue } from "../core/verification.ts";
 import type { Declared } from "../engine/engine.ts";
 import type { Context } from "./context.ts";
 
-/** Tasks removed in one commit: a long purge must not hold the others up. */
+/** Tasks removed per commit: a long purge must not block other calls. */
 const PAGE = 2_000;
 
 export async function declare(
@@ -59,7 +59,7 @@ export async function unhold(context: Context, queue: string, groupKey?: string)
   return (await context.run({ verb: "unhold", queue, ...group })).lifted;
 }
 
-/** What is added while this goes on stays. */
+/** Tasks that are added during the purge stay. */
 export async function purge(context: Context, queue: string): Promise<number> {
   checkQueueName(queue);
   let removed = 0;
@@ -71,15 +71,15 @@ export async function purge(context: Context, queue: string): Promise<number> {
   return removed + page.removed;
 }
 
-/** `first`: how many tasks the first commit may take. */
+/** `first`: how many tasks the first commit may remove. */
 export async function drop(context: Context, queue: string, first = PAGE): Promise<void> {
   checkQueueName(queue);
-  // Calls of one moment.
+  // Both calls are made at the same moment.
   const [[known]] = await Promise.all([
     context.run({ verb: "queues", queue }),
     dropOne(context, queue, first),
   ]);
-  // Only then: a result whose verdict is gone would go back to a worker. What asks for verdicts on nothing is of no use.
+  // Only after that: a result whose verification task is removed would be refused and go back to a worker.
   if (known?.policy.verified) await dropOne(context, verificationQueue(queue), PAGE);
 }
 

@@ -11,18 +11,20 @@ import { checkTaskId } from "./check.ts";
 const PAGE = 1_000;
 
 interface Waiter {
-  /** It asks once: what is not there by then is not waited for. */
+  /** Timeout zero: reads once, and does not wait. */
   once: boolean;
   resolve(end: TaskEnd): void;
   reject(error: unknown): void;
 }
 
-/** Those who wait for tasks, or runs, to end, in whichever process that happens. One question at a time is under way. */
+/**
+ * The callers that wait for tasks or runs to end, in whichever process that happens. One read is in progress at a time.
+ */
 export class Results {
   readonly #ask: (ids: string[]) => Promise<Verbs["ends"]["out"]>;
   readonly #clock: Clock;
   readonly #waiting = new Map<string, Set<Waiter>>();
-  /** Those that may have ended since they were last asked about. */
+  /** Ids that may have ended since they were last read. */
   readonly #suspected = new Set<string>();
   #asking = false;
 
@@ -56,27 +58,27 @@ export class Results {
           : this.#clock.after(timeout, () => waiter.reject(notInTime(id, timeout)));
       const waiters = this.#waiting.get(id) ?? new Set();
       this.#waiting.set(id, waiters.add(waiter));
-      this.lookAt([id]);
+      this.check([id]);
     });
   }
 
-  /** Something ended somewhere: ask about all that are waited for. */
-  look(): void {
-    this.#lookAt(this.#waiting.keys());
+  /** A task ended, and it is unknown which: check all ids with waiting callers. */
+  checkAll(): void {
+    this.#suspect(this.#waiting.keys());
   }
 
-  /** These were settled here: ask about those of them that are waited for. */
-  lookAt(ids: Iterable<string>): void {
-    if (this.#waiting.size > 0) this.#lookAt(ids);
+  /** These were settled here: check those with waiting callers. */
+  check(ids: Iterable<string>): void {
+    if (this.#waiting.size > 0) this.#suspect(ids);
   }
 
-  #lookAt(ids: Iterable<string>): void {
+  #suspect(ids: Iterable<string>): void {
     for (const id of ids) if (this.#waiting.has(id)) this.#suspected.add(id);
     if (this.#suspected.size > 0 && !this.#asking) void this.#askAll();
   }
 
   close(): void {
-    this.#rejectAll(new DibsError("CLOSED", "Closed while waiting for a result. The task goes on."));
+    this.#rejectAll(new DibsError("CLOSED", "Closed while waiting for a result. The task continues."));
   }
 
   #rejectAll(error: unknown): void {
@@ -111,7 +113,7 @@ export class Results {
         }
       }
     } catch (error) {
-      // A store in trouble may recover: its waiters go on waiting, up to their own timeouts.
+      // The store may recover: callers go on waiting, up to their own timeout.
       if (!(error as DibsError).retryable) this.#rejectAll(error);
       else for (const { waiter } of once) waiter.reject(error);
     }
@@ -122,11 +124,11 @@ export class Results {
 function notInTime(id: string, timeout: number): DibsError {
   return new DibsError(
     "TIMEOUT",
-    `Task ${id} did not end within ${timeout} ms. It goes on; ask again, or cancel it.`,
+    `Task ${id} did not end within ${timeout} ms. It continues; wait again, or cancel it.`,
   );
 }
 
-/** Waits for an end. With `tellState` a TIMEOUT says in which state it is instead. */
+/** Waits for an end. With `tellState`, a TIMEOUT contains the current state. */
 export async function endOrState(
   end: (wait?: WaitOptions) => Promise<TaskEnd>,
   stateOf: () => Promise<TaskState | RunState>,

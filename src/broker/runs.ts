@@ -7,14 +7,14 @@ import { checkStages, type RunState, type Stage } from "../core/run.ts";
 import { checkTaskId } from "./check.ts";
 import type { Context } from "./context.ts";
 
-/** The kind of document that a pipeline's definition is. */
+/** The document kind of a pipeline's definition. */
 const KIND = "pipeline";
 
 export async function definePipeline(
   context: Context,
   name: string,
   stages: Stage[],
-  { mayChange: judge = () => true, onOutcome: told }: GuardedChange<Stage[] | null> = {},
+  { mayChange = () => true, onOutcome }: GuardedChange<Stage[] | null> = {},
 ): Promise<Stage[] | null> {
   checkStages(name, stages);
   const value = JSON.stringify(stages.map(({ name: stage, joins, cost }) => ({ name: stage, joins, cost })));
@@ -22,15 +22,15 @@ export async function definePipeline(
     const [found] = await context.run({ verb: "documents", kind: KIND, name });
     const expect = found?.value ?? null;
     const before = expect === null ? null : (JSON.parse(expect) as Stage[]);
-    const outcome = expect === value ? "unchanged" : judge(before) ? changeOf(before) : "refused";
+    const outcome = expect === value ? "unchanged" : mayChange(before) ? changeOf(before) : "refused";
     if (outcome === "unchanged" || outcome === "refused") {
-      told?.(outcome);
+      onOutcome?.(outcome);
       return before;
     }
     const put = await context.run({ verb: "put", kind: KIND, name, value, expect });
-    // Whoever is overtaken looks again.
+    // Another process changed it meanwhile: read again.
     if (put.before !== expect) continue;
-    told?.(outcome);
+    onOutcome?.(outcome);
     return before;
   }
 }

@@ -21,7 +21,10 @@ import type { NewTask } from "../core/task.ts";
 import { checkTasks } from "./check.ts";
 import type { Context } from "./context.ts";
 
-/** Definitions are kept in the store: whoever opened it fires what is due (housekeeping/fire.ts). */
+/**
+ * The verbs of schedules. Definitions are stored as documents. Each process that has the store open fires those that
+ * are due (housekeeping/fire.ts).
+ */
 
 export async function schedule(
   context: Context,
@@ -54,11 +57,11 @@ export async function pauseSchedule(
   context: Context,
   name: string,
   paused: boolean,
-  { mayChange: judge }: GuardedChange<ScheduleRecord> = {},
+  { mayChange }: GuardedChange<ScheduleRecord> = {},
 ): Promise<void> {
   checkScheduleName(name);
   const change = (before: ScheduleState | null, now: number) => {
-    if (!before || judge?.(describeSchedule(name, before)) === false)
+    if (!before || mayChange?.(describeSchedule(name, before)) === false)
       throw invalid(`There is no schedule ${show(name)}.`);
     return setPaused(before, paused, now);
   };
@@ -68,14 +71,14 @@ export async function pauseSchedule(
 export async function unschedule(
   context: Context,
   name: string,
-  { mayChange: judge }: GuardedChange<ScheduleRecord> = {},
+  { mayChange }: GuardedChange<ScheduleRecord> = {},
 ): Promise<boolean> {
   checkScheduleName(name);
   for (;;) {
     const [found] = await context.run({ verb: "documents", kind: SCHEDULE_KIND, name });
     if (!found) return false;
     const state = parseState(found.value);
-    if (judge?.(describeSchedule(name, state)) === false) return false;
+    if (mayChange?.(describeSchedule(name, state)) === false) return false;
     const event = eventOf("schedule.deleted", name, state);
     const { before } = await context.run({
       ...{ verb: "put", kind: SCHEDULE_KIND, name, value: null, expect: found.value, event },
@@ -90,7 +93,7 @@ export async function schedules(context: Context, name?: string): Promise<Schedu
   return found.map((each) => describeSchedule(each.name, parseState(each.value)));
 }
 
-/** Whoever is overtaken looks again: what it was about to do may no longer be right. */
+/** If another process changes the document meanwhile, everything is decided again from the new one. */
 async function changeSchedule(
   context: Context,
   name: string,
@@ -98,7 +101,7 @@ async function changeSchedule(
   typeOf: (before: ScheduleState | null) => ScheduleEventType,
 ): Promise<ScheduleState> {
   for (;;) {
-    // Both are calls of one moment: planning needs the engine's time.
+    // Both calls are made at the same moment: planning needs the engine's time.
     const [[found], { now }] = await Promise.all([
       context.run({ verb: "documents", kind: SCHEDULE_KIND, name }),
       context.run({ verb: "housekeep" }),
@@ -108,13 +111,13 @@ async function changeSchedule(
     if (!after) return before!;
     const event = eventOf(typeOf(before), name, after);
     if (await replace(context, name, found?.value ?? null, after, { event })) {
-      if (after.planned !== null) context.keeper.expect(after.planned - now);
+      if (after.planned !== null) context.housekeeper.expect(after.planned - now);
       return after;
     }
   }
 }
 
-/** Answers whether it was still what was expected. `dueAt`: when to look at it, if not when its firing is planned. */
+/** Answers whether the document still had the expected value. `dueAt`: when it is due, if not at its planned firing. */
 export async function replace(
   context: Context,
   name: string,
@@ -158,7 +161,7 @@ const TASK = [
   "urgent",
 ];
 
-/** In one order of fields, whoever wrote it: the same definition is to be known as the same. */
+/** With the fields in one order, so that equal definitions compare as equal. */
 function parseDefinition(name: string, given: ScheduleDefinition): ScheduleDefinition {
   checkObject(given, "A schedule");
   const { task, ...timing } = given;

@@ -16,7 +16,7 @@ function checkFences(fences: unknown): void {
   for (const fence of fences) checkNumber(fence, "fence", 0, Number.MAX_SAFE_INTEGER);
 }
 
-/** Passes the engine's notices on to the workers of this process. */
+/** Delivers the engine's notices to the workers of this process. */
 export class Sessions {
   readonly #context: Context;
   readonly #listeners = new Map<number, (notice: ClaimNotice) => void>();
@@ -72,7 +72,7 @@ export class Sessions {
     await this.#context.run({ verb: "leave", session, ...(lost && { lost: true }) });
   }
 
-  hear(notices: Notice[]): void {
+  deliver(notices: Notice[]): void {
     for (const notice of notices) {
       const listener = this.#listeners.get(notice.session);
       if (notice.kind === "gone") this.#listeners.delete(notice.session);

@@ -15,50 +15,50 @@ import { expectTasks } from "./add.ts";
 import { checkAdditions, checkBody, checkClaim, clipError } from "./check.ts";
 import type { Context } from "./context.ts";
 
-/** An ack is what is settled most: it costs no promise but the engine's. */
+/** An ack is the most frequent settlement: it costs no promise besides the engine's. */
 export function settle(
   context: Context,
   claim: SettleRef,
-  word: SettleCall,
+  call: SettleCall,
   within?: TransactionOptions,
 ): Promise<{ state: TaskState }> {
-  if (word?.kind !== "ack" || within !== undefined) return settleElse(context, claim, word, within);
+  if (call?.kind !== "ack" || within !== undefined) return settleGeneral(context, claim, call, within);
   try {
-    return send(context, checkClaim(claim), settlementOf(context, word), word);
+    return send(context, checkClaim(claim), settlementOf(context, call), call);
   } catch (error) {
     return Promise.reject(error);
   }
 }
 
-async function settleElse(
+async function settleGeneral(
   context: Context,
   claim: SettleRef,
-  word: SettleCall,
+  call: SettleCall,
   { tx }: TransactionOptions = {},
 ): Promise<{ state: TaskState }> {
   const { id, fence } = checkClaim(claim);
   if (tx !== undefined) {
-    if (word.kind !== "ack") throw invalid("Only an ack can be part of a transaction of yours.");
-    const settlement = settlementOf(context, word);
-    return context.runWithin(tx, { verb: "settle", id, fence, settlement, ...spentBy(word) });
+    if (call.kind !== "ack") throw invalid("Only an ack can be part of your transaction.");
+    const settlement = settlementOf(context, call);
+    return context.runInTransaction(tx, { verb: "settle", id, fence, settlement, ...spentBy(call) });
   }
-  if (word.kind === "refuse") return send(context, claim, await settlementOfRefusal(context, word), word);
-  if (word.kind !== "nack" && word.kind !== "hold")
-    return send(context, claim, settlementOf(context, word), word);
-  // Known for every claim made here, so that a nack keeps its place among the calls of the moment.
+  if (call.kind === "refuse") return send(context, claim, await settlementOfRefusal(context, call), call);
+  if (call.kind !== "nack" && call.kind !== "hold")
+    return send(context, claim, settlementOf(context, call), call);
+  // The policy is known for every claim made here, so that a nack keeps its position among the calls of the moment.
   checkNumber(claim.attempt, "attempt", 1, Number.MAX_SAFE_INTEGER);
   const policy = context.policies.get(claim.queue) ?? (await fetchPolicy(context, claim.queue));
-  return send(context, claim, settlementOfNack(context, claim, word, policy), word);
+  return send(context, claim, settlementOfNack(context, claim, call, policy), call);
 }
 
 function send(
   context: Context,
   { id, fence }: ClaimRef,
   settlement: Settlement,
-  word: SettleCall,
+  call: SettleCall,
 ): Promise<{ state: TaskState }> {
-  if (word.spent === undefined) return context.run({ verb: "settle", id, fence, settlement });
-  return context.run({ verb: "settle", id, fence, settlement, ...spentBy(word) });
+  if (call.spent === undefined) return context.run({ verb: "settle", id, fence, settlement });
+  return context.run({ verb: "settle", id, fence, settlement, ...spentBy(call) });
 }
 
 function spentBy({ spent }: SettleCall): { spent?: number } {
@@ -67,36 +67,36 @@ function spentBy({ spent }: SettleCall): { spent?: number } {
 
 function settlementOf(
   context: Context,
-  word: Exclude<SettleCall, { kind: "nack" | "hold" | "refuse" }>,
+  call: Exclude<SettleCall, { kind: "nack" | "hold" | "refuse" }>,
 ): Settlement {
-  switch (word.kind) {
+  switch (call.kind) {
     case "ack":
-      if (word.result !== null) checkBody(word.result, "A result");
-      if (!word.each && word.next === undefined) return doneWith(context, word);
-      if (word.next !== undefined) checkNextCosts(word.next);
+      if (call.result !== null) checkBody(call.result, "A result");
+      if (!call.each && call.next === undefined) return doneWith(context, call);
+      if (call.next !== undefined) checkNextCosts(call.next);
       return {
-        ...doneWith(context, word),
-        ...(word.each && { each: true }),
-        ...(word.next !== undefined && { next: word.next }),
+        ...doneWith(context, call),
+        ...(call.each && { each: true }),
+        ...(call.next !== undefined && { next: call.next }),
       };
     case "accept":
-      return { kind: "verdict", of: checkClaim(word.of), accepted: true };
+      return { kind: "verdict", of: checkClaim(call.of), accepted: true };
     case "reject":
-      return { kind: "reject", error: clipError(word.error) };
+      return { kind: "reject", error: clipError(call.error) };
     case "release":
-      if (typeof word.started !== "boolean")
-        throw invalid(`started is true or false; got ${show(word.started)}.`);
-      return { kind: "release", started: word.started };
+      if (typeof call.started !== "boolean")
+        throw invalid(`started is true or false; got ${show(call.started)}.`);
+      return { kind: "release", started: call.started };
     case "park":
-      checkText(word.signal, "A signal's name", LIMITS.stepName);
-      if (word.timeout !== null) {
-        checkNumber(word.timeout, "timeout", 0, LONGEST_MS);
-        context.keeper.expect(word.timeout);
+      checkText(call.signal, "A signal's name", LIMITS.stepName);
+      if (call.timeout !== null) {
+        checkNumber(call.timeout, "timeout", 0, LONGEST_MS);
+        context.housekeeper.expect(call.timeout);
       }
-      return { kind: "park", signal: word.signal, timeout: word.timeout };
+      return { kind: "park", signal: call.signal, timeout: call.timeout };
     default:
       throw invalid(
-        `A claim is settled by ack, nack, hold, reject, release or park; got ${show((word as SettleCall).kind)}.`,
+        `A claim is settled by ack, nack, hold, reject, release or park; got ${show((call as SettleCall).kind)}.`,
       );
   }
 }
@@ -111,44 +111,44 @@ function doneWith(
   return { kind: "done", result, adds };
 }
 
-/** Whether this was the last attempt is the engine's to say: a lost lease must find the same answer. */
+/** The engine decides whether this was the last attempt, because a lost lease needs the same rule. */
 function settlementOfNack(
   context: Context,
   claim: SettleRef,
-  word: SettleCall & { kind: "nack" | "hold" },
+  call: SettleCall & { kind: "nack" | "hold" },
   policy: QueuePolicy,
 ): Settlement {
-  if (word.delay !== undefined) checkNumber(word.delay, "delay", 0, LONGEST_MS);
-  const delay = word.delay ?? backoffDelay(policy.backoff, claim.attempt, context.random);
-  context.keeper.expect(delay);
-  if (word.kind === "hold") return { kind: "hold", error: clipError(word.error), delay };
-  context.keeper.expect(delay + policy.elsewhere);
-  const settlement: Settlement = { kind: "fail", error: clipError(word.error), delay };
-  if (word.outcome === undefined) return settlement;
-  if (word.outcome !== "failed" && word.outcome !== "timeout")
-    throw invalid(`outcome is "failed" or "timeout"; got ${show(word.outcome)}.`);
-  return { ...settlement, outcome: word.outcome };
+  if (call.delay !== undefined) checkNumber(call.delay, "delay", 0, LONGEST_MS);
+  const delay = call.delay ?? backoffDelay(policy.backoff, claim.attempt, context.random);
+  context.housekeeper.expect(delay);
+  if (call.kind === "hold") return { kind: "hold", error: clipError(call.error), delay };
+  context.housekeeper.expect(delay + policy.elsewhere);
+  const settlement: Settlement = { kind: "fail", error: clipError(call.error), delay };
+  if (call.outcome === undefined) return settlement;
+  if (call.outcome !== "failed" && call.outcome !== "timeout")
+    throw invalid(`outcome is "failed" or "timeout"; got ${show(call.outcome)}.`);
+  return { ...settlement, outcome: call.outcome };
 }
 
-/** As if its worker had failed it, by the policy of its own queue. */
+/** As if the task's worker had failed it, by the policy of its own queue. */
 async function settlementOfRefusal(
   context: Context,
   { of, feedback }: SettleCall & { kind: "refuse" },
 ): Promise<Settlement> {
   const { queue, attempt } = of;
-  const judged = checkClaim(of);
+  const verified = checkClaim(of);
   checkNumber(attempt, "attempt", 1, Number.MAX_SAFE_INTEGER);
   const { message } = clipError(refusal(feedback));
   const policy = context.policies.get(queue) ?? (await fetchPolicy(context, queue));
   const delay = backoffDelay(policy.backoff, attempt, context.random);
-  context.keeper.expect(delay);
-  context.keeper.expect(delay + policy.elsewhere);
-  return { kind: "verdict", of: judged, accepted: false, feedback: message, delay };
+  context.housekeeper.expect(delay);
+  context.housekeeper.expect(delay + policy.elsewhere);
+  return { kind: "verdict", of: verified, accepted: false, feedback: message, delay };
 }
 
 async function fetchPolicy(context: Context, queue: string): Promise<QueuePolicy> {
   const [record] = await context.run({ verb: "queues", queue: checkQueueName(queue) });
-  // What is no queue is not remembered: there is no end to such names.
+  // Do not remember unknown queue names: there can be arbitrarily many.
   if (!record) return resolvePolicy({});
   context.policies.set(queue, record.policy);
   return record.policy;

@@ -4,7 +4,7 @@ import type { Body } from "../core/task.ts";
 import { checkStepValue, checkTaskId } from "./check.ts";
 import type { Context } from "./context.ts";
 
-/** A word from outside, for a task that waits for it or will. Answers whether it was kept. */
+/** Stores a signal for a task that waits for it, now or later. Answers whether it was stored. */
 export async function signal(
   context: Context,
   id: string,
@@ -13,6 +13,6 @@ export async function signal(
 ): Promise<boolean> {
   checkTaskId(id);
   checkText(name, "A signal's name", LIMITS.stepName);
-  checkStepValue(value, "What a signal brings");
+  checkStepValue(value, "A signal's value");
   return (await context.run({ verb: "signal", id, name, value })).kept;
 }

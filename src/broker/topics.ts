@@ -7,7 +7,7 @@ import { checkMessage } from "./check.ts";
 import type { Context } from "./context.ts";
 import { declareQueue, drop } from "./queues.ts";
 
-/** Both are calls of one moment, the declaration first: so its limits hold from the first task that is published. */
+/** Both calls are made at the same moment, the declaration first: its limits apply from the first published task. */
 export async function subscribe(
   context: Context,
   pattern: string,
@@ -26,10 +26,10 @@ export async function subscribe(
   return inForce;
 }
 
-/** Tasks removed with the subscription: on PostgreSQL nobody else writes meanwhile. */
+/** Tasks removed together with the subscription: on PostgreSQL this commit is exclusive. */
 const FIRST_PAGE = 200;
 
-/** Where a former call was cut short, the queue is there and the subscription is not: this one ends it. */
+/** If an earlier call was interrupted, the queue exists without its subscription: this call completes it. */
 export async function unsubscribe(context: Context, pattern: string, group: string): Promise<boolean> {
   const queue = subscriptionQueue(pattern, group);
   const [{ removed }] = await Promise.all([
@@ -49,7 +49,7 @@ export async function publish(
   { tx }: TransactionOptions = {},
 ): Promise<AddedTask[]> {
   checkMessage(message);
-  if (tx !== undefined) return context.runWithin(tx, { verb: "publish", message });
+  if (tx !== undefined) return context.runInTransaction(tx, { verb: "publish", message });
   const published = context.run({ verb: "publish", message });
   expectTasks(context, [message]);
   return published;

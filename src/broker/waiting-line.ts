@@ -17,7 +17,7 @@ export class WaitingLine {
   readonly #clock: Clock;
   /** The longest-waiting first. */
   readonly #line = new Set<Waiter>();
-  readonly #underWay = new Set<Promise<void>>();
+  readonly #inProgress = new Set<Promise<void>>();
   #lastNumber = 0;
   #closed = false;
 
@@ -35,38 +35,39 @@ export class WaitingLine {
     return this.#line.size === 0;
   }
 
-  claim(wish: ClaimCall): Promise<ClaimOutcome> {
-    const request = requestOf(wish, ++this.#lastNumber);
+  claim(call: ClaimCall): Promise<ClaimOutcome> {
+    const request = requestOf(call, ++this.#lastNumber);
     return new Promise((resolve, reject) => {
       const waiter: Waiter = {
         request,
         asking: false,
-        again: false,
+        isStale: false,
         left: false,
         resolve,
         reject,
         leave: () => {},
       };
-      if (wish.wait > 0) this.#lineUp(waiter, wish);
+      if (call.wait > 0) this.#enqueue(waiter, call);
       this.#start(waiter, 0);
     });
   }
 
-  /** Tasks became ready: one waiter for each, the longest-waiting first. */
+  /** Tasks became ready: wakes one waiting claim for each, the longest-waiting first. */
   wake(ready: Record<string, number>): void {
     for (const [queue, count] of Object.entries(ready)) this.#wakeSome(queue, count);
   }
 
   /**
-   * Nobody knows what became ready: one waiter of each set of queues looks, and wakes others if it finds any. Of some sets
-   * only, where those of the others will be told. `stood`: one for which the engine has looked.
+   * It is unknown what became ready: retries one claim of each set of queues, which wakes others if it finds tasks.
+   * `most`: only for this many sets, because hints will wake the others. `retriedClaim`: one that the engine has
+   * already retried.
    */
   wakeAny({
     most = Number.POSITIVE_INFINITY,
-    stood,
+    stood: retriedClaim,
   }: { most?: number; stood?: RetriedClaim | undefined } = {}): void {
     const looked = new Set<string>();
-    if (stood && this.#answerFor(stood)) looked.add(setOf(stood.request));
+    if (retriedClaim && this.#answerFor(retriedClaim)) looked.add(setOf(retriedClaim.request));
     for (const waiter of this.#line) {
       if (looked.size >= most) return;
       const queues = setOf(waiter.request);
@@ -76,7 +77,7 @@ export class WaitingLine {
     }
   }
 
-  /** False where nobody waits for it any more, and others are to look. */
+  /** False if that claim no longer waits, and others should be retried. */
   #answerFor(stood: RetriedClaim): boolean {
     const waiter = this.#line.values().find(({ request }) => request.waitingId === stood.request.waitingId);
     if ("error" in stood) {
@@ -88,30 +89,30 @@ export class WaitingLine {
     return waiter !== undefined;
   }
 
-  /** Resolves when no claim is under way any more, and what late ones brought has been given back. */
+  /** Resolves when no claim is in progress, and tasks of late answers have been released. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const waiter of this.#line) this.#leave(waiter, NOTHING);
-    await Promise.all(this.#underWay);
+    await Promise.all(this.#inProgress);
   }
 
-  #lineUp(waiter: Waiter, wish: ClaimCall): void {
-    // Whoever waited longer for the same queues asks first; nothing is taken from under their hands.
+  #enqueue(waiter: Waiter, call: ClaimCall): void {
+    // Claims that have waited longer for the same queues are retried first, so that this one takes nothing from them.
     for (const other of this.#line) {
-      if (!other.request.queues.some((queue) => wish.queues.includes(queue))) continue;
+      if (!other.request.queues.some((queue) => call.queues.includes(queue))) continue;
       this.#wake(other, 0);
       break;
     }
     this.#line.add(waiter);
-    const stopTimer = this.#clock.after(wish.wait, () => this.#leave(waiter, NOTHING));
+    const stopTimer = this.#clock.after(call.wait, () => this.#leave(waiter, NOTHING));
     const abort = () => {
       this.#leave(waiter, undefined);
-      waiter.reject(wish.signal!.reason);
+      waiter.reject(call.signal!.reason);
     };
-    wish.signal?.addEventListener("abort", abort, { once: true });
+    call.signal?.addEventListener("abort", abort, { once: true });
     waiter.leave = () => {
       stopTimer();
-      wish.signal?.removeEventListener("abort", abort);
+      call.signal?.removeEventListener("abort", abort);
       this.#line.delete(waiter);
     };
   }
@@ -133,20 +134,20 @@ export class WaitingLine {
     }
   }
 
-  /** `spread`: how many others it wakes when it comes back with its hands full. */
+  /** `spread`: how many others it wakes if it gets as many tasks as it asked for. */
   #wake(waiter: Waiter, spread: number): void {
-    if (waiter.asking) waiter.again = true;
+    if (waiter.asking) waiter.isStale = true;
     else this.#start(waiter, spread);
   }
 
   #start(waiter: Waiter, spread: number): void {
-    const asking = this.#ask(waiter, spread).finally(() => this.#underWay.delete(asking));
-    this.#underWay.add(asking);
+    const asking = this.#ask(waiter, spread).finally(() => this.#inProgress.delete(asking));
+    this.#inProgress.add(asking);
   }
 
   async #ask(waiter: Waiter, spread: number): Promise<void> {
     waiter.asking = true;
-    waiter.again = false;
+    waiter.isStale = false;
     try {
       const outcome = await this.#run({ verb: "claim", ...waiter.request });
       waiter.asking = false;
@@ -164,11 +165,11 @@ export class WaitingLine {
     if (found || !isWaiting) {
       if (!found && outcome.more) return this.#start(waiter, spread);
       this.#leave(waiter, outcome);
-      // Woken for all that it asked for, and it got less: the rest is for others.
-      if (waiter.again || outcome.more) this.#wakeNext(waiter.request.queues, Math.max(spread, 1));
+      // It was woken for as many tasks as it asked for and got fewer: the rest is for others.
+      if (waiter.isStale || outcome.more) this.#wakeNext(waiter.request.queues, Math.max(spread, 1));
       else if (outcome.tasks.length === waiter.request.max) this.#wakeNext(waiter.request.queues, spread);
       if (isWaiting && outcome.passed) this.#wakeAfter(waiter);
-    } else if (waiter.again || outcome.more) {
+    } else if (waiter.isStale || outcome.more) {
       this.#wake(waiter, spread);
     } else if (outcome.passed) {
       this.#wakeAfter(waiter);
@@ -181,7 +182,7 @@ export class WaitingLine {
     waiter.reject(error);
   }
 
-  /** There may be more: wake others, twice as many each time, as long as they find something. */
+  /** There may be more tasks: wakes others, twice as many each time, as long as they find some. */
   #wakeNext(queues: string[], spread: number): void {
     let left = spread;
     let asking: Waiter | undefined;
@@ -195,11 +196,11 @@ export class WaitingLine {
       left--;
       this.#wake(waiter, spread * 2);
     }
-    // All others are asking already, perhaps since before there was anything to find.
-    if (left > 0 && asking) asking.again = true;
+    // All others are already asking, possibly since before the tasks became ready.
+    if (left > 0 && asking) asking.isStale = true;
   }
 
-  /** What is kept for others than this one is for the next in line to look at. */
+  /** Tasks that only other workers may claim: the next claim of another worker is retried. */
   #wakeAfter(passedBy: Waiter): void {
     let after = !this.#line.has(passedBy);
     for (const waiter of this.#line) {
@@ -210,18 +211,18 @@ export class WaitingLine {
     }
   }
 
-  /** Its caller stopped waiting while the engine was being asked. What woke it meanwhile is for the next one. */
+  /** Its caller stopped waiting during the call. If it was woken meanwhile, the next claim is retried. */
   #giveBack(waiter: Waiter, outcome: ClaimOutcome): void {
     if (outcome.tasks.length > 0) this.#release(outcome);
-    if (waiter.again) this.#wakeNext(waiter.request.queues, 1);
+    if (waiter.isStale) this.#wakeNext(waiter.request.queues, 1);
   }
 }
 
 interface Waiter {
   request: ClaimRequest;
   asking: boolean;
-  /** Woken while asking: what it is told may be out of date. */
-  again: boolean;
+  /** Woken during the call: its answer may be stale. */
+  isStale: boolean;
   left: boolean;
   resolve(outcome: ClaimOutcome): void;
   reject(error: unknown): void;
@@ -234,16 +235,16 @@ function setOf({ queues }: ClaimRequest): string {
   return queues.join("\n");
 }
 
-function requestOf(wish: ClaimCall, number: number): ClaimRequest {
-  const { queues, max, worker } = wish;
+function requestOf(call: ClaimCall, number: number): ClaimRequest {
+  const { queues, max, worker } = call;
   return {
     queues,
     max,
     worker,
-    ...(wish.share !== undefined && { share: wish.share }),
-    ...(wish.session !== undefined && { session: wish.session }),
-    ...(wish.lease !== undefined && { lease: wish.lease }),
-    // What is claimed for somebody who has stopped waiting is given back: a worker's is taken away when it leaves.
-    ...(wish.wait > 0 && wish.session !== undefined && { waitingId: number }),
+    ...(call.share !== undefined && { share: call.share }),
+    ...(call.session !== undefined && { session: call.session }),
+    ...(call.lease !== undefined && { lease: call.lease }),
+    // Only for workers: if such a claim is no longer wanted, its tasks are released when the worker leaves.
+    ...(call.wait > 0 && call.session !== undefined && { waitingId: number }),
   };
 }

@@ -1,8 +1,8 @@
-// One process reads its store's events once, however many follow them, and all readers share what was read.
+// One process reads its store's events once, however many readers there are, and all readers share the pages.
 
 import { describe, expect, onTestFinished, test } from "vitest";
 import { createBroker } from "../../src/broker/broker.ts";
-import { KeptEvents } from "../../src/broker/kept-events.ts";
+import { RecentEvents } from "../../src/broker/recent-events.ts";
 import { DibsError } from "../../src/core/errors.ts";
 import type { EventPage } from "../../src/core/event-page.ts";
 import type { DibsEvent } from "../../src/core/events.ts";
@@ -10,7 +10,7 @@ import type { Engine, Op } from "../../src/engine/engine.ts";
 import { systemClock } from "../../src/engine/system-clock.ts";
 import { openMemory } from "../../src/engines/memory/engine.ts";
 
-/** A broker whose questions for events are counted, and fail while there is an `error`. */
+/** A broker whose reads of events are counted, and fail while there is an `error`. */
 function setUp(error?: Error) {
   const engine = openMemory({ clock: systemClock });
   const asked: Op<"listen">[] = [];
@@ -37,8 +37,8 @@ function setUp(error?: Error) {
 
 const tasks = (count: number) => Array.from({ length: count }, () => ({ queue: "q", data: "1" }));
 
-describe("the events of a store", () => {
-  test("are read once for all readers, who get the same page", async () => {
+describe("events of a store", () => {
+  test("events are read once for all readers, which get the same page", async () => {
     const { port, open, asked } = setUp();
     const readers = Array.from({ length: 50 }, open);
     const first = readers.map((reader) => reader.next());
@@ -49,12 +49,12 @@ describe("the events of a store", () => {
       ...["task.added", "task.added", "task.added"],
     ]);
     for (const page of pages) expect(page).toBe(pages[0]);
-    // One question each tells where a reader begins; those for news are the process's own.
+    // One call per reader finds its start. The other reads are shared by the process.
     expect(asked.filter(({ after }) => after === null)).toHaveLength(50);
     expect(asked.filter(({ after }) => after !== null).length).toBeLessThan(10);
   });
 
-  test("are not asked for again by those who do not read", async () => {
+  test("a reader that does not ask for pages causes no reads", async () => {
     const { port, open, asked } = setUp();
     const silent = Array.from({ length: 50 }, open);
     const reader = open();
@@ -66,25 +66,25 @@ describe("the events of a store", () => {
     expect(asked.filter(({ after }) => after !== null).length).toBeLessThan(10);
   });
 
-  test("are not asked for while no reader waits for a page", async () => {
+  test("events are not read while no reader waits for a page", async () => {
     const { port, open, asked } = setUp();
     const reader = open();
     await port.add(tasks(1));
     await reader.next();
     const before = asked.length;
-    // Longer apart than the questions for news would be.
+    // A longer interval than between two reads.
     for (let round = 0; round < 8; round++) {
       await port.add(tasks(1));
       await new Promise((resolve) => setTimeout(resolve, 30));
     }
-    // One was under way.
+    // One read was in progress.
     expect(asked.length - before).toBeLessThanOrEqual(1);
     let seen = 0;
     while (seen < 8) seen += ((await reader.next()).value as EventPage).events.length;
     expect(seen).toBe(8);
   });
 
-  test("begin for each reader where it began to listen", async () => {
+  test("each reader starts where it began to listen", async () => {
     const { port, open } = setUp();
     const early = open();
     await port.add(tasks(2));
@@ -99,16 +99,16 @@ describe("the events of a store", () => {
     expect(await seen(late, 1)).toHaveLength(1);
   });
 
-  test("that cannot be read are an error for readers that ask, and no unhandled rejection for others", async () => {
+  test("events that cannot be read are an error for readers that ask, and no unhandled rejection for others", async () => {
     const { open } = setUp(new DibsError("UNAVAILABLE", "no disk"));
     const [first, second, silent] = [open(), open(), open()];
     await expect(first.next()).rejects.toThrow("no disk");
     await expect(second.next()).rejects.toThrow("no disk");
-    // vitest fails on the rejection of a promise that nobody waits for.
+    // vitest fails on the rejection of a promise that is not awaited.
     expect(silent).toBeDefined();
   });
 
-  test("are frozen, since readers share them", async () => {
+  test("events are frozen, because readers share them", async () => {
     const { port, open } = setUp();
     const reader = open();
     await port.add(tasks(1));
@@ -117,7 +117,7 @@ describe("the events of a store", () => {
   });
 });
 
-describe("kept events", () => {
+describe("recent events", () => {
   const numbered = (first: number, last: number): DibsEvent[] =>
     Array.from({ length: last - first + 1 }, (_, i) => ({
       ...{ type: "task.added", at: 0, queue: "q" },
@@ -126,8 +126,8 @@ describe("kept events", () => {
   const idsOf = (page: EventPage | undefined) =>
     page?.events.map((event) => Number("taskId" in event && event.taskId));
 
-  test("come in order, joined up to a limit", () => {
-    const kept = new KeptEvents(0, 100);
+  test("recent events are returned in order, joined up to a limit", () => {
+    const kept = new RecentEvents(0, 100);
     kept.append(numbered(1, 2), 2);
     kept.append(numbered(3, 4), 4);
     kept.append(numbered(5, 6), 6);
@@ -138,8 +138,8 @@ describe("kept events", () => {
     expect(kept.after(6, 4)).toBeUndefined();
   });
 
-  test("tell what is missing where it is missing", () => {
-    const kept = new KeptEvents(0, 100);
+  test("recent events report a gap where events are missing", () => {
+    const kept = new RecentEvents(0, 100);
     kept.append(numbered(1, 2), 2);
     kept.append(numbered(6, 7), 7);
     kept.append([], 10);
@@ -148,15 +148,15 @@ describe("kept events", () => {
     expect(kept.after(7, 100)).toEqual({ missed: 3, cursor: 10, page: undefined });
   });
 
-  test("are bounded, and tell how many are gone", () => {
-    const kept = new KeptEvents(0, 10);
+  test("recent events are bounded, and report how many were dropped", () => {
+    const kept = new RecentEvents(0, 10);
     for (let n = 1; n <= 100; n += 5) kept.append(numbered(n, n + 4), n + 4);
     const taken = kept.after(0, 1_000)!;
     expect([taken.missed, taken.cursor, idsOf(taken.page)!.length]).toEqual([90, 100, 10]);
   });
 
-  test("can be read from the middle of a page", () => {
-    const kept = new KeptEvents(0, 100);
+  test("recent events can be read from the middle of a page", () => {
+    const kept = new RecentEvents(0, 100);
     kept.append(numbered(1, 5), 5);
     expect(idsOf(kept.after(3, 100)!.page)).toEqual([4, 5]);
   });

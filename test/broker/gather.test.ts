@@ -6,7 +6,7 @@ import type { Engine, Op, Outcome } from "../../src/engine/engine.ts";
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const read = (queue: string): Op<"stats"> => ({ verb: "stats", queue });
 
-/** An engine whose batches are answered when the test says so. */
+/** An engine whose batches the test answers. */
 function makeGatherer(depth = 2, onSend: GathererListener["onSend"] = () => {}) {
   const batches: {
     ops: readonly Op[];
@@ -35,7 +35,7 @@ function makeGatherer(depth = 2, onSend: GathererListener["onSend"] = () => {}) 
   return { gatherer, batches, commits };
 }
 
-test("the calls of a moment go into one batch, in order", async () => {
+test("calls of one moment go into one batch, in order", async () => {
   const { gatherer, batches } = makeGatherer();
   const calls = ["a", "b", "c"].map((queue) => gatherer.run(read(queue)));
   await turn();
@@ -44,7 +44,7 @@ test("the calls of a moment go into one batch, in order", async () => {
   expect((await Promise.all(calls)).map(({ queue }) => queue)).toEqual(["a", "b", "c"]);
 });
 
-test("workers' claims go behind what is settled in the same moment, and each gets its own answer", async () => {
+test("workers' claims go behind settlements of the same moment, and each call gets its own answer", async () => {
   const { gatherer, batches } = makeGatherer();
   const settle = (id: string): Op => ({
     verb: "settle",
@@ -75,7 +75,7 @@ test("workers' claims go behind what is settled in the same moment, and each get
   expect(await Promise.all(calls)).toEqual(ops);
 });
 
-test("while the engine has its fill, calls gather", async () => {
+test("calls collect while the engine has its maximum of batches in progress", async () => {
   const { gatherer, batches } = makeGatherer();
   for (let call = 0; call < 10; call++) {
     void gatherer.run(read(`${call}`));
@@ -87,16 +87,16 @@ test("while the engine has its fill, calls gather", async () => {
   expect(batches.map(({ ops }) => ops.length)).toEqual([1, 1, 8]);
 });
 
-test("many calls of one moment are sent on while the rest is still being made", async () => {
+test("many calls of one moment are sent while the others are still being made", async () => {
   const { gatherer, batches } = makeGatherer(3);
   for (let call = 0; call < 300; call++) void gatherer.run(read(`${call}`));
-  // No turn has passed.
+  // No turn of the event loop has passed.
   expect(batches.map(({ ops }) => ops.length)).toEqual([128, 128]);
   await turn();
   expect(batches.map(({ ops }) => ops.length)).toEqual([128, 128, 44]);
 });
 
-test("what is large by itself is sent at once, and not together with what came before it", async () => {
+test("a large operation is sent at once, and not together with earlier ones", async () => {
   const { gatherer, batches } = makeGatherer(9);
   const add = (count: number): Op => ({
     verb: "add",
@@ -114,7 +114,7 @@ test("what is large by itself is sent at once, and not together with what came b
   ]);
 });
 
-test("a declaration is sent on with the call that follows it", async () => {
+test("a declaration is sent with the call that follows it", async () => {
   const { gatherer, batches } = makeGatherer(3);
   for (let call = 0; call < 127; call++) void gatherer.run(read(`${call}`));
   void gatherer.run({ verb: "declare", queue: "a", policy: {} });
@@ -138,7 +138,7 @@ test("each call gets its own answer, or its own error", async () => {
   ]);
 });
 
-test("when a commit fails, all of its calls are told, and the next batch goes its way", async () => {
+test("when a commit fails, all its calls fail, and the next batch is sent", async () => {
   const { gatherer, batches } = makeGatherer();
   const settled = Promise.allSettled([gatherer.run(read("a")), gatherer.run(read("b"))]);
   await turn();
@@ -152,7 +152,7 @@ test("when a commit fails, all of its calls are told, and the next batch goes it
   await next;
 });
 
-test("a batch has an end, and none ends on a declaration", async () => {
+test("a batch is bounded, and none ends with a declaration", async () => {
   const { gatherer, batches } = makeGatherer(1);
   const calls = [gatherer.run(read("first"))];
   await turn();
@@ -167,7 +167,7 @@ test("a batch has an end, and none ends on a declaration", async () => {
   await Promise.all(calls);
 });
 
-test("closing answers what came before, and refuses what comes after", async () => {
+test("closing answers earlier calls, and refuses later ones", async () => {
   const { gatherer, batches } = makeGatherer();
   const before = gatherer.run(read("a"));
   let closed = false;
@@ -180,7 +180,7 @@ test("closing answers what came before, and refuses what comes after", async () 
   await closing;
 });
 
-test("signals and cancels go alone: they would wait for each other's tasks", async () => {
+test("signals and cancels are single batches: together they could deadlock", async () => {
   const { gatherer, batches } = makeGatherer(9);
   const cancel = (id: string): Op<"cancel"> => ({ verb: "cancel", id });
   for (const op of [read("a"), read("b"), cancel("1"), cancel("2"), read("c"), read("d")])
@@ -193,7 +193,7 @@ test("signals and cancels go alone: they would wait for each other's tasks", asy
   expect(batches.at(-1)!.ops).toHaveLength(2);
 });
 
-test("what is called before a batch is sent goes with it, at its end", async () => {
+test("a call made in onSend joins the batch at its end", async () => {
   const asked: string[] = [];
   const { gatherer, batches } = makeGatherer(2, (waiting) => {
     for (const { op } of [...waiting]) {

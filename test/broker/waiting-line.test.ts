@@ -9,7 +9,7 @@ import { ManualClock } from "../../src/testing/manual-clock.ts";
 
 const WISH: ClaimCall = { queues: ["q"], max: 1, worker: "w", wait: 60_000 };
 
-/** A line in front of a store that answers when the test says so. */
+/** A waiting line in front of a store that the test answers. */
 function makeLine() {
   const clock = new ManualClock();
   const asked: { op: Op<"claim">; answer: (tasks: number, more?: Partial<ClaimOutcome>) => Promise<void> }[] =
@@ -30,9 +30,9 @@ function makeLine() {
     (outcome) => givenBack.push(outcome),
     clock,
   );
-  /** Asks that nobody has answered yet, oldest first. */
+  /** Claims that are not answered yet, oldest first. */
   const next = () => asked.shift() ?? expect.fail("nobody asks");
-  /** Waits, after having found nothing. */
+  /** Waits after having found nothing. */
   const lineUp = async (worker: string, wish: Partial<ClaimCall> = {}): Promise<{ tasks: number | null }> => {
     const state: { tasks: number | null } = { tasks: null };
     line.claim({ ...WISH, worker, ...wish }).then(
@@ -45,7 +45,7 @@ function makeLine() {
   return { line, clock, asked, givenBack, next, lineUp, last: () => last };
 }
 
-test("a task is handed out by the commit that adds it, to the one that waited longest", async () => {
+test("a task is handed out by the commit that adds it, to the claim that has waited longest", async () => {
   const clock = new ManualClock();
   const engine = openMemory({ clock });
   const batches: string[][] = [];
@@ -67,7 +67,7 @@ test("a task is handed out by the commit that adds it, to the one that waited lo
     void port.claim({ ...WISH, worker, max: 5 }).then(({ tasks }) => tasks.length > 0 && served.push(worker));
   await clock.advance(0);
   batches.splice(0);
-  // Behind all that is added in this moment, so that one claim finds all of it.
+  // Behind everything added in this moment, so that one claim finds all of it.
   await Promise.all([
     port.add([{ queue: "q", data: "1" }]),
     port.add([{ queue: "other", data: "2" }]),
@@ -78,7 +78,7 @@ test("a task is handed out by the commit that adds it, to the one that waited lo
   expect(batches).toEqual([["add", "add", "add", "claim"]]);
 });
 
-test("one task for a thousand waiting claims brings at most two of them to the engine", async () => {
+test("one task for a thousand waiting claims causes at most two claims at the engine", async () => {
   const clock = new ManualClock();
   const engine = openMemory({ clock });
   let claims = 0;
@@ -108,7 +108,7 @@ test("one task for a thousand waiting claims brings at most two of them to the e
 
   claims = 0;
   await clock.advance(20_000);
-  // Idle, they cost one question a poll.
+  // Idle claims cost one claim at the engine per poll.
   expect(claims).toBeLessThanOrEqual(10);
 
   claims = 0;
@@ -118,7 +118,7 @@ test("one task for a thousand waiting claims brings at most two of them to the e
   expect(claims).toBeLessThanOrEqual(300);
 });
 
-test("whoever waits longest asks first", async () => {
+test("the claim that has waited longest asks first", async () => {
   const { line, lineUp, asked } = makeLine();
   for (const worker of ["a", "b", "c"]) await lineUp(worker);
   line.wake({ q: 2 });
@@ -134,7 +134,7 @@ test("a new claim lets the longest-waiting one that shares a queue with it ask f
   expect(asked.map(({ op }) => op.worker)).toEqual(["b", "d"]);
 });
 
-test("one who takes many is woken instead of many", async () => {
+test("one claim for many tasks is woken instead of many claims", async () => {
   const { line, lineUp, asked } = makeLine();
   await lineUp("a", { max: 10 });
   await lineUp("b");
@@ -142,7 +142,7 @@ test("one who takes many is woken instead of many", async () => {
   expect(asked.map(({ op }) => op.worker)).toEqual(["a"]);
 });
 
-test("one who comes back with full hands wakes the next, who wakes two", async () => {
+test("a claim that gets all it asked for wakes the next, which wakes two", async () => {
   const { line, lineUp, asked, next } = makeLine();
   for (const worker of ["a", "b", "c", "d", "e"]) await lineUp(worker);
   line.wakeAny();
@@ -155,7 +155,7 @@ test("one who comes back with full hands wakes the next, who wakes two", async (
   expect(asked).toEqual([]);
 });
 
-test("one who is woken while asking asks again", async () => {
+test("a claim that is woken during its call asks again", async () => {
   const { line, lineUp, asked, next } = makeLine();
   await lineUp("a");
   line.wake({ q: 1 });
@@ -167,21 +167,21 @@ test("one who is woken while asking asks again", async () => {
   expect(asked).toEqual([]);
 });
 
-test("a claim that asked before a full answer came asks again, when nobody else is left to wake", async () => {
+test("a claim whose call began before another's full answer asks again if no other is left to wake", async () => {
   const { line, lineUp, asked, next } = makeLine();
   for (const worker of ["a", "b", "c"]) await lineUp(worker);
   line.wake({ q: 3 });
   const [a, b, c] = [next(), next(), next()];
-  // The answer is as long as it may be, so there may be more. The others read the store perhaps before that was added.
+  // The answer is full, so there may be more. The other calls may have read the store before those tasks were added.
   await a.answer(1);
   await b.answer(0);
   expect(asked.map(({ op }) => op.worker)).toEqual(["b"]);
-  // One of them is enough: if it finds a task, it wakes the next.
+  // One retry is enough: if it finds a task, it wakes the next.
   await c.answer(0);
   expect(asked.map(({ op }) => op.worker)).toEqual(["b"]);
 });
 
-test("a claim that finds something after a full answer of another wakes the next", async () => {
+test("a claim that finds tasks after another's full answer wakes the next", async () => {
   const { line, lineUp, asked, next } = makeLine();
   const b = await lineUp("a").then(() => lineUp("b"));
   await lineUp("c", { queues: ["q", "x"] });
@@ -192,12 +192,12 @@ test("a claim that finds something after a full answer of another wakes the next
   await first.answer(1);
   await second.answer(1);
   expect(b.tasks).toBe(1);
-  // The full answer of b is news for c, which is asking too.
+  // The full answer of b also concerns c, whose call is in progress.
   await third.answer(0);
   expect(asked.map(({ op }) => op.worker)).toEqual(["c"]);
 });
 
-test("what woke one who stops waiting while asking goes to the next", async () => {
+test("a wake-up of a claim that stops waiting during its call goes to the next claim", async () => {
   const { line, lineUp, asked, next } = makeLine();
   const stop = new AbortController();
   await lineUp("a", { signal: stop.signal });
@@ -209,7 +209,7 @@ test("what woke one who stops waiting while asking goes to the next", async () =
   expect(asked.map(({ op }) => op.worker)).toEqual(["b"]);
 });
 
-test("what woke one who found something else meanwhile goes to the next", async () => {
+test("a wake-up of a claim that found other tasks meanwhile goes to the next claim", async () => {
   const { line, lineUp, asked, next } = makeLine();
   await lineUp("a");
   await lineUp("b");
@@ -219,7 +219,7 @@ test("what woke one who found something else meanwhile goes to the next", async 
   expect(asked.map(({ op }) => op.worker)).toEqual(["b"]);
 });
 
-test("what comes for one who stopped waiting is given back", async () => {
+test("tasks for a claim that stopped waiting are released", async () => {
   const { line, lineUp, givenBack, next } = makeLine();
   const stop = new AbortController();
   const a = await lineUp("a", { signal: stop.signal });
@@ -230,7 +230,7 @@ test("what comes for one who stopped waiting is given back", async () => {
   expect(a.tasks).toBeNull();
 });
 
-test("a task that is kept from one is offered to the next of another name", async () => {
+test("a task that one worker may not have is offered to the next claim of another worker", async () => {
   const { line, lineUp, asked, next } = makeLine();
   for (const worker of ["a", "a", "b"]) await lineUp(worker);
   line.wake({ q: 1 });
@@ -238,7 +238,7 @@ test("a task that is kept from one is offered to the next of another name", asyn
   expect(asked.map(({ op }) => op.worker)).toEqual(["b"]);
 });
 
-test("a task that is kept from one who took others is offered to the next, too", async () => {
+test("a task that a worker may not have is offered to the next, also if that worker took others", async () => {
   const { line, lineUp, asked, next } = makeLine();
   await lineUp("a", { max: 10 });
   await lineUp("b");
@@ -247,7 +247,7 @@ test("a task that is kept from one who took others is offered to the next, too",
   expect(asked.map(({ op }) => op.worker)).toEqual(["b"]);
 });
 
-test("an answer that is not complete is asked for again", async () => {
+test("an incomplete answer is followed by another claim", async () => {
   const { line, lineUp, asked, next } = makeLine();
   const a = await lineUp("a");
   line.wakeAny();
@@ -257,7 +257,7 @@ test("an answer that is not complete is asked for again", async () => {
   expect(a.tasks).toBe(1);
 });
 
-describe("a claim that the engine has asked for in somebody's stead", () => {
+describe("a waiting claim that the engine has retried", () => {
   const outcome = (tasks: number, more: Partial<ClaimOutcome> = {}): ClaimOutcome => ({
     ...{ tasks: Array.from({ length: tasks }, () => ({ queue: "q" }) as ClaimedTask), policies: {} },
     ...{ passed: false, more: false, ...more },
@@ -280,18 +280,18 @@ describe("a claim that the engine has asked for in somebody's stead", () => {
     return { ...made, a, b, request: requests[0]!, stop, names };
   }
 
-  test("is answered, and only those who wait for something else look for themselves", async () => {
+  test("a retried claim is answered, and only claims for other queues are woken", async () => {
     const { line, a, request, names, clock } = await makeStanding();
     line.wakeAny({ stood: { request, outcome: outcome(0) } });
     expect(names()).toEqual(["c"]);
     line.wakeAny({ stood: { request, outcome: outcome(1) } });
     await clock.advance(0);
     expect(a.tasks).toBe(1);
-    // There may be more where that came from.
+    // There may be more tasks.
     expect(names()).toEqual(["c", "b"]);
   });
 
-  test("goes back where nobody waits for it any more, and others look", async () => {
+  test("tasks of a retried claim that no longer waits are released, and other claims are woken", async () => {
     const { line, request, stop, names, givenBack } = await makeStanding();
     stop.abort();
     line.wakeAny({ stood: { request, outcome: outcome(1) } });
@@ -299,7 +299,7 @@ describe("a claim that the engine has asked for in somebody's stead", () => {
     expect(names()).toEqual(["b", "c"]);
   });
 
-  test("is answered also while it is asking: what that brings goes back", async () => {
+  test("a retried claim is answered during its own call, and the tasks of that call are released", async () => {
     const { line, a, request, givenBack, next } = await makeStanding();
     line.wake({ q: 1 });
     line.wakeAny({ stood: { request, outcome: outcome(1) } });
@@ -308,20 +308,20 @@ describe("a claim that the engine has asked for in somebody's stead", () => {
     expect(givenBack).toHaveLength(1);
   });
 
-  test("fails as if its caller had asked, and others look", async () => {
+  test("a retried claim fails as if its caller had asked, and other claims are woken", async () => {
     const { line, request, names } = await makeStanding();
     line.wakeAny({ stood: { request, error: new Error("the disk is full") } });
     expect(names()).toEqual(["b", "c"]);
   });
 
-  test("that was kept from it is offered to the next of another name", async () => {
+  test("a task that the retried claim's worker may not have is offered to another worker", async () => {
     const { line, request, names } = await makeStanding();
     line.wakeAny({ stood: { request, outcome: outcome(0, { passed: true }) } });
     expect(names()).toEqual(["b", "c"]);
   });
 });
 
-test("those of other queues sleep on", async () => {
+test("claims of other queues are not woken", async () => {
   const { line, lineUp, asked } = makeLine();
   await lineUp("a", { queues: ["x"] });
   await lineUp("b", { queues: ["y", "q"] });
@@ -329,7 +329,7 @@ test("those of other queues sleep on", async () => {
   expect(asked.map(({ op }) => op.worker)).toEqual(["b"]);
 });
 
-test("closing waits for what is under way, and gives it back", async () => {
+test("closing waits for calls in progress, and releases their tasks", async () => {
   const { line, lineUp, givenBack, next } = makeLine();
   const a = await lineUp("a");
   line.wakeAny();

@@ -4,13 +4,13 @@ import type { DueDocument } from "../../engine/engine.ts";
 import type { Context } from "../context.ts";
 import { eventOf, parseState, replace } from "../schedules.ts";
 
-/** A queue that is full is tried again after this long; the firing is late then, and not lost. */
-const AGAIN_MS = 5_000;
+/** A full queue is retried after this. The firing is then late, but not lost. */
+const RETRY_MS = 5_000;
 
 /**
- * Fires the schedules whose time has come. The tasks are added in the commit that plans the next firing, and only where the
- * schedule still is what it was when it was found due: of all processes that try, one does it, and one that dies has
- * done it or has not. Answers whether there may be more to do at once.
+ * Fires the schedules that are due. The tasks are added in the commit that plans the next firing, and only if the
+ * schedule is unchanged since it was found due. So exactly one of several processes fires it, also if one dies. Returns
+ * whether there may be more to do at once.
  */
 export async function fireDue(context: Context, due: readonly DueDocument[], now: number): Promise<boolean> {
   const schedules = due.filter(({ kind }) => kind === SCHEDULE_KIND);
@@ -27,16 +27,16 @@ async function fireOne(context: Context, { name, value }: DueDocument, now: numb
       ...(adds.length > 0 && { adds, event: eventOf("schedule.fired", name, after) }),
     });
   } catch (error) {
-    if (!isDibsError(error) || !EXPLAINED.has(error.code)) throw error;
-    await explain(context, name, value, { before, after, now }, error);
+    if (!isDibsError(error) || !RECORDED.has(error.code)) throw error;
+    await recordError(context, name, value, { before, after, now }, error);
   }
 }
 
-/** What a queue says to a task. The rest is the store's own trouble: the schedule stays due. */
-const EXPLAINED: ReadonlySet<ErrorCode> = new Set(["QUEUE_FULL", "PAYLOAD_TOO_LARGE", "INVALID"]);
+/** Refusals by the queue. Other errors are faults of the store: the schedule stays due. */
+const RECORDED: ReadonlySet<ErrorCode> = new Set(["QUEUE_FULL", "PAYLOAD_TOO_LARGE", "INVALID"]);
 
-/** Its queue would not take the task. That is not told to any caller: it is kept with the schedule, for who looks. */
-async function explain(
+/** The queue refused the task. No caller gets this error, so it is stored with the schedule. */
+async function recordError(
   context: Context,
   name: string,
   value: string,
@@ -46,9 +46,9 @@ async function explain(
   const isSame = before.error?.code === code && before.error.message === message;
   const error = isSame ? before.error : { at: now, code, message };
   if (code === "QUEUE_FULL") {
-    await replace(context, name, value, { ...before, error }, { dueAt: now + AGAIN_MS });
+    await replace(context, name, value, { ...before, error }, { dueAt: now + RETRY_MS });
   } else {
-    // Trying again would not help: by the next firing somebody may have raised the limit.
+    // A retry would not help now. By the next firing an operator may have raised the limit.
     await replace(context, name, value, { ...after, lastAt: before.lastAt, error });
   }
 }

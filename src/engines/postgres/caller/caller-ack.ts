@@ -19,7 +19,7 @@ export async function settleWithin(
   settlement: Settlement,
   spent: number | undefined,
 ): Promise<{ state: TaskState }> {
-  if (settlement.kind !== "done") throw invalid("Only an ack can be part of a transaction of yours.");
+  if (settlement.kind !== "done") throw invalid("Only an ack can be part of your transaction.");
   const { link, around, now } = within;
   const held = await find(within, id, fence);
   within.checkBegun(held);
@@ -30,8 +30,7 @@ export async function settleWithin(
     throw tooLarge("The result", result, policy.maxPayload, held.queue_name);
   }
   // It would end without a verdict, and what it asks about would have to be moved: others' rows.
-  if (isVerificationQueue(held.queue_name))
-    throw invalid("A verdict cannot be part of a transaction of yours.");
+  if (isVerificationQueue(held.queue_name)) throw invalid("A verdict cannot be part of your transaction.");
   if (!held.cancelled && policy.verified)
     return askForVerdict(within, id, held, settlement, { policy, spent });
   if (!held.cancelled && adds.length > 0) await within.add(await within.fanOut(adds));

@@ -2,34 +2,34 @@ import type { Clock } from "../../core/clock.ts";
 import { isDibsError } from "../../core/errors.ts";
 import type { DueDocument, Op, VerbName, Verbs } from "../../engine/engine.ts";
 
-/** Retention is seen to this often. */
+/** How often to remove tasks past their retention. */
 const PRUNE_EVERY_MS = 15_000;
 const PRUNE_PAGE = 1_000;
 
 type Run = <V extends VerbName>(op: Op<V>) => Promise<Verbs[V]["out"]>;
 
 /**
- * Sleeps until the next thing is due, then has the engine deal with it. Any number of processes may do so:
- * whoever comes first finds the work, the others find none.
+ * Sleeps until the next due time, then has the engine process what is due. Any number of processes may do so: the first
+ * one finds the work, and the others find none.
  */
-export class Keeper {
+export class Housekeeper {
   readonly #run: Run;
   readonly #clock: Clock;
-  /** Looks after the store at least this often: what a hint missed waits no longer. */
+  /** Polls at least this often, for what a hint missed. */
   readonly #pollEvery: number;
   readonly #onPoll: () => void;
   readonly #onDue: () => void;
-  /** Sees to documents whose time has come; answers whether to look again at once. */
+  /** Processes due documents. Returns whether to check again at once. */
   readonly #fire: (due: readonly DueDocument[], now: number) => Promise<boolean>;
   readonly #onFault: (error: unknown) => void;
-  /** What it was told of last. */
+  /** The last fault that was reported. */
   #fault: string | undefined;
   #stopTimer: (() => void) | undefined;
   #wakeAt = Number.POSITIVE_INFINITY;
   #prunedAt: number;
   #polledAt: number;
-  #tending = false;
-  /** The earliest of what was said while the store was being asked. */
+  #isBusy = false;
+  /** The earliest due time that was announced during the current call. */
   #expectedAt = Number.POSITIVE_INFINITY;
   #closed = false;
 
@@ -55,13 +55,13 @@ export class Keeper {
 
   /** Something will be due in `ms`. */
   expect(ms: number): void {
-    // What is said while the store is being asked may not be part of its answer.
-    if (this.#tending) this.#expectedAt = Math.min(this.#expectedAt, this.#now() + ms);
+    // The current call's answer may not include what is announced during it.
+    if (this.#isBusy) this.#expectedAt = Math.min(this.#expectedAt, this.#now() + ms);
     else if (!this.#closed && this.#now() + ms < this.#wakeAt) this.#sleep(ms);
   }
 
-  /** Another process changed something: what is due next may be another thing. */
-  lookAgain(): void {
+  /** Another process changed something: the next due time may be different. */
+  checkNow(): void {
     this.expect(0);
   }
 
@@ -70,7 +70,7 @@ export class Keeper {
     this.#stopTimer?.();
   }
 
-  /** Timers count awake time: after the machine slept, one that is late must not hide one that is sooner. */
+  /** Timers count awake time: after the machine slept, a late timer must not hide an earlier one. */
   #now(): number {
     return this.#clock.read().awake;
   }
@@ -78,38 +78,38 @@ export class Keeper {
   #sleep(ms: number): void {
     this.#stopTimer?.();
     this.#wakeAt = this.#now() + ms;
-    this.#stopTimer = this.#clock.after(ms, () => void this.#tend());
+    this.#stopTimer = this.#clock.after(ms, () => void this.#housekeep());
   }
 
-  async #tend(): Promise<void> {
-    this.#tending = true;
+  async #housekeep(): Promise<void> {
+    this.#isBusy = true;
     this.#expectedAt = Number.POSITIVE_INFINITY;
     let next = this.#pollEvery;
     const askedAt = this.#now();
     try {
       const tended = this.#run({ verb: "housekeep" });
-      // In the same batch: an idle process is woken once for both.
+      // In the same batch: an idle process wakes once for both.
       if (this.#now() - this.#polledAt >= this.#pollEvery / 2) this.#poll();
-      // So does a claim that waits for what is due: it need not be told, and saves a commit.
+      // A claim that waits for a due task joins this batch too: it needs no hint, and saves a commit.
       else this.#onDue();
       const { next: soonest, now, due } = await tended;
-      // It counts from when the store looked, which was after it was asked; part of it has passed on the way here.
+      // `soonest` counts from when the store answered, and part of it has passed since.
       if (soonest !== null) next = Math.min(next, Math.max(0, soonest - (this.#now() - askedAt)));
       if (due.length > 0 && (await this.#fire(due, now))) next = 0;
       if (this.#now() - this.#prunedAt >= PRUNE_EVERY_MS) await this.#prune();
       this.#fault = undefined;
     } catch (error) {
-      // Whoever uses the store is told of its troubles by their own calls; the keeper just tries again.
-      if (!isDibsError(error)) this.#tell(error);
+      // Callers learn of the store's faults from their own calls. The housekeeper only retries.
+      if (!isDibsError(error)) this.#report(error);
     }
-    this.#tending = false;
+    this.#isBusy = false;
     if (!this.#closed) this.#sleep(Math.max(0, Math.min(next, this.#expectedAt - this.#now())));
   }
 
-  /** Nobody waits for this promise: an error that is no trouble of the store's would end the whole program. */
-  #tell(error: unknown): void {
+  /** This promise has no caller: an error that is not the store's would otherwise crash the program. */
+  #report(error: unknown): void {
     const { message } = error as Error;
-    // Once, and not with every look.
+    // Once, not for every check.
     if (message !== this.#fault) this.#onFault(error);
     this.#fault = message;
   }

@@ -7,12 +7,12 @@ import type { Body, ClaimRef } from "../core/task.ts";
 import { checkClaim, checkStepValue } from "./check.ts";
 import type { Context } from "./context.ts";
 
-/** What a holder may do with its claim short of settling it. */
+/** What a holder may do with its claim before it settles it. */
 
 export async function extend(context: Context, claim: ClaimRef, lease: number): Promise<void> {
   const held = checkClaim(claim);
   checkNumber(lease, "lease", 1, LONGEST_MS);
-  context.keeper.expect(lease);
+  context.housekeeper.expect(lease);
   await context.run({ verb: "extend", ...held, lease });
 }
 
@@ -28,7 +28,7 @@ export async function progress(
   }
   if (note !== null && (typeof note !== "string" || note.length > LIMITS.progressNote)) {
     throw invalid(
-      `The note of a progress is a text of at most ${LIMITS.progressNote} characters; got ${show(note)}.`,
+      `The progress note must be a text of at most ${LIMITS.progressNote} characters; got ${show(note)}.`,
     );
   }
   await context.run({ verb: "progress", ...held, value, note });
@@ -42,6 +42,6 @@ export async function step(
 ): Promise<void> {
   const held = checkClaim(claim);
   checkText(name, "A step's name", LIMITS.stepName);
-  checkStepValue(value, "What a step returned");
+  checkStepValue(value, "A step's result");
   await context.run({ verb: "step", ...held, name, value });
 }

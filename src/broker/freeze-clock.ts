@@ -1,8 +1,11 @@
 import type { Clock } from "../core/clock.ts";
 import type { Engine, Op, Outcomes } from "../engine/engine.ts";
 
-/** An engine in another thread or on another machine answers in real time: a test's time must not run away from it. */
-export function standStillDuring(engine: Engine, clock: Clock): Engine {
+/**
+ * Freezes a test's clock while the engine works: an engine in another thread or on another machine answers in real
+ * time.
+ */
+export function freezeClockDuring(engine: Engine, clock: Clock): Engine {
   if (!clock.standStill) return engine;
   return {
     depth: engine.depth,
