@@ -1,21 +1,23 @@
 import { DibsError } from "../core/errors.ts";
-import { NotKnown } from "../doors/http/problem.ts";
+import { UnknownToken } from "../doors/http/problem.ts";
 import { EVERYTHING, Grant } from "./scopes.ts";
 import type { TokenRecord, Tokens } from "./tokens.ts";
 
 export interface Entry {
-  /** Nobody else may resume what this one began. */
+  /** Only this owner may resume its sessions. */
   owner: string;
   grant: Grant;
 }
 
-/** Who is let in: with tokens, who has one; without any, everybody, which is for this machine alone. */
+/**
+ * Who may connect: with tokens, clients that have one; without tokens everyone, which is only for the local machine.
+ */
 export class Access {
   readonly #tokens: Tokens;
   readonly #everybody: Entry = { owner: "everybody", grant: new Grant("everybody", EVERYTHING, false) };
   readonly #letsAnyoneIn: boolean;
   #hasAsked = false;
-  /** As they were when somebody last asked what became of them. */
+  /** The tokens at the last call of changes(). */
   #before: readonly TokenRecord[] | undefined;
 
   constructor(tokens: Tokens, options: { letAnyoneIn: boolean }) {
@@ -24,8 +26,8 @@ export class Access {
   }
 
   /**
-   * Once there are tokens, one is needed, on whichever address, unless anyone may come in. That lasts as long as the
-   * server: to revoke the last token, or to lose their file, must not open it to everybody.
+   * Once there are tokens, every client needs one, on any address, unless anyone may connect. This stays so while the
+   * server runs: revoking the last token, or losing their file, must not open the server to everyone.
    */
   get asksForTokens(): boolean {
     if (this.#letsAnyoneIn) return false;
@@ -34,37 +36,40 @@ export class Access {
   }
 
   enter(token: string | undefined): Entry {
-    const { asks, known } = this.#look(token);
+    const { asks, known } = this.#lookUp(token);
     if (known) return known;
     if (!asks) return this.#everybody;
-    throw new NotKnown(
+    throw new UnknownToken(
       token === undefined
-        ? "This server asks for a token. `dibs tokens add NAME --scope …` makes one; give it as DIBS_TOKEN, or open(url, { token })."
-        : "This token is not known here: it was revoked, or is another server's.",
+        ? "This server requires a token. Create one with `dibs tokens add NAME --scope …`, and pass it as DIBS_TOKEN or open(url, { token })."
+        : "This token is unknown: it was revoked, or belongs to another server.",
     );
   }
 
-  #look(token: string | undefined): { asks: boolean; known: Entry | undefined } {
+  #lookUp(token: string | undefined): { asks: boolean; known: Entry | undefined } {
     try {
       return {
         asks: this.asksForTokens,
         known: token === undefined ? undefined : this.#tokens.check(token),
       };
     } catch {
-      // Whoever looks after the server finds the reason in its log; a client comes again, and is not turned away for ever.
+      // The operator finds the reason in the log. A client may retry, and is not refused for good.
       throw new DibsError(
         "UNAVAILABLE",
-        "This server cannot read its tokens, and lets nobody in until it can. Its log says why.",
+        "This server cannot read its tokens, and refuses all clients until it can. Its log says why.",
       );
     }
   }
 
-  /** By which a worker's session is known again after a restart. Without tokens all are one, and nothing has to be proved. */
+  /**
+   * Proves after a restart that a session belongs to this owner. Without tokens all clients are one owner, and nothing
+   * has to be proved.
+   */
   ticketOf(owner: string, session: number): string {
     return owner === this.#everybody.owner ? this.#everybody.owner : this.#tokens.ticketOf(owner, session);
   }
 
-  /** Tokens that were made and revoked since this was last asked; nothing the first time. */
+  /** Tokens that were created and revoked since the last call; empty for the first call. */
   changes(): { verb: string; name: string }[] {
     const now = this.#tokens.list();
     const before = this.#before ?? now;
@@ -78,7 +83,7 @@ export class Access {
     ];
   }
 
-  /** Whether what was allowed once still is. */
+  /** Whether this owner may still connect. */
   isWelcome(owner: string): boolean {
     return owner === this.#everybody.owner ? !this.asksForTokens : this.#tokens.has(owner);
   }

@@ -7,11 +7,14 @@ import { isLoopback } from "./callers.ts";
 
 interface Address {
   host: string;
-  /** 0: any that is free. */
+  /** 0: any free port. */
   port: number;
 }
 
-/** Refuses an address by which others get in while nobody needs a token, unless somebody said that this is meant. */
+/**
+ * Refuses an address that other machines can reach while no token is needed, unless --let-anyone-in says that this is
+ * intended.
+ */
 export function checkAddress({
   host,
   letAnyoneIn,
@@ -19,12 +22,12 @@ export function checkAddress({
 }: Address & { letAnyoneIn: boolean; access: Access }): void {
   if (isLoopback(host) || letAnyoneIn || access.asksForTokens) return;
   throw invalid(
-    `--host ${host} lets others than this machine in, and there are no tokens yet: anybody could read and change ` +
-      `everything. Make one with \`dibs tokens add NAME --scope admin:*\`, or say --let-anyone-in if that is what you want.`,
+    `--host ${host} can be reached from other machines, and there are no tokens yet: anyone could read and change ` +
+      `everything. Create one with \`dibs tokens add NAME --scope admin:*\`, or pass --let-anyone-in if that is what you want.`,
   );
 }
 
-/** Resolves when it listens. `onFailure` is told of what goes wrong with the socket later. */
+/** Resolves when the server listens. `onFailure` gets later errors of the socket. */
 export async function listenAt(
   http: HttpServer,
   { host, port }: Address,

@@ -1,12 +1,9 @@
 import { escapeControls, show } from "../core/show.ts";
 
-/** Longer than any name there can be. */
+/** Longer than any valid name. */
 const LONGEST = 300;
 
-/**
- * An entry of the audit trail, with texts that a client sent cut to a size that names can have: whoever may call a verb
- * must not be able to fill the log with one call.
- */
+/** An audit entry with texts from clients cut to the size of names: one call must not be able to fill the log. */
 export function boundEntry<Entry extends object>(entry: Entry): Entry {
   const fields = Object.entries(entry).map(([name, value]) => [name, bound(value)] as const);
   return Object.fromEntries(fields) as Entry;

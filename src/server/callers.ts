@@ -4,13 +4,13 @@ import { DibsError, invalid } from "../core/errors.ts";
 import { show } from "../core/show.ts";
 
 export interface CallerRules {
-  /** Names by which this server may be called, beside localhost, addresses and the name it listens on. */
+  /** Names by which this server may be called, besides localhost, addresses and the name that it listens on. */
   allowHosts: readonly string[];
-  /** Origins of web pages that may call it, beside its own. */
+  /** Origins of web pages that may call it, besides its own. */
   allowOrigins: readonly string[];
 }
 
-/** As browsers and clients write them: whoever configures a server may have copied an address. */
+/** Normalises names and origins: an operator may have copied a whole address. */
 export function rulesOf(
   host: string,
   allowHosts: readonly string[],
@@ -32,13 +32,13 @@ function originOf(text: string): string {
   if (!URL.canParse(text))
     throw invalid(`--allow-origin is such as https://board.example; got ${show(text)}.`);
   const { origin } = new URL(text);
-  // Of schemes that the standard does not know, such as those of extensions.
+  // For schemes that the standard does not know, such as those of extensions.
   return origin === "null" ? text : origin;
 }
 
 /**
- * A web page that somebody here looks at must not reach this server: neither under a name that its author lets point at
- * this machine (DNS rebinding), nor from its own origin. Programs send no Origin, and call us by names that are ours.
+ * A web page in a user's browser must not reach this server: neither under a name that its author points at this
+ * machine (DNS rebinding), nor from its own origin. Programs send no Origin, and use the server's own names.
  */
 export function checkCaller(headers: IncomingHttpHeaders, rules: CallerRules): void {
   const host = hostOf(headers.host);
@@ -57,7 +57,7 @@ export function checkCaller(headers: IncomingHttpHeaders, rules: CallerRules): v
   );
 }
 
-/** What pages of another origin may send, beside what every page may. */
+/** What pages of another origin may send, besides what every page may. */
 const SHARED = {
   "access-control-allow-methods": "GET, HEAD, POST, PUT, DELETE",
   "access-control-allow-headers": "authorization, content-type, idempotency-key, traceparent, tracestate",
@@ -65,8 +65,8 @@ const SHARED = {
 };
 
 /**
- * A browser shows a page of another origin only what the server shares with it, and asks before it sends what a form could
- * not. Answers whether that question was all.
+ * A browser shows a page of another origin only what the server shares with it, and asks first (a preflight request)
+ * before it sends what a form could not. Returns whether the request was only that preflight.
  */
 export function shareWithOrigin(
   { method, headers }: IncomingMessage,
@@ -82,7 +82,7 @@ export function shareWithOrigin(
   return true;
 }
 
-/** An address cannot be rebound: it means the machine it names. */
+/** An address cannot be rebound: it names the machine itself. */
 function isOurs(host: string, { allowHosts }: CallerRules): boolean {
   return host === "localhost" || isIP(host) !== 0 || allowHosts.includes(host);
 }
@@ -99,7 +99,7 @@ export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
 }
 
-/** The token of `Authorization: Bearer …`; undefined: there is none. */
+/** The token of `Authorization: Bearer …`; undefined if there is none. */
 export function bearerOf(headers: IncomingHttpHeaders): string | undefined {
   return /^Bearer +(\S+) *$/i.exec(headers.authorization ?? "")?.[1];
 }

@@ -5,45 +5,60 @@ import { invalid } from "../core/errors.ts";
 import { show } from "../core/show.ts";
 import { codeOf } from "../engine/real-file.ts";
 
-/** What a server can be told, in one place: as a flag, as a variable of the environment, in a file, or not at all. */
+/**
+ * All settings of a server: each can be given as a flag, as an environment variable, or in a file, or has its default.
+ */
 export interface Setting {
   about: string;
   /** What the flag takes; a switch takes nothing. */
   takes: "TEXT" | "PATH" | "NUMBER" | "DURATION" | "LIST" | null;
   unless: string | number | boolean | null | readonly string[];
-  /** Of a number, or a duration in milliseconds. */
+  /** Lower and upper bound of a number, or of a duration in milliseconds. */
   least?: number;
   most?: number;
-  /** The only texts it can be. */
+  /** The only allowed texts. */
   among?: readonly string[];
 }
 
 export const SETTINGS = {
   url: { about: "the store: a file, postgres://… or :memory:", takes: "TEXT", unless: "./dibs.db" },
-  schema: { about: "where the tables are in PostgreSQL; dibs unless set", takes: "TEXT", unless: null },
+  schema: {
+    about: "PostgreSQL: the schema that contains the tables; default dibs",
+    takes: "TEXT",
+    unless: null,
+  },
   pooler: {
     about: "PostgreSQL is behind a transaction pooler such as PgBouncer",
     takes: null,
     unless: false,
   },
   host: { about: "the address to listen on", takes: "TEXT", unless: "127.0.0.1" },
-  port: { about: "the port to listen on; 0: any that is free", takes: "NUMBER", unless: 7411, most: 65_535 },
-  tokens: { about: "the file of the tokens; beside the store unless set", takes: "PATH", unless: null },
-  letAnyoneIn: { about: "whoever reaches the address may do everything", takes: null, unless: false },
+  port: { about: "the port to listen on; 0: any free port", takes: "NUMBER", unless: 7411, most: 65_535 },
+  tokens: { about: "the file of the tokens; default: next to the store", takes: "PATH", unless: null },
+  letAnyoneIn: {
+    about: "allow everyone who reaches the address to do everything",
+    takes: null,
+    unless: false,
+  },
   allowHost: { about: "a name by which this server may be called", takes: "LIST", unless: [] },
   allowOrigin: { about: "an origin whose pages may call this server", takes: "LIST", unless: [] },
   tlsCert: { about: "the certificate, for https", takes: "PATH", unless: null },
   tlsKey: { about: "the certificate's key", takes: "PATH", unless: null },
-  drain: { about: "what SIGTERM leaves clients to finish", takes: "DURATION", unless: 25_000 },
-  maxConnections: { about: "connections at once", takes: "NUMBER", unless: 20_000, least: 1 },
+  drain: { about: "how long clients may finish after SIGTERM", takes: "DURATION", unless: 25_000 },
+  maxConnections: { about: "most connections at once", takes: "NUMBER", unless: 20_000, least: 1 },
   maxFrame: {
-    ...{ about: "bytes of one message from a client", takes: "NUMBER", unless: 32 * 1024 * 1024 },
-    // Below that a call with its names and a small payload would not fit.
+    ...{ about: "most bytes of one message from a client", takes: "NUMBER", unless: 32 * 1024 * 1024 },
+    // A smaller frame could not hold a call with its names and a small payload.
     least: 4_096,
   },
-  resume: { about: "what a lost connection has to resume", takes: "DURATION", unless: 3_000 },
-  // Below that it would do little else.
-  beat: { about: "how often a sign of life is looked for", takes: "DURATION", unless: 5_000, least: 100 },
+  resume: { about: "how long a lost connection can be resumed", takes: "DURATION", unless: 3_000 },
+  // With a shorter interval the server would do little else.
+  beat: {
+    about: "how often each side checks that the other is alive",
+    takes: "DURATION",
+    unless: 5_000,
+    least: 100,
+  },
   logLevel: {
     ...{ about: "what is logged: debug, info, warn, error, silent", takes: "TEXT", unless: "info" },
     among: ["trace", "debug", "info", "warn", "error", "fatal", "silent"],
@@ -74,11 +89,11 @@ export interface Config {
 
 export interface Resolved {
   config: Config;
-  /** Where each value came from, in words. */
+  /** Where each value came from, as text. */
   sources: Record<SettingName, string>;
 }
 
-/** Flags before the environment, the environment before the file, the file before what holds unless set. */
+/** Flags override the environment, the environment overrides the file, and the file overrides the defaults. */
 export function resolveConfig(
   flags: Partial<Record<SettingName, unknown>>,
   env: NodeJS.ProcessEnv,
@@ -113,15 +128,15 @@ function find(
 ): [unknown, string] {
   if (flags[name] !== undefined) return [flags[name], flagOf(name)];
   const variable = variableOf(name);
-  // A secret in a file of its own, as Docker and Kubernetes hand them out.
+  // A secret in its own file, as Docker and Kubernetes provide them.
   const path = env[`${variable}_FILE`];
-  // One of them is an image's or a unit's, and whoever set the other did not mean it: nobody should guess which.
+  // One of them may come from an image or a unit, and it is unclear which one is intended.
   if (env[variable] && path)
     throw invalid(`${variable} and ${variable}_FILE are both set. Leave one of them out.`);
   if (env[variable]) return [env[variable], variable];
   if (path) return [readSecret(path, `${variable}_FILE`), `${variable}_FILE`];
   if (inFile[name] !== undefined) return [inFile[name], file!];
-  return [undefined, "unless set"];
+  return [undefined, "default"];
 }
 
 function parse(value: unknown, setting: Setting, source: string): unknown {
@@ -157,10 +172,10 @@ function parse(value: unknown, setting: Setting, source: string): unknown {
   }
 }
 
-/** Kubernetes tells every pod of a service "dibs" by a variable that is our port's. */
+/** Kubernetes gives every pod of a service "dibs" a variable with the name of our port's. */
 function adviceOn(value: unknown): string {
   if (typeof value !== "string" || !value.startsWith("tcp://")) return "";
-  return " Kubernetes set it for a service of that name: say enableServiceLinks: false in the pod's spec.";
+  return " Kubernetes set it for a service of that name: set enableServiceLinks: false in the pod's spec.";
 }
 
 function readConfigFile(path: string): Record<string, unknown> {
@@ -168,7 +183,7 @@ function readConfigFile(path: string): Record<string, unknown> {
   try {
     given = JSON.parse(readFileSync(path, "utf8"));
   } catch (error) {
-    // What the parser says quotes the file, which may hold a password.
+    // The parser's message quotes the file, which may contain a password.
     const reason = error instanceof SyntaxError ? `it is not JSON${positionIn(error)}` : codeOf(error);
     throw invalid(`The configuration in ${path} cannot be read: ${reason}.`);
   }
@@ -177,7 +192,7 @@ function readConfigFile(path: string): Record<string, unknown> {
   const unknown = Object.keys(given).find((name) => !(name in SETTINGS));
   if (unknown !== undefined) {
     throw invalid(
-      `${path} sets ${show(unknown)}, which is no setting. Known: ${Object.keys(SETTINGS).join(", ")}.`,
+      `${path} sets ${show(unknown)}, which is not a setting. Known: ${Object.keys(SETTINGS).join(", ")}.`,
     );
   }
   return given as Record<string, unknown>;
@@ -192,12 +207,12 @@ function readSecret(path: string, variable: string): string {
   try {
     return readFileSync(path, "utf8").trim();
   } catch (error) {
-    // Not its name: whoever mixes the two variables up has put the secret there.
+    // Do not show the name: someone who confuses the two variables has put the secret there.
     throw invalid(`${variable} names a file that cannot be read (${codeOf(error)}).`);
   }
 }
 
-/** Every value and where it came from, for people; passwords left out. */
+/** Every value and where it came from, for people, without passwords. */
 export function printConfig({ config, sources }: Resolved): string {
   const rows = (Object.keys(SETTINGS) as SettingName[]).map((name) => {
     const value = name === "url" ? withoutSecrets(config.url) : config[name];

@@ -2,19 +2,19 @@ import type { Server as NetServer, Socket } from "node:net";
 import { startTimer } from "../core/clock.ts";
 
 export interface ConnectionLimits {
-  /** Connections at once. */
+  /** Most connections at once. */
   max: number;
   /** A connection whose pending bytes do not move for this long is destroyed; in milliseconds. */
   readMs: number;
-  /** A connection that we have ended is destroyed when its peer has not done the same by then; in milliseconds. */
+  /** A connection that the server has ended is destroyed if its peer has not ended it by then; in milliseconds. */
   farewellMs: number;
 }
 
 interface Connection {
   socket: Socket;
-  /** Requests that are being answered; an upgraded connection counts as one until it closes. */
+  /** Requests that are being answered. An upgraded connection counts as one until it closes. */
   served: number;
-  /** Where the pending bytes stood at the last look. */
+  /** The progress of the pending bytes at the last check. */
   mark: string;
   stalledMs: number;
   endedMs: number;
@@ -23,22 +23,22 @@ interface Connection {
 const LONGEST_TICK_MS = 1_000;
 
 /**
- * Every TCP connection of the server, and the one place that frees their slots. Node's HTTP server keeps half-open
- * connections: `socket.end()` alone leaves a connection open for as long as its peer likes. Whoever ends a connection
- * may do just that; the sweep here destroys it when the peer does not answer, or does not read what is pending.
+ * Every TCP connection of the server. This is the only place that frees their slots. Node's HTTP server keeps half-open
+ * connections: `socket.end()` alone leaves a connection open for as long as its peer wants. Other code may only end a
+ * connection; the sweep here destroys it if the peer does not answer, or does not read what is pending.
  *
- * At the limit a newcomer takes the place of the connection that has been idle longest: first of those that never sent
- * a whole request, then of those between two requests. Where all are being served the newcomer is refused.
+ * At the limit, a new connection replaces the one that has been idle longest: first among those that never sent a whole
+ * request, then among those between two requests. If all are being served, the new one is refused.
  */
 export class Connections {
   readonly #limits: ConnectionLimits;
   readonly #all = new Set<Connection>();
   readonly #bySocket = new WeakMap<Socket, Connection>();
-  /** By remote address: finds the connection under a TLS socket. */
+  /** By remote address: finds the connection below a TLS socket. */
   readonly #byPeer = new Map<string, Connection>();
-  /** Never sent a whole request; the oldest first. */
-  readonly #unheard = new Set<Connection>();
-  /** Between two requests; the one idle longest first. */
+  /** Connections that never sent a whole request, the oldest first. */
+  readonly #withoutRequest = new Set<Connection>();
+  /** Connections between two requests, the longest idle first. */
   readonly #idle = new Set<Connection>();
   readonly #tickMs: number;
   #stopTimer: () => void = () => {};
@@ -55,12 +55,12 @@ export class Connections {
     return this.#all.size;
   }
 
-  /** A request has come, or an upgrade: the connection is not idle until the returned function is called. */
+  /** A request or an upgrade has arrived: the connection is not idle until the returned function is called. */
   serve(socket: Socket): () => void {
     const connection = this.#bySocket.get(socket);
     if (!connection) return () => {};
     connection.served++;
-    this.#unheard.delete(connection);
+    this.#withoutRequest.delete(connection);
     this.#idle.delete(connection);
     let isOver = false;
     return () => {
@@ -84,17 +84,17 @@ export class Connections {
     this.#all.add(connection);
     this.#bySocket.set(socket, connection);
     this.#byPeer.set(peer, connection);
-    this.#unheard.add(connection);
+    this.#withoutRequest.add(connection);
     socket.once("close", () => {
       this.#all.delete(connection);
       if (this.#byPeer.get(peer) === connection) this.#byPeer.delete(peer);
-      this.#unheard.delete(connection);
+      this.#withoutRequest.delete(connection);
       this.#idle.delete(connection);
     });
     if (this.#all.size > this.#limits.max) this.#makeRoom(socket);
   }
 
-  /** From now on the TLS socket is read and written; the TCP socket under it closes with it. */
+  /** From now on the TLS socket is read and written. The TCP socket below it closes with it. */
   #secure(socket: Socket): void {
     const connection = this.#byPeer.get(peerOf(socket));
     if (!connection) return;
@@ -103,7 +103,7 @@ export class Connections {
   }
 
   #makeRoom(newcomer: Socket): void {
-    for (const { socket } of [...first(this.#unheard), ...first(this.#idle)]) {
+    for (const { socket } of [...first(this.#withoutRequest), ...first(this.#idle)]) {
       if (socket === newcomer) continue;
       socket.destroy();
       return;
@@ -113,13 +113,13 @@ export class Connections {
 
   #sweepLater(): void {
     this.#stopTimer = startTimer(this.#tickMs, () => {
-      for (const connection of this.#all) this.#look(connection);
+      for (const connection of this.#all) this.#check(connection);
       this.#sweepLater();
     });
   }
 
-  /** Counts looks, not time: after a freeze of this process nobody has been slow. */
-  #look(connection: Connection): void {
+  /** Counts checks, not time: after a freeze of this process no peer has been slow. */
+  #check(connection: Connection): void {
     const { socket } = connection;
     const isPending = socket.writableLength > 0;
     const mark = isPending ? markOf(socket) : "";
@@ -143,8 +143,8 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
 }
 
 /**
- * Changes when the kernel takes bytes. `bytesWritten` counts what was handed to it in whole writes; of a long write under
- * way only the handle tells how much is left, which is also how Node's own socket timeout sees it.
+ * Changes when the kernel takes bytes. `bytesWritten` counts whole writes. During a long write only the handle knows
+ * how much is left; Node's own socket timeout uses it too.
  */
 function markOf(socket: Socket): string {
   const { _handle: handle } = socket as { _handle?: { writeQueueSize?: number } | null };

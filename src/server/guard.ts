@@ -11,13 +11,13 @@ import { taskNotFound } from "../core/task-not-found.ts";
 import { checkTopic, subscriptionQueue } from "../core/topic.ts";
 import { verificationQueue } from "../core/verification.ts";
 import type { Grant, Kind } from "./scopes.ts";
-import { firstQueue, isMissing, queuesOf, Sight } from "./sight.ts";
+import { firstQueue, isMissing, queuesOf, Visibility } from "./visibility.ts";
 
-/** What the audit trail tells: actions that take an administrator, and declarations that made or changed something. */
+/** An entry of the audit log: an administrator's action, or a declaration that created or changed something. */
 export interface AdminAction {
   by: string;
   verb: string;
-  /** A star: all queues. Absent of what is named by an id, and of tokens. */
+  /** A star: all queues. Absent if an id names the subject, and for tokens. */
   queue?: string;
   /** An id. */
   task?: string;
@@ -25,38 +25,38 @@ export interface AdminAction {
   run?: string;
   schedule?: string;
   pipeline?: string;
-  /** The name of a token that was made or revoked. */
+  /** The name of a token that was created or revoked. */
   token?: string;
-  /** A declaration that differs from what is stored, by who may not change it: nothing was done. */
+  /** A declaration that differs from the stored one, by a token that may not change it: nothing was done. */
   refused?: true;
 }
 
 /**
- * The port as far as a grant goes: every door lets its callers reach no other.
+ * The port restricted to what a grant allows. Doors give their callers only this port.
  *
- * FORBIDDEN is said of queues that the request itself names, and of what the token sees; so it tells nothing about the
- * store. Of tasks, claims, runs and schedules in other queues the answer is the one for those that do not exist (sight.ts).
- * Without `admin` a declaration makes what is new, and leaves what exists as it is.
+ * FORBIDDEN is used for queues that the request itself names, and for what the token can see, so it reveals nothing
+ * about the store. For tasks, claims, runs and schedules in other queues the answer is the same as if they did not
+ * exist (visibility.ts). Without `admin`, a declaration creates what is new, and leaves what exists unchanged.
  */
 export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction) => void): Port {
-  const sight = new Sight(port, grant);
+  const visibility = new Visibility(port, grant);
 
-  /** A star: every queue there is. */
+  /** A star: all queues. */
   const admin = (verb: string, queue: string): void => {
     grant.need(["admin"], [queue]);
     audit({ by: grant.name, verb, queue });
   };
 
-  /** Who made or changed what; and who would have, and may not. */
+  /** Logs declarations that created or changed something, and those that were refused. */
   const auditOutcome =
     (action: Omit<AdminAction, "by">) =>
     (outcome: DeclareOutcome): void => {
-      // Where nobody has a token, a program that makes its own queues is no news.
+      // Without tokens, a program that creates its own queues is not worth an entry.
       if (outcome === "unchanged" || (outcome === "created" && !grant.isToken)) return;
       audit({ by: grant.name, ...action, ...(outcome === "refused" && { refused: true }) });
     };
 
-  /** A run adds to the queues of all its stages, in time. */
+  /** A run adds to the queues of all its stages in the end. */
   const needForRuns = (adds: unknown): void => {
     if (!Array.isArray(adds)) return;
     for (const add of adds as (Added | null)[]) {
@@ -69,13 +69,16 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     }
   };
 
-  /** Who may name a pipeline's stages at all. */
+  /** Which tokens may define a pipeline at all. */
   const needForStages = (name: string, stages: Stage[]): void => {
     const queues = queuesOf(name, stages);
     if (!queues.some((queue) => grant.allows("work", queue))) grant.need(["add"], queues.slice(0, 1));
   };
 
-  /** To make a pipeline takes a scope on each stage: its input goes to them. To change one takes `admin` on all, old and new. */
+  /**
+   * Creating a pipeline needs a scope on each stage, because its input goes to them. Changing one needs `admin` on all
+   * stages, old and new.
+   */
   const mayDefine = (name: string, before: Stage[] | null, stages: Stage[]): boolean => {
     const queues = queuesOf(name, [...(before ?? []), ...stages]);
     const kinds: Kind[] = before ? ["admin"] : ["add", "work"];
@@ -87,72 +90,75 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     audit({ by: grant.name, verb: "define", queue: firstQueue(name, stages), pipeline: name, refused: true });
     throw new DibsError(
       "FORBIDDEN",
-      `The token ${show(grant.name)} may not define pipeline ${show(name)} so: to make one takes add or work on each of its stages, ` +
-        `to change one takes admin. Nothing was changed. Ask whoever runs the server.`,
+      `The token ${show(grant.name)} may not define pipeline ${show(name)} like this: creating one needs add or work on each of its stages, ` +
+        `changing one needs admin. Nothing was changed. Ask the operator of the server.`,
     );
   };
 
-  /** A schedule belongs to the queue that it adds to. Of one in a queue that the token does not see it learns nothing. */
+  /** A schedule belongs to the queue that it adds to. If the token cannot see that queue, it learns nothing. */
   const adminsSchedule = ({ task }: ScheduleRecord): boolean => {
     if (!grant.sees(task.queue)) return false;
     grant.need(["admin"], [task.queue]);
     return true;
   };
 
-  /** Names of schedules are shared by all: one that has the name cannot be hidden, only where it adds. */
+  /** All tokens share the names of schedules: that a name is taken cannot be hidden, only its queue. */
   const maySchedule = (name: string, before: ScheduleRecord, force: boolean): boolean => {
     const { queue } = before.task;
     if (!grant.sees(queue))
       throw new DibsError(
         "FORBIDDEN",
-        `The token ${show(grant.name)} may not define schedule ${show(name)}: another one has that name. Take another name.`,
+        `The token ${show(grant.name)} may not define schedule ${show(name)}: another one has that name. Use another name.`,
       );
     if (force) grant.need(["admin"], [queue]);
     return grant.allows("admin", queue);
   };
 
-  /** What is of no shape at all is the port's to refuse. */
-  const needForAdds = (adds: unknown, placeOf: (add: Added) => unknown): void => {
+  /** The port refuses values of the wrong shape. */
+  const needForAdds = (adds: unknown, targetOf: (add: Added) => unknown): void => {
     if (Array.isArray(adds))
       grant.need(
         ["add"],
-        adds.map((add: Added | null) => placeOf(add ?? {})),
+        adds.map((add: Added | null) => targetOf(add ?? {})),
       );
   };
 
-  /** A verdict is given under a claim in one queue, on what another holds. On what the token does not see, nothing comes of it. */
-  const withinSight = async (word: SettleCall & { kind: "accept" | "refuse" }): Promise<SettleCall> => {
-    if (grant.allowsAll("work")) return word;
-    const judged = await port.task(word.of.id).catch((error: unknown) => {
+  /**
+   * A verdict is given with a claim in one queue, about a task in another. If the token cannot see that task, the
+   * verdict has no effect.
+   */
+  const asVisible = async (call: SettleCall & { kind: "accept" | "refuse" }): Promise<SettleCall> => {
+    if (grant.allowsAll("work")) return call;
+    const verified = await port.task(call.of.id).catch((error: unknown) => {
       if (isMissing(error)) return undefined;
       throw error;
     });
-    if (!judged) return word;
-    if (!grant.allows("work", verificationQueue(judged.queue))) return { kind: "ack", result: null };
-    if (word.kind === "accept") return word;
-    return { ...word, of: { ...word.of, queue: judged.queue } };
+    if (!verified) return call;
+    if (!grant.allows("work", verificationQueue(verified.queue))) return { kind: "ack", result: null };
+    if (call.kind === "accept") return call;
+    return { ...call, of: { ...call.of, queue: verified.queue } };
   };
 
-  const addWithin: Port["add"] = async (tasks, options) => {
+  const guardedAdd: Port["add"] = async (tasks, options) => {
     needForAdds(tasks, queueOf);
     needForRuns(tasks);
     return port.add(tasks, options);
   };
 
-  const settleWithin: Port["settle"] = async (claim, word, options) => {
-    if (word.kind === "ack") {
-      needForAdds(word.adds, eitherOf);
-      needForRuns(word.adds);
+  const guardedSettle: Port["settle"] = async (claim, call, options) => {
+    if (call.kind === "ack") {
+      needForAdds(call.adds, queueOrTopicOf);
+      needForRuns(call.adds);
     }
-    const said = word.kind === "accept" || word.kind === "refuse" ? await withinSight(word) : word;
-    return sight.onClaim(claim, (queue) => {
-      // Its backoff is that of the queue it is in, whichever the caller names.
+    const guarded = call.kind === "accept" || call.kind === "refuse" ? await asVisible(call) : call;
+    return visibility.onClaim(claim, (queue) => {
+      // The backoff is that of the queue that the task is in, whichever the caller names.
       const held = queue === undefined ? claim : { ...claim, queue };
-      return port.settle(held, said, options);
+      return port.settle(held, guarded, options);
     });
   };
 
-  /** Those that may be seen. */
+  /** The items that the token may see. */
   const visible = <T>(items: T[], queuesOf: (item: T) => string[]): T[] =>
     grant.allowsAll("read")
       ? items
@@ -168,8 +174,8 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
         admin("declare", queue);
         return port.declare(queue, policy, { force: true });
       }
-      const told = isEmpty(policy) ? () => {} : auditOutcome({ verb: "declare", queue });
-      return port.declare(queue, policy, { create: !isAdmin || options?.create === true, onOutcome: told });
+      const onOutcome = isEmpty(policy) ? () => {} : auditOutcome({ verb: "declare", queue });
+      return port.declare(queue, policy, { create: !isAdmin || options?.create === true, onOutcome });
     },
     pause: async (queue, paused) => {
       admin(paused ? "pause" : "resume", queue);
@@ -195,7 +201,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       admin("drop", queue);
       return port.drop(queue);
     },
-    add: grant.allowsAll("add") ? (tasks, options) => port.add(tasks, options) : addWithin,
+    add: grant.allowsAll("add") ? (tasks, options) => port.add(tasks, options) : guardedAdd,
     subscribe: async (pattern, group, policy, options) => {
       const queue = subscriptionQueue(pattern, group);
       grant.need(["work"], [queue]);
@@ -216,7 +222,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     },
     schedule: async (name, definition, options) => {
       const queue: unknown = (definition as Partial<typeof definition> | null)?.task?.queue;
-      // What names no queue is the port's to refuse.
+      // The port refuses a definition without a queue.
       if (typeof queue !== "string") return port.schedule(name, definition);
       const force = options?.force === true;
       grant.need([force ? "admin" : "add"], [queue]);
@@ -228,64 +234,66 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
     },
     pauseSchedule: async (name, paused) => {
       let queue = "";
-      const judge = (before: ScheduleRecord): boolean => {
+      const mayChange = (before: ScheduleRecord): boolean => {
         queue = before.task.queue;
         return adminsSchedule(before);
       };
-      await port.pauseSchedule(name, paused, { mayChange: judge });
+      await port.pauseSchedule(name, paused, { mayChange });
       audit({ by: grant.name, verb: paused ? "pause" : "resume", queue, schedule: name });
     },
     unschedule: async (name) => {
       let queue = "";
-      const judge = (before: ScheduleRecord): boolean => {
+      const mayChange = (before: ScheduleRecord): boolean => {
         queue = before.task.queue;
         return adminsSchedule(before);
       };
-      const removed = await port.unschedule(name, { mayChange: judge });
+      const removed = await port.unschedule(name, { mayChange });
       if (removed) audit({ by: grant.name, verb: "unschedule", queue, schedule: name });
       return removed;
     },
     schedules: async (name) => visible(await port.schedules(name), ({ task }) => [task.queue]),
-    claim: async (wish: ClaimCall) => {
-      grant.need(["work"], wish.queues);
-      const result = await port.claim(wish);
-      if (!grant.allowsAll("work")) result.tasks.forEach((task) => sight.remember(task));
+    claim: async (call: ClaimCall) => {
+      grant.need(["work"], call.queues);
+      const result = await port.claim(call);
+      if (!grant.allowsAll("work")) result.tasks.forEach((task) => visibility.remember(task));
       return result;
     },
     settle:
       grant.allowsAll("add") && grant.allowsAll("work")
-        ? (claim, word, options) => port.settle(claim, word, options)
-        : settleWithin,
-    extend: async (claim: ClaimRef, lease) => sight.onClaim(claim, () => port.extend(claim, lease)),
+        ? (claim, call, options) => port.settle(claim, call, options)
+        : guardedSettle,
+    extend: async (claim: ClaimRef, lease) => visibility.onClaim(claim, () => port.extend(claim, lease)),
     progress: async (claim: ClaimRef, value, note) =>
-      sight.onClaim(claim, () => port.progress(claim, value, note)),
-    step: async (claim: ClaimRef, name, value) => sight.onClaim(claim, () => port.step(claim, name, value)),
-    steps: async (id) => sight.onTask(["work", "read"], id, () => port.steps(id)),
-    // Whoever adds tasks to a queue, or does its work, may talk to them.
-    signal: async (id, name, value) => sight.onTask(["add", "work"], id, () => port.signal(id, name, value)),
+      visibility.onClaim(claim, () => port.progress(claim, value, note)),
+    step: async (claim: ClaimRef, name, value) =>
+      visibility.onClaim(claim, () => port.step(claim, name, value)),
+    steps: async (id) => visibility.onTask(["work", "read"], id, () => port.steps(id)),
+    // A token that adds to a queue, or works on it, may send signals to its tasks.
+    signal: async (id, name, value) =>
+      visibility.onTask(["add", "work"], id, () => port.signal(id, name, value)),
     verifying: async (of) => {
       const found = await port.verifying(of);
       const places = [found.task.queue, verificationQueue(found.task.queue)];
-      // Its own worker, too, may ask what became of a result.
+      // The worker of the task may ask for the outcome of its result, too.
       if (places.some((place) => grant.allows("work", place))) return found;
       if (!places.some((place) => grant.sees(place))) throw taskNotFound(found.task.id);
       grant.need(["work"], [places[1]]);
       return found;
     },
-    // Its worker is handed it anyway, and has to look where it stands: to reckon a backoff, to learn what became of a word.
-    task: async (id) => sight.onTask(["read", "work"], id, () => port.task(id)),
-    history: async (id) => sight.onTask(["read", "work"], id, () => port.history(id)),
+    // The worker gets the task anyway, and must read it to compute a backoff, or to learn the outcome of a settlement.
+    task: async (id) => visibility.onTask(["read", "work"], id, () => port.task(id)),
+    history: async (id) => visibility.onTask(["read", "work"], id, () => port.history(id)),
     cancel: async (id) =>
-      sight.onTask(["admin"], id, () => {
+      visibility.onTask(["admin"], id, () => {
         audit({ by: grant.name, verb: "cancel", task: id });
         return port.cancel(id);
       }),
-    // Whoever added a task may learn what became of it.
+    // A token that may add a task may learn its outcome.
     end: async (id, options) =>
       options?.of === "runs"
-        ? sight.onRun(["read", "add"], id, () => port.end(id, options))
-        : sight.onTask(["read", "add"], id, () => port.end(id, options)),
-    // Whoever may add to its first queue, or work on a stage, may say which stages there are.
+        ? visibility.onRun(["read", "add"], id, () => port.end(id, options))
+        : visibility.onTask(["read", "add"], id, () => port.end(id, options)),
+    // A token that may add to the first queue, or work on a stage, may define the stages.
     definePipeline: async (name, stages) => {
       if (Array.isArray(stages)) needForStages(name, stages);
       return port.definePipeline(name, stages, {
@@ -298,9 +306,9 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       (await port.pipelines(name)).filter((pipeline) =>
         grant.sees(firstQueue(pipeline.name, pipeline.stages)),
       ),
-    run: async (id, page) => sight.onRun(["read", "add"], id, () => port.run(id, page)),
+    run: async (id, page) => visibility.onRun(["read", "add"], id, () => port.run(id, page)),
     cancelRun: async (id) =>
-      sight.onRun(["admin"], id, () => {
+      visibility.onRun(["admin"], id, () => {
         audit({ by: grant.name, verb: "cancel", run: id });
         return port.cancelRun(id);
       }),
@@ -325,7 +333,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       return port.join(worker, lease, listener);
     },
     reconcile: async (session, fences) => port.reconcile(session, fences),
-    // Whose a session is, the door knows that gave it out.
+    // The door that issued a session knows its owner.
     rejoin: async (session, fences, listener) => port.rejoin(session, fences, listener),
     retire: async (session) => port.retire(session),
     leave: async (session, options) => port.leave(session, options),
@@ -333,7 +341,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
       if (queue !== undefined) grant.need(["read"], [queue]);
       const workers = visible(await port.workers(queue), (worker) => worker.queues);
       if (grant.allowsAll("read")) return workers;
-      // One that is shared serves other queues, too, which are nobody's business here.
+      // A worker may serve other queues too, which this token may not see.
       return workers.map((worker) => ({
         ...worker,
         queues: worker.queues.filter((each) => grant.allows("read", each)),
@@ -344,7 +352,7 @@ export function guardPort(port: Port, grant: Grant, audit: (action: AdminAction)
   };
 }
 
-/** Whoever may give verdicts on a queue's results may say that they need one, and set nothing else. */
+/** A token that may give verdicts on a queue's results may declare the queue verified, and nothing else. */
 function isVerifier(grant: Grant, queue: string, policy: NamedPolicy): boolean {
   const { verified, ...others } = policy ?? {};
   return (
@@ -360,11 +368,11 @@ const isEmpty = (policy: unknown): boolean => Object.keys(policy ?? {}).length =
 type Added = Partial<NewTask & NewMessage>;
 
 const queueOf = ({ queue }: Added): unknown => queue;
-/** A topic stands where the queues of its subscriptions do. */
+/** A topic is covered by the same patterns as the queues of its subscriptions. */
 const topicOf = ({ topic }: Added): unknown =>
   `topic/${typeof topic === "string" ? topic : checkTopic(topic)}`;
-/** Told apart as the engines do. */
-const eitherOf = (add: Added): unknown => ("topic" in add ? topicOf(add) : queueOf(add));
+/** Distinguished in the same way as in the engines. */
+const queueOrTopicOf = (add: Added): unknown => ("topic" in add ? topicOf(add) : queueOf(add));
 
 function visibleEvents(
   pages: AsyncIterableIterator<EventPage>,
@@ -373,7 +381,7 @@ function visibleEvents(
   return grant.allowsAll("read") ? pages : visiblePages(pages, grant);
 }
 
-/** Made once for all whose tokens have the same scopes. */
+/** Computed once for all tokens with the same scopes. */
 async function* visiblePages(
   pages: AsyncIterableIterator<EventPage>,
   grant: Grant,
@@ -383,7 +391,7 @@ async function* visiblePages(
     if (visible.events.length > 0) yield visible;
   }
 
-  /** Workers serve several queues, so that their coming and going is told to those who may see all. */
+  /** A worker serves several queues, so events about workers go only to tokens that may read all queues. */
   function isVisible(event: DibsEvent): boolean {
     return event.type === "gap" || ("queue" in event && grant.allows("read", event.queue));
   }

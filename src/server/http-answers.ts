@@ -2,8 +2,8 @@ import type { ServerResponse } from "node:http";
 import type { AnswerBudget, ClientAnswers, Room } from "../core/answer-budget.ts";
 
 /**
- * Answers over HTTP, as far as they take memory. A client is a token at an address: it may open as many connections as it
- * likes, and has no more room for that.
+ * Limits the memory of answers over HTTP. A client is a token at an address: opening more connections gives it no more
+ * room.
  */
 export class HttpAnswers {
   readonly #budget: AnswerBudget;
@@ -13,7 +13,9 @@ export class HttpAnswers {
     this.#budget = budget;
   }
 
-  /** For one request. What is reserved is held until its answer has been handed over to the network, or its client is gone. */
+  /**
+   * For one request. The reserved room is held until its answer has been handed to the network, or its client is gone.
+   */
   reserverFor(
     name: string,
     response: ServerResponse,

@@ -3,32 +3,34 @@ import type { ClaimResult, Port, SettleRef, SettleCall } from "../core/port.ts";
 import type { AddedTask, TaskState } from "../core/task.ts";
 import { Counter, Gauge, Histogram } from "./series.ts";
 
-/** Queues with figures of their own: beyond them, whoever scrapes has other troubles. */
+/** Queues with their own labels. Above that, they share one label. */
 const MOST_QUEUES = 1_000;
-/** Claims whose time is taken. Those that were never settled are forgotten, the oldest first. */
+/** Claims whose duration is measured. Those that are never settled are dropped, the oldest first. */
 const MOST_CLAIMS = 100_000;
 const OPERATIONS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000];
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3_600];
 
 /**
- * What went through this server is counted as it goes; what lies in the store is asked for when somebody scrapes. Several
- * servers on one store each count their own share, and all show the same depths.
+ * Counts what passes through this server, and reads what is in the store on each scrape. Several servers on one store
+ * each count their own share, and all show the same depths.
  */
 export class Metrics {
   readonly #store: Port;
   readonly #series: { toText(): string }[] = [];
-  /** Queues that have series of their own. */
+  /** Queues that have their own series. */
   readonly #counted = new Set<string>();
   readonly #claimedAt = new Map<number, { queue: string; at: number }>();
   readonly #added = this.#counter(
     "dibs_tasks_added_total",
-    "Tasks added through this server: by calls, with successes and by schedules.",
+    "Tasks added through this server: by calls, with acks and by schedules.",
     ["queue"],
   );
-  readonly #claimed = this.#counter("dibs_tasks_claimed_total", "Tasks claimed through it.", ["queue"]);
+  readonly #claimed = this.#counter("dibs_tasks_claimed_total", "Tasks claimed through this server.", [
+    "queue",
+  ]);
   readonly #settled = this.#counter(
     "dibs_tasks_settled_total",
-    "Claims settled through it, by the holder's word and the state it led to.",
+    "Claims settled through this server, by settlement and resulting state.",
     ["queue", "word", "state"],
   );
   readonly #wait = this.#histogram("dibs_task_wait_seconds", "From add to claim.", ["queue"]);
@@ -39,54 +41,49 @@ export class Metrics {
     "From when a batch was sent to the store until it was on disk.",
     [],
   );
-  readonly #operations = this.#histogram(
-    "dibs_commit_operations",
-    "Operations that shared a commit.",
-    [],
-    OPERATIONS,
-  );
+  readonly #operations = this.#histogram("dibs_commit_operations", "Operations per commit.", [], OPERATIONS);
   readonly #conflicts = this.#counter(
     "dibs_store_conflicts_total",
-    "Batches that PostgreSQL rolled back because of others' transactions, and that were tried again.",
+    "Batches that PostgreSQL rolled back because of other transactions, and that were retried.",
     ["kind"],
   );
   readonly #depth = this.#gauge("dibs_queue_depth", "Tasks in the store, by state.", ["queue", "state"]);
   readonly #oldest = this.#gauge("dibs_queue_oldest_seconds", "Age of the oldest task that is ready.", [
     "queue",
   ]);
-  readonly #workers = this.#gauge("dibs_queue_workers", "Workers that give signs of life.", ["queue"]);
-  readonly #paused = this.#gauge("dibs_queue_paused", "1 while nothing is handed out.", ["queue"]);
-  readonly #clients = this.#gauge("dibs_clients", "Clients that are connected, or may yet resume.", []);
+  readonly #workers = this.#gauge("dibs_queue_workers", "Workers with heartbeats.", ["queue"]);
+  readonly #paused = this.#gauge("dibs_queue_paused", "1 while the queue is paused.", ["queue"]);
+  readonly #clients = this.#gauge("dibs_clients", "Clients that are connected or can still resume.", []);
   readonly #connections = this.#gauge("dibs_connections", "Open TCP connections, of any kind.", []);
 
   constructor(store: Port) {
     this.#store = store;
   }
 
-  /** The same port, counted. Calls are passed on in the moment they are made. */
+  /** The same port, with calls counted. Calls are passed on at once. */
   measure(port: Port): Port {
     return {
       ...port,
       add: (tasks, options) => this.#timed("add", port.add(tasks, options), (added) => this.#count(added)),
       publish: (message, options) =>
         this.#timed("publish", port.publish(message, options), (added) => this.#count(added)),
-      claim: (wish) => {
-        const answer = port.claim(wish);
+      claim: (call) => {
+        const answer = port.claim(call);
         answer.then(
-          (result) => this.#noteClaims(result),
+          (result) => this.#recordClaims(result),
           () => {},
         );
         return answer;
       },
-      settle: (claim, word, options) =>
-        this.#timed("settle", port.settle(claim, word, options), ({ state }) =>
-          this.#noteSettled(claim, word, state),
+      settle: (claim, call, options) =>
+        this.#timed("settle", port.settle(claim, call, options), ({ state }) =>
+          this.#recordSettled(claim, call, state),
         ),
     };
   }
 
-  /** Of the store, which tells of its commits, of what they added beside the calls, and of conflicts. */
-  note(measured: Measured): void {
+  /** Called by the store for commits, for what they added without a call, and for conflicts. */
+  record(measured: Measured): void {
     if ("added" in measured) {
       for (const [queue, count] of Object.entries(measured.added))
         this.#added.inc({ queue: this.#labelOf(queue) }, count);
@@ -98,7 +95,7 @@ export class Metrics {
     this.#operations.observe({}, operations);
   }
 
-  /** As Prometheus reads it. */
+  /** In the text format of Prometheus. */
   async scrape({ clients, connections }: { clients: number; connections: number }): Promise<string> {
     const queues = (await this.#store.queues()).slice(0, MOST_QUEUES);
     const stats = await Promise.all(queues.map(({ name }) => this.#store.stats(name)));
@@ -128,7 +125,7 @@ export class Metrics {
     for (const { queue, existing } of added) if (!existing) this.#added.inc({ queue: this.#labelOf(queue) });
   }
 
-  /** What is counted once is counted for ever: queues that come and go must not fill the memory with their names. */
+  /** A counter is never removed: queues that come and go must not fill the memory with their names. */
   #labelOf(queue: string): string {
     if (this.#counted.has(queue)) return queue;
     if (this.#counted.size >= MOST_QUEUES) return "(others)";
@@ -136,7 +133,7 @@ export class Metrics {
     return queue;
   }
 
-  #noteClaims({ tasks }: ClaimResult): void {
+  #recordClaims({ tasks }: ClaimResult): void {
     const { wall, awake } = this.#store.clock.read();
     for (const { queue: name, fence, createdAt } of tasks) {
       const queue = this.#labelOf(name);
@@ -147,8 +144,8 @@ export class Metrics {
     }
   }
 
-  /** A claim of before a restart is nobody's here; what its holder calls its queue is not taken for a label. */
-  #noteSettled({ fence }: SettleRef, { kind }: SettleCall, state: TaskState): void {
+  /** A claim from before a restart is unknown here. The queue name that its holder gives is not trusted as a label. */
+  #recordSettled({ fence }: SettleRef, { kind }: SettleCall, state: TaskState): void {
     const claimed = this.#claimedAt.get(fence);
     const queue = claimed?.queue ?? "unknown";
     this.#settled.inc({ queue, word: kind, state });

@@ -2,15 +2,17 @@ import { DibsError, invalid } from "../core/errors.ts";
 import { checkQueueName, LONGEST_NAME } from "../core/queue-name.ts";
 import { show } from "../core/show.ts";
 
-/** What a token allows: a kind of verb on the queues that a pattern names. `admin` includes the others. */
+/** What a token allows: a kind of verb on the queues that match a pattern. `admin` includes the others. */
 export const KINDS = ["add", "work", "read", "admin"] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** As it is written: `work:emails`, `add:shop.*`, `read:*`. A star stands for any run of characters. */
+/** As written: `work:emails`, `add:shop.*`, `read:*`. A star matches any sequence of characters. */
 export type Scope = `${Kind}:${string}`;
 
 const PATTERN = /^[A-Za-z0-9_.:/*-]{1,128}$/;
-/** Names are made of names: a topic's queues begin with "topic/", those for verdicts end with "/verify". */
+/**
+ * Some queue names contain other names: those of topics begin with "topic/", verification queues end with "/verify".
+ */
 const LONGEST = 2 * LONGEST_NAME;
 
 export function parseScope(text: string): Scope {
@@ -25,13 +27,13 @@ export function parseScope(text: string): Scope {
   return text as Scope;
 }
 
-/** What somebody who was let in may do. */
+/** What a connected client may do. */
 export class Grant {
-  /** For the audit trail and for people: a token's name. */
+  /** For the audit log and for people: the token's name. */
   readonly name: string;
-  /** False for everybody on a server without tokens: an audit trail cannot say who that was. */
+  /** False on a server without tokens: then the audit log cannot say who it was. */
   readonly isToken: boolean;
-  /** The same text for all that allow the same. */
+  /** The same text for all grants that allow the same. */
   readonly scopes: string;
   readonly #rules: { kind: Kind; matches: (name: string) => boolean; isAll: boolean }[];
   readonly #allowedOnAll: ReadonlySet<Kind>;
@@ -53,17 +55,17 @@ export class Grant {
     return this.#rules.some((rule) => covers(rule.kind, kind) && rule.matches(queue));
   }
 
-  /** Some kind of verb is allowed there. To others, what is in the queue does not exist. */
+  /** Whether any kind of verb is allowed there. For other tokens, what is in the queue does not exist. */
   sees(queue: string): boolean {
     return KINDS.some((kind) => this.allows(kind, queue));
   }
 
-  /** On every queue there is or will be. */
+  /** On every queue, existing or future. */
   allowsAll(kind: Kind): boolean {
     return this.#allowedOnAll.has(kind);
   }
 
-  /** Refuses where one of the queues is not covered by one of the kinds. What can be no name is refused first. */
+  /** Refuses if one of the queues is not covered by one of the kinds. Invalid names are refused first. */
   need(kinds: readonly Kind[], queues: readonly unknown[]): void {
     for (const given of queues) {
       const queue = typeof given === "string" && given.length <= LONGEST ? given : checkQueueName(given);
@@ -71,7 +73,7 @@ export class Grant {
       throw new DibsError(
         "FORBIDDEN",
         `The token ${show(this.name)} does not allow this: it needs the scope ${kinds.map((kind) => `${kind}:${queue}`).join(" or ")}. ` +
-          `Ask whoever runs the server for one that has it.`,
+          `Ask the operator of the server for one that has it.`,
       );
     }
   }
@@ -84,8 +86,8 @@ function covers(has: Kind, needed: Kind): boolean {
 }
 
 /**
- * In linear time: each part between two stars is looked for behind the one before it. The first place that is found
- * leaves most to the parts that follow, so that nothing has to be tried again.
+ * Takes linear time: each part between two stars is searched behind the previous one. The first match leaves most room
+ * for the parts that follow, so no backtracking is needed.
  */
 function matcherOf(pattern: string): (name: string) => boolean {
   const [head, ...parts] = pattern.split("*") as [string, ...string[]];

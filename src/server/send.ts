@@ -3,7 +3,9 @@ import type { Duplex } from "node:stream";
 import { startTimer } from "../core/clock.ts";
 import { headersOf, type Problem, problemOf } from "../doors/http/problem.ts";
 
-/** An answer that nobody reads would lie in memory for as long as its connection lasts. */
+/**
+ * Cuts off a client that does not read its answer: the answer would stay in memory for as long as the connection lasts.
+ */
 export function cutSlowReader(response: ServerResponse, ms: number): void {
   response.once("prefinish", () => {
     const stopTimer = startTimer(ms, () => response.destroy());
@@ -29,7 +31,7 @@ export function send(
   response.end(response.req.method === "HEAD" ? undefined : text);
 }
 
-/** Before there is anything to answer by. `Connections` destroys the socket when its client does not end it too. */
+/** Answers before there is a response object. `Connections` destroys the socket if its client does not end it too. */
 export function refuse(socket: Duplex, problem: Problem): void {
   if (!socket.writable) return void socket.destroy();
   const text = JSON.stringify(problem);

@@ -1,10 +1,10 @@
 /**
- * Counters, gauges and histograms of Prometheus, cheap to write to: each task that passes is noted some seven times, and what a
- * general library does for each took a sixth of the server's time. They are put into words when somebody scrapes.
+ * Counters, gauges and histograms for Prometheus that are cheap to write: each task causes about seven writes, and a
+ * general library took a sixth of the server's time for them. They are formatted on each scrape.
  */
 type Labels<Label extends string> = Record<Label, string>;
 
-/** A figure for each set of labels. */
+/** A value for each set of labels. */
 class Series<Label extends string, Figure> {
   readonly name: string;
   readonly #help: string;
@@ -37,7 +37,7 @@ class Series<Label extends string, Figure> {
     this.#figures.clear();
   }
 
-  /** As Prometheus reads it. `linesOf` one figure: what follows the name, labels of its own, and the value. */
+  /** In the text format of Prometheus. `linesOf` a value: name suffix, its own labels, and number. */
   toText(linesOf: (figure: Figure) => Iterable<[suffix: string, labels: string[], value: number]>): string {
     const lines = [`# HELP ${this.name} ${this.#help}`, `# TYPE ${this.name} ${this.#type}`];
     for (const { labels, figure } of this.#figures.values()) {
@@ -66,7 +66,7 @@ export class Counter<Label extends string> {
   }
 }
 
-/** What is so at the moment. */
+/** A current value. */
 export class Gauge<Label extends string> {
   readonly #series: Series<Label, { value: number }>;
 
@@ -78,7 +78,7 @@ export class Gauge<Label extends string> {
     this.#series.at(labels).value = value;
   }
 
-  /** Of things that may be gone by now nothing is said. */
+  /** Removes all values, because their subjects may be gone. */
   reset(): void {
     this.#series.clear();
   }
@@ -89,7 +89,7 @@ export class Gauge<Label extends string> {
 }
 
 interface Spread {
-  /** By bucket, the last for what is above all bounds. */
+  /** By bucket; the last one is for values above all bounds. */
   counts: number[];
   sum: number;
 }

@@ -17,11 +17,11 @@ import { Tokens, tokensPathOf } from "./tokens.ts";
 export interface Serving {
   url: string;
   asksForTokens: boolean;
-  /** In good order: not ready, nothing handed out, clients finish, the rest is released, closed. */
+  /** Graceful: not ready, hands out nothing, clients finish, the rest is released, closed. */
   stop(): Promise<void>;
 }
 
-/** A server as its configuration says: the store, who may come in, the address. */
+/** Starts a server from its configuration: the store, its access rules, the address. `dibs serve` calls it. */
 export async function serve(config: Config): Promise<Serving> {
   if (kindOf(config.url) === "server")
     throw invalid(
@@ -33,7 +33,7 @@ export async function serve(config: Config): Promise<Serving> {
     error: (message, details) => log.error(details ?? {}, message),
   };
   const access = new Access(new Tokens(tokensPathOf(config)), { letAnyoneIn: config.letAnyoneIn });
-  // Read before anything is opened: what is wrong with their file is said now, and not to the first who comes.
+  // Read before anything is opened, so that an unreadable token file is reported now, not to the first client.
   const { asksForTokens } = access;
   let measure: (measured: Measured) => void = () => {};
   const options = {
@@ -42,7 +42,7 @@ export async function serve(config: Config): Promise<Serving> {
     ...(config.pooler && { listen: false }),
   };
   const store = tracePort(await openPort(config.url, options, (measured) => measure(measured)), "SERVER");
-  // A trail that somebody could silence by asking for less to be logged would be none.
+  // The audit log does not follow the log level: otherwise it could be silenced by accident.
   const trail = log.child({}, { level: config.logLevel === "silent" ? "silent" : "info" });
   const server = await start(config, store, access, {
     logger,
@@ -50,7 +50,7 @@ export async function serve(config: Config): Promise<Serving> {
       trail.info(
         { audit: action },
         action.refused
-          ? "a declaration that differs from what is stored, and was not applied"
+          ? "a declaration differs from what is stored, and was not applied"
           : "an administrator's action, or a declaration",
       ),
     onMeasured: (listener) => (measure = listener),
@@ -58,13 +58,13 @@ export async function serve(config: Config): Promise<Serving> {
   log.info({ url: server.url, store: withoutSecrets(config.url) }, "listening");
   if (config.letAnyoneIn)
     logger.warn(
-      `--let-anyone-in: whoever reaches ${server.url} may read and change everything, with a token or without one.`,
+      `--let-anyone-in: everyone who reaches ${server.url} may read and change everything, with or without a token.`,
     );
   return {
     url: server.url,
     asksForTokens,
     stop: async () => {
-      log.info({ clients: server.clients }, "stopping: clients finish what they hold");
+      log.info({ clients: server.clients }, "stopping: clients may finish their claims");
       await server.drain(config.drain);
       await server.close();
       await store.close();
@@ -77,12 +77,12 @@ async function start(
   config: Config,
   store: Port,
   access: Access,
-  tellers: Pick<ServerOptions, "logger" | "audit" | "onMeasured">,
+  listeners: Pick<ServerOptions, "logger" | "audit" | "onMeasured">,
 ): Promise<Server> {
   const { host, port, letAnyoneIn, allowHost, allowOrigin, maxConnections, maxFrame } = config;
   try {
     return await Server.start({
-      ...{ store, access, host, port, letAnyoneIn, maxConnections, ...tellers },
+      ...{ store, access, host, port, letAnyoneIn, maxConnections, ...listeners },
       clock: systemClock,
       allowHosts: allowHost,
       allowOrigins: allowOrigin,
@@ -97,7 +97,7 @@ async function start(
 
 function readTls({ tlsCert, tlsKey }: Config): { cert: Buffer; key: Buffer } | undefined {
   if (tlsCert === null && tlsKey === null) return undefined;
-  if (tlsCert === null || tlsKey === null) throw invalid("--tls-cert and --tls-key are given together.");
+  if (tlsCert === null || tlsKey === null) throw invalid("--tls-cert and --tls-key must be given together.");
   try {
     const tls = { cert: readFileSync(tlsCert), key: readFileSync(tlsKey) };
     createSecureContext(tls);

@@ -30,16 +30,16 @@ import { Metrics } from "./metrics.ts";
 import { cutSlowReader, refuse, send, sendProblem } from "./send.ts";
 import type { Grant } from "./scopes.ts";
 import { throttleLogger } from "./throttled-logger.ts";
-import { withoutRepeats } from "./trail.ts";
+import { auditOnce } from "./audit-once.ts";
 import { HttpRefusal, NotFound, problemOf } from "../doors/http/problem.ts";
 
 export interface ServerOptions {
   store: Port;
   access: Access;
   host: string;
-  /** 0: any that is free. */
+  /** 0: any free port. */
   port: number;
-  /** Somebody said in words that everybody who reaches the address may do everything. */
+  /** The operator explicitly allowed everyone who reaches the address to do everything. */
   letAnyoneIn: boolean;
   allowHosts?: readonly string[];
   allowOrigins?: readonly string[];
@@ -48,43 +48,45 @@ export interface ServerOptions {
   clock: Clock;
   logger: Logger;
   audit?: (action: AdminAction) => void;
-  /** Takes who wants to be told of the store's commits. */
+  /** Registers a listener for the store's measurements. */
   onMeasured?: (listener: (measured: Measured) => void) => void;
-  /** A client that sends no whole head of a request in this time is cut off; in milliseconds, as the others. */
+  /** A client that does not send the headers of a request in this time is cut off; in milliseconds, as below. */
   headersMs?: number;
-  /** A client that sends no whole request in this time is cut off. */
+  /** A client that does not send a whole request in this time is cut off. */
   requestMs?: number;
-  /** A client that has not read its answer by then is cut off. */
+  /** A client that has not read its answer in this time is cut off. */
   readMs?: number;
-  /** A connection that was ended is destroyed when its client has not ended it too by then. */
+  /** A connection that the server ended is destroyed if its client has not ended it in this time. */
   farewellMs?: number;
   native?: Omit<NativeOptions, "clock" | "logger">;
 }
 
 const DEFAULT_CONNECTIONS = 20_000;
-/** Who is slower than this with a request is cut off. */
+/** Defaults of the times above. */
 const HEADERS_MS = 10_000;
 const REQUEST_MS = 60_000;
 const READ_MS = 30_000;
 const FAREWELL_MS = 2_000;
-/** Longer than proxies keep a connection, mostly 60 s: whoever closes it while the other sends loses a request. */
+/**
+ * Longer than proxies keep a connection, usually 60 s: if one side closes it while the other sends, a request is lost.
+ */
 const KEEP_ALIVE_MS = 75_000;
-/** Who asked in this time may be about to ask again over the same connection. */
+/** A client that made a request in this time may be about to make another one on the same connection. */
 const LINGER_MS = 500;
-/** What is left to requests that are being answered when the server closes. */
+/** How long requests in progress may take when the server closes. */
 const LAST_ANSWERS_MS = 2_000;
 const HEADER_BYTES = 16 * 1024;
-/** How soon a token that was revoked ends the connections it opened. */
-const LOOK_EVERY_MS = 1_000;
-/** A store that does not answer a small question in this time is not ready. */
+/** How soon a revoked token ends the connections that it opened. */
+const TOKEN_CHECK_MS = 1_000;
+/** A store that does not answer a cheap call in this time is not ready. */
 const READY_MS = 2_000;
 const OPEN_PATHS = new Set(["/openapi.json", "/docs"]);
-/** Answered here and not by a door. */
+/** Answered by the server itself, not by a door. */
 const OWN_PATHS = new Set(["/healthz", "/readyz", "/metrics"]);
 const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 /**
- * One process that any language can talk to: an address, who may come in by it, and the doors behind.
+ * One process for clients in any language: an address, access rules, and the doors behind them.
  *
  *   listening ──drain()──▶ not ready, hands out nothing ──close()──▶ closed
  */
@@ -99,27 +101,27 @@ export class Server {
   readonly #audit: (action: AdminAction) => void;
   readonly #metrics: Metrics;
   readonly #httpAnswers: HttpAnswers;
-  /** The store, with what goes through here counted. */
+  /** The store, with calls counted. */
   readonly #store: Port;
-  /** Requests that are being answered, and by whose leave. */
-  readonly #underWay = new Map<ServerResponse, string | undefined>();
+  /** Requests in progress, with their owner. */
+  readonly #inProgress = new Map<ServerResponse, string | undefined>();
   readonly #draining = new AbortController();
   readonly #closing = new AbortController();
-  /** What was last wrong with the tokens. */
-  #trouble = "";
-  #askedAt = Number.NEGATIVE_INFINITY;
-  #stopLooking: () => void = () => {};
+  /** The last error about the tokens that was logged. */
+  #lastTokenError = "";
+  #requestedAt = Number.NEGATIVE_INFINITY;
+  #stopFollowing: () => void = () => {};
 
   private constructor(options: ServerOptions) {
     const logger = throttleLogger(options.logger);
     this.#options = { ...options, logger };
     const { clock, host, allowHosts = [], allowOrigins = [] } = options;
-    const trail = withoutRepeats(options.audit ?? (() => {}));
+    const trail = auditOnce(options.audit ?? (() => {}));
     this.#audit = (action) => trail(boundEntry(action));
     this.#callers = rulesOf(host, allowHosts, allowOrigins);
     this.#metrics = new Metrics(options.store);
     this.#store = this.#metrics.measure(options.store);
-    options.onMeasured?.((measured) => this.#metrics.note(measured));
+    options.onMeasured?.((measured) => this.#metrics.record(measured));
     const { headersMs = HEADERS_MS, requestMs = REQUEST_MS } = options;
     const { readMs = READ_MS, farewellMs = FAREWELL_MS } = options;
     this.#door = createHttpDoor({
@@ -132,8 +134,9 @@ export class Server {
         this.#fetch(request, incoming as IncomingMessage, outgoing as ServerResponse),
       {
         overrideGlobalObjects: false,
-        // An address or a host of which no request can be made.
-        errorHandler: () => respondProblem(problemOf(new HttpRefusal(400, "The path or the host is none."))),
+        // A path or host from which no Request can be created.
+        errorHandler: () =>
+          respondProblem(problemOf(new HttpRefusal(400, "The path or the host is invalid."))),
       },
     );
     const budget = new AnswerBudget();
@@ -141,7 +144,7 @@ export class Server {
     this.#native = new NativeDoor({ ...options.native, clock, logger, budget });
     const limits = {
       ...{ headersTimeout: headersMs, requestTimeout: requestMs, maxHeaderSize: HEADER_BYTES },
-      connectionsCheckingInterval: Math.min(LOOK_EVERY_MS, headersMs),
+      connectionsCheckingInterval: Math.min(TOKEN_CHECK_MS, headersMs),
       keepAliveTimeout: KEEP_ALIVE_MS,
     };
     this.#http = options.tls
@@ -155,7 +158,7 @@ export class Server {
       this.#answer(request, response).catch((error: unknown) => this.#cut(response, error));
     });
     this.#http.on("checkExpectation", (_, response) => {
-      sendProblem(response, new HttpRefusal(417, "Expect is 100-continue, or left out."));
+      sendProblem(response, new HttpRefusal(417, "Expect must be 100-continue, or absent."));
     });
     this.#http.on("clientError", (error, socket) => {
       const refusal = refusalOf(error);
@@ -168,16 +171,16 @@ export class Server {
   static async start(options: ServerOptions): Promise<Server> {
     checkAddress(options);
     const server = new Server(options);
-    // What there is by now is no news.
+    // Existing tokens are not changes.
     options.access.changes();
     await listenAt(server.#http, options, (error) =>
       server.#options.logger.error(`The server's socket failed: ${error.message}`),
     );
-    server.#lookAtTokens();
+    server.#followTokens();
     return server;
   }
 
-  /** Where it listens, as clients write it. */
+  /** The address of the server, as clients write it. */
   get url(): string {
     const { address, port, family } = this.#http.address() as AddressInfo;
     const host = family === "IPv6" ? `[${address}]` : address;
@@ -188,25 +191,26 @@ export class Server {
     return this.#native.clients;
   }
 
-  /** Open TCP connections, of any kind. */
+  /** Open TCP connections of any kind. */
   get connections(): number {
     return this.#connections.count;
   }
 
-  /** Says that it is not ready, hands out nothing more, and gives clients `ms` to finish what they hold. */
+  /** Reports that it is not ready, hands out no more tasks, and gives clients `ms` to finish. */
   async drain(ms: number): Promise<void> {
-    this.#handOutNoMore();
+    this.#stopHandingOut();
     await this.#native.drain(ms);
-    // With its next answer it is told that the connection ends. Closed before, it would not know whether it was heard.
-    if (performance.now() - this.#askedAt < LINGER_MS)
+    // A client learns from its next answer that the connection ends. If it were closed before that, the client would
+    // not know whether its request was received.
+    if (performance.now() - this.#requestedAt < LINGER_MS)
       await new Promise<void>((resolve) => this.#options.clock.after(LINGER_MS, resolve));
   }
 
-  /** What is being answered is; whoever waits for something else is told that nothing comes of it here. */
+  /** Requests in progress are answered. Waiting requests get UNAVAILABLE. */
   async close(): Promise<void> {
-    this.#handOutNoMore();
+    this.#stopHandingOut();
     this.#closing.abort(new DibsError("UNAVAILABLE", "This server is being stopped. Try again soon."));
-    this.#stopLooking();
+    this.#stopFollowing();
     this.#native.close();
     const closed = new Promise<void>((resolve) => this.#http.close(() => resolve()));
     const stopTimer = startTimer(LAST_ANSWERS_MS, () => this.#connections.destroyAll());
@@ -219,49 +223,49 @@ export class Server {
     return !this.#draining.signal.aborted;
   }
 
-  /** And nobody stays connected for another request. */
-  #handOutNoMore(): void {
+  /** Also keeps no connection open for another request. */
+  #stopHandingOut(): void {
     const reason = "This server is being stopped and hands out no more tasks. Try again soon.";
     this.#draining.abort(new DibsError("UNAVAILABLE", reason));
-    for (const response of this.#underWay.keys()) response.shouldKeepAlive = false;
+    for (const response of this.#inProgress.keys()) response.shouldKeepAlive = false;
   }
 
-  /** Until it is answered. */
+  /** Tracks a request until it is answered. */
   #follow(response: ServerResponse): void {
-    this.#askedAt = performance.now();
+    this.#requestedAt = performance.now();
     if (!this.#isReady) response.shouldKeepAlive = false;
-    this.#underWay.set(response, undefined);
+    this.#inProgress.set(response, undefined);
     const served = this.#connections.serve(response.req.socket);
     response.once("close", () => {
-      this.#underWay.delete(response);
+      this.#inProgress.delete(response);
       served();
     });
   }
 
-  /** A token that was revoked lets nobody stay. */
-  #lookAtTokens(): void {
-    this.#stopLooking = this.#options.clock.after(LOOK_EVERY_MS, () => {
+  /** Ends the connections of revoked tokens. */
+  #followTokens(): void {
+    this.#stopFollowing = this.#options.clock.after(TOKEN_CHECK_MS, () => {
       try {
         this.#auditTokens();
         this.#dismiss();
-        this.#trouble = "";
+        this.#lastTokenError = "";
       } catch (error) {
         const { message } = error as Error;
-        // Once, and not with every look.
-        if (message !== this.#trouble) this.#options.logger.error(message);
-        this.#trouble = message;
+        // Once, not for every check.
+        if (message !== this.#lastTokenError) this.#options.logger.error(message);
+        this.#lastTokenError = message;
       }
-      this.#lookAtTokens();
+      this.#followTokens();
     });
   }
 
-  /** They are made and revoked beside the server, which is told by their file. */
+  /** Tokens are created and revoked outside the server, which reads their file. */
   #auditTokens(): void {
     for (const { verb, name } of this.#options.access.changes())
       this.#audit({ by: "dibs tokens", verb, token: name });
   }
 
-  /** Many have the same owner: each is asked about once. */
+  /** Many connections have the same owner: each owner is checked once. */
   #dismiss(): void {
     const { access } = this.#options;
     const known = new Map<string, boolean>();
@@ -270,7 +274,7 @@ export class Server {
       return known.get(owner)!;
     };
     this.#native.dismiss(isDismissed);
-    for (const [response, owner] of this.#underWay)
+    for (const [response, owner] of this.#inProgress)
       if (owner !== undefined && isDismissed(owner)) response.destroy();
   }
 
@@ -293,7 +297,7 @@ export class Server {
     return { port: guardPort(this.#store, grant, this.#audit), grant, owner, ticketOf };
   }
 
-  /** The last resort for an exception that nobody expected: it ends this connection, never the process. */
+  /** The last resort for an unexpected exception: it ends this connection, never the process. */
   #cut(response: ServerResponse, error: unknown): void {
     const reason = error instanceof Error ? error.message : show(error);
     this.#options.logger.error(`A request failed, and its connection was closed: ${reason}`, { error });
@@ -317,13 +321,13 @@ export class Server {
     }
   }
 
-  /** It names every queue. */
+  /** Requires read:*, because the metrics name every queue. */
   async #scrape(request: IncomingMessage): Promise<string> {
     this.#admit(request).grant.need(["read"], ["*"]);
     return this.#metrics.scrape(this);
   }
 
-  /** Who may see the description of the interface needs no token for it. */
+  /** The description of the interface needs no token. */
   #fetch(
     request: Request,
     incoming: IncomingMessage,
@@ -338,7 +342,7 @@ export class Server {
         return fetch(this.#options.store, "");
       }
       const { port, owner } = this.#admit(incoming);
-      this.#underWay.set(outgoing, owner);
+      this.#inProgress.set(outgoing, owner);
       return fetch(port, `${owner}@${incoming.socket.remoteAddress}`);
     } catch (error) {
       return respondProblem(problemOf(error));
@@ -355,7 +359,7 @@ export class Server {
       );
     });
     try {
-      // A question about a queue that need not be there: answered by the store, and cheap.
+      // The queue need not exist: the store answers, and the call is cheap.
       await Promise.race([store.queues("readyz"), late]);
     } finally {
       stopTimer();
@@ -376,6 +380,6 @@ function notFound(request: IncomingMessage): NotFound {
 function refusalOf({ code }: NodeJS.ErrnoException): HttpRefusal | undefined {
   if (code === "HPE_HEADER_OVERFLOW")
     return new HttpRefusal(431, `Headers have at most ${HEADER_BYTES} bytes.`);
-  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new HttpRefusal(408, "The request did not come in time.");
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new HttpRefusal(408, "The request did not arrive in time.");
   return code?.startsWith("HPE_") ? new HttpRefusal(400, "This is not HTTP.") : undefined;
 }

@@ -8,12 +8,12 @@ import { show } from "../core/show.ts";
 import { checkRegular, filePathOf, realPathOf } from "../engine/real-file.ts";
 import { Grant, parseScope, type Scope } from "./scopes.ts";
 
-/** A token at rest: nothing in it lets anybody in. */
+/** A token as it is stored: nothing in it grants access. */
 export interface TokenRecord {
   id: string;
   name: string;
   scopes: Scope[];
-  /** SHA-256 of the token. It is 256 random bits, so that nothing slower is needed. */
+  /** SHA-256 of the token. The token has 256 random bits, so no slower hash is needed. */
   hash: string;
   createdAt: string;
 }
@@ -21,13 +21,13 @@ export interface TokenRecord {
 const TOKEN = /^dibs_([0-9a-f]{12})_[A-Za-z0-9_-]{43}$/;
 
 /**
- * The tokens of a server, in a file that only its user may read. `dibs tokens` writes it; a running server follows it,
- * so that a token that was revoked is of no use from that moment on.
+ * The tokens of a server, in a file that only its user may read. `dibs tokens` writes it. A running server follows it,
+ * so that a revoked token is useless at once.
  */
 export class Tokens {
   readonly path: string;
   #records: TokenRecord[] = [];
-  /** Signs what a server hands out and must know again after a restart. */
+  /** Signs what a server hands out and must recognise after a restart. */
   #secret = "";
   #readAt = "";
 
@@ -40,7 +40,7 @@ export class Tokens {
     return this.#records;
   }
 
-  /** The token itself is shown once, here, and kept nowhere. */
+  /** The token itself is returned only here, and stored nowhere. */
   add(name: string, scopes: string[]): { token: string; record: TokenRecord } {
     checkText(name, "A token's name", 128);
     if (scopes.length === 0)
@@ -54,7 +54,9 @@ export class Tokens {
     };
     this.#change((records) => {
       if (records.some((each) => each.name === name))
-        throw invalid(`There is a token of the name ${show(name)} already. Revoke it, or take another name.`);
+        throw invalid(
+          `There is already a token with the name ${show(name)}. Revoke it, or use another name.`,
+        );
       return [...records, record];
     });
     return { token, record };
@@ -65,24 +67,23 @@ export class Tokens {
     let found: TokenRecord | undefined;
     this.#change((records) => {
       found = records.find(({ id, name }) => id === nameOrId || name === nameOrId);
-      if (!found)
-        throw invalid(`There is no token ${show(nameOrId)}. \`dibs tokens ls\` lists those there are.`);
+      if (!found) throw invalid(`There is no token ${show(nameOrId)}. \`dibs tokens ls\` lists them.`);
       return records.filter((record) => record !== found);
     });
     return found!;
   }
 
-  /** What a token allows; undefined: it is none of ours. */
+  /** What a token allows; undefined if it is unknown. */
   check(token: string): { owner: string; grant: Grant } | undefined {
     const id = TOKEN.exec(token)?.[1];
     const record = this.list().find((each) => each.id === id);
-    // Compared also where there is none, so that the time it takes does not tell.
+    // Compared also if there is no record, so that the time taken reveals nothing.
     const expected = Buffer.from(record?.hash ?? NO_HASH, "hex");
     if (!timingSafeEqual(hashOf(token), expected) || !record) return undefined;
     return { owner: record.id, grant: new Grant(record.name, record.scopes) };
   }
 
-  /** Proves that a session was this owner's: nobody else can make it, not even for a session of another's. */
+  /** Proves that a session belongs to this owner: no other owner can compute it for any session. */
   ticketOf(owner: string, session: number): string {
     this.#refresh();
     return createHmac("sha256", this.#secret).update(`${owner} ${session}`).digest("base64url");
@@ -118,15 +119,15 @@ export class Tokens {
       )
         return { tokens, secret };
     } catch (error) {
-      // What the parser says quotes the file, which holds a secret.
-      throw unreadable(this.path, error instanceof SyntaxError ? "it is no JSON" : (error as Error).message);
+      // The parser's message quotes the file, which contains a secret.
+      throw unreadable(this.path, error instanceof SyntaxError ? "it is not JSON" : (error as Error).message);
     }
     throw unreadable(this.path, "it is not as `dibs tokens` writes it");
   }
 
-  /** One at a time: of two that read the same and write, one would have shown a token that nobody knows. */
+  /** One change at a time: if two processes read the same file and write, one of the new tokens would be lost. */
   #change(change: (records: TokenRecord[]) => TokenRecord[]): void {
-    // The draft takes its place: a device would be gone, and a link's other names would keep tokens that were revoked.
+    // The draft replaces the file: a device would be lost, and other hard links would keep revoked tokens.
     const found = lstatSync(this.path, { throwIfNoEntry: false });
     if (found) checkRegular(this.path, found, "tokens");
     const draft = `${this.path}.new`;
@@ -136,7 +137,7 @@ export class Tokens {
       const secret = this.#secret || randomBytes(32).toString("base64url");
       writeFileSync(draft, `${JSON.stringify({ secret, tokens }, null, 2)}\n`, { flush: true });
       this.#giveToServer(draft);
-      // Whole or not at all: a server may read it in this moment.
+      // Atomic, because a server may read the file at this moment.
       renameSync(draft, this.path);
     } catch (error) {
       rmSync(draft, { force: true });
@@ -144,7 +145,7 @@ export class Tokens {
     }
   }
 
-  /** The draft is there for as long as somebody writes, and of nobody who takes longer than this. */
+  /** The draft file is the lock while a process writes. It is ignored after LONGEST_WRITE_MS: its process is gone. */
   #begin(draft: string): void {
     for (;;) {
       try {
@@ -159,7 +160,7 @@ export class Tokens {
     }
   }
 
-  /** An administrator's file would be one that the server, who is somebody else, cannot read. */
+  /** A file of the administrator would be unreadable for the server, which runs as another user. */
   #giveToServer(draft: string): void {
     if (process.getuid?.() !== 0) return;
     const { uid, gid } = statSync(this.path, { throwIfNoEntry: false }) ?? statSync(dirname(this.path));
@@ -177,7 +178,7 @@ function hashOf(token: string): Buffer {
 function unreadable(path: string, reason: string): DibsError {
   return new DibsError(
     "INVALID",
-    `The tokens in ${path} cannot be read: ${reason}. Nobody is let in by them.`,
+    `The tokens in ${path} cannot be read: ${reason}. No client is accepted with them.`,
   );
 }
 
@@ -185,13 +186,13 @@ function unwritable(path: string, reason: string): DibsError {
   return new DibsError("INVALID", `The tokens in ${path} cannot be written: ${reason}.`);
 }
 
-/** Beside the store's file; in the working directory for stores that are elsewhere. */
+/** Next to the store's file, or in the working directory for other stores. */
 export function tokensPathOf({ tokens, url }: { tokens: string | null; url: string }): string {
   if (tokens !== null) return tokens;
   const kind = kindOf(url);
   if (kind === "server")
     throw invalid(
-      `${showAddress(url)} is a server, and its tokens are in a file where it runs: make them there, or name that file with --tokens.`,
+      `${showAddress(url)} is a server, and its tokens are in a file on its machine: create them there, or name that file with --tokens.`,
     );
   return kind === "file" ? `${filePathOf(url)}.tokens.json` : "dibs.tokens.json";
 }

@@ -69,7 +69,7 @@ describe("dibs serve", () => {
       // The server has started and stops without having warned.
       if (line.includes("listening")) setTimeout(() => child.kill("SIGTERM"), 500);
     }
-    expect(logged.at(-1)).toContain("--let-anyone-in: whoever reaches http://127.0.0.1:");
+    expect(logged.at(-1)).toContain("--let-anyone-in: everyone who reaches http://127.0.0.1:");
   });
 
   test("dibs serve serves a file to commands and programs, and stops on a signal", async () => {

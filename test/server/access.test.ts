@@ -11,14 +11,14 @@ const refused = (call: Promise<unknown>, code: string): Promise<void> =>
   expect(call).rejects.toMatchObject({ code });
 
 describe("a server without tokens", () => {
-  test("lets this machine in, and asks for one as soon as there is one", async () => {
+  test("a server without tokens accepts this machine, and requires a token as soon as there is one", async () => {
     const { open, tokens } = await setUp();
     const port = await open();
     await port.add([task("q")]);
     const { token } = tokens.add("first", ["read:*"]);
     await forbidden(open(), "DIBS_TOKEN");
     expect(await (await open(token)).queues()).toHaveLength(1);
-    // Who came in before is shown the door, and refused when it comes back.
+    // Clients from before are disconnected, and refused when they reconnect.
     await expect
       .poll(
         () =>
@@ -31,7 +31,7 @@ describe("a server without tokens", () => {
       .toBe("FORBIDDEN");
   });
 
-  test("does not listen to others than this machine, unless somebody says so in words", async () => {
+  test("a server without tokens does not listen on a public address, unless --let-anyone-in is set", async () => {
     const store = await openPort(":memory:", {});
     onTestFinished(() => store.close());
     await expect(startServer(store, { host: "0.0.0.0" })).rejects.toMatchObject({
@@ -43,8 +43,8 @@ describe("a server without tokens", () => {
   });
 });
 
-describe("a token", () => {
-  test("is kept as a hash, in a file for its owner's eyes, and shown once", () => {
+describe("tokens", () => {
+  test("a token is stored as a hash, in a file that only its owner may read, and shown once", () => {
     const tokens = makeTokens();
     const { token, record } = tokens.add("ada", ["work:emails", "add:*"]);
     const text = readFileSync(tokens.path, "utf8");
@@ -54,13 +54,13 @@ describe("a token", () => {
     expect(tokens.check(token)?.owner).toBe(record.id);
   });
 
-  test.each(["", "x", "dibs_000000000000_", "Bearer x"])("is not %j", (token) => {
+  test.each(["", "x", "dibs_000000000000_", "Bearer x"])("%j is not a valid token", (token) => {
     const tokens = makeTokens();
     tokens.add("ada", ["work:*"]);
     expect(tokens.check(token)).toBeUndefined();
   });
 
-  test("is not one with another secret", () => {
+  test("a token with another secret is not valid", () => {
     const tokens = makeTokens();
     const { token } = tokens.add("ada", ["work:*"]);
     const last = token.at(-1) === "A" ? "B" : "A";
@@ -68,13 +68,13 @@ describe("a token", () => {
   });
 
   test.each(["", "work", "work:", "steal:*", "work:a b", `work:${"a".repeat(129)}`])(
-    "has no scope %j",
+    "the scope %j is refused",
     (scope) => {
       expect(() => makeTokens().add("ada", [scope])).toThrow(expect.objectContaining({ code: "INVALID" }));
     },
   );
 
-  test("that is revoked lets nobody in, and nobody stay", async () => {
+  test("a revoked token is refused, and its connections end", async () => {
     const { open, tokens } = await setUp();
     tokens.add("another", ["read:*"]);
     const { token, record } = tokens.add("ada", ["work:*"]);
@@ -85,7 +85,7 @@ describe("a token", () => {
     await forbidden(waiting);
   });
 
-  test("signs tickets that no other token has, and that outlive a restart", () => {
+  test("a token signs tickets that no other token can, and that survive a restart", () => {
     const tokens = makeTokens();
     const [ada, bob] = [tokens.add("ada", ["work:*"]), tokens.add("bob", ["work:*"])].map(
       ({ record }) => record.id,
@@ -95,7 +95,7 @@ describe("a token", () => {
     expect(new Set([ticket, tokens.ticketOf(bob!, 7), tokens.ticketOf(ada!, 8)]).size).toBe(3);
   });
 
-  test("that was the last one leaves nobody in when it is revoked", async () => {
+  test("revoking the last token opens the server to no one", async () => {
     const { open, tokens } = await setUp();
     const { token, record } = tokens.add("last", ["admin:*"]);
     await (await open(token)).queues();
@@ -104,7 +104,7 @@ describe("a token", () => {
     await forbidden(open());
   });
 
-  test("that is revoked ends what it was listening to over HTTP", async () => {
+  test("revoking a token ends its event streams over HTTP", async () => {
     const { tokens, server } = await setUp();
     tokens.add("another", ["read:*"]);
     const { token, record } = tokens.add("ada", ["read:*"]);
@@ -114,7 +114,7 @@ describe("a token", () => {
     await expect(answer.text()).rejects.toThrow();
   });
 
-  test("is asked for again when its file could not be read for a moment", async () => {
+  test("a token is accepted again after its file could not be read for a moment", async () => {
     const { open, tokens, server } = await setUp();
     const { token } = tokens.add("ada", ["read:*"]);
     const kept = readFileSync(tokens.path, "utf8");
@@ -131,7 +131,7 @@ describe("a token", () => {
     expect(await (await open(token)).queues()).toEqual([]);
   });
 
-  test("is made also where somebody began to write and never ended", () => {
+  test("a token can be created after another process died while writing the file", () => {
     const tokens = makeTokens();
     writeFileSync(`${tokens.path}.new`, "half");
     utimesSync(`${tokens.path}.new`, new Date(0), new Date(0));
@@ -140,7 +140,7 @@ describe("a token", () => {
     expect(existsSync(`${tokens.path}.new`)).toBe(false);
   });
 
-  test("belongs to who has the folder, whoever makes it", ({ skip }) => {
+  test("the token file belongs to the owner of its folder, whoever creates it", ({ skip }) => {
     skip(process.getuid?.() !== 0, "needs root");
     const tokens = makeTokens();
     chownSync(dirname(tokens.path), 65_534, 65_534);
@@ -152,7 +152,7 @@ describe("a token", () => {
     expect(statSync(tokens.path).mode & 0o777).toBe(0o600);
   });
 
-  test("that was revoked cannot be revoked again", () => {
+  test("a revoked token cannot be revoked again", () => {
     const tokens = makeTokens();
     const { record } = tokens.add("ada", ["work:*"]);
     tokens.revoke(record.id);
@@ -160,15 +160,15 @@ describe("a token", () => {
   });
 });
 
-describe("a token's scopes", () => {
-  test("say who may begin a run, look at it, cancel it, and define its pipeline", async () => {
+describe("scopes of tokens", () => {
+  test("scopes decide who may begin a run, read it, cancel it, and define its pipeline", async () => {
     const { openAs, store, actions } = await setUp();
     const stages = ["a", "b"].map((name) => ({ name, joins: false }));
     const first = { ...task("report/a"), run: { pipeline: "report", stages } };
     const producer = await openAs("add:report/*");
     await producer.definePipeline("report", stages);
     const [added] = await producer.add([first]);
-    // In time it adds to the queues of all its stages.
+    // In the end it adds to the queues of all its stages.
     await forbidden((await openAs("add:report/a")).add([first]), "add:report/b");
     const worker = await openAs("work:report/a");
     await worker.definePipeline("report", stages);
@@ -192,7 +192,7 @@ describe("a token's scopes", () => {
     expect(await producer.end(added!.id, { of: "runs" })).toMatchObject({ state: "cancelled" });
   });
 
-  test("add lets one add, and learn what became of it", async () => {
+  test("the scope add allows adding tasks and learning their outcome", async () => {
     const { openAs, store } = await setUp();
     const port = await openAs("add:shop.*");
     await port.declare("shop.orders", {});
@@ -208,7 +208,7 @@ describe("a token's scopes", () => {
     expect(await end).toMatchObject({ state: "done", result: "r" });
   });
 
-  test("work lets one work, and add only where it says so", async () => {
+  test("the scope work allows working, and adding only where another scope allows it", async () => {
     const { openAs, store } = await setUp();
     const port = await openAs("work:emails", "add:next");
     await store.add([task("emails"), task("other"), task("emails")]);
@@ -232,7 +232,7 @@ describe("a token's scopes", () => {
     expect(await store.task(foreign!.id)).toMatchObject({ state: "claimed" });
   });
 
-  test("work lets one settle by any word, over HTTP too, and judge what one is asked to", async () => {
+  test("the scope work allows every settlement, over HTTP too, and verdicts on requested results", async () => {
     const { tokens, server, store } = await setUp();
     const { token } = tokens.add("w", ["work:emails"]);
     const { token: judge } = tokens.add("v", ["work:letters/verify"]);
@@ -273,7 +273,7 @@ describe("a token's scopes", () => {
         ...{ status: 200, state: "done" },
       });
     }
-    // Of a result that was taken back nothing comes, and whoever judged it is not kept.
+    // A verdict on a result that was taken back has no effect, and its verifier's claim ends.
     await store.add([task("letters")]);
     const [held] = (await store.claim(wish("letters"))).tasks;
     await store.settle(held!, { kind: "ack", result: "1" });
@@ -282,7 +282,7 @@ describe("a token's scopes", () => {
     expect(await post(`${asked}/refuse`, { feedback: "shorter" }, judge)).toMatchObject({ status: 200 });
   });
 
-  test("name topics by the queues of their subscriptions", async () => {
+  test("scopes name topics by the queues of their subscriptions", async () => {
     const { openAs, store } = await setUp();
     const port = await openAs("add:topic/order.*", "work:topic/order.placed/*");
     await store.subscribe("secret", "spy", {});
@@ -300,7 +300,7 @@ describe("a token's scopes", () => {
     await forbidden(port.settle(held!, { ...word, adds: [...word.adds] }), "add:topic/secret");
   });
 
-  test("do not let one take over another's worker", async () => {
+  test("a token cannot take over the worker of another token", async () => {
     const { openAs, store } = await setUp();
     const victim = await openAs("work:emails");
     const thief = await openAs("work:*");
@@ -322,7 +322,7 @@ describe("a token's scopes", () => {
     expect(await victim.settle(held!, { kind: "ack", result: null })).toEqual({ state: "done" });
   });
 
-  test("read shows what it names, and nothing else", async () => {
+  test("the scope read shows only the queues that it names", async () => {
     const { openAs, store } = await setUp();
     const port = await openAs("read:a*");
     const events = eachEvent(port.events(new AbortController().signal));
@@ -348,7 +348,7 @@ describe("a token's scopes", () => {
     ]);
   });
 
-  test("read of everything lets one scrape", async () => {
+  test("the scope read:* allows reading the metrics", async () => {
     const { tokens, server } = await setUp();
     const scrape = async (...scopes: string[]): Promise<number> => {
       const { token } = tokens.add(`s${tokens.list().length}`, scopes);
@@ -362,7 +362,7 @@ describe("a token's scopes", () => {
     }
   });
 
-  test("leave a trail when they are made and revoked", async () => {
+  test("creating and revoking tokens is audited", async () => {
     const { tokens, actions } = await setUp();
     tokens.add("ada", ["admin:*"]);
     const made = { by: "dibs tokens", verb: "add token", token: "ada" };
@@ -371,7 +371,7 @@ describe("a token's scopes", () => {
     await expect.poll(() => actions, { timeout: 10_000 }).toEqual([made, { ...made, verb: "revoke token" }]);
   });
 
-  test("admin does everything on what it names, and leaves a trail", async () => {
+  test("the scope admin allows everything on the queues that it names, and is audited", async () => {
     const { openAs, actions } = await setUp();
     const port = await openAs("admin:a*");
     await port.add([task("a1")]);
@@ -387,10 +387,10 @@ describe("a token's scopes", () => {
   });
 });
 
-describe("a schedule is where its queue is", () => {
+describe("schedules belong to their queue", () => {
   const every = (queue: string) => ({ every: 60_000, missed: "once", task: task(queue) }) as const;
 
-  test("and is made by who may add there, and changed by its administrators", async () => {
+  test("a schedule is created with the scope add on its queue, and changed with admin", async () => {
     const { store, openAs } = await setUp();
     const port = await openAs("add:mine.*");
     await port.schedule("s", every("mine.a"));
@@ -405,7 +405,7 @@ describe("a schedule is where its queue is", () => {
       await expect(refusal).rejects.not.toMatchObject({ message: expect.stringContaining("theirs") });
     }
     await forbidden(admin.schedule("s", every("mine.a"), { force: true }), "another one has that name");
-    // One that it may not see is not there.
+    // A schedule that the token may not see does not exist for it.
     await expect(admin.pauseSchedule("s", true)).rejects.toMatchObject({ code: "INVALID" });
     expect(await admin.unschedule("s")).toBe(false);
     await forbidden(port.schedule("u", every("mine.a"), { force: true }), "admin:mine.a");
@@ -413,7 +413,7 @@ describe("a schedule is where its queue is", () => {
     expect(await port.schedules()).toEqual([]);
   });
 
-  test("and is paused and removed by its administrators, which is audited", async () => {
+  test("a schedule is paused and removed with admin on its queue, and that is audited", async () => {
     const { store, openAs, actions } = await setUp();
     await store.schedule("s", every("mine"));
     const port = await openAs("add:mine", "read:mine");

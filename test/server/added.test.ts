@@ -1,4 +1,4 @@
-// dibs_tasks_added_total counts all tasks that are added, and not only those of add and publish.
+// dibs_tasks_added_total counts all added tasks, not only those of add and publish.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -23,7 +23,7 @@ async function addressOf(store: "memory" | "sqlite" | "postgres") {
 }
 
 test.each(["memory", "sqlite", "postgres"] as const)(
-  "dibs_tasks_added_total on %s counts what handlers, stages, verified queues and schedules add",
+  "dibs_tasks_added_total on %s counts tasks added by handlers, stages, verified queues and schedules",
   async (store) => {
     const { url, options } = await addressOf(store);
     let tell: (measured: Measured) => void = () => {};

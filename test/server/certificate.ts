@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-/** A certificate for localhost that nobody has signed, and its key. */
+/** A self-signed certificate for localhost, and its key. */
 export async function makeCertificate(): Promise<{ cert: Buffer; key: Buffer }> {
   const folder = await mkdtemp(join(tmpdir(), "dibs-certificate-"));
   try {

@@ -12,7 +12,7 @@ function write(content: string): string {
   return path;
 }
 
-test("flags come before the environment, that before the file, and that before what holds unless set", () => {
+test("flags override the environment, which overrides the file, which overrides the defaults", () => {
   const file = write('{ "port": 1, "host": "::1", "drain": "5s", "allowHost": ["a"] }');
   const env = { DIBS_PORT: "2", DIBS_HOST: "localhost", DIBS_ALLOW_ORIGIN: "http://a, http://b" };
   const { config, sources } = resolveConfig({ port: "3" }, env, file);
@@ -20,10 +20,10 @@ test("flags come before the environment, that before the file, and that before w
     ...{ port: 3, host: "localhost", drain: 5_000, allowHost: ["a"], url: "./dibs.db" },
     ...{ allowOrigin: ["http://a", "http://b"], letAnyoneIn: false },
   });
-  expect(sources).toMatchObject({ port: "--port", host: "DIBS_HOST", drain: file, url: "unless set" });
+  expect(sources).toMatchObject({ port: "--port", host: "DIBS_HOST", drain: file, url: "default" });
 });
 
-test("secrets may be in files of their own, and passwords are not printed", () => {
+test("secrets may be in their own files, and passwords are not printed", () => {
   const env = { DIBS_URL_FILE: write("postgres://ada:s3cret@db/dibs?password=also\n") };
   const resolved = resolveConfig({}, env);
   expect(resolved.config.url).toBe("postgres://ada:s3cret@db/dibs?password=also");
@@ -36,13 +36,13 @@ test.each([
   "postgres://ada:s3#cret@db/dibs",
   "postgres://ada:s3cret@one:5432,two:5432/dibs",
   "postgres://ada:s3/cr@et@db:x/dibs?password=s3cret",
-])("nor are those of an address that is none, such as %s", (url) => {
+])("the password of the malformed address %s is not printed", (url) => {
   const printed = printConfig(resolveConfig({ url }, {}));
   expect(printed).toContain("postgres://***@");
   expect(printed).not.toMatch(/s3|cr/);
 });
 
-test("a variable and its file at once are refused: nobody can tell which was meant", () => {
+test("setting a variable and its _FILE variant is refused, because it is unclear which one is intended", () => {
   const env = { DIBS_URL: "/data/work.db", DIBS_URL_FILE: write("postgres://db/dibs") };
   expect(() => resolveConfig({}, env)).toThrow(/DIBS_URL and DIBS_URL_FILE/);
   expect(resolveConfig({ url: "here.db" }, env).config.url).toBe("here.db");
@@ -60,12 +60,12 @@ test.each([
   [{}, { DIBS_DRAIN: "soon" }, "DIBS_DRAIN"],
   [{}, { DIBS_LET_ANYONE_IN: "perhaps" }, "DIBS_LET_ANYONE_IN"],
   [{}, { DIBS_URL_FILE: "/there/is/no/such/file" }, "DIBS_URL_FILE"],
-])("what cannot be meant is refused, and its place named", (flags, env, word) => {
+])("an invalid setting is refused, and the error names its source", (flags, env, word) => {
   expect(() => resolveConfig(flags, env)).toThrow(word);
 });
 
 test.each(["no JSON", "[]", '{ "prot": 1 }', '{ "port": "x" }'])(
-  "a file that says %j is refused",
+  "a configuration file with %j is refused",
   (content) => {
     expect(() => resolveConfig({}, {}, write(content))).toThrow(expect.objectContaining({ code: "INVALID" }));
   },

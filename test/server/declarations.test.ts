@@ -3,7 +3,7 @@ import { open } from "../../src/index.ts";
 import type { Logger } from "../../src/core/logger.ts";
 import { forbidden, setUp, task, wish } from "./guarded.ts";
 
-/** What a program declares on first use, by a token that is not an administrator's: it makes, and does not change. */
+/** What a program declares on first use, with a token without admin: it creates, and does not change. */
 
 const stages = (...names: string[]) => names.map((name) => ({ name, joins: false }));
 const every = (ms: number, queue = "emails") =>
@@ -21,15 +21,20 @@ async function openProgram(url: string, token: string) {
 }
 
 describe("a declaration without admin", () => {
-  test.each(["add:emails", "work:emails"])("by %s makes a queue with its policy", async (scope) => {
-    const { openAs, actions } = await setUp();
-    const port = await openAs(scope);
-    expect(await port.declare("emails", { maxAttempts: 2 })).toMatchObject({ maxAttempts: 2 });
-    expect(actions.filter(({ by }) => by === "t0")).toEqual([{ by: "t0", verb: "declare", queue: "emails" }]);
-  });
+  test.each(["add:emails", "work:emails"])(
+    "a declaration with %s creates a queue with its policy",
+    async (scope) => {
+      const { openAs, actions } = await setUp();
+      const port = await openAs(scope);
+      expect(await port.declare("emails", { maxAttempts: 2 })).toMatchObject({ maxAttempts: 2 });
+      expect(actions.filter(({ by }) => by === "t0")).toEqual([
+        { by: "t0", verb: "declare", queue: "emails" },
+      ]);
+    },
+  );
 
   test.each(["add:emails", "work:emails", "work:emails/verify"])(
-    "by %s does not change the policy of a queue, and the audit trail has it once",
+    "a declaration with %s does not change the policy of a queue, and is audited once",
     async (scope) => {
       const { openAs, store, actions } = await setUp();
       const set = { maxDepth: 10, retention: { age: 1_000, count: 5 }, verified: false };
@@ -48,7 +53,7 @@ describe("a declaration without admin", () => {
     },
   );
 
-  test("does not change the policy of a queue that its first task made", async () => {
+  test("a declaration without admin does not change the policy of a queue that its first task created", async () => {
     const { openAs, store } = await setUp();
     await store.add([task("emails")]);
     const port = await openAs("add:emails");
@@ -57,7 +62,7 @@ describe("a declaration without admin", () => {
     });
   });
 
-  test("does not change the policy of a subscription's queue", async () => {
+  test("a declaration without admin does not change the policy of a subscription's queue", async () => {
     const { openAs, store, actions } = await setUp();
     await store.subscribe("order.placed", "stock", { maxDepth: 10 });
     const port = await openAs("work:topic/order.placed/*");
@@ -70,7 +75,7 @@ describe("a declaration without admin", () => {
     ]);
   });
 
-  test("does not change a schedule", async () => {
+  test("a declaration without admin does not change a schedule", async () => {
     const { openAs, store, actions } = await setUp();
     await store.schedule("nightly", every(60_000), { force: true });
     const port = await openAs("add:emails");
@@ -81,7 +86,7 @@ describe("a declaration without admin", () => {
     expect(actions.filter(({ by }) => by === "t0")).toEqual([schedule]);
   });
 
-  test("does not change a pipeline, and the input of its runs goes where it went", async () => {
+  test("a declaration without admin does not change a pipeline, and its runs go to the same stages", async () => {
     const { openAs, store, actions, server, tokenFor } = await setUp();
     await store.definePipeline("report", stages("extract", "analyse"));
     const worker = await openAs("work:report/analyse");
@@ -102,7 +107,7 @@ describe("a declaration without admin", () => {
     expect(actions.filter(({ by }) => by === "t0")).toEqual([{ by: "t0", ...refused }]);
   });
 
-  test("of a pipeline takes a scope on each of its stages, where there is none of that name", async () => {
+  test("creating a pipeline without admin needs a scope on each of its stages", async () => {
     const { openAs, store } = await setUp();
     const port = await openAs("work:report/mine");
     await forbidden(port.definePipeline("report", stages("mine", "theirs")), '"report"');
@@ -113,7 +118,7 @@ describe("a declaration without admin", () => {
 });
 
 describe("a declaration with admin", () => {
-  test("changes what exists, and the audit trail has it where it did", async () => {
+  test("a declaration with admin changes what exists, and each change is audited", async () => {
     const { openAs, store, actions } = await setUp();
     await store.declare("emails", { maxDepth: 10 });
     await store.definePipeline("report", stages("a"));
@@ -131,7 +136,7 @@ describe("a declaration with admin", () => {
     ]);
   });
 
-  test("of a pipeline takes it on every stage, old and new", async () => {
+  test("changing a pipeline needs admin on every stage, old and new", async () => {
     const { openAs, store } = await setUp();
     await store.definePipeline("report", stages("a", "b"));
     const port = await openAs("admin:report/a");
@@ -140,8 +145,8 @@ describe("a declaration with admin", () => {
   });
 });
 
-describe("a program whose code declares otherwise", () => {
-  test("works under the stored policy, and is warned once", async () => {
+describe("a program whose code declares something else", () => {
+  test("a program works with the stored policy, and logs one warning", async () => {
     const { server, store, tokenFor } = await setUp();
     await store.declare("emails", { maxAttempts: 2, lease: 60_000 }, { force: true });
     const { dibs, warnings } = await openProgram(server.url, tokenFor("add:emails", "work:emails"));
@@ -153,7 +158,7 @@ describe("a program whose code declares otherwise", () => {
     expect(warnings).toEqual([expect.stringMatching(/"emails" .*\(maxAttempts, maxDepth\).*stored holds/)]);
   });
 
-  test("keeps its schedule as it is stored, and is warned", async () => {
+  test("a program keeps the stored schedule, and logs a warning", async () => {
     const { server, store, tokenFor } = await setUp();
     await store.schedule("nightly", every(60_000), { force: true });
     const { dibs, warnings } = await openProgram(server.url, tokenFor("add:emails", "read:emails"));
@@ -165,7 +170,7 @@ describe("a program whose code declares otherwise", () => {
     expect(await define(1_000).info()).toMatchObject({ every: 60_000 });
   });
 
-  test("works on its stage of a pipeline that is defined otherwise, and is warned", async () => {
+  test("a program works on its stage of a pipeline with another definition, and logs a warning", async () => {
     const { server, store, tokenFor } = await setUp();
     await store.definePipeline("report", stages("a", "b"));
     const { dibs, warnings } = await openProgram(server.url, tokenFor("work:report/b"));
@@ -178,7 +183,7 @@ describe("a program whose code declares otherwise", () => {
     expect(warnings).toEqual([expect.stringMatching(/may not define pipeline "report"/)]);
   });
 
-  test("verifies a queue that it makes, with the policy of its code", async () => {
+  test("a program that creates a queue with a verifier creates it verified, with its policy", async () => {
     const { server, store, tokenFor } = await setUp();
     const { dibs, warnings } = await openProgram(server.url, tokenFor("work:emails", "work:emails/verify"));
     await using worker = dibs.queue("emails", { maxAttempts: 7 }).verify(() => true);
@@ -187,7 +192,7 @@ describe("a program whose code declares otherwise", () => {
     expect(warnings).toEqual([]);
   });
 
-  test("is warned where it verifies a queue whose results need no verdict", async () => {
+  test("a program logs a warning if it verifies a queue whose results need no verdict", async () => {
     const { server, store, tokenFor } = await setUp();
     await store.declare("emails", {});
     const { dibs, warnings } = await openProgram(server.url, tokenFor("work:emails/verify"));

@@ -19,7 +19,7 @@ export function makeTokens(): Tokens {
   return new Tokens(join(folder, "tokens.json"));
 }
 
-/** A server that asks for tokens, and its store, which asks for none. */
+/** A server that requires tokens, and its store, which requires none. */
 export async function setUp(options: Partial<ServerOptions> = {}) {
   const tokens = makeTokens();
   const store = await openPort(":memory:", {});

@@ -1,4 +1,4 @@
-// What a server tells its clients, its log and its audit trail: no more than they should get.
+// What a server tells its clients, its log and its audit log: no more than each should get.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { request } from "node:http";
@@ -50,7 +50,7 @@ test.each(["009b", "0085", "001b", "007f"])("a token's name cannot contain U+%s"
   expect(() => tokens.add(name, ["read:*"])).toThrow(expect.objectContaining({ code: "INVALID" }));
 });
 
-test("a long name leaves a short entry in the audit trail, or none", async () => {
+test("a long name causes only a short audit entry, or none", async () => {
   const { open, actions } = await setUp();
   const port = await open("admin:*");
   const long = `x\u009b${"x".repeat(1_000_000)}`;
@@ -63,7 +63,7 @@ test("a long name leaves a short entry in the audit trail, or none", async () =>
   expect(JSON.stringify(actions)).not.toContain("\u009b");
 });
 
-test("an object in place of a name or an id leaves a short entry in the audit trail, or none", async () => {
+test("an object instead of a name or an id causes only a short audit entry, or none", async () => {
   const { open, actions } = await setUp();
   const port = await open("admin:*");
   for (const long of [{ id: "x".repeat(1_000_000) }, ["x".repeat(1_000_000)]] as never[]) {
@@ -76,7 +76,7 @@ test("an object in place of a name or an id leaves a short entry in the audit tr
   expect(JSON.stringify(actions).length).toBeLessThan(5_000);
 });
 
-test("an entry of the audit trail for a cancel has the id in a field of its own", async () => {
+test("the audit entry of a cancel has the id in its own field", async () => {
   const { open, store, actions } = await setUp();
   const [task] = await store.add([{ queue: "q", data: new Uint8Array([49]) }]);
   const port = await open("admin:*");
@@ -101,7 +101,7 @@ test("workers() shows only those queues of a shared worker that the token may re
 });
 
 describe("an Idempotency-Key beyond ASCII", () => {
-  /** Bytes, as clients put them into the head of a request. */
+  /** Bytes, as clients put them into the headers of a request. */
   const add = (url: string, token: string, key: Buffer | undefined, body: object): Promise<{ id: string }> =>
     new Promise((resolve, reject) => {
       const headers = {
@@ -122,7 +122,7 @@ describe("an Idempotency-Key beyond ASCII", () => {
   test.each([
     ["UTF-8", Buffer.from("é", "utf8")],
     ["Latin-1", Buffer.from("é", "latin1")],
-  ])("in the head, as %s, is the same key as in the body", async (_, key) => {
+  ])("an Idempotency-Key header as %s is the same key as in the body", async (_, key) => {
     const { tokens, server } = await setUp();
     const { token } = tokens.add("ada", ["add:q"]);
     const inBody = await add(server.url, token, undefined, { idempotencyKey: "é" });
@@ -140,7 +140,7 @@ describe("a failure of the store", () => {
   };
 
   test.each(["UNAVAILABLE", "OUTCOME_UNKNOWN"] as const)(
-    "with %s is told to clients without the store's place, which is logged once",
+    "clients get a store failure with %s without the store's address, which is logged once",
     async (code) => {
       const { tokens, server, open, logged } = await setUp((store) => ({
         ...store,
@@ -163,7 +163,7 @@ describe("a failure of the store", () => {
     },
   );
 
-  test("is known as one where a batch as a whole fails", async () => {
+  test("an error of a whole batch counts as a store failure", async () => {
     const error = new DibsError("UNAVAILABLE", PLACE);
     const engine = { depth: 1, address: PLACE, execute: () => Promise.reject(error) };
     const gatherer = new Gatherer(engine as never, { onSend() {}, onCommit() {}, measure: undefined });

@@ -60,7 +60,7 @@ export async function makeSubject(store: Port, queue: string): Promise<Subject> 
   };
 }
 
-/** What a subject would be of which there is nothing. */
+/** A subject of which nothing exists. */
 export function absentSubject(queue: string): Subject {
   const held = { id: NOWHERE, fence: 4_000_000_000, queue, attempt: 1 };
   return {
@@ -69,7 +69,7 @@ export function absentSubject(queue: string): Subject {
   };
 }
 
-/** What there is of a subject: it does not differ after a call that was refused. */
+/** The state of a subject. It must not change by a refused call. */
 export async function snapshotOf(store: Port, subject: Subject): Promise<string> {
   const { queue, topic, schedule, pipeline, task, run, held, verifying } = subject;
   const found = await Promise.all([
@@ -140,7 +140,7 @@ export const CALLS: Record<WireVerb, (port: Port, subject: Subject, store: Port)
 
 export const JOINED_AS_SELF = new Set<WireVerb>(["reconcile", "rejoin", "retire", "leave"]);
 
-/** A session of the caller's own, where it may have one. */
+/** A session of the caller's own, if it may have one. */
 export async function joinAsSelf(port: Port, subject: Subject): Promise<Subject> {
   try {
     const info = { ...worker(subject.queue), id: `own-${subject.queue}` };
@@ -155,7 +155,7 @@ type HttpRequest = [method: string, path: string, body?: unknown];
 const at = encodeURIComponent;
 const ofClaim = ({ held }: Subject): string => `/v1/claims/${held.id}/${held.fence}`;
 
-/** The paths that lead to the verbs. */
+/** The HTTP paths of the verbs. */
 export const REQUESTS: Partial<Record<WireVerb, (subject: Subject) => HttpRequest>> = {
   declare: ({ queue }) => ["PUT", `/v1/queues/${at(queue)}`, { maxAttempts: 2 }],
   pause: ({ queue }) => ["POST", `/v1/queues/${at(queue)}/pause`],

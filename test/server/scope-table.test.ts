@@ -15,10 +15,12 @@ import {
 } from "./scope-subjects.ts";
 
 /**
- * What each scope allows, verb by verb, on its own queues and on foreign ones. The compiler asks for a row for each verb.
+ * What each scope allows, verb by verb, on its own queues and on foreign ones. The compiler requires a row for each
+ * verb.
  *
- * ok: carried out. no: FORBIDDEN. none: the same answer as for what does not exist.
- * A cell is own/foreign. `all` is `admin:*`, to which no queue is foreign; a worker's session is foreign to all others.
+ * ok: executed. no: FORBIDDEN. none: the same answer as if it did not exist.
+ * A cell is own/foreign. `all` is `admin:*`, for which no queue is foreign; a worker's session is foreign to all
+ * others.
  */
 const SCOPES = ["add", "work", "read", "admin", "all"] as const;
 
@@ -68,7 +70,7 @@ const TABLE: Record<WireVerb, string> = {
   workers: "        no/no     no/no     ok/no     ok/no     ok/ok",
 };
 
-/** Over HTTP what is put is an operator's, and takes an administrator. */
+/** Over HTTP a PUT is an operator's change, and needs admin. */
 const OVER_HTTP: Partial<Record<WireVerb, string>> = {
   declare: "        no/no     no/no     no/no     ok/no     ok/ok",
   schedule: "       no/no     no/no     no/no     ok/no     ok/ok",
@@ -78,7 +80,7 @@ type Cell = "ok" | "no" | "none";
 
 interface Answer {
   code: string;
-  /** With what is the subject's own taken out: answers on two subjects can be compared. */
+  /** Without the subject's own values, so that answers on two subjects can be compared. */
   text: string;
 }
 
@@ -107,7 +109,7 @@ const cellsOf = (row: string): Cell[][] =>
     .split(/ +/)
     .map((cell) => cell.split("/") as Cell[]);
 
-/** One verb, all scopes, both sides: `call` answers what the token that it is given gets for a subject. */
+/** Checks one verb with all scopes on own and foreign subjects. `call` returns what a token gets for a subject. */
 async function checkRow(
   row: string,
   verb: WireVerb,
@@ -130,12 +132,12 @@ async function checkRow(
       const absent = await call(absentSubject(`${side}-absent`));
       if (expected === "ok") {
         expect({ what, answer: isOk(answer) ? "ok" : answer }).toEqual({ what, answer: "ok" });
-        // A deletion over HTTP answers with nothing, whether or not there was something.
+        // A DELETE over HTTP answers nothing, whether or not there was something.
         if (canBeNone && answer.code !== "204") expect({ what, ...answer }).not.toEqual({ what, ...absent });
         continue;
       }
       if (expected === "no") expect({ what, code: answer.code }).toEqual({ what, code: FORBIDDEN(answer) });
-      // Whether it exists makes no difference to who may not see it.
+      // For a token that may not see it, it makes no difference whether it exists.
       if (expected === "none" || side === "foreign") expect({ what, ...answer }).toEqual({ what, ...absent });
       expect(answer.text).not.toContain("canary");
       expect({ what, state: await snapshotOf(store, subject) }).toEqual({ what, state: before });
@@ -147,12 +149,12 @@ const FORBIDDEN = ({ code }: Answer): string => (/^\d/.test(code) ? "403" : "FOR
 
 interface Caller {
   call: (subject: Subject) => Promise<Answer>;
-  /** Makes what only the caller itself can have. */
+  /** Creates what only the caller itself can have. */
   prepare: (subject: Subject) => Promise<Subject>;
 }
 
-describe("the table of verbs and scopes", () => {
-  test.each(verbs)("holds for %s over the native protocol", async (verb) => {
+describe("table of verbs and scopes", () => {
+  test.each(verbs)("the native protocol allows %s according to the table", async (verb) => {
     const { store, openAs } = await setUp();
     const connect = async (scopes: string[]): Promise<Caller> => {
       const port = await openAs(...scopes);
@@ -164,7 +166,7 @@ describe("the table of verbs and scopes", () => {
     await checkRow(TABLE[verb], verb, { store, connect });
   });
 
-  test.each(Object.keys(REQUESTS) as WireVerb[])("holds for %s over HTTP", async (verb) => {
+  test.each(Object.keys(REQUESTS) as WireVerb[])("HTTP allows %s according to the table", async (verb) => {
     const { store, server, tokenFor } = await setUp();
     const connect = async (scopes: string[]): Promise<Caller> => {
       const headers = { authorization: `Bearer ${tokenFor(...scopes)}`, "content-type": "application/json" };
@@ -182,7 +184,7 @@ describe("the table of verbs and scopes", () => {
 
 describe("lists over HTTP, and events", () => {
   test.each(["queues", "pipelines", "subscriptions", "schedules", "workers"])(
-    "%s show what the token may see, and nothing else",
+    "the list of %s contains only what the token may see",
     async (path) => {
       const { store, server, tokenFor } = await setUp();
       await makeSubject(store, "own-1");
@@ -198,7 +200,7 @@ describe("lists over HTTP, and events", () => {
     },
   );
 
-  test("events are those of queues that the token may read", async () => {
+  test("a token gets only the events of queues that it may read", async () => {
     const { store, openAs } = await setUp();
     const seen: string[] = [];
     const stop = new AbortController();

@@ -26,11 +26,11 @@ test.each([
   ["a*bc*c", "abc", false],
   ["**", "x", true],
   ["*a*a*a*b", "aaab", true],
-])("the pattern %s and the name %s", (pattern, name, isMatch) => {
+])("the pattern %s is matched with the name %s", (pattern, name, isMatch) => {
   expect(grant(pattern).allows("add", name)).toBe(isMatch);
 });
 
-test("patterns match as the expression does that says what they mean", () => {
+test("patterns match like the equivalent regular expression", () => {
   const text = fc.string({ unit: fc.constantFrom("a", "b", "."), maxLength: 12 });
   const pattern = fc.string({ unit: fc.constantFrom("a", "b", ".", "*"), maxLength: 8 });
   fc.assert(
@@ -42,8 +42,8 @@ test("patterns match as the expression does that says what they mean", () => {
   );
 });
 
-// With an expression that goes back, eight stars would take longer than anybody waits.
-test("many stars against a name that almost matches are decided at once", () => {
+// With a backtracking expression, eight stars would take practically forever.
+test("many stars and a name that almost matches are decided at once", () => {
   expect(grant(`${"*a".repeat(60)}*b`).allows("add", "a".repeat(250))).toBe(false);
 });
 
@@ -51,7 +51,7 @@ test.each<[string, unknown]>([
   ["too long to be a name", "a".repeat(600)],
   ["no text", { toString: 1 }],
   ["missing", undefined],
-])("what is %s is refused before any pattern is asked", (_, queue) => {
+])("a name that is %s is refused before any pattern is matched", (_, queue) => {
   const all = [grant("*a*a*a*b"), grant("*")];
   for (const each of all)
     expect(() => each.need(["add"], [queue])).toThrow(expect.objectContaining({ code: "INVALID" }));

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Counter, Histogram } from "../../src/server/series.ts";
 
-test("a counter tells its count for each set of labels", () => {
+test("a counter shows its count for each set of labels", () => {
   const counter = new Counter("settled_total", "Claims settled.", ["queue", "word"]);
   counter.inc({ queue: "a", word: "ack" });
   counter.inc({ queue: "a", word: "ack" });
@@ -17,7 +17,7 @@ test("a counter tells its count for each set of labels", () => {
   ]);
 });
 
-test("a histogram tells how many were at most as large as each bound", () => {
+test("a histogram counts values up to each bound", () => {
   const histogram = new Histogram("wait_seconds", "From add to claim.", ["queue"], [0.1, 1]);
   for (const seconds of [0, 0.1, 0.5, 7]) histogram.observe({ queue: "a" }, seconds);
   expect(histogram.toText().split("\n")).toEqual([
@@ -32,7 +32,7 @@ test("a histogram tells how many were at most as large as each bound", () => {
   ]);
 });
 
-test("without labels there is one figure, from the start", () => {
+test("a series without labels has one value from the start", () => {
   const histogram = new Histogram("operations", "In a commit.", [], [1]);
   expect(histogram.toText()).toContain('operations_bucket{le="1"} 0\n');
   expect(histogram.toText()).toContain("operations_count 0\n");

@@ -51,7 +51,7 @@ const UPGRADE = {
   "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
 };
 
-/** The status that an upgrade is answered with. */
+/** The status of the answer to an upgrade request. */
 function upgrade(server: Server, path: string, headers: Record<string, string> = {}): Promise<number> {
   return new Promise((resolve, reject) => {
     const { hostname, port } = new URL(server.url);
@@ -67,20 +67,20 @@ function upgrade(server: Server, path: string, headers: Record<string, string> =
 }
 
 describe("a server over HTTP", () => {
-  test("says that it is alive and ready", async () => {
+  test("a server reports that it is alive and ready", async () => {
     const { server } = await setUp();
     expect(await get(server, "/healthz")).toMatchObject({ status: 200, body: { status: "alive" } });
     expect(await get(server, "/readyz?x=1")).toMatchObject({ status: 200, body: { status: "ready" } });
   });
 
-  test("is not ready when its store does not answer", async () => {
+  test("a server is not ready when its store does not answer", async () => {
     const { server, store } = await setUp();
     await store.close();
     expect(await get(server, "/readyz")).toMatchObject({ status: 503, body: { retryable: false } });
     expect(await get(server, "/healthz")).toMatchObject({ status: 200 });
   });
 
-  test("answers what it does not know with a problem document", async () => {
+  test("a server answers an unknown path with a problem document", async () => {
     const { server } = await setUp();
     const type = "application/problem+json";
     expect(await get(server, "/nowhere")).toMatchObject({ status: 404, type, body: { status: 404 } });
@@ -89,7 +89,7 @@ describe("a server over HTTP", () => {
 });
 
 describe("/metrics", () => {
-  test("counts what goes through, and shows what lies in the store", async () => {
+  test("/metrics count calls, and show what is in the store", async () => {
     const { server } = await setUp();
     const dibs = await open(server.url);
     onTestFinished(() => dibs.close());
@@ -122,7 +122,7 @@ describe("/metrics", () => {
   });
 });
 
-test("/metrics count the batches that the store rolled back and tried again", async () => {
+test("/metrics count batches that the store rolled back and retried", async () => {
   const { server, tell } = await setUp();
   for (const conflict of ["deadlock", "deadlock", "serialization"] as const) tell({ conflict });
   const lines = (await (await fetch(`${server.url}/metrics`)).text()).split("\n");
@@ -144,15 +144,15 @@ test("/metrics do not grow with every name that a queue ever had", async () => {
   expect(await store.queues()).toHaveLength(1_100);
 });
 
-describe("a web page that somebody here looks at", () => {
+describe("web pages of other origins", () => {
   test.each([
-    ["a name that its author lets point here", { host: "evil.example" }],
+    ["a name that its author points at this machine", { host: "evil.example" }],
     ["such a name with our port", { host: "evil.example:7411" }],
     ["a name that begins like ours", { host: "localhost.evil.example" }],
     ["its own origin", { origin: "https://evil.example" }],
-    ["no origin to speak of", { origin: "null" }],
+    ["an opaque origin", { origin: "null" }],
     ["another port of this machine", { origin: "http://127.0.0.1:1" }],
-  ])("does not reach the server under %s", async (_, headers) => {
+  ])("a web page does not reach the server with %s", async (_, headers) => {
     const { server } = await setUp();
     expect(await get(server, "/readyz", headers as never)).toMatchObject({
       status: 403,
@@ -161,8 +161,8 @@ describe("a web page that somebody here looks at", () => {
     expect(await upgrade(server, "/v1/connect", headers as never)).toBe(403);
   });
 
-  test("of ours does, and so do those that were named", async () => {
-    // Also as somebody copied them from the address of a page.
+  test("pages of the server's own origin and of allowed ones reach it", async () => {
+    // Also as copied from the address of a page.
     const { server } = await setUp({
       allowHosts: ["Queue.internal:7411"],
       allowOrigins: ["https://Board.example/"],
@@ -184,16 +184,16 @@ describe("a web page that somebody here looks at", () => {
 test.each([
   [{ allowHosts: ["http://queue.internal"] }, "--allow-host"],
   [{ allowOrigins: ["board.example"] }, "--allow-origin"],
-])("a name that nobody can come by is refused: %j", async (options, words) => {
+])("an invalid name or origin is refused: %j", async (options, words) => {
   await expect(setUp(options)).rejects.toMatchObject({
     ...{ code: "INVALID", message: expect.stringContaining(words) },
   });
 });
 
-describe("pages of an origin that was named", () => {
+describe("pages of an allowed origin", () => {
   const origin = "https://board.example";
 
-  test("are shared what they ask for, and told before what they may send", async () => {
+  test("an allowed origin gets CORS headers, and preflight requests are answered", async () => {
     const { server } = await setUp({ allowOrigins: [origin] });
     const asked = await fetch(`${server.url}/v1/queues/q/tasks`, {
       method: "OPTIONS",
@@ -214,7 +214,7 @@ describe("pages of an origin that was named", () => {
     }
   });
 
-  test("and nobody else's", async () => {
+  test("another origin gets no CORS headers", async () => {
     const { server } = await setUp({ allowOrigins: [origin] });
     const answer = await fetch(`${server.url}/v1/queues`, {
       method: "OPTIONS",
@@ -224,8 +224,8 @@ describe("pages of an origin that was named", () => {
   });
 });
 
-describe("a server that is stopped in good order", () => {
-  test("hands out nothing more over HTTP either, also to who waits already", async () => {
+describe("graceful shutdown of a server", () => {
+  test("a stopping server hands out nothing over HTTP, also to waiting claims", async () => {
     const store = await openPort(":memory:", {});
     const asked = latch();
     const server = await startServer({
@@ -257,7 +257,7 @@ describe("a server that is stopped in good order", () => {
     expect((await store.stats("work")).depth).toMatchObject({ ready: 1, claimed: 0 });
   });
 
-  test("answers what it was asked, and ends what would go on for ever", async () => {
+  test("a stopping server answers requests in progress, and ends endless ones", async () => {
     const store = await openPort(":memory:", {});
     const [asked, goOn] = [latch(), latch()];
     const slow: typeof store = {
@@ -290,7 +290,7 @@ describe("a server that is stopped in good order", () => {
     await expect(fetch(`${url}/healthz`)).rejects.toThrow();
   });
 
-  test("does not wait for the farewell of a client that says nothing more", async () => {
+  test("a stopping server does not wait for a client that does not close its connection", async () => {
     const { server } = await setUp();
     const { hostname, port } = new URL(server.url);
     const sent = request({ hostname, port, path: "/v1/connect", headers: UPGRADE, agent: false });
@@ -308,7 +308,7 @@ describe("a server that is stopped in good order", () => {
     expect(performance.now() - began).toBeLessThan(10_000);
   });
 
-  test("hands out nothing more, and lets clients finish", async () => {
+  test("a stopping server hands out nothing, and lets clients finish", async () => {
     const { server, store } = await setUp();
     const dibs = await open(server.url);
     onTestFinished(() => dibs.close());
@@ -333,7 +333,7 @@ describe("a server that is stopped in good order", () => {
     expect(await store.history(first.id)).toHaveLength(1);
   });
 
-  test("does not wait for a client that is gone", async () => {
+  test("a stopping server does not wait for a client that is gone", async () => {
     const { server, store } = await setUp({ native: { resumeMs: 50 } });
     const proxy = await Proxy.start(Number(new URL(server.url).port));
     onTestFinished(() => proxy.close());
@@ -347,7 +347,7 @@ describe("a server that is stopped in good order", () => {
     await dibs.close();
   });
 
-  test("releases what is not finished in time, and no attempt is used up", async () => {
+  test("a stopping server releases claims that are not finished in time, without counting an attempt", async () => {
     const { server, store } = await setUp();
     const dibs = await open(server.url);
     onTestFinished(() => dibs.close());
@@ -365,14 +365,14 @@ describe("a server that is stopped in good order", () => {
   });
 });
 
-describe("a caller who wastes the server's time", () => {
-  test("is cut off for headers that are too large", async () => {
+describe("clients that waste resources", () => {
+  test("a client with headers that are too large is cut off", async () => {
     const { server } = await setUp();
     expect(await get(server, "/healthz", { "x-large": "x".repeat(20_000) })).toMatchObject({ status: 431 });
     expect(await get(server, "/healthz")).toMatchObject({ status: 200 });
   });
 
-  test("is cut off for a message that is too large", async () => {
+  test("a client with a message that is too large is cut off", async () => {
     const { server } = await setUp({ native: { maxFrame: 10_000 } });
     const dibs = await open(server.url);
     onTestFinished(() => dibs.close());
@@ -384,7 +384,7 @@ describe("a caller who wastes the server's time", () => {
     expect(await queue.add("x")).toMatchObject({ existing: false });
   });
 
-  test("is refused above the number of connections", async () => {
+  test("a client above the limit of connections is refused", async () => {
     const { server } = await setUp({ maxConnections: 1 });
     const dibs = await open(server.url);
     onTestFinished(() => dibs.close());

@@ -1,4 +1,4 @@
-// Several servers on one PostgreSQL are one to their clients: whichever a client is connected to.
+// Several servers on one PostgreSQL act as one, whichever a client is connected to.
 
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openPort } from "../../src/api/open.ts";
@@ -14,7 +14,7 @@ interface Side {
   dibs: Dibs;
 }
 
-/** Two servers, each with a client of its own. Nothing is told by looking from time to time: `poll` is an hour. */
+/** Two servers, each with its own client. Nothing is found by polling: `poll` is an hour. */
 async function setUp(native: ServerOptions["native"] = {}): Promise<[Side, Side]> {
   const { url, schema } = await freshSchema((undo) => onTestFinished(undo));
   const startSide = async (): Promise<Side> => {
@@ -32,7 +32,7 @@ async function setUp(native: ServerOptions["native"] = {}): Promise<[Side, Side]
 }
 
 describe("two servers on one PostgreSQL", () => {
-  test("what is added at one wakes a worker of the other, and its result comes back", async () => {
+  test("a task added at one server wakes a worker of the other, and its result comes back", async () => {
     const [a, b] = await setUp();
     const worker = b.dibs.queue<number, number>("work").work(({ data }) => data * 2);
     await worker.ready;
@@ -41,7 +41,7 @@ describe("two servers on one PostgreSQL", () => {
     expect(await b.dibs.task(task.id).result()).toBe(42);
   });
 
-  test("a claim that waits at one is served by an add at the other, and a claim of one is none at the other", async () => {
+  test("an add at one server serves a claim that waits at the other, and each task is claimed once", async () => {
     const [a, b] = await setUp();
     const waiting = b.dibs.queue("work").claim({ wait: "30s" });
     await a.dibs.queue("work").add("x");
@@ -52,7 +52,7 @@ describe("two servers on one PostgreSQL", () => {
     expect((await a.dibs.queue("work").stats()).depth).toMatchObject({ done: 1, claimed: 0 });
   });
 
-  test("events of one are heard at the other", async () => {
+  test("events of one server arrive at the other", async () => {
     const [a, b] = await setUp();
     const stop = new AbortController();
     const events = a.dibs.events({ signal: stop.signal });
@@ -74,7 +74,7 @@ describe("two servers on one PostgreSQL", () => {
     expect(heard).toEqual(["task.added", "task.claimed", "task.done"]);
   });
 
-  test("a cancel at one reaches the handler at the other", async () => {
+  test("a cancel at one server reaches the handler at the other", async () => {
     const [a, b] = await setUp();
     const [began, aborted] = [latch(), latch()];
     const worker = b.dibs.queue("work").work(async (task) => {
@@ -90,7 +90,7 @@ describe("two servers on one PostgreSQL", () => {
     await expect(task.result({ timeout: "20s" })).rejects.toMatchObject({ code: "TASK_CANCELLED" });
   });
 
-  test("a topic of one reaches the groups of the other", async () => {
+  test("a message published at one server reaches the groups of the other", async () => {
     const [a, b] = await setUp();
     const heard = latch<unknown>();
     const subscription = b.dibs.subscribe("order.*", "audit", (task) => heard.open(task.data));
@@ -99,7 +99,7 @@ describe("two servers on one PostgreSQL", () => {
     expect(await heard.promise).toEqual({ id: 7 });
   });
 
-  test("a worker that loses its connection to one goes on at the other with what it holds", async () => {
+  test("a worker that loses its connection to one server continues at the other with its claims", async () => {
     const [a, b] = await setUp({ resumeMs: 2_000 });
     const portOf = ({ server }: Side): number => Number(new URL(server.url).port);
     const proxy = await Proxy.start(portOf(a));
@@ -121,7 +121,7 @@ describe("two servers on one PostgreSQL", () => {
     proxy.cut();
     proxy.mend();
     await expect.poll(() => b.server.clients, { timeout: 20_000 }).toBe(2);
-    // The other one gives it up, and what it says of it then is void.
+    // The first server gives the session up, which has no effect any more.
     await expect.poll(() => a.server.clients, { timeout: 20_000 }).toBe(1);
     goOn.open();
     expect(await task.result({ timeout: "20s" })).toBe("kept");
@@ -129,7 +129,7 @@ describe("two servers on one PostgreSQL", () => {
     expect(runs).toHaveLength(1);
   });
 
-  test("one that is stopped hands its work to the other, and uses up no attempt", async () => {
+  test("a stopped server hands its work to the other, without counting an attempt", async () => {
     const [a, b] = await setUp();
     const queue = a.dibs.queue("work");
     const [claim] = await Promise.all([queue.claim({ wait: "30s", lease: "10m" }), queue.add(1)]);

@@ -1,4 +1,4 @@
-// However a connection ends, its slot is free soon after: whatever its client does, or does not do.
+// However a connection ends, its slot is free soon after, whatever its client does or does not do.
 
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -26,7 +26,7 @@ async function setUp(options: Partial<ServerOptions> = {}) {
   return { server, store };
 }
 
-/** A connection that its client never ends: not even when the server has ended its side. */
+/** A connection that its client never ends, not even when the server has ended its side. */
 async function dial(server: Server, ...first: (string | Buffer)[]): Promise<Socket> {
   const before = server.connections;
   const socket = connect({ port: Number(new URL(server.url).port), host: "127.0.0.1", allowHalfOpen: true });
@@ -42,7 +42,7 @@ async function areOpen(server: Server, count: number): Promise<void> {
   while (server.connections < count) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Until the server has freed the slots of all connections but `left`. Nothing is sent meanwhile: that could end them. */
+/** Waits until the server has freed all slots except `left`. Sends nothing meanwhile: that could end connections. */
 async function areFreed(server: Server, left = 0): Promise<void> {
   while (server.connections > left) await new Promise((resolve) => setTimeout(resolve, 10));
 }
@@ -51,21 +51,21 @@ async function isAlive({ url }: Server): Promise<number> {
   return (await fetch(`${url}/healthz`, { headers: { connection: "close" } })).status;
 }
 
-/** Asks once, and keeps the connection. */
+/** Makes one request, and keeps the connection. */
 async function askOnce(server: Server): Promise<Socket> {
   const socket = await dial(server, "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n");
   await once(socket, "data");
   return socket;
 }
 
-/** Nobody is cut off for being slow. */
+/** With these limits no client is cut off for being slow. */
 const LONG: Partial<ServerOptions> = { headersMs: 60_000, requestMs: 60_000, readMs: 60_000 };
 
 const UPGRADE =
   "GET /v1/connect HTTP/1.1\r\nhost: localhost\r\nconnection: Upgrade\r\nupgrade: websocket\r\n" +
   "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
-/** A masked text frame of a WebSocket; the mask is zero. */
+/** A masked WebSocket text frame; the mask is zero. */
 function textFrame(text: string): Buffer {
   const body = Buffer.from(text);
   return Buffer.concat([Buffer.from([0x81, 0x80 | body.length, 0, 0, 0, 0]), body]);
@@ -92,21 +92,24 @@ const SILENT: [name: string, ...first: (string | Buffer)[]][] = [
   ],
 ];
 
-describe("a client that never closes its connection is cut off when it", () => {
-  test.each(SILENT)("%s", async (_, ...first) => {
-    const { server } = await setUp();
-    const socket = await dial(server, ...first);
-    socket.resume();
-    await areFreed(server);
-  });
+describe("a client that never closes its connection", () => {
+  test.each(SILENT)(
+    "a client that never closes its connection is cut off when it %s",
+    async (_, ...first) => {
+      const { server } = await setUp();
+      const socket = await dial(server, ...first);
+      socket.resume();
+      await areFreed(server);
+    },
+  );
 
-  test("does not finish the TLS handshake", async () => {
+  test("a client that does not finish the TLS handshake is cut off", async () => {
     const { server } = await setUp({ tls: await makeCertificate() });
     await dial(server, Buffer.from([0x16, 0x03, 0x01]));
     await areFreed(server);
   });
 
-  test("finishes the TLS handshake and sends nothing", async () => {
+  test("a client that finishes the TLS handshake and sends nothing is cut off", async () => {
     const { server } = await setUp({ tls: await makeCertificate() });
     const socket = await dial(server);
     const secure = connectSecurely({ socket, rejectUnauthorized: false });
@@ -116,7 +119,7 @@ describe("a client that never closes its connection is cut off when it", () => {
     await areFreed(server);
   });
 
-  test("reads none of a long answer, and has ended its own side", async () => {
+  test("a client that reads none of a long answer, and has ended its own side, is cut off", async () => {
     const { server, store } = await setUp();
     const data = JSON.stringify("x".repeat(200_000));
     await store.add(Array.from({ length: 200 }, () => ({ queue: "q", data })));
@@ -127,7 +130,7 @@ describe("a client that never closes its connection is cut off when it", () => {
     await areFreed(server);
   });
 
-  test("follows the events and reads none", async () => {
+  test("a client that listens to the events and reads none is cut off", async () => {
     const { server, store } = await setUp();
     const socket = await dial(server, "GET /v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n");
     await once(socket, "readable");
@@ -139,7 +142,7 @@ describe("a client that never closes its connection is cut off when it", () => {
     await areFreed(server);
   });
 
-  test("reads none of its answers on a WebSocket, and keeps asking", async () => {
+  test("a client that reads none of its answers on a WebSocket, and keeps calling, is cut off", async () => {
     const { server, store } = await setUp({ native: { ...TIMEOUTS.native, beatMs: 60_000 } });
     const data = JSON.stringify("x".repeat(200_000));
     const tasks = await store.add(Array.from({ length: 200 }, () => ({ queue: "q", data })));
@@ -155,7 +158,7 @@ describe("a client that never closes its connection is cut off when it", () => {
 });
 
 describe("a server at its limit of connections", () => {
-  test("serves a newcomer in the place of a client that has sent nothing", async () => {
+  test("at the limit, a new connection replaces a client that has sent nothing", async () => {
     const { server } = await setUp({ ...LONG, maxConnections: 100 });
     const silent = await Promise.all(Array.from({ length: 100 }, () => dial(server)));
     await areOpen(server, 100);
@@ -167,7 +170,7 @@ describe("a server at its limit of connections", () => {
     ]);
   });
 
-  test("serves a newcomer in the place of a client between two requests", async () => {
+  test("at the limit, a new connection replaces a client between two requests", async () => {
     const { server } = await setUp({ ...LONG, maxConnections: 2 });
     const clients = [await askOnce(server), await askOnce(server)];
     expect(await isAlive(server)).toBe(200);
@@ -175,8 +178,8 @@ describe("a server at its limit of connections", () => {
     expect(clients.map(({ readableEnded }) => readableEnded)).toEqual([true, false]);
   });
 
-  test("serves a newcomer once clients that were admitted and fell silent are cut off", async () => {
-    // The last of them is admitted before the first is cut off, also on a busy machine.
+  test("at the limit, a new connection is served once silent clients are cut off", async () => {
+    // The last one is admitted before the first is cut off, also on a busy machine.
     const native = { helloMs: 3_000, farewellMs: SHORT_MS };
     const { server } = await setUp({ maxConnections: 100, native });
     const silent = await Promise.all(Array.from({ length: 100 }, () => dial(server, UPGRADE)));

@@ -1,4 +1,4 @@
-// Who asks and does not read what it is told must not cost more than a buffer, nor stay for ever.
+// A client that does not read its answers must not cost more than a buffer, nor stay forever.
 
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -12,7 +12,7 @@ import { startServer } from "./start.ts";
 async function setUp(options: Partial<ServerOptions>) {
   const store = await openPort(":memory:", {});
   let [taken, isOver] = [0, false];
-  /** Counts the events that somebody has taken over. */
+  /** Counts the events that were taken over. */
   const counted: Port = {
     ...store,
     async *events(signal): AsyncGenerator<EventPage, void, void> {
@@ -34,7 +34,7 @@ async function setUp(options: Partial<ServerOptions>) {
   return { store, server, taken: () => taken, isOver: () => isOver };
 }
 
-/** Asks, and reads the head of the answer; from then on it reads nothing. */
+/** Makes a request and reads the headers of the answer. From then on it reads nothing. */
 async function askAndSleep(url: string, path: string): Promise<Socket> {
   const socket = connect(Number(new URL(url).port), "127.0.0.1");
   onTestFinished(() => void socket.destroy());
@@ -44,7 +44,7 @@ async function askAndSleep(url: string, path: string): Promise<Socket> {
   return socket;
 }
 
-/** A connection that was cut is noticed by who reads, or by who writes. */
+/** A cut connection is noticed by reading or by writing. */
 async function isCut(socket: Socket): Promise<void> {
   const closed = once(socket, "close");
   socket.resume();
@@ -54,13 +54,13 @@ async function isCut(socket: Socket): Promise<void> {
 const tasksOf = (queue: string, count: number, data = "1") =>
   Array.from({ length: count }, () => ({ queue, data }));
 
-describe("a reader that reads nothing", () => {
-  test("of events is left behind, told of nothing more, and cut off", async () => {
+describe("readers that read nothing", () => {
+  test("a reader of events that reads nothing gets no more, and is cut off", async () => {
     const { store, server, taken, isOver } = await setUp({ readMs: 300 });
     await askAndSleep(server.url, "/v1/events");
     const queue = "q".repeat(128);
     let added = 0;
-    // The kernel's buffers take some thousands; what comes after them waits in the store, and not here.
+    // The kernel's buffers take some thousands. Later events stay in the store, not here.
     while (!isOver()) {
       await store.add(tasksOf(queue, 1_000));
       added += 1_000;
@@ -69,7 +69,7 @@ describe("a reader that reads nothing", () => {
     expect(taken()).toBeLessThan(added);
   });
 
-  test("of events that do not come is given signs of life", async () => {
+  test("an idle stream of events gets keep-alive comments", async () => {
     const { server } = await setUp({ readMs: 300 });
     const answer = await fetch(`${server.url}/v1/events`);
     const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
@@ -79,7 +79,7 @@ describe("a reader that reads nothing", () => {
     await reader.cancel();
   });
 
-  test("of the answers to its pings is not answered without end", async () => {
+  test("a client that reads no pongs does not get them without end", async () => {
     const { server } = await setUp({});
     const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
     onTestFinished(() => void socket.destroy());
@@ -88,7 +88,7 @@ describe("a reader that reads nothing", () => {
         "sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
     );
     await once(socket, "readable");
-    // Masked by zeros, and as long as a ping may be.
+    // Masked with zeros, and as long as a ping may be.
     const ping = Buffer.concat([Buffer.from([0x89, 0x80 | 125, 0, 0, 0, 0]), Buffer.alloc(125)]);
     const pings = Buffer.concat(Array.from({ length: 10_000 }, () => ping));
     for (let sent = 0; sent < 20; sent++) if (!socket.write(pings)) await once(socket, "drain");
@@ -107,9 +107,9 @@ describe("a reader that reads nothing", () => {
     expect(bytes).toBeLessThan((20 * pings.length) / 2);
   });
 
-  test("of a long answer is cut off", async () => {
+  test("a client that does not read a long answer is cut off", async () => {
     const { store, server } = await setUp({ readMs: 300 });
-    // One row may be larger than a page otherwise is, and than what the kernel's buffers take.
+    // One row may be larger than a page usually is, and than the kernel's buffers.
     await store.declare("q", { maxPayload: 64 * 1024 * 1024 });
     await store.add(tasksOf("q", 1, JSON.stringify("x".repeat(40_000_000))));
     const socket = await askAndSleep(server.url, "/v1/queues/q/tasks?state=ready&payloads=full");

@@ -7,12 +7,12 @@ import { Access } from "../../src/server/access.ts";
 import { Server, type ServerOptions } from "../../src/server/server.ts";
 import { Tokens } from "../../src/server/tokens.ts";
 
-/** No file, no tokens: everybody on this machine may come in. */
+/** No file and no tokens: everyone on this machine may connect. */
 const NO_TOKENS = new Access(new Tokens(join(tmpdir(), "dibs-none", "there-is-no-such-file.json")), {
   letAnyoneIn: false,
 });
 
-/** A server on a store that is somebody else's to close. */
+/** A server on a store that the caller closes. */
 export function startServer(store: Port, options: Partial<ServerOptions> = {}): Promise<Server> {
   return Server.start({
     ...{ store, access: NO_TOKENS, host: "127.0.0.1", port: 0, letAnyoneIn: false },

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { setUp, task, wish } from "./guarded.ts";
 
-/** What a caller says about a task (its queue, its run) is not taken for true. */
-describe("a server does not trust", () => {
-  test("the queue that a caller names with a claim: the backoff is that of the task's own", async () => {
+/** A server does not trust what a caller says about a task: its queue, its run. */
+describe("what a server does not trust", () => {
+  test("the queue that a caller names with a claim is not trusted: the backoff is that of the task's own queue", async () => {
     const { openAs, store } = await setUp();
     const fixed = (delay: number) => ({ type: "fixed", delay, max: 3_600_000, jitter: 0 }) as const;
     await store.declare("own", { backoff: fixed(0), elsewhere: 0 });
@@ -16,7 +16,7 @@ describe("a server does not trust", () => {
     expect((await port.claim({ ...wish("own"), wait: 10_000 })).tasks).toHaveLength(1);
   });
 
-  test("a run that a caller adds to, or a stage that it names", async () => {
+  test("a run or a stage that a caller names with an add is not trusted", async () => {
     const { openAs, store } = await setUp();
     const stages = [{ name: "a", joins: false }];
     const [first] = await store.add([{ ...task("foreign/a"), run: { pipeline: "foreign", stages } }]);

@@ -49,7 +49,7 @@ export class NotFound extends HttpRefusal {
 }
 
 /** Nobody knows who asks, for which HTTP has a status of its own; to the library it is a FORBIDDEN like others. */
-export class NotKnown extends DibsError {
+export class UnknownToken extends DibsError {
   constructor(message: string) {
     super("FORBIDDEN", message);
   }
@@ -74,7 +74,7 @@ export function problemOf(error: unknown): Problem {
   }
   if (isDibsError(error)) {
     const { code, message } = errorForClients(error);
-    const status = error instanceof NotKnown ? 401 : STATUS[code];
+    const status = error instanceof UnknownToken ? 401 : STATUS[code];
     return { type: "about:blank", title: code, status, detail: message, code, retryable: error.retryable };
   }
   // What hono finds wrong before any of our checks: no JSON, or another type than JSON.

@@ -1,13 +1,13 @@
 import type { AdminAction } from "./guard.ts";
 
-/** Declarations that are remembered as reported. */
+/** How many refused declarations are remembered as reported. */
 const REMEMBERED = 1_000;
 
 /**
- * The audit trail of a server. A program whose declaration is refused keeps declaring it, each time it starts: of these the
- * trail has one line for each token and name, until it is forgotten for others.
+ * Drops repeated audit entries. A program whose declaration is refused repeats it each time it starts: the log gets one
+ * line per token and name, until it is forgotten.
  */
-export function withoutRepeats(audit: (action: AdminAction) => void): (action: AdminAction) => void {
+export function auditOnce(audit: (action: AdminAction) => void): (action: AdminAction) => void {
   const reported = new Set<string>();
   return (action) => {
     if (action.refused) {

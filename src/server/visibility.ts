@@ -6,15 +6,15 @@ import type { ClaimedTask, ClaimRef } from "../core/task.ts";
 import { checkClaim } from "../broker/check.ts";
 import type { Grant, Kind } from "./scopes.ts";
 
-/** Queues of tasks that were claimed through here, so that a settlement need not look its task up. */
+/** How many claimed tasks are remembered with their queue, so that a settlement does not have to look its task up. */
 const REMEMBERED = 10_000;
 
 /**
- * What a token can see of the store, for the guard. A task or a run is judged by the queue that the store has it in, never
- * by what the caller says. A token with no scope at all on that queue gets the answer for an id that does not exist; one
- * with another scope than the verb needs gets FORBIDDEN.
+ * What a token can see of the store, for guard.ts. A task or a run is checked by the queue that the store has it in,
+ * never by what the caller says. A token without any scope on that queue gets the answer for an id that does not exist.
+ * A token with another scope than the verb needs gets FORBIDDEN.
  */
-export class Sight {
+export class Visibility {
   readonly #port: Port;
   readonly #grant: Grant;
   readonly #queues = new Map<string, string>();
@@ -31,8 +31,8 @@ export class Sight {
   }
 
   /**
-   * Passes the task's queue to `run`; undefined where the token covers all queues, and nobody looks. Waits only where the
-   * task has to be looked up: otherwise calls take effect in the order they are made.
+   * Passes the task's queue to `run`; undefined if the token covers all queues, and nothing is looked up. Waits only if
+   * the task must be looked up, so that calls otherwise take effect in their order.
    */
   async onTask<T>(
     kinds: readonly Kind[],
