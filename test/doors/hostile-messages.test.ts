@@ -1,5 +1,5 @@
-// Messages of clients that lie about themselves, and exceptions that nobody expected. An exception that leaves a
-// handler would end the server's process; here it would end the test run.
+// Messages with hostile objects, and unexpected exceptions. An exception that leaves a handler would end the server's
+// process; here it would end the test run.
 
 import { expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
@@ -9,7 +9,7 @@ import type { Port } from "../../src/core/port.ts";
 import { CLOSE, PATH } from "../../src/protocol/messages.ts";
 import { startServer } from "../server/start.ts";
 
-/** Objects that answer no question about themselves as an object should; JSON can carry all of them. */
+/** Objects whose properties hide those that every object has. JSON can carry all of them. */
 const LIARS: [string, string][] = [
   ["toString", '{"toString":1}'],
   ["toString and valueOf", '{"toString":1,"valueOf":1}'],
@@ -32,7 +32,7 @@ async function setUp(change: (store: Port) => Port = (store) => store) {
   return { store, server, errors };
 }
 
-/** A client by hand: what it is told, until its connection is closed. */
+/** A hand-written client: records what it gets until its connection is closed. */
 async function connect(url: string) {
   const socket = new WebSocket(url.replace("http", "ws") + PATH);
   const told: string[] = [];
@@ -52,7 +52,7 @@ async function connect(url: string) {
   await new Promise((resolve) => socket.on("open", resolve));
   return {
     send: (text: string) => socket.send(text),
-    /** The first message that has these words. */
+    /** The first message that contains these words. */
     async hear(words: string): Promise<string> {
       for (;;) {
         const found = told.find((text) => text.includes(words));
@@ -61,14 +61,14 @@ async function connect(url: string) {
         await new Promise<void>((resolve) => waiting.push(resolve));
       }
     },
-    /** The code that its connection was closed with. */
+    /** The code with which its connection was closed. */
     end: () => closed,
   };
 }
 
 const HELLO = '{"hello":{"versions":[1],"client":"x"}}';
 
-test.each(LIARS)("a hello with an object that lies about %s is refused", async (_, liar) => {
+test.each(LIARS)("a hello with an object that overrides %s is refused", async (_, liar) => {
   const { server, errors } = await setUp();
   const client = await connect(server.url);
   client.send(`{"hello":{"versions":[${liar},"x"],"client":${liar}}}`);
@@ -77,7 +77,7 @@ test.each(LIARS)("a hello with an object that lies about %s is refused", async (
   expect(errors).toEqual([]);
 });
 
-test.each(LIARS)("calls with an object that lies about %s are answered with errors", async (_, liar) => {
+test.each(LIARS)("calls with an object that overrides %s are answered with errors", async (_, liar) => {
   const { server, errors } = await setUp();
   const client = await connect(server.url);
   client.send(HELLO);
@@ -98,7 +98,7 @@ test.each(LIARS)("calls with an object that lies about %s are answered with erro
   expect(errors).toEqual([]);
 });
 
-test.each(LIARS)("a policy with an object that lies about %s is a bad request over HTTP", async (_, liar) => {
+test.each(LIARS)("a policy with an object that overrides %s is a bad request over HTTP", async (_, liar) => {
   const { server, errors } = await setUp();
   for (const policy of [`{"lease":${liar}}`, `{"backoff":${liar}}`, `{"rateLimit":[${liar}]}`, liar]) {
     const headers = { "content-type": "application/json" };
@@ -124,7 +124,7 @@ test("an exception while a message is handled closes that connection and no othe
   expect(await other.hear('["ok",1')).toContain("[]");
 });
 
-test("a call that fails with something that is no error is refused", async () => {
+test("a call that rejects with a value that is not an error is refused", async () => {
   // oxlint-disable-next-line prefer-promise-reject-errors -- what a broken store might do
   const queues: Port["queues"] = () => Promise.reject(undefined);
   const { server } = await setUp((store) => ({ ...store, queues }));

@@ -34,7 +34,7 @@ async function setUp(options: Partial<ServerOptions> = {}) {
 const PROBLEM = "application/problem+json";
 
 describe("over HTTP", () => {
-  test("a task goes from its adding to its result", async () => {
+  test("a task can be added, claimed and acked, and its result read", async () => {
     const { ask } = await setUp();
     const added = await ask("POST", "/v1/queues/emails/tasks", {
       ...{ data: { to: "ada" }, priority: 5, headers: { a: "b" } },
@@ -55,7 +55,7 @@ describe("over HTTP", () => {
     const result = ask("GET", `/v1/tasks/${id}/result?timeout=20s`);
     expect(await ask("POST", `${held}/ack`, { result: [1] })).toMatchObject({ body: { state: "done" } });
     expect(await result).toMatchObject({ status: 200, body: { state: "done", result: [1] } });
-    // Without waiting, and however long the store takes to answer.
+    // Without waiting, however long the store takes to answer.
     expect(await ask("GET", `/v1/tasks/${id}/result?timeout=5000`)).toMatchObject({ body: { result: [1] } });
     for (let times = 0; times < 20; times++)
       expect(await ask("GET", `/v1/tasks/${id}/result`)).toMatchObject({
@@ -70,7 +70,7 @@ describe("over HTTP", () => {
     });
   });
 
-  test("a claim waits for a task, and is answered in that moment", async () => {
+  test("a waiting claim is answered as soon as a task is added", async () => {
     const { ask, store } = await setUp();
     const claimed = ask("POST", "/v1/queues/a%2Fb/claims", { wait: "30s", max: 5 });
     await store.add([{ queue: "a/b", data: new Uint8Array([1, 2]), contentType: "application/x" }]);
@@ -79,7 +79,7 @@ describe("over HTTP", () => {
     });
   });
 
-  test("a failure is tried again, a rejected task is a dead letter and can be redriven", async () => {
+  test("a failed task is retried, and a rejected one is a dead letter and can be redriven", async () => {
     const { ask } = await setUp();
     await ask("PUT", "/v1/queues/q", {
       backoff: { type: "fixed", delay: 0, max: 0, jitter: 0 },
@@ -113,7 +113,7 @@ describe("over HTTP", () => {
     expect(await ask("GET", "/v1/queues")).toMatchObject({ body: { queues: [] } });
   });
 
-  test("a failure may name its delay, and a limit of somebody else's holds a group back", async () => {
+  test("a nack may have a delay, and a hold stops a group", async () => {
     const { ask } = await setUp();
     await ask("PUT", "/v1/queues/q", { rateLimit: { max: 100, per: "1h", unit: "tokens" }, elsewhere: 0 });
     for (const cost of [60, 60]) await ask("POST", "/v1/queues/q/tasks", { data: cost, cost, groupKey: "g" });
@@ -146,7 +146,7 @@ describe("over HTTP", () => {
     });
   });
 
-  test("a task is parked with its steps until a signal comes", async () => {
+  test("a parked task keeps its steps and continues when its signal arrives", async () => {
     const { ask } = await setUp();
     const { id } = (await ask("POST", "/v1/queues/q/tasks", { data: 1 })).body as { id: string };
     const claim = async (): Promise<{ path: string; stepped?: true }> => {
@@ -180,7 +180,7 @@ describe("over HTTP", () => {
     });
   });
 
-  test("a run goes from stage to stage by the acks of whoever claims", async () => {
+  test("the acks of claims continue a run from stage to stage", async () => {
     const { ask } = await setUp();
     const begin = () => ask("POST", "/v1/pipelines/report/runs", { data: "a b" });
     expect(await begin()).toMatchObject({ status: 400, body: { code: "INVALID" } });
@@ -222,7 +222,7 @@ describe("over HTTP", () => {
     expect(await ask("GET", `/v1/runs/${other}/result`)).toMatchObject({ body: { state: "cancelled" } });
   });
 
-  test("a result is judged by whoever claims what asks for it", async () => {
+  test("a result is verified by a claim in the verification queue", async () => {
     const { ask } = await setUp();
     await ask("PUT", "/v1/queues/q", {
       ...{ verified: true, elsewhere: 0, backoff: { type: "fixed", delay: 0, max: 0, jitter: 0 } },
@@ -256,7 +256,7 @@ describe("over HTTP", () => {
     expect(await ask("POST", `/v1/claims/${plain.id}/1/accept`)).toMatchObject({ status: 400 });
   });
 
-  test("an Idempotency-Key is honoured, and a batch is added whole or not at all", async () => {
+  test("an Idempotency-Key is honoured, and a batch is added as a whole or not at all", async () => {
     const { ask } = await setUp();
     const key = { "idempotency-key": "k" };
     const first = await ask("POST", "/v1/queues/q/tasks", { data: 1 }, key);
@@ -270,7 +270,7 @@ describe("over HTTP", () => {
     expect(await ask("GET", "/v1/queues/q")).toMatchObject({ body: { depth: { ready: 2 } } });
   });
 
-  test("a batch that is sent again with its Idempotency-Key is added once", async () => {
+  test("a batch that is repeated with its Idempotency-Key is added once", async () => {
     const { ask } = await setUp();
     const tasks = [{ data: 1 }, { data: 2, idempotencyKey: "own" }, { data: 3 }];
     const send = async () => {
@@ -289,7 +289,7 @@ describe("over HTTP", () => {
     expect(await ask("GET", `/v1/tasks/${first[1]!.id}`)).toMatchObject({ body: { idempotencyKey: "own" } });
   });
 
-  test("what other clients left as JSON and is none, or too deep to be written, comes as the text it is", async () => {
+  test("a payload that is not valid JSON, or too deep to be written, is returned as text", async () => {
     const { ask, store } = await setUp();
     const deep = "[".repeat(50_000) + "]".repeat(50_000);
     for (const data of ["no json", deep, "[".repeat(240) + "]".repeat(240)])
@@ -317,7 +317,7 @@ describe("over HTTP", () => {
     expect(await ask("DELETE", "/v1/subscriptions/order.*/audit")).toMatchObject({ status: 204 });
   });
 
-  test("events come as they happen", async () => {
+  test("events arrive as they happen", async () => {
     const { server, store } = await setUp();
     const stop = new AbortController();
     const response = await fetch(`${server.url}/v1/events`, { signal: stop.signal });
@@ -331,26 +331,26 @@ describe("over HTTP", () => {
   });
 });
 
-describe("what cannot be meant is refused with a problem document:", () => {
+describe("bad requests are refused with a problem document", () => {
   const cases: [string, string, string, unknown, number, string][] = [
     ["no JSON", "POST", "/v1/queues/q/tasks", "{", 400, "INVALID"],
-    ["a field that is none", "POST", "/v1/queues/q/tasks", { data: 1, prio: 1 }, 400, "INVALID"],
-    ["a duration in words", "POST", "/v1/queues/q/tasks", { data: 1, delay: "soon" }, 400, "INVALID"],
+    ["an unknown field", "POST", "/v1/queues/q/tasks", { data: 1, prio: 1 }, 400, "INVALID"],
+    ["an invalid duration", "POST", "/v1/queues/q/tasks", { data: 1, delay: "soon" }, 400, "INVALID"],
     ["a bad name", "POST", "/v1/queues/a%20b/tasks", { data: 1 }, 400, "INVALID"],
     ["too long a wait", "POST", "/v1/queues/q/claims", { wait: "2m" }, 400, "INVALID"],
-    ["a fence that is none", "POST", "/v1/claims/x/y/release", undefined, 400, "INVALID"],
+    ["an invalid fence", "POST", "/v1/claims/x/y/release", undefined, 400, "INVALID"],
     [
-      "a task that is none",
+      "an unknown task",
       "GET",
       "/v1/tasks/01980000-0000-7000-8000-000000000000",
       undefined,
       404,
       "TASK_NOT_FOUND",
     ],
-    ["a state that is none", "GET", "/v1/queues/q/tasks?state=lost", undefined, 400, "INVALID"],
-    ["a path that is none", "GET", "/v1/nowhere", undefined, 404, "INVALID"],
+    ["an unknown state", "GET", "/v1/queues/q/tasks?state=lost", undefined, 400, "INVALID"],
+    ["an unknown path", "GET", "/v1/nowhere", undefined, 404, "INVALID"],
     [
-      "depth without end",
+      "data that is nested too deep",
       "POST",
       "/v1/queues/q/tasks",
       `{"data":${"[".repeat(5_000)}${"]".repeat(5_000)}}`,
@@ -359,7 +359,7 @@ describe("what cannot be meant is refused with a problem document:", () => {
     ],
   ];
 
-  test("a name in the query that is not known", async () => {
+  test("an unknown query parameter is refused", async () => {
     const { ask } = await setUp();
     for (const path of ["/v1/workers?queu=a", "/v1/queues?queu=a", "/v1/events?queu=a"]) {
       const { body } = await ask("GET", path);
@@ -367,12 +367,12 @@ describe("what cannot be meant is refused with a problem document:", () => {
     }
   });
 
-  test.each(cases)("%s", async (_, method, path, body, status, code) => {
+  test.each(cases)("%s is refused", async (_, method, path, body, status, code) => {
     const { ask } = await setUp();
     expect(await ask(method, path, body)).toMatchObject({ status, type: PROBLEM, body: { status, code } });
   });
 
-  test("another type than JSON", async () => {
+  test("another content type than JSON is refused", async () => {
     const { ask } = await setUp();
     const answer = await ask("POST", "/v1/queues/q/tasks", { data: 1 }, { "content-type": "text/plain" });
     expect(answer).toMatchObject({
@@ -382,7 +382,7 @@ describe("what cannot be meant is refused with a problem document:", () => {
     });
   });
 
-  test("a body of unknown length", async () => {
+  test("a body of unknown length is refused", async () => {
     const { server } = await setUp();
     const body = new Blob(['{"data":1}']).stream();
     const init = { method: "POST", body, duplex: "half", headers: { "content-type": "application/json" } };
@@ -393,14 +393,14 @@ describe("what cannot be meant is refused with a problem document:", () => {
     });
   });
 
-  test("more than the server takes", async () => {
+  test("a body above the server's limit is refused", async () => {
     const { ask } = await setUp({ native: { maxFrame: 1_000 } });
     expect(await ask("POST", "/v1/queues/q/tasks", { data: "x".repeat(2_000) })).toMatchObject({
       ...{ status: 413, type: PROBLEM, body: { code: "PAYLOAD_TOO_LARGE" } },
     });
   });
 
-  test("a claim while the server stops", async () => {
+  test("a claim while the server stops is refused", async () => {
     const { ask, server } = await setUp();
     await server.drain(0);
     expect(await ask("POST", "/v1/queues/q/claims", {})).toMatchObject({
@@ -410,8 +410,8 @@ describe("what cannot be meant is refused with a problem document:", () => {
   });
 });
 
-describe("a result that does not come in time", () => {
-  test("is answered with 202 and the task's state, which no client repeats by itself", async () => {
+describe("waiting for a result over HTTP", () => {
+  test("a result that is not there in time is a 202 with the task's state, which no client retries by itself", async () => {
     const { ask } = await setUp();
     const { id } = (await ask("POST", "/v1/queues/q/tasks", { data: 1 })).body as { id: string };
     const inState = (state: string) => ({ status: 202, type: "application/json", body: { id, state } });
@@ -420,7 +420,7 @@ describe("a result that does not come in time", () => {
     expect(await ask("GET", `/v1/tasks/${id}/result?timeout=10ms`)).toEqual(inState("claimed"));
   });
 
-  test("of a run is answered with 202, too", async () => {
+  test("a run's result that is not there in time is a 202, too", async () => {
     const { ask } = await setUp();
     await ask("PUT", "/v1/pipelines/report", { stages: [{ name: "extract" }] });
     const { id } = (await ask("POST", "/v1/pipelines/report/runs", { data: 1 })).body as { id: string };
@@ -429,7 +429,7 @@ describe("a result that does not come in time", () => {
     });
   });
 
-  test("of a task that is not there is a 404", async () => {
+  test("the result of an unknown task is a 404", async () => {
     const { ask } = await setUp();
     expect(
       await ask("GET", "/v1/tasks/01980000-0000-7000-8000-000000000000/result?timeout=10ms"),
@@ -438,28 +438,28 @@ describe("a result that does not come in time", () => {
 });
 
 test.each([
-  ["POST", "/v1/queues/q/tasks", {}, "data: is missing; any JSON is taken, also null"],
+  ["POST", "/v1/queues/q/tasks", {}, "data: is missing; any JSON is accepted, also null"],
   ["POST", "/v1/queues/q/batches", { tasks: [{}] }, "tasks.0.data: is missing"],
   ["POST", "/v1/claims/01980000-0000-7000-8000-000000000000/1/reject", {}, "error: is missing"],
   ["POST", "/v1/claims/nonsense/1/ack", {}, "A task id looks like"],
   ["POST", "/v1/claims/nonsense/1/extend", { lease: "1s" }, "A task id looks like"],
   ["POST", "/v1/claims/01980000-0000-7000-8000-000000000000/one/ack", {}, "fence: must be a whole number"],
   ["GET", "/v1/queues/q/tasks?state=ready&limit=1001", undefined, "limit: must be from 1 to 1000"],
-])("%s %s with %j is refused in words", async (method, path, body, words) => {
+])("%s %s with %j is refused with a clear error", async (method, path, body, words) => {
   const { ask } = await setUp();
   expect(await ask(method, path, body)).toMatchObject({
     ...{ status: 400, body: { code: "INVALID", detail: expect.stringContaining(words) } },
   });
 });
 
-describe("the description", () => {
-  test("is OpenAPI 3.1, and names every path", async () => {
+describe("description of the HTTP interface", () => {
+  test("the description is OpenAPI 3.1, and names every path", async () => {
     const { ask, server } = await setUp();
     const { body } = await ask("GET", "/openapi.json");
     const { openapi, paths } = body as { openapi: string; paths: Record<string, object> };
     expect(openapi).toBe("3.1.0");
     expect(Object.keys(paths)).toContain("/v1/claims/{id}/{fence}/ack");
-    // What adds may be sent again, and says by which header.
+    // Operations that add accept an idempotency key, and name its header.
     const keyed = Object.keys(paths).filter((path) =>
       JSON.stringify(paths[path]).includes('"idempotency-key"'),
     );
@@ -471,31 +471,34 @@ describe("the description", () => {
     ]);
     const page = await (await fetch(`${server.url}/docs`)).text();
     for (const path of Object.keys(paths)) expect(page).toContain(path);
-    // Shapes are written out, those with a name too, and nothing of them is markup.
+    // Named schemas are resolved too, and nothing is interpreted as markup.
     expect(page).toContain("&quot;idempotencyKey&quot;");
     expect(page).not.toContain("$ref");
     expect(page).not.toMatch(/<script/i);
   });
 });
 
-describe("the guide's examples run:", () => {
+describe("examples of the guide", () => {
   const guide = readFileSync(join(import.meta.dirname, "../../docs/guides/http.md"), "utf8");
   const blocks = [...guide.matchAll(/^```(sh|python) run\n([^]*?)^```$/gm)];
   const programs: Record<string, string> = { sh: "bash", python: "python3" };
 
-  test.each(blocks.map(([, language, code]) => [language!, code!]))("%s", async (language, code) => {
-    const { server } = await setUp();
-    const { stdout } = await promisify(execFile)(programs[language]!, ["-c", code], {
-      env: { ...process.env, DIBS_URL: server.url },
-    });
-    expect(stdout).toMatch(language === "sh" ? /"claims":\[\{"id":/ : /^5\n$/);
-  });
+  test.each(blocks.map(([, language, code]) => [language!, code!]))(
+    "the %s example of the guide works",
+    async (language, code) => {
+      const { server } = await setUp();
+      const { stdout } = await promisify(execFile)(programs[language]!, ["-c", code], {
+        env: { ...process.env, DIBS_URL: server.url },
+      });
+      expect(stdout).toMatch(language === "sh" ? /"claims":\[\{"id":/ : /^5\n$/);
+    },
+  );
 });
 
 describe("schedules over HTTP", () => {
   const definition = { cron: "0 3 * * *", tz: "Europe/London", task: { queue: "reports", data: { a: 1 } } };
 
-  test("are put, shown, paused and removed", async () => {
+  test("schedules can be put, read, paused and removed over HTTP", async () => {
     const { ask } = await setUp();
     const put = await ask("PUT", "/v1/schedules/nightly", definition);
     const shown = {
@@ -514,7 +517,7 @@ describe("schedules over HTTP", () => {
     expect(await ask("GET", "/v1/schedules/nightly")).toMatchObject({ status: 404, type: PROBLEM });
   });
 
-  test("are refused in words", async () => {
+  test("bad schedules are refused over HTTP with a clear error", async () => {
     const { ask } = await setUp();
     const bad = await ask("PUT", "/v1/schedules/nightly", { ...definition, cron: "whenever" });
     expect(bad).toMatchObject({ status: 400, body: { code: "INVALID" } });

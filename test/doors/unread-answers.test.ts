@@ -1,4 +1,4 @@
-// Answers that a client of the native protocol has not read: how many there may be, and what passes those that wait.
+// Answers that a client of the native protocol has not read: how many there may be, and which calls they block.
 
 import { once } from "node:events";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -9,7 +9,7 @@ import { startServer } from "../server/start.ts";
 
 type Item = [kind: string, id: number, value?: unknown];
 
-/** A client that acknowledges only what it is told to. */
+/** A client that acknowledges only what the test tells it to. */
 class Client {
   readonly answers = new Map<number, Item>();
   readonly socket: WebSocket;
@@ -71,12 +71,12 @@ const list = (id: number) => [
 const add = (id: number) => ["call", id, "add", [[{ queue: "small", data: "1" }]]];
 const stats = (id: number) => ["call", id, "stats", ["small"]];
 
-describe("answers that are not read", () => {
-  test("keep others waiting that are large, and none that are small", async () => {
+describe("unread answers", () => {
+  test("unread answers block calls with large answers, and not those with small ones", async () => {
     const client = await setUp();
     client.send(...Array.from({ length: 10 }, (_, i) => list(i + 1)), add(11), stats(12));
     await client.until(() => client.answers.has(12) && client.answers.has(1) && client.answers.has(2));
-    // Two pages are as much as a client may leave unread. A round trip later there are no more.
+    // Two pages are the most that a client may leave unread. A round trip later there are no more.
     client.send(stats(13));
     await client.until(() => client.answers.has(13));
     expect([...client.answers.keys()].sort((a, b) => a - b)).toEqual([1, 2, 11, 12, 13]);
@@ -88,7 +88,7 @@ describe("answers that are not read", () => {
     expect([...client.answers.values()].every(([kind]) => kind === "ok")).toBe(true);
   });
 
-  test("are not counted for a claim that waits, which takes no room from others", async () => {
+  test("a waiting claim reserves no room, and takes none from other calls", async () => {
     const client = await setUp();
     const claims = Array.from({ length: 50 }, (_, i) => [
       ...["call", i + 100, "claim"],
@@ -99,7 +99,7 @@ describe("answers that are not read", () => {
     expect(client.answers.size).toBe(2);
   });
 
-  test("can be done without: a call that waits for room is aborted", async () => {
+  test("a call that waits for room can be aborted", async () => {
     const client = await setUp();
     client.send(list(1), list(2), list(3));
     await client.until(() => client.answers.has(1) && client.answers.has(2));
@@ -108,7 +108,7 @@ describe("answers that are not read", () => {
     expect(client.answers.get(3)).toMatchObject(["error", 3, { code: "CLOSED" }]);
   });
 
-  test("for six beats end the connection, however lively its client is otherwise", async () => {
+  test("a client that reads nothing for six intervals is cut off, however active it is otherwise", async () => {
     const client = await setUp({ beatMs: 50 });
     const closed = once(client.socket, "close");
     client.send(list(1));

@@ -1,26 +1,26 @@
 import { encodeJson } from "../../core/json.ts";
 import { type Body, JSON_TYPE } from "../../core/task.ts";
 
-/** JSON in JSON: a payload is a value of the request, not a text in it. */
+/** JSON within JSON: a payload is a value of the request, not a text in it. */
 export function toBody(data: unknown): string {
   return encodeJson(data ?? null, "data");
 }
 
-/** What a store holds as another type comes as text, or as base64. */
+/** A payload of another type than JSON is returned as text, or as base64. */
 export function fromBody(body: Body, contentType: string): { data: unknown; encoding?: "base64" } {
   if (typeof body !== "string") return { data: Buffer.from(body).toString("base64"), encoding: "base64" };
   return { data: contentType === JSON_TYPE ? parsed(body) : body };
 }
 
-/** A result has no type of its own: text is JSON, mostly. */
+/** A result has no content type: text is usually JSON. */
 export function fromResult(body: Body | null): unknown {
   if (body === null) return null;
   return typeof body === "string" ? parsed(body) : Buffer.from(body).toString("base64");
 }
 
 /**
- * Other clients bring texts: what is no JSON, or deeper than any answer can be written, comes as the text it is. It must not
- * fail the answer that holds it among others.
+ * Other clients may store any text: text that is not JSON, or nested deeper than an answer can be written, is returned
+ * as text. It must not break the answer that contains it.
  */
 function parsed(text: string): unknown {
   try {
@@ -31,9 +31,9 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Of the library's codec, and more than that for what is around it. */
+/** The limit of the library's codec, plus some levels around it. */
 const DEEPEST = 250;
-/** Each level takes two characters, and some thousands of levels are no trouble. */
+/** Each level takes two characters, and a few thousand levels are harmless. */
 const SURELY_FLAT = 4_000;
 
 function isFlat(value: unknown, depth: number): boolean {

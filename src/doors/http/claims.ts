@@ -8,7 +8,7 @@ import { fromBody, toBody } from "./bodies.ts";
 import { type App, define } from "./define.ts";
 import { anyJson, claim, claimWish, duration, failure, inQueue, ofClaim, settled } from "./schemas.ts";
 
-/** What an attempt that did not succeed leaves. */
+/** The error of a failed attempt. */
 interface Failing {
   error: TaskError;
   delay?: number;
@@ -21,11 +21,11 @@ const spent = z
   .min(0)
   .max(LIMITS.cost)
   .optional()
-  .openapi({ description: "what it really took of limits with a unit, in place of its cost" });
+  .openapi({ description: "the real cost in rate limits with a unit, instead of its cost" });
 
 const failing = z.strictObject({ error: failure, delay: duration.optional(), spent });
 
-/** Claims by hand: each lasts for its lease, and is settled or extended by its id and fence. */
+/** Manual claims: each lasts for its lease, and is settled or extended by its id and fence. */
 export function claims(app: App): void {
   define(
     app,
@@ -39,8 +39,8 @@ export function claims(app: App): void {
       answers: "later",
     },
     async ({ port, params, body, signal }) => {
-      const wish = body as { max: number; wait: number; lease?: number; worker: string };
-      const { tasks } = await port.claim({ queues: [params["queue"]!], ...wish, signal });
+      const request = body as { max: number; wait: number; lease?: number; worker: string };
+      const { tasks } = await port.claim({ queues: [params["queue"]!], ...request, signal });
       if (signal.aborted) await giveBack(port, tasks);
       return { claims: tasks.map(shown) };
     },
@@ -50,22 +50,25 @@ export function claims(app: App): void {
   define(
     app,
     {
-      ...{ ...settling, path: `${path}/ack`, summary: "Done, with a result for whoever waits for it" },
+      ...{ ...settling, path: `${path}/ack`, summary: "Done, with a result for waiting callers" },
       body: z.strictObject({
         result: anyJson.optional(),
-        each: z.boolean().optional().openapi({ description: "of a stage: each item of `result` is a part" }),
+        each: z
+          .boolean()
+          .optional()
+          .openapi({ description: "for a stage: each item of `result` becomes a part" }),
         costs: z
           .array(z.number())
           .optional()
-          .openapi({ description: "of a stage: what each task of the next one costs, in order" }),
+          .openapi({ description: "for a stage: the cost of each task of the next one, in order" }),
         spent,
       }),
     },
     ({ port, params, body }) => {
       const { result, each = false, costs, ...more } = body as AckBody;
-      const kept = result === undefined ? null : toBody(result);
+      const encoded = result === undefined ? null : toBody(result);
       const next = costs && { next: { costs } };
-      return say(port, params, { kind: "ack", result: kept, ...(each && { each }), ...next, ...more });
+      return settle(port, params, { kind: "ack", result: encoded, ...(each && { each }), ...next, ...more });
     },
   );
   define(
@@ -74,11 +77,11 @@ export function claims(app: App): void {
       ...{
         ...settling,
         path: `${path}/nack`,
-        summary: "Failed: another try after `delay` or the queue's backoff",
+        summary: "Failed: retried after `delay` or the queue's backoff",
       },
       body: failing,
     },
-    ({ port, params, body }) => say(port, params, { kind: "nack", ...(body as Failing) }),
+    ({ port, params, body }) => settle(port, params, { kind: "nack", ...(body as Failing) }),
   );
   define(
     app,
@@ -86,11 +89,12 @@ export function claims(app: App): void {
       ...{
         ...settling,
         path: `${path}/hold`,
-        summary: "Somebody else's limit was met: its groupKey, or its queue, waits; no attempt is used up",
+        summary:
+          "Another system's limit was met: its groupKey, or its queue, waits, and the attempt does not count",
       },
       body: failing,
     },
-    ({ port, params, body }) => say(port, params, { kind: "hold", ...(body as Failing) }),
+    ({ port, params, body }) => settle(port, params, { kind: "hold", ...(body as Failing) }),
   );
   define(
     app,
@@ -99,12 +103,16 @@ export function claims(app: App): void {
       body: z.strictObject({ error: failure }),
     },
     ({ port, params, body }) =>
-      say(port, params, { kind: "reject", error: (body as { error: TaskError }).error }),
+      settle(port, params, { kind: "reject", error: (body as { error: TaskError }).error }),
   );
   define(
     app,
-    { ...settling, path: `${path}/release`, summary: "Back to its place; no attempt is used up" },
-    (given) => say(given.port, given.params, { kind: "release", started: true }),
+    {
+      ...settling,
+      path: `${path}/release`,
+      summary: "Return the task to its position; the attempt does not count",
+    },
+    (given) => settle(given.port, given.params, { kind: "release", started: true }),
   );
   flows(app, path);
   define(
@@ -123,7 +131,7 @@ export function claims(app: App): void {
   define(
     app,
     {
-      ...{ method: "post", path: `${path}/progress`, summary: "How far it is", params: ofClaim },
+      ...{ method: "post", path: `${path}/progress`, summary: "Report progress", params: ofClaim },
       body: z.strictObject({ value: z.number(), note: z.string().nullable().default(null) }),
     },
     ({ port, params, body }) => {
@@ -133,24 +141,24 @@ export function claims(app: App): void {
   );
 }
 
-/** Whoever asked is gone, or is sent elsewhere: others need not wait for the lease to end. */
+/** The client is gone, or the server stops: other workers need not wait for the lease to end. */
 async function giveBack(port: Port, tasks: ClaimedTask[]): Promise<never> {
   await Promise.all(tasks.map((task) => port.settle(task, { kind: "release", started: false })));
-  throw new DibsError("UNAVAILABLE", "Nobody waits for this any more, or the server stops. Try again soon.");
+  throw new DibsError("UNAVAILABLE", "The client no longer waits, or the server stops. Try again soon.");
 }
 
-/** Parking, steps, and what a verifier has to say. */
+/** Parking, steps, and verdicts. */
 function flows(app: App, path: string): void {
   const settling = { method: "post", params: ofClaim, answer: settled } as const;
   define(
     app,
     {
-      ...{ ...settling, path: `${path}/park`, summary: "Waits for a signal, and holds nobody meanwhile" },
+      ...{ ...settling, path: `${path}/park`, summary: "Wait for a signal, without occupying a worker" },
       body: z.strictObject({ signal: z.string(), timeout: duration.optional() }),
     },
     ({ port, params, body }) => {
       const { signal, timeout = null } = body as { signal: string; timeout?: number };
-      return say(port, params, { kind: "park", signal, timeout });
+      return settle(port, params, { kind: "park", signal, timeout });
     },
   );
   define(
@@ -159,7 +167,7 @@ function flows(app: App, path: string): void {
       ...{
         method: "put",
         path: `${path}/steps/{name}`,
-        summary: "Keeps a value for the attempts that follow",
+        summary: "Store a value for later attempts",
       },
       params: ofClaim.extend({ name: z.string() }),
       body: z.strictObject({ value: anyJson.optional() }),
@@ -171,37 +179,45 @@ function flows(app: App, path: string): void {
   );
   define(
     app,
-    { ...settling, path: `${path}/accept`, summary: "Of a verifier: the result counts" },
-    async ({ port, params }) => say(port, params, { kind: "accept", of: (await askedFor(port, params)).of }),
+    { ...settling, path: `${path}/accept`, summary: "For a verifier: accept the result" },
+    async ({ port, params }) =>
+      settle(port, params, { kind: "accept", of: (await verifiedIn(port, params)).of }),
   );
   define(
     app,
     {
-      ...{ ...settling, path: `${path}/refuse`, summary: "Of a verifier: back to another worker, and why" },
+      ...{
+        ...settling,
+        path: `${path}/refuse`,
+        summary: "For a verifier: refuse the result; the task goes to another worker, with the feedback",
+      },
       body: z.strictObject({ feedback: z.string() }),
     },
     async ({ port, params, body }) => {
-      const { of, queue } = await askedFor(port, params);
+      const { of, queue } = await verifiedIn(port, params);
       const { feedback } = body as { feedback: string };
-      const judged = { ...of, ...(await standing(port, of, queue)) };
-      return say(port, params, { kind: "refuse", of: judged, feedback });
+      const verified = { ...of, ...(await locationOf(port, of, queue)) };
+      return settle(port, params, { kind: "refuse", of: verified, feedback });
     },
   );
 }
 
-/** What the task under this claim asks for a verdict on, and the queue that it is in itself. */
-async function askedFor(
+/** What the task of this claim asks for a verdict on, and its own queue. */
+async function verifiedIn(
   port: Port,
   params: Record<string, unknown>,
 ): Promise<{ of: Verified; queue: string }> {
   const { id, data, queue } = await heldTask(port, params);
   const of = verifiedBy(data);
-  if (!of) throw invalid(`Task ${id} asks for no verdict: it is not one of a queue's verifiers.`);
+  if (!of) throw invalid(`Task ${id} asks for no verdict: it is not a verification task.`);
   return { of, queue };
 }
 
-/** Whoever judges a queue's results need not be allowed to see its other tasks. Of a result that is gone nothing comes. */
-async function standing(
+/**
+ * A verifier need not be allowed to read the other tasks of the queue. If the result is gone, the verdict has no
+ * effect.
+ */
+async function locationOf(
   port: Port,
   of: Verified,
   asking: string,
@@ -215,7 +231,7 @@ async function standing(
   }
 }
 
-/** Of a task that is not there, a claim does not hold. */
+/** For a task that does not exist, the claim is lost. */
 async function heldTask(port: Port, params: Record<string, unknown>): Promise<TaskRecord> {
   const { id, fence } = refOf(params);
   try {
@@ -230,13 +246,13 @@ function refOf(params: Record<string, unknown>): { id: string; fence: number } {
   return { id, fence };
 }
 
-/** Only a backoff is reckoned from the queue and the attempt, so only there are they looked up. */
-async function say(port: Port, params: Record<string, unknown>, word: SettleCall): Promise<unknown> {
+/** Only a backoff needs the queue and the attempt, so they are read only then. */
+async function settle(port: Port, params: Record<string, unknown>, call: SettleCall): Promise<unknown> {
   const ref = refOf(params);
-  if (word.kind !== "nack" && word.kind !== "hold")
-    return port.settle({ ...ref, queue: "", attempt: 1 }, { ...word });
+  if (call.kind !== "nack" && call.kind !== "hold")
+    return port.settle({ ...ref, queue: "", attempt: 1 }, { ...call });
   const { queue, attempt } = await heldTask(port, params);
-  return port.settle({ ...ref, queue, attempt }, word);
+  return port.settle({ ...ref, queue, attempt }, call);
 }
 
 function shown({ data, contentType, ...rest }: ClaimedTask): object {

@@ -3,15 +3,15 @@ import { type AnswerKind, type Room, ROOM_FOR } from "../../core/answer-budget.t
 import { ERROR_CODES, invalid } from "../../core/errors.ts";
 import type { Port } from "../../core/port.ts";
 
-/** What a request comes with: the port as far as its caller may use it. */
+/** What a request comes with: the port restricted to what its client may do. */
 export interface Env {
   Bindings: {
     port: Port;
     /** Aborted when the server stops, and hands out no more tasks. */
     draining: AbortSignal;
-    /** Aborted when it closes: whoever still waits is told. */
+    /** Aborted when the server closes: waiting requests are answered. */
     closing: AbortSignal;
-    /** Room for an answer, held until that has been read or its caller is gone. */
+    /** Reserves room for an answer, until it has been read or its client is gone. */
     reserve: (bytes: number, signal: () => AbortSignal) => Promise<Room>;
   };
 }
@@ -24,7 +24,7 @@ export interface Given {
   body: never;
   header: (name: string) => string | undefined;
   port: Port;
-  /** Its caller is gone, or the server stops. */
+  /** The client is gone, or the server stops. */
   signal: AbortSignal;
 }
 
@@ -35,20 +35,20 @@ export interface Operation {
   params?: z.ZodObject;
   query?: z.ZodObject;
   body?: z.ZodType;
-  /** What is answered; nothing unless set. */
+  /** The answer; none unless set. */
   answer?: z.ZodType;
   status?: 200 | 201;
-  /** What is answered with 202 where a wait ended before what was waited for. */
+  /** Answered with 202 when a wait ended before what was waited for. */
   pending?: z.ZodType;
-  /** Hands out tasks: not while the server stops. */
+  /** Hands out tasks: refused while the server stops. */
   claims?: boolean;
-  /** May be sent again with the same Idempotency-Key. */
+  /** May be repeated with the same Idempotency-Key. */
   keyed?: boolean;
-  /** Its answer may be large: room for it is reserved before the call is carried out. */
+  /** Its answer may be large: memory for it is reserved before the call starts. */
   answers?: AnswerKind;
 }
 
-/** What a handler returns in place of its answer: there is none yet. Sent with 202, which nobody repeats by itself. */
+/** What a handler returns if there is no answer yet. Sent with 202, which no client retries by itself. */
 export class Pending {
   readonly value: object;
 
@@ -61,7 +61,7 @@ const keys = z.object({
   "idempotency-key": z
     .string()
     .optional()
-    .openapi({ description: "sent again with the same one, nothing is added twice" }),
+    .openapi({ description: "repeating the request with the same key adds nothing twice" }),
 });
 
 export const problem = z
@@ -76,11 +76,11 @@ export const PROBLEM_RESPONSE: { description: string; content: Record<string, { 
   content: { "application/problem+json": { schema: problem } },
 };
 
-/** One line of the interface: its path and shapes, checked and described, and the call of the port that it stands for. */
-export function define(app: App, operation: Operation, carryOut: (given: Given) => Promise<unknown>): void {
+/** One operation of the interface: its path and shapes, checked and described, and the port call behind it. */
+export function define(app: App, operation: Operation, execute: (given: Given) => Promise<unknown>): void {
   const { method, path, summary, params, query, body, answer, status = 200, pending } = operation;
   const { claims = false, keyed = false, answers } = operation;
-  // As in a body: a name that is not known was meant to say something.
+  // As in a body: an unknown name is refused, because it was meant to have an effect.
   const known: { query?: z.ZodObject } = { query: (query ?? z.object({})).strict() };
   const route = createRoute({
     ...{ method, path, summary },
@@ -100,7 +100,7 @@ export function define(app: App, operation: Operation, carryOut: (given: Given) 
       },
       ...(pending && {
         202: {
-          description: "Not yet, within the time that was given: ask again",
+          description: "Not yet, within the given time: ask again",
           content: { "application/json": { schema: pending } },
         },
       }),
@@ -121,10 +121,10 @@ export function define(app: App, operation: Operation, carryOut: (given: Given) 
       const { req, env } = context;
       const stops = claims ? env.draining : env.closing;
       stops.throwIfAborted();
-      // Made where somebody waits: it costs more than the rest of a small request.
+      // Created only if it is needed: it costs more than the rest of a small request.
       const signal = (): AbortSignal => AbortSignal.any([req.raw.signal, stops]);
       const room = answers && (await env.reserve(ROOM_FOR[answers], signal));
-      const value = await carryOut({
+      const value = await execute({
         params: params ? req.valid("param") : {},
         query: query ? req.valid("query") : {},
         body: body ? req.valid("json") : (undefined as never),
@@ -143,14 +143,14 @@ export function define(app: App, operation: Operation, carryOut: (given: Given) 
   );
 }
 
-/** What zod found, in the words of an INVALID. */
+/** The first problem that zod found, as INVALID. */
 export function refuseInvalid(result: { success: boolean; error?: z.ZodError }): void {
   if (result.success || !result.error) return;
   const [issue] = result.error.issues;
   const place = issue!.path.join(".");
-  // zod says of a field that is not there "expected string, received undefined".
+  // For a missing field zod says "expected string, received undefined".
   const what = issue!.message.endsWith("received undefined") ? "is missing" : issue!.message;
-  throw invalid(`${place === "" ? "The request" : place}: ${what}. /openapi.json says what is taken here.`);
+  throw invalid(`${place === "" ? "The request" : place}: ${what}. See /openapi.json for what is accepted.`);
 }
 
 function operationIdOf(method: string, path: string): string {

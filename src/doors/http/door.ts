@@ -19,14 +19,17 @@ export interface HttpDoor {
 }
 
 export interface DoorOptions {
-  /** Bytes of a request. */
+  /** Most bytes of a request. */
   maxBody: number;
-  /** The server cuts off a client that reads nothing for this long; in milliseconds. Who follows the events gets a sign of life twice in it. */
+  /**
+   * The server cuts off a client that reads nothing for this many milliseconds. A stream of events gets two keep-alive
+   * comments in that time.
+   */
   readMs: number;
   onFailure: (error: unknown) => void;
 }
 
-/** HTTP and JSON, for any language: a path for each verb of the port, and a description made of what checks it. */
+/** HTTP and JSON, for any language: a path for each verb of the port, and a description generated from the checks. */
 export function createHttpDoor(options: DoorOptions): HttpDoor {
   const app: App = new OpenAPIHono<Env>({ defaultHook: refuseInvalid as never });
   app.use(async (context, next) => {
@@ -49,10 +52,10 @@ export function createHttpDoor(options: DoorOptions): HttpDoor {
   return app;
 }
 
-/** Known before a byte is read: what does not say how long it is could be endless. */
+/** Checked before a byte is read: a body without a length could be endless. */
 function checkLength(headers: Headers, most: number): void {
   if (headers.has("transfer-encoding"))
-    throw new HTTPException(411, { message: "A body says how long it is, by content-length" });
+    throw new HTTPException(411, { message: "A body must have a content-length" });
   const length = Number(headers.get("content-length") ?? 0);
   if (length > most) {
     throw new DibsError(
@@ -66,10 +69,10 @@ export function respondProblem(problem: Problem): Response {
   return Response.json(problem, { status: problem.status, headers: headersOf(problem) });
 }
 
-/** What happens from now on, as server-sent events. Who reads slowly is told of a gap, as everywhere. */
+/** Events from now on, as server-sent events. A slow reader gets a gap. */
 function events(app: App, { readMs, onFailure }: DoorOptions): void {
   app.openAPIRegistry.registerPath({
-    ...{ method: "get", path: "/v1/events", summary: "What happens from now on, as server-sent events" },
+    ...{ method: "get", path: "/v1/events", summary: "Events from now on, as server-sent events" },
     ...{ operationId: "getEvents", tags: ["events"], security: [{ token: [] }, {}] },
     responses: {
       200: {
@@ -82,22 +85,24 @@ function events(app: App, { readMs, onFailure }: DoorOptions): void {
   app.get("/v1/events", (context) => {
     const [unknown] = Object.keys(context.req.query());
     if (unknown !== undefined)
-      throw invalid(`${show(unknown)}: these events are those of the whole store, and take no query.`);
+      throw invalid(
+        `${show(unknown)}: these events are those of the whole store. There are no query parameters.`,
+      );
     const stop = new AbortController();
     const happened = context.env.port.events(AbortSignal.any([stop.signal, context.env.closing]));
     return streamSSE(context, async (stream) => {
       stream.onAbort(() => stop.abort());
-      // A stream that is silent for a minute is cut by many a proxy, and a client that is gone is noticed by writing.
+      // Many proxies cut a stream that is silent for a minute, and a client that is gone is noticed only by writing.
       const beat = setInterval(() => void stream.write(":\n\n"), readMs / 2).unref();
       try {
-        // Sent at once, so that a client knows that it listens.
+        // Sent at once, so that the client knows that it is listening.
         await stream.write(": listening\n\n");
         for await (const page of happened) {
           await stream.write(page.derive(sentEvents, sentEvents));
           if (stream.aborted) break;
         }
       } catch (error) {
-        // The store is closing: the stream ends, and whoever reads it asks again. hono would print anything else.
+        // The store is closing: the stream ends, and its reader reconnects. hono would print any other error.
         if (!isDibsError(error) || error.code !== "CLOSED") onFailure(error);
       } finally {
         clearInterval(beat);
@@ -107,7 +112,7 @@ function events(app: App, { readMs, onFailure }: DoorOptions): void {
   });
 }
 
-/** Each event of a page as a server-sent one. */
+/** The events of a page as server-sent events. */
 function sentEvents({ events }: EventPage): Uint8Array {
   return Buffer.from(
     events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join(""),
@@ -116,7 +121,7 @@ function sentEvents({ events }: EventPage): Uint8Array {
 
 function describe(app: App): void {
   app.openAPIRegistry.registerComponent("securitySchemes", "token", { type: "http", scheme: "bearer" });
-  // Made when it is first asked for, and once: it takes longer than any call.
+  // Generated on first use, and once: it takes longer than any call.
   let made: ReturnType<typeof make> | undefined;
   const document = () => (made ??= make());
   const make = () =>

@@ -1,4 +1,4 @@
-/** As much of an OpenAPI document as the page shows. */
+/** The parts of an OpenAPI document that the page shows. */
 interface Described {
   info: { title: string; description: string };
   paths: Record<string, Record<string, Operation>>;
@@ -16,7 +16,7 @@ const STYLE = `body{font:16px/1.5 system-ui;max-width:60rem;margin:2rem auto;pad
 summary{cursor:pointer;padding:.3rem 0}summary span{color:#555;margin-left:1rem}
 pre{background:#f5f5f5;padding:.5rem 1rem;overflow:auto;font-size:14px}details{border-top:1px solid #ddd}`;
 
-/** The reference page: no script, so that it needs nothing and can do no harm. */
+/** The reference page at /docs. It has no script, so it needs nothing and can do no harm. */
 export function describePage(document: Described): string {
   const { info, paths } = document;
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
@@ -50,7 +50,7 @@ function shape(document: Described, label: string, content?: Record<string, { sc
   return `<p>${label}</p><pre>${escape(JSON.stringify(writtenOut(document, schema), null, 2))}</pre>`;
 }
 
-/** With what has a name put in its place. No shape here holds itself. */
+/** With references resolved. No schema here contains itself. */
 function writtenOut(document: Described, schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map((part) => writtenOut(document, part));
   if (typeof schema !== "object" || schema === null) return schema;

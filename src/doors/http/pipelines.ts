@@ -11,7 +11,7 @@ import { endOf, payloadOf } from "./tasks.ts";
 const inPipeline = z.object({ pipeline: z.string().openapi({ example: "report" }) });
 const ofRun = z.object({ id: z.string() });
 
-/** Pipelines, and their runs. Their stages are worked on by claiming from `{pipeline}/{stage}`; an ack goes on. */
+/** Pipelines and their runs. Workers of a stage claim from `{pipeline}/{stage}`; an ack adds the next stage. */
 export function pipelines(app: App): void {
   const stages = z.object({ stages: z.array(newStage) });
   define(
@@ -21,7 +21,7 @@ export function pipelines(app: App): void {
         method: "get",
         answers: "page",
         path: "/v1/pipelines",
-        summary: "All pipelines that somebody has defined",
+        summary: "All defined pipelines",
       },
       answer: z.object({ pipelines: z.array(z.object({ name: z.string(), stages: z.array(stage) })) }),
     },
@@ -84,7 +84,11 @@ function runs(app: App): void {
   define(
     app,
     {
-      ...{ method: "post", path: "/v1/runs/{id}/cancel", summary: "Cancel all that is under way of a run" },
+      ...{
+        method: "post",
+        path: "/v1/runs/{id}/cancel",
+        summary: "Cancel all tasks of a run that have not ended",
+      },
       ...{ params: ofRun, answer: z.object({ state: runState }) },
     },
     async ({ port, params }) => ({ state: await port.cancelRun(params["id"]!) }),
@@ -95,6 +99,6 @@ async function definedBy(port: Port, pipeline: string): Promise<RunStart> {
   const [known] = await port.pipelines(pipeline);
   if (known) return { pipeline, stages: known.stages };
   throw invalid(
-    `Nobody has defined pipeline "${pipeline}" yet: PUT its stages, or start a process that works on it.`,
+    `Pipeline "${pipeline}" has no definition yet: PUT its stages, or start a process that works on it.`,
   );
 }

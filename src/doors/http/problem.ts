@@ -3,7 +3,7 @@ import { HTTPException } from "hono/http-exception";
 import { DibsError, type ErrorCode, isDibsError } from "../../core/errors.ts";
 import { errorForClients } from "../../core/store-fault.ts";
 
-/** The statuses of HTTP, by the library's codes: the one place where they meet. */
+/** The HTTP status of each error code. This is the only place that maps them. */
 const STATUS: Record<ErrorCode, number> = {
   INVALID: 400,
   PAYLOAD_TOO_LARGE: 413,
@@ -13,7 +13,7 @@ const STATUS: Record<ErrorCode, number> = {
   TASK_DEAD: 410,
   TASK_CANCELLED: 410,
   TASK_EXPIRED: 410,
-  // Not 408: clients and proxies repeat a request by themselves that was answered with it.
+  // Not 408: clients and proxies retry a request by themselves that was answered with it.
   TIMEOUT: 409,
   UNAVAILABLE: 503,
   OUTCOME_UNKNOWN: 500,
@@ -22,7 +22,7 @@ const STATUS: Record<ErrorCode, number> = {
   CLOSED: 503,
 };
 
-/** RFC 9457: what a failure looks like to whoever speaks HTTP. */
+/** A failure over HTTP, by RFC 9457. */
 export interface Problem {
   type: string;
   title: string;
@@ -32,7 +32,7 @@ export interface Problem {
   retryable: boolean;
 }
 
-/** Of HTTP alone, so that the library has no code for it. */
+/** An HTTP-only refusal, for which the library has no code. */
 export class HttpRefusal extends Error {
   readonly status: number;
 
@@ -48,20 +48,20 @@ export class NotFound extends HttpRefusal {
   }
 }
 
-/** Nobody knows who asks, for which HTTP has a status of its own; to the library it is a FORBIDDEN like others. */
+/** The token is unknown, for which HTTP has its own status (401). For the library it is FORBIDDEN. */
 export class UnknownToken extends DibsError {
   constructor(message: string) {
     super("FORBIDDEN", message);
   }
 }
 
-/** What a problem's answer says in its head. */
+/** The headers of a problem's answer. */
 export function headersOf({ status, retryable }: Problem): Record<string, string> {
   return {
     "content-type": "application/problem+json",
     "cache-control": "no-store",
     ...(status === 401 && { "www-authenticate": "Bearer" }),
-    // Which of them may be sent again, many a client knows by this alone.
+    // Many clients recognise a retryable answer by this header only.
     ...(retryable && (status === 429 || status === 503) && { "retry-after": "1" }),
   };
 }
@@ -77,7 +77,7 @@ export function problemOf(error: unknown): Problem {
     const status = error instanceof UnknownToken ? 401 : STATUS[code];
     return { type: "about:blank", title: code, status, detail: message, code, retryable: error.retryable };
   }
-  // What hono finds wrong before any of our checks: no JSON, or another type than JSON.
+  // What hono refuses before our checks: not JSON, or another content type.
   if (error instanceof HTTPException && error.status < 500) {
     const detail = `${error.message}. A body is JSON, sent with content-type: application/json.`;
     const { status } = error;

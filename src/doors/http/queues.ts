@@ -14,7 +14,7 @@ import {
   worker,
 } from "./schemas.ts";
 
-/** Queues, and what is done to them whole. */
+/** Queues, and operations on whole queues. */
 export function queues(app: App): void {
   const queue = z
     .object({
@@ -46,7 +46,7 @@ export function queues(app: App): void {
   define(
     app,
     {
-      ...{ method: "put", path: "/v1/queues/{queue}", summary: "Make a queue, or change its policy" },
+      ...{ method: "put", path: "/v1/queues/{queue}", summary: "Create a queue, or change its policy" },
       ...{ params: inQueue, body: policy, answer: policy },
     },
     ({ port, params, body }) => port.declare(params["queue"]!, body, { force: true }),
@@ -56,14 +56,14 @@ export function queues(app: App): void {
     {
       method: "delete",
       path: "/v1/queues/{queue}",
-      summary: "Remove a queue with all it holds",
+      summary: "Remove a queue with all its tasks",
       params: inQueue,
     },
     ({ port, params }) => port.drop(params["queue"]!),
   );
   const whole: [string, string, (port: Port, queue: string) => Promise<unknown>][] = [
-    ["pause", "Hand out nothing more", (port, name) => port.pause(name, true)],
-    ["resume", "Hand out again", (port, name) => port.pause(name, false)],
+    ["pause", "Hand out no more tasks", (port, name) => port.pause(name, true)],
+    ["resume", "Hand out tasks again", (port, name) => port.pause(name, false)],
   ];
   for (const [verb, summary, run] of whole) {
     define(
@@ -76,7 +76,7 @@ export function queues(app: App): void {
     app,
     {
       ...{ method: "post", path: "/v1/queues/{queue}/unhold" },
-      summary: "Lift the hold of a group, or of the queue itself",
+      summary: "End the hold of a group, or of the queue itself",
       ...{ params: inQueue, answer: z.object({ lifted: z.boolean() }) },
       body: z.strictObject({ groupKey: z.string().optional() }),
     },
@@ -88,7 +88,11 @@ export function queues(app: App): void {
   define(
     app,
     {
-      ...{ method: "post", path: "/v1/queues/{queue}/purge", summary: "Remove what nobody has claimed" },
+      ...{
+        method: "post",
+        path: "/v1/queues/{queue}/purge",
+        summary: "Remove all tasks that are not claimed and have not ended",
+      },
       ...{ params: inQueue, answer: count },
     },
     async ({ port, params }) => ({ count: await port.purge(params["queue"]!) }),
@@ -97,7 +101,7 @@ export function queues(app: App): void {
   define(
     app,
     {
-      ...{ method: "get", answers: "page", path: "/v1/workers", summary: "Workers that give signs of life" },
+      ...{ method: "get", answers: "page", path: "/v1/workers", summary: "Workers with heartbeats" },
       query: z.object({ queue: z.string().optional() }),
       answer: z.object({ workers: z.array(worker) }),
     },
@@ -113,7 +117,7 @@ function deadLetters(app: App): void {
         method: "get",
         answers: "page",
         path: "/v1/queues/{queue}/dead/patterns",
-        summary: "What the dead letters died of",
+        summary: "The errors of the dead letters, by pattern",
       },
       params: inQueue,
       query: z.object({
@@ -132,7 +136,7 @@ function deadLetters(app: App): void {
       ...{
         method: "post",
         path: "/v1/queues/{queue}/dead/redrive",
-        summary: "Give dead letters another life",
+        summary: "Make dead letters ready again",
       },
       ...{ params: inQueue, answer: count },
       body: deadFilter.extend({ spacing: duration.default(0), fresh: z.boolean().default(false) }),

@@ -13,7 +13,7 @@ const scheduledTask = newTask
   .extend({ queue: z.string(), data: anyJson.optional() })
   .openapi("ScheduledTask");
 
-/** As it is answered: what is not JSON comes as text, or as base64. */
+/** As answered: data that is not JSON is text or base64. */
 const shownTask = scheduledTask
   .extend({ data: json, encoding: z.literal("base64").optional() })
   .openapi("ShownScheduledTask");
@@ -21,7 +21,7 @@ const shownTask = scheduledTask
 const definition = z
   .strictObject({
     cron: z.string().optional().openapi({ example: "0 3 * * *" }),
-    tz: z.string().optional().openapi({ example: "Europe/London", description: "UTC unless set" }),
+    tz: z.string().optional().openapi({ example: "Europe/London", description: "default UTC" }),
     every: duration.optional(),
     missed: z.enum(MISSED).default("once"),
     task: scheduledTask,
@@ -37,14 +37,14 @@ const record = z
     missed: z.enum(MISSED),
     task: shownTask,
     paused: z.boolean(),
-    next: z.array(z.number()).openapi({ description: "the next firings, in milliseconds since 1970" }),
+    next: z.array(z.number()).openapi({ description: "the next firing times, in milliseconds since 1970" }),
     lastAt: z.number().nullable(),
     createdAt: z.number(),
     error: z.object({ at: z.number(), code: z.string(), message: z.string() }).nullable(),
   })
   .openapi("Schedule");
 
-/** Schedules: a definition that is put here is an operator's, which the restart of a program does not undo. */
+/** Schedules. A definition put here counts as an operator's change, which a restart of a program does not undo. */
 export function schedules(app: App): void {
   define(
     app,
@@ -74,7 +74,7 @@ export function schedules(app: App): void {
   define(
     app,
     {
-      ...{ method: "put", path: "/v1/schedules/{name}", summary: "Make a schedule, or change it" },
+      ...{ method: "put", path: "/v1/schedules/{name}", summary: "Create or change a schedule" },
       ...{ params: ofSchedule, body: definition, answer: record },
     },
     async ({ port, params, body }) => {
@@ -87,13 +87,13 @@ export function schedules(app: App): void {
     app,
     {
       ...{ method: "delete", path: "/v1/schedules/{name}", params: ofSchedule },
-      summary: "Remove a schedule; the tasks it has added stay",
+      summary: "Remove a schedule; tasks that it has added stay",
     },
     ({ port, params }) => port.unschedule(params["name"]!),
   );
   const verbs: [string, string, (port: Port, name: string) => Promise<void>][] = [
-    ["pause", "Fire nothing more", (port, name) => port.pauseSchedule(name, true)],
-    ["resume", "Fire again, from now on", (port, name) => port.pauseSchedule(name, false)],
+    ["pause", "Pause a schedule", (port, name) => port.pauseSchedule(name, true)],
+    ["resume", "Resume a schedule, from now on", (port, name) => port.pauseSchedule(name, false)],
   ];
   for (const [verb, summary, run] of verbs) {
     define(

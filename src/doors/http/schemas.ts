@@ -4,13 +4,13 @@ import { LIMITS } from "../../core/limits.ts";
 import { ATTEMPT_OUTCOMES, END_STATES, PENDING_STATES } from "../../core/task.ts";
 
 /**
- * What goes over HTTP, as it is checked and as it is described: /openapi.json is made of these. Names are the port's; what
- * only the store can judge is left to it.
+ * The shapes of HTTP requests and answers, as they are checked and described: /openapi.json is generated from them.
+ * Names are the port's. What only the store can decide is left to it.
  */
 
 export const duration = z
   .union([z.number().int().min(0), z.string().regex(/^\d+(\.\d+)?(ms|s|m|h|d)$|^\d+$/)])
-  // In a query a number is a text, too.
+  // In a query, a number is also a text.
   .transform((value) =>
     parseDuration(typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value, "A duration"),
   )
@@ -20,15 +20,15 @@ export const duration = z
     description: '"250ms", "30s", "5m", "2h", "1d", or milliseconds',
   });
 
-/** JSON of any kind that may be left out. */
+/** Any JSON; optional. */
 export const anyJson = z.any().openapi({ description: "any JSON" });
-/** JSON of any kind that has to be there; null is there. */
+/** Any JSON; required, but may be null. */
 export const json = z
   .any()
-  .refine((value) => value !== undefined, "is missing; any JSON is taken, also null")
+  .refine((value) => value !== undefined, "is missing; any JSON is accepted, also null")
   .openapi({ description: "any JSON" });
 
-/** A whole number in a path or a query, where everything is a text. */
+/** A whole number in a path or a query, where everything is text. */
 export function wholeNumber(least: number, most: number = Number.MAX_SAFE_INTEGER) {
   return z
     .string()
@@ -64,7 +64,7 @@ export const addedTask = z
   .object({ id: z.string(), queue: z.string(), state, existing: z.boolean() })
   .openapi("AddedTask");
 
-/** Payloads that are not JSON come as text, or as base64. */
+/** Payloads that are not JSON are text or base64. */
 const body = { data: json, contentType: z.string(), encoding: z.literal("base64").optional() };
 
 export const claimWish = z
@@ -79,13 +79,13 @@ export const claimWish = z
 const stageCost = z
   .union([z.number(), z.literal("input")])
   .optional()
-  .openapi({ description: 'of its tasks; "input": whoever acks the stage before gives it as `costs`' });
+  .openapi({ description: 'of its tasks; "input": the ack of the previous stage gives it as `costs`' });
 export const newStage = z
   .object({ name: z.string(), joins: z.boolean().default(false), cost: stageCost })
   .openapi("NewStage");
 export const stage = z.object({ name: z.string(), joins: z.boolean(), cost: stageCost }).openapi("Stage");
 
-/** Which run of a pipeline a task is of, and where in it. */
+/** The run of a pipeline that a task belongs to, and where in it the task is. */
 const runPlace = z
   .object({
     ...{ id: z.string(), pipeline: z.string(), stage: z.string() },
@@ -120,7 +120,7 @@ export const claim = z
     stepped: z
       .literal(true)
       .optional()
-      .openapi({ description: "earlier attempts left steps, or a signal came" }),
+      .openapi({ description: "earlier attempts stored steps, or a signal arrived" }),
     feedback: z.string().optional().openapi({ description: "why a verifier refused the last result" }),
     run: runPlace.optional(),
   })
@@ -158,7 +158,7 @@ export const task = z
     run: z.union([runPlace, z.null()]),
     truncated: z.object({ data: z.number().optional(), result: z.number().optional() }).optional().openapi({
       description:
-        "in lists: `data` or `result` is the first 256 characters as text (bytes as base64), and this is how many bytes the whole has",
+        "in lists: `data` or `result` is the first 256 characters as text (bytes as base64), and this is its full size in bytes",
     }),
   })
   .openapi("Task");
@@ -194,7 +194,7 @@ export const policy = z.record(z.string(), z.any()).openapi("Policy", {
     "lease, timeout, maxAttempts, backoff, elsewhere, ttl, maxDepth, maxPayload, retention, verified, maxConcurrency, rateLimit, groups, window; milliseconds",
 });
 
-/** Numbers, and why nothing starts. */
+/** Numbers, and why no task starts. */
 export const stats = z
   .looseObject({
     ...{
@@ -209,7 +209,7 @@ export const stats = z
         until: z
           .number()
           .nullable()
-          .openapi({ description: "milliseconds since 1970; null: when something ends" }),
+          .openapi({ description: "milliseconds since 1970; null: when a task ends" }),
       })
       .nullable(),
   })
@@ -218,14 +218,14 @@ export const worker = z
   .object({
     ...{ id: z.string(), name: z.string(), queues: z.array(z.string()), concurrency: z.number() },
     ...{ host: z.string(), pid: z.number(), joinedAt: z.number() },
-    silentFor: z.number().openapi({ description: "milliseconds since its last sign of life" }),
+    silentFor: z.number().openapi({ description: "milliseconds since its last heartbeat" }),
     claims: z.number().openapi({ description: "tasks it holds" }),
   })
   .openapi("Worker");
 export const pattern = z
   .object({
     ...{ pattern: z.string(), count: z.number(), firstAt: z.number(), lastAt: z.number() },
-    share: z.number().openapi({ description: "of all dead letters of the queue, 0 to 1" }),
+    share: z.number().openapi({ description: "share of all dead letters of the queue, 0 to 1" }),
     sample: z.object({ id: z.string(), error: taskError.nullable() }),
   })
   .openapi("DeadPattern");

@@ -28,7 +28,7 @@ import {
 
 type Payload = Omit<NewTask, "queue" | "data"> & { data: unknown };
 
-/** Tasks from their adding to their end, and publishing, which is adding to several queues. */
+/** Tasks from add to end, and publishing, which adds to several queues. */
 export function tasks(app: App): void {
   define(
     app,
@@ -53,7 +53,7 @@ export function tasks(app: App): void {
       const given = (body as { tasks: Payload[] }).tasks;
       const queue: string = params["queue"]!;
       const key = keyOf(header);
-      // Each task has a key of its own: that of the request, and its place in it.
+      // Each task gets its own key: that of the request, and its index.
       const keyAt = (at: number) => (key === undefined ? undefined : `${key}/${at}`);
       return {
         tasks: await port.add(given.map((each, at) => ({ queue, ...payloadOf(each, header, keyAt(at)) }))),
@@ -140,7 +140,7 @@ export function tasks(app: App): void {
   topics(app);
 }
 
-/** What a task waits for, and what its attempts have left. */
+/** What a task waits for, and the steps of its attempts. */
 function flows(app: App): void {
   define(
     app,
@@ -148,7 +148,7 @@ function flows(app: App): void {
       ...{
         method: "post",
         path: "/v1/tasks/{id}/signals/{name}",
-        summary: "A word for a task that waits for it, or will",
+        summary: "Send a signal to a task that waits for it, now or later",
       },
       ...{ params: z.object({ id: z.string(), name: z.string() }), answer: z.object({ kept: z.boolean() }) },
       body: z.strictObject({ data: anyJson.optional() }),
@@ -166,7 +166,7 @@ function flows(app: App): void {
         method: "get",
         answers: "page",
         path: "/v1/tasks/{id}/steps",
-        summary: "What its attempts have left, and its signals",
+        summary: "The steps of its attempts, and its signals",
       },
       ...{ params: ofTask, answer: z.object({ steps: z.array(step) }) },
     },
@@ -182,7 +182,7 @@ function flows(app: App): void {
         method: "get",
         answers: "row",
         path: "/v1/verifying/{id}/{fence}",
-        summary: "What a verifier is asked to judge; its claim's `data` says which",
+        summary: "The task and the result that a verifier decides about; its claim's `data` names them",
       },
       ...{ params: ofClaim, answer: z.object({ task, result: json }) },
     },
@@ -229,7 +229,7 @@ function topics(app: App): void {
     app,
     {
       ...{ method: "put", path: "/v1/subscriptions/{pattern}/{group}", params: place },
-      summary: "Subscribe a group; its members claim from the queue that is answered",
+      summary: "Subscribe a group; its workers claim from the returned queue",
       answer: z.object({ queue: z.string() }),
     },
     async ({ port, params }) => {
@@ -242,13 +242,13 @@ function topics(app: App): void {
     app,
     {
       ...{ method: "delete", path: "/v1/subscriptions/{pattern}/{group}", params: place },
-      summary: "Remove a group, and its queue with all it holds",
+      summary: "Remove a group, and its queue with all its tasks",
     },
     ({ port, params }) => port.unsubscribe(params["pattern"]!, params["group"]!),
   );
 }
 
-/** How it ended; or, not in time, in which state it is. */
+/** How it ended or, if not in time, its current state. */
 export async function endOf(port: Port, id: string, wait: WaitOptions): Promise<unknown> {
   try {
     const end = await port.end(id, { ...wait, tellState: true });
@@ -275,8 +275,8 @@ export function payloadOf(
 }
 
 /**
- * The key of the request's head, as the same text that it would be in a body. HTTP knows bytes there, and hands them
- * over one character each: most clients send UTF-8, browsers send Latin-1.
+ * The key in the request's header, as the same text that it would be in a body. HTTP headers are bytes, which arrive as
+ * one character each: most clients send UTF-8, browsers send Latin-1.
  */
 function keyOf(header: Given["header"]): string | undefined {
   const given = header("idempotency-key");
@@ -288,7 +288,7 @@ function keyOf(header: Given["header"]): string | undefined {
   }
 }
 
-/** A request that is part of a trace (W3C Trace Context) adds tasks that are; what is none is left out. */
+/** A request that is part of a trace (W3C Trace Context) passes it on to its tasks. An invalid one is ignored. */
 function traceOf(header: Given["header"]): Headers | undefined {
   const traceparent = header("traceparent");
   if (traceparent === undefined || !/^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/.test(traceparent))
@@ -297,7 +297,7 @@ function traceOf(header: Given["header"]): Headers | undefined {
   return { traceparent, ...(tracestate !== undefined && tracestate.length <= 512 && { tracestate }) };
 }
 
-/** What is truncated comes as the text it is: half of a JSON text is no JSON. */
+/** A truncated text is returned as it is: a part of a JSON text is not JSON. */
 function shown({ data, contentType, result, ...rest }: TaskRecord): object {
   const { truncated } = rest;
   const type = truncated?.data === undefined ? contentType : "text/plain";

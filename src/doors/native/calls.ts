@@ -15,11 +15,11 @@ import { show } from "../../core/show.ts";
 import { isStoreFault, errorForClients } from "../../core/store-fault.ts";
 import type { WorkerInfo } from "../../core/task.ts";
 import { isWireVerb, VERBS } from "../../protocol/verbs.ts";
-import { Holdings } from "./holdings.ts";
+import { HeldClaims } from "./held-claims.ts";
 
-/** Characters of calls of one connection that may wait for room for their answers. */
-const MOST_IN_LINE = 32 * 1024 * 1024;
-/** Calls of one connection that may wait for something at the same time; others are not bounded here, for they end soon. */
+/** Most characters of one connection's calls that may wait for room for their answers. */
+const MOST_WAITING_FOR_ROOM = 32 * 1024 * 1024;
+/** Most calls of one connection that may wait for something at once. Other calls end soon, and are not bounded here. */
 const MOST_WAITING = 10_000;
 
 export interface Answers {
@@ -30,22 +30,22 @@ export interface Answers {
   failed(error: unknown): void;
 }
 
-/** The calls of one client, carried out on the port. A door only translates: what is right to ask is the port's to say. */
+/** The calls of one client, executed on the port. A door only translates: the port checks the arguments. */
 export class Calls {
-  readonly holdings = new Holdings();
+  readonly heldClaims = new HeldClaims();
   readonly #port: Port;
   readonly #answers: Answers;
   readonly #logger: Logger;
   readonly #ticketOf: (session: number) => string;
-  /** Those that wait for a task, or for a task's end. */
+  /** Calls that wait for a task, or for a task's end. */
   readonly #waiting = new Map<number, AbortController>();
   /** Those of them that wait for a task. */
   readonly #claiming = new Set<number>();
   readonly #room: ClientAnswers;
-  /** Those that wait until earlier answers were read. */
-  readonly #inLine = new Map<number, AbortController>();
-  #inLineSize = 0;
-  #underWay = 0;
+  /** Calls that wait until earlier answers were read. */
+  readonly #waitingForRoom = new Map<number, AbortController>();
+  #waitingForRoomSize = 0;
+  #inProgress = 0;
   #isDraining = false;
   #onSettled: () => void = () => {};
 
@@ -57,51 +57,60 @@ export class Calls {
     this.#logger = logger;
   }
 
-  /** Calls that are not answered yet, but for those that wait. Those in line wait for the client, who must be heard then. */
-  get underWay(): number {
-    return this.#underWay - this.#waiting.size - this.#inLine.size;
+  /**
+   * Unanswered calls without those that wait. Calls that wait for room need the client to read, so its messages must
+   * still be read.
+   */
+  get inProgress(): number {
+    return this.#inProgress - this.#waiting.size - this.#waitingForRoom.size;
   }
 
-  /** Something is held, or about to be answered. */
+  /** Claims are held, or calls are about to be answered. */
   get isBusy(): boolean {
-    return !this.holdings.isEmpty || this.underWay > 0;
+    return !this.heldClaims.isEmpty || this.inProgress > 0;
   }
 
-  /** @param size characters that the call has taken on the wire, about */
+  /** @param size approximate characters of the call on the wire */
   start(id: number, verb: unknown, args: unknown, size = 0): void {
-    this.#underWay++;
+    this.#inProgress++;
     const kind = isWireVerb(verb) ? VERBS[verb].answers : undefined;
-    if (kind === undefined) return this.#carryOut(id, verb, args);
+    if (kind === undefined) return this.#execute(id, verb, args);
     const room = this.#room.reserveNow(ROOM_FOR[kind]);
-    if (room) return this.#carryOut(id, verb, args, room);
-    this.#standInLine(id, ROOM_FOR[kind], size).then(
-      (given) => this.#carryOut(id, verb, args, given),
+    if (room) return this.#execute(id, verb, args, room);
+    this.#waitForRoom(id, ROOM_FOR[kind], size).then(
+      (given) => this.#execute(id, verb, args, given),
       (error: unknown) => this.#settled(id, verb, () => this.#refuse(id, verb, error)),
     );
   }
 
-  /** Until there is room. Later calls that need none go on meanwhile: nobody waits for an answer that is not read. */
-  async #standInLine(id: number, bytes: number, size: number): Promise<Room> {
-    if (this.#inLine.has(id))
-      throw invalid(`Call ${id} is waiting already; every call has a number of its own.`);
-    if (this.#inLineSize + size > MOST_IN_LINE || this.#inLine.size >= MOST_WAITING) {
+  /**
+   * Waits until there is room. Later calls that need none continue meanwhile, so that an unread answer blocks no other
+   * call.
+   */
+  async #waitForRoom(id: number, bytes: number, size: number): Promise<Room> {
+    if (this.#waitingForRoom.has(id))
+      throw invalid(`Call ${id} is already waiting; every call needs its own number.`);
+    if (
+      this.#waitingForRoomSize + size > MOST_WAITING_FOR_ROOM ||
+      this.#waitingForRoom.size >= MOST_WAITING
+    ) {
       throw new DibsError(
         "UNAVAILABLE",
-        "Too many calls of this connection wait until earlier answers are read. Read those, or ask for less at once.",
+        "Too many calls of this connection wait until earlier answers are read. Read those, or make fewer calls at once.",
       );
     }
     const stop = new AbortController();
-    this.#inLine.set(id, stop);
-    this.#inLineSize += size;
+    this.#waitingForRoom.set(id, stop);
+    this.#waitingForRoomSize += size;
     try {
       return await this.#room.reserve(bytes, stop.signal);
     } finally {
-      this.#inLine.delete(id);
-      this.#inLineSize -= size;
+      this.#waitingForRoom.delete(id);
+      this.#waitingForRoomSize -= size;
     }
   }
 
-  #carryOut(id: number, verb: unknown, args: unknown, room?: Room): void {
+  #execute(id: number, verb: unknown, args: unknown, room?: Room): void {
     this.#run(id, verb, args).then(
       (value) => this.#settled(id, verb, () => this.#answer(id, value), room),
       (error: unknown) => this.#settled(id, verb, () => this.#refuse(id, verb, error), room),
@@ -109,10 +118,10 @@ export class Calls {
   }
 
   #settled(id: number, verb: unknown, answer: () => void, room?: Room): void {
-    this.#underWay--;
+    this.#inProgress--;
     try {
       this.#answerOrRefuse(id, verb, answer);
-      // By now it counts as unread.
+      // By now the answer counts as unread.
       room?.giveBack();
       this.#onSettled();
     } catch (error) {
@@ -133,7 +142,7 @@ export class Calls {
     this.#answers.error(id, this.#dataOf(error, verb));
   }
 
-  /** What is longer than a text can be is not sent; nobody learns of what it would have handed out. */
+  /** An answer that is longer than a string can be is not sent. The tasks in it are released. */
   #answer(id: number, value: unknown): void {
     try {
       this.#answers.ok(id, value);
@@ -149,34 +158,34 @@ export class Calls {
   }
 
   #giveBack(fence: number): void {
-    const held = this.holdings.held(fence);
+    const held = this.heldClaims.held(fence);
     if (!held) return;
-    this.holdings.settled(fence);
+    this.heldClaims.settled(fence);
     this.#port.settle(held.claim, { kind: "release", started: false }).catch(() => {});
   }
 
   abort(id: number): void {
-    const nobody = new DibsError("CLOSED", "Nobody waits for this any more.");
+    const nobody = new DibsError("CLOSED", "The caller no longer waits for this.");
     this.#waiting.get(id)?.abort(nobody);
-    this.#inLine.get(id)?.abort(nobody);
+    this.#waitingForRoom.get(id)?.abort(nobody);
   }
 
   abortAll(): void {
-    for (const id of [...this.#waiting.keys(), ...this.#inLine.keys()]) this.abort(id);
+    for (const id of [...this.#waiting.keys(), ...this.#waitingForRoom.keys()]) this.abort(id);
   }
 
-  /** Hands out nothing more. Claims that wait go on waiting, and their client asks the next server. */
+  /** Hands out no more tasks. Waiting claims go on waiting, and their client asks the next server. */
   drain(): void {
     this.#isDraining = true;
     for (const id of this.#claiming) this.#waiting.get(id)?.abort(DRAINING);
   }
 
-  /** Calls `fn` whenever something was answered, such as a settlement. */
+  /** Calls `fn` whenever a call was answered, such as a settlement. */
   onSettled(fn: () => void): void {
     this.#onSettled = fn;
   }
 
-  /** Not async: it would be one more promise for each task. */
+  /** Not async: that would cost a promise per task. */
   #run(id: number, verb: unknown, args: unknown): Promise<unknown> {
     try {
       return this.#pass(id, verb, args);
@@ -189,10 +198,10 @@ export class Calls {
     if (!isWireVerb(verb)) {
       throw new DibsError(
         "UNSUPPORTED",
-        `This server knows no verb ${show(verb)}. Is it of an older version?`,
+        `This server does not know the verb ${show(verb)}. It may be an older version.`,
       );
     }
-    if (!Array.isArray(args)) throw invalid(`The arguments of ${verb} are a list; got ${show(args)}.`);
+    if (!Array.isArray(args)) throw invalid(`The arguments of ${verb} must be a list; got ${show(args)}.`);
     const { args: most } = VERBS[verb];
     const given = (args.length > most ? args.slice(0, most) : args) as never[];
     switch (verb) {
@@ -218,25 +227,25 @@ export class Calls {
   }
 
   async #claim(id: number, given: ClaimCall): Promise<unknown> {
-    const wish = { ...given, signal: undefined };
-    if (wish.session !== undefined) wish.session = this.#sessionOf(wish.session);
-    if (this.#isDraining) return this.#claimNothing(id, wish.wait);
+    const request = { ...given, signal: undefined };
+    if (request.session !== undefined) request.session = this.#sessionOf(request.session);
+    if (this.#isDraining) return this.#claimNothing(id, request.wait);
     this.#claiming.add(id);
     try {
-      const { tasks, policies } = await this.#waitingFor(id, wish.wait > 0, (signal) =>
-        this.#port.claim({ ...wish, signal }),
+      const { tasks, policies } = await this.#waitingFor(id, request.wait > 0, (signal) =>
+        this.#port.claim({ ...request, signal }),
       );
-      this.holdings.claimed(given.session, { tasks, policies });
+      this.heldClaims.claimed(given.session, { tasks, policies });
       return { tasks, policies };
     } catch (error) {
-      if (error === DRAINING) return this.#claimNothing(id, wish.wait);
+      if (error === DRAINING) return this.#claimNothing(id, request.wait);
       throw error;
     } finally {
       this.#claiming.delete(id);
     }
   }
 
-  /** While the server stops: answered at once, a worker would ask again at once. */
+  /** While the server stops, a waiting claim is not answered at once: its worker would ask again at once. */
   async #claimNothing(id: number, wait: number): Promise<ClaimResult> {
     if (!(wait > 0)) {
       throw new DibsError(
@@ -258,14 +267,14 @@ export class Calls {
     );
   }
 
-  #settle(held: SettleRef, word: SettleCall): Promise<unknown> {
-    return this.#port.settle(held, word).then(
+  #settle(held: SettleRef, call: SettleCall): Promise<unknown> {
+    return this.#port.settle(held, call).then(
       (answer) => {
-        this.holdings.settled(held.fence);
+        this.heldClaims.settled(held.fence);
         return answer;
       },
       (error: unknown) => {
-        if (isDibsError(error) && error.code === "CLAIM_LOST") this.holdings.settled(held.fence);
+        if (isDibsError(error) && error.code === "CLAIM_LOST") this.heldClaims.settled(held.fence);
         throw error;
       },
     );
@@ -284,7 +293,7 @@ export class Calls {
   ): Promise<T> {
     if (!waits) return run(undefined);
     if (this.#waiting.has(id))
-      throw invalid(`Call ${id} is waiting already; every call has a number of its own.`);
+      throw invalid(`Call ${id} is already waiting; every call needs its own number.`);
     if (this.#waiting.size >= MOST_WAITING) {
       throw new DibsError(
         "UNAVAILABLE",
@@ -304,47 +313,47 @@ export class Calls {
 
   async #join(worker: WorkerInfo, lease: number): Promise<{ session: number; ticket: string }> {
     let name = -1;
-    const session = await this.#port.join(worker, lease, (notice) => this.#hear(name, notice));
+    const session = await this.#port.join(worker, lease, (notice) => this.#onNotice(name, notice));
     name = session;
-    this.holdings.joined(name, session);
+    this.heldClaims.joined(name, session);
     return { session, ticket: this.#ticketOf(session) };
   }
 
   async #reconcile(name: number, fences: number[]): Promise<void> {
     await this.#port.reconcile(this.#sessionOf(name), fences);
-    this.holdings.reconciled(name, fences);
+    this.heldClaims.reconciled(name, fences);
   }
 
-  /** A session that this client has here, or had through a server before this one, which its ticket proves. */
+  /** Rejoins a session that this client has here, or had through an earlier server, which its ticket proves. */
   async #rejoin(session: number, fences: number[], restored?: Restored): Promise<unknown> {
     const isProved = typeof session !== "number" || isSame(restored?.ticket, this.#ticketOf(session));
     const current = isProved ? session : this.#sessionOf(session);
     let name = restored?.name ?? -1;
-    const answer = await this.#port.rejoin(current, fences, (notice) => this.#hear(name, notice));
+    const answer = await this.#port.rejoin(current, fences, (notice) => this.#onNotice(name, notice));
     name = restored?.name ?? answer.session;
-    this.holdings.left(session);
-    this.holdings.joined(name, answer.session);
+    this.heldClaims.left(session);
+    this.heldClaims.joined(name, answer.session);
     return { ...answer, ticket: this.#ticketOf(answer.session) };
   }
 
   async #leave(name: number, options?: { lost?: boolean }): Promise<void> {
-    // One that it does not have has ended, or is somebody else's.
-    const session = this.holdings.session(name) ?? (typeof name === "number" ? NOBODYS : name);
-    this.holdings.left(name);
+    // A session that it does not have has ended, or belongs to another client.
+    const session = this.heldClaims.session(name) ?? (typeof name === "number" ? NO_SESSION : name);
+    this.heldClaims.left(name);
     await this.#port.leave(session, { lost: options?.lost === true });
   }
 
   #sessionOf(name: number): number {
-    const session = this.holdings.session(name);
+    const session = this.heldClaims.session(name);
     if (session !== undefined) return session;
     throw new DibsError(
       "CLAIM_LOST",
-      `Session ${show(name)} has ended, or is not this client's: what it held went to others. Join again.`,
+      `Session ${show(name)} has ended, or belongs to another client. Its claims are lost. Join again.`,
     );
   }
 
-  #hear(name: number, notice: ClaimNotice): void {
-    this.holdings.hear(name, notice);
+  #onNotice(name: number, notice: ClaimNotice): void {
+    this.heldClaims.onNotice(name, notice);
     this.#answers.notice(name, notice);
   }
 
@@ -353,10 +362,10 @@ export class Calls {
       if (isStoreFault(error)) this.#logger.error(`The store failed: ${error.message}`);
       return errorForClients(error);
     }
-    // Checks stand behind the port; what breaks before them was of no shape that a client of ours sends.
+    // The port checks values. An error before that means a shape that no client of ours sends.
     const reason = error instanceof Error ? error.message : show(error);
-    this.#logger.warn(`A call of ${show(verb)} could not be carried out: ${reason}`);
-    return { code: "INVALID", message: `The arguments of ${show(verb)} are not of the shape it takes.` };
+    this.#logger.warn(`A call of ${show(verb)} could not be executed: ${reason}`);
+    return { code: "INVALID", message: `The arguments of ${show(verb)} have the wrong shape.` };
   }
 }
 
@@ -368,7 +377,7 @@ export interface CallsOptions {
   room: ClientAnswers;
 }
 
-/** What a client says of a session that it had before: how it goes on calling it, and that it is its own. */
+/** What a client says about an earlier session: the number that it keeps using, and the proof that it is its own. */
 interface Restored {
   name: number;
   ticket: string;
@@ -381,5 +390,5 @@ function isSame(given: unknown, expected: string): boolean {
 }
 
 const DRAINING = new DibsError("UNAVAILABLE", "draining");
-/** No store gives out this number. */
-const NOBODYS = 0;
+/** No store assigns this number. */
+const NO_SESSION = 0;

@@ -4,8 +4,8 @@ import { show } from "../../core/show.ts";
 import { CLOSE } from "../../protocol/messages.ts";
 
 /**
- * The last resort for an exception that nobody expected while a client's message was handled: it ends this client's
- * connection and is logged. Thrown out of a socket's listener, it would end the process and with it everybody else.
+ * The last resort for an unexpected exception while a client's message is handled: it ends this client's connection and
+ * is logged. Thrown out of a socket's listener, it would end the process, and with it all other clients.
  */
 export function closeFailed(socket: WebSocket | undefined, error: unknown, logger: Logger): void {
   const reason = error instanceof Error ? error.message : show(error);

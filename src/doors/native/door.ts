@@ -15,27 +15,27 @@ import { Session } from "./session.ts";
 export interface NativeOptions {
   clock: Clock;
   logger: Logger;
-  /** How often each side looks whether it has heard of the other; three beats of silence end a connection. */
+  /** How often each side checks that it has heard from the other. Three silent intervals end a connection. */
   beatMs?: number;
-  /** A lost connection has this long to resume. */
+  /** How long a lost connection can be resumed. */
   resumeMs?: number;
-  /** Bytes of one message from a client. */
+  /** Most bytes of one message from a client. */
   maxFrame?: number;
-  /** Characters that a client may leave unread. */
+  /** Most characters that a client may leave unread. */
   maxBacklog?: number;
-  /** From the connection to the hello, in milliseconds. */
+  /** Milliseconds from the connection to the hello. */
   helloMs?: number;
-  /** A client that does not answer the close frame in this time is cut off, in milliseconds. */
+  /** Milliseconds after which a client is cut off that does not answer the close frame. */
   farewellMs?: number;
-  /** What answers in progress may take of the memory; one of its own unless it is shared with another door. */
+  /** The memory budget of answers in progress; its own unless it is shared with another door. */
   budget?: AnswerBudget;
 }
 
-/** Who is let in: the port as far as it may use it. */
+/** An admitted client: its restricted port. */
 export interface Admitted {
   port: Port;
   owner: string;
-  /** Proves, after a restart of the server, that a worker's session was this caller's. */
+  /** Proves, after a restart of the server, that a worker's session belongs to this client. */
   ticketOf: (session: number) => string;
 }
 
@@ -48,7 +48,7 @@ export const NATIVE_DEFAULTS = {
   farewellMs: 1_000,
 };
 
-/** Bytes that wait to be written to a client, above which its pings are not answered. */
+/** Bytes waiting to be written to a client, above which its pings are not answered. */
 const MOST_PONGS = 64 * 1024;
 
 /** What is read of a hello. The versions are as the client sent them. */
@@ -57,15 +57,15 @@ interface Greeting {
   resume?: { session: string; received: number };
 }
 
-/** The native protocol: one WebSocket a client. */
+/** The native protocol: one WebSocket per client. */
 export class NativeDoor {
   readonly #options: Required<Omit<NativeOptions, "budget">>;
   readonly #budget: AnswerBudget;
   readonly #server: WebSocketServer;
   readonly #sessions = new Map<string, Session>();
   #isDraining = false;
-  /** Looks whether there is still something to wait for. */
-  #look: () => void = () => {};
+  /** Checks whether the drain still has to wait. */
+  #checkDrained: () => void = () => {};
   #stopBeating: () => void = () => {};
 
   constructor(options: NativeOptions) {
@@ -76,40 +76,41 @@ export class NativeDoor {
       perMessageDeflate: false,
       maxPayload: this.#options.maxFrame,
       autoPong: false,
-      // The types do not know it yet; 30 s unless set.
+      // Not in the types yet; the default is 30 s.
       ...({ closeTimeout: this.#options.farewellMs } as object),
     });
     this.#beat();
   }
 
-  /** Clients that are connected, or may yet resume. */
+  /** Clients that are connected, or can still resume. */
   get clients(): number {
     return this.#sessions.size;
   }
 
-  /** Takes over a connection whose caller was admitted. */
+  /** Takes over a connection whose client was admitted. */
   accept(request: IncomingMessage, socket: Duplex, head: Buffer, admitted: Admitted): void {
     this.#server.handleUpgrade(request, socket, head, (websocket) => this.#greet(websocket, admitted));
   }
 
-  /** Hands out nothing more; resolves when nobody holds anything, or after `ms`, when what is left is released. */
+  /** Hands out no more tasks. Resolves when no client holds a claim, or after `ms`, when the rest is released. */
   async drain(ms: number): Promise<void> {
     this.#isDraining = true;
     for (const session of this.#sessions.values()) session.calls.drain();
     await new Promise<void>((resolve) => {
       const stopTimer = this.#options.clock.after(ms, resolve);
-      this.#look = () => {
-        // Also those that came meanwhile, and not those that are gone. Asked with every answer: nothing is copied for it.
+      this.#checkDrained = () => {
+        // Includes clients that connected meanwhile, and excludes those that are gone. Runs after every answer, so it
+        // copies nothing.
         for (const { calls } of this.#sessions.values()) if (calls.isBusy) return;
         stopTimer();
         resolve();
       };
-      this.#look();
+      this.#checkDrained();
     });
     await Promise.all([...this.#sessions.values()].map((session) => session.release()));
   }
 
-  /** Ends the sessions of those who are no longer welcome. */
+  /** Ends the sessions of owners that may no longer connect. */
   dismiss(isDismissed: (owner: string) => boolean): void {
     for (const session of this.#sessions.values()) if (isDismissed(session.owner)) session.end();
   }
@@ -133,7 +134,7 @@ export class NativeDoor {
 
   #greet(socket: WebSocket, admitted: Admitted): void {
     socket.on("error", () => socket.terminate());
-    // Who asks and asks, and reads no answer, must not fill our memory with them.
+    // A client that sends pings and reads no answers must not fill the memory with pongs.
     socket.on("ping", (data) => socket.bufferedAmount < MOST_PONGS && socket.pong(data));
     const stopTimer = startTimer(this.#options.helloMs, () => socket.close(CLOSE.protocol, "no hello"));
     socket.once("close", stopTimer);
@@ -176,11 +177,11 @@ export class NativeDoor {
     const { clock, logger, resumeMs, maxBacklog } = this.#options;
     const onEnd = (ended: Session): void => {
       this.#sessions.delete(ended.id);
-      this.#look();
+      this.#checkDrained();
     };
     const room = this.#budget.client();
     const session = new Session({ port, owner, ticketOf, clock, logger, resumeMs, maxBacklog, room, onEnd });
-    session.calls.onSettled(() => this.#look());
+    session.calls.onSettled(() => this.#checkDrained());
     if (this.#isDraining) session.calls.drain();
     this.#sessions.set(session.id, session);
     return session;
@@ -209,6 +210,6 @@ function otherVersion(versions: unknown[]): ErrorData {
   const spoken = versions.slice(0, 10).map(show).join(", ");
   return {
     code: "UNSUPPORTED",
-    message: `This server speaks version ${VERSION} of the protocol, the client ${spoken}. Bring both to one version of dibs.`,
+    message: `This server supports version ${VERSION} of the protocol, and the client ${spoken}. Use the same version of dibs for both.`,
   };
 }

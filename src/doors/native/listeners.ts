@@ -1,7 +1,7 @@
 import type { EventPage } from "../../core/event-page.ts";
 import type { Port } from "../../core/port.ts";
 
-/** On one connection. */
+/** Most listeners on one connection. */
 const MOST = 100;
 
 interface Listener {
@@ -12,8 +12,8 @@ interface Listener {
 }
 
 /**
- * Follows the events for a client, which asks for them page by page. What it has not asked for is not kept here but by
- * the port, for all who listen, which tells gaps.
+ * Reads the events for a client, which requests them page by page. Pages that it has not requested are not stored here.
+ * The port keeps the events for all readers, and reports gaps.
  */
 export class Listeners {
   readonly #port: Port;
@@ -31,10 +31,10 @@ export class Listeners {
   }
 
   open(id: number): void {
-    // One that nobody could end any more would be followed for ever.
+    // Otherwise the previous listener with this id could never be ended.
     this.close(id);
     const stop = new AbortController();
-    // Begun at once: what the client calls next is seen.
+    // Started at once, so that it sees the client's next calls.
     this.#listeners.set(id, { stop, pages: this.#port.events(stop.signal), isAsked: false });
   }
 

@@ -17,26 +17,29 @@ export interface SessionOptions {
   port: Port;
   clock: Clock;
   logger: Logger;
-  /** Whose token it is: nobody else may resume it. */
+  /** The owner of the token: no other may resume the session. */
   owner: string;
   ticketOf: (session: number) => string;
   resumeMs: number;
-  /** Characters that a client may leave unread. */
+  /** Most characters that a client may leave unread. */
   maxBacklog: number;
   room: ClientAnswers;
   onEnd: (session: Session) => void;
 }
 
-/** Calls under way on one connection, above which nothing more is read from it until some are answered. */
-const ENOUGH_CALLS = 10_000;
-/** Beats without a word from the client, after which its connection is taken for dead. */
+/** Calls in progress on one connection, above which nothing more is read from it until some are answered. */
+const MOST_CALLS = 10_000;
+/** Intervals without a message from the client, after which its connection counts as dead. */
 const MISSED_BEATS = 3;
-/** Beats in which it has read nothing of what it was sent, after which it is cut off: its answers take room from others. */
+/**
+ * Intervals in which it has read nothing of what it was sent, after which it is cut off: its answers take room from
+ * others.
+ */
 const UNREAD_BEATS = 6;
 
 const texts = new WeakMap<object, string>();
 
-/** Answers that many calls share, such as that of every success, are frozen: put into words once. */
+/** Answers that many calls share, such as that of a success, are frozen objects: encoded once. */
 function textOf(value: unknown): string {
   if (typeof value !== "object" || value === null || !Object.isFrozen(value)) return encode(value);
   let text = texts.get(value);
@@ -45,10 +48,10 @@ function textOf(value: unknown): string {
 }
 
 /**
- * One client, over as many connections as it takes.
+ * One client, over any number of connections.
  *
  *   attached ──connection lost──▶ detached ──resumed in time──▶ attached
- *      │                             └──not resumed──▶ ended: what its workers hold counts as failed
+ *      │                             └──not resumed──▶ ended: its workers' claims count as failed
  *      └──bye──▶ detached, and not resumed
  */
 export class Session {
@@ -60,10 +63,10 @@ export class Session {
   readonly #listeners: Listeners;
   #socket: WebSocket | undefined;
   #isPaused = false;
-  #isHeard = true;
+  #hasHeard = true;
   #missed = 0;
   #unreadBeats = 0;
-  /** What was unread at the last beat. */
+  /** What was unread at the last interval. */
   #unreadBefore: { frame: number; buffered: number } | undefined;
   #saidBye = false;
   #isEnded = false;
@@ -91,13 +94,13 @@ export class Session {
     return this.#stream.received;
   }
 
-  /** @param through the last frame that the client says came through */
+  /** @param through the last frame that the client received */
   attach(socket: WebSocket, through: number): void {
     this.#stopTimer();
     const before = this.#socket;
     this.#socket = socket;
     before?.close(CLOSE.replaced, "resumed by another connection");
-    this.#isHeard = true;
+    this.#hasHeard = true;
     this.#missed = 0;
     this.#isPaused = false;
     socket.on("message", (data) => {
@@ -111,11 +114,11 @@ export class Session {
     this.#stream.attach((text) => socket.send(text), through);
   }
 
-  /** Counts beats, not time: after a freeze of this process nobody has been silent, nobody listened. */
+  /** Counts intervals, not time: after a freeze of this process, it was this side that did not listen. */
   beat(): void {
     if (!this.#socket) return;
-    this.#missed = this.#isHeard || this.#isPaused ? 0 : this.#missed + 1;
-    this.#isHeard = false;
+    this.#missed = this.#hasHeard || this.#isPaused ? 0 : this.#missed + 1;
+    this.#hasHeard = false;
     if (this.#readsNothing()) return this.#cut(`read nothing for ${UNREAD_BEATS} beats`);
     if (this.#missed < MISSED_BEATS) return;
     const socket = this.#socket;
@@ -123,7 +126,10 @@ export class Session {
     socket.terminate();
   }
 
-  /** Whether neither an acknowledgement has come nor anything gone out since so many beats, though there is something to read. */
+  /**
+   * Whether there was something to read for so many intervals, and neither an acknowledgement arrived nor anything was
+   * written.
+   */
   #readsNothing(): boolean {
     const frame = this.#stream.oldest;
     const before = this.#unreadBefore;
@@ -139,7 +145,7 @@ export class Session {
     return this.#unreadBeats >= UNREAD_BEATS;
   }
 
-  /** The server stops. What is held stays held: the next server goes on with it. */
+  /** The server stops. Claims stay valid: the next server continues with them. */
   close(): void {
     this.#isEnded = true;
     this.#stopTimer();
@@ -152,24 +158,24 @@ export class Session {
   }
 
   /**
-   * Gives back what it still holds, without a failure: the server stops before its client was done with it. The client is
-   * told, and can stop working on it.
+   * Releases the client's claims without counting a failure: the server stops before its client finished. The client
+   * gets notices, and can stop working.
    */
   async release(): Promise<void> {
     const { port } = this.#options;
-    const released = this.calls.holdings.all.map(async ({ claim, session }) => {
+    const released = this.calls.heldClaims.all.map(async ({ claim, session }) => {
       await port.settle(claim, { kind: "release", started: true }).catch(() => {});
       if (session !== undefined)
         this.#send(["notice", session, { kind: "lost", id: claim.id, fence: claim.fence }]);
     });
     await Promise.all(released);
-    // What was sent in this moment is written before the connection is closed.
+    // What was sent at this moment is written before the connection is closed.
     await new Promise((resolve) => setImmediate(resolve));
   }
 
   #read(socket: WebSocket, text: string): void {
     if (this.#socket !== socket) return;
-    this.#isHeard = true;
+    this.#hasHeard = true;
     let frame: unknown;
     try {
       frame = decode(text);
@@ -182,13 +188,13 @@ export class Session {
     }
     const items = this.#stream.receive(frame);
     this.#options.room.unread = this.#stream.unread;
-    for (const item of items) this.#carryOut(item, text.length / items.length);
-    if (this.calls.underWay > ENOUGH_CALLS) this.#pause(socket);
+    for (const item of items) this.#process(item, text.length / items.length);
+    if (this.calls.inProgress > MOST_CALLS) this.#pause(socket);
   }
 
-  #carryOut(item: unknown, size: number): void {
+  #process(item: unknown, size: number): void {
     if (!Array.isArray(item)) return;
-    // By place: taken apart as a list it would cost more than all that follows, until the compiler has seen enough of it.
+    // By index: destructuring would cost more than everything that follows, until the compiler has optimised it.
     const call = item as unknown[];
     const kind = call[0];
     const id = call[1];
@@ -209,7 +215,7 @@ export class Session {
         return this.#send([
           "error",
           id,
-          { code: "UNSUPPORTED", message: "This server does not know what is asked here." },
+          { code: "UNSUPPORTED", message: "This server does not know this kind of item." },
         ]);
     }
   }
@@ -237,7 +243,7 @@ export class Session {
     if (this.#isEnded) return;
     this.#stream.send(item);
     this.#options.room.unread = this.#stream.unread;
-    if (this.#isPaused && this.calls.underWay < ENOUGH_CALLS / 2) this.#goOn();
+    if (this.#isPaused && this.calls.inProgress < MOST_CALLS / 2) this.#resume();
     if (this.#stream.backlog > this.#options.maxBacklog)
       this.#cut(`left more than ${this.#options.maxBacklog} characters unread`);
   }
@@ -247,18 +253,18 @@ export class Session {
     socket.pause();
   }
 
-  #goOn(): void {
+  #resume(): void {
     this.#isPaused = false;
     this.#socket?.resume();
   }
 
-  /** It reads nothing, and what it should have read must not pile up here. */
+  /** It reads nothing, and unread answers must not accumulate here. */
   #cut(why: string): void {
     this.#options.logger.warn(`A client ${why} and was cut off.`);
     this.end();
   }
 
-  /** Not resumed: the rest of a frame that failed would never be carried out. The client opens another session. */
+  /** Not resumed: the rest of a frame that failed would never be processed. The client opens another session. */
   #fail(error: unknown): void {
     const socket = this.#socket;
     this.#socket = undefined;
@@ -266,10 +272,10 @@ export class Session {
     this.end();
   }
 
-  /** It closed in good order: claims by hand go on without it, until their leases end. */
+  /** It closed gracefully: manual claims continue without it, until their leases end. */
   #bye(): void {
     this.#saidBye = true;
-    this.calls.holdings.forgetByHand();
+    this.calls.heldClaims.forgetManual();
     this.calls.abortAll();
     this.#listeners.closeAll();
   }
@@ -278,11 +284,11 @@ export class Session {
     if (this.#socket !== socket) return;
     this.#socket = undefined;
     this.#stream.detach();
-    if (this.#saidBye && this.calls.holdings.hasNoSessions) return this.end();
+    if (this.#saidBye && this.calls.heldClaims.hasNoSessions) return this.end();
     if (!this.#isEnded) this.#stopTimer = this.#options.clock.after(this.#options.resumeMs, () => this.end());
   }
 
-  /** Not resumed in time, or not welcome: what it holds returns now, and not when the leases end. */
+  /** Not resumed in time, or no longer allowed: its claims return now, not when the leases end. */
   end(): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
@@ -294,10 +300,10 @@ export class Session {
     this.#stream.detach();
     this.#options.room.unread = 0;
     const { port } = this.#options;
-    const { holdings } = this.calls;
-    for (const session of holdings.sessions) port.leave(session, { lost: true }).catch(() => {});
-    // A lease that ends at once, since nothing else lets a claim by hand count as lost.
-    for (const claim of holdings.byHand) port.extend(claim, 1).catch(() => {});
+    const { heldClaims } = this.calls;
+    for (const session of heldClaims.sessions) port.leave(session, { lost: true }).catch(() => {});
+    // Shorten the lease to 1 ms: there is no other way to make a manual claim count as lost.
+    for (const claim of heldClaims.manual) port.extend(claim, 1).catch(() => {});
     this.#options.onEnd(this);
   }
 }

@@ -1,4 +1,5 @@
-// Prints a client's types for the OpenAPI document on standard input: `openapi-typescript`, as a user would run it.
+// Prints a client's types for the OpenAPI document on standard input, with `openapi-typescript`, as a user would run
+// it.
 
 import { registerHooks } from "node:module";
 import { json } from "node:stream/consumers";
@@ -19,5 +20,5 @@ registerHooks({
 
 const { default: generate, astToString } = await import("openapi-typescript");
 const document = (await json(process.stdin)) as never;
-// As the guide says. Otherwise it takes every field that has a default for one that is always there.
+// As the guide says. Otherwise a field with a default counts as always present.
 process.stdout.write(astToString(await generate(document, { defaultNonNullable: false })));

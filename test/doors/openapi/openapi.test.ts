@@ -27,7 +27,7 @@ interface Operation {
   responses: Record<string, unknown>;
 }
 
-test("/openapi.json is valid OpenAPI 3.1, as a third-party validator sees it", async () => {
+test("a third-party validator accepts /openapi.json as OpenAPI 3.1", async () => {
   const { text } = await startAndDescribe();
   const validator = new Validator();
   expect(await validator.validate(JSON.parse(text) as Record<string, unknown>)).toEqual({ valid: true });
@@ -52,7 +52,7 @@ test("every path of /openapi.json describes its parameters and its errors", asyn
 
 test("a client generated from /openapi.json type-checks in a user's program, which then runs", async () => {
   const { url, text } = await startAndDescribe();
-  // Beneath node_modules, where the program finds its packages.
+  // Below node_modules, where the program finds its packages.
   const project = mkdtempSync(join(modules, ".openapi-"));
   onTestFinished(() => rmSync(project, { recursive: true, force: true }));
   cpSync(join(here, "project"), project, { recursive: true });
@@ -64,7 +64,7 @@ test("a client generated from /openapi.json type-checks in a user's program, whi
   writeFileSync(join(project, "package.json"), JSON.stringify({ type: "module" }));
   writeFileSync(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["program.ts"] }));
   await passes(join(modules, "typescript/bin/tsc"), ["-p", project]);
-  // Node does not strip types beneath node_modules.
+  // Node does not strip types below node_modules.
   const program = stripTypeScriptTypes(readFileSync(join(project, "program.ts"), "utf8"));
   writeFileSync(join(project, "program.js"), program);
   await passes(join(project, "program.js"), [url]);
@@ -76,7 +76,7 @@ async function generate(text: string): Promise<string> {
   return (await running).stdout;
 }
 
-/** What a program prints is the reason why it fails. */
+/** The output of a failing program is the reason. */
 async function passes(file: string, args: string[]): Promise<void> {
   const ended = await run(process.execPath, [file, ...args]).then(
     () => "passed",

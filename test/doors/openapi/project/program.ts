@@ -44,7 +44,7 @@ const task: components["schemas"]["Task"] = (await client.GET("/v1/tasks/{id}", 
 const run: components["schemas"]["RunPlace"] | null = task.run;
 assert.equal(run, null);
 
-/** Never called: what the description must not let through. */
+/** Never called: what the description must not allow. */
 export async function mistakes(): Promise<void> {
   await client.POST("/v1/queues/{queue}/tasks", {
     params: queue,

@@ -2,13 +2,13 @@ import type { ClaimNotice, ClaimResult, SettleRef } from "../../core/port.ts";
 
 export interface Held {
   claim: SettleRef;
-  /** The worker's session; undefined for a claim by hand. */
+  /** The worker's session; undefined for a manual claim. */
   session: number | undefined;
 }
 
 /** What a client holds through this server: the sessions of its workers, and its claims. */
-export class Holdings {
-  /** By the number the client calls them by; the store may know them under another by now. */
+export class HeldClaims {
+  /** By the number that the client uses. The store may have given the session another number since. */
   readonly #sessions = new Map<number, number>();
   readonly #claims = new Map<number, Held>();
 
@@ -28,7 +28,7 @@ export class Holdings {
     return this.#claims.get(fence);
   }
 
-  get byHand(): SettleRef[] {
+  get manual(): SettleRef[] {
     return [...this.#claims.values()].filter((held) => held.session === undefined).map(({ claim }) => claim);
   }
 
@@ -36,7 +36,7 @@ export class Holdings {
     return this.#claims.size === 0;
   }
 
-  /** The store's number of a session of this client's; undefined: it has no such session. */
+  /** The store's number of a session of this client; undefined if it has no such session. */
   session(name: number): number | undefined {
     return this.#sessions.get(name);
   }
@@ -55,7 +55,7 @@ export class Holdings {
       this.#claims.set(fence, { claim: { id, fence, queue, attempt }, session });
   }
 
-  /** Its worker knows of these alone. */
+  /** Its worker knows only these claims. */
   reconciled(name: number, fences: number[]): void {
     const known = new Set(fences);
     for (const [fence, held] of this.#claims)
@@ -66,13 +66,13 @@ export class Holdings {
     this.#claims.delete(fence);
   }
 
-  hear(name: number, notice: ClaimNotice): void {
+  onNotice(name: number, notice: ClaimNotice): void {
     if (notice.kind === "gone") this.left(name);
     else if (notice.kind !== "cancel") this.settled(notice.fence);
   }
 
-  /** Claims by hand go on without us, until their lease ends. */
-  forgetByHand(): void {
+  /** Manual claims continue without the client, until their lease ends. */
+  forgetManual(): void {
     for (const [fence, held] of this.#claims) if (held.session === undefined) this.#claims.delete(fence);
   }
 }
