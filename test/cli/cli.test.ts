@@ -219,7 +219,7 @@ describe("dibs tokens", () => {
   });
 
   test.each([
-    [["--url", "http://127.0.0.1:7411"], "where it runs"],
+    [["--url", "http://127.0.0.1:7411"], "on its machine"],
     [["--tokens", "there/is/none.json"], "cannot be written"],
   ])("dibs tokens refuses %j with an explanation, and creates none", async (flags, words) => {
     const folder = makeFolder();

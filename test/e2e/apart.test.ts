@@ -9,7 +9,7 @@ const why = await whyNoNetwork();
 
 describe.skipIf(why)(`machines with a cable between them${why ? `, not here: ${why}` : ""}`, () => {
   test(
-    "a worker that is cut off loses its task, is told so, cannot settle it later, and comes back",
+    "a worker that is cut off loses its task, learns that, cannot settle it later, and continues",
     { timeout: 90_000 },
     async ({ stage }) => {
       const url = new URL(await freshDatabase((undo) => stage.onEnd(undo)));
@@ -28,7 +28,7 @@ describe.skipIf(why)(`machines with a cable between them${why ? `, not here: ${w
       const task = await actsOf(dibs).add({ do: "outlive", gate: "back" });
       const { fence } = await cutOff.hears("start");
       await network.pull();
-      // Its own clock tells it so: the cable is still out.
+      // Its own clock tells it: the cable is still unplugged.
       expect(await cutOff.hears("abort")).toMatchObject({ fence, code: "CLAIM_LOST" });
       const near = await stage.startWorker({ work: { name: "near" } });
       expect(await task.result({ timeout: "20s" })).toBe("near");

@@ -4,9 +4,11 @@ import { describe, expect } from "vitest";
 import { actsOf, KEPT_LEASE_MS, test } from "./harness/stage.ts";
 
 describe.concurrent("a handler that blocks the event loop", () => {
-  test("for longer than its lease keeps its task: heartbeats come from the thread", async ({ stage }) => {
+  test("a handler that blocks the event loop for longer than its lease keeps its task: a thread sends the heartbeats", async ({
+    stage,
+  }) => {
     const policy = { lease: KEPT_LEASE_MS } as const;
-    // The second one lies there, fetched ahead, for as long.
+    // The second task is prefetched, and waits for as long.
     const blocked = await stage.startWorker({
       policy,
       work: { name: "blocked", concurrency: 1, prefetch: 1 },
@@ -28,7 +30,9 @@ describe.concurrent("a handler that blocks the event loop", () => {
     expect(blocked.all("abort")).toEqual([]);
   });
 
-  test("past its task's timeout loses it all the same", async ({ stage }) => {
+  test("a handler that blocks the event loop past its timeout loses its task all the same", async ({
+    stage,
+  }) => {
     const policy = { lease: KEPT_LEASE_MS, timeout: 500, backoff: { type: "fixed", delay: 0 } } as const;
     const blocked = await stage.startWorker({ policy, work: { name: "blocked" } });
     const dibs = await stage.open();
@@ -38,14 +42,14 @@ describe.concurrent("a handler that blocks the event loop", () => {
     const other = await stage.startWorker({ work: { name: "other" } });
     await task.result({ timeout: "20s" });
 
-    // The worker that blocks could not say it; the thread beside it did.
+    // The blocked worker could not report it; the store's thread did.
     expect(blocked.all("end")).toEqual([]);
     expect(await task.history()).toMatchObject([
       { attempt: 1, outcome: "timeout", worker: blocked.all("ready")[0]!.workers![0] },
       { attempt: 2, outcome: "done", worker: other.all("ready")[0]!.workers![0] },
     ]);
     writeFileSync(freed, "");
-    // It learns of it when it looks up again, and what it answers then changes nothing.
+    // It learns of it when it stops blocking, and its answer then changes nothing.
     expect(await blocked.hears("abort")).toMatchObject({ id: task.id, code: "TIMEOUT" });
     await blocked.hears("end");
     expect(await task.history()).toHaveLength(2);

@@ -9,12 +9,12 @@ import { actsOf, KEPT_LEASE_MS, pause, type Stage, test, until } from "./harness
 
 const HOUR = 3_600_000;
 const MINUTE = 60_000;
-/** No process is helped by a poll: what a step of the calendar holds up stays held up, and the test fails. */
+/** No poll: if a calendar step blocks a process, it stays blocked, and the test fails. */
 const NO_POLL = { poll: "1h" } as const;
 
-describe.concurrent("a calendar stepped by an hour, both ways", () => {
+describe.concurrent("calendar steps of an hour, forward and back", () => {
   test.for(["a file", "PostgreSQL"])(
-    "under running processes on %s: nothing expires early, nothing is stuck",
+    "calendar steps under running processes on %s expire nothing early, and leave nothing stuck",
     async (store, { stage }) => {
       if (store === "PostgreSQL") stage.file = await freshDatabase((undo) => stage.onEnd(undo));
       const dibs = await stage.open(NO_POLL);
@@ -46,9 +46,9 @@ describe.concurrent("a calendar stepped by an hour, both ways", () => {
       ] as const) {
         calendar1.set(here);
         calendar2.set(there);
-        // A process that no longer beats after the step has lost its claim by the end of this.
+        // A process whose heartbeats stop after the step has lost its claim by the end of this.
         await pause(1.2 * KEPT_LEASE_MS);
-        // Both processes see the step, and are at work.
+        // Both processes see the step, and are working.
         const probes = await queue.addMany(
           Array.from({ length: 8 }, () => ({ data: { do: "sleep" as const, ms: 50 } })),
         );
@@ -72,7 +72,7 @@ describe.concurrent("a calendar stepped by an hour, both ways", () => {
       expect(one.all("abort")).toEqual([]);
       expect(await held.history()).toEqual([]);
 
-      // Leases still end: what a dead worker held comes back, one lease later.
+      // Leases still end: the task of a dead worker returns one lease later.
       await one.kill();
       await two.hears("start", ({ id }) => id === held.id);
       expect(await held.history()).toMatchObject([{ attempt: 1, outcome: "lost" }]);
@@ -80,11 +80,13 @@ describe.concurrent("a calendar stepped by an hour, both ways", () => {
   );
 
   for (const store of ["in memory", "on disk"]) {
-    test(`by hand, ${store}: what is due is due when its time has passed`, async ({ stage }) => {
+    test(`calendar steps on a manual clock, ${store}: a task is due when its time has passed`, async ({
+      stage,
+    }) => {
       const clock = new ManualClock();
       const dibs = await open(store === "on disk" ? stage.file : ":memory:", { clock });
       stage.onEnd(async () => {
-        // Closing waits for workers, and they for the clock.
+        // Closing waits for workers, and workers wait for the clock.
         const closed = dibs.close();
         await clock.advance(MINUTE);
         await closed;
@@ -110,7 +112,7 @@ describe.concurrent("a calendar stepped by an hour, both ways", () => {
       await clock.advance(100);
       expect(began).toEqual([held.id]);
 
-      // To and fro for nine minutes: each step far beyond every time that is set.
+      // Forward and back for nine minutes: each step is far beyond every configured time.
       for (let minute = 0; minute < 9; minute++) {
         clock.step(minute % 3 === 0 ? -HOUR : HOUR);
         if (minute === 4) clock.step(-4 * HOUR);
@@ -120,11 +122,11 @@ describe.concurrent("a calendar stepped by an hour, both ways", () => {
         expect(await mortal.info()).toMatchObject({ state: "ready" });
         if (minute < 4) await claim!.progress(0.5);
       }
-      // Nobody extended the claim by hand: its five minutes have passed.
+      // The manual claim was not extended: its five minutes have passed.
       await expect(claim!.progress(0.5)).rejects.toMatchObject({ code: "CLAIM_LOST" });
       expect(aborted).toEqual([]);
       await clock.advance(MINUTE);
-      // A store on disk answers in its own time, and the clock is not told to wait for it.
+      // A store on disk answers in real time, and the clock does not wait for it.
       await until("it is done", async () => {
         await clock.advance(100);
         return (await delayed.info()).state === "done";

@@ -6,7 +6,7 @@ import { fill, mountSmallDisk } from "./harness/disk.ts";
 import { actsOf, test, until } from "./harness/stage.ts";
 
 describe.concurrent("a full disk", () => {
-  test("is told in words, loses nothing that was acknowledged, and heals by itself", async ({
+  test("a full disk is reported clearly, loses nothing that was acknowledged, and recovers by itself", async ({
     stage,
     skip,
   }) => {
@@ -38,7 +38,7 @@ describe.concurrent("a full disk", () => {
       expect(error).toMatchObject({ code: "UNAVAILABLE", retryable: true });
       expect((error as Error).message).toMatch(/no room/i);
     }
-    // The worker has an answer and nowhere to put it.
+    // The worker has a result that it cannot store.
     worker.tell({ open: "room" });
     await worker.hears("warned", (saying) => /no room/i.test(saying["message"] as string));
 
@@ -54,7 +54,7 @@ describe.concurrent("a full disk", () => {
     });
     expect(await held.result({ timeout: "25s" })).toBe("room");
     await Promise.all(acknowledged.map((task) => task.result({ timeout: "25s" })));
-    // And nothing is there of what was refused.
+    // Nothing that was refused has been stored.
     expect((await queue.stats()).depth).toEqual({
       done: acknowledged.length + 1,
       ...{ ready: 0, waiting: 0, scheduled: 0, claimed: 0, parked: 0, verifying: 0 },
@@ -67,7 +67,10 @@ describe.concurrent("a full disk", () => {
     db.close();
   });
 
-  test("does not keep what a worker holds that stops meanwhile", async ({ stage, skip }) => {
+  test("the claims of a worker that stops while the disk is full return when its lease ends", async ({
+    stage,
+    skip,
+  }) => {
     const disk = mountSmallDisk(stage, "8m");
     skip(disk === undefined, "needs the right to mount a small disk (root on Linux)");
     const dibs = await open(join(disk!, "work.db"));
@@ -92,7 +95,7 @@ describe.concurrent("a full disk", () => {
         return true;
       }
     });
-    // It gives up before there is room again: from then on only its lease speaks.
+    // It gives up before there is room again: from then on only its lease counts.
     await worker.stop({ timeout: 0 });
     makeRoom();
     queue.work(() => {});

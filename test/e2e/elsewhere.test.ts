@@ -3,15 +3,15 @@ import type { AttemptInfo } from "../../src/index.ts";
 import { actsOf, test, until } from "./harness/stage.ts";
 import type { Act } from "./programs/acts.ts";
 
-// No task may ever wait for this to run out: the tests would not end in time.
+// No task may ever wait until this ends: the tests would not finish in time.
 const policy = {
   lease: "30s",
   elsewhere: "10m",
   backoff: { type: "fixed", delay: 0, jitter: 0 },
 } as const;
 
-describe.concurrent("a task that fails is retried elsewhere", () => {
-  test("each of the next attempts runs on a worker that has not failed it", async ({ stage }) => {
+describe.concurrent("retry elsewhere across processes", () => {
+  test("each of the next attempts runs on a worker that has not failed the task", async ({ stage }) => {
     const names = ["a", "b", "c"];
     await Promise.all(
       names.map((name) =>
@@ -30,12 +30,12 @@ describe.concurrent("a task that fails is retried elsewhere", () => {
     for (const task of tasks) {
       const ledger = await task.history();
       expect(ledger.map((row) => row.outcome)).toEqual(Array.from({ length: 5 }, () => "failed"));
-      // Once all three have failed it there is nobody better, and it waits for nobody.
+      // Once all three have failed it, no better worker exists, and it does not wait.
       expect(ledger.slice(0, 3).map(nameOf).sort()).toEqual(names);
     }
   });
 
-  test("one worker that fails thousands slows nobody down", async ({ stage }) => {
+  test("one worker that fails thousands of tasks slows no other down", async ({ stage }) => {
     const count = 2_000;
     const policyHere = { ...policy, maxAttempts: 3 };
     const good = await Promise.all(
@@ -45,7 +45,7 @@ describe.concurrent("a task that fails is retried elsewhere", () => {
     );
     const bad = await stage.startWorker({ work: { name: "bad", concurrency: 50 } });
     const dibs = await stage.open();
-    // It is by far the fastest, so that most of them come to it first.
+    // It is by far the fastest, so that most tasks go to it first.
     const act: Act = { do: "fail", on: ["bad"], ms: 5 };
     const queue = actsOf(dibs);
     const tasks = await queue.addMany(Array.from({ length: count }, () => ({ data: act })));
@@ -62,7 +62,7 @@ describe.concurrent("a task that fails is retried elsewhere", () => {
     }
     expect(await bad.hearsTimes("start", retried)).toHaveLength(retried);
     expect(retried).toBeGreaterThanOrEqual(count / 3);
-    // Both were at work: neither was kept from it by what the bad one had failed.
+    // Both worked: neither was blocked by what the bad one had failed.
     for (const worker of good) expect(worker.all("start").length).toBeGreaterThan(count / 10);
   });
 });

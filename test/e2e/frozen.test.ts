@@ -5,7 +5,9 @@ import { freeze } from "./harness/freeze.ts";
 import { actsOf, KEPT_LEASE_MS, test } from "./harness/stage.ts";
 
 describe.concurrent("a worker that is frozen past its lease", () => {
-  test("can write nothing afterwards, and goes on with new tasks", async ({ stage }) => {
+  test("a worker that was frozen past its lease can settle nothing, and continues with new tasks", async ({
+    stage,
+  }) => {
     const policy = { lease: KEPT_LEASE_MS, elsewhere: "10m" } as const;
     const verbs = ["ack", "nack", "reject", "release", "extend", "progress"] as const;
     const frozen = await stage.startWorker({ policy, work: { name: "frozen", concurrency: verbs.length } });
@@ -19,7 +21,7 @@ describe.concurrent("a worker that is frozen past its lease", () => {
     const other = await stage.startWorker({ work: { name: "other", concurrency: verbs.length } });
     await other.hearsTimes("start", verbs.length);
 
-    // Now the other one holds them all: only the fences tell their claims apart.
+    // Now the other worker holds all of them: only the fences distinguish the claims.
     writeFileSync(file, "");
     frozen.signal("SIGCONT");
     const late = await frozen.hearsTimes("late", verbs.length);
@@ -35,7 +37,7 @@ describe.concurrent("a worker that is frozen past its lease", () => {
     const results = await Promise.all(tasks.map((task) => task.result({ timeout: "20s" })));
     expect(results).toEqual(verbs.map(() => "other"));
 
-    // Nothing of all that left a trace.
+    // None of these calls had an effect.
     for (const task of tasks) {
       const [lost, done, ...more] = await task.history();
       expect(lost).toMatchObject({ outcome: "lost", worker: frozen.all("ready")[0]!.workers![0] });
@@ -50,7 +52,7 @@ describe.concurrent("a worker that is frozen past its lease", () => {
       scheduled: 0,
     });
 
-    // It has joined again: alone, it is the one that works.
+    // It has joined again: it is the only worker left.
     expect(await other.stop()).toEqual({ code: 0, signal: null });
     const again = await Promise.all(Array.from({ length: 10 }, () => queue.add({ do: "fail", on: [] })));
     expect(await Promise.all(again.map((task) => task.result({ timeout: "20s" })))).toEqual(

@@ -11,9 +11,9 @@ const POLICY = {
 } as const satisfies QueuePolicyOptions;
 const KEYS = ["a", "b", "c", "d", "e"];
 
-describe.each(["a file", "PostgreSQL"])("on %s, with workers that are killed", (store) => {
+describe.each(["a file", "PostgreSQL"])("limits on %s with workers that are killed", (store) => {
   test(
-    "no more run at once than may, in the queue and in each group",
+    "concurrency limits of the queue and of each group are never exceeded",
     { timeout: 60_000 },
     async ({ stage }) => {
       if (store === "PostgreSQL") stage.file = await freshDatabase((undo) => stage.onEnd(undo));
@@ -27,7 +27,7 @@ describe.each(["a file", "PostgreSQL"])("on %s, with workers that are killed", (
     },
   );
 
-  test("no more start in a span of time than may", { timeout: 60_000 }, async ({ stage }) => {
+  test("the rate limit is never exceeded", { timeout: 60_000 }, async ({ stage }) => {
     if (store === "PostgreSQL") stage.file = await freshDatabase((undo) => stage.onEnd(undo));
     const policy = {
       ...POLICY,
@@ -83,7 +83,7 @@ async function claimsOf(task: AddedTaskHandle): Promise<Held[]> {
   }));
 }
 
-/** By the ledger, in which a claim that was lost lasts until somebody noticed. */
+/** By the ledger, in which a lost claim lasts until it was noticed. */
 function mostAtOnce(claims: readonly Held[]): number {
   return Math.max(
     ...claims.map(

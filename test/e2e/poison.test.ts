@@ -2,7 +2,9 @@ import { describe, expect } from "vitest";
 import { actsOf, test } from "./harness/stage.ts";
 
 describe.concurrent("a poison task", () => {
-  test("that kills its process each time is dead after exactly maxAttempts", async ({ stage }) => {
+  test("a poison task that kills its process each time is dead after exactly maxAttempts", async ({
+    stage,
+  }) => {
     const maxAttempts = 4;
     const options = { policy: { lease: "400ms", maxAttempts }, work: { name: "victim" } } as const;
     const dibs = await stage.open();
@@ -10,7 +12,7 @@ describe.concurrent("a poison task", () => {
     const poison = await queue.add({ do: "die" });
     const wholesome = await queue.add({ do: "echo", value: "well" });
 
-    // A supervisor: whoever dies is replaced.
+    // A supervisor: a process that dies is replaced.
     let starts = 0;
     for (let deaths = 0; deaths < maxAttempts; deaths++) {
       const victim = stage.start("worker.ts", { file: stage.file, queue: "work", ...options });

@@ -2,7 +2,7 @@ import { describe, expect } from "vitest";
 import { actsOf, KEPT_LEASE_MS, test } from "./harness/stage.ts";
 
 describe.concurrent("tasks that were fetched ahead", () => {
-  test("are kept alive while they lie waiting, for more than two leases", async ({ stage }) => {
+  test("prefetched tasks stay claimed while they wait, for more than two leases", async ({ stage }) => {
     const lease = KEPT_LEASE_MS;
     const [concurrency, prefetch] = [4, 20];
     const dibs = await stage.open();
@@ -13,7 +13,7 @@ describe.concurrent("tasks that were fetched ahead", () => {
     );
     const slow = await stage.startWorker({ work: { name: "slow", concurrency, prefetch } });
     await slow.hearsTimes("start", concurrency);
-    // It would take any that came loose.
+    // This worker would take any task that became ready.
     const idle = await stage.startWorker({ work: { name: "idle", concurrency: 10 } });
 
     await Promise.all(tasks.map((task) => task.result({ timeout: "25s" })));

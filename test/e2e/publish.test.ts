@@ -6,8 +6,10 @@ import { test } from "./harness/stage.ts";
 const TOPIC = "order.placed";
 const ROUNDS = 3;
 
-describe.concurrent("what processes publish that are killed", () => {
-  test("is in every group or in none, once, and all that was acknowledged is there", async ({ stage }) => {
+describe.concurrent("publishers that are killed", () => {
+  test("a message is in every group or in none, once, and every acknowledged one is there", async ({
+    stage,
+  }) => {
     const dibs = await stage.open();
     const topic = dibs.topic<string>(TOPIC);
     const groups = ["inventory", "analytics", "mail"].map((group) => topic.subscription(group));
@@ -31,7 +33,7 @@ describe.concurrent("what processes publish that are killed", () => {
 });
 
 describe.concurrent("a group that subscribes while other processes publish", () => {
-  test("is reached by all that begins after its subscribe has resolved, and by nothing once it has gone", async ({
+  test("a group gets everything that is published after its subscribe resolved, and nothing after it has gone", async ({
     stage,
   }) => {
     const dibs = await stage.open();
@@ -54,7 +56,7 @@ describe.concurrent("a group that subscribes while other processes publish", () 
   });
 });
 
-/** What a publisher said of publishes that it began after it was told. */
+/** What a publisher reported of publishes that it began after the mark. */
 async function markedBy(publisher: Program): Promise<Saying[]> {
   publisher.tell({ mark: true });
   await publisher.hears("marked");

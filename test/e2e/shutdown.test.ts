@@ -1,12 +1,14 @@
 import { describe, expect } from "vitest";
 import { actsOf, test } from "./harness/stage.ts";
 
-// Nothing here may come back because a lease ended.
+// With this lease no task may return because a lease ended.
 const policy = { lease: "10m", maxAttempts: 2 } as const;
 const CLEAN = { code: 0, signal: null };
 
 describe.concurrent("a worker process that is asked to stop", () => {
-  test("gives back what it works on and what it fetched ahead; no attempt is used up", async ({ stage }) => {
+  test("a stopping process releases running and prefetched tasks, without counting an attempt", async ({
+    stage,
+  }) => {
     const dibs = await stage.open();
     const queue = actsOf(dibs, policy);
     const [working, ahead] = [3, 10];
@@ -25,18 +27,18 @@ describe.concurrent("a worker process that is asked to stop", () => {
     expect((await queue.stats()).depth).toMatchObject({ ready: working + ahead, claimed: 0, scheduled: 0 });
     for (const [index, task] of tasks.entries()) {
       expect(await task.info()).toMatchObject({ state: "ready", attempt: 1 });
-      // Who had begun shows in the ledger; who had not is as if never claimed.
+      // Tasks that had started have a ledger row; the others look as if never claimed.
       expect((await task.history()).map((row) => row.outcome)).toEqual(index < working ? ["released"] : []);
     }
     expect(await dibs.workers()).toEqual([]);
 
-    // And in their old order.
+    // In their old order.
     const claims = await queue.claim({ max: 100, lease: "1m" });
     expect(claims.map((claim) => claim.id)).toEqual(tasks.map((task) => task.id));
     expect(claims.map((claim) => claim.attempt)).toEqual(tasks.map(() => 1));
   });
 
-  test("lets handlers finish that can", async ({ stage }) => {
+  test("a stopping process lets handlers finish that can", async ({ stage }) => {
     const dibs = await stage.open();
     const queue = actsOf(dibs, policy);
     const worker = await stage.startWorker({ policy, work: { concurrency: 2 }, stopTimeout: 20_000 });
@@ -52,13 +54,15 @@ describe.concurrent("a worker process that is asked to stop", () => {
     worker.tell({ open: "three" });
     expect(await worker.exited).toEqual(CLEAN);
     expect(await tasks[1]!.result({ timeout: "1s" })).toBe("two");
-    // It takes nothing new while it drains.
+    // It takes no new task while it drains.
     expect(await tasks[2]!.info()).toMatchObject({ state: "ready", attempt: 1 });
     expect(worker.all("start")).toHaveLength(2);
     expect(worker.all("abort")).toEqual([]);
   });
 
-  test("leaves behind a handler that ignores its signal, and the task returns", async ({ stage }) => {
+  test("a stopping process leaves a handler behind that ignores its signal, and the task returns", async ({
+    stage,
+  }) => {
     const dibs = await stage.open();
     const queue = actsOf(dibs, policy);
     const worker = await stage.startWorker({ policy, stopTimeout: 300 });

@@ -2,7 +2,9 @@ import { describe, expect } from "vitest";
 import { actsOf, KEPT_LEASE_MS, test } from "./harness/stage.ts";
 
 describe.concurrent("a handler that never ends", () => {
-  test("is failed at its queue's timeout, its slot is free, and it is retried", async ({ stage }) => {
+  test("a handler that never ends fails at its queue's timeout, its slot is free, and the task is retried", async ({
+    stage,
+  }) => {
     const policy = {
       lease: KEPT_LEASE_MS,
       timeout: "700ms",
@@ -16,7 +18,7 @@ describe.concurrent("a handler that never ends", () => {
     await worker.hears("start");
     const next = await queue.add({ do: "echo", value: "next" });
 
-    // One slot only: that these end shows that it was freed, though the handlers of the first two never were.
+    // There is one slot: that these tasks end shows that it was freed, although the first two handlers never ended.
     expect(await next.result({ timeout: "20s" })).toBe("next");
     expect(await hanging.result({ timeout: "20s" })).toBe("done");
     expect(worker.all("abort")).toMatchObject([
@@ -27,13 +29,13 @@ describe.concurrent("a handler that never ends", () => {
     expect(ledger.map((row) => row.outcome)).toEqual(["timeout", "timeout", "done"]);
     for (const row of ledger.slice(0, 2)) {
       const ms = row.endedAt.getTime() - row.startedAt.getTime();
-      // A little less than asked: the worker's timer and the store's clock are not read at one moment.
+      // A little less than configured: the worker's timer and the store's clock are not read at the same moment.
       expect(ms).toBeGreaterThanOrEqual(690);
     }
     expect(await hanging.info()).toMatchObject({ attempt: 3, state: "done" });
   });
 
-  test("is dead with that word when it was its last attempt", async ({ stage }) => {
+  test("a handler that never ends makes its task dead on the last attempt", async ({ stage }) => {
     const policy = { lease: KEPT_LEASE_MS, timeout: "300ms", maxAttempts: 1 } as const;
     await stage.startWorker({ policy });
     const dibs = await stage.open();

@@ -2,15 +2,17 @@ import { describe, expect } from "vitest";
 import { actsOf, pause, test } from "./harness/stage.ts";
 import { expectIdle, usageOf } from "./harness/usage.ts";
 
-/** Nobody is saved by a poll or a heartbeat here: a wake-up that is missing makes the test hang. */
+/** No poll and no heartbeat helps here: a lost wake-up makes the test hang. */
 const WOKEN_ONLY = { poll: "1h" } as const;
 const RARE_BEATS = { lease: "1h" } as const;
 const ROUNDS = 15;
-/** A heartbeat is due every ten seconds, so that each process makes one in the meantime. */
+/** A heartbeat is due every ten seconds, so that each process sends one meanwhile. */
 const IDLE_MS = 10_000;
 
-describe.concurrent("across processes", () => {
-  test("an idle worker is woken by an add, and who awaits the result by its end", async ({ stage }) => {
+describe.concurrent("wake-ups across processes", () => {
+  test("an add wakes an idle worker, and the end of the task wakes the caller that waits for its result", async ({
+    stage,
+  }) => {
     const worker = await stage.startWorker({ ...WOKEN_ONLY, policy: RARE_BEATS });
     const dibs = await stage.open(WOKEN_ONLY);
     const queue = actsOf(dibs);
@@ -21,7 +23,7 @@ describe.concurrent("across processes", () => {
     expect(worker.all("start")).toHaveLength(ROUNDS);
   });
 
-  test("a result is awaited from a third process", async ({ stage }) => {
+  test("a third process can wait for a result", async ({ stage }) => {
     const worker = await stage.startWorker({ ...WOKEN_ONLY, policy: RARE_BEATS });
     const [producer, onlooker] = [await stage.open(WOKEN_ONLY), await stage.open(WOKEN_ONLY)];
     const task = await actsOf(producer).add({ do: "pass", gate: "go" });
@@ -31,7 +33,7 @@ describe.concurrent("across processes", () => {
     expect(await result).toBe("go");
   });
 
-  test("a delayed task is started when it is due, not at the next poll", async ({ stage }) => {
+  test("a delayed task starts when it is due, not at the next poll", async ({ stage }) => {
     const worker = await stage.startWorker({ ...WOKEN_ONLY, policy: RARE_BEATS });
     const dibs = await stage.open(WOKEN_ONLY);
     const started = performance.now();
@@ -40,7 +42,9 @@ describe.concurrent("across processes", () => {
     expect(performance.now() - started).toBeGreaterThanOrEqual(300);
   });
 
-  test("cancelling a running task aborts its signal, and it ends cancelled", async ({ stage }) => {
+  test("cancelling a running task in another process aborts its signal, and it ends cancelled", async ({
+    stage,
+  }) => {
     const worker = await stage.startWorker({
       ...WOKEN_ONLY,
       policy: RARE_BEATS,
@@ -65,9 +69,9 @@ describe.concurrent("across processes", () => {
   }) => {
     skip(process.platform !== "linux", "wake-ups are counted from /proc");
     const { pid } = await stage.startWorker({ workers: 10 });
-    // A second process with workers of its own: each one's signs of life must not wake the other much.
+    // A second process with its own workers: the heartbeats of one must hardly wake the other.
     const other = await stage.startWorker({ workers: 10 });
-    // What starting left behind: compilation, garbage collection, the first looks at the store.
+    // What starting caused: compilation, garbage collection, the first reads of the store.
     await pause(1_000);
     const [before, otherBefore] = [usageOf(pid), usageOf(other.pid)];
     await pause(IDLE_MS);

@@ -1,4 +1,4 @@
-// The demo in short: it tells what it should, finds nothing lost or doubled, and leaves nothing behind.
+// A short run of the demo: it shows what it should, finds nothing lost or duplicated, and leaves nothing behind.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -9,7 +9,7 @@ import { describe, expect, test, type TestContext } from "vitest";
 
 const main = join(import.meta.dirname, "../../examples/demo/main.ts");
 
-/** Tests that run side by side clean up by their own context. */
+/** Concurrent tests clean up through their own context. */
 function start(context: TestContext, ...args: string[]) {
   const folder = mkdtempSync(join(tmpdir(), "dibs-demo-test-"));
   const child = spawn(process.execPath, [main, ...args], {
@@ -35,7 +35,7 @@ function start(context: TestContext, ...args: string[]) {
 }
 
 describe.concurrent("the demo", { timeout: 90_000 }, () => {
-  test("shows a crash, retries elsewhere and dead letters, and that nothing was lost", async (context) => {
+  test("the demo shows a crash, retries elsewhere and dead letters, and that nothing was lost", async (context) => {
     const { code, text, left } = await start(context, "--seconds", "12").ended();
     expect(text).toMatch(/worker bob was killed while holding [1-9]\d* tasks?/);
     expect(text).toMatch(/, which bob held, came back: \w+ has it/);
@@ -47,7 +47,7 @@ describe.concurrent("the demo", { timeout: 90_000 }, () => {
     expect(left).toEqual([]);
   });
 
-  test("ends cleanly on Ctrl-C", async (context) => {
+  test("the demo ends cleanly on Ctrl-C", async (context) => {
     const { child, said, ended } = start(context);
     await said("worker bob starts");
     child.kill("SIGINT");
@@ -57,7 +57,7 @@ describe.concurrent("the demo", { timeout: 90_000 }, () => {
     expect(left).toEqual([]);
   });
 
-  test("says how it is used", async (context) => {
+  test("the demo prints its usage", async (context) => {
     const { code, text } = await start(context, "--seconds", "soon").ended();
     expect(text).toBe("Usage: npm run demo [-- --seconds N --url STORE], N from 5 to 3600\n");
     expect(code).toBe(2);

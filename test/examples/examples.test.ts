@@ -1,4 +1,4 @@
-// Each example is a program that checks itself: here they run, in memory and on a file, and say what they should.
+// Each example is a program that checks itself. Here they run, in memory and on a file, and print what they should.
 
 import { execFile } from "node:child_process";
 import { globSync, mkdtempSync, rmSync } from "node:fs";
@@ -70,9 +70,9 @@ const runs = Object.entries(SAYS).flatMap(([name, says]) =>
       ],
 );
 
-// Processes of their own, several at a time: on a busy machine they are slow to start.
+// Separate processes, several at a time: on a busy machine they start slowly.
 describe.concurrent("an example runs", { timeout: 60_000 }, () => {
-  test.each(runs)("$name $on", async ({ name, says, on }) => {
+  test.each(runs)("the example $name runs $on", async ({ name, says, on }) => {
     expect(await run(name, ...on)).toMatch(says);
   });
 });

@@ -1,7 +1,7 @@
-// Code in the README and under docs/ is held to the library. A ```ts block's words say how:
+// Code in the README and under docs/ is checked against the library. The words of a ```ts block say how:
 //   program       a whole program: its types are checked, and it is run
 //   example=NAME  lines of examples/NAME.ts, in its order; with `program`, the whole file
-//   (none)        a piece of code, checked for types among the names of the prelude below
+//   (none)        a fragment, whose types are checked with the names of the prelude below
 
 import { execFile } from "node:child_process";
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -75,7 +75,7 @@ test("the README has a program, and the documents have code", () => {
   ).toEqual([]);
 });
 
-test("all code has the right types", async () => {
+test("all code in the documents has the right types", async () => {
   for (const [index, { code, where }] of programs.entries()) {
     writeFileSync(join(folder, `program-${index}.ts`), `// ${where}\n${code}`);
   }
@@ -107,7 +107,7 @@ test("all code has the right types", async () => {
 });
 
 describe.each(programs)("the program at $where", ({ code }) => {
-  test("runs", async () => {
+  test("the program in the document runs", async () => {
     const path = join(folder, `run-${programs.findIndex((program) => program.code === code)}.ts`);
     writeFileSync(path, withSources(code));
     await run(process.execPath, [path], { cwd: folder, timeout: 20_000 });
@@ -120,7 +120,7 @@ function withSources(code: string): string {
     .replaceAll(`from "dibs"`, `from "${pathToFileURL(source("index.ts")).href}"`);
 }
 
-test.each(excerpts)("the code at $where is that of its example", ({ words, code }) => {
+test.each(excerpts)("the code at $where matches its example", ({ words, code }) => {
   const example = readFileSync(join(root, "examples", `${exampleOf(words)}.ts`), "utf8");
   if (words.includes("program")) {
     expect(code).toBe(example.replace(`"../src/index.ts"`, `"dibs"`));
@@ -145,7 +145,7 @@ test.each(["README.md", "docs/reference/errors.md"])("%s names every error code"
   expect(known.filter((code) => !text.includes(`\`${code}\``))).toEqual([]);
 });
 
-test("links lead to files", () => {
+test("links lead to existing files", () => {
   const broken = [...files, "CHANGELOG.md"].flatMap((file) => {
     const text = readFileSync(join(root, file), "utf8");
     const links = [...text.matchAll(/\]\(([^)#\s]+)(#[^)]*)?\)/g)].map((match) => match[1]!);

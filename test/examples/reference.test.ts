@@ -1,4 +1,4 @@
-// The API reference is complete: every export that exists at run time, and every public member of what users hold.
+// The API reference is complete: every runtime export, and every public member of the classes that users hold.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -40,7 +40,7 @@ const INTERNAL = [
   "prepare",
   "prepareMessage",
 ];
-/** Of a clock, used by the library; of a test's clock, used by the suite of the engines. */
+/** Methods of clocks that only the library calls, and one that only tests of the engines call. */
 const OF_CLOCKS = ["read", "after", "standStill"];
 
 const held = {
@@ -62,14 +62,14 @@ const held = {
   ManualClock,
 };
 
-test.each(Object.entries(held))("every member of %s is described", (_, { prototype }) => {
+test.each(Object.entries(held))("the reference describes every member of %s", (_, { prototype }) => {
   const members = Object.getOwnPropertyNames(prototype).filter(
     (name) => ![...INTERNAL, ...OF_CLOCKS].includes(name),
   );
   expect(members.filter((name) => !isNamed(name))).toEqual([]);
 });
 
-test("every export and every option of a policy is described", () => {
+test("the reference describes every export and every option of a policy", () => {
   const names = [...Object.keys(dibs), ...Object.keys(DEFAULT_POLICY)];
   expect(names.filter((name) => !isNamed(name))).toEqual([]);
 });

@@ -1,4 +1,4 @@
-// npm start: a server on a file, that says where it listens and what to try next, and the demo beside it on request.
+// npm start: a server on a file that prints its address and what to try next, and the demo next to it on request.
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -12,7 +12,7 @@ import { until } from "../e2e/harness/stage.ts";
 
 const root = join(import.meta.dirname, "../..");
 
-/** In a folder of its own, as the clone's is for whoever runs it. */
+/** In its own folder, as a user's clone would be. */
 function start(context: TestContext, ...flags: string[]) {
   const folder = mkdtempSync(join(tmpdir(), "dibs-start-"));
   const child = spawn(process.execPath, [join(root, "scripts/start.ts"), "--port", "0", ...flags], {
@@ -39,14 +39,14 @@ function start(context: TestContext, ...flags: string[]) {
 }
 
 describe.concurrent("npm start", { timeout: 60_000 }, () => {
-  test("is this program", () => {
+  test("npm start is this program", () => {
     const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
       scripts: Record<string, string>;
     };
     expect(scripts["start"]).toMatch(/ node scripts\/start\.ts$/);
   });
 
-  test("serves a file, and what it says to try next can be tried", async (context) => {
+  test("npm start serves a file, and the lines that it prints to try next work", async (context) => {
     const { folder, heard, said, stop } = start(context);
     const [, url, tries] = await said(/^dibs listens on (\S+)\nThree lines to try next:\n((?: {2}.*\n){3})/);
     expect(existsSync(join(folder, "dibs.db"))).toBe(true);
@@ -64,7 +64,7 @@ describe.concurrent("npm start", { timeout: 60_000 }, () => {
     expect(heard.errors).toBe("");
   });
 
-  test("plays the demo beside it on request, as a client of it", async (context) => {
+  test("npm start runs the demo on request, as a client of the server", async (context) => {
     const { heard, said, stop } = start(context, "--demo", "60");
     const [, url] = await said(/^dibs listens on (\S+)/);
     await said(/worker ada starts/);

@@ -1,20 +1,20 @@
 import type { Port } from "../../src/core/port.ts";
 
-/** What must never reach a token that may not see it. Their words begin alike, so that one search finds them all. */
+/** What must never reach a token that may not see it. All canaries begin alike, so that one search finds them all. */
 const WORD = /CANARY-[a-z]+-\d+/g;
 const ID = /[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g;
 
 export const isCanary = (name: string): boolean => name.includes("CANARY-");
 
-/** What of it attackers know: a queue's name and ids that they may have guessed. Nothing of what they lead to. */
+/** What attackers know of it: a queue's name, and ids that they may have guessed. Nothing of what these lead to. */
 export interface Canaries {
   queue: string;
   ids: string[];
 }
 
 /**
- * Queues that no limited token may see, with work in every state. All in it is a canary: names, payloads, headers, keys,
- * errors, workers, results, steps, schedules, topics, pipelines.
+ * Queues that no limited token may see, with tasks in every state. Everything in them is a canary: names, payloads,
+ * headers, keys, errors, workers, results, steps, schedules, topics, pipelines.
  */
 export async function plantCanaries(store: Port): Promise<Canaries> {
   const word = (kind: string, index: number): string => `CANARY-${kind}-${index}`;
@@ -29,7 +29,7 @@ export async function plantCanaries(store: Port): Promise<Canaries> {
     ...{ id: word("workerid", 0), name: word("worker", 0), host: word("host", 0), concurrency: 1, pid: 1 },
     queues: [hidden, verified],
   };
-  // Limited tokens may see this one, and not its other queues.
+  // Limited tokens may see this queue, but not the others of its pipeline.
   const shared = { ...worker, id: "shared", name: "shared", host: "shared", queues: [hidden, "work"] };
   await store.declare(hidden, { maxAttempts: 1 });
   await store.declare(verified, { verified: true });
@@ -69,12 +69,12 @@ export async function plantCanaries(store: Port): Promise<Canaries> {
   return { queue: known, ids };
 }
 
-/** Canaries that a text names. */
+/** The canaries that a text contains. */
 function namedIn(text: string, ids: ReadonlySet<string>): string[] {
   return [...(text.match(WORD) ?? []), ...(text.match(ID) ?? []).filter((id) => ids.has(id))];
 }
 
-/** Looks at what one caller is told. What it has named itself is no news to it. */
+/** Checks what one client gets. What it has named itself reveals nothing. */
 export class Watch {
   readonly #ids: ReadonlySet<string>;
   readonly #named = new Set<string>();

@@ -1,4 +1,4 @@
-// A little of what `npm run fuzz` does a million times: CONTRIBUTING.md.
+// A short version of what `npm run fuzz` does a million times: CONTRIBUTING.md.
 
 import { expect, onTestFinished, test } from "vitest";
 import { freshSchema } from "../postgres/shared.ts";
@@ -12,7 +12,7 @@ test.each<[string, () => Promise<Store>]>([
   ["SQLite", () => Promise.resolve({})],
   ["PostgreSQL", () => freshSchema((undo) => onTestFinished(undo))],
 ])(
-  "bad requests, headers, messages and frames get nothing but proper answers, with the store on %s",
+  "bad requests, headers, messages and frames get only proper answers, with the store on %s",
   { timeout: 60_000 + rounds * 1_000 },
   async (_, makeStore) => {
     const fuzz = await Fuzz.start(await makeStore());

@@ -8,13 +8,13 @@ import { type Canaries, Watch } from "./canaries.ts";
 import { fuzzBytes, fuzzRequests } from "./http.ts";
 import { fuzzFrames, fuzzMessages } from "./native.ts";
 
-/** Where the attacked server keeps its store; `schema` for PostgreSQL. Without an address it is a file of its own. */
+/** Where the attacked server has its store; `schema` for PostgreSQL. Without an address it is its own file. */
 export interface Store {
   url?: string;
   schema?: string;
 }
 
-/** What target.ts is told when it is started. */
+/** The start parameters of target.ts. */
 export interface Asked extends Store {
   url: string;
   folder: string;
@@ -34,12 +34,12 @@ export interface Started {
 
 export interface Told {
   clients: number;
-  /** What the server logged as a failure of its own. */
+  /** What the server logged as its own failure. */
   failures: string[];
   peakRss: number;
 }
 
-/** One who attacks, and what it knows. */
+/** An attacker, and what it knows. */
 export interface Attack {
   url: string;
   random: Random;
@@ -51,11 +51,11 @@ export interface Attack {
 export interface Found {
   inputs: number;
   byKind: Record<Kind, number>;
-  /** The most memory that the server ever had. */
+  /** The peak memory of the server. */
   peakRss: number;
 }
 
-/** So many inputs a round, by kind: connections of their own take longest. */
+/** Inputs per round, by kind: separate connections take longest. */
 const ROUND = { requests: 400, messages: 400, bytes: 60, frames: 60 } as const;
 export type Kind = keyof typeof ROUND;
 const FUZZERS: Record<Kind, (attack: Attack, count: number) => Promise<number>> = {
@@ -66,9 +66,9 @@ const MOST_RSS = 500 * 2 ** 20;
 const NO_CANARIES: Canaries = { queue: "work", ids: ["01980000-0000-7000-8000-000000000000"] };
 
 /**
- * A server in a process of its own, and whoever means no good. Each round has a seed and can be repeated alone. Fails with
- * the seed of a round in which the server crashed, logged a failure, answered what it should not have, told a canary to
- * somebody who may not see it, failed somebody who behaves, or took too much memory.
+ * A server in its own process, and its attackers. Each round has a seed and can be repeated separately. Fails with the
+ * seed of a round in which the server crashed, logged a failure, gave a wrong answer, revealed a canary to a client
+ * that may not see it, failed a call of the well-behaved client, or used too much memory.
  */
 export class Fuzz {
   readonly found: Found = {
@@ -110,13 +110,13 @@ export class Fuzz {
       this.found.byKind[kind] += sent;
       await this.#tidyUp();
     } catch (error) {
-      // A crash explains all that fails beside it.
+      // A crash explains everything else that fails.
       const { message } = this.#crash ?? (error as Error);
       throw new Error(`Round ${seed} (${kind} of ${name}) failed: ${message}`, { cause: error });
     }
   }
 
-  /** It still works, nobody is connected any more, and what was added is gone. */
+  /** It still works, no client is connected any more, and everything that was added is gone. */
   async #tidyUp(): Promise<void> {
     if (this.#crash) throw this.#crash;
     const end = performance.now() + 10_000;

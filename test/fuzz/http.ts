@@ -5,7 +5,7 @@ import type { Random } from "../simulation/random.ts";
 import type { Attack } from "./fuzz.ts";
 import { anyBytes, anyValue, bend, scratch } from "./values.ts";
 
-/** Requests as they should be; durations that would keep the test waiting are short. */
+/** Valid requests. Durations are short, so that the test does not wait. */
 const REQUESTS: readonly [method: string, path: string, body?: unknown][] = [
   [
     "POST",
@@ -84,7 +84,7 @@ const HEADERS = [
   "range",
   "host",
 ];
-/** Somebody whose answer takes longer goes away, as clients do. */
+/** A client whose answer takes longer goes away, as clients do. */
 const PATIENCE_MS = 250;
 
 export interface Answer {
@@ -93,7 +93,7 @@ export interface Answer {
   body: string;
 }
 
-/** Well-formed HTTP whose paths, headers and bodies are not what they should be. */
+/** Well-formed HTTP with wrong paths, headers and bodies. */
 export async function fuzzRequests(attack: Attack, count: number): Promise<number> {
   const agent = new Agent({ keepAlive: true, maxSockets: 16 });
   try {
@@ -136,7 +136,7 @@ function ask(attack: Attack, agent: Agent): Promise<void> {
         });
       });
     } catch {
-      // Node's own client does not send it: that is for the raw bytes below.
+      // Node's client cannot send it: the raw bytes below do.
       resolve();
       return;
     }
@@ -146,7 +146,7 @@ function ask(attack: Attack, agent: Agent): Promise<void> {
   });
 }
 
-/** What is wrong with it; an answer is what was asked for, or a problem document. */
+/** What is wrong with an answer. It must be the requested answer, or a problem document. */
 function troubleWith({ status, type, body }: Answer): string | undefined {
   if (status < 300) return undefined;
   if (status === 500 || status > 503) return `answered ${status} ${body}`;
@@ -226,7 +226,7 @@ const BASES = REQUESTS.map(([method, path, body]) => {
   return `${method} ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\nConnection: close\r\n\r\n${text}`;
 });
 
-/** Bytes that are not quite HTTP, each on a connection of its own. */
+/** Bytes that are almost HTTP, each on its own connection. */
 export async function fuzzBytes({ url, random, watch: makeWatch }: Attack, count: number): Promise<number> {
   const { port } = new URL(url);
   await Promise.all(
@@ -234,7 +234,7 @@ export async function fuzzBytes({ url, random, watch: makeWatch }: Attack, count
       const base = random.pick(BASES);
       const bytes = random.chance(0.1) ? anyBytes(random, 300) : Buffer.from(scratch(random, base), "latin1");
       return sendBytes(Number(port), bytes).then((answer) => {
-        // Cut off without a word, or told in HTTP what is wrong.
+        // Cut off silently, or answered in HTTP with what is wrong.
         const leak = makeWatch().leakIn(answer);
         if (leak !== undefined)
           throw new Error(`${JSON.stringify(bytes.toString("latin1"))} was told ${leak}`);
@@ -247,7 +247,7 @@ export async function fuzzBytes({ url, random, watch: makeWatch }: Attack, count
   return count;
 }
 
-/** All that comes back, or as much as comes until nothing more does. */
+/** Everything that comes back, until nothing more arrives. */
 export function sendBytes(port: number, bytes: Buffer, patience = 200): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1");
@@ -257,7 +257,7 @@ export function sendBytes(port: number, bytes: Buffer, patience = 200): Promise<
     socket.on("error", () => {});
     socket.on("close", () => resolve(answer));
     socket.write(bytes);
-    // Half of what is sent says that more will come, which it does not.
+    // Half of the inputs announce more bytes, which never come.
     socket.end();
   });
 }

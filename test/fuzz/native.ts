@@ -8,13 +8,13 @@ import type { Canaries } from "./canaries.ts";
 import type { Attack } from "./fuzz.ts";
 import { anyBytes, anyValue, bend, scratch } from "./values.ts";
 
-/** Stands for the id of somebody else's task, or one that nobody has. */
+/** Replaced by the id of another client's task, or of none. */
 const ID = "ID";
 const NOBODYS_ID = "01980000-0000-7000-8000-000000000000";
 const HELD = { id: ID, fence: 1, queue: "work", attempt: 1 };
 const WORKER = { id: "w", name: "w", queues: ["work"], concurrency: 1, host: "h", pid: 1 };
 
-/** Calls as they should be. */
+/** Valid calls. */
 const CALLS: Record<string, unknown[]> = {
   declare: ["work", { lease: 1_000 }, { force: true }],
   pause: ["work", false],
@@ -83,7 +83,7 @@ const ENGINE_FIELDS: Record<string, unknown> = {
   of: { id: ID, fence: 1 },
 };
 
-/** Those that name nothing, and list all there is to see. */
+/** Calls that name nothing, and list everything that may be seen. */
 const LISTS = ["queues", "workers", "schedules", "pipelines", "subscriptions"];
 
 function itemOf({ random, canaries }: Attack, id: number): unknown {
@@ -122,7 +122,7 @@ function smuggle(random: Random, value: unknown): unknown {
   return Object.fromEntries(parts) as unknown;
 }
 
-/** The same call, of tasks and queues that are somebody else's, or that nobody has. */
+/** The same call on tasks and queues of other clients, or that do not exist. */
 function aim(random: Random, value: unknown, canaries: Canaries): unknown {
   if (value === ID) return random.chance(0.7) ? random.pick(canaries.ids) : NOBODYS_ID;
   if (value === "work" && random.chance(0.1)) return canaries.queue;
@@ -131,7 +131,7 @@ function aim(random: Random, value: unknown, canaries: Canaries): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, aim(random, part, canaries)]));
 }
 
-/** Messages on one WebSocket after another: frames that are not what they should be, and what is no frame at all. */
+/** Messages on one WebSocket after another: invalid frames, and what is not a frame at all. */
 export async function fuzzMessages(attack: Attack, count: number): Promise<number> {
   let sent = 0;
   while (sent < count) sent += await converse(attack, count - sent);
@@ -179,7 +179,7 @@ async function converse(attack: Attack, most: number): Promise<number> {
   return sent;
 }
 
-/** What comes back is of this protocol, and what is wrong has a code. */
+/** An answer must follow the protocol, and an error must have a code. */
 function troubleWith(text: string): string | undefined {
   const message = JSON.parse(text) as {
     welcome?: object;
@@ -202,7 +202,7 @@ function troubleWith(text: string): string | undefined {
 const upgrade = (token: string): string =>
   `GET ${PATH} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`;
 
-/** Bytes that are not quite a WebSocket's, each on a connection of its own. */
+/** Bytes that are almost a WebSocket's, each on its own connection. */
 export async function fuzzFrames({ url, random, token }: Attack, count: number): Promise<number> {
   const port = Number(new URL(url).port);
   await Promise.all(Array.from({ length: count }, () => sendFrames(port, token, framesOf(random))));

@@ -1,4 +1,4 @@
-// The fuzzer by hand.  A million frames and a million requests, on each store:   npm run fuzz
+// Runs the fuzzer manually.  A million frames and a million requests, on each store:   npm run fuzz
 // On one of them:                            npm run fuzz -- --engine postgres
 // Fewer:                                     npm run fuzz -- --inputs 100000
 // One round again, by its seed:              npm run fuzz -- --engine sqlite --from 123 --rounds 1
@@ -35,7 +35,7 @@ async function attack(engine: string, store: Store): Promise<void> {
   const fuzz = await Fuzz.start(store);
   const began = performance.now();
   const { byKind } = fuzz.found;
-  /** What of the frames and requests is still to be sent; what is not quite HTTP comes beside them. */
+  /** How many frames and requests are still to be sent. Malformed HTTP comes in addition. */
   const missing = (): Kind[] => (["requests", "messages"] as const).filter((kind) => byKind[kind] < most);
   const isOver = (done: number): boolean =>
     values.rounds === undefined ? missing().length === 0 : done >= Number(values.rounds);

@@ -1,4 +1,4 @@
-// The server that is attacked, in a process of its own: a crash is seen, and its memory is its own. Started by fuzz.ts.
+// The attacked server in its own process: a crash is noticed, and its memory is its own. Started by fuzz.ts.
 
 import { join } from "node:path";
 import { openPort } from "../../src/api/open.ts";
@@ -11,7 +11,7 @@ import type { Asked, Started, Told } from "./fuzz.ts";
 
 const { url, schema, folder } = JSON.parse(process.argv[2]!) as Asked;
 
-/** Queues that limited tokens may use; all others are somebody else's. */
+/** Queues that limited tokens may use. All others belong to other clients. */
 const OWN = ["work*", "other", "topic/order*", "report*"];
 const on = (...kinds: string[]): string[] => kinds.flatMap((kind) => OWN.map((queue) => `${kind}:${queue}`));
 const SCOPES: Record<string, string[]> = {
@@ -45,7 +45,7 @@ process.on("message", (word: "tidy" | "stop") => {
 process.on("disconnect", () => process.exit());
 tell({ url: server.url, attackers, canaries });
 
-/** Somebody else, who works beside the attackers: none of its calls may fail. */
+/** A well-behaved client next to the attackers: none of its calls may fail. */
 const over = new AbortController();
 const witness = witnessFor(store).catch(fail);
 
@@ -64,11 +64,11 @@ function fail(error: unknown): void {
 }
 
 function state(): Told {
-  // In KiB: the most that it ever was.
+  // In KiB: the peak.
   return { clients: server.clients, failures, peakRss: process.resourceUsage().maxRSS * 1_024 };
 }
 
-/** What attackers left is removed, and nobody else's. */
+/** Removes what attackers left, and nothing else. */
 async function tidyUp(): Promise<void> {
   for (const { name } of await store.schedules()) if (!isCanary(name)) await store.unschedule(name);
   for (const { pattern, group, queue } of await store.subscriptions())

@@ -12,7 +12,7 @@ const KEYS: readonly string[] = [
   ...["$", "__proto__", "constructor", "length", "then", "toJSON", "session", "share", "state", "limit"],
 ];
 
-/** What an object may lie about: JSON can carry all of these as properties of its own. */
+/** Properties that every object has. JSON can carry all of them as own properties. */
 const LIES: readonly string[] = [
   ...[
     "toString",
@@ -29,8 +29,8 @@ const LIES: readonly string[] = [
 ];
 
 /**
- * An object that lies about itself. It comes from a text, as clients send it: `__proto__` is then a property of its own
- * and not its prototype.
+ * An object that overrides them. It is parsed from text, as clients send it: then `__proto__` is an own property, not
+ * the prototype.
  */
 function anyLiar(random: Random, depth: number): unknown {
   const lies = Array.from({ length: random.between(1, 3) }, () => {
@@ -46,7 +46,7 @@ function anyLiar(random: Random, depth: number): unknown {
   return JSON.parse(`{${lies.join(",")}}`);
 }
 
-/** Any JSON, of the kinds that trouble comes from. */
+/** Any JSON, of the kinds that cause trouble. */
 export function anyValue(random: Random, depth = 0): unknown {
   const kind = random.weighted({
     scalar: 5,
@@ -77,7 +77,7 @@ export function anyValue(random: Random, depth = 0): unknown {
   }
 }
 
-/** A value of the right shape, in which something here and there is not. */
+/** A valid value with some parts replaced. */
 export function bend(random: Random, value: unknown): unknown {
   if (random.chance(0.08)) return anyValue(random, 2);
   if (Array.isArray(value)) return value.map((part) => bend(random, part));
@@ -89,7 +89,7 @@ export function bend(random: Random, value: unknown): unknown {
   return Object.fromEntries(parts) as unknown;
 }
 
-/** A text in which some characters are others, are missing, or come twice. */
+/** A text with some characters changed, missing or repeated. */
 export function scratch(random: Random, text: string): string {
   let scratched = text;
   for (let times = random.between(1, 4); times > 0; times--) {

@@ -1,10 +1,10 @@
-// Runs the installed package under versions of Node that are too old for it, by every entry point.
+// Runs the installed package on Node versions that are too old for it, through every entry point.
 
 import { spawnSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** The newest that is refused, and one on which better-sqlite3 crashes the process that loads it. */
+/** The newest refused version, and one on which better-sqlite3 crashes the process that loads it. */
 export const OLD_NODES = ["22.13.1", "20.19.6"];
 
 /** Installs that Node from npm and returns its path. */
@@ -22,14 +22,14 @@ export function installNode(
   return join(home, "node_modules", name, "bin/node");
 }
 
-/** Prints the code of the error that an import, or a thread, fails with. */
+/** Prints the code of the error with which an import, or a thread, fails. */
 const IMPORT = (file: string): string =>
   `import(${JSON.stringify(file)}).then(() => console.log("loaded"), ({ code, message }) => console.log(code, message))`;
 const THREAD = (file: string): string =>
   `new (require("node:worker_threads").Worker)(${JSON.stringify(file)})` +
   `.on("error", ({ code, message }) => console.log(code, message)).on("online", () => {})`;
 
-/** Every entry point says in words, and with the code UNSUPPORTED, that this Node is too old. */
+/** Every entry point reports clearly, with the code UNSUPPORTED, that this Node is too old. */
 export function checkRefusals(node: string, version: string, project: string): void {
   const dist = join(project, "node_modules/dibs/dist");
   const sentence = `dibs needs Node 22.14.0 or newer; this is ${version}. Update Node.\n`;

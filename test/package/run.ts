@@ -1,6 +1,6 @@
-// Builds and packs dibs, installs the tarball in an empty project as a user would, and there runs a program and
-// type-checks another (both in project/) under the two ways in which TypeScript finds a package. Under a Node that is too old
-// every entry point has to say so.
+// Builds and packs dibs, installs the tarball in an empty project as a user would, and runs one program and type-checks
+// another there (both in project/), with both ways in which TypeScript resolves a package. On a Node that is too old,
+// every entry point must report that.
 
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";

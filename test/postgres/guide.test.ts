@@ -1,4 +1,4 @@
-// What the guide says to give as `tx` is what the tests run.
+// The adapters for `tx` in the guide are the ones that the tests run.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,12 +8,12 @@ import { LIBRARIES } from "./libraries.ts";
 
 const read = (path: string): string => readFileSync(join(import.meta.dirname, path), "utf8");
 
-/** Without what TypeScript adds, and however it is broken into lines. */
+/** Without what TypeScript adds, and independent of line breaks. */
 function bare(code: string): string {
   return code.replaceAll(/: string|: unknown\[\]| as never\[\]|\s|,(?=\s*\))|;/g, "");
 }
 
-test("the adapters of the guide are those that are tested, one for each library", () => {
+test("the guide contains the tested adapters, one for each library", () => {
   const guide = /^```js\n([^]*?)^```$/m.exec(read("../../docs/guides/postgres.md"))![1]!;
   const tested = bare(read("libraries.ts"));
   const lines = guide.split("\n").filter((line) => line !== "");
@@ -24,7 +24,7 @@ test("the adapters of the guide are those that are tested, one for each library"
   for (const line of code) expect(tested).toContain(bare(line.replace(/^tx = /, "")));
 });
 
-test("a user with the rights that the guide gives works with a store of somebody else's", async () => {
+test("a user with the rights that the guide gives can work with a store of another owner", async () => {
   const { url, schema, open, client } = await ground();
   await (await open()).close();
   const [admin, worker] = [await client(), `worker_of_${schema}`];

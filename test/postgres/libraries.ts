@@ -1,4 +1,4 @@
-// What the guide says to give as `tx`, library by library: the text of each adapter is compared with the guide's.
+// What the guide says to pass as `tx`, by library: the text of each adapter is compared with the guide.
 
 import { sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/node-postgres";
@@ -11,7 +11,7 @@ import { openPrisma } from "./prisma.ts";
 
 type Adapter = Pick<CallersTransaction, "query">;
 
-/** Begins a transaction, and ends it when it is told to: by its function's end, or an error of that. */
+/** Begins a transaction, and ends it on command: with the end of its function, or an error in it. */
 type Transact = (work: (tx: Adapter) => Promise<void>) => Promise<unknown>;
 
 const ROLL_BACK = new Error("rolled back, as the test wants it");

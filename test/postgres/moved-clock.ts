@@ -10,8 +10,8 @@ import { Sender } from "../../src/engines/postgres/batch/sender.ts";
 import type { ManualClock } from "../../src/testing/manual-clock.ts";
 
 /**
- * The server's own clock, moved by a test: a connection whose search path begins with this schema finds its functions before
- * PostgreSQL's own. The time is that of a sequence, which transactions see at once, whatever their isolation level.
+ * The server's own clock, moved by a test: a connection whose search path begins with this schema finds its functions
+ * before PostgreSQL's. The time is in a sequence, which transactions see at once, at every isolation level.
  */
 export const clockIn = (schema: string): string => `
   CREATE SCHEMA ${schema};
@@ -26,7 +26,7 @@ export const setClock = (schema: string): string => `SELECT setval('${schema}.ms
 
 const SCHEMA = "moved_clock";
 
-/** For all connections to a database; before anybody opens a store in it. */
+/** For all connections to a database, before a store is opened in it. */
 export async function installClock(admin: Client): Promise<void> {
   await admin.query(`
     ${clockIn(SCHEMA)};
@@ -36,8 +36,8 @@ export async function installClock(admin: Client): Promise<void> {
 }
 
 /**
- * Keeps the server's clock at the time of a manual one. The server does not sleep, and nobody sets its calendar: its clock goes by
- * what has elapsed.
+ * Keeps the server's clock at the time of a manual one. The server does not sleep, and its calendar is not stepped: its
+ * clock follows elapsed time.
  */
 export class ServerClock {
   readonly #admin: Client;
@@ -53,7 +53,7 @@ export class ServerClock {
     this.#began = wall - elapsed;
   }
 
-  /** Settles when the server has the time; undefined where it has it already. To be awaited before anything is asked of the store. */
+  /** Settles when the server has the time; undefined if it already has it. Await it before any call to the store. */
   tell(): Promise<void> | undefined {
     const now = Math.floor(this.#began + this.#clock.read().elapsed);
     if (now === this.#told) return this.#telling;
@@ -71,7 +71,7 @@ export class ServerClock {
   }
 }
 
-/** Opens a store by the server's clock. `beats`: its timers are those of the heartbeats, which the thread has otherwise. */
+/** Opens a store with the server's clock. `beats`: timers for the heartbeats, which a thread sends otherwise. */
 export async function openByServerClock(
   options: PostgresOptions,
   server: ServerClock,
@@ -85,7 +85,7 @@ export async function openByServerClock(
   return new TimedEngine(engine, server);
 }
 
-/** The server is told the time before each batch. */
+/** Sets the server's time before each batch. */
 class TimedEngine implements Engine {
   readonly depth: number;
   readonly #engine: Engine;
@@ -122,7 +122,7 @@ class TimedEngine implements Engine {
   }
 }
 
-/** Beats as the thread does, on a connection of its own, but by the timers of a manual clock. */
+/** Sends heartbeats as the thread does, on its own connection, but with the timers of a manual clock. */
 class ManualHeartbeats implements Heartbeats {
   readonly #sender: Sender;
   readonly #heart: HeartbeatTimer;

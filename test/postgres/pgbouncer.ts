@@ -10,18 +10,18 @@ import { asUser, freePort } from "./server.ts";
 const run = promisify(execFile);
 const START_MS = 20_000;
 
-/** Connections to the server, whatever comes. */
+/** The number of connections to the server, however many clients there are. */
 export const POOL = 3;
 
-/** Debian keeps servers where users do not look. */
+/** Debian puts servers outside the users' PATH. */
 function find(): string | undefined {
   const folders = [...(process.env["PATH"] ?? "").split(delimiter), "/usr/sbin", "/usr/local/sbin"];
   return folders.map((folder) => join(folder, "pgbouncer")).find((path) => existsSync(path));
 }
 
 /**
- * Why PgBouncer cannot be had here, in words; undefined where it can. It comes from Debian's package, which root may
- * install. Where everything must hold (CI is set) there is no excuse.
+ * Why PgBouncer is not available here; undefined if it is. It comes from Debian's package, which root may install. With
+ * CI set, it must be available.
  */
 export async function whyNoPgBouncer(): Promise<string | undefined> {
   if (!find() && userInfo().uid === 0 && existsSync("/usr/bin/apt-get")) await install();
@@ -32,7 +32,7 @@ export async function whyNoPgBouncer(): Promise<string | undefined> {
   return why;
 }
 
-/** A list of packages may be missing or out of date; without the internet neither helps. */
+/** The list of packages may be missing or out of date. Without the internet neither helps. */
 async function install(): Promise<void> {
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
   const get = (...args: string[]) => run("apt-get", args, { env });
@@ -43,11 +43,13 @@ async function install(): Promise<void> {
       await fetch();
     })
     .catch(() => {});
-  // The package starts one of its own, on a port that is nobody's business here.
+  // The package starts its own instance, which is not needed here.
   await run("service", ["pgbouncer", "stop"]).catch(() => {});
 }
 
-/** In front of a server, in transaction mode unless another is named. Answers the address that leads through it. */
+/**
+ * Starts PgBouncer in front of a server, in transaction mode unless another is given. Returns the address through it.
+ */
 export async function startPgBouncer(
   target: string,
   cleanUp: (undo: () => Promise<void>) => void,

@@ -1,5 +1,5 @@
-// A client of Prisma's, as `prisma generate` writes one for a schema without models. Its command is left out, because it
-// downloads a binary when it is first called, and tests run without the internet; the client itself needs none.
+// A Prisma client, as `prisma generate` writes it for a schema without models. The command itself is not used, because
+// it downloads a binary on first use, and tests run without the internet. The client needs none.
 
 import { createRequire } from "node:module";
 import { PrismaPg } from "@prisma/adapter-pg";
@@ -17,7 +17,7 @@ export interface Prisma {
 const require = createRequire(import.meta.url);
 const { version } = require("@prisma/client/package.json") as { version: string };
 const COMPILER = "@prisma/client/runtime/query_compiler_fast_bg.postgresql";
-// Of Node's; its types have no name for it.
+// Provided by Node; its types have no name for it.
 const { Module } = (globalThis as unknown as { WebAssembly: { Module: new (code: Uint8Array) => never } })
   .WebAssembly;
 

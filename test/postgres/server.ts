@@ -18,22 +18,22 @@ import { promisify } from "node:util";
 
 /** PostgreSQL refuses to run as root: then it runs as nobody, who owns nothing else. */
 const NOBODY = 65_534;
-/** A server that has not come up by then will not. */
+/** A server that has not started by then will not. */
 const START_MS = 60_000;
 
 export interface ServerOptions {
   /** Settings, as in postgresql.conf. */
   settings?: Record<string, string>;
-  /** Whether it goes on when this process ends: somebody else stops it then. */
+  /** Whether it keeps running when this process ends: another process stops it then. */
   outlives?: boolean;
-  /** Where its data lie; a new temporary folder unless named. */
+  /** Its data folder; a new temporary one unless given. */
   folder?: string;
 }
 
-/** What tests trade for speed: a killed process loses nothing by it, a power cut would. */
+/** What tests trade for speed: a killed process loses nothing, a power cut would. */
 export const QUICK = { fsync: "off", full_page_writes: "off" };
 
-/** A real PostgreSQL from npm, on a free port of this machine, with its data in a folder of its own. */
+/** A real PostgreSQL from npm, on a free port of this machine, with its own data folder. */
 export class PostgresServer {
   readonly folder: string;
   readonly port: number;
@@ -61,7 +61,7 @@ export class PostgresServer {
     return `postgres://postgres@127.0.0.1:${this.port}/postgres`;
   }
 
-  /** What it has said so far. */
+  /** Its output so far. */
   get log(): string {
     return readFileSync(join(this.folder, "log"), "utf8");
   }
@@ -88,7 +88,7 @@ export class PostgresServer {
     await promisify(execFile)(initdb, [...args, "--no-sync", "--no-instructions"], { env, ...asUser() });
   }
 
-  /** Starts it, again after it was stopped. */
+  /** Starts it, also again after it was stopped. */
   async restart(): Promise<void> {
     const settings = {
       port: `${this.port}`,
@@ -100,7 +100,7 @@ export class PostgresServer {
     const flags = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
     const { postgres, env } = this.#binaries;
     const log = openSync(join(this.folder, "log"), "a");
-    // A group of its own: what is sent to the tests' processes does not reach it.
+    // Its own process group: signals to the test processes do not reach it.
     const started = spawn(postgres, ["-D", join(this.folder, "data"), ...flags], {
       env,
       ...asUser(),
@@ -124,7 +124,7 @@ export class PostgresServer {
     return lines[0] === `${this.#process!.pid}` && ["ready", "standby"].includes(lines[7]?.trim() ?? "");
   }
 
-  /** When it is started again it only follows, as a copy of it would, until somebody promotes it. */
+  /** After the next start it only follows, as a replica would, until it is promoted. */
   async becomeStandby(): Promise<void> {
     const file = join(this.folder, "data", "standby.signal");
     writeFileSync(file, "");
@@ -132,7 +132,7 @@ export class PostgresServer {
     if (uid !== undefined) await promisify(execFile)("chown", [`${uid}`, file]);
   }
 
-  /** As pg_ctl does it: it need not let anybody in for that. */
+  /** As pg_ctl does: it works even if the server accepts no connections. */
   async promote(): Promise<void> {
     const file = join(this.folder, "data", "promote");
     writeFileSync(file, "");
@@ -141,7 +141,7 @@ export class PostgresServer {
     process.kill(this.pid, "SIGUSR1");
   }
 
-  /** Waits for nobody: fast ends connections, immediate leaves the rest to recovery, as a crash does. */
+  /** Does not wait for clients: fast ends connections, immediate leaves the rest to recovery, like a crash. */
   async stop(mode: "fast" | "immediate" = "fast"): Promise<void> {
     const running = this.#process;
     if (!running || running.exitCode !== null || running.signalCode !== null) return;
@@ -151,7 +151,7 @@ export class PostgresServer {
     await exited;
   }
 
-  /** This process ends, perhaps before it could stop it. */
+  /** This process ends, possibly before it could stop the server. */
   readonly #abandon = (): void => {
     if (this.#process && this.#process.exitCode === null && this.#process.signalCode === null) {
       this.#process.kill("SIGQUIT");

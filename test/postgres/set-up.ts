@@ -3,10 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Before all tests: a folder where the first that needs PostgreSQL starts it (shared.ts). After them: its end. */
+/**
+ * Before all tests: a folder in which the first test that needs PostgreSQL starts it (shared.ts). After them: stops it.
+ */
 export default function setUp(): () => Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "dibs-test-postgres-"));
-  // The server runs as another user, who has to reach its own folder inside.
+  // The server runs as another user, who must be able to reach its own folder inside.
   chmodSync(folder, 0o711);
   process.env["DIBS_TEST_POSTGRES_FOLDER"] = folder;
   return async () => {
@@ -22,7 +24,7 @@ function readPid(file: string): number | undefined {
 
 async function stop(pid: number): Promise<void> {
   try {
-    // "Immediate": nobody will want its data again.
+    // "Immediate": its data is not needed again.
     process.kill(pid, "SIGQUIT");
     for (let waited = 0; waited < 10_000; waited += 20) {
       process.kill(pid, 0);

@@ -6,8 +6,8 @@ import { Client } from "pg";
 import { PostgresServer, QUICK } from "./server.ts";
 
 /**
- * One server for a whole run: the first test that needs it starts it, the others wait for its address, and
- * set-up.ts stops it. DIBS_TEST_POSTGRES names another one instead, which is left as it was.
+ * One server for a whole run: the first test that needs it starts it, the others wait for its address, and set-up.ts
+ * stops it. DIBS_TEST_POSTGRES names another server instead, which is left unchanged.
  */
 export async function sharedServer(): Promise<string> {
   const given = process.env["DIBS_TEST_POSTGRES"];
@@ -42,7 +42,7 @@ function isFirst(folder: string): boolean {
 
 let lastDrop: Promise<void> = Promise.resolve();
 
-/** A schema for one test, dropped when `cleanUp` says that it is over. */
+/** A schema for one test, dropped by `cleanUp`. */
 export async function freshSchema(
   cleanUp: (undo: () => Promise<void>) => void,
 ): Promise<{ url: string; schema: string }> {
@@ -52,7 +52,8 @@ export async function freshSchema(
     const before = lastDrop;
     lastDrop = dropSchema(url, schema);
     lastDrop.catch(() => {});
-    // It takes longer than many a test: the next one begins beside it. A server of our own goes with what is left on it.
+    // Dropping takes longer than many tests: the next one starts meanwhile. Our own server is removed with everything
+    // on it.
     await (process.env["DIBS_TEST_POSTGRES"] ? lastDrop : before);
   });
   return { url, schema };
@@ -62,7 +63,7 @@ export async function dropSchema(url: string, schema: string): Promise<void> {
   await administer(url, `SET client_min_messages = warning; DROP SCHEMA IF EXISTS ${schema} CASCADE`);
 }
 
-/** Leaves the schema as if nothing had ever been put in; but for the row of the store, which tells how far it is. */
+/** Empties the schema, except for the row of the store, which contains its counters. */
 export function emptied(schema: string): string {
   return `
     DO $$ DECLARE name text; BEGIN
@@ -75,7 +76,7 @@ export function emptied(schema: string): string {
     END $$`;
 }
 
-/** Leaves the schema as it was when its store was made. */
+/** Resets the schema to the state in which its store was created. */
 export function asMade(schema: string): string {
   return `
     ${emptied(schema)};
@@ -102,7 +103,7 @@ export async function usedSchema(
   return place;
 }
 
-/** A database for one test, for programs that are given an address and no schema. */
+/** A database for one test, for programs that take an address but no schema. */
 export async function freshDatabase(cleanUp: (undo: () => Promise<void>) => void): Promise<string> {
   const url = new URL(await sharedServer());
   const name = `test_${randomBytes(8).toString("hex")}`;

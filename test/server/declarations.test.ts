@@ -155,7 +155,9 @@ describe("a program whose code declares something else", () => {
     await worker.ready;
     const added = await dibs.queue("emails", policy).add({ to: "ada" });
     expect(await added.result()).toBe("sent");
-    expect(warnings).toEqual([expect.stringMatching(/"emails" .*\(maxAttempts, maxDepth\).*stored holds/)]);
+    expect(warnings).toEqual([
+      expect.stringMatching(/"emails" .*\(maxAttempts, maxDepth\).*The stored one applies/),
+    ]);
   });
 
   test("a program keeps the stored schedule, and logs a warning", async () => {

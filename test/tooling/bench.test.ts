@@ -92,19 +92,19 @@ const results: Results = {
   ],
 };
 
-describe("a median", () => {
+describe("median", () => {
   test.each([
     { values: [3, 1, 2], is: 2 },
     { values: [1, 2], is: 1.5 },
     { values: [9, 1, 3, 2], is: 2.5 },
     { values: [7], is: 7 },
-  ])("of $values is $is", ({ values, is }) => {
+  ])("the median of $values is $is", ({ values, is }) => {
     expect(median(values)).toBe(is);
   });
 });
 
-describe("the figures are told", () => {
-  test("with rounds, spread, and how many times better dibs is", () => {
+describe("output of figures", () => {
+  test("the table shows rounds, spread, and how many times better dibs is", () => {
     expect(table(results)).toContain(
       "| add | one call a task | 2 | **2,000** tasks/s | 1,000 … 3,000 | " +
         "beanstalkd 4,000 (× 0.50, 1 of 2 rounds) · plainjob 500 (× 4.00) |",
@@ -116,13 +116,13 @@ describe("the figures are told", () => {
     expect(report(results)).toMatch(/dibs +2,000 tasks\/s {2}\(1,000 … 3,000\)\n.*plainjob .* dibs: × 4\.00/);
   });
 
-  test("with the names of those that could have taken part and did not", () => {
+  test("the table names contenders that could have taken part and did not", () => {
     expect(table(results)).toContain("- add: NATS JetStream\n");
     expect(table(results)).not.toContain("- stampede:");
     expect(table(results)).not.toContain("- add, dibs on PostgreSQL:");
   });
 
-  test("as bars, the best at the top", () => {
+  test("the chart shows bars, the best at the top", () => {
     const names = [...plot(results).matchAll(/text-anchor="end">([^<]+)<\/text>/g)].map(([, name]) => name);
     expect(names.slice(1)).toEqual([
       ...["beanstalkd", "dibs", "plainjob"],
@@ -133,11 +133,14 @@ describe("the figures are told", () => {
 });
 
 describe("the page about benchmarks", () => {
-  test.each(SCENARIOS.map(({ name }) => name))("describes the scenario %s", (name) => {
-    expect(README).toContain(`\n| \`${name}\` |`);
-  });
+  test.each(SCENARIOS.map(({ name }) => name))(
+    "the page about benchmarks describes the scenario %s",
+    (name) => {
+      expect(README).toContain(`\n| \`${name}\` |`);
+    },
+  );
 
-  test.each(CONTENDERS.map(({ name }) => name))("says how %s is run", (name) => {
+  test.each(CONTENDERS.map(({ name }) => name))("the page about benchmarks says how %s is run", (name) => {
     expect(README).toContain(`\n| ${name} |`);
   });
 });

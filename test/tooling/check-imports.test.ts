@@ -23,7 +23,7 @@ describe("the import table allows", () => {
     ["src/index.ts", `export { open } from "./api/open.ts"; export type { Task } from "./core/task.ts"`],
     ["src/cli/main.ts", `import { serve } from "../server/serve.ts"; import { Command } from "commander"`],
     ["src/broker/add.test.ts", `import { memory } from "../engines/memory/engine.ts"; import "vitest"`],
-  ])("%s: %s", (file, source) => {
+  ])("the import table allows %s: %s", (file, source) => {
     expect(problems(file, source)).toEqual([]);
   });
 });
@@ -34,7 +34,7 @@ describe("the import table refuses", () => {
     ["core Node's modules", "src/core/id.ts", `import { randomUUID } from "crypto"`, "Node's own modules"],
     ["core a package", "src/core/id.ts", `import "zod"`, "core may import types of @standard-schema/spec"],
     [
-      "values where only types may come",
+      "values where only types are allowed",
       "src/core/schema.ts",
       `import { schema } from "@standard-schema/spec"`,
       "import type",
@@ -60,19 +60,24 @@ describe("the import table refuses", () => {
     ["api in worker", "src/worker/worker.ts", `export * from "../api/task.ts"`, "not api"],
     ["a broker at the front door", "src/index.ts", `export * from "./broker/add.ts"`, "not broker"],
     ["a thread elsewhere", "src/api/a.ts", `new URL("../broker/thread.ts", import.meta.url)`, "not broker"],
-    ["what is not published", "src/engine/engine.ts", `import "./engine.test.ts"`, "not in the published"],
-    ["what lies outside", "src/api/version.ts", `import p from "../../package.json"`, "outside src"],
+    [
+      "a file that is not published",
+      "src/engine/engine.ts",
+      `import "./engine.test.ts"`,
+      "not in the published",
+    ],
+    ["a file outside src", "src/api/version.ts", `import p from "../../package.json"`, "outside src"],
     ["a path that Node cannot run", "src/api/queue.ts", `import "../core/task.js"`, "end in .ts"],
-  ])("%s", (_, file, source, problem) => {
+  ])("the import table refuses %s", (_, file, source, problem) => {
     expect(problems(file, source)).toEqual([expect.stringContaining(problem)]);
   });
 
-  test("a folder without a row", () => {
+  test("a folder without a row is refused", () => {
     expect(problems("src/utils/misc.ts", "")).toEqual([expect.stringContaining("has no row")]);
   });
 });
 
-test("a message names the file, the line, what is imported and what may be", () => {
+test("an import error names the file, the line, the import and what is allowed", () => {
   const source = `// a comment\n\nimport { settle } from "../broker/settle.ts";\n`;
   expect(problems("src/worker/run.ts", source)).toEqual([
     'src/worker/run.ts:3 imports "../broker/settle.ts": worker may import core and its own files, not broker',

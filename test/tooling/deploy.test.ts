@@ -1,4 +1,4 @@
-// The samples in deploy/ are read: what they tell `dibs` it understands, and what they ask of a server it answers.
+// Checks the samples in deploy/: dibs must accept their settings, and a server must answer their requests.
 
 import { execFileSync, spawnSync } from "node:child_process";
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -21,7 +21,7 @@ const read = (path: string): string => readFileSync(join(root, "deploy", path), 
 
 type Document = Record<string, never> & { kind?: string };
 
-/** Refuses what is no YAML, and what YAML's readers disagree about: keys that come twice. */
+/** Refuses what is not YAML, and duplicate keys, which YAML parsers treat differently. */
 function documentsOf(path: string): Document[] {
   return parseAllDocuments(read(path), { strict: true, uniqueKeys: true }).map((document) => {
     expect({ path, wrong: [...document.errors, ...document.warnings] }).toEqual({ path, wrong: [] });
@@ -50,7 +50,7 @@ interface PodSpec {
 }
 const [container] = server.spec.template.spec.containers as [PodSpec["containers"][0]];
 
-/** What `dibs serve` would be told by these words. */
+/** The configuration that `dibs serve` would get from these words. */
 function configOf(words: string[], env: NodeJS.ProcessEnv = {}): Config {
   expect(words[0]).toBe("serve");
   const command = serveCommand().exitOverride();
@@ -75,7 +75,7 @@ async function serveWithTokens() {
   return { tokens, store, url: started.url };
 }
 
-test("systemd's unit is one, and its flags are flags", ({ skip }) => {
+test("the systemd unit is valid, and its flags are known", ({ skip }) => {
   const unit = read("dibs.service");
   const words = /^ExecStart=\/usr\/bin\/env dibs (.*)$/m.exec(unit)![1]!.split(" ");
   const { drain } = configOf(words);
@@ -88,13 +88,13 @@ test("systemd's unit is one, and its flags are flags", ({ skip }) => {
   expect(verified.stderr.split("\n").filter((line) => line.includes("dibs.service"))).toEqual([]);
 });
 
-describe("the containers", () => {
+describe("container samples", () => {
   const image = read("Dockerfile");
   const variables = Object.fromEntries(
     [...image.matchAll(/(DIBS_[A-Z_]+)=(\S+)/g)].map(([, name, value]) => [name!, value!]),
   );
 
-  test("are told what dibs understands, and have time to stop", () => {
+  test("the containers use known settings, and have time to stop", () => {
     expect(/^ENTRYPOINT (.*)$/m.exec(image)![1]).toBe('["dibs"]');
     const words = JSON.parse(/^CMD (\["serve".*)$/m.exec(image)![1]!) as string[];
     expect(configOf(words, variables)).toMatchObject({ host: "0.0.0.0", url: "./dibs.db", port: 7411 });
@@ -115,13 +115,13 @@ describe("the containers", () => {
     expect(parseDuration(stop_grace_period, "stop_grace_period")).toBeGreaterThan(config.drain);
   });
 
-  test("in a cluster too", async () => {
+  test("the cluster samples use known settings, too", async () => {
     const folder = mkdtempSync(join(tmpdir(), "dibs-deploy-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const secret = join(folder, "url");
     writeFileSync(secret, "postgres://dibs@postgres/dibs\n");
     const given = container.env.map(({ name, value }) => [name, name.endsWith("_FILE") ? secret : value]);
-    // As a pod has them: the image's, its own, and those by which Kubernetes tells it of the service.
+    // The environment of a pod: the image's, its own, and the variables that Kubernetes adds for the service.
     const isLinked = server.spec.template.spec.enableServiceLinks !== false;
     const links = isLinked ? { DIBS_PORT: "tcp://10.0.0.7:7411" } : {};
     const config = configOf(container.args, { ...variables, ...Object.fromEntries(given), ...links });
@@ -137,7 +137,7 @@ describe("the containers", () => {
   });
 });
 
-test("KEDA finds the depth where it looks for it, with no more than it needs", async () => {
+test("KEDA finds the queue depth at the configured path, with the least rights", async () => {
   const scaled = kinds.get("kubernetes/workers.yaml ScaledObject") as never as {
     spec: { triggers: { type: string; metadata: Record<string, string> }[] };
   };
@@ -153,17 +153,17 @@ test("KEDA finds the depth where it looks for it, with no more than it needs", a
     const asked = new URL(metadata["url"]!);
     expect(asked.hostname.split(".")[0]).toBe(name.metadata.name);
     const answer = await fetch(url + asked.pathname, { headers: { authorization: `Bearer ${token}` } });
-    // As gjson walks: names with dots between them.
+    // A path as gjson walks it: names separated by dots.
     let value: unknown = await answer.json();
     for (const part of metadata["valueLocation"]!.split("."))
       value = (value as Record<string, unknown>)[part];
     return value;
   });
-  // Those that wait, and those that are worked on: with none of either there need be no workers.
+  // Waiting and running tasks: without either, no workers are needed.
   expect(await Promise.all(found)).toEqual([2, 1]);
 });
 
-test("every flag and variable that is named is known", () => {
+test("every flag and variable in the samples is known", () => {
   const known = [serveCommand(), addCommand(), ...tokensCommand().commands].map((command) =>
     command.helpInformation({ error: false }),
   );
@@ -179,7 +179,7 @@ test("every flag and variable that is named is known", () => {
   }
 });
 
-test("shell lines in the guide are written as a shell reads them", () => {
+test("shell lines in the guide are valid shell", () => {
   for (const [, block] of read("README.md").matchAll(/^```sh\n([^]*?)^```$/gm))
     execFileSync("bash", ["-n", "-c", block!]);
 });

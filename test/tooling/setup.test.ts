@@ -9,7 +9,7 @@ import { expect, onTestFinished, test } from "vitest";
 
 const setupScript = fileURLToPath(new URL("../../scripts/setup.mjs", import.meta.url));
 
-/** Stands in for npm: notes that it ran, takes a moment, and installs a node. */
+/** A fake npm: records that it ran, takes a moment, and installs a node. */
 const fakeNpm = `
   import { appendFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
   appendFileSync("installs", process.argv[2] + "\\n");
@@ -50,7 +50,7 @@ function makeProject() {
   };
 }
 
-test("installs once and is silent from then on", async () => {
+test("setup installs once and is silent from then on", async () => {
   const project = makeProject();
   expect(await project.setUp()).toEqual({
     code: 0,
@@ -61,7 +61,7 @@ test("installs once and is silent from then on", async () => {
   expect(project.installs()).toEqual(["ci"]);
 });
 
-test("installs again when the lock file has changed", async () => {
+test("setup installs again when the lock file has changed", async () => {
   const project = makeProject();
   await project.setUp();
   writeFileSync(join(project.root, "package-lock.json"), `{ "packages": { "node_modules/a": {} } }`);
@@ -69,7 +69,7 @@ test("installs again when the lock file has changed", async () => {
   expect(project.installs()).toEqual(["ci", "ci"]);
 });
 
-test("leaves alone what an npm install by hand has brought up to date", async () => {
+test("setup leaves an up-to-date manual npm install alone", async () => {
   const project = makeProject();
   await project.setUp();
   const lock = `{ "packages": { "": {}, "node_modules/a": { "version": "1.0.0" } } }`;
@@ -79,9 +79,9 @@ test("leaves alone what an npm install by hand has brought up to date", async ()
   expect(project.installs()).toEqual(["ci"]);
 });
 
-test("of several at once one installs and the others wait for it", async () => {
+test("of several setups at once one installs, and the others wait for it", async () => {
   const project = makeProject();
-  // The lock of a process that is gone: they also compete for taking it over.
+  // The lock of a dead process: they also compete for taking it over.
   mkdirSync(project.lockDir);
   const gone = spawn(process.execPath, ["-e", ""]);
   await once(gone, "close");
@@ -93,7 +93,7 @@ test("of several at once one installs and the others wait for it", async () => {
   expect(existsSync(project.lockDir)).toBe(false);
 });
 
-test("a failed install ends with npm's exit code and is tried again", async () => {
+test("a failed setup ends with npm's exit code and is retried", async () => {
   const project = makeProject();
   const failed = await project.setUp(["--", process.execPath, "-e", "console.log('ran')"], {
     FAKE_NPM_FAILS: "1",
@@ -103,7 +103,7 @@ test("a failed install ends with npm's exit code and is tried again", async () =
   expect(await project.setUp()).toMatchObject({ code: 0 });
 });
 
-test("then runs the command, and ends as it ends", async () => {
+test("setup then runs the command, and exits with its code", async () => {
   const project = makeProject();
   const end = await project.setUp([
     "--",
@@ -115,7 +115,7 @@ test("then runs the command, and ends as it ends", async () => {
   expect(end).toMatchObject({ code: 7, printed: "an argument\n" });
 });
 
-test("passes a signal on to the command and waits for it", async () => {
+test("setup passes a signal on to the command and waits for it", async () => {
   const project = makeProject();
   await project.setUp();
   const program = `

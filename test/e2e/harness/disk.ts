@@ -3,7 +3,7 @@ import { closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import type { Stage } from "./stage.ts";
 
-/** Undefined where this process may not mount. */
+/** Undefined if this process may not mount. */
 export function mountSmallDisk(stage: Stage, size: string): string | undefined {
   const path = join(stage.folder, "disk");
   mkdirSync(path);
@@ -16,7 +16,7 @@ export function mountSmallDisk(stage: Stage, size: string): string | undefined {
   return path;
 }
 
-/** Fills what is left of a disk to the last page; the answer makes room again. */
+/** Fills a disk to the last page. The returned function makes room again. */
 export function fill(disk: string): () => void {
   const filler = join(disk, "filler");
   const fd = openSync(filler, "w");

@@ -3,8 +3,8 @@ import type { Program } from "./program.ts";
 import { pause } from "./stage.ts";
 
 /**
- * Stops a process, but not inside a transaction: it would hold SQLite's lock, and hold up all others, until it goes
- * on or is killed. That is so with every store on a file; what these tests are about is the lease.
+ * Stops a process, but not inside a transaction: it would hold SQLite's lock, and block all others, until it continues
+ * or is killed. That is so with every store on a file; these tests are about the lease.
  */
 export async function freeze(program: Program, file: string): Promise<void> {
   for (;;) {

@@ -5,10 +5,7 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/**
- * Why a network of one's own cannot be had here, in words; undefined where it can. Where everything must hold (CI is set)
- * there is no excuse.
- */
+/** Why a separate network cannot be created here; undefined if it can. With CI set, it must be possible. */
 export async function whyNoNetwork(): Promise<string | undefined> {
   const why = await findWhy();
   if (why !== undefined && process.env["CI"])
@@ -29,7 +26,7 @@ async function findWhy(): Promise<string | undefined> {
   }
 }
 
-/** A machine apart: processes in a network of their own, with a cable to ours that can be pulled out. */
+/** A separate machine: processes in their own network, with a cable to ours that can be unplugged. */
 export class Network {
   /** Our end of the cable. */
   readonly address: string;
@@ -49,7 +46,7 @@ export class Network {
     return network;
   }
 
-  /** What starts a program in there: for the option `by` of a Program. */
+  /** The command that starts a program in there: for the option `by` of a Program. */
   get by(): string[] {
     return ["ip", "netns", "exec", this.#name];
   }
@@ -76,7 +73,7 @@ export class Network {
     await run("ip", [...inside, "link", "set", "cable", "up"]);
   }
 
-  /** Packets are lost from here on, and nobody is told. */
+  /** Packets are lost from here on, without any error. */
   async pull(): Promise<void> {
     await run("ip", ["link", "set", this.#cable, "down"]);
   }
@@ -86,7 +83,7 @@ export class Network {
   }
 
   async #remove(): Promise<void> {
-    // The cable goes with one of its ends.
+    // Removing one end removes the cable.
     await run("ip", ["netns", "del", this.#name]);
   }
 }

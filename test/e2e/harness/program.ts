@@ -1,14 +1,14 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
-/** A line that a program said: `say()` in programs/say.ts. */
+/** A line that a program printed: `say()` in programs/say.ts. */
 export interface Saying {
   said: string;
   id?: string;
   fence?: number;
   attempt?: number;
   code?: string;
-  /** The ids of the workers in it. */
+  /** The ids of its workers. */
   workers?: string[];
   [detail: string]: unknown;
 }
@@ -21,16 +21,16 @@ interface Exit {
 export interface ProgramOptions {
   execArgv?: string[];
   env?: NodeJS.ProcessEnv;
-  /** A command that starts it, in another place. */
+  /** A command that starts it somewhere else, such as in another network. */
   by?: string[];
 }
 
-/** Only reached by a test that fails; long enough for a machine that does much else. */
+/** Only a failing test reaches this. Long enough for a busy machine. */
 const PATIENCE_MS = 25_000;
 
 /**
- * A process of its own, running one of programs/. What it says is kept, so that waiting for something that
- * was said already is over at once.
+ * A process that runs one of programs/. Everything that it says is recorded, so that waiting for something that was
+ * already said ends at once.
  */
 export class Program {
   readonly name: string;
@@ -86,14 +86,14 @@ export class Program {
     return this.sayings.filter((saying) => saying.said === said);
   }
 
-  /** The first saying of this kind that fits, past or future. */
+  /** The first line of this kind that matches, past or future. */
   async hears(said: string, fits: (saying: Saying) => boolean = () => true): Promise<Saying> {
     const find = () => this.sayings.find((saying) => saying.said === said && fits(saying));
     await this.#until(() => find() !== undefined, `"${said}"`);
     return find()!;
   }
 
-  /** So many of this kind. */
+  /** Waits for `count` lines of this kind. */
   async hearsTimes(said: string, count: number): Promise<Saying[]> {
     await this.#until(() => this.all(said).length >= count, `${count} × "${said}"`);
     return this.all(said);
@@ -107,13 +107,13 @@ export class Program {
     if (this.isRunning) this.#child.kill(signal);
   }
 
-  /** Answers how it ended: it may have done so by itself, before. */
+  /** Returns how it ended: it may have ended by itself before. */
   async kill(): Promise<Exit> {
     this.signal("SIGKILL");
     return this.exited;
   }
 
-  /** Asks it to stop in good order. */
+  /** Asks it to stop gracefully. */
   async stop(): Promise<Exit> {
     this.signal("SIGTERM");
     const exit = await Promise.race([this.exited, this.#until(() => !this.isRunning, "its end")]);

@@ -12,10 +12,10 @@ import {
 import type { Act } from "../programs/acts.ts";
 import { Program } from "./program.ts";
 
-/** What a test plays on: a folder with one store, processes that share it, and this process as one of them. */
+/** What a test works with: a folder with one store, processes that share it, and this process as one of them. */
 export class Stage {
   readonly folder = mkdtempSync(join(tmpdir(), "dibs-e2e-"));
-  /** The store's file, or its address where a test has put it elsewhere. */
+  /** The store's file, or its address if a test has put it elsewhere. */
   file = join(this.folder, "work.db");
   readonly #cleanups: (() => unknown)[] = [];
 
@@ -41,7 +41,7 @@ export class Stage {
     return dibs;
   }
 
-  /** The last thing made is the first to go. */
+  /** What was created last is removed first. */
   onEnd(cleanup: () => unknown): void {
     this.#cleanups.push(cleanup);
   }
@@ -66,9 +66,9 @@ export interface WorkerOptions {
   policy?: QueuePolicyOptions;
   work?: WorkOptions;
   poll?: OpenOptions["poll"];
-  /** Workers in the process; 1 unless set. */
+  /** Workers in the process; default 1. */
   workers?: number;
-  /** What SIGTERM allows the handlers. */
+  /** How long the handlers may finish after SIGTERM. */
   stopTimeout?: number;
 }
 
@@ -79,21 +79,21 @@ export const test = base.extend("stage", async ({}, { onCleanup }) => {
   return stage;
 });
 
-/** A queue of acts, for those that add to it. */
+/** A queue of acts, for tests that add to it. */
 export function actsOf(dibs: Dibs, policy?: QueuePolicyOptions, name = "work") {
   return dibs.queue<Act>(name, policy);
 }
 
 /**
- * A lease for processes that must keep what they hold. They beat every second, so two seconds without a turn on the CPU or
- * the disk are no reason to lose it: shorter leases ended while other tests kept two cores busy.
+ * A lease for processes that must keep their claims. They send heartbeats every second, so two seconds without CPU or
+ * disk do not lose a claim: shorter leases ended while other tests kept two cores busy.
  */
 export const KEPT_LEASE_MS = 3_000;
 
 const LOOK_EVERY_MS = 50;
 const PATIENCE_MS = 25_000;
 
-/** For what only the store can tell: looks again and again until it is so. */
+/** For what only the store knows: checks again and again until it is true. */
 export async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
   const end = performance.now() + PATIENCE_MS;
   while (!(await holds())) {
@@ -102,7 +102,7 @@ export async function until(what: string, holds: () => Promise<boolean> | boolea
   }
 }
 
-/** Only where time itself is the subject: a lease that must pass, a step that must do nothing. */
+/** Only if time itself is the subject: a lease that must end, a step that must do nothing. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }

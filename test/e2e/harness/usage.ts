@@ -15,7 +15,7 @@ export function usageOf(pid: number): Usage {
     if (name !== "V8Worker")
       wakeUps.set(`${name} ${thread}`, Number(/^voluntary_ctxt_switches:\s*(\d+)$/m.exec(status)![1]));
   }
-  // Fields 14 and 15, counted from behind the name, which may hold spaces; in hundredths of a second.
+  // Fields 14 and 15, counted from behind the name, which may contain spaces; in hundredths of a second.
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
     .replace(/^.*\) /, "")
     .split(" ");
@@ -23,9 +23,9 @@ export function usageOf(pid: number): Usage {
 }
 
 /**
- * Fewer than five wake-ups a second, all threads of the process together, and no CPU to speak of. V8's own pool is
- * left out: it compiles in the background what a young process runs for the first few times, about once a second,
- * and falls silent within a minute. (It is silent at once with --no-concurrent-recompilation --no-concurrent-sparkplug.)
+ * Fewer than five wake-ups a second, all threads of the process together, and practically no CPU. V8's own pool is
+ * excluded: in the background it compiles what a new process runs for the first few times, about once a second, and is
+ * silent within a minute. (It is silent at once with --no-concurrent-recompilation --no-concurrent-sparkplug.)
  */
 export function expectIdle(before: Usage, after: Usage): void {
   const seconds = (after.at - before.at) / 1_000;

@@ -5,13 +5,13 @@ import { storm } from "./storm.ts";
 import { judge } from "./verdict.ts";
 import { isLong } from "../../run/long.ts";
 
-// As on the file (sqlite.test.ts); beside it the server ends now and then, without a word to anybody.
+// As on a file (sqlite.test.ts); in addition, the server is killed now and then.
 const kills = Number(process.env["DIBS_KILLS"] ?? (isLong ? 240 : 15));
 const seed = Number(process.env["DIBS_SEED"] ?? Math.floor(Math.random() * 1e6));
 
-describe("processes on PostgreSQL that are killed at random moments, and so is their server", () => {
+describe("processes on PostgreSQL that are killed at random times, and so is their server", () => {
   test(
-    `${kills} kills: every task whose add had resolved ended exactly once`,
+    `${kills} kills: every task whose add resolved ends exactly once`,
     { timeout: 90_000 + kills * 2_500 },
     async ({ stage, onTestFailed }) => {
       onTestFailed(() => {

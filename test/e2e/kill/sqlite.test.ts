@@ -9,9 +9,9 @@ import { isLong } from "../../run/long.ts";
 const kills = Number(process.env["DIBS_KILLS"] ?? (isLong ? 240 : 20));
 const seed = Number(process.env["DIBS_SEED"] ?? Math.floor(Math.random() * 1e6));
 
-describe("processes that are killed at random moments", () => {
+describe("processes that are killed at random times", () => {
   test(
-    `${kills} kills: every task whose add had resolved ended exactly once`,
+    `${kills} kills: every task whose add resolved ends exactly once`,
     { timeout: 60_000 + kills * 1_500 },
     async ({ stage, onTestFailed }) => {
       onTestFailed(() => {
@@ -23,7 +23,7 @@ describe("processes that are killed at random moments", () => {
       const dibs = await stage.open();
       const findings = await judge(dibs, entries);
       expect(storms.kills).toBeGreaterThanOrEqual(kills);
-      // The storm was one: work was lost by kills.
+      // The kills did lose work: otherwise the test proves nothing.
       expect(findings.lostAttempts).toBeGreaterThan(0);
       if (isLong) {
         expect(findings.refused).toBeGreaterThan(0);

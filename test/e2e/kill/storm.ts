@@ -7,7 +7,7 @@ import { type Entry, readLog } from "../programs/storm-log.ts";
 
 export const LEASE_MS = 700;
 
-/** No task may die of being unlucky: every one must be done in the end. */
+/** No task may die of bad luck: all must be done in the end. */
 const policy = {
   lease: LEASE_MS,
   maxAttempts: 1_000,
@@ -36,14 +36,14 @@ export interface Aftermath {
   kills: number;
   killedWhileStarting: number;
   frozen: number;
-  /** The logs of all lives, in the order in which each process wrote its own. */
+  /** The logs of all lives of the processes, each in its own order. */
   entries: Entry[];
 }
 
 /**
- * Three producers and four consumers share a store, and each is killed again and again. All chance comes from the
- * seed: when each is killed, whether it is frozen before, what its tasks do. What the machine makes of it does not.
- * It goes on until there were so many kills, kills have lost work, and the caller's disturbances were enough. On a busy
+ * Three producers and four consumers share a store, and each is killed again and again. All randomness comes from the
+ * seed: when each is killed, whether it is frozen before, what its tasks do. The timing of the machine does not. It
+ * continues until there were enough kills, kills have lost work, and the caller's disturbances were enough. On a busy
  * machine many processes die before they hold a claim.
  */
 export async function storm(
@@ -76,7 +76,7 @@ export async function storm(
   return aftermath;
 }
 
-/** Claims that must have been cut off. Some of them may be settled all the same, by an ack that nobody was told of. */
+/** Claims that must have been cut off. Some of them may be settled all the same, by an ack whose answer was lost. */
 const LOST_WORK = 5;
 
 /** The claims that this process had begun and not settled when it was killed. */
@@ -91,7 +91,7 @@ function unsettledBy(stage: Stage, { name }: Role, { pid }: Program): number[] {
   return [...begun];
 }
 
-/** What befalls all of them at once, such as the end of their server. */
+/** What happens to all of them at once, such as the end of their server. */
 async function disturbUntil(
   isOver: () => boolean,
   disturb: (random: Random) => Promise<void>,
@@ -103,14 +103,14 @@ async function disturbUntil(
   }
 }
 
-/** Whoever has ended before, of an error that nobody caught for one, was not killed by us. */
+/** A process that ended by itself, for example by an uncaught error, was not killed by us. */
 async function killAlive(victim: Program, { name }: Role): Promise<void> {
   const exit = await victim.kill();
   if (exit.signal !== "SIGKILL")
     throw new Error(`${name} ended by itself, with ${JSON.stringify(exit)}: ${victim.stderr}`);
 }
 
-/** Leaves when it is time for the victim to die. */
+/** Returns when the victim must die. */
 async function haunt(victim: Program, role: Role, random: Random, aftermath: Aftermath): Promise<void> {
   const early = random.chance(0.25);
   const moment = early ? random.between(0, 300) : random.between(100, 600);
@@ -134,10 +134,10 @@ async function haunt(victim: Program, role: Role, random: Random, aftermath: Aft
 
 const CALM: Role[] = ["calm-1", "calm-2"].map((name) => ({ name, program: "storm-worker.ts" }));
 
-/** 30 s: on a busy machine the two need ten to begin. */
+/** 30 s: on a busy machine the two processes need ten to start. */
 const STUCK_LOOKS = 300;
 
-/** What is left is done in peace. */
+/** Completes what is left, without kills. */
 async function drain(stage: Stage, random: Random): Promise<void> {
   const dibs = await stage.open();
   const queue = dibs.queue("work");

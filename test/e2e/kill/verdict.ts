@@ -8,15 +8,15 @@ type Of<Kind extends Entry["kind"]> = Entry & { kind: Kind };
 export interface Findings {
   tasks: number;
   acked: number;
-  /** Acks that were committed, and whose worker was killed before it could write that down. */
+  /** Acks that were committed, but whose worker was killed before it could log that. */
   ackedUnheard: number;
   refused: number;
   lostAttempts: number;
-  /** Tasks that are there, and of which nobody was told that they were added. */
+  /** Tasks that exist although no process learned that they were added. */
   unheard: number;
 }
 
-/** Holds what the processes were told against what the store says. */
+/** Compares what the processes learned with what the store contains. */
 export async function judge(dibs: Dibs, entries: Entry[]): Promise<Findings> {
   const tasks = new Map((await listAll(dibs, "work", "done")).map((task) => [task.id, task]));
   const added = ofKind(entries, "added");
@@ -67,7 +67,7 @@ function nothingIsDoubled(tasks: Map<string, TaskInfo>, added: Of<"added">[]): v
   }
 }
 
-/** Each was added under its key, or its add was begun; answers of how many nobody was told. */
+/** Each task was added under its key, or its add was begun. Returns the number of which no process learned. */
 function nothingIsMadeUp(tasks: Map<string, TaskInfo>, added: Of<"added">[], adding: Of<"adding">[]): number {
   const told = new Set(added.map(nameOf));
   const begun = new Set(adding.map(nameOf));
@@ -130,7 +130,7 @@ async function countersAreRight(dibs: Dibs, count: number): Promise<void> {
   expect((await dibs.queue("next").stats()).depth.ready).toBe(count);
 }
 
-/** Fences grow with every claim: in a group each task's last one is below the next task's first. */
+/** Fences grow with every claim: in a group, each task's last fence is below the next task's first. */
 function groupsRunInOrder(tasks: Map<string, TaskInfo>, starts: Map<string, Of<"began">[]>): void {
   const groups = Map.groupBy(
     [...tasks.values()].filter((task) => task.groupKey !== null),

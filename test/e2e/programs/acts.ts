@@ -5,26 +5,26 @@ import { say } from "./say.ts";
 /** What a task asks its worker to do. */
 export type Act =
   | { do: "echo"; value?: unknown }
-  /** Fails on workers with these names, or on all; elsewhere it is done, after a while if `ms` says so. */
+  /** Fails on workers with these names, or on all. Elsewhere it succeeds, after `ms` if that is set. */
   | { do: "fail"; on?: string[]; ms?: number }
   /** Kills the process. */
   | { do: "die" }
   /** Blocks the event loop. */
   | { do: "block"; ms: number }
-  /** On its first attempt: blocks the event loop until there is such a file. */
+  /** On its first attempt: blocks the event loop until this file exists. */
   | { do: "blockUntil"; file: string }
   | { do: "sleep"; ms: number }
-  /** Works until its signal aborts, and ends with that. */
+  /** Works until its signal aborts, and throws the reason. */
   | { do: "heed" }
   /** Never ends on the first `attempts` attempts, whatever its signal says. */
   | { do: "hang"; attempts?: number }
   /** Ends when the test says so: `tell({ open: gate })`. */
   | { do: "pass"; gate: string }
-  /** On its first attempt: acks when the test opens the gate, whatever its signal says, and tells what came of it. */
+  /** On its first attempt: acks when the test opens the gate, whatever its signal says, and reports the outcome. */
   | { do: "outlive"; gate: string }
   /**
-   * On its first attempt: waits until there is such a file, then does `verb`. The test makes the file while the process is
-   * frozen. On the next attempt: ends when the test opens "thawed".
+   * On its first attempt: waits until this file exists, then does `verb`. The test creates the file while the process
+   * is frozen. On the next attempt: ends when the test opens "thawed".
    */
   | { do: "late"; file: string; verb: "ack" | "nack" | "reject" | "release" | "extend" | "progress" };
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Dibs, open } from "../../../src/index.ts";
 
-/** A store whose server is being restarted cannot be opened: whoever starts just then tries again. */
+/** A store whose server is being restarted cannot be opened: a process that starts just then retries. */
 export async function openSurely(file: string): Promise<Dibs> {
   for (;;) {
     try {

@@ -1,4 +1,5 @@
-// Publishes numbers, several at a time, until it is killed; says what was acknowledged, and how many that reached.
+// Publishes numbers, several at a time, until it is killed. Reports what was acknowledged, and how many groups it
+// reached.
 
 import { open } from "../../../src/index.ts";
 import { readOptions, say } from "./say.ts";
@@ -8,7 +9,7 @@ const WIDTH = 8;
 
 const dibs = await open(file);
 const news = dibs.topic<string>(topic);
-/** Set when the test has subscribed another group: what begins from then on has to reach it. */
+/** Set when the test has subscribed another group: publishes that begin from then on must reach it. */
 let marked = false;
 process.on("message", () => {
   marked = true;

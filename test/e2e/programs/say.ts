@@ -1,20 +1,20 @@
 import { writeSync } from "node:fs";
 
 /**
- * One line to the test. Written before this returns, so that neither SIGKILL nor a blocked event loop can
- * swallow it. (process.stdout would be asynchronous, and must not be touched: it makes the pipe non-blocking.)
+ * One line to the test. Written before this returns, so that neither SIGKILL nor a blocked event loop can swallow it.
+ * (process.stdout would be asynchronous, and must not be touched: it makes the pipe non-blocking.)
  */
 export function say(said: string, details: object = {}): void {
   writeSync(1, `${JSON.stringify({ said, ...details })}\n`);
 }
 
 export function readOptions(): unknown {
-  // Nobody is left to listen or to clean up: the test is gone.
+  // The test is gone: no one listens or cleans up.
   process.once("disconnect", exit);
   return JSON.parse(process.argv[2]!);
 }
 
-/** The test is no reason to stay any longer: from here on the process ends by itself, or something holds it. */
+/** The test no longer keeps this process alive: from here on it ends by itself, unless something else holds it. */
 export function letGo(): void {
   process.off("disconnect", exit);
   process.disconnect();

@@ -1,4 +1,4 @@
-// A server in a process of its own, as `dibs serve` starts one, that tells the test where it listens.
+// A server in its own process, as `dibs serve` starts one, that tells the test its address.
 
 import { resolveConfig } from "../../../src/server/config.ts";
 import { serve } from "../../../src/server/serve.ts";

@@ -1,5 +1,5 @@
-// Preloaded with --import, in every thread of a process: its calendar is off by as many milliseconds as a file
-// says, from the moment it says so. The clocks that count from boot are left alone, as an administrator would.
+// Preloaded with --import in every thread of a process: its calendar is shifted by as many milliseconds as a file says,
+// from the moment it says so. The clocks that count from boot are not changed, as with an administrator's step.
 
 import { readFileSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";

@@ -1,12 +1,12 @@
 import { closeSync, openSync, readFileSync, writeSync } from "node:fs";
 
-/** What a process in the storm writes down of what it was told, before it does the next thing. */
+/** What a process in the storm logs of what it learned, before it does the next thing. */
 export type Entry =
-  /** `add` is about to be called, of one without a key: if nothing more is said of it, nobody knows what became of it. */
+  /** `add` is about to be called for a task without a key: if nothing more is logged, its outcome is unknown. */
   | { kind: "adding"; by: string; n: number }
   /** `add` has resolved. */
   | { kind: "added"; id: string; by: string; n: number; key: string | null }
-  /** A handler has begun, or a claim by hand was made. */
+  /** A handler has begun, or a manual claim was made. */
   | { kind: "began"; id: string; fence: number; attempt: number; by: string }
   /** A handler is about to throw. */
   | { kind: "failing"; id: string; fence: number }
@@ -15,7 +15,7 @@ export type Entry =
   /** `ack` was refused: CLAIM_LOST. */
   | { kind: "lost"; id: string; fence: number };
 
-/** Survives SIGKILL without fsync: what was written is in the kernel's hands. */
+/** Survives SIGKILL without fsync: what was written is in the kernel. */
 export class StormLog {
   readonly #fd: number;
 

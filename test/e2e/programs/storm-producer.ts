@@ -1,5 +1,5 @@
-// Adds tasks until it is killed. Its next life goes on where its log ends: what it was not told of it adds again,
-// with the same key; or never again, where it adds without keys.
+// Adds tasks until it is killed. Its next life continues where its log ends: it repeats adds without an answer with the
+// same key, and never repeats those without a key.
 
 import { existsSync } from "node:fs";
 import type { AddOptions, QueuePolicyOptions } from "../../../src/index.ts";
@@ -56,7 +56,7 @@ function taskOf(n: number): NewTask {
   };
 }
 
-/** Nor a group: what a life before was not told of may come to be there after what is added next. */
+/** Without a group too: a task of an earlier life whose answer was lost may arrive after later ones. */
 function taskWithoutKey(n: number): NewTask {
   return {
     data: { by: options.name, n },
@@ -66,8 +66,8 @@ function taskWithoutKey(n: number): NewTask {
 }
 
 /**
- * A process that is frozen inside a transaction keeps the others waiting, longer than they are willing to. What is unavailable
- * was not added, and is added again. Where nobody knows, only a key makes that safe.
+ * A process that is frozen inside a transaction blocks the others for longer than they wait. After UNAVAILABLE nothing
+ * was added, and the add is repeated. After OUTCOME_UNKNOWN only a key makes that safe.
  */
 async function addSurely(batch: NewTask[]): Promise<{ id: string }[]> {
   for (;;) {

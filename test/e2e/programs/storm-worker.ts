@@ -1,5 +1,5 @@
-// Works until it is killed: by a worker, or by hand with claims that are often held for too long. Each ack adds a
-// task to the queue "next", which must be there exactly if the ack was accepted.
+// Works until it is killed: as a worker, or with manual claims that are often held for too long. Each ack adds a task
+// to the queue "next", which must exist exactly if the ack was accepted.
 
 import type { Claim, QueuePolicyOptions } from "../../../src/index.ts";
 import { Random } from "../../simulation/random.ts";
@@ -86,7 +86,7 @@ async function ack(claim: Claim): Promise<void> {
       return;
     } catch (error) {
       const { code } = error as { code?: string };
-      // Lost, or accepted the first time, when the answer did not come back.
+      // Lost, or accepted the first time and the answer was lost.
       if (code === "CLAIM_LOST" && isUnknown) return;
       if (code === "CLAIM_LOST") return log.write({ kind: "lost", id, fence });
       say("refused", { code, message: (error as Error).message });

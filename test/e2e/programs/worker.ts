@@ -1,4 +1,4 @@
-// A process with workers that do what their tasks say, and tell the test of every step.
+// A process with workers that do what their tasks say, and report every step to the test.
 
 import { open, type Task } from "../../../src/index.ts";
 import type { WorkerOptions } from "../harness/stage.ts";

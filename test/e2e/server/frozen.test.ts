@@ -4,11 +4,11 @@ import { describe, expect } from "vitest";
 import { actsOf, test } from "../harness/stage.ts";
 import { ServedStage } from "./served-stage.ts";
 
-/** A connection counts as dead after three beats without a word: more than a busy machine holds a process up. */
+/** A connection counts as dead after three silent intervals: longer than a busy machine delays a process. */
 const BEAT_MS = 1_000;
 
-describe.concurrent("a server that is frozen", () => {
-  test("is noticed, and its clients go on with what they hold when it thaws", async ({ stage }) => {
+describe.concurrent("a frozen server", () => {
+  test("clients notice a frozen server, and continue with their claims when it thaws", async ({ stage }) => {
     const served = await ServedStage.start(stage, { beat: BEAT_MS });
     const worker = await stage.startWorker({ policy: { lease: "30s" }, work: { name: "w" } });
     const dibs = await stage.open();
@@ -25,18 +25,18 @@ describe.concurrent("a server that is frozen", () => {
     worker.tell({ open: "thawed" });
     expect(await task.result({ timeout: "20s" })).toBe("thawed");
     expect(await (await adding).result({ timeout: "20s" })).toBe("added while it was frozen");
-    // It was the server that was silent, not the worker: nobody lost anything.
+    // The server was silent, not the worker: no claim was lost.
     expect(await task.history()).toMatchObject([{ attempt: 1, outcome: "done" }]);
     expect(worker.all("abort")).toEqual([]);
   });
 
-  test("takes nothing from its idle clients for its own silence", async ({ stage }) => {
+  test("a server that was frozen does not blame its idle clients for the silence", async ({ stage }) => {
     const served = await ServedStage.start(stage, { beat: BEAT_MS, resume: BEAT_MS });
     const worker = await stage.startWorker({ policy: { lease: "30s" }, work: { name: "w" } });
     const dibs = await stage.open();
     const task = await actsOf(dibs).add({ do: "pass", gate: "go" });
     await worker.hears("start");
-    // Frozen for less than clients take for death, and more than beats would have counted.
+    // Frozen for less time than clients tolerate, and longer than the server's intervals would allow.
     served.program.signal("SIGSTOP");
     await new Promise((resolve) => setTimeout(resolve, 1.75 * BEAT_MS));
     served.program.signal("SIGCONT");
@@ -47,7 +47,7 @@ describe.concurrent("a server that is frozen", () => {
 });
 
 describe.concurrent("a client of a server", () => {
-  test("that is killed loses its tasks when its time to resume is over, long before its lease", async ({
+  test("a killed client loses its tasks when it can no longer resume, long before its lease ends", async ({
     stage,
   }) => {
     await ServedStage.start(stage, { resume: 300 });
@@ -64,7 +64,7 @@ describe.concurrent("a client of a server", () => {
     expect(await task.history()).toMatchObject([{ outcome: "lost" }, { outcome: "done", attempt: 2 }]);
   });
 
-  test("that is frozen loses its tasks, learns of it, and goes on with new ones", async ({ stage }) => {
+  test("a frozen client loses its tasks, learns of it, and continues with new ones", async ({ stage }) => {
     await ServedStage.start(stage, { resume: BEAT_MS, beat: BEAT_MS });
     const frozen = await stage.startWorker({
       policy: { lease: "10m", elsewhere: 0 },

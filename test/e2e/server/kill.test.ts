@@ -7,14 +7,14 @@ import { judge } from "../kill/verdict.ts";
 import { ServedStage } from "./served-stage.ts";
 import { isLong } from "../../run/long.ts";
 
-// As on the file (e2e/kill/sqlite.test.ts), but all clients share a server, which is killed too: as often as this says, and its clients
-// a few times beside it.
+// As on a file (e2e/kill/sqlite.test.ts), but all clients share a server, which is killed this often. Its clients are
+// killed a few times too.
 const serverKills = Number(process.env["DIBS_KILLS"] ?? (isLong ? 50 : 4));
 const seed = Number(process.env["DIBS_SEED"] ?? Math.floor(Math.random() * 1e6));
 
 describe("a server that is killed under load, and so are its clients", () => {
   test(
-    `${serverKills} kills of the server: every task whose add had resolved ended exactly once`,
+    `${serverKills} kills of the server: every task whose add resolved ends exactly once`,
     { timeout: 90_000 + serverKills * 8_000 },
     async ({ stage, onTestFailed }) => {
       onTestFailed(() => {
@@ -29,11 +29,11 @@ describe("a server that is killed under load, and so are its clients", () => {
         await served.program.kill();
         readyAfter.push(await served.restart());
       };
-      // Every kill of the server finds its clients at work.
+      // Every kill of the server finds its clients working.
       const isEnough = (): boolean => readyAfter.length >= serverKills;
       const { entries, ...storms } = await storm(stage, serverKills, seed, killServer, isEnough);
       await served.program.stop();
-      // What the server answered is held against what is on the disk.
+      // Compares what the server answered with what is on disk.
       const dibs = await open(file);
       const findings = await judge(dibs, entries);
       expect(readyAfter.length).toBeGreaterThanOrEqual(serverKills);

@@ -1,4 +1,4 @@
-// A client that asks for everything at once, and reads nothing for a while, must not cost the server its memory.
+// A client that requests everything at once, and reads nothing for a while, must not cost the server its memory.
 
 import { readFileSync } from "node:fs";
 import { once } from "node:events";
@@ -12,7 +12,7 @@ import { ServedStage } from "./served-stage.ts";
 import { isLong } from "../../run/long.ts";
 
 const MB = 1_000_000;
-/** Resident, at its highest. */
+/** Peak resident memory. */
 const MOST_MEMORY = 500 * MB;
 const REQUESTS = Number(process.env["DIBS_REQUESTS"] ?? 30);
 const TASKS = 500;
@@ -28,7 +28,7 @@ const STORES: Record<string, (stage: Stage) => Promise<Store>> = {
   PostgreSQL: (stage) => freshSchema((undo) => stage.onEnd(undo)),
 };
 
-/** The store is filled by another process, so that the server's memory is that of its answers. */
+/** Another process fills the store, so that the server's memory is that of its answers. */
 async function serveTasks(stage: Stage, { url = stage.file, ...options }: Store): Promise<ServedStage> {
   const dibs = await open(url, options);
   const tasks = Array.from({ length: 50 }, () => ({ data: DATA }));
@@ -47,7 +47,7 @@ async function isAlive({ url }: ServedStage): Promise<boolean> {
   return ((await answer.json()) as { status: string }).status === "alive";
 }
 
-/** A request whose answer is not read before `finish` is called, which answers how long it was. */
+/** A request whose answer is not read before `finish` is called, which returns its length. */
 async function ask(stage: Stage, url: string, path: string): Promise<() => Promise<number>> {
   const socket: Socket = connect(Number(new URL(url).port), "127.0.0.1");
   stage.onEnd(() => socket.destroy());

@@ -2,12 +2,12 @@ import { createServer } from "node:net";
 import type { Program } from "../harness/program.ts";
 import type { Stage } from "../harness/stage.ts";
 
-/** A server in a process of its own on the stage's file; from now on the stage's programs open that. */
+/** A server in its own process on the stage's file. From now on the stage's programs open the server. */
 export class ServedStage {
   readonly #stage: Stage;
   readonly #options: object;
   readonly store: string;
-  /** Where clients find it, in all its lives. */
+  /** The address for its clients, the same in all its lives. */
   readonly url: string;
   #program: Program | undefined;
 
@@ -30,7 +30,7 @@ export class ServedStage {
     return this.#program!;
   }
 
-  /** Answers after how many milliseconds it was ready. */
+  /** Returns after how many milliseconds it was ready. */
   async restart(): Promise<number> {
     const began = performance.now();
     this.#program = this.#stage.start("server.ts", this.#options);

@@ -8,7 +8,7 @@ const stops = Number(process.env["DIBS_STOPS"] ?? (isLong ? 100 : 3));
 
 describe("a server that is told to stop", () => {
   test(
-    `${stops} times under load: what could finish in its grace is done by whoever had it`,
+    `${stops} times under load: tasks that can finish in time are done by the worker that had them`,
     { timeout: 60_000 + stops * 8_000 },
     async ({ stage }) => {
       const file = stage.file;

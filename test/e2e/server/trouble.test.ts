@@ -19,8 +19,8 @@ async function post(
 
 const statusOf = async (url: string): Promise<number> => (await fetch(url)).status;
 
-describe.concurrent("a server whose store is in trouble", () => {
-  test("says that its disk is full, and goes on when there is room, without a restart", async ({
+describe.concurrent("a server whose store is unavailable", () => {
+  test("a server reports a full disk, and continues when there is room, without a restart", async ({
     stage,
     skip,
     expect,
@@ -58,7 +58,7 @@ describe.concurrent("a server whose store is in trouble", () => {
       code: "UNAVAILABLE",
       retryable: true,
     });
-    // It cannot take anything, and can be asked.
+    // It can store nothing, but it can be read.
     expect(await statusOf(`${url}/healthz`)).toBe(200);
     expect((await queue.stats()).depth.claimed).toBe(1);
     worker.tell({ open: "room" });
@@ -72,7 +72,10 @@ describe.concurrent("a server whose store is in trouble", () => {
     expect(served.program.isRunning).toBe(true);
   });
 
-  test("is not ready while PostgreSQL is gone, and is again when it is back", async ({ stage, expect }) => {
+  test("a server is not ready while PostgreSQL is gone, and is ready again when it is back", async ({
+    stage,
+    expect,
+  }) => {
     const postgres = await PostgresServer.start({ settings: QUICK });
     stage.onEnd(() => postgres.remove());
     stage.file = postgres.url;
@@ -84,7 +87,7 @@ describe.concurrent("a server whose store is in trouble", () => {
     await postgres.stop("immediate");
     await until("it says so", async () => (await statusOf(`${url}/readyz`)) === 503);
     expect(await statusOf(`${url}/healthz`)).toBe(200);
-    // Whoever calls meanwhile waits for it, for as long as the store has patience.
+    // Calls wait meanwhile, for as long as the store retries.
     const meanwhile = post(url, 1);
     await postgres.restart();
     await until("it is ready", async () => (await statusOf(`${url}/readyz`)) === 200);
@@ -96,12 +99,14 @@ describe.concurrent("a server whose store is in trouble", () => {
 });
 
 describe("what a server logs", () => {
-  test("is who did what to which queue, and never a payload or a token", async ({ stage }) => {
+  test("the log says who did what to which queue, and never contains a payload or a token", async ({
+    stage,
+  }) => {
     const store = stage.file;
     const { Tokens, tokensPathOf } = await import("../../../src/server/tokens.ts");
     const tokens = new Tokens(tokensPathOf({ url: store, tokens: null }));
     const { token } = tokens.add("ada", ["admin:*"]);
-    // Also where nothing but errors is asked for: an audit trail is not a matter of taste.
+    // Also at the log level error: the audit log does not depend on it.
     const served = await ServedStage.start(stage, { logLevel: "error" });
     const loud = await ServedStage.start(Object.assign(stage, { file: store }), { logLevel: "debug" });
     const url = stage.file;
@@ -136,7 +141,7 @@ describe("what a server logs", () => {
     ]);
     expect(loud.program.stderr).not.toContain(SECRET);
     expect(loud.program.stderr).not.toContain(token.slice("dibs_000000000000_".length));
-    // And the quiet one has its trail too.
+    // The quiet server has its audit log too.
     const quiet = await stage.open.call(Object.assign(stage, { file: served.url }), { token });
     await quiet.queue("work").resume();
     await served.program.stop();

@@ -11,10 +11,10 @@ import type { TransferStore } from "../../../src/engine/transfer.ts";
 import { open } from "../../../src/index.ts";
 import { bareEnvironment } from "../../run/compile-cache.ts";
 
-/** The command as a process, and the stores that it is given. */
+/** The command as a process, and the stores that it uses. */
 
 const MAIN = fileURLToPath(new URL("../../../src/cli/main.ts", import.meta.url));
-/** Says in the end how much memory the process had at most. */
+/** Reports the peak memory of the process at its end. */
 const TELL_MEMORY = `data:text/javascript,process.on("exit",()=>console.error("peak",process.resourceUsage().maxRSS))`;
 
 export function makeFolder(): string {
@@ -35,11 +35,11 @@ export function start(folder: string, ...args: string[]): ChildProcess {
 export interface Ended {
   code: number | null;
   stderr: string;
-  /** Bytes of memory. */
+  /** Peak memory in bytes. */
   peak: number;
 }
 
-/** Until it has ended; standard input and output are files of the folder. */
+/** Waits for its end. Standard input and output are files of the folder. */
 export async function ended(
   child: ChildProcess,
   files: { from?: string; into?: string } = {},
@@ -47,7 +47,7 @@ export async function ended(
   let stderr = "";
   child.stderr!.setEncoding("utf8").on("data", (part: string) => (stderr += part));
   const { from, into } = files;
-  // A process that refuses reads no more.
+  // A process that refuses stops reading.
   const given =
     from === undefined ? undefined : pipeline(createReadStream(from), child.stdin!).catch(() => {});
   if (given === undefined) child.stdin!.end();
@@ -58,7 +58,10 @@ export async function ended(
   return { code, stderr, peak: Number(/peak (\d+)/.exec(stderr)?.[1] ?? 0) * 1024 };
 }
 
-/** Until so many records have arrived in a store that is being filled; answers how many have, or undefined where it is open. */
+/**
+ * Waits until this many records have arrived in a store that is being filled. Returns the number, or undefined if the
+ * store is open.
+ */
 export async function arrived(store: TransferStore, least: number): Promise<number | undefined> {
   for (;;) {
     const state = await store.state();
@@ -84,7 +87,7 @@ export async function fill(url: string, count: number): Promise<void> {
   await dibs.close();
 }
 
-/** How many tasks there are of each state. */
+/** The number of tasks per state. */
 export async function depthOf(url: string): Promise<Record<string, number>> {
   const dibs = await open(url, { create: false });
   const { depth } = await dibs.queue("work").stats();

@@ -4,9 +4,10 @@ import { EXIT } from "../../../src/cli/exit.ts";
 import { ended, fill, makeFolder, start } from "./dibs.ts";
 import { isLong } from "../../run/long.ts";
 
-// A million tasks take minutes: only with `npm run test:long`, or with as many as DIBS_TASKS says.
+// A million tasks take minutes: only with `npm run test:long`, or with the number in DIBS_TASKS.
 const tasks = Number(process.env["DIBS_TASKS"] ?? 1_000_000);
-// Beyond what the process has that does nothing: run from its sources that is 100 MB, and 60 as a package. So it has less than 200 MB.
+// Above the memory of an idle process, which is 100 MB from sources and 60 MB as a package. So the total is below 200
+// MB.
 const MOST = 125 * 1024 * 1024;
 
 test.runIf(isLong || process.env["DIBS_TASKS"])(

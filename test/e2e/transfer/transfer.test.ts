@@ -12,7 +12,7 @@ import { arrived, depthOf, ended, fill, makeFolder, start } from "./dibs.ts";
 const SLOW = { timeout: 120_000 };
 
 describe("dibs export and dibs import", () => {
-  test("carry a file to PostgreSQL and back", SLOW, async () => {
+  test("export and import carry a file to PostgreSQL and back", SLOW, async () => {
     const folder = makeFolder();
     const [file, back, lines] = ["a.db", "b.db", "a.jsonl"].map((name) => join(folder, name)) as [
       string,
@@ -32,7 +32,7 @@ describe("dibs export and dibs import", () => {
     expect(await depthOf(back)).toEqual(before);
   });
 
-  test("refuse in words what they cannot do, and make no store for it", async () => {
+  test("export and import refuse bad input with a clear error, and create no store", async () => {
     const folder = makeFolder();
     const none = await ended(start(folder, "export", "nothing.db"));
     expect(none).toMatchObject({ code: EXIT.usage });
@@ -49,7 +49,7 @@ describe("dibs export and dibs import", () => {
     expect(server.stderr).toContain("Name the store itself");
   });
 
-  test("refuse a file that was cut off, and leave the store closed", async () => {
+  test("import refuses a truncated file, and leaves the store closed", async () => {
     const folder = makeFolder();
     const [file, lines] = [join(folder, "a.db"), join(folder, "a.jsonl")];
     await fill(file, 10);
@@ -62,7 +62,7 @@ describe("dibs export and dibs import", () => {
 });
 
 describe("dibs move", () => {
-  test("refuses while a worker holds a task, waits for it with --wait, and closes the old store", async () => {
+  test("move is refused while a worker holds a task, waits for it with --wait, and closes the old store", async () => {
     const folder = makeFolder();
     const [from, to] = [join(folder, "a.db"), join(folder, "b.db")];
     const dibs = await open(from);
@@ -78,12 +78,12 @@ describe("dibs move", () => {
     await held!.ack();
     expect(await ended(moving)).toMatchObject({ code: EXIT.done });
     expect(await depthOf(to)).toEqual({ ready: 1, done: 1 });
-    // Who had it open is told, and so is who opens it.
+    // A process that had it open gets the error, and so does one that opens it.
     await expect(queue.add(3)).rejects.toMatchObject({ code: "UNAVAILABLE", retryable: false });
     await expect(open(from)).rejects.toThrow(`was moved to another store (${to})`);
   });
 
-  test("names no password of where a store went", async () => {
+  test("the error of a moved store contains no password of the target", async () => {
     const folder = makeFolder();
     const from = join(folder, "a.db");
     const url = new URL(await freshDatabase((undo) => onTestFinished(undo)));
@@ -95,7 +95,7 @@ describe("dibs move", () => {
     expect((error as Error).message).not.toContain(url.password);
   });
 
-  test("stopped by Ctrl-C goes on when it is run again", SLOW, async () => {
+  test("a move that was stopped by Ctrl-C continues when it is repeated", SLOW, async () => {
     const folder = makeFolder();
     const [from, to] = [join(folder, "a.db"), join(folder, "b.db")];
     await fill(from, 20_000);
@@ -112,7 +112,7 @@ describe("dibs move", () => {
   });
 
   for (const kind of ["a file", "PostgreSQL"]) {
-    test(`killed again and again on its way to ${kind} doubles and loses nothing`, SLOW, async () => {
+    test(`a move to ${kind} that is killed again and again loses and duplicates nothing`, SLOW, async () => {
       const folder = makeFolder();
       const from = join(folder, "a.db");
       const to =
