@@ -76,8 +76,8 @@ export interface Port {
   schedules(name?: string): Promise<ScheduleRecord[]>;
 
   add(tasks: NewTask[], options?: TransactionOptions): Promise<AddedTask[]>;
-  claim(wish: ClaimCall): Promise<ClaimResult>;
-  settle(claim: SettleRef, word: SettleCall, options?: TransactionOptions): Promise<{ state: TaskState }>;
+  claim(call: ClaimCall): Promise<ClaimResult>;
+  settle(claim: SettleRef, call: SettleCall, options?: TransactionOptions): Promise<{ state: TaskState }>;
   extend(claim: ClaimRef, lease: number): Promise<void>;
   progress(claim: ClaimRef, value: number, note: string | null): Promise<void>;
   step(claim: ClaimRef, name: string, value: Body | null): Promise<void>;

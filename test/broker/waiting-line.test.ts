@@ -7,7 +7,7 @@ import type { ClaimOutcome, ClaimRequest, Op } from "../../src/engine/engine.ts"
 import { openMemory } from "../../src/engines/memory/engine.ts";
 import { ManualClock } from "../../src/testing/manual-clock.ts";
 
-const WISH: ClaimCall = { queues: ["q"], max: 1, worker: "w", wait: 60_000 };
+const CLAIM_CALL: ClaimCall = { queues: ["q"], max: 1, worker: "w", wait: 60_000 };
 
 /** A waiting line in front of a store that the test answers. */
 function makeLine() {
@@ -33,9 +33,12 @@ function makeLine() {
   /** Claims that are not answered yet, oldest first. */
   const next = () => asked.shift() ?? expect.fail("nobody asks");
   /** Waits after having found nothing. */
-  const lineUp = async (worker: string, wish: Partial<ClaimCall> = {}): Promise<{ tasks: number | null }> => {
+  const lineUp = async (
+    worker: string,
+    claimCall: Partial<ClaimCall> = {},
+  ): Promise<{ tasks: number | null }> => {
     const state: { tasks: number | null } = { tasks: null };
-    line.claim({ ...WISH, worker, ...wish }).then(
+    line.claim({ ...CLAIM_CALL, worker, ...claimCall }).then(
       ({ tasks }) => (state.tasks = tasks.length),
       () => {},
     );
@@ -64,7 +67,9 @@ test("a task is handed out by the commit that adds it, to the claim that has wai
   onTestFinished(() => port.close());
   const served: string[] = [];
   for (const worker of ["a", "b"])
-    void port.claim({ ...WISH, worker, max: 5 }).then(({ tasks }) => tasks.length > 0 && served.push(worker));
+    void port
+      .claim({ ...CLAIM_CALL, worker, max: 5 })
+      .then(({ tasks }) => tasks.length > 0 && served.push(worker));
   await clock.advance(0);
   batches.splice(0);
   // Behind everything added in this moment, so that one claim finds all of it.
@@ -97,7 +102,7 @@ test("one task for a thousand waiting claims causes at most two claims at the en
   onTestFinished(() => port.close());
   let served = 0;
   for (let worker = 0; worker < 1_000; worker++) {
-    void port.claim({ ...WISH, worker: `w${worker}` }).then(({ tasks }) => (served += tasks.length));
+    void port.claim({ ...CLAIM_CALL, worker: `w${worker}` }).then(({ tasks }) => (served += tasks.length));
   }
   await clock.advance(0);
   claims = 0;
@@ -130,7 +135,7 @@ test("a new claim lets the longest-waiting one that shares a queue with it ask f
   await lineUp("a", { queues: ["other"] });
   await lineUp("b", { queues: ["other", "q"] });
   await lineUp("c");
-  void line.claim({ ...WISH, worker: "d", queues: ["q", "x"] });
+  void line.claim({ ...CLAIM_CALL, worker: "d", queues: ["q", "x"] });
   expect(asked.map(({ op }) => op.worker)).toEqual(["b", "d"]);
 });
 
@@ -268,8 +273,8 @@ describe("a waiting claim that the engine has retried", () => {
     const made = makeLine();
     const stop = new AbortController();
     const requests: ClaimRequest[] = [];
-    const standing = async (worker: string, wish: Partial<ClaimCall> = {}) => {
-      const state = made.lineUp(worker, { session: requests.length + 1, ...wish });
+    const standing = async (worker: string, claimCall: Partial<ClaimCall> = {}) => {
+      const state = made.lineUp(worker, { session: requests.length + 1, ...claimCall });
       requests.push(made.last()!);
       return state;
     };

@@ -11,8 +11,8 @@ async function addNamed(port: Port, ...names: string[]): Promise<void> {
 }
 
 async function claimAll(port: Port, session?: number): Promise<ClaimedTask[]> {
-  const wish = { queues: [QUEUE], max: 1_000, worker: "w", wait: 0 };
-  return (await port.claim(session === undefined ? wish : { ...wish, session })).tasks;
+  const claimCall = { queues: [QUEUE], max: 1_000, worker: "w", wait: 0 };
+  return (await port.claim(session === undefined ? claimCall : { ...claimCall, session })).tasks;
 }
 
 function waiting(port: Port, worker = "other"): Promise<ClaimedTask[]> {

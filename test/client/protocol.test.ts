@@ -172,8 +172,8 @@ describe("an answer that cannot be sent", () => {
     const server = await startServer({
       ...store,
       stats: async (queue) => endless(await store.stats(queue)),
-      claim: async (wish) => {
-        const { tasks, policies } = await store.claim(wish);
+      claim: async (claimCall) => {
+        const { tasks, policies } = await store.claim(claimCall);
         return { tasks, policies: endless(policies) };
       },
     });
@@ -186,10 +186,10 @@ describe("an answer that cannot be sent", () => {
     await store.add([{ queue: "work", data: "1" }]);
     const tooLarge = expect.objectContaining({ code: "PAYLOAD_TOO_LARGE" });
     await expect(port.stats("work")).rejects.toEqual(tooLarge);
-    const wish = { queues: ["work"], max: 1, worker: "w", wait: 0 };
-    await expect(port.claim(wish)).rejects.toEqual(tooLarge);
+    const claimCall = { queues: ["work"], max: 1, worker: "w", wait: 0 };
+    await expect(port.claim(claimCall)).rejects.toEqual(tooLarge);
     isEndless = false;
-    const { tasks } = await port.claim({ ...wish, wait: 20_000 });
+    const { tasks } = await port.claim({ ...claimCall, wait: 20_000 });
     expect(tasks).toMatchObject([{ attempt: 1 }]);
   });
 });

@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { eachEvent } from "../../src/core/event-page.ts";
 import { openPort } from "../../src/api/open.ts";
 import { Tokens } from "../../src/server/tokens.ts";
-import { forbidden, makeTokens, setUp, task, wish } from "./guarded.ts";
+import { forbidden, makeTokens, setUp, task, claimCall } from "./guarded.ts";
 import { startServer } from "./start.ts";
 
 const refused = (call: Promise<unknown>, code: string): Promise<void> =>
@@ -79,7 +79,7 @@ describe("tokens", () => {
     tokens.add("another", ["read:*"]);
     const { token, record } = tokens.add("ada", ["work:*"]);
     const port = await open(token);
-    const waiting = port.claim({ ...wish("q"), wait: 60_000 });
+    const waiting = port.claim({ ...claimCall("q"), wait: 60_000 });
     tokens.revoke(record.name);
     await forbidden(open(token), "revoked");
     await forbidden(waiting);
@@ -172,7 +172,7 @@ describe("scopes of tokens", () => {
     await forbidden((await openAs("add:report/a")).add([first]), "add:report/b");
     const worker = await openAs("work:report/a");
     await worker.definePipeline("report", stages);
-    const { tasks } = await worker.claim(wish("report/a"));
+    const { tasks } = await worker.claim(claimCall("report/a"));
     await worker.settle(tasks[0]!, { kind: "ack", result: "1" });
     expect(await store.run(added!.id)).toMatchObject({ parts: [{ state: "done" }, { state: "ready" }] });
     expect(await producer.run(added!.id)).toMatchObject({ run: { state: "running" } });
@@ -198,12 +198,12 @@ describe("scopes of tokens", () => {
     await port.declare("shop.orders", {});
     const [added] = await port.add([task("shop.orders")]);
     await forbidden(port.add([task("shop.orders"), task("other")]), '"t0"');
-    await forbidden(port.claim(wish("shop.orders")), '"t0"');
+    await forbidden(port.claim(claimCall("shop.orders")), '"t0"');
     await forbidden(port.stats("shop.orders"));
     await forbidden(port.task(added!.id));
     expect(await store.queues()).toHaveLength(1);
     const end = port.end(added!.id);
-    const { tasks } = await store.claim(wish("shop.orders"));
+    const { tasks } = await store.claim(claimCall("shop.orders"));
     await store.settle(tasks[0]!, { kind: "ack", result: "r" });
     expect(await end).toMatchObject({ state: "done", result: "r" });
   });
@@ -212,14 +212,14 @@ describe("scopes of tokens", () => {
     const { openAs, store } = await setUp();
     const port = await openAs("work:emails", "add:next");
     await store.add([task("emails"), task("other"), task("emails")]);
-    const [foreign] = (await store.claim(wish("other"))).tasks;
+    const [foreign] = (await store.claim(claimCall("other"))).tasks;
     const worker = { id: "w", name: "w", queues: ["emails"], concurrency: 1, host: "h", pid: 1 };
     const session = await port.join(worker, 30_000, () => {});
-    const [held] = (await port.claim({ ...wish("emails"), session })).tasks;
+    const [held] = (await port.claim({ ...claimCall("emails"), session })).tasks;
     await port.progress(held!, 0.5, null);
     await forbidden(port.settle(held!, { kind: "ack", result: null, adds: [task("emails")] }), "add:emails");
     await port.settle(held!, { kind: "ack", result: null, adds: [task("next")] });
-    await forbidden(port.claim(wish("other")), "work:other");
+    await forbidden(port.claim(claimCall("other")), "work:other");
     await forbidden(
       port.join({ ...worker, queues: ["emails", "other"] }, 30_000, () => {}),
       "work:other",
@@ -267,7 +267,7 @@ describe("scopes of tokens", () => {
       ["refuse", { feedback: "shorter" }],
       ["accept", {}],
     ] as const) {
-      const [held] = (await store.claim(wish("letters"))).tasks;
+      const [held] = (await store.claim(claimCall("letters"))).tasks;
       await store.settle(held!, { kind: "ack", result: "1" });
       expect(await post(`${await claim("letters/verify", judge)}/${word}`, body, judge)).toMatchObject({
         ...{ status: 200, state: "done" },
@@ -275,7 +275,7 @@ describe("scopes of tokens", () => {
     }
     // A verdict on a result that was taken back has no effect, and its verifier's claim ends.
     await store.add([task("letters")]);
-    const [held] = (await store.claim(wish("letters"))).tasks;
+    const [held] = (await store.claim(claimCall("letters"))).tasks;
     await store.settle(held!, { kind: "ack", result: "1" });
     const asked = await claim("letters/verify", judge);
     await store.cancel(held!.id);
@@ -291,7 +291,7 @@ describe("scopes of tokens", () => {
     await forbidden(port.publish({ topic: "secret", data: "{}" }), "add:topic/secret");
     await forbidden(port.subscribe("secret", "me", {}), "work:topic/secret/me");
     await forbidden(port.unsubscribe("order.placed", "inventory"), "admin:topic/order.placed/inventory");
-    const [held] = (await port.claim(wish("topic/order.placed/inventory"))).tasks;
+    const [held] = (await port.claim(claimCall("topic/order.placed/inventory"))).tasks;
     await forbidden(
       port.add([{ queue: "secret", data: "{}", topic: "order.placed" } as never]),
       "add:secret",
@@ -307,14 +307,14 @@ describe("scopes of tokens", () => {
     const worker = { id: "w", name: "w", queues: ["emails"], concurrency: 1, host: "h", pid: 1 };
     const session = await victim.join(worker, 30_000, () => {});
     await store.add([task("emails")]);
-    const [held] = (await victim.claim({ ...wish("emails"), session })).tasks;
+    const [held] = (await victim.claim({ ...claimCall("emails"), session })).tasks;
     const own = await thief.join({ ...worker, id: "t" }, 30_000, () => {});
     expect(own).not.toBe(session);
     for (const take of [
       () => thief.rejoin(session, [], () => {}),
       () => thief.reconcile(session, []),
       () => thief.retire(session),
-      () => thief.claim({ ...wish("emails"), session }),
+      () => thief.claim({ ...claimCall("emails"), session }),
     ]) {
       await expect(take()).rejects.toMatchObject({ code: "CLAIM_LOST" });
     }

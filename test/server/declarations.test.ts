@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { open } from "../../src/index.ts";
 import type { Logger } from "../../src/core/logger.ts";
-import { forbidden, setUp, task, wish } from "./guarded.ts";
+import { forbidden, setUp, task, claimCall } from "./guarded.ts";
 
 /** What a program declares on first use, with a token without admin: it creates, and does not change. */
 
@@ -101,8 +101,8 @@ describe("a declaration without admin", () => {
       fetch(server.url + path, { method, headers, body: JSON.stringify(body) });
     expect((await send("PUT", "/v1/pipelines/report", { stages: stages("analyse") })).status).toBe(403);
     expect((await send("POST", "/v1/pipelines/report/runs", { data: 1 })).status).toBe(201);
-    expect((await worker.claim(wish("report/analyse"))).tasks).toEqual([]);
-    expect((await store.claim(wish("report/extract"))).tasks).toHaveLength(1);
+    expect((await worker.claim(claimCall("report/analyse"))).tasks).toEqual([]);
+    expect((await store.claim(claimCall("report/extract"))).tasks).toHaveLength(1);
     const refused = { verb: "define", queue: "report/analyse", pipeline: "report", refused: true };
     expect(actions.filter(({ by }) => by === "t0")).toEqual([{ by: "t0", ...refused }]);
   });

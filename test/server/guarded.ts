@@ -48,4 +48,4 @@ export const forbidden = (call: Promise<unknown>, ...words: string[]): Promise<v
   });
 
 export const task = (queue: string) => ({ queue, data: "{}" });
-export const wish = (queue: string) => ({ queues: [queue], max: 1, worker: "w", wait: 0 });
+export const claimCall = (queue: string) => ({ queues: [queue], max: 1, worker: "w", wait: 0 });

@@ -21,7 +21,7 @@ const CANARY = "canary-payload";
 const worker = (queue: string) => ({
   ...{ id: `w-${queue}`, name: "w", queues: [queue], concurrency: 1, host: "h", pid: 1 },
 });
-const wish = (queue: string) => ({ queues: [queue], max: 1, worker: "w", wait: 0 });
+const claimCall = (queue: string) => ({ queues: [queue], max: 1, worker: "w", wait: 0 });
 const every = (queue: string) =>
   ({ every: 3_600_000, missed: "once", task: { queue, data: CANARY } }) as const;
 
@@ -31,7 +31,7 @@ const namesIn = (queue: string) => ({
 
 export async function makeSubject(store: Port, queue: string): Promise<Subject> {
   const names = namesIn(queue);
-  const claimed = async () => (await store.claim(wish(queue))).tasks[0]!;
+  const claimed = async () => (await store.claim(claimCall(queue))).tasks[0]!;
   const add = async (to: string) => (await store.add([{ queue: to, data: CANARY }]))[0]!.id;
   const done = await add(queue);
   await store.settle(await claimed(), { kind: "ack", result: CANARY });
@@ -41,7 +41,7 @@ export async function makeSubject(store: Port, queue: string): Promise<Subject> 
   const verified = `${queue}.v`;
   await store.declare(verified, { verified: true });
   await add(verified);
-  const pending = (await store.claim(wish(verified))).tasks[0]!;
+  const pending = (await store.claim(claimCall(verified))).tasks[0]!;
   await store.settle(pending, { kind: "ack", result: CANARY });
   await store.subscribe(names.topic, "g", {});
   await store.schedule(names.schedule, every(queue));
@@ -106,7 +106,7 @@ export const CALLS: Record<WireVerb, (port: Port, subject: Subject, store: Port)
   pauseSchedule: (port, { schedule }) => port.pauseSchedule(schedule, true),
   unschedule: (port, { schedule }) => port.unschedule(schedule),
   schedules: (port, { schedule }) => port.schedules(schedule),
-  claim: (port, { queue }) => port.claim(wish(queue)),
+  claim: (port, { queue }) => port.claim(claimCall(queue)),
   settle: (port, { held }) => port.settle(held, { kind: "ack", result: null }),
   extend: (port, { held }) => port.extend(held, 60_000),
   progress: (port, { held }) => port.progress(held, 0.5, null),

@@ -230,9 +230,9 @@ describe("graceful shutdown of a server", () => {
     const asked = latch();
     const server = await startServer({
       ...store,
-      claim: (wish) => {
+      claim: (claimCall) => {
         asked.open();
-        return store.claim(wish);
+        return store.claim(claimCall);
       },
     });
     onTestFinished(async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { setUp, task, wish } from "./guarded.ts";
+import { setUp, task, claimCall } from "./guarded.ts";
 
 /** A server does not trust what a caller says about a task: its queue, its run. */
 describe("what a server does not trust", () => {
@@ -10,10 +10,10 @@ describe("what a server does not trust", () => {
     await store.declare("foreign", { backoff: fixed(3_600_000) });
     await store.add([task("own")]);
     const port = await openAs("work:own");
-    const [held] = (await port.claim(wish("own"))).tasks;
+    const [held] = (await port.claim(claimCall("own"))).tasks;
     const error = { name: "Error", message: "no", stack: null };
     await port.settle({ ...held!, queue: "foreign" }, { kind: "nack", error });
-    expect((await port.claim({ ...wish("own"), wait: 10_000 })).tasks).toHaveLength(1);
+    expect((await port.claim({ ...claimCall("own"), wait: 10_000 })).tasks).toHaveLength(1);
   });
 
   test("a run or a stage that a caller names with an add is not trusted", async () => {
@@ -43,7 +43,7 @@ describe("what a server does not trust", () => {
     const injected = { ...task("own"), at };
     const message = { topic: "own", data: "{}", at };
     await port.add([task("own"), task("own")]);
-    const { tasks } = await port.claim({ ...wish("own"), max: 2 });
+    const { tasks } = await port.claim({ ...claimCall("own"), max: 2 });
     const calls = [
       port.add([injected]),
       port.publish(message),
