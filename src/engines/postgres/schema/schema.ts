@@ -519,9 +519,10 @@ export const SCHEMA = `
     name  text PRIMARY KEY,
     until int8 NOT NULL
   );
+  -- A row has many events of one commit; n is the number of the last of them (transaction/events.ts).
   CREATE TABLE dibs.event (
     n    int8 PRIMARY KEY,
-    body text NOT NULL  -- JSON: DibsEvent
+    body text NOT NULL  -- JSON: DibsEvent[]
   );
 
   -- In a publication for all tables, rows can be deleted only from tables that have a key or this.

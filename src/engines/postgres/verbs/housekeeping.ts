@@ -186,16 +186,14 @@ const DELETE_EVENTS = `DELETE FROM dibs.event WHERE n <= $1`;
 async function pruneEvents(tx: Tx): Promise<void> {
   tx.events.listeners -= await tx.run(FORGET_LISTENERS, tx.now);
   const last = await tx.events.last();
-  // The last one stays: the next goes by its number.
+  // The last row stays: the next event gets the number after it.
   await tx.run(DELETE_EVENTS, tx.events.listeners === 0 ? last - 1 : last - BOUNDS.events);
 }
 
 const LISTENER = `SELECT until FROM dibs.listener WHERE name = $1`;
 const SET_LISTENER = `
   INSERT INTO dibs.listener (name, until) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET until = excluded.until`;
-const EVENTS = `SELECT n, body FROM dibs.event WHERE n > $1 ORDER BY n LIMIT $2`;
-
-/** Written down now and then only. */
+/** Leases are renewed now and then, not with every question. */
 function isFresh(tx: Tx, until: number): boolean {
   return until - tx.now > (BOUNDS.listenerLease * 2) / 3;
 }
@@ -207,26 +205,9 @@ export async function listen(
   const row = await tx.get<{ until: number }>(LISTENER, listener);
   if (!row) tx.events.listeners++;
   if (!row || !isFresh(tx, row.until)) tx.send(SET_LISTENER, listener, tx.now + BOUNDS.listenerLease);
-  const page = await eventsAfter(tx, after, limit);
-  // Forgotten, so that nobody counted what happened meanwhile: it must not look as if nothing had.
+  const page = await tx.events.after(after, limit);
+  // The listener was forgotten, so nobody counted what happened since. It must not look as if nothing did.
   return !row && after !== null ? { ...page, missed: Math.max(page.missed, 1) } : page;
-}
-
-async function eventsAfter(
-  tx: Tx,
-  after: number | null,
-  limit: number,
-): Promise<{ events: DibsEvent[]; cursor: number; missed: number }> {
-  const last = await tx.events.last();
-  const from = after ?? last;
-  const page = await tx.all<{ n: number; body: string }>(EVENTS, from, limit);
-  // Events that were committed between the two statements are on the page, and count.
-  const cursor = page.at(-1)?.n ?? last;
-  return {
-    events: page.map(({ body }) => JSON.parse(body) as DibsEvent),
-    cursor,
-    missed: cursor - from - page.length,
-  };
 }
 
 const UNLISTEN = `DELETE FROM dibs.listener WHERE name = $1`;

@@ -20,12 +20,11 @@ const SUCCESSES = withPlaces(
 );
 
 /**
- * The beginning of a statement that ends the claims of successes, by their numbers and fences, of which each is given out once:
- * `settled`, those of which also `where` holds. Where somebody listens, events tell of each: then none is settled like this. Nor
- * are those that wait for a verdict or are one; which these are is asked of the table, since the statement may be sent before the
- * queues are known.
+ * The beginning of a statement that ends the claims of successes, by their numbers and fences; each fence is given out
+ * once. `settled` has those for which also `where` holds. Tasks that wait for a verdict, and verdicts, are not settled like
+ * this. Which these are is read from the table, since the statement may be sent before the queues are known.
  *
- * To bring each claim together with its result takes a fifth longer: that is for those who have one.
+ * Joining each claim with its result takes a fifth longer, so that is done only where a success has one.
  */
 export const endClaims = (where: string, { bringing }: { bringing: "results" | "nothing" }): string => {
   const [which, result] =
@@ -38,7 +37,6 @@ export const endClaims = (where: string, { bringing }: { bringing: "results" | "
   return `
   WITH moment AS MATERIALIZED (SELECT ${THIS_MOMENT} AS now), settled AS (
     DELETE FROM dibs.claim ${which} AND NOT claim.cancelled AND ${where}
-      AND NOT EXISTS (SELECT 1 FROM dibs.listener)
       AND claim.queue <> ALL (ARRAY (SELECT id FROM dibs.queue WHERE judged))
     RETURNING claim.task, claim.queue, claim.started_at, claim.failures, claim.fence, claim.worker, ${result}
   ), done AS (
@@ -50,17 +48,37 @@ export const endClaims = (where: string, { bringing }: { bringing: "results" | "
 // books are kept one by one.
 const IS_SPECIAL = `claim.special AND claim.queue <> ALL ($5::int4[])
       AND NOT EXISTS ${rowsBy("run_part", { task: "claim.task" }, { columns: "1" })}`;
+const KEYS = withPlaces(
+  "idempotency",
+  `settled CROSS JOIN ${TASK_OF("settled", "seq, queue, idempotency_key")}`,
+  `idempotency.queue = task.queue AND idempotency.key = task.idempotency_key`,
+);
 const END_SPECIAL = `${endClaims(IS_SPECIAL, { bringing: "results" })}, keyed AS (
     UPDATE dibs.idempotency SET forget_at = (SELECT now FROM moment) + $6::int8, state = 'done'
-    FROM settled CROSS JOIN ${TASK_OF("settled", "seq, queue, idempotency_key")}
-    WHERE idempotency.queue = task.queue AND idempotency.key = task.idempotency_key AND idempotency.task = task.seq)
-  SELECT settled.task, settled.queue, (SELECT now FROM moment) - settled.started_at, task.group_key
+    FROM ${KEYS} AS word WHERE idempotency.ctid = word.place AND idempotency.task = word.seq)
+  SELECT settled.task, settled.queue, (SELECT now FROM moment) - settled.started_at, task.group_key,
+    settled.worker, settled.failures + 1
   FROM settled CROSS JOIN ${TASK_OF("settled")}`;
 
-type Row = [task: number, queue: number, serviceMs: number, groupKey: string | null];
+type Row = [
+  task: number,
+  queue: number,
+  serviceMs: number,
+  groupKey: string | null,
+  worker: string,
+  attempt: number,
+];
 
-/** `columns`: numbers, fences, results. Answers those that it settled; the others need more yet, or their claims are lost. */
-export async function endSpecial(tx: Tx, columns: readonly Value[]): Promise<number[]> {
+/** A success that was settled, as its event describes it. */
+export interface Settled {
+  task: number;
+  queue: number;
+  worker: string;
+  attempt: number;
+}
+
+/** `columns`: numbers, fences, results. Returns those that it settled; the others need more yet, or their claims are lost. */
+export async function endSpecial(tx: Tx, columns: readonly Value[]): Promise<Settled[]> {
   const limited = tx.queues.hasLimits
     ? [...tx.queues.all].filter((queue) => queue.limited).map(({ id }) => id)
     : [];
@@ -81,5 +99,5 @@ export async function endSpecial(tx: Tx, columns: readonly Value[]): Promise<num
     if (groupKey !== null) lanes.push({ queue: id, groupKey });
   }
   await freeGroups(tx, lanes);
-  return rows.map(([task]) => task);
+  return rows.map(([task, queue, , , worker, attempt]) => ({ task, queue, worker, attempt }));
 }

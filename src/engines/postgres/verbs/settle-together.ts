@@ -1,7 +1,7 @@
 import { isLarger } from "../../../core/limits.ts";
 import type { Body } from "../../../core/task.ts";
 import type { Op, Outcome } from "../../../engine/engine.ts";
-import { endClaims, endSpecial } from "./settle-special.ts";
+import { endClaims, endSpecial, type Settled } from "./settle-special.ts";
 import type { SentAhead } from "../statements/statements.ts";
 import { numbers, toColumns } from "../statements/text.ts";
 import type { Value } from "../connection/connection.ts";
@@ -19,9 +19,9 @@ interface Success {
 }
 
 /**
- * Settles successes that follow each other all at once, from `from` on; answers none where there are none.
+ * Settles successes that follow each other all at once, from `from` on; returns none where there are none.
  * Most are alike: not special, not cancelled, not to be judged. Those of groups, and with keys, are settled together too.
- * The others are settled `alone`, in their order; since these add nothing, it makes no difference that they come first.
+ * The others are settled `alone`, in their order. None of them adds anything, so it makes no difference who comes first.
  */
 export async function settleTogether(
   tx: Tx,
@@ -29,17 +29,20 @@ export async function settleTogether(
   from: number,
   { alone, onSpecial }: { alone: (op: Op<"settle">) => Promise<Outcome>; onSpecial: () => void },
 ): Promise<Outcome[]> {
-  // Events tell of each in its order.
   const foreseen = tx.foreseen.get(ops[from]!) as SentAhead<Success[], Row> | undefined;
-  const successes = foreseen?.what ?? (tx.events.listeners > 0 ? [] : successesFrom(tx, ops, from));
+  const successes = foreseen?.what ?? successesFrom(tx, ops, from);
   if (successes.length === 0) return [];
-  const settled = await endAll(tx, successes, foreseen?.answer);
+  const { settled, told } = await endAll(tx, successes, foreseen?.answer);
   if (settled.size < successes.length) {
     const left = successes.filter(({ seq }) => !settled.has(seq));
     const special = await endSpecial(tx, columnsOf(left));
-    for (const seq of special) settled.add(seq);
+    for (const each of special) {
+      settled.add(each.task);
+      told.push(each);
+    }
     if (special.length > 0) onSpecial();
   }
+  announceDone(tx, successes, told);
   const outcomes: Outcome[] = [];
   for (const { op, seq } of successes) {
     outcomes.push(settled.has(seq) ? { ok: { state: "done" } } : await alone(op));
@@ -72,14 +75,40 @@ function successesFrom(tx: Tx, ops: readonly Op[], from: number): Success[] {
   return successes;
 }
 
+/** In the order in which they were settled. */
+function announceDone(tx: Tx, successes: readonly Success[], told: readonly Settled[]): void {
+  if (tx.events.skip(told.length)) return;
+  const byTask = new Map(told.map((each) => [each.task, each]));
+  for (const { op, seq } of successes) {
+    const done = byTask.get(seq);
+    if (!done) continue;
+    const about = { queue: tx.queues.of(done.queue).name, taskId: op.id };
+    const { worker, attempt } = done;
+    tx.events.announce({ type: "task.done", at: tx.now, ...about, worker, attempt });
+  }
+}
+
+// A filter, not a CASE: within that PostgreSQL builds the lists all the same.
+const IF_LISTENED = `FILTER (WHERE (SELECT EXISTS (SELECT 1 FROM dibs.listener)))`;
+const IF_SOME_LEFT_OR_LISTENED = `
+    FILTER (WHERE (SELECT (SELECT count(*) FROM settled) < $5::int8 OR EXISTS (SELECT 1 FROM dibs.listener)))`;
 const endAllSql = (bringing: "results" | "nothing"): string => `
   ${endClaims("NOT claim.special", { bringing })}
   SELECT queue, count(*)::int4, sum((SELECT now FROM moment) - started_at)::int8,
-    CASE WHEN (SELECT count(*) FROM settled) < $5::int8 THEN array_agg(task) END
+    array_agg(task) ${IF_SOME_LEFT_OR_LISTENED}, array_agg(worker) ${IF_LISTENED}, array_agg(failures + 1) ${IF_LISTENED}
   FROM settled GROUP BY queue`;
 const END_ALL = { results: endAllSql("results"), nothing: endAllSql("nothing") };
 
-type Row = [queue: number, count: number, serviceMs: number, tasks: string[] | null];
+type Row = [
+  queue: number,
+  count: number,
+  serviceMs: number,
+  /** Only where some were not settled, or somebody listens. */
+  tasks: string[] | null,
+  /** Only where somebody listens. */
+  workers: string[] | null,
+  attempts: number[] | null,
+];
 
 /** The statement that ends them, and its values. */
 function ending(successes: readonly Success[]): [sql: string, ...values: Value[]] {
@@ -105,16 +134,17 @@ export function settleAhead(tx: Tx, ops: readonly Op[]): void {
   if (successes.length > 0) tx.foresee(ops[0]!, successes, ...ending(successes));
 }
 
-/** Those whose claim holds, and that need nothing else; answers them. */
+/** Ends those whose claim holds and that need nothing else. `told`: what events say of them, where somebody listens. */
 async function endAll(
   tx: Tx,
   successes: readonly Success[],
   foreseen: Promise<Row[]> | undefined,
-): Promise<Set<number>> {
+): Promise<{ settled: Set<number>; told: Settled[] }> {
   const rows = await (foreseen ?? tx.rows<Row>(...ending(successes)));
   if (rows.length > 0) tx.changed = true;
   let total = 0;
-  for (const [id, count, serviceMs] of rows) {
+  const told: Settled[] = [];
+  for (const [id, count, serviceMs, tasks, workers, attempts] of rows) {
     total += count;
     const queue = tx.queues.of(id);
     tx.counters.count(queue, "claimed", -count);
@@ -123,11 +153,14 @@ async function endAll(
     const flow = tx.counters.flow(queue);
     flow.done += count;
     flow.serviceMs += serviceMs;
+    workers?.forEach((worker, i) => {
+      told.push({ task: Number(tasks![i]), queue: id, worker, attempt: attempts![i]! });
+    });
   }
-  // Told one by one only where some were not: it is the usual case that all were.
+  // Usually all were.
   const settled =
     total === successes.length
       ? successes.map(({ seq }) => seq)
       : rows.flatMap(([, , , tasks]) => (tasks ?? []).map(Number));
-  return new Set(settled);
+  return { settled: new Set(settled), told };
 }
